@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+# What a person types: `make help` tells. What a module is made of stands in Kbuild.
+#
+# Without KDIR everything is built in the build root against the kernel that tools/provision prepared. On a machine
+# that runs a Rust-enabled kernel with a prepared tree of its own, `make KDIR=/path/to/it` builds right there.
+
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+JOBS ?= $(shell nproc)
+
+ifeq ($(origin KDIR),undefined)
+environment := environment
+in_root := tools/in-root
+# As shell code: the paths are known (though not there yet) before anything is provisioned.
+paths = eval "$$(tools/provision --paths)" &&
+cc := CC=x86_64-linux-gnu-gcc-14
+else
+paths = KDIR='$(KDIR)' KERNEL_RELEASE=$$(cat '$(KDIR)/include/config/kernel.release') &&
+endif
+
+out := $(if $(MO),$(abspath $(MO)),$(CURDIR))
+kbuild = $(paths) IN_ROOT_BIND='$(if $(MO),$(out)=$(out))' $(in_root) make -C "$$KDIR" M='$(CURDIR)' $(if $(MO),MO='$(out)') $(cc) $(if $(V),V='$(V)')
+rust_files = $$(git ls-files -co --exclude-standard -- '*.rs')
+# MIX may be given and empty: then it says "stock modules only".
+mix = $(if $(filter undefined,$(origin MIX)),,--mix '$(MIX)')
+check = tools/testing/run $(mix) $(if $(MO),--modules '$(out)')
+
+all: modules
+
+help:
+	@echo 'Build (needs: root on an amd64 Debian 12 or 13 with apt; the rest is installed into a cache)'
+	@echo '  make                  the modules (*.ko); MO=<dir> builds in another directory, CLIPPY=1 lints, V=1 is verbose'
+	@echo '  make modules_install  installs them under /lib/modules/<release>/updates (INSTALL_MOD_PATH=<root>)'
+	@echo '  make clean            removes what the build made'
+	@echo 'Try'
+	@echo '  make demo             two hosts in a virtual machine talk RDMA through our rdma_rxe'
+	@echo '  make shell            a virtual machine with our modules loaded, and a prompt'
+	@echo 'Test'
+	@echo '  make check            all tests; T=<pattern> only those whose name matches'
+	@echo '  make list             the tests, and the rows of the feature list that each proves'
+	@echo '  make rows             how many rows the last make check proved'
+	@echo '  MIX="rdma_rxe" for demo, shell and check: which of our modules are loaded, the rest are stock;'
+	@echo '                        default: all that were built; MIX= : stock only'
+	@echo 'Develop'
+	@echo '  make rustfmt, rustfmtcheck, rustdoc, rust-analyzer'
+	@echo '  make environment      only provisions (roots, kernel tree, QEMU); make prune removes outdated parts of the cache'
+	@echo '  KDIR=<dir>            builds on this machine against that prepared kernel tree, without the build root'
+
+environment:
+	@tools/provision
+
+prune:
+	@tools/provision --prune
+
+modules: $(environment)
+	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) modules
+	@sed 's|.*/||; s|\.o$$|.ko|; s|^|made: $(out)/|' '$(out)/modules.order'
+
+# Staged first: the build root does not see this machine's /lib/modules.
+modules_install: modules
+	@$(paths) set -e; stage=$$(mktemp -d /tmp/ferroband.XXXXXX); trap 'rm -rf "$$stage"' EXIT; \
+	$(kbuild) modules_install INSTALL_MOD_PATH="$$stage" INSTALL_MOD_STRIP=1 DEPMOD=true; \
+	target='$(INSTALL_MOD_PATH)'/lib/modules/$$KERNEL_RELEASE; \
+	mkdir -p "$$target/updates"; \
+	find "$$stage" -name '*.ko' -exec install -m 644 -t "$$target/updates" {} +; \
+	depmod $(if $(INSTALL_MOD_PATH),-b '$(INSTALL_MOD_PATH)') "$$KERNEL_RELEASE"; \
+	echo "installed in $$target/updates: $$(cd "$$target/updates" && echo *.ko)"
+
+clean:
+	@$(paths) test ! -d "$$KDIR" || $(kbuild) clean
+	@rm -rf out hw/rxe/roce/target
+
+rustfmt rustfmtcheck: $(environment)
+	@$(in_root) rustfmt --edition 2021 --config newline_style=Unix $(if $(filter %check,$@),--check) $(rust_files)
+
+rustdoc: modules
+	@$(kbuild) RDMA_RUSTDOC=1 modules
+	@echo 'made: $(out)/rust/doc/rdma/index.html'
+
+rust-analyzer: modules
+	@$(kbuild) rust-analyzer
+	@$(paths) tools/rust-analyzer.py '$(out)' "$$BUILD_ROOT"
+	@echo 'made: $(out)/rust-project.json'
+
+demo: modules
+	@tools/vm demo $(mix) $(if $(MO),--modules '$(out)')
+
+shell: modules
+	@tools/vm shell $(mix) $(if $(MO),--modules '$(out)')
+
+check: environment
+	@$(check) $(if $(T),--only '$(T)')
+
+list:
+	@$(check) --list $(if $(T),--only '$(T)')
+
+rows:
+	@$(check) --rows
+
+.PHONY: all help environment prune modules modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
+	demo shell check list rows

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Where things are, and commands in the build root."""
+import dataclasses
+import functools
+import os
+import pathlib
+import subprocess
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+OUT = REPO / "out"
+
+
+@dataclasses.dataclass(frozen=True)
+class Paths:
+    """What tools/provision made."""
+
+    cache: pathlib.Path
+    release: str
+    kdir: pathlib.Path
+    guest: pathlib.Path
+    vmlinux: pathlib.Path
+
+    @property
+    def stock_modules(self) -> pathlib.Path:
+        return self.guest / "modules"
+
+
+@functools.cache
+def paths() -> Paths:
+    """Asks tools/provision. Raises SystemExit when nothing was provisioned yet."""
+    out = subprocess.run([REPO / "tools/provision", "--paths"], check=True, capture_output=True, text=True).stdout
+    values = dict(line.split("=", 1) for line in out.split("\n") if line)
+    found = Paths(
+        cache=pathlib.Path(values["FERROBAND_CACHE"]),
+        release=values["KERNEL_RELEASE"],
+        kdir=pathlib.Path(values["KDIR"]),
+        guest=pathlib.Path(values["GUEST"]),
+        vmlinux=pathlib.Path(values["VMLINUX"]),
+    )
+    if not (found.guest / "root.ext4").exists():
+        raise SystemExit("nothing is provisioned yet: run tools/provision (or make environment)")
+    return found
+
+
+def in_root(*command: str, env: dict[str, str] | None = None, **kwargs) -> subprocess.CompletedProcess:
+    """Runs a command in the build root; keyword arguments are those of subprocess.run."""
+    return subprocess.run([REPO / "tools/in-root", *command], env={**os.environ, **(env or {})}, **kwargs)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a guest gets beside its root: an initramfs, our modules and the test programs.
+
+The root image is never changed. The initramfs carries an overlay that is copied onto the root (a throw-away snapshot)
+before the guest's init starts: our modules under /lib/modules/RELEASE/updates with their modules.dep, and the test
+scripts under /ferroband.
+"""
+import os
+import pathlib
+import shutil
+import stat
+import tempfile
+
+from .environment import REPO, in_root, paths
+
+ROOT_MODULES = ("virtio_blk", "ext4")
+
+INIT = """#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /root
+/bin/busybox mount -t devtmpfs none /dev
+for module in /modules/*.ko; do /bin/busybox insmod $module; done
+/bin/busybox mount -t ext4 /dev/vda /root
+/bin/busybox cp -a /overlay/. /root/
+/bin/busybox mount -o move /dev /root/dev
+exec /bin/busybox switch_root /root /ferroband/init
+"""
+
+
+class OverlayError(Exception):
+    """The modules that were asked for are not there."""
+
+
+def built_modules(directory: pathlib.Path) -> dict[str, pathlib.Path]:
+    """The modules that the build left in `directory`, by name; empty before a build."""
+    order = directory / "modules.order"
+    if not order.exists():
+        return {}
+    files = [directory / pathlib.Path(line).with_suffix(".ko") for line in order.read_text().split()]
+    return {file.stem.replace("-", "_"): file for file in files}
+
+
+def stock_names() -> set[str]:
+    """Names of the stock modules that the guest's root has."""
+    return {file.stem.replace("-", "_") for file in (paths().stock_modules / "kernel").rglob("*.ko")}
+
+
+def choose(built: dict[str, pathlib.Path], mix: list[str] | None) -> list[pathlib.Path]:
+    """The modules to install: those of `mix` (None: all), and all that replace no stock module (test modules).
+
+    Raises OverlayError when `mix` names a module that was not built.
+    """
+    missing = [name for name in mix or () if name not in built]
+    if missing:
+        raise OverlayError(f"MIX names modules that are not built: {' '.join(missing)} (built: {' '.join(built)})")
+    stock = stock_names()
+    return [file for name, file in built.items() if mix is None or name in mix or name not in stock]
+
+
+def install_modules(files: list[pathlib.Path], top: pathlib.Path) -> None:
+    """Puts stripped modules and the indices of modprobe under `top`/usr/lib/modules."""
+    release, stock = paths().release, paths().stock_modules
+    target = top / "usr/lib/modules" / release
+    (target / "updates").mkdir(parents=True)
+    (top / "lib").symlink_to("usr/lib")
+    for file in files:
+        shutil.copy(file, target / "updates")
+    for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+        shutil.copy(stock / name, target)
+    (target / "kernel").symlink_to(stock / "kernel")
+    in_root("sh", "-euc", 'cd "$1"; shift; ! ls updates/*.ko > /dev/null 2>&1 || strip -g updates/*.ko; depmod "$@"',
+            "sh", str(target), "-b", str(top), release, check=True)
+    # In the guest both are there already, and /lib would be in the way of the copy.
+    (target / "kernel").unlink()
+    (top / "lib").unlink()
+
+
+def install_tests(top: pathlib.Path) -> None:
+    """Puts the guest's init, the test scripts and the programs compiled from C beside them under `top`/ferroband."""
+    target = top / "ferroband"
+    target.mkdir()
+    shutil.copy(REPO / "tools/guest-init", target / "init")
+    shutil.copy(REPO / "tools/guest-shellrc", target / "shellrc")
+    shutil.copy(REPO / "tools/demo.sh", target)
+    selftests = REPO / "tools/testing/selftests"
+    shutil.copytree(selftests, target / "selftests", ignore=shutil.ignore_patterns("__pycache__"))
+    sources = sorted(selftests.glob("*.c"))
+    if sources:
+        script = 'out=$1; shift; for c; do b=${c##*/}; gcc -O2 -Wall -o "$out/${b%.c}" "$c" -libverbs -lrdmacm -lpthread; done'
+        in_root("sh", "-euc", script, "sh", str(target / "selftests"), *map(str, sources), check=True)
+
+
+def module_closure(names: tuple[str, ...]) -> list[pathlib.Path]:
+    """Files of stock modules and of what they need, in the order of loading."""
+    stock = paths().stock_modules
+    needs = {}
+    for line in (stock / "modules.dep").read_text().splitlines():
+        file, _, deps = line.partition(":")
+        needs[pathlib.Path(file).stem] = [file, *deps.split()]
+    ordered: list[str] = []
+    for name in names:
+        # modules.dep lists the nearest dependency first.
+        ordered += [file for file in reversed(needs.get(name, [])) if file not in ordered]
+    return [stock / file for file in ordered]
+
+
+def make_initramfs(target: pathlib.Path, mix: list[str] | None, modules: pathlib.Path) -> None:
+    """Writes the initramfs with everything in it to `target`."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="ferroband.") as name:
+        top = pathlib.Path(name)
+        for directory in ("bin", "modules", "overlay"):
+            (top / directory).mkdir()
+        in_root("cp", "/bin/busybox", str(top / "bin/busybox"), check=True)
+        (top / "init").write_text(INIT)
+        (top / "init").chmod(0o755)
+        for index, file in enumerate(module_closure(ROOT_MODULES)):
+            shutil.copy(file, top / "modules" / f"{index:02}-{file.name}")
+        install_modules(choose(built_modules(modules), mix), top / "overlay")
+        install_tests(top / "overlay")
+        write_cpio(target, top)
+
+
+def write_cpio(target: pathlib.Path, top: pathlib.Path) -> None:
+    """Packs a directory as a cpio archive of the "newc" kind (Documentation/driver-api/early-userspace)."""
+    with open(target, "wb") as out:
+        entries = sorted(path for path in top.rglob("*"))
+        for inode, path in enumerate(entries, 1):
+            info = path.lstat()
+            if stat.S_ISLNK(info.st_mode):
+                data = os.readlink(path).encode()
+            else:
+                data = path.read_bytes() if path.is_file() else b""
+            _cpio_entry(out, str(path.relative_to(top)), info.st_mode, data, inode)
+        _cpio_entry(out, "TRAILER!!!", 0, b"", 0)
+
+
+def _cpio_entry(out, name: str, mode: int, data: bytes, inode: int) -> None:
+    encoded = name.encode() + b"\0"
+    fields = (inode, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(encoded), 0)
+    out.write(b"070701" + b"".join(b"%08X" % field for field in fields) + encoded)
+    out.write(b"\0" * (-(110 + len(encoded)) % 4))
+    out.write(data + b"\0" * (-len(data) % 4))

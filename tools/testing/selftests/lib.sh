@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For test programs that run in the guest: results in KTAP, two hosts with an RDMA link each, faults, leak checks.
+#
+# A test program is an executable tools/testing/selftests/NAME.sh:
+#
+#	#!/bin/bash
+#	# SPDX-License-Identifier: GPL-2.0
+#	# What it proves, in a sentence.
+#	# rows: 3.012 4.101        the rows of the feature list that it proves
+#	# timeout: 60              seconds that it may take (60 where it says nothing)
+#	# guests: 2                runs in two guests, stock on one end and ours on the other (once each way round)
+#	. "$(dirname "$0")/lib.sh"
+#	hosts_up
+#	check "RC ping-pong" pingpong ibv_rc_pingpong
+#	finish
+#
+# There are two hosts, A (10.0.0.1, fd00::1, device rxe0) and B (10.0.0.2, fd00::2, device rxe1), MTU 4200: two network
+# namespaces joined by a veth pair or, in tests for two guests, two machines. The helpers hide the difference.
+# Whatever a test leaves behind (hosts, faults, background jobs) is removed when it ends.
+
+# Results (Documentation/dev-tools/ktap.rst)
+# ----------------------------------------------------------------------------------------------------------------------
+
+_number=0 _passed=0 _failed=0 _skipped=0
+
+_result() { # "ok" or "not ok", name
+	_number=$((_number + 1))
+	echo "$1 $_number $2"
+}
+
+pass() { _passed=$((_passed + 1)); _result ok "$1"; }                           # name
+fail() { _failed=$((_failed + 1)); _result 'not ok' "$1"; }                     # name
+skip() { _skipped=$((_skipped + 1)); _result ok "$1 # SKIP ${2:-}"; }           # name, reason
+diagnose() { sed 's/^/# /'; }                                                   # reads text, prints it as comments
+
+# check NAME COMMAND...: passes when the command does; what it prints is shown as comments.
+check() {
+	local name=$1 output status=0
+	shift
+	output=$("$@" 2>&1) || status=$?
+	[ -z "$output" ] || diagnose <<< "$output"
+	if [ $status = 0 ]; then pass "$name"; else echo "# exit status $status: $*"; fail "$name"; fi
+}
+
+# check_fails NAME COMMAND...: passes when the command ends with an error (but not by a signal or a time-out).
+check_fails() { check "$1" _fails "${@:2}"; }
+_fails() { local status=0; "$@" || status=$?; [ $status != 0 ] && [ $status -lt 124 ]; }
+
+# check_equal NAME WANTED GOT
+check_equal() {
+	[ "$2" = "$3" ] || printf 'wanted: %s\ngot:    %s\n' "$2" "$3" | diagnose
+	if [ "$2" = "$3" ]; then pass "$1"; else fail "$1"; fi
+}
+
+# finish: the plan and the totals; ends the program.
+finish() {
+	echo "1..$_number"
+	echo "# Totals: pass:$_passed fail:$_failed xfail:0 xpass:0 skip:$_skipped error:0"
+	_finished=yes
+	[ $_failed = 0 ]
+	exit
+}
+
+# skip_all REASON: the whole program cannot run here.
+skip_all() {
+	echo "1..0 # SKIP $1"
+	_finished=yes
+	exit 4
+}
+
+# Small things
+# ----------------------------------------------------------------------------------------------------------------------
+
+# retry SECONDS COMMAND...: until it succeeds, at most that long.
+retry() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" > /dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || { "$@"; return; }
+		sleep 0.1
+	done
+}
+
+# Hosts
+# ----------------------------------------------------------------------------------------------------------------------
+
+dev() { [ "$1" = A ] && echo rxe0 || echo rxe1; }              # host: its RDMA device
+netdev() { [ -n "${FERROBAND_HOST:-}" ] && echo eth0 || echo "veth$1"; }  # host: its network device
+addr() { [ "$1" = A ] && echo 10.0.0.1 || echo 10.0.0.2; }     # host
+addr6() { [ "$1" = A ] && echo fd00::1 || echo fd00::2; }      # host
+peer() { [ "$1" = A ] && echo B || echo A; }                   # host: the other one
+
+# on HOST COMMAND...: runs a program (no shell function) on a host.
+on() {
+	local host=$1
+	shift
+	case ${FERROBAND_HOST:-} in
+	'') ip netns exec "$host" "$@" ;;
+	"$host") "$@" ;;
+	*) /ferroband/selftests/remote.py run "$@" ;;
+	esac
+}
+
+# modules_load [NAME...]: the driver and what user space needs of it, or the named ones.
+modules_load() { _both modprobe -a "${@:-rdma_rxe}"; [ $# != 0 ] || _both modprobe -a ib_uverbs rdma_ucm; }
+
+# modules_unload: everything of RDMA that is loaded, in an order that works; fails when something still holds one.
+modules_unload() {
+	_both modprobe -ra rdma_ucm rdma_rxe ib_umad ib_uverbs rdma_cm iw_cm ib_cm 2> /dev/null
+	_both modprobe -ra ib_uverbs_support ib_core
+}
+
+# On the one machine that there is, or on both.
+_both() {
+	if [ -z "${FERROBAND_HOST:-}" ]; then "$@"; else on A "$@" && on B "$@"; fi
+}
+
+# net_up [MTU]: the two hosts with addresses, without RDMA.
+net_up() {
+	local mtu=${1:-4200} host
+	if [ -z "${FERROBAND_HOST:-}" ]; then
+		ip netns add A && ip netns add B || return
+		ip link add vethA netns A type veth peer name vethB netns B || return
+	fi
+	for host in A B; do
+		on $host ip link set lo up
+		on $host ip link set "$(netdev $host)" mtu "$mtu" up || return
+		on $host ip addr replace "$(addr $host)/24" dev "$(netdev $host)"
+		on $host ip addr replace "$(addr6 $host)/64" dev "$(netdev $host)" nodad
+	done
+	_net_is_up=yes
+	retry 10 on A ping -q -c 1 -W 1 "$(addr B)"
+}
+
+net_down() {
+	[ -n "${_net_is_up:-}" ] || return 0
+	_net_is_up=
+	[ -n "${FERROBAND_HOST:-}" ] || { ip netns del A; ip netns del B; }
+}
+
+# link_up HOST, link_down HOST: its rxe link. Up means that the GIDs of its addresses are there.
+link_up() {
+	on "$1" rdma link add "$(dev "$1")" type rxe netdev "$(netdev "$1")" || return
+	retry 5 gid_index "$1" > /dev/null && retry 5 gid_index "$1" 6 > /dev/null
+}
+link_down() { on "$1" rdma link del "$(dev "$1")"; }
+
+# hosts_up [MTU]: modules, network and a link on each host.
+hosts_up() { modules_load && net_up "${1:-4200}" && link_up A && link_up B; }
+
+# hosts_down: the links and the network go; the modules stay.
+hosts_down() {
+	local host
+	for host in A B; do
+		on $host test ! -e "/sys/class/infiniband/$(dev $host)" || link_down $host
+	done 2> /dev/null
+	net_down
+}
+
+# gid_index HOST [4|6]: index of the GID that stands for its IPv4 (or IPv6) address.
+gid_index() {
+	on "$1" bash -c '
+		cd "/sys/class/infiniband/$1/ports/1" || exit
+		for i in {0..31}; do
+			read -r gid 2> /dev/null < "gids/$i" && read -r type 2> /dev/null < "gid_attrs/types/$i" || continue
+			[ "$gid $type" != "$2 RoCE v2" ] || { echo "$i"; exit; }
+		done
+		exit 1' gid_index "$(dev "$1")" "$(_gid "$1" "${2:-4}")"
+}
+_gid() {
+	local last
+	last=$([ "$1" = A ] && echo 1 || echo 2)
+	case $2 in
+	4) echo "0000:0000:0000:0000:0000:ffff:0a00:000$last" ;;
+	6) echo "fd00:0000:0000:0000:0000:0000:0000:000$last" ;;
+	esac
+}
+
+# Traffic
+# ----------------------------------------------------------------------------------------------------------------------
+
+# pingpong PROGRAM [OPTION...]: an ibv_*_pingpong, server on A, client on B; V=6 uses the IPv6 GIDs, LIMIT is its time
+# in seconds (30), LOOPBACK=yes keeps both ends on A.
+pingpong() {
+	local program=$1 client=B server_pid status=0 v=${V:-4}
+	shift
+	[ -z "${LOOPBACK:-}" ] || client=A
+	on A timeout "${LIMIT:-30}" "$program" -d "$(dev A)" -g "$(gid_index A "$v")" "$@" &
+	server_pid=$!
+	_listens A 18515 || return
+	on $client timeout "${LIMIT:-30}" "$program" -d "$(dev $client)" -g "$(gid_index $client "$v")" "$@" "$(addr A)" || status=$?
+	wait $server_pid || status=$?
+	return $status
+}
+
+# perftest PROGRAM [OPTION...]: an ib_*_bw or ib_*_lat, as pingpong.
+perftest() {
+	local program=$1 client=B server_pid status=0 v=${V:-4}
+	shift
+	[ -z "${LOOPBACK:-}" ] || client=A
+	on A timeout "${LIMIT:-60}" "$program" -F -d "$(dev A)" -x "$(gid_index A "$v")" "$@" > /dev/null &
+	server_pid=$!
+	_listens A 18515 || return
+	on $client timeout "${LIMIT:-60}" "$program" -F -d "$(dev $client)" -x "$(gid_index $client "$v")" "$@" "$(addr A)" || status=$?
+	wait $server_pid || status=$?
+	return $status
+}
+
+# rdma_pair SERVER -- CLIENT: two commands of librdmacm; the client starts once the server has had time to listen.
+rdma_pair() {
+	local server=() server_pid status=0
+	while [ "$1" != -- ]; do server+=("$1"); shift; done
+	shift
+	on A timeout "${LIMIT:-30}" "${server[@]}" &
+	server_pid=$!
+	sleep 1
+	on "$([ -n "${LOOPBACK:-}" ] && echo A || echo B)" timeout "${LIMIT:-30}" "$@" || status=$?
+	wait $server_pid || status=$?
+	return $status
+}
+
+# A TCP port of a host is listened on.
+_listens() { retry 10 on "$1" bash -c 'ss -Hltn "sport = :$1" | grep -q .' listens "$2"; }
+
+# Faults
+# ----------------------------------------------------------------------------------------------------------------------
+
+# netem HOST RULE...: what leaves the host suffers, for example `netem B loss 1% delay 1ms reorder 25%`.
+netem() { local host=$1; shift; on "$host" tc qdisc replace dev "$(netdev "$host")" root netem limit 10000 "$@"; }
+netem_off() { on "$1" tc qdisc del dev "$(netdev "$1")" root 2> /dev/null; }    # host
+
+# Leaks
+# ----------------------------------------------------------------------------------------------------------------------
+
+# no_objects: user programs' objects are all gone: no context, and per device no more than the kernel's own GSI.
+no_objects() { # prints what is left
+	! _both rdma resource show | awk '{ for (i = 2; i < NF; i++)
+		if (($i == "mr" || $i == "ctx" || $i == "srq" || $i == "cm_id") && $(i + 1) > 0) { print; next } }' | grep .
+}
+
+# not_used MODULE: it is loaded and nothing holds it.
+not_used() { awk -v m="$1" '$1 == m { found = 1; if ($3 != 0) { print; exit 1 } } END { exit !found }' /proc/modules; }
+
+# Two machines
+# ----------------------------------------------------------------------------------------------------------------------
+
+# machine_up HOST: called once by the guest's init. eth0 is the network under test, eth1 carries `on`.
+machine_up() {
+	modprobe virtio_net
+	retry 10 test -e /sys/class/net/eth1
+	ip addr add "192.168.77.$([ "$1" = A ] && echo 1 || echo 2)/24" dev eth1
+	ip link set eth1 up
+	setsid /ferroband/selftests/remote.py serve < /dev/null > /run/remote.log 2>&1 &
+}
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+_clean_up() {
+	local status=$? jobs
+	jobs=$(jobs -p)
+	# shellcheck disable=SC2086 # a list
+	[ -z "$jobs" ] || kill $jobs 2> /dev/null
+	wait
+	hosts_down
+	[ -n "${_finished:-}" ] || { echo "not ok $((_number + 1)) the program ended early, with status $status"; exit 1; }
+}
+_start() { # for test programs; others only use the functions
+	echo 'KTAP version 1'
+	trap _clean_up EXIT
+	trap 'exit 143' TERM
+}
+case ${0##*/} in
+*.sh) _start ;;
+esac
