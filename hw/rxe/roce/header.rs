@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The headers one by one: what is in them, and their bytes on the wire (IBTA volume 1, sections 9.2
+//! and 9.3). Reserved bits are sent as zeros and ignored when received.
+
+use crate::cursor::{Reader, Writer};
+use crate::opcode::Opcode;
+use crate::psn::{Msn, Psn};
+use crate::timer::RnrTimer;
+use crate::wire::{pad_len, ParseError};
+
+/// The number of a queue pair: 24 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Qpn(u32);
+
+impl Qpn {
+    /// QP0, for subnet management.
+    pub const SMI: Self = Self(0);
+    /// QP1, for general services.
+    pub const GSI: Self = Self(1);
+    /// What the packets of a multicast group are sent to.
+    pub const MULTICAST: Self = Self(0xff_ffff);
+
+    /// Makes a number from the low 24 bits of `value`; the others are ignored.
+    #[inline]
+    pub const fn new(value: u32) -> Self {
+        Self(value & 0xff_ffff)
+    }
+
+    /// The number, less than 2^24.
+    #[inline]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// Base transport header (IBTA volume 1, section 9.2), without version (always 0) and pad count
+/// (see [`pad_len`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bth {
+    /// What the packet is.
+    pub opcode: Opcode,
+    /// The responder shall raise a solicited event.
+    pub solicited: bool,
+    /// State of path migration: set when migrated.
+    pub migrated: bool,
+    /// Partition key.
+    pub pkey: u16,
+    /// The packet met congestion on its way.
+    pub fecn: bool,
+    /// A packet in the other direction met congestion on its way.
+    pub becn: bool,
+    /// The queue pair that the packet is for.
+    pub dest_qpn: Qpn,
+    /// The responder shall acknowledge this packet.
+    pub ack_req: bool,
+    /// Packet sequence number.
+    pub psn: Psn,
+}
+
+impl Bth {
+    /// A header without events, congestion or wish for an acknowledge, of a path that has migrated:
+    /// the state of every QP that does not use path migration. A congestion notification packet has
+    /// `migrated` cleared and `becn` set.
+    #[inline]
+    pub const fn new(opcode: Opcode, pkey: u16, dest_qpn: Qpn, psn: Psn) -> Self {
+        Self {
+            opcode,
+            solicited: false,
+            migrated: true,
+            pkey,
+            fecn: false,
+            becn: false,
+            dest_qpn,
+            ack_req: false,
+            psn,
+        }
+    }
+}
+
+/// RDMA extended transport header (RETH): a range of the responder's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reth {
+    /// Virtual address of the first byte.
+    pub va: u64,
+    /// Remote key.
+    pub rkey: u32,
+    /// Length of the whole operation in bytes.
+    pub length: u32,
+}
+
+/// Atomic extended transport header (AtomicETH).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AtomicEth {
+    /// Virtual address of the 8 bytes. Whether it is a multiple of 8 is the responder's to check.
+    pub va: u64,
+    /// Remote key.
+    pub rkey: u32,
+    /// What to swap in, or to add.
+    pub swap_add: u64,
+    /// What to compare with.
+    pub compare: u64,
+}
+
+/// Why a responder refuses a request (IBTA volume 1, section 9.7.5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum NakCode {
+    /// A packet is missing before this one.
+    PsnSequence = 0,
+    /// The request is malformed or not supported.
+    InvalidRequest = 1,
+    /// Key, range or rights do not allow the access.
+    RemoteAccess = 2,
+    /// The responder failed by itself.
+    RemoteOperational = 3,
+    /// Reliable datagram only.
+    InvalidRdRequest = 4,
+}
+
+/// How many more receive work requests the responder has (IBTA volume 1, section 9.7.7): a code of
+/// 5 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Credits(u8);
+
+impl Credits {
+    /// No flow control: the responder does not say how many (always so with a shared receive queue).
+    pub const UNLIMITED: Self = Self(31);
+
+    /// Makes a code from the low 5 bits of `code`; the others are ignored.
+    #[inline]
+    pub const fn new(code: u8) -> Self {
+        Self(code & 31)
+    }
+
+    /// The code, from 0 to 31.
+    #[inline]
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+}
+
+/// What an acknowledge header says: the specification's table of syndromes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Syndrome {
+    /// Acknowledge.
+    Ack(Credits),
+    /// Receiver not ready: try again after this time.
+    RnrNak(RnrTimer),
+    /// Negative acknowledge.
+    Nak(NakCode),
+}
+
+impl Syndrome {
+    /// An acknowledge without flow control.
+    pub const ACK: Self = Self::Ack(Credits::UNLIMITED);
+
+    /// The eight bits on the wire: kind in bits 6 and 5, value in bits 4 to 0.
+    #[inline]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Ack(credits) => credits.code(),
+            Self::RnrNak(timer) => 0x20 | timer.code(),
+            Self::Nak(code) => 0x60 | code as u8,
+        }
+    }
+
+    /// What the eight bits mean; `None` for reserved ones.
+    #[inline]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0x00..=0x1f => Self::Ack(Credits::new(code)),
+            0x20..=0x3f => Self::RnrNak(RnrTimer::new(code)),
+            0x60 => Self::Nak(NakCode::PsnSequence),
+            0x61 => Self::Nak(NakCode::InvalidRequest),
+            0x62 => Self::Nak(NakCode::RemoteAccess),
+            0x63 => Self::Nak(NakCode::RemoteOperational),
+            0x64 => Self::Nak(NakCode::InvalidRdRequest),
+            _ => return None,
+        })
+    }
+}
+
+/// Acknowledge extended transport header (AETH).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Aeth {
+    /// Yes, no, or later.
+    pub syndrome: Syndrome,
+    /// How many messages the responder has completed.
+    pub msn: Msn,
+}
+
+/// Atomic acknowledge extended transport header (AtomicAckETH): what was in memory before the operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AtomicAckEth {
+    /// The value.
+    pub original: u64,
+}
+
+/// Immediate data (ImmDt): four bytes that the protocol does not look into, as a big-endian integer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ImmDt(pub u32);
+
+/// Invalidate extended transport header (IETH): the key that the responder invalidates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ieth {
+    /// Remote key.
+    pub rkey: u32,
+}
+
+/// Datagram extended transport header (DETH).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Deth {
+    /// Queue key.
+    pub qkey: u32,
+    /// The queue pair that the packet is from.
+    pub src_qpn: Qpn,
+}
+
+/// Flush extended transport header (FETH). Only the low 4 bits of `placement` and the low 2 bits of
+/// `selectivity` are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Feth {
+    /// Placement type: bit 0 global visibility, bit 1 persistence.
+    pub placement: u8,
+    /// Selectivity: 0 memory range, 1 memory region.
+    pub selectivity: u8,
+}
+
+impl Bth {
+    /// Reads the header and the pad count.
+    #[inline]
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<(Self, usize), ParseError> {
+        let [code, flags, pkey_high, pkey_low] = reader.take()?;
+        let (congestion, dest_qpn) = reader.u8_u24()?;
+        let (ack, psn) = reader.u8_u24()?;
+        let version = flags & 0x0f;
+        if version != 0 {
+            return Err(ParseError::BadVersion(version));
+        }
+        let bth = Self {
+            opcode: Opcode::from_code(code).ok_or(ParseError::UnknownOpcode(code))?,
+            solicited: flags & 0x80 != 0,
+            migrated: flags & 0x40 != 0,
+            pkey: u16::from_be_bytes([pkey_high, pkey_low]),
+            fecn: congestion & 0x80 != 0,
+            becn: congestion & 0x40 != 0,
+            dest_qpn: Qpn::new(dest_qpn),
+            ack_req: ack & 0x80 != 0,
+            psn: Psn::new(psn),
+        };
+        Ok((bth, usize::from((flags >> 4) & 3)))
+    }
+
+    /// Writes the header with the pad count of a payload of `payload_len` bytes.
+    #[inline]
+    pub(crate) fn write(&self, payload_len: u32, writer: &mut Writer<'_>) {
+        let pad = (pad_len(payload_len) as u8) << 4;
+        let flags = u8::from(self.solicited) << 7 | u8::from(self.migrated) << 6 | pad;
+        let [pkey_high, pkey_low] = self.pkey.to_be_bytes();
+        let congestion = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
+        writer.put([self.opcode.code(), flags, pkey_high, pkey_low]);
+        writer.u8_u24(congestion, self.dest_qpn.get());
+        writer.u8_u24(u8::from(self.ack_req) << 7, self.psn.get());
+    }
+}
+
+/// An extension header of fixed length.
+pub(crate) trait Header: Sized {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError>;
+    fn write(&self, writer: &mut Writer<'_>);
+}
+
+impl Header for Reth {
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            va: reader.u64()?,
+            rkey: reader.u32()?,
+            length: reader.u32()?,
+        })
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u64(self.va);
+        writer.u32(self.rkey);
+        writer.u32(self.length);
+    }
+}
+
+impl Header for AtomicEth {
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            va: reader.u64()?,
+            rkey: reader.u32()?,
+            swap_add: reader.u64()?,
+            compare: reader.u64()?,
+        })
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u64(self.va);
+        writer.u32(self.rkey);
+        writer.u64(self.swap_add);
+        writer.u64(self.compare);
+    }
+}
+
+impl Header for Aeth {
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let (code, msn) = reader.u8_u24()?;
+        Ok(Self {
+            syndrome: Syndrome::from_code(code).ok_or(ParseError::ReservedSyndrome(code))?,
+            msn: Msn::new(msn),
+        })
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u8_u24(self.syndrome.code(), self.msn.get());
+    }
+}
+
+impl Header for AtomicAckEth {
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            original: reader.u64()?,
+        })
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u64(self.original);
+    }
+}
+
+impl Header for ImmDt {
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self(reader.u32()?))
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.0);
+    }
+}
+
+impl Header for Ieth {
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            rkey: reader.u32()?,
+        })
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.rkey);
+    }
+}
+
+impl Header for Deth {
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let qkey = reader.u32()?;
+        let (_reserved, src_qpn) = reader.u8_u24()?;
+        Ok(Self {
+            qkey,
+            src_qpn: Qpn::new(src_qpn),
+        })
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.qkey);
+        writer.u8_u24(0, self.src_qpn.get());
+    }
+}
+
+impl Header for Feth {
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let [_, _, _, bits] = reader.take()?;
+        Ok(Self {
+            placement: bits & 0x0f,
+            selectivity: (bits >> 4) & 3,
+        })
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(u32::from(
+            (self.selectivity & 3) << 4 | (self.placement & 0x0f),
+        ));
+    }
+}

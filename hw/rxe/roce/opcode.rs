@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The opcodes of the base transport header, and the one table of what each of them means.
+//!
+//! The table is that of IBTA volume 1, section 9.2.1 (operation and headers), with the payload
+//! lengths of section 9.7.4.1 beside it. Of its transport services those are here that a RoCEv2
+//! device has on Linux: reliable connection, unreliable connection, unreliable datagram, and the
+//! congestion notification packet. An opcode that is not in the table does not parse.
+
+use crate::mtu::Mtu;
+
+use PayloadRule::{Any, Exactly, Full, Some as Nonempty};
+
+/// The transport service that an opcode belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Service {
+    /// Reliable connection.
+    Rc = 0x00,
+    /// Unreliable connection.
+    Uc = 0x20,
+    /// Unreliable datagram.
+    Ud = 0x60,
+    /// Congestion notification, which has no service of its own (annex A17.9.3).
+    Cnp = 0x80,
+}
+
+/// What a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Request: payload into the buffer of a receive work request.
+    Send,
+    /// Request: payload to an address at the responder.
+    Write,
+    /// Request: ask for payload from an address at the responder.
+    ReadRequest,
+    /// Response: payload that was asked for. Also what answers a flush and an atomic write.
+    ReadResponse,
+    /// Response: acknowledge or negative acknowledge.
+    Acknowledge,
+    /// Response: the value that an atomic operation found.
+    AtomicAcknowledge,
+    /// Request: 64-bit compare and swap.
+    CompareSwap,
+    /// Request: 64-bit fetch and add.
+    FetchAdd,
+    /// Request: make earlier writes visible or persistent.
+    Flush,
+    /// Request: write 8 bytes at once.
+    AtomicWrite,
+    /// Neither: the network is congested.
+    Notification,
+}
+
+/// Where in its message a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Position {
+    /// The first of several.
+    First,
+    /// Neither the first nor the last.
+    Middle,
+    /// The last of several.
+    Last,
+    /// The only one.
+    Only,
+}
+
+impl Position {
+    /// The position of a packet that begins its message, ends it, both or neither.
+    #[inline]
+    pub const fn of(begins: bool, ends: bool) -> Self {
+        match (begins, ends) {
+            (true, true) => Self::Only,
+            (true, false) => Self::First,
+            (false, true) => Self::Last,
+            (false, false) => Self::Middle,
+        }
+    }
+
+    /// Whether the packet begins its message.
+    #[inline]
+    pub const fn begins(self) -> bool {
+        matches!(self, Self::First | Self::Only)
+    }
+
+    /// Whether the packet ends its message.
+    #[inline]
+    pub const fn ends(self) -> bool {
+        matches!(self, Self::Last | Self::Only)
+    }
+}
+
+/// What the last packet of a send or a write carries beside its payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tail {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// Immediate data.
+    Immediate,
+    /// A key for the responder to invalidate.
+    Invalidate,
+}
+
+/// Which extension headers follow the base transport header, in their order on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// None.
+    Bare,
+    /// Immediate data.
+    ImmDt,
+    /// Invalidate.
+    Ieth,
+    /// RDMA.
+    Reth,
+    /// RDMA, immediate data.
+    RethImmDt,
+    /// Acknowledge.
+    Aeth,
+    /// Acknowledge, atomic acknowledge.
+    AethAtomicAckEth,
+    /// Atomic.
+    AtomicEth,
+    /// Datagram.
+    Deth,
+    /// Datagram, immediate data.
+    DethImmDt,
+    /// Flush, RDMA.
+    FethReth,
+}
+
+impl Layout {
+    /// The length in bytes of the base transport header and these extension headers: 12 to 40.
+    #[inline]
+    pub const fn header_len(self) -> usize {
+        12 + match self {
+            Self::Bare => 0,
+            Self::ImmDt | Self::Ieth | Self::Aeth => 4,
+            Self::Deth => 8,
+            Self::DethImmDt => 8 + 4,
+            Self::AethAtomicAckEth => 4 + 8,
+            Self::Reth => 16,
+            Self::RethImmDt => 16 + 4,
+            Self::FethReth => 4 + 16,
+            Self::AtomicEth => 28,
+        }
+    }
+
+    /// Whether an RDMA extended transport header is among them.
+    #[inline]
+    pub const fn has_reth(self) -> bool {
+        matches!(self, Self::Reth | Self::RethImmDt | Self::FethReth)
+    }
+
+    /// Whether an acknowledge extended transport header is among them.
+    #[inline]
+    pub const fn has_aeth(self) -> bool {
+        matches!(self, Self::Aeth | Self::AethAtomicAckEth)
+    }
+
+    /// Whether immediate data is among them.
+    #[inline]
+    pub const fn has_immdt(self) -> bool {
+        matches!(self, Self::ImmDt | Self::RethImmDt | Self::DethImmDt)
+    }
+}
+
+/// How long a packet's payload may be, pad bytes not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PayloadRule {
+    /// This many bytes, whatever the path MTU.
+    Exactly(u16),
+    /// Exactly the path MTU.
+    Full,
+    /// At least one byte, at most the path MTU.
+    Some,
+    /// At most the path MTU.
+    Any,
+}
+
+impl PayloadRule {
+    /// Whether a payload of `length` bytes obeys the rule on a path with this MTU.
+    #[inline]
+    pub const fn allows(self, length: u32, mtu: Mtu) -> bool {
+        match self {
+            Self::Exactly(bytes) => length == bytes as u32,
+            Self::Full => length == mtu.bytes(),
+            Self::Some => length != 0 && length <= mtu.bytes(),
+            Self::Any => length <= mtu.bytes(),
+        }
+    }
+}
+
+/// What the table says of one opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Properties {
+    /// The transport service.
+    pub service: Service,
+    /// What the packet is for.
+    pub kind: Kind,
+    /// Where in its message it is.
+    pub position: Position,
+    /// The extension headers.
+    pub layout: Layout,
+    /// The length of the payload.
+    pub payload: PayloadRule,
+}
+
+/// There is no opcode with this code in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UnknownOpcode(pub u8);
+
+/// No payload at all.
+const NONE: PayloadRule = PayloadRule::Exactly(0);
+
+/// Makes [`Opcode`] and its properties from the rows of the table.
+macro_rules! table {
+    ($($name:ident $code:literal $service:ident $kind:ident $position:ident $layout:ident
+       $payload:expr;)*) => {
+        /// An opcode of the base transport header.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Opcode {
+            $(
+                #[doc = concat!(
+                    "Code ", stringify!($code), ": ", stringify!($service), ", ", stringify!($kind),
+                    ", ", stringify!($position), "; headers: ", stringify!($layout), "."
+                )]
+                $name = $code,
+            )*
+        }
+
+        impl Opcode {
+            /// All opcodes, in the table's order.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The opcode's row of the table.
+            #[inline]
+            pub const fn properties(self) -> &'static Properties {
+                match self {
+                    $(
+                        Self::$name => &Properties {
+                            service: Service::$service,
+                            kind: Kind::$kind,
+                            position: Position::$position,
+                            layout: Layout::$layout,
+                            payload: $payload,
+                        },
+                    )*
+                }
+            }
+
+            /// The opcode with this code, if there is one.
+            #[inline]
+            pub const fn from_code(code: u8) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+table! {
+//  opcode                   code  service kind              position layout           payload
+    RcSendFirst              0x00  Rc      Send              First    Bare             Full;
+    RcSendMiddle             0x01  Rc      Send              Middle   Bare             Full;
+    RcSendLast               0x02  Rc      Send              Last     Bare             Nonempty;
+    RcSendLastImmediate      0x03  Rc      Send              Last     ImmDt            Nonempty;
+    RcSendOnly               0x04  Rc      Send              Only     Bare             Any;
+    RcSendOnlyImmediate      0x05  Rc      Send              Only     ImmDt            Any;
+    RcWriteFirst             0x06  Rc      Write             First    Reth             Full;
+    RcWriteMiddle            0x07  Rc      Write             Middle   Bare             Full;
+    RcWriteLast              0x08  Rc      Write             Last     Bare             Nonempty;
+    RcWriteLastImmediate     0x09  Rc      Write             Last     ImmDt            Nonempty;
+    RcWriteOnly              0x0a  Rc      Write             Only     Reth             Any;
+    RcWriteOnlyImmediate     0x0b  Rc      Write             Only     RethImmDt        Any;
+    RcReadRequest            0x0c  Rc      ReadRequest       Only     Reth             NONE;
+    RcReadResponseFirst      0x0d  Rc      ReadResponse      First    Aeth             Full;
+    RcReadResponseMiddle     0x0e  Rc      ReadResponse      Middle   Bare             Full;
+    RcReadResponseLast       0x0f  Rc      ReadResponse      Last     Aeth             Nonempty;
+    RcReadResponseOnly       0x10  Rc      ReadResponse      Only     Aeth             Any;
+    RcAcknowledge            0x11  Rc      Acknowledge       Only     Aeth             NONE;
+    RcAtomicAcknowledge      0x12  Rc      AtomicAcknowledge Only     AethAtomicAckEth NONE;
+    RcCompareSwap            0x13  Rc      CompareSwap       Only     AtomicEth        NONE;
+    RcFetchAdd               0x14  Rc      FetchAdd          Only     AtomicEth        NONE;
+    RcSendLastInvalidate     0x16  Rc      Send              Last     Ieth             Nonempty;
+    RcSendOnlyInvalidate     0x17  Rc      Send              Only     Ieth             Any;
+    RcFlush                  0x1c  Rc      Flush             Only     FethReth         NONE;
+    RcAtomicWrite            0x1d  Rc      AtomicWrite       Only     Reth             Exactly(8);
+
+    UcSendFirst              0x20  Uc      Send              First    Bare             Full;
+    UcSendMiddle             0x21  Uc      Send              Middle   Bare             Full;
+    UcSendLast               0x22  Uc      Send              Last     Bare             Nonempty;
+    UcSendLastImmediate      0x23  Uc      Send              Last     ImmDt            Nonempty;
+    UcSendOnly               0x24  Uc      Send              Only     Bare             Any;
+    UcSendOnlyImmediate      0x25  Uc      Send              Only     ImmDt            Any;
+    UcWriteFirst             0x26  Uc      Write             First    Reth             Full;
+    UcWriteMiddle            0x27  Uc      Write             Middle   Bare             Full;
+    UcWriteLast              0x28  Uc      Write             Last     Bare             Nonempty;
+    UcWriteLastImmediate     0x29  Uc      Write             Last     ImmDt            Nonempty;
+    UcWriteOnly              0x2a  Uc      Write             Only     Reth             Any;
+    UcWriteOnlyImmediate     0x2b  Uc      Write             Only     RethImmDt        Any;
+
+    UdSendOnly               0x64  Ud      Send              Only     Deth             Any;
+    UdSendOnlyImmediate      0x65  Ud      Send              Only     DethImmDt        Any;
+
+    Cnp                      0x81  Cnp     Notification      Only     Bare             Exactly(16);
+}
+
+impl Opcode {
+    /// The code on the wire.
+    #[inline]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The opcode of a send packet; `None` where the service has no such packet (only a reliable
+    /// connection invalidates, a datagram is always one packet). `tail` counts only at the end of a
+    /// message.
+    #[inline]
+    pub const fn send(service: Service, position: Position, tail: Tail) -> Option<Self> {
+        let operation = match (position, tail) {
+            (Position::First, _) => 0x00,
+            (Position::Middle, _) => 0x01,
+            (Position::Last, Tail::Plain) => 0x02,
+            (Position::Last, Tail::Immediate) => 0x03,
+            (Position::Last, Tail::Invalidate) => 0x16,
+            (Position::Only, Tail::Plain) => 0x04,
+            (Position::Only, Tail::Immediate) => 0x05,
+            (Position::Only, Tail::Invalidate) => 0x17,
+        };
+        Self::of(service, operation)
+    }
+
+    /// The opcode of a write packet; `None` where the service has no such packet (datagrams do not
+    /// write, and no write invalidates). `tail` counts only at the end of a message.
+    #[inline]
+    pub const fn write(service: Service, position: Position, tail: Tail) -> Option<Self> {
+        let operation = match (position, tail) {
+            (Position::First, _) => 0x06,
+            (Position::Middle, _) => 0x07,
+            (Position::Last, Tail::Plain) => 0x08,
+            (Position::Last, Tail::Immediate) => 0x09,
+            (Position::Only, Tail::Plain) => 0x0a,
+            (Position::Only, Tail::Immediate) => 0x0b,
+            (Position::Last | Position::Only, Tail::Invalidate) => return None,
+        };
+        Self::of(service, operation)
+    }
+
+    /// The opcode of a read response packet.
+    #[inline]
+    pub const fn read_response(position: Position) -> Self {
+        match position {
+            Position::First => Self::RcReadResponseFirst,
+            Position::Middle => Self::RcReadResponseMiddle,
+            Position::Last => Self::RcReadResponseLast,
+            Position::Only => Self::RcReadResponseOnly,
+        }
+    }
+
+    /// The opcode of a service's operation (the low five bits of the code).
+    #[inline]
+    const fn of(service: Service, operation: u8) -> Option<Self> {
+        match service {
+            Service::Rc | Service::Uc | Service::Ud => Self::from_code(service as u8 | operation),
+            Service::Cnp => None,
+        }
+    }
+
+    /// The transport service.
+    #[inline]
+    pub const fn service(self) -> Service {
+        self.properties().service
+    }
+
+    /// What the packet is for.
+    #[inline]
+    pub const fn kind(self) -> Kind {
+        self.properties().kind
+    }
+
+    /// Where in its message the packet is.
+    #[inline]
+    pub const fn position(self) -> Position {
+        self.properties().position
+    }
+
+    /// The extension headers.
+    #[inline]
+    pub const fn layout(self) -> Layout {
+        self.properties().layout
+    }
+
+    /// The length of the payload.
+    #[inline]
+    pub const fn payload(self) -> PayloadRule {
+        self.properties().payload
+    }
+
+    /// What the packet carries at the end of its message.
+    #[inline]
+    pub const fn tail(self) -> Tail {
+        match self.layout() {
+            Layout::ImmDt | Layout::RethImmDt | Layout::DethImmDt => Tail::Immediate,
+            Layout::Ieth => Tail::Invalidate,
+            _ => Tail::Plain,
+        }
+    }
+
+    /// Whether a responder takes the packet.
+    #[inline]
+    pub const fn is_request(self) -> bool {
+        !self.is_response() && !matches!(self.kind(), Kind::Notification)
+    }
+
+    /// Whether a requester takes the packet.
+    #[inline]
+    pub const fn is_response(self) -> bool {
+        matches!(
+            self.kind(),
+            Kind::ReadResponse | Kind::Acknowledge | Kind::AtomicAcknowledge
+        )
+    }
+
+    /// Whether the packet begins its message.
+    #[inline]
+    pub const fn begins(self) -> bool {
+        self.position().begins()
+    }
+
+    /// Whether the packet ends its message.
+    #[inline]
+    pub const fn ends(self) -> bool {
+        self.position().ends()
+    }
+
+    /// Whether the responder takes a receive work request for the packet: at the beginning of a
+    /// send, at the end of a write with immediate data.
+    #[inline]
+    pub const fn takes_receive(self) -> bool {
+        match self.kind() {
+            Kind::Send => self.begins(),
+            Kind::Write => self.layout().has_immdt(),
+            _ => false,
+        }
+    }
+
+    /// Whether the packet completes the receive work request that its message took.
+    #[inline]
+    pub const fn completes_receive(self) -> bool {
+        match self.kind() {
+            Kind::Send => self.ends(),
+            Kind::Write => self.layout().has_immdt(),
+            _ => false,
+        }
+    }
+}
+
+impl TryFrom<u8> for Opcode {
+    type Error = UnknownOpcode;
+
+    #[inline]
+    fn try_from(code: u8) -> Result<Self, UnknownOpcode> {
+        Self::from_code(code).ok_or(UnknownOpcode(code))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The codes of `<rdma/ib_pack.h>` for RC, UC and UD, and the CNP's.
+    const CODES: &[u8] = &[
+        0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e,
+        0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0x16, 0x17, 0x1c, 0x1d, 0x20, 0x21, 0x22, 0x23, 0x24,
+        0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x64, 0x65, 0x81,
+    ];
+
+    #[test]
+    fn known_codes_and_no_others() {
+        for code in 0..=u8::MAX {
+            match Opcode::try_from(code) {
+                Ok(opcode) => {
+                    assert!(CODES.contains(&code), "{code:#x}");
+                    assert_eq!(opcode.code(), code);
+                }
+                Err(error) => {
+                    assert!(!CODES.contains(&code), "{code:#x}");
+                    assert_eq!(error, UnknownOpcode(code));
+                }
+            }
+        }
+        assert!(Opcode::ALL
+            .iter()
+            .map(|opcode| opcode.code())
+            .eq(CODES.iter().copied()));
+    }
+
+    #[test]
+    fn the_high_bits_are_the_service() {
+        for opcode in Opcode::ALL {
+            assert_eq!(opcode.code() & 0xe0, opcode.service() as u8, "{opcode:?}");
+        }
+    }
+
+    /// The builders and the table say the same: whatever a row describes is built as that row.
+    #[test]
+    fn builders_follow_the_table() {
+        for &opcode in Opcode::ALL {
+            let built = match opcode.kind() {
+                Kind::Send => Opcode::send(opcode.service(), opcode.position(), opcode.tail()),
+                Kind::Write => Opcode::write(opcode.service(), opcode.position(), opcode.tail()),
+                Kind::ReadResponse => Some(Opcode::read_response(opcode.position())),
+                _ => continue,
+            };
+            assert_eq!(built, Some(opcode));
+        }
+    }
+
+    #[test]
+    fn builders_refuse_what_a_service_lacks() {
+        use Position::{First, Last, Middle, Only};
+        for position in [First, Middle, Last, Only] {
+            assert_eq!(Opcode::write(Service::Ud, position, Tail::Plain), None);
+            assert_eq!(Opcode::send(Service::Cnp, position, Tail::Plain), None);
+            if position != Only {
+                assert_eq!(Opcode::send(Service::Ud, position, Tail::Plain), None);
+            }
+            if position.ends() {
+                assert_eq!(Opcode::send(Service::Uc, position, Tail::Invalidate), None);
+                assert_eq!(Opcode::send(Service::Ud, position, Tail::Invalidate), None);
+                assert_eq!(Opcode::write(Service::Rc, position, Tail::Invalidate), None);
+            }
+        }
+    }
+
+    #[test]
+    fn position_says_how_long_the_payload_is() {
+        for opcode in Opcode::ALL {
+            let expected = match (opcode.kind(), opcode.position()) {
+                (Kind::Send | Kind::Write | Kind::ReadResponse, position) => match position {
+                    Position::First | Position::Middle => Full,
+                    Position::Last => Nonempty,
+                    Position::Only => Any,
+                },
+                (Kind::AtomicWrite, _) => Exactly(8),
+                (Kind::Notification, _) => Exactly(16),
+                _ => NONE,
+            };
+            assert_eq!(opcode.payload(), expected, "{opcode:?}");
+        }
+    }
+
+    #[test]
+    fn payload_rules_at_their_ends() {
+        let mtu = Mtu::Mtu1024;
+        let allowed = |rule: PayloadRule| {
+            [0, 1, 8, 1023, 1024, 1025, u32::MAX].map(|length| rule.allows(length, mtu))
+        };
+        assert_eq!(
+            allowed(Full),
+            [false, false, false, false, true, false, false]
+        );
+        assert_eq!(
+            allowed(Nonempty),
+            [false, true, true, true, true, false, false]
+        );
+        assert_eq!(allowed(Any), [true, true, true, true, true, false, false]);
+        assert_eq!(
+            allowed(Exactly(8)),
+            [false, false, true, false, false, false, false]
+        );
+        assert_eq!(
+            allowed(NONE),
+            [true, false, false, false, false, false, false]
+        );
+    }
+
+    /// A receive work request is taken once and completed once in each message that has one.
+    #[test]
+    fn receives() {
+        for opcode in Opcode::ALL {
+            let (takes, completes) = match opcode.kind() {
+                Kind::Send => (opcode.begins(), opcode.ends()),
+                Kind::Write => {
+                    let immediate = opcode.tail() == Tail::Immediate;
+                    (immediate, immediate)
+                }
+                _ => (false, false),
+            };
+            assert_eq!(opcode.takes_receive(), takes, "{opcode:?}");
+            assert_eq!(opcode.completes_receive(), completes, "{opcode:?}");
+        }
+    }
+
+    #[test]
+    fn responses_are_reliable_and_no_requests() {
+        for opcode in Opcode::ALL {
+            assert!(!(opcode.is_request() && opcode.is_response()), "{opcode:?}");
+            if opcode.is_response() {
+                assert_eq!(opcode.service(), Service::Rc, "{opcode:?}");
+            }
+        }
+        assert!(!Opcode::Cnp.is_request());
+        assert!(!Opcode::Cnp.is_response());
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The invariant CRC against frames that others made, and against what it must and must not notice.
+
+use proptest::prelude::*;
+use roce::icrc::{Crc32, Icrc, BTH_LEN, IPV4_LEN, IPV6_LEN, LEN, UDP_LEN};
+
+/// The polynomial bit by bit, as the specification has it.
+struct Bitwise;
+
+impl Crc32 for Bitwise {
+    fn update(state: u32, data: &[u8]) -> u32 {
+        data.iter().fold(state, |state, &byte| {
+            (0..8).fold(state ^ u32::from(byte), |state, _| {
+                (state >> 1) ^ (0xedb8_8320 * (state & 1))
+            })
+        })
+    }
+}
+
+/// A table-driven implementation, whose interface inverts at both ends.
+struct Fast;
+
+impl Crc32 for Fast {
+    fn update(state: u32, data: &[u8]) -> u32 {
+        let mut hasher = crc32fast::Hasher::new_with_initial(!state);
+        hasher.update(data);
+        !hasher.finalize()
+    }
+}
+
+/// The ICRC of a packet that begins with its IP header; whatever ICRC it ends with does not count.
+fn icrc<C: Crc32>(packet: &[u8]) -> [u8; LEN] {
+    fn part<const N: usize>(bytes: &[u8]) -> &[u8; N] {
+        bytes[..N].try_into().unwrap()
+    }
+    let body = &packet[..packet.len() - LEN];
+    let (mut icrc, rest) = match body[0] >> 4 {
+        4 => {
+            let (ip, rest) = body.split_at(IPV4_LEN);
+            (
+                Icrc::<C>::ipv4(part(ip), part(rest), part(&rest[UDP_LEN..])),
+                rest,
+            )
+        }
+        _ => {
+            let (ip, rest) = body.split_at(IPV6_LEN);
+            (
+                Icrc::<C>::ipv6(part(ip), part(rest), part(&rest[UDP_LEN..])),
+                rest,
+            )
+        }
+    };
+    icrc.update(&rest[UDP_LEN + BTH_LEN..]);
+    icrc.finish()
+}
+
+/// A congestion notification packet captured from a ConnectX-4 Lx; from scapy's
+/// `test/contrib/roce.uts`, "RoCE CNP captured on ConnectX-4 Lx".
+const CNP_V4: &[u8] = &[
+    0x45, 0xc2, 0x00, 0x3c, 0x71, 0x8c, 0x40, 0x00, 0x40, 0x11, 0x91, 0x61, 0x0a, 0x00, 0x11, 0x01,
+    0x0a, 0x00, 0x12, 0x01, // IPv4
+    0x00, 0x00, 0x12, 0xb7, 0x00, 0x28, 0x00, 0x00, // UDP
+    0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x01, 0x18, 0x00, 0x00, 0x00, 0x00, // BTH
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x82, 0xfd, 0x00, 0x2a, // ICRC
+];
+
+/// An unreliable send over IPv4; from scapy's `test/contrib/roce.uts`, "RoCE layer".
+const SEND_V4: &[u8] = &[
+    0x45, 0x01, 0x00, 0x40, 0x04, 0x78, 0x40, 0x00, 0x40, 0x11, 0xb4, 0xd5, 0xc0, 0xa8, 0x00, 0x07,
+    0xc0, 0xa8, 0x00, 0x07, // IPv4
+    0xc0, 0x00, 0x12, 0xb7, 0x00, 0x2c, 0xac, 0xa2, // UDP
+    0x24, 0x60, 0xff, 0xff, 0x00, 0x00, 0x00, 0xd3, 0x00, 0xcf, 0x17, 0x10, // BTH
+    0x46, 0x30, 0x81, 0x8b, 0xe2, 0x89, 0x35, 0xd9, 0x0e, 0x9a, 0x95, 0x50, 0x54, 0x01, 0xbe, 0x88,
+    0x5e, 0x50, 0x00, 0x00, // payload with two pad bytes
+    0x78, 0xf3, 0x53, 0xf3, // ICRC
+];
+
+/// The same over IPv6; from scapy's `test/contrib/roce.uts`, "RoCE over IPv6".
+const SEND_V6: &[u8] = &[
+    0x6e, 0x21, 0xfa, 0xce, 0x00, 0x2c, 0x11, 0xff, 0x20, 0x22, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x10, 0x23, 0x20, 0x23, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x10, 0x24, // IPv6
+    0xc0, 0x00, 0x12, 0xb7, 0x00, 0x2c, 0xe7, 0xc5, // UDP
+    0x24, 0x60, 0xff, 0xff, 0x00, 0x00, 0x00, 0xd3, 0x00, 0xcf, 0x17, 0x10, // BTH
+    0x46, 0x30, 0x81, 0x8b, 0xe2, 0x89, 0x35, 0xd9, 0x0e, 0x9a, 0x95, 0x50, 0x54, 0x01, 0xbe, 0x88,
+    0x5e, 0x50, 0x00, 0x00, // payload with two pad bytes
+    0x3e, 0x5b, 0x74, 0x3b, // ICRC
+];
+
+// rows: 3.016
+#[test]
+fn frames_that_others_made() {
+    for frame in [CNP_V4, SEND_V4, SEND_V6] {
+        let expected = &frame[frame.len() - LEN..];
+        assert_eq!(icrc::<Bitwise>(frame), expected);
+        assert_eq!(icrc::<Fast>(frame), expected);
+    }
+}
+
+/// The bits that routers change, by IP version: byte of the packet, mask.
+fn masked(frame: &[u8]) -> &'static [(usize, u8)] {
+    match frame[0] >> 4 {
+        4 => &[
+            (1, 0xff),                      // type of service
+            (8, 0xff),                      // time to live
+            (10, 0xff),                     // header checksum
+            (11, 0xff),                     // header checksum
+            (IPV4_LEN + 6, 0xff),           // UDP checksum
+            (IPV4_LEN + 7, 0xff),           // UDP checksum
+            (IPV4_LEN + UDP_LEN + 4, 0xff), // FECN, BECN, reserved
+        ],
+        _ => &[
+            (0, 0x0f),                      // traffic class
+            (1, 0xff),                      // traffic class, flow label
+            (2, 0xff),                      // flow label
+            (3, 0xff),                      // flow label
+            (7, 0xff),                      // hop limit
+            (IPV6_LEN + 6, 0xff),           // UDP checksum
+            (IPV6_LEN + 7, 0xff),           // UDP checksum
+            (IPV6_LEN + UDP_LEN + 4, 0xff), // FECN, BECN, reserved
+        ],
+    }
+}
+
+/// Every single bit of the frames: those that routers change do not change the ICRC, every other does.
+/// The four bits that say which IP version it is are left alone.
+// rows: 3.016
+#[test]
+fn every_bit_counts_but_those_that_routers_change() {
+    for frame in [CNP_V4, SEND_V4, SEND_V6] {
+        let before = icrc::<Fast>(frame);
+        for byte in 0..frame.len() - LEN {
+            for bit in (0..8).filter(|bit| byte != 0 || *bit < 4) {
+                let mut changed = frame.to_vec();
+                changed[byte] ^= 1 << bit;
+                let invisible = masked(frame)
+                    .iter()
+                    .any(|&(at, mask)| at == byte && mask >> bit & 1 == 1);
+                assert_eq!(
+                    icrc::<Fast>(&changed) == before,
+                    invisible,
+                    "byte {byte}, bit {bit}"
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    /// It does not matter in which pieces the rest of the packet comes.
+    // rows: 3.016
+    #[test]
+    fn pieces_make_the_whole(
+        ip in any::<[u8; IPV4_LEN]>(),
+        udp in any::<[u8; UDP_LEN]>(),
+        bth in any::<[u8; BTH_LEN]>(),
+        pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8),
+    ) {
+        let mut whole = Icrc::<Bitwise>::ipv4(&ip, &udp, &bth);
+        whole.update(&pieces.concat());
+        let mut in_pieces = Icrc::<Fast>::ipv4(&ip, &udp, &bth);
+        for piece in &pieces {
+            in_pieces.update(piece);
+        }
+        prop_assert_eq!(whole.finish(), in_pieces.finish());
+    }
+}

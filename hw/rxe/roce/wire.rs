@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The headers of a packet and the packet itself, read from the wire and written to it.
+//!
+//! On the wire, after the UDP header, a packet is: base transport header, extension headers, payload,
+//! pad bytes up to a multiple of four, ICRC. All integers are big-endian.
+//!
+//! [`Packet::parse`] is the only way from bytes to a [`Packet`]. It never fails in another way than
+//! by returning a [`ParseError`], and what it returns needs no second look: the extension headers are
+//! those of the opcode, and the payload lies within the packet. The pad count is no part of these
+//! types, because it follows from the length of the payload ([`pad_len`]).
+
+use crate::cursor::{Reader, Writer};
+use crate::header::Header;
+use crate::icrc;
+use crate::mtu::Mtu;
+use crate::opcode::{Layout, Opcode, PayloadRule};
+use crate::psn::{Msn, Psn};
+
+pub use crate::header::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Feth, Ieth, ImmDt, NakCode, Qpn, Reth,
+    Syndrome,
+};
+
+/// Length in bytes of the longest headers: a base transport header and an atomic one.
+pub const MAX_HEADERS: usize = 40;
+
+/// Length in bytes of the largest UDP payload that IP can carry.
+pub const MAX_UDP_PAYLOAD: usize = 65_535 - icrc::UDP_LEN;
+
+/// How many pad bytes follow a payload of `payload_len` bytes: 0 to 3.
+#[inline]
+pub const fn pad_len(payload_len: u32) -> usize {
+    (payload_len.wrapping_neg() & 3) as usize
+}
+
+/// Why bytes are no packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ParseError {
+    /// Shorter than its headers and the ICRC.
+    Short,
+    /// Longer than a UDP datagram can be.
+    Long,
+    /// The length is no multiple of four.
+    Unaligned,
+    /// The opcode is not in the table.
+    UnknownOpcode(u8),
+    /// The transport header version is not 0.
+    BadVersion(u8),
+    /// The pad count is larger than payload and pad bytes together.
+    BadPad,
+    /// The syndrome of the acknowledge header is reserved.
+    ReservedSyndrome(u8),
+    /// The opcode has a payload of fixed length (mostly none), and this one is another.
+    BadPayload,
+}
+
+/// Extension headers, in their order on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ext {
+    /// None.
+    Bare,
+    /// Immediate data.
+    ImmDt(ImmDt),
+    /// Invalidate.
+    Ieth(Ieth),
+    /// RDMA.
+    Reth(Reth),
+    /// RDMA, immediate data.
+    RethImmDt(Reth, ImmDt),
+    /// Acknowledge.
+    Aeth(Aeth),
+    /// Acknowledge, atomic acknowledge.
+    AethAtomicAckEth(Aeth, AtomicAckEth),
+    /// Atomic.
+    AtomicEth(AtomicEth),
+    /// Datagram.
+    Deth(Deth),
+    /// Datagram, immediate data.
+    DethImmDt(Deth, ImmDt),
+    /// Flush, RDMA.
+    FethReth(Feth, Reth),
+}
+
+impl Ext {
+    #[inline]
+    fn read(layout: Layout, reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(match layout {
+            Layout::Bare => Self::Bare,
+            Layout::ImmDt => Self::ImmDt(ImmDt::read(reader)?),
+            Layout::Ieth => Self::Ieth(Ieth::read(reader)?),
+            Layout::Reth => Self::Reth(Reth::read(reader)?),
+            Layout::RethImmDt => Self::RethImmDt(Reth::read(reader)?, ImmDt::read(reader)?),
+            Layout::Aeth => Self::Aeth(Aeth::read(reader)?),
+            Layout::AethAtomicAckEth => {
+                Self::AethAtomicAckEth(Aeth::read(reader)?, AtomicAckEth::read(reader)?)
+            }
+            Layout::AtomicEth => Self::AtomicEth(AtomicEth::read(reader)?),
+            Layout::Deth => Self::Deth(Deth::read(reader)?),
+            Layout::DethImmDt => Self::DethImmDt(Deth::read(reader)?, ImmDt::read(reader)?),
+            Layout::FethReth => Self::FethReth(Feth::read(reader)?, Reth::read(reader)?),
+        })
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Bare => {}
+            Self::ImmDt(immdt) => immdt.write(writer),
+            Self::Ieth(ieth) => ieth.write(writer),
+            Self::Reth(reth) => reth.write(writer),
+            Self::RethImmDt(reth, immdt) => {
+                reth.write(writer);
+                immdt.write(writer);
+            }
+            Self::Aeth(aeth) => aeth.write(writer),
+            Self::AethAtomicAckEth(aeth, atomic_ack) => {
+                aeth.write(writer);
+                atomic_ack.write(writer);
+            }
+            Self::AtomicEth(atomic) => atomic.write(writer),
+            Self::Deth(deth) => deth.write(writer),
+            Self::DethImmDt(deth, immdt) => {
+                deth.write(writer);
+                immdt.write(writer);
+            }
+            Self::FethReth(feth, reth) => {
+                feth.write(writer);
+                reth.write(writer);
+            }
+        }
+    }
+}
+
+/// What [`Headers::new`] chooses the extension headers from. Whoever builds a packet fills in what the
+/// operation has; the opcode says which of them the packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// For reads, writes, flushes and atomic writes.
+    pub reth: Reth,
+    /// For responses.
+    pub aeth: Aeth,
+    /// For atomic operations.
+    pub atomic: AtomicEth,
+    /// For responses to atomic operations.
+    pub atomic_ack: AtomicAckEth,
+    /// For what has immediate data.
+    pub immdt: ImmDt,
+    /// For sends with invalidate.
+    pub ieth: Ieth,
+    /// For datagrams.
+    pub deth: Deth,
+    /// For flushes.
+    pub feth: Feth,
+}
+
+impl Default for Parts {
+    #[inline]
+    fn default() -> Self {
+        Self {
+            reth: Reth::default(),
+            aeth: Aeth {
+                syndrome: Syndrome::ACK,
+                msn: Msn::default(),
+            },
+            atomic: AtomicEth::default(),
+            atomic_ack: AtomicAckEth::default(),
+            immdt: ImmDt::default(),
+            ieth: Ieth::default(),
+            deth: Deth::default(),
+            feth: Feth::default(),
+        }
+    }
+}
+
+/// A base transport header with the extension headers of its opcode.
+///
+/// # Invariants
+///
+/// `ext` has the layout of `bth.opcode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Headers {
+    bth: Bth,
+    ext: Ext,
+}
+
+impl Headers {
+    /// Makes headers: `bth`, and of `parts` those that its opcode has.
+    #[inline]
+    pub const fn new(bth: Bth, parts: &Parts) -> Self {
+        let ext = match bth.opcode.layout() {
+            Layout::Bare => Ext::Bare,
+            Layout::ImmDt => Ext::ImmDt(parts.immdt),
+            Layout::Ieth => Ext::Ieth(parts.ieth),
+            Layout::Reth => Ext::Reth(parts.reth),
+            Layout::RethImmDt => Ext::RethImmDt(parts.reth, parts.immdt),
+            Layout::Aeth => Ext::Aeth(parts.aeth),
+            Layout::AethAtomicAckEth => Ext::AethAtomicAckEth(parts.aeth, parts.atomic_ack),
+            Layout::AtomicEth => Ext::AtomicEth(parts.atomic),
+            Layout::Deth => Ext::Deth(parts.deth),
+            Layout::DethImmDt => Ext::DethImmDt(parts.deth, parts.immdt),
+            Layout::FethReth => Ext::FethReth(parts.feth, parts.reth),
+        };
+        Self { bth, ext }
+    }
+
+    /// The base transport header.
+    #[inline]
+    pub const fn bth(&self) -> &Bth {
+        &self.bth
+    }
+
+    /// The extension headers.
+    #[inline]
+    pub const fn ext(&self) -> &Ext {
+        &self.ext
+    }
+
+    /// The opcode.
+    #[inline]
+    pub const fn opcode(&self) -> Opcode {
+        self.bth.opcode
+    }
+
+    /// The packet sequence number.
+    #[inline]
+    pub const fn psn(&self) -> Psn {
+        self.bth.psn
+    }
+
+    /// The RDMA header, if the opcode has one.
+    #[inline]
+    pub const fn reth(&self) -> Option<Reth> {
+        match self.ext {
+            Ext::Reth(reth) | Ext::RethImmDt(reth, _) | Ext::FethReth(_, reth) => Some(reth),
+            _ => None,
+        }
+    }
+
+    /// The acknowledge header, if the opcode has one.
+    #[inline]
+    pub const fn aeth(&self) -> Option<Aeth> {
+        match self.ext {
+            Ext::Aeth(aeth) | Ext::AethAtomicAckEth(aeth, _) => Some(aeth),
+            _ => None,
+        }
+    }
+
+    /// The immediate data, if the opcode has some.
+    #[inline]
+    pub const fn immdt(&self) -> Option<ImmDt> {
+        match self.ext {
+            Ext::ImmDt(immdt) | Ext::RethImmDt(_, immdt) | Ext::DethImmDt(_, immdt) => Some(immdt),
+            _ => None,
+        }
+    }
+
+    /// The invalidate header, if the opcode has one.
+    #[inline]
+    pub const fn ieth(&self) -> Option<Ieth> {
+        match self.ext {
+            Ext::Ieth(ieth) => Some(ieth),
+            _ => None,
+        }
+    }
+
+    /// The datagram header, if the opcode has one.
+    #[inline]
+    pub const fn deth(&self) -> Option<Deth> {
+        match self.ext {
+            Ext::Deth(deth) | Ext::DethImmDt(deth, _) => Some(deth),
+            _ => None,
+        }
+    }
+
+    /// The length in bytes of all headers: 12 to 40.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        self.bth.opcode.layout().header_len()
+    }
+
+    /// Writes the headers of a packet with `payload_len` bytes of payload to the beginning of `out`,
+    /// and returns their length. What follows them on the wire is the payload, [`pad_len`] zero
+    /// bytes and the ICRC.
+    #[inline]
+    pub fn write(&self, payload_len: u32, out: &mut [u8; MAX_HEADERS]) -> usize {
+        let mut writer = Writer::new(out);
+        self.bth.write(payload_len, &mut writer);
+        self.ext.write(&mut writer);
+        self.header_len()
+    }
+}
+
+/// A validated packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Packet {
+    headers: Headers,
+    payload_len: u32,
+}
+
+impl Packet {
+    /// Makes a packet from typed headers, for a payload of `payload_len` bytes.
+    #[inline]
+    pub const fn new(headers: Headers, payload_len: u32) -> Self {
+        Self {
+            headers,
+            payload_len,
+        }
+    }
+
+    /// Reads the headers of a packet. `head` begins with the UDP payload and holds at least its first
+    /// [`MAX_HEADERS`] bytes, or all of it where it is shorter; `udp_payload_len` is the length of
+    /// all of it, the ICRC included. Whether the ICRC is right is not looked at.
+    ///
+    /// Lengths that depend on the path MTU are not checked here, since they are answered by the
+    /// queue pair: see [`Packet::payload_fits`].
+    ///
+    /// # Errors
+    ///
+    /// A [`ParseError`] says what is wrong. Such a packet is dropped without an answer (IBTA
+    /// volume 1, section 9.6).
+    #[inline]
+    pub fn parse(head: &[u8], udp_payload_len: usize) -> Result<Self, ParseError> {
+        if udp_payload_len > MAX_UDP_PAYLOAD {
+            return Err(ParseError::Long);
+        }
+        let mut reader = Reader::new(head);
+        let (bth, pad) = Bth::read(&mut reader)?;
+        let ext = Ext::read(bth.opcode.layout(), &mut reader)?;
+        let padded = udp_payload_len
+            .checked_sub(bth.opcode.layout().header_len() + icrc::LEN)
+            .ok_or(ParseError::Short)?;
+        if padded % 4 != 0 {
+            return Err(ParseError::Unaligned);
+        }
+        let payload = padded.checked_sub(pad).ok_or(ParseError::BadPad)?;
+        let payload_len = u32::try_from(payload).map_err(|_| ParseError::Long)?;
+        if matches!(bth.opcode.payload(), PayloadRule::Exactly(fixed) if payload_len != u32::from(fixed))
+        {
+            return Err(ParseError::BadPayload);
+        }
+        Ok(Self {
+            headers: Headers { bth, ext },
+            payload_len,
+        })
+    }
+
+    /// The headers.
+    #[inline]
+    pub const fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    /// The base transport header.
+    #[inline]
+    pub const fn bth(&self) -> &Bth {
+        &self.headers.bth
+    }
+
+    /// Where in the UDP payload the packet's payload begins, in bytes: 12 to 40.
+    #[inline]
+    pub const fn payload_offset(&self) -> usize {
+        self.headers.header_len()
+    }
+
+    /// The length of the payload in bytes, without pad bytes.
+    #[inline]
+    pub const fn payload_len(&self) -> u32 {
+        self.payload_len
+    }
+
+    /// How many pad bytes follow the payload: 0 to 3.
+    #[inline]
+    pub const fn pad_len(&self) -> usize {
+        pad_len(self.payload_len)
+    }
+
+    /// The length of the UDP payload in bytes: headers, payload, pad bytes and ICRC.
+    #[inline]
+    pub const fn udp_payload_len(&self) -> usize {
+        let headers = self.headers.header_len() + icrc::LEN;
+        (self.payload_len as usize)
+            .saturating_add(self.pad_len())
+            .saturating_add(headers)
+    }
+
+    /// Whether the payload is as long as the opcode asks for on a path with this MTU. Where it is
+    /// not, a reliable responder answers the request with [`NakCode::InvalidRequest`] (IBTA volume 1,
+    /// section 9.7.4.1), an unreliable one drops it without an answer (section 9.8.3.2.2).
+    #[inline]
+    pub const fn payload_fits(&self, mtu: Mtu) -> bool {
+        self.headers
+            .opcode()
+            .payload()
+            .allows(self.payload_len, mtu)
+    }
+}
