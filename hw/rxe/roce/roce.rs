@@ -11,7 +11,10 @@
 //! * [`psn`]: sequence numbers that wrap; [`mtu`]: packet sizes; [`timer`]: times that are codes;
 //! * [`opcode`]: the specification's table of opcodes;
 //! * [`wire`]: headers and packets, read and written;
-//! * [`icrc`]: the checksum over what does not change on the way.
+//! * [`icrc`]: the checksum over what does not change on the way;
+//! * [`state`]: what a queue pair is; [`memory`]: what the engines need of the world;
+//! * [`requester`], with the completer as its other half, and [`responder`]: the two sides of a
+//!   queue pair.
 //!
 //! The specification is the InfiniBand Architecture Specification, volume 1 ("IBTA volume 1" in this
 //! crate), with annex A17 for RoCEv2.
@@ -21,14 +24,16 @@
 
 #![forbid(unsafe_code)]
 
-mod cursor;
 mod completer;
+mod cursor;
+mod execute;
 mod header;
 pub mod icrc;
 pub mod memory;
 pub mod mtu;
 pub mod opcode;
 pub mod psn;
+mod request;
 pub mod requester;
 mod resources;
 pub mod responder;

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The other half of the send side: responses in, completions out (IBTA volume 1, 9.7.5 and 9.7.6).
+//!
+//! A response acknowledges everything before it, except for READs and ATOMICs: those are done only
+//! when their own answer is in. So a response beyond an unanswered one tells that an answer is
+//! lost ("implied NAK"), and the requester asks again.
+//!
+//! A response outside of what is outstanding is a duplicate or a ghost and has no effect.
+
+use crate::memory::{SendOp, SendPort, SendWr};
+use crate::opcode::Kind;
+use crate::psn::Psn;
+use crate::requester::Requester;
+use crate::state::{Counter, Service, Time, WcStatus};
+use crate::timer::RnrTimer;
+use crate::wire::{Aeth, Ext, NakCode, Packet, Syndrome};
+
+impl Requester {
+    /// Takes a response packet of this queue pair's peer.
+    ///
+    /// Afterwards [`run`](Self::run) has to be called, once for a batch of responses.
+    pub fn receive<P: SendPort>(
+        &mut self,
+        packet: &Packet,
+        payload: &P::Payload,
+        now: Time,
+        port: &mut P,
+    ) {
+        let headers = packet.headers();
+        let sent = self.max_psn.offset(self.oldest.psn());
+        let current = headers.psn().is_within(self.oldest.psn(), sent);
+        if self.attr.service != Service::Rc || !self.state.sends() || !current {
+            return;
+        }
+        match (headers.opcode().kind(), headers.ext()) {
+            (Kind::Acknowledge, Ext::Aeth(aeth)) => {
+                self.acknowledge(headers.psn(), *aeth, now, port);
+            }
+            (Kind::AtomicAcknowledge, Ext::AethAtomicAckEth(_, answer)) => {
+                self.atomic_answer(headers.psn(), answer.original, now, port);
+            }
+            (Kind::ReadResponse, _) => self.read_response(packet, payload, now, port),
+            _ => {}
+        }
+    }
+
+    fn acknowledge<P: SendPort>(&mut self, psn: Psn, aeth: Aeth, now: Time, port: &mut P) {
+        if let Syndrome::Ack(_) = aeth.syndrome {
+            if !self.settle(psn.next(), now, port) {
+                self.retry_implied(port);
+            }
+            return;
+        }
+        if !self.settle(psn, now, port) {
+            return self.retry_implied(port);
+        }
+        match aeth.syndrome {
+            Syndrome::Ack(_) => {}
+            Syndrome::RnrNak(timer) => self.not_ready(timer, now, port),
+            Syndrome::Nak(NakCode::PsnSequence) => self.sequence_error(port),
+            Syndrome::Nak(code) => self.fail(refusal(code), port),
+        }
+    }
+
+    fn not_ready<P: SendPort>(&mut self, timer: RnrTimer, now: Time, port: &mut P) {
+        if self.outstanding() == 0 {
+            return; // Already gone back: the peer said it twice.
+        }
+        port.count(Counter::RcvdRnr);
+        self.retry_later(timer.nanoseconds(), now, port);
+    }
+
+    fn sequence_error<P: SendPort>(&mut self, port: &mut P) {
+        if self.outstanding() == 0 {
+            return; // Already gone back, perhaps to wait for the peer's receiver.
+        }
+        port.count(Counter::RcvdSeqErr);
+        self.retry(port);
+    }
+
+    /// Takes note that all packets before `psn` are acknowledged.
+    ///
+    /// Returns false where a READ or ATOMIC before `psn` has not got its answer.
+    fn settle<P: SendPort>(&mut self, psn: Psn, now: Time, port: &mut P) -> bool {
+        let start = self.oldest.psn();
+        let settled = self.settle_each(psn, port);
+        if self.oldest.psn() != start {
+            self.progressed(now);
+        }
+        settled
+    }
+
+    #[inline]
+    fn settle_each<P: SendPort>(&mut self, psn: Psn, port: &mut P) -> bool {
+        loop {
+            let ahead = psn.offset(self.oldest.psn());
+            if ahead == 0 {
+                return true;
+            }
+            let Some(wr) = self.oldest.wr(port) else {
+                return false;
+            };
+            if wr.is_answered() {
+                return false;
+            }
+            let total = wr.packets(self.attr.mtu);
+            if ahead < total.saturating_sub(self.oldest.packet) {
+                self.oldest.advance(ahead, total);
+                return true;
+            }
+            self.retire(&wr, total, port);
+        }
+    }
+
+    fn atomic_answer<P: SendPort>(&mut self, psn: Psn, value: u64, now: Time, port: &mut P) {
+        if !self.settle(psn, now, port) {
+            return self.retry_implied(port);
+        }
+        let Some(wr) = self.oldest.wr(port) else {
+            return;
+        };
+        if !matches!(wr.op, SendOp::Atomic { .. }) {
+            return self.fail(WcStatus::BadRespErr, port);
+        }
+        if let Err(status) = port.scatter_atomic(self.oldest.index, value) {
+            return self.fail(status, port);
+        }
+        self.retire(&wr, 1, port);
+        self.progressed(now);
+    }
+
+    fn read_response<P: SendPort>(
+        &mut self,
+        packet: &Packet,
+        payload: &P::Payload,
+        now: Time,
+        port: &mut P,
+    ) {
+        if !self.settle(packet.headers().psn(), now, port) {
+            return self.retry_implied(port);
+        }
+        let Some(wr) = self.oldest.wr(port) else {
+            return;
+        };
+        let total = wr.packets(self.attr.mtu);
+        let offset = self.oldest.packet << self.attr.mtu.shift();
+        if !self.is_expected(packet, &wr, total, offset) {
+            return self.fail(WcStatus::BadRespErr, port);
+        }
+        if packet.payload_len() > 0 {
+            if let Err(status) = port.scatter(self.oldest.index, offset, payload) {
+                return self.fail(status, port);
+            }
+        }
+        if self.oldest.packet.saturating_add(1) < total {
+            self.oldest.advance(1, total);
+        } else {
+            if let Err(status) = self.invalidate(&wr, port) {
+                return self.fail(status, port);
+            }
+            self.retire(&wr, total, port);
+        }
+        self.progressed(now);
+    }
+
+    /// Is this the packet that answers the oldest request at `offset`?
+    ///
+    /// Whether it calls itself the first one says nothing: an answer asked for again may begin
+    /// anywhere.
+    #[inline]
+    fn is_expected(&self, packet: &Packet, wr: &SendWr, total: u32, offset: u32) -> bool {
+        let headers = packet.headers();
+        let length = match wr.op {
+            SendOp::Read { .. } => wr.length,
+            SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => 0,
+            _ => return false,
+        };
+        let last = self.oldest.packet.saturating_add(1) >= total;
+        let expected = length.saturating_sub(offset).min(self.attr.mtu.bytes());
+        let positive = match headers.aeth() {
+            Some(aeth) => matches!(aeth.syndrome, Syndrome::Ack(_)),
+            None => true,
+        };
+        positive && headers.opcode().ends() == last && packet.payload_len() == expected
+    }
+
+    fn invalidate<P: SendPort>(&mut self, wr: &SendWr, port: &mut P) -> Result<(), WcStatus> {
+        match wr.op {
+            SendOp::Read {
+                invalidate: true, ..
+            } => port.local(self.oldest.index),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How a work request ends that the peer refused.
+const fn refusal(code: NakCode) -> WcStatus {
+    match code {
+        NakCode::InvalidRequest => WcStatus::RemInvReqErr,
+        NakCode::RemoteAccess => WcStatus::RemAccessErr,
+        NakCode::RemoteOperational => WcStatus::RemOpErr,
+        NakCode::PsnSequence | NakCode::InvalidRdRequest => WcStatus::BadRespErr,
+    }
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the receive side does with a request whose turn it is: the checks of IBTA volume 1, 9.7.4,
+//! then the operation.
+
+use core::ops::DerefMut;
+
+use crate::memory::{AtomicOp, NextRecv, RecvPort, RemoteFault};
+use crate::opcode::{Kind, Opcode, Tail};
+use crate::resources::{Answer, Resource, Slot};
+use crate::responder::Responder;
+use crate::state::{
+    Access, Counter, QpEvent, RecvCompletion, RecvOpcode, State, WcStatus, GRH_LEN, MAX_MESSAGE,
+};
+use crate::wire::{AtomicEth, Ext, Packet, Reth};
+
+/// A message of which some packets have arrived.
+#[derive(Debug)]
+pub(crate) enum Message<R> {
+    /// A SEND; its data goes to the current receive.
+    Send { received: u32 },
+    /// A WRITE of `length` bytes. An empty one has no region.
+    Write {
+        region: Option<R>,
+        length: u32,
+        received: u32,
+    },
+}
+
+/// Why a request is not executed.
+pub(crate) enum Failure {
+    /// No receive is posted.
+    NotReady,
+    /// The peer is at fault.
+    Refused(RemoteFault, QpEvent, WcStatus),
+    /// The message does not fit into the receive.
+    TooLong,
+    /// The receive cannot take the data.
+    Local(WcStatus),
+}
+
+impl Failure {
+    /// An opcode or a length where it may not be.
+    pub(crate) const INVALID: Self = Self::Refused(
+        RemoteFault::InvalidRequest,
+        QpEvent::ReqErr,
+        WcStatus::LocQpOpErr,
+    );
+    /// A range, an alignment or a number that is not allowed.
+    pub(crate) const LIMIT: Self = Self::Refused(
+        RemoteFault::InvalidRequest,
+        QpEvent::AccessErr,
+        WcStatus::LocQpOpErr,
+    );
+}
+
+impl From<RemoteFault> for Failure {
+    fn from(fault: RemoteFault) -> Self {
+        Self::Refused(fault, QpEvent::AccessErr, WcStatus::LocAccessErr)
+    }
+}
+
+impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
+    /// Executes the request with the expected PSN.
+    pub(crate) fn execute<P: RecvPort<Region = R>>(
+        &mut self,
+        packet: &Packet,
+        payload: &P::Payload,
+        port: &mut P,
+    ) -> Result<(), Failure> {
+        let opcode = packet.bth().opcode;
+        self.check(packet)?;
+        self.take_receive(opcode, port)?;
+        let taken = match (opcode.kind(), packet.headers().ext()) {
+            (Kind::Send, _) => {
+                self.send(packet, payload, port)?;
+                1
+            }
+            (Kind::Write, _) => {
+                self.write(packet, payload, port)?;
+                1
+            }
+            (Kind::ReadRequest, Ext::Reth(reth)) => self.read(reth, port)?,
+            (Kind::CompareSwap | Kind::FetchAdd, Ext::AtomicEth(atomic)) => {
+                self.atomic(opcode, atomic, port)?
+            }
+            (Kind::AtomicWrite, Ext::Reth(reth)) => self.atomic_write(reth, payload, port)?,
+            (Kind::Flush, Ext::FethReth(feth, reth)) => {
+                self.admit(1, Answer::Empty, port)?;
+                port.flush(*feth, *reth)
+                    .map_err(|fault| self.take_back(fault))?;
+                1
+            }
+            _ => return Err(Failure::INVALID),
+        };
+        self.accept(packet.bth(), taken);
+        Ok(())
+    }
+
+    /// May this packet come now, is it as long as it should be, and may the peer do that?
+    #[inline]
+    pub(crate) fn check(&self, packet: &Packet) -> Result<(), Failure> {
+        let opcode = packet.bth().opcode;
+        let access = self.attr.access;
+        let in_order = match &self.message {
+            None => opcode.begins(),
+            Some(Message::Send { .. }) => opcode.kind() == Kind::Send && !opcode.begins(),
+            Some(Message::Write { .. }) => opcode.kind() == Kind::Write && !opcode.begins(),
+        };
+        let allowed = match opcode.kind() {
+            Kind::Write | Kind::AtomicWrite => access.write,
+            Kind::ReadRequest => access.read,
+            Kind::CompareSwap | Kind::FetchAdd => access.atomic,
+            _ => true,
+        };
+        if !in_order || !allowed {
+            return Err(Failure::INVALID);
+        }
+        if !packet.payload_fits(self.attr.mtu) {
+            return Err(Failure::LIMIT);
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is a current receive where the packet needs one.
+    #[inline]
+    pub(crate) fn take_receive<P: RecvPort<Region = R>>(
+        &mut self,
+        opcode: Opcode,
+        port: &mut P,
+    ) -> Result<(), Failure> {
+        if !opcode.takes_receive() || self.recv.is_some() {
+            return Ok(());
+        }
+        match port.next_recv() {
+            NextRecv::Ready { length } => {
+                self.recv = Some(length);
+                Ok(())
+            }
+            NextRecv::Empty => Err(Failure::NotReady),
+            NextRecv::Invalid(status) => {
+                self.recv = Some(0);
+                Err(Failure::Local(status))
+            }
+        }
+    }
+
+    /// Puts the payload of a SEND where it belongs; completes the receive at the end.
+    pub(crate) fn send<P: RecvPort<Region = R>>(
+        &mut self,
+        packet: &Packet,
+        payload: &P::Payload,
+        port: &mut P,
+    ) -> Result<(), Failure> {
+        let received = match &self.message {
+            Some(Message::Send { received }) => *received,
+            _ => 0,
+        };
+        let len = packet.payload_len();
+        let end = received
+            .checked_add(len)
+            .filter(|end| Some(*end) <= self.recv);
+        let end = end.ok_or(Failure::TooLong)?;
+        if len > 0 {
+            port.recv_scatter(received, payload)
+                .map_err(Failure::Local)?;
+        }
+        if !packet.bth().opcode.ends() {
+            self.message = Some(Message::Send { received: end });
+            return Ok(());
+        }
+        let invalidated = packet.headers().ieth().map(|ieth| ieth.rkey);
+        if let Some(rkey) = invalidated {
+            port.invalidate(rkey)?;
+        }
+        self.message = None;
+        port.count(Counter::RdmaRecv);
+        let completion = self.completion(packet, RecvOpcode::Recv, end);
+        self.recv = None;
+        port.complete_recv(RecvCompletion {
+            invalidated_rkey: invalidated,
+            ..completion
+        });
+        Ok(())
+    }
+
+    /// Puts the payload of a WRITE where it belongs; with immediate data, completes the receive.
+    pub(crate) fn write<P: RecvPort<Region = R>>(
+        &mut self,
+        packet: &Packet,
+        payload: &P::Payload,
+        port: &mut P,
+    ) -> Result<(), Failure> {
+        let opcode = packet.bth().opcode;
+        if let Some(reth) = packet.headers().reth() {
+            self.begin_write(&reth, port)?;
+        }
+        let Some(Message::Write {
+            region,
+            length,
+            received,
+        }) = &mut self.message
+        else {
+            return Err(Failure::INVALID);
+        };
+        let len = packet.payload_len();
+        let end = received
+            .checked_add(len)
+            .filter(|end| *end <= *length)
+            .ok_or(Failure::LIMIT)?;
+        if opcode.ends() != (end == *length) {
+            return Err(Failure::LIMIT);
+        }
+        if let (Some(region), true) = (&*region, len > 0) {
+            port.write(region, *received, payload)?;
+        }
+        *received = end;
+        if !opcode.ends() {
+            return Ok(());
+        }
+        self.message = None;
+        if opcode.tail() == Tail::Immediate {
+            let completion = self.completion(packet, RecvOpcode::RecvRdmaWithImm, end);
+            self.recv = None;
+            port.complete_recv(completion);
+        }
+        Ok(())
+    }
+
+    fn begin_write<P: RecvPort<Region = R>>(
+        &mut self,
+        reth: &Reth,
+        port: &mut P,
+    ) -> Result<(), Failure> {
+        let region = check_range(reth, Access::Write, port)?;
+        self.message = Some(Message::Write {
+            region,
+            length: reth.length,
+            received: 0,
+        });
+        Ok(())
+    }
+
+    /// Notes a READ; returns how many sequence numbers its answer takes.
+    fn read<P: RecvPort<Region = R>>(&mut self, reth: &Reth, port: &mut P) -> Result<u32, Failure> {
+        let region = check_range(reth, Access::Read, port)?;
+        let count = self.attr.mtu.packets(reth.length);
+        self.admit(count, Answer::Read(*reth, region), port)?;
+        Ok(count)
+    }
+
+    fn atomic<P: RecvPort<Region = R>>(
+        &mut self,
+        opcode: Opcode,
+        atomic: &AtomicEth,
+        port: &mut P,
+    ) -> Result<u32, Failure> {
+        if atomic.va % 8 != 0 {
+            return Err(Failure::LIMIT);
+        }
+        let AtomicEth {
+            va,
+            rkey,
+            swap_add,
+            compare,
+        } = *atomic;
+        let op = match opcode.kind() {
+            Kind::CompareSwap => AtomicOp::CmpSwap {
+                compare,
+                swap: swap_add,
+            },
+            _ => AtomicOp::FetchAdd { add: swap_add },
+        };
+        let region = port.remote(rkey, va, 8, Access::Atomic)?;
+        self.admit(1, Answer::Atomic(0), port)?;
+        match port.atomic(&region, op) {
+            Ok(original) => self.resources.answer_newest(Answer::Atomic(original)),
+            Err(fault) => return Err(self.take_back(fault)),
+        }
+        Ok(1)
+    }
+
+    fn atomic_write<P: RecvPort<Region = R>>(
+        &mut self,
+        reth: &Reth,
+        payload: &P::Payload,
+        port: &mut P,
+    ) -> Result<u32, Failure> {
+        if reth.va % 8 != 0 || reth.length != 8 {
+            return Err(Failure::LIMIT);
+        }
+        let region = port.remote(reth.rkey, reth.va, 8, Access::Write)?;
+        self.admit(1, Answer::Empty, port)?;
+        port.atomic_write(&region, payload)
+            .map_err(|fault| self.take_back(fault))?;
+        Ok(1)
+    }
+
+    /// Reserves the resources for an answer, so that it can be given again.
+    ///
+    /// Where none are free, it first sends some of what waits: a batch may hold more requests than
+    /// there are resources.
+    fn admit<P: RecvPort<Region = R>>(
+        &mut self,
+        count: u32,
+        answer: Answer<R>,
+        port: &mut P,
+    ) -> Result<(), Failure> {
+        let limit = self.attr.max_dest_rd_atomic;
+        let psn = self.expected;
+        let mut resource = Resource::new(self.position, psn, count, self.msn.next(), answer);
+        for _ in 0..=self.resources.capacity() {
+            match self.resources.admit(limit, resource) {
+                Ok(()) => return Ok(()),
+                Err(back) => resource = back,
+            }
+            if self.step(port).is_some() || self.state == State::Err {
+                break;
+            }
+        }
+        Err(Failure::LIMIT)
+    }
+
+    /// The request that resources were reserved for failed.
+    fn take_back(&mut self, fault: RemoteFault) -> Failure {
+        self.resources.drop_newest();
+        fault.into()
+    }
+
+    fn completion(&self, packet: &Packet, opcode: RecvOpcode, byte_len: u32) -> RecvCompletion {
+        RecvCompletion {
+            status: WcStatus::Success,
+            opcode,
+            byte_len,
+            imm: packet.headers().immdt().map(|immdt| immdt.0),
+            invalidated_rkey: None,
+            solicited: packet.bth().solicited,
+            src_qpn: packet
+                .headers()
+                .deth()
+                .map_or(self.attr.dest_qpn, |deth| deth.src_qpn),
+        }
+    }
+
+    /// Puts a datagram behind the area of the GRH and completes its receive.
+    pub(crate) fn deliver<P: RecvPort<Region = R>>(
+        &mut self,
+        packet: &Packet,
+        payload: &P::Payload,
+        port: &mut P,
+    ) -> Result<(), Failure> {
+        let len = packet.payload_len();
+        let end = GRH_LEN.saturating_add(len);
+        if Some(end) > self.recv {
+            return Err(Failure::TooLong);
+        }
+        if len > 0 {
+            port.recv_scatter(GRH_LEN, payload)
+                .map_err(Failure::Local)?;
+        }
+        port.count(Counter::RdmaRecv);
+        self.recv = None;
+        port.complete_recv(self.completion(packet, RecvOpcode::Recv, end));
+        Ok(())
+    }
+}
+
+/// Checks the range of a READ or WRITE; an empty one needs no memory.
+#[inline]
+pub(crate) fn check_range<P: RecvPort>(
+    reth: &Reth,
+    access: Access,
+    port: &mut P,
+) -> Result<Option<P::Region>, Failure> {
+    match reth.length {
+        0 => Ok(None),
+        1..=MAX_MESSAGE => Ok(Some(port.remote(
+            reth.rkey,
+            reth.va,
+            reth.length,
+            access,
+        )?)),
+        _ => Err(Failure::LIMIT),
+    }
+}

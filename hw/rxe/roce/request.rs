@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From work requests to request packets: what each of them takes, carries and asks for
+//! (IBTA volume 1, 9.4).
+
+use crate::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
+use crate::mtu::Mtu;
+use crate::opcode::{Opcode, Position, Tail};
+use crate::psn::Psn;
+use crate::state::{SendAttr, Service, WcOpcode, WcStatus, MAX_MESSAGE};
+use crate::wire::{AtomicEth, Bth, Deth, Headers, Ieth, ImmDt, Parts, Reth};
+
+/// A queue key with this bit stands for the queue pair's own: a "controlled" key of IBTA
+/// volume 1, 3.5.3.
+const QKEY_FROM_QP: u32 = 1 << 31;
+
+/// Where in the stream of packets a request packet stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) psn: Psn,
+    /// Its number in its message.
+    pub(crate) packet: u32,
+    /// It is the last one of its message.
+    pub(crate) ends: bool,
+    pub(crate) ack_req: bool,
+}
+
+/// A request packet: its headers, and which bytes of the work request's data it carries.
+pub(crate) struct Request {
+    pub(crate) headers: Headers,
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+}
+
+/// What the operation says about a packet.
+struct Content {
+    opcode: Opcode,
+    parts: Parts,
+    has_payload: bool,
+}
+
+impl SendWr {
+    /// Sequence numbers that it takes.
+    #[inline]
+    pub(crate) fn packets(&self, mtu: Mtu) -> u32 {
+        match self.op {
+            SendOp::Send { .. } | SendOp::Write { .. } | SendOp::Read { .. } => {
+                mtu.packets(self.length)
+            }
+            SendOp::SendUd { .. }
+            | SendOp::Atomic { .. }
+            | SendOp::AtomicWrite { .. }
+            | SendOp::Flush { .. } => 1,
+            SendOp::Local { .. } | SendOp::Invalid(_) => 0,
+        }
+    }
+
+    /// Is it answered by more than an acknowledge?
+    #[inline]
+    pub(crate) const fn is_answered(&self) -> bool {
+        matches!(
+            self.op,
+            SendOp::Read { .. }
+                | SendOp::Atomic { .. }
+                | SendOp::AtomicWrite { .. }
+                | SendOp::Flush { .. }
+        )
+    }
+
+    /// Bytes that its completion reports.
+    #[inline]
+    pub(crate) const fn byte_len(&self) -> u32 {
+        match self.op {
+            SendOp::Atomic { .. } => 8,
+            _ => self.length,
+        }
+    }
+
+    /// How its completion is called.
+    pub(crate) const fn wc_opcode(&self) -> Option<WcOpcode> {
+        Some(match self.op {
+            SendOp::Send { .. } | SendOp::SendUd { .. } => WcOpcode::Send,
+            SendOp::Write { .. } => WcOpcode::RdmaWrite,
+            SendOp::Read { .. } => WcOpcode::RdmaRead,
+            SendOp::Atomic {
+                op: AtomicOp::CmpSwap { .. },
+                ..
+            } => WcOpcode::CompSwap,
+            SendOp::Atomic {
+                op: AtomicOp::FetchAdd { .. },
+                ..
+            } => WcOpcode::FetchAdd,
+            SendOp::AtomicWrite { .. } => WcOpcode::AtomicWrite,
+            SendOp::Flush { .. } => WcOpcode::Flush,
+            SendOp::Local { opcode, .. } => opcode,
+            SendOp::Invalid(_) => return None,
+        })
+    }
+
+    /// Does the service have such an operation of such a length?
+    #[inline]
+    pub(crate) fn check(&self, attr: &SendAttr) -> Result<(), WcStatus> {
+        let fits = match (attr.service, self.op) {
+            (_, SendOp::AtomicWrite { .. }) => self.length == 8,
+            (Service::Ud, _) => self.length <= attr.mtu.bytes(),
+            _ => self.length <= MAX_MESSAGE,
+        };
+        let served = match (attr.service, self.op) {
+            (Service::Ud, op) => matches!(op, SendOp::SendUd { .. }),
+            (_, SendOp::SendUd { .. }) => false,
+            (Service::Uc, _) => !self.is_answered(),
+            (Service::Rc, _) => !self.is_answered() || attr.max_rd_atomic > 0,
+        };
+        match (served, fits) {
+            (false, _) => Err(WcStatus::LocQpOpErr),
+            (true, false) => Err(WcStatus::LocLenErr),
+            (true, true) => Ok(()),
+        }
+    }
+
+    /// The packet at `place`; `None` where the service has no such packet.
+    #[inline]
+    pub(crate) fn request(&self, attr: &SendAttr, place: Place) -> Option<Request> {
+        let offset = place.packet << attr.mtu.shift();
+        let at = Position::of(place.packet == 0, place.ends);
+        let Content {
+            opcode,
+            parts,
+            has_payload,
+        } = self.content(attr, at, offset)?;
+        let mut bth = Bth::new(opcode, attr.pkey, attr.dest_qpn, place.psn);
+        if let SendOp::SendUd { dest, .. } = self.op {
+            bth.dest_qpn = dest.qpn;
+            bth.pkey = dest.pkey.unwrap_or(attr.pkey);
+        }
+        bth.solicited = self.solicited && opcode.completes_receive();
+        bth.ack_req = place.ack_req;
+        let left = self.length.saturating_sub(offset);
+        let len = if has_payload {
+            left.min(attr.mtu.bytes())
+        } else {
+            0
+        };
+        Some(Request {
+            headers: Headers::new(bth, &parts),
+            offset,
+            len,
+        })
+    }
+
+    #[inline]
+    fn content(&self, attr: &SendAttr, at: Position, offset: u32) -> Option<Content> {
+        let service = attr.service.into();
+        let mut parts = Parts::default();
+        let (opcode, has_payload) = match self.op {
+            SendOp::Send { extra } => {
+                let tail = add_extra(extra, &mut parts);
+                (Opcode::send(service, at, tail)?, true)
+            }
+            SendOp::SendUd { imm, dest } => {
+                let tail = add_imm(imm, &mut parts);
+                parts.deth = deth(&dest, attr);
+                (Opcode::send(service, at, tail)?, true)
+            }
+            SendOp::Write { va, rkey, imm } => {
+                let tail = add_imm(imm, &mut parts);
+                parts.reth = self.reth(va, rkey, 0);
+                (Opcode::write(service, at, tail)?, true)
+            }
+            SendOp::Read { va, rkey, .. } => {
+                parts.reth = self.reth(va, rkey, offset);
+                (Opcode::RcReadRequest, false)
+            }
+            SendOp::Atomic { va, rkey, op } => {
+                let (opcode, swap_add, compare) = op.on_wire();
+                parts.atomic = AtomicEth {
+                    va,
+                    rkey,
+                    swap_add,
+                    compare,
+                };
+                (opcode, false)
+            }
+            SendOp::AtomicWrite { va, rkey } => {
+                parts.reth = self.reth(va, rkey, 0);
+                (Opcode::RcAtomicWrite, true)
+            }
+            SendOp::Flush { va, rkey, feth } => {
+                parts.reth = self.reth(va, rkey, 0);
+                parts.feth = feth;
+                (Opcode::RcFlush, false)
+            }
+            SendOp::Local { .. } | SendOp::Invalid(_) => return None,
+        };
+        Some(Content {
+            opcode,
+            parts,
+            has_payload,
+        })
+    }
+
+    /// The peer's range without its first `skip` bytes.
+    #[inline]
+    fn reth(&self, va: u64, rkey: u32, skip: u32) -> Reth {
+        Reth {
+            va: va.wrapping_add(u64::from(skip)),
+            rkey,
+            length: self.length.saturating_sub(skip),
+        }
+    }
+}
+
+#[inline]
+fn add_imm(imm: Option<u32>, parts: &mut Parts) -> Tail {
+    let Some(imm) = imm else {
+        return Tail::Plain;
+    };
+    parts.immdt = ImmDt(imm);
+    Tail::Immediate
+}
+
+#[inline]
+fn add_extra(extra: SendExtra, parts: &mut Parts) -> Tail {
+    match extra {
+        SendExtra::None => Tail::Plain,
+        SendExtra::Imm(imm) => add_imm(Some(imm), parts),
+        SendExtra::Invalidate(rkey) => {
+            parts.ieth = Ieth { rkey };
+            Tail::Invalidate
+        }
+    }
+}
+
+#[inline]
+fn deth(dest: &UdDest, attr: &SendAttr) -> Deth {
+    let own = dest.qkey & QKEY_FROM_QP != 0;
+    Deth {
+        qkey: if own { attr.qkey } else { dest.qkey },
+        src_qpn: attr.qpn,
+    }
+}

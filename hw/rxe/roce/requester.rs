@@ -1,0 +1,688 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The send side of a queue pair: work requests in, request packets out.
+//!
+//! Three places in the stream of packets make up the state (IBTA volume 1, 9.7):
+//!
+//! ```text
+//!   completed │ sent, not acknowledged │ sent before, to be sent again │ never sent
+//!             oldest                   next                            max_psn
+//! ```
+//!
+//! `oldest` moves when responses come (`completer.rs`, the other half of this state machine),
+//! `next` when packets go out. After a loss `next` goes back to `oldest` (go-back-N), while late
+//! responses up to `max_psn` still count.
+//!
+//! A work request takes as many sequence numbers as it has request packets or, for READ, response
+//! packets; local operations take none. So the place in a message follows from the PSN alone, and
+//! nothing is kept per packet or per work request.
+
+use crate::memory::{SendOp, SendPort, SendWr, TransmitError};
+use crate::mtu::Mtu;
+use crate::psn::Psn;
+use crate::request::{Place, Request};
+use crate::state::{
+    Completion, Counter, QpEvent, Run, SendAttr, Service, State, Time, WcStatus, RNR_RETRY_INFINITE,
+};
+use crate::timer::AckTimeout;
+use crate::wire::Qpn;
+
+/// At least every so many packets one asks for an acknowledge, in the middle of messages too.
+const ACK_REQ_INTERVAL: u32 = 64;
+
+/// The largest window: half of what sequence numbers can tell apart stays free for a large READ.
+const MAX_WINDOW: u32 = 1 << 22;
+
+/// A place in the stream of packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
+    /// The work request.
+    pub(crate) index: u32,
+    /// PSN of its first packet.
+    first: Psn,
+    /// Packets of it that lie before this place.
+    pub(crate) packet: u32,
+    /// The work request itself, once it has been asked for.
+    wr: Option<SendWr>,
+}
+
+impl Cursor {
+    const fn at(index: u32, first: Psn) -> Self {
+        Self {
+            index,
+            first,
+            packet: 0,
+            wr: None,
+        }
+    }
+
+    /// PSN of the next packet.
+    #[inline]
+    pub(crate) const fn psn(&self) -> Psn {
+        self.first.add(self.packet)
+    }
+
+    /// The work request at this place, if it is posted.
+    #[inline]
+    pub(crate) fn wr<P: SendPort>(&mut self, port: &mut P) -> Option<SendWr> {
+        if self.wr.is_none() {
+            self.wr = port.wr(self.index);
+        }
+        self.wr
+    }
+
+    /// Moves `packets` on in a work request of `total` packets, at its end to the next one.
+    #[inline]
+    pub(crate) fn advance(&mut self, packets: u32, total: u32) {
+        self.packet = self.packet.saturating_add(packets);
+        if self.packet >= total {
+            self.finish(total);
+        }
+    }
+
+    /// Moves behind the last packet of a work request of `total` packets.
+    #[inline]
+    fn finish(&mut self, total: u32) {
+        *self = Self::at(self.index.wrapping_add(1), self.first.add(total));
+    }
+
+    /// Does this place lie before `other`?
+    #[inline]
+    fn is_before(&self, other: &Self) -> bool {
+        precedes(self.index, other.index)
+            || (self.index == other.index && self.packet < other.packet)
+    }
+}
+
+/// Does work request `a` come before `b`? Queues are far shorter than half of the number circle.
+#[inline]
+pub(crate) const fn precedes(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+/// What the send side waits for with an eye on the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Nothing.
+    Nothing,
+    /// An answer, until this time.
+    Answer(Time),
+    /// The peer's receiver to get ready, which it should be at this time.
+    Receiver(Time),
+}
+
+/// Progress of draining in [`State::Sqd`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drain {
+    /// Work requests that were begun are not done yet; raise the event when they are?
+    Draining { notify: bool },
+    /// They are.
+    Drained,
+}
+
+/// The send side of one queue pair.
+///
+/// The driver serialises all calls. After any call, a timer should call [`run`](Self::run) at
+/// [`next_deadline`](Self::next_deadline).
+#[derive(Debug)]
+pub struct Requester {
+    pub(crate) attr: SendAttr,
+    pub(crate) state: State,
+    drain: Drain,
+    pub(crate) oldest: Cursor,
+    next: Cursor,
+    /// First PSN that was never sent.
+    pub(crate) max_psn: Psn,
+    /// First work request of which nothing was ever sent or executed.
+    begun: u32,
+    /// READ and ATOMIC requests between `oldest` and `next`.
+    reads: u32,
+    /// Packets since the last one that asked for an acknowledge.
+    unasked: u32,
+    /// A work request that cannot be sent; it fails when all before it have completed.
+    fault: Option<(u32, WcStatus)>,
+    pub(crate) wait: Wait,
+    /// Repetitions left after a timeout or a loss.
+    retries_left: u8,
+    /// Repetitions left after RNR NAKs.
+    rnr_left: u8,
+    /// `next` went back, and no new response has come since: one loss, one repetition.
+    recovering: bool,
+}
+
+/// How a try to send ended.
+enum Step {
+    /// Something was done; there may be more.
+    Done,
+    /// Nothing more can be done now.
+    Stop(Run),
+}
+
+impl Default for Requester {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Requester {
+    /// A send side in [`State::Reset`].
+    pub const fn new() -> Self {
+        let attr = SendAttr {
+            service: Service::Rc,
+            mtu: Mtu::Mtu256,
+            qpn: Qpn::new(0),
+            dest_qpn: Qpn::new(0),
+            sq_psn: Psn::new(0),
+            pkey: 0,
+            qkey: 0,
+            signal_all: false,
+            ack_timeout: AckTimeout::new(0),
+            retry_cnt: 0,
+            rnr_retry: 0,
+            max_rd_atomic: 0,
+            window: 1,
+        };
+        let zero = Cursor::at(0, attr.sq_psn);
+        Self {
+            attr,
+            state: State::Reset,
+            drain: Drain::Drained,
+            oldest: zero,
+            next: zero,
+            max_psn: attr.sq_psn,
+            begun: 0,
+            reads: 0,
+            unasked: 0,
+            fault: None,
+            wait: Wait::Nothing,
+            retries_left: 0,
+            rnr_left: 0,
+            recovering: false,
+        }
+    }
+
+    /// RTR to RTS: takes the attributes and begins with `sq_psn`. Only after a reset.
+    pub fn start(&mut self, attr: SendAttr) {
+        self.attr = attr;
+        self.limit_attr();
+        self.state = State::Rts;
+        self.oldest = Cursor::at(self.oldest.index, attr.sq_psn);
+        self.next = self.oldest;
+        self.max_psn = attr.sq_psn;
+        self.refill_retries();
+    }
+
+    /// The attributes in force.
+    #[inline]
+    pub fn attr(&self) -> &SendAttr {
+        &self.attr
+    }
+
+    /// Changes attributes; `service`, `mtu` and `sq_psn` stay what they were, since sequence
+    /// numbers were given by them.
+    pub fn set_attr(&mut self, attr: SendAttr) {
+        let SendAttr {
+            service,
+            mtu,
+            sq_psn,
+            ..
+        } = self.attr;
+        self.attr = SendAttr {
+            service,
+            mtu,
+            sq_psn,
+            ..attr
+        };
+        self.limit_attr();
+        self.refill_retries();
+    }
+
+    fn limit_attr(&mut self) {
+        self.attr.window = self.attr.window.clamp(1, MAX_WINDOW);
+        self.attr.retry_cnt = self.attr.retry_cnt.min(7);
+        self.attr.rnr_retry = self.attr.rnr_retry.min(RNR_RETRY_INFINITE);
+    }
+
+    /// The state of the send side: `Reset` until [`start`](Self::start), then `Rts`, `Sqd`, `Sqe`
+    /// or `Err`.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// PSN of the next packet that was not sent before (`sq_psn` of `query_qp`).
+    #[inline]
+    pub fn next_psn(&self) -> Psn {
+        self.max_psn
+    }
+
+    /// When [`run`](Self::run) has something to do even if nothing else happens.
+    ///
+    /// It moves later with each response, so a timer that fires early and asks again is cheaper
+    /// than one that is set anew for each packet.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<Time> {
+        match self.wait {
+            Wait::Nothing => None,
+            Wait::Answer(time) | Wait::Receiver(time) => Some(time),
+        }
+    }
+
+    /// RTS to SQD: finishes what was begun and holds back the rest.
+    ///
+    /// With `notify`, [`QpEvent::SqDrained`] is raised when that is done, which may be now.
+    pub fn drain<P: SendPort>(&mut self, notify: bool, port: &mut P) {
+        if self.state != State::Rts {
+            return;
+        }
+        self.state = State::Sqd;
+        self.drain = Drain::Draining { notify };
+        self.check_drained(port);
+    }
+
+    /// In SQD: not yet drained (`sq_draining` of `query_qp`).
+    #[inline]
+    pub fn is_draining(&self) -> bool {
+        self.state == State::Sqd && self.drain != Drain::Drained
+    }
+
+    /// SQD or SQE to RTS. In SQE, [`run`](Self::run) first until it is idle, since what was posted
+    /// there must be flushed.
+    pub fn resume(&mut self) {
+        match self.state {
+            State::Sqd => self.state = State::Rts,
+            State::Sqe => {
+                self.state = State::Rts;
+                self.oldest = Cursor::at(self.oldest.index, self.max_psn);
+                self.next = self.oldest;
+                self.begun = self.oldest.index;
+            }
+            _ => {}
+        }
+    }
+
+    /// To ERR, from any state. [`run`](Self::run) then flushes.
+    pub fn error(&mut self) {
+        self.stop(State::Err);
+    }
+
+    /// To RESET: forgets all work requests; the next one has index 0.
+    pub fn reset(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Does what there is to do: repeats after the deadline, sends at most `budget` packets,
+    /// flushes at most `budget` work requests.
+    ///
+    /// To be called when work requests were posted, at the deadline, after responses, after
+    /// [`drain`](Self::drain), [`resume`](Self::resume) and [`error`](Self::error), and again when
+    /// it says so.
+    pub fn run<P: SendPort>(&mut self, now: Time, budget: u32, port: &mut P) -> Run {
+        self.expire(now, port);
+        let run = match self.state {
+            State::Rts | State::Sqd => self.send(now, budget, port),
+            State::Err | State::Sqe => self.flush(budget, port),
+            State::Reset | State::Init | State::Rtr => Run::Idle,
+        };
+        self.check_drained(port);
+        run
+    }
+
+    /// Looks at the clock.
+    fn expire<P: SendPort>(&mut self, now: Time, port: &mut P) {
+        match self.wait {
+            Wait::Answer(time) if time <= now => self.retry(port),
+            Wait::Receiver(time) if time <= now => self.wait = Wait::Nothing,
+            _ => {}
+        }
+    }
+
+    fn send<P: SendPort>(&mut self, now: Time, budget: u32, port: &mut P) -> Run {
+        for _ in 0..budget {
+            if matches!(self.wait, Wait::Receiver(_)) {
+                return Run::Idle;
+            }
+            if let Step::Stop(run) = self.step(now, port) {
+                return run;
+            }
+        }
+        Run::More
+    }
+
+    /// Sends the next packet or executes the next local operation.
+    #[inline]
+    fn step<P: SendPort>(&mut self, now: Time, port: &mut P) -> Step {
+        if let Some((index, status)) = self.fault {
+            if index == self.next.index {
+                return self.step_fault(index, status, port);
+            }
+        }
+        let Some(wr) = self.next.wr(port) else {
+            return Step::Stop(Run::Idle);
+        };
+        let new = !precedes(self.next.index, self.begun);
+        if new && (self.state == State::Sqd || (wr.fence && self.reads > 0)) {
+            return Step::Stop(Run::Idle);
+        }
+        match wr.op {
+            SendOp::Local { wait_all, .. } => self.step_local(wait_all, port),
+            SendOp::Invalid(status) => self.set_fault(status),
+            _ => self.step_packet(&wr, now, port),
+        }
+    }
+
+    /// Fails the work request that cannot be sent, if it is its turn.
+    fn step_fault<P: SendPort>(&mut self, index: u32, status: WcStatus, port: &mut P) -> Step {
+        if self.oldest.index != index {
+            return Step::Stop(Run::Idle);
+        }
+        self.fail(status, port);
+        Step::Stop(Run::More)
+    }
+
+    fn set_fault(&mut self, status: WcStatus) -> Step {
+        self.fault = Some((self.next.index, status));
+        Step::Done
+    }
+
+    fn step_local<P: SendPort>(&mut self, wait_all: bool, port: &mut P) -> Step {
+        let index = self.next.index;
+        if !precedes(index, self.begun) {
+            if wait_all && self.oldest.index != index {
+                return Step::Stop(Run::Idle);
+            }
+            if let Err(status) = port.local(index) {
+                return self.set_fault(status);
+            }
+            self.begun = index.wrapping_add(1);
+        }
+        self.next.finish(0);
+        self.retire_local(port);
+        Step::Done
+    }
+
+    fn step_packet<P: SendPort>(&mut self, wr: &SendWr, now: Time, port: &mut P) -> Step {
+        if let Err(status) = wr.check(&self.attr) {
+            return self.set_fault(status);
+        }
+        let total = wr.packets(self.attr.mtu);
+        let answered = wr.is_answered();
+        let count = if answered {
+            total.saturating_sub(self.next.packet)
+        } else {
+            1
+        };
+        if !self.has_room(answered, count) {
+            return Step::Stop(Run::Idle);
+        }
+        let packet = self.next.packet;
+        let ends = packet.saturating_add(count) >= total;
+        let ack_req = self.asks(ends, count);
+        let place = Place {
+            psn: self.next.psn(),
+            packet,
+            ends,
+            ack_req,
+        };
+        let Some(request) = wr.request(&self.attr, place) else {
+            return self.set_fault(WcStatus::LocQpOpErr);
+        };
+        let Request {
+            headers,
+            offset,
+            len,
+        } = &request;
+        match port.transmit(self.next.index, headers, *offset, *len) {
+            Ok(()) => {}
+            Err(TransmitError::Dropped) => port.count(Counter::SendErr),
+            Err(TransmitError::Busy) => return Step::Stop(Run::Blocked),
+            Err(TransmitError::Fault(status)) => return self.set_fault(status),
+        }
+        self.unasked = if ack_req {
+            0
+        } else {
+            self.unasked.saturating_add(1)
+        };
+        self.sent(wr, count, total, answered, now, port);
+        Step::Done
+    }
+
+    /// May `count` more sequence numbers be outstanding, and, for what is `answered`, one more
+    /// such request?
+    #[inline]
+    fn has_room(&self, answered: bool, count: u32) -> bool {
+        if self.attr.service != Service::Rc {
+            return true;
+        }
+        if answered && self.reads >= u32::from(self.attr.max_rd_atomic) {
+            return false;
+        }
+        let outstanding = self.outstanding();
+        outstanding == 0 || outstanding.saturating_add(count) <= self.attr.window
+    }
+
+    /// Sequence numbers between `oldest` and `next`.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.next.psn().offset(self.oldest.psn())
+    }
+
+    /// Does the packet at `next` ask for an acknowledge?
+    #[inline]
+    fn asks(&self, ends: bool, count: u32) -> bool {
+        if self.attr.service != Service::Rc {
+            return false;
+        }
+        ends || self.unasked.saturating_add(1) >= ACK_REQ_INTERVAL
+            || self.outstanding().saturating_add(count) >= self.attr.window
+    }
+
+    /// Notes that the packet at `next`, which takes `count` sequence numbers, is out.
+    #[inline]
+    fn sent<P: SendPort>(
+        &mut self,
+        wr: &SendWr,
+        count: u32,
+        total: u32,
+        answered: bool,
+        now: Time,
+        port: &mut P,
+    ) {
+        let index = self.next.index;
+        if !precedes(index, self.begun) {
+            self.begun = index.wrapping_add(1);
+        }
+        self.next.advance(count, total);
+        let oldest = self.oldest.psn();
+        if self.outstanding() > self.max_psn.offset(oldest) {
+            self.max_psn = self.next.psn();
+        }
+        if answered {
+            self.reads = self.reads.saturating_add(1);
+        }
+        if self.attr.service != Service::Rc {
+            self.sent_unreliable(wr, index, port);
+        } else if self.wait == Wait::Nothing {
+            self.await_answer(now);
+        }
+    }
+
+    /// Without acknowledges a message is done when it is out.
+    fn sent_unreliable<P: SendPort>(&mut self, wr: &SendWr, index: u32, port: &mut P) {
+        self.max_psn = self.next.psn();
+        if self.next.index == index {
+            self.oldest.packet = self.next.packet;
+            return;
+        }
+        self.oldest = self.next;
+        self.complete(index, wr, WcStatus::Success, port);
+    }
+
+    /// Starts the clock for an answer.
+    #[inline]
+    pub(crate) fn await_answer(&mut self, now: Time) {
+        self.wait = match self.attr.ack_timeout.nanoseconds() {
+            Some(timeout) => Wait::Answer(now.after(timeout)),
+            None => Wait::Nothing,
+        };
+    }
+
+    /// Reports a work request to the driver.
+    #[inline]
+    pub(crate) fn complete<P: SendPort>(
+        &self,
+        index: u32,
+        wr: &SendWr,
+        status: WcStatus,
+        port: &mut P,
+    ) {
+        let failed = status != WcStatus::Success;
+        if !failed && matches!(wr.op, SendOp::Send { .. } | SendOp::SendUd { .. }) {
+            port.count(Counter::RdmaSend);
+        }
+        let completion = Completion {
+            status,
+            opcode: wr.wc_opcode(),
+            byte_len: wr.byte_len(),
+            report: failed || wr.signaled || self.attr.signal_all,
+        };
+        port.complete(index, completion);
+    }
+
+    /// Completes local operations that were executed and are now the oldest.
+    pub(crate) fn retire_local<P: SendPort>(&mut self, port: &mut P) {
+        while precedes(self.oldest.index, self.begun) {
+            let Some(wr) = self.oldest.wr(port) else {
+                return;
+            };
+            if !matches!(wr.op, SendOp::Local { .. }) {
+                return;
+            }
+            let index = self.oldest.index;
+            self.oldest.finish(0);
+            self.complete(index, &wr, WcStatus::Success, port);
+        }
+    }
+
+    /// The oldest work request of `total` packets is done: on to the next one.
+    #[inline]
+    pub(crate) fn retire<P: SendPort>(&mut self, wr: &SendWr, total: u32, port: &mut P) {
+        let index = self.oldest.index;
+        if wr.is_answered() && precedes(index, self.next.index) {
+            self.reads = self.reads.saturating_sub(1);
+        }
+        self.oldest.finish(total);
+        self.complete(index, wr, WcStatus::Success, port);
+        self.retire_local(port);
+    }
+
+    /// New responses came: the peer is there and gets on.
+    #[inline]
+    pub(crate) fn progressed(&mut self, now: Time) {
+        self.refill_retries();
+        self.recovering = false;
+        if self.next.is_before(&self.oldest) {
+            self.next = self.oldest;
+            self.reads = 0;
+        }
+        match self.wait {
+            Wait::Receiver(_) => {}
+            _ if self.outstanding() == 0 => self.wait = Wait::Nothing,
+            _ => self.await_answer(now),
+        }
+    }
+
+    fn refill_retries(&mut self) {
+        self.retries_left = self.attr.retry_cnt;
+        self.rnr_left = self.attr.rnr_retry;
+    }
+
+    /// Goes back to the oldest packet without an answer.
+    fn go_back<P: SendPort>(&mut self, port: &mut P) {
+        port.count(Counter::CompleterRetry);
+        self.next = self.oldest;
+        self.reads = 0;
+        self.unasked = 0;
+        self.recovering = true;
+        self.wait = Wait::Nothing;
+    }
+
+    /// Something is lost: sends again, if the retry counter allows (IBTA volume 1, 9.7.6.1).
+    pub(crate) fn retry<P: SendPort>(&mut self, port: &mut P) {
+        let Some(left) = self.retries_left.checked_sub(1) else {
+            port.count(Counter::RetryExceeded);
+            return self.fail(WcStatus::RetryExcErr, port);
+        };
+        self.retries_left = left;
+        self.go_back(port);
+    }
+
+    /// A response shows that an earlier one is lost; one of them is enough.
+    pub(crate) fn retry_implied<P: SendPort>(&mut self, port: &mut P) {
+        if !self.recovering && !matches!(self.wait, Wait::Receiver(_)) {
+            self.retry(port);
+        }
+    }
+
+    /// The peer's receiver is not ready: sends again `delay` nanoseconds later, if the RNR
+    /// counter allows (IBTA volume 1, 9.7.5.2.8).
+    pub(crate) fn retry_later<P: SendPort>(&mut self, delay: u64, now: Time, port: &mut P) {
+        if self.attr.rnr_retry != RNR_RETRY_INFINITE {
+            let Some(left) = self.rnr_left.checked_sub(1) else {
+                port.count(Counter::RnrRetryExceeded);
+                return self.fail(WcStatus::RnrRetryExcErr, port);
+            };
+            self.rnr_left = left;
+        }
+        self.go_back(port);
+        self.wait = Wait::Receiver(now.after(delay));
+    }
+
+    /// Fails the oldest work request and stops.
+    pub(crate) fn fail<P: SendPort>(&mut self, status: WcStatus, port: &mut P) {
+        if let Some(wr) = self.oldest.wr(port) {
+            let index = self.oldest.index;
+            self.complete(index, &wr, status, port);
+            self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn);
+        }
+        let state = match self.attr.service {
+            Service::Rc => State::Err,
+            Service::Uc | Service::Ud => State::Sqe,
+        };
+        self.stop(state);
+        port.moved(state);
+    }
+
+    fn stop(&mut self, state: State) {
+        self.state = state;
+        self.wait = Wait::Nothing;
+        self.fault = None;
+        self.reads = 0;
+    }
+
+    fn flush<P: SendPort>(&mut self, budget: u32, port: &mut P) -> Run {
+        for _ in 0..budget {
+            let Some(wr) = self.oldest.wr(port) else {
+                return Run::Idle;
+            };
+            let index = self.oldest.index;
+            self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn);
+            self.complete(index, &wr, WcStatus::WrFlushErr, port);
+        }
+        Run::More
+    }
+
+    /// Raises the event when all that was begun is done.
+    pub(crate) fn check_drained<P: SendPort>(&mut self, port: &mut P) {
+        let Drain::Draining { notify } = self.drain else {
+            return;
+        };
+        if self.state != State::Sqd || precedes(self.oldest.index, self.begun) {
+            return;
+        }
+        self.drain = Drain::Drained;
+        if notify {
+            port.event(QpEvent::SqDrained);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Responder resources: the READs and ATOMICs that a responder answers and remembers
+//! (IBTA volume 1, 9.4.4, 9.4.5 and 9.7.5.1).
+//!
+//! They are a queue in the order of the requests. An entry is answered packet by packet; then it
+//! stays, so that a request that comes again can be answered again, until a newer one takes its
+//! place.
+
+use core::ops::DerefMut;
+
+use crate::mtu::Mtu;
+use crate::opcode::{Kind, Opcode, Position};
+use crate::psn::{Msn, Psn};
+use crate::wire::{Aeth, AtomicAckEth, Parts, Reth, Syndrome};
+
+/// What the answer to a request consists of.
+#[derive(Debug)]
+pub(crate) enum Answer<R> {
+    /// Bytes of memory, with the range asked for.
+    Read(Reth, Option<R>),
+    /// What an atomic operation found.
+    Atomic(u64),
+    /// An empty READ response: FLUSH and ATOMIC WRITE.
+    Empty,
+}
+
+/// The packets of an answer that are still to be sent.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    /// The first one of this round.
+    start: u32,
+    /// The next one.
+    next: u32,
+    /// Behind the last one.
+    end: u32,
+}
+
+/// A request and its answer.
+#[derive(Debug)]
+pub(crate) struct Resource<R> {
+    /// Position in the stream of all sequence numbers, which does not wrap.
+    first: u64,
+    psn: Psn,
+    /// Sequence numbers that the answer takes.
+    count: u32,
+    msn: Msn,
+    answer: Answer<R>,
+    sending: Option<Sending>,
+    /// The answer went out in full at least once.
+    answered: bool,
+}
+
+/// A response packet: where in the region its payload lies comes with it.
+pub(crate) struct Response<'a, R> {
+    pub(crate) opcode: Opcode,
+    pub(crate) psn: Psn,
+    pub(crate) parts: Parts,
+    pub(crate) data: Option<(&'a R, u32, u32)>,
+}
+
+impl<R> Resource<R> {
+    /// A request at `first` (`psn` on the wire), to be answered by `count` packets.
+    pub(crate) fn new(first: u64, psn: Psn, count: u32, msn: Msn, answer: Answer<R>) -> Self {
+        let sending = Some(Sending {
+            start: 0,
+            next: 0,
+            end: count,
+        });
+        Self {
+            first,
+            psn,
+            count,
+            msn,
+            answer,
+            sending,
+            answered: false,
+        }
+    }
+
+    /// Does `max_dest_rd_atomic` count it? Not so FLUSH and ATOMIC WRITE: peers do not either.
+    fn is_limited(&self) -> bool {
+        !matches!(self.answer, Answer::Empty)
+    }
+
+    /// Was it answered before, so that this is a repetition?
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Gives up a repetition.
+    pub(crate) fn cancel(&mut self) {
+        self.sending = None;
+    }
+
+    /// The next packet of the answer.
+    pub(crate) fn response(&self, mtu: Mtu) -> Option<Response<'_, R>> {
+        let Sending { start, next, end } = self.sending?;
+        let aeth = Aeth {
+            syndrome: Syndrome::ACK,
+            msn: self.msn,
+        };
+        let mut parts = Parts {
+            aeth,
+            ..Parts::default()
+        };
+        let at = Position::of(next == start, next.saturating_add(1) >= end);
+        let mut opcode = Opcode::read_response(at);
+        let mut data = None;
+        match &self.answer {
+            Answer::Read(reth, region) => {
+                let offset = next << mtu.shift();
+                let len = reth.length.saturating_sub(offset).min(mtu.bytes());
+                let base = start << mtu.shift();
+                data = region
+                    .as_ref()
+                    .map(|region| (region, offset.saturating_sub(base), len));
+            }
+            Answer::Atomic(original) => {
+                opcode = Opcode::RcAtomicAcknowledge;
+                parts.atomic_ack = AtomicAckEth {
+                    original: *original,
+                };
+            }
+            Answer::Empty => {}
+        }
+        Some(Response {
+            opcode,
+            psn: self.psn.add(next),
+            parts,
+            data,
+        })
+    }
+
+    /// Notes that the next packet of the answer is out. Releases the memory after the last one.
+    pub(crate) fn sent(&mut self) {
+        let Some(sending) = &mut self.sending else {
+            return;
+        };
+        sending.next = sending.next.saturating_add(1);
+        if sending.next < sending.end {
+            return;
+        }
+        self.sending = None;
+        self.answered = true;
+        if let Answer::Read(_, region) = &mut self.answer {
+            *region = None;
+        }
+    }
+
+    /// Answers once more, with what is remembered, a request that came again.
+    pub(crate) fn replay(&mut self, kind: Kind) {
+        let same = match self.answer {
+            Answer::Read(..) => false,
+            Answer::Atomic(_) => matches!(kind, Kind::CompareSwap | Kind::FetchAdd),
+            Answer::Empty => matches!(kind, Kind::Flush | Kind::AtomicWrite),
+        };
+        if same && self.sending.is_none() {
+            self.sending = Some(Sending {
+                start: 0,
+                next: 0,
+                end: self.count,
+            });
+        }
+    }
+
+    /// Does `again`, a READ request whose first response is at `position`, ask for a part of this
+    /// READ that is not on its way anyway?
+    pub(crate) fn wants_read(&self, position: u64, again: &Reth, mtu: Mtu) -> bool {
+        let Answer::Read(reth, _) = &self.answer else {
+            return false;
+        };
+        let Some((start, end)) = self.range(position, again, mtu) else {
+            return false;
+        };
+        let offset = start << mtu.shift();
+        let same = again.rkey == reth.rkey
+            && again.va == reth.va.wrapping_add(u64::from(offset))
+            && again.length <= reth.length.saturating_sub(offset);
+        let coming = match self.sending {
+            Some(sending) => sending.next <= start || end < sending.end,
+            None => false,
+        };
+        same && end <= self.count && !coming
+    }
+
+    /// Answers a READ request that [`wants_read`](Self::wants_read) approved again.
+    pub(crate) fn replay_read(&mut self, position: u64, again: &Reth, mtu: Mtu, memory: Option<R>) {
+        let Some((start, end)) = self.range(position, again, mtu) else {
+            return;
+        };
+        if let Answer::Read(_, region) = &mut self.answer {
+            *region = memory;
+            self.sending = Some(Sending {
+                start,
+                next: start,
+                end,
+            });
+        }
+    }
+
+    /// First packet and end of the part that a repeated READ request asks for.
+    fn range(&self, position: u64, again: &Reth, mtu: Mtu) -> Option<(u32, u32)> {
+        let start = u32::try_from(position.checked_sub(self.first)?).ok()?;
+        let end = start.checked_add(mtu.packets(again.length))?;
+        (start < self.count).then_some((start, end))
+    }
+}
+
+/// Room for one request and its answer. The driver allocates an array of them per queue pair.
+#[derive(Debug)]
+pub struct Slot<R>(Option<Resource<R>>);
+
+impl<R> Slot<R> {
+    /// Room that is free.
+    #[inline]
+    pub const fn new() -> Self {
+        Self(None)
+    }
+}
+
+impl<R> Default for Slot<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The resources of one queue pair: a ring in slots that the driver provides.
+#[derive(Debug)]
+pub(crate) struct Resources<S> {
+    slots: S,
+    /// Slot of the oldest one.
+    head: usize,
+    len: usize,
+    /// None of them is being sent.
+    idle: bool,
+}
+
+impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
+    pub(crate) const fn new(slots: S) -> Self {
+        Self {
+            slots,
+            head: 0,
+            len: 0,
+            idle: true,
+        }
+    }
+
+    /// How many requests there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Forgets all requests.
+    pub(crate) fn clear(&mut self) {
+        self.slots.fill_with(Slot::new);
+        self.head = 0;
+        self.len = 0;
+        self.idle = true;
+    }
+
+    /// Takes a new request, in place of the oldest one where all slots are taken.
+    ///
+    /// # Errors
+    /// Gives it back where `limit` READs and ATOMICs, or all slots, wait for their answers. A peer
+    /// that keeps to the limit cannot bring that about: it has seen the answers.
+    pub(crate) fn admit(&mut self, limit: u8, resource: Resource<R>) -> Result<(), Resource<R>> {
+        if resource.is_limited() && self.unanswered() >= usize::from(limit) {
+            return Err(resource);
+        }
+        let capacity = self.capacity();
+        if self.len >= capacity {
+            let oldest = self.slots.get(self.head).and_then(|slot| slot.0.as_ref());
+            if oldest.is_none_or(|oldest| !oldest.answered) {
+                return Err(resource);
+            }
+            self.drop_oldest();
+        }
+        let tail = self.head.wrapping_add(self.len) % capacity;
+        let Some(slot) = self.slots.get_mut(tail) else {
+            return Err(resource);
+        };
+        slot.0 = Some(resource);
+        self.len = self.len.wrapping_add(1);
+        self.idle = false;
+        Ok(())
+    }
+
+    /// The newest request has been executed: this is its answer.
+    pub(crate) fn answer_newest(&mut self, answer: Answer<R>) {
+        if let Some(Slot(Some(newest))) = self.newest() {
+            newest.answer = answer;
+        }
+    }
+
+    /// Forgets the newest request.
+    pub(crate) fn drop_newest(&mut self) {
+        if let Some(slot) = self.newest() {
+            slot.0 = None;
+            self.len = self.len.saturating_sub(1);
+        }
+    }
+
+    fn newest(&mut self) -> Option<&mut Slot<R>> {
+        let last = self.len.checked_sub(1)?;
+        let place = self.head.wrapping_add(last) % self.capacity();
+        self.slots.get_mut(place)
+    }
+
+    /// How many of those that the limit counts wait for their answers.
+    fn unanswered(&self) -> usize {
+        let requests = self.slots.iter().filter_map(|slot| slot.0.as_ref());
+        let waiting = |r: &&Resource<R>| r.is_limited() && !r.answered;
+        requests.filter(waiting).count()
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(slot) = self.slots.get_mut(self.head) {
+            slot.0 = None;
+        }
+        self.head = self.head.wrapping_add(1) % self.capacity();
+        self.len = self.len.saturating_sub(1);
+    }
+
+    /// The request that took the sequence number at `position`. The caller may have it sent again.
+    pub(crate) fn find(&mut self, position: u64) -> Option<&mut Resource<R>> {
+        self.idle = false;
+        let mut requests = self.slots.iter_mut().filter_map(|slot| slot.0.as_mut());
+        requests.find(|resource| {
+            let end = resource.first.saturating_add(u64::from(resource.count));
+            (resource.first..end).contains(&position)
+        })
+    }
+
+    /// The oldest request with an answer to send.
+    #[inline]
+    pub(crate) fn sending(&mut self) -> Option<&mut Resource<R>> {
+        if self.idle {
+            return None;
+        }
+        let (late, early) = self.slots.split_at_mut_checked(self.head)?;
+        let in_order = early.iter_mut().chain(late);
+        let mut requests = in_order.filter_map(|slot| slot.0.as_mut());
+        let found = requests.find(|request| request.sending.is_some());
+        self.idle = found.is_none();
+        found
+    }
+}

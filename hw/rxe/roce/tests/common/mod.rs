@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the tests of the protocol engines share: a world for an engine to live in, and a network
+//! between two of them.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub mod network;
+pub mod world;
+
+use roce::mtu::Mtu;
+use roce::psn::Psn;
+use roce::state::{RecvAttr, RemoteAccess, SendAttr, Service};
+use roce::timer::{AckTimeout, RnrTimer};
+use roce::wire::Qpn;
+
+/// The queue pair number of the peer in tests of a single engine.
+pub const PEER: Qpn = Qpn::new(0x42);
+/// Our own queue pair number in tests of a single engine.
+pub const SELF: Qpn = Qpn::new(0x17);
+
+/// Attributes of a send side that tests change to their needs.
+pub fn send_attr(service: Service) -> SendAttr {
+    SendAttr {
+        service,
+        mtu: Mtu::Mtu256,
+        qpn: SELF,
+        dest_qpn: PEER,
+        sq_psn: Psn::new(100),
+        pkey: 0xffff,
+        qkey: 0x1111_1111,
+        signal_all: false,
+        ack_timeout: AckTimeout::new(8),
+        retry_cnt: 7,
+        rnr_retry: 7,
+        max_rd_atomic: 4,
+        window: 64,
+    }
+}
+
+/// Attributes of a receive side that tests change to their needs.
+pub fn recv_attr(service: Service) -> RecvAttr {
+    RecvAttr {
+        service,
+        mtu: Mtu::Mtu256,
+        dest_qpn: PEER,
+        rq_psn: Psn::new(100),
+        pkey: 0xffff,
+        qkey: 0x1111_1111,
+        max_dest_rd_atomic: 4,
+        min_rnr_timer: RnrTimer::new(1),
+        access: RemoteAccess {
+            write: true,
+            read: true,
+            atomic: true,
+        },
+    }
+}
+
+/// A small generator of pseudo-random numbers (xorshift64*), so that a seed says all of a run.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 11) % end.max(1)
+    }
+
+    /// True `permille` times of a thousand.
+    pub fn hits(&mut self, permille: u32) -> bool {
+        self.below(1000) < u64::from(permille)
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}

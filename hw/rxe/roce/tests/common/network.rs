@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two endpoints and a network between them, in virtual time.
+//!
+//! Packets travel as bytes with a checksum: what arrives has been written and parsed, and what was
+//! corrupted on the way is found by the checksum and dropped, as the ICRC would have it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use roce::requester::Requester;
+use roce::responder::{Responder, Slot};
+use roce::state::{RecvAttr, Run, SendAttr, State, Time};
+use roce::wire::{pad_len, Packet, MAX_HEADERS};
+
+use super::world::{slots, Region, Sent, World};
+use super::Dice;
+
+/// How many READs and ATOMICs a responder of the tests can answer.
+pub const RESOURCES: usize = 8;
+
+/// How bad the network is, in packets of a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    pub loss: u32,
+    pub duplicate: u32,
+    pub reorder: u32,
+    pub corrupt: u32,
+    /// No room at the sender, as back-pressure.
+    pub busy: u32,
+    /// Lost by the sender.
+    pub dropped: u32,
+}
+
+/// One queue pair with its world.
+pub struct Endpoint {
+    pub requester: Requester,
+    pub responder: Responder<Region, Vec<Slot<Region>>>,
+    pub world: World,
+    /// When to run the engines again.
+    again: Option<u64>,
+    /// Receives to post at their times, in reverse order.
+    pub later: Vec<(u64, usize)>,
+    handled_moves: usize,
+    /// Drain the send queue now and then, and go on when it is drained.
+    pub drains: bool,
+    /// How often it was drained.
+    pub drained: usize,
+}
+
+impl Endpoint {
+    pub fn new(world: World, send: SendAttr, recv: RecvAttr, has_srq: bool) -> Self {
+        let mut requester = Requester::new();
+        let mut responder = Responder::new(has_srq, slots(RESOURCES));
+        responder.start(recv);
+        responder.established();
+        requester.start(send);
+        Self {
+            requester,
+            responder,
+            world,
+            again: Some(0),
+            later: Vec::new(),
+            handled_moves: 0,
+            drains: false,
+            drained: 0,
+        }
+    }
+
+    /// When something is to be done here.
+    fn due(&self) -> Option<u64> {
+        let deadline = self.requester.next_deadline().map(Time::as_ns);
+        let receive = self.later.last().map(|(time, _)| *time);
+        [self.again, deadline, receive].into_iter().flatten().min()
+    }
+
+    fn run(&mut self, now: u64, dice: &mut Dice) {
+        self.again = None;
+        while self.later.last().is_some_and(|(time, _)| *time <= now) {
+            if let Some((_, len)) = self.later.pop() {
+                self.world.post_recv(len);
+                self.again = Some(now + 1); // In the error state it is to be flushed.
+            }
+        }
+        self.drain_or_resume(now, dice);
+        let budget = 1 + dice.below(40) as u32;
+        let runs = [
+            self.responder.run(budget, &mut self.world),
+            self.requester
+                .run(Time::from_ns(now), budget, &mut self.world),
+        ];
+        self.follow_moves(now);
+        for run in runs {
+            let pause = match run {
+                Run::Idle => continue,
+                Run::More => 100,
+                Run::Blocked => 3_000,
+            };
+            let time = now + pause;
+            self.again = Some(self.again.map_or(time, |other| other.min(time)));
+        }
+    }
+
+    fn drain_or_resume(&mut self, now: u64, dice: &mut Dice) {
+        match self.requester.state() {
+            State::Rts if self.drains && dice.hits(50) => {
+                self.requester.drain(true, &mut self.world);
+                self.again = Some(now + 10_000);
+            }
+            State::Sqd if self.requester.is_draining() => self.again = Some(now + 10_000),
+            State::Sqd => {
+                self.drained += 1;
+                self.requester.resume();
+            }
+            _ => {}
+        }
+    }
+
+    /// An engine that fails takes the other one with it, as in the driver.
+    fn follow_moves(&mut self, now: u64) {
+        if self.world.moved[self.handled_moves..].contains(&State::Err) {
+            self.requester.error();
+            self.responder.error();
+            self.again = Some(now + 1);
+        }
+        self.handled_moves = self.world.moved.len();
+    }
+}
+
+/// A packet on its way.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Flight {
+    arrival: u64,
+    order: u64,
+    to: usize,
+    bytes: Vec<u8>,
+}
+
+pub struct Network {
+    pub ends: [Endpoint; 2],
+    pub now: u64,
+    pub delivered: u64,
+    flights: BinaryHeap<Reverse<Flight>>,
+    order: u64,
+    weather: Weather,
+    dice: Dice,
+    /// The last arrival in each direction: without reordering nothing overtakes.
+    last: [u64; 2],
+}
+
+impl Network {
+    pub fn new(mut ends: [Endpoint; 2], weather: Weather, seed: u64) -> Self {
+        for end in &mut ends {
+            end.world.busy = weather.busy;
+            end.world.dropped = weather.dropped;
+        }
+        Self {
+            ends,
+            now: 0,
+            delivered: 0,
+            flights: BinaryHeap::new(),
+            order: 0,
+            weather,
+            dice: Dice::new(seed),
+            last: [0; 2],
+        }
+    }
+
+    /// Lets time pass until nothing is left to do; false where that is not before `end`.
+    pub fn run(&mut self, end: u64) -> bool {
+        while let Some(time) = self.next_time() {
+            self.now = time.max(self.now);
+            if self.now > end {
+                return false;
+            }
+            self.deliver();
+            for side in 0..2 {
+                if self.ends[side].due().is_some_and(|due| due <= self.now) {
+                    let Self {
+                        ends, dice, now, ..
+                    } = self;
+                    ends[side].run(*now, dice);
+                }
+                self.collect(side);
+            }
+        }
+        true
+    }
+
+    fn next_time(&self) -> Option<u64> {
+        let arrival = self.flights.peek().map(|Reverse(flight)| flight.arrival);
+        let [a, b] = [self.ends[0].due(), self.ends[1].due()];
+        [arrival, a, b].into_iter().flatten().min()
+    }
+
+    /// Hands over a batch: all packets that have arrived.
+    fn deliver(&mut self) {
+        while self
+            .flights
+            .peek()
+            .is_some_and(|Reverse(f)| f.arrival <= self.now)
+        {
+            let Some(Reverse(flight)) = self.flights.pop() else {
+                return;
+            };
+            let Some((packet, payload)) = decode(&flight.bytes) else {
+                continue;
+            };
+            self.delivered += 1;
+            let end = &mut self.ends[flight.to];
+            if packet.bth().opcode.is_response() {
+                let now = Time::from_ns(self.now);
+                end.requester.receive(&packet, payload, now, &mut end.world);
+            } else {
+                end.responder.receive(&packet, payload, &mut end.world);
+            }
+            end.follow_moves(self.now);
+            // Packets that come within a moment are answered together.
+            let soon = self.now + 200;
+            end.again = Some(end.again.map_or(soon, |other| other.min(soon)));
+        }
+    }
+
+    /// Puts on the wire what an endpoint sent.
+    fn collect(&mut self, side: usize) {
+        for sent in self.ends[side].world.take_sent() {
+            if self.dice.hits(self.weather.loss) {
+                continue;
+            }
+            let copies = if self.dice.hits(self.weather.duplicate) {
+                2
+            } else {
+                1
+            };
+            for _ in 0..copies {
+                let bytes = self.encode(&sent);
+                self.send(1 - side, bytes);
+            }
+        }
+    }
+
+    fn send(&mut self, to: usize, bytes: Vec<u8>) {
+        let mut arrival = (self.now + 2_000).max(self.last[to] + 50);
+        self.last[to] = arrival;
+        if self.dice.hits(self.weather.reorder) {
+            arrival += self.dice.below(20_000);
+        }
+        self.order += 1;
+        self.flights.push(Reverse(Flight {
+            arrival,
+            order: self.order,
+            to,
+            bytes,
+        }));
+    }
+
+    fn encode(&mut self, sent: &Sent) -> Vec<u8> {
+        let mut head = [0; MAX_HEADERS];
+        let payload_len = sent.payload.len() as u32;
+        let len = sent.headers.write(payload_len, &mut head);
+        let mut bytes = head[..len].to_vec();
+        bytes.extend_from_slice(&sent.payload);
+        bytes.resize(bytes.len() + pad_len(payload_len), 0);
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+        if self.dice.hits(self.weather.corrupt) {
+            let bit = self.dice.below(bytes.len() as u64 * 8) as usize;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        bytes
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<(Packet, &[u8])> {
+    let (body, crc) = bytes.split_last_chunk::<4>()?;
+    if crc32fast::hash(body).to_le_bytes() != *crc {
+        return None;
+    }
+    let packet = Packet::parse(bytes, bytes.len()).expect("own packets parse");
+    let offset = packet.payload_offset();
+    Some((packet, &bytes[offset..][..packet.payload_len() as usize]))
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The world of one queue pair: both ports over plain vectors, with a record of what happened.
+
+use std::collections::VecDeque;
+
+use roce::memory::{
+    AtomicOp, NextRecv, RecvPort, RegionPart, RemoteFault, RespondError, SendOp, SendPort, SendWr,
+    TransmitError,
+};
+use roce::responder::Slot;
+use roce::state::{Access, Completion, Counter, QpEvent, RecvCompletion, State, WcStatus};
+use roce::wire::{Feth, Headers, Reth};
+
+use super::Dice;
+
+/// The key of the world's memory.
+pub const RKEY: u32 = 0x1234;
+/// The address of the world's memory.
+pub const BASE: u64 = 0x10_0000;
+
+/// A work request with its data (what is sent, or what was read).
+#[derive(Clone, Debug)]
+pub struct Work {
+    pub wr: SendWr,
+    pub data: Vec<u8>,
+}
+
+/// A packet as it left an engine.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub headers: Headers,
+    pub payload: Vec<u8>,
+}
+
+/// A receive that completed.
+#[derive(Clone, Debug)]
+pub struct Received {
+    pub completion: RecvCompletion,
+    pub data: Vec<u8>,
+}
+
+/// A range of the world's memory.
+#[derive(Clone, Debug)]
+pub struct Region {
+    start: usize,
+    len: usize,
+    access: Access,
+}
+
+/// Room for `count` READs and ATOMICs.
+pub fn slots(count: usize) -> Vec<Slot<Region>> {
+    (0..count).map(|_| Slot::new()).collect()
+}
+
+#[derive(Debug)]
+pub struct World {
+    // Send side.
+    pub queue: Vec<Work>,
+    pub completions: Vec<Completion>,
+    pub locals: Vec<u32>,
+    /// What local operations answer.
+    pub local_result: Result<(), WcStatus>,
+    /// What the next transmissions answer, for tests of a single rule.
+    pub transmit_errors: VecDeque<TransmitError>,
+    pub scatter_result: Result<(), WcStatus>,
+    // Receive side.
+    pub receives: VecDeque<Vec<u8>>,
+    pub current: Option<Vec<u8>>,
+    pub received: Vec<Received>,
+    pub invalid_receive: Option<WcStatus>,
+    pub recv_result: Result<(), WcStatus>,
+    pub memory: Vec<u8>,
+    pub rkey: u32,
+    pub invalidated: Vec<u32>,
+    pub atomics: u32,
+    pub respond_errors: VecDeque<RespondError>,
+    // Both.
+    pub sent: VecDeque<Sent>,
+    pub events: Vec<QpEvent>,
+    pub moved: Vec<State>,
+    pub counts: Vec<Counter>,
+    /// Per thousand packets: no room, and lost on the way out.
+    pub busy: u32,
+    pub dropped: u32,
+    dice: Dice,
+}
+
+impl World {
+    pub fn new(memory: usize, seed: u64) -> Self {
+        Self {
+            queue: Vec::new(),
+            completions: Vec::new(),
+            locals: Vec::new(),
+            local_result: Ok(()),
+            transmit_errors: VecDeque::new(),
+            scatter_result: Ok(()),
+            receives: VecDeque::new(),
+            current: None,
+            received: Vec::new(),
+            invalid_receive: None,
+            recv_result: Ok(()),
+            memory: vec![0; memory],
+            rkey: RKEY,
+            invalidated: Vec::new(),
+            atomics: 0,
+            respond_errors: VecDeque::new(),
+            sent: VecDeque::new(),
+            events: Vec::new(),
+            moved: Vec::new(),
+            counts: Vec::new(),
+            busy: 0,
+            dropped: 0,
+            dice: Dice::new(seed),
+        }
+    }
+
+    /// Posts a work request over `data`; returns its index.
+    pub fn post(&mut self, op: SendOp, data: Vec<u8>) -> u32 {
+        self.post_wr(
+            SendWr {
+                op,
+                length: data.len() as u32,
+                signaled: true,
+                solicited: false,
+                fence: false,
+            },
+            data,
+        )
+    }
+
+    pub fn post_wr(&mut self, wr: SendWr, data: Vec<u8>) -> u32 {
+        self.queue.push(Work { wr, data });
+        self.queue.len() as u32 - 1
+    }
+
+    pub fn post_recv(&mut self, len: usize) {
+        self.receives.push_back(vec![0; len]);
+    }
+
+    pub fn statuses(&self) -> Vec<WcStatus> {
+        self.completions.iter().map(|c| c.status).collect()
+    }
+
+    pub fn count(&self, counter: Counter) -> usize {
+        self.counts.iter().filter(|c| **c == counter).count()
+    }
+
+    /// The packets that left since the last call.
+    pub fn take_sent(&mut self) -> Vec<Sent> {
+        self.sent.drain(..).collect()
+    }
+
+    fn range(&mut self, region: &Region, offset: u32, len: usize) -> &mut [u8] {
+        let offset = offset as usize;
+        assert!(offset + len <= region.len, "outside of the region");
+        &mut self.memory[region.start + offset..][..len]
+    }
+}
+
+impl SendPort for World {
+    type Payload = [u8];
+
+    fn wr(&mut self, index: u32) -> Option<SendWr> {
+        assert!(
+            index as usize >= self.completions.len(),
+            "work request {index} was done already"
+        );
+        self.queue.get(index as usize).map(|work| work.wr)
+    }
+
+    fn transmit(
+        &mut self,
+        index: u32,
+        headers: &Headers,
+        offset: u32,
+        len: u32,
+    ) -> Result<(), TransmitError> {
+        if let Some(error) = self.transmit_errors.pop_front() {
+            return Err(error);
+        }
+        if self.dice.hits(self.busy) {
+            return Err(TransmitError::Busy);
+        }
+        if self.dice.hits(self.dropped) {
+            return Err(TransmitError::Dropped);
+        }
+        let data = &self.queue[index as usize].data;
+        let payload = data[offset as usize..][..len as usize].to_vec();
+        self.sent.push_back(Sent {
+            headers: *headers,
+            payload,
+        });
+        Ok(())
+    }
+
+    fn scatter(&mut self, index: u32, offset: u32, payload: &[u8]) -> Result<(), WcStatus> {
+        self.scatter_result?;
+        let data = &mut self.queue[index as usize].data;
+        data[offset as usize..][..payload.len()].copy_from_slice(payload);
+        Ok(())
+    }
+
+    fn scatter_atomic(&mut self, index: u32, value: u64) -> Result<(), WcStatus> {
+        self.scatter_result?;
+        self.queue[index as usize].data[..8].copy_from_slice(&value.to_ne_bytes());
+        Ok(())
+    }
+
+    fn local(&mut self, index: u32) -> Result<(), WcStatus> {
+        assert!(!self.locals.contains(&index), "executed twice");
+        self.locals.push(index);
+        self.local_result
+    }
+
+    fn complete(&mut self, index: u32, completion: Completion) {
+        assert_eq!(index as usize, self.completions.len(), "out of order");
+        self.completions.push(completion);
+    }
+
+    fn moved(&mut self, state: State) {
+        self.moved.push(state);
+    }
+
+    fn event(&mut self, event: QpEvent) {
+        self.events.push(event);
+    }
+
+    fn count(&mut self, counter: Counter) {
+        self.counts.push(counter);
+    }
+}
+
+impl RecvPort for World {
+    type Payload = [u8];
+    type Region = Region;
+
+    fn next_recv(&mut self) -> NextRecv {
+        assert!(self.current.is_none(), "one is current already");
+        let Some(buffer) = self.receives.pop_front() else {
+            return NextRecv::Empty;
+        };
+        let length = buffer.len() as u32;
+        self.current = Some(buffer);
+        match self.invalid_receive.take() {
+            Some(status) => NextRecv::Invalid(status),
+            None => NextRecv::Ready { length },
+        }
+    }
+
+    fn recv_scatter(&mut self, offset: u32, payload: &[u8]) -> Result<(), WcStatus> {
+        self.recv_result?;
+        let buffer = self.current.as_mut().expect("no current receive");
+        buffer[offset as usize..][..payload.len()].copy_from_slice(payload);
+        Ok(())
+    }
+
+    fn complete_recv(&mut self, completion: RecvCompletion) {
+        let data = self.current.take().expect("no current receive");
+        self.received.push(Received { completion, data });
+    }
+
+    fn remote(
+        &mut self,
+        rkey: u32,
+        va: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<Region, RemoteFault> {
+        assert_ne!(len, 0);
+        let start = va.checked_sub(BASE).ok_or(RemoteFault::Access)? as usize;
+        let end = start.checked_add(len as usize).ok_or(RemoteFault::Access)?;
+        if rkey != self.rkey || end > self.memory.len() {
+            return Err(RemoteFault::Access);
+        }
+        Ok(Region {
+            start,
+            len: len as usize,
+            access,
+        })
+    }
+
+    fn write(&mut self, region: &Region, offset: u32, payload: &[u8]) -> Result<(), RemoteFault> {
+        assert_eq!(region.access, Access::Write);
+        self.range(region, offset, payload.len())
+            .copy_from_slice(payload);
+        Ok(())
+    }
+
+    fn atomic(&mut self, region: &Region, op: AtomicOp) -> Result<u64, RemoteFault> {
+        assert_eq!(region.access, Access::Atomic);
+        self.atomics += 1;
+        let bytes = self.range(region, 0, 8);
+        let old = u64::from_ne_bytes((&*bytes).try_into().expect("8 bytes"));
+        bytes.copy_from_slice(&op.apply(old).to_ne_bytes());
+        Ok(old)
+    }
+
+    fn atomic_write(&mut self, region: &Region, payload: &[u8]) -> Result<(), RemoteFault> {
+        self.atomics += 1;
+        self.range(region, 0, 8).copy_from_slice(payload);
+        Ok(())
+    }
+
+    fn flush(&mut self, _feth: Feth, reth: Reth) -> Result<(), RemoteFault> {
+        match reth.rkey == self.rkey {
+            true => Ok(()),
+            false => Err(RemoteFault::Access),
+        }
+    }
+
+    fn invalidate(&mut self, rkey: u32) -> Result<(), RemoteFault> {
+        if rkey == 0 {
+            return Err(RemoteFault::Access);
+        }
+        self.invalidated.push(rkey);
+        Ok(())
+    }
+
+    fn respond(
+        &mut self,
+        headers: &Headers,
+        data: Option<RegionPart<'_, Region>>,
+    ) -> Result<(), RespondError> {
+        if let Some(error) = self.respond_errors.pop_front() {
+            return Err(error);
+        }
+        if self.dice.hits(self.busy) {
+            return Err(RespondError::Busy);
+        }
+        if self.dice.hits(self.dropped) {
+            return Err(RespondError::Dropped);
+        }
+        let payload = match data {
+            None => Vec::new(),
+            Some(part) => {
+                assert_eq!(part.region.access, Access::Read);
+                self.range(part.region, part.offset, part.len as usize)
+                    .to_vec()
+            }
+        };
+        self.sent.push_back(Sent {
+            headers: *headers,
+            payload,
+        });
+        Ok(())
+    }
+
+    fn moved(&mut self, state: State) {
+        self.moved.push(state);
+    }
+
+    fn event(&mut self, event: QpEvent) {
+        self.events.push(event);
+    }
+
+    fn count(&mut self, counter: Counter) {
+        self.counts.push(counter);
+    }
+}

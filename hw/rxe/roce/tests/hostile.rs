@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets from an enemy, a port that fails and a driver that changes states at any time: nothing
+//! panics, nothing is completed twice or out of order, and at the end everything is flushed.
+//!
+//! rows: 3.051, 3.053, 3.083, 3.085, 3.106, 3.107
+
+mod common;
+
+use common::world::{slots, Region, World, BASE, RKEY};
+use common::{recv_attr, send_attr, Dice, SELF};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use roce::memory::{
+    AtomicOp, RemoteFault, RespondError, SendExtra, SendOp, SendWr, TransmitError, UdDest,
+};
+use roce::opcode::{Opcode, PayloadRule};
+use roce::psn::{Msn, Psn};
+use roce::requester::Requester;
+use roce::responder::{Responder, Slot};
+use roce::state::{Run, Service, State, Time, WcOpcode, WcStatus};
+use roce::timer::RnrTimer;
+use roce::wire::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Headers, Ieth, ImmDt, NakCode, Packet,
+    Parts, Qpn, Reth, Syndrome,
+};
+
+struct Rig {
+    requester: Requester,
+    responder: Responder<Region, Vec<Slot<Region>>>,
+    world: World,
+    dice: Dice,
+    now: u64,
+}
+
+impl Rig {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let service = [Service::Rc, Service::Rc, Service::Uc, Service::Ud][dice.below(4) as usize];
+        let mut send = send_attr(service);
+        let mut recv = recv_attr(service);
+        let psn = Psn::new(dice.next() as u32);
+        (send.sq_psn, recv.rq_psn) = (psn, psn);
+        send.window = dice.below(40) as u32;
+        send.max_rd_atomic = dice.below(4) as u8;
+        send.retry_cnt = dice.below(9) as u8;
+        send.rnr_retry = dice.below(9) as u8;
+        recv.max_dest_rd_atomic = dice.below(6) as u8;
+        recv.access.read = dice.hits(900);
+        recv.access.write = dice.hits(900);
+        let mut requester = Requester::new();
+        let mut responder = Responder::new(dice.hits(300), slots(dice.below(5) as usize));
+        requester.start(send);
+        responder.start(recv);
+        let mut world = World::new(2048, seed);
+        (world.busy, world.dropped) = (100, 50);
+        Self {
+            requester,
+            responder,
+            world,
+            dice,
+            now: 0,
+        }
+    }
+
+    /// A number near `psn`, mostly.
+    fn near(&mut self, psn: Psn) -> Psn {
+        match self.dice.below(10) {
+            0 => Psn::new(self.dice.next() as u32),
+            1..=3 => psn.add(self.dice.below(6) as u32),
+            4..=5 => psn.sub(self.dice.below(6) as u32),
+            _ => psn,
+        }
+    }
+
+    fn syndrome(&mut self) -> Syndrome {
+        match self.dice.below(8) {
+            0..=3 => Syndrome::Ack(Credits::new(self.dice.next() as u8)),
+            4 => Syndrome::RnrNak(RnrTimer::new(self.dice.next() as u8)),
+            5 | 6 => Syndrome::Nak(NakCode::PsnSequence),
+            _ => Syndrome::Nak(NakCode::RemoteAccess),
+        }
+    }
+
+    fn parts(&mut self) -> Parts {
+        let va = match self.dice.below(8) {
+            0 => self.dice.next(),
+            _ => BASE + self.dice.below(300) * 8,
+        };
+        let length = match self.dice.below(8) {
+            0 => self.dice.next() as u32,
+            _ => self.dice.below(900) as u32,
+        };
+        let rkey = if self.dice.hits(950) { RKEY } else { 0 };
+        Parts {
+            reth: Reth { va, rkey, length },
+            aeth: Aeth {
+                syndrome: self.syndrome(),
+                msn: Msn::new(self.dice.next() as u32),
+            },
+            atomic: AtomicEth {
+                va,
+                rkey,
+                swap_add: 1,
+                compare: 2,
+            },
+            atomic_ack: AtomicAckEth {
+                original: self.dice.next(),
+            },
+            immdt: ImmDt(9),
+            ieth: Ieth { rkey },
+            deth: Deth {
+                qkey: 0x1111_1111,
+                src_qpn: Qpn::new(1),
+            },
+            ..Parts::default()
+        }
+    }
+
+    fn packet(&mut self) {
+        let opcode = Opcode::ALL[self.dice.below(Opcode::ALL.len() as u64) as usize];
+        let psn = if opcode.is_response() {
+            let oldest = self.requester.next_psn().sub(self.dice.below(12) as u32);
+            self.near(oldest)
+        } else {
+            self.near(self.responder.expected_psn())
+        };
+        let mut bth = Bth::new(opcode, 0xffff, SELF, psn);
+        bth.ack_req = self.dice.hits(500);
+        let len = match opcode.payload() {
+            PayloadRule::Exactly(len) => u64::from(len),
+            PayloadRule::Full if self.dice.hits(970) => 256,
+            _ => self.dice.below(300),
+        };
+        let payload = self.dice.bytes(len as usize);
+        let parts = self.parts();
+        let packet = Packet::new(Headers::new(bth, &parts), len as u32);
+        let (world, now) = (&mut self.world, Time::from_ns(self.now));
+        // Both sides see everything: the driver sorts packets, but nothing depends on it.
+        self.responder.receive(&packet, payload.as_slice(), world);
+        self.requester
+            .receive(&packet, payload.as_slice(), now, world);
+    }
+
+    fn post(&mut self) {
+        let va = BASE + self.dice.below(200) * 8;
+        let (rkey, len) = (RKEY, self.dice.below(1000) as usize);
+        let dest = UdDest {
+            qpn: Qpn::new(4),
+            qkey: 1,
+            pkey: None,
+        };
+        let op = match self.dice.below(12) {
+            0..=2 => SendOp::Send {
+                extra: SendExtra::None,
+            },
+            3 => SendOp::Send {
+                extra: SendExtra::Invalidate(3),
+            },
+            4 => SendOp::SendUd { imm: None, dest },
+            5..=6 => SendOp::Write {
+                va,
+                rkey,
+                imm: Some(1),
+            },
+            7..=8 => SendOp::Read {
+                va,
+                rkey,
+                invalidate: self.dice.hits(200),
+            },
+            9 => SendOp::Atomic {
+                va,
+                rkey,
+                op: AtomicOp::FetchAdd { add: 1 },
+            },
+            10 => SendOp::Local {
+                opcode: WcOpcode::RegMr,
+                wait_all: self.dice.hits(500),
+            },
+            _ if self.dice.hits(100) => SendOp::Invalid(WcStatus::LocQpOpErr),
+            _ => SendOp::AtomicWrite { va, rkey },
+        };
+        let len = match op {
+            SendOp::Atomic { .. } | SendOp::AtomicWrite { .. } => 8,
+            _ => len,
+        };
+        let (signaled, solicited, fence) = (self.dice.hits(500), false, self.dice.hits(200));
+        let wr = SendWr {
+            op,
+            length: len as u32,
+            signaled,
+            solicited,
+            fence,
+        };
+        self.world.post_wr(wr, vec![0; len]);
+    }
+
+    /// Something goes wrong in the port, once.
+    fn trouble(&mut self) {
+        let status = WcStatus::LocProtErr;
+        match self.dice.below(5) {
+            0 => self
+                .world
+                .transmit_errors
+                .push_back(TransmitError::Fault(status)),
+            1 => {
+                let error = RespondError::Nak(RemoteFault::Access);
+                self.world.respond_errors.push_back(error);
+            }
+            2 => self.world.invalid_receive = Some(WcStatus::LocQpOpErr),
+            3 => self.world.recv_result = Err(status),
+            _ => self.world.scatter_result = Err(status),
+        }
+    }
+
+    fn change_state(&mut self) {
+        match self.dice.below(6) {
+            0 => self.requester.drain(true, &mut self.world),
+            1..=3 => self.requester.resume(),
+            4 => self.responder.established(),
+            _ => {
+                self.requester.error();
+                self.responder.error();
+            }
+        }
+    }
+
+    fn run(&mut self, budget: u32) -> [Run; 2] {
+        let now = Time::from_ns(self.now);
+        let runs = [
+            self.responder.run(budget, &mut self.world),
+            self.requester.run(now, budget, &mut self.world),
+        ];
+        self.world.take_sent();
+        runs
+    }
+
+    fn step(&mut self) {
+        match self.dice.below(100) {
+            0..=59 => self.packet(),
+            60..=69 => self.post(),
+            70..=79 => {
+                let len = self.dice.below(700) as usize;
+                self.world.post_recv(len);
+            }
+            80..=94 => {
+                let budget = self.dice.below(9) as u32;
+                self.run(budget);
+            }
+            95..=97 => self.now += self.dice.below(1_500_000),
+            98 if self.dice.hits(100) => self.trouble(),
+            99 if self.dice.hits(200) => self.change_state(),
+            _ => {}
+        }
+    }
+
+    /// Ends the queue pair, and checks that all that was posted is completed.
+    fn finish(mut self) -> bool {
+        let survived = self.requester.state() == State::Rts && self.responder.state() != State::Err;
+        self.requester.error();
+        self.responder.error();
+        self.world.busy = 0;
+        while self.run(100) != [Run::Idle; 2] {}
+        assert_eq!(self.world.completions.len(), self.world.queue.len());
+        assert!(self.world.current.is_none());
+        assert_eq!(self.requester.next_deadline(), None);
+        survived
+    }
+}
+
+#[test]
+fn nothing_breaks_the_engines() {
+    let cases = 4000;
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let survived = std::cell::Cell::new(0u32);
+    TestRunner::new_with_rng(config, rng)
+        .run(&(any::<u64>(), 1..400usize), |(seed, steps)| {
+            let mut rig = Rig::new(seed);
+            for _ in 0..steps {
+                rig.step();
+            }
+            survived.set(survived.get() + u32::from(rig.finish()));
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    println!(
+        "hostile: {cases} cases, {} queue pairs survived",
+        survived.get()
+    );
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Simulation: two reliable connected queue pairs over a network that loses, repeats, reorders and
+//! corrupts packets. Every message arrives once, in order and intact, or the right error completes.
+//!
+//! rows: 3.001, 3.018, 3.021, 3.022, 3.023, 3.024, 3.025, 3.026, 3.028, 3.029, 3.037, 3.038, 3.039,
+//! 3.049, 3.065, 3.066, 3.069, 3.070, 3.071, 3.074, 3.075, 3.078, 3.083, 3.097, 3.098, 3.102
+
+mod common;
+
+use common::network::{Endpoint, Network, Weather};
+use common::world::{World, BASE, RKEY};
+use common::{recv_attr, send_attr, Dice};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr};
+use roce::mtu::Mtu;
+use roce::psn::Psn;
+use roce::state::{Completion, Counter, QpEvent, RecvOpcode, Service, WcOpcode, WcStatus};
+use roce::timer::AckTimeout;
+
+/// Where the constant area that is read begins, and how long it is.
+const READ_AREA: usize = 64;
+const READ_LEN: usize = 16 * 1024;
+/// Where the areas of the WRITEs begin.
+const WRITE_AREA: usize = READ_AREA + READ_LEN;
+
+#[derive(Clone, Debug)]
+struct Case {
+    seed: u64,
+    weather: Weather,
+    mtu: Mtu,
+    messages: usize,
+    longest: u64,
+    window: u32,
+    reads: u8,
+    psn: u32,
+    late_receives: bool,
+    retry_cnt: u8,
+    drains: bool,
+    /// The network is perfect.
+    calm: bool,
+}
+
+/// A message that the peer's application is to see.
+#[derive(Debug)]
+struct Expected {
+    opcode: RecvOpcode,
+    data: Vec<u8>,
+    length: u32,
+    imm: Option<u32>,
+    rkey: Option<u32>,
+    solicited: bool,
+}
+
+/// What one side does, and what it must lead to.
+#[derive(Default)]
+struct Plan {
+    messages: Vec<Expected>,
+    /// By work request: what it must find in its buffer.
+    results: Vec<Option<Vec<u8>>>,
+    /// By work request: where it writes at the peer.
+    writes: Vec<Option<(usize, Vec<u8>)>>,
+    /// The peer's counter and cell after each work request.
+    cells: Vec<(u64, u64)>,
+    opcodes: Vec<WcOpcode>,
+    write_end: usize,
+}
+
+fn weather() -> impl Strategy<Value = (bool, Weather)> {
+    let bad = (
+        0..120u32,
+        0..60u32,
+        0..150u32,
+        0..30u32,
+        0..200u32,
+        0..20u32,
+    );
+    let bad = bad.prop_map(
+        |(loss, duplicate, reorder, corrupt, busy, dropped)| Weather {
+            loss,
+            duplicate,
+            reorder,
+            corrupt,
+            busy,
+            dropped,
+        },
+    );
+    prop_oneof![1 => Just((true, Weather::default())), 4 => bad.prop_map(|bad| (false, bad))]
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let first = (any::<u64>(), weather(), 0..5usize, 1..40usize, 0..6u32);
+    let second = (1..80u32, 1..8u8, any::<u32>(), any::<bool>());
+    (first, second).prop_map(
+        |((seed, (calm, weather), mtu, messages, long), (window, reads, psn, late))| Case {
+            seed,
+            weather,
+            mtu: Mtu::ALL[mtu],
+            messages,
+            longest: 1 << (3 * long),
+            window,
+            reads,
+            psn: if seed % 3 == 0 {
+                0xff_ffff - psn % 50
+            } else {
+                psn
+            },
+            late_receives: late,
+            retry_cnt: 7,
+            drains: seed % 5 == 0,
+            calm,
+        },
+    )
+}
+
+fn plan(case: &Case, constant: &[u8], world: &mut World, dice: &mut Dice) -> Plan {
+    let mut plan = Plan {
+        write_end: WRITE_AREA,
+        ..Plan::default()
+    };
+    let (mut counter, mut cell) = (0u64, 0u64);
+    for _ in 0..case.messages {
+        let len = dice.below(case.longest + 1) as usize;
+        let solicited = dice.hits(300);
+        let mut result = None;
+        let mut write = None;
+        let imm = dice.hits(400).then(|| dice.next() as u32);
+        let (op, data, opcode) = match dice.below(10) {
+            0..=2 => {
+                let data = dice.bytes(len);
+                let (extra, rkey) = match (imm, dice.hits(200)) {
+                    (Some(imm), _) => (SendExtra::Imm(imm), None),
+                    (None, true) => (SendExtra::Invalidate(77), Some(77)),
+                    (None, false) => (SendExtra::None, None),
+                };
+                let (opcode, length) = (RecvOpcode::Recv, len as u32);
+                let data_again = data.clone();
+                let seen = Expected {
+                    opcode,
+                    data: data_again,
+                    length,
+                    imm,
+                    rkey,
+                    solicited,
+                };
+                plan.messages.push(seen);
+                (SendOp::Send { extra }, data, WcOpcode::Send)
+            }
+            3..=5 => {
+                let data = dice.bytes(len);
+                let va = BASE + plan.write_end as u64;
+                write = Some((plan.write_end, data.clone()));
+                plan.write_end += len;
+                if imm.is_some() {
+                    let (opcode, length) = (RecvOpcode::RecvRdmaWithImm, len as u32);
+                    let data = Vec::new();
+                    let seen = Expected {
+                        opcode,
+                        data,
+                        length,
+                        imm,
+                        rkey: None,
+                        solicited,
+                    };
+                    plan.messages.push(seen);
+                }
+                (
+                    SendOp::Write {
+                        va,
+                        rkey: RKEY,
+                        imm,
+                    },
+                    data,
+                    WcOpcode::RdmaWrite,
+                )
+            }
+            6..=7 => {
+                let len = len.min(READ_LEN);
+                let start = dice.below((READ_LEN - len + 1) as u64) as usize;
+                result = Some(constant[start..][..len].to_vec());
+                let va = BASE + (READ_AREA + start) as u64;
+                let op = SendOp::Read {
+                    va,
+                    rkey: RKEY,
+                    invalidate: dice.hits(100),
+                };
+                (op, vec![0; len], WcOpcode::RdmaRead)
+            }
+            8 => {
+                let (op, va, old, opcode) = if dice.hits(500) {
+                    let (add, old) = (dice.next(), counter);
+                    counter = counter.wrapping_add(add);
+                    (AtomicOp::FetchAdd { add }, BASE, old, WcOpcode::FetchAdd)
+                } else {
+                    let (old, swap) = (cell, dice.next());
+                    let compare = if dice.hits(600) { old } else { !old };
+                    let op = AtomicOp::CmpSwap { compare, swap };
+                    cell = op.apply(cell);
+                    (op, BASE + 8, old, WcOpcode::CompSwap)
+                };
+                result = Some(old.to_ne_bytes().to_vec());
+                (SendOp::Atomic { va, rkey: RKEY, op }, vec![0; 8], opcode)
+            }
+            _ => {
+                let opcode = WcOpcode::LocalInv;
+                (
+                    SendOp::Local {
+                        opcode,
+                        wait_all: dice.hits(500),
+                    },
+                    Vec::new(),
+                    opcode,
+                )
+            }
+        };
+        let wr = SendWr {
+            op,
+            length: data.len() as u32,
+            signaled: dice.hits(500),
+            solicited,
+            fence: dice.hits(150),
+        };
+        world.post_wr(wr, data);
+        plan.results.push(result);
+        plan.writes.push(write);
+        plan.cells.push((counter, cell));
+        plan.opcodes.push(opcode);
+    }
+    plan
+}
+
+fn endpoint(case: &Case, world: World) -> Endpoint {
+    let mut send = send_attr(Service::Rc);
+    send.mtu = case.mtu;
+    send.sq_psn = Psn::new(case.psn);
+    send.window = case.window;
+    send.max_rd_atomic = case.reads;
+    send.retry_cnt = case.retry_cnt;
+    send.ack_timeout = AckTimeout::new(5); // 131 us
+    let mut recv = recv_attr(Service::Rc);
+    recv.mtu = case.mtu;
+    recv.rq_psn = Psn::new(case.psn);
+    recv.max_dest_rd_atomic = case.reads;
+    Endpoint::new(world, send, recv, false)
+}
+
+/// Posts the receives for the peer's messages, some of them late.
+fn post_receives(case: &Case, end: &mut Endpoint, plan: &Plan, dice: &mut Dice) {
+    let mut time = 0;
+    for message in &plan.messages {
+        let len = message.data.len() + dice.below(20) as usize;
+        if case.late_receives {
+            time += dice.below(30_000);
+        }
+        end.later.push((time, len));
+    }
+    end.later.reverse();
+}
+
+/// Checks one direction; returns how the send queue ended.
+fn check(sender: &Endpoint, receiver: &Endpoint, plan: &Plan) -> WcStatus {
+    let is_drained = |event: &&QpEvent| **event == QpEvent::SqDrained;
+    let drained = sender.world.events.iter().filter(is_drained).count();
+    // An error may come between the event and the way back.
+    assert!((sender.drained..=sender.drained + 1).contains(&drained));
+    let completions = &sender.world.completions;
+    assert_eq!(
+        completions.len(),
+        plan.results.len(),
+        "each work request completes once"
+    );
+    let good = completions
+        .iter()
+        .take_while(|c| c.status == WcStatus::Success)
+        .count();
+    let end = completions
+        .get(good)
+        .map_or(WcStatus::Success, |c| c.status);
+    for completion in completions.iter().skip(good + 1) {
+        assert_eq!(completion.status, WcStatus::WrFlushErr);
+    }
+    for (index, done) in completions.iter().enumerate().take(good) {
+        check_success(sender, receiver, plan, index, done);
+    }
+    let seen: Vec<_> = receiver
+        .world
+        .received
+        .iter()
+        .filter(|r| r.completion.status == WcStatus::Success)
+        .collect();
+    assert!(seen.len() <= plan.messages.len(), "a message arrived twice");
+    for (received, message) in seen.iter().zip(&plan.messages) {
+        let completion = &received.completion;
+        assert_eq!(received.data[..message.data.len()], message.data);
+        assert_eq!(completion.opcode, message.opcode);
+        assert_eq!(completion.byte_len, message.length);
+        assert_eq!(completion.imm, message.imm);
+        assert_eq!(completion.invalidated_rkey, message.rkey);
+        assert_eq!(completion.solicited, message.solicited);
+    }
+    if end == WcStatus::Success {
+        assert_eq!(seen.len(), plan.messages.len(), "a message is lost");
+        let (counter, cell) = plan.cells.last().copied().unwrap_or_default();
+        assert_eq!(receiver.world.memory[..8], counter.to_ne_bytes());
+        assert_eq!(receiver.world.memory[8..16], cell.to_ne_bytes());
+    }
+    end
+}
+
+fn check_success(from: &Endpoint, to: &Endpoint, plan: &Plan, index: usize, done: &Completion) {
+    let work = &from.world.queue[index];
+    assert_eq!(done.opcode, Some(plan.opcodes[index]));
+    assert_eq!(done.report, work.wr.signaled);
+    if let Some(result) = &plan.results[index] {
+        assert_eq!(&work.data, result, "data of work request {index}");
+    }
+    if let Some((start, data)) = &plan.writes[index] {
+        assert_eq!(&to.world.memory[*start..][..data.len()], data);
+    }
+    if matches!(work.wr.op, SendOp::Local { .. }) {
+        assert!(from.world.locals.contains(&(index as u32)));
+    }
+}
+
+fn run(case: &Case) -> (WcStatus, u64) {
+    let mut dice = Dice::new(case.seed);
+    let constant = dice.bytes(READ_LEN);
+    let mut worlds = [0, 1].map(|side| World::new(WRITE_AREA, case.seed ^ (7 + side)));
+    let plans = [0, 1].map(|side| plan(case, &constant, &mut worlds[side], &mut dice));
+    for side in 0..2 {
+        worlds[side].memory.resize(plans[1 - side].write_end, 0);
+        worlds[side].memory[READ_AREA..][..READ_LEN].copy_from_slice(&constant);
+    }
+    let mut ends = worlds.map(|world| endpoint(case, world));
+    for side in 0..2 {
+        ends[side].drains = case.drains;
+        post_receives(case, &mut ends[side], &plans[1 - side], &mut dice);
+    }
+    let mut network = Network::new(ends, case.weather, case.seed);
+    assert!(
+        network.run(10_000_000_000),
+        "still busy after ten virtual seconds: {case:?}"
+    );
+    let [a, b] = &network.ends;
+    let ends = [check(a, b, &plans[0]), check(b, a, &plans[1])];
+    let worst = ends.into_iter().find(|end| *end != WcStatus::Success);
+    // A side that failed drops packets, so the other one fails too, or is flushed.
+    for end in ends {
+        let known = [
+            WcStatus::Success,
+            WcStatus::RetryExcErr,
+            WcStatus::WrFlushErr,
+        ];
+        assert!(known.contains(&end), "{end:?}");
+    }
+    if case.weather.loss == 0 && case.weather.corrupt == 0 && case.weather.dropped == 0 {
+        assert_eq!(worst, None, "nothing was lost, and yet");
+    }
+    if case.calm && !case.late_receives {
+        for end in &network.ends {
+            let again = end.world.count(Counter::CompleterRetry);
+            assert_eq!(again, 0, "sent again without need");
+        }
+    }
+    (worst.unwrap_or(WcStatus::Success), network.delivered)
+}
+
+fn runner(cases: u32) -> TestRunner {
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    TestRunner::new_with_rng(config, rng)
+}
+
+#[test]
+fn every_message_arrives_once_or_the_right_error_completes() {
+    let (failed, packets) = (std::cell::Cell::new(0u32), std::cell::Cell::new(0u64));
+    let cases = 3000;
+    runner(cases)
+        .run(&case(), |case| {
+            let (end, delivered) = run(&case);
+            failed.set(failed.get() + u32::from(end != WcStatus::Success));
+            packets.set(packets.get() + delivered);
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let (failed, packets) = (failed.get(), packets.get());
+    println!("RC: {cases} cases, {packets} packets delivered, {failed} ended with an error");
+    assert!(failed < cases / 20, "too many gave up: {failed}");
+}
+
+#[test]
+fn few_retries_end_in_the_right_error() {
+    let failed = std::cell::Cell::new(0u32);
+    let cases = 500;
+    runner(cases)
+        .run(&case(), |mut case| {
+            case.weather.loss = 400;
+            case.calm = false;
+            case.retry_cnt = 1;
+            failed.set(failed.get() + u32::from(run(&case).0 != WcStatus::Success));
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    println!(
+        "RC, 40 % loss, one retry: {cases} cases, {} ended with an error",
+        failed.get()
+    );
+    assert!(failed.get() > cases / 4);
+}
