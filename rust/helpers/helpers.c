@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Inline functions and macros of the C interface, as functions for Rust: one small file for each subject. A function
+ * `rust_helper_NAME` is `NAME` in the crate rdma_bindings. What the kernel's own helpers (rust/helpers/ there) have is
+ * not repeated here; vmlinux exports it.
+ *
+ * Sorted alphabetically.
+ */
+#include "../bindings/bindings_helper.h"
+
+#define __rust_helper
+
+#include "hrtimer.c"
+#include "mm.c"
+#include "net_namespace.c"
+#include "netdevice.c"
+#include "rdma.c"
+#include "route.c"
+#include "skbuff.c"
+#include "spinlock.c"
+#include "udp_tunnel.c"
+#include "workqueue.c"
+#include "xarray.c"

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! CRC-32.
+//!
+//! C header: `include/linux/crc32.h`.
+
+/// Adds bytes to a CRC-32 of the Ethernet polynomial, least significant bit first: the CRC of RoCE's ICRC.
+///
+/// Begin with `!0`, and complement the result; neither is done here.
+#[inline]
+pub fn crc32_le(state: u32, bytes: &[u8]) -> u32 {
+    // SAFETY: The slice is valid for its length.
+    unsafe { crate::bindings::crc32_le(state, bytes.as_ptr().cast(), bytes.len()) }
+}

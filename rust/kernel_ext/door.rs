@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How arguments and results pass a door.
+//!
+//! [`#[export]`](macro@crate::export::export) on a safe function writes the function that C calls. It turns each argument with
+//! [`FromC`], and the result with [`IntoC`]:
+//!
+//! | Rust | C |
+//! |---|---|
+//! | `&T`, a view of an object | `T *`, not null |
+//! | `Option<&T>` | `T *`, may be null |
+//! | [`Const<T>`] | `const T *`, not null |
+//! | an integer, `bool`, a raw pointer | the same |
+//! | `Result` | `int`: 0 or a negative errno |
+//! | [`ErrPtr<T>`] | `T *`, or an errno in it (`ERR_PTR`) |
+//! | `&MaySleep` | nothing: the door makes it |
+//!
+//! A type of one's own is an argument when it implements [`FromC`]; [`view_of!`](crate::view_of) makes a view of a
+//! C structure.
+
+use kernel::{error::Result, ffi};
+
+/// What a door can make of an argument of C.
+///
+/// # Safety
+///
+/// `Raw` is the type that the C header declares for such an argument.
+pub unsafe trait FromC {
+    /// What C passes.
+    type Raw;
+
+    /// Turns an argument of C.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is what a caller of the C function may pass, and what it refers to is valid until the function returns.
+    unsafe fn from_c(raw: Self::Raw) -> Self;
+}
+
+/// What a door can return to C.
+pub trait IntoC {
+    /// What C gets.
+    type Raw;
+
+    /// Turns a result to C.
+    fn into_c(self) -> Self::Raw;
+}
+
+macro_rules! plain {
+    ($($ty:ty)*) => {$(
+        // SAFETY: The type is the same on both sides.
+        unsafe impl FromC for $ty {
+            type Raw = Self;
+
+            #[inline(always)]
+            unsafe fn from_c(raw: Self) -> Self {
+                raw
+            }
+        }
+
+        impl IntoC for $ty {
+            type Raw = Self;
+
+            #[inline(always)]
+            fn into_c(self) -> Self {
+                self
+            }
+        }
+    )*};
+}
+plain! { u8 u16 u32 u64 usize i8 i16 i32 i64 isize bool }
+
+// SAFETY: The type is the same on both sides.
+unsafe impl<T> FromC for *mut T {
+    type Raw = Self;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self) -> Self {
+        raw
+    }
+}
+
+// SAFETY: The type is the same on both sides.
+unsafe impl<T> FromC for *const T {
+    type Raw = Self;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self) -> Self {
+        raw
+    }
+}
+
+impl<T> IntoC for *mut T {
+    type Raw = Self;
+
+    #[inline(always)]
+    fn into_c(self) -> Self {
+        self
+    }
+}
+
+impl<T> IntoC for *const T {
+    type Raw = Self;
+
+    #[inline(always)]
+    fn into_c(self) -> Self {
+        self
+    }
+}
+
+impl IntoC for () {
+    type Raw = ();
+
+    #[inline(always)]
+    fn into_c(self) {}
+}
+
+impl IntoC for Result {
+    type Raw = ffi::c_int;
+
+    #[inline]
+    fn into_c(self) -> ffi::c_int {
+        match self {
+            Ok(()) => 0,
+            Err(error) => error.to_errno(),
+        }
+    }
+}
+
+/// A view of a C structure: what a reference to it means in Rust.
+///
+/// # Safety
+///
+/// The type is a transparent wrapper of `C` that may be shared: `C` is inside an
+/// [`Opaque`](kernel::types::Opaque).
+pub unsafe trait View {
+    /// The structure.
+    type C;
+}
+
+/// Makes a transparent view of a C structure, which doors take as `&View` for `struct x *`.
+///
+/// ```ignore
+/// view_of! {
+///     /// A protection domain.
+///     pub struct Pd(ib_pd);
+/// }
+/// ```
+#[macro_export]
+macro_rules! view_of {
+    ($(#[$attr:meta])* $vis:vis struct $name:ident($c:ty);) => {
+        $(#[$attr])*
+        #[repr(transparent)]
+        $vis struct $name(::kernel::types::Opaque<$c>);
+
+        // SAFETY: The structure may be used from any thread; what changes in it is guarded by the methods.
+        unsafe impl Send for $name {}
+        // SAFETY: As above.
+        unsafe impl Sync for $name {}
+
+        // SAFETY: A transparent wrapper of an `Opaque`.
+        unsafe impl $crate::door::View for $name {
+            type C = $c;
+        }
+
+        impl $name {
+            /// The C structure.
+            #[inline(always)]
+            $vis fn as_raw(&self) -> *mut $c {
+                self.0.get()
+            }
+        }
+    };
+}
+pub use view_of;
+
+// SAFETY: A view is where the structure is.
+unsafe impl<T: View> FromC for &T {
+    type Raw = *mut T::C;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the structure is there; a view is a transparent wrapper.
+        unsafe { &*raw.cast() }
+    }
+}
+
+// SAFETY: As for a reference; null is no structure.
+unsafe impl<T: View> FromC for Option<&T> {
+    type Raw = *mut T::C;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the structure is there if the pointer is not null.
+        unsafe { raw.cast::<T>().as_ref() }
+    }
+}
+
+/// A view that C passes as a pointer to `const`.
+#[derive(Clone, Copy)]
+pub struct Const<'a, T>(pub &'a T);
+
+impl<T> core::ops::Deref for Const<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+// SAFETY: As for a reference.
+unsafe impl<T: View> FromC for Const<'_, T> {
+    type Raw = *const T::C;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the structure is there; a view is a transparent wrapper.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+/// A pointer or an errno, which C gets in one word (`ERR_PTR`).
+pub struct ErrPtr<T>(pub Result<*mut T>);
+
+impl<T> IntoC for ErrPtr<T> {
+    type Raw = *mut T;
+
+    #[inline]
+    fn into_c(self) -> *mut T {
+        self.0.unwrap_or_else(|error| error.to_ptr())
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Error numbers that `kernel::error::code` lacks.
+//!
+//! C headers: `include/uapi/asm-generic/errno.h`, `include/linux/errno.h`.
+
+use kernel::error::Error;
+
+macro_rules! declare_errors {
+    ($($name:ident $doc:literal,)*) => {
+        $(
+            #[doc = $doc]
+            pub const $name: Error = from_c(crate::bindings::$name);
+        )*
+    };
+}
+
+/// Returns the error of a number of the C headers. `Error::from_errno` does the same, but not in a constant.
+const fn from_c(errno: u32) -> Error {
+    assert!(errno > 0 && errno <= crate::bindings::MAX_ERRNO);
+    // SAFETY: `Error` is a wrapper of the negative number, a `NonZeroI32` from `-MAX_ERRNO` to -1.
+    unsafe { core::mem::transmute::<i32, Error>(-(errno as i32)) }
+}
+
+declare_errors! {
+    EADDRINUSE "Address already in use.",
+    EADDRNOTAVAIL "Cannot assign requested address.",
+    EAFNOSUPPORT "Address family not supported.",
+    EHOSTUNREACH "No route to host.",
+    EMSGSIZE "Message too long.",
+    ENETUNREACH "Network is unreachable.",
+    ENOBUFS "No buffer space available.",
+    ENOTCONN "Not connected.",
+    ENOTSOCK "Socket operation on non-socket.",
+    EOPNOTSUPP "Operation not supported.",
+    EPROTONOSUPPORT "Protocol not supported.",
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What [`#[export]`](macro@export) writes into its users.
+
+#[doc(inline)]
+pub use rdma_macros::export;
+
+/// The declarations of the C headers, which the macro compares with what is exported.
+#[doc(hidden)]
+pub use rdma_bindings as header;
+
+/// A constant table for C: what [`#[export]`](macro@export) takes for a `static`.
+#[repr(transparent)]
+pub struct Exported<T>(pub T);
+
+// SAFETY: The value is constant, and C code may read it from any thread.
+unsafe impl<T> Sync for Exported<T> {}
+
+impl<T> Exported<T> {
+    /// Compiles if the C header declares what `_this` holds.
+    #[doc(hidden)]
+    pub fn check(_header: *const T, _this: &Self) {}
+}

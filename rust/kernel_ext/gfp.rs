@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How an allocation may be made: flags that know the context.
+//!
+//! C header: `include/linux/gfp_types.h`.
+
+use crate::{bindings, context::MaySleep};
+use core::marker::PhantomData;
+
+/// Allocation flags for the functions of this crate. Those that may sleep need a [`MaySleep`], and live no longer.
+#[derive(Clone, Copy)]
+pub struct Gfp<'a>(bindings::gfp_t, PhantomData<&'a MaySleep>);
+
+impl Gfp<'static> {
+    /// Does not sleep, and may take from the reserves: `GFP_ATOMIC`. Any context.
+    pub const ATOMIC: Self = Self(bindings::GFP_ATOMIC, PhantomData);
+
+    /// Does not sleep, and fails sooner: `GFP_NOWAIT`. Any context.
+    pub const NOWAIT: Self = Self(bindings::GFP_NOWAIT, PhantomData);
+}
+
+impl<'a> Gfp<'a> {
+    /// May sleep: `GFP_KERNEL`.
+    #[inline]
+    pub fn kernel(_may_sleep: &'a MaySleep) -> Self {
+        Self(bindings::GFP_KERNEL, PhantomData)
+    }
+
+    /// Returns the flags as C has them.
+    #[inline]
+    pub fn as_raw(self) -> bindings::gfp_t {
+        self.0
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the `kernel` crate lacks and the RDMA stack needs.
+//!
+//! Everything here is safe to use; what is unsafe inside is proved where it stands. The shape follows `rust/kernel`:
+//! wrappers are transparent over the C type, reference counts are `ARef`, locks are backends of
+//! [`kernel::sync::lock::Lock`].
+//!
+//! Functions that may sleep take a [`MaySleep`](context::MaySleep) token: see [`context`].
+
+pub mod context;
+pub mod crc32;
+pub mod door;
+pub mod error;
+pub mod export;
+pub mod gfp;
+pub mod net;
+pub mod page;
+pub mod random;
+pub mod revocable;
+pub mod shared;
+pub mod sync;
+pub mod timer;
+pub mod work;
+pub mod xarray;
+
+/// The C interface, for the crates of `rust/` and for doors.
+pub use rdma_bindings as bindings;
+
+/// Prefix of this crate's own messages.
+const __LOG_PREFIX: &[u8] = b"kernel_ext\0";

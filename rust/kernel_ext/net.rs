@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The network stack: devices, namespaces, packets, routes, UDP tunnel sockets.
+
+pub mod device;
+pub mod header;
+pub mod notifier;
+pub mod ns;
+pub mod route;
+pub mod skb;
+mod socket;
+pub mod udp_tunnel;
+pub mod xmit;

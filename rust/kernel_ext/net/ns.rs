@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network namespaces, and data of one's own in each of them.
+//!
+//! 1. Say what there is in each namespace: [`PerNamespace`] and [`impl_has_pernet_slot!`].
+//! 2. Make it: [`PernetRegistration::new`] when the module is loaded.
+//! 3. Find it: [`of`].
+//!
+//! C headers: `include/net/net_namespace.h`, `include/net/netns/generic.h`.
+
+use crate::{bindings, context::MaySleep};
+use core::{
+    cell::UnsafeCell,
+    marker::PhantomData,
+    ops::Deref,
+    ptr::{null, null_mut, NonNull},
+    sync::atomic::{AtomicBool, AtomicPtr, Ordering},
+};
+use kernel::{
+    error::{from_result, to_result},
+    ffi::{c_int, c_uint},
+    prelude::*,
+    sync::{rcu, Arc, ArcBorrow},
+    types::Opaque,
+};
+
+pub use crate::impl_has_pernet_slot;
+
+/// A network namespace that is there: what the kernel has in it has not been taken down.
+///
+/// It may be about to be: [`NetNamespace::get`] tells. [`NetRef`] is a counted reference.
+#[repr(transparent)]
+pub struct NetNamespace(Opaque<bindings::net>);
+
+// SAFETY: Namespaces may be used from any thread.
+unsafe impl Send for NetNamespace {}
+// SAFETY: Nothing inside is reached without the locks that it needs.
+unsafe impl Sync for NetNamespace {}
+
+impl NetNamespace {
+    /// Borrows a namespace from its C pointer.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` is a valid namespace throughout `'a`, and its subsystems are not taken down meanwhile: somebody counts a
+    /// reference, or a device of it is registered, or RCU readers are waited for before it is.
+    #[inline]
+    pub unsafe fn from_raw<'a>(ptr: *mut bindings::net) -> &'a Self {
+        // SAFETY: By the safety requirements; `NetNamespace` is transparent.
+        unsafe { &*ptr.cast() }
+    }
+
+    /// Returns the C pointer.
+    #[inline]
+    pub fn as_raw(&self) -> *mut bindings::net {
+        self.0.get()
+    }
+
+    /// Returns the namespace that the machine starts with.
+    pub fn init() -> &'static Self {
+        // SAFETY: The namespace is a static of the kernel, and is never taken down.
+        unsafe { Self::from_raw(&raw mut bindings::init_net) }
+    }
+
+    /// Returns a counted reference, unless the namespace is being taken down. Any context.
+    pub fn get(&self) -> Option<NetRef> {
+        // SAFETY: The namespace is valid.
+        let net = NonNull::new(unsafe { bindings::maybe_get_net(self.as_raw()) })?;
+        // INVARIANT: `maybe_get_net` counted a reference, which is ours.
+        Some(NetRef(net))
+    }
+
+    /// Returns a number that this namespace alone has ever had: its name for those who must not keep it. Never 0.
+    #[inline]
+    pub fn cookie(&self) -> u64 {
+        // SAFETY: The namespace is valid.
+        unsafe { bindings::net_cookie(self.as_raw()) }
+    }
+}
+
+impl PartialEq for NetNamespace {
+    /// Says whether both are the same namespace.
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for NetNamespace {}
+
+/// A counted reference to a namespace, which cannot be taken down as long as there is one.
+///
+/// There is no such reference to a namespace that is being taken down; so this is not an `ARef`, which any borrow can be
+/// turned into.
+///
+/// # Invariants
+///
+/// The namespace is valid, and a reference that was counted is ours.
+pub struct NetRef(NonNull<bindings::net>);
+
+// SAFETY: The count is atomic, and namespaces may be used from any thread.
+unsafe impl Send for NetRef {}
+// SAFETY: As above.
+unsafe impl Sync for NetRef {}
+
+impl Clone for NetRef {
+    fn clone(&self) -> Self {
+        // SAFETY: By the invariants the count is not 0.
+        unsafe { bindings::get_net(self.0.as_ptr()) };
+        // INVARIANT: The reference was just counted.
+        Self(self.0)
+    }
+}
+
+impl Deref for NetRef {
+    type Target = NetNamespace;
+
+    #[inline]
+    fn deref(&self) -> &NetNamespace {
+        // SAFETY: By the invariants.
+        unsafe { NetNamespace::from_raw(self.0.as_ptr()) }
+    }
+}
+
+impl Drop for NetRef {
+    fn drop(&mut self) {
+        // SAFETY: By the invariants the reference is ours. Any context: the last one queues the rest as work.
+        unsafe { bindings::put_net(self.0.as_ptr()) };
+    }
+}
+
+/// Data that a module has in each namespace.
+///
+/// It is made for each namespace that there is and that comes while a [`PernetRegistration`] exists, and let go when
+/// the namespace or the registration goes.
+pub trait PerNamespace: HasPernetSlot + Send + Sync {
+    /// Makes the data of a namespace, which is just being made itself.
+    fn new(net: &NetNamespace, may_sleep: &MaySleep) -> Result<Arc<Self>>;
+
+    /// Takes the data of a namespace back. [`of`] does not find it any more, nor will anybody who looks for it.
+    ///
+    /// References that others took may still exist. The namespace's devices are gone already, unless it is the
+    /// registration that goes.
+    fn exit(this: Arc<Self>, may_sleep: &MaySleep);
+}
+
+/// Where the kernel keeps the data of a type: its number. See [`impl_has_pernet_slot!`].
+///
+/// [`impl_has_pernet_slot!`]: crate::impl_has_pernet_slot
+pub struct PernetSlot<T> {
+    number: UnsafeCell<c_uint>,
+    /// Somebody registers, has registered, or unregisters.
+    taken: AtomicBool,
+    /// All namespaces have data. For RCU readers.
+    registered: AtomicBool,
+    _data: PhantomData<fn() -> T>,
+}
+
+// SAFETY: The number is written before the first namespace has data, and read after that.
+unsafe impl<T> Sync for PernetSlot<T> {}
+
+impl<T> PernetSlot<T> {
+    #[doc(hidden)]
+    pub const fn new() -> Self {
+        Self {
+            number: UnsafeCell::new(0),
+            taken: AtomicBool::new(false),
+            registered: AtomicBool::new(false),
+            _data: PhantomData,
+        }
+    }
+}
+
+/// A type that has a [`PernetSlot`]. Implemented by [`impl_has_pernet_slot!`](crate::impl_has_pernet_slot).
+///
+/// # Safety
+///
+/// `slot` returns the same slot at each call.
+pub unsafe trait HasPernetSlot: Sized + 'static {
+    #[doc(hidden)]
+    fn slot() -> &'static PernetSlot<Self>;
+}
+
+/// Gives a type its [`PernetSlot`].
+///
+/// ```ignore
+/// impl_has_pernet_slot! { impl HasPernetSlot for Links }
+/// ```
+#[macro_export]
+macro_rules! impl_has_pernet_slot {
+    (impl HasPernetSlot for $self:ty) => {
+        // SAFETY: There is one static.
+        unsafe impl $crate::net::ns::HasPernetSlot for $self {
+            fn slot() -> &'static $crate::net::ns::PernetSlot<Self> {
+                static SLOT: $crate::net::ns::PernetSlot<$self> =
+                    $crate::net::ns::PernetSlot::new();
+                &SLOT
+            }
+        }
+    };
+}
+
+/// What the kernel keeps for a slot in each namespace, zeroed at first.
+struct Entry<T> {
+    /// The data from `Arc::into_raw`, owned.
+    owned: *const T,
+    /// The same as long as it can be found.
+    published: AtomicPtr<T>,
+}
+
+/// Returns the data of a namespace. Any context.
+///
+/// `None` if nothing is registered for the type, or the namespace is being taken down: its devices are still to be
+/// unregistered then.
+pub fn of<T: PerNamespace>(net: &NetNamespace) -> Option<Arc<T>> {
+    let _guard = rcu::read_lock();
+    if !T::slot().registered.load(Ordering::Acquire) {
+        return None;
+    }
+    // SAFETY: The slot was registered in this read-side critical section, which unregistering waits for.
+    let entry = unsafe { entry::<T>(net)?.as_ref() };
+    let data = entry.published.load(Ordering::Acquire);
+    if data.is_null() {
+        return None;
+    }
+    // SAFETY: What is published is from `Arc::into_raw`, and let go a grace period after it is published no more.
+    Some(unsafe { ArcBorrow::from_raw(data.cast_const()) }.into())
+}
+
+/// Returns the entry of a namespace, which stays until the namespace's subsystems, or this one, are taken down.
+///
+/// # Safety
+///
+/// The slot of `T` is registered, or being registered or unregistered by a caller of this.
+unsafe fn entry<T: PerNamespace>(net: &NetNamespace) -> Option<NonNull<Entry<T>>> {
+    // SAFETY: The number was written before the kernel called `init` for the first time.
+    let number = unsafe { *T::slot().number.get() };
+    // SAFETY: The namespace is valid; the kernel made room for an `Entry` there.
+    NonNull::new(unsafe { bindings::net_generic_checked(net.as_raw(), number) }.cast())
+}
+
+/// The registration of [`PerNamespace`] data. Dropping it takes all of the data back, and may sleep.
+///
+/// Neither registering nor dropping is for code that has RTNL: the lock of the list of registrations is taken outside of
+/// that.
+pub struct PernetRegistration<T: PerNamespace> {
+    ops: Pin<KBox<Opaque<bindings::pernet_operations>>>,
+    _data: PhantomData<T>,
+}
+
+// SAFETY: The registration may be dropped on any thread that may sleep.
+unsafe impl<T: PerNamespace> Send for PernetRegistration<T> {}
+// SAFETY: Through a shared reference data are read, which are `Sync`.
+unsafe impl<T: PerNamespace> Sync for PernetRegistration<T> {}
+
+impl<T: PerNamespace> PernetRegistration<T> {
+    /// Makes the data for all namespaces.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is a registration of a `T`, `ENOMEM`, and what [`PerNamespace::new`] returns for a namespace.
+    pub fn new(_may_sleep: &MaySleep) -> Result<Self> {
+        let ops = KBox::pin(
+            Opaque::new(bindings::pernet_operations {
+                init: Some(Self::init),
+                pre_exit: Some(Self::pre_exit),
+                exit: Some(Self::exit),
+                id: T::slot().number.get(),
+                size: size_of::<Entry<T>>(),
+                ..pin_init::zeroed()
+            }),
+            GFP_KERNEL,
+        )?;
+        if T::slot().taken.swap(true, Ordering::Acquire) {
+            return Err(EBUSY);
+        }
+        // SAFETY: The operations are pinned, and `drop` unregisters them before they go. Nobody else writes the number,
+        // since nobody else registers, and nobody reads it yet but `init`.
+        if let Err(error) = to_result(unsafe { bindings::register_pernet_subsys(ops.get()) }) {
+            T::slot().taken.store(false, Ordering::Release);
+            return Err(error);
+        }
+        T::slot().registered.store(true, Ordering::Release);
+        Ok(Self {
+            ops,
+            _data: PhantomData,
+        })
+    }
+
+    /// Makes the data.
+    ///
+    /// # Safety
+    ///
+    /// The kernel calls it, as the registered operations say.
+    unsafe extern "C" fn init(net: *mut bindings::net) -> c_int {
+        // SAFETY: The kernel calls with a namespace that it is making, in process context.
+        let (net, may_sleep) = unsafe { (NetNamespace::from_raw(net), MaySleep::assume()) };
+        from_result(|| {
+            // SAFETY: The slot is being registered, or is registered.
+            let entry = unsafe { entry::<T>(net) }.ok_or(ENOMEM)?.as_ptr();
+            let data = Arc::into_raw(T::new(net, &may_sleep)?);
+            // SAFETY: The kernel made room for the entry, and filled it with zeros; nobody else writes it yet.
+            unsafe {
+                (*entry).owned = data;
+                (*entry).published.store(data.cast_mut(), Ordering::Release);
+            }
+            Ok(0)
+        })
+    }
+
+    /// Hides the data. The kernel waits for RCU readers between this and [`Self::exit`].
+    ///
+    /// # Safety
+    ///
+    /// The kernel calls it, as the registered operations say.
+    unsafe extern "C" fn pre_exit(net: *mut bindings::net) {
+        // SAFETY: The kernel calls with a namespace whose subsystems are there, while the slot is registered.
+        if let Some(entry) = unsafe { entry::<T>(NetNamespace::from_raw(net)) } {
+            // SAFETY: The entry is valid.
+            let entry = unsafe { entry.as_ref() };
+            entry.published.store(null_mut(), Ordering::Release);
+        }
+    }
+
+    /// Lets the data go.
+    ///
+    /// # Safety
+    ///
+    /// The kernel calls it, as the registered operations say.
+    unsafe extern "C" fn exit(net: *mut bindings::net) {
+        // SAFETY: The kernel calls with a namespace whose entry for the slot is still there.
+        let Some(entry) = (unsafe { entry::<T>(NetNamespace::from_raw(net)) }) else {
+            return;
+        };
+        // SAFETY: The entry is valid, and `owned` is used by `init` and here alone.
+        let data = unsafe { core::mem::replace(&mut (*entry.as_ptr()).owned, null()) };
+        if data.is_null() {
+            return;
+        }
+        // SAFETY: `init` gave up the reference, and all who found it published have left. Process context.
+        let (data, may_sleep) = unsafe { (Arc::from_raw(data), MaySleep::assume()) };
+        T::exit(data, &may_sleep);
+    }
+}
+
+impl<T: PerNamespace> Drop for PernetRegistration<T> {
+    fn drop(&mut self) {
+        T::slot().registered.store(false, Ordering::Release);
+        // SAFETY: `new` registered the operations. The kernel waits for RCU readers before it calls `exit` and forgets the
+        // entries and the number.
+        unsafe { bindings::unregister_pernet_subsys(self.ops.get()) };
+        T::slot().taken.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Routes to other hosts.
+//!
+//! C headers: `include/net/route.h`, `include/net/ip6_route.h`, `include/net/dst.h`.
+
+use super::{
+    device::NetDevice,
+    header::{Be16, Ipv4Header},
+    ns::{NetNamespace, NetRef},
+};
+use crate::{bindings, error::EHOSTUNREACH};
+use core::ptr::NonNull;
+use kernel::{error::from_err_ptr, prelude::*, sync::aref::ARef, sync::rcu};
+
+/// What an IPv4 route is looked up by, for a UDP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow4 {
+    /// The device to leave by; 0: any.
+    pub device: u32,
+    /// Source address.
+    pub source: [u8; 4],
+    /// Destination address.
+    pub destination: [u8; 4],
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+}
+
+/// What an IPv6 route is looked up by, for a UDP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow6 {
+    /// The device to leave by; 0: any. Needed for link-local addresses.
+    pub device: u32,
+    /// Source address.
+    pub source: [u8; 16],
+    /// Destination address.
+    pub destination: [u8; 16],
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+}
+
+/// A counted reference to a cached route, and one to its namespace: what a route of IPv6 or IPsec counts in when it is
+/// freed is there.
+///
+/// # Invariants
+///
+/// `dst` is valid, and the reference is ours.
+struct Dst {
+    dst: NonNull<bindings::dst_entry>,
+    net: NetRef,
+}
+
+impl Dst {
+    /// Makes a lookup.
+    ///
+    /// # Safety
+    ///
+    /// `lookup` returns an `ERR_PTR`, or a route whose reference it hands over.
+    unsafe fn lookup(
+        net: &NetNamespace,
+        lookup: impl FnOnce(*mut bindings::net) -> *mut bindings::dst_entry,
+    ) -> Result<Self> {
+        let net = net.get().ok_or(EHOSTUNREACH)?;
+        let dst = NonNull::new(from_err_ptr(lookup(net.as_raw()))?).ok_or(EHOSTUNREACH)?;
+        // INVARIANT: By the safety requirements.
+        Ok(Self { dst, net })
+    }
+
+    #[inline]
+    fn raw(&self) -> *mut bindings::dst_entry {
+        self.dst.as_ptr()
+    }
+}
+
+impl Clone for Dst {
+    fn clone(&self) -> Self {
+        // SAFETY: The route is valid.
+        unsafe { bindings::dst_hold(self.raw()) };
+        Self {
+            dst: self.dst,
+            net: self.net.clone(),
+        }
+    }
+}
+
+impl Drop for Dst {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { bindings::dst_release(self.raw()) };
+    }
+}
+
+// SAFETY: Routes may be used from any thread.
+unsafe impl Send for Dst {}
+// SAFETY: Routes may be used from several threads at once.
+unsafe impl Sync for Dst {}
+
+/// A route of IPv4 packets, as a counted reference. May be kept; see [`Route4::is_valid`].
+///
+/// It keeps its namespace, as an open socket does: whoever keeps routes drops them when the device is unregistered.
+#[derive(Clone)]
+pub struct Route4(Dst);
+
+impl Route4 {
+    /// Looks a route up. Any context but hard interrupts.
+    ///
+    /// # Errors
+    ///
+    /// `ENETUNREACH`, `EHOSTUNREACH`, `EACCES` …: as `connect` would say it.
+    pub fn lookup(net: &NetNamespace, flow: &Flow4) -> Result<Self> {
+        // SAFETY: A route comes with a reference.
+        let dst = unsafe {
+            Dst::lookup(net, |net| {
+                bindings::udp_route4(
+                    net,
+                    flow.device as i32,
+                    u32::from_ne_bytes(flow.source),
+                    u32::from_ne_bytes(flow.destination),
+                    flow.tos,
+                    flow.source_port.to_be(),
+                    flow.destination_port.to_be(),
+                )
+            })
+        }?;
+        Ok(Self(dst))
+    }
+
+    /// Says whether the route is still what a lookup would find.
+    #[inline]
+    pub fn is_valid(&self) -> bool {
+        // SAFETY: The route is valid.
+        unsafe { !bindings::dst_check(self.0.raw(), 0).is_null() }
+    }
+}
+
+/// A route of IPv6 packets, as a counted reference. May be kept; see [`Route6::is_valid`].
+///
+/// It keeps its namespace, as a [`Route4`] does.
+#[derive(Clone)]
+pub struct Route6 {
+    dst: Dst,
+    cookie: u32,
+}
+
+impl Route6 {
+    /// Looks a route up. Any context but hard interrupts.
+    ///
+    /// # Errors
+    ///
+    /// `ENETUNREACH`, `EHOSTUNREACH`, `EACCES` …: as `connect` would say it.
+    pub fn lookup(net: &NetNamespace, flow: &Flow6) -> Result<Self> {
+        // SAFETY: The addresses are valid, and need no alignment that bytes have not; a route comes with a reference.
+        let dst = unsafe {
+            Dst::lookup(net, |net| {
+                bindings::udp_route6(
+                    net,
+                    flow.device as i32,
+                    flow.source.as_ptr().cast(),
+                    flow.destination.as_ptr().cast(),
+                    flow.traffic_class,
+                    flow.source_port.to_be(),
+                    flow.destination_port.to_be(),
+                )
+            })
+        }?;
+        // SAFETY: The route is of IPv6.
+        let cookie = unsafe { bindings::route6_cookie(dst.raw()) };
+        Ok(Self { dst, cookie })
+    }
+
+    /// Says whether the route is still what a lookup would find.
+    #[inline]
+    pub fn is_valid(&self) -> bool {
+        // SAFETY: The route is valid.
+        unsafe { !bindings::dst_check(self.dst.raw(), self.cookie).is_null() }
+    }
+}
+
+/// What routes of both kinds tell.
+pub trait Route {
+    #[doc(hidden)]
+    fn as_raw(&self) -> *mut bindings::dst_entry;
+
+    /// Returns the largest packet for this route in bytes, IP header included.
+    fn mtu(&self) -> u32 {
+        // SAFETY: The route is valid.
+        unsafe { bindings::dst_mtu(self.as_raw()) }
+    }
+
+    /// Returns the device that packets leave by.
+    fn device(&self) -> ARef<NetDevice> {
+        let _guard = rcu::read_lock();
+        // SAFETY: The route is valid, so that it has a device, which RCU readers may use.
+        unsafe { NetDevice::from_raw(bindings::dst_dev_rcu(self.as_raw())) }.into()
+    }
+}
+
+impl Route for Route4 {
+    fn as_raw(&self) -> *mut bindings::dst_entry {
+        self.0.raw()
+    }
+}
+
+impl Route for Route6 {
+    fn as_raw(&self) -> *mut bindings::dst_entry {
+        self.dst.raw()
+    }
+}
+
+/// Returns the first of `segments` successive identifications for IPv4 packets between two addresses: what tells
+/// fragments of different packets apart. Any context.
+///
+/// A packet that is to be segmented takes as many as it has segments; others take 1.
+pub fn ipv4_identification(
+    net: &NetNamespace,
+    source: [u8; 4],
+    destination: [u8; 4],
+    protocol: u8,
+    segments: u16,
+) -> Be16 {
+    /// C code wants it so.
+    #[repr(C, align(4))]
+    struct Aligned(Ipv4Header);
+
+    let mut header = Aligned(Ipv4Header {
+        source,
+        destination,
+        protocol,
+        ..Default::default()
+    });
+    // SAFETY: The namespace and the header are valid; the kernel reads addresses and protocol, and writes the field.
+    unsafe {
+        bindings::__ip_select_ident(net.as_raw(), (&raw mut header).cast(), segments.into());
+    }
+    header.0.identification
+}

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets.
+//!
+//! C header: `include/linux/skbuff.h`.
+
+use super::header::{IpHeader, Ipv4Header, Ipv6Header, UdpHeader};
+use crate::{bindings, gfp::Gfp, shared::read_prefix};
+use core::{mem::ManuallyDrop, ptr::NonNull, slice};
+use kernel::{
+    ffi::c_void,
+    prelude::*,
+    sync::Arc,
+    transmute::{AsBytes, FromBytes},
+    types::Opaque,
+};
+
+/// A packet, owned: dropping it frees it as a packet that was lost; see [`SkBuff::consume`].
+///
+/// It has a linear part, [`data`](SkBuff::data), with room before and behind for more, and may go on in pages and in other
+/// buffers. Packets that were [cloned](SkBuff::try_clone) share their bytes, and are read-only as long as they do.
+///
+/// # Invariants
+///
+/// `0` is a valid `sk_buff` that nobody else has a reference to.
+pub struct SkBuff(NonNull<bindings::sk_buff>);
+
+// SAFETY: Packets may be used and freed on any thread.
+unsafe impl Send for SkBuff {}
+// SAFETY: Through a shared reference bytes are only read.
+unsafe impl Sync for SkBuff {}
+
+/// What keeps account of packets under way: see [`SkBuff::set_owner`].
+pub trait InFlight: Send + Sync + 'static {
+    /// The packet has left this machine's queues, or is lost. Softirq or process context, must not sleep.
+    ///
+    /// May be called from within the sending function.
+    fn released(this: Arc<Self>);
+}
+
+impl SkBuff {
+    /// Allocates an empty packet with room for `headroom` bytes before and `len` bytes behind its beginning.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EINVAL` when the sum is too large for a linear packet.
+    pub fn alloc(headroom: usize, len: usize, gfp: Gfp<'_>) -> Result<Self> {
+        const MAX: usize = 1 << 20;
+        let size = headroom
+            .checked_add(len)
+            .filter(|&size| size <= MAX)
+            .ok_or(EINVAL)?;
+        // SAFETY: The flags fit the context, by their type.
+        let skb = unsafe { bindings::alloc_skb(size as u32, gfp.as_raw()) };
+        let skb = NonNull::new(skb).ok_or(ENOMEM)?;
+        // SAFETY: The packet is new and empty, and has at least that much room: what `skb_reserve` does.
+        unsafe {
+            (*skb.as_ptr()).data = (*skb.as_ptr()).data.add(headroom);
+            (*skb.as_ptr()).tail = headroom as u32;
+        }
+        // INVARIANT: `alloc_skb` returns a new packet.
+        Ok(Self(skb))
+    }
+
+    /// Takes over a packet from C.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` is a valid packet that the caller alone has, and hands over.
+    #[inline]
+    pub unsafe fn from_raw(ptr: NonNull<bindings::sk_buff>) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self(ptr)
+    }
+
+    /// Hands the packet over to C, which must free it.
+    #[inline]
+    pub fn into_raw(self) -> *mut bindings::sk_buff {
+        ManuallyDrop::new(self).0.as_ptr()
+    }
+
+    /// Returns the C pointer.
+    #[inline]
+    pub fn as_raw(&self) -> *mut bindings::sk_buff {
+        self.0.as_ptr()
+    }
+
+    #[inline]
+    fn inner(&self) -> &bindings::sk_buff {
+        // SAFETY: By the invariants, and all that C changes meanwhile are the shared bytes and counters behind it.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Frees the packet as one that reached its goal.
+    pub fn consume(self) {
+        // SAFETY: The packet is ours and not used any more.
+        unsafe { bindings::consume_skb(self.into_raw()) };
+    }
+
+    /// Makes a second packet of the same bytes; both are read-only until one of them is gone.
+    ///
+    /// The new packet has no owner.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn try_clone(&self, gfp: Gfp<'_>) -> Result<Self> {
+        // SAFETY: The packet is valid; cloning changes counters only.
+        let skb = unsafe { bindings::skb_clone(self.as_raw(), gfp.as_raw()) };
+        // INVARIANT: `skb_clone` returns a new packet.
+        NonNull::new(skb).map(Self).ok_or(ENOMEM)
+    }
+
+    /// Returns the length in bytes of all parts.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.inner().len as usize
+    }
+
+    /// Says whether there are no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the length in bytes of the linear part.
+    #[inline]
+    pub fn headlen(&self) -> usize {
+        self.inner().len.saturating_sub(self.inner().data_len) as usize
+    }
+
+    /// Returns the bytes of room before the packet.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        (self.inner().data as usize).saturating_sub(self.inner().head as usize)
+    }
+
+    /// Returns the bytes of room behind the packet; none if there is more than the linear part.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        if self.inner().data_len != 0 {
+            return 0;
+        }
+        self.inner().end.saturating_sub(self.inner().tail) as usize
+    }
+
+    /// Says whether the bytes are this packet's alone, so that they may be written.
+    #[inline]
+    pub fn is_writable(&self) -> bool {
+        // SAFETY: The packet is valid.
+        unsafe { !bindings::skb_cloned(self.as_raw()) }
+    }
+
+    /// Returns the linear part.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: The linear part is that long; nobody writes it while it is shared.
+        unsafe { slice::from_raw_parts(self.inner().data, self.headlen()) }
+    }
+
+    /// Returns the linear part for writing. `None` while the bytes are shared.
+    #[inline]
+    pub fn data_mut(&mut self) -> Option<&mut [u8]> {
+        if !self.is_writable() {
+            return None;
+        }
+        // SAFETY: The linear part is that long, and by the check this packet's alone.
+        Some(unsafe { slice::from_raw_parts_mut(self.inner().data, self.headlen()) })
+    }
+
+    /// Makes the packet `len` bytes longer at its end and returns the new bytes, which hold anything.
+    ///
+    /// The caller writes all of them before the packet is sent. `None` if there is no room, or the bytes are shared.
+    #[inline]
+    pub fn put(&mut self, len: usize) -> Option<&mut [u8]> {
+        if len > self.tailroom() || !self.is_writable() {
+            return None;
+        }
+        let skb = self.as_raw();
+        // SAFETY: There is room for `len` bytes behind the tail, and the packet is linear.
+        unsafe {
+            let tail = (*skb).head.add((*skb).tail as usize);
+            (*skb).tail = (*skb).tail.wrapping_add(len as u32);
+            (*skb).len = (*skb).len.wrapping_add(len as u32);
+            Some(slice::from_raw_parts_mut(tail, len))
+        }
+    }
+
+    /// Makes the packet longer at its end by zeros and returns them. `None` as for [`SkBuff::put`].
+    pub fn put_zeroed(&mut self, len: usize) -> Option<&mut [u8]> {
+        let bytes = self.put(len)?;
+        bytes.fill(0);
+        Some(bytes)
+    }
+
+    /// Makes the packet longer at its end by `bytes`. `None` as for [`SkBuff::put`].
+    pub fn put_slice(&mut self, bytes: &[u8]) -> Option<()> {
+        self.put(bytes.len())?.copy_from_slice(bytes);
+        Some(())
+    }
+
+    /// Makes the packet `len` bytes longer at its beginning and returns the new bytes, which hold anything.
+    ///
+    /// The caller writes all of them before the packet is sent. `None` if there is no room, or the bytes are shared.
+    #[inline]
+    pub fn push(&mut self, len: usize) -> Option<&mut [u8]> {
+        if len > self.headroom() || !self.is_writable() {
+            return None;
+        }
+        let skb = self.as_raw();
+        // SAFETY: There is room for `len` bytes before the data.
+        unsafe {
+            (*skb).data = (*skb).data.sub(len);
+            (*skb).len = (*skb).len.wrapping_add(len as u32);
+            Some(slice::from_raw_parts_mut((*skb).data, len))
+        }
+    }
+
+    /// Puts a header before the packet. `None` as for [`SkBuff::push`].
+    #[inline]
+    pub fn push_header<T: AsBytes>(&mut self, header: &T) -> Option<()> {
+        self.push(size_of::<T>())?
+            .copy_from_slice(header.as_bytes());
+        Some(())
+    }
+
+    /// Takes `len` bytes off the beginning; they stay in memory as headroom. `None` if the linear part is shorter.
+    #[inline]
+    pub fn pull(&mut self, len: usize) -> Option<()> {
+        if len > self.headlen() {
+            return None;
+        }
+        let skb = self.as_raw();
+        // SAFETY: The linear part has that many bytes.
+        unsafe {
+            (*skb).data = (*skb).data.add(len);
+            (*skb).len = (*skb).len.wrapping_sub(len as u32);
+        }
+        Some(())
+    }
+
+    /// Cuts the packet to `len` bytes; one that is shorter stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn trim(&mut self, len: usize) -> Result {
+        if len >= self.len() {
+            return Ok(());
+        }
+        // SAFETY: The packet is ours.
+        kernel::error::to_result(unsafe { bindings::pskb_trim(self.as_raw(), len as u32) })
+    }
+
+    /// Makes the linear part at least `len` bytes long, moving bytes if need be.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the packet is shorter, or memory is.
+    #[inline]
+    pub fn ensure_linear(&mut self, len: usize) -> Result {
+        if len <= self.headlen() {
+            return Ok(());
+        }
+        let len = u32::try_from(len).map_err(|_| EINVAL)?;
+        // SAFETY: The packet is ours.
+        if unsafe { bindings::pskb_may_pull(self.as_raw(), len) } {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    /// Checks that the packet has `len` bytes at `offset`, and returns both as C takes them.
+    #[inline]
+    fn range(&self, offset: usize, len: usize) -> Result<(i32, i32)> {
+        let end = offset.checked_add(len).ok_or(EINVAL)?;
+        if end > self.len() {
+            return Err(EINVAL);
+        }
+        Ok((
+            i32::try_from(offset).map_err(|_| EINVAL)?,
+            i32::try_from(len).map_err(|_| EINVAL)?,
+        ))
+    }
+
+    /// Copies bytes of any part out.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they are not all inside.
+    pub fn copy_bits(&self, offset: usize, to: &mut [u8]) -> Result {
+        let (offset, len) = self.range(offset, to.len())?;
+        // SAFETY: The range is inside the packet, and `to` is that long.
+        kernel::error::to_result(unsafe {
+            bindings::skb_copy_bits(self.as_raw(), offset, to.as_mut_ptr().cast(), len)
+        })
+    }
+
+    /// Copies bytes into any part.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they do not all fit, `EBUSY` while the bytes are shared.
+    pub fn store_bits(&mut self, offset: usize, from: &[u8]) -> Result {
+        let (offset, len) = self.range(offset, from.len())?;
+        if !self.is_writable() {
+            return Err(EBUSY);
+        }
+        // SAFETY: The range is inside the packet, whose bytes are its alone, and `from` is that long.
+        kernel::error::to_result(unsafe {
+            bindings::skb_store_bits(self.as_raw(), offset, from.as_ptr().cast(), len)
+        })
+    }
+
+    /// Calls `f` with `len` bytes at `offset`, piece by piece as they lie in memory.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they are not all inside.
+    pub fn for_each_slice(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> Result {
+        self.range(offset, len)?;
+        let end = offset.wrapping_add(len);
+        if end <= self.headlen() {
+            if let Some(bytes) = self.data().get(offset..end) {
+                f(bytes);
+            }
+            return Ok(());
+        }
+        let mut state = pin_init::zeroed::<bindings::skb_seq_state>();
+        let mut bytes = core::ptr::null();
+        let mut done = 0u32;
+        // SAFETY: The range is inside the packet.
+        unsafe {
+            bindings::skb_prepare_seq_read(self.as_raw(), offset as u32, end as u32, &mut state)
+        };
+        loop {
+            // SAFETY: The state was prepared, and is read until it says that it is done, which gives back its mapping.
+            let n = unsafe { bindings::skb_seq_read(done, &mut bytes, &mut state) };
+            if n == 0 {
+                return Ok(());
+            }
+            // A piece may go on beyond the range.
+            let n = n.min((len as u32).wrapping_sub(done));
+            // SAFETY: There are `n` bytes, until the next call.
+            f(unsafe { slice::from_raw_parts(bytes, n as usize) });
+            done = done.wrapping_add(n);
+        }
+    }
+
+    /// Says that the network (IP) header begins where the packet begins now.
+    #[inline]
+    pub fn set_network_header(&mut self) {
+        // SAFETY: The packet is ours.
+        unsafe { bindings::skb_reset_network_header(self.as_raw()) };
+    }
+
+    /// Says that the transport (UDP) header begins where the packet begins now.
+    #[inline]
+    pub fn set_transport_header(&mut self) {
+        // SAFETY: The packet is ours.
+        unsafe { bindings::skb_reset_transport_header(self.as_raw()) };
+    }
+
+    /// Sets the priority, which queueing disciplines look at.
+    pub fn set_priority(&mut self, priority: u32) {
+        // SAFETY: The packet is ours.
+        unsafe { bindings::skb_set_priority(self.as_raw(), priority) };
+    }
+
+    /// Sets the mark, which packet filters look at.
+    pub fn set_mark(&mut self, mark: u32) {
+        // SAFETY: The packet is ours.
+        unsafe { bindings::skb_set_mark(self.as_raw(), mark) };
+    }
+
+    /// Reads a header at `offset` from the packet's beginning, which may be before it, if it is in the linear part.
+    fn header_at<T: FromBytes>(&self, offset: i32) -> Option<T> {
+        let start = self.headroom().checked_add_signed(offset as isize)?;
+        let len = self.headroom().checked_add(self.headlen())?;
+        // SAFETY: From `head` on there are the bytes of the headroom, and those of the linear part.
+        let bytes = unsafe { slice::from_raw_parts(self.inner().head, len) };
+        read_prefix(bytes.get(start..)?)
+    }
+
+    /// Returns the network header of a received packet, by its version. `None` if there is none.
+    pub fn ip_header(&self) -> Option<IpHeader> {
+        // SAFETY: The packet is valid.
+        let offset = unsafe { bindings::skb_network_offset(self.as_raw()) };
+        match self.header_at::<u8>(offset)? >> 4 {
+            4 => self.header_at::<Ipv4Header>(offset).map(IpHeader::V4),
+            6 => self.header_at::<Ipv6Header>(offset).map(IpHeader::V6),
+            _ => None,
+        }
+    }
+
+    /// Returns the transport header of a received UDP packet. `None` if it is not in the linear part.
+    pub fn udp_header(&self) -> Option<UdpHeader> {
+        // SAFETY: The packet is valid.
+        self.header_at(unsafe { bindings::skb_transport_offset(self.as_raw()) })
+    }
+
+    /// Returns the source address of a received Ethernet packet. `None` if it came without a header of the link.
+    pub fn ethernet_source(&self) -> Option<[u8; 6]> {
+        let mut source = [0; 6];
+        // SAFETY: The packet is valid, and its link header, if it has one, lies in the headroom.
+        unsafe { bindings::skb_ethernet_source(self.as_raw(), &mut source) }.then_some(source)
+    }
+
+    /// Makes `owner` hear when the packet is released: freed, or received by a socket of this machine.
+    ///
+    /// An owner that the packet had hears so now. Clones of the packet have no owner.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the packet's bytes are shared, or the kernel already lends them from somebody.
+    pub fn set_owner<T: InFlight>(&mut self, owner: Arc<T>) -> Result {
+        // SAFETY: The packet is valid.
+        if !self.is_writable() || unsafe { bindings::skb_zcopy(self.as_raw()) } {
+            return Err(EBUSY);
+        }
+        // SAFETY: The packet is ours.
+        unsafe { bindings::skb_orphan(self.as_raw()) };
+        // SAFETY: The packet is ours alone, so its `skb_shared_info` is too. The kernel uses the argument only together
+        // with a destructor, and for lent bytes, which these are not.
+        unsafe {
+            let shared = bindings::skb_shinfo(self.as_raw());
+            (*shared).__bindgen_anon_2.destructor_arg = Arc::into_raw(owner).cast_mut().cast();
+            (*self.as_raw())
+                .__bindgen_anon_3
+                .__bindgen_anon_1
+                .destructor = Some(release::<T>);
+        }
+        Ok(())
+    }
+}
+
+/// The destructor that [`SkBuff::set_owner`] sets.
+///
+/// # Safety
+///
+/// `skb` is a packet whose owner is a `T`; called once.
+unsafe extern "C" fn release<T: InFlight>(skb: *mut bindings::sk_buff) {
+    // SAFETY: `set_owner` put the owner there, and gave up the reference.
+    let owner = unsafe {
+        let owner: *mut c_void = (*bindings::skb_shinfo(skb)).__bindgen_anon_2.destructor_arg;
+        Arc::from_raw(owner.cast::<T>().cast_const())
+    };
+    T::released(owner);
+}
+
+impl Drop for SkBuff {
+    fn drop(&mut self) {
+        // SAFETY: The packet is ours and not used any more.
+        unsafe {
+            bindings::sk_skb_reason_drop(
+                core::ptr::null(),
+                self.as_raw(),
+                bindings::SKB_DROP_REASON_NOT_SPECIFIED,
+            )
+        };
+    }
+}
+
+/// A queue of packets, with a lock of its own. Any context.
+///
+/// Dropping it frees its packets.
+#[pin_data(PinnedDrop)]
+pub struct SkbQueue {
+    #[pin]
+    head: Opaque<bindings::sk_buff_head>,
+}
+
+// SAFETY: Packets may be used on any thread.
+unsafe impl Send for SkbQueue {}
+// SAFETY: The queue has a lock.
+unsafe impl Sync for SkbQueue {}
+
+impl SkbQueue {
+    /// Returns an initialiser of an empty queue.
+    pub fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            // SAFETY: `slot` is valid for writes; the value is pinned from here on.
+            head <- Opaque::ffi_init(|slot| unsafe { bindings::skb_queue_head_init(slot) }),
+        })
+    }
+
+    /// Returns how many packets there are; others may add and take some meanwhile.
+    #[inline]
+    pub fn len(&self) -> usize {
+        // SAFETY: The queue is initialised; the word is read once.
+        unsafe { (&raw const (*self.head.get()).qlen).read_volatile() as usize }
+    }
+
+    /// Says whether there are no packets; others may add and take some meanwhile.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a packet at the end.
+    #[inline]
+    pub fn push_back(&self, packet: SkBuff) {
+        // SAFETY: The queue is initialised, and takes the packet over.
+        unsafe { bindings::skb_queue_tail(self.head.get(), packet.into_raw()) };
+    }
+
+    /// Puts a packet back at the beginning.
+    #[inline]
+    pub fn push_front(&self, packet: SkBuff) {
+        // SAFETY: The queue is initialised, and takes the packet over.
+        unsafe { bindings::skb_queue_head(self.head.get(), packet.into_raw()) };
+    }
+
+    /// Takes the packet at the beginning.
+    #[inline]
+    pub fn pop_front(&self) -> Option<SkBuff> {
+        // SAFETY: The queue is initialised.
+        let skb = unsafe { bindings::skb_dequeue(self.head.get()) };
+        // INVARIANT: The queue's packets are nobody else's, by `push_back` and `push_front`.
+        NonNull::new(skb).map(SkBuff)
+    }
+
+    /// Frees all packets.
+    pub fn purge(&self) {
+        while let Some(packet) = self.pop_front() {
+            drop(packet);
+        }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for SkbQueue {
+    fn drop(self: Pin<&mut Self>) {
+        self.purge();
+    }
+}

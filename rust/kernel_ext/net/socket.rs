@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sockets of the kernel, which do not keep their namespace: they must be closed before it is taken down.
+//!
+//! So the namespace has a list that owns them, and whoever opened one has a handle. Whoever comes first closes it.
+
+use super::ns::{NetNamespace, PerNamespace};
+use crate::{bindings, context::MaySleep};
+use core::ptr::NonNull;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
+
+/// A C function that closes and releases a socket.
+pub(super) type Release = unsafe extern "C" fn(*mut bindings::sock);
+
+/// An open UDP tunnel socket. Dropping it closes it, and may sleep.
+///
+/// # Invariants
+///
+/// `sock` is a UDP tunnel's, which is ours, and `release` is the function to close it with.
+pub(super) struct Socket {
+    sock: NonNull<bindings::sock>,
+    release: Release,
+}
+
+// SAFETY: Sockets may be used and closed on any thread.
+unsafe impl Send for Socket {}
+
+impl Socket {
+    /// Takes a socket over. The function is a parameter, since it is in a module that most users do not need.
+    ///
+    /// # Safety
+    ///
+    /// `sock` is a UDP tunnel's, which the caller hands over, and `release` is `udp_tunnel_sock_release`.
+    pub(super) unsafe fn from_raw(sock: NonNull<bindings::sock>, release: Release) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self { sock, release }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // SAFETY: By the invariants. A packet that is found to be for the socket from here on goes nowhere.
+        unsafe {
+            bindings::udp_tunnel_stop(self.sock.as_ptr());
+            (self.release)(self.sock.as_ptr());
+        }
+    }
+}
+
+/// The open sockets of a namespace; `None` when they must all be closed.
+#[pin_data]
+pub(super) struct Sockets {
+    #[pin]
+    open: Mutex<Option<KVec<Socket>>>,
+}
+
+crate::impl_has_pernet_slot! { impl HasPernetSlot for Sockets }
+
+impl PerNamespace for Sockets {
+    fn new(_net: &NetNamespace, _may_sleep: &MaySleep) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                open <- new_mutex!(Some(KVec::new()), "Sockets::open"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Closes all sockets; none can be opened any more.
+    fn exit(this: Arc<Self>, _may_sleep: &MaySleep) {
+        let mut list = this.open.lock();
+        drop((*list).take());
+    }
+}
+
+impl Sockets {
+    /// Opens a socket with `open`, unless the namespace is being taken down: it is not, before `open` has returned.
+    pub(super) fn add(
+        &self,
+        _may_sleep: &MaySleep,
+        open: impl FnOnce() -> Result<Socket>,
+    ) -> Result<NonNull<bindings::sock>> {
+        let mut list = self.open.lock();
+        let list = (*list).as_mut().ok_or(ENODEV)?;
+        list.reserve(1, GFP_KERNEL)?;
+        let socket = open()?;
+        let sock = socket.sock;
+        list.push(socket, GFP_KERNEL)?;
+        Ok(sock)
+    }
+
+    /// Closes a socket, unless it was closed with the namespace; then that is over when this returns.
+    pub(super) fn close(&self, sock: NonNull<bindings::sock>) {
+        let mut list = self.open.lock();
+        let Some(list) = (*list).as_mut() else {
+            return;
+        };
+        if let Some(index) = list.iter().position(|socket| socket.sock == sock) {
+            drop(list.remove(index));
+        }
+    }
+}

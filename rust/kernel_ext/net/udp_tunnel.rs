@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! UDP sockets of the kernel that hand each packet to a callback.
+//!
+//! C header: `include/net/udp_tunnel.h`.
+
+use super::{
+    device::NetDevice,
+    ns::{self, NetNamespace, PernetRegistration},
+    skb::SkBuff,
+    socket::{Socket, Sockets},
+};
+use crate::{bindings, context::MaySleep, error::ENOTSOCK};
+use core::{mem::MaybeUninit, ptr::NonNull};
+use kernel::{
+    error::to_result,
+    ffi::{c_int, c_void},
+    prelude::*,
+    sync::Arc,
+    types::ForeignOwnable,
+};
+
+/// What takes the packets of a [`UdpSocket`].
+pub trait Receive: Send + Sync + 'static {
+    /// A packet has come. Softirq context, must not sleep.
+    ///
+    /// The packet begins with its UDP header; `device` is where it came in. Its UDP checksum, if it has one, is right.
+    fn receive(this: &Self, packet: SkBuff, device: &NetDevice);
+}
+
+/// The version of IP that a [`UdpSocket`] is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpVersion {
+    /// IPv4 alone.
+    V4,
+    /// IPv6 alone.
+    V6,
+}
+
+/// What closes the [`UdpSocket`]s of a namespace when that goes. A module has one before it opens the first, and drops it
+/// after the last. Neither making nor dropping it is for code that has RTNL.
+pub struct Registration(
+    #[expect(dead_code, reason = "it is to be dropped")] PernetRegistration<Sockets>,
+);
+
+impl Registration {
+    /// From now on the module can open sockets.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the module has a registration, `ENOMEM`.
+    pub fn new(may_sleep: &MaySleep) -> Result<Self> {
+        PernetRegistration::new(may_sleep).map(Self)
+    }
+}
+
+/// A UDP port of a namespace, on all addresses of one version of IP.
+///
+/// Dropping it, or [`UdpSocket::close`], closes the port, and waits for packets that are just being received: it may
+/// sleep. After that the receiver is not called any more.
+///
+/// The socket does not keep its namespace from going away: when that goes, the [`Registration`] closes the port, and what is
+/// left is a handle without a port.
+///
+/// # Invariants
+///
+/// `foreign` is a reference to the receiver from [`ForeignOwnable::into_foreign`], which is ours. `sock` is in `sockets`
+/// unless it has been closed.
+pub struct UdpSocket<T: Receive> {
+    sock: NonNull<bindings::sock>,
+    sockets: Arc<Sockets>,
+    foreign: NonNull<c_void>,
+    receiver: Arc<T>,
+}
+
+// SAFETY: Sockets may be used and closed on any thread.
+unsafe impl<T: Receive> Send for UdpSocket<T> {}
+// SAFETY: A shared reference gives the receiver alone, which is `Sync`.
+unsafe impl<T: Receive> Sync for UdpSocket<T> {}
+
+impl<T: Receive> UdpSocket<T> {
+    /// Opens a port; from now on `receiver` gets its packets.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE` if somebody has the port, `EAFNOSUPPORT` where there is no IPv6, `ENODEV` if there is no
+    /// [`Registration`] or the namespace is being taken down, `ENOMEM` and others.
+    pub fn open(
+        net: &NetNamespace,
+        version: IpVersion,
+        port: u16,
+        receiver: Arc<T>,
+        may_sleep: &MaySleep,
+    ) -> Result<Self> {
+        let sockets = ns::of::<Sockets>(net).ok_or(ENODEV)?;
+        let foreign = receiver.clone().into_foreign();
+        let opened = sockets.add(may_sleep, || {
+            // SAFETY: The list keeps the namespace from being taken down meanwhile. The receiver is let go a grace period
+            // after the socket was closed, or below if there is no socket.
+            unsafe { Self::open_raw(net, version, port, foreign) }
+        });
+        let sock = opened.inspect_err(|_| {
+            // SAFETY: The caller may sleep. If there was a socket, it is closed again, as in `drop`; the reference is
+            // from `into_foreign`.
+            unsafe {
+                bindings::synchronize_net();
+                drop(Arc::<T>::from_foreign(foreign));
+            }
+        })?;
+        // INVARIANT: The reference is ours, and the socket is in the list. `into_foreign` does not return null.
+        Ok(Self {
+            sock,
+            sockets,
+            // SAFETY: As above.
+            foreign: unsafe { NonNull::new_unchecked(foreign) },
+            receiver,
+        })
+    }
+
+    /// Opens the port.
+    ///
+    /// # Safety
+    ///
+    /// `net` is not taken down during the call. `foreign` is a receiver from `into_foreign`, which stays until a grace
+    /// period after the socket was closed.
+    unsafe fn open_raw(
+        net: &NetNamespace,
+        version: IpVersion,
+        port: u16,
+        foreign: *mut c_void,
+    ) -> Result<Socket> {
+        // SAFETY: All zeros are a valid configuration: any address and port.
+        let mut config: bindings::udp_port_cfg = unsafe { MaybeUninit::zeroed().assume_init() };
+        config.local_udp_port = port.to_be();
+        let mut socket = core::ptr::null_mut();
+        // SAFETY: The namespace, the configuration and the place for the result are valid; the caller may sleep.
+        to_result(unsafe {
+            match version {
+                IpVersion::V4 => {
+                    config.family = bindings::AF_INET as u8;
+                    bindings::udp_sock_create4(net.as_raw(), &mut config, &mut socket)
+                }
+                IpVersion::V6 => {
+                    config.family = bindings::AF_INET6 as u8;
+                    config.set_ipv6_v6only(1);
+                    bindings::udp_sock_create6(net.as_raw(), &mut config, &mut socket)
+                }
+            }
+        })?;
+        // SAFETY: The socket was just made, so that it has a `sock`.
+        let sock = unsafe { NonNull::new((*socket).sk.cast()).ok_or(ENOTSOCK)? };
+        let mut tunnel = bindings::udp_tunnel_sock_cfg {
+            // The socket keeps flags in the three low bits; they are 0, since the receiver is an allocation.
+            sk_user_data: foreign,
+            // Any value that is not 0 says that there is a callback.
+            encap_type: 1,
+            encap_rcv: Some(Self::encap_rcv),
+            ..pin_init::zeroed()
+        };
+        // SAFETY: The socket is ours; the receiver stays long enough, by the safety requirements.
+        unsafe {
+            bindings::setup_udp_tunnel_sock(net.as_raw(), sock.as_ptr(), &mut tunnel);
+            Ok(Socket::from_raw(sock, bindings::udp_tunnel_sock_release))
+        }
+    }
+
+    /// Closes the port; see [`UdpSocket`].
+    pub fn close(self, _may_sleep: &MaySleep) {}
+
+    /// Returns what gets the packets.
+    pub fn receiver(&self) -> &Arc<T> {
+        &self.receiver
+    }
+
+    /// # Safety
+    ///
+    /// The kernel calls it, for a socket that `open_raw` set up, and hands the packet over.
+    unsafe extern "C" fn encap_rcv(
+        sock: *mut bindings::sock,
+        skb: *mut bindings::sk_buff,
+    ) -> c_int {
+        let Some(packet) = NonNull::new(skb) else {
+            return 0;
+        };
+        // SAFETY: The kernel hands the packet over. It came through a device, which is there during the call; its route
+        // may not be kept beyond the call, nor is it needed.
+        let (packet, device) = unsafe {
+            let device = NetDevice::from_raw(
+                (*skb)
+                    .__bindgen_anon_1
+                    .__bindgen_anon_1
+                    .__bindgen_anon_1
+                    .dev
+                    .cast(),
+            );
+            bindings::skb_dst_drop(skb);
+            (SkBuff::from_raw(packet), device)
+        };
+        // SAFETY: The kernel calls within an RCU read-side critical section.
+        let receiver = unsafe { bindings::rcu_dereference_sk_user_data(sock) };
+        if receiver.is_null() {
+            // The socket is just being closed; the packet is lost.
+            return 0;
+        }
+        // SAFETY: `open` put the receiver there, and it is let go a grace period after the socket was closed.
+        let receiver = unsafe { Arc::<T>::borrow(receiver) };
+        T::receive(&receiver, packet, device);
+        0
+    }
+}
+
+impl<T: Receive> Drop for UdpSocket<T> {
+    fn drop(&mut self) {
+        self.sockets.close(self.sock);
+        // The kernel finds sockets, and calls for them, within RCU read-side critical sections; closing takes the socket
+        // out of where it is found, but does not wait for who has found it.
+        // SAFETY: Dropping may sleep.
+        unsafe { bindings::synchronize_net() };
+        // SAFETY: By the invariants the reference is ours; nobody who might use it is left.
+        drop(unsafe { Arc::<T>::from_foreign(self.foreign.as_ptr()) });
+    }
+}

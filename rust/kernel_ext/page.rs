@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages of others: memory that user space, or somebody else in the kernel, reads and writes meanwhile.
+//!
+//! C header: `include/linux/highmem.h`.
+
+use crate::{bindings, shared::copy_volatile};
+use core::{
+    marker::PhantomData,
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering},
+};
+use kernel::{page::PAGE_SIZE, prelude::*, types::NotThreadSafe};
+
+/// A page that is pinned throughout `'a`, and whose bytes may change at any time.
+///
+/// # Invariants
+///
+/// `0` is a valid page throughout `'a`.
+#[derive(Clone, Copy)]
+pub struct SharedPage<'a>(NonNull<bindings::page>, PhantomData<&'a ()>);
+
+// SAFETY: The page is pinned, so that any thread may use it; all accesses are copies or atomic.
+unsafe impl Send for SharedPage<'_> {}
+// SAFETY: As above.
+unsafe impl Sync for SharedPage<'_> {}
+
+impl<'a> SharedPage<'a> {
+    /// Borrows a page.
+    ///
+    /// # Safety
+    ///
+    /// `page` stays a valid page of its memory throughout `'a`, and nobody has references to its bytes.
+    #[inline]
+    pub unsafe fn from_raw(page: NonNull<bindings::page>) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self(page, PhantomData)
+    }
+
+    #[inline]
+    fn map(&self) -> Mapped {
+        // SAFETY: The page is valid.
+        let address = unsafe { bindings::kmap_local_page(self.0.as_ptr()) };
+        Mapped(address.cast(), NotThreadSafe)
+    }
+
+    /// Copies bytes out. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they are not all inside.
+    #[inline]
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result {
+        let mapped = self.map();
+        let from = mapped.at(offset, to.len())?;
+        // SAFETY: Both are valid for the length; `to` is a reference, so that it is no part of the page.
+        unsafe { copy_volatile(from, to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes in. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they do not all fit.
+    #[inline]
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result {
+        let mapped = self.map();
+        let to = mapped.at(offset, from.len())?;
+        // SAFETY: Both are valid for the length; `from` is a reference, so that it is no part of the page.
+        unsafe { copy_volatile(from.as_ptr(), to, from.len()) };
+        Ok(())
+    }
+
+    /// Calls `f` with an atomic number in the page. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `offset` is not a multiple of 8 inside.
+    fn with_u64<R>(&self, offset: usize, f: impl FnOnce(&AtomicU64) -> R) -> Result<R> {
+        let mapped = self.map();
+        let ptr = mapped.at(offset, size_of::<u64>())?.cast::<u64>();
+        if !ptr.is_aligned() {
+            return Err(EINVAL);
+        }
+        // SAFETY: The pointer is aligned and inside the page, which is mapped during the call.
+        Ok(f(unsafe { AtomicU64::from_ptr(ptr) }))
+    }
+
+    /// Adds to a native-endian number at a multiple of 8, atomically and wrapping; returns what it was. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `offset` is not a multiple of 8 inside.
+    pub fn fetch_add_u64(&self, offset: usize, value: u64) -> Result<u64> {
+        self.with_u64(offset, |number| number.fetch_add(value, Ordering::SeqCst))
+    }
+
+    /// Replaces a native-endian number at a multiple of 8 by `new` if it is `expected`, atomically; returns what it was.
+    ///
+    /// Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `offset` is not a multiple of 8 inside.
+    pub fn compare_exchange_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64> {
+        self.with_u64(offset, |number| {
+            number
+                .compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst)
+                .unwrap_or_else(|found| found)
+        })
+    }
+
+    /// Stores a native-endian number at a multiple of 8, atomically, after all that was written before. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `offset` is not a multiple of 8 inside.
+    pub fn store_u64(&self, offset: usize, value: u64) -> Result {
+        self.with_u64(offset, |number| number.store(value, Ordering::Release))
+    }
+}
+
+/// A page that is mapped on this CPU. Mappings are taken back in the reverse order, as values are dropped.
+struct Mapped(*mut u8, NotThreadSafe);
+
+impl Mapped {
+    /// Returns a pointer to `len` bytes at `offset`, if they are inside.
+    #[inline]
+    fn at(&self, offset: usize, len: usize) -> Result<*mut u8> {
+        let end = offset.checked_add(len).ok_or(EINVAL)?;
+        if end > PAGE_SIZE {
+            return Err(EINVAL);
+        }
+        // SAFETY: The offset is inside the page.
+        Ok(unsafe { self.0.add(offset) })
+    }
+}
+
+impl Drop for Mapped {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `map` mapped the page.
+        unsafe { bindings::kunmap_local(self.0.cast()) };
+    }
+}

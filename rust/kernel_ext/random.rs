@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Random numbers.
+//!
+//! C header: `include/linux/random.h`.
+
+use crate::bindings;
+
+/// Fills `bytes` with random ones, good enough for keys. Any context.
+pub fn fill(bytes: &mut [u8]) {
+    // SAFETY: `bytes` is valid for writes of its length.
+    unsafe { bindings::get_random_bytes(bytes.as_mut_ptr().cast(), bytes.len()) };
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Locks that softirq and interrupt handlers take too, completions, and waiting for RCU readers.
+//!
+//! | data is touched in | lock |
+//! |---|---|
+//! | process context only | `kernel::sync::{Mutex, SpinLock}` |
+//! | softirq too (packets, timers, BH work) | [`SpinLockBh`] |
+//! | any context, or under a lock that C takes with interrupts off (`post_send`, `poll_cq` may come so) | [`SpinLockIrq`] |
+//!
+//! C headers: `include/linux/spinlock.h`, `include/linux/completion.h`, `include/linux/rcupdate.h`.
+
+use crate::{bindings, context::MaySleep};
+use kernel::{
+    ffi::{c_char, c_ulong},
+    prelude::*,
+    sync::lock::{Backend, Guard, Lock},
+    types::Opaque,
+};
+
+/// The backend of [`SpinLockBh`].
+pub struct BhBackend;
+
+/// A spin lock that keeps softirqs of this CPU off while it is held.
+///
+/// Not for code that may run with interrupts off: unlocking would let softirqs run there. Made by [`new_spinlock_bh!`].
+///
+/// [`new_spinlock_bh!`]: crate::new_spinlock_bh
+pub type SpinLockBh<T> = Lock<T, BhBackend>;
+
+/// What [`SpinLockBh::lock`](Lock::lock) returns.
+pub type SpinLockBhGuard<'a, T> = Guard<'a, T, BhBackend>;
+
+// SAFETY: `spinlock_t` provides mutual exclusion; the default `relock` is `lock`.
+unsafe impl Backend for BhBackend {
+    type State = bindings::spinlock_t;
+    type GuardState = ();
+
+    unsafe fn init(ptr: *mut Self::State, name: *const c_char, key: *mut bindings::lock_class_key) {
+        // SAFETY: By the safety requirements of the trait.
+        unsafe { bindings::__spin_lock_init(ptr, name, key) };
+    }
+
+    #[inline]
+    unsafe fn lock(ptr: *mut Self::State) -> Self::GuardState {
+        // SAFETY: The lock was initialised, by the safety requirements of the trait.
+        unsafe { bindings::spin_lock_bh(ptr) };
+    }
+
+    #[inline]
+    unsafe fn try_lock(ptr: *mut Self::State) -> Option<Self::GuardState> {
+        // SAFETY: The lock was initialised, by the safety requirements of the trait.
+        let taken = unsafe { bindings::spin_trylock_bh(ptr) };
+        (taken != 0).then_some(())
+    }
+
+    #[inline]
+    unsafe fn unlock(ptr: *mut Self::State, _state: &Self::GuardState) {
+        // SAFETY: The caller owns the lock, by the safety requirements of the trait.
+        unsafe { bindings::spin_unlock_bh(ptr) };
+    }
+
+    #[inline]
+    unsafe fn assert_is_held(ptr: *mut Self::State) {
+        // Every lock asks: without lockdep there is nobody to answer.
+        if cfg!(CONFIG_LOCKDEP) {
+            // SAFETY: The lock was initialised, by the safety requirements of the trait.
+            unsafe { bindings::spin_assert_is_held(ptr) };
+        }
+    }
+}
+
+/// The backend of [`SpinLockIrq`].
+pub struct IrqBackend;
+
+/// A spin lock that keeps interrupts of this CPU off while it is held, and puts them back as they were.
+///
+/// Usable in any context but NMI. Made by [`new_spinlock_irq!`].
+///
+/// [`new_spinlock_irq!`]: crate::new_spinlock_irq
+pub type SpinLockIrq<T> = Lock<T, IrqBackend>;
+
+/// What [`SpinLockIrq::lock`](Lock::lock) returns.
+pub type SpinLockIrqGuard<'a, T> = Guard<'a, T, IrqBackend>;
+
+// SAFETY: `spinlock_t` provides mutual exclusion; the default `relock` is `lock`.
+unsafe impl Backend for IrqBackend {
+    type State = bindings::spinlock_t;
+    type GuardState = c_ulong;
+
+    unsafe fn init(ptr: *mut Self::State, name: *const c_char, key: *mut bindings::lock_class_key) {
+        // SAFETY: By the safety requirements of the trait.
+        unsafe { bindings::__spin_lock_init(ptr, name, key) };
+    }
+
+    #[inline]
+    unsafe fn lock(ptr: *mut Self::State) -> Self::GuardState {
+        // SAFETY: The lock was initialised, by the safety requirements of the trait.
+        unsafe { bindings::spin_lock_irqsave(ptr) }
+    }
+
+    #[inline]
+    unsafe fn try_lock(ptr: *mut Self::State) -> Option<Self::GuardState> {
+        let mut flags = 0;
+        // SAFETY: The lock was initialised, by the safety requirements of the trait.
+        let taken = unsafe { bindings::spin_trylock_irqsave(ptr, &mut flags) };
+        taken.then_some(flags)
+    }
+
+    #[inline]
+    unsafe fn unlock(ptr: *mut Self::State, flags: &Self::GuardState) {
+        // SAFETY: The caller owns the lock and `flags` are those of `lock`.
+        unsafe { bindings::spin_unlock_irqrestore(ptr, *flags) };
+    }
+
+    #[inline]
+    unsafe fn assert_is_held(ptr: *mut Self::State) {
+        // Every lock asks: without lockdep there is nobody to answer.
+        if cfg!(CONFIG_LOCKDEP) {
+            // SAFETY: The lock was initialised, by the safety requirements of the trait.
+            unsafe { bindings::spin_assert_is_held(ptr) };
+        }
+    }
+}
+
+/// Creates an initialiser of a [`SpinLockBh`], with a lock class of its own.
+///
+/// ```ignore
+/// pin_init!(Queue { items <- new_spinlock_bh!(KVec::new(), "Queue::items") })
+/// ```
+///
+/// [`SpinLockBh`]: crate::sync::SpinLockBh
+#[macro_export]
+macro_rules! new_spinlock_bh {
+    ($inner:expr $(, $name:literal)? $(,)?) => {
+        $crate::sync::SpinLockBh::new(
+            $inner, ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
+    };
+}
+pub use new_spinlock_bh;
+
+/// Creates an initialiser of a [`SpinLockIrq`], with a lock class of its own.
+///
+/// [`SpinLockIrq`]: crate::sync::SpinLockIrq
+#[macro_export]
+macro_rules! new_spinlock_irq {
+    ($inner:expr $(, $name:literal)? $(,)?) => {
+        $crate::sync::SpinLockIrq::new(
+            $inner, ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
+    };
+}
+pub use new_spinlock_irq;
+
+/// One task waits until others say that something is done.
+///
+/// Unlike `kernel::sync::Completion` it can be signalled for one waiter, waits with a limit, and waits only where a
+/// token says that sleeping is allowed.
+#[pin_data]
+pub struct Completion {
+    #[pin]
+    inner: Opaque<bindings::completion>,
+}
+
+// SAFETY: A `struct completion` may be used from any task.
+unsafe impl Send for Completion {}
+// SAFETY: A `struct completion` may be used from several tasks at once.
+unsafe impl Sync for Completion {}
+
+impl Completion {
+    /// Returns an initialiser of a completion that is not done.
+    pub fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            // SAFETY: `slot` is valid for writes; the value is pinned from here on.
+            inner <- Opaque::ffi_init(|slot| unsafe { bindings::init_completion(slot) }),
+        })
+    }
+
+    /// Lets one waiter go on, the present one or the next. Any context.
+    #[inline]
+    pub fn complete(&self) {
+        // SAFETY: `inner` was initialised.
+        unsafe { bindings::complete(self.inner.get()) };
+    }
+
+    /// Lets all waiters go on, present and future. Any context.
+    #[inline]
+    pub fn complete_all(&self) {
+        // SAFETY: `inner` was initialised.
+        unsafe { bindings::complete_all(self.inner.get()) };
+    }
+
+    /// Waits until it is done; signals do not interrupt that.
+    pub fn wait(&self, _may_sleep: &MaySleep) {
+        // SAFETY: `inner` was initialised, and the caller may sleep.
+        unsafe { bindings::wait_for_completion(self.inner.get()) };
+    }
+
+    /// Waits until it is done or `milliseconds` have passed; says whether it is done.
+    #[must_use]
+    pub fn wait_timeout(&self, milliseconds: u32, _may_sleep: &MaySleep) -> bool {
+        let jiffies = kernel::time::msecs_to_jiffies(milliseconds);
+        // SAFETY: `inner` was initialised, and the caller may sleep.
+        unsafe { bindings::wait_for_completion_timeout(self.inner.get(), jiffies) != 0 }
+    }
+}
+
+/// Waiting for readers that are inside RCU read-side critical sections; the guards are `kernel::sync::rcu`'s.
+pub mod rcu {
+    use super::*;
+
+    /// Waits until all readers that are inside now have left. Milliseconds to tens of milliseconds.
+    pub fn synchronize(_may_sleep: &MaySleep) {
+        // SAFETY: The caller may sleep, so it is not a reader itself.
+        unsafe { bindings::synchronize_rcu() };
+    }
+
+    /// Like [`synchronize`], but hurries: tens of microseconds, at the cost of interrupting the other CPUs.
+    pub fn synchronize_expedited(_may_sleep: &MaySleep) {
+        // SAFETY: The caller may sleep, so it is not a reader itself.
+        unsafe { bindings::synchronize_rcu_expedited() };
+    }
+
+    /// Waits until all packets that are inside the receive path now have left.
+    pub fn synchronize_net(_may_sleep: &MaySleep) {
+        // SAFETY: The caller may sleep, so it is not a reader itself.
+        unsafe { bindings::synchronize_net() };
+    }
+}

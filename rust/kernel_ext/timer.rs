@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One-shot timers that own a reference to their object while they are armed.
+//!
+//! A [`Timer`] is a field of an object in an [`Arc`]. [`Timer::arm`] asks for a call of [`OnTimer::expired`] at a time,
+//! in softirq context, with a reference to the object: so the object outlives its timer whatever else happens, and the
+//! last reference may well be the one that the callback drops.
+//!
+//! An object may have several timers: they differ by `ID`.
+//!
+//! ```ignore
+//! #[pin_data]
+//! struct Qp { #[pin] retry: Timer<Qp> }
+//! impl_has_timer! { impl HasTimer<0> for Qp { self.retry } }
+//! impl OnTimer for Qp { fn expired(this: Arc<Self>) { this.retransmit() } }
+//!
+//! Timer::arm(&qp, now_ns().saturating_add(timeout_ns));
+//! ```
+//!
+//! C header: `include/linux/hrtimer.h`.
+
+use crate::{
+    bindings,
+    context::MaySleep,
+    sync::{new_spinlock_irq, SpinLockIrq},
+};
+use core::marker::PhantomData;
+use kernel::{prelude::*, sync::Arc, types::Opaque};
+
+/// Returns the monotonic time in nanoseconds since boot. It does not count time in suspend.
+#[inline]
+pub fn now_ns() -> u64 {
+    // SAFETY: No requirements. The clock starts at 0, so that it is not negative.
+    unsafe { bindings::ktime_get() as u64 }
+}
+
+/// What a timer does when its time has come.
+pub trait OnTimer<const ID: u64 = 0>: HasTimer<ID> + Send + Sync + Sized + 'static {
+    /// Called in softirq context, at the deadline or a little later. It may arm the timer again.
+    fn expired(this: Arc<Self>);
+}
+
+/// A type with a field of type [`Timer`]. Implemented by [`impl_has_timer!`](crate::impl_has_timer).
+///
+/// # Safety
+///
+/// `raw_timer` returns a pointer to the `Timer<Self, ID>` field of `*this`, and `container_of` is its reverse.
+pub unsafe trait HasTimer<const ID: u64>: Sized {
+    /// Returns a pointer to the timer.
+    ///
+    /// # Safety
+    ///
+    /// `this` points to an allocation for a `Self`.
+    unsafe fn raw_timer(this: *const Self) -> *const Timer<Self, ID>;
+
+    /// Returns a pointer to the object that the timer is a field of.
+    ///
+    /// # Safety
+    ///
+    /// `timer` points to the timer field of a `Self`.
+    unsafe fn container_of(timer: *const Timer<Self, ID>) -> *const Self;
+}
+
+/// Says where the [`Timer`] of a type is.
+///
+/// ```ignore
+/// impl_has_timer! { impl HasTimer<0> for Qp { self.retry } }
+/// ```
+#[macro_export]
+macro_rules! impl_has_timer {
+    (impl HasTimer<$id:literal> for $self:ty { self.$field:ident }) => {
+        // SAFETY: Both are about the same field, whose type the compiler checks.
+        unsafe impl $crate::timer::HasTimer<$id> for $self {
+            #[inline]
+            unsafe fn raw_timer(this: *const Self) -> *const $crate::timer::Timer<Self, $id> {
+                // SAFETY: The field is inside the allocation.
+                unsafe { &raw const (*this).$field }
+            }
+
+            #[inline]
+            unsafe fn container_of(timer: *const $crate::timer::Timer<Self, $id>) -> *const Self {
+                // SAFETY: By the safety requirements.
+                unsafe { ::kernel::container_of!(timer, Self, $field) }
+            }
+        }
+    };
+}
+pub use impl_has_timer;
+
+/// Whether a timer is armed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nobody waits for it.
+    Idle,
+    /// It will expire at this time; it owns a reference to its object.
+    Armed(u64),
+    /// It is never armed again.
+    ShutDown,
+}
+
+/// A one-shot timer, a field of the `T` that it calls.
+///
+/// # Invariants
+///
+/// The state is `Armed` if and only if the C timer is queued, or is about to call `callback`, or is inside it before the
+/// lock; then it owns a reference to the object. The C timer is queued only with the lock held.
+#[pin_data]
+pub struct Timer<T, const ID: u64 = 0> {
+    #[pin]
+    state: SpinLockIrq<State>,
+    #[pin]
+    hrtimer: Opaque<bindings::hrtimer>,
+    _object: PhantomData<fn(T)>,
+}
+
+// SAFETY: The C timer may be used from any thread.
+unsafe impl<T, const ID: u64> Send for Timer<T, ID> {}
+// SAFETY: The C timer has a lock of its own.
+unsafe impl<T, const ID: u64> Sync for Timer<T, ID> {}
+
+impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
+    /// Returns an initialiser of a timer that is not armed.
+    pub fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            state <- new_spinlock_irq!(State::Idle, "Timer::state"),
+            // SAFETY: `slot` is valid for writes; the value is pinned from here on.
+            hrtimer <- Opaque::ffi_init(|slot| unsafe {
+                bindings::hrtimer_setup(
+                    slot,
+                    Some(Self::callback),
+                    bindings::CLOCK_MONOTONIC as bindings::clockid_t,
+                    bindings::hrtimer_mode_HRTIMER_MODE_ABS_SOFT,
+                )
+            }),
+            _object: PhantomData,
+        })
+    }
+
+    fn of(object: &Arc<T>) -> &Self {
+        // SAFETY: The timer is a field of the object, which the reference keeps.
+        unsafe { &*T::raw_timer(Arc::as_ptr(object)) }
+    }
+
+    /// Makes the timer expire at `deadline_ns` ([`now_ns`]'s clock) or earlier; at once if that is past. Any context.
+    ///
+    /// A timer that is armed for that time or an earlier one stays as it is. After [`Timer::shut_down`] nothing
+    /// happens.
+    pub fn arm(object: &Arc<T>, deadline_ns: u64) {
+        let timer = Self::of(object);
+        let deadline_ns = deadline_ns.min(i64::MAX as u64);
+        let mut state = timer.state.lock();
+        match *state {
+            State::ShutDown => return,
+            State::Armed(earlier) if earlier <= deadline_ns => return,
+            // It has its reference.
+            State::Armed(_) => {}
+            State::Idle => {
+                let _ = Arc::into_raw(object.clone());
+            }
+        }
+        // INVARIANT: The C timer is queued below, with the lock held; it has a reference.
+        *state = State::Armed(deadline_ns);
+        // SAFETY: The C timer was set up.
+        unsafe {
+            bindings::hrtimer_start_range_ns(
+                timer.hrtimer.get(),
+                deadline_ns as bindings::ktime_t,
+                0,
+                bindings::hrtimer_mode_HRTIMER_MODE_ABS_SOFT,
+            )
+        };
+    }
+
+    /// Says whether the timer is armed and has not yet begun to expire.
+    pub fn is_armed(&self) -> bool {
+        matches!(*self.state.lock(), State::Armed(_))
+    }
+
+    /// Takes the deadline back, if the timer has not begun to expire; says whether it did. Any context.
+    ///
+    /// When this returns `false`, [`OnTimer::expired`] may still be running, or about to.
+    pub fn cancel(object: &Arc<T>) -> bool {
+        matches!(Self::try_cancel(object, State::Idle), Cancelled::Taken)
+    }
+
+    /// Takes the deadline back and waits until [`OnTimer::expired`] does not run.
+    ///
+    /// Nobody may arm the timer meanwhile, or it may be armed when this returns; [`Timer::shut_down`] rules that out.
+    /// Not from within the callback.
+    pub fn cancel_sync(object: &Arc<T>, may_sleep: &MaySleep) {
+        Self::stop(object, State::Idle, may_sleep);
+    }
+
+    /// Like [`Timer::cancel_sync`], and the timer cannot be armed any more.
+    pub fn shut_down(object: &Arc<T>, may_sleep: &MaySleep) {
+        Self::stop(object, State::ShutDown, may_sleep);
+    }
+
+    fn stop(object: &Arc<T>, next: State, _may_sleep: &MaySleep) {
+        while matches!(Self::try_cancel(object, next), Cancelled::Running) {
+            // The callback runs in a softirq of another CPU: no need to sleep, it is soon over.
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Tries once to leave the timer in state `next`.
+    fn try_cancel(object: &Arc<T>, next: State) -> Cancelled {
+        let timer = Self::of(object);
+        let mut state = timer.state.lock();
+        // SAFETY: The C timer was set up.
+        let tried = unsafe { bindings::hrtimer_try_to_cancel(timer.hrtimer.get()) };
+        let cancelled = match tried {
+            0 => Cancelled::NotArmed,
+            1 => Cancelled::Taken,
+            _ => Cancelled::Running,
+        };
+        match (cancelled, *state) {
+            // The callback has the reference, or will take it; but nobody arms the timer any more.
+            (Cancelled::Running, State::Idle) if next == State::ShutDown => *state = next,
+            (Cancelled::Running, _) => {}
+            // INVARIANT: The C timer is neither queued nor in its callback.
+            (_, State::Idle) => *state = next,
+            (_, State::Armed(_)) => {
+                *state = next;
+                drop(state);
+                // SAFETY: The armed timer owned this reference, and will not call its callback.
+                drop(unsafe { Arc::from_raw(Arc::as_ptr(object)) });
+            }
+            (_, State::ShutDown) => {}
+        }
+        cancelled
+    }
+
+    /// What C calls when the timer expires.
+    ///
+    /// # Safety
+    ///
+    /// `hrtimer` is the C timer of a `Self` that [`Timer::new`] set up and [`Timer::arm`] armed.
+    unsafe extern "C" fn callback(hrtimer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
+        let hrtimer = Opaque::cast_from(hrtimer);
+        // SAFETY: By the safety requirements; the timer is a field of `Self`, which is a field of a `T`.
+        let timer: *const Self = unsafe { kernel::container_of!(hrtimer, Self, hrtimer) };
+        // SAFETY: As above; a queued timer owns a reference to the object.
+        if let Some(object) = unsafe { Self::take_expired(timer) } {
+            T::expired(object);
+        }
+        bindings::hrtimer_restart_HRTIMER_NORESTART
+    }
+
+    /// Takes the reference of a timer that expired, unless it was armed anew meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// `timer` is the timer whose callback runs.
+    unsafe fn take_expired(timer: *const Self) -> Option<Arc<T>> {
+        // SAFETY: The armed timer owns a reference to the object that it is a field of; should another CPU have armed
+        // it anew, then the reference is that one's and nobody can take it before the lock is released below.
+        let this = unsafe { &*timer };
+        let mut state = this.state.lock();
+        // SAFETY: The C timer was set up.
+        if unsafe { bindings::hrtimer_is_queued(this.hrtimer.get()) } {
+            return None;
+        }
+        if !matches!(*state, State::Armed(_)) {
+            return None;
+        }
+        // INVARIANT: The C timer is not queued, and its callback is past the lock.
+        *state = State::Idle;
+        drop(state);
+        // SAFETY: The timer was armed, so it owned a reference, which is ours now.
+        Some(unsafe { Arc::from_raw(T::container_of(timer)) })
+    }
+}
+
+/// What [`Timer::try_cancel`] found.
+#[derive(Clone, Copy)]
+enum Cancelled {
+    /// The timer was not armed.
+    NotArmed,
+    /// The deadline was taken back.
+    Taken,
+    /// The callback runs on another CPU.
+    Running,
+}

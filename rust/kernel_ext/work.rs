@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work items: what `kernel::workqueue` lacks.
+//!
+//! A work item is the kernel crate's: a field [`Work<T>`](kernel::workqueue::Work) of an object in an [`Arc`],
+//! [`WorkItem`], `impl_has_work!`, `new_work!`. Queued work owns a reference to its object. Queues for softirq are
+//! [`kernel::workqueue::system_bh`] and [`kernel::workqueue::system_bh_highpri`].
+//!
+//! Here is how to wait for work, and queues of one's own.
+//!
+//! C header: `include/linux/workqueue.h`.
+
+use crate::{bindings, context::MaySleep};
+use core::{ops::Deref, ptr::NonNull};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    workqueue::{HasWork, Queue, Work, WorkItem},
+};
+
+/// Returns the C work item inside `object`.
+fn raw_work<T, const ID: u64>(object: &Arc<T>) -> *mut bindings::work_struct
+where
+    T: HasWork<T, ID>,
+{
+    // SAFETY: The pointer is to a live `T`, whose `Work` field is initialised.
+    unsafe { Work::raw_get(T::raw_get_work(Arc::as_ptr(object).cast_mut())) }
+}
+
+/// Queues the work of `object`, unless it is queued already; says whether it did. Any context.
+///
+/// When the work is running, it is queued again and runs once more.
+pub fn enqueue<T, const ID: u64>(queue: &Queue, object: &Arc<T>) -> bool
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID> + Send + Sync + 'static,
+{
+    queue.enqueue::<Arc<T>, ID>(object.clone()).is_ok()
+}
+
+/// Takes the work of `object` from its queue, and waits until it does not run; says whether it was queued.
+///
+/// Nobody may queue it again meanwhile, or it may be queued or running when this returns. For work on BH queues too.
+/// Not from within the work itself.
+pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> bool
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
+{
+    // SAFETY: The work item lives as long as `object`, and the caller may sleep.
+    let was_queued = unsafe { bindings::cancel_work_sync(raw_work::<T, ID>(object)) };
+    if was_queued {
+        // SAFETY: `Queue::enqueue` turned a reference into the queue's; the work will not run to take that back.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(object)) });
+    }
+    was_queued
+}
+
+/// Waits until the work of `object`, as it was last queued, has run; says whether it had to wait.
+///
+/// Not from within the work itself.
+pub fn flush<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> bool
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
+{
+    // SAFETY: The work item lives as long as `object`, and the caller may sleep.
+    unsafe { bindings::flush_work(raw_work::<T, ID>(object)) }
+}
+
+/// How an [`OwnedQueue`] works: flags that can be joined with `|`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct QueueFlags(u32);
+
+impl QueueFlags {
+    /// Work runs on any CPU, by workers that are not bound to the CPU that queued it.
+    pub const UNBOUND: Self = Self(bindings::wq_flags_WQ_UNBOUND);
+    /// Work runs on the CPU that queued it.
+    pub const PER_CPU: Self = Self(bindings::wq_flags_WQ_PERCPU);
+    /// Work runs in softirq context, and must not sleep.
+    pub const BH: Self = Self(bindings::wq_flags_WQ_BH | bindings::wq_flags_WQ_PERCPU);
+    /// Workers have a high priority.
+    pub const HIGHPRI: Self = Self(bindings::wq_flags_WQ_HIGHPRI);
+    /// Work goes on when memory is short: it is needed for freeing memory.
+    pub const MEM_RECLAIM: Self = Self(bindings::wq_flags_WQ_MEM_RECLAIM);
+}
+
+impl core::ops::BitOr for QueueFlags {
+    type Output = Self;
+
+    fn bitor(self, rhs: Self) -> Self {
+        Self(self.0 | rhs.0)
+    }
+}
+
+/// A work queue of one's own. Dropping it waits for its work, so it may sleep.
+pub struct OwnedQueue(NonNull<bindings::workqueue_struct>);
+
+// SAFETY: Work queues may be used from any thread.
+unsafe impl Send for OwnedQueue {}
+// SAFETY: Work queues may be used from several threads at once.
+unsafe impl Sync for OwnedQueue {}
+
+impl OwnedQueue {
+    /// Makes a queue; `name` shows in the names of its workers.
+    ///
+    /// `max_active` is how many works of the queue run at once: per CPU, or in all where the queue is unbound; 0 is the
+    /// default. It must be 0 for BH queues.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also for flags that exclude each other.
+    pub fn new(
+        name: &CStr,
+        flags: QueueFlags,
+        max_active: u16,
+        _may_sleep: &MaySleep,
+    ) -> Result<Self> {
+        // SAFETY: The name is copied, and the caller may sleep.
+        let queue =
+            unsafe { bindings::alloc_workqueue(name.as_char_ptr(), flags.0, max_active.into()) };
+        NonNull::new(queue).map(Self).ok_or(ENOMEM)
+    }
+
+    /// Waits for all work that was queued before the call.
+    pub fn flush(&self, _may_sleep: &MaySleep) {
+        // SAFETY: The queue is valid, and the caller may sleep.
+        unsafe { bindings::__flush_workqueue(self.0.as_ptr()) };
+    }
+}
+
+impl Deref for OwnedQueue {
+    type Target = Queue;
+
+    fn deref(&self) -> &Queue {
+        // SAFETY: The queue is valid as long as `self`.
+        unsafe { Queue::from_raw(self.0.as_ptr().cast()) }
+    }
+}
+
+impl Drop for OwnedQueue {
+    fn drop(&mut self) {
+        // SAFETY: The queue is ours, and nobody can queue work any more.
+        unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Doors: the `unsafe extern "C"` function that `#[export]` writes for a safe one.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::visit_mut::VisitMut;
+
+/// Makes every lifetime of a type `'static`: what C passes for a type does not depend on lifetimes.
+struct EraseLifetimes;
+
+impl VisitMut for EraseLifetimes {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut syn::Lifetime) {
+        lifetime.ident = format_ident!("static");
+    }
+
+    fn visit_type_reference_mut(&mut self, reference: &mut syn::TypeReference) {
+        reference.lifetime = Some(syn::parse_quote!('static));
+        syn::visit_mut::visit_type_mut(self, &mut reference.elem);
+    }
+}
+
+fn erased(ty: &syn::Type) -> syn::Type {
+    let mut ty = ty.clone();
+    EraseLifetimes.visit_type_mut(&mut ty);
+    ty
+}
+
+/// Whether a parameter is the token that the door makes instead of taking it from C.
+fn is_token(ty: &syn::Type) -> bool {
+    let syn::Type::Reference(reference) = ty else {
+        return false;
+    };
+    let syn::Type::Path(path) = &*reference.elem else {
+        return false;
+    };
+    path.path.segments.last().is_some_and(|last| last.ident == "MaySleep")
+}
+
+/// Writes the door of a safe function: it has the function's name for C, and turns each argument from C, and the
+/// result to C.
+pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
+    let name = &function.sig.ident;
+    let mut parameters = Vec::new();
+    let mut conversions = Vec::new();
+    let mut arguments = Vec::new();
+    for (nth, input) in function.sig.inputs.iter().enumerate() {
+        let syn::FnArg::Typed(input) = input else {
+            return Err(syn::Error::new_spanned(input, "a door has no `self`"));
+        };
+        let argument = format_ident!("argument_{nth}");
+        arguments.push(argument.clone());
+        if is_token(&input.ty) {
+            conversions.push(quote! {
+                // SAFETY: The header says that the function may sleep, so C calls it in process context, with
+                // nothing held that forbids sleeping.
+                let #argument = &unsafe { ::kernel_ext::context::MaySleep::assume() };
+            });
+            continue;
+        }
+        let ty = erased(&input.ty);
+        parameters.push(quote! { #argument: <#ty as ::kernel_ext::door::FromC>::Raw });
+        conversions.push(quote! {
+            // SAFETY: C passes what the header asks for, and it is valid during the call.
+            let #argument = unsafe { ::kernel_ext::door::FromC::from_c(#argument) };
+        });
+    }
+    let output = match &function.sig.output {
+        syn::ReturnType::Default => quote! { () },
+        syn::ReturnType::Type(_, ty) => {
+            let ty = erased(ty);
+            quote! { <#ty as ::kernel_ext::door::IntoC>::Raw }
+        }
+    };
+    let symbol = name.to_string();
+    Ok(quote! {
+        const _: () = {
+            /// The door.
+            ///
+            /// # Safety
+            ///
+            /// The arguments are what the C header asks for.
+            #[export_name = #symbol]
+            unsafe extern "C" fn door(#(#parameters),*) -> #output {
+                #(#conversions)*
+                ::kernel_ext::door::IntoC::into_c(#name(#(#arguments),*))
+            }
+            // The two branches have one type only if the signatures are the same.
+            if true { ::kernel_ext::export::header::#name } else { door };
+        };
+    })
+}

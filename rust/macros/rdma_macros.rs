@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Procedural macros of the RDMA stack.
+
+mod door;
+
+use proc_macro::TokenStream;
+use quote::quote;
+use syn::parse::Parser;
+
+/// Exports a function or a static to C under its own name, as `EXPORT_SYMBOL` does.
+///
+/// | written | is |
+/// |---|---|
+/// | `#[export]` | `EXPORT_SYMBOL` |
+/// | `#[export(GPL)]` | `EXPORT_SYMBOL_GPL` |
+/// | `#[export(ns = "X")]` | `EXPORT_SYMBOL_NS(…, "X")` |
+/// | `#[export(GPL, ns = "X")]` | `EXPORT_SYMBOL_NS_GPL(…, "X")` |
+///
+/// The type of the item is checked against the declaration in the C header: an item that the headers do not declare, or
+/// declare otherwise, does not compile.
+///
+/// On a safe function it writes the function that C calls: a *door*, which turns the arguments from C and the result to
+/// C by the traits of `kernel_ext::door`. A `&MaySleep` is not among the arguments of C: the door makes it.
+///
+/// ```ignore
+/// /// Deallocates a protection domain.
+/// #[export]
+/// fn ib_dealloc_pd_user(pd: &Pd, udata: Udata<'_>, sleep: &MaySleep) -> Result { … }
+/// ```
+///
+/// A function that is `unsafe extern "C"` already, because nothing can be generated for it, is exported as it is. A
+/// static is a `kernel_ext::export::Exported<T>` for the `T` of the header.
+///
+/// C header: `include/linux/export.h`.
+#[proc_macro_attribute]
+pub fn export(attr: TokenStream, item: TokenStream) -> TokenStream {
+    expand_export(attr, item).unwrap_or_else(|err| err.to_compile_error().into())
+}
+
+/// What stands in the parentheses of `#[export(…)]`.
+#[derive(Default)]
+struct ExportArgs {
+    license: &'static str,
+    namespace: String,
+}
+
+impl ExportArgs {
+    fn parse(attr: TokenStream) -> syn::Result<Self> {
+        let mut args = Self::default();
+        let parser = syn::meta::parser(|meta| {
+            if meta.path.is_ident("GPL") {
+                args.license = "GPL";
+                Ok(())
+            } else if meta.path.is_ident("ns") {
+                args.namespace = meta.value()?.parse::<syn::LitStr>()?.value();
+                Ok(())
+            } else {
+                Err(meta.error("expected `GPL` or `ns = \"...\"`"))
+            }
+        });
+        parser.parse(attr)?;
+        Ok(args)
+    }
+}
+
+fn expand_export(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let args = ExportArgs::parse(attr)?;
+    let item = syn::parse::<syn::Item>(item)?;
+    let (name, door) = match &item {
+        syn::Item::Fn(function) if is_door(function) => {
+            let name = &function.sig.ident;
+            // The two branches have one type only if the signatures are the same.
+            let door = quote! {
+                const _: () = { if true { ::kernel_ext::export::header::#name } else { #name }; };
+                #[no_mangle]
+            };
+            (name, door)
+        }
+        syn::Item::Fn(function) => (&function.sig.ident, door::expand(function)?),
+        syn::Item::Static(data) => {
+            let name = &data.ident;
+            let door = quote! {
+                const _: () = {
+                    let _: fn() = || {
+                        ::kernel_ext::export::Exported::check(
+                            &raw const ::kernel_ext::export::header::#name,
+                            &#name,
+                        )
+                    };
+                };
+                #[no_mangle]
+            };
+            (name, door)
+        }
+        other => {
+            return Err(syn::Error::new_spanned(
+                other,
+                "expected a function or a static",
+            ))
+        }
+    };
+    // What modpost reads: see `___EXPORT_SYMBOL` in <linux/export.h>.
+    let record = format!(
+        ".section \".export_symbol\",\"a\"\n\
+         __export_symbol_{name}:\n\
+         .asciz \"{}\"\n\
+         .asciz \"{}\"\n\
+         .balign 8\n\
+         .quad {name}\n\
+         .previous",
+        args.license, args.namespace
+    );
+    Ok(quote! {
+        ::core::arch::global_asm!(#record);
+        #door
+        #item
+    }
+    .into())
+}
+
+/// Whether a function has the ABI of C already, or is unsafe: then nothing can be generated for it.
+fn is_door(function: &syn::ItemFn) -> bool {
+    function.sig.abi.is_some() || function.sig.unsafety.is_some()
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work completions: `struct ib_wc`, and `struct ib_uverbs_wc` for rings that user space reads.
+
+use core::{marker::PhantomData, ops::Deref, ptr};
+
+use kernel::transmute::AsBytes;
+use rdma_bindings::{self as bindings, ib_uverbs_wc, ib_wc};
+
+use crate::QpId;
+
+c_enum! {
+    /// How a work request ended: `enum ib_wc_status`.
+    pub enum WcStatus {
+        /// It did what it was asked for.
+        Success = bindings::IB_WC_SUCCESS,
+        /// The message does not fit the local buffers, or is longer than the port allows.
+        LocLenErr = bindings::IB_WC_LOC_LEN_ERR,
+        /// The QP could not do the operation.
+        LocQpOpErr = bindings::IB_WC_LOC_QP_OP_ERR,
+        /// An end-to-end context could not do the operation.
+        LocEecOpErr = bindings::IB_WC_LOC_EEC_OP_ERR,
+        /// A local buffer is not registered, or not for this.
+        LocProtErr = bindings::IB_WC_LOC_PROT_ERR,
+        /// The QP went into the error state first.
+        WrFlushErr = bindings::IB_WC_WR_FLUSH_ERR,
+        /// A memory window could not be bound.
+        MwBindErr = bindings::IB_WC_MW_BIND_ERR,
+        /// The peer answered with what was not expected.
+        BadRespErr = bindings::IB_WC_BAD_RESP_ERR,
+        /// A remote write with immediate data failed in local memory.
+        LocAccessErr = bindings::IB_WC_LOC_ACCESS_ERR,
+        /// The peer found the request invalid.
+        RemInvReqErr = bindings::IB_WC_REM_INV_REQ_ERR,
+        /// The peer found that the request violates an access right.
+        RemAccessErr = bindings::IB_WC_REM_ACCESS_ERR,
+        /// The peer could not do the operation.
+        RemOpErr = bindings::IB_WC_REM_OP_ERR,
+        /// The peer did not answer in time, too often.
+        RetryExcErr = bindings::IB_WC_RETRY_EXC_ERR,
+        /// The peer was not ready to receive, too often.
+        RnrRetryExcErr = bindings::IB_WC_RNR_RETRY_EXC_ERR,
+        /// The reliable datagram domain did not fit.
+        LocRddViolErr = bindings::IB_WC_LOC_RDD_VIOL_ERR,
+        /// The peer found the reliable datagram invalid.
+        RemInvRdReqErr = bindings::IB_WC_REM_INV_RD_REQ_ERR,
+        /// The peer aborted the operation.
+        RemAbortErr = bindings::IB_WC_REM_ABORT_ERR,
+        /// The end-to-end context's number is invalid.
+        InvEecnErr = bindings::IB_WC_INV_EECN_ERR,
+        /// The end-to-end context's state is wrong.
+        InvEecStateErr = bindings::IB_WC_INV_EEC_STATE_ERR,
+        /// The error cannot be attributed.
+        FatalErr = bindings::IB_WC_FATAL_ERR,
+        /// The peer did not answer in time.
+        RespTimeoutErr = bindings::IB_WC_RESP_TIMEOUT_ERR,
+        /// None of the others.
+        GeneralErr = bindings::IB_WC_GENERAL_ERR,
+    }
+}
+
+c_enum! {
+    /// What ended: `enum ib_wc_opcode`. Not valid in a completion in error.
+    pub enum WcOpcode {
+        /// A send.
+        Send = bindings::IB_WC_SEND,
+        /// An RDMA write.
+        RdmaWrite = bindings::IB_WC_RDMA_WRITE,
+        /// An RDMA read.
+        RdmaRead = bindings::IB_WC_RDMA_READ,
+        /// An atomic compare and swap.
+        CompSwap = bindings::IB_WC_COMP_SWAP,
+        /// An atomic fetch and add.
+        FetchAdd = bindings::IB_WC_FETCH_ADD,
+        /// The binding of a memory window.
+        BindMw = bindings::IB_WC_BIND_MW,
+        /// A local invalidation.
+        LocalInv = bindings::IB_WC_LOCAL_INV,
+        /// A large send, segmented by the device.
+        Lso = bindings::IB_WC_LSO,
+        /// An atomic write.
+        AtomicWrite = bindings::IB_WC_ATOMIC_WRITE,
+        /// A fast registration.
+        RegMr = bindings::IB_WC_REG_MR,
+        /// A masked atomic compare and swap.
+        MaskedCompSwap = bindings::IB_WC_MASKED_COMP_SWAP,
+        /// A masked atomic fetch and add.
+        MaskedFetchAdd = bindings::IB_WC_MASKED_FETCH_ADD,
+        /// A flush.
+        Flush = bindings::IB_WC_FLUSH,
+        /// A receive.
+        Recv = bindings::IB_WC_RECV,
+        /// A receive that an RDMA write with immediate data consumed.
+        RecvRdmaWithImm = bindings::IB_WC_RECV_RDMA_WITH_IMM,
+    }
+}
+
+c_flags! {
+    /// What else a completion has: `enum ib_wc_flags`.
+    pub struct WcFlags(u32) {
+        /// A GRH lies in the first 40 bytes of the buffer.
+        GRH = bindings::IB_WC_GRH;
+        /// Immediate data; [`Wc::ex`] has it. Set from there.
+        WITH_IMM = bindings::IB_WC_WITH_IMM;
+        /// An invalidated R_Key; [`Wc::ex`] has it. Set from there.
+        WITH_INVALIDATE = bindings::IB_WC_WITH_INVALIDATE;
+        /// The IP checksum is right.
+        IP_CSUM_OK = bindings::IB_WC_IP_CSUM_OK;
+        /// [`Wc::smac`] is valid.
+        WITH_SMAC = bindings::IB_WC_WITH_SMAC;
+        /// [`Wc::vlan_id`] is valid.
+        WITH_VLAN = bindings::IB_WC_WITH_VLAN;
+        /// [`Wc::network_hdr_type`] is valid.
+        WITH_NETWORK_HDR_TYPE = bindings::IB_WC_WITH_NETWORK_HDR_TYPE;
+    }
+}
+
+/// What a message brought besides its data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WcExtra {
+    /// Nothing.
+    #[default]
+    None,
+    /// Immediate data, the four bytes as they were on the wire.
+    Imm([u8; 4]),
+    /// The R_Key that the message invalidated.
+    Invalidated(u32),
+}
+
+/// A work completion.
+#[derive(Clone, Copy, Debug)]
+pub struct Wc {
+    /// What the work request was called by its poster.
+    pub wr_id: u64,
+    /// How it ended.
+    pub status: WcStatus,
+    /// What it was.
+    pub opcode: WcOpcode,
+    /// More about an error, in the driver's terms.
+    pub vendor_err: u32,
+    /// Bytes received, read or fetched.
+    pub byte_len: u32,
+    /// The QP.
+    pub qp: QpId,
+    /// Immediate data or an invalidated R_Key.
+    pub ex: WcExtra,
+    /// The sender's QP number; datagrams only.
+    pub src_qp: u32,
+    /// The sender's LID.
+    pub slid: u32,
+    /// Which of the other fields are valid.
+    pub flags: WcFlags,
+    /// The index of the P_Key; QP1 only.
+    pub pkey_index: u16,
+    /// The service level.
+    pub sl: u8,
+    /// The low bits of the destination LID.
+    pub dlid_path_bits: u8,
+    /// The port; MADs of switches only.
+    pub port_num: u32,
+    /// The sender's MAC address.
+    pub smac: [u8; 6],
+    /// The VLAN.
+    pub vlan_id: u16,
+    /// The network header: `enum rdma_network_type`.
+    pub network_hdr_type: u8,
+}
+
+impl Wc {
+    /// A completion of `wr_id` on `qp`; the other fields are zero.
+    #[inline]
+    pub const fn new(qp: QpId, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Self {
+        Self {
+            wr_id,
+            status,
+            opcode,
+            vendor_err: 0,
+            byte_len: 0,
+            qp,
+            ex: WcExtra::None,
+            src_qp: 0,
+            slid: 0,
+            flags: WcFlags::empty(),
+            pkey_index: 0,
+            sl: 0,
+            dlid_path_bits: 0,
+            port_num: 0,
+            smac: [0; 6],
+            vlan_id: 0,
+            network_hdr_type: 0,
+        }
+    }
+
+    /// All flags, with those that [`Self::ex`] implies.
+    #[inline]
+    pub fn all_flags(&self) -> WcFlags {
+        match self.ex {
+            WcExtra::None => self.flags,
+            WcExtra::Imm(_) => self.flags | WcFlags::WITH_IMM,
+            WcExtra::Invalidated(_) => self.flags | WcFlags::WITH_INVALIDATE,
+        }
+    }
+
+    /// The opcode in the numbers of user space.
+    ///
+    /// `enum ib_uverbs_wc_opcode` lacks the kernel's own requests, which user space cannot post.
+    fn uverbs_opcode(&self) -> u32 {
+        match self.opcode {
+            WcOpcode::RegMr | WcOpcode::MaskedCompSwap | WcOpcode::MaskedFetchAdd => {
+                WcOpcode::Send.as_raw()
+            }
+            opcode => opcode.as_raw(),
+        }
+    }
+
+    /// The completion as user space reads it from a ring.
+    pub fn to_uverbs(&self) -> UserWc {
+        let mut wc = ib_uverbs_wc {
+            wr_id: self.wr_id,
+            status: self.status.as_raw(),
+            opcode: self.uverbs_opcode(),
+            vendor_err: self.vendor_err,
+            byte_len: self.byte_len,
+            qp_num: self.qp.number(),
+            src_qp: self.src_qp,
+            wc_flags: self.all_flags().bits(),
+            pkey_index: self.pkey_index,
+            slid: lid16(self.slid),
+            sl: self.sl,
+            dlid_path_bits: self.dlid_path_bits,
+            port_num: u8::try_from(self.port_num).unwrap_or(0),
+            ..pin_init::zeroed()
+        };
+        match self.ex {
+            WcExtra::None => {}
+            WcExtra::Imm(data) => wc.ex.imm_data = u32::from_ne_bytes(data),
+            WcExtra::Invalidated(rkey) => wc.ex.invalidate_rkey = rkey,
+        }
+        UserWc(wc)
+    }
+
+    /// The completion as clients in the kernel read it.
+    #[inline]
+    fn to_raw(self) -> ib_wc {
+        let mut wc = ib_wc {
+            status: self.status.as_raw(),
+            opcode: self.opcode.as_raw(),
+            vendor_err: self.vendor_err,
+            byte_len: self.byte_len,
+            qp: self.qp.as_raw(),
+            src_qp: self.src_qp,
+            slid: self.slid,
+            wc_flags: self.all_flags().bits() as i32,
+            pkey_index: self.pkey_index,
+            sl: self.sl,
+            dlid_path_bits: self.dlid_path_bits,
+            port_num: self.port_num,
+            smac: self.smac,
+            vlan_id: self.vlan_id,
+            network_hdr_type: self.network_hdr_type,
+            ..pin_init::zeroed()
+        };
+        wc.__bindgen_anon_1.wr_id = self.wr_id;
+        match self.ex {
+            WcExtra::None => {}
+            WcExtra::Imm(data) => wc.ex.imm_data = u32::from_ne_bytes(data),
+            WcExtra::Invalidated(rkey) => wc.ex.invalidate_rkey = rkey,
+        }
+        wc
+    }
+}
+
+/// A completion in a ring that user space reads: `struct ib_uverbs_wc`, 48 bytes.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct UserWc(ib_uverbs_wc);
+
+const _: () = assert!(size_of::<UserWc>() == 48);
+
+// SAFETY: The header's structure has no padding, its last byte is a reserved field.
+unsafe impl AsBytes for UserWc {}
+
+impl Deref for UserWc {
+    type Target = ib_uverbs_wc;
+
+    #[inline]
+    fn deref(&self) -> &ib_uverbs_wc {
+        &self.0
+    }
+}
+
+/// A LID in 16 bits; what is longer is the permissive one, as `ib_lid_cpu16` has it.
+fn lid16(lid: u32) -> u16 {
+    u16::try_from(lid).unwrap_or(u16::MAX)
+}
+
+/// Where `poll_cq` puts completions: the array of its caller.
+///
+/// # Invariants
+///
+/// There is room for `room` completions at `next`.
+pub struct WcSink<'a> {
+    next: *mut ib_wc,
+    room: usize,
+    written: usize,
+    _array: PhantomData<&'a mut ib_wc>,
+}
+
+impl WcSink<'_> {
+    /// The array of `room` completions at `first`.
+    ///
+    /// # Safety
+    ///
+    /// `first` must be valid for writes of `room` completions while this lives.
+    #[inline]
+    pub(crate) unsafe fn new(first: *mut ib_wc, room: usize) -> Self {
+        Self {
+            next: first,
+            room,
+            written: 0,
+            _array: PhantomData,
+        }
+    }
+
+    /// How many more completions may be pushed.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// How many completions were pushed.
+    #[inline]
+    pub fn written(&self) -> usize {
+        self.written
+    }
+
+    /// Hands over a completion, or gives it back if there is no room.
+    #[inline]
+    pub fn push(&mut self, wc: &Wc) -> Result<(), NoRoom> {
+        if self.room == 0 {
+            return Err(NoRoom);
+        }
+        // SAFETY: By the type invariants there is room for one.
+        unsafe {
+            ptr::write(self.next, wc.to_raw());
+            self.next = self.next.add(1);
+        }
+        self.room -= 1;
+        self.written += 1;
+        Ok(())
+    }
+}
+
+/// The caller of `poll_cq` wants no more completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
