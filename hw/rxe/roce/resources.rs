@@ -268,15 +268,14 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         if resource.is_limited() && self.unanswered() >= usize::from(limit) {
             return Err(resource);
         }
-        let capacity = self.capacity();
-        if self.len >= capacity {
+        if self.len >= self.capacity() {
             let oldest = self.slots.get(self.head).and_then(|slot| slot.0.as_ref());
             if oldest.is_none_or(|oldest| !oldest.answered) {
                 return Err(resource);
             }
             self.drop_oldest();
         }
-        let tail = self.head.wrapping_add(self.len) % capacity;
+        let tail = self.place(self.len);
         let Some(slot) = self.slots.get_mut(tail) else {
             return Err(resource);
         };
@@ -303,8 +302,14 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
 
     fn newest(&mut self) -> Option<&mut Slot<R>> {
         let last = self.len.checked_sub(1)?;
-        let place = self.head.wrapping_add(last) % self.capacity();
+        let place = self.place(last);
         self.slots.get_mut(place)
+    }
+
+    /// The slot `distance` behind the oldest request's.
+    fn place(&self, distance: usize) -> usize {
+        let place = self.head.wrapping_add(distance);
+        place.checked_rem(self.capacity()).unwrap_or(0)
     }
 
     /// How many of those that the limit counts wait for their answers.
@@ -318,7 +323,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         if let Some(slot) = self.slots.get_mut(self.head) {
             slot.0 = None;
         }
-        self.head = self.head.wrapping_add(1) % self.capacity();
+        self.head = self.place(1);
         self.len = self.len.saturating_sub(1);
     }
 

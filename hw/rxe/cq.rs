@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues.
+//!
+//! Data paths [`push`](Cq::push) completions; a process takes them from its ring, a kernel consumer
+//! with [`poll`](Cq::poll). Handlers, for completions and for the CQ's error, are never called from
+//! here but by the work items of [`CqHandle`]: so not from the call chain of a verb, not two at a
+//! time, and not any more once the CQ is destroyed.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
+use rdma::wc::{Wc, WcExtra, WcSink, WcStatus};
+use rdma::{CqEvent, CqHandle, MaySleep, NotifyFlags};
+
+use crate::limits;
+use crate::ring::{Mappings, MmapInfo, Producer, Queue};
+
+/// Bytes of a completion in a ring: `struct ib_uverbs_wc`.
+const USER_WC: usize = size_of::<kernel_ext::bindings::ib_uverbs_wc>();
+
+/// What a CQ is armed for, if it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    No,
+    /// A solicited completion or one in error.
+    Solicited,
+    /// Any completion.
+    Next,
+}
+
+enum Ring {
+    User(Producer),
+    Kernel(Queue<Wc>),
+}
+
+impl Ring {
+    fn push(&mut self, wc: &Wc) -> Result<(), Overflow> {
+        match self {
+            Self::User(ring) => ring.push(&user_bytes(wc)),
+            Self::Kernel(queue) => queue.push(*wc),
+        }
+        .map_err(|_| Overflow)
+    }
+
+    fn capacity(&self) -> u32 {
+        match self {
+            Self::User(ring) => ring.capacity(),
+            Self::Kernel(queue) => queue.capacity(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::User(ring) => ring.is_empty(),
+            Self::Kernel(queue) => queue.is_empty(),
+        }
+    }
+}
+
+struct State {
+    ring: Ring,
+    armed: Armed,
+    /// A completion was lost: the consumer has been told.
+    overrun: bool,
+}
+
+/// The CQ was full, so a completion is lost, and the work queue that it was for must go to the
+/// error state (IBTA vol. 1, 11.6.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overflow;
+
+/// The driver's part of a completion queue.
+#[pin_data]
+pub(crate) struct Cq {
+    handle: Arc<CqHandle>,
+    /// Taken in any context; nothing is locked inside.
+    #[pin]
+    state: SpinLockIrq<State>,
+}
+
+impl Cq {
+    fn new(handle: &Arc<CqHandle>, ring: Ring) -> Result<Arc<Self>> {
+        let state = State {
+            ring,
+            armed: Armed::No,
+            overrun: false,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                handle: handle.clone(),
+                state <- new_spinlock_irq!(state, "Cq::state"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Makes a CQ for a kernel consumer, with room for `entries` completions at least.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for more than [`limits::MAX_CQE`], `ENOMEM`.
+    pub(crate) fn for_kernel(
+        handle: &Arc<CqHandle>,
+        entries: u32,
+        _ctx: &MaySleep,
+    ) -> Result<Arc<Self>> {
+        check_size(entries)?;
+        Self::new(handle, Ring::Kernel(Queue::new(entries)?))
+    }
+
+    /// Makes a CQ whose ring a process maps.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::for_kernel`].
+    pub(crate) fn for_user(
+        handle: &Arc<CqHandle>,
+        entries: u32,
+        mappings: &Arc<Mappings>,
+        ctx: &MaySleep,
+    ) -> Result<(Arc<Self>, MmapInfo)> {
+        check_size(entries)?;
+        let ring = Producer::new(mappings, entries, USER_WC, ctx)?;
+        let info = ring.mmap_info();
+        Ok((Self::new(handle, Ring::User(ring))?, info))
+    }
+
+    /// How many completions fit.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.state.lock().ring.capacity()
+    }
+
+    /// Adds a completion. Any context.
+    ///
+    /// `solicited`: the message asked for an event at its receiver. If the consumer waits for such a
+    /// completion, its handler runs soon.
+    ///
+    /// # Errors
+    ///
+    /// [`Overflow`]: nothing was added. The first time, the CQ reports `IB_EVENT_CQ_ERR`.
+    pub(crate) fn push(&self, wc: &Wc, solicited: bool) -> Result<(), Overflow> {
+        let mut state = self.state.lock();
+        if state.ring.push(wc).is_err() {
+            let first = !core::mem::replace(&mut state.overrun, true);
+            drop(state);
+            if first {
+                self.handle.raise(CqEvent::Err);
+            }
+            return Err(Overflow);
+        }
+        let wanted = match state.armed {
+            Armed::No => false,
+            Armed::Solicited => solicited || wc.status != WcStatus::Success,
+            Armed::Next => true,
+        };
+        if wanted {
+            state.armed = Armed::No;
+            drop(state);
+            self.handle.notify();
+        }
+        Ok(())
+    }
+
+    /// Moves the oldest completions of a kernel consumer's CQ to `sink`, as many as it takes. Any
+    /// context.
+    pub(crate) fn poll(&self, sink: &mut WcSink<'_>) {
+        let mut state = self.state.lock();
+        let Ring::Kernel(queue) = &mut state.ring else {
+            return;
+        };
+        while sink.room() > 0 {
+            let Some(wc) = queue.pop() else {
+                return;
+            };
+            // There is room, so it is taken.
+            let _ = sink.push(&wc);
+        }
+    }
+
+    /// Asks for one call of the completion handler. Any context.
+    ///
+    /// A request for the next completion stands over one for a solicited completion. Returns whether
+    /// there are completions that no handler may be called for, where `flags` ask for that.
+    pub(crate) fn request_notify(&self, flags: NotifyFlags) -> bool {
+        let mut state = self.state.lock();
+        if flags.contains(NotifyFlags::NEXT_COMP) {
+            state.armed = Armed::Next;
+        } else if flags.contains(NotifyFlags::SOLICITED) && state.armed == Armed::No {
+            state.armed = Armed::Solicited;
+        }
+        flags.contains(NotifyFlags::REPORT_MISSED_EVENTS) && !state.ring.is_empty()
+    }
+
+    /// Replaces the ring of a user's CQ by one for `entries` completions at least, and moves what the
+    /// process has not polled yet.
+    ///
+    /// Returns where to map the new ring, and how many completions fit.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for more than [`limits::MAX_CQE`], where what is waiting does not fit, or for a kernel
+    /// consumer's CQ; `ENOMEM`. The CQ is as before then.
+    pub(crate) fn resize(
+        &self,
+        entries: u32,
+        mappings: &Arc<Mappings>,
+        ctx: &MaySleep,
+    ) -> Result<(MmapInfo, u32)> {
+        check_size(entries)?;
+        let mut ring = Producer::new(mappings, entries, USER_WC, ctx)?;
+        let answer = (ring.mmap_info(), ring.capacity());
+        let mut state = self.state.lock();
+        let Ring::User(old) = &mut state.ring else {
+            return Err(EINVAL);
+        };
+        let moved = old.move_to(&mut ring).map_err(|_| EINVAL);
+        if moved.is_ok() {
+            core::mem::swap(old, &mut ring);
+        }
+        // The lock first: what is not in use any more is freed by sleeping.
+        drop(state);
+        drop(ring);
+        moved.map(|()| answer)
+    }
+}
+
+fn check_size(entries: u32) -> Result {
+    if entries > limits::MAX_CQE {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// The completion as the bytes of `struct ib_uverbs_wc`, which has no padding.
+fn user_bytes(wc: &Wc) -> [u8; USER_WC] {
+    let extra = match wc.ex {
+        WcExtra::None => [0; 4],
+        WcExtra::Imm(data) => data,
+        WcExtra::Invalidated(rkey) => rkey.to_ne_bytes(),
+    };
+    let user = wc.to_uverbs();
+    let mut bytes = [0; USER_WC];
+    bytes[0..8].copy_from_slice(&user.wr_id.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&user.status.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&user.opcode.to_ne_bytes());
+    bytes[16..20].copy_from_slice(&user.vendor_err.to_ne_bytes());
+    bytes[20..24].copy_from_slice(&user.byte_len.to_ne_bytes());
+    bytes[24..28].copy_from_slice(&extra);
+    bytes[28..32].copy_from_slice(&user.qp_num.to_ne_bytes());
+    bytes[32..36].copy_from_slice(&user.src_qp.to_ne_bytes());
+    bytes[36..40].copy_from_slice(&user.wc_flags.to_ne_bytes());
+    bytes[40..42].copy_from_slice(&user.pkey_index.to_ne_bytes());
+    bytes[42..44].copy_from_slice(&user.slid.to_ne_bytes());
+    bytes[44..47].copy_from_slice(&[user.sl, user.dlid_path_bits, user.port_num]);
+    bytes
+}
+
+const _: () = assert!(USER_WC == 48);

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a device can do: the limits that `ibv_query_device` reports and the verbs enforce.
+//!
+//! They are those of the stock driver wherever the feature exists here, because programs size
+//! themselves by them.
+
+/// Bytes of the fixed part of a send WQE: `struct rxe_send_wqe`.
+pub(crate) const SEND_WQE: usize = size_of::<kernel_ext::bindings::rxe_send_wqe>();
+
+/// Bytes of the fixed part of a receive WQE: `struct rxe_recv_wqe`.
+pub(crate) const RECV_WQE: usize = size_of::<kernel_ext::bindings::rxe_recv_wqe>();
+
+/// Bytes of a scatter/gather element in a WQE: `struct rxe_sge`.
+pub(crate) const SGE: usize = size_of::<kernel_ext::bindings::rxe_sge>();
+
+/// Scatter/gather elements of a work request.
+pub(crate) const MAX_SGE: u32 = 32;
+
+/// Bytes of inline data: as many as the elements would take.
+pub(crate) const MAX_INLINE: u32 = MAX_SGE * SGE as u32;
+
+/// Work requests in a queue.
+pub(crate) const MAX_QP_WR: u32 = 1 << 20;
+
+/// Bytes of a message (IBTA vol. 1, 9.7.2).
+pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
+
+/// Entries of a CQ.
+pub(crate) const MAX_CQE: u32 = (1 << 15) - 1;
+
+/// CQs of a device.
+pub(crate) const MAX_CQ: u32 = 1 << 20;
+
+/// Protection domains of a device.
+pub(crate) const MAX_PD: u32 = 1 << 20;
+
+/// The numbers that QPs get; 0 and 1 belong to SMI and GSI, those up to 16 to nobody.
+pub(crate) const QP_NUMBERS: core::ops::RangeInclusive<u32> = 17..=(1 << 20);
+
+/// QPs of a device, as the stock driver counts them.
+pub(crate) const MAX_QP: u32 = (1 << 20) - 16;
+
+/// The indices of memory regions, which are the upper 24 bits of their keys.
+pub(crate) const MR_INDICES: core::ops::RangeInclusive<u32> = 1..=(1 << 19);
+
+/// Memory regions of a device.
+pub(crate) const MAX_MR: u32 = (1 << 19) - 1;
+
+/// The numbers of address handles.
+pub(crate) const AH_NUMBERS: core::ops::RangeInclusive<u32> = 1..=MAX_AH;
+
+/// Address handles of a device.
+pub(crate) const MAX_AH: u32 = (1 << 15) - 1;
+
+/// RDMA READs and atomics in flight on a QP, at either side.
+pub(crate) const MAX_RD_ATOM: u32 = 128;
+
+/// RDMA READs and atomics that a device can answer at a time.
+pub(crate) const MAX_RES_RD_ATOM: u32 = 0x3f000;
+
+/// Pages of a fast registration.
+pub(crate) const MAX_FAST_REG_PAGES: u32 = 512;
+
+/// P_Keys of a device; its port has one of them.
+pub(crate) const MAX_PKEYS: u16 = 64;
+
+/// The exponent of the longest delay of an acknowledgement: 4.096 µs · 2^15.
+pub(crate) const LOCAL_CA_ACK_DELAY: u8 = 15;
+
+/// Entries of the port's GID table.
+pub(crate) const GID_TABLE: u32 = 1024;
+
+/// The vendor that no vendor is (IBTA vol. 1, A3.3.1).
+pub(crate) const VENDOR_ID: u32 = 0xff_ffff;
+
+/// The largest of the headers and trailers that a packet adds to its payload.
+///
+/// `RXE_MAX_HDR_LENGTH` of the stock driver: what it leaves of a net device's MTU decides about the
+/// path MTU, so both ends of a wire must agree about it.
+pub(crate) const MAX_HEADERS: u32 = 80;

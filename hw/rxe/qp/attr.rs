@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The attributes of a queue pair: what `modify_qp` checks and keeps, and what `query_qp` answers.
+//!
+//! A call either changes everything that it asks for or nothing: first all of it is checked and
+//! what may fail is done, then it is applied.
+
+use crate::ah::Av;
+use crate::device::PORT;
+use crate::limits;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::qp::{MigState, QpAttrMask, QpAttrOut, QpCap};
+use rdma::{Access, AhFields, Mtu, QpModify, QpState, QpType};
+use roce::psn::Psn;
+use roce::state::{RecvAttr, RemoteAccess, SendAttr, Service};
+use roce::timer::{AckTimeout, RnrTimer};
+use roce::wire::Qpn;
+
+/// What `qp_access_flags` may hold: what the stock driver supports.
+const QP_ACCESS: Access = Access::LOCAL_WRITE
+    .with(Access::REMOTE_WRITE)
+    .with(Access::REMOTE_READ)
+    .with(Access::REMOTE_ATOMIC)
+    .with(Access::MW_BIND)
+    .with(Access::FLUSH_GLOBAL)
+    .with(Access::FLUSH_PERSISTENT);
+
+/// The only P_Key of the port: the default partition, as a full member.
+pub(crate) const PKEY: u16 = 0xffff;
+
+/// The queue key of QP1 (IBTA volume 1, section 9.2.2).
+pub(crate) const GSI_QKEY: u32 = 0x8001_0000;
+
+/// Packets on their way without an acknowledge, as many as the stock driver allows itself. There is no
+/// congestion control, so a larger window is only a larger loss where a queue on the way is short.
+const WINDOW: u32 = 128;
+
+/// The last code of a timeout.
+const MAX_TIMEOUT: u8 = 31;
+
+/// The alternate path, which is kept but not used.
+#[derive(Clone, Copy)]
+struct AltPath {
+    av: AhFields,
+    pkey_index: u16,
+    port_num: u32,
+    timeout: u8,
+}
+
+/// The attributes of a queue pair in the numbers of `struct ib_qp_attr`.
+///
+/// Guarded by the mutex of the QP's `modify_qp` and `query_qp`.
+#[derive(Clone)]
+pub(crate) struct Attr {
+    en_sqd_async_notify: bool,
+    access: Access,
+    pkey_index: u16,
+    port_num: u32,
+    qkey: u32,
+    av: AhFields,
+    path_mtu: Option<Mtu>,
+    timeout: u8,
+    retry_cnt: u8,
+    rnr_retry: u8,
+    rq_psn: u32,
+    sq_psn: u32,
+    max_rd_atomic: u8,
+    max_dest_rd_atomic: u8,
+    min_rnr_timer: u8,
+    alt_path: Option<AltPath>,
+    path_mig_state: Option<MigState>,
+    dest_qp_num: u32,
+}
+
+/// What stays the same as long as the QP lives and goes into the engines' attributes.
+#[derive(Clone, Copy)]
+pub(crate) struct Fixed {
+    /// The transport service.
+    pub(crate) service: Service,
+    /// The QP's number.
+    pub(crate) qpn: u32,
+    /// Every send request reports its completion.
+    pub(crate) signal_all: bool,
+    /// The port's MTU, which datagrams go by.
+    pub(crate) port_mtu: roce::mtu::Mtu,
+}
+
+/// Checks the sizes that are asked for.
+///
+/// # Errors
+///
+/// `EINVAL` beyond the device's limits.
+pub(crate) fn check_cap(cap: &QpCap, has_srq: bool) -> Result {
+    let send_fits = cap.max_send_wr <= limits::MAX_QP_WR
+        && cap.max_send_sge <= limits::MAX_SGE
+        && cap.max_inline_data <= limits::MAX_INLINE;
+    let recv_fits =
+        has_srq || (cap.max_recv_wr <= limits::MAX_QP_WR && cap.max_recv_sge <= limits::MAX_SGE);
+    if send_fits && recv_fits {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// `Err(EINVAL)` unless `ok`.
+fn require(ok: bool) -> Result {
+    if ok {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// Whether a value, if it is set at all, is no larger than `limit`.
+fn at_most<T: PartialOrd>(value: Option<T>, limit: T) -> bool {
+    value.is_none_or(|value| value <= limit)
+}
+
+/// Checks that a QP in `state` may take the attributes, and says in which state it is then.
+///
+/// # Errors
+///
+/// `EINVAL` for a transition that the specification does not know, for missing attributes and for
+/// values out of range.
+pub(crate) fn check(
+    modify: &QpModify<'_>,
+    qp_type: QpType,
+    state: QpState,
+    draining: bool,
+    has_srq: bool,
+) -> Result<QpState> {
+    require(modify.cur_state.is_none_or(|assumed| assumed == state))?;
+    let next = modify.state.unwrap_or(state);
+    require(state.may_become(next, qp_type, modify.mask))?;
+    // What drains must be drained before it goes on, or be given up.
+    require(!draining || modify.state.is_none() || matches!(next, QpState::Err | QpState::Reset))?;
+    check_values(modify, qp_type)?;
+    if let Some(cap) = &modify.cap {
+        check_cap(cap, has_srq)?;
+    }
+    Ok(next)
+}
+
+fn check_values(modify: &QpModify<'_>, qp_type: QpType) -> Result {
+    require(modify.port_num.is_none_or(|port| port == PORT))?;
+    require(modify.pkey_index.is_none_or(|index| index == 0))?;
+    require(modify.access.is_none_or(|access| {
+        matches!(qp_type, QpType::Rc | QpType::Uc) && access.without(QP_ACCESS).is_empty()
+    }))?;
+    if let Some(alt) = &modify.alt_path {
+        Av::new(&alt.av)?;
+        require(alt.port_num == PORT && alt.timeout <= MAX_TIMEOUT)?;
+    }
+    let in_range = at_most(modify.timeout, MAX_TIMEOUT)
+        && at_most(modify.min_rnr_timer, MAX_TIMEOUT)
+        && at_most(modify.retry_cnt, 7)
+        && at_most(modify.rnr_retry, 7)
+        && at_most(modify.max_rd_atomic, limits::MAX_RD_ATOM as u8)
+        && at_most(modify.max_dest_rd_atomic, limits::MAX_RD_ATOM as u8);
+    require(in_range)
+}
+
+/// The path that the attributes name, if they do.
+///
+/// # Errors
+///
+/// `EINVAL` for a path that is not RoCE version 2, `ENOMEM`.
+pub(crate) fn new_path(modify: &QpModify<'_>) -> Result<Option<Arc<Av>>> {
+    let Some(attr) = &modify.av else {
+        return Ok(None);
+    };
+    Ok(Some(Arc::new(Av::new(attr)?, GFP_KERNEL)?))
+}
+
+impl Attr {
+    /// The attributes of a QP in RESET.
+    pub(crate) fn new() -> Self {
+        Self {
+            en_sqd_async_notify: false,
+            access: Access::empty(),
+            pkey_index: 0,
+            port_num: PORT,
+            qkey: 0,
+            av: AhFields::default(),
+            path_mtu: None,
+            timeout: 0,
+            retry_cnt: 0,
+            rnr_retry: 0,
+            rq_psn: 0,
+            sq_psn: 0,
+            max_rd_atomic: 0,
+            max_dest_rd_atomic: 0,
+            min_rnr_timer: 0,
+            alt_path: None,
+            path_mig_state: None,
+            dest_qp_num: 0,
+        }
+    }
+
+    /// Takes over what the mask names. It has been checked.
+    pub(crate) fn apply(&mut self, modify: &QpModify<'_>) {
+        fn set<T: Copy>(to: &mut T, from: Option<T>) {
+            if let Some(value) = from {
+                *to = value;
+            }
+        }
+        set(&mut self.en_sqd_async_notify, modify.en_sqd_async_notify);
+        set(&mut self.access, modify.access);
+        set(&mut self.pkey_index, modify.pkey_index);
+        set(&mut self.port_num, modify.port_num);
+        set(&mut self.qkey, modify.qkey);
+        set(&mut self.av, modify.av.as_ref().map(|av| av.fields()));
+        set(&mut self.path_mtu, modify.path_mtu.map(Some));
+        set(&mut self.timeout, modify.timeout);
+        set(&mut self.retry_cnt, modify.retry_cnt);
+        set(&mut self.rnr_retry, modify.rnr_retry);
+        set(&mut self.rq_psn, modify.rq_psn);
+        set(&mut self.sq_psn, modify.sq_psn);
+        set(&mut self.max_rd_atomic, modify.max_rd_atomic);
+        set(&mut self.max_dest_rd_atomic, modify.max_dest_rd_atomic);
+        set(&mut self.min_rnr_timer, modify.min_rnr_timer);
+        set(&mut self.path_mig_state, modify.path_mig_state.map(Some));
+        set(&mut self.dest_qp_num, modify.dest_qp_num);
+        if let Some(alt) = &modify.alt_path {
+            self.alt_path = Some(AltPath {
+                av: alt.av.fields(),
+                pkey_index: alt.pkey_index,
+                port_num: alt.port_num,
+                timeout: alt.timeout,
+            });
+        }
+    }
+
+    /// Whether draining raises an event.
+    pub(crate) fn notifies_drained(&self) -> bool {
+        self.en_sqd_async_notify
+    }
+
+    /// The peer's number.
+    pub(crate) fn dest_qpn(&self) -> u32 {
+        self.dest_qp_num
+    }
+
+    fn mtu(&self, fixed: &Fixed) -> roce::mtu::Mtu {
+        match (fixed.service, self.path_mtu) {
+            (Service::Ud, _) | (_, None) => fixed.port_mtu,
+            (_, Some(mtu)) => roce::mtu::Mtu::from_ib(mtu.as_raw()).unwrap_or(fixed.port_mtu),
+        }
+    }
+
+    fn qkey(&self, fixed: &Fixed) -> u32 {
+        if fixed.qpn == Qpn::GSI.get() {
+            GSI_QKEY
+        } else {
+            self.qkey
+        }
+    }
+
+    /// The attributes as the send side has them.
+    pub(crate) fn send(&self, fixed: &Fixed) -> SendAttr {
+        SendAttr {
+            service: fixed.service,
+            mtu: self.mtu(fixed),
+            qpn: Qpn::new(fixed.qpn),
+            dest_qpn: Qpn::new(self.dest_qp_num),
+            sq_psn: Psn::new(self.sq_psn),
+            pkey: PKEY,
+            qkey: self.qkey(fixed),
+            signal_all: fixed.signal_all,
+            ack_timeout: AckTimeout::new(self.timeout),
+            retry_cnt: self.retry_cnt,
+            rnr_retry: self.rnr_retry,
+            max_rd_atomic: self.max_rd_atomic,
+            window: WINDOW,
+        }
+    }
+
+    /// The attributes as the receive side has them.
+    pub(crate) fn recv(&self, fixed: &Fixed) -> RecvAttr {
+        RecvAttr {
+            service: fixed.service,
+            mtu: self.mtu(fixed),
+            dest_qpn: Qpn::new(self.dest_qp_num),
+            rq_psn: Psn::new(self.rq_psn),
+            pkey: PKEY,
+            qkey: self.qkey(fixed),
+            max_dest_rd_atomic: self.max_dest_rd_atomic,
+            min_rnr_timer: RnrTimer::new(self.min_rnr_timer),
+            access: RemoteAccess {
+                write: self.access.contains(Access::REMOTE_WRITE),
+                read: self.access.contains(Access::REMOTE_READ),
+                atomic: self.access.contains(Access::REMOTE_ATOMIC),
+            },
+        }
+    }
+
+    /// Answers `query_qp` with what was set. The caller adds state and sequence numbers.
+    pub(crate) fn answer(&self, out: &mut QpAttrOut<'_>) {
+        out.set_path_mtu(self.path_mtu.unwrap_or(Mtu::B256));
+        out.set_path_mig_state(self.path_mig_state.unwrap_or(MigState::Migrated));
+        out.set_qkey(self.qkey);
+        out.set_dest_qp_num(self.dest_qp_num);
+        out.set_access(self.access);
+        out.set_port(self.port_num, self.pkey_index);
+        out.set_av(&self.av);
+        out.set_rd_atomic(self.max_rd_atomic, self.max_dest_rd_atomic);
+        out.set_min_rnr_timer(self.min_rnr_timer);
+        out.set_retries(self.timeout, self.retry_cnt, self.rnr_retry);
+        out.set_en_sqd_async_notify(self.en_sqd_async_notify);
+        if let Some(alt) = &self.alt_path {
+            out.set_alt_path(&alt.av, alt.pkey_index, alt.port_num, alt.timeout);
+        }
+    }
+}
+
+/// The attributes of the specification: all others are not supported.
+pub(crate) fn is_standard(mask: QpAttrMask) -> bool {
+    mask.without(QpAttrMask::STANDARD_BITS).is_empty()
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The send queue of a queue pair, as the requester sees it.
+
+use super::{Port, Qp};
+use crate::counters;
+use crate::limits;
+use crate::ring::Consumer;
+use crate::rx::Payload;
+use crate::tx;
+use crate::wqe::{self, Data, Limits, Local, SendWqe, Slots, UserSend};
+use core::sync::atomic::Ordering;
+use kernel::prelude::*;
+use rdma::{Access, Wc};
+use roce::memory::{SendOp, SendPort, SendWr, TransmitError};
+use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
+use roce::wire::Headers;
+
+/// Requests that were read from the ring, or taken from what a kernel consumer posted, and are not
+/// complete. Guarded by the engine's lock.
+pub(crate) struct SendQueue {
+    /// The ring that a program posts to.
+    ring: Option<Consumer>,
+    slots: Slots<SendWqe>,
+    limits: Limits,
+    /// The oldest request that is not complete.
+    first: u32,
+    /// The first request that was not read yet.
+    next: u32,
+}
+
+impl SendQueue {
+    /// Makes a queue for the requests of `ring`, or for `capacity` of a kernel consumer. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `ENOMEM`.
+    pub(crate) fn new(ring: Option<Consumer>, capacity: u32, limits: Limits) -> Result<Self> {
+        let capacity = ring.as_ref().map_or(capacity, Consumer::capacity);
+        let slots = Slots::new(capacity, limits.data_len())?;
+        Ok(Self {
+            ring,
+            slots,
+            limits,
+            first: 0,
+            next: 0,
+        })
+    }
+
+    /// What the queue allows of its requests.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Forgets all requests; the next one has number 0.
+    pub(crate) fn reset(&mut self) {
+        while self.first != self.next {
+            drop(self.slots.take(self.first));
+            self.first = self.first.wrapping_add(1);
+        }
+        if let Some(ring) = &mut self.ring {
+            ring.clear();
+        }
+        (self.first, self.next) = (0, 0);
+    }
+
+    /// Request number `index`, read if it was posted meanwhile.
+    fn look(&mut self, qp: &Qp, index: u32) -> Option<&SendWqe> {
+        if index == self.next {
+            if !self.fetch(qp) {
+                return None;
+            }
+            self.next = self.next.wrapping_add(1);
+        }
+        self.get(index)
+    }
+
+    /// Request number `index`, if it was read and is not complete.
+    fn get(&self, index: u32) -> Option<&SendWqe> {
+        let known = index.wrapping_sub(self.first) < self.next.wrapping_sub(self.first);
+        if known {
+            self.slots.get(index)
+        } else {
+            None
+        }
+    }
+
+    /// Reads request number `next`; says whether there is one.
+    fn fetch(&mut self, qp: &Qp) -> bool {
+        let outstanding = self.next.wrapping_sub(self.first);
+        if outstanding >= self.slots.capacity() {
+            return false;
+        }
+        match &self.ring {
+            Some(ring) => {
+                if outstanding >= ring.available() {
+                    return false;
+                }
+                let wqe = Self::read(
+                    &mut self.slots,
+                    ring,
+                    &self.limits,
+                    qp,
+                    outstanding,
+                    self.next,
+                );
+                self.slots.put(self.next, wqe);
+                true
+            }
+            None => qp.posted_sends.lock().move_to(&mut self.slots, self.next),
+        }
+    }
+
+    /// Copies a program's request, once, and checks the copy.
+    fn read(
+        slots: &mut Slots<SendWqe>,
+        ring: &Consumer,
+        limits: &Limits,
+        qp: &Qp,
+        nth: u32,
+        index: u32,
+    ) -> SendWqe {
+        let mut fixed = [0; limits::SEND_WQE];
+        ring.read(nth, 0, &mut fixed);
+        let user = UserSend::parse(&fixed);
+        let wr_id = user.wr_id();
+        let room = slots.data_mut(index);
+        user.data_len(limits)
+            .and_then(|len| room.get_mut(..len).ok_or(WcStatus::LocQpOpErr))
+            .and_then(|data| {
+                ring.read(nth, limits::SEND_WQE, data);
+                user.build(limits, data, |number| qp.rxe.ahs.find(number, qp.pd))
+            })
+            .unwrap_or_else(|status| SendWqe::invalid(wr_id, status))
+    }
+
+    /// Takes the oldest request out, and lets its poster use the place again.
+    fn retire(&mut self, qp: &Qp, index: u32) -> Option<SendWqe> {
+        let wqe = self.slots.take(index);
+        self.first = index.wrapping_add(1);
+        match &mut self.ring {
+            Some(ring) => ring.advance(1),
+            None => {
+                qp.outstanding_sends.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        wqe
+    }
+}
+
+/// What completed, in the numbers of a completion.
+fn wc_opcode(opcode: Option<WcOpcode>) -> rdma::WcOpcode {
+    match opcode {
+        Some(WcOpcode::Send) | None => rdma::WcOpcode::Send,
+        Some(WcOpcode::RdmaWrite) => rdma::WcOpcode::RdmaWrite,
+        Some(WcOpcode::RdmaRead) => rdma::WcOpcode::RdmaRead,
+        Some(WcOpcode::CompSwap) => rdma::WcOpcode::CompSwap,
+        Some(WcOpcode::FetchAdd) => rdma::WcOpcode::FetchAdd,
+        Some(WcOpcode::AtomicWrite) => rdma::WcOpcode::AtomicWrite,
+        Some(WcOpcode::Flush) => rdma::WcOpcode::Flush,
+        Some(WcOpcode::BindMw) => rdma::WcOpcode::BindMw,
+        Some(WcOpcode::LocalInv) => rdma::WcOpcode::LocalInv,
+        Some(WcOpcode::RegMr) => rdma::WcOpcode::RegMr,
+    }
+}
+
+/// How it ended, in the numbers of a completion.
+pub(crate) fn wc_status(status: WcStatus) -> rdma::WcStatus {
+    rdma::WcStatus::try_from(status.to_ib()).unwrap_or(rdma::WcStatus::GeneralErr)
+}
+
+impl Port<'_> {
+    /// Puts bytes `offset..` of a request's data into `to`.
+    fn gather(
+        &self,
+        wqe: &SendWqe,
+        data: &[u8],
+        offset: u32,
+        to: &mut [u8],
+    ) -> Result<(), WcStatus> {
+        match wqe.data {
+            Data::Inline => {
+                let from = data
+                    .get(offset as usize..)
+                    .and_then(|rest| rest.get(..to.len()))
+                    .ok_or(WcStatus::LocProtErr)?;
+                to.copy_from_slice(from);
+                Ok(())
+            }
+            Data::List(count) => self.gather_list(data, count, offset, to),
+        }
+    }
+
+    fn gather_list(
+        &self,
+        list: &[u8],
+        count: u32,
+        offset: u32,
+        mut to: &mut [u8],
+    ) -> Result<(), WcStatus> {
+        let len = to.len() as u32;
+        for sge in wqe::parts(list, count, offset, len) {
+            let (part, rest) = to
+                .split_at_mut_checked(sge.length as usize)
+                .ok_or(WcStatus::LocProtErr)?;
+            self.qp
+                .rxe
+                .mrs
+                .check(sge.lkey, self.qp.pd, Access::empty(), sge.addr, sge.length)
+                .and_then(|region| region.copy_out(0, part))
+                .map_err(|_| WcStatus::LocProtErr)?;
+            to = rest;
+        }
+        if to.is_empty() {
+            Ok(())
+        } else {
+            Err(WcStatus::LocProtErr)
+        }
+    }
+
+    /// Puts the bytes of `pieces` into local memory, from `offset` of a list on.
+    ///
+    /// `pieces` hands out parts of the source: see [`Payload::copy`].
+    pub(super) fn scatter_list(
+        &self,
+        list: &[u8],
+        count: u32,
+        offset: u32,
+        payload: &Payload<'_>,
+    ) -> Result<(), WcStatus> {
+        let mut done = 0u32;
+        for sge in wqe::parts(list, count, offset, payload.len()) {
+            let region = self
+                .qp
+                .rxe
+                .mrs
+                .check(
+                    sge.lkey,
+                    self.qp.pd,
+                    Access::LOCAL_WRITE,
+                    sge.addr,
+                    sge.length,
+                )
+                .map_err(|_| WcStatus::LocProtErr)?;
+            payload
+                .copy(done, sge.length, |at, bytes| {
+                    region.copy_in(at, bytes).is_ok()
+                })
+                .map_err(|_| WcStatus::LocProtErr)?;
+            done = done.saturating_add(sge.length);
+        }
+        if done == payload.len() {
+            Ok(())
+        } else {
+            Err(WcStatus::LocProtErr)
+        }
+    }
+
+    /// Puts a part of the answer to a READ or ATOMIC where request number `index` says.
+    fn store(&self, index: u32, offset: u32, payload: &Payload<'_>) -> Result<(), WcStatus> {
+        let send = &self.queues.send;
+        let wqe = send.get(index).ok_or(WcStatus::LocQpOpErr)?;
+        let Data::List(count) = wqe.data else {
+            return Err(WcStatus::LocProtErr);
+        };
+        self.scatter_list(send.slots.data(index), count, offset, payload)
+    }
+
+    /// Finds out whether the answer to a READ or ATOMIC can be stored.
+    fn check_answer(&self, wqe: &SendWqe, data: &[u8]) -> Result<(), WcStatus> {
+        let Data::List(count) = wqe.data else {
+            return Err(WcStatus::LocProtErr);
+        };
+        for sge in wqe::parts(data, count, 0, wqe.wr.length) {
+            self.qp
+                .rxe
+                .mrs
+                .check(
+                    sge.lkey,
+                    self.qp.pd,
+                    Access::LOCAL_WRITE,
+                    sge.addr,
+                    sge.length,
+                )
+                .map_err(|_| WcStatus::LocProtErr)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'p> SendPort for Port<'p> {
+    type Payload = Payload<'p>;
+
+    #[inline]
+    fn wr(&mut self, index: u32) -> Option<SendWr> {
+        self.queues.send.look(self.qp, index).map(|wqe| wqe.wr)
+    }
+
+    fn transmit(
+        &mut self,
+        index: u32,
+        headers: &Headers,
+        offset: u32,
+        len: u32,
+    ) -> Result<(), TransmitError> {
+        if !self.qp.flight.has_room() {
+            return Err(TransmitError::Busy);
+        }
+        let send = &self.queues.send;
+        let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
+        let data = send.slots.data(index);
+        if matches!(wqe.wr.op, SendOp::Read { .. } | SendOp::Atomic { .. }) {
+            self.check_answer(wqe, data).map_err(TransmitError::Fault)?;
+        }
+        let av = wqe.av.clone();
+        let fill = |to: &mut [u8]| self.gather(wqe, data, offset, to);
+        let packet = tx::Packet::build(headers, len, fill).map_err(TransmitError::Fault)?;
+        self.send(packet, av);
+        Ok(())
+    }
+
+    fn scatter(
+        &mut self,
+        index: u32,
+        offset: u32,
+        payload: &Self::Payload,
+    ) -> Result<(), WcStatus> {
+        self.store(index, offset, payload)
+    }
+
+    fn scatter_atomic(&mut self, index: u32, value: u64) -> Result<(), WcStatus> {
+        let bytes = value.to_ne_bytes();
+        self.store(index, 0, &Payload::Bytes(&bytes))
+    }
+
+    fn local(&mut self, index: u32) -> Result<(), WcStatus> {
+        let wqe = self.queues.send.get(index).ok_or(WcStatus::LocQpOpErr)?;
+        let (mrs, pd) = (&self.qp.rxe.mrs, self.qp.pd);
+        match &wqe.local {
+            Local::None => Ok(()),
+            Local::Invalidate(key) => mrs.invalidate(*key, pd),
+            Local::Register {
+                mr,
+                key,
+                access,
+                iova,
+            } => mr.register(pd, *key, *access, *iova),
+        }
+        .map_err(|_| WcStatus::LocQpOpErr)
+    }
+
+    fn complete(&mut self, index: u32, completion: Completion) {
+        let Some(wqe) = self.queues.send.retire(self.qp, index) else {
+            return;
+        };
+        if !completion.report {
+            return;
+        }
+        let status = wc_status(completion.status);
+        let mut wc = Wc::new(self.qp.id, wqe.wr_id, status, wc_opcode(completion.opcode));
+        wc.byte_len = completion.byte_len;
+        let failed = completion.status != WcStatus::Success;
+        if self.qp.send_cq.push(&wc, failed).is_err() {
+            self.queues.overflowed = true;
+        }
+    }
+
+    fn moved(&mut self, state: State) {
+        self.queues.moved = Some(state);
+    }
+
+    fn event(&mut self, event: QpEvent) {
+        self.qp.raise(event);
+    }
+
+    fn count(&mut self, counter: Counter) {
+        self.qp.count(counter);
+    }
+}
+
+impl Qp {
+    /// Counts what the protocol found worth counting.
+    pub(super) fn count(&self, counter: Counter) {
+        use counters::Counter as C;
+        let counter = match counter {
+            Counter::DuplicateRequest => C::DuplicateRequest,
+            Counter::OutOfSeqRequest => C::OutOfSequenceRequest,
+            Counter::RcvdRnr => C::ReceivedRnr,
+            Counter::SentRnr => C::SentRnr,
+            Counter::RcvdSeqErr => C::ReceivedSequenceError,
+            Counter::RetryExceeded => C::RetryExceeded,
+            Counter::RnrRetryExceeded => C::RnrRetryExceeded,
+            Counter::CompleterRetry => C::CompleterRetry,
+            Counter::SendErr => C::SendError,
+            Counter::RdmaSend => C::RdmaSends,
+            Counter::RdmaRecv => C::RdmaReceives,
+            Counter::QkeyViolation => return self.rxe.count_qkey_violation(),
+        };
+        self.rxe.counters.add(counter, 1);
+    }
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rings: queues of fixed-size slots between the driver and a consumer of verbs.
+//!
+//! A *user* ring is memory that a process maps: `struct rxe_queue_buf` of `<rdma/rdma_user_rxe.h>`.
+//! Every word of it may change at any moment, so this file follows four rules:
+//!
+//! * sizes are kept in kernel memory; those in the header are only for the process to read;
+//! * the kernel never reads the index that it owns back from the ring: it keeps its own copy;
+//! * the other side's index is masked the moment it is loaded, so it names a slot whatever it is;
+//! * a slot is copied out, once, before anything of it is looked at ([`Consumer::read`]).
+//!
+//! A *kernel* ring ([`Queue`]) is ordinary memory and needs none of this.
+//!
+//! Nothing here locks: the owner of a ring guards it with the lock of its queue.
+
+use kernel::mm::virt::VmaNew;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel_ext::shared::SharedMem;
+use rdma::MaySleep;
+
+/// Where the header of a ring has what; see `struct rxe_queue_buf`.
+mod layout {
+    pub(super) const LOG2_ELEMENT_SIZE: usize = 0;
+    pub(super) const INDEX_MASK: usize = 4;
+    pub(super) const PRODUCER: usize = 128;
+    pub(super) const CONSUMER: usize = 256;
+    pub(super) const DATA: usize = 384;
+}
+
+/// No slot is smaller than a cache line, as in the stock driver.
+const MIN_SLOT: usize = 64;
+
+/// What a ring answers to user space: `struct mminfo`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MmapInfo {
+    /// The offset to pass to `mmap()` of the command file, in bytes.
+    pub(crate) offset: u64,
+    /// The size to map, in bytes; a multiple of the page size.
+    pub(crate) size: u32,
+}
+
+impl MmapInfo {
+    /// Bytes of `struct mminfo`.
+    pub(crate) const SIZE: usize = 16;
+
+    /// The bytes of `struct mminfo`: `offset`, `size`, padding.
+    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[..8].copy_from_slice(&self.offset.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.size.to_ne_bytes());
+        bytes
+    }
+}
+
+/// A ring is full: one slot always stays empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// The number of slots for `entries` elements: a power of two, one of them kept empty.
+fn slots_for(entries: u32) -> Result<u32> {
+    entries
+        .checked_add(1)
+        .and_then(u32::checked_next_power_of_two)
+        .ok_or(EINVAL)
+}
+
+/// The memory of a user ring and the sizes that the kernel trusts.
+struct Shared {
+    memory: Arc<SharedMem>,
+    mapping: Mapping,
+    mask: u32,
+    slot: usize,
+}
+
+impl Shared {
+    fn new(mappings: &Arc<Mappings>, entries: u32, element: usize, ctx: &MaySleep) -> Result<Self> {
+        let slots = slots_for(entries)?;
+        let slot = element
+            .max(MIN_SLOT)
+            .checked_next_power_of_two()
+            .ok_or(EINVAL)?;
+        let data = slot.checked_mul(slots as usize).ok_or(EINVAL)?;
+        let size = data.checked_add(layout::DATA).ok_or(EINVAL)?;
+        let memory = Arc::new(SharedMem::new(size, ctx)?, GFP_KERNEL)?;
+        let mapping = Mappings::add(mappings, &memory)?;
+        let mask = slots - 1;
+        memory
+            .store_release_u32(layout::LOG2_ELEMENT_SIZE, slot.trailing_zeros())
+            .ok_or(EINVAL)?;
+        memory
+            .store_release_u32(layout::INDEX_MASK, mask)
+            .ok_or(EINVAL)?;
+        Ok(Self {
+            memory,
+            mapping,
+            mask,
+            slot,
+        })
+    }
+
+    /// The other side's index, which is never trusted further than the mask.
+    fn load(&self, word: usize) -> u32 {
+        self.memory.load_acquire_u32(word).unwrap_or(0) & self.mask
+    }
+
+    fn store(&self, word: usize, index: u32) {
+        // The header is inside of any ring.
+        let _ = self.memory.store_release_u32(word, index & self.mask);
+    }
+
+    /// The distance from `from` on to `to`.
+    fn distance(&self, from: u32, to: u32) -> u32 {
+        to.wrapping_sub(from) & self.mask
+    }
+
+    fn offset_of(&self, index: u32) -> usize {
+        layout::DATA + (index & self.mask) as usize * self.slot
+    }
+}
+
+/// The kernel's end of a user ring that the process fills: a send or receive queue.
+pub(crate) struct Consumer {
+    shared: Shared,
+    /// The oldest slot that is not consumed: the kernel's own copy.
+    next: u32,
+}
+
+impl Consumer {
+    /// Makes a ring for `entries` elements of `element` bytes, which the context of `mappings` can map.
+    ///
+    /// The ring may have room for more: see [`Self::capacity`].
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where the sizes overflow, `ENOMEM`.
+    pub(crate) fn new(
+        mappings: &Arc<Mappings>,
+        entries: u32,
+        element: usize,
+        ctx: &MaySleep,
+    ) -> Result<Self> {
+        Ok(Self {
+            shared: Shared::new(mappings, entries, element, ctx)?,
+            next: 0,
+        })
+    }
+
+    /// How many elements the ring holds at most.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.shared.mask
+    }
+
+    /// How many elements the process has posted that are not consumed yet.
+    ///
+    /// What it wrote before is seen by a following [`Self::read`].
+    #[inline]
+    pub(crate) fn available(&self) -> u32 {
+        self.shared
+            .distance(self.next, self.shared.load(layout::PRODUCER))
+    }
+
+    /// Copies bytes of the element that is `nth` after the oldest one, from `offset` in it on.
+    ///
+    /// Call it once for each byte that matters: a second look may see something else. Returns
+    /// `false`, and copies nothing, where the bytes are not within a slot. The caller has checked
+    /// `nth` against [`Self::available`]; beyond that the bytes are what was there before.
+    #[inline]
+    pub(crate) fn read(&self, nth: u32, offset: usize, bytes: &mut [u8]) -> bool {
+        let within = offset
+            .checked_add(bytes.len())
+            .is_some_and(|end| end <= self.shared.slot);
+        if !within {
+            return false;
+        }
+        let slot = self.shared.offset_of(self.next.wrapping_add(nth));
+        self.shared.memory.copy_out(slot + offset, bytes).is_some()
+    }
+
+    /// Gives the `n` oldest slots back to the process.
+    #[inline]
+    pub(crate) fn advance(&mut self, n: u32) {
+        self.next = self.next.wrapping_add(n) & self.shared.mask;
+        self.shared.store(layout::CONSUMER, self.next);
+    }
+
+    /// Consumes whatever is posted at this moment (a QP that goes to RESET).
+    pub(crate) fn clear(&mut self) {
+        let posted = self.available();
+        self.advance(posted);
+    }
+
+    /// What to tell the process, so that it can map the ring.
+    pub(crate) fn mmap_info(&self) -> MmapInfo {
+        self.shared.mapping.info
+    }
+}
+
+/// The kernel's end of a user ring that the kernel fills: a completion queue.
+pub(crate) struct Producer {
+    shared: Shared,
+    /// The next slot to fill: the kernel's own copy.
+    next: u32,
+}
+
+impl Producer {
+    /// Makes a ring for `entries` elements of `element` bytes; see [`Consumer::new`].
+    pub(crate) fn new(
+        mappings: &Arc<Mappings>,
+        entries: u32,
+        element: usize,
+        ctx: &MaySleep,
+    ) -> Result<Self> {
+        Ok(Self {
+            shared: Shared::new(mappings, entries, element, ctx)?,
+            next: 0,
+        })
+    }
+
+    /// How many elements the ring holds at most.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.shared.mask
+    }
+
+    /// How many elements the process has not taken yet.
+    pub(crate) fn len(&self) -> u32 {
+        self.shared
+            .distance(self.shared.load(layout::CONSUMER), self.next)
+    }
+
+    /// Whether the process has taken all elements.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes an element and lets the process see it.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`], with the ring unchanged; also where `element` is larger than a slot.
+    #[inline]
+    pub(crate) fn push(&mut self, element: &[u8]) -> Result<(), Full> {
+        if self.len() == self.capacity() || element.len() > self.shared.slot {
+            return Err(Full);
+        }
+        let slot = self.shared.offset_of(self.next);
+        self.shared.memory.copy_in(slot, element).ok_or(Full)?;
+        self.next = self.next.wrapping_add(1) & self.shared.mask;
+        self.shared.store(layout::PRODUCER, self.next);
+        Ok(())
+    }
+
+    /// Moves what the process has not taken into `other`, an empty ring that replaces this one.
+    ///
+    /// Afterwards the process finds this ring empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] where `other` is too small; the elements are still here then.
+    pub(crate) fn move_to(&mut self, other: &mut Self) -> Result<(), Full> {
+        let waiting = self.len();
+        if waiting > other.capacity() || self.shared.slot != other.shared.slot {
+            return Err(Full);
+        }
+        let mut element = [0; 2 * MIN_SLOT];
+        let element = element.get_mut(..self.shared.slot).ok_or(Full)?;
+        for nth in (1..=waiting).rev() {
+            let from = self.shared.offset_of(self.next.wrapping_sub(nth));
+            self.shared.memory.copy_out(from, element).ok_or(Full)?;
+            other.push(element)?;
+        }
+        self.shared.store(layout::CONSUMER, self.next);
+        Ok(())
+    }
+
+    /// What to tell the process, so that it can map the ring.
+    pub(crate) fn mmap_info(&self) -> MmapInfo {
+        self.shared.mapping.info
+    }
+}
+
+/// A queue in kernel memory: both ends are the kernel's.
+pub(crate) struct Queue<T> {
+    slots: KVVec<Option<T>>,
+    mask: u32,
+    /// The oldest element.
+    first: u32,
+    len: u32,
+}
+
+impl<T> Queue<T> {
+    /// Makes an empty queue that holds `entries` elements or a few more. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `ENOMEM`.
+    pub(crate) fn new(entries: u32) -> Result<Self> {
+        let count = slots_for(entries)?;
+        let mut slots = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
+        for _ in 0..count {
+            slots.push(None, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            slots,
+            mask: count - 1,
+            first: 0,
+            len: 0,
+        })
+    }
+
+    /// How many elements the queue holds at most.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.mask
+    }
+
+    /// Whether nothing is in the queue.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn slot(&self, nth: u32) -> usize {
+        (self.first.wrapping_add(nth) & self.mask) as usize
+    }
+
+    /// Adds an element at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`].
+    #[inline]
+    pub(crate) fn push(&mut self, element: T) -> Result<(), Full> {
+        if self.len >= self.capacity() {
+            return Err(Full);
+        }
+        let slot = self.slot(self.len);
+        *self.slots.get_mut(slot).ok_or(Full)? = Some(element);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes the oldest element out.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        let slot = self.slot(0);
+        self.first = self.first.wrapping_add(1) & self.mask;
+        self.len -= 1;
+        self.slots.get_mut(slot)?.take()
+    }
+}
+
+/// The rings of one user context that wait to be mapped.
+///
+/// A ring is mapped once, as in the stock driver: `mmap()` takes it out of the table, and the mapping
+/// then holds the memory by itself.
+#[pin_data]
+pub(crate) struct Mappings {
+    /// Taken in process context only, nothing inside it.
+    #[pin]
+    table: Mutex<Table>,
+}
+
+struct Table {
+    next: u64,
+    waiting: KVec<(u64, Arc<SharedMem>)>,
+}
+
+/// A ring's entry in [`Mappings`], which goes with the ring if it was never mapped.
+struct Mapping {
+    table: Arc<Mappings>,
+    info: MmapInfo,
+}
+
+impl Mappings {
+    /// An empty table.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                table <- new_mutex!(
+                    Table { next: kernel::page::PAGE_SIZE as u64, waiting: KVec::new() },
+                    "rxe_mappings"
+                ),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn add(this: &Arc<Self>, memory: &Arc<SharedMem>) -> Result<Mapping> {
+        let size = u32::try_from(memory.len()).map_err(|_| EINVAL)?;
+        let mut table = this.table.lock();
+        let offset = table.next;
+        let next = offset.checked_add(size.into()).ok_or(ENOSPC)?;
+        table.waiting.push((offset, memory.clone()), GFP_KERNEL)?;
+        table.next = next;
+        drop(table);
+        Ok(Mapping {
+            table: this.clone(),
+            info: MmapInfo { offset, size },
+        })
+    }
+
+    fn take(&self, offset: u64) -> Option<Arc<SharedMem>> {
+        let mut table = self.table.lock();
+        let at = table.waiting.iter().position(|(at, _)| *at == offset)?;
+        table.waiting.remove(at).ok().map(|(_, memory)| memory)
+    }
+
+    /// Maps the ring at byte `offset` into a process: the driver's `mmap`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where there is no such ring, or it is mapped already, or `vma` is larger than it.
+    pub(crate) fn map(&self, offset: u64, vma: &VmaNew, ctx: &MaySleep) -> Result {
+        let memory = self.take(offset).ok_or(EINVAL)?;
+        let mapped = memory.map(vma, ctx);
+        if mapped.is_err() {
+            // A smaller mapping may still succeed.
+            self.table
+                .lock()
+                .waiting
+                .push((offset, memory), GFP_KERNEL)?;
+        }
+        mapped
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        drop(self.table.take(self.info.offset));
+    }
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets out.
+//!
+//! A packet is one linear buffer: room for the link's header, IP, UDP, what [`roce::wire`] writes, the
+//! payload (copied from where it lies, once), pad bytes and ICRC. It leaves through the IP stack of the net
+//! device's namespace. What is for a GID of the same device takes the short way: into the device's
+//! [backlog](crate::rx::Backlog), without ICRC, since nothing can have changed it.
+//!
+//! How many packets of a QP are under way is counted by its [`Flight`]: beyond a mark the network has
+//! no room, and when enough of them have left, the QP's work item runs again.
+
+use crate::ah::Av;
+use crate::counters::Counter;
+use crate::qp::Qp;
+use crate::rx::Incoming;
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use kernel::prelude::*;
+use kernel::sync::{rcu, Arc};
+use kernel::time::{delay::fsleep, Delta};
+use kernel::transmute::AsBytes;
+use kernel_ext::crc32::crc32_le;
+use kernel_ext::gfp::Gfp;
+use kernel_ext::net::header::{Be16, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_UDP, IP_DF};
+use kernel_ext::net::route::{Flow4, Flow6, Route4, Route6};
+use kernel_ext::net::skb::{InFlight, SkBuff};
+use kernel_ext::net::xmit::{ip4_local_out, ip6_local_out};
+use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
+use rdma::MaySleep;
+use roce::icrc::{self, Icrc};
+use roce::wire::{pad_len, Headers, MAX_HEADERS};
+
+/// The UDP port of RoCEv2.
+pub(crate) const UDP_PORT: u16 = 4791;
+
+/// The first of the source ports (annex A17 of IBTA volume 1 leaves them open; as in the kernel's
+/// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
+const FIRST_SOURCE_PORT: u16 = 0xc000;
+
+/// Room for the header of the link; a device that needs more moves the packet.
+const LINK_ROOM: usize = 64;
+
+/// Packets of a QP under way at which the network has no more room for it.
+const HIGH_WATER: u32 = 64;
+
+/// Packets of a QP under way at which there is room again.
+const LOW_WATER: u32 = 16;
+
+/// The kernel's CRC-32.
+pub(crate) struct KernelCrc;
+
+impl icrc::Crc32 for KernelCrc {
+    #[inline]
+    fn update(state: u32, data: &[u8]) -> u32 {
+        crc32_le(state, data)
+    }
+}
+
+/// The flights that exist: while there are some, packets may call back into the module.
+static FLIGHTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Waits until no packet is under way any more. For the end of the module, when all QPs are gone.
+pub(crate) fn wait_for_packets(sleep: &MaySleep) {
+    const PAUSE: Delta = Delta::from_millis(1);
+    while FLIGHTS.load(Ordering::Acquire) != 0 {
+        fsleep(PAUSE);
+    }
+    // The last callback may not have returned yet.
+    kernel_ext::sync::rcu::synchronize(sleep);
+}
+
+/// Counts the packets of a QP that are under way.
+///
+/// Packets may outlive the QP, so they refer to this, and it refers to the QP only until [`Self::detach`].
+#[pin_data(PinnedDrop)]
+pub(crate) struct Flight {
+    count: AtomicU32,
+    /// The QP waits for room.
+    waiting: AtomicBool,
+    /// Taken in any context; only the work item is queued inside.
+    #[pin]
+    qp: SpinLockIrq<Option<Arc<Qp>>>,
+}
+
+impl Flight {
+    /// Makes a count without a QP.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let flight = Arc::pin_init(
+            pin_init!(Self {
+                count: AtomicU32::new(0),
+                waiting: AtomicBool::new(false),
+                qp <- new_spinlock_irq!(None, "rxe_flight::qp"),
+            }),
+            GFP_KERNEL,
+        )?;
+        FLIGHTS.fetch_add(1, Ordering::Relaxed);
+        Ok(flight)
+    }
+
+    /// Tells whose work item is to run when there is room.
+    pub(crate) fn attach(&self, qp: &Arc<Qp>) {
+        *self.qp.lock() = Some(qp.clone());
+    }
+
+    /// Forgets the QP: its work item is not queued from here any more.
+    pub(crate) fn detach(&self) {
+        let qp = self.qp.lock().take();
+        drop(qp);
+    }
+
+    /// Whether one more packet may be sent; if not, the QP's work item runs when it may.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        if self.count.load(Ordering::Relaxed) < HIGH_WATER {
+            return true;
+        }
+        self.waiting.store(true, Ordering::SeqCst);
+        // Packets that left before the line above did not see it.
+        if self.count.load(Ordering::SeqCst) > LOW_WATER {
+            return false;
+        }
+        self.waiting.store(false, Ordering::SeqCst);
+        true
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Flight {
+    fn drop(self: Pin<&mut Self>) {
+        FLIGHTS.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl InFlight for Flight {
+    fn released(this: Arc<Self>) {
+        let before = this.count.fetch_sub(1, Ordering::SeqCst);
+        let low = before <= LOW_WATER.saturating_add(1);
+        if low && this.waiting.load(Ordering::SeqCst) && this.waiting.swap(false, Ordering::SeqCst)
+        {
+            if let Some(qp) = &*this.qp.lock() {
+                Qp::schedule(qp);
+            }
+        }
+    }
+}
+
+/// A cached route.
+enum Route {
+    V4(Route4),
+    V6(Route6),
+}
+
+impl Route {
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::V4(route) => route.is_valid(),
+            Self::V6(route) => route.is_valid(),
+        }
+    }
+}
+
+/// Where packets go: an address vector and what was found out about it.
+pub(crate) struct Path {
+    av: Arc<Av>,
+    source: IpAddr,
+    source_port: u16,
+    /// The destination is the same device.
+    loopback: bool,
+    route: Option<Route>,
+}
+
+/// The source port that spreads flows: from the flow label, or else from both QPs' numbers, so that
+/// both directions of a connection have the same (`rdma_get_udp_sport`).
+fn source_port(flow_label: u32, qpn: u32, dest_qpn: u32) -> u16 {
+    let label = if flow_label != 0 {
+        flow_label
+    } else {
+        let mut product = u64::from(qpn).wrapping_mul(u64::from(dest_qpn));
+        product ^= product >> 20;
+        product ^= product >> 40;
+        (product & 0xf_ffff) as u32
+    };
+    let folded = (label & 0x3fff) ^ ((label & 0xf_c000) >> 14);
+    FIRST_SOURCE_PORT | folded as u16
+}
+
+impl Path {
+    /// Makes the path that `av` names, for packets from one QP to another. Any context.
+    pub(crate) fn new(av: Arc<Av>, qpn: u32, dest_qpn: u32) -> Self {
+        let source = av.source_address();
+        let guard = rcu::read_lock();
+        let own_mac = av
+            .source
+            .ndev(&guard)
+            .is_ok_and(|ndev| ndev.address() == av.fields.dmac);
+        let loopback = own_mac || source == av.destination;
+        drop(guard);
+        let source_port = source_port(av.route().flow_label, qpn, dest_qpn);
+        Self {
+            av,
+            source,
+            source_port,
+            loopback,
+            route: None,
+        }
+    }
+
+    /// Whether this is the path of `av`.
+    pub(crate) fn is_to(&self, av: &Arc<Av>) -> bool {
+        Arc::ptr_eq(&self.av, av)
+    }
+
+    /// Whether a packet has come from this path's destination to its source.
+    pub(crate) fn is_from_peer(&self, incoming: &Incoming<'_>) -> bool {
+        incoming.destination() == self.source && incoming.source() == self.av.destination
+    }
+
+    /// Makes sure that there is a valid route, if one can be found.
+    fn find_route(&mut self) -> Result<&Route> {
+        if !self.route.as_ref().is_some_and(Route::is_valid) {
+            self.route = None;
+            self.route = Some(self.lookup()?);
+        }
+        self.route.as_ref().ok_or(ENOENT)
+    }
+
+    fn lookup(&self) -> Result<Route> {
+        let guard = rcu::read_lock();
+        let ndev = self.av.source.ndev(&guard)?;
+        let traffic_class = self.av.route().traffic_class;
+        ndev.with_namespace(|net| match (self.source, self.av.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let flow = Flow4 {
+                    device: ndev.index(),
+                    source: source.octets(),
+                    destination: destination.octets(),
+                    tos: traffic_class,
+                    source_port: self.source_port,
+                    destination_port: UDP_PORT,
+                };
+                Route4::lookup(net, &flow).map(Route::V4)
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let flow = Flow6 {
+                    device: ndev.index(),
+                    source: source.octets(),
+                    destination: destination.octets(),
+                    traffic_class,
+                    source_port: self.source_port,
+                    destination_port: UDP_PORT,
+                };
+                Route6::lookup(net, &flow).map(Route::V6)
+            }
+            _ => Err(EINVAL),
+        })
+        .ok_or(ENODEV)?
+    }
+}
+
+/// A packet without IP and UDP headers; `None` where there was no memory for it.
+pub(crate) struct Packet(Option<SkBuff>);
+
+impl Packet {
+    /// Makes a packet of `headers` and `len` bytes that `fill` writes.
+    ///
+    /// # Errors
+    ///
+    /// What `fill` says. Without memory the packet is lost.
+    #[inline]
+    pub(crate) fn build<E>(
+        headers: &Headers,
+        len: u32,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        const BELOW: usize = LINK_ROOM + size_of::<Ipv6Header>() + size_of::<UdpHeader>();
+        let pad = pad_len(len);
+        let mut head = [0; MAX_HEADERS];
+        let head_len = headers.write(len, &mut head);
+        let total = head_len + len as usize + pad + icrc::LEN;
+        let Ok(mut skb) = SkBuff::alloc(BELOW, total, Gfp::ATOMIC) else {
+            return Ok(Self(None));
+        };
+        let Some(bytes) = skb.put(total) else {
+            return Ok(Self(None));
+        };
+        let (front, rest) = bytes.split_at_mut(head_len);
+        let (payload, tail) = rest.split_at_mut(len as usize);
+        front.copy_from_slice(&head[..head_len]);
+        fill(payload)?;
+        tail.fill(0);
+        Ok(Self(Some(skb)))
+    }
+
+    /// Sends the packet. One that cannot be sent is lost.
+    pub(crate) fn send(self, path: &mut Path, qp: &Qp) {
+        let counters = &qp.rxe().counters;
+        let sent = self.try_send(path, qp);
+        match sent {
+            Ok(bytes) => {
+                counters.add(Counter::SentPackets, 1);
+                counters.add(Counter::SentBytes, bytes as u64);
+            }
+            Err(_) => counters.add(Counter::SendError, 1),
+        }
+    }
+
+    fn try_send(self, path: &mut Path, qp: &Qp) -> Result<usize> {
+        let mut skb = self.0.ok_or(ENOMEM)?;
+        push_headers(&mut skb, path).ok_or(ENOBUFS)?;
+        let bytes = skb.len();
+        let flight = qp.flight();
+        skb.set_owner(flight.clone())?;
+        flight.count.fetch_add(1, Ordering::SeqCst);
+        if path.loopback {
+            qp.rxe().backlog.push(qp.rxe(), skb)?;
+            return Ok(bytes);
+        }
+        match path.find_route()? {
+            Route::V4(route) => ip4_local_out(skb, route)?,
+            Route::V6(route) => ip6_local_out(skb, route)?,
+        }
+        Ok(bytes)
+    }
+}
+
+/// `ENOBUFS`.
+const ENOBUFS: Error = kernel_ext::error::ENOBUFS;
+
+/// Puts UDP and IP header before a packet, and fills in its ICRC, which covers them.
+fn push_headers(skb: &mut SkBuff, path: &Path) -> Option<()> {
+    let length = u16::try_from(skb.len().checked_add(size_of::<UdpHeader>())?).ok()?;
+    let udp = UdpHeader {
+        source: Be16::new(path.source_port),
+        destination: Be16::new(UDP_PORT),
+        length: Be16::new(length),
+        checksum: Be16::new(0),
+    };
+    let route = path.av.route();
+    match (path.source, path.av.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let ip = Ipv4Header {
+                version_ihl: Ipv4Header::VERSION_IHL,
+                tos: route.traffic_class,
+                total_length: Be16::new(length.checked_add(size_of::<Ipv4Header>() as u16)?),
+                // What is not fragmented needs no identification (RFC 6864).
+                identification: Be16::new(0),
+                fragment: Be16::new(IP_DF),
+                ttl: route.hop_limit,
+                protocol: IPPROTO_UDP,
+                checksum: Be16::new(0),
+                source: source.octets(),
+                destination: destination.octets(),
+            };
+            if !path.loopback {
+                seal(skb, |bth| {
+                    Icrc::ipv4(ip.as_bytes().try_into().ok()?, bytes_of(&udp)?, bth).into()
+                })?;
+            }
+            push(skb, &udp, &ip)
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let ip = Ipv6Header {
+                version_class_flow: Ipv6Header::first_word(route.traffic_class, 0),
+                payload_length: Be16::new(length),
+                next_header: IPPROTO_UDP,
+                hop_limit: route.hop_limit,
+                source: source.octets(),
+                destination: destination.octets(),
+            };
+            if !path.loopback {
+                seal(skb, |bth| {
+                    Icrc::ipv6(ip.as_bytes().try_into().ok()?, bytes_of(&udp)?, bth).into()
+                })?;
+            }
+            push(skb, &udp, &ip)
+        }
+        _ => None,
+    }
+}
+
+fn bytes_of(udp: &UdpHeader) -> Option<&[u8; icrc::UDP_LEN]> {
+    udp.as_bytes().try_into().ok()
+}
+
+/// Fills in the ICRC, the last four bytes.
+#[inline]
+fn seal(
+    skb: &mut SkBuff,
+    begin: impl FnOnce(&[u8; icrc::BTH_LEN]) -> Option<Icrc<KernelCrc>>,
+) -> Option<()> {
+    let bytes = skb.data_mut()?;
+    let (bth, rest) = bytes.split_first_chunk()?;
+    let mut icrc = begin(bth)?;
+    let (covered, _) = rest.split_last_chunk::<{ icrc::LEN }>()?;
+    icrc.update(covered);
+    *bytes.last_chunk_mut()? = icrc.finish();
+    Some(())
+}
+
+fn push<T: AsBytes>(skb: &mut SkBuff, udp: &UdpHeader, ip: &T) -> Option<()> {
+    skb.push_header(udp)?;
+    skb.set_transport_header();
+    skb.push_header(ip)?;
+    skb.set_network_header();
+    Some(())
+}
