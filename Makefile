@@ -41,6 +41,7 @@ help:
 	@echo '  make rows             how many rows the last make check proved'
 	@echo '  MIX="rdma_rxe" for demo, shell and check: which of our modules are loaded, the rest are stock;'
 	@echo '                        default: all that were built; MIX= : stock only'
+	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
 	@echo 'Develop'
 	@echo '  make rustfmt, rustfmtcheck, rustdoc, rust-analyzer'
 	@echo '  make environment      only provisions (roots, kernel tree, QEMU); make prune removes outdated parts of the cache'
@@ -53,7 +54,7 @@ prune:
 	@tools/provision --prune
 
 modules: $(environment)
-	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) modules
+	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) $(if $(FERROBAND_TESTS),FERROBAND_TESTS=m) modules
 	@sed 's|.*/||; s|\.o$$|.ko|; s|^|made: $(out)/|' '$(out)/modules.order'
 
 # Staged first: the build root does not see this machine's /lib/modules.
@@ -71,7 +72,7 @@ clean:
 	@rm -rf out hw/rxe/roce/target
 
 rustfmt rustfmtcheck: $(environment)
-	@$(in_root) rustfmt --edition 2021 --config newline_style=Unix $(if $(filter %check,$@),--check) $(rust_files)
+	@$(in_root) rustfmt --edition 2021 --config newline_style=Unix --color never $(if $(filter %check,$@),--check) $(rust_files)
 
 rustdoc: modules
 	@$(kbuild) RDMA_RUSTDOC=1 modules

@@ -35,6 +35,11 @@ def headers(text: str) -> dict[str, str]:
     return {key: " ".join(values) for key, values in found.items()}
 
 
+def rows_of(text: str) -> list[str]:
+    """The row ids in a test's header lines, with blanks or commas between."""
+    return headers(text).get("rows", "").replace(",", " ").split()
+
+
 def _executables(directory: pathlib.Path, pattern: str) -> list[pathlib.Path]:
     return sorted(p for p in directory.glob(pattern) if p.is_file() and os.access(p, os.X_OK))
 
@@ -43,13 +48,13 @@ def _crate(manifest: pathlib.Path) -> Test:
     sources = [p for p in manifest.parent.rglob("*.rs") if "target" not in p.relative_to(manifest.parent).parts]
     rows: set[str] = set()
     for source in sources:
-        rows |= set(headers(source.read_text()).get("rows", "").split())
-    return Test(f"host/{manifest.parent.name}", "host", manifest, tuple(sorted(rows, key=row_key)), timeout=1200)
+        rows |= set(rows_of(source.read_text()))
+    return Test(f"host/{manifest.parent.name}", "host", manifest, tuple(sorted(rows)), timeout=1200)
 
 
 def _guest_tests(path: pathlib.Path) -> list[Test]:
     found = headers(path.read_text())
-    common = {"path": path, "rows": tuple(found.get("rows", "").split()), "timeout": int(found.get("timeout", 60)),
+    common = {"path": path, "rows": tuple(rows_of(path.read_text())), "timeout": int(found.get("timeout", 60)),
               "mix": tuple(found.get("mix", "").split())}
     if found.get("guests", "1").strip() == "2":
         return [Test(f"wire/{path.stem}-{a}-{b}", "wire", host_a=a, **common)
@@ -64,16 +69,11 @@ def all_tests() -> list[Test]:
     tests += [Test(f"build/{name}", "build", REPO / "Makefile", timeout=1200)
               for name in ("modules", "clippy", "rustfmt")]
     for path in _executables(TESTING / "static", "*"):
-        found = headers(path.read_text())
-        tests.append(Test(f"static/{path.stem}", "static", path, tuple(found.get("rows", "").split()),
-                          timeout=int(found.get("timeout", 300))))
+        text = path.read_text()
+        tests.append(Test(f"static/{path.stem}", "static", path, tuple(rows_of(text)),
+                          timeout=int(headers(text).get("timeout", 300))))
     scripts = [t for path in _executables(TESTING / "selftests", "*.sh") for t in _guest_tests(path)]
     return tests + sorted(scripts, key=lambda test: test.kind)
-
-
-def row_key(row: str) -> tuple[int, ...]:
-    """Sorts 1.9 before 1.10."""
-    return tuple(int(part) for part in row.split("."))
 
 
 @dataclasses.dataclass(frozen=True)

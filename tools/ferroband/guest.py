@@ -22,14 +22,16 @@ import tempfile
 import time
 from typing import Callable
 
-from .environment import paths
+from .environment import REPO, paths
 
 Stream = Callable[[bytes], None]
+
+QEMU = [str(REPO / "tools/in-root"), "qemu-system-x86_64"]
 
 BOOT_SECONDS = 120
 # What the host waits beyond the limit that the guest itself keeps to.
 GRACE_SECONDS = 30
-# The magnitudes of a marker that may still be incomplete at the end of what was read.
+# The end of what was read may be the beginning of a marker, which is no longer than this.
 MARKER_BYTES = 48
 
 
@@ -59,7 +61,7 @@ def accelerator() -> list[str]:
 
 def _kvm_boots() -> bool:
     """Some nested hosts have /dev/kvm and stop the guest with "emulation failure": see if the kernel gets anywhere."""
-    command = ["qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot", "-accel", "kvm", "-cpu", "host",
+    command = [*QEMU, "-nodefaults", "-display", "none", "-no-reboot", "-accel", "kvm", "-cpu", "host",
                "-m", "512M", "-serial", "stdio", "-kernel", str(paths().guest / "vmlinuz"),
                "-append", "console=ttyS0 panic=-1"]
     try:
@@ -90,7 +92,7 @@ class Guest:
         append += " quiet ferroband.shell" if interactive else ""
         serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:{self.console}"]
         command = [
-            "qemu-system-x86_64", "-machine", "q35", *accelerator(), "-smp", str(cpus), "-m", memory,
+            *QEMU, "-machine", "q35", *accelerator(), "-smp", str(cpus), "-m", memory,
             "-nodefaults", "-display", "none", "-no-reboot", *serial,
             "-kernel", str(paths().guest / "vmlinuz"), "-initrd", str(initramfs), "-append", append,
             "-drive", f"file={paths().guest / 'root.ext4'},format=raw,if=none,id=root,snapshot=on,cache=unsafe",
@@ -106,7 +108,9 @@ class Guest:
                 "-device", f"virtio-net-pci,netdev=n{index},mac={mac},host_mtu=4200",
             ]
         self._errors = open(logs / f"{name}-qemu.log", "wb")
-        self._qemu = subprocess.Popen(command, stdin=None if interactive else subprocess.DEVNULL,
+        # TMPDIR is for the snapshot: what the guest writes to its root.
+        self._qemu = subprocess.Popen(command, env={**os.environ, "TMPDIR": self._directory.name},
+                                      stdin=None if interactive else subprocess.DEVNULL,
                                       stdout=None if interactive else self._errors, stderr=self._errors,
                                       preexec_fn=_die_with_parent)
 

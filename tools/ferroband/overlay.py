@@ -83,6 +83,8 @@ def install_tests(top: pathlib.Path) -> None:
     shutil.copy(REPO / "tools/demo.sh", target)
     selftests = REPO / "tools/testing/selftests"
     shutil.copytree(selftests, target / "selftests", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("rdma", "kselftest"):  # the kernel's own, as they are
+        shutil.copytree(paths().kdir / "tools/testing/selftests" / name, target / "kernel-selftests" / name)
     sources = sorted(selftests.glob("*.c"))
     if sources:
         script = 'out=$1; shift; for c; do b=${c##*/}; gcc -O2 -Wall -o "$out/${b%.c}" "$c" -libverbs -lrdmacm -lpthread; done'

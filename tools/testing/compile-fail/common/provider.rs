@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+// A provider that does as little as one may, and the methods that a test adds.
+
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::{context::MaySleep, sync::rcu};
+use rdma::{
+    ah::{Ah, AhAttr, AhFields},
+    cq::{Cq, CqBase, CqHandle, CqInitAttr, NotifyFlags},
+    device::DeviceAttr,
+    port::{PortAttr, PortImmutable},
+    qp::{Qp, QpBase, QpInitAttr},
+    srq::Srq,
+    Device, PdBase, Provider, QpHandle, RecvWrs, SendWrs, Udata, WcSink,
+};
+
+/// A device without objects.
+pub struct Minimal;
+
+macro_rules! provider {
+    ($($methods:item)*) => {
+        #[vtable]
+        impl Provider for Minimal {
+            const DRIVER_ID: u32 = 0;
+            const ABI_VERSION: u32 = 0;
+            type Ucontext = ();
+            type Pd = ();
+            type Ah = ();
+            type Cq = ();
+            type Qp = ();
+            type Srq = ();
+            type Mr = ();
+            type Mw = ();
+
+            fn module() -> &'static ThisModule {
+                // SAFETY: Never called.
+                const MODULE: ThisModule = unsafe { ThisModule::from_ptr(core::ptr::null_mut()) };
+                &MODULE
+            }
+            fn query_device(_: &Device<Self>, _: &mut DeviceAttr, _: &MaySleep) -> Result {
+                Ok(())
+            }
+            fn query_port(_: &Device<Self>, _: u32, _: &mut PortAttr, _: &MaySleep) -> Result {
+                Ok(())
+            }
+            fn get_port_immutable(
+                _: &Device<Self>, _: u32, _: &mut PortImmutable, _: &MaySleep,
+            ) -> Result {
+                Ok(())
+            }
+            fn alloc_pd(_: &PdBase<Self>, _: Option<&Udata<'_>>, _: &MaySleep) -> Result {
+                Ok(())
+            }
+            fn create_cq(
+                _: &CqBase<Self>, _: &CqInitAttr, _: Arc<CqHandle>, _: Option<&Udata<'_>>, _: &MaySleep,
+            ) -> Result {
+                Ok(())
+            }
+            fn create_qp(
+                _: &QpBase<Self>, _: &mut QpInitAttr<'_, Self>, _: Arc<QpHandle>, _: Option<&Udata<'_>>,
+                _: &MaySleep,
+            ) -> Result {
+                Ok(())
+            }
+            $($methods)*
+        }
+    };
+}

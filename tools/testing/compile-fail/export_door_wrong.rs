@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0
+// error: `if` and `else` have incompatible types
+
+//! A door with an argument that the header does not have.
+
+use kernel_ext::{bindings::ib_device, door::view_of, export::export};
+
+view_of! {
+    /// A device.
+    pub struct Device(ib_device);
+}
+
+/// Puts back a reference.
+#[export]
+fn ib_device_put(device: &Device, _count: u32) {
+    let _ = device.as_raw();
+}

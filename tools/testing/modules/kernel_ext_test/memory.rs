@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that others write, and sums over memory.
+
+use super::*;
+use core::ptr::NonNull;
+use kernel::page::{Page, PAGE_SIZE};
+use kernel_ext::{crc32::crc32_le, page::SharedPage, shared::SharedMem};
+
+pub(super) fn test(may_sleep: &MaySleep) -> Result {
+    rings(may_sleep)?;
+    pages()?;
+    check!(!crc32_le(!0, b"123456789") == 0xcbf4_3926);
+    Ok(())
+}
+
+fn rings(may_sleep: &MaySleep) -> Result {
+    let memory = SharedMem::new(PAGE_SIZE + 1, may_sleep)?;
+    let len = memory.len();
+    check!(len == 2 * PAGE_SIZE);
+    check!(memory.load_acquire_u32(len - 4) == Some(0));
+    for outside in [len - 3, len, usize::MAX, 2] {
+        check!(memory.load_acquire_u32(outside).is_none());
+    }
+    check!(memory.store_release_u32(4, 7).is_some() && memory.snapshot::<u64>(0) == Some(7 << 32));
+    check!(memory.write(len - 8, &1u64).is_some() && memory.write(len - 4, &1u64).is_none());
+    let mut bytes = [0; 4];
+    check!(memory.copy_out(4, &mut bytes).is_some() && bytes == [7, 0, 0, 0]);
+    check!(memory.copy_in(len - 2, &[1, 2, 3]).is_none());
+    check!(SharedMem::new(usize::MAX, may_sleep).is_err() && SharedMem::new(0, may_sleep).is_err());
+    Ok(())
+}
+
+fn pages() -> Result {
+    let page = Page::alloc_page(GFP_KERNEL)?;
+    let raw = NonNull::new(page.as_ptr()).ok_or(EINVAL)?;
+    // SAFETY: The page is ours, and outlives its use.
+    let shared = unsafe { SharedPage::from_raw(raw.cast()) };
+    check!(shared.write(PAGE_SIZE - 5, b"hello").is_ok());
+    check!(shared.write(PAGE_SIZE - 4, b"hello") == Err(EINVAL));
+    check!(shared.write(usize::MAX, b"hello") == Err(EINVAL));
+    let mut bytes = [0; 5];
+    check!(shared.read(PAGE_SIZE - 5, &mut bytes).is_ok() && &bytes == b"hello");
+    shared.store_u64(8, u64::MAX)?;
+    check!(shared.fetch_add_u64(8, 43) == Ok(u64::MAX));
+    check!(shared.compare_exchange_u64(8, 42, 1) == Ok(42));
+    check!(shared.compare_exchange_u64(8, 42, 2) == Ok(1) && shared.fetch_add_u64(8, 0) == Ok(1));
+    check!(shared.fetch_add_u64(4, 0) == Err(EINVAL));
+    check!(shared.fetch_add_u64(PAGE_SIZE, 0) == Err(EINVAL));
+    Ok(())
+}

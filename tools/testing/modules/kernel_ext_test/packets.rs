@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets over the loopback device: built, sent, received by a tunnel's socket, and accounted for.
+
+use super::*;
+use kernel_ext::{
+    error::EADDRINUSE,
+    gfp::Gfp,
+    net::{
+        device::NetDevice,
+        header::{Be16, IpHeader, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_UDP, IP_DF},
+        notifier,
+        ns::NetNamespace,
+        route::{Flow4, Flow6, Route4, Route6},
+        skb::{InFlight, SkBuff, SkbQueue},
+        udp_tunnel::{self, IpVersion, Receive, UdpSocket},
+        xmit::{ip4_local_out, ip6_local_out},
+    },
+};
+
+const PORT: u16 = 4791;
+const SOURCE_PORT: u16 = 50_000;
+const LOCAL4: [u8; 4] = [127, 0, 0, 1];
+const LOCAL6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+const PAYLOAD: &[u8] = b"a payload";
+const UDP_LEN: u16 = (size_of::<UdpHeader>() + PAYLOAD.len()) as u16;
+
+static RECEIVED: AtomicUsize = AtomicUsize::new(0);
+static RELEASED: AtomicUsize = AtomicUsize::new(0);
+static EVENTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts the packets that are as they were sent.
+struct Receiver;
+
+impl Receive for Receiver {
+    fn receive(_this: &Self, packet: SkBuff, device: &NetDevice) {
+        if is_intact(&packet) && device.is_loopback() {
+            RECEIVED.fetch_add(1, SeqCst);
+        }
+        packet.consume();
+    }
+}
+
+fn is_intact(packet: &SkBuff) -> bool {
+    let addresses_fit = match packet.ip_header() {
+        Some(IpHeader::V4(ip)) => (ip.source, ip.destination, ip.tos) == (LOCAL4, LOCAL4, 0x20),
+        Some(IpHeader::V6(ip)) => ip.destination == LOCAL6 && ip.traffic_class() == 0x20,
+        None => false,
+    };
+    let udp = packet.udp_header().unwrap_or_default();
+    let (mut copied, mut walked, mut at) = ([0; PAYLOAD.len()], [0; PAYLOAD.len()], 0);
+    let is_read = packet
+        .copy_bits(size_of::<UdpHeader>(), &mut copied)
+        .is_ok()
+        && packet
+            .for_each_slice(size_of::<UdpHeader>(), PAYLOAD.len(), |bytes| {
+                for &byte in bytes {
+                    if let Some(place) = walked.get_mut(at) {
+                        *place = byte;
+                    }
+                    at += 1;
+                }
+            })
+            .is_ok();
+    addresses_fit
+        && is_read
+        && (udp.source.get(), udp.destination.get(), udp.length.get())
+            == (SOURCE_PORT, PORT, UDP_LEN)
+        && copied == PAYLOAD
+        && walked == PAYLOAD
+        && packet.copy_bits(packet.len(), &mut copied) == Err(EINVAL)
+}
+
+impl InFlight for Object {
+    fn released(_this: Arc<Self>) {
+        RELEASED.fetch_add(1, SeqCst);
+    }
+}
+
+struct Listener;
+
+impl notifier::Listener for Listener {
+    fn event(&self, _device: &NetDevice, _event: notifier::Event, _may_sleep: &MaySleep) {
+        EVENTS.fetch_add(1, SeqCst);
+    }
+}
+
+/// Returns a packet of UDP without an IP header.
+fn udp_packet() -> Result<SkBuff> {
+    let mut packet = SkBuff::alloc(128, 64, Gfp::ATOMIC)?;
+    packet.put_slice(PAYLOAD).ok_or(ENOMEM)?;
+    let udp = UdpHeader {
+        source: Be16::new(SOURCE_PORT),
+        destination: Be16::new(PORT),
+        length: Be16::new(UDP_LEN),
+        checksum: Be16::default(),
+    };
+    packet.push_header(&udp).ok_or(ENOMEM)?;
+    packet.set_transport_header();
+    Ok(packet)
+}
+
+fn packet4() -> Result<SkBuff> {
+    let mut packet = udp_packet()?;
+    let ip = Ipv4Header {
+        version_ihl: Ipv4Header::VERSION_IHL,
+        tos: 0x20,
+        fragment: Be16::new(IP_DF),
+        ttl: 64,
+        protocol: IPPROTO_UDP,
+        source: LOCAL4,
+        destination: LOCAL4,
+        ..Ipv4Header::default()
+    };
+    packet.push_header(&ip).ok_or(ENOMEM)?;
+    Ok(packet)
+}
+
+fn packet6() -> Result<SkBuff> {
+    let mut packet = udp_packet()?;
+    let ip = Ipv6Header {
+        version_class_flow: Ipv6Header::first_word(0x20, 0),
+        next_header: IPPROTO_UDP,
+        hop_limit: 64,
+        source: LOCAL6,
+        destination: LOCAL6,
+        ..Ipv6Header::default()
+    };
+    packet.push_header(&ip).ok_or(ENOMEM)?;
+    Ok(packet)
+}
+
+fn routes(net: &NetNamespace, device: u32) -> Result<(Route4, Route6)> {
+    let four = Flow4 {
+        device,
+        source: LOCAL4,
+        destination: LOCAL4,
+        tos: 0x20,
+        source_port: SOURCE_PORT,
+        destination_port: PORT,
+    };
+    let six = Flow6 {
+        device,
+        source: LOCAL6,
+        destination: LOCAL6,
+        traffic_class: 0x20,
+        source_port: SOURCE_PORT,
+        destination_port: PORT,
+    };
+    Ok((Route4::lookup(net, &four)?, Route6::lookup(net, &six)?))
+}
+
+/// What a packet refuses.
+fn limits() -> Result {
+    let mut packet = packet4()?;
+    check!(packet.put(1 << 20).is_none() && packet.push(1 << 20).is_none());
+    check!(packet.pull(packet.len() + 1).is_none() && packet.ensure_linear(1 << 16).is_err());
+    check!(SkBuff::alloc(usize::MAX, 1, Gfp::ATOMIC).is_err());
+    let copy = packet.try_clone(Gfp::ATOMIC)?;
+    check!(!copy.is_writable() && packet.push(1).is_none() && packet.data_mut().is_none());
+    check!(packet.set_owner(Object::new(0)?) == Err(EBUSY));
+    drop(copy);
+    check!(packet.is_writable() && packet.data_mut().is_some());
+
+    let queue = KBox::pin_init(SkbQueue::new(), GFP_KERNEL)?;
+    queue.push_back(packet);
+    queue.push_front(packet6()?);
+    check!(queue.len() == 2);
+    check!(queue.pop_front().map(|packet| packet.len()) == Some(40 + usize::from(UDP_LEN)));
+    Ok(())
+}
+
+pub(super) fn test(may_sleep: &MaySleep) -> Result {
+    let net = NetNamespace::init();
+    let _sockets = udp_tunnel::Registration::new(may_sleep)?;
+    let listener = notifier::Registration::new(Listener, may_sleep)?;
+    // The loopback device is told as registered and as up.
+    check!(EVENTS.load(SeqCst) >= 2);
+    let lo = NetDevice::by_name(net, c"lo").ok_or(ENODEV)?;
+    let receiver = Arc::new(Receiver, GFP_KERNEL)?;
+    let open = |version| UdpSocket::open(net, version, PORT, receiver.clone(), may_sleep);
+    let (v4, v6) = (open(IpVersion::V4)?, open(IpVersion::V6)?);
+    check!(open(IpVersion::V6).err() == Some(EADDRINUSE));
+
+    let (route4, route6) = routes(net, lo.index())?;
+    check!(route4.is_valid() && route6.is_valid());
+    for _ in 0..10 {
+        let (mut four, mut six, owner) = (packet4()?, packet6()?, Object::new(0)?);
+        four.set_owner(owner.clone())?;
+        six.set_owner(owner)?;
+        ip4_local_out(four, &route4)?;
+        ip6_local_out(six, &route6)?;
+    }
+    check!(ip4_local_out(packet6()?, &route4) == Err(EINVAL));
+    limits()?;
+    pause(100, may_sleep)?;
+    check!(RECEIVED.load(SeqCst) == 20 && RELEASED.load(SeqCst) == 20 && LIVE.load(SeqCst) == 0);
+
+    drop((v4, v6, route4, route6, lo, listener));
+    check!(Arc::into_unique_or_drop(receiver).is_some());
+    Ok(())
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tables by number.
+
+use super::*;
+use kernel::sync::rcu;
+use kernel_ext::{gfp::Gfp, xarray::Table};
+
+pub(super) fn test(may_sleep: &MaySleep) -> Result {
+    let gfp = Gfp::kernel(may_sleep);
+    let table = KBox::pin_init(Table::<Object>::new(5..=7), GFP_KERNEL)?;
+    check!(table.insert(Object::new(1)?, gfp)? == 5);
+    check!(table.insert(Object::new(2)?, Gfp::ATOMIC)? == 6);
+
+    let reservation = table.reserve(gfp)?;
+    check!(reservation.index() == 7 && table.find(7).is_none());
+    check!(table.insert(Object::new(9)?, gfp).err() == Some(EBUSY));
+    reservation.publish(Object::new(3)?);
+    check!(table.find(7).map(|object| object.number) == Some(3));
+
+    let guard = rcu::read_lock();
+    check!(table.get(5, &guard).map(|object| object.number) == Some(1));
+    check!(table.get(99, &guard).is_none());
+    drop(guard);
+
+    check!(table.remove(5, may_sleep).map(|object| object.number) == Some(1));
+    check!(table.remove(5, may_sleep).is_none());
+    let seen: u32 = table
+        .iter()
+        .map(|(index, object)| index * 10 + object.number)
+        .sum();
+    check!(seen == 62 + 73);
+
+    table.insert_at(1, Object::new(4)?, gfp)?;
+    check!(table.insert_at(1, Object::new(5)?, gfp).err() == Some(EBUSY));
+    drop(table.reserve(Gfp::ATOMIC)?);
+    check!(LIVE.load(SeqCst) == 3);
+    drop(table);
+    check!(LIVE.load(SeqCst) == 0);
+    Ok(())
+}

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The stock ib_cm, rdma_cm and rdma_ucm over the driver's GSI QP: the programs of librdmacm, and rsockets.
+# rows: 5.003 5.009 5.011 5.013 5.014 5.021 5.024 5.025 5.026 5.061 5.062 5.067 5.071 5.072 5.073 9.019
+# timeout: 150
+. "$(dirname "$0")/lib.sh"
+
+# A validating rping on an address.
+ping_verified() { rdma_pair rping -s -a "$1" -V -C 10 "${@:2}" -- rping -c -a "$1" -V -C 10 "${@:2}"; }
+
+# The client of a service that is not there is told so (reason 8: invalid service ID).
+rejected() {
+	local output
+	output=$(on B timeout 20 rping -c -a "$(addr A)" -p 9999 -C 1 2>&1)
+	echo "$output"
+	grep -q 'cma event RDMA_CM_EVENT_REJECTED, error 8' <<< "$output"
+}
+
+# A client that dies by kill -9 takes its connection with it: the server sees DISCONNECTED and ends.
+client_killed() {
+	local server status=0
+	on_exec A timeout 20 rping -s -a "$(addr A)" -v > /run/rping.log 2>&1 &
+	server=$!
+	sleep 1
+	on B timeout -s KILL 2 rping -c -a "$(addr A)" > /dev/null 2>&1
+	wait $server || status=$?
+	tail -n 2 /run/rping.log
+	[ $status != 124 ] && grep -q DISCONNECT /run/rping.log
+}
+
+hosts_up || exit
+a4=$(addr A) a6=$(addr6 A)
+
+check "rping, IPv4" ping_verified "$a4"
+check "rping, IPv6" ping_verified "$a6"
+check "rping, 64 KiB" ping_verified "$a4" -S 60000
+check "rping, the program's own QP" ping_verified "$a4" -q
+LOOPBACK=yes check "rping, one device" ping_verified "$a4"
+check "ucmatose" rdma_pair ucmatose -b "$a4" -c 5 -C 10 -S 1000 -- ucmatose -s "$a4" -c 5 -C 10 -S 1000
+check "ucmatose, IPv6" rdma_pair ucmatose -f ipv6 -b "$a6" -c 2 -- ucmatose -f ipv6 -s "$a6" -c 2
+check "ucmatose, migrated IDs" rdma_pair ucmatose -b "$a4" -c 2 -m -- ucmatose -s "$a4" -c 2 -m
+check "udaddy" rdma_pair udaddy -b "$a4" -c 3 -C 10 -- udaddy -s "$a4" -c 3 -C 10
+check "udaddy, IPv6" rdma_pair udaddy -f ipv6 -b "$a6" -- udaddy -f ipv6 -s "$a6"
+check "rdma_server and rdma_client" rdma_pair rdma_server -- rdma_client -s "$a4"
+check "cmtime, 100 connections" rdma_pair cmtime -c 100 -- cmtime -c 100 -s "$a4"
+check "rstream" rdma_pair rstream -b "$a4" -S 4096 -C 50 -T v -- rstream -s "$a4" -S 4096 -C 50 -T v
+check "rstream, non-blocking" rdma_pair rstream -b "$a4" -S 65536 -C 20 -T n -- rstream -s "$a4" -S 65536 -C 20 -T n
+check "riostream" rdma_pair riostream -b "$a4" -S 4096 -C 50 -- riostream -s "$a4" -S 4096 -C 50
+check "no such service" rejected
+check "killed client" client_killed
+check "nothing is left" retry 10 no_objects
+finish
