@@ -42,6 +42,7 @@ help:
 	@echo '  MIX="rdma_rxe" for demo, shell and check: which of our modules are loaded, the rest are stock;'
 	@echo '                        default: all that were built; MIX= : stock only'
 	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
+	@echo '  FERROBAND_CORE=m      for make: ib_core too, which is not complete yet'
 	@echo 'Develop'
 	@echo '  make rustfmt, rustfmtcheck, rustdoc, rust-analyzer'
 	@echo '  make environment      only provisions (roots, kernel tree, QEMU); make prune removes outdated parts of the cache'
@@ -54,7 +55,7 @@ prune:
 	@tools/provision --prune
 
 modules: $(environment)
-	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) $(if $(FERROBAND_TESTS),FERROBAND_TESTS=m) modules
+	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) $(if $(FERROBAND_TESTS),FERROBAND_TESTS=m) $(if $(FERROBAND_CORE),FERROBAND_CORE=m) modules
 	@sed 's|.*/||; s|\.o$$|.ko|; s|^|made: $(out)/|' '$(out)/modules.order'
 
 # Staged first: the build root does not see this machine's /lib/modules.
@@ -63,9 +64,9 @@ modules_install: modules
 	$(kbuild) modules_install INSTALL_MOD_PATH="$$stage" INSTALL_MOD_STRIP=1 DEPMOD=true; \
 	target='$(INSTALL_MOD_PATH)'/lib/modules/$$KERNEL_RELEASE; \
 	mkdir -p "$$target/updates"; \
-	find "$$stage" -name '*.ko' -exec install -m 644 -t "$$target/updates" {} +; \
+	find "$$stage" -name '*.ko*' -exec install -m 644 -t "$$target/updates" {} +; \
 	depmod $(if $(INSTALL_MOD_PATH),-b '$(INSTALL_MOD_PATH)') "$$KERNEL_RELEASE"; \
-	echo "installed in $$target/updates: $$(cd "$$target/updates" && echo *.ko)"
+	echo "installed in $$target/updates: $$(cd "$$target/updates" && echo *.ko*)"
 
 clean:
 	@$(paths) test ! -d "$$KDIR" || $(kbuild) clean

@@ -78,9 +78,9 @@ class Guest:
     """One running virtual machine; a context manager that ends it."""
 
     def __init__(self, initramfs: pathlib.Path, logs: pathlib.Path, *, name: str = "guest", cpus: int = 2,
-                 memory: str = "2G", host: str = "", networks: list[tuple[int, int]] | None = None,
+                 memory: str = "2G", host: str = "", networks: list[str] | None = None,
                  interactive: bool = False):
-        """Starts QEMU. `host` is A or B of a pair, `networks` are pairs of local UDP ports (ours, the peer's)."""
+        """Starts QEMU. `host` is A or B of a pair, `networks` are paths of sockets, where A waits for B."""
         logs.mkdir(parents=True, exist_ok=True)
         self.console = logs / f"{name}-console.log"
         self._directory = tempfile.TemporaryDirectory(prefix="ferroband-vm.")
@@ -100,11 +100,12 @@ class Guest:
             "-chardev", f"socket,id=commands,path={self._socket_path},server=on,wait=off",
             "-device", "virtserialport,chardev=commands,name=ferroband",
         ]
-        for index, (local, remote) in enumerate(networks or ()):
+        side = "server=on" if host == "A" else "server=off,reconnect-ms=200"
+        for index, path in enumerate(networks or ()):
             mac = f"52:54:00:00:{index:02x}:{ord(host):02x}"
             command += [
-                "-netdev", f"dgram,id=n{index},local.type=inet,local.host=127.0.0.1,local.port={local},"
-                           f"remote.type=inet,remote.host=127.0.0.1,remote.port={remote}",
+                # A stream has back-pressure: it loses no packet, unlike QEMU's datagram sockets.
+                "-netdev", f"stream,id=n{index},{side},addr.type=unix,addr.path={path}",
                 "-device", f"virtio-net-pci,netdev=n{index},mac={mac},host_mtu=4200",
             ]
         self._errors = open(logs / f"{name}-qemu.log", "wb")
@@ -205,23 +206,13 @@ class Guest:
         return "\n".join(self.console.read_text(errors="replace").splitlines()[-lines:])
 
 
-def free_udp_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody uses now."""
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    for sock in sockets:
-        sock.bind(("127.0.0.1", 0))
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
-
-
 @contextlib.contextmanager
 def pair(initramfs_a: pathlib.Path, initramfs_b: pathlib.Path, logs: pathlib.Path, **options):
     """Two guests A and B, joined by two networks (eth0 for the tests, eth1 for the commands of one to the other)."""
-    a0, b0, a1, b1 = free_udp_ports(4)
-    with Guest(initramfs_a, logs, name="guest-a", host="A", networks=[(a0, b0), (a1, b1)], **options) as a:
-        with Guest(initramfs_b, logs, name="guest-b", host="B", networks=[(b0, a0), (b1, a1)], **options) as b:
+    with tempfile.TemporaryDirectory(prefix="ferroband-pair.") as directory:
+        networks = [os.path.join(directory, name) for name in ("eth0", "eth1")]
+        with (Guest(initramfs_a, logs, name="guest-a", host="A", networks=networks, **options) as a,
+              Guest(initramfs_b, logs, name="guest-b", host="B", networks=networks, **options) as b):
             a.wait_for_boot()
             b.wait_for_boot()
             yield a, b

@@ -46,7 +46,7 @@ check() {
 
 # known_on_stock NAME COMMAND...: as check, but the stock driver is known to break the specification here and may fail.
 known_on_stock() {
-	if ours; then check "$@"; return; fi
+	if our_driver; then check "$@"; return; fi
 	local output
 	if output=$("${@:2}" 2>&1); then
 		pass "$1"
@@ -56,9 +56,6 @@ known_on_stock() {
 		_result ok "$1 # XFAIL a fault of the stock driver"
 	fi
 }
-
-# ours: the rdma_rxe that modprobe takes here is not the stock one.
-ours() { modinfo -F filename rdma_rxe | grep -q /updates/; }
 
 # check_fails NAME COMMAND...: passes when the command ends with an error (but not by a signal or a time-out).
 check_fails() { check "$1" _fails "${@:2}"; }
@@ -131,6 +128,9 @@ modules_unload() {
 	_both modprobe -ra rdma_ucm rdma_rxe ib_umad ib_uverbs rdma_cm iw_cm ib_cm 2> /dev/null
 	_both modprobe -ra ib_uverbs_support ib_core
 }
+
+# our_driver: the rdma_rxe that modprobe takes is ours.
+our_driver() { modinfo -F filename rdma_rxe | grep -q /updates/; }
 
 # ours: the modules that modprobe takes from us, or "none".
 ours() {
@@ -236,14 +236,14 @@ perftest() {
 	return $status
 }
 
-# rdma_pair SERVER -- CLIENT: two commands of librdmacm; the client starts once the server has had time to listen.
+# rdma_pair SERVER -- CLIENT: two commands of librdmacm; the client starts once the server listens.
 rdma_pair() {
 	local server=() server_pid status=0
 	while [ "$1" != -- ]; do server+=("$1"); shift; done
 	shift
 	on_exec A timeout "${LIMIT:-30}" "${server[@]}" &
 	server_pid=$!
-	sleep 1
+	retry 5 on A bash -c 'rdma resource show cm_id | grep -q LISTEN' 2> /dev/null || sleep 1
 	on "$([ -n "${LOOPBACK:-}" ] && echo A || echo B)" timeout "${LIMIT:-30}" "$@" || status=$?
 	wait $server_pid || status=$?
 	return $status
