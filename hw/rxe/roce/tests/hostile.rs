@@ -3,7 +3,7 @@
 //! Packets from an enemy, a port that fails and a driver that changes states at any time: nothing
 //! panics, nothing is completed twice or out of order, and at the end everything is flushed.
 //!
-//! rows: 3.051, 3.053, 3.083, 3.085, 3.106, 3.107
+//! concerns rows 3.051, 3.053, 3.083, 3.085, 3.106, 3.107
 
 mod common;
 

@@ -89,7 +89,7 @@ const SEND_V6: &[u8] = &[
     0x3e, 0x5b, 0x74, 0x3b, // ICRC
 ];
 
-// rows: 3.016
+// concerns rows 3.016
 #[test]
 fn frames_that_others_made() {
     for frame in [CNP_V4, SEND_V4, SEND_V6] {
@@ -126,7 +126,7 @@ fn masked(frame: &[u8]) -> &'static [(usize, u8)] {
 
 /// Every single bit of the frames: those that routers change do not change the ICRC, every other does.
 /// The four bits that say which IP version it is are left alone.
-// rows: 3.016
+// concerns rows 3.016
 #[test]
 fn every_bit_counts_but_those_that_routers_change() {
     for frame in [CNP_V4, SEND_V4, SEND_V6] {
@@ -150,7 +150,7 @@ fn every_bit_counts_but_those_that_routers_change() {
 
 proptest! {
     /// It does not matter in which pieces the rest of the packet comes.
-    // rows: 3.016
+    // concerns rows 3.016
     #[test]
     fn pieces_make_the_whole(
         ip in any::<[u8; IPV4_LEN]>(),

@@ -141,7 +141,7 @@ use WcStatus::{Success, WrFlushErr};
 
 // Segmentation and headers.
 
-/// rows: 3.001, 3.013, 3.065
+/// concerns rows 3.001, 3.013, 3.065
 #[test]
 fn a_message_is_cut_at_the_mtu() {
     let mut rig = Rig::rc();
@@ -157,7 +157,7 @@ fn a_message_is_cut_at_the_mtu() {
     assert!(sent[2].headers.bth().ack_req && !sent[0].headers.bth().ack_req);
 }
 
-/// rows: 3.018
+/// concerns rows 3.018
 #[test]
 fn an_empty_message_is_one_packet() {
     let mut rig = Rig::rc();
@@ -171,7 +171,7 @@ fn an_empty_message_is_one_packet() {
     assert_eq!(rig.statuses(), [Success; 3]);
 }
 
-/// rows: 3.022, 3.023, 3.025
+/// concerns rows 3.022, 3.023, 3.025
 #[test]
 fn immediate_data_and_keys_go_with_the_last_packet() {
     let mut rig = Rig::rc();
@@ -207,7 +207,7 @@ fn immediate_data_and_keys_go_with_the_last_packet() {
     assert_eq!(sent[4].headers.opcode(), Opcode::RcWriteLastImmediate);
 }
 
-/// rows: 3.039
+/// concerns rows 3.039
 #[test]
 fn a_solicited_event_is_asked_for_only_where_a_receive_completes() {
     let mut rig = Rig::rc();
@@ -238,7 +238,7 @@ fn a_solicited_event_is_asked_for_only_where_a_receive_completes() {
     assert_eq!(solicited, [false, true, false, false, false, true]);
 }
 
-/// rows: 3.066
+/// concerns rows 3.066
 #[test]
 fn sequence_numbers_wrap() {
     let mut rig = Rig::new(SendAttr {
@@ -256,7 +256,7 @@ fn sequence_numbers_wrap() {
 
 // Acknowledges.
 
-/// rows: 3.074
+/// concerns rows 3.074
 #[test]
 fn one_acknowledge_covers_everything_before_it() {
     let mut rig = Rig::rc();
@@ -271,7 +271,7 @@ fn one_acknowledge_covers_everything_before_it() {
     assert_eq!(rig.requester.next_deadline(), None);
 }
 
-/// rows: 3.074
+/// concerns rows 3.074
 #[test]
 fn ghosts_and_duplicates_have_no_effect() {
     let mut rig = Rig::rc();
@@ -289,7 +289,7 @@ fn ghosts_and_duplicates_have_no_effect() {
     assert_eq!(rig.psns(), []);
 }
 
-/// rows: 3.038
+/// concerns rows 3.038
 #[test]
 fn only_signaled_work_requests_report_unless_all_are() {
     for signal_all in [false, true] {
@@ -357,7 +357,7 @@ fn credits_are_no_bar() {
 
 // Losses.
 
-/// rows: 3.074
+/// concerns rows 3.074
 #[test]
 fn a_sequence_nak_sends_again_from_there() {
     let mut rig = Rig::rc();
@@ -372,7 +372,7 @@ fn a_sequence_nak_sends_again_from_there() {
     assert_eq!(rig.world.count(Counter::RcvdSeqErr), 1);
 }
 
-/// rows: 3.069, 3.070, 3.090
+/// concerns rows 3.069, 3.070, 3.090
 #[test]
 fn silence_is_retried_and_then_an_error() {
     let mut rig = Rig::new(SendAttr {
@@ -399,7 +399,7 @@ fn silence_is_retried_and_then_an_error() {
     assert_eq!(rig.requester.next_deadline(), None);
 }
 
-/// rows: 3.070
+/// concerns rows 3.070
 #[test]
 fn progress_refills_the_retry_counter() {
     let mut rig = Rig::new(SendAttr {
@@ -419,7 +419,7 @@ fn progress_refills_the_retry_counter() {
     assert_eq!(rig.statuses(), [Success]);
 }
 
-/// rows: 3.069
+/// concerns rows 3.069
 #[test]
 fn timeout_zero_waits_for_ever() {
     let mut rig = Rig::new(SendAttr {
@@ -431,7 +431,7 @@ fn timeout_zero_waits_for_ever() {
     assert_eq!(rig.requester.next_deadline(), None);
 }
 
-/// rows: 3.074
+/// concerns rows 3.074
 #[test]
 fn acknowledges_for_what_is_to_be_sent_again_still_count() {
     let mut rig = Rig::rc();
@@ -451,7 +451,7 @@ fn acknowledges_for_what_is_to_be_sent_again_still_count() {
     assert_eq!(rig.statuses(), [Success; 2]);
 }
 
-/// rows: 3.071, 3.072
+/// concerns rows 3.071, 3.072
 #[test]
 fn an_rnr_nak_waits_for_the_receivers_timer() {
     let mut rig = Rig::rc();
@@ -478,7 +478,7 @@ fn an_rnr_nak_waits_for_the_receivers_timer() {
     assert_eq!(rig.world.count(Counter::RcvdRnr), 1);
 }
 
-/// rows: 3.073, 3.091
+/// concerns rows 3.073, 3.091
 #[test]
 fn rnr_retries_are_counted_and_seven_is_infinite() {
     for (rnr_retry, rounds) in [(0, 0), (2, 2), (7, 40)] {
@@ -506,7 +506,7 @@ fn rnr_retries_are_counted_and_seven_is_infinite() {
 
 // READs and ATOMICs.
 
-/// rows: 3.026
+/// concerns rows 3.026
 #[test]
 fn a_read_takes_a_sequence_number_for_each_response() {
     let mut rig = Rig::rc();
@@ -525,7 +525,7 @@ fn a_read_takes_a_sequence_number_for_each_response() {
     assert_eq!((data[0], data[256], data[599]), (1, 2, 3));
 }
 
-/// rows: 3.026, 3.074
+/// concerns rows 3.026, 3.074
 #[test]
 fn a_missing_read_response_is_asked_for_once() {
     let mut rig = Rig::rc();
@@ -549,7 +549,7 @@ fn a_missing_read_response_is_asked_for_once() {
     assert_eq!(rig.world.count(Counter::CompleterRetry), 1);
 }
 
-/// rows: 3.028, 3.029
+/// concerns rows 3.028, 3.029
 #[test]
 fn an_acknowledge_is_no_answer_to_a_read_or_atomic() {
     for op in [READ, ADD] {
@@ -562,7 +562,7 @@ fn an_acknowledge_is_no_answer_to_a_read_or_atomic() {
     }
 }
 
-/// rows: 3.028, 3.029
+/// concerns rows 3.028, 3.029
 #[test]
 fn atomics_deliver_the_value_before() {
     let mut rig = Rig::rc();
@@ -596,7 +596,7 @@ fn atomics_deliver_the_value_before() {
     assert_eq!(rig.world.queue[1].data, 12u64.to_ne_bytes());
 }
 
-/// rows: 3.064
+/// concerns rows 3.064
 #[test]
 fn max_rd_atomic_limits_reads_and_atomics() {
     let mut rig = Rig::new(SendAttr {
@@ -611,7 +611,7 @@ fn max_rd_atomic_limits_reads_and_atomics() {
     assert_eq!(rig.psns(), [102, 103]);
 }
 
-/// rows: 3.064
+/// concerns rows 3.064
 #[test]
 fn without_resources_a_read_is_an_error() {
     let mut rig = Rig::new(SendAttr {
@@ -623,7 +623,7 @@ fn without_resources_a_read_is_an_error() {
     assert_eq!(rig.statuses(), [WcStatus::LocQpOpErr]);
 }
 
-/// rows: 3.037
+/// concerns rows 3.037
 #[test]
 fn a_fence_waits_for_reads_and_atomics_only() {
     let mut rig = Rig::rc();
@@ -642,7 +642,7 @@ fn a_fence_waits_for_reads_and_atomics_only() {
     assert_eq!(rig.psns(), [102]);
 }
 
-/// rows: 3.027
+/// concerns rows 3.027
 #[test]
 fn a_read_with_invalidate_ends_with_the_local_part() {
     let mut rig = Rig::rc();
@@ -691,7 +691,7 @@ fn flush_and_atomic_write_are_answered_by_an_empty_read_response() {
     assert_eq!(rig.statuses(), [Success; 2]);
 }
 
-/// rows: 3.085
+/// concerns rows 3.085
 #[test]
 fn nonsense_in_answer_is_a_bad_response() {
     type Nonsense = fn(&mut Rig);
@@ -716,7 +716,7 @@ fn nonsense_in_answer_is_a_bad_response() {
 
 // Errors.
 
-/// rows: 3.076, 3.087, 3.088, 3.089, 3.097
+/// concerns rows 3.076, 3.087, 3.088, 3.089, 3.097
 #[test]
 fn refusals_complete_with_their_status_and_the_rest_is_flushed() {
     let cases = [
@@ -740,7 +740,7 @@ fn refusals_complete_with_their_status_and_the_rest_is_flushed() {
     }
 }
 
-/// rows: 3.082, 3.097
+/// concerns rows 3.082, 3.097
 #[test]
 fn a_local_fault_waits_for_its_turn() {
     let mut rig = Rig::rc();
@@ -763,7 +763,7 @@ fn a_local_fault_waits_for_its_turn() {
     assert_eq!(rig.statuses(), [Success, WcStatus::LocProtErr, WrFlushErr]);
 }
 
-/// rows: 3.082
+/// concerns rows 3.082
 #[test]
 fn read_data_that_cannot_be_stored_is_a_protection_error() {
     let mut rig = Rig::rc();
@@ -774,7 +774,7 @@ fn read_data_that_cannot_be_stored_is_a_protection_error() {
     assert_eq!(rig.statuses(), [WcStatus::LocProtErr]);
 }
 
-/// rows: 3.036, 3.080
+/// concerns rows 3.036, 3.080
 #[test]
 fn operations_that_the_service_lacks_are_local_errors() {
     let ud = SendOp::SendUd {
@@ -805,7 +805,7 @@ fn operations_that_the_service_lacks_are_local_errors() {
     }
 }
 
-/// rows: 3.051, 3.053, 3.083
+/// concerns rows 3.051, 3.053, 3.083
 #[test]
 fn the_error_state_flushes_each_once_in_order() {
     let mut rig = Rig::rc();
@@ -827,7 +827,7 @@ fn the_error_state_flushes_each_once_in_order() {
     assert!(rig.world.completions.iter().all(|c| c.report));
 }
 
-/// rows: 3.052, 3.054
+/// concerns rows 3.052, 3.054
 #[test]
 fn a_reset_begins_anew() {
     let mut rig = Rig::rc();
@@ -848,7 +848,7 @@ fn a_reset_begins_anew() {
     assert_eq!(rig.statuses(), [Success]);
 }
 
-/// rows: 3.051
+/// concerns rows 3.051
 #[test]
 fn back_pressure_keeps_the_place() {
     let mut rig = Rig::rc();
@@ -872,7 +872,7 @@ fn a_packet_dropped_at_home_counts_as_sent() {
 
 // Local operations.
 
-/// rows: 3.031, 3.032, 3.033
+/// concerns rows 3.031, 3.032, 3.033
 #[test]
 fn local_operations_run_in_order_once_and_without_packets() {
     let mut rig = Rig::rc();
@@ -892,7 +892,7 @@ fn local_operations_run_in_order_once_and_without_packets() {
     assert_eq!(rig.world.completions[1].opcode, Some(WcOpcode::BindMw));
 }
 
-/// rows: 3.084
+/// concerns rows 3.084
 #[test]
 fn a_local_operation_that_fails_stops_the_queue() {
     let mut rig = Rig::rc();
@@ -906,7 +906,7 @@ fn a_local_operation_that_fails_stops_the_queue() {
 
 // States.
 
-/// rows: 3.049, 3.061, 3.102
+/// concerns rows 3.049, 3.061, 3.102
 #[test]
 fn draining_finishes_what_was_begun_and_holds_the_rest() {
     for notify in [true, false] {
@@ -935,7 +935,7 @@ fn draining_finishes_what_was_begun_and_holds_the_rest() {
     }
 }
 
-/// rows: 3.049, 3.102
+/// concerns rows 3.049, 3.102
 #[test]
 fn an_idle_queue_is_drained_at_once() {
     let mut rig = Rig::rc();
@@ -944,7 +944,7 @@ fn an_idle_queue_is_drained_at_once() {
     assert_eq!(rig.requester.state(), State::Sqd);
 }
 
-/// rows: 3.050, 3.082
+/// concerns rows 3.050, 3.082
 #[test]
 fn a_send_error_on_an_unreliable_service_stops_the_send_queue_only() {
     let mut rig = Rig::new(send_attr(Service::Uc));
@@ -966,7 +966,7 @@ fn a_send_error_on_an_unreliable_service_stops_the_send_queue_only() {
     assert_eq!(rig.statuses(), [WcStatus::LocProtErr, WrFlushErr, Success]);
 }
 
-/// rows: 3.048
+/// concerns rows 3.048
 #[test]
 fn nothing_is_sent_before_rts() {
     let mut requester = Requester::new();
@@ -978,7 +978,7 @@ fn nothing_is_sent_before_rts() {
 
 // Unreliable services.
 
-/// rows: 3.002
+/// concerns rows 3.002
 #[test]
 fn an_unreliable_message_is_done_when_it_is_out() {
     let mut rig = Rig::new(send_attr(Service::Uc));
@@ -995,7 +995,7 @@ fn an_unreliable_message_is_done_when_it_is_out() {
     assert_eq!(rig.requester.next_deadline(), None);
 }
 
-/// rows: 3.003
+/// concerns rows 3.003
 #[test]
 fn a_datagram_names_its_peer_and_its_keys() {
     let mut rig = Rig::new(send_attr(Service::Ud));
@@ -1039,7 +1039,7 @@ fn a_datagram_names_its_peer_and_its_keys() {
     assert_eq!(rig.statuses(), [Success; 2]);
 }
 
-/// rows: 3.003, 3.079
+/// concerns rows 3.003, 3.079
 #[test]
 fn a_datagram_longer_than_the_mtu_is_a_length_error() {
     let mut rig = Rig::new(SendAttr {

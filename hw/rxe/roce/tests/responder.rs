@@ -158,7 +158,7 @@ const SEQUENCE: Syndrome = Syndrome::Nak(NakCode::PsnSequence);
 
 // Messages.
 
-/// rows: 3.021, 3.042, 3.100
+/// concerns rows 3.021, 3.042, 3.100
 #[test]
 fn a_send_fills_a_receive_and_is_acknowledged() {
     let mut rig = Rig::rc();
@@ -189,7 +189,7 @@ fn a_send_fills_a_receive_and_is_acknowledged() {
     );
 }
 
-/// rows: 3.022, 3.023, 3.039, 3.099
+/// concerns rows 3.022, 3.023, 3.039, 3.099
 #[test]
 fn what_goes_with_a_send_is_delivered() {
     let mut rig = Rig::rc();
@@ -212,7 +212,7 @@ fn what_goes_with_a_send_is_delivered() {
     assert_eq!(rig.world.invalidated, [77]);
 }
 
-/// rows: 3.024
+/// concerns rows 3.024
 #[test]
 fn a_write_goes_to_memory_and_takes_no_receive() {
     let mut rig = Rig::rc();
@@ -226,7 +226,7 @@ fn a_write_goes_to_memory_and_takes_no_receive() {
     assert!(rig.world.received.is_empty());
 }
 
-/// rows: 3.025, 3.098
+/// concerns rows 3.025, 3.098
 #[test]
 fn a_write_with_immediate_takes_a_receive_at_its_end() {
     let mut rig = Rig::rc();
@@ -245,7 +245,7 @@ fn a_write_with_immediate_takes_a_receive_at_its_end() {
     assert_eq!(done.byte_len, 257);
 }
 
-/// rows: 3.018
+/// concerns rows 3.018
 #[test]
 fn empty_reads_and_writes_need_no_memory() {
     let mut rig = Rig::rc();
@@ -260,7 +260,7 @@ fn empty_reads_and_writes_need_no_memory() {
 
 // Acknowledges.
 
-/// rows: 3.074
+/// concerns rows 3.074
 #[test]
 fn acknowledges_coalesce_over_a_batch() {
     let mut rig = Rig::rc();
@@ -271,7 +271,7 @@ fn acknowledges_coalesce_over_a_batch() {
     assert_eq!(rig.answers(), []);
 }
 
-/// rows: 3.074
+/// concerns rows 3.074
 #[test]
 fn a_gap_is_reported_once() {
     let mut rig = Rig::rc();
@@ -296,7 +296,7 @@ fn a_gap_that_closes_late_is_reported_all_the_same() {
     assert_eq!(rig.answers(), [(SEQUENCE, 101)]);
 }
 
-/// rows: 3.074
+/// concerns rows 3.074
 #[test]
 fn duplicates_are_acknowledged_and_not_executed() {
     let mut rig = Rig::rc();
@@ -324,7 +324,7 @@ fn no_acknowledge_carries_the_psn_of_a_read_or_atomic() {
     assert_eq!(rig.answers(), [(ACK, 100)]);
 }
 
-/// rows: 3.045, 3.046, 3.051
+/// concerns rows 3.045, 3.046, 3.051
 #[test]
 fn packets_are_dropped_where_the_state_says_so() {
     let mut rig = Rig::rc();
@@ -342,7 +342,7 @@ fn packets_are_dropped_where_the_state_says_so() {
     assert_eq!(rig.received(), [WcStatus::WrFlushErr]);
 }
 
-/// rows: 3.047, 3.101
+/// concerns rows 3.047, 3.101
 #[test]
 fn the_first_packet_in_rtr_is_an_event() {
     let mut rig = Rig::rc();
@@ -358,7 +358,7 @@ fn the_first_packet_in_rtr_is_an_event() {
 
 // Receiver not ready.
 
-/// rows: 3.071, 3.072, 3.077
+/// concerns rows 3.071, 3.072, 3.077
 #[test]
 fn without_a_receive_the_peer_is_told_to_wait() {
     let timer = RnrTimer::new(25);
@@ -381,7 +381,7 @@ fn without_a_receive_the_peer_is_told_to_wait() {
 
 // READs and ATOMICs.
 
-/// rows: 3.026
+/// concerns rows 3.026
 #[test]
 fn a_read_is_answered_packet_by_packet() {
     let mut rig = Rig::rc();
@@ -401,7 +401,7 @@ fn a_read_is_answered_packet_by_packet() {
     );
 }
 
-/// rows: 3.026, 3.074
+/// concerns rows 3.026, 3.074
 #[test]
 fn a_repeated_read_is_answered_from_where_it_asks() {
     let mut rig = Rig::rc();
@@ -416,7 +416,7 @@ fn a_repeated_read_is_answered_from_where_it_asks() {
     assert_eq!(rig.responder.expected_psn(), Psn::new(104));
 }
 
-/// rows: 3.026
+/// concerns rows 3.026
 #[test]
 fn a_repeated_read_must_be_part_of_the_first_one() {
     let mut rig = Rig::rc();
@@ -439,7 +439,7 @@ fn a_repeated_read_must_be_part_of_the_first_one() {
     assert_eq!((rig.run().len(), rig.responder.state()), (0, State::Rts));
 }
 
-/// rows: 3.026
+/// concerns rows 3.026
 #[test]
 fn a_read_asked_for_again_while_it_is_answered_starts_over_where_needed() {
     let mut rig = Rig::rc();
@@ -455,7 +455,7 @@ fn a_read_asked_for_again_while_it_is_answered_starts_over_where_needed() {
     assert_eq!(psns, [100, 101, 102, 101, 102, 103]);
 }
 
-/// rows: 3.028, 3.029, 3.074
+/// concerns rows 3.028, 3.029, 3.074
 #[test]
 fn an_atomic_is_executed_once_and_answered_again() {
     let mut rig = Rig::rc();
@@ -476,7 +476,7 @@ fn an_atomic_is_executed_once_and_answered_again() {
     assert_eq!(rig.world.memory[..8], 1u64.to_ne_bytes());
 }
 
-/// rows: 3.074
+/// concerns rows 3.074
 #[test]
 fn an_old_atomic_is_forgotten() {
     let mut rig = Rig::rc();
@@ -520,7 +520,7 @@ fn flush_and_atomic_write_are_answered_by_an_empty_read_response() {
     );
 }
 
-/// rows: 3.064, 3.107
+/// concerns rows 3.064, 3.107
 #[test]
 fn too_many_reads_are_refused() {
     let mut rig = Rig::new(RecvAttr {
@@ -563,7 +563,7 @@ fn a_batch_may_hold_more_reads_than_there_are_resources() {
     assert_eq!(rig.responder.state(), State::Rts);
 }
 
-/// rows: 3.088
+/// concerns rows 3.088
 #[test]
 fn memory_that_goes_while_it_is_read_breaks_the_answer_off() {
     let mut rig = Rig::rc();
@@ -614,7 +614,7 @@ fn back_pressure_keeps_the_answers() {
 const ACCESS: QpEvent = QpEvent::AccessErr;
 const INVALID: QpEvent = QpEvent::ReqErr;
 
-/// rows: 3.106
+/// concerns rows 3.106
 #[test]
 fn opcodes_out_of_order_are_refused() {
     let middle = request(RcSendMiddle, 100).data(256);
@@ -645,7 +645,7 @@ fn opcodes_out_of_order_are_refused() {
     }
 }
 
-/// rows: 3.107
+/// concerns rows 3.107
 #[test]
 fn payloads_of_the_wrong_length_are_refused() {
     for (opcode, len) in [(RcWriteFirst, 255), (RcWriteOnly, 257), (RcSendFirst, 300)] {
@@ -667,7 +667,7 @@ fn payloads_of_the_wrong_length_are_refused() {
     Rig::rc().refused(huge, NakCode::InvalidRequest, ACCESS);
 }
 
-/// rows: 3.088, 3.107
+/// concerns rows 3.088, 3.107
 #[test]
 fn wrong_keys_and_ranges_are_refused() {
     let code = NakCode::RemoteAccess;
@@ -690,7 +690,7 @@ fn wrong_keys_and_ranges_are_refused() {
     rig.refused(request(RcSendOnlyInvalidate, 100).rkey(0), code, ACCESS);
 }
 
-/// rows: 3.087, 3.107
+/// concerns rows 3.087, 3.107
 #[test]
 fn misaligned_atomics_are_refused() {
     let code = NakCode::InvalidRequest;
@@ -701,7 +701,7 @@ fn misaligned_atomics_are_refused() {
     Rig::rc().refused(write, code, ACCESS);
 }
 
-/// rows: 3.068
+/// concerns rows 3.068
 #[test]
 fn the_access_flags_gate_requests() {
     for opcode in [RcWriteOnly, RcReadRequest, RcFetchAdd, RcAtomicWrite] {
@@ -719,7 +719,7 @@ fn the_access_flags_gate_requests() {
     }
 }
 
-/// rows: 3.043, 3.079, 3.087
+/// concerns rows 3.043, 3.079, 3.087
 #[test]
 fn a_send_longer_than_its_receive_is_refused() {
     let mut rig = Rig::rc();
@@ -734,7 +734,7 @@ fn a_send_longer_than_its_receive_is_refused() {
     assert_eq!(rig.received(), [WcStatus::LocLenErr, WcStatus::WrFlushErr]);
 }
 
-/// rows: 3.080, 3.086, 3.089
+/// concerns rows 3.080, 3.086, 3.089
 #[test]
 fn a_receive_that_fails_is_an_operational_error_for_the_peer() {
     for scatter in [true, false] {
@@ -762,7 +762,7 @@ fn a_receive_that_fails_is_an_operational_error_for_the_peer() {
 
 // The error state.
 
-/// rows: 3.051, 3.083
+/// concerns rows 3.051, 3.083
 #[test]
 fn the_error_state_flushes_each_receive_once() {
     let mut rig = Rig::rc();
@@ -784,7 +784,7 @@ fn the_error_state_flushes_each_receive_once() {
     );
 }
 
-/// rows: 3.051
+/// concerns rows 3.051
 #[test]
 fn modify_to_error_forgets_the_answers() {
     let mut rig = Rig::rc();
@@ -796,7 +796,7 @@ fn modify_to_error_forgets_the_answers() {
     assert_eq!(rig.received(), [WcStatus::WrFlushErr]);
 }
 
-/// rows: 3.104
+/// concerns rows 3.104
 #[test]
 fn with_a_shared_queue_the_last_receive_is_an_event() {
     let mut rig = Rig::with_srq(recv_attr(Service::Rc), true);
@@ -816,7 +816,7 @@ fn with_a_shared_queue_the_last_receive_is_an_event() {
 
 // Unreliable connection.
 
-/// rows: 3.002
+/// concerns rows 3.002
 #[test]
 fn an_incomplete_unreliable_message_is_dropped_and_its_receive_used_again() {
     let mut rig = Rig::new(recv_attr(Service::Uc));
@@ -836,7 +836,7 @@ fn an_incomplete_unreliable_message_is_dropped_and_its_receive_used_again() {
     assert_eq!((done.data[0], done.data[256]), (504u32 as u8, 505u32 as u8));
 }
 
-/// rows: 3.002
+/// concerns rows 3.002
 #[test]
 fn a_message_that_begins_ends_the_one_before() {
     let mut rig = Rig::new(recv_attr(Service::Uc));
@@ -849,7 +849,7 @@ fn a_message_that_begins_ends_the_one_before() {
     assert_eq!(rig.world.memory[0], 103);
 }
 
-/// rows: 3.002, 3.068
+/// concerns rows 3.002, 3.068
 #[test]
 fn faults_on_an_unreliable_connection_are_silent() {
     let mut rig = Rig::new(recv_attr(Service::Uc));
@@ -869,7 +869,7 @@ fn faults_on_an_unreliable_connection_are_silent() {
     );
 }
 
-/// rows: 3.079
+/// concerns rows 3.079
 #[test]
 fn a_receive_of_a_shared_queue_that_is_too_short_completes() {
     let mut rig = Rig::with_srq(recv_attr(Service::Uc), true);
@@ -890,7 +890,7 @@ fn datagram(psn: u32, len: usize, qkey: u32) -> Request {
     request
 }
 
-/// rows: 3.003, 3.012, 3.100
+/// concerns rows 3.003, 3.012, 3.100
 #[test]
 fn a_datagram_leaves_room_for_the_grh() {
     let mut rig = Rig::new(recv_attr(Service::Ud));
@@ -905,7 +905,7 @@ fn a_datagram_leaves_room_for_the_grh() {
     assert_eq!(rig.answers(), []);
 }
 
-/// rows: 3.003, 3.131
+/// concerns rows 3.003, 3.131
 #[test]
 fn datagrams_that_do_not_fit_are_dropped() {
     let mut rig = Rig::new(recv_attr(Service::Ud));
@@ -921,7 +921,7 @@ fn datagrams_that_do_not_fit_are_dropped() {
     assert_eq!(rig.answers(), []);
 }
 
-/// rows: 3.051
+/// concerns rows 3.051
 #[test]
 fn a_receive_error_on_a_datagram_queue_pair_is_the_end() {
     let mut rig = Rig::new(recv_attr(Service::Ud));

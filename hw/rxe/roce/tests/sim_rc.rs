@@ -3,7 +3,7 @@
 //! Simulation: two reliable connected queue pairs over a network that loses, repeats, reorders and
 //! corrupts packets. Every message arrives once, in order and intact, or the right error completes.
 //!
-//! rows: 3.001, 3.018, 3.021, 3.022, 3.023, 3.024, 3.025, 3.026, 3.028, 3.029, 3.037, 3.038, 3.039,
+//! concerns rows 3.001, 3.018, 3.021, 3.022, 3.023, 3.024, 3.025, 3.026, 3.028, 3.029, 3.037, 3.038, 3.039,
 //! 3.049, 3.065, 3.066, 3.069, 3.070, 3.071, 3.074, 3.075, 3.078, 3.083, 3.097, 3.098, 3.102
 
 mod common;

@@ -3,7 +3,7 @@
 //! Simulation: UC and UD queue pairs over a network that loses, repeats, reorders and corrupts
 //! packets. Messages arrive intact or not at all, and nobody stops.
 //!
-//! rows: 3.002, 3.003, 3.018, 3.021, 3.022, 3.024, 3.025, 3.065, 3.066
+//! concerns rows 3.002, 3.003, 3.018, 3.021, 3.022, 3.024, 3.025, 3.065, 3.066
 
 mod common;
 

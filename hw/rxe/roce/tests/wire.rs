@@ -109,7 +109,7 @@ fn plain(opcode: Opcode) -> Headers {
     )
 }
 
-// rows: 3.013
+// concerns rows 3.013
 #[test]
 fn base_header_bytes() {
     let mut bth = Bth::new(
@@ -140,7 +140,7 @@ fn base_header_bytes() {
     assert_eq!(bytes(&bth, 0)[8], 0x80);
 }
 
-// rows: 3.013 3.014 3.015
+// concerns rows 3.013 3.014 3.015
 #[test]
 fn extension_headers_of_every_opcode() {
     for &opcode in Opcode::ALL {
@@ -154,7 +154,7 @@ fn extension_headers_of_every_opcode() {
     }
 }
 
-// rows: 3.013 3.014
+// concerns rows 3.013 3.014
 #[test]
 fn every_opcode_comes_back() {
     for &opcode in Opcode::ALL {
@@ -170,7 +170,7 @@ fn every_opcode_comes_back() {
 }
 
 /// What the accessors give is there exactly where the golden bytes have it.
-// rows: 3.014 3.015
+// concerns rows 3.014 3.015
 #[test]
 fn accessors_agree_with_the_opcode() {
     for &opcode in Opcode::ALL {
@@ -209,7 +209,7 @@ fn accessors_agree_with_the_opcode() {
     }
 }
 
-// rows: 3.018
+// concerns rows 3.018
 #[test]
 fn packets_without_payload() {
     for opcode in [
@@ -229,7 +229,7 @@ fn packets_without_payload() {
     }
 }
 
-// rows: 3.014
+// concerns rows 3.014
 #[test]
 fn syndromes() {
     let table = [
@@ -269,7 +269,7 @@ fn syndromes() {
     }
 }
 
-// rows: 3.013
+// concerns rows 3.013
 #[test]
 fn unknown_opcodes_are_errors() {
     for code in 0..=u8::MAX {
@@ -281,7 +281,7 @@ fn unknown_opcodes_are_errors() {
     }
 }
 
-// rows: 3.013
+// concerns rows 3.013
 #[test]
 fn unknown_versions_are_errors() {
     let mut bytes = frame(&plain(Opcode::RcSendOnly), 64);
@@ -292,7 +292,7 @@ fn unknown_versions_are_errors() {
 }
 
 /// Every opcode, cut at every length: too short for its headers and ICRC is always an error.
-// rows: 3.013 3.014
+// concerns rows 3.013 3.014
 #[test]
 fn short_packets_are_errors() {
     for &opcode in Opcode::ALL {
@@ -312,7 +312,7 @@ fn short_packets_are_errors() {
 }
 
 /// More pad bytes than there are bytes: the lengths must not wrap around.
-// rows: 3.013
+// concerns rows 3.013
 #[test]
 fn forged_pads_are_errors() {
     for &opcode in Opcode::ALL {
@@ -325,7 +325,7 @@ fn forged_pads_are_errors() {
     }
 }
 
-// rows: 3.013
+// concerns rows 3.013
 #[test]
 fn lengths_are_multiples_of_four() {
     let mut bytes = frame(&plain(Opcode::RcSendOnly), 64);
@@ -385,7 +385,7 @@ fn payloads_by_position() {
 }
 
 /// Reserved bits are ignored when received and zero when sent.
-// rows: 3.013 3.014
+// concerns rows 3.013 3.014
 #[test]
 fn reserved_bits() {
     for &opcode in Opcode::ALL {
@@ -485,7 +485,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     /// Whatever is written comes back, and nothing but the headers is written.
-    // rows: 3.013 3.014 3.015
+    // concerns rows 3.013 3.014 3.015
     #[test]
     fn what_is_written_comes_back(bth in any_bth(), parts in any_parts(), any_length in 0..9000u32) {
         let length = match bth.opcode.payload() {
@@ -501,7 +501,7 @@ proptest! {
 
     /// Any bytes with any claim of a length: an error, or a packet that lies within that length and
     /// that the same headers make again.
-    // rows: 3.013 3.014
+    // concerns rows 3.013 3.014
     #[test]
     fn any_bytes_are_a_packet_or_an_error(
         bytes in any_bytes(),
