@@ -28,6 +28,9 @@ Stream = Callable[[bytes], None]
 
 QEMU = [str(REPO / "tools/in-root"), "qemu-system-x86_64"]
 
+# Copies by "rep movs" would count as one instruction a byte.
+COUNTING = ["-accel", "tcg,thread=single,tb-size=512", "-cpu", "max,-erms,-fsrm", "-icount", "shift=0,sleep=off"]
+
 BOOT_SECONDS = 120
 # What the host waits beyond the limit that the guest itself keeps to.
 GRACE_SECONDS = 30
@@ -79,8 +82,12 @@ class Guest:
 
     def __init__(self, initramfs: pathlib.Path, logs: pathlib.Path, *, name: str = "guest", cpus: int = 2,
                  memory: str = "2G", host: str = "", networks: list[str] | None = None,
-                 interactive: bool = False):
-        """Starts QEMU. `host` is A or B of a pair, `networks` are paths of sockets, where A waits for B."""
+                 interactive: bool = False, count: bool = False):
+        """Starts QEMU. `host` is A or B of a pair, `networks` are paths of sockets, where A waits for B.
+
+        With `count` the guest has one CPU, and a nanosecond of its time is an instruction: durations then do not depend
+        on what else this machine does.
+        """
         logs.mkdir(parents=True, exist_ok=True)
         self.console = logs / f"{name}-console.log"
         self._directory = tempfile.TemporaryDirectory(prefix="ferroband-vm.")
@@ -92,7 +99,7 @@ class Guest:
         append += " quiet ferroband.shell" if interactive else ""
         serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:{self.console}"]
         command = [
-            *QEMU, "-machine", "q35", *accelerator(), "-smp", str(cpus), "-m", memory,
+            *QEMU, "-machine", "q35", *(COUNTING if count else accelerator()), "-smp", "1" if count else str(cpus), "-m", memory,
             "-nodefaults", "-display", "none", "-no-reboot", *serial,
             "-kernel", str(paths().guest / "vmlinuz"), "-initrd", str(initramfs), "-append", append,
             "-drive", f"file={paths().guest / 'root.ext4'},format=raw,if=none,id=root,snapshot=on,cache=unsafe",
