@@ -5,7 +5,9 @@
  *
  * Sorted alphabetically.
  */
+#include <linux/cc_platform.h>
 #include <linux/cdev.h>
+#include <linux/cgroup_rdma.h>
 #include <linux/completion.h>
 #include <linux/crc32.h>
 #include <linux/dim.h>
@@ -41,6 +43,7 @@
 #include <net/route.h>
 #include <net/sock.h>
 #include <net/udp_tunnel.h>
+#include <rdma/ib.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_cm.h>
@@ -77,3 +80,5 @@
 #include <rdma/rdma_user_ioctl.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <rdma/rdma_user_rxe.h>
+
+#include "core_private.h"

@@ -10,11 +10,14 @@
 
 #define __rust_helper
 
+#include "address.c"
 #include "hrtimer.c"
 #include "mm.c"
 #include "net_namespace.c"
 #include "netdevice.c"
 #include "rdma.c"
+#include "rdma_device.c"
+#include "rdma_verbs.c"
 #include "route.c"
 #include "skbuff.c"
 #include "spinlock.c"

@@ -20,6 +20,11 @@ __rust_helper u64 rust_helper_net_cookie(const struct net *net)
 	return net->net_cookie;
 }
 
+__rust_helper struct net_device *rust_helper_net_loopback_dev(const struct net *net)
+{
+	return net->loopback_dev;
+}
+
 /* A pernet area; NULL where the namespace is too new for the number. net_generic() does not look. */
 __rust_helper void *rust_helper_net_generic_checked(const struct net *net, unsigned int id)
 {

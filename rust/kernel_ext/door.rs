@@ -10,6 +10,10 @@
 //! | `&T`, a view of an object | `T *`, not null |
 //! | `Option<&T>` | `T *`, may be null |
 //! | [`Const<T>`] | `const T *`, not null |
+//! | `&CStr` | `const char *`, not null |
+//! | [`Input<T>`] | `const T *`, plain data that the caller filled in |
+//! | `&mut T` | `T *`, plain data that the caller filled in and gets back |
+//! | [`Out<T>`], `Option<Out<T>>` | `T *`, where a result goes; may be null in an `Option` |
 //! | an integer, `bool`, a raw pointer | the same |
 //! | `Result` | `int`: 0 or a negative errno |
 //! | [`ErrPtr<T>`] | `T *`, or an errno in it (`ERR_PTR`) |
@@ -18,7 +22,8 @@
 //! A type of one's own is an argument when it implements [`FromC`]; [`view_of!`](crate::view_of) makes a view of a
 //! C structure.
 
-use kernel::{error::Result, ffi};
+use core::marker::PhantomData;
+use kernel::{error::Result, ffi, prelude::*};
 
 /// What a door can make of an argument of C.
 ///
@@ -217,6 +222,135 @@ unsafe impl<T: View> FromC for Const<'_, T> {
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: By the safety requirements the structure is there; a view is a transparent wrapper.
         Self(unsafe { &*raw.cast() })
+    }
+}
+
+// SAFETY: `struct device` is what the kernel's type is a transparent wrapper of.
+unsafe impl View for kernel::device::Device {
+    type C = crate::bindings::device;
+}
+
+// SAFETY: `struct net_device` is what the type is a transparent wrapper of.
+unsafe impl View for crate::net::device::NetDevice {
+    type C = crate::bindings::net_device;
+}
+
+// SAFETY: `struct net` is what the type is a transparent wrapper of.
+unsafe impl View for crate::net::ns::NetNamespace {
+    type C = crate::bindings::net;
+}
+
+impl IntoC for Option<kernel::sync::aref::ARef<crate::net::device::NetDevice>> {
+    type Raw = *mut crate::bindings::net_device;
+
+    /// Hands the reference over to C.
+    fn into_c(self) -> Self::Raw {
+        match self {
+            Some(ndev) => kernel::sync::aref::ARef::into_raw(ndev).as_ptr().cast(),
+            None => core::ptr::null_mut(),
+        }
+    }
+}
+
+// SAFETY: A string of C is what a `CStr` refers to.
+unsafe impl FromC for &CStr {
+    type Raw = *const ffi::c_char;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the string is there.
+        unsafe { CStr::from_char_ptr(raw) }
+    }
+}
+
+/// Plain data that C passes as a pointer to `const`.
+#[derive(Clone, Copy)]
+pub struct Input<'a, T>(pub &'a T);
+
+impl<T> core::ops::Deref for Input<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+// SAFETY: As for a reference to plain data, which the caller does not change during the call.
+unsafe impl<T: Zeroable> FromC for Input<'_, T> {
+    type Raw = *const T;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the data is there.
+        Self(unsafe { &*raw })
+    }
+}
+
+// SAFETY: As for a reference to plain data, which is the callee's during the call.
+unsafe impl<T: Zeroable> FromC for &mut T {
+    type Raw = *mut T;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the data is there.
+        unsafe { &mut *raw }
+    }
+}
+
+/// Where C wants plain data to be put. What is there at first may be anything.
+pub struct Out<'a, T>(core::ptr::NonNull<T>, PhantomData<&'a mut T>);
+
+impl<'a, T: Zeroable> Out<'a, T> {
+    /// Puts a value there.
+    #[inline(always)]
+    pub fn set(self, value: T) {
+        // SAFETY: The place is ours during the call, and plain data needs no drop.
+        unsafe { self.0.as_ptr().write(value) };
+    }
+
+    /// Clears the place, and lends it.
+    #[inline]
+    pub fn zeroed(self) -> &'a mut T {
+        let place = self.0.as_ptr();
+        // SAFETY: The place is ours during the call; zeros are a valid value.
+        unsafe {
+            place.write_bytes(0, 1);
+            &mut *place
+        }
+    }
+
+    /// Lends what the caller has put there.
+    ///
+    /// # Safety
+    ///
+    /// The C header says that the caller has filled the place in.
+    #[inline(always)]
+    pub unsafe fn filled(self) -> &'a mut T {
+        // SAFETY: The place is ours during the call, and filled by the safety requirements.
+        unsafe { &mut *self.0.as_ptr() }
+    }
+}
+
+// SAFETY: The place is used for writing.
+unsafe impl<T> FromC for Out<'_, T> {
+    type Raw = *mut T;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements there is a place.
+        let place = unsafe { core::ptr::NonNull::new_unchecked(raw) };
+        Self(place, PhantomData)
+    }
+}
+
+// SAFETY: As above; null is no place.
+unsafe impl<T> FromC for Option<Out<'_, T>> {
+    type Raw = *mut T;
+
+    #[inline(always)]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        core::ptr::NonNull::new(raw).map(|raw| Out(raw, PhantomData))
     }
 }
 

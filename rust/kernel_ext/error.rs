@@ -29,6 +29,7 @@ declare_errors! {
     EHOSTUNREACH "No route to host.",
     EMSGSIZE "Message too long.",
     ENETUNREACH "Network is unreachable.",
+    ENODATA "No data available.",
     ENOBUFS "No buffer space available.",
     ENOTCONN "Not connected.",
     ENOTSOCK "Socket operation on non-socket.",

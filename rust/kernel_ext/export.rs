@@ -9,15 +9,28 @@ pub use rdma_macros::export;
 #[doc(hidden)]
 pub use rdma_bindings as header;
 
+/// What [`#[export]`](macro@export) takes for a `static`: it says which type the C header declares.
+///
+/// # Safety
+///
+/// The type has the layout of `Header`, and may be used from any thread.
+pub unsafe trait ExportedStatic: Sync {
+    /// The type in the C header.
+    type Header;
+}
+
+/// Compiles if the C header declares what `_this` holds.
+#[doc(hidden)]
+pub fn check<T: ExportedStatic>(_header: *const T::Header, _this: &T) {}
+
+// SAFETY: A transparent wrapper.
+unsafe impl<T> ExportedStatic for Exported<T> {
+    type Header = T;
+}
+
 /// A constant table for C: what [`#[export]`](macro@export) takes for a `static`.
 #[repr(transparent)]
 pub struct Exported<T>(pub T);
 
 // SAFETY: The value is constant, and C code may read it from any thread.
 unsafe impl<T> Sync for Exported<T> {}
-
-impl<T> Exported<T> {
-    /// Compiles if the C header declares what `_this` holds.
-    #[doc(hidden)]
-    pub fn check(_header: *const T, _this: &Self) {}
-}

@@ -10,13 +10,17 @@
 
 pub mod context;
 pub mod crc32;
+pub mod delayed;
 pub mod door;
 pub mod error;
 pub mod export;
 pub mod gfp;
+pub mod module;
 pub mod net;
 pub mod page;
+pub mod param;
 pub mod random;
+pub mod rcu_box;
 pub mod revocable;
 pub mod shared;
 pub mod sync;

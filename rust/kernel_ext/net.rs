@@ -2,12 +2,15 @@
 
 //! The network stack: devices, namespaces, packets, routes, UDP tunnel sockets.
 
+pub mod address;
 pub mod device;
 pub mod header;
 pub mod notifier;
 pub mod ns;
+pub mod resolve;
 pub mod route;
 pub mod skb;
 mod socket;
 pub mod udp_tunnel;
+pub mod upper;
 pub mod xmit;

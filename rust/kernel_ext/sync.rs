@@ -220,6 +220,16 @@ pub mod rcu {
         unsafe { bindings::synchronize_rcu_expedited() };
     }
 
+    /// Waits until each task has left, of its own accord, the code that it is in now; interrupt handlers and softirqs have
+    /// then too. For code that is about to vanish. Up to seconds.
+    pub fn synchronize_tasks(_may_sleep: &MaySleep) {
+        // SAFETY: The caller may sleep.
+        unsafe {
+            bindings::synchronize_rcu_tasks();
+            bindings::synchronize_rcu();
+        }
+    }
+
     /// Waits until all packets that are inside the receive path now have left.
     pub fn synchronize_net(_may_sleep: &MaySleep) {
         // SAFETY: The caller may sleep, so it is not a reader itself.

@@ -11,7 +11,11 @@
 //! C header: `include/linux/workqueue.h`.
 
 use crate::{bindings, context::MaySleep};
-use core::{ops::Deref, ptr::NonNull};
+use core::{
+    ops::Deref,
+    ptr::{null_mut, NonNull},
+    sync::atomic::{AtomicPtr, Ordering},
+};
 use kernel::{
     prelude::*,
     sync::Arc,
@@ -76,8 +80,12 @@ impl QueueFlags {
     pub const PER_CPU: Self = Self(bindings::wq_flags_WQ_PERCPU);
     /// Work runs in softirq context, and must not sleep.
     pub const BH: Self = Self(bindings::wq_flags_WQ_BH | bindings::wq_flags_WQ_PERCPU);
+    /// One work at a time, in the order in which they were queued. With [`Self::UNBOUND`] and one work at once.
+    pub const ORDERED: Self = Self(bindings::wq_flags___WQ_ORDERED);
     /// Workers have a high priority.
     pub const HIGHPRI: Self = Self(bindings::wq_flags_WQ_HIGHPRI);
+    /// The queue has a directory in `/sys/bus/workqueue`, where its CPUs are set.
+    pub const SYSFS: Self = Self(bindings::wq_flags_WQ_SYSFS);
     /// Work goes on when memory is short: it is needed for freeing memory.
     pub const MEM_RECLAIM: Self = Self(bindings::wq_flags_WQ_MEM_RECLAIM);
 }
@@ -139,5 +147,60 @@ impl Drop for OwnedQueue {
     fn drop(&mut self) {
         // SAFETY: The queue is ours, and nobody can queue work any more.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
+    }
+}
+
+/// A work queue that a whole module knows, and C code too if it is exported: a `static`.
+///
+/// # Invariants
+///
+/// The pointer is null, or that of a queue that an [`InstalledQueue`] owns.
+#[repr(transparent)]
+pub struct GlobalQueue(AtomicPtr<bindings::workqueue_struct>);
+
+// SAFETY: An `AtomicPtr` has the layout of the pointer.
+unsafe impl crate::export::ExportedStatic for GlobalQueue {
+    type Header = *mut bindings::workqueue_struct;
+}
+
+impl GlobalQueue {
+    /// A queue that is still to be made.
+    #[expect(clippy::new_without_default, reason = "it is for statics")]
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// Gives the queue to the module, until what this returns is dropped: which waits for the queue's work.
+    pub fn install(&'static self, queue: OwnedQueue) -> InstalledQueue {
+        self.0.store(queue.0.as_ptr(), Ordering::Release);
+        InstalledQueue(self, queue)
+    }
+
+    /// The queue. `None` before it is installed, and while the module goes.
+    #[inline]
+    pub fn get(&self) -> Option<&Queue> {
+        let queue = NonNull::new(self.0.load(Ordering::Acquire))?;
+        // SAFETY: By the type invariants; nobody queues work while the module's last queue goes.
+        Some(unsafe { Queue::from_raw(queue.as_ptr().cast()) })
+    }
+
+    /// Waits for all work that was queued before the call.
+    pub fn flush(&self, _may_sleep: &MaySleep) {
+        if let Some(queue) = NonNull::new(self.0.load(Ordering::Acquire)) {
+            // SAFETY: By the type invariants, and the caller may sleep.
+            unsafe { bindings::__flush_workqueue(queue.as_ptr()) };
+        }
+    }
+}
+
+/// The owner of a [`GlobalQueue`]. Dropping it waits for the queue's work.
+pub struct InstalledQueue(&'static GlobalQueue, OwnedQueue);
+
+impl Drop for InstalledQueue {
+    fn drop(&mut self) {
+        // Work that queues more work of the module does so before this.
+        // SAFETY: A queue goes in process context.
+        self.1.flush(&unsafe { MaySleep::assume() });
+        self.0 .0.store(null_mut(), Ordering::Release);
     }
 }

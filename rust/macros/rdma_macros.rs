@@ -30,7 +30,7 @@ use syn::parse::Parser;
 /// ```
 ///
 /// A function that is `unsafe extern "C"` already, because nothing can be generated for it, is exported as it is. A
-/// static is a `kernel_ext::export::Exported<T>` for the `T` of the header.
+/// static is a `kernel_ext::export::Exported<T>` for the `T` of the header, or another `ExportedStatic`.
 ///
 /// C header: `include/linux/export.h`.
 #[proc_macro_attribute]
@@ -83,7 +83,7 @@ fn expand_export(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStrea
             let door = quote! {
                 const _: () = {
                     let _: fn() = || {
-                        ::kernel_ext::export::Exported::check(
+                        ::kernel_ext::export::check(
                             &raw const ::kernel_ext::export::header::#name,
                             &#name,
                         )

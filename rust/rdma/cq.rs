@@ -152,6 +152,11 @@ impl CqHandle {
         self.events.raise_raw(event.as_raw());
     }
 
+    /// Ends the calls of the completion handler, and waits for the one that runs.
+    pub(crate) fn close_completion(&self) {
+        self.completion.disable();
+    }
+
     /// Ends the calls of handlers, and waits for those that run.
     pub(crate) fn close(&self) {
         self.completion.disable();

@@ -97,6 +97,13 @@ impl<C, P, D, H> Object<C, P, D, H> {
         unsafe { self.data.assume_init_ref() }
     }
 
+    /// What reaches the object's handlers.
+    #[inline]
+    pub(crate) fn handle(&self) -> &H {
+        // SAFETY: By the type invariants.
+        unsafe { self.handle.assume_init_ref() }
+    }
+
     /// Borrows an object.
     ///
     /// # Safety

@@ -3,13 +3,14 @@
 //! Memory of user space that is not pinned, but faulted in when it is needed:
 //! `struct ib_umem_odp`.
 
-use core::{ptr, ptr::NonNull};
+use core::ptr::NonNull;
 
 use kernel::{
     error::{from_err_ptr, to_result},
     ffi,
     page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
+    types::NotThreadSafe,
 };
 use rdma_bindings::{
     self as bindings, ib_umem_odp, mmu_interval_notifier, mmu_interval_notifier_ops,
@@ -144,6 +145,7 @@ impl OdpUmem {
             addr,
             end,
             write,
+            _locked: NotThreadSafe,
         })
     }
 
@@ -186,6 +188,8 @@ pub struct OdpGuard<'a> {
     addr: u64,
     end: u64,
     write: bool,
+    /// The mutex is unlocked by the thread that locked it.
+    _locked: NotThreadSafe,
 }
 
 impl OdpGuard<'_> {
@@ -222,7 +226,7 @@ impl OdpGuard<'_> {
             let (from, len) = self.chunk(addr, to.len(), false)?;
             let (now, rest) = to.split_at_mut(len);
             // SAFETY: The page is there while the region is locked.
-            unsafe { ptr::copy_nonoverlapping(from, now.as_mut_ptr(), len) };
+            unsafe { bindings::memcpy_shared(now.as_mut_ptr().cast(), from.cast(), len) };
             to = rest;
             addr = addr.wrapping_add(len as u64);
         }
@@ -239,7 +243,7 @@ impl OdpGuard<'_> {
             let (to, len) = self.chunk(addr, from.len(), true)?;
             let (now, rest) = from.split_at(len);
             // SAFETY: The page is there, and writable, while the region is locked.
-            unsafe { ptr::copy_nonoverlapping(now.as_ptr(), to, len) };
+            unsafe { bindings::memcpy_shared(to.cast(), now.as_ptr().cast(), len) };
             from = rest;
             addr = addr.wrapping_add(len as u64);
         }

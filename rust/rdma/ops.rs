@@ -102,6 +102,7 @@ impl<P: Provider> ProviderOps<P> {
         create_cq: Some(Self::create_cq),
         resize_user_cq: door!(HAS_RESIZE_CQ, Self::resize_user_cq),
         modify_cq: door!(HAS_MODIFY_CQ, Self::modify_cq),
+        pre_destroy_cq: Some(Self::pre_destroy_cq),
         destroy_cq: Some(Self::destroy_cq),
         poll_cq: door!(HAS_POLL_CQ, Self::poll_cq),
         peek_cq: door!(HAS_PEEK_CQ, Self::peek_cq),

@@ -19,6 +19,9 @@
 //! reached through [`CqHandle`], [`QpHandle`] and [`SrqHandle`], which call them from work
 //! items: never from the call chain of a method, one at a time, and not after destruction.
 //!
+//! The core stands on the other side: it sees the structures of C as `view`s, and calls drivers through `driver`.
+//! Both are there when the core is built.
+//!
 //! C headers: `include/rdma/*.h`.
 
 #[macro_use]
@@ -27,6 +30,8 @@ mod flags;
 pub mod ah;
 pub mod cq;
 pub mod device;
+#[cfg(ferroband_core)]
+pub mod driver;
 pub mod event;
 pub mod gid;
 pub mod link;
@@ -44,6 +49,8 @@ pub mod sysfs;
 pub mod ucontext;
 pub mod udata;
 pub mod umem;
+#[cfg(ferroband_core)]
+pub mod view;
 pub mod wc;
 pub mod wr;
 
@@ -65,3 +72,6 @@ pub use udata::Udata;
 pub use umem::Umem;
 pub use wc::{Wc, WcOpcode, WcSink, WcStatus};
 pub use wr::{RecvWr, RecvWrs, SendOp, SendWr, SendWrs, Sge};
+
+/// The C interface, for doors.
+pub use rdma_bindings as bindings;

@@ -2,7 +2,7 @@
 
 //! Pinned memory of user space: `struct ib_umem`.
 
-use core::{ptr, ptr::NonNull};
+use core::ptr::NonNull;
 
 use kernel::{
     alloc::KVVec,
@@ -17,7 +17,8 @@ use crate::{mr::VirtAtomic, Access, Device, MaySleep};
 /// A range of a process's memory that is pinned: it stays where it is until this is dropped.
 ///
 /// The memory is shared with the process, which may write to it at any time. So it is only copied
-/// from and to, or accessed with atomic operations.
+/// from and to, by calls that the compiler can neither repeat nor leave out, or accessed with atomic
+/// operations.
 ///
 /// Dropping it sleeps, and needs the device. So the data of an MR keeps it where `dereg_mr` can take
 /// it out, while those who still copy are waited for: in an `Option` under a lock, or revocably.
@@ -175,7 +176,7 @@ impl Umem {
             let (from, len) = self.chunk(at, to.len())?;
             let (now, rest) = to.split_at_mut(len);
             // SAFETY: By the type invariants the bytes are in a pinned page.
-            unsafe { ptr::copy_nonoverlapping(from, now.as_mut_ptr(), len) };
+            unsafe { bindings::memcpy_shared(now.as_mut_ptr().cast(), from.cast(), len) };
             to = rest;
             at += len;
         }
@@ -195,7 +196,7 @@ impl Umem {
             let (to, len) = self.chunk(at, from.len())?;
             let (now, rest) = from.split_at(len);
             // SAFETY: By the type invariants the bytes are in a pinned page.
-            unsafe { ptr::copy_nonoverlapping(now.as_ptr(), to, len) };
+            unsafe { bindings::memcpy_shared(to.cast(), now.as_ptr().cast(), len) };
             from = rest;
             at += len;
         }

@@ -201,6 +201,18 @@ impl Wc {
         }
     }
 
+    /// The flags in the numbers of user space: `enum ibv_wc_flags` of libibverbs, which is not the kernel's
+    /// where it comes to invalidation.
+    fn uverbs_flags(&self) -> u32 {
+        const IBV_WC_WITH_INV: u32 = 1 << 3;
+        let flags = self.all_flags();
+        let same = flags.bits() & WcFlags::GRH.with(WcFlags::WITH_IMM).bits();
+        match flags.contains(WcFlags::WITH_INVALIDATE) {
+            true => same | IBV_WC_WITH_INV,
+            false => same,
+        }
+    }
+
     /// The opcode in the numbers of user space.
     ///
     /// `enum ib_uverbs_wc_opcode` lacks the kernel's own requests, which user space cannot post.
@@ -223,7 +235,7 @@ impl Wc {
             byte_len: self.byte_len,
             qp_num: self.qp.number(),
             src_qp: self.src_qp,
-            wc_flags: self.all_flags().bits(),
+            wc_flags: self.uverbs_flags(),
             pkey_index: self.pkey_index,
             slid: lid16(self.slid),
             sl: self.sl,

@@ -5,9 +5,10 @@
 //! C header: `include/linux/netdevice.h`.
 
 use super::ns::{NetNamespace, NetRef};
-use crate::bindings;
+use crate::{bindings, context::MaySleep};
 use core::ptr::NonNull;
 use kernel::{
+    error::to_result,
     prelude::*,
     sync::{
         aref::{ARef, AlwaysRefCounted},
@@ -129,6 +130,32 @@ impl NetDevice {
     #[inline]
     pub fn flags(&self) -> u32 {
         read!(self, flags)
+    }
+
+    /// Has the device receive what is sent to an Ethernet multicast address; each call counts.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` where the device's addresses are none of Ethernet.
+    pub fn add_multicast(&self, address: &MacAddress, _may_sleep: &MaySleep) -> Result {
+        self.check_ethernet()?;
+        // SAFETY: The device is valid, and reads as many bytes as its addresses have.
+        to_result(unsafe { bindings::dev_mc_add(self.as_raw(), address.as_ptr()) })
+    }
+
+    /// Takes one call of [`Self::add_multicast`] back. There is no harm in one too many.
+    pub fn remove_multicast(&self, address: &MacAddress, _may_sleep: &MaySleep) {
+        if self.check_ethernet().is_ok() {
+            // SAFETY: As above. The only error is that the address was not added.
+            unsafe { bindings::dev_mc_del(self.as_raw(), address.as_ptr()) };
+        }
+    }
+
+    fn check_ethernet(&self) -> Result {
+        if usize::from(read!(self, addr_len)) != size_of::<MacAddress>() {
+            return Err(EINVAL);
+        }
+        Ok(())
     }
 
     /// Says whether the administrator has set the device up (`IFF_UP`).

@@ -37,8 +37,10 @@ pub enum Event {
     ChangeName,
     /// What it can do changed.
     ChangeFeatures,
-    /// It became a port of another device, or ceased to be.
+    /// Another device was put on it, or taken off: see [`Listener::upper_changed`].
     ChangeUpper,
+    /// It is a bond, and another port of it is the active one now.
+    BondFailover,
 }
 
 impl Event {
@@ -55,6 +57,7 @@ impl Event {
             bindings::NETDEV_CHANGENAME => Self::ChangeName,
             bindings::NETDEV_FEAT_CHANGE => Self::ChangeFeatures,
             bindings::NETDEV_CHANGEUPPER => Self::ChangeUpper,
+            bindings::NETDEV_BONDING_FAILOVER => Self::BondFailover,
             _ => return None,
         })
     }
@@ -64,6 +67,17 @@ impl Event {
 pub trait Listener: Send + Sync + 'static {
     /// Something happened to a device. Process context, with RTNL held: it must not take RTNL, nor wait for who does.
     fn event(&self, device: &NetDevice, event: Event, may_sleep: &MaySleep);
+
+    /// `upper` was put on a device (`linked`), or taken off it. Called before [`Event::ChangeUpper`] is told, in the same
+    /// context.
+    fn upper_changed(
+        &self,
+        _device: &NetDevice,
+        _upper: &NetDevice,
+        _linked: bool,
+        _may_sleep: &MaySleep,
+    ) {
+    }
 }
 
 /// A listener that hears events of the devices of all namespaces. Dropping it ends that, and may sleep.
@@ -127,11 +141,18 @@ impl<T: Listener> Registration<T> {
         // SAFETY: The kernel calls with the block that was registered, which is a field of `Self`.
         let this = unsafe { kernel::container_of!(Opaque::cast_from(block), Self, block) };
         // SAFETY: The listener lives until the block is unregistered, which waits for calls. The kernel calls in process
-        // context, with a device that is there during the call.
+        // context, with a device that is there during the call; a change of what stands on it comes with that device.
         unsafe {
+            let may_sleep = &MaySleep::assume();
+            let listener = &(*this).listener;
             let device =
                 NetDevice::from_raw(bindings::netdev_notifier_info_to_dev(info.cast()).cast());
-            (*this).listener.event(device, event, &MaySleep::assume());
+            if event == Event::ChangeUpper {
+                let upper = NetDevice::from_raw(bindings::netdev_changeupper_dev(info.cast()));
+                let linked = bindings::netdev_changeupper_linking(info.cast());
+                listener.upper_changed(device, upper, linked, may_sleep);
+            }
+            listener.event(device, event, may_sleep);
         }
         bindings::NOTIFY_DONE as c_int
     }

@@ -7,7 +7,7 @@
 use super::{
     device::NetDevice,
     header::{Be16, Ipv4Header},
-    ns::{NetNamespace, NetRef},
+    ns::NetNamespace,
 };
 use crate::{bindings, error::EHOSTUNREACH};
 use core::ptr::NonNull;
@@ -47,15 +47,18 @@ pub struct Flow6 {
     pub destination_port: u16,
 }
 
-/// A counted reference to a cached route, and one to its namespace: what a route of IPv6 or IPsec counts in when it is
-/// freed is there.
+/// A counted reference to a cached route, and one to the loopback device of its namespace.
+///
+/// The namespace must have what a route of IPv6 or IPsec is counted in until the route is let go. A reference to the
+/// namespace itself would keep it from ever being taken down, and so its devices from being unregistered. The loopback
+/// device never leaves the namespace; taking that down unregisters devices first, and waits for their references.
 ///
 /// # Invariants
 ///
 /// `dst` is valid, and the reference is ours.
 struct Dst {
     dst: NonNull<bindings::dst_entry>,
-    net: NetRef,
+    loopback: ARef<NetDevice>,
 }
 
 impl Dst {
@@ -68,10 +71,14 @@ impl Dst {
         net: &NetNamespace,
         lookup: impl FnOnce(*mut bindings::net) -> *mut bindings::dst_entry,
     ) -> Result<Self> {
+        // Until the loopback device is held.
         let net = net.get().ok_or(EHOSTUNREACH)?;
         let dst = NonNull::new(from_err_ptr(lookup(net.as_raw()))?).ok_or(EHOSTUNREACH)?;
+        // SAFETY: A namespace that is not taken down has its loopback device.
+        let loopback =
+            unsafe { NetDevice::from_raw(bindings::net_loopback_dev(net.as_raw())) }.into();
         // INVARIANT: By the safety requirements.
-        Ok(Self { dst, net })
+        Ok(Self { dst, loopback })
     }
 
     #[inline]
@@ -86,14 +93,14 @@ impl Clone for Dst {
         unsafe { bindings::dst_hold(self.raw()) };
         Self {
             dst: self.dst,
-            net: self.net.clone(),
+            loopback: self.loopback.clone(),
         }
     }
 }
 
 impl Drop for Dst {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: The reference is ours. The loopback device is let go after it.
         unsafe { bindings::dst_release(self.raw()) };
     }
 }
@@ -105,7 +112,7 @@ unsafe impl Sync for Dst {}
 
 /// A route of IPv4 packets, as a counted reference. May be kept; see [`Route4::is_valid`].
 ///
-/// It keeps its namespace, as an open socket does: whoever keeps routes drops them when the device is unregistered.
+/// The end of its namespace waits for it: whoever keeps routes drops them when the device is unregistered.
 #[derive(Clone)]
 pub struct Route4(Dst);
 
@@ -143,7 +150,7 @@ impl Route4 {
 
 /// A route of IPv6 packets, as a counted reference. May be kept; see [`Route6::is_valid`].
 ///
-/// It keeps its namespace, as a [`Route4`] does.
+/// The end of its namespace waits for it, as for a [`Route4`].
 #[derive(Clone)]
 pub struct Route6 {
     dst: Dst,

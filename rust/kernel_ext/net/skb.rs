@@ -27,8 +27,7 @@ pub struct SkBuff(NonNull<bindings::sk_buff>);
 
 // SAFETY: Packets may be used and freed on any thread.
 unsafe impl Send for SkBuff {}
-// SAFETY: Through a shared reference bytes are only read.
-unsafe impl Sync for SkBuff {}
+// It is not `Sync`: `skb_clone` notes in the packet that its bytes are shared, without a lock.
 
 /// What keeps account of packets under way: see [`SkBuff::set_owner`].
 pub trait InFlight: Send + Sync + 'static {
@@ -144,7 +143,7 @@ impl SkBuff {
         self.inner().end.saturating_sub(self.inner().tail) as usize
     }
 
-    /// Says whether the bytes are this packet's alone, so that they may be written.
+    /// Says whether the linear part is this packet's alone, so that it may be written.
     #[inline]
     pub fn is_writable(&self) -> bool {
         // SAFETY: The packet is valid.
@@ -297,20 +296,19 @@ impl SkBuff {
         })
     }
 
-    /// Copies bytes into any part.
+    /// Copies bytes into the linear part. What lies in pages may be a file's, or another packet's.
     ///
     /// # Errors
     ///
     /// `EINVAL` if they do not all fit, `EBUSY` while the bytes are shared.
     pub fn store_bits(&mut self, offset: usize, from: &[u8]) -> Result {
-        let (offset, len) = self.range(offset, from.len())?;
-        if !self.is_writable() {
-            return Err(EBUSY);
-        }
-        // SAFETY: The range is inside the packet, whose bytes are its alone, and `from` is that long.
-        kernel::error::to_result(unsafe {
-            bindings::skb_store_bits(self.as_raw(), offset, from.as_ptr().cast(), len)
-        })
+        let end = offset.checked_add(from.len()).ok_or(EINVAL)?;
+        let bytes = self.data_mut().ok_or(EBUSY)?;
+        bytes
+            .get_mut(offset..end)
+            .ok_or(EINVAL)?
+            .copy_from_slice(from);
+        Ok(())
     }
 
     /// Calls `f` with `len` bytes at `offset`, piece by piece as they lie in memory.

@@ -25,9 +25,12 @@ fn sent(ret: i32) -> Result {
     }
 }
 
-/// Checks that a packet begins with a header of an IP version and of a length, and marks it.
+/// Checks that a packet begins with a header of an IP version and of a length that may be written, and marks it.
 fn begins_with(skb: &mut SkBuff, version: u8, len: usize) -> Result {
     skb.ensure_linear(len)?;
+    if !skb.is_writable() {
+        return Err(EBUSY);
+    }
     if skb.data().first().map(|byte| byte >> 4) != Some(version) {
         return Err(EINVAL);
     }
@@ -41,8 +44,8 @@ fn begins_with(skb: &mut SkBuff, version: u8, len: usize) -> Result {
 ///
 /// # Errors
 ///
-/// `EINVAL` if it begins otherwise (only headers without options are taken), `ENOBUFS` if a queue was full, and what a
-/// filter or the device says.
+/// `EINVAL` if it begins otherwise (only headers without options are taken), `EBUSY` while its bytes are shared, `ENOBUFS`
+/// if a queue was full, and what a filter or the device says.
 pub fn ip4_local_out(mut skb: SkBuff, route: &Route4) -> Result {
     begins_with(&mut skb, 4, size_of::<Ipv4Header>())?;
     if skb.data().first() != Some(&Ipv4Header::VERSION_IHL) {
@@ -61,7 +64,8 @@ pub fn ip4_local_out(mut skb: SkBuff, route: &Route4) -> Result {
 ///
 /// # Errors
 ///
-/// `EINVAL` if it begins otherwise, `ENOBUFS` if a queue was full, and what a filter or the device says.
+/// `EINVAL` if it begins otherwise, `EBUSY` while its bytes are shared, `ENOBUFS` if a queue was full, and what a filter or
+/// the device says.
 pub fn ip6_local_out(mut skb: SkBuff, route: &Route6) -> Result {
     begins_with(&mut skb, 6, size_of::<Ipv6Header>())?;
     // SAFETY: The packet has its header, and the route gets a reference of its own.

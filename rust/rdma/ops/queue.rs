@@ -156,6 +156,19 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::modify_cq(cq, count, period, &sleep))
     }
 
+    /// Ends the calls of a kernel CQ's completion handler, before the core cancels the work that
+    /// the handler queues.
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::ops).
+    pub(super) unsafe extern "C" fn pre_destroy_cq(cq: *mut ib_cq) -> c_int {
+        // SAFETY: By the contract of the table.
+        let cq = unsafe { Cq::<P>::from_raw(cq) };
+        cq.handle().close_completion();
+        0
+    }
+
     /// The door of [`Provider::destroy_cq`].
     ///
     /// # Safety

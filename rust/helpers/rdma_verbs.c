@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+/* For the core's verbs: locks, lists and work items in the objects that it allocates. */
+
+/* The members of a zeroed queue pair that are not zero. */
+__rust_helper void rust_helper_ib_qp_init_members(struct ib_qp *qp)
+{
+	spin_lock_init(&qp->mr_lock);
+	INIT_LIST_HEAD(&qp->rdma_mrs);
+	INIT_LIST_HEAD(&qp->sig_mrs);
+	INIT_LIST_HEAD(&qp->open_list);
+	init_completion(&qp->srq_completion);
+}
+
+__rust_helper void rust_helper_ib_work_init(struct work_struct *work, work_func_t function)
+{
+	INIT_WORK(work, function);
+}
+
+/* The members of a zeroed XRC domain that are not zero. */
+__rust_helper void rust_helper_ib_xrcd_init_members(struct ib_xrcd *xrcd)
+{
+	init_rwsem(&xrcd->tgt_qps_rwsem);
+	xa_init(&xrcd->tgt_qps);
+}
+
+__rust_helper void rust_helper_ib_xrcd_down_read(struct ib_xrcd *xrcd)
+{
+	down_read(&xrcd->tgt_qps_rwsem);
+}
+
+__rust_helper void rust_helper_ib_xrcd_up_read(struct ib_xrcd *xrcd)
+{
+	up_read(&xrcd->tgt_qps_rwsem);
+}
+
+__rust_helper void rust_helper_ib_xrcd_down_write(struct ib_xrcd *xrcd)
+{
+	down_write(&xrcd->tgt_qps_rwsem);
+}
+
+__rust_helper void rust_helper_ib_xrcd_up_write(struct ib_xrcd *xrcd)
+{
+	up_write(&xrcd->tgt_qps_rwsem);
+}
+
+__rust_helper bool rust_helper_ib_xrcd_is_empty(struct ib_xrcd *xrcd)
+{
+	return xa_empty(&xrcd->tgt_qps);
+}
+
+__rust_helper struct ib_qp *rust_helper_ib_xrcd_target(struct ib_xrcd *xrcd, u32 qp_num)
+{
+	return xa_load(&xrcd->tgt_qps, qp_num);
+}
+
+__rust_helper int rust_helper_ib_xrcd_publish(struct ib_xrcd *xrcd, struct ib_qp *qp)
+{
+	return xa_err(xa_store(&xrcd->tgt_qps, qp->qp_num, qp, GFP_KERNEL));
+}
+
+__rust_helper void rust_helper_ib_xrcd_erase(struct ib_xrcd *xrcd, u32 qp_num)
+{
+	xa_erase(&xrcd->tgt_qps, qp_num);
+}
+
+__rust_helper struct ib_udata *rust_helper_rdma_driver_udata(struct uverbs_attr_bundle *attrs)
+{
+	return &attrs->driver_udata;
+}
+
+__rust_helper unsigned int rust_helper_num_online_cpus(void)
+{
+	return num_online_cpus();
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work items that wait before they run: what `kernel::workqueue` lacks for its `DelayedWork`.
+//!
+//! As for [`work`](crate::work), the item is the kernel crate's: a field `DelayedWork<T>` of an object in an [`Arc`],
+//! `WorkItem`, `impl_has_delayed_work!`, `new_delayed_work!`. Work that waits or is queued owns a reference to its object.
+//!
+//! C header: `include/linux/workqueue.h`.
+
+use crate::{bindings, context::MaySleep};
+use kernel::{
+    ffi::{c_int, c_ulong},
+    sync::Arc,
+    workqueue::{HasDelayedWork, Queue, Work, WorkItem},
+};
+
+/// Returns the C work item inside `object`.
+fn raw_work<T, const ID: u64>(object: &Arc<T>) -> *mut bindings::delayed_work
+where
+    T: HasDelayedWork<T, ID>,
+{
+    // SAFETY: The pointer is to a live `T`; its work item is the first member of the `delayed_work` around it.
+    unsafe { Work::raw_get(T::raw_get_work(Arc::as_ptr(object).cast_mut())).cast() }
+}
+
+/// Queues the work of `object` after a number of jiffies, or, where it waits or is queued already, makes it wait for that
+/// from now on. Any context.
+///
+/// When the work is running, it runs once more.
+pub fn enqueue<T, const ID: u64>(queue: &Queue, object: &Arc<T>, delay: c_ulong)
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID> + Send + Sync + 'static,
+{
+    let owned = Arc::into_raw(object.clone());
+    let cpu = bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int;
+    let queue = core::ptr::from_ref(queue).cast_mut().cast();
+    // SAFETY: The queue and the work item are valid; the reference that was just counted keeps the item until it has run.
+    let was_waiting =
+        unsafe { bindings::mod_delayed_work_on(cpu, queue, raw_work::<T, ID>(object), delay) };
+    if was_waiting {
+        // SAFETY: The work that waited has a reference already, so this one is still ours.
+        drop(unsafe { Arc::from_raw(owned) });
+    }
+}
+
+/// Takes the work of `object` from its queue; says whether it was queued, or waited. It may be running still. Any context.
+pub fn cancel<T, const ID: u64>(object: &Arc<T>) -> bool
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
+{
+    // SAFETY: The work item lives as long as `object`.
+    let was_waiting = unsafe { bindings::cancel_delayed_work(raw_work::<T, ID>(object)) };
+    take_back(object, was_waiting)
+}
+
+/// Like [`cancel`], and waits until the work does not run. Not from within the work itself.
+pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> bool
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
+{
+    // SAFETY: The work item lives as long as `object`, and the caller may sleep.
+    let was_waiting = unsafe { bindings::cancel_delayed_work_sync(raw_work::<T, ID>(object)) };
+    take_back(object, was_waiting)
+}
+
+/// Drops the reference of work that was taken from its queue.
+fn take_back<T>(object: &Arc<T>, was_waiting: bool) -> bool {
+    if was_waiting {
+        // SAFETY: `enqueue` made a reference the queue's; the work will not run to take that back.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(object)) });
+    }
+    was_waiting
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From IP addresses to hardware addresses: routes for packets of any protocol, and neighbours.
+//!
+//! C headers: `include/net/route.h`, `include/net/ip6_route.h`, `include/net/neighbour.h`, `include/net/netevent.h`.
+
+use super::{
+    address::IpAddress,
+    device::NetDevice,
+    ns::{NetNamespace, NetRef},
+};
+use crate::{bindings, context::MaySleep, error::EHOSTUNREACH};
+use core::{ffi::c_void, pin::Pin, ptr::NonNull};
+use kernel::{
+    error::{from_err_ptr, to_result},
+    ffi::{c_int, c_ulong},
+    prelude::*,
+    sync::rcu,
+    types::Opaque,
+};
+
+/// The hardware address of any kind of device: zeros fill an address that is shorter.
+pub type HardwareAddress = [u8; bindings::MAX_ADDR_LEN as usize];
+
+impl NetDevice {
+    /// Returns the whole hardware address. One that is just being changed may show a mixture.
+    pub fn hardware_address(&self) -> HardwareAddress {
+        // SAFETY: The device is valid; it has an array of `MAX_ADDR_LEN` bytes for its address until it is freed.
+        unsafe {
+            let address = (&raw const (*self.as_raw()).dev_addr).read_volatile();
+            address.cast::<HardwareAddress>().read_volatile()
+        }
+    }
+
+    /// Returns the hardware address for packets to all.
+    pub fn broadcast_address(&self) -> HardwareAddress {
+        // SAFETY: The device is valid.
+        unsafe { (&raw const (*self.as_raw()).broadcast).read_volatile() }
+    }
+}
+
+/// A route to a destination, as a counted reference, and one to its namespace.
+///
+/// # Invariants
+///
+/// `dst` is valid, and the reference is ours.
+pub struct Path {
+    dst: NonNull<bindings::dst_entry>,
+    destination: IpAddress,
+    _net: NetRef,
+}
+
+impl Path {
+    /// Looks a route up; returns it with the source address, which is the one that the route suggests where `source` is
+    /// unspecified (all zeros). Any context but hard interrupts.
+    ///
+    /// `device` is the number of the device to leave by; 0: any.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for addresses of two kinds; `ENETUNREACH`, `EHOSTUNREACH` …: as `connect` would say it.
+    pub fn lookup(
+        net: &NetNamespace,
+        device: i32,
+        source: IpAddress,
+        destination: IpAddress,
+    ) -> Result<(Self, IpAddress)> {
+        let net = net.get().ok_or(EHOSTUNREACH)?;
+        // SAFETY: The namespace and the addresses are valid; a route comes with a reference.
+        let (dst, source) = unsafe {
+            match (source, destination) {
+                (IpAddress::V4(source), IpAddress::V4(to)) => {
+                    let mut chosen = u32::from_ne_bytes(source);
+                    let to = u32::from_ne_bytes(to);
+                    let dst = bindings::any_route4(net.as_raw(), device, &mut chosen, to);
+                    (dst, IpAddress::V4(chosen.to_ne_bytes()))
+                }
+                (IpAddress::V6(mut source), IpAddress::V6(to)) => {
+                    let (chosen, to) = (source.as_mut_ptr().cast(), to.as_ptr().cast());
+                    let dst = bindings::any_route6(net.as_raw(), device, chosen, to);
+                    (dst, IpAddress::V6(source))
+                }
+                _ => return Err(EINVAL),
+            }
+        };
+        let dst = NonNull::new(from_err_ptr(dst)?).ok_or(EHOSTUNREACH)?;
+        // INVARIANT: The reference was just handed over.
+        let path = Self {
+            dst,
+            destination,
+            _net: net,
+        };
+        Ok((path, source))
+    }
+
+    /// Returns the hop limit of packets on the route.
+    pub fn hop_limit(&self) -> c_int {
+        // SAFETY: By the invariants.
+        unsafe { bindings::dst_hop_limit(self.dst.as_ptr()) }
+    }
+
+    /// Says whether the destination is this machine.
+    pub fn is_local(&self) -> bool {
+        // SAFETY: By the invariants.
+        unsafe { bindings::dst_is_local(self.dst.as_ptr()) }
+    }
+
+    /// Says whether the next hop is not the destination itself.
+    pub fn has_gateway(&self) -> bool {
+        // SAFETY: By the invariants.
+        unsafe { bindings::dst_has_gateway(self.dst.as_ptr()) }
+    }
+
+    /// Returns the device that packets leave by.
+    pub fn device<'g>(&self, _guard: &'g rcu::Guard) -> &'g NetDevice {
+        // SAFETY: By the invariants, and the guard is the read-side critical section that is asked for; a route always
+        // has a device, if only the loopback device of its namespace.
+        unsafe { NetDevice::from_raw(bindings::dst_dev_rcu(self.dst.as_ptr()).cast()) }
+    }
+
+    /// Returns the hardware address of the next hop.
+    ///
+    /// # Errors
+    ///
+    /// `ENODATA` where it is not known yet: it is being asked for, see [`NeighbourListener`].
+    pub fn next_hop_address(&self, _may_sleep: &MaySleep) -> Result<HardwareAddress> {
+        let destination: *const c_void = match &self.destination {
+            IpAddress::V4(address) => address.as_ptr().cast(),
+            IpAddress::V6(address) => address.as_ptr().cast(),
+        };
+        let mut address = HardwareAddress::default();
+        // SAFETY: By the invariants; the destination is of the route's kind, and there is room for any address.
+        to_result(unsafe {
+            bindings::dst_next_hop_address(self.dst.as_ptr(), destination, address.as_mut_ptr())
+        })?;
+        Ok(address)
+    }
+}
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { bindings::dst_release(self.dst.as_ptr()) };
+    }
+}
+
+/// What hears that hardware addresses of neighbours become known.
+pub trait NeighbourListener: Send + Sync + 'static {
+    /// The hardware address of some neighbour is known now, or is another one. It must not sleep.
+    fn neighbour_known(&self);
+}
+
+/// A listener that hears of the neighbours of all namespaces. Dropping it ends that, and may sleep.
+#[pin_data(PinnedDrop)]
+pub struct NeighbourRegistration<T: NeighbourListener> {
+    #[pin]
+    block: Opaque<bindings::notifier_block>,
+    listener: T,
+}
+
+// SAFETY: The registration may be dropped on any thread.
+unsafe impl<T: NeighbourListener> Send for NeighbourRegistration<T> {}
+// SAFETY: A shared reference gives the listener alone, which is `Sync`.
+unsafe impl<T: NeighbourListener> Sync for NeighbourRegistration<T> {}
+
+impl<T: NeighbourListener> NeighbourRegistration<T> {
+    /// Registers a listener.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(listener: T, _may_sleep: &MaySleep) -> Result<Pin<KBox<Self>>> {
+        KBox::try_pin_init(
+            try_pin_init!(Self {
+                listener,
+                block <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
+                    // SAFETY: `slot` is valid for writes, and pinned until `drop` unregisters it; the listener is set
+                    // already.
+                    unsafe {
+                        slot.write(bindings::notifier_block {
+                            notifier_call: Some(Self::call),
+                            ..pin_init::zeroed()
+                        });
+                        to_result(bindings::netevent_register(slot))
+                    }
+                }),
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+
+    /// # Safety
+    ///
+    /// The kernel calls it, with the block that `new` registered.
+    unsafe extern "C" fn call(
+        block: *mut bindings::notifier_block,
+        event: c_ulong,
+        of: *mut c_void,
+    ) -> c_int {
+        // SAFETY: The block is a field of `Self`, which lives until it is unregistered; `of` is what the event is about.
+        unsafe {
+            if bindings::netevent_is_neigh_valid(event, of) {
+                let this = kernel::container_of!(Opaque::cast_from(block), Self, block);
+                (*this).listener.neighbour_known();
+            }
+        }
+        bindings::NOTIFY_DONE as c_int
+    }
+}
+
+#[pinned_drop]
+impl<T: NeighbourListener> PinnedDrop for NeighbourRegistration<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: `new` registered the block.
+        unsafe { bindings::netevent_unregister(self.block.get()) };
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How devices stand on each other: VLANs, bonds, and all devices there are.
+//!
+//! C headers: `include/linux/netdevice.h`, `include/net/bonding.h`.
+
+use super::device::NetDevice;
+use crate::{bindings, context::MaySleep};
+use core::{ffi::c_void, ptr::NonNull};
+use kernel::{
+    ffi::c_int,
+    prelude::*,
+    sync::{aref::ARef, rcu},
+};
+
+impl NetDevice {
+    /// Says whether this is a port of a bond.
+    pub fn is_bond_port(&self) -> bool {
+        // SAFETY: The device is valid.
+        unsafe { bindings::netif_is_bond_slave(self.as_raw()) }
+    }
+
+    /// Returns the active port of a bond; `None` if this is none, or a bond whose mode knows no active port.
+    pub fn bond_active_port<'g>(&self, _guard: &'g rcu::Guard) -> Option<&'g Self> {
+        if !self.is_bond() {
+            return None;
+        }
+        // SAFETY: The device is a bond, and the guard is the read-side critical section that is asked for.
+        let port = unsafe { bindings::bond_active_port_rcu(self.as_raw()) };
+        // SAFETY: A device that an RCU reader finds is valid until the critical section ends.
+        NonNull::new(port).map(|port| unsafe { Self::from_raw(port.as_ptr()) })
+    }
+
+    /// Returns the number of the VLAN right below this device, if there is one.
+    pub fn lower_vlan_id(&self, _guard: &rcu::Guard) -> Option<u16> {
+        // SAFETY: The device is valid, and the guard is the read-side critical section that is asked for.
+        let id = unsafe { bindings::netdev_lower_vlan_id_rcu(self.as_raw()) };
+        u16::try_from(id).ok()
+    }
+
+    /// Returns all devices that stand on this one, at any height, from the lowest up.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn uppers(&self) -> Result<KVec<ARef<Self>>> {
+        let mut to = Uppers {
+            devices: KVec::new(),
+            complete: true,
+        };
+        let _guard = rcu::read_lock();
+        let mut private = bindings::netdev_nested_priv {
+            flags: 0,
+            data: (&raw mut to).cast(),
+        };
+        // SAFETY: The device is valid, the guard is the read-side critical section that is asked for, and the callback
+        // gets `to`.
+        unsafe {
+            bindings::netdev_walk_all_upper_dev_rcu(self.as_raw(), Some(Uppers::push), &mut private)
+        };
+        if to.complete {
+            Ok(to.devices)
+        } else {
+            Err(ENOMEM)
+        }
+    }
+
+    /// Calls `f` with each device of each namespace, in order. RTNL is held meanwhile: devices neither come, go nor move,
+    /// nor do their addresses change.
+    ///
+    /// Not for code that has RTNL.
+    pub fn for_each<F: FnMut(&Self)>(mut f: F, _may_sleep: &MaySleep) {
+        /// # Safety
+        ///
+        /// `f` is an `F` that nobody else uses, `device` is valid.
+        unsafe extern "C" fn call<F: FnMut(&NetDevice)>(
+            f: *mut c_void,
+            device: *mut bindings::net_device,
+        ) {
+            // SAFETY: By the safety requirements.
+            unsafe { (*f.cast::<F>())(NetDevice::from_raw(device)) }
+        }
+        // SAFETY: The caller may sleep; `call` gets `f`.
+        unsafe { bindings::netdev_walk_all(Some(call::<F>), (&raw mut f).cast()) };
+    }
+}
+
+/// What the walk over the devices above fills.
+struct Uppers {
+    devices: KVec<ARef<NetDevice>>,
+    complete: bool,
+}
+
+impl Uppers {
+    /// # Safety
+    ///
+    /// `upper` is a valid device, `private` has an `Uppers` that nobody else uses; atomic context.
+    unsafe extern "C" fn push(
+        upper: *mut bindings::net_device,
+        private: *mut bindings::netdev_nested_priv,
+    ) -> c_int {
+        // SAFETY: By the safety requirements.
+        let (this, upper) = unsafe {
+            (
+                &mut *(*private).data.cast::<Self>(),
+                NetDevice::from_raw(upper),
+            )
+        };
+        this.complete &= this.devices.push(upper.into(), GFP_ATOMIC).is_ok();
+        0
+    }
+}

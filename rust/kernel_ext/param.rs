@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Module parameters that are yes or no.
+//!
+//! The kernel crate's `module!` knows numbers.
+//!
+//! C header: `include/linux/moduleparam.h`.
+
+/// Declares a parameter that an [`AtomicBool`](core::sync::atomic::AtomicBool) holds: set when the module is loaded, shown
+/// to all in `/sys/module/MODULE/parameters/`.
+///
+/// `$strings` are what `modinfo` shows: `parmtype=NAME:bool` and `parm=NAME:DESCRIPTION`, each ended by a NUL.
+///
+/// ```ignore
+/// static SHARED: AtomicBool = AtomicBool::new(true);
+/// bool_param!(c"shared", SHARED, b"parmtype=shared:bool\0parm=shared:Share devices\0");
+/// ```
+#[macro_export]
+macro_rules! bool_param {
+    ($name:literal, $place:ident, $strings:literal) => {
+        const _: () = {
+            #[link_section = "__param"]
+            #[used]
+            static PARAM: ::kernel::module_param::KernelParam =
+                ::kernel::module_param::KernelParam::new(::kernel::bindings::kernel_param {
+                    name: ::kernel::str::as_char_ptr_in_const_context($name),
+                    // SAFETY: The module's own structure, which the kernel makes when it loads the module.
+                    mod_: unsafe {
+                        core::ptr::from_ref(&::kernel::bindings::__this_module)
+                            .cast::<::kernel::bindings::module>()
+                            .cast_mut()
+                    },
+                    ops: &raw const ::kernel::bindings::param_ops_bool,
+                    perm: 0o444,
+                    level: -1,
+                    flags: 0,
+                    __bindgen_anon_1: ::kernel::bindings::kernel_param__bindgen_ty_1 {
+                        // An `AtomicBool` has the layout of a `bool`; the kernel sets it before the module runs, and
+                        // reads it as it is.
+                        arg: (&raw const $place).cast_mut().cast(),
+                    },
+                });
+
+            #[link_section = ".modinfo"]
+            #[used]
+            static STRINGS: [u8; $strings.len()] = *$strings;
+        };
+    };
+}
+pub use bool_param;

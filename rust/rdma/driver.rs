@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls of the core into a driver: the methods of `struct ib_device_ops`, for a driver in any language.
+//!
+//! Each is a safe method on a view. Where a driver has left a method out, the call says `None`, or the error that the
+//! header promises. One file an area.
+//!
+//! Drivers in Rust are on the other side: [`crate::provider`].
+
+/// A method of a device, if the driver has it.
+macro_rules! op {
+    ($device:expr, $name:ident) => {
+        // SAFETY: The device is there, and its methods are constant from registration on.
+        unsafe { (*$device.as_raw()).ops.$name }
+    };
+}
+
+pub mod data;
+pub mod device;
+pub mod gid;
+pub mod objects;

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lists of C that the core shares with headers and consumers, and the locks around them.
+//!
+//! C headers: `include/linux/list.h`, `include/linux/spinlock.h`.
+
+use kernel::ffi::c_ulong;
+use rdma_bindings::{self as bindings, list_head, spinlock_t};
+
+/// Makes an empty list.
+///
+/// # Safety
+///
+/// `head` is there and ours.
+pub(crate) unsafe fn init(head: *mut list_head) {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        (*head).next = head;
+        (*head).prev = head;
+    }
+}
+
+/// The first entry.
+///
+/// # Safety
+///
+/// `head` is a list, and its lock is held.
+pub(crate) unsafe fn first(head: *mut list_head) -> Option<*mut list_head> {
+    // SAFETY: By the safety requirements.
+    unsafe { after(head, head) }
+}
+
+/// The entry after another one, or after the head.
+///
+/// # Safety
+///
+/// `head` is a list, `entry` is its head or in it, and its lock is held.
+pub(crate) unsafe fn after(
+    head: *mut list_head,
+    entry: *mut list_head,
+) -> Option<*mut list_head> {
+    // SAFETY: By the safety requirements.
+    let next = unsafe { (*entry).next };
+    (next != head).then_some(next)
+}
+
+/// Inserts an entry after another one, or after the head: then it is the first.
+///
+/// # Safety
+///
+/// `at` is a list's head or in the list, `entry` is in no list, and the list's lock is held.
+pub(crate) unsafe fn insert_after(at: *mut list_head, entry: *mut list_head) {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        let next = (*at).next;
+        (*entry).prev = at;
+        (*entry).next = next;
+        (*next).prev = entry;
+        (*at).next = entry;
+    }
+}
+
+/// Appends an entry.
+///
+/// # Safety
+///
+/// `head` is a list, `entry` is in no list, and the list's lock is held.
+pub(crate) unsafe fn append(head: *mut list_head, entry: *mut list_head) {
+    // SAFETY: By the safety requirements; the last entry is in front of the head.
+    unsafe { insert_after((*head).prev, entry) };
+}
+
+/// Takes an entry out.
+///
+/// # Safety
+///
+/// `entry` is in a list whose lock is held.
+pub(crate) unsafe fn remove(entry: *mut list_head) {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        let (prev, next) = ((*entry).prev, (*entry).next);
+        (*prev).next = next;
+        (*next).prev = prev;
+        init(entry);
+    }
+}
+
+/// A spin lock of C that is held, with interrupts off.
+///
+/// # Invariants
+///
+/// The lock is held by us; `flags` are from taking it.
+pub(crate) struct Locked {
+    lock: *mut spinlock_t,
+    flags: c_ulong,
+}
+
+impl Locked {
+    /// Takes a lock.
+    ///
+    /// # Safety
+    ///
+    /// `lock` is set up, and stays as long as the result.
+    pub(crate) unsafe fn take(lock: *mut spinlock_t) -> Self {
+        // INVARIANT: The lock was just taken.
+        Self {
+            lock,
+            // SAFETY: By the safety requirements.
+            flags: unsafe { bindings::spin_lock_irqsave(lock) },
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::spin_unlock_irqrestore(self.lock, self.flags) };
+    }
+}
