@@ -55,7 +55,7 @@ counters! {
     RdmaReceives = c"rdma_recvs",
     /// Bytes sent, from the IP header on.
     SentBytes = c"sent_bytes",
-    /// Bytes received, from the BTH on with ICRC.
+    /// Bytes received, from the IP header on.
     ReceivedBytes = c"rcvd_bytes",
 }
 

@@ -3,168 +3,41 @@
 //! The device: what it is, and which part of the driver does what the verbs ask for.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::workqueue::{impl_has_work, new_work, Work};
 use kernel_ext::bindings;
 use kernel_ext::error::EOPNOTSUPP;
-use kernel_ext::net::device::NetDevice;
-use kernel_ext::xarray::Table;
+use kernel_ext::module::ModuleRef;
 use rdma::ah::{Ah, AhAttr, AhFields};
 use rdma::cq::{Cq, CqHandle, CqInitAttr, NotifyFlags};
 use rdma::device::{cap, Device, DeviceAttr, DeviceModify};
 use rdma::mad::{Mad, MadInfo, MadResult};
-use rdma::mr::{Access, Mr, MrType, NewMr, Rereg, SgList, UserMr, VirtDma};
+use rdma::mr::{Access, Mr, MrType, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma};
 use rdma::object::{Base, Pd};
 use rdma::port::{
     self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
 };
 use rdma::qp::{Qp, QpAttrMask, QpAttrOut, QpInitAttr, QpInitOut, QpModify};
+use rdma::srq::{Srq, SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr};
 use rdma::stats::{HwStats, StatDesc};
 use rdma::sysfs::{AttributeGroup, DeviceAttribute};
 use rdma::wr::{RecvWrs, SendWrs};
-use rdma::{DeviceEvent, MaySleep, Provider, QpHandle, Ucontext, Udata, Umem, Vma, WcSink};
-use roce::mtu::Mtu;
+use rdma::{
+    DeviceEvent, Gid, MaySleep, Provider, QpHandle, SrqHandle, Ucontext, Udata, Umem, Vma, WcSink,
+};
 
-use crate::ah::Ahs;
-use crate::counters::{self, Counter, Counters};
+use crate::counters::{self, Counter};
 use crate::limits;
 use crate::link::Link;
-use crate::mr::{self, Mrs};
+use crate::mr;
 use crate::ring::{Mappings, MmapInfo};
 use crate::rx::Backlog;
 use crate::{mad, qp};
 
+pub(crate) use crate::rxe::{PdId, Rxe};
+
 /// The only port.
 pub(crate) const PORT: u32 = 1;
-
-/// Which protection domain: equal for equal ones, and never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PdId(u64);
-
-impl PdId {
-    /// The number.
-    pub(crate) fn into_raw(self) -> u64 {
-        self.0
-    }
-
-    /// The protection domain of a number that [`Self::into_raw`] gave.
-    pub(crate) fn from_raw(raw: u64) -> Self {
-        Self(raw)
-    }
-
-    fn new() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
-    }
-}
-
-/// What the parts of the driver share of a device.
-///
-/// It lives as long as anyone uses it, so that the receive path finds it and works on it without
-/// regard to the core's device, which it never touches.
-#[pin_data]
-pub(crate) struct Rxe {
-    /// QPs by number.
-    #[pin]
-    pub(crate) qps: Table<qp::Qp>,
-    /// Memory regions.
-    #[pin]
-    pub(crate) mrs: Mrs,
-    /// Address handles of user space.
-    #[pin]
-    pub(crate) ahs: Ahs,
-    /// The port's counters.
-    pub(crate) counters: Counters,
-    mtu: AtomicU8,
-    /// Packets to itself.
-    #[pin]
-    pub(crate) backlog: Backlog,
-    /// Delivers them.
-    #[pin]
-    work: Work<Self>,
-    bad_pkeys: AtomicU32,
-    qkey_violations: AtomicU32,
-    sys_image_guid: AtomicU64,
-    guid: [u8; 8],
-}
-
-impl_has_work! { impl HasWork<Self> for Rxe { self.work } }
-
-impl Rxe {
-    /// What a device on `ndev` is made of.
-    pub(crate) fn new(ndev: &NetDevice) -> Result<Arc<Self>> {
-        let guid = guid_of(ndev);
-        let backlog = Backlog::new()?;
-        Arc::pin_init(
-            pin_init!(Self {
-                qps <- Table::new(limits::QP_NUMBERS),
-                mrs <- Mrs::new(),
-                ahs <- Ahs::new(),
-                counters: Counters::default(),
-                mtu: AtomicU8::new(mtu_of(ndev) as u8),
-                backlog <- backlog,
-                work <- new_work!("Rxe::work"),
-                bad_pkeys: AtomicU32::new(0),
-                qkey_violations: AtomicU32::new(0),
-                sys_image_guid: AtomicU64::new(u64::from_ne_bytes(guid)),
-                guid,
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// The node's GUID in the order of the wire.
-    pub(crate) fn guid(&self) -> [u8; 8] {
-        self.guid
-    }
-
-    /// The port's MTU, which follows the net device's. Any context.
-    #[inline]
-    pub(crate) fn mtu(&self) -> Mtu {
-        Mtu::from_ib(self.mtu.load(Ordering::Relaxed).into()).unwrap_or(Mtu::Mtu256)
-    }
-
-    /// Takes over the MTU of the net device.
-    pub(crate) fn set_mtu_of(&self, ndev: &NetDevice) {
-        self.mtu.store(mtu_of(ndev) as u8, Ordering::Relaxed);
-    }
-
-    /// A datagram came with a wrong Q_Key. The counter stops at its largest value.
-    pub(crate) fn count_qkey_violation(&self) {
-        count(&self.qkey_violations);
-    }
-
-    /// A packet came with a P_Key of another partition. The counter stops at its largest value.
-    pub(crate) fn count_bad_pkey(&self) {
-        count(&self.bad_pkeys);
-    }
-}
-
-/// Counts up to the largest value of a port's counter, 16 bits (IBTA vol. 1, 14.2.5.6).
-fn count(counter: &AtomicU32) {
-    let more = |n| (n < u16::MAX.into()).then_some(n + 1);
-    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-}
-
-/// The MTU that a net device's leaves when all headers have room.
-fn mtu_of(ndev: &NetDevice) -> Mtu {
-    Mtu::fitting(ndev.mtu().saturating_sub(limits::MAX_HEADERS)).unwrap_or(Mtu::Mtu256)
-}
-
-/// A GUID from the hardware address (EUI-64, RFC 4291, appendix A), or a random one where there is no
-/// address.
-fn guid_of(ndev: &NetDevice) -> [u8; 8] {
-    let mut mac = ndev.address();
-    if mac == [0; 6] && !ndev.is_loopback() {
-        kernel_ext::random::fill(&mut mac);
-        // Locally administered, not a multicast address.
-        mac[0] = mac[0] & 0xfe | 0x02;
-    }
-    let [a, b, c, d, e, f] = mac;
-    [a ^ 0x02, b, c, 0xff, 0xfe, d, e, f]
-}
 
 /// The driver of a device: the core's methods.
 pub(crate) struct Driver {
@@ -172,6 +45,14 @@ pub(crate) struct Driver {
     pub(crate) rxe: Arc<Rxe>,
     /// The link that the device is.
     pub(crate) link: Link,
+}
+
+/// A process that has the device open.
+pub(crate) struct Context {
+    /// Its rings.
+    mappings: Arc<Mappings>,
+    /// Programs go first, then the module: it is in use.
+    _module: ModuleRef,
 }
 
 /// The file `parent` in sysfs, by which udev knows a RoCE device and scripts its net device.
@@ -207,7 +88,7 @@ fn respond_mmap(udata: &Udata<'_>, info: MmapInfo) -> Result {
 
 /// The rings of the process that gave the command.
 pub(crate) fn mappings<'a>(udata: &Udata<'a>) -> Result<&'a Arc<Mappings>> {
-    Ok(udata.context::<Driver>().ok_or(EINVAL)?.data())
+    Ok(&udata.context::<Driver>().ok_or(EINVAL)?.data().mappings)
 }
 
 fn check_port(port_num: u32) -> Result {
@@ -235,14 +116,14 @@ impl Provider for Driver {
     const DEVICE_GROUP: Option<&'static AttributeGroup> = Some(AttributeGroup::of::<Parent>());
     const PORT_STATS: &'static [StatDesc] = &STATS;
 
-    type Ucontext = Arc<Mappings>;
+    type Ucontext = Context;
     type Pd = PdId;
     type Ah = Arc<crate::ah::Ah>;
     type Cq = Arc<crate::cq::Cq>;
     type Qp = Arc<qp::Qp>;
-    type Srq = ();
+    type Srq = Arc<crate::srq::Srq>;
     type Mr = Arc<mr::Mr>;
-    type Mw = ();
+    type Mw = Arc<crate::mw::Mw>;
 
     fn module() -> &'static ThisModule {
         &crate::THIS_MODULE
@@ -252,7 +133,7 @@ impl Provider for Driver {
 
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr, _ctx: &MaySleep) -> Result {
         describe(attr);
-        attr.sys_image_guid = dev.rxe.sys_image_guid.load(Ordering::Relaxed);
+        attr.sys_image_guid = dev.rxe.sys_image_guid();
         Ok(())
     }
 
@@ -277,9 +158,8 @@ impl Provider for Driver {
         attr.gid_tbl_len = limits::GID_TABLE as i32;
         attr.port_cap_flags = bindings::IB_PORT_CM_SUP;
         attr.max_msg_sz = limits::MAX_MESSAGE;
-        attr.bad_pkey_cntr = dev.rxe.bad_pkeys.load(Ordering::Relaxed);
-        attr.bad_pkey_cntr = dev.rxe.bad_pkeys.load(Ordering::Relaxed);
-        attr.qkey_viol_cntr = dev.rxe.qkey_violations.load(Ordering::Relaxed);
+        attr.bad_pkey_cntr = dev.rxe.bad_pkeys();
+        attr.qkey_viol_cntr = dev.rxe.qkey_violations();
         attr.pkey_tbl_len = 1;
         attr.max_vl_num = 1;
         (attr.active_speed, attr.active_width) = dev.eth_speed(PORT, ctx)?;
@@ -318,9 +198,7 @@ impl Provider for Driver {
             return Err(EOPNOTSUPP);
         }
         if let Some(guid) = change.sys_image_guid {
-            dev.rxe
-                .sys_image_guid
-                .store(guid.to_be(), Ordering::Relaxed);
+            dev.rxe.set_sys_image_guid(guid.to_be());
         }
         if let Some(desc) = change.node_desc {
             dev.set_node_desc(desc);
@@ -345,14 +223,17 @@ impl Provider for Driver {
             return Err(EOPNOTSUPP);
         }
         if mask.contains(PortModifyMask::RESET_QKEY_CNTR) {
-            dev.rxe.qkey_violations.store(0, Ordering::Relaxed);
+            dev.rxe.reset_qkey_violations();
         }
         Ok(())
     }
 
     fn enable_driver(dev: &Device<Self>, ctx: &MaySleep) -> Result {
-        // Gone already where the net device is just being unregistered.
         let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
+        // From here on whoever unregisters the net device finds the device. Before, nobody told us.
+        if !ndev.is_registered() {
+            return Err(ENODEV);
+        }
         if port::state_of(&ndev) == PortState::Active {
             dev.dispatch_event(DeviceEvent::PortActive, PORT);
         } else {
@@ -362,12 +243,7 @@ impl Provider for Driver {
         Ok(())
     }
 
-    fn process_mad(
-        dev: &Device<Self>,
-        info: &MadInfo,
-        input: &Mad,
-        output: &mut Mad,
-    ) -> MadResult {
+    fn process_mad(dev: &Device<Self>, info: &MadInfo, input: &Mad, output: &mut Mad) -> MadResult {
         mad::process(&dev.rxe.counters, info.port_num, input, output)
     }
 
@@ -389,8 +265,12 @@ impl Provider for Driver {
         _ctx: &Base<bindings::ib_ucontext, Self>,
         _udata: &Udata<'_>,
         _sleep: &MaySleep,
-    ) -> Result<Arc<Mappings>> {
-        Mappings::new()
+    ) -> Result<Context> {
+        let _module = ModuleRef::get(Self::module()).ok_or(ENODEV)?;
+        Ok(Context {
+            mappings: Mappings::new()?,
+            _module,
+        })
     }
 
     fn disassociate_ucontext(_ctx: &Ucontext<Self>, _sleep: &MaySleep) {
@@ -398,7 +278,7 @@ impl Provider for Driver {
     }
 
     fn mmap(ctx: &Ucontext<Self>, vma: &Vma<'_>, sleep: &MaySleep) -> Result {
-        ctx.data().map(vma.offset(), vma, sleep)
+        ctx.data().mappings.map(vma.offset(), vma, sleep)
     }
 
     fn alloc_pd(
@@ -541,6 +421,60 @@ impl Provider for Driver {
         qp.data().post_recv(wrs)
     }
 
+    fn attach_mcast(qp: &Qp<Self>, gid: Gid, _lid: u16, ctx: &MaySleep) -> Result {
+        let dev = qp.base().device();
+        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
+        dev.rxe.groups.attach(gid, qp.data(), &ndev, ctx)
+    }
+
+    fn detach_mcast(qp: &Qp<Self>, gid: Gid, _lid: u16, ctx: &MaySleep) -> Result {
+        let dev = qp.base().device();
+        let ndev = dev.netdev(PORT, ctx);
+        dev.rxe.groups.detach(gid, qp.data(), ndev.as_deref(), ctx)
+    }
+
+    // Shared receive queues.
+
+    fn create_srq(
+        srq: &SrqBase<Self>,
+        init: &mut SrqInitAttr<'_>,
+        handle: Arc<SrqHandle>,
+        udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result<Self::Srq> {
+        crate::srq::Srq::create(srq, init, handle, udata, ctx)
+    }
+
+    fn modify_srq(
+        srq: &Srq<Self>,
+        attr: &SrqAttr,
+        mask: SrqAttrMask,
+        udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result {
+        srq.data().modify(attr, mask, udata, ctx)
+    }
+
+    fn query_srq(srq: &Srq<Self>, _ctx: &MaySleep) -> Result<SrqAttr> {
+        Ok(srq.data().query())
+    }
+
+    fn destroy_srq(srq: &Srq<Self>, ctx: &MaySleep) -> Result {
+        // The core refuses while QPs use the SRQ. The ring goes with the last reference.
+        drop(
+            srq.base()
+                .device()
+                .rxe
+                .srqs
+                .remove(srq.data().number(), ctx),
+        );
+        Ok(())
+    }
+
+    fn post_srq_recv(srq: &Srq<Self>, wrs: &mut RecvWrs<'_>) -> Result {
+        srq.data().post(wrs)
+    }
+
     // Memory.
 
     fn get_dma_mr(
@@ -587,8 +521,7 @@ impl Provider for Driver {
     }
 
     fn dereg_mr(mr: &Mr<Self>, ctx: &MaySleep) -> Result {
-        mr.base().device().rxe.mrs.remove(mr.data(), ctx);
-        Ok(())
+        mr.base().device().rxe.mrs.remove(mr.data(), ctx)
     }
 
     fn alloc_mr(
@@ -608,6 +541,21 @@ impl Provider for Driver {
             memory,
             ctx,
         )?))
+    }
+
+    fn alloc_mw(mw: &MwBase<Self>, _udata: Option<&Udata<'_>>, ctx: &MaySleep) -> Result<Self::Mw> {
+        let new = mw
+            .device()
+            .rxe
+            .mws
+            .add(*mw.pd().data(), mw.mw_type()?, ctx)?;
+        mw.set_rkey(new.key());
+        Ok(new)
+    }
+
+    fn dealloc_mw(mw: &Mw<Self>, ctx: &MaySleep) -> Result {
+        mw.base().device().rxe.mws.remove(mw.data(), ctx);
+        Ok(())
     }
 
     fn map_mr_sg(mr: &Mr<Self>, list: SgList<'_>) -> Result<u32> {
@@ -630,7 +578,11 @@ fn describe(attr: &mut DeviceAttr) {
         | cap::IB_DEVICE_PORT_ACTIVE_EVENT
         | cap::IB_DEVICE_SYS_IMAGE_GUID
         | cap::IB_DEVICE_RC_RNR_NAK_GEN
-        | cap::IB_DEVICE_MEM_MGT_EXTENSIONS) as u64;
+        | cap::IB_DEVICE_SRQ_RESIZE
+        | cap::IB_DEVICE_MEM_MGT_EXTENSIONS
+        | cap::IB_DEVICE_MEM_WINDOW
+        | cap::IB_DEVICE_MEM_WINDOW_TYPE_2B) as u64;
+    attr.device_cap_flags |= (cap::IB_DEVICE_ATOMIC_WRITE | cap::IB_DEVICE_FLUSH_GLOBAL) as u64;
     attr.kernel_cap_flags = u64::from(cap::IBK_ALLOW_USER_UNREG);
     attr.max_qp = limits::MAX_QP as i32;
     attr.max_qp_wr = limits::MAX_QP_WR as i32;
@@ -640,11 +592,18 @@ fn describe(attr: &mut DeviceAttr) {
     attr.max_cq = limits::MAX_CQ as i32;
     attr.max_cqe = limits::MAX_CQE as i32;
     attr.max_mr = limits::MAX_MR as i32;
+    attr.max_mw = limits::MAX_MW as i32;
     attr.max_pd = limits::MAX_PD as i32;
     attr.max_qp_rd_atom = limits::MAX_RD_ATOM as i32;
     attr.max_qp_init_rd_atom = limits::MAX_RD_ATOM as i32;
     attr.max_res_rd_atom = limits::MAX_RES_RD_ATOM as i32;
     attr.atomic_cap = cap::IB_ATOMIC_HCA;
+    attr.max_srq = limits::MAX_SRQ as i32;
+    attr.max_srq_wr = limits::MAX_SRQ_WR as i32;
+    attr.max_srq_sge = limits::MAX_SRQ_SGE as i32;
+    attr.max_mcast_grp = limits::MAX_MCAST_GROUPS as i32;
+    attr.max_mcast_qp_attach = limits::MAX_MCAST_ATTACH as i32;
+    attr.max_total_mcast_qp_attach = limits::MAX_TOTAL_MCAST_ATTACH as i32;
     attr.max_ah = limits::MAX_AH as i32;
     attr.max_fast_reg_page_list_len = limits::MAX_FAST_REG_PAGES;
     attr.max_pkeys = limits::MAX_PKEYS;

@@ -41,11 +41,38 @@ pub(crate) const QP_NUMBERS: core::ops::RangeInclusive<u32> = 17..=(1 << 20);
 /// QPs of a device, as the stock driver counts them.
 pub(crate) const MAX_QP: u32 = (1 << 20) - 16;
 
+/// The numbers of shared receive queues.
+pub(crate) const SRQ_NUMBERS: core::ops::RangeInclusive<u32> = 0x2_0001..=(1 << 20);
+
+/// Shared receive queues of a device, as the stock driver counts them.
+pub(crate) const MAX_SRQ: u32 = (1 << 20) - 0x2_0001;
+
+/// Work requests in a shared receive queue.
+pub(crate) const MAX_SRQ_WR: u32 = 1 << 20;
+
+/// Scatter/gather elements of a work request in a shared receive queue.
+pub(crate) const MAX_SRQ_SGE: u32 = 27;
+
+/// Multicast groups of a device.
+pub(crate) const MAX_MCAST_GROUPS: u32 = 8192;
+
+/// QPs in a multicast group.
+pub(crate) const MAX_MCAST_ATTACH: u32 = 56;
+
+/// QPs in all multicast groups of a device.
+pub(crate) const MAX_TOTAL_MCAST_ATTACH: u32 = 0x7_0000;
+
 /// The indices of memory regions, which are the upper 24 bits of their keys.
 pub(crate) const MR_INDICES: core::ops::RangeInclusive<u32> = 1..=(1 << 19);
 
 /// Memory regions of a device.
 pub(crate) const MAX_MR: u32 = (1 << 19) - 1;
+
+/// The indices of memory windows, which are the upper 24 bits of their keys.
+pub(crate) const MW_INDICES: core::ops::RangeInclusive<u32> = (1 << 19) + 1..=(1 << 20);
+
+/// Memory windows of a device.
+pub(crate) const MAX_MW: u32 = (1 << 20) - ((1 << 19) + 1);
 
 /// The numbers of address handles.
 pub(crate) const AH_NUMBERS: core::ops::RangeInclusive<u32> = 1..=MAX_AH;

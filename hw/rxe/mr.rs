@@ -26,14 +26,27 @@ use kernel_ext::random;
 use kernel_ext::revocable::Revocable;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use kernel_ext::xarray::Table;
-use rdma::mr::{UserMr, VirtAtomic};
+use rdma::mr::UserMr;
 use rdma::{Access, MaySleep, Umem, VirtDma};
 
 use crate::device::PdId;
 use crate::limits;
 
+mod fast;
+mod lease;
+mod region;
+
+use fast::Fast;
+pub(crate) use lease::Lease;
+use lease::Term;
+pub(crate) use region::Region;
+
 /// What the owner of a region may allow.
-pub(crate) const SUPPORTED: Access = Access::LOCAL_WRITE.with(REMOTE).with(Access::OPTIONAL);
+pub(crate) const SUPPORTED: Access = Access::LOCAL_WRITE
+    .with(REMOTE)
+    .with(Access::MW_BIND)
+    .with(Access::FLUSH_GLOBAL)
+    .with(Access::OPTIONAL);
 
 /// All that a peer may be allowed.
 const REMOTE: Access = Access::REMOTE_WRITE
@@ -46,7 +59,7 @@ fn index_of(key: u32) -> u32 {
 }
 
 /// The part of a key that varies.
-fn random_byte() -> u8 {
+pub(crate) fn random_byte() -> u8 {
     let mut byte = [0];
     random::fill(&mut byte);
     byte[0]
@@ -74,7 +87,7 @@ impl From<MrError> for Error {
 }
 
 /// Checks that `len` bytes at `va` are inside of `length` bytes at `iova`; returns where they begin.
-fn within(iova: u64, length: u64, va: u64, len: u64) -> Result<u64, MrError> {
+pub(crate) fn within(iova: u64, length: u64, va: u64, len: u64) -> Result<u64, MrError> {
     let offset = va.checked_sub(iova).ok_or(MrError::OutOfRange)?;
     match offset.checked_add(len) {
         Some(end) if end <= length => Ok(offset),
@@ -87,57 +100,6 @@ enum Memory {
     Dma(VirtDma),
     User(Umem),
     Fast(Pin<KBox<SpinLockIrq<Fast>>>),
-}
-
-/// What a fast region is at the moment.
-///
-/// Its lock is taken in any context; nothing is locked inside. Copies run under it, so that what is
-/// invalidated is not used any more.
-struct Fast {
-    virt: VirtDma,
-    /// Addresses of pages of `1 << shift` bytes, the first `mapped` of them valid.
-    pages: KVVec<u64>,
-    mapped: usize,
-    shift: u32,
-    /// Where the region begins in its first page.
-    first: u64,
-    length: u64,
-    /// What the present registration says.
-    iova: u64,
-    access: Access,
-    key: u32,
-    valid: bool,
-    /// Counts registrations: a region of an earlier one is not valid.
-    epoch: u32,
-}
-
-impl Fast {
-    /// Calls `each` for the pieces of `len` bytes at `offset` of the region that are contiguous in
-    /// the kernel: with the address, and with where the piece begins and ends in the `len` bytes.
-    fn pieces(
-        &self,
-        offset: u64,
-        len: usize,
-        mut each: impl FnMut(u64, core::ops::Range<usize>) -> Result,
-    ) -> Result<(), MrError> {
-        let page_size = 1_u64.checked_shl(self.shift).ok_or(MrError::Invalid)?;
-        let mut at = self.first.checked_add(offset).ok_or(MrError::OutOfRange)?;
-        let mut done = 0;
-        while done < len {
-            let inside = at & (page_size - 1);
-            let index = usize::try_from(at >> self.shift).map_err(|_| MrError::OutOfRange)?;
-            let page = self
-                .pages
-                .get(..self.mapped)
-                .and_then(|pages| pages.get(index));
-            let page = *page.ok_or(MrError::OutOfRange)?;
-            let piece = (len - done).min((page_size - inside) as usize);
-            each(page.wrapping_add(inside), done..done + piece).map_err(|_| MrError::Invalid)?;
-            done += piece;
-            at = at.wrapping_add(piece as u64);
-        }
-        Ok(())
-    }
 }
 
 /// A memory region.
@@ -153,9 +115,14 @@ pub(crate) struct Mr {
     /// Of user regions: where their range begins, and its length.
     iova: u64,
     length: u64,
+    /// Of user regions: the windows that are bound to it, or [`GOING`].
+    windows: AtomicU32,
     #[pin]
     memory: Revocable<Memory>,
 }
+
+/// Instead of a number of windows: the region is being deregistered.
+const GOING: u32 = u32::MAX;
 
 impl Mr {
     /// The key, for local and remote access.
@@ -175,18 +142,18 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for rights that are not supported, or to write to memory that was pinned for
-    /// reading.
+    /// `EACCES` for rights to write to memory that was pinned for reading, `EOPNOTSUPP` for rights that are not
+    /// supported.
     pub(crate) fn change(&self, pd: Option<PdId>, access: Option<Access>) -> Result {
         if let Some(access) = access {
-            if !access.without(SUPPORTED).is_empty() {
-                return Err(EOPNOTSUPP);
-            }
             let writable = self.memory.access(|memory| match memory {
                 Memory::User(umem) => umem.is_writable(),
                 _ => false,
             });
             if access.is_writable() && writable != Some(true) {
+                return Err(EACCES);
+            }
+            if !access.without(SUPPORTED).is_empty() {
                 return Err(EOPNOTSUPP);
             }
             self.access.store(access.bits(), Ordering::Relaxed);
@@ -195,6 +162,31 @@ impl Mr {
             self.pd.store(pd.into_raw(), Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// A window is not bound to the region any more.
+    pub(crate) fn unbind(&self) {
+        self.windows.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// A range of a user region that a window gives, whatever the region's own rights are.
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::OutOfRange`].
+    pub(crate) fn leased(
+        this: &Arc<Self>,
+        va: u64,
+        len: u32,
+        term: Term,
+    ) -> Result<Region, MrError> {
+        Ok(Region {
+            mr: this.clone(),
+            start: within(this.iova, this.length, va, len.into())?,
+            len,
+            epoch: 0,
+            term: Some(term),
+        })
     }
 
     fn with_fast<R>(&self, f: impl FnOnce(&mut Fast) -> Result<R, MrError>) -> Result<R, MrError> {
@@ -216,8 +208,7 @@ impl Mr {
             return Err(EINVAL);
         }
         self.with_fast(|fast| {
-            fast.mapped = 0;
-            fast.shift = page_size.trailing_zeros();
+            fast.map_begin(page_size.trailing_zeros());
             Ok(())
         })?;
         Ok(())
@@ -229,21 +220,14 @@ impl Mr {
     ///
     /// `ENOMEM` where the region is full.
     pub(crate) fn map_page(&self, address: u64) -> Result {
-        self.with_fast(|fast| {
-            let place = fast.pages.get_mut(fast.mapped).ok_or(MrError::OutOfRange)?;
-            *place = address;
-            fast.mapped += 1;
-            Ok(())
-        })
-        .map_err(|_| ENOMEM)
+        self.with_fast(|fast| fast.map_page(address))
+            .map_err(|_| ENOMEM)
     }
 
     /// Says where in the pages a fast region is: `length` bytes whose address is `iova`. Any context.
     pub(crate) fn map_end(&self, iova: u64, length: u64) -> Result {
         self.with_fast(|fast| {
-            let page_size = 1_u64.checked_shl(fast.shift).ok_or(MrError::Invalid)?;
-            fast.first = iova & (page_size - 1);
-            fast.length = length;
+            fast.map_end(iova, length);
             Ok(())
         })?;
         Ok(())
@@ -269,27 +253,11 @@ impl Mr {
         if index_of(key) != self.index {
             return Err(MrError::Invalid);
         }
-        self.with_fast(|fast| {
-            if fast.valid {
-                return Err(MrError::Invalid);
-            }
-            fast.key = key;
-            fast.access = access;
-            fast.iova = iova;
-            fast.epoch = fast.epoch.wrapping_add(1);
-            fast.valid = true;
-            Ok(())
-        })
+        self.with_fast(|fast| fast.register(key, access, iova))
     }
 
     fn invalidate(&self, key: u32) -> Result<(), MrError> {
-        self.with_fast(|fast| {
-            if fast.key != key {
-                return Err(MrError::Invalid);
-            }
-            fast.valid = false;
-            Ok(())
-        })
+        self.with_fast(|fast| fast.invalidate(key))
     }
 
     /// Checks a range; returns where it begins and which registration it is of.
@@ -305,14 +273,7 @@ impl Mr {
                 allowed(self.access()).ok_or(MrError::NoAccess)?;
                 Ok((within(self.iova, self.length, va, len)?, 0))
             }
-            Memory::Fast(fast) => {
-                let fast = fast.lock();
-                if fast.key != key || !fast.valid {
-                    return Err(MrError::Invalid);
-                }
-                allowed(fast.access).ok_or(MrError::NoAccess)?;
-                Ok((within(fast.iova, fast.length, va, len)?, fast.epoch))
-            }
+            Memory::Fast(fast) => fast.lock().check(key, access, va, len),
             _ => Err(MrError::Invalid),
         };
         self.memory.access(check).unwrap_or(Err(MrError::Invalid))
@@ -353,6 +314,7 @@ impl Mrs {
                 pd: AtomicU64::new(pd.into_raw()),
                 iova: range.0,
                 length: range.1,
+                windows: AtomicU32::new(0),
                 memory <- Revocable::new(memory),
             }? Error),
             GFP_KERNEL,
@@ -409,32 +371,68 @@ impl Mrs {
         virt: VirtDma,
         ctx: &MaySleep,
     ) -> Result<Arc<Mr>> {
-        let fast = Fast {
-            virt,
-            pages: KVVec::from_elem(0, max_pages as usize, GFP_KERNEL)?,
-            mapped: 0,
-            shift: 0,
-            first: 0,
-            length: 0,
-            iova: 0,
-            access: Access::empty(),
-            key: 0,
-            valid: false,
-            epoch: 0,
-        };
+        let fast = Fast::new(virt, max_pages)?;
         let fast = KBox::pin_init(new_spinlock_irq!(fast, "Mr::fast"), GFP_KERNEL)?;
         let mr = self.add(pd, REMOTE, (0, 0), Memory::Fast(fast), ctx)?;
         mr.with_fast(|fast| {
-            fast.key = mr.key;
+            fast.set_key(mr.key);
             Ok(())
         })?;
         Ok(mr)
     }
 
     /// Takes a region away (`dereg_mr`): when this returns, nobody uses its memory.
-    pub(crate) fn remove(&self, mr: &Mr, ctx: &MaySleep) {
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` while windows are bound to it (IBTA volume 1, section 10.6.7.2.6).
+    pub(crate) fn remove(&self, mr: &Mr, ctx: &MaySleep) -> Result {
+        let unbound = 0;
+        mr.windows
+            .compare_exchange(unbound, GOING, Ordering::AcqRel, Ordering::Acquire)
+            .map_err(|_| EINVAL)?;
         drop(self.table.remove(mr.index, ctx));
         mr.memory.revoke(ctx);
+        Ok(())
+    }
+
+    /// Finds the user region of `pd` that a window on `length` bytes at `addr` can be bound to, and counts the
+    /// window. Any context.
+    ///
+    /// # Errors
+    ///
+    /// See [`MrError`].
+    pub(crate) fn bind(
+        &self,
+        key: u32,
+        pd: PdId,
+        writes: bool,
+        addr: u64,
+        length: u64,
+    ) -> Result<Arc<Mr>, MrError> {
+        let mr = self.table.find(index_of(key)).ok_or(MrError::Invalid)?;
+        if mr.pd() != pd {
+            return Err(MrError::WrongPd);
+        }
+        let is_user = |memory: &Memory| matches!(memory, Memory::User(_));
+        if mr.key != key || mr.memory.access(is_user) != Some(true) {
+            return Err(MrError::Invalid);
+        }
+        // IBTA volume 1, C10-73 and C10-74.
+        let needed = match writes {
+            true => Access::MW_BIND.with(Access::LOCAL_WRITE),
+            false => Access::MW_BIND,
+        };
+        if !mr.access().contains(needed) {
+            return Err(MrError::NoAccess);
+        }
+        within(mr.iova, mr.length, addr, length)?;
+        let more = |windows: u32| windows.checked_add(1).filter(|&windows| windows != GOING);
+        let counted = mr
+            .windows
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        counted.map_err(|_| MrError::Invalid)?;
+        Ok(mr)
     }
 
     /// Checks that objects of `pd` may access `len` bytes at `va` through `key`. Any context.
@@ -467,7 +465,24 @@ impl Mrs {
             start,
             len,
             epoch,
+            term: None,
         })
+    }
+
+    /// Checks that objects of `pd` may access all of a user region. Any context.
+    ///
+    /// # Errors
+    ///
+    /// See [`MrError`].
+    pub(crate) fn check_whole(&self, key: u32, pd: PdId, access: Access) -> Result<(), MrError> {
+        let guard = kernel::sync::rcu::read_lock();
+        let found = self.table.get(index_of(key), &guard);
+        let mr = found.ok_or(MrError::Invalid)?;
+        if mr.pd() != pd {
+            return Err(MrError::WrongPd);
+        }
+        mr.check(key, access, mr.iova, 0)?;
+        Ok(())
     }
 
     /// Executes LOCAL_INV, or SEND with invalidate at its receiver. Any context.
@@ -485,135 +500,5 @@ impl Mrs {
             return Err(MrError::WrongPd);
         }
         mr.invalidate(key)
-    }
-}
-
-/// A range of memory that was checked.
-///
-/// Offsets count from the range's begin; what goes beyond its end is [`MrError::OutOfRange`]. All
-/// methods may be called in any context, and fail with [`MrError::Invalid`] once the memory is not
-/// registered any more.
-pub(crate) struct Region {
-    mr: Arc<Mr>,
-    /// DMA: the address. Otherwise: the distance from the begin of the memory region.
-    start: u64,
-    len: u32,
-    epoch: u32,
-}
-
-impl Region {
-    fn place(&self, offset: u32, len: usize) -> Result<u64, MrError> {
-        let end = (offset as usize)
-            .checked_add(len)
-            .ok_or(MrError::OutOfRange)?;
-        if end > self.len as usize {
-            return Err(MrError::OutOfRange);
-        }
-        self.start
-            .checked_add(offset.into())
-            .ok_or(MrError::OutOfRange)
-    }
-
-    fn with<R>(&self, f: impl FnOnce(&Memory) -> Result<R, MrError>) -> Result<R, MrError> {
-        self.mr.memory.access(f).unwrap_or(Err(MrError::Invalid))
-    }
-
-    fn lock<'a>(
-        &self,
-        fast: &'a SpinLockIrq<Fast>,
-    ) -> Result<kernel_ext::sync::SpinLockIrqGuard<'a, Fast>, MrError> {
-        let fast = fast.lock();
-        if !fast.valid || fast.epoch != self.epoch {
-            return Err(MrError::Invalid);
-        }
-        Ok(fast)
-    }
-
-    /// Writes `from` at `offset`.
-    #[inline]
-    pub(crate) fn copy_in(&self, offset: u32, from: &[u8]) -> Result<(), MrError> {
-        let at = self.place(offset, from.len())?;
-        self.with(|memory| match memory {
-            Memory::Dma(virt) => virt.write(at, from).map_err(|_| MrError::Invalid),
-            Memory::User(umem) => umem.write(at as usize, from).map_err(|_| MrError::Invalid),
-            Memory::Fast(fast) => {
-                let fast = self.lock(fast)?;
-                fast.pieces(at, from.len(), |address, part| {
-                    fast.virt.write(address, from.get(part).ok_or(EINVAL)?)
-                })
-            }
-        })
-    }
-
-    /// Reads bytes from `offset` on.
-    #[inline]
-    pub(crate) fn copy_out(&self, offset: u32, to: &mut [u8]) -> Result<(), MrError> {
-        let at = self.place(offset, to.len())?;
-        self.with(|memory| match memory {
-            Memory::Dma(virt) => virt.read(at, to).map_err(|_| MrError::Invalid),
-            Memory::User(umem) => umem.read(at as usize, to).map_err(|_| MrError::Invalid),
-            Memory::Fast(fast) => {
-                let fast = self.lock(fast)?;
-                fast.pieces(at, to.len(), |address, part| {
-                    fast.virt.read(address, to.get_mut(part).ok_or(EINVAL)?)
-                })
-            }
-        })
-    }
-
-    /// Applies `operation` to the eight bytes at `offset`, as a number of this processor.
-    fn atomic<R>(
-        &self,
-        offset: u32,
-        operation: impl FnOnce(&AtomicU64) -> R,
-    ) -> Result<R, MrError> {
-        let at = self.place(offset, 8)?;
-        let run = |number: Result<VirtAtomic<'_>>| {
-            let number = number.map_err(|_| MrError::Misaligned)?;
-            Ok(operation(number.get()))
-        };
-        self.with(|memory| match memory {
-            Memory::Dma(virt) => run(virt.atomic(at)),
-            Memory::User(umem) => run(umem.atomic(at as usize)),
-            Memory::Fast(fast) => {
-                let fast = self.lock(fast)?;
-                let mut place = 0;
-                fast.pieces(at, 8, |address, part| {
-                    // A number that is aligned is in one piece.
-                    place = if part.len() == 8 { address } else { 1 };
-                    Ok(())
-                })?;
-                run(fast.virt.atomic(place))
-            }
-        })
-    }
-
-    /// Makes the eight bytes at `offset` `swap` if they are `compare`; returns what they were.
-    ///
-    /// Numbers are in the byte order of this processor. Atomic with respect to all other accesses.
-    ///
-    /// # Errors
-    ///
-    /// [`MrError::Misaligned`] where the bytes are not on a multiple of eight.
-    pub(crate) fn compare_swap(
-        &self,
-        offset: u32,
-        compare: u64,
-        swap: u64,
-    ) -> Result<u64, MrError> {
-        self.atomic(offset, |number| {
-            match number.compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(old) | Err(old) => old,
-            }
-        })
-    }
-
-    /// Adds to the eight bytes at `offset`, wrapping; returns what they were.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::compare_swap`].
-    pub(crate) fn fetch_add(&self, offset: u32, add: u64) -> Result<u64, MrError> {
-        self.atomic(offset, |number| number.fetch_add(add, Ordering::AcqRel))
     }
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`link`] | `rdma link add` and `del`, events of net devices |
 //! | [`device`] | the methods that the core calls; what the device can |
+//! | [`rxe`] | what the parts below share of a device |
 //! | [`qp`] | queue pairs: their state, their engines, their timers |
 //! | [`rx`], [`tx`], [`socket`] | packets in, packets out, the UDP port |
 //! | [`wqe`] | snapshots of work requests |
@@ -30,11 +31,15 @@ mod device;
 mod limits;
 mod link;
 mod mad;
+mod mcast;
 mod mr;
+mod mw;
 mod qp;
 mod ring;
 mod rx;
+mod rxe;
 mod socket;
+mod srq;
 mod tx;
 mod wqe;
 
@@ -66,7 +71,12 @@ impl kernel::Module for RdmaRxe {
         let _watch = notifier::Registration::new(link::Watch, &ctx)?;
         let link = Some(link::RXE_LINK.register());
         pr_info!("loaded\n");
-        Ok(Self { link, _watch, _links, _sockets })
+        Ok(Self {
+            link,
+            _watch,
+            _links,
+            _sockets,
+        })
     }
 }
 

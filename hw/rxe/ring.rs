@@ -191,6 +191,34 @@ impl Consumer {
         self.advance(posted);
     }
 
+    /// Moves what is posted and not consumed into `other`, an empty ring that replaces this one.
+    ///
+    /// Afterwards the process finds this ring empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] where `other` is too small; the elements are still here then.
+    pub(crate) fn move_to(&mut self, other: &mut Self) -> Result<(), Full> {
+        let posted = self.available();
+        if posted > other.capacity() || self.shared.slot != other.shared.slot {
+            return Err(Full);
+        }
+        let mut piece = [0; MIN_SLOT];
+        for nth in 0..posted {
+            let from = self.shared.offset_of(self.next.wrapping_add(nth));
+            let to = other.shared.offset_of(nth);
+            for at in (0..self.shared.slot).step_by(MIN_SLOT) {
+                let copied = self.shared.memory.copy_out(from + at, &mut piece);
+                copied.ok_or(Full)?;
+                let copied = other.shared.memory.copy_in(to + at, &piece);
+                copied.ok_or(Full)?;
+            }
+        }
+        other.shared.store(layout::PRODUCER, posted);
+        self.advance(posted);
+        Ok(())
+    }
+
     /// What to tell the process, so that it can map the ring.
     pub(crate) fn mmap_info(&self) -> MmapInfo {
         self.shared.mapping.info
@@ -369,6 +397,13 @@ struct Table {
     waiting: KVec<(u64, Arc<SharedMem>)>,
 }
 
+impl Table {
+    /// Where the ring at `offset` is.
+    fn position(&self, offset: u64) -> Option<usize> {
+        self.waiting.iter().position(|(at, _)| *at == offset)
+    }
+}
+
 /// A ring's entry in [`Mappings`], which goes with the ring if it was never mapped.
 struct Mapping {
     table: Arc<Mappings>,
@@ -405,7 +440,7 @@ impl Mappings {
 
     fn take(&self, offset: u64) -> Option<Arc<SharedMem>> {
         let mut table = self.table.lock();
-        let at = table.waiting.iter().position(|(at, _)| *at == offset)?;
+        let at = table.position(offset)?;
         table.waiting.remove(at).ok().map(|(_, memory)| memory)
     }
 
@@ -415,16 +450,16 @@ impl Mappings {
     ///
     /// `EINVAL` where there is no such ring, or it is mapped already, or `vma` is larger than it.
     pub(crate) fn map(&self, offset: u64, vma: &VmaNew, ctx: &MaySleep) -> Result {
-        let memory = self.take(offset).ok_or(EINVAL)?;
-        let mapped = memory.map(vma, ctx);
-        if mapped.is_err() {
-            // A smaller mapping may still succeed.
-            self.table
-                .lock()
-                .waiting
-                .push((offset, memory), GFP_KERNEL)?;
-        }
-        mapped
+        // Held meanwhile, so that a ring that goes finds its entry.
+        let mut table = self.table.lock();
+        let at = table.position(offset).ok_or(EINVAL)?;
+        let (_, memory) = table.waiting.get(at).ok_or(EINVAL)?;
+        // Where this fails, a smaller mapping may still succeed.
+        memory.map(vma, ctx)?;
+        let mapped = table.waiting.remove(at);
+        drop(table);
+        drop(mapped);
+        Ok(())
     }
 }
 

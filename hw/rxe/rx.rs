@@ -25,8 +25,9 @@ use kernel_ext::net::skb::SkBuff;
 use kernel_ext::net::udp_tunnel::Receive;
 use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
 use kernel_ext::work;
-use rdma::MaySleep;
+use rdma::{Gid, MaySleep};
 use roce::icrc::{self, Icrc};
+use roce::state::Service;
 use roce::wire::{Packet, Qpn, MAX_HEADERS};
 
 /// A packet that was found to be one, for a device.
@@ -192,7 +193,10 @@ fn receive(rxe: &Rxe, mut skb: SkBuff, vlan_id: Option<u16>, trust: Trust) {
         return;
     };
     rxe.counters.add(Counter::ReceivedPackets, 1);
-    rxe.counters.add(Counter::ReceivedBytes, skb.len() as u64);
+    rxe.counters.add(
+        Counter::ReceivedBytes,
+        (ip_len(&ip) + size_of::<UdpHeader>() + skb.len()) as u64,
+    );
     let incoming = Incoming {
         skb: &skb,
         ip,
@@ -201,6 +205,14 @@ fn receive(rxe: &Rxe, mut skb: SkBuff, vlan_id: Option<u16>, trust: Trust) {
     };
     deliver(rxe, &incoming);
     skb.consume();
+}
+
+/// The length of an IP header: options and extensions have been refused.
+fn ip_len(ip: &IpHeader) -> usize {
+    match ip {
+        IpHeader::V4(_) => icrc::IPV4_LEN,
+        IpHeader::V6(_) => icrc::IPV6_LEN,
+    }
 }
 
 /// Looks at a packet: the only look at its headers. Leaves `skb` without the UDP header.
@@ -254,14 +266,29 @@ fn same_partition(a: u16, b: u16) -> bool {
     a & !FULL == b & !FULL && (a | b) & FULL != 0
 }
 
-/// Hands a packet to the QP that it names.
-fn deliver(rxe: &Rxe, incoming: &Incoming<'_>) {
-    let bth = incoming.packet().bth();
-    if bth.dest_qpn == Qpn::SMI || bth.dest_qpn == Qpn::MULTICAST {
-        return;
+/// Whether an address is that of many hosts. The QP of a packet to many is [`Qpn::MULTICAST`] (IBTA volume 1,
+/// section 10.5.2), so such a packet is for none of those that a number names.
+fn is_for_many(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_broadcast() || address.is_multicast(),
+        IpAddr::V6(address) => address.is_multicast(),
     }
+}
+
+/// Hands a packet to the QP that it names, or to the members of a multicast group.
+fn deliver(rxe: &Rxe, incoming: &Incoming<'_>) {
+    let qpn = incoming.packet().bth().dest_qpn;
+    match (qpn == Qpn::MULTICAST, is_for_many(incoming.destination())) {
+        (true, true) => deliver_to_group(rxe, incoming),
+        (false, false) if qpn != Qpn::SMI => deliver_to_one(rxe, qpn, incoming),
+        _ => {}
+    }
+}
+
+fn deliver_to_one(rxe: &Rxe, qpn: Qpn, incoming: &Incoming<'_>) {
+    let bth = incoming.packet().bth();
     let guard = rcu::read_lock();
-    let Some(qp) = rxe.qps.get(bth.dest_qpn.get(), &guard) else {
+    let Some(qp) = rxe.qps.get(qpn.get(), &guard) else {
         return;
     };
     if bth.opcode.service() != qp.service().into() {
@@ -272,6 +299,22 @@ fn deliver(rxe: &Rxe, incoming: &Incoming<'_>) {
         return;
     }
     qp.receive(incoming);
+}
+
+fn deliver_to_group(rxe: &Rxe, incoming: &Incoming<'_>) {
+    let bth = incoming.packet().bth();
+    if bth.opcode.service() != Service::Ud.into() {
+        return;
+    }
+    if !same_partition(bth.pkey, PKEY) {
+        rxe.count_bad_pkey();
+        return;
+    }
+    let group = match incoming.destination() {
+        IpAddr::V4(address) => Gid::from_ipv4(address.octets()),
+        IpAddr::V6(address) => Gid(address.octets()),
+    };
+    rxe.groups.deliver(group, incoming);
 }
 
 /// Packets from a device to itself, which wait for softirq: receiving never happens inside sending.

@@ -15,7 +15,7 @@ use kernel_ext::net::udp_tunnel::{IpVersion, UdpSocket};
 use rdma::MaySleep;
 
 /// The port of a namespace, open for as long as this is there. Dropping it may sleep.
-pub struct Socket {
+pub(crate) struct Socket {
     _v4: UdpSocket<Links>,
     /// None where the kernel has no IPv6.
     _v6: Option<UdpSocket<Links>>,
@@ -26,7 +26,11 @@ pub struct Socket {
 /// # Errors
 ///
 /// `EADDRINUSE` where somebody else has the port, and what sockets say.
-pub fn attach(net: &NetNamespace, links: Arc<Links>, sleep: &MaySleep) -> Result<Arc<Socket>> {
+pub(crate) fn attach(
+    net: &NetNamespace,
+    links: Arc<Links>,
+    sleep: &MaySleep,
+) -> Result<Arc<Socket>> {
     let open = |version| UdpSocket::open(net, version, UDP_PORT, links.clone(), sleep);
     let v4 = open(IpVersion::V4)?;
     let v6 = match open(IpVersion::V6) {

@@ -66,8 +66,8 @@ pub(crate) fn wait_for_packets(sleep: &MaySleep) {
     while FLIGHTS.load(Ordering::Acquire) != 0 {
         fsleep(PAUSE);
     }
-    // The last callback may not have returned yet.
-    kernel_ext::sync::rcu::synchronize(sleep);
+    // The last callback may not have returned yet. It may be anywhere, in a task that was preempted too.
+    kernel_ext::sync::rcu::synchronize_tasks(sleep);
 }
 
 /// Counts the packets of a QP that are under way.
@@ -206,6 +206,14 @@ impl Path {
         }
     }
 
+    /// Lets go of the route that was found.
+    ///
+    /// A route keeps its namespace from going away. A program's QPs may keep theirs, since the program goes
+    /// first; but those of kernel consumers end only when their namespace does.
+    pub(crate) fn forget_route(&mut self) {
+        self.route = None;
+    }
+
     /// Whether this is the path of `av`.
     pub(crate) fn is_to(&self, av: &Arc<Av>) -> bool {
         Arc::ptr_eq(&self.av, av)
@@ -217,8 +225,11 @@ impl Path {
     }
 
     /// Makes sure that there is a valid route, if one can be found.
+    ///
+    /// A multicast route tells whether the host has joined the group, so it is found anew for each packet.
     fn find_route(&mut self) -> Result<&Route> {
-        if !self.route.as_ref().is_some_and(Route::is_valid) {
+        let keeps = !self.av.destination.is_multicast();
+        if !(keeps && self.route.as_ref().is_some_and(Route::is_valid)) {
             self.route = None;
             self.route = Some(self.lookup()?);
         }

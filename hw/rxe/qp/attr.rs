@@ -34,7 +34,7 @@ pub(crate) const GSI_QKEY: u32 = 0x8001_0000;
 
 /// Packets on their way without an acknowledge, as many as the stock driver allows itself. There is no
 /// congestion control, so a larger window is only a larger loss where a queue on the way is short.
-const WINDOW: u32 = 128;
+pub(super) const WINDOW: u32 = 128;
 
 /// The last code of a timeout.
 const MAX_TIMEOUT: u8 = 31;
@@ -238,6 +238,11 @@ impl Attr {
         self.en_sqd_async_notify
     }
 
+    /// What the peer may do.
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+
     /// The peer's number.
     pub(crate) fn dest_qpn(&self) -> u32 {
         self.dest_qp_num
@@ -286,7 +291,11 @@ impl Attr {
             rq_psn: Psn::new(self.rq_psn),
             pkey: PKEY,
             qkey: self.qkey(fixed),
-            max_dest_rd_atomic: self.max_dest_rd_atomic,
+            // The stock driver, as a peer, takes its own limit for the next power of two.
+            max_dest_rd_atomic: match self.max_dest_rd_atomic {
+                0 => 0,
+                some => some.checked_next_power_of_two().unwrap_or(some),
+            },
             min_rnr_timer: RnrTimer::new(self.min_rnr_timer),
             access: RemoteAccess {
                 write: self.access.contains(Access::REMOTE_WRITE),

@@ -2,29 +2,44 @@
 
 //! The receive queue of a queue pair and the peer's access to memory, as the responder sees them.
 
+use super::engine::Port;
 use super::send::wc_status;
-use super::{Port, Qp};
+use super::Qp;
+use crate::device::PdId;
 use crate::limits;
 use crate::mr::{MrError, Region};
 use crate::ring::Consumer;
 use crate::rx::Payload;
+use crate::srq::Srq;
 use crate::tx;
 use crate::wqe::{self, RecvWqe};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{fence, Ordering};
 use kernel::prelude::*;
+use kernel::sync::Arc;
 use rdma::wc::{Wc, WcExtra, WcFlags};
 use roce::memory::{AtomicOp, NextRecv, RecvPort, RegionPart, RemoteFault, RespondError};
 use roce::state::{Access, Counter, QpEvent, RecvCompletion, RecvOpcode, Service, State, WcStatus};
-use roce::wire::Headers;
+use roce::wire::{Feth, Headers, Reth};
 
 /// The longest list of a receive request.
 const MAX_LIST: usize = limits::MAX_SGE as usize * limits::SGE;
 
+/// Where receives come from.
+pub(crate) enum Source {
+    /// What a kernel consumer posted to the QP.
+    Posted,
+    /// The ring that a program posts to.
+    Ring(Consumer),
+    /// A shared receive queue.
+    Shared(Arc<Srq>),
+}
+
 /// Where receives come from, and the current one. Guarded by the engine's lock.
 pub(crate) struct RecvQueue {
-    /// The ring that a program posts to.
-    ring: Option<Consumer>,
+    source: Source,
     max_sge: u32,
+    /// Whose memory the lists may name.
+    pd: PdId,
     current: Option<Current>,
     /// The list of the current receive.
     list: KBox<[u8; MAX_LIST]>,
@@ -38,48 +53,51 @@ struct Current {
 }
 
 impl RecvQueue {
-    /// Makes a queue for the requests of `ring`, or for those of a kernel consumer. Sleeps.
+    /// Makes a queue for the requests of `source`, which may have `max_sge` elements; those of a shared
+    /// queue as many as it allows, in memory of its PD instead of `pd`. Sleeps.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(ring: Option<Consumer>, max_sge: u32) -> Result<Self> {
+    pub(crate) fn new(source: Source, max_sge: u32, pd: PdId) -> Result<Self> {
         let list = KBox::new([0; MAX_LIST], GFP_KERNEL)?;
+        let pd = match &source {
+            Source::Shared(srq) => srq.pd(),
+            Source::Posted | Source::Ring(_) => pd,
+        };
         Ok(Self {
-            ring,
+            source,
             max_sge,
+            pd,
             current: None,
             list,
         })
     }
 
-    /// Forgets all requests.
+    /// Whether the queue is a shared one.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.source, Source::Shared(_))
+    }
+
+    /// Forgets all requests, but for those that other QPs may take.
     pub(crate) fn reset(&mut self) {
         self.current = None;
-        if let Some(ring) = &mut self.ring {
+        if let Source::Ring(ring) = &mut self.source {
             ring.clear();
         }
     }
 
     /// Takes the next request, its list beside it.
     fn take(&mut self, qp: &Qp) -> Option<RecvWqe> {
-        let Some(ring) = &mut self.ring else {
-            let wqe = qp.posted_recvs.lock().take(&mut *self.list)?;
-            qp.outstanding_recvs.fetch_sub(1, Ordering::AcqRel);
-            return Some(wqe);
-        };
-        if ring.available() == 0 {
-            return None;
+        match &mut self.source {
+            Source::Posted => {
+                let wqe = qp.posted_recvs.lock().take(&mut *self.list)?;
+                qp.outstanding_recvs.fetch_sub(1, Ordering::AcqRel);
+                Some(wqe)
+            }
+            Source::Ring(ring) => wqe::take_recv(ring, self.max_sge, &mut *self.list),
+            Source::Shared(srq) => srq.take(&mut *self.list),
         }
-        let mut fixed = [0; limits::RECV_WQE];
-        ring.read(0, 0, &mut fixed);
-        let wqe = wqe::parse_recv(&fixed, self.max_sge);
-        let len = wqe.num_sge.unwrap_or(0) as usize * limits::SGE;
-        if let Some(list) = self.list.get_mut(..len) {
-            ring.read(0, limits::RECV_WQE, list);
-        }
-        ring.advance(1);
-        Some(wqe)
     }
 }
 
@@ -88,7 +106,7 @@ impl Port<'_> {
     fn recv_put(&self, offset: u32, payload: &Payload<'_>) -> Result<(), WcStatus> {
         let recv = &self.queues.recv;
         let current = recv.current.ok_or(WcStatus::LocQpOpErr)?;
-        self.scatter_list(&*recv.list, current.num_sge, offset, payload)
+        self.scatter_list(recv.pd, (&*recv.list, current.num_sge), offset, payload)
     }
 
     /// Puts the network header in front of a datagram (IBTA volume 1, section 11.4.1.2).
@@ -97,6 +115,22 @@ impl Port<'_> {
             Some(incoming) => self.recv_put(0, &Payload::Bytes(&incoming.grh())),
             None => Ok(()),
         }
+    }
+
+    /// The range that the peer names, if it may access it so.
+    fn region(
+        &self,
+        rkey: u32,
+        needed: rdma::Access,
+        va: u64,
+        len: u32,
+    ) -> Result<Region, RemoteFault> {
+        let qp = self.qp;
+        let user = (qp.pd, qp.binder);
+        let window = qp.rxe.mws.check(rkey, user, needed, va, len);
+        window
+            .unwrap_or_else(|| qp.rxe.mrs.check(rkey, qp.pd, needed, va, len))
+            .map_err(|_| RemoteFault::Access)
     }
 
     /// What a successful receive tells besides its data.
@@ -124,6 +158,29 @@ impl Port<'_> {
             wc.flags |= WcFlags::WITH_VLAN;
             wc.vlan_id = vlan_id;
         }
+    }
+}
+
+/// All of a memory region is to be flushed, not a range of it: `IB_FLUSH_MR`.
+const FLUSH_MR: u8 = 1;
+
+/// The rights that a flush needs; `None` where the peer asks for what there is not (IBTA annex A19).
+fn flush_access(feth: Feth) -> Option<rdma::Access> {
+    use rdma::Access as A;
+    let needed = match feth.placement {
+        1 => A::FLUSH_GLOBAL,
+        2 => A::FLUSH_PERSISTENT,
+        3 => A::FLUSH_GLOBAL.with(A::FLUSH_PERSISTENT),
+        _ => return None,
+    };
+    (feth.selectivity <= FLUSH_MR).then_some(needed)
+}
+
+/// What the peer is told of memory that an atomic operation cannot use.
+fn remote_fault(error: MrError) -> RemoteFault {
+    match error {
+        MrError::Misaligned => RemoteFault::InvalidRequest,
+        _ => RemoteFault::Access,
     }
 }
 
@@ -160,7 +217,11 @@ impl<'p> RecvPort for Port<'p> {
         };
         let mut status = completion.status;
         if status == WcStatus::Success && self.qp.service == Service::Ud {
-            status = self.put_grh().err().unwrap_or(status);
+            if let Err(error) = self.put_grh() {
+                // As for the rest of the receive's memory: the QP cannot go on.
+                status = error;
+                self.queues.moved = Some(State::Err);
+            }
         }
         self.queues.recv.current = None;
         let opcode = match completion.opcode {
@@ -194,11 +255,7 @@ impl<'p> RecvPort for Port<'p> {
             Access::Read => rdma::Access::REMOTE_READ,
             Access::Atomic => rdma::Access::REMOTE_ATOMIC,
         };
-        self.qp
-            .rxe
-            .mrs
-            .check(rkey, self.qp.pd, needed, va, len)
-            .map_err(|_| RemoteFault::Access)
+        self.region(rkey, needed, va, len)
     }
 
     fn write(
@@ -219,18 +276,46 @@ impl<'p> RecvPort for Port<'p> {
             AtomicOp::CmpSwap { compare, swap } => region.compare_swap(0, compare, swap),
             AtomicOp::FetchAdd { add } => region.fetch_add(0, add),
         }
-        .map_err(|error| match error {
-            MrError::Misaligned => RemoteFault::InvalidRequest,
-            _ => RemoteFault::Access,
-        })
+        .map_err(remote_fault)
+    }
+
+    fn atomic_write(
+        &mut self,
+        region: &Region,
+        payload: &Self::Payload,
+    ) -> Result<(), RemoteFault> {
+        let mut value = [0; 8];
+        let copied = payload.copy(0, value.len() as u32, |at, bytes| {
+            let place = value
+                .get_mut(at as usize..)
+                .and_then(|rest| rest.get_mut(..bytes.len()));
+            place.map(|place| place.copy_from_slice(bytes)).is_some()
+        });
+        copied.map_err(|_| RemoteFault::InvalidRequest)?;
+        region
+            .store(0, u64::from_ne_bytes(value))
+            .map_err(remote_fault)
+    }
+
+    /// What WRITEs put into memory is there for all processors; what is left is to order it before the answer.
+    fn flush(&mut self, feth: Feth, reth: Reth) -> Result<(), RemoteFault> {
+        let needed = flush_access(feth).ok_or(RemoteFault::InvalidRequest)?;
+        if !self.queues.access.contains(needed) {
+            return Err(RemoteFault::InvalidRequest);
+        }
+        let qp = self.qp;
+        if feth.selectivity == FLUSH_MR {
+            let checked = qp.rxe.mrs.check_whole(reth.rkey, qp.pd, needed);
+            checked.map_err(|_| RemoteFault::Access)?;
+        } else {
+            self.region(reth.rkey, needed, reth.va, reth.length)?;
+        }
+        fence(Ordering::SeqCst);
+        Ok(())
     }
 
     fn invalidate(&mut self, rkey: u32) -> Result<(), RemoteFault> {
-        self.qp
-            .rxe
-            .mrs
-            .invalidate(rkey, self.qp.pd)
-            .map_err(|_| RemoteFault::Access)
+        self.qp.invalidate(rkey).map_err(|_| RemoteFault::Access)
     }
 
     fn respond(

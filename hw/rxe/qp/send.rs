@@ -2,9 +2,12 @@
 
 //! The send queue of a queue pair, as the requester sees it.
 
-use super::{Port, Qp};
+use super::engine::Port;
+use super::Qp;
 use crate::counters;
+use crate::device::PdId;
 use crate::limits;
+use crate::mr::MrError;
 use crate::ring::Consumer;
 use crate::rx::Payload;
 use crate::tx;
@@ -15,6 +18,12 @@ use rdma::{Access, Wc};
 use roce::memory::{SendOp, SendPort, SendWr, TransmitError};
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
 use roce::wire::Headers;
+
+/// Requests that are looked at before the oldest of them is complete, whatever a program's queue holds: the
+/// copies are memory of the kernel's. More than that are never under way, as each takes a packet at least, but
+/// for those that stay at home.
+const LOOKAHEAD: u32 = 1024;
+const _: () = assert!(LOOKAHEAD >= 2 * super::attr::WINDOW);
 
 /// Requests that were read from the ring, or taken from what a kernel consumer posted, and are not
 /// complete. Guarded by the engine's lock.
@@ -37,7 +46,7 @@ impl SendQueue {
     /// `EINVAL`, `ENOMEM`.
     pub(crate) fn new(ring: Option<Consumer>, capacity: u32, limits: Limits) -> Result<Self> {
         let capacity = ring.as_ref().map_or(capacity, Consumer::capacity);
-        let slots = Slots::new(capacity, limits.data_len())?;
+        let slots = Slots::new(capacity.min(LOOKAHEAD), limits.data_len())?;
         Ok(Self {
             ring,
             slots,
@@ -218,13 +227,11 @@ impl Port<'_> {
         }
     }
 
-    /// Puts the bytes of `pieces` into local memory, from `offset` of a list on.
-    ///
-    /// `pieces` hands out parts of the source: see [`Payload::copy`].
+    /// Puts a payload into local memory of `pd`, from `offset` of a list of so many elements on.
     pub(super) fn scatter_list(
         &self,
-        list: &[u8],
-        count: u32,
+        pd: PdId,
+        (list, count): (&[u8], u32),
         offset: u32,
         payload: &Payload<'_>,
     ) -> Result<(), WcStatus> {
@@ -234,13 +241,7 @@ impl Port<'_> {
                 .qp
                 .rxe
                 .mrs
-                .check(
-                    sge.lkey,
-                    self.qp.pd,
-                    Access::LOCAL_WRITE,
-                    sge.addr,
-                    sge.length,
-                )
+                .check(sge.lkey, pd, Access::LOCAL_WRITE, sge.addr, sge.length)
                 .map_err(|_| WcStatus::LocProtErr)?;
             payload
                 .copy(done, sge.length, |at, bytes| {
@@ -263,7 +264,7 @@ impl Port<'_> {
         let Data::List(count) = wqe.data else {
             return Err(WcStatus::LocProtErr);
         };
-        self.scatter_list(send.slots.data(index), count, offset, payload)
+        self.scatter_list(self.qp.pd, (send.slots.data(index), count), offset, payload)
     }
 
     /// Finds out whether the answer to a READ or ATOMIC can be stored.
@@ -335,10 +336,15 @@ impl<'p> SendPort for Port<'p> {
 
     fn local(&mut self, index: u32) -> Result<(), WcStatus> {
         let wqe = self.queues.send.get(index).ok_or(WcStatus::LocQpOpErr)?;
-        let (mrs, pd) = (&self.qp.rxe.mrs, self.qp.pd);
+        let (qp, pd) = (self.qp, self.qp.pd);
         match &wqe.local {
             Local::None => Ok(()),
-            Local::Invalidate(key) => mrs.invalidate(*key, pd),
+            Local::Invalidate(key) => qp.invalidate(*key),
+            Local::Bind(bind) => {
+                let (mrs, mws) = (&qp.rxe.mrs, &qp.rxe.mws);
+                let bound = mws.bind(mrs, bind, pd, qp.binder);
+                return bound.map_err(|_| WcStatus::MwBindErr);
+            }
             Local::Register {
                 mr,
                 key,
@@ -379,6 +385,12 @@ impl<'p> SendPort for Port<'p> {
 }
 
 impl Qp {
+    /// Invalidates a key, for this side or the other.
+    pub(super) fn invalidate(&self, key: u32) -> Result<(), MrError> {
+        let window = self.rxe.mws.invalidate(key, self.pd, self.binder);
+        window.unwrap_or_else(|| self.rxe.mrs.invalidate(key, self.pd))
+    }
+
     /// Counts what the protocol found worth counting.
     pub(super) fn count(&self, counter: Counter) {
         use counters::Counter as C;

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Multicast groups: which QPs get what is sent to a multicast address.
+//!
+//! A group is named by its GID: an IPv6 multicast address, or a mapped IPv4 one. The first QP that is attached has
+//! the net device listen to the group's Ethernet address; it is for others (`rdma_join_multicast`) to join the group
+//! at the IP layer. What a host sends to a group that it has joined comes back by way of the IP layer, too.
+//!
+//! | lock | context | protects | inside it |
+//! |---|---|---|---|
+//! | `change` | process | attaching and detaching against each other | `table`, the net device's |
+//! | `table` | process, softirq | the members | engines' |
+//!
+//! A QP that is attached cannot be destroyed, so no group ever holds the last reference to one.
+
+use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode};
+use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel_ext::net::device::{MacAddress, NetDevice};
+use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
+use rdma::{Gid, MaySleep};
+
+use crate::limits;
+use crate::qp::Qp;
+use crate::rx::Incoming;
+
+type Members = KVec<Arc<Qp>>;
+
+struct Table {
+    groups: RBTree<Gid, Members>,
+    /// How many groups there are, and members of all of them.
+    group_count: u32,
+    attachments: u32,
+}
+
+/// The multicast groups of a device.
+#[pin_data]
+pub(crate) struct Groups {
+    #[pin]
+    change: Mutex<()>,
+    #[pin]
+    table: SpinLockBh<Table>,
+}
+
+/// Where `qp` is among the members of a group.
+fn position(members: &Members, qp: &Arc<Qp>) -> Option<usize> {
+    members.iter().position(|member| Arc::ptr_eq(member, qp))
+}
+
+/// The Ethernet address that a group's packets are sent to (RFC 1112, section 6.4; RFC 2464, section 7).
+fn mac_of(gid: Gid) -> MacAddress {
+    let [.., a, b, c, d] = gid.0;
+    match gid.ipv4() {
+        Some([_, b, c, d]) => [0x01, 0x00, 0x5e, b & 0x7f, c, d],
+        None => [0x33, 0x33, a, b, c, d],
+    }
+}
+
+impl Groups {
+    /// No groups.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        let table = Table {
+            groups: RBTree::new(),
+            group_count: 0,
+            attachments: 0,
+        };
+        pin_init!(Self {
+            change <- new_mutex!((), "rxe_mcast::change"),
+            table <- new_spinlock_bh!(table, "rxe_mcast::table"),
+        })
+    }
+
+    /// Attaches a QP to a group of `ndev`: `attach_mcast`. Attaching it twice is as good as once.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` without memory and beyond the device's limits; what the net device says.
+    pub(crate) fn attach(
+        &self,
+        gid: Gid,
+        qp: &Arc<Qp>,
+        ndev: &NetDevice,
+        ctx: &MaySleep,
+    ) -> Result {
+        let change = self.change.lock();
+        let table = self.table.lock();
+        let present = table.groups.get(&gid).map_or(0, KVec::len);
+        let attached = table
+            .groups
+            .get(&gid)
+            .and_then(|members| position(members, qp));
+        let room = table.attachments < limits::MAX_TOTAL_MCAST_ATTACH
+            && present < limits::MAX_MCAST_ATTACH as usize
+            && (present != 0 || table.group_count < limits::MAX_MCAST_GROUPS);
+        drop(table);
+        if attached.is_some() {
+            return Ok(());
+        }
+        if !room {
+            return Err(ENOMEM);
+        }
+        // Nobody else changes the group meanwhile.
+        let mut members = Members::with_capacity(present.saturating_add(1), GFP_KERNEL)?;
+        let replaced = if present == 0 {
+            members.push(qp.clone(), GFP_KERNEL)?;
+            let node = RBTreeNode::new(gid, members, GFP_KERNEL)?;
+            ndev.add_multicast(&mac_of(gid), ctx)?;
+            let mut table = self.table.lock();
+            table.groups.insert(node);
+            table.group_count = table.group_count.saturating_add(1);
+            table.attached(qp);
+            None
+        } else {
+            let mut table = self.table.lock();
+            let old = table.groups.get_mut(&gid).ok_or(EINVAL)?;
+            // There is room, so nothing is allocated.
+            for member in old.iter() {
+                members.push(member.clone(), GFP_ATOMIC)?;
+            }
+            members.push(qp.clone(), GFP_ATOMIC)?;
+            let old = core::mem::replace(old, members);
+            table.attached(qp);
+            Some(old)
+        };
+        drop(change);
+        drop(replaced);
+        Ok(())
+    }
+
+    /// Detaches a QP from a group: `detach_mcast`. `ndev` is the net device, if it is still there.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where the QP is not attached.
+    pub(crate) fn detach(
+        &self,
+        gid: Gid,
+        qp: &Arc<Qp>,
+        ndev: Option<&NetDevice>,
+        ctx: &MaySleep,
+    ) -> Result {
+        let change = self.change.lock();
+        let mut table = self.table.lock();
+        let members = table.groups.get_mut(&gid).ok_or(EINVAL)?;
+        let at = position(members, qp).ok_or(EINVAL)?;
+        let member = members.remove(at);
+        let empty = members.is_empty();
+        table.attachments = table.attachments.saturating_sub(1);
+        qp.count_detached();
+        let group = if empty {
+            table.group_count = table.group_count.saturating_sub(1);
+            table.groups.remove_node(&gid)
+        } else {
+            None
+        };
+        drop(table);
+        if let (true, Some(ndev)) = (empty, ndev) {
+            ndev.remove_multicast(&mac_of(gid), ctx);
+        }
+        drop(change);
+        drop((member, group));
+        Ok(())
+    }
+
+    /// Hands a packet to all members of a group. In softirq.
+    ///
+    /// What one of them does with it is of no concern to the others.
+    pub(crate) fn deliver(&self, gid: Gid, incoming: &Incoming<'_>) {
+        let table = self.table.lock();
+        for member in table.groups.get(&gid).into_iter().flatten() {
+            member.as_arc_borrow().receive(incoming);
+        }
+    }
+}
+
+impl Table {
+    fn attached(&mut self, qp: &Qp) {
+        self.attachments = self.attachments.saturating_add(1);
+        qp.count_attached();
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fast regions: registered and invalidated by work requests, in softirq.
+
+use kernel::prelude::*;
+use rdma::mr::VirtAtomic;
+use rdma::{Access, VirtDma};
+
+use super::{within, MrError};
+
+/// What a fast region is at the moment.
+///
+/// Its lock is taken in any context; nothing is locked inside. Copies run under it, so that what is
+/// invalidated is not used any more.
+pub(super) struct Fast {
+    virt: VirtDma,
+    /// Addresses of pages of `1 << shift` bytes, the first `mapped` of them valid.
+    pages: KVVec<u64>,
+    mapped: usize,
+    shift: u32,
+    /// Where the region begins in its first page.
+    first: u64,
+    length: u64,
+    /// What the present registration says.
+    iova: u64,
+    access: Access,
+    key: u32,
+    valid: bool,
+    /// Counts registrations: a region of an earlier one is not valid.
+    epoch: u32,
+}
+
+impl Fast {
+    /// A region for up to `max_pages` pages, not registered.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(virt: VirtDma, max_pages: u32) -> Result<Self> {
+        Ok(Self {
+            virt,
+            pages: KVVec::from_elem(0, max_pages as usize, GFP_KERNEL)?,
+            mapped: 0,
+            shift: 0,
+            first: 0,
+            length: 0,
+            iova: 0,
+            access: Access::empty(),
+            key: 0,
+            valid: false,
+            epoch: 0,
+        })
+    }
+
+    /// Sets the key that invalidation goes by before the first registration.
+    pub(super) fn set_key(&mut self, key: u32) {
+        self.key = key;
+    }
+
+    /// Forgets the pages; the next ones are of `1 << shift` bytes.
+    pub(super) fn map_begin(&mut self, shift: u32) {
+        self.mapped = 0;
+        self.shift = shift;
+    }
+
+    /// Adds a page.
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::OutOfRange`] where there is no room.
+    pub(super) fn map_page(&mut self, address: u64) -> Result<(), MrError> {
+        let place = self.pages.get_mut(self.mapped).ok_or(MrError::OutOfRange)?;
+        *place = address;
+        self.mapped += 1;
+        Ok(())
+    }
+
+    /// Says where in the pages the region is: `length` bytes whose address is `iova`.
+    pub(super) fn map_end(&mut self, iova: u64, length: u64) {
+        let page_size = 1_u64.checked_shl(self.shift).unwrap_or(1);
+        self.first = iova & (page_size - 1);
+        self.length = length;
+    }
+
+    /// Makes the pages accessible by `key`, the first byte at address `iova`.
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::Invalid`] where they are already.
+    pub(super) fn register(&mut self, key: u32, access: Access, iova: u64) -> Result<(), MrError> {
+        if self.valid {
+            return Err(MrError::Invalid);
+        }
+        self.key = key;
+        self.access = access;
+        self.iova = iova;
+        self.epoch = self.epoch.wrapping_add(1);
+        self.valid = true;
+        Ok(())
+    }
+
+    /// Makes the pages inaccessible, if `key` is theirs.
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::Invalid`] where it is not.
+    pub(super) fn invalidate(&mut self, key: u32) -> Result<(), MrError> {
+        if self.key != key {
+            return Err(MrError::Invalid);
+        }
+        self.valid = false;
+        Ok(())
+    }
+
+    /// Checks a range; returns where it begins and which registration it is of.
+    pub(super) fn check(
+        &self,
+        key: u32,
+        access: Access,
+        va: u64,
+        len: u64,
+    ) -> Result<(u64, u32), MrError> {
+        if self.key != key || !self.valid {
+            return Err(MrError::Invalid);
+        }
+        if !self.access.contains(access) {
+            return Err(MrError::NoAccess);
+        }
+        Ok((within(self.iova, self.length, va, len)?, self.epoch))
+    }
+
+    /// Whether registration number `epoch` stands.
+    pub(super) fn is_valid(&self, epoch: u32) -> bool {
+        self.valid && self.epoch == epoch
+    }
+
+    /// Writes `from` at `offset` of the region.
+    pub(super) fn write(&self, offset: u64, from: &[u8]) -> Result<(), MrError> {
+        self.pieces(offset, from.len(), |address, part| {
+            self.virt.write(address, from.get(part).ok_or(EINVAL)?)
+        })
+    }
+
+    /// Reads bytes from `offset` of the region on.
+    pub(super) fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), MrError> {
+        self.pieces(offset, to.len(), |address, part| {
+            self.virt.read(address, to.get_mut(part).ok_or(EINVAL)?)
+        })
+    }
+
+    /// The eight bytes at `offset`, for atomic operations.
+    pub(super) fn atomic(&self, offset: u64) -> Result<VirtAtomic<'_>, MrError> {
+        let mut place = None;
+        self.pieces(offset, 8, |address, part| {
+            // A number that is aligned is in one piece.
+            place = (part.len() == 8).then_some(address);
+            Ok(())
+        })?;
+        let address = place.ok_or(MrError::Misaligned)?;
+        self.virt.atomic(address).map_err(|_| MrError::Misaligned)
+    }
+
+    /// Calls `each` for the pieces of `len` bytes at `offset` of the region that are contiguous in
+    /// the kernel: with the address, and with where the piece begins and ends in the `len` bytes.
+    fn pieces(
+        &self,
+        offset: u64,
+        len: usize,
+        mut each: impl FnMut(u64, core::ops::Range<usize>) -> Result,
+    ) -> Result<(), MrError> {
+        let page_size = 1_u64.checked_shl(self.shift).ok_or(MrError::Invalid)?;
+        let mut at = self.first.checked_add(offset).ok_or(MrError::OutOfRange)?;
+        let mut done = 0;
+        while done < len {
+            let inside = at & (page_size - 1);
+            let index = usize::try_from(at >> self.shift).map_err(|_| MrError::OutOfRange)?;
+            let page = self
+                .pages
+                .get(..self.mapped)
+                .and_then(|pages| pages.get(index));
+            let page = *page.ok_or(MrError::OutOfRange)?;
+            let piece = (len - done).min((page_size - inside) as usize);
+            each(page.wrapping_add(inside), done..done + piece).map_err(|_| MrError::Invalid)?;
+            done += piece;
+            at = at.wrapping_add(piece as u64);
+        }
+        Ok(())
+    }
+}

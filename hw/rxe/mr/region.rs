@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ranges of memory that were checked: the way to the memory.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel_ext::sync::{SpinLockIrq, SpinLockIrqGuard};
+
+use super::{Fast, Memory, Mr, MrError, Term};
+
+/// A range of memory that was checked.
+///
+/// Offsets count from the range's begin; what goes beyond its end is [`MrError::OutOfRange`]. All
+/// methods may be called in any context, and fail with [`MrError::Invalid`] once the memory is not
+/// registered any more.
+pub(crate) struct Region {
+    pub(super) mr: Arc<Mr>,
+    /// DMA: the address. Otherwise: the distance from the begin of the memory region.
+    pub(super) start: u64,
+    pub(super) len: u32,
+    /// Of fast regions: which registration.
+    pub(super) epoch: u32,
+    /// Of windows: as long as they give it.
+    pub(super) term: Option<Term>,
+}
+
+impl Region {
+    fn place(&self, offset: u32, len: usize) -> Result<u64, MrError> {
+        let end = (offset as usize)
+            .checked_add(len)
+            .ok_or(MrError::OutOfRange)?;
+        if end > self.len as usize {
+            return Err(MrError::OutOfRange);
+        }
+        self.start
+            .checked_add(offset.into())
+            .ok_or(MrError::OutOfRange)
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&Memory) -> Result<R, MrError>) -> Result<R, MrError> {
+        let access = || self.mr.memory.access(f).unwrap_or(Err(MrError::Invalid));
+        match &self.term {
+            Some(term) => term.during(access),
+            None => access(),
+        }
+    }
+
+    /// Locks a fast region, if it is registered as it was.
+    fn lock<'a>(&self, fast: &'a SpinLockIrq<Fast>) -> Result<SpinLockIrqGuard<'a, Fast>, MrError> {
+        let fast = fast.lock();
+        if fast.is_valid(self.epoch) {
+            Ok(fast)
+        } else {
+            Err(MrError::Invalid)
+        }
+    }
+
+    /// Writes `from` at `offset`.
+    #[inline]
+    pub(crate) fn copy_in(&self, offset: u32, from: &[u8]) -> Result<(), MrError> {
+        let at = self.place(offset, from.len())?;
+        self.with(|memory| match memory {
+            Memory::Dma(virt) => virt.write(at, from).map_err(|_| MrError::Invalid),
+            Memory::User(umem) => umem.write(at as usize, from).map_err(|_| MrError::Invalid),
+            Memory::Fast(fast) => self.lock(fast)?.write(at, from),
+        })
+    }
+
+    /// Reads bytes from `offset` on.
+    #[inline]
+    pub(crate) fn copy_out(&self, offset: u32, to: &mut [u8]) -> Result<(), MrError> {
+        let at = self.place(offset, to.len())?;
+        self.with(|memory| match memory {
+            Memory::Dma(virt) => virt.read(at, to).map_err(|_| MrError::Invalid),
+            Memory::User(umem) => umem.read(at as usize, to).map_err(|_| MrError::Invalid),
+            Memory::Fast(fast) => self.lock(fast)?.read(at, to),
+        })
+    }
+
+    /// Applies `operation` to the eight bytes at `offset`, as a number of this processor.
+    fn atomic(
+        &self,
+        offset: u32,
+        operation: impl FnOnce(&AtomicU64) -> u64,
+    ) -> Result<u64, MrError> {
+        let at = self.place(offset, 8)?;
+        let misaligned = |_| MrError::Misaligned;
+        self.with(|memory| match memory {
+            Memory::Dma(virt) => Ok(operation(virt.atomic(at).map_err(misaligned)?.get())),
+            Memory::User(umem) => Ok(operation(
+                umem.atomic(at as usize).map_err(misaligned)?.get(),
+            )),
+            Memory::Fast(fast) => Ok(operation(self.lock(fast)?.atomic(at)?.get())),
+        })
+    }
+
+    /// Makes the eight bytes at `offset` `swap` if they are `compare`; returns what they were.
+    ///
+    /// Numbers are in the byte order of this processor. Atomic with respect to all other accesses.
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::Misaligned`] where the bytes are not on a multiple of eight.
+    pub(crate) fn compare_swap(
+        &self,
+        offset: u32,
+        compare: u64,
+        swap: u64,
+    ) -> Result<u64, MrError> {
+        self.atomic(offset, |number| {
+            match number.compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(old) | Err(old) => old,
+            }
+        })
+    }
+
+    /// Adds to the eight bytes at `offset`, wrapping; returns what they were.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::compare_swap`].
+    pub(crate) fn fetch_add(&self, offset: u32, add: u64) -> Result<u64, MrError> {
+        self.atomic(offset, |number| number.fetch_add(add, Ordering::AcqRel))
+    }
+
+    /// Writes the eight bytes at `offset` at once.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::compare_swap`].
+    pub(crate) fn store(&self, offset: u32, value: u64) -> Result<(), MrError> {
+        self.atomic(offset, |number| number.swap(value, Ordering::AcqRel))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory windows: keys that give a peer a part of a memory region, until they are bound anew (type 1), or
+//! invalidated (type 2).
+//!
+//! A window of type 2 belongs to the QP that bound it: to no other peer is it of use (type 2B of IBTA volume 1,
+//! section 10.6.7.2). Window, region and QP must be of one protection domain.
+//!
+//! Windows are bound and used in softirq. A window's lock is taken in any context; that of its [`Lease`] is
+//! the only one inside it.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel_ext::gfp::Gfp;
+use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
+use kernel_ext::xarray::Table;
+use rdma::mr::MwType;
+use rdma::{Access, MaySleep};
+
+use crate::device::PdId;
+use crate::limits;
+use crate::mr::{self, Lease, Mr, MrError, Mrs, Region};
+use crate::wqe::Bind;
+
+/// What the binder of a window may allow.
+const SUPPORTED: Access = mr::SUPPORTED.with(Access::ZERO_BASED);
+
+/// Which QP: never used again, as numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Binder(u64);
+
+impl Binder {
+    /// Another one.
+    pub(crate) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+    }
+}
+
+/// What a window is bound to.
+struct Bound {
+    mr: Arc<Mr>,
+    access: Access,
+    /// The first byte, as an address of the region.
+    addr: u64,
+    length: u64,
+    binder: Binder,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.mr.unbind();
+    }
+}
+
+impl Bound {
+    /// The address in the region of `len` bytes at `va`.
+    fn translate(&self, access: Access, va: u64, len: u32) -> Result<u64, MrError> {
+        if !self.access.contains(access) {
+            return Err(MrError::NoAccess);
+        }
+        let first = match self.access.contains(Access::ZERO_BASED) {
+            true => 0,
+            false => self.addr,
+        };
+        let offset = mr::within(first, self.length, va, len.into())?;
+        self.addr.checked_add(offset).ok_or(MrError::OutOfRange)
+    }
+}
+
+struct State {
+    key: u32,
+    bound: Option<Bound>,
+}
+
+/// A memory window.
+#[pin_data]
+pub(crate) struct Mw {
+    index: u32,
+    pd: PdId,
+    mw_type: MwType,
+    lease: Arc<Lease>,
+    #[pin]
+    state: SpinLockIrq<State>,
+}
+
+/// Whether a key is one of a window.
+#[inline]
+fn index_of(key: u32) -> Option<u32> {
+    let index = key >> 8;
+    limits::MW_INDICES.contains(&index).then_some(index)
+}
+
+impl Mw {
+    /// The key that the window got when it was made, and has until it is bound.
+    pub(crate) fn key(&self) -> u32 {
+        self.state.lock().key
+    }
+
+    /// Replaces what the window is bound to, if `f` says so.
+    fn change(
+        &self,
+        key: u32,
+        f: impl FnOnce(&mut State) -> Result<Option<Bound>, MrError>,
+    ) -> Result<(), MrError> {
+        let mut state = self.state.lock();
+        if state.key != key {
+            return Err(MrError::Invalid);
+        }
+        let new = f(&mut state)?;
+        self.lease.end();
+        let old = core::mem::replace(&mut state.bound, new);
+        drop(state);
+        drop(old);
+        Ok(())
+    }
+
+    fn bind(&self, mrs: &Mrs, bind: &Bind, pd: PdId, binder: Binder) -> Result<(), MrError> {
+        if self.pd != pd {
+            return Err(MrError::WrongPd);
+        }
+        let access = Access::from_bits(bind.access);
+        let zero_based = access.contains(Access::ZERO_BASED);
+        if !access.without(SUPPORTED).is_empty() {
+            return Err(MrError::NoAccess);
+        }
+        // IBTA volume 1, o10-36.2.2 and o10-37.2.40.
+        match self.mw_type {
+            MwType::Type1 if zero_based => return Err(MrError::NoAccess),
+            MwType::Type2 if bind.length == 0 => return Err(MrError::OutOfRange),
+            _ => {}
+        }
+        let bound = self.bound(mrs, bind, access, binder)?;
+        self.change(bind.mw_rkey, |state| {
+            // o10-37.2.30
+            if self.mw_type == MwType::Type2 && state.bound.is_some() {
+                return Err(MrError::Invalid);
+            }
+            state.key = self.index << 8 | bind.rkey & 0xff;
+            Ok(bound)
+        })
+    }
+
+    /// What the window is to be bound to; nothing where the range is empty.
+    fn bound(
+        &self,
+        mrs: &Mrs,
+        bind: &Bind,
+        access: Access,
+        binder: Binder,
+    ) -> Result<Option<Bound>, MrError> {
+        if bind.length == 0 {
+            return Ok(None);
+        }
+        let writes = access.intersects(Access::REMOTE_WRITE.with(Access::REMOTE_ATOMIC));
+        let mr = mrs.bind(bind.mr_lkey, self.pd, writes, bind.addr, bind.length)?;
+        Ok(Some(Bound {
+            mr,
+            access,
+            addr: bind.addr,
+            length: bind.length,
+            binder,
+        }))
+    }
+
+    fn invalidate(&self, key: u32, pd: PdId, binder: Binder) -> Result<(), MrError> {
+        if self.pd != pd {
+            return Err(MrError::WrongPd);
+        }
+        // o10-37.2.26
+        if self.mw_type != MwType::Type2 {
+            return Err(MrError::Invalid);
+        }
+        self.change(key, |state| match &state.bound {
+            Some(bound) if bound.binder != binder => Err(MrError::Invalid),
+            _ => Ok(None),
+        })
+    }
+
+    fn check(
+        &self,
+        key: u32,
+        binder: Binder,
+        access: Access,
+        va: u64,
+        len: u32,
+    ) -> Result<Region, MrError> {
+        let state = self.state.lock();
+        let bound = state.bound.as_ref().ok_or(MrError::Invalid)?;
+        let others = self.mw_type == MwType::Type2 && bound.binder != binder;
+        if state.key != key || others {
+            return Err(MrError::Invalid);
+        }
+        let at = bound.translate(access, va, len)?;
+        Mr::leased(&bound.mr, at, len, Lease::current(&self.lease))
+    }
+}
+
+/// The memory windows of a device by index.
+#[pin_data]
+pub(crate) struct Mws {
+    #[pin]
+    table: Table<Mw>,
+}
+
+impl Mws {
+    /// An empty table.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            table <- Table::new(limits::MW_INDICES),
+        })
+    }
+
+    /// Makes a window that is not bound: `alloc_mw`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EBUSY` where there are too many windows.
+    pub(crate) fn add(&self, pd: PdId, mw_type: MwType, ctx: &MaySleep) -> Result<Arc<Mw>> {
+        let place = self.table.reserve(Gfp::kernel(ctx))?;
+        let index = place.index();
+        let state = State {
+            key: index << 8 | u32::from(mr::random_byte()),
+            bound: None,
+        };
+        let lease = Lease::new()?;
+        let mw = Arc::pin_init(
+            pin_init!(Mw {
+                index,
+                pd,
+                mw_type,
+                lease,
+                state <- new_spinlock_irq!(state, "rxe_mw::state"),
+            }),
+            GFP_KERNEL,
+        )?;
+        place.publish(mw.clone());
+        Ok(mw)
+    }
+
+    /// Takes a window away: `dealloc_mw`. When this returns, nobody uses memory by it.
+    pub(crate) fn remove(&self, mw: &Mw, ctx: &MaySleep) {
+        drop(self.table.remove(mw.index, ctx));
+        mw.lease.end();
+        let bound = mw.state.lock().bound.take();
+        drop(bound);
+    }
+
+    fn find(&self, key: u32) -> Result<Arc<Mw>, MrError> {
+        let index = index_of(key).ok_or(MrError::Invalid)?;
+        self.table.find(index).ok_or(MrError::Invalid)
+    }
+
+    /// Executes a BIND_MW work request of a QP of `pd`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// See [`MrError`]; the window is as before then.
+    pub(crate) fn bind(
+        &self,
+        mrs: &Mrs,
+        bind: &Bind,
+        pd: PdId,
+        binder: Binder,
+    ) -> Result<(), MrError> {
+        self.find(bind.mw_rkey)?.bind(mrs, bind, pd, binder)
+    }
+
+    /// Executes LOCAL_INV, or SEND with invalidate at its receiver, if `key` is one of a window. Any context.
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::Invalid`] where no window of type 2 has the key, or another QP has bound it;
+    /// [`MrError::WrongPd`].
+    pub(crate) fn invalidate(
+        &self,
+        key: u32,
+        pd: PdId,
+        binder: Binder,
+    ) -> Option<Result<(), MrError>> {
+        index_of(key)?;
+        Some(self.find(key).and_then(|mw| mw.invalidate(key, pd, binder)))
+    }
+
+    /// Checks that the peer of a QP of `pd` may access `len` bytes at `va`, if `key` is one of a window. Any
+    /// context.
+    ///
+    /// # Errors
+    ///
+    /// See [`MrError`].
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        key: u32,
+        (pd, binder): (PdId, Binder),
+        access: Access,
+        va: u64,
+        len: u32,
+    ) -> Option<Result<Region, MrError>> {
+        let index = index_of(key)?;
+        let guard = kernel::sync::rcu::read_lock();
+        let found = self.table.get(index, &guard).ok_or(MrError::Invalid);
+        Some(found.and_then(|mw| match mw.pd == pd {
+            true => mw.check(key, binder, access, va, len),
+            false => Err(MrError::WrongPd),
+        }))
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `create_qp`.
+
+use super::attr::{self, Attr};
+use super::engine::Engine;
+use super::recv::{RecvQueue, Source};
+use super::send::SendQueue;
+use super::Qp;
+use crate::cq::Cq;
+use crate::device::{mappings, Driver, PdId, Rxe, PORT};
+use crate::limits;
+use crate::mw::Binder;
+use crate::ring::{Consumer, Mappings, MmapInfo};
+use crate::srq::Srq;
+use crate::tx::Flight;
+use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
+use core::sync::atomic::AtomicU32;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc};
+use kernel::workqueue::new_work;
+use kernel_ext::error::EOPNOTSUPP;
+use kernel_ext::gfp::Gfp;
+use kernel_ext::sync::{new_spinlock_bh, new_spinlock_irq};
+use kernel_ext::timer::Timer;
+use rdma::qp::{QpCap, QpInitAttr};
+use rdma::{Base, MaySleep, QpHandle, QpState, QpType, Udata};
+use roce::state::Service;
+
+/// The core's part of a QP, as `create_qp` gets it.
+type QpBase = Base<kernel_ext::bindings::ib_qp, Driver>;
+
+/// What `create_qp` answers to a program: `struct rxe_create_qp_resp`.
+#[derive(Clone, Copy, Default)]
+struct Rings {
+    recv: MmapInfo,
+    send: MmapInfo,
+}
+
+impl Rings {
+    /// The size of the structure.
+    const SIZE: usize = 2 * MmapInfo::SIZE;
+
+    fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let (recv, send) = bytes.split_at_mut(MmapInfo::SIZE);
+        recv.copy_from_slice(&self.recv.to_bytes());
+        send.copy_from_slice(&self.send.to_bytes());
+        bytes
+    }
+}
+
+/// The service of a type of QP.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` for types that the device does not have.
+fn service_of(qp_type: QpType) -> Result<Service> {
+    match qp_type {
+        QpType::Rc => Ok(Service::Rc),
+        QpType::Uc => Ok(Service::Uc),
+        QpType::Ud | QpType::Gsi => Ok(Service::Ud),
+        _ => Err(EOPNOTSUPP),
+    }
+}
+
+/// Checks the driver's part of the command.
+fn check_udata(udata: &Udata<'_>) -> Result {
+    if udata.inlen() != 0 || udata.outlen() < Rings::SIZE {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// A QP's queues as they are made.
+struct NewQueues {
+    send: SendQueue,
+    recv: RecvQueue,
+    posted_sends: Inbox<SendWqe>,
+    posted_recvs: Inbox<RecvWqe>,
+    rings: Rings,
+    cap: QpCap,
+}
+
+impl NewQueues {
+    /// Makes the queues of sizes that have been checked; `cap` tells afterwards what they became.
+    fn new(parts: &Parts<'_>, mut cap: QpCap, sleep: &MaySleep) -> Result<Self> {
+        let list_len = cap.max_send_sge as usize * limits::SGE;
+        let data_len = list_len.max(cap.max_inline_data as usize);
+        cap.max_send_sge = (data_len / limits::SGE) as u32;
+        cap.max_inline_data = data_len as u32;
+        if parts.srq.is_some() {
+            (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+        }
+        let limits = Limits {
+            service: parts.service,
+            max_sge: cap.max_send_sge,
+            max_inline: cap.max_inline_data,
+        };
+        let recv_len = cap.max_recv_sge as usize * limits::SGE;
+        let mut rings = Rings::default();
+        let Some(mappings) = parts.mappings else {
+            let source = parts.shared().unwrap_or(Source::Posted);
+            return Ok(Self {
+                send: SendQueue::new(None, cap.max_send_wr, limits)?,
+                recv: RecvQueue::new(source, cap.max_recv_sge, parts.pd)?,
+                posted_sends: Inbox::new(cap.max_send_wr, data_len)?,
+                posted_recvs: Inbox::new(cap.max_recv_wr, recv_len)?,
+                rings,
+                cap,
+            });
+        };
+        let element = limits::SEND_WQE + data_len;
+        let send = Consumer::new(mappings, cap.max_send_wr, element, sleep)?;
+        rings.send = send.mmap_info();
+        cap.max_send_wr = send.capacity();
+        let source = match parts.shared() {
+            Some(source) => source,
+            None => {
+                let element = limits::RECV_WQE + recv_len;
+                let recv = Consumer::new(mappings, cap.max_recv_wr, element, sleep)?;
+                rings.recv = recv.mmap_info();
+                cap.max_recv_wr = recv.capacity();
+                Source::Ring(recv)
+            }
+        };
+        Ok(Self {
+            send: SendQueue::new(Some(send), 0, limits)?,
+            recv: RecvQueue::new(source, cap.max_recv_sge, parts.pd)?,
+            posted_sends: Inbox::new(0, 0)?,
+            posted_recvs: Inbox::new(0, 0)?,
+            rings,
+            cap,
+        })
+    }
+}
+
+/// What `create` has found out before the QP is there.
+struct Parts<'a> {
+    base: &'a QpBase,
+    rxe: &'a Arc<Rxe>,
+    pd: PdId,
+    events: Arc<QpHandle>,
+    /// The rings of the program, if it is one's QP.
+    mappings: Option<&'a Arc<Mappings>>,
+    qp_type: QpType,
+    service: Service,
+    signal_all: bool,
+    send_cq: Arc<Cq>,
+    recv_cq: Arc<Cq>,
+    srq: Option<&'a Arc<Srq>>,
+}
+
+impl Parts<'_> {
+    /// The shared receive queue, as where receives come from.
+    fn shared(&self) -> Option<Source> {
+        self.srq.map(|srq| Source::Shared(srq.clone()))
+    }
+}
+
+impl Qp {
+    /// Makes a QP in RESET and puts it into the device's table: `create_qp`.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` for a type or a flag that the device does not have, `EINVAL` for sizes beyond
+    /// its limits, for a missing CQ and for a second QP1, `ENOMEM`, `EFAULT`.
+    pub(crate) fn create(
+        base: &QpBase,
+        init: &mut QpInitAttr<'_, Driver>,
+        events: Arc<QpHandle>,
+        udata: Option<&Udata<'_>>,
+        sleep: &MaySleep,
+    ) -> Result<Arc<Self>> {
+        udata.map_or(Ok(()), check_udata)?;
+        let qp_type = init.qp_type()?;
+        let service = service_of(qp_type)?;
+        if init.create_flags() != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        if qp_type == QpType::Gsi && init.port_num() != PORT {
+            return Err(EINVAL);
+        }
+        attr::check_cap(&init.cap(), init.srq().is_some())?;
+        let parts = Parts {
+            base,
+            rxe: &base.device().rxe,
+            pd: *base.pd().ok_or(EINVAL)?.data(),
+            events,
+            mappings: udata.map(mappings).transpose()?,
+            qp_type,
+            service,
+            signal_all: init.sq_sig_all(),
+            send_cq: init.send_cq().ok_or(EINVAL)?.data().clone(),
+            recv_cq: init.recv_cq().ok_or(EINVAL)?.data().clone(),
+            srq: init.srq().map(|srq| srq.data()),
+        };
+        let queues = NewQueues::new(&parts, init.cap(), sleep)?;
+        init.set_cap(queues.cap);
+        let answer = queues.rings.to_bytes();
+        let qp = Self::publish(parts, queues, sleep)?;
+        qp.flight.attach(&qp);
+        if let Some(Err(error)) = udata.map(|udata| udata.respond_all(&answer)) {
+            qp.destroy(sleep)?;
+            return Err(error);
+        }
+        Ok(qp)
+    }
+
+    /// Gives the QP its number, and lets packets find it.
+    fn publish(parts: Parts<'_>, queues: NewQueues, sleep: &MaySleep) -> Result<Arc<Self>> {
+        const GSI: u32 = 1;
+        let (base, table) = (parts.base, &parts.rxe.clone().qps);
+        if parts.qp_type == QpType::Gsi {
+            base.set_qp_num(GSI);
+            let qp = Self::build(parts, queues)?;
+            let inserted = table.insert_at(GSI, qp.clone(), Gfp::kernel(sleep));
+            inserted.map_err(|error| if error == EBUSY { EINVAL } else { error })?;
+            return Ok(qp);
+        }
+        let number = table.reserve(Gfp::kernel(sleep))?;
+        base.set_qp_num(number.index());
+        let qp = Self::build(parts, queues)?;
+        number.publish(qp.clone());
+        Ok(qp)
+    }
+
+    fn build(parts: Parts<'_>, queues: NewQueues) -> Result<Arc<Self>> {
+        let NewQueues {
+            send,
+            recv,
+            posted_sends,
+            posted_recvs,
+            cap,
+            ..
+        } = queues;
+        let send_limits = *send.limits();
+        let engine = Engine::new(parts.service, send, recv)?;
+        let flight = Flight::new()?;
+        Arc::pin_init(
+            pin_init!(Self {
+                rxe: parts.rxe.clone(),
+                id: parts.base.id(),
+                qp_type: parts.qp_type,
+                service: parts.service,
+                pd: parts.pd,
+                binder: Binder::new(),
+                user: parts.mappings.is_some(),
+                signal_all: parts.signal_all,
+                has_srq: parts.srq.is_some(),
+                cap,
+                send_limits,
+                events: parts.events,
+                send_cq: parts.send_cq,
+                recv_cq: parts.recv_cq,
+                state: AtomicU32::new(QpState::Reset.as_raw()),
+                outstanding_sends: AtomicU32::new(0),
+                outstanding_recvs: AtomicU32::new(0),
+                groups: AtomicU32::new(0),
+                flight,
+                engine <- new_spinlock_bh!(engine, "rxe_qp::engine"),
+                posted_sends <- new_spinlock_irq!(posted_sends, "rxe_qp::posted_sends"),
+                posted_recvs <- new_spinlock_irq!(posted_recvs, "rxe_qp::posted_recvs"),
+                attr <- new_mutex!(Attr::new(), "rxe_qp::attr"),
+                work <- new_work!("rxe_qp::work"),
+                timer <- Timer::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The state machine of a queue pair.
+
+use super::attr::{Attr, Fixed};
+use super::recv::RecvQueue;
+use super::send::SendQueue;
+use super::Qp;
+use crate::ah::Av;
+use crate::limits;
+use crate::mr::Region;
+use crate::rx::Incoming;
+use crate::tx::{self, Path};
+use core::sync::atomic::Ordering;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel_ext::timer::now_ns;
+use rdma::{Access, QpState};
+use roce::requester::Requester;
+use roce::responder::{Responder, Slot};
+use roce::state::{Run, Service, State, Time};
+
+/// Packets, or requests to flush, that an engine does in one go. The rest is for the work item.
+pub(super) const BUDGET: u32 = 64;
+
+/// READs and ATOMICs of the peer that a QP can answer and remember.
+const RESOURCES: usize = limits::MAX_RD_ATOM as usize;
+
+/// Room for the peer's READs and ATOMICs, which only a reliable connection has.
+fn slots(service: Service) -> Result<KVec<Slot<Region>>> {
+    let count = if service == Service::Rc { RESOURCES } else { 0 };
+    let mut slots = KVec::with_capacity(count, GFP_KERNEL)?;
+    for _ in 0..count {
+        slots.push(Slot::new(), GFP_KERNEL)?;
+    }
+    Ok(slots)
+}
+
+/// The state machine of a QP, with the queues that it works on.
+pub(crate) struct Engine {
+    pub(super) requester: Requester,
+    pub(super) responder: Receiver,
+    pub(super) queues: Queues,
+    /// `destroy` has begun: nothing happens any more.
+    pub(super) dead: bool,
+}
+
+/// The receive side, over memory of this device.
+type Receiver = Responder<Region, KVec<Slot<Region>>>;
+
+/// What the requester and the responder work on.
+pub(crate) struct Queues {
+    pub(super) send: SendQueue,
+    pub(super) recv: RecvQueue,
+    /// Where a connected QP's packets go.
+    pub(super) path: Option<Path>,
+    /// Where the last datagram went.
+    datagram_path: Option<Path>,
+    /// What the peer may do: `qp_access_flags`.
+    pub(super) access: Access,
+    /// The state that an engine went to by itself.
+    pub(super) moved: Option<State>,
+    /// A completion found no room.
+    pub(super) overflowed: bool,
+}
+
+/// The world as the engines see it during one call.
+pub(crate) struct Port<'p> {
+    pub(super) qp: &'p Qp,
+    pub(super) queues: &'p mut Queues,
+    /// The packet that the call is about.
+    pub(super) incoming: Option<&'p Incoming<'p>>,
+}
+
+impl Queues {
+    /// See [`Path::forget_route`].
+    pub(super) fn forget_routes(&mut self) {
+        let paths = [&mut self.path, &mut self.datagram_path];
+        paths.into_iter().flatten().for_each(Path::forget_route);
+    }
+
+    /// Forgets all requests and paths.
+    pub(super) fn reset(&mut self) {
+        self.send.reset();
+        self.recv.reset();
+        self.path = None;
+        self.datagram_path = None;
+        self.moved = None;
+        self.overflowed = false;
+    }
+}
+
+impl Engine {
+    /// Makes an engine in RESET. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(service: Service, send: SendQueue, recv: RecvQueue) -> Result<Self> {
+        let shared = recv.is_shared();
+        Ok(Self {
+            requester: Requester::new(),
+            responder: Responder::new(shared, slots(service)?),
+            queues: Queues {
+                send,
+                recv,
+                path: None,
+                datagram_path: None,
+                access: Access::empty(),
+                moved: None,
+                overflowed: false,
+            },
+            dead: false,
+        })
+    }
+
+    /// Splits the engine into its halves and the world that they see.
+    pub(super) fn split<'p>(
+        &'p mut self,
+        qp: &'p Qp,
+        incoming: Option<&'p Incoming<'p>>,
+    ) -> (&'p mut Requester, &'p mut Receiver, Port<'p>) {
+        let Self {
+            requester,
+            responder,
+            queues,
+            ..
+        } = self;
+        (
+            requester,
+            responder,
+            Port {
+                qp,
+                queues,
+                incoming,
+            },
+        )
+    }
+
+    /// Takes over attributes, and goes to a state that has been checked against `was`.
+    pub(super) fn become_state(
+        &mut self,
+        qp: &Qp,
+        was: QpState,
+        next: Option<QpState>,
+        attr: &Attr,
+    ) {
+        let fixed = qp.fixed();
+        let stops = matches!(next, Some(QpState::Reset | QpState::Err));
+        if qp.state() != was && !stops {
+            // The engine has failed meanwhile, as it might have a moment later.
+            return self.update(attr, &fixed);
+        }
+        match next {
+            Some(QpState::Reset) => return self.reset(qp),
+            Some(QpState::Err) => return self.fail(qp),
+            Some(QpState::Rtr) if was != QpState::Rtr => self.responder.start(attr.recv(&fixed)),
+            Some(QpState::Rts) if was == QpState::Rtr => {
+                self.update(attr, &fixed);
+                self.responder.established();
+                self.requester.start(attr.send(&fixed));
+            }
+            _ => self.update(attr, &fixed),
+        }
+        match (was, next) {
+            (QpState::Sqe | QpState::Sqd, Some(QpState::Rts)) => self.requester.resume(),
+            (QpState::Rts, Some(QpState::Sqd)) => {
+                let (requester, _, mut port) = self.split(qp, None);
+                requester.drain(attr.notifies_drained(), &mut port);
+            }
+            _ => {}
+        }
+        if let Some(next) = next {
+            qp.set_state(next);
+        }
+    }
+
+    fn update(&mut self, attr: &Attr, fixed: &Fixed) {
+        if self.responder.state() != State::Reset {
+            self.responder.set_attr(attr.recv(fixed));
+        }
+        if self.requester.state() != State::Reset {
+            self.requester.set_attr(attr.send(fixed));
+        }
+    }
+
+    fn reset(&mut self, qp: &Qp) {
+        self.requester.reset();
+        self.responder.reset();
+        self.queues.reset();
+        // Who posts counts with the inbox's lock held.
+        let mut sends = qp.posted_sends.lock();
+        sends.clear();
+        qp.outstanding_sends.store(0, Ordering::Release);
+        drop(sends);
+        let mut recvs = qp.posted_recvs.lock();
+        recvs.clear();
+        qp.outstanding_recvs.store(0, Ordering::Release);
+        drop(recvs);
+        qp.set_state(QpState::Reset);
+    }
+
+    /// To ERR; the following run flushes.
+    fn fail(&mut self, qp: &Qp) {
+        self.requester.error();
+        self.responder.error();
+        qp.set_state(QpState::Err);
+    }
+
+    /// Takes note of what the halves did by themselves; says whether they have to run again.
+    fn settle(&mut self, qp: &Qp) -> bool {
+        if core::mem::take(&mut self.queues.overflowed) && qp.state() != QpState::Err {
+            // IBTA volume 1, C11-39: a completion is lost, so the QP cannot go on.
+            self.queues.moved = None;
+            qp.events.raise(rdma::QpEvent::Fatal);
+            self.fail(qp);
+            return true;
+        }
+        match self.queues.moved.take() {
+            Some(State::Sqe) => {
+                qp.set_state(QpState::Sqe);
+                true
+            }
+            Some(_) => {
+                self.fail(qp);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Hands a packet to the half that it is for.
+    pub(super) fn receive(&mut self, qp: &Qp, incoming: &Incoming<'_>) {
+        let connected = qp.service != Service::Ud;
+        if connected
+            && !self
+                .queues
+                .path
+                .as_ref()
+                .is_some_and(|path| path.is_from_peer(incoming))
+        {
+            return;
+        }
+        let packet = incoming.packet();
+        let payload = incoming.payload();
+        let (requester, responder, mut port) = self.split(qp, Some(incoming));
+        let opcode = packet.headers().opcode();
+        if opcode.is_response() {
+            requester.receive(packet, &payload, Time::from_ns(now_ns()), &mut port);
+        } else if opcode.is_request() {
+            responder.receive(packet, &payload, &mut port);
+        }
+        self.settle(qp);
+    }
+
+    /// Lets both halves run; says whether there is more to do at once.
+    pub(super) fn run(&mut self, qp: &Qp) -> bool {
+        let now = Time::from_ns(now_ns());
+        let (requester, responder, mut port) = self.split(qp, None);
+        let answered = responder.run(BUDGET, &mut port);
+        let sent = requester.run(now, BUDGET, &mut port);
+        let moved = self.settle(qp);
+        moved || answered == Run::More || sent == Run::More
+    }
+}
+
+impl Port<'_> {
+    /// Sends a packet: to `av`, or to the peer of a connected QP.
+    ///
+    /// A packet that cannot be sent is lost, as on the wire.
+    pub(super) fn send(&mut self, packet: tx::Packet, av: Option<Arc<Av>>) {
+        let path = match av {
+            None => self.queues.path.as_mut(),
+            Some(av) => {
+                let known = matches!(&self.queues.datagram_path, Some(path) if path.is_to(&av));
+                if !known {
+                    self.queues.datagram_path = Some(Path::new(av, self.qp.number(), 0));
+                }
+                self.queues.datagram_path.as_mut()
+            }
+        };
+        if let Some(path) = path {
+            packet.send(path, self.qp);
+        }
+    }
+}

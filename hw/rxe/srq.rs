@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive queues.
+//!
+//! QPs take receives from an SRQ in the order in which they were posted, each under its engine's lock. Whoever
+//! posts, takes, or changes the queue holds the SRQ's own lock, for any context, and takes no other inside.
+//!
+//! A program's requests are in its ring already; a kernel consumer's are copied. Resizing makes a new
+//! queue first, moves what is posted, and lets the old one go without the lock.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::uaccess::{UserPtr, UserSlice};
+use kernel_ext::error::EOPNOTSUPP;
+use kernel_ext::gfp::Gfp;
+use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
+use rdma::srq::{SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr, SrqType};
+use rdma::{MaySleep, RecvWrs, SrqEvent, SrqHandle, Udata};
+
+use crate::device::{mappings, Driver, PdId};
+use crate::limits;
+use crate::ring::{Consumer, Mappings, MmapInfo};
+use crate::wqe::{self, Inbox, RecvWqe};
+
+/// Bytes of `struct rxe_create_srq_resp`: the ring, the number, padding.
+const RESPONSE: usize = MmapInfo::SIZE + 8;
+
+/// What is posted.
+enum Posted {
+    /// By a program: the ring that it fills.
+    User(Consumer),
+    /// By a kernel consumer.
+    Kernel {
+        inbox: Inbox<RecvWqe>,
+        capacity: u32,
+    },
+}
+
+impl Posted {
+    /// Makes an empty queue for `max_wr` requests or a few more. Sleeps.
+    fn new(
+        mappings: Option<&Arc<Mappings>>,
+        max_wr: u32,
+        max_sge: u32,
+        ctx: &MaySleep,
+    ) -> Result<Self> {
+        let list = max_sge as usize * limits::SGE;
+        if let Some(mappings) = mappings {
+            let element = limits::RECV_WQE + list;
+            return Ok(Self::User(Consumer::new(mappings, max_wr, element, ctx)?));
+        }
+        Ok(Self::Kernel {
+            inbox: Inbox::new(max_wr, list)?,
+            capacity: max_wr,
+        })
+    }
+
+    fn capacity(&self) -> u32 {
+        match self {
+            Self::User(ring) => ring.capacity(),
+            Self::Kernel { capacity, .. } => *capacity,
+        }
+    }
+
+    fn len(&self) -> u32 {
+        match self {
+            Self::User(ring) => ring.available(),
+            Self::Kernel { inbox, .. } => inbox.len(),
+        }
+    }
+
+    /// Takes the oldest request, and copies its list to the front of `list`.
+    fn take(&mut self, max_sge: u32, list: &mut [u8]) -> Option<RecvWqe> {
+        match self {
+            Self::User(ring) => wqe::take_recv(ring, max_sge, list),
+            Self::Kernel { inbox, .. } => inbox.take(list),
+        }
+    }
+
+    /// Moves all requests to an empty queue for requests of the same size.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where they are too many for it; they are still here then.
+    fn move_to(&mut self, other: &mut Self) -> Result {
+        if self.len() > other.capacity() {
+            return Err(EINVAL);
+        }
+        match (self, other) {
+            (Self::User(from), Self::User(to)) => from.move_to(to).map_err(|_| EINVAL),
+            (Self::Kernel { inbox: from, .. }, Self::Kernel { inbox: to, .. }) => {
+                from.move_all(to);
+                Ok(())
+            }
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+struct State {
+    posted: Posted,
+    /// An event is due when fewer requests than this are left; 0: none is.
+    limit: u32,
+}
+
+/// A shared receive queue.
+#[pin_data]
+pub(crate) struct Srq {
+    number: u32,
+    pd: PdId,
+    max_sge: u32,
+    user: bool,
+    events: Arc<SrqHandle>,
+    /// Taken in any context, inside of an engine's lock too; nothing is locked inside.
+    #[pin]
+    state: SpinLockIrq<State>,
+}
+
+/// Checks how many requests are asked for.
+fn check_max_wr(max_wr: u32) -> Result {
+    if max_wr == 0 || max_wr > limits::MAX_SRQ_WR {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+impl Srq {
+    /// Makes an SRQ: `create_srq`.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` for a type that the device does not have, `EINVAL` for sizes beyond its limits and where a
+    /// program has no room for the answer, `ENOMEM`, `EFAULT`.
+    pub(crate) fn create(
+        base: &SrqBase<Driver>,
+        init: &mut SrqInitAttr<'_>,
+        events: Arc<SrqHandle>,
+        udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result<Arc<Self>> {
+        if udata.is_some_and(|udata| udata.outlen() < RESPONSE) {
+            return Err(EINVAL);
+        }
+        if init.srq_type() != Some(SrqType::Basic) {
+            return Err(EOPNOTSUPP);
+        }
+        let attr = init.attr();
+        check_max_wr(attr.max_wr)?;
+        if attr.max_sge > limits::MAX_SRQ_SGE {
+            return Err(EINVAL);
+        }
+        attr.max_sge = attr.max_sge.max(1);
+        let mappings = udata.map(mappings).transpose()?;
+        let posted = Posted::new(mappings, attr.max_wr, attr.max_sge, ctx)?;
+        attr.max_wr = posted.capacity();
+        let table = &base.device().rxe.srqs;
+        let place = table.reserve(Gfp::kernel(ctx))?;
+        let number = place.index();
+        if let (Some(udata), Posted::User(ring)) = (udata, &posted) {
+            udata.respond_all(&response(ring.mmap_info(), number))?;
+        }
+        let state = State {
+            posted,
+            limit: attr.srq_limit,
+        };
+        let srq = Arc::pin_init(
+            pin_init!(Self {
+                number,
+                pd: *base.pd().data(),
+                max_sge: attr.max_sge,
+                user: udata.is_some(),
+                events,
+                state <- new_spinlock_irq!(state, "Srq::state"),
+            }),
+            GFP_KERNEL,
+        )?;
+        place.publish(srq.clone());
+        Ok(srq)
+    }
+
+    /// The number, by which a peer of an extended reliable connection would name it.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whose memory the requests may name.
+    pub(crate) fn pd(&self) -> PdId {
+        self.pd
+    }
+
+    /// Takes the oldest request, and copies its list to the front of `list`. Any context.
+    ///
+    /// When fewer requests than the limit are left, an event tells so, once.
+    pub(crate) fn take(&self, list: &mut [u8]) -> Option<RecvWqe> {
+        let mut state = self.state.lock();
+        let wqe = state.posted.take(self.max_sge, list)?;
+        let low = state.posted.len() < state.limit;
+        if low {
+            state.limit = 0;
+        }
+        drop(state);
+        if low {
+            self.events.raise(SrqEvent::LimitReached);
+        }
+        Some(wqe)
+    }
+
+    /// Posts a kernel consumer's requests: `post_srq_recv`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a list that is too long and on a program's SRQ, `ENOMEM` when the queue is full. The
+    /// requests taken from `wrs` before the last one are posted then.
+    pub(crate) fn post(&self, wrs: &mut RecvWrs<'_>) -> Result {
+        let mut state = self.state.lock();
+        for wr in wrs {
+            let Posted::Kernel { inbox, capacity } = &mut state.posted else {
+                return Err(EINVAL);
+            };
+            if inbox.len() >= *capacity {
+                return Err(ENOMEM);
+            }
+            inbox.push(|data| wqe::recv_from_kernel(&wr, self.max_sge, data))?;
+        }
+        Ok(())
+    }
+
+    /// Changes the number of requests, or the limit: `modify_srq`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for sizes beyond the device's limits, a size below the limit or a limit above the size, and
+    /// where what is posted does not fit; `ENOMEM`, `EFAULT`. The SRQ is as before then.
+    pub(crate) fn modify(
+        &self,
+        attr: &SrqAttr,
+        mask: SrqAttrMask,
+        udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result {
+        let answer_at = match udata {
+            Some(udata) => udata.read::<u64>(size_of::<u64>())?,
+            None => 0,
+        };
+        let resized = mask.contains(SrqAttrMask::MAX_WR);
+        let limited = mask.contains(SrqAttrMask::LIMIT);
+        let now = self.query();
+        if resized {
+            check_max_wr(attr.max_wr)?;
+        }
+        let below_limit = resized && attr.max_wr < now.srq_limit;
+        if below_limit || limited && attr.srq_limit > now.max_wr {
+            return Err(EINVAL);
+        }
+        if resized {
+            self.resize(attr.max_wr, udata, answer_at, ctx)?;
+        }
+        if limited {
+            self.state.lock().limit = attr.srq_limit;
+        }
+        Ok(())
+    }
+
+    /// Replaces the queue by one for `max_wr` requests, and tells a program at `answer_at` where to map it.
+    fn resize(
+        &self,
+        max_wr: u32,
+        udata: Option<&Udata<'_>>,
+        answer_at: u64,
+        ctx: &MaySleep,
+    ) -> Result {
+        let mappings = udata.map(mappings).transpose()?;
+        if mappings.is_some() != self.user {
+            return Err(EINVAL);
+        }
+        let mut other = Posted::new(mappings, max_wr, self.max_sge, ctx)?;
+        if let Posted::User(ring) = &other {
+            let at = usize::try_from(answer_at).map_err(|_| EFAULT)?;
+            let mut answer = UserSlice::new(UserPtr::from_addr(at), MmapInfo::SIZE).writer();
+            answer.write_slice(&ring.mmap_info().to_bytes())?;
+        }
+        let mut state = self.state.lock();
+        let moved = state.posted.move_to(&mut other);
+        if moved.is_ok() {
+            core::mem::swap(&mut state.posted, &mut other);
+        }
+        // The lock first: what is not in use any more is freed by sleeping.
+        drop(state);
+        drop(other);
+        moved
+    }
+
+    /// The sizes and the limit: `query_srq`.
+    pub(crate) fn query(&self) -> SrqAttr {
+        let state = self.state.lock();
+        SrqAttr {
+            max_wr: state.posted.capacity(),
+            max_sge: self.max_sge,
+            srq_limit: state.limit,
+        }
+    }
+}
+
+/// What `create_srq` answers to a program.
+fn response(ring: MmapInfo, number: u32) -> [u8; RESPONSE] {
+    let mut bytes = [0; RESPONSE];
+    bytes[..MmapInfo::SIZE].copy_from_slice(&ring.to_bytes());
+    bytes[MmapInfo::SIZE..MmapInfo::SIZE + 4].copy_from_slice(&number.to_ne_bytes());
+    bytes
+}
+
+const _: () = assert!(RESPONSE == size_of::<kernel_ext::bindings::rxe_create_srq_resp>());

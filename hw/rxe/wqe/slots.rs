@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Places for requests.
+
+use kernel::prelude::*;
+
+/// Places for as many requests as a queue holds, each with room for its list or inline data.
+///
+/// A request is named by a number that counts on and wraps; a place is free when its request is
+/// taken out.
+pub(crate) struct Slots<T> {
+    requests: KVVec<Option<T>>,
+    data: KVVec<u8>,
+    data_len: usize,
+    mask: u32,
+}
+
+impl<T> Slots<T> {
+    /// Makes room for at least `count` requests with `data_len` bytes of data each. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where the sizes overflow, `ENOMEM`.
+    pub(crate) fn new(count: u32, data_len: usize) -> Result<Self> {
+        let count = count.max(1).checked_next_power_of_two().ok_or(EINVAL)?;
+        let bytes = data_len.checked_mul(count as usize).ok_or(EINVAL)?;
+        let mut requests = KVVec::with_capacity(count as usize, GFP_KERNEL_ACCOUNT)?;
+        for _ in 0..count {
+            requests.push(None, GFP_KERNEL_ACCOUNT)?;
+        }
+        let data = KVVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?;
+        Ok(Self {
+            requests,
+            data,
+            data_len,
+            mask: count - 1,
+        })
+    }
+
+    /// How many requests there is room for.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.mask + 1
+    }
+
+    fn place(&self, index: u32) -> usize {
+        (index & self.mask) as usize
+    }
+
+    /// Request number `index`.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        self.requests.get(self.place(index))?.as_ref()
+    }
+
+    /// The data's room of request number `index`.
+    #[inline]
+    pub(crate) fn data(&self, index: u32) -> &[u8] {
+        let from = self.place(index) * self.data_len;
+        self.data.get(from..from + self.data_len).unwrap_or(&[])
+    }
+
+    /// The data's room of request number `index`, to fill.
+    #[inline]
+    pub(crate) fn data_mut(&mut self, index: u32) -> &mut [u8] {
+        let from = self.place(index) * self.data_len;
+        self.data
+            .get_mut(from..from + self.data_len)
+            .unwrap_or(&mut [])
+    }
+
+    /// Puts request number `index` in its place.
+    #[inline]
+    pub(crate) fn put(&mut self, index: u32, request: T) {
+        let place = self.place(index);
+        if let Some(slot) = self.requests.get_mut(place) {
+            *slot = Some(request);
+        }
+    }
+
+    /// Takes request number `index` out.
+    #[inline]
+    pub(crate) fn take(&mut self, index: u32) -> Option<T> {
+        let place = self.place(index);
+        self.requests.get_mut(place)?.take()
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests of programs, as they are found in their rings.
+
+use super::list::Raw;
+use super::{
+    check_length, code, list_length, local_part, may_inline, operation, send_wr, Bind, Data,
+    Limits, RecvWqe, Request, SendWqe,
+};
+use crate::ah::Av;
+use crate::limits;
+use crate::ring::Consumer;
+use core::mem::{offset_of, size_of};
+use kernel::sync::Arc;
+use kernel_ext::bindings;
+use roce::memory::SendOp;
+use roce::state::WcStatus;
+use roce::wire::Feth;
+
+/// Where the fields of `struct rxe_send_wqe` are.
+mod send_layout {
+    use super::{bindings as c, offset_of};
+    type Wr = c::rxe_send_wr;
+    pub(super) type Flush = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_1;
+    type Rdma = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_2;
+    type Atomic = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_3;
+    type Ud = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_4;
+
+    pub(super) const WR_ID: usize = offset_of!(Wr, wr_id);
+    pub(super) const OPCODE: usize = offset_of!(Wr, opcode);
+    pub(super) const FLAGS: usize = offset_of!(Wr, send_flags);
+    pub(super) const EX: usize = offset_of!(Wr, ex);
+    const UNION: usize = offset_of!(Wr, wr);
+    pub(super) const REMOTE_ADDR: usize = UNION + offset_of!(Rdma, remote_addr);
+    pub(super) const RKEY: usize = UNION + offset_of!(Rdma, rkey);
+    pub(super) const COMPARE_ADD: usize = UNION + offset_of!(Atomic, compare_add);
+    pub(super) const SWAP: usize = UNION + offset_of!(Atomic, swap);
+    pub(super) const ATOMIC_RKEY: usize = UNION + offset_of!(Atomic, rkey);
+    pub(super) const REMOTE_QPN: usize = UNION + offset_of!(Ud, remote_qpn);
+    pub(super) const REMOTE_QKEY: usize = UNION + offset_of!(Ud, remote_qkey);
+    pub(super) const MW: usize = UNION;
+    pub(super) const FLUSH: usize = UNION;
+    pub(super) const FLUSH_RKEY: usize = UNION + offset_of!(Flush, rkey);
+    pub(super) const AH_NUM: usize = UNION + offset_of!(Ud, ah_num);
+    const DMA: usize = offset_of!(c::rxe_send_wqe, dma);
+    pub(super) const LENGTH: usize = DMA + offset_of!(c::rxe_dma_info, length);
+    pub(super) const NUM_SGE: usize = DMA + offset_of!(c::rxe_dma_info, num_sge);
+    // The data follows at once.
+    const _: () = assert!(DMA + core::mem::size_of::<c::rxe_dma_info>() == crate::limits::SEND_WQE);
+}
+
+/// A program's send request as it was found in its ring, its data not yet read.
+pub(crate) struct UserSend {
+    wr_id: u64,
+    request: Request,
+    ah_num: u32,
+    inline_len: u32,
+    num_sge: u32,
+}
+
+impl UserSend {
+    /// Reads the fixed part of a request.
+    pub(crate) fn parse(bytes: &[u8; limits::SEND_WQE]) -> Self {
+        use send_layout as at;
+        let raw = Raw(bytes);
+        let opcode = raw.u32(at::OPCODE);
+        let rkey_at = match opcode {
+            code::CMP_SWAP | code::FETCH_ADD => at::ATOMIC_RKEY,
+            code::FLUSH => at::FLUSH_RKEY,
+            _ => at::RKEY,
+        };
+        Self {
+            wr_id: raw.u64(at::WR_ID),
+            request: Request {
+                opcode,
+                flags: raw.u32(at::FLAGS),
+                imm: u32::from_be_bytes(raw.array(at::EX)),
+                invalidate_rkey: raw.u32(at::EX),
+                remote_addr: raw.u64(at::REMOTE_ADDR),
+                rkey: raw.u32(rkey_at),
+                compare_add: raw.u64(at::COMPARE_ADD),
+                swap: raw.u64(at::SWAP),
+                remote_qpn: raw.u32(at::REMOTE_QPN),
+                remote_qkey: raw.u32(at::REMOTE_QKEY),
+                bind: parse_bind(&raw),
+                flush_length: raw.u32(at::FLUSH + offset_of!(at::Flush, length)),
+                flush: parse_flush(&raw),
+            },
+            ah_num: raw.u32(at::AH_NUM),
+            inline_len: raw.u32(at::LENGTH),
+            num_sge: raw.u32(at::NUM_SGE),
+        }
+    }
+
+    /// Whether the data is in the request: always so for an atomic write, whatever the flag says.
+    fn is_inline(&self) -> bool {
+        self.request.flags & code::INLINE != 0 || self.request.opcode == code::ATOMIC_WRITE
+    }
+
+    /// The number that its completion carries.
+    pub(crate) fn wr_id(&self) -> u64 {
+        self.wr_id
+    }
+
+    /// How many bytes of data there are to read after the fixed part.
+    ///
+    /// # Errors
+    ///
+    /// The status that the request fails with, where that is more than `limits` allow.
+    pub(crate) fn data_len(&self, limits: &Limits) -> Result<usize, WcStatus> {
+        if self.is_inline() {
+            if self.inline_len > limits.max_inline {
+                return Err(WcStatus::LocLenErr);
+            }
+            return Ok(self.inline_len as usize);
+        }
+        if self.num_sge > limits.max_sge {
+            return Err(WcStatus::LocQpOpErr);
+        }
+        Ok(self.num_sge as usize * limits::SGE)
+    }
+
+    /// Makes the request out of the fixed part and its data.
+    ///
+    /// # Errors
+    ///
+    /// The status that the request fails with.
+    pub(crate) fn build(
+        self,
+        limits: &Limits,
+        data: &[u8],
+        find_ah: impl FnOnce(u32) -> Option<Arc<Av>>,
+    ) -> Result<SendWqe, WcStatus> {
+        let request = &self.request;
+        let op = operation(limits.service, request)?;
+        let inline = self.is_inline();
+        if inline && !may_inline(&op) {
+            return Err(WcStatus::LocQpOpErr);
+        }
+        let (place, length) = if inline {
+            (Data::Inline, self.inline_len.into())
+        } else {
+            (Data::List(self.num_sge), list_length(data, self.num_sge))
+        };
+        let length = match op {
+            SendOp::Local { .. } => 0,
+            SendOp::Flush { .. } => request.flush_length,
+            _ => check_length(&op, length)?,
+        };
+        let av = match op {
+            SendOp::SendUd { .. } => Some(find_ah(self.ah_num).ok_or(WcStatus::LocQpOpErr)?),
+            _ => None,
+        };
+        Ok(SendWqe {
+            wr_id: self.wr_id,
+            wr: send_wr(op, length, request.flags),
+            data: place,
+            av,
+            local: local_part(&op, request),
+        })
+    }
+}
+
+/// Reads how far memory is to be flushed.
+fn parse_flush(raw: &Raw<'_>) -> Feth {
+    use send_layout::{Flush, FLUSH};
+    let [placement] = raw.array(FLUSH + offset_of!(Flush, type_));
+    let [selectivity] = raw.array(FLUSH + offset_of!(Flush, level));
+    Feth {
+        placement,
+        selectivity,
+    }
+}
+
+/// Reads how a memory window is to be bound.
+fn parse_bind(raw: &Raw<'_>) -> Bind {
+    type Mw = bindings::rxe_send_wr__bindgen_ty_2__bindgen_ty_5;
+    let at = |field| send_layout::MW + field;
+    Bind {
+        mw_rkey: raw.u32(at(offset_of!(Mw, mw_rkey))),
+        rkey: raw.u32(at(offset_of!(Mw, rkey))),
+        mr_lkey: raw.u32(at(offset_of!(Mw, mr_lkey))),
+        access: raw.u32(at(offset_of!(Mw, access))),
+        addr: raw.u64(at(offset_of!(Mw, addr))),
+        length: raw.u64(at(offset_of!(Mw, length))),
+    }
+}
+
+/// Reads the fixed part of a program's receive request.
+fn parse_recv(bytes: &[u8; limits::RECV_WQE], max_sge: u32) -> RecvWqe {
+    const DMA: usize = offset_of!(bindings::rxe_recv_wqe, dma);
+    const NUM_SGE: usize = DMA + offset_of!(bindings::rxe_dma_info, num_sge);
+    // The list follows at once.
+    const _: () = assert!(DMA + size_of::<bindings::rxe_dma_info>() == limits::RECV_WQE);
+
+    let raw = Raw(bytes);
+    let num_sge = raw.u32(NUM_SGE);
+    RecvWqe {
+        wr_id: raw.u64(offset_of!(bindings::rxe_recv_wqe, wr_id)),
+        num_sge: if num_sge <= max_sge {
+            Ok(num_sge)
+        } else {
+            Err(WcStatus::LocQpOpErr)
+        },
+    }
+}
+
+/// Takes the next request out of a program's receive queue, and copies its list to the front of `list`.
+pub(crate) fn take_recv(ring: &mut Consumer, max_sge: u32, list: &mut [u8]) -> Option<RecvWqe> {
+    if ring.available() == 0 {
+        return None;
+    }
+    let mut fixed = [0; limits::RECV_WQE];
+    ring.read(0, 0, &mut fixed);
+    let wqe = parse_recv(&fixed, max_sge);
+    let len = wqe.num_sge.unwrap_or(0) as usize * limits::SGE;
+    if let Some(list) = list.get_mut(..len) {
+        ring.read(0, limits::RECV_WQE, list);
+    }
+    ring.advance(1);
+    Some(wqe)
+}
