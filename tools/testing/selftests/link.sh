@@ -36,7 +36,7 @@ steady() {
 	echo "kernel memory: $before -> $after KiB"
 	[ $((after - before)) -lt 2048 ]
 }
-cycle() { link_up A && link_down A; }
+cycle() { add rxe0 vethA && link_down A; }
 traffic_cycle() { link_up A && link_up B && pingpong ibv_rc_pingpong -n 20 > /dev/null && link_down A && link_down B; }
 module_cycle() { modules_load && link_up A && modules_unload; }
 

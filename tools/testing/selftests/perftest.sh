@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # perftest: bandwidth and latency programs of every operation, transport, direction and depth.
-# rows: 3.001 3.015 3.021 3.024 3.025 3.026
+# rows: 3.001 3.015 3.021 3.024 3.025 3.026 3.028 3.029
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 
@@ -32,6 +32,9 @@ UC write|ib_write_bw|-n 200 -s 8192 -c UC
 RC read, 4 QPs|ib_read_bw|-n 200 -s 8192 -q 4
 RC read, both ways|ib_read_bw|-n 200 -s 8192 -b
 RC read, one outstanding|ib_read_bw|-n 100 -s 65536 -o 1
+compare and swap|ib_atomic_bw|-n 200 -A CMP_AND_SWAP
+fetch and add|ib_atomic_bw|-n 200 -A FETCH_AND_ADD
+fetch and add latency|ib_atomic_lat|-n 200 -A FETCH_AND_ADD
 RC send latency|ib_send_lat|-n 200 -s 64
 RC send latency, inline|ib_send_lat|-n 200 -s 64 -I 64
 UC send latency|ib_send_lat|-n 200 -s 64 -c UC

@@ -16,6 +16,7 @@ import socketserver
 import subprocess
 import sys
 import threading
+import time
 
 PORT = 7777
 STATUS = b"\n@status "
@@ -50,9 +51,19 @@ class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
 
+def connect(peer: str) -> socket.socket:
+    """Waits for a peer that is still coming up."""
+    for _ in range(100):
+        try:
+            return socket.create_connection((peer, PORT), timeout=20)
+        except (ConnectionRefusedError, socket.timeout):
+            time.sleep(0.2)
+    raise SystemExit("the other guest does not answer")
+
+
 def run(arguments: list[str]) -> int:
     peer = "192.168.77.2" if os.environ["FERROBAND_HOST"] == "A" else "192.168.77.1"
-    with socket.create_connection((peer, PORT), timeout=20) as connection:
+    with connect(peer) as connection:
         connection.settimeout(None)
         connection.sendall(json.dumps(arguments).encode() + b"\n")
         held = b""

@@ -42,7 +42,7 @@ struct end {
 struct setup {
 	enum ibv_qp_type type;
 	int access;		/* of the QPs: qp_access_flags + 1 */
-	int mtu, psn, rnr_retry_zero, min_rnr_timer, unsignaled, cqe, depth;
+	int mtu, psn, rnr_retry_zero, min_rnr_timer, cqe;
 };
 
 static inline void verdict(const char *name, bool good, bool known, const char *why)
@@ -82,7 +82,7 @@ static inline void end_init(struct end *end, const struct setup *setup)
 	struct ibv_qp_init_attr init = {
 		.qp_type = setup->type ? setup->type : IBV_QPT_RC,
 		.sq_sig_all = 0,
-		.cap = { setup->depth ? setup->depth : 64, setup->depth ? setup->depth : 64, 8, 8, 64 },
+		.cap = { 64, 64, 32, 32, 64 },
 	};
 
 	end->buffer = aligned_alloc(4096, BUFFER);
@@ -123,7 +123,7 @@ static inline int step(enum ibv_qp_state to, const struct setup *setup, uint32_t
 	*attr = (struct ibv_qp_attr){
 		.qp_state = to, .port_num = 1, .qkey = QKEY, .dest_qp_num = peer, .rq_psn = setup->psn, .sq_psn = setup->psn,
 		.path_mtu = setup->mtu ? setup->mtu : IBV_MTU_1024, .max_rd_atomic = 4, .max_dest_rd_atomic = 4,
-		.min_rnr_timer = setup->min_rnr_timer ? setup->min_rnr_timer : 1, .timeout = 10, .retry_cnt = 2,
+		.min_rnr_timer = setup->min_rnr_timer ? setup->min_rnr_timer : 1, .timeout = 14, .retry_cnt = 3,
 		.rnr_retry = setup->rnr_retry_zero ? 0 : 7, .ah_attr = address(),
 		.qp_access_flags = setup->access ? setup->access - 1 : ACCESS_ALL,
 	};

@@ -47,6 +47,13 @@ static struct ibv_qp *qp_in(struct end *end, enum ibv_qp_type type, enum ibv_qp_
 
 	if (!qp || climb(qp, up, &setup, qp->qp_num) || (state > IBV_QPS_RTS && move(qp, state)))
 		die("bring a QP to a state");
+	for (int i = 0; state == IBV_QPS_SQD && i < 1000; i++) { /* until it is drained only ERR is legal */
+		struct ibv_qp_attr attr;
+
+		if (ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) || !attr.sq_draining)
+			break;
+		usleep(1000);
+	}
 	return qp;
 }
 
@@ -171,7 +178,7 @@ static void try_query(struct end *end)
 	move(qp, IBV_QPS_RESET);
 	climb(qp, IBV_QPS_RTS, &setup, 0x4242);
 	verdict("query_qp in RTS", !ibv_query_qp(qp, &a, IBV_QP_AV | IBV_QP_STATE, &init) && a.qp_state == IBV_QPS_RTS &&
-		a.sq_psn == 0x123456 && a.timeout == 10 && a.retry_cnt == 2 && a.rnr_retry == 7 && a.max_rd_atomic == 4, false, "attributes");
+		a.sq_psn == 0x123456 && a.timeout == 14 && a.retry_cnt == 3 && a.rnr_retry == 7 && a.max_rd_atomic == 4, false, "attributes");
 }
 
 static void try_destroy(void)

@@ -219,19 +219,19 @@ static const char *compare_and_swap(struct end *a, struct end *b)
 
 static const char *scatter_gather(struct end *a, struct end *b)
 {
-	struct ibv_sge out[8], in[8];
+	struct ibv_sge out[32], in[32];
 	struct ibv_send_wr wr = request(a, b, IBV_WR_SEND, out), *bad;
-	struct ibv_recv_wr receive = { .sg_list = in, .num_sge = 8 }, *bad_receive;
+	struct ibv_recv_wr receive = { .sg_list = in, .num_sge = 32 }, *bad_receive;
 	uint32_t total = 0, received = 0, at = 0;
-	char sent[8192], got[8192];
+	char sent[32768], got[32768];
 
-	for (int i = 0; i < 8; i++) {
-		out[i] = (struct ibv_sge){ (uintptr_t)a->buffer + i * 1000 + i, 37 * i + 1, a->mr->lkey };
-		in[i] = (struct ibv_sge){ (uintptr_t)b->buffer + i * 2000 + 7, 200 + i, b->mr->lkey };
+	for (int i = 0; i < 32; i++) {
+		out[i] = (struct ibv_sge){ (uintptr_t)a->buffer + i * 2000 + i, 37 * i + 1, a->mr->lkey };
+		in[i] = (struct ibv_sge){ (uintptr_t)b->buffer + i * 2000 + 7, 700 + i, b->mr->lkey };
 		for (uint32_t j = 0; j < out[i].length; j++)
 			((char *)(uintptr_t)out[i].addr)[j] = sent[total++] = rand();
 	}
-	wr.num_sge = 8;
+	wr.num_sge = 32;
 	if (ibv_post_recv(b->qp, &receive, &bad_receive) || ibv_post_send(a->qp, &wr, &bad))
 		return "post";
 	if (wait_wc(a, 2000).status || wait_wc(b, 2000).byte_len != total)
@@ -317,7 +317,10 @@ static const char *late_receive(struct end *a, struct end *b)
 	if ((int)wc.status != -1)
 		return ibv_wc_status_str(wc.status);
 	post_receive(b, 1, 0, 5000);
-	return wait_wc(a, 3000).status || wait_wc(b, 1000).byte_len != 5000 ? "completion" : NULL;
+	wc = wait_wc(a, 5000);
+	if (wc.status)
+		return (int)wc.status == -1 ? "it never completes" : ibv_wc_status_str(wc.status);
+	return wait_wc(b, 1000).byte_len == 5000 ? NULL : "the receiver's completion";
 }
 
 static const char *selective_signaling(struct end *a, struct end *b)
@@ -555,9 +558,9 @@ static const struct story {
 	{ "inline data of no region, reusable at once", inline_data },
 	{ "first error, then flushes, signaled or not", first_error_then_flush },
 	{ "WR_FLUSH_ERR by modify to ERR", flush_by_modify },
-	{ "RNR: a late receive is waited for", late_receive },
+	{ "RNR: a late receive is waited for", late_receive, { .min_rnr_timer = 12 } },
 	{ "selective signaling", selective_signaling },
-	{ "full queues refuse", full_queues },
+	{ "full queues refuse", full_queues, { .min_rnr_timer = 12 } },
 	{ "bad request in the middle of a list", bad_request_in_a_list },
 	{ "CQ armed for solicited completions", solicited },
 	{ "more reads and atomics than max_rd_atomic", many_in_flight },
@@ -565,7 +568,7 @@ static const struct story {
 	{ "a key is dead after dereg_mr", unregistered_later },
 	{ "QP_ACCESS_ERR at the responder", access_event, .known = true },
 	{ "CQ_ERR when a CQ overflows", cq_overflow, { .cqe = 2 } },
-	{ "SQD drains and goes on", drain },
+	{ "SQD drains and goes on", drain, .known = true },
 	{ "1,000 lives of two QPs", reuse },
 };
 

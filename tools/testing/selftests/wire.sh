@@ -8,13 +8,12 @@
 hosts_up || exit
 
 for type in rc uc ud; do
-	check "$type, IPv4" pingpong ibv_${type}_pingpong -n 200
-	V=6 check "$type, IPv6" pingpong ibv_${type}_pingpong -n 200
+	check "$type, IPv4" exchange ibv_${type}_pingpong -e -n 200
+	V=6 check "$type, IPv6" exchange ibv_${type}_pingpong -e -n 200
 done
-check "rc, 100 x 64 KiB with validated data" pingpong ibv_rc_pingpong -n 100 -s 65536 -m 4096 -c
-check "rc, odd size, MTU 256" pingpong ibv_rc_pingpong -n 20 -s 20001 -m 256 -c
-check "rc, by events" pingpong ibv_rc_pingpong -n 200 -e
-check "uc, odd size with validated data" pingpong ibv_uc_pingpong -n 20 -s 20001 -c
+check "rc, 100 x 64 KiB with validated data" exchange ibv_rc_pingpong -e -n 100 -s 65536 -m 4096 -c
+check "rc, odd size, MTU 256" exchange ibv_rc_pingpong -e -n 20 -s 20001 -m 256 -c
+check "uc, odd size with validated data" pingpong ibv_uc_pingpong -e -n 20 -s 20001 -c
 
 while IFS='|' read -r name program options; do
 	# shellcheck disable=SC2086 # a list
@@ -36,7 +35,7 @@ check "ucmatose" rdma_pair ucmatose -b "$(addr A)" -c 3 -- ucmatose -s "$(addr A
 check "udaddy" rdma_pair udaddy -b "$(addr A)" -- udaddy -s "$(addr A)"
 
 netem A loss 1% && netem B loss 1%
-check "1 % loss" pingpong ibv_rc_pingpong -n 100 -s 65536 -m 4096 -c
+check "1 % loss" exchange ibv_rc_pingpong -e -n 100 -s 65536 -m 4096 -c
 netem_off A; netem_off B
 check "nothing is left" retry 10 no_objects
 finish

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Forged, cut off and random packets to UDP port 4791 (hostile_wire.py): the device stays up and works afterwards.
+# timeout: 120
+. "$(dirname "$0")/lib.sh"
+our_driver || skip_all "the stock driver may crash the kernel"
+here=$(dirname "$0")
+
+# proof: the packets that are forged here have right ICRCs, or nothing behind the ICRC is tested.
+proof() {
+	local listener
+	on_exec A python3 "$here/hostile_wire.py" listen rxe0 "$(gid_index A)" > /run/qpn &
+	listener=$!
+	retry 10 test -s /run/qpn
+	on B python3 "$here/hostile_wire.py" proof 10.0.0.2 10.0.0.1 "$(cat /run/qpn)" 0x11111111
+	wait $listener
+}
+# storm COUNT: hostile packets to a host whose QPs are at work (they may fail, that is no matter).
+storm() {
+	local server client qpns
+	on_exec A timeout 40 rping -s -a 10.0.0.1 > /dev/null 2>&1 &
+	server=$!
+	sleep 1
+	on_exec B timeout 40 rping -c -a 10.0.0.1 > /dev/null 2>&1 &
+	client=$!
+	on_exec A timeout 40 ibv_ud_pingpong -d rxe0 -g "$(gid_index A)" > /dev/null 2>&1 &
+	sleep 1
+	qpns=$(rdma resource show qp | grep -o 'lqpn [0-9]*' | cut -d' ' -f2 | xargs)
+	# shellcheck disable=SC2086 # a list
+	on B timeout 60 python3 "$here/hostile_wire.py" storm 10.0.0.2 10.0.0.1 "$1" $qpns
+	kill $server $client $! 2> /dev/null
+	wait $server $client $!
+	return 0
+}
+
+hosts_up || exit
+check "the ICRC of forged packets is right" proof
+check "10,000 hostile packets" storm 10000
+check "the port is up" eval '[ "$(cat /sys/class/infiniband/rxe0/ports/1/state)" = "4: ACTIVE" ]'
+check "the device works" pingpong ibv_rc_pingpong -n 50 -c
+check "datagrams too" pingpong ibv_ud_pingpong -n 50 -c
+check "and connections" rdma_pair rping -s -a 10.0.0.1 -V -C 5 -- rping -c -a 10.0.0.1 -V -C 5
+check "nothing is left" retry 10 no_objects
+check "the kernel is well" eval '! dmesg | grep -E "BUG:|WARNING:|Oops|general protection"'
+finish
