@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* For the core's verbs: locks, lists and work items in the objects that it allocates. */
+#include <rdma/lag.h>
 
 /* The members of a zeroed queue pair that are not zero. */
 __rust_helper void rust_helper_ib_qp_init_members(struct ib_qp *qp)
@@ -71,4 +72,29 @@ __rust_helper struct ib_udata *rust_helper_rdma_driver_udata(struct uverbs_attr_
 __rust_helper unsigned int rust_helper_num_online_cpus(void)
 {
 	return num_online_cpus();
+}
+
+/* The device of a bond that a packet would leave through, referenced. */
+__rust_helper struct net_device *rust_helper_rdma_slave_of_bond(struct ib_device *device,
+								struct net_device *bond,
+								struct sk_buff *skb)
+{
+	bool all_slaves = device->lag_flags & RDMA_LAG_FLAGS_HASH_ALL_SLAVES;
+	struct net_device *slave;
+	bool is_ipv4;
+
+	if (!pskb_may_pull(skb, ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr)))
+		return NULL;
+	skb->dev = bond;
+	skb_reset_mac_header(skb);
+	skb->protocol = eth_hdr(skb)->h_proto;
+	is_ipv4 = skb->protocol == htons(ETH_P_IP);
+	skb_set_network_header(skb, ETH_HLEN);
+	skb_set_transport_header(skb, ETH_HLEN + (is_ipv4 ? sizeof(struct iphdr) :
+						  sizeof(struct ipv6hdr)));
+	rcu_read_lock();
+	slave = netdev_get_xmit_slave(bond, skb, all_slaves);
+	dev_hold(slave);
+	rcu_read_unlock();
+	return slave;
 }

@@ -131,7 +131,7 @@ impl Device {
 /// What drivers get for a new address handle.
 fn ah_init(
     vector: &mut AhVector,
-    context: &AhContext,
+    context: &AhContext<'_>,
     slave: Option<&ARef<NetDevice>>,
 ) -> rdma_ah_init_attr {
     rdma_ah_init_attr {
@@ -146,7 +146,7 @@ impl Fresh<Ah> {
     pub fn driver_create(
         self,
         vector: &mut AhVector,
-        context: &AhContext,
+        context: &AhContext<'_>,
         slave: Option<&ARef<NetDevice>>,
     ) -> Created<Ah> {
         let mut init = ah_init(vector, context, slave);
@@ -157,7 +157,7 @@ impl Fresh<Ah> {
     pub fn driver_create_user(
         self,
         vector: &mut AhVector,
-        context: &AhContext,
+        context: &AhContext<'_>,
         udata: &UdataView,
     ) -> Created<Ah> {
         let mut init = ah_init(vector, context, None);
@@ -167,7 +167,7 @@ impl Fresh<Ah> {
 
 impl Owned<Ah> {
     /// Lets the driver destroy an address handle. Sleeps only where the context says so.
-    pub fn driver_destroy(self, context: &AhContext) -> Destroyed<Ah> {
+    pub fn driver_destroy(self, context: &AhContext<'_>) -> Destroyed<Ah> {
         destroy!(self.destroy_ah(context.flags()))
     }
 }

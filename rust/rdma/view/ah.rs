@@ -2,10 +2,13 @@
 
 //! Address handles: `struct ib_ah`.
 
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{
     door::{view_of, FromC},
-    net::device::MacAddress,
+    net::{
+        device::{MacAddress, NetDevice},
+        skb::SkBuff,
+    },
 };
 use rdma_bindings::{self as bindings, ib_ah, ib_grh};
 
@@ -90,6 +93,13 @@ impl AhVector {
         Gid::from_raw(&self.raw().grh.dgid)
     }
 
+    /// The Ethernet address of the next hop, of an address vector for RoCE.
+    #[inline]
+    pub fn dmac(&self) -> MacAddress {
+        // SAFETY: Any bytes are an address.
+        unsafe { self.raw().__bindgen_anon_1.roce.dmac }
+    }
+
     /// Sets the Ethernet address of the next hop.
     pub fn set_dmac(&mut self, dmac: MacAddress) {
         self.modify(|raw| raw.__bindgen_anon_1.roce = bindings::roce_ah_attr { dmac });
@@ -141,12 +151,28 @@ impl AhVector {
 }
 
 /// In which context an address handle is made or destroyed: `enum rdma_create_ah_flags`, `enum rdma_destroy_ah_flags`.
-pub struct AhContext {
+pub struct AhContext<'a> {
     flags: u32,
-    sleep: Option<MaySleep>,
+    sleep: Option<Token<'a>>,
 }
 
-impl AhContext {
+/// The token of a context.
+enum Token<'a> {
+    /// Another door has made it.
+    Lent(&'a MaySleep),
+    /// The flags say so.
+    Own(MaySleep),
+}
+
+impl<'a> AhContext<'a> {
+    /// A context that may sleep.
+    pub fn sleepable(sleep: &'a MaySleep) -> Self {
+        Self {
+            flags: bindings::RDMA_CREATE_AH_SLEEPABLE,
+            sleep: Some(Token::Lent(sleep)),
+        }
+    }
+
     /// The flags, as drivers take them.
     #[inline]
     pub fn flags(&self) -> u32 {
@@ -156,14 +182,17 @@ impl AhContext {
     /// The token, where the caller may sleep.
     #[inline]
     pub fn sleep(&self) -> Option<&MaySleep> {
-        self.sleep.as_ref()
+        match self.sleep.as_ref()? {
+            Token::Lent(sleep) => Some(sleep),
+            Token::Own(sleep) => Some(sleep),
+        }
     }
 }
 
 const _: () = assert!(bindings::RDMA_CREATE_AH_SLEEPABLE == bindings::RDMA_DESTROY_AH_SLEEPABLE);
 
 // SAFETY: The header has `u32 flags`.
-unsafe impl FromC for AhContext {
+unsafe impl FromC for AhContext<'_> {
     type Raw = u32;
 
     #[inline]
@@ -174,6 +203,25 @@ unsafe impl FromC for AhContext {
         if let Some(sleep) = &sleep {
             sleep.check();
         }
-        Self { flags, sleep }
+        Self {
+            flags,
+            sleep: sleep.map(Token::Own),
+        }
+    }
+}
+
+impl Device {
+    /// The device of a bond that a packet would leave through: all of a flow do. `None` if there is none. Any context but
+    /// hard interrupts.
+    ///
+    /// The packet begins with an Ethernet header, which IPv4 or IPv6 without options and UDP follow.
+    pub fn slave_of_bond(&self, bond: &NetDevice, packet: SkBuff) -> Option<ARef<NetDevice>> {
+        // SAFETY: The device and the bond are there; the helper looks at the headers that are in the packet, and returns a
+        // reference.
+        unsafe {
+            let slave =
+                bindings::rdma_slave_of_bond(self.as_raw(), bond.as_raw().cast(), packet.as_raw());
+            NetDevice::from_counted(slave.cast())
+        }
     }
 }

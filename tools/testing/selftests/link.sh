@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # rdma link add and del, their errors, network devices and namespaces that vanish, the module's life, the UDP port.
-# rows: 9.009 9.010
+# rows: 9.009
 # timeout: 180
 . "$(dirname "$0")/lib.sh"
 
