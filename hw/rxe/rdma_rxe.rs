@@ -69,7 +69,7 @@ impl kernel::Module for RdmaRxe {
         let _sockets = udp_tunnel::Registration::new(&ctx)?;
         let _links = PernetRegistration::new(&ctx)?;
         let _watch = notifier::Registration::new(link::Watch, &ctx)?;
-        let link = Some(link::RXE_LINK.register());
+        let link = Some(link::RXE_LINK.register()?);
         pr_info!("loaded\n");
         Ok(Self {
             link,

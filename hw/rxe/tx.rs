@@ -63,8 +63,14 @@ static FLIGHTS: AtomicUsize = AtomicUsize::new(0);
 /// Waits until no packet is under way any more. For the end of the module, when all QPs are gone.
 pub(crate) fn wait_for_packets(sleep: &MaySleep) {
     const PAUSE: Delta = Delta::from_millis(1);
+    const PAUSES_PER_LINE: u32 = 10_000;
+    let mut pauses = 0u32;
     while FLIGHTS.load(Ordering::Acquire) != 0 {
         fsleep(PAUSE);
+        pauses = pauses.wrapping_add(1);
+        if pauses % PAUSES_PER_LINE == 0 {
+            pr_warn!("waiting for packets that a net device holds\n");
+        }
     }
     // The last callback may not have returned yet. It may be anywhere, in a task that was preempted too.
     kernel_ext::sync::rcu::synchronize_tasks(sleep);

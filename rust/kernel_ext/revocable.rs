@@ -49,7 +49,7 @@ impl<T> Revocable<T> {
 
     /// Withdraws the object: when this returns, it is dropped and nobody uses it.
     ///
-    /// Tens of microseconds. Does nothing where it is withdrawn already.
+    /// Tens of microseconds. Returns at once where somebody else has begun to withdraw it, and may not be done.
     pub fn revoke(&self, may_sleep: &MaySleep) {
         if self.gone.swap(true, Ordering::Relaxed) {
             return;

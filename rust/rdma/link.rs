@@ -5,7 +5,11 @@
 //! The module of a link of type `TYPE` names its alias, so that the command loads it:
 //! `module! { …, alias: ["rdma-link-TYPE"] }`.
 
-use core::{cell::UnsafeCell, marker::PhantomData};
+use core::{
+    cell::UnsafeCell,
+    marker::PhantomData,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use kernel::{ffi, prelude::*};
 use kernel_ext::net::device::NetDevice;
@@ -38,8 +42,12 @@ pub trait LinkOps: Sized + 'static {
 /// ```ignore
 /// static RXE_LINK: Link<RxeLink> = Link::new();
 /// ```
-#[repr(transparent)]
-pub struct Link<L: LinkOps>(UnsafeCell<rdma_link_ops>, PhantomData<fn() -> L>);
+pub struct Link<L: LinkOps> {
+    ops: UnsafeCell<rdma_link_ops>,
+    /// It is on the core's list.
+    registered: AtomicBool,
+    _ops: PhantomData<fn() -> L>,
+}
 
 // SAFETY: What changes is the list node, which the core's lock protects.
 unsafe impl<L: LinkOps> Sync for Link<L> {}
@@ -58,18 +66,32 @@ impl<L: LinkOps> Link<L> {
             },
             ..pin_init::zeroed()
         };
-        Self(UnsafeCell::new(ops), PhantomData)
+        Self {
+            ops: UnsafeCell::new(ops),
+            registered: AtomicBool::new(false),
+            _ops: PhantomData,
+        }
     }
 
     pub(crate) fn as_raw(&self) -> *mut rdma_link_ops {
-        self.0.get()
+        self.ops.get()
     }
 
-    /// Makes the type known to users until what is returned is dropped. Only once at a time.
-    pub fn register(&'static self) -> Registration {
-        // SAFETY: The structure is there for ever; `Registration` takes it off the list.
+    /// Makes the type known to users until what is returned is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` where it is known already.
+    pub fn register(&'static self) -> Result<Registration> {
+        if self.registered.swap(true, Ordering::Acquire) {
+            return Err(EBUSY);
+        }
+        // SAFETY: The structure is there for ever, and on no list; `Registration` takes it off the list.
         unsafe { bindings::rdma_link_register(self.as_raw()) };
-        Registration(self.as_raw())
+        Ok(Registration {
+            ops: self.as_raw(),
+            registered: &self.registered,
+        })
     }
 
     /// The door of `newlink`.
@@ -108,7 +130,10 @@ impl<L: LinkOps> Link<L> {
 /// # Invariants
 ///
 /// The structure is on the core's list.
-pub struct Registration(*mut rdma_link_ops);
+pub struct Registration {
+    ops: *mut rdma_link_ops,
+    registered: &'static AtomicBool,
+}
 
 // SAFETY: The core's list may be used from any thread.
 unsafe impl Send for Registration {}
@@ -118,6 +143,7 @@ unsafe impl Sync for Registration {}
 impl Drop for Registration {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
-        unsafe { bindings::rdma_link_unregister(self.0) };
+        unsafe { bindings::rdma_link_unregister(self.ops) };
+        self.registered.store(false, Ordering::Release);
     }
 }

@@ -111,12 +111,21 @@ pub struct NewMr<D> {
 }
 
 impl<P: Provider> Mr<P> {
-    /// Makes an MR in `pd`, which C owns from here on.
+    /// Makes an MR in `pd` of what `new` says, which C owns from here on; null where it makes none.
+    ///
+    /// There is room for it before the driver makes its part: what that has put into its tables need not be taken back.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; the driver's data is dropped then.
-    pub(crate) fn into_raw(pd: &Pd<P>, new: NewMr<P::Mr>) -> Result<*mut ib_mr> {
+    /// `ENOMEM`, and what `new` says.
+    pub(crate) fn make(
+        pd: &Pd<P>,
+        new: impl FnOnce() -> Result<Option<NewMr<P::Mr>>>,
+    ) -> Result<*mut ib_mr> {
+        let room = KBox::<Self>::new_uninit(GFP_KERNEL)?;
+        let Some(new) = new()? else {
+            return Ok(ptr::null_mut());
+        };
         // SAFETY: The structure consists of numbers, pointers that may be null, and what the core
         // initialises itself.
         let mut raw: ib_mr = unsafe { core::mem::zeroed() };
@@ -129,14 +138,14 @@ impl<P: Provider> Mr<P> {
             page_sink: Cell::new(ptr::null_mut()),
             data: new.data,
         };
-        Ok(KBox::into_raw(KBox::new(mr, GFP_KERNEL)?).cast())
+        Ok(KBox::into_raw(KBox::write(room, mr)).cast())
     }
 
     /// Borrows an MR.
     ///
     /// # Safety
     ///
-    /// `raw` must come from [`Self::into_raw`] and not be destroyed within `'a`.
+    /// `raw` must come from [`Self::make`] and not be destroyed within `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw<'a>(raw: *mut ib_mr) -> &'a Self {
         // SAFETY: By the safety requirements; `base` comes first.
@@ -147,7 +156,7 @@ impl<P: Provider> Mr<P> {
     ///
     /// # Safety
     ///
-    /// `raw` must come from [`Self::into_raw`], and nobody may use it any more.
+    /// `raw` must come from [`Self::make`], and nobody may use it any more.
     pub(crate) unsafe fn take(raw: *mut ib_mr) -> KBox<Self> {
         // SAFETY: By the safety requirements.
         unsafe { KBox::from_raw(raw.cast()) }

@@ -2,8 +2,6 @@
 
 //! The doors of memory regions and windows.
 
-use core::ptr;
-
 use kernel::{
     error::from_result,
     ffi::{c_int, c_uint},
@@ -19,7 +17,7 @@ use crate::{
     mr::{Rereg, SgList, UserMr},
     odp::{Advice, AdviseFlags},
     wr::sge_list,
-    Access, MaySleep, Mr, MrType, Mw, NewMr, Pd, Provider, Udata, VirtDma,
+    Access, MaySleep, Mr, MrType, Mw, Pd, Provider, Udata, VirtDma,
 };
 
 impl<P: Provider> ProviderOps<P> {
@@ -32,8 +30,9 @@ impl<P: Provider> ProviderOps<P> {
         // SAFETY: By the contract of the table; only clients in the kernel have such MRs.
         let (pd, memory, sleep) = unsafe { (Pd::from_raw(pd), VirtDma::new(), MaySleep::assume()) };
         let access = Access::from_bits(access as u32);
-        let new = P::get_dma_mr(pd, access, memory, &sleep);
-        err_ptr(new.and_then(|new| Mr::into_raw(pd, new)))
+        err_ptr(Mr::make(pd, || {
+            P::get_dma_mr(pd, access, memory, &sleep).map(Some)
+        }))
     }
 
     /// The door of [`Provider::reg_user_mr`].
@@ -62,8 +61,9 @@ impl<P: Provider> ProviderOps<P> {
             iova,
             access: Access::from_bits(access as u32),
         };
-        let new = P::reg_user_mr(pd, &memory, udata.as_ref(), &sleep);
-        err_ptr(new.and_then(|new| Mr::into_raw(pd, new)))
+        err_ptr(Mr::make(pd, || {
+            P::reg_user_mr(pd, &memory, udata.as_ref(), &sleep).map(Some)
+        }))
     }
 
     /// The door of [`Provider::rereg_user_mr`].
@@ -96,12 +96,9 @@ impl<P: Provider> ProviderOps<P> {
             access: has(bindings::IB_MR_REREG_ACCESS).then_some(Access::from_bits(access as u32)),
             pd: has(bindings::IB_MR_REREG_PD).then_some(pd),
         };
-        err_ptr(
-            (|| match P::rereg_user_mr(mr, &change, udata.as_ref(), &sleep)? {
-                Some(new) => Mr::into_raw(pd, new),
-                None => Ok(ptr::null_mut()),
-            })(),
-        )
+        err_ptr(Mr::make(pd, || {
+            P::rereg_user_mr(mr, &change, udata.as_ref(), &sleep)
+        }))
     }
 
     /// The door of [`Provider::dereg_mr`].
@@ -134,11 +131,10 @@ impl<P: Provider> ProviderOps<P> {
     ) -> *mut ib_mr {
         // SAFETY: By the contract of the table; only clients in the kernel have such MRs.
         let (pd, memory, sleep) = unsafe { (Pd::from_raw(pd), VirtDma::new(), MaySleep::assume()) };
-        err_ptr((|| {
+        err_ptr(Mr::make(pd, || {
             let mr_type = MrType::try_from(mr_type)?;
-            let new: NewMr<P::Mr> = P::alloc_mr(pd, mr_type, max_num_sg, memory, &sleep)?;
-            Mr::into_raw(pd, new)
-        })())
+            P::alloc_mr(pd, mr_type, max_num_sg, memory, &sleep).map(Some)
+        }))
     }
 
     /// The door of [`Provider::map_mr_sg`].
