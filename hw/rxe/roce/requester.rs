@@ -148,6 +148,9 @@ pub struct Requester {
     rnr_left: u8,
     /// `next` went back, and no new response has come since: one loss, one repetition.
     recovering: bool,
+    /// The peer was silent: one packet asks it how far it is, and the others wait for its answer. Sending
+    /// all again would only lengthen the queues of a peer that is slow.
+    probing: bool,
 }
 
 /// How a try to send ended.
@@ -198,6 +201,7 @@ impl Requester {
             retries_left: 0,
             rnr_left: 0,
             recovering: false,
+            probing: false,
         }
     }
 
@@ -331,7 +335,10 @@ impl Requester {
     /// Looks at the clock.
     fn expire<P: SendPort>(&mut self, now: Time, port: &mut P) {
         match self.wait {
-            Wait::Answer(time) if time <= now => self.retry(port),
+            Wait::Answer(time) if time <= now => {
+                self.probing = true;
+                self.retry(port);
+            }
             Wait::Receiver(time) if time <= now => self.wait = Wait::Nothing,
             _ => {}
         }
@@ -458,7 +465,8 @@ impl Requester {
             return false;
         }
         let outstanding = self.outstanding();
-        outstanding == 0 || outstanding.saturating_add(count) <= self.attr.window
+        let window = if self.probing { 0 } else { self.attr.window };
+        outstanding == 0 || outstanding.saturating_add(count) <= window
     }
 
     /// Sequence numbers between `oldest` and `next`.
@@ -473,7 +481,8 @@ impl Requester {
         if self.attr.service != Service::Rc {
             return false;
         }
-        ends || self.unasked.saturating_add(1) >= ACK_REQ_INTERVAL
+        ends || self.probing
+            || self.unasked.saturating_add(1) >= ACK_REQ_INTERVAL
             || self.outstanding().saturating_add(count) >= self.attr.window
     }
 
@@ -581,6 +590,7 @@ impl Requester {
     pub(crate) fn progressed(&mut self, now: Time) {
         self.refill_retries();
         self.recovering = false;
+        self.probing = false;
         if self.next.is_before(&self.oldest) {
             self.next = self.oldest;
             self.reads = 0;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Two machines, the stock driver in one and ours in the other, understand each other in every transport and operation.
 # rows: 3.019
-# timeout: 180
+# timeout: 240
 # guests: 2
 . "$(dirname "$0")/lib.sh"
 hosts_up || exit
@@ -19,14 +19,14 @@ while IFS='|' read -r name program options; do
 	# shellcheck disable=SC2086 # a list
 	check "$name" perftest $program $options
 done << 'END'
-send|ib_send_bw|-n 200 -s 65536
-send, both ways|ib_send_bw|-n 200 -s 8192 -b
+send|ib_send_bw|-n 200 -s 65536 -u 20
+send, both ways|ib_send_bw|-n 200 -s 8192 -b -u 20
 UD send|ib_send_bw|-n 200 -s 1024 -c UD
-write|ib_write_bw|-n 200 -s 65536
-write, both ways, 4 QPs|ib_write_bw|-n 200 -s 8192 -b -q 4
-write with immediate|ib_write_bw|-n 200 -s 8192 --write_with_imm
-read|ib_read_bw|-n 200 -s 65536
-read, both ways, 4 QPs|ib_read_bw|-n 200 -s 8192 -b -q 4
+write|ib_write_bw|-n 200 -s 65536 -u 20
+write, both ways, 4 QPs|ib_write_bw|-n 200 -s 8192 -b -q 4 -u 20
+write with immediate|ib_write_bw|-n 200 -s 8192 --write_with_imm -u 20
+read|ib_read_bw|-n 200 -s 65536 -u 20
+read, both ways, 4 QPs|ib_read_bw|-n 200 -s 8192 -b -q 4 -u 20
 END
 
 check "rping, IPv4" rdma_pair rping -s -a "$(addr A)" -V -C 20 -- rping -c -a "$(addr A)" -V -C 20
