@@ -75,10 +75,12 @@ impl Dst {
         let net = net.get().ok_or(EHOSTUNREACH)?;
         let dst = NonNull::new(from_err_ptr(lookup(net.as_raw()))?).ok_or(EHOSTUNREACH)?;
         // SAFETY: A namespace that is not taken down has its loopback device.
-        let loopback =
-            unsafe { NetDevice::from_raw(bindings::net_loopback_dev(net.as_raw())) }.into();
+        let loopback = unsafe { NetDevice::from_raw(bindings::net_loopback_dev(net.as_raw())) };
         // INVARIANT: By the safety requirements.
-        Ok(Self { dst, loopback })
+        Ok(Self {
+            dst,
+            loopback: loopback.into(),
+        })
     }
 
     #[inline]
