@@ -34,7 +34,10 @@ fn is_token(ty: &syn::Type) -> bool {
     let syn::Type::Path(path) = &*reference.elem else {
         return false;
     };
-    path.path.segments.last().is_some_and(|last| last.ident == "MaySleep")
+    path.path
+        .segments
+        .last()
+        .is_some_and(|last| last.ident == "MaySleep")
 }
 
 /// Writes the door of a safe function: it has the function's name for C, and turns each argument from C, and the
