@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: call to unsafe function `MaySleep::assume` is unsafe and requires unsafe
+// error: MaySleep::assume` is unsafe and requires unsafe
 
 //! A token that safe code makes for itself.
 

@@ -5,7 +5,7 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{context::MaySleep, sync::rcu};
 use rdma::{
-    ah::{Ah, AhAttr, AhFields},
+    ah::{Ah, AhAttr, AhBase, AhFields},
     cq::{Cq, CqBase, CqHandle, CqInitAttr, NotifyFlags},
     device::DeviceAttr,
     port::{PortAttr, PortImmutable},
