@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: method `modify_ah` has 3 parameters but the declaration in trait `modify_ah` has 2
-// error: method `query_ah` has 2 parameters but the declaration in trait `query_ah` has 1
-// error: method `poll_cq` has 3 parameters but the declaration in trait `poll_cq` has 2
-// error: method `req_notify_cq` has 3 parameters but the declaration in trait `req_notify_cq` has 2
-// error: method `post_send` has 3 parameters but the declaration in trait `post_send` has 2
-// error: method `post_recv` has 3 parameters but the declaration in trait `post_recv` has 2
-// error: method `post_srq_recv` has 3 parameters but the declaration in trait `post_srq_recv` has 2
+// error: method `modify_ah` has 3 parameters but the declaration in trait
+// error: method `query_ah` has 2 parameters but the declaration in trait
+// error: method `poll_cq` has 3 parameters but the declaration in trait
+// error: method `req_notify_cq` has 3 parameters but the declaration in trait
+// error: method `post_send` has 3 parameters but the declaration in trait
+// error: method `post_recv` has 3 parameters but the declaration in trait
+// error: method `post_srq_recv` has 3 parameters but the declaration in trait
 
 //! A provider whose atomic methods want a token: the methods that may be called from anywhere get none.
 
