@@ -11,9 +11,12 @@
 #include <linux/completion.h>
 #include <linux/crc32.h>
 #include <linux/dim.h>
+#include <linux/dma-buf.h>
+#include <linux/dma-resv.h>
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
 #include <linux/highmem.h>
+#include <linux/hmm.h>
 #include <linux/hrtimer.h>
 #include <linux/if_vlan.h>
 #include <linux/inetdevice.h>

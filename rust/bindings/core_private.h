@@ -8,10 +8,14 @@
 #ifndef FERROBAND_CORE_PRIVATE_H
 #define FERROBAND_CORE_PRIVATE_H
 
+#include <linux/cdev.h>
 #include <linux/cgroup_rdma.h>
+#include <linux/completion.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
 #include <rdma/restrack.h>
 #include <rdma/uverbs_ioctl.h>
+#include <rdma/uverbs_types.h>
 
 struct rdma_dev_addr;
 
@@ -54,6 +58,47 @@ void rdma_restrack_abort_del(struct rdma_restrack_entry *res);
 void rdma_restrack_commit_del(struct rdma_restrack_entry *res);
 void rdma_restrack_sync(struct rdma_restrack_entry *res);
 
+/* What rdma_cm has of an identifier, up to what resource tracking reads of it. */
+struct rdma_id_private {
+	struct rdma_cm_id id;
+	struct rdma_bind_list *bind_list;
+	struct hlist_node node;
+	struct list_head device_item;
+	struct list_head listen_item;
+	struct list_head id_list_entry;
+	struct cma_device *cma_dev;
+	struct list_head mc_list;
+	int internal_id;
+	int state; /* enum rdma_cm_state */
+	u8 restricted_node_type;
+	spinlock_t lock;
+	struct mutex qp_mutex;
+	struct completion comp;
+	refcount_t refcount;
+	struct mutex handler_mutex;
+	int backlog;
+	int timeout_ms;
+	struct ib_sa_query *query;
+	int query_id;
+	void *cm_id;
+	u32 seq_num;
+	u32 qkey;
+	u32 qp_num;
+	u32 options;
+	u8 srq;
+	u8 tos;
+	u8 tos_set : 1;
+	u8 timeout_set : 1;
+	u8 min_rnr_timer_set : 1;
+	u8 reuseaddr;
+	u8 afonly;
+	u8 timeout;
+	u8 min_rnr_timer;
+	u8 used_resolve_ip;
+	enum ib_gid_type gid_type;
+	struct rdma_restrack_entry res;
+};
+
 /* Netlink and sysfs. */
 bool rdma_nl_get_privileged_qkey(void);
 int ib_port_register_client_groups(struct ib_device *ibdev, u32 port_num,
@@ -64,7 +109,68 @@ void ib_port_unregister_client_groups(struct ib_device *ibdev, u32 port_num,
 /* Commands of user space. */
 struct ib_udata *uverbs_get_cleared_udata(struct uverbs_attr_bundle *attrs);
 
+struct ib_uverbs_device {
+	refcount_t refcount;
+	u32 num_comp_vectors;
+	struct completion comp;
+	struct device dev;
+	const struct attribute_group *groups[2];
+	struct ib_device __rcu *ib_dev;
+	int devnum;
+	struct cdev cdev;
+	struct rb_root xrcd_tree;
+	struct mutex xrcd_tree_mutex;
+	struct srcu_struct disassociate_srcu;
+	struct mutex lists_mutex;
+	struct list_head uverbs_file_list;
+	struct uverbs_api *uapi;
+};
+
+/* Memory that lives as long as a command: each piece begins with the link to the one before it. */
+struct bundle_alloc_head {
+	struct_group_tagged(bundle_alloc_head_hdr, hdr,
+		struct bundle_alloc_head *next;
+	);
+	u8 data[];
+};
+
+/* A command as ib_uverbs has it, around the attributes. */
+struct bundle_priv {
+	struct bundle_alloc_head_hdr alloc_head;
+	struct bundle_alloc_head *allocated_mem;
+	size_t internal_avail;
+	size_t internal_used;
+
+	struct radix_tree_root *radix;
+	void __rcu **radix_slots;
+	unsigned long radix_slots_len;
+	u32 method_key;
+
+	struct ib_uverbs_attr __user *user_attrs;
+	struct ib_uverbs_attr *uattrs;
+
+	DECLARE_BITMAP(uobj_finalize, UVERBS_API_ATTR_BKEY_LEN);
+	DECLARE_BITMAP(spec_finalize, UVERBS_API_ATTR_BKEY_LEN);
+	DECLARE_BITMAP(uobj_hw_obj_valid, UVERBS_API_ATTR_BKEY_LEN);
+
+	/* Goes on in internal_buffer: the attributes. */
+	struct uverbs_attr_bundle_hdr bundle;
+	u64 internal_buffer[32];
+};
+
 /* Memory that user space maps. */
+struct ib_uverbs_dmabuf_file {
+	struct ib_uobject uobj;
+	struct dma_buf *dmabuf;
+	struct list_head dmabufs_elm;
+	struct rdma_user_mmap_entry *mmap_entry;
+	struct phys_vec phys_vec;
+	struct p2pdma_provider *provider;
+	struct kref kref;
+	struct completion comp;
+	u8 revoked : 1;
+};
+
 struct rdma_umap_priv {
 	struct vm_area_struct *vma;
 	struct list_head list;

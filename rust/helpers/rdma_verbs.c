@@ -98,3 +98,56 @@ __rust_helper struct net_device *rust_helper_rdma_slave_of_bond(struct ib_device
 	rcu_read_unlock();
 	return slave;
 }
+
+/* Mapping for DMA: devices that the CPU stands in for have virtual addresses. */
+__rust_helper int rust_helper_ib_dma_map_sgtable(struct ib_device *device, struct sg_table *table,
+						 enum dma_data_direction direction)
+{
+	return ib_dma_map_sgtable_attrs(device, table, direction, 0);
+}
+
+__rust_helper void rust_helper_ib_dma_unmap_sgtable(struct ib_device *device,
+						    struct sg_table *table,
+						    enum dma_data_direction direction)
+{
+	ib_dma_unmap_sgtable_attrs(device, table, direction, 0);
+}
+
+/* The next piece of an array of pages; false at its end. */
+__rust_helper bool rust_helper_rdma_bvec_next(const struct bio_vec *bvecs, struct bvec_iter *iter,
+					      struct bio_vec *piece)
+{
+	if (!iter->bi_size)
+		return false;
+	*piece = mp_bvec_iter_bvec(bvecs, *iter);
+	return bvec_iter_advance(bvecs, iter, piece->bv_len);
+}
+
+__rust_helper phys_addr_t rust_helper_rdma_bvec_phys(const struct bio_vec *piece)
+{
+	return bvec_phys(piece);
+}
+
+/* Maps a piece; false if that fails. */
+__rust_helper bool rust_helper_rdma_bvec_map(struct ib_device *device, struct bio_vec *piece,
+					     enum dma_data_direction direction, u64 *address)
+{
+	*address = ib_dma_map_bvec(device, piece, direction);
+	return !ib_dma_mapping_error(device, *address);
+}
+
+__rust_helper void rust_helper_rdma_bvec_unmap(struct ib_device *device, u64 address, size_t size,
+					       enum dma_data_direction direction)
+{
+	ib_dma_unmap_bvec(device, address, size, direction);
+}
+
+__rust_helper void rust_helper_rdma_sg_set(struct scatterlist *sg, const struct bio_vec *piece)
+{
+	sg_set_page(sg, piece->bv_page, piece->bv_len, piece->bv_offset);
+}
+
+__rust_helper void rust_helper_rdma_sg_end(struct scatterlist *sg)
+{
+	sg_mark_end(sg);
+}

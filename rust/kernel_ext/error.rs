@@ -26,6 +26,7 @@ declare_errors! {
     EADDRINUSE "Address already in use.",
     EADDRNOTAVAIL "Cannot assign requested address.",
     EAFNOSUPPORT "Address family not supported.",
+    ECONNREFUSED "Connection refused.",
     EHOSTUNREACH "No route to host.",
     EMSGSIZE "Message too long.",
     ENETUNREACH "Network is unreachable.",
@@ -34,5 +35,6 @@ declare_errors! {
     ENOTCONN "Not connected.",
     ENOTSOCK "Socket operation on non-socket.",
     EOPNOTSUPP "Operation not supported.",
+    EPROTOTYPE "Protocol wrong type for socket.",
     EPROTONOSUPPORT "Protocol not supported.",
 }

@@ -5,6 +5,7 @@
 pub mod address;
 pub mod device;
 pub mod header;
+pub mod netlink;
 pub mod notifier;
 pub mod ns;
 pub mod resolve;

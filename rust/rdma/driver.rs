@@ -19,3 +19,5 @@ pub mod data;
 pub mod device;
 pub mod gid;
 pub mod objects;
+pub mod restrack;
+pub mod stats;

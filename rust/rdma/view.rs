@@ -16,12 +16,14 @@ pub mod ah_attr;
 pub mod cgroup;
 pub mod class;
 pub mod client;
+pub mod command;
 pub mod cq;
 pub mod device;
 pub mod event;
 pub mod gid;
 pub mod link;
 mod list;
+pub mod mmap;
 pub mod mr;
 pub mod network_header;
 pub mod object;
@@ -30,7 +32,12 @@ pub mod pd;
 pub mod port;
 pub mod printk;
 pub mod qp;
+pub mod restrack;
+pub mod rw;
 pub mod srq;
+pub mod stats;
+pub mod sysfs;
+pub mod umem;
 
 use kernel_ext::door::view_of;
 use rdma_bindings::{

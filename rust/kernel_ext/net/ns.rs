@@ -102,6 +102,20 @@ unsafe impl Send for NetRef {}
 // SAFETY: As above.
 unsafe impl Sync for NetRef {}
 
+impl NetRef {
+    /// Returns the namespace that an open file of the present process is.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` for a number that is no open file, `EINVAL` for a file that is something else.
+    pub fn of_fd(fd: u32) -> Result<Self> {
+        // SAFETY: Any number may be asked for.
+        let net = unsafe { kernel::error::from_err_ptr(bindings::get_net_ns_by_fd(fd as c_int)) }?;
+        // INVARIANT: `get_net_ns_by_fd` counted a reference, which is ours.
+        NonNull::new(net).map(Self).ok_or(EINVAL)
+    }
+}
+
 impl Clone for NetRef {
     fn clone(&self) -> Self {
         // SAFETY: By the invariants the count is not 0.

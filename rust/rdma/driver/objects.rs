@@ -9,8 +9,8 @@ use core::ptr::null_mut;
 use kernel::{error::to_result, ffi::c_int, prelude::*, sync::aref::ARef};
 use kernel_ext::{error::EOPNOTSUPP, net::device::NetDevice};
 use rdma_bindings::{
-    ib_gid, ib_mr_status, ib_qp_init_attr, ib_srq_attr, ifla_vf_guid, ifla_vf_info,
-    ifla_vf_stats, rdma_ah_attr, rdma_ah_init_attr,
+    ib_gid, ib_mr_status, ib_qp_init_attr, ib_srq_attr, ifla_vf_guid, ifla_vf_info, ifla_vf_stats,
+    rdma_ah_attr, rdma_ah_init_attr,
 };
 
 use crate::{
@@ -373,7 +373,12 @@ impl Pd {
     }
 
     /// Lets the driver make a region that memory is mapped into later.
-    pub fn driver_alloc_mr(&self, kind: u32, max_num_sg: u32, _sleep: &MaySleep) -> Result<NewMr<'_>> {
+    pub fn driver_alloc_mr(
+        &self,
+        kind: u32,
+        max_num_sg: u32,
+        _sleep: &MaySleep,
+    ) -> Result<NewMr<'_>> {
         let call = op!(self.device(), alloc_mr).ok_or(EOPNOTSUPP)?;
         // SAFETY: The domain is there; the driver returns a new region or an errno.
         unsafe { NewMr::from_driver(self, call(self.as_raw(), kind, max_num_sg)) }

@@ -203,6 +203,14 @@ impl ClientRequest<'_> {
     }
 }
 
+/// The number of a character device as user space knows it: 12 bits of the major number, 20 of the minor one.
+pub fn chardev_number(cdev: &kernel::device::Device) -> u64 {
+    // SAFETY: The device is there; its number is constant.
+    let number = unsafe { (*super::device::raw_dev(cdev)).devt };
+    let (major, minor) = (u64::from(number >> 20), u64::from(number & 0xf_ffff));
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}
+
 /// What a client tells user space of itself.
 pub struct ClientInfo {
     /// The port that the character device is for, or that was asked for.

@@ -134,7 +134,10 @@ impl Fresh<Cq> {
         sleep: &MaySleep,
     ) -> Result<Self> {
         let mut cq = Self::alloc(device, Some(sleep))?;
-        let batch = KBox::new([const { MaybeUninit::<ib_wc>::uninit() }; BATCH], GFP_KERNEL)?;
+        let batch = KBox::new(
+            [const { MaybeUninit::<ib_wc>::uninit() }; BATCH],
+            GFP_KERNEL,
+        )?;
         let raw: &mut ib_cq = cq.raw();
         raw.device = device.as_raw();
         raw.cq_context = context;
@@ -416,7 +419,8 @@ unsafe extern "C" fn schedule_softirq(cq: *mut ib_cq, _context: *mut c_void) {
 /// `iop` is the member of a queue made for `poll_in_softirq::<P>`.
 unsafe extern "C" fn softirq<P: Poller>(iop: *mut irq_poll, budget: c_int) -> c_int {
     // SAFETY: By the safety requirements.
-    let cq: &Cq = unsafe { &*kernel::container_of!(iop.cast::<PollItem>(), ib_cq, __bindgen_anon_1).cast() };
+    let cq: &Cq =
+        unsafe { &*kernel::container_of!(iop.cast::<PollItem>(), ib_cq, __bindgen_anon_1).cast() };
     // SAFETY: `irq_poll` runs one poller of a queue at a time.
     let mut batch = unsafe { cq.batch() };
     let budget = u32::try_from(budget).unwrap_or(0);
@@ -436,7 +440,8 @@ unsafe extern "C" fn schedule_work(cq: *mut ib_cq, _context: *mut c_void) {
 /// `item` is the member of a queue made for `poll_in_work::<P>`.
 unsafe extern "C" fn work<P: Poller>(item: *mut work_struct) {
     // SAFETY: By the safety requirements.
-    let cq: &Cq = unsafe { &*kernel::container_of!(item.cast::<PollItem>(), ib_cq, __bindgen_anon_1).cast() };
+    let cq: &Cq =
+        unsafe { &*kernel::container_of!(item.cast::<PollItem>(), ib_cq, __bindgen_anon_1).cast() };
     // SAFETY: A work item does not run twice at a time; work items may sleep.
     let (mut batch, sleep) = unsafe { (cq.batch(), MaySleep::assume()) };
     P::work(cq, &mut batch, &sleep);
@@ -479,8 +484,12 @@ impl Device {
     /// How many completion vectors are worth using: no more than there are CPUs.
     pub fn usable_vectors(&self) -> u32 {
         // SAFETY: The member is constant from registration on.
-        let (vectors, cpus) =
-            unsafe { ((*self.as_raw()).num_comp_vectors, bindings::num_online_cpus()) };
+        let (vectors, cpus) = unsafe {
+            (
+                (*self.as_raw()).num_comp_vectors,
+                bindings::num_online_cpus(),
+            )
+        };
         u32::try_from(vectors).unwrap_or(0).min(cpus)
     }
 }
@@ -488,7 +497,11 @@ impl Device {
 impl<'a> CqPool<'a> {
     fn head(&self) -> *mut bindings::list_head {
         // SAFETY: `cq_pool` has checked that there are so many.
-        unsafe { (&raw mut (*self.device.as_raw()).cq_pools).cast::<bindings::list_head>().add(self.nth) }
+        unsafe {
+            (&raw mut (*self.device.as_raw()).cq_pools)
+                .cast::<bindings::list_head>()
+                .add(self.nth)
+        }
     }
 
     /// The first queue that is as wanted.
@@ -548,4 +561,3 @@ impl WcView {
         unsafe { *self.as_raw() }
     }
 }
-

@@ -35,10 +35,7 @@ pub(crate) unsafe fn first(head: *mut list_head) -> Option<*mut list_head> {
 /// # Safety
 ///
 /// `head` is a list, `entry` is its head or in it, and its lock is held.
-pub(crate) unsafe fn after(
-    head: *mut list_head,
-    entry: *mut list_head,
-) -> Option<*mut list_head> {
+pub(crate) unsafe fn after(head: *mut list_head, entry: *mut list_head) -> Option<*mut list_head> {
     // SAFETY: By the safety requirements.
     let next = unsafe { (*entry).next };
     (next != head).then_some(next)

@@ -162,8 +162,16 @@ impl Owned<Mr> {
             let dmah = (*raw).dmah;
             Held::new([
                 &raw mut (*(*raw).pd).usecnt,
-                if dm.is_null() { null } else { &raw mut (*dm).usecnt },
-                if dmah.is_null() { null } else { &raw mut (*dmah).usecnt },
+                if dm.is_null() {
+                    null
+                } else {
+                    &raw mut (*dm).usecnt
+                },
+                if dmah.is_null() {
+                    null
+                } else {
+                    &raw mut (*dmah).usecnt
+                },
             ])
         }
     }
@@ -280,7 +288,13 @@ unsafe fn entry_of(mr: *mut ib_mr) -> *mut list_head {
 /// `entry` is the link of a region.
 unsafe fn mr_of(entry: *mut list_head) -> *mut ib_mr {
     // SAFETY: By the safety requirements.
-    unsafe { kernel::container_of!(entry.cast::<bindings::ib_mr__bindgen_ty_1>(), ib_mr, __bindgen_anon_1) }
+    unsafe {
+        kernel::container_of!(
+            entry.cast::<bindings::ib_mr__bindgen_ty_1>(),
+            ib_mr,
+            __bindgen_anon_1
+        )
+    }
 }
 
 /// A list of memory that is mapped for DMA, as C passes it. Its length comes as another argument.
@@ -365,7 +379,15 @@ impl Iterator for DmaSpans<'_> {
 /// How far into the first piece of a list a mapping begins; where it ended, afterwards. It may be absent.
 pub struct SgOffset<'a>(Option<&'a mut c_uint>);
 
-impl SgOffset<'_> {
+impl<'a> SgOffset<'a> {
+    /// A mapping that begins at the first piece.
+    pub const NONE: Self = Self(None);
+
+    /// A mapping that begins so far into the first piece.
+    pub fn at(offset: &'a mut c_uint) -> Self {
+        Self(Some(offset))
+    }
+
     /// Where the mapping begins.
     #[inline]
     pub fn get(&self) -> c_uint {

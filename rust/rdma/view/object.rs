@@ -77,8 +77,16 @@ impl<T: DriverObject> Fresh<T> {
     ///
     /// `ENOMEM`.
     pub fn alloc(device: &Device, sleep: Option<&MaySleep>) -> Result<Self> {
-        let flags = if sleep.is_some() { GFP_KERNEL } else { GFP_ATOMIC };
-        let node = if T::NUMA { device.numa_node() } else { NumaNode::NO_NODE };
+        let flags = if sleep.is_some() {
+            GFP_KERNEL
+        } else {
+            GFP_ATOMIC
+        };
+        let node = if T::NUMA {
+            device.numa_node()
+        } else {
+            NumaNode::NO_NODE
+        };
         Self::alloc_size(T::size(device.ops()), flags, node)
     }
 
@@ -114,7 +122,10 @@ impl<T: DriverObject> Fresh<T> {
         match to_result(create(self.as_ptr())) {
             // INVARIANT: By the safety requirements.
             Ok(()) => Ok(Owned(ManuallyDrop::new(self).0)),
-            Err(error) => Err(Failed { object: self, error }),
+            Err(error) => Err(Failed {
+                object: self,
+                error,
+            }),
         }
     }
 
@@ -181,7 +192,10 @@ impl<T: DriverObject> Owned<T> {
         match to_result(destroy(self.0.as_ptr().cast())) {
             // INVARIANT: The memory was the core's from the beginning, and by the safety requirements it is ours alone.
             Ok(()) => Ok(Fresh(self.0)),
-            Err(error) => Err(Failed { object: self, error }),
+            Err(error) => Err(Failed {
+                object: self,
+                error,
+            }),
         }
     }
 

@@ -127,9 +127,7 @@ impl Xrcd {
     /// `ENOMEM`.
     pub fn publish(&self, qp: &Owned<Qp>, _sleep: &MaySleep) -> Result {
         // SAFETY: Both are there; who destroys the queue pair withdraws it first.
-        kernel::error::to_result(unsafe {
-            bindings::ib_xrcd_publish(self.as_raw(), qp.as_raw())
-        })
+        kernel::error::to_result(unsafe { bindings::ib_xrcd_publish(self.as_raw(), qp.as_raw()) })
     }
 
     /// Holds the domain's semaphore for writing: nobody finds a target queue pair.

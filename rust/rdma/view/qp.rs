@@ -80,6 +80,11 @@ impl QpInit {
         xrcd: Xrcd = xrcd;
     }
 
+    /// Whether the queue pair is to check the integrity of data.
+    pub fn wants_integrity(&self) -> bool {
+        self.create_flags() & bindings::IB_QP_CREATE_INTEGRITY_EN as u32 != 0
+    }
+
     /// Asks for another room for send requests. Before the queue pair is created.
     pub fn set_max_send_wr(&self, max_send_wr: u32) {
         // SAFETY: The caller has lent it for changing.
@@ -143,18 +148,15 @@ impl Qp {
         unsafe { !(*self.as_raw()).uobject.is_null() }
     }
 
-    /// The port, as it was last set.
-    #[inline]
-    pub fn port(&self) -> u32 {
-        // SAFETY: Another CPU writes the number whole.
-        unsafe { (&raw const (*self.as_raw()).port).read_volatile() }
-    }
-
     /// Whether it is bound to a counter.
     #[inline]
     pub fn has_counter(&self) -> bool {
         // SAFETY: Another CPU writes the pointer whole.
-        unsafe { !(&raw const (*self.as_raw()).counter).read_volatile().is_null() }
+        unsafe {
+            !(&raw const (*self.as_raw()).counter)
+                .read_volatile()
+                .is_null()
+        }
     }
 
     /// How many regions of its pools are lent.
@@ -520,7 +522,7 @@ impl Caller {
 
     /// A module of the kernel.
     pub const fn kernel(name: &'static CStr) -> Self {
-        Self(name.as_ptr().cast())
+        Self(name.to_bytes_with_nul().as_ptr().cast())
     }
 
     /// For resource tracking.

@@ -50,7 +50,15 @@ impl Srq {
             return None;
         }
         // SAFETY: The member is that of the type, set when the queue is made; the domain stays as long as the queue.
-        unsafe { (*self.as_raw()).ext.__bindgen_anon_1.xrc.xrcd.cast::<Xrcd>().as_ref() }
+        unsafe {
+            (*self.as_raw())
+                .ext
+                .__bindgen_anon_1
+                .xrc
+                .xrcd
+                .cast::<Xrcd>()
+                .as_ref()
+        }
     }
 }
 

@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Resolving IP addresses to hardware addresses: routes and neighbours.
+//!
+//! A question that cannot be answered at once waits in a list. It is asked again whenever the hardware address of some
+//! neighbour becomes known, and for the last time at its deadline.
+//!
+//! # Locks
+//!
+//! | lock | protects | context | taken inside |
+//! |---|---|---|---|
+//! | `RESOLVER` | the list of questions, and the queue that asks them again | any, interrupts off | locks of the work queue |
+//! | `Request::state` | what is known of a question | process | what looking up routes and neighbours takes |
+//!
+//! C header: `include/rdma/ib_addr.h`.
+
+use kernel::{
+    ffi::{c_int, c_ulong, c_void},
+    impl_has_delayed_work, new_delayed_work, new_mutex,
+    prelude::*,
+    sync::{rcu, Arc, LockClassKey, Mutex},
+    workqueue::{DelayedWork, WorkItem},
+};
+use kernel_ext::{
+    bindings as c, delayed,
+    door::Const,
+    error::{EADDRNOTAVAIL, ENODATA},
+    export::export,
+    net::{
+        address::IpAddress,
+        device::{LinkType, NetDevice},
+        ns::{NetNamespace, NetRef},
+        resolve::{HardwareAddress, NeighbourListener, NeighbourRegistration, Path},
+    },
+    sync::{Completion, IrqBackend},
+    timer::now_ns,
+    work::{OwnedQueue, QueueFlags},
+};
+use rdma::{
+    view::{
+        addr::{
+            size_of_family, CallbackArgument, DevAddr, Question, Sockaddr, SockaddrArgument,
+            SourceL2, Storage,
+        },
+        gid::{GidRef, LentGid},
+    },
+    Gid, MaySleep,
+};
+
+/// How long a datagram's sender waits for the hardware address of its destination, in milliseconds.
+const DATAGRAM_TIMEOUT_MS: u64 = 1000;
+
+/// What is asked.
+struct Query {
+    source: IpAddress,
+    destination: IpAddress,
+    from: From,
+}
+
+/// Where packets leave.
+enum From {
+    /// By the net device of a GID.
+    Gid(GidRef),
+    /// In a namespace, by the device with a number; 0: by any.
+    Net(NetRef, c_int),
+}
+
+/// What is known of a route.
+struct Route {
+    /// The source address, which the route has chosen if it was left open.
+    source: IpAddress,
+    l2: SourceL2,
+    /// `enum rdma_network_type`.
+    network: c::rdma_network_type,
+    hop_limit: c_int,
+    /// The hardware address of the next hop; `ENODATA` if it is not known yet.
+    next_hop: Result<HardwareAddress>,
+}
+
+impl From {
+    /// The namespace, and the number of the device to leave by.
+    fn place(&self) -> Result<(NetRef, c_int)> {
+        match self {
+            Self::Net(net, index) => Ok((net.clone(), *index)),
+            Self::Gid(gid) => {
+                let guard = rcu::read_lock();
+                if !gid.is_valid() {
+                    return Err(EINVAL);
+                }
+                let ndev = gid.ndev(&guard).ok_or(ENODEV)?;
+                let net = ndev.namespace().ok_or(ENODEV)?;
+                Ok((net, ndev.index() as c_int))
+            }
+        }
+    }
+}
+
+/// The net device that packets from an address leave by: the one that is asked for, or the one that has the address.
+fn device_of<'g>(
+    net: &NetNamespace,
+    index: c_int,
+    address: &IpAddress,
+    guard: &'g rcu::Guard,
+) -> Result<&'g NetDevice> {
+    if index != 0 {
+        return NetDevice::by_index_rcu(net, index.unsigned_abs(), guard).ok_or(ENODEV);
+    }
+    NetDevice::by_address_rcu(net, address, guard).ok_or(EADDRNOTAVAIL)
+}
+
+/// The kind of network that a route through `ndev` leads over, and what of the net device goes into packets.
+fn source_of(
+    path: &Path,
+    net: &NetNamespace,
+    index: c_int,
+    destination: &IpAddress,
+) -> Result<(SourceL2, c::rdma_network_type)> {
+    let guard = rcu::read_lock();
+    let leaves_by = path.device(&guard);
+    // A packet to this machine would leave by the loopback device. There is no RDMA there: the device that has the
+    // address is meant.
+    let (owner, source) = if path.is_local() {
+        let owner = leaves_by.with_namespace(|net| {
+            NetDevice::by_address_rcu(net, destination, &guard).ok_or(ENODEV)
+        });
+        let source = device_of(net, index, destination, &guard);
+        (owner.ok_or(ENODEV)??, source?)
+    } else {
+        (leaves_by, leaves_by)
+    };
+    let routed = path.has_gateway() && owner.link_type() != LinkType::INFINIBAND;
+    let network = match destination {
+        _ if !routed => c::RDMA_NETWORK_IB,
+        IpAddress::V4(_) => c::RDMA_NETWORK_IPV4,
+        IpAddress::V6(_) => c::RDMA_NETWORK_IPV6,
+    };
+    Ok((SourceL2::of(source), network))
+}
+
+impl Query {
+    /// Asks, once.
+    ///
+    /// # Errors
+    ///
+    /// As `connect` would say it; `ENODEV`, `EADDRNOTAVAIL` if there is no device with the source.
+    fn ask(&self, sleep: &MaySleep) -> Result<Route> {
+        let (net, index) = self.from.place()?;
+        let (path, source) = Path::lookup(&net, index, self.source, self.destination)?;
+        let (l2, network) = source_of(&path, &net, index, &self.destination)?;
+        let next_hop = if path.is_local() {
+            Ok(l2.address)
+        } else if path.has_gateway() && network == c::RDMA_NETWORK_IB {
+            // Behind a router of InfiniBand there is no neighbour to ask.
+            Err(EADDRNOTAVAIL)
+        } else {
+            path.next_hop_address(sleep)
+        };
+        Ok(Route {
+            source,
+            l2,
+            network,
+            hop_limit: path.hop_limit(),
+            next_hop,
+        })
+    }
+}
+
+/// Who is told of the answer.
+enum Asker {
+    /// C, which has a callback.
+    C(Question, Storage),
+    /// A thread that waits.
+    Thread,
+}
+
+/// What is known of a question.
+struct State {
+    /// Taken by who answers.
+    asker: Option<Asker>,
+    answer: Result<Route>,
+    /// The source address that the last route has chosen.
+    source: Option<IpAddress>,
+}
+
+impl State {
+    /// Takes note of an answer, and fills in what it says for C.
+    fn note(&mut self, query: &Query, answer: Result<Route>) {
+        if let Ok(route) = &answer {
+            self.source = Some(route.source);
+        }
+        if let Some(Asker::C(question, _)) = &self.asker {
+            tell(question.addr(), query, &answer);
+        }
+        self.answer = answer;
+    }
+
+    /// Whether the question is answered, and how.
+    fn result(&self) -> Result {
+        match &self.answer {
+            Ok(route) => route.next_hop.map(|_| ()),
+            Err(error) => Err(*error),
+        }
+    }
+}
+
+/// A question that waits.
+#[pin_data]
+struct Request {
+    query: Query,
+    /// What a question of C's is about: its address, for finding it.
+    about: usize,
+    /// When it is asked for the last time, in nanoseconds.
+    deadline: u64,
+    #[pin]
+    state: Mutex<State>,
+    #[pin]
+    answered: Completion,
+    #[pin]
+    work: DelayedWork<Request>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Request { self.work }
+}
+
+impl WorkItem for Request {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // SAFETY: Works of the queue run in process context.
+        let sleep = &unsafe { MaySleep::assume() };
+        this.go_on(sleep);
+    }
+}
+
+/// Fills in what is known for C.
+fn tell(addr: &DevAddr, query: &Query, answer: &Result<Route>) {
+    if let Ok(route) = answer {
+        addr.set_source(&route.l2);
+        addr.set_route(route.network, route.hop_limit);
+        if let Ok(next_hop) = &route.next_hop {
+            addr.set_destination(next_hop);
+        }
+    }
+    if matches!(query.from, From::Gid(_)) {
+        addr.forget_device();
+    }
+}
+
+impl Request {
+    /// Asks for the first time, on behalf of `asker`.
+    fn new(query: Query, asker: Asker, timeout_ms: u64, sleep: &MaySleep) -> Result<Arc<Self>> {
+        let timeout = timeout_ms.saturating_mul(1_000_000);
+        let about = match &asker {
+            Asker::C(question, _) => core::ptr::from_ref(question.addr()).addr(),
+            Asker::Thread => 0,
+        };
+        let mut state = State {
+            asker: Some(asker),
+            answer: Err(ENODATA),
+            source: None,
+        };
+        state.note(&query, query.ask(sleep));
+        Arc::pin_init(
+            pin_init!(Self {
+                query,
+                about,
+                deadline: now_ns().saturating_add(timeout),
+                state <- new_mutex!(state, "addr::Request::state"),
+                answered <- Completion::new(),
+                work <- new_delayed_work!("addr::Request"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Jiffies until the deadline.
+    fn remaining(&self) -> c_ulong {
+        let milliseconds = self.deadline.saturating_sub(now_ns()).div_ceil(1_000_000);
+        kernel::time::msecs_to_jiffies(u32::try_from(milliseconds).unwrap_or(u32::MAX))
+    }
+
+    /// Asks again, if there is no answer yet; and tells who asked, if there is one.
+    fn go_on(self: &Arc<Self>, sleep: &MaySleep) {
+        let mut state = self.state.lock();
+        if state.asker.is_none() {
+            return;
+        }
+        if state.result() == Err(ENODATA) {
+            state.note(&self.query, self.query.ask(sleep));
+            let expired = now_ns() >= self.deadline;
+            if state.result().is_err() && expired {
+                state.answer = Err(ETIMEDOUT);
+            } else if state.result() == Err(ENODATA) {
+                drop(state);
+                return ask_again(self);
+            }
+        }
+        let asker = state.asker.take();
+        let result = state.result();
+        let source = state.source;
+        drop(state);
+        match asker {
+            Some(Asker::C(question, mut storage)) => {
+                if let Some(source) = source {
+                    storage.set_ip(source);
+                }
+                question.answer(result, storage);
+            }
+            Some(Asker::Thread) => self.answered.complete_all(),
+            None => {}
+        }
+        forget(self);
+    }
+}
+
+/// The questions that wait.
+struct Resolver {
+    requests: KVec<Arc<Request>>,
+    /// There as long as the module.
+    queue: Option<Arc<OwnedQueue>>,
+}
+
+/// Marks the lock of the resolver.
+enum ResolverLock {}
+
+impl kernel::sync::lock::GlobalLockBackend for ResolverLock {
+    const NAME: &'static CStr = c"ib_core::addr::RESOLVER";
+    type Item = Resolver;
+    type Backend = IrqBackend;
+
+    fn get_lock_class() -> Pin<&'static LockClassKey> {
+        kernel::static_lock_class!()
+    }
+}
+
+// SAFETY: `start` is called before anything is resolved, and there is one static of this type.
+static RESOLVER: kernel::sync::lock::GlobalLock<ResolverLock> = unsafe {
+    kernel::sync::lock::GlobalLock::new(Resolver {
+        requests: KVec::new(),
+        queue: None,
+    })
+};
+
+/// Lets a question wait. It is asked once more at once: the answer may have come before it was in the list.
+fn submit(request: &Arc<Request>) -> Result {
+    let mut resolver = RESOLVER.lock();
+    resolver.requests.push(request.clone(), GFP_ATOMIC)?;
+    if let Some(queue) = &resolver.queue {
+        delayed::enqueue(queue, request, 0);
+    }
+    Ok(())
+}
+
+/// Lets a question wait on, until its deadline at most, if it is not withdrawn.
+fn ask_again(request: &Arc<Request>) {
+    let resolver = RESOLVER.lock();
+    let mut requests = resolver.requests.iter();
+    if !requests.any(|waiting| Arc::ptr_eq(waiting, request)) {
+        return;
+    }
+    if let Some(queue) = &resolver.queue {
+        // Where a neighbour has become known meanwhile, the question is queued already, and stays so.
+        let _ = queue.enqueue_delayed(request.clone(), request.remaining());
+    }
+}
+
+/// Takes a question out of the list, if it is there.
+fn take_out(wanted: impl Fn(&Arc<Request>) -> bool) -> Option<Arc<Request>> {
+    let mut resolver = RESOLVER.lock();
+    let index = resolver.requests.iter().position(wanted)?;
+    resolver.requests.remove(index).ok()
+}
+
+/// Forgets a question that is answered.
+fn forget(request: &Arc<Request>) {
+    let taken = take_out(|waiting| Arc::ptr_eq(waiting, request));
+    // It may have been queued once more before it was taken out.
+    delayed::cancel(request);
+    drop(taken);
+}
+
+/// What asks the questions again.
+struct Again;
+
+impl NeighbourListener for Again {
+    fn neighbour_known(&self) {
+        let resolver = RESOLVER.lock();
+        let Some(queue) = &resolver.queue else {
+            return;
+        };
+        for request in &resolver.requests {
+            delayed::enqueue(queue, request, 0);
+        }
+    }
+}
+
+/// As long as this is there, addresses can be resolved.
+pub(crate) struct Registration {
+    _neighbours: Pin<KBox<NeighbourRegistration<Again>>>,
+    _queue: Queue,
+}
+
+/// The resolver has a queue as long as this is there. Dropping it waits for the works.
+struct Queue;
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let queue = RESOLVER.lock().queue.take();
+        drop(queue);
+    }
+}
+
+/// Makes what resolves addresses. The module's initialisation calls it, once.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn start(sleep: &MaySleep) -> Result<Registration> {
+    // SAFETY: Called once, before anything is resolved.
+    unsafe { RESOLVER.init() };
+    let queue = OwnedQueue::new(c"ib_addr", QueueFlags::UNBOUND, 0, sleep)?;
+    RESOLVER.lock().queue = Some(Arc::new(queue, GFP_KERNEL)?);
+    let _queue = Queue;
+    let _neighbours = NeighbourRegistration::new(Again, sleep)?;
+    Ok(Registration {
+        _neighbours,
+        _queue,
+    })
+}
+
+/// The IP address that a GID of RoCE is.
+fn ip_of(gid: Gid) -> IpAddress {
+    gid.ipv4().map_or(IpAddress::V6(gid.0), IpAddress::V4)
+}
+
+/// Resolves the GID of a datagram's destination: the hardware address of the next hop, and the hop limit. Waits a second
+/// at most.
+///
+/// # Errors
+///
+/// `EINVAL` for GIDs of two kinds, or a source that has been deleted, `ETIMEDOUT` if nobody has answered, `EHOSTUNREACH` …:
+/// as `connect` would say it.
+pub(crate) fn resolve_gid(
+    source: LentGid<'_>,
+    destination: Gid,
+    sleep: &MaySleep,
+) -> Result<([u8; 6], c_int)> {
+    let query = Query {
+        source: ip_of(source.gid()),
+        destination: ip_of(destination),
+        from: From::Gid(source.hold()),
+    };
+    let request = Request::new(query, Asker::Thread, DATAGRAM_TIMEOUT_MS, sleep)?;
+    let first = request.state.lock().result();
+    if first == Err(ENODATA) {
+        submit(&request)?;
+        request.answered.wait(sleep);
+    }
+    let state = request.state.lock();
+    let route = state.answer.as_ref().map_err(|error| *error)?;
+    let [a, b, c, d, e, f, ..] = route.next_hop?;
+    Ok(([a, b, c, d, e, f], route.hop_limit))
+}
+
+/// Returns how many bytes a socket address has; 0 for a family that the RDMA stack does not know.
+#[export]
+fn rdma_addr_size(address: Sockaddr<'_>) -> c_int {
+    size_of_family(address.family()) as c_int
+}
+
+/// Returns how many bytes the socket address in a `sockaddr_in6` has; 0 if it cannot be there.
+#[export]
+fn rdma_addr_size_in6(address: SockaddrArgument<'_, c::sockaddr_in6>) -> c_int {
+    size_within(address)
+}
+
+/// Returns how many bytes the socket address in a `sockaddr_storage` has; 0 if it cannot be there.
+#[export]
+fn rdma_addr_size_kss(address: SockaddrArgument<'_, c::__kernel_sockaddr_storage>) -> c_int {
+    size_within(address)
+}
+
+fn size_within<T>(address: SockaddrArgument<'_, T>) -> c_int {
+    let size = address
+        .0
+        .map_or(0, |address| size_of_family(address.family()));
+    if size <= size_of::<T>() {
+        size as c_int
+    } else {
+        0
+    }
+}
+
+/// Copies what of a net device goes into packets that leave by it. Any context.
+#[export]
+fn rdma_copy_src_l2_addr(addr: &DevAddr, ndev: Const<'_, NetDevice>) {
+    addr.set_source(&SourceL2::of(&ndev));
+}
+
+/// Fills in what of the net device with an address goes into packets; the net device that is bound, if there is one.
+///
+/// # Errors
+///
+/// `ENODEV` if there is no such device, `EADDRNOTAVAIL` if none has the address, `EINVAL` without a namespace.
+#[export]
+fn rdma_translate_ip(address: Sockaddr<'_>, addr: &DevAddr) -> Result {
+    let net = addr.net().ok_or(EINVAL)?;
+    let index = addr.bound_device();
+    let guard = rcu::read_lock();
+    let ndev = match address.to_storage().ip() {
+        Some(ip) => device_of(&net, index, &ip, &guard)?,
+        None if index == 0 => return Err(EADDRNOTAVAIL),
+        None => NetDevice::by_index_rcu(&net, index.unsigned_abs(), &guard).ok_or(ENODEV)?,
+    };
+    addr.set_source(&SourceL2::of(ndev));
+    Ok(())
+}
+
+/// What C asks.
+fn query_of(addr: &DevAddr, source: &Storage, to: &Storage, by_gid: bool) -> Result<Query> {
+    let net = addr.net().ok_or(EINVAL)?;
+    let from = if by_gid {
+        From::Gid(addr.sgid().ok_or(EINVAL)?.hold())
+    } else {
+        From::Net(net, addr.bound_device())
+    };
+    Ok(Query {
+        source: source.ip().ok_or(EINVAL)?,
+        destination: to.ip().ok_or(EINVAL)?,
+        from,
+    })
+}
+
+/// Resolves an IP address. The callback is called once, in process context, unless this fails, or `rdma_addr_cancel`
+/// withdraws the question.
+///
+/// `addr` must stay until then.
+///
+/// # Errors
+///
+/// `EINVAL` for addresses of two families, or without a namespace, `ENOMEM`; as `connect` would say it.
+#[export]
+#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+fn rdma_resolve_ip(
+    source: SockaddrArgument<'_>,
+    destination: Sockaddr<'_>,
+    addr: &DevAddr,
+    timeout_ms: c_ulong,
+    callback: CallbackArgument,
+    by_gid: bool,
+    context: *mut c_void,
+    sleep: &MaySleep,
+) -> Result {
+    let destination = destination.to_storage();
+    let source = match source.0 {
+        Some(source) => source.to_storage(),
+        None => Storage::of_family(destination.family()),
+    };
+    if source.family() != destination.family() {
+        return Err(EINVAL);
+    }
+    let query = query_of(addr, &source, &destination, by_gid)?;
+    // SAFETY: The header says that `addr` stays until the callback is called; who withdraws the question waits until it is
+    // dropped. The callback is for this context.
+    let question = unsafe { Question::new(addr, callback, context) };
+    let asker = Asker::C(question, source);
+    let request = Request::new(query, asker, timeout_ms as u64, sleep)?;
+    let first = request.state.lock().result();
+    match first {
+        Ok(()) | Err(ENODATA) => submit(&request),
+        Err(error) => Err(error),
+    }
+}
+
+/// Withdraws the question about `addr`, if there is one: when this returns, its callback does not run and will not. Not from
+/// the callback itself.
+#[export]
+fn rdma_addr_cancel(addr: &DevAddr, sleep: &MaySleep) {
+    let about = core::ptr::from_ref(addr).addr();
+    while let Some(request) = take_out(|waiting| waiting.about == about) {
+        delayed::cancel_sync(&request, sleep);
+        // The question is not kept any longer than `addr`.
+        request.state.lock().asker = None;
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address vectors: handing them around with the reference to their source GID, and reading them from packets' headers.
+//!
+//! Any context.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use kernel::{ffi::c_int, prelude::*};
+use kernel_ext::{bindings as c, door::Out, export::export};
+use rdma::{
+    view::{
+        ah_attr::{AhPlace, AhVector, Route},
+        gid::{GidArgument, GidRef},
+        network_header::NetworkHeader,
+    },
+    Gid,
+};
+
+/// Copies an address vector to where there is none; the copy has a reference of its own.
+#[export]
+fn rdma_copy_ah_attr(to: AhPlace<'_>, from: &AhVector) {
+    to.set(from.clone());
+}
+
+/// Copies an address vector to where there is one, which is let go.
+#[export]
+fn rdma_replace_ah_attr(old: &mut AhVector, new: &AhVector) {
+    *old = new.clone();
+}
+
+/// Moves an address vector to where there is one, which is let go. What stays behind has no source.
+#[export]
+fn rdma_move_ah_attr(to: &mut AhVector, from: &mut AhVector) {
+    *to = from.take();
+}
+
+/// Lets go of the source of an address vector, if it has one.
+#[export]
+fn rdma_destroy_ah_attr(vector: &mut AhVector) {
+    drop(vector.take_sgid());
+}
+
+/// Gives an address vector a global route, with a reference to its source that the caller hands over.
+#[export]
+fn rdma_move_grh_sgid_attr(
+    vector: &mut AhVector,
+    dgid: GidArgument,
+    flow_label: u32,
+    hop_limit: u8,
+    traffic_class: u8,
+    sgid: GidRef,
+) {
+    let route = Route {
+        dgid: dgid.0,
+        flow_label,
+        hop_limit,
+        traffic_class,
+    };
+    vector.set_route(&route, sgid);
+}
+
+/// The length of an IPv4 header without options, in words of 32 bits.
+const IPV4_WORDS: u8 = 5;
+
+/// The Internet checksum of an IPv4 header (RFC 1071) is right when the sum of its words is all ones.
+fn checksum_is_right(header: &[u8; 20]) -> bool {
+    let words = header.chunks_exact(2).map(|word| match *word {
+        [high, low] => u32::from(u16::from_be_bytes([high, low])),
+        _ => 0,
+    });
+    let sum = words.fold(0u32, u32::wrapping_add);
+    let folded = (sum & 0xffff).wrapping_add(sum >> 16);
+    (folded & 0xffff).wrapping_add(folded >> 16) == 0xffff
+}
+
+/// Says which version of IP the header in front of a datagram is of, 4 or 6; 0 for neither.
+///
+/// There are 40 bytes: an IPv6 header (or a GRH, which looks the same), or 20 bytes that may be anything and an IPv4
+/// header. So what looks like version 6 may be IPv4 nevertheless; its checksum tells.
+#[export]
+fn ib_get_rdma_header_version(header: NetworkHeader) -> c_int {
+    version(&header)
+}
+
+/// As `ib_get_rdma_header_version`.
+pub(crate) fn version(header: &NetworkHeader) -> c_int {
+    let ipv4 = header.ipv4();
+    let (v4, words) = (ipv4[0] >> 4, ipv4[0] & 0xf);
+    match header.bytes()[0] >> 4 {
+        6 if words == IPV4_WORDS && checksum_is_right(ipv4) => 4,
+        6 => 6,
+        _ if v4 == 4 => 4,
+        _ => 0,
+    }
+}
+
+/// Returns the GIDs of source and destination in the header in front of a datagram, of a `enum rdma_network_type`.
+///
+/// # Errors
+///
+/// `EINVAL` for a type that is none.
+pub(crate) fn gids(header: &NetworkHeader, network: u32) -> Result<(Gid, Gid)> {
+    match network {
+        c::RDMA_NETWORK_IPV4 => {
+            let [.., a, b, c, d, e, f, g, h] = *header.ipv4();
+            Ok((Gid::from_ipv4([a, b, c, d]), Gid::from_ipv4([e, f, g, h])))
+        }
+        c::RDMA_NETWORK_IPV6 | c::RDMA_NETWORK_IB | c::RDMA_NETWORK_ROCE_V1 => Ok(header.gids()),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Reads the GIDs of source and destination from the header in front of a datagram.
+///
+/// # Errors
+///
+/// `EINVAL` for a type of network that is none, or where there is no place for a GID.
+#[export]
+fn ib_get_gids_from_rdma_hdr(
+    header: NetworkHeader,
+    network: c::rdma_network_type,
+    source: Option<Out<'_, c::ib_gid>>,
+    destination: Option<Out<'_, c::ib_gid>>,
+) -> Result {
+    let (source, destination) = source.zip(destination).ok_or(EINVAL)?;
+    let (from, to) = gids(&header, network)?;
+    source.set(c::ib_gid { raw: from.0 });
+    destination.set(c::ib_gid { raw: to.0 });
+    Ok(())
+}

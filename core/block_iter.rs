@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Blocks of a scatter list: what a device with pages of one size is given of it.
+//!
+//! C header: `include/rdma/iter.h`.
+
+use kernel::{
+    ffi::{c_uint, c_ulong},
+    prelude::*,
+};
+use kernel_ext::{
+    bindings::{ib_block_iter, scatterlist},
+    door::Out,
+    export::export,
+};
+use rdma::view::umem::segments::BlockIter;
+
+/// Goes on by `bytes`, over as many entries as that takes; at the end of the list it stops.
+fn skip(iter: &BlockIter, mut bytes: u64) {
+    while let Some(segment) = iter.segment() {
+        let left = u64::from(segment.len.saturating_sub(iter.advance()));
+        if bytes < left {
+            break;
+        }
+        bytes -= left;
+        iter.set_advance(0);
+        iter.next_segment();
+    }
+    // Within an entry, whose length has 32 bits; at the end of the list nobody looks.
+    iter.set_advance(iter.advance().wrapping_add(bytes as u32));
+}
+
+/// Begins to go over a mapped list of `nents` entries in blocks of `pgsz` bytes, a power of two. Any context.
+#[export]
+fn __rdma_block_iter_start(
+    biter: Out<'_, ib_block_iter>,
+    sglist: *mut scatterlist,
+    nents: c_uint,
+    pgsz: c_ulong,
+) {
+    biter.set(ib_block_iter {
+        __sg: sglist,
+        __sg_nents: nents,
+        __pg_bit: pgsz.checked_ilog2().unwrap_or(0),
+        ..Zeroable::zeroed()
+    });
+}
+
+/// Goes on to the next block; false at the end. Any context.
+#[export]
+fn __rdma_block_iter_next(biter: &BlockIter) -> bool {
+    let Some(segment) = biter.segment() else {
+        return false;
+    };
+    let address = segment.address.wrapping_add(u64::from(biter.advance()));
+    biter.set_address(address);
+    let size = biter.block_size();
+    skip(biter, size - (address & (size - 1)));
+    true
+}

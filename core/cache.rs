@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The caches of a port: which there are, and how they are brought up to date.
+//!
+//! C header: `include/rdma/ib_cache.h`.
+
+use kernel::{
+    prelude::*,
+    sync::{Arc, SetOnce},
+};
+use rdma::{view::Device, MaySleep};
+
+use crate::{gid_cache::GidTable, port_cache::PortCache, private::DeviceExt};
+
+/// What the core has of a port for the caches.
+#[pin_data]
+pub(crate) struct PortState {
+    /// Made when the device is registered for the first time: only then the table's length is known.
+    gids: SetOnce<Arc<GidTable>>,
+    #[pin]
+    known: PortCache,
+}
+
+impl PortState {
+    /// An initialiser of caches with nothing in them.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            gids: SetOnce::new(),
+            known <- PortCache::new(),
+        })
+    }
+}
+
+/// The caches of a port.
+#[derive(Clone, Copy)]
+pub(crate) struct Caches<'a> {
+    /// The GID table.
+    pub(crate) gids: &'a Arc<GidTable>,
+    /// What is remembered of the rest.
+    pub(crate) known: &'a PortCache,
+}
+
+/// Returns the caches of a port. Any context.
+///
+/// `None` if there is no such port, or the device has never been registered.
+pub(crate) fn of(device: &Device, port: u32) -> Option<Caches<'_>> {
+    let state = &device.core_port(port)?.cache;
+    Some(Caches {
+        gids: state.gids.as_ref()?,
+        known: &state.known,
+    })
+}
+
+/// Makes the GID table of a port, or opens the one that there is.
+///
+/// # Errors
+///
+/// `ENOMEM`, `EINVAL` for a port that there is not.
+pub(crate) fn make_table(device: &Device, port: u32, types: u32, sleep: &MaySleep) -> Result {
+    if let Some(caches) = of(device, port) {
+        caches.gids.open(sleep);
+        return Ok(());
+    }
+    let state = &device.core_port(port).ok_or(EINVAL)?.cache;
+    // Nobody else makes one: a device is registered by one thread at a time.
+    state
+        .gids
+        .populate(GidTable::new(device, port, types, sleep)?);
+    Ok(())
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Asking for GIDs: entries of ports' GID tables by index and by content, and what an entry says.
+//!
+//! Everything here may be called in any context.
+//!
+//! C headers: `include/rdma/ib_cache.h`, `include/rdma/ib_verbs.h`.
+
+use core::mem::MaybeUninit;
+
+use kernel::{
+    ffi::{c_char, c_int, c_void},
+    prelude::*,
+    str::CStrExt,
+    sync::rcu,
+};
+use kernel_ext::{
+    bindings as c,
+    door::{ErrPtr, Out},
+    error::ENODATA,
+    export::{export, Exported},
+    net::device::NetDevice,
+};
+use rdma::{
+    view::{
+        gid::{GidArgument, GidEntry, GidRef, GidResult, LentGid, MacPlace},
+        Device,
+    },
+    Gid,
+};
+
+use crate::{cache, gid_cache::Wanted};
+
+/// The VLAN number that says that there is none.
+const NO_VLAN: u16 = 0xffff;
+
+/// The GID that is none.
+#[export]
+static zgid: Exported<c::ib_gid> = Exported(c::ib_gid { raw: [0; 16] });
+
+/// Says whether a GID is the one that is none.
+#[export]
+fn rdma_is_zero_gid(gid: Gid) -> bool {
+    gid.is_zero()
+}
+
+/// The names of the types of GIDs, by `enum ib_gid_type`. The first two are one for user space.
+const TYPE_NAMES: [&CStr; 3] = [c"IB/RoCE v1", c"IB/RoCE v1", c"RoCE v2"];
+
+/// Returns the name of a type of GIDs, as it stands in sysfs.
+#[export]
+fn ib_cache_gid_type_str(gid_type: c::ib_gid_type) -> *const c_char {
+    type_name(gid_type).as_char_ptr()
+}
+
+/// Returns the name of a type of GIDs, as it stands in sysfs.
+pub(crate) fn type_name(gid_type: u32) -> &'static CStr {
+    let name = TYPE_NAMES.get(gid_type as usize);
+    name.copied().unwrap_or(c"Invalid GID type")
+}
+
+/// Returns the first type of GIDs with a name, after which a line may end.
+///
+/// # Errors
+///
+/// `EINVAL`.
+#[export]
+fn ib_cache_gid_parse_type_str(name: &CStr) -> c_int {
+    let name = name.to_bytes();
+    let name = name.strip_suffix(b"\n").unwrap_or(name);
+    let mut names = TYPE_NAMES.iter();
+    match names.position(|known| known.to_bytes() == name) {
+        Some(gid_type) => gid_type as c_int,
+        None => EINVAL.to_errno(),
+    }
+}
+
+/// Returns the entry at an index of a port's table.
+///
+/// # Errors
+///
+/// `EINVAL` for a port or an index that there is not, `ENODATA` if there is no entry.
+pub(crate) fn get(device: &Device, port: u32, index: i32) -> Result<GidRef> {
+    cache::of(device, port).ok_or(EINVAL)?.gids.at(index)
+}
+
+/// Returns the first entry of a port's table that is as wanted.
+///
+/// # Errors
+///
+/// `ENOENT`, also for a port that there is not.
+pub(crate) fn find(device: &Device, port: u32, wanted: &Wanted<'_>) -> Result<GidRef> {
+    let port = cache::of(device, port).ok_or(ENOENT)?;
+    port.gids.find(wanted).ok_or(ENOENT)
+}
+
+/// Returns the first entry of a port's table that `filter` takes. `filter` must not let go of an entry.
+///
+/// # Errors
+///
+/// `EINVAL` for a port that there is not, `ENOENT`.
+pub(crate) fn find_by(
+    device: &Device,
+    port: u32,
+    filter: impl FnMut(&GidEntry) -> bool,
+) -> Result<GidRef> {
+    let port = cache::of(device, port).ok_or(EINVAL)?;
+    port.gids.find_by(filter).ok_or(ENOENT)
+}
+
+/// What of an entry goes into the Ethernet header.
+pub(crate) struct L2Fields {
+    /// The VLAN, 0 to 4095.
+    pub(crate) vlan: Option<u16>,
+    /// The source address.
+    pub(crate) source: [u8; 6],
+}
+
+/// Returns what of an entry goes into the Ethernet header.
+///
+/// # Errors
+///
+/// `ENODEV` if the entry has no net device, or is about to go.
+pub(crate) fn l2_fields(entry: &GidEntry) -> Result<L2Fields> {
+    let guard = rcu::read_lock();
+    let ndev = entry.ndev(&guard).ok_or(ENODEV)?;
+    // A device may stand on a VLAN: a macvlan does.
+    let vlan = ndev.vlan_id().or_else(|| ndev.lower_vlan_id(&guard));
+    Ok(L2Fields {
+        vlan,
+        source: ndev.address(),
+    })
+}
+
+/// Returns a reference to the entry at an index of a port's table. It is given back by `rdma_put_gid_attr`.
+///
+/// # Errors
+///
+/// `EINVAL` for a port or an index that there is not, `ENODATA` if there is no entry.
+#[export]
+fn rdma_get_gid_attr(device: &Device, port: u32, index: c_int) -> GidResult {
+    GidResult(get(device, port, index))
+}
+
+/// Takes one more reference to an entry.
+#[export]
+fn rdma_hold_gid_attr(entry: LentGid<'_>) {
+    // Given back by `rdma_put_gid_attr`.
+    let _ = entry.hold().into_raw();
+}
+
+/// Gives a reference back.
+#[export]
+fn rdma_put_gid_attr(entry: GidRef) {
+    drop(entry);
+}
+
+/// Returns the GID at an index of a port's table.
+///
+/// # Errors
+///
+/// `EINVAL` for a port or an index that there is not, `ENOENT` if there is no entry.
+#[export]
+fn rdma_query_gid(device: &Device, port: u32, index: c_int, gid: Out<'_, c::ib_gid>) -> Result {
+    let entry = get(device, port, index).map_err(|error| match error {
+        ENODATA => ENOENT,
+        other => other,
+    })?;
+    gid.set(c::ib_gid { raw: entry.gid().0 });
+    Ok(())
+}
+
+/// Returns a reference to the first entry of any port with a GID and a type; and a net device, if one is given.
+///
+/// # Errors
+///
+/// `ENOENT`.
+#[export]
+fn rdma_find_gid(
+    device: &Device,
+    gid: Gid,
+    gid_type: c::ib_gid_type,
+    ndev: Option<&NetDevice>,
+) -> GidResult {
+    let wanted = Wanted {
+        gid: Some(gid),
+        gid_type: Some(gid_type),
+        ndev,
+        default: None,
+    };
+    let mut ports = device.ports();
+    GidResult(
+        ports
+            .find_map(|port| find(device, port, &wanted).ok())
+            .ok_or(ENOENT),
+    )
+}
+
+/// Returns a reference to the first entry of a port with a GID and a type; and a net device, if one is given.
+///
+/// # Errors
+///
+/// `ENOENT`.
+#[export]
+fn rdma_find_gid_by_port(
+    device: &Device,
+    gid: Gid,
+    gid_type: c::ib_gid_type,
+    port: u32,
+    ndev: Option<&NetDevice>,
+) -> GidResult {
+    let wanted = Wanted {
+        gid: Some(gid),
+        gid_type: Some(gid_type),
+        ndev,
+        default: None,
+    };
+    GidResult(find(device, port, &wanted))
+}
+
+/// Finds a GID on the InfiniBand ports of a device: the port, and the index in its table.
+///
+/// # Errors
+///
+/// `ENOENT`.
+#[export]
+fn ib_find_gid(
+    device: &Device,
+    gid: GidArgument,
+    port_num: Out<'_, u32>,
+    index: Option<Out<'_, u16>>,
+) -> Result {
+    let wanted = Wanted {
+        gid: Some(gid.0.ok_or(EINVAL)?),
+        ..Wanted::default()
+    };
+    let mut ports = device.ports().filter(|port| device.is_ib(*port));
+    let entry = ports.find_map(|port| find(device, port, &wanted).ok());
+    let entry = entry.ok_or(ENOENT)?;
+    port_num.set(entry.port_num());
+    if let Some(index) = index {
+        index.set(entry.index());
+    }
+    Ok(())
+}
+
+/// Returns the net device of an entry; the caller is an RCU reader.
+///
+/// # Errors
+///
+/// `EINVAL` if the entry has been deleted, `ENODEV` if it has no net device.
+#[export]
+fn rdma_read_gid_attr_ndev_rcu(entry: LentGid<'_>) -> ErrPtr<c::net_device> {
+    let guard = rcu::read_lock();
+    if !entry.is_valid() {
+        return ErrPtr(Err(EINVAL));
+    }
+    ErrPtr(entry.ndev(&guard).map(NetDevice::as_raw).ok_or(ENODEV))
+}
+
+/// Returns what of an entry goes into the Ethernet header: the VLAN's number, 0xffff for none, and the source address.
+///
+/// # Errors
+///
+/// `ENODEV` if the entry has no net device, or is about to go.
+#[export]
+fn rdma_read_gid_l2_fields(
+    entry: LentGid<'_>,
+    vlan_id: Option<Out<'_, u16>>,
+    source: MacPlace<'_>,
+) -> Result {
+    let fields = l2_fields(entry.entry())?;
+    source.set(fields.source);
+    if let Some(place) = vlan_id {
+        place.set(fields.vlan.unwrap_or(NO_VLAN));
+    }
+    Ok(())
+}
+
+/// Returns what the driver keeps for an entry.
+#[export]
+fn rdma_read_gid_hw_context(entry: LentGid<'_>) -> *mut c_void {
+    entry.context()
+}
+
+/// Fills `room` with the entries of all ports; returns how many there are.
+///
+/// # Errors
+///
+/// `EINVAL` if there are more than fit.
+fn entries(device: &Device, room: &mut [MaybeUninit<c::ib_uverbs_gid_entry>]) -> Result<usize> {
+    let mut count = 0;
+    for port in device.ports() {
+        let Some(port) = cache::of(device, port) else {
+            continue;
+        };
+        port.gids.for_each(|entry| {
+            let place = room.get_mut(count).ok_or(EINVAL)?;
+            place.write(describe(entry));
+            count += 1;
+            Ok(())
+        })?;
+    }
+    Ok(count)
+}
+
+/// An entry as user space is told of it.
+fn describe(entry: &GidEntry) -> c::ib_uverbs_gid_entry {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = entry.gid().0;
+    let guard = rcu::read_lock();
+    c::ib_uverbs_gid_entry {
+        gid: [
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+            u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
+        ],
+        gid_index: entry.index().into(),
+        port_num: entry.port_num(),
+        gid_type: entry.gid_type().as_raw(),
+        netdev_ifindex: entry.ndev(&guard).map_or(0, NetDevice::index),
+    }
+}
+
+/// Tells of the entries of all ports; returns how many there are.
+///
+/// # Errors
+///
+/// `EINVAL` if there are more than `max_entries`.
+///
+/// # Safety
+///
+/// `device` is a device; there is room for `max_entries` at `room`.
+#[export]
+unsafe extern "C" fn rdma_query_gid_table(
+    device: *mut c::ib_device,
+    room: *mut c::ib_uverbs_gid_entry,
+    max_entries: usize,
+) -> isize {
+    let room = match max_entries {
+        0 => &mut [],
+        // SAFETY: By the safety requirements.
+        _ => unsafe { core::slice::from_raw_parts_mut(room.cast(), max_entries) },
+    };
+    // SAFETY: By the safety requirements.
+    let device = unsafe { Device::from_raw(device) };
+    match entries(device, room) {
+        Ok(count) => count as isize,
+        Err(error) => error.to_errno() as isize,
+    }
+}

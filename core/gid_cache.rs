@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! GID tables: one for each port of each device, which the core keeps whatever the driver has.
+//!
+//! An entry is found, and referenced, in any context. Who deletes it takes it out of the table first, so that it is found
+//! no more; those who have a reference go on using it. On a RoCE port its index is not used again before the last of them
+//! has let go: an index in an address vector never changes its meaning.
+//!
+//! Some indices at the beginning of a RoCE port's table are for default GIDs alone: one for each type of GID.
+//!
+//! # Locks
+//!
+//! | lock | protects | context | taken inside |
+//! |---|---|---|---|
+//! | `GidTable::change` | who adds or deletes entries of a port, with the calls of the driver's `add_gid` and `del_gid` | process; RTNL may be held | `GidTable::slots`, what drivers take |
+//! | `GidTable::slots` | what is at each index | any, interrupts off | nothing |
+//!
+//! C header: `include/rdma/ib_cache.h`.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
+use kernel_ext::{
+    context::MaySleep,
+    error::ENODATA,
+    net::device::NetDevice,
+    sync::{new_spinlock_irq, SpinLockIrq},
+};
+use rdma::{
+    view::{
+        gid::{self, GidEntry, GidRef, NewGid},
+        Device,
+    },
+    Gid, GidType,
+};
+
+/// The most indices that can be for default GIDs.
+const MAX_DEFAULTS: usize = 32;
+
+/// What is at an index.
+enum Slot {
+    /// Nothing: an entry may come here.
+    Free,
+    /// An entry that can be found.
+    Used(Arc<GidEntry>),
+    /// An entry that was deleted, and is still referenced.
+    Leaving,
+}
+
+impl Slot {
+    fn entry(&self) -> Option<&Arc<GidEntry>> {
+        match self {
+            Self::Used(entry) => Some(entry),
+            Self::Free | Self::Leaving => None,
+        }
+    }
+}
+
+/// The GID table of a port.
+#[pin_data]
+pub(crate) struct GidTable {
+    /// The first indices, so many, are for default GIDs.
+    defaults: usize,
+    /// Whether an index waits for the references to a deleted entry.
+    waits: bool,
+    /// Whether entries may be added.
+    #[pin]
+    change: Mutex<bool>,
+    #[pin]
+    slots: SpinLockIrq<KVec<Slot>>,
+}
+
+impl gid::GidTable for GidTable {
+    fn left(&self, index: u16) {
+        let mut slots = self.slots.lock();
+        if let Some(slot @ Slot::Leaving) = slots.get_mut(usize::from(index)) {
+            *slot = Slot::Free;
+        }
+    }
+}
+
+/// What an entry must be like. `None` is as good as any.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Wanted<'a> {
+    /// The GID.
+    pub(crate) gid: Option<Gid>,
+    /// The type, `enum ib_gid_type`.
+    pub(crate) gid_type: Option<u32>,
+    /// The net device.
+    pub(crate) ndev: Option<&'a NetDevice>,
+    /// Whether it is at an index for default GIDs.
+    pub(crate) default: Option<bool>,
+}
+
+impl Wanted<'_> {
+    fn matches(&self, entry: &GidEntry, default: bool) -> bool {
+        self.gid_type
+            .is_none_or(|wanted| wanted == entry.gid_type().as_raw())
+            && self.gid.is_none_or(|wanted| wanted == entry.gid())
+            && self.ndev.is_none_or(|wanted| entry.is_on(wanted))
+            && self.default.is_none_or(|wanted| wanted == default)
+    }
+}
+
+/// Which GID comes or goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<'a> {
+    /// The GID.
+    pub(crate) gid: Gid,
+    /// What it is for.
+    pub(crate) gid_type: GidType,
+    /// The net device that it belongs to.
+    pub(crate) ndev: &'a NetDevice,
+    /// Whether it is a default GID. There is one of each type for a net device.
+    pub(crate) default: bool,
+}
+
+impl<'a> Change<'a> {
+    /// An entry that is this GID already: the GID itself does not matter for a default one.
+    fn same(&self) -> Wanted<'a> {
+        Wanted {
+            gid: (!self.default).then_some(self.gid),
+            gid_type: Some(self.gid_type.as_raw()),
+            ndev: Some(self.ndev),
+            default: self.default.then_some(true),
+        }
+    }
+}
+
+impl GidTable {
+    /// Makes an empty table for a port of `device`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        device: &Device,
+        port: u32,
+        types: u32,
+        _sleep: &MaySleep,
+    ) -> Result<Arc<Self>> {
+        let length = device.immutable(port).map_or(0, |port| port.gid_tbl_len);
+        let length = usize::try_from(length).unwrap_or(0);
+        let mut slots = KVec::with_capacity(length, GFP_KERNEL)?;
+        for _ in 0..length {
+            slots.push(Slot::Free, GFP_KERNEL)?;
+        }
+        let defaults = (types.count_ones() as usize).min(length).min(MAX_DEFAULTS);
+        let waits = device.is_roce(port);
+        Arc::pin_init(
+            pin_init!(Self {
+                defaults,
+                waits,
+                change <- new_mutex!(true, "GidTable::change"),
+                slots <- new_spinlock_irq!(slots, "GidTable::slots"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn is_default(&self, index: usize) -> bool {
+        index < self.defaults
+    }
+
+    /// Finds the first entry that is as wanted. Any context.
+    pub(crate) fn find(&self, wanted: &Wanted<'_>) -> Option<GidRef> {
+        let slots = self.slots.lock();
+        let index = self.position(&slots, wanted)?;
+        slots.get(index)?.entry().cloned().map(GidRef::new)
+    }
+
+    /// Finds the first entry that `filter` takes. Any context; `filter` must not let go of an entry.
+    pub(crate) fn find_by(&self, mut filter: impl FnMut(&GidEntry) -> bool) -> Option<GidRef> {
+        let slots = self.slots.lock();
+        let mut entries = slots.iter().filter_map(Slot::entry);
+        entries
+            .find(|entry| filter(entry))
+            .cloned()
+            .map(GidRef::new)
+    }
+
+    /// Returns the entry at an index. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the table has no such index, `ENODATA` if there is no entry.
+    pub(crate) fn at(&self, index: i32) -> Result<GidRef> {
+        let slots = self.slots.lock();
+        let index = usize::try_from(index).map_err(|_| EINVAL)?;
+        let slot = slots.get(index).ok_or(EINVAL)?;
+        slot.entry().cloned().map(GidRef::new).ok_or(ENODATA)
+    }
+
+    /// Calls `f` with each entry, in order, until it fails. Any context; `f` must not let go of an entry.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&GidEntry) -> Result) -> Result {
+        let slots = self.slots.lock();
+        slots
+            .iter()
+            .filter_map(Slot::entry)
+            .try_for_each(|entry| f(entry))
+    }
+
+    fn position(&self, slots: &[Slot], wanted: &Wanted<'_>) -> Option<usize> {
+        let mut slots = slots.iter().enumerate();
+        slots
+            .find(|(index, slot)| {
+                slot.entry()
+                    .is_some_and(|entry| wanted.matches(entry, self.is_default(*index)))
+            })
+            .map(|(index, _)| index)
+    }
+
+    /// Where an entry may come: `None` if it is there already.
+    fn vacancy(&self, change: &Change<'_>) -> Result<Option<usize>> {
+        let slots = self.slots.lock();
+        if self.position(&slots, &change.same()).is_some() {
+            return Ok(None);
+        }
+        let mut slots = slots.iter().enumerate();
+        slots
+            .find(|(index, slot)| {
+                matches!(slot, Slot::Free) && self.is_default(*index) == change.default
+            })
+            .map(|(index, _)| Some(index))
+            .ok_or(ENOSPC)
+    }
+
+    /// Puts an entry where there is none, if the driver agrees. Under `change`.
+    fn put(self: &Arc<Self>, device: &Device, new: &NewGid<'_>, sleep: &MaySleep) -> Result {
+        let entry = GidEntry::new(device, self.clone(), new)?;
+        device.driver_add_gid(&entry, sleep)?;
+        entry.set_valid(true);
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.get_mut(usize::from(new.index)) {
+            *slot = Slot::Used(entry);
+        }
+        Ok(())
+    }
+
+    /// Takes the entry at an index out of the table, if there is one. Under `change`.
+    fn take(&self, device: &Device, index: usize, sleep: &MaySleep) -> bool {
+        let Some(entry) = self.unlist(index) else {
+            return false;
+        };
+        entry.set_valid(false);
+        device.driver_del_gid(&entry, sleep);
+        entry.take_ndev();
+        true
+    }
+
+    /// Makes the entry at an index one that is not found any more.
+    fn unlist(&self, index: usize) -> Option<Arc<GidEntry>> {
+        let mut slots = self.slots.lock();
+        let slot = slots.get_mut(index)?;
+        slot.entry()?;
+        let after = if self.waits {
+            Slot::Leaving
+        } else {
+            Slot::Free
+        };
+        match core::mem::replace(slot, after) {
+            Slot::Used(entry) => Some(entry),
+            Slot::Free | Slot::Leaving => None,
+        }
+    }
+
+    /// Adds a GID of a RoCE port at the first free index for its kind; says whether it was not there yet.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for the zero GID, `ENOSPC` if the table is full, `ENODEV` if it is closed, `ENOMEM`, what the driver says.
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        device: &Device,
+        port: u32,
+        change: &Change<'_>,
+        sleep: &MaySleep,
+    ) -> Result<bool> {
+        if change.gid.is_zero() {
+            return Err(EINVAL);
+        }
+        let open = self.change.lock();
+        if !*open {
+            return Err(ENODEV);
+        }
+        let Some(index) = self.vacancy(change)? else {
+            return Ok(false);
+        };
+        let new = NewGid {
+            gid: change.gid,
+            gid_type: change.gid_type,
+            port_num: port,
+            index: u16::try_from(index).map_err(|_| ENOSPC)?,
+            ndev: Some(change.ndev),
+        };
+        self.put(device, &new, sleep)?;
+        Ok(true)
+    }
+
+    /// Deletes a GID; says whether it was there.
+    pub(crate) fn delete(&self, device: &Device, change: &Change<'_>, sleep: &MaySleep) -> bool {
+        let wanted = Wanted {
+            default: Some(change.default),
+            ..change.same()
+        };
+        let _guard = self.change.lock();
+        let index = self.position(&self.slots.lock(), &wanted);
+        index.is_some_and(|index| self.take(device, index, sleep))
+    }
+
+    /// Lets entries come. A new table is open.
+    pub(crate) fn open(&self, _sleep: &MaySleep) {
+        *self.change.lock() = true;
+    }
+
+    /// Deletes all GIDs; none comes until the table is opened again.
+    pub(crate) fn close(&self, device: &Device, sleep: &MaySleep) {
+        *self.change.lock() = false;
+        self.delete_all(device, |_| true, sleep);
+    }
+
+    /// Deletes all GIDs that `goes` says so of; says whether there were any.
+    pub(crate) fn delete_all(
+        &self,
+        device: &Device,
+        goes: impl Fn(&GidEntry) -> bool,
+        sleep: &MaySleep,
+    ) -> bool {
+        let _guard = self.change.lock();
+        let length = self.slots.lock().len();
+        let mut deleted = false;
+        for index in 0..length {
+            let found = {
+                let slots = self.slots.lock();
+                let entry = slots.get(index).and_then(Slot::entry);
+                entry.is_some_and(|entry| goes(entry))
+            };
+            deleted |= found && self.take(device, index, sleep);
+        }
+        deleted
+    }
+
+    /// Makes what is at an index what the driver says, for a port whose driver has the table. The zero GID is
+    /// nothing; so is one that the table has no room for.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; then there is nothing.
+    pub(crate) fn replace(
+        self: &Arc<Self>,
+        device: &Device,
+        new: &NewGid<'_>,
+        sleep: &MaySleep,
+    ) -> Result {
+        let open = self.change.lock();
+        self.take(device, usize::from(new.index), sleep);
+        let fits = usize::from(new.index) < self.slots.lock().len();
+        if new.gid.is_zero() || !*open || !fits {
+            return Ok(());
+        }
+        self.put(device, new, sleep)
+    }
+}

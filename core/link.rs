@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kinds of links: drivers whose devices a user makes with `rdma link add NAME type TYPE netdev DEVICE`.
+//!
+//! Locks
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `KINDS` | the list of kinds; held while a link is made, so that its driver stays | process context | what drivers take |
+
+use kernel::prelude::*;
+use kernel_ext::{export::export, net::device::NetDevice};
+use rdma::{
+    view::link::{request_module, LinkKind, LinkKindRef},
+    MaySleep,
+};
+
+kernel::sync::global_lock! {
+    // SAFETY: `init` is called before the module does anything else.
+    unsafe(uninit) static KINDS: Mutex<KVec<LinkKindRef>> = KVec::new();
+}
+
+/// Makes the list. The module's initialisation calls it, once.
+pub(crate) fn init() {
+    // SAFETY: Called once, before all else.
+    unsafe { KINDS.init() };
+}
+
+/// Makes a link of the kind `kind`, whose module is loaded if need be.
+///
+/// # Errors
+///
+/// `EINVAL` where there is no such kind, and what the driver says.
+pub(crate) fn make(kind: &CStr, name: &CStr, ndev: &NetDevice, sleep: &MaySleep) -> Result {
+    let attempt = || {
+        let kinds = KINDS.lock();
+        let found = kinds.iter().find(|known| known.name() == kind)?;
+        Some(found.make(name, ndev, sleep))
+    };
+    let made = attempt().or_else(|| {
+        request_module(kind, sleep);
+        attempt()
+    });
+    made.unwrap_or(Err(EINVAL))
+}
+
+/// Makes a kind of links known. Process context.
+///
+/// C header: `include/rdma/rdma_netlink.h`.
+#[export]
+fn rdma_link_register(ops: &LinkKind, _sleep: &MaySleep) {
+    // SAFETY: `rdma_link_unregister` takes it from the list.
+    let kind = unsafe { LinkKindRef::new(ops) };
+    let mut kinds = KINDS.lock();
+    if kinds.iter().any(|known| known.name() == kind.name()) {
+        pr_warn!("there are two drivers for one kind of links\n");
+        return;
+    }
+    if kinds.push(kind, GFP_KERNEL).is_err() {
+        pr_warn!("no memory for a kind of links\n");
+    }
+}
+
+/// Makes a kind of links unknown. When this returns, none is being made. Process context.
+#[export]
+fn rdma_link_unregister(ops: &LinkKind, _sleep: &MaySleep) {
+    KINDS.lock().retain(|known| !known.is(ops));
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pools of memory regions of a queue pair.
+//!
+//! C header: `include/rdma/mr_pool.h`.
+
+use kernel::{ffi::c_int, prelude::*};
+use kernel_ext::{bindings as c, export::export};
+use rdma::{
+    view::{mr::MrList, Mr, Qp},
+    MaySleep,
+};
+
+use crate::verbs::mr;
+
+/// Fills a pool with `count` regions of a type; where that fails, empties it.
+///
+/// # Errors
+///
+/// As for allocating a region.
+pub(crate) fn fill(
+    qp: &Qp,
+    pool: &MrList,
+    count: u32,
+    kind: u32,
+    (data_sg, meta_sg): (u32, u32),
+    sleep: &MaySleep,
+) -> Result {
+    let pd = qp.pd().ok_or(EINVAL)?;
+    for _ in 0..count {
+        let new = if kind == c::IB_MR_TYPE_INTEGRITY {
+            mr::alloc_integrity(pd, data_sg, meta_sg, sleep)
+        } else {
+            mr::alloc(pd, kind, data_sg, sleep)
+        };
+        match new {
+            Ok(mr) => qp.add_mr(pool, mr),
+            Err(error) => {
+                empty(qp, pool, sleep);
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Deregisters the regions of a pool. None may be lent.
+pub(crate) fn empty(qp: &Qp, pool: &MrList, sleep: &MaySleep) {
+    while let Some(mr) = qp.remove_mr(pool) {
+        if mr::dereg(mr, None, sleep).is_err() {
+            pr_warn!("a region of a pool cannot be deregistered\n");
+        }
+    }
+}
+
+/// Fills a pool. Process context.
+///
+/// # Errors
+///
+/// As for `ib_alloc_mr`, `ib_alloc_mr_integrity`.
+#[export]
+fn ib_mr_pool_init(
+    qp: &Qp,
+    list: &MrList,
+    nr: c_int,
+    kind: c::ib_mr_type,
+    max_num_sg: u32,
+    max_num_meta_sg: u32,
+    sleep: &MaySleep,
+) -> Result {
+    let count = u32::try_from(nr).unwrap_or(0);
+    fill(qp, list, count, kind, (max_num_sg, max_num_meta_sg), sleep)
+}
+
+/// Deregisters the regions of a pool, none of which is lent. Process context.
+#[export]
+fn ib_mr_pool_destroy(qp: &Qp, list: &MrList, sleep: &MaySleep) {
+    empty(qp, list, sleep);
+}
+
+/// Lends a region of a pool; null if there is none. Any context.
+#[export]
+fn ib_mr_pool_get(qp: &Qp, list: &MrList) -> *mut c::ib_mr {
+    qp.lend_mr(list).map_or(core::ptr::null_mut(), Mr::as_raw)
+}
+
+/// Takes a lent region back. Any context.
+#[export]
+fn ib_mr_pool_put(qp: &Qp, list: &MrList, mr: &Mr) {
+    qp.return_mr(list, mr);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The net device of a port: which one it is, and what happens to it.
+
+use kernel::{prelude::*, sync::aref::ARef};
+use kernel_ext::{
+    bindings,
+    door::Out,
+    export::export,
+    net::{
+        device::NetDevice,
+        notifier::{self, Event, Listener},
+    },
+};
+use rdma::{
+    view::{Device, Registered},
+    MaySleep,
+};
+
+use crate::{
+    dispatch, event,
+    notice::{self, Notice},
+    private::DeviceExt,
+    registry,
+};
+
+/// Hears of net devices while the module is there.
+pub(crate) type Registration = Pin<KBox<notifier::Registration<Watch>>>;
+
+/// What hears of net devices.
+pub(crate) struct Watch;
+
+/// Begins to hear of net devices.
+pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
+    notifier::Registration::new(Watch, sleep)
+}
+
+impl Listener for Watch {
+    fn event(&self, ndev: &NetDevice, event: Event, sleep: &MaySleep) {
+        let raw = match event {
+            Event::Up => bindings::NETDEV_UP,
+            Event::Down => bindings::NETDEV_DOWN,
+            Event::Change => bindings::NETDEV_CHANGE,
+            Event::ChangeName => return renamed(ndev, sleep),
+            _ => return,
+        };
+        link_changed(ndev, raw as usize, sleep);
+    }
+}
+
+fn renamed(ndev: &NetDevice, sleep: &MaySleep) {
+    let Some(device) = registry::by_netdev(ndev, bindings::RDMA_DRIVER_UNKNOWN) else {
+        return;
+    };
+    if let Some(port) = port_of(&device, ndev) {
+        notice::tell(&device, Notice::NetdevRenamed(port), sleep);
+    }
+}
+
+/// The link of a net device has gone up or down: so has the port.
+///
+/// The ports of a bond are left to drivers that know of bonds.
+fn link_changed(ndev: &NetDevice, event: usize, sleep: &MaySleep) {
+    if rdma::view::port::is_lag(ndev) {
+        return;
+    }
+    let Some(device) = registry::by_netdev(ndev, bindings::RDMA_DRIVER_UNKNOWN) else {
+        return;
+    };
+    if device
+        .driver_report_port_event(ndev, event, sleep)
+        .is_none()
+    {
+        dispatch_port_state(&device, ndev, sleep);
+    }
+}
+
+/// Raises an event if the state of the port of a net device has changed.
+fn dispatch_port_state(device: &Device, ndev: &NetDevice, sleep: &MaySleep) {
+    let Some(port) = port_of(device, ndev) else {
+        return;
+    };
+    let state = rdma::view::port::netdev_port_state(ndev);
+    if !device.port_state_changed(port, state, sleep) {
+        return;
+    }
+    let kind = if state == bindings::IB_PORT_DOWN {
+        bindings::IB_EVENT_PORT_ERR
+    } else {
+        bindings::IB_EVENT_PORT_ACTIVE
+    };
+    dispatch::dispatch(device, event::Event::of_port(kind, device, port));
+}
+
+/// The net device of a port, referenced: as the driver says, or as it was set. Any context.
+pub(crate) fn of(device: &Device, port: u32) -> Option<ARef<NetDevice>> {
+    let state = device.core_port(port)?;
+    if device.has_get_netdev() {
+        device.driver_get_netdev(port)
+    } else {
+        state.netdev.get()
+    }
+}
+
+/// The port that has this net device.
+pub(crate) fn port_of(device: &Device, ndev: &NetDevice) -> Option<u32> {
+    let mut ports = device.ports();
+    ports.find(|&port| of(device, port).is_some_and(|of| core::ptr::eq(&*of, ndev)))
+}
+
+/// Gives up the net devices of all ports.
+pub(crate) fn forget_all(device: &Device) {
+    for port in device.ports().map_while(|port| device.core_port(port)) {
+        port.netdev.set(None);
+    }
+}
+
+/// Gives a port its net device, or none. Before registration and after; process context.
+///
+/// # Errors
+///
+/// `EINVAL` for a port that is not there, `ENOMEM`.
+///
+/// C header: `include/rdma/ib_verbs.h`.
+#[export]
+fn ib_device_set_netdev(
+    ib_dev: &Device,
+    ndev: Option<&NetDevice>,
+    port: u32,
+    sleep: &MaySleep,
+) -> Result {
+    if !ib_dev.is_port_valid(port) {
+        return Err(EINVAL);
+    }
+    ib_dev.make_ports(sleep)?;
+    let state = ib_dev.core_port(port).ok_or(EINVAL)?;
+    if state.netdev.set(ndev) && registry::contains(ib_dev) {
+        let what = match ndev {
+            Some(_) => Notice::NetdevAttached(port),
+            None => Notice::NetdevDetached(port),
+        };
+        notice::tell(ib_dev, what, sleep);
+    }
+    Ok(())
+}
+
+/// Returns the net device of a port, referenced; null for none. Any context.
+#[export]
+fn ib_device_get_netdev(ib_dev: &Device, port: u32) -> Option<ARef<NetDevice>> {
+    of(ib_dev, port)
+}
+
+/// Returns the registered device that has a net device, and keeps it registered; null for none. Any context.
+///
+/// `driver_id` may be `RDMA_DRIVER_UNKNOWN`: any.
+#[export]
+fn ib_device_get_by_netdev(
+    ndev: &NetDevice,
+    driver_id: bindings::rdma_driver_id,
+) -> *mut bindings::ib_device {
+    registry::by_netdev(ndev, driver_id).map_or(core::ptr::null_mut(), Registered::into_raw)
+}
+
+/// Says which port has a net device.
+///
+/// # Errors
+///
+/// `ENOENT`.
+#[export]
+fn ib_query_netdev_port(ibdev: &Device, ndev: &NetDevice, port: Out<'_, u32>) -> Result {
+    port.set(port_of(ibdev, ndev).ok_or(ENOENT)?);
+    Ok(())
+}
+
+/// Raises the event that a port is up or down, if that has changed with its net device. Process context.
+#[export]
+fn ib_dispatch_port_state_event(ibdev: &Device, ndev: &NetDevice, sleep: &MaySleep) {
+    dispatch_port_state(ibdev, ndev, sleep);
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Attributes that drivers put into the messages about their objects: a name and a value each.
+
+use kernel::prelude::*;
+use kernel_ext::{
+    bindings,
+    export::export,
+    net::netlink::{Nested, Writer},
+};
+
+/// How a number is to be shown: as the program likes, or in hexadecimal.
+fn name(writer: &mut Writer<'_>, name: &CStr, hex: bool) -> Result {
+    writer.text(bindings::RDMA_NLDEV_ATTR_DRIVER_STRING, name)?;
+    if hex {
+        let shape = bindings::RDMA_NLDEV_PRINT_TYPE_HEX as u8;
+        writer.u8(bindings::RDMA_NLDEV_ATTR_DRIVER_PRINT_TYPE, shape)?;
+    }
+    Ok(())
+}
+
+fn put_u32(mut writer: Writer<'_>, text: &CStr, hex: bool, value: u32) -> Result {
+    name(&mut writer, text, hex)?;
+    writer.u32(bindings::RDMA_NLDEV_ATTR_DRIVER_U32, value)
+}
+
+fn put_u64(mut writer: Writer<'_>, text: &CStr, hex: bool, value: u64) -> Result {
+    name(&mut writer, text, hex)?;
+    let pad = bindings::RDMA_NLDEV_ATTR_PAD;
+    writer.u64(bindings::RDMA_NLDEV_ATTR_DRIVER_U64, value, pad)
+}
+
+/// Puts a name and a number of 32 bits. Returns `EMSGSIZE` where there is no room, as those below.
+///
+/// C header: `include/rdma/restrack.h`.
+#[export]
+fn rdma_nl_put_driver_u32(msg: Writer<'_>, name: &CStr, value: u32) -> Result {
+    put_u32(msg, name, false, value)
+}
+
+/// Puts a name and a number of 32 bits, to be shown in hexadecimal.
+#[export]
+fn rdma_nl_put_driver_u32_hex(msg: Writer<'_>, name: &CStr, value: u32) -> Result {
+    put_u32(msg, name, true, value)
+}
+
+/// Puts a name and a number of 64 bits.
+#[export]
+fn rdma_nl_put_driver_u64(msg: Writer<'_>, name: &CStr, value: u64) -> Result {
+    put_u64(msg, name, false, value)
+}
+
+/// Puts a name and a number of 64 bits, to be shown in hexadecimal.
+#[export]
+fn rdma_nl_put_driver_u64_hex(msg: Writer<'_>, name: &CStr, value: u64) -> Result {
+    put_u64(msg, name, true, value)
+}
+
+/// Puts a name and a string.
+#[export]
+fn rdma_nl_put_driver_string(mut msg: Writer<'_>, text: &CStr, value: &CStr) -> Result {
+    name(&mut msg, text, false)?;
+    msg.text(bindings::RDMA_NLDEV_ATTR_DRIVER_STRING, value)
+}
+
+/// Puts a counter: its name and its value.
+#[export]
+fn rdma_nl_stat_hwcounter_entry(mut msg: Writer<'_>, name: &CStr, value: u64) -> Result {
+    let entry = bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY;
+    msg.nest(entry, Nested::Flagged, |msg| {
+        msg.text(bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, name)?;
+        let attr = bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE;
+        msg.u64(attr, value, bindings::RDMA_NLDEV_ATTR_PAD)
+    })
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's netlink sockets, one in each namespace, and the clients behind them: each has a table of handlers.
+//!
+//! The commands of this module are its own client; the others are of `iw_cm` and of the resolution of paths.
+//!
+//! Locks
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `Client::users` | held to read while a client's handler runs: the table stays | process context | what handlers take |
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use kernel::{
+    ffi::{c_char, c_int, c_uint, c_void},
+    prelude::*,
+    sync::Arc,
+};
+use kernel_ext::{
+    bindings,
+    error::{ECONNREFUSED, EMSGSIZE},
+    export::export,
+    gfp::Gfp,
+    net::{
+        netlink::{self, KernelSocket, Reply, Request},
+        ns::{self, impl_has_pernet_slot, NetNamespace, PerNamespace, PernetRegistration},
+    },
+    rwsem::RwSem,
+};
+use rdma::MaySleep;
+
+/// How many clients there may be.
+const CLIENTS_MAX: usize = bindings::RDMA_NL_NUM_CLIENTS as usize;
+
+/// Whoever is behind some kinds of messages.
+struct Client {
+    users: RwSem,
+    /// The handlers by command; null for a client that is not there.
+    handlers: AtomicPtr<bindings::rdma_nl_cbs>,
+    /// How many commands it may have.
+    ops: u32,
+}
+
+impl Client {
+    const fn new(ops: u32) -> Self {
+        Self {
+            // SAFETY: `init` is called before the module does anything else.
+            users: unsafe { RwSem::new() },
+            handlers: AtomicPtr::new(core::ptr::null_mut()),
+            ops,
+        }
+    }
+
+    /// The handlers of a command. While the client is held.
+    fn handler(&self, op: u32) -> Option<&bindings::rdma_nl_cbs> {
+        let table = self.handlers.load(Ordering::Acquire);
+        if table.is_null() {
+            return None;
+        }
+        // SAFETY: The table has as many entries as there are commands, and stays while the client is held.
+        Some(unsafe { &*table.add(op as usize) })
+    }
+}
+
+/// The clients by number.
+static CLIENTS: [Client; CLIENTS_MAX] = {
+    let mut clients = [const { Client::new(0) }; CLIENTS_MAX];
+    clients[bindings::RDMA_NL_IWCM as usize].ops = bindings::RDMA_NL_IWPM_NUM_OPS;
+    clients[bindings::RDMA_NL_LS as usize].ops = bindings::RDMA_NL_LS_NUM_OPS;
+    clients[bindings::RDMA_NL_NLDEV as usize].ops = bindings::RDMA_NLDEV_NUM_OPS;
+    clients
+};
+
+/// Makes the clients' locks. The module's initialisation calls it, once.
+pub(crate) fn init() {
+    for client in &CLIENTS {
+        // SAFETY: Called once, before all else.
+        unsafe { client.users.init() };
+    }
+}
+
+/// The sockets are there as long as this is.
+pub(crate) type Registration = PernetRegistration<Socket>;
+
+/// Opens the sockets.
+pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
+    PernetRegistration::new(sleep)
+}
+
+/// The socket of a namespace.
+pub(crate) struct Socket(KernelSocket);
+
+impl_has_pernet_slot! { impl HasPernetSlot for Socket }
+
+/// How long the kernel waits for room when it sends: 10 s, in jiffies.
+const SEND_TIMEOUT: usize = 10 * bindings::HZ as usize;
+
+impl PerNamespace for Socket {
+    fn new(net: &NetNamespace, sleep: &MaySleep) -> Result<Arc<Self>> {
+        let protocol = bindings::NETLINK_RDMA;
+        // SAFETY: The socket is closed when the namespace goes: whoever else has it has a socket of the namespace, or a
+        // device that is in it, which keep the namespace. The function is this module's, which each user's socket keeps.
+        let socket = unsafe { KernelSocket::open(net, protocol, SEND_TIMEOUT, receive, sleep)? };
+        Ok(Arc::new(Self(socket), GFP_KERNEL)?)
+    }
+
+    fn exit(_this: Arc<Self>, _sleep: &MaySleep) {}
+}
+
+/// The socket of a namespace. `None` for one that is being taken down.
+fn of(net: &NetNamespace) -> Option<Arc<Socket>> {
+    ns::of(net)
+}
+
+/// Sends an answer.
+///
+/// # Errors
+///
+/// `ECONNREFUSED` where the asker is gone, `EAGAIN` where it has no room.
+pub(super) fn send(net: &NetNamespace, reply: Reply, portid: u32) -> Result {
+    let socket = of(net).ok_or(ECONNREFUSED)?;
+    // SAFETY: The message is handed over.
+    unsafe { socket.0.unicast(reply.into_raw(), portid, false) }
+}
+
+/// Tells all in a namespace who listen to a group.
+///
+/// # Errors
+///
+/// `ENOBUFS` where somebody has no room. That nobody listens is none.
+pub(super) fn tell(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySleep) -> Result {
+    let Some(socket) = of(net) else {
+        return Ok(());
+    };
+    let flags = Gfp::kernel(sleep).as_raw();
+    // SAFETY: The message is handed over.
+    match unsafe { socket.0.multicast(notice.into_raw(), group, flags) } {
+        Err(ESRCH) => Ok(()),
+        result => result,
+    }
+}
+
+/// The kernel calls it with each packet of user space.
+///
+/// # Safety
+///
+/// As for [`netlink::Input`].
+unsafe extern "C" fn receive(skb: *mut bindings::sk_buff) {
+    // SAFETY: Packets are taken in the process context of the sender.
+    let sleep = &unsafe { MaySleep::assume() };
+    let answers = |kind| client_of(kind) == bindings::RDMA_NL_LS;
+    // SAFETY: By the safety requirements.
+    unsafe { netlink::receive(skb, answers, |request| handle(request, sleep)) };
+}
+
+/// The client of a kind of messages.
+fn client_of(kind: u32) -> u32 {
+    (kind & (0x3f << 10)) >> 10
+}
+
+/// Has a message handled.
+fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
+    let number = client_of(request.kind());
+    let op = super::op_of(request.kind());
+    let client = CLIENTS.get(number as usize).ok_or(EINVAL)?;
+    if op >= client.ops {
+        return Err(EINVAL);
+    }
+    if number == bindings::RDMA_NL_NLDEV {
+        return super::handle(request, sleep);
+    }
+    if request.net() != NetNamespace::init() {
+        return Err(EINVAL);
+    }
+    if client.handlers.load(Ordering::Acquire).is_null() {
+        request_module(number, sleep);
+    }
+    let _held = client.users.read(sleep);
+    let handler = client.handler(op).ok_or(EINVAL)?;
+    if handler.doit.is_none() && handler.dump.is_none() {
+        return Err(EINVAL);
+    }
+    if u32::from(handler.flags) & bindings::RDMA_NL_ADMIN_PERM != 0 && !request.may_admin() {
+        return Err(EPERM);
+    }
+    // Answers of the path resolver have a flag that means a dump elsewhere; the port mapper's handlers are all dumps.
+    let is_dump = match number {
+        bindings::RDMA_NL_LS => false,
+        bindings::RDMA_NL_IWCM => true,
+        _ => request.flags() & bindings::NLM_F_DUMP != 0,
+    };
+    if is_dump {
+        return request.start_dump(handler.dump.ok_or(EINVAL)?, sleep);
+    }
+    // SAFETY: It is the client's handler of such messages; the client is held.
+    unsafe { request.call(handler.doit.ok_or(EINVAL)?, sleep) }
+}
+
+/// Loads the module of a client.
+fn request_module(number: u32, _sleep: &MaySleep) {
+    let name: *const c_char = c"rdma-netlink-subsys-%u".as_char_ptr();
+    // SAFETY: The name has a place for one number. Whether there is a module shows in whether there is a client afterwards.
+    unsafe { bindings::__request_module(true, name, number as c_uint) };
+}
+
+/// Makes the handlers of a client known: a table with an entry for each of its commands, which stays until
+/// `rdma_nl_unregister`.
+///
+/// C header: `include/rdma/rdma_netlink.h`.
+#[export]
+fn rdma_nl_register(index: c_uint, table: *const bindings::rdma_nl_cbs) {
+    let null = core::ptr::null_mut();
+    let known = CLIENTS.get(index as usize).filter(|client| {
+        let own = index == bindings::RDMA_NL_NLDEV;
+        let order = Ordering::AcqRel;
+        let set = |client: &Client| {
+            client
+                .handlers
+                .compare_exchange(null, table.cast_mut(), order, Ordering::Acquire)
+        };
+        client.ops != 0 && !own && set(client).is_ok()
+    });
+    if known.is_none() {
+        pr_warn!("netlink client {index} is not one, or is there already\n");
+    }
+}
+
+/// Makes the handlers of a client unknown; none runs when this returns. Process context.
+#[export]
+fn rdma_nl_unregister(index: c_uint, sleep: &MaySleep) {
+    if let Some(client) = CLIENTS.get(index as usize) {
+        let _alone = client.users.write(sleep);
+        client
+            .handlers
+            .store(core::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// Returns whether anybody in the first namespace listens to a group. Any context.
+#[export]
+fn rdma_nl_chk_listeners(group: c_uint) -> bool {
+    of(NetNamespace::init()).is_some_and(|socket| socket.0.has_listeners(group))
+}
+
+/// Gives a packet up that cannot be sent.
+fn give_up(skb: *mut bindings::sk_buff) -> Result {
+    // SAFETY: The caller has handed it over.
+    unsafe { bindings::nlmsg_free(skb) };
+    Err(ECONNREFUSED)
+}
+
+/// Sends a message to a port without waiting for room, and takes it in any case. Returns `ECONNREFUSED` where there is no
+/// such port, `EAGAIN` where there is no room.
+#[export]
+fn rdma_nl_unicast(net: &NetNamespace, skb: *mut bindings::sk_buff, pid: u32) -> Result {
+    match of(net) {
+        // SAFETY: The caller hands the message over.
+        Some(socket) => unsafe { socket.0.unicast(skb, pid, false) },
+        None => give_up(skb),
+    }
+}
+
+/// As `rdma_nl_unicast`, but waits for room. Process context.
+#[export]
+fn rdma_nl_unicast_wait(
+    net: &NetNamespace,
+    skb: *mut bindings::sk_buff,
+    pid: u32,
+    _sleep: &MaySleep,
+) -> Result {
+    match of(net) {
+        // SAFETY: The caller hands the message over.
+        Some(socket) => unsafe { socket.0.unicast(skb, pid, true) },
+        None => give_up(skb),
+    }
+}
+
+/// Sends a message to all who listen to a group, and takes it in any case. Returns `ESRCH` where there is nobody.
+#[export]
+fn rdma_nl_multicast(
+    net: &NetNamespace,
+    skb: *mut bindings::sk_buff,
+    group: c_uint,
+    flags: bindings::gfp_t,
+) -> Result {
+    match of(net) {
+        // SAFETY: The caller hands the message over.
+        Some(socket) => unsafe { socket.0.multicast(skb, group, flags) },
+        None => give_up(skb),
+    }
+}
+
+/// Begins a message with room for `len` bytes, which this returns; null where there is no room.
+///
+/// # Safety
+///
+/// `skb` is being written, and `nlh` a place for the header's address.
+#[export]
+unsafe extern "C" fn ibnl_put_msg(
+    skb: *mut bindings::sk_buff,
+    nlh: *mut *mut bindings::nlmsghdr,
+    seq: c_int,
+    len: c_int,
+    client: c_int,
+    op: c_int,
+    flags: c_int,
+) -> *mut c_void {
+    let kind = super::message_kind(client as u32, op as u32) as c_int;
+    // SAFETY: By the safety requirements. What a message carries follows its header.
+    unsafe {
+        let header = bindings::nlmsg_put(skb, 0, seq as u32, kind, len, flags);
+        *nlh = header;
+        if header.is_null() {
+            core::ptr::null_mut()
+        } else {
+            header.add(1).cast()
+        }
+    }
+}
+
+/// Puts an attribute; where there is no room, takes the message back and returns `EMSGSIZE`.
+///
+/// # Safety
+///
+/// `nlh` is a message in `skb` that is being written; there are `len` bytes at `data`.
+#[export]
+unsafe extern "C" fn ibnl_put_attr(
+    skb: *mut bindings::sk_buff,
+    nlh: *mut bindings::nlmsghdr,
+    len: c_int,
+    data: *mut c_void,
+    attr: c_int,
+) -> c_int {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        if bindings::nla_put(skb, attr, len, data) == 0 {
+            return 0;
+        }
+        bindings::nlmsg_cancel(skb, nlh);
+    }
+    EMSGSIZE.to_errno()
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages that begin with a device's name.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::{ffi::VaList, fmt};
+
+use kernel::ffi::{c_char, c_void};
+use kernel_ext::{bindings::ib_device, export::export};
+use rdma::view::{
+    printk::{emit, print, Level},
+    Device,
+};
+
+/// Says what is worth knowing of a device. Any context.
+pub(crate) fn info(device: &Device, message: fmt::Arguments<'_>) {
+    print(Level::INFO, device, message);
+}
+
+/// Says that something of a device is not as it should be. Any context.
+pub(crate) fn warn(device: &Device, message: fmt::Arguments<'_>) {
+    print(Level::WARNING, device, message);
+}
+
+/// Writes the door of a level: a message of C that begins with the device's name. Any context.
+macro_rules! door {
+    ($name:ident, $level:ident, $doc:literal) => {
+        #[doc = $doc]
+        ///
+        /// # Safety
+        ///
+        /// As for `printk` the arguments are what the format asks for. The device is there, or null.
+        #[export]
+        unsafe extern "C" fn $name(device: *const ib_device, format: *const c_char, mut args: ...) {
+            // SAFETY: By the safety requirements. On x86-64 a `va_list` is an array of one structure, and a `VaList` the
+            // address of that.
+            unsafe {
+                let device = device.cast::<Device>().as_ref();
+                let args = core::mem::transmute::<VaList<'_, '_>, *mut c_void>(args.as_va_list());
+                emit(Level::$level, device, format, args);
+            }
+        }
+    };
+}
+
+door!(ibdev_emerg, EMERG, "The system is unusable.");
+door!(ibdev_alert, ALERT, "Action must be taken immediately.");
+door!(ibdev_crit, CRIT, "A critical condition.");
+door!(ibdev_err, ERR, "An error.");
+door!(ibdev_warn, WARNING, "A warning.");
+door!(ibdev_notice, NOTICE, "A normal but significant condition.");
+door!(ibdev_info, INFO, "A piece of information.");

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the core keeps of each device, and of each port.
+//!
+//! Each area has one field, of its own type, in [`Private`] and, if it needs one, in [`PortPrivate`]. A field is made with
+//! the device, or with the ports, and dropped with the memory, when nobody can reach it: dropping frees memory and
+//! does nothing else. What must be taken back earlier is taken back in the area's stage (see `stages`).
+
+use kernel::{prelude::*, sync::SetOnce};
+use rdma::{
+    view::{port::PortArray, Device},
+    MaySleep,
+};
+
+use crate::{
+    cache, client, device, dispatch, event, netns, registry, restrack, roce_gid, subdevice, sysfs,
+};
+
+/// What the core keeps of a device; in front of it in memory.
+#[pin_data]
+pub(crate) struct Private {
+    #[pin]
+    pub(crate) lifecycle: device::Lifecycle,
+    #[pin]
+    pub(crate) clients: client::Bindings,
+    #[pin]
+    pub(crate) handlers: event::Handlers,
+    pub(crate) dispatch: kernel::sync::Arc<dispatch::Queue>,
+    #[pin]
+    pub(crate) netns: netns::DeviceState,
+    #[pin]
+    pub(crate) restrack: restrack::DeviceState,
+    #[pin]
+    pub(crate) subdevices: subdevice::DeviceState,
+    #[pin]
+    pub(crate) roce_gid: roce_gid::DeviceState,
+    #[pin]
+    pub(crate) sysfs: sysfs::DeviceState,
+    ports: SetOnce<Ports>,
+}
+
+// SAFETY: No other type of this module implements it; all devices are from `_ib_alloc_device`.
+unsafe impl rdma::view::device::Private for Private {}
+
+impl Private {
+    /// An initialiser of the state of a device that is not registered.
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            lifecycle <- device::Lifecycle::new(),
+            clients <- client::Bindings::new(),
+            handlers <- event::Handlers::new(),
+            dispatch: dispatch::Queue::new()?,
+            netns <- netns::DeviceState::new(),
+            restrack <- restrack::DeviceState::new(),
+            subdevices <- subdevice::DeviceState::new(),
+            roce_gid <- roce_gid::DeviceState::new(),
+            sysfs <- sysfs::DeviceState::new(),
+            ports: SetOnce::new(),
+        })
+    }
+}
+
+/// What the core keeps of a port.
+#[pin_data]
+pub(crate) struct PortPrivate {
+    #[pin]
+    pub(crate) netdev: registry::PortNetdev,
+    #[pin]
+    pub(crate) cache: cache::PortState,
+}
+
+impl PortPrivate {
+    fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            netdev <- registry::PortNetdev::new(),
+            cache <- cache::PortState::new(),
+        })
+    }
+}
+
+/// All ports of a device: the header's part and ours, the latter from port 0 or 1 on.
+struct Ports {
+    header: PortArray,
+    ports: KVec<Pin<KBox<PortPrivate>>>,
+}
+
+impl Ports {
+    fn new(device: &Device, sleep: &MaySleep) -> Result<Self> {
+        let header = PortArray::new(device, sleep)?;
+        let mut ports = KVec::new();
+        for _ in device.ports() {
+            ports.push(KBox::pin_init(PortPrivate::new(), GFP_KERNEL)?, GFP_KERNEL)?;
+        }
+        Ok(Self { header, ports })
+    }
+}
+
+/// How to get at the state of a device.
+pub(crate) trait DeviceExt {
+    /// The state of the device.
+    fn core(&self) -> &Private;
+
+    /// The state of a port. `None` if there is no such port, or the ports are not made yet.
+    fn core_port(&self, port: u32) -> Option<&PortPrivate>;
+
+    /// Makes the state of the ports, if there is none yet. The number of ports is known, and the device not registered.
+    fn make_ports(&self, sleep: &MaySleep) -> Result;
+}
+
+impl DeviceExt for Device {
+    #[inline]
+    fn core(&self) -> &Private {
+        self.private()
+    }
+
+    fn core_port(&self, port: u32) -> Option<&PortPrivate> {
+        let nth = port.checked_sub(*self.ports().start())?;
+        let ports = &self.core().ports.as_ref()?.ports;
+        Some(ports.get(nth as usize)?.as_ref().get_ref())
+    }
+
+    fn make_ports(&self, sleep: &MaySleep) -> Result {
+        if self.core().ports.as_ref().is_some() {
+            return Ok(());
+        }
+        let made = Ports::new(self, sleep)?;
+        if !self.core().ports.populate(made) {
+            // Two threads prepare the same device: the driver is broken.
+            return Err(EBUSY);
+        }
+        let ports = self.core().ports.as_ref().ok_or(EINVAL)?;
+        // SAFETY: The array is dropped with the device's memory.
+        unsafe { ports.header.publish(self) };
+        Ok(())
+    }
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All devices, by number, by name and by net device.
+//!
+//! A device is in the table from the moment that it has a name until it is deallocated. Whether it is registered is a mark
+//! there; who needs it to stay registered takes a reference with `try_get`.
+//!
+//! Going through the devices holds no lock: each step finds the next number. So whoever goes through may sleep, and may
+//! call whatever it likes.
+//!
+//! Locks
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `TABLE` | the table and its marks | any context | `PortNetdev` |
+//! | `PortNetdev::ndev` | the net device of a port | any context | nothing |
+//! | `NAMES` | the names of all devices: each is unique | process context | locks of the driver model, `TABLE` |
+
+use kernel::{
+    alloc::kvec::KVec,
+    prelude::*,
+    str::{BStr, CString},
+    sync::{aref::ARef, GlobalGuard, LockClassKey},
+};
+use kernel_ext::{
+    net::device::NetDevice,
+    sync::{new_spinlock_irq, IrqBackend, SpinLockIrq},
+};
+use rdma::{
+    view::{Device, Registered},
+    MaySleep,
+};
+
+use crate::private::DeviceExt;
+
+/// A device in the table.
+struct Entry {
+    device: ARef<Device>,
+    /// The device is registered: clients get it.
+    registered: bool,
+    /// The GID table is there, so events of net devices may change it.
+    gid_updates: bool,
+}
+
+/// The devices, by ascending number.
+struct Table {
+    entries: KVec<Entry>,
+    /// The number to try next.
+    next: u32,
+}
+
+/// The largest number of a device.
+const MAX_INDEX: u32 = i32::MAX as u32;
+
+/// Marks the lock of the table.
+enum TableLock {}
+
+impl kernel::sync::lock::GlobalLockBackend for TableLock {
+    const NAME: &'static CStr = c"ib_core::registry::TABLE";
+    type Item = Table;
+    type Backend = IrqBackend;
+
+    fn get_lock_class() -> Pin<&'static LockClassKey> {
+        kernel::static_lock_class!()
+    }
+}
+
+// SAFETY: `init` is called before the module does anything else, and there is one static of this type.
+static TABLE: kernel::sync::lock::GlobalLock<TableLock> = unsafe {
+    kernel::sync::lock::GlobalLock::new(Table {
+        entries: KVec::new(),
+        next: 0,
+    })
+};
+
+kernel::sync::global_lock! {
+    // SAFETY: `init` is called before the module does anything else.
+    unsafe(uninit) static NAMES: Mutex<()> = ();
+}
+
+/// The table is there as long as this is.
+pub(crate) struct Registration(());
+
+/// Makes the table. The module's initialisation calls it, once.
+pub(crate) fn init() -> Registration {
+    // SAFETY: Called once, before all else.
+    unsafe {
+        TABLE.init();
+        NAMES.init();
+    }
+    Registration(())
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let entries = core::mem::take(&mut TABLE.lock().entries);
+        if !entries.is_empty() {
+            pr_err!("{} devices are left\n", entries.len());
+            // Their drivers are gone: to let go of them would call into nothing.
+            core::mem::forget(entries);
+        }
+    }
+}
+
+impl Table {
+    /// The place of the device with this number, or where it would be.
+    fn position(&self, index: u32) -> core::result::Result<usize, usize> {
+        self.entries
+            .binary_search_by_key(&index, |entry| entry.device.index())
+    }
+
+    fn entry(&mut self, device: &Device) -> Option<&mut Entry> {
+        let at = self.position(device.index()).ok()?;
+        let entry = self.entries.get_mut(at)?;
+        core::ptr::eq(&*entry.device, device).then_some(entry)
+    }
+
+    /// A number that no device has: the next one, going round.
+    fn free_index(&self) -> Option<(u32, usize)> {
+        let mut index = self.next;
+        for _ in 0..=self.entries.len() {
+            match self.position(index) {
+                Err(at) => return Some((index, at)),
+                Ok(_) => index = if index >= MAX_INDEX { 0 } else { index + 1 },
+            }
+        }
+        None
+    }
+}
+
+/// Which devices are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// All that have a name.
+    All,
+    /// Those that are registered.
+    Registered,
+    /// Those whose GID tables follow the net devices.
+    GidUpdates,
+}
+
+impl Which {
+    fn fits(self, entry: &Entry) -> bool {
+        match self {
+            Self::All => true,
+            Self::Registered => entry.registered,
+            Self::GidUpdates => entry.gid_updates,
+        }
+    }
+}
+
+/// The devices by ascending number, each referenced. Those that come and go meanwhile may be met or not.
+pub(crate) fn devices(which: Which) -> impl Iterator<Item = ARef<Device>> {
+    let mut from = Some(0);
+    core::iter::from_fn(move || {
+        let start = from?;
+        let table = TABLE.lock();
+        let at = table.position(start).unwrap_or_else(|at| at);
+        let rest = table.entries.get(at..)?;
+        let found = rest.iter().find(|entry| which.fits(entry))?;
+        let device = found.device.clone();
+        drop(table);
+        from = device.index().checked_add(1);
+        Some(device)
+    })
+}
+
+/// The device with this number, registered or not.
+pub(crate) fn find(index: u32) -> Option<ARef<Device>> {
+    let table = TABLE.lock();
+    let at = table.position(index).ok()?;
+    Some(table.entries.get(at)?.device.clone())
+}
+
+/// A registered device one of whose ports has this net device; of any driver where `driver` is
+/// `RDMA_DRIVER_UNKNOWN`. Any context.
+pub(crate) fn by_netdev(ndev: &NetDevice, driver: u32) -> Option<Registered> {
+    let any = driver == kernel_ext::bindings::RDMA_DRIVER_UNKNOWN;
+    let table = TABLE.lock();
+    table
+        .entries
+        .iter()
+        .map(|entry| &*entry.device)
+        .filter(|device| any || device.driver_id() == driver)
+        .filter(|device| has_netdev(device, ndev))
+        .find_map(Device::try_get)
+}
+
+fn has_netdev(device: &Device, ndev: &NetDevice) -> bool {
+    let mut ports = device.ports().map_while(|port| device.core_port(port));
+    ports.any(|port| port.netdev.is(ndev))
+}
+
+/// Says whether a device is registered.
+pub(crate) fn mark_registered(device: &Device, registered: bool) {
+    if let Some(entry) = TABLE.lock().entry(device) {
+        entry.registered = registered;
+    }
+}
+
+/// Says whether the GID tables of a device follow the net devices.
+pub(crate) fn mark_gid_updates(device: &Device, follow: bool) {
+    if let Some(entry) = TABLE.lock().entry(device) {
+        entry.gid_updates = follow;
+    }
+}
+
+/// Whether a device is in the table.
+pub(crate) fn contains(device: &Device) -> bool {
+    TABLE.lock().entry(device).is_some()
+}
+
+/// Puts a device into the table, under a number of its own.
+fn insert(device: &Device) -> Result {
+    let held = device.hold();
+    let mut spare = KVec::new();
+    loop {
+        let mut table = TABLE.lock();
+        let len = table.entries.len();
+        if len < table.entries.capacity() {
+            let (index, at) = table.free_index().ok_or(EBUSY)?;
+            device.set_index(index);
+            table.next = if index >= MAX_INDEX { 0 } else { index + 1 };
+            let entry = Entry {
+                device: held,
+                registered: false,
+                gid_updates: false,
+            };
+            // There is room, so this cannot fail.
+            return table
+                .entries
+                .insert_within_capacity(at, entry)
+                .map_err(|_| ENOMEM);
+        }
+        if len < spare.capacity() {
+            // Moves the devices into the larger memory; the old one is freed without the lock.
+            for entry in table.entries.drain_all() {
+                spare.push_within_capacity(entry).map_err(|_| ENOMEM)?;
+            }
+            core::mem::swap(&mut table.entries, &mut spare);
+            continue;
+        }
+        drop(table);
+        spare = KVec::with_capacity(len.saturating_mul(2).max(8), GFP_KERNEL)?;
+    }
+}
+
+/// Takes a device out of the table.
+pub(crate) fn remove(device: &Device) {
+    let mut table = TABLE.lock();
+    if table.entry(device).is_none() {
+        return;
+    }
+    let removed = match table.position(device.index()) {
+        Ok(at) => table.entries.remove(at).ok(),
+        Err(_) => None,
+    };
+    drop(table);
+    // A reference must not be given up under a spin lock.
+    drop(removed);
+}
+
+/// Names may be looked at and given while this is there.
+pub(crate) struct Names(#[expect(dead_code, reason = "it is a lock")] GlobalGuard<NAMES>);
+
+impl Names {
+    /// Waits for whoever else is at names.
+    pub(crate) fn lock(_sleep: &MaySleep) -> Self {
+        Self(NAMES.lock())
+    }
+
+    /// Whether a device has this name.
+    pub(crate) fn is_taken(&self, name: &CStr) -> bool {
+        devices(Which::All).any(|device| device.name() == name)
+    }
+
+    /// Gives a new device its name, in which the first `%d` stands for the smallest number that is free, and its number.
+    ///
+    /// # Errors
+    ///
+    /// `ENFILE` where the name is taken, `EINVAL` for another `%` than one `%d`, `ENOMEM`.
+    pub(crate) fn assign(&self, device: &Device, pattern: &CStr, sleep: &MaySleep) -> Result {
+        let pattern = pattern.to_bytes();
+        match pattern.iter().position(|&byte| byte == b'%') {
+            None => self.assign_plain(device, pattern, sleep),
+            Some(at) => {
+                let (before, after) = pattern.split_at(at);
+                let after = after.strip_prefix(b"%d").ok_or(EINVAL)?;
+                if after.contains(&b'%') {
+                    return Err(EINVAL);
+                }
+                self.assign_numbered(device, before, after, sleep)
+            }
+        }
+    }
+
+    fn assign_plain(&self, device: &Device, name: &[u8], sleep: &MaySleep) -> Result {
+        let name = CString::try_from_fmt(fmt!("{}", BStr::from_bytes(name)))?;
+        if self.is_taken(&name) {
+            return Err(ENFILE);
+        }
+        self.give(device, &name, sleep)?;
+        insert(device)
+    }
+
+    fn assign_numbered(
+        &self,
+        device: &Device,
+        before: &[u8],
+        after: &[u8],
+        sleep: &MaySleep,
+    ) -> Result {
+        let (before, after) = (BStr::from_bytes(before), BStr::from_bytes(after));
+        for number in 0..=MAX_INDEX {
+            let name = CString::try_from_fmt(fmt!("{before}{number}{after}"))?;
+            if !self.is_taken(&name) {
+                self.give(device, &name, sleep)?;
+                return insert(device);
+            }
+        }
+        Err(ENFILE)
+    }
+
+    /// Gives a device a name that no other has.
+    fn give(&self, device: &Device, name: &CStr, sleep: &MaySleep) -> Result {
+        device.set_name_in_model(name, sleep)?;
+        device.set_name_field(name);
+        Ok(())
+    }
+}
+
+/// The net device of a port, referenced.
+#[pin_data]
+pub(crate) struct PortNetdev {
+    #[pin]
+    ndev: SpinLockIrq<Option<ARef<NetDevice>>>,
+}
+
+impl PortNetdev {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            ndev <- new_spinlock_irq!(None, "PortNetdev::ndev"),
+        })
+    }
+
+    /// The net device. Any context.
+    pub(crate) fn get(&self) -> Option<ARef<NetDevice>> {
+        self.ndev.lock().clone()
+    }
+
+    /// Whether it is this one. Any context.
+    pub(crate) fn is(&self, ndev: &NetDevice) -> bool {
+        let held = self.ndev.lock();
+        held.as_ref()
+            .is_some_and(|held| core::ptr::eq(&**held, ndev))
+    }
+
+    /// Sets it; says whether it was another one. Any context.
+    pub(crate) fn set(&self, ndev: Option<&NetDevice>) -> bool {
+        let new = ndev.map(ARef::from);
+        let mut held = self.ndev.lock();
+        let same = match (&*held, ndev) {
+            (Some(held), Some(new)) => core::ptr::eq(&**held, new),
+            (None, None) => true,
+            _ => false,
+        };
+        if same {
+            return false;
+        }
+        let old = core::mem::replace(&mut *held, new);
+        drop(held);
+        drop(old);
+        true
+    }
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What happens to net devices and their addresses, and what follows for the GIDs of RoCE ports.
+//!
+//! The listeners run under locks of the network stack; so they only queue work, which holds references to the net
+//! devices. The queue is ordered: works run one at a time, in the order in which things happened.
+
+use kernel::{
+    impl_has_work, new_work, pr_warn_once,
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    workqueue::{Work, WorkItem},
+};
+use kernel_ext::{
+    net::{
+        address::{AddressListener, AddressRegistration, IpAddress},
+        device::{LinkType, NetDevice},
+        notifier::{self, Event, Listener},
+    },
+    rcu_box,
+    work::{OwnedQueue, QueueFlags},
+};
+use rdma::MaySleep;
+
+use super::{for_each_port, gid_of, Port, Relation};
+
+/// What is done to the GIDs of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    AddDefault,
+    DeleteDefault,
+    AddAddresses,
+    DeleteAll,
+    /// The same with the net devices that stand on the one that is named.
+    AddAddressesUp,
+    DeleteAllUp,
+    AddAddress(IpAddress),
+    DeleteAddress(IpAddress),
+}
+
+/// One thing to be done for `ndev`: to all ports whose net device `of` has a relation to.
+struct Step {
+    action: Action,
+    relation: Relation,
+    ndev: ARef<NetDevice>,
+    of: ARef<NetDevice>,
+}
+
+impl Step {
+    fn new(action: Action, relation: Relation, ndev: &NetDevice, of: &NetDevice) -> Self {
+        Self {
+            action,
+            relation,
+            ndev: ndev.into(),
+            of: of.into(),
+        }
+    }
+
+    fn run(&self, sleep: &MaySleep) {
+        let ndev = &*self.ndev;
+        for_each_port(self.relation, &self.of, sleep, |port| match self.action {
+            Action::AddDefault => port.add_default(ndev),
+            Action::DeleteDefault => port.delete_default(ndev),
+            Action::AddAddresses => port.add_addresses(ndev),
+            Action::DeleteAll => port.delete_all_of(ndev),
+            Action::AddAddressesUp => port.with_uppers(ndev, Port::add_addresses),
+            Action::DeleteAllUp => port.with_uppers(ndev, Port::delete_all_of),
+            Action::AddAddress(address) => port.add(gid_of(address), ndev, false),
+            Action::DeleteAddress(address) => port.delete(gid_of(address), ndev, false),
+        });
+    }
+}
+
+/// The most steps that one event asks for.
+const MAX_STEPS: usize = 3;
+
+/// What an event asks for.
+type Steps = [Option<Step>; MAX_STEPS];
+
+/// Steps on their way.
+#[pin_data]
+struct Job {
+    steps: Steps,
+    #[pin]
+    work: Work<Job>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Job { self.work }
+}
+
+impl WorkItem for Job {
+    type Pointer = Pin<KBox<Self>>;
+
+    fn run(this: Pin<KBox<Self>>) {
+        // SAFETY: Works of the queue run in process context.
+        let sleep = &unsafe { MaySleep::assume() };
+        for step in this.steps.iter().flatten() {
+            step.run(sleep);
+        }
+    }
+}
+
+/// What hears of net devices and of addresses.
+struct Follower(Arc<OwnedQueue>);
+
+impl Follower {
+    /// Queues steps. Any context.
+    fn queue(&self, steps: Steps) {
+        let job = pin_init!(Job { steps, work <- new_work!("roce_gid::Job") });
+        match KBox::pin_init(job, GFP_ATOMIC) {
+            Ok(job) => self.0.enqueue(job),
+            Err(_) => pr_warn_once!("no memory to follow what happens to net devices\n"),
+        }
+    }
+}
+
+/// What the GIDs do when something happens to a net device.
+fn steps_of(ndev: &NetDevice, event: Event) -> Option<Steps> {
+    let step = |action, relation| Some(Step::new(action, relation, ndev, ndev));
+    let add_default = || step(Action::AddDefault, Relation::Default);
+    let add_addresses = || step(Action::AddAddresses, Relation::Addresses);
+    let there = ndev.is_registered();
+    Some(match event {
+        Event::Register | Event::Up => [add_default(), add_addresses(), None],
+        Event::Unregister => [step(Action::DeleteAll, Relation::Any), None, None],
+        Event::ChangeAddress => [
+            step(Action::DeleteAll, Relation::Addresses),
+            there.then(add_default).flatten(),
+            there.then(add_addresses).flatten(),
+        ],
+        Event::BondFailover => [
+            step(Action::DeleteAllUp, Relation::Upper),
+            step(Action::AddDefault, Relation::Bond),
+            step(Action::AddAddressesUp, Relation::Addresses),
+        ],
+        _ => return None,
+    })
+}
+
+/// What the GIDs do when a net device was put on another.
+fn steps_of_link(ndev: &NetDevice, upper: &NetDevice) -> Steps {
+    [
+        // The port of a bond has no default GIDs of its own.
+        Some(Step::new(
+            Action::DeleteDefault,
+            Relation::Bond,
+            ndev,
+            upper,
+        )),
+        Some(Step::new(Action::AddDefault, Relation::Bond, upper, upper)),
+        Some(Step::new(
+            Action::AddAddressesUp,
+            Relation::Addresses,
+            upper,
+            upper,
+        )),
+    ]
+}
+
+/// What the GIDs do when a net device was taken off another.
+fn steps_of_unlink(ndev: &NetDevice, upper: &NetDevice) -> Steps {
+    [
+        Some(Step::new(Action::DeleteAllUp, Relation::Upper, upper, ndev)),
+        Some(Step::new(
+            Action::AddAddresses,
+            Relation::Addresses,
+            ndev,
+            ndev,
+        )),
+        None,
+    ]
+}
+
+/// Whether a net device can have to do with RoCE.
+fn is_ethernet(ndev: &NetDevice) -> bool {
+    ndev.link_type() == LinkType::ETHER
+}
+
+impl Listener for Follower {
+    fn event(&self, ndev: &NetDevice, event: Event, _sleep: &MaySleep) {
+        if !is_ethernet(ndev) {
+            return;
+        }
+        if let Some(steps) = steps_of(ndev, event) {
+            self.queue(steps);
+        }
+    }
+
+    fn upper_changed(&self, ndev: &NetDevice, upper: &NetDevice, linked: bool, _sleep: &MaySleep) {
+        if !is_ethernet(ndev) {
+            return;
+        }
+        self.queue(if linked {
+            steps_of_link(ndev, upper)
+        } else {
+            steps_of_unlink(ndev, upper)
+        });
+    }
+}
+
+impl AddressListener for Follower {
+    fn address(&self, ndev: &NetDevice, address: IpAddress, added: bool) {
+        if !is_ethernet(ndev) {
+            return;
+        }
+        let action = if added {
+            Action::AddAddress(address)
+        } else {
+            Action::DeleteAddress(address)
+        };
+        let step = Step::new(action, Relation::Addresses, ndev, ndev);
+        self.queue([Some(step), None, None]);
+    }
+}
+
+/// As long as this is there, GIDs follow net devices. Dropping it waits for what is queued.
+///
+/// Fields are dropped in this order: the queue goes with the last listener.
+pub(crate) struct Registration {
+    _devices: Pin<KBox<notifier::Registration<Follower>>>,
+    _addresses: Pin<KBox<AddressRegistration<Follower>>>,
+    _barrier: Barrier,
+}
+
+/// Waits, when the module goes, for what it has left to RCU.
+struct Barrier;
+
+impl Drop for Barrier {
+    fn drop(&mut self) {
+        // SAFETY: Modules are unloaded in process context.
+        rcu_box::barrier(&unsafe { MaySleep::assume() });
+    }
+}
+
+/// Lets GIDs follow net devices: hears of all that there are.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn start(sleep: &MaySleep) -> Result<Registration> {
+    let flags = QueueFlags::UNBOUND | QueueFlags::ORDERED;
+    let queue = OwnedQueue::new(c"gid-cache-wq", flags, 1, sleep)?;
+    let queue = Arc::new(queue, GFP_KERNEL)?;
+    // Addresses first: those of the devices that come after that are asked for are heard of too.
+    let _addresses = AddressRegistration::new(Follower(queue.clone()), sleep)?;
+    let _devices = notifier::Registration::new(Follower(queue), sleep)?;
+    Ok(Registration {
+        _devices,
+        _addresses,
+        _barrier: Barrier,
+    })
+}

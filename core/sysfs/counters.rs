@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files of a port's counters of the performance management class, which the driver is asked for by MADs.
+//!
+//! Reference: InfiniBand Architecture Specification, volume 1, 16.1.3 and 16.1.4.
+
+use core::fmt::Write;
+
+use kernel::prelude::*;
+use kernel_ext::sysfs::{Name, Text};
+use rdma::{
+    view::{
+        sysfs::{Behaviour, PortGroup, Subject},
+        Device,
+    },
+    MaySleep,
+};
+
+/// The attribute `ClassPortInfo`.
+const CLASS_PORT_INFO: u16 = 0x0001;
+/// The attribute `PortCounters`.
+const PORT_COUNTERS: u16 = 0x0012;
+/// The attribute `PortCountersExtended`.
+const PORT_COUNTERS_EXT: u16 = 0x001d;
+
+/// Where `ClassPortInfo` has its `CapabilityMask`.
+const CAPABILITY_MASK: usize = 2;
+/// There are extended counters.
+const EXT_WIDTH: u16 = 0x0200;
+/// There are extended counters, but for those of unicast and multicast.
+const EXT_WIDTH_NOIETF: u16 = 0x0400;
+
+/// A counter.
+struct Counter {
+    name: &'static CStr,
+    attribute: u16,
+    /// Its size, in bits.
+    width: u8,
+    /// Where it begins in the attribute, in bits.
+    at: u16,
+}
+
+const fn counter(name: &'static CStr, width: u8, at: u16) -> Counter {
+    Counter {
+        name,
+        attribute: PORT_COUNTERS,
+        width,
+        at,
+    }
+}
+
+const fn extended(name: &'static CStr, at: u16) -> Counter {
+    Counter {
+        name,
+        attribute: PORT_COUNTERS_EXT,
+        width: 64,
+        at,
+    }
+}
+
+const COUNTERS: [Counter; 25] = [
+    // All ports have these.
+    counter(c"symbol_error", 16, 32),
+    counter(c"link_error_recovery", 8, 48),
+    counter(c"link_downed", 8, 56),
+    counter(c"port_rcv_errors", 16, 64),
+    counter(c"port_rcv_remote_physical_errors", 16, 80),
+    counter(c"port_rcv_switch_relay_errors", 16, 96),
+    counter(c"port_xmit_discards", 16, 112),
+    counter(c"port_xmit_constraint_errors", 8, 128),
+    counter(c"port_rcv_constraint_errors", 8, 136),
+    counter(c"local_link_integrity_errors", 4, 152),
+    counter(c"excessive_buffer_overrun_errors", 4, 156),
+    counter(c"VL15_dropped", 16, 176),
+    counter(c"port_xmit_wait", 32, 320),
+    // Ports without extended counters have these,
+    counter(c"port_xmit_data", 32, 192),
+    counter(c"port_rcv_data", 32, 224),
+    counter(c"port_xmit_packets", 32, 256),
+    counter(c"port_rcv_packets", 32, 288),
+    // ports with them have these,
+    extended(c"port_xmit_data", 64),
+    extended(c"port_rcv_data", 128),
+    extended(c"port_xmit_packets", 192),
+    extended(c"port_rcv_packets", 256),
+    // and most of them these.
+    extended(c"unicast_xmit_packets", 320),
+    extended(c"unicast_rcv_packets", 384),
+    extended(c"multicast_xmit_packets", 448),
+    extended(c"multicast_rcv_packets", 512),
+];
+
+/// How many counters all ports have, and where the parts of the table behind them begin.
+const COMMON: u32 = 13;
+const EXTENDED: u32 = 17;
+const CASTS: u32 = 21;
+const END: u32 = COUNTERS.len() as u32;
+
+/// `counters/`, as far as the port has them.
+pub(super) fn group(device: &Device, port: u32, sleep: &MaySleep) -> Result<PortGroup> {
+    let info = device.driver_perf_get(port, CLASS_PORT_INFO, false, sleep);
+    let can = info.map_or(0, |info| u16::from_be_bytes(info.bytes(CAPABILITY_MASK)));
+    let more = if can & EXT_WIDTH != 0 {
+        EXTENDED..END
+    } else if can & EXT_WIDTH_NOIETF != 0 {
+        EXTENDED..CASTS
+    } else {
+        COMMON..EXTENDED
+    };
+    let files = Iterator::chain(0..COMMON, more).filter_map(|nth| {
+        let counter = COUNTERS.get(nth as usize)?;
+        Some(Behaviour::numbered(Name::text(counter.name), show, nth))
+    });
+    PortGroup::new(Some(c"counters"), files)
+}
+
+fn show(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+    let counter = COUNTERS.get(of.index as usize).ok_or(EINVAL)?;
+    let answer = (of.device).driver_perf_get(of.port, counter.attribute, true, sleep)?;
+    let word = u64::from_be_bytes(answer.bytes(usize::from(counter.at / 8)));
+    let value = word << (counter.at % 8) >> (64 - u32::from(counter.width));
+    Ok(writeln!(text, "{value}")?)
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files of the hardware's counters, of a port or of the device, and of how long their values are good.
+
+use core::{fmt::Write, num::IntErrorKind};
+
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::{
+    bindings,
+    export::export,
+    sysfs::{Group, Name, RawAttribute, Text},
+};
+use rdma::{
+    view::{
+        stats::{GivenCounters, HwCounters},
+        sysfs::{Behaviour, Subject},
+        Device,
+    },
+    MaySleep,
+};
+
+use crate::printk;
+
+/// The longest that values may be good, in milliseconds.
+const MAX_LIFESPAN: u32 = 10_000;
+
+/// The counters of a port, or with `None` those of the device, as the driver has them now. `None` where it has none.
+///
+/// # Errors
+///
+/// `ENOMEM`, what the driver answers, and `EINVAL` if it has not all values.
+pub(super) fn counters(
+    device: &Device,
+    port: Option<u32>,
+    sleep: &MaySleep,
+) -> Result<Option<Arc<HwCounters>>> {
+    let Some(counters) = device.driver_alloc_stats(port, sleep) else {
+        return Ok(None);
+    };
+    let counters = counters?;
+    let mut guard = counters.lock(sleep);
+    let all = counters.count();
+    let got = device.driver_get_stats(&mut guard, port.unwrap_or(0), all, sleep)?;
+    if got != all {
+        printk::warn(device, fmt!("the driver has {got} of {all} counters\n"));
+        return Err(EINVAL);
+    }
+    guard.touch();
+    drop(guard);
+    Ok(Some(Arc::new(counters, GFP_KERNEL)?))
+}
+
+/// `hw_counters/`.
+pub(super) fn group<A: RawAttribute<Behaviour>>(
+    counters: &Arc<HwCounters>,
+) -> Result<Group<A, Behaviour>> {
+    let each = counters
+        .names()
+        .map(|(nth, name)| Behaviour::of_counters(name, show, None, nth, counters.clone()));
+    let lifespan = Behaviour::of_counters(
+        Name::text(c"lifespan"),
+        lifespan,
+        Some(set_lifespan),
+        0,
+        counters.clone(),
+    );
+    Group::new(Some(c"hw_counters"), Iterator::chain(each, [lifespan]))
+}
+
+fn show(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+    let counters = of.stats.ok_or(EINVAL)?;
+    let mut guard = counters.lock(sleep);
+    if !guard.is_fresh() {
+        let nth = i32::try_from(of.index).map_err(|_| EINVAL)?;
+        let got = of
+            .device
+            .driver_get_stats(&mut guard, of.port, nth, sleep)?;
+        if got == counters.count() {
+            guard.touch();
+        }
+    }
+    Ok(writeln!(text, "{}", guard.value(of.index))?)
+}
+
+fn lifespan(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+    let lifespan = of.stats.ok_or(EINVAL)?.lock(sleep).lifespan();
+    Ok(writeln!(text, "{lifespan}")?)
+}
+
+/// Takes a decimal number of 0 to 10000 milliseconds, after which a line may end.
+fn set_lifespan(of: &Subject<'_>, written: &[u8], sleep: &MaySleep) -> Result {
+    let number = written.strip_suffix(b"\n").unwrap_or(written);
+    let number = core::str::from_utf8(number).map_err(|_| EINVAL)?;
+    let number: i32 =
+        number
+            .parse()
+            .map_err(|error: core::num::ParseIntError| match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => ERANGE,
+                _ => EINVAL,
+            })?;
+    let number = u32::try_from(number).map_err(|_| EINVAL)?;
+    if number > MAX_LIFESPAN {
+        return Err(EINVAL);
+    }
+    of.stats.ok_or(EINVAL)?.lock(sleep).set_lifespan(number);
+    Ok(())
+}
+
+/// Allocates counters for a driver, which are 0: `num_counters` of them, with the names `descs`, which stay as long. Values
+/// are good for `lifespan` milliseconds. Null where there is no memory. Process context.
+///
+/// C header: `include/rdma/ib_verbs.h`.
+#[export]
+fn rdma_alloc_hw_stats_struct(
+    descs: *const bindings::rdma_stat_desc,
+    num_counters: i32,
+    lifespan: usize,
+) -> *mut bindings::rdma_hw_stats {
+    let counters = HwCounters::alloc(descs, num_counters, lifespan);
+    counters.map_or(core::ptr::null_mut(), HwCounters::into_raw)
+}
+
+/// Frees counters; without effect for null.
+#[export]
+fn rdma_free_hw_stats_struct(stats: GivenCounters) {
+    drop(stats);
+}

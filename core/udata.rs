@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What user space sends along with commands: data for the driver, attributes.
+//!
+//! All in process context, during a command, whose structures are the caller's alone.
+//!
+//! C header: `include/rdma/uverbs_ioctl.h`.
+
+use kernel::{
+    ffi::{c_int, c_void},
+    prelude::*,
+};
+use kernel_ext::{
+    bindings::{
+        self as c, gfp_t, ib_ucontext, ib_udata, ib_uverbs_buffer_desc, uverbs_attr_bundle,
+    },
+    door::{Const, ErrPtr, IntoC, Out},
+    error::EOPNOTSUPP,
+    export::export,
+};
+use rdma::view::{
+    command::{Gfp, MaybeValue, UverbsFile},
+    object::UdataView,
+    AttrBundle,
+};
+
+/// Reads flags, which user space sends in 4 or 8 bytes; none is 0.
+///
+/// # Errors
+///
+/// `EINVAL` for flags that are not allowed, or another length.
+fn flags(command: &AttrBundle, id: usize, allowed: u64) -> Result<u64> {
+    let Some(attr) = command.data(id) else {
+        return Ok(0);
+    };
+    let flags = match attr.len() {
+        8 => attr.word(),
+        4 => attr.word() & u64::from(u32::MAX),
+        _ => return Err(EINVAL),
+    };
+    if flags & !allowed != 0 {
+        return Err(EINVAL);
+    }
+    Ok(flags)
+}
+
+/// Reads a description of a buffer.
+///
+/// # Errors
+///
+/// `ENOENT` if there is none, `EINVAL` for flags that nobody knows, `EFAULT`.
+pub(crate) fn buffer_desc(command: &AttrBundle, id: u16) -> Result<ib_uverbs_buffer_desc> {
+    let mut desc = ib_uverbs_buffer_desc::zeroed();
+    command.read(id.into(), &mut desc)?;
+    if desc.flags & !c::IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK != 0 {
+        return Err(EINVAL);
+    }
+    desc.optional_flags &= c::IB_UVERBS_BUFFER_DESC_OPTIONAL_FLAGS_KNOWN_MASK;
+    Ok(desc)
+}
+
+/// Answers for a request with bits in `comp_mask` that the driver does not know.
+///
+/// # Errors
+///
+/// Always `EOPNOTSUPP`.
+#[export]
+fn _ib_copy_validate_udata_cm_fail(_udata: &UdataView, _req_cm: u64, _valid_cm: u64) -> Result {
+    Err(EOPNOTSUPP)
+}
+
+/// Reads flags of up to 64 bits.
+///
+/// # Errors
+///
+/// `EINVAL`.
+#[export]
+fn uverbs_get_flags64(
+    to: Out<'_, u64>,
+    attrs_bundle: Const<'_, AttrBundle>,
+    idx: usize,
+    allowed_bits: u64,
+) -> Result {
+    to.set(flags(&attrs_bundle, idx, allowed_bits)?);
+    Ok(())
+}
+
+/// Reads flags of up to 32 bits.
+///
+/// # Errors
+///
+/// `EINVAL`.
+#[export]
+fn uverbs_get_flags32(
+    to: Out<'_, u32>,
+    attrs_bundle: Const<'_, AttrBundle>,
+    idx: usize,
+    allowed_bits: u64,
+) -> Result {
+    to.set(u32::try_from(flags(&attrs_bundle, idx, allowed_bits)?)?);
+    Ok(())
+}
+
+/// Reads a number from 0 to a bound; where there is none, the default.
+///
+/// # Errors
+///
+/// `EINVAL` beyond the bound, `ENOENT` where there is none and no default.
+#[export]
+fn _uverbs_get_const_unsigned(
+    to: Out<'_, u64>,
+    attrs_bundle: Const<'_, AttrBundle>,
+    idx: usize,
+    upper_bound: u64,
+    def_val: MaybeValue<u64>,
+) -> Result {
+    let sent = attrs_bundle.data(idx).map(|attr| attr.word());
+    let value = sent.or(def_val.0).ok_or(ENOENT)?;
+    to.set(value);
+    if value > upper_bound {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// Reads a number between bounds; where there is none, the default.
+///
+/// # Errors
+///
+/// `EINVAL` beyond the bounds, `ENOENT` where there is none and no default.
+#[export]
+fn _uverbs_get_const_signed(
+    to: Out<'_, i64>,
+    attrs_bundle: Const<'_, AttrBundle>,
+    idx: usize,
+    lower_bound: i64,
+    upper_bound: u64,
+    def_val: MaybeValue<i64>,
+) -> Result {
+    let sent = attrs_bundle.data(idx).map(|attr| attr.word() as i64);
+    let value = sent.or(def_val.0).ok_or(ENOENT)?;
+    to.set(value);
+    if value < lower_bound || u64::try_from(value).is_ok_and(|value| value > upper_bound) {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// Reads a description of a buffer.
+///
+/// # Errors
+///
+/// `ENOENT`, `EINVAL`, `EFAULT`.
+#[export]
+fn uverbs_get_buffer_desc(
+    attrs_bundle: Const<'_, AttrBundle>,
+    attr_id: u16,
+    desc: Out<'_, ib_uverbs_buffer_desc>,
+) -> Result {
+    desc.set(buffer_desc(&attrs_bundle, attr_id)?);
+    Ok(())
+}
+
+/// Memory that is there until the command is done.
+///
+/// # Errors
+///
+/// `ENOMEM`, `EOVERFLOW`.
+#[export]
+fn _uverbs_alloc(bundle: &AttrBundle, size: usize, flags: gfp_t) -> ErrPtr<c_void> {
+    ErrPtr(bundle.alloc(size, Gfp(flags)))
+}
+
+/// Says that the object of an attribute is complete: should the command fail it is to be destroyed.
+#[export]
+fn uverbs_finalize_uobj_create(attrs_bundle: Const<'_, AttrBundle>, idx: u16) {
+    attrs_bundle.set_object_complete(idx);
+}
+
+/// The handler of methods that destroy an object: by the time it is called that is done.
+#[export]
+fn uverbs_destroy_def_handler(_attrs: &AttrBundle) -> Result {
+    Ok(())
+}
+
+/// Takes from the driver what user space has sent for it, for a destroy method that is called because of an error.
+#[export(GPL, ns = "rdma_core")]
+fn uverbs_get_cleared_udata(attrs: &AttrBundle) -> *mut ib_udata {
+    attrs.clear_driver_udata().as_raw()
+}
+
+/// The core's state of a device file. The caller holds `disassociate_srcu`, and until it is done with the state.
+///
+/// # Errors
+///
+/// `EIO` if the device is gone, `EINVAL` if there is no state yet.
+#[export]
+fn ib_uverbs_get_ucontext_file(ufile: &UverbsFile) -> ErrPtr<ib_ucontext> {
+    let ucontext = ufile.ucontext();
+    if !ufile.has_device() {
+        return ErrPtr(Err(EIO));
+    }
+    if ucontext.is_null() {
+        return ErrPtr(Err(EINVAL));
+    }
+    ErrPtr(Ok(ucontext))
+}
+
+/// Reads a driver's request of at least `minimum_size` bytes; what is missing is zero.
+///
+/// # Errors
+///
+/// `EINVAL` if it is shorter, `EOPNOTSUPP` if it is longer than `kernel_size` and not zero there, `EFAULT`.
+///
+/// # Safety
+///
+/// `udata` is that of a command, and there is room for `kernel_size` bytes at `req`.
+#[export]
+unsafe extern "C" fn _ib_copy_validate_udata_in(
+    udata: *mut ib_udata,
+    req: *mut c_void,
+    kernel_size: usize,
+    minimum_size: usize,
+) -> c_int {
+    // SAFETY: By the safety requirements; a view is a transparent wrapper.
+    let udata = unsafe { &*udata.cast::<UdataView>() };
+    if udata.inlen() < minimum_size {
+        return EINVAL.to_errno();
+    }
+    // SAFETY: By the safety requirements.
+    let read = unsafe { udata.read(req, kernel_size) };
+    read.map_err(|error| if error == E2BIG { EOPNOTSUPP } else { error })
+        .into_c()
+}
+
+/// Sends a driver's response: cut off, or filled with zeros.
+///
+/// # Errors
+///
+/// `EFAULT`.
+///
+/// # Safety
+///
+/// `udata` is that of a command, and there are `len` bytes at `src`.
+#[export]
+unsafe extern "C" fn _ib_respond_udata(
+    udata: *mut ib_udata,
+    src: *const c_void,
+    len: usize,
+) -> c_int {
+    // SAFETY: By the safety requirements; a view is a transparent wrapper.
+    unsafe { (*udata.cast::<UdataView>()).respond(src, len) }.into_c()
+}
+
+/// Fills an attribute in, as far as user space has room.
+///
+/// # Errors
+///
+/// `ENOENT` if user space does not want it, `EFAULT`.
+///
+/// # Safety
+///
+/// `attrs_bundle` is a command, and there are `size` bytes at `from`.
+#[export]
+unsafe extern "C" fn uverbs_copy_to(
+    attrs_bundle: *const uverbs_attr_bundle,
+    idx: usize,
+    from: *const c_void,
+    size: usize,
+) -> c_int {
+    // SAFETY: By the safety requirements; a view is a transparent wrapper.
+    let command = unsafe { &*attrs_bundle.cast::<AttrBundle>() };
+    let attr = command.data(idx).ok_or(ENOENT);
+    // SAFETY: By the safety requirements.
+    attr.and_then(|attr| unsafe { attr.write(from, size) })
+        .into_c()
+}
+
+/// Fills an attribute in, as far as user space has room, and clears the rest.
+///
+/// # Errors
+///
+/// `ENOENT` if user space does not want it, `EFAULT`.
+///
+/// # Safety
+///
+/// `bundle` is a command, and there are `size` bytes at `from`.
+#[export]
+unsafe extern "C" fn uverbs_copy_to_struct_or_zero(
+    bundle: *const uverbs_attr_bundle,
+    idx: usize,
+    from: *const c_void,
+    size: usize,
+) -> c_int {
+    // SAFETY: By the safety requirements; a view is a transparent wrapper.
+    let command = unsafe { &*bundle.cast::<AttrBundle>() };
+    let cleared = command
+        .data(idx)
+        .ok_or(ENOENT)
+        .and_then(|attr| attr.clear_after(size).map(|()| attr));
+    // SAFETY: By the safety requirements.
+    cleared
+        .and_then(|attr| unsafe { attr.write(from, size) })
+        .into_c()
+}

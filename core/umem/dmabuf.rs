@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! DMA buffers that are given to devices.
+//!
+//! The reservation lock of a buffer, which its exporter and other importers take too, protects whether a range is mapped,
+//! pinned, revoked; process context. Under it the exporter's methods are called, and the driver's that is told of a
+//! revocation.
+//!
+//! C headers: `include/rdma/ib_umem.h`, `include/linux/dma-buf.h`.
+
+use kernel::{
+    ffi::{c_int, c_ulong, c_void},
+    prelude::*,
+};
+use kernel_ext::{
+    bindings::{device, ib_umem_dmabuf},
+    door::ErrPtr,
+    export::export,
+};
+use rdma::{
+    view::{
+        umem::{
+            dmabuf::{AttachOps, Dmabuf, DmabufUmem, OwnOps, RevokeCallback},
+            AccessFlags,
+        },
+        Device,
+    },
+    MaySleep,
+};
+
+/// For a range that stays.
+static PINNED: OwnOps = OwnOps::pinned();
+/// For a range that may be taken away.
+static REVOCABLE: OwnOps = OwnOps::revocable();
+
+/// A range of a buffer: offset, length, file descriptor.
+type Place = (usize, usize, c_int);
+
+/// Attaches, pins and maps a range; with `keep_locked` the buffer stays locked.
+fn pin(
+    device: &Device,
+    dma_device: *mut device,
+    place: Place,
+    access: AccessFlags,
+    ops: AttachOps,
+    keep_locked: bool,
+    sleep: &MaySleep,
+) -> Result<Dmabuf> {
+    let memory = Dmabuf::attach(device, dma_device, place, access, ops, sleep)?;
+    let locked = memory.range().lock(sleep);
+    locked.pin()?;
+    locked.map()?;
+    if keep_locked {
+        locked.leave();
+    } else {
+        drop(locked);
+    }
+    Ok(memory)
+}
+
+/// Attaches, pins and maps a range that stays.
+///
+/// # Errors
+///
+/// `EINVAL`, `EBADF`, `ENOMEM`, those of the exporter.
+pub(crate) fn get_pinned(
+    device: &Device,
+    place: Place,
+    access: AccessFlags,
+    sleep: &MaySleep,
+) -> Result<Dmabuf> {
+    pin(
+        device,
+        device.raw_dma_device(),
+        place,
+        access,
+        PINNED.get(),
+        false,
+        sleep,
+    )
+}
+
+/// Attaches a device to a range, which the driver maps by itself. Process context.
+///
+/// # Errors
+///
+/// `EINVAL`, `EBADF`, `ENOMEM`, those of the exporter.
+#[export]
+fn ib_umem_dmabuf_get(
+    device: &Device,
+    offset: c_ulong,
+    size: usize,
+    fd: c_int,
+    access: c_int,
+    ops: AttachOps,
+    sleep: &MaySleep,
+) -> ErrPtr<ib_umem_dmabuf> {
+    let (dma_device, access) = (device.raw_dma_device(), AccessFlags(access));
+    let memory = Dmabuf::attach(device, dma_device, (offset, size, fd), access, ops, sleep);
+    ErrPtr(memory.map(Dmabuf::into_raw))
+}
+
+/// Attaches, pins and maps a range that stays. Process context.
+///
+/// # Errors
+///
+/// `EINVAL`, `EBADF`, `ENOMEM`, those of the exporter.
+#[export]
+fn ib_umem_dmabuf_get_pinned(
+    device: &Device,
+    offset: c_ulong,
+    size: usize,
+    fd: c_int,
+    access: c_int,
+    sleep: &MaySleep,
+) -> ErrPtr<ib_umem_dmabuf> {
+    let memory = get_pinned(device, (offset, size, fd), AccessFlags(access), sleep);
+    ErrPtr(memory.map(Dmabuf::into_raw))
+}
+
+/// As `ib_umem_dmabuf_get_pinned`, with another device for the DMA. Process context.
+///
+/// # Errors
+///
+/// As there.
+#[export]
+fn ib_umem_dmabuf_get_pinned_with_dma_device(
+    device: &Device,
+    dma_device: *mut device,
+    offset: c_ulong,
+    size: usize,
+    fd: c_int,
+    access: c_int,
+    sleep: &MaySleep,
+) -> ErrPtr<ib_umem_dmabuf> {
+    let (place, access) = ((offset, size, fd), AccessFlags(access));
+    let memory = pin(
+        device,
+        dma_device,
+        place,
+        access,
+        PINNED.get(),
+        false,
+        sleep,
+    );
+    ErrPtr(memory.map(Dmabuf::into_raw))
+}
+
+/// Attaches, pins and maps a range that may be taken away, and leaves the buffer locked: so that the driver can say what is
+/// to be called then. Process context.
+///
+/// # Errors
+///
+/// As for `ib_umem_dmabuf_get_pinned`.
+#[export]
+fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
+    device: &Device,
+    offset: c_ulong,
+    size: usize,
+    fd: c_int,
+    access: c_int,
+    sleep: &MaySleep,
+) -> ErrPtr<ib_umem_dmabuf> {
+    let (place, access) = ((offset, size, fd), AccessFlags(access));
+    let memory = pin(
+        device,
+        device.raw_dma_device(),
+        place,
+        access,
+        REVOCABLE.get(),
+        true,
+        sleep,
+    );
+    ErrPtr(memory.map(Dmabuf::into_raw))
+}
+
+/// Says what is to be called when a range is revoked. The caller has locked the buffer.
+#[export]
+fn ib_umem_dmabuf_set_revoke_locked(
+    umem_dmabuf: &DmabufUmem,
+    revoke: RevokeCallback,
+    private: *mut c_void,
+) {
+    // SAFETY: The header says that the caller has locked it.
+    unsafe { umem_dmabuf.held_by_caller() }.on_revoke(revoke, private);
+}
+
+/// Maps a range. The caller has locked the buffer; process context.
+///
+/// # Errors
+///
+/// `EINVAL` if it was revoked, `ETIMEDOUT`, those of the exporter.
+#[export]
+fn ib_umem_dmabuf_map_pages(umem_dmabuf: &DmabufUmem) -> Result {
+    // SAFETY: The header says that the caller has locked it.
+    unsafe { umem_dmabuf.held_by_caller() }.map()
+}
+
+/// Takes a range from the device. The caller has locked the buffer; process context.
+#[export]
+fn ib_umem_dmabuf_unmap_pages(umem_dmabuf: &DmabufUmem) {
+    // SAFETY: The header says that the caller has locked it.
+    unsafe { umem_dmabuf.held_by_caller() }.unmap();
+}
+
+/// Locks the buffer. Process context.
+#[export]
+fn ib_umem_dmabuf_revoke_lock(umem_dmabuf: &DmabufUmem, sleep: &MaySleep) {
+    umem_dmabuf.lock(sleep).leave();
+}
+
+/// Unlocks the buffer, which the caller has locked.
+#[export]
+fn ib_umem_dmabuf_revoke_unlock(umem_dmabuf: &DmabufUmem) {
+    // SAFETY: The caller has locked it, and hands that over.
+    let locked = unsafe { umem_dmabuf.held_by_caller() };
+    drop(core::mem::ManuallyDrop::into_inner(locked));
+}
+
+/// Takes a range away for good. Process context.
+#[export]
+fn ib_umem_dmabuf_revoke(umem_dmabuf: &DmabufUmem, sleep: &MaySleep) {
+    umem_dmabuf.lock(sleep).revoke();
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that is paged in on demand.
+//!
+//! Its lock, `umem_mutex` of `struct ib_umem_odp`, protects the table of pages; process context, and notifiers of the
+//! process's memory, under which memory may be reclaimed. Nothing is taken inside, and nothing allocated.
+//!
+//! C header: `include/rdma/ib_umem_odp.h`.
+
+use core::mem::ManuallyDrop;
+
+use kernel::{
+    ffi::{c_int, c_ulong},
+    page::PAGE_SHIFT,
+    prelude::*,
+};
+use kernel_ext::{
+    bindings::{ib_umem_odp, IB_ACCESS_HUGETLB, IB_ACCESS_ON_DEMAND},
+    door::ErrPtr,
+    export::export,
+};
+use rdma::{
+    view::{
+        umem::{
+            odp::{
+                self, Locked, Lookup, LookupError, NewOdp, NotifierOps, OdpMemory, OdpUmem, Range,
+            },
+            AccessFlags,
+        },
+        Device,
+    },
+    MaySleep,
+};
+
+/// The whole pages around a range.
+fn pages_around(start: u64, len: u64, page_shift: u32) -> Option<Range> {
+    let page_size = 1u64.checked_shl(page_shift)?;
+    let end = start
+        .checked_add(len)?
+        .checked_next_multiple_of(page_size)?;
+    Some(Range {
+        start: start & !(page_size - 1),
+        end,
+    })
+}
+
+/// Begins to watch memory that is described.
+fn watch(
+    new: NewOdp,
+    (address, len): (usize, usize),
+    page_shift: u32,
+    ops: NotifierOps,
+    sleep: &MaySleep,
+) -> Result<OdpMemory> {
+    let range = pages_around(address as u64, len as u64, page_shift).ok_or(EOVERFLOW)?;
+    if range.start == range.end {
+        return Err(EINVAL);
+    }
+    new.watch((address, len), range, ops, sleep)
+}
+
+/// Makes memory of the present process that is paged in on demand.
+///
+/// # Errors
+///
+/// `EINVAL` for no length, or access that is not on demand; `EOVERFLOW`, `ENOMEM`.
+fn get(
+    device: &Device,
+    place: (usize, usize),
+    access: AccessFlags,
+    ops: NotifierOps,
+    sleep: &MaySleep,
+) -> Result<OdpMemory> {
+    if !access.has(IB_ACCESS_ON_DEMAND) {
+        return Err(EINVAL);
+    }
+    let huge = access.has(IB_ACCESS_HUGETLB);
+    let page_shift = if huge {
+        odp::huge_page_shift()
+    } else {
+        PAGE_SHIFT as u32
+    };
+    let new = NewOdp::of_process(device, access, page_shift, sleep)?;
+    watch(new, place, page_shift, ops, sleep)
+}
+
+/// Makes memory of the process that `root` is of, and which must be there.
+fn child(
+    root: &OdpUmem,
+    place: (usize, usize),
+    ops: NotifierOps,
+    sleep: &MaySleep,
+) -> Result<OdpMemory> {
+    if !root.is_implicit() {
+        return Err(EINVAL);
+    }
+    let new = NewOdp::child_of(root, sleep)?;
+    // Kept until the notifier is there.
+    let _memory = new.memory().ok_or(EFAULT)?;
+    watch(new, place, PAGE_SHIFT as u32, ops, sleep)
+}
+
+/// Looks the pages of a range up, and leaves the memory locked. How many pages those are.
+///
+/// # Errors
+///
+/// `EFAULT` for a range that the memory does not have, or pages that the process has not mapped so; `EINVAL` if the
+/// process is gone, or its pages are smaller than the memory's; `EBUSY`.
+fn map_and_lock(
+    umem: &OdpUmem,
+    (start, len): (u64, u64),
+    access: u64,
+    fault: bool,
+    sleep: &MaySleep,
+) -> Result<c_int> {
+    let range = pages_around(start, len, umem.page_shift()).ok_or(EFAULT)?;
+    let pages = odp::count((range.end - range.start) >> umem.page_shift())?;
+    let lookup = Lookup::new(umem, range, access, fault, sleep)?;
+    let locked = loop {
+        match lookup.try_lock() {
+            Ok(locked) => break locked,
+            Err(LookupError::Again) => {}
+            Err(LookupError::Failed(error)) => return Err(error),
+        }
+    };
+    if !locked.pages_large_enough(range) {
+        return Err(EINVAL);
+    }
+    locked.leave();
+    Ok(pages)
+}
+
+/// Makes memory that is paged in on demand. Process context.
+///
+/// # Errors
+///
+/// `EINVAL`, `EOVERFLOW`, `ENOMEM`.
+#[export]
+fn ib_umem_odp_get(
+    device: &Device,
+    addr: c_ulong,
+    size: usize,
+    access: c_int,
+    ops: NotifierOps,
+    sleep: &MaySleep,
+) -> ErrPtr<ib_umem_odp> {
+    ErrPtr(get(device, (addr, size), AccessFlags(access), ops, sleep).map(OdpMemory::into_raw))
+}
+
+/// Makes memory that stands for the whole address space. Process context.
+///
+/// # Errors
+///
+/// `EINVAL` for huge pages, `ENOMEM`.
+#[export]
+fn ib_umem_odp_alloc_implicit(
+    device: &Device,
+    access: c_int,
+    sleep: &MaySleep,
+) -> ErrPtr<ib_umem_odp> {
+    let access = AccessFlags(access);
+    if access.has(IB_ACCESS_HUGETLB) {
+        return ErrPtr(Err(EINVAL));
+    }
+    let new = NewOdp::of_process(device, access, PAGE_SHIFT as u32, sleep);
+    ErrPtr(new.map(|new| new.implicit().into_raw()))
+}
+
+/// Makes memory out of the whole address space. Process context.
+///
+/// # Errors
+///
+/// `EINVAL`, `EFAULT` if the process is gone, `EOVERFLOW`, `ENOMEM`.
+#[export]
+fn ib_umem_odp_alloc_child(
+    root_umem: &OdpUmem,
+    addr: c_ulong,
+    size: usize,
+    ops: NotifierOps,
+    sleep: &MaySleep,
+) -> ErrPtr<ib_umem_odp> {
+    ErrPtr(child(root_umem, (addr, size), ops, sleep).map(OdpMemory::into_raw))
+}
+
+/// Releases memory that no device uses any more. Process context.
+#[export]
+fn ib_umem_odp_release(umem_odp: OdpMemory) {
+    drop(umem_odp);
+}
+
+/// Looks pages up and locks them: the caller unlocks `umem_mutex`. How many pages, or a negative errno. Process context.
+#[export]
+fn ib_umem_odp_map_dma_and_lock(
+    umem_odp: &OdpUmem,
+    start_offset: u64,
+    bcnt: u64,
+    access_mask: u64,
+    fault: bool,
+    sleep: &MaySleep,
+) -> c_int {
+    map_and_lock(umem_odp, (start_offset, bcnt), access_mask, fault, sleep)
+        .unwrap_or_else(|error| error.to_errno())
+}
+
+/// Takes pages from the device. The caller has locked `umem_mutex`.
+#[export]
+fn ib_umem_odp_unmap_dma_pages(umem_odp: &OdpUmem, start_offset: u64, bound: u64) {
+    // SAFETY: The header says that the caller has locked it.
+    let locked: ManuallyDrop<Locked<'_>> = unsafe { Locked::held_by_caller(umem_odp) };
+    locked.unmap(Range {
+        start: start_offset,
+        end: bound,
+    });
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of devices that user space maps, at offsets of the device file that the core gives out.
+//!
+//! Locks: those of `rdma::view::mmap`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use kernel::{ffi::c_ulong, page::PAGE_SIZE, prelude::*};
+use kernel_ext::export::export;
+use rdma::{
+    view::{
+        mmap::{EntryRef, MaybeEntryRef, MmapEntry, Protection, UmapPriv, VmaView},
+        Ucontext,
+    },
+    MaySleep,
+};
+
+/// Gives an entry offsets, of which the first is in a range.
+fn insert(
+    context: &Ucontext,
+    entry: Option<&MmapEntry>,
+    len: usize,
+    range: (u32, u32),
+    sleep: &MaySleep,
+) -> Result {
+    entry.ok_or(EINVAL)?.insert(context, len, range, sleep)
+}
+
+/// The entry that all of a mapping is of.
+fn entry_of(context: &Ucontext, vma: &VmaView) -> Option<EntryRef> {
+    if !vma.is_shared() {
+        return None;
+    }
+    let entry = EntryRef::find(context, vma.offset())?;
+    (entry.page_count().checked_mul(PAGE_SIZE) == Some(vma.len())).then_some(entry)
+}
+
+/// Registers a mapping with its device file. Process context, the mapping locked.
+#[export]
+fn rdma_umap_priv_init(
+    umap: &UmapPriv,
+    vma: &VmaView,
+    entry: Option<&MmapEntry>,
+    sleep: &MaySleep,
+) {
+    umap.register(vma, entry, sleep);
+}
+
+/// Maps memory of a device into all of a mapping. From a driver's `mmap`.
+///
+/// # Errors
+///
+/// `EINVAL` if the mapping is private, of another size or of another file; `ENOMEM`, `EAGAIN`.
+#[export]
+fn rdma_user_mmap_io(
+    ucontext: &Ucontext,
+    vma: &VmaView,
+    pfn: c_ulong,
+    size: c_ulong,
+    prot: Protection,
+    entry: Option<&MmapEntry>,
+    sleep: &MaySleep,
+) -> Result {
+    if !vma.is_shared() || vma.len() != size || !vma.is_of(ucontext) {
+        return Err(EINVAL);
+    }
+    vma.map_io(pfn, size, prot, entry, sleep)
+}
+
+/// The entry that begins at an offset, in pages, with a reference; null if there is none that may be mapped.
+#[export]
+fn rdma_user_mmap_entry_get_pgoff(ucontext: &Ucontext, pgoff: c_ulong) -> MaybeEntryRef {
+    MaybeEntryRef(EntryRef::find(ucontext, pgoff))
+}
+
+/// The entry that all of a mapping is of, with a reference; null if there is none.
+#[export]
+fn rdma_user_mmap_entry_get(ucontext: &Ucontext, vma: &VmaView) -> MaybeEntryRef {
+    MaybeEntryRef(entry_of(ucontext, vma))
+}
+
+/// Drops a reference of an entry; with the last its offsets are free, and the driver is told.
+#[export]
+fn rdma_user_mmap_entry_put(entry: EntryRef) {
+    drop(entry);
+}
+
+/// Says that an entry may not be mapped any more, and drops the driver's reference. Process context.
+#[export]
+fn rdma_user_mmap_entry_remove(entry: MaybeEntryRef, sleep: &MaySleep) {
+    if let Some(entry) = entry.0 {
+        entry.remove(sleep);
+    }
+}
+
+/// Gives an entry offsets for `length` bytes, of which the first is from `min_pgoff` to `max_pgoff`, in pages. Process
+/// context.
+///
+/// # Errors
+///
+/// `EINVAL` for no entry or no length, `ENOMEM`.
+#[export]
+fn rdma_user_mmap_entry_insert_range(
+    ucontext: &Ucontext,
+    entry: Option<&MmapEntry>,
+    length: usize,
+    min_pgoff: u32,
+    max_pgoff: u32,
+    sleep: &MaySleep,
+) -> Result {
+    insert(ucontext, entry, length, (min_pgoff, max_pgoff), sleep)
+}
+
+/// Gives an entry offsets for `length` bytes. Process context.
+///
+/// # Errors
+///
+/// As for `rdma_user_mmap_entry_insert_range`.
+#[export]
+fn rdma_user_mmap_entry_insert(
+    ucontext: &Ucontext,
+    entry: Option<&MmapEntry>,
+    length: usize,
+    sleep: &MaySleep,
+) -> Result {
+    insert(ucontext, entry, length, (0, u32::MAX), sleep)
+}

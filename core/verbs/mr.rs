@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions: making them, mapping memory into them, and letting go of them.
+
+use kernel::{ffi::c_int, prelude::*};
+use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
+use rdma::{
+    view::{
+        mr::{DmaList, DmaSpan, SetPage, SgOffset, SigAttrs},
+        object::{Made, Owned, UdataView},
+        Mr, Pd,
+    },
+    MaySleep,
+};
+
+use super::track;
+
+/// Keeps the account of a region that was just made.
+fn account(pd: &Pd, mr: Owned<Mr>) -> Owned<Mr> {
+    pd.uses().inc();
+    track::begin_under(&*mr, c::RDMA_RESTRACK_MR, pd);
+    track::add(&*mr);
+    mr
+}
+
+/// Makes a region that memory is mapped into later.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device has none, `EINVAL` for an integrity region, and what the driver answers.
+pub(crate) fn alloc(pd: &Pd, kind: u32, max_num_sg: u32, sleep: &MaySleep) -> Result<Owned<Mr>> {
+    if !pd.device().has_alloc_mr() {
+        return Err(EOPNOTSUPP);
+    }
+    if kind == c::IB_MR_TYPE_INTEGRITY {
+        return Err(EINVAL);
+    }
+    let mr = pd.driver_alloc_mr(kind, max_num_sg, sleep)?;
+    Ok(account(pd, mr.into_owned(kind)))
+}
+
+/// Makes a region that checks the integrity of data.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device cannot, `EINVAL` without room for what protects the data, `ENOMEM`, and what the driver
+/// answers.
+pub(crate) fn alloc_integrity(
+    pd: &Pd,
+    max_data_sg: u32,
+    max_meta_sg: u32,
+    sleep: &MaySleep,
+) -> Result<Owned<Mr>> {
+    if !pd.device().has_integrity() {
+        return Err(EOPNOTSUPP);
+    }
+    if max_meta_sg == 0 {
+        return Err(EINVAL);
+    }
+    let attrs = SigAttrs::new()?;
+    let mr = pd.driver_alloc_mr_integrity(max_data_sg, max_meta_sg, sleep)?;
+    Ok(account(pd, mr.into_integrity(attrs)))
+}
+
+/// Deregisters a region.
+///
+/// # Errors
+///
+/// What the driver answers: then the region stays.
+pub(crate) fn dereg(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+    let used = mr.held();
+    let attrs = SigAttrs::of(&mr);
+    track::remove(&*mr, sleep);
+    if let Err(failed) = mr.driver_dereg(udata, sleep) {
+        if let Some(attrs) = attrs {
+            attrs.keep();
+        }
+        return Err(failed.keep());
+    }
+    used.release();
+    Ok(())
+}
+
+fn reg_user(
+    pd: &Pd,
+    (start, length, iova): (u64, u64, u64),
+    access: c_int,
+    sleep: &MaySleep,
+) -> Result<Owned<Mr>> {
+    let on_demand = access as u32 & c::IB_ACCESS_ON_DEMAND != 0;
+    let can = pd.device().attrs().kernel_cap_flags & u64::from(c::IBK_ON_DEMAND_PAGING) != 0;
+    if on_demand && !can {
+        return Err(EINVAL);
+    }
+    let mr = pd.driver_reg_user_mr(start, length, iova, access, sleep)?;
+    Ok(account(pd, mr.into_user(iova, length)))
+}
+
+/// Registers memory of the present process for a client in the kernel. Process context.
+///
+/// # Errors
+///
+/// `EINVAL` for access on demand where the device cannot, and what the driver answers.
+#[export]
+fn ib_reg_user_mr(
+    pd: &Pd,
+    start: u64,
+    length: u64,
+    virt_addr: u64,
+    access_flags: c_int,
+    sleep: &MaySleep,
+) -> Made<Mr> {
+    Made(reg_user(
+        pd,
+        (start, length, virt_addr),
+        access_flags,
+        sleep,
+    ))
+}
+
+/// Tells the device how memory will be used. Process context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device does not want to hear of it, and what the driver answers.
+#[export]
+fn ib_advise_mr(
+    pd: &Pd,
+    advice: c::ib_uverbs_advise_mr_advice,
+    flags: u32,
+    sg_list: rdma::view::mr::Ranges<'_>,
+    num_sge: u32,
+    sleep: &MaySleep,
+) -> Result {
+    if !pd.has_advise_mr() {
+        return Err(EOPNOTSUPP);
+    }
+    if num_sge == 0 {
+        return Ok(());
+    }
+    pd.driver_advise_mr(advice, flags, sg_list, num_sge, sleep)
+}
+
+/// Deregisters a region. Process context.
+///
+/// # Errors
+///
+/// What the driver answers: then the region stays.
+#[export]
+fn ib_dereg_mr_user(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+    dereg(mr, udata, sleep)
+}
+
+/// Makes a region that memory is mapped into later, in up to `max_num_sg` pieces. Process context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device has none, `EINVAL` for an integrity region, and what the driver answers.
+#[export]
+fn ib_alloc_mr(pd: &Pd, mr_type: c::ib_mr_type, max_num_sg: u32, sleep: &MaySleep) -> Made<Mr> {
+    Made(alloc(pd, mr_type, max_num_sg, sleep))
+}
+
+/// Makes a region that checks the integrity of data. Process context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device cannot, `EINVAL` without room for what protects the data, `ENOMEM`, and what the driver
+/// answers.
+#[export]
+fn ib_alloc_mr_integrity(
+    pd: &Pd,
+    max_num_data_sg: u32,
+    max_num_meta_sg: u32,
+    sleep: &MaySleep,
+) -> Made<Mr> {
+    Made(alloc_integrity(pd, max_num_data_sg, max_num_meta_sg, sleep))
+}
+
+/// Asks whether the integrity of data was found to be broken: `mask` is `enum ib_mr_status_check`.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device cannot tell, and what the driver answers.
+#[export]
+fn ib_check_mr_status(mr: &Mr, check_mask: u32, mr_status: &mut c::ib_mr_status) -> Result {
+    mr.driver_check_status(check_mask, mr_status)
+}
+
+/// Maps the longest beginning of a list of memory for DMA into a region, that fits in pages of a size. Returns how many pieces
+/// that is. Any context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device cannot, and what the driver answers.
+#[export]
+fn ib_map_mr_sg(
+    mr: &Mr,
+    sg: DmaList<'_>,
+    sg_nents: c_int,
+    sg_offset: SgOffset<'_>,
+    page_size: u32,
+) -> c_int {
+    map(mr, sg, sg_nents, sg_offset, page_size)
+        .map_or_else(|error| error.to_errno(), |count| count as c_int)
+}
+
+/// As `ib_map_mr_sg`.
+pub(crate) fn map(
+    mr: &Mr,
+    sg: DmaList<'_>,
+    sg_nents: c_int,
+    sg_offset: SgOffset<'_>,
+    page_size: u32,
+) -> Result<u32> {
+    if !mr.device().has_map_mr_sg() {
+        return Err(EOPNOTSUPP);
+    }
+    mr.set_page_size(page_size);
+    mr.driver_map_sg(sg, sg_nents, sg_offset)
+}
+
+/// Maps data, and what protects it, into an integrity region. Any context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device cannot, or for another region, and what the driver answers.
+#[export]
+#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+fn ib_map_mr_sg_pi(
+    mr: &Mr,
+    data_sg: DmaList<'_>,
+    data_sg_nents: c_int,
+    data_sg_offset: SgOffset<'_>,
+    meta_sg: DmaList<'_>,
+    meta_sg_nents: c_int,
+    meta_sg_offset: SgOffset<'_>,
+    page_size: u32,
+) -> Result {
+    let data = (data_sg, data_sg_nents, data_sg_offset);
+    let meta = (meta_sg, meta_sg_nents, meta_sg_offset);
+    map_pi(mr, data, meta, page_size)
+}
+
+/// As `ib_map_mr_sg_pi`.
+pub(crate) fn map_pi(
+    mr: &Mr,
+    data: (DmaList<'_>, c_int, SgOffset<'_>),
+    meta: (DmaList<'_>, c_int, SgOffset<'_>),
+    page_size: u32,
+) -> Result {
+    if !mr.device().has_map_mr_sg_pi() || mr.kind() != c::IB_MR_TYPE_INTEGRITY {
+        return Err(EOPNOTSUPP);
+    }
+    mr.set_page_size(page_size);
+    mr.driver_map_sg_pi(data, meta)
+}
+
+/// How far a list was turned into pages.
+struct Paged {
+    /// How many pieces are in pages, all of each.
+    pieces: u32,
+    /// Where in the next piece the first byte is that is in no page.
+    offset: u32,
+    /// How many bytes are in pages.
+    length: u64,
+    /// Why there are no more: the driver has no room.
+    error: Option<Error>,
+}
+
+/// Turns the longest beginning of a list into pages: each piece must begin where the one before it ends, or both at the
+/// boundary of a page.
+fn to_pages(
+    pieces: impl Iterator<Item = DmaSpan>,
+    first_offset: u32,
+    page_size: u64,
+    mut set_page: impl FnMut(u64) -> Result,
+) -> Paged {
+    let mut paged = Paged {
+        pieces: 0,
+        offset: 0,
+        length: 0,
+        error: None,
+    };
+    let mask = page_size.wrapping_neg();
+    let mut offset = first_offset;
+    let mut last_end = None;
+    for piece in pieces {
+        let begin = piece.address.wrapping_add(offset.into());
+        let end = piece.address.wrapping_add(piece.length.into());
+        let mut page = begin & mask;
+        // A piece that goes on inside of a page: the page is there already.
+        let goes_on = last_end.is_some_and(|last| last & !mask != 0 || page != begin);
+        if goes_on && last_end != Some(begin) {
+            break;
+        }
+        if goes_on {
+            page = page.wrapping_add(page_size);
+        }
+        while page < end || (page == begin && end == begin && !goes_on) {
+            if let Err(error) = set_page(page) {
+                let reached = page.max(begin);
+                paged.length = paged.length.wrapping_add(reached.wrapping_sub(begin));
+                paged.offset = reached.wrapping_sub(piece.address) as u32;
+                paged.error = Some(error);
+                return paged;
+            }
+            page = page.wrapping_add(page_size);
+        }
+        paged.length = paged.length.wrapping_add(end.wrapping_sub(begin));
+        paged.pieces = paged.pieces.wrapping_add(1);
+        last_end = Some(end);
+        offset = 0;
+    }
+    paged
+}
+
+/// For drivers: turns the longest beginning of a list of memory for DMA into pages of the region's size, and hands them to
+/// `set_page`, one by one. Returns how many pieces that is; `sg_offset` says then where in the next piece the first byte is
+/// that is in no page. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` for an empty list, an offset behind the first piece, or a region without pages; what `set_page` answers to the
+/// first page.
+#[export]
+fn ib_sg_to_pages(
+    mr: &Mr,
+    sgl: DmaList<'_>,
+    sg_nents: c_int,
+    mut sg_offset: SgOffset<'_>,
+    set_page: SetPage,
+) -> c_int {
+    let offset = sg_offset.get();
+    let page_size = u64::from(mr.page_size());
+    let count = usize::try_from(sg_nents).unwrap_or(0);
+    let mut pieces = sgl.spans(count).peekable();
+    let first = match pieces.peek() {
+        Some(first) if offset <= first.length && page_size.is_power_of_two() => *first,
+        _ => return EINVAL.to_errno(),
+    };
+    let iova = first.address.wrapping_add(offset.into());
+    let paged = to_pages(pieces, offset, page_size, |page| set_page.call(mr, page));
+    mr.set_range(iova, paged.length);
+    sg_offset.set(paged.offset);
+    match paged.error {
+        Some(error) if paged.pieces == 0 && paged.offset == 0 => error.to_errno(),
+        _ => paged.pieces as c_int,
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Protection domains.
+//!
+//! A domain of a client in the kernel has a key for all memory: the device's own, or that of a region which the domain has
+//! for that.
+
+use kernel::{ffi::c_int, prelude::*};
+use kernel_ext::{bindings as c, export::export};
+use rdma::{
+    view::{
+        object::{Fresh, Made, Owned, UdataView},
+        qp::Caller,
+        Device, Pd,
+    },
+    MaySleep,
+};
+
+use super::track;
+
+fn alloc(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> Result<Owned<Pd>> {
+    let pd = Fresh::new_pd(device, flags, sleep)?;
+    track::begin(&*pd, c::RDMA_RESTRACK_PD, caller);
+    let pd = pd.driver_alloc(None, sleep).map_err(track::discard)?;
+    track::add(&*pd);
+    if let Err(error) = add_keys(device, &pd, flags, caller, sleep) {
+        let _ = dealloc(pd, None, sleep);
+        return Err(error);
+    }
+    Ok(pd)
+}
+
+/// Gives a domain its keys for all memory.
+fn add_keys(
+    device: &Device,
+    pd: &Owned<Pd>,
+    flags: u32,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Result {
+    let has_lkey = device.attrs().kernel_cap_flags & u64::from(c::IBK_LOCAL_DMA_LKEY) != 0;
+    let wants_rkey = flags & c::IB_PD_UNSAFE_GLOBAL_RKEY != 0;
+    let mut access = 0;
+    if has_lkey {
+        pd.set_local_dma_lkey(device.local_dma_lkey());
+    } else {
+        access |= c::IB_ACCESS_LOCAL_WRITE;
+    }
+    if wants_rkey {
+        pr_warn!("{}: enabling unsafe global rkey\n", caller);
+        access |= c::IB_ACCESS_REMOTE_READ | c::IB_ACCESS_REMOTE_WRITE;
+    }
+    if access == 0 {
+        return Ok(());
+    }
+    let mr = pd.driver_get_dma_mr(access as c_int, sleep)?;
+    let mr = mr.into_owned(c::IB_MR_TYPE_DMA);
+    if !has_lkey {
+        pd.set_local_dma_lkey(mr.lkey());
+    }
+    if wants_rkey {
+        pd.set_unsafe_global_rkey(mr.rkey());
+    }
+    pd.set_internal_mr(mr);
+    Ok(())
+}
+
+fn dealloc(pd: Owned<Pd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+    track::destroy(pd, sleep, |pd| {
+        if let Some(mr) = pd.take_internal_mr() {
+            if let Err(failed) = mr.driver_dereg(None, sleep) {
+                pr_warn!(
+                    "the region of a protection domain stays: {:?}\n",
+                    failed.keep()
+                );
+            }
+        }
+        pd.driver_dealloc(udata, sleep)
+    })?;
+    Ok(())
+}
+
+/// Allocates a protection domain for a client in the kernel; `flags` is `enum ib_pd_flags`. Process context.
+///
+/// # Errors
+///
+/// `ENOMEM`, and what the driver answers.
+#[export]
+fn __ib_alloc_pd(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> Made<Pd> {
+    Made(alloc(device, flags, caller, sleep))
+}
+
+/// Deallocates a protection domain, which nothing is in any more. Process context.
+///
+/// # Errors
+///
+/// What the driver answers: then the domain stays.
+#[export]
+fn ib_dealloc_pd_user(pd: Owned<Pd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+    dealloc(pd, udata, sleep)
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive queues.
+
+use kernel::prelude::*;
+use kernel_ext::{bindings as c, export::export};
+use rdma::{
+    view::{
+        object::{Fresh, Made, Owned, UdataView},
+        srq::{SrqInit, UsrqObject},
+        Pd, Srq,
+    },
+    MaySleep,
+};
+
+use super::track;
+
+/// What a shared receive queue uses, is used by one more, or by one less.
+fn count_uses(srq: &Srq, count: fn(rdma::view::object::UseCount<'_>)) {
+    if let Some(cq) = srq.cq() {
+        count(cq.uses());
+    }
+    if let Some(xrcd) = srq.xrcd() {
+        count(xrcd.uses());
+    }
+    count(srq.pd().uses());
+}
+
+fn create(
+    pd: &Pd,
+    init: &SrqInit,
+    uobject: Option<&UsrqObject>,
+    udata: Option<&UdataView>,
+    sleep: &MaySleep,
+) -> Result<Owned<Srq>> {
+    let srq = Fresh::new_srq(pd, init, uobject, sleep)?;
+    count_uses(&srq, |uses| uses.inc());
+    track::begin_under(&*srq, c::RDMA_RESTRACK_SRQ, pd);
+    let srq = srq.driver_create(init, udata, sleep).map_err(|failed| {
+        count_uses(&failed.object, |uses| uses.dec());
+        track::discard(failed)
+    })?;
+    track::add(&*srq);
+    Ok(srq)
+}
+
+/// Makes a shared receive queue; the description says afterwards what it has become. Process context.
+///
+/// # Errors
+///
+/// `ENOMEM`, `EOPNOTSUPP`, and what the driver answers.
+#[export]
+fn ib_create_srq_user(
+    pd: &Pd,
+    srq_init_attr: &SrqInit,
+    uobject: Option<&UsrqObject>,
+    udata: Option<&UdataView>,
+    sleep: &MaySleep,
+) -> Made<Srq> {
+    Made(create(pd, srq_init_attr, uobject, udata, sleep))
+}
+
+/// Changes a shared receive queue: `enum ib_srq_attr_mask` says what of it. Process context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP`, and what the driver answers.
+#[export]
+fn ib_modify_srq(
+    srq: &Srq,
+    srq_attr: &mut c::ib_srq_attr,
+    srq_attr_mask: c::ib_srq_attr_mask,
+    sleep: &MaySleep,
+) -> Result {
+    srq.driver_modify(srq_attr, srq_attr_mask, sleep)
+}
+
+/// Asks what a shared receive queue is like. Process context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP`, and what the driver answers.
+#[export]
+fn ib_query_srq(srq: &Srq, srq_attr: &mut c::ib_srq_attr, sleep: &MaySleep) -> Result {
+    srq.driver_query(srq_attr, sleep)
+}
+
+/// Destroys a shared receive queue. Process context.
+///
+/// # Errors
+///
+/// `EBUSY` while it is used, and what the driver answers: then the queue stays.
+#[export]
+fn ib_destroy_srq_user(srq: Owned<Srq>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+    if srq.uses().is_used() {
+        return Err(EBUSY);
+    }
+    let srq = track::destroy(srq, sleep, |srq| srq.driver_destroy(udata, sleep))?;
+    count_uses(&srq, |uses| uses.dec());
+    Ok(())
+}

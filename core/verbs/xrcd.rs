@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! XRC domains: what target queue pairs and shared receive queues are found in by their numbers.
+
+use kernel::prelude::*;
+use kernel_ext::{error::EOPNOTSUPP, export::export};
+use rdma::{
+    view::{
+        object::{Failed, Fresh, Made, Owned, UdataView},
+        pd::Inode,
+        Device, Xrcd,
+    },
+    MaySleep,
+};
+
+fn alloc(
+    device: &Device,
+    inode: Option<&Inode>,
+    udata: Option<&UdataView>,
+    sleep: &MaySleep,
+) -> Result<Owned<Xrcd>> {
+    if !device.has_alloc_xrcd() {
+        return Err(EOPNOTSUPP);
+    }
+    let xrcd = Fresh::new_xrcd(device, inode, sleep)?;
+    xrcd.driver_alloc(udata, sleep).map_err(Failed::keep)
+}
+
+/// Allocates an XRC domain, named by a file or by nothing. Process context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device has none, `ENOMEM`, and what the driver answers.
+#[export]
+fn ib_alloc_xrcd_user(
+    device: &Device,
+    inode: Option<&Inode>,
+    udata: Option<&UdataView>,
+    sleep: &MaySleep,
+) -> Made<Xrcd> {
+    Made(alloc(device, inode, udata, sleep))
+}
+
+/// Deallocates an XRC domain. Process context.
+///
+/// # Errors
+///
+/// `EBUSY` while it is used, and what the driver answers: then the domain stays.
+#[export]
+fn ib_dealloc_xrcd_user(xrcd: Owned<Xrcd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+    if xrcd.uses().is_used() {
+        return Err(EBUSY);
+    }
+    if xrcd.has_targets() {
+        pr_warn!("an XRC domain goes that has target queue pairs\n");
+    }
+    xrcd.driver_dealloc(udata, sleep).map_err(Failed::keep)?;
+    Ok(())
+}

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of devices that user space maps: `struct rdma_user_mmap_entry`.
+//!
+//! | lock | protects |
+//! |---|---|
+//! | `umap_lock` of a device file | its list of mappings; that one entry at a time is inserted |
+//! | `xa_lock` of `mmap_xa` of a context | which entry is at which offset, and whether it was removed |
+//! | `dmabufs_lock` of an entry | its list of DMA buffers |
+//!
+//! `umap_lock` and `dmabufs_lock` are mutexes: process context; `xa_lock` is taken inside.
+//!
+//! C headers: `include/rdma/ib_verbs.h`, `include/linux/xarray.h`.
+
+use core::{mem::ManuallyDrop, ptr::NonNull};
+
+use kernel::{error::to_result, ffi::c_void, page::PAGE_SIZE, prelude::*};
+use kernel_ext::door::{view_of, FromC, IntoC};
+use rdma_bindings::{
+    self as bindings, ib_uverbs_dmabuf_file, rdma_umap_priv, rdma_user_mmap_entry, vm_area_struct,
+    xarray,
+};
+
+use super::{list, Ucontext};
+use crate::MaySleep;
+
+view_of! {
+    /// Memory that user space may map, at an offset of the device file.
+    pub struct MmapEntry(rdma_user_mmap_entry);
+}
+view_of! {
+    /// What ib_uverbs keeps of a mapping.
+    pub struct UmapPriv(rdma_umap_priv);
+}
+view_of! {
+    /// A mapping of a process, which the caller of the function that got the view has locked.
+    pub struct VmaView(vm_area_struct);
+}
+
+/// How pages are mapped: `pgprot_t`.
+pub struct Protection(bindings::pgprot_t);
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for Protection {
+    type Raw = bindings::pgprot_t;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw)
+    }
+}
+
+/// A reference of an entry. Dropping the last tells the driver, which frees it.
+///
+/// # Invariants
+///
+/// The reference is ours.
+pub struct EntryRef(NonNull<MmapEntry>);
+
+impl EntryRef {
+    fn new(entry: &MmapEntry) -> Self {
+        Self(NonNull::from(entry))
+    }
+}
+
+impl core::ops::Deref for EntryRef {
+    type Target = MmapEntry;
+
+    fn deref(&self) -> &MmapEntry {
+        // SAFETY: By the type invariants.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for EntryRef {
+    fn drop(&mut self) {
+        let raw = self.as_raw();
+        // SAFETY: By the type invariants.
+        if unsafe { bindings::refcount_dec_and_test(&raw mut (*raw).ref_.refcount) } {
+            self.free();
+        }
+    }
+}
+
+// SAFETY: A caller passes its reference.
+unsafe impl FromC for EntryRef {
+    type Raw = *mut rdma_user_mmap_entry;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements, and the header says that the function takes the reference over.
+        Self(unsafe { NonNull::new_unchecked(raw) }.cast())
+    }
+}
+
+/// A reference that C hands over, or null.
+pub struct MaybeEntryRef(pub Option<EntryRef>);
+
+// SAFETY: As for `EntryRef`.
+unsafe impl FromC for MaybeEntryRef {
+    type Raw = *mut rdma_user_mmap_entry;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(NonNull::new(raw.cast()).map(EntryRef))
+    }
+}
+
+impl IntoC for MaybeEntryRef {
+    type Raw = *mut rdma_user_mmap_entry;
+
+    #[inline]
+    fn into_c(self) -> Self::Raw {
+        self.0.map_or(core::ptr::null_mut(), |entry| {
+            ManuallyDrop::new(entry).as_raw()
+        })
+    }
+}
+
+/// The offsets of a context, locked.
+///
+/// # Invariants
+///
+/// The lock of the array is held.
+struct Offsets<'a>(&'a Ucontext);
+
+impl<'a> Offsets<'a> {
+    fn lock(context: &'a Ucontext) -> Self {
+        let this = Self(context);
+        // SAFETY: The array is there as long as the context.
+        unsafe { bindings::xa_lock(this.array()) };
+        this
+    }
+
+    fn array(&self) -> *mut xarray {
+        // SAFETY: The context is there.
+        unsafe { &raw mut (*self.0.as_raw()).mmap_xa }
+    }
+
+    /// The first offset from `from` to `to` that is taken.
+    fn first_taken(&self, mut from: usize, to: usize) -> Option<usize> {
+        // SAFETY: The array is there.
+        let found = unsafe { bindings::xa_find(self.array(), &mut from, to, bindings::XA_PRESENT) };
+        (!found.is_null()).then_some(from)
+    }
+
+    /// Frees offsets.
+    fn erase(&self, range: core::ops::Range<usize>) {
+        for offset in range {
+            // SAFETY: The array is there, and locked.
+            unsafe { bindings::__xa_erase(self.array(), offset) };
+        }
+    }
+
+    /// Gives an entry all offsets of a range. The lock may be dropped meanwhile.
+    fn insert(&self, entry: &MmapEntry, range: core::ops::Range<usize>) -> Result {
+        for offset in range.clone() {
+            let value = entry.as_raw().cast::<c_void>();
+            // SAFETY: The array is there, and locked; the entry takes its offsets back before it goes.
+            let stored =
+                unsafe { bindings::__xa_insert(self.array(), offset, value, bindings::GFP_KERNEL) };
+            if stored != 0 {
+                self.erase(range.start..offset);
+                return Err(ENOMEM);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Offsets<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::xa_unlock(self.array()) };
+    }
+}
+
+/// A mutex of a C structure, locked.
+///
+/// # Invariants
+///
+/// The mutex is held, and there as long as the guard.
+struct Guard(*mut bindings::mutex);
+
+impl Guard {
+    /// # Safety
+    ///
+    /// The mutex is initialised, and there as long as the guard.
+    unsafe fn lock(mutex: *mut bindings::mutex) -> Self {
+        // SAFETY: By the safety requirements.
+        unsafe { bindings::mutex_lock(mutex) };
+        Self(mutex)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::mutex_unlock(self.0) };
+    }
+}
+
+impl MmapEntry {
+    fn context(&self) -> &Ucontext {
+        // SAFETY: The member is set when the entry is inserted; the context stays longer.
+        unsafe { &*(*self.as_raw()).ucontext.cast() }
+    }
+
+    /// How many pages it has.
+    pub fn page_count(&self) -> usize {
+        // SAFETY: The member is set when the entry is inserted.
+        unsafe { (*self.as_raw()).npages }
+    }
+
+    /// Its first offset, in pages.
+    fn start(&self) -> usize {
+        // SAFETY: The member is set when the entry is inserted.
+        unsafe { (*self.as_raw()).start_pgoff }
+    }
+
+    /// Frees its offsets, and leaves it to the driver. The last reference is gone.
+    fn free(&self) {
+        let context = self.context();
+        let start = self.start();
+        Offsets::lock(context).erase(start..start.saturating_add(self.page_count()));
+        if let Some(mmap_free) = context.device().ops().mmap_free {
+            // SAFETY: The entry is the driver's, and nobody else has it.
+            unsafe { mmap_free(self.as_raw()) };
+        }
+    }
+
+    /// Gives it `len` bytes of offsets of a context, of which the first is from `min` to `max`, in pages.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no such room, or no memory; `EINVAL` for no length.
+    pub fn insert(
+        &self,
+        context: &Ucontext,
+        len: usize,
+        (min, max): (u32, u32),
+        _sleep: &MaySleep,
+    ) -> Result {
+        let pages = u32::try_from(len.div_ceil(PAGE_SIZE)).map_err(|_| ENOMEM)?;
+        if pages == 0 {
+            return Err(EINVAL);
+        }
+        let raw = self.as_raw();
+        // SAFETY: The entry is the driver's, who inserts it: nobody else uses it yet. The file stays as long as the context.
+        let _guard = unsafe {
+            bindings::rdma_user_mmap_entry_init(raw);
+            (*raw).ucontext = context.as_raw();
+            (*raw).npages = pages as usize;
+            Guard::lock(&raw mut (*(*context.as_raw()).ufile).umap_lock)
+        };
+        let offsets = Offsets::lock(context);
+        let range = find_gap(&offsets, pages, min, max)?;
+        let start = range.start;
+        // SAFETY: As above.
+        unsafe { (*raw).start_pgoff = start };
+        offsets.insert(self, range)
+    }
+}
+
+/// Finds offsets that are free.
+fn find_gap(
+    offsets: &Offsets<'_>,
+    pages: u32,
+    min: u32,
+    max: u32,
+) -> Result<core::ops::Range<usize>> {
+    let mut start = min;
+    loop {
+        let end = start.checked_add(pages).ok_or(ENOMEM)?;
+        if start > max {
+            return Err(ENOMEM);
+        }
+        let Some(taken) = offsets.first_taken(start as usize, end as usize - 1) else {
+            return Ok(start as usize..end as usize);
+        };
+        start = u32::try_from(taken)
+            .ok()
+            .and_then(|taken| taken.checked_add(1))
+            .ok_or(ENOMEM)?;
+    }
+}
+
+impl EntryRef {
+    /// The entry that begins at an offset, unless it was removed.
+    pub fn find(context: &Ucontext, offset: usize) -> Option<Self> {
+        u32::try_from(offset).ok()?;
+        let offsets = Offsets::lock(context);
+        // SAFETY: The array is locked: what is in it is there, though perhaps without references.
+        unsafe {
+            let entry = bindings::xa_load(offsets.array(), offset).cast::<rdma_user_mmap_entry>();
+            let usable = !entry.is_null()
+                && (*entry).start_pgoff == offset
+                && !(*entry).driver_removed
+                && bindings::kref_get_unless_zero(&raw mut (*entry).ref_);
+            usable.then(|| Self::new(&*entry.cast()))
+        }
+    }
+
+    /// Says that it may not be mapped any more, takes its DMA buffers away, and drops the driver's reference.
+    #[inline]
+    pub fn remove(self, _sleep: &MaySleep) {
+        let raw = self.as_raw();
+        // SAFETY: The entry is there; its locks are held where they must be.
+        unsafe {
+            let guard = Guard::lock(&raw mut (*raw).dmabufs_lock);
+            let offsets = Offsets::lock(self.context());
+            (*raw).driver_removed = true;
+            drop(offsets);
+            while let Some(entry) = list::first(&raw mut (*raw).dmabufs) {
+                let at = core::mem::offset_of!(ib_uverbs_dmabuf_file, dmabufs_elm);
+                revoke(entry.cast::<u8>().sub(at).cast());
+            }
+            drop(guard);
+        }
+    }
+}
+
+/// Takes a DMA buffer away from its importers, and waits until they are done.
+///
+/// # Safety
+///
+/// `file` is in the list of an entry, whose lock is held.
+#[inline]
+unsafe fn revoke(file: *mut ib_uverbs_dmabuf_file) {
+    const FOREVER: usize = isize::MAX as usize;
+    // SAFETY: By the safety requirements; the list's reference keeps the file until it is dropped, and the file's owner waits
+    // for the lock.
+    unsafe {
+        let buffer = (*file).dmabuf;
+        let resv = (*buffer).resv;
+        bindings::dma_resv_lock(resv, core::ptr::null_mut());
+        list::remove(&raw mut (*file).dmabufs_elm);
+        (*file).set_revoked(1);
+        bindings::dma_buf_invalidate_mappings(buffer);
+        let usage = bindings::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP;
+        bindings::dma_resv_wait_timeout(resv, usage, false, FOREVER);
+        bindings::dma_resv_unlock(resv);
+        if bindings::refcount_dec_and_test(&raw mut (*file).kref.refcount) {
+            bindings::complete(&raw mut (*file).comp);
+        }
+        bindings::wait_for_completion(&raw mut (*file).comp);
+    }
+}
+
+impl UmapPriv {
+    /// Registers a mapping with its device file, and keeps the entry that it is of.
+    pub fn register(&self, vma: &VmaView, entry: Option<&MmapEntry>, _sleep: &MaySleep) {
+        let (raw, area) = (self.as_raw(), vma.as_raw());
+        // SAFETY: The structure is the caller's, who has locked the mapping, which keeps its file. The caller has a reference
+        // of the entry.
+        unsafe {
+            let file = (*(*area).vm_file)
+                .private_data
+                .cast::<bindings::ib_uverbs_file>();
+            (*raw).vma = area;
+            if let Some(entry) = entry {
+                bindings::refcount_inc(&raw mut (*entry.as_raw()).ref_.refcount);
+                (*raw).entry = entry.as_raw();
+            }
+            (*area).vm_private_data = raw.cast();
+            let _guard = Guard::lock(&raw mut (*file).umap_lock);
+            list::insert_after(&raw mut (*file).umaps, &raw mut (*raw).list);
+        }
+    }
+}
+
+impl VmaView {
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        // SAFETY: The caller has locked it.
+        unsafe {
+            let area = &(*self.as_raw()).__bindgen_anon_1.__bindgen_anon_1;
+            area.vm_end.saturating_sub(area.vm_start)
+        }
+    }
+
+    /// Whether it has no length.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its offset into the file, in pages.
+    pub fn offset(&self) -> usize {
+        // SAFETY: The caller has locked it.
+        unsafe { (*self.as_raw()).vm_pgoff }
+    }
+
+    /// Whether writes are seen by others who map the same.
+    pub fn is_shared(&self) -> bool {
+        // SAFETY: The caller has locked it.
+        unsafe { (*self.as_raw()).__bindgen_anon_2.vm_flags & bindings::VM_SHARED != 0 }
+    }
+
+    /// Whether it is of the device file that a context is of.
+    pub fn is_of(&self, context: &Ucontext) -> bool {
+        // SAFETY: The caller has locked it; it keeps its file, as the context does.
+        unsafe {
+            let file = (*self.as_raw()).vm_file;
+            !file.is_null() && (*file).private_data == (*context.as_raw()).ufile.cast()
+        }
+    }
+
+    /// Maps `size` bytes of a device's memory into all of it, and registers the mapping.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EAGAIN`.
+    pub fn map_io(
+        &self,
+        pfn: usize,
+        size: usize,
+        protection: Protection,
+        entry: Option<&MmapEntry>,
+        sleep: &MaySleep,
+    ) -> Result {
+        let mut private = KBox::new(rdma_umap_priv::zeroed(), GFP_KERNEL)?;
+        let area = self.as_raw();
+        // SAFETY: The caller has locked the mapping, which is new; the driver says that the frames are its device's.
+        let mapped = to_result(unsafe {
+            let start = (*area).__bindgen_anon_1.__bindgen_anon_1.vm_start;
+            (*area).vm_page_prot = protection.0;
+            bindings::io_remap_pfn_range(area, start, pfn, size, protection.0)
+        });
+        mapped.map_err(|_| EAGAIN)?;
+        // SAFETY: A view is a transparent wrapper.
+        let view = unsafe { &*core::ptr::from_mut(&mut *private).cast::<UmapPriv>() };
+        view.register(self, entry, sleep);
+        // `ib_uverbs` frees it when the mapping goes.
+        let _ = KBox::into_raw(private);
+        Ok(())
+    }
+}

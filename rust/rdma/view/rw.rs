@@ -1,0 +1,607 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Contexts of the RW API: `struct rdma_rw_ctx`, the requests in it, and the memory that they transfer.
+//!
+//! A context is its consumer's memory, and stays where it is: its requests point to each other.
+//!
+//! C header: `include/rdma/rw.h`.
+
+mod memory;
+
+use core::{marker::PhantomData, ptr::null_mut};
+
+use kernel::{
+    alloc::{allocator::Kmalloc, Allocator},
+    error::to_result,
+    ffi::c_int,
+    prelude::*,
+};
+use kernel_ext::{
+    door::{view_of, FromC},
+    error::EOPNOTSUPP,
+};
+use rdma_bindings::{
+    self as bindings, dma_data_direction, ib_cqe, ib_rdma_wr, ib_send_wr, ib_sge, ib_sig_attrs,
+    rdma_rw_ctx,
+};
+
+use memory::unmap_page;
+pub use memory::{BvecRange, Bvecs, MappedPages, Mapping, PageList};
+
+use super::{mr::DmaSpan, Device, Mr, Qp};
+
+type RegCtx = bindings::rdma_rw_ctx__bindgen_ty_1_rdma_rw_reg_ctx;
+
+view_of! {
+    /// A context.
+    pub struct RwCtx(rdma_rw_ctx);
+}
+
+/// What a context is: `type` in the header's structure, whose values are the core's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RwKind {
+    /// One request for one piece of memory.
+    Single,
+    /// Requests for several pieces each.
+    Multi,
+    /// Requests for regions.
+    Regions,
+    /// One request for a region that checks the integrity of data.
+    Integrity,
+    /// One request for memory that the IOMMU makes one piece.
+    Iova,
+}
+
+/// What is transferred where.
+#[derive(Clone, Copy)]
+pub struct Transfer {
+    /// The address at the other end.
+    pub remote_addr: u64,
+    /// The key at the other end.
+    pub rkey: u32,
+    /// `DMA_TO_DEVICE`: RDMA WRITE; `DMA_FROM_DEVICE`: RDMA READ.
+    pub direction: dma_data_direction,
+}
+
+impl Transfer {
+    /// Whether the memory is read from the other end.
+    #[inline]
+    pub fn is_read(&self) -> bool {
+        self.direction as c_int != bindings::dma_data_direction_DMA_TO_DEVICE
+    }
+
+    fn opcode(&self) -> bindings::ib_wr_opcode {
+        if self.is_read() {
+            bindings::IB_WR_RDMA_READ
+        } else {
+            bindings::IB_WR_RDMA_WRITE
+        }
+    }
+
+    /// A request; `done` bytes were transferred by others before.
+    fn request(&self, done: u64) -> ib_rdma_wr {
+        let mut request: ib_rdma_wr = pin_init::zeroed();
+        request.wr.opcode = self.opcode();
+        request.remote_addr = self.remote_addr.wrapping_add(done);
+        request.rkey = self.rkey;
+        request
+    }
+}
+
+/// Regions of a queue pair's pool that are lent for a transfer; dropping them gives them back.
+pub struct Regions<'a> {
+    qp: &'a Qp,
+    integrity: bool,
+    regions: KVec<RegCtx>,
+}
+
+impl<'a> Regions<'a> {
+    /// Room for `count` regions of the RW API; or of those that check the integrity of data.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(qp: &'a Qp, count: u32, integrity: bool) -> Result<Self> {
+        Ok(Self {
+            qp,
+            integrity,
+            regions: KVec::with_capacity(count as usize, GFP_KERNEL)?,
+        })
+    }
+
+    fn pool(&self) -> &super::mr::MrList {
+        if self.integrity {
+            self.qp.sig_mrs()
+        } else {
+            self.qp.rdma_mrs()
+        }
+    }
+
+    /// Lends one more.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if there is none in the pool, `ENOMEM`.
+    pub fn lend(&mut self) -> Result<&'a Mr> {
+        self.regions.reserve(1, GFP_KERNEL)?;
+        let qp = self.qp;
+        let mr = qp.lend_mr(self.pool()).ok_or(EAGAIN)?;
+        let mut region: RegCtx = pin_init::zeroed();
+        region.mr = mr.as_raw();
+        self.regions.push(region, GFP_KERNEL)?;
+        Ok(mr)
+    }
+
+    /// Makes the requests that register the regions and transfer into or from them; says how many that are, and gives all to a
+    /// context. `access` is what the regions allow, `invalidates` says that a READ invalidates its region by itself.
+    pub fn into_ctx(
+        mut self,
+        ctx: &RwCtx,
+        transfer: &Transfer,
+        access: u32,
+        invalidates: bool,
+        pages: Option<PageList<'_>>,
+    ) -> u32 {
+        let mut requests = 0;
+        let mut done = 0;
+        let mut prev: *mut ib_send_wr = null_mut();
+        for region in &mut self.regions {
+            // SAFETY: Lent regions stay.
+            let mr: &Mr = unsafe { &*region.mr.cast() };
+            requests += set_up_region(region, mr, transfer, done, invalidates);
+            region.reg_wr.access = access as c_int;
+            done = done.wrapping_add(region.sge.length.into());
+            let first = first_of(region);
+            if !prev.is_null() {
+                // SAFETY: It is in the region before, which stays where it is.
+                unsafe { (*prev).next = first };
+            }
+            prev = &mut region.wr.wr;
+        }
+        if self.integrity {
+            self.regions.iter_mut().for_each(integrity_request);
+        }
+        if let (Some(first), Some(pages)) = (self.regions.first_mut(), pages) {
+            first.sgt = pages.into_table();
+        }
+        let kind = if self.integrity {
+            RwKind::Integrity
+        } else {
+            RwKind::Regions
+        };
+        let count = self.regions.len() as u32;
+        let (memory, _, _) = core::mem::take(&mut self.regions).into_raw_parts();
+        ctx.set(kind, count, |u| {
+            u.reg = core::mem::ManuallyDrop::new(memory)
+        });
+        requests
+    }
+}
+
+/// The first request of a region: that which invalidates what was registered before, if there was anything.
+fn first_of(region: &mut RegCtx) -> *mut ib_send_wr {
+    if region.inv_wr.next.is_null() {
+        &mut region.reg_wr.wr
+    } else {
+        &mut region.inv_wr
+    }
+}
+
+/// Makes the requests of a region; says how many.
+fn set_up_region(
+    region: &mut RegCtx,
+    mr: &Mr,
+    transfer: &Transfer,
+    done: u64,
+    invalidates: bool,
+) -> u32 {
+    let (iova, length) = mr.range();
+    let mut requests = 2;
+    if mr.needs_invalidation() {
+        region.inv_wr.opcode = bindings::IB_WR_LOCAL_INV;
+        region.inv_wr.ex.invalidate_rkey = mr.lkey();
+        region.inv_wr.next = &mut region.reg_wr.wr;
+        requests += 1;
+    }
+    region.reg_wr.wr.opcode = bindings::IB_WR_REG_MR;
+    region.reg_wr.mr = mr.as_raw();
+    region.reg_wr.key = mr.lkey();
+    region.reg_wr.wr.next = &mut region.wr.wr;
+    region.sge.addr = iova;
+    region.sge.length = length as u32;
+    region.wr = transfer.request(done);
+    region.wr.wr.sg_list = &mut region.sge;
+    region.wr.wr.num_sge = 1;
+    if transfer.is_read() && invalidates {
+        region.wr.wr.opcode = bindings::IB_WR_RDMA_READ_WITH_INV;
+        region.wr.wr.ex.invalidate_rkey = mr.lkey();
+    }
+    requests
+}
+
+/// What is different for a region that checks the integrity of data: what protects it is not transferred where the wire has
+/// none.
+fn integrity_request(region: &mut RegCtx) {
+    region.reg_wr.wr.opcode = bindings::IB_WR_REG_MR_INTEGRITY;
+    // SAFETY: A lent region stays; one that checks the integrity of data has attributes.
+    unsafe {
+        let attrs = (*region.mr).sig_attrs;
+        if (*attrs).wire.sig_type == bindings::IB_SIG_TYPE_NONE {
+            region.sge.length = region.sge.length.wrapping_sub((*attrs).meta_length as u32);
+        }
+    }
+}
+
+impl Drop for Regions<'_> {
+    fn drop(&mut self) {
+        for region in &self.regions {
+            // SAFETY: Lent regions stay.
+            let mr = unsafe { &*region.mr.cast() };
+            self.qp.return_mr(self.pool(), mr);
+        }
+    }
+}
+
+view_of! {
+    /// How the integrity of data is to be checked.
+    pub struct SigAttrsView(ib_sig_attrs);
+}
+
+impl Mr {
+    /// Whether the region was registered before, and not invalidated since.
+    #[inline]
+    pub fn needs_invalidation(&self) -> bool {
+        // SAFETY: The borrower of a lent region is the only one that changes it.
+        unsafe { (*self.as_raw()).need_inval }
+    }
+
+    /// Says how a lent region checks the integrity of data.
+    pub fn set_sig_attrs(&self, attrs: &SigAttrsView) {
+        // SAFETY: The region is lent, and one that checks the integrity of data has attributes.
+        unsafe { *(*self.as_raw()).sig_attrs = *attrs.as_raw() };
+    }
+
+    /// Gives a lent region another key, as it is about to be registered.
+    fn next_key(&self, need_inval: bool) -> u32 {
+        // SAFETY: The borrower of a lent region is the only one that changes it.
+        let raw = unsafe { &mut *self.as_raw() };
+        let low = raw.lkey.wrapping_add(1) & 0xff;
+        raw.need_inval = need_inval;
+        raw.lkey = (raw.lkey & !0xff) | low;
+        raw.rkey = (raw.rkey & !0xff) | low;
+        raw.lkey
+    }
+}
+
+impl RwCtx {
+    /// What the context is; `None` if it was never set up.
+    pub fn kind(&self) -> Option<RwKind> {
+        // SAFETY: The consumer has the context to itself.
+        match unsafe { (*self.as_raw()).type_ } {
+            0 => Some(RwKind::Single),
+            1 => Some(RwKind::Multi),
+            2 => Some(RwKind::Regions),
+            3 => Some(RwKind::Integrity),
+            4 => Some(RwKind::Iova),
+            _ => None,
+        }
+    }
+
+    fn set(
+        &self,
+        kind: RwKind,
+        nr_ops: u32,
+        fill: impl FnOnce(&mut bindings::rdma_rw_ctx__bindgen_ty_1),
+    ) {
+        // SAFETY: The consumer has lent the context.
+        let raw = unsafe { &mut *self.as_raw() };
+        raw.type_ = kind as u8;
+        raw.nr_ops = nr_ops;
+        fill(&mut raw.__bindgen_anon_1);
+    }
+
+    /// Makes it one request for one piece.
+    pub fn set_single(&self, span: DmaSpan, lkey: u32, transfer: &Transfer) {
+        self.set(RwKind::Single, 1, |u| {
+            // SAFETY: The memory is the consumer's, and stays where it is.
+            let single = unsafe { &mut u.single };
+            single.sge = ib_sge {
+                addr: span.address,
+                length: span.length,
+                lkey,
+            };
+            single.wr = transfer.request(0);
+            single.wr.wr.num_sge = 1;
+            single.wr.wr.sg_list = &mut single.sge;
+        });
+    }
+
+    /// Makes it requests for up to `max_sge` pieces each; says how many.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EINVAL` without pieces.
+    pub fn set_multi(
+        &self,
+        spans: impl Iterator<Item = DmaSpan>,
+        count: u32,
+        (lkey, max_sge): (u32, u32),
+        transfer: &Transfer,
+    ) -> Result<u32> {
+        let max_sge = max_sge.max(1);
+        let nr_ops = count.div_ceil(max_sge);
+        let mut sges = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+        let mut requests = KVec::with_capacity(nr_ops as usize, GFP_KERNEL)?;
+        for span in spans.take(count as usize) {
+            let sge = ib_sge {
+                addr: span.address,
+                length: span.length,
+                lkey,
+            };
+            sges.push(sge, GFP_KERNEL)?;
+        }
+        let mut done = 0u64;
+        for part in sges.chunks_mut(max_sge as usize) {
+            let mut request = transfer.request(done);
+            done = part
+                .iter()
+                .fold(done, |done, sge| done.wrapping_add(sge.length.into()));
+            request.wr.sg_list = part.as_mut_ptr();
+            request.wr.num_sge = part.len() as c_int;
+            requests.push(request, GFP_KERNEL)?;
+        }
+        let nr_ops = requests.len() as u32;
+        if nr_ops == 0 {
+            return Err(EINVAL);
+        }
+        let (sges, _, _) = sges.into_raw_parts();
+        let (wrs, _, _) = requests.into_raw_parts();
+        for nth in 1..nr_ops as usize {
+            // SAFETY: There are so many requests.
+            unsafe { (*wrs.add(nth - 1)).wr.next = &mut (*wrs.add(nth)).wr };
+        }
+        let map = bindings::rdma_rw_ctx__bindgen_ty_1__bindgen_ty_2 { sges, wrs };
+        self.set(RwKind::Multi, nr_ops, |u| {
+            u.map = core::mem::ManuallyDrop::new(map)
+        });
+        Ok(nr_ops)
+    }
+
+    /// Makes it one request for a range of pages that the IOMMU makes one piece.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` where there is no IOMMU that does; as mapping for DMA fails.
+    pub fn set_iova(
+        &self,
+        device: &Device,
+        bvecs: &Bvecs<'_>,
+        mut range: BvecRange,
+        lkey: u32,
+        transfer: &Transfer,
+    ) -> Result {
+        let dma_device = device.dma_device_raw().ok_or(EOPNOTSUPP)?;
+        let total = range.len();
+        let first = { range }.next(bvecs).ok_or(EINVAL)?;
+        let mut state = pin_init::zeroed();
+        // SAFETY: The device and the page are there.
+        let got = unsafe {
+            let phys = bindings::rdma_bvec_phys(&first);
+            bindings::dma_iova_try_alloc(dma_device, &mut state, phys, total)
+        };
+        if !got {
+            return Err(EOPNOTSUPP);
+        }
+        let (mut mapped, direction) = (0usize, transfer.direction as c_int);
+        let mut link = || -> Result {
+            while let Some(piece) = range.next(bvecs) {
+                let length = piece.bv_len as usize;
+                // SAFETY: The range was allocated, and the page stays as long as the context.
+                to_result(unsafe {
+                    let phys = bindings::rdma_bvec_phys(&piece);
+                    bindings::dma_iova_link(
+                        dma_device, &mut state, phys, mapped, length, direction, 0,
+                    )
+                })?;
+                mapped = mapped.wrapping_add(length);
+            }
+            // SAFETY: So much was linked.
+            to_result(unsafe { bindings::dma_iova_sync(dma_device, &mut state, 0, mapped) })
+        };
+        if let Err(error) = link() {
+            // SAFETY: So much was linked.
+            unsafe {
+                bindings::dma_iova_destroy(dma_device, &mut state, mapped, direction, 0);
+            }
+            return Err(error);
+        }
+        self.set(RwKind::Iova, 1, |u| {
+            // SAFETY: The memory is the consumer's, and stays where it is.
+            let iova = unsafe { &mut u.iova };
+            iova.state = state;
+            iova.mapped_len = mapped;
+            iova.sge = ib_sge {
+                addr: state.addr,
+                length: mapped as u32,
+                lkey,
+            };
+            iova.wr = transfer.request(0);
+            iova.wr.wr.num_sge = 1;
+            iova.wr.wr.sg_list = &mut iova.sge;
+        });
+        Ok(())
+    }
+
+    /// The regions.
+    ///
+    /// # Safety
+    ///
+    /// The context has regions.
+    unsafe fn regions(&self) -> &mut [RegCtx] {
+        // SAFETY: By the safety requirements; the consumer has lent the context.
+        unsafe {
+            let raw = self.as_raw();
+            core::slice::from_raw_parts_mut(*(*raw).__bindgen_anon_1.reg, (*raw).nr_ops as usize)
+        }
+    }
+
+    /// Gets the requests ready for being posted: regions get new keys. Returns the first one and the last one.
+    fn requests(&self) -> Option<(*mut ib_send_wr, *mut ib_send_wr)> {
+        let kind = self.kind()?;
+        // SAFETY: The union's member is that of the kind; the consumer has lent the context.
+        unsafe {
+            let raw = &mut *self.as_raw();
+            match kind {
+                RwKind::Single => {
+                    let wr = &raw mut (*raw.__bindgen_anon_1.single).wr.wr;
+                    Some((wr, wr))
+                }
+                RwKind::Iova => {
+                    let wr = &raw mut (*raw.__bindgen_anon_1.iova).wr.wr;
+                    Some((wr, wr))
+                }
+                RwKind::Multi => {
+                    let wrs = raw.__bindgen_anon_1.map.wrs;
+                    let last = wrs.add(raw.nr_ops.saturating_sub(1) as usize);
+                    Some((&raw mut (*wrs).wr, &raw mut (*last).wr))
+                }
+                RwKind::Regions | RwKind::Integrity => {
+                    let regions = self.regions();
+                    for region in &mut *regions {
+                        let mr = &*region.mr.cast::<Mr>();
+                        let opcode = region.wr.wr.opcode;
+                        let key = mr.next_key(opcode != bindings::IB_WR_RDMA_READ_WITH_INV);
+                        region.reg_wr.key = key;
+                        region.sge.lkey = key;
+                    }
+                    let last = &raw mut regions.last_mut()?.wr.wr;
+                    Some((first_of(regions.first_mut()?), last))
+                }
+            }
+        }
+    }
+
+    /// The requests as a chain, ready for being posted: the last one is followed by `chain`, or completes with `done`. Null
+    /// for a context that was never set up.
+    pub fn chain(&self, done: RwDone<'_>, chain: RwChain<'_>) -> *mut ib_send_wr {
+        let Some((first, last)) = self.requests() else {
+            return null_mut();
+        };
+        // SAFETY: The consumer has lent the context.
+        let last = unsafe { &mut *last };
+        if chain.0.is_null() {
+            last.__bindgen_anon_1.wr_cqe = done.0;
+            last.send_flags |= bindings::IB_SEND_SIGNALED as c_int;
+        } else {
+            last.next = chain.0;
+        }
+        first
+    }
+
+    /// Posts the requests; returns 0 or what the driver answers. Any context.
+    pub fn post(&self, qp: &Qp, done: RwDone<'_>, chain: RwChain<'_>) -> c_int {
+        let first = self.chain(done, chain);
+        if first.is_null() {
+            return EINVAL.to_errno();
+        }
+        // SAFETY: The consumer keeps the context until the requests are completed.
+        unsafe { qp.driver_post_send(first) }
+    }
+
+    /// Lets go of what the context has, but for lists that its consumer had mapped; `one_by_one` says that its pages were mapped
+    /// one by one. Any context.
+    pub fn destroy(&self, qp: &Qp, direction: dma_data_direction, one_by_one: bool) {
+        let Some(device) = qp.pd().map(|pd| pd.device()) else {
+            return;
+        };
+        // SAFETY: The union's member is that of the kind; the consumer gives the context up.
+        unsafe {
+            let raw = &mut *self.as_raw();
+            match self.kind() {
+                Some(RwKind::Single) => {
+                    if one_by_one {
+                        unmap_page(device, &raw.__bindgen_anon_1.single.sge, direction);
+                    }
+                }
+                Some(RwKind::Multi) => {
+                    let (sges, wrs) = {
+                        let map = &raw.__bindgen_anon_1.map;
+                        (map.sges, map.wrs)
+                    };
+                    let requests = core::slice::from_raw_parts(wrs, raw.nr_ops as usize);
+                    let pieces = requests.iter().map(|request| request.wr.num_sge as usize);
+                    if one_by_one {
+                        for nth in 0..pieces.sum() {
+                            unmap_page(device, &*sges.add(nth), direction);
+                        }
+                    }
+                    free(sges);
+                    free(wrs);
+                }
+                Some(RwKind::Iova) => {
+                    let iova = &mut raw.__bindgen_anon_1.iova;
+                    if let Some(dev) = device.dma_device_raw() {
+                        let (mapped, dir) = (iova.mapped_len, direction as c_int);
+                        bindings::dma_iova_destroy(dev, &mut iova.state, mapped, dir, 0);
+                    }
+                }
+                Some(kind @ (RwKind::Regions | RwKind::Integrity)) => {
+                    let regions = self.regions();
+                    let pool = match kind {
+                        RwKind::Integrity => qp.sig_mrs(),
+                        _ => qp.rdma_mrs(),
+                    };
+                    for region in &*regions {
+                        qp.return_mr(pool, &*region.mr.cast());
+                    }
+                    if let Some(first) = regions.first_mut().filter(|r| !r.sgt.sgl.is_null()) {
+                        let list = first.sgt.sgl;
+                        bindings::ib_dma_unmap_sgtable(device.as_raw(), &mut first.sgt, direction);
+                        free(list);
+                    }
+                    free(regions.as_mut_ptr());
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// Frees an array.
+///
+/// # Safety
+///
+/// It is from a `KVec`, and nobody uses it any more.
+unsafe fn free<T>(array: *mut T) {
+    if let Some(array) = core::ptr::NonNull::new(array) {
+        // SAFETY: By the safety requirements; `kfree` does not look at the size.
+        unsafe { Kmalloc::free(array.cast(), core::alloc::Layout::new::<T>()) };
+    }
+}
+
+/// The handler of a context's completion, or none.
+pub struct RwDone<'a>(*mut ib_cqe, PhantomData<&'a ib_cqe>);
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for RwDone<'_> {
+    type Raw = *mut ib_cqe;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
+    }
+}
+
+/// Requests that follow those of a context, or none.
+pub struct RwChain<'a>(*mut ib_send_wr, PhantomData<&'a ib_send_wr>);
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for RwChain<'_> {
+    type Raw = *mut ib_send_wr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
+    }
+}
