@@ -58,7 +58,7 @@ void rdma_restrack_abort_del(struct rdma_restrack_entry *res);
 void rdma_restrack_commit_del(struct rdma_restrack_entry *res);
 void rdma_restrack_sync(struct rdma_restrack_entry *res);
 
-/* What rdma_cm has of an identifier, up to what resource tracking reads of it. */
+/* What rdma_cm has of an identifier; resource tracking reads it. */
 struct rdma_id_private {
 	struct rdma_cm_id id;
 	struct rdma_bind_list *bind_list;
@@ -97,6 +97,7 @@ struct rdma_id_private {
 	u8 used_resolve_ip;
 	enum ib_gid_type gid_type;
 	struct rdma_restrack_entry res;
+	struct rdma_ucm_ece ece;
 };
 
 /* Netlink and sysfs. */
