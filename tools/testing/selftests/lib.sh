@@ -236,7 +236,7 @@ pingpong() {
 	esac
 	for try in 1 2 3; do
 		status=0
-		LIMIT=${LIMIT:-10} _pingpong "$@" || status=$?
+		LIMIT=${LIMIT:-20} _pingpong "$@" || status=$?
 		[ $status = 124 ] || return $status
 		echo "try $try: a message was lost"
 	done
