@@ -3,7 +3,7 @@
 //! The RW API: RDMA READ and WRITE of scattered memory, with or without memory registration as the device needs it.
 //!
 //! Here is what a queue pair must have for it: room for requests, and pools of regions. iWARP needs a region for what it reads
-//! into; other devices may be faster with one (`max_sgl_rd`); `force_mr` asks for regions always, for tests.
+//! into; other devices may be faster with one (`max_sgl_rd`).
 //!
 //! C header: `include/rdma/rw.h`.
 
