@@ -8,14 +8,16 @@
 //! [backlog](crate::rx::Backlog), without ICRC, since nothing can have changed it.
 //!
 //! How many packets of a QP are under way is counted by its [`Flight`]: beyond a mark the network has
-//! no room, and when enough of them have left, the QP's work item runs again.
+//! no room, and when enough of them have left, the QP's work item runs again. Net devices and their
+//! backlogs keep an order for each CPU only, so a QP moves to another CPU when all of its packets have left.
 
 use crate::ah::Av;
 use crate::counters::Counter;
 use crate::qp::Qp;
 use crate::rx::Incoming;
 use core::net::IpAddr;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
 use kernel::time::{delay::fsleep, Delta};
@@ -44,8 +46,11 @@ const LINK_ROOM: usize = 64;
 /// Packets of a QP under way at which the network has no more room for it.
 const HIGH_WATER: u32 = 64;
 
-/// Packets of a QP under way at which there is room again.
-const LOW_WATER: u32 = 16;
+/// There is room again when fewer packets of a QP than that are under way.
+const LOW_WATER: u32 = 17;
+
+/// No CPU's number.
+const NO_CPU: u32 = u32::MAX;
 
 /// The kernel's CRC-32.
 pub(crate) struct KernelCrc;
@@ -82,8 +87,10 @@ pub(crate) fn wait_for_packets(sleep: &MaySleep) {
 #[pin_data(PinnedDrop)]
 pub(crate) struct Flight {
     count: AtomicU32,
-    /// The QP waits for room.
-    waiting: AtomicBool,
+    /// The CPU that sent the last packet, or [`NO_CPU`]. Written with the engine's lock held.
+    cpu: AtomicU32,
+    /// The QP waits until there are fewer packets than that; 0 when it does not wait.
+    waiting: AtomicU32,
     /// Taken in any context; only the work item is queued inside.
     #[pin]
     qp: SpinLockIrq<Option<Arc<Qp>>>,
@@ -95,7 +102,8 @@ impl Flight {
         let flight = Arc::pin_init(
             pin_init!(Self {
                 count: AtomicU32::new(0),
-                waiting: AtomicBool::new(false),
+                cpu: AtomicU32::new(NO_CPU),
+                waiting: AtomicU32::new(0),
                 qp <- new_spinlock_irq!(None, "rxe_flight::qp"),
             }),
             GFP_KERNEL,
@@ -115,19 +123,35 @@ impl Flight {
         drop(qp);
     }
 
-    /// Whether one more packet may be sent; if not, the QP's work item runs when it may.
+    /// Whether one more packet may be sent; if not, the QP's work item runs when it may. With the engine's
+    /// lock held, which keeps the CPU.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        if self.count.load(Ordering::Relaxed) < HIGH_WATER {
+        let cpu = self.cpu.load(Ordering::Relaxed);
+        let stays = cpu == NO_CPU || cpu == CpuId::current().as_u32();
+        let (below, resume_below) = if stays {
+            (HIGH_WATER, LOW_WATER)
+        } else {
+            (1, 1)
+        };
+        if self.count.load(Ordering::Relaxed) < below {
             return true;
         }
-        self.waiting.store(true, Ordering::SeqCst);
+        self.waiting.store(resume_below, Ordering::SeqCst);
         // Packets that left before the line above did not see it.
-        if self.count.load(Ordering::SeqCst) > LOW_WATER {
+        if self.count.load(Ordering::SeqCst) >= resume_below {
             return false;
         }
-        self.waiting.store(false, Ordering::SeqCst);
+        self.waiting.store(0, Ordering::SeqCst);
         true
+    }
+
+    /// One more packet is on its way, through a net device or not.
+    fn departs(&self, through_net_device: bool) {
+        if through_net_device {
+            self.cpu.store(CpuId::current().as_u32(), Ordering::Relaxed);
+        }
+        self.count.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -140,10 +164,9 @@ impl PinnedDrop for Flight {
 
 impl InFlight for Flight {
     fn released(this: Arc<Self>) {
-        let before = this.count.fetch_sub(1, Ordering::SeqCst);
-        let low = before <= LOW_WATER.saturating_add(1);
-        if low && this.waiting.load(Ordering::SeqCst) && this.waiting.swap(false, Ordering::SeqCst)
-        {
+        let left = this.count.fetch_sub(1, Ordering::SeqCst).saturating_sub(1);
+        let ready = left < this.waiting.load(Ordering::SeqCst);
+        if ready && this.waiting.swap(0, Ordering::SeqCst) != 0 {
             if let Some(qp) = &*this.qp.lock() {
                 Qp::schedule(qp);
             }
@@ -328,7 +351,7 @@ impl Packet {
         let bytes = skb.len();
         let flight = qp.flight();
         skb.set_owner(flight.clone())?;
-        flight.count.fetch_add(1, Ordering::SeqCst);
+        flight.departs(!path.loopback);
         if path.loopback {
             qp.rxe().backlog.push(qp.rxe(), skb)?;
             return Ok(bytes);
