@@ -116,7 +116,8 @@ impl Shared {
     }
 
     fn offset_of(&self, index: u32) -> usize {
-        layout::DATA + (index & self.mask) as usize * self.slot
+        let slots = (index & self.mask) as usize;
+        slots.wrapping_mul(self.slot).wrapping_add(layout::DATA)
     }
 }
 
@@ -175,7 +176,8 @@ impl Consumer {
             return false;
         }
         let slot = self.shared.offset_of(self.next.wrapping_add(nth));
-        self.shared.memory.copy_out(slot + offset, bytes).is_some()
+        let at = slot.wrapping_add(offset);
+        self.shared.memory.copy_out(at, bytes).is_some()
     }
 
     /// Gives the `n` oldest slots back to the process.
@@ -208,9 +210,9 @@ impl Consumer {
             let from = self.shared.offset_of(self.next.wrapping_add(nth));
             let to = other.shared.offset_of(nth);
             for at in (0..self.shared.slot).step_by(MIN_SLOT) {
-                let copied = self.shared.memory.copy_out(from + at, &mut piece);
+                let copied = self.shared.memory.copy_out(from.wrapping_add(at), &mut piece);
                 copied.ok_or(Full)?;
-                let copied = other.shared.memory.copy_in(to + at, &piece);
+                let copied = other.shared.memory.copy_in(to.wrapping_add(at), &piece);
                 copied.ok_or(Full)?;
             }
         }

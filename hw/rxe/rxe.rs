@@ -163,7 +163,7 @@ impl Rxe {
 
 /// Counts up to the largest value of a port's counter, 16 bits (IBTA vol. 1, 14.2.5.6).
 fn count(counter: &AtomicU32) {
-    let more = |n| (n < u16::MAX.into()).then_some(n + 1);
+    let more = |n: u32| (n < u16::MAX.into()).then_some(n.wrapping_add(1));
     let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
 }
 

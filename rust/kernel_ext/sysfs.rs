@@ -50,10 +50,11 @@ impl Text<'_> {
 
     /// Appends bytes.
     pub fn append(&mut self, bytes: &[u8]) {
-        let length = bytes.len().min(PAGE_SIZE - 1 - self.written);
+        let room = (PAGE_SIZE - 1).saturating_sub(self.written);
+        let length = bytes.len().min(room);
         // SAFETY: By the type invariants there is room for so many bytes.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.page.add(self.written), length) };
-        self.written += length;
+        self.written = self.written.wrapping_add(length);
     }
 
     /// How many bytes there are.

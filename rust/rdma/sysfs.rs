@@ -122,7 +122,7 @@ impl Bounded {
 
 impl fmt::Write for Bounded {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.size - 1 - self.written;
+        let room = self.size.saturating_sub(1).saturating_sub(self.written);
         let len = text.len().min(room);
         // SAFETY: By the type invariants there is room for `len` bytes and a NUL.
         unsafe {
@@ -130,7 +130,7 @@ impl fmt::Write for Bounded {
             ptr::copy_nonoverlapping(text.as_ptr(), end, len);
             end.add(len).write(0);
         }
-        self.written += len;
+        self.written = self.written.wrapping_add(len);
         Ok(())
     }
 }

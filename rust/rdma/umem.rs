@@ -178,7 +178,7 @@ impl Umem {
             // SAFETY: By the type invariants the bytes are in a pinned page.
             unsafe { bindings::memcpy_shared(now.as_mut_ptr().cast(), from.cast(), len) };
             to = rest;
-            at += len;
+            at = at.wrapping_add(len);
         }
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Umem {
             // SAFETY: By the type invariants the bytes are in a pinned page.
             unsafe { bindings::memcpy_shared(to.cast(), now.as_ptr().cast(), len) };
             from = rest;
-            at += len;
+            at = at.wrapping_add(len);
         }
         Ok(())
     }

@@ -357,8 +357,8 @@ impl WcSink<'_> {
             ptr::write(self.next, wc.to_raw());
             self.next = self.next.add(1);
         }
-        self.room -= 1;
-        self.written += 1;
+        self.room = self.room.wrapping_sub(1);
+        self.written = self.written.wrapping_add(1);
         Ok(())
     }
 }

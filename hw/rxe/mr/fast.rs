@@ -170,7 +170,7 @@ impl Fast {
     ) -> Result<(), MrError> {
         let page_size = 1_u64.checked_shl(self.shift).ok_or(MrError::Invalid)?;
         let mut at = self.first.checked_add(offset).ok_or(MrError::OutOfRange)?;
-        let mut done = 0;
+        let mut done = 0_usize;
         while done < len {
             let inside = at & (page_size - 1);
             let index = usize::try_from(at >> self.shift).map_err(|_| MrError::OutOfRange)?;
@@ -179,9 +179,12 @@ impl Fast {
                 .get(..self.mapped)
                 .and_then(|pages| pages.get(index));
             let page = *page.ok_or(MrError::OutOfRange)?;
-            let piece = (len - done).min((page_size - inside) as usize);
-            each(page.wrapping_add(inside), done..done + piece).map_err(|_| MrError::Invalid)?;
-            done += piece;
+            let piece = len
+                .wrapping_sub(done)
+                .min(page_size.wrapping_sub(inside) as usize);
+            let next = done.wrapping_add(piece);
+            each(page.wrapping_add(inside), done..next).map_err(|_| MrError::Invalid)?;
+            done = next;
             at = at.wrapping_add(piece as u64);
         }
         Ok(())

@@ -316,7 +316,9 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
     fn unanswered(&self) -> usize {
         let requests = self.slots.iter().filter_map(|slot| slot.0.as_ref());
         let waiting = |r: &&Resource<R>| r.is_limited() && !r.answered;
-        requests.filter(waiting).count()
+        requests
+            .filter(waiting)
+            .fold(0, |count: usize, _| count.wrapping_add(1))
     }
 
     fn drop_oldest(&mut self) {

@@ -39,11 +39,17 @@ impl<T> Slots<T> {
 
     /// How many requests there is room for.
     pub(crate) fn capacity(&self) -> u32 {
-        self.mask + 1
+        self.mask.wrapping_add(1)
     }
 
     fn place(&self, index: u32) -> usize {
         (index & self.mask) as usize
+    }
+
+    /// Where the data of request number `index` lies. [`Self::new`] has checked that all of it can be counted.
+    fn room(&self, index: u32) -> core::ops::Range<usize> {
+        let from = self.place(index).wrapping_mul(self.data_len);
+        from..from.wrapping_add(self.data_len)
     }
 
     /// Request number `index`.
@@ -55,17 +61,14 @@ impl<T> Slots<T> {
     /// The data's room of request number `index`.
     #[inline]
     pub(crate) fn data(&self, index: u32) -> &[u8] {
-        let from = self.place(index) * self.data_len;
-        self.data.get(from..from + self.data_len).unwrap_or(&[])
+        self.data.get(self.room(index)).unwrap_or(&[])
     }
 
     /// The data's room of request number `index`, to fill.
     #[inline]
     pub(crate) fn data_mut(&mut self, index: u32) -> &mut [u8] {
-        let from = self.place(index) * self.data_len;
-        self.data
-            .get_mut(from..from + self.data_len)
-            .unwrap_or(&mut [])
+        let room = self.room(index);
+        self.data.get_mut(room).unwrap_or(&mut [])
     }
 
     /// Puts request number `index` in its place.
