@@ -28,9 +28,8 @@ use kernel_ext::{
     export::export,
     net::{
         address::IpAddress,
-        device::{LinkType, NetDevice},
-        ns::{NetNamespace, NetRef},
-        resolve::{HardwareAddress, NeighbourListener, NeighbourRegistration, Path},
+        device::NetDevice,
+        resolve::{NeighbourListener, NeighbourRegistration},
     },
     sync::{Completion, IrqBackend},
     timer::now_ns,
@@ -42,128 +41,17 @@ use rdma::{
             size_of_family, CallbackArgument, DevAddr, Question, Sockaddr, SockaddrArgument,
             SourceL2, Storage,
         },
-        gid::{GidRef, LentGid},
+        gid::LentGid,
     },
     Gid, MaySleep,
 };
 
+mod query;
+
+use query::{device_of, From, Query, Route};
+
 /// How long a datagram's sender waits for the hardware address of its destination, in milliseconds.
 const DATAGRAM_TIMEOUT_MS: u64 = 1000;
-
-/// What is asked.
-struct Query {
-    source: IpAddress,
-    destination: IpAddress,
-    from: From,
-}
-
-/// Where packets leave.
-enum From {
-    /// By the net device of a GID.
-    Gid(GidRef),
-    /// In a namespace, by the device with a number; 0: by any.
-    Net(NetRef, c_int),
-}
-
-/// What is known of a route.
-struct Route {
-    /// The source address, which the route has chosen if it was left open.
-    source: IpAddress,
-    l2: SourceL2,
-    /// `enum rdma_network_type`.
-    network: c::rdma_network_type,
-    hop_limit: c_int,
-    /// The hardware address of the next hop; `ENODATA` if it is not known yet.
-    next_hop: Result<HardwareAddress>,
-}
-
-impl From {
-    /// The namespace, and the number of the device to leave by.
-    fn place(&self) -> Result<(NetRef, c_int)> {
-        match self {
-            Self::Net(net, index) => Ok((net.clone(), *index)),
-            Self::Gid(gid) => {
-                let guard = rcu::read_lock();
-                if !gid.is_valid() {
-                    return Err(EINVAL);
-                }
-                let ndev = gid.ndev(&guard).ok_or(ENODEV)?;
-                let net = ndev.namespace().ok_or(ENODEV)?;
-                Ok((net, ndev.index() as c_int))
-            }
-        }
-    }
-}
-
-/// The net device that packets from an address leave by: the one that is asked for, or the one that has the address.
-fn device_of<'g>(
-    net: &NetNamespace,
-    index: c_int,
-    address: &IpAddress,
-    guard: &'g rcu::Guard,
-) -> Result<&'g NetDevice> {
-    if index != 0 {
-        return NetDevice::by_index_rcu(net, index.unsigned_abs(), guard).ok_or(ENODEV);
-    }
-    NetDevice::by_address_rcu(net, address, guard).ok_or(EADDRNOTAVAIL)
-}
-
-/// The kind of network that a route through `ndev` leads over, and what of the net device goes into packets.
-fn source_of(
-    path: &Path,
-    net: &NetNamespace,
-    index: c_int,
-    destination: &IpAddress,
-) -> Result<(SourceL2, c::rdma_network_type)> {
-    let guard = rcu::read_lock();
-    let leaves_by = path.device(&guard);
-    // A packet to this machine would leave by the loopback device. There is no RDMA there: the device that has the
-    // address is meant.
-    let (owner, source) = if path.is_local() {
-        let owner = leaves_by.with_namespace(|net| {
-            NetDevice::by_address_rcu(net, destination, &guard).ok_or(ENODEV)
-        });
-        let source = device_of(net, index, destination, &guard);
-        (owner.ok_or(ENODEV)??, source?)
-    } else {
-        (leaves_by, leaves_by)
-    };
-    let routed = path.has_gateway() && owner.link_type() != LinkType::INFINIBAND;
-    let network = match destination {
-        _ if !routed => c::RDMA_NETWORK_IB,
-        IpAddress::V4(_) => c::RDMA_NETWORK_IPV4,
-        IpAddress::V6(_) => c::RDMA_NETWORK_IPV6,
-    };
-    Ok((SourceL2::of(source), network))
-}
-
-impl Query {
-    /// Asks, once.
-    ///
-    /// # Errors
-    ///
-    /// As `connect` would say it; `ENODEV`, `EADDRNOTAVAIL` if there is no device with the source.
-    fn ask(&self, sleep: &MaySleep) -> Result<Route> {
-        let (net, index) = self.from.place()?;
-        let (path, source) = Path::lookup(&net, index, self.source, self.destination)?;
-        let (l2, network) = source_of(&path, &net, index, &self.destination)?;
-        let next_hop = if path.is_local() {
-            Ok(l2.address)
-        } else if path.has_gateway() && network == c::RDMA_NETWORK_IB {
-            // Behind a router of InfiniBand there is no neighbour to ask.
-            Err(EADDRNOTAVAIL)
-        } else {
-            path.next_hop_address(sleep)
-        };
-        Ok(Route {
-            source,
-            l2,
-            network,
-            hop_limit: path.hop_limit(),
-            next_hop,
-        })
-    }
-}
 
 /// Who is told of the answer.
 enum Asker {
@@ -192,6 +80,20 @@ impl State {
             tell(question.addr(), query, &answer);
         }
         self.answer = answer;
+    }
+
+    /// Takes note of what user space has answered, if that is what the question waits for.
+    fn note_gid(&mut self, query: &Query, gid: Gid) {
+        let waits = self.asker.is_some() && self.result() == Err(ENODATA);
+        let Ok(route) = self.answer.as_mut().map_err(|_| ()) else {
+            return;
+        };
+        if waits {
+            route.set_next_hop_gid(gid);
+            if let Some(Asker::C(question, _)) = &self.asker {
+                tell(question.addr(), query, &self.answer);
+            }
+        }
     }
 
     /// Whether the question is answered, and how.
@@ -334,7 +236,7 @@ impl kernel::sync::lock::GlobalLockBackend for ResolverLock {
     }
 }
 
-// SAFETY: `start` is called before anything is resolved, and there is one static of this type.
+// SAFETY: `init` is called before anything is resolved, and there is one static of this type.
 static RESOLVER: kernel::sync::lock::GlobalLock<ResolverLock> = unsafe {
     kernel::sync::lock::GlobalLock::new(Resolver {
         requests: KVec::new(),
@@ -411,14 +313,18 @@ impl Drop for Queue {
     }
 }
 
+/// Makes the lock. The module's initialisation calls it, once, before all else.
+pub(crate) fn init() {
+    // SAFETY: Called once, before anything is resolved.
+    unsafe { RESOLVER.init() };
+}
+
 /// Makes what resolves addresses. The module's initialisation calls it, once.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 pub(crate) fn start(sleep: &MaySleep) -> Result<Registration> {
-    // SAFETY: Called once, before anything is resolved.
-    unsafe { RESOLVER.init() };
     let queue = OwnedQueue::new(c"ib_addr", QueueFlags::UNBOUND, 0, sleep)?;
     RESOLVER.lock().queue = Some(Arc::new(queue, GFP_KERNEL)?);
     let _queue = Queue;
@@ -434,6 +340,41 @@ fn ip_of(gid: Gid) -> IpAddress {
     gid.ipv4().map_or(IpAddress::V6(gid.0), IpAddress::V4)
 }
 
+/// A question about GIDs of RoCE, from the net device of an entry.
+fn query_by_gid(entry: LentGid<'_>, source: Gid, destination: Gid) -> Query {
+    let from = From::Gid(entry.hold());
+    Query::new(ip_of(source), ip_of(destination), from)
+}
+
+/// Whether packets from the net device of an entry, between GIDs of RoCE, go through a router.
+///
+/// # Errors
+///
+/// `EINVAL` for GIDs of two kinds, or an entry that has no net device any more; `EHOSTUNREACH` …: as `connect` would say it.
+pub(crate) fn is_routed(
+    entry: LentGid<'_>,
+    (source, destination): (Gid, Gid),
+    _sleep: &MaySleep,
+) -> Result<bool> {
+    query_by_gid(entry, source, destination).is_routed()
+}
+
+/// Takes the answer of user space to the question with the number `seq`: the GID behind a router of InfiniBand. Returns whether
+/// there is such a question.
+pub(crate) fn answer(seq: u32, gid: Gid, _sleep: &MaySleep) -> bool {
+    let with_number = |request: &&Arc<Request>| request.query.seq == seq;
+    let request = RESOLVER.lock().requests.iter().find(with_number).cloned();
+    let Some(request) = request else {
+        return false;
+    };
+    request.state.lock().note_gid(&request.query, gid);
+    let resolver = RESOLVER.lock();
+    if let Some(queue) = &resolver.queue {
+        delayed::enqueue(queue, &request, 0);
+    }
+    true
+}
+
 /// Resolves the GID of a datagram's destination: the hardware address of the next hop, and the hop limit. Waits a second
 /// at most.
 ///
@@ -446,11 +387,7 @@ pub(crate) fn resolve_gid(
     destination: Gid,
     sleep: &MaySleep,
 ) -> Result<([u8; 6], c_int)> {
-    let query = Query {
-        source: ip_of(source.gid()),
-        destination: ip_of(destination),
-        from: From::Gid(source.hold()),
-    };
+    let query = query_by_gid(source, source.gid(), destination);
     let request = Request::new(query, Asker::Thread, DATAGRAM_TIMEOUT_MS, sleep)?;
     let first = request.state.lock().result();
     if first == Err(ENODATA) {
@@ -525,11 +462,8 @@ fn query_of(addr: &DevAddr, source: &Storage, to: &Storage, by_gid: bool) -> Res
     } else {
         From::Net(net, addr.bound_device())
     };
-    Ok(Query {
-        source: source.ip().ok_or(EINVAL)?,
-        destination: to.ip().ok_or(EINVAL)?,
-        from,
-    })
+    let (source, destination) = source.ip().zip(to.ip()).ok_or(EINVAL)?;
+    Ok(Query::new(source, destination, from))
 }
 
 /// Resolves an IP address. The callback is called once, in process context, unless this fails, or `rdma_addr_cancel`
@@ -579,8 +513,9 @@ fn rdma_resolve_ip(
 fn rdma_addr_cancel(addr: &DevAddr, sleep: &MaySleep) {
     let about = core::ptr::from_ref(addr).addr();
     while let Some(request) = take_out(|waiting| waiting.about == about) {
-        delayed::cancel_sync(&request, sleep);
-        // The question is not kept any longer than `addr`.
+        // The question is not kept any longer than `addr`. Nobody answers it from now on, even if it is queued once more
+        // (`answer`); who has begun to answer it is waited for.
         request.state.lock().asker = None;
+        delayed::cancel_sync(&request, sleep);
     }
 }

@@ -63,15 +63,20 @@ fn rdma_move_grh_sgid_attr(
 /// The length of an IPv4 header without options, in words of 32 bits.
 const IPV4_WORDS: u8 = 5;
 
-/// The Internet checksum of an IPv4 header (RFC 1071) is right when the sum of its words is all ones.
-fn checksum_is_right(header: &[u8; 20]) -> bool {
+/// The sum of the words of an IPv4 header in one's complement (RFC 1071).
+pub(crate) fn ones_sum(header: &[u8; 20]) -> u16 {
     let words = header.chunks_exact(2).map(|word| match *word {
         [high, low] => u32::from(u16::from_be_bytes([high, low])),
         _ => 0,
     });
     let sum = words.fold(0u32, u32::wrapping_add);
     let folded = (sum & 0xffff).wrapping_add(sum >> 16);
-    (folded & 0xffff).wrapping_add(folded >> 16) == 0xffff
+    (folded & 0xffff).wrapping_add(folded >> 16) as u16
+}
+
+/// The Internet checksum of an IPv4 header is right when the sum of its words is all ones.
+fn checksum_is_right(header: &[u8; 20]) -> bool {
+    ones_sum(header) == 0xffff
 }
 
 /// Says which version of IP the header in front of a datagram is of, 4 or 6; 0 for neither.

@@ -55,6 +55,6 @@ fn __rdma_block_iter_next(biter: &BlockIter) -> bool {
     let address = segment.address.wrapping_add(u64::from(biter.advance()));
     biter.set_address(address);
     let size = biter.block_size();
-    skip(biter, size - (address & (size - 1)));
+    skip(biter, size.wrapping_sub(address & size.wrapping_sub(1)));
     true
 }

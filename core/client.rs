@@ -267,7 +267,7 @@ pub(crate) fn for_each<R>(
             let binding = state.list.iter_mut().find(|binding| {
                 binding.phase == Phase::Added && last.is_none_or(|last| binding.client.id() > last)
             })?;
-            binding.calls += 1;
+            binding.calls = binding.calls.saturating_add(1);
             binding.client
         };
         drop(state);
@@ -275,7 +275,7 @@ pub(crate) fn for_each<R>(
         let result = f(&client, device.client_data(&client));
         let mut state = bindings.state.lock();
         if let Some(binding) = state.find(client) {
-            binding.calls -= 1;
+            binding.calls = binding.calls.saturating_sub(1);
         }
         bindings.progress.notify_all();
         drop(state);

@@ -21,6 +21,7 @@ use kernel_ext::{
     work::{GlobalQueue, InstalledQueue, OwnedQueue, QueueFlags},
 };
 use rdma::{
+    trace,
     view::{
         cq::{Batch, Poller},
         object::Owned,
@@ -89,10 +90,12 @@ pub(crate) fn init(sleep: &MaySleep) -> Result<Queues> {
 /// many.
 fn process(cq: &Cq, budget: Option<u32>, batch: &mut Batch<'_>) -> u32 {
     let mut completed = 0u32;
+    trace::cq_process(cq);
     loop {
         let left = budget.map_or(u32::MAX, |budget| budget.saturating_sub(completed));
         let wanted = batch.capacity().min(left as usize);
         let taken = batch.poll(cq, wanted);
+        trace::cq_poll(cq, wanted, taken.len());
         for completion in &mut *taken {
             if !completion.deliver(cq) && completion.is_success() {
                 kernel::pr_warn_once!("a completion of a polled queue has no handler\n");
@@ -118,6 +121,7 @@ impl Poller for Core {
         if completed < budget {
             cq.complete_softirq();
             if cq.driver_req_notify(NOTIFY) {
+                trace::cq_reschedule(cq);
                 cq.resume_softirq();
             }
         }
@@ -134,12 +138,17 @@ impl Poller for Core {
         }
     }
 
+    fn announced(cq: &Cq) {
+        trace::cq_schedule(cq);
+    }
+
     fn unsolicited(_cq: &Cq) {
         kernel::pr_warn_once!("got unsolicited completion for a CQ that its client polls\n");
     }
 
     fn moderate(cq: &Cq, profile: usize, sleep: &MaySleep) {
         if let Some((microseconds, completions)) = PROFILES.get(profile).copied() {
+            trace::cq_modify(cq, completions, microseconds);
             // The next profile comes anyway.
             let _ = cq.driver_modify(completions, microseconds, sleep);
         }

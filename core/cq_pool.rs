@@ -103,12 +103,13 @@ fn get<'a>(
     if cqe > most {
         return Err(EINVAL);
     }
-    let vector = vector_for(device, wish)?;
-    let fits = |cq: &Cq| {
-        let wanted = cq.claimed().checked_add(cqe);
-        cq.comp_vector() == vector && wanted.is_some_and(|wanted| wanted <= cq.cqe())
-    };
     loop {
+        // CPUs, and usable vectors with them, may go while the pool grows.
+        let vector = vector_for(device, wish)?;
+        let fits = |cq: &Cq| {
+            let wanted = cq.claimed().checked_add(cqe);
+            cq.comp_vector() == vector && wanted.is_some_and(|wanted| wanted <= cq.cqe())
+        };
         {
             let pool = device.cq_pool(poll_ctx).ok_or(EINVAL)?;
             if let Some(cq) = pool.find(fits) {

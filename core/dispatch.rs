@@ -161,7 +161,7 @@ pub(crate) fn dispatch(device: &Device, event: Event) {
     if !pending.open || pending.events.push(waiting, GFP_ATOMIC).is_err() {
         return;
     }
-    drop(pending);
+    // Under the lock: who closes the queue waits for the work of all events that it has taken.
     work::enqueue(workers, queue);
 }
 

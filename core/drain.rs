@@ -13,6 +13,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
+    trace,
     view::{qp::QpAttr, Cq, Qp},
     MaySleep,
 };
@@ -82,6 +83,7 @@ fn ib_drain_sq(qp: &Qp, sleep: &MaySleep) {
     if qp.driver_drain_sq(sleep).is_none() {
         report("send", flush_sends(qp, sleep));
     }
+    qp.send_cq().inspect(|cq| trace::cq_drain_complete(cq));
 }
 
 /// Drains what is received. Process context.
@@ -90,6 +92,7 @@ fn ib_drain_rq(qp: &Qp, sleep: &MaySleep) {
     if qp.driver_drain_rq(sleep).is_none() {
         report("recv", flush_receives(qp, sleep));
     }
+    qp.recv_cq().inspect(|cq| trace::cq_drain_complete(cq));
 }
 
 /// Drains what is sent and what is received. Process context.

@@ -9,7 +9,7 @@
 //! | [`stages`] | in which order the areas take part in a device's life |
 //! | [`device`] | allocation, registration, names, unregistration; [`port`]: what is asked of a port |
 //! | [`verbs`] | the verbs; [`cq_poll`], [`cq_pool`], [`drain`], [`rw`], [`mr_pool`] for clients; [`qp_state`]: the table |
-//! | [`netdev`] | the net device of a port, and its events |
+//! | [`netdev`] | the net device of a port, and its events; [`rdma_netdev`]: net devices that drivers have a hand in |
 //! | [`netns`] | who sees a device: network namespaces, shared or exclusive |
 //! | [`sysfs`] | `/sys/class/infiniband`: the files of devices and ports |
 //! | [`dispatch`] | events on their way: from any context to process context, in order, after the caches |
@@ -17,12 +17,15 @@
 //! | [`cache_update`] | the caches brought up to date: at registration, before events |
 //! | [`roce_gid`] | GIDs of RoCE ports, which follow the addresses of net devices |
 //! | [`gid`], [`pkey_cache`] | what is asked of the caches; [`ah_attr`]: address vectors |
+//! | [`path`] | from paths through the fabric, and multicast groups, to address vectors |
 //! | [`addr`] | from IP addresses to hardware addresses |
 //! | [`cache`] | which caches a port has: [`gid_cache`], [`port_cache`] |
 //! | [`rate`] | rates, speeds, names of numbers |
 //! | [`client`], [`event`] | who is told of devices, who is told of events |
 //! | [`subdevice`], [`link`] | devices of devices; kinds of links |
 //! | [`umem`], [`user_mmap`], [`block_iter`] | memory of user space for devices, memory of devices for user space |
+//! | [`pack`], [`ud_header`], [`sa_record`] | packed headers and records |
+//! | [`counters`] | counters that queue pairs are bound to; [`frmr_pools`]: handles of fast registration |
 //! | [`udata`] | what user space sends along with commands |
 //! | [`cgroup`], [`printk`], [`dma`] | accounting; messages with the device's name; DMA of devices that have none |
 //! | [`private`] | what the areas keep of each device and port |
@@ -42,6 +45,7 @@ mod cache;
 mod cache_update;
 mod cgroup;
 mod client;
+mod counters;
 mod cq_poll;
 mod cq_pool;
 mod device;
@@ -49,6 +53,7 @@ mod dispatch;
 mod dma;
 mod drain;
 mod event;
+mod frmr_pools;
 mod gid;
 mod gid_cache;
 mod lag;
@@ -58,6 +63,8 @@ mod netdev;
 mod netlink;
 mod netns;
 mod notice;
+mod pack;
+mod path;
 mod pkey_cache;
 mod port;
 mod port_cache;
@@ -66,13 +73,16 @@ mod private;
 mod qp_state;
 mod queue;
 mod rate;
+mod rdma_netdev;
 mod registry;
 mod restrack;
 mod roce_gid;
 mod rw;
+mod sa_record;
 mod stages;
 mod subdevice;
 mod sysfs;
+mod ud_header;
 mod udata;
 mod umem;
 mod user_mmap;
@@ -112,6 +122,7 @@ impl kernel::Module for IbCore {
         client::init();
         netns::init();
         link::init();
+        addr::init();
         netlink::init();
         let _queue = queue::init(sleep)?;
         let _pollers = cq_poll::init(sleep)?;

@@ -55,7 +55,7 @@ fn packet(source: &GidEntry, vector: &AhVector, gfp: Gfp<'_>) -> Result<SkBuff> 
     let network = network_header(source.gid(), vector.dgid(), flow_label)?;
     let is_ipv4 = network.len() == 20;
     let ether_type: u16 = if is_ipv4 { 0x0800 } else { 0x86dd };
-    let mut skb = SkBuff::alloc(0, 14 + network.len() + 8, gfp)?;
+    let mut skb = SkBuff::alloc(0, network.len().saturating_add(14 + 8), gfp)?;
     let fields = gid::l2_fields(source)?;
     let parts: [&[u8]; 7] = [
         &vector.dmac(),

@@ -10,7 +10,8 @@
 //! | [`socket`] | the kernel's sockets, and who is behind them; [`policy`]: what attributes may be |
 //! | [`put`] | attributes that drivers put too |
 //! | [`dev`] | devices, ports, links, sub-devices; [`res`]: objects; [`sys`]: the machine |
-//! | [`monitor`] | what user space is told as it happens |
+//! | [`stat`] | what is counted; [`frmr`]: pools of handles for fast registration |
+//! | [`monitor`] | what user space is told as it happens; [`ls`]: what it answers |
 //!
 //! C header: `include/uapi/rdma/rdma_netlink.h`.
 
@@ -27,19 +28,26 @@ use rdma::{
     MaySleep,
 };
 
-use crate::device;
+use crate::{device, notice};
 
 pub(crate) mod dev;
+mod frmr;
+mod ls;
 pub(crate) mod monitor;
 mod policy;
 mod put;
 mod res;
 pub(crate) mod socket;
+mod stat;
 mod sys;
 
-/// Makes the locks. The module's initialisation calls it, once.
+/// Makes the locks, and this module's messages known. The module's initialisation calls it, once.
 pub(crate) fn init() {
-    socket::init();
+    socket::init(&[
+        (bindings::RDMA_NL_NLDEV, handle),
+        (bindings::RDMA_NL_LS, ls::handle),
+    ]);
+    notice::init(monitor::tell);
     dev::init();
 }
 
@@ -61,6 +69,8 @@ struct Command {
     op: u32,
     /// It is for administrators.
     admin: bool,
+    /// It takes no attributes that are not known, or longer than they should be.
+    strict: bool,
     /// What is done for one that asks for one answer.
     act: Option<Act>,
     /// What is done for one that asks for all there is.
@@ -77,6 +87,7 @@ impl Command {
         Self {
             op,
             admin: false,
+            strict: false,
             act: Some(Act::Answer(op, one)),
             dump: Some(all),
         }
@@ -87,8 +98,20 @@ impl Command {
         Self {
             op,
             admin: false,
+            strict: false,
             act: Some(Act::Answer(op, one)),
             dump: None,
+        }
+    }
+
+    /// Tells of all.
+    const fn list(op: u32, all: fn(&Query<'_>, &mut Dump<'_>) -> Result) -> Self {
+        Self {
+            op,
+            admin: false,
+            strict: false,
+            act: None,
+            dump: Some(all),
         }
     }
 
@@ -97,6 +120,7 @@ impl Command {
         Self {
             op,
             admin: true,
+            strict: true,
             act: Some(Act::Change(change)),
             dump: None,
         }
@@ -105,6 +129,12 @@ impl Command {
     /// Is for administrators.
     const fn for_admins(mut self) -> Self {
         self.admin = true;
+        self
+    }
+
+    /// Takes no attributes that are not known, or longer than they should be.
+    const fn strict(mut self) -> Self {
+        self.strict = true;
         self
     }
 
@@ -118,7 +148,13 @@ impl Command {
 }
 
 /// All commands, by who carries them out.
-const COMMANDS: &[&[Command]] = &[dev::COMMANDS, res::COMMANDS, sys::COMMANDS];
+const COMMANDS: &[&[Command]] = &[
+    dev::COMMANDS,
+    res::COMMANDS,
+    stat::COMMANDS,
+    frmr::COMMANDS,
+    sys::COMMANDS,
+];
 
 fn find(op: u32) -> Option<&'static Command> {
     let mut commands = COMMANDS.iter().copied().flatten();
@@ -179,25 +215,15 @@ impl<'a> Query<'a> {
     }
 }
 
-/// The number of a kind of messages, from the client and the command.
-const fn message_kind(client: u32, op: u32) -> u32 {
-    (client << 10) + op
-}
-
 /// The number of the messages of a command.
 const fn kind_of(op: u32) -> u32 {
-    message_kind(bindings::RDMA_NL_NLDEV, op)
+    socket::message_kind(bindings::RDMA_NL_NLDEV, op)
 }
 
-/// The command of a kind of messages.
-const fn op_of(kind: u32) -> u32 {
-    kind & 0x3ff
-}
-
-/// What is wrong with the attributes is told as one error, but for commands that take none.
+/// What is wrong with the attributes is told as one error, but for a few commands.
 fn unclear(op: u32) -> impl FnOnce(Error) -> Error {
     move |error| match op {
-        bindings::RDMA_NLDEV_CMD_SYS_GET => error,
+        bindings::RDMA_NLDEV_CMD_SYS_GET | bindings::RDMA_NLDEV_CMD_FRMR_POOLS_SET => error,
         _ if error == ENOMEM => error,
         _ => EINVAL,
     }
@@ -209,7 +235,7 @@ fn unclear(op: u32) -> impl FnOnce(Error) -> Error {
 ///
 /// `EINVAL` where there is no such command, or it makes no sense; `EPERM`; and what the command fails with.
 fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
-    let command = find(op_of(request.kind())).ok_or(EINVAL)?;
+    let command = find(socket::op_of(request.kind())).ok_or(EINVAL)?;
     if command.admin && !request.may_admin() {
         return Err(EPERM);
     }
@@ -218,9 +244,8 @@ fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
         return request.start_dump(dump, sleep);
     }
     let act = command.act.ok_or(EINVAL)?;
-    let strict = matches!(act, Act::Change(_));
     let net = request.net();
-    let query = Query::new(request, net, strict, sleep).map_err(unclear(command.op))?;
+    let query = Query::new(request, net, command.strict, sleep).map_err(unclear(command.op))?;
     match act {
         Act::Change(change) => change(&query),
         Act::Answer(op, fill) => {
@@ -233,7 +258,7 @@ fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
 /// Fills the next packet of a dump.
 fn continue_dump(dump: &mut Dump<'_>, sleep: &MaySleep) -> Result {
     let request = dump.request();
-    let command = find(op_of(request.kind())).ok_or(EINVAL)?;
+    let command = find(socket::op_of(request.kind())).ok_or(EINVAL)?;
     let fill = command.dump.ok_or(EINVAL)?;
     let query = Query::new(&request, dump.net(), false, sleep).map_err(unclear(command.op))?;
     fill(&query, dump)

@@ -186,7 +186,8 @@ impl DeviceState {
         }
         let cookie = net.cookie();
         let mut compat = self.compat.lock();
-        if compat.iter().any(|compat| compat.cookie == cookie) {
+        // `hide` comes when nobody keeps the device registered any more: nothing is to be shown after that.
+        if !device.is_registered() || compat.iter().any(|compat| compat.cookie == cookie) {
             return Ok(());
         }
         compat.reserve(1, GFP_KERNEL)?;
@@ -330,10 +331,15 @@ fn rdma_dev_access_netns(device: Const<'_, Device>, net: Const<'_, NetNamespace>
 /// of the device's network namespace, or of the first one in shared mode.
 #[export]
 fn rdma_dev_has_raw_cap(dev: Const<'_, Device>) -> bool {
+    has_raw_cap(&dev)
+}
+
+/// The same, for the core.
+pub(crate) fn has_raw_cap(device: &Device) -> bool {
     let net = if is_shared() {
         NetNamespace::init()
     } else {
-        dev.net()
+        device.net()
     };
     rdma::view::device::has_raw_cap(net)
 }

@@ -2,9 +2,8 @@
 
 //! What of a device is told to user space as it happens: `rdma monitor`.
 
+use kernel::sync::SetOnce;
 use rdma::{view::Device, MaySleep};
-
-use crate::netlink::monitor;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +22,20 @@ pub(crate) enum Notice {
     NetdevRenamed(u32),
 }
 
-/// Who tells user space: the groups of netlink add a line here.
-const TELLERS: &[fn(&Device, Notice, &MaySleep)] = &[monitor::tell];
+/// Tells user space, in process context.
+pub(crate) type Teller = fn(&Device, Notice, &MaySleep);
+
+/// Who tells user space.
+static TELLER: SetOnce<Teller> = SetOnce::new();
+
+/// Says who tells user space. The module's initialisation calls it, once.
+pub(crate) fn init(teller: Teller) {
+    TELLER.populate(teller);
+}
 
 /// Tells user space.
 pub(crate) fn tell(device: &Device, notice: Notice, sleep: &MaySleep) {
-    for teller in TELLERS {
+    if let Some(teller) = TELLER.as_ref() {
         teller(device, notice, sleep);
     }
 }

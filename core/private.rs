@@ -13,7 +13,8 @@ use rdma::{
 };
 
 use crate::{
-    cache, client, device, dispatch, event, netns, registry, restrack, roce_gid, subdevice, sysfs,
+    cache, client, counters, device, dispatch, event, frmr_pools, netns, registry, restrack,
+    roce_gid, subdevice, sysfs,
 };
 
 /// What the core keeps of a device; in front of it in memory.
@@ -36,6 +37,10 @@ pub(crate) struct Private {
     pub(crate) roce_gid: roce_gid::DeviceState,
     #[pin]
     pub(crate) sysfs: sysfs::DeviceState,
+    #[pin]
+    pub(crate) counters: counters::DeviceState,
+    #[pin]
+    pub(crate) frmr_pools: frmr_pools::DeviceState,
     ports: SetOnce<Ports>,
 }
 
@@ -55,6 +60,8 @@ impl Private {
             subdevices <- subdevice::DeviceState::new(),
             roce_gid <- roce_gid::DeviceState::new(),
             sysfs <- sysfs::DeviceState::new(),
+            counters <- counters::DeviceState::new(),
+            frmr_pools <- frmr_pools::DeviceState::new(),
             ports: SetOnce::new(),
         })
     }

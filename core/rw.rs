@@ -7,8 +7,10 @@
 //!
 //! C header: `include/rdma/rw.h`.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use kernel::{ffi::c_int, prelude::*};
-use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
+use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export, param::bool_param};
 use rdma::{
     view::{
         mr::{DmaList, DmaSpan, SgOffset},
@@ -28,9 +30,23 @@ use crate::{mr_pool, verbs::mr};
 /// More pages than this are not asked for of a region.
 const MAX_REGION_PAGES: u32 = 256;
 
+/// Whether all operations use regions: for trying them on devices that do not need them.
+static FORCE_REGIONS: AtomicBool = AtomicBool::new(false);
+
+bool_param!(
+    c"force_mr",
+    FORCE_REGIONS,
+    hidden,
+    b"parmtype=force_mr:bool\0parm=force_mr:Force usage of MRs for RDMA READ/WRITE operations\0"
+);
+
+fn forces_regions() -> bool {
+    FORCE_REGIONS.load(Ordering::Relaxed)
+}
+
 /// Whether operations on a port may use regions.
 fn may_use_regions(device: &Device, port: u32) -> bool {
-    device.is_iwarp(port) || device.attrs().max_sgl_rd != 0
+    device.is_iwarp(port) || device.attrs().max_sgl_rd != 0 || forces_regions()
 }
 
 /// How many pages a region has.
@@ -93,6 +109,11 @@ pub(crate) fn empty_pools(qp: &Owned<Qp>, sleep: &MaySleep) {
     mr_pool::empty(qp, qp.rdma_mrs(), sleep);
 }
 
+/// How many times `n`, which is not 0, goes into `count`, rounded up.
+fn ceil(count: u32, n: u32) -> u32 {
+    (count / n).wrapping_add((count % n != 0).into())
+}
+
 /// How many regions, or requests, a transfer of so many pages needs.
 #[export]
 fn rdma_rw_mr_factor(device: &Device, port_num: u32, maxpages: u32) -> u32 {
@@ -101,7 +122,7 @@ fn rdma_rw_mr_factor(device: &Device, port_num: u32, maxpages: u32) -> u32 {
     } else {
         u32::try_from(device.attrs().max_sge_rd).unwrap_or(0)
     };
-    maxpages.div_ceil(pages.max(1))
+    ceil(maxpages, pages.max(1))
 }
 
 /// How many requests for sending so many contexts of the RW API need. `create_flags` is `enum ib_qp_create_flags`.
@@ -114,7 +135,8 @@ fn rdma_rw_max_send_wr(dev: &Device, port_num: u32, max_rdma_ctxs: u32, create_f
 /// Whether a transfer of so many pieces needs regions.
 fn needs_regions(device: &Device, port: u32, transfer: &Transfer, count: u32) -> bool {
     let most = device.attrs().max_sgl_rd;
-    transfer.is_read() && (device.is_iwarp(port) || (most != 0 && count > most))
+    let for_read = device.is_iwarp(port) || (most != 0 && count > most);
+    transfer.is_read() && for_read || forces_regions()
 }
 
 /// What regions for a transfer allow: what is read over iWARP is written by the other end.
@@ -135,7 +157,7 @@ fn map_regions<'a>(
     mut offset: u32,
 ) -> Result<Regions<'a>> {
     let pages = region_pages(pd.device(), qp.integrity_en()).max(1);
-    let mut regions = Regions::new(qp, count.div_ceil(pages), false)?;
+    let mut regions = Regions::new(qp, ceil(count, pages), false)?;
     let mut left = count;
     while left != 0 {
         let part = left.min(pages);
@@ -198,7 +220,7 @@ fn init(
                 return Ok(regions.into_ctx(ctx, transfer, access, invalidates, None));
             }
             // Regions are not needed, only faster.
-            Err(EAGAIN) if !qp.device().is_iwarp(port) => {}
+            Err(EAGAIN) if !qp.device().is_iwarp(port) && !forces_regions() => {}
             Err(error) => return Err(error),
         }
     }
@@ -234,11 +256,12 @@ fn init_bvec(
     let pd = qp.pd().ok_or(EINVAL)?;
     let (device, lkey) = (pd.device(), pd.local_dma_lkey());
     let direction = transfer.direction;
-    if transfer.is_read() && device.is_iwarp(port) {
+    let invalidates = device.is_iwarp(port);
+    if transfer.is_read() && invalidates || forces_regions() {
         let pages = PageList::new(device, bvecs, range, count, direction)?;
         let regions = map_regions(qp, pd, pages.list(), pages.count(), 0)?;
         let access = access_of(qp, port);
-        return Ok(regions.into_ctx(ctx, transfer, access, true, Some(pages)));
+        return Ok(regions.into_ctx(ctx, transfer, access, invalidates, Some(pages)));
     }
     if count > 1 {
         match ctx.set_iova(device, bvecs, range, lkey, transfer) {

@@ -8,7 +8,7 @@
 use kernel::error::Result;
 use rdma::{view::Device, MaySleep};
 
-use crate::{cache_update, cgroup, cq_pool, dispatch, sysfs};
+use crate::{cache_update, cgroup, counters, cq_pool, dispatch, sysfs};
 
 /// A step of registration, and what undoes it.
 pub(crate) struct Stage {
@@ -46,7 +46,10 @@ pub(crate) const REGISTER: &[Stage] = &[
         setup: cgroup::register,
         cleanup: cgroup::unregister,
     },
-    // Counters come here.
+    Stage {
+        setup: counters::set_up,
+        cleanup: counters::clean_up,
+    },
     Stage {
         setup: Device::add_to_model,
         cleanup: Device::remove_from_model,

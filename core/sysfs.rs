@@ -16,7 +16,12 @@
 //!
 //! C header: `include/rdma/ib_sysfs.h`.
 
-use kernel::{new_mutex, prelude::*, str::CString, sync::Mutex};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    str::CString,
+    sync::{Arc, Mutex},
+};
 use kernel_ext::{
     bindings,
     door::Out,
@@ -25,6 +30,7 @@ use kernel_ext::{
 };
 use rdma::{
     view::{
+        stats::HwCounters,
         sysfs::{DeviceFiles, PortDirectory, PortGroup, PortKobject},
         CoreDevice, Device,
     },
@@ -62,6 +68,7 @@ impl DeviceState {
 struct Port {
     _gid_attrs: PortDirectory,
     own: PortDirectory,
+    counters: Option<Arc<HwCounters>>,
 }
 
 /// `ports/`, as one namespace sees it.
@@ -93,11 +100,28 @@ pub(crate) fn clean_up_device(device: &Device, _sleep: &MaySleep) {
     drop(files);
 }
 
+/// The hardware's counters of a port, which the device's own namespace sees.
+fn hw_counters(
+    seen_as: &CoreDevice,
+    port: u32,
+    sleep: &MaySleep,
+) -> Result<Option<Arc<HwCounters>>> {
+    // Where port 0 is, the counters are the device's.
+    if !seen_as.is_own() || port == 0 {
+        return Ok(None);
+    }
+    match hw_stats::counters(seen_as.owner(), Some(port), sleep) {
+        Err(kernel_ext::error::EOPNOTSUPP) => Ok(None),
+        counters => counters,
+    }
+}
+
 /// The groups of files of a port.
 fn groups(
     seen_as: &CoreDevice,
     port: u32,
     attr: &rdma::PortAttr,
+    counters: Option<&Arc<HwCounters>>,
     sleep: &MaySleep,
 ) -> Result<KVec<PortGroup>> {
     let device = seen_as.owner();
@@ -110,13 +134,8 @@ fn groups(
     if !seen_as.is_own() {
         return Ok(groups);
     }
-    // Where port 0 is, the counters are the device's.
-    if port != 0 {
-        match hw_stats::counters(device, Some(port), sleep) {
-            Ok(Some(counters)) => groups.push(hw_stats::group(&counters)?, GFP_KERNEL)?,
-            Ok(None) | Err(kernel_ext::error::EOPNOTSUPP) => (),
-            Err(error) => return Err(error),
-        }
+    if let Some(counters) = counters {
+        groups.push(hw_stats::group(counters)?, GFP_KERNEL)?;
     }
     if device.has_process_mad() {
         groups.push(counters::group(device, port, sleep)?, GFP_KERNEL)?;
@@ -133,7 +152,8 @@ fn table_length(attr: &rdma::PortAttr) -> u32 {
 fn make_port(top: &Directory, seen_as: &CoreDevice, number: u32, sleep: &MaySleep) -> Result<Port> {
     let device = seen_as.owner();
     let attr = attributes::query(device, number, sleep)?;
-    let groups = groups(seen_as, number, &attr, sleep)?;
+    let counters = hw_counters(seen_as, number, sleep)?;
+    let groups = groups(seen_as, number, &attr, counters.as_ref(), sleep)?;
     let name = CString::try_from_fmt(fmt!("{number}"))?;
     let own = PortDirectory::new(top, &name, device, number, groups, sleep)?;
     let length = table_length(&attr);
@@ -145,7 +165,11 @@ fn make_port(top: &Directory, seen_as: &CoreDevice, number: u32, sleep: &MaySlee
     if seen_as.is_own() {
         own.add_groups(device.driver_port_groups(), sleep)?;
     }
-    Ok(Port { _gid_attrs, own })
+    Ok(Port {
+        _gid_attrs,
+        own,
+        counters,
+    })
 }
 
 /// Makes `ports/` of a device as a namespace sees it.
@@ -194,12 +218,17 @@ fn remove(device: &Device, tree: Tree, sleep: &MaySleep) {
     drop(tree);
 }
 
-/// Does something with the directory of a port in the device's own namespace. `None` where there is none.
-fn with_port<R>(device: &Device, port: u32, f: impl FnOnce(&PortDirectory) -> R) -> Option<R> {
+/// Does something with a port as the device's own namespace sees it. `None` where there is none.
+fn with_port<R>(device: &Device, port: u32, f: impl FnOnce(&Port) -> R) -> Option<R> {
     let trees = device.core().sysfs.trees.lock();
     let tree = trees.iter().find(|tree| tree.is_own)?;
     let found = tree.ports.iter().find(|found| found.own.port() == port)?;
-    Some(f(&found.own))
+    Some(f(found))
+}
+
+/// The hardware's counters of a port. `None` where there are none.
+pub(crate) fn counters_of(device: &Device, port: u32) -> Option<Arc<HwCounters>> {
+    with_port(device, port, |port| port.counters.clone())?
 }
 
 /// Puts files of a client into the directory of a port: `groups` is a list of groups of `struct ib_port_attribute`, which
@@ -215,7 +244,7 @@ fn ib_port_register_client_groups(
     groups: RawGroups,
     sleep: &MaySleep,
 ) -> Result {
-    with_port(ibdev, port_num, |port| port.add_groups(groups, sleep)).ok_or(EINVAL)?
+    with_port(ibdev, port_num, |port| port.own.add_groups(groups, sleep)).ok_or(EINVAL)?
 }
 
 /// Takes files of a client out of the directory of a port. Process context.
@@ -227,7 +256,9 @@ fn ib_port_unregister_client_groups(
     sleep: &MaySleep,
 ) {
     // A port that is not there has no files.
-    let _ = with_port(ibdev, port_num, |port| port.remove_groups(groups, sleep));
+    let _ = with_port(ibdev, port_num, |port| {
+        port.own.remove_groups(groups, sleep)
+    });
 }
 
 /// Returns the device of a port's directory, and the port's number.

@@ -299,7 +299,6 @@ unsafe extern "C" fn uverbs_copy_to_struct_or_zero(
         .ok_or(ENOENT)
         .and_then(|attr| attr.clear_after(size).map(|()| attr));
     // SAFETY: By the safety requirements.
-    cleared
-        .and_then(|attr| unsafe { attr.write(from, size) })
-        .into_c()
+    let written = cleared.and_then(|attr| unsafe { attr.write(from, size) });
+    written.into_c()
 }

@@ -64,12 +64,17 @@ fn rdma_nl_put_driver_string(mut msg: Writer<'_>, text: &CStr, value: &CStr) -> 
 }
 
 /// Puts a counter: its name and its value.
+pub(super) fn hw_counter(writer: &mut Writer<'_>, name: &CStr, value: u64) -> Result {
+    let entry = bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY;
+    writer.nest(entry, Nested::Flagged, |writer| {
+        writer.text(bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, name)?;
+        let attr = bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE;
+        writer.u64(attr, value, bindings::RDMA_NLDEV_ATTR_PAD)
+    })
+}
+
+/// Puts a counter: its name and its value.
 #[export]
 fn rdma_nl_stat_hwcounter_entry(mut msg: Writer<'_>, name: &CStr, value: u64) -> Result {
-    let entry = bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY;
-    msg.nest(entry, Nested::Flagged, |msg| {
-        msg.text(bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, name)?;
-        let attr = bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE;
-        msg.u64(attr, value, bindings::RDMA_NLDEV_ATTR_PAD)
-    })
+    hw_counter(&mut msg, name, value)
 }

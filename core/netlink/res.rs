@@ -19,32 +19,34 @@ use rdma::view::{
 
 use super::{
     dev::{for_each_device, handle_of},
-    kind_of, op_of, Command, Query,
+    kind_of,
+    socket::op_of,
+    Command, Query,
 };
 use crate::{restrack, verbs};
 
 const PAD: u32 = c::RDMA_NLDEV_ATTR_PAD;
 
 /// What is told of an object.
-struct Entry<'a> {
-    query: &'a Query<'a>,
-    res: &'a RestrackEntry,
-    device: &'a Device,
+pub(super) struct Entry<'a> {
+    pub(super) query: &'a Query<'a>,
+    pub(super) res: &'a RestrackEntry,
+    pub(super) device: &'a Device,
     admin: bool,
 }
 
-type Fill = fn(&Entry<'_>, &mut Writer<'_>) -> Result;
+pub(super) type Fill = fn(&Entry<'_>, &mut Writer<'_>) -> Result;
 
 /// A kind of objects, as it is asked for and told of.
-struct Kind {
-    op: u32,
+pub(super) struct Kind {
+    pub(super) op: u32,
     /// `enum rdma_restrack_type`.
-    kind: u32,
+    pub(super) kind: u32,
     /// The attribute that all are in, that one is in, and that names one.
-    attrs: [u32; 3],
+    pub(super) attrs: [u32; 3],
     /// They belong to a port, so that one can be asked for.
-    per_port: bool,
-    fill: Fill,
+    pub(super) per_port: bool,
+    pub(super) fill: Fill,
 }
 
 const QP: [u32; 3] = [
@@ -62,7 +64,7 @@ const CQ: [u32; 3] = [
     c::RDMA_NLDEV_ATTR_RES_CQ_ENTRY,
     c::RDMA_NLDEV_ATTR_RES_CQN,
 ];
-const MR: [u32; 3] = [
+pub(super) const MR: [u32; 3] = [
     c::RDMA_NLDEV_ATTR_RES_MR,
     c::RDMA_NLDEV_ATTR_RES_MR_ENTRY,
     c::RDMA_NLDEV_ATTR_RES_MRN,
@@ -212,12 +214,17 @@ fn is_of(res: &RestrackEntry, port: Option<u32>) -> bool {
     match res.owner() {
         Some(Owner::Qp(qp)) => qp.port() == port,
         Some(Owner::CmId(id)) => id.port() == port,
+        Some(Owner::Counter(counter)) => counter.port() == port,
         _ => true,
     }
 }
 
 fn get(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
-    let kind = kind_asked(query)?;
+    get_one(query, kind_asked(query)?, writer)
+}
+
+/// Tells of the object of a kind that is named.
+pub(super) fn get_one(query: &Query<'_>, kind: &Kind, writer: &mut Writer<'_>) -> Result {
     let [_, _, id] = kind.attrs;
     let device = query.device()?;
     let id = query.attrs.u32(id).ok_or(EINVAL)?;
@@ -240,7 +247,11 @@ fn get(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
 }
 
 fn list(query: &Query<'_>, dump: &mut Dump<'_>) -> Result {
-    let kind = kind_asked(query)?;
+    list_all(query, kind_asked(query)?, dump)
+}
+
+/// Tells of all objects of a kind, from where the last packet ended.
+pub(super) fn list_all(query: &Query<'_>, kind: &Kind, dump: &mut Dump<'_>) -> Result {
     let device = query.device()?;
     let port = query.port(&device)?;
     let Ok(from) = u32::try_from(dump.position()) else {
@@ -288,7 +299,7 @@ fn list(query: &Query<'_>, dump: &mut Dump<'_>) -> Result {
 }
 
 /// Puts whom an object is for: a module of the kernel, or a process.
-fn owner(res: &RestrackEntry, writer: &mut Writer<'_>) -> Result {
+pub(super) fn owner(res: &RestrackEntry, writer: &mut Writer<'_>) -> Result {
     if !res.is_user() {
         return writer.text(c::RDMA_NLDEV_ATTR_RES_KERN_NAME, res.kernel_name());
     }
@@ -299,7 +310,7 @@ fn owner(res: &RestrackEntry, writer: &mut Writer<'_>) -> Result {
 }
 
 /// What a driver tells of an object: nothing is as good.
-fn optional(told: Option<Result>) -> Result {
+pub(super) fn optional(told: Option<Result>) -> Result {
     told.unwrap_or(Ok(()))
 }
 

@@ -2,7 +2,7 @@
 
 //! The kernel's netlink sockets, one in each namespace, and the clients behind them: each has a table of handlers.
 //!
-//! The commands of this module are its own client; the others are of `iw_cm` and of the resolution of paths.
+//! Two clients are this module's own: its commands, and the local service. The other one is `iw_cm`.
 //!
 //! Locks
 //!
@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use kernel::{
     ffi::{c_char, c_int, c_uint, c_void},
     prelude::*,
-    sync::Arc,
+    sync::{Arc, SetOnce},
 };
 use kernel_ext::{
     bindings,
@@ -33,11 +33,16 @@ use rdma::MaySleep;
 /// How many clients there may be.
 const CLIENTS_MAX: usize = bindings::RDMA_NL_NUM_CLIENTS as usize;
 
+/// What this module does with the messages of a client that is its own.
+pub(crate) type Handler = fn(&Request<'_>, &MaySleep) -> Result;
+
 /// Whoever is behind some kinds of messages.
 struct Client {
     users: RwSem,
     /// The handlers by command; null for a client that is not there.
     handlers: AtomicPtr<bindings::rdma_nl_cbs>,
+    /// The handler of a client that is this module's own.
+    own: SetOnce<Handler>,
     /// How many commands it may have.
     ops: u32,
 }
@@ -48,6 +53,7 @@ impl Client {
             // SAFETY: `init` is called before the module does anything else.
             users: unsafe { RwSem::new() },
             handlers: AtomicPtr::new(core::ptr::null_mut()),
+            own: SetOnce::new(),
             ops,
         }
     }
@@ -72,11 +78,16 @@ static CLIENTS: [Client; CLIENTS_MAX] = {
     clients
 };
 
-/// Makes the clients' locks. The module's initialisation calls it, once.
-pub(crate) fn init() {
+/// Makes the clients' locks, and the clients known that are this module's own. The module's initialisation calls it, once.
+pub(crate) fn init(own: &[(u32, Handler)]) {
     for client in &CLIENTS {
         // SAFETY: Called once, before all else.
         unsafe { client.users.init() };
+    }
+    for (number, handler) in own {
+        if let Some(client) = CLIENTS.get(*number as usize) {
+            client.own.populate(*handler);
+        }
     }
 }
 
@@ -129,7 +140,7 @@ pub(super) fn send(net: &NetNamespace, reply: Reply, portid: u32) -> Result {
 /// # Errors
 ///
 /// `ENOBUFS` where somebody has no room. That nobody listens is none.
-pub(super) fn tell(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySleep) -> Result {
+pub(crate) fn tell(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySleep) -> Result {
     let Some(socket) = of(net) else {
         return Ok(());
     };
@@ -154,6 +165,16 @@ unsafe extern "C" fn receive(skb: *mut bindings::sk_buff) {
     unsafe { netlink::receive(skb, answers, |request| handle(request, sleep)) };
 }
 
+/// The number of a kind of messages, from the client and the command.
+pub(crate) const fn message_kind(client: u32, op: u32) -> u32 {
+    client << 10 | op
+}
+
+/// The command of a kind of messages.
+pub(crate) const fn op_of(kind: u32) -> u32 {
+    kind & 0x3ff
+}
+
 /// The client of a kind of messages.
 fn client_of(kind: u32) -> u32 {
     (kind & (0x3f << 10)) >> 10
@@ -162,16 +183,17 @@ fn client_of(kind: u32) -> u32 {
 /// Has a message handled.
 fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     let number = client_of(request.kind());
-    let op = super::op_of(request.kind());
+    let op = op_of(request.kind());
     let client = CLIENTS.get(number as usize).ok_or(EINVAL)?;
     if op >= client.ops {
         return Err(EINVAL);
     }
-    if number == bindings::RDMA_NL_NLDEV {
-        return super::handle(request, sleep);
-    }
-    if request.net() != NetNamespace::init() {
+    // The others know nothing of namespaces.
+    if number != bindings::RDMA_NL_NLDEV && request.net() != NetNamespace::init() {
         return Err(EINVAL);
+    }
+    if let Some(own) = client.own.as_ref() {
+        return own(request, sleep);
     }
     if client.handlers.load(Ordering::Acquire).is_null() {
         request_module(number, sleep);
@@ -184,12 +206,8 @@ fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     if u32::from(handler.flags) & bindings::RDMA_NL_ADMIN_PERM != 0 && !request.may_admin() {
         return Err(EPERM);
     }
-    // Answers of the path resolver have a flag that means a dump elsewhere; the port mapper's handlers are all dumps.
-    let is_dump = match number {
-        bindings::RDMA_NL_LS => false,
-        bindings::RDMA_NL_IWCM => true,
-        _ => request.flags() & bindings::NLM_F_DUMP != 0,
-    };
+    // The port mapper's handlers are all dumps.
+    let is_dump = number == bindings::RDMA_NL_IWCM || request.flags() & bindings::NLM_F_DUMP != 0;
     if is_dump {
         return request.start_dump(handler.dump.ok_or(EINVAL)?, sleep);
     }
@@ -212,7 +230,7 @@ fn request_module(number: u32, _sleep: &MaySleep) {
 fn rdma_nl_register(index: c_uint, table: *const bindings::rdma_nl_cbs) {
     let null = core::ptr::null_mut();
     let known = CLIENTS.get(index as usize).filter(|client| {
-        let own = index == bindings::RDMA_NL_NLDEV;
+        let own = client.own.as_ref().is_some();
         let order = Ordering::AcqRel;
         let set = |client: &Client| {
             client
@@ -238,9 +256,14 @@ fn rdma_nl_unregister(index: c_uint, sleep: &MaySleep) {
 }
 
 /// Returns whether anybody in the first namespace listens to a group. Any context.
+pub(crate) fn has_listeners(group: u32) -> bool {
+    of(NetNamespace::init()).is_some_and(|socket| socket.0.has_listeners(group))
+}
+
+/// Returns whether anybody in the first namespace listens to a group. Any context.
 #[export]
 fn rdma_nl_chk_listeners(group: c_uint) -> bool {
-    of(NetNamespace::init()).is_some_and(|socket| socket.0.has_listeners(group))
+    has_listeners(group)
 }
 
 /// Gives a packet up that cannot be sent.
@@ -306,7 +329,7 @@ unsafe extern "C" fn ibnl_put_msg(
     op: c_int,
     flags: c_int,
 ) -> *mut c_void {
-    let kind = super::message_kind(client as u32, op as u32) as c_int;
+    let kind = message_kind(client as u32, op as u32) as c_int;
     // SAFETY: By the safety requirements. What a message carries follows its header.
     unsafe {
         let header = bindings::nlmsg_put(skb, 0, seq as u32, kind, len, flags);

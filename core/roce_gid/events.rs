@@ -6,6 +6,7 @@
 //! devices. The queue is ordered: works run one at a time, in the order in which things happened.
 
 use kernel::{
+    alloc::Flags,
     impl_has_work, new_work, pr_warn_once,
     prelude::*,
     sync::{aref::ARef, Arc},
@@ -105,10 +106,10 @@ impl WorkItem for Job {
 struct Follower(Arc<OwnedQueue>);
 
 impl Follower {
-    /// Queues steps. Any context.
-    fn queue(&self, steps: Steps) {
+    /// Queues steps. Any context in which there may be such an allocation.
+    fn queue(&self, steps: Steps, flags: Flags) {
         let job = pin_init!(Job { steps, work <- new_work!("roce_gid::Job") });
-        match KBox::pin_init(job, GFP_ATOMIC) {
+        match KBox::pin_init(job, flags) {
             Ok(job) => self.0.enqueue(job),
             Err(_) => pr_warn_once!("no memory to follow what happens to net devices\n"),
         }
@@ -183,7 +184,8 @@ impl Listener for Follower {
             return;
         }
         if let Some(steps) = steps_of(ndev, event) {
-            self.queue(steps);
+            // A step that is lost may be the one that lets go of a net device.
+            self.queue(steps, GFP_KERNEL);
         }
     }
 
@@ -191,11 +193,12 @@ impl Listener for Follower {
         if !is_ethernet(ndev) {
             return;
         }
-        self.queue(if linked {
+        let steps = if linked {
             steps_of_link(ndev, upper)
         } else {
             steps_of_unlink(ndev, upper)
-        });
+        };
+        self.queue(steps, GFP_KERNEL);
     }
 }
 
@@ -210,7 +213,7 @@ impl AddressListener for Follower {
             Action::DeleteAddress(address)
         };
         let step = Step::new(action, Relation::Addresses, ndev, ndev);
-        self.queue([Some(step), None, None]);
+        self.queue([Some(step), None, None], GFP_ATOMIC);
     }
 }
 

@@ -118,6 +118,7 @@ fn show(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let counter = COUNTERS.get(of.index as usize).ok_or(EINVAL)?;
     let answer = (of.device).driver_perf_get(of.port, counter.attribute, true, sleep)?;
     let word = u64::from_be_bytes(answer.bytes(usize::from(counter.at / 8)));
-    let value = word << (counter.at % 8) >> (64 - u32::from(counter.width));
+    let shifted = word << (counter.at % 8);
+    let value = shifted.wrapping_shr(64u32.wrapping_sub(counter.width.into()));
     Ok(writeln!(text, "{value}")?)
 }

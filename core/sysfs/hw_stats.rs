@@ -19,7 +19,7 @@ use rdma::{
     MaySleep,
 };
 
-use crate::printk;
+use crate::{counters, printk};
 
 /// The longest that values may be good, in milliseconds.
 const MAX_LIFESPAN: u32 = 10_000;
@@ -68,18 +68,20 @@ pub(super) fn group<A: RawAttribute<Behaviour>>(
 }
 
 fn show(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
-    let counters = of.stats.ok_or(EINVAL)?;
-    let mut guard = counters.lock(sleep);
+    let stats = of.stats.ok_or(EINVAL)?;
+    let mut guard = stats.lock(sleep);
     if !guard.is_fresh() {
         let nth = i32::try_from(of.index).map_err(|_| EINVAL)?;
         let got = of
             .device
             .driver_get_stats(&mut guard, of.port, nth, sleep)?;
-        if got == counters.count() {
+        if got == stats.count() {
             guard.touch();
         }
     }
-    Ok(writeln!(text, "{}", guard.value(of.index))?)
+    let of_queue_pairs = counters::total(of.device, of.port, of.index, sleep);
+    let value = guard.value(of.index).wrapping_add(of_queue_pairs);
+    Ok(writeln!(text, "{value}")?)
 }
 
 fn lifespan(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {

@@ -12,11 +12,7 @@ use kernel::{
     ffi::{c_int, c_ulong, c_void},
     prelude::*,
 };
-use kernel_ext::{
-    bindings::{device, ib_umem_dmabuf},
-    door::ErrPtr,
-    export::export,
-};
+use kernel_ext::{bindings::ib_umem_dmabuf, door::ErrPtr, export::export};
 use rdma::{
     view::{
         umem::{
@@ -39,7 +35,7 @@ type Place = (usize, usize, c_int);
 /// Attaches, pins and maps a range; with `keep_locked` the buffer stays locked.
 fn pin(
     device: &Device,
-    dma_device: *mut device,
+    dma_device: Option<&kernel::device::Device>,
     place: Place,
     access: AccessFlags,
     ops: AttachOps,
@@ -71,7 +67,7 @@ pub(crate) fn get_pinned(
 ) -> Result<Dmabuf> {
     pin(
         device,
-        device.raw_dma_device(),
+        device.dma_device(),
         place,
         access,
         PINNED.get(),
@@ -95,7 +91,7 @@ fn ib_umem_dmabuf_get(
     ops: AttachOps,
     sleep: &MaySleep,
 ) -> ErrPtr<ib_umem_dmabuf> {
-    let (dma_device, access) = (device.raw_dma_device(), AccessFlags(access));
+    let (dma_device, access) = (device.dma_device(), AccessFlags(access));
     let memory = Dmabuf::attach(device, dma_device, (offset, size, fd), access, ops, sleep);
     ErrPtr(memory.map(Dmabuf::into_raw))
 }
@@ -126,7 +122,7 @@ fn ib_umem_dmabuf_get_pinned(
 #[export]
 fn ib_umem_dmabuf_get_pinned_with_dma_device(
     device: &Device,
-    dma_device: *mut device,
+    dma_device: Option<&kernel::device::Device>,
     offset: c_ulong,
     size: usize,
     fd: c_int,
@@ -164,7 +160,7 @@ fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
     let (place, access) = ((offset, size, fd), AccessFlags(access));
     let memory = pin(
         device,
-        device.raw_dma_device(),
+        device.dma_device(),
         place,
         access,
         REVOCABLE.get(),

@@ -114,7 +114,7 @@ fn map_and_lock(
     sleep: &MaySleep,
 ) -> Result<c_int> {
     let range = pages_around(start, len, umem.page_shift()).ok_or(EFAULT)?;
-    let pages = odp::count((range.end - range.start) >> umem.page_shift())?;
+    let pages = odp::count(range.end.saturating_sub(range.start) >> umem.page_shift())?;
     let lookup = Lookup::new(umem, range, access, fault, sleep)?;
     let locked = loop {
         match lookup.try_lock() {

@@ -245,7 +245,7 @@ fn rdma_destroy_ah_user(ah: Owned<Ah>, flags: AhContext<'_>, _udata: Option<&Uda
 }
 
 /// The kind of address vectors of a port.
-fn kind_of(device: &Device, port: u32) -> u32 {
+pub(crate) fn kind_of(device: &Device, port: u32) -> u32 {
     if device.is_roce(port) {
         c::RDMA_AH_ATTR_TYPE_ROCE
     } else if device.is_ib(port) && device.port_caps(port) & c::RDMA_CORE_CAP_OPA_AH != 0 {

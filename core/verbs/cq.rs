@@ -10,6 +10,7 @@ use kernel::{
 };
 use kernel_ext::{bindings as c, door::Const, error::EOPNOTSUPP, export::export};
 use rdma::{
+    trace,
     view::{
         cq::{CqHandlers, CqInit, EventFn, Handler, OwnCqInit},
         object::{Failed, Fresh, Made, Owned, UdataView},
@@ -119,6 +120,26 @@ pub(crate) fn alloc_polled(
     if polled.cqe == 0 {
         return Err(EINVAL);
     }
+    let Polled {
+        cqe,
+        comp_vector,
+        poll_ctx,
+        ..
+    } = *polled;
+    let cq = make_polled(device, polled, caller, sleep);
+    match &cq {
+        Ok(cq) => trace::cq_alloc(cq, cqe, comp_vector, poll_ctx),
+        Err(error) => trace::cq_alloc_error(cqe, comp_vector, poll_ctx, *error),
+    }
+    cq
+}
+
+fn make_polled(
+    device: &Device,
+    polled: &Polled,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Result<Owned<Cq>> {
     let (poll_ctx, vector) = (polled.poll_ctx, polled.comp_vector);
     let cq = Fresh::new_polled(device, polled.context, poll_ctx, vector, sleep)?;
     track::begin(&*cq, c::RDMA_RESTRACK_CQ, caller);
@@ -149,6 +170,7 @@ pub(crate) fn free_polled(cq: Owned<Cq>, sleep: &MaySleep) {
         pr_warn!("a completion queue of the kernel cannot be disabled\n");
     }
     cq_poll::stop(&cq, sleep);
+    trace::cq_free(&cq);
     match cq.driver_post_destroy(sleep) {
         Ok(mut memory) => memory.free_batch(),
         // Freeing what the driver still knows would be worse than keeping it.

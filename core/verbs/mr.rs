@@ -5,6 +5,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
+    trace,
     view::{
         mr::{DmaList, DmaSpan, SetPage, SgOffset, SigAttrs},
         object::{Made, Owned, UdataView},
@@ -29,6 +30,12 @@ fn account(pd: &Pd, mr: Owned<Mr>) -> Owned<Mr> {
 ///
 /// `EOPNOTSUPP` where the device has none, `EINVAL` for an integrity region, and what the driver answers.
 pub(crate) fn alloc(pd: &Pd, kind: u32, max_num_sg: u32, sleep: &MaySleep) -> Result<Owned<Mr>> {
+    let mr = make(pd, kind, max_num_sg, sleep);
+    trace::mr_alloc(pd, kind, max_num_sg, mr.as_deref());
+    mr
+}
+
+fn make(pd: &Pd, kind: u32, max_num_sg: u32, sleep: &MaySleep) -> Result<Owned<Mr>> {
     if !pd.device().has_alloc_mr() {
         return Err(EOPNOTSUPP);
     }
@@ -51,6 +58,17 @@ pub(crate) fn alloc_integrity(
     max_meta_sg: u32,
     sleep: &MaySleep,
 ) -> Result<Owned<Mr>> {
+    let mr = make_integrity(pd, max_data_sg, max_meta_sg, sleep);
+    trace::mr_integ_alloc(pd, max_data_sg, max_meta_sg, mr.as_deref());
+    mr
+}
+
+fn make_integrity(
+    pd: &Pd,
+    max_data_sg: u32,
+    max_meta_sg: u32,
+    sleep: &MaySleep,
+) -> Result<Owned<Mr>> {
     if !pd.device().has_integrity() {
         return Err(EOPNOTSUPP);
     }
@@ -68,6 +86,7 @@ pub(crate) fn alloc_integrity(
 ///
 /// What the driver answers: then the region stays.
 pub(crate) fn dereg(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+    trace::mr_dereg(&mr);
     let used = mr.held();
     let attrs = SigAttrs::of(&mr);
     track::remove(&*mr, sleep);

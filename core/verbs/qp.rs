@@ -18,7 +18,7 @@ use rdma::{
 };
 
 use super::{ah, track};
-use crate::{lag, printk, qp_state, rw};
+use crate::{counters, lag, printk, qp_state, rw};
 
 /// PSNs have so many bits.
 const PSN_MASK: u32 = 0xff_ffff;
@@ -157,7 +157,7 @@ fn destroy_real(qp: Owned<Qp>, udata: Option<&UdataView>, sleep: &MaySleep) -> R
         if !qp.is_of_user() {
             rw::empty_pools(&qp, sleep);
         }
-        // A counter that it is bound to lets go of it here.
+        counters::release(&qp, sleep);
         qp.driver_destroy(udata, sleep)
     })?;
     qp.set_source(Path::Alternate, None);
@@ -201,7 +201,7 @@ struct Change<'a> {
 
 impl Change<'_> {
     fn has(&self, attr: u32) -> bool {
-        self.mask & attr != 0
+        self.mask & attr == attr
     }
 
     /// The port that the queue pair has afterwards.
@@ -285,8 +285,11 @@ impl Change<'_> {
     /// Lets the driver change the queue pair, and keeps what the core knows of it.
     fn complete(&self, attr: &mut QpAttr) -> Result {
         self.limit_psns(attr);
-        // A counter of the port takes the queue pair up here, where it goes to INIT with a port.
         let qp = self.qp;
+        if self.has(c::IB_QP_PORT | c::IB_QP_STATE) && attr.raw().qp_state == c::IB_QPS_INIT {
+            // Without a counter of its own it counts for the port.
+            let _ = counters::bind_auto(qp, attr.raw().port_num, self.sleep);
+        }
         qp.driver_modify(attr, self.mask as c_int, self.udata, self.sleep)?;
         if self.has(c::IB_QP_PORT) {
             qp.set_port(attr.raw().port_num);

@@ -15,9 +15,14 @@ macro_rules! op {
     };
 }
 
+pub mod counter;
 pub mod data;
 pub mod device;
+pub mod frmr;
 pub mod gid;
+pub mod netdev;
 pub mod objects;
 pub mod restrack;
 pub mod stats;
+pub mod user;
+pub mod user_objects;

@@ -167,6 +167,21 @@ impl GidAttr {
         // SAFETY: The net device stays for the length of the critical section.
         Ok(unsafe { NetDevice::from_raw(raw.cast()) })
     }
+
+    /// The Ethernet address of the net device that the GID belongs to. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is none, or if the entry is about to go.
+    pub fn mac(&self) -> Result<[u8; 6]> {
+        let mut mac = [0; 6];
+        let no_vlan = core::ptr::null_mut();
+        // SAFETY: By the type invariants; there is room for an address.
+        to_result(unsafe {
+            bindings::rdma_read_gid_l2_fields(self.as_raw(), no_vlan, mac.as_mut_ptr())
+        })?;
+        Ok(mac)
+    }
 }
 
 impl<P: Provider> Device<P> {
@@ -225,7 +240,7 @@ impl<P: Provider> Device<P> {
 }
 
 /// Takes over the reference that C returned, or the error.
-fn owned_gid_attr(raw: *const ib_gid_attr) -> Result<ARef<GidAttr>> {
+pub(crate) fn owned_gid_attr(raw: *const ib_gid_attr) -> Result<ARef<GidAttr>> {
     let raw = from_err_ptr(raw.cast_mut())?;
     let raw = NonNull::new(raw.cast::<GidAttr>()).ok_or(ENOENT)?;
     // SAFETY: C returned a reference of an entry, which is ours now.

@@ -49,6 +49,7 @@ macro_rules! destroy {
         }
     }};
 }
+pub(super) use {create, destroy};
 
 impl Fresh<Pd> {
     /// Lets the driver allocate a protection domain.

@@ -141,6 +141,15 @@ impl AhVector {
         });
     }
 
+    /// Says that packets are to carry a global route that the device makes, for Omni-Path.
+    pub fn make_globally_routed(&mut self) {
+        self.modify(|raw| {
+            if raw.type_ == bindings::RDMA_AH_ATTR_TYPE_OPA {
+                raw.__bindgen_anon_1.opa.make_grd = true;
+            }
+        });
+    }
+
     /// A reference to the source, if packets carry a global route.
     pub fn route_source(&self) -> Option<GidRef> {
         if !self.has_route() {

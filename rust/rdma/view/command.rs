@@ -97,7 +97,7 @@ impl UdataView {
             match bindings::copy_to_user(raw.outbuf, from, len) {
                 0 => bindings::clear_user(
                     raw.outbuf.cast::<u8>().wrapping_add(len).cast(),
-                    raw.outlen - len,
+                    raw.outlen.saturating_sub(len),
                 ),
                 left => left,
             }
@@ -205,7 +205,11 @@ impl<'a> DataAttr<'a> {
     }
 
     /// Says in the command of user space that the attribute is filled in.
-    fn mark_output(self) -> Result {
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
+    pub fn mark_output(self) -> Result {
         let index = usize::from(self.raw.uattr_idx);
         // SAFETY: The command has as many attributes as user space has sent, and the index is that of this one.
         let left = unsafe {

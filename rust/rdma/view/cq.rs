@@ -256,6 +256,9 @@ pub trait Poller: 'static {
     /// Polls in a work item.
     fn work(cq: &Cq, batch: &mut Batch<'_>, sleep: &MaySleep);
 
+    /// Completions were announced, and a softirq or a work item is about to poll. Any context.
+    fn announced(cq: &Cq);
+
     /// A completion was announced on a queue that its client polls.
     fn unsolicited(cq: &Cq);
 
@@ -271,7 +274,7 @@ impl Owned<Cq> {
 
     /// Lets a softirq poll, `weight` completions at a time.
     pub fn poll_in_softirq<P: Poller>(&self, weight: u16) {
-        self.set_comp_handler(schedule_softirq);
+        self.set_comp_handler(schedule_softirq::<P>);
         // SAFETY: The queue is being made, and the member is that of queues that are polled so.
         unsafe { bindings::irq_poll_init(self.iop(), weight.into(), Some(softirq::<P>)) };
     }
@@ -283,7 +286,7 @@ impl Owned<Cq> {
             (*self.as_raw()).comp_wq = core::ptr::from_ref(queue).cast_mut().cast();
             bindings::ib_work_init(self.work(), Some(work::<P>));
         }
-        self.set_comp_handler(schedule_work);
+        self.set_comp_handler(schedule_work::<P>);
     }
 
     fn set_comp_handler(&self, handler: unsafe extern "C" fn(*mut ib_cq, *mut c_void)) {
@@ -292,9 +295,11 @@ impl Owned<Cq> {
     }
 
     /// Waits until no softirq polls, and lets none poll any more.
-    pub fn stop_softirq(&self, _sleep: &MaySleep) {
+    pub fn stop_softirq(&self, sleep: &MaySleep) {
         // SAFETY: The queue is polled in softirqs.
         unsafe { bindings::irq_poll_disable(self.iop()) };
+        // A poller that has said it is done may still ask for the next announcement, and measure.
+        kernel_ext::sync::rcu::synchronize_expedited(sleep);
     }
 
     /// Waits until no work item polls.
@@ -408,10 +413,12 @@ unsafe extern "C" fn unsolicited<P: Poller>(cq: *mut ib_cq, _context: *mut c_voi
 
 /// # Safety
 ///
-/// `cq` is a queue made for `poll_in_softirq`.
-unsafe extern "C" fn schedule_softirq(cq: *mut ib_cq, _context: *mut c_void) {
+/// `cq` is a queue made for `poll_in_softirq::<P>`.
+unsafe extern "C" fn schedule_softirq<P: Poller>(cq: *mut ib_cq, _context: *mut c_void) {
     // SAFETY: By the safety requirements.
-    unsafe { &*cq.cast::<Cq>() }.resume_softirq();
+    let cq: &Cq = unsafe { &*cq.cast() };
+    P::announced(cq);
+    cq.resume_softirq();
 }
 
 /// # Safety
@@ -429,10 +436,12 @@ unsafe extern "C" fn softirq<P: Poller>(iop: *mut irq_poll, budget: c_int) -> c_
 
 /// # Safety
 ///
-/// `cq` is a queue made for `poll_in_work`.
-unsafe extern "C" fn schedule_work(cq: *mut ib_cq, _context: *mut c_void) {
+/// `cq` is a queue made for `poll_in_work::<P>`.
+unsafe extern "C" fn schedule_work<P: Poller>(cq: *mut ib_cq, _context: *mut c_void) {
     // SAFETY: By the safety requirements.
-    unsafe { &*cq.cast::<Cq>() }.resume_work();
+    let cq: &Cq = unsafe { &*cq.cast() };
+    P::announced(cq);
+    cq.resume_work();
 }
 
 /// # Safety

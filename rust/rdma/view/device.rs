@@ -477,6 +477,13 @@ impl Registered {
         Self(NonNull::from(device))
     }
 
+    /// One more reference. Any context.
+    pub fn again(&self) -> Self {
+        self.registrations().inc();
+        // INVARIANT: As for this one; the reference was just counted.
+        Self(self.0)
+    }
+
     /// Hands the reference over to C code.
     pub fn into_raw(self) -> *mut ib_device {
         let raw = self.as_raw();

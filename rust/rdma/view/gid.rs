@@ -318,6 +318,20 @@ unsafe impl FromC for LentGid<'_> {
     }
 }
 
+/// An entry that C passes, or none (null).
+pub struct LentGidArgument<'a>(pub Option<LentGid<'a>>);
+
+// SAFETY: As above; null is no entry.
+unsafe impl FromC for LentGidArgument<'_> {
+    type Raw = *const ib_gid_attr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the caller has a reference if the pointer is not null.
+        Self((!raw.is_null()).then(|| unsafe { LentGid::from_raw(raw) }))
+    }
+}
+
 /// A reference to an entry for C, or an errno (`ERR_PTR`).
 pub struct GidResult(pub Result<GidRef>);
 

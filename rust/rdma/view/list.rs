@@ -12,7 +12,7 @@ use rdma_bindings::{self as bindings, list_head, spinlock_t};
 /// # Safety
 ///
 /// `head` is there and ours.
-pub(crate) unsafe fn init(head: *mut list_head) {
+pub unsafe fn init(head: *mut list_head) {
     // SAFETY: By the safety requirements.
     unsafe {
         (*head).next = head;
@@ -25,7 +25,7 @@ pub(crate) unsafe fn init(head: *mut list_head) {
 /// # Safety
 ///
 /// `head` is a list, and its lock is held.
-pub(crate) unsafe fn first(head: *mut list_head) -> Option<*mut list_head> {
+pub unsafe fn first(head: *mut list_head) -> Option<*mut list_head> {
     // SAFETY: By the safety requirements.
     unsafe { after(head, head) }
 }
@@ -35,7 +35,7 @@ pub(crate) unsafe fn first(head: *mut list_head) -> Option<*mut list_head> {
 /// # Safety
 ///
 /// `head` is a list, `entry` is its head or in it, and its lock is held.
-pub(crate) unsafe fn after(head: *mut list_head, entry: *mut list_head) -> Option<*mut list_head> {
+pub unsafe fn after(head: *mut list_head, entry: *mut list_head) -> Option<*mut list_head> {
     // SAFETY: By the safety requirements.
     let next = unsafe { (*entry).next };
     (next != head).then_some(next)
@@ -46,7 +46,7 @@ pub(crate) unsafe fn after(head: *mut list_head, entry: *mut list_head) -> Optio
 /// # Safety
 ///
 /// `at` is a list's head or in the list, `entry` is in no list, and the list's lock is held.
-pub(crate) unsafe fn insert_after(at: *mut list_head, entry: *mut list_head) {
+pub unsafe fn insert_after(at: *mut list_head, entry: *mut list_head) {
     // SAFETY: By the safety requirements.
     unsafe {
         let next = (*at).next;
@@ -62,7 +62,7 @@ pub(crate) unsafe fn insert_after(at: *mut list_head, entry: *mut list_head) {
 /// # Safety
 ///
 /// `head` is a list, `entry` is in no list, and the list's lock is held.
-pub(crate) unsafe fn append(head: *mut list_head, entry: *mut list_head) {
+pub unsafe fn append(head: *mut list_head, entry: *mut list_head) {
     // SAFETY: By the safety requirements; the last entry is in front of the head.
     unsafe { insert_after((*head).prev, entry) };
 }
@@ -72,7 +72,7 @@ pub(crate) unsafe fn append(head: *mut list_head, entry: *mut list_head) {
 /// # Safety
 ///
 /// `entry` is in a list whose lock is held.
-pub(crate) unsafe fn remove(entry: *mut list_head) {
+pub unsafe fn remove(entry: *mut list_head) {
     // SAFETY: By the safety requirements.
     unsafe {
         let (prev, next) = ((*entry).prev, (*entry).next);
@@ -87,7 +87,7 @@ pub(crate) unsafe fn remove(entry: *mut list_head) {
 /// # Invariants
 ///
 /// The lock is held by us; `flags` are from taking it.
-pub(crate) struct Locked {
+pub struct Locked {
     lock: *mut spinlock_t,
     flags: c_ulong,
 }
@@ -98,7 +98,7 @@ impl Locked {
     /// # Safety
     ///
     /// `lock` is set up, and stays as long as the result.
-    pub(crate) unsafe fn take(lock: *mut spinlock_t) -> Self {
+    pub unsafe fn take(lock: *mut spinlock_t) -> Self {
         // INVARIANT: The lock was just taken.
         Self {
             lock,

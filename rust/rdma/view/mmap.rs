@@ -326,7 +326,7 @@ impl EntryRef {
 ///
 /// `file` is in the list of an entry, whose lock is held.
 #[inline]
-unsafe fn revoke(file: *mut ib_uverbs_dmabuf_file) {
+pub unsafe fn revoke(file: *mut ib_uverbs_dmabuf_file) {
     const FOREVER: usize = isize::MAX as usize;
     // SAFETY: By the safety requirements; the list's reference keeps the file until it is dropped, and the file's owner waits
     // for the lock.

@@ -15,7 +15,7 @@ use rdma_bindings::{self as bindings, ib_mr, ib_sge, ib_sig_attrs, list_head, sc
 use super::{
     list,
     object::{constants, counted, links, tracked, Held, Owned},
-    Device, Dm, Dmah, Mr, Pd, Qp,
+    Device, Dm, Dmah, Mr, Pd, Qp, Uobject,
 };
 
 tracked!(Mr);
@@ -141,6 +141,14 @@ impl<'a> NewMr<'a> {
             (*raw).length = length;
             Owned::from_raw(self.mr)
         }
+    }
+
+    /// As [`Self::into_owned`], for a region of user space, of which the driver has filled in addresses and length.
+    pub fn into_object(self, kind: u32, object: &Uobject) -> Owned<Mr> {
+        let mr = self.into_owned(kind);
+        // SAFETY: The region is being made; regions of user space are in no pool.
+        unsafe { *(&raw mut (*mr.as_raw()).__bindgen_anon_1).cast() = object.as_raw() };
+        mr
     }
 
     /// As [`Self::into_owned`], for an integrity region.

@@ -285,7 +285,7 @@ impl<'a> UseCount<'a> {
     ///
     /// `count` is there for `'a`.
     #[inline]
-    pub(crate) unsafe fn new(count: *mut rdma_bindings::atomic_t) -> Self {
+    pub unsafe fn new(count: *mut rdma_bindings::atomic_t) -> Self {
         // SAFETY: By the safety requirements; C uses it atomically too.
         Self(unsafe { AtomicI32::from_ptr(count.cast()) })
     }

@@ -92,7 +92,7 @@ pub unsafe fn emit(
 unsafe fn prefixed(level: Level, device: Option<&Device>, message: Message) {
     let (message, [with_parent, without_parent, without_device]) = message.parts();
     // `KERN_SOH` and the digit.
-    let kern = [1, b'0' + level.0, 0];
+    let kern = [1, b'0' | level.0, 0];
     let kern: *const c_char = kern.as_ptr();
     let name = |dev: &kernel::device::Device| dev.name().as_char_ptr();
     // SAFETY: The formats take these arguments: strings, and the message as its kind says.

@@ -5,7 +5,10 @@
 //! An XRC target queue pair is shared: it has *handles*, each a `struct ib_qp` of the core alone whose `real_qp` is the one
 //! that the driver knows.
 
-use core::ptr::{null_mut, NonNull};
+use core::{
+    ptr::{null_mut, NonNull},
+    sync::atomic::{AtomicPtr, Ordering},
+};
 
 use kernel::{
     ffi::{c_char, c_int, c_void},
@@ -172,16 +175,18 @@ impl Qp {
         unsafe { (&raw mut (*self.as_raw()).port).write_volatile(port) };
     }
 
-    /// Gives it the sources of its path, or of its alternate path. For who modifies the queue pair.
+    /// Gives it the sources of its path, or of its alternate path. For who modifies the queue pair: threads of user space may
+    /// do so at once.
     pub fn set_source(&self, path: Path, source: Option<GidRef>) {
         let source = source.map_or(core::ptr::null(), GidRef::into_raw);
-        // SAFETY: Callers of the verb take turns, and nobody else uses the members.
+        // SAFETY: The members are pointers, which nobody else uses.
         let old = unsafe {
             let raw = self.as_raw();
-            match path {
-                Path::Primary => core::mem::replace(&mut (*raw).av_sgid_attr, source),
-                Path::Alternate => core::mem::replace(&mut (*raw).alt_path_sgid_attr, source),
-            }
+            let member = match path {
+                Path::Primary => &raw mut (*raw).av_sgid_attr,
+                Path::Alternate => &raw mut (*raw).alt_path_sgid_attr,
+            };
+            AtomicPtr::from_ptr(member.cast()).swap(source.cast_mut(), Ordering::AcqRel)
         };
         // SAFETY: The queue pair owned that reference, if there was one.
         drop((!old.is_null()).then(|| unsafe { GidRef::from_raw(old) }));

@@ -219,6 +219,14 @@ impl RestrackEntry {
         (pid != 0).then_some(pid)
     }
 
+    /// Whether the object is of the same process as another one, ended or not.
+    pub fn is_of_task_of(&self, other: &Self) -> bool {
+        // SAFETY: The entries keep their processes.
+        unsafe {
+            bindings::restrack_task_nr(self.as_raw()) == bindings::restrack_task_nr(other.as_raw())
+        }
+    }
+
     /// Which module of the kernel the object is for. Empty where nobody has said.
     pub fn kernel_name(&self) -> &CStr {
         // SAFETY: The name stays as long as the object.
@@ -282,7 +290,7 @@ impl Listed {
     /// A reference to the entry, unless the object is about to go.
     pub fn get(&self) -> Option<EntryRef> {
         // INVARIANT: The reference was just counted.
-        self.entry().try_get().then_some(EntryRef(self.0))
+        self.entry().try_get().then(|| EntryRef(self.0))
     }
 }
 

@@ -149,7 +149,8 @@ impl<'a> Regions<'a> {
         for region in &mut self.regions {
             // SAFETY: Lent regions stay.
             let mr: &Mr = unsafe { &*region.mr.cast() };
-            requests += set_up_region(region, mr, transfer, done, invalidates);
+            let more = set_up_region(region, mr, transfer, done, invalidates);
+            requests = u32::wrapping_add(requests, more);
             region.reg_wr.access = access as c_int;
             done = done.wrapping_add(region.sge.length.into());
             let first = first_of(region);
@@ -330,7 +331,7 @@ impl RwCtx {
         transfer: &Transfer,
     ) -> Result<u32> {
         let max_sge = max_sge.max(1);
-        let nr_ops = count.div_ceil(max_sge);
+        let nr_ops = (count / max_sge).wrapping_add((count % max_sge != 0).into());
         let mut sges = KVec::with_capacity(count as usize, GFP_KERNEL)?;
         let mut requests = KVec::with_capacity(nr_ops as usize, GFP_KERNEL)?;
         for span in spans.take(count as usize) {
@@ -438,12 +439,9 @@ impl RwCtx {
     /// # Safety
     ///
     /// The context has regions.
-    unsafe fn regions(&self) -> &mut [RegCtx] {
-        // SAFETY: By the safety requirements; the consumer has lent the context.
-        unsafe {
-            let raw = self.as_raw();
-            core::slice::from_raw_parts_mut(*(*raw).__bindgen_anon_1.reg, (*raw).nr_ops as usize)
-        }
+    unsafe fn regions(raw: &mut rdma_rw_ctx) -> &mut [RegCtx] {
+        // SAFETY: By the safety requirements.
+        unsafe { core::slice::from_raw_parts_mut(*raw.__bindgen_anon_1.reg, raw.nr_ops as usize) }
     }
 
     /// Gets the requests ready for being posted: regions get new keys. Returns the first one and the last one.
@@ -467,7 +465,7 @@ impl RwCtx {
                     Some((&raw mut (*wrs).wr, &raw mut (*last).wr))
                 }
                 RwKind::Regions | RwKind::Integrity => {
-                    let regions = self.regions();
+                    let regions = Self::regions(raw);
                     for region in &mut *regions {
                         let mr = &*region.mr.cast::<Mr>();
                         let opcode = region.wr.wr.opcode;
@@ -547,7 +545,7 @@ impl RwCtx {
                     }
                 }
                 Some(kind @ (RwKind::Regions | RwKind::Integrity)) => {
-                    let regions = self.regions();
+                    let regions = Self::regions(raw);
                     let pool = match kind {
                         RwKind::Integrity => qp.sig_mrs(),
                         _ => qp.rdma_mrs(),

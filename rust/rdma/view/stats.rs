@@ -4,7 +4,11 @@
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-use core::{marker::PhantomData, ptr::NonNull};
+use core::{
+    marker::PhantomData,
+    ptr::NonNull,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use kernel::{
     alloc::{allocator::Kmalloc, Allocator, NumaNode},
@@ -20,6 +24,7 @@ use crate::MaySleep;
 /// # Invariants
 ///
 /// The structure is there, from [`HwCounters::alloc`], and ours alone but for those who hold its lock. Its names stay as long.
+#[repr(transparent)]
 pub struct HwCounters(NonNull<rdma_hw_stats>);
 
 // SAFETY: What changes is guarded by the lock.
@@ -83,6 +88,66 @@ impl HwCounters {
         unsafe { (*self.0.as_ptr()).num_counters }
     }
 
+    /// The description of a counter. `None` for one that there is not.
+    fn desc(&self, nth: u32) -> Option<&rdma_stat_desc> {
+        // SAFETY: By the type invariants; the field is constant.
+        let descs = unsafe { (*self.0.as_ptr()).descs };
+        if descs.is_null() || i64::from(nth) >= i64::from(self.count()) {
+            return None;
+        }
+        // SAFETY: There is a description for each counter.
+        Some(unsafe { &*descs.add(nth as usize) })
+    }
+
+    /// The name of a counter. `None` for one that there is not.
+    pub fn name(&self, nth: u32) -> Option<&CStr> {
+        let desc = self.desc(nth)?;
+        // SAFETY: By the type invariants.
+        Some(unsafe { CStr::from_char_ptr(desc.name) })
+    }
+
+    /// The numbers of all counters that have names.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        let count = if self.is_named() { self.count() } else { 0 };
+        0..u32::try_from(count).unwrap_or(0)
+    }
+
+    /// Whether a counter can be switched on and off. One that there is not cannot.
+    pub fn is_optional(&self, nth: u32) -> bool {
+        let desc = self.desc(nth);
+        desc.is_some_and(|desc| desc.flags & bindings::IB_STAT_FLAG_OPTIONAL != 0)
+    }
+
+    /// The word, and the bit in it, that says whether a counter is off. `None` for one that there is not.
+    fn switch(&self, nth: u32) -> Option<(&AtomicUsize, usize)> {
+        let bits = usize::BITS;
+        self.desc(nth)?;
+        // SAFETY: By the type invariants; there is a bit for each counter, and drivers change words atomically.
+        let word = unsafe {
+            let words = (*self.0.as_ptr()).is_disabled.cast::<usize>();
+            AtomicUsize::from_ptr(words.add((nth / bits) as usize))
+        };
+        Some((word, 1 << (nth % bits)))
+    }
+
+    /// Whether a counter is on.
+    pub fn is_enabled(&self, nth: u32) -> bool {
+        let off = self.switch(nth);
+        off.is_none_or(|(word, bit)| word.load(Ordering::Relaxed) & bit == 0)
+    }
+
+    /// The value of a counter, as it is at this moment; 0 for one that there is not.
+    pub fn peek(&self, nth: u32) -> u64 {
+        if self.desc(nth).is_none() {
+            return 0;
+        }
+        // SAFETY: By the type invariants; there is a value for each counter. Another CPU that writes it writes it whole.
+        unsafe {
+            let values = (&raw const (*self.0.as_ptr()).value).cast::<u64>();
+            values.add(nth as usize).read_volatile()
+        }
+    }
+
     /// Whether the counters have names.
     pub fn is_named(&self) -> bool {
         // SAFETY: By the type invariants; the field is constant.
@@ -110,6 +175,17 @@ impl HwCounters {
         unsafe { bindings::mutex_lock(&raw mut (*self.0.as_ptr()).lock) };
         // INVARIANT: The lock was just taken.
         HwCountersGuard(self.0, PhantomData)
+    }
+
+    /// Says whether a counter is on. For who holds the lock.
+    pub fn set_enabled(&self, nth: u32, on: bool, _locked: &HwCountersGuard<'_>) {
+        if let Some((word, bit)) = self.switch(nth) {
+            if on {
+                word.fetch_and(!bit, Ordering::Relaxed);
+            } else {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
     }
 }
 

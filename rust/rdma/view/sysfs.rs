@@ -156,7 +156,7 @@ unsafe impl RawAttribute<Behaviour> for ib_port_attribute {
         let mut raw: Self = pin_init::zeroed();
         raw.attr.mode = mode(writable);
         raw.show = Some(show_of_port);
-        raw.store = writable.then_some(store_of_port as _);
+        raw.store = if writable { Some(store_of_port) } else { None };
         raw
     }
 }
@@ -167,7 +167,11 @@ unsafe impl RawAttribute<Behaviour> for device_attribute {
         let mut raw: Self = pin_init::zeroed();
         raw.attr.mode = mode(writable);
         raw.__bindgen_anon_1.show = Some(show_of_device);
-        raw.__bindgen_anon_2.store = writable.then_some(store_of_device as _);
+        raw.__bindgen_anon_2.store = if writable {
+            Some(store_of_device)
+        } else {
+            None
+        };
         raw
     }
 }
@@ -430,7 +434,7 @@ impl PortDirectory {
         groups: KVec<PortGroup>,
         _sleep: &MaySleep,
     ) -> Result<Self> {
-        let mut list = KVec::with_capacity(groups.len() + 1, GFP_KERNEL)?;
+        let mut list = KVec::with_capacity(groups.len().saturating_add(1), GFP_KERNEL)?;
         for group in groups.iter() {
             list.push(group.as_raw(), GFP_KERNEL)?;
         }

@@ -23,7 +23,10 @@ use rdma_bindings::{
 };
 
 use super::{AccessFlags, UmemView};
-use crate::{view::Device, MaySleep};
+use crate::{
+    view::{device::raw_dev, Device},
+    MaySleep,
+};
 
 const BOTH_WAYS: c_int = bindings::dma_data_direction_DMA_BIDIRECTIONAL;
 
@@ -254,26 +257,30 @@ unsafe fn cut(raw: *mut ib_umem_dmabuf) {
     unsafe {
         let umem = &(*raw).umem;
         let start = (umem.address & !(PAGE_SIZE - 1)) as u64;
-        let end = ((umem.address + umem.length) as u64).next_multiple_of(PAGE_SIZE as u64);
+        let end = (umem
+            .address
+            .wrapping_add(umem.length)
+            .wrapping_add(PAGE_SIZE - 1)
+            & !(PAGE_SIZE - 1)) as u64;
         let mut sg: *mut scatterlist = (*(*raw).sgt).sgl;
         let mut at = 0u64;
         let mut entries = 0;
         for _ in 0..(*(*raw).sgt).nents {
-            let next = at + u64::from((*sg).dma_length);
+            let next = at.wrapping_add(u64::from((*sg).dma_length));
             if at < end && start < next {
-                entries += 1;
+                entries = u32::wrapping_add(entries, 1);
                 if at <= start {
-                    let skip = (start - at) as u32;
+                    let skip = start.wrapping_sub(at) as u32;
                     (*raw).first_sg = sg;
                     (*raw).first_sg_offset = skip as usize;
-                    (*sg).dma_address += u64::from(skip);
-                    (*sg).dma_length -= skip;
+                    (*sg).dma_address = (*sg).dma_address.wrapping_add(u64::from(skip));
+                    (*sg).dma_length = (*sg).dma_length.wrapping_sub(skip);
                 }
                 if end <= next {
-                    let trim = (next - end) as u32;
+                    let trim = next.wrapping_sub(end) as u32;
                     (*raw).last_sg = sg;
                     (*raw).last_sg_trim = trim as usize;
-                    (*sg).dma_length -= trim;
+                    (*sg).dma_length = (*sg).dma_length.wrapping_sub(trim);
                     break;
                 }
             }
@@ -294,11 +301,12 @@ unsafe fn uncut(raw: *mut ib_umem_dmabuf) {
     // SAFETY: By the safety requirements; the entries are in the list.
     unsafe {
         if let Some(first) = (*raw).first_sg.as_mut() {
-            first.dma_address -= (*raw).first_sg_offset as u64;
-            first.dma_length += (*raw).first_sg_offset as u32;
+            let skip = (*raw).first_sg_offset;
+            first.dma_address = first.dma_address.wrapping_sub(skip as u64);
+            first.dma_length = first.dma_length.wrapping_add(skip as u32);
         }
         if let Some(last) = (*raw).last_sg.as_mut() {
-            last.dma_length += (*raw).last_sg_trim as u32;
+            last.dma_length = last.dma_length.wrapping_add((*raw).last_sg_trim as u32);
         }
         (*raw).first_sg = core::ptr::null_mut();
         (*raw).first_sg_offset = 0;
@@ -319,11 +327,12 @@ impl Dmabuf {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no length, or a range that the buffer does not have; `EBADF`, `ENOMEM`, those of the exporter.
+    /// `EINVAL` for no length, a range that the buffer does not have, or without a device for the DMA; `EBADF`, `ENOMEM`,
+    /// those of the exporter.
     #[inline]
     pub fn attach(
         device: &Device,
-        dma_device: *mut bindings::device,
+        dma_device: Option<&kernel::device::Device>,
         (offset, len, fd): (usize, usize, c_int),
         access: AccessFlags,
         ops: AttachOps,
@@ -334,6 +343,7 @@ impl Dmabuf {
         if buffer.len() < end || len == 0 {
             return Err(EINVAL);
         }
+        let dma_device = raw_dev(dma_device.ok_or(EINVAL)?);
         let mut range = KBox::new(ib_umem_dmabuf::zeroed(), GFP_KERNEL)?;
         range.umem.ibdev = device.as_raw();
         range.umem.length = len;

@@ -145,7 +145,7 @@ impl<'a> Locked<'a> {
         let shift = self.0.page_shift();
         let first = (range.start.max(whole.start) - whole.start) >> PAGE_SHIFT;
         let last = range.end.min(whole.end).saturating_sub(whole.start) >> PAGE_SHIFT;
-        let step = 1usize << shift.saturating_sub(PAGE_SHIFT as u32);
+        let step = 1usize.wrapping_shl(shift.saturating_sub(PAGE_SHIFT as u32));
         (first..last).step_by(step).all(|index| {
             // SAFETY: The index is within the range.
             let pfn = unsafe { *self.entry(index as usize) };
@@ -163,8 +163,8 @@ impl<'a> Locked<'a> {
         let mut at = range.start.max(whole.start);
         while at < range.end.min(whole.end) {
             // SAFETY: The address is within the range.
-            unsafe { self.unmap_page(((at - whole.start) >> shift) as usize) };
-            let Some(next) = at.checked_add(1 << shift) else {
+            unsafe { self.unmap_page(at.wrapping_sub(whole.start).wrapping_shr(shift) as usize) };
+            let Some(next) = at.checked_add(1u64.wrapping_shl(shift)) else {
                 return;
             };
             at = next;
@@ -185,7 +185,7 @@ impl<'a> Locked<'a> {
                 if pfn & bindings::HMM_PFN_WRITE != 0 {
                     bindings::hmm_pfn_set_dirty(pfn);
                 }
-                (*raw).npages -= 1;
+                (*raw).npages = (*raw).npages.saturating_sub(1);
             }
             *entry &= !bindings::HMM_PFN_FLAGS;
         }
@@ -264,7 +264,7 @@ impl<'a> Lookup<'a> {
     /// `Again`, until the time is over; then `EBUSY`. `EFAULT` where pages are wanted that the process has not mapped so.
     pub fn try_lock(&self) -> Result<Locked<'a>, LookupError> {
         let raw = self.umem.as_raw();
-        let first = (self.range.start - self.umem.range().start) as usize / PAGE_SIZE;
+        let first = self.range.start.wrapping_sub(self.umem.range().start) as usize / PAGE_SIZE;
         // SAFETY: The range is within the memory's, whose table has an entry for each page; the process's memory is there
         // while the reference is.
         let (seq, status) = unsafe {
@@ -310,7 +310,8 @@ pub struct OdpMemory(NonNull<ib_umem_odp>);
 pub struct NewOdp(NonNull<ib_umem_odp>);
 
 impl NewOdp {
-    fn new(
+    /// A structure that describes no memory yet.
+    fn describe(
         device: *mut bindings::ib_device,
         writable: bool,
         page_shift: u32,
@@ -338,7 +339,7 @@ impl NewOdp {
     ) -> Result<Self> {
         let task = kernel::current!();
         let mm = task.mm().ok_or(EFAULT)?;
-        let mut odp = Self::new(device.as_raw(), access.is_writable(), page_shift)?;
+        let mut odp = Self::describe(device.as_raw(), access.is_writable(), page_shift)?;
         odp.umem.owning_mm = mm.as_raw();
         // SAFETY: The present process is there.
         odp.tgid = unsafe {
@@ -356,7 +357,7 @@ impl NewOdp {
     pub fn child_of(root: &OdpUmem, _sleep: &MaySleep) -> Result<Self> {
         // SAFETY: The caller keeps the root, whose members are constant.
         let raw = unsafe { &*root.as_raw() };
-        let mut odp = Self::new(raw.umem.ibdev, root.umem().is_writable(), PAGE_SHIFT as u32)?;
+        let mut odp = Self::describe(raw.umem.ibdev, root.umem().is_writable(), PAGE_SHIFT as u32)?;
         odp.umem.owning_mm = raw.umem.owning_mm;
         // SAFETY: The root has a reference.
         odp.tgid = unsafe { bindings::get_pid(raw.tgid) };
@@ -436,7 +437,7 @@ unsafe fn alloc_table(raw: *mut ib_umem_odp, pages: usize) -> Result {
     unsafe {
         let device = (*(*raw).umem.ibdev).dma_device;
         if !device.is_null() {
-            let page_size = 1 << (*raw).page_shift;
+            let page_size = 1usize.wrapping_shl((*raw).page_shift);
             return to_result(bindings::hmm_dma_map_alloc(
                 device,
                 &raw mut (*raw).map,

@@ -15,10 +15,7 @@ use kernel::{
 use rdma_bindings::{self as bindings, ib_device, ib_umem};
 
 use super::{AccessFlags, UmemView};
-use crate::{
-    view::{device::raw_dev, Device},
-    MaySleep,
-};
+use crate::{view::Device, MaySleep};
 
 /// How many pages are pinned at once.
 const BATCH: usize = 64;
@@ -132,15 +129,15 @@ impl Pinned {
     ///
     /// `EFAULT` where the process has not mapped the memory so, `EINTR`, `ENOMEM`.
     pub fn pin(&mut self, sleep: &MaySleep) -> Result {
-        let mut at = self.address() - self.offset();
+        let mut at = self.address().wrapping_sub(self.offset());
         let mut left = self.page_count();
         while left != 0 {
             let pinned = self.pin_batch(at, left, sleep)?;
             if pinned == 0 {
                 return Err(EFAULT);
             }
-            at = at.wrapping_add(pinned * PAGE_SIZE);
-            left -= pinned;
+            at = at.wrapping_add(pinned.wrapping_mul(PAGE_SIZE));
+            left = left.saturating_sub(pinned);
         }
         Ok(())
     }
@@ -164,7 +161,7 @@ impl Pinned {
             return Err(Error::from_errno(pinned));
         }
         let done = pinned as usize;
-        let more = u32::try_from(left - done).map_err(|_| EINVAL)?;
+        let more = u32::try_from(left.saturating_sub(done)).map_err(|_| EINVAL)?;
         let raw = self.raw.as_ptr();
         // SAFETY: The list is ours; the pages are pinned, and the list's from now on if it takes them.
         unsafe {
@@ -272,10 +269,5 @@ impl Device {
     pub fn bounces_dma(&self) -> bool {
         // SAFETY: The member is constant once the device is registered.
         unsafe { ib_device::cc_dma_bounce_raw(self.as_raw()) != 0 }
-    }
-
-    /// The device that does the DMA, as C has it; null for the CPU.
-    pub fn raw_dma_device(&self) -> *mut bindings::device {
-        self.dma_device().map_or(core::ptr::null_mut(), raw_dev)
     }
 }

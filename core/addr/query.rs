@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is asked about an address, and how it is answered: a route, and the next hop's hardware address.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use kernel::{ffi::c_int, prelude::*, sync::rcu};
+use kernel_ext::{
+    bindings as c,
+    error::{EADDRNOTAVAIL, ENODATA},
+    net::{
+        address::IpAddress,
+        device::{LinkType, NetDevice},
+        netlink::Reply,
+        ns::{NetNamespace, NetRef},
+        resolve::{HardwareAddress, Path},
+    },
+};
+use rdma::{
+    view::{addr::SourceL2, gid::GidRef},
+    Gid, MaySleep,
+};
+
+use crate::netlink::socket;
+
+/// A hardware address of IPoIB begins with flags and a queue pair's number; the GID follows.
+const IPOIB_QPN_BYTES: usize = 4;
+
+/// What is asked.
+pub(super) struct Query {
+    /// The source; unspecified where the route is to choose it.
+    pub(super) source: IpAddress,
+    /// The destination.
+    pub(super) destination: IpAddress,
+    /// Where packets leave.
+    pub(super) from: From,
+    /// The number of the question, for user space.
+    pub(super) seq: u32,
+}
+
+impl Query {
+    /// A question with a number of its own.
+    pub(super) fn new(source: IpAddress, destination: IpAddress, from: From) -> Self {
+        static SEQ: AtomicU32 = AtomicU32::new(1);
+        Self {
+            source,
+            destination,
+            from,
+            seq: SEQ.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
+/// Where packets leave.
+pub(super) enum From {
+    /// By the net device of a GID.
+    Gid(GidRef),
+    /// In a namespace, by the device with a number; 0: by any.
+    Net(NetRef, c_int),
+}
+
+/// What is known of a route.
+pub(super) struct Route {
+    /// The source address, which the route has chosen if it was left open.
+    pub(super) source: IpAddress,
+    /// What goes into packets of the device that they leave by.
+    pub(super) l2: SourceL2,
+    /// `enum rdma_network_type`.
+    pub(super) network: c::rdma_network_type,
+    /// The hop limit.
+    pub(super) hop_limit: c_int,
+    /// The hardware address of the next hop; `ENODATA` if it is not known yet.
+    pub(super) next_hop: Result<HardwareAddress>,
+}
+
+impl From {
+    /// The namespace, and the number of the device to leave by.
+    fn place(&self) -> Result<(NetRef, c_int)> {
+        match self {
+            Self::Net(net, index) => Ok((net.clone(), *index)),
+            Self::Gid(gid) => {
+                let guard = rcu::read_lock();
+                if !gid.is_valid() {
+                    return Err(EINVAL);
+                }
+                let ndev = gid.ndev(&guard).ok_or(ENODEV)?;
+                let net = ndev.namespace().ok_or(ENODEV)?;
+                Ok((net, ndev.index() as c_int))
+            }
+        }
+    }
+}
+
+/// The net device that packets from an address leave by: the one that is asked for, or the one that has the address.
+pub(super) fn device_of<'g>(
+    net: &NetNamespace,
+    index: c_int,
+    address: &IpAddress,
+    guard: &'g rcu::Guard,
+) -> Result<&'g NetDevice> {
+    if index != 0 {
+        return NetDevice::by_index_rcu(net, index.unsigned_abs(), guard).ok_or(ENODEV);
+    }
+    NetDevice::by_address_rcu(net, address, guard).ok_or(EADDRNOTAVAIL)
+}
+
+/// The kind of network that a route through `ndev` leads over, and what of the net device goes into packets.
+fn source_of(
+    path: &Path,
+    net: &NetNamespace,
+    index: c_int,
+    destination: &IpAddress,
+) -> Result<(SourceL2, c::rdma_network_type)> {
+    let guard = rcu::read_lock();
+    let leaves_by = path.device(&guard);
+    // A packet to this machine would leave by the loopback device. There is no RDMA there: the device that has the
+    // address is meant.
+    let (owner, source) = if path.is_local() {
+        let owner = leaves_by.with_namespace(|net| {
+            NetDevice::by_address_rcu(net, destination, &guard).ok_or(ENODEV)
+        });
+        let source = device_of(net, index, destination, &guard);
+        (owner.ok_or(ENODEV)??, source?)
+    } else {
+        (leaves_by, leaves_by)
+    };
+    let routed = path.has_gateway() && owner.link_type() != LinkType::INFINIBAND;
+    let network = match destination {
+        _ if !routed => c::RDMA_NETWORK_IB,
+        IpAddress::V4(_) => c::RDMA_NETWORK_IPV4,
+        IpAddress::V6(_) => c::RDMA_NETWORK_IPV6,
+    };
+    Ok((SourceL2::of(source), network))
+}
+
+impl Query {
+    /// Looks the route up.
+    ///
+    /// # Errors
+    ///
+    /// As `connect` would say it; `ENODEV`, `EADDRNOTAVAIL` if there is no device with the source.
+    fn look_up(&self) -> Result<(Path, Route)> {
+        let (net, index) = self.from.place()?;
+        let (path, source) = Path::lookup(&net, index, self.source, self.destination)?;
+        let (l2, network) = source_of(&path, &net, index, &self.destination)?;
+        let hop_limit = path.hop_limit();
+        let route = Route {
+            source,
+            l2,
+            network,
+            hop_limit,
+            next_hop: Err(ENODATA),
+        };
+        Ok((path, route))
+    }
+
+    /// Whether packets go through a router of IP.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::ask`].
+    pub(super) fn is_routed(&self) -> Result<bool> {
+        let (_, route) = self.look_up()?;
+        Ok(route.network != c::RDMA_NETWORK_IB)
+    }
+
+    /// Asks, once.
+    ///
+    /// # Errors
+    ///
+    /// As `connect` would say it; `ENODEV`, `EADDRNOTAVAIL` if there is no device with the source.
+    pub(super) fn ask(&self, sleep: &MaySleep) -> Result<Route> {
+        let (path, mut route) = self.look_up()?;
+        route.next_hop = if path.is_local() {
+            Ok(route.l2.address)
+        } else if path.has_gateway() && route.network == c::RDMA_NETWORK_IB {
+            // Behind a router of InfiniBand there is no neighbour to ask.
+            Err(self.ask_user_space(route.l2.ifindex, sleep))
+        } else {
+            path.next_hop_address(sleep)
+        };
+        Ok(route)
+    }
+
+    /// Asks a service of user space for the GID behind a router of InfiniBand. Returns `ENODATA`: the answer comes later; or
+    /// `EADDRNOTAVAIL`: there is no service.
+    fn ask_user_space(&self, ifindex: u32, sleep: &MaySleep) -> Error {
+        if !socket::has_listeners(c::RDMA_NL_GROUP_LS) {
+            return EADDRNOTAVAIL;
+        }
+        let (kind, address) = match &self.destination {
+            IpAddress::V4(address) => (c::LS_NLA_TYPE_IPV4, address.as_slice()),
+            IpAddress::V6(address) => (c::LS_NLA_TYPE_IPV6, address.as_slice()),
+        };
+        let message = socket::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_IP_RESOLVE);
+        let question = Reply::question(message, self.seq, sleep, |writer| {
+            writer.header(&ifindex.to_ne_bytes())?;
+            writer.bytes(kind | c::RDMA_NLA_F_MANDATORY, address)
+        });
+        // The question is asked again until somebody has answered.
+        let init = NetNamespace::init();
+        let _ = question.and_then(|it| socket::tell(init, it, c::RDMA_NL_GROUP_LS, sleep));
+        ENODATA
+    }
+}
+
+impl Route {
+    /// Notes the GID of the next hop, as user space has answered.
+    pub(super) fn set_next_hop_gid(&mut self, gid: Gid) {
+        let mut address = HardwareAddress::default();
+        let is_ipoib = self.l2.link_type == LinkType::INFINIBAND.0;
+        let offset = if is_ipoib { IPOIB_QPN_BYTES } else { 0 };
+        let place = address.iter_mut().skip(offset);
+        place.zip(gid.0).for_each(|(to, from)| *to = from);
+        self.next_hop = Ok(address);
+    }
+}

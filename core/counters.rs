@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counters of a port that queue pairs are bound to: `rdma statistic qp`.
+//!
+//! In auto mode a queue pair of user space is bound when it goes to INIT, to the counter of those that are like it; in manual
+//! mode the administrator says which counter it has. What a counter has counted when the last queue pair leaves it is kept
+//! for the port, and counts in what the port tells.
+//!
+//! Locks
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `DeviceState::state` | the counters of a device, and who is bound to which; held while drivers bind, unbind and ask | process context | a counter's own lock, what drivers take, `restrack` |
+//!
+//! Who holds the lock of a port's counters (`struct rdma_hw_stats`) may take it; not the other way round.
+//!
+//! C header: `include/rdma/rdma_counter.h`.
+
+use kernel::{new_mutex, prelude::*, sync::Mutex};
+use kernel_ext::{bindings as c, door::Const, error::EOPNOTSUPP};
+use rdma::{
+    view::{
+        counter::{CounterMode, OwnedCounter},
+        object::Tracked,
+        restrack::{EntryRef, Owner},
+        stats::HwCounters,
+        Device, Qp,
+    },
+    MaySleep,
+};
+
+use crate::{netns, private::DeviceExt, restrack};
+
+/// What queue pairs can be alike in.
+const ALL_MASKS: u32 = c::RDMA_COUNTER_MASK_QP_TYPE | c::RDMA_COUNTER_MASK_PID;
+
+/// How the queue pairs of a port are bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mode {
+    pub(crate) mode: CounterMode,
+    /// New counters have the optional counters too.
+    pub(crate) with_optional: bool,
+}
+
+impl Mode {
+    const NONE: Self = Self {
+        mode: CounterMode::None,
+        with_optional: false,
+    };
+    const MANUAL: Self = Self {
+        mode: CounterMode::Manual,
+        with_optional: true,
+    };
+
+    fn is_auto(self) -> bool {
+        matches!(self.mode, CounterMode::Auto(_))
+    }
+}
+
+/// A port.
+struct Port {
+    number: u32,
+    mode: Mode,
+    /// What counters had counted that are gone. `None` where the driver has no counters of ports.
+    history: Option<KVec<u64>>,
+}
+
+/// A counter, and how many queue pairs are bound to it: at least one.
+struct Live {
+    counter: OwnedCounter,
+    users: u32,
+}
+
+/// The counters of a device.
+struct State {
+    ports: KVec<Port>,
+    live: KVec<Live>,
+}
+
+/// The counters of a device that queue pairs are bound to.
+#[pin_data]
+pub(crate) struct DeviceState {
+    #[pin]
+    state: Mutex<State>,
+}
+
+impl DeviceState {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        let empty = State {
+            ports: KVec::new(),
+            live: KVec::new(),
+        };
+        pin_init!(Self {
+            state <- new_mutex!(empty, "counters::DeviceState::state"),
+        })
+    }
+}
+
+impl State {
+    fn port(&mut self, number: u32) -> Result<&mut Port> {
+        let mut ports = self.ports.iter_mut();
+        ports.find(|port| port.number == number).ok_or(EINVAL)
+    }
+
+    /// How many counters a port has.
+    fn count(&self, port: u32) -> usize {
+        let of_port = self.live.iter().filter(|live| live.counter.port() == port);
+        of_port.count()
+    }
+
+    /// The counter of a port that queue pairs like this one have.
+    fn like(&mut self, qp: &Qp, port: u32, mask: u32) -> Option<&mut Live> {
+        self.live.iter_mut().find(|live| {
+            let counter = &live.counter;
+            counter.port() == port
+                && (mask & c::RDMA_COUNTER_MASK_QP_TYPE == 0 || counter.qp_type() == qp.kind())
+                && (mask & c::RDMA_COUNTER_MASK_PID == 0 || counter.res().is_of_task_of(qp.res()))
+        })
+    }
+
+    /// Makes a counter, to which a queue pair is bound. Returns its number.
+    fn make(&mut self, port: u32, qp: &Qp, mode: Mode, sleep: &MaySleep) -> Result<u32> {
+        let device = qp.device();
+        if !device.has_counters() {
+            return Err(ENOMEM);
+        }
+        self.live.reserve(1, GFP_KERNEL)?;
+        let mut counter = OwnedCounter::new(device, port, sleep)?;
+        let by_type = mode.mode.mask() & c::RDMA_COUNTER_MASK_QP_TYPE != 0;
+        let qp_type = if by_type { qp.kind() } else { 0 };
+        counter.set_mode(mode.mode, qp_type, mode.with_optional);
+        restrack::rdma_restrack_new(counter.res(), c::RDMA_RESTRACK_COUNTER);
+        if let Err(error) = counter.driver_bind(qp, port, sleep) {
+            restrack::rdma_restrack_put(counter.res());
+            return Err(error);
+        }
+        restrack::rdma_restrack_parent_name(counter.res(), Const(qp.res()));
+        restrack::rdma_restrack_add(counter.res());
+        let number = counter.number();
+        self.live.push(Live { counter, users: 1 }, GFP_KERNEL)?;
+        Ok(number)
+    }
+
+    /// Unbinds a queue pair from its counter; with `force` also where the driver does not. Returns the counter if it was the
+    /// last one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the queue pair is not bound, and what the driver answers.
+    fn unbind(
+        &mut self,
+        qp: &Qp,
+        port: u32,
+        force: bool,
+        sleep: &MaySleep,
+    ) -> Result<Option<OwnedCounter>> {
+        let mut all = self.live.iter();
+        let nth = all.position(|live| qp.counter_is(&live.counter));
+        let nth = nth.ok_or(EINVAL)?;
+        let live = self.live.get_mut(nth).ok_or(EINVAL)?;
+        if let Err(error) = live.counter.driver_unbind(qp, port, sleep) {
+            if !force {
+                return Err(error);
+            }
+            qp.forget_counter();
+        }
+        live.users = live.users.saturating_sub(1);
+        if live.users != 0 {
+            return Ok(None);
+        }
+        let counter = self.live.remove(nth).map_err(|_| EINVAL)?.counter;
+        self.retire(&counter, sleep);
+        Ok(Some(counter))
+    }
+
+    /// Keeps what a counter has counted, which is not among the others any more.
+    fn retire(&mut self, counter: &OwnedCounter, sleep: &MaySleep) {
+        let was_last = self.count(counter.port()) == 0;
+        let Ok(port) = self.port(counter.port()) else {
+            return;
+        };
+        if was_last && port.mode.mode == CounterMode::Manual {
+            port.mode = Mode::NONE;
+        }
+        if let Some(history) = &mut port.history {
+            // What it has counted up to now, if that cannot be asked for.
+            let _ = counter.driver_update(sleep);
+            for (nth, value) in (0..).zip(history.iter_mut()) {
+                *value = value.wrapping_add(counter.stats().peek(nth));
+            }
+        }
+    }
+}
+
+/// Lets go of a counter that no queue pair is bound to any more.
+fn finish(counter: Option<OwnedCounter>, sleep: &MaySleep) {
+    if let Some(counter) = counter {
+        restrack::rdma_restrack_del(counter.res(), sleep);
+        // The counter goes, whatever becomes of it in the device.
+        let _ = counter.driver_dealloc(sleep);
+    }
+}
+
+/// The queue pair of a number, as an administrator names it. Those for raw packets are for whoever may use these.
+fn find_qp(device: &Device, number: u32) -> Result<EntryRef> {
+    let found = restrack::find(device, c::RDMA_RESTRACK_QP, number).ok_or(ENOENT)?;
+    match found.owner() {
+        Some(Owner::Qp(qp)) if qp.kind() != c::IB_QPT_RAW_PACKET => Ok(found),
+        Some(Owner::Qp(_)) if netns::has_raw_cap(device) => Ok(found),
+        _ => Err(ENOENT),
+    }
+}
+
+/// The queue pair of an entry from [`find_qp`].
+fn qp_of(entry: &EntryRef) -> Result<&Qp> {
+    match entry.owner() {
+        Some(Owner::Qp(qp)) => Ok(qp),
+        _ => Err(ENOENT),
+    }
+}
+
+/// Whether a queue pair may be bound to counters of a port: it has that one, or none yet.
+fn may_have(device: &Device, qp: &Qp, port: u32) -> bool {
+    !device.is_port_valid(qp.port()) || qp.port() == port
+}
+
+/// Prepares the ports of a device that is being registered.
+pub(crate) fn set_up(device: &Device, sleep: &MaySleep) -> Result {
+    let mut ports = KVec::with_capacity(device.ports().count(), GFP_KERNEL)?;
+    let mut works = true;
+    for number in device.ports() {
+        let counters = match device.driver_alloc_stats(Some(number), sleep) {
+            Some(Ok(counters)) => Some(counters),
+            Some(Err(_)) => {
+                works = false;
+                None
+            }
+            None => None,
+        };
+        let count = counters.map(|counters| usize::try_from(counters.count()).unwrap_or(0));
+        let history = count.map(|count| KVec::from_elem(0, count, GFP_KERNEL));
+        let port = Port {
+            number,
+            mode: Mode::NONE,
+            history: history.transpose()?,
+        };
+        ports.push(port, GFP_KERNEL)?;
+    }
+    if !works {
+        // All ports have counters, or none.
+        ports.iter_mut().for_each(|port| port.history = None);
+    }
+    device.core().counters.state.lock().ports = ports;
+    Ok(())
+}
+
+/// Forgets the ports of a device, which has no queue pairs any more.
+pub(crate) fn clean_up(device: &Device, _sleep: &MaySleep) {
+    let ports = core::mem::take(&mut device.core().counters.state.lock().ports);
+    drop(ports);
+}
+
+/// How the queue pairs of a port are bound.
+///
+/// # Errors
+///
+/// `EINVAL` for a port that is not there.
+pub(crate) fn mode(device: &Device, port: u32) -> Result<Mode> {
+    Ok(device.core().counters.state.lock().port(port)?.mode)
+}
+
+/// Has queue pairs of a port bound from now on that are alike in what `mask` says; 0: no more.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` without counters of the port, `EINVAL` for what queue pairs cannot be alike in, `EBUSY` while any is bound.
+pub(crate) fn set_auto(device: &Device, port: u32, mask: u32, with_optional: bool) -> Result {
+    let mut state = device.core().counters.state.lock();
+    let has_counters = state.count(port) != 0;
+    let port = state.port(port)?;
+    if port.history.is_none() {
+        return Err(EOPNOTSUPP);
+    }
+    let mode = match mask {
+        0 if has_counters => CounterMode::Manual,
+        0 => CounterMode::None,
+        mask => CounterMode::Auto(mask),
+    };
+    let wanted = Mode {
+        mode,
+        with_optional,
+    };
+    if port.mode == wanted {
+        return Ok(());
+    }
+    if mask & !ALL_MASKS != 0 {
+        return Err(EINVAL);
+    }
+    if wanted.is_auto() && has_counters {
+        return Err(EBUSY);
+    }
+    port.mode = wanted;
+    Ok(())
+}
+
+/// Binds a queue pair of user space that goes to INIT on a port, if the port does so.
+///
+/// # Errors
+///
+/// `ENOMEM`, also where the driver has no counters, `EINVAL`, and what the driver answers.
+pub(crate) fn bind_auto(qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
+    if qp.has_counter() || !qp.res().is_tracked() || !qp.res().is_user() {
+        return Ok(());
+    }
+    let mut state = qp.device().core().counters.state.lock();
+    if qp.has_counter() {
+        // Another thread that modifies the queue pair was first.
+        return Ok(());
+    }
+    let mode = state.port(port)?.mode;
+    let CounterMode::Auto(mask) = mode.mode else {
+        return Ok(());
+    };
+    match state.like(qp, port, mask) {
+        Some(live) => {
+            live.counter.driver_bind(qp, port, sleep)?;
+            live.users = live.users.saturating_add(1);
+        }
+        None => {
+            state.make(port, qp, mode, sleep)?;
+        }
+    }
+    Ok(())
+}
+
+/// Binds the queue pair of a number to the counter of a number.
+///
+/// # Errors
+///
+/// `EINVAL` in auto mode, where the two are not of the same port or not both of user space, or the queue pair is bound
+/// already; `ENOENT` where there is none of them; what the driver answers.
+pub(crate) fn bind(
+    device: &Device,
+    port: u32,
+    qp_num: u32,
+    number: u32,
+    sleep: &MaySleep,
+) -> Result {
+    let mut state = device.core().counters.state.lock();
+    if state.port(port)?.mode.is_auto() {
+        return Err(EINVAL);
+    }
+    let entry = find_qp(device, qp_num)?;
+    let qp = qp_of(&entry)?;
+    let mut all = state.live.iter_mut();
+    let live = all.find(|live| live.counter.number() == number);
+    let live = live.ok_or(ENOENT)?;
+    let counter = &live.counter;
+    if counter.res().is_user() != qp.res().is_user() || counter.port() != qp.port() {
+        return Err(EINVAL);
+    }
+    counter.driver_bind(qp, port, sleep)?;
+    live.users = live.users.saturating_add(1);
+    Ok(())
+}
+
+/// Binds the queue pair of a number to a new counter of a port, whose number is returned.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` without counters of the port, `EINVAL` in auto mode or for a queue pair of another port, `ENOENT` where there
+/// is none, `ENOMEM` where it cannot be done for whatever reason.
+pub(crate) fn bind_new(device: &Device, port: u32, qp_num: u32, sleep: &MaySleep) -> Result<u32> {
+    let mut state = device.core().counters.state.lock();
+    let of_port = state.port(port)?;
+    if of_port.history.is_none() {
+        return Err(EOPNOTSUPP);
+    }
+    if of_port.mode.is_auto() {
+        return Err(EINVAL);
+    }
+    let entry = find_qp(device, qp_num)?;
+    let qp = qp_of(&entry)?;
+    if !may_have(device, qp, port) {
+        return Err(EINVAL);
+    }
+    let made = state.make(port, qp, Mode::MANUAL, sleep);
+    let number = made.map_err(|_| ENOMEM)?;
+    state.port(port)?.mode = Mode::MANUAL;
+    Ok(number)
+}
+
+/// Unbinds the queue pair of a number from the counter of a number.
+///
+/// # Errors
+///
+/// `ENOENT` where there is no such queue pair, `EINVAL` where it is not bound to it by hand, and what the driver answers.
+pub(crate) fn unbind(
+    device: &Device,
+    port: u32,
+    qp_num: u32,
+    number: u32,
+    sleep: &MaySleep,
+) -> Result {
+    let mut state = device.core().counters.state.lock();
+    let entry = find_qp(device, qp_num)?;
+    let qp = qp_of(&entry)?;
+    let bound = state.live.iter().any(|live| {
+        let counter = &live.counter;
+        counter.number() == number && qp.counter_is(counter)
+    });
+    let by_hand = state.port(port)?.mode.mode == CounterMode::Manual;
+    if !may_have(device, qp, port) || !bound || !by_hand {
+        return Err(EINVAL);
+    }
+    let last = state.unbind(qp, port, false, sleep)?;
+    drop(state);
+    finish(last, sleep);
+    Ok(())
+}
+
+/// Unbinds a queue pair that is about to be destroyed from its counter, if it has one.
+pub(crate) fn release(qp: &Qp, sleep: &MaySleep) {
+    if !qp.has_counter() {
+        return;
+    }
+    let mut state = qp.device().core().counters.state.lock();
+    let last = state.unbind(qp, qp.port(), true, sleep);
+    drop(state);
+    finish(last.ok().flatten(), sleep);
+}
+
+/// What counters of queue pairs have counted on a port, those that are gone too, of the counter `nth` of the port.
+pub(crate) fn total(device: &Device, port: u32, nth: u32, sleep: &MaySleep) -> u64 {
+    let mut state = device.core().counters.state.lock();
+    let Ok(of_port) = state.port(port) else {
+        return 0;
+    };
+    let Some(history) = &of_port.history else {
+        return 0;
+    };
+    let gone = history.get(nth as usize).copied().unwrap_or(0);
+    let all = state.live.iter().map(|live| &live.counter);
+    let of_port = all.filter(|counter| counter.port() == port);
+    let told = of_port.filter(|counter| counter.driver_update(sleep).is_ok());
+    told.fold(gone, |sum, counter| {
+        sum.wrapping_add(counter.stats().peek(nth))
+    })
+}
+
+/// Switches an optional counter of a port on or off.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the driver cannot, `EINVAL` for one that is not optional, and what the driver answers.
+pub(crate) fn set_enabled(
+    device: &Device,
+    port: u32,
+    counters: &HwCounters,
+    nth: u32,
+    on: bool,
+    sleep: &MaySleep,
+) -> Result {
+    if !device.has_modify_hw_stat() {
+        return Err(EOPNOTSUPP);
+    }
+    if !counters.is_optional(nth) {
+        return Err(EINVAL);
+    }
+    let locked = counters.lock(sleep);
+    if counters.is_enabled(nth) != on {
+        device.driver_modify_hw_stat(port, nth, on, sleep)?;
+        counters.set_enabled(nth, on, &locked);
+    }
+    Ok(())
+}

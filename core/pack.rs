@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packing for drivers and clients, by tables of theirs.
+//!
+//! C header: `include/rdma/ib_pack.h`.
+
+use kernel::{
+    ffi::{c_int, c_void},
+    prelude::*,
+};
+use kernel_ext::{bindings::ib_field, export::export};
+use rdma::pack::{pack_field, unpack_field, Field};
+
+/// A table of C's. What cannot be a field is left out.
+///
+/// # Safety
+///
+/// There are `len` entries at `table`, which stay.
+unsafe fn fields<'a>(
+    table: *const ib_field,
+    len: c_int,
+) -> impl Iterator<Item = Field> + Clone + 'a {
+    let len = usize::try_from(len).unwrap_or(0);
+    let raw: &'a [ib_field] = match len {
+        0 => &[],
+        // SAFETY: By the safety requirements.
+        _ => unsafe { core::slice::from_raw_parts(table, len) },
+    };
+    raw.iter().filter_map(|raw| {
+        let field = Field::from_c(raw);
+        if field.is_none() {
+            pr_warn!("a field of {} bits cannot be packed\n", raw.size_bits);
+        }
+        field
+    })
+}
+
+/// The packed form of a table.
+///
+/// # Safety
+///
+/// There is a packed form with all fields at `packed`, which is ours.
+unsafe fn packed<'a>(fields: impl Iterator<Item = Field>, packed: *mut c_void) -> &'a mut [u8] {
+    match fields.map(|field| field.end()).max() {
+        // SAFETY: By the safety requirements.
+        Some(len) => unsafe { core::slice::from_raw_parts_mut(packed.cast(), len) },
+        None => &mut [],
+    }
+}
+
+/// Packs the members of a structure that a table has fields of; reserved fields become zero, what is no field stays. Any
+/// context.
+///
+/// # Safety
+///
+/// There are `desc_len` fields at `desc`, their members at `structure`, and room for them at `buf`.
+#[export]
+unsafe extern "C" fn ib_pack(
+    desc: *const ib_field,
+    desc_len: c_int,
+    structure: *mut c_void,
+    buf: *mut c_void,
+) {
+    // SAFETY: By the safety requirements; the fields are possible.
+    unsafe {
+        let fields = fields(desc, desc_len);
+        let packed = packed(fields.clone(), buf);
+        for field in fields {
+            pack_field(&field, structure.cast(), packed);
+        }
+    }
+}
+
+/// Unpacks the members of a structure that a table has fields of. Any context.
+///
+/// # Safety
+///
+/// As for `ib_pack`.
+#[export]
+unsafe extern "C" fn ib_unpack(
+    desc: *const ib_field,
+    desc_len: c_int,
+    buf: *mut c_void,
+    structure: *mut c_void,
+) {
+    // SAFETY: By the safety requirements; the fields are possible.
+    unsafe {
+        let fields = fields(desc, desc_len);
+        let packed = packed(fields.clone(), buf);
+        for field in fields {
+            unpack_field(&field, packed, structure.cast());
+        }
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Net devices that a driver has a hand in, for IPoIB and the virtual NIC of Omni-Path.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use kernel::prelude::*;
+use kernel_ext::{bindings as c, door::ErrPtr, export::export, net::device::NetDevice};
+use rdma::{driver::netdev::NetdevSetup, view::Device, MaySleep};
+
+/// Allocates a net device for a port, as the driver wants it. Process context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the driver has no hand in such net devices, `ENOMEM`, and what the driver answers.
+#[export]
+fn rdma_alloc_netdev(
+    device: &Device,
+    port_num: u32,
+    kind: c::rdma_netdev_t,
+    name: &CStr,
+    name_assign_type: u8,
+    setup: NetdevSetup,
+    sleep: &MaySleep,
+) -> ErrPtr<c::net_device> {
+    let params = device.driver_netdev_params(port_num, kind, sleep);
+    let ndev = params.and_then(|params| params.alloc(name, name_assign_type, setup));
+    ErrPtr(ndev.map(|ndev| ndev.as_ptr()))
+}
+
+/// Has the driver make its part of a net device that `rdma_alloc_netdev` has allocated. Process context.
+///
+/// # Errors
+///
+/// As for `rdma_alloc_netdev`.
+#[export]
+#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+fn rdma_init_netdev(
+    device: &Device,
+    port_num: u32,
+    kind: c::rdma_netdev_t,
+    _name: &CStr,
+    _name_assign_type: u8,
+    _setup: NetdevSetup,
+    netdev: &NetDevice,
+    sleep: &MaySleep,
+) -> Result {
+    let params = device.driver_netdev_params(port_num, kind, sleep)?;
+    params.initialize(netdev)
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of devices, and hints for DMA: `struct ib_dm`, `struct ib_dmah`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use kernel::prelude::*;
+use rdma_bindings::{self as bindings, ib_dmah};
+
+use super::{
+    object::{constants, driver_object, links, tracked, Fresh},
+    Device, Dm, Dmah, Uobject,
+};
+use crate::MaySleep;
+
+driver_object!(Dmah, size_ib_dmah);
+tracked!(Dmah);
+
+impl Dm {
+    links! {
+        /// The device.
+        device: Device = device;
+    }
+    constants! {
+        /// Its length in bytes.
+        length: u32 = length;
+    }
+}
+
+/// What hints for DMA say. What is `None` is not said.
+#[derive(Clone, Copy)]
+pub struct DmaHints {
+    /// The CPU that uses the memory.
+    pub cpu: Option<u32>,
+    /// `enum tph_mem_type`: what kind of memory it is.
+    pub memory: Option<u32>,
+    /// How it is used: the two bits of a processing hint of PCI Express.
+    pub hint: Option<u8>,
+}
+
+impl Dmah {
+    links! {
+        /// The device.
+        device: Device = device;
+    }
+}
+
+impl Fresh<Dmah> {
+    /// Memory for hints of an object of user space.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new_dmah(
+        device: &Device,
+        object: &Uobject,
+        hints: DmaHints,
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        let mut dmah = Self::alloc(device, Some(sleep))?;
+        let raw: &mut ib_dmah = dmah.raw();
+        raw.device = device.as_raw();
+        raw.uobject = object.as_raw();
+        if let Some(cpu) = hints.cpu {
+            raw.cpu_id = cpu;
+            raw.valid_fields |= 1 << bindings::IB_DMAH_CPU_ID_EXISTS;
+        }
+        if let Some(memory) = hints.memory {
+            raw.mem_type = memory;
+            raw.valid_fields |= 1 << bindings::IB_DMAH_MEM_TYPE_EXISTS;
+        }
+        if let Some(hint) = hints.hint {
+            raw.ph = hint;
+            raw.valid_fields |= 1 << bindings::IB_DMAH_PH_EXISTS;
+        }
+        Ok(dmah)
+    }
+}
