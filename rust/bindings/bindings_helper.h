@@ -11,6 +11,7 @@
 #include <linux/completion.h>
 #include <linux/crc32.h>
 #include <linux/dim.h>
+#include <linux/dma-buf-mapping.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
 #include <linux/etherdevice.h>

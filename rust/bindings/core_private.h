@@ -110,6 +110,21 @@ void ib_port_unregister_client_groups(struct ib_device *ibdev, u32 port_num,
 /* Commands of user space. */
 struct ib_udata *uverbs_get_cleared_udata(struct uverbs_attr_bundle *attrs);
 
+/* What ib_uverbs knows of its objects and methods; the objects are in the tree at uapi_key_obj(). */
+struct uverbs_api {
+	struct radix_tree_root radix;
+};
+
+/* Objects of user space: ib_uverbs_support. */
+int uobj_destroy(struct ib_uobject *uobj, struct uverbs_attr_bundle *attrs);
+struct ib_uobject *uverbs_get_uobject_from_file(u16 object_id, enum uverbs_obj_access access, s64 id,
+						struct uverbs_attr_bundle *attrs);
+void uverbs_finalize_object(struct ib_uobject *uobj, enum uverbs_obj_access access,
+			    bool hw_obj_valid, bool commit, struct uverbs_attr_bundle *attrs);
+void setup_ufile_idr_uobject(struct ib_uverbs_file *ufile);
+void ib_uverbs_release_file(struct kref *ref);
+int __uverbs_cleanup_ufile(struct ib_uverbs_file *ufile, enum rdma_remove_reason reason);
+
 struct ib_uverbs_device {
 	refcount_t refcount;
 	u32 num_comp_vectors;

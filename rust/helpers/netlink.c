@@ -75,12 +75,24 @@ __rust_helper void rust_helper_nlmsg_cancel(struct sk_buff *skb, struct nlmsghdr
 	nlmsg_cancel(skb, nlh);
 }
 
+__rust_helper void *rust_helper_nlmsg_append(struct sk_buff *skb, u32 len)
+{
+	return nlmsg_append(skb, len);
+}
+
 __rust_helper int rust_helper_nlmsg_parse_attrs(const struct nlmsghdr *nlh, struct nlattr **table, int max,
 						const struct nla_policy *policy, bool strict,
 						struct netlink_ext_ack *extack)
 {
 	return __nlmsg_parse(nlh, 0, table, max, policy, strict ? NL_VALIDATE_STRICT : NL_VALIDATE_LIBERAL,
 			     extack);
+}
+
+__rust_helper int rust_helper_nla_parse_nested_attrs(const struct nlattr *attr, struct nlattr **table, int max,
+						     const struct nla_policy *policy,
+						     struct netlink_ext_ack *extack)
+{
+	return nla_parse_nested(table, max, attr, policy, extack);
 }
 
 __rust_helper int rust_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb, u32 portid,

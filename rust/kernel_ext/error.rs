@@ -32,6 +32,7 @@ declare_errors! {
     ENETUNREACH "Network is unreachable.",
     ENODATA "No data available.",
     ENOBUFS "No buffer space available.",
+    ENOMSG "No message of desired type.",
     ENOTCONN "Not connected.",
     ENOTSOCK "Socket operation on non-socket.",
     EOPNOTSUPP "Operation not supported.",

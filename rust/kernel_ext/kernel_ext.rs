@@ -8,12 +8,15 @@
 //!
 //! Functions that may sleep take a [`MaySleep`](context::MaySleep) token: see [`context`].
 
+pub mod chrdev;
 pub mod context;
 pub mod crc32;
 pub mod delayed;
 pub mod door;
 pub mod error;
 pub mod export;
+pub mod fasync;
+pub mod file_ops;
 pub mod gfp;
 pub mod module;
 pub mod net;
@@ -24,6 +27,7 @@ pub mod rcu_box;
 pub mod revocable;
 pub mod rwsem;
 pub mod shared;
+pub mod srcu;
 pub mod sync;
 pub mod sysfs;
 pub mod timer;

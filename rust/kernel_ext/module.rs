@@ -17,7 +17,7 @@ impl ModuleRef {
     /// Counts a reference. `None` if the module is being unloaded. Any context.
     pub fn get(module: &'static ThisModule) -> Option<Self> {
         // SAFETY: The module is there, for its code or that of one which needs it runs.
-        unsafe { bindings::try_module_get(module.as_ptr()) }.then_some(Self(module))
+        unsafe { bindings::try_module_get(module.as_ptr()) }.then(|| Self(module))
     }
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Module parameters that are yes or no.
+//! Module parameters that the module's own variables hold: flags, and counters to be read.
 //!
-//! The kernel crate's `module!` knows numbers.
+//! The kernel crate's `module!` knows numbers that do not change.
 //!
 //! C header: `include/linux/moduleparam.h`.
 
 /// Declares a parameter that an [`AtomicBool`](core::sync::atomic::AtomicBool) holds: set when the module is loaded, shown
-/// to all in `/sys/module/MODULE/parameters/`.
+/// to all in `/sys/module/MODULE/parameters/` unless it is `hidden`.
 ///
 /// `$strings` are what `modinfo` shows: `parmtype=NAME:bool` and `parm=NAME:DESCRIPTION`, each ended by a NUL.
 ///
@@ -18,6 +18,30 @@
 #[macro_export]
 macro_rules! bool_param {
     ($name:literal, $place:ident, $strings:literal) => {
+        $crate::raw_param!($name, $place, param_ops_bool, 0o444, $strings);
+    };
+    ($name:literal, $place:ident, hidden, $strings:literal) => {
+        $crate::raw_param!($name, $place, param_ops_bool, 0, $strings);
+    };
+}
+pub use bool_param;
+
+/// As [`bool_param`], for a number that an [`AtomicUsize`](core::sync::atomic::AtomicUsize) holds, and that all may read
+/// while it changes; its type is `ulong`.
+#[macro_export]
+macro_rules! count_param {
+    ($name:literal, $place:ident, $strings:literal) => {
+        $crate::raw_param!($name, $place, param_ops_ulong, 0o444, $strings);
+    };
+}
+pub use count_param;
+
+/// Declares a parameter: its name, the variable, which has the layout that the operations `$ops` of the kernel expect, and who
+/// may see it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! raw_param {
+    ($name:literal, $place:ident, $ops:ident, $perm:literal, $strings:literal) => {
         const _: () = {
             #[link_section = "__param"]
             #[used]
@@ -30,12 +54,12 @@ macro_rules! bool_param {
                             .cast::<::kernel::bindings::module>()
                             .cast_mut()
                     },
-                    ops: &raw const ::kernel::bindings::param_ops_bool,
-                    perm: 0o444,
+                    ops: &raw const ::kernel::bindings::$ops,
+                    perm: $perm,
                     level: -1,
                     flags: 0,
                     __bindgen_anon_1: ::kernel::bindings::kernel_param__bindgen_ty_1 {
-                        // An `AtomicBool` has the layout of a `bool`; the kernel sets it before the module runs, and
+                        // An atomic has the layout of what is in it; the kernel sets it before the module runs, and
                         // reads it as it is.
                         arg: (&raw const $place).cast_mut().cast(),
                     },
@@ -47,4 +71,3 @@ macro_rules! bool_param {
         };
     };
 }
-pub use bool_param;

@@ -226,7 +226,7 @@ impl<A: RawAttribute<B>, B> Group<A, B> {
                 GFP_KERNEL,
             )?;
         }
-        let mut list = KVVec::with_capacity(files.len() + 1, GFP_KERNEL)?;
+        let mut list = KVVec::with_capacity(files.len().saturating_add(1), GFP_KERNEL)?;
         for (file, name) in files.iter_mut().zip(names.iter()) {
             list.push(file.set_name(*name), GFP_KERNEL)?;
         }

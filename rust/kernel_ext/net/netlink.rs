@@ -169,6 +169,21 @@ impl<'a, const N: usize> Attrs<'a, N> {
         Some(u32::from_ne_bytes(*bytes))
     }
 
+    /// The first `L` bytes. `None` where there are fewer.
+    pub fn array<const L: usize>(&self, attr: u32) -> Option<[u8; L]> {
+        self.bytes(attr)?.first_chunk().copied()
+    }
+
+    /// A number of 64 bits.
+    pub fn u64(&self, attr: u32) -> Option<u64> {
+        self.array(attr).map(u64::from_ne_bytes)
+    }
+
+    /// What is in each of the attributes inside of one.
+    pub fn each_in(&self, attr: u32) -> Option<Inside<'a>> {
+        self.bytes(attr).map(Inside)
+    }
+
     /// A string, cut off so that `L` bytes have room for it and its NUL.
     pub fn text<const L: usize>(&self, attr: u32) -> Option<Text<L>> {
         let bytes = self.bytes(attr)?;
@@ -178,6 +193,22 @@ impl<'a, const N: usize> Attrs<'a, N> {
             *to = *from;
         }
         Some(Text(text))
+    }
+}
+
+/// The attributes inside of another one, one after the other. It ends before the first that is cut off.
+pub struct Inside<'a>(&'a [u8]);
+
+impl<'a> Iterator for Inside<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (length, _) = self.0.split_first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes(*length));
+        let header = core::mem::size_of::<bindings::nlattr>();
+        let data = self.0.get(header..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some(data)
     }
 }
 
@@ -210,6 +241,11 @@ impl<'a> Request<'a> {
     /// The number of the message's kind.
     pub fn kind(&self) -> u32 {
         self.header().nlmsg_type.into()
+    }
+
+    /// Which of the sender's messages it is, or is the answer to.
+    pub fn seq(&self) -> u32 {
+        self.header().nlmsg_seq
     }
 
     /// `NLM_F_*`.
@@ -268,6 +304,45 @@ impl<'a> Request<'a> {
             table,
             _message: PhantomData,
         })
+    }
+
+    /// The attributes inside of one, checked strictly. `None` where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them; user space is told which one. `ENOMEM`.
+    pub fn attrs_in<const N: usize>(
+        &self,
+        attrs: &Attrs<'a, N>,
+        attr: u32,
+        policy: &'static [Policy; N],
+    ) -> Result<Option<Attrs<'a, N>>> {
+        let Some(&raw) = attrs.table.get(attr as usize).filter(|raw| !raw.is_null()) else {
+            return Ok(None);
+        };
+        let mut table = KBox::new([core::ptr::null_mut(); N], GFP_KERNEL)?;
+        // SAFETY: The kernel has found the attribute in the message. The rest is as for `attrs`.
+        to_result(unsafe {
+            bindings::nla_parse_nested_attrs(
+                raw,
+                table.as_mut_ptr(),
+                N as c_int - 1,
+                policy.as_ptr().cast(),
+                self.extack,
+            )
+        })?;
+        Ok(Some(Attrs {
+            table,
+            _message: PhantomData,
+        }))
+    }
+
+    /// Tells user space in words why the request fails.
+    pub fn explain(&self, why: &'static CStr) {
+        // SAFETY: The place for the words is null, or there as long as the request.
+        if let Some(extack) = unsafe { self.extack.as_mut() } {
+            extack._msg = why.as_char_ptr();
+        }
     }
 
     /// Answers with many messages: `dump` is called as long as there are more.
@@ -386,6 +461,22 @@ impl Writer<'_> {
     /// The packet, for calls into C that put attributes.
     pub fn as_raw(&mut self) -> *mut bindings::sk_buff {
         self.skb
+    }
+
+    /// Puts bytes that are no attribute: what stands in front of the attributes.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` where there is no room.
+    pub fn header(&mut self, bytes: &[u8]) -> Result {
+        let length = u32::try_from(bytes.len()).map_err(|_| EMSGSIZE)?;
+        // SAFETY: The packet is being written; there is as much room as was asked for.
+        unsafe {
+            let place: *mut u8 = bindings::nlmsg_append(self.skb, length).cast();
+            let place = NonNull::new(place).ok_or(EMSGSIZE)?;
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr(), bytes.len());
+        }
+        Ok(())
     }
 
     /// Puts bytes.
@@ -517,7 +608,7 @@ impl Reply {
     ) -> Result<Self> {
         let to = Header {
             portid: request.portid(),
-            seq: request.header().nlmsg_seq,
+            seq: request.seq(),
             kind,
             flags: 0,
         };
@@ -537,6 +628,26 @@ impl Reply {
         let to = Header {
             kind,
             ..Header::default()
+        };
+        Self::write(to, fill)
+    }
+
+    /// Writes a question to user space, whose answer has the number `seq` too.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::to`].
+    pub fn question(
+        kind: u32,
+        seq: u32,
+        _sleep: &MaySleep,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result,
+    ) -> Result<Self> {
+        let to = Header {
+            portid: 0,
+            seq,
+            kind,
+            flags: bindings::NLM_F_REQUEST,
         };
         Self::write(to, fill)
     }

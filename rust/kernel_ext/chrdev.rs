@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Character devices: their numbers, the class that they are in, and their nodes.
+//!
+//! C headers: `include/linux/fs.h`, `include/linux/cdev.h`, `include/linux/device/class.h`.
+
+use core::marker::PhantomData;
+
+use kernel::{
+    error::to_result,
+    ffi::{c_char, c_uint},
+    prelude::*,
+    types::Opaque,
+};
+
+use crate::{bindings, context::MaySleep, door::view_of};
+
+view_of! {
+    /// A character device: `struct cdev`, which is a member of what it is the device of.
+    pub struct Cdev(bindings::cdev);
+}
+
+impl Cdev {
+    /// Borrows a character device.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is one, for as long as `'a`.
+    pub unsafe fn from_raw<'a>(raw: *mut bindings::cdev) -> &'a Self {
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        unsafe { &*raw.cast() }
+    }
+}
+
+/// The bits of a device's number that are the minor one (`MINORBITS`).
+const MINOR_BITS: u32 = 20;
+
+/// Numbers of character devices with one major number. Dropping them gives them back.
+pub struct Numbers {
+    first: bindings::dev_t,
+    count: c_uint,
+}
+
+impl Numbers {
+    /// Takes `count` numbers from `major`, `minor` on; `name` is what `/proc/devices` shows.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if one of them is taken, `ENOMEM`, `EINVAL`.
+    pub fn fixed(
+        major: u32,
+        minor: u32,
+        count: u32,
+        name: &'static CStr,
+        _sleep: &MaySleep,
+    ) -> Result<Self> {
+        let first = (major << MINOR_BITS) | minor;
+        // SAFETY: The name stays.
+        to_result(unsafe { bindings::register_chrdev_region(first, count, name.as_char_ptr()) })?;
+        Ok(Self { first, count })
+    }
+
+    /// Takes `count` numbers of a major number that is free, from minor 0 on.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is none, `ENOMEM`.
+    pub fn dynamic(count: u32, name: &'static CStr, _sleep: &MaySleep) -> Result<Self> {
+        let mut first = 0;
+        // SAFETY: The name stays.
+        to_result(unsafe {
+            bindings::alloc_chrdev_region(&mut first, 0, count, name.as_char_ptr())
+        })?;
+        Ok(Self { first, count })
+    }
+
+    /// One of the numbers, as the kernel has it (`dev_t`).
+    pub fn nth(&self, nth: u32) -> Option<u32> {
+        (nth < self.count).then(|| self.first.saturating_add(nth))
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+impl Drop for Numbers {
+    fn drop(&mut self) {
+        // SAFETY: The numbers are ours.
+        unsafe { bindings::unregister_chrdev_region(self.first, self.count) };
+    }
+}
+
+/// How nodes of a class are made in `/dev`.
+pub trait Nodes: 'static {
+    /// Where: the name of a device takes the place of `%s`.
+    const PATH: &'static CStr;
+    /// With which permissions.
+    const MODE: u16;
+}
+
+/// A class of devices that have nodes: a `static`.
+pub struct NodeClass<T>(Opaque<bindings::class>, PhantomData<fn() -> T>);
+
+// SAFETY: The driver model guards the class.
+unsafe impl<T> Sync for NodeClass<T> {}
+
+impl<T: Nodes> NodeClass<T> {
+    /// A class that is called `name`.
+    pub const fn new(name: &'static CStr) -> Self {
+        Self(
+            Opaque::new(bindings::class {
+                name: kernel::str::as_char_ptr_in_const_context(name),
+                devnode: Some(Self::devnode),
+                ..pin_init::zeroed()
+            }),
+            PhantomData,
+        )
+    }
+
+    /// The class.
+    pub fn as_raw(&'static self) -> *const bindings::class {
+        self.0.get()
+    }
+
+    /// Makes the class known.
+    ///
+    /// # Errors
+    ///
+    /// What the driver model says.
+    pub fn register_bare(&'static self, _sleep: &MaySleep) -> Result<ClassRegistration<T>> {
+        // SAFETY: The class is a static, and is registered once at a time: by who keeps the registration.
+        to_result(unsafe { bindings::class_register(self.as_raw()) })?;
+        Ok(ClassRegistration(self))
+    }
+
+    /// Makes the class known, with a file in it that says `text`.
+    ///
+    /// # Errors
+    ///
+    /// What the driver model says.
+    pub fn register(
+        &'static self,
+        text: &'static ClassText,
+        sleep: &MaySleep,
+    ) -> Result<ClassRegistration<T>> {
+        let registration = self.register_bare(sleep)?;
+        // SAFETY: The class is registered; the file is a static, and goes with the class.
+        to_result(unsafe {
+            let file = &raw const (*text.0.get()).attr;
+            bindings::class_create_file_ns(self.as_raw(), file, core::ptr::null())
+        })?;
+        Ok(registration)
+    }
+
+    /// # Safety
+    ///
+    /// The driver model calls it with a device of the class, and frees what it returns.
+    unsafe extern "C" fn devnode(
+        dev: *const bindings::device,
+        mode: *mut bindings::umode_t,
+    ) -> *mut c_char {
+        // SAFETY: The place is null, or may be written; the device has a name.
+        unsafe {
+            if let Some(mode) = mode.as_mut() {
+                *mode = T::MODE;
+            }
+            let name = kernel::device::Device::<kernel::device::Normal>::from_raw(dev.cast_mut())
+                .name()
+                .as_char_ptr();
+            bindings::kasprintf(bindings::GFP_KERNEL, T::PATH.as_char_ptr(), name)
+        }
+    }
+}
+
+/// The class is registered while this is there.
+pub struct ClassRegistration<T: 'static>(&'static NodeClass<T>);
+
+impl<T> Drop for ClassRegistration<T> {
+    fn drop(&mut self) {
+        // SAFETY: The class was registered.
+        unsafe { bindings::class_unregister(self.0 .0.get()) };
+    }
+}
+
+/// A file of a class that says always the same.
+pub struct ClassText(Opaque<bindings::class_attribute_string>);
+
+// SAFETY: The file is constant.
+unsafe impl Sync for ClassText {}
+
+impl ClassText {
+    /// A file that all may read.
+    pub const fn new(name: &'static CStr, text: &'static CStr) -> Self {
+        let mut file: bindings::class_attribute_string = pin_init::zeroed();
+        file.attr.attr.name = kernel::str::as_char_ptr_in_const_context(name);
+        file.attr.attr.mode = 0o444;
+        file.attr.show = Some(bindings::show_class_attr_string);
+        file.str_ = kernel::str::as_char_ptr_in_const_context(text).cast_mut();
+        Self(Opaque::new(file))
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the kernel calls for an open file: `struct file_operations`.
+//!
+//! A type implements [`FileOps`]; [`table`] makes the table of C from it. The private data of a file is a pointer
+//! to a [`FileOps::Private`], of which the file has a reference.
+//!
+//! C header: `include/linux/fs.h`.
+
+use core::{marker::PhantomData, ptr::NonNull};
+
+use kernel::{
+    error::VTABLE_DEFAULT_ERROR,
+    ffi::{c_char, c_int, c_long, c_uint, c_ulong},
+    fs::File,
+    mm::virt::VmaNew,
+    prelude::*,
+    sync::{
+        aref::{ARef, AlwaysRefCounted},
+        poll::PollTable,
+    },
+    uaccess::UserPtr,
+};
+
+use crate::{bindings, chrdev::Cdev, context::MaySleep, export::Exported, fasync::Fasync};
+
+/// What can be done with an open file.
+///
+/// What is left out the kernel answers as it does for any file that lacks it: `EINVAL` for reading and writing, `ENOTTY` for
+/// ioctl, `ENODEV` for mmap, "ready" for poll. Methods may run at once in several threads; none runs after `release`.
+#[vtable]
+pub trait FileOps: Sized + 'static {
+    /// What the private data of a file is a reference of.
+    type Private: AlwaysRefCounted + Sync;
+
+    /// The node of a character device is opened. The file has no position.
+    fn open(_node: &Cdev, _file: &File, _sleep: &MaySleep) -> Result<ARef<Self::Private>> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// The last descriptor and mapping of a file is gone.
+    fn release(_private: ARef<Self::Private>, _sleep: &MaySleep) {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// `read`: up to `len` bytes to user space; returns how many.
+    fn read(
+        _private: &Self::Private,
+        _file: &File,
+        _to: UserPtr,
+        _len: usize,
+        _sleep: &MaySleep,
+    ) -> Result<usize> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// `write`: up to `len` bytes from user space; returns how many.
+    fn write(
+        _private: &Self::Private,
+        _file: &File,
+        _from: UserPtr,
+        _len: usize,
+        _sleep: &MaySleep,
+    ) -> Result<usize> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// `poll`: registers with what will be notified, and returns what is ready, of `POLLIN` and its kind.
+    fn poll(_private: &Self::Private, _file: &File, _table: PollTable<'_>) -> u32 {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// `ioctl`, of 64-bit and 32-bit programs: the structures are the same for both.
+    fn ioctl(
+        _private: &Self::Private,
+        _file: &File,
+        _command: u32,
+        _argument: usize,
+        _sleep: &MaySleep,
+    ) -> Result<c_long> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// `mmap`.
+    fn mmap(_private: &Self::Private, _file: &File, _area: &VmaNew, _sleep: &MaySleep) -> Result {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// `fcntl(F_SETFL, O_ASYNC)`: whom the file tells.
+    fn fasync(_private: &Self::Private) -> Option<&Fasync> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+}
+
+/// How C releases a file.
+pub type RawRelease =
+    unsafe extern "C" fn(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int;
+
+/// The table of C for the files of `T`, whose code is in `owner`: for a `static`.
+///
+/// `release` is for files that C code sets up; else it is [`FileOps::release`].
+///
+/// # Safety
+///
+/// A file that C code opens with this table has a reference of a `T::Private` as its private data, from the time on
+/// that it has a descriptor, and `release` drops it. Where `T` has `open`, the table is for character devices alone.
+pub const unsafe fn table<T: FileOps>(
+    owner: &ThisModule,
+    release: Option<RawRelease>,
+) -> Exported<bindings::file_operations> {
+    Exported(bindings::file_operations {
+        owner: owner.as_ptr(),
+        open: if T::HAS_OPEN { Some(open::<T>) } else { None },
+        release: if T::HAS_RELEASE {
+            Some(release_file::<T>)
+        } else {
+            release
+        },
+        read: if T::HAS_READ { Some(read::<T>) } else { None },
+        write: if T::HAS_WRITE { Some(write::<T>) } else { None },
+        poll: if T::HAS_POLL { Some(poll::<T>) } else { None },
+        unlocked_ioctl: if T::HAS_IOCTL { Some(ioctl::<T>) } else { None },
+        compat_ioctl: if T::HAS_IOCTL {
+            bindings::compat_ptr_ioctl
+        } else {
+            None
+        },
+        mmap: if T::HAS_MMAP { Some(mmap::<T>) } else { None },
+        fasync: if T::HAS_FASYNC {
+            Some(fasync::<T>)
+        } else {
+            None
+        },
+        ..pin_init::zeroed()
+    })
+}
+
+/// What a call of the kernel for a file has: the file, what it is a file of, and that it may sleep.
+struct Call<'a, T: FileOps> {
+    file: &'a File,
+    private: &'a T::Private,
+    sleep: MaySleep,
+    _ops: PhantomData<T>,
+}
+
+impl<T: FileOps> Call<'_, T> {
+    /// # Safety
+    ///
+    /// The kernel calls a method of `file`, whose table is of `T`.
+    unsafe fn new(file: *mut bindings::file) -> Self {
+        // SAFETY: By the safety requirements; the file keeps its private data. Methods of files may sleep.
+        unsafe {
+            Self {
+                file: File::from_raw_file(file),
+                private: &*(*file).private_data.cast(),
+                sleep: MaySleep::assume(),
+                _ops: PhantomData,
+            }
+        }
+    }
+}
+
+/// How many bytes there were, or an errno, as C has it.
+fn count(result: Result<usize>) -> isize {
+    match result {
+        Ok(len) => isize::try_from(len).unwrap_or(isize::MAX),
+        Err(error) => error.to_errno() as isize,
+    }
+}
+
+fn status(result: Result) -> c_int {
+    result.map_or_else(Error::to_errno, |()| 0)
+}
+
+/// # Safety
+///
+/// The kernel calls it for a file that is being opened, of the character device of `inode`.
+unsafe extern "C" fn open<T: FileOps>(
+    inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
+    // SAFETY: By the safety requirements: the inode has its device during the call, and opening may sleep.
+    let opened = unsafe {
+        let node = Cdev::from_raw((*inode).__bindgen_anon_5.i_cdev);
+        T::open(node, File::from_raw_file(file), &MaySleep::assume())
+    };
+    match opened {
+        Ok(private) => {
+            // SAFETY: The file is still ours alone. The function cannot fail.
+            unsafe {
+                (*file).private_data = ARef::into_raw(private).as_ptr().cast();
+                bindings::stream_open(inode, file)
+            }
+        }
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// # Safety
+///
+/// The kernel calls it for a file that was opened with `open::<T>`, and that nobody has any more.
+unsafe extern "C" fn release_file<T: FileOps>(
+    _inode: *mut bindings::inode,
+    file: *mut bindings::file,
+) -> c_int {
+    // SAFETY: The private data is the reference from `open`, and nobody uses it any more. Releasing may sleep.
+    unsafe {
+        let private = NonNull::new_unchecked((*file).private_data.cast());
+        T::release(ARef::from_raw(private), &MaySleep::assume());
+    }
+    0
+}
+
+/// # Safety
+///
+/// As for [`Call::new`].
+unsafe extern "C" fn read<T: FileOps>(
+    file: *mut bindings::file,
+    to: *mut c_char,
+    len: usize,
+    _position: *mut bindings::loff_t,
+) -> isize {
+    // SAFETY: By the safety requirements.
+    let call = unsafe { Call::<T>::new(file) };
+    let to = UserPtr::from_ptr(to.cast());
+    count(T::read(call.private, call.file, to, len, &call.sleep))
+}
+
+/// # Safety
+///
+/// As for [`Call::new`].
+unsafe extern "C" fn write<T: FileOps>(
+    file: *mut bindings::file,
+    from: *const c_char,
+    len: usize,
+    _position: *mut bindings::loff_t,
+) -> isize {
+    // SAFETY: By the safety requirements.
+    let call = unsafe { Call::<T>::new(file) };
+    let from = UserPtr::from_ptr(from.cast_mut().cast());
+    count(T::write(call.private, call.file, from, len, &call.sleep))
+}
+
+/// # Safety
+///
+/// As for [`Call::new`]; `table` is null, or one during the call.
+unsafe extern "C" fn poll<T: FileOps>(
+    file: *mut bindings::file,
+    table: *mut bindings::poll_table_struct,
+) -> bindings::__poll_t {
+    // SAFETY: By the safety requirements.
+    let (call, table) = unsafe { (Call::<T>::new(file), PollTable::from_raw(table)) };
+    T::poll(call.private, call.file, table)
+}
+
+/// # Safety
+///
+/// As for [`Call::new`].
+unsafe extern "C" fn ioctl<T: FileOps>(
+    file: *mut bindings::file,
+    command: c_uint,
+    argument: c_ulong,
+) -> c_long {
+    // SAFETY: By the safety requirements.
+    let call = unsafe { Call::<T>::new(file) };
+    T::ioctl(call.private, call.file, command, argument, &call.sleep)
+        .unwrap_or_else(|error| error.to_errno() as c_long)
+}
+
+/// # Safety
+///
+/// As for [`Call::new`]; `area` is a mapping that is being made.
+unsafe extern "C" fn mmap<T: FileOps>(
+    file: *mut bindings::file,
+    area: *mut bindings::vm_area_struct,
+) -> c_int {
+    // SAFETY: By the safety requirements.
+    let (call, area) = unsafe { (Call::<T>::new(file), VmaNew::from_raw(area)) };
+    status(T::mmap(call.private, call.file, area, &call.sleep))
+}
+
+/// # Safety
+///
+/// As for [`Call::new`].
+unsafe extern "C" fn fasync<T: FileOps>(fd: c_int, file: *mut bindings::file, on: c_int) -> c_int {
+    // SAFETY: By the safety requirements.
+    let call = unsafe { Call::<T>::new(file) };
+    let set = T::fasync(call.private)
+        .ok_or(ENOTTY)
+        .and_then(|list| list.set(fd, call.file, on));
+    set.unwrap_or_else(Error::to_errno)
+}

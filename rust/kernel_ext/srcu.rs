@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sleepable RCU: readers that may sleep, and a writer that waits for them.
+//!
+//! C header: `include/linux/srcu.h`.
+
+use kernel::{error::to_result, ffi::c_int, prelude::*, types::NotThreadSafe};
+
+use crate::{bindings, context::MaySleep, door::view_of};
+
+view_of! {
+    /// A domain of readers, in a structure of C.
+    pub struct Srcu(bindings::srcu_struct);
+}
+
+impl Srcu {
+    /// Initialises a domain, which [`cleanup`](Self::cleanup) is called for at the end.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the domain yet, and it is not moved from now on.
+    pub unsafe fn init(&self) -> Result {
+        // SAFETY: By the safety requirements.
+        to_result(unsafe { bindings::srcu_struct_init(self.as_raw()) })
+    }
+
+    /// Takes down a domain.
+    ///
+    /// # Safety
+    ///
+    /// The domain was initialised, has no readers, and is not used any more.
+    pub unsafe fn cleanup(&self, _sleep: &MaySleep) {
+        // SAFETY: By the safety requirements.
+        unsafe { bindings::cleanup_srcu_struct(self.as_raw()) };
+    }
+
+    /// Enters a read-side critical section, in which one may sleep. Not in interrupts.
+    #[inline]
+    pub fn read(&self) -> ReadGuard<'_> {
+        ReadGuard {
+            srcu: self,
+            // SAFETY: A domain is initialised before safe code gets at it.
+            index: unsafe { bindings::srcu_read_lock(self.as_raw()) },
+            _not_send: NotThreadSafe,
+        }
+    }
+
+    /// Waits until all readers that are inside now have left. The caller is none of them.
+    pub fn synchronize(&self, _sleep: &MaySleep) {
+        // SAFETY: The domain is initialised; the caller may sleep.
+        unsafe { bindings::synchronize_srcu(self.as_raw()) };
+    }
+}
+
+/// Somebody is reading.
+pub struct ReadGuard<'a> {
+    srcu: &'a Srcu,
+    index: c_int,
+    _not_send: NotThreadSafe,
+}
+
+impl Drop for ReadGuard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `index` is what entering returned to this task.
+        unsafe { bindings::srcu_read_unlock(self.srcu.as_raw(), self.index) };
+    }
+}

@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A command of ioctl: what user space has sent, the attributes that are made of it, and the objects that the command has.
+//!
+//! What a handler, a driver or the core sees of it is [`AttrBundle`], inside of a `struct bundle_priv`. A small command is on
+//! the stack, a larger one is allocated.
+//!
+//! All in process context, during the system call.
+
+use core::{
+    mem::{offset_of, ManuallyDrop, MaybeUninit},
+    ptr::NonNull,
+};
+
+use kernel::{
+    alloc::{allocator::KVmalloc, Allocator},
+    prelude::*,
+    uaccess::{UserPtr, UserSlice},
+};
+use rdma::{
+    view::{
+        command::{Gfp, UverbsFile},
+        AttrBundle,
+    },
+    MaySleep,
+};
+use rdma_bindings::{
+    self as c, bundle_alloc_head, bundle_priv, ib_udata, ib_uverbs_attr, ib_uverbs_ioctl_hdr,
+    uverbs_attr,
+};
+
+use crate::{
+    api::{attr_index, Attr, Method},
+    attrs::Attributes,
+    definition::{Kind, ObjectUse},
+    held::{Access, Acquired},
+};
+
+/// What a system call asks for.
+pub struct Request {
+    /// The object class.
+    pub object: u16,
+    /// The method.
+    pub method: u16,
+    /// Whose method that is.
+    pub driver_id: u32,
+    attrs: usize,
+    at: UserPtr,
+}
+
+impl Request {
+    /// Reads it from where user space says.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`, `EINVAL` for a length that is too large or not that of the attributes, `EPROTONOSUPPORT` for what nobody knows
+    /// yet.
+    pub fn read(at: usize) -> Result<Self> {
+        const HEAD: usize = size_of::<ib_uverbs_ioctl_hdr>();
+        let at = UserPtr::from_addr(at);
+        let mut head = MaybeUninit::<ib_uverbs_ioctl_hdr>::zeroed();
+        // SAFETY: There is room; any bytes are valid for the members, which are numbers.
+        let head = unsafe {
+            if c::copy_from_user(head.as_mut_ptr().cast(), at.as_const_ptr(), HEAD) != 0 {
+                return Err(EFAULT);
+            }
+            head.assume_init()
+        };
+        let (length, attrs) = (usize::from(head.length), usize::from(head.num_attrs));
+        if length > kernel::page::PAGE_SIZE || length != HEAD + attrs * size_of::<ib_uverbs_attr>()
+        {
+            return Err(EINVAL);
+        }
+        if head.reserved1 != 0 || head.reserved2 != 0 {
+            return Err(kernel_ext::error::EPROTONOSUPPORT);
+        }
+        Ok(Self {
+            object: head.object_id,
+            method: head.method_id,
+            driver_id: head.driver_id,
+            attrs,
+            at: at.wrapping_byte_add(HEAD),
+        })
+    }
+}
+
+/// An attribute as user space has sent it.
+#[derive(Clone, Copy)]
+pub struct Sent {
+    nth: u16,
+    /// Its number.
+    pub id: u16,
+    /// How many bytes it has, or has room for.
+    pub len: u16,
+    /// Whether the kernel must know it.
+    pub is_mandatory: bool,
+    /// Which of its structures it is, where it is one of several; then the next must be zero.
+    pub choice: u8,
+    /// What is reserved beside the above.
+    pub reserved: u8,
+    /// The data, if it is not longer than this, or else where it is.
+    pub data: u64,
+}
+
+impl Sent {
+    /// Whether the data is in the attribute.
+    pub fn is_inline(&self) -> bool {
+        usize::from(self.len) <= size_of::<u64>()
+    }
+
+    /// Whether nothing is set beside the data.
+    pub fn is_plain(&self) -> bool {
+        self.choice == 0 && self.reserved == 0
+    }
+
+    /// Whether the data after the first `len` bytes, of which there is some, is zero. What cannot be read is not.
+    pub fn is_zero_after(&self, len: u16) -> bool {
+        if self.is_inline() {
+            let bytes = self.data.to_ne_bytes();
+            let rest = bytes.get(usize::from(len)..usize::from(self.len));
+            return rest.is_some_and(|rest| rest.iter().all(|byte| *byte == 0));
+        }
+        let start = (self.data as usize).wrapping_add(len.into());
+        let mut left = usize::from(self.len.saturating_sub(len));
+        let mut reader = UserSlice::new(UserPtr::from_addr(start), left).reader();
+        let mut buffer = [0; 64];
+        while left > 0 {
+            let count = left.min(buffer.len());
+            let Some(part) = buffer.get_mut(..count) else {
+                return false;
+            };
+            if reader.read_slice(part).is_err() || part.iter().any(|byte| *byte != 0) {
+                return false;
+            }
+            left -= count;
+        }
+        true
+    }
+
+    /// Reads all of the data.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`, `ENOMEM`.
+    pub fn read(&self) -> Result<KVec<u8>> {
+        let len = usize::from(self.len);
+        let mut bytes = KVec::from_elem(0, len, GFP_KERNEL)?;
+        if self.is_inline() {
+            for (to, from) in bytes.iter_mut().zip(self.data.to_ne_bytes()) {
+                *to = from;
+            }
+        } else {
+            let from = UserPtr::from_addr(self.data as usize);
+            UserSlice::new(from, len).reader().read_slice(&mut bytes)?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// The room for attributes that a command on the stack has, in bytes.
+const ROOM: usize = size_of::<bundle_priv>() - offset_of!(bundle_priv, internal_buffer);
+
+/// A command.
+///
+/// # Invariants
+///
+/// `raw` is a command of `method`, this one's alone; what user space has sent is at `uattrs`, `attrs` in number. For each bit
+/// of `uobj_finalize` there is an [`Acquired`] object in the attribute, and for each of `spec_finalize` a list of them.
+pub struct Bundle<'a> {
+    raw: NonNull<bundle_priv>,
+    method: &'a Method,
+    attrs: usize,
+}
+
+impl<'a> Bundle<'a> {
+    /// Runs a command: reads what user space has sent, does what `body` says, and puts back the objects; they are committed if
+    /// that was well.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EFAULT`, and what `body` says.
+    pub fn run(
+        file: &UverbsFile,
+        method: &'a Method,
+        request: &Request,
+        sleep: &MaySleep,
+        body: impl FnOnce(&mut Self) -> Result,
+    ) -> Result {
+        // Both counts are those of a method's attributes, at most.
+        let need = size_of::<uverbs_attr>()
+            .wrapping_mul(method.places())
+            .wrapping_add(size_of::<ib_uverbs_attr>().wrapping_mul(request.attrs));
+        let mut stack = MaybeUninit::<bundle_priv>::zeroed();
+        let mut heap: KVec<u64>;
+        let (raw, room) = if need <= ROOM {
+            (stack.as_mut_ptr(), ROOM)
+        } else {
+            // A little more, for what the handler allocates.
+            let words = need.wrapping_add(ROOM).div_ceil(size_of::<u64>());
+            let front = offset_of!(bundle_priv, internal_buffer).div_ceil(size_of::<u64>());
+            heap = KVec::from_elem(0, words.wrapping_add(front), GFP_KERNEL)?;
+            let room = words.wrapping_mul(size_of::<u64>());
+            (heap.as_mut_ptr().cast(), room)
+        };
+        // SAFETY: The memory is there until the end, it is zeroed, and nobody else has it.
+        let mut this = unsafe { Self::new(raw, room, file, method, request)? };
+        let result = this.read_sent(request.attrs).and_then(|()| body(&mut this));
+        this.put_back(result.is_ok(), sleep);
+        result
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is zeroed, up to `room` bytes after its head, and the bundle's alone as long as that is there.
+    unsafe fn new(
+        raw: *mut bundle_priv,
+        room: usize,
+        file: &UverbsFile,
+        method: &'a Method,
+        request: &Request,
+    ) -> Result<Self> {
+        // SAFETY: By the safety requirements.
+        unsafe {
+            (*raw).internal_avail = room;
+            (*raw).internal_used = method.places() * size_of::<uverbs_attr>();
+            (*raw).user_attrs = request.at.as_mut_ptr().cast();
+            (*raw).bundle.ufile = file.as_raw();
+            (*raw).bundle.method_elm = method.as_raw();
+        }
+        // INVARIANT: No attribute is there yet, and no object.
+        Ok(Self {
+            // SAFETY: By the safety requirements.
+            raw: unsafe { NonNull::new_unchecked(raw) },
+            method,
+            attrs: 0,
+        })
+    }
+
+    fn read_sent(&mut self, attrs: usize) -> Result {
+        let size = attrs.saturating_mul(size_of::<ib_uverbs_attr>());
+        let memory = self.command().alloc(size, Gfp(c::GFP_KERNEL))?;
+        // SAFETY: The memory is as large, zeroed, and stays until the command is done; it holds numbers.
+        unsafe {
+            let raw = self.raw.as_ptr();
+            if size != 0 && c::copy_from_user(memory, (*raw).user_attrs.cast(), size) != 0 {
+                return Err(EFAULT);
+            }
+            (*raw).uattrs = memory.cast();
+        }
+        // INVARIANT: See above.
+        self.attrs = attrs;
+        Ok(())
+    }
+
+    /// The command as handlers see it.
+    pub fn command(&self) -> &AttrBundle {
+        // SAFETY: By the type invariants; a view is a transparent wrapper.
+        unsafe { &*(&raw mut (*self.raw.as_ptr()).bundle).cast() }
+    }
+
+    /// The method.
+    pub fn method(&self) -> &'a Method {
+        self.method
+    }
+
+    /// What user space has sent as the attribute of a number from 0.
+    pub fn sent(&self, nth: usize) -> Option<Sent> {
+        // SAFETY: By the type invariants; nobody changes it.
+        let sent = unsafe {
+            let uattrs = (*self.raw.as_ptr()).uattrs;
+            core::slice::from_raw_parts(uattrs.cast_const(), self.attrs)
+        };
+        let raw = sent.get(nth)?;
+        // SAFETY: Any bytes are valid for all members, which are numbers.
+        let ([choice, reserved], data) = unsafe {
+            (
+                raw.attr_data.reserved.to_ne_bytes(),
+                raw.__bindgen_anon_1.data,
+            )
+        };
+        Some(Sent {
+            nth: nth as u16,
+            id: raw.attr_id,
+            len: raw.len,
+            is_mandatory: u32::from(raw.flags) & c::UVERBS_ATTR_F_MANDATORY != 0,
+            choice,
+            reserved,
+            data,
+        })
+    }
+
+    /// Whether all attributes are there that must be.
+    pub fn is_complete(&self) -> bool {
+        self.method.is_complete(self.present())
+    }
+
+    /// Whether an attribute is there.
+    pub fn has(&self, attr: &Attr) -> bool {
+        self.present() & 1u64.wrapping_shl(attr.index().into()) != 0
+    }
+
+    fn present(&self) -> u64 {
+        // SAFETY: By the type invariants.
+        unsafe { (*self.raw.as_ptr()).bundle.attr_present[0] as u64 }
+    }
+
+    /// Says that an attribute is there.
+    pub fn set_present(&mut self, attr: &Attr) {
+        // SAFETY: By the type invariants.
+        unsafe { (*self.raw.as_ptr()).bundle.attr_present[0] |= bit(attr.index()) };
+    }
+
+    fn slot(&self, index: u8) -> *mut uverbs_attr {
+        let room = self.raw.as_ptr().cast::<u8>();
+        let attrs = room.wrapping_add(offset_of!(bundle_priv, internal_buffer));
+        attrs.cast::<uverbs_attr>().wrapping_add(usize::from(index))
+    }
+
+    /// Makes an attribute of data: a number, or where it is in user space.
+    pub fn set_data(&mut self, attr: &Attr, sent: &Sent) {
+        let data = c::uverbs_ptr_attr {
+            __bindgen_anon_1: c::uverbs_ptr_attr__bindgen_ty_1 { data: sent.data },
+            len: sent.len,
+            uattr_idx: sent.nth,
+            enum_id: sent.choice,
+        };
+        // SAFETY: There is room for each attribute of the method.
+        unsafe {
+            self.slot(attr.index())
+                .cast::<c::uverbs_ptr_attr>()
+                .write(data)
+        };
+    }
+
+    /// Makes an attribute of data that is copied.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`, `ENOMEM`.
+    pub fn set_copied(&mut self, attr: &Attr, sent: &Sent) -> Result {
+        self.set_data(attr, sent);
+        if sent.is_inline() {
+            return Ok(());
+        }
+        let len = usize::from(sent.len);
+        let memory = self.command().alloc(len, Gfp(c::GFP_KERNEL))?;
+        // SAFETY: The memory is as large, and stays until the command is done.
+        unsafe {
+            if c::copy_from_user(memory, sent.data as usize as *const _, len) != 0 {
+                return Err(EFAULT);
+            }
+            let slot = self.slot(attr.index()).cast::<c::uverbs_ptr_attr>();
+            (*slot).__bindgen_anon_1.ptr = memory;
+        }
+        Ok(())
+    }
+
+    /// Makes an attribute of an object: looks it up, or begins it and tells user space its number.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Acquired::get`]; `EFAULT`.
+    pub fn set_object(
+        &mut self,
+        attr: &Attr,
+        wanted: ObjectUse,
+        sent: &Sent,
+        sleep: &MaySleep,
+    ) -> Result {
+        let (class, access) = (wanted.class, wanted.access);
+        let object = Acquired::get(self.command(), class, access, sent.data as i64, sleep)?;
+        let id = i64::from(object.uobject().id() as i32);
+        let raw = c::uverbs_obj_attr {
+            uobject: object.into_raw().as_ptr(),
+            attr_elm: core::ptr::from_ref(attr).cast_mut().cast(),
+        };
+        // SAFETY: There is room for each attribute of the method.
+        // INVARIANT: The object is acquired.
+        unsafe {
+            self.slot(attr.index())
+                .cast::<c::uverbs_obj_attr>()
+                .write(raw);
+            (*self.raw.as_ptr()).uobj_finalize[0] |= bit(attr.index());
+        }
+        if access != Access::New {
+            return Ok(());
+        }
+        // SAFETY: The address is that of the attribute in user space, which the function checks.
+        let left = unsafe {
+            let to = (*self.raw.as_ptr())
+                .user_attrs
+                .wrapping_add(sent.nth.into());
+            let to = &raw mut (*to).__bindgen_anon_1.data;
+            c::copy_to_user(to.cast(), (&raw const id).cast(), size_of::<i64>())
+        };
+        if left != 0 {
+            return Err(EFAULT);
+        }
+        Ok(())
+    }
+
+    /// Makes an attribute of a list of objects, which are looked up.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Acquired::get`]; `EFAULT`, `ENOMEM`.
+    pub fn set_objects(
+        &mut self,
+        attr: &Attr,
+        wanted: ObjectUse,
+        sent: &Sent,
+        sleep: &MaySleep,
+    ) -> Result {
+        let ids = sent.read()?;
+        let ids = ids.chunks_exact(size_of::<u32>());
+        let size = ids.len().saturating_mul(size_of::<usize>());
+        let list = self.command().alloc(size, Gfp(c::GFP_KERNEL))?;
+        let list = list.cast::<*mut c::ib_uobject>();
+        let slot = self.slot(attr.index()).cast::<c::uverbs_objs_arr_attr>();
+        // SAFETY: There is room for each attribute of the method.
+        // INVARIANT: There are no objects in the list yet.
+        unsafe {
+            slot.write(c::uverbs_objs_arr_attr {
+                uobjects: list,
+                len: 0,
+            });
+            (*self.raw.as_ptr()).spec_finalize[0] |= bit(attr.index());
+        }
+        for (nth, id) in ids.enumerate() {
+            let id = i64::from(u32::from_ne_bytes(id.try_into().map_err(|_| EINVAL)?));
+            let object = Acquired::get(self.command(), wanted.class, wanted.access, id, sleep)?;
+            // SAFETY: The list has room for as many as there are numbers.
+            // INVARIANT: One more is acquired.
+            unsafe {
+                list.add(nth).write(object.into_raw().as_ptr());
+                (*slot).len = (nth as u16).wrapping_add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells user space that what is from the driver is filled in. Drivers do not say whether they did.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
+    pub fn mark_driver_output(&mut self) -> Result {
+        let attr = self.command().data(c::UVERBS_ATTR_UHW_OUT as usize);
+        attr.map_or(Ok(()), |attr| attr.mark_output())
+    }
+
+    /// Finds out what there is for the driver, and from it.
+    pub fn fill_driver_udata(&mut self) {
+        let udata = udata(
+            self.command(),
+            c::UVERBS_ATTR_UHW_IN,
+            c::UVERBS_ATTR_UHW_OUT,
+        );
+        // SAFETY: By the type invariants.
+        unsafe { (*self.raw.as_ptr()).bundle.driver_udata = udata };
+    }
+
+    /// Destroys the object of an attribute that says so. It stays the command's, for the response.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Acquired::destroy`]; `EINVAL` if there is no such attribute.
+    pub fn destroy(&mut self, index: u8, sleep: &MaySleep) -> Result {
+        let object = self.acquired(index).ok_or(EINVAL)?;
+        object.destroy(sleep)
+    }
+
+    /// The object of an attribute, which stays the command's.
+    fn acquired(&self, index: u8) -> Option<ManuallyDrop<Acquired<'_>>> {
+        let (Kind::Idr(wanted) | Kind::Fd(wanted)) = &self.method.attr(index)?.kind else {
+            return None;
+        };
+        // SAFETY: By the type invariants there is an object if the bit is set.
+        unsafe {
+            if (*self.raw.as_ptr()).uobj_finalize[0] & bit(index) == 0 {
+                return None;
+            }
+            let object = (*self.slot(index)).__bindgen_anon_1.obj_attr.uobject;
+            let object = NonNull::new(object)?;
+            let object = Acquired::from_raw(self.command(), object, wanted.access);
+            Some(ManuallyDrop::new(object))
+        }
+    }
+
+    /// Puts all objects back: single ones first, each in the order of the attributes' places.
+    fn put_back(&mut self, commit: bool, sleep: &MaySleep) {
+        // SAFETY: By the type invariants.
+        let complete = unsafe { (*self.raw.as_ptr()).uobj_hw_obj_valid[0] };
+        for index in 0..self.method.places() as u8 {
+            if let Some(object) = self.acquired(index) {
+                let complete = complete & bit(index) != 0;
+                ManuallyDrop::into_inner(object).finish(complete, commit, sleep);
+            }
+        }
+        for index in 0..self.method.places() as u8 {
+            self.put_list_back(index, commit, sleep);
+        }
+        // SAFETY: As above.
+        // INVARIANT: Nothing is acquired any more.
+        unsafe {
+            (*self.raw.as_ptr()).uobj_finalize = [0];
+            (*self.raw.as_ptr()).spec_finalize = [0];
+        }
+    }
+
+    fn put_list_back(&self, index: u8, commit: bool, sleep: &MaySleep) {
+        let Some(Kind::Idrs(wanted, _)) = self.method.attr(index).map(|attr| &attr.kind) else {
+            return;
+        };
+        // SAFETY: By the type invariants there is a list if the bit is set, and each of its objects is acquired.
+        unsafe {
+            if (*self.raw.as_ptr()).spec_finalize[0] & bit(index) == 0 {
+                return;
+            }
+            let list = (*self.slot(index)).__bindgen_anon_1.objs_arr_attr;
+            for nth in 0..usize::from(list.len) {
+                if let Some(object) = NonNull::new(*list.uobjects.add(nth)) {
+                    let object = Acquired::from_raw(self.command(), object, wanted.access);
+                    object.finish(false, commit, sleep);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Bundle<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants nobody has the command any more, and what it has allocated is in the list.
+        unsafe {
+            let mut next = (*self.raw.as_ptr()).allocated_mem;
+            while let Some(head) = NonNull::new(next) {
+                next = (*head.as_ptr()).__bindgen_anon_1.__bindgen_anon_1.next;
+                // `kvfree` does not look at the size.
+                KVmalloc::free(head.cast(), core::alloc::Layout::new::<bundle_alloc_head>());
+            }
+        }
+    }
+}
+
+fn bit(index: u8) -> usize {
+    1_usize.checked_shl(index.into()).unwrap_or(0)
+}
+
+/// Where a request is, and where its response goes.
+fn udata(command: &AttrBundle, request: u32, response: u32) -> ib_udata {
+    let mut udata: ib_udata = pin_init::zeroed();
+    if let Some((at, len)) = place(command, request, true) {
+        (udata.inbuf, udata.inlen) = (at.as_const_ptr(), len);
+    }
+    if let Some((at, len)) = place(command, response, false) {
+        (udata.outbuf, udata.outlen) = (at.as_mut_ptr(), len);
+    }
+    udata
+}
+
+/// Where data of user space is: what is short may be in the attribute itself.
+fn place(command: &AttrBundle, id: u32, may_be_inline: bool) -> Option<(UserPtr, usize)> {
+    let len = command.size(id).ok()?;
+    let index = attr_index(id as u16)?;
+    let head = command.as_raw().cast::<u8>();
+    let raw = head
+        .wrapping_sub(offset_of!(bundle_priv, bundle))
+        .cast::<bundle_priv>();
+    // SAFETY: An attribute that has a size is data, and a command that has such attributes is one of ioctl.
+    let at = unsafe {
+        let attrs = (*command.as_raw()).attrs.as_ptr();
+        let attr = (*attrs.add(index.into())).__bindgen_anon_1.ptr_attr;
+        if may_be_inline && len <= size_of::<u64>() {
+            let sent = (*raw).user_attrs.wrapping_add(attr.uattr_idx.into());
+            UserPtr::from_ptr((&raw mut (*sent).__bindgen_anon_1).cast())
+        } else {
+            UserPtr::from_addr(attr.__bindgen_anon_1.data as usize)
+        }
+    };
+    Some((at, len))
+}
+
+/// Finds out what there is for a command of write that has come through ioctl. Returns the lengths of the request and of
+/// the room for the response.
+pub fn fill_core_udata(command: &AttrBundle, request: u32, response: u32) -> (usize, usize) {
+    let udata = udata(command, request, response);
+    // SAFETY: The command is the caller's.
+    unsafe { (*command.as_raw()).__bindgen_anon_1.__bindgen_anon_1.ucore = udata };
+    (udata.inlen, udata.outlen)
+}

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reading of tables: ours ([`table`](super::table)) and those of C drivers, which are laid out alike.
+//!
+//! A table is constant; one of a driver stays until the driver's device is unregistered. What the engine needs for longer
+//! is copied.
+
+use core::{marker::PhantomData, ops::RangeInclusive};
+
+use kernel::{error::to_result, ffi::c_int, prelude::*};
+use rdma::{
+    view::{AttrBundle, Device},
+    MaySleep,
+};
+use rdma_bindings::{
+    self as c, uapi_definition, uverbs_attr_bundle, uverbs_attr_def, uverbs_attr_spec,
+    uverbs_method_def, uverbs_obj_fd_type, uverbs_obj_type, uverbs_object_def,
+};
+
+use super::table::{Access, Definition};
+
+/// A list of definitions.
+///
+/// # Invariants
+///
+/// `next` is null, or an entry of a list that ends with `UAPI_DEF_END` and is constant for `'a`.
+#[derive(Clone, Copy)]
+pub struct Definitions<'a> {
+    next: *const uapi_definition,
+    _list: PhantomData<&'a uapi_definition>,
+}
+
+impl Definitions<'static> {
+    /// A list of ours; it may be empty.
+    pub fn of(list: &'static [Definition]) -> Self {
+        let root = Definition::chain(list);
+        // SAFETY: `chain` has set the member, and has looked that the list has an end.
+        let next = unsafe { root.as_raw().__bindgen_anon_2.chain };
+        // INVARIANT: See above.
+        Self {
+            next,
+            _list: PhantomData,
+        }
+    }
+}
+
+impl<'a> Definitions<'a> {
+    /// What the driver of a device has to add.
+    pub fn of_driver(device: &'a Device) -> Self {
+        // INVARIANT: The driver has set the member before it registered the device, or left it null.
+        Self {
+            // SAFETY: The member is constant while the device is there.
+            next: unsafe { (*device.as_raw()).driver_def },
+            _list: PhantomData,
+        }
+    }
+}
+
+/// What a need is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The object class before it.
+    Object,
+    /// The method or command before it.
+    Method,
+}
+
+/// What a device must have.
+#[derive(Clone, Copy)]
+pub struct Need<'a>(&'a uapi_definition);
+
+impl Need<'_> {
+    /// Whether a device has it.
+    pub fn is_met(self, device: &Device, _sleep: &MaySleep) -> bool {
+        // SAFETY: The kind of the entry says which member is there; a function of a driver takes any device of the driver; an
+        // offset is that of a member of `ib_device_ops` that is a pointer.
+        unsafe {
+            let what = &self.0.__bindgen_anon_2;
+            if u32::from(self.0.kind) == c::UAPI_DEF_IS_SUPPORTED_FUNC {
+                return what
+                    .func_is_supported
+                    .is_none_or(|is_supported| is_supported(device.as_raw()));
+            }
+            let ops = (&raw const (*device.as_raw()).ops).cast::<u8>();
+            let member = ops.add(what.needs_fn_offset).cast::<*const ()>();
+            !member.read().is_null()
+        }
+    }
+}
+
+/// An entry of a list.
+pub enum Entry<'a> {
+    /// The entries of another list.
+    Chain(Definitions<'a>),
+    /// An object class with its methods.
+    Object(ObjectTable<'a>),
+    /// What follows belongs to the object class of this number.
+    ObjectStart(u16),
+    /// A command of write.
+    Write(WriteMethod),
+    /// The device must have something.
+    Needs(Scope, Need<'a>),
+    /// Nothing that is known.
+    Invalid,
+}
+
+impl<'a> Iterator for Definitions<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        // SAFETY: By the type invariants.
+        let raw = unsafe { self.next.as_ref() }?;
+        let kind = u32::from(raw.kind);
+        if kind == c::UAPI_DEF_END {
+            return None;
+        }
+        // INVARIANT: It was not the last.
+        self.next = self.next.wrapping_add(1);
+        // SAFETY: The kind of the entry says which members are there, and they refer to what is constant too.
+        Some(unsafe {
+            match kind {
+                c::UAPI_DEF_CHAIN => Entry::Chain(Definitions {
+                    next: raw.__bindgen_anon_2.chain,
+                    _list: PhantomData,
+                }),
+                c::UAPI_DEF_CHAIN_OBJ_TREE => raw
+                    .__bindgen_anon_2
+                    .chain_obj_tree
+                    .as_ref()
+                    .map_or(Entry::Invalid, |object| Entry::Object(ObjectTable(object))),
+                c::UAPI_DEF_OBJECT_START => {
+                    Entry::ObjectStart(raw.__bindgen_anon_1.object_start.object_id)
+                }
+                c::UAPI_DEF_WRITE => Entry::Write(WriteMethod::new(raw)),
+                c::UAPI_DEF_IS_SUPPORTED_FUNC | c::UAPI_DEF_IS_SUPPORTED_DEV_FN => {
+                    match u32::from(raw.scope) {
+                        c::UAPI_SCOPE_OBJECT => Entry::Needs(Scope::Object, Need(raw)),
+                        c::UAPI_SCOPE_METHOD => Entry::Needs(Scope::Method, Need(raw)),
+                        _ => Entry::Invalid,
+                    }
+                }
+                _ => Entry::Invalid,
+            }
+        })
+    }
+}
+
+/// A handler as C has it.
+pub type RawHandler = unsafe extern "C" fn(*mut uverbs_attr_bundle) -> c_int;
+
+/// A command of write.
+#[derive(Clone, Copy)]
+pub struct WriteMethod {
+    /// Its number.
+    pub number: u16,
+    /// Whether it is an extended one.
+    pub is_ex: bool,
+    /// Whether there is more for the driver, and from it.
+    pub has_udata: bool,
+    /// Whether the request begins with the address of the response.
+    pub has_resp: bool,
+    /// The size of the request.
+    pub req_size: u8,
+    /// The size of the response.
+    pub resp_size: u8,
+    handler: Option<RawHandler>,
+}
+
+impl WriteMethod {
+    /// What answers for a command that is not there.
+    pub const NOT_SUPPORTED: Self = Self {
+        number: 0,
+        is_ex: false,
+        has_udata: false,
+        has_resp: false,
+        req_size: 0,
+        resp_size: 0,
+        handler: None,
+    };
+
+    /// # Safety
+    ///
+    /// `raw` is a definition of a command.
+    unsafe fn new(raw: &uapi_definition) -> Self {
+        // SAFETY: By the safety requirements.
+        let (write, handler) =
+            unsafe { (&raw.__bindgen_anon_1.write, raw.__bindgen_anon_2.func_write) };
+        let mut this = Self {
+            number: write.command_num,
+            is_ex: write.is_ex() != 0,
+            handler,
+            ..Self::NOT_SUPPORTED
+        };
+        // Extended commands look at sizes themselves.
+        if !this.is_ex && handler.is_some() {
+            this.has_udata = write.has_udata() != 0;
+            this.has_resp = write.has_resp() != 0;
+            this.req_size = write.req_size;
+            this.resp_size = write.resp_size;
+        }
+        this
+    }
+
+    /// Whether a device offers the command: of those that are not extended it has a set.
+    pub fn is_offered(&self, device: &Device) -> bool {
+        // SAFETY: The member is constant while the device is registered.
+        let offered = unsafe { (*device.as_raw()).uverbs_cmd_mask };
+        self.is_ex || offered.checked_shr(self.number.into()).unwrap_or(0) & 1 != 0
+    }
+
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if it is not there, and what the handler says.
+    pub fn call(&self, bundle: &AttrBundle, _sleep: &MaySleep) -> Result {
+        let handler = self.handler.ok_or(kernel_ext::error::EOPNOTSUPP)?;
+        // SAFETY: A handler takes any command of its file.
+        to_result(unsafe { handler(bundle.as_raw()) })
+    }
+}
+
+/// The type of an object class.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ObjectType(*const uverbs_obj_type);
+
+// SAFETY: Types are constant.
+unsafe impl Send for ObjectType {}
+// SAFETY: As above.
+unsafe impl Sync for ObjectType {}
+
+impl ObjectType {
+    /// From C's pointer; null is none.
+    ///
+    /// It is one that [`ObjectTable::object_type`] has found, and the driver is still there.
+    pub(crate) fn from_raw(raw: *const uverbs_obj_type) -> Option<Self> {
+        (!raw.is_null()).then_some(Self(raw))
+    }
+
+    /// C's pointer.
+    pub(crate) fn as_raw(self) -> *const uverbs_obj_type {
+        self.0
+    }
+
+    /// The type's class.
+    pub(crate) fn class(self) -> *const c::uverbs_obj_type_class {
+        // SAFETY: Types are constant.
+        unsafe { (*self.0).type_class }
+    }
+
+    /// Whether the objects have handles.
+    pub fn is_idr(self) -> bool {
+        core::ptr::eq(self.class(), &raw const c::uverbs_idr_class)
+    }
+
+    /// Whether the objects are files.
+    pub fn is_fd(self) -> bool {
+        core::ptr::eq(self.class(), &raw const c::uverbs_fd_class)
+    }
+
+    /// Whether the type is needed when the device is gone: by files whose operations keep the module that has the type.
+    pub fn outlives_device(self) -> bool {
+        if !self.is_fd() {
+            return false;
+        }
+        // SAFETY: The type of a file is the first member of that structure.
+        unsafe { (*self.0.cast::<uverbs_obj_fd_type>()).release_cleanup }.is_some()
+    }
+}
+
+/// A list of pointers, some of which may be null.
+///
+/// # Invariants
+///
+/// There are `left` pointers at `next`, constant for `'a`, and what they point to is too.
+struct Pointers<'a, T> {
+    next: *const *const T,
+    left: usize,
+    _list: PhantomData<&'a T>,
+}
+
+impl<'a, T> Iterator for Pointers<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        while self.left > 0 {
+            // SAFETY: By the type invariants.
+            let item = unsafe { self.next.read().as_ref() };
+            self.left -= 1;
+            self.next = self.next.wrapping_add(1);
+            if item.is_some() {
+                return item;
+            }
+        }
+        None
+    }
+}
+
+/// An object class.
+#[derive(Clone, Copy)]
+pub struct ObjectTable<'a>(&'a uverbs_object_def);
+
+impl<'a> ObjectTable<'a> {
+    /// Its number.
+    pub fn id(self) -> u16 {
+        self.0.id
+    }
+
+    /// Its type; a table may have methods alone.
+    pub fn object_type(self) -> Option<ObjectType> {
+        ObjectType::from_raw(self.0.type_attrs)
+    }
+
+    /// Its methods.
+    pub fn methods(self) -> impl Iterator<Item = MethodTable<'a>> {
+        // INVARIANT: The table says how many there are.
+        let list = Pointers {
+            next: self.0.methods.cast::<*const uverbs_method_def>(),
+            left: if self.0.methods.is_null() {
+                0
+            } else {
+                self.0.num_methods
+            },
+            _list: PhantomData,
+        };
+        list.map(MethodTable)
+    }
+}
+
+/// A method.
+#[derive(Clone, Copy)]
+pub struct MethodTable<'a>(&'a uverbs_method_def);
+
+impl<'a> MethodTable<'a> {
+    /// Its number.
+    pub fn id(self) -> u16 {
+        self.0.id
+    }
+
+    /// Its handler; a table may add attributes alone.
+    pub fn handler(self) -> Option<RawHandler> {
+        self.0.handler
+    }
+
+    /// Whether the table has attributes. One that has none adds nothing.
+    pub fn has_attrs(self) -> bool {
+        !self.0.attrs.is_null()
+    }
+
+    /// Its attributes.
+    pub fn attrs(self) -> impl Iterator<Item = AttrTable<'a>> {
+        // INVARIANT: The table says how many there are.
+        let list = Pointers {
+            next: self.0.attrs.cast::<*const uverbs_attr_def>(),
+            left: if self.has_attrs() {
+                self.0.num_attrs
+            } else {
+                0
+            },
+            _list: PhantomData,
+        };
+        list.map(AttrTable)
+    }
+}
+
+/// How data of user space must be.
+#[derive(Clone, Copy)]
+pub struct Data {
+    /// The least length.
+    pub min: u16,
+    /// The length that the kernel knows.
+    pub len: u16,
+    /// Whether more is fine, if it is zero.
+    pub zero_trailing: bool,
+    /// Whether it is copied before the handler runs.
+    pub copied: bool,
+}
+
+/// What an object of user space is for.
+#[derive(Clone, Copy)]
+pub struct ObjectUse {
+    /// The number of its class, or [`ObjectUse::ANY`].
+    pub class: u16,
+    /// What it is for.
+    pub access: Access,
+}
+
+impl ObjectUse {
+    /// An object of any class.
+    pub const ANY: u16 = c::UVERBS_IDR_ANY_OBJECT as u16;
+}
+
+/// What an attribute is.
+pub enum Kind {
+    /// Data from user space.
+    In(Data),
+    /// Data for user space.
+    Out(Data),
+    /// Data from user space that is one of these; it says which.
+    Enum(KVec<Option<Data>>),
+    /// A handle of an object.
+    Idr(ObjectUse),
+    /// A file descriptor of an object.
+    Fd(ObjectUse),
+    /// A file descriptor of someone else's.
+    RawFd,
+    /// So many handles of objects.
+    Idrs(ObjectUse, RangeInclusive<u16>),
+    /// Nothing that is known.
+    Unknown,
+}
+
+/// An attribute.
+#[derive(Clone, Copy)]
+pub struct AttrTable<'a>(&'a uverbs_attr_def);
+
+impl AttrTable<'_> {
+    /// Its number.
+    pub fn id(self) -> u16 {
+        self.0.id
+    }
+
+    /// Whether user space must send it.
+    pub fn is_mandatory(self) -> bool {
+        self.0.attr.mandatory() != 0
+    }
+
+    /// Whether it is for the driver, or from it.
+    pub fn is_udata(self) -> bool {
+        self.0.attr.is_udata() != 0
+    }
+
+    /// What it is.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn kind(self) -> Result<Kind> {
+        let spec = &self.0.attr;
+        Ok(match u32::from(spec.type_) {
+            c::UVERBS_ATTR_TYPE_PTR_IN => Kind::In(data(spec)),
+            c::UVERBS_ATTR_TYPE_PTR_OUT => Kind::Out(data(spec)),
+            c::UVERBS_ATTR_TYPE_ENUM_IN => Kind::Enum(choices(spec)?),
+            c::UVERBS_ATTR_TYPE_IDR => Kind::Idr(object(spec)),
+            c::UVERBS_ATTR_TYPE_FD => Kind::Fd(object(spec)),
+            c::UVERBS_ATTR_TYPE_RAW_FD => Kind::RawFd,
+            c::UVERBS_ATTR_TYPE_IDRS_ARRAY => objects(spec),
+            _ => Kind::Unknown,
+        })
+    }
+}
+
+fn data(spec: &uverbs_attr_spec) -> Data {
+    // SAFETY: The type of the attribute says that the member is there; it is plain data.
+    let size = unsafe { spec.u.ptr };
+    Data {
+        min: size.min_len,
+        len: size.len,
+        zero_trailing: spec.zero_trailing() != 0,
+        copied: spec.alloc_and_copy() != 0,
+    }
+}
+
+fn choices(spec: &uverbs_attr_spec) -> Result<KVec<Option<Data>>> {
+    // SAFETY: The type of the attribute says that the members are there, and that there are so many choices.
+    let choices = unsafe {
+        core::slice::from_raw_parts(spec.u2.enum_def.ids, usize::from(spec.u.enum_def.num_elems))
+    };
+    let mut list = KVec::with_capacity(choices.len(), GFP_KERNEL)?;
+    for choice in choices {
+        let is_data = u32::from(choice.type_) == c::UVERBS_ATTR_TYPE_PTR_IN;
+        list.push(is_data.then(|| data(choice)), GFP_KERNEL)?;
+    }
+    Ok(list)
+}
+
+fn object(spec: &uverbs_attr_spec) -> ObjectUse {
+    // SAFETY: The type of the attribute says that the member is there; it is plain data.
+    let object = unsafe { spec.u.obj };
+    ObjectUse {
+        class: object.obj_type,
+        access: access(object.access),
+    }
+}
+
+fn objects(spec: &uverbs_attr_spec) -> Kind {
+    // SAFETY: As above.
+    let list = unsafe { spec.u2.objs_arr };
+    let object = ObjectUse {
+        class: list.obj_type,
+        access: access(list.access),
+    };
+    Kind::Idrs(object, list.min_len..=list.max_len)
+}
+
+/// What is not known to C either is what can do least.
+fn access(raw: u8) -> Access {
+    Access::from_raw(raw.into()).unwrap_or(Access::Read)
+}

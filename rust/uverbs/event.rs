@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Files that user space reads events from, and the objects that report them.
+//!
+//! A completion channel is an [`EventFile`], an async event file an [`AsyncFile`]. Both are objects of user space, in the
+//! memory of their `ib_uobject`: zeroed at first, counted by its reference count, and freed by RCU with nothing dropped. So
+//! they own nothing but events that wait, which go when the file is closed.
+//!
+//! An object that reports events has a [`Source`] for each file that it reports to. The events of an object that is
+//! destroyed are taken back, and how many were read is counted: its destroyer waits in user space until it has
+//! seen that many.
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `Queue::state` | the events of a file that wait, in the file's order and in that of their sources; whether it is closed | any context | the lock of the wait queue |
+//!
+//! C headers: `include/uapi/rdma/ib_user_verbs.h`, `include/rdma/uverbs_types.h`.
+
+use core::{
+    cell::UnsafeCell,
+    mem::offset_of,
+    pin::Pin,
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering},
+};
+
+use kernel::{
+    error::code::ERESTARTSYS,
+    fs::File,
+    new_poll_condvar,
+    prelude::*,
+    sync::{
+        aref::{ARef, AlwaysRefCounted},
+        poll::{PollCondVar, PollTable},
+        rcu,
+    },
+};
+use kernel_ext::{
+    door::view_of,
+    fasync::Fasync,
+    new_spinlock_irq,
+    sync::{SpinLockIrq, SpinLockIrqGuard},
+};
+use rdma::{
+    view::{command::UverbsFile, list, Uobject},
+    MaySleep,
+};
+use rdma_bindings::{
+    self as bindings, ib_uobject, ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc, list_head,
+};
+
+use crate::class::Class;
+
+/// What user space reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// A completion queue has something: what user space calls it.
+    Completion(u64),
+    /// Something happened to an object or a port.
+    Async {
+        /// What user space calls the object, or the port's number; 0: the device.
+        element: u64,
+        /// `IB_EVENT_*`.
+        kind: u32,
+    },
+}
+
+impl Report {
+    /// How many bytes user space reads: `struct ib_uverbs_comp_event_desc`, `struct ib_uverbs_async_event_desc`.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Completion(_) => size_of::<ib_uverbs_comp_event_desc>(),
+            Self::Async { .. } => size_of::<ib_uverbs_async_event_desc>(),
+        }
+    }
+
+    /// What user space reads, of which the first [`size`](Self::size) bytes count.
+    pub fn bytes(&self) -> [u8; size_of::<ib_uverbs_async_event_desc>()] {
+        let (element, kind) = match *self {
+            Self::Completion(handle) => (handle, 0),
+            Self::Async { element, kind } => (element, kind),
+        };
+        let mut bytes = [0; size_of::<ib_uverbs_async_event_desc>()];
+        if let Some(to) = bytes.first_chunk_mut() {
+            *to = element.to_ne_bytes();
+        }
+        let kind_at = offset_of!(ib_uverbs_async_event_desc, event_type);
+        for (to, from) in bytes.iter_mut().skip(kind_at).zip(kind.to_ne_bytes()) {
+            *to = from;
+        }
+        bytes
+    }
+}
+
+/// An event that waits to be read.
+///
+/// # Invariants
+///
+/// `in_file` is in the list of a file's events. `source` is null, or an open source of that file, and `in_source` is in the
+/// list of its events.
+struct Event {
+    in_file: list_head,
+    in_source: list_head,
+    source: *const Source,
+    report: Report,
+}
+
+impl Event {
+    /// Takes an event out of its lists.
+    ///
+    /// # Safety
+    ///
+    /// `event` is in the lists of a file whose lock is held. It is the caller's from now on.
+    unsafe fn unlink(event: *mut Self) -> KBox<Self> {
+        // SAFETY: By the safety requirements and the type invariants; an event was a box before it came into the lists.
+        unsafe {
+            list::remove(&raw mut (*event).in_file);
+            if !(*event).source.is_null() {
+                list::remove(&raw mut (*event).in_source);
+            }
+            KBox::from_raw(event)
+        }
+    }
+}
+
+/// What the lock of a file protects.
+struct State {
+    /// No event is taken or waited for any more.
+    closed: bool,
+    /// The events that wait, oldest first; in its place from the initialisation on.
+    events: list_head,
+}
+
+// SAFETY: Events may be used from any thread.
+unsafe impl Send for State {}
+
+impl State {
+    fn events(&mut self) -> *mut list_head {
+        &raw mut self.events
+    }
+
+    /// The oldest event.
+    fn first(&mut self) -> Option<NonNull<Event>> {
+        // SAFETY: The state is locked, and its list is one of events.
+        let link = unsafe { list::first(self.events()) }?;
+        NonNull::new(
+            link.cast::<u8>()
+                .wrapping_sub(offset_of!(Event, in_file))
+                .cast(),
+        )
+    }
+
+    /// Takes the oldest event out.
+    fn pop(&mut self) -> Option<KBox<Event>> {
+        let event = self.first()?;
+        // SAFETY: The event is in the list, which is locked.
+        Some(unsafe { Event::unlink(event.as_ptr()) })
+    }
+}
+
+/// The events of a file, and who waits for them.
+#[pin_data]
+struct Queue {
+    #[pin]
+    state: SpinLockIrq<State>,
+    #[pin]
+    wait: PollCondVar,
+    fasync: Fasync,
+}
+
+impl Queue {
+    fn new() -> impl PinInit<Self> {
+        let state = State {
+            closed: false,
+            events: pin_init::zeroed(),
+        };
+        pin_init!(Self {
+            state <- new_spinlock_irq!(state, "Queue::state"),
+            wait <- new_poll_condvar!("Queue::wait"),
+            fasync: Fasync::new(),
+        })
+    }
+
+    /// Tells all who wait that something has changed.
+    fn notify(&self) {
+        self.wait.notify_all();
+        self.fasync.notify();
+    }
+}
+
+/// The memory of an [`EventFile`].
+#[repr(C)]
+pub struct RawEventFile {
+    uobject: ib_uobject,
+    /// Somebody initialises the queue, or has done so.
+    begun: AtomicBool,
+    /// The queue is initialised.
+    ready: AtomicBool,
+    queue: core::mem::MaybeUninit<Queue>,
+}
+
+view_of! {
+    /// A file of events: a completion channel.
+    pub struct EventFile(RawEventFile);
+}
+
+// SAFETY: The memory is counted by its object.
+unsafe impl AlwaysRefCounted for EventFile {
+    fn inc_ref(&self) {
+        self.uobject().inc_ref();
+    }
+
+    unsafe fn dec_ref(file: NonNull<Self>) {
+        // SAFETY: By the safety requirements; the file begins with the object.
+        unsafe { Uobject::dec_ref(file.cast()) };
+    }
+}
+
+impl EventFile {
+    /// What every object has.
+    #[inline]
+    pub fn uobject(&self) -> &Uobject {
+        // SAFETY: The file begins with the object.
+        unsafe { &*self.as_raw().cast() }
+    }
+
+    /// The queue, once it is there.
+    fn queue(&self) -> Option<Pin<&Queue>> {
+        let raw = self.as_raw();
+        // SAFETY: The file is there, and not moved. What is ready is initialised.
+        unsafe {
+            let ready = (*raw).ready.load(Ordering::Acquire);
+            ready.then(|| Pin::new_unchecked(&*(*raw).queue.as_ptr()))
+        }
+    }
+
+    /// Makes a file that was begun ready for events: an open one, with none. Once; later calls do nothing.
+    pub fn init(&self) {
+        let raw = self.as_raw();
+        // SAFETY: The memory is there, zeroed at first, and not moved; only the first caller goes on, and nobody
+        // gets at the queue before it is ready.
+        unsafe {
+            if (*raw).begun.swap(true, Ordering::AcqRel) {
+                return;
+            }
+            let queue = (*raw).queue.as_mut_ptr();
+            let Ok(()) = Queue::new().__pinned_init(queue);
+            let mut state = (*queue).state.lock();
+            list::init(state.events());
+            drop(state);
+            (*raw).ready.store(true, Ordering::Release);
+        }
+    }
+
+    /// Adds an event that is no object's, unless the file is closed, and wakes up who waits for one. Any context.
+    ///
+    /// An event for which there is no memory is lost.
+    pub fn push(&self, report: Report) {
+        self.push_of(report, None);
+    }
+
+    fn push_of(&self, report: Report, source: Option<&Source>) {
+        let Some(queue) = self.queue() else {
+            return;
+        };
+        let Ok(event) = Self::new_event(report, source) else {
+            return;
+        };
+        let mut state = queue.state.lock();
+        let open = source.is_none_or(|source| source.is_of(self));
+        if state.closed || !open {
+            return;
+        }
+        let event = KBox::into_raw(event);
+        // INVARIANT: The source, if any, is open and of this file.
+        // SAFETY: The event is new, and the lock of the lists is held.
+        unsafe {
+            list::append(state.events(), &raw mut (*event).in_file);
+            if let Some(source) = source {
+                list::append(source.events.get(), &raw mut (*event).in_source);
+            }
+        }
+        drop(state);
+        queue.notify();
+    }
+
+    fn new_event(report: Report, source: Option<&Source>) -> Result<KBox<Event>> {
+        let event = Event {
+            in_file: pin_init::zeroed(),
+            in_source: pin_init::zeroed(),
+            source: source.map_or(ptr::null(), ptr::from_ref),
+            report,
+        };
+        Ok(KBox::new(event, GFP_ATOMIC)?)
+    }
+
+    /// Takes the oldest event, if there is room for it, and counts it for its object. Where there is none, waits for one if
+    /// `wait` says so.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the file is closed, `EAGAIN` if there is no event, `EINVAL` if there are less than its size of bytes of
+    /// `room`, `ERESTARTSYS` if a signal comes.
+    pub fn take(&self, wait: bool, room: usize, _sleep: &MaySleep) -> Result<Report> {
+        let queue = self.queue().ok_or(EIO)?;
+        let mut state = queue.state.lock();
+        let first = Self::wait_for_first(&queue, &mut state, wait)?;
+        // SAFETY: The event is in the list, which is locked.
+        if unsafe { first.as_ref() }.report.size() > room {
+            return Err(EINVAL);
+        }
+        // SAFETY: As above.
+        let event = unsafe { Event::unlink(first.as_ptr()) };
+        // SAFETY: By the invariants of an event in the list its source is open: it is there.
+        if let Some(source) = unsafe { event.source.as_ref() } {
+            source.reported.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(state);
+        Ok(event.report)
+    }
+
+    fn wait_for_first(
+        queue: &Queue,
+        state: &mut SpinLockIrqGuard<'_, State>,
+        wait: bool,
+    ) -> Result<NonNull<Event>> {
+        loop {
+            if let Some(first) = state.first() {
+                return Ok(first);
+            }
+            if state.closed {
+                return Err(EIO);
+            }
+            if !wait {
+                return Err(EAGAIN);
+            }
+            if queue.wait.wait_interruptible(state) && state.first().is_none() && !state.closed {
+                return Err(ERESTARTSYS);
+            }
+        }
+    }
+
+    /// What `poll` says: something to read, or an error when the file is closed.
+    pub fn poll(&self, file: &File, table: PollTable<'_>) -> u32 {
+        let Some(queue) = self.queue() else {
+            return bindings::POLLERR;
+        };
+        // Not longer than `file`, which keeps this: its pollers are gone when the file is released.
+        table.register_wait(file, &queue.get_ref().wait);
+        let mut state = queue.state.lock();
+        if state.first().is_some() {
+            bindings::POLLIN | bindings::POLLRDNORM
+        } else if state.closed {
+            bindings::POLLERR
+        } else {
+            0
+        }
+    }
+
+    /// Who gets a signal when there is something to read.
+    pub fn fasync(&self) -> Option<&Fasync> {
+        self.queue().map(|queue| &queue.get_ref().fasync)
+    }
+
+    /// Drops the events that wait, takes no more, and tells who waits. Process context.
+    pub fn close(&self) {
+        let Some(queue) = self.queue() else {
+            return;
+        };
+        let mut state = queue.state.lock();
+        state.closed = true;
+        while state.pop().is_some() {}
+        drop(state);
+        queue.notify();
+    }
+}
+
+/// The memory of an [`AsyncFile`].
+#[repr(C)]
+pub struct RawAsyncFile {
+    file: RawEventFile,
+    handler: bindings::ib_event_handler,
+}
+
+view_of! {
+    /// A file of asynchronous events.
+    pub struct AsyncFile(RawAsyncFile);
+}
+
+// SAFETY: As for `EventFile`.
+unsafe impl AlwaysRefCounted for AsyncFile {
+    fn inc_ref(&self) {
+        self.uobject().inc_ref();
+    }
+
+    unsafe fn dec_ref(file: NonNull<Self>) {
+        // SAFETY: By the safety requirements; the file begins with the object.
+        unsafe { Uobject::dec_ref(file.cast()) };
+    }
+}
+
+impl core::ops::Deref for AsyncFile {
+    type Target = EventFile;
+
+    #[inline]
+    fn deref(&self) -> &EventFile {
+        // SAFETY: The structure begins with that.
+        unsafe { &*self.as_raw().cast() }
+    }
+}
+
+impl AsyncFile {
+    /// As [`EventFile::init`]; and the file hears of the device's own events from now on. Once, by who makes the
+    /// file, which is in a context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is not in one.
+    pub fn start(&self, _sleep: &MaySleep) -> Result {
+        let context = self.uobject().context().ok_or(EINVAL)?;
+        self.init();
+        let raw = self.as_raw();
+        // SAFETY: The handler is this file's, which unregisters it before it goes. Nobody else starts the file.
+        unsafe {
+            let handler = &raw mut (*raw).handler;
+            (*handler).device = context.device().as_raw();
+            (*handler).handler = Some(on_device_event);
+            list::init(&raw mut (*handler).list);
+            bindings::ib_register_event_handler(handler);
+        }
+        Ok(())
+    }
+
+    /// Hears no more of the device's events. For a file that was started, once.
+    pub fn stop(&self, _sleep: &MaySleep) {
+        // SAFETY: The handler was registered by `start`; a file that was begun only is not destroyed but aborted.
+        unsafe { bindings::ib_unregister_event_handler(&raw mut (*self.as_raw()).handler) };
+    }
+}
+
+/// # Safety
+///
+/// The core calls it with the handler of an [`AsyncFile`], which is there until it is unregistered.
+unsafe extern "C" fn on_device_event(
+    handler: *mut bindings::ib_event_handler,
+    event: *mut bindings::ib_event,
+) {
+    // SAFETY: By the safety requirements. Of the events of a device the element is the port.
+    let (file, element, kind) = unsafe {
+        let file = handler
+            .byte_sub(offset_of!(RawAsyncFile, handler))
+            .cast::<EventFile>();
+        (&*file, (*event).element.port_num, (*event).event)
+    };
+    file.push(Report::Async {
+        element: element.into(),
+        kind,
+    });
+}
+
+/// The async event file of a device file that objects report to which name none: the first that was made. `None` if there
+/// is none yet.
+pub fn default_async(file: &UverbsFile) -> Option<ARef<AsyncFile>> {
+    let default = default_member(file).load(Ordering::Acquire);
+    // SAFETY: The file keeps it, once it is set.
+    unsafe { default.as_ref() }.map(ARef::from)
+}
+
+/// Makes an async event file the default, if there is none yet.
+pub fn set_default_async(file: &UverbsFile, default: &AsyncFile) {
+    let reference = ARef::into_raw(ARef::from(default));
+    let set = default_member(file).compare_exchange(
+        ptr::null_mut(),
+        reference.as_ptr(),
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    );
+    if set.is_err() {
+        // SAFETY: The reference is still ours.
+        drop(unsafe { ARef::from_raw(reference) });
+    }
+}
+
+fn default_member(file: &UverbsFile) -> &AtomicPtr<AsyncFile> {
+    // SAFETY: The member is a pointer, which is there as long as the file, and used here and by who releases the file alone.
+    unsafe { AtomicPtr::from_ptr((&raw mut (*file.as_raw()).default_async_file).cast()) }
+}
+
+/// An object that reports events to a file. Zeroed memory is one that reports to none.
+///
+/// It lives in the memory of an object, which is not moved.
+///
+/// # Invariants
+///
+/// `file` is null, or that of a file of which this has a reference: then `events`, guarded by the file's lock,
+/// is a list of those of the file's events whose source this is.
+#[repr(C)]
+pub struct Source {
+    file: AtomicPtr<EventFile>,
+    events: UnsafeCell<list_head>,
+    reported: AtomicU32,
+}
+
+// SAFETY: What is not atomic is guarded by a lock.
+unsafe impl Send for Source {}
+// SAFETY: As above.
+unsafe impl Sync for Source {}
+
+impl Source {
+    /// Reports to `file` from now on, if it reports to none yet.
+    pub fn open(&self, file: Option<ARef<EventFile>>) {
+        let Some(file) = file else {
+            return;
+        };
+        let Some(queue) = file.queue() else {
+            return;
+        };
+        let raw = file.as_raw().cast::<EventFile>();
+        let _state = queue.state.lock();
+        let opened =
+            self.file
+                .compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Acquire);
+        if opened.is_ok() {
+            // INVARIANT: The reference is this source's from now on.
+            // SAFETY: The lock of the file is held, so nobody else looks at the list yet.
+            unsafe { list::init(self.events.get()) };
+            core::mem::forget(file.clone());
+        }
+    }
+
+    fn is_of(&self, file: &EventFile) -> bool {
+        ptr::eq(self.file.load(Ordering::Acquire), file)
+    }
+
+    /// The file. The guard keeps its memory: that is freed by RCU.
+    fn file<'a>(&self, _guard: &'a rcu::Guard) -> Option<&'a EventFile> {
+        // SAFETY: The source has a reference of the file, or has had it when the guard was there already.
+        unsafe { self.file.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Reports an event. Any context.
+    #[inline]
+    pub fn report(&self, report: Report) {
+        let guard = rcu::read_lock();
+        if let Some(file) = self.file(&guard) {
+            file.push_of(report, Some(self));
+        }
+    }
+
+    /// Takes back the events that were not read, and reports no more. Any context.
+    pub fn close(&self) {
+        let guard = rcu::read_lock();
+        let Some(file) = self.file(&guard) else {
+            return;
+        };
+        let Some(queue) = file.queue() else {
+            return;
+        };
+        let state = queue.state.lock();
+        if !self.is_of(file) {
+            return;
+        }
+        // SAFETY: The list is one of events, and its lock is held.
+        unsafe {
+            while let Some(link) = list::first(self.events.get()) {
+                drop(Event::unlink(
+                    link.byte_sub(offset_of!(Event, in_source)).cast(),
+                ));
+            }
+        }
+        self.file.store(ptr::null_mut(), Ordering::Release);
+        drop(state);
+        // SAFETY: The reference was this source's, and is nobody's now.
+        drop(unsafe { ARef::from_raw(NonNull::from(file)) });
+    }
+
+    /// How many of its events user space has read.
+    pub fn reported(&self) -> u32 {
+        self.reported.load(Ordering::Relaxed)
+    }
+}
+
+/// Completion channels, as a kind of objects.
+pub struct CompletionChannel;
+
+// SAFETY: The description in ib_uverbs says so. The structure begins with the object; zeros are a file that is not ready.
+unsafe impl Class for CompletionChannel {
+    const ID: u16 = bindings::UVERBS_OBJECT_COMP_CHANNEL as u16;
+    type Memory = EventFile;
+}
+
+/// Async event files, as a kind of objects.
+pub struct AsyncEvents;
+
+// SAFETY: As above.
+unsafe impl Class for AsyncEvents {
+    const ID: u16 = bindings::UVERBS_OBJECT_ASYNC_EVENT as u16;
+    type Memory = AsyncFile;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! File descriptors of objects.
+//!
+//! Such an object has a file as its `object`, and the file has the object as its `private_data` once it is committed.
+
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull,
+    sync::atomic::{AtomicPtr, Ordering},
+};
+
+use kernel::{error::from_err_ptr, ffi::c_void, prelude::*, sync::aref::ARef};
+use rdma::view::{uobject::ApiObject, Uobject};
+use rdma_bindings as bindings;
+
+/// A description of objects that are known by a file descriptor.
+#[derive(Clone, Copy)]
+pub struct FdType<'a>(&'a bindings::uverbs_obj_fd_type);
+
+impl<'a> FdType<'a> {
+    /// The description of a kind; `None` if it is of the other class, or if the driver has gone.
+    pub fn of(kind: &'a ApiObject) -> Option<Self> {
+        if kind.type_class() != &raw const bindings::uverbs_fd_class {
+            return None;
+        }
+        // SAFETY: A description of the class is the first member of this structure, and constant.
+        Some(Self(unsafe {
+            kind.type_attrs()
+                .cast::<bindings::uverbs_obj_fd_type>()
+                .as_ref()
+        }?))
+    }
+
+    fn has_own_files(self) -> bool {
+        !self.0.fops.is_null()
+    }
+
+    /// Whether its files say that they are released as objects are.
+    pub fn is_valid(self) -> bool {
+        if !self.has_own_files() {
+            return true;
+        }
+        // SAFETY: The table is there as long as the description.
+        let release = unsafe { (*self.0.fops).release };
+        release.is_some_and(|release| {
+            let ours: unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> _ =
+                bindings::uverbs_uobject_fd_release;
+            core::ptr::fn_addr_eq(release, ours)
+        })
+    }
+
+    /// Makes the file of a new object; none if whoever makes the object does so.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENFILE`.
+    pub fn new_file(self) -> Result<Option<FileHeld>> {
+        if !self.has_own_files() {
+            return Ok(None);
+        }
+        // SAFETY: The description is one.
+        let file = from_err_ptr(unsafe { bindings::uverbs_fd_type_file(self.0) })?;
+        Ok(NonNull::new(file).map(FileHeld))
+    }
+
+    /// Finds the object of a file descriptor of the present process, and keeps its file.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if it is none, or not of an object that is so described.
+    pub fn find(self, fd: u32) -> Result<(FileHeld, ARef<Uobject>)> {
+        // SAFETY: The function takes any number.
+        let file = FileHeld(NonNull::new(unsafe { bindings::fget(fd) }).ok_or(EBADF)?);
+        if file.operations() != self.0.fops {
+            return Err(EBADF);
+        }
+        let object = NonNull::new(file.private_data().load(Ordering::Acquire)).ok_or(EBADF)?;
+        // SAFETY: A file with these operations has its object as long as it is not released, and it is kept.
+        let object = unsafe { object.cast::<Uobject>().as_ref() };
+        Ok((file, object.hold()))
+    }
+
+    /// Calls the kind's function that destroys an object.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the object alone, it is of this description, and is not destroyed.
+    pub(crate) unsafe fn destroy_object(self, object: &Uobject, why: bindings::rdma_remove_reason) {
+        if let Some(destroy) = self.0.destroy_object {
+            // SAFETY: By the safety requirements.
+            unsafe { destroy(object.as_raw(), why) };
+        }
+    }
+}
+
+/// What a kind does last with an object whose file is released: when it is dropped.
+pub struct Cleanup {
+    function: unsafe extern "C" fn(*mut bindings::ib_uobject),
+    object: ARef<Uobject>,
+}
+
+impl Cleanup {
+    /// What the kind does, if it does anything.
+    pub(crate) fn of(object: &Uobject) -> Option<Self> {
+        let function = FdType::of(object.api_object())?.0.release_cleanup?;
+        Some(Self {
+            function,
+            object: object.hold(),
+        })
+    }
+}
+
+impl Drop for Cleanup {
+    fn drop(&mut self) {
+        // SAFETY: The function is the kind's; its module stays as long as the file is there.
+        unsafe { (self.function)(self.object.as_raw()) };
+    }
+}
+
+/// A reference of a file.
+pub struct FileHeld(NonNull<bindings::file>);
+
+impl FileHeld {
+    /// Takes the reference over that an object has as its `object`.
+    ///
+    /// # Safety
+    ///
+    /// The caller gives it up.
+    pub(crate) unsafe fn from_raw(file: NonNull<c_void>) -> Self {
+        Self(file.cast())
+    }
+
+    /// Gives the reference up, to be an object's `object`.
+    pub fn into_raw(self) -> *mut c_void {
+        ManuallyDrop::new(self).0.as_ptr().cast()
+    }
+
+    fn operations(&self) -> *const bindings::file_operations {
+        // SAFETY: The file is there; the member is constant.
+        unsafe { (*self.0.as_ptr()).f_op }
+    }
+
+    fn private_data(&self) -> &AtomicPtr<c_void> {
+        // SAFETY: The file is there; the member is a pointer, of which an object that is committed is the first.
+        unsafe { AtomicPtr::from_ptr(&raw mut (*self.0.as_ptr()).private_data) }
+    }
+}
+
+/// Commits an object that is being made: the file has it from now on, unless whoever has made the file gave that something
+/// else, and the present process the file.
+///
+/// # Safety
+///
+/// The number of the object is a descriptor that is reserved, its `object` is its file, and the caller gives up a reference
+/// of the device file for it.
+pub(crate) unsafe fn install(object: ARef<Uobject>) {
+    let fd = object.id();
+    object.set_id(0);
+    let Some(file) = NonNull::new(object.object()) else {
+        drop(Descriptor(fd));
+        return;
+    };
+    // SAFETY: By the safety requirements.
+    let file = unsafe { FileHeld::from_raw(file) };
+    let object = ManuallyDrop::new(object);
+    let private = file.private_data();
+    if private.load(Ordering::Relaxed).is_null() {
+        private.store(object.as_raw().cast(), Ordering::Release);
+    }
+    // SAFETY: The number is reserved; the reference is given up.
+    unsafe { bindings::fd_install(fd, file.into_raw().cast()) };
+}
+
+impl Drop for FileHeld {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { bindings::fput(self.0.as_ptr()) };
+    }
+}
+
+/// A file descriptor of the present process that is reserved. Dropping it frees it.
+pub struct Descriptor(u32);
+
+impl Descriptor {
+    /// Reserves one, which `exec()` closes.
+    ///
+    /// # Errors
+    ///
+    /// `EMFILE`, `ENOMEM`.
+    pub fn reserve() -> Result<Self> {
+        // SAFETY: The function may be called in process context.
+        let fd = unsafe { bindings::get_unused_fd_flags(bindings::O_CLOEXEC) };
+        u32::try_from(fd)
+            .map(Self)
+            .map_err(|_| Error::from_errno(fd))
+    }
+
+    /// Takes one back from [`Self::keep`].
+    pub fn resume(fd: u32) -> Self {
+        Self(fd)
+    }
+
+    /// Keeps it reserved, for [`Self::resume`] or for the commit.
+    pub fn keep(self) -> u32 {
+        ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: It is reserved.
+        unsafe { bindings::put_unused_fd(self.0) };
+    }
+}

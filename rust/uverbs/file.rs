@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Open device files: `struct ib_uverbs_file`.
+//!
+//! | lock | protects |
+//! |---|---|
+//! | `hw_destroy_rwsem` | held to read by each command that makes or destroys an object, to write by who destroys all |
+//! | `uobjects_lock` | the list of objects, where the above is held to read |
+//! | `ucontext_lock` | making the context |
+//!
+//! `hw_destroy_rwsem` and `ucontext_lock` are for process context; `uobjects_lock` is a spin lock with interrupts off, taken
+//! inside of them.
+
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicPtr, Ordering},
+};
+
+use kernel::{
+    alloc::{allocator::Kmalloc, Allocator, NumaNode},
+    prelude::*,
+    sync::aref::{ARef, AlwaysRefCounted},
+};
+use kernel_ext::{door::FromC, srcu::Srcu};
+use rdma::{
+    view::{command::UverbsFile, uobject::RemoveReason, Device, Uobject},
+    MaySleep,
+};
+use rdma_bindings as bindings;
+
+use crate::handles::Handles;
+
+/// A reference of an open device file. Dropping the last gives the device's back.
+pub type FileRef = ARef<File>;
+
+/// An open device file.
+#[repr(transparent)]
+pub struct File(UverbsFile);
+
+impl core::ops::Deref for File {
+    type Target = UverbsFile;
+
+    #[inline]
+    fn deref(&self) -> &UverbsFile {
+        &self.0
+    }
+}
+
+// SAFETY: The file goes with the last reference.
+unsafe impl AlwaysRefCounted for File {
+    fn inc_ref(&self) {
+        // SAFETY: The file is there.
+        unsafe { bindings::refcount_inc(&raw mut (*self.as_raw()).ref_.refcount) };
+    }
+
+    unsafe fn dec_ref(file: NonNull<Self>) {
+        let raw = file.as_ptr().cast::<bindings::ib_uverbs_file>();
+        // SAFETY: By the safety requirements.
+        unsafe {
+            let kref = &raw mut (*raw).ref_;
+            if bindings::refcount_dec_and_test(&raw mut (*kref).refcount) {
+                bindings::ib_uverbs_release_file(kref);
+            }
+        }
+    }
+}
+
+impl File {
+    /// A file as a view has it.
+    #[inline]
+    pub fn of(file: &UverbsFile) -> &Self {
+        // SAFETY: A transparent wrapper.
+        unsafe { &*core::ptr::from_ref(file).cast() }
+    }
+
+    /// Keeps the file.
+    pub fn hold(&self) -> FileRef {
+        self.into()
+    }
+
+    /// A new file of a device, with no context and no objects.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// With the last reference ib_uverbs_support drops: one of `device.refcount`, one of `device.dev`, and, while the
+    /// device has a driver that cannot do without its user contexts (`disassociate_ucontext`), one of the driver's module.
+    /// The caller gives them to the file.
+    pub unsafe fn alloc(
+        device: NonNull<bindings::ib_uverbs_device>,
+        _sleep: &MaySleep,
+    ) -> Result<FileRef> {
+        let layout = core::alloc::Layout::new::<bindings::ib_uverbs_file>();
+        let memory = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?;
+        let file = memory.cast::<bindings::ib_uverbs_file>();
+        // SAFETY: The memory is ours, and zeroed; the reference is the caller's.
+        unsafe {
+            (*file.as_ptr()).device = device.as_ptr();
+            bindings::ib_uverbs_file_init_members(file.as_ptr());
+            bindings::setup_ufile_idr_uobject(file.as_ptr());
+            Ok(ARef::from_raw(file.cast()))
+        }
+    }
+
+    /// Waits until no command makes or destroys an object, and keeps it so.
+    pub fn freeze(&self, _sleep: &MaySleep) -> Frozen<'_> {
+        // SAFETY: The semaphore is initialised, and the caller may sleep.
+        unsafe { bindings::down_write(&raw mut (*self.as_raw()).hw_destroy_rwsem) };
+        Frozen(self)
+    }
+}
+
+/// A file in which no command makes or destroys an object.
+///
+/// # Invariants
+///
+/// `hw_destroy_rwsem` is held to write.
+pub struct Frozen<'a>(&'a File);
+
+impl Frozen<'_> {
+    /// Whether there are objects.
+    pub fn has_objects(&self) -> bool {
+        // SAFETY: By the type invariants nobody changes the list.
+        unsafe {
+            let list = &raw mut (*self.0.as_raw()).uobjects;
+            (*list).next != list
+        }
+    }
+
+    /// Destroys the file's objects as far as their dependencies let it: again, until there are none, or none could be
+    /// destroyed, of which `EINVAL` tells. The file has a context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if none was destroyed, or the file has no context.
+    pub fn destroy_objects(&self, why: RemoveReason, _sleep: &MaySleep) -> Result {
+        if self.0.ucontext().is_null() {
+            return Err(EINVAL);
+        }
+        // SAFETY: By the type invariants, and there is a context.
+        kernel::error::to_result(unsafe {
+            bindings::__uverbs_cleanup_ufile(self.0.as_raw(), why as u32)
+        })
+    }
+}
+
+impl core::ops::Deref for Frozen<'_> {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        self.0
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::up_write(&raw mut (*self.0.as_raw()).hw_destroy_rwsem) };
+    }
+}
+
+/// A file that nobody has any more. Dropping it gives back what it had.
+///
+/// # Invariants
+///
+/// Its objects are destroyed, and nobody else has it.
+pub struct LastFile(NonNull<bindings::ib_uverbs_file>);
+
+// SAFETY: The function that takes it is called with the reference count when the last reference is gone.
+unsafe impl FromC for LastFile {
+    type Raw = *mut bindings::kref;
+
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        let offset = core::mem::offset_of!(bindings::ib_uverbs_file, ref_);
+        // INVARIANT: By the safety requirements.
+        // SAFETY: As above; the count is a member of the file.
+        Self(unsafe { NonNull::new_unchecked(raw.byte_sub(offset).cast()) })
+    }
+}
+
+impl core::ops::Deref for LastFile {
+    type Target = UverbsFile;
+
+    fn deref(&self) -> &UverbsFile {
+        // SAFETY: By the type invariants; a view is a transparent wrapper.
+        unsafe { self.0.cast().as_ref() }
+    }
+}
+
+impl LastFile {
+    /// Gives back the driver's module, if the file has kept it: where the driver cannot do without its user contexts.
+    fn put_driver(&self) {
+        let _inside = domain(self).read();
+        // SAFETY: The device is there while we are inside of the domain.
+        let Some(device) = (unsafe { ib_device(self) }) else {
+            return;
+        };
+        let ops = device.ops();
+        if ops.disassociate_ucontext.is_none() {
+            // SAFETY: The file has kept the module since it was opened.
+            unsafe { bindings::module_put(ops.owner) };
+        }
+    }
+}
+
+impl Drop for LastFile {
+    fn drop(&mut self) {
+        let file = self.0.as_ptr();
+        // SAFETY: By the type invariants; the file gives back the references that it has had.
+        unsafe {
+            Handles::of(self).destroy();
+            self.put_driver();
+            let device = (*file).device;
+            if bindings::refcount_dec_and_test(&raw mut (*device).refcount) {
+                bindings::complete(&raw mut (*device).comp);
+            }
+            let events = NonNull::new((*file).default_async_file.cast::<Uobject>());
+            drop(events.map(|events| ARef::from_raw(events)));
+            bindings::put_device(&raw mut (*device).dev);
+            if !(*file).disassociate_page.is_null() {
+                bindings::uverbs_free_page((*file).disassociate_page);
+            }
+            bindings::mutex_destroy(&raw mut (*file).umap_lock);
+            bindings::mutex_destroy(&raw mut (*file).ucontext_lock);
+            Kmalloc::free(
+                self.0.cast(),
+                core::alloc::Layout::new::<bindings::ib_uverbs_file>(),
+            );
+        }
+    }
+}
+
+/// The domain in which commands are while they use the device of a file.
+fn domain(file: &UverbsFile) -> &Srcu {
+    // SAFETY: The file keeps its device; a view is a transparent wrapper.
+    unsafe { &*(&raw mut (*(*file.as_raw()).device).disassociate_srcu).cast() }
+}
+
+/// The device of a file, if it is still there.
+///
+/// # Safety
+///
+/// The caller is inside of the domain as long as the result is used.
+unsafe fn ib_device(file: &UverbsFile) -> Option<&Device> {
+    // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device goes.
+    let device = unsafe { AtomicPtr::from_ptr(&raw mut (*(*file.as_raw()).device).ib_dev) };
+    // SAFETY: By the safety requirements; a view is a transparent wrapper.
+    unsafe { device.load(Ordering::Acquire).cast::<Device>().as_ref() }
+}
+
+/// Whether the present process may do as it likes with packets of the device of a file (`CAP_NET_RAW`). Not if there is no
+/// context yet, or the device has gone.
+pub fn has_raw_cap(file: &UverbsFile) -> bool {
+    let _inside = domain(file).read();
+    // SAFETY: The device is there while we are inside of the domain.
+    let device = unsafe { ib_device(file) };
+    let device = device.filter(|_| !file.ucontext().is_null());
+    // SAFETY: As above.
+    device.is_some_and(|device| unsafe { bindings::rdma_dev_has_raw_cap(device.as_raw()) })
+}

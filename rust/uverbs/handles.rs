@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The numbers of a file's objects.
+//!
+//! The least number that is free, from 0, is the next. Readers find an object without a lock; changes are under the lock of
+//! the array, which is for process context.
+
+use core::{mem::ManuallyDrop, ptr::NonNull};
+
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::{aref::ARef, rcu},
+};
+use kernel_ext::door::FromC;
+use rdma::view::{command::UverbsFile, Uobject};
+use rdma_bindings as bindings;
+
+/// The numbers of a file's objects.
+///
+/// # Invariants
+///
+/// Each entry is reserved (reads as null), or an object of which it owns a reference; the memory of an object is freed after
+/// RCU readers have left.
+#[derive(Clone, Copy)]
+pub struct Handles<'a>(&'a UverbsFile);
+
+/// A file that is being made, and has no numbers yet.
+///
+/// # Invariants
+///
+/// Nobody uses its numbers.
+pub struct NewFile<'a>(&'a UverbsFile);
+
+// SAFETY: The function that takes it is the first to be called for a file.
+unsafe impl FromC for NewFile<'_> {
+    type Raw = *mut bindings::ib_uverbs_file;
+
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // INVARIANT: By the safety requirements.
+        // SAFETY: As above; a view is a transparent wrapper.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+impl NewFile<'_> {
+    /// Makes it have numbers, of which all are free.
+    pub fn init(self) {
+        // SAFETY: By the type invariants.
+        unsafe {
+            bindings::xa_init_flags(&raw mut (*self.0.as_raw()).idr, bindings::XA_FLAGS_ALLOC)
+        };
+    }
+}
+
+impl<'a> Handles<'a> {
+    /// Those of a file.
+    #[inline]
+    pub fn of(file: &'a UverbsFile) -> Self {
+        Self(file)
+    }
+
+    fn array(self) -> *mut bindings::xarray {
+        // SAFETY: The array is there as long as the file.
+        unsafe { &raw mut (*self.0.as_raw()).idr }
+    }
+
+    /// Reserves a number. Nobody finds anything there.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EBUSY` if there is none.
+    pub fn reserve(self) -> Result<Number<'a>> {
+        let mut number = 0;
+        // SAFETY: The array was initialised.
+        to_result(unsafe {
+            bindings::xa_alloc_reserved(self.array(), &mut number, bindings::GFP_KERNEL)
+        })?;
+        Ok(Number {
+            handles: self,
+            number,
+        })
+    }
+
+    /// Finds the object of a number.
+    pub fn find(self, number: usize) -> Option<ARef<Uobject>> {
+        let _guard = rcu::read_lock();
+        // SAFETY: The array was initialised.
+        let object = unsafe { bindings::xa_load(self.array(), number) };
+        let object = NonNull::new(object.cast::<bindings::ib_uobject>())?;
+        // SAFETY: The memory stays while the guard is there. Where there is a reference left it is ours now.
+        unsafe {
+            bindings::kref_get_unless_zero(&raw mut (*object.as_ptr()).ref_)
+                .then(|| ARef::from_raw(object.cast()))
+        }
+    }
+
+    /// Frees a number, with the object that is there, if there is one.
+    pub fn free(self, number: u32) -> Option<ARef<Uobject>> {
+        // SAFETY: The array was initialised.
+        let entry = unsafe { bindings::xa_erase(self.array(), number as usize) };
+        let object = NonNull::new(entry.cast::<Uobject>())?;
+        // SAFETY: By the type invariants the entry was a reference.
+        Some(unsafe { ARef::from_raw(object) })
+    }
+
+    /// Takes an object out, and keeps its number reserved.
+    pub fn withdraw(self, object: &Uobject) -> Option<ARef<Uobject>> {
+        let entry = object.as_raw();
+        // SAFETY: The array was initialised.
+        let there = unsafe {
+            let number = object.id() as usize;
+            bindings::xa_reserve_again(self.array(), number, entry.cast(), bindings::GFP_KERNEL)
+        };
+        let entry = NonNull::new(entry.cast::<Uobject>())?;
+        // SAFETY: By the type invariants the entry was a reference.
+        there.then(|| unsafe { ARef::from_raw(entry) })
+    }
+
+    /// Drops what is left of the objects when the file goes, and the array. There are no users any more.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the file's numbers after this.
+    pub unsafe fn destroy(self) {
+        let mut number = 0;
+        loop {
+            // SAFETY: The array was initialised.
+            let entry = unsafe {
+                bindings::xa_find(self.array(), &mut number, usize::MAX, bindings::XA_PRESENT)
+            };
+            if entry.is_null() {
+                break;
+            }
+            let Some(object) = self.free(number as u32) else {
+                break;
+            };
+            kernel::warn_on!(!object.object().is_null());
+        }
+        // SAFETY: By the safety requirements.
+        unsafe { bindings::xa_destroy(self.array()) };
+    }
+}
+
+/// Puts an object into its file's numbers, where its own is reserved: it can be found from now on.
+pub fn publish(object: ARef<Uobject>) {
+    let (array, number) = (Handles::of(object.file()).array(), object.id());
+    let entry = ManuallyDrop::new(object).as_raw().cast();
+    // SAFETY: The array was initialised; the file stays during the call, for `hw_destroy_rwsem` is held.
+    // INVARIANT: The entry owns the reference. Its place is there, so that nothing can fail.
+    let old = unsafe { bindings::xa_store(array, number as usize, entry, bindings::GFP_KERNEL) };
+    kernel::warn_on!(!old.is_null());
+}
+
+/// A number that is reserved. Dropping it frees the number.
+pub struct Number<'a> {
+    handles: Handles<'a>,
+    number: u32,
+}
+
+impl Number<'_> {
+    /// Keeps the number, for [`publish`] or [`Handles::free`].
+    pub fn keep(self) -> u32 {
+        ManuallyDrop::new(self).number
+    }
+
+    /// The number.
+    pub fn get(&self) -> u32 {
+        self.number
+    }
+}
+
+impl Drop for Number<'_> {
+    fn drop(&mut self) {
+        drop(self.handles.free(self.number));
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! References to inodes: XRC domains are named by files.
+
+use core::{ops::Deref, ptr::NonNull};
+
+use kernel::{fs::file::LocalFile, prelude::*};
+use rdma::{view::pd::Inode, MaySleep};
+use rdma_bindings as c;
+
+/// A reference to an inode.
+///
+/// # Invariants
+///
+/// One reference is ours.
+pub struct InodeRef(NonNull<Inode>);
+
+// SAFETY: Inodes may be used from any thread.
+unsafe impl Send for InodeRef {}
+// SAFETY: As above.
+unsafe impl Sync for InodeRef {}
+
+impl InodeRef {
+    /// The inode of an open file of the present process.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if there is none of the descriptor.
+    pub fn of_fd(fd: u32, _sleep: &MaySleep) -> Result<Self> {
+        let file = LocalFile::fget(fd)?;
+        // SAFETY: The file is there, and keeps its inode.
+        let inode = unsafe { c::igrab((*file.as_ptr()).f_inode.cast()) };
+        // INVARIANT: The reference was just counted.
+        NonNull::new(inode.cast()).map(Self).ok_or(EBADF)
+    }
+}
+
+impl Deref for InodeRef {
+    type Target = Inode;
+
+    #[inline]
+    fn deref(&self) -> &Inode {
+        // SAFETY: By the type invariants.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for InodeRef {
+    fn drop(&mut self) {
+        // SAFETY: The reference is given up. Whoever drops it may sleep: it is made with a token, and kept where one is.
+        unsafe { c::iput(self.as_raw().cast()) };
+    }
+}

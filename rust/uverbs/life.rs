@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How ib_uverbs_support makes, finds and destroys objects: what its doors get and give, as owners.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`Kind`] | the kind that a caller asks for |
+//! | [`Uncommitted`] | an object that nobody else finds; no one destroys the file's objects meanwhile |
+//! | [`Found`] | an object that was looked up |
+//! | [`Exclusive`] | an object that nobody else has |
+//! | [`Released`] | an object whose file is released |
+//! | [`Reference`] | the memory of an object |
+
+use core::{mem::ManuallyDrop, ptr::NonNull};
+
+use kernel::{
+    alloc::{allocator::Kmalloc, Allocator, NumaNode},
+    error::to_result,
+    prelude::*,
+    sync::aref::ARef,
+};
+use kernel_ext::door::{FromC, IntoC};
+use rdma::{
+    view::{
+        command::UverbsFile,
+        uobject::{ApiObject, LookupMode, RemoveReason},
+        AttrBundle, Ucontext, Uobject,
+    },
+    MaySleep,
+};
+use rdma_bindings::{self as bindings, ib_uobject, uverbs_attr_bundle};
+
+use crate::{
+    fd::{self, Cleanup, FdType, FileHeld},
+    file::{File, FileRef},
+};
+
+/// The kind of object that a caller asks for.
+#[derive(Clone, Copy)]
+pub enum Kind<'a> {
+    /// This one.
+    Of(&'a ApiObject),
+    /// Any that has a number.
+    Any,
+    /// One that the device does not have.
+    Absent,
+}
+
+// SAFETY: A caller passes a kind, or an errno for none; `ENOMSG` says that any will do.
+unsafe impl FromC for Kind<'_> {
+    type Raw = *const bindings::uverbs_api_object;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        match kernel::error::from_err_ptr(raw.cast_mut()) {
+            // SAFETY: By the safety requirements; a view is a transparent wrapper.
+            Ok(kind) => unsafe { kind.cast::<ApiObject>().as_ref() }.map_or(Self::Absent, Self::Of),
+            Err(error) if error.to_errno() == -(bindings::ENOMSG as i32) => Self::Any,
+            Err(_) => Self::Absent,
+        }
+    }
+}
+
+/// No one destroys all objects of a file while this is there.
+///
+/// # Invariants
+///
+/// `hw_destroy_rwsem` is held to read.
+pub struct Steady<'a>(&'a UverbsFile);
+
+impl<'a> Steady<'a> {
+    /// Waits while somebody does.
+    pub fn wait(file: &'a UverbsFile, _sleep: &MaySleep) -> Self {
+        // SAFETY: The semaphore is initialised, and the caller may sleep.
+        unsafe { bindings::down_read(&raw mut (*file.as_raw()).hw_destroy_rwsem) };
+        Self(file)
+    }
+
+    /// `None` if somebody does, or waits for doing so.
+    pub fn attempt(file: &'a UverbsFile) -> Option<Self> {
+        // SAFETY: The semaphore is initialised.
+        let held =
+            unsafe { bindings::down_read_trylock(&raw mut (*file.as_raw()).hw_destroy_rwsem) };
+        // Dropping the result unlocks: there is none unless it is held.
+        (held == 1).then(|| Self(file))
+    }
+}
+
+impl Drop for Steady<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::up_read(&raw mut (*self.0.as_raw()).hw_destroy_rwsem) };
+    }
+}
+
+/// New memory of an object of a kind: nobody else has it, and its use count says so.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EIO` if the driver has gone; `EINVAL` if the kind says that the memory is too small for an object.
+pub fn allocate(
+    kind: &ApiObject,
+    file: &UverbsFile,
+    context: &Ucontext,
+    _sleep: &MaySleep,
+) -> Result<ARef<Uobject>> {
+    // SAFETY: A description is constant, and is there unless the driver has gone.
+    let size = unsafe { kind.type_attrs().as_ref() }.ok_or(EIO)?.obj_size;
+    if size < size_of::<ib_uobject>() {
+        return Err(EINVAL);
+    }
+    let layout =
+        core::alloc::Layout::from_size_align(size, align_of::<u64>()).map_err(|_| EINVAL)?;
+    let memory = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?;
+    let object = memory.cast::<ib_uobject>();
+    // SAFETY: The memory is ours, zeroed and large enough. The reference is the caller's.
+    unsafe {
+        let raw = object.as_ptr();
+        (*raw).ufile = file.as_raw();
+        (*raw).context = context.as_raw();
+        (*raw).uapi_object = kind.as_raw();
+        (*raw).list.next = &raw mut (*raw).list;
+        (*raw).list.prev = &raw mut (*raw).list;
+        bindings::refcount_set(&raw mut (*raw).ref_.refcount, 1);
+        let object = ARef::<Uobject>::from_raw(object.cast());
+        object.try_lock(LookupMode::Write)?;
+        Ok(object)
+    }
+}
+
+/// Makes a file that of an object which is being made.
+pub fn set_file(object: &Uobject, file: FileHeld) {
+    // SAFETY: The file is what the `object` of such an object is, which has the reference from now on.
+    unsafe { object.set_object(file.into_raw()) };
+}
+
+/// An object that was begun and is neither committed nor aborted.
+///
+/// # Invariants
+///
+/// Nobody else finds the object, which is not listed; `hw_destroy_rwsem` of its file is held to read, and its number or file
+/// descriptor reserved.
+pub struct Uncommitted {
+    object: ARef<Uobject>,
+}
+
+impl Uncommitted {
+    /// An object that has got its number or its file.
+    pub fn new(object: ARef<Uobject>, steady: Steady<'_>) -> Self {
+        core::mem::forget(steady);
+        // INVARIANT: It was held to read, and still is.
+        Self { object }
+    }
+
+    /// The object, and what kept the file's objects.
+    pub fn into_parts(self) -> (ARef<Uobject>, Unsteady) {
+        let file = self.object.as_raw();
+        // SAFETY: The member is constant, and the object's reference is still there.
+        let file = unsafe { NonNull::new_unchecked((*file).ufile) };
+        (self.object, Unsteady(file))
+    }
+
+    /// Commits an object with a file descriptor, which keeps the device file until its own file is released.
+    pub fn install(object: ARef<Uobject>) {
+        core::mem::forget(File::of(object.file()).hold());
+        // SAFETY: Its kind reserved the descriptor, and whoever made it has set its file.
+        unsafe { fd::install(object) };
+    }
+
+    /// Nobody else has it.
+    pub fn exclusive(&self) -> Exclusive<'_> {
+        // INVARIANT: By the type invariants.
+        Exclusive(&self.object)
+    }
+}
+
+/// Lets others destroy all objects of the file when it is dropped.
+///
+/// # Invariants
+///
+/// `hw_destroy_rwsem` of the file is held to read; whoever calls the door keeps the file.
+pub struct Unsteady(NonNull<bindings::ib_uverbs_file>);
+
+impl Drop for Unsteady {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::up_read(&raw mut (*self.0.as_ptr()).hw_destroy_rwsem) };
+    }
+}
+
+impl core::ops::Deref for Uncommitted {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        &self.object
+    }
+}
+
+// SAFETY: A caller passes an object that it has begun.
+unsafe impl FromC for Uncommitted {
+    type Raw = *mut ib_uobject;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // INVARIANT: By the safety requirements, and the header says that the function takes it over.
+        // SAFETY: As above.
+        let object = unsafe { ARef::from_raw(NonNull::new_unchecked(raw).cast()) };
+        Self { object }
+    }
+}
+
+/// What a door returns that begins an object: the object, or an errno in the pointer.
+pub struct Begun(pub Result<Uncommitted>);
+
+impl IntoC for Begun {
+    type Raw = *mut ib_uobject;
+
+    fn into_c(self) -> Self::Raw {
+        match self.0 {
+            Ok(object) => ManuallyDrop::new(object).object.as_raw(),
+            Err(error) => error.to_ptr(),
+        }
+    }
+}
+
+/// An object that was looked up: a reference, and its file's if it is known by a file descriptor. Dropping it puts them.
+pub struct Found {
+    _file: Option<FileHeld>,
+    object: ARef<Uobject>,
+}
+
+impl Found {
+    /// What was found by number.
+    pub fn numbered(object: ARef<Uobject>) -> Self {
+        Self {
+            _file: None,
+            object,
+        }
+    }
+
+    /// What was found by file descriptor.
+    pub fn of_file(file: FileHeld, object: ARef<Uobject>) -> Self {
+        Self {
+            _file: Some(file),
+            object,
+        }
+    }
+}
+
+impl core::ops::Deref for Found {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        &self.object
+    }
+}
+
+// SAFETY: A caller passes an object that it has looked up.
+unsafe impl FromC for Found {
+    type Raw = *mut ib_uobject;
+
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements, and the header says that the function takes it over.
+        let object = unsafe { ARef::<Uobject>::from_raw(NonNull::new_unchecked(raw).cast()) };
+        let by_file = object.api_object().type_class() == &raw const bindings::uverbs_fd_class;
+        let file = NonNull::new(object.object()).filter(|_| by_file);
+        // SAFETY: An object that was looked up by a file descriptor keeps its file.
+        let _file = file.map(|file| unsafe { FileHeld::from_raw(file) });
+        Self { _file, object }
+    }
+}
+
+/// What a door returns that looks an object up: the object, or an errno in the pointer.
+pub struct LookedUp(pub Result<Found>);
+
+impl IntoC for LookedUp {
+    type Raw = *mut ib_uobject;
+
+    fn into_c(self) -> Self::Raw {
+        match self.0 {
+            Ok(found) => ManuallyDrop::new(found).object.as_raw(),
+            Err(error) => error.to_ptr(),
+        }
+    }
+}
+
+/// An object that nobody else has.
+///
+/// # Invariants
+///
+/// The use count says so, and who has set it gave this out.
+pub struct Exclusive<'a>(&'a Uobject);
+
+// SAFETY: A caller passes an object that it has looked up to write.
+unsafe impl FromC for Exclusive<'_> {
+    type Raw = *mut ib_uobject;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // INVARIANT: By the safety requirements.
+        // SAFETY: As above; a view is a transparent wrapper.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+impl<'a> Exclusive<'a> {
+    /// Locks an object.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if somebody has it.
+    pub fn try_lock(object: &'a Uobject) -> Result<Self> {
+        object.try_lock(LookupMode::Write)?;
+        // INVARIANT: It was just locked.
+        Ok(Self(object))
+    }
+
+    /// The object.
+    pub fn get(&self) -> &'a Uobject {
+        self.0
+    }
+
+    /// Lets others have the object.
+    pub fn unlock(&self) {
+        self.0.unlock(LookupMode::Write);
+    }
+
+    /// Forgets what the kernel has for the object: the driver has failed to destroy it.
+    pub fn disown(&self) {
+        // SAFETY: Nobody else has the object.
+        unsafe { self.0.set_object(core::ptr::null_mut()) };
+    }
+
+    /// Has the kind destroy what the kernel has for an object with a number, unless that was done.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says: then it is still there. `EIO` if the driver has gone.
+    pub fn destroy_numbered(
+        &self,
+        why: RemoveReason,
+        command: &AttrBundle,
+        _sleep: &MaySleep,
+    ) -> Result {
+        if self.0.object().is_null() {
+            return Ok(());
+        }
+        let description = self.0.api_object().type_attrs();
+        // SAFETY: A description of this class is the first member of that structure, and constant.
+        let description = unsafe { description.cast::<bindings::uverbs_obj_idr_type>().as_ref() };
+        let destroy = description.and_then(|it| it.destroy_object).ok_or(EIO)?;
+        // SAFETY: Nobody else has the object, of which the description is; it is not destroyed yet.
+        to_result(unsafe { destroy(self.0.as_raw(), why as u32, command.as_raw()) })?;
+        self.disown();
+        Ok(())
+    }
+
+    /// Has the kind destroy an object with a file descriptor, unless that was done. Its file stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the driver has gone.
+    pub fn destroy_described(&self, why: RemoveReason, _sleep: &MaySleep) -> Result {
+        if self.0.object().is_null() {
+            return Ok(());
+        }
+        let description = FdType::of(self.0.api_object()).ok_or(EIO)?;
+        // SAFETY: Nobody else has the object, of which the description is; it is not destroyed yet.
+        unsafe { description.destroy_object(self.0, why as u32) };
+        Ok(())
+    }
+
+    /// Takes the file of an object that is being made.
+    pub fn take_file(&self) -> Option<FileHeld> {
+        if self.0.api_object().type_class() != &raw const bindings::uverbs_fd_class {
+            return None;
+        }
+        let file = NonNull::new(self.0.object())?;
+        self.disown();
+        // SAFETY: Until the object is committed, the reference of its file is the object's.
+        Some(unsafe { FileHeld::from_raw(file) })
+    }
+}
+
+impl core::ops::Deref for Exclusive<'_> {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        self.0
+    }
+}
+
+/// An object whose file is released: what the file had. Dropping it drops the references.
+pub struct Released {
+    /// The device file. Goes first.
+    pub file: FileRef,
+    _cleanup: Option<Cleanup>,
+    /// The object.
+    pub object: ARef<Uobject>,
+}
+
+// SAFETY: The release method of an object's file passes the file's object.
+unsafe impl FromC for Released {
+    type Raw = *mut ib_uobject;
+
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the file had both references since the object was committed.
+        unsafe {
+            Self {
+                file: ARef::from_raw(NonNull::new_unchecked((*raw).ufile).cast()),
+                _cleanup: None,
+                object: ARef::from_raw(NonNull::new_unchecked(raw).cast()),
+            }
+        }
+    }
+}
+
+/// A file that is released, of a kind of objects.
+pub struct ReleasedFile(NonNull<bindings::file>);
+
+// SAFETY: The release method of a file passes the file.
+unsafe impl FromC for ReleasedFile {
+    type Raw = *mut bindings::file;
+
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements.
+        Self(unsafe { NonNull::new_unchecked(raw) })
+    }
+}
+
+impl ReleasedFile {
+    /// The file's object, after which the kind cleans up last; `None` if it was never committed.
+    pub fn into_object(self) -> Option<Released> {
+        // SAFETY: The file is there, and nobody else uses it.
+        let object = unsafe { (*self.0.as_ptr()).private_data };
+        let object = NonNull::new(object.cast::<ib_uobject>())?;
+        // SAFETY: Files of this release method have their object there, and are released once.
+        let mut released = unsafe { Released::from_c(object.as_ptr()) };
+        released._cleanup = Cleanup::of(&released.object);
+        Some(released)
+    }
+}
+
+/// The memory of an object, which a caller gives up.
+pub struct Reference(pub ARef<Uobject>);
+
+// SAFETY: A caller passes its reference.
+unsafe impl FromC for Reference {
+    type Raw = *mut ib_uobject;
+
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements, and the header says that the function takes it over.
+        Self(unsafe { ARef::from_raw(NonNull::new_unchecked(raw).cast()) })
+    }
+}
+
+/// A command that no one in user space has sent: for destroying objects when their file goes.
+pub struct OwnCommand(uverbs_attr_bundle);
+
+impl OwnCommand {
+    /// One for a file.
+    pub fn new(file: &UverbsFile) -> Self {
+        // SAFETY: Zeros are valid for all members; the array at the end is empty.
+        let mut raw: uverbs_attr_bundle = unsafe { core::mem::zeroed() };
+        raw.__bindgen_anon_1.__bindgen_anon_1.ufile = file.as_raw();
+        Self(raw)
+    }
+
+    /// The command.
+    pub fn get(&mut self) -> &AttrBundle {
+        // SAFETY: A view is a transparent wrapper; `self` is lent as long.
+        unsafe { &*(&raw mut self.0).cast() }
+    }
+}
+
+/// The context of a file, if it has one.
+pub fn context_of(file: &UverbsFile) -> Option<&Ucontext> {
+    // SAFETY: The context stays as long as the commands and the objects of the file; a view is a transparent wrapper.
+    unsafe { file.ucontext().cast::<Ucontext>().as_ref() }
+}
+
+/// Tells the driver that a file's objects are going to be destroyed.
+pub fn announce_cleanup(file: &UverbsFile, context: &Ucontext, _sleep: &MaySleep) {
+    if let Some(cleanup) = context.device().ops().ufile_hw_cleanup {
+        // SAFETY: The driver's function gets the file of its context; the caller may sleep.
+        unsafe { cleanup(file.as_raw()) };
+    }
+}

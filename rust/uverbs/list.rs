@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The list of a file's objects, newest first: so that what needs another object comes before that.
+//!
+//! Lock: `uobjects_lock` of the file, with interrupts off; and `hw_destroy_rwsem` is held at least to read.
+
+use core::ptr::NonNull;
+
+use kernel::{ffi::c_ulong, sync::aref::ARef};
+use rdma::view::{command::UverbsFile, Uobject};
+use rdma_bindings::{self as bindings, list_head};
+
+/// The list of a file's objects, locked.
+///
+/// # Invariants
+///
+/// The lock is held. Each object in the list has a reference for that.
+struct List<'a> {
+    file: &'a UverbsFile,
+    flags: c_ulong,
+}
+
+impl<'a> List<'a> {
+    fn lock(file: &'a UverbsFile) -> Self {
+        // SAFETY: The lock is there as long as the file.
+        let flags = unsafe { bindings::spin_lock_irqsave(&raw mut (*file.as_raw()).uobjects_lock) };
+        // INVARIANT: It was just locked.
+        Self { file, flags }
+    }
+
+    fn head(&self) -> *mut list_head {
+        // SAFETY: The list is there as long as the file.
+        unsafe { &raw mut (*self.file.as_raw()).uobjects }
+    }
+
+    /// The object whose member `link` is; `None` for the head.
+    fn object(&self, link: *mut list_head) -> Option<ARef<Uobject>> {
+        if link == self.head() {
+            return None;
+        }
+        let offset = core::mem::offset_of!(bindings::ib_uobject, list);
+        let object = link.wrapping_byte_sub(offset).cast::<Uobject>();
+        // SAFETY: What is in the list is the member of an object, which stays while it is there.
+        Some(unsafe { object.as_ref() }?.hold())
+    }
+}
+
+impl Drop for List<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe {
+            bindings::spin_unlock_irqrestore(
+                &raw mut (*self.file.as_raw()).uobjects_lock,
+                self.flags,
+            )
+        };
+    }
+}
+
+fn link(object: &Uobject) -> *mut list_head {
+    // SAFETY: The member is there as long as the object.
+    unsafe { &raw mut (*object.as_raw()).list }
+}
+
+/// Lists an object that is not listed yet.
+pub fn add(object: ARef<Uobject>) {
+    let list = List::lock(object.file());
+    if object.is_listed() {
+        return;
+    }
+    let (head, link) = (list.head(), link(&object));
+    // SAFETY: The list is locked, and the object is in none.
+    // INVARIANT: The list has the reference.
+    unsafe {
+        let first = (*head).next;
+        (*link).next = first;
+        (*link).prev = head;
+        (*first).prev = link;
+        (*head).next = link;
+    }
+    drop(list);
+    core::mem::forget(object);
+}
+
+/// Takes an object from the list: returns the list's reference, if it was there.
+pub fn remove(object: &Uobject) -> Option<ARef<Uobject>> {
+    let _list = List::lock(object.file());
+    if !object.is_listed() {
+        return None;
+    }
+    let link = link(object);
+    // SAFETY: The list is locked, and the object is in it, which has a reference for that.
+    unsafe {
+        let (next, prev) = ((*link).next, (*link).prev);
+        (*prev).next = next;
+        (*next).prev = prev;
+        (*link).next = link;
+        (*link).prev = link;
+        Some(ARef::from_raw(NonNull::from(object)))
+    }
+}
+
+/// The newest object of a file.
+pub fn first(file: &UverbsFile) -> Option<ARef<Uobject>> {
+    let list = List::lock(file);
+    // SAFETY: The list is locked.
+    let first = unsafe { (*list.head()).next };
+    list.object(first)
+}
+
+/// The object that was listed before another one; `None` if there is none, or if that one is not listed.
+pub fn next(object: &Uobject) -> Option<ARef<Uobject>> {
+    let list = List::lock(object.file());
+    if !object.is_listed() {
+        return None;
+    }
+    // SAFETY: The list is locked, and the object is in it.
+    let next = unsafe { (*link(object)).next };
+    list.object(next)
+}
+
+/// Whether a file lists no objects.
+pub fn is_empty(file: &UverbsFile) -> bool {
+    first(file).is_none()
+}

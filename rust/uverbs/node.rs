@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The character device of an RDMA device: `struct ib_uverbs_device`.
+//!
+//! It outlives its RDMA device as long as files are open: [`Access`] finds the RDMA device as long as that is there, and keeps
+//! it until it is dropped.
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `disassociate_srcu` | that the RDMA device, once found, stays | process context, by each command | all of what commands take |
+//! | `lists_mutex` | the list of open files | process context | `hw_destroy_rwsem` of a file |
+//!
+//! C headers: `include/linux/cdev.h`, `include/linux/device.h`.
+
+use core::{
+    marker::PhantomData,
+    mem::offset_of,
+    pin::Pin,
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicPtr, Ordering},
+};
+
+use kernel::{
+    error::to_result,
+    ffi::{c_char, c_int},
+    prelude::*,
+    sync::aref::{ARef, AlwaysRefCounted},
+};
+use kernel_ext::{
+    chrdev::{Cdev, NodeClass, Nodes},
+    door::view_of,
+    export::Exported,
+    srcu::{self, Srcu},
+    sysfs::Text,
+};
+use rdma::{
+    view::{command::UverbsFile, list, Device},
+    MaySleep,
+};
+use rdma_bindings::{self as bindings, ib_uverbs_device};
+
+use crate::{
+    api::Api,
+    file::{File, FileRef},
+};
+
+view_of! {
+    /// The character device of an RDMA device.
+    pub struct Node(ib_uverbs_device);
+}
+
+// SAFETY: The driver model counts the references.
+unsafe impl AlwaysRefCounted for Node {
+    fn inc_ref(&self) {
+        // SAFETY: The device is there.
+        unsafe { bindings::get_device(self.raw_dev()) };
+    }
+
+    unsafe fn dec_ref(node: NonNull<Self>) {
+        // SAFETY: By the safety requirements.
+        unsafe { bindings::put_device(node.as_ref().raw_dev()) };
+    }
+}
+
+/// A mutex of a structure of C that is held.
+struct Locked<'a>(*mut bindings::mutex, PhantomData<&'a Node>);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // SAFETY: The mutex is held, and there as long as the node.
+        unsafe { bindings::mutex_unlock(self.0) };
+    }
+}
+
+impl Node {
+    /// A node for a device, which nobody sees yet; its open files use the methods of `api`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new<T: Nodes>(
+        device: &Device,
+        api: Pin<KBox<Api>>,
+        class: &'static NodeClass<T>,
+        attributes: &'static Attributes,
+        _sleep: &MaySleep,
+    ) -> Result<ARef<Self>> {
+        let memory = KBox::<ib_uverbs_device>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        let raw = KBox::into_raw(memory);
+        // SAFETY: The memory is ours, and not moved from here on.
+        let initialised = unsafe {
+            let srcu = &*(&raw mut (*raw).disassociate_srcu).cast::<Srcu>();
+            srcu.init()
+        };
+        if let Err(error) = initialised {
+            // SAFETY: The memory is still ours.
+            drop(unsafe { KBox::from_raw(raw) });
+            return Err(error);
+        }
+        // SAFETY: As above; from `device_initialize` on `release` frees it with the last reference, of which there is one. The
+        // parent outlives the RDMA device, which is there until the node is unpublished.
+        unsafe {
+            bindings::ib_uverbs_device_init_members(raw);
+            bindings::device_initialize(&raw mut (*raw).dev);
+            (*raw).dev.class = class.as_raw();
+            (*raw).dev.parent = (*device.as_dev()).parent;
+            (*raw).dev.release = Some(release);
+            (*raw).groups = [attributes.group(), ptr::null()];
+            (*raw).dev.groups = (&raw mut (*raw).groups).cast();
+            (*raw).ib_dev = device.as_raw();
+            (*raw).num_comp_vectors = (*device.as_raw()).num_comp_vectors as u32;
+            (*raw).uapi = KBox::into_raw(Pin::into_inner_unchecked(api)).cast();
+            Ok(ARef::from_raw(NonNull::new_unchecked(raw).cast()))
+        }
+    }
+
+    /// The node of an open file.
+    #[inline]
+    pub fn of(file: &UverbsFile) -> &Self {
+        // SAFETY: The member is constant, and the file has a reference.
+        unsafe { &*(*file.as_raw()).device.cast() }
+    }
+
+    /// The node of a character device.
+    ///
+    /// # Safety
+    ///
+    /// The character device is a node's.
+    pub unsafe fn of_cdev(cdev: &Cdev) -> &Self {
+        // SAFETY: By the safety requirements.
+        unsafe {
+            &*cdev
+                .as_raw()
+                .byte_sub(offset_of!(ib_uverbs_device, cdev))
+                .cast()
+        }
+    }
+
+    fn raw_dev(&self) -> *mut bindings::device {
+        // SAFETY: The member is inside of the structure.
+        unsafe { &raw mut (*self.as_raw()).dev }
+    }
+
+    /// The device in the driver model.
+    pub fn dev(&self) -> &kernel::device::Device {
+        // SAFETY: The device is there as long as the node.
+        unsafe { kernel::device::Device::from_raw(self.raw_dev()) }
+    }
+
+    /// Its number among the nodes: the N of `uverbsN`.
+    pub fn number(&self) -> u32 {
+        // SAFETY: The member is set before anyone sees the node.
+        unsafe { (*self.as_raw()).devnum as u32 }
+    }
+
+    /// How many completion vectors the device has.
+    pub fn comp_vectors(&self) -> u32 {
+        // SAFETY: The member is constant.
+        unsafe { (*self.as_raw()).num_comp_vectors }
+    }
+
+    /// What can be done with the device.
+    pub fn api(&self) -> &Api {
+        // SAFETY: The member is set when the node is made, and freed with it.
+        unsafe { &*(*self.as_raw()).uapi.cast() }
+    }
+
+    fn srcu(&self) -> &Srcu {
+        // SAFETY: The member is initialised when the node is made; a view is a transparent wrapper.
+        unsafe { &*(&raw mut (*self.as_raw()).disassociate_srcu).cast() }
+    }
+
+    fn device_member(&self) -> &AtomicPtr<bindings::ib_device> {
+        // SAFETY: The member is a pointer.
+        unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).ib_dev) }
+    }
+
+    /// Keeps the RDMA device, if it is still there. Commands do so until they are done.
+    #[inline]
+    pub fn access(&self) -> Access<'_> {
+        Access {
+            node: self,
+            _guard: self.srcu().read(),
+        }
+    }
+
+    /// Shows the node to user space: as `number`-th, with the device number `devt`. `owner`'s code is that of `operations`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EEXIST`, and what the driver model says.
+    pub fn publish(
+        &self,
+        number: u32,
+        devt: bindings::dev_t,
+        operations: &'static Exported<bindings::file_operations>,
+        owner: &'static ThisModule,
+        _sleep: &MaySleep,
+    ) -> Result {
+        let (raw, dev) = (self.as_raw(), self.raw_dev());
+        // SAFETY: Nobody sees the node yet; the name is copied.
+        unsafe {
+            (*raw).devnum = number as c_int;
+            (*dev).devt = devt;
+            to_result(bindings::dev_set_name(
+                dev,
+                c"uverbs%d".as_char_ptr(),
+                number as c_int,
+            ))?;
+            let cdev = &raw mut (*raw).cdev;
+            bindings::cdev_init(cdev, &raw const operations.0);
+            (*cdev).owner = owner.as_ptr();
+            to_result(bindings::cdev_device_add(cdev, dev))
+        }
+    }
+
+    /// Takes the node away from user space: it is opened no more. It was published.
+    pub fn unpublish(&self, _sleep: &MaySleep) {
+        // SAFETY: The node was published.
+        unsafe { bindings::cdev_device_del(&raw mut (*self.as_raw()).cdev, self.raw_dev()) };
+    }
+
+    /// Forgets the RDMA device, and waits until no command uses it any more.
+    pub fn disassociate(&self, sleep: &MaySleep) {
+        self.device_member()
+            .store(ptr::null_mut(), Ordering::Release);
+        self.api().disassociate_pre();
+        self.srcu().synchronize(sleep);
+    }
+
+    /// Gives up the use of the node that its maker has; with `wait`, waits until no file is open.
+    pub fn retire(&self, wait: bool, _sleep: &MaySleep) {
+        drop(Use(self));
+        if wait {
+            // SAFETY: The member was initialised, and the caller may sleep.
+            unsafe { bindings::wait_for_completion(&raw mut (*self.as_raw()).comp) };
+        }
+    }
+
+    fn try_use(&self) -> Option<Use<'_>> {
+        // SAFETY: The member was initialised.
+        let used = unsafe { bindings::refcount_inc_not_zero(&raw mut (*self.as_raw()).refcount) };
+        used.then(|| Use(self))
+    }
+
+    fn lock_files(&self) -> Locked<'_> {
+        // SAFETY: The mutex was initialised.
+        let mutex = unsafe { &raw mut (*self.as_raw()).lists_mutex };
+        // SAFETY: As above; those who open and close files, and devices that go, may sleep.
+        unsafe { bindings::mutex_lock(mutex) };
+        Locked(mutex, PhantomData)
+    }
+
+    fn files(&self) -> *mut bindings::list_head {
+        // SAFETY: The member is inside of the structure.
+        unsafe { &raw mut (*self.as_raw()).uverbs_file_list }
+    }
+
+    /// Opens a file, if `may` says so.
+    ///
+    /// # Errors
+    ///
+    /// `ENXIO` or `EIO` if the RDMA device has gone, what `may` says, `ENODEV` if its driver goes, `ENOMEM`.
+    pub fn open(&self, may: impl FnOnce(&Device) -> Result, sleep: &MaySleep) -> Result<FileRef> {
+        let user = self.try_use().ok_or(ENXIO)?;
+        let access = self.access();
+        let _lock = self.lock_files();
+        let device = access.device().ok_or(EIO)?;
+        may(device)?;
+        let driver = Driver::hold(device)?;
+        // SAFETY: What the file gives back is given to it below.
+        let file = unsafe { File::alloc(NonNull::from(self).cast(), sleep) }?;
+        core::mem::forget((user, driver, ARef::from(self)));
+        // SAFETY: The list is locked, and the file in none.
+        unsafe { list::append(self.files(), &raw mut (*file.as_raw()).list) };
+        Ok(file)
+    }
+
+    /// Takes a file out of the list of those that are open, if it is still there.
+    pub fn forget_file(&self, file: &UverbsFile, _sleep: &MaySleep) {
+        let _lock = self.lock_files();
+        // SAFETY: The list is locked, and the file in it, or in none, which is a list of its own.
+        unsafe { list::remove(&raw mut (*file.as_raw()).list) };
+    }
+
+    /// Takes a file out of the list.
+    pub fn take_file(&self, _sleep: &MaySleep) -> Option<FileRef> {
+        let _lock = self.lock_files();
+        // SAFETY: The list is locked; a file is taken out of it before its opener's reference is dropped.
+        unsafe {
+            let link = list::first(self.files())?;
+            list::remove(link);
+            Some(ARef::from(&*Self::file_of(link)))
+        }
+    }
+
+    /// Calls `f` with each open file; none is opened or closed meanwhile.
+    pub fn for_each_file(&self, mut f: impl FnMut(&File), _sleep: &MaySleep) {
+        let _lock = self.lock_files();
+        let mut link = self.files();
+        // SAFETY: The list is locked; its files are there.
+        unsafe {
+            while let Some(next) = list::after(self.files(), link) {
+                f(&*Self::file_of(next));
+                link = next;
+            }
+        }
+    }
+
+    fn file_of(link: *mut bindings::list_head) -> *const File {
+        link.cast::<u8>()
+            .wrapping_sub(offset_of!(bindings::ib_uverbs_file, list))
+            .cast()
+    }
+}
+
+/// # Safety
+///
+/// The driver model calls it with the device of a [`Node`] that has no reference left.
+unsafe extern "C" fn release(dev: *mut bindings::device) {
+    // SAFETY: The device is the member of a node, whose box was given up; its files are closed, so nobody has it. The last
+    // reference goes in process context.
+    unsafe {
+        let raw = dev
+            .byte_sub(offset_of!(ib_uverbs_device, dev))
+            .cast::<ib_uverbs_device>();
+        drop(Pin::new_unchecked(KBox::from_raw(
+            (*raw).uapi.cast::<Api>(),
+        )));
+        let srcu = &*(&raw mut (*raw).disassociate_srcu).cast::<Srcu>();
+        srcu.cleanup(&MaySleep::assume());
+        drop(KBox::from_raw(raw));
+    }
+}
+
+/// A use of a node: the maker's, or that of an open file, which ib_uverbs_support gives up.
+struct Use<'a>(&'a Node);
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        let raw = self.0.as_raw();
+        // SAFETY: The use was counted.
+        unsafe {
+            if bindings::refcount_dec_and_test(&raw mut (*raw).refcount) {
+                bindings::complete(&raw mut (*raw).comp);
+            }
+        }
+    }
+}
+
+/// The module of a driver that cannot do without its user contexts: files keep it, and ib_uverbs_support gives it back.
+struct Driver(*mut bindings::module);
+
+impl Driver {
+    fn hold(device: &Device) -> Result<Option<Self>> {
+        if device.has_disassociate() {
+            return Ok(None);
+        }
+        let module = device.ops().owner;
+        // SAFETY: The driver's module is there, for its device is; null is the kernel itself.
+        let held = unsafe { bindings::try_module_get(module) };
+        held.then(|| Some(Self(module))).ok_or(ENODEV)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // SAFETY: The reference was counted.
+        unsafe { bindings::module_put(self.0) };
+    }
+}
+
+/// The RDMA device stays, if it is still there.
+pub struct Access<'a> {
+    node: &'a Node,
+    _guard: srcu::ReadGuard<'a>,
+}
+
+impl Access<'_> {
+    /// The RDMA device, unless it has gone.
+    #[inline]
+    pub fn device(&self) -> Option<&Device> {
+        let device = self.node.device_member().load(Ordering::Acquire);
+        // SAFETY: Who clears the member waits for this guard before the device goes; a view is a transparent wrapper.
+        unsafe { device.cast::<Device>().as_ref() }
+    }
+}
+
+/// Whether a process may use a device from its network namespace.
+pub fn may_access(device: &Device) -> bool {
+    // SAFETY: The device is there; a process has a namespace as long as it makes system calls.
+    unsafe { bindings::rdma_dev_access_netns(device.as_raw(), bindings::current_net()) }
+}
+
+/// Whether a file is used by who has opened it, as writes that are commands must be: with the same credentials, and not by the
+/// kernel.
+pub fn is_safe(file: &kernel::fs::File) -> bool {
+    // SAFETY: The file is there.
+    unsafe { bindings::ib_safe_file_access(file.as_ptr()) }
+}
+
+/// A file of a node's directory in sysfs, which says something of the RDMA device.
+pub trait Attribute: 'static {
+    /// The file's name.
+    const NAME: &'static CStr;
+
+    /// What it says.
+    fn show(device: &Device, text: &mut Text<'_>) -> Result;
+}
+
+/// The structure of C for a file, which all may read: for a `static`.
+pub const fn attribute<T: Attribute>() -> Exported<bindings::device_attribute> {
+    let mut raw: bindings::device_attribute = pin_init::zeroed();
+    raw.attr.name = kernel::str::as_char_ptr_in_const_context(T::NAME);
+    raw.attr.mode = 0o444;
+    raw.__bindgen_anon_1.show = Some(show::<T>);
+    Exported(raw)
+}
+
+/// # Safety
+///
+/// sysfs calls it with the device of a [`Node`], and a page.
+unsafe extern "C" fn show<T: Attribute>(
+    dev: *mut bindings::device,
+    _attr: *mut bindings::device_attribute,
+    page: *mut c_char,
+) -> isize {
+    // SAFETY: By the safety requirements.
+    let (node, mut text) = unsafe {
+        let node = dev
+            .byte_sub(offset_of!(ib_uverbs_device, dev))
+            .cast::<Node>();
+        (&*node, Text::new(page))
+    };
+    let access = node.access();
+    let shown = access
+        .device()
+        .ok_or(ENODEV)
+        .and_then(|device| T::show(device, &mut text));
+    match shown {
+        Ok(()) => text.len() as isize,
+        Err(error) => error.to_errno() as isize,
+    }
+}
+
+/// The files of a node's directory: a `static`.
+pub struct Attributes {
+    group: bindings::attribute_group,
+}
+
+// SAFETY: The table is constant.
+unsafe impl Sync for Attributes {}
+
+impl Attributes {
+    /// The files of a list that ends with null.
+    ///
+    /// # Safety
+    ///
+    /// `list` ends with null; the others are files from [`attribute`].
+    pub const unsafe fn new<const N: usize>(
+        list: &'static Exported<[*const bindings::attribute; N]>,
+    ) -> Self {
+        let mut group: bindings::attribute_group = pin_init::zeroed();
+        group.__bindgen_anon_2.attrs = list.0.as_ptr().cast_mut().cast();
+        Self { group }
+    }
+
+    fn group(&'static self) -> *const bindings::attribute_group {
+        &raw const self.group
+    }
+}

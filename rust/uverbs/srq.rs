@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive queues of user space.
+
+use kernel::{error::from_err_ptr, prelude::*, sync::aref::ARef};
+use rdma::{
+    view::{object::Owned, AttrBundle, Cq, Pd, Srq},
+    MaySleep,
+};
+use rdma_bindings as bindings;
+
+use crate::{
+    attrs::plain,
+    destroy::destroy_by,
+    event::AsyncFile,
+    uevent::{on_srq_event, SrqObject, XrcdObject},
+};
+
+plain! { bindings::ib_uverbs_destroy_srq_resp }
+
+/// Of which type a shared receive queue is to be.
+pub enum SrqKind<'a> {
+    /// A plain one.
+    Basic,
+    /// One of an XRC domain, whose requests complete in the queue.
+    Xrc(&'a Cq, &'a XrcdObject),
+    /// One that matches up to so many tags, whose requests complete in the queue.
+    TagMatching(&'a Cq, u32),
+    /// One that the driver may know: `enum ib_srq_type`.
+    Other(u32),
+}
+
+/// What a shared receive queue is to be like.
+pub struct SrqSpec<'a> {
+    /// Of which type.
+    pub kind: SrqKind<'a>,
+    /// How many requests it has room for.
+    pub max_wr: u32,
+    /// How many pieces a request may have.
+    pub max_sge: u32,
+    /// At how few requests an event is reported.
+    pub limit: u32,
+    /// What user space calls it.
+    pub user_handle: u64,
+    /// Where events are reported.
+    pub async_file: Option<ARef<AsyncFile>>,
+}
+
+/// What has become of it.
+pub struct NewSrq {
+    /// The queue.
+    pub srq: Owned<Srq>,
+    /// How many requests it has room for.
+    pub max_wr: u32,
+    /// How many pieces a request may have.
+    pub max_sge: u32,
+    /// The number of one of an XRC domain.
+    pub number: Option<u32>,
+}
+
+/// Makes a shared receive queue for an object that is being made.
+///
+/// # Errors
+///
+/// `EINVAL` for an XRC domain that is gone, and those of the driver: then nothing is left.
+pub fn create(
+    command: &AttrBundle,
+    object: &SrqObject,
+    pd: &Pd,
+    spec: SrqSpec<'_>,
+    _sleep: &MaySleep,
+) -> Result<NewSrq> {
+    let mut init = bindings::ib_srq_init_attr::zeroed();
+    init.event_handler = Some(on_srq_event);
+    init.attr = bindings::ib_srq_attr {
+        max_wr: spec.max_wr,
+        max_sge: spec.max_sge,
+        srq_limit: spec.limit,
+    };
+    init.srq_type = bindings::IB_SRQT_BASIC;
+    let is_xrc = match spec.kind {
+        SrqKind::Basic => false,
+        SrqKind::Xrc(cq, xrcd) => {
+            let raw = xrcd.uobject().object().cast::<bindings::ib_xrcd>();
+            if raw.is_null() {
+                return Err(EINVAL);
+            }
+            init.srq_type = bindings::IB_SRQT_XRC;
+            init.ext.cq = cq.as_raw();
+            init.ext.__bindgen_anon_1.xrc.xrcd = raw;
+            object.use_xrcd(xrcd);
+            true
+        }
+        SrqKind::TagMatching(cq, max_num_tags) => {
+            init.srq_type = bindings::IB_SRQT_TM;
+            init.ext.cq = cq.as_raw();
+            init.ext.__bindgen_anon_1.tag_matching.max_num_tags = max_num_tags;
+            false
+        }
+        SrqKind::Other(kind) => {
+            init.srq_type = kind;
+            false
+        }
+    };
+    object.uobject().set_user_handle(spec.user_handle);
+    object.open(spec.async_file);
+    let udata = command.driver_udata().as_raw();
+    let user = object.uobject().as_raw().cast();
+    // SAFETY: All are there, and of a type that the attributes say.
+    let made = unsafe { bindings::ib_create_srq_user(pd.as_raw(), &mut init, user, udata) };
+    let raw = from_err_ptr(made)
+        .and_then(|raw| core::ptr::NonNull::new(raw).ok_or(EINVAL))
+        .inspect_err(|_| object.close())?;
+    // SAFETY: The function has made it for us; the member is that of the type.
+    let (srq, number) = unsafe {
+        let number = is_xrc.then(|| (*raw.as_ptr()).ext.__bindgen_anon_1.xrc.srq_num);
+        (Owned::from_raw(raw), number)
+    };
+    Ok(NewSrq {
+        srq,
+        max_wr: init.attr.max_wr,
+        max_sge: init.attr.max_sge,
+        number,
+    })
+}
+
+/// Destroys the shared receive queue of an object. For the `destroy_object` of the class.
+///
+/// # Errors
+///
+/// `EBUSY` while it is used, and those of the driver.
+pub fn destroy(object: &SrqObject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+    let udata = command.driver_udata().as_raw();
+    // SAFETY: The object is given up; it is gone if the function succeeds.
+    unsafe {
+        destroy_by::<Srq>(object.uobject(), |srq| {
+            bindings::ib_destroy_srq_user(srq, udata)
+        })?
+    };
+    object.close();
+    Ok(())
+}

@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tables of objects, methods and attributes of user space, as constants.
+//!
+//! What stands in a table has the layout of C's, so that one engine reads the tables of C drivers, of Rust drivers and of
+//! ib_uverbs itself. A handler is a safe function; its table entry makes the door that C calls.
+//!
+//! ```ignore
+//! static QUERY_PORT: Method = Method::new(
+//!     UVERBS_METHOD_QUERY_PORT,
+//!     query_port, // fn(&AttrBundle, &MaySleep) -> Result
+//!     &[
+//!         &Attr::const_in(UVERBS_ATTR_QUERY_PORT_PORT_NUM).mandatory(),
+//!         &Attr::ptr_out(UVERBS_ATTR_QUERY_PORT_RESP, structure!(ib_uverbs_query_port_resp_ex, active_speed_ex)).mandatory(),
+//!     ],
+//! );
+//! static DEVICE: Object = Object::global(UVERBS_OBJECT_DEVICE, &[&QUERY_PORT]);
+//! pub(crate) static DEFINITIONS: [Definition; 2] = [Definition::tree(&DEVICE), Definition::END];
+//! ```
+//!
+//! An object with handles has a type, which says how large it is and how it is destroyed:
+//!
+//! ```ignore
+//! static PD_TYPE: IdrType = IdrType::new::<Pd, _>(free_pd); // fn(&Uobject, RemoveReason, &AttrBundle, &MaySleep) -> Result
+//! static PD: Object = Object::idr(UVERBS_OBJECT_PD, &PD_TYPE, &[&PD_DESTROY]);
+//! static PD_DESTROY: Method = Method::destroy(UVERBS_METHOD_PD_DESTROY, &[&Attr::destroyed(UVERBS_ATTR_DESTROY_PD_HANDLE, UVERBS_OBJECT_PD)]);
+//! ```
+//!
+//! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_named_ioctl.h`.
+
+use core::ptr::NonNull;
+
+use kernel::{ffi::c_int, prelude::*};
+use kernel_ext::{
+    door::{FromC, IntoC},
+    export::Exported,
+};
+use rdma::{
+    view::{uobject::RemoveReason, AttrBundle},
+    MaySleep,
+};
+use rdma_bindings::{
+    self as c, file_operations, ib_uobject, rdma_remove_reason, uapi_definition,
+    uverbs_attr_bundle, uverbs_attr_def, uverbs_attr_spec, uverbs_method_def, uverbs_obj_fd_type,
+    uverbs_obj_idr_type, uverbs_obj_type, uverbs_object_def,
+};
+
+use crate::class::Class;
+pub use crate::held::Access;
+
+/// How long data of user space is, in bytes.
+#[derive(Clone, Copy)]
+pub struct Size {
+    min: u16,
+    len: u16,
+    zero_trailing: bool,
+}
+
+/// [`Size`] of a structure that user space may know a shorter or a longer form of: up to the named member at least, and zero
+/// where the kernel knows nothing.
+#[macro_export]
+macro_rules! structure {
+    ($ty:ty, $last:ident) => {
+        $crate::table::Size::upto::<$ty, _>(::core::mem::offset_of!($ty, $last), |whole| {
+            &whole.$last
+        })
+    };
+}
+pub use structure;
+
+impl Size {
+    /// Nothing.
+    pub const NONE: Self = Self::between(0, 0);
+
+    /// A whole structure, no more and no less.
+    pub const fn of<T>() -> Self {
+        Self::between(size_of::<T>(), size_of::<T>())
+    }
+
+    /// So many bytes, or more.
+    pub const fn at_least(min: usize) -> Self {
+        Self::between(min, u16::MAX as usize)
+    }
+
+    /// From `min` bytes to `len`.
+    pub const fn between(min: usize, len: usize) -> Self {
+        assert!(min <= len && len <= u16::MAX as usize);
+        Self {
+            min: min as u16,
+            len: len as u16,
+            zero_trailing: false,
+        }
+    }
+
+    /// For [`structure!`].
+    #[doc(hidden)]
+    pub const fn upto<T, F>(offset: usize, _member: fn(&T) -> &F) -> Self {
+        let mut size = Self::between(offset + size_of::<F>(), size_of::<T>());
+        size.zero_trailing = true;
+        size
+    }
+}
+
+// The bits of `struct uverbs_attr_spec`, from the lowest.
+const ZERO_TRAILING: u8 = 1 << 0;
+const ALLOC_AND_COPY: u8 = 1 << 1;
+const MANDATORY: u8 = 1 << 2;
+const IS_UDATA: u8 = 1 << 3;
+
+/// One choice of an attribute that selects among several structures.
+#[repr(transparent)]
+pub struct Choice(uverbs_attr_spec);
+
+// SAFETY: Constant data.
+unsafe impl Sync for Choice {}
+
+impl Choice {
+    /// The number is not used.
+    pub const NONE: Self = Self(pin_init::zeroed());
+
+    /// Data from user space.
+    pub const fn ptr_in(size: Size) -> Self {
+        Self(Attr::ptr(0, c::UVERBS_ATTR_TYPE_PTR_IN, size).0.attr)
+    }
+}
+
+/// An attribute of a method. It is optional unless it is said to be [`mandatory`](Self::mandatory).
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct Attr(uverbs_attr_def);
+
+// SAFETY: Constant data.
+unsafe impl Sync for Attr {}
+
+impl Attr {
+    /// Data for the driver, of which the driver knows more.
+    pub const UHW_IN: Self = Self::udata(c::UVERBS_ATTR_UHW_IN, c::UVERBS_ATTR_TYPE_PTR_IN);
+
+    /// Data from the driver, of which the driver knows more.
+    pub const UHW_OUT: Self = Self::udata(c::UVERBS_ATTR_UHW_OUT, c::UVERBS_ATTR_TYPE_PTR_OUT);
+
+    /// Data from user space.
+    pub const fn ptr_in(id: u32, size: Size) -> Self {
+        Self::ptr(id, c::UVERBS_ATTR_TYPE_PTR_IN, size)
+    }
+
+    /// Data for user space.
+    pub const fn ptr_out(id: u32, size: Size) -> Self {
+        Self::ptr(id, c::UVERBS_ATTR_TYPE_PTR_OUT, size)
+    }
+
+    /// A number of 8 bytes.
+    pub const fn const_in(id: u32) -> Self {
+        Self::ptr_in(id, Size::of::<u64>())
+    }
+
+    /// A set of flags, of 4 or 8 bytes.
+    pub const fn flags_in(id: u32) -> Self {
+        Self::ptr_in(id, Size::between(size_of::<u32>(), size_of::<u64>()))
+    }
+
+    /// A description of a buffer: `struct ib_uverbs_buffer_desc`.
+    pub const fn umem(id: u32) -> Self {
+        Self::ptr_in(id, Size::of::<c::ib_uverbs_buffer_desc>())
+    }
+
+    /// Data from user space that is one of several structures; user space says which.
+    pub const fn enum_in(id: u32, choices: &'static [Choice]) -> Self {
+        assert!(choices.len() <= u8::MAX as usize);
+        let mut attr = Self::new(id, c::UVERBS_ATTR_TYPE_ENUM_IN);
+        attr.0.attr.u.enum_def.num_elems = choices.len() as u8;
+        attr.0.attr.u2.enum_def.ids = choices.as_ptr().cast();
+        attr
+    }
+
+    /// A handle of an object.
+    pub const fn idr(id: u32, object: u32, access: Access) -> Self {
+        Self::object(id, c::UVERBS_ATTR_TYPE_IDR, object, access)
+    }
+
+    /// A handle of an object of any type: the handler looks at the type.
+    pub const fn any_idr(id: u32, access: Access) -> Self {
+        Self::idr(id, c::UVERBS_IDR_ANY_OBJECT, access)
+    }
+
+    /// The handle of the object that a method destroys, for [`Method::destroy`].
+    pub const fn destroyed(id: u32, object: u32) -> Self {
+        Self::idr(id, object, Access::Destroy).mandatory()
+    }
+
+    /// A file descriptor of an object.
+    pub const fn fd(id: u32, object: u32, access: Access) -> Self {
+        assert!(matches!(access, Access::New | Access::Read));
+        Self::object(id, c::UVERBS_ATTR_TYPE_FD, object, access)
+    }
+
+    /// A file descriptor of someone else's.
+    pub const fn raw_fd(id: u32) -> Self {
+        Self::new(id, c::UVERBS_ATTR_TYPE_RAW_FD)
+    }
+
+    /// Handles of objects, from `min` to `max` of them.
+    pub const fn idrs(id: u32, object: u32, access: Access, min: u16, max: u16) -> Self {
+        assert!(matches!(access, Access::Read | Access::Write));
+        assert!(min != 0 && min <= max && max as usize <= 4096 / size_of::<usize>());
+        let mut attr = Self::new(id, c::UVERBS_ATTR_TYPE_IDRS_ARRAY);
+        attr.0.attr.u2.objs_arr = c::uverbs_attr_spec__bindgen_ty_2__bindgen_ty_2 {
+            obj_type: object as u16,
+            min_len: min,
+            max_len: max,
+            access: access as u8,
+        };
+        attr
+    }
+
+    /// User space must send it.
+    pub const fn mandatory(self) -> Self {
+        self.flag(MANDATORY)
+    }
+
+    /// What user space sends is copied before the handler runs.
+    pub const fn alloc_and_copy(self) -> Self {
+        self.flag(ALLOC_AND_COPY)
+    }
+
+    const fn new(id: u32, kind: u32) -> Self {
+        assert!(id <= u16::MAX as u32);
+        let mut attr: uverbs_attr_def = pin_init::zeroed();
+        attr.id = id as u16;
+        attr.attr.type_ = kind as u8;
+        Self(attr)
+    }
+
+    const fn flag(mut self, bit: u8) -> Self {
+        type Bits = c::__BindgenBitfieldUnit<[u8; 1]>;
+        // SAFETY: The bits are one byte.
+        unsafe {
+            let [bits] = core::mem::transmute::<Bits, [u8; 1]>(self.0.attr._bitfield_1);
+            self.0.attr._bitfield_1 = core::mem::transmute::<[u8; 1], Bits>([bits | bit]);
+        }
+        self
+    }
+
+    const fn ptr(id: u32, kind: u32, size: Size) -> Self {
+        let mut attr = Self::new(id, kind);
+        attr.0.attr.u.ptr = c::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_1 {
+            len: size.len,
+            min_len: size.min,
+        };
+        if size.zero_trailing {
+            attr.flag(ZERO_TRAILING)
+        } else {
+            attr
+        }
+    }
+
+    const fn udata(id: u32, kind: u32) -> Self {
+        Self::ptr(id, kind, Size::at_least(0)).flag(IS_UDATA)
+    }
+
+    const fn object(id: u32, kind: u32, object: u32, access: Access) -> Self {
+        assert!(object <= u16::MAX as u32);
+        let mut attr = Self::new(id, kind);
+        attr.0.attr.u.obj = c::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_2 {
+            obj_type: object as u16,
+            access: access as u8,
+        };
+        attr
+    }
+}
+
+/// What handles a method of ioctl, or a command of write: a function.
+pub trait Handler: Fn(&AttrBundle, &MaySleep) -> Result + Copy + 'static {}
+impl<F: Fn(&AttrBundle, &MaySleep) -> Result + Copy + 'static> Handler for F {}
+
+/// What destroys an object whose memory is a `T`: a function. Where user space has asked for it, it may fail and leave the object as it was.
+pub trait Destroy<T>:
+    Fn(&T, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
+{
+}
+impl<T, F> Destroy<T> for F where
+    F: Fn(&T, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
+{
+}
+
+/// What is called when a file whose memory is a `T` loses its device, or is closed: a function.
+pub trait Detach<T>: Fn(&T, RemoveReason, &MaySleep) + Copy + 'static {}
+impl<T, F: Fn(&T, RemoveReason, &MaySleep) + Copy + 'static> Detach<T> for F {}
+
+/// What is called last of all for a file whose memory is a `T`, when it is closed: a function.
+pub trait Release<T>: Fn(&T, &MaySleep) + Copy + 'static {}
+impl<T, F: Fn(&T, &MaySleep) + Copy + 'static> Release<T> for F {}
+
+/// The value of the type of a function, which is in the type alone.
+const fn function<F: Copy>() -> F {
+    const { assert!(size_of::<F>() == 0) };
+    // SAFETY: The type has no bits; a function's type always has its value.
+    unsafe { NonNull::<F>::dangling().read() }
+}
+
+/// # Safety
+///
+/// For C, as `handler` of a method or `func_write` of a command.
+unsafe extern "C" fn handler_door<H: Handler>(attrs: *mut uverbs_attr_bundle) -> c_int {
+    // SAFETY: The engine calls handlers in process context, with a command that is there during the call.
+    let (command, sleep) = unsafe { (&*attrs.cast::<AttrBundle>(), MaySleep::assume()) };
+    function::<H>()(command, &sleep).into_c()
+}
+
+/// # Safety
+///
+/// For C, as `destroy_object` of a type whose objects are of the class.
+unsafe extern "C" fn destroy_door<T: Class, D: Destroy<T::Memory>>(
+    uobj: *mut ib_uobject,
+    why: rdma_remove_reason,
+    attrs: *mut uverbs_attr_bundle,
+) -> c_int {
+    // SAFETY: C calls it in process context, with an object of the type and a command, which are there during the call.
+    let (object, reason, command, sleep) = unsafe {
+        (
+            &*uobj.cast::<T::Memory>(),
+            RemoveReason::from_c(why),
+            &*attrs.cast::<AttrBundle>(),
+            MaySleep::assume(),
+        )
+    };
+    function::<D>()(object, reason, command, &sleep).into_c()
+}
+
+/// # Safety
+///
+/// For C, as `destroy_object` of a type of files that are of the class.
+unsafe extern "C" fn detach_door<T: Class, D: Detach<T::Memory>>(
+    uobj: *mut ib_uobject,
+    why: rdma_remove_reason,
+) {
+    // SAFETY: C calls it in process context, with an object of the type, which is there during the call.
+    let (object, reason, sleep) = unsafe {
+        (
+            &*uobj.cast::<T::Memory>(),
+            RemoveReason::from_c(why),
+            MaySleep::assume(),
+        )
+    };
+    function::<D>()(object, reason, &sleep);
+}
+
+/// # Safety
+///
+/// For C, as `release_cleanup` of a type of files that are of the class.
+unsafe extern "C" fn release_door<T: Class, R: Release<T::Memory>>(uobj: *mut ib_uobject) {
+    // SAFETY: C calls it in process context, with an object of the type, which is there during the call.
+    let (object, sleep) = unsafe { (&*uobj.cast::<T::Memory>(), MaySleep::assume()) };
+    function::<R>()(object, &sleep);
+}
+
+/// A method of ioctl.
+#[repr(transparent)]
+pub struct Method(uverbs_method_def);
+
+// SAFETY: Constant data.
+unsafe impl Sync for Method {}
+
+impl Method {
+    /// A method with its handler, which is called when all attributes are as the table says.
+    pub const fn new<H: Handler>(id: u32, _handler: H, attrs: &'static [&'static Attr]) -> Self {
+        Self::with_door(id, handler_door::<H>, attrs)
+    }
+
+    /// A method that destroys an object: the one attribute is [`Attr::destroyed`].
+    pub const fn destroy(id: u32, attrs: &'static [&'static Attr; 1]) -> Self {
+        Self::with_door(id, c::uverbs_destroy_def_handler, attrs)
+    }
+
+    const fn with_door(
+        id: u32,
+        door: unsafe extern "C" fn(*mut uverbs_attr_bundle) -> c_int,
+        attrs: &'static [&'static Attr],
+    ) -> Self {
+        assert!(id <= u16::MAX as u32);
+        Self(uverbs_method_def {
+            id: id as u16,
+            flags: 0,
+            num_attrs: attrs.len(),
+            attrs: attrs.as_ptr().cast(),
+            handler: Some(door),
+        })
+    }
+}
+
+/// A type of objects that have handles.
+#[repr(transparent)]
+pub struct IdrType(uverbs_obj_idr_type);
+
+// SAFETY: Constant data.
+unsafe impl Sync for IdrType {}
+
+impl IdrType {
+    /// Objects of a class, and how they are destroyed.
+    pub const fn new<T: Class, D: Destroy<T::Memory>>(_destroy: D) -> Self {
+        Self(uverbs_obj_idr_type {
+            type_: uverbs_obj_type {
+                type_class: &raw const c::uverbs_idr_class,
+                obj_size: size_of::<T::Memory>(),
+            },
+            destroy_object: Some(destroy_door::<T, D>),
+        })
+    }
+}
+
+/// A type of objects that are files.
+#[repr(transparent)]
+pub struct FdType(uverbs_obj_fd_type);
+
+// SAFETY: Constant data.
+unsafe impl Sync for FdType {}
+
+impl FdType {
+    /// Files of a class, called `name`, opened with `flags` (`O_RDONLY`). The operations have `uverbs_uobject_fd_release` as
+    /// their `release`.
+    pub const fn new<T: Class, D: Detach<T::Memory>>(
+        _detach: D,
+        operations: &'static Exported<file_operations>,
+        name: &'static CStr,
+        flags: u32,
+    ) -> Self {
+        Self(uverbs_obj_fd_type {
+            type_: uverbs_obj_type {
+                type_class: &raw const c::uverbs_fd_class,
+                obj_size: size_of::<T::Memory>(),
+            },
+            destroy_object: Some(detach_door::<T, D>),
+            release_cleanup: None,
+            fops: &raw const operations.0,
+            name: kernel::str::as_char_ptr_in_const_context(name),
+            flags: flags as c_int,
+        })
+    }
+
+    /// As [`new`](Self::new), with what is to be done last, when the file is closed; its device may be gone by then.
+    pub const fn with_release<T: Class, D: Detach<T::Memory>, R: Release<T::Memory>>(
+        detach: D,
+        _release: R,
+        operations: &'static Exported<file_operations>,
+        name: &'static CStr,
+        flags: u32,
+    ) -> Self {
+        let mut this = Self::new::<T, D>(detach, operations, name, flags);
+        this.0.release_cleanup = Some(release_door::<T, R>);
+        this
+    }
+
+    /// Files that the method makes which allocates them: it sets the object's file.
+    pub const fn without_operations<T: Class, D: Detach<T::Memory>>(
+        _detach: D,
+        flags: u32,
+    ) -> Self {
+        Self(uverbs_obj_fd_type {
+            type_: uverbs_obj_type {
+                type_class: &raw const c::uverbs_fd_class,
+                obj_size: size_of::<T::Memory>(),
+            },
+            destroy_object: Some(detach_door::<T, D>),
+            release_cleanup: None,
+            fops: core::ptr::null(),
+            name: core::ptr::null(),
+            flags: flags as c_int,
+        })
+    }
+}
+
+/// An object class: its number, its type and its methods.
+#[repr(transparent)]
+pub struct Object(uverbs_object_def);
+
+// SAFETY: Constant data.
+unsafe impl Sync for Object {}
+
+impl Object {
+    /// Methods that belong to no object.
+    pub const fn global(id: u32, methods: &'static [&'static Method]) -> Self {
+        Self::new(id, core::ptr::null(), methods)
+    }
+
+    /// Objects that have handles.
+    pub const fn idr(
+        id: u32,
+        idr_type: &'static IdrType,
+        methods: &'static [&'static Method],
+    ) -> Self {
+        Self::new(id, &raw const idr_type.0.type_, methods)
+    }
+
+    /// Objects that are files.
+    pub const fn fd(
+        id: u32,
+        fd_type: &'static FdType,
+        methods: &'static [&'static Method],
+    ) -> Self {
+        Self::new(id, &raw const fd_type.0.type_, methods)
+    }
+
+    const fn new(
+        id: u32,
+        type_attrs: *const uverbs_obj_type,
+        methods: &'static [&'static Method],
+    ) -> Self {
+        assert!(id <= u16::MAX as u32);
+        Self(uverbs_object_def {
+            id: id as u16,
+            type_attrs,
+            num_methods: methods.len(),
+            methods: methods.as_ptr().cast(),
+        })
+    }
+}
+
+/// What a command of write sends and gets, in bytes.
+#[derive(Clone, Copy)]
+pub struct WriteSizes {
+    /// The request, without what is for the driver.
+    pub request: u8,
+    /// The response, without what is from the driver.
+    pub response: u8,
+    /// Whether there is a response: then the request begins with its address.
+    pub has_response: bool,
+    /// Whether there is more for the driver, and from it.
+    pub has_udata: bool,
+}
+
+/// An entry of a list of definitions, which ends with [`END`](Self::END).
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct Definition(uapi_definition);
+
+// SAFETY: Constant data.
+unsafe impl Sync for Definition {}
+
+impl Definition {
+    /// The end of the list.
+    pub const END: Self = Self::new(c::UAPI_DEF_END, 0);
+
+    /// An object class with its methods. Entries that follow may say what it needs.
+    pub const fn tree(object: &'static Object) -> Self {
+        let mut this = Self::new(c::UAPI_DEF_CHAIN_OBJ_TREE, 0);
+        this.0.__bindgen_anon_1.object_start.object_id = object.0.id;
+        this.0.__bindgen_anon_2.chain_obj_tree = &raw const object.0;
+        this
+    }
+
+    /// The entries of another list.
+    pub const fn chain(list: &'static [Definition]) -> Self {
+        assert!(
+            matches!(list, [.., last] if last.0.kind as u32 == c::UAPI_DEF_END),
+            "the list has no end"
+        );
+        let mut this = Self::new(c::UAPI_DEF_CHAIN, 0);
+        this.0.__bindgen_anon_2.chain = list.as_ptr().cast();
+        this
+    }
+
+    /// What follows belongs to an object class.
+    pub const fn object_start(object: u32) -> Self {
+        let mut this = Self::new(c::UAPI_DEF_OBJECT_START, 0);
+        this.0.__bindgen_anon_1.object_start.object_id = object as u16;
+        this
+    }
+
+    /// A command of write.
+    pub const fn write<H: Handler>(number: u32, _handler: H, sizes: WriteSizes) -> Self {
+        Self::command(number, handler_door::<H>, sizes, false)
+    }
+
+    /// An extended command of write, which looks at sizes itself.
+    pub const fn write_ex<H: Handler>(number: u32, _handler: H) -> Self {
+        let sizes = WriteSizes {
+            request: 0,
+            response: 0,
+            has_response: false,
+            has_udata: false,
+        };
+        Self::command(number, handler_door::<H>, sizes, true)
+    }
+
+    /// The object class before it is there only if the device has a method: its offset in `struct ib_device_ops`.
+    pub const fn object_needs(offset: usize) -> Self {
+        Self::needs(c::UAPI_SCOPE_OBJECT, offset)
+    }
+
+    /// The method or command before it is there only if the device has a method: its offset in `struct ib_device_ops`.
+    pub const fn method_needs(offset: usize) -> Self {
+        Self::needs(c::UAPI_SCOPE_METHOD, offset)
+    }
+
+    pub(crate) fn as_raw(&self) -> &uapi_definition {
+        &self.0
+    }
+
+    const fn new(kind: u32, scope: u32) -> Self {
+        let mut raw: uapi_definition = pin_init::zeroed();
+        raw.kind = kind as u8;
+        raw.scope = scope as u8;
+        Self(raw)
+    }
+
+    const fn needs(scope: u32, offset: usize) -> Self {
+        assert!(offset + size_of::<usize>() <= size_of::<c::ib_device_ops>());
+        let mut this = Self::new(c::UAPI_DEF_IS_SUPPORTED_DEV_FN, scope);
+        this.0.__bindgen_anon_2.needs_fn_offset = offset;
+        this
+    }
+
+    const fn command(
+        number: u32,
+        door: unsafe extern "C" fn(*mut uverbs_attr_bundle) -> c_int,
+        sizes: WriteSizes,
+        extended: bool,
+    ) -> Self {
+        assert!(number < c::UVERBS_API_WRITE_KEY_NUM);
+        let bits = extended as u8 | (sizes.has_udata as u8) << 1 | (sizes.has_response as u8) << 2;
+        let mut this = Self::new(c::UAPI_DEF_WRITE, c::UAPI_SCOPE_OBJECT);
+        this.0.__bindgen_anon_1.write = c::uapi_definition__bindgen_ty_1__bindgen_ty_2 {
+            command_num: number as u16,
+            _bitfield_align_1: [],
+            _bitfield_1: c::__BindgenBitfieldUnit::new([bits]),
+            req_size: sizes.request,
+            resp_size: sizes.response,
+        };
+        this.0.__bindgen_anon_2.func_write = Some(door);
+        this
+    }
+}

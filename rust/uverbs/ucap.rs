@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Nodes in `/dev` that stand for a capability: who may open one has it.
+//!
+//! C headers: `include/linux/cdev.h`, `include/linux/fs.h`.
+
+use core::ptr::NonNull;
+
+use kernel::{error::to_result, prelude::*};
+use kernel_ext::{
+    chrdev::{NodeClass, Nodes},
+    door::FromC,
+};
+use rdma::MaySleep;
+use rdma_bindings::{self as bindings, cdev, device, file_operations};
+
+/// What can be done with such a node: it can be opened, that is all.
+pub struct Files(file_operations);
+
+// SAFETY: The table is constant.
+unsafe impl Sync for Files {}
+
+impl Files {
+    /// The table, for a `static` of a module that stays while a node is open.
+    pub const fn new(module: &'static ThisModule) -> Self {
+        Self(file_operations {
+            owner: module.as_ptr(),
+            open: Some(bindings::simple_open),
+            ..pin_init::zeroed()
+        })
+    }
+
+    /// The number of the node that a file descriptor of the present process is of.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if it is of none.
+    pub fn number_of(&'static self, descriptor: i32) -> Result<u32> {
+        // SAFETY: The function takes any number.
+        let file = NonNull::new(unsafe { bindings::fget(descriptor as u32) }).ok_or(EBADF)?;
+        // SAFETY: The file is kept; its members, and the number of the node, are constant.
+        unsafe {
+            let file = file.as_ptr();
+            let ours = core::ptr::eq((*file).f_op, &self.0);
+            let number = (*(*file).f_inode).i_rdev;
+            bindings::fput(file);
+            ours.then_some(number).ok_or(EBADF)
+        }
+    }
+}
+
+/// The structures of C for a node.
+#[repr(C)]
+#[derive(Zeroable)]
+struct RawNode {
+    cdev: cdev,
+    dev: device,
+}
+
+/// A node that is not in the driver model yet: its reference.
+struct NewNode(NonNull<RawNode>);
+
+impl Drop for NewNode {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { bindings::put_device(&raw mut (*self.0.as_ptr()).dev) };
+    }
+}
+
+/// # Safety
+///
+/// The driver model calls it with the device of a node that has no reference left.
+unsafe extern "C" fn release(dev: *mut device) {
+    let offset = core::mem::offset_of!(RawNode, dev);
+    // SAFETY: By the safety requirements; the box was given up when the node was made.
+    drop(unsafe { KBox::from_raw(dev.byte_sub(offset).cast::<RawNode>()) });
+}
+
+/// A node. Dropping it takes it out of `/dev`; whoever has opened it keeps it open.
+pub struct Node(NewNode);
+
+// SAFETY: The driver model guards the node.
+unsafe impl Send for Node {}
+
+impl Node {
+    /// Makes a node of a class.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and what the driver model says.
+    pub fn new<T: Nodes>(
+        class: &'static NodeClass<T>,
+        number: u32,
+        name: &CStr,
+        files: &'static Files,
+        _sleep: &MaySleep,
+    ) -> Result<Self> {
+        let zeroed = KBox::<RawNode>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        let raw = KBox::into_raw(zeroed);
+        // SAFETY: The structures are ours, zeroed, and stay in their place; from the initialisation on the last reference
+        // frees them, which is ours. The name is copied.
+        unsafe {
+            let dev = &raw mut (*raw).dev;
+            bindings::device_initialize(dev);
+            (*dev).class = class.as_raw();
+            (*dev).devt = number;
+            (*dev).release = Some(release);
+            let new = NewNode(NonNull::new_unchecked(raw));
+            let format = c"%s".as_char_ptr();
+            to_result(bindings::dev_set_name(dev, format, name.as_char_ptr()))?;
+            bindings::cdev_init(&raw mut (*raw).cdev, &files.0);
+            (*raw).cdev.owner = files.0.owner;
+            to_result(bindings::cdev_device_add(&raw mut (*raw).cdev, dev))?;
+            Ok(Self(new))
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let raw = self.0 .0.as_ptr();
+        // SAFETY: The node is in the driver model; its reference goes after this.
+        unsafe { bindings::cdev_device_del(&raw mut (*raw).cdev, &raw mut (*raw).dev) };
+    }
+}
+
+/// A capability: `enum rdma_user_cap`.
+pub struct Capability(pub usize);
+
+// SAFETY: The enumeration of C; who gets it looks whether it is one.
+unsafe impl FromC for Capability {
+    type Raw = bindings::rdma_user_cap;
+
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw as usize)
+    }
+}

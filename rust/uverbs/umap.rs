@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Mappings of a device file: memory of the device in processes, which is taken away when the device goes.
+//!
+//! The driver registers what it maps (`rdma_user_mmap_io`). When a process forks the copy is registered too. After the mappings
+//! were taken away, a process that touches one finds zeros instead: a page that all mappings of the file share, for it may
+//! write too.
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `umap_lock` of a file | its list of mappings, and the page that takes their place | process context, often inside of `mmap_lock` | those of an entry |
+//!
+//! `mmap_lock` of a process comes before `umap_lock`, and `hw_destroy_rwsem` before both, but for the calls that come with
+//! `mmap_lock` held: these only try to get `hw_destroy_rwsem`.
+//!
+//! C headers: `include/linux/mm.h`, `include/rdma/ib_verbs.h`.
+
+use core::{marker::PhantomData, mem::offset_of, ptr, ptr::NonNull};
+
+use kernel::{error::to_result, mm::virt::VmaNew, prelude::*};
+use kernel_ext::export::Exported;
+use rdma::{
+    view::{command::UverbsFile, list, Ucontext},
+    MaySleep,
+};
+use rdma_bindings::{
+    self as bindings, ib_uverbs_file, rdma_umap_priv, vm_area_struct, vm_fault, vm_fault_t,
+};
+
+use crate::file::{File, Frozen};
+
+/// A file whose objects are not all destroyed meanwhile.
+///
+/// # Invariants
+///
+/// `hw_destroy_rwsem` is held to read.
+struct Busy<'a>(*mut ib_uverbs_file, PhantomData<&'a File>);
+
+impl Busy<'_> {
+    /// Does not wait: `None` if somebody destroys or is about to.
+    ///
+    /// # Safety
+    ///
+    /// `file` is there as long as the result.
+    unsafe fn try_hold(file: *mut ib_uverbs_file) -> Option<Self> {
+        // SAFETY: By the safety requirements.
+        let held = unsafe { bindings::down_read_trylock(&raw mut (*file).hw_destroy_rwsem) };
+        // INVARIANT: It is held.
+        (held != 0).then(|| Self(file, PhantomData))
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::up_read(&raw mut (*self.0).hw_destroy_rwsem) };
+    }
+}
+
+/// The mappings of a file, locked.
+///
+/// # Invariants
+///
+/// `umap_lock` is held.
+struct Mappings(*mut ib_uverbs_file);
+
+impl Mappings {
+    /// # Safety
+    ///
+    /// `file` is there as long as the result.
+    unsafe fn lock(file: *mut ib_uverbs_file) -> Self {
+        // SAFETY: By the safety requirements.
+        unsafe { bindings::mutex_lock(&raw mut (*file).umap_lock) };
+        Self(file)
+    }
+
+    fn head(&self) -> *mut bindings::list_head {
+        // SAFETY: The file is there.
+        unsafe { &raw mut (*self.0).umaps }
+    }
+
+    fn of_link(link: *mut bindings::list_head) -> *mut rdma_umap_priv {
+        link.cast::<u8>()
+            .wrapping_sub(offset_of!(rdma_umap_priv, list))
+            .cast()
+    }
+
+    /// Takes a mapping out, and gives up the entry that it is of.
+    ///
+    /// # Safety
+    ///
+    /// The mapping is in the list.
+    unsafe fn remove(&self, mapping: *mut rdma_umap_priv) {
+        // SAFETY: By the safety requirements; the mapping has a reference of its entry, if it has one.
+        unsafe {
+            list::remove(&raw mut (*mapping).list);
+            let entry = core::mem::replace(&mut (*mapping).entry, ptr::null_mut());
+            if !entry.is_null() {
+                bindings::rdma_user_mmap_entry_put(entry);
+            }
+        }
+    }
+
+    /// The memory of a process that has mappings of the file, kept from going. Mappings of those that go are taken out: nobody
+    /// touches them any more.
+    fn next_process(&self) -> Option<Process> {
+        // SAFETY: The list is locked, so its mappings are there, and their processes' structures with them.
+        unsafe {
+            while let Some(link) = list::first(self.head()) {
+                let mapping = Self::of_link(link);
+                let mm = mm_of((*mapping).vma);
+                if bindings::mmget_not_zero(mm) {
+                    return Some(Process(mm));
+                }
+                self.remove(mapping);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Mappings {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::mutex_unlock(&raw mut (*self.0).umap_lock) };
+    }
+}
+
+/// The memory of a process.
+///
+/// # Invariants
+///
+/// A use of it is ours.
+struct Process(*mut bindings::mm_struct);
+
+impl Process {
+    /// Takes the mappings of a file away that the process has.
+    fn zap(&self, file: *mut ib_uverbs_file) {
+        // SAFETY: By the type invariants; the file is there, whose mappings do not go while the process's are locked.
+        unsafe {
+            bindings::mmap_read_lock(self.0);
+            let mappings = Mappings::lock(file);
+            let mut next = list::first(mappings.head());
+            while let Some(link) = next {
+                next = list::after(mappings.head(), link);
+                let mapping = Mappings::of_link(link);
+                if mm_of((*mapping).vma) == self.0 {
+                    zap((*mapping).vma);
+                    mappings.remove(mapping);
+                }
+            }
+            drop(mappings);
+            bindings::mmap_read_unlock(self.0);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::mmput(self.0) };
+    }
+}
+
+/// # Safety
+///
+/// `vma` is a mapping.
+unsafe fn mm_of(vma: *mut vm_area_struct) -> *mut bindings::mm_struct {
+    // SAFETY: By the safety requirements; the member is constant.
+    unsafe { (*vma).vm_mm }
+}
+
+/// Takes the pages of a mapping away.
+///
+/// # Safety
+///
+/// `vma` is a mapping of pages without a `struct page`, and its process's mappings are locked.
+unsafe fn zap(vma: *mut vm_area_struct) {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        let area = &(*vma).__bindgen_anon_1.__bindgen_anon_1;
+        let len = area.vm_end.saturating_sub(area.vm_start);
+        bindings::zap_special_vma_range(vma, area.vm_start, len);
+    }
+}
+
+/// Takes all mappings of a file away: whoever touches one finds zeros.
+pub fn disassociate(file: &Frozen<'_>, _sleep: &MaySleep) {
+    let raw = file.as_raw();
+    loop {
+        // SAFETY: The file is there.
+        let mappings = unsafe { Mappings::lock(raw) };
+        let Some(process) = mappings.next_process() else {
+            return;
+        };
+        // One process at a time, for its lock comes first.
+        drop(mappings);
+        process.zap(raw);
+    }
+}
+
+/// Maps what a driver has at the mapping's offset. The caller keeps the device.
+///
+/// # Errors
+///
+/// `EIO` while the file's context is destroyed, `EINVAL` if it has none, and what the driver says.
+pub fn map(file: &UverbsFile, area: &VmaNew, _sleep: &MaySleep) -> Result {
+    let context = NonNull::new(file.ucontext())
+        .ok_or(EINVAL)?
+        .cast::<Ucontext>();
+    // SAFETY: The file is there.
+    let _busy = unsafe { Busy::try_hold(file.as_raw()) }.ok_or(EIO)?;
+    // SAFETY: The context stays while the device does, which the caller keeps.
+    let context = unsafe { context.as_ref() };
+    let mmap = context.device().ops().mmap.ok_or(ENODEV)?;
+    // SAFETY: The mapping is being made, of the context's file; what the driver does not register in it has no private data.
+    to_result(unsafe {
+        (*area.as_ptr()).vm_ops = &raw const OPERATIONS.0;
+        mmap(context.as_raw(), area.as_ptr())
+    })
+}
+
+/// What the kernel calls for mappings.
+static OPERATIONS: Exported<bindings::vm_operations_struct> =
+    Exported(bindings::vm_operations_struct {
+        open: Some(opened),
+        close: Some(closed),
+        fault: Some(fault),
+        ..pin_init::zeroed()
+    });
+
+/// The file of a mapping, and what was registered for it.
+///
+/// # Safety
+///
+/// `vma` is a mapping of a device file, with [`OPERATIONS`].
+unsafe fn parts(vma: *mut vm_area_struct) -> (*mut ib_uverbs_file, *mut rdma_umap_priv) {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        let file = (*(*vma).vm_file).private_data.cast();
+        (file, (*vma).vm_private_data.cast())
+    }
+}
+
+/// A mapping was copied, for a process that forks, or split: the copy is registered too. If that cannot be, the copy has
+/// no pages and gets none.
+///
+/// # Safety
+///
+/// The kernel calls it with a new mapping whose members are those of the old one.
+unsafe extern "C" fn opened(vma: *mut vm_area_struct) {
+    // SAFETY: By the safety requirements; the old mapping keeps the file, and what it registered.
+    unsafe {
+        let (file, old) = parts(vma);
+        if old.is_null() || register_copy(file, vma, old).is_some() {
+            return;
+        }
+        (*vma).vm_private_data = ptr::null_mut();
+        zap(vma);
+    }
+}
+
+/// # Safety
+///
+/// As for [`opened`]; `old` is what the old mapping has registered.
+unsafe fn register_copy(
+    file: *mut ib_uverbs_file,
+    vma: *mut vm_area_struct,
+    old: *mut rdma_umap_priv,
+) -> Option<()> {
+    // SAFETY: By the safety requirements. While the file is busy nobody takes the old mapping's entry away.
+    unsafe {
+        let _busy = Busy::try_hold(file)?;
+        if (*file).ucontext.is_null() {
+            return None;
+        }
+        let new = KBox::new(rdma_umap_priv::zeroed(), GFP_KERNEL).ok()?;
+        bindings::rdma_umap_priv_init(KBox::into_raw(new), vma, (*old).entry);
+    }
+    Some(())
+}
+
+/// A mapping goes.
+///
+/// # Safety
+///
+/// The kernel calls it with a mapping that nobody uses any more.
+unsafe extern "C" fn closed(vma: *mut vm_area_struct) {
+    // SAFETY: By the safety requirements; the mapping keeps the file until this returns. What was registered is a box, in
+    // the file's list or, when it was taken out, in one of its own.
+    unsafe {
+        let (file, mapping) = parts(vma);
+        if mapping.is_null() {
+            return;
+        }
+        Mappings::lock(file).remove(mapping);
+        drop(KBox::from_raw(mapping));
+    }
+}
+
+/// A page of a mapping is touched that has been taken away.
+///
+/// # Safety
+///
+/// The kernel calls it with a fault in a mapping.
+unsafe extern "C" fn fault(vmf: *mut vm_fault) -> vm_fault_t {
+    // SAFETY: By the safety requirements. The page that is handed over is counted for the process.
+    unsafe {
+        let vma = (*vmf).__bindgen_anon_1.vma;
+        let (file, mapping) = parts(vma);
+        if mapping.is_null() {
+            return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+        }
+        let writable = bindings::VM_WRITE | bindings::VM_MAYWRITE;
+        let page = if (*vma).__bindgen_anon_2.vm_flags & writable == 0 {
+            bindings::zero_page((*vmf).__bindgen_anon_1.address)
+        } else {
+            shared_page(file, (*vmf).__bindgen_anon_1.gfp_mask)
+        };
+        if page.is_null() {
+            return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+        }
+        bindings::get_page(page);
+        (*vmf).page = page;
+    }
+    0
+}
+
+/// The page that takes the place of what was taken away. It goes with the file. Null if there is no memory.
+///
+/// # Safety
+///
+/// `file` is there.
+unsafe fn shared_page(file: *mut ib_uverbs_file, gfp: bindings::gfp_t) -> *mut bindings::page {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        let _mappings = Mappings::lock(file);
+        if (*file).disassociate_page.is_null() {
+            (*file).disassociate_page = bindings::alloc_pages(gfp | bindings::__GFP_ZERO, 0);
+        }
+        (*file).disassociate_page
+    }
+}

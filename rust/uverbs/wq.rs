@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work queues of user space.
+
+use kernel::{prelude::*, sync::aref::ARef};
+use rdma::{
+    view::{object::Owned, AttrBundle, Cq, Pd, Wq},
+    MaySleep,
+};
+use rdma_bindings as bindings;
+
+use crate::{
+    destroy::destroy_by,
+    event::AsyncFile,
+    uevent::{on_wq_event, WqObject},
+};
+
+/// What a work queue is to be like.
+pub struct WqSpec {
+    /// `enum ib_wq_type`.
+    pub kind: u32,
+    /// How many requests it has room for.
+    pub max_wr: u32,
+    /// How many pieces a request may have.
+    pub max_sge: u32,
+    /// `enum ib_uverbs_wq_flags`.
+    pub create_flags: u32,
+    /// What user space calls it.
+    pub user_handle: u64,
+    /// Where events are reported.
+    pub async_file: Option<ARef<AsyncFile>>,
+}
+
+/// What has become of it.
+pub struct NewWq {
+    /// The queue.
+    pub wq: Owned<Wq>,
+    /// How many requests it has room for.
+    pub max_wr: u32,
+    /// How many pieces a request may have.
+    pub max_sge: u32,
+    /// Its number.
+    pub number: u32,
+}
+
+/// Makes a work queue for an object that is being made.
+///
+/// # Errors
+///
+/// Those of the driver: then nothing is left.
+pub fn create(
+    command: &AttrBundle,
+    object: &WqObject,
+    pd: &Pd,
+    cq: &Cq,
+    spec: WqSpec,
+    sleep: &MaySleep,
+) -> Result<NewWq> {
+    let mut init = bindings::ib_wq_init_attr::zeroed();
+    init.wq_context = command.file().as_raw().cast();
+    init.wq_type = spec.kind;
+    init.max_wr = spec.max_wr;
+    init.max_sge = spec.max_sge;
+    init.cq = cq.as_raw();
+    init.event_handler = Some(on_wq_event);
+    init.create_flags = spec.create_flags;
+    object.uobject().set_user_handle(spec.user_handle);
+    object.open(spec.async_file);
+    let wq = pd
+        .driver_create_user_wq(&mut init, command.driver_udata(), sleep)
+        .inspect_err(|_| object.close())?;
+    // SAFETY: The queue is being made: nobody else has it but the driver.
+    let number = unsafe {
+        let raw = wq.as_raw();
+        (*raw).wq_type = init.wq_type;
+        (*raw).cq = cq.as_raw();
+        (*raw).pd = pd.as_raw();
+        (*raw).device = pd.device().as_raw();
+        (*raw).wq_context = init.wq_context;
+        (*raw).event_handler = init.event_handler;
+        (*raw).uobject = object.uobject().as_raw().cast();
+        (*raw).usecnt = pin_init::zeroed();
+        (*raw).wq_num
+    };
+    pd.uses().inc();
+    cq.uses().inc();
+    Ok(NewWq {
+        wq,
+        max_wr: init.max_wr,
+        max_sge: init.max_sge,
+        number,
+    })
+}
+
+/// Destroys the work queue of an object. For the `destroy_object` of the class.
+///
+/// # Errors
+///
+/// `EBUSY` while it is used, and those of the driver.
+pub fn destroy(object: &WqObject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+    let udata = command.driver_udata().as_raw();
+    // SAFETY: The object is given up; it is gone if the function succeeds.
+    unsafe {
+        destroy_by::<Wq>(object.uobject(), |wq| {
+            bindings::ib_destroy_wq_user(wq, udata)
+        })?
+    };
+    object.close();
+    Ok(())
+}

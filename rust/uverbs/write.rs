@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A command of `write()`: where its request and its response are.
+//!
+//! C header: `include/rdma/uverbs_ioctl.h`.
+
+use core::ptr::{null, null_mut, NonNull};
+
+use kernel::{
+    alloc::{allocator::KVmalloc, Allocator},
+    types::Opaque,
+    uaccess::UserPtr,
+};
+use rdma::view::{command::UverbsFile, AttrBundle};
+use rdma_bindings::{self as c, bundle_alloc_head, bundle_priv, ib_udata};
+
+/// A request or the room for a response: memory of the present process, which need not be there.
+#[derive(Clone, Copy)]
+pub struct Span {
+    /// Where it begins.
+    pub at: UserPtr,
+    /// How many bytes it has.
+    pub len: usize,
+}
+
+impl Span {
+    /// Whether such memory may be there at all.
+    pub fn is_user(&self) -> bool {
+        // SAFETY: The addresses are looked at alone.
+        unsafe { c::user_access_ok(self.at.as_const_ptr(), self.len) }
+    }
+
+    /// Divides it after `len` bytes; what it does not have goes to neither.
+    #[must_use]
+    pub fn split(self, len: usize) -> (Self, Self) {
+        let len = len.min(self.len);
+        let rest = Self {
+            at: self.at.wrapping_byte_add(len),
+            len: self.len - len,
+        };
+        (Self { len, ..self }, rest)
+    }
+}
+
+/// Where the parts of a command are.
+#[derive(Clone, Copy)]
+pub struct Spans {
+    /// The request.
+    pub request: Span,
+    /// The room for the response.
+    pub response: Span,
+    /// The driver's part of the request.
+    pub driver_request: Span,
+    /// The driver's part of the room for the response.
+    pub driver_response: Span,
+}
+
+/// What has no length is nowhere.
+fn udata(request: Span, response: Span) -> ib_udata {
+    let mut udata: ib_udata = pin_init::zeroed();
+    udata.inlen = request.len;
+    udata.outlen = response.len;
+    udata.inbuf = if request.len == 0 {
+        null()
+    } else {
+        request.at.as_const_ptr()
+    };
+    udata.outbuf = if response.len == 0 {
+        null_mut()
+    } else {
+        response.at.as_mut_ptr()
+    };
+    udata
+}
+
+/// A command of `write()`. It has no attributes.
+///
+/// Around what handlers see is the rest of what ib_uverbs keeps of a command of `ioctl()`, with no room for allocations: what
+/// is allocated nevertheless is freed with this.
+///
+/// # Invariants
+///
+/// What is allocated is in the list that begins with `allocated_mem`.
+pub struct Command(Opaque<bundle_priv>);
+
+impl Command {
+    /// A command of a file.
+    pub fn new(file: &UverbsFile, spans: &Spans) -> Self {
+        let mut whole: bundle_priv = pin_init::zeroed();
+        whole.bundle.ufile = file.as_raw();
+        whole.bundle.ucore = udata(spans.request, spans.response);
+        whole.bundle.driver_udata = udata(spans.driver_request, spans.driver_response);
+        // INVARIANT: The list is empty.
+        Self(Opaque::new(whole))
+    }
+
+    /// The command as handlers see it.
+    pub fn bundle(&self) -> &AttrBundle {
+        // SAFETY: The member is there as long as `self`; a view is a transparent wrapper.
+        unsafe { &*(&raw mut (*self.0.get()).bundle).cast() }
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants, and nobody has the command any more. `kvfree` does not look at the size.
+        unsafe {
+            let mut next = (*self.0.get()).allocated_mem;
+            while let Some(head) = NonNull::new(next) {
+                next = (*head.as_ptr()).__bindgen_anon_1.__bindgen_anon_1.next;
+                KVmalloc::free(head.cast(), core::alloc::Layout::new::<bundle_alloc_head>());
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The data path through the kernel: posting and polling. Who has rings that are mapped posts chains of no requests, which
+//! tell the driver to look.
+
+use core::ops::Range;
+
+use kernel::prelude::*;
+use kernel_ext::bindings as c;
+use rdma::view::{Ah, Cq, Device, Qp, Srq};
+use rdma_uverbs::{
+    held::Held,
+    post::{self, NotPosted, RecvChain, Send, SendChain, SendKind},
+    request::{zeroed, Bytes, Call, Record, Tail},
+};
+
+use super::device::short_lid;
+
+/// No request is longer than memory can be had in one piece, in bytes.
+const LONGEST: usize = 4 << 20;
+
+/// The requests of a command, and the pieces of memory that they have.
+struct Posted<'a> {
+    records: Bytes<'a>,
+    size: usize,
+    count: u32,
+    sges: KVec<c::ib_sge>,
+}
+
+impl<'a> Posted<'a> {
+    /// Reads what follows on a command: `count` requests of `size` bytes each, and `sges` pieces of memory.
+    fn read(mut tail: Tail<'a>, count: u32, size: u32, sges: u32) -> Result<Self> {
+        let size = size as usize;
+        let records = tail.take_records(count, size)?;
+        let sges = tail.take_records(sges, size_of::<c::ib_sge>())?;
+        tail.finish()?;
+        if size > LONGEST {
+            return Err(ENOMEM);
+        }
+        Ok(Self {
+            records,
+            size,
+            count,
+            sges: sges.read_array()?,
+        })
+    }
+
+    /// Reads a request.
+    fn record<T: Record>(&self, nth: u32) -> Result<T> {
+        let offset = (nth as usize).checked_mul(self.size).ok_or(EINVAL)?;
+        self.records.get(offset)
+    }
+
+    /// The pieces of memory of a chain, which are no longer these.
+    fn take_sges(&mut self) -> KVec<c::ib_sge> {
+        core::mem::take(&mut self.sges)
+    }
+}
+
+/// Hands out the pieces of memory to the requests, in turn.
+struct Pieces {
+    next: usize,
+    all: usize,
+}
+
+impl Pieces {
+    fn of(posted: &Posted<'_>) -> Self {
+        Self {
+            next: 0,
+            all: posted.sges.len(),
+        }
+    }
+
+    fn take(&mut self, count: u32) -> Result<Range<usize>> {
+        let end = self.next.checked_add(count as usize).ok_or(EINVAL)?;
+        if end > self.all {
+            return Err(EINVAL);
+        }
+        let range = self.next..end;
+        self.next = end;
+        Ok(range)
+    }
+}
+
+/// What a request for sending has beyond what all have.
+///
+/// # Errors
+///
+/// `EINVAL` for an operation that a queue pair of the type has not, or that cannot be posted so; those of the handle.
+fn send_kind<'a>(
+    call: &Call<'a>,
+    qp_kind: u32,
+    request: &c::ib_uverbs_send_wr,
+) -> Result<SendKind<'a>> {
+    Ok(match request.opcode {
+        c::IB_WR_SEND | c::IB_WR_SEND_WITH_IMM if qp_kind == c::IB_QPT_UD => {
+            let (ah, remote_qpn, remote_qkey) = post::datagram(request);
+            SendKind::Datagram {
+                ah: Held::<Ah>::read(call.command, ah, call.sleep)?,
+                remote_qpn,
+                remote_qkey,
+            }
+        }
+        _ if qp_kind == c::IB_QPT_UD => return Err(EINVAL),
+        c::IB_WR_RDMA_WRITE_WITH_IMM | c::IB_WR_RDMA_WRITE | c::IB_WR_RDMA_READ => {
+            post::rdma(request)
+        }
+        c::IB_WR_ATOMIC_CMP_AND_SWP | c::IB_WR_ATOMIC_FETCH_AND_ADD => post::atomic(request),
+        c::IB_WR_SEND | c::IB_WR_SEND_WITH_IMM | c::IB_WR_SEND_WITH_INV => SendKind::Send,
+        _ => return Err(EINVAL),
+    })
+}
+
+/// Whether requests with an operation have immediate data, or a key to be invalidated.
+fn has_extra(opcode: u32) -> bool {
+    matches!(
+        opcode,
+        c::IB_WR_SEND_WITH_IMM | c::IB_WR_RDMA_WRITE_WITH_IMM | c::IB_WR_SEND_WITH_INV
+    )
+}
+
+fn send_chain<'a>(call: &Call<'a>, qp: &Qp, mut posted: Posted<'a>) -> Result<SendChain<'a>> {
+    let mut pieces = Pieces::of(&posted);
+    let mut chain = SendChain::new(posted.count as usize, posted.take_sges())?;
+    for nth in 0..posted.count {
+        let request: c::ib_uverbs_send_wr = posted.record(nth)?;
+        let sges = pieces.take(request.num_sge)?;
+        chain.push(Send {
+            wr_id: request.wr_id,
+            opcode: request.opcode,
+            flags: request.send_flags,
+            extra: if has_extra(request.opcode) {
+                post::extra(&request)
+            } else {
+                0
+            },
+            sges,
+            kind: send_kind(call, qp.kind(), &request)?,
+        })?;
+    }
+    Ok(chain)
+}
+
+/// What user space is told of a chain: which request was not posted, counted from 1, or 0; and the errno.
+fn outcome(posted: Result<(), NotPosted>) -> (u32, Result) {
+    match posted {
+        Ok(()) => (0, Ok(())),
+        Err(failed) => (failed.nth, Err(failed.error)),
+    }
+}
+
+/// `IB_USER_VERBS_CMD_POST_SEND`.
+///
+/// # Errors
+///
+/// `ENOSPC` where something is missing, `EOPNOTSUPP` where something is left over; `EINVAL` for requests that are too short,
+/// that want more memory than there is, or an operation that there is not; `ENOMEM` also for ones that are too long, and those of the driver: then the
+/// response says which request was the first that was not posted.
+pub(super) fn post_send(call: &Call<'_>) -> Result {
+    let (request, tail) = call.head::<c::ib_uverbs_post_send>()?;
+    let posted = Posted::read(tail, request.wr_count, request.wqe_size, request.sge_count)?;
+    if posted.size < size_of::<c::ib_uverbs_send_wr>() {
+        return Err(EINVAL);
+    }
+    let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+    let (bad_wr, result) = outcome(send_chain(call, &qp, posted)?.post(&qp));
+    call.respond(&c::ib_uverbs_post_send_resp { bad_wr })?;
+    result
+}
+
+fn recv_chain(tail: Tail<'_>, count: u32, size: u32, sges: u32) -> Result<RecvChain> {
+    if (size as usize) < size_of::<c::ib_uverbs_recv_wr>() {
+        return Err(EINVAL);
+    }
+    let mut posted = Posted::read(tail, count, size, sges)?;
+    let mut pieces = Pieces::of(&posted);
+    let mut chain = RecvChain::new(count as usize, posted.take_sges())?;
+    for nth in 0..count {
+        let request: c::ib_uverbs_recv_wr = posted.record(nth)?;
+        chain.push(request.wr_id, pieces.take(request.num_sge)?)?;
+    }
+    Ok(chain)
+}
+
+/// `IB_USER_VERBS_CMD_POST_RECV`.
+///
+/// # Errors
+///
+/// As for [`post_send`].
+pub(super) fn post_recv(call: &Call<'_>) -> Result {
+    let (request, tail) = call.head::<c::ib_uverbs_post_recv>()?;
+    let (count, size) = (request.wr_count, request.wqe_size);
+    let chain = recv_chain(tail, count, size, request.sge_count)?;
+    let (bad_wr, result) = {
+        let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+        outcome(chain.post(&qp))
+    };
+    call.respond(&c::ib_uverbs_post_recv_resp { bad_wr })?;
+    result
+}
+
+/// `IB_USER_VERBS_CMD_POST_SRQ_RECV`.
+///
+/// # Errors
+///
+/// As for [`post_send`].
+pub(super) fn post_srq_recv(call: &Call<'_>) -> Result {
+    let (request, tail) = call.head::<c::ib_uverbs_post_srq_recv>()?;
+    let (count, size) = (request.wr_count, request.wqe_size);
+    let chain = recv_chain(tail, count, size, request.sge_count)?;
+    let (bad_wr, result) = {
+        let srq = Held::<Srq>::read(call.command, request.srq_handle, call.sleep)?;
+        outcome(chain.post_srq(&srq))
+    };
+    call.respond(&c::ib_uverbs_post_srq_recv_resp { bad_wr })?;
+    result
+}
+
+/// A completion for user space.
+fn completion(device: &Device, wc: &c::ib_wc) -> c::ib_uverbs_wc {
+    let long_lids = device.has_opa_addresses(wc.port_num);
+    let mut user: c::ib_uverbs_wc = zeroed();
+    user.status = wc.status;
+    user.opcode = wc.opcode;
+    user.vendor_err = wc.vendor_err;
+    user.byte_len = wc.byte_len;
+    user.src_qp = wc.src_qp;
+    user.wc_flags = wc.wc_flags as u32;
+    user.pkey_index = wc.pkey_index;
+    user.slid = short_lid(wc.slid, long_lids);
+    user.sl = wc.sl;
+    user.dlid_path_bits = wc.dlid_path_bits;
+    user.port_num = wc.port_num as u8;
+    post::fill_wc(&mut user, wc);
+    user
+}
+
+/// `IB_USER_VERBS_CMD_POLL_CQ`: the completions follow on the response.
+///
+/// # Errors
+///
+/// `EFAULT`, and those of the driver: then the completions that were taken are lost.
+pub(super) fn poll_cq(call: &Call<'_>) -> Result {
+    let request: c::ib_uverbs_poll_cq = call.request()?;
+    let cq = Held::<Cq>::read(call.command, request.cq_handle, call.sleep)?;
+    let mut response: c::ib_uverbs_poll_cq_resp = zeroed();
+    let mut offset = size_of_val(&response);
+    while response.count < request.ne {
+        let Some(wc) = cq.driver_poll_one()? else {
+            break;
+        };
+        call.put(offset, &completion(cq.device(), &wc))?;
+        offset += size_of::<c::ib_uverbs_wc>();
+        response.count += 1;
+    }
+    call.put(0, &response)?;
+    call.responded()
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions.
+
+use kernel::prelude::*;
+use kernel_ext::{bindings as c, error::EOPNOTSUPP};
+use rdma::{
+    driver::user::Rereg,
+    view::{Mr, Pd},
+};
+use rdma_uverbs::{
+    held::{self, Held},
+    mr::{self, Range},
+    new::NewObject,
+    request::{zeroed, Call},
+    verbs::track,
+};
+
+/// `IB_USER_VERBS_CMD_REG_MR`.
+///
+/// # Errors
+///
+/// `EINVAL` for addresses that are not at the same place in a page and for access that there is not, `EOPNOTSUPP` for what
+/// the device cannot, `EFAULT`, `ENOMEM`, and those of the driver.
+pub(super) fn reg(
+    call: &Call<'_>,
+    request: c::ib_uverbs_reg_mr,
+) -> Result<c::ib_uverbs_reg_mr_resp> {
+    let range = Range {
+        start: request.start,
+        length: request.length,
+        iova: request.hca_va,
+    };
+    if !range.is_aligned() {
+        return Err(EINVAL);
+    }
+    let new = NewObject::<Mr>::begin(call.command, call.sleep)?;
+    let access = request.access_flags;
+    mr::check_access(call.device()?, access)?;
+    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
+    let mr = mr::reg_user(
+        call.command,
+        new.uobject(),
+        &pd,
+        range,
+        access,
+        None,
+        call.sleep,
+    )?;
+    let response = c::ib_uverbs_reg_mr_resp {
+        mr_handle: new.id(),
+        lkey: mr.lkey(),
+        rkey: mr.rkey(),
+        ..zeroed()
+    };
+    new.complete(mr);
+    Ok(response)
+}
+
+/// Checks what of a region is to be registered anew.
+fn check_rereg(request: &c::ib_uverbs_rereg_mr) -> Result {
+    if request.flags == 0 {
+        return Err(EINVAL);
+    }
+    if request.flags & !c::IB_MR_REREG_SUPPORTED != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let range = Range {
+        start: request.start,
+        length: request.length,
+        iova: request.hca_va,
+    };
+    if request.flags & c::IB_MR_REREG_TRANS != 0 && !range.is_aligned() {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// `IB_USER_VERBS_CMD_REREG_MR`.
+///
+/// # Errors
+///
+/// `EINVAL` if nothing is to be changed or the region is one of the device's memory, `EBUSY` while somebody else has it, and
+/// as for [`reg`].
+pub(super) fn rereg(
+    call: &Call<'_>,
+    request: c::ib_uverbs_rereg_mr,
+) -> Result<c::ib_uverbs_rereg_mr_resp> {
+    check_rereg(&request)?;
+    let changes = |flag: u32| request.flags & flag != 0;
+    let old = Held::<Mr>::write(call.command, request.mr_handle, call.sleep)?;
+    if old.is_device_memory() {
+        return Err(EINVAL);
+    }
+    if changes(c::IB_MR_REREG_ACCESS) {
+        mr::check_access(old.device(), request.access_flags)?;
+    }
+    let mut flags = request.flags;
+    let named = changes(c::IB_MR_REREG_PD)
+        .then(|| Held::<Pd>::read(call.command, request.pd_handle, call.sleep))
+        .transpose()?;
+    let other = named.filter(|pd| !core::ptr::eq::<Pd>(&**pd, old.pd()));
+    if other.is_none() {
+        flags &= !c::IB_MR_REREG_PD;
+    }
+    // A driver may have to make another region, which needs an object then.
+    let new = NewObject::<Mr>::begin(call.command, call.sleep)?;
+    let rereg = Rereg {
+        flags,
+        start: request.start,
+        length: request.length,
+        iova: request.hca_va,
+        access: request.access_flags,
+        pd: other.as_deref().unwrap_or(old.pd()),
+    };
+    // A driver may set the new one itself.
+    let former = old.pd();
+    let Some(mr) = old.driver_rereg_user(&rereg, call.udata(), call.sleep)? else {
+        if let Some(pd) = &other {
+            old.set_pd(former, pd);
+            track::sync(&*old, call.sleep);
+        }
+        if changes(c::IB_MR_REREG_TRANS) {
+            old.set_range(request.hca_va, request.length);
+        }
+        return Ok(c::ib_uverbs_rereg_mr_resp {
+            lkey: old.lkey(),
+            rkey: old.rkey(),
+            ..zeroed()
+        });
+    };
+    let mr = mr.into_replacement(new.uobject());
+    track::begin(&*mr, c::RDMA_RESTRACK_MR);
+    track::add(&*mr);
+    let response = c::ib_uverbs_rereg_mr_resp {
+        lkey: mr.lkey(),
+        rkey: mr.rkey(),
+        ..zeroed()
+    };
+    new.replace(old, mr);
+    Ok(response)
+}
+
+/// `IB_USER_VERBS_CMD_DEREG_MR`.
+///
+/// # Errors
+///
+/// `EBUSY` while it is used, and those of the driver.
+pub(super) fn dereg(call: &Call<'_>, request: c::ib_uverbs_dereg_mr) -> Result {
+    held::destroy::<Mr>(call.command, request.mr_handle, call.sleep)
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA devices that come and go, and their nodes.
+//!
+//! A node has the lowest number that is free. The first ones have device numbers that are theirs since always; the others
+//! come from a range that the kernel gives.
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `NUMBERS` | which nodes there are | process context | the allocator |
+
+use kernel::{
+    bitmap::BitmapVec,
+    prelude::*,
+    sync::{aref::ARef, global_lock},
+};
+use kernel_ext::{
+    bindings::{RDMA_DEVICE_TYPE_SMI, RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID},
+    chrdev::Numbers,
+    error::EOPNOTSUPP,
+};
+use rdma::{
+    client::{Client, ClientTable, NlInfo},
+    view::{uobject::RemoveReason, Device},
+    MaySleep,
+};
+use rdma_uverbs::node::Node;
+
+use crate::{file, sysfs, tree};
+
+const MAJOR: u32 = 231;
+const FIRST_MINOR: u32 = 192;
+/// How many nodes have device numbers that are fixed.
+const FIXED: u32 = 32;
+/// How many there are at most.
+const MAX_NODES: u32 = 8192;
+
+/// The device numbers, and which of them have nodes.
+struct Nodes {
+    fixed: Numbers,
+    dynamic: Numbers,
+    used: BitmapVec,
+}
+
+global_lock! {
+    // SAFETY: The module's initialisation calls `init` before anyone else is there.
+    unsafe(uninit) static NUMBERS: Mutex<Option<Nodes>> = None;
+}
+
+impl Nodes {
+    /// The device number of a node.
+    fn devt(&self, number: u32) -> Option<u32> {
+        match number.checked_sub(self.fixed.count()) {
+            None => self.fixed.nth(number),
+            Some(rest) => self.dynamic.nth(rest),
+        }
+    }
+}
+
+/// A node's number, which is free again when this is dropped.
+struct Number {
+    number: u32,
+    devt: u32,
+}
+
+impl Number {
+    /// Takes the lowest that is free.
+    fn take() -> Result<Self> {
+        let mut nodes = NUMBERS.lock();
+        let nodes = nodes.as_mut().ok_or(ENOMEM)?;
+        let free = nodes.used.next_zero_bit(0).ok_or(ENOMEM)?;
+        let number = u32::try_from(free)?;
+        let devt = nodes.devt(number).ok_or(ENOMEM)?;
+        nodes.used.set_bit(free);
+        Ok(Self { number, devt })
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        free(self.number);
+    }
+}
+
+fn free(number: u32) {
+    if let Some(nodes) = NUMBERS.lock().as_mut() {
+        nodes.used.clear_bit(number as usize);
+    }
+}
+
+/// The device numbers are ours while this is there.
+pub(crate) struct Registration(());
+
+/// Takes the device numbers. For the module, once.
+pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
+    // SAFETY: The module's initialisation, once.
+    unsafe { NUMBERS.init() };
+    let name = c"infiniband_verbs";
+    let nodes = Nodes {
+        fixed: Numbers::fixed(MAJOR, FIRST_MINOR, FIXED, name, sleep)?,
+        dynamic: Numbers::dynamic(MAX_NODES - FIXED, name, sleep)?,
+        used: BitmapVec::new(MAX_NODES as usize, GFP_KERNEL)?,
+    };
+    *NUMBERS.lock() = Some(nodes);
+    Ok(Registration(()))
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let nodes = NUMBERS.lock().take();
+        drop(nodes);
+    }
+}
+
+/// The client of the core.
+pub(crate) struct Uverbs;
+
+/// As the core knows it.
+pub(crate) static CLIENT: ClientTable<Uverbs> = ClientTable::new();
+
+impl Client for Uverbs {
+    type Data = Node;
+
+    const NAME: &'static CStr = c"uverbs";
+    const ANY_DEVICE: bool = true;
+
+    fn table() -> &'static ClientTable<Self> {
+        &CLIENT
+    }
+
+    fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Node>> {
+        if device.ops().alloc_ucontext.is_none() || device.sub_type() == RDMA_DEVICE_TYPE_SMI {
+            return Err(EOPNOTSUPP);
+        }
+        let number = Number::take()?;
+        let api = tree::build(device, sleep)?;
+        let node = Node::new(device, api, &sysfs::CLASS, &sysfs::ATTRIBUTES, sleep)?;
+        let operations = file::operations(device);
+        let published = node.publish(
+            number.number,
+            number.devt,
+            operations,
+            &crate::THIS_MODULE,
+            sleep,
+        );
+        // Where it fails late, somebody may have opened the node.
+        published.inspect_err(|_| node.retire(true, sleep))?;
+        // The node has it now; `remove` gives it back.
+        core::mem::forget(number);
+        Ok(node)
+    }
+
+    fn remove(device: &Device, node: ARef<Node>, sleep: &MaySleep) {
+        node.unpublish(sleep);
+        free(node.number());
+        let can_disassociate = device.has_disassociate();
+        if can_disassociate {
+            disassociate(&node, sleep);
+        }
+        // A driver that needs its user contexts waits for those who have files open.
+        node.retire(!can_disassociate, sleep);
+    }
+
+    fn nl_info(device: &Device, node: &Node, info: &mut NlInfo<'_>) -> Result {
+        if info.port().is_some() {
+            return Err(EINVAL);
+        }
+        let ops = device.ops();
+        info.set(node.dev(), ops.uverbs_abi_ver.into());
+        if ops.uverbs_no_driver_id_binding() == 0 {
+            info.put_u32(RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID, ops.driver_id)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the device away from the open files: their objects and mappings go, and what they do from now on says `EIO`.
+fn disassociate(node: &Node, sleep: &MaySleep) {
+    node.disassociate(sleep);
+    while let Some(file) = node.take_file(sleep) {
+        file::destroy_hw(&file, RemoveReason::DriverRemove, sleep);
+    }
+    node.api().disassociate();
+}

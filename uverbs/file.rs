@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Open device files: `/dev/infiniband/uverbsN`.
+//!
+//! A file has one context at most, which a command makes, and the objects in it. They go when the file is closed, or when the
+//! device goes: then commands say `EIO`.
+
+use kernel::{
+    ffi::c_long, mm::virt::VmaNew, pr_err_once, prelude::*, sync::aref::ARef, uaccess::UserPtr,
+};
+use kernel_ext::{
+    bindings::file_operations,
+    chrdev::Cdev,
+    export::Exported,
+    file_ops::{self, FileOps},
+};
+use rdma::{
+    view::{uobject::RemoveReason, Device},
+    MaySleep,
+};
+use rdma_uverbs::{
+    close,
+    file::{File, FileRef},
+    node::{self, Node},
+};
+
+use crate::{ioctl, mmap, write};
+
+/// What is done with device files.
+struct DeviceFile;
+
+#[vtable]
+impl FileOps for DeviceFile {
+    type Private = File;
+
+    fn open(node: &Cdev, _file: &kernel::fs::File, sleep: &MaySleep) -> Result<FileRef> {
+        // SAFETY: The table is that of nodes.
+        let node = unsafe { Node::of_cdev(node) };
+        node.open(may_open, sleep)
+    }
+
+    fn release(file: FileRef, sleep: &MaySleep) {
+        destroy_hw(&file, RemoveReason::Close, sleep);
+        Node::of(&file).forget_file(&file, sleep);
+    }
+
+    fn write(
+        this: &File,
+        file: &kernel::fs::File,
+        from: UserPtr,
+        len: usize,
+        sleep: &MaySleep,
+    ) -> Result<usize> {
+        if !node::is_safe(file) {
+            pr_err_once!("write: a process has other credentials than when it opened the file\n");
+            return Err(EACCES);
+        }
+        write::write(this, from, len, sleep)
+    }
+
+    fn ioctl(
+        this: &File,
+        _file: &kernel::fs::File,
+        command: u32,
+        argument: usize,
+        sleep: &MaySleep,
+    ) -> Result<c_long> {
+        ioctl::ioctl(this, command, argument, sleep)
+    }
+
+    fn mmap(this: &File, _file: &kernel::fs::File, area: &VmaNew, sleep: &MaySleep) -> Result {
+        mmap::mmap(this, area, sleep)
+    }
+}
+
+/// The operations of nodes.
+// SAFETY: The table is for nodes; no other C code opens files with it.
+const OPERATIONS: Exported<file_operations> =
+    unsafe { file_ops::table::<DeviceFile>(&crate::THIS_MODULE, None) };
+
+/// For devices with memory that can be mapped.
+static WITH_MMAP: Exported<file_operations> = OPERATIONS;
+
+/// For devices with none.
+static WITHOUT_MMAP: Exported<file_operations> = Exported(file_operations {
+    mmap: None,
+    ..OPERATIONS.0
+});
+
+/// The operations of a device's node.
+pub(crate) fn operations(device: &Device) -> &'static Exported<file_operations> {
+    if device.ops().mmap.is_some() {
+        &WITH_MMAP
+    } else {
+        &WITHOUT_MMAP
+    }
+}
+
+/// A process may open the devices of its network namespace, and all in shared mode.
+fn may_open(device: &Device) -> Result {
+    node::may_access(device).then_some(()).ok_or(EPERM)
+}
+
+/// Destroys the objects and the context of a file. It may be called again, and at once.
+pub(crate) fn destroy_hw(file: &ARef<File>, why: RemoveReason, sleep: &MaySleep) {
+    let frozen = file.freeze(sleep);
+    if frozen.ucontext().is_null() {
+        return;
+    }
+    // Objects that others need are destroyed in a later round.
+    while frozen.has_objects() && frozen.destroy_objects(why, sleep).is_ok() {}
+    if frozen.has_objects() {
+        pr_warn!("a driver does not destroy its objects\n");
+        // A context is there, and who does not ask the driver gets along.
+        let _ = frozen.destroy_objects(RemoveReason::DriverFailure, sleep);
+    }
+    close::destroy_context(&frozen, why, sleep);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The objects of user space: the ioctl methods of each class, and how its objects are destroyed. One file a class; in each,
+//! `DEFINITIONS` is what the tree of a device is made of.
+//!
+//! What makes an object for both doors is in the crate `rdma_uverbs`, which tables and attributes come from too.
+
+use kernel::{prelude::*, sync::aref::ARef};
+use rdma::view::AttrBundle;
+use rdma_uverbs::{
+    attrs::Attributes,
+    event::{default_async, AsyncEvents, AsyncFile},
+    table::Definition,
+};
+
+mod ah;
+mod async_fd;
+mod comp_channel;
+mod counters;
+mod cq;
+mod device;
+mod dm;
+mod dmabuf;
+mod dmah;
+mod flow;
+mod flow_action;
+mod mr;
+mod mw;
+mod pd;
+mod qp;
+mod rwq_ind_table;
+mod srq;
+mod wq;
+mod xrcd;
+
+/// All objects.
+pub(crate) static DEFINITIONS: [Definition; 20] = [
+    Definition::chain(&async_fd::DEFINITIONS),
+    Definition::chain(&counters::DEFINITIONS),
+    Definition::chain(&cq::DEFINITIONS),
+    Definition::chain(&device::DEFINITIONS),
+    Definition::chain(&dm::DEFINITIONS),
+    Definition::chain(&dmabuf::DEFINITIONS),
+    Definition::chain(&dmah::DEFINITIONS),
+    Definition::chain(&flow_action::DEFINITIONS),
+    Definition::chain(&pd::DEFINITIONS),
+    Definition::chain(&comp_channel::DEFINITIONS),
+    Definition::chain(&ah::DEFINITIONS),
+    Definition::chain(&mw::DEFINITIONS),
+    Definition::chain(&flow::DEFINITIONS),
+    Definition::chain(&rwq_ind_table::DEFINITIONS),
+    Definition::chain(&xrcd::DEFINITIONS),
+    Definition::chain(&mr::DEFINITIONS),
+    Definition::chain(&qp::DEFINITIONS),
+    Definition::chain(&srq::DEFINITIONS),
+    Definition::chain(&wq::DEFINITIONS),
+    Definition::END,
+];
+
+/// An attribute that user space need not send.
+fn optional<T>(attr: Result<T>) -> Result<Option<T>> {
+    match attr {
+        Err(error) if error == ENOENT => Ok(None),
+        attr => attr.map(Some),
+    }
+}
+
+/// The async event file of an attribute; where user space has sent none, the device file's.
+fn async_file(command: &AttrBundle, id: u32) -> Result<Option<ARef<AsyncFile>>> {
+    match optional(command.memory::<AsyncEvents>(id))? {
+        Some(file) => Ok(Some(file.into())),
+        None => Ok(default_async(command.file())),
+    }
+}

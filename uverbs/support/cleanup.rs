@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All objects of a file, when it or its device goes; files that are released.
+
+use kernel::{ffi::c_int, prelude::*};
+use kernel_ext::{bindings::inode, export::export};
+use rdma::{
+    view::{command::UverbsFile, uobject::RemoveReason, AttrBundle, Uobject},
+    MaySleep,
+};
+use rdma_uverbs::{
+    file::LastFile,
+    handles::NewFile,
+    life::{self, Exclusive, OwnCommand, Released, ReleasedFile, Steady},
+    list,
+};
+
+use crate::object;
+
+/// Destroys one of all objects. Nobody has it: the last command is over.
+fn destroy_one(
+    object: &Uobject,
+    why: RemoveReason,
+    command: &AttrBundle,
+    sleep: &MaySleep,
+) -> Result {
+    let object = Exclusive::try_lock(object).inspect_err(|_| {
+        kernel::warn_on!(true);
+    })?;
+    if why == RemoveReason::DriverFailure {
+        object.disown();
+    }
+    object::destroy(object, why, command, sleep)
+}
+
+/// Destroys all objects of a file that can be destroyed; newer ones before those that they need.
+///
+/// # Errors
+///
+/// `EINVAL` if there was none.
+fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep) -> Result {
+    let context = life::context_of(file).ok_or(EINVAL)?;
+    life::announce_cleanup(file, context, sleep);
+    let mut command = OwnCommand::new(file);
+    let command = command.get();
+    let mut progress = Err(EINVAL);
+    let mut following = list::first(file);
+    while let Some(object) = following {
+        following = list::next(&object);
+        command.set_context(object.context());
+        if destroy_one(&object, why, command, sleep).is_ok() {
+            progress = Ok(());
+        }
+    }
+    if why == RemoveReason::DriverFailure {
+        kernel::warn_on!(!list::is_empty(file));
+        return Ok(());
+    }
+    progress
+}
+
+/// Destroys an object whose file is released, unless all objects are being destroyed: then that does it.
+fn release(released: Released, sleep: &MaySleep) {
+    if let Some(_steady) = Steady::attempt(&released.file) {
+        let mut command = OwnCommand::new(&released.file);
+        let command = command.get();
+        command.set_context(released.object.context());
+        // While somebody has the object looked up its file is not released.
+        let _ = destroy_one(&released.object, RemoveReason::Close, command, sleep);
+    }
+    drop(released);
+}
+
+/// Destroys all objects of a file that has a context; `hw_destroy_rwsem` is held to write. Process context.
+///
+/// # Errors
+///
+/// `EINVAL` if none could be destroyed.
+#[export(GPL, ns = "rdma_core")]
+fn __uverbs_cleanup_ufile(ufile: &UverbsFile, reason: RemoveReason, sleep: &MaySleep) -> Result {
+    destroy_all(ufile, reason, sleep)
+}
+
+/// The release method of the files of objects.
+#[export]
+fn uverbs_uobject_fd_release(_inode: *mut inode, filp: ReleasedFile, sleep: &MaySleep) -> c_int {
+    if let Some(released) = filp.into_object() {
+        release(released, sleep);
+    }
+    0
+}
+
+/// Destroys an object whose file is released, and gives up the file's references. Process context.
+#[export(GPL, ns = "rdma_core")]
+fn uverbs_uobject_release(uobj: Released, sleep: &MaySleep) -> c_int {
+    release(uobj, sleep);
+    0
+}
+
+/// Makes a new file have no numbers.
+#[export(GPL, ns = "rdma_core")]
+fn setup_ufile_idr_uobject(ufile: NewFile<'_>) {
+    ufile.init();
+}
+
+/// Frees a file with its last reference. Process context.
+#[export(GPL, ns = "rdma_core")]
+fn ib_uverbs_release_file(kref: LastFile) {
+    drop(kref);
+}

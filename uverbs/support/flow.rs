@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What flow steering rules use, for drivers and ib_uverbs. All in process context.
+//!
+//! C header: `include/rdma/uverbs_std_types.h`.
+
+use kernel::{ffi::c_void, prelude::*};
+use kernel_ext::{
+    bindings::{self, ib_uflow_resources},
+    door::FromC,
+    export::export,
+};
+use rdma::view::{Counters, FlowAction};
+use rdma_uverbs::flow::{FlowResources, MaybeResources, OwnedResources, Used};
+
+/// Room for what a rule of `num_specs` specifications uses; null if there is no memory.
+#[export]
+fn flow_resources_alloc(num_specs: usize) -> MaybeResources {
+    MaybeResources(OwnedResources::new(num_specs).ok())
+}
+
+/// Counts down what a rule has used. Null is none.
+#[export]
+fn ib_uverbs_flow_resources_free(uflow_res: MaybeResources) {
+    drop(uflow_res);
+}
+
+/// Remembers an action or counters that a rule uses.
+///
+/// # Safety
+///
+/// `uflow_res` is from `flow_resources_alloc`; `ibobj` is what the type says.
+#[export]
+unsafe extern "C" fn flow_resources_add(
+    uflow_res: *mut ib_uflow_resources,
+    spec_type: bindings::ib_flow_spec_type,
+    ibobj: *mut c_void,
+) {
+    // SAFETY: By the safety requirements.
+    let added = unsafe {
+        let resources = <&FlowResources>::from_c(uflow_res);
+        match spec_type {
+            bindings::IB_FLOW_SPEC_ACTION_HANDLE => {
+                resources.add(Used::Action(<&FlowAction>::from_c(ibobj.cast())))
+            }
+            bindings::IB_FLOW_SPEC_ACTION_COUNT => {
+                resources.add(Used::Counters(<&Counters>::from_c(ibobj.cast())))
+            }
+            _ => Err(EINVAL),
+        }
+    };
+    kernel::warn_on!(added.is_err());
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How objects are known to user space: by a number of their file, or by a file descriptor of the process.
+//!
+//! What differs between the two stands here, one function for each step of an object's life.
+
+use kernel::{prelude::*, sync::aref::ARef};
+use kernel_ext::{
+    bindings::{uverbs_obj_type_class, RDMACG_RESOURCE_HCA_OBJECT},
+    error::EOPNOTSUPP,
+    export::{export, Exported},
+};
+use rdma::{
+    view::{
+        command::UverbsFile,
+        uobject::{ApiObject, LookupMode, RemoveReason},
+        AttrBundle, Ucontext, Uobject,
+    },
+    MaySleep,
+};
+use rdma_uverbs::{
+    fd::{Descriptor, FdType},
+    handles::{self, Handles},
+    life::{self, Exclusive, Found, Uncommitted},
+};
+
+/// The class of objects with a number. Its address is what says so.
+#[export]
+static uverbs_idr_class: Exported<uverbs_obj_type_class> = Exported(pin_init::zeroed());
+
+/// The class of objects with a file descriptor. Its address is what says so.
+#[export]
+static uverbs_fd_class: Exported<uverbs_obj_type_class> = Exported(pin_init::zeroed());
+
+/// How objects of a kind are known.
+enum Naming {
+    Number,
+    Descriptor,
+}
+
+fn naming(kind: &ApiObject) -> Result<Naming> {
+    let class = kind.type_class();
+    if core::ptr::eq(class, &uverbs_idr_class.0) {
+        Ok(Naming::Number)
+    } else if core::ptr::eq(class, &uverbs_fd_class.0) {
+        Ok(Naming::Descriptor)
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// Makes an object and reserves what it is to be known by.
+pub(crate) fn begin(
+    kind: &ApiObject,
+    file: &UverbsFile,
+    context: &Ucontext,
+    sleep: &MaySleep,
+) -> Result<ARef<Uobject>> {
+    let naming = naming(kind)?;
+    let object = life::allocate(kind, file, context, sleep)?;
+    match naming {
+        Naming::Number => {
+            let number = Handles::of(file).reserve()?;
+            object.set_id(number.get());
+            let device = context.device();
+            object
+                .cgroup()
+                .try_charge(device, RDMACG_RESOURCE_HCA_OBJECT)?;
+            number.keep();
+        }
+        Naming::Descriptor => {
+            let description = FdType::of(kind).ok_or(EIO)?;
+            if kernel::warn_on!(!description.is_valid()) {
+                return Err(EINVAL);
+            }
+            let descriptor = Descriptor::reserve()?;
+            if let Some(file) = description.new_file()? {
+                life::set_file(&object, file);
+            }
+            object.set_id(descriptor.keep());
+        }
+    }
+    Ok(object)
+}
+
+fn uncharge(object: &Uobject) {
+    if let Some(context) = object.context() {
+        object
+            .cgroup()
+            .uncharge(context.device(), RDMACG_RESOURCE_HCA_OBJECT);
+    }
+}
+
+/// Gives back what an object is to be known by.
+pub(crate) fn abort(object: &Exclusive<'_>) {
+    match naming(object.api_object()) {
+        Ok(Naming::Number) => {
+            uncharge(object);
+            drop(Handles::of(object.file()).free(object.id()));
+        }
+        Ok(Naming::Descriptor) => {
+            drop(object.take_file());
+            drop(Descriptor::resume(object.id()));
+        }
+        Err(_) => {}
+    }
+}
+
+/// User space can find the object from now on, and destroy it.
+pub(crate) fn commit(object: ARef<Uobject>) {
+    match naming(object.api_object()) {
+        Ok(Naming::Number) => handles::publish(object),
+        Ok(Naming::Descriptor) => Uncommitted::install(object),
+        Err(_) => {}
+    }
+}
+
+/// Finds an object; for a file descriptor, only to be shared.
+///
+/// # Errors
+///
+/// `EINVAL` for what is no number or descriptor, `ENOENT` or `EBADF` if there is none; `EOPNOTSUPP` if a file's object is
+/// wanted alone; `EIO` if the driver has gone.
+pub(crate) fn find(
+    kind: &ApiObject,
+    file: &UverbsFile,
+    id: i64,
+    mode: LookupMode,
+) -> Result<Found> {
+    match naming(kind)? {
+        Naming::Number => find_number(file, id),
+        Naming::Descriptor => find_descriptor(kind, file, id, mode),
+    }
+}
+
+/// Finds an object of any kind that has a number.
+pub(crate) fn find_number(file: &UverbsFile, id: i64) -> Result<Found> {
+    let number = usize::try_from(id).map_err(|_| EINVAL)?;
+    let object = Handles::of(file).find(number).ok_or(ENOENT)?;
+    Ok(Found::numbered(object))
+}
+
+fn find_descriptor(
+    kind: &ApiObject,
+    device_file: &UverbsFile,
+    id: i64,
+    mode: LookupMode,
+) -> Result<Found> {
+    let descriptor = i32::try_from(id).map_err(|_| EINVAL)?;
+    if mode != LookupMode::Read {
+        return Err(EOPNOTSUPP);
+    }
+    let description = FdType::of(kind).ok_or(EIO)?;
+    let (file, object) = description.find(descriptor as u32)?;
+    if !core::ptr::eq(object.file(), device_file) {
+        return Err(EBADF);
+    }
+    Ok(Found::of_file(file, object))
+}
+
+/// Destroys what the kernel has for an object.
+///
+/// # Errors
+///
+/// What the driver says: then it stays.
+pub(crate) fn destroy(
+    object: &Exclusive<'_>,
+    why: RemoveReason,
+    command: &AttrBundle,
+    sleep: &MaySleep,
+) -> Result {
+    match naming(object.api_object())? {
+        Naming::Number => {
+            let is_there = !object.object().is_null();
+            object.destroy_numbered(why, command, sleep)?;
+            if is_there && why != RemoveReason::Abort {
+                uncharge(object);
+            }
+        }
+        Naming::Descriptor => {
+            object.destroy_described(why, sleep)?;
+            if why != RemoveReason::Abort {
+                object.disown();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Frees what an object is known by, at the wish of user space.
+pub(crate) fn remove(object: &Uobject) {
+    if let Ok(Naming::Number) = naming(object.api_object()) {
+        drop(Handles::of(object.file()).free(object.id()));
+    }
+}
+
+/// Has two objects change their numbers. The new one is not committed yet, and stays so.
+///
+/// # Errors
+///
+/// `EINVAL` if they are not of one kind with numbers.
+pub(crate) fn swap(old: &Uobject, new: &Uobject) -> Result {
+    let Naming::Number = naming(old.api_object())? else {
+        return Err(EINVAL);
+    };
+    if !core::ptr::eq(old.api_object(), new.api_object()) {
+        return Err(EINVAL);
+    }
+    let handles = Handles::of(old.file());
+    let moved = handles.withdraw(old).ok_or(EINVAL)?;
+    let (of_old, of_new) = (old.id(), new.id());
+    old.set_id(of_new);
+    new.set_id(of_old);
+    handles::publish(moved);
+    Ok(())
+}

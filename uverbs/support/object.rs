@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Making, finding and destroying objects.
+//!
+//! | step | holds |
+//! |---|---|
+//! | begin … commit or abort | the object alone, unseen; `hw_destroy_rwsem` of the file to read |
+//! | look up … put | the object, shared or alone |
+//! | destroy | the object alone; `hw_destroy_rwsem` to read, or to write where all are destroyed |
+//!
+//! C headers: `include/rdma/uverbs_types.h`, `include/rdma/uverbs_std_types.h`.
+
+use kernel::prelude::*;
+use kernel_ext::{
+    bindings::{self, ib_uobject, uverbs_attr_bundle},
+    door::{Const, ErrPtr, FromC, IntoC},
+    error::EOPNOTSUPP,
+    export::export,
+};
+use rdma::{
+    view::{
+        command::UverbsFile,
+        uobject::{LookupMode, RemoveReason},
+        AttrBundle, Uobject,
+    },
+    MaySleep,
+};
+use rdma_uverbs::{
+    file,
+    life::{self, Begun, Exclusive, Found, Kind, LookedUp, Reference, Steady, Uncommitted},
+    list,
+};
+
+use crate::handle;
+
+/// Destroys an object, and unlocks it unless a command wants it to be destroyed: then whoever sees it still is to find it
+/// locked. If it cannot be destroyed, it is unlocked and stays.
+pub(crate) fn destroy(
+    object: Exclusive<'_>,
+    why: RemoveReason,
+    command: &AttrBundle,
+    sleep: &MaySleep,
+) -> Result {
+    if let Err(error) = handle::destroy(&object, why, command, sleep) {
+        object.unlock();
+        return Err(error);
+    }
+    object.clear_context();
+    let uobject = object.get();
+    if why == RemoveReason::Destroy {
+        handle::remove(uobject);
+    } else {
+        object.unlock();
+    }
+    drop(list::remove(uobject));
+    Ok(())
+}
+
+fn begin(kind: Kind<'_>, command: &AttrBundle, sleep: &MaySleep) -> Result<Uncommitted> {
+    let Kind::Of(kind) = kind else {
+        return Err(EINVAL);
+    };
+    let file = command.file();
+    let steady = Steady::attempt(file).ok_or(EIO)?;
+    let context = match command.context() {
+        Some(context) => context,
+        None if !file.has_device() => return Err(EIO),
+        None => life::context_of(file).ok_or(EINVAL)?,
+    };
+    command.set_context(Some(context));
+    let object = handle::begin(kind, file, context, sleep)?;
+    Ok(Uncommitted::new(object, steady))
+}
+
+fn commit(object: Uncommitted) {
+    let (object, _steady) = object.into_parts();
+    list::add(object.hold());
+    object.unlock(LookupMode::Write);
+    handle::commit(object);
+}
+
+fn abort(object: Uncommitted, complete: bool, command: &AttrBundle, sleep: &MaySleep) {
+    let why = RemoveReason::Abort;
+    if complete && handle::destroy(&object.exclusive(), why, command, sleep).is_err() {
+        kernel::warn_on!(true);
+        return commit(object);
+    }
+    handle::abort(&object.exclusive());
+    object.clear_context();
+    let (object, _steady) = object.into_parts();
+    drop(object);
+}
+
+fn look_up(
+    kind: Kind<'_>,
+    file: &UverbsFile,
+    id: i64,
+    mode: LookupMode,
+    command: Option<&AttrBundle>,
+) -> Result<Found> {
+    let found = match kind {
+        Kind::Absent => return Err(EINVAL),
+        Kind::Any => handle::find_number(file, id)?,
+        Kind::Of(kind) => {
+            let found = handle::find(kind, file, id, mode)?;
+            if !core::ptr::eq(found.api_object(), kind) {
+                return Err(EINVAL);
+            }
+            found
+        }
+    };
+    // What is left after the device has gone can be destroyed.
+    if mode != LookupMode::Destroy && !file.has_device() {
+        return Err(EIO);
+    }
+    found.try_lock(mode)?;
+    if let Some(command) = command {
+        command.set_context(found.context());
+    }
+    Ok(found)
+}
+
+fn put(found: Found, mode: LookupMode) {
+    found.unlock(mode);
+    drop(found);
+}
+
+fn destroy_by_command(object: &Uobject, command: &AttrBundle, sleep: &MaySleep) -> Result {
+    let _steady = Steady::wait(command.file(), sleep);
+    let object = Exclusive::try_lock(object)?;
+    destroy(object, RemoveReason::Destroy, command, sleep)
+}
+
+fn get_destroyed(kind: Kind<'_>, id: u32, command: &AttrBundle, sleep: &MaySleep) -> Result<Found> {
+    let mode = LookupMode::Destroy;
+    let found = look_up(kind, command.file(), id.into(), mode, Some(command))?;
+    destroy_by_command(&found, command, sleep)?;
+    Ok(found)
+}
+
+/// Begins an object, which nobody else sees. Until it is committed or aborted, the file's objects cannot all be destroyed.
+/// Process context.
+///
+/// # Errors
+///
+/// `EINVAL` if the device has no such objects or the file no context; `EIO` if the device has gone or the file's objects
+/// are being destroyed; `ENOMEM`, `EMFILE`; what the rdma cgroup says.
+#[export(GPL, ns = "rdma_core")]
+fn rdma_alloc_begin_uobject(obj: Kind<'_>, attrs: &AttrBundle, sleep: &MaySleep) -> Begun {
+    Begun(begin(obj, attrs, sleep))
+}
+
+/// Lets user space see an object. Process context.
+#[export(GPL, ns = "rdma_core")]
+fn rdma_alloc_commit_uobject(uobj: Uncommitted, _attrs: &AttrBundle) {
+    commit(uobj);
+}
+
+/// Drops an object that was begun; with `hw_obj_valid` what the driver has for it is destroyed too. Process context.
+#[export(GPL, ns = "rdma_core")]
+fn rdma_alloc_abort_uobject(
+    uobj: Uncommitted,
+    attrs: &AttrBundle,
+    hw_obj_valid: bool,
+    sleep: &MaySleep,
+) {
+    abort(uobj, hw_obj_valid, attrs, sleep);
+}
+
+/// Gives a new object the number of another one, which is destroyed. The caller commits the new one, and puts the other one
+/// as one that was looked up to be destroyed. Process context.
+#[export(GPL, ns = "rdma_core")]
+fn rdma_assign_uobject(
+    to_uobj: Exclusive<'_>,
+    new_uobj: &Uobject,
+    attrs: &AttrBundle,
+    sleep: &MaySleep,
+) {
+    if kernel::warn_on!(handle::swap(to_uobj.get(), new_uobj).is_err()) {
+        return;
+    }
+    // What cannot be destroyed stays, with the other number, until the file goes.
+    let _ = destroy(to_uobj, RemoveReason::Destroy, attrs, sleep);
+}
+
+/// Finds an object and locks it. For objects with file descriptors in process context, with SRCU held.
+///
+/// # Errors
+///
+/// `EINVAL` if the device has no such objects or the object is of another kind; `ENOENT`, `EBADF` if there is none;
+/// `EBUSY` if it is locked; `EIO` if the device has gone, but for objects that are to be destroyed.
+#[export(GPL, ns = "rdma_core")]
+fn rdma_lookup_get_uobject(
+    obj: Kind<'_>,
+    ufile: &UverbsFile,
+    id: i64,
+    mode: LookupMode,
+    attrs: Option<&AttrBundle>,
+) -> LookedUp {
+    LookedUp(look_up(obj, ufile, id, mode, attrs))
+}
+
+/// Unlocks an object that was looked up, and gives it back.
+#[export(GPL, ns = "rdma_core")]
+fn rdma_lookup_put_uobject(uobj: Found, mode: LookupMode) {
+    put(uobj, mode);
+}
+
+/// Destroys an object that was looked up for that; the caller puts it back. Process context.
+///
+/// # Errors
+///
+/// `EBUSY` if somebody has it; what the driver says.
+#[export(GPL, ns = "rdma_core")]
+fn uobj_destroy(uobj: &Uobject, attrs: &AttrBundle, sleep: &MaySleep) -> Result {
+    destroy_by_command(uobj, attrs, sleep)
+}
+
+/// Destroys the object of a number; returns what is left, which the caller puts back. Process context.
+///
+/// # Errors
+///
+/// As for `rdma_lookup_get_uobject` and `uobj_destroy`.
+#[export(GPL, ns = "rdma_core")]
+fn __uobj_get_destroy(obj: Kind<'_>, id: u32, attrs: &AttrBundle, sleep: &MaySleep) -> LookedUp {
+    LookedUp(get_destroyed(obj, id, attrs, sleep))
+}
+
+/// Destroys the object of a number. Process context.
+///
+/// # Errors
+///
+/// As for `__uobj_get_destroy`.
+#[export(GPL, ns = "rdma_core")]
+fn __uobj_perform_destroy(obj: Kind<'_>, id: u32, attrs: &AttrBundle, sleep: &MaySleep) -> Result {
+    get_destroyed(obj, id, attrs, sleep).map(drop)
+}
+
+/// Locks an object without waiting; see [`LookupMode`]. Any context.
+///
+/// # Errors
+///
+/// `EBUSY`.
+#[export]
+fn uverbs_try_lock_object(uobj: &Uobject, mode: LookupMode) -> Result {
+    uobj.try_lock(mode)
+}
+
+/// Gives up a reference of an object's memory. Any context.
+#[export]
+fn uverbs_uobject_put(uobject: Reference) {
+    drop(uobject);
+}
+
+/// Acquires the object of an attribute of an `ioctl()`: looks it up, or begins a new one. Process context.
+///
+/// # Errors
+///
+/// As for `rdma_lookup_get_uobject` and `rdma_alloc_begin_uobject`.
+#[export(GPL, ns = "rdma_core")]
+fn uverbs_get_uobject_from_file(
+    object_id: u16,
+    access: bindings::uverbs_obj_access,
+    id: i64,
+    attrs: &AttrBundle,
+    sleep: &MaySleep,
+) -> ErrPtr<ib_uobject> {
+    let kind = match attrs.file().api_object(object_id) {
+        _ if u32::from(object_id) == bindings::UVERBS_IDR_ANY_OBJECT => Kind::Any,
+        Ok(kind) => Kind::Of(kind),
+        Err(_) => Kind::Absent,
+    };
+    let mode = match access {
+        bindings::UVERBS_ACCESS_READ => LookupMode::Read,
+        bindings::UVERBS_ACCESS_WRITE => LookupMode::Write,
+        bindings::UVERBS_ACCESS_DESTROY => LookupMode::Destroy,
+        bindings::UVERBS_ACCESS_NEW => {
+            return ErrPtr(Ok(Begun(begin(kind, attrs, sleep)).into_c()));
+        }
+        _ => return ErrPtr(Err(EOPNOTSUPP)),
+    };
+    ErrPtr(Ok(LookedUp(look_up(
+        kind,
+        attrs.file(),
+        id,
+        mode,
+        Some(attrs),
+    ))
+    .into_c()))
+}
+
+/// Whether the present process may do as it likes with packets (`CAP_NET_RAW`) of the device of a command. Not if the file
+/// has no context.
+#[export]
+fn rdma_uattrs_has_raw_cap(attrs: Const<'_, AttrBundle>) -> bool {
+    file::has_raw_cap(attrs.file())
+}
+
+/// Puts back what `uverbs_get_uobject_from_file` gave for the same access; a new object is committed, or aborted: then
+/// with `hw_obj_valid` what the driver has for it is destroyed. Process context.
+///
+/// # Safety
+///
+/// It did, in the same command; `uobj` may be null for an object to be destroyed.
+#[export(GPL, ns = "rdma_core")]
+unsafe extern "C" fn uverbs_finalize_object(
+    uobj: *mut ib_uobject,
+    access: bindings::uverbs_obj_access,
+    hw_obj_valid: bool,
+    commit_it: bool,
+    attrs: *mut uverbs_attr_bundle,
+) {
+    if uobj.is_null() {
+        return;
+    }
+    // SAFETY: By the safety requirements the object was looked up, or begun, and this takes it over.
+    unsafe {
+        match access {
+            bindings::UVERBS_ACCESS_READ => put(Found::from_c(uobj), LookupMode::Read),
+            bindings::UVERBS_ACCESS_WRITE => put(Found::from_c(uobj), LookupMode::Write),
+            bindings::UVERBS_ACCESS_DESTROY => put(Found::from_c(uobj), LookupMode::Destroy),
+            bindings::UVERBS_ACCESS_NEW if commit_it => commit(Uncommitted::from_c(uobj)),
+            bindings::UVERBS_ACCESS_NEW => {
+                let command = <&AttrBundle>::from_c(attrs);
+                let sleep = &MaySleep::assume();
+                abort(Uncommitted::from_c(uobj), hw_obj_valid, command, sleep);
+            }
+            _ => {
+                kernel::warn_on!(true);
+            }
+        }
+    }
+}
