@@ -10,7 +10,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
-use rdma::wc::{Wc, WcExtra, WcSink, WcStatus};
+use rdma::wc::{QpLabel, Wc, WcExtra, WcSink, WcStatus};
 use rdma::{CqEvent, CqHandle, MaySleep, NotifyFlags};
 
 use crate::limits;
@@ -74,13 +74,15 @@ pub(crate) struct Overflow;
 #[pin_data]
 pub(crate) struct Cq {
     handle: Arc<CqHandle>,
+    /// For a process that polls through the kernel.
+    label: Option<QpLabel>,
     /// Taken in any context; nothing is locked inside.
     #[pin]
     state: SpinLockIrq<State>,
 }
 
 impl Cq {
-    fn new(handle: &Arc<CqHandle>, ring: Ring) -> Result<Arc<Self>> {
+    fn new(handle: &Arc<CqHandle>, ring: Ring, label: Option<QpLabel>) -> Result<Arc<Self>> {
         let state = State {
             ring,
             armed: Armed::No,
@@ -89,6 +91,7 @@ impl Cq {
         Arc::pin_init(
             pin_init!(Self {
                 handle: handle.clone(),
+                label,
                 state <- new_spinlock_irq!(state, "Cq::state"),
             }),
             GFP_KERNEL,
@@ -106,7 +109,7 @@ impl Cq {
         _ctx: &MaySleep,
     ) -> Result<Arc<Self>> {
         check_size(entries)?;
-        Self::new(handle, Ring::Kernel(Queue::new(entries)?))
+        Self::new(handle, Ring::Kernel(Queue::new(entries)?), None)
     }
 
     /// Makes a CQ whose ring a process maps.
@@ -123,7 +126,8 @@ impl Cq {
         check_size(entries)?;
         let ring = Producer::new(mappings, entries, USER_WC, ctx)?;
         let info = ring.mmap_info();
-        Ok((Self::new(handle, Ring::User(ring))?, info))
+        let label = QpLabel::new(ctx)?;
+        Ok((Self::new(handle, Ring::User(ring), Some(label))?, info))
     }
 
     /// How many completions fit.
@@ -162,19 +166,27 @@ impl Cq {
         Ok(())
     }
 
-    /// Moves the oldest completions of a kernel consumer's CQ to `sink`, as many as it takes. Any
-    /// context.
+    /// Moves the oldest completions to `sink`, as many as it takes: those of a kernel consumer, or of a
+    /// process that polls through the kernel. Any context.
     pub(crate) fn poll(&self, sink: &mut WcSink<'_>) {
         let mut state = self.state.lock();
-        let Ring::Kernel(queue) = &mut state.ring else {
-            return;
-        };
-        while sink.room() > 0 {
-            let Some(wc) = queue.pop() else {
-                return;
-            };
-            // There is room, so it is taken.
-            let _ = sink.push(&wc);
+        match (&mut state.ring, &self.label) {
+            (Ring::Kernel(queue), _) => {
+                while sink.room() > 0 {
+                    let Some(wc) = queue.pop() else {
+                        return;
+                    };
+                    // There is room, so it is taken.
+                    let _ = sink.push(&wc);
+                }
+            }
+            (Ring::User(ring), Some(label)) => {
+                let mut wc = [0; USER_WC];
+                while sink.room() > 0 && ring.take(&mut wc) {
+                    let _ = sink.push_user(&wc, label);
+                }
+            }
+            (Ring::User(_), None) => {}
         }
     }
 

@@ -146,7 +146,11 @@ impl LinkOps for RxeLink {
             node_guid: dev.rxe.guid(),
             node_desc: b"rxe",
             local_dma_lkey: 0,
-            uverbs_cmd_mask: uverbs_cmd::POST_SEND | uverbs_cmd::REQ_NOTIFY_CQ,
+            uverbs_cmd_mask: uverbs_cmd::POST_SEND
+                | uverbs_cmd::POST_RECV
+                | uverbs_cmd::POST_SRQ_RECV
+                | uverbs_cmd::POLL_CQ
+                | uverbs_cmd::REQ_NOTIFY_CQ,
         });
         dev.set_link(&RXE_LINK);
         dev.set_netdev(ndev, PORT, ctx)?;

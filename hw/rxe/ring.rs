@@ -180,6 +180,27 @@ impl Consumer {
         self.shared.memory.copy_out(at, bytes).is_some()
     }
 
+    /// Posts an element of two parts for the process, as if it had done so itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`], with the ring unchanged; also where the element is larger than a slot.
+    pub(crate) fn post(&mut self, fixed: &[u8], rest: &[u8]) -> Result<(), Full> {
+        let posted = self.available();
+        let length = fixed.len().checked_add(rest.len()).ok_or(Full)?;
+        if posted == self.capacity() || length > self.shared.slot {
+            return Err(Full);
+        }
+        let index = self.next.wrapping_add(posted);
+        let slot = self.shared.offset_of(index);
+        let memory = &self.shared.memory;
+        memory.copy_in(slot, fixed).ok_or(Full)?;
+        let behind = slot.wrapping_add(fixed.len());
+        memory.copy_in(behind, rest).ok_or(Full)?;
+        self.shared.store(layout::PRODUCER, index.wrapping_add(1));
+        Ok(())
+    }
+
     /// Gives the `n` oldest slots back to the process.
     #[inline]
     pub(crate) fn advance(&mut self, n: u32) {
@@ -210,7 +231,10 @@ impl Consumer {
             let from = self.shared.offset_of(self.next.wrapping_add(nth));
             let to = other.shared.offset_of(nth);
             for at in (0..self.shared.slot).step_by(MIN_SLOT) {
-                let copied = self.shared.memory.copy_out(from.wrapping_add(at), &mut piece);
+                let copied = self
+                    .shared
+                    .memory
+                    .copy_out(from.wrapping_add(at), &mut piece);
                 copied.ok_or(Full)?;
                 let copied = other.shared.memory.copy_in(to.wrapping_add(at), &piece);
                 copied.ok_or(Full)?;
@@ -279,6 +303,18 @@ impl Producer {
         self.next = self.next.wrapping_add(1) & self.shared.mask;
         self.shared.store(layout::PRODUCER, self.next);
         Ok(())
+    }
+
+    /// Takes the oldest element for the process, as if it had done so itself; says whether there was one.
+    pub(crate) fn take(&mut self, element: &mut [u8]) -> bool {
+        let taken = self.shared.load(layout::CONSUMER);
+        if self.shared.distance(taken, self.next) == 0 || element.len() > self.shared.slot {
+            return false;
+        }
+        let slot = self.shared.offset_of(taken);
+        let copied = self.shared.memory.copy_out(slot, element).is_some();
+        self.shared.store(layout::CONSUMER, taken.wrapping_add(1));
+        copied
     }
 
     /// Moves what the process has not taken into `other`, an empty ring that replaces this one.

@@ -205,22 +205,25 @@ impl Srq {
         Some(wqe)
     }
 
-    /// Posts a kernel consumer's requests: `post_srq_recv`. Any context.
+    /// Posts requests of a kernel consumer, or of a process that posts through the kernel: `post_srq_recv`.
+    /// Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a list that is too long and on a program's SRQ, `ENOMEM` when the queue is full. The
-    /// requests taken from `wrs` before the last one are posted then.
+    /// `EINVAL` for a list that is too long, `ENOMEM` when the queue is full. The requests taken from `wrs`
+    /// before the last one are posted then.
     pub(crate) fn post(&self, wrs: &mut RecvWrs<'_>) -> Result {
         let mut state = self.state.lock();
         for wr in wrs {
-            let Posted::Kernel { inbox, capacity } = &mut state.posted else {
-                return Err(EINVAL);
-            };
-            if inbox.len() >= *capacity {
-                return Err(ENOMEM);
+            match &mut state.posted {
+                Posted::User(ring) => wqe::post_recv(&wr, self.max_sge, ring)?,
+                Posted::Kernel { inbox, capacity } => {
+                    if inbox.len() >= *capacity {
+                        return Err(ENOMEM);
+                    }
+                    inbox.push(|data| wqe::recv_from_kernel(&wr, self.max_sge, data))?;
+                }
             }
-            inbox.push(|data| wqe::recv_from_kernel(&wr, self.max_sge, data))?;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ mod inbox;
 mod kernel_wr;
 mod list;
 mod slots;
+mod through;
 mod user;
 
 use crate::ah::Av;
@@ -28,6 +29,7 @@ use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
 use roce::state::{Service, WcOpcode, WcStatus};
 use roce::wire::{Feth, Qpn};
 pub(crate) use slots::Slots;
+pub(crate) use through::{post_recv, post_send};
 pub(crate) use user::{take_recv, UserSend};
 
 /// `IB_WR_*` and `IB_SEND_*`: the numbers are the same for programs and for kernel consumers.

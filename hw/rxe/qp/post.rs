@@ -2,8 +2,9 @@
 
 //! `post_send` and `post_recv`: any context, interrupts off included.
 //!
-//! A program's requests are in its ring already, and `post_send` is only the doorbell. A kernel
-//! consumer's requests are copied into an inbox, from where the engine takes them later.
+//! A program's requests are in its ring already, and `post_send` is only the doorbell; those that come
+//! through the kernel are put into the ring here. A kernel consumer's requests are copied into an inbox,
+//! from where the engine takes them later.
 
 use super::Qp;
 use crate::device::Driver;
@@ -25,8 +26,10 @@ impl Qp {
             return Err(EINVAL);
         }
         if self.user {
-            self.as_arc_borrow().drive(|_, _| {});
-            return Ok(());
+            let mut posted = Ok(());
+            self.as_arc_borrow()
+                .drive(|engine, _| posted = engine.queues.send.post(wrs));
+            return posted;
         }
         let posted = self.copy_sends(wrs);
         Self::schedule(self);
@@ -49,11 +52,16 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `EINVAL` in RESET, on a program's QP, on one with an SRQ and for a list that is too long, `ENOMEM`
-    /// when the queue is full. The requests taken from `wrs` before the last one are posted then.
+    /// `EINVAL` in RESET, on a QP with an SRQ and for a list that is too long, `ENOMEM` when the queue is full. The requests taken from `wrs` before the last one are posted then.
     pub(crate) fn post_recv(self: &Arc<Self>, wrs: &mut RecvWrs<'_>) -> Result {
-        if self.user || self.has_srq || self.state() < QpState::Init {
+        if self.has_srq || self.state() < QpState::Init {
             return Err(EINVAL);
+        }
+        if self.user {
+            let mut posted = Ok(());
+            self.as_arc_borrow()
+                .drive(|engine, _| posted = engine.queues.recv.post(wrs));
+            return posted;
         }
         let posted = self.copy_recvs(wrs);
         if self.state() == QpState::Err {

@@ -17,6 +17,7 @@ use core::sync::atomic::{fence, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::wc::{Wc, WcExtra, WcFlags};
+use rdma::RecvWrs;
 use roce::memory::{AtomicOp, NextRecv, RecvPort, RegionPart, RemoteFault, RespondError};
 use roce::state::{Access, Counter, QpEvent, RecvCompletion, RecvOpcode, Service, State, WcStatus};
 use roce::wire::{Feth, Headers, Reth};
@@ -85,6 +86,18 @@ impl RecvQueue {
         if let Source::Ring(ring) = &mut self.source {
             ring.clear();
         }
+    }
+
+    /// Puts requests that a program posts through the kernel into its ring.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a list that is too long, `ENOMEM` when the ring is full.
+    pub(super) fn post(&mut self, wrs: &mut RecvWrs<'_>) -> Result {
+        let Source::Ring(ring) = &mut self.source else {
+            return Err(EINVAL);
+        };
+        wrs.try_for_each(|wr| wqe::post_recv(&wr, self.max_sge, ring))
     }
 
     /// Takes the next request, its list beside it.

@@ -5,7 +5,7 @@
 use super::engine::Port;
 use super::Qp;
 use crate::counters;
-use crate::device::PdId;
+use crate::device::{Driver, PdId};
 use crate::limits;
 use crate::mr::MrError;
 use crate::ring::Consumer;
@@ -14,7 +14,7 @@ use crate::tx;
 use crate::wqe::{self, Data, Limits, Local, SendWqe, Slots, UserSend};
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
-use rdma::{Access, Wc};
+use rdma::{Access, SendWrs, Wc};
 use roce::memory::{SendOp, SendPort, SendWr, TransmitError};
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
 use roce::wire::Headers;
@@ -71,6 +71,16 @@ impl SendQueue {
             ring.clear();
         }
         (self.first, self.next) = (0, 0);
+    }
+
+    /// Puts requests that a program posts through the kernel into its ring.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for what a program cannot post so, `ENOMEM` when the ring is full.
+    pub(super) fn post(&mut self, wrs: &mut SendWrs<'_, Driver>) -> Result {
+        let ring = self.ring.as_mut().ok_or(EINVAL)?;
+        wrs.try_for_each(|wr| wqe::post_send(&wr, &self.limits, ring))
     }
 
     /// Request number `index`, read if it was posted meanwhile.

@@ -67,8 +67,8 @@ pub(crate) fn from_kernel(
     })
 }
 
-/// The fields of a kernel consumer's request, and what it does at home.
-fn kernel_request(wr: &rdma::SendWr<'_, Driver>) -> Result<(Request, Local)> {
+/// The fields of a request that was posted through the kernel, and what it does at home.
+pub(super) fn kernel_request(wr: &rdma::SendWr<'_, Driver>) -> Result<(Request, Local)> {
     use rdma::SendOp as Op;
     let mut request = Request {
         flags: wr.flags().bits(),

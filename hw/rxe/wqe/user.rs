@@ -18,33 +18,33 @@ use roce::state::WcStatus;
 use roce::wire::Feth;
 
 /// Where the fields of `struct rxe_send_wqe` are.
-mod send_layout {
+pub(super) mod send_layout {
     use super::{bindings as c, offset_of};
     type Wr = c::rxe_send_wr;
-    pub(super) type Flush = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_1;
+    pub(in crate::wqe) type Flush = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_1;
     type Rdma = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_2;
     type Atomic = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_3;
     type Ud = c::rxe_send_wr__bindgen_ty_2__bindgen_ty_4;
 
-    pub(super) const WR_ID: usize = offset_of!(Wr, wr_id);
-    pub(super) const OPCODE: usize = offset_of!(Wr, opcode);
-    pub(super) const FLAGS: usize = offset_of!(Wr, send_flags);
-    pub(super) const EX: usize = offset_of!(Wr, ex);
+    pub(in crate::wqe) const WR_ID: usize = offset_of!(Wr, wr_id);
+    pub(in crate::wqe) const OPCODE: usize = offset_of!(Wr, opcode);
+    pub(in crate::wqe) const FLAGS: usize = offset_of!(Wr, send_flags);
+    pub(in crate::wqe) const EX: usize = offset_of!(Wr, ex);
     const UNION: usize = offset_of!(Wr, wr);
-    pub(super) const REMOTE_ADDR: usize = UNION + offset_of!(Rdma, remote_addr);
-    pub(super) const RKEY: usize = UNION + offset_of!(Rdma, rkey);
-    pub(super) const COMPARE_ADD: usize = UNION + offset_of!(Atomic, compare_add);
-    pub(super) const SWAP: usize = UNION + offset_of!(Atomic, swap);
-    pub(super) const ATOMIC_RKEY: usize = UNION + offset_of!(Atomic, rkey);
-    pub(super) const REMOTE_QPN: usize = UNION + offset_of!(Ud, remote_qpn);
-    pub(super) const REMOTE_QKEY: usize = UNION + offset_of!(Ud, remote_qkey);
-    pub(super) const MW: usize = UNION;
-    pub(super) const FLUSH: usize = UNION;
-    pub(super) const FLUSH_RKEY: usize = UNION + offset_of!(Flush, rkey);
-    pub(super) const AH_NUM: usize = UNION + offset_of!(Ud, ah_num);
+    pub(in crate::wqe) const REMOTE_ADDR: usize = UNION + offset_of!(Rdma, remote_addr);
+    pub(in crate::wqe) const RKEY: usize = UNION + offset_of!(Rdma, rkey);
+    pub(in crate::wqe) const COMPARE_ADD: usize = UNION + offset_of!(Atomic, compare_add);
+    pub(in crate::wqe) const SWAP: usize = UNION + offset_of!(Atomic, swap);
+    pub(in crate::wqe) const ATOMIC_RKEY: usize = UNION + offset_of!(Atomic, rkey);
+    pub(in crate::wqe) const REMOTE_QPN: usize = UNION + offset_of!(Ud, remote_qpn);
+    pub(in crate::wqe) const REMOTE_QKEY: usize = UNION + offset_of!(Ud, remote_qkey);
+    pub(in crate::wqe) const MW: usize = UNION;
+    pub(in crate::wqe) const FLUSH: usize = UNION;
+    pub(in crate::wqe) const FLUSH_RKEY: usize = UNION + offset_of!(Flush, rkey);
+    pub(in crate::wqe) const AH_NUM: usize = UNION + offset_of!(Ud, ah_num);
     const DMA: usize = offset_of!(c::rxe_send_wqe, dma);
-    pub(super) const LENGTH: usize = DMA + offset_of!(c::rxe_dma_info, length);
-    pub(super) const NUM_SGE: usize = DMA + offset_of!(c::rxe_dma_info, num_sge);
+    pub(in crate::wqe) const LENGTH: usize = DMA + offset_of!(c::rxe_dma_info, length);
+    pub(in crate::wqe) const NUM_SGE: usize = DMA + offset_of!(c::rxe_dma_info, num_sge);
     // The data follows at once.
     const _: () = assert!(DMA + core::mem::size_of::<c::rxe_dma_info>() == crate::limits::SEND_WQE);
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that a program posts through the kernel: they are put into its ring, as if it had written them there itself, and
+//! are looked at when they are read from it.
+//!
+//! The ring is shared with the program all the same. What it writes over them is as if it had posted that.
+
+use super::{code, kernel_wr::kernel_request, put_sge, user::send_layout as at, Limits, Local};
+use crate::device::Driver;
+use crate::limits;
+use crate::ring::Consumer;
+use core::mem::offset_of;
+use kernel::prelude::*;
+use kernel_ext::bindings as c;
+use rdma::wr::RecvWr;
+use rdma::{SendWr, Sge};
+
+/// The longest list.
+const MAX_LIST: usize = limits::MAX_SGE as usize * limits::SGE;
+
+/// Writes a number into a request. The places are constants within it.
+fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+    if let Some(place) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *place = value;
+    }
+}
+
+/// A list as it is in a ring.
+struct List {
+    bytes: [u8; MAX_LIST],
+    count: u32,
+}
+
+impl List {
+    /// # Errors
+    ///
+    /// `EINVAL` for more than `max_sge` elements.
+    fn new(sges: &[Sge], max_sge: u32) -> Result<Self> {
+        let count = u32::try_from(sges.len()).map_err(|_| EINVAL)?;
+        if count > max_sge.min(limits::MAX_SGE) {
+            return Err(EINVAL);
+        }
+        let mut bytes = [0; MAX_LIST];
+        for (nth, sge) in sges.iter().enumerate() {
+            put_sge(&mut bytes, nth as u32, sge);
+        }
+        Ok(Self { bytes, count })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let length = self.count as usize * limits::SGE;
+        self.bytes.get(..length).unwrap_or(&[])
+    }
+}
+
+/// Puts a request for sending into a program's ring.
+///
+/// # Errors
+///
+/// `EINVAL` for an operation that cannot be posted so, for inline data and for a list that is too long; `ENOMEM` when the
+/// ring is full.
+pub(crate) fn post_send(wr: &SendWr<'_, Driver>, limits: &Limits, ring: &mut Consumer) -> Result {
+    let (request, local) = kernel_request(wr)?;
+    if !matches!(local, Local::None) || request.flags & code::INLINE != 0 {
+        return Err(EINVAL);
+    }
+    let list = List::new(wr.sg_list(), limits.max_sge)?;
+    let mut fixed = [0; limits::SEND_WQE];
+    put(&mut fixed, at::WR_ID, wr.wr_id().to_ne_bytes());
+    put(&mut fixed, at::OPCODE, request.opcode.to_ne_bytes());
+    put(&mut fixed, at::FLAGS, request.flags.to_ne_bytes());
+    put(&mut fixed, at::NUM_SGE, list.count.to_ne_bytes());
+    let extra = match request.opcode {
+        code::SEND_INV => request.invalidate_rkey.to_ne_bytes(),
+        _ => request.imm.to_be_bytes(),
+    };
+    put(&mut fixed, at::EX, extra);
+    match (wr.ud(), request.opcode) {
+        (Some(ud), _) => {
+            // A handle of a library that has no room for its number has none.
+            let number = ud.ah.number();
+            if number == 0 {
+                return Err(EINVAL);
+            }
+            put(&mut fixed, at::AH_NUM, number.to_ne_bytes());
+            put(&mut fixed, at::REMOTE_QPN, ud.remote_qpn.to_ne_bytes());
+            put(&mut fixed, at::REMOTE_QKEY, ud.remote_qkey.to_ne_bytes());
+        }
+        (None, code::CMP_SWAP | code::FETCH_ADD) => {
+            put(
+                &mut fixed,
+                at::REMOTE_ADDR,
+                request.remote_addr.to_ne_bytes(),
+            );
+            put(
+                &mut fixed,
+                at::COMPARE_ADD,
+                request.compare_add.to_ne_bytes(),
+            );
+            put(&mut fixed, at::SWAP, request.swap.to_ne_bytes());
+            put(&mut fixed, at::ATOMIC_RKEY, request.rkey.to_ne_bytes());
+        }
+        (None, _) => {
+            put(
+                &mut fixed,
+                at::REMOTE_ADDR,
+                request.remote_addr.to_ne_bytes(),
+            );
+            put(&mut fixed, at::RKEY, request.rkey.to_ne_bytes());
+        }
+    }
+    ring.post(&fixed, list.bytes()).map_err(|_| ENOMEM)
+}
+
+/// Puts a request for receiving into a program's ring.
+///
+/// # Errors
+///
+/// `EINVAL` for a list that is too long, `ENOMEM` when the ring is full.
+pub(crate) fn post_recv(wr: &RecvWr<'_>, max_sge: u32, ring: &mut Consumer) -> Result {
+    const DMA: usize = offset_of!(c::rxe_recv_wqe, dma);
+    const NUM_SGE: usize = DMA + offset_of!(c::rxe_dma_info, num_sge);
+    let list = List::new(wr.sg_list(), max_sge)?;
+    let mut fixed = [0; limits::RECV_WQE];
+    let id = offset_of!(c::rxe_recv_wqe, wr_id);
+    put(&mut fixed, id, wr.wr_id().to_ne_bytes());
+    put(&mut fixed, NUM_SGE, list.count.to_ne_bytes());
+    ring.post(&fixed, list.bytes()).map_err(|_| ENOMEM)
+}
