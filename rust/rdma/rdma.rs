@@ -19,8 +19,9 @@
 //! reached through [`CqHandle`], [`QpHandle`] and [`SrqHandle`], which call them from work
 //! items: never from the call chain of a method, one at a time, and not after destruction.
 //!
-//! The core stands on the other side: it sees the structures of C as `view`s, and calls drivers through `driver`.
-//! Both are there when the core is built.
+//! The core stands on the other side: it sees the structures of C as [`view`]s, and calls drivers through [`driver`].
+//!
+//! Users of RDMA in the kernel are told of devices as a [`client`], and use them with the [`verbs`].
 //!
 //! C headers: `include/rdma/*.h`.
 
@@ -28,9 +29,9 @@
 mod flags;
 
 pub mod ah;
+pub mod client;
 pub mod cq;
 pub mod device;
-#[cfg(ferroband_core)]
 pub mod driver;
 pub mod event;
 pub mod gid;
@@ -40,16 +41,18 @@ pub mod mr;
 pub mod object;
 pub mod odp;
 mod ops;
+pub mod pack;
 pub mod port;
 pub mod provider;
 pub mod qp;
 pub mod srq;
 pub mod stats;
 pub mod sysfs;
+pub mod trace;
 pub mod ucontext;
 pub mod udata;
 pub mod umem;
-#[cfg(ferroband_core)]
+pub mod verbs;
 pub mod view;
 pub mod wc;
 pub mod wr;
@@ -72,6 +75,9 @@ pub use udata::Udata;
 pub use umem::Umem;
 pub use wc::{Wc, WcOpcode, WcSink, WcStatus};
 pub use wr::{RecvWr, RecvWrs, SendOp, SendWr, SendWrs, Sge};
+
+/// What messages in the log begin with.
+const __LOG_PREFIX: &[u8] = b"rdma\0";
 
 /// The C interface, for doors.
 pub use rdma_bindings as bindings;

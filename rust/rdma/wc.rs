@@ -4,10 +4,10 @@
 
 use core::{marker::PhantomData, ops::Deref, ptr};
 
-use kernel::transmute::AsBytes;
-use rdma_bindings::{self as bindings, ib_uverbs_wc, ib_wc};
+use kernel::{prelude::*, transmute::AsBytes, types::Opaque};
+use rdma_bindings::{self as bindings, ib_qp, ib_uverbs_wc, ib_wc};
 
-use crate::QpId;
+use crate::{MaySleep, QpId};
 
 c_enum! {
     /// How a work request ended: `enum ib_wc_status`.
@@ -352,14 +352,86 @@ impl WcSink<'_> {
         if self.room == 0 {
             return Err(NoRoom);
         }
-        // SAFETY: By the type invariants there is room for one.
+        self.put(wc.to_raw());
+        Ok(())
+    }
+}
+
+/// Stands for queue pairs in completions that a process polls through the kernel.
+///
+/// A completion names its queue pair by a pointer, of which ib_uverbs reads the number, maybe after the queue pair has gone;
+/// this stays as long as the completion queue. Who polls a queue from two threads at once through the kernel may find the
+/// number of the other one's completion.
+pub struct QpLabel(KBox<Opaque<ib_qp>>);
+
+// SAFETY: The number is written whole, and nothing else of it is used.
+unsafe impl Send for QpLabel {}
+// SAFETY: As above.
+unsafe impl Sync for QpLabel {}
+
+impl QpLabel {
+    /// One of no queue pair.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(_ctx: &MaySleep) -> Result<Self> {
+        let label = KBox::new(Opaque::new(pin_init::zeroed()), GFP_KERNEL)?;
+        Ok(Self(label))
+    }
+
+    fn name(&self, number: u32) -> *mut ib_qp {
+        let raw = self.0.get();
+        // SAFETY: The memory is there; readers read the number whole.
+        unsafe { (&raw mut (*raw).qp_num).write_volatile(number) };
+        raw
+    }
+}
+
+impl WcSink<'_> {
+    /// Hands over a completion as user space reads it from a ring, whatever is in it, or gives it back if there is no room.
+    pub fn push_user(
+        &mut self,
+        user: &[u8; size_of::<UserWc>()],
+        label: &QpLabel,
+    ) -> Result<(), NoRoom> {
+        if self.room == 0 {
+            return Err(NoRoom);
+        }
+        // SAFETY: Any bytes are a value of the structure.
+        let user: ib_uverbs_wc = unsafe { user.as_ptr().cast::<ib_uverbs_wc>().read_unaligned() };
+        let mut wc = ib_wc {
+            status: user.status,
+            opcode: user.opcode,
+            vendor_err: user.vendor_err,
+            byte_len: user.byte_len,
+            qp: label.name(user.qp_num),
+            src_qp: user.src_qp,
+            slid: user.slid.into(),
+            wc_flags: user.wc_flags as i32,
+            pkey_index: user.pkey_index,
+            sl: user.sl,
+            dlid_path_bits: user.dlid_path_bits,
+            port_num: user.port_num.into(),
+            ..pin_init::zeroed()
+        };
+        wc.__bindgen_anon_1.wr_id = user.wr_id;
+        // SAFETY: Both forms are 4 bytes.
+        wc.ex.imm_data = unsafe { user.ex.imm_data };
+        self.put(wc);
+        Ok(())
+    }
+
+    /// Puts a completion, for which there is room.
+    #[inline]
+    fn put(&mut self, wc: ib_wc) {
+        // SAFETY: By the type invariants, and the caller has looked that there is room for one.
         unsafe {
-            ptr::write(self.next, wc.to_raw());
+            ptr::write(self.next, wc);
             self.next = self.next.add(1);
         }
         self.room = self.room.wrapping_sub(1);
         self.written = self.written.wrapping_add(1);
-        Ok(())
     }
 }
 

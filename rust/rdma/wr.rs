@@ -142,6 +142,8 @@ pub struct Remote {
 pub struct SendWr<'a, P> {
     raw: &'a ib_send_wr,
     qp_type: QpType,
+    /// A program has posted it, through ib_uverbs.
+    of_user: bool,
     _provider: PhantomData<fn() -> P>,
 }
 
@@ -167,10 +169,10 @@ impl<'a, P: Provider> SendWr<'a, P> {
     }
 
     /// The right to copy the data of a request that is sent [`INLINE`](SendFlags::INLINE):
-    /// addresses in the list are the kernel's then, whatever the keys.
+    /// addresses in the list are the kernel's then, whatever the keys. Programs have no such right.
     #[inline]
     pub fn inline_data(&self) -> Option<VirtDma> {
-        if !self.flags().contains(SendFlags::INLINE) {
+        if self.of_user || !self.flags().contains(SendFlags::INLINE) {
             return None;
         }
         // SAFETY: It is a client in the kernel that has posted the request.
@@ -227,7 +229,7 @@ impl<'a, P: Provider> SendWr<'a, P> {
                 SendOp::FetchAdd { remote, add }
             }
             bindings::IB_WR_LOCAL_INV => SendOp::LocalInv(self.invalidate_rkey()),
-            bindings::IB_WR_REG_MR => self.reg_mr()?,
+            bindings::IB_WR_REG_MR if !self.of_user => self.reg_mr()?,
             _ => return Err(EINVAL),
         };
         Ok(op)
@@ -292,6 +294,7 @@ pub struct SendWrs<'a, P> {
     next: *const ib_send_wr,
     taken: *const ib_send_wr,
     qp_type: QpType,
+    of_user: bool,
     _chain: PhantomData<&'a ib_send_wr>,
     _provider: PhantomData<fn() -> P>,
 }
@@ -302,13 +305,14 @@ impl<'a, P: Provider> SendWrs<'a, P> {
     /// # Safety
     ///
     /// The chain must be one for a QP of type `qp_type` of a device of `P`, and be valid during
-    /// `'a`.
+    /// `'a`. If it is `of_user`, it was made by ib_uverbs.
     #[inline]
-    pub(crate) unsafe fn new(first: *const ib_send_wr, qp_type: QpType) -> Self {
+    pub(crate) unsafe fn new(first: *const ib_send_wr, qp_type: QpType, of_user: bool) -> Self {
         Self {
             next: first,
             taken: first,
             qp_type,
+            of_user,
             _chain: PhantomData,
             _provider: PhantomData,
         }
@@ -333,6 +337,7 @@ impl<'a, P: Provider> Iterator for SendWrs<'a, P> {
         Some(SendWr {
             raw,
             qp_type: self.qp_type,
+            of_user: self.of_user,
             _provider: PhantomData,
         })
     }

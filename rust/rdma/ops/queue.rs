@@ -2,8 +2,6 @@
 
 //! The doors of address handles and queues.
 
-use core::ptr;
-
 use kernel::{
     error::from_result,
     ffi::{c_int, c_uint},
@@ -333,16 +331,13 @@ impl<P: Provider> ProviderOps<P> {
     ) -> c_int {
         // SAFETY: By the contract of the table.
         let qp = unsafe { Qp::<P>::from_raw(qp) };
-        // What user space would post this way is not to be trusted; it has its ring.
-        let first = if qp.base().is_user() { ptr::null() } else { wr };
         let qp_type = qp.base().qp_type().unwrap_or(QpType::Driver);
         // SAFETY: By the contract of the table; the type is that of the QP.
-        let mut wrs = unsafe { SendWrs::new(first, qp_type) };
+        let mut wrs = unsafe { SendWrs::new(wr, qp_type, qp.base().is_user()) };
         let posted = P::post_send(qp, &mut wrs);
         if posted.is_err() {
-            let bad = if first.is_null() { wr } else { wrs.bad() };
             // SAFETY: By the contract of the table.
-            unsafe { bad_wr.write(bad) };
+            unsafe { bad_wr.write(wrs.bad()) };
         }
         errno(posted)
     }
