@@ -30,19 +30,20 @@ all: modules
 help:
 	@echo 'Build (needs: root on an amd64 Debian 12 or 13 with apt; the rest is installed into a cache)'
 	@echo '  make                  the modules (*.ko); MO=<dir> builds in another directory, CLIPPY=1 lints, V=1 is verbose'
-	@echo '  make modules_install  installs them under /lib/modules/<release>/updates (INSTALL_MOD_PATH=<root>)'
+	@echo '  make modules_install  installs them under /lib/modules/<release>/updates (INSTALL_MOD_PATH=<root>): those on which'
+	@echo '                        every stock module loads, or MODULES="ib_core rdma_rxe"'
+	@echo '  make abi              how many of the exports of the stock modules ours have, and who misses the others'
 	@echo '  make clean            removes what the build made'
 	@echo 'Try'
-	@echo '  make demo             two hosts in a virtual machine talk RDMA through our rdma_rxe'
+	@echo '  make demo             two hosts in a virtual machine talk RDMA through our modules, all of them'
 	@echo '  make shell            a virtual machine with our modules loaded, and a prompt'
 	@echo 'Test'
 	@echo '  make check            all tests; T=<pattern> only those whose name matches'
 	@echo '  make list             the tests, and the rows of the feature list that each proves'
 	@echo '  make rows             how many rows the last make check proved'
 	@echo '  MIX="rdma_rxe" for demo, shell and check: which of our modules are loaded, the rest are stock;'
-	@echo '                        default: all that were built; MIX= : stock only'
+	@echo '                        default: all, but for an ib_core that lacks MAD; MIX= : stock only'
 	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
-	@echo '  FERROBAND_CORE=m      for make: ib_core too, which is not complete yet'
 	@echo 'Develop'
 	@echo '  make rustfmt, rustfmtcheck, rustdoc, rust-analyzer'
 	@echo '  make environment      only provisions (roots, kernel tree, QEMU); make prune removes outdated parts of the cache'
@@ -55,16 +56,23 @@ prune:
 	@tools/provision --prune
 
 modules: $(environment)
-	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) $(if $(FERROBAND_TESTS),FERROBAND_TESTS=m) $(if $(FERROBAND_CORE),FERROBAND_CORE=m) modules
+	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) $(if $(FERROBAND_TESTS),FERROBAND_TESTS=m) modules
 	@sed 's|.*/||; s|\.o$$|.ko|; s|^|made: $(out)/|' '$(out)/modules.order'
 
+# Not by default: a module that lacks an export, for a stock module that needs it would not load any more.
 # Staged first: the build root does not see this machine's /lib/modules.
 modules_install: modules
-	@$(paths) set -e; stage=$$(mktemp -d /tmp/ferroband.XXXXXX); trap 'rm -rf "$$stage"' EXIT; \
+	@$(paths) set -e; export KDIR; modules='$(MODULES)'; \
+	[ -n "$$modules" ] || modules=$$(tools/abi --modules '$(out)' --complete); \
+	stage=$$(mktemp -d /tmp/ferroband.XXXXXX); trap 'rm -rf "$$stage"' EXIT; \
 	$(kbuild) modules_install INSTALL_MOD_PATH="$$stage" INSTALL_MOD_STRIP=1 DEPMOD=true; \
 	target='$(INSTALL_MOD_PATH)'/lib/modules/$$KERNEL_RELEASE; \
 	mkdir -p "$$target/updates"; \
-	find "$$stage" -name '*.ko*' -exec install -m 644 -t "$$target/updates" {} +; \
+	for module in $$modules; do \
+		file=$$(find "$$stage" -name "$$module.ko*"); \
+		[ -n "$$file" ] || { echo "there is no module $$module" >&2; exit 1; }; \
+		install -m 644 -t "$$target/updates" "$$file"; \
+	done; \
 	depmod $(if $(INSTALL_MOD_PATH),-b '$(INSTALL_MOD_PATH)') "$$KERNEL_RELEASE"; \
 	echo "installed in $$target/updates: $$(cd "$$target/updates" && echo *.ko*)"
 
@@ -85,10 +93,13 @@ rust-analyzer: modules
 	@echo 'made: $(out)/rust-project.json'
 
 demo: modules
-	@tools/vm demo $(mix) $(if $(MO),--modules '$(out)')
+	@tools/vm demo $(or $(mix),--mix 'ib_core ib_uverbs ib_uverbs_support rdma_rxe') $(if $(MO),--modules '$(out)')
 
 shell: modules
 	@tools/vm shell $(mix) $(if $(MO),--modules '$(out)')
+
+abi: modules
+	@$(paths) KDIR="$$KDIR" tools/abi --modules '$(out)'
 
 check: environment
 	@$(check) $(if $(T),--only '$(T)')
@@ -100,4 +111,4 @@ rows:
 	@$(check) --rows
 
 .PHONY: all help environment prune modules modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
-	demo shell check list rows
+	abi demo shell check list rows

@@ -9,7 +9,20 @@ from .environment import REPO
 
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line.
-HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows|timeout|guests|mix): *(.*)$", re.MULTILINE)
+HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows|timeout|guests|mix|mixes): *(.*)$", re.MULTILINE)
+
+# Mixes of our modules and stock ones, by name. Besides the default one (overlay.default_mix), tests that say `mixes: all`
+# run in the first two, `mixes: every` in each; a test that needs some modules to be ours runs in the first that has them,
+# or with `mixes: all` in all that have them. Any other mix: make check MIX="…".
+MIXES = {
+    "ib_core": ("ib_core",),
+    "ours": ("ib_core", "ib_uverbs", "ib_uverbs_support", "rdma_rxe"),
+    "rdma_rxe": ("rdma_rxe",),
+    "ib_uverbs": ("ib_uverbs", "ib_uverbs_support"),
+    "ib_core+rdma_rxe": ("ib_core", "rdma_rxe"),
+    "ib_core+ib_uverbs": ("ib_core", "ib_uverbs", "ib_uverbs_support"),
+}
+USUAL = tuple(MIXES)[:2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +35,9 @@ class Test:
     rows: tuple[str, ...] = ()
     timeout: int = 60
     # Modules that must be ours for the test to make sense.
-    mix: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    # Which modules are ours; None: what was asked for, or the default.
+    mix: tuple[str, ...] | None = None
     # Wire tests: whose modules host A has, "ours" or "stock"; B has the others.
     host_a: str = ""
 
@@ -53,13 +68,21 @@ def _crate(manifest: pathlib.Path) -> Test:
 
 
 def _guest_tests(path: pathlib.Path) -> list[Test]:
-    found = headers(path.read_text())
-    common = {"path": path, "rows": tuple(rows_of(path.read_text())), "timeout": int(found.get("timeout", 60)),
-              "mix": tuple(found.get("mix", "").split())}
+    text = path.read_text()
+    found = headers(text)
+    needs = set(found.get("mix", "").split())
+    test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text)), int(found.get("timeout", 60)),
+                tuple(sorted(needs)))
     if found.get("guests", "1").strip() == "2":
-        return [Test(f"wire/{path.stem}-{a}-{b}", "wire", host_a=a, **common)
+        return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}", kind="wire", host_a=a)
                 for a, b in (("stock", "ours"), ("ours", "stock"))]
-    return [Test(f"guest/{path.stem}", "guest", **common)]
+    wanted = {"every": tuple(MIXES), "all": USUAL, "": USUAL}[found.get("mixes", "").strip()]
+    mixes = [name for name in wanted if needs <= set(MIXES[name])]
+    if "mixes" not in found:
+        mixes = mixes[:1] if needs else []
+    # A row is proved in the default mix, or where the modules that it is about are ours.
+    return [test] + [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], rows=test.rows if needs else ())
+                     for name in mixes]
 
 
 def all_tests() -> list[Test]:
@@ -73,7 +96,9 @@ def all_tests() -> list[Test]:
         tests.append(Test(f"static/{path.stem}", "static", path, tuple(rows_of(text)),
                           timeout=int(headers(text).get("timeout", 300))))
     scripts = [t for path in _executables(TESTING / "selftests", "*.sh") for t in _guest_tests(path)]
-    return tests + sorted(scripts, key=lambda test: test.kind)
+    # What runs in the same mix stands together: it shares a boot.
+    order = [None, *MIXES.values()]
+    return tests + sorted(scripts, key=lambda test: (test.kind, order.index(test.mix)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ The root image is never changed. The initramfs carries an overlay that is copied
 before the guest's init starts: our modules under /lib/modules/RELEASE/updates with their modules.dep, and the test
 scripts under /ferroband.
 """
+import functools
 import os
 import pathlib
 import shutil
@@ -39,21 +40,38 @@ def built_modules(directory: pathlib.Path) -> dict[str, pathlib.Path]:
     return {file.stem.replace("-", "_"): file for file in files}
 
 
+@functools.cache
 def stock_names() -> set[str]:
     """Names of the stock modules that the guest's root has."""
     return {file.stem.replace("-", "_") for file in (paths().stock_modules / "kernel").rglob("*.ko")}
 
 
-def choose(built: dict[str, pathlib.Path], mix: list[str] | None) -> list[pathlib.Path]:
-    """The modules to install: those of `mix` (None: all), and all that replace no stock module (test modules).
+def exports(directory: pathlib.Path, symbol: str) -> bool:
+    """Whether a module that was built in `directory` exports the symbol."""
+    symvers = directory / "Module.symvers"
+    return symvers.exists() and any(line.split("\t")[1] == symbol for line in symvers.read_text().splitlines())
+
+
+def default_mix(directory: pathlib.Path) -> list[str]:
+    """Which of the modules in `directory` stand in for stock ones when nobody says it.
+
+    All, but for an ib_core without management datagrams: on it no connection manager loads.
+    """
+    with_mad = exports(directory, "ib_register_mad_agent")
+    return [name for name in built_modules(directory) if name in stock_names() and (name != "ib_core" or with_mad)]
+
+
+def choose(directory: pathlib.Path, mix: list[str] | None) -> list[pathlib.Path]:
+    """The modules to install: those of `mix` (None: default_mix), and all that replace no stock module (test modules).
 
     Raises OverlayError when `mix` names a module that was not built.
     """
+    built = built_modules(directory)
     missing = [name for name in mix or () if name not in built]
     if missing:
         raise OverlayError(f"MIX names modules that are not built: {' '.join(missing)} (built: {' '.join(built)})")
-    stock = stock_names()
-    return [file for name, file in built.items() if mix is None or name in mix or name not in stock]
+    stock, wanted = stock_names(), default_mix(directory) if mix is None else mix
+    return [file for name, file in built.items() if name in wanted or name not in stock]
 
 
 def install_modules(files: list[pathlib.Path], top: pathlib.Path) -> None:
@@ -116,7 +134,7 @@ def make_initramfs(target: pathlib.Path, mix: list[str] | None, modules: pathlib
         (top / "init").chmod(0o755)
         for index, file in enumerate(module_closure(ROOT_MODULES)):
             shutil.copy(file, top / "modules" / f"{index:02}-{file.name}")
-        install_modules(choose(built_modules(modules), mix), top / "overlay")
+        install_modules(choose(modules, mix), top / "overlay")
         install_tests(top / "overlay")
         write_cpio(target, top)
 

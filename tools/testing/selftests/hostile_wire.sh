@@ -39,7 +39,7 @@ check "10,000 hostile packets" storm 10000
 check "the port is up" eval '[ "$(cat /sys/class/infiniband/rxe0/ports/1/state)" = "4: ACTIVE" ]'
 check "the device works" pingpong ibv_rc_pingpong -n 50 -c
 check "datagrams too" pingpong ibv_ud_pingpong -n 50 -c
-check "and connections" rdma_pair rping -s -a 10.0.0.1 -V -C 5 -- rping -c -a 10.0.0.1 -V -C 5
+check_mad "and connections" rdma_pair rping -s -a 10.0.0.1 -V -C 5 -- rping -c -a 10.0.0.1 -V -C 5
 check "nothing is left" retry 10 no_objects
 check "the kernel is well" eval '! dmesg | grep -E "BUG:|WARNING:|Oops|general protection"'
 finish

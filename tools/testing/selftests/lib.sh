@@ -10,6 +10,8 @@
 #	# What it proves, in a sentence.
 #	# rows: 3.012 4.101        the rows of the feature list that it proves
 #	# timeout: 60              seconds that it may take (60 where it says nothing)
+#	# mix: ib_core             modules that must be ours for it to make sense
+#	# mixes: all               runs in all mixes of our modules and stock ones (tools/ferroband/catalogue.py)
 #	# guests: 2                runs in two guests, stock on one end and ours on the other (once each way round)
 #	. "$(dirname "$0")/lib.sh"
 #	hosts_up
@@ -57,6 +59,10 @@ known_on_stock() {
 	fi
 }
 
+# check_mad NAME COMMAND...: as check, for what needs management datagrams: the connection managers and all above them.
+check_mad() { if core_has_mad; then check "$@"; else skip "$1" "$_no_mad"; fi; }
+_no_mad="this ib_core has no management datagrams, so no connection manager loads on it"
+
 # check_fails NAME COMMAND...: passes when the command ends with an error (but not by a signal or a time-out).
 check_fails() { check "$1" _fails "${@:2}"; }
 _fails() { local status=0; "$@" || status=$?; [ $status != 0 ] && [ $status -lt 124 ]; }
@@ -81,6 +87,150 @@ told() {
 		esac
 	done < <("${@:2}" 2>&1; echo "status|$?")
 }
+
+# as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
+# with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
+# tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+as_recorded() {
+	local expected=$1 got section
+	shift
+	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	got=$(mktemp)
+	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
+	while IFS= read -r section; do
+		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
+	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
+	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+_section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
+
+# as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
+# with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
+# tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+as_recorded() {
+	local expected=$1 got section
+	shift
+	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	got=$(mktemp)
+	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
+	while IFS= read -r section; do
+		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
+	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
+	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+_section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
+
+# as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
+# with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
+# tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+as_recorded() {
+	local expected=$1 got section
+	shift
+	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	got=$(mktemp)
+	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
+	while IFS= read -r section; do
+		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
+	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
+	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+_section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
+
+# as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
+# with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
+# tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+as_recorded() {
+	local expected=$1 got section
+	shift
+	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	got=$(mktemp)
+	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
+	while IFS= read -r section; do
+		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
+	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
+	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+_section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
+
+# as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
+# with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
+# tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+as_recorded() {
+	local expected=$1 got section
+	shift
+	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	got=$(mktemp)
+	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
+	while IFS= read -r section; do
+		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
+	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
+	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+_section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
+
+# as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
+# with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
+# tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+as_recorded() {
+	local expected=$1 got section
+	shift
+	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	got=$(mktemp)
+	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
+	while IFS= read -r section; do
+		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
+	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
+	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+_section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
+
+# as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
+# with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
+# tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+as_recorded() {
+	local expected=$1 got section
+	shift
+	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	got=$(mktemp)
+	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
+	while IFS= read -r section; do
+		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
+	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
+	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+_section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
+
+# as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
+# with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
+# tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+as_recorded() {
+	local expected=$1 got section
+	shift
+	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	got=$(mktemp)
+	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
+	while IFS= read -r section; do
+		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
+	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
+	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+_section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
+
+# as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
+# with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
+# tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+as_recorded() {
+	local expected=$1 got section
+	shift
+	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	got=$(mktemp)
+	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
+	while IFS= read -r section; do
+		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
+	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
+	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+_section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
 
 # finish: the plan and the totals; ends the program.
 finish() {
@@ -135,8 +285,17 @@ on_exec() {
 	esac
 }
 
+# core_has_mad: the ib_core that modprobe takes exports management datagrams, which all connection managers import.
+core_has_mad() { _both grep -q '^alias symbol:ib_register_mad_agent ' "/lib/modules/$(uname -r)/modules.symbols"; }
+
+# needs_mad: skips the whole program where there are none.
+needs_mad() { core_has_mad || skip_all "$_no_mad"; }
+
 # modules_load [NAME...]: the driver and what user space needs of it, or the named ones.
-modules_load() { _both modprobe -a "${@:-rdma_rxe}"; [ $# != 0 ] || _both modprobe -a ib_uverbs rdma_ucm; }
+modules_load() {
+	[ $# = 0 ] || { _both modprobe -a "$@"; return; }
+	_both modprobe -a rdma_rxe ib_uverbs && { ! core_has_mad || _both modprobe rdma_ucm; }
+}
 
 # modules_unload: everything of RDMA that is loaded, in an order that works; fails when something still holds one.
 modules_unload() {
@@ -145,7 +304,10 @@ modules_unload() {
 }
 
 # our_driver: the rdma_rxe that modprobe takes is ours.
-our_driver() { modinfo -F filename rdma_rxe | grep -q /updates/; }
+our_driver() { is_ours rdma_rxe; }
+
+# is_ours MODULE: the one that modprobe takes is ours.
+is_ours() { modinfo -F filename "$1" | grep -q /updates/; }
 
 # ours: the modules that modprobe takes from us, or "none".
 ours() {
@@ -332,7 +494,7 @@ _clean_up() {
 	[ -n "${_finished:-}" ] || { echo "not ok $((_number + 1)) the program ended early, with status $status"; exit 1; }
 }
 _start() { # for test programs; others only use the functions
-	echo 'KTAP version 1'
+	[ -n "${RECORD:-}" ] || echo 'KTAP version 1'
 	trap _clean_up EXIT
 	trap 'exit 143' TERM
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # rdma link add and del, their errors, network devices and namespaces that vanish, the module's life, the UDP port.
 # rows: 9.009
+# mixes: all
 # timeout: 180
 . "$(dirname "$0")/lib.sh"
 
@@ -143,6 +144,7 @@ modules_load
 for script in "$selftests"/*.sh; do
 	name="kernel selftest ${script##*/}"
 	[ -e "$script" ] || { skip "the kernel's selftests" "they are not in the guest"; break; }
+	core_has_mad || [[ $script != *rping* ]] || { skip "$name" "$_no_mad"; continue; }
 	modprobe tun # some of them unload what the next one takes for granted
 	known_on_stock "$name" timeout 60 bash "$script"
 done

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Memory windows, call by call (verbs_mw.c).
 # rows: 3.023 3.031 3.033 3.084 4.009 4.128 4.129 4.130 8.047 8.048 8.050 8.052
+# mixes: all
 # timeout: 60
 . "$(dirname "$0")/lib.sh"
 

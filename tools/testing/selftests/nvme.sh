@@ -61,6 +61,8 @@ target_down() {
 	rdma link del rxeN && ip link del vethN
 }
 
+needs_mad
+needs_mad
 modprobe -n nvmet-rdma || skip_all "this kernel has no nvmet-rdma"
 check "a device" device_up
 check "a target with a RAM disk" target_up

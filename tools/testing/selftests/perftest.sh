@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # perftest: bandwidth and latency programs of every operation, transport, direction and depth.
 # rows: 3.001 3.015 3.021 3.024 3.025 3.026 3.028 3.029
+# mixes: every
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 
@@ -43,8 +44,8 @@ RC write latency|ib_write_lat|-n 200 -s 64
 RC read latency|ib_read_lat|-n 200 -s 64
 END
 
-check "RC send, connection by rdma_cm" by_cm ib_send_bw -n 100 -s 8192
-check "RC write, connection by rdma_cm" by_cm ib_write_bw -n 100 -s 8192
+check_mad "RC send, connection by rdma_cm" by_cm ib_send_bw -n 100 -s 8192
+check_mad "RC write, connection by rdma_cm" by_cm ib_write_bw -n 100 -s 8192
 V=6 check "RC write over IPv6" perftest ib_write_bw -n 200 -s 65536
 LOOPBACK=yes check "RC write on one device" perftest ib_write_bw -n 200 -s 65536
 LOOPBACK=yes check "RC read on one device" perftest ib_read_bw -n 200 -s 65536

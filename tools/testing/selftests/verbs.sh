@@ -3,6 +3,7 @@
 # libibverbs call by call: operations, completion statuses, the QP state machine, errors (verbs_traffic.c, verbs_state.c).
 # rows: 3.003 3.038 3.039 3.040 3.042 3.043 3.044 3.054 3.056 3.057 3.058 3.060 3.066 3.073 3.079 3.080 3.082 3.083 3.088
 # rows: 3.091 3.097 3.098 3.102 3.107 3.109 3.128 4.030 4.051 4.079 4.081 4.141
+# mixes: all
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 
@@ -13,6 +14,6 @@ told "state machine: the end" on A timeout 60 "$here/verbs_state" rxe0 "$(gid_in
 told "traffic: the end" on A timeout 100 "$here/verbs_traffic" rxe0 "$(gid_index A)"
 check "inline latency" perftest ib_send_lat -n 100 -s 64 -I 64
 check "UD ping-pong" pingpong ibv_ud_pingpong -n 100
-check "udaddy" rdma_pair udaddy -b 10.0.0.1 -- udaddy -s 10.0.0.1
+check_mad "udaddy" rdma_pair udaddy -b 10.0.0.1 -- udaddy -s 10.0.0.1
 check "nothing is left" retry 5 no_objects
 finish

@@ -7,12 +7,17 @@ import shlex
 import subprocess
 
 REPO = pathlib.Path(__file__).resolve().parents[3]
-CRATES = ("rdma_bindings", "kernel_ext", "rdma")
+CRATES = ("rdma_bindings", "kernel_ext", "rdma", "rdma_uverbs")
 
 
 def modules() -> pathlib.Path:
     """Where Kbuild put what it made."""
     return pathlib.Path(os.environ.get("MODULES", REPO))
+
+
+def is_built(crate: str) -> bool:
+    """Whether the build has made a crate of ours."""
+    return (modules() / f"rust/lib{crate}.rmeta").exists()
 
 
 def compile_rust(source: pathlib.Path, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
@@ -31,7 +36,7 @@ def compile_rust(source: pathlib.Path, directory: pathlib.Path) -> subprocess.Co
     words = [word for word in words if not word.startswith("--emit=") and not word.endswith(".rs")]
     words[words.index("--out-dir") + 1] = str(directory)
     for crate in CRATES:
-        if (modules() / f"rust/lib{crate}.rmeta").exists():
+        if is_built(crate):
             words += ["--extern", crate]
     words += ["--emit=metadata,obj", "--crate-name", source.stem, str(source)]
     return subprocess.run(words, cwd=modules(), env=environment, capture_output=True, text=True, check=False)

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0
+// crate: rdma_uverbs
+// error: lifetime may not live long enough
+
+//! An object that stays looked up after its command.
+
+use kernel::prelude::*;
+use rdma::{
+    view::{AttrBundle, Pd},
+    MaySleep,
+};
+use rdma_uverbs::held::Held;
+
+/// Looks an object up.
+pub fn keep(command: &AttrBundle, handle: u32, sleep: &MaySleep) -> Result<Held<'static, Pd>> {
+    Held::read(command, handle, sleep)
+}

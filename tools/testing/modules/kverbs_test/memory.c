@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory: mapped for DMA, read and written by the peer, registered and invalidated. */
+#include <linux/scatterlist.h>
+#include <rdma/mr_pool.h>
+#include "kverbs.h"
+
+/* The peer reads, or writes, memory of side 1. */
+static int rdma(struct kv *kv, enum ib_wr_opcode opcode, u64 addr, u32 rkey)
+{
+	int ret = kv_post_rdma(kv, opcode, addr, rkey, 512);
+	struct ib_wc wc;
+
+	if (ret)
+		return ret;
+	return kv_wait(kv->cq, &wc) ?: wc.status;
+}
+
+static int invalidate(struct kv *kv, struct ib_mr *mr)
+{
+	struct ib_send_wr wr = {
+		.opcode = IB_WR_LOCAL_INV, .send_flags = IB_SEND_SIGNALED, .ex.invalidate_rkey = mr->rkey,
+	};
+	struct ib_wc wc;
+
+	return ib_post_send(kv->qp[1], &wr, NULL) ?: kv_wait(kv->cq, &wc) ?: wc.status;
+}
+
+static int register_mr(struct kv *kv, struct ib_mr *mr, struct page *page)
+{
+	struct scatterlist sg;
+	struct ib_reg_wr wr = {
+		.wr = { .opcode = IB_WR_REG_MR, .send_flags = IB_SEND_SIGNALED },
+		.mr = mr,
+		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ,
+	};
+	struct ib_wc wc;
+	int ret;
+
+	sg_init_table(&sg, 1);
+	sg_set_page(&sg, page, PAGE_SIZE, 0);
+	if (ib_dma_map_sg_attrs(kv->device, &sg, 1, DMA_BIDIRECTIONAL, DMA_ATTR_WEAK_ORDERING) != 1)
+		return -ENOMEM;
+	ret = ib_map_mr_sg(mr, &sg, 1, NULL, PAGE_SIZE);
+	if (ret == 1) {
+		ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+		wr.key = mr->rkey;
+		ret = ib_post_send(kv->qp[1], &wr.wr, NULL) ?: kv_wait(kv->cq, &wc) ?: wc.status;
+	}
+	ib_dma_unmap_sg_attrs(kv->device, &sg, 1, DMA_BIDIRECTIONAL, DMA_ATTR_WEAK_ORDERING);
+	return ret;
+}
+
+static void fast_registration(struct kv *kv)
+{
+	struct ib_mr *mr = ib_alloc_mr(kv->pd, IB_MR_TYPE_MEM_REG, 4);
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	u32 stale;
+
+	CHECK("ib_alloc_mr", !IS_ERR(mr));
+	if (IS_ERR(mr) || !page)
+		goto out;
+	memset(kv->memory[0], 0x33, 512);
+	CHECK_EQ("a region is registered", 0, register_mr(kv, mr, page));
+	CHECK_EQ("the peer writes to it", IB_WC_SUCCESS, rdma(kv, IB_WR_RDMA_WRITE, mr->iova, mr->rkey));
+	CHECK("what it has", !memchr_inv(page_address(page), 0x33, 512));
+	CHECK_EQ("the region is invalidated", 0, invalidate(kv, mr));
+	CHECK_EQ("the peer cannot write to it any more", IB_WC_REM_ACCESS_ERR,
+		 rdma(kv, IB_WR_RDMA_WRITE, mr->iova, mr->rkey));
+	CHECK_EQ("connected anew", 0, kv_connect(kv));
+	memset(kv->memory[0], 0x44, 512);
+	CHECK_EQ("the region is registered again", 0, register_mr(kv, mr, page));
+	CHECK_EQ("the peer writes to it again", IB_WC_SUCCESS, rdma(kv, IB_WR_RDMA_WRITE, mr->iova, mr->rkey));
+	CHECK("what it has now", !memchr_inv(page_address(page), 0x44, 512));
+	stale = mr->rkey;
+	CHECK_EQ("ib_dereg_mr", 0, ib_dereg_mr(mr));
+	mr = NULL;
+	CHECK_EQ("its key is stale", IB_WC_REM_ACCESS_ERR, rdma(kv, IB_WR_RDMA_WRITE, 0, stale));
+	CHECK_EQ("connected anew", 0, kv_connect(kv));
+out:
+	if (page)
+		__free_page(page);
+	if (!IS_ERR_OR_NULL(mr))
+		ib_dereg_mr(mr);
+}
+
+static void pools(struct kv *kv)
+{
+	struct ib_qp *qp = kv->qp[0];
+	struct ib_mr *one, *two, *none;
+
+	CHECK_EQ("ib_mr_pool_init", 0, ib_mr_pool_init(qp, &qp->rdma_mrs, 2, IB_MR_TYPE_MEM_REG, 4, 0));
+	one = ib_mr_pool_get(qp, &qp->rdma_mrs);
+	two = ib_mr_pool_get(qp, &qp->rdma_mrs);
+	none = ib_mr_pool_get(qp, &qp->rdma_mrs);
+	CHECK("a pool lends its regions", one && two && one != two);
+	CHECK("and no more", !none);
+	if (one)
+		ib_mr_pool_put(qp, &qp->rdma_mrs, one);
+	CHECK("what is given back is lent again", ib_mr_pool_get(qp, &qp->rdma_mrs) == one);
+	if (one)
+		ib_mr_pool_put(qp, &qp->rdma_mrs, one);
+	if (two)
+		ib_mr_pool_put(qp, &qp->rdma_mrs, two);
+	ib_mr_pool_destroy(qp, &qp->rdma_mrs);
+}
+
+void kv_test_memory(struct kv *kv)
+{
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	u64 dma;
+
+	CHECK_EQ("connected anew", 0, kv_connect(kv));
+	memset(kv->memory[1], 0x77, 512);
+	memset(kv->memory[0], 0, 512);
+	CHECK_EQ("the peer reads memory that is mapped", IB_WC_SUCCESS,
+		 rdma(kv, IB_WR_RDMA_READ, kv->dma[1], kv->pd->unsafe_global_rkey));
+	CHECK("as it is", !memchr_inv(kv->memory[0], 0x77, 512));
+	if (page) {
+		dma = ib_dma_map_page(kv->device, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+		CHECK("ib_dma_map_page", !ib_dma_mapping_error(kv->device, dma));
+		CHECK_EQ("the peer writes to a page that is mapped", IB_WC_SUCCESS,
+			 rdma(kv, IB_WR_RDMA_WRITE, dma, kv->pd->unsafe_global_rkey));
+		ib_dma_unmap_page(kv->device, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+		CHECK("as it should", !memchr_inv(page_address(page), 0x77, 512));
+		__free_page(page);
+	}
+	fast_registration(kv);
+	pools(kv);
+}

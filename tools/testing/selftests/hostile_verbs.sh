@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A hostile user calls ioctl() and write() at random (hostile_verbs.c): stock and ours give the same answer to each of these
+# calls, and the kernel stays well.
+# The answers were recorded on the stock core and the stock ib_uverbs, under the stock driver and under ours (MIX=rdma_rxe),
+# for the drivers do not answer alike: see as_recorded in lib.sh.
+# rows: 2.038 4.021 4.025 9.034
+# mix: ib_uverbs
+# timeout: 300
+. "$(dirname "$0")/lib.sh"
+here=$(dirname "$0")
+modules_load && net_up || exit
+# What the kernel tells of GIDs comes from these.
+on A ip link set vethA address 02:00:00:00:00:0a
+on B ip link set vethB address 02:00:00:00:00:0b
+retry 20 on B ping -q -c 1 -W 1 "$(addr A)"
+link_up A || exit
+file=/dev/infiniband/$(on A bash -c 'cd /sys/class/infiniband_verbs && grep -lx rxe0 uverbs*/ibdev | cut -d/ -f1')
+fuzz() { on_exec A setpriv --reuid=65534 --clear-groups "$here/hostile_verbs" "$file" "$here/hostile_verbs-tables.txt" "$@"; }
+
+if our_driver; then driver=ours; else driver=stock; fi
+as_recorded "$here/hostile_verbs-expected-$driver.txt" eval "(fuzz 1 60000)"
+
+# Two at once, killed when they are anywhere.
+storm() {
+	local pids=() round
+	for round in $(seq 20); do
+		(fuzz "$round" 1000000 > /dev/null) & pids+=($!)
+		(fuzz "$((round + 100))" 1000000 > /dev/null) & pids+=($!)
+		sleep "0.$((RANDOM % 10))"
+		kill -9 "${pids[@]}"
+		wait "${pids[@]}" 2> /dev/null
+		pids=()
+	done
+	true
+}
+check "40 of them die at once" storm
+link_up B
+check "the device works" pingpong ibv_rc_pingpong -n 50 -c
+check "nothing is left" retry 10 no_objects
+link_down A
+link_down B
+check "the module is not in use" retry 10 not_used rdma_rxe
+check "the kernel is well" eval '! dmesg | grep -E "BUG:|WARNING:|Oops|general protection"'
+finish

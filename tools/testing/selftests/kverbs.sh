@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What users in the kernel get of ib_core and of a driver: kverbs_test asks for all of it, in C.
+# rows: 1.003 1.004 1.005 1.006 1.007 1.008 1.009 1.010 1.011 1.012 1.014 1.019 1.021 1.022 1.023
+# rows: 1.026 1.027 1.028 1.029 1.030 1.037 1.038 1.045 1.046 1.048 1.050 1.054 1.058 1.061 1.062 1.064
+# rows: 1.066 1.067 1.069 1.070 1.071 1.072 2.001 2.002 2.021
+# timeout: 300
+. "$(dirname "$0")/lib.sh"
+
+module=kverbs_test
+modinfo $module > /dev/null 2>&1 || skip_all "$module is built with FERROBAND_TESTS=m"
+modprobe -a rdma_rxe ib_uverbs
+ip link add left type veth peer name right
+ip addr add 10.1.0.1/24 dev left
+ip addr add 10.1.0.2/24 dev right
+ip link set left up
+ip link set right up
+rdma link add rxe0 type rxe netdev left
+
+log() { cat /sys/module/$module/parameters/log; }
+# lines: what the module has logged.
+lines() { dmesg | sed -n "s/.*$module: //p"; }
+# value NAME: what it has logged of the device.
+value() { lines | sed -n "s/^value|$1 //p"; }
+# devinfo NAME: what libibverbs says of the device.
+devinfo() { ibv_devinfo -v -d rxe0 | awk -v name="$1:" '$1 == name { print $2 }'; }
+# logged WORDS: the clients have seen that, and nothing else.
+logged() { local got; got=$(log) || return; [ "${got# }" = "$1" ] || { echo "seen: $got"; return 1; }; }
+# sees WORDS: they will soon have seen that.
+sees() { local i got=; for i in {1..50}; do got+=$(log); [ "${got# }" = "$1" ] && return; sleep 0.1; done; echo "seen: $got"; return 1; }
+
+dmesg -C
+if our_driver; then rearm=1; else rearm=0; fi
+check "the tests run" modprobe $module device=rxe0 rearm=$rearm
+told "all tests are run" bash -c "dmesg | sed -n 's/.*$module: //p' | grep -E '^(pass|fail)\\|'"
+check "to the end" grep -q '^done$' <(lines)
+for name in max_qp max_qp_wr max_cq max_cqe max_mr max_pd max_srq max_ah; do
+	check_equal "$name is what libibverbs says" "$(devinfo $name)" "$(value $name)"
+done
+check_equal "the GID is that in sysfs" "$(cat /sys/class/infiniband/rxe0/ports/1/gids/0)" "$(value gid0)"
+
+check "clients are told of the device that is there, in order" logged '+1rxe0 +2rxe0 +3rxe0'
+rdma link add rxe1 type rxe netdev right
+check "and of one that comes, in order" logged '+1rxe1 +2rxe1 +3rxe1'
+ip link set left down
+check "a handler is told that the port goes down" sees 'rxe0:port error'
+ip link set left up
+check "and that it comes up" grep -q 'rxe0:port active' <(sleep 2; log)
+echo unlisten > /sys/module/$module/parameters/do
+ip link set left down
+ip link set left up
+sleep 1
+check "and of nothing, once it is unregistered" logged ''
+rdma dev set rxe1 name other
+check "who wants to know it is told of a new name" logged '=other'
+rdma link delete other
+check "clients are told in reverse order of a device that goes" logged '-3other -2other -1other'
+
+ip link add far type veth peer name near
+ip link set far up
+ip link set near up
+log > /dev/null
+# at_once COMMAND [NEW]: for two devices at the same time, while a client sleeps.
+at_once() { rdma link "$1" rxe2 ${2:+type rxe netdev right} & rdma link "$1" rxe3 ${2:+type rxe netdev near} & wait; log; }
+check "two devices come while a client sleeps" grep -q '+3rxe2.*+3rxe3\|+3rxe3.*+3rxe2' <(at_once add new)
+check "and go" grep -q -- '-1rxe2.*-1rxe3\|-1rxe3.*-1rxe2' <(at_once delete)
+dmesg -C
+check "the clients go" rmmod $module
+check "they have been told that the device goes, once" grep -q 'log| -1rxe0 -2rxe0 -3rxe0$' <(dmesg)
+check "the device goes" rdma link delete rxe0
+finish

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# RDMA netlink: every command of nldev, with good and bad attributes, answers as on the stock modules (netlink_dump.py,
+# netlink-expected.txt), attribute by attribute; and so do the notices that `rdma monitor` listens to.
+# mix: ib_core
+# mixes: all
+# timeout: 240
+. "$(dirname "$0")/lib.sh"
+here=$(dirname "$0")
+
+device_up() {
+	ip link add vethS address 02:00:00:00:00:0a type veth peer name vethT
+	ip link set vethT mtu 4200 up
+	ip link set vethS mtu 4200 up
+	ip addr add 10.0.3.1/24 dev vethS
+	rdma link add rxe9 type rxe netdev vethS
+	retry 5 grep -qs '0a00:0301' /sys/class/infiniband/rxe9/ports/1/gids/*
+}
+
+# Of the devices only ours is there, whether or not the MAD layer has QPs of its own.
+modules_unload
+modprobe -a rdma_rxe ib_uverbs
+device_up || exit
+# Our driver does not advertise what it does not have: AUTO_PATH_MIG, FLUSH_PERSISTENT.
+expected=$here/netlink-expected.txt
+if our_driver; then
+	expected=$(mktemp)
+	sed 's/CAP_FLAGS: 0x1c001223c76 /CAP_FLAGS: 0x14001223c66 /' "$here/netlink-expected.txt" > "$expected"
+fi
+as_recorded "$expected" "$here/netlink_dump.py" rxe9
+rdma link del rxe9
+ip link del vethS
+finish

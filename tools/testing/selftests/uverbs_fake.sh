@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Objects of user space that no software driver has, on a device that does not exist (uverbs_fake.c, ../modules/fake_verbs.c).
+# rows: 4.022 4.082 4.092 4.093 4.094 4.134
+# mix: ib_uverbs
+# mixes: all
+# timeout: 60
+. "$(dirname "$0")/lib.sh"
+
+modinfo fake_verbs > /dev/null 2>&1 || skip_all "fake_verbs is built with FERROBAND_TESTS=m"
+[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+live() { [ "$(cat /sys/module/fake_verbs/parameters/live)" = 0 ]; }
+
+check "the modules load" modprobe -a ib_uverbs fake_verbs
+node=$(retry 5 ls -d /sys/class/infiniband_verbs/uverbs* && grep -l fakev0 /sys/class/infiniband_verbs/uverbs*/ibdev)
+node=/dev/infiniband/$(basename "$(dirname "$node")")
+retry 5 test -c "$node"
+told "objects of a device that does not exist: the end" timeout 50 "$(dirname "$0")/uverbs_fake" "$node" \
+	"$(is_ours ib_uverbs && echo ours || echo stock)"
+check "nothing is left" retry 5 live
+check "the module can be removed" retry 5 modprobe -r fake_verbs
+finish

@@ -1,0 +1,15 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Commands by write() alone (uverbs_write.c): objects, errors, and a ping-pong without a ring that is mapped, which the stock
+# driver cannot: it ignores what is posted so, and lets the kernel follow a pointer made of a completion's bytes.
+# rows: 4.005 4.006 4.007 4.008 4.009 4.010 4.011 4.012 4.013 4.014 4.015 4.016 4.018 4.023 9.006 9.032
+# mix: ib_uverbs
+# mixes: all
+# timeout: 60
+. "$(dirname "$0")/lib.sh"
+hosts_up || exit
+data=()
+! our_driver || data=(data)
+told "the end" on A setpriv --reuid=65534 --clear-groups timeout 40 "$(dirname "$0")/uverbs_write" rxe0 "$(gid_index A)" "${data[@]}"
+check "nothing is left" retry 5 no_objects
+finish
