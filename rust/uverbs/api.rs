@@ -343,7 +343,7 @@ impl Api {
     fn insert(&self, id: u16, class: &Class) -> Result {
         // SAFETY: It is arithmetic.
         let key = unsafe { c::uapi_key_obj(id.into()) };
-        if key == c::UVERBS_API_KEY_ERR as u32 {
+        if key == c::UVERBS_API_KEY_ERR {
             return Err(EOVERFLOW);
         }
         let entry = class.0.get().cast();
