@@ -182,12 +182,7 @@ fn rdma_find_gid(
     gid_type: c::ib_gid_type,
     ndev: Option<&NetDevice>,
 ) -> GidResult {
-    let wanted = Wanted {
-        gid: Some(gid),
-        gid_type: Some(gid_type),
-        ndev,
-        default: None,
-    };
+    let wanted = Wanted::exactly(gid, gid_type, ndev);
     let mut ports = device.ports();
     GidResult(
         ports
@@ -209,12 +204,7 @@ fn rdma_find_gid_by_port(
     port: u32,
     ndev: Option<&NetDevice>,
 ) -> GidResult {
-    let wanted = Wanted {
-        gid: Some(gid),
-        gid_type: Some(gid_type),
-        ndev,
-        default: None,
-    };
+    let wanted = Wanted::exactly(gid, gid_type, ndev);
     GidResult(find(device, port, &wanted))
 }
 

@@ -94,6 +94,18 @@ pub(crate) struct Wanted<'a> {
     pub(crate) default: Option<bool>,
 }
 
+impl<'a> Wanted<'a> {
+    /// An entry with this GID and type; and this net device, if one is given.
+    pub(crate) fn exactly(gid: Gid, gid_type: u32, ndev: Option<&'a NetDevice>) -> Self {
+        Self {
+            gid: Some(gid),
+            gid_type: Some(gid_type),
+            ndev,
+            default: None,
+        }
+    }
+}
+
 impl Wanted<'_> {
     fn matches(&self, entry: &GidEntry, default: bool) -> bool {
         self.gid_type

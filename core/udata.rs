@@ -30,18 +30,7 @@ use rdma::view::{
 ///
 /// `EINVAL` for flags that are not allowed, or another length.
 fn flags(command: &AttrBundle, id: usize, allowed: u64) -> Result<u64> {
-    let Some(attr) = command.data(id) else {
-        return Ok(0);
-    };
-    let flags = match attr.len() {
-        8 => attr.word(),
-        4 => attr.word() & u64::from(u32::MAX),
-        _ => return Err(EINVAL),
-    };
-    if flags & !allowed != 0 {
-        return Err(EINVAL);
-    }
-    Ok(flags)
+    command.data(id).map_or(Ok(0), |attr| attr.flags(allowed))
 }
 
 /// Reads a description of a buffer.

@@ -130,6 +130,18 @@ fn desc_of_va(addr: u64, size: usize) -> ib_uverbs_buffer_desc {
     }
 }
 
+/// Gives a device the memory that is described, of at least `size` bytes; none if there is no description.
+fn described(
+    device: &Device,
+    desc: Result<Option<ib_uverbs_buffer_desc>>,
+    size: usize,
+    access: c_int,
+    sleep: &MaySleep,
+) -> Result<Option<OwnedUmem>> {
+    let make = |desc| of_desc_sized(device, &desc, size, AccessFlags(access), sleep);
+    desc.and_then(|desc| desc.map(make).transpose())
+}
+
 /// What C gets of memory that there may be.
 fn optional(umem: Result<Option<OwnedUmem>>) -> ErrPtr<ib_umem> {
     ErrPtr(umem.map(|umem| umem.map_or(core::ptr::null_mut(), OwnedUmem::into_raw)))
@@ -167,8 +179,7 @@ fn ib_umem_get_attr(
     let desc = attrs
         .0
         .map_or(Ok(None), |attrs| desc_of_attr(attrs, attr_id));
-    let make = |desc| of_desc_sized(device, &desc, size, AccessFlags(access), sleep);
-    optional(desc.and_then(|desc| desc.map(make).transpose()))
+    optional(described(device, desc, size, access, sleep))
 }
 
 /// As `ib_umem_get_attr`; if there is no attribute, `size` bytes at an address.
@@ -189,9 +200,8 @@ fn ib_umem_get_attr_or_va(
     let desc = attrs
         .0
         .map_or(Ok(None), |attrs| desc_of_attr(attrs, attr_id));
-    let desc = desc.map(|desc| desc.unwrap_or_else(|| desc_of_va(addr, size)));
-    let umem = desc.and_then(|desc| of_desc_sized(device, &desc, size, AccessFlags(access), sleep));
-    ErrPtr(umem.map(OwnedUmem::into_raw))
+    let desc = desc.map(|desc| Some(desc.unwrap_or_else(|| desc_of_va(addr, size))));
+    optional(described(device, desc, size, access, sleep))
 }
 
 /// Gives a device the buffer of a completion queue, of at least `size` bytes; null if none is described.
@@ -208,8 +218,7 @@ fn ib_umem_get_cq_buf(
     sleep: &MaySleep,
 ) -> ErrPtr<ib_umem> {
     let desc = attrs.0.map_or(Ok(None), desc_of_cq);
-    let make = |desc| of_desc_sized(device, &desc, size, AccessFlags(access), sleep);
-    optional(desc.and_then(|desc| desc.map(make).transpose()))
+    optional(described(device, desc, size, access, sleep))
 }
 
 /// As `ib_umem_get_cq_buf`; if none is described, `size` bytes at an address.
@@ -227,9 +236,8 @@ fn ib_umem_get_cq_buf_or_va(
     sleep: &MaySleep,
 ) -> ErrPtr<ib_umem> {
     let desc = attrs.0.map_or(Ok(None), desc_of_cq);
-    let desc = desc.map(|desc| desc.unwrap_or_else(|| desc_of_va(addr, size)));
-    let umem = desc.and_then(|desc| of_desc_sized(device, &desc, size, AccessFlags(access), sleep));
-    ErrPtr(umem.map(OwnedUmem::into_raw))
+    let desc = desc.map(|desc| Some(desc.unwrap_or_else(|| desc_of_va(addr, size))));
+    optional(described(device, desc, size, access, sleep))
 }
 
 /// Releases memory that no device uses any more; null and errnos are nothing. Process context.

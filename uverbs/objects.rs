@@ -13,6 +13,34 @@ use rdma_uverbs::{
     table::Definition,
 };
 
+/// A class of whose methods only the one that destroys stands here: its objects are made by `write()`, or by methods of drivers.
+macro_rules! destroy_only {
+    ($class:ty: $object:ident, $destroy:ident, $method:ident($handle:ident), needs $op:ident) => {
+        static TYPE: rdma_uverbs::table::IdrType =
+            rdma_uverbs::table::IdrType::new::<$class, _>($destroy);
+
+        static DESTROY: rdma_uverbs::table::Method = rdma_uverbs::table::Method::destroy(
+            kernel_ext::bindings::$method,
+            &[&rdma_uverbs::table::Attr::destroyed(
+                kernel_ext::bindings::$handle,
+                kernel_ext::bindings::$object,
+            )],
+        );
+
+        static OBJECT: rdma_uverbs::table::Object =
+            rdma_uverbs::table::Object::idr(kernel_ext::bindings::$object, &TYPE, &[&DESTROY]);
+
+        pub(crate) static DEFINITIONS: [rdma_uverbs::table::Definition; 3] = [
+            rdma_uverbs::table::Definition::tree(&OBJECT),
+            rdma_uverbs::table::Definition::object_needs(core::mem::offset_of!(
+                kernel_ext::bindings::ib_device_ops,
+                $op
+            )),
+            rdma_uverbs::table::Definition::END,
+        ];
+    };
+}
+
 mod ah;
 mod async_fd;
 mod comp_channel;

@@ -103,15 +103,15 @@ pub(crate) fn dereg(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) 
 fn reg_user(
     pd: &Pd,
     (start, length, iova): (u64, u64, u64),
-    access: c_int,
+    access: u32,
     sleep: &MaySleep,
 ) -> Result<Owned<Mr>> {
-    let on_demand = access as u32 & c::IB_ACCESS_ON_DEMAND != 0;
+    let on_demand = access & c::IB_ACCESS_ON_DEMAND != 0;
     let can = pd.device().attrs().kernel_cap_flags & u64::from(c::IBK_ON_DEMAND_PAGING) != 0;
     if on_demand && !can {
         return Err(EINVAL);
     }
-    let mr = pd.driver_reg_user_mr(start, length, iova, access, sleep)?;
+    let mr = pd.driver_reg_user((start, length, iova), access, None, None, sleep)?;
     Ok(account(pd, mr.into_user(iova, length)))
 }
 
@@ -132,7 +132,7 @@ fn ib_reg_user_mr(
     Made(reg_user(
         pd,
         (start, length, virt_addr),
-        access_flags,
+        access_flags as u32,
         sleep,
     ))
 }

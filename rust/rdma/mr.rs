@@ -9,7 +9,7 @@ use rdma_bindings::{self as bindings, ib_mr, ib_mw, scatterlist};
 
 use crate::{
     object::{Base, Object},
-    Device, Pd, Provider,
+    view, Device, Pd, Provider,
 };
 
 c_flags! {
@@ -208,18 +208,21 @@ impl<P: Provider> Base<ib_mr, P> {
         unsafe { Device::from_raw((*self.as_raw()).device) }
     }
 
+    fn view(&self) -> &view::Mr {
+        // SAFETY: By the type invariants; the view is a transparent wrapper.
+        unsafe { &*self.as_raw().cast() }
+    }
+
     /// The key for local access. Clients change its low byte before a fast registration.
     #[inline]
     pub fn lkey(&self) -> u32 {
-        // SAFETY: By the type invariants.
-        unsafe { (&raw const (*self.as_raw()).lkey).read_volatile() }
+        self.view().lkey()
     }
 
     /// The key for remote access. Clients change its low byte before a fast registration.
     #[inline]
     pub fn rkey(&self) -> u32 {
-        // SAFETY: By the type invariants.
-        unsafe { (&raw const (*self.as_raw()).rkey).read_volatile() }
+        self.view().rkey()
     }
 
     /// The address that the MR begins at, for who uses the key. For fast registration, after
@@ -240,8 +243,7 @@ impl<P: Provider> Base<ib_mr, P> {
     /// The size of the pages that the client maps, in bytes; a power of two. For `map_mr_sg`.
     #[inline]
     pub fn page_size(&self) -> u32 {
-        // SAFETY: By the type invariants.
-        unsafe { (&raw const (*self.as_raw()).page_size).read_volatile() }
+        self.view().page_size()
     }
 }
 

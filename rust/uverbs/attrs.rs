@@ -179,19 +179,10 @@ impl Attributes for AttrBundle {
     }
 
     fn flags(&self, id: u32, allowed: u64) -> Result<u64> {
-        let attr = match data(self, id) {
-            Err(error) if error == ENOENT => return Ok(0),
-            attr => attr?,
-        };
-        let flags = match attr.len() {
-            8 => attr.word(),
-            4 => attr.word() & u64::from(u32::MAX),
-            _ => return Err(EINVAL),
-        };
-        if flags & !allowed != 0 {
-            return Err(EINVAL);
+        match data(self, id) {
+            Err(error) if error == ENOENT => Ok(0),
+            attr => attr?.flags(allowed),
         }
-        Ok(flags)
     }
 
     fn raw_fd(&self, id: u32) -> Result<i32> {

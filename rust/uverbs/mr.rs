@@ -99,7 +99,7 @@ pub fn reg_user(
         iova,
     } = range;
     let udata = command.driver_udata();
-    let mr = pd.driver_reg_user((start, length, iova), access, dmah, udata, sleep)?;
+    let mr = pd.driver_reg_user((start, length, iova), access, dmah, Some(udata), sleep)?;
     let mr = account(mr, bindings::IB_MR_TYPE_USER, object);
     mr.set_range(iova, length);
     if let Some(dmah) = dmah {

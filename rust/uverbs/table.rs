@@ -178,11 +178,6 @@ impl Attr {
         Self::object(id, c::UVERBS_ATTR_TYPE_IDR, object, access)
     }
 
-    /// A handle of an object of any type: the handler looks at the type.
-    pub const fn any_idr(id: u32, access: Access) -> Self {
-        Self::idr(id, c::UVERBS_IDR_ANY_OBJECT, access)
-    }
-
     /// The handle of the object that a method destroys, for [`Method::destroy`].
     pub const fn destroyed(id: u32, object: u32) -> Self {
         Self::idr(id, object, Access::Destroy).mandatory()
@@ -197,20 +192,6 @@ impl Attr {
     /// A file descriptor of someone else's.
     pub const fn raw_fd(id: u32) -> Self {
         Self::new(id, c::UVERBS_ATTR_TYPE_RAW_FD)
-    }
-
-    /// Handles of objects, from `min` to `max` of them.
-    pub const fn idrs(id: u32, object: u32, access: Access, min: u16, max: u16) -> Self {
-        assert!(matches!(access, Access::Read | Access::Write));
-        assert!(min != 0 && min <= max && max as usize <= 4096 / size_of::<usize>());
-        let mut attr = Self::new(id, c::UVERBS_ATTR_TYPE_IDRS_ARRAY);
-        attr.0.attr.u2.objs_arr = c::uverbs_attr_spec__bindgen_ty_2__bindgen_ty_2 {
-            obj_type: object as u16,
-            min_len: min,
-            max_len: max,
-            access: access as u8,
-        };
-        attr
     }
 
     /// User space must send it.
@@ -419,22 +400,15 @@ impl FdType {
     /// Files of a class, called `name`, opened with `flags` (`O_RDONLY`). The operations have `uverbs_uobject_fd_release` as
     /// their `release`.
     pub const fn new<T: Class, D: Detach<T::Memory>>(
-        _detach: D,
+        detach: D,
         operations: &'static Exported<file_operations>,
         name: &'static CStr,
         flags: u32,
     ) -> Self {
-        Self(uverbs_obj_fd_type {
-            type_: uverbs_obj_type {
-                type_class: &raw const c::uverbs_fd_class,
-                obj_size: size_of::<T::Memory>(),
-            },
-            destroy_object: Some(detach_door::<T, D>),
-            release_cleanup: None,
-            fops: &raw const operations.0,
-            name: kernel::str::as_char_ptr_in_const_context(name),
-            flags: flags as c_int,
-        })
+        let mut this = Self::without_operations::<T, D>(detach, flags);
+        this.0.fops = &raw const operations.0;
+        this.0.name = kernel::str::as_char_ptr_in_const_context(name);
+        this
     }
 
     /// As [`new`](Self::new), with what is to be done last, when the file is closed; its device may be gone by then.

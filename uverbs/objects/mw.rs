@@ -2,18 +2,12 @@
 
 //! Memory windows.
 
-use core::mem::offset_of;
-
 use kernel::prelude::*;
-use kernel_ext::bindings::{self as c, ib_device_ops};
 use rdma::{
     view::{uobject::RemoveReason, AttrBundle, Mw, Uobject},
     MaySleep,
 };
-use rdma_uverbs::{
-    destroy,
-    table::{Attr, Definition, IdrType, Method, Object},
-};
+use rdma_uverbs::destroy;
 
 fn destroy(
     object: &Uobject,
@@ -24,20 +18,8 @@ fn destroy(
     destroy::mw(object, sleep)
 }
 
-static TYPE: IdrType = IdrType::new::<Mw, _>(destroy);
-
-static DESTROY: Method = Method::destroy(
-    c::UVERBS_METHOD_MW_DESTROY,
-    &[&Attr::destroyed(
-        c::UVERBS_ATTR_DESTROY_MW_HANDLE,
-        c::UVERBS_OBJECT_MW,
-    )],
-);
-
-static OBJECT: Object = Object::idr(c::UVERBS_OBJECT_MW, &TYPE, &[&DESTROY]);
-
-pub(crate) static DEFINITIONS: [Definition; 3] = [
-    Definition::tree(&OBJECT),
-    Definition::object_needs(offset_of!(ib_device_ops, dealloc_mw)),
-    Definition::END,
-];
+destroy_only! {
+    Mw: UVERBS_OBJECT_MW, destroy,
+    UVERBS_METHOD_MW_DESTROY(UVERBS_ATTR_DESTROY_MW_HANDLE),
+    needs dealloc_mw
+}

@@ -2,19 +2,12 @@
 
 //! XRC domains.
 
-use core::mem::offset_of;
-
 use kernel::prelude::*;
-use kernel_ext::bindings::{self as c, ib_device_ops};
 use rdma::{
     view::{uobject::RemoveReason, AttrBundle, Xrcd},
     MaySleep,
 };
-use rdma_uverbs::{
-    destroy,
-    table::{Attr, Definition, IdrType, Method, Object},
-    uevent::XrcdObject,
-};
+use rdma_uverbs::{destroy, uevent::XrcdObject};
 
 use crate::commands;
 
@@ -27,20 +20,8 @@ fn destroy(
     destroy::xrcd(object, |xrcd| commands::xrcd::dealloc(xrcd, command, sleep))
 }
 
-static TYPE: IdrType = IdrType::new::<Xrcd, _>(destroy);
-
-static DESTROY: Method = Method::destroy(
-    c::UVERBS_METHOD_XRCD_DESTROY,
-    &[&Attr::destroyed(
-        c::UVERBS_ATTR_DESTROY_XRCD_HANDLE,
-        c::UVERBS_OBJECT_XRCD,
-    )],
-);
-
-static OBJECT: Object = Object::idr(c::UVERBS_OBJECT_XRCD, &TYPE, &[&DESTROY]);
-
-pub(crate) static DEFINITIONS: [Definition; 3] = [
-    Definition::tree(&OBJECT),
-    Definition::object_needs(offset_of!(ib_device_ops, dealloc_xrcd)),
-    Definition::END,
-];
+destroy_only! {
+    Xrcd: UVERBS_OBJECT_XRCD, destroy,
+    UVERBS_METHOD_XRCD_DESTROY(UVERBS_ATTR_DESTROY_XRCD_HANDLE),
+    needs dealloc_xrcd
+}

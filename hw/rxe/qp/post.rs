@@ -52,7 +52,8 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `EINVAL` in RESET, on a QP with an SRQ and for a list that is too long, `ENOMEM` when the queue is full. The requests taken from `wrs` before the last one are posted then.
+    /// `EINVAL` in RESET, on a QP with an SRQ and for a list that is too long, `ENOMEM` when the queue is
+    /// full. The requests taken from `wrs` before the last one are posted then.
     pub(crate) fn post_recv(self: &Arc<Self>, wrs: &mut RecvWrs<'_>) -> Result {
         if self.has_srq || self.state() < QpState::Init {
             return Err(EINVAL);

@@ -86,27 +86,17 @@ pub(crate) fn post_send(wr: &SendWr<'_, Driver>, limits: &Limits, ring: &mut Con
             put(&mut fixed, at::REMOTE_QPN, ud.remote_qpn.to_ne_bytes());
             put(&mut fixed, at::REMOTE_QKEY, ud.remote_qkey.to_ne_bytes());
         }
-        (None, code::CMP_SWAP | code::FETCH_ADD) => {
-            put(
-                &mut fixed,
-                at::REMOTE_ADDR,
-                request.remote_addr.to_ne_bytes(),
-            );
-            put(
-                &mut fixed,
-                at::COMPARE_ADD,
-                request.compare_add.to_ne_bytes(),
-            );
-            put(&mut fixed, at::SWAP, request.swap.to_ne_bytes());
-            put(&mut fixed, at::ATOMIC_RKEY, request.rkey.to_ne_bytes());
-        }
-        (None, _) => {
-            put(
-                &mut fixed,
-                at::REMOTE_ADDR,
-                request.remote_addr.to_ne_bytes(),
-            );
-            put(&mut fixed, at::RKEY, request.rkey.to_ne_bytes());
+        (None, opcode) => {
+            let remote_addr = request.remote_addr.to_ne_bytes();
+            put(&mut fixed, at::REMOTE_ADDR, remote_addr);
+            if matches!(opcode, code::CMP_SWAP | code::FETCH_ADD) {
+                let compare_add = request.compare_add.to_ne_bytes();
+                put(&mut fixed, at::COMPARE_ADD, compare_add);
+                put(&mut fixed, at::SWAP, request.swap.to_ne_bytes());
+                put(&mut fixed, at::ATOMIC_RKEY, request.rkey.to_ne_bytes());
+            } else {
+                put(&mut fixed, at::RKEY, request.rkey.to_ne_bytes());
+            }
         }
     }
     ring.post(&fixed, list.bytes()).map_err(|_| ENOMEM)

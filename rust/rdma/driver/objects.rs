@@ -49,7 +49,19 @@ macro_rules! destroy {
         }
     }};
 }
-pub(super) use {create, destroy};
+
+/// Calls a method that destroys an object and frees it too.
+macro_rules! free {
+    ($object:ident.$op:ident($($argument:expr),*)) => {{
+        let Some(call) = op!($object.device(), $op) else {
+            return Err(Failed { object: $object, error: EOPNOTSUPP });
+        };
+        // SAFETY: The driver has created the object, and the owner gives it up.
+        let ret = unsafe { call($object.as_raw(), $($argument),*) };
+        to_result(ret).map_err(|error| Failed { object: $object, error })
+    }};
+}
+pub(super) use {create, destroy, free};
 
 impl Fresh<Pd> {
     /// Lets the driver allocate a protection domain.
@@ -348,31 +360,6 @@ impl Pd {
         unsafe { NewMr::from_driver(self, call(self.as_raw(), access)) }
     }
 
-    /// Lets the driver register memory of the present process.
-    pub fn driver_reg_user_mr(
-        &self,
-        start: u64,
-        length: u64,
-        iova: u64,
-        access: c_int,
-        _sleep: &MaySleep,
-    ) -> Result<NewMr<'_>> {
-        let call = op!(self.device(), reg_user_mr).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The domain is there; the driver returns a new region or an errno.
-        unsafe {
-            let mr = call(
-                self.as_raw(),
-                start,
-                length,
-                iova,
-                access,
-                null_mut(),
-                null_mut(),
-            );
-            NewMr::from_driver(self, mr)
-        }
-    }
-
     /// Lets the driver make a region that memory is mapped into later.
     pub fn driver_alloc_mr(
         &self,
@@ -425,18 +412,7 @@ impl Owned<Mr> {
         udata: Option<&UdataView>,
         _sleep: &MaySleep,
     ) -> Result<(), Failed<Self>> {
-        let Some(call) = op!(self.device(), dereg_mr) else {
-            return Err(Failed {
-                object: self,
-                error: EOPNOTSUPP,
-            });
-        };
-        // SAFETY: The owner gives the region up.
-        let ret = unsafe { call(self.as_raw(), UdataView::pointer(udata)) };
-        to_result(ret).map_err(|error| Failed {
-            object: self,
-            error,
-        })
+        free!(self.dereg_mr(UdataView::pointer(udata)))
     }
 }
 
@@ -478,18 +454,7 @@ impl Owned<Wq> {
         udata: Option<&UdataView>,
         _sleep: &MaySleep,
     ) -> Result<(), Failed<Self>> {
-        let Some(call) = op!(self.device(), destroy_wq) else {
-            return Err(Failed {
-                object: self,
-                error: EOPNOTSUPP,
-            });
-        };
-        // SAFETY: The owner gives the queue up.
-        let ret = unsafe { call(self.as_raw(), UdataView::pointer(udata)) };
-        to_result(ret).map_err(|error| Failed {
-            object: self,
-            error,
-        })
+        free!(self.destroy_wq(UdataView::pointer(udata)))
     }
 }
 

@@ -17,7 +17,7 @@ use rdma_bindings::{
     ib_wq_init_attr,
 };
 
-use super::objects::{create, destroy};
+use super::objects::{create, destroy, free};
 use crate::{
     view::{
         cq::CqInit,
@@ -28,18 +28,6 @@ use crate::{
     },
     MaySleep,
 };
-
-/// Calls a method that destroys an object and frees it too.
-macro_rules! free {
-    ($object:ident.$op:ident($($argument:expr),*)) => {{
-        let Some(call) = op!($object.device(), $op) else {
-            return Err(Failed { object: $object, error: EOPNOTSUPP });
-        };
-        // SAFETY: The driver has created the object, and the owner gives it up.
-        let ret = unsafe { call($object.as_raw(), $($argument),*) };
-        to_result(ret).map_err(|error| Failed { object: $object, error })
-    }};
-}
 
 impl Device {
     /// Whether user space can have completion queues.
@@ -104,7 +92,7 @@ impl Pd {
         }
     }
 
-    /// Lets the driver register memory of the present process for user space.
+    /// Lets the driver register memory of the present process, for user space or for a client in the kernel.
     ///
     /// # Errors
     ///
@@ -114,15 +102,16 @@ impl Pd {
         (start, length, iova): (u64, u64, u64),
         access: u32,
         dmah: Option<&Dmah>,
-        udata: &UdataView,
+        udata: Option<&UdataView>,
         _sleep: &MaySleep,
     ) -> Result<NewMr<'_>> {
         let call = op!(self.device(), reg_user_mr).ok_or(EOPNOTSUPP)?;
         let dmah = dmah.map_or(null_mut(), Dmah::as_raw);
         let (pd, access) = (self.as_raw(), access as c_int);
+        let udata = UdataView::pointer(udata);
         // SAFETY: All are there; the driver returns a new region or an errno.
         unsafe {
-            let mr = call(pd, start, length, iova, access, dmah, udata.as_raw());
+            let mr = call(pd, start, length, iova, access, dmah, udata);
             NewMr::from_driver(self, mr)
         }
     }

@@ -169,6 +169,23 @@ impl<'a> DataAttr<'a> {
         unsafe { self.raw.__bindgen_anon_1.data }
     }
 
+    /// The flags that user space has sent, in 4 or 8 bytes.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for flags that are not allowed, or another length.
+    pub fn flags(self, allowed: u64) -> Result<u64> {
+        let flags = match self.len() {
+            8 => self.word(),
+            4 => self.word() & u64::from(u32::MAX),
+            _ => return Err(EINVAL),
+        };
+        if flags & !allowed != 0 {
+            return Err(EINVAL);
+        }
+        Ok(flags)
+    }
+
     /// Fills in what user space has room for, and says that it is filled in.
     ///
     /// # Errors

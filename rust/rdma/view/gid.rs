@@ -30,7 +30,7 @@ use kernel_ext::{
 use rdma_bindings::{ib_gid, ib_gid_attr, net_device};
 
 use super::Device;
-use crate::{Gid, GidType};
+use crate::{Gid, GidAttr, GidType};
 
 impl From<ib_gid> for Gid {
     fn from(raw: ib_gid) -> Self {
@@ -121,33 +121,34 @@ impl GidEntry {
         self.attr.get()
     }
 
+    #[inline]
+    fn as_attr(&self) -> &GidAttr {
+        // SAFETY: The entry is there as long as `self`.
+        unsafe { GidAttr::from_raw(self.as_raw()) }
+    }
+
     /// The GID.
     #[inline]
     pub fn gid(&self) -> Gid {
-        // SAFETY: By the type invariants the member is constant.
-        Gid::from_raw(unsafe { &(*self.as_raw()).gid })
+        self.as_attr().gid()
     }
 
     /// What the GID is for.
     #[inline]
     pub fn gid_type(&self) -> GidType {
-        // SAFETY: By the type invariants the member is constant.
-        let raw = unsafe { (*self.as_raw()).gid_type };
-        GidType::try_from(raw).unwrap_or(GidType::Ib)
+        self.as_attr().gid_type()
     }
 
     /// The index in the port's table.
     #[inline]
     pub fn index(&self) -> u16 {
-        // SAFETY: By the type invariants the member is constant.
-        unsafe { (*self.as_raw()).index }
+        self.as_attr().index()
     }
 
     /// The port, from 1.
     #[inline]
     pub fn port_num(&self) -> u32 {
-        // SAFETY: By the type invariants the member is constant.
-        unsafe { (*self.as_raw()).port_num }
+        self.as_attr().port_num()
     }
 
     #[inline]
