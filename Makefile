@@ -8,6 +8,9 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 
+KERNEL ?= $(or $(FERROBAND_KERNEL),stock)
+export FERROBAND_KERNEL := $(KERNEL)
+
 ifeq ($(origin KDIR),undefined)
 environment := environment
 in_root := tools/in-root
@@ -18,8 +21,15 @@ else
 paths = KDIR='$(KDIR)' KERNEL_RELEASE=$$(cat '$(KDIR)/include/config/kernel.release') &&
 endif
 
-out := $(if $(MO),$(abspath $(MO)),$(CURDIR))
-kbuild = $(paths) IN_ROOT_BIND='$(if $(MO),$(out)=$(out))' $(in_root) make -C "$$KDIR" M='$(CURDIR)' $(if $(MO),MO='$(out)') $(cc) $(if $(V),V='$(V)')
+# For another kernel than the stock one the sources are copied, so that objects never mix.
+ifeq ($(KERNEL),stock)
+source := $(CURDIR)
+else
+source := $(CURDIR)/out/$(KERNEL)
+copy := copy
+endif
+out := $(if $(MO),$(abspath $(MO)),$(source))
+kbuild = $(paths) IN_ROOT_BIND='$(if $(MO),$(out)=$(out))' $(in_root) make -C "$$KDIR" M='$(source)' $(if $(MO),MO='$(out)') $(cc) $(if $(V),V='$(V)')
 rust_files = $$(git ls-files -co --exclude-standard -- '*.rs')
 # MIX may be given and empty: then it says "stock modules only".
 mix = $(if $(filter undefined,$(origin MIX)),,--mix '$(MIX)')
@@ -55,7 +65,11 @@ environment:
 prune:
 	@tools/provision --prune
 
-modules: $(environment)
+copy:
+	@mkdir -p '$(source)'
+	@PYTHONPATH=tools python3 -m ferroband.sources '$(source)'
+
+modules: $(environment) $(copy)
 	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) $(if $(FERROBAND_TESTS),FERROBAND_TESTS=m) modules
 	@sed 's|.*/||; s|\.o$$|.ko|; s|^|made: $(out)/|' '$(out)/modules.order'
 
@@ -111,4 +125,4 @@ rows:
 	@$(check) --rows
 
 .PHONY: all help environment prune modules modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
-	abi demo shell check list rows
+	abi copy demo shell check list rows

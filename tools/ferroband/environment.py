@@ -8,21 +8,26 @@ import subprocess
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 OUT = REPO / "out"
+# The kernel to build for and to boot: "stock", or one of our own configuration.
+KERNEL = os.environ.get("FERROBAND_KERNEL") or "stock"
+
+
+def built() -> pathlib.Path:
+    """Where `make modules` leaves the modules when nothing else is said."""
+    return REPO if KERNEL == "stock" else OUT / KERNEL
 
 
 @dataclasses.dataclass(frozen=True)
 class Paths:
-    """What tools/provision made."""
+    """What tools/provision made, for the kernel that FERROBAND_KERNEL in the environment names."""
 
     cache: pathlib.Path
     release: str
     kdir: pathlib.Path
     guest: pathlib.Path
+    image: pathlib.Path
+    stock_modules: pathlib.Path
     vmlinux: pathlib.Path
-
-    @property
-    def stock_modules(self) -> pathlib.Path:
-        return self.guest / "modules"
 
 
 @functools.cache
@@ -35,6 +40,8 @@ def paths() -> Paths:
         release=values["KERNEL_RELEASE"],
         kdir=pathlib.Path(values["KDIR"]),
         guest=pathlib.Path(values["GUEST"]),
+        image=pathlib.Path(values["KERNEL_IMAGE"]),
+        stock_modules=pathlib.Path(values["KERNEL_MODULES"]),
         vmlinux=pathlib.Path(values["VMLINUX"]),
     )
     if not (found.guest / "root.ext4").exists():

@@ -65,7 +65,7 @@ def accelerator() -> list[str]:
 def _kvm_boots() -> bool:
     """Some nested hosts have /dev/kvm and stop the guest with "emulation failure": see if the kernel gets anywhere."""
     command = [*QEMU, "-nodefaults", "-display", "none", "-no-reboot", "-accel", "kvm", "-cpu", "host",
-               "-m", "512M", "-serial", "stdio", "-kernel", str(paths().guest / "vmlinuz"),
+               "-m", "512M", "-serial", "stdio", "-kernel", str(paths().image),
                "-append", "console=ttyS0 panic=-1"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=15, stdin=subprocess.DEVNULL,
@@ -101,7 +101,7 @@ class Guest:
         command = [
             *QEMU, "-machine", "q35", *(COUNTING if count else accelerator()), "-smp", "1" if count else str(cpus), "-m", memory,
             "-nodefaults", "-display", "none", "-no-reboot", *serial,
-            "-kernel", str(paths().guest / "vmlinuz"), "-initrd", str(initramfs), "-append", append,
+            "-kernel", str(paths().image), "-initrd", str(initramfs), "-append", append,
             "-drive", f"file={paths().guest / 'root.ext4'},format=raw,if=none,id=root,snapshot=on,cache=unsafe",
             "-device", "virtio-blk-pci,drive=root", "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=commands,path={self._socket_path},server=on,wait=off",

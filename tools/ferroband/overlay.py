@@ -87,8 +87,10 @@ def install_modules(files: list[pathlib.Path], top: pathlib.Path) -> None:
     (target / "kernel").symlink_to(stock / "kernel")
     in_root("sh", "-euc", 'cd "$1"; shift; ! ls updates/*.ko > /dev/null 2>&1 || strip -g updates/*.ko; depmod "$@"',
             "sh", str(target), "-b", str(top), release, check=True)
-    # In the guest both are there already, and /lib would be in the way of the copy.
+    # In the guest both are there already (the modules, of the stock kernel), and /lib would be in the way of the copy.
     (target / "kernel").unlink()
+    if stock.parent != paths().guest:
+        shutil.copytree(stock / "kernel", target / "kernel")
     (top / "lib").unlink()
 
 
