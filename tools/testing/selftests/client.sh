@@ -17,11 +17,7 @@ summary() { dmesg | grep -o 'hotplug_client: .*' | tail -1; }
 
 modinfo hotplug_client > /dev/null 2>&1 || skip_all "hotplug_client is built with FERROBAND_TESTS=m"
 modprobe -a rdma_rxe ib_uverbs
-ip link add left type veth peer name right
-ip addr add 10.1.0.1/24 dev left
-ip addr add 10.1.0.2/24 dev right
-ip link set left up
-ip link set right up
+wire_up
 traces=/sys/kernel/tracing
 mountpoint -q $traces || mount -t tracefs none $traces
 

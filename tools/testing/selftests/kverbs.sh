@@ -10,11 +10,7 @@
 module=kverbs_test
 modinfo $module > /dev/null 2>&1 || skip_all "$module is built with FERROBAND_TESTS=m"
 modprobe -a rdma_rxe ib_uverbs
-ip link add left type veth peer name right
-ip addr add 10.1.0.1/24 dev left
-ip addr add 10.1.0.2/24 dev right
-ip link set left up
-ip link set right up
+wire_up
 rdma link add rxe0 type rxe netdev left
 
 log() { cat /sys/module/$module/parameters/log; }

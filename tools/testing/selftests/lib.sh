@@ -230,6 +230,15 @@ link_down() { on "$1" rdma link del "$(dev "$1")"; }
 # hosts_up [MTU]: modules, network and a link on each host.
 hosts_up() { modules_load && net_up "${1:-4200}" && link_up A && link_up B; }
 
+# One host with two ends of a wire, left and right, that have addresses and no RDMA: for what runs in the kernel.
+wire_up() {
+	ip link add left type veth peer name right
+	ip addr add 10.1.0.1/24 dev left
+	ip addr add 10.1.0.2/24 dev right
+	ip link set left up
+	ip link set right up
+}
+
 # hosts_down: the links and the network go; the modules stay.
 hosts_down() {
 	local host

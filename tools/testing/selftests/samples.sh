@@ -6,10 +6,7 @@
 
 modinfo client_rust > /dev/null 2>&1 || skip_all "the samples are built with FERROBAND_TESTS=m"
 modprobe rdma_rxe
-ip link add left type veth peer name right
-ip addr add 10.1.0.1/24 dev left
-ip link set left up
-ip link set right up
+wire_up
 rdma link add rxe0 type rxe netdev left
 
 hello() { dmesg | grep -q "$1: received: hello$"; }        # module
