@@ -11,6 +11,7 @@
 #define __rust_helper
 
 #include "address.c"
+#include "config.c"
 #include "fasync.c"
 #include "hrtimer.c"
 #include "mm.c"

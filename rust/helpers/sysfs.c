@@ -26,3 +26,9 @@ __rust_helper unsigned int rust_helper_rdma_hw_stats_lifespan(const struct rdma_
 {
 	return jiffies_to_msecs(stats->lifespan);
 }
+
+/* The class of the locks of a file whose attribute is no static. */
+__rust_helper void rust_helper_sysfs_attr_init(struct attribute *attr)
+{
+	sysfs_attr_init(attr);
+}

@@ -175,7 +175,11 @@ impl<A: RawAttribute<B>, B> File<A, B> {
         };
         let attribute: *mut attribute = ptr::from_mut(self).cast();
         // SAFETY: The file begins with an attribute, by the safety requirements of `RawAttribute`.
-        unsafe { (*attribute).name = text };
+        unsafe {
+            (*attribute).name = text;
+            // Otherwise the class of its lock would be a key inside of the attribute, which has to be a static then.
+            bindings::sysfs_attr_init(attribute);
+        }
         attribute
     }
 }
