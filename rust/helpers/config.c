@@ -4,11 +4,12 @@
  * where the kernel's crate declares the real ones.
  */
 #include <linux/dma-mapping.h>
+#include <linux/skbuff.h>
 
-#ifndef CONFIG_ARCH_HAS_CC_PLATFORM
-__rust_helper bool rust_helper_cc_platform_has(enum cc_attr attr)
+#ifndef CONFIG_TRACEPOINTS
+__rust_helper void rust_helper_consume_skb(struct sk_buff *skb)
 {
-	return cc_platform_has(attr);
+	consume_skb(skb);
 }
 #endif
 

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/cc_platform.h>
 #include <linux/ethtool.h>
 
 /* For the core: what headers make of a device by macros and inline functions. */
+
+/* This machine is a guest whose memory its host, and so devices, cannot read. */
+__rust_helper bool rust_helper_rdma_memory_is_encrypted(void)
+{
+	return cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT);
+}
 
 /* The members of a zeroed device that inline functions and drivers use. */
 __rust_helper void rust_helper_ib_device_init_members(struct ib_device *device, struct net *net)

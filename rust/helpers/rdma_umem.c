@@ -70,7 +70,11 @@ __rust_helper struct pid *rust_helper_get_pid(struct pid *pid)
 
 __rust_helper unsigned int rust_helper_rdma_huge_page_shift(void)
 {
+#ifdef CONFIG_HUGETLB_PAGE
 	return HPAGE_SHIFT;
+#else
+	return PAGE_SHIFT;
+#endif
 }
 
 __rust_helper unsigned long rust_helper_hmm_range_timeout(void)

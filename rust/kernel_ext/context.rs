@@ -44,4 +44,10 @@ impl MaySleep {
     pub fn check(&self) {
         kernel::task::might_sleep();
     }
+
+    /// Lets other tasks of this CPU run, if there are any.
+    pub fn give_way(&self) {
+        // SAFETY: The caller may sleep.
+        unsafe { crate::bindings::schedule() };
+    }
 }

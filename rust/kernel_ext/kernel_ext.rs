@@ -11,6 +11,7 @@
 pub mod chrdev;
 pub mod context;
 pub mod crc32;
+pub mod debugfs;
 pub mod delayed;
 pub mod door;
 pub mod error;
@@ -18,6 +19,7 @@ pub mod export;
 pub mod fasync;
 pub mod file_ops;
 pub mod gfp;
+pub mod interrupt;
 pub mod module;
 pub mod net;
 pub mod page;

@@ -123,6 +123,21 @@ unsafe impl Backend for IrqBackend {
     }
 }
 
+/// A name of a lock class, with one address: for lockdep, two addresses are two names of a class.
+///
+/// A class is a static, so there is one of it; but a literal is in each crate that a generic or inlined function is
+/// compiled into. So what makes locks in a crate for others names them by this, and takes [`new_mutex!`] of this module.
+///
+/// [`new_mutex!`]: crate::new_mutex
+#[doc(hidden)]
+#[macro_export]
+macro_rules! class_name {
+    ($($name:literal)?) => {{
+        static NAME: &::kernel::str::CStr = ::kernel::optional_name!($($name)?);
+        NAME
+    }};
+}
+
 /// Creates an initialiser of a [`SpinLockBh`], with a lock class of its own.
 ///
 /// ```ignore
@@ -134,7 +149,7 @@ unsafe impl Backend for IrqBackend {
 macro_rules! new_spinlock_bh {
     ($inner:expr $(, $name:literal)? $(,)?) => {
         $crate::sync::SpinLockBh::new(
-            $inner, ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
+            $inner, $crate::class_name!($($name)?), ::kernel::static_lock_class!())
     };
 }
 pub use new_spinlock_bh;
@@ -146,10 +161,20 @@ pub use new_spinlock_bh;
 macro_rules! new_spinlock_irq {
     ($inner:expr $(, $name:literal)? $(,)?) => {
         $crate::sync::SpinLockIrq::new(
-            $inner, ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
+            $inner, $crate::class_name!($($name)?), ::kernel::static_lock_class!())
     };
 }
 pub use new_spinlock_irq;
+
+/// Creates an initialiser of a `kernel::sync::Mutex`, with a lock class of its own; also in code for other crates.
+#[macro_export]
+macro_rules! new_mutex {
+    ($inner:expr $(, $name:literal)? $(,)?) => {
+        ::kernel::sync::Mutex::new(
+            $inner, $crate::class_name!($($name)?), ::kernel::static_lock_class!())
+    };
+}
+pub use new_mutex;
 
 /// One task waits until others say that something is done.
 ///

@@ -127,6 +127,11 @@ impl OwnedQueue {
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
+    /// The C structure, which is there as long as `self`.
+    pub fn as_raw(&self) -> NonNull<bindings::workqueue_struct> {
+        self.0
+    }
+
     /// Waits for all work that was queued before the call.
     pub fn flush(&self, _may_sleep: &MaySleep) {
         // SAFETY: The queue is valid, and the caller may sleep.

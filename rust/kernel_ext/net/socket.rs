@@ -5,10 +5,9 @@
 //! So the namespace has a list that owns them, and whoever opened one has a handle. Whoever comes first closes it.
 
 use super::ns::{NetNamespace, PerNamespace};
-use crate::{bindings, context::MaySleep};
+use crate::{bindings, context::MaySleep, sync::new_mutex};
 use core::ptr::NonNull;
 use kernel::{
-    new_mutex,
     prelude::*,
     sync::{Arc, Mutex},
 };

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls in a softirq or in a hard interrupt, which the caller waits for: for measuring and testing what claims to work in any
+//! context.
+//!
+//! ```ignore
+//! let mut interrupter = Interrupter::new(sleep)?;
+//! interrupter.call(Context::Hard, || qp.post_send(…), sleep);
+//! ```
+//!
+//! C header: `include/linux/hrtimer.h`.
+
+use core::{cell::Cell, ptr::null_mut};
+
+use kernel::{ffi::c_void, prelude::*, types::Opaque};
+
+use crate::{bindings, context::MaySleep, sync::Completion};
+
+/// A context in which nothing may sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// A softirq.
+    Soft,
+    /// A hard interrupt: that of the clock. Not where not even spin locks may be taken: with real-time preemption it is a
+    /// softirq.
+    Hard,
+}
+
+impl Context {
+    fn mode(self) -> bindings::hrtimer_mode {
+        match self {
+            Self::Soft => bindings::hrtimer_mode_HRTIMER_MODE_REL_SOFT,
+            Self::Hard => bindings::hrtimer_mode_HRTIMER_MODE_REL,
+        }
+    }
+}
+
+/// What is called.
+#[derive(Clone, Copy)]
+struct Job {
+    run: unsafe fn(*mut c_void),
+    closure: *mut c_void,
+}
+
+impl Job {
+    const NONE: Self = Self {
+        run: |_| {},
+        closure: null_mut(),
+    };
+}
+
+/// # Invariants
+///
+/// Outside of [`Interrupter::call`] the timer is not queued, and its callback does not run. Inside, the job is that of the call,
+/// and changes only while that is so.
+#[pin_data]
+struct Inner {
+    #[pin]
+    timer: Opaque<bindings::hrtimer>,
+    #[pin]
+    done: Completion,
+    job: Cell<Job>,
+}
+
+/// Has closures called in interrupts.
+pub struct Interrupter(Pin<KBox<Inner>>);
+
+// SAFETY: A timer may be used from any thread; the job is used by calls alone, which have the value for themselves.
+unsafe impl Send for Interrupter {}
+
+impl Interrupter {
+    /// Makes one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(_sleep: &MaySleep) -> Result<Self> {
+        let inner = KBox::pin_init(
+            pin_init!(Inner {
+                timer: Opaque::zeroed(),
+                done <- Completion::new(),
+                job: Cell::new(Job::NONE),
+            }),
+            GFP_KERNEL,
+        )?;
+        // INVARIANT: The timer was not set up yet.
+        Ok(Self(inner))
+    }
+
+    /// Calls `f` in that context, soon, and waits until it has returned. What it returns is returned.
+    pub fn call<R: Send, F: FnOnce() -> R + Send>(
+        &mut self,
+        context: Context,
+        f: F,
+        sleep: &MaySleep,
+    ) -> Option<R> {
+        sleep.check();
+        let mut closure = (Some(f), None);
+        let timer = self.0.timer.get();
+        // INVARIANT: The timer is not queued.
+        self.0.job.set(Job {
+            run: run::<R, F>,
+            closure: (&raw mut closure).cast(),
+        });
+        // SAFETY: By the type invariants the timer is idle, so it may be set up (anew) and started; it stays where it is.
+        unsafe {
+            let clock = bindings::CLOCK_MONOTONIC as bindings::clockid_t;
+            bindings::hrtimer_setup(timer, Some(expired), clock, context.mode());
+            bindings::hrtimer_start_range_ns(timer, 0, 0, context.mode());
+        }
+        self.0.done.wait(sleep);
+        // INVARIANT: The callback has returned too, when this does.
+        // SAFETY: The timer was set up.
+        unsafe { bindings::hrtimer_cancel(timer) };
+        self.0.job.set(Job::NONE);
+        closure.1
+    }
+}
+
+/// Calls the closure.
+///
+/// # Safety
+///
+/// `closure` is the place of a closure and its result, which nobody else uses meanwhile.
+unsafe fn run<R, F: FnOnce() -> R>(closure: *mut c_void) {
+    // SAFETY: By the safety requirements.
+    let (f, result) = unsafe { &mut *closure.cast::<(Option<F>, Option<R>)>() };
+    *result = f.take().map(|f| f());
+}
+
+/// A door: the timer has expired.
+///
+/// # Safety
+///
+/// The timer is that of an `Inner` which is in a call.
+unsafe extern "C" fn expired(timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
+    // SAFETY: By the safety requirements; `Opaque` is transparent. The caller waits for the completion, so the closure is there.
+    let inner = unsafe {
+        let inner = kernel::container_of!(Opaque::cast_from(timer), Inner, timer);
+        let job = (*inner).job.get();
+        (job.run)(job.closure);
+        &*inner
+    };
+    inner.done.complete();
+    bindings::hrtimer_restart_HRTIMER_NORESTART
+}
