@@ -431,3 +431,71 @@ fn ib_frmr_pool_drop(mr: GivenFrmr<Pool>) {
     let mut handles = mr.pool.handles.lock();
     handles.in_use = handles.in_use.saturating_sub(1);
 }
+
+#[kernel::prelude::kunit_tests(ib_core_frmr_handles)]
+mod tests {
+    use super::*;
+
+    fn handles(pinned: u32, fresh: &[u32], old: &[u32]) -> Result<Handles> {
+        let mut handles = Handles {
+            fresh: KVVec::new(),
+            old: KVVec::new(),
+            in_use: 0,
+            max_in_use: 0,
+            pinned,
+        };
+        handles.fresh.extend_from_slice(fresh, GFP_KERNEL)?;
+        handles.old.extend_from_slice(old, GFP_KERNEL)?;
+        Ok(handles)
+    }
+
+    #[test]
+    fn the_freshest_is_taken_first() -> Result {
+        let mut handles = handles(0, &[1, 2], &[3, 4])?;
+        assert_eq!(handles.take(), Some(2));
+        assert_eq!(handles.take(), Some(1));
+        assert_eq!(handles.take(), Some(4));
+        assert_eq!(handles.take(), Some(3));
+        assert_eq!(handles.take(), None);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_used_for_two_periods_goes() -> Result {
+        let mut handles = handles(0, &[1, 2], &[3])?;
+        let (gone, more) = handles.age()?;
+        assert_eq!(gone.len(), 1);
+        assert!(more);
+        let (gone, more) = handles.age()?;
+        assert_eq!(gone.len(), 2);
+        assert!(!more);
+        assert_eq!(handles.waiting(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn pinned_ones_stay() -> Result {
+        let mut handles = handles(2, &[1], &[2, 3, 4])?;
+        handles.count_taken();
+        // Five there are, two must be: three may go, and as many are old.
+        let (gone, more) = handles.age()?;
+        assert_eq!(gone.len(), 3);
+        assert!(more);
+        assert_eq!(handles.total(), 2);
+        let (gone, more) = handles.age()?;
+        assert_eq!(gone.len(), 0);
+        assert!(!more);
+        Ok(())
+    }
+
+    #[test]
+    fn the_most_in_use_is_kept() -> Result {
+        let mut handles = handles(0, &[], &[])?;
+        handles.count_taken();
+        handles.count_taken();
+        handles.in_use = handles.in_use.saturating_sub(2);
+        handles.count_taken();
+        assert_eq!(handles.max_in_use, 2);
+        Ok(())
+    }
+}

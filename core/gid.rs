@@ -337,3 +337,35 @@ unsafe extern "C" fn rdma_query_gid_table(
         Err(error) => error.to_errno() as isize,
     }
 }
+
+#[kernel::prelude::kunit_tests(ib_core_gid_names)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_types() {
+        assert_eq!(type_name(c::IB_GID_TYPE_ROCE_UDP_ENCAP), c"RoCE v2");
+        assert_eq!(type_name(u32::MAX), c"Invalid GID type");
+        assert_eq!(ib_cache_gid_parse_type_str(c"RoCE v2"), 2);
+        assert_eq!(ib_cache_gid_parse_type_str(c"RoCE v2\n"), 2);
+        assert_eq!(ib_cache_gid_parse_type_str(c"IB/RoCE v1\n"), 0);
+    }
+
+    #[test]
+    fn no_name_of_a_type() {
+        for name in [c"", c"\n", c"RoCE", c"RoCE v2\n\n", c"roce v2"] {
+            assert_eq!(ib_cache_gid_parse_type_str(name), EINVAL.to_errno());
+        }
+    }
+
+    #[test]
+    fn gids() {
+        let mapped = Gid::from_ipv4([224, 0, 0, 1]);
+        assert!(mapped.is_multicast());
+        assert_eq!(mapped.ipv4(), Some([224, 0, 0, 1]));
+        assert!(!Gid::from_ipv4([10, 0, 0, 1]).is_multicast());
+        assert!(Gid([0xff; 16]).is_multicast());
+        assert!(rdma_is_zero_gid(Gid([0; 16])));
+        assert!(!rdma_is_zero_gid(Gid::from_ipv4([0; 4])));
+    }
+}

@@ -110,3 +110,32 @@ pub(crate) fn slave_for(
     let skb = packet(source.entry(), vector, gfp)?;
     Ok(device.slave_of_bond(&bond, skb))
 }
+
+#[kernel::prelude::kunit_tests(ib_core_flows)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_dynamic_ones() {
+        for label in 0..=0xf_ffff {
+            assert!(source_port(label) >= 0xc000);
+        }
+        assert_eq!(source_port(0), 0xc000);
+        assert_eq!(source_port(0xf_ffff), 0xffc0);
+        // More bits than a label has are no matter.
+        assert_eq!(source_port(u32::MAX), source_port(0xf_ffff));
+    }
+
+    #[test]
+    fn headers_are_of_the_version_of_their_addresses() -> Result {
+        let v4 = Gid::from_ipv4([10, 0, 0, 1]);
+        let v6 = Gid([0xfd; 16]);
+        let header = network_header(v4, v4, u32::MAX)?;
+        assert_eq!(header.len(), 20);
+        assert_eq!(header.first(), Some(&0x45));
+        let header = network_header(v6, v4, 0x1_2345)?;
+        assert_eq!(header.len(), 40);
+        assert_eq!(header.get(..4), Some(&[0x60, 0x01, 0x23, 0x45][..]));
+        Ok(())
+    }
+}

@@ -104,3 +104,33 @@ impl PortCache {
         f(&self.known.lock())
     }
 }
+
+#[kernel::prelude::kunit_tests(ib_core_pkeys)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_member_is_found_before_a_limited_one() {
+        let table = [0x7fff, 0x1234, 0xffff, 0x9234, 0x1234];
+        assert_eq!(find(&table, 0x7fff), Some(2));
+        assert_eq!(find(&table, 0xffff), Some(2));
+        assert_eq!(find(&table, 0x1234), Some(3));
+    }
+
+    #[test]
+    fn of_limited_ones_the_last() {
+        let table = [0x1234, 0x7fff, 0x1234];
+        assert_eq!(find(&table, 0x9234), Some(2));
+        assert_eq!(find(&table, 0x7ffe), None);
+        assert_eq!(find(&[], 0x7fff), None);
+    }
+
+    #[test]
+    fn no_index_out_of_the_table() {
+        let known = Known::default();
+        assert_eq!(known.pkey(0), None);
+        assert_eq!(known.pkey(-1), None);
+        assert_eq!(known.pkey(i32::MAX), None);
+        assert!(known.find_pkey(0xffff).is_none());
+    }
+}

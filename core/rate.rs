@@ -221,3 +221,34 @@ fn ib_wc_status_msg(status: c::ib_wc_status) -> *const c_char {
     };
     name.as_char_ptr()
 }
+
+#[kernel::prelude::kunit_tests(ib_core_rates)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_multiple_leads_back_to_its_rate() {
+        for known in &RATES {
+            assert_eq!(mult_to_ib_rate(ib_rate_to_mult(known.rate)), known.rate);
+        }
+    }
+
+    #[test]
+    fn no_rate_is_slower_than_its_lanes() {
+        for known in &RATES {
+            // 64b/66b lanes carry up to 2.5 % more than their name says; 14 Gbit/s counts as 6 times 2.5.
+            let nominal = known.multiple.wrapping_mul(2_500);
+            let mbps = ib_rate_to_mbps(known.rate);
+            assert!(mbps.wrapping_mul(10) >= nominal.wrapping_mul(9));
+            assert!(mbps.wrapping_mul(10) <= nominal.wrapping_mul(11));
+        }
+    }
+
+    #[test]
+    fn what_is_none() {
+        assert_eq!(ib_rate_to_mult(c::ib_rate::MAX), -1);
+        assert_eq!(ib_rate_to_mbps(c::ib_rate::MAX), -1);
+        assert_eq!(mult_to_ib_rate(3), c::IB_RATE_PORT_CURRENT);
+        assert_eq!(mult_to_ib_rate(c_int::MIN), c::IB_RATE_PORT_CURRENT);
+    }
+}

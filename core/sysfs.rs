@@ -182,17 +182,19 @@ pub(crate) fn set_up_ports(seen_as: &CoreDevice, sleep: &MaySleep) -> Result {
         _top: Directory::new(seen_as.kobject(), c"ports", sleep)?,
     };
     let made = device.ports().try_for_each(|number| {
+        // A port that is made must be among those that `remove` knows.
+        tree.ports.reserve(1, GFP_KERNEL)?;
         let port = make_port(&tree._top, seen_as, number, sleep)?;
-        tree.ports.push(port, GFP_KERNEL)?;
-        Ok(())
+        Ok(tree.ports.push(port, GFP_KERNEL)?)
     });
-    let made = made.and_then(|()| Ok(device.core().sysfs.trees.lock().reserve(1, GFP_KERNEL)?));
-    if let Err(error) = made {
+    let mut trees = device.core().sysfs.trees.lock();
+    if let Err(error) = made.and_then(|()| Ok(trees.reserve(1, GFP_KERNEL)?)) {
+        drop(trees);
         printk::warn(device, fmt!("no ports in sysfs: {error:?}\n"));
         remove(device, tree, sleep);
         return Err(error);
     }
-    Ok(device.core().sysfs.trees.lock().push(tree, GFP_KERNEL)?)
+    Ok(trees.push(tree, GFP_KERNEL)?)
 }
 
 /// Takes `ports/` of a device as a namespace sees it out of sysfs.

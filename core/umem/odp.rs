@@ -212,3 +212,29 @@ fn ib_umem_odp_unmap_dma_pages(umem_odp: &OdpUmem, start_offset: u64, bound: u64
         end: bound,
     });
 }
+
+#[kernel::prelude::kunit_tests(ib_core_odp_range)]
+mod tests {
+    use super::*;
+
+    fn around(start: u64, len: u64, page_shift: u32) -> Option<(u64, u64)> {
+        pages_around(start, len, page_shift).map(|range| (range.start, range.end))
+    }
+
+    #[test]
+    fn whole_pages() {
+        assert_eq!(around(0x1000, 0x1000, 12), Some((0x1000, 0x2000)));
+        assert_eq!(around(0x1fff, 2, 12), Some((0x1000, 0x3000)));
+        assert_eq!(around(0x20_0001, 1, 21), Some((0x20_0000, 0x40_0000)));
+        assert_eq!(around(0x1000, 0, 12), Some((0x1000, 0x1000)));
+    }
+
+    #[test]
+    fn no_range_that_wraps() {
+        assert_eq!(around(u64::MAX, 1, 12), None);
+        assert_eq!(around(u64::MAX - 0x10, 0x10, 12), None);
+        assert_eq!(around(1, u64::MAX, 12), None);
+        assert_eq!(around(0, 1, 64), None);
+        assert_eq!(around(0, 1, u32::MAX), None);
+    }
+}

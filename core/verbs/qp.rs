@@ -494,3 +494,73 @@ fn ib_close_qp(qp: Owned<Qp>, _sleep: &MaySleep) -> Result {
 fn ib_destroy_qp_user(qp: Owned<Qp>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     destroy(qp, udata, sleep)
 }
+
+#[kernel::prelude::kunit_tests(ib_core_qp_state)]
+mod tests {
+    use super::*;
+    use qp_state::{attr, is_ok, kind, state};
+
+    const STATES: [u32; 7] = [
+        state::RESET,
+        state::INIT,
+        state::RTR,
+        state::RTS,
+        state::SQD,
+        state::SQE,
+        state::ERR,
+    ];
+    const KINDS: [u32; 5] = [kind::RC, kind::UC, kind::UD, kind::SMI, kind::GSI];
+
+    #[test]
+    fn from_everywhere_to_reset_and_from_all_but_reset_to_error() {
+        for from in STATES {
+            for kind in KINDS {
+                assert!(is_ok(from, state::RESET, kind, attr::STATE));
+                assert_eq!(
+                    is_ok(from, state::ERR, kind, attr::STATE),
+                    from != state::RESET
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_else_comes_along_on_the_way_to_reset() {
+        for bit in 1..32 {
+            let mask = attr::STATE | 1 << bit;
+            let ok = is_ok(state::RTS, state::RESET, kind::RC, mask);
+            assert_eq!(ok, 1 << bit == attr::RATE_LIMIT);
+        }
+    }
+
+    #[test]
+    fn states_and_types_that_are_none() {
+        for number in 7..64 {
+            assert!(!is_ok(number, state::INIT, kind::RC, attr::STATE));
+            assert!(!is_ok(state::INIT, number, kind::RC, attr::STATE));
+        }
+        assert!(!is_ok(u32::MAX, u32::MAX, u32::MAX, u32::MAX));
+    }
+
+    #[test]
+    fn each_attribute_of_a_path_is_needed() {
+        let whole = attr::STATE
+            | attr::AV
+            | attr::PATH_MTU
+            | attr::DEST_QPN
+            | attr::RQ_PSN
+            | attr::MAX_DEST_RD_ATOMIC
+            | attr::MIN_RNR_TIMER;
+        assert!(is_ok(state::INIT, state::RTR, kind::RC, whole));
+        for bit in 1..32 {
+            if whole & 1 << bit != 0 {
+                assert!(!is_ok(
+                    state::INIT,
+                    state::RTR,
+                    kind::RC,
+                    whole & !(1 << bit)
+                ));
+            }
+        }
+    }
+}
