@@ -15,7 +15,7 @@ use kernel_ext::net::device::NetDevice;
 use kernel_ext::net::notifier::{Event, Listener};
 use kernel_ext::net::ns::{self, impl_has_pernet_slot, NetNamespace, PerNamespace};
 use kernel_ext::xarray::Table;
-use rdma::device::{uverbs_cmd, Device, DeviceInfo, DeviceRef, NODE_IB_CA};
+use rdma::device::{uverbs_cmd, Device, DeviceInfo, DeviceRef, NewDevice, NODE_IB_CA};
 use rdma::port::{state_of, PortState};
 use rdma::{LinkOps, MaySleep};
 
@@ -116,6 +116,35 @@ impl Link {
     }
 }
 
+/// A device on a net device, that nobody knows yet. By itself, so that what it needs of the stack is free again when
+/// the core and its clients need much of it: in `register`.
+#[inline(never)]
+fn prepare(ndev: &NetDevice, ctx: &MaySleep) -> Result<NewDevice<Driver>> {
+    let net = ndev.namespace().ok_or(ENODEV)?;
+    let driver = Driver {
+        rxe: Rxe::new(ndev)?,
+        link: Link::new(&net, ndev)?,
+    };
+    let mut dev = Device::alloc(driver, None, ctx)?;
+    dev.link.open(&net, &dev.rxe, ctx)?;
+    dev.describe(&DeviceInfo {
+        node_type: NODE_IB_CA,
+        phys_port_cnt: PORT,
+        num_comp_vectors: kernel::cpu::nr_cpu_ids(),
+        node_guid: dev.rxe.guid(),
+        node_desc: b"rxe",
+        local_dma_lkey: 0,
+        uverbs_cmd_mask: uverbs_cmd::POST_SEND
+            | uverbs_cmd::POST_RECV
+            | uverbs_cmd::POST_SRQ_RECV
+            | uverbs_cmd::POLL_CQ
+            | uverbs_cmd::REQ_NOTIFY_CQ,
+    });
+    dev.set_link(&RXE_LINK);
+    dev.set_netdev(ndev, PORT, ctx)?;
+    Ok(dev)
+}
+
 /// Links of type `rxe`.
 pub(crate) struct RxeLink;
 
@@ -132,29 +161,7 @@ impl LinkOps for RxeLink {
             pr_err!("{}: a link needs a real device\n", ndev.name());
             return Err(EPERM);
         }
-        let net = ndev.namespace().ok_or(ENODEV)?;
-        let driver = Driver {
-            rxe: Rxe::new(ndev)?,
-            link: Link::new(&net, ndev)?,
-        };
-        let mut dev = Device::alloc(driver, None, ctx)?;
-        dev.link.open(&net, &dev.rxe, ctx)?;
-        dev.describe(&DeviceInfo {
-            node_type: NODE_IB_CA,
-            phys_port_cnt: PORT,
-            num_comp_vectors: kernel::cpu::nr_cpu_ids(),
-            node_guid: dev.rxe.guid(),
-            node_desc: b"rxe",
-            local_dma_lkey: 0,
-            uverbs_cmd_mask: uverbs_cmd::POST_SEND
-                | uverbs_cmd::POST_RECV
-                | uverbs_cmd::POST_SRQ_RECV
-                | uverbs_cmd::POLL_CQ
-                | uverbs_cmd::REQ_NOTIFY_CQ,
-        });
-        dev.set_link(&RXE_LINK);
-        dev.set_netdev(ndev, PORT, ctx)?;
-        dev.register(name, ctx)
+        prepare(ndev, ctx)?.register(name, ctx)
     }
 
     fn dellink(dev: &Device<Driver>, ctx: &MaySleep) -> Result {

@@ -17,7 +17,7 @@ use crate::tx::Flight;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
 use core::sync::atomic::AtomicU32;
 use kernel::prelude::*;
-use kernel::sync::{new_mutex, Arc};
+use kernel::sync::{new_mutex, Arc, UniqueArc};
 use kernel::workqueue::new_work;
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::gfp::Gfp;
@@ -235,10 +235,11 @@ impl Qp {
             ..
         } = queues;
         let send_limits = *send.limits();
-        let engine = Engine::new(parts.service, send, recv)?;
+        let engine = Engine::init(parts.service, send, recv)?;
         let flight = Flight::new()?;
-        Arc::pin_init(
-            pin_init!(Self {
+        // First the memory: to hand a whole initializer to those who allocate would take a copy for each of them.
+        let qp = UniqueArc::new_uninit(GFP_KERNEL)?;
+        let Ok(qp) = qp.pin_init_with(pin_init!(Self {
                 rxe: parts.rxe.clone(),
                 id: parts.base.id(),
                 qp_type: parts.qp_type,
@@ -264,8 +265,7 @@ impl Qp {
                 attr <- new_mutex!(Attr::new(), "rxe_qp::attr"),
                 work <- new_work!("rxe_qp::work"),
                 timer <- Timer::new(),
-            }),
-            GFP_KERNEL,
-        )
+        }));
+        Ok(qp.into())
     }
 }

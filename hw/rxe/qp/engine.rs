@@ -91,17 +91,22 @@ impl Queues {
 }
 
 impl Engine {
-    /// Makes an engine in RESET. Sleeps.
+    /// Makes an engine in RESET, where it will be: it is too large to be carried over the stack. Sleeps.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(service: Service, send: SendQueue, recv: RecvQueue) -> Result<Self> {
+    pub(super) fn init(
+        service: Service,
+        send: SendQueue,
+        recv: RecvQueue,
+    ) -> Result<impl Init<Self>> {
         let shared = recv.is_shared();
-        Ok(Self {
+        let slots = slots(service)?;
+        Ok(init!(Self {
             requester: Requester::new(),
-            responder: Responder::new(shared, slots(service)?),
-            queues: Queues {
+            responder: Responder::new(shared, slots),
+            queues <- init!(Queues {
                 send,
                 recv,
                 path: None,
@@ -109,9 +114,9 @@ impl Engine {
                 access: Access::empty(),
                 moved: None,
                 overflowed: false,
-            },
+            }),
             dead: false,
-        })
+        }))
     }
 
     /// Splits the engine into its halves and the world that they see.

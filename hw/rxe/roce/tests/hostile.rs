@@ -21,8 +21,8 @@ use roce::responder::{Responder, Slot};
 use roce::state::{Run, Service, State, Time, WcOpcode, WcStatus};
 use roce::timer::RnrTimer;
 use roce::wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Headers, Ieth, ImmDt, NakCode, Packet,
-    Parts, Qpn, Reth, Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Feth, Headers, Ieth, ImmDt, NakCode, Packet,
+    Parts, Qpn, Reth, Syndrome, MAX_HEADERS,
 };
 
 struct Rig {
@@ -36,6 +36,21 @@ struct Rig {
 impl Rig {
     fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
+        let responder = Responder::new(dice.hits(300), slots(dice.below(5) as usize));
+        let mut rig = Self {
+            requester: Requester::new(),
+            responder,
+            world: World::new(2048, seed),
+            dice,
+            now: 0,
+        };
+        rig.start();
+        rig
+    }
+
+    /// A queue pair of any service, with attributes at random, in a world of its own.
+    fn start(&mut self) {
+        let dice = &mut self.dice;
         let service = [Service::Rc, Service::Rc, Service::Uc, Service::Ud][dice.below(4) as usize];
         let mut send = send_attr(service);
         let mut recv = recv_attr(service);
@@ -48,19 +63,10 @@ impl Rig {
         recv.max_dest_rd_atomic = dice.below(6) as u8;
         recv.access.read = dice.hits(900);
         recv.access.write = dice.hits(900);
-        let mut requester = Requester::new();
-        let mut responder = Responder::new(dice.hits(300), slots(dice.below(5) as usize));
-        requester.start(send);
-        responder.start(recv);
-        let mut world = World::new(2048, seed);
-        (world.busy, world.dropped) = (100, 50);
-        Self {
-            requester,
-            responder,
-            world,
-            dice,
-            now: 0,
-        }
+        self.world = World::new(2048, dice.next());
+        (self.world.busy, self.world.dropped) = (100, 50);
+        self.requester.start(send);
+        self.responder.start(recv);
     }
 
     /// A number near `psn`, mostly.
@@ -78,7 +84,19 @@ impl Rig {
             0..=3 => Syndrome::Ack(Credits::new(self.dice.next() as u8)),
             4 => Syndrome::RnrNak(RnrTimer::new(self.dice.next() as u8)),
             5 | 6 => Syndrome::Nak(NakCode::PsnSequence),
-            _ => Syndrome::Nak(NakCode::RemoteAccess),
+            _ => Syndrome::Nak(match self.dice.below(4) {
+                0 => NakCode::InvalidRequest,
+                1 => NakCode::RemoteAccess,
+                2 => NakCode::RemoteOperational,
+                _ => NakCode::InvalidRdRequest,
+            }),
+        }
+    }
+
+    fn feth(&mut self) -> Feth {
+        Feth {
+            placement: self.dice.below(16) as u8,
+            selectivity: self.dice.below(4) as u8,
         }
     }
 
@@ -113,7 +131,7 @@ impl Rig {
                 qkey: 0x1111_1111,
                 src_qpn: Qpn::new(1),
             },
-            ..Parts::default()
+            feth: self.feth(),
         }
     }
 
@@ -135,11 +153,43 @@ impl Rig {
         let payload = self.dice.bytes(len as usize);
         let parts = self.parts();
         let packet = Packet::new(Headers::new(bth, &parts), len as u32);
+        if self.dice.hits(250) {
+            self.spoiled(&packet, &payload);
+        } else {
+            self.deliver(&packet, &payload);
+        }
+    }
+
+    fn deliver(&mut self, packet: &Packet, payload: &[u8]) {
         let (world, now) = (&mut self.world, Time::from_ns(self.now));
         // Both sides see everything: the driver sorts packets, but nothing depends on it.
-        self.responder.receive(&packet, payload.as_slice(), world);
-        self.requester
-            .receive(&packet, payload.as_slice(), now, world);
+        self.responder.receive(packet, payload, world);
+        self.requester.receive(packet, payload, now, world);
+    }
+
+    /// Delivers what is left of a packet after some of its bytes and its length have changed on the wire.
+    fn spoiled(&mut self, packet: &Packet, payload: &[u8]) {
+        let mut head = [0; MAX_HEADERS];
+        let written = packet.headers().write(packet.payload_len(), &mut head);
+        let mut bytes = head[..written].to_vec();
+        bytes.extend_from_slice(payload);
+        bytes.resize(packet.udp_payload_len(), 0);
+        for _ in 0..self.dice.below(4) {
+            let at = self.dice.below(written as u64) as usize;
+            bytes[at] = match self.dice.below(3) {
+                0 => self.dice.next() as u8,
+                1 => bytes[at] ^ 1 << self.dice.below(8),
+                _ => [0, 1, 0x7f, 0x80, 0xff][self.dice.below(5) as usize],
+            };
+        }
+        if self.dice.hits(300) {
+            bytes.resize(self.dice.below(1200) as usize, 0);
+        }
+        let Ok(packet) = Packet::parse(&bytes, bytes.len()) else {
+            return;
+        };
+        let (from, len) = (packet.payload_offset(), packet.payload_len() as usize);
+        self.deliver(&packet, &bytes[from..][..len]);
     }
 
     fn post(&mut self) {
@@ -150,7 +200,7 @@ impl Rig {
             qkey: 1,
             pkey: None,
         };
-        let op = match self.dice.below(12) {
+        let op = match self.dice.below(13) {
             0..=2 => SendOp::Send {
                 extra: SendExtra::None,
             },
@@ -176,6 +226,11 @@ impl Rig {
             10 => SendOp::Local {
                 opcode: WcOpcode::RegMr,
                 wait_all: self.dice.hits(500),
+            },
+            11 => SendOp::Flush {
+                va,
+                rkey,
+                feth: self.feth(),
             },
             _ if self.dice.hits(100) => SendOp::Invalid(WcStatus::LocQpOpErr),
             _ => SendOp::AtomicWrite { va, rkey },
@@ -214,7 +269,12 @@ impl Rig {
     }
 
     fn change_state(&mut self) {
-        match self.dice.below(6) {
+        match self.dice.below(8) {
+            6 | 7 => {
+                self.requester.reset();
+                self.responder.reset();
+                self.start();
+            }
             0 => self.requester.drain(true, &mut self.world),
             1..=3 => self.requester.resume(),
             4 => self.responder.established(),
@@ -270,7 +330,8 @@ impl Rig {
 
 #[test]
 fn nothing_breaks_the_engines() {
-    let cases = 4000;
+    // More of them on demand: CASES=1000000 cargo test --release --test hostile.
+    let cases = std::env::var("CASES").map_or(4000, |cases| cases.parse().unwrap());
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let config = Config {
         cases,
