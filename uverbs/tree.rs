@@ -235,3 +235,31 @@ impl<'a> Tree<'a> {
         Api::new(parts, sleep)
     }
 }
+
+#[kernel::prelude::kunit_tests(ib_uverbs_attributes)]
+mod tests {
+    use rdma_uverbs::api::attr_index;
+
+    const DRIVER: u16 = 1 << 12;
+
+    #[test]
+    fn the_core_and_the_driver_take_turns() {
+        for number in 0..8 {
+            assert_eq!(attr_index(number), Some(number as u8 * 2));
+            assert_eq!(attr_index(DRIVER | number), Some(number as u8 * 2 + 1));
+        }
+    }
+
+    #[test]
+    fn no_two_numbers_have_a_place() {
+        let mut taken = 0u64;
+        for id in 0..=u16::MAX {
+            if let Some(index) = attr_index(id) {
+                assert!(index < 64);
+                assert_eq!(taken & 1u64 << index, 0);
+                taken |= 1u64 << index;
+            }
+        }
+        assert_eq!(taken.count_ones(), 63);
+    }
+}

@@ -21,6 +21,7 @@ use kernel::{
     sync::{aref::ARef, Mutex},
     types::Opaque,
 };
+use kernel_ext::sync::new_mutex;
 use rdma::{
     view::{Qp, Uobject},
     Gid, MaySleep,
@@ -126,7 +127,7 @@ impl QpObject {
     /// Reports events from now on; there are no groups yet. For who makes the object.
     pub fn open(&self, file: Option<ARef<AsyncFile>>) {
         let slot = self.groups.get();
-        let init = kernel::new_mutex!(Groups::new(), "QpObject::groups");
+        let init = new_mutex!(Groups::new(), "QpObject::groups");
         // SAFETY: The object is being made: nobody else has it, it is not moved, and `close` drops the mutex.
         let Ok(()) = unsafe { init.__pinned_init(slot) };
         self.event.open(file);
