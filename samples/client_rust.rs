@@ -4,17 +4,18 @@
 //!
 //! `samples/client_c.c` is the same in C. Built with `FERROBAND_TESTS=m`; then `modprobe client_rust`, and see `dmesg`.
 
-use kernel::{prelude::*, sync::aref::ARef};
+use kernel::prelude::*;
 use rdma::{
     ah::GlobalRoute,
-    client::{Client, ClientTable, Counted, Registration},
     verbs::{
+        client::{Registration, Table},
         cq::PollContext,
-        qp::{Change, Config, Peer, SendOp, Sending},
-        work::{Completion, Handler, Work},
-        Cq, Device, Pd, Qp,
+        post::RcOp,
+        qp::{Config, ConnectedInit, Peer, Rc, Rts, Sending},
+        work::{Completion, Handler},
+        Client, Cq, Device, Pd, Qp, Work,
     },
-    view, Access, AhFields, MaySleep, Mtu, QpType, WcOpcode, WcStatus,
+    Access, AhFields, MaySleep, Mtu, WcOpcode,
 };
 
 module! {
@@ -31,9 +32,9 @@ const MESSAGE: &[u8] = b"hello";
 /// What happens when a request is completed: that of a message that was received is logged.
 struct Log;
 
-impl Handler for Log {
-    fn done(work: Pin<KBox<Work<Self>>>, completion: &Completion<'_>) {
-        if completion.status() != WcStatus::Success || completion.opcode() != Some(WcOpcode::Recv) {
+impl<'d> Handler<'d> for Log {
+    fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
+        if !completion.is_success() || completion.opcode() != Some(WcOpcode::Recv) {
             return;
         }
         let message = work.bytes().get(..completion.length() as usize);
@@ -43,7 +44,7 @@ impl Handler for Log {
 }
 
 /// The path from the device to itself.
-fn path(device: &Device) -> Result<AhFields> {
+fn path(device: &Device<'_>) -> Result<AhFields> {
     let gid = device.gid(PORT, 0)?;
     let route = GlobalRoute {
         dgid: gid.gid(),
@@ -58,73 +59,62 @@ fn path(device: &Device) -> Result<AhFields> {
     })
 }
 
-/// A queue pair that is connected to itself, to which a message is on its way.
-fn greet(device: &Device, sleep: &MaySleep) -> Result<Qp> {
-    let pd = Pd::new(device, sleep)?;
-    let cq = Cq::new(device, 4, 0, PollContext::WorkQueue, sleep)?;
-    let config = Config {
-        qp_type: QpType::Rc,
-        send_cq: &cq,
-        recv_cq: &cq,
-        max_sends: 1,
-        max_receives: 1,
-        events: None,
-    };
-    let qp = Qp::new(&pd, config, sleep)?;
-    let peer = Peer {
-        path: path(device)?,
-        mtu: Mtu::B1024,
-        qp_num: qp.number(),
-        psn: 0,
-        reads: 1,
-        rnr_timer: 1,
-    };
-    let sending = Sending {
-        psn: 0,
-        reads: 1,
-        timeout: 14,
-        retries: 7,
-        rnr_retries: 7,
-    };
-    qp.modify(Change::initialise(PORT, Access::LOCAL_WRITE), sleep)?;
-    let work = Work::new(device, 64, Log, sleep)?;
-    qp.post_receive(work).map_err(|failed| failed.error)?;
-    qp.modify(Change::receive(&peer), sleep)?;
-    qp.modify(Change::send(&sending), sleep)?;
-    let mut work = Work::new(device, MESSAGE.len() as u32, Log, sleep)?;
-    for (to, from) in work.as_mut().bytes_mut().iter_mut().zip(MESSAGE) {
-        *to = *from;
-    }
-    qp.post_send(work, SendOp::Message, MESSAGE.len() as u32)
-        .map_err(|failed| failed.error)?;
-    Ok(qp)
-}
-
 struct Hello;
 
-static TABLE: ClientTable<Hello> = ClientTable::new();
+static TABLE: Table<Hello> = Table::new();
 
 impl Client for Hello {
-    type Data = Counted<Qp>;
+    /// A queue pair that is connected to itself. Dropping it waits until all requests are completed.
+    type Data<'d> = Qp<'d, Rc, Rts>;
 
     const NAME: &'static CStr = c"client_rust";
-    const ANY_DEVICE: bool = false;
 
-    fn table() -> &'static ClientTable<Self> {
+    fn table() -> &'static Table<Self> {
         &TABLE
     }
 
-    fn add(device: &view::Device, sleep: &MaySleep) -> Result<ARef<Self::Data>> {
-        let device = Device::new(device, Self::NAME)?;
+    fn add<'d>(device: &Device<'d>, sleep: &MaySleep) -> Result<Qp<'d, Rc, Rts>> {
         if !device.is_roce(PORT) {
             return Err(ENODEV);
         }
-        Counted::new(greet(&device, sleep)?)
-    }
-
-    fn remove(_device: &view::Device, qp: ARef<Self::Data>, _sleep: &MaySleep) {
-        // Waits until all requests are completed.
-        drop(qp);
+        let pd = Pd::new(device, sleep)?;
+        let cq = Cq::new(device, 4, 0, PollContext::WorkQueue, sleep)?;
+        let config = Config {
+            send_cq: &cq,
+            recv_cq: &cq,
+            max_sends: 1,
+            max_receives: 1,
+            max_pieces: 1,
+            srq: None,
+            events: None,
+        };
+        let init = ConnectedInit {
+            port: PORT,
+            pkey_index: 0,
+            access: Access::LOCAL_WRITE,
+        };
+        let qp = Qp::<Rc, _>::new(&pd, config, sleep)?.into_init(&init, sleep)?;
+        qp.post_receive(Work::new(device, 64, Log, sleep)?)?;
+        let peer = Peer {
+            path: path(device)?,
+            mtu: Mtu::B1024,
+            qp_num: qp.number(),
+            psn: 0,
+            reads: 1,
+            rnr_timer: 1,
+        };
+        let sending = Sending {
+            psn: 0,
+            reads: 1,
+            timeout: 14,
+            retries: 7,
+            rnr_retries: 7,
+        };
+        let qp = qp.into_rtr(&peer, sleep)?.into_rts(&sending, sleep)?;
+        let mut work = Work::new(device, MESSAGE.len() as u32, Log, sleep)?;
+        work.as_mut().write(MESSAGE);
+        qp.post_send(work, RcOp::Send)?;
+        Ok(qp)
     }
 }
 

@@ -102,6 +102,7 @@ impl HandlerWork {
         run: unsafe extern "C" fn(*mut work_struct),
         key: Pin<&'static kernel::sync::LockClassKey>,
     ) -> impl PinInit<Self> {
+        let name = kernel_ext::class_name!("rdma_handler");
         let init = move |slot: *mut Self| {
             // SAFETY: `slot` is room for a work item that stays where it is.
             unsafe {
@@ -109,7 +110,7 @@ impl HandlerWork {
                     Opaque::cast_into(slot.cast()),
                     Some(run),
                     false,
-                    c"rdma_handler".as_char_ptr(),
+                    name.as_char_ptr(),
                     key.as_ptr(),
                 )
             };

@@ -368,10 +368,11 @@ impl VirtDma {
         Self(())
     }
 
-    /// Checks that `len` bytes at `addr` are in the kernel's half of the address space.
+    /// Checks that `len` bytes at `addr` are in the kernel's half of the address space, or in that of its own which it
+    /// has in User Mode Linux.
     #[inline]
     fn check(addr: u64, len: usize) -> Result<*mut u8> {
-        const KERNEL_HALF: u64 = 1 << 63;
+        const KERNEL_HALF: u64 = if cfg!(CONFIG_UML) { 1 << 12 } else { 1 << 63 };
         let last = addr.checked_add(len as u64).ok_or(EFAULT)?;
         if addr < KERNEL_HALF || last < KERNEL_HALF {
             return Err(EFAULT);

@@ -7,10 +7,8 @@
 //!
 //! C header: `include/trace/events/rdma_core.h`.
 
-use core::sync::atomic::{AtomicI32, Ordering};
-
 use kernel::{error::Error, ffi::c_int};
-use rdma_bindings::{ib_cq, ib_mr, ib_mr_type, ib_pd, ib_poll_context, tracepoint};
+use rdma_bindings::{ib_cq, ib_mr, ib_mr_type, ib_pd, ib_poll_context};
 
 use crate::view::{Cq, Mr, Pd};
 
@@ -21,15 +19,19 @@ macro_rules! tracepoints {
         $name:ident($($arg:ident: $ty:ty => $raw:expr, $c:ty);*);
     )*) => {$(
         kernel::macros::paste! {
+            #[cfg(CONFIG_TRACEPOINTS)]
             #[expect(improper_ctypes, reason = "the configuration leaves some members empty")]
             extern "C" {
-                static [<__tracepoint_ $name>]: tracepoint;
+                static [<__tracepoint_ $name>]: rdma_bindings::tracepoint;
                 fn [<rust_do_trace_ $name>]($($arg: $c),*);
             }
 
             $(#[$doc])*
             #[inline(always)]
             pub fn $name($($arg: $ty),*) {
+                #[cfg(not(CONFIG_TRACEPOINTS))]
+                let _: ($($c,)*) = ($($raw,)*);
+                #[cfg(CONFIG_TRACEPOINTS)]
                 // SAFETY: C has defined the tracepoint.
                 if unsafe { is_on(&raw const [<__tracepoint_ $name>]) } {
                     // SAFETY: The objects are there, for the arguments are references to them.
@@ -46,7 +48,10 @@ macro_rules! tracepoints {
 ///
 /// `point` is a tracepoint, which stays as long as its module.
 #[inline(always)]
-unsafe fn is_on(point: *const tracepoint) -> bool {
+#[cfg(CONFIG_TRACEPOINTS)]
+unsafe fn is_on(point: *const rdma_bindings::tracepoint) -> bool {
+    use core::sync::atomic::{AtomicI32, Ordering};
+
     // SAFETY: By the safety requirements. The key counts who traces, and is changed atomically.
     unsafe {
         let count = &raw const (*point).key.key.enabled.counter;

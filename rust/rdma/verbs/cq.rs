@@ -2,17 +2,26 @@
 
 //! Completion queues of clients.
 //!
-//! | lock | protects | context | taken inside |
-//! |---|---|---|---|
-//! | `Cq::polling` | that one thread at a time polls a queue which its client polls | process | what handlers take |
+//! | who takes completions from the queue | made by |
+//! |---|---|
+//! | a softirq, or a work item: the handlers run there, one at a time | [`Cq::new`] |
+//! | the client, when it likes, with [`Cq::poll`] | [`Cq::new`], [`PollContext::Direct`] |
+//! | the client, which is told that there are some, once each time that the queue is [armed](Cq::arm) | [`Cq::notified`] |
 
-use core::ptr::{null_mut, NonNull};
+use core::{
+    ptr::{null_mut, NonNull},
+    sync::atomic::{AtomicU32, Ordering},
+};
 
-use kernel::{ffi::c_int, new_mutex, prelude::*, sync::Arc, sync::Mutex};
-use rdma_bindings::{self as bindings, ib_cq};
+use kernel::{
+    ffi::{c_int, c_void},
+    prelude::*,
+    sync::Arc,
+};
+use rdma_bindings::{self as bindings, ib_cq, ib_cq_init_attr, ib_wc};
 
-use super::{made, Device};
-use crate::MaySleep;
+use super::{deferred::Deferred, made, Device};
+use crate::{MaySleep, NotifyFlags};
 
 c_enum! {
     /// Who takes completions and calls their handlers: `enum ib_poll_context`.
@@ -28,34 +37,63 @@ c_enum! {
     }
 }
 
-/// A completion queue. One handler of its completions runs at a time. Dropping it may sleep.
+/// Who is told that there are completions.
+pub trait OnCompletions: Send + Sync {
+    /// There are completions in a queue that was armed; it is not armed any more. Any context.
+    ///
+    /// Never from the call chain of a method of the device, and not twice at once for a queue.
+    fn completions(&self, cq: &CqRef<'_>);
+}
+
+/// How a queue is polled.
+enum Polling<'d> {
+    /// By the core.
+    Core,
+    /// By the client, when it likes.
+    Direct,
+    /// By the client, which is told.
+    Notified(KBox<dyn OnCompletions + 'd>),
+}
+
+/// A completion queue, as those see it who poll it.
 ///
 /// # Invariants
 ///
 /// The queue is ours.
-#[pin_data(PinnedDrop)]
-pub struct Cq {
+pub struct CqRef<'d> {
     raw: NonNull<ib_cq>,
-    context: PollContext,
-    #[pin]
-    polling: Mutex<()>,
-    device: Device,
+    polling: Polling<'d>,
+    /// Whether somebody polls it who is not the core: see [`turn`].
+    turn: AtomicU32,
+    device: Device<'d>,
 }
 
-// SAFETY: Completion queues may be used from any thread.
-unsafe impl Send for Cq {}
-// SAFETY: As above.
-unsafe impl Sync for Cq {}
+/// A completion queue. Any context may drop it: it is destroyed later, when no queue pair has it any more.
+pub struct Cq<'d>(Deferred<KBox<CqRef<'d>>>);
 
-impl Cq {
+// SAFETY: Completion queues may be used from any thread, and so may who is told.
+unsafe impl Send for CqRef<'_> {}
+// SAFETY: As above.
+unsafe impl Sync for CqRef<'_> {}
+
+impl<'d> core::ops::Deref for Cq<'d> {
+    type Target = CqRef<'d>;
+
+    fn deref(&self) -> &CqRef<'d> {
+        &self.0
+    }
+}
+
+impl<'d> Cq<'d> {
     /// Makes a completion queue with room for `entries` completions: one for each request that is posted, and one more for
-    /// each queue of each QP, which destroying the QP needs. `vector` is its completion vector.
+    /// each queue of each QP, which destroying the QP needs. `vector` is its completion vector, less than
+    /// [`Device::completion_vectors`].
     ///
     /// # Errors
     ///
     /// `EINVAL` for a queue without room, `ENOMEM`, and what the driver answers.
     pub fn new(
-        device: &Device,
+        device: &Device<'d>,
         entries: u32,
         vector: u32,
         context: PollContext,
@@ -67,71 +105,260 @@ impl Cq {
         if entries == 0 {
             return Err(EINVAL);
         }
-        // SAFETY: The device is registered; the name is constant.
-        let raw = made(unsafe {
-            bindings::__ib_alloc_cq(
-                device.as_raw(),
-                null_mut(),
-                entries,
-                vector,
-                context.as_raw(),
-                device.owner.as_char_ptr(),
-            )
-        })?;
-        // INVARIANT: It was just made. Where this fails, it is dropped.
-        let guard = kernel::types::ScopeGuard::new(|| {
-            // SAFETY: Nobody knows the queue.
-            unsafe { bindings::ib_free_cq(raw.as_ptr()) };
-        });
-        let cq = Arc::pin_init(
-            pin_init!(Self {
-                raw,
-                context,
-                polling <- new_mutex!((), "Cq::polling"),
-                device: device.clone(),
-            }),
-            GFP_KERNEL,
-        )?;
-        guard.dismiss();
-        Ok(cq)
+        let polling = match context {
+            PollContext::Direct => Polling::Direct,
+            _ => Polling::Core,
+        };
+        Self::make(device, polling, |_| {
+            // SAFETY: The device is registered; the name is constant.
+            unsafe {
+                bindings::__ib_alloc_cq(
+                    device.as_raw(),
+                    null_mut(),
+                    entries,
+                    vector,
+                    context.as_raw(),
+                    device.owner().as_char_ptr(),
+                )
+            }
+        })
     }
 
+    /// Makes a completion queue which `listener` is told of: see [`Self::arm`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::new`].
+    pub fn notified(
+        device: &Device<'d>,
+        entries: u32,
+        vector: u32,
+        listener: impl OnCompletions + 'd,
+        sleep: &MaySleep,
+    ) -> Result<Arc<Self>> {
+        sleep.check();
+        let listener: KBox<dyn OnCompletions + 'd> = KBox::new(listener, GFP_KERNEL)?;
+        let attr = ib_cq_init_attr {
+            cqe: entries,
+            comp_vector: vector,
+            flags: 0,
+        };
+        Self::make(device, Polling::Notified(listener), |context| {
+            // SAFETY: The device is registered; the context stays until the queue is destroyed; the name is constant.
+            unsafe {
+                bindings::__ib_create_cq(
+                    device.as_raw(),
+                    Some(completions),
+                    None,
+                    context,
+                    &attr,
+                    device.owner().as_char_ptr(),
+                )
+            }
+        })
+    }
+
+    fn make(
+        device: &Device<'d>,
+        polling: Polling<'d>,
+        make: impl FnOnce(*mut c_void) -> *mut ib_cq,
+    ) -> Result<Arc<Self>> {
+        let mut room = KBox::<CqRef<'d>>::new_uninit(GFP_KERNEL)?;
+        let raw = made(make(room.as_mut_ptr().cast()))?;
+        // INVARIANT: It was just made.
+        let cq = CqRef {
+            raw,
+            polling,
+            turn: AtomicU32::new(turn::NOBODY),
+            device: device.clone(),
+        };
+        let cq = Deferred::new(device, room.write(cq), GFP_KERNEL)?;
+        Ok(Arc::new(Self(cq), GFP_KERNEL)?)
+    }
+}
+
+/// How many completions are taken at a time.
+const BATCH: usize = 8;
+
+impl<'d> CqRef<'d> {
     pub(super) fn as_raw(&self) -> *mut ib_cq {
         self.raw.as_ptr()
     }
 
     /// The device.
-    pub fn device(&self) -> &Device {
+    pub fn device(&self) -> &Device<'d> {
         &self.device
     }
 
-    /// Takes completions and calls their handlers, until there are none, or `budget` of them. Returns how many there were.
+    /// Takes up to `budget` completions and calls their handlers, here and now. Returns how many there were. Any context.
+    ///
+    /// Only one does so at a time. Meanwhile others, also handlers, get none: who polls does so once more for them.
     ///
     /// # Errors
     ///
     /// `EINVAL` for a queue that its client does not poll.
-    pub fn poll(&self, budget: Option<u32>, _sleep: &MaySleep) -> Result<u32> {
-        if self.context != PollContext::Direct {
+    pub fn poll(&self, budget: u32) -> Result<u32> {
+        if matches!(self.polling, Polling::Core) {
             return Err(EINVAL);
         }
-        let _alone = self.polling.lock();
-        let budget = budget.map_or(-1, |budget| c_int::try_from(budget).unwrap_or(c_int::MAX));
+        if !self.take_turn() {
+            return Ok(0);
+        }
+        let mut count = self.poll_alone(budget);
+        while !self.leave_turn() {
+            count = count.saturating_add(self.poll_alone(budget));
+        }
+        Ok(count)
+    }
+
+    /// Says whether nobody else polls. Who does will do so once more, else.
+    fn take_turn(&self) -> bool {
+        let next = |now| match now {
+            turn::NOBODY => Some(turn::SOMEBODY),
+            _ => Some(turn::ONCE_MORE),
+        };
+        let (ordering, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.turn.fetch_update(ordering, relaxed, next) == Ok(turn::NOBODY)
+    }
+
+    /// Says whether somebody else polls, who will do so once more.
+    fn leave_to_other(&self) -> bool {
+        let next = |now| (now != turn::NOBODY).then_some(turn::ONCE_MORE);
+        let (ordering, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.turn.fetch_update(ordering, relaxed, next).is_ok()
+    }
+
+    /// Ends a turn, unless there is to be one more poll.
+    fn leave_turn(&self) -> bool {
+        self.turn.fetch_sub(1, Ordering::AcqRel) == turn::SOMEBODY
+    }
+
+    /// As [`Self::poll`], for who has made sure that nobody else polls.
+    fn poll_alone(&self, budget: u32) -> u32 {
+        if let Polling::Notified(_) = self.polling {
+            return self.dispatch(budget);
+        }
+        let budget = c_int::try_from(budget).unwrap_or(c_int::MAX);
         // SAFETY: By the type invariants; nobody else polls.
         let count = unsafe { bindings::ib_process_cq_direct(self.as_raw(), budget) };
-        Ok(u32::try_from(count).unwrap_or(0))
+        u32::try_from(count).unwrap_or(0)
+    }
+
+    /// Takes completions and calls what their requests name.
+    fn dispatch(&self, budget: u32) -> u32 {
+        let mut total = 0u32;
+        while total < budget {
+            let mut batch: [ib_wc; BATCH] = pin_init::zeroed();
+            let wanted = budget.saturating_sub(total).min(BATCH as u32);
+            // SAFETY: By the type invariants; there is room for so many.
+            let count =
+                unsafe { bindings::ib_poll_cq(self.as_raw(), wanted as c_int, batch.as_mut_ptr()) };
+            let count = u32::try_from(count).unwrap_or(0);
+            for wc in batch.iter_mut().take(count as usize) {
+                // SAFETY: All requests of clients of this crate name what is to be called.
+                unsafe {
+                    let cqe = wc.__bindgen_anon_1.wr_cqe;
+                    if let Some(done) = cqe.as_ref().and_then(|cqe| cqe.done) {
+                        done(self.as_raw(), wc);
+                    }
+                }
+            }
+            total = total.saturating_add(count);
+            if count < wanted {
+                break;
+            }
+        }
+        total
+    }
+
+    /// Arms the queue: its listener is told of the next completion, or of the next solicited one
+    /// ([`NotifyFlags::SOLICITED`]). Says whether completions may have come before, of which nobody is told: then poll, and
+    /// arm again. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a queue that was not made by [`Cq::notified`], and what the driver answers.
+    pub fn arm(&self, what: NotifyFlags) -> Result<bool> {
+        if !matches!(self.polling, Polling::Notified(_)) {
+            return Err(EINVAL);
+        }
+        let flags = what | NotifyFlags::REPORT_MISSED_EVENTS;
+        // SAFETY: By the type invariants.
+        let ret = unsafe { bindings::ib_req_notify_cq(self.as_raw(), flags.bits()) };
+        kernel::error::to_result(ret)?;
+        // Who polls now will do so once more.
+        Ok(ret > 0 && !self.leave_to_other())
+    }
+
+    /// Whether the client polls, and the core never does.
+    pub(super) fn is_notified(&self) -> bool {
+        matches!(self.polling, Polling::Notified(_))
     }
 
     /// Calls `f` while nobody polls by [`Self::poll`].
-    pub(super) fn while_not_polled<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _alone = (self.context == PollContext::Direct).then(|| self.polling.lock());
-        f()
+    pub(super) fn while_not_polled<R>(&self, f: impl FnOnce(&PolledAlone<'_, 'd>) -> R) -> R {
+        if matches!(self.polling, Polling::Core) {
+            return f(&PolledAlone(self));
+        }
+        while !self.take_turn() {
+            // SAFETY: Objects are destroyed in process context.
+            unsafe { bindings::msleep(1) };
+        }
+        let result = f(&PolledAlone(self));
+        while !self.leave_turn() {
+            self.poll_alone(u32::MAX);
+        }
+        result
     }
 }
 
-#[pinned_drop]
-impl PinnedDrop for Cq {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariants; what uses it has a reference to this.
-        unsafe { bindings::ib_free_cq(self.as_raw()) };
+/// Who polls a queue that the core does not poll. One does at a time; whoever else wants to has that one poll once more, so
+/// that nobody waits and nothing is missed.
+mod turn {
+    /// Nobody does.
+    pub(super) const NOBODY: u32 = 0;
+    /// Somebody does.
+    pub(super) const SOMEBODY: u32 = 1;
+    /// Somebody does, and will do so once more.
+    pub(super) const ONCE_MORE: u32 = 2;
+}
+
+/// A queue that nobody polls by [`CqRef::poll`] meanwhile.
+pub(super) struct PolledAlone<'a, 'd>(&'a CqRef<'d>);
+
+impl PolledAlone<'_, '_> {
+    /// Calls the handlers of what there is, in a queue that only the client polls.
+    pub(super) fn poll(&self) {
+        if !matches!(self.0.polling, Polling::Core) {
+            self.0.poll_alone(u32::MAX);
+        }
+    }
+}
+
+impl Drop for CqRef<'_> {
+    fn drop(&mut self) {
+        if !self.is_notified() {
+            // SAFETY: By the type invariants; what uses it has a reference to this.
+            return unsafe { bindings::ib_free_cq(self.as_raw()) };
+        }
+        // SAFETY: As above.
+        let ret = unsafe { bindings::ib_destroy_cq_user(self.as_raw(), null_mut()) };
+        if ret != 0 {
+            let owner = self.device.owner();
+            pr_warn!("a completion queue of {owner} cannot be destroyed: {ret}\n");
+        }
+    }
+}
+
+/// A door: there are completions.
+///
+/// # Safety
+///
+/// The driver calls it with a queue that [`Cq::notified`] has made, and its context.
+unsafe extern "C" fn completions(_cq: *mut ib_cq, context: *mut c_void) {
+    // SAFETY: By the safety requirements. The queue is armed by who has the context only, so it was written.
+    let cq = unsafe { &*context.cast::<CqRef<'_>>() };
+    if let Polling::Notified(listener) = &cq.polling {
+        listener.completions(cq);
     }
 }

@@ -5,7 +5,7 @@
 use kernel::{prelude::*, types::Opaque};
 use rdma_bindings::{self as bindings, ib_event, ib_event_handler};
 
-use super::Device;
+use super::{Device, DropsAnywhere};
 use crate::{event::DeviceEvent, MaySleep, QpEvent};
 
 /// An event of a device.
@@ -18,13 +18,13 @@ pub struct PortEvent {
 }
 
 /// Who is told of a device's events.
-pub trait OnDeviceEvent: Send + Sync + 'static {
+pub trait OnDeviceEvent: Send + Sync {
     /// An event, in process context. The caches are up to date with it. It must not drop its [`Registration`].
     fn device_event(&self, event: PortEvent, sleep: &MaySleep);
 }
 
 /// Who is told of a queue pair's events.
-pub trait OnQpEvent: Send + Sync + 'static {
+pub trait OnQpEvent: Send + Sync {
     /// An event. Any context.
     fn qp_event(&self, event: QpEvent);
 }
@@ -42,23 +42,25 @@ struct Told<T> {
 /// # Invariants
 ///
 /// The structure is registered.
-pub struct Registration<T: OnDeviceEvent> {
+pub struct Registration<'d, T: OnDeviceEvent + 'd> {
     told: Pin<KBox<Told<T>>>,
-    _device: Device,
+    _device: Device<'d>,
 }
 
-// SAFETY: The listener may be used from any thread; C uses the rest.
-unsafe impl<T: OnDeviceEvent> Send for Registration<T> {}
-// SAFETY: As above.
-unsafe impl<T: OnDeviceEvent> Sync for Registration<T> {}
+impl<T: OnDeviceEvent> !DropsAnywhere for Registration<'_, T> {}
 
-impl<T: OnDeviceEvent> Registration<T> {
+// SAFETY: The listener may be used from any thread; C uses the rest.
+unsafe impl<T: OnDeviceEvent> Send for Registration<'_, T> {}
+// SAFETY: As above.
+unsafe impl<T: OnDeviceEvent> Sync for Registration<'_, T> {}
+
+impl<'d, T: OnDeviceEvent + 'd> Registration<'d, T> {
     /// Tells `listener` of the events of a device from now on.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(device: &Device, listener: T, sleep: &MaySleep) -> Result<Self> {
+    pub fn new(device: &Device<'d>, listener: T, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
         let raw = ib_event_handler {
             device: device.as_raw(),
@@ -85,7 +87,7 @@ impl<T: OnDeviceEvent> Registration<T> {
     }
 }
 
-impl<T: OnDeviceEvent> Drop for Registration<T> {
+impl<T: OnDeviceEvent> Drop for Registration<'_, T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants. No handler runs when this returns.
         unsafe { bindings::ib_unregister_event_handler(self.told.raw.get()) };

@@ -4,54 +4,56 @@
 
 use core::ptr::{null_mut, NonNull};
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::prelude::*;
 use rdma_bindings::{self as bindings, ib_pd};
 
-use super::{made, Device};
+use super::{deferred::Deferred, made, Device};
 use crate::MaySleep;
 
-/// A protection domain. Dropping it may sleep.
-///
+/// A protection domain, counted. Any context may drop it: it is destroyed later, when nothing uses it any more.
+#[derive(Clone)]
+pub struct Pd<'d>(Deferred<Inner<'d>>);
+
 /// # Invariants
 ///
 /// The protection domain is ours.
-pub struct Pd {
+struct Inner<'d> {
     raw: NonNull<ib_pd>,
-    device: Device,
+    device: Device<'d>,
 }
 
 // SAFETY: Protection domains may be used from any thread.
-unsafe impl Send for Pd {}
+unsafe impl Send for Inner<'_> {}
 // SAFETY: As above.
-unsafe impl Sync for Pd {}
+unsafe impl Sync for Inner<'_> {}
 
-impl Pd {
+impl<'d> Pd<'d> {
     /// Makes a protection domain.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, and what the driver answers.
-    pub fn new(device: &Device, sleep: &MaySleep) -> Result<Arc<Self>> {
+    pub fn new(device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
         // SAFETY: The device is registered; the name is constant.
         let raw = made(unsafe {
-            bindings::__ib_alloc_pd(device.as_raw(), 0, device.owner.as_char_ptr())
+            bindings::__ib_alloc_pd(device.as_raw(), 0, device.owner().as_char_ptr())
         })?;
         // INVARIANT: It was just made.
-        let pd = Self {
+        let inner = Inner {
             raw,
             device: device.clone(),
         };
-        Ok(Arc::new(pd, GFP_KERNEL)?)
+        Ok(Self(Deferred::new(device, inner, GFP_KERNEL)?))
     }
 
     /// The device.
-    pub fn device(&self) -> &Device {
-        &self.device
+    pub fn device(&self) -> &Device<'d> {
+        &self.0.device
     }
 
     pub(super) fn as_raw(&self) -> *mut ib_pd {
-        self.raw.as_ptr()
+        self.0.raw.as_ptr()
     }
 
     /// The key for memory of the kernel that is mapped for DMA.
@@ -61,15 +63,13 @@ impl Pd {
     }
 }
 
-impl Drop for Pd {
+impl Drop for Inner<'_> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants; what uses it has a reference to this.
-        let ret = unsafe { bindings::ib_dealloc_pd_user(self.as_raw(), null_mut()) };
+        let ret = unsafe { bindings::ib_dealloc_pd_user(self.raw.as_ptr(), null_mut()) };
         if ret != 0 {
-            pr_warn!(
-                "a protection domain of {} cannot be destroyed: {ret}\n",
-                self.device.owner
-            );
+            let owner = self.device.owner();
+            pr_warn!("a protection domain of {owner} cannot be destroyed: {ret}\n");
         }
     }
 }

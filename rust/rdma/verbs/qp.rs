@@ -1,288 +1,601 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs of clients.
+//! Queue pairs of clients. Their transport and their state are parts of their type.
+//!
+//! | state | what may be posted | what comes next |
+//! |---|---|---|
+//! | [`Reset`] | nothing | [`into_init`](Qp::into_init) |
+//! | [`Init`] | requests to receive | [`into_rtr`](Qp::into_rtr) |
+//! | [`Rtr`] | requests to receive | [`into_rts`](Qp::into_rts) |
+//! | [`Rts`] | all requests | [`into_sqd`](Qp::into_sqd) |
+//! | [`Sqd`] | all; those to send wait | [`resume`](Qp::resume) |
+//! | [`Err`](struct@Err) | all; they are flushed | [`into_reset`](Qp::into_reset) |
+//!
+//! Each state may become [`Err`](struct@Err). The device may do that too, by itself: requests are flushed then, and nothing
+//! else changes.
 
 use core::{
+    marker::PhantomData,
     ops::Deref,
-    ptr::{null_mut, NonNull},
-    sync::atomic::{AtomicBool, AtomicPtr, Ordering},
+    ptr::null_mut,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering},
 };
 
 use kernel::{
     error::to_result,
     ffi::{c_int, c_void},
     prelude::*,
-    sync::Arc,
+    sync::{rcu, Arc},
 };
-use rdma_bindings::{
-    self as bindings, ib_event, ib_qp, ib_qp_attr, ib_qp_init_attr, ib_rdma_wr, ib_recv_wr,
-    rdma_ah_attr,
-};
+use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_qp_attr, ib_qp_init_attr};
 
 use super::{
     event::OnQpEvent,
     made,
-    work::{outcome, Handler, PostError, Work},
-    Cq, Pd,
+    post::{ReceiveChain, SendChain},
+    request::{Fill, Held, Outstanding, ReceiveSlot, SendSlot},
+    work::{Handler, PostError, Posted, Work},
+    Cq, DropsAnywhere, Pd, Srq,
 };
-use crate::{
-    qp::QpAttrMask, wr::Remote, Access, AhFields, MaySleep, Mtu, QpEvent, QpState, QpType,
+use crate::{qp::QpAttrMask, MaySleep, QpEvent, QpState, QpType};
+
+mod drain;
+mod transport;
+
+pub use transport::{
+    ConnectedInit, DatagramInit, Peer, Rc, Sending, Transport, Uc, UcPeer, UcSending, Ud, UdSending,
 };
 
+/// A state of a queue pair, as a type.
+pub trait State: transport::Sealed + Send + Sync + 'static {
+    /// The state.
+    const STATE: QpState;
+}
+
+/// A state in which requests to receive may be posted.
+pub trait CanReceive: State {}
+
+/// A state in which requests to send may be posted.
+pub trait CanSend: CanReceive {}
+
+macro_rules! states {
+    ($($(#[$meta:meta])* $name:ident: $($can:ident)*;)*) => {
+        $(
+            $(#[$meta])*
+            pub struct $name;
+
+            impl transport::Sealed for $name {}
+
+            impl State for $name {
+                const STATE: QpState = QpState::$name;
+            }
+
+            $(impl $can for $name {})*
+        )*
+    };
+}
+
+states! {
+    /// Reset: it was just made.
+    Reset:;
+    /// Initialised.
+    Init: CanReceive;
+    /// Ready to receive.
+    Rtr: CanReceive;
+    /// Ready to send.
+    Rts: CanReceive CanSend;
+    /// Send queue drain: what was begun is ended, and nothing is begun.
+    Sqd: CanReceive CanSend;
+    /// Error.
+    Err: CanReceive CanSend;
+}
+
 /// What a queue pair is to be like.
-pub struct Config<'a> {
-    /// The transport service.
-    pub qp_type: QpType,
+pub struct Config<'a, 'd> {
     /// Where requests to send are completed.
-    pub send_cq: &'a Arc<Cq>,
+    pub send_cq: &'a Arc<Cq<'d>>,
     /// Where requests to receive are completed.
-    pub recv_cq: &'a Arc<Cq>,
+    pub recv_cq: &'a Arc<Cq<'d>>,
     /// How many requests to send may be posted.
     pub max_sends: u32,
     /// How many requests to receive may be posted.
     pub max_receives: u32,
+    /// How many pieces of memory a request may have, up to [`MAX_PIECES`](super::work::MAX_PIECES).
+    pub max_pieces: u32,
+    /// Where requests to receive are taken from, if the queue pair is not to have a queue for them.
+    pub srq: Option<&'a Arc<Srq<'d>>>,
     /// Who is told of its events.
-    pub events: Option<Arc<dyn OnQpEvent>>,
+    pub events: Option<Arc<dyn OnQpEvent + 'd>>,
 }
 
-/// A queue pair, as its handlers see it: requests can be posted.
+/// A queue pair, as those see it who post, in any context.
 ///
 /// # Invariants
 ///
-/// `raw` is the queue pair from its creation on.
-pub struct QpRef {
+/// `raw` is the queue pair, and is used in RCU read-side critical sections only that begin before `closing` is set.
+pub(super) struct Shared<'d> {
     raw: AtomicPtr<ib_qp>,
+    number: AtomicU32,
+    qp_type: u32,
+    lkey: u32,
+    /// Nothing may be posted: it is about to be destroyed, or reset.
+    closing: AtomicBool,
+    /// It has been ready to send.
+    can_send: AtomicBool,
+    /// Which requests are posted, and not handled: of datagrams only.
+    outstanding: AtomicUsize,
+    _brand: super::Brand<'d>,
+}
+
+/// A queue pair, as its owner has it: the context of C's.
+///
+/// # Invariants
+///
+/// The queue pair is ours.
+pub(super) struct Owner<'d> {
+    shared: Arc<Shared<'d>>,
     /// It has left the reset state, so requests may have been posted.
     used: AtomicBool,
-    /// It is about to be destroyed.
-    closing: AtomicBool,
-    pd: Arc<Pd>,
-    send_cq: Arc<Cq>,
-    recv_cq: Arc<Cq>,
-    events: Option<Arc<dyn OnQpEvent>>,
+    /// Where the queue pair is destroyed, after it was made.
+    is_made: bool,
+    pd: Pd<'d>,
+    send_cq: Arc<Cq<'d>>,
+    recv_cq: Arc<Cq<'d>>,
+    srq: Option<Arc<Srq<'d>>>,
+    events: Option<Arc<dyn OnQpEvent + 'd>>,
 }
 
-/// A queue pair. Dropping it, not in a handler of it, waits until all that is posted has been handled.
-///
-/// # Invariants
-///
-/// The queue pair is ours, and its context is the `QpRef`, which stays until it is destroyed.
-pub struct Qp(NonNull<QpRef>);
+/// A queue pair. Dropping it, in process context, waits until all that is posted has been handled.
+pub struct Qp<'d, T: Transport, S: State> {
+    owner: KBox<Owner<'d>>,
+    _type: PhantomData<(T, S)>,
+}
 
-// SAFETY: Queue pairs may be used from any thread.
-unsafe impl Send for Qp {}
-// SAFETY: As above.
-unsafe impl Sync for Qp {}
+impl<T: Transport, S: State> !DropsAnywhere for Qp<'_, T, S> {}
 
-impl Deref for Qp {
-    type Target = QpRef;
+/// A queue pair, for posting. Borrowed from the [`Qp`], from a [`QpHandle`], or from a completion.
+#[repr(transparent)]
+pub struct QpRef<'d, T: Transport, S: State> {
+    shared: Shared<'d>,
+    _type: PhantomData<(T, S)>,
+}
 
-    fn deref(&self) -> &QpRef {
-        // SAFETY: By the type invariants.
-        unsafe { self.0.as_ref() }
+/// A counted handle of a queue pair, for posting in any context. It does not keep the queue pair: when that is destroyed, or
+/// reset, posting fails. Any context may drop it.
+pub struct QpHandle<'d, T: Transport, S: State> {
+    shared: Arc<Shared<'d>>,
+    _type: PhantomData<(T, S)>,
+}
+
+/// Why a queue pair has not changed its state; it is as it was, or the device has put it in error.
+pub struct Failed<'d, T: Transport, S: State> {
+    /// Why.
+    pub error: Error,
+    /// The queue pair.
+    pub qp: Qp<'d, T, S>,
+}
+
+impl<T: Transport, S: State> From<Failed<'_, T, S>> for Error {
+    /// Destroys the queue pair.
+    fn from(failed: Failed<'_, T, S>) -> Self {
+        failed.error
     }
 }
 
 /// What a queue is drained with takes room for a request.
 const DRAIN_REQUESTS: u32 = 1;
 
-impl Qp {
+/// `ESHUTDOWN`, which the kernel crate lacks.
+pub(super) fn shut_down() -> Error {
+    Error::from_errno(-(bindings::ESHUTDOWN as c_int))
+}
+
+impl<'d, T: Transport, S: State> Deref for Qp<'d, T, S> {
+    type Target = QpRef<'d, T, S>;
+
+    fn deref(&self) -> &QpRef<'d, T, S> {
+        QpRef::cast(&self.owner.shared)
+    }
+}
+
+impl<'d, T: Transport, S: State> Deref for QpHandle<'d, T, S> {
+    type Target = QpRef<'d, T, S>;
+
+    fn deref(&self) -> &QpRef<'d, T, S> {
+        QpRef::cast(&self.shared)
+    }
+}
+
+impl<T: Transport, S: State> Clone for QpHandle<'_, T, S> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            _type: PhantomData,
+        }
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Reset> {
     /// Makes a queue pair.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for what the device has not, and for completion queues of another device; `ENOMEM`, and what the driver answers.
-    pub fn new(pd: &Arc<Pd>, config: Config<'_>, sleep: &MaySleep) -> Result<Self> {
+    /// `EINVAL` for what the device has not; `ENOMEM`, and what the driver answers.
+    pub fn new(pd: &Pd<'d>, config: Config<'_, 'd>, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
-        let device = pd.device().as_raw();
-        let is_elsewhere = |cq: &Cq| cq.device().as_raw() != device;
-        if is_elsewhere(config.send_cq) || is_elsewhere(config.recv_cq) {
-            return Err(EINVAL);
-        }
-        let shared = KBox::new(
-            QpRef {
-                raw: AtomicPtr::new(null_mut()),
-                used: AtomicBool::new(false),
-                closing: AtomicBool::new(false),
-                pd: pd.clone(),
-                send_cq: config.send_cq.clone(),
-                recv_cq: config.recv_cq.clone(),
-                events: config.events,
-            },
-            GFP_KERNEL,
-        )?;
+        let shared = Shared {
+            raw: AtomicPtr::new(null_mut()),
+            number: AtomicU32::new(0),
+            qp_type: T::TYPE.as_raw(),
+            lkey: pd.lkey(),
+            closing: AtomicBool::new(false),
+            can_send: AtomicBool::new(false),
+            outstanding: AtomicUsize::new(0),
+            _brand: PhantomData,
+        };
+        let owner = Owner {
+            shared: Arc::new(shared, GFP_KERNEL)?,
+            used: AtomicBool::new(false),
+            is_made: false,
+            pd: pd.clone(),
+            send_cq: config.send_cq.clone(),
+            recv_cq: config.recv_cq.clone(),
+            srq: config.srq.cloned(),
+            events: config.events,
+        };
+        let mut owner = KBox::new(owner, GFP_KERNEL)?;
         let mut init: ib_qp_init_attr = pin_init::zeroed();
         init.event_handler = Some(qp_event);
-        init.qp_context = core::ptr::from_ref(&*shared).cast_mut().cast();
-        init.send_cq = shared.send_cq.as_raw();
-        init.recv_cq = shared.recv_cq.as_raw();
+        init.qp_context = core::ptr::from_ref(&*owner).cast_mut().cast();
+        init.send_cq = owner.send_cq.as_raw();
+        init.recv_cq = owner.recv_cq.as_raw();
         init.cap.max_send_wr = config.max_sends.saturating_add(DRAIN_REQUESTS);
-        init.cap.max_recv_wr = config.max_receives.saturating_add(DRAIN_REQUESTS);
-        init.cap.max_send_sge = 1;
-        init.cap.max_recv_sge = 1;
+        init.cap.max_send_sge = config.max_pieces;
+        match &owner.srq {
+            Some(srq) => init.srq = srq.as_raw(),
+            None => {
+                init.cap.max_recv_wr = config.max_receives.saturating_add(DRAIN_REQUESTS);
+                init.cap.max_recv_sge = config.max_pieces;
+            }
+        }
         init.sq_sig_type = bindings::IB_SIGNAL_REQ_WR;
-        init.qp_type = config.qp_type.as_raw();
+        init.qp_type = T::TYPE.as_raw();
         // SAFETY: The queue pair has references to what it uses; its context stays until it is destroyed.
         let raw = made(unsafe {
-            let owner = pd.device().owner.as_char_ptr();
-            bindings::ib_create_qp_kernel(pd.as_raw(), &mut init, owner)
+            let name = pd.device().owner().as_char_ptr();
+            bindings::ib_create_qp_kernel(pd.as_raw(), &mut init, name)
         })?;
-        shared.raw.store(raw.as_ptr(), Ordering::Release);
+        // SAFETY: It was just made; the number is constant.
+        let number = unsafe { raw.as_ref() }.qp_num;
+        owner.shared.number.store(number, Ordering::Relaxed);
+        owner.shared.raw.store(raw.as_ptr(), Ordering::Release);
         // INVARIANT: It was just made.
-        Ok(Self(NonNull::from(KBox::leak(shared))))
+        owner.is_made = true;
+        Ok(Self {
+            owner,
+            _type: PhantomData,
+        })
     }
 
-    /// Changes the queue pair.
+    /// Initialises the queue pair, for a port.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where that cannot be in its state, and what the driver answers.
-    pub fn modify(&self, mut change: Change, sleep: &MaySleep) -> Result {
+    /// `EINVAL` for a port that there is not, and what the driver answers.
+    pub fn into_init(
+        self,
+        init: &T::Init,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, Init>, Failed<'d, T, Reset>> {
+        self.become_with(|attr| T::fill_init(init, attr), sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Init> {
+    /// Lets the queue pair receive: from the peer, where it is connected to one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a path that cannot be, and what the driver answers.
+    pub fn into_rtr(
+        self,
+        peer: &T::Peer,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, Rtr>, Failed<'d, T, Init>> {
+        self.become_with(|attr| T::fill_peer(peer, attr), sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Rtr> {
+    /// Lets the queue pair send.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn into_rts(
+        self,
+        sending: &T::Sending,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, Rts>, Failed<'d, T, Rtr>> {
+        self.become_with(|attr| T::fill_sending(sending, attr), sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Rts> {
+    /// Has the queue pair begin no more requests to send. When those that were begun are ended, its events tell:
+    /// [`QpEvent::SqDrained`].
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn into_sqd(self, sleep: &MaySleep) -> Result<Qp<'d, T, Sqd>, Failed<'d, T, Rts>> {
+        let fill = |attr: &mut ib_qp_attr| {
+            attr.en_sqd_async_notify = 1;
+            QpAttrMask::EN_SQD_ASYNC_NOTIFY
+        };
+        self.become_with(fill, sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Sqd> {
+    /// Lets the queue pair send again.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers: not all that was begun may be ended.
+    pub fn resume(self, sleep: &MaySleep) -> Result<Qp<'d, T, Rts>, Failed<'d, T, Sqd>> {
+        self.become_with(|_| QpAttrMask::empty(), sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Err> {
+    /// Puts the queue pair back to what it was when it was made. First all that is posted is handled.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn into_reset(self, sleep: &MaySleep) -> Result<Qp<'d, T, Reset>, Failed<'d, T, Err>> {
+        self.owner.drain(sleep);
+        self.owner.shared.can_send.store(false, Ordering::Release);
+        let reset = self.become_with(|_| QpAttrMask::empty(), sleep);
+        let owner = match &reset {
+            Ok(qp) => &qp.owner,
+            Result::Err(failed) => &failed.qp.owner,
+        };
+        owner.used.store(reset.is_err(), Ordering::Release);
+        owner.shared.closing.store(false, Ordering::SeqCst);
+        reset
+    }
+}
+
+impl<'d, T: Transport, S: State> Qp<'d, T, S> {
+    /// Changes the state.
+    fn become_with<N: State>(
+        self,
+        fill: impl FnOnce(&mut ib_qp_attr) -> QpAttrMask,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, N>, Failed<'d, T, S>> {
+        let mut attr: ib_qp_attr = pin_init::zeroed();
+        let mask = fill(&mut attr) | QpAttrMask::STATE;
+        attr.qp_state = N::STATE.as_raw();
+        // SAFETY: The mask says what is filled in.
+        unsafe { self.become_raw(&mut attr, mask, sleep) }
+    }
+
+    /// Changes the state as `attr` says, for a connection manager, which fills it in.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers; `EINVAL` for another state than `N`.
+    ///
+    /// # Safety
+    ///
+    /// What the mask names is filled in.
+    pub unsafe fn become_raw<N: State>(
+        self,
+        attr: &mut ib_qp_attr,
+        mask: QpAttrMask,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, N>, Failed<'d, T, S>> {
         sleep.check();
-        self.used.store(true, Ordering::Release);
-        let mask = change.mask.bits() as c_int;
-        // SAFETY: By the type invariants; the mask says what is filled in.
-        to_result(unsafe { bindings::ib_modify_qp(self.as_raw(), &mut change.attr, mask) })
+        if attr.qp_state != N::STATE.as_raw() {
+            let (error, qp) = (EINVAL, self);
+            return Result::Err(Failed { error, qp });
+        }
+        self.owner.used.store(true, Ordering::Release);
+        let raw = self.owner.shared.raw.load(Ordering::Acquire);
+        let bits = mask.bits() as c_int;
+        // SAFETY: By the type invariants and the safety requirements.
+        let ret = to_result(unsafe { bindings::ib_modify_qp(raw, attr, bits) });
+        if let Result::Err(error) = ret {
+            return Result::Err(Failed { error, qp: self });
+        }
+        if N::STATE == QpState::Rts {
+            self.owner.shared.can_send.store(true, Ordering::Release);
+        }
+        Ok(Qp {
+            owner: self.owner,
+            _type: PhantomData,
+        })
+    }
+
+    /// Ends all requests with an error.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn into_err(self, sleep: &MaySleep) -> Result<Qp<'d, T, Err>, Failed<'d, T, S>> {
+        self.become_with(|_| QpAttrMask::empty(), sleep)
+    }
+
+    /// The state that the device says the queue pair is in: it may have put it in error.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn query_state(&self, sleep: &MaySleep) -> Result<QpState> {
+        sleep.check();
+        let mut attr: ib_qp_attr = pin_init::zeroed();
+        let mut init: ib_qp_init_attr = pin_init::zeroed();
+        let mask = QpAttrMask::STATE.bits() as c_int;
+        // SAFETY: By the type invariants; there is room for the answer.
+        to_result(unsafe { bindings::ib_query_qp(self.as_raw(), &mut attr, mask, &mut init) })?;
+        QpState::try_from(attr.qp_state)
+    }
+
+    /// A handle for posting elsewhere.
+    pub fn handle(&self) -> QpHandle<'d, T, S> {
+        QpHandle {
+            shared: self.owner.shared.clone(),
+            _type: PhantomData,
+        }
+    }
+
+    /// The protection domain.
+    pub fn pd(&self) -> &Pd<'d> {
+        &self.owner.pd
+    }
+
+    /// Whether requests to receive come from an SRQ.
+    pub fn has_srq(&self) -> bool {
+        self.owner.srq.is_some()
+    }
+
+    /// The C structure, which is there as long as `self`: for a connection manager.
+    pub fn as_raw(&self) -> *mut ib_qp {
+        self.owner.shared.raw.load(Ordering::Acquire)
     }
 }
 
-impl Drop for Qp {
-    fn drop(&mut self) {
-        self.closing.store(true, Ordering::SeqCst);
-        if self.used.load(Ordering::Acquire) {
-            let drain = || {
-                // SAFETY: By the type invariants. Handlers that were running when `closing` was set may have posted, and
-                // have returned after the first time; the second one flushes that.
-                unsafe {
-                    bindings::ib_drain_qp(self.as_raw());
-                    bindings::ib_drain_qp(self.as_raw());
-                }
-            };
-            if Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
-                self.send_cq.while_not_polled(drain);
-            } else {
-                self.send_cq
-                    .while_not_polled(|| self.recv_cq.while_not_polled(drain));
-            }
+impl Shared<'_> {
+    pub(super) fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn can_send(&self) -> bool {
+        self.can_send.load(Ordering::Acquire)
+    }
+
+    /// Whether the core cannot drain it: it knows no last request to send for datagrams.
+    fn is_counted(&self) -> bool {
+        self.qp_type == QpType::Ud.as_raw()
+    }
+
+    /// Counts a request that is about to be posted.
+    fn count(&self) -> Option<Outstanding> {
+        if !self.is_counted() {
+            return None;
         }
-        // SAFETY: By the type invariants.
-        let ret = unsafe { bindings::ib_destroy_qp_user(self.as_raw(), null_mut()) };
-        if ret != 0 {
-            let owner = self.pd.device().owner;
-            pr_warn!("a queue pair of {owner} cannot be destroyed: {ret}\n");
-            return;
-        }
-        // SAFETY: The queue pair is gone, and so is who used its context.
-        drop(unsafe { KBox::from_raw(self.0.as_ptr()) });
+        // SAFETY: Who destroys the queue pair waits until the counter is zero.
+        Some(unsafe { Outstanding::new(&self.outstanding) })
     }
 }
 
-/// What is asked of the peer, or is to go to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendOp {
-    /// A message.
-    Message,
-    /// A message, and immediate data.
-    MessageWithImmediate([u8; 4]),
-    /// The bytes are written to the peer's memory.
-    Write(Remote),
-    /// So they are, and immediate data tells the peer.
-    WriteWithImmediate(Remote, [u8; 4]),
-    /// The peer's memory is read.
-    Read(Remote),
-}
-
-impl SendOp {
-    /// The opcode, immediate data, and the place in the peer's memory.
-    fn parts(self) -> (u32, Option<[u8; 4]>, Remote) {
-        let none = Remote::default();
-        match self {
-            Self::Message => (bindings::IB_WR_SEND, None, none),
-            Self::MessageWithImmediate(data) => (bindings::IB_WR_SEND_WITH_IMM, Some(data), none),
-            Self::Write(remote) => (bindings::IB_WR_RDMA_WRITE, None, remote),
-            Self::WriteWithImmediate(remote, data) => {
-                (bindings::IB_WR_RDMA_WRITE_WITH_IMM, Some(data), remote)
-            }
-            Self::Read(remote) => (bindings::IB_WR_RDMA_READ, None, remote),
-        }
+impl<'d> Owner<'d> {
+    pub(super) fn shared(&self) -> &Shared<'d> {
+        &self.shared
     }
 }
 
-impl QpRef {
-    fn as_raw(&self) -> *mut ib_qp {
-        self.raw.load(Ordering::Acquire)
+impl<'d, T: Transport, S: State> QpRef<'d, T, S> {
+    fn cast<'a>(shared: &'a Shared<'d>) -> &'a Self {
+        // SAFETY: It is a transparent wrapper.
+        unsafe { &*core::ptr::from_ref(shared).cast() }
+    }
+
+    /// The queue pair in a handler, which may treat it as one of this type and state. `None` for another transport.
+    pub(super) fn of<'a>(owner: &'a Owner<'d>) -> Option<&'a Self> {
+        (owner.shared.qp_type == T::TYPE.as_raw()).then(|| Self::cast(&owner.shared))
     }
 
     /// The number of the queue pair.
     pub fn number(&self) -> u32 {
-        // SAFETY: By the type invariants; the member is constant.
-        unsafe { (*self.as_raw()).qp_num }
+        self.shared.number()
     }
 
-    /// Fails while the queue pair is being destroyed, and for memory that is mapped for another device.
-    fn check<H: Handler>(
+    /// Calls `post` with the queue pair, if that is not being destroyed.
+    pub(super) fn guarded(&self, post: impl FnOnce(*mut ib_qp) -> Result) -> Result {
+        let _inside = rcu::read_lock();
+        if self.shared.closing.load(Ordering::SeqCst) {
+            return Result::Err(shut_down());
+        }
+        post(self.shared.raw.load(Ordering::Acquire))
+    }
+}
+
+impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
+    /// Hands work over for a request to send.
+    pub(super) fn prepare_send<H: Handler<'d>>(
         &self,
-        work: Pin<KBox<Work<H>>>,
-    ) -> Result<Pin<KBox<Work<H>>>, PostError<H>> {
-        if self.closing.load(Ordering::SeqCst) {
-            let error = Error::from_errno(-(bindings::ESHUTDOWN as c_int));
-            return Err(PostError { error, work });
-        }
-        if !work.is_for(self.pd.device()) {
-            let error = EINVAL;
-            return Err(PostError { error, work });
-        }
-        Ok(work)
+        work: Pin<KBox<Work<'d, H>>>,
+        op: T::Op<'_, 'd>,
+    ) -> Result<(SendSlot, Posted<'d, H>), PostError<'d, H>> {
+        let (filled, held) = match op.fill() {
+            Ok(filled) => filled,
+            Result::Err(error) => return Result::Err(PostError { error, work }),
+        };
+        let posted = work.hand_over(held, self.shared.count());
+        Ok((SendSlot::new(&posted, filled, self.shared.lkey), posted))
     }
 
-    /// Posts a request to send up to `length` bytes of the work's memory, or to read into them. Any context.
+    /// Posts a request to send the work's memory, or to read into it. Any context.
     ///
     /// # Errors
     ///
-    /// `ESHUTDOWN` while the queue pair is being destroyed, `ENOMEM` where there is no room, `EINVAL` in its state, and for
-    /// memory that is mapped for another device.
-    pub fn post_send<H: Handler>(
+    /// `ESHUTDOWN` while the queue pair is being destroyed or reset, `ENOMEM` where there is no room, `EBUSY` for a region
+    /// that is not in the state for that, and what the driver answers.
+    pub fn post_send<H: Handler<'d>>(
         &self,
-        work: Pin<KBox<Work<H>>>,
-        op: SendOp,
-        length: u32,
-    ) -> Result<(), PostError<H>> {
-        let posted = self.check(work)?.hand_over();
-        outcome(posted, |posted| {
-            let mut sge = posted.sge(length, self.pd.lkey());
-            let (opcode, immediate, remote) = op.parts();
-            let mut request: ib_rdma_wr = pin_init::zeroed();
-            request.wr.__bindgen_anon_1.wr_cqe = posted.cqe();
-            request.wr.sg_list = &mut sge;
-            request.wr.num_sge = 1;
-            request.wr.opcode = opcode;
-            request.wr.send_flags = bindings::IB_SEND_SIGNALED as c_int;
-            if let Some(data) = immediate {
-                request.wr.ex.imm_data = u32::from_ne_bytes(data);
-            }
-            request.remote_addr = remote.addr;
-            request.rkey = remote.rkey;
+        work: Pin<KBox<Work<'d, H>>>,
+        op: T::Op<'_, 'd>,
+    ) -> Result<(), PostError<'d, H>> {
+        let (mut slot, posted) = self.prepare_send(work, op)?;
+        let ret = self.guarded(|raw| {
+            let request = slot.link(core::ptr::null());
             // SAFETY: By the type invariants. The driver copies the request; the work stays until it is completed.
-            unsafe { bindings::ib_post_send(self.as_raw(), &request.wr, null_mut()) }
-        })
+            to_result(unsafe { bindings::ib_post_send(raw, request, null_mut()) })
+        });
+        posted.outcome(ret)
     }
 
-    /// Posts a request to receive into the work's memory. Any context.
+    /// An empty chain of up to `N` requests to send.
+    pub fn send_chain<H: Handler<'d>, const N: usize>(&self) -> SendChain<'_, 'd, T, S, H, N> {
+        SendChain::new(self)
+    }
+}
+
+impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
+    /// Hands work over for a request to receive.
+    pub(super) fn prepare_receive<H: Handler<'d>>(
+        &self,
+        work: Pin<KBox<Work<'d, H>>>,
+    ) -> (ReceiveSlot, Posted<'d, H>) {
+        let posted = work.hand_over(Held::Nothing, self.shared.count());
+        (ReceiveSlot::new(&posted, self.shared.lkey), posted)
+    }
+
+    /// Posts a request to receive into all of the work's memory. Any context.
     ///
     /// # Errors
     ///
-    /// As for [`Self::post_send`].
-    pub fn post_receive<H: Handler>(&self, work: Pin<KBox<Work<H>>>) -> Result<(), PostError<H>> {
-        let posted = self.check(work)?.hand_over();
-        outcome(posted, |posted| {
-            let mut sge = posted.sge(u32::MAX, self.pd.lkey());
-            let mut request: ib_recv_wr = pin_init::zeroed();
-            request.__bindgen_anon_1.wr_cqe = posted.cqe();
-            request.sg_list = &mut sge;
-            request.num_sge = 1;
+    /// As for [`Self::post_send`]; `EINVAL` for a queue pair with an SRQ.
+    pub fn post_receive<H: Handler<'d>>(
+        &self,
+        work: Pin<KBox<Work<'d, H>>>,
+    ) -> Result<(), PostError<'d, H>> {
+        let (mut slot, posted) = self.prepare_receive(work);
+        let ret = self.guarded(|raw| {
             // SAFETY: As for sending.
-            unsafe { bindings::ib_post_recv(self.as_raw(), &request, null_mut()) }
-        })
+            to_result(unsafe { bindings::ib_post_recv(raw, slot.raw(), null_mut()) })
+        });
+        posted.outcome(ret)
+    }
+
+    /// An empty chain of up to `N` requests to receive.
+    pub fn receive_chain<H: Handler<'d>, const N: usize>(
+        &self,
+    ) -> ReceiveChain<'_, 'd, T, S, H, N> {
+        ReceiveChain::new(self)
     }
 }
 
@@ -293,124 +606,8 @@ impl QpRef {
 /// The core calls it with an event and the context of a queue pair that is not destroyed yet.
 unsafe extern "C" fn qp_event(event: *mut ib_event, context: *mut c_void) {
     // SAFETY: By the safety requirements; the context is set in `Qp::new`.
-    let (event, qp) = unsafe { ((*event).event, &*context.cast::<QpRef>()) };
-    if let (Some(listener), Ok(event)) = (&qp.events, QpEvent::try_from(event)) {
+    let (event, owner) = unsafe { ((*event).event, &*context.cast::<Owner<'_>>()) };
+    if let (Some(listener), Ok(event)) = (&owner.events, QpEvent::try_from(event)) {
         listener.qp_event(event);
     }
-}
-
-/// The other end of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer {
-    /// The path to it, for RoCE.
-    pub path: AhFields,
-    /// The MTU of the path.
-    pub mtu: Mtu,
-    /// The number of its queue pair.
-    pub qp_num: u32,
-    /// The number of the first packet that it sends.
-    pub psn: u32,
-    /// How many of its RDMA READs and atomic operations may be under way.
-    pub reads: u8,
-    /// How long it waits when there is no request to receive: `enum ib_rnr_timeout`.
-    pub rnr_timer: u8,
-}
-
-/// How a queue pair sends.
-#[derive(Clone, Copy, Debug)]
-pub struct Sending {
-    /// The number of the first packet.
-    pub psn: u32,
-    /// How many RDMA READs and atomic operations may be under way.
-    pub reads: u8,
-    /// How long an acknowledgement is waited for: 4.096 microseconds times two to the power of this; 0: for ever.
-    pub timeout: u8,
-    /// How often a packet is sent again that is not acknowledged, up to 7.
-    pub retries: u8,
-    /// How often one is for which the peer was not ready, up to 6; 7: for ever.
-    pub rnr_retries: u8,
-}
-
-/// A change of a queue pair: `struct ib_qp_attr`, and which members of it.
-pub struct Change {
-    attr: ib_qp_attr,
-    mask: QpAttrMask,
-}
-
-impl Change {
-    fn to_state(state: QpState, mask: QpAttrMask, fill: impl FnOnce(&mut ib_qp_attr)) -> Self {
-        let mut attr: ib_qp_attr = pin_init::zeroed();
-        attr.qp_state = state.as_raw();
-        fill(&mut attr);
-        Self {
-            attr,
-            mask: mask | QpAttrMask::STATE,
-        }
-    }
-
-    /// Initialises a queue pair of a connection, for a port, with what the peer may do with memory.
-    pub fn initialise(port: u32, access: Access) -> Self {
-        let mask = QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
-        Self::to_state(QpState::Init, mask, |attr| {
-            attr.port_num = port;
-            attr.qp_access_flags = access.bits() as c_int;
-        })
-    }
-
-    /// Lets a reliable connection receive.
-    pub fn receive(peer: &Peer) -> Self {
-        let mask = QpAttrMask::AV
-            | QpAttrMask::PATH_MTU
-            | QpAttrMask::DEST_QPN
-            | QpAttrMask::RQ_PSN
-            | QpAttrMask::MAX_DEST_RD_ATOMIC
-            | QpAttrMask::MIN_RNR_TIMER;
-        Self::to_state(QpState::Rtr, mask, |attr| {
-            fill_path(&mut attr.ah_attr, &peer.path);
-            attr.path_mtu = peer.mtu.as_raw();
-            attr.dest_qp_num = peer.qp_num;
-            attr.rq_psn = peer.psn;
-            attr.max_dest_rd_atomic = peer.reads;
-            attr.min_rnr_timer = peer.rnr_timer;
-        })
-    }
-
-    /// Lets a reliable connection send.
-    pub fn send(sending: &Sending) -> Self {
-        let mask = QpAttrMask::SQ_PSN
-            | QpAttrMask::MAX_QP_RD_ATOMIC
-            | QpAttrMask::TIMEOUT
-            | QpAttrMask::RETRY_CNT
-            | QpAttrMask::RNR_RETRY;
-        Self::to_state(QpState::Rts, mask, |attr| {
-            attr.sq_psn = sending.psn;
-            attr.max_rd_atomic = sending.reads;
-            attr.timeout = sending.timeout;
-            attr.retry_cnt = sending.retries;
-            attr.rnr_retry = sending.rnr_retries;
-        })
-    }
-
-    /// Ends all requests with an error.
-    pub fn error() -> Self {
-        Self::to_state(QpState::Err, QpAttrMask::STATE, |_| {})
-    }
-}
-
-/// Fills in an address vector of RoCE. It has no reference to its source: the core finds that by its index.
-fn fill_path(attr: &mut rdma_ah_attr, path: &AhFields) {
-    attr.type_ = bindings::RDMA_AH_ATTR_TYPE_ROCE;
-    attr.sl = path.sl;
-    attr.static_rate = path.static_rate;
-    attr.port_num = path.port_num;
-    attr.__bindgen_anon_1.roce = bindings::roce_ah_attr { dmac: path.dmac };
-    let Some(route) = path.grh else {
-        return;
-    };
-    attr.ah_flags = bindings::IB_AH_GRH as u8;
-    attr.grh.dgid = route.dgid.to_raw();
-    attr.grh.flow_label = route.flow_label;
-    attr.grh.sgid_index = route.sgid_index;
-    attr.grh.hop_limit = route.hop_limit;
-    attr.grh.traffic_class = route.traffic_class;
 }

@@ -9,135 +9,94 @@
 //! | its handler, when the request is completed | the handler is the owner now, and may post it again |
 //!
 //! So no request is without its memory, and nobody looks at memory that a device writes. Each request that was posted is
-//! completed once: at the latest when the queue pair is destroyed, which flushes it.
+//! completed once: at the latest when the queue pair, or the SRQ, is destroyed, which flushes it. Nothing is allocated when it
+//! is posted.
 
 use core::ptr::NonNull;
 
-use kernel::{
-    ffi::{c_int, c_void},
-    prelude::*,
-    types::Opaque,
-};
+use kernel::{prelude::*, types::Opaque};
 use rdma_bindings::{self as bindings, ib_cq, ib_cqe, ib_sge, ib_wc};
 
-use super::{qp::QpRef, Device};
-use crate::{MaySleep, WcOpcode, WcStatus};
+use super::{
+    dma::Buffer,
+    qp::{Init, Owner, QpRef, Rts, Transport},
+    request::{Held, Outstanding},
+    Device, DropsAnywhere,
+};
+use crate::{wr::SendFlags, MaySleep, WcOpcode, WcStatus};
 
-const BOTH_WAYS: u32 = bindings::dma_data_direction_DMA_BIDIRECTIONAL as u32;
-
-/// Memory of the kernel that is mapped for DMA.
-///
-/// # Invariants
-///
-/// All of `memory` is mapped at `address` for `device`.
-struct Buffer {
-    memory: KVec<u8>,
-    address: u64,
-    device: Device,
-}
-
-impl Buffer {
-    fn new(device: &Device, length: u32) -> Result<Self> {
-        let mut memory = KVec::from_elem(0u8, length as usize, GFP_KERNEL)?;
-        let start: *mut c_void = memory.as_mut_ptr().cast();
-        // SAFETY: The device is registered, and the memory is there until it is unmapped.
-        let address = unsafe {
-            let raw = device.as_raw();
-            let address = bindings::ib_dma_map_single(raw, start, memory.len(), BOTH_WAYS);
-            if bindings::ib_dma_mapping_error(raw, address) != 0 {
-                return Err(ENOMEM);
-            }
-            address
-        };
-        // INVARIANT: It was just mapped.
-        Ok(Self {
-            memory,
-            address,
-            device: device.clone(),
-        })
-    }
-
-    /// Hands the memory over to the device.
-    fn to_device(&self) {
-        // SAFETY: By the type invariants.
-        unsafe {
-            bindings::ib_dma_sync_single_for_device(
-                self.device.as_raw(),
-                self.address,
-                self.memory.len(),
-                BOTH_WAYS,
-            );
-        }
-    }
-
-    /// Takes the memory back from the device.
-    fn to_cpu(&self) {
-        // SAFETY: By the type invariants.
-        unsafe {
-            bindings::ib_dma_sync_single_for_cpu(
-                self.device.as_raw(),
-                self.address,
-                self.memory.len(),
-                BOTH_WAYS,
-            );
-        }
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants; nobody uses the memory.
-        unsafe {
-            bindings::ib_dma_unmap_single(
-                self.device.as_raw(),
-                self.address,
-                self.memory.len(),
-                BOTH_WAYS,
-            );
-        }
-    }
-}
+/// How many pieces of memory a request has at most.
+pub const MAX_PIECES: usize = 4;
 
 /// Who handles the completion of requests.
-pub trait Handler: Send + Sized + 'static {
-    /// The request is completed; the work is the handler's. In the context that the completion queue is polled in.
+pub trait Handler<'d>: Send + Sized + DropsAnywhere + 'd {
+    /// The request is completed; the work is the handler's. In the context that the completion queue is polled in: it must not
+    /// sleep there, but may post, poll, and make address handles.
     ///
     /// When the queue pair is destroyed, all that is posted is completed with [`WcStatus::WrFlushErr`], and nothing more can be
     /// posted.
-    fn done(work: Pin<KBox<Work<Self>>>, completion: &Completion<'_>);
+    fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>);
 }
 
 /// A request, its memory, and its handler.
 #[pin_data]
-pub struct Work<H> {
+pub struct Work<'d, H> {
     #[pin]
     cqe: Opaque<ib_cqe>,
-    buffer: Buffer,
+    /// The first piece of memory, which has a length of its own.
+    buffer: Buffer<'d>,
+    length: u32,
+    /// The other pieces.
+    more: [Option<Buffer<'d>>; MAX_PIECES - 1],
+    flags: SendFlags,
+    held: Held<'d>,
+    outstanding: Option<Outstanding>,
     handler: H,
 }
 
-impl<H: Handler> Work<H> {
+impl<'d, H: Handler<'d>> Work<'d, H> {
     /// A request with `length` bytes of memory, which are zero.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn new(
-        device: &Device,
+        device: &Device<'d>,
         length: u32,
         handler: H,
         _sleep: &MaySleep,
     ) -> Result<Pin<KBox<Self>>> {
-        let buffer = Buffer::new(device, length)?;
+        Self::with_buffer(
+            Buffer::new(device, length, GFP_KERNEL)?,
+            handler,
+            GFP_KERNEL,
+        )
+    }
+
+    /// A request with memory that is mapped already. Any context, with flags for that.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn with_buffer(
+        buffer: Buffer<'d>,
+        handler: H,
+        flags: kernel::alloc::Flags,
+    ) -> Result<Pin<KBox<Self>>> {
         let cqe = ib_cqe {
             done: Some(done::<H>),
         };
         let init = pin_init!(Self {
             cqe: Opaque::new(cqe),
+            length: buffer.length(),
             buffer,
+            more: [const { None }; MAX_PIECES - 1],
+            flags: SendFlags::empty(),
+            held: Held::Nothing,
+            outstanding: None,
             handler,
         });
-        KBox::pin_init(init, GFP_KERNEL)
+        KBox::pin_init(init, flags)
     }
 
     /// The handler.
@@ -145,111 +104,303 @@ impl<H: Handler> Work<H> {
         &self.handler
     }
 
-    /// Whether the memory is mapped for a device.
-    pub(super) fn is_for(&self, device: &Device) -> bool {
-        self.buffer.device.as_raw() == device.as_raw()
+    /// What of it is not pinned.
+    fn parts(self: Pin<&mut Self>) -> &mut Self {
+        // SAFETY: Only `cqe` is pinned, which no method changes.
+        unsafe { self.get_unchecked_mut() }
     }
 
     /// The handler, for changing.
     pub fn handler_mut(self: Pin<&mut Self>) -> &mut H {
-        // SAFETY: The handler is not pinned; the rest stays where it is.
-        unsafe { &mut self.get_unchecked_mut().handler }
+        &mut self.parts().handler
     }
 
-    /// The memory.
+    /// The memory: its first piece, whatever [`Self::set_length`] says.
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer.memory
+        self.buffer.bytes()
     }
 
     /// The memory, for changing.
     pub fn bytes_mut(self: Pin<&mut Self>) -> &mut [u8] {
-        // SAFETY: The memory is not pinned, nor is its description; the rest stays where it is.
-        unsafe { &mut self.get_unchecked_mut().buffer.memory }
+        self.parts().buffer.bytes_mut()
     }
 
-    /// Hands the work over; [`Self::take_back`] gets it back.
-    pub(super) fn hand_over(self: Pin<KBox<Self>>) -> Posted<H> {
-        self.buffer.to_device();
+    /// Copies `bytes` to the beginning of the memory: as many as its first piece has room for.
+    pub fn write(self: Pin<&mut Self>, bytes: &[u8]) {
+        self.parts().buffer.write(bytes);
+    }
+
+    /// Says how many bytes of the first piece the request is about: all of them if this is more.
+    pub fn set_length(self: Pin<&mut Self>, length: u32) {
+        let this = self.parts();
+        this.length = length.min(this.buffer.length());
+    }
+
+    /// How many bytes of the first piece the request is about.
+    pub fn length(&self) -> u32 {
+        self.length
+    }
+
+    /// Adds a piece of memory behind the others. Any context.
+    ///
+    /// # Errors
+    ///
+    /// The piece, if there are [`MAX_PIECES`] already.
+    pub fn add_piece(self: Pin<&mut Self>, piece: Buffer<'d>) -> Result<(), Buffer<'d>> {
+        match self.parts().more.iter_mut().find(|place| place.is_none()) {
+            Some(place) => {
+                *place = Some(piece);
+                Ok(())
+            }
+            None => Err(piece),
+        }
+    }
+
+    /// The `nth` piece of memory, from 0.
+    pub fn piece(&self, nth: usize) -> Option<&Buffer<'d>> {
+        match nth.checked_sub(1) {
+            None => Some(&self.buffer),
+            Some(nth) => self.more.get(nth)?.as_ref(),
+        }
+    }
+
+    /// The `nth` piece of memory, from 0, for changing.
+    pub fn piece_mut(self: Pin<&mut Self>, nth: usize) -> Option<&mut Buffer<'d>> {
+        let this = self.parts();
+        match nth.checked_sub(1) {
+            None => Some(&mut this.buffer),
+            Some(nth) => this.more.get_mut(nth)?.as_mut(),
+        }
+    }
+
+    /// Takes away the last piece of memory, if it is not the first.
+    pub fn take_piece(self: Pin<&mut Self>) -> Option<Buffer<'d>> {
+        let more = &mut self.parts().more;
+        more.iter_mut().rev().find_map(Option::take)
+    }
+
+    /// Says how the request is sent: [`SendFlags::FENCE`], [`SendFlags::SOLICITED`]. Others have no effect: each request is
+    /// completed, and its data stays where it is.
+    pub fn set_flags(self: Pin<&mut Self>, flags: SendFlags) {
+        self.parts().flags = flags;
+    }
+
+    /// Hands the work over, with what it needs; [`Posted::take_back`] gets it back.
+    pub(super) fn hand_over(
+        self: Pin<KBox<Self>>,
+        held: Held<'d>,
+        outstanding: Option<Outstanding>,
+    ) -> Posted<'d, H> {
         // SAFETY: The work stays where it is.
-        let work = unsafe { KBox::into_raw(Pin::into_inner_unchecked(self)) };
-        // SAFETY: `into_raw` does not return null.
-        Posted(unsafe { NonNull::new_unchecked(work) })
+        let mut work = unsafe { Pin::into_inner_unchecked(self) };
+        work.held = held;
+        work.outstanding = outstanding;
+        work.buffer.to_device();
+        work.more.iter().flatten().for_each(Buffer::to_device);
+        Posted(NonNull::from(KBox::leak(work)))
     }
 }
 
 /// Work that was handed over.
-pub(super) struct Posted<H>(NonNull<Work<H>>);
+pub(super) struct Posted<'d, H>(NonNull<Work<'d, H>>);
 
-impl<H> Posted<H> {
+impl<'d, H: Handler<'d>> Posted<'d, H> {
+    fn work(&self) -> &Work<'d, H> {
+        // SAFETY: The work is there until it is taken back.
+        unsafe { self.0.as_ref() }
+    }
+
     /// What the completion names.
     pub(super) fn cqe(&self) -> *mut ib_cqe {
-        // SAFETY: The work is there until it is taken back.
-        unsafe { self.0.as_ref() }.cqe.get()
+        self.work().cqe.get()
     }
 
-    /// Up to `length` bytes of the memory, for a request.
-    pub(super) fn sge(&self, length: u32, lkey: u32) -> ib_sge {
-        // SAFETY: The work is there until it is taken back.
-        let buffer = &unsafe { self.0.as_ref() }.buffer;
-        ib_sge {
-            addr: buffer.address,
-            length: u32::try_from(buffer.memory.len()).map_or(length, |all| all.min(length)),
-            lkey,
+    /// How it is sent.
+    pub(super) fn flags(&self) -> SendFlags {
+        let own = SendFlags::FENCE.with(SendFlags::SOLICITED);
+        let chosen = SendFlags::from_bits(self.work().flags.bits() & own.bits());
+        chosen | SendFlags::SIGNALED
+    }
+
+    /// Fills in the pieces of memory. Returns how many there are. All of each if `is_whole`.
+    pub(super) fn fill(&self, list: &mut [ib_sge; MAX_PIECES], lkey: u32, is_whole: bool) -> i32 {
+        let work = self.work();
+        let first = if is_whole {
+            work.buffer.length()
+        } else {
+            work.length
+        };
+        let first = core::iter::once((&work.buffer, first));
+        let more = work.more.iter().flatten();
+        let pieces = first.chain(more.map(|buffer| (buffer, buffer.length())));
+        let mut count = 0;
+        for (sge, (buffer, length)) in list.iter_mut().zip(pieces.filter(|piece| piece.1 != 0)) {
+            *sge = ib_sge {
+                addr: buffer.address(),
+                length,
+                lkey,
+            };
+            count += 1;
         }
+        count
     }
 
-    /// Takes the work back.
+    /// How a post ended, as C says it.
+    pub(super) fn outcome(self, ret: Result) -> Result<(), PostError<'d, H>> {
+        let Err(error) = ret else {
+            return Ok(());
+        };
+        // SAFETY: The driver has not taken the request.
+        let (work, _) = unsafe { self.take_back(false) };
+        Err(PostError { error, work })
+    }
+
+    /// Takes the work back, and that it is counted. `is_done` if the request did what it was to do.
     ///
     /// # Safety
     ///
     /// The request was not posted, or is completed; this is done once.
-    pub(super) unsafe fn take_back(self) -> Pin<KBox<Work<H>>> {
-        // SAFETY: By the safety requirements it is ours; it never moved.
-        let work = unsafe { Pin::new_unchecked(KBox::from_raw(self.0.as_ptr())) };
+    pub(super) unsafe fn take_back(
+        self,
+        is_done: bool,
+    ) -> (Pin<KBox<Work<'d, H>>>, Option<Outstanding>) {
+        // SAFETY: By the safety requirements it is ours.
+        let mut work = unsafe { KBox::from_raw(self.0.as_ptr()) };
+        core::mem::replace(&mut work.held, Held::Nothing).release(is_done);
+        let outstanding = work.outstanding.take();
         work.buffer.to_cpu();
-        work
+        work.more.iter().flatten().for_each(Buffer::to_cpu);
+        // SAFETY: It never moved.
+        (unsafe { Pin::new_unchecked(work) }, outstanding)
     }
 }
 
 /// Work that could not be posted.
-pub struct PostError<H> {
+pub struct PostError<'d, H> {
     /// Why.
     pub error: Error,
     /// The work.
-    pub work: Pin<KBox<Work<H>>>,
+    pub work: Pin<KBox<Work<'d, H>>>,
+}
+
+impl<'d, H> From<PostError<'d, H>> for Error {
+    fn from(failed: PostError<'d, H>) -> Self {
+        failed.error
+    }
 }
 
 /// The completion of a request: `struct ib_wc`.
-pub struct Completion<'a>(&'a ib_wc);
+pub struct Completion<'a, 'd> {
+    wc: &'a ib_wc,
+    /// `None` where no queue pair has taken the request.
+    qp: Option<&'a Owner<'d>>,
+}
 
-impl Completion<'_> {
+impl<'a, 'd> Completion<'a, 'd> {
     /// How the request ended. What the header does not know is an error.
     pub fn status(&self) -> WcStatus {
-        WcStatus::try_from(self.0.status).unwrap_or(WcStatus::GeneralErr)
+        WcStatus::try_from(self.wc.status).unwrap_or(WcStatus::GeneralErr)
+    }
+
+    /// Whether the request did what it was to do.
+    pub fn is_success(&self) -> bool {
+        self.wc.status == bindings::IB_WC_SUCCESS
     }
 
     /// What has ended. Without meaning for requests that failed.
     pub fn opcode(&self) -> Option<WcOpcode> {
-        WcOpcode::try_from(self.0.opcode).ok()
+        WcOpcode::try_from(self.wc.opcode).ok()
     }
 
-    /// How many bytes were received, for a request to receive that did not fail.
+    /// More about an error, in the driver's terms.
+    pub fn vendor_err(&self) -> u32 {
+        self.wc.vendor_err
+    }
+
+    /// How many bytes were received, for a request to receive that did not fail. Datagrams: with the GRH.
     pub fn length(&self) -> u32 {
-        self.0.byte_len
+        self.wc.byte_len
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.wc.wc_flags as u32 & flag != 0
     }
 
     /// The immediate data that came with a message, in the order of the wire.
     pub fn immediate(&self) -> Option<[u8; 4]> {
-        let has_some = self.0.wc_flags as u32 & bindings::IB_WC_WITH_IMM != 0;
         // SAFETY: The member is a number, so any bytes are one.
-        has_some.then(|| unsafe { self.0.ex.imm_data }.to_ne_bytes())
+        let data = unsafe { self.wc.ex.imm_data }.to_ne_bytes();
+        self.has(bindings::IB_WC_WITH_IMM).then_some(data)
     }
 
-    /// The queue pair, for posting more.
-    pub fn qp(&self) -> &QpRef {
-        // SAFETY: Work is posted by queue pairs of this module alone, whose context is a `QpRef`; who destroys a queue pair waits
-        // until its completions are handled.
-        unsafe { &*(*self.0.qp).qp_context.cast::<QpRef>() }
+    /// The key that the peer has invalidated with a message: see [`Mr::note_invalidated`](super::Mr::note_invalidated).
+    pub fn invalidated(&self) -> Option<u32> {
+        // SAFETY: As above.
+        let key = unsafe { self.wc.ex.invalidate_rkey };
+        self.has(bindings::IB_WC_WITH_INVALIDATE).then_some(key)
+    }
+
+    /// Who has sent a datagram.
+    pub fn source(&self) -> Source {
+        Source {
+            qp_num: self.wc.src_qp,
+            slid: self.wc.slid,
+            flags: self.wc.wc_flags,
+            pkey_index: self.wc.pkey_index,
+            sl: self.wc.sl,
+            dlid_path_bits: self.wc.dlid_path_bits,
+            smac: self.wc.smac,
+            vlan_id: self.wc.vlan_id,
+            network_hdr_type: self.wc.network_hdr_type,
+        }
+    }
+
+    /// The number of the queue pair.
+    pub fn qp_num(&self) -> Option<u32> {
+        self.qp.map(|owner| owner.shared().number())
+    }
+
+    /// The queue pair, for posting more requests to receive. `None` for a request of an SRQ that no queue pair has taken.
+    pub fn receiver<T: Transport>(&self) -> Option<&'a QpRef<'d, T, Init>> {
+        QpRef::of(self.qp?)
+    }
+
+    /// The queue pair, for posting more requests to send, if it can send, and is of this transport.
+    pub fn sender<T: Transport>(&self) -> Option<&'a QpRef<'d, T, Rts>> {
+        let owner = self.qp?;
+        owner.shared().can_send().then(|| QpRef::of(owner))?
+    }
+}
+
+/// Who has sent a datagram: for an [answer](super::Ah::for_answer).
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// The number of the sender's queue pair.
+    pub qp_num: u32,
+    slid: u32,
+    flags: kernel::ffi::c_int,
+    pkey_index: u16,
+    sl: u8,
+    dlid_path_bits: u8,
+    smac: [u8; 6],
+    vlan_id: u16,
+    network_hdr_type: u8,
+}
+
+impl Source {
+    pub(super) fn as_wc(&self) -> ib_wc {
+        ib_wc {
+            src_qp: self.qp_num,
+            slid: self.slid,
+            wc_flags: self.flags,
+            pkey_index: self.pkey_index,
+            sl: self.sl,
+            dlid_path_bits: self.dlid_path_bits,
+            smac: self.smac,
+            vlan_id: self.vlan_id,
+            network_hdr_type: self.network_hdr_type,
+            ..pin_init::zeroed()
+        }
     }
 }
 
@@ -258,29 +409,19 @@ impl Completion<'_> {
 /// # Safety
 ///
 /// The core calls it once for each request that was posted with the `cqe` of a [`Work<H>`], with its completion.
-unsafe extern "C" fn done<H: Handler>(_cq: *mut ib_cq, wc: *mut ib_wc) {
-    // SAFETY: By the safety requirements; the work was handed over when it was posted.
-    let (work, completion) = unsafe {
-        let cqe = Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
-        let work: *const Work<H> = kernel::container_of!(cqe, Work<H>, cqe);
+unsafe extern "C" fn done<'d, H: Handler<'d>>(_cq: *mut ib_cq, wc: *mut ib_wc) {
+    // SAFETY: By the safety requirements; the work was handed over when it was posted. The context of a queue pair that work is
+    // posted to is its `Owner`, and who destroys a queue pair waits until its completions are handled.
+    let ((work, outstanding), completion) = unsafe {
+        let wc = &*wc;
+        let cqe = Opaque::cast_from(wc.__bindgen_anon_1.wr_cqe);
+        let work: *const Work<'d, H> = kernel::container_of!(cqe, Work<'d, H>, cqe);
         let posted = Posted(NonNull::new_unchecked(work.cast_mut()));
-        (posted.take_back(), Completion(&*wc))
+        let qp = wc.qp.as_ref().map(|qp| &*qp.qp_context.cast::<Owner<'d>>());
+        let work = posted.take_back(wc.status == bindings::IB_WC_SUCCESS);
+        (work, Completion { wc, qp })
     };
     H::done(work, &completion);
-}
-
-/// How a post ended, as C says it.
-pub(super) fn outcome<H>(
-    posted: Posted<H>,
-    post: impl FnOnce(&Posted<H>) -> c_int,
-) -> Result<(), PostError<H>> {
-    let ret = post(&posted);
-    if ret == 0 {
-        return Ok(());
-    }
-    Err(PostError {
-        error: Error::from_errno(ret),
-        // SAFETY: The driver has not taken the request.
-        work: unsafe { posted.take_back() },
-    })
+    // Now the queue pair may go.
+    drop(outstanding);
 }

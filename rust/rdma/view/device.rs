@@ -398,8 +398,8 @@ impl Device {
         // SAFETY: The device is being registered: nobody else uses the fields. The DMA device outlives it.
         unsafe {
             (*self.as_raw()).dma_device = raw;
-            let guest = bindings::cc_platform_has(bindings::cc_attr_CC_ATTR_GUEST_MEM_ENCRYPT);
-            ib_device::set_cc_dma_bounce_raw(self.as_raw(), (!raw.is_null() && guest).into());
+            let encrypted = bindings::rdma_memory_is_encrypted();
+            ib_device::set_cc_dma_bounce_raw(self.as_raw(), (!raw.is_null() && encrypted).into());
         }
     }
 

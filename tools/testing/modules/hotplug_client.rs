@@ -9,23 +9,23 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use kernel::{
-    prelude::*,
-    sync::{aref::ARef, Arc},
-};
+use kernel::{prelude::*, sync::Arc};
 use kernel_ext::param::count_param;
 use rdma::{
     ah::GlobalRoute,
-    client::{Client, ClientTable, Counted, Registration},
     event::QpEvent,
     verbs::{
+        client::{Registration, Table},
         cq::PollContext,
         event::{self, OnDeviceEvent, OnQpEvent, PortEvent},
-        qp::{Change, Config, Peer, QpRef, SendOp, Sending},
-        work::{Completion, Handler, Work},
-        Cq, Device, Pd, Qp,
+        post::RcOp,
+        qp::{
+            CanReceive, CanSend, Config, ConnectedInit, Init, Peer, QpRef, Rc, Reset, Rts, Sending,
+        },
+        work::{Completion, Handler},
+        Client, Cq, Device, Pd, Qp, Work,
     },
-    view, Access, AhFields, MaySleep, Mtu, QpType, WcStatus,
+    Access, AhFields, MaySleep, Mtu, WcStatus,
 };
 
 module! {
@@ -134,7 +134,7 @@ struct Sender {
 }
 
 impl Sender {
-    fn post(mut work: Pin<KBox<Work<Self>>>, qp: &QpRef) {
+    fn post<'d, S: CanSend>(mut work: Pin<KBox<Work<'d, Self>>>, qp: &QpRef<'d, Rc, S>) {
         let left = work.handler().left;
         if left == 0 {
             return;
@@ -143,17 +143,18 @@ impl Sender {
         work.as_mut().bytes_mut().fill(left as u8);
         let audit = work.handler().audit.clone();
         count(&audit.posted);
-        if qp.post_send(work, SendOp::Message, LENGTH).is_err() {
+        if qp.post_send(work, RcOp::Send).is_err() {
             count(&audit.completed);
         }
     }
 }
 
-impl Handler for Sender {
-    fn done(work: Pin<KBox<Work<Self>>>, completion: &Completion<'_>) {
+impl<'d> Handler<'d> for Sender {
+    fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
         count(&work.handler().audit.completed);
-        match completion.status() {
-            WcStatus::Success => Self::post(work, completion.qp()),
+        match (completion.status(), completion.sender()) {
+            (WcStatus::Success, Some(qp)) => Self::post(work, qp),
+            (WcStatus::Success, None) => fault("a queue pair that sends cannot"),
             _ => count(&FLUSHED),
         }
     }
@@ -165,7 +166,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn post(work: Pin<KBox<Work<Self>>>, qp: &QpRef) {
+    fn post<'d, S: CanReceive>(work: Pin<KBox<Work<'d, Self>>>, qp: &QpRef<'d, Rc, S>) {
         let audit = work.handler().audit.clone();
         count(&audit.posted);
         if qp.post_receive(work).is_err() {
@@ -174,8 +175,8 @@ impl Receiver {
     }
 }
 
-impl Handler for Receiver {
-    fn done(work: Pin<KBox<Work<Self>>>, completion: &Completion<'_>) {
+impl<'d> Handler<'d> for Receiver {
+    fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
         count(&work.handler().audit.completed);
         if completion.status() != WcStatus::Success {
             return count(&FLUSHED);
@@ -186,7 +187,9 @@ impl Handler for Receiver {
             fault("a message is not as it was sent");
         }
         count(&MESSAGES);
-        Self::post(work, completion.qp());
+        if let Some(qp) = completion.receiver() {
+            Self::post(work, qp);
+        }
     }
 }
 
@@ -206,17 +209,16 @@ impl OnQpEvent for Listener {
 }
 
 /// What the client has of a device. The queue pairs are dropped first.
-struct State {
-    sender: Qp,
-    receiver: Qp,
-    _events: event::Registration<Listener>,
-    books: Books,
+struct State<'d> {
+    _pair: Option<[Qp<'d, Rc, Rts>; 2]>,
+    _events: event::Registration<'d, Listener>,
+    _books: Books,
 }
 
 const PORT: u32 = 1;
 
 /// The path from a port to itself.
-fn path_to_itself(device: &Device) -> Result<AhFields> {
+fn path_to_itself(device: &Device<'_>) -> Result<AhFields> {
     let gid = device.gid(PORT, 0)?;
     Ok(AhFields {
         grh: Some(GlobalRoute {
@@ -231,15 +233,25 @@ fn path_to_itself(device: &Device) -> Result<AhFields> {
     })
 }
 
-fn initialise(qp: &Qp, sleep: &MaySleep) -> Result {
-    qp.modify(Change::initialise(PORT, Access::LOCAL_WRITE), sleep)
+fn initialise<'d>(qp: Qp<'d, Rc, Reset>, sleep: &MaySleep) -> Result<Qp<'d, Rc, Init>> {
+    let init = ConnectedInit {
+        port: PORT,
+        pkey_index: 0,
+        access: Access::LOCAL_WRITE,
+    };
+    Ok(qp.into_init(&init, sleep)?)
 }
 
-fn connect(qp: &Qp, to: &Qp, path: AhFields, sleep: &MaySleep) -> Result {
+fn connect<'d>(
+    qp: Qp<'d, Rc, Init>,
+    qp_num: u32,
+    path: AhFields,
+    sleep: &MaySleep,
+) -> Result<Qp<'d, Rc, Rts>> {
     let peer = Peer {
         path,
         mtu: Mtu::B256,
-        qp_num: to.number(),
+        qp_num,
         psn: 1,
         reads: 1,
         rnr_timer: 1,
@@ -251,8 +263,7 @@ fn connect(qp: &Qp, to: &Qp, path: AhFields, sleep: &MaySleep) -> Result {
         retries: 7,
         rnr_retries: 7,
     };
-    qp.modify(Change::receive(&peer), sleep)?;
-    qp.modify(Change::send(&sending), sleep)
+    Ok(qp.into_rtr(&peer, sleep)?.into_rts(&sending, sleep)?)
 }
 
 /// In which context the CQ of the next device is polled: each in turn.
@@ -264,18 +275,45 @@ fn next_context() -> PollContext {
     }
 }
 
-impl State {
-    fn new(device: &Device, sleep: &MaySleep) -> Result<Self> {
+/// Makes two queue pairs and connects them, and sends the first message. Later ones follow when it is completed.
+fn start<'d>(
+    device: &Device<'d>,
+    make: impl Fn() -> Result<Qp<'d, Rc, Reset>>,
+    audit: &Arc<Audit>,
+    sleep: &MaySleep,
+) -> Result<[Qp<'d, Rc, Rts>; 2]> {
+    let path = path_to_itself(device)?;
+    let sender = initialise(make()?, sleep)?;
+    let receiver = initialise(make()?, sleep)?;
+    for _ in 0..RECEIVES {
+        let audit = audit.clone();
+        let work = Work::new(device, LENGTH, Receiver { audit }, sleep)?;
+        Receiver::post(work, &receiver);
+    }
+    let (from, to) = (sender.number(), receiver.number());
+    let sender = connect(sender, to, path, sleep)?;
+    let receiver = connect(receiver, from, path, sleep)?;
+    let handler = Sender {
+        audit: audit.clone(),
+        left: PER_DEVICE,
+    };
+    Sender::post(Work::new(device, LENGTH, handler, sleep)?, &sender);
+    Ok([sender, receiver])
+}
+
+impl<'d> State<'d> {
+    fn new(device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
         let pd = Pd::new(device, sleep)?;
         let entries = RECEIVES.saturating_add(8);
         let cq = Cq::new(device, entries, 0, next_context(), sleep)?;
         let make = || {
             let config = Config {
-                qp_type: QpType::Rc,
                 send_cq: &cq,
                 recv_cq: &cq,
                 max_sends: 1,
                 max_receives: RECEIVES,
+                max_pieces: 1,
+                srq: None,
                 events: Some(Arc::new(Listener, GFP_KERNEL)?),
             };
             Qp::new(&pd, config, sleep)
@@ -284,72 +322,49 @@ impl State {
             posted: AtomicUsize::new(0),
             completed: AtomicUsize::new(0),
         };
-        Ok(Self {
-            sender: make()?,
-            receiver: make()?,
-            _events: event::Registration::new(device, Listener, sleep)?,
-            books: Books(Arc::new(audit, GFP_KERNEL)?),
-        })
-    }
-
-    /// Connects the queue pairs, and sends the first message. Later ones follow when it is completed.
-    fn start(&self, device: &Device, sleep: &MaySleep) -> Result {
-        let (sender, receiver) = (&self.sender, &self.receiver);
-        let path = path_to_itself(device)?;
-        initialise(sender, sleep)?;
-        initialise(receiver, sleep)?;
-        for _ in 0..RECEIVES {
-            let audit = self.books.0.clone();
-            let work = Work::new(device, LENGTH, Receiver { audit }, sleep)?;
-            Receiver::post(work, receiver);
+        let books = Books(Arc::new(audit, GFP_KERNEL)?);
+        let events = event::Registration::new(device, Listener, sleep)?;
+        // A port may have no address now: then there is no traffic.
+        let pair = start(device, make, &books.0, sleep).ok();
+        if pair.is_some() {
+            count(&CONNECTED);
         }
-        connect(sender, receiver, path, sleep)?;
-        connect(receiver, sender, path, sleep)?;
-        let handler = Sender {
-            audit: self.books.0.clone(),
-            left: PER_DEVICE,
-        };
-        Sender::post(Work::new(device, LENGTH, handler, sleep)?, sender);
-        Ok(())
+        Ok(Self {
+            _pair: pair,
+            _events: events,
+            _books: books,
+        })
     }
 }
 
 /// The client.
 struct HotplugClient;
 
-static TABLE: ClientTable<HotplugClient> = ClientTable::new();
+static TABLE: Table<HotplugClient> = Table::new();
 
 impl Client for HotplugClient {
-    type Data = Counted<State>;
+    type Data<'d> = State<'d>;
 
     const NAME: &'static CStr = c"hotplug_client";
-    const ANY_DEVICE: bool = false;
 
-    fn table() -> &'static ClientTable<Self> {
+    fn table() -> &'static Table<Self> {
         &TABLE
     }
 
-    fn add(device: &view::Device, sleep: &MaySleep) -> Result<ARef<Self::Data>> {
-        let device = Device::new(device, Self::NAME)?;
-        let state = State::new(&device, sleep)?;
-        // A port may have no address now: then there is no traffic.
-        if state.start(&device, sleep).is_ok() {
-            count(&CONNECTED);
-        }
-        let state = Counted::new(state)?;
+    fn add<'d>(device: &Device<'d>, sleep: &MaySleep) -> Result<State<'d>> {
+        let state = State::new(device, sleep)?;
         count(&ADDED);
         Ok(state)
     }
 
-    fn remove(_device: &view::Device, data: ARef<Self::Data>, _sleep: &MaySleep) {
-        drop(data);
+    fn remove<'d>(_device: &Device<'d>, _data: &State<'d>, _sleep: &MaySleep) {
         count(&REMOVED);
         if REMOVED.load(SeqCst) > ADDED.load(SeqCst) {
             fault("a device was removed that was not added");
         }
     }
 
-    fn renamed(_device: &view::Device, _data: &Self::Data, _sleep: &MaySleep) {
+    fn renamed<'d>(_device: &Device<'d>, _data: &State<'d>, _sleep: &MaySleep) {
         count(&RENAMED);
     }
 }

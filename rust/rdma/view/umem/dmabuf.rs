@@ -247,6 +247,21 @@ impl Drop for Locked<'_> {
     }
 }
 
+/// How long a mapped entry is for the device (sg_dma_len): kernels without an IOMMU have one length for both.
+///
+/// # Safety
+///
+/// The entry is valid, and nobody else uses its length.
+unsafe fn dma_length<'a>(sg: *mut scatterlist) -> &'a mut u32 {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        #[cfg(CONFIG_NEED_SG_DMA_LENGTH)]
+        return &mut (*sg).dma_length;
+        #[cfg(not(CONFIG_NEED_SG_DMA_LENGTH))]
+        return &mut (*sg).length;
+    }
+}
+
 /// Cuts the buffer's list to the whole pages of the range: its first and last entries are shortened in place.
 ///
 /// # Safety
@@ -266,7 +281,8 @@ unsafe fn cut(raw: *mut ib_umem_dmabuf) {
         let mut at = 0u64;
         let mut entries = 0;
         for _ in 0..(*(*raw).sgt).nents {
-            let next = at.wrapping_add(u64::from((*sg).dma_length));
+            let length = dma_length(sg);
+            let next = at.wrapping_add(u64::from(*length));
             if at < end && start < next {
                 entries = u32::wrapping_add(entries, 1);
                 if at <= start {
@@ -274,13 +290,13 @@ unsafe fn cut(raw: *mut ib_umem_dmabuf) {
                     (*raw).first_sg = sg;
                     (*raw).first_sg_offset = skip as usize;
                     (*sg).dma_address = (*sg).dma_address.wrapping_add(u64::from(skip));
-                    (*sg).dma_length = (*sg).dma_length.wrapping_sub(skip);
+                    *length = length.wrapping_sub(skip);
                 }
                 if end <= next {
                     let trim = next.wrapping_sub(end) as u32;
                     (*raw).last_sg = sg;
                     (*raw).last_sg_trim = trim as usize;
-                    (*sg).dma_length = (*sg).dma_length.wrapping_sub(trim);
+                    *length = length.wrapping_sub(trim);
                     break;
                 }
             }
@@ -303,10 +319,12 @@ unsafe fn uncut(raw: *mut ib_umem_dmabuf) {
         if let Some(first) = (*raw).first_sg.as_mut() {
             let skip = (*raw).first_sg_offset;
             first.dma_address = first.dma_address.wrapping_sub(skip as u64);
-            first.dma_length = first.dma_length.wrapping_add(skip as u32);
+            let length = dma_length(first);
+            *length = length.wrapping_add(skip as u32);
         }
         if let Some(last) = (*raw).last_sg.as_mut() {
-            last.dma_length = last.dma_length.wrapping_add((*raw).last_sg_trim as u32);
+            let length = dma_length(last);
+            *length = length.wrapping_add((*raw).last_sg_trim as u32);
         }
         (*raw).first_sg = core::ptr::null_mut();
         (*raw).first_sg_offset = 0;

@@ -5,12 +5,16 @@
 
 use kernel::prelude::*;
 use rdma::verbs::{
-    qp::QpRef,
-    work::{Handler, Work},
+    qp::{Init, QpRef, Rc},
+    work::Handler,
+    Work,
 };
 
 /// Posts a request to receive, and looks at its memory.
-pub fn peek<H: Handler>(qp: &QpRef, work: Pin<KBox<Work<H>>>) -> Option<u8> {
+pub fn peek<'d, H: Handler<'d>>(
+    qp: &QpRef<'d, Rc, Init>,
+    work: Pin<KBox<Work<'d, H>>>,
+) -> Option<u8> {
     let posted = qp.post_receive(work);
     let first = work.bytes().first().copied();
     posted.is_ok().then_some(first?)

@@ -5,15 +5,15 @@
 
 use kernel::prelude::*;
 use rdma::verbs::{
-    work::{Completion, Handler, Work},
-    Device, Pd,
+    work::{Completion, Handler},
+    Device, Pd, Work,
 };
 
 /// Has a device.
-pub struct Careless(Device);
+pub struct Careless<'d>(Device<'d>);
 
-impl Handler for Careless {
-    fn done(work: Pin<KBox<Work<Self>>>, _completion: &Completion<'_>) {
+impl<'d> Handler<'d> for Careless<'d> {
+    fn done(work: Pin<KBox<Work<'d, Self>>>, _completion: &Completion<'_, 'd>) {
         let _ = Pd::new(&work.handler().0);
     }
 }

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive queues of clients.
+//!
+//! | lock | protects | context | taken inside |
+//! |---|---|---|---|
+//! | `Srq::slots` | which requests are posted | any, interrupts off | nothing |
+
+use core::{
+    marker::PhantomData,
+    ops::Deref,
+    ptr::{null_mut, NonNull},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use kernel::{
+    error::to_result,
+    ffi::c_void,
+    prelude::*,
+    sync::{rcu::read_lock, Arc, UniqueArc},
+    types::ScopeGuard,
+};
+use kernel_ext::sync::{new_spinlock_irq, rcu, SpinLockIrq};
+use rdma_bindings::{
+    self as bindings, ib_cqe, ib_event, ib_srq, ib_srq_attr, ib_srq_init_attr, ib_wc,
+};
+
+use super::{
+    made,
+    qp::shut_down,
+    request::{Held, ReceiveSlot},
+    work::{Handler, PostError, Work},
+    Brand, DropsAnywhere, Pd,
+};
+use crate::{MaySleep, SrqEvent};
+
+/// Who is told of an SRQ's events.
+pub trait OnSrqEvent: Send + Sync {
+    /// An event. Any context.
+    fn srq_event(&self, event: SrqEvent);
+}
+
+/// What an SRQ is to be like.
+pub struct Config<'d> {
+    /// How many requests may be posted.
+    pub max_receives: u32,
+    /// How many pieces of memory each of them may have, up to [`MAX_PIECES`](super::work::MAX_PIECES).
+    pub max_pieces: u32,
+    /// Who is told of its events.
+    pub events: Option<Arc<dyn OnSrqEvent + 'd>>,
+}
+
+/// A shared receive queue, as those see it who post, in any context. Borrowed from the [`Srq`], or from a [`SrqHandle`].
+///
+/// # Invariants
+///
+/// `raw` is the queue, and is used in RCU read-side critical sections only that begin before `closing` is set.
+pub struct SrqRef<'d> {
+    raw: NonNull<ib_srq>,
+    /// It is about to be destroyed.
+    closing: AtomicBool,
+    lkey: u32,
+    slots: Arc<Slots>,
+    _brand: Brand<'d>,
+}
+
+/// A shared receive queue. Dropping it, in process context, hands back what no queue pair has taken.
+///
+/// # Invariants
+///
+/// The queue is ours.
+pub struct Srq<'d> {
+    shared: Arc<SrqRef<'d>>,
+    /// The context of the queue, if there is somebody.
+    _events: Option<KBox<Arc<dyn OnSrqEvent + 'd>>>,
+    pd: Pd<'d>,
+}
+
+/// A counted handle of a shared receive queue, for posting in any context, also in the handlers of its requests. It does not
+/// keep the queue: when that is destroyed, posting fails. Any context may drop it.
+#[derive(Clone)]
+pub struct SrqHandle<'d>(Arc<SrqRef<'d>>);
+
+impl !DropsAnywhere for Srq<'_> {}
+
+// SAFETY: Shared receive queues may be used from any thread.
+unsafe impl Send for SrqRef<'_> {}
+// SAFETY: As above.
+unsafe impl Sync for SrqRef<'_> {}
+
+impl<'d> Deref for Srq<'d> {
+    type Target = SrqRef<'d>;
+
+    fn deref(&self) -> &SrqRef<'d> {
+        &self.shared
+    }
+}
+
+impl<'d> Deref for SrqHandle<'d> {
+    type Target = SrqRef<'d>;
+
+    fn deref(&self) -> &SrqRef<'d> {
+        &self.0
+    }
+}
+
+/// Which requests are posted. It never allocates when they are.
+#[pin_data]
+struct Slots {
+    #[pin]
+    table: SpinLockIrq<Table>,
+}
+
+struct Table {
+    /// What the completion of each request names; null for a slot that is free, or about to be used.
+    posted: KVec<*mut ib_cqe>,
+    /// The free slots. There is room for all of them.
+    free: KVec<u32>,
+}
+
+// SAFETY: What the requests name may be used from any thread.
+unsafe impl Send for Table {}
+
+/// The place of a request in the table of an SRQ.
+pub(super) struct Slot {
+    slots: Arc<Slots>,
+    nth: u32,
+}
+
+impl Slots {
+    fn new(count: u32) -> Result<Arc<Self>> {
+        let mut free = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+        for nth in 0..count {
+            free.push(nth, GFP_KERNEL)?;
+        }
+        let posted = KVec::from_elem(null_mut(), count as usize, GFP_KERNEL)?;
+        let init = pin_init!(Self {
+            table <- new_spinlock_irq!(Table { posted, free }, "Srq::slots"),
+        });
+        Arc::pin_init(init, GFP_KERNEL)
+    }
+
+    fn set(&self, nth: u32, cqe: *mut ib_cqe) {
+        if let Some(slot) = self.table.lock().posted.get_mut(nth as usize) {
+            *slot = cqe;
+        }
+    }
+
+    /// A request that is posted. It is not forgotten by this.
+    fn any(&self) -> Option<*mut ib_cqe> {
+        let table = self.table.lock();
+        table.posted.iter().copied().find(|cqe| !cqe.is_null())
+    }
+}
+
+impl Slot {
+    /// The request is completed, or was not posted.
+    pub(super) fn free(self) {
+        let mut table = self.slots.table.lock();
+        if let Some(slot) = table.posted.get_mut(self.nth as usize) {
+            *slot = null_mut();
+        }
+        // There is room for all.
+        let _ = table.free.push_within_capacity(self.nth);
+    }
+}
+
+impl<'d> Srq<'d> {
+    /// Makes a shared receive queue.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for more than the device has, `EOPNOTSUPP` for a device without SRQs, `ENOMEM`, and what the driver answers.
+    pub fn new(pd: &Pd<'d>, config: Config<'d>, sleep: &MaySleep) -> Result<Arc<Self>> {
+        sleep.check();
+        let slots = Slots::new(config.max_receives)?;
+        let events = match config.events {
+            Some(events) => Some(KBox::new(events, GFP_KERNEL)?),
+            None => None,
+        };
+        let mut init: ib_srq_init_attr = pin_init::zeroed();
+        if let Some(events) = &events {
+            init.event_handler = Some(srq_event);
+            init.srq_context = core::ptr::from_ref(&**events).cast_mut().cast();
+        }
+        init.attr.max_wr = config.max_receives;
+        init.attr.max_sge = config.max_pieces;
+        init.srq_type = bindings::IB_SRQT_BASIC;
+        // SAFETY: The protection domain is there, and the context stays until the queue is destroyed.
+        let raw = made(unsafe {
+            bindings::ib_create_srq_user(pd.as_raw(), &mut init, null_mut(), null_mut())
+        })?;
+        // INVARIANT: It was just made. Where this fails, it is dropped.
+        let srq = SrqRef {
+            raw,
+            closing: AtomicBool::new(false),
+            lkey: pd.lkey(),
+            slots,
+            _brand: PhantomData,
+        };
+        let guard = ScopeGuard::new(|| {
+            // SAFETY: Nobody knows the queue.
+            unsafe { bindings::ib_destroy_srq_user(raw.as_ptr(), null_mut()) };
+        });
+        let shared = Arc::new(srq, GFP_KERNEL)?;
+        let room = UniqueArc::new_uninit(GFP_KERNEL)?;
+        guard.dismiss();
+        let whole = room.write(Self {
+            shared,
+            _events: events,
+            pd: pd.clone(),
+        });
+        Ok(whole.into())
+    }
+
+    /// A handle for posting elsewhere.
+    pub fn handle(&self) -> SrqHandle<'d> {
+        SrqHandle(self.shared.clone())
+    }
+
+    /// Arms the limit: its events tell once when fewer requests than that are left. 0: disarms it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for more than there is room for, and what the driver answers.
+    pub fn arm_limit(&self, limit: u32, sleep: &MaySleep) -> Result {
+        sleep.check();
+        let mut attr = ib_srq_attr {
+            srq_limit: limit,
+            ..pin_init::zeroed()
+        };
+        // SAFETY: By the type invariants.
+        to_result(unsafe {
+            bindings::ib_modify_srq(self.as_raw(), &mut attr, bindings::IB_SRQ_LIMIT)
+        })
+    }
+
+    /// The limit that is armed; 0 for none.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn limit(&self, sleep: &MaySleep) -> Result<u32> {
+        sleep.check();
+        let mut attr: ib_srq_attr = pin_init::zeroed();
+        // SAFETY: By the type invariants; there is room for the answer.
+        to_result(unsafe { bindings::ib_query_srq(self.as_raw(), &mut attr) })?;
+        Ok(attr.srq_limit)
+    }
+}
+
+impl<'d> SrqRef<'d> {
+    pub(super) fn as_raw(&self) -> *mut ib_srq {
+        self.raw.as_ptr()
+    }
+
+    /// Posts a request to receive into the work's memory. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ESHUTDOWN` while the queue is being destroyed, `ENOMEM` where there is no room, and what the driver answers.
+    pub fn post_receive<H: Handler<'d>>(
+        &self,
+        work: Pin<KBox<Work<'d, H>>>,
+    ) -> Result<(), PostError<'d, H>> {
+        let nth = self.slots.table.lock().free.pop();
+        let Some(nth) = nth else {
+            let error = ENOMEM;
+            return Err(PostError { error, work });
+        };
+        let slot = Slot {
+            slots: self.slots.clone(),
+            nth,
+        };
+        let posted = work.hand_over(Held::Srq(slot), None);
+        self.slots.set(nth, posted.cqe());
+        let mut request = ReceiveSlot::new(&posted, self.lkey);
+        let _inside = read_lock();
+        if self.closing.load(Ordering::SeqCst) {
+            return posted.outcome(Err(shut_down()));
+        }
+        // SAFETY: By the type invariants. The driver copies the request; the work stays until it is completed.
+        let ret = unsafe { bindings::ib_post_srq_recv(self.as_raw(), request.raw(), null_mut()) };
+        posted.outcome(to_result(ret))
+    }
+}
+
+impl Drop for Srq<'_> {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::SeqCst);
+        // SAFETY: What owns a queue is dropped in process context: handlers cannot own it.
+        rcu::synchronize_expedited(&unsafe { MaySleep::assume() });
+        // SAFETY: By the type invariants; queue pairs with this have a reference to it.
+        let ret = unsafe { bindings::ib_destroy_srq_user(self.as_raw(), null_mut()) };
+        if ret != 0 {
+            let owner = self.pd.device().owner();
+            return pr_warn!("a shared receive queue of {owner} cannot be destroyed: {ret}\n");
+        }
+        while let Some(cqe) = self.slots.any() {
+            let mut wc = ib_wc {
+                status: bindings::IB_WC_WR_FLUSH_ERR,
+                opcode: bindings::IB_WC_RECV,
+                ..pin_init::zeroed()
+            };
+            wc.__bindgen_anon_1.wr_cqe = cqe;
+            // SAFETY: The request was posted, and nobody else completes it, as the queue is gone. It frees its slot.
+            unsafe {
+                if let Some(done) = (*cqe).done {
+                    done(null_mut(), &mut wc);
+                }
+            }
+        }
+    }
+}
+
+/// A door: an event of a shared receive queue.
+///
+/// # Safety
+///
+/// The core calls it with an event and the context of a queue that is not destroyed yet.
+unsafe extern "C" fn srq_event(event: *mut ib_event, context: *mut c_void) {
+    // SAFETY: By the safety requirements; the context is set in `Srq::new`.
+    let (event, listener) = unsafe { ((*event).event, &*context.cast::<Arc<dyn OnSrqEvent>>()) };
+    if let Ok(event) = SrqEvent::try_from(event) {
+        listener.srq_event(event);
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Addresses of IP.
+
+use rdma::bindings::{self, sockaddr_in, sockaddr_in6};
+
+/// An IP address, and a port of the connection manager's TCP port space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// IPv4; the address in the order of the wire.
+    V4([u8; 4], u16),
+    /// IPv6; the address in the order of the wire, and the index of the interface of a link-local one.
+    V6([u8; 16], u16, u32),
+}
+
+/// An address as C has it.
+#[repr(C)]
+pub(crate) union Raw {
+    v4: sockaddr_in,
+    v6: sockaddr_in6,
+}
+
+impl Address {
+    /// The port.
+    pub fn port(&self) -> u16 {
+        match self {
+            Self::V4(_, port) | Self::V6(_, port, _) => *port,
+        }
+    }
+
+    pub(crate) fn to_raw(self) -> Raw {
+        match self {
+            Self::V4(address, port) => {
+                let mut raw: sockaddr_in = pin_init::zeroed();
+                raw.sin_family = bindings::AF_INET as u16;
+                raw.sin_port = port.to_be();
+                raw.sin_addr.s_addr = u32::from_ne_bytes(address);
+                Raw { v4: raw }
+            }
+            Self::V6(address, port, scope) => {
+                let mut raw: sockaddr_in6 = pin_init::zeroed();
+                raw.sin6_family = bindings::AF_INET6 as u16;
+                raw.sin6_port = port.to_be();
+                raw.sin6_addr.in6_u.u6_addr8 = address;
+                raw.sin6_scope_id = scope;
+                Raw { v6: raw }
+            }
+        }
+    }
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Identifiers of the connection manager, and what they tell: `struct rdma_cm_id`.
+//!
+//! | lock | protects | context | taken inside |
+//! |---|---|---|---|
+//! | `State::events` | what an identifier has told | process, interrupts off | nothing |
+
+use core::{
+    marker::PhantomData,
+    ptr::{null_mut, NonNull},
+};
+
+use kernel::{
+    error::to_result,
+    ffi::{c_int, c_ulong, c_void},
+    prelude::*,
+    sync::Arc,
+};
+use kernel_ext::sync::{new_spinlock_irq, Completion, SpinLockIrq};
+use rdma::{
+    bindings::{self, ib_qp_attr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_conn_param},
+    qp::QpAttrMask,
+    verbs::{
+        qp::{Qp, Rc, State as QpStateType},
+        Device, DropsAnywhere,
+    },
+    MaySleep,
+};
+
+use crate::Address;
+
+/// What an identifier has told, and nobody has heard.
+#[pin_data]
+struct State {
+    #[pin]
+    events: SpinLockIrq<KVec<Told>>,
+    #[pin]
+    some: Completion,
+}
+
+impl State {
+    fn new() -> Result<Arc<Self>> {
+        let init = pin_init!(Self {
+            events <- new_spinlock_irq!(KVec::new(), "State::events"),
+            some <- Completion::new(),
+        });
+        Arc::pin_init(init, GFP_KERNEL)
+    }
+
+    fn push(&self, told: Told) -> Result {
+        self.events.lock().push(told, GFP_ATOMIC)?;
+        self.some.complete();
+        Ok(())
+    }
+
+    fn pop(&self) -> Option<Told> {
+        self.events.lock().remove(0).ok()
+    }
+}
+
+/// An event.
+struct Told {
+    kind: rdma_cm_event_type,
+    status: c_int,
+    private_data: KVec<u8>,
+    /// The identifier of a peer that wants to connect.
+    raw: Option<RawId>,
+}
+
+/// An identifier, which is destroyed with this.
+///
+/// # Invariants
+///
+/// It is ours, and its context is the state.
+struct RawId {
+    raw: NonNull<rdma_cm_id>,
+    state: Arc<State>,
+}
+
+// SAFETY: Identifiers may be used from any thread.
+unsafe impl Send for RawId {}
+// SAFETY: As above.
+unsafe impl Sync for RawId {}
+
+impl Drop for RawId {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants. No handler runs when this returns.
+        unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
+    }
+}
+
+/// An identifier of a client's device. Dropping it may sleep.
+pub(crate) struct Id<'d> {
+    raw: RawId,
+    device: Device<'d>,
+    _brand: PhantomData<fn(&'d ()) -> &'d ()>,
+}
+
+impl !DropsAnywhere for Id<'_> {}
+
+/// An event that was waited for.
+pub(crate) struct Event<'d> {
+    pub(crate) private_data: KVec<u8>,
+    pub(crate) id: Option<Id<'d>>,
+}
+
+impl<'d> Id<'d> {
+    pub(crate) fn new(device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
+        sleep.check();
+        let state = State::new()?;
+        let context = Arc::as_ptr(&state).cast_mut().cast();
+        // SAFETY: The state stays until the identifier is destroyed; the name is constant.
+        let raw = unsafe {
+            bindings::__rdma_create_kernel_id(
+                &raw mut bindings::init_net,
+                Some(told),
+                context,
+                bindings::RDMA_PS_TCP,
+                bindings::IB_QPT_RC,
+                device.owner().as_char_ptr(),
+            )
+        };
+        let raw = NonNull::new(kernel::error::from_err_ptr(raw)?).ok_or(ENOMEM)?;
+        // INVARIANT: It was just made.
+        Ok(Self::of(RawId { raw, state }, device))
+    }
+
+    fn of(raw: RawId, device: &Device<'d>) -> Self {
+        Self {
+            raw,
+            device: device.clone(),
+            _brand: PhantomData,
+        }
+    }
+
+    fn as_raw(&self) -> *mut rdma_cm_id {
+        self.raw.raw.as_ptr()
+    }
+
+    /// Fails where the identifier is not bound to the device.
+    pub(crate) fn check_device(&self) -> Result {
+        // SAFETY: It is an identifier; a device that it is bound to stays the same.
+        match unsafe { (*self.as_raw()).device } == self.device.as_raw() {
+            true => Ok(()),
+            false => Err(ENODEV),
+        }
+    }
+
+    pub(crate) fn bind(&self, address: &Address) -> Result {
+        let mut address = address.to_raw();
+        // SAFETY: Both are there for the call.
+        to_result(unsafe { bindings::rdma_bind_addr(self.as_raw(), (&raw mut address).cast()) })
+    }
+
+    pub(crate) fn listen(&self, backlog: u16) -> Result {
+        // SAFETY: It is an identifier.
+        to_result(unsafe { bindings::rdma_listen(self.as_raw(), backlog.into()) })
+    }
+
+    /// The port that it is bound to.
+    pub(crate) fn source_port(&self) -> u16 {
+        // SAFETY: It is an identifier; the port is at the same place in addresses of either kind.
+        let port = unsafe {
+            let address = &raw const (*self.as_raw()).route.addr.src_addr;
+            (&raw const (*address.cast::<bindings::sockaddr_in>()).sin_port).read()
+        };
+        u16::from_be(port)
+    }
+
+    pub(crate) fn resolve_address(
+        &self,
+        source: Option<&Address>,
+        destination: &Address,
+        timeout_ms: u32,
+    ) -> Result {
+        let mut source = source.map(|source| source.to_raw());
+        let source = source.as_mut().map_or(null_mut(), |raw| &raw mut *raw);
+        let destination = destination.to_raw();
+        // SAFETY: All are there for the call, which copies the addresses.
+        to_result(unsafe {
+            bindings::rdma_resolve_addr(
+                self.as_raw(),
+                source.cast(),
+                (&raw const destination).cast(),
+                timeout_ms as c_ulong,
+            )
+        })
+    }
+
+    pub(crate) fn resolve_route(&self, timeout_ms: u32) -> Result {
+        // SAFETY: It is an identifier.
+        to_result(unsafe { bindings::rdma_resolve_route(self.as_raw(), timeout_ms as c_ulong) })
+    }
+
+    pub(crate) fn connect(&self, mut params: rdma_conn_param) -> Result {
+        // SAFETY: It is an identifier; the parameters are copied.
+        to_result(unsafe { bindings::rdma_connect(self.as_raw(), &mut params) })
+    }
+
+    /// Accepts a peer, or what a peer has answered.
+    pub(crate) fn accept(&self, params: Option<rdma_conn_param>) -> Result {
+        let mut params = params;
+        let params = params
+            .as_mut()
+            .map_or(null_mut(), |params| &raw mut *params);
+        // SAFETY: As above. It is called with the lock of the handlers held.
+        to_result(unsafe {
+            bindings::rdma_lock_handler(self.as_raw());
+            let ret = bindings::rdma_accept(self.as_raw(), params);
+            bindings::rdma_unlock_handler(self.as_raw());
+            ret
+        })
+    }
+
+    pub(crate) fn reject(&self, why: &[u8]) -> Result {
+        let length = u8::try_from(why.len()).map_err(|_| EINVAL)?;
+        let reason = bindings::IB_CM_REJ_CONSUMER_DEFINED as u8;
+        // SAFETY: It is an identifier; the bytes are copied.
+        to_result(unsafe {
+            bindings::rdma_reject(self.as_raw(), why.as_ptr().cast(), length, reason)
+        })
+    }
+
+    pub(crate) fn disconnect(&self) -> Result {
+        // SAFETY: It is an identifier.
+        to_result(unsafe { bindings::rdma_disconnect(self.as_raw()) })
+    }
+
+    /// Changes the state of a queue pair as the connection manager says.
+    pub(crate) fn modify<S: QpStateType, N: QpStateType>(
+        &self,
+        qp: Qp<'d, Rc, S>,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, Rc, N>> {
+        let mut attr: ib_qp_attr = pin_init::zeroed();
+        attr.qp_state = N::STATE.as_raw();
+        let mut mask = 0;
+        // SAFETY: It is an identifier; there is room for both.
+        to_result(unsafe { bindings::rdma_init_qp_attr(self.as_raw(), &mut attr, &mut mask) })?;
+        // SAFETY: The connection manager has filled in what the mask names.
+        Ok(unsafe { qp.become_raw(&mut attr, QpAttrMask::from_bits(mask as u32), sleep) }?)
+    }
+
+    /// Waits for an event.
+    pub(crate) fn expect(
+        &self,
+        kind: rdma_cm_event_type,
+        timeout_ms: u32,
+        sleep: &MaySleep,
+    ) -> Result<Event<'d>> {
+        loop {
+            if !self.raw.state.some.wait_timeout(timeout_ms, sleep) {
+                return Err(ETIMEDOUT);
+            }
+            let Some(told) = self.raw.state.pop() else {
+                continue;
+            };
+            if told.kind == kind && told.status == 0 {
+                return Ok(Event {
+                    private_data: told.private_data,
+                    id: told.raw.map(|raw| Self::of(raw, &self.device)),
+                });
+            }
+            let is_end = kind == bindings::RDMA_CM_EVENT_DISCONNECTED
+                && told.kind == bindings::RDMA_CM_EVENT_DEVICE_REMOVAL;
+            if is_end {
+                return Ok(Event {
+                    private_data: KVec::new(),
+                    id: None,
+                });
+            }
+            if let Some(error) = failure(&told) {
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// What an event that nobody has waited for means. `None`: nothing.
+fn failure(told: &Told) -> Option<Error> {
+    let refused = Error::from_errno(-(bindings::ECONNREFUSED as c_int));
+    match told.kind {
+        bindings::RDMA_CM_EVENT_REJECTED => Some(refused),
+        bindings::RDMA_CM_EVENT_ADDR_ERROR
+        | bindings::RDMA_CM_EVENT_ROUTE_ERROR
+        | bindings::RDMA_CM_EVENT_CONNECT_ERROR
+        | bindings::RDMA_CM_EVENT_UNREACHABLE => {
+            Some(to_result(told.status).err().unwrap_or(ETIMEDOUT))
+        }
+        bindings::RDMA_CM_EVENT_DISCONNECTED | bindings::RDMA_CM_EVENT_DEVICE_REMOVAL => {
+            Some(refused)
+        }
+        _ => None,
+    }
+}
+
+/// The bytes that came with an event of a connection.
+///
+/// # Safety
+///
+/// The event is one of the connection manager's.
+unsafe fn private_data(event: &rdma_cm_event) -> Result<KVec<u8>> {
+    let mut bytes = KVec::new();
+    let has_some = matches!(
+        event.event,
+        bindings::RDMA_CM_EVENT_CONNECT_REQUEST
+            | bindings::RDMA_CM_EVENT_CONNECT_RESPONSE
+            | bindings::RDMA_CM_EVENT_REJECTED
+    );
+    // SAFETY: Events of these kinds have this form, and by the safety requirements so many bytes.
+    let (from, length) = unsafe {
+        let conn = &event.param.conn;
+        (
+            conn.private_data.cast::<u8>(),
+            usize::from(conn.private_data_len),
+        )
+    };
+    if has_some && !from.is_null() && length != 0 {
+        // SAFETY: As above.
+        let told = unsafe { core::slice::from_raw_parts(from, length) };
+        bytes.extend_from_slice(told, GFP_KERNEL)?;
+    }
+    Ok(bytes)
+}
+
+/// A door: an identifier tells something. Where that fails for a peer that wants to connect, its identifier is destroyed.
+///
+/// # Safety
+///
+/// The connection manager calls it, in process context, with an identifier whose context is a [`State`], or for a peer that
+/// wants to connect a new one that has the context of who listens, and an event.
+unsafe extern "C" fn told(id: *mut rdma_cm_id, event: *mut rdma_cm_event) -> c_int {
+    // SAFETY: By the safety requirements.
+    let outcome = unsafe {
+        let state = &*(*id).context.cast::<State>();
+        hear(state, id, &*event)
+    };
+    outcome.map_or_else(Error::to_errno, |()| 0)
+}
+
+/// Keeps an event.
+///
+/// # Safety
+///
+/// As for [`told`].
+unsafe fn hear(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event) -> Result {
+    let is_request = event.event == bindings::RDMA_CM_EVENT_CONNECT_REQUEST;
+    // Other events must not end an identifier that its owner will destroy.
+    // SAFETY: By the safety requirements.
+    let private_data = match unsafe { private_data(event) } {
+        Err(error) if is_request => return Err(error),
+        bytes => bytes.unwrap_or_default(),
+    };
+    let mut heard = Told {
+        kind: event.event,
+        status: event.status,
+        private_data,
+        raw: None,
+    };
+    if !is_request {
+        if state.push(heard).is_err() {
+            pr_warn!("an event was lost\n");
+        }
+        return Ok(());
+    }
+    let own = State::new()?;
+    let raw = NonNull::new(id).ok_or(EINVAL)?;
+    // Room first, so that nothing fails when the identifier is ours.
+    state.events.lock().reserve(1, GFP_ATOMIC)?;
+    // SAFETY: By the safety requirements; nobody else knows the new identifier.
+    unsafe { (*id).context = Arc::as_ptr(&own).cast_mut().cast::<c_void>() };
+    // INVARIANT: Who listens owns it from now on.
+    heard.raw = Some(RawId { raw, state: own });
+    let kept = state.events.lock().push_within_capacity(heard);
+    if let Err(lost) = kept {
+        // The connection manager destroys it: this must not.
+        core::mem::forget(lost);
+        return Err(ENOMEM);
+    }
+    state.some.complete();
+    Ok(())
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+// error: the trait bound `rdma::verbs::Qp<'d, rdma::verbs::qp::Rc, rdma::verbs::qp::Rts>: DropsAnywhere` is not satisfied in `Careless<'d>`
+
+//! A handler of completions owns a queue pair, so it could destroy that: which waits for handlers.
+
+use kernel::{prelude::*, sync::Arc};
+use rdma::verbs::{
+    qp::{Qp, Rc, Rts},
+    work::{Completion, Handler},
+    Work,
+};
+
+/// Has a queue pair.
+pub struct Careless<'d>(Arc<Qp<'d, Rc, Rts>>);
+
+impl<'d> Handler<'d> for Careless<'d> {
+    fn done(work: Pin<KBox<Work<'d, Self>>>, _completion: &Completion<'_, 'd>) {
+        drop(work.handler().0.clone());
+    }
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+// error: no variant or associated item named `Read` found for enum `UcOp`
+
+//! A queue pair of an unreliable connection reads the peer's memory.
+
+use kernel::prelude::*;
+use rdma::{
+    verbs::{
+        post::UcOp,
+        qp::{Qp, Rts, Uc},
+        work::Handler,
+        Work,
+    },
+    wr::Remote,
+};
+
+/// Reads.
+pub fn read<'d, H: Handler<'d>>(qp: &Qp<'d, Uc, Rts>, work: Pin<KBox<Work<'d, H>>>, from: Remote) {
+    let _ = qp.post_send(work, UcOp::Read(from));
+}

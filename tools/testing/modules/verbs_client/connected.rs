@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connections: messages, immediate data, chains, pieces of memory.
+
+use kernel::prelude::*;
+use rdma::{
+    verbs::{
+        cq::PollContext,
+        dma::Buffer,
+        post::{RcOp, UcOp},
+        qp::{Uc, UcPeer, UcSending},
+        Device,
+    },
+    wr::SendFlags,
+    MaySleep, Mtu, WcOpcode,
+};
+
+use crate::{
+    ensure,
+    probe::{has_bytes, Connection, Node, Place, Request, CONNECTED},
+    report,
+};
+
+pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
+    report("messages of many sizes", sizes(from, to, sleep));
+    report("immediate data", immediate(from, to, sleep));
+    report("several pieces of memory", pieces(from, to, sleep));
+    report("a part of the memory", part(from, to, sleep));
+    report("chains", chains(from, to, sleep));
+    report("a chain that does not fit", long_chain(from, to, sleep));
+    report("an unreliable connection", unreliable(from, to, sleep));
+    report("memory in each direction", directions(from));
+}
+
+fn sizes(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let pair = Connection::new(from, to, sleep)?;
+    for length in [0usize, 1, 255, 1024, 1025, 65536] {
+        pair.expect(65536, sleep)?;
+        let mut work = pair.from.room(length as u32, &pair.from.sent, sleep)?;
+        for (nth, byte) in work.as_mut().bytes_mut().iter_mut().enumerate() {
+            *byte = nth as u8;
+        }
+        work.as_mut()
+            .set_flags(SendFlags::SOLICITED | SendFlags::FENCE);
+        pair.from_qp.post_send(work, RcOp::Send)?;
+        let sent = pair.from.sent.success(sleep)?;
+        let received = pair.to.received.success(sleep)?;
+        let bytes = sent.work.as_ref().map(|work| work.bytes());
+        ensure!(
+            has_bytes(&received, bytes.unwrap_or_default()),
+            "{length} bytes"
+        );
+    }
+    Ok(())
+}
+
+fn immediate(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let pair = Connection::new(from, to, sleep)?;
+    pair.expect(64, sleep)?;
+    let work = pair.from.message(b"more", sleep)?;
+    pair.from_qp.post_send(work, RcOp::SendImm([1, 2, 3, 4]))?;
+    let received = pair.to.received.success(sleep)?;
+    ensure!(
+        received.immediate == Some([1, 2, 3, 4]),
+        "{:?}",
+        received.immediate
+    );
+    ensure!(has_bytes(&received, b"more"), "other bytes");
+    Ok(())
+}
+
+/// A request with these pieces of memory.
+fn in_pieces<'d>(node: &Node<'d>, pieces: &[&[u8]], sleep: &MaySleep) -> Result<Request<'d>> {
+    let (first, more) = pieces.split_first().ok_or(EINVAL)?;
+    let mut work = node.message(first, sleep)?;
+    for bytes in more {
+        let mut piece = Buffer::new(&node.device, bytes.len() as u32, GFP_KERNEL)?;
+        piece.write(bytes);
+        work.as_mut().add_piece(piece).map_err(|_| ENOSPC)?;
+    }
+    Ok(work)
+}
+
+fn pieces(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let pair = Connection::new(from, to, sleep)?;
+    pair.expect(64, sleep)?;
+    let mut work = in_pieces(&pair.from, &[b"one ", b"and ", b"ano", b"ther"], sleep)?;
+    let fifth = Buffer::new(from, 1, GFP_KERNEL)?;
+    ensure!(work.as_mut().add_piece(fifth).is_err(), "five pieces");
+    pair.from_qp.post_send(work, RcOp::Send)?;
+    ensure!(
+        has_bytes(&pair.to.received.success(sleep)?, b"one and another"),
+        "other bytes"
+    );
+    let mut work = pair.from.sent.success(sleep)?.work.ok_or(EIO)?;
+    ensure!(
+        work.piece(3).is_some_and(|piece| piece.bytes() == b"ther"),
+        "another piece"
+    );
+    ensure!(work.as_mut().take_piece().is_some(), "no last piece");
+    // The same, received in pieces.
+    let mut room = pair.to.room(4, &pair.to.received, sleep)?;
+    let rest = Buffer::new(to, 60, GFP_KERNEL)?;
+    room.as_mut().add_piece(rest).map_err(|_| ENOSPC)?;
+    pair.to_qp.post_receive(room)?;
+    pair.from_qp.post_send(work, RcOp::Send)?;
+    let received = pair.to.received.success(sleep)?;
+    let rest = received.work.as_ref().and_then(|work| work.piece(1));
+    let rest = rest.and_then(|piece| piece.bytes().get(..7));
+    ensure!(
+        received.length == 11 && rest == Some(b"and ano"),
+        "other bytes: {rest:?}"
+    );
+    Ok(())
+}
+
+fn part(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let pair = Connection::new(from, to, sleep)?;
+    pair.expect(64, sleep)?;
+    let mut work = pair.from.message(b"all of it", sleep)?;
+    work.as_mut().set_length(3);
+    pair.from_qp.post_send(work, RcOp::Send)?;
+    ensure!(
+        has_bytes(&pair.to.received.success(sleep)?, b"all"),
+        "other bytes"
+    );
+    Ok(())
+}
+
+fn chains(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let pair = Connection::new(from, to, sleep)?;
+    let mut receives = pair.to_qp.receive_chain::<_, 4>();
+    for _ in 0..4 {
+        receives.push(pair.to.room(64, &pair.to.received, sleep)?)?;
+    }
+    let fifth = receives.push(pair.to.room(64, &pair.to.received, sleep)?);
+    ensure!(
+        fifth.is_err_and(|failed| failed.error == ENOSPC),
+        "a fifth of four"
+    );
+    receives.post()?;
+    let mut sends = pair.from_qp.send_chain::<_, 4>();
+    for nth in 0..4u8 {
+        sends.push(pair.from.message(&[nth; 16], sleep)?, RcOp::Send)?;
+    }
+    sends.post()?;
+    for nth in 0..4u8 {
+        ensure!(
+            has_bytes(&pair.to.received.success(sleep)?, &[nth; 16]),
+            "not in order"
+        );
+        pair.from.sent.success(sleep)?;
+    }
+    // One that is not posted gives back what it has.
+    let mut unposted = pair.from_qp.send_chain::<_, 2>();
+    unposted.push(pair.from.message(b"never", sleep)?, RcOp::Send)?;
+    ensure!(unposted.len() == 1 && !unposted.is_empty(), "its length");
+    drop(unposted);
+    pair.from_qp
+        .send_chain::<crate::probe::Probe<'_>, 1>()
+        .post()?;
+    Ok(())
+}
+
+fn long_chain(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    const MANY: usize = 40;
+    let pair = Connection::new(from, to, sleep)?;
+    let mut receives = KBox::new(pair.to_qp.receive_chain::<_, MANY>(), GFP_KERNEL)?;
+    for _ in 0..MANY {
+        receives.push(pair.to.room(64, &pair.to.received, sleep)?)?;
+    }
+    let Err(failed) = KBox::into_inner(receives).post() else {
+        pr_info!("  there was room for all\n");
+        return Err(EIO);
+    };
+    ensure!(failed.error == ENOMEM, "{:?}", failed.error);
+    let left = failed.rest.iter().flatten().count();
+    ensure!(
+        left > 0 && left <= MANY.wrapping_sub(16),
+        "{left} were not posted"
+    );
+    let posted = MANY.wrapping_sub(left);
+    let received = pair.to.received.clone();
+    drop(pair.to_qp);
+    ensure!(
+        received.count() == posted,
+        "{} flushed of {posted}",
+        received.count()
+    );
+    Ok(())
+}
+
+fn unreliable(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let from = Node::new(from, PollContext::WorkQueue, sleep)?;
+    let to = Node::new(to, PollContext::WorkQueue, sleep)?;
+    let from_qp = from.qp::<Uc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
+    let to_qp = to.qp::<Uc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
+    let peer = |place: Place, qp_num| UcPeer {
+        path: place.path(),
+        mtu: Mtu::B256,
+        qp_num,
+        psn: 7,
+    };
+    let (number, place) = (from_qp.number(), Place::of(&from.device)?);
+    let from_qp = from_qp.into_rtr(&peer(Place::of(&to.device)?, to_qp.number()), sleep)?;
+    let to_qp = to_qp.into_rtr(&peer(place, number), sleep)?;
+    // Who only receives need not be ready to send.
+    let from_qp = from_qp.into_rts(&UcSending { psn: 7 }, sleep)?;
+    to_qp.post_receive(to.room(1024, &to.received, sleep)?)?;
+    let work = from.message(&[9; 1000], sleep)?;
+    from_qp.post_send(work, UcOp::SendImm([5, 6, 7, 8]))?;
+    let received = to.received.success(sleep)?;
+    ensure!(has_bytes(&received, &[9; 1000]), "other bytes");
+    ensure!(
+        received.immediate == Some([5, 6, 7, 8]),
+        "{:?}",
+        received.immediate
+    );
+    ensure!(
+        from.sent.success(sleep)?.opcode == Some(WcOpcode::Send),
+        "another opcode"
+    );
+    Ok(())
+}
+
+fn directions(device: &Device<'_>) -> Result {
+    use rdma::verbs::dma::{FromDevice, ToDevice};
+    let mut bytes = KVec::new();
+    bytes.extend_from_slice(b"bytes", GFP_KERNEL)?;
+    let buffer = Buffer::<ToDevice>::map(device, bytes)?;
+    ensure!(
+        buffer.length() == 5 && buffer.bytes() == b"bytes",
+        "other bytes"
+    );
+    ensure!(*buffer.unmap() == *b"bytes", "other bytes");
+    let buffer = Buffer::<FromDevice>::new(device, 3, GFP_KERNEL)?;
+    ensure!(buffer.bytes() == [0; 3], "not zero");
+    Ok(())
+}

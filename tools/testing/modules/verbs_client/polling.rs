@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues of each kind.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use kernel::{prelude::*, sync::Arc};
+use rdma::{
+    verbs::{
+        cq::{CqRef, OnCompletions, PollContext},
+        post::RcOp,
+        Cq, Device,
+    },
+    MaySleep, NotifyFlags, WcOpcode, WcStatus,
+};
+
+use crate::{
+    ensure,
+    probe::{has_bytes, Connection, Node},
+    report,
+};
+
+pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
+    let polled = |context| polled_by_core(from, to, context, sleep);
+    report("completions in a softirq", polled(PollContext::SoftIrq));
+    report("completions in a work item", polled(PollContext::WorkQueue));
+    report(
+        "completions in a work item on any CPU",
+        polled(PollContext::UnboundWorkQueue),
+    );
+    report(
+        "completions that the client polls",
+        polled_by_client(from, to, sleep),
+    );
+    report(
+        "completions that the client is told of",
+        notified(from, to, sleep),
+    );
+    report("queues that cannot be", impossible(from, sleep));
+}
+
+/// A message goes, and both ends are told.
+fn polled_by_core(
+    from: &Device<'_>,
+    to: &Device<'_>,
+    context: PollContext,
+    sleep: &MaySleep,
+) -> Result {
+    let from = Node::new(from, context, sleep)?;
+    let pair = Connection::between(from, Node::new(to, context, sleep)?, sleep)?;
+    ensure!(
+        pair.from.cq.poll(1) == Err(EINVAL),
+        "its client polls a queue of the core"
+    );
+    pair.expect(64, sleep)?;
+    let work = pair.from.message(b"a message", sleep)?;
+    pair.from_qp.post_send(work, RcOp::Send)?;
+    let received = pair.to.received.success(sleep)?;
+    ensure!(
+        received.opcode == Some(WcOpcode::Recv),
+        "{:?}",
+        received.opcode
+    );
+    ensure!(has_bytes(&received, b"a message"), "other bytes");
+    ensure!(received.immediate.is_none(), "immediate data from nowhere");
+    let sent = pair.from.sent.success(sleep)?;
+    ensure!(sent.opcode == Some(WcOpcode::Send), "{:?}", sent.opcode);
+    Ok(())
+}
+
+fn polled_by_client(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let from = Node::new(from, PollContext::Direct, sleep)?;
+    let pair = Connection::between(from, Node::new(to, PollContext::Direct, sleep)?, sleep)?;
+    pair.expect(64, sleep)?;
+    let work = pair.from.message(b"a message", sleep)?;
+    pair.from_qp.post_send(work, RcOp::Send)?;
+    let received = pair.to.received.wait_with(sleep, || {
+        let _ = pair.to.cq.poll(1);
+    })?;
+    ensure!(has_bytes(&received, b"a message"), "other bytes");
+    ensure!(
+        pair.from.sent.count() == 0,
+        "a handler ran, and nobody polled"
+    );
+    let sent = pair.from.sent.wait_with(sleep, || {
+        let _ = pair.from.cq.poll(u32::MAX);
+    })?;
+    ensure!(sent.status == WcStatus::Success, "{:?}", sent.status);
+    ensure!(pair.from.cq.poll(u32::MAX) == Ok(0), "more than there is");
+    // What is left is flushed when the queue pair goes, and nobody polls then.
+    let received = pair.to.received.clone();
+    pair.expect(64, sleep)?;
+    let (before, from, to) = (received.count(), pair.from, pair.to);
+    drop((pair.from_qp, pair.to_qp));
+    ensure!(received.count() == before.wrapping_add(1), "not flushed");
+    drop((from, to));
+    Ok(())
+}
+
+/// Polls, in the context where it is told, and arms the queue again.
+struct Eager(Arc<AtomicUsize>);
+
+impl OnCompletions for Eager {
+    fn completions(&self, cq: &CqRef<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        loop {
+            let _ = cq.poll(u32::MAX);
+            if !matches!(cq.arm(NotifyFlags::NEXT_COMP), Ok(true)) {
+                return;
+            }
+        }
+    }
+}
+
+fn notified(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let told = Arc::new(AtomicUsize::new(0), GFP_KERNEL)?;
+    let make = |told: &Arc<AtomicUsize>| Eager(told.clone());
+    let from_cq = Cq::notified(from, 128, 0, make(&told), sleep)?;
+    let to_cq = Cq::notified(to, 128, 0, make(&told), sleep)?;
+    let from = Node::with_cq(from, from_cq, sleep)?;
+    let to = Node::with_cq(to, to_cq, sleep)?;
+    let pair = Connection::between(from, to, sleep)?;
+    ensure!(
+        pair.from.cq.arm(NotifyFlags::NEXT_COMP) == Ok(false),
+        "not empty"
+    );
+    ensure!(
+        pair.to.cq.arm(NotifyFlags::NEXT_COMP) == Ok(false),
+        "not empty"
+    );
+    for nth in 0..4u8 {
+        pair.expect(64, sleep)?;
+        let work = pair.from.message(&[nth; 8], sleep)?;
+        pair.from_qp.post_send(work, RcOp::Send)?;
+        ensure!(
+            has_bytes(&pair.to.received.success(sleep)?, &[nth; 8]),
+            "other bytes"
+        );
+        pair.from.sent.success(sleep)?;
+    }
+    ensure!(told.load(Ordering::SeqCst) >= 2, "nobody was told");
+    pair.expect(64, sleep)?;
+    Ok(())
+}
+
+fn impossible(device: &Device<'_>, sleep: &MaySleep) -> Result {
+    let context = PollContext::WorkQueue;
+    ensure!(
+        Cq::new(device, 0, 0, context, sleep).is_err(),
+        "an empty queue"
+    );
+    let most = u32::try_from(device.attrs().max_cqe).unwrap_or(u32::MAX);
+    let more = most.saturating_add(1);
+    ensure!(
+        Cq::new(device, more, 0, context, sleep).is_err(),
+        "too large a queue"
+    );
+    let cq = Cq::new(device, 1, 0, context, sleep)?;
+    ensure!(cq.arm(NotifyFlags::NEXT_COMP) == Err(EINVAL), "armed");
+    Ok(())
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs whose completions are waited for.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::sync::{new_spinlock_irq, Completion as Done, SpinLockIrq};
+use rdma::{
+    ah::GlobalRoute,
+    verbs::{
+        cq::PollContext,
+        qp::{Config, ConnectedInit, Init, Peer, Qp, Rc, Reset, Rts, Sending, Transport},
+        work::{Completion, Handler, Source},
+        Cq, Device, Pd, Srq, Work,
+    },
+    Access, AhFields, Gid, MaySleep, Mtu, WcOpcode, WcStatus,
+};
+
+use crate::{ensure, PORT};
+
+/// What has become of a request.
+pub(crate) struct Outcome<'d> {
+    pub(crate) status: WcStatus,
+    pub(crate) opcode: Option<WcOpcode>,
+    pub(crate) length: u32,
+    pub(crate) immediate: Option<[u8; 4]>,
+    pub(crate) invalidated: Option<u32>,
+    pub(crate) source: Source,
+    /// The request, if it did what it was to do.
+    pub(crate) work: Option<Pin<KBox<Work<'d, Probe<'d>>>>>,
+}
+
+/// How many outcomes a sink has room for.
+const ROOM: usize = 64;
+
+/// Where outcomes are waited for.
+#[pin_data]
+pub(crate) struct Sink<'d> {
+    #[pin]
+    outcomes: SpinLockIrq<KVec<Outcome<'d>>>,
+    #[pin]
+    some: Done,
+    /// How many requests have been completed.
+    count: AtomicUsize,
+}
+
+impl<'d> Sink<'d> {
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let room = KVec::with_capacity(ROOM, GFP_KERNEL)?;
+        let init = pin_init!(Self {
+            outcomes <- new_spinlock_irq!(room, "Sink::outcomes"),
+            some <- Done::new(),
+            count: AtomicUsize::new(0),
+        });
+        Arc::pin_init(init, GFP_KERNEL)
+    }
+
+    /// How many requests have been completed.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Waits for the next outcome.
+    pub(crate) fn wait(&self, sleep: &MaySleep) -> Result<Outcome<'d>> {
+        self.wait_with(sleep, || {})
+    }
+
+    /// As above, calling `poll` again and again.
+    pub(crate) fn wait_with(
+        &self,
+        sleep: &MaySleep,
+        mut poll: impl FnMut(),
+    ) -> Result<Outcome<'d>> {
+        for _ in 0..1000 {
+            poll();
+            if self.some.wait_timeout(10, sleep) {
+                let mut outcomes = self.outcomes.lock();
+                return outcomes.remove(0).map_err(|_| EIO);
+            }
+        }
+        pr_info!("  nothing was completed for ten seconds\n");
+        Err(ETIMEDOUT)
+    }
+
+    /// Waits for the next outcome, which must be a success.
+    pub(crate) fn success(&self, sleep: &MaySleep) -> Result<Outcome<'d>> {
+        let outcome = self.wait(sleep)?;
+        ensure!(outcome.status == WcStatus::Success, "{:?}", outcome.status);
+        Ok(outcome)
+    }
+}
+
+/// Puts the outcome of a request into a sink.
+pub(crate) struct Probe<'d>(pub(crate) Arc<Sink<'d>>);
+
+impl<'d> Handler<'d> for Probe<'d> {
+    fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
+        let sink = work.handler().0.clone();
+        let outcome = Outcome {
+            status: completion.status(),
+            opcode: completion.opcode(),
+            length: completion.length(),
+            immediate: completion.immediate(),
+            invalidated: completion.invalidated(),
+            source: completion.source(),
+            work: completion.is_success().then_some(work),
+        };
+        sink.count.fetch_add(1, Ordering::SeqCst);
+        let kept = sink.outcomes.lock().push_within_capacity(outcome);
+        if kept.is_ok() {
+            sink.some.complete();
+        }
+    }
+}
+
+/// Forgets the requests that nobody has asked for, each of which has a reference to its sink.
+pub(crate) struct Emptied<'d>(pub(crate) Arc<Sink<'d>>);
+
+impl Drop for Emptied<'_> {
+    fn drop(&mut self) {
+        let outcomes = core::mem::take(&mut *self.0.outcomes.lock());
+        drop(outcomes);
+    }
+}
+
+impl<'d> core::ops::Deref for Emptied<'d> {
+    type Target = Arc<Sink<'d>>;
+
+    fn deref(&self) -> &Arc<Sink<'d>> {
+        &self.0
+    }
+}
+
+/// What queue pairs of a device are made of.
+pub(crate) struct Node<'d> {
+    pub(crate) device: Device<'d>,
+    pub(crate) pd: Pd<'d>,
+    pub(crate) cq: Arc<Cq<'d>>,
+    pub(crate) sent: Emptied<'d>,
+    pub(crate) received: Emptied<'d>,
+}
+
+impl<'d> Node<'d> {
+    pub(crate) fn new(device: &Device<'d>, context: PollContext, sleep: &MaySleep) -> Result<Self> {
+        Self::with_cq(device, Cq::new(device, 128, 0, context, sleep)?, sleep)
+    }
+
+    pub(crate) fn with_cq(device: &Device<'d>, cq: Arc<Cq<'d>>, sleep: &MaySleep) -> Result<Self> {
+        Ok(Self {
+            device: device.clone(),
+            pd: Pd::new(device, sleep)?,
+            cq,
+            sent: Emptied(Sink::new()?),
+            received: Emptied(Sink::new()?),
+        })
+    }
+
+    pub(crate) fn qp<T: Transport>(
+        &self,
+        srq: Option<&Arc<Srq<'d>>>,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, Reset>> {
+        let config = Config {
+            send_cq: &self.cq,
+            recv_cq: &self.cq,
+            max_sends: 16,
+            max_receives: 16,
+            max_pieces: 4,
+            srq,
+            events: None,
+        };
+        Qp::new(&self.pd, config, sleep)
+    }
+
+    /// A request to send with this memory.
+    pub(crate) fn message(&self, bytes: &[u8], sleep: &MaySleep) -> Result<Request<'d>> {
+        let mut work = self.room(bytes.len() as u32, &self.sent, sleep)?;
+        work.as_mut().write(bytes);
+        Ok(work)
+    }
+
+    /// A request with so much memory, for a sink.
+    pub(crate) fn room(
+        &self,
+        length: u32,
+        sink: &Arc<Sink<'d>>,
+        sleep: &MaySleep,
+    ) -> Result<Request<'d>> {
+        Work::new(&self.device, length, Probe(sink.clone()), sleep)
+    }
+}
+
+/// A request whose outcome is waited for.
+pub(crate) type Request<'d> = Pin<KBox<Work<'d, Probe<'d>>>>;
+
+/// Where a device is found.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    gid: Gid,
+    mac: [u8; 6],
+}
+
+impl Place {
+    pub(crate) fn of(device: &Device<'_>) -> Result<Self> {
+        let gid = device.gid(PORT, 0)?;
+        Ok(Self {
+            gid: gid.gid(),
+            mac: gid.mac()?,
+        })
+    }
+
+    /// The path to it.
+    pub(crate) fn path(&self) -> AhFields {
+        AhFields {
+            grh: Some(GlobalRoute {
+                dgid: self.gid,
+                hop_limit: 1,
+                ..GlobalRoute::default()
+            }),
+            port_num: PORT,
+            dmac: self.mac,
+            ..AhFields::default()
+        }
+    }
+}
+
+/// What a peer may do in these tests.
+pub(crate) const CONNECTED: ConnectedInit = ConnectedInit {
+    port: PORT,
+    pkey_index: 0,
+    access: Access::LOCAL_WRITE
+        .with(Access::REMOTE_WRITE)
+        .with(Access::REMOTE_READ)
+        .with(Access::REMOTE_ATOMIC),
+};
+
+/// The number of the first packet.
+const PSN: u32 = 0xff_fffe;
+
+/// Connects an initialised queue pair.
+pub(crate) fn connect<'d>(
+    qp: Qp<'d, Rc, Init>,
+    place: &Place,
+    qp_num: u32,
+    sleep: &MaySleep,
+) -> Result<Qp<'d, Rc, Rts>> {
+    let peer = Peer {
+        path: place.path(),
+        mtu: Mtu::B1024,
+        qp_num,
+        psn: PSN,
+        reads: 4,
+        rnr_timer: 1,
+    };
+    let sending = Sending {
+        psn: PSN,
+        reads: 4,
+        timeout: 14,
+        retries: 7,
+        rnr_retries: 7,
+    };
+    Ok(qp.into_rtr(&peer, sleep)?.into_rts(&sending, sleep)?)
+}
+
+/// A reliable connection between two devices.
+pub(crate) struct Connection<'a, 'b> {
+    pub(crate) from_qp: Qp<'a, Rc, Rts>,
+    pub(crate) to_qp: Qp<'b, Rc, Rts>,
+    pub(crate) from: Node<'a>,
+    pub(crate) to: Node<'b>,
+}
+
+impl<'a, 'b> Connection<'a, 'b> {
+    /// With completions in work items.
+    pub(crate) fn new(from: &Device<'a>, to: &Device<'b>, sleep: &MaySleep) -> Result<Self> {
+        let from = Node::new(from, PollContext::WorkQueue, sleep)?;
+        let to = Node::new(to, PollContext::WorkQueue, sleep)?;
+        Self::between(from, to, sleep)
+    }
+
+    pub(crate) fn between(from: Node<'a>, to: Node<'b>, sleep: &MaySleep) -> Result<Self> {
+        let from_qp = from.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
+        let to_qp = to.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
+        let numbers = (from_qp.number(), to_qp.number());
+        let places = (Place::of(&from.device)?, Place::of(&to.device)?);
+        Ok(Self {
+            from_qp: connect(from_qp, &places.1, numbers.1, sleep)?,
+            to_qp: connect(to_qp, &places.0, numbers.0, sleep)?,
+            from,
+            to,
+        })
+    }
+
+    /// The receiver makes room for a message.
+    pub(crate) fn expect(&self, length: u32, sleep: &MaySleep) -> Result {
+        let work = self.to.room(length, &self.to.received, sleep)?;
+        Ok(self.to_qp.post_receive(work)?)
+    }
+}
+
+/// Whether a request has received these bytes.
+pub(crate) fn has_bytes(outcome: &Outcome<'_>, bytes: &[u8]) -> bool {
+    let got = outcome.work.as_ref().map(|work| work.bytes());
+    outcome.length as usize == bytes.len()
+        && got.and_then(|got| got.get(..bytes.len())) == Some(bytes)
+}
