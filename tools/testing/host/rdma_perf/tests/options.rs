@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The words of the file `run`.
+
+use rdma_perf::options::{Limit, Op, Options, Pattern, Place, Poll, MAX_TEXT};
+
+fn parse(text: &str) -> Option<Options> {
+    Options::parse(text.as_bytes())
+}
+
+#[test]
+fn nothing_is_the_default() {
+    let options = parse("").unwrap();
+    assert_eq!(options, Options::default());
+    assert_eq!(parse(" \n"), Some(options));
+    assert_eq!(options.op, Op::Send);
+    assert_eq!(options.limit, Limit::Iterations(1000));
+}
+
+#[test]
+fn every_key() {
+    let options = parse(
+        "client=rxe0 server=rxe1 client_gid=1 server_gid=2 op=write pattern=stream size=4096 depth=8 qps=2 seconds=3 \
+         post=interrupt poll=direct mtu=4096 verify=1\n",
+    )
+    .unwrap();
+    assert_eq!(options.client.bytes(), Some(&b"rxe0"[..]));
+    assert_eq!(options.server.bytes(), Some(&b"rxe1"[..]));
+    assert_eq!((options.client_gid, options.server_gid), (1, 2));
+    assert_eq!((options.op, options.pattern), (Op::Write, Pattern::Stream));
+    assert_eq!((options.size, options.depth, options.qps), (4096, 8, 2));
+    assert_eq!(options.limit, Limit::Seconds(3));
+    assert_eq!(
+        (options.post, options.poll),
+        (Place::Interrupt, Poll::Direct)
+    );
+    assert_eq!((options.mtu, options.verify), (4096, true));
+}
+
+#[test]
+fn what_follows() {
+    assert_eq!(parse("op=fetch_add").unwrap().size, 8);
+    assert_eq!(parse("op=cmp_swap size=8").unwrap().size, 8);
+    assert_eq!(parse("pattern=pingpong").unwrap().depth, 1);
+    let options = parse("client=rxe0").unwrap();
+    assert_eq!(options.server, options.client);
+}
+
+#[test]
+fn what_is_not_understood() {
+    let bad = [
+        "op",
+        "op=",
+        "=send",
+        "op=SEND",
+        "op=send,",
+        "colour=red",
+        "op=send op=send",
+        "op=send op=read",
+        "size=0",
+        "size=-1",
+        "size=+1",
+        "size=0x10",
+        "size=1k",
+        "size=1048577",
+        "size=99999999999999999999999",
+        "depth=0",
+        "depth=257",
+        "qps=0",
+        "qps=65",
+        "iterations=0",
+        "iterations=1000000001",
+        "seconds=0",
+        "seconds=3601",
+        "iterations=1 seconds=1",
+        "mtu=0",
+        "mtu=255",
+        "mtu=257",
+        "mtu=8192",
+        "verify=2",
+        "verify=yes",
+        "client_gid=65536",
+        "client=",
+        "client=a/b",
+        "post=nowhere",
+        "poll=handler",
+        "op=fetch_add size=16",
+        "op=cmp_swap size=4",
+        "pattern=pingpong op=write",
+        "pattern=pingpong depth=2",
+        "size=1048576 depth=256",
+        "depth=256 qps=17",
+        "size=1048576 depth=64 qps=2",
+        "op = send",
+        "op=send=",
+        "\u{e9}=1",
+    ];
+    for text in bad {
+        assert_eq!(parse(text), None, "{text:?}");
+    }
+    assert_eq!(Options::parse(b"op=\xff"), None);
+    assert_eq!(Options::parse(b"op=send\0"), None);
+    assert_eq!(parse(&format!("client={}", "a".repeat(64))), None);
+    assert!(parse(&format!("client={}", "a".repeat(63))).is_some());
+    assert_eq!(parse(&" ".repeat(MAX_TEXT + 1)), None);
+    assert!(parse(&" ".repeat(MAX_TEXT)).is_some());
+}
+
+#[test]
+fn whatever_bytes() {
+    let mut seed = 1u64;
+    let mut random = || {
+        seed = seed
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (seed >> 33) as usize
+    };
+    let words = [
+        "op=",
+        "send",
+        "size=",
+        "64",
+        " ",
+        "=",
+        "client",
+        "\n",
+        "18446744073709551616",
+        "iterations=",
+        "\0",
+        "é",
+    ];
+    for _ in 0..20_000 {
+        let text: String = (0..random() % 12)
+            .map(|_| words[random() % words.len()])
+            .collect();
+        let bytes: Vec<u8> = text
+            .bytes()
+            .map(|byte| {
+                if random() % 50 == 0 {
+                    random() as u8
+                } else {
+                    byte
+                }
+            })
+            .collect();
+        if let Some(options) = Options::parse(&bytes) {
+            assert!(options.size >= 1 && options.depth >= 1 && options.qps >= 1);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A run: how far it is, and what it has measured. Both ends share it; it is used in any context.
+
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::{sync::Completion, timer::now_ns};
+use rdma::{verbs::work, MaySleep, WcStatus};
+
+use crate::{
+    histogram::{Histogram, BUCKETS},
+    options::{Limit, Options, Pattern, Place},
+};
+
+/// Durations, in nanoseconds.
+pub(crate) type Durations = Histogram<KVec<AtomicU64>>;
+
+fn durations() -> Result<Durations> {
+    let mut counts = KVec::with_capacity(BUCKETS, GFP_KERNEL)?;
+    for _ in 0..BUCKETS {
+        counts.push(AtomicU64::new(0), GFP_KERNEL)?;
+    }
+    Ok(Histogram::new(counts))
+}
+
+/// How far a run is, and what it has measured.
+#[pin_data]
+pub(crate) struct Run {
+    /// What it is to be like.
+    pub(crate) options: Options,
+    /// How many operations there may be, and until when they may begin.
+    limit: u64,
+    deadline: AtomicU64,
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// Nothing is begun any more, and what fails from now on is flushed.
+    stopping: AtomicBool,
+    failed: AtomicBool,
+    /// How the first operation failed: `enum ib_wc_status`.
+    status: AtomicU32,
+    /// Data that is not what was sent.
+    wrong: AtomicU64,
+    /// From the begin to the end of an operation.
+    pub(crate) latency: Durations,
+    /// Calls of `post_send`.
+    pub(crate) post: Durations,
+    /// What handlers take, all together.
+    handlers_ns: AtomicU64,
+    /// The client waits for an operation to end.
+    waiting: AtomicBool,
+    #[pin]
+    wake: Completion,
+}
+
+impl Run {
+    /// A run that has not begun.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(options: Options) -> Result<Arc<Self>> {
+        let limit = match options.limit {
+            Limit::Iterations(count) => count,
+            Limit::Seconds(_) => u64::MAX,
+        };
+        let (latency, post) = (durations()?, durations()?);
+        Arc::pin_init(
+            pin_init!(Self {
+                options,
+                limit,
+                deadline: AtomicU64::new(u64::MAX),
+                begun: AtomicU64::new(0),
+                ended: AtomicU64::new(0),
+                stopping: AtomicBool::new(false),
+                failed: AtomicBool::new(false),
+                status: AtomicU32::new(0),
+                wrong: AtomicU64::new(0),
+                latency,
+                post,
+                handlers_ns: AtomicU64::new(0),
+                waiting: AtomicBool::new(false),
+                wake <- Completion::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Time runs from now on.
+    pub(crate) fn start(&self, now: u64) {
+        if let Limit::Seconds(seconds) = self.options.limit {
+            let length = u64::from(seconds).saturating_mul(1_000_000_000);
+            self.deadline.store(now.saturating_add(length), Relaxed);
+        }
+    }
+
+    fn may_begin(&self, begun: u64) -> bool {
+        begun < self.limit && !self.is_stopping() && now_ns() < self.deadline.load(Relaxed)
+    }
+
+    /// Counts one more operation, if there may be one.
+    pub(crate) fn begin(&self) -> bool {
+        let more = |begun: u64| self.may_begin(begun).then(|| begun.saturating_add(1));
+        self.begun.fetch_update(AcqRel, Acquire, more).is_ok()
+    }
+
+    /// An operation has ended that was begun at that time.
+    pub(crate) fn end(&self, began: u64) {
+        self.latency.add(now_ns().saturating_sub(began));
+        self.ended.fetch_add(1, AcqRel);
+        if self.waiting.swap(false, AcqRel) {
+            self.wake.complete();
+        }
+    }
+
+    /// How many operations have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.load(Acquire)
+    }
+
+    /// All operations have ended, and no more will begin.
+    pub(crate) fn is_over(&self) -> bool {
+        let begun = self.begun.load(Acquire);
+        !self.may_begin(begun) && self.ended() == begun
+    }
+
+    /// Waits until an operation has ended, but not long.
+    pub(crate) fn wait(&self, sleep: &MaySleep) {
+        const LONGEST_MS: u32 = 10;
+        let before = self.ended();
+        self.waiting.store(true, Release);
+        if self.ended() == before {
+            // Whether one has: who waits looks at that anyway.
+            let _ = self.wake.wait_timeout(LONGEST_MS, sleep);
+        }
+        self.waiting.store(false, Release);
+    }
+
+    /// Begins nothing any more.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Release);
+    }
+
+    /// Whether [`Self::stop`] was called.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Acquire)
+    }
+
+    /// Says whether a request was completed with success. Where not, the run has failed, unless it is stopping.
+    pub(crate) fn succeeds(&self, completion: &work::Completion<'_, '_>) -> bool {
+        let status = completion.status();
+        if status == WcStatus::Success {
+            return true;
+        }
+        if !self.is_stopping() {
+            self.fail(status as u32);
+        }
+        false
+    }
+
+    /// A request could not be posted.
+    pub(crate) fn not_posted(&self) {
+        if !self.is_stopping() {
+            self.fail(WcStatus::GeneralErr as u32);
+        }
+    }
+
+    fn fail(&self, status: u32) {
+        if !self.failed.swap(true, AcqRel) {
+            self.status.store(status, Relaxed);
+        }
+    }
+
+    /// Data is not what was sent.
+    pub(crate) fn is_wrong(&self) {
+        self.wrong.fetch_add(1, Relaxed);
+    }
+
+    /// How the run went.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` for one in which an operation failed, `EBADMSG` for data that is not what was sent.
+    pub(crate) fn outcome(&self) -> Result {
+        if self.failed.load(Acquire) {
+            pr_warn!("a request failed: status {}\n", self.status.load(Relaxed));
+            return Err(EIO);
+        }
+        match self.wrong.load(Relaxed) {
+            0 => Ok(()),
+            wrong => {
+                pr_warn!("{wrong} operations brought wrong data\n");
+                Err(Error::from_errno(-(rdma::bindings::EBADMSG as i32)))
+            }
+        }
+    }
+
+    /// Whether an operation failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Acquire)
+    }
+
+    /// Whether operations are begun where the ones before are handled.
+    pub(crate) fn is_by_handlers(&self) -> bool {
+        self.options.post == Place::Handler
+    }
+
+    /// Whether the server answers messages.
+    pub(crate) fn is_ping_pong(&self) -> bool {
+        self.options.pattern == Pattern::PingPong
+    }
+
+    /// What handlers have taken so far.
+    pub(crate) fn handlers_ns(&self) -> u64 {
+        self.handlers_ns.load(Relaxed)
+    }
+
+    /// Calls the rest of a handler.
+    pub(crate) fn handle(&self, rest: impl FnOnce()) {
+        let began = now_ns();
+        rest();
+        let took = now_ns().saturating_sub(began);
+        self.handlers_ns.fetch_add(took, Relaxed);
+    }
+}
+
+/// What memory of an operation is filled with: another byte for each queue pair, never zero.
+pub(crate) fn pattern(lane: usize) -> u8 {
+    (lane % 255) as u8 + 1
+}
+
+/// Whether memory is filled with a byte.
+pub(crate) fn is_filled(bytes: &[u8], byte: u8) -> bool {
+    bytes.iter().all(|found| *found == byte)
+}
