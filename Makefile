@@ -8,6 +8,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 
+# Tests on one kernel if somebody names it, else on all that CI has time for.
+one_kernel := $(or $(KERNEL),$(FERROBAND_KERNEL))
 KERNEL ?= $(or $(FERROBAND_KERNEL),stock)
 export FERROBAND_KERNEL := $(KERNEL)
 
@@ -16,7 +18,6 @@ environment := environment
 in_root := tools/in-root
 # As shell code: the paths are known (though not there yet) before anything is provisioned.
 paths = eval "$$(tools/provision --paths)" &&
-cc := CC=x86_64-linux-gnu-gcc-14
 else
 paths = KDIR='$(KDIR)' KERNEL_RELEASE=$$(cat '$(KDIR)/include/config/kernel.release') &&
 endif
@@ -29,11 +30,11 @@ source := $(CURDIR)/out/$(KERNEL)
 copy := copy
 endif
 out := $(if $(MO),$(abspath $(MO)),$(source))
-kbuild = $(paths) IN_ROOT_BIND='$(if $(MO),$(out)=$(out))' $(in_root) make -C "$$KDIR" M='$(source)' $(if $(MO),MO='$(out)') $(cc) $(if $(V),V='$(V)')
+kbuild = $(paths) IN_ROOT_BIND='$(if $(MO),$(out)=$(out))' $(in_root) make -C "$$KDIR" M='$(source)' $(if $(MO),MO='$(out)') $$KERNEL_VARIABLES $(if $(V),V='$(V)')
 rust_files = $$(git ls-files -co --exclude-standard -- '*.rs')
 # MIX may be given and empty: then it says "stock modules only".
 mix = $(if $(filter undefined,$(origin MIX)),,--mix '$(MIX)')
-check = tools/testing/run $(mix) $(if $(MO),--modules '$(out)')
+check = tools/testing/run $(mix) $(if $(one_kernel),--kernel $(one_kernel)) $(if $(KERNELS),--kernels $(KERNELS)) $(if $(MO),--modules '$(out)') $(if $(RECORD_FAULTS),--record-faults)
 
 all: modules
 
@@ -48,18 +49,24 @@ help:
 	@echo '  make demo             two hosts in a virtual machine talk RDMA through our modules, all of them'
 	@echo '  make shell            a virtual machine with our modules loaded, and a prompt'
 	@echo 'Test'
-	@echo '  make check            all tests; T=<pattern> only those whose name matches'
+	@echo '  make check            the tests that CI runs; T=<pattern> only those whose name matches'
+	@echo '                        KERNELS="stock debug uml": and a choice of them on kernels of our own configuration'
+	@echo '  make check-long       everything: all mixes on all kernels, storms of 1,000 rounds, some minutes of soak (hours)'
+	@echo '  make soak HOURS=1     mixed traffic, loss, flaps, kills, devices and clients that come and go; counters every minute'
 	@echo '  make list             the tests, and the rows of the feature list that each proves'
 	@echo '  make rows             how many rows the last make check proved'
 	@echo '  MIX="rdma_rxe" for demo, shell and check: which of our modules are loaded, the rest are stock;'
 	@echo '                        default: all, but for an ib_core that lacks MAD; MIX= : stock only'
 	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
+	@echo '  make bench            our modules against the stock ones, in one boot: medians (tools/bench --help)'
+	@echo '  KERNEL=debug, uml     for all of these: not on the stock kernel, but on one that looks at locks, contexts and leaks,'
+	@echo '                        or on User Mode Linux with KASAN; make kernel KERNEL=... only builds it (once, 6 to 15 minutes)'
 	@echo 'Develop'
 	@echo '  make rustfmt, rustfmtcheck, rustdoc, rust-analyzer'
 	@echo '  make environment      only provisions (roots, kernel tree, QEMU); make prune removes outdated parts of the cache'
 	@echo '  KDIR=<dir>            builds on this machine against that prepared kernel tree, without the build root'
 
-environment:
+environment kernel:
 	@tools/provision
 
 prune:
@@ -115,14 +122,26 @@ shell: modules
 abi: modules
 	@$(paths) KDIR="$$KDIR" tools/abi --modules '$(out)'
 
+# Our modules against the stock ones; tools/bench has options.
+bench: modules
+	@tools/bench
+
 check: environment
 	@$(check) $(if $(T),--only '$(T)')
 
+check-long: environment
+	@$(check) --long $(if $(T),--only '$(T)')
+
+HOURS ?= 1
+soak: environment
+	@tools/testing/run --long --show --kernel '$(KERNEL)' --only '^guest/soak@ours' --env 'HOURS=$(HOURS)' \
+		--seconds $$(python3 -c 'import sys; print(600 + int(float(sys.argv[1]) * 3600))' '$(HOURS)')
+
 list:
-	@$(check) --list $(if $(T),--only '$(T)')
+	@$(check) --list $(if $(LONG),--long) $(if $(T),--only '$(T)')
 
 rows:
 	@$(check) --rows
 
-.PHONY: all help environment prune modules modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
-	abi copy demo shell check list rows
+.PHONY: all help environment kernel prune modules modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
+	abi bench copy demo shell check check-long soak list rows

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A virtual machine with the stock kernel, and commands in it.
+"""A machine that runs the kernel under test, and commands in it.
 
-virtme-ng would fit most of this, but Debian's kernel lacks what it wants built in (it boots from a 9p or virtiofs root
-that shows the host's own files, while we need Debian 13's user space whatever the host has), and it knows no pairs of
-guests; what remains is the few lines of QEMU command below.
-
-Commands travel over a virtio-serial port to tools/guest-init; the console goes to a file, or to the terminal.
+Commands travel over a channel (a serial port of some kind) to tools/guest-init; the console goes to a file, or to the
+terminal. What the machine is, qemu.py and uml.py know; machine.py takes the one that fits the kernel.
 """
+import abc
 import base64
 import contextlib
 import ctypes
 import os
 import pathlib
 import re
+import resource
 import secrets
 import signal
 import socket
@@ -22,16 +21,11 @@ import tempfile
 import time
 from typing import Callable
 
-from .environment import REPO, paths
+from .environment import KERNEL
 
 Stream = Callable[[bytes], None]
 
-QEMU = [str(REPO / "tools/in-root"), "qemu-system-x86_64"]
-
-# Copies by "rep movs" would count as one instruction a byte.
-COUNTING = ["-accel", "tcg,thread=single,tb-size=512", "-cpu", "max,-erms,-fsrm", "-icount", "shift=0,sleep=off"]
-
-BOOT_SECONDS = 120
+BOOT_SECONDS = 120 if KERNEL == "stock" else 600
 # What the host waits beyond the limit that the guest itself keeps to.
 GRACE_SECONDS = 30
 # The end of what was read may be the beginning of a marker, which is no longer than this.
@@ -42,85 +36,40 @@ class GuestError(Exception):
     """The guest did not boot, died, or answers no more."""
 
 
-def _die_with_parent() -> None:
-    """In the child: be killed when this tool ends, however that happens."""
+def die_with_parent() -> None:
+    """In the child: be killed when this tool ends, however that happens; leave no core."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def accelerator() -> list[str]:
-    """QEMU's options for KVM where it really runs this kernel, for emulation otherwise; probed once per host boot."""
-    emulated = ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max"]
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return emulated
-    boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    known = paths().cache / "kvm-works"
-    recorded = known.read_text().split() if known.exists() else []
-    if recorded[:1] != [boot]:
-        recorded = [boot, "yes" if _kvm_boots() else "no"]
-        known.write_text(" ".join(recorded))
-    return ["-accel", "kvm", "-cpu", "host"] if recorded[1] == "yes" else emulated
+class Guest(abc.ABC):
+    """One running guest; a context manager that ends it."""
 
-
-def _kvm_boots() -> bool:
-    """Some nested hosts have /dev/kvm and stop the guest with "emulation failure": see if the kernel gets anywhere."""
-    command = [*QEMU, "-nodefaults", "-display", "none", "-no-reboot", "-accel", "kvm", "-cpu", "host",
-               "-m", "512M", "-serial", "stdio", "-kernel", str(paths().image),
-               "-append", "console=ttyS0 panic=-1"]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=15, stdin=subprocess.DEVNULL,
-                              preexec_fn=_die_with_parent)
-        printed = done.stdout
-    except subprocess.TimeoutExpired as expired:
-        printed = expired.stdout or b""
-    # Without a root the kernel ends in a panic that names the root: then it has run to the end of its start.
-    return b"Unable to mount root" in printed
-
-
-class Guest:
-    """One running virtual machine; a context manager that ends it."""
-
-    def __init__(self, initramfs: pathlib.Path, logs: pathlib.Path, *, name: str = "guest", cpus: int = 2,
-                 memory: str = "2G", host: str = "", networks: list[str] | None = None,
-                 interactive: bool = False, count: bool = False):
-        """Starts QEMU. `host` is A or B of a pair, `networks` are paths of sockets, where A waits for B.
-
-        With `count` the guest has one CPU, and a nanosecond of its time is an instruction: durations then do not depend
-        on what else this machine does.
-        """
+    def __init__(self, logs: pathlib.Path, name: str, scratch: str | None = None):
+        """Does what comes before `start`. `scratch` is where the guest's own directory is made (default: TMPDIR)."""
         logs.mkdir(parents=True, exist_ok=True)
         self.console = logs / f"{name}-console.log"
-        self._directory = tempfile.TemporaryDirectory(prefix="ferroband-vm.")
-        self._socket_path = os.path.join(self._directory.name, "commands")
-        self._socket: socket.socket | None = None
-        self._pending = b""
-        append = "console=ttyS0 panic=-1 net.ifnames=0 rdinit=/init mitigations=off tsc=nowatchdog rcupdate.rcu_cpu_stall_timeout=60"
-        append += f" ferroband.host={host}" if host else ""
-        append += " quiet ferroband.shell" if interactive else ""
-        serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:{self.console}"]
-        command = [
-            *QEMU, "-machine", "q35", *(COUNTING if count else accelerator()), "-smp", "1" if count else str(cpus), "-m", memory,
-            "-nodefaults", "-display", "none", "-no-reboot", *serial,
-            "-kernel", str(paths().image), "-initrd", str(initramfs), "-append", append,
-            "-drive", f"file={paths().guest / 'root.ext4'},format=raw,if=none,id=root,snapshot=on,cache=unsafe",
-            "-device", "virtio-blk-pci,drive=root", "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
-            "-chardev", f"socket,id=commands,path={self._socket_path},server=on,wait=off",
-            "-device", "virtserialport,chardev=commands,name=ferroband",
-        ]
-        side = "server=on" if host == "A" else "server=off,reconnect-ms=200"
-        for index, path in enumerate(networks or ()):
-            mac = f"52:54:00:00:{index:02x}:{ord(host):02x}"
-            command += [
-                # A stream has back-pressure: it loses no packet, unlike QEMU's datagram sockets.
-                "-netdev", f"stream,id=n{index},{side},addr.type=unix,addr.path={path}",
-                "-device", f"virtio-net-pci,netdev=n{index},mac={mac},host_mtu=4200",
-            ]
-        self._errors = open(logs / f"{name}-qemu.log", "wb")
-        # TMPDIR is for the snapshot: what the guest writes to its root.
-        self._qemu = subprocess.Popen(command, env={**os.environ, "TMPDIR": self._directory.name},
-                                      stdin=None if interactive else subprocess.DEVNULL,
-                                      stdout=None if interactive else self._errors, stderr=self._errors,
-                                      preexec_fn=_die_with_parent)
+        self._directory = tempfile.TemporaryDirectory(prefix="ferroband-vm.", dir=scratch)
+        self._connection: socket.socket | None = None
+        self._process: subprocess.Popen | None = None
+
+    @property
+    def directory(self) -> str:
+        """A directory that lives as long as the guest, its TMPDIR."""
+        return self._directory.name
+
+    def start(self, command: list[str], log: pathlib.Path, *, interactive: bool, **options) -> None:
+        """Starts the program that the guest runs in; what it prints goes to `log`, or to the terminal."""
+        with open(log, "wb") as output:
+            self._process = subprocess.Popen(command, env={**os.environ, "TMPDIR": self.directory},
+                                             stdin=None if interactive else subprocess.DEVNULL,
+                                             stdout=None if interactive else output, stderr=output,
+                                             preexec_fn=die_with_parent, **options)
+
+    @abc.abstractmethod
+    def connect(self) -> socket.socket:
+        """The channel for commands, once there is one. Raises GuestError."""
 
     def __enter__(self) -> "Guest":
         return self
@@ -130,17 +79,21 @@ class Guest:
 
     def close(self) -> None:
         """Ends the machine."""
-        if self._qemu.poll() is None:
-            self._qemu.kill()
-        self._qemu.wait()
-        if self._socket:
-            self._socket.close()
-        self._errors.close()
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+        if self._connection:
+            self._connection.close()
         self._directory.cleanup()
 
     def wait(self) -> int:
-        """Waits until the machine ends by itself; QEMU's exit status."""
-        return self._qemu.wait()
+        """Waits until the machine ends by itself; the exit status of its program."""
+        return self._process.wait()
+
+    def check_alive(self) -> None:
+        """Raises GuestError when the machine has ended."""
+        if self._process.poll() is not None:
+            raise self.gone(f"it ended, with status {self._process.returncode}")
 
     def wait_for_boot(self) -> float:
         """Waits until commands are answered; the seconds that it took. Raises GuestError."""
@@ -156,13 +109,13 @@ class Guest:
         `stream` is called with pieces of output as they come. Raises GuestError when the guest is no more.
         """
         nonce = secrets.token_hex(8)
-        connection = self._connect(timeout=BOOT_SECONDS)
+        connection = self._connection = self._connection or self.connect()
         encoded = base64.b64encode(command.encode()).decode()
         try:
             connection.sendall(f"{nonce} {int(timeout)} {encoded}\n".encode())
             return self._answer(connection, nonce, time.monotonic() + timeout + GRACE_SECONDS, stream)
         except OSError as error:
-            raise self._gone(f"the channel to it broke: {error}") from error
+            raise self.gone(f"the channel to it broke: {error}") from error
 
     def _answer(self, connection: socket.socket, nonce: str, deadline: float,
                 stream: Stream | None) -> tuple[int, bytes]:
@@ -177,33 +130,16 @@ class Guest:
             if found:
                 return int(found.group(1)), output[:end]
             if time.monotonic() > deadline:
-                raise self._gone("it answers no more")
+                raise self.gone("it answers no more")
             connection.settimeout(1)
             with contextlib.suppress(TimeoutError):
                 data = connection.recv(65536)
                 if not data:
-                    raise self._gone("it ended")
+                    raise self.gone("it ended")
                 output += data
 
-    def _connect(self, timeout: float) -> socket.socket:
-        if self._socket:
-            return self._socket
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            if self._qemu.poll() is not None:
-                raise self._gone("QEMU did not start")
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                connection.connect(self._socket_path)
-            except OSError:
-                connection.close()
-                time.sleep(0.05)
-                continue
-            self._socket = connection
-            return connection
-        raise self._gone("QEMU offers no channel")
-
-    def _gone(self, why: str) -> GuestError:
+    def gone(self, why: str) -> GuestError:
+        """What to raise when there is no use in going on."""
         return GuestError(f"the guest is lost: {why}. End of its console ({self.console}):\n{self.console_tail()}")
 
     def console_tail(self, lines: int = 40) -> str:
@@ -211,18 +147,6 @@ class Guest:
         if not self.console.exists():
             return ""
         return "\n".join(self.console.read_text(errors="replace").splitlines()[-lines:])
-
-
-@contextlib.contextmanager
-def pair(initramfs_a: pathlib.Path, initramfs_b: pathlib.Path, logs: pathlib.Path, **options):
-    """Two guests A and B, joined by two networks (eth0 for the tests, eth1 for the commands of one to the other)."""
-    with tempfile.TemporaryDirectory(prefix="ferroband-pair.") as directory:
-        networks = [os.path.join(directory, name) for name in ("eth0", "eth1")]
-        with (Guest(initramfs_a, logs, name="guest-a", host="A", networks=networks, **options) as a,
-              Guest(initramfs_b, logs, name="guest-b", host="B", networks=networks, **options) as b):
-            a.wait_for_boot()
-            b.wait_for_boot()
-            yield a, b
 
 
 def to_stdout(data: bytes) -> None:

@@ -12,7 +12,8 @@ import shutil
 import stat
 import tempfile
 
-from .environment import REPO, in_root, paths
+from .environment import KERNEL, REPO, in_root, paths
+from .relocations import leave_out_frame_addresses
 
 ROOT_MODULES = ("virtio_blk", "ext4")
 
@@ -20,7 +21,8 @@ INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /root
 /bin/busybox mount -t devtmpfs none /dev
 for module in /modules/*.ko; do /bin/busybox insmod $module; done
-/bin/busybox mount -t ext4 /dev/vda /root
+disk=/dev/vda; [ -e $disk ] || disk=/dev/ubda
+/bin/busybox mount -t ext4 $disk /root
 /bin/busybox cp -a /overlay/. /root/
 /bin/busybox mount -o move /dev /root/dev
 exec /bin/busybox switch_root /root /ferroband/init
@@ -91,6 +93,9 @@ def install_modules(files: list[pathlib.Path], top: pathlib.Path) -> None:
     (target / "kernel").unlink()
     if stock.parent != paths().guest:
         shutil.copytree(stock / "kernel", target / "kernel")
+    if KERNEL == "uml":
+        for module in target.rglob("*.ko"):
+            leave_out_frame_addresses(module)
     (top / "lib").unlink()
 
 
