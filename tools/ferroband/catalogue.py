@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which tests there are, and the rows of the feature list that they prove."""
+"""Which tests there are, on which kernels and in which mixes they run, and the rows of the feature list that they prove."""
 import dataclasses
 import os
 import pathlib
@@ -9,7 +9,7 @@ from .environment import REPO
 
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line.
-HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows|timeout|guests|mix|mixes): *(.*)$", re.MULTILINE)
+HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows|timeout|guests|mix|mixes|kernels|provokes|allows|long|when): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one (overlay.default_mix), tests that say `mixes: all`
 # run in the first two, `mixes: every` in each; a test that needs some modules to be ours runs in the first that has them,
@@ -23,6 +23,15 @@ MIXES = {
     "ib_core+ib_uverbs": ("ib_core", "ib_uverbs", "ib_uverbs_support"),
 }
 USUAL = tuple(MIXES)[:2]
+FULL = "ours"
+# Where one module (or pair) is ours.
+SINGLE = ("ib_core", "rdma_rxe", "ib_uverbs")
+
+# How much is run: what CI runs; all that makes sense on the kernel that was asked for; all there is.
+CI, KERNEL_ASKED, LONG = "ci", "kernel", "long"
+KERNELS = ("stock", "debug", "uml")
+# Says in a test that a part of it is skipped on a core without management datagrams.
+MAD = re.compile(r"\b(check|needs)_mad\b")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +49,12 @@ class Test:
     mix: tuple[str, ...] | None = None
     # Wire tests: whose modules host A has, "ours" or "stock"; B has the others.
     host_a: str = ""
+    # Kinds of complaints (kernellog.KINDS) that the kernel must make in it.
+    provokes: tuple[str, ...] = ()
+    # Kinds that it may make.
+    allows: tuple[str, ...] = ()
+    # Variables that the program gets.
+    env: str = ""
 
 
 def headers(text: str) -> dict[str, str]:
@@ -67,26 +82,86 @@ def _crate(manifest: pathlib.Path) -> Test:
     return Test(f"host/{manifest.parent.name}", "host", manifest, tuple(sorted(rows)), timeout=1200)
 
 
-def _guest_tests(path: pathlib.Path) -> list[Test]:
+def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
     text = path.read_text()
     found = headers(text)
-    needs = set(found.get("mix", "").split())
-    test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text)), int(found.get("timeout", 60)),
-                tuple(sorted(needs)))
+    if not _runs_on(found, kernel, scope):
+        return []
+    timeout, env = int(found.get("timeout", 60)), ""
+    if scope == LONG and "long" in found and kernel == _kernels(found)[0]:
+        seconds, _, env = found["long"].partition(" ")
+        timeout = int(seconds)
+    test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text)), timeout,
+                tuple(sorted(found.get("mix", "").split())), provokes=tuple(found.get("provokes", "").split()),
+                allows=tuple(found.get("allows", "").split()), env=env)
     if found.get("guests", "1").strip() == "2":
-        return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}", kind="wire", host_a=a)
+        return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}{mark(kernel)}", kind="wire", host_a=a)
                 for a, b in (("stock", "ours"), ("ours", "stock"))]
-    wanted = {"every": tuple(MIXES), "all": USUAL, "": USUAL}[found.get("mixes", "").strip()]
-    mixes = [name for name in wanted if needs <= set(MIXES[name])]
-    if "mixes" not in found:
-        mixes = mixes[:1] if needs else []
     # A row is proved in the default mix, or where the modules that it is about are ours.
-    return [test] + [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], rows=test.rows if needs else ())
-                     for name in mixes]
+    tests = [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], rows=test.rows if test.needs else (),
+                                 env="BRIEF=yes" if scope == CI and name != FULL else env)
+             for name in _mixes(found, set(test.needs), kernel, scope)]
+    if kernel == "stock" or scope != CI and MAD.search(text):
+        tests.insert(0, test)
+    return [dataclasses.replace(each, name=each.name + mark(kernel)) for each in tests]
 
 
-def all_tests() -> list[Test]:
-    """Every test of the repository, in the order in which they run."""
+def mark(kernel: str) -> str:
+    """The end of the names of what is about a kernel."""
+    return "" if kernel == "stock" else f"%{kernel}"
+
+
+def _runs_on(found: dict[str, str], kernel: str, scope: str) -> bool:
+    """A test runs on the kernels that it names, or on the stock one; and what runs there, on any that is asked for."""
+    if "long" in found.get("when", "") and scope != LONG:
+        return False
+    named = _kernels(found)
+    return kernel in named or scope != CI and "stock" in named
+
+
+def _kernels(found: dict[str, str]) -> list[str]:
+    """Those that a test names."""
+    return found.get("kernels", "stock").split()
+
+
+def _mixes(found: dict[str, str], needs: set[str], kernel: str, scope: str) -> list[str]:
+    """The mixes, by name, that a test runs in besides the default one."""
+    wish = found.get("mixes", "").strip()
+    if kernel == "stock":
+        wanted = tuple(MIXES) if scope == LONG and wish else {"every": tuple(MIXES), "all": USUAL, "": USUAL}[wish]
+    elif scope == CI:
+        wanted = (FULL,)
+    else:
+        wanted = (FULL, *SINGLE) if wish else (FULL,)
+    mixes = [name for name in wanted if needs <= set(MIXES[name])]
+    if kernel == "stock" and not wish:
+        return mixes[:1] if needs else []
+    return mixes
+
+
+def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:
+    """Every test of the repository that runs on a kernel, in the order in which they run.
+
+    With `one_mix` each guest test is there once, for a mix that somebody chose.
+    """
+    scripts = [t for path in _executables(TESTING / "selftests", "*.sh") for t in _guest_tests(path, kernel, scope)]
+    if one_mix:
+        chosen = {test.path: dataclasses.replace(test, name=re.sub("@[^%]*", "", test.name), mix=None)
+                  for test in scripts if test.kind == "guest"}
+        scripts = [*chosen.values(), *(test for test in scripts if test.kind == "wire")]
+    # What runs in the same mix stands together: it shares a boot. What makes the kernel complain would end it.
+    order = [None, *MIXES.values()]
+    scripts.sort(key=lambda test: (test.kind, order.index(test.mix), bool(test.provokes)))
+    return (_stock_first() if kernel == "stock" else _own_first(kernel) if scripts else []) + scripts
+
+
+def _own_first(kernel: str) -> list[Test]:
+    """What comes first on a kernel of our own configuration."""
+    return [Test(f"build/{name}%{kernel}", "build", REPO / "Makefile", timeout=2400) for name in ("kernel", "modules")]
+
+
+def _stock_first() -> list[Test]:
+    """What needs no guest."""
     crates = [REPO / "hw/rxe/roce/Cargo.toml", *sorted((TESTING / "host").glob("**/Cargo.toml"))]
     tests = [_crate(manifest) for manifest in crates if manifest.exists()]
     tests += [Test(f"build/{name}", "build", REPO / "Makefile", timeout=1200)
@@ -95,10 +170,7 @@ def all_tests() -> list[Test]:
         text = path.read_text()
         tests.append(Test(f"static/{path.stem}", "static", path, tuple(rows_of(text)),
                           timeout=int(headers(text).get("timeout", 300))))
-    scripts = [t for path in _executables(TESTING / "selftests", "*.sh") for t in _guest_tests(path)]
-    # What runs in the same mix stands together: it shares a boot.
-    order = [None, *MIXES.values()]
-    return tests + sorted(scripts, key=lambda test: (test.kind, order.index(test.mix)))
+    return tests
 
 
 @dataclasses.dataclass(frozen=True)

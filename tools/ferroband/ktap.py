@@ -1,22 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What test programs say (Documentation/dev-tools/ktap.rst), and what the kernel says about them."""
+"""What test programs say (Documentation/dev-tools/ktap.rst)."""
 import dataclasses
 import re
 
 RESULT = re.compile(r"^(ok|not ok) \d+ ?(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)(?: # SKIP ?(.*))?$")
-
-# Lines of the kernel's log after which a test has failed, whatever it says itself.
-TROUBLE = re.compile(r"""
-    WARNING: | BUG: | \bOops\b | kernel\ BUG\ at | general\ protection\ fault | [Uu]nable\ to\ handle | Call\ Trace:
-    | refcount_t: | list_(add|del)\ corruption | Kernel\ panic | rust_kernel:\ panicked
-    | KASAN: | KCSAN: | UBSAN: | kmemleak: | ODEBUG: | Objects\ remaining | Slab\ cache\ still\ has\ objects
-    | possible\ circular\ locking | possible\ recursive\ locking | possible\ irq\ lock\ inversion
-    | inconsistent\ lock\ state | suspicious\ RCU\ usage | bad\ unlock\ balance | held\ lock\ freed
-    | scheduling\ while\ atomic | sleeping\ function\ called\ from\ invalid\ context
-    | detected\ stalls | self-detected\ stall | soft\ lockup | hard\ LOCKUP | blocked\ for\ more\ than
-    | unregister_netdevice:\ waiting | Failed\ to\ unload | Bad\ page\ state
-    """, re.VERBOSE)
 
 
 @dataclasses.dataclass
@@ -62,12 +50,3 @@ def parse(output: str, status: int) -> Report:
     if results == 0 and report.skip_reason is None and not report.faults:
         report.faults.append("it checked nothing")
     return report
-
-
-def trouble(messages: str, context: int = 30) -> list[str]:
-    """The first piece of the kernel's log that tells of trouble, with what follows it; empty when all is well."""
-    lines = messages.splitlines()
-    for index, line in enumerate(lines):
-        if TROUBLE.search(line):
-            return lines[max(0, index - 2):index + context]
-    return []
