@@ -4,11 +4,14 @@
  * write() through both doors, with sizes at every limit, wrong handles, and pointers to nowhere.
  *
  *   hostile_verbs DEVICE_FILE TABLE SEED CALLS [-v]
+ *   hostile_verbs DEVICE TABLE SEED CALLS THREADS
  *
  * The table is what tools/ferroband/uverbs_tables.py prints. The calls depend on the seed, and on what the kernel has
  * answered before: so two kernels that answer alike are asked alike. After each EPISODE calls the file is closed and opened
  * again, so that one different answer does not make all that follow different. Prints for each method which errors there
  * were, how often, and a digest of their order; with -v each call.
+ *
+ * With several threads on one file, which is closed under them, nothing is compared; and the device may go and come again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,6 +28,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "fuzz.h"
+#include "fuzz_storm.h"
 
 enum { EPISODE = 300, CLASSES = 64, METHODS = 64, ATTRS = 32, HANDLES = 64, ERRORS = 256, DRIVER = 1 << 12 };
 enum { OBJECT_PD = 1, OBJECT_COMP_CHANNEL, OBJECT_CQ, OBJECT_QP, OBJECT_SRQ, OBJECT_AH, OBJECT_MR, OBJECT_MW, OBJECT_FLOW,
@@ -61,41 +67,33 @@ static unsigned int method_count, command_count;
 static struct outcome outcomes[DOORS][METHODS];
 
 /* What user space has: handles and file descriptors, by class; some are stale. */
-static struct { uint32_t handle[HANDLES]; unsigned int count; } live[CLASSES];
+static volatile struct { uint32_t handle[HANDLES]; unsigned int count; } live[CLASSES];
 
 /* Memory that is good, whatever size the kernel is told, where responses go, and what is not there. */
-static uint8_t *memory, *out, *edge;
+static __thread uint8_t *memory, *out, *edge;
 static const char *device_file;
-static int file = -1;
+static volatile int file = -1;
 static bool verbose;
+/* The device may be away for a while. */
+static bool patient;
+static unsigned long storm_seed;
 /* The present call is well-formed, but for what it asks for. */
-static bool polite;
-static uint64_t state;
+static __thread bool polite;
 
-static uint32_t any(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (state * 0x2545f4914f6cdd1dull) >> 32;
-}
-
-static uint32_t below(uint32_t limit) { return any() % limit; }
-static bool once_in(uint32_t count) { return below(count) == 0; }
-static bool oddly(uint32_t count) { return once_in(count) && !polite; }
+static bool oddly(uint32_t count) { return one_in(count) && !polite; }
 
 static uint64_t number(void)
 {
 	static const uint64_t liked[] = { 0, 1, 2, 3, 4, 7, 8, 16, 31, 32, 63, 64, 127, 255, 256, 4095, 4096, 65535, 65536,
 					  0x7fffffff, 0x80000000, 0xffffffff, 1ull << 32, 1ull << 63, ~0ull };
 
-	if (polite && !once_in(6))
+	if (polite && !one_in(6))
 		return below(4);
 	switch (below(4)) {
 	case 0: return liked[below(sizeof(liked) / sizeof(liked[0]))];
 	case 1: return 1ull << below(64);
 	case 2: return below(16);
-	default: return once_in(4) ? (uint64_t)any() << 32 | any() : below(4);
+	default: return one_in(4) ? (uint64_t)any() << 32 | any() : below(4);
 	}
 }
 
@@ -115,19 +113,25 @@ static uint64_t pointer(const uint8_t *good)
 
 static uint32_t handle(unsigned int class)
 {
-	unsigned int other = below(OBJECT_WQ + 1);
+	unsigned int other = below(OBJECT_WQ + 1), count = live[class % CLASSES].count;
 
-	if (live[class % CLASSES].count && !once_in(polite ? 40 : 6))
-		return live[class % CLASSES].handle[below(live[class % CLASSES].count)];
-	if (live[other].count && once_in(2))
-		return live[other].handle[below(live[other].count)];
-	return once_in(3) ? (uint32_t)number() : below(8);
+	if (count && !one_in(polite ? 40 : 6))
+		return live[class % CLASSES].handle[below(count) % HANDLES];
+	count = live[other].count;
+	if (count && one_in(2))
+		return live[other].handle[below(count) % HANDLES];
+	return one_in(3) ? (uint32_t)number() : below(8);
 }
 
 static void keep(unsigned int class, uint32_t value)
 {
-	if (class < CLASSES && live[class].count < HANDLES)
-		live[class].handle[live[class].count++] = value;
+	/* Other threads may be here too. */
+	unsigned int at = class < CLASSES ? live[class].count : HANDLES;
+
+	if (at < HANDLES) {
+		live[class].handle[at] = value;
+		live[class].count = at + 1;
+	}
 }
 
 /* Bytes that a kernel may take for something: numbers, handles, zeros. */
@@ -137,7 +141,7 @@ static void scribble(uint8_t *to, size_t size)
 	uint32_t word;
 
 	for (size_t at = 0; at + 4 <= size; at += 4) {
-		word = style == 0 ? 0 : style == 1 ? (uint32_t)number() : once_in(2) ? 0 : handle(1 + below(OBJECT_WQ));
+		word = style == 0 ? 0 : style == 1 ? (uint32_t)number() : one_in(2) ? 0 : handle(1 + below(OBJECT_WQ));
 		memcpy(to + at, &word, 4);
 	}
 }
@@ -168,18 +172,18 @@ static void fill(uint8_t *to, size_t size, const char *words)
 		switch (*words) {
 		case 'Q': value = pointer(out); width = 8; break;                     /* where the response goes */
 		case 'A': value = (uintptr_t)memory + 4096 * below(4); width = 8; break;
-		case 'L': value = once_in(8) ? number() : 4096 * below(5); width = 8; break;
-		case 's': value = once_in(8) ? number() : 1 + below(32); break;    /* a size */
-		case 'v': value = once_in(8) ? number() : 0; break;                /* a vector */
-		case 'e': value = once_in(3) ? handle(OBJECT_COMP_CHANNEL) : ~0u; break;
-		case 'f': value = once_in(4) ? number() : below(8); break;         /* access flags */
+		case 'L': value = one_in(8) ? number() : 4096 * below(5); width = 8; break;
+		case 's': value = one_in(8) ? number() : 1 + below(32); break;    /* a size */
+		case 'v': value = one_in(8) ? number() : 0; break;                /* a vector */
+		case 'e': value = one_in(3) ? handle(OBJECT_COMP_CHANNEL) : ~0u; break;
+		case 'f': value = one_in(4) ? number() : below(8); break;         /* access flags */
 		case 't': value = oddly(4) ? any() : (2 + below(3)) << 8 | below(2); break; /* a type of QP */
 		case 'o': value = O_CREAT; break;
 		case 'h': value = 1 | 1 << 8 | below(2) << 16; break;
 		case 'n': value = number(); break;
 		case 'r': value = any(); break;
-		case '0': value = once_in(20) ? number() : 0; break;
-		case '1': value = once_in(10) ? number() : 1; break;
+		case '0': value = one_in(20) ? number() : 0; break;
+		case '1': value = one_in(10) ? number() : 1; break;
 		default: value = letter ? handle(classes[letter - letters]) : 0;
 		}
 		if (at + width > size)
@@ -215,7 +219,7 @@ static unsigned int size_near(unsigned int min, unsigned int max)
 }
 
 /* What a call sends, for -v: it is printed after the call, which may have changed it. */
-static char detail[2048];
+static __thread char detail[2048];
 
 static void describe(const char *what, const void *bytes, size_t size)
 {
@@ -244,14 +248,14 @@ static void set_object(struct ib_uverbs_attr *to, const struct attr *attr)
 	if (attr->access == NEW)
 		to->data = number();
 	else if (attr->kind == FD)
-		to->data_s64 = once_in(4) ? (int)below(8) - 2 : (int)handle(attr->class);
+		to->data_s64 = one_in(4) ? (int)below(8) - 2 : (int)handle(attr->class);
 	else
-		to->data = once_in(20) ? number() : handle(attr->class);
+		to->data = one_in(20) ? number() : handle(attr->class);
 }
 
 static void set_data(struct ib_uverbs_attr *to, const struct attr *attr)
 {
-	static unsigned int next;
+	static __thread unsigned int next;
 	uint8_t *bytes = memory + 4096 * 8 + 256 * (next++ % 64);
 
 	to->len = size_near(attr->min, attr->max);
@@ -271,11 +275,11 @@ static void set_data(struct ib_uverbs_attr *to, const struct attr *attr)
 
 static void set_attr(struct ib_uverbs_attr *to, const struct attr *attr)
 {
-	*to = (struct ib_uverbs_attr){ .attr_id = attr->id, .flags = once_in(3) ? 0 : UVERBS_ATTR_F_MANDATORY };
+	*to = (struct ib_uverbs_attr){ .attr_id = attr->id, .flags = one_in(3) ? 0 : UVERBS_ATTR_F_MANDATORY };
 	if (attr->kind == IDR || attr->kind == FD)
 		set_object(to, attr);
 	else if (attr->kind == RAW_FD)
-		to->data = once_in(2) ? number() : (uint64_t)(int64_t)((int)below(6) - 1);
+		to->data = one_in(2) ? number() : (uint64_t)(int64_t)((int)below(6) - 1);
 	else
 		set_data(to, attr);
 	if (oddly(40))
@@ -283,10 +287,10 @@ static void set_attr(struct ib_uverbs_attr *to, const struct attr *attr)
 	if (oddly(40) && (attr->kind == IDR || attr->kind == FD || attr->kind == RAW_FD))
 		to->len = number();
 	if (oddly(50))
-		to->attr_id = once_in(2) ? any() : below(34) | (once_in(2) ? DRIVER : 0);
+		to->attr_id = one_in(2) ? any() : below(34) | (one_in(2) ? DRIVER : 0);
 }
 
-static struct { struct ib_uverbs_ioctl_hdr head; struct ib_uverbs_attr attrs[300]; } call;
+static __thread struct { struct ib_uverbs_ioctl_hdr head; struct ib_uverbs_attr attrs[300]; } call;
 
 static int call_ioctl(unsigned int count)
 {
@@ -321,7 +325,7 @@ static void fuzz_ioctl(void)
 
 	memset(&call, 0, sizeof(call));
 	for (unsigned int i = 0; i < method->count; i++) {
-		if (method->attrs[i].mandatory ? !oddly(8) : once_in(2))
+		if (method->attrs[i].mandatory ? !oddly(8) : one_in(2))
 			set_attr(&call.attrs[count++], &method->attrs[i]);
 		if (oddly(50))
 			set_attr(&call.attrs[count++], &method->attrs[i]);
@@ -441,6 +445,31 @@ static void close_files(void)
 		close(fd);
 }
 
+/* The device file of a device that is named, which may be another one when it comes again; or the one that is given. */
+static int open_file(void)
+{
+	char path[128], name[64];
+
+	if (*device_file == '/')
+		return open(device_file, O_RDWR | O_CLOEXEC);
+	for (int i = 0; i < 16; i++) {
+		FILE *line;
+
+		snprintf(path, sizeof(path), "/sys/class/infiniband_verbs/uverbs%d/ibdev", i);
+		line = fopen(path, "re");
+		*name = 0;
+		if (line) {
+			if (fscanf(line, "%63s", name) != 1)
+				*name = 0;
+			fclose(line);
+		}
+		snprintf(path, sizeof(path), "/dev/infiniband/uverbs%d", i);
+		if (!strcmp(name, device_file))
+			return open(path, O_RDWR | O_CLOEXEC);
+	}
+	return -1;
+}
+
 /* A new file, and mostly a context, with something of each class. */
 static void begin_episode(void)
 {
@@ -448,19 +477,24 @@ static void begin_episode(void)
 	static const unsigned int first[] = { 17, 3, 3, 18, 18, 18, 32, 32, 9, 9, 24, 24, 24 };
 
 	close_files();
-	memset(live, 0, sizeof(live));
-	file = open(device_file, O_RDWR | O_CLOEXEC);
+	for (unsigned int class = 0; class < CLASSES; class++)
+		live[class].count = 0;
+	file = open_file();
+	for (int i = 0; file < 0 && patient && i < 3000; i++) {
+		usleep(10000);
+		file = open_file();
+	}
 	if (file < 0) {
 		perror(device_file);
 		exit(1);
 	}
 	polite = true;
-	if (once_in(10))
+	if (one_in(10))
 		return;
 	memset(&call, 0, sizeof(call));
 	call.head = (struct ib_uverbs_ioctl_hdr){ .length = sizeof(call.head), .object_id = 0, .method_id = 3,
 						  .driver_id = RDMA_DRIVER_RXE };
-	if (ioctl(file, RDMA_VERBS_IOCTL, &call))
+	if (ioctl(file, RDMA_VERBS_IOCTL, &call) && !patient)
 		printf("# no context: %s\n", strerror(errno));
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
 		for (unsigned int which = 0; which < command_count; which++)
@@ -559,45 +593,92 @@ static void print_outcomes(void)
 		}
 }
 
+/* Memory of a thread: at a place that is always the same, for what is written there is random. */
+static bool map_memory(unsigned int thread)
+{
+	memory = mmap((void *)(0x10000000ul + 0x1000000ul * thread), 4096 * 97, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	out = memory + 4096 * 32;
+	edge = memory + 4096 * 96;
+	return memory != MAP_FAILED && !munmap(edge, 4096);
+}
+
+static void fuzz_any(void)
+{
+	unsigned int what = below(20);
+
+	polite = one_in(2);
+	if (what < 10)
+		fuzz_ioctl();
+	else if (what < 16)
+		/* Not the first: stock takes the number of GET_CONTEXT for a list of capabilities. */
+		fuzz_invoke(1 + below(command_count - 1));
+	else
+		fuzz_write();
+}
+
+static void start_thread(unsigned int thread)
+{
+	if (!map_memory(thread))
+		exit(1);
+	fuzz_seed(storm_seed, thread);
+}
+
+/* How often each errno was the answer, through all doors. */
+static void print_sums(void)
+{
+	unsigned long sums[ERRORS] = {};
+
+	for (unsigned int door = 0; door < DOORS; door++)
+		for (unsigned int i = 0; i < METHODS; i++)
+			for (int error = 0; error < ERRORS; error++)
+				sums[error] += outcomes[door][i].errors[error];
+	for (int error = 0; error < ERRORS; error++)
+		if (sums[error])
+			printf("%9lu %s\n", sums[error], error ? strerrorname_np(error) ?: "?" : "success");
+}
+
+static void compare(unsigned long seed, unsigned long calls)
+{
+	unsigned long done = 0;
+
+	for (unsigned long episode = 0; done < calls; episode++) {
+		fuzz_state = (seed << 32 | episode) * 0x9e3779b97f4a7c15ull | 1;
+		any();
+		if (verbose)
+			printf("# episode %lu\n", episode);
+		begin_episode();
+		for (unsigned int i = 0; i < EPISODE && done < calls; i++, done++)
+			fuzz_any();
+	}
+	close_files();
+	print_outcomes();
+	printf("# calls: %lu\n", done);
+}
+
 int main(int argc, char **argv)
 {
-	unsigned long calls, seed, done = 0;
+	unsigned long calls, seed;
 
 	if (argc < 5) {
-		fprintf(stderr, "usage: %s DEVICE_FILE TABLE SEED CALLS [-v]\n", argv[0]);
+		fprintf(stderr, "usage: %s DEVICE_FILE TABLE SEED CALLS [-v | THREADS]\n", argv[0]);
 		return 2;
 	}
 	device_file = argv[1];
 	read_table(argv[2]);
 	seed = strtoul(argv[3], NULL, 10);
 	calls = strtoul(argv[4], NULL, 10);
-	verbose = argc > 5;
-	memory = mmap((void *)0x10000000, 4096 * 97, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	out = memory + 4096 * 32;
-	edge = memory + 4096 * 96;
-	if (memory == MAP_FAILED || munmap(edge, 4096))
-		return 1;
-	for (unsigned long episode = 0; done < calls; episode++) {
-		state = (seed << 32 | episode) * 0x9e3779b97f4a7c15ull | 1;
-		any();
-		if (verbose)
-			printf("# episode %lu\n", episode);
-		begin_episode();
-		for (unsigned int i = 0; i < EPISODE && done < calls; i++, done++) {
-			unsigned int what = below(20);
-
-			polite = once_in(2);
-			if (what < 10)
-				fuzz_ioctl();
-			else if (what < 16)
-				/* Not the first: stock takes the number of GET_CONTEXT for a list of capabilities. */
-				fuzz_invoke(1 + below(command_count - 1));
-			else
-				fuzz_write();
-		}
+	verbose = argc > 5 && !strcmp(argv[5], "-v");
+	if (argc > 5 && !verbose) {
+		patient = true;
+		storm_seed = seed;
+		storm_run((struct storm){ calls, strtoul(argv[5], NULL, 10), EPISODE, start_thread, begin_episode, fuzz_any });
+		close_files();
+		print_sums();
+		return 0;
 	}
-	close_files();
-	print_outcomes();
-	printf("# calls: %lu\n", done);
+	if (!map_memory(0))
+		return 1;
+	compare(seed, calls);
 	return 0;
 }

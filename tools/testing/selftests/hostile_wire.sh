@@ -11,7 +11,7 @@ proof() {
 	local listener
 	on_exec A python3 "$here/hostile_wire.py" listen rxe0 "$(gid_index A)" > /run/qpn &
 	listener=$!
-	retry 10 test -s /run/qpn
+	retry 30 test -s /run/qpn
 	on B python3 "$here/hostile_wire.py" proof 10.0.0.2 10.0.0.1 "$(cat /run/qpn)" 0x11111111
 	wait $listener
 }
@@ -37,9 +37,5 @@ hosts_up || exit
 check "the ICRC of forged packets is right" proof
 check "10,000 hostile packets" storm 10000
 check "the port is up" eval '[ "$(cat /sys/class/infiniband/rxe0/ports/1/state)" = "4: ACTIVE" ]'
-check "the device works" pingpong ibv_rc_pingpong -n 50 -c
-check "datagrams too" pingpong ibv_ud_pingpong -n 50 -c
-check_mad "and connections" rdma_pair rping -s -a 10.0.0.1 -V -C 5 -- rping -c -a 10.0.0.1 -V -C 5
-check "nothing is left" retry 10 no_objects
-check "the kernel is well" eval '! dmesg | grep -E "BUG:|WARNING:|Oops|general protection"'
-finish
+check_mad "connections work" rdma_pair rping -s -a 10.0.0.1 -V -C 5 -- rping -c -a 10.0.0.1 -V -C 5
+after_attack

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # What users in the kernel get of ib_core and of a driver: kverbs_test asks for all of it, in C.
+# kernels: stock debug
 # rows: 1.003 1.004 1.005 1.006 1.007 1.008 1.009 1.010 1.011 1.012 1.014 1.019 1.021 1.022 1.023
 # rows: 1.026 1.027 1.028 1.029 1.030 1.037 1.038 1.045 1.046 1.048 1.050 1.054 1.058 1.061 1.062 1.064
 # rows: 1.066 1.067 1.069 1.070 1.071 1.072 2.001 2.002 2.021
@@ -15,7 +16,8 @@ rdma link add rxe0 type rxe netdev left
 
 log() { cat /sys/module/$module/parameters/log; }
 # lines: what the module has logged.
-lines() { dmesg | sed -n "s/.*$module: //p"; }
+lines() { since_mark $module; }
+results() { lines | grep -E '^(pass|fail)\|'; }
 # value NAME: what it has logged of the device.
 value() { lines | sed -n "s/^value|$1 //p"; }
 # devinfo NAME: what libibverbs says of the device.
@@ -25,10 +27,10 @@ logged() { local got; got=$(log) || return; [ "${got# }" = "$1" ] || { echo "see
 # sees WORDS: they will soon have seen that.
 sees() { local i got=; for i in {1..50}; do got+=$(log); [ "${got# }" = "$1" ] && return; sleep 0.1; done; echo "seen: $got"; return 1; }
 
-dmesg -C
+mark $module
 if our_driver; then rearm=1; else rearm=0; fi
 check "the tests run" modprobe $module device=rxe0 rearm=$rearm
-told "all tests are run" bash -c "dmesg | sed -n 's/.*$module: //p' | grep -E '^(pass|fail)\\|'"
+told "all tests are run" results
 check "to the end" grep -q '^done$' <(lines)
 for name in max_qp max_qp_wr max_cq max_cqe max_mr max_pd max_srq max_ah; do
 	check_equal "$name is what libibverbs says" "$(devinfo $name)" "$(value $name)"
@@ -60,8 +62,8 @@ log > /dev/null
 at_once() { rdma link "$1" rxe2 ${2:+type rxe netdev right} & rdma link "$1" rxe3 ${2:+type rxe netdev near} & wait; log; }
 check "two devices come while a client sleeps" grep -q '+3rxe2.*+3rxe3\|+3rxe3.*+3rxe2' <(at_once add new)
 check "and go" grep -q -- '-1rxe2.*-1rxe3\|-1rxe3.*-1rxe2' <(at_once delete)
-dmesg -C
+mark $module
 check "the clients go" rmmod $module
-check "they have been told that the device goes, once" grep -q 'log| -1rxe0 -2rxe0 -3rxe0$' <(dmesg)
+check "they have been told that the device goes, once" grep -q 'log| -1rxe0 -2rxe0 -3rxe0$' <(lines)
 check "the device goes" rdma link delete rxe0
 finish

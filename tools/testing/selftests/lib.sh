@@ -12,6 +12,7 @@
 #	# timeout: 60              seconds that it may take (60 where it says nothing)
 #	# mix: ib_core             modules that must be ours for it to make sense
 #	# mixes: all               runs in all mixes of our modules and stock ones (tools/ferroband/catalogue.py)
+#	# provokes: what it does   makes the kernel complain on purpose, and looks at that itself
 #	# guests: 2                runs in two guests, stock on one end and ours on the other (once each way round)
 #	. "$(dirname "$0")/lib.sh"
 #	hosts_up
@@ -120,12 +121,39 @@ skip_all() {
 	exit 4
 }
 
+# Attacks
+# ----------------------------------------------------------------------------------------------------------------------
+
+# fuzz_count FEW: how many calls a fuzzer makes: COUNT, or a million where nothing is emulated, or the few.
+fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo 1000000 || echo "$1")}"; }
+
+# after_attack: the device works, nothing is left of who attacked, the modules can go; ends the program.
+after_attack() {
+	check "the device works" pingpong ibv_rc_pingpong -n 50 -c
+	check "datagrams too" pingpong ibv_ud_pingpong -n 50 -c
+	check "nothing is left" retry 10 no_objects
+	hosts_down
+	check "the module is not in use" retry 10 not_used rdma_rxe
+	check "the kernel is well" eval '! dmesg | grep -E "BUG:|WARNING:|Oops|general protection"'
+	finish
+}
+
 # Small things
 # ----------------------------------------------------------------------------------------------------------------------
 
-# retry SECONDS COMMAND...: until it succeeds, at most that long.
+# A kernel that watches its locks, or its memory in User Mode Linux, needs so many times longer for everything; `timeout`
+# (slow/timeout) allows it that too.
+export SLOWNESS=1
+[ ! -e /proc/lockdep_stats ] || SLOWNESS=10
+! grep -q 'User Mode Linux' /proc/cpuinfo || SLOWNESS=5
+[ $SLOWNESS = 1 ] || PATH=$(dirname "${BASH_SOURCE[0]}")/slow:$PATH
+
+# rounds N: how often to do what would be done N times on the stock kernel.
+rounds() { echo $(($1 > SLOWNESS ? $1 / SLOWNESS : 1)); }
+
+# retry SECONDS COMMAND...: until it succeeds, at most that long (on the stock kernel).
 retry() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + $1 * SLOWNESS))
 	shift
 	until "$@" > /dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || { "$@"; return; }
@@ -239,6 +267,12 @@ wire_up() {
 	ip link set right up
 }
 
+# What a module says, from a mark on. The log itself stays whole: others look for warnings in it.
+mark() { echo "$1: mark" > /dev/kmsg; }                         # module
+since_mark() { # module
+	dmesg | sed -n "s/.*$1: //p" | awk '/^mark$/ { said = ""; next } { said = said $0 "\n" } END { printf "%s", said }'
+}
+
 # hosts_down: the links and the network go; the modules stay.
 hosts_down() {
 	local host
@@ -273,8 +307,10 @@ _gid() {
 # pingpong PROGRAM [OPTION...]: an ibv_*_pingpong, server on A, client on B; V=6 uses the IPv6 GIDs, LIMIT is its time
 # in seconds (30), LOOPBACK=yes keeps both ends on A. Wrong data (which -c finds, but only tells) is a failure.
 pingpong() {
-	local program=$1 client=B server_pid status=0 v=${V:-4} log=/run/pingpong
+	local program=$1 client=B server_pid status=0 v=${V:-4} log=/run/pingpong options
 	shift
+	_fewer "$@"
+	set -- "${options[@]}"
 	[ -z "${LOOPBACK:-}" ] || client=A
 	on_exec A timeout "${LIMIT:-30}" "$program" -d "$(dev A)" -g "$(gid_index A "$v")" "$@" > $log.server 2>&1 &
 	server_pid=$!
@@ -291,6 +327,16 @@ pingpong() {
 	return $status
 }
 
+# _fewer OPTION...: sets `options`, for a slow kernel with fewer iterations than -n says.
+_fewer() {
+	local i
+	options=("$@")
+	[ $SLOWNESS -gt 1 ] || return 0
+	for ((i = 0; i + 1 < $#; i++)); do
+		[ "${options[i]}" != -n ] || [ "${options[i + 1]}" -le 50 ] || options[i + 1]=$((options[i + 1] / SLOWNESS + 5))
+	done
+}
+
 # exchange PROGRAM [OPTION...]: a ping-pong that ends well for at least one side. When the very last acknowledgement is
 # lost, or not yet sent when the other program destroys its QP, nobody answers the retries of this side: that is how
 # these programs end and no fault of the transport.
@@ -305,8 +351,10 @@ exchange() {
 
 # perftest PROGRAM [OPTION...]: an ib_*_bw or ib_*_lat, as pingpong.
 perftest() {
-	local program=$1 client=B server_pid status=0 v=${V:-4}
+	local program=$1 client=B server_pid status=0 v=${V:-4} options
 	shift
+	_fewer "$@"
+	set -- "${options[@]}"
 	[ -z "${LOOPBACK:-}" ] || client=A
 	on_exec A timeout "${LIMIT:-60}" "$program" -F -d "$(dev A)" -x "$(gid_index A "$v")" "$@" > /dev/null &
 	server_pid=$!

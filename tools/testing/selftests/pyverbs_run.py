@@ -5,21 +5,27 @@
   pyverbs_run.py DEVICE GID_INDEX EXPECTED MISSING
 
 EXPECTED has lines "OUTCOME TEST", MISSING names of tests (or beginnings that end with *) whose objects the driver does
-not have yet. A class of tests runs in a process of its own; when that dies, the rest of the class runs in another one.
+not have yet. A class of tests runs in a process of its own, forked when all of them have been imported; when that dies, the
+rest of the class runs in another one.
 Prints for each test "pass|NAME", "skip|NAME|WHY" (known to be missing) or "fail|NAME|WHY".
 """
 import fnmatch
 import gc
 import gzip
+import importlib
 import itertools
+import os
 import pathlib
-import subprocess
+import select
+import signal
 import sys
+import tempfile
+import time
 import unittest
 
 SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
 UNPACKED = pathlib.Path("/run/pyverbs/tests")
-LIMIT = 60  # seconds for a class
+LIMIT = 60 * int(os.environ.get("SLOWNESS", "1"))  # seconds for a class
 
 
 def unpack() -> None:
@@ -53,25 +59,51 @@ class Reporter(unittest.TestResult):
         self.tell("ERROR", test, err[1])
 
 
-def child(device: str, gid_index: str, names: list[str]) -> None:
+def prepare(device: str, gid_index: str, names: list[str]) -> None:
+    """Imports the tests, which takes longer than most of them do."""
+    unpack()
     gc.disable()  # with it two of the tests crash in libibverbs
     sys.path[:0] = [str(UNPACKED.parent), str(UNPACKED)]
     sys.argv = ["run_tests.py", "--dev", device, "--port", "1", "--gid", gid_index]
     from args_parser import parser  # by this name: the tests import it so
     parser.parse_args()
-    unittest.defaultTestLoader.loadTestsFromNames(names).run(Reporter())
+    for module in sorted({name.rsplit(".", 2)[0] for name in names}):
+        importlib.import_module(module)
 
 
-def run_class(device: str, gid_index: str, names: list[str]) -> dict[str, tuple[str, str]]:
+def forked(names: list[str]) -> tuple[str, str]:
+    """Runs tests in another process: what they told, and how it ended."""
+    receive, send = os.pipe()
+    with tempfile.TemporaryFile() as errors:
+        pid = os.fork()
+        if pid == 0:
+            os.setpgid(0, 0)
+            os.dup2(send, 1)
+            os.dup2(errors.fileno(), 2)
+            unittest.defaultTestLoader.loadTestsFromNames(names).run(Reporter())
+            os._exit(0)
+        os.close(send)
+        told, end = b"", time.monotonic() + LIMIT
+        while select.select([receive], [], [], max(0, end - time.monotonic()))[0]:
+            data = os.read(receive, 65536)
+            if not data:
+                break
+            told += data
+        else:
+            os.killpg(pid, signal.SIGKILL)
+        os.close(receive)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        errors.seek(0)
+        complaint = errors.read()[-200:].decode(errors="replace")
+    late = f"hangs for {LIMIT} s: " if time.monotonic() >= end else ""
+    return told.decode(errors="replace"), f"{late}exit status {status}: {complaint}"
+
+
+def run_class(names: list[str]) -> dict[str, tuple[str, str]]:
     """Outcome and reason of each test."""
     outcomes: dict[str, tuple[str, str]] = {}
     while remaining := [name for name in names if name not in outcomes]:
-        command = [sys.executable, __file__, "--child", device, gid_index, *remaining]
-        try:
-            process = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, errors="replace")
-            text, end = process.stdout, f"exit status {process.returncode}: {process.stderr[-200:]}"
-        except subprocess.TimeoutExpired as late:
-            text, end = (late.stdout or b"").decode(errors="replace"), f"hangs for {LIMIT} s"
+        text, end = forked(remaining)
         running = remaining[0]
         for line in text.splitlines():
             if line.startswith("@\t"):
@@ -93,9 +125,9 @@ def main() -> None:
     lines = pathlib.Path(expected_file).read_text().splitlines()
     expected = {name: outcome for outcome, name in (line.split() for line in lines if line and line[0] != "#")}
     missing = [line for line in pathlib.Path(missing_file).read_text().splitlines() if line and line[0] != "#"]
-    unpack()
+    prepare(device, gid_index, list(expected))
     for _, group in itertools.groupby(expected, key=lambda name: name.rsplit(".", 1)[0]):
-        for name, (outcome, why) in run_class(device, gid_index, list(group)).items():
+        for name, (outcome, why) in run_class(list(group)).items():
             wanted = expected.get(name, "nothing")
             if outcome == "PASS" and name in missing:
                 print(f"{name} passes: take it out of the list of what is missing")
@@ -112,7 +144,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--child":
-        child(sys.argv[2], sys.argv[3], sys.argv[4:])
-    else:
-        main()
+    main()

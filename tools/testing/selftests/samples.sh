@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The samples: the smallest client, in Rust and in C.
+# The samples: the smallest client, in Rust and in C, and the smallest driver.
 # timeout: 90
+# mixes: all
 . "$(dirname "$0")/lib.sh"
 
 modinfo client_rust > /dev/null 2>&1 || skip_all "the samples are built with FERROBAND_TESTS=m"
@@ -24,4 +25,23 @@ for sample in client_rust client_c; do
 done
 check "the device goes under both" rdma link delete rxe0
 check "both are unloaded" modprobe -r client_rust client_c
+
+info() { ibv_devinfo -v -d rxe_sample | sed -n "s/^[[:space:]]*$1:[[:space:]]*//p"; }
+modprobe -r rdma_rxe
+modprobe ib_uverbs
+check "the driver is loaded" modprobe driver_rust
+check "libibverbs opens its device" retry 5 ibv_devinfo -d rxe_sample
+check_equal "its GUID" 0200:00ff:fe00:0001 "$(info node_guid)"
+check_equal "what it can" 16 "$(info max_pd)"
+check_equal "the state of its port" "PORT_ACTIVE (4)" "$(info state)"
+check_equal "its MTU" "1024 (3)" "$(info active_mtu)"
+check_equal "its LID" 7 "$(info port_lid)"
+check_equal "its link" InfiniBand "$(info link_layer)"
+check_equal "its GID" fe80:0000:0000:0000:0200:00ff:fe00:0001 "$(cat /sys/class/infiniband/rxe_sample/ports/1/gids/0)"
+check_equal "its P_Key" 0xffff "$(cat /sys/class/infiniband/rxe_sample/ports/1/pkeys/0)"
+check "clients do not take it for what it is not" modprobe client_rust
+check_equal "so they have nothing of it" 0 "$(rdma resource show pd dev rxe_sample | grep -c client_rust)"
+modprobe -r client_rust
+check "the driver is unloaded" rmmod driver_rust
+check_fails "its device is gone" test -e /sys/class/infiniband/rxe_sample
 finish

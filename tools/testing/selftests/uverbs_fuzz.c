@@ -3,13 +3,16 @@
  * Commands of a device file at random, from a table of all: what is in their fields, how long they are, which objects they
  * name. The same seed gives the same commands, so that the errnos can be compared with those of another kernel's.
  *
- *   uverbs_fuzz DEVICE ROUNDS [SEED]      each round opens the device file anew
+ *   uverbs_fuzz DEVICE ROUNDS [SEED]              each round opens the device file anew
+ *   uverbs_fuzz DEVICE CALLS SEED THREADS         several threads on one file, which is closed under them; the device may go
+ *                                                 and come again
  *
  * Prints a section for each command, and in it how often it ended how.
  */
 #define _GNU_SOURCE
 #include "verbs.h"
 
+#include "fuzz_storm.h"
 #include "uverbs_raw.h"
 
 #define COMMANDS_PER_ROUND 400
@@ -96,11 +99,11 @@ static const struct command commands[] = {
 	{ 63, true, "EX none (63)", "yy", 0, 0 },
 };
 
-static uint64_t state;
+static __thread uint64_t state;
 static unsigned int outcomes[ARRAY_SIZE(commands)][ERRNOS], total;
-static char *memory;		/* what regions and responses are in */
+static __thread char *memory;		/* what regions and responses are in */
 static const size_t memory_size = 1 << 20;
-static char *absent;		/* a page that is not there */
+static __thread char *absent;		/* a page that is not there */
 
 static uint32_t any(void)
 {
@@ -252,27 +255,85 @@ static void print(void)
 	printf("== calls\n%7u\n", total);
 }
 
-int main(int argc, char **argv)
-{
-	unsigned long rounds;
+static const char *device;
+static uint64_t seed;
+static volatile int shared = -1;
 
-	if (argc < 3)
-		die("usage: DEVICE ROUNDS [SEED]");
-	rounds = strtoul(argv[2], NULL, 0);
-	state = 0x9e3779b97f4a7c15 ^ (argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
+static void map_memory(void)
+{
 	memory = mmap(NULL, memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	absent = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+/* With the files of events that the commands have made. */
+static void close_files(void)
+{
+	for (int fd = 3; fd < 1024; fd++)
+		close(fd);
+}
+
+static void start_thread(unsigned int thread)
+{
+	map_memory();
+	state = 0x9e3779b97f4a7c15 ^ (seed << 16) ^ thread;
+}
+
+static void open_shared(void)
+{
+	close_files();
+	for (int i = 0; i < 3000 && (shared = raw_open(device)) < 0; i++)
+		usleep(10000);
+	if (shared < 0)
+		die("open the device");
+	run(shared, 0);
+}
+
+static void run_any(void) { run(shared, any() % ARRAY_SIZE(commands)); }
+
+/* How often each errno was the answer. */
+static void print_sums(void)
+{
+	for (int error = 0; error < ERRNOS; error++) {
+		unsigned long sum = 0;
+
+		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+			sum += outcomes[i][error];
+		if (sum)
+			printf("%9lu %s\n", sum, error ? strerrorname_np(error) : "ok");
+	}
+}
+
+static void compare(unsigned long rounds)
+{
+	map_memory();
+	state = 0x9e3779b97f4a7c15 ^ seed;
 	for (unsigned long round = 0; round < rounds; round++) {
-		int fd = raw_open(argv[1]);
+		int fd = raw_open(device);
 
 		if (fd < 0)
 			die("open the device");
 		for (int i = 0; i < COMMANDS_PER_ROUND; i++)
 			run(fd, i == 1 ? 0 : any() % ARRAY_SIZE(commands));
-		/* With the files of events that the commands have made. */
-		for (int other = 3; other < 1024; other++)
-			close(other);
+		close_files();
 	}
 	print();
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long times;
+
+	if (argc < 3)
+		die("usage: DEVICE ROUNDS [SEED], or DEVICE CALLS SEED THREADS");
+	device = argv[1];
+	times = strtoul(argv[2], NULL, 0);
+	seed = argc > 3 ? strtoull(argv[3], NULL, 0) : 1;
+	if (argc <= 4) {
+		compare(times);
+		return 0;
+	}
+	storm_run((struct storm){ times, strtoul(argv[4], NULL, 0), COMMANDS_PER_ROUND, start_thread, open_shared, run_any });
+	close_files();
+	print_sums();
 	return 0;
 }

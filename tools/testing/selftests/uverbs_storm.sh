@@ -5,10 +5,11 @@
 # mix: ib_uverbs
 # mixes: all
 # timeout: 400
+# long: 7200 ROUNDS=1000
 . "$(dirname "$0")/lib.sh"
 
 user=$(dirname "$0")/uverbs_files
-rounds=${ROUNDS:-10}
+rounds=${ROUNDS:-$(rounds 10)}
 log=/run/storm
 
 # start LOG COMMAND...: on A; its process is $started.

@@ -65,11 +65,12 @@ static void in_soft(struct timer_list *timer)
 static void contexts(struct kv *kv)
 {
 	struct anywhere *any = kzalloc(sizeof(*any), GFP_KERNEL);
-	DEFINE_SPINLOCK(lock);
 	unsigned long flags;
+	spinlock_t lock;
 
 	if (!any)
 		return;
+	spin_lock_init(&lock);
 	any->kv = kv;
 	kv_path(kv, &any->attr);
 	init_completion(&any->done);
@@ -85,8 +86,8 @@ static void contexts(struct kv *kv)
 	timer_delete_sync(&any->soft);
 	CHECK_EQ("all verbs for any context, in a softirq", 0, any->failures);
 
-	hrtimer_setup(&any->hard, in_hard, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
-	hrtimer_start(&any->hard, ms_to_ktime(1), HRTIMER_MODE_REL_HARD);
+	hrtimer_setup(&any->hard, in_hard, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	hrtimer_start(&any->hard, ms_to_ktime(1), HRTIMER_MODE_REL);
 	wait_for_completion(&any->done);
 	hrtimer_cancel(&any->hard);
 	CHECK_EQ("all verbs for any context, in a hard interrupt", 0, any->failures);

@@ -1,0 +1,12 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Forged packets by the thousand, or million (fuzz_packets.c), to QPs that are at work: nothing breaks, no memory that is not
+# registered is written or sent, a connection beside them works on. SEED=… repeats a run, ROUND=… begins it later.
+# kernels: stock uml
+# timeout: 150
+. "$(dirname "$0")/lib.sh"
+our_driver || skip_all "the stock driver crashes"
+hosts_up 5000 || exit
+for host in A B; do on $host ip route add 224.0.0.0/4 dev "$(netdev $host)"; done
+told "the fuzzer ends well" "$(dirname "$0")/fuzz_packets" rxe0 A vethA rxe1 B vethB "$(fuzz_count 12000)" "${SEED:-1}" "${ROUND:-0}"
+after_attack

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Several threads that make calls on one file, whose first one now and then closes everything under the others.
+ */
+#ifndef FUZZ_STORM_H
+#define FUZZ_STORM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { STORM_THREADS = 16 };
+
+struct storm {
+	uint64_t calls;			/* to make, by all threads */
+	unsigned int threads, episode;	/* calls of the first thread between two openings of the file */
+	void (*start)(unsigned int thread);
+	void (*open)(void);
+	void (*call)(void);
+};
+
+static struct storm storm;
+static uint64_t storm_made, storm_opened;
+static bool storm_ready;
+
+static void storm_open(void)
+{
+	__atomic_store_n(&storm_ready, false, __ATOMIC_RELEASE);
+	storm.open();
+	storm_opened++;
+	__atomic_store_n(&storm_ready, true, __ATOMIC_RELEASE);
+}
+
+static void *storm_thread(void *number)
+{
+	unsigned int thread = (uintptr_t)number;
+
+	storm.start(thread);
+	for (unsigned int i = 0; __atomic_add_fetch(&storm_made, 1, __ATOMIC_RELAXED) <= storm.calls; i++) {
+		if (thread == 0 && i % storm.episode == 0)
+			storm_open();
+		/* What is under way goes on with a file that is closed; the next call is for the next file. */
+		while (!__atomic_load_n(&storm_ready, __ATOMIC_ACQUIRE))
+			usleep(100);
+		storm.call();
+	}
+	return NULL;
+}
+
+/* Makes the calls, and says how many they were. */
+static inline void storm_run(struct storm wanted)
+{
+	pthread_t threads[STORM_THREADS];
+
+	storm = wanted;
+	if (storm.threads > STORM_THREADS)
+		storm.threads = STORM_THREADS;
+	for (uintptr_t i = 0; i < storm.threads; i++)
+		pthread_create(&threads[i], NULL, storm_thread, (void *)i);
+	for (unsigned int i = 0; i < storm.threads; i++)
+		pthread_join(threads[i], NULL);
+	printf("%llu calls in %u threads, the file was opened %llu times\n", (unsigned long long)storm.calls, storm.threads,
+	       (unsigned long long)storm_opened);
+}
+
+#endif
