@@ -371,7 +371,9 @@ rdma_pair() {
 	shift
 	on_exec A timeout "${LIMIT:-30}" "${server[@]}" &
 	server_pid=$!
-	retry 5 on A bash -c 'rdma resource show cm_id | grep -q LISTEN' 2> /dev/null || sleep 1
+	retry 5 on A bash -c 'rdma resource show cm_id | grep -q LISTEN' 2> /dev/null
+	# An identifier is in this state a moment before its service is known; who is quicker is rejected.
+	sleep 1
 	on "$([ -n "${LOOPBACK:-}" ] && echo A || echo B)" timeout "${LIMIT:-30}" "$@" || status=$?
 	wait $server_pid || status=$?
 	return $status
