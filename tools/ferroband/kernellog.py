@@ -36,7 +36,7 @@ KINDS = [(kind, re.compile(pattern, re.VERBOSE)) for kind, pattern in (
     ("RCU stall", r"detected\ stalls\ on|self-detected\ stall|rcu.*kthread\ starved"),
     ("lockup", r"soft\ lockup|hard\ LOCKUP|BUG:\ workqueue\ lockup"),
     ("Rust panic", r"rust_kernel:\ panicked"),
-    ("oops", r"""BUG:\ (unable\ to\ handle|kernel\ NULL|stack)|general\ protection\ fault|\bOops\b|kernel\ BUG\ at|[Uu]nable\ to\ handle
+    ("oops", r"""BUG:\ (unable\ to\ handle|kernel\ NULL|stack)|general\ protection\ fault(?!\ ip:)|\bOops\b|kernel\ BUG\ at|[Uu]nable\ to\ handle
         |^divide\ error|^stack\ segment|double\ fault|Kernel\ panic|Kernel\ mode\ fault"""),
     ("WARN", r"WARNING:|DMA-API:\ .*(device\ driver|exceeded)"),
     ("BUG", r"BUG:"),
