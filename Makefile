@@ -8,7 +8,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 
-# Tests on one kernel if somebody names it, else on all that CI has time for.
+# Tests on the kernel that somebody names, else what CI runs.
 one_kernel := $(or $(KERNEL),$(FERROBAND_KERNEL))
 KERNEL ?= $(or $(FERROBAND_KERNEL),stock)
 export FERROBAND_KERNEL := $(KERNEL)

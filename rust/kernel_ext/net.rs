@@ -3,6 +3,7 @@
 //! The network stack: devices, namespaces, packets, routes, UDP tunnel sockets.
 
 pub mod address;
+pub mod chain;
 pub mod device;
 pub mod header;
 pub mod netlink;

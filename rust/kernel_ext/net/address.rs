@@ -4,15 +4,17 @@
 //!
 //! C headers: `include/linux/inetdevice.h`, `include/net/addrconf.h`, `include/net/if_inet6.h`.
 
-use super::{device::NetDevice, ns::NetNamespace};
+use super::{
+    chain::{Chain, Change, Member},
+    device::NetDevice,
+    ns::NetNamespace,
+};
 use crate::{bindings, context::MaySleep};
-use core::{ffi::c_void, pin::Pin, ptr::NonNull};
+use core::{ffi::c_void, marker::PhantomData, pin::Pin, ptr::NonNull};
 use kernel::{
-    error::to_result,
-    ffi::{c_int, c_ulong},
+    ffi::c_ulong,
     prelude::*,
-    sync::rcu,
-    types::Opaque,
+    sync::{rcu, Arc},
 };
 
 /// An IP address, in the order of the wire.
@@ -165,29 +167,73 @@ pub trait AddressListener: Send + Sync + 'static {
     fn address(&self, device: &NetDevice, address: IpAddress, added: bool);
 }
 
-/// A listener that hears of the addresses of the devices of all namespaces. Dropping it ends that, and may sleep.
-#[pin_data(PinnedDrop)]
-pub struct AddressRegistration<T: AddressListener> {
-    #[pin]
-    inet: Opaque<bindings::notifier_block>,
-    #[pin]
-    inet6: Opaque<bindings::notifier_block>,
-    listener: T,
+/// Tells a listener that an address has come or gone.
+///
+/// # Safety
+///
+/// `device` is valid.
+unsafe fn tell<T: AddressListener>(
+    listener: &T,
+    event: c_ulong,
+    device: *mut bindings::net_device,
+    address: IpAddress,
+) {
+    let added = match event as bindings::netdev_cmd {
+        bindings::NETDEV_UP => true,
+        bindings::NETDEV_DOWN => false,
+        _ => return,
+    };
+    // SAFETY: By the safety requirements.
+    listener.address(unsafe { NetDevice::from_raw(device) }, address, added);
 }
 
-// SAFETY: The registration may be dropped on any thread.
-unsafe impl<T: AddressListener> Send for AddressRegistration<T> {}
-// SAFETY: A shared reference gives the listener alone, which is `Sync`.
-unsafe impl<T: AddressListener> Sync for AddressRegistration<T> {}
+/// The chain of IPv4 addresses.
+struct Inet<T>(PhantomData<T>);
 
-/// A block for a notifier chain.
-fn block(
-    call: unsafe extern "C" fn(*mut bindings::notifier_block, c_ulong, *mut c_void) -> c_int,
-) -> bindings::notifier_block {
-    bindings::notifier_block {
-        notifier_call: Some(call),
-        ..pin_init::zeroed()
+// SAFETY: These two change that chain, and wait for calls; an address and its device are valid during the call.
+unsafe impl<T: AddressListener> Chain for Inet<T> {
+    type Listener = Arc<T>;
+    const JOIN: Change = bindings::register_inetaddr_notifier;
+    const LEAVE: Change = bindings::unregister_inetaddr_notifier;
+
+    unsafe fn tell(listener: &Arc<T>, event: c_ulong, address: *mut c_void) {
+        let address: *mut bindings::in_ifaddr = address.cast();
+        // SAFETY: By the safety requirements.
+        unsafe {
+            let bytes = (*address).ifa_address.to_ne_bytes();
+            let device = (*(*address).ifa_dev).dev;
+            tell(&**listener, event, device, IpAddress::V4(bytes));
+        }
     }
+}
+
+/// The chain of IPv6 addresses.
+struct Inet6<T>(PhantomData<T>);
+
+// SAFETY: As for `Inet`.
+unsafe impl<T: AddressListener> Chain for Inet6<T> {
+    type Listener = Arc<T>;
+    const JOIN: Change = bindings::register_inet6addr_notifier;
+    const LEAVE: Change = bindings::unregister_inet6addr_notifier;
+
+    unsafe fn tell(listener: &Arc<T>, event: c_ulong, address: *mut c_void) {
+        let address: *mut bindings::inet6_ifaddr = address.cast();
+        // SAFETY: By the safety requirements.
+        unsafe {
+            let bytes = (*address).addr.in6_u.u6_addr8;
+            let device = (*(*address).idev).dev;
+            tell(&**listener, event, device, IpAddress::V6(bytes));
+        }
+    }
+}
+
+/// A listener that hears of the addresses of the devices of all namespaces. Dropping it ends that, and may sleep.
+#[pin_data]
+pub struct AddressRegistration<T: AddressListener> {
+    #[pin]
+    inet: Member<Inet<T>>,
+    #[pin]
+    inet6: Member<Inet6<T>>,
 }
 
 impl<T: AddressListener> AddressRegistration<T> {
@@ -196,85 +242,14 @@ impl<T: AddressListener> AddressRegistration<T> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(listener: T, _may_sleep: &MaySleep) -> Result<Pin<KBox<Self>>> {
+    pub fn new(listener: T, may_sleep: &MaySleep) -> Result<Pin<KBox<Self>>> {
+        let listener = Arc::new(listener, GFP_KERNEL)?;
         KBox::try_pin_init(
             try_pin_init!(Self {
-                listener,
-                inet <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
-                    // SAFETY: `slot` is valid for writes, and pinned until `drop` unregisters it; the listener is set
-                    // already. Registering cannot fail, so that nothing is to be undone for the second one.
-                    unsafe {
-                        slot.write(block(Self::inet_event));
-                        to_result(bindings::register_inetaddr_notifier(slot))
-                    }
-                }),
-                inet6 <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
-                    // SAFETY: As above.
-                    unsafe {
-                        slot.write(block(Self::inet6_event));
-                        to_result(bindings::register_inet6addr_notifier(slot))
-                    }
-                }),
+                inet <- Member::init(listener.clone(), may_sleep),
+                inet6 <- Member::init(listener, may_sleep),
             }? Error),
             GFP_KERNEL,
         )
-    }
-
-    fn tell(&self, device: *mut bindings::net_device, address: IpAddress, event: c_ulong) -> c_int {
-        let added = match event as bindings::netdev_cmd {
-            bindings::NETDEV_UP => true,
-            bindings::NETDEV_DOWN => false,
-            _ => return bindings::NOTIFY_DONE as c_int,
-        };
-        // SAFETY: The callers pass the device of an address, which is there during the call.
-        let device = unsafe { NetDevice::from_raw(device) };
-        self.listener.address(device, address, added);
-        bindings::NOTIFY_DONE as c_int
-    }
-
-    /// # Safety
-    ///
-    /// The kernel calls it, with the block that `new` registered and an address.
-    unsafe extern "C" fn inet_event(
-        block: *mut bindings::notifier_block,
-        event: c_ulong,
-        address: *mut c_void,
-    ) -> c_int {
-        let address: *mut bindings::in_ifaddr = address.cast();
-        // SAFETY: The block is a field of `Self`, which lives until it is unregistered; the address and its device are
-        // valid during the call.
-        unsafe {
-            let this = kernel::container_of!(Opaque::cast_from(block), Self, inet);
-            let bytes = (*address).ifa_address.to_ne_bytes();
-            (*this).tell((*(*address).ifa_dev).dev, IpAddress::V4(bytes), event)
-        }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Self::inet_event`].
-    unsafe extern "C" fn inet6_event(
-        block: *mut bindings::notifier_block,
-        event: c_ulong,
-        address: *mut c_void,
-    ) -> c_int {
-        let address: *mut bindings::inet6_ifaddr = address.cast();
-        // SAFETY: As above.
-        unsafe {
-            let this = kernel::container_of!(Opaque::cast_from(block), Self, inet6);
-            let bytes = (*address).addr.in6_u.u6_addr8;
-            (*this).tell((*(*address).idev).dev, IpAddress::V6(bytes), event)
-        }
-    }
-}
-
-#[pinned_drop]
-impl<T: AddressListener> PinnedDrop for AddressRegistration<T> {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: `new` registered the blocks.
-        unsafe {
-            bindings::unregister_inet6addr_notifier(self.inet6.get());
-            bindings::unregister_inetaddr_notifier(self.inet.get());
-        }
     }
 }

@@ -4,15 +4,13 @@
 //!
 //! C header: `include/linux/netdevice.h`.
 
-use super::device::NetDevice;
-use crate::{bindings, context::MaySleep};
-use core::pin::Pin;
-use kernel::{
-    error::to_result,
-    ffi::{c_int, c_ulong, c_void},
-    prelude::*,
-    types::Opaque,
+use super::{
+    chain::{Chain, Change, Member},
+    device::NetDevice,
 };
+use crate::{bindings, context::MaySleep};
+use core::marker::PhantomData;
+use kernel::ffi::{c_ulong, c_void};
 
 /// What happened to a device. Others than these are not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,71 +78,23 @@ pub trait Listener: Send + Sync + 'static {
     }
 }
 
-/// A listener that hears events of the devices of all namespaces. Dropping it ends that, and may sleep.
-///
-/// Registering and dropping take RTNL. Devices that are there already are told as registered, and as up if they are; when
-/// the registration is dropped, all devices are told as down and as unregistered, though they stay.
-#[pin_data(PinnedDrop)]
-pub struct Registration<T: Listener> {
-    #[pin]
-    block: Opaque<bindings::notifier_block>,
-    listener: T,
-}
+/// The chain of the events of network devices.
+pub struct Devices<T>(PhantomData<T>);
 
-// SAFETY: The registration may be dropped on any thread.
-unsafe impl<T: Listener> Send for Registration<T> {}
-// SAFETY: A shared reference gives the listener alone, which is `Sync`.
-unsafe impl<T: Listener> Sync for Registration<T> {}
+// SAFETY: These two change that chain, and wait for calls; it calls in process context, with a device that is there during
+// the call; a change of what stands on it comes with that device.
+unsafe impl<T: Listener> Chain for Devices<T> {
+    type Listener = T;
+    const JOIN: Change = bindings::register_netdevice_notifier;
+    const LEAVE: Change = bindings::unregister_netdevice_notifier;
 
-impl<T: Listener> Registration<T> {
-    /// Registers a listener.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub fn new(listener: T, _may_sleep: &MaySleep) -> Result<Pin<KBox<Self>>> {
-        KBox::try_pin_init(
-            try_pin_init!(Self {
-                listener,
-                block <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
-                    // SAFETY: `slot` is valid for writes, and pinned until `drop` unregisters it; the listener, which is
-                    // set already, lies behind it.
-                    unsafe {
-                        slot.write(bindings::notifier_block {
-                            notifier_call: Some(Self::call),
-                            ..pin_init::zeroed()
-                        });
-                        to_result(bindings::register_netdevice_notifier(slot))
-                    }
-                }),
-            }? Error),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Returns the listener.
-    pub fn listener(&self) -> &T {
-        &self.listener
-    }
-
-    /// # Safety
-    ///
-    /// The kernel calls it, with the block that `new` registered.
-    unsafe extern "C" fn call(
-        block: *mut bindings::notifier_block,
-        event: c_ulong,
-        info: *mut c_void,
-    ) -> c_int {
+    unsafe fn tell(listener: &T, event: c_ulong, info: *mut c_void) {
         let Some(event) = Event::from_raw(event) else {
-            return bindings::NOTIFY_DONE as c_int;
+            return;
         };
-        // SAFETY: The kernel calls with the block that was registered, which is a field of `Self`.
-        let this = unsafe { kernel::container_of!(Opaque::cast_from(block), Self, block) };
-        // SAFETY: The listener lives until the block is unregistered, which waits for calls. The kernel calls in process
-        // context, with a device that is there during the call; a change of what stands on it comes with that device.
+        // SAFETY: By the safety requirements, in process context.
         unsafe {
             let may_sleep = &MaySleep::assume();
-            let listener = &(*this).listener;
             let device =
                 NetDevice::from_raw(bindings::netdev_notifier_info_to_dev(info.cast()).cast());
             if event == Event::ChangeUpper {
@@ -154,14 +104,11 @@ impl<T: Listener> Registration<T> {
             }
             listener.event(device, event, may_sleep);
         }
-        bindings::NOTIFY_DONE as c_int
     }
 }
 
-#[pinned_drop]
-impl<T: Listener> PinnedDrop for Registration<T> {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: `new` registered the block.
-        unsafe { bindings::unregister_netdevice_notifier(self.block.get()) };
-    }
-}
+/// A listener that hears events of the devices of all namespaces. Dropping it ends that, and may sleep.
+///
+/// Registering and dropping take RTNL. Devices that are there already are told as registered, and as up if they are; when
+/// the registration is dropped, all devices are told as down and as unregistered, though they stay.
+pub type Registration<T> = Member<Devices<T>>;

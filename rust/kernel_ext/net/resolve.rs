@@ -6,17 +6,17 @@
 
 use super::{
     address::IpAddress,
+    chain::{Chain, Change, Member},
     device::NetDevice,
     ns::{NetNamespace, NetRef},
 };
 use crate::{bindings, context::MaySleep, error::EHOSTUNREACH};
-use core::{ffi::c_void, pin::Pin, ptr::NonNull};
+use core::{ffi::c_void, marker::PhantomData, ptr::NonNull};
 use kernel::{
     error::{from_err_ptr, to_result},
     ffi::{c_int, c_ulong},
     prelude::*,
     sync::rcu,
-    types::Opaque,
 };
 
 /// The hardware address of any kind of device: zeros fill an address that is shorter.
@@ -150,68 +150,22 @@ pub trait NeighbourListener: Send + Sync + 'static {
     fn neighbour_known(&self);
 }
 
-/// A listener that hears of the neighbours of all namespaces. Dropping it ends that, and may sleep.
-#[pin_data(PinnedDrop)]
-pub struct NeighbourRegistration<T: NeighbourListener> {
-    #[pin]
-    block: Opaque<bindings::notifier_block>,
-    listener: T,
-}
+/// The chain of the events of the network.
+pub struct NetEvents<T>(PhantomData<T>);
 
-// SAFETY: The registration may be dropped on any thread.
-unsafe impl<T: NeighbourListener> Send for NeighbourRegistration<T> {}
-// SAFETY: A shared reference gives the listener alone, which is `Sync`.
-unsafe impl<T: NeighbourListener> Sync for NeighbourRegistration<T> {}
+// SAFETY: These two change that chain, and wait for calls; what an event is about comes with it.
+unsafe impl<T: NeighbourListener> Chain for NetEvents<T> {
+    type Listener = T;
+    const JOIN: Change = bindings::netevent_register;
+    const LEAVE: Change = bindings::netevent_unregister;
 
-impl<T: NeighbourListener> NeighbourRegistration<T> {
-    /// Registers a listener.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub fn new(listener: T, _may_sleep: &MaySleep) -> Result<Pin<KBox<Self>>> {
-        KBox::try_pin_init(
-            try_pin_init!(Self {
-                listener,
-                block <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
-                    // SAFETY: `slot` is valid for writes, and pinned until `drop` unregisters it; the listener is set
-                    // already.
-                    unsafe {
-                        slot.write(bindings::notifier_block {
-                            notifier_call: Some(Self::call),
-                            ..pin_init::zeroed()
-                        });
-                        to_result(bindings::netevent_register(slot))
-                    }
-                }),
-            }? Error),
-            GFP_KERNEL,
-        )
-    }
-
-    /// # Safety
-    ///
-    /// The kernel calls it, with the block that `new` registered.
-    unsafe extern "C" fn call(
-        block: *mut bindings::notifier_block,
-        event: c_ulong,
-        of: *mut c_void,
-    ) -> c_int {
-        // SAFETY: The block is a field of `Self`, which lives until it is unregistered; `of` is what the event is about.
-        unsafe {
-            if bindings::netevent_is_neigh_valid(event, of) {
-                let this = kernel::container_of!(Opaque::cast_from(block), Self, block);
-                (*this).listener.neighbour_known();
-            }
+    unsafe fn tell(listener: &T, event: c_ulong, of: *mut c_void) {
+        // SAFETY: By the safety requirements.
+        if unsafe { bindings::netevent_is_neigh_valid(event, of) } {
+            listener.neighbour_known();
         }
-        bindings::NOTIFY_DONE as c_int
     }
 }
 
-#[pinned_drop]
-impl<T: NeighbourListener> PinnedDrop for NeighbourRegistration<T> {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: `new` registered the block.
-        unsafe { bindings::netevent_unregister(self.block.get()) };
-    }
-}
+/// A listener that hears of the neighbours of all namespaces. Dropping it ends that, and may sleep.
+pub type NeighbourRegistration<T> = Member<NetEvents<T>>;

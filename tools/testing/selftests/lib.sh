@@ -12,7 +12,8 @@
 #	# timeout: 60              seconds that it may take (60 where it says nothing)
 #	# mix: ib_core             modules that must be ours for it to make sense
 #	# mixes: all               runs in all mixes of our modules and stock ones (tools/ferroband/catalogue.py)
-#	# provokes: what it does   makes the kernel complain on purpose, and looks at that itself
+#	# kernels: stock debug     where it runs (stock where it says nothing); Documentation/testing.md has the other lines
+#	# provokes: KASAN          kinds of complaints that the kernel must make in it
 #	# guests: 2                runs in two guests, stock on one end and ours on the other (once each way round)
 #	. "$(dirname "$0")/lib.sh"
 #	hosts_up
