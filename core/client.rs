@@ -26,7 +26,7 @@ use kernel::{
     prelude::*,
     sync::{aref::ARef, lock::mutex::MutexBackend, lock::Guard, CondVar, Mutex},
 };
-use kernel_ext::{bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice};
+use kernel_ext::{bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice, roll::Roll};
 use rdma::{
     view::{
         client::{request_module, ClientData, ClientInfo, ClientRef, ClientRequest, NetDevRequest},
@@ -51,7 +51,7 @@ struct Listed {
 kernel::sync::global_lock! {
     /// The clients by ascending number, that is in the order of their registration.
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static CLIENTS: Mutex<KVec<Listed>> = KVec::new();
+    unsafe(uninit) static CLIENTS: Mutex<Roll<Listed>> = Roll::new();
 }
 
 /// Makes the list. The module's initialisation calls it, once.
@@ -296,7 +296,7 @@ fn list(client: ClientRef) -> Result {
         client,
         active: true,
     };
-    clients.push(listed, GFP_KERNEL)?;
+    clients.push(listed)?;
     client.set_id(id);
     Ok(())
 }

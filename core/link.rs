@@ -9,7 +9,7 @@
 //! | `KINDS` | the list of kinds; held while a link is made, so that its driver stays | process context | what drivers take |
 
 use kernel::prelude::*;
-use kernel_ext::{export::export, net::device::NetDevice};
+use kernel_ext::{export::export, net::device::NetDevice, roll::Roll};
 use rdma::{
     view::link::{request_module, LinkKind, LinkKindRef},
     MaySleep,
@@ -17,7 +17,7 @@ use rdma::{
 
 kernel::sync::global_lock! {
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static KINDS: Mutex<KVec<LinkKindRef>> = KVec::new();
+    unsafe(uninit) static KINDS: Mutex<Roll<LinkKindRef>> = Roll::new();
 }
 
 /// Makes the list. The module's initialisation calls it, once.
@@ -56,7 +56,7 @@ fn rdma_link_register(ops: &LinkKind, _sleep: &MaySleep) {
         pr_warn!("there are two drivers for one kind of links\n");
         return;
     }
-    if kinds.push(kind, GFP_KERNEL).is_err() {
+    if kinds.push(kind).is_err() {
         pr_warn!("no memory for a kind of links\n");
     }
 }

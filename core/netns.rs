@@ -28,6 +28,7 @@ use kernel_ext::{
     export::export,
     net::ns::{impl_has_pernet_slot, NetNamespace, PerNamespace, PernetRegistration},
     param::bool_param,
+    roll::Roll,
 };
 use rdma::{
     view::{class::CompatDevice, CoreDevice, Device, Registered},
@@ -65,7 +66,7 @@ impl Net {
 
 kernel::sync::global_lock! {
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static NETS: Mutex<KVec<Net>> = KVec::new();
+    unsafe(uninit) static NETS: Mutex<Roll<Net>> = Roll::new();
 }
 
 /// Makes the list. The module's initialisation calls it, once.
@@ -96,7 +97,7 @@ impl PerNamespace for Namespace {
         if net == NetNamespace::init() {
             return Ok(this);
         }
-        NETS.lock().push(Net(NonNull::from(net)), GFP_KERNEL)?;
+        NETS.lock().push(Net(NonNull::from(net)))?;
         if let Err(error) = show_all_in(cookie, sleep) {
             leave(cookie, sleep);
             return Err(error);

@@ -27,6 +27,7 @@ pub mod param;
 pub mod random;
 pub mod rcu_box;
 pub mod revocable;
+pub mod roll;
 pub mod rwsem;
 pub mod shared;
 pub mod srcu;

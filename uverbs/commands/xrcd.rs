@@ -7,7 +7,7 @@
 //! | [`NAMED`] | the domains that are named by files, and making and destroying any | process | `hw_destroy_rwsem` of the file, tried; what drivers take |
 
 use kernel::prelude::*;
-use kernel_ext::bindings as c;
+use kernel_ext::{bindings as c, roll::Roll};
 use rdma::{
     view::{
         object::{Failed, Owned},
@@ -32,7 +32,7 @@ struct Named {
 kernel::sync::global_lock! {
     /// The domains that are named by files.
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static NAMED: Mutex<KVec<Named>> = KVec::new();
+    unsafe(uninit) static NAMED: Mutex<Roll<Named>> = Roll::new();
 }
 
 /// Makes the list. The module's initialisation calls it, once.
@@ -84,16 +84,17 @@ pub(super) fn open(
         verbs::share_xrcd(new, xrcd);
         return Ok(response);
     }
-    if inode.is_some() {
-        named.reserve(1, GFP_KERNEL)?;
-    }
+    let place = match inode {
+        Some(_) => Some(named.place()?),
+        None => None,
+    };
     let xrcd = verbs::alloc_xrcd(call.device()?, inode.as_deref(), call.udata(), call.sleep)?;
-    match inode {
-        Some(inode) => {
+    match (inode, place) {
+        (Some(inode), Some(place)) => {
             verbs::share_xrcd(new, &xrcd);
-            named.push(Named { inode, xrcd }, GFP_KERNEL)?;
+            place.put(Named { inode, xrcd });
         }
-        None => {
+        _ => {
             new.complete(xrcd);
         }
     }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lists in statics. A static is never dropped, so a vector in one would keep its memory when the module goes.
+
+use core::ops::{Deref, DerefMut};
+use kernel::prelude::*;
+
+/// A list that has no memory when nothing is in it.
+///
+/// # Examples
+///
+/// ```
+/// let mut roll = Roll::new();
+/// roll.push(7)?;
+/// roll.retain(|&number| number != 7);
+/// assert!(roll.is_empty());
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Roll<T>(KVec<T>);
+
+impl<T> Roll<T> {
+    /// An empty list.
+    pub const fn new() -> Self {
+        Self(KVec::new())
+    }
+
+    /// Puts a value at the end. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn push(&mut self, value: T) -> Result {
+        self.place()?.put(value);
+        Ok(())
+    }
+
+    /// Makes a place at the end. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn place(&mut self) -> Result<Place<'_, T>> {
+        self.0.reserve(1, GFP_KERNEL)?;
+        Ok(Place(self))
+    }
+
+    /// Takes the value at `index` out, if there is one; those behind it move up.
+    pub fn remove(&mut self, index: usize) -> Option<T> {
+        let value = self.0.remove(index).ok();
+        self.free_if_empty();
+        value
+    }
+
+    /// Drops all values for which `keep` returns false.
+    pub fn retain(&mut self, keep: impl FnMut(&mut T) -> bool) {
+        self.0.retain(keep);
+        self.free_if_empty();
+    }
+
+    fn free_if_empty(&mut self) {
+        if self.0.is_empty() {
+            self.0 = KVec::new();
+        }
+    }
+}
+
+/// A place for a value at the end of a list, which goes when it is not used.
+pub struct Place<'a, T>(&'a mut Roll<T>);
+
+impl<T> Place<'_, T> {
+    /// Puts a value there. Any context.
+    pub fn put(self, value: T) {
+        // There is room for one.
+        let _ = self.0 .0.push_within_capacity(value);
+    }
+}
+
+impl<T> Drop for Place<'_, T> {
+    fn drop(&mut self) {
+        self.0.free_if_empty();
+    }
+}
+
+impl<T> Default for Roll<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Deref for Roll<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Roll<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
