@@ -50,7 +50,7 @@ help:
 	@echo '  make shell            a virtual machine with our modules loaded, and a prompt'
 	@echo 'Test'
 	@echo '  make check            the tests that CI runs; T=<pattern> only those whose name matches'
-	@echo '                        KERNELS="stock debug uml": and a choice of them on kernels of our own configuration'
+	@echo '                        KERNELS="stock debug uml": and a choice of them on the debug kernel; KERNELS=stock: quicker'
 	@echo '  make check-long       everything: all mixes on all kernels, storms of 1,000 rounds, some minutes of soak (hours)'
 	@echo '  make soak HOURS=1     mixed traffic, loss, flaps, kills, devices and clients that come and go; counters every minute'
 	@echo '  make list             the tests, and the rows of the feature list that each proves'
