@@ -5,7 +5,7 @@
 # of the kernel, and nothing is left. SEED=… begins another sequence; threads make it no repeatable one.
 # kernels: stock uml
 # mix: ib_uverbs
-# timeout: 150
+# timeout: 300
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 count=$(fuzz_count 60000)
