@@ -3,9 +3,16 @@
 //! Calls in a softirq or in a hard interrupt, which the caller waits for: for measuring and testing what claims to work in any
 //! context.
 //!
-//! ```ignore
-//! let mut interrupter = Interrupter::new(sleep)?;
-//! interrupter.call(Context::Hard, || qp.post_send(…), sleep);
+//! ```
+//! # use kernel::prelude::*;
+//! # use kernel_ext::{
+//! #     context::MaySleep,
+//! #     interrupt::{Context, Interrupter},
+//! # };
+//! fn from_interrupt(post: impl Fn() -> Result + Sync, sleep: &MaySleep) -> Result {
+//!     let mut interrupter = Interrupter::new(sleep)?;
+//!     interrupter.call(Context::Hard, || post(), sleep).ok_or(EIO)?
+//! }
 //! ```
 //!
 //! C header: `include/linux/hrtimer.h`.
@@ -27,7 +34,8 @@ pub enum Context {
 }
 
 impl Context {
-    fn mode(self) -> bindings::hrtimer_mode {
+    /// The mode of a timer that calls there, in some time from when it is started.
+    pub fn mode(self) -> bindings::hrtimer_mode {
         match self {
             Self::Soft => bindings::hrtimer_mode_HRTIMER_MODE_REL_SOFT,
             Self::Hard => bindings::hrtimer_mode_HRTIMER_MODE_REL,

@@ -49,6 +49,28 @@ pub struct AhFields {
     pub dmac: [u8; 6],
 }
 
+impl AhFields {
+    /// An address vector of RoCE, without a reference to its source: the core finds that by its index, and what queries return
+    /// has none.
+    pub(crate) fn to_raw(&self) -> rdma_ah_attr {
+        let mut raw: rdma_ah_attr = pin_init::zeroed();
+        raw.type_ = bindings::RDMA_AH_ATTR_TYPE_ROCE;
+        raw.sl = self.sl;
+        raw.static_rate = self.static_rate;
+        raw.port_num = self.port_num;
+        raw.__bindgen_anon_1.roce = bindings::roce_ah_attr { dmac: self.dmac };
+        if let Some(grh) = &self.grh {
+            raw.ah_flags = bindings::IB_AH_GRH as u8;
+            raw.grh.dgid = grh.dgid.to_raw();
+            raw.grh.flow_label = grh.flow_label;
+            raw.grh.sgid_index = grh.sgid_index;
+            raw.grh.hop_limit = grh.hop_limit;
+            raw.grh.traffic_class = grh.traffic_class;
+        }
+        raw
+    }
+}
+
 /// A global route: `struct ib_global_route` without its reference of a GID table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GlobalRoute {
@@ -169,23 +191,9 @@ impl AhAttrOut<'_> {
         }
     }
 
-    /// Writes an address vector of RoCE. What queries return has no reference of a GID table.
+    /// Writes an address vector of RoCE.
     pub fn set(&mut self, fields: &AhFields) {
-        let mut raw: rdma_ah_attr = pin_init::zeroed();
-        raw.type_ = bindings::RDMA_AH_ATTR_TYPE_ROCE;
-        raw.sl = fields.sl;
-        raw.static_rate = fields.static_rate;
-        raw.port_num = fields.port_num;
-        raw.__bindgen_anon_1.roce = bindings::roce_ah_attr { dmac: fields.dmac };
-        if let Some(grh) = &fields.grh {
-            raw.ah_flags = bindings::IB_AH_GRH as u8;
-            raw.grh.dgid = grh.dgid.to_raw();
-            raw.grh.flow_label = grh.flow_label;
-            raw.grh.sgid_index = grh.sgid_index;
-            raw.grh.hop_limit = grh.hop_limit;
-            raw.grh.traffic_class = grh.traffic_class;
-        }
         // SAFETY: By the contract of `new`.
-        unsafe { self.raw.write(raw) };
+        unsafe { self.raw.write(fields.to_raw()) };
     }
 }

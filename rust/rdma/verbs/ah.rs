@@ -1,11 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Address handles of clients: where datagrams go.
+//! A datagram to one of a port's neighbours:
+//!
+//! ```
+//! use kernel::prelude::*;
+//! use rdma::{
+//!     verbs::{
+//!         post::UdOp,
+//!         qp::{QpRef, Rts, Ud},
+//!         work::Handler,
+//!         Ah, Pd, Work,
+//!     },
+//!     AhFields,
+//! };
+//!
+//! /// Sends a datagram. Any context.
+//! fn tell<'d, H: Handler<'d>>(
+//!     qp: &QpRef<'d, Ud, Rts>,
+//!     pd: &Pd<'d>,
+//!     (path, qp_num): (&AhFields, u32),
+//!     work: Pin<KBox<Work<'d, H>>>,
+//! ) -> Result {
+//!     let op = UdOp {
+//!         ah: &Ah::new_atomic(pd, path)?,
+//!         qp_num,
+//!         qkey: 0x1111_1111,
+//!         immediate: None,
+//!     };
+//!     Ok(qp.post_send(work, op)?)
+//! }
+//! ```
 
 use core::ptr::{null_mut, NonNull};
 
 use kernel::prelude::*;
-use rdma_bindings::{self as bindings, ib_ah, ib_grh, rdma_ah_attr};
+use rdma_bindings::{self as bindings, ib_ah, ib_grh};
 
 use super::{deferred::Deferred, made, work::Source, Pd};
 use crate::{AhFields, MaySleep};
@@ -80,8 +110,7 @@ impl<'d> Ah<'d> {
         flags: u32,
         gfp: kernel::alloc::Flags,
     ) -> Result<Self> {
-        let mut attr: rdma_ah_attr = pin_init::zeroed();
-        fill_address(&mut attr, address);
+        let mut attr = address.to_raw();
         // SAFETY: The protection domain is there; the core copies the address.
         Self::keep(pd, gfp, unsafe {
             bindings::rdma_create_ah(pd.as_raw(), &mut attr, flags)
@@ -111,22 +140,4 @@ impl Drop for Inner<'_> {
             pr_warn!("an address handle cannot be destroyed: {ret}\n");
         }
     }
-}
-
-/// Fills in an address of RoCE. It has no reference to its source: the core finds that by its index.
-pub(super) fn fill_address(attr: &mut rdma_ah_attr, address: &AhFields) {
-    attr.type_ = bindings::RDMA_AH_ATTR_TYPE_ROCE;
-    attr.sl = address.sl;
-    attr.static_rate = address.static_rate;
-    attr.port_num = address.port_num;
-    attr.__bindgen_anon_1.roce = bindings::roce_ah_attr { dmac: address.dmac };
-    let Some(route) = address.grh else {
-        return;
-    };
-    attr.ah_flags = bindings::IB_AH_GRH as u8;
-    attr.grh.dgid = route.dgid.to_raw();
-    attr.grh.flow_label = route.flow_label;
-    attr.grh.sgid_index = route.sgid_index;
-    attr.grh.hop_limit = route.hop_limit;
-    attr.grh.traffic_class = route.traffic_class;
 }

@@ -6,11 +6,32 @@
 //! |---|---|
 //! | a softirq, or a work item: the handlers run there, one at a time | [`Cq::new`] |
 //! | the client, when it likes, with [`Cq::poll`] | [`Cq::new`], [`PollContext::Direct`] |
-//! | the client, which is told that there are some, once each time that the queue is [armed](Cq::arm) | [`Cq::notified`] |
+//! | the client, which is told that there are some, once each time that the queue is [armed](CqRef::arm) | [`Cq::notified`] |
+//! A client that is told polls, and arms the queue again, until nothing can have come in between:
+//!
+//! ```
+//! use rdma::{
+//!     verbs::cq::{CqRef, OnCompletions},
+//!     NotifyFlags,
+//! };
+//!
+//! struct Polling;
+//!
+//! impl OnCompletions for Polling {
+//!     fn completions(&self, cq: &CqRef<'_>) {
+//!         loop {
+//!             let _ = cq.poll(64);
+//!             if !matches!(cq.arm(NotifyFlags::NEXT_COMP), Ok(true)) {
+//!                 return;
+//!             }
+//!         }
+//!     }
+//! }
+//! ```
 
 use core::{
     ptr::{null_mut, NonNull},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
 use kernel::{
@@ -18,10 +39,12 @@ use kernel::{
     prelude::*,
     sync::Arc,
 };
-use rdma_bindings::{self as bindings, ib_cq, ib_cq_init_attr, ib_wc};
+use rdma_bindings::{
+    self as bindings, ib_cq, ib_cq_init_attr, ib_event, ib_wc, work_struct, workqueue_struct,
+};
 
 use super::{deferred::Deferred, made, Device};
-use crate::{MaySleep, NotifyFlags};
+use crate::{event::HandlerWork, CqEvent, MaySleep, NotifyFlags};
 
 c_enum! {
     /// Who takes completions and calls their handlers: `enum ib_poll_context`.
@@ -39,10 +62,19 @@ c_enum! {
 
 /// Who is told that there are completions.
 pub trait OnCompletions: Send + Sync {
-    /// There are completions in a queue that was armed; it is not armed any more. Any context.
+    /// There are completions in a queue that was armed; it is not armed any more.
     ///
-    /// Never from the call chain of a method of the device, and not twice at once for a queue.
+    /// A work item of the client calls this: in process context, with none of the driver's locks held, in whatever context
+    /// the driver announces completions (stock's `rdma_rxe` does so with the queue locked, where nobody could poll). So it may
+    /// poll, arm the queue again, post, and take locks that are held across posts. Not twice at once for a queue, and not
+    /// any more when the queue is being destroyed.
+    ///
+    /// There is no [`MaySleep`]: the handlers that polling calls have none either.
     fn completions(&self, cq: &CqRef<'_>);
+
+    /// Something has happened to the queue. It overran: completions are lost, and the queue pairs that they were of are in
+    /// error, or will be. Any context.
+    fn cq_event(&self, _event: CqEvent) {}
 }
 
 /// How a queue is polled.
@@ -52,7 +84,32 @@ enum Polling<'d> {
     /// By the client, when it likes.
     Direct,
     /// By the client, which is told.
-    Notified(KBox<dyn OnCompletions + 'd>),
+    Notified(Arc<Teller<'d>>),
+}
+
+/// Tells a listener, from a work item: the context of C's queue.
+#[pin_data]
+struct Teller<'d> {
+    #[pin]
+    work: HandlerWork,
+    /// Does the work. It is there as long as the device's handles.
+    queue: NonNull<workqueue_struct>,
+    /// The completion queue, from when it was made. It is there until the work item is disabled.
+    cq: AtomicPtr<CqRef<'d>>,
+    listener: KBox<dyn OnCompletions + 'd>,
+}
+
+impl<'d> Teller<'d> {
+    fn new(device: &Device<'d>, listener: impl OnCompletions + 'd) -> Result<Arc<Self>> {
+        let listener: KBox<dyn OnCompletions + 'd> = KBox::new(listener, GFP_KERNEL)?;
+        let init = pin_init!(Self {
+            work <- HandlerWork::new(tell, kernel::static_lock_class!()),
+            queue: device.scope.queue,
+            cq: AtomicPtr::new(null_mut()),
+            listener,
+        });
+        Arc::pin_init(init, GFP_KERNEL)
+    }
 }
 
 /// A completion queue, as those see it who poll it.
@@ -68,8 +125,13 @@ pub struct CqRef<'d> {
     device: Device<'d>,
 }
 
+/// A completion queue and its end, in the only order there is: what is in the box is dropped after this has been. So nobody is
+/// told of completions any more, who could poll, when the queue is destroyed; and only when it is destroyed, and nobody
+/// announces completions any more, what they are announced to is freed.
+struct Owned<'d>(KBox<CqRef<'d>>);
+
 /// A completion queue. Any context may drop it: it is destroyed later, when no queue pair has it any more.
-pub struct Cq<'d>(Deferred<KBox<CqRef<'d>>>);
+pub struct Cq<'d>(Deferred<Owned<'d>>);
 
 // SAFETY: Completion queues may be used from any thread, and so may who is told.
 unsafe impl Send for CqRef<'_> {}
@@ -80,7 +142,7 @@ impl<'d> core::ops::Deref for Cq<'d> {
     type Target = CqRef<'d>;
 
     fn deref(&self) -> &CqRef<'d> {
-        &self.0
+        &self.0 .0
     }
 }
 
@@ -109,19 +171,18 @@ impl<'d> Cq<'d> {
             PollContext::Direct => Polling::Direct,
             _ => Polling::Core,
         };
-        Self::make(device, polling, |_| {
-            // SAFETY: The device is registered; the name is constant.
-            unsafe {
-                bindings::__ib_alloc_cq(
-                    device.as_raw(),
-                    null_mut(),
-                    entries,
-                    vector,
-                    context.as_raw(),
-                    device.owner().as_char_ptr(),
-                )
-            }
-        })
+        // SAFETY: The device is registered; the name is constant.
+        let raw = unsafe {
+            bindings::__ib_alloc_cq(
+                device.as_raw(),
+                null_mut(),
+                entries,
+                vector,
+                context.as_raw(),
+                device.owner().as_char_ptr(),
+            )
+        };
+        Self::keep(device, polling, made(raw)?)
     }
 
     /// Makes a completion queue which `listener` is told of: see [`Self::arm`].
@@ -137,34 +198,28 @@ impl<'d> Cq<'d> {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>> {
         sleep.check();
-        let listener: KBox<dyn OnCompletions + 'd> = KBox::new(listener, GFP_KERNEL)?;
+        let teller = Teller::new(device, listener)?;
         let attr = ib_cq_init_attr {
             cqe: entries,
             comp_vector: vector,
             flags: 0,
         };
-        Self::make(device, Polling::Notified(listener), |context| {
-            // SAFETY: The device is registered; the context stays until the queue is destroyed; the name is constant.
-            unsafe {
-                bindings::__ib_create_cq(
-                    device.as_raw(),
-                    Some(completions),
-                    None,
-                    context,
-                    &attr,
-                    device.owner().as_char_ptr(),
-                )
-            }
-        })
+        // SAFETY: The device is registered; the context stays until the queue is destroyed; the name is constant.
+        let raw = unsafe {
+            bindings::__ib_create_cq(
+                device.as_raw(),
+                Some(completions),
+                Some(cq_event),
+                Arc::as_ptr(&teller).cast_mut().cast(),
+                &attr,
+                device.owner().as_char_ptr(),
+            )
+        };
+        Self::keep(device, Polling::Notified(teller), made(raw)?)
     }
 
-    fn make(
-        device: &Device<'d>,
-        polling: Polling<'d>,
-        make: impl FnOnce(*mut c_void) -> *mut ib_cq,
-    ) -> Result<Arc<Self>> {
-        let mut room = KBox::<CqRef<'d>>::new_uninit(GFP_KERNEL)?;
-        let raw = made(make(room.as_mut_ptr().cast()))?;
+    /// Keeps a queue of C's that was just made.
+    fn keep(device: &Device<'d>, polling: Polling<'d>, raw: NonNull<ib_cq>) -> Result<Arc<Self>> {
         // INVARIANT: It was just made.
         let cq = CqRef {
             raw,
@@ -172,7 +227,12 @@ impl<'d> Cq<'d> {
             turn: AtomicU32::new(turn::NOBODY),
             device: device.clone(),
         };
-        let cq = Deferred::new(device, room.write(cq), GFP_KERNEL)?;
+        let cq = Owned(KBox::new(cq, GFP_KERNEL)?);
+        if let Polling::Notified(teller) = &cq.0.polling {
+            let place = core::ptr::from_ref(&*cq.0).cast_mut();
+            teller.cq.store(place, Ordering::Release);
+        }
+        let cq = Deferred::new(device, cq, GFP_KERNEL)?;
         Ok(Arc::new(Self(cq), GFP_KERNEL)?)
     }
 }
@@ -335,6 +395,14 @@ impl PolledAlone<'_, '_> {
     }
 }
 
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        if let Polling::Notified(teller) = &self.0.polling {
+            teller.work.disable();
+        }
+    }
+}
+
 impl Drop for CqRef<'_> {
     fn drop(&mut self) {
         if !self.is_notified() {
@@ -354,11 +422,41 @@ impl Drop for CqRef<'_> {
 ///
 /// # Safety
 ///
-/// The driver calls it with a queue that [`Cq::notified`] has made, and its context.
+/// The driver calls it with the context of a queue that [`Cq::notified`] has made, and that is not destroyed yet.
 unsafe extern "C" fn completions(_cq: *mut ib_cq, context: *mut c_void) {
-    // SAFETY: By the safety requirements. The queue is armed by who has the context only, so it was written.
-    let cq = unsafe { &*context.cast::<CqRef<'_>>() };
-    if let Polling::Notified(listener) = &cq.polling {
-        listener.completions(cq);
+    // SAFETY: By the safety requirements: the context is a teller, which stays longer than the queue, and so does what does
+    // the work.
+    unsafe {
+        let teller = &*context.cast::<Teller<'_>>();
+        teller.work.queue(teller.queue.as_ptr());
+    }
+}
+
+/// A door: an event of a completion queue.
+///
+/// # Safety
+///
+/// As for [`completions`], and with an event.
+unsafe extern "C" fn cq_event(event: *mut ib_event, context: *mut c_void) {
+    // SAFETY: By the safety requirements, as above.
+    let (event, teller) = unsafe { ((*event).event, &*context.cast::<Teller<'_>>()) };
+    if let Ok(event) = CqEvent::try_from(event) {
+        teller.listener.cq_event(event);
+    }
+}
+
+/// The work function: tells a listener that there are completions.
+///
+/// # Safety
+///
+/// `work` is that of a [`Teller`].
+unsafe extern "C" fn tell(work: *mut work_struct) {
+    let work: *mut HandlerWork = work.cast();
+    // SAFETY: By the safety requirements: the teller stays until its work item is disabled, and so does the queue.
+    unsafe {
+        let teller = &*kernel::container_of!(work, Teller<'_>, work);
+        if let Some(cq) = teller.cq.load(Ordering::Acquire).as_ref() {
+            teller.listener.completions(cq);
+        }
     }
 }

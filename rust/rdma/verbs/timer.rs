@@ -2,33 +2,47 @@
 
 //! Timers of clients: for what posts and polls at a time of its own.
 //!
+//! ```
+//! use kernel::prelude::*;
+//! use rdma::verbs::{
+//!     post::RcOp,
+//!     qp::{QpHandle, Rc, Rts},
+//!     timer::{Context, OnTick, Timer},
+//!     work::Handler,
+//!     Device, Work,
+//! };
+//!
+//! /// Sends a message from an interrupt, once.
+//! struct Late<'d, H: Handler<'d>>(QpHandle<'d, Rc, Rts>, Option<Pin<KBox<Work<'d, H>>>>);
+//!
+//! impl<'d, H: Handler<'d>> OnTick for Late<'d, H> {
+//!     fn tick(&mut self) -> Option<u64> {
+//!         let _ = self.0.post_send(self.1.take()?, RcOp::Send);
+//!         None
+//!     }
+//! }
+//!
+//! fn begin<'d, H: Handler<'d>>(
+//!     device: &Device<'d>,
+//!     late: Late<'d, H>,
+//! ) -> Result<Timer<'d, Late<'d, H>>> {
+//!     let timer = Timer::new(device, Context::Hard, late)?;
+//!     timer.start(1_000_000);
+//!     Ok(timer)
+//! }
+//! ```
+//!
 //! C header: `include/linux/hrtimer.h`.
 
 use core::cell::UnsafeCell;
 
 use kernel::{prelude::*, types::Opaque};
-use rdma_bindings::{self as bindings, hrtimer, hrtimer_mode, hrtimer_restart, ktime_t};
+use rdma_bindings::{self as bindings, hrtimer, hrtimer_restart, ktime_t};
 
 use super::{Device, DropsAnywhere};
 use crate::MaySleep;
 
-/// In which context a timer calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimerContext {
-    /// A hard interrupt; with real-time preemption, where no spin lock may be taken in one, a softirq.
-    HardIrq,
-    /// A softirq.
-    SoftIrq,
-}
-
-impl TimerContext {
-    fn mode(self) -> hrtimer_mode {
-        match self {
-            Self::HardIrq => bindings::hrtimer_mode_HRTIMER_MODE_REL,
-            Self::SoftIrq => bindings::hrtimer_mode_HRTIMER_MODE_REL_SOFT,
-        }
-    }
-}
+pub use kernel_ext::interrupt::Context;
 
 /// What a timer does.
 pub trait OnTick: Send + DropsAnywhere {
@@ -45,7 +59,7 @@ pub trait OnTick: Send + DropsAnywhere {
 /// The timer was set up.
 pub struct Timer<'d, T: OnTick + 'd> {
     inner: Pin<KBox<Inner<T>>>,
-    context: TimerContext,
+    context: Context,
     _device: Device<'d>,
 }
 
@@ -70,7 +84,7 @@ impl<'d, T: OnTick + 'd> Timer<'d, T> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(device: &Device<'d>, context: TimerContext, call: T) -> Result<Self> {
+    pub fn new(device: &Device<'d>, context: Context, call: T) -> Result<Self> {
         let init = pin_init!(Inner {
             // SAFETY: There is room for a timer, which stays where it is.
             timer <- Opaque::ffi_init(|slot| unsafe {

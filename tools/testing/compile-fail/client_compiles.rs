@@ -12,7 +12,7 @@ use rdma::{
         post::{RcOp, UdOp},
         qp::{CanReceive, Config, ConnectedInit, Peer, QpHandle, QpRef, Rc, Rts, Sending, Ud},
         srq::{self, SrqHandle},
-        timer::{OnTick, Timer, TimerContext},
+        timer::{Context, OnTick, Timer},
         work::{Completion, Handler, Source},
         Ah, Client, Cq, Device, Mr, Pd, Qp, Srq, Work,
     },
@@ -139,7 +139,7 @@ impl Client for Example {
         let piece = Buffer::new(device, 64, GFP_KERNEL)?;
         work.as_mut().add_piece(piece).map_err(|_| ENOSPC)?;
         let ticking = Ticking(qp.handle(), Some(work));
-        let timer = Timer::new(device, TimerContext::HardIrq, ticking)?;
+        let timer = Timer::new(device, Context::Hard, ticking)?;
         timer.start(1_000_000);
         Ok(Data { qp, timer })
     }

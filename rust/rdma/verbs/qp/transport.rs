@@ -8,7 +8,6 @@ use rdma_bindings::ib_qp_attr;
 use crate::{
     qp::QpAttrMask,
     verbs::{
-        ah::fill_address,
         post::{RcOp, UcOp, UdOp},
         request::Fill,
     },
@@ -139,7 +138,7 @@ fn fill_connected(init: &ConnectedInit, attr: &mut ib_qp_attr) -> QpAttrMask {
 }
 
 fn fill_uc_peer(peer: &UcPeer, attr: &mut ib_qp_attr) -> QpAttrMask {
-    fill_address(&mut attr.ah_attr, &peer.path);
+    attr.ah_attr = peer.path.to_raw();
     attr.path_mtu = peer.mtu.as_raw();
     attr.dest_qp_num = peer.qp_num;
     attr.rq_psn = peer.psn;

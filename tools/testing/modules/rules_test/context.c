@@ -35,6 +35,7 @@ struct contexts {
 	struct rules_pair plain, shared;	/* the second one receives by an SRQ */
 	struct rdma_ah_attr path;
 	struct ib_event_handler handler;
+	enum ib_event_type event;		/* the one that is dispatched */
 	bool ah;				/* address handles too */
 	spinlock_t lock;
 	struct hrtimer hard;
@@ -157,7 +158,7 @@ static int message(struct contexts *all, struct rules_pair *pair)
 static int events(struct contexts *all)
 {
 	struct ib_event event = {
-		.device = all->on->device, .event = IB_EVENT_CLIENT_REREGISTER, .element.port_num = RULES_PORT,
+		.device = all->on->device, .event = all->event, .element.port_num = RULES_PORT,
 	};
 
 	atomic_inc(&all->dispatched);
@@ -297,7 +298,7 @@ static void on_event(struct ib_event_handler *handler, struct ib_event *event)
 {
 	struct contexts *all = container_of(handler, struct contexts, handler);
 
-	if (event->event != IB_EVENT_CLIENT_REREGISTER)
+	if (event->event != all->event)
 		return;
 	if (!in_task() || irqs_disabled() || event->device != all->on->device || event->element.port_num != RULES_PORT)
 		atomic_inc(&all->bad_events);
@@ -359,8 +360,8 @@ static enum hrtimer_restart dispatch_in_hard(struct hrtimer *timer)
 }
 
 /*
- * Events that are dispatched in a hard interrupt. Where memory is short (" lossy": somebody makes atomic allocations fail) some are
- * lost, and nothing else happens.
+ * Events that are dispatched in a hard interrupt; with " fatal" that the device cannot be used any more. Where memory is short
+ * (" lossy": somebody makes atomic allocations fail) some are lost, and nothing else happens.
  */
 void rules_dispatch(struct rules_device *on, const char *how)
 {
@@ -371,6 +372,7 @@ void rules_dispatch(struct rules_device *on, const char *how)
 	if (!all)
 		return;
 	all->on = on;
+	all->event = strstr(how, " fatal") ? IB_EVENT_DEVICE_FATAL : IB_EVENT_CLIENT_REREGISTER;
 	init_completion(&all->done[HARD]);
 	INIT_IB_EVENT_HANDLER(&all->handler, on->device, on_event);
 	ib_register_event_handler(&all->handler);
@@ -401,6 +403,7 @@ void rules_contexts(struct rules_device *on, const char *how)
 	if (!all)
 		return;
 	all->on = on;
+	all->event = IB_EVENT_CLIENT_REREGISTER;
 	all->ah = !strstr(how, " no-ah");
 	ret = prepare(all);
 	CHECK_EQ("contexts", "two pairs of queue pairs are connected", 0, ret);

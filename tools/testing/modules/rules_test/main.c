@@ -7,10 +7,11 @@
  * each result: "pass|NAME" or "fail|NAME|got VALUE". tools/testing/selftests/{context,callbacks}.sh do so.
  *
  *	contexts [no-ah] [no-storm-ah]	all methods for any context, in each context; see context.c
- *	dispatch [lossy]		events from an interrupt, where memory is short
+ *	dispatch [lossy] [fatal]	events from an interrupt, where memory is short, or of a device that fails
  *	callbacks [no-rearm]		locks and completion handlers; see callbacks.c
  *	listen, unlisten		events of the device are logged, with the state that a handler finds; see events.c
- *	qp-events			the same for events of queue pairs
+ *	qp-events, drained, last-wqe, srq-limit, cq-error, cq-error-qp
+ *					the same for events of objects, each provoked
  */
 #include "rules.h"
 
@@ -172,9 +173,7 @@ static int run(const char *value, const struct kernel_param *param)
 		return rules_events_begin(&tested);
 	else if (sysfs_streq(value, "unlisten"))
 		rules_events_end();
-	else if (sysfs_streq(value, "qp-events"))
-		rules_qp_events(&tested);
-	else
+	else if (!rules_object_event(&tested, value))
 		return -EINVAL;
 	return 0;
 }

@@ -54,6 +54,6 @@ void rules_dispatch(struct rules_device *on, const char *how);
 void rules_callbacks(struct rules_device *on, const char *how);
 int rules_events_begin(struct rules_device *on);
 void rules_events_end(void);
-void rules_qp_events(struct rules_device *on);
+bool rules_object_event(struct rules_device *on, const char *command);
 
 #endif

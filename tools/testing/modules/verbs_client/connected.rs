@@ -191,8 +191,7 @@ fn long_chain(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
 }
 
 fn unreliable(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
-    let from = Node::new(from, PollContext::WorkQueue, sleep)?;
-    let to = Node::new(to, PollContext::WorkQueue, sleep)?;
+    let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
     let from_qp = from.qp::<Uc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
     let to_qp = to.qp::<Uc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
     let peer = |place: Place, qp_num| UcPeer {

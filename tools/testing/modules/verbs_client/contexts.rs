@@ -13,24 +13,27 @@ use rdma::{
         post::RcOp,
         qp::{self, QpHandle, Rc, Rts},
         srq::{Config, SrqHandle},
-        timer::{OnTick, Timer, TimerContext},
+        timer::{Context, OnTick, Timer},
         work::{Completion, Handler},
-        Ah, Cq, Device, Pd, Qp, Srq, Work,
+        Ah, Cq, Device, Mr, Pd, Qp, Srq, Work,
     },
     AhFields, MaySleep, NotifyFlags, WcOpcode,
 };
 
 use crate::{
-    ensure,
+    ensure, polling,
     probe::{connect, Connection, Node, Place, CONNECTED},
-    report,
+    report, AH_IN_INTERRUPTS,
 };
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     let ticks = |context| from_timer(from, to, context, sleep);
-    report("all from a hard interrupt", ticks(TimerContext::HardIrq));
-    report("all from a softirq", ticks(TimerContext::SoftIrq));
-    let law = |context| lock_across_post(from, to, context, sleep);
+    report("all from a hard interrupt", ticks(Context::Hard));
+    report("all from a softirq", ticks(Context::Soft));
+    let law = |context| {
+        let pair = Connection::polled(from, to, context, sleep)?;
+        lock_across_post(&pair, sleep)
+    };
     report(
         "a lock is held across posts: softirq",
         law(PollContext::SoftIrq),
@@ -42,6 +45,19 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     report(
         "a lock is held across posts: any CPU",
         law(PollContext::UnboundWorkQueue),
+    );
+    report(
+        "a lock is held across posts: told of completions",
+        told_across_post(from, to, sleep),
+    );
+    let destroyed = |context| dropped_by_handlers(from, to, context, sleep);
+    report(
+        "handlers have the last reference: softirq",
+        destroyed(PollContext::SoftIrq),
+    );
+    report(
+        "handlers have the last reference: work item",
+        destroyed(PollContext::WorkQueue),
     );
 }
 
@@ -123,8 +139,10 @@ const PERIOD: u64 = 500_000;
 impl OnTick for Sending<'_> {
     fn tick(&mut self) -> Option<u64> {
         let mut post = || -> Result {
-            // The last one is dropped here.
-            self.ah = Some(Ah::new_atomic(&self.pd, &self.path)?);
+            if AH_IN_INTERRUPTS.load(Ordering::Relaxed) {
+                // The last one is dropped here.
+                self.ah = Some(Ah::new_atomic(&self.pd, &self.path)?);
+            }
             self.qp.post_receive(request(&self.device, &self.counts)?)?;
             Ok(self
                 .qp
@@ -158,12 +176,7 @@ impl OnTick for Receiving<'_> {
     }
 }
 
-fn from_timer(
-    from: &Device<'_>,
-    to: &Device<'_>,
-    context: TimerContext,
-    sleep: &MaySleep,
-) -> Result {
+fn from_timer(from: &Device<'_>, to: &Device<'_>, context: Context, sleep: &MaySleep) -> Result {
     let counts = Arc::new(Counts::default(), GFP_KERNEL)?;
     let from = Node::new(from, PollContext::Direct, sleep)?;
     let announced = Cq::notified(to, 512, 0, Told(counts.clone()), sleep)?;
@@ -266,17 +279,12 @@ impl<'d> Handler<'d> for Locking {
     }
 }
 
-fn lock_across_post(
-    from: &Device<'_>,
-    to: &Device<'_>,
-    context: PollContext,
-    sleep: &MaySleep,
-) -> Result {
-    let (from, to) = (
-        Node::new(from, context, sleep)?,
-        Node::new(to, context, sleep)?,
-    );
-    let pair = Connection::between(from, to, sleep)?;
+fn told_across_post(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let told = Arc::new(AtomicUsize::new(0), GFP_KERNEL)?;
+    lock_across_post(&polling::told(from, to, &told, sleep)?, sleep)
+}
+
+fn lock_across_post(pair: &Connection<'_, '_>, sleep: &MaySleep) -> Result {
     let init = pin_init!(Locked {
         lock <- new_spinlock_irq!(0, "Locked::lock"),
         inside: AtomicBool::new(false),
@@ -311,5 +319,60 @@ fn lock_across_post(
         }
     }
     ensure!(!locked.twice.load(Ordering::SeqCst), "two handlers at once");
+    Ok(())
+}
+
+/// Has what is destroyed after its last reference is dropped, here or there.
+struct Owning<'d> {
+    _pd: Pd<'d>,
+    _cq: Arc<Cq<'d>>,
+    _mr: Mr<'d>,
+    _ah: Ah<'d>,
+    counts: Arc<Counts>,
+}
+
+impl<'d> Handler<'d> for Owning<'d> {
+    fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
+        let counts = work.handler().counts.clone();
+        let count = match completion.is_success() {
+            true => &counts.sent,
+            false => &counts.failed,
+        };
+        drop(work);
+        count.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn dropped_by_handlers(
+    from: &Device<'_>,
+    to: &Device<'_>,
+    context: PollContext,
+    sleep: &MaySleep,
+) -> Result {
+    let pair = Connection::polled(from, to, context, sleep)?;
+    let counts = Arc::new(Counts::default(), GFP_KERNEL)?;
+    for nth in 1..=8 {
+        let pd = Pd::new(from, sleep)?;
+        let owning = Owning {
+            _cq: Cq::new(from, 1, 0, context, sleep)?,
+            _mr: Mr::new(&pd, 1, sleep)?,
+            _ah: Ah::new(&pd, &Place::of(to)?.path(), sleep)?,
+            _pd: pd,
+            counts: counts.clone(),
+        };
+        pair.expect(8, sleep)?;
+        let work = Work::new(from, 8, owning, sleep)?;
+        pair.from_qp.post_send(work, RcOp::Send)?;
+        pair.to.received.success(sleep)?;
+        for _ in 0..TRIES {
+            if counts.sent.load(Ordering::SeqCst) == nth {
+                break;
+            }
+            pause();
+        }
+        let sent = counts.sent.load(Ordering::SeqCst);
+        ensure!(sent == nth, "{sent} of {nth}");
+    }
+    ensure!(counts.failed.load(Ordering::SeqCst) == 0, "failed");
     Ok(())
 }

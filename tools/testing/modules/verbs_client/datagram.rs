@@ -53,8 +53,7 @@ fn payload<'a>(outcome: &'a Outcome<'_>) -> Option<&'a [u8]> {
 }
 
 fn datagrams(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
-    let from = Node::new(from, PollContext::WorkQueue, sleep)?;
-    let to = Node::new(to, PollContext::WorkQueue, sleep)?;
+    let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
     let (from_qp, to_qp) = (ready(&from, sleep)?, ready(&to, sleep)?);
     let path = Place::of(&to.device)?.path();
     let handles = [
@@ -85,8 +84,7 @@ fn datagrams(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
 }
 
 fn other_qkey(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
-    let from = Node::new(from, PollContext::SoftIrq, sleep)?;
-    let to = Node::new(to, PollContext::SoftIrq, sleep)?;
+    let (from, to) = Node::two(from, to, PollContext::SoftIrq, sleep)?;
     let (from_qp, to_qp) = (ready(&from, sleep)?, ready(&to, sleep)?);
     let ah = Ah::new(&from.pd, &Place::of(&to.device)?.path(), sleep)?;
     to_qp.post_receive(to.room(256, &to.received, sleep)?)?;
@@ -108,8 +106,7 @@ fn other_qkey(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
 }
 
 fn answer(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
-    let from = Node::new(from, PollContext::WorkQueue, sleep)?;
-    let to = Node::new(to, PollContext::WorkQueue, sleep)?;
+    let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
     let (from_qp, to_qp) = (ready(&from, sleep)?, ready(&to, sleep)?);
     to_qp.post_receive(to.room(256, &to.received, sleep)?)?;
     from_qp.post_receive(from.room(256, &from.received, sleep)?)?;

@@ -46,8 +46,7 @@ fn polled_by_core(
     context: PollContext,
     sleep: &MaySleep,
 ) -> Result {
-    let from = Node::new(from, context, sleep)?;
-    let pair = Connection::between(from, Node::new(to, context, sleep)?, sleep)?;
+    let pair = Connection::polled(from, to, context, sleep)?;
     ensure!(
         pair.from.cq.poll(1) == Err(EINVAL),
         "its client polls a queue of the core"
@@ -69,8 +68,7 @@ fn polled_by_core(
 }
 
 fn polled_by_client(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
-    let from = Node::new(from, PollContext::Direct, sleep)?;
-    let pair = Connection::between(from, Node::new(to, PollContext::Direct, sleep)?, sleep)?;
+    let pair = Connection::polled(from, to, PollContext::Direct, sleep)?;
     pair.expect(64, sleep)?;
     let work = pair.from.message(b"a message", sleep)?;
     pair.from_qp.post_send(work, RcOp::Send)?;
@@ -112,22 +110,29 @@ impl OnCompletions for Eager {
     }
 }
 
-fn notified(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
-    let told = Arc::new(AtomicUsize::new(0), GFP_KERNEL)?;
-    let make = |told: &Arc<AtomicUsize>| Eager(told.clone());
-    let from_cq = Cq::notified(from, 128, 0, make(&told), sleep)?;
-    let to_cq = Cq::notified(to, 128, 0, make(&told), sleep)?;
+/// A connection whose owners are told of completions, and poll then.
+pub(crate) fn told<'a, 'b>(
+    from: &Device<'a>,
+    to: &Device<'b>,
+    told: &Arc<AtomicUsize>,
+    sleep: &MaySleep,
+) -> Result<Connection<'a, 'b>> {
+    let from_cq = Cq::notified(from, 128, 0, Eager(told.clone()), sleep)?;
+    let to_cq = Cq::notified(to, 128, 0, Eager(told.clone()), sleep)?;
     let from = Node::with_cq(from, from_cq, sleep)?;
     let to = Node::with_cq(to, to_cq, sleep)?;
-    let pair = Connection::between(from, to, sleep)?;
-    ensure!(
-        pair.from.cq.arm(NotifyFlags::NEXT_COMP) == Ok(false),
-        "not empty"
+    let pair = Connection::between((from, to), sleep)?;
+    let armed = (
+        pair.from.cq.arm(NotifyFlags::NEXT_COMP)?,
+        pair.to.cq.arm(NotifyFlags::NEXT_COMP)?,
     );
-    ensure!(
-        pair.to.cq.arm(NotifyFlags::NEXT_COMP) == Ok(false),
-        "not empty"
-    );
+    ensure!(armed == (false, false), "not empty");
+    Ok(pair)
+}
+
+fn notified(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let count = Arc::new(AtomicUsize::new(0), GFP_KERNEL)?;
+    let pair = told(from, to, &count, sleep)?;
     for nth in 0..4u8 {
         pair.expect(64, sleep)?;
         let work = pair.from.message(&[nth; 8], sleep)?;
@@ -138,7 +143,7 @@ fn notified(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
         );
         pair.from.sent.success(sleep)?;
     }
-    ensure!(told.load(Ordering::SeqCst) >= 2, "nobody was told");
+    ensure!(count.load(Ordering::SeqCst) >= 2, "nobody was told");
     pair.expect(64, sleep)?;
     Ok(())
 }

@@ -146,6 +146,19 @@ impl<'d> Node<'d> {
         Self::with_cq(device, Cq::new(device, 128, 0, context, sleep)?, sleep)
     }
 
+    /// One of each device.
+    pub(crate) fn two<'a>(
+        from: &Device<'a>,
+        to: &Device<'d>,
+        context: PollContext,
+        sleep: &MaySleep,
+    ) -> Result<(Node<'a>, Self)> {
+        Ok((
+            Node::new(from, context, sleep)?,
+            Self::new(to, context, sleep)?,
+        ))
+    }
+
     pub(crate) fn with_cq(device: &Device<'d>, cq: Arc<Cq<'d>>, sleep: &MaySleep) -> Result<Self> {
         Ok(Self {
             device: device.clone(),
@@ -236,7 +249,7 @@ pub(crate) const CONNECTED: ConnectedInit = ConnectedInit {
 };
 
 /// The number of the first packet.
-const PSN: u32 = 0xff_fffe;
+pub(crate) const PSN: u32 = 0xff_fffe;
 
 /// Connects an initialised queue pair.
 pub(crate) fn connect<'d>(
@@ -274,12 +287,20 @@ pub(crate) struct Connection<'a, 'b> {
 impl<'a, 'b> Connection<'a, 'b> {
     /// With completions in work items.
     pub(crate) fn new(from: &Device<'a>, to: &Device<'b>, sleep: &MaySleep) -> Result<Self> {
-        let from = Node::new(from, PollContext::WorkQueue, sleep)?;
-        let to = Node::new(to, PollContext::WorkQueue, sleep)?;
-        Self::between(from, to, sleep)
+        Self::polled(from, to, PollContext::WorkQueue, sleep)
     }
 
-    pub(crate) fn between(from: Node<'a>, to: Node<'b>, sleep: &MaySleep) -> Result<Self> {
+    /// With completions in this context.
+    pub(crate) fn polled(
+        from: &Device<'a>,
+        to: &Device<'b>,
+        context: PollContext,
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        Self::between(Node::two(from, to, context, sleep)?, sleep)
+    }
+
+    pub(crate) fn between((from, to): (Node<'a>, Node<'b>), sleep: &MaySleep) -> Result<Self> {
         let from_qp = from.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
         let to_qp = to.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
         let numbers = (from_qp.number(), to_qp.number());

@@ -46,8 +46,7 @@ impl OnSrqEvent for Limit {
 }
 
 fn two(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
-    let from = Node::new(from, PollContext::WorkQueue, sleep)?;
-    let to = Node::new(to, PollContext::WorkQueue, sleep)?;
+    let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
     let places = (Place::of(&from.device)?, Place::of(&to.device)?);
     let reached = Arc::new(AtomicUsize::new(0), GFP_KERNEL)?;
     let config = Config {

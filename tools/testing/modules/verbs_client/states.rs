@@ -20,13 +20,14 @@ use rdma::{
 use crate::{
     ensure,
     probe::{connect, has_bytes, Connection, Node, Place, CONNECTED},
-    report,
+    report, report_known,
 };
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     report("from state to state", all(from, to, sleep));
     report("a change that fails", failing(from, sleep));
-    report(
+    // Stock's rxe does not begin what was posted meanwhile.
+    report_known(
         "a send queue is drained, and goes on",
         drained(from, to, sleep),
     );
@@ -100,8 +101,7 @@ impl OnQpEvent for Drained {
 }
 
 fn drained(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
-    let from = Node::new(from, PollContext::WorkQueue, sleep)?;
-    let to = Node::new(to, PollContext::WorkQueue, sleep)?;
+    let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
     let count = Arc::new(AtomicUsize::new(0), GFP_KERNEL)?;
     let config = Config {
         send_cq: &from.cq,
