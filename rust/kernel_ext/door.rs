@@ -145,7 +145,8 @@ pub unsafe trait View {
 
 /// Makes a transparent view of a C structure, which doors take as `&View` for `struct x *`.
 ///
-/// ```ignore
+/// ```
+/// # use kernel_ext::{bindings::ib_pd, door::view_of};
 /// view_of! {
 ///     /// A protection domain.
 ///     pub struct Pd(ib_pd);

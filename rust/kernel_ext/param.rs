@@ -11,7 +11,9 @@
 ///
 /// `$strings` are what `modinfo` shows: `parmtype=NAME:bool` and `parm=NAME:DESCRIPTION`, each ended by a NUL.
 ///
-/// ```ignore
+/// ```
+/// # use core::sync::atomic::AtomicBool;
+/// # use kernel_ext::param::bool_param;
 /// static SHARED: AtomicBool = AtomicBool::new(true);
 /// bool_param!(c"shared", SHARED, b"parmtype=shared:bool\0parm=shared:Share devices\0");
 /// ```

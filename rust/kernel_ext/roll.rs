@@ -7,14 +7,17 @@ use kernel::prelude::*;
 
 /// A list that has no memory when nothing is in it.
 ///
-/// # Examples
-///
 /// ```
-/// let mut roll = Roll::new();
-/// roll.push(7)?;
-/// roll.retain(|&number| number != 7);
-/// assert!(roll.is_empty());
-/// # Ok::<(), Error>(())
+/// # use kernel::prelude::*;
+/// # use kernel_ext::roll::Roll;
+/// kernel::sync::global_lock! {
+///     // SAFETY: The module's initialisation makes it before anybody is there.
+///     unsafe(uninit) static NUMBERS: Mutex<Roll<u32>> = Roll::new();
+/// }
+///
+/// fn add(number: u32) -> Result {
+///     NUMBERS.lock().push(number)
+/// }
 /// ```
 pub struct Roll<T>(KVec<T>);
 

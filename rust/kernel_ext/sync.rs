@@ -140,8 +140,21 @@ macro_rules! class_name {
 
 /// Creates an initialiser of a [`SpinLockBh`], with a lock class of its own.
 ///
-/// ```ignore
-/// pin_init!(Queue { items <- new_spinlock_bh!(KVec::new(), "Queue::items") })
+/// ```
+/// # use kernel::{prelude::*, sync::Arc};
+/// # use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
+/// #[pin_data]
+/// struct Queue {
+///     #[pin]
+///     items: SpinLockBh<KVec<u32>>,
+/// }
+///
+/// fn queue() -> Result<Arc<Queue>> {
+///     let init = pin_init!(Queue {
+///         items <- new_spinlock_bh!(KVec::new(), "Queue::items"),
+///     });
+///     Arc::pin_init(init, GFP_KERNEL)
+/// }
 /// ```
 ///
 /// [`SpinLockBh`]: crate::sync::SpinLockBh

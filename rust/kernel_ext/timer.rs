@@ -8,13 +8,29 @@
 //!
 //! An object may have several timers: they differ by `ID`.
 //!
-//! ```ignore
+//! ```
+//! # use kernel::{prelude::*, sync::Arc};
+//! # use kernel_ext::timer::{impl_has_timer, now_ns, OnTimer, Timer};
 //! #[pin_data]
-//! struct Qp { #[pin] retry: Timer<Qp> }
-//! impl_has_timer! { impl HasTimer<0> for Qp { self.retry } }
-//! impl OnTimer for Qp { fn expired(this: Arc<Self>) { this.retransmit() } }
+//! struct Qp {
+//!     #[pin]
+//!     retry: Timer<Qp>,
+//! }
 //!
-//! Timer::arm(&qp, now_ns().saturating_add(timeout_ns));
+//! impl_has_timer! { impl HasTimer<0> for Qp { self.retry } }
+//!
+//! impl OnTimer for Qp {
+//!     fn expired(this: Arc<Self>) {
+//!         this.retransmit();
+//!     }
+//! }
+//! # impl Qp {
+//! #     fn retransmit(&self) {}
+//! # }
+//!
+//! fn wait(qp: &Arc<Qp>, timeout_ns: u64) {
+//!     Timer::arm(qp, now_ns().saturating_add(timeout_ns));
+//! }
 //! ```
 //!
 //! C header: `include/linux/hrtimer.h`.
@@ -61,11 +77,7 @@ pub unsafe trait HasTimer<const ID: u64>: Sized {
     unsafe fn container_of(timer: *const Timer<Self, ID>) -> *const Self;
 }
 
-/// Says where the [`Timer`] of a type is.
-///
-/// ```ignore
-/// impl_has_timer! { impl HasTimer<0> for Qp { self.retry } }
-/// ```
+/// Says where the [`Timer`] of a type is: see the example [there](self).
 #[macro_export]
 macro_rules! impl_has_timer {
     (impl HasTimer<$id:literal> for $self:ty { self.$field:ident }) => {

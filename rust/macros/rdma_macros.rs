@@ -23,10 +23,19 @@ use syn::parse::Parser;
 /// On a safe function it writes the function that C calls: a *door*, which turns the arguments from C and the result to
 /// C by the traits of `kernel_ext::door`. A `&MaySleep` is not among the arguments of C: the door makes it.
 ///
-/// ```ignore
+/// ```
+/// # use kernel::prelude::*;
+/// # use kernel_ext::{context::MaySleep, export::export};
+/// # use rdma::view::{
+/// #     object::{Owned, UdataView},
+/// #     Pd,
+/// # };
 /// /// Deallocates a protection domain.
 /// #[export]
-/// fn ib_dealloc_pd_user(pd: &Pd, udata: Udata<'_>, sleep: &MaySleep) -> Result { … }
+/// fn ib_dealloc_pd_user(pd: Owned<Pd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+///     # let _ = (pd, udata, sleep);
+///     Ok(())
+/// }
 /// ```
 ///
 /// A function that is `unsafe extern "C"` already, because nothing can be generated for it, is exported as it is. A

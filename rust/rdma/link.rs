@@ -39,8 +39,12 @@ pub trait LinkOps: Sized + 'static {
 
 /// The C structure of a type of links: a `static` of the driver.
 ///
-/// ```ignore
-/// static RXE_LINK: Link<RxeLink> = Link::new();
+/// ```
+/// # use rdma::link::{Link, LinkOps};
+/// # struct Statics<L: LinkOps>(L);
+/// # impl<L: LinkOps> Statics<L> {
+/// const RXE_LINK: Link<L> = Link::new();
+/// # }
 /// ```
 pub struct Link<L: LinkOps> {
     ops: UnsafeCell<rdma_link_ops>,

@@ -271,7 +271,11 @@ impl<T> Table<T> {
 /// Makes the [`Table`] of a structure: how many bytes the packed form has, and for each field the word, the bit and the bits,
 /// and the member in brackets: none, if the bits are reserved.
 ///
-/// ```ignore
+/// ```
+/// # use rdma::{
+/// #     bindings::ib_unpacked_deth,
+/// #     pack::{packed, Table},
+/// # };
 /// const DETH: Table<ib_unpacked_deth> = packed! { ib_unpacked_deth: 8 {
 ///     0, 0, 32 [qkey];
 ///     1, 0, 8 [];

@@ -29,6 +29,53 @@
 //! * A request that is posted owns its memory until it is completed; memory that a peer may reach at any time is copied from
 //!   and to, never borrowed.
 //!
+//! # Example
+//!
+//! A client that has a protection domain and a completion queue of each RoCE device. `samples/client_rust.rs` is a whole module.
+//!
+//! ```
+//! use kernel::{prelude::*, sync::Arc};
+//! use rdma::{
+//!     verbs::{client::Table, cq::PollContext, Client, Cq, Device, Pd},
+//!     MaySleep,
+//! };
+//!
+//! struct Example;
+//!
+//! struct Data<'d> {
+//!     pd: Pd<'d>,
+//!     cq: Arc<Cq<'d>>,
+//! }
+//!
+//! static TABLE: Table<Example> = Table::new();
+//!
+//! impl Client for Example {
+//!     type Data<'d> = Data<'d>;
+//!
+//!     const NAME: &'static CStr = c"example";
+//!
+//!     fn table() -> &'static Table<Self> {
+//!         &TABLE
+//!     }
+//!
+//!     fn add<'d>(device: &Device<'d>, sleep: &MaySleep) -> Result<Data<'d>> {
+//!         if !device.is_roce(1) {
+//!             return Err(ENODEV);
+//!         }
+//!         Ok(Data {
+//!             pd: Pd::new(device, sleep)?,
+//!             cq: Cq::new(device, 64, 0, PollContext::SoftIrq, sleep)?,
+//!         })
+//!     }
+//!
+//!     fn remove<'d>(device: &Device<'d>, data: &Data<'d>, _sleep: &MaySleep) {
+//!         // What is begun elsewhere ends here. Then the data is dropped.
+//!         pr_info!("{:?} goes\n", device.name());
+//!         let _ = (&data.pd, &data.cq);
+//!     }
+//! }
+//! ```
+//!
 //! All of this speaks the C contract, so it works on any `ib_core`.
 //!
 //! C header: `include/rdma/ib_verbs.h`.

@@ -14,6 +14,39 @@
 //!
 //! All of it may sleep, and all of it is a client's of one device: it goes with the client's data of that.
 //!
+//! ```
+//! use kernel::prelude::*;
+//! use rdma::{
+//!     verbs::{
+//!         qp::{Rc, Reset},
+//!         Device, Qp,
+//!     },
+//!     MaySleep,
+//! };
+//! use rdma_cm::{Address, Connection, Params, Route};
+//!
+//! /// Connects to port 7174 of a peer.
+//! fn connect<'d>(
+//!     device: &Device<'d>,
+//!     peer: [u8; 4],
+//!     qp: Qp<'d, Rc, Reset>,
+//!     sleep: &MaySleep,
+//! ) -> Result<Connection<'d>> {
+//!     let params = Params {
+//!         private_data: b"hello",
+//!         responder_resources: 1,
+//!         initiator_depth: 1,
+//!         retries: 7,
+//!         rnr_retries: 7,
+//!     };
+//!     let route = Route::resolve(device, None, &Address::V4(peer, 7174), sleep)?;
+//!     let qp = route.init(qp, sleep)?;
+//!     // Before it is connected, requests to receive are posted.
+//!     let (connection, _answer) = route.connect(qp, &params, sleep)?;
+//!     Ok(connection)
+//! }
+//! ```
+//!
 //! C header: `include/rdma/rdma_cm.h`.
 
 mod address;

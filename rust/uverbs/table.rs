@@ -5,25 +5,52 @@
 //! What stands in a table has the layout of C's, so that one engine reads the tables of C drivers, of Rust drivers and of
 //! ib_uverbs itself. A handler is a safe function; its table entry makes the door that C calls.
 //!
-//! ```ignore
+//! ```
+//! # use kernel::prelude::*;
+//! # use rdma::{bindings as c, view::AttrBundle, MaySleep};
+//! # use rdma_uverbs::table::{structure, Attr, Definition, Method, Object};
+//! fn query_port(attrs: &AttrBundle, _sleep: &MaySleep) -> Result {
+//!     # let _ = attrs;
+//!     Ok(())
+//! }
+//!
 //! static QUERY_PORT: Method = Method::new(
-//!     UVERBS_METHOD_QUERY_PORT,
-//!     query_port, // fn(&AttrBundle, &MaySleep) -> Result
+//!     c::UVERBS_METHOD_QUERY_PORT,
+//!     query_port,
 //!     &[
-//!         &Attr::const_in(UVERBS_ATTR_QUERY_PORT_PORT_NUM).mandatory(),
-//!         &Attr::ptr_out(UVERBS_ATTR_QUERY_PORT_RESP, structure!(ib_uverbs_query_port_resp_ex, active_speed_ex)).mandatory(),
+//!         &Attr::const_in(c::UVERBS_ATTR_QUERY_PORT_PORT_NUM).mandatory(),
+//!         &Attr::ptr_out(
+//!             c::UVERBS_ATTR_QUERY_PORT_RESP,
+//!             structure!(c::ib_uverbs_query_port_resp_ex, active_speed_ex),
+//!         )
+//!         .mandatory(),
 //!     ],
 //! );
-//! static DEVICE: Object = Object::global(UVERBS_OBJECT_DEVICE, &[&QUERY_PORT]);
-//! pub(crate) static DEFINITIONS: [Definition; 2] = [Definition::tree(&DEVICE), Definition::END];
+//! static DEVICE: Object = Object::global(c::UVERBS_OBJECT_DEVICE, &[&QUERY_PORT]);
+//! pub static DEFINITIONS: [Definition; 2] = [Definition::tree(&DEVICE), Definition::END];
 //! ```
 //!
 //! An object with handles has a type, which says how large it is and how it is destroyed:
 //!
-//! ```ignore
-//! static PD_TYPE: IdrType = IdrType::new::<Pd, _>(free_pd); // fn(&Uobject, RemoveReason, &AttrBundle, &MaySleep) -> Result
-//! static PD: Object = Object::idr(UVERBS_OBJECT_PD, &PD_TYPE, &[&PD_DESTROY]);
-//! static PD_DESTROY: Method = Method::destroy(UVERBS_METHOD_PD_DESTROY, &[&Attr::destroyed(UVERBS_ATTR_DESTROY_PD_HANDLE, UVERBS_OBJECT_PD)]);
+//! ```
+//! # use kernel::prelude::*;
+//! # use rdma::{
+//! #     bindings as c,
+//! #     view::{uobject::RemoveReason, AttrBundle, Pd, Uobject},
+//! #     MaySleep,
+//! # };
+//! # use rdma_uverbs::table::{Attr, IdrType, Method, Object};
+//! fn free(pd: &Uobject, _: RemoveReason, _: &AttrBundle, _sleep: &MaySleep) -> Result {
+//!     # let _ = pd;
+//!     Ok(())
+//! }
+//!
+//! static TYPE: IdrType = IdrType::new::<Pd, _>(free);
+//! static DESTROY: Method = Method::destroy(
+//!     c::UVERBS_METHOD_PD_DESTROY,
+//!     &[&Attr::destroyed(c::UVERBS_ATTR_DESTROY_PD_HANDLE, c::UVERBS_OBJECT_PD)],
+//! );
+//! static PD: Object = Object::idr(c::UVERBS_OBJECT_PD, &TYPE, &[&DESTROY]);
 //! ```
 //!
 //! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_named_ioctl.h`.

@@ -196,8 +196,22 @@ pub unsafe trait HasPernetSlot: Sized + 'static {
 
 /// Gives a type its [`PernetSlot`].
 ///
-/// ```ignore
+/// ```
+/// # use kernel::{prelude::*, sync::Arc};
+/// # use kernel_ext::{
+/// #     context::MaySleep,
+/// #     net::ns::{impl_has_pernet_slot, NetNamespace, PerNamespace},
+/// # };
+/// struct Links;
 /// impl_has_pernet_slot! { impl HasPernetSlot for Links }
+///
+/// impl PerNamespace for Links {
+///     fn new(_net: &NetNamespace, _sleep: &MaySleep) -> Result<Arc<Self>> {
+///         Ok(Arc::new(Self, GFP_KERNEL)?)
+///     }
+///
+///     fn exit(_this: Arc<Self>, _sleep: &MaySleep) {}
+/// }
 /// ```
 #[macro_export]
 macro_rules! impl_has_pernet_slot {

@@ -2,6 +2,63 @@
 
 //! Clients that use devices: who is told of them, and owns what is made of them.
 //!
+//! ```text
+//! init: TABLE.register()   → add() for each device    → Registration
+//!                            remove() for each device ← drop(Registration)
+//! ```
+//!
+//! A module is a client as long as it keeps its [`Registration`]:
+//!
+//! ```
+//! # use kernel::prelude::*;
+//! # use rdma::{
+//! #     verbs::{
+//! #         client::{Registration, Table},
+//! #         Client, Device,
+//! #     },
+//! #     MaySleep,
+//! # };
+//! # struct Example;
+//! # static TABLE: Table<Example> = Table::new();
+//! # impl Client for Example {
+//! #     type Data<'d> = ();
+//! #     const NAME: &'static CStr = c"example";
+//! #     fn table() -> &'static Table<Self> {
+//! #         &TABLE
+//! #     }
+//! #     fn add<'d>(_device: &Device<'d>, _sleep: &MaySleep) -> Result {
+//! #         Ok(())
+//! #     }
+//! # }
+//! struct Module {
+//!     client: Registration<Example>,
+//! }
+//!
+//! impl kernel::Module for Module {
+//!     fn init(_module: &'static ThisModule) -> Result<Self> {
+//!         // SAFETY: Modules are loaded in process context.
+//!         let sleep = &unsafe { MaySleep::assume() };
+//!         let client = TABLE.register(sleep)?;
+//!         Ok(Self { client })
+//!     }
+//! }
+//!
+//! impl Module {
+//!     /// How many devices there are at this moment.
+//!     fn devices(&self, sleep: &MaySleep) -> usize {
+//!         let mut count = 0usize;
+//!         self.client.visit::<()>(
+//!             |_device, _data, _sleep| {
+//!                 count = count.saturating_add(1);
+//!                 None
+//!             },
+//!             sleep,
+//!         );
+//!         count
+//!     }
+//! }
+//! ```
+//!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
 //! | `Registry::devices` | which devices the client has | process | nothing |

@@ -1,6 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Events of devices and of queue pairs, for clients.
+//!
+//! ```
+//! use kernel::prelude::*;
+//! use rdma::{
+//!     verbs::{
+//!         event::{OnDeviceEvent, PortEvent, Registration},
+//!         Device,
+//!     },
+//!     DeviceEvent, MaySleep,
+//! };
+//!
+//! struct Listener;
+//!
+//! impl OnDeviceEvent for Listener {
+//!     fn device_event(&self, event: PortEvent, _sleep: &MaySleep) {
+//!         if event.event == DeviceEvent::PortErr {
+//!             pr_info!("port {} is down\n", event.port);
+//!         }
+//!     }
+//! }
+//!
+//! /// Listens as long as the answer is kept.
+//! fn listen<'d>(device: &Device<'d>, sleep: &MaySleep) -> Result<Registration<'d, Listener>> {
+//!     Registration::new(device, Listener, sleep)
+//! }
+//! ```
 
 use kernel::{prelude::*, types::Opaque};
 use rdma_bindings::{self as bindings, ib_event, ib_event_handler};

@@ -9,6 +9,40 @@
 //! | registered | peers may reach the pages with the key. `LocalInv` is posted; or a peer sends with invalidation, of which the completion tells: [`Mr::note_invalidated`] |
 //! | free | from when that was completed |
 //!
+//! Peers get what [`Mr::remote`] returns, as soon as the request is completed:
+//!
+//! ```
+//! use kernel::prelude::*;
+//! use rdma::{
+//!     verbs::{
+//!         dma::{Bidirectional, Pages},
+//!         post::RcOp,
+//!         qp::{QpRef, Rc, Rts},
+//!         work::Handler,
+//!         Mr, Pd, Work,
+//!     },
+//!     wr::Remote,
+//!     Access, MaySleep,
+//! };
+//!
+//! /// Lets the peer write to 64 KiB of memory.
+//! fn expose<'d, H: Handler<'d>>(
+//!     qp: &QpRef<'d, Rc, Rts>,
+//!     pd: &Pd<'d>,
+//!     handler: H,
+//!     sleep: &MaySleep,
+//! ) -> Result<(Mr<'d>, Remote)> {
+//!     let pages = Pages::<Bidirectional>::new(pd.device(), 65536, sleep)?;
+//!     let mr = Mr::new(pd, 16, sleep)?;
+//!     mr.map(&pages, sleep)?;
+//!     let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+//!     let work = Work::new(pd.device(), 0, handler, sleep)?;
+//!     qp.post_send(work, RcOp::RegMr { mr: &mr, access })?;
+//!     let remote = mr.remote(0)?;
+//!     Ok((mr, remote))
+//! }
+//! ```
+//!
 //! The pages stay mapped as long as they are the region's. A region that is dropped is destroyed later, when no request
 //! needs it any more; then its key is no more.
 //!

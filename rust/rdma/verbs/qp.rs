@@ -13,6 +13,64 @@
 //!
 //! Each state may become [`Err`](struct@Err). The device may do that too, by itself: requests are flushed then, and nothing
 //! else changes.
+//! Peers exchange their numbers and addresses by a means of their own, or by the connection manager (crate `rdma_cm`):
+//!
+//! ```
+//! use kernel::{prelude::*, sync::Arc};
+//! use rdma::{
+//!     verbs::{
+//!         post::RcOp,
+//!         qp::{Config, ConnectedInit, Peer, Rc, Rts, Sending},
+//!         work::Handler,
+//!         Cq, Pd, Qp, Work,
+//!     },
+//!     Access, AhFields, MaySleep, Mtu,
+//! };
+//!
+//! /// Connects to queue pair `qp_num` at the end of a path, and sends a message.
+//! fn connect<'d, H: Handler<'d>>(
+//!     pd: &Pd<'d>,
+//!     cq: &Arc<Cq<'d>>,
+//!     (path, qp_num): (AhFields, u32),
+//!     message: Pin<KBox<Work<'d, H>>>,
+//!     sleep: &MaySleep,
+//! ) -> Result<Qp<'d, Rc, Rts>> {
+//!     let config = Config {
+//!         send_cq: cq,
+//!         recv_cq: cq,
+//!         max_sends: 16,
+//!         max_receives: 16,
+//!         max_pieces: 1,
+//!         srq: None,
+//!         events: None,
+//!     };
+//!     let init = ConnectedInit {
+//!         port: 1,
+//!         pkey_index: 0,
+//!         access: Access::LOCAL_WRITE,
+//!     };
+//!     let peer = Peer {
+//!         path,
+//!         mtu: Mtu::B1024,
+//!         qp_num,
+//!         psn: 0,
+//!         reads: 1,
+//!         rnr_timer: 12,
+//!     };
+//!     let sending = Sending {
+//!         psn: 0,
+//!         reads: 1,
+//!         timeout: 14,
+//!         retries: 7,
+//!         rnr_retries: 7,
+//!     };
+//!     let qp = Qp::<Rc, _>::new(pd, config, sleep)?.into_init(&init, sleep)?;
+//!     // From here on it may receive, from the last line on it may send: before, `post_send` does not compile.
+//!     let qp = qp.into_rtr(&peer, sleep)?.into_rts(&sending, sleep)?;
+//!     qp.post_send(message, RcOp::Send)?;
+//!     Ok(qp)
+//! }
+//! ```
 
 use core::{
     marker::PhantomData,

@@ -2,6 +2,40 @@
 
 //! Shared receive queues of clients.
 //!
+//! Queue pairs share it by their [`Config::srq`](super::qp::Config::srq). Its owner is told when it runs low:
+//!
+//! ```
+//! use kernel::{prelude::*, sync::Arc};
+//! use rdma::{
+//!     verbs::{
+//!         srq::{Config, OnSrqEvent},
+//!         work::Handler,
+//!         Pd, Srq, Work,
+//!     },
+//!     MaySleep, SrqEvent,
+//! };
+//!
+//! struct Low;
+//!
+//! impl OnSrqEvent for Low {
+//!     fn srq_event(&self, event: SrqEvent) {
+//!         pr_info!("{event:?}\n");
+//!     }
+//! }
+//!
+//! fn share<'d, H: Handler<'d>>(pd: &Pd<'d>, handler: H, sleep: &MaySleep) -> Result<Arc<Srq<'d>>> {
+//!     let config = Config {
+//!         max_receives: 64,
+//!         max_pieces: 1,
+//!         events: Some(Arc::new(Low, GFP_KERNEL)?),
+//!     };
+//!     let srq = Srq::new(pd, config, sleep)?;
+//!     srq.post_receive(Work::new(pd.device(), 4096, handler, sleep)?)?;
+//!     srq.arm_limit(16, sleep)?;
+//!     Ok(srq)
+//! }
+//! ```
+//!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
 //! | `Srq::slots` | which requests are posted | any, interrupts off | nothing |

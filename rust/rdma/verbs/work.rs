@@ -8,6 +8,32 @@
 //! | the queue pair, from a successful post on | nothing: the device, or the peer, may be at its bytes |
 //! | its handler, when the request is completed | the handler is the owner now, and may post it again |
 //!
+//! A receiver that posts each request again when it is completed:
+//!
+//! ```
+//! use kernel::prelude::*;
+//! use rdma::verbs::{
+//!     qp::Rc,
+//!     work::{Completion, Handler},
+//!     Work,
+//! };
+//!
+//! struct Receiver;
+//!
+//! impl<'d> Handler<'d> for Receiver {
+//!     fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
+//!         if !completion.is_success() {
+//!             return; // The queue pair is in error, or goes: the work is freed.
+//!         }
+//!         let message = work.bytes().get(..completion.length() as usize);
+//!         pr_info!("{:?}\n", message);
+//!         if let Some(qp) = completion.receiver::<Rc>() {
+//!             let _ = qp.post_receive(work);
+//!         }
+//!     }
+//! }
+//! ```
+//!
 //! So no request is without its memory, and nobody looks at memory that a device writes. Each request that was posted is
 //! completed once: at the latest when the queue pair, or the SRQ, is destroyed, which flushes it. Nothing is allocated when it
 //! is posted.
