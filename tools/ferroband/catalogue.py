@@ -29,7 +29,9 @@ SINGLE = ("ib_core", "rdma_rxe", "ib_uverbs")
 
 # How much is run: what CI runs; all that makes sense on the kernel that was asked for; all there is.
 CI, KERNEL_ASKED, LONG = "ci", "kernel", "long"
-KERNELS = ("stock", "debug", "uml")
+KERNELS = ("stock", "debug", "uml", "kcsan")
+# Even in a long run only for the tests that name them, and only in the full-Rust mix.
+ON_DEMAND = ("kcsan",)
 # Says in a test that a part of it is skipped on a core without management datagrams.
 MAD = re.compile(r"\b(check|needs)_mad\b")
 
@@ -116,7 +118,9 @@ def _runs_on(found: dict[str, str], kernel: str, scope: str) -> bool:
     if "long" in found.get("when", "") and scope != LONG:
         return False
     named = _kernels(found)
-    return kernel in named or scope != CI and "stock" in named
+    if scope == CI or scope == LONG and kernel in ON_DEMAND:
+        return kernel in named
+    return kernel in named or "stock" in named
 
 
 def _kernels(found: dict[str, str]) -> list[str]:
@@ -129,7 +133,7 @@ def _mixes(found: dict[str, str], needs: set[str], kernel: str, scope: str) -> l
     wish = found.get("mixes", "").strip()
     if kernel == "stock":
         wanted = tuple(MIXES) if scope == LONG and wish else {"every": tuple(MIXES), "all": USUAL, "": USUAL}[wish]
-    elif scope == CI:
+    elif scope == CI or kernel in ON_DEMAND:
         wanted = (FULL,)
     else:
         wanted = (FULL, *SINGLE) if wish else (FULL,)

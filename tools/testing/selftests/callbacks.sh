@@ -4,6 +4,7 @@
 # queue runs at a time; events come after the state that they announce. rules_test asks for that, in C.
 # kernels: stock debug
 # rows: 2.006 2.007
+# kernels: stock kcsan
 # timeout: 300
 # mixes: all
 . "$(dirname "$0")/lib.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A hostile user writes into the rings that it shares with the driver (hostile_ring.c): errors only, no crash.
 # SEED=… repeats a run, ROUND=… begins it later.
-# kernels: stock uml
+# kernels: stock uml kcsan
 # timeout: 300
 . "$(dirname "$0")/lib.sh"
 our_driver || skip_all "the stock driver may crash the kernel"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Reliable transport over a network that loses, reorders, duplicates and corrupts packets on both ends.
 # rows: 3.074 3.075
+# kernels: stock kcsan
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 export LIMIT=100

@@ -4,6 +4,7 @@
 # kill -9, and devices are renamed; the modules refuse to go while they are in use, and go afterwards.
 # The storm has 100 rounds; in make check-long 1,000.
 # rows: 2.009
+# kernels: stock kcsan
 # mix: ib_core rdma_rxe
 # timeout: 600
 # long: 3600 ROUNDS=1000

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # All that clients in Rust have of a device: verbs_client drives it between two devices; and with a driver, fake_verbs, that
 # calls handlers from the call chains of its methods, as none should.
+# kernels: stock kcsan
 # timeout: 240
 # mixes: all
 . "$(dirname "$0")/lib.sh"
