@@ -17,7 +17,8 @@ STOCK_FAULTS = REPO / "tools/testing/stock-faults.tsv"
 
 # The first that matches a line tells the kind of report that begins there.
 KINDS = [(kind, re.compile(pattern, re.VERBOSE)) for kind, pattern in (
-    ("KASAN", r"BUG:\ K(A|F|M|C)\w+:"),
+    ("KCSAN", r"BUG:\ KCSAN:"),
+    ("KASAN", r"BUG:\ K(A|F|M)\w+:"),
     ("UBSAN", r"^UBSAN:"),
     ("kmemleak", r"^unreferenced\ object\ 0x|kmemleak:\ .*(disabled|Cannot\ allocate)"),
     ("lockdep", r"""WARNING:\ (possible\ (circular|recursive|irq)|inconsistent\ lock|.*-safe\ ->|bad\ unlock|held\ lock
@@ -59,6 +60,14 @@ FRAME = re.compile(r"(\? )?([\w.$]+)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[(\w+)[^\]]*\]
 IN_STACK = re.compile(r"^\s*(\[<|\? |[\w.$]+\+0x|</?(TASK|IRQ|NMI|SOFTIRQ|#|EOE|EOI|ENTRY)|0x[0-9a-f]+$|$)"
                       r"|^(RIP|Code|RSP|R[A-Z0-9]{2}|ORIG_RAX|FS|CS|CR2|DR[0-9]|PKRU):")
 RULER = re.compile(r"^(=|-){20,}$")
+# Reports that stand between two rulers.
+RULED = ("KASAN", "KCSAN")
+# The head of the stack of one of two accesses that race; the second may be unknown.
+ACCESS = re.compile(r"^(read|write|read-write|assert|race at unknown origin)\b.* to 0x[0-9a-f]+ of \d+ bytes? by ")
+# Whoever is interrupted here has nothing to do with what stands above it in a stack.
+INTERRUPT = re.compile(r"^(asm_\w+|handle_softirqs|__do_softirq|do_softirq|irq_exit_rcu)$")
+# Functions that access memory for their caller.
+FOR_CALLER = re.compile(r"^rust_helper_")
 CUT = re.compile(r"cut here \]-")
 END = re.compile(r"---\[ end trace")
 STACK = re.compile(r"Call Trace:|^  backtrace")
@@ -124,7 +133,34 @@ def _own_stack(lines: list[str]) -> list[tuple[str, str]]:
     return frames([line for line in lines[:stack] if line.startswith(("RIP: 0010:", "Workqueue:"))] + lines[stack:])
 
 
+def racing(lines: list[str]) -> list[list[tuple[str, str]]]:
+    """The stack of each access that KCSAN reports, down to an interrupt."""
+    stacks: list[list[tuple[str, str]]] = []
+    inside = False
+    for line in lines:
+        if ACCESS.match(line):
+            stacks.append([])
+            inside = True
+        elif not line.strip():
+            inside = False
+        elif inside and (found := frames([line])):
+            inside = not INTERRUPT.match(found[0][0])
+            stacks[-1] += found if inside else []
+    return stacks
+
+
+def _race_signature(lines: list[str]) -> str:
+    """Both functions that access the memory, in an order that does not depend on who came first."""
+    names = []
+    for stack in racing(lines):
+        function, module = next((frame for frame in stack if not FOR_CALLER.match(frame[0])), ("", ""))
+        names.append(f"{function.split('.')[0]}[{module}]" if module else function.split(".")[0])
+    return f"KCSAN: {' / '.join(sorted(names))}" + (" / somebody" if len(names) == 1 else "")
+
+
 def _signature(kind: str, lines: list[str]) -> str:
+    if kind == "KCSAN":
+        return _race_signature(lines)
     told = [(function, module) for function, module in _own_stack(lines) if module or not REPORTERS.match(function)]
     names = [f"{function.split('.')[0]}[{module}]" if module else function for function, module in told]
     # A worker's function may stand there twice: as its work and in its stack.
@@ -134,7 +170,7 @@ def _signature(kind: str, lines: list[str]) -> str:
 
 def _end_of(lines: list[str], start: int, kind: str) -> int:
     """Where the report ends that begins at `start`: the index behind its last line."""
-    ruled = kind == "KASAN"
+    ruled = kind in RULED
     cut = any(CUT.search(line) for line in lines[max(0, start - 3):start])
     seen_stack = in_stack = bool(STACK.search(lines[start]))
     for index in range(start + 1, min(len(lines), start + LONGEST)):
@@ -187,7 +223,8 @@ def complaints(messages: str, ours: set[str] | frozenset[str] = frozenset()) -> 
 
 
 def _complaint(kind: str, raw: list[str], lines: list[str], ours: set[str] | frozenset[str]) -> Complaint:
-    there = {module for _, module in frames(lines)}
+    told = itertools.chain(*racing(lines)) if kind == "KCSAN" else frames(lines)
+    there = {module for _, module in told}
     return Complaint(kind, raw, tuple(sorted(there & ours)), _signature(kind, lines))
 
 
@@ -248,6 +285,11 @@ class StockFault:
 def stock_faults(path: pathlib.Path = STOCK_FAULTS) -> list[StockFault]:
     lines = path.read_text().splitlines() if path.exists() else []
     return [StockFault(*line.split("\t")) for line in lines if line and not line.startswith("#")]
+
+
+def of_others(complaint: Complaint) -> bool:
+    """A race in which no code of ours takes part, nor anything that it called: there are many in the kernel."""
+    return complaint.kind == "KCSAN" and not complaint.ours
 
 
 def nameless(complaint: Complaint) -> bool:

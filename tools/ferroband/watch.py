@@ -111,7 +111,7 @@ class Watch:
         return next((name for began, name in reversed(self.began) if began <= at), "the time before the first test")
 
     def _judge(self, found: list[Complaint], name: str, provokes: tuple[str, ...], allows: tuple[str, ...]) -> Verdict:
-        verdict = Verdict([], [], {complaint.kind for complaint in found})
+        verdict = Verdict([], [], {complaint.kind for complaint in found if not kernellog.of_others(complaint)})
         recorded = kernellog.stock_faults()
         for complaint in found:
             short = complaint.kind.replace(" ", "-")
@@ -122,6 +122,8 @@ class Watch:
             elif self.recording and not kernellog.nameless(complaint):
                 kernellog.record(complaint, KERNEL, name, time.strftime("seen on %Y-%m-%d with stock modules only"))
                 verdict.notes.append(f"recorded: {complaint.title}")
+            elif kernellog.of_others(complaint):
+                verdict.notes.append(f"no race of ours: {complaint.title}")
             else:
                 verdict.faults += [f"the kernel complained: {complaint.title}", *complaint.lines]
         for missing in set(provokes) - {kind.replace(" ", "-") for kind in verdict.kinds}:
