@@ -474,3 +474,64 @@ pub(crate) fn set_enabled(
     }
     Ok(())
 }
+
+#[kernel::prelude::kunit_tests(ib_core_counter_modes)]
+mod tests {
+    use super::*;
+    use crate::kunit::{with_device, IB, ROCE};
+
+    const TYPE: u32 = c::RDMA_COUNTER_MASK_QP_TYPE;
+
+    #[test]
+    fn a_port_binds_as_it_is_told() -> Result {
+        with_device(|device, _, _| {
+            assert!(mode(device, ROCE)? == Mode::NONE);
+            assert_eq!(set_auto(device, ROCE, ALL_MASKS, true), Ok(()));
+            let now = mode(device, ROCE)?;
+            assert!(now.mode == CounterMode::Auto(ALL_MASKS) && now.with_optional);
+            // The other port has its own mode.
+            assert!(mode(device, IB)? == Mode::NONE);
+            assert_eq!(set_auto(device, ROCE, TYPE, false), Ok(()));
+            assert!(mode(device, ROCE)?.mode == CounterMode::Auto(TYPE));
+            assert_eq!(set_auto(device, ROCE, 0, false), Ok(()));
+            assert!(mode(device, ROCE)? == Mode::NONE);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn what_queue_pairs_cannot_be_alike_in() -> Result {
+        with_device(|device, _, _| {
+            assert_eq!(set_auto(device, ROCE, ALL_MASKS + 1, false), Err(EINVAL));
+            assert_eq!(set_auto(device, ROCE, u32::MAX, false), Err(EINVAL));
+            assert!(mode(device, ROCE)? == Mode::NONE);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn no_port_that_there_is_not() -> Result {
+        with_device(|device, _, sleep| {
+            for port in [0, 3, u32::MAX] {
+                assert_eq!(mode(device, port).err(), Some(EINVAL));
+                assert_eq!(set_auto(device, port, 0, false), Err(EINVAL));
+                assert_eq!(total(device, port, 0, sleep), 0);
+            }
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn nothing_is_bound_that_there_is_not() -> Result {
+        with_device(|device, _, sleep| {
+            assert_eq!(bind(device, ROCE, 7, 1, sleep), Err(ENOENT));
+            assert_eq!(bind_new(device, ROCE, 7, sleep), Err(ENOENT));
+            assert_eq!(unbind(device, ROCE, 7, 1, sleep), Err(ENOENT));
+            assert_eq!(set_auto(device, ROCE, TYPE, false), Ok(()));
+            assert_eq!(bind(device, ROCE, 7, 1, sleep), Err(EINVAL));
+            assert_eq!(bind_new(device, ROCE, 7, sleep), Err(EINVAL));
+            assert_eq!(total(device, ROCE, 0, sleep), 0);
+            Ok(())
+        })
+    }
+}

@@ -89,7 +89,8 @@ fn vector_for(device: &Device, wish: c_int) -> Result<u32> {
     wish.checked_rem(vectors).ok_or(EINVAL)
 }
 
-fn get<'a>(
+/// Claims room in a shared queue.
+pub(crate) fn get<'a>(
     device: &'a Device,
     cqe: u32,
     wish: c_int,
@@ -141,8 +142,76 @@ fn ib_cq_pool_get(
 
 /// Gives room in a shared queue back. Process context.
 #[export]
-fn ib_cq_pool_put(cq: &Cq, nr_cqe: u32) {
+pub(crate) fn ib_cq_pool_put(cq: &Cq, nr_cqe: u32) {
     if let Some(pool) = cq.device().cq_pool(cq.poll_ctx()) {
         pool.give_back(cq, nr_cqe);
+    }
+}
+
+#[kernel::prelude::kunit_tests(ib_core_cq_pool)]
+mod tests {
+    use super::*;
+    use crate::kunit::{with_device, MAX_CQE};
+
+    const CONTEXT: u32 = c::IB_POLL_SOFTIRQ;
+
+    #[test]
+    fn clients_share_a_queue_until_it_is_full() -> Result {
+        with_device(|device, _, sleep| {
+            let get = |cqe| get(device, cqe, 0, CONTEXT, sleep);
+            let first = get(SHARED_CQE - 1)?;
+            assert!(core::ptr::eq(first, get(1)?));
+            assert_eq!(first.claimed(), SHARED_CQE);
+            let second = get(1)?;
+            assert!(!core::ptr::eq(first, second));
+            ib_cq_pool_put(first, 2);
+            // The newest is asked first.
+            assert!(core::ptr::eq(second, get(2)?));
+            let large = get(MAX_CQE)?;
+            assert!(large.cqe() >= MAX_CQE && large.claimed() == MAX_CQE);
+            // The queues of another context are others.
+            let other = super::get(device, 1, 0, c::IB_POLL_WORKQUEUE, sleep)?;
+            assert_eq!(other.claimed(), 1);
+            for cq in [first, second, large, other] {
+                ib_cq_pool_put(cq, cq.claimed());
+                assert_eq!(cq.claimed(), 0);
+            }
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn no_more_is_given_back_than_was_claimed() -> Result {
+        with_device(|device, _, sleep| {
+            let cq = get(device, 3, 0, CONTEXT, sleep)?;
+            ib_cq_pool_put(cq, 4);
+            assert_eq!(cq.claimed(), 0);
+            ib_cq_pool_put(cq, u32::MAX);
+            assert_eq!(cq.claimed(), 0);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn what_there_is_not() -> Result {
+        with_device(|device, _, sleep| {
+            let get = |cqe, context| get(device, cqe, 0, context, sleep).err();
+            assert_eq!(get(MAX_CQE + 1, CONTEXT), Some(EINVAL));
+            assert_eq!(get(u32::MAX, CONTEXT), Some(EINVAL));
+            assert_eq!(get(1, c::IB_POLL_LAST_POOL_TYPE + 1), Some(EINVAL));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn vectors_go_round() -> Result {
+        with_device(|device, _, _| {
+            let vectors = device.usable_vectors();
+            assert!(vectors > 0);
+            for wish in [-1, c_int::MIN, 0, 1, c_int::MAX] {
+                assert!(vector_for(device, wish)? < vectors);
+            }
+            Ok(())
+        })
     }
 }

@@ -375,3 +375,333 @@ impl GidTable {
         self.put(device, new, sleep)
     }
 }
+
+#[kernel::prelude::kunit_tests(ib_core_gid_table)]
+mod tests {
+    use super::*;
+    use crate::kunit::{with_device, GIDS, IB, ROCE};
+    use kernel_ext::{bindings as c, net::ns::NetNamespace};
+
+    /// Both versions of RoCE.
+    const TYPES: u32 = 1 << c::IB_GID_TYPE_ROCE | 1 << c::IB_GID_TYPE_ROCE_UDP_ENCAP;
+    /// How many GIDs there can be that are no default ones.
+    const OTHERS: u8 = GIDS as u8 - 2;
+
+    /// A table, and who changes it.
+    struct Fixture<'a> {
+        table: Arc<GidTable>,
+        device: &'a Device,
+        ndev: &'a NetDevice,
+        sleep: &'a MaySleep,
+    }
+
+    impl Fixture<'_> {
+        fn change(&self, gid: u8, gid_type: GidType, default: bool) -> Change<'_> {
+            Change {
+                gid: gid_of(gid),
+                gid_type,
+                ndev: self.ndev,
+                default,
+            }
+        }
+
+        fn add(&self, gid: u8, gid_type: GidType, default: bool) -> Result<bool> {
+            let change = self.change(gid, gid_type, default);
+            self.table.add(self.device, ROCE, &change, self.sleep)
+        }
+
+        fn add_address(&self, gid: u8) -> Result<bool> {
+            self.add(gid, GidType::RoceV2, false)
+        }
+
+        fn delete(&self, gid: u8, gid_type: GidType, default: bool) -> bool {
+            let change = self.change(gid, gid_type, default);
+            self.table.delete(self.device, &change, self.sleep)
+        }
+
+        fn delete_address(&self, gid: u8) -> bool {
+            self.delete(gid, GidType::RoceV2, false)
+        }
+
+        fn find(&self, gid: u8, gid_type: GidType) -> Option<GidRef> {
+            let wanted = Wanted::exactly(gid_of(gid), gid_type.as_raw(), Some(self.ndev));
+            self.table.find(&wanted)
+        }
+
+        /// The index of a GID of RoCE version 2.
+        fn index_of(&self, gid: u8) -> Option<u16> {
+            Some(self.find(gid, GidType::RoceV2)?.index())
+        }
+
+        fn count(&self) -> usize {
+            (0..i32::from(GIDS))
+                .filter(|&index| self.table.at(index).is_ok())
+                .count()
+        }
+
+        /// What the driver of a port that has its own table says is at an index.
+        fn replace(&self, index: u16, gid: Gid) -> Result {
+            let new = NewGid {
+                gid,
+                gid_type: GidType::Ib,
+                port_num: IB,
+                index,
+                ndev: None,
+            };
+            self.table.replace(self.device, &new, self.sleep)
+        }
+    }
+
+    fn gid_of(last: u8) -> Gid {
+        Gid::from_ipv4([10, 0, 0, last])
+    }
+
+    fn with_table(port: u32, types: u32, test: impl FnOnce(&Fixture<'_>) -> Result) -> Result {
+        with_device(|device, _, sleep| {
+            let ndev = NetDevice::by_name(NetNamespace::init(), c"lo").ok_or(ENODEV)?;
+            test(&Fixture {
+                table: GidTable::new(device, port, types, sleep)?,
+                device,
+                ndev: &ndev,
+                sleep,
+            })
+        })
+    }
+
+    fn roce(test: impl FnOnce(&Fixture<'_>) -> Result) -> Result {
+        with_table(ROCE, TYPES, test)
+    }
+
+    #[test]
+    fn the_first_indices_are_for_default_gids() -> Result {
+        roce(|table| {
+            assert_eq!(table.add_address(1), Ok(true));
+            assert_eq!(table.index_of(1), Some(2));
+            assert_eq!(table.add(9, GidType::RoceV1, true), Ok(true));
+            assert_eq!(table.add(9, GidType::RoceV2, true), Ok(true));
+            assert_eq!(
+                table.find(9, GidType::RoceV1).map(|entry| entry.index()),
+                Some(0)
+            );
+            assert_eq!(table.index_of(9), Some(1));
+            assert_eq!(table.add_address(2), Ok(true));
+            assert_eq!(table.index_of(2), Some(3));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn a_net_device_has_one_default_gid_of_each_type() -> Result {
+        roce(|table| {
+            assert_eq!(table.add(9, GidType::RoceV2, true), Ok(true));
+            // Whatever the GID is.
+            assert_eq!(table.add(8, GidType::RoceV2, true), Ok(false));
+            assert!(table.find(8, GidType::RoceV2).is_none());
+            // As is an address that is the default GID already.
+            assert_eq!(table.add_address(9), Ok(false));
+            assert_eq!(table.count(), 1);
+            assert!(!table.delete_address(9));
+            assert!(table.delete(7, GidType::RoceV2, true));
+            assert_eq!(table.count(), 0);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn none_is_there_twice() -> Result {
+        roce(|table| {
+            assert_eq!(table.add_address(1), Ok(true));
+            assert_eq!(table.add_address(1), Ok(false));
+            assert_eq!(table.count(), 1);
+            assert!(table.delete_address(1));
+            assert!(!table.delete_address(1));
+            assert_eq!(table.count(), 0);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn the_versions_of_a_gid_are_two_entries() -> Result {
+        roce(|table| {
+            assert_eq!(table.add(1, GidType::RoceV1, false), Ok(true));
+            assert_eq!(table.add(1, GidType::RoceV2, false), Ok(true));
+            assert_eq!(
+                table.find(1, GidType::RoceV1).map(|entry| entry.index()),
+                Some(2)
+            );
+            assert_eq!(table.index_of(1), Some(3));
+            assert!(table.delete(1, GidType::RoceV1, false));
+            assert!(table.find(1, GidType::RoceV1).is_none());
+            assert_eq!(table.index_of(1), Some(3));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn a_full_table_takes_no_address_in_place_of_a_default_gid() -> Result {
+        roce(|table| {
+            for gid in 1..=OTHERS {
+                assert_eq!(table.add_address(gid), Ok(true));
+            }
+            assert_eq!(table.add_address(100), Err(ENOSPC));
+            assert_eq!(table.add_address(1), Ok(false));
+            assert_eq!(table.add(100, GidType::RoceV1, true), Ok(true));
+            assert_eq!(table.add(100, GidType::RoceV2, true), Ok(true));
+            assert_eq!(table.count(), usize::from(GIDS));
+            assert!(table.delete_address(4));
+            assert_eq!(table.add_address(101), Ok(true));
+            assert_eq!(table.index_of(101), Some(5));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn the_others_keep_their_indices() -> Result {
+        roce(|table| {
+            for gid in 1..=5 {
+                assert_eq!(table.add_address(gid), Ok(true));
+            }
+            assert!(table.delete_address(2));
+            assert!(table.delete_address(4));
+            for gid in [1, 3, 5] {
+                assert_eq!(table.index_of(gid), Some(u16::from(gid) + 1));
+            }
+            assert_eq!(table.add_address(6), Ok(true));
+            assert_eq!(table.index_of(6), Some(3));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn an_index_waits_for_references_to_what_was_there() -> Result {
+        roce(|table| {
+            assert_eq!(table.add_address(1), Ok(true));
+            let held = table.find(1, GidType::RoceV2).ok_or(ENOENT)?;
+            let again = held.clone();
+            assert!(table.delete_address(1));
+            assert!(!held.is_valid());
+            assert!(table.find(1, GidType::RoceV2).is_none());
+            assert_eq!(table.table.at(2).err(), Some(ENODATA));
+            assert_eq!(table.add_address(2), Ok(true));
+            assert_eq!(table.index_of(2), Some(3));
+            // The same GID again is another entry.
+            assert_eq!(table.add_address(1), Ok(true));
+            assert_eq!(table.index_of(1), Some(4));
+            drop(held);
+            assert_eq!(table.add_address(3), Ok(true));
+            assert_eq!(table.index_of(3), Some(5));
+            assert!(again.gid() == gid_of(1) && again.index() == 2);
+            drop(again);
+            assert_eq!(table.add_address(4), Ok(true));
+            assert_eq!(table.index_of(4), Some(2));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn what_was_deleted_has_no_net_device() -> Result {
+        roce(|table| {
+            assert_eq!(table.add_address(1), Ok(true));
+            let held = table.find(1, GidType::RoceV2).ok_or(ENOENT)?;
+            assert!(held.is_on(table.ndev));
+            assert!(table.delete_address(1));
+            assert!(!held.is_on(table.ndev));
+            assert!(held.ndev(&kernel::sync::rcu::read_lock()).is_none());
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn a_closed_table_takes_none() -> Result {
+        roce(|table| {
+            assert_eq!(table.add_address(1), Ok(true));
+            assert_eq!(table.add(9, GidType::RoceV2, true), Ok(true));
+            table.table.close(table.device, table.sleep);
+            assert_eq!(table.count(), 0);
+            assert_eq!(table.add_address(2), Err(ENODEV));
+            table.table.open(table.sleep);
+            assert_eq!(table.add_address(2), Ok(true));
+            assert_eq!(table.index_of(2), Some(2));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn no_index_out_of_the_table() -> Result {
+        roce(|table| {
+            for index in [-1, i32::from(GIDS), i32::MIN, i32::MAX] {
+                assert_eq!(table.table.at(index).err(), Some(EINVAL));
+            }
+            assert_eq!(table.table.at(0).err(), Some(ENODATA));
+            assert_eq!(table.table.at(i32::from(GIDS) - 1).err(), Some(ENODATA));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn the_zero_gid_is_none() -> Result {
+        roce(|table| {
+            let zero = Change {
+                gid: Gid::default(),
+                ..table.change(0, GidType::RoceV2, false)
+            };
+            let added = table.table.add(table.device, ROCE, &zero, table.sleep);
+            assert_eq!(added, Err(EINVAL));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn what_is_wanted_may_be_anything() -> Result {
+        roce(|table| {
+            assert_eq!(table.add(9, GidType::RoceV2, true), Ok(true));
+            assert_eq!(table.add(1, GidType::RoceV1, false), Ok(true));
+            let find = |wanted: Wanted<'_>| table.table.find(&wanted).map(|entry| entry.index());
+            let any = Wanted::default();
+            assert_eq!(find(any), Some(0));
+            let default = Some(false);
+            assert_eq!(find(Wanted { default, ..any }), Some(2));
+            let gid = Some(gid_of(1));
+            assert_eq!(find(Wanted { gid, ..any }), Some(2));
+            let default = Some(true);
+            assert_eq!(
+                find(Wanted {
+                    gid,
+                    default,
+                    ..any
+                }),
+                None
+            );
+            let gid_type = Some(GidType::RoceV1.as_raw());
+            assert_eq!(
+                find(Wanted {
+                    gid_type,
+                    default,
+                    ..any
+                }),
+                None
+            );
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn a_driver_says_what_is_at_an_index() -> Result {
+        with_table(IB, 0, |table| {
+            table.replace(3, gid_of(1))?;
+            let held = table.table.at(3)?;
+            // An index of the hardware does not wait.
+            table.replace(3, gid_of(2))?;
+            assert!(table.table.at(3)?.gid() == gid_of(2));
+            assert!(held.gid() == gid_of(1) && !held.is_valid());
+            drop(held);
+            assert!(table.table.at(3)?.gid() == gid_of(2));
+            table.replace(3, Gid::default())?;
+            assert_eq!(table.table.at(3).err(), Some(ENODATA));
+            table.replace(GIDS, gid_of(3))?;
+            table.replace(u16::MAX, gid_of(3))?;
+            assert_eq!(table.count(), 0);
+            Ok(())
+        })
+    }
+}

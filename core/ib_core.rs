@@ -31,6 +31,7 @@
 //! | [`private`] | what the areas keep of each device and port |
 //! | [`restrack`] | the objects of each device, as they are listed |
 //! | [`registry`] | all devices |
+//! | `kunit` | a device for tests |
 //!
 //! Doors, the functions that C calls, stand at the end of their concept's file.
 
@@ -56,6 +57,8 @@ mod event;
 mod frmr_pools;
 mod gid;
 mod gid_cache;
+#[cfg(CONFIG_KUNIT = "y")]
+mod kunit;
 mod lag;
 mod link;
 mod mr_pool;

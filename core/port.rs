@@ -330,3 +330,59 @@ unsafe extern "C" fn ib_get_device_fw_str(
     // SAFETY: By the safety requirements; the byte at `length` is NUL.
     unsafe { core::ptr::copy_nonoverlapping(version.as_ptr(), text, length + 1) };
 }
+
+#[kernel::prelude::kunit_tests(ib_core_port_rates)]
+mod tests {
+    use super::*;
+
+    /// What a rate carries in Mbit/s.
+    fn carries(rate: Rate) -> Option<u32> {
+        let lanes = BY_LANES.iter().find(|&&(_, width)| width == rate.width)?;
+        let speed = BY_LANE_SPEED
+            .iter()
+            .find(|&&(_, speed)| speed == rate.speed)?;
+        Some(lanes.0 * speed.0)
+    }
+
+    #[test]
+    fn what_carries_as_much_is_told() {
+        for (lanes, width) in BY_LANES {
+            for (per_lane, speed) in BY_LANE_SPEED {
+                let rate = rate(per_lane * lanes, lanes);
+                assert_eq!(rate, Rate { speed, width });
+                assert_eq!(carries(rate), Some(per_lane * lanes));
+            }
+        }
+    }
+
+    #[test]
+    fn who_does_not_tell_lanes_is_taken_for_no_less() {
+        for speed in [
+            10, 1_000, 2_500, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000,
+        ] {
+            let carried = carries(rate(speed, 0)).unwrap_or(0);
+            assert!(carried >= speed);
+        }
+        // Faster than any known is the fastest.
+        assert_eq!(carries(rate(u32::MAX, 0)), Some(400_000));
+        assert_eq!(carries(rate(0, 0)), Some(2_500));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_the_slowest() {
+        let slowest = Rate {
+            speed: bindings::IB_SPEED_SDR,
+            width: bindings::IB_WIDTH_1X,
+        };
+        assert_eq!(rate(1, u32::MAX), slowest);
+        assert_eq!(rate(0, 3), slowest);
+        assert_eq!(rate(u32::MAX, 7), slowest);
+    }
+
+    #[test]
+    fn names_of_states() {
+        assert!(state_name(bindings::IB_PORT_ACTIVE) == "ACTIVE");
+        assert!(state_name(bindings::IB_PORT_ACTIVE_DEFER) == "ACTIVE_DEFER");
+        assert!(state_name(u32::MAX) == "UNKNOWN");
+    }
+}

@@ -133,4 +133,30 @@ mod tests {
         assert_eq!(known.pkey(i32::MAX), None);
         assert!(known.find_pkey(0xffff).is_none());
     }
+
+    #[test]
+    fn a_table_stays_until_another_was_read() -> Result {
+        let cache = KBox::pin_init(PortCache::new(), GFP_KERNEL)?;
+        let found = |pkeys: Option<u16>, state| -> Result<Found> {
+            let pkeys = match pkeys {
+                Some(pkey) => Some(KVec::from_elem(pkey, 2, GFP_KERNEL)?),
+                None => None,
+            };
+            Ok(Found {
+                pkeys,
+                lmc: state as u8,
+                state,
+                subnet_prefix: state.into(),
+            })
+        };
+        assert_eq!(cache.update(found(Some(0xffff), 4)?), 0);
+        assert_eq!(cache.update(found(None, 1)?), 4);
+        assert_eq!(cache.with(|known| known.pkey(1)), Some(0xffff));
+        assert_eq!(cache.with(|known| (known.lmc, known.subnet_prefix)), (1, 1));
+        assert_eq!(cache.update(found(Some(0x8001), 1)?), 1);
+        assert_eq!(cache.with(|known| known.pkey(0)), Some(0x8001));
+        assert_eq!(cache.with(|known| known.find_pkey(0xffff)), Some(None));
+        assert_eq!(cache.with(|known| known.pkey(2)), None);
+        Ok(())
+    }
 }

@@ -341,3 +341,104 @@ fn rdma_restrack_get_byid(
 ) -> ErrPtr<bindings::rdma_restrack_entry> {
     ErrPtr(find(dev, kind, id).map(EntryRef::into_raw).ok_or(ENOENT))
 }
+
+#[kernel::prelude::kunit_tests(ib_core_resource_numbers)]
+mod tests {
+    use super::*;
+    use crate::{
+        kunit::with_device,
+        verbs::cq::{self, Polled},
+    };
+    use rdma::view::{
+        object::{Owned, Tracked},
+        qp::Caller,
+        Cq,
+    };
+
+    const CQ: u32 = bindings::RDMA_RESTRACK_CQ;
+
+    fn take(table: &mut Table, id: u32) -> Result {
+        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let place = Place {
+            listed: None,
+            detail: false,
+        };
+        table.places.insert(node.into_node(id, place));
+        Ok(())
+    }
+
+    fn alloc(device: &Device, sleep: &MaySleep) -> Result<Owned<Cq>> {
+        let polled = Polled {
+            context: core::ptr::null_mut(),
+            cqe: 1,
+            comp_vector: 0,
+            poll_ctx: bindings::IB_POLL_DIRECT,
+        };
+        cq::alloc_polled(device, &polled, Caller::kernel(c"kunit"), sleep)
+    }
+
+    #[test]
+    fn numbers_go_round() -> Result {
+        let mut table = Table::new();
+        assert_eq!(table.free_id(), 0);
+        assert_eq!(table.free_id(), 1);
+        table.next = u32::MAX;
+        take(&mut table, 0)?;
+        take(&mut table, 1)?;
+        assert_eq!(table.free_id(), u32::MAX);
+        assert_eq!(table.free_id(), 2);
+        take(&mut table, 4)?;
+        assert_eq!(table.free_id(), 3);
+        assert_eq!(table.free_id(), 5);
+        Ok(())
+    }
+
+    #[test]
+    fn an_object_is_listed_from_its_making_to_its_end() -> Result {
+        with_device(|device, _, sleep| {
+            let (first, second) = (alloc(device, sleep)?, alloc(device, sleep)?);
+            let (one, two) = (first.res().id(), second.res().id());
+            assert!(one != two);
+            assert_eq!(count(device, CQ, true), 2);
+            assert_eq!(find(device, CQ, one).map(|entry| entry.id()), Some(one));
+            assert_eq!(list(device, CQ, 0, true).count(), 2);
+            assert_eq!(list(device, CQ, one.max(two), true).count(), 1);
+            assert_eq!(list(device, CQ, u32::MAX, true).count(), 0);
+            cq::free_polled(first, sleep);
+            assert!(find(device, CQ, one).is_none());
+            assert_eq!(count(device, CQ, true), 1);
+            // A number is not given out again at once.
+            let third = alloc(device, sleep)?;
+            assert!(third.res().id() != one && third.res().id() != two);
+            cq::free_polled(second, sleep);
+            cq::free_polled(third, sleep);
+            assert_eq!(count(device, CQ, true), 0);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn what_is_being_destroyed_keeps_its_number() -> Result {
+        with_device(|device, _, sleep| {
+            let cq = alloc(device, sleep)?;
+            let id = cq.res().id();
+            rdma_restrack_begin_del(cq.res(), sleep);
+            assert!(find(device, CQ, id).is_none());
+            assert_eq!(count(device, CQ, true), 0);
+            rdma_restrack_abort_del(cq.res());
+            assert_eq!(find(device, CQ, id).map(|entry| entry.id()), Some(id));
+            cq::free_polled(cq, sleep);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn no_kind_that_there_is_not() -> Result {
+        with_device(|device, _, _| {
+            assert_eq!(count(device, u32::MAX, true), 0);
+            assert!(find(device, KINDS as u32, 0).is_none());
+            assert_eq!(list(device, u32::MAX, 0, true).count(), 0);
+            Ok(())
+        })
+    }
+}

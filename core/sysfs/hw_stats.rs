@@ -89,8 +89,12 @@ fn lifespan(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     Ok(writeln!(text, "{lifespan}")?)
 }
 
-/// Takes a decimal number of 0 to 10000 milliseconds, after which a line may end.
-fn set_lifespan(of: &Subject<'_>, written: &[u8], sleep: &MaySleep) -> Result {
+/// A decimal number of 0 to 10000 milliseconds, after which a line may end.
+///
+/// # Errors
+///
+/// `EINVAL` for anything else, `ERANGE` for a number that is none of 32 bits.
+fn parse_lifespan(written: &[u8]) -> Result<u32> {
     let number = written.strip_suffix(b"\n").unwrap_or(written);
     let number = core::str::from_utf8(number).map_err(|_| EINVAL)?;
     let number: i32 =
@@ -104,7 +108,12 @@ fn set_lifespan(of: &Subject<'_>, written: &[u8], sleep: &MaySleep) -> Result {
     if number > MAX_LIFESPAN {
         return Err(EINVAL);
     }
-    of.stats.ok_or(EINVAL)?.lock(sleep).set_lifespan(number);
+    Ok(number)
+}
+
+fn set_lifespan(of: &Subject<'_>, written: &[u8], sleep: &MaySleep) -> Result {
+    let lifespan = parse_lifespan(written)?;
+    of.stats.ok_or(EINVAL)?.lock(sleep).set_lifespan(lifespan);
     Ok(())
 }
 
@@ -126,4 +135,66 @@ fn rdma_alloc_hw_stats_struct(
 #[export]
 fn rdma_free_hw_stats_struct(stats: GivenCounters) {
     drop(stats);
+}
+
+#[kernel::prelude::kunit_tests(ib_core_hw_counters)]
+mod tests {
+    use super::*;
+    use crate::kunit::{with_device, ROCE};
+
+    #[test]
+    fn lifespans() {
+        assert_eq!(parse_lifespan(b"0"), Ok(0));
+        assert_eq!(parse_lifespan(b"12\n"), Ok(12));
+        assert_eq!(parse_lifespan(b"10000\n"), Ok(10_000));
+        assert_eq!(parse_lifespan(b"10001"), Err(EINVAL));
+        assert_eq!(parse_lifespan(b"-1"), Err(EINVAL));
+        assert_eq!(parse_lifespan(b"2147483648"), Err(ERANGE));
+        assert_eq!(parse_lifespan(b"-2147483649"), Err(ERANGE));
+    }
+
+    #[test]
+    fn no_lifespans() {
+        for written in [
+            &b""[..],
+            b"\n",
+            b"1\n\n",
+            b" 1",
+            b"1 ",
+            b"0x1",
+            b"1\0",
+            b"\xff",
+        ] {
+            assert_eq!(parse_lifespan(written), Err(EINVAL));
+        }
+    }
+
+    #[test]
+    fn values_are_good_for_a_while() -> Result {
+        with_device(|device, _, sleep| {
+            let stats = counters(device, Some(ROCE), sleep)?.ok_or(ENOENT)?;
+            assert_eq!(stats.count(), 2);
+            let mut guard = stats.lock(sleep);
+            assert_eq!((guard.value(0), guard.value(1)), (1, 2));
+            guard.set_lifespan(10_000);
+            guard.touch();
+            assert!(guard.is_fresh());
+            guard.set_lifespan(0);
+            kernel::time::delay::fsleep(kernel::time::Delta::from_millis(20));
+            assert!(!guard.is_fresh());
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn no_counter_behind_the_last() -> Result {
+        with_device(|device, _, sleep| {
+            let stats = counters(device, Some(ROCE), sleep)?.ok_or(ENOENT)?;
+            assert_eq!(stats.lock(sleep).value(2), 0);
+            assert_eq!(stats.lock(sleep).value(u32::MAX), 0);
+            assert!(stats.name(2).is_none());
+            assert!(!stats.is_optional(0) && !stats.is_optional(u32::MAX));
+            Ok(())
+        })
+    }
 }

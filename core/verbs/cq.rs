@@ -70,7 +70,12 @@ fn __ib_create_cq(
 ///
 /// `EOPNOTSUPP` where the device cannot, or others share the queue; and what the driver answers.
 #[export]
-fn rdma_set_cq_moderation(cq: &Cq, cq_count: u16, cq_period: u16, sleep: &MaySleep) -> Result {
+pub(crate) fn rdma_set_cq_moderation(
+    cq: &Cq,
+    cq_count: u16,
+    cq_period: u16,
+    sleep: &MaySleep,
+) -> Result {
     if cq.is_shared() {
         return Err(EOPNOTSUPP);
     }

@@ -33,6 +33,8 @@ use crate::device::PdId;
 use crate::limits;
 
 mod fast;
+#[cfg(CONFIG_KUNIT = "y")]
+mod kunit;
 mod lease;
 mod region;
 

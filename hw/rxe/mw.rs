@@ -307,3 +307,155 @@ impl Mws {
         }))
     }
 }
+
+#[kernel::prelude::kunit_tests(rxe_memory_windows)]
+mod tests {
+    use super::*;
+
+    /// Windows of a device, a protection domain of their own and a QP.
+    struct Fixture {
+        mrs: Pin<KBox<Mrs>>,
+        mws: Pin<KBox<Mws>>,
+        pd: PdId,
+        binder: Binder,
+        sleep: MaySleep,
+    }
+
+    impl Fixture {
+        fn new() -> Result<Self> {
+            Ok(Self {
+                mrs: KBox::pin_init(Mrs::new(), GFP_KERNEL)?,
+                mws: KBox::pin_init(Mws::new(), GFP_KERNEL)?,
+                pd: PdId::new(),
+                binder: Binder::new(),
+                sleep: MaySleep::of_test()?,
+            })
+        }
+
+        fn add(&self, mw_type: MwType) -> Result<Arc<Mw>> {
+            self.mws.add(self.pd, mw_type, &self.sleep)
+        }
+
+        fn bind(&self, bind: &Bind) -> Result<(), MrError> {
+            self.mws.bind(&self.mrs, bind, self.pd, self.binder)
+        }
+
+        fn invalidate(&self, key: u32) -> Option<Result<(), MrError>> {
+            self.mws.invalidate(key, self.pd, self.binder)
+        }
+
+        fn check(&self, key: u32, pd: PdId) -> Option<Result<(), MrError>> {
+            let owner = (pd, self.binder);
+            let checked = self.mws.check(key, owner, Access::REMOTE_READ, 0, 1);
+            checked.map(|region| region.map(drop))
+        }
+    }
+
+    /// A window is bound to nothing.
+    fn to_nothing(key: u32, rkey: u32) -> Bind {
+        Bind {
+            mw_rkey: key,
+            rkey,
+            ..Bind::default()
+        }
+    }
+
+    #[test]
+    fn keys_of_windows_are_none_of_regions() -> Result {
+        let fix = Fixture::new()?;
+        let (one, two) = (fix.add(MwType::Type1)?, fix.add(MwType::Type2)?);
+        assert!(one.key() >> 8 != two.key() >> 8);
+        let key = one.key();
+        assert!(limits::MW_INDICES.contains(&(key >> 8)));
+        assert!(!limits::MR_INDICES.contains(&(key >> 8)));
+        for index in [
+            0,
+            1,
+            *limits::MW_INDICES.start() - 1,
+            *limits::MW_INDICES.end() + 1,
+        ] {
+            assert!(fix.check(index << 8, fix.pd).is_none());
+            assert!(fix.invalidate(index << 8).is_none());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_window_gives_nothing_until_it_is_bound() -> Result {
+        let fix = Fixture::new()?;
+        let mw = fix.add(MwType::Type2)?;
+        assert_eq!(fix.check(mw.key(), fix.pd), Some(Err(MrError::Invalid)));
+        assert_eq!(
+            fix.check(mw.key(), PdId::new()),
+            Some(Err(MrError::WrongPd))
+        );
+        fix.mws.remove(&mw, &fix.sleep);
+        assert_eq!(
+            fix.check(mw.key(), PdId::new()),
+            Some(Err(MrError::Invalid))
+        );
+        assert_eq!(fix.bind(&to_nothing(mw.key(), 0)), Err(MrError::Invalid));
+        Ok(())
+    }
+
+    #[test]
+    fn binding_changes_the_low_byte_of_the_key() -> Result {
+        let fix = Fixture::new()?;
+        let mw = fix.add(MwType::Type1)?;
+        let mut key = mw.key();
+        for _ in 0..300 {
+            let next = u32::from((key as u8).wrapping_add(1));
+            // The other bits are those of the window, whatever is asked for.
+            assert_eq!(fix.bind(&to_nothing(key, next | 0xdead_be00)), Ok(()));
+            assert_eq!(mw.key(), key & !0xff | next);
+            assert_eq!(fix.bind(&to_nothing(key, 0)), Err(MrError::Invalid));
+            key = mw.key();
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_cannot_be_bound() -> Result {
+        let fix = Fixture::new()?;
+        let (one, two) = (fix.add(MwType::Type1)?, fix.add(MwType::Type2)?);
+        assert_eq!(
+            fix.bind(&to_nothing(two.key(), 0)),
+            Err(MrError::OutOfRange)
+        );
+        let zero_based = Bind {
+            access: Access::ZERO_BASED.bits(),
+            ..to_nothing(one.key(), 0)
+        };
+        assert_eq!(fix.bind(&zero_based), Err(MrError::NoAccess));
+        let rights = Bind {
+            access: u32::MAX,
+            length: 1,
+            ..to_nothing(two.key(), 0)
+        };
+        assert_eq!(fix.bind(&rights), Err(MrError::NoAccess));
+        let region = Bind {
+            mr_lkey: 1 << 8,
+            length: 1,
+            ..to_nothing(two.key(), 0)
+        };
+        assert_eq!(fix.bind(&region), Err(MrError::Invalid));
+        let binder = fix.binder;
+        let other = fix
+            .mws
+            .bind(&fix.mrs, &to_nothing(one.key(), 0), PdId::new(), binder);
+        assert_eq!(other, Err(MrError::WrongPd));
+        Ok(())
+    }
+
+    #[test]
+    fn only_the_second_type_is_invalidated() -> Result {
+        let fix = Fixture::new()?;
+        let (one, two) = (fix.add(MwType::Type1)?, fix.add(MwType::Type2)?);
+        assert_eq!(fix.invalidate(one.key()), Some(Err(MrError::Invalid)));
+        assert_eq!(fix.invalidate(two.key() ^ 1), Some(Err(MrError::Invalid)));
+        assert_eq!(fix.invalidate(two.key()), Some(Ok(())));
+        let other = fix.mws.invalidate(two.key(), PdId::new(), fix.binder);
+        assert_eq!(other, Some(Err(MrError::WrongPd)));
+        Ok(())
+    }
+}

@@ -20,6 +20,9 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel_ext::shared::SharedMem;
 use rdma::MaySleep;
 
+#[cfg(CONFIG_KUNIT = "y")]
+mod kunit;
+
 /// Where the header of a ring has what; see `struct rxe_queue_buf`.
 mod layout {
     pub(super) const LOG2_ELEMENT_SIZE: usize = 0;

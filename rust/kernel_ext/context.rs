@@ -12,6 +12,8 @@
 //!
 //! Reference: `Documentation/infiniband/core_locking.rst`.
 
+#[cfg(CONFIG_KUNIT = "y")]
+use kernel::prelude::*;
 use kernel::types::NotThreadSafe;
 
 /// Proof that the current context is process context and may sleep.
@@ -36,6 +38,20 @@ impl MaySleep {
     pub unsafe fn assume() -> Self {
         // INVARIANT: By the safety requirements.
         Self(NotThreadSafe)
+    }
+
+    /// The context of a KUnit test, which runs in a thread of its own: of the present one.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` outside of a test.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub fn of_test() -> Result<Self> {
+        if !kernel::kunit::in_kunit_test() {
+            return Err(EPERM);
+        }
+        // INVARIANT: KUnit's threads hold nothing while they call a test.
+        Ok(Self(NotThreadSafe))
     }
 
     /// Tells a debug kernel that the code that follows may sleep, as C's `might_sleep()`.

@@ -368,6 +368,19 @@ impl VirtDma {
         Self(())
     }
 
+    /// The right of a KUnit test, for memory of its own.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` outside of a test.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub fn of_test() -> Result<Self> {
+        if !kernel::kunit::in_kunit_test() {
+            return Err(EPERM);
+        }
+        Ok(Self(()))
+    }
+
     /// Checks that `len` bytes at `addr` are in the kernel's half of the address space, or in that of its own which it
     /// has in User Mode Linux.
     #[inline]

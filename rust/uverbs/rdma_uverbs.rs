@@ -17,6 +17,7 @@
 //! | [`life`] | how ib_uverbs_support makes, finds and destroys objects |
 //! | [`context`] | making the context of an open device file |
 //! | [`inode`] | references to inodes |
+//! | `kunit` | a device file for tests |
 //! | [`post`] | chains of requests that user space posts through the kernel |
 //! | [`request`] | requests and responses of `write()`: typed commands |
 //! | [`verbs`] | the verbs of ib_core for user space |
@@ -60,6 +61,8 @@ pub mod flow;
 pub mod handles;
 pub mod held;
 pub mod inode;
+#[cfg(CONFIG_KUNIT = "y")]
+pub mod kunit;
 pub mod life;
 pub mod list;
 pub mod mr;

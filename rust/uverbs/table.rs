@@ -414,6 +414,12 @@ impl IdrType {
             destroy_object: Some(destroy_door::<T, D>),
         })
     }
+
+    /// What all types have.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(crate) fn as_type(&'static self) -> *const uverbs_obj_type {
+        &raw const self.0.type_
+    }
 }
 
 /// A type of objects that are files.

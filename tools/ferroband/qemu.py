@@ -71,6 +71,8 @@ class Qemu(Guest):
         append = "console=ttyS0 panic=-1 net.ifnames=0 rdinit=/init mitigations=off tsc=nowatchdog rcupdate.rcu_cpu_stall_timeout=60"
         # A report of lockdep may be long, and the first must not be lost.
         append += " log_buf_len=8M"
+        # The tests in our modules run when kunit.sh says so, not whenever one is loaded.
+        append += " kunit.autorun=0"
         append += f" ferroband.host={host}" if host else ""
         append += " quiet ferroband.shell=ttyS0" if interactive else ""
         serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:{self.console}"]

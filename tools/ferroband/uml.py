@@ -43,7 +43,7 @@ class Uml(Guest):
             f"initrd={initramfs}", f"ubd0ct={self.directory}/root.cow,{paths().guest / 'root.ext4'}",
             f"uml_dir={self.directory}", "con=null", f"con0={'fd:0' if interactive else 'null'},fd:1",
             "ssl=null", f"ssl0=fd:{theirs.fileno()}",
-            "rdinit=/init", "log_buf_len=8M", "kasan_multi_shot", "panic=-1", "noreboot", "net.ifnames=0",
+            "rdinit=/init", "log_buf_len=8M", "kunit.autorun=0", "kasan_multi_shot", "panic=-1", "noreboot", "net.ifnames=0",
             "ferroband.port=ttyS0", *_frequency(),
         ]
         command += ["quiet", "ferroband.shell=tty0"] if interactive else []

@@ -38,7 +38,7 @@ fn destroy_one(
 /// # Errors
 ///
 /// `EINVAL` if there was none.
-fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep) -> Result {
+pub(crate) fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep) -> Result {
     let context = life::context_of(file).ok_or(EINVAL)?;
     life::announce_cleanup(file, context, sleep);
     let mut command = OwnCommand::new(file);

@@ -33,6 +33,9 @@ use rdma_uverbs::{
 
 use crate::handle;
 
+#[cfg(CONFIG_KUNIT = "y")]
+mod kunit;
+
 /// Destroys an object, and unlocks it unless a command wants it to be destroyed: then whoever sees it still is to find it
 /// locked. If it cannot be destroyed, it is unlocked and stays.
 pub(crate) fn destroy(

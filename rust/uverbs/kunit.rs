@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An open device file for KUnit suites: of a device that has nothing, opened by nobody.
+
+use core::{marker::PhantomData, ptr::null_mut, sync::atomic::AtomicPtr};
+
+use kernel::{error::to_result, prelude::*, sync::Arc};
+use kernel_ext::error::EOPNOTSUPP;
+use rdma::{
+    cq::{CqBase, CqHandle, CqInitAttr},
+    device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
+    port::{PortAttr, PortImmutable},
+    qp::{QpBase, QpInitAttr},
+    view::{
+        command::UverbsFile,
+        uobject::{ApiObject, RemoveReason},
+        Uobject,
+    },
+    Device, MaySleep, PdBase, Provider, QpHandle, Udata,
+};
+use rdma_bindings as c;
+
+use crate::{file::File, table::IdrType};
+
+/// The module that a suite is in.
+pub trait TestModule: Send + Sync + 'static {
+    /// The module.
+    fn module() -> &'static ThisModule;
+}
+
+/// The driver of a device that has nothing.
+struct Driver<M>(PhantomData<M>);
+
+#[vtable]
+impl<M: TestModule> Provider for Driver<M> {
+    // No module of the kernel has this device any more.
+    const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
+    const ABI_VERSION: u32 = 1;
+    type Ucontext = ();
+    type Pd = ();
+    type Ah = ();
+    type Cq = ();
+    type Qp = ();
+    type Srq = ();
+    type Mr = ();
+    type Mw = ();
+
+    fn module() -> &'static ThisModule {
+        M::module()
+    }
+
+    fn query_device(_: &Device<Self>, _: &mut DeviceAttr, _: &MaySleep) -> Result {
+        Ok(())
+    }
+
+    fn query_port(_: &Device<Self>, _: u32, _: &mut PortAttr, _: &MaySleep) -> Result {
+        Ok(())
+    }
+
+    fn get_port_immutable(
+        _: &Device<Self>,
+        _: u32,
+        immutable: &mut PortImmutable,
+        _: &MaySleep,
+    ) -> Result {
+        immutable.core_cap_flags = c::RDMA_CORE_CAP_PROT_USNIC;
+        Ok(())
+    }
+
+    fn alloc_pd(_: &PdBase<Self>, _: Option<&Udata<'_>>, _: &MaySleep) -> Result {
+        Ok(())
+    }
+
+    fn create_cq(
+        _: &CqBase<Self>,
+        _: &CqInitAttr,
+        _: Arc<CqHandle>,
+        _: Option<&Udata<'_>>,
+        _: &MaySleep,
+    ) -> Result {
+        Err(EOPNOTSUPP)
+    }
+
+    fn create_qp(
+        _: &QpBase<Self>,
+        _: &mut QpInitAttr<'_, Self>,
+        _: Arc<QpHandle>,
+        _: Option<&Udata<'_>>,
+        _: &MaySleep,
+    ) -> Result {
+        Err(EOPNOTSUPP)
+    }
+}
+
+/// An open device file, with a context.
+///
+/// # Invariants
+///
+/// The structures are initialised, and refer to each other and to a registered device.
+pub struct TestFile {
+    file: KBox<c::ib_uverbs_file>,
+    device: KBox<c::ib_uverbs_device>,
+    _context: KBox<c::ib_ucontext>,
+}
+
+impl TestFile {
+    /// # Safety
+    ///
+    /// `ib_dev` is registered as long as the file is there.
+    unsafe fn new(ib_dev: *mut c::ib_device) -> Result<Self> {
+        let mut device = KBox::init(pin_init::init_zeroed::<c::ib_uverbs_device>(), GFP_KERNEL)?;
+        let mut context = KBox::init(pin_init::init_zeroed::<c::ib_ucontext>(), GFP_KERNEL)?;
+        let mut file = KBox::init(pin_init::init_zeroed::<c::ib_uverbs_file>(), GFP_KERNEL)?;
+        device.ib_dev = ib_dev;
+        context.device = ib_dev;
+        file.device = &raw mut *device;
+        file.ucontext = &raw mut *context;
+        context.ufile = &raw mut *file;
+        // SAFETY: The file is zeroed, stays where it is, and nobody else has it.
+        unsafe {
+            c::ib_uverbs_file_init_members(&raw mut *file);
+            c::setup_ufile_idr_uobject(&raw mut *file);
+        }
+        // INVARIANT: Just done; the device by the safety requirements.
+        Ok(Self {
+            file,
+            device,
+            _context: context,
+        })
+    }
+
+    /// The file.
+    pub fn get(&self) -> &File {
+        let file = core::ptr::from_ref(&*self.file).cast::<UverbsFile>();
+        // SAFETY: By the type invariants; a view is a transparent wrapper.
+        File::of(unsafe { &*file })
+    }
+
+    /// The device has gone, as the file sees it.
+    pub fn lose_device(&self) {
+        let member = (&raw const self.device.ib_dev).cast_mut();
+        // SAFETY: The member is a pointer, which everybody uses atomically.
+        unsafe { AtomicPtr::from_ptr(member) }
+            .store(null_mut(), core::sync::atomic::Ordering::Release);
+    }
+}
+
+impl Drop for TestFile {
+    fn drop(&mut self) {
+        let file = &raw mut *self.file;
+        // SAFETY: By the type invariants, and nobody uses the file any more.
+        let _ = to_result(unsafe {
+            c::__uverbs_cleanup_ufile(file, RemoveReason::DriverFailure as u32)
+        });
+        // SAFETY: As above.
+        unsafe {
+            crate::handles::Handles::of(self.get()).destroy();
+            c::mutex_destroy(&raw mut (*file).umap_lock);
+            c::mutex_destroy(&raw mut (*file).ucontext_lock);
+        }
+    }
+}
+
+/// A kind of objects that have numbers.
+///
+/// # Invariants
+///
+/// The kind is complete.
+pub struct TestKind(KBox<c::uverbs_api_object>);
+
+impl TestKind {
+    /// The kind of a type, with a number of its own.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(idr_type: &'static IdrType, id: u32) -> Result<Self> {
+        let mut kind = KBox::init(pin_init::init_zeroed::<c::uverbs_api_object>(), GFP_KERNEL)?;
+        kind.id = id;
+        kind.type_attrs = idr_type.as_type();
+        kind.type_class = &raw const c::uverbs_idr_class;
+        // INVARIANT: Just done.
+        Ok(Self(kind))
+    }
+
+    /// The kind.
+    pub fn get(&self) -> &ApiObject {
+        let kind = core::ptr::from_ref(&*self.0).cast::<ApiObject>();
+        // SAFETY: By the type invariants; a view is a transparent wrapper.
+        unsafe { &*kind }
+    }
+}
+
+/// Says that the kernel has something for an object, which its kind's function is to destroy. That must not look at it.
+pub fn give(object: &Uobject) {
+    // SAFETY: Nobody looks at what it is.
+    unsafe { object.set_object(object.as_raw().cast()) };
+}
+
+/// Lets a test have a device file.
+///
+/// # Errors
+///
+/// What registering the device fails with, and the test.
+pub fn with_file<M: TestModule>(test: impl FnOnce(&TestFile, &MaySleep) -> Result) -> Result {
+    let sleep = &MaySleep::of_test()?;
+    let mut device = Device::alloc(Driver::<M>(PhantomData), None, sleep)?;
+    device.describe(&DeviceInfo {
+        node_type: NODE_IB_CA,
+        phys_port_cnt: 1,
+        num_comp_vectors: 1,
+        node_guid: [2, 0, 0, 0xff, 0xfe, 0, 0, 1],
+        node_desc: b"of a test",
+        local_dma_lkey: 0,
+        uverbs_cmd_mask: 0,
+    });
+    let raw = device.as_raw();
+    device.register(c"kunit_hca", sleep)?;
+    // SAFETY: The device stays until `unregister_driver` below.
+    let file = unsafe { TestFile::new(raw) };
+    let tested = file.and_then(|file| test(&file, sleep));
+    unregister_driver::<Driver<M>>(sleep);
+    tested
+}
