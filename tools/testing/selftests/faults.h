@@ -40,6 +40,7 @@ struct call {
 	void (*undo)(void);	/* removes what a call that succeeded has made */
 	void (*after)(void);	/* removes what `before` has made */
 	unsigned int slow;	/* of a call that takes long, so many allocations at either end and between them */
+	bool costly;		/* it works after an error: that is seen at the end alone */
 };
 
 /* What there is while no call is under way, as lines of text. */
@@ -315,10 +316,10 @@ static inline bool call_with_fault(const struct call *call, unsigned int n, int 
 	if (*error) {
 		if (!as_it_was(&ready))
 			return wrong(call, n, *error, "something is left or lost");
-		if ((again = call->call()))
+		if (!call->costly && (again = call->call()))
 			return wrong(call, n, again, "it does not work after an error");
 	}
-	if (call->undo)
+	if (call->undo && (!*error || !call->costly))
 		call->undo();
 	if (call->after)
 		call->after();

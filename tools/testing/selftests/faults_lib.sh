@@ -18,3 +18,35 @@ faults_on() {
 	echo N > $faults/fail_page_alloc/ignore-gfp-highmem
 	echo 0 > $faults/fail_page_alloc/min-order
 }
+
+# faults_among FROM TO: of all allocations only those fail that have code between these addresses on their stack.
+faults_among() {
+	local kind
+	for kind in failslab fail_page_alloc; do
+		echo "0x$1" > $faults/$kind/require-start
+		echo "0x$2" > $faults/$kind/require-end
+	done
+}
+# faults_in MODULE: only those fail that the module, or what it calls, makes. Files in sysfs are not among them: a RoCE device
+# has thousands, and it takes seconds to make them all.
+faults_in() {
+	local from to kind
+	read -r from to < <(awk -v m="[$1]" '$4 == m && $2 ~ /[tT]/ { print $1 }' /proc/kallsyms | sort | sed -n '1p;$p' | xargs)
+	[ -n "$to" ] || return
+	faults_among "$from" "$to"
+	read -r from to < <(awk '$3 ~ /^(__kernfs_new_node|kernfs_new_node|__kernfs_create_file|kernfs_create_link|sysfs_create_group|sysfs_add_file_mode_ns|sysfs_create_link)$/ { print $1 }' \
+		/proc/kallsyms | sort | sed -n '1p;$p' | xargs)
+	for kind in failslab fail_page_alloc; do
+		echo "0x$from" > $faults/$kind/reject-start
+		echo "0x$to" > $faults/$kind/reject-end
+	done
+}
+# faults_everywhere: as it was in the beginning.
+faults_everywhere() {
+	local kind
+	faults_among 0 ffffffffffffffff
+	for kind in failslab fail_page_alloc; do
+		echo 0 > $faults/$kind/reject-start
+		echo 0 > $faults/$kind/reject-end
+	done
+}

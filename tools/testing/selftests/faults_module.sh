@@ -27,10 +27,7 @@ load() {
 
 faults_on
 read -r from to < <(range do_one_initcall)
-for kind in failslab fail_page_alloc; do
-	echo "0x$from" > $faults/$kind/require-start
-	echo "0x$to" > $faults/$kind/require-end
-done
+faults_among "$from" "$to"
 modules_unload
 modprobe ib_core
 load ib_core

@@ -3,7 +3,7 @@
 # Each allocation of the kernel fails in turn, inside of each command of RDMA netlink (faults_netlink.c): queries, rename, link
 # add and delete, namespaces. There is an error or an answer; no device is there by half, nothing is left behind.
 # Only a kernel with fault injection can do it: make check KERNEL=debug T=faults.
-# kernels: debug
+# kernels: debug uml
 # mixes: all
 # timeout: 300
 # allows: allocation sysfs
@@ -21,7 +21,9 @@ ip netns add S
 ip link add mover type veth peer name revom
 ip link set mover up
 rdma link add rxe9 type rxe netdev mover
+faults_in ib_core
 told "namespaces: the end" "$here/faults_netlink" rxe9 /run/netns/S
+faults_everywhere
 rdma link delete rxe9
 ip link del mover
 ip netns del S
@@ -32,7 +34,10 @@ on A ip link add spare type veth peer name other
 on A ip link set other up
 on A ip link set spare up
 on A ip addr add 10.2.0.1/24 dev spare
-told "netlink: the end" on A "$here/faults_netlink" rxe0 link spare
+told "netlink: the end" on A "$here/faults_netlink" rxe0 queries
+faults_in rdma_rxe
+told "links: the end" on A "$here/faults_netlink" rxe0 link spare
+faults_everywhere
 link_up B
 check "the devices work" pingpong ibv_rc_pingpong -n 50 -c
 check "nothing is left" retry 10 no_objects
