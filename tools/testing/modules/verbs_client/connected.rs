@@ -22,14 +22,14 @@ use crate::{
 };
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
-    report("messages of many sizes", sizes(from, to, sleep));
-    report("immediate data", immediate(from, to, sleep));
-    report("several pieces of memory", pieces(from, to, sleep));
-    report("a part of the memory", part(from, to, sleep));
-    report("chains", chains(from, to, sleep));
-    report("a chain that does not fit", long_chain(from, to, sleep));
-    report("an unreliable connection", unreliable(from, to, sleep));
-    report("memory in each direction", directions(from));
+    report("messages of many sizes", || sizes(from, to, sleep));
+    report("immediate data", || immediate(from, to, sleep));
+    report("several pieces of memory", || pieces(from, to, sleep));
+    report("a part of the memory", || part(from, to, sleep));
+    report("chains", || chains(from, to, sleep));
+    report("a chain that does not fit", || long_chain(from, to, sleep));
+    report("an unreliable connection", || unreliable(from, to, sleep));
+    report("memory in each direction", || directions(from));
 }
 
 fn sizes(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {

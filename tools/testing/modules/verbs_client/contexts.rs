@@ -28,37 +28,31 @@ use crate::{
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     let ticks = |context| from_timer(from, to, context, sleep);
-    report("all from a hard interrupt", ticks(Context::Hard));
-    report("all from a softirq", ticks(Context::Soft));
+    report("all from a hard interrupt", || ticks(Context::Hard));
+    report("all from a softirq", || ticks(Context::Soft));
     let law = |context| {
         let pair = Connection::polled(from, to, context, sleep)?;
         lock_across_post(&pair, sleep)
     };
-    report(
-        "a lock is held across posts: softirq",
-        law(PollContext::SoftIrq),
-    );
-    report(
-        "a lock is held across posts: work item",
-        law(PollContext::WorkQueue),
-    );
-    report(
-        "a lock is held across posts: any CPU",
-        law(PollContext::UnboundWorkQueue),
-    );
-    report(
-        "a lock is held across posts: told of completions",
-        told_across_post(from, to, sleep),
-    );
+    report("a lock is held across posts: softirq", || {
+        law(PollContext::SoftIrq)
+    });
+    report("a lock is held across posts: work item", || {
+        law(PollContext::WorkQueue)
+    });
+    report("a lock is held across posts: any CPU", || {
+        law(PollContext::UnboundWorkQueue)
+    });
+    report("a lock is held across posts: told of completions", || {
+        told_across_post(from, to, sleep)
+    });
     let destroyed = |context| dropped_by_handlers(from, to, context, sleep);
-    report(
-        "handlers have the last reference: softirq",
-        destroyed(PollContext::SoftIrq),
-    );
-    report(
-        "handlers have the last reference: work item",
-        destroyed(PollContext::WorkQueue),
-    );
+    report("handlers have the last reference: softirq", || {
+        destroyed(PollContext::SoftIrq)
+    });
+    report("handlers have the last reference: work item", || {
+        destroyed(PollContext::WorkQueue)
+    });
 }
 
 /// How many times the timer comes.

@@ -24,13 +24,12 @@ use crate::{
 const QKEY: u32 = 0x1234_5678;
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
-    report("datagrams", datagrams(from, to, sleep));
-    report(
-        "a datagram with another Q_Key is dropped",
-        other_qkey(from, to, sleep),
-    );
-    report("an answer", answer(from, to, sleep));
-    report("addresses that cannot be", impossible(from, sleep));
+    report("datagrams", || datagrams(from, to, sleep));
+    report("a datagram with another Q_Key is dropped", || {
+        other_qkey(from, to, sleep)
+    });
+    report("an answer", || answer(from, to, sleep));
+    report("addresses that cannot be", || impossible(from, sleep));
 }
 
 /// A queue pair for datagrams.

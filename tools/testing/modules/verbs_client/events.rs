@@ -31,16 +31,16 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     // Stock's rxe never raises it.
     report_known(
         "told that its peer sends, a queue pair is ready to receive",
-        established(from, to, sleep),
+        || established(from, to, sleep),
     );
     // Stock's rxe tells first, and is in error some time later.
     report_known(
         "told that its peer may not do that, a queue pair is in error",
-        refused(from, to, sleep),
+        || refused(from, to, sleep),
     );
     report(
         "told of the last request of a shared queue, a queue pair is in error",
-        last(to, sleep),
+        || last(to, sleep),
     );
 }
 
@@ -48,9 +48,9 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
 pub(crate) fn by_careless_driver(device: &Device<'_>, sleep: &MaySleep) {
     report(
         "a driver announces completions where it is asked to",
-        announced_at_once(device, sleep),
+        || announced_at_once(device, sleep),
     );
-    report("events of each kind of object", each_kind(device, sleep));
+    report("events of each kind of object", || each_kind(device, sleep));
 }
 
 /// Takes note of events. Any context.

@@ -21,19 +21,21 @@ use crate::{
 };
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
-    report("RDMA writes and reads", writes_and_reads(from, to, sleep));
-    report("atomics", atomics(from, to, sleep));
-    report(
-        "a region is invalidated, and used again",
-        local_invalidate(from, to, sleep),
-    );
-    report(
-        "a peer invalidates a region",
-        remote_invalidate(from, to, sleep),
-    );
-    report("states of regions", states(from, to, sleep));
-    report("access that is not allowed", not_allowed(from, to, sleep));
-    report("pages by themselves", pages(from, sleep));
+    report("RDMA writes and reads", || {
+        writes_and_reads(from, to, sleep)
+    });
+    report("atomics", || atomics(from, to, sleep));
+    report("a region is invalidated, and used again", || {
+        local_invalidate(from, to, sleep)
+    });
+    report("a peer invalidates a region", || {
+        remote_invalidate(from, to, sleep)
+    });
+    report("states of regions", || states(from, to, sleep));
+    report("access that is not allowed", || {
+        not_allowed(from, to, sleep)
+    });
+    report("pages by themselves", || pages(from, sleep));
 }
 
 const LENGTH: u32 = 3 * 4096;

@@ -22,21 +22,20 @@ use crate::{
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     let polled = |context| polled_by_core(from, to, context, sleep);
-    report("completions in a softirq", polled(PollContext::SoftIrq));
-    report("completions in a work item", polled(PollContext::WorkQueue));
-    report(
-        "completions in a work item on any CPU",
-        polled(PollContext::UnboundWorkQueue),
-    );
-    report(
-        "completions that the client polls",
-        polled_by_client(from, to, sleep),
-    );
-    report(
-        "completions that the client is told of",
-        notified(from, to, sleep),
-    );
-    report("queues that cannot be", impossible(from, sleep));
+    report("completions in a softirq", || polled(PollContext::SoftIrq));
+    report("completions in a work item", || {
+        polled(PollContext::WorkQueue)
+    });
+    report("completions in a work item on any CPU", || {
+        polled(PollContext::UnboundWorkQueue)
+    });
+    report("completions that the client polls", || {
+        polled_by_client(from, to, sleep)
+    });
+    report("completions that the client is told of", || {
+        notified(from, to, sleep)
+    });
+    report("queues that cannot be", || impossible(from, sleep));
 }
 
 /// A message goes, and both ends are told.

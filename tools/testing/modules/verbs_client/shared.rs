@@ -24,14 +24,12 @@ use crate::{
 };
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
-    report(
-        "two queue pairs share a receive queue",
-        two(from, to, sleep),
-    );
-    report(
-        "what nobody has taken is handed back",
-        handed_back(from, sleep),
-    );
+    report("two queue pairs share a receive queue", || {
+        two(from, to, sleep)
+    });
+    report("what nobody has taken is handed back", || {
+        handed_back(from, sleep)
+    });
 }
 
 /// Counts that the limit is reached.

@@ -24,19 +24,17 @@ use crate::{
 };
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
-    report("from state to state", all(from, to, sleep));
-    report("a change that fails", failing(from, sleep));
+    report("from state to state", || all(from, to, sleep));
+    report("a change that fails", || failing(from, sleep));
     // Stock's rxe does not begin what was posted meanwhile.
-    report_known(
-        "a send queue is drained, and goes on",
-        drained(from, to, sleep),
-    );
-    report("reset, and connected again", reset(from, to, sleep));
-    report(
-        "a handle outlives its queue pair",
-        outlived(from, to, sleep),
-    );
-    report("queue pairs that are never used", unused(from, sleep));
+    report_known("a send queue is drained, and goes on", || {
+        drained(from, to, sleep)
+    });
+    report("reset, and connected again", || reset(from, to, sleep));
+    report("a handle outlives its queue pair", || {
+        outlived(from, to, sleep)
+    });
+    report("queue pairs that are never used", || unused(from, sleep));
 }
 
 fn all(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
