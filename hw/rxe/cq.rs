@@ -10,11 +10,11 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
-use rdma::wc::{QpLabel, Wc, WcExtra, WcSink, WcStatus};
+use rdma::wc::{KernelWc, QpLabel, Wc, WcExtra, WcSink, WcStatus};
 use rdma::{CqEvent, CqHandle, MaySleep, NotifyFlags};
 
 use crate::limits;
-use crate::ring::{Mappings, MmapInfo, Producer, Queue};
+use crate::ring::{slots_for, Full, Mappings, MmapInfo, Producer};
 
 /// Bytes of a completion in a ring: `struct ib_uverbs_wc`.
 const USER_WC: usize = size_of::<kernel_ext::bindings::ib_uverbs_wc>();
@@ -31,14 +31,62 @@ enum Armed {
 
 enum Ring {
     User(Producer),
-    Kernel(Queue<Wc>),
+    Kernel(KernelRing),
+}
+
+/// The ring of a consumer in the kernel: completions as it reads them, so that a poll only copies.
+struct KernelRing {
+    slots: KVVec<KernelWc>,
+    mask: u32,
+    /// The oldest completion, and how many there are.
+    first: u32,
+    len: u32,
+}
+
+impl KernelRing {
+    /// A ring for `entries` completions or a few more. Sleeps.
+    fn new(entries: u32) -> Result<Self> {
+        let count = slots_for(entries)?;
+        Ok(Self {
+            slots: KVVec::from_elem(KernelWc::NONE, count as usize, GFP_KERNEL)?,
+            mask: count - 1,
+            first: 0,
+            len: 0,
+        })
+    }
+
+    fn push(&mut self, wc: &Wc) -> Result<(), Full> {
+        let place = self.first.wrapping_add(self.len) & self.mask;
+        let slot = self.slots.get_mut(place as usize).ok_or(Full)?;
+        if self.len >= self.mask {
+            return Err(Full);
+        }
+        *slot = wc.to_kernel();
+        self.len = self.len.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Moves the oldest completions to `sink`, as many as it takes.
+    fn poll(&mut self, sink: &mut WcSink<'_>) {
+        let (mut first, mut len) = (self.first, self.len);
+        while len != 0 {
+            // The place is masked, so it is there.
+            let wc = self.slots.get(first as usize);
+            if wc.is_none_or(|wc| sink.push_kernel(wc).is_err()) {
+                break;
+            }
+            first = first.wrapping_add(1) & self.mask;
+            len = len.wrapping_sub(1);
+        }
+        (self.first, self.len) = (first, len);
+    }
 }
 
 impl Ring {
     fn push(&mut self, wc: &Wc) -> Result<(), Overflow> {
         match self {
             Self::User(ring) => ring.push(&user_bytes(wc)),
-            Self::Kernel(queue) => queue.push(*wc),
+            Self::Kernel(ring) => ring.push(wc),
         }
         .map_err(|_| Overflow)
     }
@@ -46,14 +94,14 @@ impl Ring {
     fn capacity(&self) -> u32 {
         match self {
             Self::User(ring) => ring.capacity(),
-            Self::Kernel(queue) => queue.capacity(),
+            Self::Kernel(ring) => ring.mask,
         }
     }
 
     fn is_empty(&self) -> bool {
         match self {
             Self::User(ring) => ring.is_empty(),
-            Self::Kernel(queue) => queue.is_empty(),
+            Self::Kernel(ring) => ring.len == 0,
         }
     }
 }
@@ -109,7 +157,7 @@ impl Cq {
         _ctx: &MaySleep,
     ) -> Result<Arc<Self>> {
         check_size(entries)?;
-        Self::new(handle, Ring::Kernel(Queue::new(entries)?), None)
+        Self::new(handle, Ring::Kernel(KernelRing::new(entries)?), None)
     }
 
     /// Makes a CQ whose ring a process maps.
@@ -171,15 +219,7 @@ impl Cq {
     pub(crate) fn poll(&self, sink: &mut WcSink<'_>) {
         let mut state = self.state.lock();
         match (&mut state.ring, &self.label) {
-            (Ring::Kernel(queue), _) => {
-                while sink.room() > 0 {
-                    let Some(wc) = queue.pop() else {
-                        return;
-                    };
-                    // There is room, so it is taken.
-                    let _ = sink.push(&wc);
-                }
-            }
+            (Ring::Kernel(ring), _) => ring.poll(sink),
             (Ring::User(ring), Some(label)) => {
                 let mut wc = [0; USER_WC];
                 while sink.room() > 0 && ring.take(&mut wc) {

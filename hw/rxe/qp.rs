@@ -39,7 +39,7 @@ use crate::rx::Incoming;
 use crate::tx::{Flight, Path};
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
 use attr::{Attr, Fixed};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use engine::{Engine, BUDGET};
 use kernel::prelude::*;
 use kernel::sync::{Arc, ArcBorrow, Mutex};
@@ -87,6 +87,8 @@ pub(crate) struct Qp {
     posted_recvs: SpinLockIrq<Inbox<RecvWqe>>,
     #[pin]
     attr: Mutex<Attr>,
+    /// The work item is to run, and has not begun: who has something for it says so once.
+    scheduled: AtomicBool,
     #[pin]
     work: Work<Self>,
     #[pin]
@@ -100,6 +102,8 @@ impl WorkItem for Qp {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        // Who finds it still set has left what it has before this, so that it is found now.
+        this.scheduled.swap(false, Ordering::SeqCst);
         this.as_arc_borrow().drive(|_, _| {});
     }
 }
@@ -152,8 +156,11 @@ impl Qp {
     }
 
     /// Lets the QP's work item run soon. Any context.
+    #[inline]
     pub(crate) fn schedule(this: &Arc<Self>) {
-        work::enqueue(workqueue::system_bh(), this);
+        if !this.scheduled.swap(true, Ordering::SeqCst) {
+            work::enqueue(workqueue::system_bh(), this);
+        }
     }
 
     fn fixed(&self) -> Fixed {

@@ -62,7 +62,11 @@ impl MmapInfo {
 pub(crate) struct Full;
 
 /// The number of slots for `entries` elements: a power of two, one of them kept empty.
-fn slots_for(entries: u32) -> Result<u32> {
+///
+/// # Errors
+///
+/// `EINVAL` where there is no such number.
+pub(crate) fn slots_for(entries: u32) -> Result<u32> {
     entries
         .checked_add(1)
         .and_then(u32::checked_next_power_of_two)

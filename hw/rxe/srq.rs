@@ -221,7 +221,10 @@ impl Srq {
                     if inbox.len() >= *capacity {
                         return Err(ENOMEM);
                     }
-                    inbox.push(|data| wqe::recv_from_kernel(&wr, self.max_sge, data))?;
+                    inbox.push(|place, data| {
+                        *place = Some(wqe::recv_from_kernel(&wr, self.max_sge, data)?);
+                        Ok(())
+                    })?;
                 }
             }
         }

@@ -304,6 +304,7 @@ pub(crate) fn local_part(op: &SendOp, request: &Request) -> Local {
 /// # Errors
 ///
 /// `LocLenErr`.
+#[inline]
 pub(crate) fn check_length(op: &SendOp, length: u64) -> Result<u32, WcStatus> {
     let length = u32::try_from(length).map_err(|_| WcStatus::LocLenErr)?;
     let fits = match op {
@@ -318,6 +319,7 @@ pub(crate) fn check_length(op: &SendOp, length: u64) -> Result<u32, WcStatus> {
 }
 
 /// Whether an operation may carry its data inline: what only sends.
+#[inline]
 pub(crate) fn may_inline(op: &SendOp) -> bool {
     matches!(
         op,
@@ -329,6 +331,7 @@ pub(crate) fn may_inline(op: &SendOp) -> bool {
 }
 
 /// What the protocol sees of a request.
+#[inline]
 pub(crate) fn send_wr(op: SendOp, length: u32, flags: u32) -> SendWr {
     SendWr {
         op,

@@ -15,7 +15,7 @@ use crate::ring::{Consumer, Mappings, MmapInfo};
 use crate::srq::Srq;
 use crate::tx::Flight;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, UniqueArc};
 use kernel::workqueue::new_work;
@@ -258,6 +258,7 @@ impl Qp {
                 outstanding_sends: AtomicU32::new(0),
                 outstanding_recvs: AtomicU32::new(0),
                 groups: AtomicU32::new(0),
+                scheduled: AtomicBool::new(false),
                 flight,
                 engine <- new_spinlock_bh!(engine, "rxe_qp::engine"),
                 posted_sends <- new_spinlock_irq!(posted_sends, "rxe_qp::posted_sends"),

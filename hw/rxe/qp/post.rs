@@ -26,13 +26,19 @@ impl Qp {
             return Err(EINVAL);
         }
         if self.user {
-            let mut posted = Ok(());
-            self.as_arc_borrow()
-                .drive(|engine, _| posted = engine.queues.send.post(wrs));
-            return posted;
+            return self.drive_sends(wrs);
         }
         let posted = self.copy_sends(wrs);
         Self::schedule(self);
+        posted
+    }
+
+    /// The same for a program. By itself, so that kernel consumers need not get the room on the stack that the engine wants.
+    #[inline(never)]
+    fn drive_sends(self: &Arc<Self>, wrs: &mut SendWrs<'_, Driver>) -> Result {
+        let mut posted = Ok(());
+        self.as_arc_borrow()
+            .drive(|engine, _| posted = engine.queues.send.post(wrs));
         posted
     }
 
@@ -42,7 +48,9 @@ impl Qp {
             if self.outstanding_sends.load(Ordering::Acquire) >= self.cap.max_send_wr {
                 return Err(ENOMEM);
             }
-            inbox.push(|data| wqe::from_kernel(&wr, self.qp_type, &self.send_limits, data))?;
+            inbox.push(|place, data| {
+                wqe::from_kernel(&wr, self.qp_type, &self.send_limits, place, data)
+            })?;
             self.outstanding_sends.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())
@@ -59,15 +67,20 @@ impl Qp {
             return Err(EINVAL);
         }
         if self.user {
-            let mut posted = Ok(());
-            self.as_arc_borrow()
-                .drive(|engine, _| posted = engine.queues.recv.post(wrs));
-            return posted;
+            return self.drive_recvs(wrs);
         }
         let posted = self.copy_recvs(wrs);
         if self.state() == QpState::Err {
             Self::schedule(self);
         }
+        posted
+    }
+
+    #[inline(never)]
+    fn drive_recvs(self: &Arc<Self>, wrs: &mut RecvWrs<'_>) -> Result {
+        let mut posted = Ok(());
+        self.as_arc_borrow()
+            .drive(|engine, _| posted = engine.queues.recv.post(wrs));
         posted
     }
 
@@ -77,7 +90,10 @@ impl Qp {
             if self.outstanding_recvs.load(Ordering::Acquire) >= self.cap.max_recv_wr {
                 return Err(ENOMEM);
             }
-            inbox.push(|data| wqe::recv_from_kernel(&wr, self.cap.max_recv_sge, data))?;
+            inbox.push(|place, data| {
+                *place = Some(wqe::recv_from_kernel(&wr, self.cap.max_recv_sge, data)?);
+                Ok(())
+            })?;
             self.outstanding_recvs.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())

@@ -31,10 +31,14 @@ impl<T> Inbox<T> {
         self.next.wrapping_sub(self.first)
     }
 
-    /// Adds what `make` makes with room for its data. The caller has counted that there is room.
-    pub(crate) fn push(&mut self, make: impl FnOnce(&mut [u8]) -> Result<T>) -> Result {
-        let request = make(self.slots.data_mut(self.next))?;
-        self.slots.put(self.next, request);
+    /// Adds what `make` makes, in its place and with room for its data. The caller has counted that there is room.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        make: impl FnOnce(&mut Option<T>, &mut [u8]) -> Result,
+    ) -> Result {
+        let (place, data) = self.slots.place_mut(self.next).ok_or(ENOMEM)?;
+        make(place, data)?;
         self.next = self.next.wrapping_add(1);
         Ok(())
     }

@@ -3,78 +3,192 @@
 //! Requests of kernel consumers.
 
 use super::{
-    check_length, code, may_inline, operation, put_sge, send_wr, Data, Limits, Local, RecvWqe,
-    Request, SendWqe,
+    check_length, code, may_inline, put_sge, send_wr, Data, Limits, Local, RecvWqe, Request,
+    SendWqe,
 };
 use crate::device::Driver;
 use crate::limits;
 use kernel::prelude::*;
 use rdma::wr::Remote;
-use rdma::QpType;
-use roce::memory::{SendOp, UdDest};
+use rdma::{QpType, Sge, VirtDma};
+use roce::memory::{AtomicOp, SendExtra, SendOp, UdDest};
 use roce::state::{Service, WcOpcode};
 use roce::wire::Qpn;
 
-/// Makes a request out of what a kernel consumer posts, and puts its list or inline data into `data`.
+/// Makes a request out of what a kernel consumer posts, in its `place`, and puts its list or inline data into `data`.
 ///
 /// Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for what the QP cannot do, and beyond its limits.
+/// `EINVAL` for what the QP cannot do, and beyond its limits. Nothing is in the place then.
+#[inline]
 pub(crate) fn from_kernel(
     wr: &rdma::SendWr<'_, Driver>,
     qp_type: QpType,
     limits: &Limits,
+    place: &mut Option<SendWqe>,
     data: &mut [u8],
-) -> Result<SendWqe> {
-    let (request, local) = kernel_request(wr)?;
-    let mut op = match &local {
-        Local::Register { .. } => SendOp::Local {
-            opcode: WcOpcode::RegMr,
-            wait_all: false,
-        },
-        _ => operation(limits.service, &request).map_err(|_| EINVAL)?,
-    };
-    let av = match wr.ud() {
-        Some(ud) => {
-            name_destination(&mut op, &ud, qp_type);
-            Some(ud.ah.av())
-        }
-        None if limits.service == Service::Ud => return Err(EINVAL),
-        None => None,
-    };
-    let sg_list = wr.sg_list();
-    if sg_list.len() > limits.max_sge as usize {
-        return Err(EINVAL);
+) -> Result {
+    use rdma::SendOp as Op;
+    if limits.service == Service::Ud {
+        return datagram(wr, qp_type, limits, place, data);
     }
-    let length = sg_list
-        .iter()
-        .fold(0, |sum: u64, sge| sum.saturating_add(sge.length.into()));
-    let (place, length) = match op {
-        SendOp::Local { .. } => (Data::List(0), 0),
-        _ => {
-            let length = check_length(&op, length).map_err(|_| EINVAL)?;
-            (copy_data(wr, limits, may_inline(&op), data)?, length)
+    // Each of the common ones by itself, so that its fields go straight to their place.
+    match wr.op()? {
+        Op::Send => {
+            let extra = SendExtra::None;
+            fill(wr, limits, place, data, SendOp::Send { extra })
         }
-    };
-    Ok(SendWqe {
-        wr_id: wr.wr_id(),
-        wr: send_wr(op, length, request.flags),
-        data: place,
-        av,
-        local,
-    })
+        Op::Write(Remote { addr: va, rkey }) => {
+            let imm = None;
+            fill(wr, limits, place, data, SendOp::Write { va, rkey, imm })
+        }
+        op => {
+            let (op, local) = rarer_op(op, limits.service)?;
+            fill_any(wr, limits, place, data, op)?;
+            if let Some(wqe) = place {
+                wqe.local = local;
+            }
+            Ok(())
+        }
+    }
 }
 
-/// The fields of a request that was posted through the kernel, and what it does at home.
-pub(super) fn kernel_request(wr: &rdma::SendWr<'_, Driver>) -> Result<(Request, Local)> {
+/// As [`fill`], where that is not to be compiled for one operation by itself.
+#[inline(never)]
+fn fill_any(
+    wr: &rdma::SendWr<'_, Driver>,
+    limits: &Limits,
+    place: &mut Option<SendWqe>,
+    data: &mut [u8],
+    op: SendOp,
+) -> Result {
+    fill(wr, limits, place, data, op)
+}
+
+/// Fills in a request for what is asked for.
+#[inline(always)]
+fn fill(
+    wr: &rdma::SendWr<'_, Driver>,
+    limits: &Limits,
+    place: &mut Option<SendWqe>,
+    data: &mut [u8],
+    op: SendOp,
+) -> Result {
+    let (kind, length) = match op {
+        SendOp::Local { .. } => (Data::List(0), 0),
+        _ => {
+            let (kind, length) = copy_data(wr, limits, may_inline(&op), data)?;
+            (kind, check_length(&op, length).map_err(|_| EINVAL)?)
+        }
+    };
+    *place = Some(SendWqe {
+        wr_id: wr.wr_id(),
+        wr: send_wr(op, length, wr.flags().bits()),
+        data: kind,
+        av: None,
+        local: Local::None,
+    });
+    Ok(())
+}
+
+/// As [`from_kernel`], for a datagram.
+fn datagram(
+    wr: &rdma::SendWr<'_, Driver>,
+    qp_type: QpType,
+    limits: &Limits,
+    place: &mut Option<SendWqe>,
+    data: &mut [u8],
+) -> Result {
+    use rdma::SendOp as Op;
+    let imm = match wr.op()? {
+        Op::Send => None,
+        Op::SendImm(imm) => Some(u32::from_be_bytes(imm)),
+        _ => return Err(EINVAL),
+    };
+    let ud = wr.ud().ok_or(EINVAL)?;
+    let dest = destination(&ud, qp_type);
+    fill_any(wr, limits, place, data, SendOp::SendUd { imm, dest })?;
+    if let Some(wqe) = place {
+        wqe.av = Some(ud.ah.av());
+    }
+    Ok(())
+}
+
+/// What a request of a connection does on the wire and at home.
+///
+/// # Errors
+///
+/// `EINVAL` where the transport service has no such operation: see [`super::operation`].
+fn rarer_op(op: rdma::SendOp<'_, Driver>, service: Service) -> Result<(SendOp, Local)> {
+    use rdma::SendOp as Op;
+    let local = |opcode, wait_all| SendOp::Local { opcode, wait_all };
+    let write = |Remote { addr: va, rkey }, imm| SendOp::Write { va, rkey, imm };
+    match op {
+        Op::Send => {
+            let extra = SendExtra::None;
+            return Ok((SendOp::Send { extra }, Local::None));
+        }
+        Op::SendImm(imm) => {
+            let extra = SendExtra::Imm(u32::from_be_bytes(imm));
+            return Ok((SendOp::Send { extra }, Local::None));
+        }
+        Op::Write(to) => return Ok((write(to, None), Local::None)),
+        Op::WriteImm(to, imm) => {
+            let imm = Some(u32::from_be_bytes(imm));
+            return Ok((write(to, imm), Local::None));
+        }
+        Op::LocalInv(rkey) => {
+            let op = local(WcOpcode::LocalInv, true);
+            return Ok((op, Local::Invalidate(rkey)));
+        }
+        Op::RegMr { mr, key, access } => {
+            let register = Local::Register {
+                mr: mr.data().clone(),
+                key,
+                access,
+                iova: mr.base().iova(),
+            };
+            return Ok((local(WcOpcode::RegMr, false), register));
+        }
+        _ if service != Service::Rc => return Err(EINVAL),
+        _ => {}
+    }
+    let read = |Remote { addr: va, rkey }, invalidate| SendOp::Read {
+        va,
+        rkey,
+        invalidate,
+    };
+    let atomic = |Remote { addr: va, rkey }, op| SendOp::Atomic { va, rkey, op };
+    let on_wire = match op {
+        Op::SendInv(key) => SendOp::Send {
+            extra: SendExtra::Invalidate(key),
+        },
+        Op::Read(from) => read(from, false),
+        Op::ReadInv(from, key) => return Ok((read(from, true), Local::Invalidate(key))),
+        Op::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => atomic(remote, AtomicOp::CmpSwap { compare, swap }),
+        Op::FetchAdd { remote, add } => atomic(remote, AtomicOp::FetchAdd { add }),
+        _ => return Err(EINVAL),
+    };
+    Ok((on_wire, Local::None))
+}
+
+/// The fields of a request that a program has posted through the kernel.
+///
+/// # Errors
+///
+/// `EINVAL` for what invalidates or registers a key at home: programs write such requests into their rings themselves.
+pub(super) fn kernel_request(wr: &rdma::SendWr<'_, Driver>) -> Result<Request> {
     use rdma::SendOp as Op;
     let mut request = Request {
         flags: wr.flags().bits(),
         ..Request::default()
     };
-    let mut local = Local::None;
     let mut remote = Remote::default();
     request.opcode = match wr.op()? {
         Op::Send => code::SEND,
@@ -99,12 +213,6 @@ pub(super) fn kernel_request(wr: &rdma::SendWr<'_, Driver>) -> Result<(Request, 
             remote = from;
             code::READ
         }
-        Op::ReadInv(from, rkey) => {
-            remote = from;
-            request.invalidate_rkey = rkey;
-            local = Local::Invalidate(rkey);
-            code::READ_INV
-        }
         Op::CompareSwap {
             remote: at,
             compare,
@@ -119,65 +227,73 @@ pub(super) fn kernel_request(wr: &rdma::SendWr<'_, Driver>) -> Result<(Request, 
             request.compare_add = add;
             code::FETCH_ADD
         }
-        Op::LocalInv(rkey) => {
-            local = Local::Invalidate(rkey);
-            code::LOCAL_INV
-        }
-        Op::RegMr { mr, key, access } => {
-            local = Local::Register {
-                mr: mr.data().clone(),
-                key,
-                access,
-                iova: mr.base().iova(),
-            };
-            code::LOCAL_INV
-        }
+        Op::ReadInv(..) | Op::LocalInv(_) | Op::RegMr { .. } => return Err(EINVAL),
     };
     (request.remote_addr, request.rkey) = (remote.addr, remote.rkey);
-    Ok((request, local))
+    Ok(request)
 }
 
-/// Fills in where a kernel consumer's datagram goes. A request on QP1 names its P_Key; there is one.
-fn name_destination(op: &mut SendOp, ud: &rdma::wr::UdSend<'_, Driver>, qp_type: QpType) {
-    if let SendOp::SendUd { dest, .. } = op {
-        let qkey = match qp_type {
-            QpType::Gsi => crate::qp::attr::GSI_QKEY,
-            _ => ud.remote_qkey,
-        };
-        *dest = UdDest {
-            qpn: Qpn::new(ud.remote_qpn),
-            qkey,
-            pkey: None,
-        };
+/// Where a kernel consumer's datagram goes. A request on QP1 names its P_Key; there is one.
+fn destination(ud: &rdma::wr::UdSend<'_, Driver>, qp_type: QpType) -> UdDest {
+    let qkey = match qp_type {
+        QpType::Gsi => crate::qp::attr::GSI_QKEY,
+        _ => ud.remote_qkey,
+    };
+    UdDest {
+        qpn: Qpn::new(ud.remote_qpn),
+        qkey,
+        pkey: None,
     }
 }
 
-/// Copies a kernel consumer's list, or the data that it describes.
+/// Copies a kernel consumer's list, or the data that it describes. Returns where that is, and how many bytes.
+///
+/// # Errors
+///
+/// `EINVAL` for a list that is too long, and for data that must not or does not go inline.
+#[inline]
 fn copy_data(
     wr: &rdma::SendWr<'_, Driver>,
     limits: &Limits,
     may_inline: bool,
     data: &mut [u8],
-) -> Result<Data> {
+) -> Result<(Data, u64)> {
     let sg_list = wr.sg_list();
-    let Some(memory) = wr.inline_data() else {
-        for (nth, sge) in sg_list.iter().enumerate() {
-            put_sge(data, nth as u32, sge);
-        }
-        return Ok(Data::List(sg_list.len() as u32));
-    };
-    if !may_inline {
+    if sg_list.len() > limits.max_sge as usize {
         return Err(EINVAL);
     }
+    if let Some(memory) = wr.inline_data() {
+        return match may_inline {
+            true => copy_inline(memory, sg_list, limits, data),
+            false => Err(EINVAL),
+        };
+    }
+    let mut length = 0u64;
+    for (nth, sge) in sg_list.iter().enumerate() {
+        put_sge(data, nth as u32, sge);
+        length = length.saturating_add(sge.length.into());
+    }
+    Ok((Data::List(sg_list.len() as u32), length))
+}
+
+/// Copies a kernel consumer's data.
+fn copy_inline(
+    memory: VirtDma,
+    sg_list: &[Sge],
+    limits: &Limits,
+    data: &mut [u8],
+) -> Result<(Data, u64)> {
     let mut room = data.get_mut(..limits.max_inline as usize).ok_or(EINVAL)?;
+    let mut length = 0u64;
     for sge in sg_list {
         let (part, rest) = room
             .split_at_mut_checked(sge.length as usize)
             .ok_or(EINVAL)?;
         memory.read(sge.addr, part)?;
         room = rest;
+        length = length.saturating_add(sge.length.into());
     }
-    Ok(Data::Inline)
+    Ok((Data::Inline, length))
 }
 
 /// Makes a request out of what a kernel consumer posts to receive, and puts its list into `data`.

@@ -42,37 +42,30 @@ pub(crate) fn sge(list: &[u8], nth: u32) -> Sge {
 }
 
 /// Writes element number `nth` of a list, if there is room.
+#[inline]
 pub(crate) fn put_sge(list: &mut [u8], nth: u32, sge: &Sge) {
     let at = nth as usize * limits::SGE;
-    let Some(bytes) = list
-        .get_mut(at..)
-        .and_then(|rest| rest.get_mut(..limits::SGE))
-    else {
+    let element = list.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
+    let Some(element): Option<&mut [u8; limits::SGE]> = element else {
         return;
     };
-    let fields = [
-        (
-            offset_of!(bindings::rxe_sge, addr),
-            &sge.addr.to_ne_bytes()[..],
-        ),
-        (
-            offset_of!(bindings::rxe_sge, length),
-            &sge.length.to_ne_bytes()[..],
-        ),
-        (
-            offset_of!(bindings::rxe_sge, lkey),
-            &sge.lkey.to_ne_bytes()[..],
-        ),
-    ];
-    for (at, value) in fields {
-        if let Some(field) = bytes
-            .get_mut(at..)
-            .and_then(|rest| rest.get_mut(..value.len()))
-        {
-            field.copy_from_slice(value);
+    // In the order of `struct rxe_sge`.
+    if let Some((addr, rest)) = element.split_first_chunk_mut() {
+        *addr = sge.addr.to_ne_bytes();
+        if let Some((length, rest)) = rest.split_first_chunk_mut() {
+            *length = sge.length.to_ne_bytes();
+            if let Some(lkey) = rest.first_chunk_mut() {
+                *lkey = sge.lkey.to_ne_bytes();
+            }
         }
     }
 }
+
+const _: () = {
+    assert!(offset_of!(bindings::rxe_sge, addr) == 0);
+    assert!(offset_of!(bindings::rxe_sge, length) == 8);
+    assert!(offset_of!(bindings::rxe_sge, lkey) == 12);
+};
 
 /// Iterates over the memory behind bytes `offset..offset + len` of a list of `count` elements, in pieces
 /// that lie in one element each.

@@ -71,6 +71,13 @@ impl<T> Slots<T> {
         self.data.get_mut(room).unwrap_or(&mut [])
     }
 
+    /// The place of request number `index`, and the room for its data.
+    #[inline]
+    pub(crate) fn place_mut(&mut self, index: u32) -> Option<(&mut Option<T>, &mut [u8])> {
+        let (place, room) = (self.place(index), self.room(index));
+        Some((self.requests.get_mut(place)?, self.data.get_mut(room)?))
+    }
+
     /// Puts request number `index` in its place.
     #[inline]
     pub(crate) fn put(&mut self, index: u32, request: T) {

@@ -5,7 +5,7 @@
 //!
 //! The ring is shared with the program all the same. What it writes over them is as if it had posted that.
 
-use super::{code, kernel_wr::kernel_request, put_sge, user::send_layout as at, Limits, Local};
+use super::{code, kernel_wr::kernel_request, put_sge, user::send_layout as at, Limits};
 use crate::device::Driver;
 use crate::limits;
 use crate::ring::Consumer;
@@ -60,8 +60,8 @@ impl List {
 /// `EINVAL` for an operation that cannot be posted so, for inline data and for a list that is too long; `ENOMEM` when the
 /// ring is full.
 pub(crate) fn post_send(wr: &SendWr<'_, Driver>, limits: &Limits, ring: &mut Consumer) -> Result {
-    let (request, local) = kernel_request(wr)?;
-    if !matches!(local, Local::None) || request.flags & code::INLINE != 0 {
+    let request = kernel_request(wr)?;
+    if request.flags & code::INLINE != 0 {
         return Err(EINVAL);
     }
     let list = List::new(wr.sg_list(), limits.max_sge)?;
