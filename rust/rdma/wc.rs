@@ -251,9 +251,9 @@ impl Wc {
         UserWc(wc)
     }
 
-    /// The completion as clients in the kernel read it.
+    /// The completion as consumers in the kernel read it.
     #[inline]
-    fn to_raw(self) -> ib_wc {
+    pub fn to_kernel(&self) -> KernelWc {
         let mut wc = ib_wc {
             status: self.status.as_raw(),
             opcode: self.opcode.as_raw(),
@@ -278,8 +278,23 @@ impl Wc {
             WcExtra::Imm(data) => wc.ex.imm_data = u32::from_ne_bytes(data),
             WcExtra::Invalidated(rkey) => wc.ex.invalidate_rkey = rkey,
         }
-        wc
+        KernelWc(wc)
     }
+}
+
+/// A completion as consumers in the kernel read it: `struct ib_wc`.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct KernelWc(ib_wc);
+
+// SAFETY: A completion only names its queue pair; who uses it must have made sure that this is there, on any thread.
+unsafe impl Send for KernelWc {}
+// SAFETY: As above.
+unsafe impl Sync for KernelWc {}
+
+impl KernelWc {
+    /// A completion of nothing: zeroes.
+    pub const NONE: Self = Self(pin_init::zeroed());
 }
 
 /// A completion in a ring that user space reads: `struct ib_uverbs_wc`, 48 bytes.
@@ -310,11 +325,11 @@ fn lid16(lid: u32) -> u16 {
 ///
 /// # Invariants
 ///
-/// There is room for `room` completions at `next`.
+/// All three are places in one array, in this order, or its end; there is room from `next` on.
 pub struct WcSink<'a> {
+    first: *mut ib_wc,
     next: *mut ib_wc,
-    room: usize,
-    written: usize,
+    end: *mut ib_wc,
     _array: PhantomData<&'a mut ib_wc>,
 }
 
@@ -327,9 +342,10 @@ impl WcSink<'_> {
     #[inline]
     pub(crate) unsafe fn new(first: *mut ib_wc, room: usize) -> Self {
         Self {
+            first,
             next: first,
-            room,
-            written: 0,
+            // SAFETY: By the safety requirements.
+            end: unsafe { first.add(room) },
             _array: PhantomData,
         }
     }
@@ -337,22 +353,34 @@ impl WcSink<'_> {
     /// How many more completions may be pushed.
     #[inline]
     pub fn room(&self) -> usize {
-        self.room
+        // SAFETY: By the type invariants.
+        unsafe { self.end.offset_from(self.next) as usize }
     }
 
     /// How many completions were pushed.
     #[inline]
     pub fn written(&self) -> usize {
-        self.written
+        // SAFETY: By the type invariants.
+        unsafe { self.next.offset_from(self.first) as usize }
     }
 
     /// Hands over a completion, or gives it back if there is no room.
     #[inline]
     pub fn push(&mut self, wc: &Wc) -> Result<(), NoRoom> {
-        if self.room == 0 {
+        self.push_kernel(&wc.to_kernel())
+    }
+
+    /// As [`Self::push`], for a completion that is in its consumer's form already.
+    #[inline]
+    pub fn push_kernel(&mut self, wc: &KernelWc) -> Result<(), NoRoom> {
+        if self.next == self.end {
             return Err(NoRoom);
         }
-        self.put(wc.to_raw());
+        // SAFETY: By the type invariants there is room for one.
+        unsafe {
+            ptr::write(self.next, wc.0);
+            self.next = self.next.add(1);
+        }
         Ok(())
     }
 }
@@ -395,7 +423,7 @@ impl WcSink<'_> {
         user: &[u8; size_of::<UserWc>()],
         label: &QpLabel,
     ) -> Result<(), NoRoom> {
-        if self.room == 0 {
+        if self.next == self.end {
             return Err(NoRoom);
         }
         // SAFETY: Any bytes are a value of the structure.
@@ -418,20 +446,7 @@ impl WcSink<'_> {
         wc.__bindgen_anon_1.wr_id = user.wr_id;
         // SAFETY: Both forms are 4 bytes.
         wc.ex.imm_data = unsafe { user.ex.imm_data };
-        self.put(wc);
-        Ok(())
-    }
-
-    /// Puts a completion, for which there is room.
-    #[inline]
-    fn put(&mut self, wc: ib_wc) {
-        // SAFETY: By the type invariants, and the caller has looked that there is room for one.
-        unsafe {
-            ptr::write(self.next, wc);
-            self.next = self.next.add(1);
-        }
-        self.room = self.room.wrapping_sub(1);
-        self.written = self.written.wrapping_add(1);
+        self.push_kernel(&KernelWc(wc))
     }
 }
 

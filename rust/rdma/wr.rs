@@ -204,6 +204,7 @@ impl<'a, P: Provider> SendWr<'a, P> {
     ///
     /// `EINVAL` for an opcode that the type of the QP excludes, or that clients in the kernel
     /// cannot post.
+    #[inline]
     pub fn op(&self) -> Result<SendOp<'a, P>> {
         let op = match self.raw.opcode {
             bindings::IB_WR_SEND => SendOp::Send,
@@ -235,17 +236,20 @@ impl<'a, P: Provider> SendWr<'a, P> {
         Ok(op)
     }
 
+    #[inline]
     fn imm(&self) -> [u8; 4] {
         // SAFETY: The opcode says so; any bytes are immediate data.
         unsafe { self.raw.ex.imm_data }.to_ne_bytes()
     }
 
+    #[inline]
     fn invalidate_rkey(&self) -> u32 {
         // SAFETY: The opcode says so; any number is a key.
         unsafe { self.raw.ex.invalidate_rkey }
     }
 
     /// For opcodes of reads and writes.
+    #[inline]
     fn remote(&self) -> Remote {
         // SAFETY: By the type invariants, for the opcode.
         let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_rdma_wr>() };
@@ -256,6 +260,7 @@ impl<'a, P: Provider> SendWr<'a, P> {
     }
 
     /// For opcodes of atomics.
+    #[inline]
     fn atomic(&self) -> (Remote, u64, u64) {
         // SAFETY: By the type invariants, for the opcode.
         let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_atomic_wr>() };

@@ -95,58 +95,76 @@ pub struct UdOp<'a, 'd> {
 }
 
 impl<'d> Fill<'d> for RcOp<'_, 'd> {
-    fn fill(self) -> Result<(Filled<'d>, Held<'d>)> {
-        let new = Filled::new;
-        let filled = match self {
-            Self::Send => new(bindings::IB_WR_SEND),
-            Self::SendImm(data) => new(bindings::IB_WR_SEND_WITH_IMM).immediate(data),
-            Self::SendInv(key) => new(bindings::IB_WR_SEND_WITH_INV).invalidate(key),
-            Self::Write(to) => new(bindings::IB_WR_RDMA_WRITE).remote(to),
-            Self::WriteImm(to, data) => {
-                let filled = new(bindings::IB_WR_RDMA_WRITE_WITH_IMM);
-                filled.remote(to).immediate(data)
+    #[inline]
+    fn fill(self, request: &mut Filled<'d>) -> Result<Held<'d>> {
+        match self {
+            Self::Send => request.opcode(bindings::IB_WR_SEND),
+            Self::SendImm(data) => {
+                request.opcode(bindings::IB_WR_SEND_WITH_IMM);
+                request.immediate(data);
             }
-            Self::Read(from) => new(bindings::IB_WR_RDMA_READ).remote(from),
+            Self::SendInv(key) => {
+                request.opcode(bindings::IB_WR_SEND_WITH_INV);
+                request.invalidate(key);
+            }
+            Self::Write(to) => {
+                request.opcode(bindings::IB_WR_RDMA_WRITE);
+                request.remote(to);
+            }
+            Self::WriteImm(to, data) => {
+                request.opcode(bindings::IB_WR_RDMA_WRITE_WITH_IMM);
+                request.remote(to);
+                request.immediate(data);
+            }
+            Self::Read(from) => {
+                request.opcode(bindings::IB_WR_RDMA_READ);
+                request.remote(from);
+            }
             Self::CompareSwap {
                 remote,
                 compare,
                 swap,
-            } => new(bindings::IB_WR_ATOMIC_CMP_AND_SWP).atomic(remote, compare, swap),
-            Self::FetchAdd { remote, add } => {
-                new(bindings::IB_WR_ATOMIC_FETCH_AND_ADD).atomic(remote, add, 0)
+            } => {
+                request.opcode(bindings::IB_WR_ATOMIC_CMP_AND_SWP);
+                request.atomic(remote, compare, swap);
             }
-            Self::RegMr { mr, access } => return register(mr, access),
-            Self::LocalInv(mr) => return invalidate(mr),
-        };
-        Ok((filled, Held::Nothing))
+            Self::FetchAdd { remote, add } => {
+                request.opcode(bindings::IB_WR_ATOMIC_FETCH_AND_ADD);
+                request.atomic(remote, add, 0);
+            }
+            Self::RegMr { mr, access } => return register(request, mr, access),
+            Self::LocalInv(mr) => return invalidate(request, mr),
+        }
+        Ok(Held::Nothing)
     }
 }
 
 /// A request to register a region, whose state says so from now on.
-fn register<'d>(mr: &Mr<'d>, access: Access) -> Result<(Filled<'d>, Held<'d>)> {
-    let mut filled = Filled::new(bindings::IB_WR_REG_MR);
+fn register<'d>(request: &mut Filled<'d>, mr: &Mr<'d>, access: Access) -> Result<Held<'d>> {
+    request.opcode(bindings::IB_WR_REG_MR);
+    request.has_memory = false;
     let mr = mr.shared();
     let key = mr.begin_register(access)?;
     // SAFETY: As for `remote`.
-    let reg = unsafe { &mut *filled.wr.reg };
+    let reg = unsafe { &mut *request.wr.reg };
     reg.mr = mr.as_raw();
     reg.key = key;
     reg.access = access.bits() as i32;
-    filled.has_memory = false;
-    Ok((filled, Held::Register(mr)))
+    Ok(Held::Register(mr))
 }
 
 /// A request to invalidate a region, whose state says so from now on.
-fn invalidate<'d>(mr: &Mr<'d>) -> Result<(Filled<'d>, Held<'d>)> {
+fn invalidate<'d>(request: &mut Filled<'d>, mr: &Mr<'d>) -> Result<Held<'d>> {
+    request.opcode(bindings::IB_WR_LOCAL_INV);
+    request.has_memory = false;
     let mr = mr.shared();
-    let key = mr.begin_invalidate()?;
-    let mut filled = Filled::new(bindings::IB_WR_LOCAL_INV).invalidate(key);
-    filled.has_memory = false;
-    Ok((filled, Held::Invalidate(mr)))
+    request.invalidate(mr.begin_invalidate()?);
+    Ok(Held::Invalidate(mr))
 }
 
 impl<'d> Fill<'d> for UcOp<'_, 'd> {
-    fn fill(self) -> Result<(Filled<'d>, Held<'d>)> {
+    #[inline]
+    fn fill(self, request: &mut Filled<'d>) -> Result<Held<'d>> {
         let same = match self {
             Self::Send => RcOp::Send,
             Self::SendImm(data) => RcOp::SendImm(data),
@@ -155,23 +173,27 @@ impl<'d> Fill<'d> for UcOp<'_, 'd> {
             Self::RegMr { mr, access } => RcOp::RegMr { mr, access },
             Self::LocalInv(mr) => RcOp::LocalInv(mr),
         };
-        same.fill()
+        same.fill(request)
     }
 }
 
 impl<'d> Fill<'d> for UdOp<'_, 'd> {
-    fn fill(self) -> Result<(Filled<'d>, Held<'d>)> {
-        let mut filled = match self.immediate {
-            None => Filled::new(bindings::IB_WR_SEND),
-            Some(data) => Filled::new(bindings::IB_WR_SEND_WITH_IMM).immediate(data),
-        };
+    #[inline]
+    fn fill(self, request: &mut Filled<'d>) -> Result<Held<'d>> {
+        match self.immediate {
+            None => request.opcode(bindings::IB_WR_SEND),
+            Some(data) => {
+                request.opcode(bindings::IB_WR_SEND_WITH_IMM);
+                request.immediate(data);
+            }
+        }
         // SAFETY: As for `remote`.
-        let ud = unsafe { &mut *filled.wr.ud };
+        let ud = unsafe { &mut *request.wr.ud };
         ud.ah = self.ah.as_raw();
         ud.remote_qpn = self.qp_num;
         ud.remote_qkey = self.qkey;
         let _ah = self.ah.clone();
-        Ok((filled, Held::Address { _ah }))
+        Ok(Held::Address { _ah })
     }
 }
 
@@ -193,7 +215,7 @@ impl<'d, H, const N: usize> From<ChainError<'d, H, N>> for Error {
 }
 
 macro_rules! chain {
-    ($(#[$meta:meta])* $name:ident, $state:ident, $slot:ident, $raw:ident, $post:ident) => {
+    ($(#[$meta:meta])* $name:ident, $state:ident, $slot:ty, $raw:ident, $post:ident) => {
         $(#[$meta])*
         ///
         /// It lies on the stack, and takes some 200 bytes for each request.
@@ -294,7 +316,7 @@ macro_rules! chain {
 
 chain! {
     /// Requests to send that are posted at once, up to `N`: made by [`QpRef::send_chain`].
-    SendChain, CanSend, SendSlot, ib_send_wr, ib_post_send
+    SendChain, CanSend, SendSlot<'d>, ib_send_wr, ib_post_send
 }
 
 chain! {
@@ -322,7 +344,8 @@ impl<'d, T: Transport, S: CanSend, H: Handler<'d>, const N: usize> SendChain<'_,
         if self.count >= N {
             return Err(full(work));
         }
-        let (slot, posted) = self.qp.prepare_send(work, op)?;
+        let mut slot = SendSlot::new();
+        let posted = self.qp.prepare_send(&mut slot, work, op)?;
         self.put(slot, posted);
         Ok(())
     }

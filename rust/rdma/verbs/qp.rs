@@ -91,7 +91,7 @@ use super::{
     event::OnQpEvent,
     made,
     post::{ReceiveChain, SendChain},
-    request::{Fill, Held, Outstanding, ReceiveSlot, SendSlot},
+    request::{Held, Outstanding, ReceiveSlot, SendSlot},
     work::{Handler, PostError, Posted, Work},
     Cq, DropsAnywhere, Pd, Srq,
 };
@@ -540,6 +540,7 @@ impl Shared<'_> {
     }
 
     /// Counts a request that is about to be posted.
+    #[inline]
     fn count(&self) -> Option<Outstanding> {
         if !self.is_counted() {
             return None;
@@ -582,18 +583,21 @@ impl<'d, T: Transport, S: State> QpRef<'d, T, S> {
 }
 
 impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
-    /// Hands work over for a request to send.
+    /// Hands work over for a request to send, which is filled in.
+    #[inline]
     pub(super) fn prepare_send<H: Handler<'d>>(
         &self,
+        slot: &mut SendSlot<'d>,
         work: Pin<KBox<Work<'d, H>>>,
         op: T::Op<'_, 'd>,
-    ) -> Result<(SendSlot, Posted<'d, H>), PostError<'d, H>> {
-        let (filled, held) = match op.fill() {
-            Ok(filled) => filled,
+    ) -> Result<Posted<'d, H>, PostError<'d, H>> {
+        let held = match slot.ask(op) {
+            Ok(held) => held,
             Result::Err(error) => return Result::Err(PostError { error, work }),
         };
         let posted = work.hand_over(held, self.shared.count());
-        Ok((SendSlot::new(&posted, filled, self.shared.lkey), posted))
+        slot.fill(&posted, self.shared.lkey);
+        Ok(posted)
     }
 
     /// Posts a request to send the work's memory, or to read into it. Any context.
@@ -607,7 +611,8 @@ impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
         work: Pin<KBox<Work<'d, H>>>,
         op: T::Op<'_, 'd>,
     ) -> Result<(), PostError<'d, H>> {
-        let (mut slot, posted) = self.prepare_send(work, op)?;
+        let mut slot = SendSlot::new();
+        let posted = self.prepare_send(&mut slot, work, op)?;
         let ret = self.guarded(|raw| {
             let request = slot.link(core::ptr::null());
             // SAFETY: By the type invariants. The driver copies the request; the work stays until it is completed.

@@ -105,8 +105,8 @@ impl Drop for Outstanding {
 /// What is asked for by a type of queue pair.
 #[expect(unreachable_pub, reason = "a part of a sealed public trait")]
 pub trait Fill<'d> {
-    /// The request, and what it needs until it is completed.
-    fn fill(self) -> Result<(Filled<'d>, Held<'d>)>;
+    /// Fills in a request that is new. Returns what it needs until it is completed.
+    fn fill(self, request: &mut Filled<'d>) -> Result<Held<'d>>;
 }
 
 /// A request but for its memory.
@@ -119,78 +119,90 @@ pub struct Filled<'d> {
 }
 
 impl Filled<'_> {
-    pub(super) fn new(opcode: u32) -> Self {
-        // SAFETY: Zeroes are a value of each form.
-        let mut wr: AnySend = unsafe { core::mem::zeroed() };
-        wr.send().opcode = opcode;
+    /// A request for nothing yet.
+    #[inline]
+    fn new() -> Self {
         Self {
-            wr,
+            // SAFETY: Zeroes are a value of each form.
+            wr: unsafe { core::mem::zeroed() },
             has_memory: true,
             _device: core::marker::PhantomData,
         }
     }
 
-    pub(super) fn immediate(mut self, data: [u8; 4]) -> Self {
+    #[inline]
+    pub(super) fn opcode(&mut self, opcode: u32) {
+        self.wr.send().opcode = opcode;
+    }
+
+    #[inline]
+    pub(super) fn immediate(&mut self, data: [u8; 4]) {
         self.wr.send().ex.imm_data = u32::from_ne_bytes(data);
-        self
     }
 
-    pub(super) fn invalidate(mut self, key: u32) -> Self {
+    #[inline]
+    pub(super) fn invalidate(&mut self, key: u32) {
         self.wr.send().ex.invalidate_rkey = key;
-        self
     }
 
-    pub(super) fn remote(mut self, remote: Remote) -> Self {
+    #[inline]
+    pub(super) fn remote(&mut self, remote: Remote) {
         // SAFETY: The request is zeroed, but for its first part, which all forms have.
         let rdma = unsafe { &mut *self.wr.rdma };
         rdma.remote_addr = remote.addr;
         rdma.rkey = remote.rkey;
-        self
     }
 
-    pub(super) fn atomic(mut self, remote: Remote, compare_add: u64, swap: u64) -> Self {
+    #[inline]
+    pub(super) fn atomic(&mut self, remote: Remote, compare_add: u64, swap: u64) {
         // SAFETY: As above.
         let atomic = unsafe { &mut *self.wr.atomic };
         atomic.remote_addr = remote.addr;
         atomic.rkey = remote.rkey;
         atomic.compare_add = compare_add;
         atomic.swap = swap;
-        self
     }
 }
 
 /// A request to send, with its memory list.
-pub(super) struct SendSlot {
-    wr: AnySend,
+pub(super) struct SendSlot<'d> {
+    request: Filled<'d>,
     list: [ib_sge; MAX_PIECES],
 }
 
-impl SendSlot {
-    /// The request for work that was handed over.
-    pub(super) fn new<'d, H: Handler<'d>>(
-        posted: &Posted<'d, H>,
-        filled: Filled<'d>,
-        lkey: u32,
-    ) -> Self {
-        let mut slot = Self {
-            wr: filled.wr,
+impl<'d> SendSlot<'d> {
+    /// A request for nothing yet.
+    #[inline]
+    pub(super) fn new() -> Self {
+        Self {
+            request: Filled::new(),
             list: [pin_init::zeroed(); MAX_PIECES],
-        };
-        let count = match filled.has_memory {
-            true => posted.fill(&mut slot.list, lkey, false),
+        }
+    }
+
+    /// Fills in what is asked for, where the request is new. Returns what it needs until it is completed.
+    #[inline]
+    pub(super) fn ask(&mut self, op: impl Fill<'d>) -> Result<Held<'d>> {
+        op.fill(&mut self.request)
+    }
+
+    /// Fills in the rest, for work that was handed over.
+    #[inline]
+    pub(super) fn fill<H: Handler<'d>>(&mut self, posted: &Posted<'d, H>, lkey: u32) {
+        let count = match self.request.has_memory {
+            true => posted.fill(&mut self.list, lkey, false),
             false => 0,
         };
-        let wr = slot.wr.send();
+        let wr = self.request.wr.send();
         wr.__bindgen_anon_1.wr_cqe = posted.cqe();
         wr.num_sge = count;
         wr.send_flags = posted.flags().bits() as i32;
-        slot
     }
 
     /// The request, which is followed by `next`. It points to parts of the slot.
     pub(super) fn link(&mut self, next: *const ib_send_wr) -> *const ib_send_wr {
         let list = self.list.as_mut_ptr();
-        let wr = self.wr.send();
+        let wr = self.request.wr.send();
         wr.sg_list = list;
         wr.next = next.cast_mut();
         wr
@@ -198,7 +210,7 @@ impl SendSlot {
 
     /// Where the request is.
     pub(super) fn address(&self) -> *const ib_send_wr {
-        (&raw const self.wr).cast()
+        (&raw const self.request.wr).cast()
     }
 }
 

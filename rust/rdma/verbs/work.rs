@@ -212,6 +212,7 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
     }
 
     /// Hands the work over, with what it needs; [`Posted::take_back`] gets it back.
+    #[inline]
     pub(super) fn hand_over(
         self: Pin<KBox<Self>>,
         held: Held<'d>,
@@ -256,18 +257,24 @@ impl<'d, H: Handler<'d>> Posted<'d, H> {
         } else {
             work.length
         };
-        let first = core::iter::once((&work.buffer, first));
-        let more = work.more.iter().flatten();
-        let pieces = first.chain(more.map(|buffer| (buffer, buffer.length())));
+        let mut places = list.iter_mut();
         let mut count = 0;
-        for (sge, (buffer, length)) in list.iter_mut().zip(pieces.filter(|piece| piece.1 != 0)) {
-            *sge = ib_sge {
-                addr: buffer.address(),
-                length,
-                lkey,
-            };
-            count += 1;
-        }
+        let mut add = |buffer: &Buffer<'d>, length| {
+            if length == 0 {
+                return;
+            }
+            if let Some(place) = places.next() {
+                *place = ib_sge {
+                    addr: buffer.address(),
+                    length,
+                    lkey,
+                };
+                count = i32::wrapping_add(count, 1);
+            }
+        };
+        add(&work.buffer, first);
+        let more = work.more.iter().flatten();
+        more.for_each(|buffer| add(buffer, buffer.length()));
         count
     }
 
