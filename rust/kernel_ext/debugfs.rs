@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A folder of debugfs with two files, by which a module is controlled: what is written to `run` is done, what `result` says
-//! may be read.
+//! Folders of debugfs with pairs of files, by which a module is controlled: what is written to the one is done, what the other
+//! says may be read.
 //!
 //! The kernel crate's files of debugfs have no owner, so a file that is open does not keep its module. These do.
 //!
@@ -13,34 +13,39 @@ use kernel::{
     ffi::{c_char, c_int, c_void},
     prelude::*,
     seq_file::SeqFile,
+    sync::Arc,
     uaccess::{UserPtr, UserSlice},
 };
 
 use crate::{bindings, context::MaySleep};
 
-/// The longest text that may be written to `run`, in bytes.
-pub const MAX_TEXT: usize = 512;
-
-/// What is controlled. Methods may run at once in several threads.
+/// What is controlled by a pair of files. Methods may run at once in several threads.
 pub trait Control: Send + Sync + Sized + 'static {
+    /// The name of the file that is written to.
+    const WRITTEN: &'static CStr;
+    /// The name of the file that is read.
+    const READ: &'static CStr;
+    /// The longest text that may be written, in bytes.
+    const MAX_TEXT: usize;
+
     /// The control's table, of which there is one.
     fn table() -> &'static Table<Self>;
 
-    /// A text was written to `run`, by one call of `write`. That returns when this does.
+    /// A text was written, by one call of `write`. That returns when this does.
     ///
     /// # Errors
     ///
     /// Any; the writer sees it.
-    fn run(&self, text: &[u8], sleep: &MaySleep) -> Result;
+    fn write(&self, text: &[u8], sleep: &MaySleep) -> Result;
 
-    /// `result` is read: prints what it says.
-    fn result(&self, to: &SeqFile, sleep: &MaySleep);
+    /// The other file is read: prints what it says.
+    fn print(&self, to: &SeqFile, sleep: &MaySleep);
 }
 
 /// The tables of the two files: a `static`.
 pub struct Table<T> {
-    run: bindings::file_operations,
-    result: bindings::file_operations,
+    written: bindings::file_operations,
+    read: bindings::file_operations,
     _control: PhantomData<fn(T)>,
 }
 
@@ -50,63 +55,102 @@ unsafe impl<T> Sync for Table<T> {}
 impl<T: Control> Table<T> {
     /// The tables of a module's control.
     pub const fn new(owner: &ThisModule) -> Self {
-        let mut run: bindings::file_operations = pin_init::zeroed();
-        run.owner = owner.as_ptr();
-        run.open = Some(bindings::simple_open);
-        run.write = Some(write::<T>);
-        run.llseek = Some(bindings::noop_llseek);
-        let mut result: bindings::file_operations = pin_init::zeroed();
-        result.owner = owner.as_ptr();
-        result.open = Some(open::<T>);
-        result.read = Some(bindings::seq_read);
-        result.llseek = Some(bindings::seq_lseek);
-        result.release = Some(bindings::single_release);
+        let mut written: bindings::file_operations = pin_init::zeroed();
+        written.owner = owner.as_ptr();
+        written.open = Some(bindings::simple_open);
+        written.write = Some(write::<T>);
+        written.llseek = Some(bindings::noop_llseek);
+        let mut read: bindings::file_operations = pin_init::zeroed();
+        read.owner = owner.as_ptr();
+        read.open = Some(open::<T>);
+        read.read = Some(bindings::seq_read);
+        read.llseek = Some(bindings::seq_lseek);
+        read.release = Some(bindings::single_release);
         Self {
-            run,
-            result,
+            written,
+            read,
             _control: PhantomData,
         }
     }
 }
 
-/// The folder, as long as this is there. Dropping it waits for methods that run.
-///
-/// # Invariants
-///
-/// The files' data is `control`.
-pub struct Folder<T> {
-    folder: *mut bindings::dentry,
-    control: KBox<T>,
+/// A folder, as long as this is there.
+pub struct Folder {
+    raw: *mut bindings::dentry,
+    /// The folder that it is in.
+    _parent: Option<Arc<Folder>>,
 }
 
 // SAFETY: Folders may be used from any thread.
-unsafe impl<T: Control> Send for Folder<T> {}
+unsafe impl Send for Folder {}
 // SAFETY: As above.
-unsafe impl<T: Control> Sync for Folder<T> {}
+unsafe impl Sync for Folder {}
 
-impl<T: Control> Folder<T> {
-    /// Makes the folder. Where there is no debugfs this does nothing, as debugfs likes it.
+impl Folder {
+    /// Makes a folder, inside of `parent` or at the top. Where there is no debugfs this does nothing, as debugfs likes it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(name: &CStr, control: T, _sleep: &MaySleep) -> Result<Self> {
+    pub fn new(name: &CStr, parent: Option<&Arc<Self>>, _sleep: &MaySleep) -> Result<Arc<Self>> {
+        let inside = parent.map_or(null_mut(), |parent| parent.raw);
+        // SAFETY: The name is copied; debugfs takes errors for folders.
+        let raw = unsafe { bindings::debugfs_create_dir(name.as_char_ptr(), inside) };
+        let folder = Self {
+            raw,
+            _parent: parent.cloned(),
+        };
+        Ok(Arc::new(folder, GFP_KERNEL)?)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // SAFETY: The folder is ours, or an error. What was in it is gone.
+        unsafe { bindings::debugfs_remove(self.raw) };
+    }
+}
+
+/// A pair of files, as long as this is there. Dropping it waits for methods that run.
+///
+/// # Invariants
+///
+/// The files' data is `control`.
+pub struct Files<T> {
+    files: [*mut bindings::dentry; 2],
+    control: KBox<T>,
+    _folder: Arc<Folder>,
+}
+
+// SAFETY: Files may be used from any thread.
+unsafe impl<T: Control> Send for Files<T> {}
+// SAFETY: As above.
+unsafe impl<T: Control> Sync for Files<T> {}
+
+impl<T: Control> Files<T> {
+    /// Makes the files. Where there is no debugfs this does nothing.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(folder: &Arc<Folder>, control: T, _sleep: &MaySleep) -> Result<Self> {
         let control = KBox::new(control, GFP_KERNEL)?;
         let data: *mut c_void = core::ptr::from_ref(&*control).cast_mut().cast();
-        // SAFETY: The names are copied; debugfs takes errors for folders. The data stays until the folder is removed.
-        let folder = unsafe {
-            let folder = bindings::debugfs_create_dir(name.as_char_ptr(), null_mut());
-            for (name, mode, table) in [
-                (c"run", 0o200, &T::table().run),
-                (c"result", 0o400, &T::table().result),
-            ] {
-                let name = name.as_char_ptr();
-                bindings::debugfs_create_file_full(name, mode, folder, data, null_mut(), table);
-            }
-            folder
+        let make = |name: &CStr, mode, table| {
+            let (name, aux) = (name.as_char_ptr(), null_mut());
+            // SAFETY: The name is copied; the folder is ours, or an error. The data stays until the file is removed.
+            unsafe { bindings::debugfs_create_file_full(name, mode, folder.raw, data, aux, table) }
         };
+        let table = T::table();
         // INVARIANT: So it is.
-        Ok(Self { folder, control })
+        Ok(Self {
+            files: [
+                make(T::WRITTEN, 0o200, &table.written),
+                make(T::READ, 0o400, &table.read),
+            ],
+            control,
+            _folder: folder.clone(),
+        })
     }
 
     /// What is controlled.
@@ -115,18 +159,20 @@ impl<T: Control> Folder<T> {
     }
 }
 
-impl<T> Drop for Folder<T> {
+impl<T> Drop for Files<T> {
     fn drop(&mut self) {
-        // SAFETY: The folder is ours, or an error. No method runs, or will, when this returns.
-        unsafe { bindings::debugfs_remove(self.folder) };
+        for file in self.files {
+            // SAFETY: The file is ours, or an error. No method runs, or will, when this returns.
+            unsafe { bindings::debugfs_remove(file) };
+        }
     }
 }
 
-/// A door: `write` of the file `run`.
+/// A door: `write` of a file.
 ///
 /// # Safety
 ///
-/// The kernel calls it for a file of a [`Folder<T>`] which it does not remove meanwhile, in process context.
+/// The kernel calls it for a file of a [`Files<T>`] which it does not remove meanwhile, in process context.
 unsafe extern "C" fn write<T: Control>(
     file: *mut bindings::file,
     from: *const c_char,
@@ -139,8 +185,7 @@ unsafe extern "C" fn write<T: Control>(
         *position = 0;
         (&*control, &MaySleep::assume())
     };
-    let mut text = [0u8; MAX_TEXT];
-    let outcome = copy(&mut text, from, len).and_then(|text| control.run(text, sleep));
+    let outcome = copy(from, len, T::MAX_TEXT).and_then(|text| control.write(&text, sleep));
     match outcome {
         Ok(()) => len as isize,
         Err(error) => error.to_errno() as isize,
@@ -148,18 +193,21 @@ unsafe extern "C" fn write<T: Control>(
 }
 
 /// Copies a text from user space.
-fn copy(to: &mut [u8; MAX_TEXT], from: *const c_char, len: usize) -> Result<&[u8]> {
-    let text = to.get_mut(..len).ok_or(EINVAL)?;
+fn copy(from: *const c_char, len: usize, most: usize) -> Result<KVec<u8>> {
+    if len > most {
+        return Err(EINVAL);
+    }
+    let mut text = KVec::new();
     let from = UserPtr::from_addr(from as usize);
-    UserSlice::new(from, len).reader().read_slice(text)?;
+    UserSlice::new(from, len).read_all(&mut text, GFP_KERNEL)?;
     Ok(text)
 }
 
-/// A door: `open` of the file `result`.
+/// A door: `open` of a file that is read.
 ///
 /// # Safety
 ///
-/// The kernel calls it for a file of a [`Folder<T>`] which it does not remove meanwhile.
+/// The kernel calls it for a file of a [`Files<T>`] which it does not remove meanwhile.
 unsafe extern "C" fn open<T: Control>(
     inode: *mut bindings::inode,
     file: *mut bindings::file,
@@ -168,17 +216,17 @@ unsafe extern "C" fn open<T: Control>(
     unsafe { bindings::single_open(file, Some(show::<T>), (*inode).i_private) }
 }
 
-/// A door: what the file `result` says.
+/// A door: what a file says.
 ///
 /// # Safety
 ///
-/// The kernel calls it for a file that [`open`] has opened, of a folder that is not removed meanwhile, in process context.
+/// The kernel calls it for a file that [`open`] has opened, and does not remove meanwhile, in process context.
 unsafe extern "C" fn show<T: Control>(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
     // SAFETY: By the safety requirements; `single_open` has set the private data.
     let (control, to, sleep) = unsafe {
         let control = (*seq).private.cast::<T>();
         (&*control, SeqFile::from_raw(seq), &MaySleep::assume())
     };
-    control.result(to, sleep);
+    control.print(to, sleep);
     0
 }

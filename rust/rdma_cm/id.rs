@@ -17,7 +17,10 @@ use kernel::{
     prelude::*,
     sync::Arc,
 };
-use kernel_ext::sync::{new_spinlock_irq, Completion, SpinLockIrq};
+use kernel_ext::{
+    net::ns::NetNamespace,
+    sync::{new_spinlock_irq, Completion, SpinLockIrq},
+};
 use rdma::{
     bindings::{self, ib_qp_attr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_conn_param},
     qp::QpAttrMask,
@@ -106,14 +109,15 @@ pub(crate) struct Event<'d> {
 }
 
 impl<'d> Id<'d> {
-    pub(crate) fn new(device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
+    pub(crate) fn new(device: &Device<'d>, net: &NetNamespace, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
         let state = State::new()?;
         let context = Arc::as_ptr(&state).cast_mut().cast();
-        // SAFETY: The state stays until the identifier is destroyed; the name is constant.
+        // SAFETY: The state stays until the identifier is destroyed, which counts a reference to the namespace; the name is
+        // constant.
         let raw = unsafe {
             bindings::__rdma_create_kernel_id(
-                &raw mut bindings::init_net,
+                net.as_raw(),
                 Some(told),
                 context,
                 bindings::RDMA_PS_TCP,

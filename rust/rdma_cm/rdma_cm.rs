@@ -53,6 +53,7 @@ mod address;
 mod id;
 
 use kernel::prelude::*;
+use kernel_ext::net::ns::NetNamespace;
 use rdma::{
     bindings::{self, rdma_conn_param},
     verbs::{
@@ -109,18 +110,19 @@ pub struct Route<'d> {
 }
 
 impl<'d> Route<'d> {
-    /// Finds the way to an address. The namespace is the first one.
+    /// Finds the way to an address, in a network namespace.
     ///
     /// # Errors
     ///
     /// `ENODEV` where the way does not begin at this device, `ETIMEDOUT`, and what the connection manager answers.
     pub fn resolve(
         device: &Device<'d>,
+        net: &NetNamespace,
         source: Option<&Address>,
         destination: &Address,
         sleep: &MaySleep,
     ) -> Result<Self> {
-        let id = Id::new(device, sleep)?;
+        let id = Id::new(device, net, sleep)?;
         id.resolve_address(source, destination, TIMEOUT_MS)?;
         id.expect(bindings::RDMA_CM_EVENT_ADDR_RESOLVED, TIMEOUT_MS, sleep)?;
         id.check_device()?;
@@ -200,18 +202,19 @@ pub struct Listener<'d> {
 }
 
 impl<'d> Listener<'d> {
-    /// Listens. `backlog` is how many requests may wait.
+    /// Listens, in a network namespace. `backlog` is how many requests may wait.
     ///
     /// # Errors
     ///
     /// `ENODEV` for an address that is not this device's, `EADDRINUSE`, and what the connection manager answers.
     pub fn new(
         device: &Device<'d>,
+        net: &NetNamespace,
         address: &Address,
         backlog: u16,
         sleep: &MaySleep,
     ) -> Result<Self> {
-        let id = Id::new(device, sleep)?;
+        let id = Id::new(device, net, sleep)?;
         id.bind(address)?;
         id.check_device()?;
         id.listen(backlog)?;
@@ -273,22 +276,29 @@ impl<'d> Request<'d> {
         self.begin(qp, params, sleep)?.finish(sleep)
     }
 
-    /// Lets the peer connect.
+    /// Lets the peer connect: [`Self::ready`] and [`Ready::accept`].
     ///
     /// # Errors
     ///
-    /// `EINVAL` for too much private data, and what the connection manager and the driver answer.
+    /// As for these.
     pub fn begin(
         self,
         qp: Qp<'d, Rc, Init>,
         params: &Params<'_>,
         sleep: &MaySleep,
     ) -> Result<Accepting<'d>> {
+        self.ready(qp, sleep)?.accept(params, sleep)
+    }
+
+    /// Makes a queue pair ready for the peer, who does not hear of it yet.
+    ///
+    /// # Errors
+    ///
+    /// What the connection manager and the driver answer.
+    pub fn ready(self, qp: Qp<'d, Rc, Init>, sleep: &MaySleep) -> Result<Ready<'d>> {
         let qp: Qp<'d, Rc, Rtr> = self.id.modify(qp, sleep)?;
         let qp: Qp<'d, Rc, Rts> = self.id.modify(qp, sleep)?;
-        let raw = params.to_raw(qp.number(), qp.has_srq())?;
-        self.id.accept(Some(raw))?;
-        Ok(Accepting { qp, id: self.id })
+        Ok(Ready { qp, id: self.id })
     }
 
     /// Does not let the peer connect, and tells it why: up to 148 bytes.
@@ -299,6 +309,38 @@ impl<'d> Request<'d> {
     pub fn reject(self, why: &[u8], sleep: &MaySleep) -> Result {
         sleep.check();
         self.id.reject(why)
+    }
+}
+
+/// A queue pair that is ready for a peer who wants to connect. Dropping this rejects the peer.
+pub struct Ready<'d> {
+    /// The queue pair, which goes before the identifier.
+    qp: Qp<'d, Rc, Rts>,
+    id: Id<'d>,
+}
+
+impl<'d> core::ops::Deref for Ready<'d> {
+    type Target = Qp<'d, Rc, Rts>;
+
+    fn deref(&self) -> &Qp<'d, Rc, Rts> {
+        &self.qp
+    }
+}
+
+impl<'d> Ready<'d> {
+    /// Lets the peer connect.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for too much private data, and what the connection manager answers.
+    pub fn accept(self, params: &Params<'_>, sleep: &MaySleep) -> Result<Accepting<'d>> {
+        sleep.check();
+        let raw = params.to_raw(self.qp.number(), self.qp.has_srq())?;
+        self.id.accept(Some(raw))?;
+        Ok(Accepting {
+            qp: self.qp,
+            id: self.id,
+        })
     }
 }
 

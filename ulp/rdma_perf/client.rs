@@ -18,6 +18,7 @@ use kernel_ext::{
 };
 use rdma::{
     verbs::{
+        cq::CqRef,
         post::RcOp,
         qp::{QpHandle, Rc, Rts},
         work::{Completion, Handler},
@@ -28,6 +29,7 @@ use rdma::{
 };
 
 use crate::{
+    once::Told,
     options::{Op, Options},
     run::{is_filled, pattern, Run},
 };
@@ -232,6 +234,19 @@ impl<'d> Lane<'d> {
         }
     }
 
+    /// Tells the server that no more comes, and waits until it has heard that. `cq` tells the end of requests.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EIO` and `ETIMEDOUT` where the server does not hear, and what posting fails with.
+    pub(crate) fn tell_end(&self, cq: &CqRef<'d>, sleep: &MaySleep) -> Result {
+        let (mut work, told) = Told::work(cq.device(), END_LENGTH, sleep)?;
+        work.as_mut().write(&self.final_number().to_be_bytes());
+        let end = [u8::from(self.was_used()), 0, 0, 0];
+        self.qp.post_send(work, RcOp::SendImm(end))?;
+        told.wait(cq, sleep)
+    }
+
     /// Gives back the requests, each of which has a reference to the lane. The queue pair is gone.
     pub(crate) fn close(&self) {
         let requests = core::mem::take(&mut *self.free.lock());
@@ -241,6 +256,10 @@ impl<'d> Lane<'d> {
 
 /// How many requests to answer, and for answers, there are: more than one, for the last may not be completed yet.
 pub(crate) const ANSWERS: u32 = 4;
+
+/// The last message of a queue pair has immediate data, whose first byte says whether the queue pair was used, and eight bytes:
+/// what the number in the server's memory must be, in the order of the wire.
+pub(crate) const END_LENGTH: u32 = 8;
 
 /// A lane that is closed when this is dropped.
 struct Closing<'d>(Arc<Lane<'d>>);

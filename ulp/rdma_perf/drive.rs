@@ -11,7 +11,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 
-use kernel::{current, prelude::*, sync::Arc};
+use kernel::{current, prelude::*};
 use kernel_ext::{
     interrupt::{Context, Interrupter},
     sync::{new_spinlock_irq, SpinLockIrq},
@@ -20,10 +20,11 @@ use kernel_ext::{
 use rdma::{verbs::Device, MaySleep};
 
 use crate::{
-    ends::{self, Client, Server},
+    ends::{Client, Server},
     histogram::{Histogram, Summary, BUCKETS},
-    options::{Name, Options, Place, Poll},
+    options::{Options, Place, Poll},
     run::{Durations, Run},
+    wire::{self, Desk},
 };
 
 /// Operations that are begun, and completions that are taken, before the context is left.
@@ -31,12 +32,39 @@ const BATCH: u32 = 16;
 /// How long a run may go on without an end of an operation.
 const STALLED_NS: u64 = 10_000_000_000;
 
+/// How long a client who has gone may have sent before that it ends, in milliseconds.
+const LAST_MS: u64 = 1000;
+
+/// What a run waits for no longer: devices that go, and signals.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    /// Of the devices, whether each goes.
+    pub(crate) gone: [&'a AtomicBool; 2],
+}
+
+impl Patience<'_> {
+    /// Whether to go on.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for a device that goes, `EINTR` for a signal.
+    pub(crate) fn check(self) -> Result {
+        if self.gone.iter().any(|gone| gone.load(Acquire)) {
+            return Err(ENODEV);
+        }
+        if current!().signal_pending() {
+            return Err(EINTR);
+        }
+        Ok(())
+    }
+}
+
 /// What a run has measured.
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
     /// What was asked for.
     pub(crate) options: Options,
-    /// How many operations ended, in how many nanoseconds.
+    /// How many operations ended, or messages came where the server's end is alone, in how many nanoseconds.
     pub(crate) operations: u64,
     /// See above.
     pub(crate) nanoseconds: u64,
@@ -61,8 +89,8 @@ struct Poller {
 /// Begins operations, and polls, in the context that is asked for.
 struct Driver<'r, 'a, 'b> {
     run: &'r Run,
-    client: &'r Client<'a>,
-    server: &'r Server<'b>,
+    client: Option<&'r Client<'a>>,
+    server: Option<&'r Server<'b>>,
     poller: &'r Poller,
     interrupter: Interrupter,
     locked: Pin<KBox<SpinLockIrq<()>>>,
@@ -86,17 +114,24 @@ fn begin(client: &Client<'_>, first: usize) -> u32 {
 
 /// Begins operations, and takes completions. Returns how many there were of both. Any context.
 fn step(
-    client: &Client<'_>,
-    server: &Server<'_>,
+    client: Option<&Client<'_>>,
+    server: Option<&Server<'_>>,
     run: &Run,
     poller: &Poller,
     first: Option<usize>,
 ) -> u32 {
-    let mut done = first.map_or(0, |first| begin(client, first));
-    if run.options.poll == Poll::Direct {
-        done = done
-            .saturating_add(poller.poll(run, || server.poll(BATCH)))
-            .saturating_add(poller.poll(run, || client.poll(BATCH)));
+    let mut done = match (client, first) {
+        (Some(client), Some(first)) => begin(client, first),
+        _ => 0,
+    };
+    if run.options.poll != Poll::Direct {
+        return done;
+    }
+    if let Some(server) = server {
+        done = done.saturating_add(poller.poll(run, || server.poll(BATCH)));
+    }
+    if let Some(client) = client {
+        done = done.saturating_add(poller.poll(run, || client.poll(BATCH)));
     }
     done
 }
@@ -141,21 +176,43 @@ impl Driver<'_, '_, '_> {
         }
     }
 
+    /// Whether there is nothing more to do.
+    ///
+    /// # Errors
+    ///
+    /// `ECONNRESET` where a client in another kernel has gone before it has ended.
+    fn is_over(&self, left: &mut Option<u64>, sleep: &MaySleep) -> Result<bool> {
+        if self.client.is_some() {
+            return Ok(self.run.is_over());
+        }
+        let Some(server) = self.server else {
+            return Ok(true);
+        };
+        if server.has_end() {
+            return Ok(true);
+        }
+        if left.is_none() && server.is_left(sleep) {
+            *left = Some(now_ns());
+        }
+        match left {
+            Some(since) if now_ns().saturating_sub(*since) > LAST_MS * 1_000_000 => {
+                Err(Error::from_errno(-(rdma::bindings::ECONNRESET as i32)))
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Goes on until the run is over.
-    fn go(&mut self, gone: [&AtomicBool; 2], sleep: &MaySleep) -> Result {
+    fn go(&mut self, patience: Patience<'_>, sleep: &MaySleep) -> Result {
         let mut progress = (self.run.ended(), now_ns());
-        while !self.run.is_over() {
+        let mut left = None;
+        while !self.is_over(&mut left, sleep)? {
             if self.run.has_failed() {
                 return Err(EIO);
             }
-            if gone.iter().any(|gone| gone.load(Acquire)) {
-                return Err(ENODEV);
-            }
-            if current!().signal_pending() {
-                return Err(EINTR);
-            }
+            patience.check()?;
             let (ended, now) = (self.run.ended(), now_ns());
-            if ended != progress.0 {
+            if ended != progress.0 || self.client.is_none() {
                 progress = (ended, now);
             } else if now.saturating_sub(progress.1) > STALLED_NS {
                 return Err(ETIMEDOUT);
@@ -182,10 +239,6 @@ fn clock_cost() -> u64 {
     now_ns().saturating_sub(began) / READINGS
 }
 
-fn name(device: &Device<'_>) -> Option<Name> {
-    Name::new(device.name().to_bytes())
-}
-
 fn poller() -> Result<Poller> {
     let mut counts = KVec::with_capacity(BUCKETS, GFP_KERNEL)?;
     for _ in 0..BUCKETS {
@@ -197,26 +250,70 @@ fn poller() -> Result<Poller> {
     })
 }
 
-/// Does a run, from a client's device to a server's. `gone` says of each that it goes.
+/// Does a run with both ends here, from a client's device to a server's.
 ///
 /// # Errors
 ///
 /// What making the ends fails with; `EIO` for an operation that fails, `EBADMSG` for wrong data, `ENODEV` for a device that
 /// goes, `EINTR` for a signal, `ETIMEDOUT` when nothing happens any more.
-pub(crate) fn drive(
+pub(crate) fn both(
     options: Options,
     on: &Device<'_>,
     to: &Device<'_>,
-    gone: [&AtomicBool; 2],
+    patience: Patience<'_>,
     sleep: &MaySleep,
 ) -> Result<Report> {
-    let run: Arc<Run> = Run::new(options)?;
+    let run = Run::new(options)?;
+    let (client, server) = wire::both(&run, on, to, sleep)?;
+    drive(&run, Some(&client), Some(&server), patience, sleep)
+}
+
+/// Does a run with the client's end here.
+///
+/// # Errors
+///
+/// As for [`both`].
+pub(crate) fn client(
+    options: Options,
+    device: &Device<'_>,
+    desk: &Desk,
+    patience: Patience<'_>,
+    sleep: &MaySleep,
+) -> Result<Report> {
+    let run = Run::new(options)?;
+    let client = wire::client(&run, device, desk, patience, sleep)?;
+    drive(&run, Some(&client), None, patience, sleep)
+}
+
+/// Does a run with the server's end here.
+///
+/// # Errors
+///
+/// As for [`both`]; `ECONNRESET` where the client has gone before it has ended.
+pub(crate) fn server(
+    options: Options,
+    device: &Device<'_>,
+    desk: &Desk,
+    patience: Patience<'_>,
+    sleep: &MaySleep,
+) -> Result<Report> {
+    let (run, server) = wire::server(&options, device, desk, patience, sleep)?;
+    drive(&run, None, Some(&server), patience, sleep)
+}
+
+/// Does a run with these ends.
+fn drive(
+    run: &Run,
+    client: Option<&Client<'_>>,
+    server: Option<&Server<'_>>,
+    patience: Patience<'_>,
+    sleep: &MaySleep,
+) -> Result<Report> {
     let poller = poller()?;
-    let (client, server) = ends::connect(&run, on, to, sleep)?;
     let mut driver = Driver {
-        run: &run,
-        client: &client,
-        server: &server,
+        run,
+        client,
+        server,
         poller: &poller,
         interrupter: Interrupter::new(sleep)?,
         locked: KBox::pin_init(new_spinlock_irq!((), "Driver::locked"), GFP_KERNEL)?,
@@ -224,20 +321,23 @@ pub(crate) fn drive(
     };
     let began = now_ns();
     run.start(began);
-    let went = driver.go(gone, sleep);
+    let mut went = driver.go(patience, sleep);
     let nanoseconds = now_ns().saturating_sub(began);
-    if went.is_ok() && options.verify {
-        server.check(&client)?;
+    if let (Ok(()), Some(client), None) = (went, client, server) {
+        went = client.tell_end(sleep);
+    }
+    if let (Ok(()), Some(server), true) = (went, server, run.options.verify) {
+        server.check(client)?;
     }
     run.outcome()?;
     went?;
+    let operations = match (client, server) {
+        (None, Some(server)) => server.taken(),
+        _ => run.ended(),
+    };
     Ok(Report {
-        options: Options {
-            client: name(on).unwrap_or(options.client),
-            server: name(to).unwrap_or(options.server),
-            ..options
-        },
-        operations: run.ended(),
+        options: run.options,
+        operations,
         nanoseconds,
         latency: run.latency.summary(),
         post: run.post.summary(),

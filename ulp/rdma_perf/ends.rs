@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two ends of a run, and how their queue pairs are connected: by hand, as both are in this kernel.
+//! The two ends of a run. How their queue pairs are connected is the module's [`wire`](crate::wire) to say.
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    ah::GlobalRoute,
     verbs::{
         cq::PollContext,
-        qp::{Config, ConnectedInit, Init, Peer, Rc, Rts, Sending},
+        qp::{Config, QpHandle, Rc, Reset, Rts},
         Cq, Device, Pd, Qp,
     },
     wr::Remote,
-    Access, AhFields, MaySleep, Mtu,
+    MaySleep,
 };
 
 use crate::{
     client::{Lane, ANSWERS},
-    options::{Options, Poll},
+    options::Poll,
     run::Run,
     server::{receives, Region, Seat},
+    wire::{is_left, Joined},
 };
 
-const PORT: u32 = 1;
-const HOP_LIMIT: u8 = 64;
+/// The port of the devices.
+pub(crate) const PORT: u32 = 1;
 /// READs and atomics of a queue pair that may be under way, as far as the device can.
-const READS: u8 = 16;
-/// A queue pair is asked one more thing at the beginning.
+pub(crate) const READS: u8 = 16;
+/// A queue pair of the server is asked one more thing at the beginning.
 const REGISTRATIONS: u32 = 1;
+/// And one of the client at the end.
+const ENDS: u32 = 1;
 /// Room in a completion queue for what a queue pair is drained with.
 const DRAINS: u32 = 2;
 
-/// What both ends have: the device, the index of the GID there, and where completions go.
-struct Place<'d> {
-    device: Device<'d>,
-    gid: u16,
+/// What both ends have: the device, and where completions go.
+pub(crate) struct Place<'d> {
+    pub(crate) device: Device<'d>,
     pd: Pd<'d>,
     cq: Arc<Cq<'d>>,
     /// Requests of a queue pair.
@@ -45,7 +46,6 @@ impl<'d> Place<'d> {
     fn new(
         run: &Run,
         device: &Device<'d>,
-        gid: u16,
         (sends, receives): (u32, u32),
         sleep: &MaySleep,
     ) -> Result<Self> {
@@ -59,7 +59,6 @@ impl<'d> Place<'d> {
         let entries = of_one.saturating_mul(run.options.qps);
         Ok(Self {
             device: device.clone(),
-            gid,
             pd: Pd::new(device, sleep)?,
             cq: Cq::new(device, entries, 0, context, sleep)?,
             sends,
@@ -67,7 +66,8 @@ impl<'d> Place<'d> {
         })
     }
 
-    fn queue_pair(&self, sleep: &MaySleep) -> Result<Qp<'d, Rc, Init>> {
+    /// A queue pair that nobody knows yet.
+    pub(crate) fn queue_pair(&self, sleep: &MaySleep) -> Result<Qp<'d, Rc, Reset>> {
         let config = Config {
             send_cq: &self.cq,
             recv_cq: &self.cq,
@@ -77,91 +77,51 @@ impl<'d> Place<'d> {
             srq: None,
             events: None,
         };
-        let init = ConnectedInit {
-            port: PORT,
-            pkey_index: 0,
-            access: Access::LOCAL_WRITE
-                | Access::REMOTE_WRITE
-                | Access::REMOTE_READ
-                | Access::REMOTE_ATOMIC,
-        };
-        Ok(Qp::<Rc, _>::new(&self.pd, config, sleep)?.into_init(&init, sleep)?)
-    }
-
-    /// The path to the other end.
-    fn path(&self, to: &Place<'_>) -> Result<AhFields> {
-        let gid = to.device.gid(PORT, to.gid)?;
-        Ok(AhFields {
-            grh: Some(GlobalRoute {
-                dgid: gid.gid(),
-                sgid_index: u8::try_from(self.gid).map_err(|_| EINVAL)?,
-                hop_limit: HOP_LIMIT,
-                ..GlobalRoute::default()
-            }),
-            port_num: PORT,
-            dmac: gid.mac()?,
-            ..AhFields::default()
-        })
-    }
-
-    /// Connects a queue pair to that of the other end with this number.
-    fn connect(
-        &self,
-        qp: Qp<'d, Rc, Init>,
-        to: &Place<'_>,
-        qp_num: u32,
-        options: &Options,
-        sleep: &MaySleep,
-    ) -> Result<Qp<'d, Rc, Rts>> {
-        let peer = Peer {
-            path: self.path(to)?,
-            mtu: Mtu::fitting(options.mtu),
-            qp_num,
-            psn: 1,
-            reads: READS,
-            rnr_timer: 1,
-        };
-        let sending = Sending {
-            psn: 1,
-            reads: READS,
-            timeout: 14,
-            retries: 7,
-            rnr_retries: 7,
-        };
-        Ok(qp.into_rtr(&peer, sleep)?.into_rts(&sending, sleep)?)
+        Qp::new(&self.pd, config, sleep)
     }
 }
 
 /// The client's end. When it is dropped, its queue pairs go first.
 pub(crate) struct Client<'d> {
-    qps: KVec<Qp<'d, Rc, Rts>>,
+    qps: KVec<Joined<'d>>,
     /// One for each queue pair.
     pub(crate) lanes: KVec<Arc<Lane<'d>>>,
-    place: Place<'d>,
+    pub(crate) place: Place<'d>,
     run: Arc<Run>,
 }
 
 /// The server's end.
 pub(crate) struct Server<'d> {
-    qps: KVec<Qp<'d, Rc, Rts>>,
+    qps: KVec<Joined<'d>>,
     seats: KVec<Arc<Seat<'d>>>,
     regions: KVec<Region<'d>>,
-    place: Place<'d>,
+    pub(crate) place: Place<'d>,
     run: Arc<Run>,
 }
 
 impl<'d> Client<'d> {
-    fn new(run: &Arc<Run>, device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
-        let requests = (run.options.depth.max(ANSWERS), ANSWERS);
+    /// The client's end, without queue pairs.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and what the driver answers.
+    pub(crate) fn new(run: &Arc<Run>, device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
+        let sends = run.options.depth.max(ANSWERS).saturating_add(ENDS);
+        let requests = (sends, ANSWERS);
         Ok(Self {
             qps: KVec::new(),
             lanes: KVec::new(),
-            place: Place::new(run, device, run.options.client_gid, requests, sleep)?,
+            place: Place::new(run, device, requests, sleep)?,
             run: run.clone(),
         })
     }
 
-    fn add(&mut self, qp: Qp<'d, Rc, Rts>, remote: Remote, sleep: &MaySleep) -> Result {
+    /// Adds a queue pair, which reaches the server's memory at `remote`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and what posting fails with.
+    pub(crate) fn add(&mut self, qp: Joined<'d>, remote: Remote, sleep: &MaySleep) -> Result {
         let device = &self.place.device;
         let lane = Lane::new(
             &self.run,
@@ -187,6 +147,16 @@ impl<'d> Client<'d> {
     pub(crate) fn poll(&self, budget: u32) -> u32 {
         self.place.cq.poll(budget).unwrap_or(0)
     }
+
+    /// Tells a server in another kernel that no more comes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Lane::tell_end`].
+    pub(crate) fn tell_end(&self, sleep: &MaySleep) -> Result {
+        let mut lanes = self.lanes.iter();
+        lanes.try_for_each(|lane| lane.tell_end(&self.place.cq, sleep))
+    }
 }
 
 impl Drop for Client<'_> {
@@ -198,35 +168,70 @@ impl Drop for Client<'_> {
 }
 
 impl<'d> Server<'d> {
-    fn new(run: &Arc<Run>, device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
+    /// The server's end, without queue pairs.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and what the driver answers.
+    pub(crate) fn new(run: &Arc<Run>, device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
         let requests = (ANSWERS + REGISTRATIONS, receives(&run.options));
         Ok(Self {
             qps: KVec::new(),
             seats: KVec::new(),
             regions: KVec::new(),
-            place: Place::new(run, device, run.options.server_gid, requests, sleep)?,
+            place: Place::new(run, device, requests, sleep)?,
             run: run.clone(),
         })
     }
 
-    /// Adds a queue pair. Returns where the memory is that the client reaches by it.
-    fn add(&mut self, qp: Qp<'d, Rc, Rts>, sleep: &MaySleep) -> Result<Remote> {
+    /// Gets ready for a client by a queue pair that can send, and is to be [kept](Self::keep). Returns where the memory is that
+    /// the client reaches by it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, what posting fails with; `EIO` if the memory cannot be registered.
+    pub(crate) fn prepare(
+        &mut self,
+        qp: QpHandle<'d, Rc, Rts>,
+        sleep: &MaySleep,
+    ) -> Result<Remote> {
         let index = self.seats.len();
-        let handle = qp.handle();
-        self.qps.push(qp, GFP_KERNEL)?;
+        let mut remote = Remote::default();
         if self.run.options.op.is_remote() {
             let Place { pd, cq, .. } = &self.place;
-            let region = Region::new(&self.run, index, pd, &handle, cq, sleep)?;
-            let remote = region.remote()?;
+            let region = Region::new(&self.run, index, pd, &qp, cq, sleep)?;
+            remote = region.remote()?;
             self.regions.push(region, GFP_KERNEL)?;
-            let seat = Seat::new(&self.run, index, handle)?;
-            self.seats.push(seat, GFP_KERNEL)?;
-            return Ok(remote);
         }
-        let seat = Seat::new(&self.run, index, handle)?;
+        let seat = Seat::new(&self.run, index, qp)?;
         self.seats.push(seat.clone(), GFP_KERNEL)?;
         seat.open(&self.place.device, sleep)?;
-        Ok(Remote::default())
+        Ok(remote)
+    }
+
+    /// Keeps a queue pair that it is prepared for.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn keep(&mut self, qp: Joined<'d>) -> Result {
+        Ok(self.qps.push(qp, GFP_KERNEL)?)
+    }
+
+    /// Whether a client in another kernel has said by all queue pairs that no more comes.
+    pub(crate) fn has_end(&self) -> bool {
+        self.seats.iter().all(|seat| seat.has_end())
+    }
+
+    /// Whether a connection has ended.
+    pub(crate) fn is_left(&self, sleep: &MaySleep) -> bool {
+        self.qps.iter().any(|qp| is_left(qp, sleep))
+    }
+
+    /// How many messages came.
+    pub(crate) fn taken(&self) -> u64 {
+        let taken = self.seats.iter().map(|seat| seat.taken());
+        taken.fold(0, u64::saturating_add)
     }
 
     /// Takes completions, if that is for the server to do.
@@ -234,15 +239,20 @@ impl<'d> Server<'d> {
         self.place.cq.poll(budget).unwrap_or(0)
     }
 
-    /// Looks at the memory that the client has reached.
+    /// Looks at the memory that the client has reached: a client in this kernel, or one that has said what it did.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn check(&self, client: &Client<'_>) -> Result {
-        let lanes = client.lanes.iter().zip(&self.regions).enumerate();
-        for (index, (lane, region)) in lanes.filter(|(_, (lane, _))| lane.was_used()) {
-            region.check(&self.run, index, lane.final_number())?;
+    pub(crate) fn check(&self, client: Option<&Client<'_>>) -> Result {
+        for (index, (region, seat)) in self.regions.iter().zip(&self.seats).enumerate() {
+            let number = match client.and_then(|client| client.lanes.get(index)) {
+                Some(lane) => lane.was_used().then(|| lane.final_number()),
+                None => seat.final_number(),
+            };
+            if let Some(number) = number {
+                region.check(&self.run, index, number)?;
+            }
         }
         Ok(())
     }
@@ -254,36 +264,4 @@ impl Drop for Server<'_> {
         self.qps.clear();
         self.seats.iter().for_each(|seat| seat.close());
     }
-}
-
-/// Makes both ends, with their queue pairs connected.
-///
-/// # Errors
-///
-/// `ENODATA` for a GID that there is not, `ENOMEM`, and what the drivers answer.
-pub(crate) fn connect<'a, 'b>(
-    run: &Arc<Run>,
-    on: &Device<'a>,
-    to: &Device<'b>,
-    sleep: &MaySleep,
-) -> Result<(Client<'a>, Server<'b>)> {
-    let mut client = Client::new(run, on, sleep)?;
-    let mut server = Server::new(run, to, sleep)?;
-    for _ in 0..run.options.qps {
-        let (from, to) = (
-            client.place.queue_pair(sleep)?,
-            server.place.queue_pair(sleep)?,
-        );
-        let (from_num, to_num) = (from.number(), to.number());
-        let options = &run.options;
-        let to = server
-            .place
-            .connect(to, &client.place, from_num, options, sleep)?;
-        let from = client
-            .place
-            .connect(from, &server.place, to_num, options, sleep)?;
-        let remote = server.add(to, sleep)?;
-        client.add(from, remote, sleep)?;
-    }
-    Ok((client, server))
 }

@@ -2,7 +2,11 @@
 
 //! What a run is to be like: words `KEY=VALUE`, as they are written to the file `run`.
 //!
+//! Where the ends are in two kernels, the client says what is to be done, its [`TERMS`], and the server learns that from it.
+//!
 //! No kernel in here: `tools/testing/host/rdma_perf` tests it.
+
+use core::net::IpAddr;
 
 /// What is asked of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +198,10 @@ pub struct Options {
     pub mtu: u32,
     /// Data is compared with what was sent.
     pub verify: bool,
+    /// Where the server listens, for the client.
+    pub address: Option<IpAddr>,
+    /// The port there.
+    pub port: u16,
 }
 
 /// The longest text that is understood.
@@ -220,9 +228,10 @@ const DEFAULT_MTU: u32 = 1024;
 const DEFAULT_SIZE: u32 = 64;
 const DEFAULT_DEPTH: u32 = 32;
 const DEFAULT_ITERATIONS: u64 = 1000;
+const DEFAULT_PORT: u16 = 18530;
 
-/// The keys, in the order of their bits in [`Given`].
-const KEYS: [&str; 15] = [
+/// All keys, in the order of their bits in [`Given`].
+pub const KEYS: [&str; 17] = [
     "client",
     "server",
     "client_gid",
@@ -238,12 +247,26 @@ const KEYS: [&str; 15] = [
     "poll",
     "mtu",
     "verify",
+    "address",
+    "port",
 ];
+
+/// The keys of a run with both ends in this kernel.
+pub const BOTH: &[&str] = KEYS.split_at(15).0;
+
+/// What the client says to the server: the keys of what both must know.
+pub const TERMS: &[&str] = &["op", "pattern", "size", "depth", "qps", "mtu", "verify"];
 
 /// Which keys stood in the text.
 struct Given(u32);
 
 impl Given {
+    /// Those of what the client says.
+    fn terms() -> Self {
+        let bits = TERMS.iter().filter_map(|key| Self::bit(key));
+        Self(bits.fold(0, |all, bit| all | bit))
+    }
+
     fn bit(key: &str) -> Option<u32> {
         let position = KEYS.iter().position(|known| *known == key)?;
         Some(1 << position)
@@ -264,6 +287,59 @@ impl Given {
     }
 }
 
+/// Reads words one by one.
+pub struct Reader {
+    options: Options,
+    given: Given,
+}
+
+impl Reader {
+    /// A reader that has read nothing.
+    #[expect(clippy::new_without_default, reason = "nothing is what it begins with")]
+    pub fn new() -> Self {
+        Self {
+            options: Options::default(),
+            given: Given(0),
+        }
+    }
+
+    /// Reads a word. `None` if it is not understood, or its key was there before.
+    pub fn add(&mut self, key: &str, value: &str) -> Option<()> {
+        self.given.add(key)?;
+        self.options.set(key, value)
+    }
+
+    /// Whether a key was there.
+    pub fn has(&self, key: &str) -> bool {
+        self.given.has(key)
+    }
+
+    /// What was read. `None` where that does not go together.
+    pub fn finish(self) -> Option<Options> {
+        self.options.fit(&self.given)
+    }
+}
+
+/// Bytes of what the client says.
+pub const TERMS_LENGTH: usize = 16;
+
+/// Where a value stands among the words.
+fn place<T: Word>(value: T) -> u8 {
+    let found = T::WORDS.iter().position(|(_, known)| *known == value);
+    found
+        .and_then(|at| u8::try_from(at).ok())
+        .unwrap_or(u8::MAX)
+}
+
+/// The value that stands at a place among the words.
+fn at<T: Word>(place: u8) -> Option<T> {
+    T::WORDS.get(usize::from(place)).map(|(_, value)| *value)
+}
+
+fn within(value: u32, high: u32) -> Option<u32> {
+    (1..=high).contains(&value).then_some(value)
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -281,6 +357,8 @@ impl Default for Options {
             poll: Poll::SoftIrq,
             mtu: DEFAULT_MTU,
             verify: false,
+            address: None,
+            port: DEFAULT_PORT,
         }
     }
 }
@@ -303,21 +381,66 @@ fn index(text: &str) -> Option<u16> {
 }
 
 impl Options {
-    /// Reads words. `None` for text that is not understood: keys or values that there are not, a key that is given twice, values
-    /// that exclude each other.
-    pub fn parse(text: &[u8]) -> Option<Self> {
+    /// Reads words with some of the `keys`. `None` for text that is not understood: keys or values that there are not, a key
+    /// that is given twice, values that exclude each other.
+    pub fn parse(text: &[u8], keys: &[&str]) -> Option<Self> {
         let text = core::str::from_utf8(text).ok()?;
         if text.len() > MAX_TEXT {
             return None;
         }
-        let mut options = Self::default();
-        let mut given = Given(0);
+        let mut reader = Reader::new();
         for word in text.split_ascii_whitespace() {
             let (key, value) = word.split_once('=')?;
-            given.add(key)?;
-            options.set(key, value)?;
+            if !keys.contains(&key) {
+                return None;
+            }
+            reader.add(key, value)?;
         }
-        options.fit(&given)
+        reader.finish()
+    }
+
+    /// The same with what the client says in `theirs`.
+    pub fn on_terms_of(self, theirs: &Self) -> Self {
+        Self {
+            op: theirs.op,
+            pattern: theirs.pattern,
+            size: theirs.size,
+            depth: theirs.depth,
+            qps: theirs.qps,
+            mtu: theirs.mtu,
+            verify: theirs.verify,
+            ..self
+        }
+    }
+
+    /// What the client says, but for the MTU.
+    pub fn terms(&self) -> [u8; TERMS_LENGTH] {
+        let [op, pattern] = [place(self.op), place(self.pattern)];
+        let [size, depth, qps] = [self.size, self.depth, self.qps].map(u32::to_be_bytes);
+        let mut bytes = [0; TERMS_LENGTH];
+        let head = [op, pattern, self.verify.into(), 0];
+        let all = head.into_iter().chain(size).chain(depth).chain(qps);
+        bytes.iter_mut().zip(all).for_each(|(to, from)| *to = from);
+        bytes
+    }
+
+    /// What a client says, and defaults. `None` for what no client says.
+    pub fn from_terms(bytes: [u8; TERMS_LENGTH]) -> Option<Self> {
+        let [op, pattern, verify, 0, numbers @ ..] = bytes else {
+            return None;
+        };
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = numbers;
+        let options = Self {
+            op: at(op)?,
+            pattern: at(pattern)?,
+            verify: (verify <= 1).then_some(verify == 1)?,
+            size: within(u32::from_be_bytes([a, b, c, d]), MAX_SIZE)?,
+            depth: within(u32::from_be_bytes([e, f, g, h]), MAX_DEPTH)?,
+            qps: within(u32::from_be_bytes([i, j, k, l]), MAX_QPS)?,
+            ..Self::default()
+        };
+        let fits = options.fit(&Given::terms())?;
+        (fits == options).then_some(options)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Option<()> {
@@ -339,6 +462,8 @@ impl Options {
                 self.mtu = small(value, MIN_MTU, MAX_MTU).filter(|mtu| mtu.is_power_of_two())?
             }
             "verify" => self.verify = number(value, 0, 1)? == 1,
+            "address" => self.address = Some(value.parse().ok()?),
+            "port" => self.port = index(value).filter(|port| *port != 0)?,
             _ => return None,
         }
         Some(())

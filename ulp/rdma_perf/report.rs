@@ -7,7 +7,8 @@ use kernel::{seq_file::SeqFile, seq_print};
 use crate::{
     drive::Report,
     histogram::Summary,
-    options::{Limit, Name, Word},
+    options::{Limit, Name, Options, Word, KEYS},
+    perf::Role,
 };
 
 const NS: u64 = 1_000_000_000;
@@ -48,44 +49,41 @@ fn durations(to: &SeqFile, what: &str, summary: &Summary) {
     }
 }
 
-/// Prints what a run was like.
-pub(crate) fn print(report: &Report, to: &SeqFile) {
-    let options = &report.options;
-    seq_print!(to, "client={}\n", name(&options.client));
-    seq_print!(to, "server={}\n", name(&options.server));
-    seq_print!(to, "client_gid={}\n", options.client_gid);
-    seq_print!(to, "server_gid={}\n", options.server_gid);
-    seq_print!(
-        to,
-        "op={}\npattern={}\n",
-        options.op.word(),
-        options.pattern.word()
-    );
-    seq_print!(
-        to,
-        "size={}\ndepth={}\nqps={}\n",
-        options.size,
-        options.depth,
-        options.qps
-    );
-    match options.limit {
-        Limit::Iterations(count) => seq_print!(to, "iterations={count}\n"),
-        Limit::Seconds(count) => seq_print!(to, "seconds={count}\n"),
+/// Prints one of the keys of a run, with what was used.
+fn key(to: &SeqFile, key: &str, options: &Options) {
+    match (key, options.limit) {
+        ("client", _) => seq_print!(to, "client={}\n", name(&options.client)),
+        ("server", _) => seq_print!(to, "server={}\n", name(&options.server)),
+        ("client_gid", _) => seq_print!(to, "client_gid={}\n", options.client_gid),
+        ("server_gid", _) => seq_print!(to, "server_gid={}\n", options.server_gid),
+        ("op", _) => seq_print!(to, "op={}\n", options.op.word()),
+        ("pattern", _) => seq_print!(to, "pattern={}\n", options.pattern.word()),
+        ("size", _) => seq_print!(to, "size={}\n", options.size),
+        ("depth", _) => seq_print!(to, "depth={}\n", options.depth),
+        ("qps", _) => seq_print!(to, "qps={}\n", options.qps),
+        ("iterations", Limit::Iterations(count)) => seq_print!(to, "iterations={count}\n"),
+        ("seconds", Limit::Seconds(count)) => seq_print!(to, "seconds={count}\n"),
+        ("post", _) => seq_print!(to, "post={}\n", options.post.word()),
+        ("poll", _) => seq_print!(to, "poll={}\n", options.poll.word()),
+        ("mtu", _) => seq_print!(to, "mtu={}\n", options.mtu),
+        ("verify", _) => seq_print!(to, "verify={}\n", u8::from(options.verify)),
+        ("port", _) => seq_print!(to, "port={}\n", options.port),
+        ("address", _) => {
+            if let Some(address) = options.address {
+                seq_print!(to, "address={address:?}\n");
+            }
+        }
+        _ => {}
     }
-    seq_print!(
-        to,
-        "post={}\npoll={}\n",
-        options.post.word(),
-        options.poll.word()
-    );
-    seq_print!(
-        to,
-        "mtu={}\nverify={}\n",
-        options.mtu,
-        u8::from(options.verify)
-    );
+}
+
+/// Prints what a run was like.
+pub(crate) fn print(report: &Report, role: Role, to: &SeqFile) {
+    for name in KEYS.iter().filter(|key| role.shows(key)) {
+        key(to, name, &report.options);
+    }
     let (operations, nanoseconds) = (report.operations, report.nanoseconds);
-    let bytes = operations.saturating_mul(options.size.into());
+    let bytes = operations.saturating_mul(report.options.size.into());
     let throughput = throughput(bytes, nanoseconds);
     seq_print!(to, "operations={operations}\nnanoseconds={nanoseconds}\n");
     seq_print!(

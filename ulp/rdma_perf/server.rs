@@ -7,12 +7,12 @@
 //! | `Seat::answers` | answers that are not under way | any | nothing |
 
 use core::sync::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
-use kernel_ext::sync::{self, new_spinlock_irq, SpinLockIrq};
+use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::{
     verbs::{
         cq::CqRef,
@@ -27,7 +27,8 @@ use rdma::{
 };
 
 use crate::{
-    client::ANSWERS,
+    client::{ANSWERS, END_LENGTH},
+    once::Told,
     options::{Op, Options},
     run::{is_filled, pattern, Run},
 };
@@ -38,8 +39,20 @@ pub(crate) struct Seat<'d> {
     run: Arc<Run>,
     index: usize,
     qp: QpHandle<'d, Rc, Rts>,
+    /// How many messages came.
+    taken: AtomicU64,
+    /// Whether the client has said that it ends: one of [`end`]; and its last number.
+    end: AtomicU32,
+    number: AtomicU64,
     #[pin]
     answers: SpinLockIrq<KVec<Pin<KBox<Work<'d, Answer<'d>>>>>>,
+}
+
+/// Whether the client has said that it ends.
+mod end {
+    pub(super) const NONE: u32 = 0;
+    pub(super) const UNUSED: u32 = 1;
+    pub(super) const USED: u32 = 2;
 }
 
 /// Handles a message.
@@ -69,6 +82,9 @@ impl<'d> Seat<'d> {
                 run: run.clone(),
                 index,
                 qp,
+                taken: AtomicU64::new(0),
+                end: AtomicU32::new(end::NONE),
+                number: AtomicU64::new(0),
                 answers <- new_spinlock_irq!(free, "Seat::answers"),
             }),
             GFP_KERNEL,
@@ -81,10 +97,14 @@ impl<'d> Seat<'d> {
     ///
     /// `ENOMEM`, and what posting fails with.
     pub(crate) fn open(self: &Arc<Self>, device: &Device<'d>, sleep: &MaySleep) -> Result {
-        let Options { size, .. } = self.run.options;
+        let Options { size, op, .. } = self.run.options;
+        let room = match op {
+            Op::Send => size.max(END_LENGTH),
+            _ => END_LENGTH,
+        };
         for _ in 0..receives(&self.run.options) {
             let seat = self.clone();
-            let work = Work::new(device, size, Taker { seat }, sleep)?;
+            let work = Work::new(device, room, Taker { seat }, sleep)?;
             self.qp.post_receive(work)?;
         }
         if !self.run.is_ping_pong() {
@@ -112,6 +132,30 @@ impl<'d> Seat<'d> {
         }
     }
 
+    /// The client ends: what it says of what it did by this queue pair.
+    fn hear_end(&self, was_used: bool, bytes: &[u8]) {
+        let number = bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+        self.number.store(number.unwrap_or(0), Relaxed);
+        let end = if was_used { end::USED } else { end::UNUSED };
+        self.end.store(end, Release);
+    }
+
+    /// Whether the client has said that it ends.
+    pub(crate) fn has_end(&self) -> bool {
+        self.end.load(Acquire) != end::NONE
+    }
+
+    /// What the number in the memory must be at the end. `None` if the queue pair was not used.
+    pub(crate) fn final_number(&self) -> Option<u64> {
+        let was_used = self.end.load(Acquire) == end::USED;
+        was_used.then(|| self.number.load(Relaxed))
+    }
+
+    /// How many messages came.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
     /// Gives back the answers, each of which has a reference to the seat. The queue pair is gone.
     pub(crate) fn close(&self) {
         let answers = core::mem::take(&mut *self.answers.lock());
@@ -119,10 +163,15 @@ impl<'d> Seat<'d> {
     }
 }
 
-/// How many requests to receive a queue pair of the server needs: twice what may come, as long as the first half is handled.
+/// How many requests to receive a queue pair of the server needs: twice what may come, as long as the first half is handled;
+/// and one for the end.
 pub(crate) fn receives(options: &Options) -> u32 {
     match options.op {
-        Op::Send => options.depth.saturating_mul(2).max(ANSWERS),
+        Op::Send => options
+            .depth
+            .saturating_mul(2)
+            .max(ANSWERS)
+            .saturating_add(1),
         _ => 1,
     }
 }
@@ -135,8 +184,15 @@ impl<'d> Handler<'d> for Taker<'d> {
             if !run.succeeds(completion) {
                 return;
             }
-            let is_whole = completion.length() == run.options.size;
-            if !is_whole || (run.options.verify && !is_filled(work.bytes(), pattern(seat.index))) {
+            if let Some([was_used, ..]) = completion.immediate() {
+                seat.hear_end(was_used != 0, work.bytes());
+                return;
+            }
+            seat.taken.fetch_add(1, Relaxed);
+            let size = run.options.size;
+            let bytes = work.bytes().get(..size as usize).unwrap_or_default();
+            let is_whole = completion.length() == size;
+            if !is_whole || (run.options.verify && !is_filled(bytes, pattern(seat.index))) {
                 run.is_wrong();
             }
             if seat.qp.post_receive(work).is_err() {
@@ -166,25 +222,6 @@ pub(crate) struct Region<'d> {
     mr: Mr<'d>,
 }
 
-/// Who waits until a request is done.
-#[pin_data]
-struct Told {
-    is_done: AtomicBool,
-    #[pin]
-    told: sync::Completion,
-}
-
-/// Handles a request that is waited for.
-struct Once(Arc<Told>);
-
-impl<'d> Handler<'d> for Once {
-    fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
-        let told = &work.handler().0;
-        told.is_done.store(completion.is_success(), Release);
-        told.told.complete_all();
-    }
-}
-
 impl<'d> Region<'d> {
     /// Makes a region and registers it, by a request of the server's queue pair, which `cq` tells the end of.
     ///
@@ -208,18 +245,11 @@ impl<'d> Region<'d> {
         let count = size.div_ceil(PAGE_SIZE as u32);
         let mr = Mr::new(pd, count, sleep)?;
         mr.map(&pages, sleep)?;
-        let told = Arc::pin_init(
-            pin_init!(Told {
-                is_done: AtomicBool::new(false),
-                told <- sync::Completion::new(),
-            }),
-            GFP_KERNEL,
-        )?;
         let access = Access::LOCAL_WRITE
             | Access::REMOTE_WRITE
             | Access::REMOTE_READ
             | Access::REMOTE_ATOMIC;
-        let work = Work::new(pd.device(), 1, Once(told.clone()), sleep)?;
+        let (work, told) = Told::work(pd.device(), 1, sleep)?;
         qp.post_send(work, RcOp::RegMr { mr: &mr, access })?;
         told.wait(cq, sleep)?;
         Ok(Self { pages, mr })
@@ -248,21 +278,5 @@ impl<'d> Region<'d> {
             run.is_wrong();
         }
         Ok(())
-    }
-}
-
-impl Told {
-    /// Waits until the request is done, and takes completions where nobody else does.
-    fn wait(&self, cq: &CqRef<'_>, sleep: &MaySleep) -> Result {
-        const TRIES: u32 = 1000;
-        const TRY_MS: u32 = 5;
-        for _ in 0..TRIES {
-            // Where the core polls this is an error, and not needed.
-            let _ = cq.poll(1);
-            if self.told.wait_timeout(TRY_MS, sleep) {
-                return self.is_done.load(Acquire).then_some(()).ok_or(EIO);
-            }
-        }
-        Err(ETIMEDOUT)
     }
 }

@@ -7,7 +7,7 @@
 //! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/cm_client.sh loads it.
 
 use kernel::{prelude::*, sync::Arc};
-use kernel_ext::sync::Completion as Done;
+use kernel_ext::{net::ns::NetNamespace, sync::Completion as Done};
 use rdma::{
     bindings,
     verbs::{
@@ -102,9 +102,15 @@ impl<'d> Pair<'d> {
             cq: Cq::new(device, 32, 0, PollContext::WorkQueue, sleep)?,
         };
         let own = address(device)?;
-        let listener = Listener::new(device, &Address::V4(own, 0), 4, sleep)?;
+        let listener = Listener::new(device, NetNamespace::init(), &Address::V4(own, 0), 4, sleep)?;
         let there = Address::V4(own, listener.port());
-        let route = Route::resolve(device, Some(&Address::V4(own, 0)), &there, sleep)?;
+        let route = Route::resolve(
+            device,
+            NetNamespace::init(),
+            Some(&Address::V4(own, 0)),
+            &there,
+            sleep,
+        )?;
         let from = route.init(parts.qp(sleep)?, sleep)?;
         let connecting = route.begin(from, &PARAMS, sleep)?;
         let request = listener.next(5000, sleep)?;
@@ -160,11 +166,11 @@ fn rejected(device: &Device<'_>, sleep: &MaySleep) -> Result {
         cq: Cq::new(device, 32, 0, PollContext::SoftIrq, sleep)?,
     };
     let own = address(device)?;
-    let listener = Listener::new(device, &Address::V4(own, 0), 4, sleep)?;
+    let listener = Listener::new(device, NetNamespace::init(), &Address::V4(own, 0), 4, sleep)?;
     let there = Address::V4(own, listener.port());
     let refused = Error::from_errno(-(bindings::ECONNREFUSED as i32));
     for is_said in [true, false] {
-        let route = Route::resolve(device, None, &there, sleep)?;
+        let route = Route::resolve(device, NetNamespace::init(), None, &there, sleep)?;
         let qp = route.init(parts.qp(sleep)?, sleep)?;
         let connecting = route.begin(qp, &PARAMS, sleep)?;
         let request = listener.next(5000, sleep)?;
@@ -176,7 +182,7 @@ fn rejected(device: &Device<'_>, sleep: &MaySleep) -> Result {
         ensure!(finished == Some(refused), "{finished:?}");
     }
     // A request that nobody has heard is rejected when nobody listens any more.
-    let route = Route::resolve(device, None, &there, sleep)?;
+    let route = Route::resolve(device, NetNamespace::init(), None, &there, sleep)?;
     let qp = route.init(parts.qp(sleep)?, sleep)?;
     let connecting = route.begin(qp, &PARAMS, sleep)?;
     drop(listener);
@@ -188,11 +194,11 @@ fn rejected(device: &Device<'_>, sleep: &MaySleep) -> Result {
 fn impossible(device: &Device<'_>, sleep: &MaySleep) -> Result {
     let nowhere = Address::V4([203, 0, 113, 1], 5);
     ensure!(
-        Listener::new(device, &nowhere, 1, sleep).is_err(),
+        Listener::new(device, NetNamespace::init(), &nowhere, 1, sleep).is_err(),
         "listens nowhere"
     );
     ensure!(
-        Route::resolve(device, None, &nowhere, sleep).is_err(),
+        Route::resolve(device, NetNamespace::init(), None, &nowhere, sleep).is_err(),
         "a way to nowhere"
     );
     Ok(())

@@ -8,3 +8,5 @@
 pub mod histogram;
 #[path = "../../../../ulp/rdma_perf/options.rs"]
 pub mod options;
+#[path = "../../../../ulp/rdma_perf/peer.rs"]
+pub mod peer;

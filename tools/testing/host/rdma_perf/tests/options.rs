@@ -2,10 +2,10 @@
 
 //! The words of the file `run`.
 
-use rdma_perf::options::{Limit, Op, Options, Pattern, Place, Poll, MAX_TEXT};
+use rdma_perf::options::{Limit, Op, Options, Pattern, Place, Poll, Word, KEYS, MAX_TEXT};
 
 fn parse(text: &str) -> Option<Options> {
-    Options::parse(text.as_bytes())
+    Options::parse(text.as_bytes(), &KEYS)
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn nothing_is_the_default() {
 fn every_key() {
     let options = parse(
         "client=rxe0 server=rxe1 client_gid=1 server_gid=2 op=write pattern=stream size=4096 depth=8 qps=2 seconds=3 \
-         post=interrupt poll=direct mtu=4096 verify=1\n",
+         post=interrupt poll=direct mtu=4096 verify=1 address=fd00::1 port=7\n",
     )
     .unwrap();
     assert_eq!(options.client.bytes(), Some(&b"rxe0"[..]));
@@ -35,6 +35,39 @@ fn every_key() {
         (Place::Interrupt, Poll::Direct)
     );
     assert_eq!((options.mtu, options.verify), (4096, true));
+    assert_eq!(options.address, Some("fd00::1".parse().unwrap()));
+    assert_eq!(options.port, 7);
+}
+
+#[test]
+fn keys_of_others() {
+    assert!(Options::parse(b"op=read", &["op"]).is_some());
+    assert_eq!(Options::parse(b"op=read size=1", &["op"]), None);
+}
+
+#[test]
+fn terms() {
+    for op in Op::WORDS {
+        let text = format!("op={} depth=7 qps=3 verify=1", op.0);
+        let options = parse(&text).unwrap();
+        let told = Options::from_terms(options.terms()).unwrap();
+        assert_eq!(told, options);
+        let own = parse("server=rxe1 poll=direct").unwrap();
+        let both = own.on_terms_of(&told);
+        assert_eq!((both.op, both.qps, both.poll), (op.1, 3, Poll::Direct));
+        assert_eq!(both.server.bytes(), Some(&b"rxe1"[..]));
+    }
+    let good = parse("pattern=pingpong size=100").unwrap().terms();
+    for at in 0..good.len() {
+        for value in 0..=255 {
+            let mut bytes = good;
+            bytes[at] = value;
+            if let Some(options) = Options::from_terms(bytes) {
+                assert_eq!(options.terms(), bytes);
+                assert!(options.size >= 1 && options.depth == 1 && options.qps <= 64);
+            }
+        }
+    }
 }
 
 #[test]
@@ -77,6 +110,10 @@ fn what_is_not_understood() {
         "mtu=255",
         "mtu=257",
         "mtu=8192",
+        "address=host",
+        "address=10.0.0.1:5",
+        "port=0",
+        "port=65536",
         "verify=2",
         "verify=yes",
         "client_gid=65536",
@@ -98,8 +135,8 @@ fn what_is_not_understood() {
     for text in bad {
         assert_eq!(parse(text), None, "{text:?}");
     }
-    assert_eq!(Options::parse(b"op=\xff"), None);
-    assert_eq!(Options::parse(b"op=send\0"), None);
+    assert_eq!(Options::parse(b"op=\xff", &KEYS), None);
+    assert_eq!(Options::parse(b"op=send\0", &KEYS), None);
     assert_eq!(parse(&format!("client={}", "a".repeat(64))), None);
     assert!(parse(&format!("client={}", "a".repeat(63))).is_some());
     assert_eq!(parse(&" ".repeat(MAX_TEXT + 1)), None);
@@ -143,7 +180,7 @@ fn whatever_bytes() {
                 }
             })
             .collect();
-        if let Some(options) = Options::parse(&bytes) {
+        if let Some(options) = Options::parse(&bytes, &KEYS) {
             assert!(options.size >= 1 && options.depth >= 1 && options.qps >= 1);
         }
     }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! rdma_perf_cm: `rdma_perf`, with queue pairs that `rdma_cm` connects. A module of its own, since it needs that one.
+
+use kernel::prelude::*;
+use rdma::MaySleep;
+
+mod client;
+mod cm;
+mod drive;
+mod ends;
+pub mod histogram;
+mod once;
+pub mod options;
+mod perf;
+mod report;
+mod run;
+mod server;
+
+use cm as wire;
+
+module! {
+    type: RdmaPerfCm,
+    name: "rdma_perf_cm",
+    authors: ["Ferroband"],
+    description: "How fast RDMA is for users in the kernel, over rdma_cm",
+    license: "GPL",
+}
+
+/// The client's name, and that of the folder of debugfs.
+const NAME: &CStr = c"rdma_perf_cm";
+
+/// The module.
+struct RdmaPerfCm {
+    _perf: perf::Perf,
+}
+
+impl kernel::Module for RdmaPerfCm {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        // SAFETY: Modules are loaded in process context.
+        let sleep = &unsafe { MaySleep::assume() };
+        Ok(Self {
+            _perf: perf::Perf::new(sleep)?,
+        })
+    }
+}
