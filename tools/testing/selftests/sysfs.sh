@@ -77,7 +77,10 @@ moved() {
 
 modules_load
 device_up || exit
-as_recorded "$here/sysfs-expected.txt" all
+# Folders of power management are there where the kernel has any.
+expected=$(mktemp)
+if [ -e /sys/class/net/lo/power ]; then cat; else grep -v '/power/$'; fi < "$here/sysfs-expected.txt" > "$expected"
+as_recorded "$expected" all
 if our_driver && device_up; then
 	check "our device moves to another namespace, and back" moved
 	rdma link del rxe9
