@@ -16,6 +16,7 @@
 //!
 //! ```
 //! use kernel::prelude::*;
+//! use kernel_ext::net::ns::NetNamespace;
 //! use rdma::{
 //!     verbs::{
 //!         qp::{Rc, Reset},
@@ -39,7 +40,8 @@
 //!         retries: 7,
 //!         rnr_retries: 7,
 //!     };
-//!     let route = Route::resolve(device, None, &Address::V4(peer, 7174), sleep)?;
+//!     let (net, address) = (NetNamespace::init(), Address::V4(peer, 7174));
+//!     let route = Route::resolve(device, net, None, &address, sleep)?;
 //!     let qp = route.init(qp, sleep)?;
 //!     // Before it is connected, requests to receive are posted.
 //!     let (connection, _answer) = route.connect(qp, &params, sleep)?;
