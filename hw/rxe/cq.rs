@@ -68,17 +68,18 @@ impl KernelRing {
 
     /// Moves the oldest completions to `sink`, as many as it takes.
     fn poll(&mut self, sink: &mut WcSink<'_>) {
-        let (mut first, mut len) = (self.first, self.len);
-        while len != 0 {
-            // The place is masked, so it is there.
-            let wc = self.slots.get(first as usize);
-            if wc.is_none_or(|wc| sink.push_kernel(wc).is_err()) {
-                break;
+        // Up to the end of the ring, and on from its beginning.
+        for _ in 0..2 {
+            let from = self.first as usize;
+            let end = from.wrapping_add(self.len as usize).min(self.slots.len());
+            let run = self.slots.get(from..end).unwrap_or(&[]);
+            let taken = sink.extend(run) as u32;
+            self.first = self.first.wrapping_add(taken) & self.mask;
+            self.len = self.len.wrapping_sub(taken);
+            if self.len == 0 {
+                return;
             }
-            first = first.wrapping_add(1) & self.mask;
-            len = len.wrapping_sub(1);
         }
-        (self.first, self.len) = (first, len);
     }
 }
 

@@ -367,21 +367,22 @@ impl WcSink<'_> {
     /// Hands over a completion, or gives it back if there is no room.
     #[inline]
     pub fn push(&mut self, wc: &Wc) -> Result<(), NoRoom> {
-        self.push_kernel(&wc.to_kernel())
+        match self.extend(&[wc.to_kernel()]) {
+            0 => Err(NoRoom),
+            _ => Ok(()),
+        }
     }
 
-    /// As [`Self::push`], for a completion that is in its consumer's form already.
+    /// Hands over the first of these completions, as many as there is room for. Returns how many.
     #[inline]
-    pub fn push_kernel(&mut self, wc: &KernelWc) -> Result<(), NoRoom> {
-        if self.next == self.end {
-            return Err(NoRoom);
-        }
-        // SAFETY: By the type invariants there is room for one.
+    pub fn extend(&mut self, wcs: &[KernelWc]) -> usize {
+        let count = wcs.len().min(self.room());
+        // SAFETY: By the type invariants there is room for so many; the type is a transparent wrapper.
         unsafe {
-            ptr::write(self.next, wc.0);
-            self.next = self.next.add(1);
+            ptr::copy_nonoverlapping(wcs.as_ptr().cast(), self.next, count);
+            self.next = self.next.add(count);
         }
-        Ok(())
+        count
     }
 }
 
@@ -446,7 +447,8 @@ impl WcSink<'_> {
         wc.__bindgen_anon_1.wr_id = user.wr_id;
         // SAFETY: Both forms are 4 bytes.
         wc.ex.imm_data = unsafe { user.ex.imm_data };
-        self.push_kernel(&KernelWc(wc))
+        self.extend(&[KernelWc(wc)]);
+        Ok(())
     }
 }
 
