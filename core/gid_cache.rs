@@ -459,12 +459,15 @@ mod tests {
     fn with_table(port: u32, types: u32, test: impl FnOnce(&Fixture<'_>) -> Result) -> Result {
         with_device(|device, _, sleep| {
             let ndev = NetDevice::by_name(NetNamespace::init(), c"lo").ok_or(ENODEV)?;
-            test(&Fixture {
-                table: GidTable::new(device, port, types, sleep)?,
+            let table = GidTable::new(device, port, types, sleep)?;
+            let tested = test(&Fixture {
+                table: table.clone(),
                 device,
                 ndev: &ndev,
                 sleep,
-            })
+            });
+            table.close(device, sleep);
+            tested
         })
     }
 
