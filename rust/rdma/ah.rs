@@ -52,7 +52,7 @@ pub struct AhFields {
 impl AhFields {
     /// An address vector of RoCE, without a reference to its source: the core finds that by its index, and what queries return
     /// has none.
-    pub(crate) fn to_raw(&self) -> rdma_ah_attr {
+    pub(crate) fn to_raw(self) -> rdma_ah_attr {
         let mut raw: rdma_ah_attr = pin_init::zeroed();
         raw.type_ = bindings::RDMA_AH_ATTR_TYPE_ROCE;
         raw.sl = self.sl;
