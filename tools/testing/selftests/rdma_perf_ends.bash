@@ -11,7 +11,7 @@ at() { if [ -z "${FERROBAND_HOST:-}" ]; then (exec "${@:2}"); else on "$@"; fi; 
 at_exec() { if [ -z "${FERROBAND_HOST:-}" ]; then exec "${@:2}"; else on_exec "$@"; fi; }
 
 # put HOST FILE TEXT: by one write, which lines of the shell's own would not be.
-put() { at_exec "$1" timeout "${LIMIT:-20}" bash -c 'cat <<< "$1" > "$2"' put "$3" "$files/$2"; }
+put() { at_exec "$1" timeout "${LIMIT:-20}" bash -c 'exec cat <<< "$1" > "$2"' put "$3" "$files/$2"; }
 # value HOST FOLDER KEY: of the last result.
 value() { at "$1" sed -n "s/^$3=//p" "$files/$2/result"; }
 # said HOST FOLDER: what an end says; fails until it does.
