@@ -193,6 +193,8 @@ impl Provider for Driver {
 pub(crate) fn with_device(test: impl FnOnce(&view::Device, &Log, &MaySleep) -> Result) -> Result {
     const NAME: &CStr = c"kunit_hca";
     let sleep = &MaySleep::of_test()?;
+    // What a test has left that was ended by a failure.
+    unregister_driver::<Driver>(sleep);
     let log = Log::new()?;
     let mut device = Device::alloc(Driver { log: log.clone() }, None, sleep)?;
     device.describe(&DeviceInfo {

@@ -204,6 +204,8 @@ pub fn give(object: &Uobject) {
 /// What registering the device fails with, and the test.
 pub fn with_file<M: TestModule>(test: impl FnOnce(&TestFile, &MaySleep) -> Result) -> Result {
     let sleep = &MaySleep::of_test()?;
+    // What a test has left that was ended by a failure.
+    unregister_driver::<Driver<M>>(sleep);
     let mut device = Device::alloc(Driver::<M>(PhantomData), None, sleep)?;
     device.describe(&DeviceInfo {
         node_type: NODE_IB_CA,
