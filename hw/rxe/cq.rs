@@ -14,7 +14,7 @@ use rdma::wc::{KernelWc, QpLabel, Wc, WcExtra, WcSink, WcStatus};
 use rdma::{CqEvent, CqHandle, MaySleep, NotifyFlags};
 
 use crate::limits;
-use crate::ring::{slots_for, Full, Mappings, MmapInfo, Producer};
+use crate::ring::{Full, Mappings, MmapInfo, Places, Producer};
 
 /// Bytes of a completion in a ring: `struct ib_uverbs_wc`.
 const USER_WC: usize = size_of::<kernel_ext::bindings::ib_uverbs_wc>();
@@ -37,32 +37,22 @@ enum Ring {
 /// The ring of a consumer in the kernel: completions as it reads them, so that a poll only copies.
 struct KernelRing {
     slots: KVVec<KernelWc>,
-    mask: u32,
-    /// The oldest completion, and how many there are.
-    first: u32,
-    len: u32,
+    places: Places,
 }
 
 impl KernelRing {
     /// A ring for `entries` completions or a few more. Sleeps.
     fn new(entries: u32) -> Result<Self> {
-        let count = slots_for(entries)?;
+        let places = Places::new(entries)?;
         Ok(Self {
-            slots: KVVec::from_elem(KernelWc::NONE, count as usize, GFP_KERNEL)?,
-            mask: count - 1,
-            first: 0,
-            len: 0,
+            slots: KVVec::from_elem(KernelWc::NONE, places.slots(), GFP_KERNEL)?,
+            places,
         })
     }
 
     fn push(&mut self, wc: &Wc) -> Result<(), Full> {
-        let place = self.first.wrapping_add(self.len) & self.mask;
-        let slot = self.slots.get_mut(place as usize).ok_or(Full)?;
-        if self.len >= self.mask {
-            return Err(Full);
-        }
-        *slot = wc.to_kernel();
-        self.len = self.len.wrapping_add(1);
+        let place = self.places.add()?;
+        *self.slots.get_mut(place).ok_or(Full)? = wc.to_kernel();
         Ok(())
     }
 
@@ -70,13 +60,9 @@ impl KernelRing {
     fn poll(&mut self, sink: &mut WcSink<'_>) {
         // Up to the end of the ring, and on from its beginning.
         for _ in 0..2 {
-            let from = self.first as usize;
-            let end = from.wrapping_add(self.len as usize).min(self.slots.len());
-            let run = self.slots.get(from..end).unwrap_or(&[]);
-            let taken = sink.extend(run) as u32;
-            self.first = self.first.wrapping_add(taken) & self.mask;
-            self.len = self.len.wrapping_sub(taken);
-            if self.len == 0 {
+            let run = self.slots.get(self.places.run()).unwrap_or(&[]);
+            self.places.free(sink.extend(run) as u32);
+            if self.places.is_empty() {
                 return;
             }
         }
@@ -95,14 +81,14 @@ impl Ring {
     fn capacity(&self) -> u32 {
         match self {
             Self::User(ring) => ring.capacity(),
-            Self::Kernel(ring) => ring.mask,
+            Self::Kernel(ring) => ring.places.capacity(),
         }
     }
 
     fn is_empty(&self) -> bool {
         match self {
             Self::User(ring) => ring.is_empty(),
-            Self::Kernel(ring) => ring.len == 0,
+            Self::Kernel(ring) => ring.places.is_empty(),
         }
     }
 }

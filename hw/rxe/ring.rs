@@ -10,10 +10,11 @@
 //! * the other side's index is masked the moment it is loaded, so it names a slot whatever it is;
 //! * a slot is copied out, once, before anything of it is looked at ([`Consumer::read`]).
 //!
-//! A *kernel* ring ([`Queue`]) is ordinary memory and needs none of this.
+//! A *kernel* ring ([`Queue`], or slots in [`Places`]) is ordinary memory and needs none of this.
 //!
 //! Nothing here locks: the owner of a ring guards it with the lock of its queue.
 
+use core::ops::Range;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
@@ -66,11 +67,81 @@ pub(crate) struct Full;
 /// # Errors
 ///
 /// `EINVAL` where there is no such number.
-pub(crate) fn slots_for(entries: u32) -> Result<u32> {
+fn slots_for(entries: u32) -> Result<u32> {
     entries
         .checked_add(1)
         .and_then(u32::checked_next_power_of_two)
         .ok_or(EINVAL)
+}
+
+/// Which slots of a ring in kernel memory are in use, from the oldest on.
+pub(crate) struct Places {
+    mask: u32,
+    first: u32,
+    len: u32,
+}
+
+impl Places {
+    /// Places for `entries` elements or a few more, none of them in use.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where there is no such number.
+    pub(crate) fn new(entries: u32) -> Result<Self> {
+        Ok(Self {
+            mask: slots_for(entries)? - 1,
+            first: 0,
+            len: 0,
+        })
+    }
+
+    /// How many slots there are.
+    #[inline]
+    pub(crate) fn slots(&self) -> usize {
+        (self.mask as usize).wrapping_add(1)
+    }
+
+    /// How many may be in use at most.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.mask
+    }
+
+    /// Whether none is in use.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes the one behind the newest.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`].
+    #[inline]
+    pub(crate) fn add(&mut self) -> Result<usize, Full> {
+        if self.len >= self.capacity() {
+            return Err(Full);
+        }
+        let place = self.first.wrapping_add(self.len) & self.mask;
+        self.len = self.len.wrapping_add(1);
+        Ok(place as usize)
+    }
+
+    /// Those in use from the oldest on, up to the end of the ring.
+    #[inline]
+    pub(crate) fn run(&self) -> Range<usize> {
+        let from = self.first as usize;
+        from..from.wrapping_add(self.len as usize).min(self.slots())
+    }
+
+    /// Gives the oldest ones back.
+    #[inline]
+    pub(crate) fn free(&mut self, count: u32) {
+        let count = count.min(self.len);
+        self.first = self.first.wrapping_add(count) & self.mask;
+        self.len = self.len.wrapping_sub(count);
+    }
 }
 
 /// The memory of a user ring and the sizes that the kernel trusts.
@@ -356,10 +427,7 @@ impl Producer {
 /// A queue in kernel memory: both ends are the kernel's.
 pub(crate) struct Queue<T> {
     slots: KVVec<Option<T>>,
-    mask: u32,
-    /// The oldest element.
-    first: u32,
-    len: u32,
+    places: Places,
 }
 
 impl<T> Queue<T> {
@@ -369,32 +437,12 @@ impl<T> Queue<T> {
     ///
     /// `EINVAL`, `ENOMEM`.
     pub(crate) fn new(entries: u32) -> Result<Self> {
-        let count = slots_for(entries)?;
-        let mut slots = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
-        for _ in 0..count {
+        let places = Places::new(entries)?;
+        let mut slots = KVVec::with_capacity(places.slots(), GFP_KERNEL)?;
+        for _ in 0..places.slots() {
             slots.push(None, GFP_KERNEL)?;
         }
-        Ok(Self {
-            slots,
-            mask: count - 1,
-            first: 0,
-            len: 0,
-        })
-    }
-
-    /// How many elements the queue holds at most.
-    pub(crate) fn capacity(&self) -> u32 {
-        self.mask
-    }
-
-    /// Whether nothing is in the queue.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    fn slot(&self, nth: u32) -> usize {
-        (self.first.wrapping_add(nth) & self.mask) as usize
+        Ok(Self { slots, places })
     }
 
     /// Adds an element at the end.
@@ -404,24 +452,16 @@ impl<T> Queue<T> {
     /// [`Full`].
     #[inline]
     pub(crate) fn push(&mut self, element: T) -> Result<(), Full> {
-        if self.len >= self.capacity() {
-            return Err(Full);
-        }
-        let slot = self.slot(self.len);
+        let slot = self.places.add()?;
         *self.slots.get_mut(slot).ok_or(Full)? = Some(element);
-        self.len += 1;
         Ok(())
     }
 
     /// Takes the oldest element out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
-        if self.is_empty() {
-            return None;
-        }
-        let slot = self.slot(0);
-        self.first = self.first.wrapping_add(1) & self.mask;
-        self.len -= 1;
+        let slot = self.places.run().next()?;
+        self.places.free(1);
         self.slots.get_mut(slot)?.take()
     }
 }
