@@ -211,6 +211,12 @@ impl<'d> Server<'d> {
         let remote = self.prepare(ready.handle(), sleep)?;
         ready.accept(&params(&answer(remote)), sleep)
     }
+
+    /// Lets a peer connect, and keeps the connection.
+    fn join(&mut self, request: Request<'d>, sleep: &MaySleep) -> Result {
+        let connection = self.accept(request, sleep)?.finish(sleep)?;
+        self.keep(connection)
+    }
 }
 
 /// Makes both ends, with their queue pairs connected.
@@ -309,12 +315,10 @@ pub(crate) fn server<'d>(
     let (request, first, theirs) = first(&listener, patience, sleep)?;
     let run = Run::new(own.on_terms_of(&theirs))?;
     let mut server = Server::new(&run, device, sleep)?;
-    let accepting = server.accept(request, sleep)?;
-    server.keep(accepting.finish(sleep)?)?;
+    server.join(request, sleep)?;
     for index in 1..theirs.qps {
         let (request, _) = next(&listener, |found| found.is_next(&first, index), sleep)?;
-        let accepting = server.accept(request, sleep)?;
-        server.keep(accepting.finish(sleep)?)?;
+        server.join(request, sleep)?;
     }
     Ok((run, server))
 }
