@@ -20,7 +20,7 @@ KINDS = [(kind, re.compile(pattern, re.VERBOSE)) for kind, pattern in (
     ("KCSAN", r"BUG:\ KCSAN:"),
     ("KASAN", r"BUG:\ K(A|F|M)\w+:"),
     ("UBSAN", r"^UBSAN:"),
-    ("kmemleak", r"^unreferenced\ object\ 0x|kmemleak:\ .*(disabled|Cannot\ allocate)"),
+    ("kmemleak", r"^unreferenced\ object\ 0x|kmemleak:\ .*(disabled|Cannot\ allocate\ a\ kmemleak)"),
     ("lockdep", r"""WARNING:\ (possible\ (circular|recursive|irq)|inconsistent\ lock|.*-safe\ ->|bad\ unlock|held\ lock
         |lock\ held|.*\ still\ has\ locks|Nested\ lock|bad\ contention|suspicious\ RCU|.*irq\ lock\ inversion)
         |\[\ BUG:\ Invalid\ wait\ context|Invalid\ wait\ context\ \]
