@@ -4,19 +4,24 @@
  *
  *	faults_netlink DEVICE queries		queries about DEVICE, and its name
  *	faults_netlink DEVICE link NETDEV	a link is added on NETDEV and deleted
+ *	faults_netlink DEVICE netdev NETDEV	NETDEV, that of DEVICE, gets another name
  *	faults_netlink DEVICE NAMESPACE		DEVICE is moved to the namespace of that file, and back
  *	faults_netlink DEVICE			the mode of namespaces is changed
  */
 #include "faults.h"
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
-static const char *device, *spare_netdev;
+static const char *device, *netdev;
 static uint32_t device_index, spare_index;
 static int other_namespace, own_namespace;
 
 #define SPARE "spare0"
 #define RENAMED "spare1"
+#define RENAMED_NETDEV "renamed0"
 
 /* Devices
  * ------------------------------------------------------------------------------------------------------------------ */
@@ -90,7 +95,7 @@ static int add_link(void)
 	message_init(&message, RDMA_NLDEV_CMD_NEWLINK, NLM_F_ACK);
 	message_text(&message, RDMA_NLDEV_ATTR_DEV_NAME, SPARE);
 	message_text(&message, RDMA_NLDEV_ATTR_LINK_TYPE, "rxe");
-	message_text(&message, RDMA_NLDEV_ATTR_NDEV_NAME, spare_netdev);
+	message_text(&message, RDMA_NLDEV_ATTR_NDEV_NAME, netdev);
 	return ask(&message, NULL, NULL);
 }
 
@@ -154,6 +159,23 @@ static int rename_device(void)
 	return error == ENOBUFS && index_of(RENAMED) ? 0 : error;
 }
 static void rename_back(void) { rename_to(device); }
+
+static int netdev_name(const char *from, const char *to)
+{
+	struct ifreq request = { 0 };
+	int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int error;
+
+	if (any < 0)
+		return errno;
+	strncpy(request.ifr_name, from, IFNAMSIZ - 1);
+	strncpy(request.ifr_newname, to, IFNAMSIZ - 1);
+	error = ioctl(any, SIOCSIFNAME, &request) ? errno : 0;
+	close(any);
+	return error;
+}
+static int rename_netdev(void) { return netdev_name(netdev, RENAMED_NETDEV); }
+static void rename_netdev_back(void) { netdev_name(RENAMED_NETDEV, netdev); }
 
 static int move_to(int namespace)
 {
@@ -306,6 +328,9 @@ static const struct call links[] = {
 /* In the exclusive mode. */
 static const struct call moves[] = { { "move to another namespace", NULL, move_away, back, .slow = 3 } };
 
+/* RDMA's part is to tell of it, and which device now has the name. */
+static const struct call netdevs[] = { { "another name of the net device", NULL, rename_netdev, rename_netdev_back } };
+
 /* While there is one namespace only. */
 static const struct call modes[] = {
 	{ "namespaces: exclusive", NULL, exclusive, shared_again },
@@ -327,6 +352,15 @@ static void spare_has(struct state *state)
 	say_device(state, SPARE);
 	say(state, "error %s\n", strerrorname_np(error) ?: "none");
 	link_gone();
+}
+
+static void compare(const char *what, const struct state *before, const struct state *now)
+{
+	bool same = !strcmp(before->text, now->text);
+
+	if (!same)
+		printf("%s\n%s\n", before->text, now->text);
+	printf("%s|%s|see above\n", same ? "pass" : "fail", what);
 }
 
 int main(int argc, char **argv)
@@ -351,15 +385,18 @@ int main(int argc, char **argv)
 		other_namespace = open(argv[2], O_RDONLY | O_CLOEXEC);
 		EACH(moves);
 	}
-	if (argc == 4) {
-		spare_netdev = argv[3];
+	if (argc == 4)
+		netdev = argv[3];
+	if (argc == 4 && !strcmp(argv[2], "netdev")) {
+		say_device(&whole, device);
+		EACH(netdevs);
+		say_device(&now, device);
+		compare("the device is what it was", &whole, &now);
+	} else if (argc == 4) {
 		spare_has(&whole);
 		EACH(links);
 		spare_has(&now);
-		if (strcmp(whole.text, now.text))
-			printf("%s\n%s\n", whole.text, now.text);
-		printf("%s|a link that is added afterwards has all that it had before|see above\n",
-		       strcmp(whole.text, now.text) ? "fail" : "pass");
+		compare("a link that is added afterwards has all that it had before", &whole, &now);
 	}
 	faults_done();
 	return 0;

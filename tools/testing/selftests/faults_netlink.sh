@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Each allocation of the kernel fails in turn, inside of each command of RDMA netlink (faults_netlink.c): queries, rename, link
-# add and delete, namespaces. There is an error or an answer; no device is there by half, nothing is left behind.
+# add and delete, namespaces; and when the net device gets another name. There is an error or an answer; no device is there by
+# half, nothing is left behind.
 # Only a kernel with fault injection can do it: make check KERNEL=debug T=faults.
 # kernels: debug uml
 # mixes: all
@@ -35,6 +36,7 @@ on A ip link set other up
 on A ip link set spare up
 on A ip addr add 10.2.0.1/24 dev spare
 told "netlink: the end" on A "$here/faults_netlink" rxe0 queries
+told "net device: the end" on A "$here/faults_netlink" rxe0 netdev "$(on A cat /sys/class/infiniband/rxe0/parent)"
 faults_in rdma_rxe
 told "links: the end" on A "$here/faults_netlink" rxe0 link spare
 faults_everywhere
