@@ -340,7 +340,8 @@ static inline int count_allocations(const struct call *call)
 	error = call->call();
 	left = disarm();
 	if (error)
-		printf("skip|%s|%s\n", call->name, strerrorname_np(error) ?: "not supported");
+		printf("%s|%s|%s without a fault\n", error == EOPNOTSUPP || error == EINVAL ? "skip" : "fail", call->name,
+		       strerrorname_np(error) ?: "an error");
 	else if (call->undo)
 		call->undo();
 	if (call->after)

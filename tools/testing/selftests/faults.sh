@@ -3,8 +3,8 @@
 # Each allocation of the kernel fails in turn, inside of each verb of a program (faults_verbs.c; faults_fake.c for what no
 # software device has): an error comes out or the call succeeds nevertheless, nothing is left behind, and the same call works
 # after that.
-# Only a kernel with fault injection can do it: make check KERNEL=debug T=faults.
-# kernels: debug
+# Only a kernel with fault injection can do it.
+# kernels: debug uml
 # mixes: all
 # timeout: 240
 # allows: allocation

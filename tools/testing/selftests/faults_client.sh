@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Each allocation fails in turn, inside of each verb that a client in the kernel calls (faults_client.c, failing_client): an
 # error comes out or the call succeeds nevertheless, nothing is left behind, and the same call works after that.
-# Only a kernel with fault injection can do it: make check KERNEL=debug T=faults.
+# Only a kernel with fault injection can do it.
 # kernels: debug uml
 # mixes: all
 # timeout: 120

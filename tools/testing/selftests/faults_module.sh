@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # Each allocation that a module makes while it is loaded fails in turn (faults_module.c): it is not loaded, or works without
 # what it did not get, nothing is left behind, and it can be loaded after that.
-# Only a kernel with fault injection can do it: make check KERNEL=debug T=faults.
-# kernels: debug
+# Only a kernel with fault injection can do it.
+# kernels: debug uml
 # mixes: all
 # timeout: 300
 # allows: allocation sysfs
-# when: long
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 . "$here/faults_lib.sh"
@@ -35,7 +34,7 @@ load rdma_rxe
 # Its device has small tables, so that all allocations of a registration can fail.
 modprobe ib_uverbs
 load fake_verbs
-rmmod fake_verbs
+rmmod fake_verbs ib_uverbs
 net_up && link_up A || exit
 for module in ib_uverbs_support ib_uverbs client_c client_rust; do load $module; done
 rmmod client_c client_rust

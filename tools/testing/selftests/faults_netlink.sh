@@ -3,12 +3,11 @@
 # Each allocation of the kernel fails in turn, inside of each command of RDMA netlink (faults_netlink.c): queries, rename, link
 # add and delete, namespaces; and when the net device gets another name. There is an error or an answer; no device is there by
 # half, nothing is left behind.
-# Only a kernel with fault injection can do it: make check KERNEL=debug T=faults.
+# Only a kernel with fault injection can do it.
 # kernels: debug uml
 # mixes: all
 # timeout: 300
 # allows: allocation sysfs
-# when: long
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 . "$here/faults_lib.sh"

@@ -6,6 +6,7 @@
  */
 #include "faults.h"
 #include "verbs.h"
+#include "uverbs_raw.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -43,16 +44,26 @@ static int reg_large(void) { return MADE(mr = ibv_reg_mr(pd, large, LARGE, ACCES
 static int reg_bindable(void) { return MADE(mr = ibv_reg_mr(pd, large, 4096, ACCESS_ALL | IBV_ACCESS_MW_BIND)); }
 static int dereg_mr(void) { return ibv_dereg_mr(mr); }
 static void mr_gone(void) { dereg_mr(); }
-static int rereg(int what) { return ibv_rereg_mr(mr, what, pd, large + 8192, 1 << 20, IBV_ACCESS_LOCAL_WRITE) ? errno ?: EIO : 0; }
-static int rereg_access(void) { return rereg(IBV_REREG_MR_CHANGE_ACCESS); }
-static int rereg_place(void) { return rereg(IBV_REREG_MR_CHANGE_TRANSLATION); }
+/* By hand: rdma-core's provider has no rereg_mr. */
+static int rereg(int what, const struct ibv_pd *to)
+{
+	struct ib_uverbs_rereg_mr request = {
+		.mr_handle = mr->handle, .flags = what, .start = (uintptr_t)large + 8192, .length = 1 << 20,
+		.hca_va = (uintptr_t)large + 8192, .pd_handle = to->handle, .access_flags = IBV_ACCESS_LOCAL_WRITE,
+	};
+	struct ib_uverbs_rereg_mr_resp response;
+
+	return raw_write(context->cmd_fd, IB_USER_VERBS_CMD_REREG_MR, &request, sizeof(request), &response, sizeof(response));
+}
+static int rereg_access(void) { return rereg(IBV_REREG_MR_CHANGE_ACCESS, pd); }
+static int rereg_place(void) { return rereg(IBV_REREG_MR_CHANGE_TRANSLATION, pd); }
 static int rereg_pd(void)
 {
 	int error = alloc_pd();
 
 	if (error)
 		return error;
-	error = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other_pd, NULL, 0, 0) ? errno ?: EIO : 0;
+	error = rereg(IBV_REREG_MR_CHANGE_PD, other_pd);
 	if (error)
 		pd_gone();
 	return error;
@@ -123,7 +134,7 @@ static int query_qp(void)
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
 
-	return ibv_query_qp(qp, &attr, ~0, &init);
+	return ibv_query_qp(qp, &attr, (IBV_QP_DEST_QPN << 1) - 1, &init);
 }
 
 /* States of a QP: before the call it is in the state below, afterwards it is destroyed. */

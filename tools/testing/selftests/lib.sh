@@ -84,6 +84,7 @@ told() {
 		pass) pass "$name" ;;
 		known) known_on_stock "$name" eval "echo '$why'; false" ;;
 		fail) diagnose <<< "$why"; fail "$name" ;;
+		skip) skip "$name" "$why" ;;
 		status) check_equal "$1" 0 "$name" ;;
 		*) diagnose <<< "$line" ;;
 		esac
