@@ -292,6 +292,17 @@ static int dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
 	return ret;
 }
 
+/* Another place needs another region, with a key of its own. */
+static struct ib_mr *rereg_user_mr(struct ib_mr *mr, int flags, u64 start, u64 length, u64 iova, int access, struct ib_pd *pd,
+				   struct ib_udata *udata)
+{
+	struct ib_mr *other = flags & IB_MR_REREG_TRANS ? new_mr(NULL) : NULL;
+
+	if (!IS_ERR_OR_NULL(other))
+		other->lkey = mr->lkey + 1;
+	return other;
+}
+
 static int advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32 flags, struct ib_sge *list, u32 count,
 		     struct uverbs_attr_bundle *attrs)
 {
@@ -449,6 +460,7 @@ static const struct ib_device_ops ops = {
 	.reg_user_mr = reg_user_mr,
 	.reg_user_mr_dmabuf = reg_user_mr_dmabuf,
 	.req_notify_cq = req_notify_cq,
+	.rereg_user_mr = rereg_user_mr,
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, fake_context, ib),
 	.size_ib_counters = sizeof(struct ib_counters),
 	.size_ib_cq = sizeof(struct ib_cq),

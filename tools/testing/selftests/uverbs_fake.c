@@ -453,6 +453,41 @@ static void buffers(uint32_t pd)
 	expect("mr: advice about one piece, which the driver refuses", EDOM, CALL(UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, advise));
 }
 
+static int rereg_mr(uint32_t mr, uint32_t flags, uint32_t pd, uint32_t *lkey)
+{
+	const struct ib_uverbs_rereg_mr request = {
+		.mr_handle = mr, .flags = flags, .start = 0x3010, .length = 0x20, .hca_va = 0x7010, .pd_handle = pd,
+		.access_flags = IB_UVERBS_ACCESS_LOCAL_WRITE,
+	};
+	struct ib_uverbs_rereg_mr_resp response = { 0 };
+	int error = invoke(IB_USER_VERBS_CMD_REREG_MR, &request, sizeof(request), &response, sizeof(response));
+
+	*lkey = response.lkey;
+	return error;
+}
+
+/* The handle stays, whether the driver changes the region or makes another one. */
+static void again(uint32_t pd)
+{
+	enum { PLACE = 1, PD = 2, ACCESS = 4 };
+	const struct ib_uverbs_attr source[] = { u64_in(REG_MR_ADDR, 0x3010) };
+	uint32_t mr, lkey, other = alloc_pd();
+
+	expect("again: a region", 0, reg_mr(pd, source, 1, 0x7010, &mr, &lkey));
+	expect("again: something else", EOPNOTSUPP, rereg_mr(mr, PLACE | 8, pd, &lkey));
+	expect("again: a PD that there is not", ENOENT, rereg_mr(mr, PD, 12345, &lkey));
+	expect("again: another PD and other rights", 0, rereg_mr(mr, PD | ACCESS, other, &lkey));
+	verdict("again: the same region", lkey == 0x1000, "another");
+	expect("again: it keeps its new PD", EBUSY, destroy_pd(other));
+	expect("again: another place", 0, rereg_mr(mr, PLACE, pd, &lkey));
+	verdict("again: another region", lkey == 0x1001, "the same");
+	expect("again: that has its PD too", EBUSY, destroy_pd(other));
+	expect("again: another place and PD", 0, rereg_mr(mr, PLACE | PD, pd, &lkey));
+	verdict("again: a third region", lkey == 0x1002, "another");
+	expect("again: the PD is free", 0, destroy_pd(other));
+	expect_destroyed("mr", UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, mr);
+}
+
 static int alloc_dmabuf(uint64_t page, int *file)
 {
 	struct ib_uverbs_attr attrs[] = { handle(0, 0), u64_in(1, page) };
@@ -554,6 +589,7 @@ int main(int argc, char **argv)
 	device_memory(pd);
 	hints(pd);
 	buffers(pd);
+	again(pd);
 	flows(pd);
 	file = dma_buffers();
 	expect_destroyed("pd", UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, pd);
