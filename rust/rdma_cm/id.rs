@@ -371,17 +371,18 @@ unsafe fn hear(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event) -> Res
     let own = State::new()?;
     let raw = NonNull::new(id).ok_or(EINVAL)?;
     // Room first, so that nothing fails when the identifier is ours.
-    state.events.lock().reserve(1, GFP_ATOMIC)?;
+    let mut events = state.events.lock();
+    events.reserve(1, GFP_ATOMIC)?;
     // SAFETY: By the safety requirements; nobody else knows the new identifier.
     unsafe { (*id).context = Arc::as_ptr(&own).cast_mut().cast::<c_void>() };
     // INVARIANT: Who listens owns it from now on.
     heard.raw = Some(RawId { raw, state: own });
-    let kept = state.events.lock().push_within_capacity(heard);
-    if let Err(lost) = kept {
+    if let Err(lost) = events.push_within_capacity(heard) {
         // The connection manager destroys it: this must not.
         core::mem::forget(lost);
         return Err(ENOMEM);
     }
+    drop(events);
     state.some.complete();
     Ok(())
 }

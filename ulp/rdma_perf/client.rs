@@ -11,7 +11,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc, types::ScopeGuard};
 use kernel_ext::{
     sync::{new_spinlock_irq, SpinLockIrq},
     timer::now_ns,
@@ -99,10 +99,11 @@ impl<'d> Lane<'d> {
             }),
             GFP_KERNEL,
         )?;
-        let closing = Closing(lane);
+        // The requests have references to the lane, and it has them.
+        let lane = ScopeGuard::new_with_data(lane, |lane| lane.close());
         for _ in 0..requests {
             let handler = Asker {
-                lane: closing.0.clone(),
+                lane: lane.clone(),
                 began: 0,
                 expected: 0,
             };
@@ -110,9 +111,9 @@ impl<'d> Lane<'d> {
             if run.options.op != Op::Read {
                 work.as_mut().bytes_mut().fill(pattern(index));
             }
-            closing.0.put(work);
+            lane.put(work);
         }
-        Ok(closing.keep())
+        Ok(lane.dismiss())
     }
 
     /// Posts requests to receive answers.
@@ -260,23 +261,6 @@ pub(crate) const ANSWERS: u32 = 4;
 /// The last message of a queue pair has immediate data, whose first byte says whether the queue pair was used, and eight bytes:
 /// what the number in the server's memory must be, in the order of the wire.
 pub(crate) const END_LENGTH: u32 = 8;
-
-/// A lane that is closed when this is dropped.
-struct Closing<'d>(Arc<Lane<'d>>);
-
-impl<'d> Closing<'d> {
-    fn keep(self) -> Arc<Lane<'d>> {
-        let lane = self.0.clone();
-        core::mem::forget(self);
-        lane
-    }
-}
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
 
 impl<'d> Handler<'d> for Asker<'d> {
     fn done(mut work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
