@@ -91,6 +91,7 @@ pub mod pd;
 pub mod post;
 pub mod qp;
 mod request;
+mod room;
 pub mod srq;
 pub mod timer;
 

@@ -43,7 +43,7 @@ use rdma_bindings::{
     self as bindings, ib_cq, ib_cq_init_attr, ib_event, ib_wc, work_struct, workqueue_struct,
 };
 
-use super::{deferred::Deferred, made, Device};
+use super::{deferred::Deferred, made, room::Room, Device};
 use crate::{event::HandlerWork, CqEvent, MaySleep, NotifyFlags};
 
 c_enum! {
@@ -122,6 +122,7 @@ pub struct CqRef<'d> {
     polling: Polling<'d>,
     /// Whether somebody polls it who is not the core: see [`turn`].
     turn: AtomicU32,
+    room: Arc<Room>,
     device: Device<'d>,
 }
 
@@ -147,9 +148,9 @@ impl<'d> core::ops::Deref for Cq<'d> {
 }
 
 impl<'d> Cq<'d> {
-    /// Makes a completion queue with room for `entries` completions: one for each request that is posted, and one more for
-    /// each queue of each QP, which destroying the QP needs. `vector` is its completion vector, less than
-    /// [`Device::completion_vectors`].
+    /// Makes a completion queue with room for `entries` completions: one for each request that is posted, all that an SRQ may
+    /// have, and one more for each queue of each QP, which destroying the QP needs. Where there is none, nothing is posted,
+    /// so it cannot overrun. `vector` is its completion vector, less than [`Device::completion_vectors`].
     ///
     /// # Errors
     ///
@@ -162,6 +163,7 @@ impl<'d> Cq<'d> {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>> {
         sleep.check();
+        let room = Room::new(entries)?;
         let entries = c_int::try_from(entries).map_err(|_| EINVAL)?;
         let vector = c_int::try_from(vector).map_err(|_| EINVAL)?;
         if entries == 0 {
@@ -182,7 +184,7 @@ impl<'d> Cq<'d> {
                 device.owner().as_char_ptr(),
             )
         };
-        Self::keep(device, polling, made(raw)?)
+        Self::keep(device, polling, room, made(raw)?)
     }
 
     /// Makes a completion queue which `listener` is told of: see [`Self::arm`].
@@ -198,6 +200,7 @@ impl<'d> Cq<'d> {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>> {
         sleep.check();
+        let room = Room::new(entries)?;
         let teller = Teller::new(device, listener)?;
         let attr = ib_cq_init_attr {
             cqe: entries,
@@ -215,16 +218,22 @@ impl<'d> Cq<'d> {
                 device.owner().as_char_ptr(),
             )
         };
-        Self::keep(device, Polling::Notified(teller), made(raw)?)
+        Self::keep(device, Polling::Notified(teller), room, made(raw)?)
     }
 
     /// Keeps a queue of C's that was just made.
-    fn keep(device: &Device<'d>, polling: Polling<'d>, raw: NonNull<ib_cq>) -> Result<Arc<Self>> {
+    fn keep(
+        device: &Device<'d>,
+        polling: Polling<'d>,
+        room: Arc<Room>,
+        raw: NonNull<ib_cq>,
+    ) -> Result<Arc<Self>> {
         // INVARIANT: It was just made.
         let cq = CqRef {
             raw,
             polling,
             turn: AtomicU32::new(turn::NOBODY),
+            room,
             device: device.clone(),
         };
         let cq = Owned(KBox::new(cq, GFP_KERNEL)?);
@@ -243,6 +252,10 @@ const BATCH: usize = 8;
 impl<'d> CqRef<'d> {
     pub(super) fn as_raw(&self) -> *mut ib_cq {
         self.raw.as_ptr()
+    }
+
+    pub(super) fn room(&self) -> &Arc<Room> {
+        &self.room
     }
 
     /// The device.

@@ -358,12 +358,12 @@ impl<'d, T: Transport, S: CanReceive, H: Handler<'d>, const N: usize>
     ///
     /// # Errors
     ///
-    /// `ENOSPC` where there is no room for another.
+    /// `ENOSPC` where there is no room for another, `ENOMEM` where there is none for its completion.
     pub fn push(&mut self, work: Pin<KBox<Work<'d, H>>>) -> Result<(), PostError<'d, H>> {
         if self.count >= N {
             return Err(full(work));
         }
-        let (slot, posted) = self.qp.prepare_receive(work);
+        let (slot, posted) = self.qp.prepare_receive(work)?;
         self.put(slot, posted);
         Ok(())
     }

@@ -92,6 +92,7 @@ use super::{
     made,
     post::{ReceiveChain, SendChain},
     request::{Held, Outstanding, ReceiveSlot, SendSlot},
+    room::{Place, Reserved, Room},
     work::{Handler, PostError, Posted, Work},
     Cq, DropsAnywhere, Pd, Srq,
 };
@@ -182,6 +183,9 @@ pub(super) struct Shared<'d> {
     can_send: AtomicBool,
     /// Which requests are posted, and not handled: of datagrams only.
     outstanding: AtomicUsize,
+    /// Of the CQs.
+    send_room: Arc<Room>,
+    recv_room: Arc<Room>,
     _brand: super::Brand<'d>,
 }
 
@@ -201,6 +205,7 @@ pub(super) struct Owner<'d> {
     recv_cq: Arc<Cq<'d>>,
     srq: Option<Arc<Srq<'d>>>,
     events: Option<Arc<dyn OnQpEvent + 'd>>,
+    _reserved: [Reserved; 2],
 }
 
 /// A queue pair. Dropping it, in process context, waits until all that is posted has been handled.
@@ -241,7 +246,7 @@ impl<T: Transport, S: State> From<Failed<'_, T, S>> for Error {
 }
 
 /// What a queue is drained with takes room for a request.
-const DRAIN_REQUESTS: u32 = 1;
+pub(super) const DRAIN_REQUESTS: u32 = 1;
 
 /// `ESHUTDOWN`, which the kernel crate lacks.
 pub(super) fn shut_down() -> Error {
@@ -278,9 +283,17 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for what the device has not; `ENOMEM`, and what the driver answers.
+    /// `EINVAL` for what the device has not; `ENOMEM`, also where a completion queue has no room for the last request of a
+    /// queue, or for all of an SRQ; and what the driver answers.
     pub fn new(pd: &Pd<'d>, config: Config<'_, 'd>, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
+        let reserved = [
+            Reserved::last(config.send_cq.room())?,
+            match config.srq {
+                Some(srq) => Reserved::srq(config.recv_cq.room(), srq)?,
+                None => Reserved::last(config.recv_cq.room())?,
+            },
+        ];
         let shared = Shared {
             raw: AtomicPtr::new(null_mut()),
             number: AtomicU32::new(0),
@@ -289,6 +302,8 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
             closing: AtomicBool::new(false),
             can_send: AtomicBool::new(false),
             outstanding: AtomicUsize::new(0),
+            send_room: config.send_cq.room().clone(),
+            recv_room: config.recv_cq.room().clone(),
             _brand: PhantomData,
         };
         let owner = Owner {
@@ -300,6 +315,7 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
             recv_cq: config.recv_cq.clone(),
             srq: config.srq.cloned(),
             events: config.events,
+            _reserved: reserved,
         };
         let mut owner = KBox::new(owner, GFP_KERNEL)?;
         let mut init: ib_qp_init_attr = pin_init::zeroed();
@@ -539,6 +555,13 @@ impl Shared<'_> {
         self.qp_type == QpType::Ud.as_raw()
     }
 
+    /// Takes room for the completion of a request that is about to be posted.
+    #[inline]
+    fn place(&self, room: &Room) -> Result<Place> {
+        // SAFETY: `self` has the room, and is there until all that is posted has been handled.
+        unsafe { room.place() }
+    }
+
     /// Counts a request that is about to be posted.
     #[inline]
     fn count(&self) -> Option<Outstanding> {
@@ -591,11 +614,12 @@ impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
         work: Pin<KBox<Work<'d, H>>>,
         op: T::Op<'_, 'd>,
     ) -> Result<Posted<'d, H>, PostError<'d, H>> {
-        let held = match slot.ask(op) {
-            Ok(held) => held,
+        let place = self.shared.place(&self.shared.send_room);
+        let (place, held) = match place.and_then(|place| Ok((place, slot.ask(op)?))) {
+            Ok(taken) => taken,
             Result::Err(error) => return Result::Err(PostError { error, work }),
         };
-        let posted = work.hand_over(held, self.shared.count());
+        let posted = work.hand_over(held, Some(place), self.shared.count());
         slot.fill(&posted, self.shared.lkey);
         Ok(posted)
     }
@@ -604,7 +628,8 @@ impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
     ///
     /// # Errors
     ///
-    /// `ESHUTDOWN` while the queue pair is being destroyed or reset, `ENOMEM` where there is no room, `EBUSY` for a region
+    /// `ESHUTDOWN` while the queue pair is being destroyed or reset, `ENOMEM` where there is no room for the request, or for
+    /// its completion, `EBUSY` for a region
     /// that is not in the state for that, and what the driver answers.
     pub fn post_send<H: Handler<'d>>(
         &self,
@@ -632,9 +657,13 @@ impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
     pub(super) fn prepare_receive<H: Handler<'d>>(
         &self,
         work: Pin<KBox<Work<'d, H>>>,
-    ) -> (ReceiveSlot, Posted<'d, H>) {
-        let posted = work.hand_over(Held::Nothing, self.shared.count());
-        (ReceiveSlot::new(&posted, self.shared.lkey), posted)
+    ) -> Result<(ReceiveSlot, Posted<'d, H>), PostError<'d, H>> {
+        let place = match self.shared.place(&self.shared.recv_room) {
+            Ok(place) => place,
+            Result::Err(error) => return Result::Err(PostError { error, work }),
+        };
+        let posted = work.hand_over(Held::Nothing, Some(place), self.shared.count());
+        Ok((ReceiveSlot::new(&posted, self.shared.lkey), posted))
     }
 
     /// Posts a request to receive into all of the work's memory. Any context.
@@ -646,7 +675,7 @@ impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
         &self,
         work: Pin<KBox<Work<'d, H>>>,
     ) -> Result<(), PostError<'d, H>> {
-        let (mut slot, posted) = self.prepare_receive(work);
+        let (mut slot, posted) = self.prepare_receive(work)?;
         let ret = self.guarded(|raw| {
             // SAFETY: As for sending.
             to_result(unsafe { bindings::ib_post_recv(raw, slot.raw(), null_mut()) })

@@ -107,6 +107,7 @@ pub struct Srq<'d> {
     shared: Arc<SrqRef<'d>>,
     /// The context of the queue, if there is somebody.
     _events: Option<KBox<Arc<dyn OnSrqEvent + 'd>>>,
+    max_receives: u32,
     pd: Pd<'d>,
 }
 
@@ -242,6 +243,7 @@ impl<'d> Srq<'d> {
         let whole = room.write(Self {
             shared,
             _events: events,
+            max_receives: config.max_receives,
             pd: pd.clone(),
         });
         Ok(whole.into())
@@ -250,6 +252,11 @@ impl<'d> Srq<'d> {
     /// A handle for posting elsewhere.
     pub fn handle(&self) -> SrqHandle<'d> {
         SrqHandle(self.shared.clone())
+    }
+
+    /// How many requests may be posted.
+    pub(super) fn max_receives(&self) -> u32 {
+        self.max_receives
     }
 
     /// Arms the limit: its events tell once when fewer requests than that are left. 0: disarms it.
@@ -306,7 +313,7 @@ impl<'d> SrqRef<'d> {
             slots: self.slots.clone(),
             nth,
         };
-        let posted = work.hand_over(Held::Srq(slot), None);
+        let posted = work.hand_over(Held::Srq(slot), None, None);
         self.slots.set(nth, posted.cqe());
         let mut request = ReceiveSlot::new(&posted, self.lkey);
         let _inside = read_lock();

@@ -47,6 +47,7 @@ use super::{
     dma::Buffer,
     qp::{Init, Owner, QpRef, Rts, Transport},
     request::{Held, Outstanding},
+    room::Place,
     Device, DropsAnywhere,
 };
 use crate::{wr::SendFlags, MaySleep, WcOpcode, WcStatus};
@@ -76,6 +77,8 @@ pub struct Work<'d, H> {
     more: [Option<Buffer<'d>>; MAX_PIECES - 1],
     flags: SendFlags,
     held: Held<'d>,
+    /// The room of its completion.
+    place: Option<Place>,
     outstanding: Option<Outstanding>,
     handler: H,
 }
@@ -119,6 +122,7 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
             more: [const { None }; MAX_PIECES - 1],
             flags: SendFlags::empty(),
             held: Held::Nothing,
+            place: None,
             outstanding: None,
             handler,
         });
@@ -216,11 +220,13 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
     pub(super) fn hand_over(
         self: Pin<KBox<Self>>,
         held: Held<'d>,
+        place: Option<Place>,
         outstanding: Option<Outstanding>,
     ) -> Posted<'d, H> {
         // SAFETY: The work stays where it is.
         let mut work = unsafe { Pin::into_inner_unchecked(self) };
         work.held = held;
+        work.place = place;
         work.outstanding = outstanding;
         work.buffer.to_device();
         work.more.iter().flatten().for_each(Buffer::to_device);
@@ -300,6 +306,7 @@ impl<'d, H: Handler<'d>> Posted<'d, H> {
         // SAFETY: By the safety requirements it is ours.
         let mut work = unsafe { KBox::from_raw(self.0.as_ptr()) };
         core::mem::replace(&mut work.held, Held::Nothing).release(is_done);
+        work.place = None;
         let outstanding = work.outstanding.take();
         work.buffer.to_cpu();
         work.more.iter().flatten().for_each(Buffer::to_cpu);

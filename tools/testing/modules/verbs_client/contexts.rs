@@ -173,7 +173,8 @@ impl OnTick for Receiving<'_> {
 fn from_timer(from: &Device<'_>, to: &Device<'_>, context: Context, sleep: &MaySleep) -> Result {
     let counts = Arc::new(Counts::default(), GFP_KERNEL)?;
     let from = Node::new(from, PollContext::Direct, sleep)?;
-    let announced = Cq::notified(to, 512, 0, Told(counts.clone()), sleep)?;
+    // All of the SRQ, and the last request to send.
+    let announced = Cq::notified(to, 513, 0, Told(counts.clone()), sleep)?;
     let to = Node::with_cq(to, announced, sleep)?;
     let config = Config {
         max_receives: 512,

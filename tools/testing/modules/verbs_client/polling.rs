@@ -9,14 +9,15 @@ use rdma::{
     verbs::{
         cq::{CqRef, OnCompletions, PollContext},
         post::RcOp,
-        Cq, Device,
+        qp::Rc,
+        srq, Cq, Device, Srq,
     },
     MaySleep, NotifyFlags, WcOpcode, WcStatus,
 };
 
 use crate::{
     ensure,
-    probe::{has_bytes, Connection, Node},
+    probe::{has_bytes, Connection, Node, CONNECTED},
     report,
 };
 
@@ -36,6 +37,8 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
         notified(from, to, sleep)
     });
     report("queues that cannot be", || impossible(from, sleep));
+    report("no queue overruns", || full(from, sleep));
+    report("an SRQ takes its room once", || shared(from, sleep));
 }
 
 /// A message goes, and both ends are told.
@@ -161,5 +164,62 @@ fn impossible(device: &Device<'_>, sleep: &MaySleep) -> Result {
     );
     let cq = Cq::new(device, 1, 0, context, sleep)?;
     ensure!(cq.arm(NotifyFlags::NEXT_COMP) == Err(EINVAL), "armed");
+    Ok(())
+}
+
+/// A node whose completions come to a queue with so much room, which it polls.
+fn with_room<'d>(device: &Device<'d>, entries: u32, sleep: &MaySleep) -> Result<Node<'d>> {
+    let cq = Cq::new(device, entries, 0, PollContext::Direct, sleep)?;
+    Node::with_cq(device, cq, sleep)
+}
+
+/// Where there is no room for its completion, nothing is posted: what is destroyed would wait for it for ever.
+fn full(device: &Device<'_>, sleep: &MaySleep) -> Result {
+    let node = with_room(device, 1, sleep)?;
+    let made = node.qp::<Rc>(None, sleep);
+    ensure!(made.err() == Some(ENOMEM), "it could not be destroyed");
+    let node = with_room(device, 5, sleep)?;
+    let room = || node.room(8, &node.received, sleep);
+    let qp = node.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
+    for _ in 0..3 {
+        qp.post_receive(room()?)?;
+    }
+    let more = qp.post_receive(room()?).map_err(|failed| failed.error);
+    ensure!(more == Err(ENOMEM), "one more: {more:?}");
+    let qp = qp.into_err(sleep)?;
+    for _ in 0..3 {
+        let flushed = node.received.wait_with(sleep, || {
+            let _ = node.cq.poll(16);
+        })?;
+        ensure!(
+            flushed.status == WcStatus::WrFlushErr,
+            "{:?}",
+            flushed.status
+        );
+    }
+    for _ in 0..3 {
+        qp.post_receive(room()?)?;
+    }
+    drop(qp);
+    ensure!(node.received.count() == 6, "{}", node.received.count());
+    drop(node.qp::<Rc>(None, sleep)?);
+    Ok(())
+}
+
+/// All queue pairs of an SRQ that have the same completion queue share its room there.
+fn shared(device: &Device<'_>, sleep: &MaySleep) -> Result {
+    let node = with_room(device, 10, sleep)?;
+    let config = srq::Config {
+        max_receives: 8,
+        max_pieces: 1,
+        events: None,
+    };
+    let srq = Srq::new(&node.pd, config, sleep)?;
+    let first = node.qp::<Rc>(Some(&srq), sleep)?;
+    let _second = node.qp::<Rc>(Some(&srq), sleep)?;
+    let third = node.qp::<Rc>(Some(&srq), sleep).err();
+    ensure!(third == Some(ENOMEM), "a third one: {third:?}");
+    drop(first);
+    drop(node.qp::<Rc>(Some(&srq), sleep)?);
     Ok(())
 }
