@@ -4,6 +4,7 @@
 # error comes out or the call succeeds nevertheless, nothing is left behind, and the same call works after that.
 # Only a kernel with fault injection can do it.
 # kernels: debug uml
+# mix: rdma_rxe
 # mixes: all
 # timeout: 120
 # allows: allocation

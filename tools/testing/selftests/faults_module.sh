@@ -4,6 +4,7 @@
 # what it did not get, nothing is left behind, and it can be loaded after that.
 # Only a kernel with fault injection can do it.
 # kernels: debug uml
+# mix: rdma_rxe
 # mixes: all
 # timeout: 300
 # allows: allocation sysfs
