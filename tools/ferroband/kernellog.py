@@ -82,7 +82,7 @@ REPORTERS = re.compile(r"""^(_*(dump_stack|show_stack|print_|warn|report_|might_
     |register_lock|assign_lock|kasan_|asan_|ubsan_|handle_|refcount_|ref_tracker|debug_|slab_|object_err|kmalloc|kmem_cache|kfree
     |kvmalloc|kmemleak|alloc_pages|get_free_pages|should_fail|fail_dump|mutex_|raw_|spin_|rt_|down_|up_|list_|schedule
     |sched_|preempt_|try_to_free|free_to_partial|die|exc_|asm_|nmi_|watchdog|rcu_|trace_|hrtimer|sysvec|tick_|update_process
-    |fortify|vmalloc|mempool|page_frag|save_stack|stack_trace|set_track|alloc_object|create_object))""", re.VERBOSE)
+    |fortify|vmalloc|mempool|page_frag|save_stack|stack_trace|set_track|alloc_object|create_object|xas_|xa_|idr_|ida_))""", re.VERBOSE)
 SIGNATURE_FRAMES = 3
 
 
