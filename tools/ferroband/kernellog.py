@@ -29,7 +29,7 @@ KINDS = [(kind, re.compile(pattern, re.VERBOSE)) for kind, pattern in (
         |BUG:\ .*\ still\ has\ locks\ held|BUG:\ spinlock|BUG:\ rwlock|WARNING:\ kernel/locking/|^Looking\ for\ class"""),
     ("atomic sleep", r"BUG:\ sleeping\ function\ called|BUG:\ scheduling\ while\ atomic|BUG:\ using\ \S+\ in\ preemptible"),
     ("ODEBUG", r"^ODEBUG:"),
-    ("refcount", r"^refcount_t:|ref_tracker:|unregister_netdevice:\ waiting"),
+    ("refcount", r"^refcount_t:|ref_tracker:\ (?!memory\ allocation)|unregister_netdevice:\ waiting"),
     ("slab", r"""^BUG\ \S+\ \(.*\):|Objects\ remaining|Slab\ cache\ still\ has\ objects|BUG:\ Bad\ page|BUG:\ Bad\ rss
         |BUG:\ non-zero\ pgtables"""),
     ("list", r"list_(add|del)\ corruption"),
