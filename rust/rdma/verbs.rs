@@ -27,7 +27,7 @@
 //! * The [state](qp::State) of a QP is a part of its type: requests to receive are posted from [`Init`](qp::Init) on, requests
 //!   to send in [`Rts`](qp::Rts). So is its [transport](qp::Transport), which says what may be asked of the peer.
 //! * A request that is posted owns its memory until it is completed; memory that a peer may reach at any time is copied from
-//!   and to, never borrowed.
+//!   and to, never borrowed. It has room for its completion, too: no completion queue overruns.
 //!
 //! # Example
 //!
