@@ -183,7 +183,7 @@ pub(super) struct Shared<'d> {
     can_send: AtomicBool,
     /// Which requests are posted, and not handled: of datagrams only.
     outstanding: AtomicUsize,
-    /// Of the CQs.
+    /// The room of the CQs.
     send_room: Arc<Room>,
     recv_room: Arc<Room>,
     _brand: super::Brand<'d>,
@@ -629,8 +629,7 @@ impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
     /// # Errors
     ///
     /// `ESHUTDOWN` while the queue pair is being destroyed or reset, `ENOMEM` where there is no room for the request, or for
-    /// its completion, `EBUSY` for a region
-    /// that is not in the state for that, and what the driver answers.
+    /// its completion, `EBUSY` for a region that is not in the state for that, and what the driver answers.
     pub fn post_send<H: Handler<'d>>(
         &self,
         work: Pin<KBox<Work<'d, H>>>,
