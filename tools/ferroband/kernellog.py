@@ -84,6 +84,8 @@ REPORTERS = re.compile(r"""^(_*(dump_stack|show_stack|print_|warn|report_|might_
     |sched_|preempt_|try_to_free|free_to_partial|die|exc_|asm_|nmi_|watchdog|rcu_|trace_|hrtimer|sysvec|tick_|update_process
     |fortify|vmalloc|mempool|page_frag|save_stack|stack_trace|set_track|alloc_object|create_object|xas_|xa_|idr_|ida_))""", re.VERBOSE)
 SIGNATURE_FRAMES = 3
+# What differs from one report to the next.
+VALUES = re.compile(r"\b(0x)?[0-9a-f]{6,}\b|\b\d+\b|(?<=Comm:)\S+")
 
 
 @dataclasses.dataclass
@@ -165,7 +167,8 @@ def _signature(kind: str, lines: list[str]) -> str:
     names = [f"{function.split('.')[0]}[{module}]" if module else function for function, module in told]
     # A worker's function may stand there twice: as its work and in its stack.
     names = [name for name, _ in itertools.groupby(names)][:SIGNATURE_FRAMES]
-    return f"{kind}: {' < '.join(names)}"
+    # Without a stack, what it says.
+    return f"{kind}: {' < '.join(names) or VALUES.sub('#', lines[0])}"
 
 
 def _end_of(lines: list[str], start: int, kind: str) -> int:
@@ -292,16 +295,9 @@ def of_others(complaint: Complaint) -> bool:
     return complaint.kind == "KCSAN" and not complaint.ours
 
 
-def nameless(complaint: Complaint) -> bool:
-    """It has nothing but its kind: that could be anything."""
-    return complaint.signature.endswith(": ")
-
-
 def known(complaint: Complaint, kernel: str, ours: set[str] | frozenset[str], faults: list[StockFault]) -> StockFault | None:
     """The record that says that the stock modules do this too. None if one of our modules stands in the signature."""
     if any(f"[{module}]" in complaint.signature for module in ours):
-        return None
-    if nameless(complaint):
         return None
     return next((fault for fault in faults if fault.kernel == kernel and fault.signature == complaint.signature), None)
 

@@ -119,7 +119,7 @@ class Watch:
                 verdict.notes.append(f"as it should: {complaint.title}")
             elif known := kernellog.known(complaint, KERNEL, self.ours, recorded):
                 verdict.notes.append(f"a fault of stock's ({known.source}): {complaint.title}")
-            elif self.recording and not kernellog.nameless(complaint):
+            elif self.recording:
                 kernellog.record(complaint, KERNEL, name, time.strftime("seen on %Y-%m-%d with stock modules only"))
                 verdict.notes.append(f"recorded: {complaint.title}")
             elif kernellog.of_others(complaint):
