@@ -5,7 +5,7 @@
 # half, nothing is left behind.
 # Only a kernel with fault injection can do it.
 # kernels: debug uml
-# mix: rdma_rxe
+# mix: ib_core rdma_rxe
 # mixes: all
 # timeout: 300
 # allows: allocation sysfs
