@@ -20,7 +20,7 @@ macro_rules! tracepoints {
     )*) => {$(
         kernel::macros::paste! {
             #[cfg(CONFIG_TRACEPOINTS)]
-            #[expect(improper_ctypes, reason = "the configuration leaves some members empty")]
+            #[allow(improper_ctypes, reason = "some configurations leave some members empty")]
             extern "C" {
                 static [<__tracepoint_ $name>]: rdma_bindings::tracepoint;
                 fn [<rust_do_trace_ $name>]($($arg: $c),*);

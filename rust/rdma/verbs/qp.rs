@@ -92,7 +92,7 @@ use super::{
     made,
     post::{ReceiveChain, SendChain},
     request::{Held, Outstanding, ReceiveSlot, SendSlot},
-    room::{Place, Reserved, Room},
+    room::{Place, Queue, Reserved},
     work::{Handler, PostError, Posted, Work},
     Cq, DropsAnywhere, Pd, Srq,
 };
@@ -183,9 +183,8 @@ pub(super) struct Shared<'d> {
     can_send: AtomicBool,
     /// Which requests are posted, and not handled: of datagrams only.
     outstanding: AtomicUsize,
-    /// The room of the CQs.
-    send_room: Arc<Room>,
-    recv_room: Arc<Room>,
+    sends: Queue,
+    receives: Queue,
     _brand: super::Brand<'d>,
 }
 
@@ -302,8 +301,8 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
             closing: AtomicBool::new(false),
             can_send: AtomicBool::new(false),
             outstanding: AtomicUsize::new(0),
-            send_room: config.send_cq.room().clone(),
-            recv_room: config.recv_cq.room().clone(),
+            sends: Queue::new(config.max_sends, config.send_cq.room()),
+            receives: Queue::new(config.max_receives, config.recv_cq.room()),
             _brand: PhantomData,
         };
         let owner = Owner {
@@ -555,11 +554,11 @@ impl Shared<'_> {
         self.qp_type == QpType::Ud.as_raw()
     }
 
-    /// Takes room for the completion of a request that is about to be posted.
+    /// Takes room for a request that is about to be posted to a queue of this.
     #[inline]
-    fn place(&self, room: &Room) -> Result<Place> {
-        // SAFETY: `self` has the room, and is there until all that is posted has been handled.
-        unsafe { room.place() }
+    fn place(&self, queue: &Queue) -> Result<Place> {
+        // SAFETY: `self` has the queue, and is there until all that is posted has been handled.
+        unsafe { queue.place() }
     }
 
     /// Counts a request that is about to be posted.
@@ -614,7 +613,7 @@ impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
         work: Pin<KBox<Work<'d, H>>>,
         op: T::Op<'_, 'd>,
     ) -> Result<Posted<'d, H>, PostError<'d, H>> {
-        let place = self.shared.place(&self.shared.send_room);
+        let place = self.shared.place(&self.shared.sends);
         let (place, held) = match place.and_then(|place| Ok((place, slot.ask(op)?))) {
             Ok(taken) => taken,
             Result::Err(error) => return Result::Err(PostError { error, work }),
@@ -657,7 +656,7 @@ impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
         &self,
         work: Pin<KBox<Work<'d, H>>>,
     ) -> Result<(ReceiveSlot, Posted<'d, H>), PostError<'d, H>> {
-        let place = match self.shared.place(&self.shared.recv_room) {
+        let place = match self.shared.place(&self.shared.receives) {
             Ok(place) => place,
             Result::Err(error) => return Result::Err(PostError { error, work }),
         };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Room in completion queues. A request is posted only where there is room for its completion, so that no queue overruns: a
-//! completion that is lost would be waited for for ever when its queue pair is destroyed.
+//! Room in queues. A request is posted only where there is room for its completion, so that no completion queue overruns: a
+//! completion that is lost would be waited for for ever when its queue pair is destroyed. And a queue of a queue pair has no
+//! more requests than were asked for, though the driver may have made room for more: one more is what it is drained with.
 //!
 //! | what takes room | from | until |
 //! |---|---|---|
@@ -44,6 +45,21 @@ struct Srq {
     users: usize,
 }
 
+#[inline]
+fn take(free: &AtomicI32, count: i32) -> Result {
+    if free.fetch_sub(count, Ordering::Relaxed) >= count {
+        return Ok(());
+    }
+    give(free, count);
+    Err(ENOMEM)
+}
+
+#[inline]
+fn give(free: &AtomicI32, count: i32) {
+    // A completion was taken from its queue before, with the lock held: who posts next finds it gone.
+    free.fetch_add(count, Ordering::Relaxed);
+}
+
 impl Room {
     /// Room for `entries` completions.
     pub(super) fn new(entries: u32) -> Result<Arc<Self>> {
@@ -55,37 +71,6 @@ impl Room {
         Arc::pin_init(init, GFP_KERNEL)
     }
 
-    #[inline]
-    fn take(&self, count: i32) -> Result {
-        if self.free.fetch_sub(count, Ordering::Relaxed) >= count {
-            return Ok(());
-        }
-        self.give(count);
-        Err(ENOMEM)
-    }
-
-    #[inline]
-    fn give(&self, count: i32) {
-        // A completion was taken from the queue before, with its lock held: who posts next finds it gone.
-        self.free.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Takes room for the completion of a request. Any context.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` where there is none.
-    ///
-    /// # Safety
-    ///
-    /// The room stays longer than the place.
-    #[inline]
-    pub(super) unsafe fn place(&self) -> Result<Place> {
-        self.take(1)?;
-        // INVARIANT: By the safety requirements.
-        Ok(Place(NonNull::from(self)))
-    }
-
     /// Takes room for an SRQ of so many requests, unless it has some.
     fn take_for_srq(&self, address: usize, requests: u32) -> Result {
         let mut srqs = self.srqs.lock();
@@ -95,7 +80,7 @@ impl Room {
         }
         let room = i32::try_from(requests).map_err(|_| ENOMEM)?;
         srqs.reserve(1, GFP_KERNEL)?;
-        self.take(room)?;
+        take(&self.free, room)?;
         let users = 1;
         // There is room for it.
         let _ = srqs.push_within_capacity(Srq {
@@ -112,21 +97,57 @@ impl Room {
         if let Some(srq) = srqs.iter_mut().find(|srq| srq.address == address) {
             srq.users = srq.users.saturating_sub(1);
             if srq.users == 0 {
-                self.give(srq.room);
+                give(&self.free, srq.room);
             }
         }
         srqs.retain(|srq| srq.users != 0);
     }
 }
 
-/// The room of a completion, from the post until it is taken from the queue. Any context may drop it.
+/// A queue of a queue pair.
+pub(super) struct Queue {
+    /// How many more requests there may be.
+    free: AtomicI32,
+    /// Where they are completed.
+    room: Arc<Room>,
+}
+
+impl Queue {
+    /// A queue of so many requests, which are completed there.
+    pub(super) fn new(requests: u32, room: &Arc<Room>) -> Self {
+        Self {
+            free: AtomicI32::new(i32::try_from(requests).unwrap_or(i32::MAX)),
+            room: room.clone(),
+        }
+    }
+
+    /// Takes room for a request and its completion. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` where there is none.
+    ///
+    /// # Safety
+    ///
+    /// The queue stays longer than the place.
+    #[inline]
+    pub(super) unsafe fn place(&self) -> Result<Place> {
+        take(&self.free, 1)?;
+        // INVARIANT: By the safety requirements. Where there is no room for the completion, that for the request is given back.
+        take(&self.room.free, 1)
+            .inspect_err(|_| give(&self.free, 1))
+            .map(|()| Place(NonNull::from(self)))
+    }
+}
+
+/// The room of a request and its completion, from the post until that is taken from the queue. Any context may drop it.
 ///
 /// # Invariants
 ///
-/// The room is there.
-pub(super) struct Place(NonNull<Room>);
+/// The queue is there, and what is taken of its room is to be given back.
+pub(super) struct Place(NonNull<Queue>);
 
-// SAFETY: Room is for all threads.
+// SAFETY: Queues are for all threads.
 unsafe impl Send for Place {}
 // SAFETY: As above.
 unsafe impl Sync for Place {}
@@ -135,7 +156,9 @@ impl Drop for Place {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
-        unsafe { self.0.as_ref() }.give(1);
+        let queue = unsafe { self.0.as_ref() };
+        give(&queue.room.free, 1);
+        give(&queue.free, 1);
     }
 }
 
@@ -153,7 +176,7 @@ impl Reserved {
     ///
     /// `ENOMEM` where there is none.
     pub(super) fn last(room: &Arc<Room>) -> Result<Self> {
-        room.take(DRAIN_REQUESTS as i32)?;
+        take(&room.free, DRAIN_REQUESTS as i32)?;
         let (room, srq) = (room.clone(), None);
         Ok(Self { room, srq })
     }
@@ -175,7 +198,7 @@ impl Drop for Reserved {
     fn drop(&mut self) {
         match self.srq {
             Some(address) => self.room.give_of_srq(address),
-            None => self.room.give(DRAIN_REQUESTS as i32),
+            None => give(&self.room.free, DRAIN_REQUESTS as i32),
         }
     }
 }

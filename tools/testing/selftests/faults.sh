@@ -5,7 +5,7 @@
 # after that.
 # Only a kernel with fault injection can do it.
 # kernels: debug uml
-# mix: rdma_rxe
+# mix: ib_uverbs rdma_rxe
 # mixes: all
 # timeout: 240
 # allows: allocation
