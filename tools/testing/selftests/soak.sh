@@ -67,7 +67,7 @@ side() {
 	*) set -- -F -x "$gid" -n "$messages" -s "$size" -p "$port" ${7:+"$7"} ;;
 	esac
 	# shellcheck disable=SC2086 # a list
-	on_exec "$host" timeout -k 5 100 "$program" -d "$(dev "$host")" $options "$@"
+	on_exec "$host" timeout -k 5 $((100 * SLOWNESS)) "$program" -d "$(dev "$host")" $options "$@"
 }
 
 # exchange_one WORKER PHASE PORT SPEC: between A and B, in either direction; 0 if it went well.
