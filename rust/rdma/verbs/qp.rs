@@ -459,7 +459,7 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
     ///
     /// # Errors
     ///
-    /// What the driver answers; `EINVAL` for another state than `N`.
+    /// What the driver answers; `EINVAL` for another state than `N`, and for a port that there is not.
     ///
     /// # Safety
     ///
@@ -471,7 +471,10 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
         sleep: &MaySleep,
     ) -> Result<Qp<'d, T, N>, Failed<'d, T, S>> {
         sleep.check();
-        if attr.qp_state != N::STATE.as_raw() {
+        // The stock core trusts its callers with that.
+        let has_port = mask.bits() & QpAttrMask::PORT.bits() == 0
+            || self.owner.pd.device().ports().contains(&attr.port_num);
+        if attr.qp_state != N::STATE.as_raw() || !has_port {
             let (error, qp) = (EINVAL, self);
             return Result::Err(Failed { error, qp });
         }
