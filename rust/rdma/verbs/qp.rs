@@ -472,9 +472,10 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
     ) -> Result<Qp<'d, T, N>, Failed<'d, T, S>> {
         sleep.check();
         // The stock core trusts its callers with that.
-        let has_port = mask.bits() & QpAttrMask::PORT.bits() == 0
-            || self.owner.pd.device().ports().contains(&attr.port_num);
-        if attr.qp_state != N::STATE.as_raw() || !has_port {
+        let device = self.owner.pd.device();
+        let no_port =
+            mask.contains(QpAttrMask::PORT) && !device.scope.device.is_port_valid(attr.port_num);
+        if attr.qp_state != N::STATE.as_raw() || no_port {
             let (error, qp) = (EINVAL, self);
             return Result::Err(Failed { error, qp });
         }

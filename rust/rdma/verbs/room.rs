@@ -72,7 +72,7 @@ impl Room {
     }
 
     /// Takes room for an SRQ of so many requests, unless it has some.
-    fn take_for_srq(&self, address: usize, requests: u32) -> Result {
+    fn take_for_srq(&self, address: usize, requests: usize) -> Result {
         let mut srqs = self.srqs.lock();
         if let Some(srq) = srqs.iter_mut().find(|srq| srq.address == address) {
             srq.users = srq.users.saturating_add(1);
@@ -81,12 +81,11 @@ impl Room {
         let room = i32::try_from(requests).map_err(|_| ENOMEM)?;
         srqs.reserve(1, GFP_KERNEL)?;
         take(&self.free, room)?;
-        let users = 1;
         // There is room for it.
         let _ = srqs.push_within_capacity(Srq {
             address,
             room,
-            users,
+            users: 1,
         });
         Ok(())
     }
@@ -177,8 +176,10 @@ impl Reserved {
     /// `ENOMEM` where there is none.
     pub(super) fn last(room: &Arc<Room>) -> Result<Self> {
         take(&room.free, DRAIN_REQUESTS as i32)?;
-        let (room, srq) = (room.clone(), None);
-        Ok(Self { room, srq })
+        Ok(Self {
+            room: room.clone(),
+            srq: None,
+        })
     }
 
     /// Room for the requests of an SRQ.
@@ -189,8 +190,10 @@ impl Reserved {
     pub(super) fn srq(room: &Arc<Room>, srq: &super::Srq<'_>) -> Result<Self> {
         let address = srq.as_raw().addr();
         room.take_for_srq(address, srq.max_receives())?;
-        let (room, srq) = (room.clone(), Some(address));
-        Ok(Self { room, srq })
+        Ok(Self {
+            room: room.clone(),
+            srq: Some(address),
+        })
     }
 }
 

@@ -107,7 +107,6 @@ pub struct Srq<'d> {
     shared: Arc<SrqRef<'d>>,
     /// The context of the queue, if there is somebody.
     _events: Option<KBox<Arc<dyn OnSrqEvent + 'd>>>,
-    max_receives: u32,
     pd: Pd<'d>,
 }
 
@@ -243,7 +242,6 @@ impl<'d> Srq<'d> {
         let whole = room.write(Self {
             shared,
             _events: events,
-            max_receives: config.max_receives,
             pd: pd.clone(),
         });
         Ok(whole.into())
@@ -255,8 +253,8 @@ impl<'d> Srq<'d> {
     }
 
     /// How many requests may be posted.
-    pub(super) fn max_receives(&self) -> u32 {
-        self.max_receives
+    pub(super) fn max_receives(&self) -> usize {
+        self.slots.table.lock().posted.len()
     }
 
     /// Arms the limit: its events tell once when fewer requests than that are left. 0: disarms it.

@@ -282,39 +282,19 @@ static int make_dmah(void)
 	return error;
 }
 static void dmah_gone(void) { destroy(OBJECT_DMAH, 1, dmah); }
-static int reg_mr_with_hints(void)
+static int make_mr(void)
 {
-	struct ib_uverbs_attr attrs[] = {
-		handle(REG_MR_HANDLE, 0), handle(REG_MR_PD, pd), u64_in(REG_MR_IOVA, 0x7010), u64_in(REG_MR_LENGTH, 0x20),
-		u32_in(REG_MR_ACCESS, IB_UVERBS_ACCESS_LOCAL_WRITE), data_out(REG_MR_LKEY, values, 4),
-		data_out(REG_MR_RKEY, values + 1, 4), u64_in(REG_MR_ADDR, 0x3010), handle(REG_MR_DMAH, dmah),
-	};
-	int error = CALL(UVERBS_OBJECT_MR, METHOD_REG_MR, attrs);
+	const struct ib_uverbs_attr source[] = { u64_in(REG_MR_ADDR, 0x3010) };
 
-	mr = attrs[0].data;
-	return error;
+	return reg_mr(pd, source, 1, 0x7010, &mr, values);
 }
-static int reg_mr(void)
+static int make_mr_with_hints(void)
 {
-	struct ib_uverbs_attr attrs[] = {
-		handle(REG_MR_HANDLE, 0), handle(REG_MR_PD, pd), u64_in(REG_MR_IOVA, 0x7010), u64_in(REG_MR_LENGTH, 0x20),
-		u32_in(REG_MR_ACCESS, IB_UVERBS_ACCESS_LOCAL_WRITE), data_out(REG_MR_LKEY, values, 4),
-		data_out(REG_MR_RKEY, values + 1, 4), u64_in(REG_MR_ADDR, 0x3010),
-	};
-	int error = CALL(UVERBS_OBJECT_MR, METHOD_REG_MR, attrs);
+	const struct ib_uverbs_attr source[] = { u64_in(REG_MR_ADDR, 0x3010), handle(REG_MR_DMAH, dmah) };
 
-	mr = attrs[0].data;
-	return error;
+	return reg_mr(pd, source, 2, 0x7010, &mr, values);
 }
-static int rereg_mr(void)
-{
-	const struct ib_uverbs_rereg_mr request = {
-		.mr_handle = mr, .flags = 1, .start = 0x3010, .length = 0x20, .hca_va = 0x7010,
-	};
-	struct ib_uverbs_rereg_mr_resp response = { 0 };
-
-	return invoke(IB_USER_VERBS_CMD_REREG_MR, &request, sizeof(request), &response, sizeof(response));
-}
+static int another_mr(void) { return rereg_mr(mr, REREG_PLACE, pd, values); }
 static int make_dmabuf(void)
 {
 	struct ib_uverbs_attr attrs[] = { handle(0, 0), u64_in(1, 0) };
@@ -434,8 +414,8 @@ static const struct call calls[] = {
 	{ "device memory", NULL, make_dm, dm_gone },
 	{ "MR of device memory", make_dm, reg_dm, mr_gone, dm_gone },
 	{ "DMA hints", NULL, make_dmah, dmah_gone },
-	{ "MR with hints", make_dmah, reg_mr_with_hints, mr_gone, dmah_gone },
-	{ "MR, another in its place", reg_mr, rereg_mr, NULL, mr_gone },
+	{ "MR with hints", make_dmah, make_mr_with_hints, mr_gone, dmah_gone },
+	{ "MR, another in its place", make_mr, another_mr, NULL, mr_gone },
 	{ "DMA buffer", NULL, make_dmabuf, dmabuf_gone },
 	{ "flow action", NULL, make_action, action_gone },
 	{ "counters", NULL, make_counters, counters_gone },

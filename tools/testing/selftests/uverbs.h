@@ -156,6 +156,37 @@ static inline uint32_t alloc_pd(void)
 
 static inline int destroy_pd(uint32_t pd) { return destroy(UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, pd); }
 
+/* A region: where its memory is, and what else the driver is to know, are the `count` attributes of `source`. */
+static inline int reg_mr(uint32_t pd, const struct ib_uverbs_attr *source, size_t count, uint64_t iova, uint32_t *mr, uint32_t *lkey)
+{
+	uint32_t rkey;
+	struct ib_uverbs_attr attrs[MAX_ATTRS] = {
+		handle(REG_MR_HANDLE, 0), handle(REG_MR_PD, pd), u64_in(REG_MR_IOVA, iova), u64_in(REG_MR_LENGTH, 0x20),
+		u32_in(REG_MR_ACCESS, IB_UVERBS_ACCESS_LOCAL_WRITE), data_out(REG_MR_LKEY, lkey, 4), data_out(REG_MR_RKEY, &rkey, 4),
+	};
+	int ret;
+
+	memcpy(attrs + 7, source, count * sizeof(*source));
+	ret = call(UVERBS_OBJECT_MR, METHOD_REG_MR, attrs, 7 + count);
+	*mr = attrs[0].data;
+	return ret;
+}
+
+/* IB_MR_REREG_*: what is changed. */
+enum { REREG_PLACE = 1, REREG_PD = 2, REREG_ACCESS = 4 };
+static inline int rereg_mr(uint32_t mr, uint32_t flags, uint32_t pd, uint32_t *lkey)
+{
+	const struct ib_uverbs_rereg_mr request = {
+		.mr_handle = mr, .flags = flags, .start = 0x3010, .length = 0x20, .hca_va = 0x7010, .pd_handle = pd,
+		.access_flags = IB_UVERBS_ACCESS_LOCAL_WRITE,
+	};
+	struct ib_uverbs_rereg_mr_resp response = { 0 };
+	int error = invoke(IB_USER_VERBS_CMD_REREG_MR, &request, sizeof(request), &response, sizeof(response));
+
+	*lkey = response.lkey;
+	return error;
+}
+
 static inline int open_channel(void)
 {
 	struct ib_uverbs_create_comp_channel request = { 0 };

@@ -376,21 +376,6 @@ static int alloc_dmah(uint32_t cpu, uint8_t memory, uint8_t hint, uint32_t *dmah
 	return ret;
 }
 
-static int reg_mr(uint32_t pd, const struct ib_uverbs_attr *source, size_t count, uint64_t iova, uint32_t *mr, uint32_t *lkey)
-{
-	uint32_t rkey;
-	struct ib_uverbs_attr attrs[MAX_ATTRS] = {
-		handle(REG_MR_HANDLE, 0), handle(REG_MR_PD, pd), u64_in(REG_MR_IOVA, iova), u64_in(REG_MR_LENGTH, 0x20),
-		u32_in(REG_MR_ACCESS, IB_UVERBS_ACCESS_LOCAL_WRITE), data_out(REG_MR_LKEY, lkey, 4), data_out(REG_MR_RKEY, &rkey, 4),
-	};
-	int ret;
-
-	memcpy(attrs + 7, source, count * sizeof(*source));
-	ret = call(UVERBS_OBJECT_MR, METHOD_REG_MR, attrs, 7 + count);
-	*mr = attrs[0].data;
-	return ret;
-}
-
 static void hints(uint32_t pd)
 {
 	uint32_t dmah, mr, lkey;
@@ -453,36 +438,22 @@ static void buffers(uint32_t pd)
 	expect("mr: advice about one piece, which the driver refuses", EDOM, CALL(UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, advise));
 }
 
-static int rereg_mr(uint32_t mr, uint32_t flags, uint32_t pd, uint32_t *lkey)
-{
-	const struct ib_uverbs_rereg_mr request = {
-		.mr_handle = mr, .flags = flags, .start = 0x3010, .length = 0x20, .hca_va = 0x7010, .pd_handle = pd,
-		.access_flags = IB_UVERBS_ACCESS_LOCAL_WRITE,
-	};
-	struct ib_uverbs_rereg_mr_resp response = { 0 };
-	int error = invoke(IB_USER_VERBS_CMD_REREG_MR, &request, sizeof(request), &response, sizeof(response));
-
-	*lkey = response.lkey;
-	return error;
-}
-
 /* The handle stays, whether the driver changes the region or makes another one. */
 static void again(uint32_t pd)
 {
-	enum { PLACE = 1, PD = 2, ACCESS = 4 };
 	const struct ib_uverbs_attr source[] = { u64_in(REG_MR_ADDR, 0x3010) };
 	uint32_t mr, lkey, other = alloc_pd();
 
 	expect("again: a region", 0, reg_mr(pd, source, 1, 0x7010, &mr, &lkey));
-	expect("again: something else", EOPNOTSUPP, rereg_mr(mr, PLACE | 8, pd, &lkey));
-	expect("again: a PD that there is not", ENOENT, rereg_mr(mr, PD, 12345, &lkey));
-	expect("again: another PD and other rights", 0, rereg_mr(mr, PD | ACCESS, other, &lkey));
+	expect("again: something else", EOPNOTSUPP, rereg_mr(mr, REREG_PLACE | 8, pd, &lkey));
+	expect("again: a PD that there is not", ENOENT, rereg_mr(mr, REREG_PD, 12345, &lkey));
+	expect("again: another PD and other rights", 0, rereg_mr(mr, REREG_PD | REREG_ACCESS, other, &lkey));
 	verdict("again: the same region", lkey == 0x1000, "another");
 	expect("again: it keeps its new PD", EBUSY, destroy_pd(other));
-	expect("again: another place", 0, rereg_mr(mr, PLACE, pd, &lkey));
+	expect("again: another place", 0, rereg_mr(mr, REREG_PLACE, pd, &lkey));
 	verdict("again: another region", lkey == 0x1001, "the same");
 	expect("again: that has its PD too", EBUSY, destroy_pd(other));
-	expect("again: another place and PD", 0, rereg_mr(mr, PLACE | PD, pd, &lkey));
+	expect("again: another place and PD", 0, rereg_mr(mr, REREG_PLACE | REREG_PD, pd, &lkey));
 	verdict("again: a third region", lkey == 0x1002, "another");
 	expect("again: the PD is free", 0, destroy_pd(other));
 	expect_destroyed("mr", UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, mr);

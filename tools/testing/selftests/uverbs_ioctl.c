@@ -298,7 +298,7 @@ static void set_mr(struct ib_uverbs_attr *attrs, uint32_t pd)
 	memcpy(attrs, good, sizeof(good));
 }
 
-static int reg_mr(struct ib_uverbs_attr *attrs, size_t count) { return call(UVERBS_OBJECT_MR, METHOD_REG_MR, attrs, count); }
+static int reg_mr_with(struct ib_uverbs_attr *attrs, size_t count) { return call(UVERBS_OBJECT_MR, METHOD_REG_MR, attrs, count); }
 
 static int destroy_mr(uint32_t mr) { return destroy(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, mr); }
 
@@ -308,7 +308,7 @@ static void other_mr(const char *name, int wanted, uint32_t pd, int which, struc
 
 	set_mr(attrs, pd);
 	attrs[which] = attr;
-	expect(name, wanted, reg_mr(attrs, which == MR_COUNT ? MR_COUNT + 1 : MR_COUNT));
+	expect(name, wanted, reg_mr_with(attrs, which == MR_COUNT ? MR_COUNT + 1 : MR_COUNT));
 }
 
 static int query_mr(uint32_t mr, uint32_t *keys, uint64_t *place, bool with_iova)
@@ -365,7 +365,7 @@ static void memory_regions(void)
 	OTHER_MR("a PD that there is not", ENOENT, MR_PD, handle(REG_MR_PD, UNKNOWN_HANDLE));
 
 	set_mr(attrs, pd);
-	expect("MR: a good one", 0, reg_mr(attrs, MR_COUNT));
+	expect("MR: a good one", 0, reg_mr_with(attrs, MR_COUNT));
 	mr = attrs[MR_HANDLE].data;
 	verdict("MR: it has a key", mr_lkey, "it has none");
 	expect("MR: asked for", 0, query_mr(mr, keys, place, true));
@@ -453,7 +453,7 @@ static void leave_all(void)
 	set_qp(attrs, pd, cq, IB_UVERBS_QPT_UD);
 	expect("closing: a QP", 0, create_qp(attrs, QP_COUNT));
 	set_mr(attrs, pd);
-	expect("closing: an MR", 0, reg_mr(attrs, MR_COUNT));
+	expect("closing: an MR", 0, reg_mr_with(attrs, MR_COUNT));
 	expect("closing: an SRQ", 0, create_srq(pd, IB_UVERBS_SRQT_BASIC, &srq, NULL, 0));
 }
 
