@@ -7,6 +7,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`stages`] | in which order the areas take part in a device's life |
+//! | [`mad`] | management datagrams: agents, RMPP |
 //! | [`device`] | allocation, registration, names, unregistration; [`port`]: what is asked of a port |
 //! | [`verbs`] | the verbs; [`cq_poll`], [`cq_pool`], [`drain`], [`rw`], [`mr_pool`] for clients; [`qp_state`]: the table |
 //! | [`netdev`] | the net device of a port, and its events; [`rdma_netdev`]: net devices that drivers have a hand in |
@@ -61,6 +62,7 @@ mod gid_cache;
 mod kunit;
 mod lag;
 mod link;
+mod mad;
 mod mr_pool;
 mod netdev;
 mod netlink;
@@ -105,6 +107,7 @@ module! {
 ///
 /// Fields are dropped in this order, and made in the reverse one.
 struct IbCore {
+    _mad: mad::Ports,
     _roce_gids: roce_gid::events::Registration,
     _addr: addr::Registration,
     _netdev_events: netdev::Registration,
@@ -127,6 +130,7 @@ impl kernel::Module for IbCore {
         link::init();
         addr::init();
         netlink::init();
+        mad::init();
         let _queue = queue::init(sleep)?;
         let _pollers = cq_poll::init(sleep)?;
         let _unregister_queue = device::init_queue(sleep)?;
@@ -136,7 +140,9 @@ impl kernel::Module for IbCore {
         let _netdev_events = netdev::register(sleep)?;
         let _addr = addr::start(sleep)?;
         let _roce_gids = roce_gid::events::start(sleep)?;
+        let _mad = mad::start(sleep)?;
         Ok(Self {
+            _mad,
             _roce_gids,
             _addr,
             _netdev_events,

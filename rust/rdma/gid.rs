@@ -30,7 +30,7 @@ impl Gid {
 
     /// The GID that C has.
     #[inline]
-    pub(crate) fn from_raw(raw: &ib_gid) -> Self {
+    pub fn from_raw(raw: &ib_gid) -> Self {
         // SAFETY: All bytes of the union are always initialised.
         Self(unsafe { raw.raw })
     }

@@ -28,6 +28,7 @@ pub mod frmr;
 pub mod gid;
 pub mod link;
 pub mod list;
+pub mod mad;
 pub mod mmap;
 pub mod mr;
 pub mod network_header;
