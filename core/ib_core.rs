@@ -7,6 +7,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`stages`] | in which order the areas take part in a device's life |
+//! | [`sa`] | the client of the subnet administrator: paths, services, multicast groups |
 //! | [`mad`] | management datagrams: agents, RMPP |
 //! | [`device`] | allocation, registration, names, unregistration; [`port`]: what is asked of a port |
 //! | [`verbs`] | the verbs; [`cq_poll`], [`cq_pool`], [`drain`], [`rw`], [`mr_pool`] for clients; [`qp_state`]: the table |
@@ -25,7 +26,7 @@
 //! | [`client`], [`event`] | who is told of devices, who is told of events |
 //! | [`subdevice`], [`link`] | devices of devices; kinds of links |
 //! | [`umem`], [`user_mmap`], [`block_iter`] | memory of user space for devices, memory of devices for user space |
-//! | [`pack`], [`ud_header`], [`sa_record`] | packed headers and records |
+//! | [`pack`], [`ud_header`] | packed headers |
 //! | [`counters`] | counters that queue pairs are bound to; [`frmr_pools`]: handles of fast registration |
 //! | [`udata`] | what user space sends along with commands |
 //! | [`cgroup`], [`printk`], [`dma`] | accounting; messages with the device's name; DMA of devices that have none |
@@ -83,7 +84,7 @@ mod registry;
 mod restrack;
 mod roce_gid;
 mod rw;
-mod sa_record;
+mod sa;
 mod stages;
 mod subdevice;
 mod sysfs;
@@ -107,6 +108,7 @@ module! {
 ///
 /// Fields are dropped in this order, and made in the reverse one.
 struct IbCore {
+    _sa: sa::Parts,
     _mad: mad::Ports,
     _roce_gids: roce_gid::events::Registration,
     _addr: addr::Registration,
@@ -131,6 +133,7 @@ impl kernel::Module for IbCore {
         addr::init();
         netlink::init();
         mad::init();
+        sa::init();
         let _queue = queue::init(sleep)?;
         let _pollers = cq_poll::init(sleep)?;
         let _unregister_queue = device::init_queue(sleep)?;
@@ -141,7 +144,9 @@ impl kernel::Module for IbCore {
         let _addr = addr::start(sleep)?;
         let _roce_gids = roce_gid::events::start(sleep)?;
         let _mad = mad::start(sleep)?;
+        let _sa = sa::start(sleep)?;
         Ok(Self {
+            _sa,
             _mad,
             _roce_gids,
             _addr,

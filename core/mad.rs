@@ -167,7 +167,7 @@ fn ib_create_send_mad(
     rmpp_active: c_int,
     hdr_len: c_int,
     data_len: c_int,
-    gfp_mask: SendFlags,
+    gfp_mask: SendFlags<'_>,
     base_version: u8,
 ) -> MadeForC<SendMad> {
     let lengths = usize::try_from(hdr_len).and_then(|header| Ok((header, usize::try_from(data_len)?)));

@@ -70,8 +70,6 @@ pub(crate) const STATUS_UNSUPPORTED: u16 = 0x000c;
 pub(crate) const METHOD_AT: usize = 3;
 /// Where the status is in a MAD.
 pub(crate) const STATUS_AT: usize = 4;
-/// Where the transaction ID is in a MAD.
-pub(crate) const TID_AT: usize = 8;
 /// Where the OUI is in a MAD of a vendor.
 pub(crate) const OUI_AT: usize = 37;
 

@@ -61,7 +61,7 @@ fn post_local(origin: Origin, received: Option<(AgentUse, RecvMad)>) -> Result {
 /// `EACCES` where security modules forbid it; `EINVAL` for a class without RMPP of an agent with it, for a MAD that is posted
 /// already or has no address, and for an SMP whose route makes no sense; `ESHUTDOWN` where the agent goes; `ENOMEM`, and
 /// what the driver answers.
-pub(super) fn post(origin: Origin) -> Result {
+pub(crate) fn post(origin: Origin) -> Result {
     let send = origin.send().clone();
     let header = send.header();
     check(&send, &header)?;
@@ -134,7 +134,7 @@ fn start(entry: &mut Entry, send: &Arc<SendMad>, window: u32) -> Result {
 /// # Errors
 ///
 /// `EINVAL` for a MAD that is not posted, or was canceled.
-pub(super) fn modify(send: &SendMad, timeout_ms: u32) -> Result {
+pub(crate) fn modify(send: &SendMad, timeout_ms: u32) -> Result {
     let agent = &send.agent;
     let key = send.key();
     let mut table = agent.table.lock();

@@ -41,6 +41,7 @@ pub mod printk;
 pub mod qp;
 pub mod restrack;
 pub mod rw;
+pub mod sa;
 pub mod srq;
 pub mod stats;
 pub mod sysfs;

@@ -18,7 +18,7 @@ use kernel::{
     sync::{aref::ARef, Arc},
     types::Opaque,
 };
-use kernel_ext::door::FromC;
+use kernel_ext::{door::FromC, gfp::Gfp};
 use rdma_bindings::{
     self as bindings, ib_cqe, ib_mad_send_buf, ib_sge, ib_ud_wr,
 };
@@ -494,28 +494,50 @@ impl BadSend<'_> {
     }
 }
 
-/// How memory for a MAD may be allocated: `gfp_t` of C.
-pub struct SendFlags(Flags);
+/// How memory may be allocated: `gfp_t` of C.
+pub enum SendFlags<'a> {
+    /// Another door has made the token.
+    Lent(&'a MaySleep),
+    /// The flags say that the caller may sleep.
+    Own(MaySleep),
+    /// The caller may not sleep.
+    Atomic,
+}
 
-// SAFETY: The type is a number on both sides; the caller's context allows what it asks for.
-unsafe impl FromC for SendFlags {
+// SAFETY: The type is a number on both sides.
+unsafe impl FromC for SendFlags<'_> {
     type Raw = bindings::gfp_t;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        let sleeps = raw & bindings::GFP_KERNEL & !bindings::GFP_ATOMIC != 0;
-        Self(if sleeps { GFP_KERNEL } else { GFP_ATOMIC })
+        match raw & bindings::GFP_KERNEL & !bindings::GFP_ATOMIC {
+            0 => Self::Atomic,
+            // SAFETY: By such flags the caller says that it may sleep.
+            _ => Self::Own(unsafe { MaySleep::assume() }),
+        }
     }
 }
 
-impl SendFlags {
-    /// May sleep.
-    pub fn sleeping(_sleep: &MaySleep) -> Self {
-        Self(GFP_KERNEL)
+impl SendFlags<'_> {
+    /// The token, where the caller may sleep.
+    pub fn sleep(&self) -> Option<&MaySleep> {
+        match self {
+            Self::Lent(sleep) => Some(sleep),
+            Self::Own(sleep) => Some(sleep),
+            Self::Atomic => None,
+        }
     }
 
     /// As the kernel crate has them.
     pub fn get(&self) -> Flags {
-        self.0
+        match self {
+            Self::Atomic => GFP_ATOMIC,
+            _ => GFP_KERNEL,
+        }
+    }
+
+    /// As this project's crates have them.
+    pub fn gfp(&self) -> Gfp<'_> {
+        self.sleep().map_or(Gfp::ATOMIC, Gfp::kernel)
     }
 }
