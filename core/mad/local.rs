@@ -139,7 +139,9 @@ fn process(
         send.body.set_pkey_index(pkey_index);
     }
     let received = received.map(|(receiver, mut mad)| {
-        mad.set_wc(&completion(send, PERMISSIVE_LID, length));
+        let mut wc = completion(send, PERMISSIVE_LID, length);
+        wc.port_num = receiver.port.port_num;
+        mad.set_wc(&wc);
         mad.set_local();
         set_length(&agent.port, &mut mad, answer_length);
         (receiver, mad)
