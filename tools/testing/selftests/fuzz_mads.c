@@ -18,7 +18,7 @@
 #define SEEN 256
 #define FILES 4
 #define THREADS 3
-#define FLOOD 20000
+#define FLOOD 8000
 #define STRANGERS 15
 
 static struct node nodes[2][2];		/* here and there, by IP version */

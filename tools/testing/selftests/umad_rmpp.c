@@ -95,15 +95,15 @@ static int answer_long(int agent, size_t size)
 static void there_and_back(const char *name, int from, int to, uint8_t class, uint8_t version, size_t size)
 {
 	static uint32_t tid = 1;
-	struct message request = head(from, class, version, GET, ++tid, paced(20000));
+	struct message request = head(from, class, version, GET, ++tid, paced(50000));
 	const char *why = "it is not taken";
 
 	if (!send_long(&client, &server, &request, size))
-		why = whole(server.fd, class, tid, size, 12000);
+		why = whole(server.fd, class, tid, size, 25000);
 	if (!why) {
 		why = "the answer is not taken";
 		if (!answer_long(to, size))
-			why = whole(client.fd, class, tid, size, 12000);
+			why = whole(client.fd, class, tid, size, 25000);
 	}
 	is(name, !why, why);
 	drain(client.fd);
@@ -224,7 +224,7 @@ static int at_once(uint32_t count, size_t size)
 			return -1;
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		if (take(server.fd, in, sizeof(in), paced(15000)) != (int)(HEADER + VENDOR_HEADER + size))
+		if (take(server.fd, in, sizeof(in), paced(25000)) != (int)(HEADER + VENDOR_HEADER + size))
 			break;
 		good += !seen[low(&got->mad) % count] && right_content(VENDOR, low(&got->mad), size);
 		seen[low(&got->mad) % count] = true;

@@ -3,12 +3,12 @@
 # Users of MADs that are killed with requests under way, and devices that go under them and under connections; again and again.
 # kernels: stock uml
 # mixes: all
-# timeout: 200
+# timeout: 300
 # long: 3600 ROUNDS=300
 . "$(dirname "$0")/lib.sh"
 
 user=$(dirname "$0")/umad_storm
-rounds=${ROUNDS:-$(rounds 8)}
+rounds=${ROUNDS:-$(rounds 5)}
 log=/run/umad_storm
 
 # try NAME FUNCTION: as check, but in this shell, whose jobs the programs are.
