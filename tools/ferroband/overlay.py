@@ -112,7 +112,7 @@ def install_tests(top: pathlib.Path) -> None:
         shutil.copytree(paths().kdir / "tools/testing/selftests" / name, target / "kernel-selftests" / name)
     sources = sorted(selftests.glob("*.c"))
     if sources:
-        script = 'out=$1; shift; for c; do b=${c##*/}; gcc -O2 -Wall -o "$out/${b%.c}" "$c" -libverbs -lrdmacm -lpthread; done'
+        script = 'out=$1; shift; for c; do b=${c##*/}; gcc -O2 -Wall -o "$out/${b%.c}" "$c" -libverbs -lrdmacm -libumad -lpthread; done'
         in_root("sh", "-euc", script, "sh", str(target / "selftests"), *map(str, sources), check=True)
 
 

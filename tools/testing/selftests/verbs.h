@@ -3,7 +3,8 @@
  * What the verbs_*.c programs share: one line of output per case (verbs.sh makes KTAP of it), and two QPs of one
  * device that are connected to each other.
  *
- * A line is "pass|NAME", "fail|NAME|WHY", or "known|NAME|WHY" for a failure that the stock driver is known to have.
+ * A line is "pass|NAME", "fail|NAME|WHY", or "known|NAME|WHY" for a failure that the stock driver is known to have
+ * ("known MODULE|NAME|WHY": that another stock module has).
  */
 #ifndef VERBS_H
 #define VERBS_H
