@@ -158,7 +158,8 @@ static struct group *make_group(const u8 *wanted)
 		group->record[3] = 0x1b;
 		put_unaligned_be32(++next_mgid, group->record + 12);
 	}
-	put_unaligned_be16(0xc000 + (group - groups), group->record + 36);
+	if (!get_unaligned_be16(wanted + 36))
+		put_unaligned_be16(0xc000 + (group - groups), group->record + 36);
 	if (!(wanted[38] & 0x3f))
 		group->record[38] = IB_MTU_2048;
 	if (!(wanted[42] & 0x3f))

@@ -419,6 +419,9 @@ static const struct {
 	{ "dispatch", mt_test_dispatch },
 	{ "sends", mt_test_sends },
 	{ "queues", mt_test_queues },
+	{ "sa", mt_test_sa },
+	{ "manager", mt_test_manager },
+	{ "mcast", mt_test_mcast },
 };
 
 static int run_test(const char *name)
