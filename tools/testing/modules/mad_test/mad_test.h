@@ -152,5 +152,7 @@ void mt_test_queues(void);
 void mt_test_sa(void);
 void mt_test_manager(void);
 void mt_test_mcast(void);
+void mt_test_rmpp(void);
+void mt_test_rmpp_timeout(void);
 
 #endif

@@ -422,6 +422,8 @@ static const struct {
 	{ "sa", mt_test_sa },
 	{ "manager", mt_test_manager },
 	{ "mcast", mt_test_mcast },
+	{ "rmpp", mt_test_rmpp },
+	{ "rmpp-timeout", mt_test_rmpp_timeout },
 };
 
 static int run_test(const char *name)
