@@ -149,6 +149,7 @@ void mt_test_tables(void);
 void mt_test_dispatch(void);
 void mt_test_sends(void);
 void mt_test_queues(void);
+void mt_test_smi(void);
 void mt_test_sa(void);
 void mt_test_manager(void);
 void mt_test_mcast(void);

@@ -419,6 +419,7 @@ static const struct {
 	{ "dispatch", mt_test_dispatch },
 	{ "sends", mt_test_sends },
 	{ "queues", mt_test_queues },
+	{ "smi", mt_test_smi },
 	{ "sa", mt_test_sa },
 	{ "manager", mt_test_manager },
 	{ "mcast", mt_test_mcast },
