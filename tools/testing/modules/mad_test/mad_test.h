@@ -155,5 +155,6 @@ void mt_test_manager(void);
 void mt_test_mcast(void);
 void mt_test_rmpp(void);
 void mt_test_rmpp_timeout(void);
+int mt_order_path(const char *text);
 
 #endif

@@ -449,7 +449,12 @@ static int run(const char *value, const struct kernel_param *param)
 	int ret;
 
 	mutex_lock(&running);
-	ret = mt_device ? run_test(value) : -ENODEV;
+	if (!mt_device)
+		ret = -ENODEV;
+	else if (strstarts(value, "path "))
+		ret = mt_order_path(value + 5);
+	else
+		ret = run_test(value);
 	mutex_unlock(&running);
 	return ret;
 }

@@ -129,7 +129,7 @@ int mt_query_path_soon(struct mt_query *query, unsigned int timeout_ms)
 	return ret;
 }
 
-/* The nth request of an attribute that port 1 has sent; acknowledgements of segments (RMPP) are none. */
+/* The nth request of an attribute that port 1 has sent; an ACK of an answer in segments looks like one, but for RMPP. */
 struct fake_ib_packet *mt_sa_request(u16 attribute, u8 method, int nth)
 {
 	struct fake_ib_packet *sent;
@@ -137,7 +137,7 @@ struct fake_ib_packet *mt_sa_request(u16 attribute, u8 method, int nth)
 
 	for (this = 0; (sent = mt_wire_packet(1, 0, this)); this++)
 		if (fake_ib_hdr(sent)->mgmt_class == IB_MGMT_CLASS_SUBN_ADM && fake_ib_hdr(sent)->method == method && !sent->mad[25] &&
-		    fake_ib_hdr(sent)->attr_id == cpu_to_be16(attribute) && !nth--)
+		    fake_ib_hdr(sent)->attr_id == cpu_to_be16(attribute) && !(sent->mad[26] & 1) && !nth--)
 			return sent;
 	return NULL;
 }
