@@ -52,7 +52,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings as c,
-    door::{Const, Input},
+    door::Input,
     export::export,
 };
 use rdma::{
@@ -271,6 +271,6 @@ fn ib_get_rmpp_segment(send_buf: Lent<'_, SendMad>, seg_num: c_int) -> *mut c_vo
 
 /// Says whether the core does RMPP for an agent: 1, or 0. Any context.
 #[export]
-fn ib_mad_kernel_rmpp_agent(agent: Const<'_, AgentBody>) -> c_int {
+fn ib_mad_kernel_rmpp_agent(agent: &AgentBody) -> c_int {
     truth(agent.is_kernel_rmpp())
 }

@@ -5,6 +5,8 @@
 //! Requests of some classes are limited: an agent has no more of them without an answer than its peer can be expected to
 //! receive; the others wait.
 
+use core::sync::atomic::Ordering;
+
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{error::ESHUTDOWN, timer::now_ns};
 use rdma::view::mad::recv::RecvMad;
@@ -107,14 +109,16 @@ pub(crate) fn post(origin: Origin) -> Result {
 
 /// Fills in what the client has asked for.
 fn fill(entry: &mut Entry, limited: bool) {
-    let body = &entry.origin.send().body;
-    let retries = body.retries();
-    entry.timeout_ms = body.timeout_ms();
+    let retries = entry.send().body.retries();
+    entry.timeout_ms = entry.send().body.timeout_ms();
     entry.max_retries = retries;
     entry.retries_left = retries;
+    let send = entry.send();
+    send.max_retries.store(retries, Ordering::Relaxed);
+    send.retries_left.store(retries, Ordering::Relaxed);
     entry.is_limited = limited;
     // From now on it tells how often the MAD was sent again.
-    body.set_retries(0);
+    entry.send().body.set_retries(0);
 }
 
 /// Sends a MAD for the first time.

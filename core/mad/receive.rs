@@ -14,6 +14,7 @@ use rdma::{
     view::mad::{
         qp::{MadLayer, SpecialKind, SpecialQp},
         recv::RecvMad,
+        trace,
     },
     MaySleep,
 };
@@ -24,9 +25,9 @@ use super::{
         class, has_rmpp, method, Header, Rmpp, BASE_VERSION, CLASS_PORT_INFO, MAD_HEADER, MAD_SIZE,
         OPA_BASE_VERSION, RMPP_AT,
     },
-    local::{layout_of, set_length},
+    local::{is_opa_smp, set_length},
     matching, respond, rmpp, security,
-    smi::{Action, Forward, Node, Smp},
+    smi::{self, Action, Forward, Node, Smp},
     state::{self, Agent, AgentUse, Layer, OpenPort, Queue, SendMad},
 };
 
@@ -35,7 +36,7 @@ impl MadLayer for Layer {
     type Queue = Queue;
 
     fn sent(qp: &Arc<SpecialQp<Self>>, send: Arc<SendMad>, wc: &c::ib_wc, sleep: &MaySleep) {
-        complete::sent(qp, &send, (wc.status, wc.vendor_err), sleep);
+        complete::sent(qp, &send, wc, sleep);
     }
 
     fn received(qp: &SpecialQp<Self>, mad: RecvMad, sleep: &MaySleep) {
@@ -82,6 +83,14 @@ fn receive(open: &OpenPort, qp: &SpecialQp<Layer>, mut mad: RecvMad, sleep: &May
         return;
     };
     set_length(&open.port, &mut mad, length);
+    qp.with(|raw| {
+        let at = trace::ReceivedAt {
+            device: &open.port.device,
+            port_num: open.port.port_num,
+            qp: raw,
+        };
+        trace::ib_mad_recv_done_handler(&at, mad.wc(), &mad);
+    });
     if let Some(mad) = handle(open, qp, mad, &mut answer, sleep) {
         give(open, qp, mad, &mut answer, sleep);
     }
@@ -110,7 +119,12 @@ fn take_smp(
     sleep: &MaySleep,
 ) -> bool {
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
-    let layout = layout_of(&open.port, &header);
+    let is_opa = is_opa_smp(&open.port, &header);
+    match is_opa {
+        true => trace::ib_mad_handle_opa_smi(mad),
+        false => trace::ib_mad_handle_ib_smi(mad),
+    }
+    let layout = if is_opa { &smi::OPA } else { &smi::IB };
     let mut smp = Smp::new(mad.mad_mut(), layout);
     if smp.take_received(node) == Action::Discard {
         return false;
@@ -186,6 +200,7 @@ fn give_to_agent(open: &OpenPort, mad: RecvMad, sleep: &MaySleep) -> Option<Recv
     let Some(agent) = dispatch::find(&open.port, &header, mad.mad()) else {
         return Some(mad);
     };
+    trace::ib_mad_recv_done_agent(&agent.body);
     deliver(&agent, mad, sleep);
     None
 }
@@ -208,6 +223,9 @@ fn give(
     }
 }
 
+/// How a request ends that is answered.
+const GOOD: (u32, u32) = (c::IB_WC_SUCCESS, 0);
+
 /// An agent has received a MAD.
 fn deliver(agent: &AgentUse, mad: RecvMad, sleep: &MaySleep) {
     if security::check(agent, mad.wc().pkey_index).is_err() {
@@ -227,13 +245,13 @@ fn deliver(agent: &AgentUse, mad: RecvMad, sleep: &MaySleep) {
     let answered = {
         let mut table = agent.table.lock();
         let key = matching::find(agent, &table, &mad);
-        key.and_then(|key| complete::answer(&mut table, &key))
+        key.and_then(|key| complete::answer(&mut table, &key, GOOD))
     };
     match answered {
         Some(answered) => {
             // The answer is told of before the end of the request.
             agent.deliver(Some(answered.send()), mad, sleep);
-            answered.end(agent, (c::IB_WC_SUCCESS, 0), sleep);
+            answered.end(agent, sleep);
         }
         // Segments of a message that the client puts together itself belong to a request that has had its answer.
         None if is_user_segment(agent, &header, &mad) => agent.deliver(None, mad, sleep),

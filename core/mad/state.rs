@@ -43,6 +43,7 @@ use rdma::{
             qp::{SpecialKind, SpecialQp},
             recv::RecvMad,
             send::{OwnAh, SendBody},
+            trace::{Attempts, Sent},
         },
         Device,
     },
@@ -198,6 +199,9 @@ pub(crate) struct SendMad {
     tid: AtomicU64,
     /// Its place among the MADs that the queue pair was given.
     pub(crate) sequence: AtomicU64,
+    /// For tracepoints: how often it may be sent again, and still may.
+    pub(crate) max_retries: AtomicU32,
+    pub(crate) retries_left: AtomicU32,
 }
 
 embeds!(SendMad { body: SendBody });
@@ -213,6 +217,23 @@ impl SendMad {
             agent,
             tid: AtomicU64::new(0),
             sequence: AtomicU64::new(0),
+            max_retries: AtomicU32::new(0),
+            retries_left: AtomicU32::new(0),
+        }
+    }
+
+    /// What is traced of it; `retry`: it is sent again because another one has failed.
+    pub(crate) fn traced(&self, retry: bool) -> Sent<'_> {
+        Sent {
+            agent: &self.agent.body,
+            send: &self.body,
+            attempts: Attempts {
+                tid: self.tid.load(Ordering::Relaxed),
+                timeout: kernel::time::msecs_to_jiffies(self.body.timeout_ms()),
+                max_retries: self.max_retries.load(Ordering::Relaxed),
+                retries_left: self.retries_left.load(Ordering::Relaxed),
+                retry,
+            },
         }
     }
 
@@ -303,6 +324,8 @@ pub(crate) struct Entry {
     /// The answer came while the queue pair still had it.
     pub(crate) answered: bool,
     pub(crate) canceled: bool,
+    /// How it has ended while the queue pair still had it: with `enum ib_wc_status`, and why.
+    pub(crate) ended: Option<(u32, u32)>,
     pub(crate) progress: Progress,
     /// For its place among those that wait.
     spare: Option<RBTreeNodeReservation<Place, u64>>,
@@ -581,6 +604,7 @@ impl NewEntry {
             is_limited: false,
             answered: false,
             canceled: false,
+            ended: None,
             progress: Progress::default(),
             spare: Some(spare),
         };

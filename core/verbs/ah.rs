@@ -261,7 +261,7 @@ pub(crate) fn kind_of(device: &Device, port: u32) -> u32 {
 const IPPROTO_UDP: u8 = 17;
 
 /// The kind of network that a datagram came over: `enum rdma_network_type`.
-fn network_of(device: &Device, port: u32, wc: &c::ib_wc, header: &NetworkHeader) -> u32 {
+pub(crate) fn network_of(device: &Device, port: u32, wc: &c::ib_wc, header: &NetworkHeader) -> u32 {
     if device.port_caps(port) & c::RDMA_CORE_CAP_ETH_AH == 0 {
         return c::RDMA_NETWORK_IB;
     }
