@@ -110,14 +110,22 @@ fn node_of(open: &OpenPort, mad: &RecvMad) -> Node {
     }
 }
 
-/// Moves an SMP on that goes by directed route. Returns whether it is for this node.
+/// Where an SMP goes that goes by directed route.
+enum Way {
+    /// Nowhere.
+    Nowhere,
+    /// It is for this node.
+    Here,
+    /// Through a port of this switch.
+    Through(u32),
+}
+
+/// Moves an SMP on that goes by directed route.
 fn take_smp(
     open: &OpenPort,
-    qp: &SpecialQp<Layer>,
     mad: &mut RecvMad,
     node: Node,
-    sleep: &MaySleep,
-) -> bool {
+) -> Way {
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
     let is_opa = is_opa_smp(&open.port, &header);
     match is_opa {
@@ -127,22 +135,19 @@ fn take_smp(
     let layout = if is_opa { &smi::OPA } else { &smi::IB };
     let mut smp = Smp::new(mad.mad_mut(), layout);
     if smp.take_received(node) == Action::Discard {
-        return false;
+        return Way::Nowhere;
     }
     match smp.forward() {
-        Forward::Local => true,
+        Forward::Local => Way::Here,
         Forward::Send => {
             let sent = smp.prepare_send(node) == Action::Handle;
-            sent && open.port.device.has_process_mad() && smp.is_for_here()
+            match sent && open.port.device.has_process_mad() && smp.is_for_here() {
+                true => Way::Here,
+                false => Way::Nowhere,
+            }
         }
-        Forward::Forward if node.is_switch => {
-            let port = smp.forward_port();
-            let length = mad.length();
-            let responder = switch_responder(open, qp.kind());
-            respond::answer(open, responder.as_ref(), mad, mad, (port, length), sleep);
-            false
-        }
-        Forward::Forward => true,
+        Forward::Forward if node.is_switch => Way::Through(smp.forward_port()),
+        Forward::Forward => Way::Here,
     }
 }
 
@@ -165,8 +170,19 @@ fn handle(
 ) -> Option<RecvMad> {
     let node = node_of(open, &mad);
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
-    if header.is_directed_route() && !take_smp(open, qp, &mut mad, node, sleep) {
-        return None;
+    let way = match header.is_directed_route() {
+        true => take_smp(open, &mut mad, node),
+        false => Way::Here,
+    };
+    match way {
+        Way::Here => (),
+        Way::Nowhere => return None,
+        Way::Through(port) => {
+            let responder = switch_responder(open, qp.kind());
+            let length = mad.length();
+            respond::answer(responder.as_ref(), mad, None, (port, length));
+            return None;
+        }
     }
     let device = &open.port.device;
     let processed = mad.driver_process(device, open.port.port_num, answer, sleep);
@@ -188,7 +204,7 @@ fn handle(
     }
     if is(MadResult::REPLY) {
         let responder = switch_responder(open, qp.kind());
-        respond::answer(open, responder.as_ref(), &mad, answer, (node.port, length), sleep);
+        respond::answer(responder.as_ref(), mad, Some(answer), (node.port, length));
         return None;
     }
     Some(mad)
@@ -219,7 +235,7 @@ fn give(
     if respond::unsupported(&mad, answer) {
         let port = node_of(open, &mad).port;
         let responder = switch_responder(open, qp.kind());
-        respond::answer(open, responder.as_ref(), &mad, answer, (port, MAD_SIZE), sleep);
+        respond::answer(responder.as_ref(), mad, Some(answer), (port, MAD_SIZE));
     }
 }
 

@@ -16,17 +16,18 @@
 //! |---|---|---|---|
 //! | `LAYER` | the ports, and the agents by number | any context | nothing |
 //! | `Port::registrations` | which agent gets which requests | any context | nothing |
+//! | `Port::answers` | the core's answers that have no address yet | process context | the work queue |
 //! | `Agent::table` | the MADs of an agent | any context | `Outbox`, the work queue |
 //! | `Outbox` | the MADs of a queue pair that wait to be sent | any context | `SpecialQp::open`, what drivers take |
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use kernel::{
-    impl_has_delayed_work,
+    impl_has_delayed_work, impl_has_work,
     prelude::*,
     rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
     sync::{aref::ARef, Arc, LockClassKey},
-    workqueue::DelayedWork,
+    workqueue::{DelayedWork, Work},
 };
 use kernel_ext::{
     delayed,
@@ -70,6 +71,27 @@ pub(crate) struct Port {
     pub(crate) registrations: SpinLockIrq<KVec<Registered>>,
     /// One work at a time: what of a port's agents has a time limit.
     pub(crate) workers: OwnedQueue,
+    /// What the core answers, until it has found who has asked. `None` once the port is closed.
+    #[pin]
+    pub(crate) answers: SpinLockIrq<Option<KVec<Answer>>>,
+    pub(crate) answerer: OwnedQueue,
+    #[pin]
+    pub(crate) answering: Work<Port>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Port { self.answering }
+}
+
+/// An answer of the core.
+pub(crate) struct Answer {
+    /// Who sends it.
+    pub(crate) agent: Arc<Agent>,
+    /// What it answers.
+    pub(crate) to: RecvMad,
+    pub(crate) mad: KVec<u8>,
+    /// The port that it is sent from.
+    pub(crate) port_num: u32,
 }
 
 impl Port {

@@ -14,7 +14,7 @@ use kernel_ext::{
     delayed,
     gfp::Gfp,
     net::{
-        netlink::{Reply, Request, Writer},
+        netlink::{Policy, Reply, Request, Writer},
         ns::NetNamespace,
     },
     timer::now_ns,
@@ -45,6 +45,18 @@ const MEMBERS: [(u32, u32, Member); 6] = [
     (13, c::LS_NLA_TYPE_PKEY, |path| Value::U16(u16::from_be(path.pkey))),
     (14, c::LS_NLA_TYPE_QOS_CLASS, |path| Value::U16(u16::from_be(path.qos_class))),
 ];
+
+/// The flags of a path in an answer and four bytes of nothing, which stand in front of it.
+const PATH_HEAD: usize = 8;
+
+/// What attributes of an answer may be.
+static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] = {
+    let mut table = [const { Policy::NONE }; c::LS_NLA_TYPE_MAX as usize];
+    let record = (PATH_HEAD + PATH_BYTES) as u16;
+    table[c::LS_NLA_TYPE_PATH_RECORD as usize] = Policy::new(c::NLA_BINARY, record);
+    table[c::LS_NLA_TYPE_TIMEOUT as usize] = Policy::new(c::NLA_U32, 0);
+    table
+};
 
 /// The bit of the mask that says whether the path has to lead back, too.
 const REVERSIBLE: u32 = 11;
@@ -247,12 +259,12 @@ fn paths_of(answer: &Request<'_>, path_use: u8) -> ([sa_path_rec; MAX_PATHS], us
     let mut paths: [sa_path_rec; MAX_PATHS] = pin_init::zeroed();
     let mut count = 0;
     for (kind, bytes) in answer.each() {
-        // The flags, four bytes of nothing, the path.
-        let Some((flags, rest)) = bytes.split_first_chunk() else {
+        let Some(flags) = bytes.first_chunk() else {
             continue;
         };
         let flags = u32::from_ne_bytes(*flags);
-        let packed: Option<&[u8; PATH_BYTES]> = rest.get(4..).and_then(|rest| rest.first_chunk());
+        let packed: Option<&[u8; PATH_BYTES]> =
+            bytes.get(PATH_HEAD..).and_then(|rest| rest.first_chunk());
         let is_path = kind == c::LS_NLA_TYPE_PATH_RECORD && flags & needed == needed;
         if let (true, Some(packed), Some(place)) = (is_path, packed, paths.get_mut(count)) {
             *place = path::unpack(&mut packed.clone());
@@ -278,7 +290,7 @@ fn resolved(answer: &Request<'_>, sleep: &MaySleep) -> Result {
     };
     let query = &asked.query;
     let is_error = answer.flags() & c::RDMA_NL_LS_F_ERR != 0;
-    if is_error || answer.attrs(&ls::POLICY, false).is_err() {
+    if is_error || answer.attrs(&POLICY, false).is_err() {
         fall_back(query, EIO, sleep);
         return Ok(());
     }
@@ -300,7 +312,7 @@ fn set_timeout(request: &Request<'_>, _sleep: &MaySleep) -> Result {
     if request.flags() & c::NLM_F_REQUEST == 0 {
         return Err(EPERM);
     }
-    let Ok(attrs) = request.attrs(&ls::POLICY, false) else {
+    let Ok(attrs) = request.attrs(&POLICY, false) else {
         return Ok(());
     };
     let Some(wanted) = attrs.u32(c::LS_NLA_TYPE_TIMEOUT) else {

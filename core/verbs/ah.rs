@@ -151,7 +151,6 @@ fn create_user(
     context: &AhContext<'_>,
     sleep: &MaySleep,
 ) -> Result<Owned<Ah>> {
-    let udata = udata.ok_or(EINVAL)?;
     with_source(
         pd.device(),
         vector,
@@ -160,10 +159,15 @@ fn create_user(
             if vector.raw().type_ == c::RDMA_AH_ATTR_TYPE_ROCE {
                 resolve(vector, sleep)?;
             }
+            if udata.is_none() && !pd.device().has_create_ah() {
+                return Err(EOPNOTSUPP);
+            }
             let ah = Fresh::new_ah(pd, vector, Some(sleep))?;
-            let ah = ah
-                .driver_create_user(vector, context, udata)
-                .map_err(discard)?;
+            let ah = match udata {
+                Some(udata) => ah.driver_create_user(vector, context, udata),
+                None => ah.driver_create(vector, context, None),
+            };
+            let ah = ah.map_err(discard)?;
             pd.uses().inc();
             Ok(ah)
         },
@@ -181,7 +185,8 @@ fn rdma_create_ah(pd: &Pd, ah_attr: &mut AhVector, flags: AhContext<'_>) -> Made
     Made(create(pd, ah_attr, &flags))
 }
 
-/// Makes an address handle for user space. Finds the Ethernet address of the next hop. Process context.
+/// Makes an address handle for user space, or for a client in the kernel if there is no `udata`. Finds the Ethernet
+/// address of the next hop. Process context.
 ///
 /// # Errors
 ///
