@@ -7,6 +7,8 @@
 //! | file | what |
 //! |---|---|
 //! | [`stages`] | in which order the areas take part in a device's life |
+//! | [`sa`] | the client of the subnet administrator: paths, services, multicast groups |
+//! | [`mad`] | management datagrams: agents, RMPP |
 //! | [`device`] | allocation, registration, names, unregistration; [`port`]: what is asked of a port |
 //! | [`verbs`] | the verbs; [`cq_poll`], [`cq_pool`], [`drain`], [`rw`], [`mr_pool`] for clients; [`qp_state`]: the table |
 //! | [`netdev`] | the net device of a port, and its events; [`rdma_netdev`]: net devices that drivers have a hand in |
@@ -24,7 +26,7 @@
 //! | [`client`], [`event`] | who is told of devices, who is told of events |
 //! | [`subdevice`], [`link`] | devices of devices; kinds of links |
 //! | [`umem`], [`user_mmap`], [`block_iter`] | memory of user space for devices, memory of devices for user space |
-//! | [`pack`], [`ud_header`], [`sa_record`] | packed headers and records |
+//! | [`pack`], [`ud_header`] | packed headers |
 //! | [`counters`] | counters that queue pairs are bound to; [`frmr_pools`]: handles of fast registration |
 //! | [`udata`] | what user space sends along with commands |
 //! | [`cgroup`], [`printk`], [`dma`] | accounting; messages with the device's name; DMA of devices that have none |
@@ -61,6 +63,7 @@ mod gid_cache;
 mod kunit;
 mod lag;
 mod link;
+mod mad;
 mod mr_pool;
 mod netdev;
 mod netlink;
@@ -81,7 +84,7 @@ mod registry;
 mod restrack;
 mod roce_gid;
 mod rw;
-mod sa_record;
+mod sa;
 mod stages;
 mod subdevice;
 mod sysfs;
@@ -105,6 +108,8 @@ module! {
 ///
 /// Fields are dropped in this order, and made in the reverse one.
 struct IbCore {
+    _sa: sa::Parts,
+    _mad: mad::Ports,
     _roce_gids: roce_gid::events::Registration,
     _addr: addr::Registration,
     _netdev_events: netdev::Registration,
@@ -127,6 +132,8 @@ impl kernel::Module for IbCore {
         link::init();
         addr::init();
         netlink::init();
+        mad::init();
+        sa::init();
         let _queue = queue::init(sleep)?;
         let _pollers = cq_poll::init(sleep)?;
         let _unregister_queue = device::init_queue(sleep)?;
@@ -136,7 +143,11 @@ impl kernel::Module for IbCore {
         let _netdev_events = netdev::register(sleep)?;
         let _addr = addr::start(sleep)?;
         let _roce_gids = roce_gid::events::start(sleep)?;
+        let _mad = mad::start(sleep)?;
+        let _sa = sa::start(sleep)?;
         Ok(Self {
+            _sa,
+            _mad,
             _roce_gids,
             _addr,
             _netdev_events,

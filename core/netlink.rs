@@ -32,7 +32,7 @@ use crate::{device, notice};
 
 pub(crate) mod dev;
 mod frmr;
-mod ls;
+pub(crate) mod ls;
 pub(crate) mod monitor;
 mod policy;
 mod put;

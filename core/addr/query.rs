@@ -8,6 +8,7 @@ use kernel::{ffi::c_int, prelude::*, sync::rcu};
 use kernel_ext::{
     bindings as c,
     error::{EADDRNOTAVAIL, ENODATA},
+    gfp::Gfp,
     net::{
         address::IpAddress,
         device::{LinkType, NetDevice},
@@ -193,7 +194,7 @@ impl Query {
             IpAddress::V6(address) => (c::LS_NLA_TYPE_IPV6, address.as_slice()),
         };
         let message = socket::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_IP_RESOLVE);
-        let question = Reply::question(message, self.seq, sleep, |writer| {
+        let question = Reply::question(message, self.seq, Gfp::kernel(sleep), |writer| {
             writer.header(&ifindex.to_ne_bytes())?;
             writer.bytes(kind | c::RDMA_NLA_F_MANDATORY, address)
         });

@@ -4,7 +4,7 @@
 //!
 //! C header: `include/uapi/rdma/rdma_netlink.h`.
 
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::SetOnce};
 use kernel_ext::{
     bindings as c,
     net::netlink::{Policy, Request},
@@ -15,14 +15,22 @@ use super::socket::op_of;
 use crate::addr;
 
 /// What attributes may be: of one kind, which has to have as many bytes as its structure.
-static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] =
+pub(crate) static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] =
     [const { Policy::NONE }; c::LS_NLA_TYPE_MAX as usize];
 
 /// How an operation is carried out.
-type Act = fn(&Request<'_>, &MaySleep) -> Result;
+pub(crate) type Act = fn(&Request<'_>, &MaySleep) -> Result;
 
 /// The operations, which are for administrators.
 const OPERATIONS: &[(u32, Act)] = &[(c::RDMA_NL_LS_OP_IP_RESOLVE, ip_resolved)];
+
+/// Those of the client of the subnet administrator, which is above.
+static OF_ADMINISTRATION: SetOnce<&'static [(u32, Act)]> = SetOnce::new();
+
+/// Takes the operations of the client of the subnet administrator, once.
+pub(crate) fn set_operations(operations: &'static [(u32, Act)]) {
+    OF_ADMINISTRATION.populate(operations);
+}
 
 /// Carries an operation out.
 ///
@@ -31,7 +39,9 @@ const OPERATIONS: &[(u32, Act)] = &[(c::RDMA_NL_LS_OP_IP_RESOLVE, ip_resolved)];
 /// `EINVAL` where there is no such operation, `EPERM`, and what the operation fails with.
 pub(super) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     let wanted = op_of(request.kind());
-    let operation = OPERATIONS.iter().find(|(op, _)| *op == wanted);
+    let others = OF_ADMINISTRATION.as_ref().copied().unwrap_or(&[]);
+    let mut all = [OPERATIONS, others].into_iter().flatten();
+    let operation = all.find(|(op, _)| *op == wanted);
     let (_, act) = operation.ok_or(EINVAL)?;
     if !request.may_admin() {
         return Err(EPERM);

@@ -141,15 +141,21 @@ pub(super) fn send(net: &NetNamespace, reply: Reply, portid: u32) -> Result {
 ///
 /// `ENOBUFS` where somebody has no room. That nobody listens is none.
 pub(crate) fn tell(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySleep) -> Result {
-    let Some(socket) = of(net) else {
-        return Ok(());
-    };
-    let flags = Gfp::kernel(sleep).as_raw();
-    // SAFETY: The message is handed over.
-    match unsafe { socket.0.multicast(notice.into_raw(), group, flags) } {
+    match ask(net, notice, group, Gfp::kernel(sleep)) {
         Err(ESRCH) => Ok(()),
         result => result,
     }
+}
+
+/// As [`tell`], in the context that the flags know; that nobody listens is an error.
+///
+/// # Errors
+///
+/// `ESRCH` where nobody listens, `ENOBUFS` where somebody has no room.
+pub(crate) fn ask(net: &NetNamespace, question: Reply, group: u32, flags: Gfp<'_>) -> Result {
+    let socket = of(net).ok_or(ESRCH)?;
+    // SAFETY: The message is handed over.
+    unsafe { socket.0.multicast(question.into_raw(), group, flags.as_raw()) }
 }
 
 /// The kernel calls it with each packet of user space.

@@ -49,9 +49,9 @@ __rust_helper bool rust_helper_netlink_may_admin_net(struct sk_buff *skb, struct
 	return netlink_ns_capable(skb, net->user_ns, CAP_NET_ADMIN);
 }
 
-__rust_helper struct sk_buff *rust_helper_nlmsg_new_default(void)
+__rust_helper struct sk_buff *rust_helper_nlmsg_new_default(gfp_t flags)
 {
-	return nlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	return nlmsg_new(NLMSG_DEFAULT_SIZE, flags);
 }
 
 __rust_helper void rust_helper_nlmsg_free(struct sk_buff *skb)

@@ -38,4 +38,5 @@ declare_errors! {
     EOPNOTSUPP "Operation not supported.",
     EPROTOTYPE "Protocol wrong type for socket.",
     EPROTONOSUPPORT "Protocol not supported.",
+    ESHUTDOWN "Cannot send after transport endpoint shutdown.",
 }

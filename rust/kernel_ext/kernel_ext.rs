@@ -34,6 +34,7 @@ pub mod srcu;
 pub mod sync;
 pub mod sysfs;
 pub mod timer;
+pub mod uses;
 pub mod work;
 pub mod xarray;
 

@@ -38,6 +38,15 @@ macro_rules! count_param {
 }
 pub use count_param;
 
+/// As [`bool_param`], for a number that an [`AtomicI32`](core::sync::atomic::AtomicI32) holds; its type is `int`.
+#[macro_export]
+macro_rules! int_param {
+    ($name:literal, $place:ident, $strings:literal) => {
+        $crate::raw_param!($name, $place, param_ops_int, 0o444, $strings);
+    };
+}
+pub use int_param;
+
 /// Declares a parameter: its name, the variable, which has the layout that the operations `$ops` of the kernel expect, and who
 /// may see it.
 #[doc(hidden)]

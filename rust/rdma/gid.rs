@@ -24,13 +24,20 @@ pub struct Gid(pub [u8; 16]);
 impl Gid {
     /// The GID in C's type.
     #[inline]
-    pub(crate) fn to_raw(self) -> ib_gid {
+    pub fn to_raw(self) -> ib_gid {
         ib_gid { raw: self.0 }
+    }
+
+    /// The GID of a subnet's prefix and an interface's ID.
+    pub fn from_parts(prefix: [u8; 8], id: u64) -> Self {
+        let [a, b, c, d, e, f, g, h] = prefix;
+        let [i, j, k, l, m, n, o, p] = id.to_be_bytes();
+        Self([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
     }
 
     /// The GID that C has.
     #[inline]
-    pub(crate) fn from_raw(raw: &ib_gid) -> Self {
+    pub fn from_raw(raw: &ib_gid) -> Self {
         // SAFETY: All bytes of the union are always initialised.
         Self(unsafe { raw.raw })
     }

@@ -27,6 +27,7 @@ class Paths:
     guest: pathlib.Path
     image: pathlib.Path
     stock_modules: pathlib.Path
+    left_out_modules: pathlib.Path | None
     vmlinux: pathlib.Path
 
 
@@ -42,6 +43,7 @@ def paths() -> Paths:
         guest=pathlib.Path(values["GUEST"]),
         image=pathlib.Path(values["KERNEL_IMAGE"]),
         stock_modules=pathlib.Path(values["KERNEL_MODULES"]),
+        left_out_modules=pathlib.Path(values["LEFT_OUT_MODULES"]) if values["LEFT_OUT_MODULES"] else None,
         vmlinux=pathlib.Path(values["VMLINUX"]),
     )
     if not (found.guest / "root.ext4").exists():

@@ -84,6 +84,8 @@ def install_modules(files: list[pathlib.Path], top: pathlib.Path) -> None:
     (top / "lib").symlink_to("usr/lib")
     for file in files:
         shutil.copy(file, target / "updates")
+    if paths().left_out_modules:
+        shutil.copytree(paths().left_out_modules, target / "extra")
     for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
         shutil.copy(stock / name, target)
     (target / "kernel").symlink_to(stock / "kernel")
@@ -108,7 +110,7 @@ def install_tests(top: pathlib.Path) -> None:
     shutil.copy(REPO / "tools/demo.sh", target)
     selftests = REPO / "tools/testing/selftests"
     shutil.copytree(selftests, target / "selftests", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("rdma", "kselftest"):  # the kernel's own, as they are
+    for name in ("rdma", "kselftest", "net/lib/py", "net/rds"):  # the kernel's own, as they are
         shutil.copytree(paths().kdir / "tools/testing/selftests" / name, target / "kernel-selftests" / name)
     sources = sorted(selftests.glob("*.c"))
     if sources:

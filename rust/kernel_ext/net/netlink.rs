@@ -11,7 +11,7 @@
 //! C headers: `include/net/netlink.h`, `include/linux/netlink.h`.
 
 use super::ns::NetNamespace;
-use crate::{bindings, context::MaySleep, door::FromC, error::EMSGSIZE};
+use crate::{bindings, context::MaySleep, door::FromC, error::EMSGSIZE, gfp::Gfp};
 use core::{marker::PhantomData, ptr::NonNull};
 use kernel::{
     error::to_result,
@@ -275,6 +275,21 @@ impl<'a> Request<'a> {
     pub fn may_admin_net(&self, net: &NetNamespace) -> bool {
         // SAFETY: The packet and the namespace are there.
         unsafe { bindings::netlink_may_admin_net(self.skb, net.as_raw()) }
+    }
+
+    /// All attributes, one after the other: the number and the bytes of each. It ends before the first that is cut off.
+    pub fn each(&self) -> impl Iterator<Item = (u32, &'a [u8])> {
+        let header = core::mem::size_of::<bindings::nlmsghdr>();
+        // SAFETY: The kernel has checked that the message, which is there for `'a`, has so many bytes.
+        let bytes: &'a [u8] = unsafe {
+            let length = ((*self.header).nlmsg_len as usize).saturating_sub(header);
+            core::slice::from_raw_parts(self.header.cast::<u8>().add(header), length)
+        };
+        let mut rest = Inside(bytes);
+        core::iter::from_fn(move || {
+            let kind = rest.0.get(2..)?.first_chunk()?;
+            Some((u16::from_ne_bytes(*kind).into(), rest.next()?))
+        })
     }
 
     /// The attributes, checked. `strict` takes none that are not known, or longer than they should be.
@@ -582,9 +597,13 @@ struct Header {
 pub struct Reply(NonNull<bindings::sk_buff>);
 
 impl Reply {
-    fn write(to: Header, fill: impl FnOnce(&mut Writer<'_>) -> Result) -> Result<Self> {
-        // SAFETY: Allocates a packet; both who call this may sleep.
-        let skb = unsafe { bindings::nlmsg_new_default() };
+    fn write(
+        to: Header,
+        flags: Gfp<'_>,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result,
+    ) -> Result<Self> {
+        // SAFETY: Allocates a packet; the flags know the context.
+        let skb = unsafe { bindings::nlmsg_new_default(flags.as_raw()) };
         // INVARIANT: It was just allocated.
         let reply = Self(NonNull::new(skb).ok_or(ENOMEM)?);
         let mut writer = Writer {
@@ -603,7 +622,7 @@ impl Reply {
     pub fn to(
         request: &Request<'_>,
         kind: u32,
-        _sleep: &MaySleep,
+        sleep: &MaySleep,
         fill: impl FnOnce(&mut Writer<'_>) -> Result,
     ) -> Result<Self> {
         let to = Header {
@@ -612,7 +631,7 @@ impl Reply {
             kind,
             flags: 0,
         };
-        Self::write(to, fill)
+        Self::write(to, Gfp::kernel(sleep), fill)
     }
 
     /// Writes a message that nobody has asked for.
@@ -622,14 +641,14 @@ impl Reply {
     /// As for [`Self::to`].
     pub fn notice(
         kind: u32,
-        _sleep: &MaySleep,
+        sleep: &MaySleep,
         fill: impl FnOnce(&mut Writer<'_>) -> Result,
     ) -> Result<Self> {
         let to = Header {
             kind,
             ..Header::default()
         };
-        Self::write(to, fill)
+        Self::write(to, Gfp::kernel(sleep), fill)
     }
 
     /// Writes a question to user space, whose answer has the number `seq` too.
@@ -640,7 +659,7 @@ impl Reply {
     pub fn question(
         kind: u32,
         seq: u32,
-        _sleep: &MaySleep,
+        flags: Gfp<'_>,
         fill: impl FnOnce(&mut Writer<'_>) -> Result,
     ) -> Result<Self> {
         let to = Header {
@@ -649,7 +668,7 @@ impl Reply {
             kind,
             flags: bindings::NLM_F_REQUEST,
         };
-        Self::write(to, fill)
+        Self::write(to, flags, fill)
     }
 
     /// Hands the packet over.

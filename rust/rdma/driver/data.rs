@@ -167,6 +167,21 @@ impl Qp {
         unsafe { call(self.as_raw(), first, &mut bad) }
     }
 
+    /// Posts requests for receiving: a chain. Any context.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::driver_post_send`].
+    #[inline]
+    pub unsafe fn driver_post_recv(&self, first: *const ib_recv_wr) -> c_int {
+        let Some(call) = op!(self.device(), post_recv) else {
+            return EOPNOTSUPP.to_errno();
+        };
+        let mut bad = core::ptr::null();
+        // SAFETY: By the safety requirements.
+        unsafe { call(self.as_raw(), first, &mut bad) }
+    }
+
     /// Posts a request for sending, of a queue pair in error, and waits until it is completed: so are all before it. Calls
     /// `poll` every 100 ms if there is one.
     ///
@@ -186,13 +201,11 @@ impl Qp {
 
     /// As [`Self::driver_flush_sends`], for receiving.
     pub fn driver_flush_receives(&self, poll: Option<&dyn Fn()>, sleep: &MaySleep) -> Result {
-        let call = op!(self.device(), post_recv).ok_or(EOPNOTSUPP)?;
         let mut request: ib_recv_wr = pin_init::zeroed();
         let post = |cqe| {
             request.__bindgen_anon_1.wr_cqe = cqe;
-            let mut bad = core::ptr::null();
             // SAFETY: The request has no data; `Marker` waits for its completion.
-            unsafe { call(self.as_raw(), &request, &mut bad) }
+            unsafe { self.driver_post_recv(&request) }
         };
         Marker::drain(post, poll, sleep)
     }

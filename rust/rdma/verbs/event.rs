@@ -28,11 +28,17 @@
 //! }
 //! ```
 
-use kernel::{prelude::*, types::Opaque};
-use rdma_bindings::{self as bindings, ib_event, ib_event_handler};
+use kernel::prelude::*;
 
 use super::{Device, DropsAnywhere};
-use crate::{event::DeviceEvent, MaySleep, QpEvent};
+use crate::{
+    event::DeviceEvent,
+    view::{
+        self,
+        event::{Event, Listening, OnEvent},
+    },
+    MaySleep, QpEvent,
+};
 
 /// An event of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,30 +61,25 @@ pub trait OnQpEvent: Send + Sync {
     fn qp_event(&self, event: QpEvent);
 }
 
-/// The structure of C, and who is told.
-#[pin_data]
-struct Told<T> {
-    #[pin]
-    raw: Opaque<ib_event_handler>,
-    listener: T,
+/// A listener as the core knows it.
+struct Listener<T>(T);
+
+impl<T: OnDeviceEvent> OnEvent for Listener<T> {
+    fn event(&self, event: &Event, sleep: &MaySleep) {
+        if let Ok(kind) = DeviceEvent::try_from(event.kind()) {
+            let port = event.port();
+            self.0.device_event(PortEvent { event: kind, port }, sleep);
+        }
+    }
 }
 
 /// A listener who is told of a device's events until this is dropped, which may sleep.
-///
-/// # Invariants
-///
-/// The structure is registered.
 pub struct Registration<'d, T: OnDeviceEvent + 'd> {
-    told: Pin<KBox<Told<T>>>,
+    listening: Listening<Listener<T>>,
     _device: Device<'d>,
 }
 
 impl<T: OnDeviceEvent> !DropsAnywhere for Registration<'_, T> {}
-
-// SAFETY: The listener may be used from any thread; C uses the rest.
-unsafe impl<T: OnDeviceEvent> Send for Registration<'_, T> {}
-// SAFETY: As above.
-unsafe impl<T: OnDeviceEvent> Sync for Registration<'_, T> {}
 
 impl<'d, T: OnDeviceEvent + 'd> Registration<'d, T> {
     /// Tells `listener` of the events of a device from now on.
@@ -87,58 +88,16 @@ impl<'d, T: OnDeviceEvent + 'd> Registration<'d, T> {
     ///
     /// `ENOMEM`.
     pub fn new(device: &Device<'d>, listener: T, sleep: &MaySleep) -> Result<Self> {
-        sleep.check();
-        let raw = ib_event_handler {
-            device: device.as_raw(),
-            handler: Some(device_event::<T>),
-            ..pin_init::zeroed()
-        };
-        let init = pin_init!(Told {
-            raw: Opaque::new(raw),
-            listener,
-        });
-        let told = KBox::pin_init(init, GFP_KERNEL)?;
-        // SAFETY: The structure stays where it is until it is unregistered, and so does the device.
-        unsafe { bindings::ib_register_event_handler(told.raw.get()) };
-        // INVARIANT: It is registered.
+        // SAFETY: The device is registered for `'d`.
+        let view = unsafe { view::Device::from_raw(device.as_raw()) };
         Ok(Self {
-            told,
+            listening: Listening::new(view, Listener(listener), sleep)?,
             _device: device.clone(),
         })
     }
 
     /// Who is told.
     pub fn listener(&self) -> &T {
-        &self.told.listener
+        &self.listening.listener().0
     }
-}
-
-impl<T: OnDeviceEvent> Drop for Registration<'_, T> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants. No handler runs when this returns.
-        unsafe { bindings::ib_unregister_event_handler(self.told.raw.get()) };
-    }
-}
-
-/// A door: an event of a device.
-///
-/// # Safety
-///
-/// The core calls it in process context with a registered structure of a [`Told<T>`] and an event.
-unsafe extern "C" fn device_event<T: OnDeviceEvent>(
-    handler: *mut ib_event_handler,
-    event: *mut ib_event,
-) {
-    // SAFETY: By the safety requirements; `Opaque` is transparent.
-    let (told, event, sleep) = unsafe {
-        let told = kernel::container_of!(Opaque::cast_from(handler), Told<T>, raw);
-        (&*told, &*event, MaySleep::assume())
-    };
-    let Ok(kind) = DeviceEvent::try_from(event.event) else {
-        return;
-    };
-    // SAFETY: Events of devices have a port, and any number is one.
-    let port = unsafe { event.element.port_num };
-    told.listener
-        .device_event(PortEvent { event: kind, port }, &sleep);
 }

@@ -4,6 +4,7 @@
 
 use core::ptr::NonNull;
 
+use kernel::{prelude::*, sync::aref::ARef, types::Opaque};
 use rdma_bindings::{self as bindings, ib_event, ib_event_handler};
 
 use super::{Device, EventHandler, EventView};
@@ -166,5 +167,86 @@ impl HandlerList {
             at = next;
         }
         false
+    }
+}
+
+/// Who is told of a device's events.
+pub trait OnEvent: Send + Sync {
+    /// An event, in process context. The caches are up to date with it. It must not drop its [`Listening`].
+    fn event(&self, event: &Event, sleep: &MaySleep);
+}
+
+/// The structure of C, and who is told.
+#[pin_data]
+struct Told<T> {
+    #[pin]
+    raw: Opaque<ib_event_handler>,
+    listener: T,
+}
+
+/// A listener who is told of a device's events until this is dropped, which may sleep.
+///
+/// # Invariants
+///
+/// The structure is registered.
+pub struct Listening<T: OnEvent> {
+    told: Pin<KBox<Told<T>>>,
+    _device: ARef<Device>,
+}
+
+// SAFETY: The listener may be used from any thread; C uses the rest.
+unsafe impl<T: OnEvent> Send for Listening<T> {}
+// SAFETY: As above.
+unsafe impl<T: OnEvent> Sync for Listening<T> {}
+
+impl<T: OnEvent> Listening<T> {
+    /// Tells `listener` of the events of a device from now on.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(device: &Device, listener: T, sleep: &MaySleep) -> Result<Self> {
+        sleep.check();
+        let raw = ib_event_handler {
+            device: device.as_raw(),
+            handler: Some(tell::<T>),
+            ..pin_init::zeroed()
+        };
+        let init = pin_init!(Told {
+            raw: Opaque::new(raw),
+            listener,
+        });
+        let told = KBox::pin_init(init, GFP_KERNEL)?;
+        // SAFETY: The structure stays where it is until it is unregistered, and so does the device.
+        unsafe { bindings::ib_register_event_handler(told.raw.get()) };
+        // INVARIANT: It is registered.
+        Ok(Self {
+            told,
+            _device: device.hold(),
+        })
+    }
+
+    /// Who is told.
+    pub fn listener(&self) -> &T {
+        &self.told.listener
+    }
+}
+
+impl<T: OnEvent> Drop for Listening<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants. No handler runs when this returns.
+        unsafe { bindings::ib_unregister_event_handler(self.told.raw.get()) };
+    }
+}
+
+/// # Safety
+///
+/// The core calls it with a handler that [`Listening::new`] has registered, and an event.
+unsafe extern "C" fn tell<T: OnEvent>(handler: *mut ib_event_handler, event: *mut ib_event) {
+    // SAFETY: By the safety requirements; handlers may sleep.
+    unsafe {
+        let raw = Opaque::cast_from(handler);
+        let told: *const Told<T> = kernel::container_of!(raw, Told<T>, raw);
+        (*told).listener.event(&Event(*event), &MaySleep::assume());
     }
 }

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Management datagrams (MADs): how nodes are managed, connections are made, and the subnet administrator is asked.
+//!
+//! From the roof down; an import goes down only:
+//!
+//! | file | what |
+//! |---|---|
+//! | this one | the doors |
+//! | [`port`] | opening and closing ports |
+//! | [`receive`] | who gets a MAD that was received |
+//! | [`agent`] | agents come and go |
+//! | [`timeout`] | what an agent does in time: sending again, giving up |
+//! | [`respond`] | answers that the core sends itself |
+//! | [`rmpp`] | messages of more than one MAD |
+//! | [`post`] | posting and canceling |
+//! | [`complete`] | the end of what was posted |
+//! | [`local`] | SMPs that do not leave the machine; [`smi`]: directed routes |
+//! | [`dispatch`], [`matching`] | whose a request is, and to which request a response belongs |
+//! | [`security`] | what security modules say |
+//! | [`build`], [`transmit`] | making MADs, and giving them to the queue pair |
+//! | [`state`] | ports, agents, MADs |
+//! | [`header`], [`depths`] | the headers; how large the queues are |
+//!
+//! Handlers of clients run in process context, never from the call chain of a function here; posting and canceling may be
+//! called in any context.
+//!
+//! C header: `include/rdma/ib_mad.h`. IBTA specification, volume 1, chapters 13 and 14.
+
+pub(crate) mod agent;
+pub(crate) mod build;
+mod complete;
+mod depths;
+mod dispatch;
+pub(crate) mod header;
+mod local;
+mod matching;
+mod port;
+pub(crate) mod post;
+mod receive;
+mod respond;
+mod rmpp;
+mod security;
+mod smi;
+pub(crate) mod state;
+mod timeout;
+mod transmit;
+
+use kernel::{
+    ffi::{c_int, c_void},
+    prelude::*,
+};
+use kernel_ext::{
+    bindings as c,
+    door::{Const, Input},
+    export::export,
+};
+use rdma::{
+    client::Registration,
+    view::{
+        cq::Handler,
+        mad::{
+            agent::{truth, AgentBody, AgentHandlers, RegistrationArgument},
+            qp::SpecialKind,
+            recv::RecvMad,
+            send::{BadSend, Chain, SendFlags},
+            Given, Lent, MadeForC, MaybeLent,
+        },
+        Device,
+    },
+    MaySleep,
+};
+
+use agent::Wanted;
+use header::Header;
+use state::{Agent, Client, Origin, SendMad};
+
+/// As long as this is there, devices have their ports open for MADs.
+pub(crate) struct Ports(#[expect(dead_code, reason = "dropping it closes the ports")] Registration<port::Ports>);
+
+/// Makes the lock. The module's initialisation calls it, once, before all else.
+pub(crate) fn init() {
+    state::init();
+}
+
+/// Opens the ports of all devices. The module's initialisation calls it, once, before clients can come.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn start(sleep: &MaySleep) -> Result<Ports> {
+    Ok(Ports(port::start_client(sleep)?))
+}
+
+/// The special queue pair of a type, `enum ib_qp_type`.
+fn kind_of(qp_type: u32) -> Option<SpecialKind> {
+    let kinds = [SpecialKind::Smi, SpecialKind::Gsi];
+    kinds.into_iter().find(|kind| kind.qp_type() == qp_type)
+}
+
+/// Registers a client for MADs of a port. Without `mad_reg_req` it gets responses only. Process context.
+///
+/// # Errors
+///
+/// `EPROTONOSUPPORT` for a queue pair that the port has not; `EINVAL` for a request that makes no sense, or that another
+/// agent's overlaps; `ENODEV` for a port that is not open; `ENOMEM`, also where eight vendors of the class have agents; what
+/// security modules answer.
+#[export]
+#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+fn ib_register_mad_agent(
+    device: &Device,
+    port_num: u32,
+    qp_type: c::ib_qp_type,
+    mad_reg_req: RegistrationArgument,
+    rmpp_version: u8,
+    send_handler: Handler<c::ib_mad_send_handler>,
+    recv_handler: Handler<c::ib_mad_recv_handler>,
+    context: *mut c_void,
+    registration_flags: u32,
+    sleep: &MaySleep,
+) -> MadeForC<Agent> {
+    let Some(kind) = kind_of(qp_type) else {
+        return MadeForC(Err(EINVAL));
+    };
+    let wanted = Wanted {
+        kind,
+        request: mad_reg_req.0,
+        rmpp_version,
+        flags: registration_flags,
+        receives: recv_handler.0.is_some(),
+        sends: send_handler.0.is_some(),
+    };
+    let handlers = AgentHandlers {
+        send: send_handler.0,
+        recv: recv_handler.0,
+        context,
+    };
+    MadeForC(agent::register(
+        device,
+        port_num,
+        &wanted,
+        Client::C,
+        handlers,
+        sleep,
+    ))
+}
+
+/// Unregisters a client. When this returns its handlers do not run, and it has got back all MADs that it has posted.
+/// Process context, not from a handler.
+#[export]
+fn ib_unregister_mad_agent(mad_agent: Given<Agent>, sleep: &MaySleep) {
+    agent::unregister(&mad_agent.0, sleep);
+}
+
+/// Makes a MAD to be sent, which is zero; `base_version` is that of InfiniBand or of Omni-Path. Sleeps only if `gfp_mask`
+/// says so.
+///
+/// # Errors
+///
+/// `EINVAL` for lengths that there cannot be, and for RMPP that the core does not do for the agent; `ENOMEM`.
+#[export]
+#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+fn ib_create_send_mad(
+    mad_agent: Lent<'_, Agent>,
+    remote_qpn: u32,
+    pkey_index: u16,
+    rmpp_active: c_int,
+    hdr_len: c_int,
+    data_len: c_int,
+    gfp_mask: SendFlags<'_>,
+    base_version: u8,
+) -> MadeForC<SendMad> {
+    let lengths = usize::try_from(hdr_len).and_then(|header| Ok((header, usize::try_from(data_len)?)));
+    let Ok((header, data)) = lengths else {
+        return MadeForC(Err(EINVAL));
+    };
+    let wanted = build::Wanted {
+        remote_qpn,
+        pkey_index,
+        rmpp: rmpp_active != 0,
+        header,
+        data,
+        opa: base_version == header::OPA_BASE_VERSION,
+    };
+    MadeForC(build::new(&mad_agent.hold(), &wanted, None, gfp_mask.get()))
+}
+
+/// Frees a MAD that is not posted. Any context.
+#[export]
+fn ib_free_send_mad(send_buf: Given<SendMad>) {
+    drop(send_buf);
+}
+
+/// Posts a chain of MADs. Each comes back to the agent's handler once, but for the one that this says cannot be posted, and
+/// those behind it. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` for an agent without a handler, a class without RMPP of an agent with it, a MAD without an address, one that is
+/// posted, or a directed route that makes no sense; `EACCES`; `ENOMEM`, and what the driver answers.
+#[export]
+fn ib_post_send_mad(send_buf: Chain<'_, SendMad>, bad_send_buf: BadSend<'_>) -> Result {
+    let mut chain = send_buf;
+    let mut result = Err(EINVAL);
+    while let Some(posted) = chain.take_first() {
+        let send = posted.send().clone();
+        result = match send.agent.body.has_send_handler() {
+            true => post::post(Origin::Client(posted)),
+            false => Err(EINVAL),
+        };
+        if result.is_err() {
+            bad_send_buf.set(&*send);
+            break;
+        }
+    }
+    result
+}
+
+/// Frees a MAD that was received, with all its segments. Any context.
+#[export]
+fn ib_free_recv_mad(mad_recv_wc: RecvMad) {
+    drop(mad_recv_wc);
+}
+
+/// Changes how long the answer of a MAD is awaited, in milliseconds; 0: cancels it. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` for a MAD that is not posted, or was canceled.
+#[export]
+fn ib_modify_mad(send_buf: MaybeLent<'_, SendMad>, timeout_ms: u32) -> Result {
+    let send = send_buf.0.ok_or(EINVAL)?;
+    post::modify(&send, timeout_ms)
+}
+
+/// Says whether a MAD is a response: 1, or 0. Any context.
+#[export]
+fn ib_response_mad(hdr: Input<'_, c::ib_mad_hdr>) -> c_int {
+    let header = Header {
+        base_version: hdr.base_version,
+        mgmt_class: hdr.mgmt_class,
+        class_version: hdr.class_version,
+        method: hdr.method,
+        status: u16::from_be(hdr.status),
+        tid: u64::from_be(hdr.tid),
+        attr_id: u16::from_be(hdr.attr_id),
+        attr_mod: u32::from_be(hdr.attr_mod),
+    };
+    truth(header.is_response())
+}
+
+/// Says whether MADs of a class may have a header of RMPP: 1, or 0. Any context.
+#[export]
+fn ib_is_mad_class_rmpp(mgmt_class: u8) -> c_int {
+    truth(header::has_rmpp(mgmt_class))
+}
+
+/// Says where the data of MADs of a class begins, in bytes. Any context.
+#[export]
+fn ib_get_mad_data_offset(mgmt_class: u8) -> c_int {
+    header::data_offset(mgmt_class) as c_int
+}
+
+/// Returns the memory of a segment of a message of RMPP, from 1 on; null for one that there is not. Any context.
+#[export]
+fn ib_get_rmpp_segment(send_buf: Lent<'_, SendMad>, seg_num: c_int) -> *mut c_void {
+    let nth = usize::try_from(seg_num).ok().and_then(|number| number.checked_sub(1));
+    let segment = nth.and_then(|nth| send_buf.body.segment(nth));
+    segment.map_or(core::ptr::null_mut(), |segment| segment.cast())
+}
+
+/// Says whether the core does RMPP for an agent: 1, or 0. Any context.
+#[export]
+fn ib_mad_kernel_rmpp_agent(agent: Const<'_, AgentBody>) -> c_int {
+    truth(agent.is_kernel_rmpp())
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Agents come and go.
+//!
+//! IBTA specification, volume 1, section 13.4.4: which classes there are, and over which queue pair they travel.
+
+use core::sync::atomic::AtomicU32;
+
+use kernel::{new_delayed_work, prelude::*, sync::Arc};
+use kernel_ext::{
+    bindings as c, delayed, error::EPROTONOSUPPORT, sync::new_spinlock_irq, uses::Uses,
+};
+use rdma::{
+    view::{
+        mad::{
+            agent::{AgentBody, AgentHandlers, AgentInit, RegistrationRequest},
+            qp::SpecialKind,
+        },
+        Device,
+    },
+    MaySleep,
+};
+
+use super::{
+    depths, dispatch,
+    header::{class, has_rmpp, RMPP_VERSION},
+    rmpp::reassembly,
+    security,
+    state::{self, Agent, Client, Key, Phase, Port, Table},
+};
+
+/// Versions of classes are below.
+const MAX_VERSION: u8 = 0x83;
+/// Classes are below, but for the one that goes by directed route.
+const MAX_CLASS: u8 = 80;
+
+/// What an agent is to be like.
+pub(crate) struct Wanted {
+    /// Which queue pair its MADs travel over.
+    pub(crate) kind: SpecialKind,
+    /// Which requests it gets. `None`: none.
+    pub(crate) request: Option<RegistrationRequest>,
+    /// The version of RMPP; 0: none.
+    pub(crate) rmpp_version: u8,
+    /// `IB_MAD_USER_RMPP`.
+    pub(crate) flags: u32,
+    /// Whether it can be told of what is received, and of what was sent.
+    pub(crate) receives: bool,
+    pub(crate) sends: bool,
+}
+
+/// Whether a port has the queue pair of a kind, by what it says of itself.
+fn has_qp(device: &Device, port_num: u32, kind: SpecialKind) -> bool {
+    let needed = match kind {
+        SpecialKind::Smi => c::RDMA_CORE_CAP_IB_SMI,
+        SpecialKind::Gsi => c::RDMA_CORE_CAP_IB_CM,
+    };
+    device.port_caps(port_num) & needed != 0
+}
+
+/// Whether an agent may get such requests.
+fn is_valid(wanted: &Wanted, request: &RegistrationRequest) -> bool {
+    let mgmt_class = request.mgmt_class();
+    let is_smp = matches!(
+        mgmt_class,
+        class::SUBN_LID_ROUTED | class::SUBN_DIRECTED_ROUTE
+    );
+    let is_class = (1..MAX_CLASS).contains(&mgmt_class) || is_smp;
+    let lacks_vendor = class::VENDOR_RANGE2.contains(&mgmt_class) && request.oui() == [0; 3];
+    request.class_version() < MAX_VERSION
+        && wanted.receives
+        && is_class
+        && !lacks_vendor
+        && (wanted.rmpp_version == 0 || has_rmpp(mgmt_class))
+        && is_smp == (wanted.kind == SpecialKind::Smi)
+}
+
+/// How many requests of an agent may be without an answer: a part of what its peer can receive at once.
+fn max_outstanding(wanted: &Wanted) -> u32 {
+    let most = depths::get().recv;
+    let default = most / 4;
+    match wanted.request.map(|request| request.mgmt_class()) {
+        _ if !wanted.receives => 0,
+        None | Some(class::CM) => default,
+        Some(class::SUBN_ADM) => most / 32,
+        Some(class::SUBN_LID_ROUTED | class::SUBN_DIRECTED_ROUTE) => {
+            most.min(depths::RECV_DEFAULT) / 4
+        }
+        Some(_) => 0,
+    }
+}
+
+fn new(
+    port: &Arc<Port>,
+    wanted: &Wanted,
+    client: Client,
+    handlers: AgentHandlers,
+) -> Result<Arc<Agent>> {
+    let qp = port.qp(wanted.kind).ok_or(EPROTONOSUPPORT)?.clone();
+    let make = |raw: &rdma::view::Qp| {
+        let init = AgentInit {
+            device: &port.device,
+            qp: raw,
+            port_num: port.port_num,
+            rmpp_version: wanted.rmpp_version,
+            flags: wanted.flags,
+        };
+        AgentBody::new(&init, handlers)
+    };
+    let body = qp.with(make).ok_or(ENODEV)?;
+    Arc::pin_init(
+        pin_init!(Agent {
+            body,
+            port: port.clone(),
+            qp,
+            registration: wanted.request,
+            client,
+            receives: wanted.receives,
+            max_outstanding: max_outstanding(wanted),
+            held: AtomicU32::new(0),
+            uses <- Uses::new(),
+            table <- new_spinlock_irq!(Table::new(), "Agent::table"),
+            timer <- new_delayed_work!("Agent"),
+        }),
+        GFP_KERNEL,
+    )
+}
+
+/// Makes an agent at an open port.
+///
+/// # Errors
+///
+/// As for `ib_register_mad_agent`.
+pub(crate) fn register_at(
+    port: &Arc<Port>,
+    wanted: &Wanted,
+    client: Client,
+    handlers: AgentHandlers,
+    sleep: &MaySleep,
+) -> Result<Arc<Agent>> {
+    let agent = new(port, wanted, client, handlers)?;
+    if security::is_asked(&agent) {
+        agent.body.note_security(sleep)?;
+    }
+    let may = match security::is_asked(&agent) && wanted.kind == SpecialKind::Smi {
+        true => agent.body.may_manage_subnet(),
+        false => Ok(()),
+    };
+    let added = may.and_then(|()| state::add_agent(&agent));
+    let registered = added.and_then(|()| match wanted.request {
+        Some(request) => dispatch::register(&agent, request),
+        None => Ok(()),
+    });
+    if let Err(error) = registered {
+        withdraw(&agent, sleep);
+        return Err(error);
+    }
+    Ok(agent)
+}
+
+/// Checks what a client wants, and makes the agent.
+///
+/// # Errors
+///
+/// As for `ib_register_mad_agent`.
+pub(crate) fn register(
+    device: &Device,
+    port_num: u32,
+    wanted: &Wanted,
+    client: Client,
+    handlers: AgentHandlers,
+    sleep: &MaySleep,
+) -> Result<Arc<Agent>> {
+    if !has_qp(device, port_num, wanted.kind) {
+        return Err(EPROTONOSUPPORT);
+    }
+    let is_valid = match &wanted.request {
+        Some(request) => is_valid(wanted, request),
+        None => wanted.sends && wanted.flags & c::IB_MAD_USER_RMPP == 0,
+    };
+    if !is_valid || !matches!(wanted.rmpp_version, 0 | RMPP_VERSION) {
+        return Err(EINVAL);
+    }
+    let open = state::find_port(device, port_num).ok_or(ENODEV)?;
+    register_at(&open.port, wanted, client, handlers, sleep)
+}
+
+/// Lets an agent get nothing any more.
+fn withdraw(agent: &Arc<Agent>, sleep: &MaySleep) {
+    dispatch::unregister(agent);
+    state::remove_agent(agent);
+    if security::is_asked(agent) {
+        agent.body.forget_security(sleep);
+    }
+}
+
+/// Cancels all that an agent has posted: what the queue pair has is given back with its completion, the rest now.
+fn cancel_all(agent: &Arc<Agent>, sleep: &MaySleep) {
+    let mut last: Option<Key> = None;
+    loop {
+        let mut table = agent.table.lock();
+        table.closed = true;
+        let Some(key) = table.first_key(last) else {
+            return;
+        };
+        last = Some(key);
+        let phase = table.get(&key).map(|entry| entry.phase);
+        if phase == Some(Phase::Sending) {
+            table.update(&key, |entry| entry.canceled = true);
+            continue;
+        }
+        let canceled = table.remove(&key);
+        drop(table);
+        if let Some(canceled) = canceled {
+            agent.give_back(canceled.origin, c::IB_WC_WR_FLUSH_ERR, 0, sleep);
+        }
+    }
+}
+
+/// Ends an agent. When this returns its client is not called any more, and has all MADs that it has posted.
+pub(crate) fn unregister(agent: &Arc<Agent>, sleep: &MaySleep) {
+    cancel_all(agent, sleep);
+    dispatch::unregister(agent);
+    state::remove_agent(agent);
+    agent.port.workers.flush(sleep);
+    delayed::cancel_sync(agent, sleep);
+    deliver_rest(agent, sleep);
+    reassembly::forget_all(agent, sleep);
+    agent.uses.end(sleep);
+    if security::is_asked(agent) {
+        agent.body.forget_security(sleep);
+    }
+}
+
+/// Gives back what was still to be delivered when the agent's work was taken from its queue.
+fn deliver_rest(agent: &Arc<Agent>, sleep: &MaySleep) {
+    let rest = core::mem::take(&mut agent.table.lock().local);
+    for local in rest {
+        drop(local.received);
+        agent.give_back(local.origin, c::IB_WC_WR_FLUSH_ERR, 0, sleep);
+    }
+}

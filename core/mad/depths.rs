@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How large the queues of the special queue pairs are: the parameters `send_queue_size` and `recv_queue_size`.
+
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use kernel_ext::param::int_param;
+use rdma::view::mad::qp::Depths;
+
+static SEND: AtomicI32 = AtomicI32::new(128);
+static RECV: AtomicI32 = AtomicI32::new(RECV_DEFAULT as i32);
+
+/// How many MADs may be received, where nobody says otherwise.
+pub(super) const RECV_DEFAULT: u32 = 512;
+
+int_param!(
+    c"send_queue_size",
+    SEND,
+    b"parmtype=send_queue_size:int\0parm=send_queue_size:Size of send queue in number of work requests\0"
+);
+int_param!(
+    c"recv_queue_size",
+    RECV,
+    b"parmtype=recv_queue_size:int\0parm=recv_queue_size:Size of receive queue in number of work requests\0"
+);
+
+/// The fewest and the most requests of a queue.
+const LIMITS: (i32, i32) = (64, 8192);
+
+fn limited(parameter: &AtomicI32) -> u32 {
+    let (min, max) = LIMITS;
+    parameter.load(Ordering::Relaxed).clamp(min, max) as u32
+}
+
+/// The depths, in requests.
+pub(super) fn get() -> Depths {
+    Depths {
+        send: limited(&SEND),
+        recv: limited(&RECV),
+    }
+}

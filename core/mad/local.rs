@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! SMPs by directed route that an agent sends to its own node: they do not leave the machine. The driver handles them, and
+//! the agent's work delivers what follows.
+//!
+//! IBTA specification, volume 1, section 14.2.2.
+
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::bindings as c;
+use rdma::{mad::MadResult, view::mad::recv::RecvMad};
+
+use super::{
+    dispatch,
+    header::{Header, BASE_VERSION, MAD_HEADER, MAD_SIZE, OPA_BASE_VERSION, OPA_MAD_SIZE},
+    smi::{self, Action, Node, Smp},
+    state::{AgentUse, Port, SendMad},
+};
+
+/// The LID that everybody takes.
+const PERMISSIVE_LID: u32 = 0xffff;
+
+/// What becomes of an SMP that is posted.
+pub(super) enum Outgoing {
+    /// The queue pair sends it.
+    Wire,
+    /// It does not leave the machine: what is received instead, and by whom.
+    Local(Option<(AgentUse, RecvMad)>),
+}
+
+/// The fields of routes in the SMPs of a version.
+pub(super) fn layout_of(port: &Port, header: &Header) -> &'static smi::Layout {
+    match port.is_opa && header.class_version == OPA_BASE_VERSION {
+        true => &smi::OPA,
+        false => &smi::IB,
+    }
+}
+
+/// The completion that stands for the packet.
+fn completion(send: &SendMad, slid: u32, length: usize) -> c::ib_wc {
+    let mut wc: c::ib_wc = pin_init::zeroed();
+    wc.status = c::IB_WC_SUCCESS;
+    wc.opcode = c::IB_WC_RECV;
+    wc.pkey_index = send.body.pkey_index();
+    wc.byte_len = length.saturating_add(size_of::<c::ib_grh>()) as u32;
+    wc.src_qp = 0;
+    wc.slid = slid;
+    wc.port_num = send.body.port_num();
+    wc
+}
+
+/// A copy of an SMP that is posted.
+fn copy_of(send: &SendMad, size: usize) -> Result<RecvMad> {
+    let mut copy = RecvMad::new(size, GFP_ATOMIC)?;
+    let first = send.body.bytes::<MAD_SIZE>(0);
+    for (to, from) in copy.mad_mut().iter_mut().zip(first) {
+        *to = from;
+    }
+    if size > MAD_SIZE {
+        for at in (MAD_SIZE..size).step_by(8) {
+            let bytes = send.body.bytes::<8>(at);
+            if let Some(to) = copy.mad_mut().get_mut(at..at.saturating_add(8)) {
+                to.copy_from_slice(&bytes);
+            }
+        }
+    }
+    Ok(copy)
+}
+
+/// An SMP by directed route is posted. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` for a route that makes no sense, or where the driver does not take the SMP; `ENOMEM`.
+pub(super) fn send(send: &Arc<SendMad>) -> Result<Outgoing> {
+    let (agent, header) = (&send.agent, send.header());
+    let port = &agent.port;
+    let device = &port.device;
+    let is_switch = device.is_switch();
+    let node = Node {
+        is_switch,
+        port: if is_switch { send.body.port_num() } else { port.port_num },
+        ports: device.phys_port_cnt(),
+    };
+    let mut request = copy_of(send, port.mad_size)?;
+    let mut smp = Smp::new(request.mad_mut(), layout_of(port, &header));
+    if smp.is_at_its_end() && smp.prepare_send(node) == Action::Discard {
+        return Err(EINVAL);
+    }
+    let slid = smp.slid();
+    let stays = device.has_process_mad() && (smp.is_for_here() || smp.has_returned());
+    send.body.write(smi::HOP_POINTER_AT, &[smp.hop_pointer()]);
+    if slid > PERMISSIVE_LID && slid != u32::MAX {
+        return Err(EINVAL);
+    }
+    if !stays {
+        return Ok(Outgoing::Wire);
+    }
+    let is_opa = port.is_opa && header.base_version == OPA_BASE_VERSION;
+    let length = match is_opa {
+        true => send.body.header_length().saturating_add(send.body.data_length()),
+        false => MAD_SIZE,
+    };
+    process(send, request, node.port, slid & PERMISSIVE_LID, length)
+}
+
+/// The driver handles an SMP.
+fn process(
+    send: &Arc<SendMad>,
+    request: RecvMad,
+    port_num: u32,
+    slid: u32,
+    length: usize,
+) -> Result<Outgoing> {
+    let agent = &send.agent;
+    let mut answer = RecvMad::new(agent.port.mad_size, GFP_ATOMIC)?;
+    let wc = completion(send, slid, length);
+    let (result, answer_length, pkey_index) = send
+        .body
+        .driver_process(&wc, port_num, &mut answer, &request)
+        .ok_or(EINVAL)?;
+    let (success, reply) = (MadResult::SUCCESS.bits(), MadResult::REPLY.bits());
+    let received = match result {
+        both if both == success | reply => {
+            let header = Header::parse(&answer.bytes::<MAD_HEADER>(0));
+            let is_wanted = header.is_response() && agent.receives;
+            let receiver = is_wanted.then(|| agent.try_use()).flatten();
+            receiver.map(|receiver| (receiver, answer))
+        }
+        both if both == success | MadResult::CONSUMED.bits() => None,
+        // As if it were received.
+        only if only == success => {
+            let header = Header::parse(&request.bytes::<MAD_HEADER>(0));
+            let receiver = dispatch::find(&agent.port, &header, request.mad());
+            receiver.map(|receiver| (receiver, request))
+        }
+        _ => return Err(EINVAL),
+    };
+    if agent.port.is_opa {
+        send.body.set_pkey_index(pkey_index);
+    }
+    let received = received.map(|(receiver, mut mad)| {
+        let mut wc = completion(send, PERMISSIVE_LID, length);
+        wc.port_num = receiver.port.port_num;
+        mad.set_wc(&wc);
+        mad.set_local();
+        set_length(&agent.port, &mut mad, answer_length);
+        (receiver, mad)
+    });
+    Ok(Outgoing::Local(received))
+}
+
+/// Says how long a MAD is: of Omni-Path, as long as it came.
+pub(super) fn set_length(port: &Port, mad: &mut RecvMad, length: usize) {
+    let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
+    match port.is_opa && header.base_version != BASE_VERSION {
+        true => mad.set_length(length, OPA_MAD_SIZE),
+        false => mad.set_length(MAD_SIZE, MAD_SIZE),
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ports are opened for MADs when their device comes, and closed when it goes: a client of the core like others, and the
+//! first one.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    str::CString,
+    sync::{aref::ARef, Arc, Mutex},
+};
+use kernel_ext::{
+    bindings as c,
+    error::EOPNOTSUPP,
+    sync::new_spinlock_irq,
+    work::{OwnedQueue, QueueFlags},
+};
+use rdma::{
+    client::{Client as DeviceClient, ClientTable, Counted, Registration},
+    view::{
+        mad::{
+            agent::AgentHandlers,
+            qp::{SpecialKind, SpecialQps},
+            recv::RecvMad,
+        },
+        Device,
+    },
+    MaySleep,
+};
+
+use super::{
+    agent::{self, Wanted},
+    depths,
+    header::{MAD_SIZE, OPA_MAD_SIZE},
+    respond::Responder,
+    state::{self, Agent, Client, Layer, OpenPort, Port, Queue},
+};
+use crate::cache;
+
+/// The P_Key of full members of the default partition.
+const DEFAULT_PKEY: u16 = 0xffff;
+
+/// A port that is open, and its queue pairs.
+pub(super) struct Opened {
+    port_num: u32,
+    qps: SpecialQps<Layer>,
+}
+
+/// The client that opens ports.
+pub(super) enum Ports {}
+
+static TABLE: ClientTable<Ports> = ClientTable::new();
+
+/// The ports of a device that are open.
+type OpenedPorts = Pin<KBox<Mutex<KVec<Opened>>>>;
+
+/// Which queue pairs a port has.
+fn kinds_of(caps: u32) -> KVec<SpecialKind> {
+    let mut kinds = KVec::new();
+    let all = [
+        (c::RDMA_CORE_CAP_IB_SMI, SpecialKind::Smi),
+        (c::RDMA_CORE_CAP_IB_CM, SpecialKind::Gsi),
+    ];
+    for (needed, kind) in all {
+        if caps & needed != 0 {
+            // Without memory the port does not open: its queue pairs need more.
+            let _ = kinds.push(kind, GFP_KERNEL);
+        }
+    }
+    kinds
+}
+
+/// How many bytes a MAD of a port may have.
+fn mad_size(device: &Device, port_num: u32, is_opa: bool) -> Result<usize> {
+    let immutable = device.immutable(port_num).ok_or(EINVAL)?;
+    let size = immutable.max_mad_size as usize;
+    let least = if is_opa { OPA_MAD_SIZE } else { MAD_SIZE };
+    if size < least {
+        return Err(EFAULT);
+    }
+    Ok(least)
+}
+
+/// Makes what a port needs, and lets it be found.
+fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Opened> {
+    let caps = device.port_caps(port_num);
+    let is_opa = caps & c::RDMA_CORE_CAP_OPA_MAD != 0;
+    let mad_size = mad_size(device, port_num, is_opa)?;
+    let depths = depths::get();
+    let kinds = kinds_of(caps);
+    let queue = |_| Queue::new(port_num, depths.send);
+    let qps = SpecialQps::new(device, port_num, &kinds, depths, queue, sleep)?;
+    let mut opened = Opened { port_num, qps };
+    let started = start(device, &opened, is_opa, mad_size, sleep);
+    if let Err(error) = started {
+        close(device, &mut opened, sleep);
+        return Err(error);
+    }
+    Ok(opened)
+}
+
+/// Lets a port be found, and its queue pairs receive.
+fn start(
+    device: &Device,
+    opened: &Opened,
+    is_opa: bool,
+    mad_size: usize,
+    sleep: &MaySleep,
+) -> Result {
+    let port_num = opened.port_num;
+    let name = CString::try_from_fmt(fmt!("ib_mad{port_num}"))?;
+    let flags = QueueFlags::UNBOUND | QueueFlags::ORDERED | QueueFlags::MEM_RECLAIM;
+    let workers = OwnedQueue::new(&name, flags, 1, sleep)?;
+    let qp = |kind| opened.qps.get(kind).cloned();
+    let port = Arc::pin_init(
+        pin_init!(Port {
+            device: device.hold(),
+            port_num,
+            is_opa,
+            mad_size,
+            qps: [qp(SpecialKind::Smi), qp(SpecialKind::Gsi)],
+            registrations <- new_spinlock_irq!(KVec::new(), "Port::registrations"),
+            workers,
+        }),
+        GFP_KERNEL,
+    )?;
+    state::add_port(port.clone())?;
+    let pkey = cache::of(device, port_num).and_then(|port| {
+        let found = port.known.with(|known| known.find_pkey(DEFAULT_PKEY));
+        found.flatten()
+    });
+    opened.qps.start(pkey.unwrap_or(0), sleep)?;
+    for qp in opened.qps.iter() {
+        while qp.free_receives() != 0 {
+            qp.post_recv(RecvMad::new(mad_size, GFP_KERNEL)?)?;
+        }
+    }
+    state::set_responders(&port, responders(&port, sleep)?);
+    Ok(())
+}
+
+/// Makes the agents that answer for the core.
+fn responders(port: &Arc<Port>, sleep: &MaySleep) -> Result<[Option<Arc<Agent>>; 2]> {
+    let mut responders = [const { None }; 2];
+    let kinds = [SpecialKind::Smi, SpecialKind::Gsi];
+    for (place, kind) in responders.iter_mut().zip(kinds) {
+        if port.qp(kind).is_none() {
+            continue;
+        }
+        let wanted = Wanted {
+            kind,
+            request: None,
+            rmpp_version: 0,
+            flags: 0,
+            receives: false,
+            sends: true,
+        };
+        let client = Client::Core(Arc::new(Responder, GFP_KERNEL)?);
+        let made = agent::register_at(port, &wanted, client, AgentHandlers::NONE, sleep);
+        match made {
+            Ok(made) => *place = Some(made),
+            Err(error) => {
+                end(&responders, sleep);
+                return Err(error);
+            }
+        }
+    }
+    Ok(responders)
+}
+
+fn end(responders: &[Option<Arc<Agent>>; 2], sleep: &MaySleep) {
+    for responder in responders.iter().flatten() {
+        agent::unregister(responder, sleep);
+    }
+}
+
+/// Closes a port. Its agents are gone, for their clients are told of the device's end before.
+fn close(device: &Device, opened: &mut Opened, sleep: &MaySleep) {
+    let gone: Option<OpenPort> = state::remove_port(device, opened.port_num);
+    if let Some(gone) = &gone {
+        end(&gone.responders, sleep);
+    }
+    if let Err(error) = opened.qps.close(sleep) {
+        pr_warn!("a special queue pair stays: {:?}\n", error);
+    }
+}
+
+impl DeviceClient for Ports {
+    type Data = Counted<OpenedPorts>;
+
+    const NAME: &'static CStr = c"mad";
+    const ANY_DEVICE: bool = false;
+
+    fn table() -> &'static ClientTable<Self> {
+        &TABLE
+    }
+
+    fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Self::Data>> {
+        let mut ports: KVec<Opened> = KVec::new();
+        for port_num in device.ports() {
+            if device.port_caps(port_num) & c::RDMA_CORE_CAP_IB_MAD == 0 {
+                continue;
+            }
+            let opened = ports
+                .reserve(1, GFP_KERNEL)
+                .map_err(Error::from)
+                .and_then(|()| open(device, port_num, sleep));
+            match opened {
+                Ok(opened) => ports.push(opened, GFP_KERNEL)?,
+                Err(error) => {
+                    close_all(device, &mut ports, sleep);
+                    return Err(error);
+                }
+            }
+        }
+        if ports.is_empty() {
+            return Err(EOPNOTSUPP);
+        }
+        Counted::new(KBox::pin_init(new_mutex!(ports, "mad::Opened"), GFP_KERNEL)?)
+    }
+
+    fn remove(device: &Device, data: ARef<Self::Data>, sleep: &MaySleep) {
+        let mut ports = core::mem::take(&mut *data.lock());
+        close_all(device, &mut ports, sleep);
+    }
+}
+
+fn close_all(device: &Device, ports: &mut KVec<Opened>, sleep: &MaySleep) {
+    while let Some(mut opened) = ports.pop() {
+        close(device, &mut opened, sleep);
+    }
+}
+
+/// Opens the ports of all devices, now and later, until the result is dropped.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(super) fn start_client(sleep: &MaySleep) -> Result<Registration<Ports>> {
+    TABLE.register(sleep)
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The work of an agent: requests whose answer has not come in time are sent again, or given back; what does not leave the
+//! machine is delivered.
+
+use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
+use kernel_ext::{bindings as c, timer::now_ns};
+use rdma::MaySleep;
+
+use super::{
+    complete::{self, send_queued},
+    rmpp::segment,
+    state::{Agent, Key, Local, Phase, Table},
+    transmit::transmit,
+};
+
+/// What becomes of a request whose time is over.
+enum Expired {
+    /// It was sent again, or waits for that.
+    Again,
+    /// It is given back: with `enum ib_wc_status`.
+    Over(u32),
+}
+
+/// A request's time is over.
+fn expire(table: &mut Table, key: &Key) -> Expired {
+    let has_backlog = table.has_backlog();
+    let Some(entry) = table.get(key) else {
+        return Expired::Again;
+    };
+    if entry.canceled {
+        return Expired::Over(c::IB_WC_WR_FLUSH_ERR);
+    }
+    let Some(left) = entry.retries_left.checked_sub(1) else {
+        return Expired::Over(c::IB_WC_RESP_TIMEOUT_ERR);
+    };
+    entry.retries_left = left;
+    let send = entry.send().clone();
+    send.body.set_retries(send.body.retries().saturating_add(1));
+    entry.timeout_ms = send.body.timeout_ms();
+    if entry.is_limited && has_backlog {
+        table.queue(key);
+        return Expired::Again;
+    }
+    table.set_phase(key, Phase::Sending);
+    let Some(entry) = table.get(key) else {
+        return Expired::Again;
+    };
+    let sent = match send.is_kernel_rmpp() {
+        true => segment::send_again(entry).unwrap_or(Err(ETIMEDOUT)),
+        false => transmit(&send),
+    };
+    match sent {
+        Ok(()) => Expired::Again,
+        Err(_) => Expired::Over(c::IB_WC_RESP_TIMEOUT_ERR),
+    }
+}
+
+/// Goes on with the requests whose time is over.
+fn expire_all(agent: &Arc<Agent>, sleep: &MaySleep) {
+    loop {
+        let mut table = agent.table.lock();
+        let first = table.first_waiting().filter(|(until, _)| *until <= now_ns());
+        let Some((_, key)) = first else {
+            return;
+        };
+        let Expired::Over(status) = expire(&mut table, &key) else {
+            continue;
+        };
+        let over = table.remove(&key);
+        drop(table);
+        if let Some(over) = over {
+            complete::end(agent, over, (status, 0), sleep);
+        }
+    }
+}
+
+/// Delivers what has not left the machine: what is received first, then the end of what was sent.
+fn deliver_local(agent: &Arc<Agent>, sleep: &MaySleep) {
+    loop {
+        let local = core::mem::take(&mut agent.table.lock().local);
+        if local.is_empty() {
+            return;
+        }
+        for Local { origin, received } in local {
+            if let Some((receiver, mad)) = received {
+                receiver.deliver(Some(origin.send()), mad, sleep);
+            }
+            agent.give_back(origin, c::IB_WC_SUCCESS, 0, sleep);
+        }
+    }
+}
+
+impl WorkItem for Agent {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // SAFETY: Works of the queue run in process context.
+        let sleep = &unsafe { MaySleep::assume() };
+        this.table.lock().armed = None;
+        deliver_local(&this, sleep);
+        expire_all(&this, sleep);
+        send_queued(&this, sleep);
+        let mut table = this.table.lock();
+        this.arm(&mut table);
+    }
+}

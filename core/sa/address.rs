@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the administrator of a subnet is, and what it can do: as the port says, and anew after each event that may change it.
+//!
+//! IBTA specification, volume 1, sections 14.4.4 and 15.4.
+
+use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
+use kernel_ext::{bindings as c, delayed};
+use rdma::{
+    view::{
+        ah_attr::AhVector,
+        mad::{recv::RecvMad, send::SendFlags},
+    },
+    Gid, MaySleep,
+};
+
+use super::{
+    query::{self, attribute, record_of, Question},
+    record::CLASS_PORT_INFO,
+    state::{Abilities, Address, OnAnswer, Query, SaPort},
+};
+use crate::{cache, mad::header::method, port, queue::ib_wq, verbs::ah};
+
+/// The P_Key of full members of the default partition.
+const DEFAULT_PKEY: u16 = 0xffff;
+/// The GUID that the administrator is reached by.
+const WELL_KNOWN_GUID: u64 = 1 << 57 | 2;
+/// The first LID of multicast.
+const MULTICAST_LID: u32 = 0xc000;
+/// The LID that everybody takes.
+const PERMISSIVE_LID: u32 = 0xffff;
+/// When the administrator is asked what it can do, after it may have changed; and asked again.
+const ASK_AFTER_MS: u32 = 1000;
+/// How often it is asked again.
+const MAX_RETRIES: u32 = 3;
+/// How long its answer is awaited.
+const TIMEOUT_MS: usize = 3000;
+
+/// The address vector of the administrator.
+fn vector_of(port: &SaPort, attr: &c::ib_port_attr) -> AhVector {
+    let (device, port_num) = (&port.device, port.port_num);
+    let kind = ah::kind_of(device, port_num);
+    let needs_route = device.port_caps(port_num) & c::RDMA_CORE_PORT_IB_GRH_REQUIRED != 0;
+    let mut vector = AhVector::new(kind, port_num, attr.sm_sl);
+    vector.set_lids(attr.sm_lid, 0);
+    if needs_route || attr.sm_lid == PERMISSIVE_LID {
+        vector.make_globally_routed();
+    }
+    if needs_route && kind == c::RDMA_AH_ATTR_TYPE_IB {
+        let dgid = Gid::from_parts(attr.subnet_prefix.to_be_bytes(), WELL_KNOWN_GUID);
+        vector.modify(|vector| {
+            vector.ah_flags = c::IB_AH_GRH as u8;
+            vector.grh.dgid = dgid.to_raw();
+        });
+    }
+    vector
+}
+
+/// Finds the administrator.
+///
+/// # Errors
+///
+/// What the driver answers, `ENOMEM`.
+fn find(port: &SaPort, sleep: &MaySleep) -> Result<Address> {
+    let (device, port_num) = (&port.device, port.port_num);
+    let attr = port::query(device, port_num, sleep)?;
+    let pkey = cache::of(device, port_num).and_then(|port| {
+        let found = port.known.with(|known| known.find_pkey(DEFAULT_PKEY));
+        found.flatten()
+    });
+    let mut vector = vector_of(port, &attr);
+    let is_ib = vector.raw().type_ == c::RDMA_AH_ATTR_TYPE_IB;
+    let ah = port.agent.qp.address(&mut vector, sleep)?;
+    Ok(Address {
+        ah: Arc::new(ah, GFP_KERNEL)?,
+        pkey_index: pkey.unwrap_or(0),
+        is_valid: !is_ib || (1..MULTICAST_LID).contains(&attr.sm_lid),
+    })
+}
+
+/// Finds the administrator; where it cannot be found, it stays as it was.
+pub(super) fn update(port: &SaPort, sleep: &MaySleep) {
+    match find(port, sleep).and_then(|found| Ok(Arc::new(found, GFP_KERNEL)?)) {
+        Ok(found) => {
+            let old = port.address.lock().replace(found);
+            drop(old);
+        }
+        Err(error) => kernel::pr_warn_once!("a subnet administrator is not found: {:?}\n", error),
+    }
+}
+
+impl WorkItem<1> for SaPort {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // SAFETY: Works of the queue run in process context.
+        update(&this, &unsafe { MaySleep::assume() });
+    }
+}
+
+/// The administrator may have changed: it is not known until it was found anew.
+pub(super) fn changed(port: &Arc<SaPort>, is_another: bool) {
+    let old = port.address.lock().take();
+    drop(old);
+    let Some(workers) = ib_wq.get() else {
+        return;
+    };
+    if is_another {
+        *port.abilities.lock() = Abilities::default();
+        let delay = kernel::time::msecs_to_jiffies(ASK_AFTER_MS);
+        delayed::enqueue::<_, 2>(workers, port, delay);
+    }
+    kernel_ext::work::enqueue::<_, 1>(workers, port);
+}
+
+/// Notes what the administrator can do, or lets it be asked again.
+struct Answer;
+
+/// The administrator has not answered: it is asked again, some times.
+fn ask_again(port: &Arc<SaPort>) {
+    let mut abilities = port.abilities.lock();
+    if abilities.known.is_some() {
+        return;
+    }
+    abilities.retries = abilities.retries.saturating_add(1);
+    if abilities.retries > MAX_RETRIES {
+        return;
+    }
+    drop(abilities);
+    if let Some(workers) = ib_wq.get() {
+        let delay = kernel::time::msecs_to_jiffies(ASK_AFTER_MS);
+        delayed::enqueue::<_, 2>(workers, port, delay);
+    }
+}
+
+impl OnAnswer for Answer {
+    fn answered(&self, query: &Query, status: Result, answer: Option<&RecvMad>, _sleep: &MaySleep) {
+        if let (Ok(()), Some(answer)) = (status, answer) {
+            let mut info = Default::default();
+            // There are as many bytes as are needed.
+            let _ = CLASS_PORT_INFO.unpack(&mut record_of::<8>(answer), &mut info);
+            query.port.abilities.lock().known = Some(info);
+        }
+        // A port that goes asks nobody.
+        if status != Err(EINTR) {
+            ask_again(&query.port);
+        }
+    }
+}
+
+/// Asks the administrator what it can do.
+fn ask(port: &Arc<SaPort>, flags: &SendFlags<'_>) -> Result {
+    let question = Question {
+        port: port.clone(),
+        client: None,
+        is_opa: port.is_opa,
+        method: method::GET,
+        attribute: attribute::CLASS_PORT_INFO,
+        mask: 0,
+        record: &[],
+        timeout_ms: TIMEOUT_MS,
+        on_answer: KBox::new(Answer, GFP_KERNEL)?,
+    };
+    query::ask(&query::new(question, flags)?)
+}
+
+impl WorkItem<2> for SaPort {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        if this.abilities.lock().known.is_some() {
+            return;
+        }
+        // SAFETY: Works of the queue run in process context.
+        let sleep = &unsafe { MaySleep::assume() };
+        if ask(&this, &SendFlags::Lent(sleep)).is_err() {
+            ask_again(&this);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the administrator is told of a port's membership in a multicast group: MCMemberRecord (IBTA specification, volume 1,
+//! section 15.2.5.17); and whether a group is as a member wants it.
+
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::bindings::{self as c, ib_sa_mcmember_rec};
+use rdma::{
+    view::mad::{recv::RecvMad, send::SendFlags},
+    Gid,
+};
+
+use super::{
+    query::{self, attribute, record_of, Question, SA_DATA},
+    record::MCMEMBER,
+    state::{self, OnAnswer},
+};
+use rdma::view::Device;
+
+/// How many bytes a packed member has.
+const MEMBER_BYTES: usize = 52;
+
+/// Members of the record, by their bit in the mask.
+pub(super) mod bit {
+    pub(in super::super) const MGID: u32 = 0;
+    pub(in super::super) const PORT_GID: u32 = 1;
+    pub(super) const QKEY: u32 = 2;
+    pub(super) const MLID: u32 = 3;
+    pub(super) const MTU_SELECTOR: u32 = 4;
+    pub(super) const MTU: u32 = 5;
+    pub(super) const TRAFFIC_CLASS: u32 = 6;
+    pub(super) const PKEY: u32 = 7;
+    pub(super) const RATE_SELECTOR: u32 = 8;
+    pub(super) const RATE: u32 = 9;
+    pub(super) const LIFE_TIME_SELECTOR: u32 = 10;
+    pub(super) const LIFE_TIME: u32 = 11;
+    pub(super) const SL: u32 = 12;
+    pub(super) const FLOW_LABEL: u32 = 13;
+    pub(super) const HOP_LIMIT: u32 = 14;
+    pub(super) const SCOPE: u32 = 15;
+    pub(in super::super) const JOIN_STATE: u32 = 16;
+}
+
+/// A mask with these bits, as C has it: in the order of the wire.
+pub(super) fn mask_of(bits: &[u32]) -> u64 {
+    bits.iter().fold(0u64, |mask, bit| mask | 1 << bit).to_be()
+}
+
+/// The record in an answer.
+pub(super) fn record(answer: &RecvMad) -> ib_sa_mcmember_rec {
+    let mut record: ib_sa_mcmember_rec = pin_init::zeroed();
+    // There are as many bytes as are needed.
+    let _ = MCMEMBER.unpack(&mut record_of::<MEMBER_BYTES>(answer), &mut record);
+    record
+}
+
+/// Tells the administrator of a membership, by a method.
+///
+/// # Errors
+///
+/// As for `ib_sa_path_rec_get`.
+pub(super) fn query(
+    (device, port_num): (&Device, u32),
+    how: u8,
+    (member, mask): (&ib_sa_mcmember_rec, u64),
+    timeout_ms: usize,
+    on_answer: KBox<dyn OnAnswer>,
+    flags: &SendFlags<'_>,
+) -> Result {
+    let mut packed = [0; SA_DATA];
+    MCMEMBER.pack(member, &mut packed)?;
+    let question = Question {
+        port: state::find_port(device, port_num).ok_or(ENODEV)?,
+        client: None,
+        is_opa: false,
+        method: how,
+        attribute: attribute::MC_MEMBER,
+        mask,
+        record: &packed,
+        timeout_ms,
+        on_answer,
+    };
+    let query: Arc<_> = query::new(question, flags)?;
+    query::ask(&query)
+}
+
+/// Whether a value is as a selector says, compared with the one that is wanted.
+fn is_selected(selector: u8, value: u8, wanted: u8) -> bool {
+    match u32::from(selector) {
+        c::IB_SA_GT => value > wanted,
+        c::IB_SA_LT => value < wanted,
+        c::IB_SA_EQ => value == wanted,
+        _ => true,
+    }
+}
+
+/// Whether a group is as a member wants it, in what its mask has. The GID of the group is the same.
+pub(super) fn matches(group: &ib_sa_mcmember_rec, wanted: &ib_sa_mcmember_rec, mask: u64) -> bool {
+    let mask = u64::from_be(mask);
+    let has = |bit: u32| mask >> bit & 1 != 0;
+    let same = [
+        (bit::PORT_GID, gid(&group.port_gid) == gid(&wanted.port_gid)),
+        (bit::QKEY, group.qkey == wanted.qkey),
+        (bit::MLID, group.mlid == wanted.mlid),
+        (bit::TRAFFIC_CLASS, group.traffic_class == wanted.traffic_class),
+        (bit::PKEY, group.pkey == wanted.pkey),
+        (bit::SL, group.sl == wanted.sl),
+        (bit::FLOW_LABEL, group.flow_label == wanted.flow_label),
+        (bit::HOP_LIMIT, group.hop_limit == wanted.hop_limit),
+        (bit::SCOPE, group.scope == wanted.scope),
+    ];
+    let selected = [
+        (
+            (bit::MTU_SELECTOR, bit::MTU),
+            is_selected(wanted.mtu_selector, group.mtu, wanted.mtu),
+        ),
+        (
+            (bit::RATE_SELECTOR, bit::RATE),
+            is_selected(wanted.rate_selector, group.rate, wanted.rate),
+        ),
+        (
+            (bit::LIFE_TIME_SELECTOR, bit::LIFE_TIME),
+            is_selected(
+                wanted.packet_life_time_selector,
+                group.packet_life_time,
+                wanted.packet_life_time,
+            ),
+        ),
+    ];
+    same.iter().all(|&(bit, same)| same || !has(bit))
+        && selected
+            .iter()
+            .all(|&((selector, value), fits)| fits || !has(selector) || !has(value))
+}
+
+/// A GID of C's.
+pub(super) fn gid(raw: &c::ib_gid) -> Gid {
+    Gid::from_raw(raw)
+}
+
+#[kernel::prelude::kunit_tests(ib_core_mcmember)]
+mod tests {
+    use super::*;
+
+    fn group() -> ib_sa_mcmember_rec {
+        let mut group: ib_sa_mcmember_rec = pin_init::zeroed();
+        group.qkey = 1;
+        group.mtu = 4;
+        group.rate = 7;
+        group
+    }
+
+    #[test]
+    fn only_what_the_mask_has_must_be_the_same() {
+        let mut wanted = group();
+        wanted.qkey = 2;
+        assert!(matches(&group(), &wanted, 0));
+        assert!(matches(&group(), &wanted, mask_of(&[bit::MLID, bit::SL])));
+        assert!(!matches(&group(), &wanted, mask_of(&[bit::QKEY])));
+    }
+
+    #[test]
+    fn a_selector_and_its_value_count_together() {
+        let mut wanted = group();
+        wanted.mtu_selector = c::IB_SA_GT as u8;
+        assert!(matches(&group(), &wanted, mask_of(&[bit::MTU])));
+        assert!(matches(&group(), &wanted, mask_of(&[bit::MTU_SELECTOR])));
+        let both = mask_of(&[bit::MTU, bit::MTU_SELECTOR]);
+        assert!(!matches(&group(), &wanted, both));
+        wanted.mtu = 3;
+        assert!(matches(&group(), &wanted, both));
+        wanted.mtu_selector = c::IB_SA_LT as u8;
+        assert!(!matches(&group(), &wanted, both));
+        wanted.mtu_selector = c::IB_SA_EQ as u8;
+        assert!(!matches(&group(), &wanted, both));
+        wanted.mtu = 4;
+        assert!(matches(&group(), &wanted, both));
+    }
+}

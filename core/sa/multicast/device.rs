@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ports whose multicast groups are administered come and go: a client of the core, behind that of the administrator.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{aref::ARef, Arc, Mutex},
+};
+use kernel_ext::{
+    bindings as c,
+    error::EOPNOTSUPP,
+    sync::new_spinlock_irq,
+    uses::Uses,
+    work::{InstalledQueue, OwnedQueue, QueueFlags},
+};
+use rdma::{
+    client::{Client, ClientTable, Counted, Registration},
+    view::{
+        event::{Event, Listening, OnEvent},
+        Device,
+    },
+    MaySleep,
+};
+
+use super::group::{McastPort, Mode, PORTS, WORKERS};
+
+/// The client that joins groups.
+pub(crate) enum Groups {}
+
+static TABLE: ClientTable<Groups> = ClientTable::new();
+
+type OwnPorts = KVec<Arc<McastPort>>;
+
+/// What is kept of a device: its ports, and who is told of its events.
+pub(crate) struct Entry {
+    ports: OwnPorts,
+    listening: Pin<KBox<Mutex<Option<Listening<Listener>>>>>,
+}
+
+/// Listens for what ends memberships.
+struct Listener(OwnPorts);
+
+impl OnEvent for Listener {
+    fn event(&self, event: &Event, _sleep: &MaySleep) {
+        let mode = match event.kind() {
+            c::IB_EVENT_PORT_ERR | c::IB_EVENT_LID_CHANGE | c::IB_EVENT_CLIENT_REREGISTER => {
+                Mode::Failed
+            }
+            c::IB_EVENT_PKEY_CHANGE => Mode::PkeyChanged,
+            _ => return,
+        };
+        let mut ports = self.0.iter();
+        if let Some(port) = ports.find(|port| port.port_num == event.port()) {
+            port.happened(mode);
+        }
+    }
+}
+
+fn new(device: &Device, port_num: u32) -> Result<Arc<McastPort>> {
+    Arc::pin_init(
+        pin_init!(McastPort {
+            device: device.hold(),
+            port_num,
+            groups <- new_spinlock_irq!(KVec::new(), "McastPort::groups"),
+            uses <- Uses::new(),
+        }),
+        GFP_KERNEL,
+    )
+}
+
+/// Ends ports: no group of theirs is left when this returns.
+fn close_all(ports: &OwnPorts, sleep: &MaySleep) {
+    for port in ports {
+        let taken = {
+            let mut all = PORTS.lock();
+            let place = all.iter().position(|one| Arc::ptr_eq(one, port));
+            place.and_then(|nth| all.remove(nth).ok())
+        };
+        drop(taken);
+        port.uses.end(sleep);
+    }
+}
+
+fn open_all(device: &Device) -> Result<(OwnPorts, OwnPorts)> {
+    let (mut ports, mut told) = (KVec::new(), KVec::new());
+    for port_num in device.ports() {
+        if device.port_caps(port_num) & c::RDMA_CORE_CAP_IB_SA != 0 {
+            let port = new(device, port_num)?;
+            told.push(port.clone(), GFP_KERNEL)?;
+            ports.push(port, GFP_KERNEL)?;
+        }
+    }
+    match ports.is_empty() {
+        true => Err(EOPNOTSUPP),
+        false => Ok((ports, told)),
+    }
+}
+
+impl Client for Groups {
+    type Data = Counted<Entry>;
+
+    const NAME: &'static CStr = c"ib_multicast";
+    const ANY_DEVICE: bool = false;
+
+    fn table() -> &'static ClientTable<Self> {
+        &TABLE
+    }
+
+    fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Self::Data>> {
+        let (ports, told) = open_all(device)?;
+        let listening = Listening::new(device, Listener(told), sleep)?;
+        let listening = KBox::pin_init(new_mutex!(Some(listening), "multicast::Entry"), GFP_KERNEL)?;
+        let entry = Counted::new(Entry { ports, listening })?;
+        for port in &entry.ports {
+            let pushed = PORTS.lock().push(port.clone(), GFP_ATOMIC);
+            if pushed.is_err() {
+                close_all(&entry.ports, sleep);
+                return Err(ENOMEM);
+            }
+        }
+        Ok(entry)
+    }
+
+    fn remove(_device: &Device, data: ARef<Self::Data>, sleep: &MaySleep) {
+        let listening = data.listening.lock().take();
+        drop(listening);
+        WORKERS.flush(sleep);
+        close_all(&data.ports, sleep);
+    }
+}
+
+/// The client is there as long as this is. Fields are dropped in this order.
+pub(crate) struct Started {
+    _client: Registration<Groups>,
+    _workers: InstalledQueue,
+}
+
+/// Lets groups be joined over all devices, now and later, until the result is dropped.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn start(sleep: &MaySleep) -> Result<Started> {
+    let flags = QueueFlags::UNBOUND | QueueFlags::ORDERED | QueueFlags::MEM_RECLAIM;
+    let queue = OwnedQueue::new(c"ib_mcast", flags, 1, sleep)?;
+    let _workers = WORKERS.install(queue);
+    let _client = TABLE.register(sleep)?;
+    Ok(Started { _client, _workers })
+}

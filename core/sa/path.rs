@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Asking for a path through the subnet: PathRecord (IBTA specification, volume 1, section 15.2.5.16).
+//!
+//! Clients of Omni-Path have paths with LIDs of 32 bits. An administrator that knows no such paths is asked for those of
+//! InfiniBand, and LIDs without room are in GIDs of a form of their own.
+
+use kernel::prelude::*;
+use kernel_ext::bindings::{self as c, ib_gid, sa_path_rec};
+use rdma::{
+    view::{
+        mad::{recv::RecvMad, send::SendFlags},
+        path::{Path, PathKind},
+        sa::{PathCallback, QueryPlace, SaClient},
+        Device,
+    },
+    Gid, MaySleep,
+};
+
+use super::{
+    local_service,
+    query::{self, attribute, record_of, Question, SA_DATA},
+    record::{OPA_PATH, PATH},
+    state::{self, OnAnswer, Query, SaPort},
+};
+use crate::{mad::header::method, port};
+
+/// How many bytes a packed path has.
+pub(super) const PATH_BYTES: usize = 64;
+
+/// The first LID of multicast.
+const MULTICAST_LID: u32 = 0xc000;
+/// GIDs with LIDs of Omni-Path begin their interface ID with that.
+const OPA_SPECIAL_OUI: u64 = 0x00066a;
+/// The administrator knows paths of Omni-Path: a capability.
+const OPA_PATHS: u32 = 1 << 26;
+/// How far capabilities are behind the response time.
+const CAPABILITIES_SHIFT: u32 = 5;
+
+/// Who is told of a path, and in which form.
+struct Answer {
+    callback: PathCallback,
+    /// The client wants a path of Omni-Path, though one of InfiniBand was asked for.
+    converts: bool,
+}
+
+/// The path of InfiniBand in its packed form.
+pub(super) fn unpack(bytes: &mut [u8]) -> sa_path_rec {
+    let mut path: sa_path_rec = pin_init::zeroed();
+    // There are as many bytes as are needed.
+    let _ = PATH.unpack(bytes, &mut path);
+    path.rec_type = c::SA_PATH_REC_TYPE_IB;
+    path
+}
+
+impl OnAnswer for Answer {
+    fn answered(&self, query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep) {
+        let Some(answer) = answer else {
+            return self.callback.answer(status, &mut [], sleep);
+        };
+        let mut bytes = record_of::<PATH_BYTES>(answer);
+        let path = match query.is_opa {
+            true => {
+                let mut path: sa_path_rec = pin_init::zeroed();
+                let _ = OPA_PATH.unpack(&mut bytes, &mut path);
+                path.rec_type = c::SA_PATH_REC_TYPE_OPA;
+                path
+            }
+            false if self.converts => to_opa(&unpack(&mut bytes)),
+            false => unpack(&mut bytes),
+        };
+        self.callback.answer(status, &mut [path], sleep);
+    }
+
+    fn resolved(&self, _query: &Query, paths: &mut [sa_path_rec], sleep: &MaySleep) {
+        if self.converts {
+            for path in &mut *paths {
+                *path = to_opa(path);
+            }
+        }
+        self.callback.answer(Ok(()), paths, sleep);
+    }
+}
+
+/// A GID with a LID of Omni-Path.
+fn opa_gid(prefix: [u8; 8], lid: u32) -> ib_gid {
+    Gid::from_parts(prefix, OPA_SPECIAL_OUI << 40 | u64::from(lid)).to_raw()
+}
+
+/// The parts of a GID: the prefix, and the ID.
+fn parts(gid: &ib_gid) -> ([u8; 8], u64) {
+    let [a, b, c, d, e, f, g, h, id @ ..] = Gid::from_raw(gid).0;
+    ([a, b, c, d, e, f, g, h], u64::from_be_bytes(id))
+}
+
+/// The LID in a GID of Omni-Path.
+fn lid_of(gid: &ib_gid) -> Option<u32> {
+    let (_, id) = parts(gid);
+    (id >> 40 == OPA_SPECIAL_OUI).then_some(id as u32)
+}
+
+/// A path of Omni-Path as one of InfiniBand.
+fn to_ib(opa: &sa_path_rec) -> sa_path_rec {
+    let mut path = *opa;
+    path.rec_type = c::SA_PATH_REC_TYPE_IB;
+    // SAFETY: The path is one of Omni-Path; all members are numbers.
+    let from = unsafe { opa.__bindgen_anon_1.opa };
+    let (dlid, slid) = (u32::from_be(from.dlid), u32::from_be(from.slid));
+    let mut ib: c::sa_path_rec_ib = pin_init::zeroed();
+    ib.raw_traffic = from.raw_traffic;
+    if dlid >= MULTICAST_LID || slid >= MULTICAST_LID {
+        let (prefix, _) = parts(&opa.dgid);
+        path.dgid = opa_gid(prefix, dlid);
+        path.sgid = opa_gid(prefix, slid);
+    } else {
+        ib.dlid = (dlid as u16).to_be();
+        ib.slid = (slid as u16).to_be();
+    }
+    path.__bindgen_anon_1.ib = ib;
+    path
+}
+
+/// A path of InfiniBand as one of Omni-Path.
+fn to_opa(ib: &sa_path_rec) -> sa_path_rec {
+    let mut path = *ib;
+    path.rec_type = c::SA_PATH_REC_TYPE_OPA;
+    // SAFETY: The path is one of InfiniBand; all members are numbers.
+    let from = unsafe { ib.__bindgen_anon_1.ib };
+    let in_gids = (lid_of(&ib.dgid), lid_of(&ib.sgid));
+    let (dlid, slid) = match in_gids {
+        (None, None) => (u16::from_be(from.dlid).into(), u16::from_be(from.slid).into()),
+        (dlid, slid) => (dlid.unwrap_or(0), slid.unwrap_or(0)),
+    };
+    let mut opa: c::sa_path_rec_opa = pin_init::zeroed();
+    opa.dlid = dlid.to_be();
+    opa.slid = slid.to_be();
+    opa.raw_traffic = from.raw_traffic;
+    path.__bindgen_anon_1.opa = opa;
+    path
+}
+
+/// In which form a path is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Ib,
+    Opa,
+    /// The client has a path of Omni-Path, and one of InfiniBand is asked for.
+    Converted,
+}
+
+/// In which form an administrator is asked for a path of Omni-Path.
+fn opa_form(port: &SaPort, sleep: Option<&MaySleep>) -> Result<Form> {
+    let attr = port::query(&port.device, port.port_num, sleep.ok_or(EINVAL)?)?;
+    let known = port.abilities.lock().known;
+    let abilities = known.map_or(0, |known| u32::from_be(known.cap_mask2_resp_time));
+    if port.is_opa && abilities >> CAPABILITIES_SHIFT & OPA_PATHS != 0 {
+        return Ok(Form::Opa);
+    }
+    match attr.lid < MULTICAST_LID {
+        true => Ok(Form::Converted),
+        false => Err(EINVAL),
+    }
+}
+
+/// What a client asks.
+pub(super) struct Wanted<'a> {
+    pub(super) client: &'a SaClient,
+    pub(super) device: &'a Device,
+    pub(super) port_num: u32,
+    pub(super) mask: u64,
+    pub(super) timeout_ms: usize,
+    pub(super) flags: &'a SendFlags<'a>,
+}
+
+/// Asks for a path. Returns the question's number.
+///
+/// # Errors
+///
+/// As for `ib_sa_path_rec_get`.
+pub(super) fn get(
+    wanted: &Wanted<'_>,
+    path: &Path,
+    callback: PathCallback,
+    place: &mut QueryPlace<'_>,
+) -> Result<u32> {
+    let port = state::find_port(wanted.device, wanted.port_num).ok_or(ENODEV)?;
+    let form = match path.kind() {
+        PathKind::Ib => Form::Ib,
+        PathKind::Opa => opa_form(&port, wanted.flags.sleep())?,
+        _ => return Err(EINVAL),
+    };
+    let asked = match form {
+        Form::Converted => to_ib(path.raw()),
+        _ => *path.raw(),
+    };
+    let mut record = [0; SA_DATA];
+    match form {
+        Form::Opa => OPA_PATH.pack(&asked, &mut record)?,
+        _ => PATH.pack(&asked, &mut record)?,
+    }
+    let answer = Answer {
+        callback,
+        converts: form == Form::Converted,
+    };
+    let question = Question {
+        port,
+        client: Some(wanted.client.hold()),
+        is_opa: form == Form::Opa,
+        method: method::GET,
+        attribute: attribute::PATH,
+        mask: wanted.mask,
+        record: &record,
+        timeout_ms: wanted.timeout_ms,
+        on_answer: KBox::new(answer, wanted.flags.get())?,
+    };
+    let query = query::new(question, wanted.flags)?;
+    place.set(query::name_of(&query));
+    let id = query.id;
+    let asked = match form {
+        Form::Opa => query::ask(&query),
+        _ => local_service::ask(&query, &asked, wanted.mask, wanted.flags),
+    };
+    asked.inspect_err(|_| place.set(0))?;
+    Ok(id)
+}

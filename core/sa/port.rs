@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ports of subnets with an administrator come and go: a client of the core, behind that for MADs.
+
+use kernel::{
+    new_delayed_work, new_mutex, new_work,
+    prelude::*,
+    sync::{aref::ARef, Arc, Mutex},
+};
+use kernel_ext::{bindings as c, delayed, error::EOPNOTSUPP, sync::new_spinlock_irq, work};
+use rdma::{
+    client::{Client as DeviceClient, ClientTable, Counted, Registration},
+    view::{
+        event::{Event, Listening, OnEvent},
+        mad::{agent::AgentHandlers, qp::SpecialKind},
+        Device,
+    },
+    MaySleep,
+};
+
+use super::{
+    address, local_service,
+    query::Asker,
+    state::{Abilities, SaPort, ADMINISTRATION},
+};
+use crate::mad::{
+    agent::{self, Wanted},
+    header::RMPP_VERSION,
+    state::Client,
+};
+
+/// The client that finds administrators.
+pub(super) enum Ports {}
+
+static TABLE: ClientTable<Ports> = ClientTable::new();
+
+/// The ports of a device.
+type OwnPorts = KVec<Arc<SaPort>>;
+
+/// What is kept of a device: its ports, and who is told of its events.
+pub(super) struct Entry {
+    ports: OwnPorts,
+    listening: Pin<KBox<Mutex<Option<Listening<Listener>>>>>,
+}
+
+/// Listens for what may change the administrator.
+struct Listener(OwnPorts);
+
+impl OnEvent for Listener {
+    fn event(&self, event: &Event, _sleep: &MaySleep) {
+        let is_another = match event.kind() {
+            c::IB_EVENT_SM_CHANGE
+            | c::IB_EVENT_CLIENT_REREGISTER
+            | c::IB_EVENT_LID_CHANGE
+            | c::IB_EVENT_PORT_ACTIVE => true,
+            c::IB_EVENT_PORT_ERR | c::IB_EVENT_PKEY_CHANGE => false,
+            _ => return,
+        };
+        let mut ports = self.0.iter();
+        if let Some(port) = ports.find(|port| port.port_num == event.port()) {
+            address::changed(port, is_another);
+        }
+    }
+}
+
+/// Makes what is kept of a port.
+fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Arc<SaPort>> {
+    let wanted = Wanted {
+        kind: SpecialKind::Gsi,
+        request: None,
+        rmpp_version: RMPP_VERSION,
+        flags: 0,
+        receives: true,
+        sends: true,
+    };
+    let client = Client::Core(Arc::new(Asker, GFP_KERNEL)?);
+    let none = AgentHandlers::NONE;
+    let agent = agent::register(device, port_num, &wanted, client, none, sleep)?;
+    let is_opa = device.port_caps(port_num) & c::RDMA_CORE_CAP_OPA_AH != 0;
+    let own = agent.clone();
+    let made = Arc::pin_init(
+        pin_init!(SaPort {
+            device: device.hold(),
+            port_num,
+            is_opa,
+            agent: own,
+            address <- new_spinlock_irq!(None, "SaPort::address"),
+            abilities <- new_spinlock_irq!(Abilities::default(), "SaPort::abilities"),
+            update <- new_work!("SaPort::update"),
+            ask <- new_delayed_work!("SaPort::ask"),
+        }),
+        GFP_KERNEL,
+    );
+    made.inspect_err(|_| agent::unregister(&agent, sleep))
+}
+
+/// Ends a port: all its questions are answered when this returns.
+fn close(port: &Arc<SaPort>, sleep: &MaySleep) {
+    let taken = {
+        let mut all = ADMINISTRATION.lock();
+        let place = all.ports.iter().position(|one| Arc::ptr_eq(one, port));
+        place.and_then(|nth| all.ports.remove(nth).ok())
+    };
+    drop(taken);
+    local_service::end(port, sleep);
+    work::cancel_sync::<_, 1>(port, sleep);
+    delayed::cancel_sync::<_, 2>(port, sleep);
+    agent::unregister(&port.agent, sleep);
+    // A question of the port's own may have been asked again by its end.
+    delayed::cancel_sync::<_, 2>(port, sleep);
+    let address = port.address.lock().take();
+    drop(address);
+}
+
+fn close_all(ports: &OwnPorts, sleep: &MaySleep) {
+    for port in ports {
+        close(port, sleep);
+    }
+}
+
+/// Opens all ports of a device that have an administrator, and lets them be found.
+fn open_all(device: &Device, ports: &mut OwnPorts, sleep: &MaySleep) -> Result {
+    for port_num in device.ports() {
+        if device.port_caps(port_num) & c::RDMA_CORE_CAP_IB_SA == 0 {
+            continue;
+        }
+        ports.reserve(1, GFP_KERNEL)?;
+        let port = open(device, port_num, sleep)?;
+        // There is room for it.
+        let _ = ports.push_within_capacity(port.clone());
+        ADMINISTRATION.lock().ports.push(port, GFP_ATOMIC)?;
+    }
+    if ports.is_empty() {
+        return Err(EOPNOTSUPP);
+    }
+    Ok(())
+}
+
+/// A copy of the list.
+fn copy(ports: &OwnPorts) -> Result<OwnPorts> {
+    let mut all = KVec::with_capacity(ports.len(), GFP_KERNEL)?;
+    for port in ports {
+        all.push(port.clone(), GFP_KERNEL)?;
+    }
+    Ok(all)
+}
+
+/// Begins to listen, and finds the administrators: in this order, so that no change is missed.
+fn start(device: &Device, ports: &OwnPorts, sleep: &MaySleep) -> Result<ARef<Counted<Entry>>> {
+    let listening = Listening::new(device, Listener(copy(ports)?), sleep)?;
+    for port in ports {
+        address::update(port, sleep);
+    }
+    Counted::new(Entry {
+        ports: copy(ports)?,
+        listening: KBox::pin_init(new_mutex!(Some(listening), "sa::Entry"), GFP_KERNEL)?,
+    })
+}
+
+impl DeviceClient for Ports {
+    type Data = Counted<Entry>;
+
+    const NAME: &'static CStr = c"sa";
+    const ANY_DEVICE: bool = false;
+
+    fn table() -> &'static ClientTable<Self> {
+        &TABLE
+    }
+
+    fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Self::Data>> {
+        let mut ports = KVec::new();
+        let opened = open_all(device, &mut ports, sleep);
+        let entry = opened.and_then(|()| start(device, &ports, sleep));
+        entry.inspect_err(|_| close_all(&ports, sleep))
+    }
+
+    fn remove(_device: &Device, data: ARef<Self::Data>, sleep: &MaySleep) {
+        let listening = data.listening.lock().take();
+        drop(listening);
+        close_all(&data.ports, sleep);
+    }
+}
+
+/// Finds the administrators of all devices' subnets, now and later, until the result is dropped.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(super) fn start_client(sleep: &MaySleep) -> Result<Registration<Ports>> {
+    TABLE.register(sleep)
+}

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# siw, iWARP over TCP, on this ib_core: connections by the stock iw_cm and rdma_cm carry validated data, rsockets and perftest;
+# a link goes under its users; iwpmd, the port mapper, hears of each port by netlink.
+# Debian does not build siw; it comes from the source of its kernel (tools/provision, LEFT_OUT).
+# rows: 3.020 5.047 6.041
+# timeout: 120
+. "$(dirname "$0")/lib.sh"
+
+siws_up() {
+	modules_load && modprobe siw && net_up || return
+	on A rdma link add siwA type siw netdev "$(netdev A)" && on B rdma link add siwB type siw netdev "$(netdev B)" || return
+	[ "$(cat /sys/class/infiniband/siwA/node_type)" = "4: RNIC" ]
+}
+siws_down() { rdma link del siwA && rdma link del siwB && net_down && modprobe -r siw; }
+
+ping_verified() { rdma_pair rping -s -a "$1" -V -C 10 "${@:2}" -- rping -c -a "$1" -V -C 10 "${@:2}"; }
+# Without an address the server would listen on each siw device, all in this network namespace and with the same TCP port.
+bandwidth() { # program, option...
+	rdma_pair "$1" -F -R --bind_source_ip "$a4" -d siwA "${@:2}" -- "$1" -F -R -d siwB "${@:2}" "$a4"
+}
+
+# Both ends see the end of the connection when the link of one goes.
+link_goes() {
+	local server client
+	on_exec A timeout 30 rping -s -a "$a4" -v > /run/siw.log 2>&1 &
+	server=$!
+	sleep 1
+	on_exec B timeout 30 rping -c -a "$a4" > /dev/null 2>&1 &
+	client=$!
+	sleep 1
+	rdma link del siwB || return
+	wait $client
+	wait $server
+	grep -q 'ping data' /run/siw.log && [ ! -e /sys/class/infiniband/siwB ] && on B rdma link add siwB type siw netdev "$(netdev B)"
+}
+
+# The port mapper serves the initial network namespace. On its netlink socket the kernel says hello (0x808), adds (0x801), queries (0x802) and
+# removes (0x803) mappings, for the listener and for who connects.
+mapped() {
+	local kind status=0
+	siw_up || return
+	setsid strace -f -o /run/iwpmd.trace iwpmd > /dev/null 2>&1 < /dev/null &
+	retry 10 grep -q 'recvfrom.*nlmsg_type=0x808 ' /run/iwpmd.trace || status=1
+	timeout 20 rping -s -a 10.0.9.1 -V -C 10 &
+	sleep 1
+	timeout 20 rping -c -a 10.0.9.1 -V -C 10 || status=1
+	wait $! || status=1
+	for kind in 0x801 0x802 0x803; do retry 5 mapper_knows $kind || { echo "no message $kind"; status=1; }; done
+	kill "$(pidof iwpmd)" && retry 10 no_mapper || status=1
+	rdma link del siwN && ip link del vethN && return $status
+}
+siw_up() {
+	ip link add vethN type veth peer name vethM && ip addr add 10.0.9.1/24 dev vethN || return
+	ip link set vethM up && ip link set vethN up && rdma link add siwN type siw netdev vethN
+}
+mapper_knows() { grep -q "recvfrom.*nlmsg_type=$1 " /run/iwpmd.trace; }
+no_mapper() { ! pidof iwpmd; }
+
+needs_mad
+modprobe -qn siw || skip_all "there is no siw for this kernel"
+check "two iWARP links" siws_up
+a4=$(addr A) a6=$(addr6 A)
+check "rping, IPv4" ping_verified "$a4"
+check "rping, IPv6" ping_verified "$a6"
+check "rping, 60,000 bytes" ping_verified "$a4" -S 60000
+check "ucmatose" rdma_pair ucmatose -b "$a4" -c 5 -C 10 -S 1000 -- ucmatose -s "$a4" -c 5 -C 10 -S 1000
+check "rstream" rdma_pair rstream -b "$a4" -S 4096 -C 50 -T v -- rstream -s "$a4" -S 4096 -C 50 -T v
+check "ucmatose, 10 connections, IPv6" rdma_pair ucmatose -f ipv6 -b "$a6" -c 10 -C 2 -- ucmatose -f ipv6 -s "$a6" -c 10 -C 2
+for program in ib_send_bw ib_write_bw ib_read_bw; do
+	check "$program" bandwidth $program -n 200 -s 65536
+done
+check "a link goes under its users" link_goes
+check "nothing is left" retry 10 no_objects
+check "the links go" siws_down
+modprobe siw
+check "the port mapper" mapped
+check "siw goes" modprobe -r siw
+check "ib_core is in use no more" modules_unload
+finish
