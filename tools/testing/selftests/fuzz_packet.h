@@ -68,8 +68,8 @@ static uint32_t crc32_over(uint32_t crc, const uint8_t *bytes, size_t length)
 
 static void put16(uint8_t *to, uint16_t value) { memcpy(to, &(uint16_t){ htons(value) }, 2); }
 static void put32(uint8_t *to, uint32_t value) { memcpy(to, &(uint32_t){ htonl(value) }, 4); }
-static uint32_t get32(const uint8_t *from) { return (uint32_t)from[0] << 24 | from[1] << 16 | from[2] << 8 | from[3]; }
-static uint32_t get24(const uint8_t *from) { return from[0] << 16 | from[1] << 8 | from[2]; }
+static inline uint32_t get32(const uint8_t *from) { return (uint32_t)from[0] << 24 | from[1] << 16 | from[2] << 8 | from[3]; }
+static inline uint32_t get24(const uint8_t *from) { return from[0] << 16 | from[1] << 8 | from[2]; }
 
 static void append(struct packet *packet, const void *bytes, size_t length)
 {
@@ -94,7 +94,7 @@ static void append64(struct packet *packet, uint64_t value)
 }
 
 /* Random payload and the pad bytes behind it; the base header learns how many. */
-static void append_payload(struct packet *packet, size_t length)
+static inline void append_payload(struct packet *packet, size_t length)
 {
 	uint64_t word = any64();
 
@@ -121,7 +121,7 @@ struct names {
 };
 
 /* The extension headers that belong to an opcode, of requests. */
-static void append_names(struct packet *packet, const struct names *names)
+static inline void append_names(struct packet *packet, const struct names *names)
 {
 	uint8_t opcode = packet->bytes[0], operation = opcode & 0x1f;
 
@@ -150,7 +150,7 @@ static void append_names(struct packet *packet, const struct names *names)
 }
 
 /* An answer of a responder. */
-static void answer(struct packet *packet, uint8_t opcode, uint32_t qpn, uint32_t psn, uint8_t syndrome, uint32_t msn, size_t payload)
+static inline void answer(struct packet *packet, uint8_t opcode, uint32_t qpn, uint32_t psn, uint8_t syndrome, uint32_t msn, size_t payload)
 {
 	begin(packet, opcode, qpn, psn, one_in(8));
 	if (opcode != READ_MIDDLE)

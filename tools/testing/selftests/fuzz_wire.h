@@ -97,7 +97,7 @@ static int packet_socket(const char *netdev, int protocol, int option)
 }
 
 /* Joins two groups, of IPv4 and IPv6; their GIDs. */
-static void groups_init(const char *netdev, union ibv_gid *groups)
+static inline void groups_init(const char *netdev, union ibv_gid *groups)
 {
 	struct ip_mreqn four = { .imr_ifindex = if_nametoindex(netdev) };
 	struct ipv6_mreq six = { .ipv6mr_interface = if_nametoindex(netdev) };
