@@ -153,6 +153,7 @@ void mt_test_smi(void);
 void mt_test_sa(void);
 void mt_test_manager(void);
 void mt_test_mcast(void);
+void mt_test_trace(void);
 void mt_test_rmpp(void);
 void mt_test_rmpp_timeout(void);
 int mt_order_path(const char *text);

@@ -423,6 +423,7 @@ static const struct {
 	{ "sa", mt_test_sa },
 	{ "manager", mt_test_manager },
 	{ "mcast", mt_test_mcast },
+	{ "trace", mt_test_trace },
 	{ "rmpp", mt_test_rmpp },
 	{ "rmpp-timeout", mt_test_rmpp_timeout },
 };
