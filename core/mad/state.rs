@@ -17,7 +17,8 @@
 //! | `LAYER` | the ports, and the agents by number | any context | nothing |
 //! | `Port::registrations` | which agent gets which requests | any context | nothing |
 //! | `Port::answers` | the core's answers that have no address yet | process context | the work queue |
-//! | `Agent::table` | the MADs of an agent | any context | `Outbox`, the work queue |
+//! | `Agent::table` | the MADs of an agent | any context | `Reassembly::received`, `Outbox`, the work queue |
+//! | `Reassembly::received` | the segments of a message | any context | nothing |
 //! | `Outbox` | the MADs of a queue pair that wait to be sent | any context | `SpecialQp::open`, what drivers take |
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -31,7 +31,6 @@ read_back() { drop_caches && over_rdma 15 cmp $data $mnt/data && [ "$(ls $mnt)" 
 unmounted() { umount $mnt && retry 10 server_ended && cat $ulp_work/p9_server.log && grep -q requests $ulp_work/p9_server.log; }
 server_ended() { [ ! -e "/proc/$(cat $ulp_work/daemons)/exe" ]; }
 
-needs_mad
 has_modules 9p 9pnet_rdma
 check "a device" device_up
 check "where nobody listens a mount is refused" refused

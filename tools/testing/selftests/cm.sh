@@ -28,8 +28,6 @@ client_killed() {
 	[ $status != 124 ] && grep -q DISCONNECT /run/rping.log
 }
 
-needs_mad
-needs_mad
 hosts_up || exit
 a4=$(addr A) a6=$(addr6 A)
 

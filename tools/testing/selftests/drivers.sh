@@ -16,7 +16,6 @@ loads() {
 # complaints: about symbols, since the mark.
 complaints() { dmesg | awk '/drivers: mark$/ { n = 0 } /Unknown symbol|disagrees about version/ { said[n++] = $0 } END { for (i = 0; i < n; i++) print said[i] }'; }
 
-needs_mad
 modules_load || exit
 mark drivers
 net_up || exit

@@ -34,7 +34,6 @@ loads() {
 uses_core() { modinfo -F depends "$1" | tr , '\n' | grep -qx ib_core; }
 goes() { ! grep -q "^$1 " /proc/modules || modprobe -r "$1"; }
 
-needs_mad
 check "the list is complete" all_named
 check_equal "it has 17 drivers" 17 "$(wc -w <<< "$drivers")"
 for driver in $drivers siw; do

@@ -46,7 +46,6 @@ target_down() {
 	modprobe -r ib_iser && modprobe -r ib_isert && return $status
 }
 
-needs_mad
 has_modules ib_iser ib_isert
 check "a device" device_up
 check "a target" target_up

@@ -58,7 +58,6 @@ server_down() {
 	return $status
 }
 
-needs_mad
 has_modules nfsd rpcrdma nfsv3 nfsv4
 check "a device" device_up
 check "a server" server_up

@@ -53,7 +53,6 @@ reconnects() {
 	retry 5 grep -qs '0a00:0702' /sys/class/infiniband/rxeQ/ports/1/gids/* && retry 30 over_both messages
 }
 
-needs_mad
 modprobe -qn rds_rdma || skip_all "this kernel has no rds_rdma"
 check "modules" modules_load rdma_rxe rds_rdma
 check "the kernel's own test" kselftest

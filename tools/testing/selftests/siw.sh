@@ -57,7 +57,6 @@ siw_up() {
 mapper_knows() { grep -q "recvfrom.*nlmsg_type=$1 " /run/iwpmd.trace; }
 no_mapper() { ! pidof iwpmd; }
 
-needs_mad
 modprobe -qn siw || skip_all "there is no siw for this kernel"
 check "two iWARP links" siws_up
 a4=$(addr A) a6=$(addr6 A)

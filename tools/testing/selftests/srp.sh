@@ -41,7 +41,6 @@ target_down() {
 	modprobe -r ib_srp && modprobe -r ib_srpt && return $status
 }
 
-needs_mad
 has_modules ib_srp ib_srpt
 check "a device" device_up
 guid=$(cat /sys/class/infiniband/rxeN/node_guid)
