@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The stock client of 9p over RDMA (9pnet_rdma) over one device: a file of 16 MiB is written and read through it, and compared; where
 # nobody listens a mount is refused. Debian has no server that speaks RDMA; p9_server.c is a small one of user space, for one file.
-# timeout: 90
+# timeout: 300
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ulp.bash"
 

@@ -4,7 +4,7 @@
 # hardware: a driver that ends its initialization with ENODEV for that has resolved its symbols before.
 # Those that Debian does not build come from the same source (tools/provision, LEFT_OUT).
 # rows: 7.030 4.034
-# timeout: 120
+# timeout: 300
 . "$(dirname "$0")/lib.sh"
 
 drivers="bng_re bnxt_re efa erdma hfi1 hns_roce_hw_v2 ib_mthca ionic_rdma irdma iw_cxgb4 mana_ib mlx4_ib mlx5_ib ocrdma qedr

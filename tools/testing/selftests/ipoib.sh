@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The stock ib_ipoib loads and takes no port that is RoCE, neither of a device that is there nor of one that comes; and it goes.
 # (What it does on an InfiniBand port cannot be seen here: there is none.)
-# timeout: 60
+# timeout: 120
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ulp.bash"
 

@@ -4,7 +4,7 @@
 # a link goes under its users; iwpmd, the port mapper, hears of each port by netlink.
 # Debian does not build siw; it comes from the source of its kernel (tools/provision, LEFT_OUT).
 # rows: 3.020 5.047 6.041
-# timeout: 120
+# timeout: 300
 . "$(dirname "$0")/lib.sh"
 
 siws_up() {
