@@ -151,7 +151,7 @@ int fake_ib_transmit(struct fake_ib_packet *packet)
 
 	mutex_lock(&kept_lock);
 	packet->number = ++sent_count;
-	packet->time = ktime_get();
+	packet->time = jiffies;
 	kept[packet->number % KEPT] = *packet;
 	if (within(&lost, packet->number))
 		fate = FAKE_IB_LOSE;

@@ -83,6 +83,6 @@ static void on_qp0(void)
 
 void mt_test_trace(void)
 {
-	on_qp1();
-	on_qp0();
+	MT_CASE(on_qp1());
+	MT_CASE(on_qp0());
 }
