@@ -34,6 +34,11 @@ fn must_wait(send: &SendMad, table: &Table) -> bool {
     most != 0 && (table.has_backlog() || table.outstanding >= most)
 }
 
+/// Whether a MAD is not done when it is sent: somebody must answer it, or acknowledge it.
+fn needs_peer(send: &SendMad) -> bool {
+    send.body.timeout_ms() != 0 || send.is_kernel_rmpp() && send.rmpp().is_active()
+}
+
 fn check(send: &SendMad, header: &Header) -> Result {
     security::check(&send.agent, send.body.pkey_index())?;
     if send.agent.body.rmpp_version() != 0 && !has_rmpp(header.mgmt_class) {
@@ -61,8 +66,8 @@ fn post_local(origin: Origin, received: Option<(AgentUse, RecvMad)>) -> Result {
 /// # Errors
 ///
 /// `EACCES` where security modules forbid it; `EINVAL` for a class without RMPP of an agent with it, for a MAD that is posted
-/// already or has no address, and for an SMP whose route makes no sense; `ESHUTDOWN` where the agent goes; `ENOMEM`, and
-/// what the driver answers.
+/// already or has no address, and for an SMP whose route makes no sense; `ESHUTDOWN` for a request where the agent
+/// goes, whose handlers may still answer others; `ENOMEM`, and what the driver answers.
 pub(crate) fn post(origin: Origin) -> Result {
     let send = origin.send().clone();
     let header = send.header();
@@ -80,7 +85,7 @@ pub(crate) fn post(origin: Origin) -> Result {
     };
     let agent = &send.agent;
     let mut table = agent.table.lock();
-    if table.closed {
+    if table.closed && needs_peer(&send) {
         return Err(ESHUTDOWN);
     }
     if table.contains(&send.key()) {

@@ -3,7 +3,7 @@
 # All drivers of RDMA hardware in the kernel's source, and siw, load on this ib_core: each symbol that they import resolves. There is no
 # hardware: a driver that ends its initialization with ENODEV for that has resolved its symbols before.
 # Those that Debian does not build come from the same source (tools/provision, LEFT_OUT).
-# rows: 7.030 4.034
+# rows: 7.030 4.034 9.010
 # timeout: 300
 . "$(dirname "$0")/lib.sh"
 
