@@ -53,7 +53,10 @@ fn finish(send: &Arc<SendMad>, (status, vendor_err): (u32, u32), sleep: &MaySlee
     let agent = &send.agent;
     let key = send.key();
     let mut table = agent.table.lock();
-    let Some(entry) = table.get(&key).filter(|entry| entry.phase == Phase::Sending) else {
+    let Some(entry) = table
+        .get(&key)
+        .filter(|entry| entry.phase == Phase::Sending)
+    else {
         return;
     };
     let mut status = status;

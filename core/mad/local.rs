@@ -78,7 +78,11 @@ pub(super) fn send(send: &Arc<SendMad>) -> Result<Outgoing> {
     let is_switch = device.is_switch();
     let node = Node {
         is_switch,
-        port: if is_switch { send.body.port_num() } else { port.port_num },
+        port: if is_switch {
+            send.body.port_num()
+        } else {
+            port.port_num
+        },
         ports: device.phys_port_cnt(),
     };
     let mut request = copy_of(send, port.mad_size)?;
@@ -103,7 +107,10 @@ pub(super) fn send(send: &Arc<SendMad>) -> Result<Outgoing> {
     }
     let is_opa = port.is_opa && header.base_version == OPA_BASE_VERSION;
     let length = match is_opa {
-        true => send.body.header_length().saturating_add(send.body.data_length()),
+        true => send
+            .body
+            .header_length()
+            .saturating_add(send.body.data_length()),
         false => MAD_SIZE,
     };
     process(send, request, node.port, slid & PERMISSIVE_LID, length)

@@ -221,7 +221,10 @@ impl DeviceClient for Ports {
         if ports.is_empty() {
             return Err(EOPNOTSUPP);
         }
-        Counted::new(KBox::pin_init(new_mutex!(ports, "mad::Opened"), GFP_KERNEL)?)
+        Counted::new(KBox::pin_init(
+            new_mutex!(ports, "mad::Opened"),
+            GFP_KERNEL,
+        )?)
     }
 
     fn remove(device: &Device, data: ARef<Self::Data>, sleep: &MaySleep) {

@@ -23,8 +23,7 @@ use super::{
 /// Whether a MAD is one of the requests that are limited.
 fn is_limited(send: &SendMad, header: &Header) -> bool {
     let is_message = send.agent.body.rmpp_version() != 0 && send.rmpp().is_active();
-    let is_of_class =
-        header.is_smp() || matches!(header.mgmt_class, class::CM | class::SUBN_ADM);
+    let is_of_class = header.is_smp() || matches!(header.mgmt_class, class::CM | class::SUBN_ADM);
     send.body.timeout_ms() != 0 && !is_message && is_of_class
 }
 
@@ -147,7 +146,10 @@ pub(crate) fn modify(send: &SendMad, timeout_ms: u32) -> Result {
     let agent = &send.agent;
     let key = send.key();
     let mut table = agent.table.lock();
-    let entry = table.get(&key).filter(|entry| !entry.canceled).ok_or(EINVAL)?;
+    let entry = table
+        .get(&key)
+        .filter(|entry| !entry.canceled)
+        .ok_or(EINVAL)?;
     let phase = entry.phase;
     send.body.set_timeout_ms(timeout_ms);
     table.update(&key, |entry| {

@@ -53,7 +53,9 @@ impl MadLayer for Layer {
 /// How many bytes of a MAD have come.
 fn received_length(mad: &RecvMad) -> usize {
     let bytes = mad.wc().byte_len as usize;
-    bytes.saturating_sub(size_of::<c::ib_grh>()).min(mad.mad().len())
+    bytes
+        .saturating_sub(size_of::<c::ib_grh>())
+        .min(mad.mad().len())
 }
 
 /// Whether a MAD may come over a queue pair.
@@ -105,7 +107,11 @@ fn node_of(open: &OpenPort, mad: &RecvMad) -> Node {
     let is_switch = device.is_switch();
     Node {
         is_switch,
-        port: if is_switch { mad.wc().port_num } else { open.port.port_num },
+        port: if is_switch {
+            mad.wc().port_num
+        } else {
+            open.port.port_num
+        },
         ports: device.phys_port_cnt(),
     }
 }
@@ -121,11 +127,7 @@ enum Way {
 }
 
 /// Moves an SMP on that goes by directed route.
-fn take_smp(
-    open: &OpenPort,
-    mad: &mut RecvMad,
-    node: Node,
-) -> Way {
+fn take_smp(open: &OpenPort, mad: &mut RecvMad, node: Node) -> Way {
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
     let is_opa = is_opa_smp(&open.port, &header);
     match is_opa {

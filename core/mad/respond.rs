@@ -9,8 +9,8 @@ use rdma::{view::mad::recv::RecvMad, MaySleep};
 use super::{
     build::{self, Wanted},
     header::{
-        method, Header, MAD_HEADER, MAD_SIZE, METHOD_AT, OPA_BASE_VERSION,
-        STATUS_AT, STATUS_UNSUPPORTED,
+        method, Header, MAD_HEADER, MAD_SIZE, METHOD_AT, OPA_BASE_VERSION, STATUS_AT,
+        STATUS_UNSUPPORTED,
     },
     post,
     state::{Agent, Answer, MadClient, Origin, Port, SendMad},
@@ -34,7 +34,12 @@ const MAX_ANSWERS: usize = 64;
 ///
 /// `ENODEV` where the port goes, those of making an address handle, and of posting.
 fn send(answer: &Answer, sleep: &MaySleep) -> Result {
-    let Answer { agent, to, mad, port_num } = answer;
+    let Answer {
+        agent,
+        to,
+        mad,
+        port_num,
+    } = answer;
     let ah = agent.qp.address_of_sender(to, *port_num, sleep)?;
     let wanted = Wanted {
         remote_qpn: to.wc().src_qp,
@@ -69,7 +74,9 @@ pub(super) fn answer(
     let opa = port.is_opa && whole.first() == Some(&OPA_BASE_VERSION);
     let length = if opa { length } else { MAD_SIZE };
     let mut mad = KVec::new();
-    let copied = whole.get(..length).map(|part| mad.extend_from_slice(part, GFP_KERNEL));
+    let copied = whole
+        .get(..length)
+        .map(|part| mad.extend_from_slice(part, GFP_KERNEL));
     if !matches!(copied, Some(Ok(()))) {
         return;
     }
@@ -117,7 +124,11 @@ impl WorkItem for Port {
                 return;
             };
             if let Err(error) = send(&first, sleep) {
-                pr_debug!("no answer is sent from port {}: {:?}\n", this.port_num, error);
+                pr_debug!(
+                    "no answer is sent from port {}: {:?}\n",
+                    this.port_num,
+                    error
+                );
             }
         }
     }
@@ -144,9 +155,12 @@ pub(super) fn unsupported(request: &RecvMad, answer: &mut RecvMad) -> bool {
         }
     };
     put(METHOD_AT, &[method::GET_RESP]);
-    let direction = if header.is_directed_route() { 0x8000 } else { 0 };
+    let direction = if header.is_directed_route() {
+        0x8000
+    } else {
+        0
+    };
     let status: u16 = STATUS_UNSUPPORTED | direction;
     put(STATUS_AT, &status.to_be_bytes());
     true
 }
-

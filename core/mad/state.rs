@@ -193,7 +193,11 @@ impl Agent {
         table.armed = Some(first);
         let left_ms = first.saturating_sub(now_ns()).div_ceil(1_000_000);
         let left_ms = u32::try_from(left_ms).unwrap_or(u32::MAX);
-        delayed::enqueue(&self.port.workers, self, kernel::time::msecs_to_jiffies(left_ms));
+        delayed::enqueue(
+            &self.port.workers,
+            self,
+            kernel::time::msecs_to_jiffies(left_ms),
+        );
     }
 }
 
@@ -537,7 +541,10 @@ impl Table {
         let before = u32::from(entry.counts());
         entry.phase = phase;
         let after = u32::from(entry.counts());
-        self.outstanding = self.outstanding.saturating_sub(before).saturating_add(after);
+        self.outstanding = self
+            .outstanding
+            .saturating_sub(before)
+            .saturating_add(after);
         let (row, place) = match phase {
             Phase::Sending => return,
             Phase::Waiting(until) => (&mut self.waiting, (until, key.1)),
@@ -722,7 +729,10 @@ pub(crate) struct OpenPort {
 impl OpenPort {
     /// Who answers over the queue pair of a kind.
     pub(crate) fn responder(&self, kind: SpecialKind) -> Option<&Arc<Agent>> {
-        self.responders.iter().flatten().find(|agent| agent.qp.kind() == kind)
+        self.responders
+            .iter()
+            .flatten()
+            .find(|agent| agent.qp.kind() == kind)
     }
 }
 
@@ -794,7 +804,10 @@ pub(crate) fn set_responders(port: &Arc<Port>, responders: [Option<Arc<Agent>>; 
 /// Lets a port not be found any more.
 pub(crate) fn remove_port(device: &Device, port_num: u32) -> Option<OpenPort> {
     let mut registry = LAYER.lock();
-    let nth = registry.ports.iter().position(|open| is(&open.port, device, port_num))?;
+    let nth = registry
+        .ports
+        .iter()
+        .position(|open| is(&open.port, device, port_num))?;
     registry.ports.remove(nth).ok()
 }
 
@@ -830,7 +843,9 @@ pub(crate) fn add_agent(agent: &Arc<Agent>) -> Result {
 pub(crate) fn remove_agent(agent: &Agent) {
     let mut registry = LAYER.lock();
     let number = agent.body.hi_tid();
-    let found = registry.agents.binary_search_by_key(&number, |agent| agent.body.hi_tid());
+    let found = registry
+        .agents
+        .binary_search_by_key(&number, |agent| agent.body.hi_tid());
     let taken = found.ok().and_then(|nth| registry.agents.remove(nth).ok());
     drop(registry);
     drop(taken);
@@ -839,6 +854,8 @@ pub(crate) fn remove_agent(agent: &Agent) {
 /// The agent that has a number. Any context.
 pub(crate) fn find_agent(number: u32) -> Option<AgentUse> {
     let registry = LAYER.lock();
-    let found = registry.agents.binary_search_by_key(&number, |agent| agent.body.hi_tid());
+    let found = registry
+        .agents
+        .binary_search_by_key(&number, |agent| agent.body.hi_tid());
     registry.agents.get(found.ok()?)?.try_use()
 }

@@ -63,7 +63,9 @@ fn expire(table: &mut Table, key: &Key) -> Expired {
 fn expire_all(agent: &Arc<Agent>, sleep: &MaySleep) {
     loop {
         let mut table = agent.table.lock();
-        let first = table.first_waiting().filter(|(until, _)| *until <= now_ns());
+        let first = table
+            .first_waiting()
+            .filter(|(until, _)| *until <= now_ns());
         let Some((_, key)) = first else {
             return;
         };

@@ -38,12 +38,20 @@ const MAX_PATHS: usize = 3;
 
 /// The members of a path that are told of, where the mask of the question has them: the bit, the attribute.
 const MEMBERS: [(u32, u32, Member); 6] = [
-    (0, c::LS_NLA_TYPE_SERVICE_ID, |path| Value::U64(u64::from_be(path.service_id))),
+    (0, c::LS_NLA_TYPE_SERVICE_ID, |path| {
+        Value::U64(u64::from_be(path.service_id))
+    }),
     (2, c::LS_NLA_TYPE_DGID, |path| Value::Gid(path.dgid)),
     (3, c::LS_NLA_TYPE_SGID, |path| Value::Gid(path.sgid)),
-    (10, c::LS_NLA_TYPE_TCLASS, |path| Value::U8(path.traffic_class)),
-    (13, c::LS_NLA_TYPE_PKEY, |path| Value::U16(u16::from_be(path.pkey))),
-    (14, c::LS_NLA_TYPE_QOS_CLASS, |path| Value::U16(u16::from_be(path.qos_class))),
+    (10, c::LS_NLA_TYPE_TCLASS, |path| {
+        Value::U8(path.traffic_class)
+    }),
+    (13, c::LS_NLA_TYPE_PKEY, |path| {
+        Value::U16(u16::from_be(path.pkey))
+    }),
+    (14, c::LS_NLA_TYPE_QOS_CLASS, |path| {
+        Value::U16(u16::from_be(path.qos_class))
+    }),
 ];
 
 /// The flags of a path in an answer and four bytes of nothing, which stand in front of it.
@@ -91,7 +99,10 @@ fn header_of(query: &Query, path_use: u8) -> [u8; c::LS_DEVICE_NAME_MAX as usize
     let mut bytes = [0; c::LS_DEVICE_NAME_MAX as usize + 2];
     let name = query.port.device.name().to_bytes();
     let most = (c::LS_DEVICE_NAME_MAX as usize).saturating_sub(1);
-    bytes.iter_mut().zip(name.iter().take(most)).for_each(|(to, from)| *to = *from);
+    bytes
+        .iter_mut()
+        .zip(name.iter().take(most))
+        .for_each(|(to, from)| *to = *from);
     // The header has 8 bits for the port.
     let end = [query.port.port_num as u8, path_use];
     if let Some(place) = bytes.last_chunk_mut() {
@@ -126,7 +137,11 @@ fn arm(all: &Administration) {
     };
     let left_ms = first.until.saturating_sub(now_ns()).div_ceil(1_000_000);
     let left_ms = u32::try_from(left_ms).unwrap_or(u32::MAX);
-    delayed::enqueue(&service.queue, service, kernel::time::msecs_to_jiffies(left_ms));
+    delayed::enqueue(
+        &service.queue,
+        service,
+        kernel::time::msecs_to_jiffies(left_ms),
+    );
 }
 
 /// Adds a question to those that user space was asked; returns its number there.
@@ -170,13 +185,20 @@ pub(super) fn ask(
     query.state.lock().path_use = path_use;
     let told = add(query).and_then(|seq| {
         let question = write(query, path, (mask, path_use, seq), flags.gfp())?;
-        socket::ask(NetNamespace::init(), question, c::RDMA_NL_GROUP_LS, flags.gfp())
+        socket::ask(
+            NetNamespace::init(),
+            question,
+            c::RDMA_NL_GROUP_LS,
+            flags.gfp(),
+        )
     });
     if told.is_ok() {
         return Ok(());
     }
     // It may have been answered already.
-    let taken = ADMINISTRATION.lock().take_asked(|one| Arc::ptr_eq(&one.query, query));
+    let taken = ADMINISTRATION
+        .lock()
+        .take_asked(|one| Arc::ptr_eq(&one.query, query));
     if taken.is_none() {
         return Ok(());
     }

@@ -67,7 +67,10 @@ fn find(table: &Table, wanted: &Transaction) -> Option<Arc<Reassembly>> {
 
 fn forget(agent: &Agent, this: &Arc<Reassembly>) {
     let mut table = agent.table.lock();
-    let place = table.reassemblies.iter().position(|one| Arc::ptr_eq(one, this));
+    let place = table
+        .reassemblies
+        .iter()
+        .position(|one| Arc::ptr_eq(one, this));
     let taken = place.and_then(|nth| table.reassemblies.remove(nth).ok());
     drop(table);
     drop(taken);
@@ -120,7 +123,14 @@ pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Optio
             return None;
         }
     }
-    start_timer(&this, if is_whole { REMEMBERED_MS } else { MESSAGE_TIMEOUT_MS });
+    start_timer(
+        &this,
+        if is_whole {
+            REMEMBERED_MS
+        } else {
+            MESSAGE_TIMEOUT_MS
+        },
+    );
     acknowledge(&this, &mad, sleep);
     if is_whole {
         return Some(finish(agent, KVec::new(), mad));
@@ -138,12 +148,18 @@ fn new(
     is_whole: bool,
     sleep: &MaySleep,
 ) -> Result<Arc<Reassembly>> {
-    let ah = agent.qp.address_of_sender(mad, agent.port.port_num, sleep)?;
+    let ah = agent
+        .qp
+        .address_of_sender(mad, agent.port.port_num, sleep)?;
     let received = Received {
         segments: KVec::with_capacity(if is_whole { 0 } else { 4 }, GFP_KERNEL)?,
         segment: 1,
         last_ack: 1,
-        window: if is_whole { 1 } else { window().saturating_add(1) },
+        window: if is_whole {
+            1
+        } else {
+            window().saturating_add(1)
+        },
         answer_window: 1,
         complete: is_whole,
     };

@@ -43,7 +43,9 @@ fn send(
     };
     let reply = build::new(agent, &wanted, Some(ah), build::may_sleep(sleep))?;
     let headers = to.bytes::<MAX_HEADER>(0);
-    reply.body.write(0, headers.get(..length).unwrap_or(&headers));
+    reply
+        .body
+        .write(0, headers.get(..length).unwrap_or(&headers));
     reply.body.write(METHOD_AT, &[header.method ^ method::RESP]);
     let mut rmpp = Rmpp::parse(&to.bytes(RMPP_AT));
     rmpp.set_flags(rmpp_flag::ACTIVE);

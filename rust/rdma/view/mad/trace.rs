@@ -11,8 +11,8 @@ use core::ptr::{from_mut, from_ref};
 
 use kernel::ffi::c_int;
 use rdma_bindings::{
-    ib_mad_agent_private, ib_mad_hdr, ib_mad_port_private, ib_mad_qp_info,
-    ib_mad_send_wr_private, ib_smp, ib_wc, opa_smp,
+    ib_mad_agent_private, ib_mad_hdr, ib_mad_port_private, ib_mad_qp_info, ib_mad_send_wr_private,
+    ib_smp, ib_wc, opa_smp,
 };
 
 use super::{agent::AgentBody, recv::RecvMad, send::SendBody};
