@@ -40,6 +40,21 @@ impl Ends {
     }
 }
 
+/// The GID of a MAD's sender, if its packet had a global route.
+pub(super) fn source(agent: &Agent, mad: &RecvMad) -> Option<Gid> {
+    let ends = Ends::of(agent, mad);
+    ends.has_route.then_some(ends.source)
+}
+
+/// The GID or the LID that an address vector leads to.
+pub(super) fn destination(vector: &c::rdma_ah_attr) -> (Option<Gid>, u32) {
+    let has_route = u32::from(vector.ah_flags) & c::IB_AH_GRH != 0;
+    match has_route {
+        true => (Some(Gid::from_raw(&vector.grh.dgid)), 0),
+        false => (None, dlid(vector)),
+    }
+}
+
 /// Whether a response came to where the request left.
 fn came_back(agent: &Agent, vector: &c::rdma_ah_attr, ends: &Ends) -> bool {
     let (device, port) = (&agent.port.device, agent.port.port_num);
@@ -68,7 +83,7 @@ fn path_bits(vector: &c::rdma_ah_attr) -> u8 {
 }
 
 /// The LID that an address vector leads to.
-pub(super) fn dlid(vector: &c::rdma_ah_attr) -> u32 {
+fn dlid(vector: &c::rdma_ah_attr) -> u32 {
     // SAFETY: As above.
     unsafe {
         match vector.type_ {

@@ -14,7 +14,7 @@ use rdma::view::mad::recv::RecvMad;
 use super::{
     header::{class, has_rmpp, rmpp_type, Header},
     local::{self, Outgoing},
-    rmpp::{reassembly, segment},
+    rmpp::{segment, turn},
     security,
     state::{AgentUse, Entry, Local, NewEntry, Origin, Phase, SendMad, Table},
     transmit::transmit,
@@ -79,7 +79,7 @@ pub(crate) fn post(origin: Origin) -> Result {
     }
     let limited = is_limited(&send, &header);
     let window = match send.is_kernel_rmpp() {
-        true => reassembly::first_window(&send),
+        true => turn::first_window(&send),
         false => 0,
     };
     let agent = &send.agent;

@@ -8,6 +8,7 @@
 //! | [`reply`] | the packets that a receiver or sender answers with: ACK, ABORT, STOP |
 //! | [`ack`] | what these do to a message that is being sent |
 //! | [`reassembly`] | receiving: segments in their order |
+//! | [`turn`] | messages that answer messages: the window of the answer |
 //!
 //! IBTA specification, volume 1, section 13.6.
 
@@ -15,6 +16,7 @@ pub(super) mod ack;
 pub(super) mod reassembly;
 mod reply;
 pub(super) mod segment;
+pub(super) mod turn;
 
 use kernel::sync::Arc;
 use rdma::{view::mad::recv::RecvMad, MaySleep};

@@ -49,7 +49,7 @@ use rdma::{
         },
         Device,
     },
-    MaySleep,
+    Gid, MaySleep,
 };
 
 use super::header::{Header, Rmpp, MAD_HEADER, RMPP_AT};
@@ -387,6 +387,8 @@ pub(crate) struct Transaction {
     pub(crate) tid: u64,
     pub(crate) src_qp: u32,
     pub(crate) slid: u32,
+    /// The GID of the sender, where packets have one: on RoCE there are no LIDs.
+    pub(crate) source: Option<Gid>,
     pub(crate) mgmt_class: u8,
     pub(crate) class_version: u8,
     pub(crate) method: u8,

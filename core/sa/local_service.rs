@@ -23,8 +23,8 @@ use kernel_ext::{
 use rdma::{view::mad::send::SendFlags, Gid, MaySleep};
 
 use super::{
-    path::{self, PATH_BYTES},
     query,
+    record::{unpack_path, PATH_BYTES},
     state::{Administration, Asked, Query, SaPort, Service, ADMINISTRATION},
 };
 use crate::netlink::{ls, socket};
@@ -289,7 +289,7 @@ fn paths_of(answer: &Request<'_>, path_use: u8) -> ([sa_path_rec; MAX_PATHS], us
             bytes.get(PATH_HEAD..).and_then(|rest| rest.first_chunk());
         let is_path = kind == c::LS_NLA_TYPE_PATH_RECORD && flags & needed == needed;
         if let (true, Some(packed), Some(place)) = (is_path, packed, paths.get_mut(count)) {
-            *place = path::unpack(&mut packed.clone());
+            *place = unpack_path(&mut packed.clone());
             place.flags = flags;
             count = count.saturating_add(1);
         }

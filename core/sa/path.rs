@@ -20,13 +20,10 @@ use rdma::{
 use super::{
     local_service,
     query::{self, attribute, record_of, Question, SA_DATA},
-    record::{OPA_PATH, PATH},
+    record::{unpack_path, OPA_PATH, PATH, PATH_BYTES},
     state::{self, OnAnswer, Query, SaPort},
 };
 use crate::{mad::header::method, port};
-
-/// How many bytes a packed path has.
-pub(super) const PATH_BYTES: usize = 64;
 
 /// The first LID of multicast.
 const MULTICAST_LID: u32 = 0xc000;
@@ -44,15 +41,6 @@ struct Answer {
     converts: bool,
 }
 
-/// The path of InfiniBand in its packed form.
-pub(super) fn unpack(bytes: &mut [u8]) -> sa_path_rec {
-    let mut path: sa_path_rec = pin_init::zeroed();
-    // There are as many bytes as are needed.
-    let _ = PATH.unpack(bytes, &mut path);
-    path.rec_type = c::SA_PATH_REC_TYPE_IB;
-    path
-}
-
 impl OnAnswer for Answer {
     fn answered(&self, query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep) {
         let Some(answer) = answer else {
@@ -66,8 +54,8 @@ impl OnAnswer for Answer {
                 path.rec_type = c::SA_PATH_REC_TYPE_OPA;
                 path
             }
-            false if self.converts => to_opa(&unpack(&mut bytes)),
-            false => unpack(&mut bytes),
+            false if self.converts => to_opa(&unpack_path(&mut bytes)),
+            false => unpack_path(&mut bytes),
         };
         self.callback.answer(status, &mut [path], sleep);
     }

@@ -9,10 +9,15 @@
 
 use kernel::{ffi::c_void, prelude::*};
 use kernel_ext::{
-    bindings::{ib_sa_guidinfo_rec, ib_sa_mcmember_rec, sa_path_rec, sa_service_rec},
+    bindings::{
+        ib_sa_guidinfo_rec, ib_sa_mcmember_rec, sa_path_rec, sa_service_rec, SA_PATH_REC_TYPE_IB,
+    },
     export::export,
 };
 use rdma::pack::{packed, Table};
+
+/// How many bytes a packed path has.
+pub(super) const PATH_BYTES: usize = 64;
 
 /// A path.
 pub(crate) const PATH: Table<sa_path_rec> = packed! { sa_path_rec: 64 {
@@ -40,6 +45,15 @@ pub(crate) const PATH: Table<sa_path_rec> = packed! { sa_path_rec: 64 {
     14, 8, 8 [preference];
     14, 16, 48 [];
 } };
+
+/// The path of InfiniBand in its packed form.
+pub(super) fn unpack_path(bytes: &mut [u8; PATH_BYTES]) -> sa_path_rec {
+    let mut path: sa_path_rec = pin_init::zeroed();
+    // There are as many bytes as are needed.
+    let _ = PATH.unpack(bytes, &mut path);
+    path.rec_type = SA_PATH_REC_TYPE_IB;
+    path
+}
 
 /// A service.
 pub(crate) const SERVICE: Table<sa_service_rec> = packed! { sa_service_rec: 176 {

@@ -13,9 +13,9 @@ use super::{
         complete,
         header::{rmpp_status, Header, Rmpp, MAD_HEADER},
         matching,
-        state::{Agent, Key, Phase, Table},
+        state::{Agent, Key, Phase, Table, Transaction},
     },
-    reassembly, reply, segment,
+    reply, segment, turn,
 };
 
 /// The request of ours that a MAD belongs to.
@@ -92,7 +92,8 @@ pub(super) fn acknowledged(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep
             None => {
                 if nth == 0 {
                     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
-                    reassembly::set_answer_window(&table, &header, mad, window);
+                    let answered = Transaction::of(agent, &header, mad);
+                    turn::set_answer_window(&table, &answered, window);
                 }
                 Then::Nothing
             }

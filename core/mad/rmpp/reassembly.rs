@@ -16,13 +16,13 @@ use super::{
     super::{
         depths,
         header::{
-            data_offset, method, rmpp_flag, rmpp_status, Header, Rmpp, BASE_VERSION, MAD_HEADER,
-            MAD_SIZE, OPA_MAD_SIZE, RMPP_AT, RMPP_HEADER,
+            data_offset, rmpp_flag, rmpp_status, Header, Rmpp, BASE_VERSION, MAD_HEADER, MAD_SIZE,
+            OPA_MAD_SIZE, RMPP_AT, RMPP_HEADER,
         },
-        matching,
-        state::{Agent, Reassembly, Received, SendMad, Table, Transaction},
+        state::{Agent, Reassembly, Received, Transaction},
     },
     reply,
+    turn::find,
 };
 
 /// How long a message may take.
@@ -38,31 +38,12 @@ fn window() -> u32 {
     (depths::get().recv / 8).max(1)
 }
 
-impl Transaction {
-    /// The transaction of a packet.
-    fn of(header: &Header, mad: &RecvMad) -> Self {
-        Self {
-            tid: header.tid,
-            src_qp: mad.wc().src_qp,
-            slid: mad.wc().slid,
-            mgmt_class: header.mgmt_class,
-            class_version: header.class_version,
-            method: header.method,
-        }
-    }
-}
-
 fn header_of(mad: &RecvMad) -> Header {
     Header::parse(&mad.bytes::<MAD_HEADER>(0))
 }
 
 fn rmpp_of(mad: &RecvMad) -> Rmpp {
     Rmpp::parse(&mad.bytes(RMPP_AT))
-}
-
-fn find(table: &Table, wanted: &Transaction) -> Option<Arc<Reassembly>> {
-    let mut all = table.reassemblies.iter();
-    all.find(|one| one.transaction == *wanted).cloned()
 }
 
 fn forget(agent: &Agent, this: &Arc<Reassembly>) {
@@ -105,7 +86,7 @@ fn make_room(agent: &Arc<Agent>, sleep: &MaySleep) -> bool {
 
 /// The first segment of a message has come. Returns the message if it has no other.
 pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Option<RecvMad> {
-    let transaction = Transaction::of(&header_of(&mad), &mad);
+    let transaction = Transaction::of(agent, &header_of(&mad), &mad);
     let known = find(&agent.table.lock(), &transaction);
     if known.is_some() {
         let rmpp = rmpp_of(&mad);
@@ -259,7 +240,7 @@ pub(super) fn go_on(
     rmpp: &Rmpp,
     sleep: &MaySleep,
 ) -> Option<RecvMad> {
-    let transaction = Transaction::of(&header_of(&mad), &mad);
+    let transaction = Transaction::of(agent, &header_of(&mad), &mad);
     let this = find(&agent.table.lock(), &transaction)?;
     if agent.held.load(Ordering::Relaxed) >= MAX_SEGMENTS {
         reply::stop(agent, &mad, sleep);
@@ -331,37 +312,6 @@ fn finish(agent: &Agent, segments: KVec<RecvMad>, alone: RecvMad) -> RecvMad {
     }
     first.set_length(length, segment);
     first
-}
-
-/// The window that the other end gives for the answer of a message.
-pub(super) fn set_answer_window(table: &Table, header: &Header, mad: &RecvMad, window: u32) {
-    if let Some(this) = find(table, &Transaction::of(header, mad)) {
-        let mut received = this.received.lock();
-        if received.complete {
-            received.answer_window = window;
-        }
-    }
-}
-
-/// The window that the answer of a message begins with: what its requester has said, else one segment.
-pub(in super::super) fn first_window(send: &SendMad) -> u32 {
-    let header = send.header();
-    if header.method & method::RESP == 0 {
-        return 1;
-    }
-    let Some(vector) = send.body.address() else {
-        return 1;
-    };
-    let is_request = |one: &&Arc<Reassembly>| {
-        let of = &one.transaction;
-        (of.tid, of.mgmt_class, of.class_version)
-            == (header.tid, header.mgmt_class, header.class_version)
-            && of.method & method::RESP == 0
-            && of.slid == matching::dlid(&vector)
-    };
-    let table = send.agent.table.lock();
-    let request = table.reassemblies.iter().find(is_request);
-    request.map_or(1, |request| request.received.lock().answer_window)
 }
 
 impl WorkItem for Reassembly {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages that are answered by messages: the window that the answer begins with comes with the request.
+//!
+//! IBTA specification, volume 1, section 13.6.6.3.
+
+use kernel::sync::Arc;
+use rdma::view::mad::recv::RecvMad;
+
+use super::super::{
+    header::{method, Header},
+    matching,
+    state::{Agent, Reassembly, SendMad, Table, Transaction},
+};
+
+impl Transaction {
+    /// The transaction of a packet that an agent has received.
+    pub(super) fn of(agent: &Agent, header: &Header, mad: &RecvMad) -> Self {
+        let source = matching::source(agent, mad);
+        Self {
+            source,
+            tid: header.tid,
+            src_qp: mad.wc().src_qp,
+            // With a GID it says nothing more.
+            slid: if source.is_some() { 0 } else { mad.wc().slid },
+            mgmt_class: header.mgmt_class,
+            class_version: header.class_version,
+            method: header.method,
+        }
+    }
+}
+
+/// The message that a packet belongs to.
+pub(super) fn find(table: &Table, wanted: &Transaction) -> Option<Arc<Reassembly>> {
+    let mut all = table.reassemblies.iter();
+    all.find(|one| one.transaction == *wanted).cloned()
+}
+
+/// The window that the other end gives for the answer of a message.
+pub(super) fn set_answer_window(table: &Table, answered: &Transaction, window: u32) {
+    if let Some(this) = find(table, answered) {
+        let mut received = this.received.lock();
+        if received.complete {
+            received.answer_window = window;
+        }
+    }
+}
+
+/// The window that the answer of a message begins with: what its requester has said, else one segment.
+pub(in super::super) fn first_window(send: &SendMad) -> u32 {
+    let header = send.header();
+    if header.method & method::RESP == 0 {
+        return 1;
+    }
+    let Some(vector) = send.body.address() else {
+        return 1;
+    };
+    let requester = matching::destination(&vector);
+    let is_request = |one: &&Arc<Reassembly>| {
+        let of = &one.transaction;
+        (of.tid, of.mgmt_class, of.class_version)
+            == (header.tid, header.mgmt_class, header.class_version)
+            && of.method & method::RESP == 0
+            && (of.source, of.slid) == requester
+    };
+    let table = send.agent.table.lock();
+    let request = table.reassemblies.iter().find(is_request);
+    request.map_or(1, |request| request.received.lock().answer_window)
+}
