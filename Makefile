@@ -56,7 +56,7 @@ help:
 	@echo '  make list             the tests, and the rows of the feature list that each proves'
 	@echo '  make rows             how many rows the last make check proved'
 	@echo '  MIX="rdma_rxe" for demo, shell and check: which of our modules are loaded, the rest are stock;'
-	@echo '                        default: all, but for an ib_core that lacks MAD; MIX= : stock only'
+	@echo '                        default: all; MIX= : stock only'
 	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
 	@echo '  make bench            our modules against the stock ones, in one boot: medians (tools/bench --help)'
 	@echo '  KERNEL=debug, uml, kcsan  for all of these: not on the stock kernel, but on one that looks at locks, contexts and leaks,'
@@ -114,7 +114,7 @@ rust-analyzer: modules
 	@echo 'made: $(out)/rust-project.json'
 
 demo: modules
-	@tools/vm demo $(or $(mix),--mix 'ib_core ib_uverbs ib_uverbs_support rdma_rxe') $(if $(MO),--modules '$(out)')
+	@tools/vm demo $(mix) $(if $(MO),--modules '$(out)')
 
 shell: modules
 	@tools/vm shell $(mix) $(if $(MO),--modules '$(out)')

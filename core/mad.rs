@@ -50,11 +50,7 @@ use kernel::{
     ffi::{c_int, c_void},
     prelude::*,
 };
-use kernel_ext::{
-    bindings as c,
-    door::{Const, Input},
-    export::export,
-};
+use kernel_ext::{bindings as c, door::Input, export::export};
 use rdma::{
     client::Registration,
     view::{
@@ -76,7 +72,9 @@ use header::Header;
 use state::{Agent, Client, Origin, SendMad};
 
 /// As long as this is there, devices have their ports open for MADs.
-pub(crate) struct Ports(#[expect(dead_code, reason = "dropping it closes the ports")] Registration<port::Ports>);
+pub(crate) struct Ports(
+    #[expect(dead_code, reason = "dropping it closes the ports")] Registration<port::Ports>,
+);
 
 /// Makes the lock. The module's initialisation calls it, once, before all else.
 pub(crate) fn init() {
@@ -170,7 +168,8 @@ fn ib_create_send_mad(
     gfp_mask: SendFlags<'_>,
     base_version: u8,
 ) -> MadeForC<SendMad> {
-    let lengths = usize::try_from(hdr_len).and_then(|header| Ok((header, usize::try_from(data_len)?)));
+    let lengths =
+        usize::try_from(hdr_len).and_then(|header| Ok((header, usize::try_from(data_len)?)));
     let Ok((header, data)) = lengths else {
         return MadeForC(Err(EINVAL));
     };
@@ -264,13 +263,15 @@ fn ib_get_mad_data_offset(mgmt_class: u8) -> c_int {
 /// Returns the memory of a segment of a message of RMPP, from 1 on; null for one that there is not. Any context.
 #[export]
 fn ib_get_rmpp_segment(send_buf: Lent<'_, SendMad>, seg_num: c_int) -> *mut c_void {
-    let nth = usize::try_from(seg_num).ok().and_then(|number| number.checked_sub(1));
+    let nth = usize::try_from(seg_num)
+        .ok()
+        .and_then(|number| number.checked_sub(1));
     let segment = nth.and_then(|nth| send_buf.body.segment(nth));
     segment.map_or(core::ptr::null_mut(), |segment| segment.cast())
 }
 
 /// Says whether the core does RMPP for an agent: 1, or 0. Any context.
 #[export]
-fn ib_mad_kernel_rmpp_agent(agent: Const<'_, AgentBody>) -> c_int {
+fn ib_mad_kernel_rmpp_agent(agent: &AgentBody) -> c_int {
     truth(agent.is_kernel_rmpp())
 }

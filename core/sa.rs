@@ -111,7 +111,9 @@ fn ib_sa_unregister_client(client: &SaClient, sleep: &MaySleep) {
 /// Cancels the question of a number, if it has this name: the answer is `EINTR` then. Any context.
 #[export]
 fn ib_sa_cancel_query(id: c_int, query: *mut c::ib_sa_query) {
-    let found = u32::try_from(id).ok().and_then(|id| query::find(id, query.addr()));
+    let found = u32::try_from(id)
+        .ok()
+        .and_then(|id| query::find(id, query.addr()));
     if let Some(found) = found {
         if !local_service::cancel(&found) {
             // It may be answered already.
@@ -216,7 +218,13 @@ fn ib_sa_guid_info_rec_query(
     };
     let mut sa_query = sa_query;
     let callback = GuidInfoCallback::new(callback, context);
-    number(guid_info::query(&wanted, rec, method, callback, &mut sa_query))
+    number(guid_info::query(
+        &wanted,
+        rec,
+        method,
+        callback,
+        &mut sa_query,
+    ))
 }
 
 /// Joins a multicast group; the callback is told when that is done, and what becomes of the member later. Sleeps only if

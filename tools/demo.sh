@@ -50,12 +50,7 @@ run 'ibv_rc_pingpong' rate pingpong ibv_rc_pingpong
 V=6 run 'ibv_rc_pingpong, IPv6, 64 KiB' rate pingpong ibv_rc_pingpong -s 65536 -m 4096 -n 200
 run 'ibv_ud_pingpong' rate pingpong ibv_ud_pingpong -s 1024
 run 'ib_write_bw' bandwidth perftest ib_write_bw -s 65536 -n 500
-if core_has_mad; then
-	run 'rping' pings rdma_pair rping -s -a 10.0.0.1 -C 10 -V -- rping -c -a 10.0.0.1 -C 10 -v -V
-else
-	table+=("$(printf '%-34s  %-6s  %s' rping '-' 'needs the MAD layer, which our ib_core lacks yet; with the stock one:')"
-		"$(printf '%-34s  %-6s  %s' '' '' 'make demo MIX="ib_uverbs ib_uverbs_support rdma_rxe"')")
-fi
+run 'rping' pings rdma_pair rping -s -a 10.0.0.1 -C 10 -V -- rping -c -a 10.0.0.1 -C 10 -v -V
 
 printf '\n%s\n' '--------------------------------------------------------------------------------'
 printf '%-34s  %-6s  %s\n' program result 'how fast (emulated processors where there is no KVM)'

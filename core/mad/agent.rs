@@ -15,6 +15,7 @@ use rdma::{
         mad::{
             agent::{AgentBody, AgentHandlers, AgentInit, RegistrationRequest},
             qp::SpecialKind,
+            trace,
         },
         Device,
     },
@@ -105,7 +106,7 @@ fn new(
             rmpp_version: wanted.rmpp_version,
             flags: wanted.flags,
         };
-        AgentBody::new(&init, handlers)
+        AgentBody::new(&init, wanted.request, handlers)
     };
     let body = qp.with(make).ok_or(ENODEV)?;
     Arc::pin_init(
@@ -139,6 +140,7 @@ pub(crate) fn register_at(
     sleep: &MaySleep,
 ) -> Result<Arc<Agent>> {
     let agent = new(port, wanted, client, handlers)?;
+    AgentBody::link(&agent, wanted.request.is_some());
     if security::is_asked(&agent) {
         agent.body.note_security(sleep)?;
     }
@@ -155,6 +157,7 @@ pub(crate) fn register_at(
         withdraw(&agent, sleep);
         return Err(error);
     }
+    trace::ib_mad_create_agent(&agent.body);
     Ok(agent)
 }
 
@@ -219,6 +222,7 @@ fn cancel_all(agent: &Arc<Agent>, sleep: &MaySleep) {
 
 /// Ends an agent. When this returns its client is not called any more, and has all MADs that it has posted.
 pub(crate) fn unregister(agent: &Arc<Agent>, sleep: &MaySleep) {
+    trace::ib_mad_unregister_agent(&agent.body);
     cancel_all(agent, sleep);
     dispatch::unregister(agent);
     state::remove_agent(agent);

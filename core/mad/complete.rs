@@ -6,7 +6,10 @@
 
 use kernel::sync::Arc;
 use kernel_ext::bindings as c;
-use rdma::{view::mad::qp::SpecialQp, MaySleep};
+use rdma::{
+    view::mad::{qp::SpecialQp, trace},
+    MaySleep,
+};
 
 use super::{
     rmpp::segment::{self, AfterSend},
@@ -22,19 +25,22 @@ fn recover(qp: &SpecialQp<Layer>, sleep: &MaySleep) {
     }
 }
 
-/// The completion of a MAD has come: `status` is `enum ib_wc_status`.
+/// The completion of a MAD has come.
 pub(super) fn sent(
     qp: &Arc<SpecialQp<Layer>>,
     send: &Arc<SendMad>,
-    (status, vendor_err): (u32, u32),
+    wc: &c::ib_wc,
     sleep: &MaySleep,
 ) {
+    let (status, vendor_err) = (wc.status, wc.vendor_err);
     match status {
         c::IB_WC_SUCCESS => {}
         c::IB_WC_WR_FLUSH_ERR if transmit::post_again(qp, send) => return,
         c::IB_WC_WR_FLUSH_ERR => {}
         _ => recover(qp, sleep),
     }
+    trace::ib_mad_send_done_agent(&send.agent.body);
+    trace::ib_mad_send_done_handler(&send.traced(false), wc);
     transmit::left(qp);
     finish(send, (status, vendor_err), sleep);
     while let Some(failed) = transmit::post_waiting(qp) {
@@ -47,7 +53,10 @@ fn finish(send: &Arc<SendMad>, (status, vendor_err): (u32, u32), sleep: &MaySlee
     let agent = &send.agent;
     let key = send.key();
     let mut table = agent.table.lock();
-    let Some(entry) = table.get(&key).filter(|entry| entry.phase == Phase::Sending) else {
+    let Some(entry) = table
+        .get(&key)
+        .filter(|entry| entry.phase == Phase::Sending)
+    else {
         return;
     };
     let mut status = status;
@@ -67,7 +76,8 @@ fn finish(send: &Arc<SendMad>, (status, vendor_err): (u32, u32), sleep: &MaySlee
     let done = table.remove(&key);
     drop(table);
     if let Some(done) = done {
-        end(agent, done, (status, vendor_err), sleep);
+        let ended = done.ended.filter(|_| status == c::IB_WC_SUCCESS);
+        end(agent, done, ended.unwrap_or((status, vendor_err)), sleep);
     }
 }
 
@@ -111,7 +121,7 @@ pub(super) fn send_queued(agent: &Arc<Agent>, sleep: &MaySleep) {
 /// What became of a request whose answer has come.
 pub(super) enum Answered {
     /// It is done.
-    Done(Entry),
+    Done(Entry, (u32, u32)),
     /// The queue pair still has it: it is done with its completion.
     Early(Arc<SendMad>),
 }
@@ -120,29 +130,31 @@ impl Answered {
     /// The request.
     pub(super) fn send(&self) -> &Arc<SendMad> {
         match self {
-            Self::Done(entry) => entry.send(),
+            Self::Done(entry, _) => entry.send(),
             Self::Early(send) => send,
         }
     }
 
     /// Gives the request back, if it is done.
-    pub(super) fn end(self, agent: &Arc<Agent>, status: (u32, u32), sleep: &MaySleep) {
-        if let Self::Done(entry) = self {
+    pub(super) fn end(self, agent: &Arc<Agent>, sleep: &MaySleep) {
+        if let Self::Done(entry, status) = self {
             end(agent, entry, status, sleep);
         }
     }
 }
 
-/// The answer of a request has come.
-pub(super) fn answer(table: &mut Table, key: &Key) -> Option<Answered> {
+/// The answer of a request has come; `status` is how it ends, `enum ib_wc_status` and why.
+pub(super) fn answer(table: &mut Table, key: &Key, status: (u32, u32)) -> Option<Answered> {
     let entry = table.get(key)?;
     if entry.phase != Phase::Sending {
-        return table.remove(key).map(Answered::Done);
+        let done = table.remove(key)?;
+        return Some(Answered::Done(done, status));
     }
     let send = entry.send().clone();
     table.update(key, |entry| {
         entry.answered = true;
         entry.timeout_ms = 0;
+        entry.ended = Some(status);
     });
     Some(Answered::Early(send))
 }

@@ -100,7 +100,9 @@ pub(super) fn register(agent: &Arc<Agent>, request: RegistrationRequest) -> Resu
 /// Lets an agent not get requests any more.
 pub(super) fn unregister(agent: &Arc<Agent>) {
     let mut registered = agent.port.registrations.lock();
-    let place = registered.iter().position(|one| Arc::ptr_eq(&one.agent, agent));
+    let place = registered
+        .iter()
+        .position(|one| Arc::ptr_eq(&one.agent, agent));
     let taken = place.and_then(|nth| registered.remove(nth).ok());
     drop(registered);
     drop(taken);

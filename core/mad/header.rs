@@ -228,7 +228,18 @@ impl Rmpp {
         let [w0, w1, w2, w3] = self.length_or_window.to_be_bytes();
         let (time_flags, status) = (self.time_flags, self.status);
         [
-            self.version, self.kind, time_flags, status, s0, s1, s2, s3, w0, w1, w2, w3,
+            self.version,
+            self.kind,
+            time_flags,
+            status,
+            s0,
+            s1,
+            s2,
+            s3,
+            w0,
+            w1,
+            w2,
+            w3,
         ]
     }
 

@@ -7,7 +7,10 @@
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::bindings as c;
-use rdma::{mad::MadResult, view::mad::recv::RecvMad};
+use rdma::{
+    mad::MadResult,
+    view::mad::{recv::RecvMad, trace},
+};
 
 use super::{
     dispatch,
@@ -27,12 +30,9 @@ pub(super) enum Outgoing {
     Local(Option<(AgentUse, RecvMad)>),
 }
 
-/// The fields of routes in the SMPs of a version.
-pub(super) fn layout_of(port: &Port, header: &Header) -> &'static smi::Layout {
-    match port.is_opa && header.class_version == OPA_BASE_VERSION {
-        true => &smi::OPA,
-        false => &smi::IB,
-    }
+/// Whether an SMP is one of Omni-Path, whose routes have other places.
+pub(super) fn is_opa_smp(port: &Port, header: &Header) -> bool {
+    port.is_opa && header.class_version == OPA_BASE_VERSION
 }
 
 /// The completion that stands for the packet.
@@ -78,11 +78,21 @@ pub(super) fn send(send: &Arc<SendMad>) -> Result<Outgoing> {
     let is_switch = device.is_switch();
     let node = Node {
         is_switch,
-        port: if is_switch { send.body.port_num() } else { port.port_num },
+        port: if is_switch {
+            send.body.port_num()
+        } else {
+            port.port_num
+        },
         ports: device.phys_port_cnt(),
     };
     let mut request = copy_of(send, port.mad_size)?;
-    let mut smp = Smp::new(request.mad_mut(), layout_of(port, &header));
+    let is_opa_smp = is_opa_smp(port, &header);
+    match is_opa_smp {
+        true => trace::ib_mad_handle_out_opa_smi(&request),
+        false => trace::ib_mad_handle_out_ib_smi(&request),
+    }
+    let layout = if is_opa_smp { &smi::OPA } else { &smi::IB };
+    let mut smp = Smp::new(request.mad_mut(), layout);
     if smp.is_at_its_end() && smp.prepare_send(node) == Action::Discard {
         return Err(EINVAL);
     }
@@ -97,7 +107,10 @@ pub(super) fn send(send: &Arc<SendMad>) -> Result<Outgoing> {
     }
     let is_opa = port.is_opa && header.base_version == OPA_BASE_VERSION;
     let length = match is_opa {
-        true => send.body.header_length().saturating_add(send.body.data_length()),
+        true => send
+            .body
+            .header_length()
+            .saturating_add(send.body.data_length()),
         false => MAD_SIZE,
     };
     process(send, request, node.port, slid & PERMISSIVE_LID, length)

@@ -11,7 +11,7 @@ use super::{
     header::{Header, MAD_HEADER},
     state::{Agent, Entry, Key, Phase, SendMad, Table},
 };
-use crate::{cache, gid};
+use crate::{ah_attr, cache, gid, verbs::ah};
 
 /// What of a MAD that was received says whom it is from, and to whom.
 struct Ends {
@@ -23,9 +23,13 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(mad: &RecvMad) -> Self {
+    fn of(agent: &Agent, mad: &RecvMad) -> Self {
         let wc = mad.wc();
-        let (source, destination) = mad.network_header().gids();
+        let header = mad.network_header();
+        let network = ah::network_of(&agent.port.device, agent.port.port_num, wc, &header);
+        // What is no such header is from nobody.
+        let gids = ah_attr::gids(&header, network);
+        let (source, destination) = gids.unwrap_or((Gid::default(), Gid::default()));
         Self {
             has_route: wc.wc_flags as u32 & c::IB_WC_GRH != 0,
             source,
@@ -106,7 +110,7 @@ fn takes_answer(entry: &Entry) -> bool {
 /// The MAD that an agent has sent in the transaction of one that was received.
 pub(super) fn find(agent: &Agent, table: &Table, mad: &RecvMad) -> Option<Key> {
     let got = Header::parse(&mad.bytes::<MAD_HEADER>(0));
-    let ends = Ends::of(mad);
+    let ends = Ends::of(agent, mad);
     table.find(got.tid, |entry| {
         let send = entry.send();
         let sent = send.header();

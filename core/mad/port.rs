@@ -4,7 +4,7 @@
 //! first one.
 
 use kernel::{
-    new_mutex,
+    new_mutex, new_work,
     prelude::*,
     str::CString,
     sync::{aref::ARef, Arc, Mutex},
@@ -32,7 +32,7 @@ use super::{
     agent::{self, Wanted},
     depths,
     header::{MAD_SIZE, OPA_MAD_SIZE},
-    respond::Responder,
+    respond::{self, Responder},
     state::{self, Agent, Client, Layer, OpenPort, Port, Queue},
 };
 use crate::cache;
@@ -111,6 +111,7 @@ fn start(
     let name = CString::try_from_fmt(fmt!("ib_mad{port_num}"))?;
     let flags = QueueFlags::UNBOUND | QueueFlags::ORDERED | QueueFlags::MEM_RECLAIM;
     let workers = OwnedQueue::new(&name, flags, 1, sleep)?;
+    let answerer = OwnedQueue::new(c"ib_mad_answer", flags, 1, sleep)?;
     let qp = |kind| opened.qps.get(kind).cloned();
     let port = Arc::pin_init(
         pin_init!(Port {
@@ -121,6 +122,9 @@ fn start(
             qps: [qp(SpecialKind::Smi), qp(SpecialKind::Gsi)],
             registrations <- new_spinlock_irq!(KVec::new(), "Port::registrations"),
             workers,
+            answerer,
+            answers <- new_spinlock_irq!(Some(KVec::new()), "Port::answers"),
+            answering <- new_work!("mad::Port"),
         }),
         GFP_KERNEL,
     )?;
@@ -178,6 +182,7 @@ fn end(responders: &[Option<Arc<Agent>>; 2], sleep: &MaySleep) {
 fn close(device: &Device, opened: &mut Opened, sleep: &MaySleep) {
     let gone: Option<OpenPort> = state::remove_port(device, opened.port_num);
     if let Some(gone) = &gone {
+        respond::close(&gone.port, sleep);
         end(&gone.responders, sleep);
     }
     if let Err(error) = opened.qps.close(sleep) {
@@ -216,7 +221,10 @@ impl DeviceClient for Ports {
         if ports.is_empty() {
             return Err(EOPNOTSUPP);
         }
-        Counted::new(KBox::pin_init(new_mutex!(ports, "mad::Opened"), GFP_KERNEL)?)
+        Counted::new(KBox::pin_init(
+            new_mutex!(ports, "mad::Opened"),
+            GFP_KERNEL,
+        )?)
     }
 
     fn remove(device: &Device, data: ARef<Self::Data>, sleep: &MaySleep) {

@@ -5,6 +5,8 @@
 //! Requests of some classes are limited: an agent has no more of them without an answer than its peer can be expected to
 //! receive; the others wait.
 
+use core::sync::atomic::Ordering;
+
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{error::ESHUTDOWN, timer::now_ns};
 use rdma::view::mad::recv::RecvMad;
@@ -21,8 +23,7 @@ use super::{
 /// Whether a MAD is one of the requests that are limited.
 fn is_limited(send: &SendMad, header: &Header) -> bool {
     let is_message = send.agent.body.rmpp_version() != 0 && send.rmpp().is_active();
-    let is_of_class =
-        header.is_smp() || matches!(header.mgmt_class, class::CM | class::SUBN_ADM);
+    let is_of_class = header.is_smp() || matches!(header.mgmt_class, class::CM | class::SUBN_ADM);
     send.body.timeout_ms() != 0 && !is_message && is_of_class
 }
 
@@ -30,6 +31,11 @@ fn is_limited(send: &SendMad, header: &Header) -> bool {
 fn must_wait(send: &SendMad, table: &Table) -> bool {
     let most = send.agent.max_outstanding;
     most != 0 && (table.has_backlog() || table.outstanding >= most)
+}
+
+/// Whether a MAD is not done when it is sent: somebody must answer it, or acknowledge it.
+fn needs_peer(send: &SendMad) -> bool {
+    send.body.timeout_ms() != 0 || send.is_kernel_rmpp() && send.rmpp().is_active()
 }
 
 fn check(send: &SendMad, header: &Header) -> Result {
@@ -59,8 +65,8 @@ fn post_local(origin: Origin, received: Option<(AgentUse, RecvMad)>) -> Result {
 /// # Errors
 ///
 /// `EACCES` where security modules forbid it; `EINVAL` for a class without RMPP of an agent with it, for a MAD that is posted
-/// already or has no address, and for an SMP whose route makes no sense; `ESHUTDOWN` where the agent goes; `ENOMEM`, and
-/// what the driver answers.
+/// already or has no address, and for an SMP whose route makes no sense; `ESHUTDOWN` for a request where the agent
+/// goes, whose handlers may still answer others; `ENOMEM`, and what the driver answers.
 pub(crate) fn post(origin: Origin) -> Result {
     let send = origin.send().clone();
     let header = send.header();
@@ -78,7 +84,7 @@ pub(crate) fn post(origin: Origin) -> Result {
     };
     let agent = &send.agent;
     let mut table = agent.table.lock();
-    if table.closed {
+    if table.closed && needs_peer(&send) {
         return Err(ESHUTDOWN);
     }
     if table.contains(&send.key()) {
@@ -107,14 +113,16 @@ pub(crate) fn post(origin: Origin) -> Result {
 
 /// Fills in what the client has asked for.
 fn fill(entry: &mut Entry, limited: bool) {
-    let body = &entry.origin.send().body;
-    let retries = body.retries();
-    entry.timeout_ms = body.timeout_ms();
+    let retries = entry.send().body.retries();
+    entry.timeout_ms = entry.send().body.timeout_ms();
     entry.max_retries = retries;
     entry.retries_left = retries;
+    let send = entry.send();
+    send.max_retries.store(retries, Ordering::Relaxed);
+    send.retries_left.store(retries, Ordering::Relaxed);
     entry.is_limited = limited;
     // From now on it tells how often the MAD was sent again.
-    body.set_retries(0);
+    entry.send().body.set_retries(0);
 }
 
 /// Sends a MAD for the first time.
@@ -138,7 +146,10 @@ pub(crate) fn modify(send: &SendMad, timeout_ms: u32) -> Result {
     let agent = &send.agent;
     let key = send.key();
     let mut table = agent.table.lock();
-    let entry = table.get(&key).filter(|entry| !entry.canceled).ok_or(EINVAL)?;
+    let entry = table
+        .get(&key)
+        .filter(|entry| !entry.canceled)
+        .ok_or(EINVAL)?;
     let phase = entry.phase;
     send.body.set_timeout_ms(timeout_ms);
     table.update(&key, |entry| {

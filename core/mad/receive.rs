@@ -14,6 +14,7 @@ use rdma::{
     view::mad::{
         qp::{MadLayer, SpecialKind, SpecialQp},
         recv::RecvMad,
+        trace,
     },
     MaySleep,
 };
@@ -24,9 +25,9 @@ use super::{
         class, has_rmpp, method, Header, Rmpp, BASE_VERSION, CLASS_PORT_INFO, MAD_HEADER, MAD_SIZE,
         OPA_BASE_VERSION, RMPP_AT,
     },
-    local::{layout_of, set_length},
+    local::{is_opa_smp, set_length},
     matching, respond, rmpp, security,
-    smi::{Action, Forward, Node, Smp},
+    smi::{self, Action, Forward, Node, Smp},
     state::{self, Agent, AgentUse, Layer, OpenPort, Queue, SendMad},
 };
 
@@ -35,7 +36,7 @@ impl MadLayer for Layer {
     type Queue = Queue;
 
     fn sent(qp: &Arc<SpecialQp<Self>>, send: Arc<SendMad>, wc: &c::ib_wc, sleep: &MaySleep) {
-        complete::sent(qp, &send, (wc.status, wc.vendor_err), sleep);
+        complete::sent(qp, &send, wc, sleep);
     }
 
     fn received(qp: &SpecialQp<Self>, mad: RecvMad, sleep: &MaySleep) {
@@ -52,7 +53,9 @@ impl MadLayer for Layer {
 /// How many bytes of a MAD have come.
 fn received_length(mad: &RecvMad) -> usize {
     let bytes = mad.wc().byte_len as usize;
-    bytes.saturating_sub(size_of::<c::ib_grh>()).min(mad.mad().len())
+    bytes
+        .saturating_sub(size_of::<c::ib_grh>())
+        .min(mad.mad().len())
 }
 
 /// Whether a MAD may come over a queue pair.
@@ -82,6 +85,14 @@ fn receive(open: &OpenPort, qp: &SpecialQp<Layer>, mut mad: RecvMad, sleep: &May
         return;
     };
     set_length(&open.port, &mut mad, length);
+    qp.with(|raw| {
+        let at = trace::ReceivedAt {
+            device: &open.port.device,
+            port_num: open.port.port_num,
+            qp: raw,
+        };
+        trace::ib_mad_recv_done_handler(&at, mad.wc(), &mad);
+    });
     if let Some(mad) = handle(open, qp, mad, &mut answer, sleep) {
         give(open, qp, mad, &mut answer, sleep);
     }
@@ -96,39 +107,49 @@ fn node_of(open: &OpenPort, mad: &RecvMad) -> Node {
     let is_switch = device.is_switch();
     Node {
         is_switch,
-        port: if is_switch { mad.wc().port_num } else { open.port.port_num },
+        port: if is_switch {
+            mad.wc().port_num
+        } else {
+            open.port.port_num
+        },
         ports: device.phys_port_cnt(),
     }
 }
 
-/// Moves an SMP on that goes by directed route. Returns whether it is for this node.
-fn take_smp(
-    open: &OpenPort,
-    qp: &SpecialQp<Layer>,
-    mad: &mut RecvMad,
-    node: Node,
-    sleep: &MaySleep,
-) -> bool {
+/// Where an SMP goes that goes by directed route.
+enum Way {
+    /// Nowhere.
+    Nowhere,
+    /// It is for this node.
+    Here,
+    /// Through a port of this switch.
+    Through(u32),
+}
+
+/// Moves an SMP on that goes by directed route.
+fn take_smp(open: &OpenPort, mad: &mut RecvMad, node: Node) -> Way {
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
-    let layout = layout_of(&open.port, &header);
+    let is_opa = is_opa_smp(&open.port, &header);
+    match is_opa {
+        true => trace::ib_mad_handle_opa_smi(mad),
+        false => trace::ib_mad_handle_ib_smi(mad),
+    }
+    let layout = if is_opa { &smi::OPA } else { &smi::IB };
     let mut smp = Smp::new(mad.mad_mut(), layout);
     if smp.take_received(node) == Action::Discard {
-        return false;
+        return Way::Nowhere;
     }
     match smp.forward() {
-        Forward::Local => true,
+        Forward::Local => Way::Here,
         Forward::Send => {
             let sent = smp.prepare_send(node) == Action::Handle;
-            sent && open.port.device.has_process_mad() && smp.is_for_here()
+            match sent && open.port.device.has_process_mad() && smp.is_for_here() {
+                true => Way::Here,
+                false => Way::Nowhere,
+            }
         }
-        Forward::Forward if node.is_switch => {
-            let port = smp.forward_port();
-            let length = mad.length();
-            let responder = switch_responder(open, qp.kind());
-            respond::answer(open, responder.as_ref(), mad, mad, (port, length), sleep);
-            false
-        }
-        Forward::Forward => true,
+        Forward::Forward if node.is_switch => Way::Through(smp.forward_port()),
+        Forward::Forward => Way::Here,
     }
 }
 
@@ -151,8 +172,19 @@ fn handle(
 ) -> Option<RecvMad> {
     let node = node_of(open, &mad);
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
-    if header.is_directed_route() && !take_smp(open, qp, &mut mad, node, sleep) {
-        return None;
+    let way = match header.is_directed_route() {
+        true => take_smp(open, &mut mad, node),
+        false => Way::Here,
+    };
+    match way {
+        Way::Here => (),
+        Way::Nowhere => return None,
+        Way::Through(port) => {
+            let responder = switch_responder(open, qp.kind());
+            let length = mad.length();
+            respond::answer(responder.as_ref(), mad, None, (port, length));
+            return None;
+        }
     }
     let device = &open.port.device;
     let processed = mad.driver_process(device, open.port.port_num, answer, sleep);
@@ -174,7 +206,7 @@ fn handle(
     }
     if is(MadResult::REPLY) {
         let responder = switch_responder(open, qp.kind());
-        respond::answer(open, responder.as_ref(), &mad, answer, (node.port, length), sleep);
+        respond::answer(responder.as_ref(), mad, Some(answer), (node.port, length));
         return None;
     }
     Some(mad)
@@ -186,6 +218,7 @@ fn give_to_agent(open: &OpenPort, mad: RecvMad, sleep: &MaySleep) -> Option<Recv
     let Some(agent) = dispatch::find(&open.port, &header, mad.mad()) else {
         return Some(mad);
     };
+    trace::ib_mad_recv_done_agent(&agent.body);
     deliver(&agent, mad, sleep);
     None
 }
@@ -204,9 +237,12 @@ fn give(
     if respond::unsupported(&mad, answer) {
         let port = node_of(open, &mad).port;
         let responder = switch_responder(open, qp.kind());
-        respond::answer(open, responder.as_ref(), &mad, answer, (port, MAD_SIZE), sleep);
+        respond::answer(responder.as_ref(), mad, Some(answer), (port, MAD_SIZE));
     }
 }
+
+/// How a request ends that is answered.
+const GOOD: (u32, u32) = (c::IB_WC_SUCCESS, 0);
 
 /// An agent has received a MAD.
 fn deliver(agent: &AgentUse, mad: RecvMad, sleep: &MaySleep) {
@@ -227,13 +263,13 @@ fn deliver(agent: &AgentUse, mad: RecvMad, sleep: &MaySleep) {
     let answered = {
         let mut table = agent.table.lock();
         let key = matching::find(agent, &table, &mad);
-        key.and_then(|key| complete::answer(&mut table, &key))
+        key.and_then(|key| complete::answer(&mut table, &key, GOOD))
     };
     match answered {
         Some(answered) => {
             // The answer is told of before the end of the request.
             agent.deliver(Some(answered.send()), mad, sleep);
-            answered.end(agent, (c::IB_WC_SUCCESS, 0), sleep);
+            answered.end(agent, sleep);
         }
         // Segments of a message that the client puts together itself belong to a request that has had its answer.
         None if is_user_segment(agent, &header, &mad) => agent.deliver(None, mad, sleep),

@@ -148,11 +148,13 @@ impl<'a> Smp<'a> {
     }
 
     fn initial(&self, hop: u8) -> u32 {
-        self.byte(self.layout.initial_path.saturating_add(hop.into())).into()
+        self.byte(self.layout.initial_path.saturating_add(hop.into()))
+            .into()
     }
 
     fn back(&self, hop: u8) -> u32 {
-        self.byte(self.layout.return_path.saturating_add(hop.into())).into()
+        self.byte(self.layout.return_path.saturating_add(hop.into()))
+            .into()
     }
 
     /// The packet is about to be sent by a port: moves the hop pointer.

@@ -16,17 +16,19 @@
 //! |---|---|---|---|
 //! | `LAYER` | the ports, and the agents by number | any context | nothing |
 //! | `Port::registrations` | which agent gets which requests | any context | nothing |
-//! | `Agent::table` | the MADs of an agent | any context | `Outbox`, the work queue |
+//! | `Port::answers` | the core's answers that have no address yet | process context | the work queue |
+//! | `Agent::table` | the MADs of an agent | any context | `Reassembly::received`, `Outbox`, the work queue |
+//! | `Reassembly::received` | the segments of a message | any context | nothing |
 //! | `Outbox` | the MADs of a queue pair that wait to be sent | any context | `SpecialQp::open`, what drivers take |
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use kernel::{
-    impl_has_delayed_work,
+    impl_has_delayed_work, impl_has_work,
     prelude::*,
     rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
     sync::{aref::ARef, Arc, LockClassKey},
-    workqueue::DelayedWork,
+    workqueue::{DelayedWork, Work},
 };
 use kernel_ext::{
     delayed,
@@ -43,6 +45,7 @@ use rdma::{
             qp::{SpecialKind, SpecialQp},
             recv::RecvMad,
             send::{OwnAh, SendBody},
+            trace::{Attempts, Sent},
         },
         Device,
     },
@@ -69,6 +72,27 @@ pub(crate) struct Port {
     pub(crate) registrations: SpinLockIrq<KVec<Registered>>,
     /// One work at a time: what of a port's agents has a time limit.
     pub(crate) workers: OwnedQueue,
+    /// What the core answers, until it has found who has asked. `None` once the port is closed.
+    #[pin]
+    pub(crate) answers: SpinLockIrq<Option<KVec<Answer>>>,
+    pub(crate) answerer: OwnedQueue,
+    #[pin]
+    pub(crate) answering: Work<Port>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Port { self.answering }
+}
+
+/// An answer of the core.
+pub(crate) struct Answer {
+    /// Who sends it.
+    pub(crate) agent: Arc<Agent>,
+    /// What it answers.
+    pub(crate) to: RecvMad,
+    pub(crate) mad: KVec<u8>,
+    /// The port that it is sent from.
+    pub(crate) port_num: u32,
 }
 
 impl Port {
@@ -169,7 +193,11 @@ impl Agent {
         table.armed = Some(first);
         let left_ms = first.saturating_sub(now_ns()).div_ceil(1_000_000);
         let left_ms = u32::try_from(left_ms).unwrap_or(u32::MAX);
-        delayed::enqueue(&self.port.workers, self, kernel::time::msecs_to_jiffies(left_ms));
+        delayed::enqueue(
+            &self.port.workers,
+            self,
+            kernel::time::msecs_to_jiffies(left_ms),
+        );
     }
 }
 
@@ -198,6 +226,9 @@ pub(crate) struct SendMad {
     tid: AtomicU64,
     /// Its place among the MADs that the queue pair was given.
     pub(crate) sequence: AtomicU64,
+    /// For tracepoints: how often it may be sent again, and still may.
+    pub(crate) max_retries: AtomicU32,
+    pub(crate) retries_left: AtomicU32,
 }
 
 embeds!(SendMad { body: SendBody });
@@ -213,6 +244,23 @@ impl SendMad {
             agent,
             tid: AtomicU64::new(0),
             sequence: AtomicU64::new(0),
+            max_retries: AtomicU32::new(0),
+            retries_left: AtomicU32::new(0),
+        }
+    }
+
+    /// What is traced of it; `retry`: it is sent again because another one has failed.
+    pub(crate) fn traced(&self, retry: bool) -> Sent<'_> {
+        Sent {
+            agent: &self.agent.body,
+            send: &self.body,
+            attempts: Attempts {
+                tid: self.tid.load(Ordering::Relaxed),
+                timeout: kernel::time::msecs_to_jiffies(self.body.timeout_ms()),
+                max_retries: self.max_retries.load(Ordering::Relaxed),
+                retries_left: self.retries_left.load(Ordering::Relaxed),
+                retry,
+            },
         }
     }
 
@@ -303,6 +351,8 @@ pub(crate) struct Entry {
     /// The answer came while the queue pair still had it.
     pub(crate) answered: bool,
     pub(crate) canceled: bool,
+    /// How it has ended while the queue pair still had it: with `enum ib_wc_status`, and why.
+    pub(crate) ended: Option<(u32, u32)>,
     pub(crate) progress: Progress,
     /// For its place among those that wait.
     spare: Option<RBTreeNodeReservation<Place, u64>>,
@@ -491,7 +541,10 @@ impl Table {
         let before = u32::from(entry.counts());
         entry.phase = phase;
         let after = u32::from(entry.counts());
-        self.outstanding = self.outstanding.saturating_sub(before).saturating_add(after);
+        self.outstanding = self
+            .outstanding
+            .saturating_sub(before)
+            .saturating_add(after);
         let (row, place) = match phase {
             Phase::Sending => return,
             Phase::Waiting(until) => (&mut self.waiting, (until, key.1)),
@@ -581,6 +634,7 @@ impl NewEntry {
             is_limited: false,
             answered: false,
             canceled: false,
+            ended: None,
             progress: Progress::default(),
             spare: Some(spare),
         };
@@ -675,7 +729,10 @@ pub(crate) struct OpenPort {
 impl OpenPort {
     /// Who answers over the queue pair of a kind.
     pub(crate) fn responder(&self, kind: SpecialKind) -> Option<&Arc<Agent>> {
-        self.responders.iter().flatten().find(|agent| agent.qp.kind() == kind)
+        self.responders
+            .iter()
+            .flatten()
+            .find(|agent| agent.qp.kind() == kind)
     }
 }
 
@@ -747,7 +804,10 @@ pub(crate) fn set_responders(port: &Arc<Port>, responders: [Option<Arc<Agent>>; 
 /// Lets a port not be found any more.
 pub(crate) fn remove_port(device: &Device, port_num: u32) -> Option<OpenPort> {
     let mut registry = LAYER.lock();
-    let nth = registry.ports.iter().position(|open| is(&open.port, device, port_num))?;
+    let nth = registry
+        .ports
+        .iter()
+        .position(|open| is(&open.port, device, port_num))?;
     registry.ports.remove(nth).ok()
 }
 
@@ -783,7 +843,9 @@ pub(crate) fn add_agent(agent: &Arc<Agent>) -> Result {
 pub(crate) fn remove_agent(agent: &Agent) {
     let mut registry = LAYER.lock();
     let number = agent.body.hi_tid();
-    let found = registry.agents.binary_search_by_key(&number, |agent| agent.body.hi_tid());
+    let found = registry
+        .agents
+        .binary_search_by_key(&number, |agent| agent.body.hi_tid());
     let taken = found.ok().and_then(|nth| registry.agents.remove(nth).ok());
     drop(registry);
     drop(taken);
@@ -792,6 +854,8 @@ pub(crate) fn remove_agent(agent: &Agent) {
 /// The agent that has a number. Any context.
 pub(crate) fn find_agent(number: u32) -> Option<AgentUse> {
     let registry = LAYER.lock();
-    let found = registry.agents.binary_search_by_key(&number, |agent| agent.body.hi_tid());
+    let found = registry
+        .agents
+        .binary_search_by_key(&number, |agent| agent.body.hi_tid());
     registry.agents.get(found.ok()?)?.try_use()
 }

@@ -3,6 +3,8 @@
 //! The work of an agent: requests whose answer has not come in time are sent again, or given back; what does not leave the
 //! machine is delivered.
 
+use core::sync::atomic::Ordering;
+
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 use kernel_ext::{bindings as c, timer::now_ns};
 use rdma::MaySleep;
@@ -36,6 +38,7 @@ fn expire(table: &mut Table, key: &Key) -> Expired {
     };
     entry.retries_left = left;
     let send = entry.send().clone();
+    send.retries_left.store(left, Ordering::Relaxed);
     send.body.set_retries(send.body.retries().saturating_add(1));
     entry.timeout_ms = send.body.timeout_ms();
     if entry.is_limited && has_backlog {
@@ -60,7 +63,9 @@ fn expire(table: &mut Table, key: &Key) -> Expired {
 fn expire_all(agent: &Arc<Agent>, sleep: &MaySleep) {
     loop {
         let mut table = agent.table.lock();
-        let first = table.first_waiting().filter(|(until, _)| *until <= now_ns());
+        let first = table
+            .first_waiting()
+            .filter(|(until, _)| *until <= now_ns());
         let Some((_, key)) = first else {
             return;
         };

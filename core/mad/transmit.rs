@@ -5,7 +5,7 @@
 use core::sync::atomic::Ordering;
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::view::mad::qp::SpecialQp;
+use rdma::view::mad::{qp::SpecialQp, trace};
 
 use super::state::{Layer, Outbox, SendMad};
 
@@ -27,6 +27,7 @@ pub(super) fn transmit(send: &Arc<SendMad>) -> Result {
     if outbox.in_flight >= outbox.limit {
         return outbox.push(send);
     }
+    trace::ib_mad_ib_send_mad(&send.traced(false), &send.agent.body);
     post(qp, &mut outbox, send)?;
     outbox.in_flight = outbox.in_flight.saturating_add(1);
     Ok(())
@@ -38,6 +39,7 @@ pub(super) fn post_waiting(qp: &Arc<SpecialQp<Layer>>) -> Option<Arc<SendMad>> {
     let mut outbox = qp.queue.outbox.lock();
     while outbox.in_flight < outbox.limit {
         let send = outbox.pop()?;
+        trace::ib_mad_send_done_resend(&send.traced(false), &send.agent.body);
         if post(qp, &mut outbox, &send).is_err() {
             return Some(send);
         }
@@ -56,7 +58,11 @@ pub(super) fn left(qp: &SpecialQp<Layer>) {
 pub(super) fn post_again(qp: &Arc<SpecialQp<Layer>>, send: &Arc<SendMad>) -> bool {
     let mut outbox = qp.queue.outbox.lock();
     let was_behind = send.sequence.load(Ordering::Relaxed) < outbox.again_before;
-    was_behind && post(qp, &mut outbox, send).is_ok()
+    if !was_behind {
+        return false;
+    }
+    trace::ib_mad_error_handler(&send.traced(true), &send.agent.body);
+    post(qp, &mut outbox, send).is_ok()
 }
 
 /// The queue pair can send again: what it has flushed until now is to be posted again.

@@ -14,8 +14,8 @@ use rdma::{Gid, MaySleep};
 use super::socket::op_of;
 use crate::addr;
 
-/// What attributes may be: of one kind, which has to have as many bytes as its structure.
-pub(crate) static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] =
+/// What attributes of an answer about a GID may be.
+static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] =
     [const { Policy::NONE }; c::LS_NLA_TYPE_MAX as usize];
 
 /// How an operation is carried out.

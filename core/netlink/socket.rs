@@ -155,7 +155,11 @@ pub(crate) fn tell(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySle
 pub(crate) fn ask(net: &NetNamespace, question: Reply, group: u32, flags: Gfp<'_>) -> Result {
     let socket = of(net).ok_or(ESRCH)?;
     // SAFETY: The message is handed over.
-    unsafe { socket.0.multicast(question.into_raw(), group, flags.as_raw()) }
+    unsafe {
+        socket
+            .0
+            .multicast(question.into_raw(), group, flags.as_raw())
+    }
 }
 
 /// The kernel calls it with each packet of user space.

@@ -14,7 +14,7 @@ use kernel_ext::{
     delayed,
     gfp::Gfp,
     net::{
-        netlink::{Reply, Request, Writer},
+        netlink::{Policy, Reply, Request, Writer},
         ns::NetNamespace,
     },
     timer::now_ns,
@@ -38,13 +38,33 @@ const MAX_PATHS: usize = 3;
 
 /// The members of a path that are told of, where the mask of the question has them: the bit, the attribute.
 const MEMBERS: [(u32, u32, Member); 6] = [
-    (0, c::LS_NLA_TYPE_SERVICE_ID, |path| Value::U64(u64::from_be(path.service_id))),
+    (0, c::LS_NLA_TYPE_SERVICE_ID, |path| {
+        Value::U64(u64::from_be(path.service_id))
+    }),
     (2, c::LS_NLA_TYPE_DGID, |path| Value::Gid(path.dgid)),
     (3, c::LS_NLA_TYPE_SGID, |path| Value::Gid(path.sgid)),
-    (10, c::LS_NLA_TYPE_TCLASS, |path| Value::U8(path.traffic_class)),
-    (13, c::LS_NLA_TYPE_PKEY, |path| Value::U16(u16::from_be(path.pkey))),
-    (14, c::LS_NLA_TYPE_QOS_CLASS, |path| Value::U16(u16::from_be(path.qos_class))),
+    (10, c::LS_NLA_TYPE_TCLASS, |path| {
+        Value::U8(path.traffic_class)
+    }),
+    (13, c::LS_NLA_TYPE_PKEY, |path| {
+        Value::U16(u16::from_be(path.pkey))
+    }),
+    (14, c::LS_NLA_TYPE_QOS_CLASS, |path| {
+        Value::U16(u16::from_be(path.qos_class))
+    }),
 ];
+
+/// The flags of a path in an answer and four bytes of nothing, which stand in front of it.
+const PATH_HEAD: usize = 8;
+
+/// What attributes of an answer may be.
+static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] = {
+    let mut table = [const { Policy::NONE }; c::LS_NLA_TYPE_MAX as usize];
+    let record = (PATH_HEAD + PATH_BYTES) as u16;
+    table[c::LS_NLA_TYPE_PATH_RECORD as usize] = Policy::new(c::NLA_BINARY, record);
+    table[c::LS_NLA_TYPE_TIMEOUT as usize] = Policy::new(c::NLA_U32, 0);
+    table
+};
 
 /// The bit of the mask that says whether the path has to lead back, too.
 const REVERSIBLE: u32 = 11;
@@ -79,7 +99,10 @@ fn header_of(query: &Query, path_use: u8) -> [u8; c::LS_DEVICE_NAME_MAX as usize
     let mut bytes = [0; c::LS_DEVICE_NAME_MAX as usize + 2];
     let name = query.port.device.name().to_bytes();
     let most = (c::LS_DEVICE_NAME_MAX as usize).saturating_sub(1);
-    bytes.iter_mut().zip(name.iter().take(most)).for_each(|(to, from)| *to = *from);
+    bytes
+        .iter_mut()
+        .zip(name.iter().take(most))
+        .for_each(|(to, from)| *to = *from);
     // The header has 8 bits for the port.
     let end = [query.port.port_num as u8, path_use];
     if let Some(place) = bytes.last_chunk_mut() {
@@ -114,7 +137,11 @@ fn arm(all: &Administration) {
     };
     let left_ms = first.until.saturating_sub(now_ns()).div_ceil(1_000_000);
     let left_ms = u32::try_from(left_ms).unwrap_or(u32::MAX);
-    delayed::enqueue(&service.queue, service, kernel::time::msecs_to_jiffies(left_ms));
+    delayed::enqueue(
+        &service.queue,
+        service,
+        kernel::time::msecs_to_jiffies(left_ms),
+    );
 }
 
 /// Adds a question to those that user space was asked; returns its number there.
@@ -158,13 +185,20 @@ pub(super) fn ask(
     query.state.lock().path_use = path_use;
     let told = add(query).and_then(|seq| {
         let question = write(query, path, (mask, path_use, seq), flags.gfp())?;
-        socket::ask(NetNamespace::init(), question, c::RDMA_NL_GROUP_LS, flags.gfp())
+        socket::ask(
+            NetNamespace::init(),
+            question,
+            c::RDMA_NL_GROUP_LS,
+            flags.gfp(),
+        )
     });
     if told.is_ok() {
         return Ok(());
     }
     // It may have been answered already.
-    let taken = ADMINISTRATION.lock().take_asked(|one| Arc::ptr_eq(&one.query, query));
+    let taken = ADMINISTRATION
+        .lock()
+        .take_asked(|one| Arc::ptr_eq(&one.query, query));
     if taken.is_none() {
         return Ok(());
     }
@@ -247,12 +281,12 @@ fn paths_of(answer: &Request<'_>, path_use: u8) -> ([sa_path_rec; MAX_PATHS], us
     let mut paths: [sa_path_rec; MAX_PATHS] = pin_init::zeroed();
     let mut count = 0;
     for (kind, bytes) in answer.each() {
-        // The flags, four bytes of nothing, the path.
-        let Some((flags, rest)) = bytes.split_first_chunk() else {
+        let Some(flags) = bytes.first_chunk() else {
             continue;
         };
         let flags = u32::from_ne_bytes(*flags);
-        let packed: Option<&[u8; PATH_BYTES]> = rest.get(4..).and_then(|rest| rest.first_chunk());
+        let packed: Option<&[u8; PATH_BYTES]> =
+            bytes.get(PATH_HEAD..).and_then(|rest| rest.first_chunk());
         let is_path = kind == c::LS_NLA_TYPE_PATH_RECORD && flags & needed == needed;
         if let (true, Some(packed), Some(place)) = (is_path, packed, paths.get_mut(count)) {
             *place = path::unpack(&mut packed.clone());
@@ -278,7 +312,7 @@ fn resolved(answer: &Request<'_>, sleep: &MaySleep) -> Result {
     };
     let query = &asked.query;
     let is_error = answer.flags() & c::RDMA_NL_LS_F_ERR != 0;
-    if is_error || answer.attrs(&ls::POLICY, false).is_err() {
+    if is_error || answer.attrs(&POLICY, false).is_err() {
         fall_back(query, EIO, sleep);
         return Ok(());
     }
@@ -300,7 +334,7 @@ fn set_timeout(request: &Request<'_>, _sleep: &MaySleep) -> Result {
     if request.flags() & c::NLM_F_REQUEST == 0 {
         return Err(EPERM);
     }
-    let Ok(attrs) = request.attrs(&ls::POLICY, false) else {
+    let Ok(attrs) = request.attrs(&POLICY, false) else {
         return Ok(());
     };
     let Some(wanted) = attrs.u32(c::LS_NLA_TYPE_TIMEOUT) else {

@@ -102,7 +102,10 @@ pub(super) fn matches(group: &ib_sa_mcmember_rec, wanted: &ib_sa_mcmember_rec, m
         (bit::PORT_GID, gid(&group.port_gid) == gid(&wanted.port_gid)),
         (bit::QKEY, group.qkey == wanted.qkey),
         (bit::MLID, group.mlid == wanted.mlid),
-        (bit::TRAFFIC_CLASS, group.traffic_class == wanted.traffic_class),
+        (
+            bit::TRAFFIC_CLASS,
+            group.traffic_class == wanted.traffic_class,
+        ),
         (bit::PKEY, group.pkey == wanted.pkey),
         (bit::SL, group.sl == wanted.sl),
         (bit::FLOW_LABEL, group.flow_label == wanted.flow_label),

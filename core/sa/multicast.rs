@@ -10,13 +10,7 @@
 mod device;
 mod group;
 
-use kernel::{
-    ffi::c_void,
-    new_work,
-    prelude::*,
-    sync::Arc,
-    workqueue::WorkItem,
-};
+use kernel::{ffi::c_void, new_work, prelude::*, sync::Arc, workqueue::WorkItem};
 use kernel_ext::{
     bindings::{self as c, ib_sa_mcmember_rec},
     door::IntoC,
@@ -390,7 +384,13 @@ impl OnAnswer for Joined {
 struct Left(Arc<Group>);
 
 impl OnAnswer for Left {
-    fn answered(&self, _query: &Query, status: Result, _answer: Option<&RecvMad>, sleep: &MaySleep) {
+    fn answered(
+        &self,
+        _query: &Query,
+        status: Result,
+        _answer: Option<&RecvMad>,
+        sleep: &MaySleep,
+    ) {
         let group = &self.0;
         let again = {
             let mut state = group.state.lock();

@@ -128,7 +128,10 @@ fn to_opa(ib: &sa_path_rec) -> sa_path_rec {
     let from = unsafe { ib.__bindgen_anon_1.ib };
     let in_gids = (lid_of(&ib.dgid), lid_of(&ib.sgid));
     let (dlid, slid) = match in_gids {
-        (None, None) => (u16::from_be(from.dlid).into(), u16::from_be(from.slid).into()),
+        (None, None) => (
+            u16::from_be(from.dlid).into(),
+            u16::from_be(from.slid).into(),
+        ),
         (dlid, slid) => (dlid.unwrap_or(0), slid.unwrap_or(0)),
     };
     let mut opa: c::sa_path_rec_opa = pin_init::zeroed();

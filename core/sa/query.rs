@@ -112,7 +112,8 @@ pub(super) fn new(question: Question<'_>, flags: &SendFlags<'_>) -> Result<Arc<Q
     let ah = Some(address.ah.clone());
     let send = build::new(&port.agent, &wanted, ah, flags.get()).map_err(|_| ENOMEM)?;
     let id = ADMINISTRATION.lock().new_id();
-    send.body.write(0, &headers(&question, port.agent.body.hi_tid(), id));
+    send.body
+        .write(0, &headers(&question, port.agent.body.hi_tid(), id));
     send.body.write(SA_HEADER, question.record);
     let (timeout_ms, retries) = divide_time(question.timeout_ms);
     send.body.set_timeout_ms(timeout_ms);
@@ -208,7 +209,11 @@ impl MadClient for Asker {
             return;
         };
         let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
-        let status = if header.status == 0 { Ok(()) } else { Err(EINVAL) };
+        let status = if header.status == 0 {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        };
         let was_answered = core::mem::replace(&mut query.state.lock().answered, true);
         if !was_answered {
             query.on_answer.answered(&query, status, Some(&mad), sleep);

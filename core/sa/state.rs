@@ -184,9 +184,8 @@ pub(super) fn init() {
 /// The port of a device, if its subnet has an administrator. Any context.
 pub(super) fn find_port(device: &Device, port_num: u32) -> Option<Arc<SaPort>> {
     let all = ADMINISTRATION.lock();
-    let is = |port: &&Arc<SaPort>| {
-        port.port_num == port_num && core::ptr::eq(&*port.device, device)
-    };
+    let is =
+        |port: &&Arc<SaPort>| port.port_num == port_num && core::ptr::eq(&*port.device, device);
     all.ports.iter().find(is).cloned()
 }
 

@@ -151,7 +151,6 @@ fn create_user(
     context: &AhContext<'_>,
     sleep: &MaySleep,
 ) -> Result<Owned<Ah>> {
-    let udata = udata.ok_or(EINVAL)?;
     with_source(
         pd.device(),
         vector,
@@ -160,10 +159,15 @@ fn create_user(
             if vector.raw().type_ == c::RDMA_AH_ATTR_TYPE_ROCE {
                 resolve(vector, sleep)?;
             }
+            if udata.is_none() && !pd.device().has_create_ah() {
+                return Err(EOPNOTSUPP);
+            }
             let ah = Fresh::new_ah(pd, vector, Some(sleep))?;
-            let ah = ah
-                .driver_create_user(vector, context, udata)
-                .map_err(discard)?;
+            let ah = match udata {
+                Some(udata) => ah.driver_create_user(vector, context, udata),
+                None => ah.driver_create(vector, context, None),
+            };
+            let ah = ah.map_err(discard)?;
             pd.uses().inc();
             Ok(ah)
         },
@@ -181,7 +185,8 @@ fn rdma_create_ah(pd: &Pd, ah_attr: &mut AhVector, flags: AhContext<'_>) -> Made
     Made(create(pd, ah_attr, &flags))
 }
 
-/// Makes an address handle for user space. Finds the Ethernet address of the next hop. Process context.
+/// Makes an address handle for user space, or for a client in the kernel if there is no `udata`. Finds the Ethernet
+/// address of the next hop. Process context.
 ///
 /// # Errors
 ///
@@ -261,7 +266,7 @@ pub(crate) fn kind_of(device: &Device, port: u32) -> u32 {
 const IPPROTO_UDP: u8 = 17;
 
 /// The kind of network that a datagram came over: `enum rdma_network_type`.
-fn network_of(device: &Device, port: u32, wc: &c::ib_wc, header: &NetworkHeader) -> u32 {
+pub(crate) fn network_of(device: &Device, port: u32, wc: &c::ib_wc, header: &NetworkHeader) -> u32 {
     if device.port_caps(port) & c::RDMA_CORE_CAP_ETH_AH == 0 {
         return c::RDMA_NETWORK_IB;
     }

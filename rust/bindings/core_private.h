@@ -11,6 +11,9 @@
 #include <linux/cdev.h>
 #include <linux/cgroup_rdma.h>
 #include <linux/completion.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_smi.h>
+#include <rdma/opa_smi.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include <rdma/restrack.h>
@@ -98,6 +101,34 @@ struct rdma_id_private {
 	enum ib_gid_type gid_type;
 	struct rdma_restrack_entry res;
 	struct rdma_ucm_ece ece;
+};
+
+/* What the tracepoints of MADs read. */
+struct ib_mad_port_private {
+	struct ib_device *device;
+	int port_num;
+};
+
+struct ib_mad_qp_info {
+	struct ib_mad_port_private *port_priv;
+	struct ib_qp *qp;
+};
+
+struct ib_mad_agent_private {
+	struct ib_mad_agent agent;
+	struct ib_mad_reg_req *reg_req;
+	struct ib_mad_qp_info *qp_info;
+};
+
+struct ib_mad_send_wr_private {
+	struct ib_mad_agent_private *mad_agent_priv;
+	struct ib_mad_send_buf send_buf;
+	struct ib_ud_wr send_wr;
+	__be64 tid;
+	unsigned long timeout;
+	int max_retries;
+	int retries_left;
+	int retry;
 };
 
 /* Netlink and sysfs. */

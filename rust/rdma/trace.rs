@@ -33,7 +33,7 @@ macro_rules! tracepoints {
                 let _: ($($c,)*) = ($($raw,)*);
                 #[cfg(CONFIG_TRACEPOINTS)]
                 // SAFETY: C has defined the tracepoint.
-                if unsafe { is_on(&raw const [<__tracepoint_ $name>]) } {
+                if unsafe { $crate::trace::is_on(&raw const [<__tracepoint_ $name>]) } {
                     // SAFETY: The objects are there, for the arguments are references to them.
                     unsafe { [<rust_do_trace_ $name>]($($raw),*) };
                 }
@@ -41,6 +41,7 @@ macro_rules! tracepoints {
         }
     )*};
 }
+pub(crate) use tracepoints;
 
 /// Whether anybody traces.
 ///
@@ -49,7 +50,7 @@ macro_rules! tracepoints {
 /// `point` is a tracepoint, which stays as long as its module.
 #[inline(always)]
 #[cfg(CONFIG_TRACEPOINTS)]
-unsafe fn is_on(point: *const rdma_bindings::tracepoint) -> bool {
+pub(crate) unsafe fn is_on(point: *const rdma_bindings::tracepoint) -> bool {
     use core::sync::atomic::{AtomicI32, Ordering};
 
     // SAFETY: By the safety requirements. The key counts who traces, and is changed atomically.

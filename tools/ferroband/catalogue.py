@@ -11,19 +11,17 @@ TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line.
 HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows|timeout|guests|mix|mixes|kernels|provokes|allows|long|when): *(.*)$", re.MULTILINE)
 
-# Mixes of our modules and stock ones, by name. Besides the default one (overlay.default_mix), tests that say `mixes: all`
-# run in the first two, `mixes: every` in each; a test that needs some modules to be ours runs in the first that has them,
-# or with `mixes: all` in all that have them. Any other mix: make check MIX="…".
+# Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, tests that say
+# `mixes: all` run in the first one, `mixes: every` in each; of these, those that have the modules which a test needs to be
+# ours. Any other mix: make check MIX="…".
 MIXES = {
     "ib_core": ("ib_core",),
-    "ours": ("ib_core", "ib_uverbs", "ib_uverbs_support", "rdma_rxe"),
     "rdma_rxe": ("rdma_rxe",),
     "ib_uverbs": ("ib_uverbs", "ib_uverbs_support"),
     "ib_core+rdma_rxe": ("ib_core", "rdma_rxe"),
     "ib_core+ib_uverbs": ("ib_core", "ib_uverbs", "ib_uverbs_support"),
 }
-USUAL = tuple(MIXES)[:2]
-FULL = "ours"
+USUAL = tuple(MIXES)[:1]
 # Where one module (or pair) is ours.
 SINGLE = ("ib_core", "rdma_rxe", "ib_uverbs")
 
@@ -32,8 +30,6 @@ CI, KERNEL_ASKED, LONG = "ci", "kernel", "long"
 KERNELS = ("stock", "debug", "uml", "kcsan")
 # Even in a long run only for the tests that name them, and only in the full-Rust mix.
 ON_DEMAND = ("kcsan",)
-# Says in a test that a part of it is skipped on a core without management datagrams.
-MAD = re.compile(r"\b(check|needs)_mad\b")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,13 +95,11 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
     if found.get("guests", "1").strip() == "2":
         return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}{mark(kernel)}", kind="wire", host_a=a)
                 for a, b in (("stock", "ours"), ("ours", "stock"))]
-    # A row is proved in the default mix, or where the modules that it is about are ours.
-    tests = [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], rows=test.rows if test.needs else (),
-                                 env="BRIEF=yes" if scope == CI and name != FULL else env)
-             for name in _mixes(found, set(test.needs), kernel, scope)]
-    if kernel == "stock" or scope != CI and MAD.search(text):
-        tests.insert(0, test)
-    return [dataclasses.replace(each, name=each.name + mark(kernel)) for each in tests]
+    # A row is proved in the default mix.
+    others = [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], rows=(),
+                                  env="BRIEF=yes" if scope == CI else env)
+              for name in _mixes(found, set(test.needs), kernel, scope)]
+    return [dataclasses.replace(each, name=each.name + mark(kernel)) for each in (test, *others)]
 
 
 def mark(kernel: str) -> str:
@@ -131,16 +125,12 @@ def _kernels(found: dict[str, str]) -> list[str]:
 def _mixes(found: dict[str, str], needs: set[str], kernel: str, scope: str) -> list[str]:
     """The mixes, by name, that a test runs in besides the default one."""
     wish = found.get("mixes", "").strip()
-    if kernel == "stock":
-        wanted = tuple(MIXES) if scope == LONG and wish else {"every": tuple(MIXES), "all": USUAL, "": USUAL}[wish]
-    elif scope == CI or kernel in ON_DEMAND:
-        wanted = (FULL,)
-    else:
-        wanted = (FULL, *SINGLE) if wish else (FULL,)
-    mixes = [name for name in wanted if needs <= set(MIXES[name])]
-    if kernel == "stock" and not wish:
-        return mixes[:1] if needs else []
-    return mixes
+    if not wish or kernel != "stock" and (scope == CI or kernel in ON_DEMAND):
+        return []
+    if scope == LONG and kernel == "stock":
+        wish = "every"
+    wanted = SINGLE if kernel != "stock" else {"every": tuple(MIXES), "all": USUAL}[wish]
+    return [name for name in wanted if needs <= set(MIXES[name])]
 
 
 def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:

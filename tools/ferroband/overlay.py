@@ -48,19 +48,9 @@ def stock_names() -> set[str]:
     return {file.stem.replace("-", "_") for file in (paths().stock_modules / "kernel").rglob("*.ko")}
 
 
-def exports(directory: pathlib.Path, symbol: str) -> bool:
-    """Whether a module that was built in `directory` exports the symbol."""
-    symvers = directory / "Module.symvers"
-    return symvers.exists() and any(line.split("\t")[1] == symbol for line in symvers.read_text().splitlines())
-
-
 def default_mix(directory: pathlib.Path) -> list[str]:
-    """Which of the modules in `directory` stand in for stock ones when nobody says it.
-
-    All, but for an ib_core without management datagrams: on it no connection manager loads.
-    """
-    with_mad = exports(directory, "ib_register_mad_agent")
-    return [name for name in built_modules(directory) if name in stock_names() and (name != "ib_core" or with_mad)]
+    """Which of the modules in `directory` stand in for stock ones when nobody says it: all that can."""
+    return [name for name in built_modules(directory) if name in stock_names()]
 
 
 def choose(directory: pathlib.Path, mix: list[str] | None) -> list[pathlib.Path]:

@@ -36,10 +36,10 @@ fn fail(agent: &Arc<Agent>, mad: &RecvMad, status: u8, sleep: &MaySleep) {
     if is_received(&mut table) != Some(false) {
         return;
     }
-    let answered = complete::answer(&mut table, &key);
+    let answered = complete::answer(&mut table, &key, (c::IB_WC_REM_ABORT_ERR, status.into()));
     drop(table);
     if let Some(answered) = answered {
-        answered.end(agent, (c::IB_WC_REM_ABORT_ERR, status.into()), sleep);
+        answered.end(agent, sleep);
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) fn acknowledged(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep
         Then::Nothing => {}
         Then::Refuse => refuse(agent, mad, rmpp_status::S2B, sleep),
         Then::Turn => reply::acknowledge_turn(agent, mad, sleep),
-        Then::Finish(answered) => answered.end(agent, (c::IB_WC_SUCCESS, 0), sleep),
+        Then::Finish(answered) => answered.end(agent, sleep),
     }
 }
 
@@ -131,7 +131,8 @@ fn take_in(agent: &Arc<Agent>, table: &mut Table, key: &Key, (nth, window): (u32
     if nth == count {
         let timeout_ms = entry.send().body.timeout_ms();
         if timeout_ms == 0 {
-            return complete::answer(table, key).map_or(Then::Nothing, Then::Finish);
+            return complete::answer(table, key, (c::IB_WC_SUCCESS, 0))
+                .map_or(Then::Nothing, Then::Finish);
         }
         if waits {
             table.wait(key, timeout_ms);

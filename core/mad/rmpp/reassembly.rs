@@ -67,7 +67,10 @@ fn find(table: &Table, wanted: &Transaction) -> Option<Arc<Reassembly>> {
 
 fn forget(agent: &Agent, this: &Arc<Reassembly>) {
     let mut table = agent.table.lock();
-    let place = table.reassemblies.iter().position(|one| Arc::ptr_eq(one, this));
+    let place = table
+        .reassemblies
+        .iter()
+        .position(|one| Arc::ptr_eq(one, this));
     let taken = place.and_then(|nth| table.reassemblies.remove(nth).ok());
     drop(table);
     drop(taken);
@@ -78,6 +81,28 @@ fn start_timer(this: &Arc<Reassembly>, milliseconds: u32) {
     delayed::enqueue(&this.agent.port.workers, this, delay);
 }
 
+/// Makes room for one more message; says whether there is. Messages of which no more has come than their first segment make
+/// room, the oldest first: so a flood of such does not keep out those that go on.
+fn make_room(agent: &Arc<Agent>, sleep: &MaySleep) -> bool {
+    let mut table = agent.table.lock();
+    if table.reassemblies.len() < MAX_MESSAGES {
+        return true;
+    }
+    let mut all = table.reassemblies.iter();
+    let place = all.position(|one| one.received.lock().has_only_begun());
+    let taken = place.and_then(|nth| table.reassemblies.remove(nth).ok());
+    drop(table);
+    let Some(stopped) = taken else {
+        return false;
+    };
+    delayed::cancel_sync(&stopped, sleep);
+    let segments = stopped.received.lock().close();
+    if let Some(first) = segments.first() {
+        reply::stop_message(agent, first, stopped.ah.clone(), sleep);
+    }
+    true
+}
+
 /// The first segment of a message has come. Returns the message if it has no other.
 pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Option<RecvMad> {
     let transaction = Transaction::of(&header_of(&mad), &mad);
@@ -86,7 +111,7 @@ pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Optio
         let rmpp = rmpp_of(&mad);
         return go_on(agent, mad, &rmpp, sleep);
     }
-    if agent.table.lock().reassemblies.len() >= MAX_MESSAGES {
+    if !make_room(agent, sleep) {
         reply::stop(agent, &mad, sleep);
         return None;
     }
@@ -98,7 +123,14 @@ pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Optio
             return None;
         }
     }
-    start_timer(&this, if is_whole { REMEMBERED_MS } else { MESSAGE_TIMEOUT_MS });
+    start_timer(
+        &this,
+        if is_whole {
+            REMEMBERED_MS
+        } else {
+            MESSAGE_TIMEOUT_MS
+        },
+    );
     acknowledge(&this, &mad, sleep);
     if is_whole {
         return Some(finish(agent, KVec::new(), mad));
@@ -116,12 +148,18 @@ fn new(
     is_whole: bool,
     sleep: &MaySleep,
 ) -> Result<Arc<Reassembly>> {
-    let ah = agent.qp.address_of_sender(mad, agent.port.port_num, sleep)?;
+    let ah = agent
+        .qp
+        .address_of_sender(mad, agent.port.port_num, sleep)?;
     let received = Received {
         segments: KVec::with_capacity(if is_whole { 0 } else { 4 }, GFP_KERNEL)?,
         segment: 1,
         last_ack: 1,
-        window: if is_whole { 1 } else { window().saturating_add(1) },
+        window: if is_whole {
+            1
+        } else {
+            window().saturating_add(1)
+        },
         answer_window: 1,
         complete: is_whole,
     };
@@ -158,6 +196,17 @@ enum Taken {
 }
 
 impl Received {
+    /// Whether nothing has come after the first segment.
+    fn has_only_begun(&self) -> bool {
+        !self.complete && self.segments.len() <= 1
+    }
+
+    /// Takes no more segments; returns those that are there.
+    fn close(&mut self) -> KVec<RecvMad> {
+        self.complete = true;
+        core::mem::take(&mut self.segments)
+    }
+
     /// Counts the segments that are there without a gap.
     fn count(&mut self) {
         for mad in &self.segments {
@@ -322,11 +371,7 @@ impl WorkItem for Reassembly {
         // SAFETY: Works of the queue run in process context.
         let sleep = &unsafe { MaySleep::assume() };
         forget(&this.agent, &this);
-        let segments = {
-            let mut received = this.received.lock();
-            received.complete = true;
-            core::mem::take(&mut received.segments)
-        };
+        let segments = this.received.lock().close();
         let_go(&this.agent, &segments);
         if let Some(first) = segments.first() {
             reply::abort(&this.agent, first, rmpp_status::T2L, sleep);

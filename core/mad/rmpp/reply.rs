@@ -43,7 +43,9 @@ fn send(
     };
     let reply = build::new(agent, &wanted, Some(ah), build::may_sleep(sleep))?;
     let headers = to.bytes::<MAX_HEADER>(0);
-    reply.body.write(0, headers.get(..length).unwrap_or(&headers));
+    reply
+        .body
+        .write(0, headers.get(..length).unwrap_or(&headers));
     reply.body.write(METHOD_AT, &[header.method ^ method::RESP]);
     let mut rmpp = Rmpp::parse(&to.bytes(RMPP_AT));
     rmpp.set_flags(rmpp_flag::ACTIVE);
@@ -85,7 +87,7 @@ pub(super) fn acknowledge_turn(agent: &Arc<Agent>, to: &RecvMad, sleep: &MaySlee
 }
 
 /// Ends a transaction: a type of packet, and why.
-fn end(agent: &Arc<Agent>, to: &RecvMad, kind: u8, status: u8, sleep: &MaySleep) {
+fn end(agent: &Arc<Agent>, to: &RecvMad, ah: Arc<OwnAh>, kind: u8, status: u8, sleep: &MaySleep) {
     let change = |rmpp: &mut Rmpp| {
         rmpp.version = RMPP_VERSION;
         rmpp.kind = kind;
@@ -93,17 +95,24 @@ fn end(agent: &Arc<Agent>, to: &RecvMad, kind: u8, status: u8, sleep: &MaySleep)
         rmpp.segment = 0;
         rmpp.length_or_window = 0;
     };
-    if let Ok(ah) = address(agent, to, sleep) {
-        let _ = send(agent, to, ah, change, sleep);
-    }
+    let _ = send(agent, to, ah, change, sleep);
 }
 
 /// Aborts a transaction.
 pub(super) fn abort(agent: &Arc<Agent>, to: &RecvMad, status: u8, sleep: &MaySleep) {
-    end(agent, to, rmpp_type::ABORT, status, sleep);
+    if let Ok(ah) = address(agent, to, sleep) {
+        end(agent, to, ah, rmpp_type::ABORT, status, sleep);
+    }
 }
 
 /// Stops a transaction: there are no resources for it.
 pub(super) fn stop(agent: &Arc<Agent>, to: &RecvMad, sleep: &MaySleep) {
-    end(agent, to, rmpp_type::STOP, rmpp_status::RESX, sleep);
+    if let Ok(ah) = address(agent, to, sleep) {
+        stop_message(agent, to, ah, sleep);
+    }
+}
+
+/// Stops a message that was begun, whose sender's address is known.
+pub(super) fn stop_message(agent: &Arc<Agent>, to: &RecvMad, ah: Arc<OwnAh>, sleep: &MaySleep) {
+    end(agent, to, ah, rmpp_type::STOP, rmpp_status::RESX, sleep);
 }

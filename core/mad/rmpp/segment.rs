@@ -26,7 +26,9 @@ fn segment_bytes(entry: &Entry) -> u32 {
 /// How many bytes of the last packet are nobody's.
 fn padding(entry: &Entry) -> u32 {
     let body = &entry.send().body;
-    let room = body.payload_length().saturating_mul(body.segments() as usize);
+    let room = body
+        .payload_length()
+        .saturating_mul(body.segments() as usize);
     room.saturating_sub(body.data_length()) as u32
 }
 
@@ -118,4 +120,3 @@ pub(in super::super) fn send_again(entry: &mut Entry) -> Option<Result> {
     entry.progress.segment = entry.progress.last_ack;
     Some(send_next(entry))
 }
-

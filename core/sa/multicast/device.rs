@@ -110,7 +110,8 @@ impl Client for Groups {
     fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Self::Data>> {
         let (ports, told) = open_all(device)?;
         let listening = Listening::new(device, Listener(told), sleep)?;
-        let listening = KBox::pin_init(new_mutex!(Some(listening), "multicast::Entry"), GFP_KERNEL)?;
+        let listening =
+            KBox::pin_init(new_mutex!(Some(listening), "multicast::Entry"), GFP_KERNEL)?;
         let entry = Counted::new(Entry { ports, listening })?;
         for port in &entry.ports {
             let pushed = PORTS.lock().push(port.clone(), GFP_ATOMIC);

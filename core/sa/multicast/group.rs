@@ -171,7 +171,9 @@ pub(crate) struct Member {
     pub(super) state: SpinLockIrq<MemberState>,
 }
 
-embeds!(Member { body: MulticastBody });
+embeds!(Member {
+    body: MulticastBody
+});
 
 /// A group in the list of its port.
 pub(super) struct Listed {
@@ -306,8 +308,7 @@ pub(super) fn init() {
 /// The port of a device, if its groups are administered. Any context.
 pub(super) fn find_port(device: &Device, port_num: u32) -> Option<Arc<McastPort>> {
     let ports = PORTS.lock();
-    let is = |port: &&Arc<McastPort>| {
-        port.port_num == port_num && core::ptr::eq(&*port.device, device)
-    };
+    let is =
+        |port: &&Arc<McastPort>| port.port_num == port_num && core::ptr::eq(&*port.device, device);
     ports.iter().find(is).cloned()
 }

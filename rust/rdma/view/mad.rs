@@ -17,6 +17,7 @@ pub mod qp;
 pub mod recv;
 pub mod security;
 pub mod send;
+pub mod trace;
 
 use kernel::{
     prelude::*,

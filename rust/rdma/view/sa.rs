@@ -162,7 +162,8 @@ callbacks! {
 }
 
 /// The type of a callback in the header.
-pub type PathHandler = Handler<Option<unsafe extern "C" fn(c_int, *mut sa_path_rec, c_uint, *mut c_void)>>;
+pub type PathHandler =
+    Handler<Option<unsafe extern "C" fn(c_int, *mut sa_path_rec, c_uint, *mut c_void)>>;
 /// The type of a callback in the header.
 pub type ServiceHandler =
     Handler<Option<unsafe extern "C" fn(c_int, *mut sa_service_rec, c_uint, *mut c_void)>>;
@@ -264,7 +265,9 @@ pub fn tell_member<T: Embeds<Body = MulticastBody>>(
     // SAFETY: The client is there as long as its member, whose end waits for this call. By its answer it gives its reference
     // up, which it has from when the member was made.
     unsafe {
-        let gives_up = (*raw).callback.is_some_and(|callback| callback(status, raw) != 0);
+        let gives_up = (*raw)
+            .callback
+            .is_some_and(|callback| callback(status, raw) != 0);
         gives_up.then(|| Given::from_c(raw))
     }
 }

@@ -5,7 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 
 modinfo cm_client > /dev/null 2>&1 || skip_all "cm_client is built with FERROBAND_TESTS=m"
-needs_mad
 modprobe rdma_rxe
 wire_up
 rdma link add rxe0 type rxe netdev left

@@ -17,7 +17,6 @@ neighbours() {
 	done | on A ip -batch -
 }
 
-needs_mad
 hosts_up || exit
 modprobe ib_umad || exit
 check "neighbours" neighbours

@@ -66,10 +66,6 @@ known_on() {
 	fi
 }
 
-# check_mad NAME COMMAND...: as check, for what needs management datagrams: the connection managers and all above them.
-check_mad() { if core_has_mad; then check "$@"; else skip "$1" "$_no_mad"; fi; }
-_no_mad="this ib_core has no management datagrams, so no connection manager loads on it"
-
 # check_fails NAME COMMAND...: passes when the command ends with an error (but not by a signal or a time-out).
 check_fails() { check "$1" _fails "${@:2}"; }
 _fails() { local status=0; "$@" || status=$?; [ $status != 0 ] && [ $status -lt 124 ]; }
@@ -193,16 +189,10 @@ on_exec() {
 	esac
 }
 
-# core_has_mad: the ib_core that modprobe takes exports management datagrams, which all connection managers import.
-core_has_mad() { _both grep -q '^alias symbol:ib_register_mad_agent ' "/lib/modules/$(uname -r)/modules.symbols"; }
-
-# needs_mad: skips the whole program where there are none.
-needs_mad() { core_has_mad || skip_all "$_no_mad"; }
-
 # modules_load [NAME...]: the driver and what user space needs of it, or the named ones.
 modules_load() {
 	[ $# = 0 ] || { _both modprobe -a "$@"; return; }
-	_both modprobe -a rdma_rxe ib_uverbs && { ! core_has_mad || _both modprobe rdma_ucm; }
+	_both modprobe -a rdma_rxe ib_uverbs rdma_ucm
 }
 
 # modules_unload: everything of RDMA that is loaded, in an order that works; fails when something still holds one.

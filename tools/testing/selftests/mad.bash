@@ -19,7 +19,6 @@ _results() { since_mark $module | grep -E '^(pass|fail)\|'; }
 mad_up() {
 	local strict=0
 	modinfo $module > /dev/null 2>&1 || skip_all "$module is built with FERROBAND_TESTS=m"
-	needs_mad
 	# What has agents of the same classes goes.
 	modprobe -rq rdma_ucm ib_umad ib_srpt nvme-rdma nvmet-rdma rdma_cm iw_cm ib_cm
 	modprobe fake_ib || exit

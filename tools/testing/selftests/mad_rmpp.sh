@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Transfers in segments (RMPP): a sender and a receiver by themselves, whose peer is played by the test, and both together over a
 # network that loses, doubles and reorders. On a fake InfiniBand device.
+# rows: 6.017
 # kernels: stock debug uml
 # timeout: 60
 # long: 180 TIMEOUT=yes

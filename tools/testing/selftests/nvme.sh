@@ -63,7 +63,6 @@ target_down() {
 	rdma link del rxeN && ip link del vethN
 }
 
-needs_mad
 modprobe -n nvmet-rdma || skip_all "this kernel has no nvmet-rdma"
 # Of the target: a RAM disk, or a file where the kernel has none.
 disk=/dev/ram0

@@ -58,8 +58,8 @@ RC write latency|ib_write_lat|-n 200 -s 64
 RC read latency|ib_read_lat|-n 200 -s 64
 END
 
-check_mad "RC send, connection by rdma_cm" by_cm ib_send_bw -n 100 -s 8192
-check_mad "RC write, connection by rdma_cm" by_cm ib_write_bw -n 100 -s 8192
+check "RC send, connection by rdma_cm" by_cm ib_send_bw -n 100 -s 8192
+check "RC write, connection by rdma_cm" by_cm ib_write_bw -n 100 -s 8192
 if chosen "over IPv6, on one device"; then
 	V=6 check "RC write over IPv6" perftest ib_write_bw -n 200 -s 65536
 	LOOPBACK=yes check "RC write on one device" perftest ib_write_bw -n 200 -s 65536

@@ -42,7 +42,7 @@ check "a peer that is not there" put_here A rdma_perf/client/remote "gid=::ffff:
 wait $run
 check_equal "is an error" 1 $?
 
-if core_has_mad && modprobe rdma_perf_cm; then
+if check "rdma_perf_cm is loaded" modprobe rdma_perf_cm; then
 	kinds by_cm
 	by_cm "iterations=200"
 	results rdma_perf_cm
@@ -79,7 +79,6 @@ if core_has_mad && modprobe rdma_perf_cm; then
 	check_equal "which is an error" 1 $?
 	check "the module is unloaded" rmmod rdma_perf_cm
 else
-	skip "rdma_perf_cm" "$_no_mad"
 	check "the device goes" link_down A
 fi
 check "rdma_perf is unloaded" rmmod rdma_perf

@@ -15,7 +15,7 @@ results rdma_perf
 netem A loss 1% && netem B loss 1%
 check "by hand, 1 % loss" by_hand "op=write size=65536 iterations=100 depth=4"
 netem_off A; netem_off B
-if core_has_mad && _both modprobe rdma_perf_cm; then
+if check "rdma_perf_cm is loaded" _both modprobe rdma_perf_cm; then
 	kinds by_cm
 	by_cm "iterations=200"
 	results rdma_perf_cm
@@ -23,8 +23,6 @@ if core_has_mad && _both modprobe rdma_perf_cm; then
 	check "by rdma_cm, 1 % loss" by_cm "op=read size=65536 iterations=100 depth=4"
 	netem_off A; netem_off B
 	_both rmmod rdma_perf_cm
-else
-	skip "rdma_perf_cm" "$_no_mad"
 fi
 check "the module is unloaded" _both rmmod rdma_perf
 finish

@@ -4,7 +4,7 @@
 # a link goes under its users; iwpmd, the port mapper, hears of each port by netlink.
 # Debian does not build siw; it comes from the source of its kernel (tools/provision, LEFT_OUT).
 # rows: 3.020 5.047 6.041
-# timeout: 120
+# timeout: 300
 . "$(dirname "$0")/lib.sh"
 
 siws_up() {
@@ -57,7 +57,6 @@ siw_up() {
 mapper_knows() { grep -q "recvfrom.*nlmsg_type=$1 " /run/iwpmd.trace; }
 no_mapper() { ! pidof iwpmd; }
 
-needs_mad
 modprobe -qn siw || skip_all "there is no siw for this kernel"
 check "two iWARP links" siws_up
 a4=$(addr A) a6=$(addr6 A)

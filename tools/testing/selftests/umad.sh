@@ -20,7 +20,6 @@ files() {
 }
 no_files() { ! compgen -G '/dev/infiniband/umad*' && ! compgen -G '/sys/class/infiniband_mad/umad*'; }
 
-needs_mad
 hosts_up || exit
 modprobe ib_umad || exit
 on A ip neigh replace fd00::99 lladdr 02:00:00:00:00:99 dev vethA nud permanent

@@ -96,7 +96,6 @@ under_connection() {
 	return $status
 }
 
-needs_mad
 hosts_up || exit
 modprobe ib_umad || exit
 try "a server" serve

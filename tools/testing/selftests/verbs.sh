@@ -15,6 +15,6 @@ told "state machine: the end" on A timeout 60 "$here/verbs_state" rxe0 "$(gid_in
 told "traffic: the end" on A timeout 100 "$here/verbs_traffic" rxe0 "$(gid_index A)"
 check "inline latency" perftest ib_send_lat -n 100 -s 64 -I 64
 check "UD ping-pong" pingpong ibv_ud_pingpong -n 100
-check_mad "udaddy" rdma_pair udaddy -b 10.0.0.1 -- udaddy -s 10.0.0.1
+check "udaddy" rdma_pair udaddy -b 10.0.0.1 -- udaddy -s 10.0.0.1
 check "nothing is left" retry 5 no_objects
 finish

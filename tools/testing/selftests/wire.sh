@@ -29,10 +29,10 @@ read|ib_read_bw|-n 200 -s 65536 -u 20
 read, both ways, 4 QPs|ib_read_bw|-n 200 -s 8192 -b -q 4 -u 20
 END
 
-check_mad "rping, IPv4" rdma_pair rping -s -a "$(addr A)" -V -C 20 -- rping -c -a "$(addr A)" -V -C 20
-check_mad "rping, IPv6" rdma_pair rping -s -a "$(addr6 A)" -V -C 20 -- rping -c -a "$(addr6 A)" -V -C 20
-check_mad "ucmatose" rdma_pair ucmatose -b "$(addr A)" -c 3 -- ucmatose -s "$(addr A)" -c 3
-check_mad "udaddy" rdma_pair udaddy -b "$(addr A)" -- udaddy -s "$(addr A)"
+check "rping, IPv4" rdma_pair rping -s -a "$(addr A)" -V -C 20 -- rping -c -a "$(addr A)" -V -C 20
+check "rping, IPv6" rdma_pair rping -s -a "$(addr6 A)" -V -C 20 -- rping -c -a "$(addr6 A)" -V -C 20
+check "ucmatose" rdma_pair ucmatose -b "$(addr A)" -c 3 -- ucmatose -s "$(addr A)" -c 3
+check "udaddy" rdma_pair udaddy -b "$(addr A)" -- udaddy -s "$(addr A)"
 
 netem A loss 1% && netem B loss 1%
 check "1 % loss" exchange ibv_rc_pingpong -e -n 100 -s 65536 -m 4096 -c

@@ -4,17 +4,20 @@
 //!
 //! C header: `include/rdma/ib_mad.h`.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::{
+    ptr::null_mut,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use kernel::{
     ffi::{c_int, c_void},
     sync::Arc,
     types::Opaque,
 };
-use kernel_ext::door::{view_of, FromC};
+use kernel_ext::door::FromC;
 use rdma_bindings::{
-    self as bindings, ib_mad_agent, ib_mad_recv_handler, ib_mad_reg_req, ib_mad_send_handler,
-    ib_mad_send_wc,
+    self as bindings, ib_mad_agent, ib_mad_agent_private, ib_mad_port_private, ib_mad_qp_info,
+    ib_mad_recv_handler, ib_mad_reg_req, ib_mad_send_handler, ib_mad_send_wc,
 };
 
 use super::{c_pointer, recv::RecvMad, send::SendBody, Body, Embeds};
@@ -23,14 +26,34 @@ use crate::{
     MaySleep,
 };
 
-view_of! {
-    /// An agent, as C knows it.
-    pub struct AgentBody(ib_mad_agent);
+/// An agent, as C knows it, and what the tracepoints want of it behind that.
+#[repr(C)]
+pub struct AgentBody {
+    private: Opaque<ib_mad_agent_private>,
+    request: Opaque<ib_mad_reg_req>,
+    qp_info: Opaque<ib_mad_qp_info>,
+    port: Opaque<ib_mad_port_private>,
 }
 
-// SAFETY: A transparent wrapper.
+// SAFETY: What changes is atomic, or set before another thread has the agent.
+unsafe impl Send for AgentBody {}
+// SAFETY: As above.
+unsafe impl Sync for AgentBody {}
+
+// SAFETY: It begins with an `ib_mad_agent`.
 unsafe impl Body for AgentBody {
     type C = ib_mad_agent;
+}
+
+// SAFETY: C passes a pointer to an agent that the core has made, which is a whole `AgentBody`.
+unsafe impl FromC for &AgentBody {
+    type Raw = *const ib_mad_agent;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements.
+        unsafe { &*raw.cast() }
+    }
 }
 
 // SAFETY: The type is the same on both sides.
@@ -68,7 +91,7 @@ impl AgentHandlers {
     pub const NONE: Self = Self {
         send: None,
         recv: None,
-        context: core::ptr::null_mut(),
+        context: null_mut(),
     };
 }
 
@@ -88,7 +111,11 @@ pub struct AgentInit<'a> {
 
 impl AgentBody {
     /// An agent, which has no number yet.
-    pub fn new(init: &AgentInit<'_>, handlers: AgentHandlers) -> Self {
+    pub fn new(
+        init: &AgentInit<'_>,
+        request: Option<RegistrationRequest>,
+        handlers: AgentHandlers,
+    ) -> Self {
         let mut agent: ib_mad_agent = pin_init::zeroed();
         agent.device = init.device.as_raw();
         agent.qp = init.qp.as_raw();
@@ -99,7 +126,52 @@ impl AgentBody {
         // The header's member has 8 bits.
         agent.port_num = init.port_num as u8;
         agent.rmpp_version = init.rmpp_version;
-        Self(Opaque::new(agent))
+        let mut private: ib_mad_agent_private = pin_init::zeroed();
+        private.agent = agent;
+        Self {
+            private: Opaque::new(private),
+            request: Opaque::new(request.map_or(pin_init::zeroed(), |request| request.0)),
+            qp_info: Opaque::new(ib_mad_qp_info {
+                port_priv: null_mut(),
+                qp: init.qp.as_raw(),
+            }),
+            port: Opaque::new(ib_mad_port_private {
+                device: init.device.as_raw(),
+                port_num: init.port_num as c_int,
+            }),
+        }
+    }
+
+    /// Sets the links between what the tracepoints read. Once, before C or another thread has the agent.
+    pub fn link<T: Embeds<Body = Self>>(agent: &Arc<T>, has_request: bool) {
+        let body = agent.body();
+        // SAFETY: What is in an `Arc` stays where it is. The pointers are set before somebody reads them.
+        unsafe {
+            let private = body.private.get();
+            (*body.qp_info.get()).port_priv = body.port.get();
+            (*private).qp_info = body.qp_info.get();
+            if has_request {
+                (*private).reg_req = body.request.get();
+            }
+        }
+    }
+
+    /// The structure of C.
+    #[inline]
+    pub fn as_raw(&self) -> *mut ib_mad_agent {
+        self.private.get().cast()
+    }
+
+    /// For tracepoints.
+    #[inline]
+    pub(super) fn as_private(&self) -> *mut ib_mad_agent_private {
+        self.private.get()
+    }
+
+    /// For tracepoints: the queue pair.
+    #[inline]
+    pub(super) fn qp_info(&self) -> *mut ib_mad_qp_info {
+        self.qp_info.get()
     }
 
     /// The agent's number: the upper half of the transaction IDs of its requests.
@@ -180,7 +252,7 @@ impl AgentBody {
         // from now on, and the request is there during the call.
         unsafe {
             if let Some(handler) = (*self.as_raw()).recv_handler {
-                let request = request.map_or(core::ptr::null_mut(), |request| c_pointer(&**request));
+                let request = request.map_or(null_mut(), |request| c_pointer(&**request));
                 handler(self.as_raw(), request, mad.into_raw());
             }
         }

@@ -169,7 +169,10 @@ impl<L: MadLayer> SpecialQps<L> {
     ) -> Result<Self> {
         let name = OWNER.as_char_ptr();
         let count = u32::try_from(kinds.len()).unwrap_or(1).max(1);
-        let completions = depths.send.saturating_add(depths.recv).saturating_mul(count);
+        let completions = depths
+            .send
+            .saturating_add(depths.recv)
+            .saturating_mul(count);
         // SAFETY: The device is registered, and is not unregistered before `close`; process context. What is made is taken
         // down by `Drop` or `close`.
         let mut qps = unsafe {
@@ -246,8 +249,7 @@ impl<L: MadLayer> SpecialQps<L> {
         // INVARIANT: `close` takes it out before it destroys it.
         this.owned.lock().qp = Some(qp);
         this.open.lock().qp = Some(qp);
-        self.qps.push(this, GFP_KERNEL)
-            .map_err(Into::into)
+        self.qps.push(this, GFP_KERNEL).map_err(Into::into)
     }
 
     /// The queue pair of a kind, if the port has one.
@@ -477,7 +479,7 @@ impl<L: MadLayer> SpecialQp<L> {
         // SAFETY: The memory is ours until it is posted, then its place's.
         let address = unsafe {
             let device = self.device.as_raw();
-                        let address = bindings::ib_dma_map_single(device, area.cast(), length, FROM_DEVICE);
+            let address = bindings::ib_dma_map_single(device, area.cast(), length, FROM_DEVICE);
             if bindings::ib_dma_mapping_error(device, address) != 0 {
                 return Err(give_back(ENOMEM).1);
             }
@@ -522,7 +524,7 @@ impl<L: MadLayer> SpecialQp<L> {
         let (_, length) = mad.area();
         // SAFETY: It was mapped by `post_recv`.
         unsafe {
-                        let address = (*mad.as_ptr()).address;
+            let address = (*mad.as_ptr()).address;
             bindings::ib_dma_unmap_single(self.device.as_raw(), address, length, FROM_DEVICE);
         }
     }

@@ -13,7 +13,7 @@ use kernel::{
 };
 use kernel_ext::door::FromC;
 use rdma_bindings::{
-    self as bindings, ib_cqe, ib_grh, ib_mad_hdr, ib_mad_recv_buf, ib_mad_recv_wc, ib_wc,
+    self as bindings, ib_cqe, ib_grh, ib_mad, ib_mad_recv_buf, ib_mad_recv_wc, ib_wc,
 };
 
 use crate::view::{list, network_header::NetworkHeader};
@@ -54,13 +54,13 @@ fn layout(size: usize) -> Result<Layout> {
 }
 
 impl RecvMad {
-    /// Zeroed memory for a MAD of up to `size` bytes, which is at least that of a header.
+    /// Zeroed memory for a MAD of up to `size` bytes, which are at least those of one of InfiniBand.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, `EINVAL`.
     pub fn new(size: usize, flags: Flags) -> Result<Self> {
-        if size < size_of::<ib_mad_hdr>() {
+        if size < size_of::<ib_mad>() {
             return Err(EINVAL);
         }
         let memory = Kmalloc::alloc(layout(size)?, flags | __GFP_ZERO, NumaNode::NO_NODE)?;

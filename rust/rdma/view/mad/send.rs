@@ -19,9 +19,7 @@ use kernel::{
     types::Opaque,
 };
 use kernel_ext::{door::FromC, gfp::Gfp};
-use rdma_bindings::{
-    self as bindings, ib_cqe, ib_mad_send_buf, ib_sge, ib_ud_wr,
-};
+use rdma_bindings::{self as bindings, ib_cqe, ib_mad_send_buf, ib_sge, ib_ud_wr};
 
 use super::{agent::Posted, c_pointer, Body, Embeds, MaybeLent};
 use crate::{
@@ -223,7 +221,9 @@ impl SendBody {
 
     /// The memory of a segment, from 0 on.
     pub fn segment(&self, nth: usize) -> Option<*mut u8> {
-        self.segments.get(nth).map(|segment| segment.as_ptr().cast_mut())
+        self.segments
+            .get(nth)
+            .map(|segment| segment.as_ptr().cast_mut())
     }
 
     /// How many segments there are; 0: no RMPP.

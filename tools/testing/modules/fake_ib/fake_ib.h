@@ -44,7 +44,7 @@ struct fake_ib_packet {
 	struct ib_grh grh;
 	u32 length;
 	unsigned int delay_ms;		/* until it arrives */
-	ktime_t time;			/* when it was sent */
+	unsigned long time;		/* in jiffies: when it was sent */
 	u8 mad[FAKE_IB_SMP_MTU] __aligned(8);
 };
 

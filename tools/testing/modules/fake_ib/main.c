@@ -16,6 +16,7 @@
  *	event PORT NUMBER			enum ib_event_type
  *	sa 0 or 1				whether the subnet administrator answers
  *	sastatus STATUS				with that status, 0: as it should
+ *	services N				it has so many service records
  *	calm					nothing of the above happens any more, but for what ports are
  *	settle					waits until all is done
  *

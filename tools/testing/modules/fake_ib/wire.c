@@ -151,7 +151,7 @@ int fake_ib_transmit(struct fake_ib_packet *packet)
 
 	mutex_lock(&kept_lock);
 	packet->number = ++sent_count;
-	packet->time = ktime_get();
+	packet->time = jiffies;
 	kept[packet->number % KEPT] = *packet;
 	if (within(&lost, packet->number))
 		fate = FAKE_IB_LOSE;
@@ -248,7 +248,11 @@ static bool answer_smp(u32 port_number, const struct ib_smp *in, struct ib_smp *
 		info->sm_lid = cpu_to_be16(port->sm_lid);
 		info->cap_mask = cpu_to_be32(port->cap_mask);
 		info->local_port_num = port_number;
+		info->link_width_enabled = IB_WIDTH_4X;
+		info->link_width_supported = IB_WIDTH_4X;
+		info->link_width_active = IB_WIDTH_4X;
 		info->linkspeed_portstate = 0x10 | port->state;
+		info->linkspeedactive_enabled = 0x11;
 		info->mkeyprot_resv_lmc = port->lmc;
 		info->neighbormtu_mastersmsl = IB_MTU_2048 << 4 | port->sm_sl;
 		break;
@@ -261,16 +265,29 @@ static bool answer_smp(u32 port_number, const struct ib_smp *in, struct ib_smp *
 	return true;
 }
 
-/* Of performance management one attribute: PortCounters, whose packets sent and received are made up. */
+/* Of performance management ClassPortInfo and PortCounters, whose packets sent and received are made up. */
 static bool answer_performance(u32 port, const struct ib_mad *in, struct ib_mad *out)
 {
-	if (in->mad_hdr.method != IB_MGMT_METHOD_GET || in->mad_hdr.attr_id != cpu_to_be16(0x12))
+	u8 *data = out->data + 40;
+
+	if (in->mad_hdr.method != IB_MGMT_METHOD_GET)
 		return false;
 	memcpy(out, in, sizeof(*out));
-	memset(out->data + 40, 0, 192);
-	out->data[41] = port;
-	put_unaligned_be32(1000 + port, out->data + 40 + 32);
-	put_unaligned_be32(2000 + port, out->data + 40 + 36);
+	memset(data, 0, 192);
+	switch (be16_to_cpu(in->mad_hdr.attr_id)) {
+	case 0x01:
+		data[0] = IB_MGMT_BASE_VERSION;
+		data[1] = 1;
+		data[7] = 18;
+		break;
+	case 0x12:
+		data[1] = port;
+		put_unaligned_be32(1000 + port, data + 32);
+		put_unaligned_be32(2000 + port, data + 36);
+		break;
+	default:
+		return false;
+	}
 	out->mad_hdr.method = IB_MGMT_METHOD_GET_RESP;
 	return true;
 }
@@ -442,6 +459,8 @@ int fake_ib_command(const char *text)
 		fake_ib_administrate(arg[0]);
 	else if (!strcmp(name, "sastatus") && args == 1)
 		fake_ib_sa_status(arg[0]);
+	else if (!strcmp(name, "services") && args == 1)
+		fake_ib_sa_services(arg[0]);
 	else if (!strcmp(name, "calm") && !args)
 		calm();
 	else if (!strcmp(name, "settle") && !args)

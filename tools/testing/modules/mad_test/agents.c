@@ -216,12 +216,12 @@ static void test_fields(void)
 
 void mt_test_agents(void)
 {
-	test_registrations();
-	test_handlers();
-	test_ports();
-	test_overlap();
-	test_ouis();
-	test_fields();
+	MT_CASE(test_registrations());
+	MT_CASE(test_handlers());
+	MT_CASE(test_ports());
+	MT_CASE(test_overlap());
+	MT_CASE(test_ouis());
+	MT_CASE(test_fields());
 }
 
 /* Functions that are tables */
@@ -381,8 +381,8 @@ static void test_rmpp_header(void)
 
 void mt_test_tables(void)
 {
-	test_classes();
-	test_responses();
-	test_lengths();
-	test_rmpp_header();
+	MT_CASE(test_classes());
+	MT_CASE(test_responses());
+	MT_CASE(test_lengths());
+	MT_CASE(test_rmpp_header());
 }

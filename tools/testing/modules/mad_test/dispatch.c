@@ -392,15 +392,15 @@ void mt_test_dispatch(void)
 		opened += !mt_open(&agents[nth], &requests[nth]);
 	CHECK_EQ(AGENTS, opened, "agents of several classes");
 	if (opened == AGENTS) {
-		test_requests();
-		test_unmatched();
-		test_invalid();
-		test_responses();
-		test_matching();
-		test_driver();
-		test_headers();
-		test_qp0();
-		test_refill();
+		MT_CASE(test_requests());
+		MT_CASE(test_unmatched());
+		MT_CASE(test_invalid());
+		MT_CASE(test_responses());
+		MT_CASE(test_matching());
+		MT_CASE(test_driver());
+		MT_CASE(test_headers());
+		MT_CASE(test_qp0());
+		MT_CASE(test_refill());
 	}
 	for (nth = 0; nth < AGENTS; nth++)
 		mt_close(&agents[nth]);

@@ -39,7 +39,7 @@ int mt_order_path(const char *text)
 	struct ib_sa_query *query;
 	struct ordered ordered = {};
 	struct sa_path_rec path;
-	ktime_t begin;
+	unsigned long begin;
 	int id, args;
 
 	args = sscanf(text, "%llx %u %u", &mask, &timeout, &cancel);
@@ -49,7 +49,7 @@ int mt_order_path(const char *text)
 	mt_path(&path);
 	mt_wire_begin(NULL);
 	ib_sa_register_client(&mt_sa_client);
-	begin = ktime_get();
+	begin = jiffies;
 	id = ib_sa_path_rec_get(&mt_sa_client, mt_device, 1, &path, (__force ib_sa_comp_mask)cpu_to_be64(mask), timeout, GFP_KERNEL,
 				on_path, &ordered, &query);
 	/* It is not needed any more. */
@@ -63,7 +63,7 @@ int mt_order_path(const char *text)
 	else
 		wait_for_completion(&ordered.done);
 	snprintf(ordered_result, sizeof(ordered_result), "%d %u %u %u %d %lld", ordered.status, ordered.count, ordered.dlid,
-		 ordered.flags, mt_sa_requests(0x35, 1), ktime_ms_delta(ktime_get(), begin));
+		 ordered.flags, mt_sa_requests(0x35, 1), mt_ms_since(begin));
 	ib_sa_unregister_client(&mt_sa_client);
 	mt_wire_end();
 	return 0;

@@ -15,7 +15,14 @@
 #undef pr_fmt
 #define pr_fmt(fmt) "mad_test: " fmt
 
-/* One result: a line in the log that the test programs read. */
+/*
+ * A case is a call of a function that checks things: a line in the log that the test programs read if all of them are as they should,
+ * else a line for each that is not. MT_FRESH() does so with a wire on which nothing is wrong and nothing has been sent.
+ */
+void mt_case(const char *call);
+#define MT_CASE(call) do { mt_case(#call); call; } while (0)
+#define MT_FRESH(call) do { mt_case(#call); mt_wire_begin(NULL); call; } while (0)
+
 void mt_result(bool ok, long long got, const char *fmt, ...) __printf(3, 4);
 #define CHECK(condition, fmt, ...) mt_result(condition, 0, fmt, ##__VA_ARGS__)
 #define CHECK_EQ(wanted, got, fmt, ...)							\
@@ -34,6 +41,15 @@ void mt_result(bool ok, long long got, const char *fmt, ...) __printf(3, 4);
 extern int mt_slowness;
 /* The core is one that keeps to the specification where the stock one is known not to. */
 extern bool mt_strict;
+/*
+ * Milliseconds since a moment, in jiffies: what waits for a timer is measured by what that goes by. A machine that is emulated
+ * and busy may count them late, and several at once.
+ */
+static inline s64 mt_ms_since(unsigned long moment)
+{
+	return jiffies_to_msecs(jiffies - moment);
+}
+
 /* "fakeib0", and a RoCE device or NULL. */
 extern struct ib_device *mt_device, *mt_roce;
 
@@ -55,7 +71,6 @@ struct mt_event {
 	bool has_grh_buffer;
 	int length;
 	struct ib_mad_hdr hdr;
-	ktime_t time;
 };
 
 struct mt_agent {
@@ -153,6 +168,7 @@ void mt_test_smi(void);
 void mt_test_sa(void);
 void mt_test_manager(void);
 void mt_test_mcast(void);
+void mt_test_trace(void);
 void mt_test_rmpp(void);
 void mt_test_rmpp_timeout(void);
 int mt_order_path(const char *text);

@@ -4,7 +4,7 @@
  * multicast. They run on the device of fake_ib.c. It is C, so that it judges any ib_core alike.
  *
  * Writing the name of a test to the parameter "run" runs it, and logs a line for each result: "pass|NAME" or
- * "fail|NAME|got VALUE". The parameter "roce" names a RoCE device for what is to be refused there, "slowness" says how much
+ * "fail|NAME|got VALUE"; with "verbose" also "good|NAME" for each single check. The parameter "roce" names a RoCE device for what is to be refused there, "slowness" says how much
  * slower the kernel is, "strict" that the core is to keep to the specification where the stock one does not.
  */
 #include "mad_test.h"
@@ -16,25 +16,53 @@ static char *roce = "";
 module_param(roce, charp, 0444);
 int mt_slowness = 1;
 module_param_named(slowness, mt_slowness, int, 0444);
+static bool verbose;
+module_param(verbose, bool, 0644);
 bool mt_strict;
 module_param_named(strict, mt_strict, bool, 0444);
 
 struct ib_device *mt_device, *mt_roce;
 struct mt_wire mt_wire;
 static DEFINE_MUTEX(running);
-static const char *current_test = "";
+static const char *current_test = "", *current_case = "";
+static int passed, failed;
 
+static void end_case(void)
+{
+	if (*current_case && !failed && passed)
+		pr_info("pass|%s: %s, %d checks\n", current_test, current_case, passed);
+	else if (*current_case && !failed)
+		pr_info("fail|%s: %s|nothing was checked\n", current_test, current_case);
+	passed = 0;
+	failed = 0;
+}
+
+void mt_case(const char *call)
+{
+	end_case();
+	current_case = strstarts(call, "test_") ? call + 5 : call;
+}
+
+/* Several threads may tell something. */
 void mt_result(bool ok, long long got, const char *fmt, ...)
 {
+	static DEFINE_SPINLOCK(lock);
 	struct va_format text = { .fmt = fmt };
+	unsigned long flags;
 	va_list args;
 
 	va_start(args, fmt);
 	text.va = &args;
+	spin_lock_irqsave(&lock, flags);
 	if (ok)
-		pr_info("pass|%s: %pV\n", current_test, &text);
+		passed++;
 	else
-		pr_info("fail|%s: %pV|got %lld\n", current_test, &text, got);
+		failed++;
+	spin_unlock_irqrestore(&lock, flags);
+	if (!ok)
+		pr_info("fail|%s: %s: %pV|got %lld\n", current_test, current_case, &text, got);
+	else if (verbose)
+		pr_info("good|%s: %s: %pV\n", current_test, current_case, &text);
 	va_end(args);
 }
 
@@ -152,7 +180,6 @@ static struct mt_event *new_event(struct mt_agent *agent)
 		return NULL;
 	event = &agent->events[agent->count++];
 	memset(event, 0, sizeof(*event));
-	event->time = ktime_get();
 	return event;
 }
 
@@ -423,9 +450,23 @@ static const struct {
 	{ "sa", mt_test_sa },
 	{ "manager", mt_test_manager },
 	{ "mcast", mt_test_mcast },
+	{ "trace", mt_test_trace },
 	{ "rmpp", mt_test_rmpp },
 	{ "rmpp-timeout", mt_test_rmpp_timeout },
 };
+
+/* What the last test has received may just have been done with. */
+static bool has_receives(u32 port)
+{
+	unsigned long end = jiffies + HZ * mt_slowness;
+
+	while (fake_ib_receives(port, 0) != 512 || fake_ib_receives(port, 1) != 512) {
+		if (time_after(jiffies, end))
+			return false;
+		usleep_range(500, 1000);
+	}
+	return true;
+}
 
 static int run_test(const char *name)
 {
@@ -435,8 +476,11 @@ static int run_test(const char *name)
 		if (!sysfs_streq(name, tests[nth].name))
 			continue;
 		current_test = tests[nth].name;
+		mt_case("begin");
 		mt_wire_begin(NULL);
+		CHECK(has_receives(1) && has_receives(2), "all queue pairs have their receive requests");
 		tests[nth].run();
+		mt_case("");
 		mt_wire_end();
 		fake_ib_settle();
 		return 0;

@@ -520,22 +520,24 @@ static void test_many(void)
 
 void mt_test_mcast(void)
 {
-	static void (*const all[])(void) = {
-		test_wire, test_two, test_states, test_mismatch, test_selectors, test_refused, test_timeout, test_leave_early,
-		test_leave_refused, test_zero, test_ah, test_many,
-	};
-	int nth;
-
 	ib_sa_register_client(&mt_sa_client);
-	for (nth = 0; nth < ARRAY_SIZE(all); nth++) {
-		mt_wire_begin(NULL);
-		all[nth]();
-	}
-	test_reset(IB_EVENT_LID_CHANGE);
-	test_reset(IB_EVENT_PORT_ERR);
-	test_reset(IB_EVENT_CLIENT_REREGISTER);
-	test_no_reset(IB_EVENT_GID_CHANGE, 1);
-	test_no_reset(IB_EVENT_LID_CHANGE, 2);
-	test_pkey();
+	MT_FRESH(test_wire());
+	MT_FRESH(test_two());
+	MT_FRESH(test_states());
+	MT_FRESH(test_mismatch());
+	MT_FRESH(test_selectors());
+	MT_FRESH(test_refused());
+	MT_FRESH(test_timeout());
+	MT_FRESH(test_leave_early());
+	MT_FRESH(test_leave_refused());
+	MT_FRESH(test_zero());
+	MT_FRESH(test_ah());
+	MT_FRESH(test_many());
+	MT_FRESH(test_reset(IB_EVENT_LID_CHANGE));
+	MT_FRESH(test_reset(IB_EVENT_PORT_ERR));
+	MT_FRESH(test_reset(IB_EVENT_CLIENT_REREGISTER));
+	MT_FRESH(test_no_reset(IB_EVENT_GID_CHANGE, 1));
+	MT_FRESH(test_no_reset(IB_EVENT_LID_CHANGE, 2));
+	MT_FRESH(test_pkey());
 	ib_sa_unregister_client(&mt_sa_client);
 }

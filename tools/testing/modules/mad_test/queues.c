@@ -414,19 +414,19 @@ void mt_test_queues(void)
 {
 	if (mt_open(&client, &MT_SEND_ONLY(1)))
 		return CHECK(false, "an agent is registered");
-	test_chains();
-	test_chain_rmpp();
-	test_no_handler();
+	MT_CASE(test_chains());
+	MT_CASE(test_chain_rmpp());
+	MT_CASE(test_no_handler());
 	mt_close(&client);
 	if (mt_open(&client, &MT_SEND_ONLY(1)))
 		return;
-	test_overflow();
-	test_overflow_refused();
-	test_overflow_cancelled();
-	test_limits();
-	test_backlog();
-	test_backlog_timeouts();
-	test_errors();
-	test_failed_request();
+	MT_CASE(test_overflow());
+	MT_CASE(test_overflow_refused());
+	MT_CASE(test_overflow_cancelled());
+	MT_CASE(test_limits());
+	MT_CASE(test_backlog());
+	MT_CASE(test_backlog_timeouts());
+	MT_CASE(test_errors());
+	MT_CASE(test_failed_request());
 	mt_close(&client);
 }

@@ -331,9 +331,9 @@ void mt_test_rmpp(void)
 	rmpp_test_receiver();
 	if (rmpp_open(&client, 1, 0) || rmpp_open(&server, 2, 0))
 		return CHECK(false, "agents with RMPP");
-	test_lengths();
-	test_exchanges();
-	test_faults();
-	test_parallel();
-	test_unregister();
+	MT_CASE(test_lengths());
+	MT_CASE(test_exchanges());
+	MT_CASE(test_faults());
+	MT_CASE(test_parallel());
+	MT_CASE(test_unregister());
 }

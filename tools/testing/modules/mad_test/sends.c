@@ -61,7 +61,7 @@ static int status_of(struct mt_agent *agent, int nth)
 
 static s64 ms_between(struct fake_ib_packet *first, struct fake_ib_packet *second)
 {
-	return ktime_ms_delta(second->time, first->time);
+	return jiffies_to_msecs(second->time - first->time);
 }
 
 static void test_response(void)
@@ -119,13 +119,13 @@ static void test_timeout(void)
 {
 	struct ib_mad_send_buf *send = request(MT_FAR_LID, 60, 3);
 	__be64 tid = mt_tid(send);
-	ktime_t begin = ktime_get();
+	unsigned long begin = jiffies;
 	int nth;
 	s64 ms;
 
 	CHECK_EQ(0, mt_post(send), "a request that nobody answers");
 	CHECK(mt_wait_sent(&client, 1, 5000), "comes to its end");
-	ms = ktime_ms_delta(ktime_get(), begin);
+	ms = mt_ms_since(begin);
 	CHECK_EQ(IB_WC_RESP_TIMEOUT_ERR, status_of(&client, 0), "with a timeout");
 	CHECK_EQ(0, client.received, "without a response");
 	CHECK_EQ(3, client.count ? client.events[0].retries : -1, "after three retries");
@@ -175,6 +175,25 @@ static void test_retry(void)
 	CHECK(mt_fence(1, 1) && mt_fence(2, 1), "all has arrived");
 	CHECK_EQ(2, server.received, "the server is asked twice");
 	CHECK(client.received == 1 && client.sent == 1, "the client gets one response");
+	forget_both();
+}
+
+/* A server that is busy says so: that is a response like any other, and it is the client who tries again. */
+static void test_busy(void)
+{
+	struct ib_mad_send_buf *send = request(MT_FAR_LID, 100, 5);
+	__be64 tid = mt_tid(send);
+
+	CHECK_EQ(0, mt_post(send), "a request");
+	CHECK(mt_wire_wait(1, tid, 1, 5000), "is sent");
+	mt_make(&packet, 1, 1, MT_CLASS, 1, 0x81, be64_to_cpu(tid));
+	fake_ib_hdr(&packet)->status = cpu_to_be16(IB_MGMT_MAD_STATUS_BUSY);
+	fake_ib_deliver(&packet);
+	CHECK(mt_wait_sent(&client, 1, 5000), "and answered: busy");
+	CHECK_EQ(IB_WC_SUCCESS, status_of(&client, 0), "that is its end");
+	CHECK(client.received == 1 && client.events[0].hdr.status == cpu_to_be16(IB_MGMT_MAD_STATUS_BUSY), "the client sees it");
+	msleep(250);
+	CHECK_EQ(1, mt_wire_count(1, tid), "it is not sent again");
 	forget_both();
 }
 
@@ -285,7 +304,7 @@ static void test_cancel_nothing(void)
 static void test_modify(void)
 {
 	struct ib_mad_send_buf *send = request(MT_FAR_LID, LONG_MS, 0);
-	ktime_t begin = ktime_get();
+	unsigned long begin = jiffies;
 	s64 ms;
 
 	CHECK_EQ(0, mt_post(send), "a request with a long timeout");
@@ -297,12 +316,12 @@ static void test_modify(void)
 	forget_both();
 
 	send = request(MT_FAR_LID, 400, 0);
-	begin = ktime_get();
+	begin = jiffies;
 	CHECK_EQ(0, mt_post(send), "a request with a short timeout");
 	CHECK(mt_wire_wait(1, mt_tid(send), 1, 5000), "is sent");
 	CHECK_EQ(0, ib_modify_mad(send, 900), "it gets a longer one");
 	CHECK(mt_wait_sent(&client, 1, 10000), "which comes");
-	ms = ktime_ms_delta(ktime_get(), begin);
+	ms = mt_ms_since(begin);
 	mt_result(ms >= 890, ms, "after its time");
 	forget_both();
 
@@ -405,22 +424,23 @@ static void test_unregister_server(void)
 
 void mt_test_sends(void)
 {
-	static void (*const all[])(void) = {
-		test_response, test_without_response, test_timeout, test_retry, test_paths, test_early_response,
-		test_cancel_waiting, test_cancel_sending, test_cancel_answered, test_cancel_nothing, test_modify, test_timers,
-	};
-	int nth;
-
 	if (!open_both())
 		return CHECK(false, "agents are registered");
-	for (nth = 0; nth < ARRAY_SIZE(all); nth++) {
-		mt_wire_begin(NULL);
-		all[nth]();
-	}
+	MT_FRESH(test_response());
+	MT_FRESH(test_without_response());
+	MT_FRESH(test_timeout());
+	MT_FRESH(test_retry());
+	MT_FRESH(test_busy());
+	MT_FRESH(test_paths());
+	MT_FRESH(test_early_response());
+	MT_FRESH(test_cancel_waiting());
+	MT_FRESH(test_cancel_sending());
+	MT_FRESH(test_cancel_answered());
+	MT_FRESH(test_cancel_nothing());
+	MT_FRESH(test_modify());
+	MT_FRESH(test_timers());
 	close_both();
-	mt_wire_begin(NULL);
-	test_unregister();
-	mt_wire_begin(NULL);
-	test_unregister_sending();
-	test_unregister_server();
+	MT_FRESH(test_unregister());
+	MT_FRESH(test_unregister_sending());
+	MT_FRESH(test_unregister_server());
 }

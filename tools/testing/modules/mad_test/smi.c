@@ -343,24 +343,44 @@ static void test_timeout(void)
 	mt_forget(&agent);
 }
 
+static void test_sends(void)
+{
+	int nth;
+
+	for (nth = 0; nth < ARRAY_SIZE(sends); nth++)
+		check_send(nth);
+}
+
+static void test_requests(void)
+{
+	int nth;
+
+	for (nth = 0; nth < ARRAY_SIZE(requests); nth++)
+		check_request(nth);
+}
+
+static void test_responses(void)
+{
+	int nth;
+
+	for (nth = 0; nth < ARRAY_SIZE(responses); nth++)
+		check_response(nth);
+}
+
 void mt_test_smi(void)
 {
 	struct mt_request wanted = { .port = 1, .type = IB_QPT_SMI };
-	int nth;
 
 	if (mt_open(&agent, &wanted))
 		return CHECK(false, "an agent of QP0");
 	mt_wire_begin(lose_requests);
-	for (nth = 0; nth < ARRAY_SIZE(sends); nth++)
-		check_send(nth);
-	test_local();
-	test_local_agent();
-	for (nth = 0; nth < ARRAY_SIZE(requests); nth++)
-		check_request(nth);
-	for (nth = 0; nth < ARRAY_SIZE(responses); nth++)
-		check_response(nth);
-	test_timeout();
+	MT_CASE(test_sends());
+	MT_CASE(test_local());
+	MT_CASE(test_local_agent());
+	MT_CASE(test_requests());
+	MT_CASE(test_responses());
+	MT_CASE(test_timeout());
 	mt_wire_begin(NULL);
-	test_exchange();
+	MT_CASE(test_exchange());
 	mt_close(&agent);
 }
