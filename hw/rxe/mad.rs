@@ -12,6 +12,8 @@ use crate::device::PORT;
 const PERFORMANCE: u8 = 0x04;
 /// `IB_MGMT_METHOD_GET`.
 const GET: u8 = 0x01;
+/// `IB_MGMT_METHOD_GET_RESP`.
+const GET_RESP: u8 = 0x81;
 /// ClassPortInfo.
 const CLASS_PORT_INFO: u16 = 0x0001;
 /// PortCounters.
@@ -57,9 +59,12 @@ pub(crate) fn process(
         output.set_status(UNSUPPORTED_METHOD);
         return MadResult::SUCCESS;
     }
+    // An answer is for who has asked, and there is nothing to set.
     if input.method() != GET {
-        return answered;
+        output.set_status(UNSUPPORTED_METHOD);
+        return MadResult::SUCCESS;
     }
+    output.set_answer_to(input, GET_RESP);
     let mut attribute = Attribute(output.bytes_mut().get_mut(DATA..).unwrap_or(&mut []));
     match input.attr_id() {
         // Base version and class version, then the capabilities.

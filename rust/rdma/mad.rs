@@ -77,6 +77,14 @@ impl Mad {
         u16::from_be(self.0.mad_hdr.attr_id)
     }
 
+    /// Makes the header that of an answer without an error: the request's, with another method.
+    #[inline]
+    pub fn set_answer_to(&mut self, request: &Self, method: u8) {
+        self.0.mad_hdr = request.0.mad_hdr;
+        self.0.mad_hdr.method = method;
+        self.set_status(0);
+    }
+
     /// Sets the status, in the order of the processor.
     #[inline]
     pub fn set_status(&mut self, status: u16) {
