@@ -55,7 +55,10 @@ fn divide(wanted: &Wanted, size: usize, kernel_rmpp: bool) -> Result<Division> {
     let packets = match room {
         0 if wanted.data == 0 => 1,
         0 => return Err(EINVAL),
-        room => wanted.data.div_ceil(room).max(1),
+        room => wanted
+            .data
+            .checked_sub(1)
+            .map_or(1, |last| (last / room).saturating_add(1)),
     };
     let is_allowed = match wanted.rmpp {
         true => kernel_rmpp && wanted.header >= RMPP_HEADER && room != 0,

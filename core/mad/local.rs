@@ -58,8 +58,8 @@ fn copy_of(send: &SendMad, size: usize) -> Result<RecvMad> {
     if size > MAD_SIZE {
         for at in (MAD_SIZE..size).step_by(8) {
             let bytes = send.body.bytes::<8>(at);
-            if let Some(to) = copy.mad_mut().get_mut(at..at.saturating_add(8)) {
-                to.copy_from_slice(&bytes);
+            for (to, from) in copy.mad_mut().iter_mut().skip(at).zip(bytes) {
+                *to = from;
             }
         }
     }

@@ -148,8 +148,8 @@ fn take_smp(open: &OpenPort, mad: &mut RecvMad, node: Node) -> Way {
                 false => Way::Nowhere,
             }
         }
-        Forward::Forward if node.is_switch => Way::Through(smp.forward_port()),
-        Forward::Forward => Way::Here,
+        Forward::Onward if node.is_switch => Way::Through(smp.forward_port()),
+        Forward::Onward => Way::Here,
     }
 }
 

@@ -147,13 +147,12 @@ pub(super) fn unsupported(request: &RecvMad, answer: &mut RecvMad) -> bool {
     if !matches!(header.method, method::GET | method::SET) {
         return false;
     }
-    answer.mad_mut().copy_from_slice(request.mad());
     let mut put = |at: usize, bytes: &[u8]| {
-        let place = answer.mad_mut().get_mut(at..at.saturating_add(bytes.len()));
-        if let Some(place) = place {
-            place.copy_from_slice(bytes);
+        for (to, from) in answer.mad_mut().iter_mut().skip(at).zip(bytes) {
+            *to = *from;
         }
     };
+    put(0, request.mad());
     put(METHOD_AT, &[method::GET_RESP]);
     let direction = if header.is_directed_route() {
         0x8000

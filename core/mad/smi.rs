@@ -59,7 +59,7 @@ pub(super) enum Forward {
     /// It is sent on from here, by LID.
     Send,
     /// It goes on by the route: through a switch.
-    Forward,
+    Onward,
 }
 
 /// Who handles a packet.
@@ -279,7 +279,7 @@ impl<'a> Smp<'a> {
         if self.is_returning() {
             return match pointer {
                 // C14-13:2
-                2.. if pointer <= count => Forward::Forward,
+                2.. if pointer <= count => Forward::Onward,
                 // C14-13:3
                 1 if !self.begins_here() => Forward::Send,
                 _ => Forward::Local,
@@ -287,7 +287,7 @@ impl<'a> Smp<'a> {
         }
         // C14-9:2
         if pointer != 0 && pointer < count {
-            return Forward::Forward;
+            return Forward::Onward;
         }
         // C14-9:3, C14-9:4
         let is_last = pointer == count && self.ends_here();

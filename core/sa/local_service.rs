@@ -91,7 +91,7 @@ fn put(writer: &mut Writer<'_>, attr: u32, value: &Value) -> Result {
 
 /// Whether a mask, as C has it, has a bit.
 fn has(mask: u64, bit: u32) -> bool {
-    u64::from_be(mask) >> bit & 1 != 0
+    u64::from_be(mask).checked_shr(bit).unwrap_or(0) & 1 != 0
 }
 
 /// What stands in front of the attributes: the device, the port, how the path is used.

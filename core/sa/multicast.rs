@@ -203,12 +203,19 @@ fn lose(group: &Arc<Group>, sleep: &MaySleep) {
         let now = pkey_index(&group.port, &record);
         now.is_some() && now == place
     };
-    while !stays {
+    if !stays {
+        lose_members(group, sleep);
+    }
+    group.state.lock().mode = Mode::Busy;
+}
+
+fn lose_members(group: &Arc<Group>, sleep: &MaySleep) {
+    loop {
         let member = {
             let mut state = group.state.lock();
             let Some(member) = state.active.pop() else {
                 state.record.join_state = 0;
-                break;
+                return;
             };
             let ways = member.body.record().join_state;
             state.count(ways, |count| count.saturating_sub(1));
@@ -220,7 +227,6 @@ fn lose(group: &Arc<Group>, sleep: &MaySleep) {
         };
         tell(&member, Err(reset()), sleep);
     }
-    group.state.lock().mode = Mode::Busy;
 }
 
 /// The next thing to do for a group.

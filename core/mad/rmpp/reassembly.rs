@@ -294,7 +294,7 @@ fn message_length(agent: &Agent, last: &RecvMad, count: u32) -> usize {
     let room = whole.saturating_sub(RMPP_HEADER);
     let used = rmpp_of(last).length_or_window as usize;
     // A length that cannot be is none.
-    let padding = room.checked_sub(used).unwrap_or(0);
+    let padding = room.saturating_sub(used);
     let offset = data_offset(header.mgmt_class);
     let data = whole.saturating_sub(offset).saturating_mul(count as usize);
     offset.saturating_add(data).saturating_sub(padding)

@@ -293,6 +293,7 @@ unsafe impl FromC for RecvMad {
         // SAFETY: By the safety requirements it was made by `into_raw`, and the client owns it.
         let raw = unsafe { kernel::container_of!(raw, Raw, recv_wc) };
         // INVARIANT: As above. Clients leave the list as it is.
+        // SAFETY: The member is inside of the structure, which is not at zero.
         Self(unsafe { NonNull::new_unchecked(raw) })
     }
 }

@@ -397,7 +397,7 @@ impl SendBody {
         request.wr.sg_list = pieces.as_mut_ptr();
         request.wr.num_sge = if self.payload == 0 { 1 } else { 2 };
         request.wr.opcode = bindings::IB_WR_SEND;
-        request.wr.send_flags = bindings::IB_SEND_SIGNALED as i32;
+        request.wr.send_flags = bindings::IB_SEND_SIGNALED;
         // SAFETY: The member is set.
         request.ah = unsafe { (*self.as_raw()).ah };
         request.remote_qpn = self.remote_qpn;
