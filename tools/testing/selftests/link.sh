@@ -4,7 +4,7 @@
 # kernels: stock debug
 # rows: 9.009
 # mixes: all
-# timeout: 180
+# timeout: 300
 . "$(dirname "$0")/lib.sh"
 
 # refused MESSAGE COMMAND...: it fails, and says so.
