@@ -192,7 +192,8 @@ def as_nobody(what: str) -> int:
 
 def timeouts(service: Netlink) -> None:
     def set_timeout(value: int) -> None:
-        equal(f"a time of {value} ms", 0, service.error(SET_TIMEOUT, REQUEST, attribute(TIMEOUT, struct.pack("I", value & 0xffffffff))))
+        payload = attribute(TIMEOUT, struct.pack("I", value & 0xffffffff))
+        equal(f"a time of {value} ms", 0, service.error(SET_TIMEOUT, REQUEST, payload))
 
     def silent() -> tuple[int, ...]:
         query = Query(USUAL)

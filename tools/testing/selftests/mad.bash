@@ -32,4 +32,8 @@ mad_down() {
 	check "nothing of the kernel's is left but its own queue pairs" _only_own
 	check "the device goes" rmmod fake_ib
 }
-_only_own() { local got; got=$(rdma resource show fakeib0); echo "$got"; [[ "$got" == *"pd 2 cq 2 qp 4 cm_id 0 mr 0 ctx 0 srq 0"* ]]; }
+_only_own() {
+	local got
+	got=$(rdma resource show fakeib0)
+	[[ "$got" == *"pd 2 cq 2 qp 4 cm_id 0 mr 0 ctx 0 srq 0"* ]] || { echo "$got"; return 1; }
+}

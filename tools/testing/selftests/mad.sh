@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Management datagrams: who may be registered for what, who gets what, requests with their timeouts and retries, what is
-# cancelled or modified, more sends than the queue takes, flow control, sends that fail; directed routes. On QP0 and QP1 of a fake
-# InfiniBand device, with mad_test, in C.
-# rows: 3.094 6.017 6.018
+# Management datagrams: who may be registered for what, who gets what, and what is answered for nobody; directed routes. On QP0 and
+# QP1 of a fake InfiniBand device, with mad_test, in C.
+# rows: 6.017
 # kernels: stock debug uml
-# timeout: 60
+# timeout: 120
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mad.bash"
 
@@ -22,7 +21,7 @@ qp 0 port 1 2 to 3 mask 0x10001
 qp 1 port 1 0 to 1 mask 0x51 qkey 0x80010000 pkey 0
 qp 1 port 1 1 to 2 mask 0x1
 qp 1 port 1 2 to 3 mask 0x10001" "$(grep 'port 1' $parameters/asked)"
-for test in agents tables dispatch sends queues smi; do
+for test in agents tables dispatch smi; do
 	run $test
 done
 mad_down

@@ -4,7 +4,7 @@
 # network that loses, doubles and reorders. On a fake InfiniBand device.
 # rows: 6.017
 # kernels: stock debug uml
-# timeout: 60
+# timeout: 120
 # long: 180 TIMEOUT=yes
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mad.bash"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The events of ib_mad for tracing: their names and formats are those of the stock module (mad_trace-expected.txt), and each
 # happens as often as there, with the same fields.
-# timeout: 60
+# timeout: 120
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mad.bash"
 

@@ -88,6 +88,9 @@ u32 fake_ib_queued(u32 port, u32 qpn, u32 *most);
 u32 fake_ib_receives(u32 port, u32 qpn);
 
 void fake_ib_event(u32 port, enum ib_event_type type);
+/* The device goes, and comes again; its ports stay as they are. */
+void fake_ib_remove(void);
+int fake_ib_add(void);
 
 /* Who answers instead of the agent in the driver: a result of process_mad, or -1: the agent does. */
 typedef int (*fake_ib_processor)(u32 port, const struct ib_wc *wc, const struct ib_mad *in, struct ib_mad *out);
@@ -124,6 +127,10 @@ int fake_ib_wire_start(void);
 void fake_ib_wire_stop(void);
 int fake_ib_queues_start(void);
 void fake_ib_queues_stop(void);
-extern const struct ib_device_ops fake_ib_queue_ops;
+extern const struct ib_device_ops fake_ib_queue_ops, fake_ib_completion_ops;
+/* A completion; who waits for it is told by the second one, without locks. All that are of a queue pair go. */
+void fake_ib_complete(struct ib_cq *cq, const struct ib_wc *wc);
+void fake_ib_announce(struct ib_cq *cq);
+void fake_ib_forget(struct ib_cq *cq, struct ib_qp *of);
 
 #endif

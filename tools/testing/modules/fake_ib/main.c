@@ -17,6 +17,7 @@
  *	sa 0 or 1				whether the subnet administrator answers
  *	sastatus STATUS				with that status, 0: as it should
  *	services N				it has so many service records
+ *	remove, add				the device goes, and comes again
  *	calm					nothing of the above happens any more, but for what ports are
  *	settle					waits until all is done
  *
@@ -293,6 +294,56 @@ static void set_up_port(u32 number)
 	port->gids[0].global.interface_id = cpu_to_be64(0x0002c90300000010ULL + number);
 }
 
+/* The device comes and goes */
+
+static DEFINE_MUTEX(coming);
+
+int fake_ib_add(void)
+{
+	struct ib_device *device;
+	int ret = -EEXIST;
+
+	mutex_lock(&coming);
+	if (fake_ib_device)
+		goto unlock;
+	ret = -ENOMEM;
+	device = _ib_alloc_device(sizeof(*device), &init_net);
+	if (!device)
+		goto unlock;
+	device->phys_port_cnt = FAKE_IB_PORTS;
+	device->node_type = RDMA_NODE_IB_CA;
+	device->num_comp_vectors = 1;
+	device->node_guid = cpu_to_be64(0x0002c90300000010ULL);
+	strscpy(device->node_desc, "an InfiniBand device that does not exist");
+	ib_set_device_ops(device, &ops);
+	ib_set_device_ops(device, &fake_ib_queue_ops);
+	ib_set_device_ops(device, &fake_ib_completion_ops);
+	/* Clients know it by this as soon as they are told. */
+	fake_ib_device = device;
+	ret = ib_register_device(device, "fakeib%d", NULL);
+	if (ret) {
+		fake_ib_device = NULL;
+		ib_dealloc_device(device);
+	}
+unlock:
+	mutex_unlock(&coming);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(fake_ib_add);
+
+void fake_ib_remove(void)
+{
+	mutex_lock(&coming);
+	if (fake_ib_device) {
+		ib_unregister_device(fake_ib_device);
+		fake_ib_settle();
+		ib_dealloc_device(fake_ib_device);
+		fake_ib_device = NULL;
+	}
+	mutex_unlock(&coming);
+}
+EXPORT_SYMBOL_GPL(fake_ib_remove);
+
 static void set_ready(bool value)
 {
 	kernel_param_lock(THIS_MODULE);
@@ -313,27 +364,14 @@ static int __init fake_ib_init(void)
 	ret = fake_ib_wire_start();
 	if (ret)
 		goto stop_queues;
-	ret = -ENOMEM;
-	fake_ib_device = _ib_alloc_device(sizeof(*fake_ib_device), &init_net);
-	if (!fake_ib_device)
-		goto stop;
-	fake_ib_device->phys_port_cnt = FAKE_IB_PORTS;
-	fake_ib_device->node_type = RDMA_NODE_IB_CA;
-	fake_ib_device->num_comp_vectors = 1;
-	fake_ib_device->node_guid = cpu_to_be64(0x0002c90300000010ULL);
-	strscpy(fake_ib_device->node_desc, "an InfiniBand device that does not exist");
-	ib_set_device_ops(fake_ib_device, &ops);
-	ib_set_device_ops(fake_ib_device, &fake_ib_queue_ops);
-	ret = ib_register_device(fake_ib_device, "fakeib%d", NULL);
+	ret = fake_ib_add();
 	if (ret)
-		goto dealloc;
+		goto stop;
 	directory = debugfs_create_dir("fake_ib", NULL);
 	debugfs_create_file("sent", 0400, directory, NULL, &sent_fops);
 	set_ready(true);
 	return 0;
 
-dealloc:
-	ib_dealloc_device(fake_ib_device);
 stop:
 	fake_ib_wire_stop();
 stop_queues:
@@ -345,10 +383,9 @@ static void __exit fake_ib_exit(void)
 {
 	set_ready(false);
 	debugfs_remove_recursive(directory);
-	ib_unregister_device(fake_ib_device);
+	fake_ib_remove();
 	fake_ib_wire_stop();
 	fake_ib_queues_stop();
-	ib_dealloc_device(fake_ib_device);
 }
 
 module_init(fake_ib_init);

@@ -1,21 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Completion queues and queue pairs: what is posted waits in a list, a work item for each queue pair sends it. */
+/* Queue pairs: what is posted waits in a list, a work item for each queue pair sends it. */
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 #include "fake_ib.h"
-
-struct fake_cq {
-	struct ib_cq ib;
-	spinlock_t lock;
-	struct list_head done;		/* of struct completed */
-	u32 count;
-	bool armed;
-};
-
-struct completed {
-	struct list_head list;
-	struct ib_wc wc;
-};
 
 struct sending {
 	struct list_head list;
@@ -63,109 +50,13 @@ static unsigned long key_of(u32 port, u32 number)
 	return (unsigned long)port << 24 | number;
 }
 
-/* Completion queues */
-
-static void announce(struct fake_cq *cq)
-{
-	unsigned long flags;
-	bool tell;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	tell = cq->armed && cq->count;
-	if (tell)
-		cq->armed = false;
-	spin_unlock_irqrestore(&cq->lock, flags);
-	if (tell)
-		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
-}
-
-/* The owner is told by announce(), without locks. */
-static void complete_request(struct ib_cq *ibcq, const struct ib_wc *wc)
-{
-	struct fake_cq *cq = container_of(ibcq, struct fake_cq, ib);
-	struct completed *new = kmalloc_obj(*new, GFP_ATOMIC);
-	unsigned long flags;
-
-	if (WARN_ON(!new))
-		return;
-	new->wc = *wc;
-	spin_lock_irqsave(&cq->lock, flags);
-	list_add_tail(&new->list, &cq->done);
-	WARN_ON(++cq->count > cq->ib.cqe);
-	spin_unlock_irqrestore(&cq->lock, flags);
-}
-
-static int create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, struct uverbs_attr_bundle *attrs)
-{
-	struct fake_cq *cq = container_of(ibcq, struct fake_cq, ib);
-
-	spin_lock_init(&cq->lock);
-	INIT_LIST_HEAD(&cq->done);
-	ibcq->cqe = attr->cqe;
-	return 0;
-}
-
-static void forget_completions(struct fake_cq *cq, struct ib_qp *of)
-{
-	struct completed *this, *next;
-	unsigned long flags;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	list_for_each_entry_safe(this, next, &cq->done, list) {
-		if (of && this->wc.qp != of)
-			continue;
-		list_del(&this->list);
-		cq->count--;
-		kfree(this);
-	}
-	spin_unlock_irqrestore(&cq->lock, flags);
-}
-
-static int destroy_cq(struct ib_cq *cq, struct ib_udata *udata)
-{
-	forget_completions(container_of(cq, struct fake_cq, ib), NULL);
-	return 0;
-}
-
-static int poll_cq(struct ib_cq *ibcq, int entries, struct ib_wc *wc)
-{
-	struct fake_cq *cq = container_of(ibcq, struct fake_cq, ib);
-	struct completed *this;
-	unsigned long flags;
-	int got = 0;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	while (got < entries && !list_empty(&cq->done)) {
-		this = list_first_entry(&cq->done, struct completed, list);
-		wc[got++] = this->wc;
-		list_del(&this->list);
-		cq->count--;
-		kfree(this);
-	}
-	spin_unlock_irqrestore(&cq->lock, flags);
-	return got;
-}
-
-static int req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags how)
-{
-	struct fake_cq *cq = container_of(ibcq, struct fake_cq, ib);
-	unsigned long flags;
-	int missed;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	cq->armed = true;
-	missed = (how & IB_CQ_REPORT_MISSED_EVENTS) && cq->count;
-	spin_unlock_irqrestore(&cq->lock, flags);
-	return missed;
-}
-
 /* Sending */
 
 static void complete_send(struct fake_qp *qp, struct sending *this, enum ib_wc_status status)
 {
 	this->wc.status = status;
 	if (this->signaled || status)
-		complete_request(qp->ib.send_cq, &this->wc);
+		fake_ib_complete(qp->ib.send_cq, &this->wc);
 	list_del(&this->list);
 	kfree(this);
 	qp->send_count--;
@@ -269,7 +160,7 @@ static void send_work(struct work_struct *work)
 		spin_lock_irqsave(&qp->lock, flags);
 		complete_sent(qp);
 		spin_unlock_irqrestore(&qp->lock, flags);
-		announce(container_of(qp->ib.send_cq, struct fake_cq, ib));
+		fake_ib_announce(qp->ib.send_cq);
 	} while (took);
 	kfree(packet);
 }
@@ -370,7 +261,8 @@ static int receive(struct fake_qp *qp, u32 path_bits, const struct fake_ib_packe
 	struct receiving *this;
 	struct ib_wc wc = {
 		.status = IB_WC_SUCCESS, .opcode = IB_WC_RECV, .qp = &qp->ib, .src_qp = packet->src_qpn, .slid = packet->slid,
-		.sl = packet->sl, .dlid_path_bits = path_bits, .port_num = qp->port, .byte_len = sizeof(struct ib_grh) + packet->length,
+		.sl = packet->sl, .dlid_path_bits = path_bits, .port_num = qp->port,
+		.byte_len = sizeof(struct ib_grh) + packet->length,
 	};
 	int index = 0;
 
@@ -396,7 +288,7 @@ static int receive(struct fake_qp *qp, u32 path_bits, const struct fake_ib_packe
 		memset((void *)(uintptr_t)this->sge.addr, 0xee, sizeof(packet->grh));
 	}
 	memcpy((void *)(uintptr_t)(this->sge.addr + sizeof(packet->grh)), packet->mad, packet->length);
-	complete_request(qp->ib.recv_cq, &wc);
+	fake_ib_complete(qp->ib.recv_cq, &wc);
 	list_del(&this->list);
 	kfree(this);
 	qp->receive_count--;
@@ -415,7 +307,7 @@ int fake_ib_receive(u32 port, u32 path_bits, const struct fake_ib_packet *packet
 		spin_lock(&qp->lock);
 		ret = receive(qp, path_bits, packet);
 		spin_unlock(&qp->lock);
-		announce(container_of(qp->ib.recv_cq, struct fake_cq, ib));
+		fake_ib_announce(qp->ib.recv_cq);
 	}
 	spin_unlock_irqrestore(&qps_lock, flags);
 	return ret;
@@ -457,7 +349,7 @@ static void forget_requests(struct fake_qp *qp, bool flush)
 		struct ib_wc wc = { .wr_cqe = receive->cqe, .status = IB_WC_WR_FLUSH_ERR, .qp = &qp->ib, .opcode = IB_WC_RECV };
 
 		if (flush)
-			complete_request(qp->ib.recv_cq, &wc);
+			fake_ib_complete(qp->ib.recv_cq, &wc);
 		list_del(&receive->list);
 		kfree(receive);
 		qp->receive_count--;
@@ -492,8 +384,8 @@ static int modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, stru
 	if (state == IB_QPS_ERR || state == IB_QPS_RESET)
 		forget_requests(qp, state == IB_QPS_ERR);
 	spin_unlock_irq(&qp->lock);
-	announce(container_of(ibqp->send_cq, struct fake_cq, ib));
-	announce(container_of(ibqp->recv_cq, struct fake_cq, ib));
+	fake_ib_announce(ibqp->send_cq);
+	fake_ib_announce(ibqp->recv_cq);
 	queue_work(send_wq, &qp->work);
 	return 0;
 }
@@ -523,23 +415,18 @@ static int destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	spin_lock_irq(&qp->lock);
 	forget_requests(qp, false);
 	spin_unlock_irq(&qp->lock);
-	forget_completions(container_of(ibqp->send_cq, struct fake_cq, ib), ibqp);
-	forget_completions(container_of(ibqp->recv_cq, struct fake_cq, ib), ibqp);
+	fake_ib_forget(ibqp->send_cq, ibqp);
+	fake_ib_forget(ibqp->recv_cq, ibqp);
 	return 0;
 }
 
 const struct ib_device_ops fake_ib_queue_ops = {
-	.create_cq = create_cq,
-	.destroy_cq = destroy_cq,
-	.poll_cq = poll_cq,
-	.req_notify_cq = req_notify_cq,
 	.create_qp = create_qp,
 	.modify_qp = modify_qp,
 	.query_qp = query_qp,
 	.destroy_qp = destroy_qp,
 	.post_send = post_send,
 	.post_recv = post_recv,
-	INIT_RDMA_OBJ_SIZE(ib_cq, fake_cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, fake_qp, ib),
 };
 

@@ -320,9 +320,9 @@ int fake_ib_sma(struct ib_device *device, int flags, u32 port, const struct ib_w
 
 static void tell_one(struct seq_file *file, const struct fake_ib_packet *packet)
 {
-	seq_printf(file, "%u port %u qp %u>%u lid %u>%u sl %u pkey %#x index %u qkey %#x given %#x length %u grh ", packet->number,
-		   packet->port, packet->src_qpn, packet->dest_qpn, packet->slid, packet->dlid, packet->sl, packet->pkey,
-		   packet->pkey_index, packet->qkey, packet->wr_qkey, packet->length);
+	seq_printf(file, "%u port %u qp %u>%u lid %u>%u sl %u pkey %#x index %u qkey %#x given %#x length %u grh ",
+		   packet->number, packet->port, packet->src_qpn, packet->dest_qpn, packet->slid, packet->dlid, packet->sl,
+		   packet->pkey, packet->pkey_index, packet->qkey, packet->wr_qkey, packet->length);
 	if (packet->has_grh)
 		seq_printf(file, "%*phN", (int)sizeof(packet->grh), &packet->grh);
 	else
@@ -388,6 +388,8 @@ static int change_port(const char *name, const u32 *arg, int args)
 
 	if (!arg[0] || arg[0] > FAKE_IB_PORTS)
 		return -EINVAL;
+	if (!fake_ib_device)
+		return -ENODEV;
 	if (!strcmp(name, "event") && args == 2)
 		fake_ib_event(arg[0], arg[1]);
 	else if (!strcmp(name, "lid") && args == 2)
@@ -465,6 +467,10 @@ int fake_ib_command(const char *text)
 		calm();
 	else if (!strcmp(name, "settle") && !args)
 		fake_ib_settle();
+	else if (!strcmp(name, "remove") && !args)
+		fake_ib_remove();
+	else if (!strcmp(name, "add") && !args)
+		return fake_ib_add();
 	else
 		return change_port(name, arg, args);
 	return 0;

@@ -326,7 +326,8 @@ static void check_buffer(struct ib_mad_send_buf *send, int nth)
 	last = ib_get_rmpp_segment(send, send->seg_count);
 	CHECK_EQ(data ? (u8)send->seg_count : 0, *last, "the last one");
 	if (data % send->seg_size)
-		CHECK(is_zero(last + data % send->seg_size, send->seg_size - data % send->seg_size), "what is behind its end is empty");
+		CHECK(is_zero(last + data % send->seg_size, send->seg_size - data % send->seg_size),
+		      "what is behind its end is empty");
 }
 
 static void test_lengths(void)

@@ -50,8 +50,8 @@ int mt_order_path(const char *text)
 	mt_wire_begin(NULL);
 	ib_sa_register_client(&mt_sa_client);
 	begin = jiffies;
-	id = ib_sa_path_rec_get(&mt_sa_client, mt_device, 1, &path, (__force ib_sa_comp_mask)cpu_to_be64(mask), timeout, GFP_KERNEL,
-				on_path, &ordered, &query);
+	id = ib_sa_path_rec_get(&mt_sa_client, mt_device, 1, &path, (__force ib_sa_comp_mask)cpu_to_be64(mask), timeout,
+				GFP_KERNEL, on_path, &ordered, &query);
 	/* It is not needed any more. */
 	memset(&path, 0x5a, sizeof(path));
 	if (id >= 0 && args == 3) {

@@ -16,8 +16,8 @@
 #define pr_fmt(fmt) "mad_test: " fmt
 
 /*
- * A case is a call of a function that checks things: a line in the log that the test programs read if all of them are as they should,
- * else a line for each that is not. MT_FRESH() does so with a wire on which nothing is wrong and nothing has been sent.
+ * A case is a call of a function that checks things: a line in the log that the test programs read if all of them are as they
+ * should, else a line for each that is not. MT_FRESH() does so with a wire on which nothing is wrong and nothing was sent.
  */
 void mt_case(const char *call);
 #define MT_CASE(call) do { mt_case(#call); call; } while (0)
@@ -52,6 +52,8 @@ static inline s64 mt_ms_since(unsigned long moment)
 
 /* "fakeib0", and a RoCE device or NULL. */
 extern struct ib_device *mt_device, *mt_roce;
+/* Called before "fakeib0" goes. */
+extern void (*mt_on_remove)(void);
 
 /* Agents */
 
@@ -115,9 +117,8 @@ struct mt_event *mt_received(struct mt_agent *agent, int nth);
 
 /* Sends */
 
-/* The way to a LID, without a GRH; it is kept until the tests end. */
+/* The way to a LID, without a GRH; it is kept until the device goes. */
 struct ib_ah *mt_ah(struct ib_mad_agent *agent, u16 lid);
-void mt_drop_ahs(void);
 /* A datagram of a class without RMPP, with a new transaction, whose data is the bytes 0, 1, 2... */
 struct ib_mad_send_buf *mt_mad(struct mt_agent *agent, u16 lid, u8 class, u8 method, unsigned int timeout_ms, int retries);
 struct ib_mad_send_buf *mt_mad_pkey(struct mt_agent *agent, u16 lid, u8 class, u8 method, unsigned int timeout_ms, int retries,
@@ -171,6 +172,8 @@ void mt_test_mcast(void);
 void mt_test_trace(void);
 void mt_test_rmpp(void);
 void mt_test_rmpp_timeout(void);
+void mt_test_removal(void);
+void mt_test_storm(void);
 int mt_order_path(const char *text);
 
 #endif

@@ -3,9 +3,10 @@
  * Tests of management datagrams in the kernel: agents, sends, RMPP, directed routes, the client of the subnet administrator,
  * multicast. They run on the device of fake_ib.c. It is C, so that it judges any ib_core alike.
  *
- * Writing the name of a test to the parameter "run" runs it, and logs a line for each result: "pass|NAME" or
- * "fail|NAME|got VALUE"; with "verbose" also "good|NAME" for each single check. The parameter "roce" names a RoCE device for what is to be refused there, "slowness" says how much
- * slower the kernel is, "strict" that the core is to keep to the specification where the stock one does not.
+ * Writing the name of a test to the parameter "run" runs it, and logs a line for each case: "pass|NAME", or
+ * "fail|NAME|got VALUE" for each check that fails; with "verbose" also "good|NAME" for each single check. The parameter "roce"
+ * names a RoCE device for what is to be refused there, "slowness" says how much slower the kernel is, "strict" that the core is
+ * to keep to the specification where the stock one does not.
  */
 #include "mad_test.h"
 
@@ -22,6 +23,7 @@ bool mt_strict;
 module_param_named(strict, mt_strict, bool, 0444);
 
 struct ib_device *mt_device, *mt_roce;
+void (*mt_on_remove)(void);
 struct mt_wire mt_wire;
 static DEFINE_MUTEX(running);
 static const char *current_test = "", *current_case = "";
@@ -372,7 +374,8 @@ struct ib_ah *mt_ah(struct ib_mad_agent *agent, u16 lid)
 	return ah;
 }
 
-void mt_drop_ahs(void)
+/* They go before their device. */
+static void drop_ahs(void)
 {
 	while (ah_count)
 		rdma_destroy_ah(ahs[--ah_count].ah, RDMA_DESTROY_AH_SLEEPABLE);
@@ -452,6 +455,8 @@ static const struct {
 	{ "mcast", mt_test_mcast },
 	{ "trace", mt_test_trace },
 	{ "rmpp", mt_test_rmpp },
+	{ "removal", mt_test_removal },
+	{ "storm", mt_test_storm },
 	{ "rmpp-timeout", mt_test_rmpp_timeout },
 };
 
@@ -507,42 +512,47 @@ static const struct kernel_param_ops run_ops = { .set = run };
 module_param_cb(run, &run_ops, NULL, 0200);
 MODULE_PARM_DESC(run, "Runs a test");
 
-static int find(struct ib_device *device)
+static int add(struct ib_device *device)
 {
-	if (device == fake_ib_device && ib_device_try_get(device))
+	if (device == fake_ib_device)
 		mt_device = device;
-	else if (*roce && !strcmp(dev_name(&device->dev), roce) && ib_device_try_get(device))
+	else if (*roce && !strcmp(dev_name(&device->dev), roce))
 		mt_roce = device;
 	return 0;
 }
 
+static void remove(struct ib_device *device, void *unused)
+{
+	if (device == mt_roce)
+		mt_roce = NULL;
+	if (device != mt_device)
+		return;
+	if (mt_on_remove)
+		mt_on_remove();
+	drop_ahs();
+	mt_device = NULL;
+}
+
+static struct ib_client client = { .name = "mad_test", .add = add, .remove = remove };
+
 static int __init mad_test_init(void)
 {
-	struct ib_client finder = { .name = "mad_test", .add = find };
-	int ret = ib_register_client(&finder);
+	int ret;
 
-	if (ret)
-		return ret;
-	ib_unregister_client(&finder);
-	if (!mt_device)
-		return -ENODEV;
 	spin_lock_init(&mt_wire.lock);
 	mt_wire.packets = kvcalloc(MT_PACKETS, sizeof(*mt_wire.packets), GFP_KERNEL);
-	if (mt_wire.packets)
-		return 0;
-	ib_device_put(mt_device);
-	if (mt_roce)
-		ib_device_put(mt_roce);
-	return -ENOMEM;
+	if (!mt_wire.packets)
+		return -ENOMEM;
+	ret = ib_register_client(&client);
+	if (ret)
+		kvfree(mt_wire.packets);
+	return ret;
 }
 
 static void __exit mad_test_exit(void)
 {
-	mt_drop_ahs();
+	ib_unregister_client(&client);
 	kvfree(mt_wire.packets);
-	ib_device_put(mt_device);
-	if (mt_roce)
-		ib_device_put(mt_roce);
 }
 
 module_init(mad_test_init);

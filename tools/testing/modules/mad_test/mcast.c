@@ -236,9 +236,9 @@ static void test_mismatch(void)
 		size_t offset;
 		u8 value;
 	} others[] = {
-		OTHER(PORT_GID, port_gid, 0x77), OTHER(QKEY, qkey, 0x77), OTHER(MLID, mlid, 0x77), OTHER(TRAFFIC_CLASS, traffic_class, 0x77),
-		OTHER(PKEY, pkey, 0x77), OTHER(SL, sl, 0x7), OTHER(FLOW_LABEL, flow_label, 0x77), OTHER(HOP_LIMIT, hop_limit, 0x77),
-		OTHER(SCOPE, scope, 0x7),
+		OTHER(PORT_GID, port_gid, 0x77), OTHER(QKEY, qkey, 0x77), OTHER(MLID, mlid, 0x77),
+		OTHER(TRAFFIC_CLASS, traffic_class, 0x77), OTHER(PKEY, pkey, 0x77), OTHER(SL, sl, 0x7),
+		OTHER(FLOW_LABEL, flow_label, 0x77), OTHER(HOP_LIMIT, hop_limit, 0x77), OTHER(SCOPE, scope, 0x7),
 	};
 	struct member first = {}, other = {};
 	struct ib_sa_mcmember_rec rec;
@@ -254,7 +254,8 @@ static void test_mismatch(void)
 		CHECK(!join_rec(&other, &rec, JOIN_MASK & ~IB_SA_MCMEMBER_REC_PORT_GID) && told(&other) && !other.status,
 		      "another %s that is not meant", others[nth].name);
 		leave(&other);
-		CHECK(!join_rec(&other, &rec, IB_SA_MCMEMBER_REC_MGID | IB_SA_MCMEMBER_REC_JOIN_STATE | others[nth].mask) && told(&other),
+		CHECK(!join_rec(&other, &rec, IB_SA_MCMEMBER_REC_MGID | IB_SA_MCMEMBER_REC_JOIN_STATE | others[nth].mask) &&
+		      told(&other),
 		      "another %s that is meant", others[nth].name);
 		CHECK_EQ(-EINVAL, other.status, "is refused (%s)", others[nth].name);
 		leave(&other);
@@ -281,7 +282,8 @@ static void test_selectors(void)
 		{ IB_SA_BEST, -1, 0 }, { IB_SA_BEST, 1, 0 },
 	};
 	static const ib_sa_comp_mask masks[3] = {
-		IB_SA_MCMEMBER_REC_MTU | IB_SA_MCMEMBER_REC_MTU_SELECTOR, IB_SA_MCMEMBER_REC_RATE | IB_SA_MCMEMBER_REC_RATE_SELECTOR,
+		IB_SA_MCMEMBER_REC_MTU | IB_SA_MCMEMBER_REC_MTU_SELECTOR,
+		IB_SA_MCMEMBER_REC_RATE | IB_SA_MCMEMBER_REC_RATE_SELECTOR,
 		IB_SA_MCMEMBER_REC_PACKET_LIFE_TIME | IB_SA_MCMEMBER_REC_PACKET_LIFE_TIME_SELECTOR,
 	};
 	struct member first = {}, other = {};
@@ -299,7 +301,8 @@ static void test_selectors(void)
 			rec.mtu += wishes[nth].difference;
 			rec.rate += wishes[nth].difference;
 			rec.packet_life_time += wishes[nth].difference;
-			CHECK(!join_rec(&other, &rec, IB_SA_MCMEMBER_REC_MGID | masks[which]) && told(&other), "value %d is wanted", which);
+			CHECK(!join_rec(&other, &rec, IB_SA_MCMEMBER_REC_MGID | masks[which]) && told(&other),
+			      "value %d is wanted", which);
 			CHECK_EQ(wishes[nth].status, other.status, "value %d, selector %u, difference %d", which,
 				 wishes[nth].selector, wishes[nth].difference);
 			leave(&other);
@@ -466,7 +469,8 @@ static void test_pkey(void)
 	test_no_reset(IB_EVENT_PKEY_CHANGE, 1);
 	fill(&rec, 11, FULL);
 	rec.pkey = cpu_to_be16(0x8001);
-	CHECK(!join_rec(&member, &rec, JOIN_MASK | IB_SA_MCMEMBER_REC_PKEY) && told(&member) && !member.status, "a group with a P_Key");
+	CHECK(!join_rec(&member, &rec, JOIN_MASK | IB_SA_MCMEMBER_REC_PKEY) && told(&member) && !member.status,
+	      "a group with a P_Key");
 	fake_ib_ports[1].pkeys[1] = 0;
 	fake_ib_ports[1].pkeys[3] = 0x8001;
 	fake_ib_event(1, IB_EVENT_PKEY_CHANGE);
@@ -495,7 +499,8 @@ static void test_ah(void)
 	CHECK(attr.grh.sgid_attr && !memcmp(&attr.grh.sgid_attr->gid, &rec.port_gid, 16), "the GID that it is from");
 	rdma_destroy_ah_attr(&attr);
 	rec.port_gid.raw[15] = 0x99;
-	CHECK(ib_init_ah_from_mcmember(mt_device, 1, &rec, NULL, IB_GID_TYPE_IB, &attr) < 0, "from a GID that the port does not have");
+	CHECK(ib_init_ah_from_mcmember(mt_device, 1, &rec, NULL, IB_GID_TYPE_IB, &attr) < 0,
+	      "from a GID that the port does not have");
 }
 
 /* Many groups, and many members that come and go. */

@@ -10,8 +10,8 @@ static struct mt_agent client, server;
 
 int rmpp_open(struct mt_agent *agent, u32 port, u32 flags)
 {
-	struct mt_request wanted = { .port = port, .type = IB_QPT_GSI, .class = MT_OUI_CLASS, .version = 1, .oui = RMPP_OUI, .rmpp = 1,
-				     .methods = MT_METHODS(SEND, SET), .flags = flags };
+	struct mt_request wanted = { .port = port, .type = IB_QPT_GSI, .class = MT_OUI_CLASS, .version = 1, .oui = RMPP_OUI,
+				     .rmpp = 1, .methods = MT_METHODS(SEND, SET), .flags = flags };
 
 	return mt_open(agent, &wanted);
 }
@@ -91,7 +91,8 @@ struct fake_ib_packet *rmpp_sent(u8 type, int nth)
 	int this;
 
 	for (this = 0; (sent = mt_wire_packet(1, 0, this)); this++)
-		if (fake_ib_hdr(sent)->mgmt_class == MT_OUI_CLASS && (rmpp(sent)->flags & ACTIVE) && rmpp(sent)->type == type && !nth--)
+		if (fake_ib_hdr(sent)->mgmt_class == MT_OUI_CLASS && (rmpp(sent)->flags & ACTIVE) && rmpp(sent)->type == type &&
+		    !nth--)
 			return sent;
 	return NULL;
 }

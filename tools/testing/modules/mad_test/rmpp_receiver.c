@@ -146,7 +146,8 @@ static void test_receive_wrong(void)
 		CHECK_EQ(1, rmpp_count(ABORT), "%s: once", wrong[nth].name);
 		sent = rmpp_sent(ABORT, 0);
 		CHECK_EQ(wrong[nth].reason, sent ? rmpp(sent)->status : -1, "%s: why", wrong[nth].name);
-		CHECK(sent && fake_ib_hdr(sent)->method == BACK && rmpp(sent)->version == 1 && !rmpp(sent)->segment && !rmpp(sent)->length,
+		CHECK(sent && fake_ib_hdr(sent)->method == BACK && rmpp(sent)->version == 1 &&
+		      !rmpp(sent)->segment && !rmpp(sent)->length,
 		      "%s: in an ABORT", wrong[nth].name);
 		CHECK(!agent.count && !rmpp_count(ACK), "%s: nothing else happens", wrong[nth].name);
 	}

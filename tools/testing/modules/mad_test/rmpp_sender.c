@@ -202,9 +202,10 @@ static void check_answer(int nth)
 		CHECK_EQ(answers[nth].told, rmpp(sent)->status, "%s: with a status", name);
 		CHECK(rmpp(sent)->version == 1 && !rmpp(sent)->segment && !rmpp(sent)->length && rmpp(sent)->flags == ACTIVE,
 		      "%s: RMPP header", name);
-		CHECK(fake_ib_hdr(sent)->method == SEND && fake_ib_hdr(sent)->tid == cpu_to_be64(tid) && sent->dlid == MT_FAR_LID &&
-		      sent->dest_qpn == 1, "%s: to the receiver", name);
-		CHECK(get_unaligned_be24(sent->mad + 37) == RMPP_OUI && !memchr_inv(sent->mad + 40, 0, 216), "%s: without data", name);
+		CHECK(fake_ib_hdr(sent)->method == SEND && fake_ib_hdr(sent)->tid == cpu_to_be64(tid) &&
+		      sent->dlid == MT_FAR_LID && sent->dest_qpn == 1, "%s: to the receiver", name);
+		CHECK(get_unaligned_be24(sent->mad + 37) == RMPP_OUI && !memchr_inv(sent->mad + 40, 0, 216),
+		      "%s: without data", name);
 	}
 	CHECK_EQ(1, rmpp_count(DATA), "%s: no more segments", name);
 	kfree(packet);

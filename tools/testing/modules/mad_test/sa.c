@@ -109,8 +109,8 @@ int mt_query_path(struct mt_query *query, unsigned int timeout_ms)
 	mt_ask(query);
 	mt_path(&path);
 	query->id = ib_sa_path_rec_get(&mt_sa_client, mt_device, 1, &path, IB_SA_PATH_REC_DGID | IB_SA_PATH_REC_SGID |
-				       IB_SA_PATH_REC_NUMB_PATH | IB_SA_PATH_REC_REVERSIBLE, timeout_ms, GFP_KERNEL, on_path, query,
-				       &query->query);
+				       IB_SA_PATH_REC_NUMB_PATH | IB_SA_PATH_REC_REVERSIBLE, timeout_ms, GFP_KERNEL, on_path,
+				       query, &query->query);
 	return min(query->id, 0);
 }
 
@@ -174,8 +174,8 @@ void mt_check_request(struct fake_ib_packet *sent, u16 attribute, u8 method, u64
 	put_unaligned_be16(attribute, wanted + 16);
 	put_unaligned_be64(mask, wanted + 48);
 	CHECK(!memcmp(sent->mad, wanted, sizeof(wanted)), "%s: the header", name);
-	CHECK(sent->dlid == fake_ib_ports[1].sm_lid && sent->dest_qpn == 1 && sent->qkey == IB_QP1_QKEY, "%s: to the subnet manager",
-	      name);
+	CHECK(sent->dlid == fake_ib_ports[1].sm_lid && sent->dest_qpn == 1 && sent->qkey == IB_QP1_QKEY,
+	      "%s: to the subnet manager", name);
 	CHECK(sent->pkey == 0xffff && !sent->has_grh && sent->length == 256, "%s: with the default P_Key", name);
 }
 
@@ -211,7 +211,8 @@ static void check_path(const struct sa_path_rec *got, const char *name)
 	CHECK(got->reversible == 1 && got->numb_path == 0x55 && got->pkey == want.pkey, "%s: P_Key", name);
 	CHECK(got->qos_class == want.qos_class && got->sl == 0xd, "%s: class and level of service", name);
 	CHECK(got->mtu_selector == 2 && got->mtu == 4 && got->rate_selector == 1 && got->rate == 0x12, "%s: MTU and rate", name);
-	CHECK(got->packet_life_time_selector == 3 && got->packet_life_time == 0x15 && got->preference == 7, "%s: life time", name);
+	CHECK(got->packet_life_time_selector == 3 && got->packet_life_time == 0x15 && got->preference == 7,
+	      "%s: life time", name);
 }
 
 static void test_packing(void)
@@ -328,6 +329,23 @@ static void test_cancel(void)
 	fake_ib_administrate(true);
 }
 
+/* Its answer has come, but the completion of its send has not: who cancels it then is not told a second time. */
+static void test_cancel_answered(void)
+{
+	struct mt_query query;
+
+	fake_ib_hold(1, 1, FAKE_IB_HOLD_COMPLETIONS);
+	CHECK_EQ(0, mt_query_path(&query, LONG_MS), "a query");
+	CHECK(mt_answered(&query) && !query.status, "is answered");
+	ib_sa_cancel_query(query.id, query.query);
+	fake_ib_hold(1, 1, 0);
+	fake_ib_settle();
+	CHECK(mt_fence(1, 1), "its send is completed");
+	msleep(20);
+	CHECK_EQ(1, atomic_read(&query.calls), "it has come to its end once");
+	CHECK_EQ(0, query.status, "well");
+}
+
 static void test_atomic(void)
 {
 	static DEFINE_SPINLOCK(lock);
@@ -440,8 +458,9 @@ static void test_guids(void)
 		record.guid_info_list[nth] = wanted[8 + nth] = 0x40 + nth;
 	mt_wire_begin(NULL);
 	mt_ask(&query);
-	query.id = ib_sa_guid_info_rec_query(&mt_sa_client, mt_device, 1, &record, IB_SA_GUIDINFO_REC_LID | IB_SA_GUIDINFO_REC_GID3,
-					     IB_MGMT_METHOD_SET, LONG_MS, GFP_KERNEL, on_guids, &query, &query.query);
+	query.id = ib_sa_guid_info_rec_query(&mt_sa_client, mt_device, 1, &record,
+					     IB_SA_GUIDINFO_REC_LID | IB_SA_GUIDINFO_REC_GID3, IB_MGMT_METHOD_SET, LONG_MS,
+					     GFP_KERNEL, on_guids, &query, &query.query);
 	CHECK(query.id >= 0 && mt_answered(&query), "GUIDs are set");
 	CHECK_EQ(0, query.status, "well");
 	sent = mt_sa_request(0x30, 2, 0);
@@ -528,6 +547,8 @@ void mt_test_sa(void)
 	MT_FRESH(test_refused());
 	MT_FRESH(test_timeouts());
 	MT_FRESH(test_cancel());
+	if (mt_strict)
+		MT_FRESH(test_cancel_answered());
 	MT_FRESH(test_atomic());
 	MT_FRESH(test_many());
 	MT_FRESH(test_services());

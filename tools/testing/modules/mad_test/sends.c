@@ -22,7 +22,8 @@ static void answer(struct mt_agent *agent, const struct ib_mad_recv_wc *mad)
 
 static bool open_both(void)
 {
-	struct mt_request wanted = { .port = 2, .type = IB_QPT_GSI, .class = MT_CLASS, .version = 1, .methods = MT_METHODS(GET, SEND) };
+	struct mt_request wanted = { .port = 2, .type = IB_QPT_GSI, .class = MT_CLASS, .version = 1,
+				     .methods = MT_METHODS(GET, SEND) };
 
 	if (mt_open(&client, &MT_SEND_ONLY(1)))
 		return false;

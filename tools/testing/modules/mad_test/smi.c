@@ -105,24 +105,28 @@ static void check_send(int nth)
 	ret = mt_post(send);
 	CHECK_EQ(sends[nth].fate == REFUSED ? -EINVAL : 0, ret, "%s", name);
 	if (!ret)
-		CHECK(mt_wait_sent(&agent, 1, 5000) && mt_sent(&agent, 0)->status == IB_WC_SUCCESS, "%s: it comes to its end", name);
+		CHECK(mt_wait_sent(&agent, 1, 5000) && mt_sent(&agent, 0)->status == IB_WC_SUCCESS,
+		      "%s: it comes to its end", name);
 	CHECK(mt_fence(1, 0), "%s: the port goes on", name);
 	sent = mt_wire_packet(1, tid, 0);
 	CHECK_EQ(sends[nth].fate == SENT, !!sent, "%s: whether it is sent", name);
 	if (sent) {
 		CHECK_EQ(sends[nth].after, smp_of(sent)->hop_ptr, "%s: its hop pointer", name);
 		CHECK_EQ(sends[nth].count, smp_of(sent)->hop_cnt, "%s: its hop count", name);
-		CHECK(sent->dlid == PERMISSIVE && sent->src_qpn == 0 && sent->dest_qpn == 0 && sent->qkey == 0, "%s: from QP0 to QP0", name);
+		CHECK(sent->dlid == PERMISSIVE && sent->src_qpn == 0 && sent->dest_qpn == 0 && sent->qkey == 0,
+		      "%s: from QP0 to QP0", name);
 	}
 	event = mt_received(&agent, 0);
 	CHECK_EQ(sends[nth].fate == LOCAL, !!event, "%s: whether it is answered by the port", name);
 	if (event) {
 		smp = (struct ib_smp *)event->mad->recv_buf.mad;
-		CHECK(smp->method == RESPONSE && smp->status == IB_SMP_DIRECTION && smp->data[3] == FAKE_IB_PORTS, "%s: with NodeInfo", name);
+		CHECK(smp->method == RESPONSE && smp->status == IB_SMP_DIRECTION && smp->data[3] == FAKE_IB_PORTS,
+		      "%s: with NodeInfo", name);
 		CHECK_EQ(sends[nth].after, smp->hop_ptr, "%s: the hop pointer that the port has seen", name);
 		CHECK(event->send == send && agent.events[0].received, "%s: for its request, before the end of that", name);
-		CHECK(event->wc.slid == PERMISSIVE && event->wc.src_qp == 0 && event->wc.port_num == 1 && event->wc.byte_len == 296 &&
-		      !event->wc.wc_flags && event->wc.status == IB_WC_SUCCESS, "%s: from itself", name);
+		CHECK(event->wc.slid == PERMISSIVE && event->wc.src_qp == 0 && event->wc.port_num == 1 &&
+		      event->wc.byte_len == 296 && !event->wc.wc_flags && event->wc.status == IB_WC_SUCCESS,
+		      "%s: from itself", name);
 		CHECK_EQ(256, event->length, "%s: its length", name);
 		CHECK(list_is_singular(&event->mad->rmpp_list), "%s: one segment", name);
 	}
@@ -164,7 +168,8 @@ static void test_local(void)
 		result = results[nth].result;
 		CHECK_EQ(results[nth].ret, mt_post(make(false, 0, 0, 100)), "%s: posted", results[nth].name);
 		if (!results[nth].ret)
-			CHECK(mt_wait_sent(&agent, 1, 5000) && !mt_sent(&agent, 0)->status, "%s: it comes to its end", results[nth].name);
+			CHECK(mt_wait_sent(&agent, 1, 5000) && !mt_sent(&agent, 0)->status,
+			      "%s: it comes to its end", results[nth].name);
 		CHECK(mt_fence(1, 0), "%s: the port goes on", results[nth].name);
 		CHECK_EQ(results[nth].received, agent.received, "%s: responses", results[nth].name);
 		CHECK_EQ(1, atomic_read(&processed), "%s: it is asked once", results[nth].name);
@@ -240,7 +245,8 @@ static void check_request(int nth)
 	CHECK(smp_of(answer)->method == RESPONSE && smp_of(answer)->hop_cnt == count, "a request %s: a response", name);
 	CHECK_EQ(count, smp_of(answer)->hop_ptr, "a request %s: it goes back from its end", name);
 	CHECK_EQ(1, smp_of(answer)->return_path[count], "a request %s: the way back is noted", name);
-	CHECK(answer->dlid == PERMISSIVE && answer->dest_qpn == 0 && answer->src_qpn == 0, "a request %s: to the next node", name);
+	CHECK(answer->dlid == PERMISSIVE && answer->dest_qpn == 0 && answer->src_qpn == 0,
+	      "a request %s: to the next node", name);
 }
 
 /* Responses to a request that waits; whether it takes them. */
@@ -287,7 +293,8 @@ static void check_response(int nth)
 		CHECK(agent.events[0].send == send, "a response %s: for its request", name);
 		CHECK_EQ(responses[nth].after, ((struct ib_smp *)agent.events[0].mad->recv_buf.mad)->hop_ptr,
 			 "a response %s: hop pointer", name);
-		CHECK(mt_wait_sent(&agent, 1, 5000) && !mt_sent(&agent, 0)->status, "a response %s: the request has succeeded", name);
+		CHECK(mt_wait_sent(&agent, 1, 5000) && !mt_sent(&agent, 0)->status,
+		      "a response %s: the request has succeeded", name);
 	} else {
 		CHECK_EQ(0, ib_modify_mad(send, 0), "a response %s: the request still waits", name);
 		CHECK(mt_wait_sent(&agent, 1, 5000), "a response %s: it is cancelled", name);
@@ -321,7 +328,8 @@ static void test_exchange(void)
 	back = mt_wire_packet(2, tid, 0);
 	CHECK(there && back, "two packets");
 	if (there && back)
-		CHECK(smp_of(there)->hop_ptr == 1 && smp_of(back)->hop_ptr == 1 && smp_of(back)->return_path[1] == 2, "with their hop pointers");
+		CHECK(smp_of(there)->hop_ptr == 1 && smp_of(back)->hop_ptr == 1 && smp_of(back)->return_path[1] == 2,
+		      "with their hop pointers");
 	mt_forget(&agent);
 }
 
