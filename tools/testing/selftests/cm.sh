@@ -4,11 +4,11 @@
 # (udpong is not among them: librdmacm makes an address handle without a GRH for itself, which RoCE refuses.)
 # rows: 5.075 6.031 6.033
 # rows: 5.003 5.009 5.011 5.013 5.014 5.021 5.024 5.025 5.026 5.061 5.062 5.067 5.071 5.072 5.073 9.019
-# timeout: 600
+# timeout: 900
 . "$(dirname "$0")/lib.sh"
 
 # A validating rping on an address.
-ping_verified() { rdma_pair rping -s -a "$1" -V -C 10 "${@:2}" -- rping -c -a "$1" -V -C 10 "${@:2}"; }
+ping_verified() { rdma_pair rping -s -a "$1" -V -C "${PINGS:-10}" "${@:2}" -- rping -c -a "$1" -V -C "${PINGS:-10}" "${@:2}"; }
 
 # The client of a service that is not there is told so (reason 8: invalid service ID).
 rejected() {
@@ -82,7 +82,7 @@ check "udaddy" rdma_pair udaddy -b "$a4" -c 3 -C 10 -- udaddy -s "$a4" -c 3 -C 1
 check "udaddy, IPv6" rdma_pair udaddy -f ipv6 -b "$a6" -- udaddy -f ipv6 -s "$a6"
 check "rdma_server and rdma_client" rdma_pair rdma_server -- rdma_client -s "$a4"
 LIMIT=150 check "cmtime, 300 connections" rdma_pair cmtime -c 300 -- cmtime -c 300 -s "$a4"
-LIMIT=150 check "ucmatose, 1,000 connections" rdma_pair ucmatose -b "$a4" -c 1000 -C 1 -- ucmatose -s "$a4" -c 1000 -C 1
+LIMIT=400 check "ucmatose, 1,000 connections" rdma_pair ucmatose -b "$a4" -c 1000 -C 1 -- ucmatose -s "$a4" -c 1000 -C 1
 check "rstream" rdma_pair rstream -b "$a4" -S 4096 -C 50 -T v -- rstream -s "$a4" -S 4096 -C 50 -T v
 check "rstream, non-blocking" rdma_pair rstream -b "$a4" -S 65536 -C 20 -T n -- rstream -s "$a4" -S 65536 -C 20 -T n
 check "riostream" rdma_pair riostream -b "$a4" -S 4096 -C 50 -- riostream -s "$a4" -S 4096 -C 50
@@ -93,7 +93,8 @@ check "no such service" rejected
 check "killed client" client_killed
 check "and another connection" ping_verified "$a4"
 netem A loss 20% && netem B loss 20%
-LIMIT=90 check "every fifth packet is lost" ping_verified "$a4"
+# A ping is six messages, one after the other, and the time-out of rdma_cm's queue pairs is 2 seconds.
+PINGS=2 LIMIT=120 check "every fifth packet is lost" ping_verified "$a4"
 netem_off A; netem_off B
 check "nothing is left" retry 10 no_objects
 finish
