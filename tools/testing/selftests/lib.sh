@@ -53,16 +53,16 @@ known_on_stock() { known_on rdma_rxe "$@"; }
 
 # known_on MODULE NAME COMMAND...: the same of another stock module.
 known_on() {
-	local module=$1
+	local _whose=$1
 	shift
-	if is_ours "$module"; then check "$@"; return; fi
+	if is_ours "$_whose"; then check "$@"; return; fi
 	local output
 	if output=$("${@:2}" 2>&1); then
 		pass "$1"
 	else
 		[ -z "$output" ] || diagnose <<< "$output"
 		_expected=$((_expected + 1))
-		_result ok "$1 # XFAIL a fault of the stock $([ "$module" = rdma_rxe ] && echo driver || echo "$module")"
+		_result ok "$1 # XFAIL a fault of the stock $([ "$_whose" = rdma_rxe ] && echo driver || echo "$_whose")"
 	fi
 }
 
