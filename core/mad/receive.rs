@@ -182,7 +182,7 @@ fn handle(
         Way::Through(port) => {
             let responder = switch_responder(open, qp.kind());
             let length = mad.length();
-            respond::answer(responder.as_ref(), mad, None, (port, length));
+            respond::answer(responder.as_ref(), &mad, None, (port, length), sleep);
             return None;
         }
     }
@@ -206,7 +206,13 @@ fn handle(
     }
     if is(MadResult::REPLY) {
         let responder = switch_responder(open, qp.kind());
-        respond::answer(responder.as_ref(), mad, Some(answer), (node.port, length));
+        respond::answer(
+            responder.as_ref(),
+            &mad,
+            Some(answer),
+            (node.port, length),
+            sleep,
+        );
         return None;
     }
     Some(mad)
@@ -237,7 +243,13 @@ fn give(
     if respond::unsupported(&mad, answer) {
         let port = node_of(open, &mad).port;
         let responder = switch_responder(open, qp.kind());
-        respond::answer(responder.as_ref(), mad, Some(answer), (port, MAD_SIZE));
+        respond::answer(
+            responder.as_ref(),
+            &mad,
+            Some(answer),
+            (port, MAD_SIZE),
+            sleep,
+        );
     }
 }
 

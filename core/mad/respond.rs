@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Answers that the core sends: those of the driver, and that a request is not supported.
+//! Answers that the core sends: those of the driver, that a request is not supported, and the packets of RMPP.
+//!
+//! It takes up to a second to find a sender's address. What goes to one that is not known waits for that in a queue of its port,
+//! so that other MADs are received meanwhile.
 
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 use kernel_ext::work;
-use rdma::{view::mad::recv::RecvMad, MaySleep};
+use rdma::{
+    view::mad::{recv::RecvMad, send::OwnAh},
+    MaySleep,
+};
 
 use super::{
     build::{self, Wanted},
@@ -28,50 +34,94 @@ impl MadClient for Responder {
 /// How many answers of a port may wait. More are lost, as packets may be.
 const MAX_ANSWERS: usize = 64;
 
-/// Sends an answer to the sender of what it answers.
+/// Finds the address that an answer goes to.
 ///
 /// # Errors
 ///
-/// `ENODEV` where the port goes, those of making an address handle, and of posting.
-fn send(answer: &Answer, sleep: &MaySleep) -> Result {
-    let Answer {
-        agent,
-        to,
-        mad,
-        port_num,
-    } = answer;
-    let ah = agent.qp.address_of_sender(to, *port_num, sleep)?;
-    let wanted = Wanted {
-        remote_qpn: to.wc().src_qp,
-        pkey_index: to.wc().pkey_index,
-        rmpp: false,
-        header: MAD_HEADER,
-        data: mad.len().checked_sub(MAD_HEADER).ok_or(EINVAL)?,
-        opa: mad.first() == Some(&OPA_BASE_VERSION),
-    };
+/// `ENODEV` where the port goes, and those of making an address handle.
+fn find(answer: &Answer, sleep: &MaySleep) -> Result<Arc<OwnAh>> {
+    if let Some(known) = known(answer) {
+        return Ok(known);
+    }
+    let qp = &answer.agent.qp;
+    let ah = qp.address_of_sender(&answer.to, answer.port_num, sleep)?;
     let ah = Arc::new(ah, GFP_KERNEL)?;
+    if let Some(message) = &answer.message {
+        // Another answer of the message may have found it meanwhile.
+        message.ah.populate(ah.clone());
+    }
+    Ok(ah)
+}
+
+fn known(answer: &Answer) -> Option<Arc<OwnAh>> {
+    answer.message.as_ref()?.ah.as_ref().cloned()
+}
+
+/// Sends an answer to an address.
+///
+/// # Errors
+///
+/// `ENODEV` where the port goes, `ENOMEM`, and those of posting.
+fn send(answer: &Answer, ah: Arc<OwnAh>, sleep: &MaySleep) -> Result {
+    let Answer { agent, mad, .. } = answer;
+    let header = if answer.is_rmpp {
+        mad.len()
+    } else {
+        MAD_HEADER
+    };
+    let wanted = Wanted {
+        remote_qpn: answer.to.wc().src_qp,
+        pkey_index: answer.to.wc().pkey_index,
+        rmpp: answer.is_rmpp,
+        header,
+        data: mad.len().checked_sub(header).ok_or(EINVAL)?,
+        opa: !answer.is_rmpp && mad.first() == Some(&OPA_BASE_VERSION),
+    };
     let send = build::new(agent, &wanted, Some(ah), build::may_sleep(sleep))?;
     send.body.write(0, mad);
     if agent.port.device.is_switch() {
-        send.body.set_port_num(*port_num);
+        send.body.set_port_num(answer.port_num);
     }
-    post::post(Origin::Core(send))
+    post::post(match answer.is_rmpp {
+        true => Origin::Layer(send),
+        false => Origin::Core(send),
+    })
 }
 
-/// Answers over the queue pair that a MAD has come over, with `length` bytes of `answer`; soon, for it takes up to a second to
-/// find a sender's address, and other MADs do not wait for that. An answer that cannot be sent is lost, as packets may be.
+/// Sends an answer: at once to an address that is known, else soon. What cannot be sent is lost, as packets may be.
+pub(super) fn send_or_wait(answer: Answer, sleep: &MaySleep) {
+    if let Some(ah) = known(&answer) {
+        return told(&answer, send(&answer, ah, sleep));
+    }
+    let port = answer.agent.port.clone();
+    if wait(&port, answer).is_ok() {
+        work::enqueue(&port.answerer, &port);
+    }
+}
+
+fn told(answer: &Answer, sent: Result) {
+    if let Err(error) = sent {
+        pr_debug!(
+            "no answer is sent from port {}: {:?}\n",
+            answer.port_num,
+            error
+        );
+    }
+}
+
+/// Answers over the queue pair that a MAD has come over, with `length` bytes of `answer`.
 pub(super) fn answer(
     agent: Option<&Arc<Agent>>,
-    to: RecvMad,
+    to: &RecvMad,
     answer: Option<&RecvMad>,
     (port_num, length): (u32, usize),
+    sleep: &MaySleep,
 ) {
-    let Some(agent) = agent else {
+    let (Some(agent), Some(sender)) = (agent, to.sender()) else {
         return;
     };
-    let port = &agent.port;
-    let whole = answer.unwrap_or(&to).mad();
-    let opa = port.is_opa && whole.first() == Some(&OPA_BASE_VERSION);
+    let whole = answer.unwrap_or(to).mad();
+    let opa = agent.port.is_opa && whole.first() == Some(&OPA_BASE_VERSION);
     let length = if opa { length } else { MAD_SIZE };
     let mut mad = KVec::new();
     let copied = whole
@@ -82,13 +132,13 @@ pub(super) fn answer(
     }
     let answer = Answer {
         agent: agent.clone(),
-        to,
+        to: sender,
         mad,
+        is_rmpp: false,
+        message: None,
         port_num,
     };
-    if wait(port, answer).is_ok() {
-        work::enqueue(&port.answerer, port);
-    }
+    send_or_wait(answer, sleep);
 }
 
 /// Lets an answer wait.
@@ -123,13 +173,8 @@ impl WorkItem for Port {
             let Some(first) = first else {
                 return;
             };
-            if let Err(error) = send(&first, sleep) {
-                pr_debug!(
-                    "no answer is sent from port {}: {:?}\n",
-                    this.port_num,
-                    error
-                );
-            }
+            let sent = find(&first, sleep).and_then(|ah| send(&first, ah, sleep));
+            told(&first, sent);
         }
     }
 }

@@ -27,7 +27,7 @@ use kernel::{
     impl_has_delayed_work, impl_has_work,
     prelude::*,
     rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
-    sync::{aref::ARef, Arc, LockClassKey},
+    sync::{aref::ARef, Arc, LockClassKey, SetOnce},
     workqueue::{DelayedWork, Work},
 };
 use kernel_ext::{
@@ -43,7 +43,7 @@ use rdma::{
         mad::{
             agent::{AgentBody, Posted, RegistrationRequest},
             qp::{SpecialKind, SpecialQp},
-            recv::RecvMad,
+            recv::{RecvMad, Sender},
             send::{OwnAh, SendBody},
             trace::{Attempts, Sent},
         },
@@ -72,7 +72,7 @@ pub(crate) struct Port {
     pub(crate) registrations: SpinLockIrq<KVec<Registered>>,
     /// One work at a time: what of a port's agents has a time limit.
     pub(crate) workers: OwnedQueue,
-    /// What the core answers, until it has found who has asked. `None` once the port is closed.
+    /// Answers of the core and packets of RMPP whose receivers are not found yet. `None` once the port is closed.
     #[pin]
     pub(crate) answers: SpinLockIrq<Option<KVec<Answer>>>,
     pub(crate) answerer: OwnedQueue,
@@ -84,13 +84,16 @@ impl_has_work! {
     impl HasWork<Self> for Port { self.answering }
 }
 
-/// An answer of the core.
+/// An answer of the core, or a packet of RMPP other than DATA.
 pub(crate) struct Answer {
     /// Who sends it.
     pub(crate) agent: Arc<Agent>,
-    /// What it answers.
-    pub(crate) to: RecvMad,
+    pub(crate) to: Sender,
+    /// What is sent; of a packet of RMPP its headers.
     pub(crate) mad: KVec<u8>,
+    pub(crate) is_rmpp: bool,
+    /// The message from the same sender, which remembers its address.
+    pub(crate) message: Option<Arc<Reassembly>>,
     /// The port that it is sent from.
     pub(crate) port_num: u32,
 }
@@ -414,8 +417,8 @@ pub(crate) struct Received {
 pub(crate) struct Reassembly {
     pub(crate) agent: Arc<Agent>,
     pub(crate) transaction: Transaction,
-    /// The sender.
-    pub(crate) ah: Arc<OwnAh>,
+    /// The address of the sender, once it is found.
+    pub(crate) ah: SetOnce<Arc<OwnAh>>,
     #[pin]
     pub(crate) received: SpinLockIrq<Received>,
     /// Ends it when it takes too long.

@@ -8,7 +8,12 @@
 
 use core::sync::atomic::Ordering;
 
-use kernel::{new_delayed_work, prelude::*, sync::Arc, workqueue::WorkItem};
+use kernel::{
+    new_delayed_work,
+    prelude::*,
+    sync::{Arc, SetOnce},
+    workqueue::WorkItem,
+};
 use kernel_ext::{delayed, sync::new_spinlock_irq};
 use rdma::{view::mad::recv::RecvMad, MaySleep};
 
@@ -21,7 +26,7 @@ use super::{
         },
         state::{Agent, Reassembly, Received, Transaction},
     },
-    reply,
+    reply::{self, MAX_HEADER},
     turn::find,
 };
 
@@ -79,7 +84,7 @@ fn make_room(agent: &Arc<Agent>, sleep: &MaySleep) -> bool {
     delayed::cancel_sync(&stopped, sleep);
     let segments = stopped.received.lock().close();
     if let Some(first) = segments.first() {
-        reply::stop_message(agent, first, stopped.ah.clone(), sleep);
+        reply::stop(agent, first, Some(&stopped), sleep);
     }
     true
 }
@@ -93,11 +98,11 @@ pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Optio
         return go_on(agent, mad, &rmpp, sleep);
     }
     if !make_room(agent, sleep) {
-        reply::stop(agent, &mad, sleep);
+        reply::stop(agent, &mad, None, sleep);
         return None;
     }
     let is_whole = rmpp_of(&mad).has(rmpp_flag::LAST);
-    let this = new(agent, &mad, transaction, is_whole, sleep).ok()?;
+    let this = new(agent, transaction, is_whole).ok()?;
     {
         let mut table = agent.table.lock();
         if table.closed || table.reassemblies.push(this.clone(), GFP_ATOMIC).is_err() {
@@ -122,16 +127,7 @@ pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Optio
     None
 }
 
-fn new(
-    agent: &Arc<Agent>,
-    mad: &RecvMad,
-    transaction: Transaction,
-    is_whole: bool,
-    sleep: &MaySleep,
-) -> Result<Arc<Reassembly>> {
-    let ah = agent
-        .qp
-        .address_of_sender(mad, agent.port.port_num, sleep)?;
+fn new(agent: &Arc<Agent>, transaction: Transaction, is_whole: bool) -> Result<Arc<Reassembly>> {
     let received = Received {
         segments: KVec::with_capacity(if is_whole { 0 } else { 4 }, GFP_KERNEL)?,
         segment: 1,
@@ -148,7 +144,7 @@ fn new(
         pin_init!(Reassembly {
             agent: agent.clone(),
             transaction,
-            ah: Arc::new(ah, GFP_KERNEL)?,
+            ah: SetOnce::new(),
             received <- new_spinlock_irq!(received, "Reassembly::received"),
             timer <- new_delayed_work!("Reassembly"),
         }? Error),
@@ -157,13 +153,13 @@ fn new(
 }
 
 /// Acknowledges what is there.
-fn acknowledge(this: &Reassembly, mad: &RecvMad, sleep: &MaySleep) {
+fn acknowledge(this: &Arc<Reassembly>, mad: &RecvMad, sleep: &MaySleep) {
     let state = {
         let mut received = this.received.lock();
         received.last_ack = received.segment;
         (received.segment, received.window)
     };
-    reply::acknowledge(&this.agent, mad, this.ah.clone(), state, sleep);
+    reply::acknowledge(this, mad, state, sleep);
 }
 
 /// What becomes of a segment.
@@ -243,11 +239,11 @@ pub(super) fn go_on(
     let transaction = Transaction::of(agent, &header_of(&mad), &mad);
     let this = find(&agent.table.lock(), &transaction)?;
     if agent.held.load(Ordering::Relaxed) >= MAX_SEGMENTS {
-        reply::stop(agent, &mad, sleep);
+        reply::stop(agent, &mad, Some(&this), sleep);
         return None;
     }
     // For the acknowledgement; the segment itself may be kept.
-    let headers = copy_of_headers(&mad)?;
+    let headers = mad.copy_of_start(MAX_HEADER, GFP_KERNEL).ok()?;
     let mut mad = Some(mad);
     let taken = this.received.lock().take_in(rmpp.segment, &mut mad);
     if mad.take().is_none() {
@@ -272,15 +268,6 @@ pub(super) fn go_on(
 fn let_go(agent: &Agent, segments: &KVec<RecvMad>) {
     let counted = segments.len().saturating_sub(1) as u32;
     agent.held.fetch_sub(counted, Ordering::Relaxed);
-}
-
-/// A MAD with the same headers.
-fn copy_of_headers(mad: &RecvMad) -> Option<RecvMad> {
-    let mut copy = RecvMad::new(mad.mad().len(), GFP_KERNEL).ok()?;
-    copy.set_wc(mad.wc());
-    let headers = mad.mad().get(..64)?;
-    copy.mad_mut().get_mut(..64)?.copy_from_slice(headers);
-    Some(copy)
 }
 
 /// The length of a message, by its last segment, in which the header of RMPP says how much of it is payload.

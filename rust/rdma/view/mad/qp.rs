@@ -26,7 +26,7 @@ use rdma_bindings::{
 };
 
 use super::{
-    recv::{Raw, RecvMad},
+    recv::{Raw, RecvMad, Sender},
     send::{OwnAh, SendBody},
     Embeds,
 };
@@ -387,18 +387,17 @@ impl<L: MadLayer> SpecialQp<L> {
         self.modify(&mut attr, mask, sleep)
     }
 
-    /// Makes the address handle that a reply to a MAD is sent with. Waits for the sender's neighbour entry, a second at most.
+    /// Makes the address handle that a reply is sent with. Waits for the sender's neighbour entry, a second at most.
     ///
     /// # Errors
     ///
-    /// As for `ib_create_ah_from_wc`; `EINVAL` for a MAD that came in no packet.
-    pub fn address_of_sender(&self, mad: &RecvMad, port: u32, _sleep: &MaySleep) -> Result<OwnAh> {
+    /// As for `ib_create_ah_from_wc`.
+    pub fn address_of_sender(&self, to: &Sender, port: u32, _sleep: &MaySleep) -> Result<OwnAh> {
         let owned = self.owned.lock();
         let qp = owned.qp.ok_or(ENODEV)?;
-        let (wc, grh) = mad.sender().ok_or(EINVAL)?;
-        // SAFETY: By the invariants, while the lock is held; the completion and the header are the MAD's.
+        // SAFETY: By the invariants, while the lock is held; the completion and the header are those of a MAD.
         unsafe {
-            let ah = bindings::ib_create_ah_from_wc((*qp.as_ptr()).pd, wc, grh, port);
+            let ah = bindings::ib_create_ah_from_wc((*qp.as_ptr()).pd, &to.wc, &to.grh, port);
             Ok(OwnAh::new(Owned::from_raw(made(ah)?)))
         }
     }

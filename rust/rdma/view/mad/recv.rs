@@ -43,6 +43,25 @@ pub(super) struct Raw {
 /// `new` too.
 pub struct RecvMad(NonNull<Raw>);
 
+/// Who has sent a MAD: what the device tells of the packet, and its GRH.
+#[derive(Clone, Copy)]
+pub struct Sender {
+    pub(super) wc: ib_wc,
+    pub(super) grh: ib_grh,
+}
+
+// SAFETY: They are numbers; nobody follows the pointers of a completion that is over.
+unsafe impl Send for Sender {}
+// SAFETY: As above.
+unsafe impl Sync for Sender {}
+
+impl Sender {
+    /// The completion of the MAD.
+    pub fn wc(&self) -> &ib_wc {
+        &self.wc
+    }
+}
+
 // SAFETY: The memory is the owner's alone.
 unsafe impl Send for RecvMad {}
 // SAFETY: Shared references only read.
@@ -80,6 +99,25 @@ impl RecvMad {
         }
         // INVARIANT: It was just made.
         Ok(Self(raw))
+    }
+
+    /// Another one from the same sender, which has the first `length` bytes of the MAD, and zeros behind them.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` for more bytes than there are.
+    pub fn copy_of_start(&self, length: usize, flags: Flags) -> Result<Self> {
+        let start = self.mad().get(..length).ok_or(EINVAL)?;
+        let mut copy = Self::new(self.mad().len(), flags)?;
+        copy.set_wc(self.wc());
+        copy.raw_mut().grh = self.raw().grh;
+        if self.sender().is_none() {
+            copy.set_local();
+        }
+        for (to, from) in copy.mad_mut().iter_mut().zip(start) {
+            *to = *from;
+        }
+        Ok(copy)
     }
 
     #[inline]
@@ -207,11 +245,11 @@ impl RecvMad {
         }
     }
 
-    /// The completion and the header that tell of the sender. `None`: the MAD came in no packet.
-    pub(super) fn sender(&self) -> Option<(&ib_wc, &ib_grh)> {
+    /// The sender. `None`: the MAD came in no packet.
+    pub fn sender(&self) -> Option<Sender> {
         let raw = self.raw();
-        let grh = raw.recv_wc.recv_buf.grh;
-        (!grh.is_null()).then_some((&raw.wc, &raw.grh))
+        let (wc, grh) = (raw.wc, raw.grh);
+        (!raw.recv_wc.recv_buf.grh.is_null()).then_some(Sender { wc, grh })
     }
 
     /// Hands the MAD over to C.
