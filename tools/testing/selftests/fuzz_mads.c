@@ -558,13 +558,22 @@ static void flood(void)
 	is("memory comes back when the agent goes", memory_comes_back(before, 8 << 10, paced(15)), "it does not");
 }
 
-/* Requests of senders whom nobody knows: stock looks for each, one after the other, and lets all others wait. */
-static void strangers(void)
+/* MADs of senders whom nobody knows: stock looks for each, one after the other, and lets all others wait. */
+static void strangers(const char *what, uint8_t mgmt_class, uint8_t rmpp_type)
 {
-	struct mad mad = { .base_version = 1, .mgmt_class = 0x0c, .class_version = 1, .method = GET, .attribute = htons(1) };
+	struct mad mad = { .base_version = 1, .mgmt_class = mgmt_class, .class_version = 1, .method = GET, .attribute = htons(1) };
 	struct path path = paths[1];
 	long began = now_ms();
+	char name[80];
 
+	if (rmpp_type) {
+		mad.oui = htonl(OUI);
+		mad.rmpp_version = 1;
+		mad.rmpp_type = rmpp_type;
+		mad.rmpp_flags = RMPP_ACTIVE | RMPP_FIRST;
+		mad.segment = htonl(1);
+		mad.length = htonl(10000);
+	}
 	path.source[13] = 0x33;
 	for (int i = 0; i < STRANGERS; i++) {
 		path.source[15] = i;
@@ -575,8 +584,19 @@ static void strangers(void)
 	bystander_begin();
 	while (now_ms() - began < 5000 && bystander.answers < 20)
 		usleep(20000);
-	is_not_on_stock("ib_core", "others do not wait for strangers to be found", bystander_end("a visit of strangers") && bystander.answers >= 20, "they wait");
+	snprintf(name, sizeof(name), "others do not wait for strangers with %s to be found", what);
+	is_not_on_stock("ib_core", name, bystander_end("a visit of strangers") && bystander.answers >= 20, "they wait");
 	is("the device comes back from it", marker_comes() || marker_comes(), "it does not");
+}
+
+/* Their requests, their messages, and what makes no sense: each would be answered. */
+static void all_strangers(void)
+{
+	strangers("requests", 0x0c, 0);
+	victims_begin();
+	strangers("messages", VENDOR, RMPP_DATA);
+	strangers("unknown types of RMPP", VENDOR, 9);
+	close(victim_fd);
 }
 
 static void set_up(char **argv)
@@ -610,6 +630,6 @@ int main(int argc, char **argv)
 	is("the device answers a forged request", marker_comes(), "it does not");
 	attack(strtoull(argv[11], NULL, 0));
 	flood();
-	strangers();
+	all_strangers();
 	return 0;
 }
