@@ -377,7 +377,7 @@ static void quick_sender(void)
 {
 	struct message got, segment;
 
-	begin_ten(701, 300);
+	begin_ten(701, 1000);
 	comes(701, 1, RMPP_FIRST, &segment);
 	control(&segment, RMPP_ACK, 0, 1, 4);
 	run_of(701, 2, 4, &got);
