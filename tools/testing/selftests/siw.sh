@@ -8,11 +8,10 @@
 . "$(dirname "$0")/lib.sh"
 
 siws_up() {
-	modules_load && modprobe siw && net_up || return
 	on A rdma link add siwA type siw netdev "$(netdev A)" && on B rdma link add siwB type siw netdev "$(netdev B)" || return
 	[ "$(cat /sys/class/infiniband/siwA/node_type)" = "4: RNIC" ]
 }
-siws_down() { rdma link del siwA && rdma link del siwB && net_down && modprobe -r siw; }
+siws_down() { rdma link del siwA && rdma link del siwB; }
 
 ping_verified() { rdma_pair rping -s -a "$1" -V -C 10 "${@:2}" -- rping -c -a "$1" -V -C 10 "${@:2}"; }
 # Without an address the server would listen on each siw device, all in this network namespace and with the same TCP port.
@@ -58,6 +57,7 @@ mapper_knows() { grep -q "recvfrom.*nlmsg_type=$1 " /run/iwpmd.trace; }
 no_mapper() { ! pidof iwpmd; }
 
 modprobe -qn siw || skip_all "there is no siw for this kernel"
+modules_load && modprobe siw && net_up || exit
 check "two iWARP links" siws_up
 a4=$(addr A) a6=$(addr6 A)
 check "rping, IPv4" ping_verified "$a4"
@@ -72,7 +72,7 @@ done
 check "a link goes under its users" link_goes
 check "nothing is left" retry 10 no_objects
 check "the links go" siws_down
-modprobe siw
+net_down
 check "the port mapper" mapped
 check "siw goes" modprobe -r siw
 check "ib_core is in use no more" modules_unload
