@@ -12,8 +12,8 @@ TESTING = REPO / "tools/testing"
 HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows|timeout|guests|mix|mixes|kernels|provokes|allows|long|when): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, tests that say
-# `mixes: all` run in the first one, `mixes: every` in each; of these, those that have the modules which a test needs to be
-# ours. Any other mix: make check MIX="…".
+# `mixes: all` run in the first one, `mixes: every` in each, `mixes: long` in each, but in a long run alone; of these, those that
+# have the modules which a test needs to be ours. Any other mix: make check MIX="…".
 MIXES = {
     "ib_core": ("ib_core",),
     "rdma_rxe": ("rdma_rxe",),
@@ -125,11 +125,11 @@ def _kernels(found: dict[str, str]) -> list[str]:
 def _mixes(found: dict[str, str], needs: set[str], kernel: str, scope: str) -> list[str]:
     """The mixes, by name, that a test runs in besides the default one."""
     wish = found.get("mixes", "").strip()
-    if not wish or kernel != "stock" and (scope == CI or kernel in ON_DEMAND):
+    if not wish or wish == "long" and scope == CI or kernel != "stock" and (scope == CI or kernel in ON_DEMAND):
         return []
     if scope == LONG and kernel == "stock":
         wish = "every"
-    wanted = SINGLE if kernel != "stock" else {"every": tuple(MIXES), "all": USUAL}[wish]
+    wanted = SINGLE if kernel != "stock" else {"every": tuple(MIXES), "all": USUAL, "long": ()}[wish]
     return [name for name in wanted if needs <= set(MIXES[name])]
 
 

@@ -5,7 +5,7 @@
 # rows: 2.006 2.007
 # kernels: stock debug kcsan
 # timeout: 300
-# mixes: all
+# mixes: long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rules.bash"
 

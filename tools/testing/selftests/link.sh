@@ -3,7 +3,7 @@
 # rdma link add and del, their errors, network devices and namespaces that vanish, the module's life, the UDP port.
 # kernels: stock debug
 # rows: 9.009
-# mixes: all
+# mixes: long
 # timeout: 300
 . "$(dirname "$0")/lib.sh"
 
@@ -101,7 +101,7 @@ check "its network device goes" on A ip link del dummy0
 check "and the link with it" retry 5 absent rxe2
 known_on_stock "and the port" retry 5 port_shut A
 
-check "50 times add and del" steady repeat "$(rounds 25)" cycle
+check "20 times add and del" steady repeat "$(rounds 10)" cycle
 check "with traffic" steady repeat "$(rounds 2)" traffic_cycle
 modules_load
 link_up A
@@ -136,7 +136,7 @@ check "unload while a program has it open" refused 'in use' rmmod rdma_rxe
 kill $watcher
 wait $watcher 2> /dev/null
 link_down A
-check "10 times load, add and unload" steady repeat "$(rounds 5)" module_cycle
+check "6 times load, add and unload" steady repeat "$(rounds 3)" module_cycle
 hosts_down
 
 # The kernel's own scripts, unmodified.

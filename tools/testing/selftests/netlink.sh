@@ -3,7 +3,7 @@
 # RDMA netlink: every command of nldev, with good and bad attributes, answers as on the stock modules (netlink_dump.py,
 # netlink-expected.txt), attribute by attribute; and so do the notices that `rdma monitor` listens to.
 # mix: ib_core
-# mixes: all
+# mixes: long
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")

@@ -4,7 +4,7 @@
 # rows: 3.001 3.015 3.021 3.024 3.025 3.026 3.028 3.029
 # With BRIEF=yes each operation and transport once.
 # kernels: stock kcsan
-# mixes: every
+# mixes: long
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 

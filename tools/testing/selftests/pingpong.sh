@@ -3,7 +3,7 @@
 # The ping-pong programs of libibverbs: both transports of IP, both ways of the wire, sizes, MTUs, events, privileges.
 # rows: 2.042 2.053 3.048 3.065 3.078 4.002 4.050
 # kernels: stock kcsan
-# mixes: all
+# mixes: long
 # timeout: 150
 . "$(dirname "$0")/lib.sh"
 

@@ -4,7 +4,7 @@
 # are not understood change nothing; devices and the module go whatever it does.
 # rows: 2.002 3.028 3.029
 # timeout: 600
-# mixes: all
+# mixes: long
 . "$(dirname "$0")/lib.sh"
 
 modinfo rdma_perf > /dev/null 2>&1 || skip_all "there is no rdma_perf"

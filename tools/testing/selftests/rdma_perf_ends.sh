@@ -3,7 +3,7 @@
 # rdma_perf's ends by themselves, in one kernel and on devices of two network namespaces, wired by hand and by rdma_cm: all
 # operations with the right data; what is not understood, a peer that goes, and signals end a run in order.
 # timeout: 900
-# mixes: all
+# mixes: long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rdma_perf_ends.bash"
 

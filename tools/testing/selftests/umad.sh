@@ -3,7 +3,7 @@
 # User MADs over the stock ib_umad: files and folders, agents (umad_register.c), requests and answers (umad_send.c), more of
 # them than there is room for (umad_many.c), messages of many segments (umad_rmpp.c), and all of it by libibumad (umad_library.c).
 # rows: 6.001 6.004 6.005 6.006 6.007 6.008 6.009 6.010 6.011 6.012 6.013 6.014 6.015
-# mixes: all
+# mixes: long
 # timeout: 200
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Users of MADs that are killed with requests under way, and devices that go under them and under connections; again and again.
 # kernels: stock uml
-# mixes: all
+# mixes: long
 # timeout: 300
 # long: 3600 ROUNDS=300
 . "$(dirname "$0")/lib.sh"
