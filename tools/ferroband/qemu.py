@@ -22,8 +22,8 @@ QEMU = [str(REPO / "tools/in-root"), "qemu-system-x86_64"]
 # and all time limits, are then as much shorter. Without a PIT it measures by the HPET.
 MACHINE = "q35" if KERNEL == "stock" else "q35,pit=off"
 
-# Copies by "rep movs" would count as one instruction a byte.
-COUNTING = ["-accel", "tcg,thread=single,tb-size=512", "-cpu", "max,-erms,-fsrm", "-icount", "shift=0,sleep=off"]
+# Copies by "rep movs" and clearing by "rep stos" would count as one instruction a byte.
+COUNTING = ["-accel", "tcg,thread=single,tb-size=512", "-cpu", "max,-erms,-fsrm,-fsrs,-fzrm", "-icount", "shift=0,sleep=off"]
 
 
 def accelerator() -> list[str]:
