@@ -46,6 +46,7 @@ use rdma::{
     Gid, MaySleep,
 };
 
+pub(crate) mod ls;
 mod query;
 
 use query::{device_of, From, Query, Route};

@@ -16,7 +16,9 @@
 //!
 //! C header: `include/rdma/rdma_counter.h`.
 
-use kernel::{new_mutex, prelude::*, sync::Mutex};
+pub(crate) mod state;
+
+use kernel::prelude::*;
 use kernel_ext::{bindings as c, door::Const, error::EOPNOTSUPP};
 use rdma::{
     view::{
@@ -29,18 +31,11 @@ use rdma::{
     MaySleep,
 };
 
-use crate::{netns, private::DeviceExt, restrack};
+use crate::{private::DeviceExt, registry::netns, restrack};
+use state::{Live, Mode, Port, State};
 
 /// What queue pairs can be alike in.
 const ALL_MASKS: u32 = c::RDMA_COUNTER_MASK_QP_TYPE | c::RDMA_COUNTER_MASK_PID;
-
-/// How the queue pairs of a port are bound.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mode {
-    pub(crate) mode: CounterMode,
-    /// New counters have the optional counters too.
-    pub(crate) with_optional: bool,
-}
 
 impl Mode {
     const NONE: Self = Self {
@@ -54,45 +49,6 @@ impl Mode {
 
     fn is_auto(self) -> bool {
         matches!(self.mode, CounterMode::Auto(_))
-    }
-}
-
-/// A port.
-struct Port {
-    number: u32,
-    mode: Mode,
-    /// What counters had counted that are gone. `None` where the driver has no counters of ports.
-    history: Option<KVec<u64>>,
-}
-
-/// A counter, and how many queue pairs are bound to it: at least one.
-struct Live {
-    counter: OwnedCounter,
-    users: u32,
-}
-
-/// The counters of a device.
-struct State {
-    ports: KVec<Port>,
-    live: KVec<Live>,
-}
-
-/// The counters of a device that queue pairs are bound to.
-#[pin_data]
-pub(crate) struct DeviceState {
-    #[pin]
-    state: Mutex<State>,
-}
-
-impl DeviceState {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        let empty = State {
-            ports: KVec::new(),
-            live: KVec::new(),
-        };
-        pin_init!(Self {
-            state <- new_mutex!(empty, "counters::DeviceState::state"),
-        })
     }
 }
 

@@ -16,6 +16,20 @@
 //!
 //! Unregistering may be asked for by several at once, in several ways; whoever asks returns when it is done.
 //!
+//! From the roof down; an import goes down only:
+//!
+//! | file | what |
+//! |---|---|
+//! | [`namespace`] | devices move between network namespaces |
+//! | this one | registration and unregistration, names |
+//! | [`stages`] | in which order the areas take part in a device's life |
+//! | [`compat`] | how the namespaces see a device that they are not in |
+//! | [`port_event`] | what happens to net devices happens to ports |
+//! | [`dispatch`] | events on their way: from any context to process context, in order, after the caches |
+//! | [`subdevice`], [`link`] | devices of devices; kinds of links |
+//! | [`cgroup`], [`queue`], [`rdma_netdev`] | accounting; the work queue; net devices that drivers have a hand in |
+//! | [`state`] | what is kept of a device |
+//!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
@@ -23,40 +37,46 @@
 //! | `Lifecycle::change` | from enabled to taken down, and changes of the namespace | process context | all of the core's but `SubDevices::list` |
 //! | `Unregister::device` | which device is to be unregistered | any context | nothing |
 
-use core::{
-    ptr::NonNull,
-    sync::atomic::{AtomicBool, Ordering},
-};
+pub(crate) mod cgroup;
+pub(crate) mod compat;
+pub(crate) mod dispatch;
+pub(crate) mod link;
+pub(crate) mod namespace;
+pub(crate) mod port_event;
+pub(crate) mod queue;
+mod rdma_netdev;
+pub(crate) mod stages;
+pub(crate) mod state;
+pub(crate) mod subdevice;
+
+use core::{ptr::NonNull, sync::atomic::Ordering};
 
 use kernel::{
-    impl_has_work, new_mutex, new_work,
     prelude::*,
-    sync::{aref::ARef, Arc, Mutex},
-    workqueue::{Work, WorkItem},
+    sync::{aref::ARef, Arc},
+    workqueue::WorkItem,
 };
 use kernel_ext::{
     bindings,
     door::Input,
     export::export,
     net::ns::NetNamespace,
-    sync::{new_spinlock_irq, Completion, SpinLockIrq},
     work::{self, GlobalQueue, InstalledQueue, OwnedQueue, QueueFlags},
 };
 use rdma::{
-    view::{class::Class, device::allocate, Device, Registered},
+    view::{device::allocate, Device, Registered},
     MaySleep,
 };
 
 use crate::{
-    client, netdev, netns,
-    notice::{self, Notice},
     private::{DeviceExt, Private},
-    registry::{self, Names, Which},
-    stages, subdevice,
+    registry::{
+        self, client, netdev, netns,
+        notice::{self, Notice},
+        Names, Which, CLASS,
+    },
 };
-
-/// The class of all devices.
-pub(crate) static CLASS: Class<Private> = Class::new();
+use state::Unregister;
 
 /// Where devices are unregistered that were asked to go.
 static UNREGISTER_QUEUE: GlobalQueue = GlobalQueue::new();
@@ -65,57 +85,6 @@ static UNREGISTER_QUEUE: GlobalQueue = GlobalQueue::new();
 pub(crate) fn init_queue(sleep: &MaySleep) -> Result<InstalledQueue> {
     let queue = OwnedQueue::new(c"ib-unreg-wq", QueueFlags::UNBOUND, 0, sleep)?;
     Ok(UNREGISTER_QUEUE.install(queue))
-}
-
-/// Where a device is in its life.
-#[pin_data]
-pub(crate) struct Lifecycle {
-    /// Held while the device is disabled and taken down, or moved.
-    #[pin]
-    change: Mutex<()>,
-    /// Whoever registers the device deallocates it, as that fails; not the core.
-    failing: AtomicBool,
-    /// Nobody keeps the device registered any more.
-    #[pin]
-    unused: Completion,
-    unregister: Arc<Unregister>,
-}
-
-impl Lifecycle {
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
-            change <- new_mutex!((), "Lifecycle::change"),
-            failing: AtomicBool::new(false),
-            unused <- Completion::new(),
-            unregister: Unregister::new()?,
-        })
-    }
-}
-
-/// Unregisters a device from a work queue.
-#[pin_data]
-struct Unregister {
-    /// The device, while the work is queued.
-    #[pin]
-    device: SpinLockIrq<Option<ARef<Device>>>,
-    #[pin]
-    work: Work<Self>,
-}
-
-impl_has_work! {
-    impl HasWork<Self> for Unregister { self.work }
-}
-
-impl Unregister {
-    fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                device <- new_spinlock_irq!(None, "Unregister::device"),
-                work <- new_work!("Unregister::work"),
-            }),
-            GFP_KERNEL,
-        )
-    }
 }
 
 impl WorkItem for Unregister {
@@ -174,7 +143,7 @@ pub(crate) fn enable(device: &Registered, sleep: &MaySleep) -> Result {
     device.driver_enable(sleep)?;
     client::open(device);
     client::add_all(device, sleep)?;
-    netns::show(device, sleep)
+    compat::show(device, sleep)
 }
 
 /// Takes the device from everybody, and waits until nobody keeps it registered.
@@ -186,7 +155,7 @@ pub(crate) fn disable(device: &Device, sleep: &MaySleep) {
     }
     put(device);
     device.core().lifecycle.unused.wait(sleep);
-    netns::hide(device, sleep);
+    compat::hide(device, sleep);
 }
 
 /// Counts the two references that a device is registered with: the core's own, which [`disable`] gives up, and the caller's.
@@ -278,7 +247,7 @@ pub(crate) fn rename(device: &Registered, name: &CStr, sleep: &MaySleep) -> Resu
     }
     device.core_device().rename_in_model(name, sleep)?;
     device.set_name_field(name);
-    netns::renamed(device, sleep);
+    compat::renamed(device, sleep);
     drop(names);
     client::renamed(device, sleep);
     notice::tell(device, Notice::Renamed, sleep);

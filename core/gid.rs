@@ -4,6 +4,17 @@
 //!
 //! Everything here may be called in any context.
 //!
+//! From the roof down; an import goes down only:
+//!
+//! | file | what |
+//! |---|---|
+//! | [`cache_update`] | the caches brought up to date: at registration, before events |
+//! | [`roce_gid`] | GIDs of RoCE ports, which follow the addresses of net devices |
+//! | this one, [`pkey_cache`] | what is asked of the caches |
+//! | [`cache`] | which caches a port has |
+//! | [`table`], [`port_cache`] | the GID table; P_Keys, and what else is remembered of a port |
+//! | [`state`] | what is kept of a device and of a port |
+//!
 //! C headers: `include/rdma/ib_cache.h`, `include/rdma/ib_verbs.h`.
 
 use core::mem::MaybeUninit;
@@ -29,7 +40,15 @@ use rdma::{
     Gid,
 };
 
-use crate::{cache, gid_cache::Wanted};
+pub(crate) mod cache;
+pub(crate) mod cache_update;
+mod pkey_cache;
+mod port_cache;
+pub(crate) mod roce_gid;
+pub(crate) mod state;
+pub(crate) mod table;
+
+use table::Wanted;
 
 /// The VLAN number that says that there is none.
 const NO_VLAN: u16 = 0xffff;

@@ -1,282 +1,376 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space asks and changes by netlink: the commands `RDMA_NLDEV_CMD_*`, which the program `rdma` sends.
+//! The kernel's netlink sockets, one in each namespace, and the clients behind them: each has a table of handlers.
 //!
-//! A command is a line of a constant table: whether it is for administrators, how strictly its attributes are checked, and
-//! the function that answers. One engine, here, goes through all of them.
+//! Two clients are this module's own: its commands, and the local service. The other one is `iw_cm`.
 //!
-//! | file | what |
-//! |---|---|
-//! | [`socket`] | the kernel's sockets, and who is behind them; [`policy`]: what attributes may be |
-//! | [`put`] | attributes that drivers put too |
-//! | [`dev`] | devices, ports, links, sub-devices; [`res`]: objects; [`sys`]: the machine |
-//! | [`stat`] | what is counted; [`frmr`]: pools of handles for fast registration |
-//! | [`monitor`] | what user space is told as it happens; [`ls`]: what it answers |
+//! Locks
 //!
-//! C header: `include/uapi/rdma/rdma_netlink.h`.
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `Client::users` | held to read while a client's handler runs: the table stays | process context | what handlers take |
 
-use kernel::prelude::*;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use kernel::{
+    ffi::{c_char, c_int, c_uint, c_void},
+    prelude::*,
+    sync::{Arc, SetOnce},
+};
 use kernel_ext::{
     bindings,
+    error::{ECONNREFUSED, EMSGSIZE},
+    export::export,
+    gfp::Gfp,
     net::{
-        netlink::{self, Dump, Reply, Request, Writer},
-        ns::NetNamespace,
+        netlink::{self, KernelSocket, Reply, Request},
+        ns::{self, impl_has_pernet_slot, NetNamespace, PerNamespace, PernetRegistration},
     },
+    rwsem::RwSem,
 };
-use rdma::{
-    view::{Device, Registered},
-    MaySleep,
+use rdma::MaySleep;
+
+/// How many clients there may be.
+const CLIENTS_MAX: usize = bindings::RDMA_NL_NUM_CLIENTS as usize;
+
+/// What this module does with the messages of a client that is its own.
+pub(crate) type Handler = fn(&Request<'_>, &MaySleep) -> Result;
+
+/// Whoever is behind some kinds of messages.
+struct Client {
+    users: RwSem,
+    /// The handlers by command; null for a client that is not there.
+    handlers: AtomicPtr<bindings::rdma_nl_cbs>,
+    /// The handler of a client that is this module's own.
+    own: SetOnce<Handler>,
+    /// How many commands it may have.
+    ops: u32,
+}
+
+impl Client {
+    const fn new(ops: u32) -> Self {
+        Self {
+            // SAFETY: `init` is called before the module does anything else.
+            users: unsafe { RwSem::new() },
+            handlers: AtomicPtr::new(core::ptr::null_mut()),
+            own: SetOnce::new(),
+            ops,
+        }
+    }
+
+    /// The handlers of a command. While the client is held.
+    fn handler(&self, op: u32) -> Option<&bindings::rdma_nl_cbs> {
+        let table = self.handlers.load(Ordering::Acquire);
+        if table.is_null() {
+            return None;
+        }
+        // SAFETY: The table has as many entries as there are commands, and stays while the client is held.
+        Some(unsafe { &*table.add(op as usize) })
+    }
+}
+
+/// The clients by number.
+static CLIENTS: [Client; CLIENTS_MAX] = {
+    let mut clients = [const { Client::new(0) }; CLIENTS_MAX];
+    clients[bindings::RDMA_NL_IWCM as usize].ops = bindings::RDMA_NL_IWPM_NUM_OPS;
+    clients[bindings::RDMA_NL_LS as usize].ops = bindings::RDMA_NL_LS_NUM_OPS;
+    clients[bindings::RDMA_NL_NLDEV as usize].ops = bindings::RDMA_NLDEV_NUM_OPS;
+    clients
 };
 
-use crate::{device, notice};
-
-pub(crate) mod dev;
-mod frmr;
-pub(crate) mod ls;
-pub(crate) mod monitor;
-mod policy;
-mod put;
-mod res;
-pub(crate) mod socket;
-mod stat;
-mod sys;
-
-/// Makes the locks, and this module's messages known. The module's initialisation calls it, once.
-pub(crate) fn init() {
-    socket::init(&[
-        (bindings::RDMA_NL_NLDEV, handle),
-        (bindings::RDMA_NL_LS, ls::handle),
-    ]);
-    notice::init(monitor::tell);
-    dev::init();
-}
-
-/// The attributes of a request.
-type Attrs<'a> = netlink::Attrs<'a, { policy::COUNT }>;
-
-/// How a command is carried out.
-#[derive(Clone, Copy)]
-enum Act {
-    /// Answered with one message, of the command `.0`, that the function writes.
-    Answer(u32, fn(&Query<'_>, &mut Writer<'_>) -> Result),
-    /// Carried out, and acknowledged.
-    Change(fn(&Query<'_>) -> Result),
-}
-
-/// A command.
-struct Command {
-    /// `RDMA_NLDEV_CMD_*`.
-    op: u32,
-    /// It is for administrators.
-    admin: bool,
-    /// It takes no attributes that are not known, or longer than they should be.
-    strict: bool,
-    /// What is done for one that asks for one answer.
-    act: Option<Act>,
-    /// What is done for one that asks for all there is.
-    dump: Option<fn(&Query<'_>, &mut Dump<'_>) -> Result>,
-}
-
-impl Command {
-    /// Tells of one thing, or of all.
-    const fn show(
-        op: u32,
-        one: fn(&Query<'_>, &mut Writer<'_>) -> Result,
-        all: fn(&Query<'_>, &mut Dump<'_>) -> Result,
-    ) -> Self {
-        Self {
-            op,
-            admin: false,
-            strict: false,
-            act: Some(Act::Answer(op, one)),
-            dump: Some(all),
+/// Makes the clients' locks, and the clients known that are this module's own. The module's initialisation calls it, once.
+pub(crate) fn init(own: &[(u32, Handler)]) {
+    for client in &CLIENTS {
+        // SAFETY: Called once, before all else.
+        unsafe { client.users.init() };
+    }
+    for (number, handler) in own {
+        if let Some(client) = CLIENTS.get(*number as usize) {
+            client.own.populate(*handler);
         }
     }
-
-    /// Tells of one thing.
-    const fn tell(op: u32, one: fn(&Query<'_>, &mut Writer<'_>) -> Result) -> Self {
-        Self {
-            op,
-            admin: false,
-            strict: false,
-            act: Some(Act::Answer(op, one)),
-            dump: None,
-        }
-    }
-
-    /// Tells of all.
-    const fn list(op: u32, all: fn(&Query<'_>, &mut Dump<'_>) -> Result) -> Self {
-        Self {
-            op,
-            admin: false,
-            strict: false,
-            act: None,
-            dump: Some(all),
-        }
-    }
-
-    /// Changes something, for administrators.
-    const fn change(op: u32, change: fn(&Query<'_>) -> Result) -> Self {
-        Self {
-            op,
-            admin: true,
-            strict: true,
-            act: Some(Act::Change(change)),
-            dump: None,
-        }
-    }
-
-    /// Is for administrators.
-    const fn for_admins(mut self) -> Self {
-        self.admin = true;
-        self
-    }
-
-    /// Takes no attributes that are not known, or longer than they should be.
-    const fn strict(mut self) -> Self {
-        self.strict = true;
-        self
-    }
-
-    /// Is answered with a message of another command.
-    const fn answered_as(mut self, op: u32) -> Self {
-        if let Some(Act::Answer(_, fill)) = self.act {
-            self.act = Some(Act::Answer(op, fill));
-        }
-        self
-    }
 }
 
-/// All commands, by who carries them out.
-const COMMANDS: &[&[Command]] = &[
-    dev::COMMANDS,
-    res::COMMANDS,
-    stat::COMMANDS,
-    frmr::COMMANDS,
-    sys::COMMANDS,
-];
+/// The sockets are there as long as this is.
+pub(crate) type Registration = PernetRegistration<Socket>;
 
-fn find(op: u32) -> Option<&'static Command> {
-    let mut commands = COMMANDS.iter().copied().flatten();
-    commands.find(|command| command.op == op)
+/// Opens the sockets.
+pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
+    PernetRegistration::new(sleep)
 }
 
-/// A command that user space has sent.
-struct Query<'a> {
-    request: &'a Request<'a>,
-    /// Whose namespace it is about.
-    net: &'a NetNamespace,
-    attrs: Attrs<'a>,
-    sleep: &'a MaySleep,
+/// The socket of a namespace.
+pub(crate) struct Socket(KernelSocket);
+
+impl_has_pernet_slot! { impl HasPernetSlot for Socket }
+
+/// How long the kernel waits for room when it sends: 10 s, in jiffies.
+const SEND_TIMEOUT: usize = 10 * bindings::HZ as usize;
+
+impl PerNamespace for Socket {
+    fn new(net: &NetNamespace, sleep: &MaySleep) -> Result<Arc<Self>> {
+        let protocol = bindings::NETLINK_RDMA;
+        // SAFETY: The socket is closed when the namespace goes: whoever else has it has a socket of the namespace, or a
+        // device that is in it, which keep the namespace. The function is this module's, which each user's socket keeps.
+        let socket = unsafe { KernelSocket::open(net, protocol, SEND_TIMEOUT, receive, sleep)? };
+        Ok(Arc::new(Self(socket), GFP_KERNEL)?)
+    }
+
+    fn exit(_this: Arc<Self>, _sleep: &MaySleep) {}
 }
 
-impl<'a> Query<'a> {
-    fn new(
-        request: &'a Request<'a>,
-        net: &'a NetNamespace,
-        strict: bool,
-        sleep: &'a MaySleep,
-    ) -> Result<Self> {
-        Ok(Self {
-            request,
-            net,
-            attrs: request.attrs(&policy::TABLE, strict)?,
-            sleep,
-        })
-    }
-
-    /// The device that is named.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` where none is named, or there is none that the namespace sees.
-    fn device(&self) -> Result<Registered> {
-        let index = self.attrs.u32(bindings::RDMA_NLDEV_ATTR_DEV_INDEX);
-        device::get_by_index(self.net, index.ok_or(EINVAL)?).ok_or(EINVAL)
-    }
-
-    /// The port that is named, if one is.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` where the device has no such port.
-    fn port(&self, device: &Device) -> Result<Option<u32>> {
-        let port = self.attrs.u32(bindings::RDMA_NLDEV_ATTR_PORT_INDEX);
-        match port {
-            Some(port) if !device.is_port_valid(port) => Err(EINVAL),
-            port => Ok(port),
-        }
-    }
-
-    /// Whether the objects' driver details are asked for.
-    fn details(&self) -> bool {
-        let asked = self.attrs.u8(bindings::RDMA_NLDEV_ATTR_DRIVER_DETAILS);
-        asked.unwrap_or(0) != 0
-    }
+/// The socket of a namespace. `None` for one that is being taken down.
+fn of(net: &NetNamespace) -> Option<Arc<Socket>> {
+    ns::of(net)
 }
 
-/// The number of the messages of a command.
-const fn kind_of(op: u32) -> u32 {
-    socket::message_kind(bindings::RDMA_NL_NLDEV, op)
-}
-
-/// What is wrong with the attributes is told as one error, but for a few commands.
-fn unclear(op: u32) -> impl FnOnce(Error) -> Error {
-    move |error| match op {
-        bindings::RDMA_NLDEV_CMD_SYS_GET | bindings::RDMA_NLDEV_CMD_FRMR_POOLS_SET => error,
-        _ if error == ENOMEM => error,
-        _ => EINVAL,
-    }
-}
-
-/// Carries a command out.
+/// Sends an answer.
 ///
 /// # Errors
 ///
-/// `EINVAL` where there is no such command, or it makes no sense; `EPERM`; and what the command fails with.
+/// `ECONNREFUSED` where the asker is gone, `EAGAIN` where it has no room.
+pub(crate) fn send(net: &NetNamespace, reply: Reply, portid: u32) -> Result {
+    let socket = of(net).ok_or(ECONNREFUSED)?;
+    // SAFETY: The message is handed over.
+    unsafe { socket.0.unicast(reply.into_raw(), portid, false) }
+}
+
+/// Tells all in a namespace who listen to a group.
+///
+/// # Errors
+///
+/// `ENOBUFS` where somebody has no room. That nobody listens is none.
+pub(crate) fn tell(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySleep) -> Result {
+    match ask(net, notice, group, Gfp::kernel(sleep)) {
+        Err(ESRCH) => Ok(()),
+        result => result,
+    }
+}
+
+/// As [`tell`], in the context that the flags know; that nobody listens is an error.
+///
+/// # Errors
+///
+/// `ESRCH` where nobody listens, `ENOBUFS` where somebody has no room.
+pub(crate) fn ask(net: &NetNamespace, question: Reply, group: u32, flags: Gfp<'_>) -> Result {
+    let socket = of(net).ok_or(ESRCH)?;
+    // SAFETY: The message is handed over.
+    unsafe {
+        socket
+            .0
+            .multicast(question.into_raw(), group, flags.as_raw())
+    }
+}
+
+/// The kernel calls it with each packet of user space.
+///
+/// # Safety
+///
+/// As for [`netlink::Input`].
+unsafe extern "C" fn receive(skb: *mut bindings::sk_buff) {
+    // SAFETY: Packets are taken in the process context of the sender.
+    let sleep = &unsafe { MaySleep::assume() };
+    let answers = |kind| client_of(kind) == bindings::RDMA_NL_LS;
+    // SAFETY: By the safety requirements.
+    unsafe { netlink::receive(skb, answers, |request| handle(request, sleep)) };
+}
+
+/// The number of a kind of messages, from the client and the command.
+pub(crate) const fn message_kind(client: u32, op: u32) -> u32 {
+    client << 10 | op
+}
+
+/// The command of a kind of messages.
+pub(crate) const fn op_of(kind: u32) -> u32 {
+    kind & 0x3ff
+}
+
+/// The client of a kind of messages.
+fn client_of(kind: u32) -> u32 {
+    (kind & (0x3f << 10)) >> 10
+}
+
+/// Has a message handled.
 fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
-    let command = find(socket::op_of(request.kind())).ok_or(EINVAL)?;
-    if command.admin && !request.may_admin() {
+    let number = client_of(request.kind());
+    let op = op_of(request.kind());
+    let client = CLIENTS.get(number as usize).ok_or(EINVAL)?;
+    if op >= client.ops {
+        return Err(EINVAL);
+    }
+    // The others know nothing of namespaces.
+    if number != bindings::RDMA_NL_NLDEV && request.net() != NetNamespace::init() {
+        return Err(EINVAL);
+    }
+    if let Some(own) = client.own.as_ref() {
+        return own(request, sleep);
+    }
+    if client.handlers.load(Ordering::Acquire).is_null() {
+        request_module(number, sleep);
+    }
+    let _held = client.users.read(sleep);
+    let handler = client.handler(op).ok_or(EINVAL)?;
+    if handler.doit.is_none() && handler.dump.is_none() {
+        return Err(EINVAL);
+    }
+    if u32::from(handler.flags) & bindings::RDMA_NL_ADMIN_PERM != 0 && !request.may_admin() {
         return Err(EPERM);
     }
-    if request.flags() & bindings::NLM_F_DUMP != 0 {
-        command.dump.ok_or(EINVAL)?;
-        return request.start_dump(dump, sleep);
+    // The port mapper's handlers are all dumps.
+    let is_dump = number == bindings::RDMA_NL_IWCM || request.flags() & bindings::NLM_F_DUMP != 0;
+    if is_dump {
+        return request.start_dump(handler.dump.ok_or(EINVAL)?, sleep);
     }
-    let act = command.act.ok_or(EINVAL)?;
-    let net = request.net();
-    let query = Query::new(request, net, command.strict, sleep).map_err(unclear(command.op))?;
-    match act {
-        Act::Change(change) => change(&query),
-        Act::Answer(op, fill) => {
-            let reply = Reply::to(request, kind_of(op), sleep, |writer| fill(&query, writer))?;
-            socket::send(net, reply, request.portid())
+    // SAFETY: It is the client's handler of such messages; the client is held.
+    unsafe { request.call(handler.doit.ok_or(EINVAL)?, sleep) }
+}
+
+/// Loads the module of a client.
+fn request_module(number: u32, _sleep: &MaySleep) {
+    let name: *const c_char = c"rdma-netlink-subsys-%u".as_char_ptr();
+    // SAFETY: The name has a place for one number. Whether there is a module shows in whether there is a client afterwards.
+    unsafe { bindings::__request_module(true, name, number as c_uint) };
+}
+
+/// Makes the handlers of a client known: a table with an entry for each of its commands, which stays until
+/// `rdma_nl_unregister`.
+///
+/// C header: `include/rdma/rdma_netlink.h`.
+#[export]
+fn rdma_nl_register(index: c_uint, table: *const bindings::rdma_nl_cbs) {
+    let null = core::ptr::null_mut();
+    let known = CLIENTS.get(index as usize).filter(|client| {
+        let own = client.own.as_ref().is_some();
+        let order = Ordering::AcqRel;
+        let set = |client: &Client| {
+            client
+                .handlers
+                .compare_exchange(null, table.cast_mut(), order, Ordering::Acquire)
+        };
+        client.ops != 0 && !own && set(client).is_ok()
+    });
+    if known.is_none() {
+        pr_warn!("netlink client {index} is not one, or is there already\n");
+    }
+}
+
+/// Makes the handlers of a client unknown; none runs when this returns. Process context.
+#[export]
+fn rdma_nl_unregister(index: c_uint, sleep: &MaySleep) {
+    if let Some(client) = CLIENTS.get(index as usize) {
+        let _alone = client.users.write(sleep);
+        client
+            .handlers
+            .store(core::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// Returns whether anybody in the first namespace listens to a group. Any context.
+pub(crate) fn has_listeners(group: u32) -> bool {
+    of(NetNamespace::init()).is_some_and(|socket| socket.0.has_listeners(group))
+}
+
+/// Returns whether anybody in the first namespace listens to a group. Any context.
+#[export]
+fn rdma_nl_chk_listeners(group: c_uint) -> bool {
+    has_listeners(group)
+}
+
+/// Gives a packet up that cannot be sent.
+fn give_up(skb: *mut bindings::sk_buff) -> Result {
+    // SAFETY: The caller has handed it over.
+    unsafe { bindings::nlmsg_free(skb) };
+    Err(ECONNREFUSED)
+}
+
+/// Sends a message to a port without waiting for room, and takes it in any case. Returns `ECONNREFUSED` where there is no
+/// such port, `EAGAIN` where there is no room.
+#[export]
+fn rdma_nl_unicast(net: &NetNamespace, skb: *mut bindings::sk_buff, pid: u32) -> Result {
+    match of(net) {
+        // SAFETY: The caller hands the message over.
+        Some(socket) => unsafe { socket.0.unicast(skb, pid, false) },
+        None => give_up(skb),
+    }
+}
+
+/// As `rdma_nl_unicast`, but waits for room. Process context.
+#[export]
+fn rdma_nl_unicast_wait(
+    net: &NetNamespace,
+    skb: *mut bindings::sk_buff,
+    pid: u32,
+    _sleep: &MaySleep,
+) -> Result {
+    match of(net) {
+        // SAFETY: The caller hands the message over.
+        Some(socket) => unsafe { socket.0.unicast(skb, pid, true) },
+        None => give_up(skb),
+    }
+}
+
+/// Sends a message to all who listen to a group, and takes it in any case. Returns `ESRCH` where there is nobody.
+#[export]
+fn rdma_nl_multicast(
+    net: &NetNamespace,
+    skb: *mut bindings::sk_buff,
+    group: c_uint,
+    flags: bindings::gfp_t,
+) -> Result {
+    match of(net) {
+        // SAFETY: The caller hands the message over.
+        Some(socket) => unsafe { socket.0.multicast(skb, group, flags) },
+        None => give_up(skb),
+    }
+}
+
+/// Begins a message with room for `len` bytes, which this returns; null where there is no room.
+///
+/// # Safety
+///
+/// `skb` is being written, and `nlh` a place for the header's address.
+#[export]
+unsafe extern "C" fn ibnl_put_msg(
+    skb: *mut bindings::sk_buff,
+    nlh: *mut *mut bindings::nlmsghdr,
+    seq: c_int,
+    len: c_int,
+    client: c_int,
+    op: c_int,
+    flags: c_int,
+) -> *mut c_void {
+    let kind = message_kind(client as u32, op as u32) as c_int;
+    // SAFETY: By the safety requirements. What a message carries follows its header.
+    unsafe {
+        let header = bindings::nlmsg_put(skb, 0, seq as u32, kind, len, flags);
+        *nlh = header;
+        if header.is_null() {
+            core::ptr::null_mut()
+        } else {
+            header.add(1).cast()
         }
     }
 }
 
-/// Fills the next packet of a dump.
-fn continue_dump(dump: &mut Dump<'_>, sleep: &MaySleep) -> Result {
-    let request = dump.request();
-    let command = find(socket::op_of(request.kind())).ok_or(EINVAL)?;
-    let fill = command.dump.ok_or(EINVAL)?;
-    let query = Query::new(&request, dump.net(), false, sleep).map_err(unclear(command.op))?;
-    fill(&query, dump)
-}
-
-/// Fills the next packet of a dump, for C: returns how long it is.
+/// Puts an attribute; where there is no room, takes the message back and returns `EMSGSIZE`.
 ///
 /// # Safety
 ///
-/// The kernel calls it for a dump that [`handle`] has started.
-unsafe extern "C" fn dump(
+/// `nlh` is a message in `skb` that is being written; there are `len` bytes at `data`.
+#[export]
+unsafe extern "C" fn ibnl_put_attr(
     skb: *mut bindings::sk_buff,
-    callback: *mut bindings::netlink_callback,
-) -> kernel::ffi::c_int {
-    // SAFETY: By the safety requirements; dumps go on in the process context of who reads.
-    let (mut dump, sleep) = unsafe { (Dump::new(skb, callback), MaySleep::assume()) };
-    match continue_dump(&mut dump, &sleep) {
-        Ok(()) => dump.length(),
-        Err(error) => error.to_errno(),
+    nlh: *mut bindings::nlmsghdr,
+    len: c_int,
+    data: *mut c_void,
+    attr: c_int,
+) -> c_int {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        if bindings::nla_put(skb, attr, len, data) == 0 {
+            return 0;
+        }
+        bindings::nlmsg_cancel(skb, nlh);
     }
+    EMSGSIZE.to_errno()
 }

@@ -13,8 +13,9 @@ use rdma::{
 };
 
 use crate::{
-    cache, client, counters, device, dispatch, event, frmr_pools, netns, registry, restrack,
-    roce_gid, subdevice, sysfs,
+    counters::state as counters, device::state as device, gid::state as gid,
+    memory::state as memory, registry::state as registry, restrack::state as restrack,
+    sysfs::state as sysfs,
 };
 
 /// What the core keeps of a device; in front of it in memory.
@@ -23,24 +24,24 @@ pub(crate) struct Private {
     #[pin]
     pub(crate) lifecycle: device::Lifecycle,
     #[pin]
-    pub(crate) clients: client::Bindings,
+    pub(crate) clients: registry::Bindings,
     #[pin]
-    pub(crate) handlers: event::Handlers,
-    pub(crate) dispatch: kernel::sync::Arc<dispatch::Queue>,
+    pub(crate) handlers: registry::Handlers,
+    pub(crate) dispatch: kernel::sync::Arc<device::EventQueue>,
     #[pin]
-    pub(crate) netns: netns::DeviceState,
+    pub(crate) compat: device::CompatDevices,
     #[pin]
     pub(crate) restrack: restrack::DeviceState,
     #[pin]
-    pub(crate) subdevices: subdevice::DeviceState,
+    pub(crate) subdevices: device::SubDevices,
     #[pin]
-    pub(crate) roce_gid: roce_gid::DeviceState,
+    pub(crate) roce_gid: gid::RoceGids,
     #[pin]
     pub(crate) sysfs: sysfs::DeviceState,
     #[pin]
     pub(crate) counters: counters::DeviceState,
     #[pin]
-    pub(crate) frmr_pools: frmr_pools::DeviceState,
+    pub(crate) frmr_pools: memory::DeviceState,
     ports: SetOnce<Ports>,
 }
 
@@ -52,16 +53,16 @@ impl Private {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             lifecycle <- device::Lifecycle::new(),
-            clients <- client::Bindings::new(),
-            handlers <- event::Handlers::new(),
-            dispatch: dispatch::Queue::new()?,
-            netns <- netns::DeviceState::new(),
+            clients <- registry::Bindings::new(),
+            handlers <- registry::Handlers::new(),
+            dispatch: device::EventQueue::new()?,
+            compat <- device::CompatDevices::new(),
             restrack <- restrack::DeviceState::new(),
-            subdevices <- subdevice::DeviceState::new(),
-            roce_gid <- roce_gid::DeviceState::new(),
+            subdevices <- device::SubDevices::new(),
+            roce_gid <- gid::RoceGids::new(),
             sysfs <- sysfs::DeviceState::new(),
             counters <- counters::DeviceState::new(),
-            frmr_pools <- frmr_pools::DeviceState::new(),
+            frmr_pools <- memory::DeviceState::new(),
             ports: SetOnce::new(),
         })
     }
@@ -73,14 +74,14 @@ pub(crate) struct PortPrivate {
     #[pin]
     pub(crate) netdev: registry::PortNetdev,
     #[pin]
-    pub(crate) cache: cache::PortState,
+    pub(crate) cache: gid::PortState,
 }
 
 impl PortPrivate {
     fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             netdev <- registry::PortNetdev::new(),
-            cache <- cache::PortState::new(),
+            cache <- gid::PortState::new(),
         })
     }
 }

@@ -8,6 +8,18 @@
 //! Going through the devices holds no lock: each step finds the next number. So whoever goes through may sleep, and may
 //! call whatever it likes.
 //!
+//! From the roof down; an import goes down only:
+//!
+//! | file | what |
+//! |---|---|
+//! | [`client`], [`event`] | who is told of devices, who is told of events |
+//! | [`port`] | what is asked of a port and of the device |
+//! | [`netdev`] | the net device of a port |
+//! | this one | the table of all devices, and their names |
+//! | [`netns`] | who may use a device: network namespaces, shared or exclusive |
+//! | [`notice`], [`printk`] | what user space is told as it happens; messages with the device's name |
+//! | [`state`] | what is kept of a device and of a port |
+//!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
@@ -22,16 +34,26 @@ use kernel::{
     str::{BStr, CString},
     sync::{aref::ARef, GlobalGuard, LockClassKey},
 };
-use kernel_ext::{
-    net::device::NetDevice,
-    sync::{new_spinlock_irq, IrqBackend, SpinLockIrq},
-};
+use kernel_ext::{net::device::NetDevice, sync::IrqBackend};
 use rdma::{
-    view::{Device, Registered},
+    view::{class::Class, Device, Registered},
     MaySleep,
 };
 
-use crate::private::DeviceExt;
+pub(crate) mod client;
+pub(crate) mod event;
+pub(crate) mod netdev;
+pub(crate) mod netns;
+pub(crate) mod notice;
+pub(crate) mod port;
+pub(crate) mod printk;
+pub(crate) mod state;
+
+use crate::private::{DeviceExt, Private};
+use state::PortNetdev;
+
+/// The class of all devices.
+pub(crate) static CLASS: Class<Private> = Class::new();
 
 /// A device in the table.
 struct Entry {
@@ -329,20 +351,7 @@ impl Names {
     }
 }
 
-/// The net device of a port, referenced.
-#[pin_data]
-pub(crate) struct PortNetdev {
-    #[pin]
-    ndev: SpinLockIrq<Option<ARef<NetDevice>>>,
-}
-
 impl PortNetdev {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            ndev <- new_spinlock_irq!(None, "PortNetdev::ndev"),
-        })
-    }
-
     /// The net device. Any context.
     pub(crate) fn get(&self) -> Option<ARef<NetDevice>> {
         self.ndev.lock().clone()

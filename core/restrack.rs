@@ -6,6 +6,8 @@
 //! it is listed again under it if it lives on. Whoever looks at an object has a counted reference, and its owner waits
 //! for the end of all such.
 //!
+//! [`track`] is what the verbs say of an object, from its making to its end.
+//!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
@@ -14,10 +16,8 @@
 
 use kernel::{
     ffi::{c_char, c_int},
-    new_spinlock,
     prelude::*,
-    rbtree::{RBTree, RBTreeNodeReservation},
-    sync::SpinLock,
+    rbtree::RBTreeNodeReservation,
 };
 use kernel_ext::{
     bindings,
@@ -26,37 +26,19 @@ use kernel_ext::{
 };
 use rdma::{
     view::{
-        restrack::{EntryRef, Listed, Owner, KINDS},
+        restrack::{EntryRef, Listed, Owner},
         Device, RestrackEntry,
     },
     MaySleep,
 };
 
+pub(crate) mod state;
+pub(crate) mod track;
+
 use crate::private::DeviceExt;
-
-/// What a number stands for.
-struct Place {
-    /// `None` while the object is being destroyed.
-    listed: Option<Listed>,
-    /// The object is a matter of the driver's: it is shown to those who ask for such details.
-    detail: bool,
-}
-
-/// The objects of a kind.
-struct Table {
-    places: RBTree<u32, Place>,
-    /// The number to try next.
-    next: u32,
-}
+use state::{DeviceState, Place, Table};
 
 impl Table {
-    fn new() -> Self {
-        Self {
-            places: RBTree::new(),
-            next: 0,
-        }
-    }
-
     /// A number that no object has: the next one, going round.
     fn free_id(&mut self) -> u32 {
         while self.places.get(&self.next).is_some() {
@@ -83,21 +65,7 @@ impl Table {
     }
 }
 
-/// The objects of a device.
-#[pin_data]
-pub(crate) struct DeviceState {
-    #[pin]
-    tables: SpinLock<[Table; KINDS]>,
-}
-
 impl DeviceState {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        let tables = core::array::from_fn(|_| Table::new());
-        pin_init!(Self {
-            tables <- new_spinlock!(tables, "DeviceState::tables"),
-        })
-    }
-
     fn with<R>(&self, kind: u32, f: impl FnOnce(&mut Table) -> R) -> Option<R> {
         let mut tables = self.tables.lock();
         tables.get_mut(kind as usize).map(f)
@@ -345,17 +313,8 @@ fn rdma_restrack_get_byid(
 #[kernel::prelude::kunit_tests(ib_core_resource_numbers)]
 mod tests {
     use super::*;
-    use crate::{
-        kunit::with_device,
-        verbs::cq::{self, Polled},
-    };
-    use rdma::view::{
-        object::{Owned, Tracked},
-        qp::Caller,
-        Cq,
-    };
-
-    const CQ: u32 = bindings::RDMA_RESTRACK_CQ;
+    use crate::kunit::with_device;
+    use rdma::view::restrack::KINDS;
 
     fn take(table: &mut Table, id: u32) -> Result {
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
@@ -365,16 +324,6 @@ mod tests {
         };
         table.places.insert(node.into_node(id, place));
         Ok(())
-    }
-
-    fn alloc(device: &Device, sleep: &MaySleep) -> Result<Owned<Cq>> {
-        let polled = Polled {
-            context: core::ptr::null_mut(),
-            cqe: 1,
-            comp_vector: 0,
-            poll_ctx: bindings::IB_POLL_DIRECT,
-        };
-        cq::alloc_polled(device, &polled, Caller::kernel(c"kunit"), sleep)
     }
 
     #[test]
@@ -391,45 +340,6 @@ mod tests {
         assert_eq!(table.free_id(), 3);
         assert_eq!(table.free_id(), 5);
         Ok(())
-    }
-
-    #[test]
-    fn an_object_is_listed_from_its_making_to_its_end() -> Result {
-        with_device(|device, _, sleep| {
-            let (first, second) = (alloc(device, sleep)?, alloc(device, sleep)?);
-            let (one, two) = (first.res().id(), second.res().id());
-            assert!(one != two);
-            assert_eq!(count(device, CQ, true), 2);
-            assert_eq!(find(device, CQ, one).map(|entry| entry.id()), Some(one));
-            assert_eq!(list(device, CQ, 0, true).count(), 2);
-            assert_eq!(list(device, CQ, one.max(two), true).count(), 1);
-            assert_eq!(list(device, CQ, u32::MAX, true).count(), 0);
-            cq::free_polled(first, sleep);
-            assert!(find(device, CQ, one).is_none());
-            assert_eq!(count(device, CQ, true), 1);
-            // A number is not given out again at once.
-            let third = alloc(device, sleep)?;
-            assert!(third.res().id() != one && third.res().id() != two);
-            cq::free_polled(second, sleep);
-            cq::free_polled(third, sleep);
-            assert_eq!(count(device, CQ, true), 0);
-            Ok(())
-        })
-    }
-
-    #[test]
-    fn what_is_being_destroyed_keeps_its_number() -> Result {
-        with_device(|device, _, sleep| {
-            let cq = alloc(device, sleep)?;
-            let id = cq.res().id();
-            rdma_restrack_begin_del(cq.res(), sleep);
-            assert!(find(device, CQ, id).is_none());
-            assert_eq!(count(device, CQ, true), 0);
-            rdma_restrack_abort_del(cq.res());
-            assert_eq!(find(device, CQ, id).map(|entry| entry.id()), Some(id));
-            cq::free_polled(cq, sleep);
-            Ok(())
-        })
     }
 
     #[test]

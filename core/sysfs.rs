@@ -16,12 +16,7 @@
 //!
 //! C header: `include/rdma/ib_sysfs.h`.
 
-use kernel::{
-    new_mutex,
-    prelude::*,
-    str::CString,
-    sync::{Arc, Mutex},
-};
+use kernel::{prelude::*, str::CString, sync::Arc};
 use kernel_ext::{
     bindings,
     door::Out,
@@ -37,7 +32,10 @@ use rdma::{
     MaySleep,
 };
 
-use crate::{port as attributes, printk, private::DeviceExt};
+use crate::{
+    private::DeviceExt,
+    registry::{port as attributes, printk},
+};
 
 mod counters;
 mod device;
@@ -45,40 +43,9 @@ mod gid;
 mod hw_stats;
 mod pkey;
 mod port;
+pub(crate) mod state;
 
-/// What a device has in sysfs.
-#[pin_data]
-pub(crate) struct DeviceState {
-    #[pin]
-    files: Mutex<Option<DeviceFiles>>,
-    #[pin]
-    trees: Mutex<KVec<Tree>>,
-}
-
-impl DeviceState {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            files <- new_mutex!(None, "DeviceState::files"),
-            trees <- new_mutex!(KVec::new(), "DeviceState::trees"),
-        })
-    }
-}
-
-/// A port's directories. They go in this order.
-struct Port {
-    _gid_attrs: PortDirectory,
-    own: PortDirectory,
-    counters: Option<Arc<HwCounters>>,
-}
-
-/// `ports/`, as one namespace sees it.
-struct Tree {
-    /// Where the device of the namespace is in memory: it goes after its tree.
-    seen_as: usize,
-    is_own: bool,
-    ports: KVec<Port>,
-    _top: Directory,
-}
+use state::{Port, Tree};
 
 fn address(seen_as: &CoreDevice) -> usize {
     core::ptr::from_ref(seen_as).addr()

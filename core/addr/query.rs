@@ -22,7 +22,7 @@ use rdma::{
     Gid, MaySleep,
 };
 
-use crate::netlink::socket;
+use crate::netlink;
 
 /// A hardware address of IPoIB begins with flags and a queue pair's number; the GID follows.
 const IPOIB_QPN_BYTES: usize = 4;
@@ -186,21 +186,21 @@ impl Query {
     /// Asks a service of user space for the GID behind a router of InfiniBand. Returns `ENODATA`: the answer comes later; or
     /// `EADDRNOTAVAIL`: there is no service.
     fn ask_user_space(&self, ifindex: u32, sleep: &MaySleep) -> Error {
-        if !socket::has_listeners(c::RDMA_NL_GROUP_LS) {
+        if !netlink::has_listeners(c::RDMA_NL_GROUP_LS) {
             return EADDRNOTAVAIL;
         }
         let (kind, address) = match &self.destination {
             IpAddress::V4(address) => (c::LS_NLA_TYPE_IPV4, address.as_slice()),
             IpAddress::V6(address) => (c::LS_NLA_TYPE_IPV6, address.as_slice()),
         };
-        let message = socket::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_IP_RESOLVE);
+        let message = netlink::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_IP_RESOLVE);
         let question = Reply::question(message, self.seq, Gfp::kernel(sleep), |writer| {
             writer.header(&ifindex.to_ne_bytes())?;
             writer.bytes(kind | c::RDMA_NLA_F_MANDATORY, address)
         });
         // The question is asked again until somebody has answered.
         let init = NetNamespace::init();
-        let _ = question.and_then(|it| socket::tell(init, it, c::RDMA_NL_GROUP_LS, sleep));
+        let _ = question.and_then(|it| netlink::tell(init, it, c::RDMA_NL_GROUP_LS, sleep));
         ENODATA
     }
 }

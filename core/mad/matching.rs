@@ -11,7 +11,10 @@ use super::{
     header::{Header, MAD_HEADER},
     state::{Agent, Entry, Key, Phase, SendMad, Table},
 };
-use crate::{ah_attr, cache, gid, verbs::ah};
+use crate::{
+    gid::{self, cache},
+    verbs::{ah, ah_attr},
+};
 
 /// What of a MAD that was received says whom it is from, and to whom.
 struct Ends {

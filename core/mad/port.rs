@@ -35,7 +35,7 @@ use super::{
     respond::{self, Responder},
     state::{self, Agent, Client, Layer, OpenPort, Port, Queue},
 };
-use crate::cache;
+use crate::gid::cache;
 
 /// The P_Key of full members of the default partition.
 const DEFAULT_PKEY: u16 = 0xffff;

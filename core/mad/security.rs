@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use rdma::view::mad::qp::SpecialKind;
 
 use super::state::Agent;
-use crate::cache;
+use crate::gid::cache;
 
 /// Whether security modules are asked about an agent.
 pub(super) fn is_asked(agent: &Agent) -> bool {

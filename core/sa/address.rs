@@ -19,7 +19,7 @@ use super::{
     record::CLASS_PORT_INFO,
     state::{Abilities, Address, OnAnswer, Query, SaPort},
 };
-use crate::{cache, mad::header::method, port, queue::ib_wq, verbs::ah};
+use crate::{device::queue::ib_wq, gid::cache, mad::header::method, registry::port, verbs::ah};
 
 /// The P_Key of full members of the default partition.
 const DEFAULT_PKEY: u16 = 0xffff;

@@ -27,7 +27,7 @@ use super::{
     record::{unpack_path, PATH_BYTES},
     state::{Administration, Asked, Query, SaPort, Service, ADMINISTRATION},
 };
-use crate::netlink::{ls, socket};
+use crate::{addr::ls, netlink};
 
 /// How long an answer is awaited, in milliseconds.
 static TIMEOUT_MS: AtomicU32 = AtomicU32::new(2000);
@@ -118,7 +118,7 @@ fn write(
     (mask, path_use, seq): (u64, u8, u32),
     flags: Gfp<'_>,
 ) -> Result<Reply> {
-    let kind = socket::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_RESOLVE);
+    let kind = netlink::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_RESOLVE);
     Reply::question(kind, seq, flags, |writer| {
         writer.header(&header_of(query, path_use))?;
         for (bit, attr, member) in MEMBERS {
@@ -173,7 +173,7 @@ pub(super) fn ask(
     mask: u64,
     flags: &SendFlags<'_>,
 ) -> Result {
-    if !socket::has_listeners(c::RDMA_NL_GROUP_LS) || !MEMBERS.iter().any(|it| has(mask, it.0)) {
+    if !netlink::has_listeners(c::RDMA_NL_GROUP_LS) || !MEMBERS.iter().any(|it| has(mask, it.0)) {
         return query::ask(query);
     }
     query::add(query)?;
@@ -185,7 +185,7 @@ pub(super) fn ask(
     query.state.lock().path_use = path_use;
     let told = add(query).and_then(|seq| {
         let question = write(query, path, (mask, path_use, seq), flags.gfp())?;
-        socket::ask(
+        netlink::ask(
             NetNamespace::init(),
             question,
             c::RDMA_NL_GROUP_LS,

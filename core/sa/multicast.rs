@@ -32,7 +32,7 @@ use super::{
     mcmember::{self, bit},
     state::{OnAnswer, Query},
 };
-use crate::{cache, mad::header::method};
+use crate::{gid::cache, mad::header::method};
 pub(crate) use device::{start, Started};
 pub(crate) use group::Member;
 use group::{Group, McastPort, MemberState, Mode, State};

@@ -23,7 +23,7 @@ use super::{
     record::{unpack_path, OPA_PATH, PATH, PATH_BYTES},
     state::{self, OnAnswer, Query, SaPort},
 };
-use crate::{mad::header::method, port};
+use crate::{mad::header::method, registry::port};
 
 /// The first LID of multicast.
 const MULTICAST_LID: u32 = 0xc000;

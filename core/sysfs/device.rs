@@ -14,7 +14,7 @@ use rdma::{
     MaySleep,
 };
 
-use crate::port;
+use crate::registry::port;
 
 /// Files that can be read.
 const FILES: [(&CStr, Show); 4] = [

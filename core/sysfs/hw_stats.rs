@@ -19,7 +19,7 @@ use rdma::{
     MaySleep,
 };
 
-use crate::{counters, printk};
+use crate::{counters, registry::printk};
 
 /// The longest that values may be good, in milliseconds.
 const MAX_LIFESPAN: u32 = 10_000;

@@ -11,7 +11,7 @@ use rdma::{
     MaySleep,
 };
 
-use crate::port;
+use crate::registry::port;
 
 /// `pkeys/N`, for a table of `length` entries.
 pub(super) fn group(length: u16) -> Result<PortGroup> {

@@ -15,7 +15,7 @@ use rdma::{
     MaySleep,
 };
 
-use crate::{port, rate};
+use crate::{registry::port, verbs::rate};
 
 const FILES: [(&CStr, Show); 9] = [
     (c"state", state),

@@ -27,7 +27,11 @@ use rdma::{
     Gid, MaySleep,
 };
 
-use crate::{addr, ah_attr, gid, gid_cache::Wanted, lag};
+use crate::{
+    addr,
+    gid::{self, table::Wanted},
+    verbs::{ah_attr, lag},
+};
 
 /// Checks that an address vector is one for a port of the device.
 fn check(device: &Device, vector: &AhVector) -> Result {

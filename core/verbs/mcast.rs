@@ -9,7 +9,7 @@ use rdma::{
     Gid, MaySleep,
 };
 
-use crate::port;
+use crate::registry::port;
 
 /// The first multicast LID.
 const MULTICAST_LID_BASE: u16 = 0xc000;

@@ -14,7 +14,7 @@ use rdma::{
     MaySleep,
 };
 
-use super::track;
+use crate::restrack::track;
 
 /// Keeps the account of a region that was just made.
 fn account(pd: &Pd, mr: Owned<Mr>) -> Owned<Mr> {

@@ -16,7 +16,7 @@ use rdma::{
     MaySleep,
 };
 
-use super::track;
+use crate::restrack::track;
 
 fn alloc(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> Result<Owned<Pd>> {
     let pd = Fresh::new_pd(device, flags, sleep)?;

@@ -17,8 +17,13 @@ use rdma::{
     MaySleep,
 };
 
-use super::{ah, track};
-use crate::{counters, lag, printk, qp_state, rw};
+use super::ah;
+use crate::{
+    counters,
+    registry::printk,
+    restrack::track,
+    verbs::{lag, qp_state, rw},
+};
 
 /// PSNs have so many bits.
 const PSN_MASK: u32 = 0xff_ffff;

@@ -13,7 +13,7 @@ use rdma::{
     MaySleep,
 };
 
-use super::track;
+use crate::restrack::track;
 
 /// What a shared receive queue uses, is used by one more, or by one less.
 fn count_uses(srq: &Srq, count: fn(rdma::view::object::UseCount<'_>)) {

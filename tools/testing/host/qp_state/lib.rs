@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The core's table of queue pair states, as `core/qp_state.rs` has it.
+//! The core's table of queue pair states, as `core/verbs/qp_state.rs` has it.
 
-#[path = "../../../../core/qp_state.rs"]
+#[path = "../../../../core/verbs/qp_state.rs"]
 mod table;
 
 /// Whether a queue pair of a type may go from a state to another one, with a set of attributes: as our core says.

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues: making and destroying them. [`poll`]: who polls those of clients; [`pool`]: those that clients share.
+
+pub(crate) mod poll;
+pub(crate) mod pool;
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use kernel::{
+    ffi::{c_int, c_void},
+    prelude::*,
+};
+use kernel_ext::{bindings as c, door::Const, error::EOPNOTSUPP, export::export};
+use rdma::{
+    trace,
+    view::{
+        cq::{CqHandlers, CqInit, EventFn, Handler, OwnCqInit},
+        object::{Failed, Fresh, Made, Owned, UdataView},
+        qp::Caller,
+        Cq, Device,
+    },
+    MaySleep,
+};
+
+use crate::restrack::track;
+
+fn create(
+    device: &Device,
+    handlers: CqHandlers,
+    init: &CqInit,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Result<Owned<Cq>> {
+    if init.cqe() == 0 {
+        return Err(EINVAL);
+    }
+    let cq = Fresh::new_cq(device, handlers, sleep)?;
+    track::begin(&*cq, c::RDMA_RESTRACK_CQ, caller);
+    let cq = cq.driver_create(init, sleep).map_err(track::discard)?;
+    track::add(&*cq);
+    Ok(cq)
+}
+
+/// Makes a completion queue that its client polls when `comp_handler` says so. Process context.
+///
+/// # Errors
+///
+/// `EINVAL` for a queue without room, `ENOMEM`, and what the driver answers.
+#[export]
+fn __ib_create_cq(
+    device: &Device,
+    comp_handler: Handler<c::ib_comp_handler>,
+    event_handler: Handler<EventFn>,
+    cq_context: *mut c_void,
+    cq_attr: Const<'_, CqInit>,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Made<Cq> {
+    let handlers = CqHandlers {
+        completion: comp_handler.0,
+        event: event_handler.0,
+        context: cq_context,
+    };
+    Made(create(device, handlers, &cq_attr, caller, sleep))
+}
+
+/// Moderates a completion queue: it announces completions when there are so many, or after so many microseconds.
+/// Process context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the device cannot, or others share the queue; and what the driver answers.
+#[export]
+pub(crate) fn rdma_set_cq_moderation(
+    cq: &Cq,
+    cq_count: u16,
+    cq_period: u16,
+    sleep: &MaySleep,
+) -> Result {
+    if cq.is_shared() {
+        return Err(EOPNOTSUPP);
+    }
+    cq.driver_modify(cq_count, cq_period, sleep)
+}
+
+/// Destroys a completion queue that was made by `ib_create_cq`, or for user space. Process context.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` for a queue of a pool, `EBUSY` while it is used, and what the driver answers: then the queue stays.
+#[export]
+fn ib_destroy_cq_user(cq: Owned<Cq>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
+    if cq.is_shared() {
+        return Err(EOPNOTSUPP);
+    }
+    if cq.uses().is_used() {
+        return Err(EBUSY);
+    }
+    track::destroy(cq, sleep, |cq| cq.driver_destroy(udata, sleep))?;
+    Ok(())
+}
+
+/// What a completion queue that is polled for its client is to be like.
+pub(crate) struct Polled {
+    /// What the client finds in it.
+    pub(crate) context: *mut c_void,
+    /// How many completions it has room for.
+    pub(crate) cqe: u32,
+    /// The completion vector.
+    pub(crate) comp_vector: u32,
+    /// `enum ib_poll_context`: who polls.
+    pub(crate) poll_ctx: u32,
+}
+
+/// Makes a completion queue that is polled for its client.
+///
+/// # Errors
+///
+/// `EINVAL` for a queue without room, or a context that there is not; `ENOMEM`, and what the driver answers.
+pub(crate) fn alloc_polled(
+    device: &Device,
+    polled: &Polled,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Result<Owned<Cq>> {
+    if polled.cqe == 0 {
+        return Err(EINVAL);
+    }
+    let Polled {
+        cqe,
+        comp_vector,
+        poll_ctx,
+        ..
+    } = *polled;
+    let cq = make_polled(device, polled, caller, sleep);
+    match &cq {
+        Ok(cq) => trace::cq_alloc(cq, cqe, comp_vector, poll_ctx),
+        Err(error) => trace::cq_alloc_error(cqe, comp_vector, poll_ctx, *error),
+    }
+    cq
+}
+
+fn make_polled(
+    device: &Device,
+    polled: &Polled,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Result<Owned<Cq>> {
+    let (poll_ctx, vector) = (polled.poll_ctx, polled.comp_vector);
+    let cq = Fresh::new_polled(device, polled.context, poll_ctx, vector, sleep)?;
+    track::begin(&*cq, c::RDMA_RESTRACK_CQ, caller);
+    let init = OwnCqInit::new(polled.cqe, vector);
+    let cq = cq.driver_create(init.view(), sleep).map_err(|mut failed| {
+        failed.object.free_batch();
+        track::discard(failed)
+    })?;
+    if let Err(error) = poll::start(&cq, sleep) {
+        cq.stop_dim(sleep);
+        if let Ok(mut memory) = cq.driver_destroy(None, sleep) {
+            memory.free_batch();
+            track::discard(Failed {
+                object: memory,
+                error,
+            });
+        }
+        return Err(error);
+    }
+    track::add(&*cq);
+    Ok(cq)
+}
+
+/// Frees a completion queue that is polled for its client.
+pub(crate) fn free_polled(cq: Owned<Cq>, sleep: &MaySleep) {
+    track::remove(&*cq, sleep);
+    if cq.driver_pre_destroy(sleep).is_err() {
+        pr_warn!("a completion queue of the kernel cannot be disabled\n");
+    }
+    poll::stop(&cq, sleep);
+    trace::cq_free(&cq);
+    match cq.driver_post_destroy(sleep) {
+        Ok(mut memory) => memory.free_batch(),
+        // Freeing what the driver still knows would be worse than keeping it.
+        Err(_) => pr_warn!("a completion queue of the kernel cannot be destroyed\n"),
+    }
+}
+
+/// Makes a completion queue for a client in the kernel, whose requests have handlers (`wr_cqe`), and that is polled in
+/// `poll_ctx`. Process context.
+///
+/// # Errors
+///
+/// `EINVAL` for a queue without room, or a context that there is not; `ENOMEM`, and what the driver answers.
+#[export]
+fn __ib_alloc_cq(
+    device: &Device,
+    private: *mut c_void,
+    nr_cqe: c_int,
+    comp_vector: c_int,
+    poll_ctx: c::ib_poll_context,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Made<Cq> {
+    let polled = Polled {
+        context: private,
+        cqe: nr_cqe as u32,
+        comp_vector: comp_vector as u32,
+        poll_ctx,
+    };
+    Made(alloc_polled(device, &polled, caller, sleep))
+}
+
+/// Which completion vector comes next.
+static NEXT_VECTOR: AtomicU32 = AtomicU32::new(0);
+
+/// As `__ib_alloc_cq`, with the device's completion vectors in turn. Process context.
+#[export]
+fn __ib_alloc_cq_any(
+    device: &Device,
+    private: *mut c_void,
+    nr_cqe: c_int,
+    poll_ctx: c::ib_poll_context,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Made<Cq> {
+    let vectors = device.usable_vectors();
+    let nth = NEXT_VECTOR.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    let polled = Polled {
+        context: private,
+        cqe: nr_cqe as u32,
+        comp_vector: nth.checked_rem(vectors).unwrap_or(0),
+        poll_ctx,
+    };
+    Made(alloc_polled(device, &polled, caller, sleep))
+}
+
+/// Frees a completion queue that `__ib_alloc_cq` has made, and that nothing uses. Process context.
+#[export]
+fn ib_free_cq(cq: Owned<Cq>, sleep: &MaySleep) {
+    if cq.uses().is_used() || cq.is_claimed() {
+        pr_warn!("a completion queue is freed that is in use\n");
+        return;
+    }
+    free_polled(cq, sleep);
+}

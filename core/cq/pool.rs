@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues that the clients of a device share.
+//!
+//! A client claims room in a queue of its completion vector and gives it back; queues are made when there is no room, one
+//! for each vector, and go with the device.
+//!
+//! Locks
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `ib_device::cq_pools_lock` | the shared completion queues, and who has claimed what of them | process | nothing |
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use kernel::{ffi::c_int, prelude::*};
+use kernel_ext::{bindings as c, export::export};
+use rdma::{
+    view::{object::Owned, qp::Caller, Cq, Device},
+    MaySleep,
+};
+
+use crate::cq::{self, Polled};
+
+/// The room of a shared queue, if nobody needs more.
+const SHARED_CQE: u32 = 4096;
+
+/// Whom resource tracking names as the owner of shared queues.
+const OWNER: Caller = Caller::kernel(c"ib_core");
+
+/// Makes a queue for each completion vector, each with room for at least `cqe` completions.
+fn grow(device: &Device, cqe: u32, poll_ctx: u32, sleep: &MaySleep) -> Result {
+    let most = u32::try_from(device.attrs().max_cqe).unwrap_or(0);
+    let mut made = KVec::new();
+    for comp_vector in 0..device.usable_vectors() {
+        let polled = Polled {
+            context: core::ptr::null_mut(),
+            cqe: cqe.max(SHARED_CQE).min(most),
+            comp_vector,
+            poll_ctx,
+        };
+        let new = cq::alloc_polled(device, &polled, OWNER, sleep).and_then(|cq| {
+            let has_room = cq.cqe() >= cqe;
+            cq.set_shared(true);
+            push(&mut made, cq, sleep)?;
+            has_room.then_some(()).ok_or(EINVAL)
+        });
+        if let Err(error) = new {
+            made.into_iter().for_each(|cq| free(cq, sleep));
+            return Err(error);
+        }
+    }
+    let pool = device.cq_pool(poll_ctx).ok_or(EINVAL)?;
+    while let Some(cq) = made.pop() {
+        pool.add(cq);
+    }
+    Ok(())
+}
+
+/// Keeps a queue; without memory frees it.
+fn push(made: &mut KVec<Owned<Cq>>, cq: Owned<Cq>, sleep: &MaySleep) -> Result {
+    if let Err(error) = made.reserve(1, GFP_KERNEL) {
+        free(cq, sleep);
+        return Err(error.into());
+    }
+    made.push(cq, GFP_KERNEL)?;
+    Ok(())
+}
+
+fn free(cq: Owned<Cq>, sleep: &MaySleep) {
+    cq.set_shared(false);
+    cq::free_polled(cq, sleep);
+}
+
+/// Frees the shared queues of a device that no client has any more.
+pub(crate) fn free_all(device: &Device, sleep: &MaySleep) {
+    for poll_ctx in 0..=c::IB_POLL_LAST_POOL_TYPE {
+        while let Some(cq) = device.cq_pool(poll_ctx).and_then(|pool| pool.take()) {
+            if cq.is_claimed() {
+                pr_warn!("a client has left with room in a shared completion queue\n");
+            }
+            free(cq, sleep);
+        }
+    }
+}
+
+/// The completion vector of clients that have no wish.
+static NEXT_VECTOR: AtomicU32 = AtomicU32::new(0);
+
+/// The completion vector for a client's wish; a negative wish is none.
+fn vector_for(device: &Device, wish: c_int) -> Result<u32> {
+    let vectors = device.usable_vectors();
+    let wish = u32::try_from(wish)
+        .unwrap_or_else(|_| NEXT_VECTOR.fetch_add(1, Ordering::Relaxed).wrapping_add(1));
+    wish.checked_rem(vectors).ok_or(EINVAL)
+}
+
+/// Claims room in a shared queue.
+pub(crate) fn get<'a>(
+    device: &'a Device,
+    cqe: u32,
+    wish: c_int,
+    poll_ctx: u32,
+    sleep: &MaySleep,
+) -> Result<&'a Cq> {
+    if poll_ctx > c::IB_POLL_LAST_POOL_TYPE {
+        return Err(EINVAL);
+    }
+    let most = u32::try_from(device.attrs().max_cqe).unwrap_or(0);
+    if cqe > most {
+        return Err(EINVAL);
+    }
+    loop {
+        // CPUs, and usable vectors with them, may go while the pool grows.
+        let vector = vector_for(device, wish)?;
+        let fits = |cq: &Cq| {
+            let wanted = cq.claimed().checked_add(cqe);
+            cq.comp_vector() == vector && wanted.is_some_and(|wanted| wanted <= cq.cqe())
+        };
+        {
+            let pool = device.cq_pool(poll_ctx).ok_or(EINVAL)?;
+            if let Some(cq) = pool.find(fits) {
+                pool.claim(cq, cqe);
+                return Ok(cq);
+            }
+        }
+        grow(device, cqe, poll_ctx, sleep)?;
+    }
+}
+
+/// Claims room for `nr_cqe` completions in a shared queue of a completion vector, or of any (-1). Process context.
+///
+/// # Errors
+///
+/// `EINVAL` for a context that queues are not shared in, or more than a queue has room for; `ENOMEM`, and what the driver
+/// answers.
+#[export]
+fn ib_cq_pool_get(
+    device: &Device,
+    nr_cqe: u32,
+    comp_vector_hint: c_int,
+    poll_ctx: c::ib_poll_context,
+    sleep: &MaySleep,
+) -> kernel_ext::door::ErrPtr<c::ib_cq> {
+    let cq = get(device, nr_cqe, comp_vector_hint, poll_ctx, sleep);
+    kernel_ext::door::ErrPtr(cq.map(Cq::as_raw))
+}
+
+/// Gives room in a shared queue back. Process context.
+#[export]
+pub(crate) fn ib_cq_pool_put(cq: &Cq, nr_cqe: u32) {
+    if let Some(pool) = cq.device().cq_pool(cq.poll_ctx()) {
+        pool.give_back(cq, nr_cqe);
+    }
+}
+
+#[kernel::prelude::kunit_tests(ib_core_cq_pool)]
+mod tests {
+    use super::*;
+    use crate::kunit::{with_device, MAX_CQE};
+
+    const CONTEXT: u32 = c::IB_POLL_SOFTIRQ;
+
+    #[test]
+    fn clients_share_a_queue_until_it_is_full() -> Result {
+        with_device(|device, _, sleep| {
+            let get = |cqe| get(device, cqe, 0, CONTEXT, sleep);
+            let first = get(SHARED_CQE - 1)?;
+            assert!(core::ptr::eq(first, get(1)?));
+            assert_eq!(first.claimed(), SHARED_CQE);
+            let second = get(1)?;
+            assert!(!core::ptr::eq(first, second));
+            ib_cq_pool_put(first, 2);
+            // The newest is asked first.
+            assert!(core::ptr::eq(second, get(2)?));
+            let large = get(MAX_CQE)?;
+            assert!(large.cqe() >= MAX_CQE && large.claimed() == MAX_CQE);
+            // The queues of another context are others.
+            let other = super::get(device, 1, 0, c::IB_POLL_WORKQUEUE, sleep)?;
+            assert_eq!(other.claimed(), 1);
+            for cq in [first, second, large, other] {
+                ib_cq_pool_put(cq, cq.claimed());
+                assert_eq!(cq.claimed(), 0);
+            }
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn no_more_is_given_back_than_was_claimed() -> Result {
+        with_device(|device, _, sleep| {
+            let cq = get(device, 3, 0, CONTEXT, sleep)?;
+            ib_cq_pool_put(cq, 4);
+            assert_eq!(cq.claimed(), 0);
+            ib_cq_pool_put(cq, u32::MAX);
+            assert_eq!(cq.claimed(), 0);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn what_there_is_not() -> Result {
+        with_device(|device, _, sleep| {
+            let get = |cqe, context| get(device, cqe, 0, context, sleep).err();
+            assert_eq!(get(MAX_CQE + 1, CONTEXT), Some(EINVAL));
+            assert_eq!(get(u32::MAX, CONTEXT), Some(EINVAL));
+            assert_eq!(get(1, c::IB_POLL_LAST_POOL_TYPE + 1), Some(EINVAL));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn vectors_go_round() -> Result {
+        with_device(|device, _, _| {
+            let vectors = device.usable_vectors();
+            assert!(vectors > 0);
+            for wish in [-1, c_int::MIN, 0, 1, c_int::MAX] {
+                assert!(vector_for(device, wish)? < vectors);
+            }
+            Ok(())
+        })
+    }
+}

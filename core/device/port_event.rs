@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What happens to the net device of a port happens to the port: it is up or down, or is told of under another name.
+
+use kernel::prelude::*;
+use kernel_ext::{
+    bindings,
+    export::export,
+    net::{
+        device::NetDevice,
+        notifier::{self, Event, Listener},
+    },
+};
+use rdma::{view::Device, MaySleep};
+
+use super::dispatch;
+use crate::registry::{
+    self, event, netdev,
+    notice::{self, Notice},
+};
+
+/// Hears of net devices while the module is there.
+pub(crate) type Registration = Pin<KBox<notifier::Registration<Watch>>>;
+
+/// What hears of net devices.
+pub(crate) struct Watch;
+
+/// Begins to hear of net devices.
+pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
+    notifier::Registration::new(Watch, sleep)
+}
+
+impl Listener for Watch {
+    fn event(&self, ndev: &NetDevice, event: Event, sleep: &MaySleep) {
+        let raw = match event {
+            Event::Up => bindings::NETDEV_UP,
+            Event::Down => bindings::NETDEV_DOWN,
+            Event::Change => bindings::NETDEV_CHANGE,
+            Event::ChangeName => return renamed(ndev, sleep),
+            _ => return,
+        };
+        link_changed(ndev, raw as usize, sleep);
+    }
+}
+
+fn renamed(ndev: &NetDevice, sleep: &MaySleep) {
+    let Some(device) = registry::by_netdev(ndev, bindings::RDMA_DRIVER_UNKNOWN) else {
+        return;
+    };
+    if let Some(port) = netdev::port_of(&device, ndev) {
+        notice::tell(&device, Notice::NetdevRenamed(port), sleep);
+    }
+}
+
+/// The link of a net device has gone up or down: so has the port.
+///
+/// The ports of a bond are left to drivers that know of bonds.
+fn link_changed(ndev: &NetDevice, event: usize, sleep: &MaySleep) {
+    if rdma::view::port::is_lag(ndev) {
+        return;
+    }
+    let Some(device) = registry::by_netdev(ndev, bindings::RDMA_DRIVER_UNKNOWN) else {
+        return;
+    };
+    if device
+        .driver_report_port_event(ndev, event, sleep)
+        .is_none()
+    {
+        dispatch_port_state(&device, ndev, sleep);
+    }
+}
+
+/// Raises an event if the state of the port of a net device has changed.
+fn dispatch_port_state(device: &Device, ndev: &NetDevice, sleep: &MaySleep) {
+    let Some(port) = netdev::port_of(device, ndev) else {
+        return;
+    };
+    let state = rdma::view::port::netdev_port_state(ndev);
+    if !device.port_state_changed(port, state, sleep) {
+        return;
+    }
+    let kind = if state == bindings::IB_PORT_DOWN {
+        bindings::IB_EVENT_PORT_ERR
+    } else {
+        bindings::IB_EVENT_PORT_ACTIVE
+    };
+    dispatch::dispatch(device, event::Event::of_port(kind, device, port));
+}
+
+/// Raises the event that a port is up or down, if that has changed with its net device. Process context.
+#[export]
+fn ib_dispatch_port_state_event(ibdev: &Device, ndev: &NetDevice, sleep: &MaySleep) {
+    dispatch_port_state(ibdev, ndev, sleep);
+}

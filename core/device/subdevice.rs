@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sub-devices: devices that a driver makes of one of its devices, such as a multi-plane device's SMI device.
+//!
+//! A sub-device keeps its parent registered; unregistering the parent takes the sub-devices back first, the last first.
+//!
+//! Locks
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `SubDevices::list` | the sub-devices of a device | process context | the allocator |
+
+use kernel::prelude::*;
+use kernel_ext::error::EOPNOTSUPP;
+use rdma::{
+    view::{device::SubDevice, Device, Registered},
+    MaySleep,
+};
+
+use super::state::ListedSubDevice;
+use crate::private::DeviceExt;
+
+/// Makes a sub-device.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where the driver has none, `EINVAL` where the parent is not registered, `ENOMEM`, and what the driver
+/// says.
+pub(crate) fn add(parent: &Device, sub_type: u32, name: &CStr, sleep: &MaySleep) -> Result {
+    if !parent.has_sub_devices() {
+        return Err(EOPNOTSUPP);
+    }
+    let registered = parent.try_get().ok_or(EINVAL)?;
+    let sub = SubDevice::add(parent, sub_type, name, sleep)?;
+    let mut list = parent.core().subdevices.list.lock();
+    if list.reserve(1, GFP_KERNEL).is_err() {
+        drop(list);
+        sub.delete(parent, sleep);
+        return Err(ENOMEM);
+    }
+    let listed = ListedSubDevice {
+        sub,
+        parent: registered,
+    };
+    Ok(list.push(listed, GFP_KERNEL)?)
+}
+
+/// Takes a sub-device back, on behalf of somebody who keeps it registered: gives up that reference.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` for a device that is no sub-device; `ENODEV` where somebody else takes it back.
+pub(crate) fn delete(sub: Registered, sleep: &MaySleep) -> Result {
+    let parent = sub.parent().ok_or(EOPNOTSUPP)?;
+    let mut list = parent.core().subdevices.list.lock();
+    let at = list
+        .iter()
+        .position(|listed| listed.sub.is(&sub))
+        .ok_or(ENODEV)?;
+    let listed = list.remove(at).map_err(|_| ENODEV)?;
+    drop(list);
+    drop(sub);
+    let ListedSubDevice { sub, parent } = listed;
+    sub.delete(&parent, sleep);
+    Ok(())
+}
+
+/// Takes all sub-devices of a device back.
+pub(crate) fn remove_all(parent: &Device, sleep: &MaySleep) {
+    loop {
+        let last = parent.core().subdevices.list.lock().pop();
+        let Some(ListedSubDevice {
+            sub,
+            parent: registered,
+        }) = last
+        else {
+            return;
+        };
+        sub.delete(parent, sleep);
+        drop(registered);
+    }
+}

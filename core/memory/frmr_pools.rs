@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pools of handles for fast registration, which devices make slowly: `rdma resource … frmr_pools`.
+//!
+//! A region takes a handle from a pool and gives it back when it goes. Handles that nobody has taken in a whole period are
+//! destroyed, but for as many as the administrator has pinned. So a handle that is given back is fresh, then old, then gone.
+//!
+//! Locks
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `DeviceState::pinning` | that handles are made in advance one at a time, and not while the pools go | process context | the others |
+//! | `DeviceState::pools` | which pools there are | process context | nothing |
+//! | `Pool::handles` | the handles of a pool | process context | nothing |
+//!
+//! C header: `include/rdma/frmr_pools.h`.
+
+use kernel::{alloc::KVVec, prelude::*, sync::Arc, workqueue::WorkItem};
+use kernel_ext::{
+    bindings as c, delayed,
+    export::export,
+    work::{OwnedQueue, QueueFlags},
+};
+use rdma::{
+    driver::frmr::FrmrDriver,
+    view::{
+        frmr::{FrmrKey, FrmrPool, GivenFrmr},
+        Device, Mr,
+    },
+    MaySleep,
+};
+
+pub(crate) use super::state::Pool;
+use super::state::{Handles, Pools};
+use crate::private::DeviceExt;
+
+/// After how many seconds a handle that nobody takes gets old, and then goes.
+const DEFAULT_PERIOD: u32 = 60;
+
+impl Pools {
+    /// The pool for such handles: the one with the least room that is enough, or a new one.
+    fn find_or_make(&mut self, device: &Device, key: &FrmrKey) -> Result<Arc<Pool>> {
+        let nth = self.list.partition_point(|pool| pool.key < *key);
+        let found = self.list.get(nth);
+        if let Some(found) = found.filter(|pool| pool.key.is_good_for(key)) {
+            return Ok(found.clone());
+        }
+        let pool = Pool::new(device, *key, self.driver)?;
+        self.list.reserve(1, GFP_KERNEL)?;
+        let inserted = self.list.insert_within_capacity(nth, pool.clone());
+        inserted.map_err(|_| ENOMEM)?;
+        Ok(pool)
+    }
+
+    /// Has the handles of a pool grow old after a period, unless that is under way.
+    fn age_later(&self, pool: &Arc<Pool>) {
+        // Where it is under way there is nothing to do.
+        let _ = self
+            .queue
+            .enqueue_delayed(pool.clone(), jiffies(self.period));
+    }
+}
+
+fn jiffies(seconds: u32) -> usize {
+    (seconds as usize).saturating_mul(c::HZ as usize)
+}
+
+impl Handles {
+    fn take(&mut self) -> Option<u32> {
+        self.fresh.pop().or_else(|| self.old.pop())
+    }
+
+    fn count_taken(&mut self) {
+        self.in_use = self.in_use.saturating_add(1);
+        self.max_in_use = self.max_in_use.max(self.in_use);
+    }
+
+    fn waiting(&self) -> usize {
+        self.fresh.len().saturating_add(self.old.len())
+    }
+
+    /// How many there are, with those in use.
+    fn total(&self) -> usize {
+        self.waiting().saturating_add(self.in_use as usize)
+    }
+
+    /// Lets a period pass: takes out what is too old, and says whether anything gets old now.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: nothing has changed, or nothing got old.
+    fn age(&mut self) -> Result<(KVVec<u32>, bool)> {
+        if self.pinned == 0 {
+            let gone = core::mem::take(&mut self.old);
+            self.old = core::mem::take(&mut self.fresh);
+            return Ok((gone, !self.old.is_empty()));
+        }
+        let spare = self.total().saturating_sub(self.pinned as usize);
+        if spare == 0 {
+            return Ok((KVVec::new(), false));
+        }
+        self.old.reserve(self.fresh.len(), GFP_KERNEL)?;
+        let mut gone = KVVec::with_capacity(spare.min(self.old.len()), GFP_KERNEL)?;
+        while gone.len() < spare {
+            let Some(handle) = self.old.pop() else { break };
+            gone.push(handle, GFP_KERNEL)?;
+        }
+        self.old.extend_from_slice(&self.fresh, GFP_KERNEL)?;
+        let more = !self.fresh.is_empty();
+        self.fresh.clear();
+        Ok((gone, more))
+    }
+}
+
+// SAFETY: No other type of this module implements it, and all regions have their pools from here.
+unsafe impl FrmrPool for Pool {}
+
+/// What is told of a pool.
+pub(crate) struct Usage {
+    pub(crate) waiting: u32,
+    pub(crate) in_use: u32,
+    pub(crate) max_in_use: u32,
+    pub(crate) pinned: u32,
+}
+
+impl Pool {
+    pub(crate) fn key(&self) -> &FrmrKey {
+        &self.key
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let handles = self.handles.lock();
+        Usage {
+            waiting: u32::try_from(handles.waiting()).unwrap_or(u32::MAX),
+            in_use: handles.in_use,
+            max_in_use: handles.max_in_use,
+            pinned: handles.pinned,
+        }
+    }
+
+    /// Takes a handle, or has the device make one.
+    fn take(&self, sleep: &MaySleep) -> Result<u32> {
+        let mut handles = self.handles.lock();
+        if let Some(handle) = handles.take() {
+            handles.count_taken();
+            return Ok(handle);
+        }
+        drop(handles);
+        let made = self.driver.create(&self.device, &self.key, 1, sleep)?;
+        let handle = made.first().copied().ok_or(ENOMEM)?;
+        self.handles.lock().count_taken();
+        Ok(handle)
+    }
+
+    /// Takes a handle back. Says whether it is the only fresh one, so that it is time to let it age.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: the handle is not in the pool.
+    fn give_back(&self, handle: u32) -> Result<bool> {
+        let mut handles = self.handles.lock();
+        handles.in_use = handles.in_use.saturating_sub(1);
+        handles.fresh.push(handle, GFP_KERNEL)?;
+        Ok(handles.fresh.len() == 1)
+    }
+
+    /// Fills the pool up to so many handles, with those in use.
+    fn pin(&self, count: u32, sleep: &MaySleep) -> Result {
+        let missing = {
+            let mut handles = self.handles.lock();
+            handles.pinned = count;
+            let total = u32::try_from(handles.total()).unwrap_or(u32::MAX);
+            count.saturating_sub(total)
+        };
+        if missing == 0 {
+            return Ok(());
+        }
+        // Handles of this pool have the room that its key says, whatever was asked for.
+        let mut made = self
+            .driver
+            .create(&self.device, &self.key, missing, sleep)?;
+        let mut handles = self.handles.lock();
+        if handles.fresh.extend_from_slice(&made, GFP_KERNEL).is_err() {
+            drop(handles);
+            self.driver.destroy(&self.device, &mut made, sleep);
+            return Err(ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Destroys all handles that nobody has taken.
+    fn empty(&self, sleep: &MaySleep) {
+        let mut handles = self.handles.lock();
+        let mut fresh = core::mem::take(&mut handles.fresh);
+        let mut old = core::mem::take(&mut handles.old);
+        drop(handles);
+        self.driver.destroy(&self.device, &mut fresh, sleep);
+        self.driver.destroy(&self.device, &mut old, sleep);
+    }
+}
+
+impl WorkItem for Pool {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // SAFETY: The queue's work runs in process context.
+        let sleep = &unsafe { MaySleep::assume() };
+        let aged = this.handles.lock().age();
+        // Without memory it is tried again.
+        let (mut gone, more) = aged.unwrap_or((KVVec::new(), true));
+        this.driver.destroy(&this.device, &mut gone, sleep);
+        if more {
+            // When the pools go they wait for this work, and do not hold the lock meanwhile.
+            if let Some(pools) = &*this.device.core().frmr_pools.pools.lock() {
+                pools.age_later(&this);
+            }
+        }
+    }
+}
+
+/// The pools of a device, that with the greatest key first. `None` where the device has none.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn list(device: &Device) -> Result<Option<KVec<Arc<Pool>>>> {
+    let pools = device.core().frmr_pools.pools.lock();
+    let Some(pools) = &*pools else {
+        return Ok(None);
+    };
+    let mut list = KVec::with_capacity(pools.list.len(), GFP_KERNEL)?;
+    for pool in pools.list.iter().rev() {
+        list.push(pool.clone(), GFP_KERNEL)?;
+    }
+    Ok(Some(list))
+}
+
+/// Says after how many seconds handles that nobody takes get old, and go.
+///
+/// # Errors
+///
+/// `EINVAL` for 0, and where the device has no pools.
+pub(crate) fn set_period(device: &Device, period: u32) -> Result {
+    let mut pools = device.core().frmr_pools.pools.lock();
+    let pools = (*pools).as_mut().ok_or(EINVAL)?;
+    if period == 0 {
+        return Err(EINVAL);
+    }
+    pools.period = period;
+    for pool in pools.list.iter() {
+        delayed::enqueue(&pools.queue, pool, jiffies(period));
+    }
+    Ok(())
+}
+
+/// Says how many handles of a kind there should always be, and has those made that are missing.
+///
+/// # Errors
+///
+/// `EINVAL` where the device has no pools or for access that cannot be, `EOPNOTSUPP` for access that the device does not
+/// know, `ENOMEM`, and what the driver answers.
+pub(crate) fn set_pinned(device: &Device, key: FrmrKey, count: u32, sleep: &MaySleep) -> Result {
+    let state = &device.core().frmr_pools;
+    let _pinning = state.pinning.lock();
+    let driver = state.pools.lock().as_ref().ok_or(EINVAL)?.driver;
+    device.check_mr_access(key.access_flags as u32)?;
+    let key = driver.build_key(device, key, sleep)?;
+    let pool = find_or_make(device, &key)?;
+    let pinned = pool.pin(count, sleep);
+    if let Some(pools) = &*state.pools.lock() {
+        // What is too many now begins to go.
+        delayed::enqueue(&pools.queue, &pool, 0);
+    }
+    pinned
+}
+
+/// The pool for handles of a kind.
+fn find_or_make(device: &Device, key: &FrmrKey) -> Result<Arc<Pool>> {
+    let mut pools = device.core().frmr_pools.pools.lock();
+    (*pools).as_mut().ok_or(EINVAL)?.find_or_make(device, key)
+}
+
+/// Gives a device pools, of handles that `pool_ops` makes and destroys. Process context.
+///
+/// # Errors
+///
+/// `EEXIST` if it has them, `ENOMEM`.
+///
+/// C header: `include/rdma/frmr_pools.h`.
+#[export]
+fn ib_frmr_pools_init(device: &Device, pool_ops: FrmrDriver, sleep: &MaySleep) -> Result {
+    let flags = QueueFlags::UNBOUND | QueueFlags::ORDERED | QueueFlags::MEM_RECLAIM;
+    let new = Pools {
+        driver: pool_ops,
+        period: DEFAULT_PERIOD,
+        list: KVec::new(),
+        queue: OwnedQueue::new(c"frmr_aging_wq", flags, 1, sleep)?,
+    };
+    let mut pools = device.core().frmr_pools.pools.lock();
+    if pools.is_some() {
+        return Err(EEXIST);
+    }
+    *pools = Some(new);
+    Ok(())
+}
+
+/// Takes the pools of a device away, if it has any, and destroys their handles. All that were taken have been given back, and
+/// none is taken any more. Process context.
+#[export]
+fn ib_frmr_pools_cleanup(device: &Device, sleep: &MaySleep) {
+    let state = &device.core().frmr_pools;
+    let _pinning = state.pinning.lock();
+    let pools = state.pools.lock().take();
+    let list = pools.iter().flat_map(|pools| pools.list.iter());
+    for pool in list {
+        delayed::cancel_sync(pool, sleep);
+        pool.empty(sleep);
+    }
+}
+
+/// Takes a handle for a region, which says in `frmr.key` what kind: into `frmr.handle`. Process context.
+///
+/// # Errors
+///
+/// `EINVAL` where the device has no pools, `ENOMEM`, and what the driver answers.
+#[export]
+fn ib_frmr_pool_pop(device: &Device, mr: &Mr, sleep: &MaySleep) -> Result {
+    let pool = find_or_make(device, &mr.frmr_key())?;
+    let handle = pool.take(sleep)?;
+    mr.set_frmr(pool, handle);
+    Ok(())
+}
+
+/// Gives the handle of a region back to its pool. Process context.
+#[export]
+fn ib_frmr_pool_push(device: &Device, mr: GivenFrmr<Pool>, sleep: &MaySleep) {
+    let GivenFrmr { pool, handle } = mr;
+    match pool.give_back(handle) {
+        Ok(false) => {}
+        Ok(true) => {
+            if let Some(pools) = &*device.core().frmr_pools.pools.lock() {
+                pools.age_later(&pool);
+            }
+        }
+        Err(_) => pool.driver.destroy(device, &mut [handle], sleep),
+    }
+}
+
+/// The handle of a region does not come back: the driver has destroyed it. Any context that may sleep.
+#[export]
+fn ib_frmr_pool_drop(mr: GivenFrmr<Pool>) {
+    let mut handles = mr.pool.handles.lock();
+    handles.in_use = handles.in_use.saturating_sub(1);
+}
+
+#[kernel::prelude::kunit_tests(ib_core_frmr_handles)]
+mod tests {
+    use super::*;
+
+    fn handles(pinned: u32, fresh: &[u32], old: &[u32]) -> Result<Handles> {
+        let mut handles = Handles {
+            fresh: KVVec::new(),
+            old: KVVec::new(),
+            in_use: 0,
+            max_in_use: 0,
+            pinned,
+        };
+        handles.fresh.extend_from_slice(fresh, GFP_KERNEL)?;
+        handles.old.extend_from_slice(old, GFP_KERNEL)?;
+        Ok(handles)
+    }
+
+    #[test]
+    fn the_freshest_is_taken_first() -> Result {
+        let mut handles = handles(0, &[1, 2], &[3, 4])?;
+        assert_eq!(handles.take(), Some(2));
+        assert_eq!(handles.take(), Some(1));
+        assert_eq!(handles.take(), Some(4));
+        assert_eq!(handles.take(), Some(3));
+        assert_eq!(handles.take(), None);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_used_for_two_periods_goes() -> Result {
+        let mut handles = handles(0, &[1, 2], &[3])?;
+        let (gone, more) = handles.age()?;
+        assert_eq!(gone.len(), 1);
+        assert!(more);
+        let (gone, more) = handles.age()?;
+        assert_eq!(gone.len(), 2);
+        assert!(!more);
+        assert_eq!(handles.waiting(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn pinned_ones_stay() -> Result {
+        let mut handles = handles(2, &[1], &[2, 3, 4])?;
+        handles.count_taken();
+        // Five there are, two must be: three may go, and as many are old.
+        let (gone, more) = handles.age()?;
+        assert_eq!(gone.len(), 3);
+        assert!(more);
+        assert_eq!(handles.total(), 2);
+        let (gone, more) = handles.age()?;
+        assert_eq!(gone.len(), 0);
+        assert!(!more);
+        Ok(())
+    }
+
+    #[test]
+    fn the_most_in_use_is_kept() -> Result {
+        let mut handles = handles(0, &[], &[])?;
+        handles.count_taken();
+        handles.count_taken();
+        handles.in_use = handles.in_use.saturating_sub(2);
+        handles.count_taken();
+        assert_eq!(handles.max_in_use, 2);
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is kept of the memory of a device: pools of handles for fast registration.
+
+use kernel::{
+    alloc::KVVec,
+    impl_has_delayed_work, new_delayed_work, new_mutex,
+    prelude::*,
+    sync::{aref::ARef, Arc, Mutex},
+    workqueue::DelayedWork,
+};
+use kernel_ext::work::OwnedQueue;
+use rdma::{
+    driver::frmr::FrmrDriver,
+    view::{frmr::FrmrKey, Device},
+};
+
+/// The pools of a device.
+#[pin_data]
+pub(crate) struct DeviceState {
+    #[pin]
+    pub(super) pinning: Mutex<()>,
+    #[pin]
+    pub(super) pools: Mutex<Option<Pools>>,
+}
+
+impl DeviceState {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            pinning <- new_mutex!((), "frmr_pools::DeviceState::pinning"),
+            pools <- new_mutex!(None, "frmr_pools::DeviceState::pools"),
+        })
+    }
+}
+
+pub(super) struct Pools {
+    pub(super) driver: FrmrDriver,
+    /// Seconds.
+    pub(super) period: u32,
+    /// Sorted by key.
+    pub(super) list: KVec<Arc<Pool>>,
+    pub(super) queue: OwnedQueue,
+}
+
+/// The handles of a pool.
+pub(super) struct Handles {
+    /// Given back lately. The last ones are taken first.
+    pub(super) fresh: KVVec<u32>,
+    /// Given back before that.
+    pub(super) old: KVVec<u32>,
+    pub(super) in_use: u32,
+    pub(super) max_in_use: u32,
+    /// How many there should be, with those in use.
+    pub(super) pinned: u32,
+}
+
+/// Handles that are alike.
+#[pin_data]
+pub(crate) struct Pool {
+    pub(super) key: FrmrKey,
+    pub(super) device: ARef<Device>,
+    pub(super) driver: FrmrDriver,
+    #[pin]
+    pub(super) handles: Mutex<Handles>,
+    #[pin]
+    pub(super) aging: DelayedWork<Self>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Pool { self.aging }
+}
+
+impl Pool {
+    pub(super) fn new(device: &Device, key: FrmrKey, driver: FrmrDriver) -> Result<Arc<Self>> {
+        let handles = Handles {
+            fresh: KVVec::new(),
+            old: KVVec::new(),
+            in_use: 0,
+            max_in_use: 0,
+            pinned: 0,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                key,
+                device: device.hold(),
+                driver,
+                handles <- new_mutex!(handles, "frmr_pools::Pool::handles"),
+                aging <- new_delayed_work!("frmr_pools::Pool::aging"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+}

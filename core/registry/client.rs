@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Clients: who is told of devices that come and go.
+//!
+//! The rules, for each client and each device that it wants:
+//!
+//! 1. `add` is called once while both are registered: for a device in the order in which the clients were registered, by
+//!    whichever thread registers the one or the other. Registration returns after that.
+//! 2. `remove` is called once if `add` succeeded: for a device in the reverse order. What unregisters the one or the
+//!    other returns after that, whoever called it.
+//! 3. No lock is held in either: both may call whatever they like, but must not wait for their own end.
+//! 4. The other callbacks run after `add` and before `remove`, which waits for them.
+//!
+//! A device keeps a [`Binding`] for each client, whose phase says where the two are. Whoever finds that another thread is at
+//! it waits, and looks again.
+//!
+//! Locks
+//!
+//! | lock | protects | taken in | inside of it |
+//! |---|---|---|---|
+//! | `Bindings::state` | the bindings of a device | process context | `CLIENTS`, the allocator |
+//! | `CLIENTS` | the list of clients | process context | the allocator |
+
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, lock::mutex::MutexBackend, lock::Guard},
+};
+use kernel_ext::{bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice, roll::Roll};
+use rdma::{
+    view::{
+        client::{request_module, ClientData, ClientInfo, ClientRef, ClientRequest, NetDevRequest},
+        Client, Device,
+    },
+    MaySleep,
+};
+
+use super::state::{Binding, BindingsState, Me, Phase};
+use crate::{
+    private::DeviceExt,
+    registry::{self, Which},
+};
+
+/// A client in the list.
+struct Listed {
+    client: ClientRef,
+    /// The client is registered: devices may be added.
+    active: bool,
+}
+
+kernel::sync::global_lock! {
+    /// The clients by ascending number, that is in the order of their registration.
+    // SAFETY: `init` is called before the module does anything else.
+    unsafe(uninit) static CLIENTS: Mutex<Roll<Listed>> = Roll::new();
+}
+
+/// Makes the list. The module's initialisation calls it, once.
+pub(crate) fn init() {
+    // SAFETY: Called once, before all else.
+    unsafe { CLIENTS.init() };
+}
+
+impl BindingsState {
+    fn find(&mut self, client: ClientRef) -> Option<&mut Binding> {
+        self.list
+            .iter_mut()
+            .find(|binding| binding.client == client)
+    }
+
+    fn forget(&mut self, client: ClientRef) {
+        self.list.retain(|binding| binding.client != client);
+    }
+
+    /// The first client that wants the device and does not have it.
+    fn next_client(&self, device: &Device) -> Option<ClientRef> {
+        let any = device.is_kverbs_provider();
+        let clients = CLIENTS.lock();
+        let last = self.list.last().map(|binding| binding.client.id());
+        clients
+            .iter()
+            .filter(|listed| listed.active && (any || listed.client.takes_any_device()))
+            .map(|listed| listed.client)
+            .find(|client| last.is_none_or(|last| client.id() > last))
+    }
+}
+
+type Locked<'a> = Guard<'a, BindingsState, MutexBackend>;
+
+/// Lets clients have a device.
+pub(crate) fn open(device: &Device) {
+    device.core().clients.state.lock().open = true;
+}
+
+/// Adds a device to all clients that want it and do not have it, or waits while another thread does.
+///
+/// From an `add` of this device it returns at once: who called that `add` comes to the other clients later.
+///
+/// # Errors
+///
+/// `ENOMEM`. A client that refuses the device is no error.
+pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
+    let bindings = &device.core().clients;
+    let mut state = bindings.state.lock();
+    loop {
+        match state.adder {
+            Some(adder) if adder == Me::current() => return Ok(()),
+            Some(_) => {
+                bindings.progress.wait(&mut state);
+                continue;
+            }
+            None => {}
+        }
+        if !state.open {
+            return Ok(());
+        }
+        let Some(client) = state.next_client(device) else {
+            return Ok(());
+        };
+        state.list.reserve(1, GFP_KERNEL)?;
+        device.reserve_client_data(&client, sleep)?;
+        let binding = Binding {
+            client,
+            phase: Phase::Adding,
+            calls: 0,
+        };
+        state.list.push(binding, GFP_KERNEL)?;
+        state.adder = Some(Me::current());
+        drop(state);
+        let added = client.add(device, sleep);
+        if added.is_err() {
+            device.erase_client_data(&client);
+        }
+        state = bindings.state.lock();
+        state.adder = None;
+        if let Some(binding) = state.find(client) {
+            binding.phase = match added {
+                Ok(()) => Phase::Added,
+                Err(_) => Phase::Refused,
+            };
+        }
+        bindings.progress.notify_all();
+    }
+}
+
+/// Takes a device from all clients, the last first, and lets no other have it. When this returns, nobody has it.
+pub(crate) fn remove_all(device: &Device, sleep: &MaySleep) {
+    let bindings = &device.core().clients;
+    let mut state = bindings.state.lock();
+    state.open = false;
+    while state.adder.is_some() {
+        bindings.progress.wait(&mut state);
+    }
+    while let Some(last) = state.list.last() {
+        let client = last.client;
+        state = remove_one(device, client, state, sleep);
+    }
+}
+
+/// Takes a device from a client, or waits until another thread has.
+fn remove_client(device: &Device, client: ClientRef, sleep: &MaySleep) {
+    let mut state = device.core().clients.state.lock();
+    while state.find(client).is_some() {
+        state = remove_one(device, client, state, sleep);
+    }
+}
+
+/// Goes on to take a device from a client: does what is to be done next, or waits for who does it.
+fn remove_one<'a>(
+    device: &'a Device,
+    client: ClientRef,
+    mut state: Locked<'a>,
+    sleep: &MaySleep,
+) -> Locked<'a> {
+    let bindings = &device.core().clients;
+    let Some(binding) = state.find(client) else {
+        return state;
+    };
+    match binding.phase {
+        Phase::Adding | Phase::Removing => {
+            bindings.progress.wait(&mut state);
+            return state;
+        }
+        Phase::Refused => {
+            state.forget(client);
+            return state;
+        }
+        Phase::Added => binding.phase = Phase::Removing,
+    }
+    while state.find(client).is_some_and(|binding| binding.calls != 0) {
+        bindings.progress.wait(&mut state);
+    }
+    drop(state);
+    client.remove(device, device.client_data(&client), sleep);
+    device.erase_client_data(&client);
+    let mut state = bindings.state.lock();
+    state.forget(client);
+    bindings.progress.notify_all();
+    state
+}
+
+/// Calls `f` with each client that has the device, and its data, until `f` returns something.
+///
+/// A client is not told that the device goes while `f` is with it.
+pub(crate) fn for_each<R>(
+    device: &Device,
+    mut f: impl FnMut(&Client, ClientData) -> Option<R>,
+) -> Option<R> {
+    let bindings = &device.core().clients;
+    let mut last = None;
+    loop {
+        let mut state = bindings.state.lock();
+        let client = {
+            let binding = state.list.iter_mut().find(|binding| {
+                binding.phase == Phase::Added && last.is_none_or(|last| binding.client.id() > last)
+            })?;
+            binding.calls = binding.calls.saturating_add(1);
+            binding.client
+        };
+        drop(state);
+        last = Some(client.id());
+        let result = f(&client, device.client_data(&client));
+        let mut state = bindings.state.lock();
+        if let Some(binding) = state.find(client) {
+            binding.calls = binding.calls.saturating_sub(1);
+        }
+        bindings.progress.notify_all();
+        drop(state);
+        if result.is_some() {
+            return result;
+        }
+    }
+}
+
+/// Puts a client at the end of the list, with a number above all others.
+fn list(client: ClientRef) -> Result {
+    let mut clients = CLIENTS.lock();
+    let id = match clients.last() {
+        Some(last) => last.client.id().checked_add(1).ok_or(ENOSPC)?,
+        None => 0,
+    };
+    let listed = Listed {
+        client,
+        active: true,
+    };
+    clients.push(listed)?;
+    client.set_id(id);
+    Ok(())
+}
+
+/// Takes a client from all devices; when this returns, none of its callbacks runs or will.
+fn unregister(client: ClientRef, sleep: &MaySleep) {
+    {
+        let mut clients = CLIENTS.lock();
+        if let Some(listed) = clients.iter_mut().find(|listed| listed.client == client) {
+            listed.active = false;
+        }
+    }
+    for device in registry::devices(Which::All) {
+        remove_client(&device, client, sleep);
+    }
+    // Its number is free from now on. Who asks for what it tells user space has the list.
+    CLIENTS.lock().retain(|listed| listed.client != client);
+}
+
+/// Asks the client `name` what it tells user space: of a device, or of itself where there is none.
+///
+/// Where there is no such client, its module is loaded.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` where there is no such client or it tells nothing, `EINVAL` where what it tells makes no sense, and
+/// what the client says.
+pub(crate) fn nl_info(
+    device: Option<&Device>,
+    name: &CStr,
+    request: &ClientRequest<'_>,
+    sleep: &MaySleep,
+) -> Result<ClientInfo> {
+    let ask = || match device {
+        Some(device) => device_nl_info(device, name, request, sleep),
+        None => global_nl_info(name, request, sleep),
+    };
+    let answer = ask().or_else(|| {
+        request_module(name, sleep);
+        ask()
+    });
+    answer.unwrap_or(Err(EOPNOTSUPP))
+}
+
+/// `None` where the client does not have the device.
+fn device_nl_info(
+    device: &Device,
+    name: &CStr,
+    request: &ClientRequest<'_>,
+    sleep: &MaySleep,
+) -> Option<Result<ClientInfo>> {
+    for_each(device, |client, data| {
+        if client.name() != name {
+            return None;
+        }
+        let answer = client.nl_info(device, data, request, sleep);
+        Some(answer.unwrap_or(Err(EOPNOTSUPP)))
+    })
+}
+
+/// `None` where there is no such client.
+fn global_nl_info(
+    name: &CStr,
+    request: &ClientRequest<'_>,
+    sleep: &MaySleep,
+) -> Option<Result<ClientInfo>> {
+    let clients = CLIENTS.lock();
+    let listed = clients
+        .iter()
+        .find(|listed| listed.active && listed.client.name() == name)?;
+    let answer = listed.client.global_nl_info(request, sleep);
+    Some(answer.unwrap_or(Err(EOPNOTSUPP)))
+}
+
+/// Tells the clients of a device that it has a new name.
+pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
+    for_each(device, |client, data| {
+        client.rename(device, data, sleep);
+        None::<()>
+    });
+}
+
+/// Registers a client: it gets the devices that there are, and those that come. Process context.
+///
+/// # Errors
+///
+/// `ENOMEM`; the client has no device then.
+///
+/// C header: `include/rdma/ib_verbs.h`.
+#[export]
+fn ib_register_client(client: &Client, sleep: &MaySleep) -> Result {
+    // SAFETY: `ib_unregister_client` takes the client from the list and from all devices.
+    let client = unsafe { ClientRef::new(client) };
+    list(client)?;
+    for device in registry::devices(Which::Registered) {
+        if let Err(error) = add_all(&device, sleep) {
+            unregister(client, sleep);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Unregisters a client: its devices are removed from it. When this returns, none of its callbacks runs or will.
+/// Process context, not from a callback of the client.
+#[export]
+fn ib_unregister_client(client: &Client, sleep: &MaySleep) {
+    // SAFETY: The handle goes when this returns.
+    let client = unsafe { ClientRef::new(client) };
+    unregister(client, sleep);
+}
+
+/// Sets what `ib_get_client_data` returns for a client and a device that it has. Process context.
+#[export]
+fn ib_set_client_data(device: &Device, client: &Client, data: ClientData, sleep: &MaySleep) {
+    // There is room for it since the client has the device; what is an errno instead of a pointer is not kept.
+    if device.set_client_data(client, data, sleep).is_err() {
+        pr_warn!(
+            "{}: no data for {}\n",
+            device.name().to_str().unwrap_or("?"),
+            client.id()
+        );
+    }
+}
+
+/// Returns the net device that a client has for an address, referenced; null for none. Process context.
+#[export]
+fn ib_get_net_dev_by_params(
+    dev: &Device,
+    port: u32,
+    pkey: u16,
+    gid: *const bindings::ib_gid,
+    addr: *const bindings::sockaddr,
+    sleep: &MaySleep,
+) -> Option<ARef<NetDevice>> {
+    if !dev.is_ib(port) {
+        return None;
+    }
+    // SAFETY: The pointers are the caller's, for the time of the call.
+    let request = unsafe { NetDevRequest::new(port, pkey, gid, addr) };
+    for_each(dev, |client, data| {
+        client.net_dev_by_params(dev, &request, data, sleep)
+    })
+}

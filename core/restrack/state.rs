@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is kept of the objects of a device: by kind and number.
+
+use kernel::{new_spinlock, prelude::*, rbtree::RBTree, sync::SpinLock};
+use rdma::view::restrack::{Listed, KINDS};
+
+/// What a number stands for.
+pub(super) struct Place {
+    /// `None` while the object is being destroyed.
+    pub(super) listed: Option<Listed>,
+    /// The object is a matter of the driver's: it is shown to those who ask for such details.
+    pub(super) detail: bool,
+}
+
+/// The objects of a kind.
+pub(super) struct Table {
+    pub(super) places: RBTree<u32, Place>,
+    /// The number to try next.
+    pub(super) next: u32,
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        Self {
+            places: RBTree::new(),
+            next: 0,
+        }
+    }
+}
+
+/// The objects of a device.
+#[pin_data]
+pub(crate) struct DeviceState {
+    #[pin]
+    pub(super) tables: SpinLock<[Table; KINDS]>,
+}
+
+impl DeviceState {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        let tables = core::array::from_fn(|_| Table::new());
+        pin_init!(Self {
+            tables <- new_spinlock!(tables, "DeviceState::tables"),
+        })
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Draining a queue pair: afterwards all its requests are completed, and their handlers have run.
+//!
+//! The queue pair goes to the error state. What was posted is flushed; a request that is posted then completes after all
+//! others, so waiting for that one is enough. With a shared receive queue, the event that the last request was taken from it
+//! is waited for, and what is in the completion queue is polled.
+//!
+//! The completion queue must be one of `ib_alloc_cq`, with room for the request, and nobody may post at the same time.
+//!
+//! Reference: InfiniBand Architecture Specification 1.7, volume 1, section 10.3.1.
+
+use kernel::{ffi::c_int, prelude::*};
+use kernel_ext::{bindings as c, export::export};
+use rdma::{
+    trace,
+    view::{qp::QpAttr, Cq, Qp},
+    MaySleep,
+};
+
+use crate::{cq::poll, verbs::qp};
+
+/// How long the last event of a shared receive queue is waited for, in milliseconds.
+const LAST_WQE_TIMEOUT_MS: u32 = 60_000;
+
+fn to_error(qp: &Qp, sleep: &MaySleep) -> Result {
+    let mut attr = QpAttr::to_state(c::IB_QPS_ERR);
+    qp::modify(qp, &mut attr, c::IB_QP_STATE as c_int, None, sleep)
+}
+
+/// Calls `flush` with what polls a queue, if its client polls.
+fn flush(cq: Option<&Cq>, flush: impl FnOnce(Option<&dyn Fn()>) -> Result) -> Result {
+    match cq.filter(|cq| cq.poll_ctx() == c::IB_POLL_DIRECT) {
+        None => flush(None),
+        Some(cq) => flush(Some(&|| {
+            poll::process_direct(cq, None);
+        })),
+    }
+}
+
+fn flush_sends(qp: &Qp, sleep: &MaySleep) -> Result {
+    to_error(qp, sleep)?;
+    flush(qp.send_cq(), |poll| qp.driver_flush_sends(poll, sleep))
+}
+
+fn flush_receives(qp: &Qp, sleep: &MaySleep) -> Result {
+    to_error(qp, sleep)?;
+    flush(qp.recv_cq(), |poll| qp.driver_flush_receives(poll, sleep))
+}
+
+/// Waits for the last request of a shared receive queue, and polls the completion queue until it is empty, or all that it
+/// has room for is polled.
+fn flush_shared(qp: &Qp, sleep: &MaySleep) -> Result {
+    to_error(qp, sleep)?;
+    let cq = qp.srq().and_then(|srq| srq.cq()).or(qp.recv_cq());
+    let cq = cq.ok_or(EINVAL)?;
+    if !qp
+        .last_wqe_reached()
+        .wait_timeout(LAST_WQE_TIMEOUT_MS, sleep)
+    {
+        return Ok(());
+    }
+    let mut left = cq.cqe();
+    while left > 0 {
+        let polled = poll::process_direct(cq, Some(left));
+        if polled == 0 {
+            break;
+        }
+        left = left.saturating_sub(polled);
+    }
+    Ok(())
+}
+
+fn report(what: &str, result: Result) {
+    if let Err(error) = result {
+        kernel::pr_warn_once!("failed to drain {} queue: {}\n", what, error.to_errno());
+    }
+}
+
+/// Drains what is sent. Process context.
+#[export]
+fn ib_drain_sq(qp: &Qp, sleep: &MaySleep) {
+    if qp.driver_drain_sq(sleep).is_none() {
+        report("send", flush_sends(qp, sleep));
+    }
+    qp.send_cq().inspect(|cq| trace::cq_drain_complete(cq));
+}
+
+/// Drains what is received. Process context.
+#[export]
+fn ib_drain_rq(qp: &Qp, sleep: &MaySleep) {
+    if qp.driver_drain_rq(sleep).is_none() {
+        report("recv", flush_receives(qp, sleep));
+    }
+    qp.recv_cq().inspect(|cq| trace::cq_drain_complete(cq));
+}
+
+/// Drains what is sent and what is received. Process context.
+#[export]
+fn ib_drain_qp(qp: &Qp, sleep: &MaySleep) {
+    ib_drain_sq(qp, sleep);
+    if qp.srq().is_some() {
+        report("shared recv", flush_shared(qp, sleep));
+    } else {
+        ib_drain_rq(qp, sleep);
+    }
+}

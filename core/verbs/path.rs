@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address vectors from paths and from members of multicast groups.
+//!
+//! C header: `include/rdma/ib_sa.h`.
+
+use kernel::prelude::*;
+use kernel_ext::{bindings as c, export::export, net::device::NetDevice};
+use rdma::{
+    view::{
+        ah_attr::{AhPlace, AhVector, Route},
+        gid::{GidRef, LentGid, LentGidArgument},
+        path::{member_gids, Path, PathKind},
+        Device,
+    },
+    MaySleep,
+};
+
+use crate::{
+    addr,
+    gid::{self, cache, table::Wanted},
+    verbs::ah,
+};
+
+/// Which bits of a LID are for paths, where the port does not say.
+const PATH_BITS: u8 = 0x7f;
+
+/// The LID that everybody takes (IBTA, volume 1, section 4.1.3).
+const PERMISSIVE_LID: u32 = 0xffff;
+
+/// Which bits of a port's LID are for paths.
+fn path_bits_mask(device: &Device, port: u32) -> u8 {
+    let lmc = cache::of(device, port).map(|port| port.known.with(|known| known.lmc));
+    // An LMC has three bits.
+    lmc.map_or(PATH_BITS, |lmc| {
+        (1u8 << (lmc & 7)).wrapping_sub(1) & PATH_BITS
+    })
+}
+
+/// Finds out whether there is a route to the destination of a path of RoCE.
+///
+/// # Errors
+///
+/// `EINVAL` for GIDs of two families, for a source without a net device, and for a path of version 1 that leads through a
+/// router; `EHOSTUNREACH` …: as `connect` would say it.
+fn resolve_route(path: &mut Path, source: Option<LentGid<'_>>, sleep: &MaySleep) -> Result {
+    if path.is_resolved() {
+        return Ok(());
+    }
+    let source = source.ok_or(EINVAL)?;
+    let is_routed = addr::is_routed(source, (path.sgid(), path.dgid()), sleep)?;
+    if is_routed && path.kind() != PathKind::RoceV2 {
+        return Err(EINVAL);
+    }
+    path.set_resolved();
+    Ok(())
+}
+
+/// The global route of a path, and its source.
+fn route_of(
+    device: &Device,
+    port: u32,
+    path: &Path,
+    source: Option<LentGid<'_>>,
+) -> Result<(Route, GidRef)> {
+    let source = match source {
+        Some(source) => source.hold(),
+        None => {
+            let wanted = Wanted {
+                gid: Some(path.sgid()),
+                gid_type: Some(path.kind().gid_type()),
+                ndev: None,
+                default: None,
+            };
+            gid::find(device, port, &wanted)?
+        }
+    };
+    let raw = path.raw();
+    let route = Route {
+        dgid: Some(path.dgid()),
+        flow_label: u32::from_be(raw.flow_label),
+        hop_limit: raw.hop_limit,
+        traffic_class: raw.traffic_class,
+    };
+    Ok((route, source))
+}
+
+/// Sets up an address vector for a path.
+fn fill(
+    vector: &mut AhVector,
+    (device, port): (&Device, u32),
+    path: &mut Path,
+    source: Option<LentGid<'_>>,
+    sleep: &MaySleep,
+) -> Result {
+    let is_roce = path.kind().is_roce();
+    *vector = AhVector::new(ah::kind_of(device, port), port, path.raw().sl);
+    vector.modify(|raw| raw.static_rate = path.raw().rate);
+    if is_roce {
+        resolve_route(path, source, sleep)?;
+    }
+    match path.dmac() {
+        Some(dmac) => vector.set_dmac(dmac),
+        None => {
+            let (slid, dlid) = path.lids();
+            vector.set_lids(dlid, slid as u8 & path_bits_mask(device, port));
+            if path.kind() == PathKind::Opa && dlid == PERMISSIVE_LID {
+                vector.make_globally_routed();
+            }
+        }
+    }
+    if is_roce || path.raw().hop_limit > 0 {
+        let (route, source) = route_of(device, port, path, source)?;
+        vector.set_route(&route, source);
+    }
+    Ok(())
+}
+
+/// Makes an address vector for a path. A path of RoCE names its source; for others the source is found if it is needed and
+/// not given. Process context.
+///
+/// # Errors
+///
+/// `ENOENT` if the port has not the source; for RoCE `EINVAL` without a source, and as `connect` would say that there is no
+/// route.
+#[export]
+fn ib_init_ah_attr_from_path(
+    device: &Device,
+    port_num: u32,
+    path: &mut Path,
+    ah_attr: AhPlace<'_>,
+    sgid_attr: LentGidArgument<'_>,
+    sleep: &MaySleep,
+) -> Result {
+    let mut vector = AhVector::zeroed();
+    let filled = fill(&mut vector, (device, port_num), path, sgid_attr.0, sleep);
+    ah_attr.set(vector);
+    filled
+}
+
+/// Makes an address vector for a multicast group, from what makes a port a member of it. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` for a port that is neither InfiniBand nor RoCE, `ENOENT` if it has not the member's GID on the net device.
+#[export]
+fn ib_init_ah_from_mcmember(
+    device: &Device,
+    port_num: u32,
+    member: &mut c::ib_sa_mcmember_rec,
+    ndev: Option<&NetDevice>,
+    gid_type: c::ib_gid_type,
+    ah_attr: AhPlace<'_>,
+) -> Result {
+    if !device.is_ib(port_num) && !device.is_roce(port_num) {
+        return Err(EINVAL);
+    }
+    let (group, own) = member_gids(member);
+    let wanted = Wanted {
+        gid: Some(own),
+        gid_type: Some(gid_type),
+        // GIDs of InfiniBand have no net device.
+        ndev: ndev.filter(|_| !device.is_ib(port_num)),
+        default: None,
+    };
+    let source = gid::find(device, port_num, &wanted)?;
+    let mut vector = AhVector::new(ah::kind_of(device, port_num), port_num, member.sl);
+    vector.modify(|raw| raw.static_rate = member.rate);
+    vector.set_lids(u16::from_be(member.mlid).into(), 0);
+    let route = Route {
+        dgid: Some(group),
+        flow_label: u32::from_be(member.flow_label),
+        hop_limit: member.hop_limit,
+        traffic_class: member.traffic_class,
+    };
+    vector.set_route(&route, source);
+    ah_attr.set(vector);
+    Ok(())
+}

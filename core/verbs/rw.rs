@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The RW API: RDMA READ and WRITE of scattered memory, with or without memory registration as the device needs it.
+//!
+//! Here is what a queue pair must have for it: room for requests, and pools of regions. iWARP needs a region for what it reads
+//! into; other devices may be faster with one (`max_sgl_rd`).
+//!
+//! C header: `include/rdma/rw.h`.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use kernel::{ffi::c_int, prelude::*};
+use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export, param::bool_param};
+use rdma::{
+    view::{
+        mr::{DmaList, DmaSpan, SgOffset},
+        object::Owned,
+        qp::QpInit,
+        rw::{
+            BvecRange, Bvecs, MappedPages, Mapping, PageList, Regions, RwChain, RwCtx, RwDone,
+            RwKind, SigAttrsView, Transfer,
+        },
+        Device, Pd, Qp,
+    },
+    MaySleep,
+};
+
+use crate::verbs::{mr, mr_pool};
+
+/// More pages than this are not asked for of a region.
+const MAX_REGION_PAGES: u32 = 256;
+
+/// Whether all operations use regions: for trying them on devices that do not need them.
+static FORCE_REGIONS: AtomicBool = AtomicBool::new(false);
+
+bool_param!(
+    c"force_mr",
+    FORCE_REGIONS,
+    hidden,
+    b"parmtype=force_mr:bool\0parm=force_mr:Force usage of MRs for RDMA READ/WRITE operations\0"
+);
+
+fn forces_regions() -> bool {
+    FORCE_REGIONS.load(Ordering::Relaxed)
+}
+
+/// Whether operations on a port may use regions.
+fn may_use_regions(device: &Device, port: u32) -> bool {
+    device.is_iwarp(port) || device.attrs().max_sgl_rd != 0 || forces_regions()
+}
+
+/// How many pages a region has.
+fn region_pages(device: &Device, integrity: bool) -> u32 {
+    let attrs = device.attrs();
+    let pages = if integrity {
+        attrs.max_pi_fast_reg_page_list_len
+    } else {
+        attrs.max_fast_reg_page_list_len
+    };
+    pages.min(MAX_REGION_PAGES)
+}
+
+/// How many requests an operation may need: the transfer, and registering and invalidating a region.
+fn requests_per_context(device: &Device, port: u32, integrity: bool) -> u32 {
+    if integrity || may_use_regions(device, port) {
+        3
+    } else {
+        1
+    }
+}
+
+/// Asks for room for the requests of all contexts that a queue pair is to have; no more than the device has.
+pub(crate) fn make_room(device: &Device, init: &QpInit) {
+    let each = requests_per_context(device, init.port_num(), init.wants_integrity());
+    let wanted = each.saturating_mul(init.max_rdma_ctxs());
+    let most = u32::try_from(device.attrs().max_qp_wr).unwrap_or(0);
+    init.set_max_send_wr(init.max_send_wr().saturating_add(wanted).min(most));
+}
+
+/// Fills the pools of regions of a queue pair.
+///
+/// # Errors
+///
+/// As for allocating a region.
+pub(crate) fn fill_pools(qp: &Owned<Qp>, init: &QpInit, sleep: &MaySleep) -> Result {
+    let device = qp.device();
+    let count = init.max_rdma_ctxs();
+    let integrity = init.wants_integrity();
+    if !integrity && !may_use_regions(device, init.port_num()) {
+        return Ok(());
+    }
+    let pages = region_pages(device, integrity);
+    let (pool, kind) = (qp.rdma_mrs(), c::IB_MR_TYPE_MEM_REG);
+    mr_pool::fill(qp, pool, count, kind, (pages, 0), sleep)
+        .inspect_err(|_| pr_err!("failed to allocate {count} MRs\n"))?;
+    if !integrity {
+        return Ok(());
+    }
+    let (pool, kind) = (qp.sig_mrs(), c::IB_MR_TYPE_INTEGRITY);
+    mr_pool::fill(qp, pool, count, kind, (pages, pages), sleep).inspect_err(|_| {
+        pr_err!("failed to allocate {count} SIG MRs\n");
+        mr_pool::empty(qp, qp.rdma_mrs(), sleep);
+    })
+}
+
+/// Empties the pools of regions of a queue pair.
+pub(crate) fn empty_pools(qp: &Owned<Qp>, sleep: &MaySleep) {
+    mr_pool::empty(qp, qp.sig_mrs(), sleep);
+    mr_pool::empty(qp, qp.rdma_mrs(), sleep);
+}
+
+/// How many times `n`, which is not 0, goes into `count`, rounded up.
+fn ceil(count: u32, n: u32) -> u32 {
+    (count / n).wrapping_add((count % n != 0).into())
+}
+
+/// How many regions, or requests, a transfer of so many pages needs.
+#[export]
+fn rdma_rw_mr_factor(device: &Device, port_num: u32, maxpages: u32) -> u32 {
+    let pages = if may_use_regions(device, port_num) {
+        region_pages(device, false)
+    } else {
+        u32::try_from(device.attrs().max_sge_rd).unwrap_or(0)
+    };
+    ceil(maxpages, pages.max(1))
+}
+
+/// How many requests for sending so many contexts of the RW API need. `create_flags` is `enum ib_qp_create_flags`.
+#[export]
+fn rdma_rw_max_send_wr(dev: &Device, port_num: u32, max_rdma_ctxs: u32, create_flags: u32) -> u32 {
+    let integrity = create_flags & c::IB_QP_CREATE_INTEGRITY_EN as u32 != 0;
+    requests_per_context(dev, port_num, integrity).saturating_mul(max_rdma_ctxs)
+}
+
+/// Whether a transfer of so many pieces needs regions.
+fn needs_regions(device: &Device, port: u32, transfer: &Transfer, count: u32) -> bool {
+    let most = device.attrs().max_sgl_rd;
+    let for_read = device.is_iwarp(port) || (most != 0 && count > most);
+    transfer.is_read() && for_read || forces_regions()
+}
+
+/// What regions for a transfer allow: what is read over iWARP is written by the other end.
+fn access_of(qp: &Qp, port: u32) -> u32 {
+    if qp.device().is_iwarp(port) {
+        c::IB_ACCESS_LOCAL_WRITE | c::IB_ACCESS_REMOTE_WRITE
+    } else {
+        c::IB_ACCESS_LOCAL_WRITE
+    }
+}
+
+/// Maps pieces of a list into regions that are lent for it.
+fn map_regions<'a>(
+    qp: &'a Qp,
+    pd: &Pd,
+    mut list: DmaList<'_>,
+    count: u32,
+    mut offset: u32,
+) -> Result<Regions<'a>> {
+    let pages = region_pages(pd.device(), qp.integrity_en()).max(1);
+    let mut regions = Regions::new(qp, ceil(count, pages), false)?;
+    let mut left = count;
+    while left != 0 {
+        let part = left.min(pages);
+        let mr = regions.lend()?;
+        let from = SgOffset::at(&mut offset);
+        let mapped = mr::map(
+            mr,
+            list,
+            part as c_int,
+            from,
+            kernel::page::PAGE_SIZE as u32,
+        );
+        if mapped.map_or(true, |mapped| mapped < part) {
+            return Err(EINVAL);
+        }
+        list = list.skip(part);
+        left = left.saturating_sub(part);
+        offset = 0;
+    }
+    Ok(regions)
+}
+
+/// How many pieces a request may have.
+fn max_sge(qp: &Qp, transfer: &Transfer) -> u32 {
+    if transfer.is_read() {
+        qp.max_read_sge()
+    } else {
+        qp.max_write_sge()
+    }
+}
+
+fn init(
+    ctx: &RwCtx,
+    qp: &Qp,
+    port: u32,
+    (list, count, mut offset): (DmaList<'_>, u32, u32),
+    transfer: &Transfer,
+) -> Result<u32> {
+    let pd = qp.pd().ok_or(EINVAL)?;
+    let device = pd.device();
+    let mapping = Mapping::new(device, list, count, transfer.direction)?;
+    // The piece that the offset falls into.
+    let mut skipped = 0u32;
+    for span in list.spans(mapping.count() as usize) {
+        if offset < span.length {
+            break;
+        }
+        offset = offset.saturating_sub(span.length);
+        skipped = skipped.saturating_add(1);
+    }
+    let (list, count) = (list.skip(skipped), mapping.count().saturating_sub(skipped));
+    if count == 0 {
+        return Err(EIO);
+    }
+    if needs_regions(device, port, transfer, count) {
+        match map_regions(qp, pd, list, count, offset) {
+            Ok(regions) => {
+                let (access, invalidates) = (access_of(qp, port), qp.device().is_iwarp(port));
+                mapping.keep();
+                return Ok(regions.into_ctx(ctx, transfer, access, invalidates, None));
+            }
+            // Regions are not needed, only faster.
+            Err(EAGAIN) if !qp.device().is_iwarp(port) && !forces_regions() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let lkey = pd.local_dma_lkey();
+    let mut first_offset = Some(offset);
+    let mut spans = list.spans(count as usize).map(|span| {
+        let offset = first_offset.take().unwrap_or(0);
+        DmaSpan {
+            address: span.address.wrapping_add(offset.into()),
+            length: span.length.saturating_sub(offset),
+        }
+    });
+    let requests = if count > 1 {
+        ctx.set_multi(spans, count, (lkey, max_sge(qp, transfer)), transfer)?
+    } else {
+        ctx.set_single(spans.next().ok_or(EIO)?, lkey, transfer);
+        1
+    };
+    mapping.keep();
+    Ok(requests)
+}
+
+fn init_bvec(
+    ctx: &RwCtx,
+    qp: &Qp,
+    port: u32,
+    (bvecs, count, range): (&Bvecs<'_>, u32, BvecRange),
+    transfer: &Transfer,
+) -> Result<u32> {
+    if count == 0 || range.is_empty() {
+        return Err(EINVAL);
+    }
+    let pd = qp.pd().ok_or(EINVAL)?;
+    let (device, lkey) = (pd.device(), pd.local_dma_lkey());
+    let direction = transfer.direction;
+    let invalidates = device.is_iwarp(port);
+    if transfer.is_read() && invalidates || forces_regions() {
+        let pages = PageList::new(device, bvecs, range, count, direction)?;
+        let regions = map_regions(qp, pd, pages.list(), pages.count(), 0)?;
+        let access = access_of(qp, port);
+        return Ok(regions.into_ctx(ctx, transfer, access, invalidates, Some(pages)));
+    }
+    if count > 1 {
+        match ctx.set_iova(device, bvecs, range, lkey, transfer) {
+            Ok(()) => return Ok(1),
+            Err(EOPNOTSUPP) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let pages = MappedPages::new(device, bvecs, range, count, (lkey, direction))?;
+    let requests = match pages.spans().next() {
+        Some(span) if count == 1 => {
+            ctx.set_single(span, lkey, transfer);
+            1
+        }
+        _ => {
+            let limits = (lkey, max_sge(qp, transfer));
+            ctx.set_multi(pages.spans(), pages.count(), limits, transfer)?
+        }
+    };
+    pages.keep();
+    Ok(requests)
+}
+
+fn init_signature(
+    ctx: &RwCtx,
+    qp: &Qp,
+    port: u32,
+    (data, data_count): (DmaList<'_>, u32),
+    (meta, meta_count): (DmaList<'_>, u32),
+    attrs: &SigAttrsView,
+    transfer: &Transfer,
+) -> Result<u32> {
+    let device = qp.pd().ok_or(EINVAL)?.device();
+    let most = region_pages(device, qp.integrity_en());
+    if data_count > most || meta_count > most {
+        pr_err!("SG count too large: {data_count}, {meta_count}, of {most}\n");
+        return Err(EINVAL);
+    }
+    let data_map = Mapping::new(device, data, data_count, transfer.direction)?;
+    let meta_map = match meta_count {
+        0 => None,
+        _ => Some(Mapping::new(device, meta, meta_count, transfer.direction)?),
+    };
+    let mut regions = Regions::new(qp, 1, true)?;
+    let mr = regions.lend()?;
+    mr.set_sig_attrs(attrs);
+    let meta_mapped = meta_map.as_ref().map_or(0, Mapping::count);
+    mr::map_pi(
+        mr,
+        (data, data_map.count() as c_int, SgOffset::NONE),
+        (meta, meta_mapped as c_int, SgOffset::NONE),
+        4096,
+    )?;
+    data_map.keep();
+    if let Some(meta_map) = meta_map {
+        meta_map.keep();
+    }
+    Ok(regions.into_ctx(ctx, transfer, access_of(qp, port), false, None))
+}
+
+/// What a door returns that counts requests.
+fn counted(requests: Result<u32>) -> c_int {
+    requests.map_or_else(|error| error.to_errno(), |requests| requests as c_int)
+}
+
+/// Sets a context up for the transfer of a list of memory, from an offset on. Returns how many requests for sending that
+/// needs. Process context.
+///
+/// # Errors
+///
+/// `EIO` for an offset behind the list; `EAGAIN` where regions are needed and there are none; `ENOMEM`, and as mapping fails.
+#[export]
+#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+fn rdma_rw_ctx_init(
+    ctx: &RwCtx,
+    qp: &Qp,
+    port_num: u32,
+    sg: DmaList<'_>,
+    sg_cnt: u32,
+    sg_offset: u32,
+    remote_addr: u64,
+    rkey: u32,
+    direction: c::dma_data_direction,
+) -> c_int {
+    let transfer = Transfer {
+        remote_addr,
+        rkey,
+        direction,
+    };
+    counted(init(ctx, qp, port_num, (sg, sg_cnt, sg_offset), &transfer))
+}
+
+/// As `rdma_rw_ctx_init`, for an array of pages. Process context.
+///
+/// # Errors
+///
+/// `EINVAL` without pages; else as for `rdma_rw_ctx_init`.
+#[export]
+#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+fn rdma_rw_ctx_init_bvec(
+    ctx: &RwCtx,
+    qp: &Qp,
+    port_num: u32,
+    bvecs: Bvecs<'_>,
+    nr_bvec: u32,
+    iter: BvecRange,
+    remote_addr: u64,
+    rkey: u32,
+    direction: c::dma_data_direction,
+) -> c_int {
+    let transfer = Transfer {
+        remote_addr,
+        rkey,
+        direction,
+    };
+    counted(init_bvec(
+        ctx,
+        qp,
+        port_num,
+        (&bvecs, nr_bvec, iter),
+        &transfer,
+    ))
+}
+
+/// As `rdma_rw_ctx_init`, for data whose integrity is checked, and what protects it. Process context.
+///
+/// # Errors
+///
+/// `EINVAL` for more than a region has room for; else as for `rdma_rw_ctx_init`.
+#[export]
+#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+fn rdma_rw_ctx_signature_init(
+    ctx: &RwCtx,
+    qp: &Qp,
+    port_num: u32,
+    sg: DmaList<'_>,
+    sg_cnt: u32,
+    prot_sg: DmaList<'_>,
+    prot_sg_cnt: u32,
+    sig_attrs: &SigAttrsView,
+    remote_addr: u64,
+    rkey: u32,
+    direction: c::dma_data_direction,
+) -> c_int {
+    let transfer = Transfer {
+        remote_addr,
+        rkey,
+        direction,
+    };
+    let (data, meta) = ((sg, sg_cnt), (prot_sg, prot_sg_cnt));
+    counted(init_signature(
+        ctx, qp, port_num, data, meta, sig_attrs, &transfer,
+    ))
+}
+
+/// Returns the requests of a context as a chain, to be posted once. `chain_wr` follows them; without it, the last one
+/// completes with `cqe`. Any context.
+#[export]
+fn rdma_rw_ctx_wrs(
+    ctx: &RwCtx,
+    _qp: &Qp,
+    _port_num: u32,
+    cqe: RwDone<'_>,
+    chain_wr: RwChain<'_>,
+) -> *mut c::ib_send_wr {
+    ctx.chain(cqe, chain_wr)
+}
+
+/// Posts the requests of a context, as `rdma_rw_ctx_wrs` chains them. Any context.
+///
+/// # Errors
+///
+/// What the driver answers.
+#[export]
+fn rdma_rw_ctx_post(
+    ctx: &RwCtx,
+    qp: &Qp,
+    _port_num: u32,
+    cqe: RwDone<'_>,
+    chain_wr: RwChain<'_>,
+) -> c_int {
+    ctx.post(qp, cqe, chain_wr)
+}
+
+/// Lets go of a context whose requests are completed. Any context.
+#[export]
+fn rdma_rw_ctx_destroy(
+    ctx: &RwCtx,
+    qp: &Qp,
+    _port_num: u32,
+    sg: DmaList<'_>,
+    sg_cnt: u32,
+    direction: c::dma_data_direction,
+) {
+    let (Some(kind), Some(pd)) = (ctx.kind(), qp.pd()) else {
+        return;
+    };
+    if matches!(kind, RwKind::Iova | RwKind::Integrity) {
+        pr_warn!("a context of the RW API is destroyed as one of another kind\n");
+        return;
+    }
+    ctx.destroy(qp, direction, false);
+    Mapping::end(pd.device(), sg, sg_cnt, direction);
+}
+
+/// As `rdma_rw_ctx_destroy`, for one of `rdma_rw_ctx_init_bvec`. Any context.
+#[export]
+fn rdma_rw_ctx_destroy_bvec(
+    ctx: &RwCtx,
+    qp: &Qp,
+    _port_num: u32,
+    _bvecs: Bvecs<'_>,
+    _nr_bvec: u32,
+    direction: c::dma_data_direction,
+) {
+    ctx.destroy(qp, direction, true);
+}
+
+/// As `rdma_rw_ctx_destroy`, for one of `rdma_rw_ctx_signature_init`. Any context.
+#[export]
+#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+fn rdma_rw_ctx_destroy_signature(
+    ctx: &RwCtx,
+    qp: &Qp,
+    _port_num: u32,
+    sg: DmaList<'_>,
+    sg_cnt: u32,
+    prot_sg: DmaList<'_>,
+    prot_sg_cnt: u32,
+    direction: c::dma_data_direction,
+) {
+    let (Some(RwKind::Integrity), Some(pd)) = (ctx.kind(), qp.pd()) else {
+        return;
+    };
+    ctx.destroy(qp, direction, false);
+    if prot_sg_cnt != 0 {
+        Mapping::end(pd.device(), prot_sg, prot_sg_cnt, direction);
+    }
+    Mapping::end(pd.device(), sg, sg_cnt, direction);
+}
