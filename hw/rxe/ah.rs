@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors, and the handles by which datagrams name them.
+//! Address vectors, and the handles by which datagrams name them: `struct rdma_ah_attr` and `struct ib_ah` of
+//! `<rdma/ib_verbs.h>`.
 
 use core::net::IpAddr;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -13,7 +14,7 @@ use kernel_ext::xarray::Table;
 use rdma::ah::{AhAttr, AhFields, GlobalRoute};
 use rdma::{Gid, GidAttr, GidType, MaySleep};
 
-use crate::device::PdId;
+use crate::ids::PdId;
 use crate::limits;
 
 /// An address vector: from which GID to which IP address, and how.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues.
+//! Completion queues: `struct ib_cq` of `<rdma/ib_verbs.h>`, and the rings of programs.
 //!
 //! Data paths [`push`](Cq::push) completions; a process takes them from its ring, a kernel consumer
 //! with [`poll`](Cq::poll). Handlers, for completions and for the CQ's error, are never called from

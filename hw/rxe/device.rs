@@ -1,611 +1,202 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device: what it is, and which part of the driver does what the verbs ask for.
+//! The device: tables of its objects, its counters, the attributes of its port. All parts of the driver share it, and it
+//! is generic over the queue pairs, which refer to it.
 
-use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel_ext::bindings;
-use kernel_ext::error::EOPNOTSUPP;
-use kernel_ext::module::ModuleRef;
-use rdma::ah::{Ah, AhAttr, AhFields};
-use rdma::cq::{Cq, CqHandle, CqInitAttr, NotifyFlags};
-use rdma::device::{cap, Device, DeviceAttr, DeviceModify};
-use rdma::mad::{Mad, MadInfo, MadResult};
-use rdma::mr::{Access, Mr, MrType, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma};
-use rdma::object::{Base, Pd};
-use rdma::port::{
-    self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
-};
-use rdma::qp::{Qp, QpAttrMask, QpAttrOut, QpInitAttr, QpInitOut, QpModify};
-use rdma::srq::{Srq, SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr};
-use rdma::stats::{HwStats, StatDesc};
-use rdma::sysfs::{AttributeGroup, DeviceAttribute};
-use rdma::wr::{RecvWrs, SendWrs};
-use rdma::{
-    DeviceEvent, Gid, MaySleep, Provider, QpHandle, SrqHandle, Ucontext, Udata, Umem, Vma, WcSink,
-};
+use kernel::workqueue::{self, impl_has_work, new_work, Work, WorkItem};
+use kernel_ext::net::device::NetDevice;
+use kernel_ext::net::skb::SkBuff;
+use kernel_ext::work;
+use kernel_ext::xarray::Table;
+use rdma::MaySleep;
+use roce::mtu::Mtu;
 
-use crate::counters::{self, Counter};
+use crate::ah::Ahs;
+use crate::backlog::Backlog;
+use crate::counters::Counters;
 use crate::limits;
-use crate::link::Link;
-use crate::mr;
-use crate::ring::{Mappings, MmapInfo};
-use crate::rx::Backlog;
-use crate::{mad, qp};
+use crate::mcast::{Groups, Member};
+use crate::mr::Mrs;
+use crate::mw::Mws;
+use crate::srq::Srq;
 
-pub(crate) use crate::rxe::{PdId, Rxe};
-
-/// The only port.
-pub(crate) const PORT: u32 = 1;
-
-/// The driver of a device: the core's methods.
-pub(crate) struct Driver {
-    /// What the parts of the driver share.
-    pub(crate) rxe: Arc<Rxe>,
-    /// The link that the device is.
-    pub(crate) link: Link,
+/// What the parts of the driver share of a device.
+///
+/// It lives as long as anyone uses it, so that the receive path finds it and works on it without
+/// regard to the core's device, which it never touches.
+#[pin_data]
+pub(crate) struct Rxe<Q: Send + Sync + 'static> {
+    /// QPs by number.
+    #[pin]
+    pub(crate) qps: Table<Q>,
+    /// SRQs by number.
+    #[pin]
+    pub(crate) srqs: Table<Srq>,
+    /// Multicast groups.
+    #[pin]
+    pub(crate) groups: Groups<Q>,
+    /// Memory regions.
+    #[pin]
+    pub(crate) mrs: Mrs,
+    /// Memory windows.
+    #[pin]
+    pub(crate) mws: Mws,
+    /// Address handles of user space.
+    #[pin]
+    pub(crate) ahs: Ahs,
+    /// The port's counters.
+    pub(crate) counters: Counters,
+    mtu: AtomicU8,
+    /// Packets to itself.
+    #[pin]
+    backlog: Backlog,
+    /// Delivers them.
+    #[pin]
+    work: Work<Self>,
+    bad_pkeys: AtomicU32,
+    qkey_violations: AtomicU32,
+    sys_image_guid: AtomicU64,
+    guid: [u8; 8],
 }
 
-/// A process that has the device open.
-pub(crate) struct Context {
-    /// Its rings.
-    mappings: Arc<Mappings>,
-    /// Programs go first, then the module: it is in use.
-    _module: ModuleRef,
-}
+impl_has_work! { impl{Q: Send + Sync + 'static} HasWork<Self> for Rxe<Q> { self.work } }
 
-/// The file `parent` in sysfs, by which udev knows a RoCE device and scripts its net device.
-struct Parent;
-
-impl DeviceAttribute for Parent {
-    const NAME: &'static CStr = c"parent";
-    type Device = Driver;
-
-    fn show(dev: &Device<Driver>, out: &mut dyn fmt::Write, ctx: &MaySleep) -> Result {
-        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
-        let name = ndev.name();
-        let name = core::str::from_utf8(name.as_bytes()).map_err(|_| EINVAL)?;
-        writeln!(out, "{name}").map_err(|_| EOVERFLOW)
-    }
-}
-
-/// The counters' names for the core.
-static STATS: [StatDesc; counters::COUNT] = {
-    let mut descs = [const { StatDesc::new(c"") }; counters::COUNT];
-    let mut at = 0;
-    while at < counters::COUNT {
-        descs[at] = StatDesc::new(counters::NAMES[at]);
-        at += 1;
-    }
-    descs
-};
-
-/// Answers with where a ring is mapped; the room for it was checked.
-fn respond_mmap(udata: &Udata<'_>, info: MmapInfo) -> Result {
-    udata.respond_all(&info.to_bytes())
-}
-
-/// The rings of the process that gave the command.
-pub(crate) fn mappings<'a>(udata: &Udata<'a>) -> Result<&'a Arc<Mappings>> {
-    Ok(&udata.context::<Driver>().ok_or(EINVAL)?.data().mappings)
-}
-
-fn check_port(port_num: u32) -> Result {
-    if port_num != PORT {
-        return Err(EINVAL);
-    }
-    Ok(())
-}
-
-/// What the core gets of a new memory region.
-fn new_mr(mr: Arc<mr::Mr>) -> NewMr<Arc<mr::Mr>> {
-    let key = mr.key();
-    NewMr {
-        data: mr,
-        lkey: key,
-        rkey: key,
-    }
-}
-
-#[vtable]
-impl Provider for Driver {
-    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
-    /// `RXE_UVERBS_ABI_VERSION`.
-    const ABI_VERSION: u32 = 2;
-    const DEVICE_GROUP: Option<&'static AttributeGroup> = Some(AttributeGroup::of::<Parent>());
-    const PORT_STATS: &'static [StatDesc] = &STATS;
-
-    type Ucontext = Context;
-    type Pd = PdId;
-    type Ah = Arc<crate::ah::Ah>;
-    type Cq = Arc<crate::cq::Cq>;
-    type Qp = Arc<qp::Qp>;
-    type Srq = Arc<crate::srq::Srq>;
-    type Mr = Arc<mr::Mr>;
-    type Mw = Arc<crate::mw::Mw>;
-
-    fn module() -> &'static ThisModule {
-        &crate::THIS_MODULE
+impl<Q: Member + Send + Sync + 'static> Rxe<Q>
+where
+    Self: WorkItem<Pointer = Arc<Self>>,
+{
+    /// What a device on `ndev` is made of.
+    pub(crate) fn new(ndev: &NetDevice) -> Result<Arc<Self>> {
+        let guid = guid_of(ndev);
+        let backlog = Backlog::new()?;
+        Arc::pin_init(
+            pin_init!(Self {
+                qps <- Table::new(limits::QP_NUMBERS),
+                srqs <- Table::new(limits::SRQ_NUMBERS),
+                groups <- Groups::new(),
+                mrs <- Mrs::new(),
+                mws <- Mws::new(),
+                ahs <- Ahs::new(),
+                counters: Counters::default(),
+                mtu: AtomicU8::new(mtu_of(ndev) as u8),
+                backlog <- backlog,
+                work <- new_work!("Rxe::work"),
+                bad_pkeys: AtomicU32::new(0),
+                qkey_violations: AtomicU32::new(0),
+                sys_image_guid: AtomicU64::new(u64::from_ne_bytes(guid)),
+                guid,
+            }),
+            GFP_KERNEL,
+        )
     }
 
-    // The device and its port.
-
-    fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr, _ctx: &MaySleep) -> Result {
-        describe(attr);
-        attr.sys_image_guid = dev.rxe.sys_image_guid();
+    /// Lets the device receive a packet that it has sent to itself, which begins with its IP header. Softirq or
+    /// process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` where too many wait already; the packet is lost then.
+    pub(crate) fn loop_back(this: &Arc<Self>, skb: SkBuff) -> Result {
+        this.backlog.push(skb)?;
+        Self::deliver_soon(this);
         Ok(())
     }
 
-    fn query_port(
-        dev: &Device<Self>,
-        port_num: u32,
-        attr: &mut PortAttr,
-        ctx: &MaySleep,
-    ) -> Result {
-        check_port(port_num)?;
-        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
-        let state = port::state_of(&ndev);
-        let phys_state = match state {
-            PortState::Active => PhysState::LinkUp,
-            _ if ndev.is_running() => PhysState::Polling,
-            _ => PhysState::Disabled,
-        };
-        attr.state = state.as_raw();
-        attr.phys_state = phys_state.as_raw() as u8;
-        attr.max_mtu = port::Mtu::B4096.as_raw();
-        attr.active_mtu = dev.rxe.mtu() as u32;
-        attr.gid_tbl_len = limits::GID_TABLE as i32;
-        attr.port_cap_flags = bindings::IB_PORT_CM_SUP;
-        attr.max_msg_sz = limits::MAX_MESSAGE;
-        attr.bad_pkey_cntr = dev.rxe.bad_pkeys();
-        attr.qkey_viol_cntr = dev.rxe.qkey_violations();
-        attr.pkey_tbl_len = 1;
-        attr.max_vl_num = 1;
-        (attr.active_speed, attr.active_width) = dev.eth_speed(PORT, ctx)?;
-        Ok(())
+    /// Lets the work item run, which delivers what was looped back. Any context.
+    pub(crate) fn deliver_soon(this: &Arc<Self>) {
+        work::enqueue(workqueue::system_bh(), this);
     }
 
-    fn get_port_immutable(
-        dev: &Device<Self>,
-        port_num: u32,
-        immutable: &mut PortImmutable,
-        ctx: &MaySleep,
-    ) -> Result {
-        check_port(port_num)?;
-        let attr = dev.query_port(PORT, ctx)?;
-        immutable.core_cap_flags = port::CORE_PORT_IBA_ROCE_UDP_ENCAP;
-        immutable.pkey_tbl_len = attr.pkey_tbl_len.into();
-        immutable.gid_tbl_len = attr.gid_tbl_len;
-        immutable.max_mad_size = bindings::IB_MGMT_MAD_SIZE;
-        Ok(())
-    }
-
-    fn get_link_layer(_dev: &Device<Self>, _port_num: u32) -> LinkLayer {
-        LinkLayer::Ethernet
-    }
-
-    fn query_pkey(_dev: &Device<Self>, port_num: u32, index: u16, _ctx: &MaySleep) -> Result<u16> {
-        check_port(port_num)?;
-        if index != 0 {
-            return Err(EINVAL);
+    /// Stops the delivery for good and drops what waits. After the last QP is gone.
+    pub(crate) fn stop(this: &Arc<Self>, sleep: &MaySleep) {
+        work::cancel_sync(this, sleep);
+        while let Some(skb) = this.looped_back() {
+            drop(skb);
         }
-        Ok(qp::attr::PKEY)
-    }
-
-    fn modify_device(dev: &Device<Self>, change: &DeviceModify<'_>, _ctx: &MaySleep) -> Result {
-        if change.other {
-            return Err(EOPNOTSUPP);
-        }
-        if let Some(guid) = change.sys_image_guid {
-            dev.rxe.set_sys_image_guid(guid.to_be());
-        }
-        if let Some(desc) = change.node_desc {
-            dev.set_node_desc(desc);
-        }
-        Ok(())
-    }
-
-    fn dealloc_driver(dev: &Device<Self>, ctx: &MaySleep) {
-        dev.link.close(ctx);
-        Backlog::stop(&dev.rxe, ctx);
-    }
-
-    fn modify_port(
-        dev: &Device<Self>,
-        port_num: u32,
-        mask: PortModifyMask,
-        _change: &PortModify,
-        _ctx: &MaySleep,
-    ) -> Result {
-        check_port(port_num)?;
-        if !mask.without(PortModifyMask::RESET_QKEY_CNTR).is_empty() {
-            return Err(EOPNOTSUPP);
-        }
-        if mask.contains(PortModifyMask::RESET_QKEY_CNTR) {
-            dev.rxe.reset_qkey_violations();
-        }
-        Ok(())
-    }
-
-    fn enable_driver(dev: &Device<Self>, ctx: &MaySleep) -> Result {
-        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
-        // From here on whoever unregisters the net device finds the device. Before, nobody told us.
-        if !ndev.is_registered() {
-            return Err(ENODEV);
-        }
-        if port::state_of(&ndev) == PortState::Active {
-            dev.dispatch_event(DeviceEvent::PortActive, PORT);
-        } else {
-            dev.rxe.counters.add(Counter::LinkDowned, 1);
-            dev.dispatch_event(DeviceEvent::PortErr, PORT);
-        }
-        Ok(())
-    }
-
-    fn process_mad(dev: &Device<Self>, info: &MadInfo, input: &Mad, output: &mut Mad) -> MadResult {
-        mad::process(&dev.rxe.counters, info.port_num, input, output)
-    }
-
-    fn get_hw_stats(
-        dev: &Device<Self>,
-        stats: &mut HwStats<'_>,
-        port_num: u32,
-        _index: Option<usize>,
-        _ctx: &MaySleep,
-    ) -> Result<Option<usize>> {
-        check_port(port_num)?;
-        stats.set_all(dev.rxe.counters.values());
-        Ok(None)
-    }
-
-    // User contexts and protection domains.
-
-    fn alloc_ucontext(
-        _ctx: &Base<bindings::ib_ucontext, Self>,
-        _udata: &Udata<'_>,
-        _sleep: &MaySleep,
-    ) -> Result<Context> {
-        let _module = ModuleRef::get(Self::module()).ok_or(ENODEV)?;
-        Ok(Context {
-            mappings: Mappings::new()?,
-            _module,
-        })
-    }
-
-    fn disassociate_ucontext(_ctx: &Ucontext<Self>, _sleep: &MaySleep) {
-        // Rings live as long as they are mapped.
-    }
-
-    fn mmap(ctx: &Ucontext<Self>, vma: &Vma<'_>, sleep: &MaySleep) -> Result {
-        ctx.data().mappings.map(vma.offset(), vma, sleep)
-    }
-
-    fn alloc_pd(
-        _pd: &Base<bindings::ib_pd, Self>,
-        _udata: Option<&Udata<'_>>,
-        _ctx: &MaySleep,
-    ) -> Result<PdId> {
-        Ok(PdId::new())
-    }
-
-    // Address handles.
-
-    fn create_ah(
-        ah: &Base<bindings::ib_ah, Self>,
-        attr: &AhAttr<'_>,
-        udata: Option<&Udata<'_>>,
-        ctx: Option<&MaySleep>,
-    ) -> Result<Self::Ah> {
-        let pd = *ah.pd().data();
-        let (Some(udata), Some(ctx)) = (udata, ctx) else {
-            return crate::ah::Ah::for_kernel(pd, attr);
-        };
-        // Libraries of old have no room for the number, and put the vector into each request.
-        let response = size_of::<bindings::rxe_create_ah_resp>();
-        if udata.outlen() < response {
-            return crate::ah::Ah::for_kernel(pd, attr);
-        }
-        let ahs = &ah.device().rxe.ahs;
-        let new = ahs.create(pd, attr, ctx)?;
-        if let Err(error) = udata.respond(&[new.number(), 0]) {
-            ahs.remove(&new, ctx);
-            return Err(error);
-        }
-        Ok(new)
-    }
-
-    fn modify_ah(ah: &Ah<Self>, attr: &AhAttr<'_>) -> Result {
-        ah.data().modify(attr)
-    }
-
-    fn query_ah(ah: &Ah<Self>) -> Result<AhFields> {
-        Ok(ah.data().av().fields)
-    }
-
-    fn destroy_ah(ah: &Ah<Self>, ctx: Option<&MaySleep>) -> Result {
-        if let (Some(ctx), 1..) = (ctx, ah.data().number()) {
-            ah.base().device().rxe.ahs.remove(ah.data(), ctx);
-        }
-        Ok(())
-    }
-
-    // Completion queues.
-
-    fn create_cq(
-        cq: &Base<bindings::ib_cq, Self>,
-        attr: &CqInitAttr,
-        handle: Arc<CqHandle>,
-        udata: Option<&Udata<'_>>,
-        ctx: &MaySleep,
-    ) -> Result<Self::Cq> {
-        if attr.flags.bits() != 0 {
-            return Err(EOPNOTSUPP);
-        }
-        let new = match udata {
-            None => crate::cq::Cq::for_kernel(&handle, attr.cqe, ctx)?,
-            Some(udata) => {
-                let mappings = mappings(udata)?;
-                let (new, info) = crate::cq::Cq::for_user(&handle, attr.cqe, mappings, ctx)?;
-                respond_mmap(udata, info)?;
-                new
-            }
-        };
-        cq.set_cqe(new.capacity());
-        Ok(new)
-    }
-
-    fn resize_cq(cq: &Cq<Self>, cqe: u32, udata: &Udata<'_>, ctx: &MaySleep) -> Result {
-        if udata.outlen() < MmapInfo::SIZE {
-            return Err(EINVAL);
-        }
-        let (info, capacity) = cq.data().resize(cqe, mappings(udata)?, ctx)?;
-        cq.base().set_cqe(capacity);
-        respond_mmap(udata, info)
-    }
-
-    fn destroy_cq(_cq: &Cq<Self>, _ctx: &MaySleep) -> Result {
-        // The core refuses while QPs use the CQ. The ring goes with the last reference.
-        Ok(())
-    }
-
-    fn poll_cq(cq: &Cq<Self>, out: &mut WcSink<'_>) -> Result {
-        cq.data().poll(out);
-        Ok(())
-    }
-
-    fn req_notify_cq(cq: &Cq<Self>, flags: NotifyFlags) -> Result<bool> {
-        Ok(cq.data().request_notify(flags))
-    }
-
-    // Queue pairs.
-
-    fn create_qp(
-        qp: &Base<bindings::ib_qp, Self>,
-        init: &mut QpInitAttr<'_, Self>,
-        handle: Arc<QpHandle>,
-        udata: Option<&Udata<'_>>,
-        ctx: &MaySleep,
-    ) -> Result<Self::Qp> {
-        qp::Qp::create(qp, init, handle, udata, ctx)
-    }
-
-    fn modify_qp(
-        qp: &Qp<Self>,
-        attr: &QpModify<'_>,
-        _udata: Option<&Udata<'_>>,
-        ctx: &MaySleep,
-    ) -> Result {
-        qp.data().modify(attr, ctx)
-    }
-
-    fn query_qp(
-        qp: &Qp<Self>,
-        mask: QpAttrMask,
-        attr: &mut QpAttrOut<'_>,
-        init: &mut QpInitOut<'_>,
-        ctx: &MaySleep,
-    ) -> Result {
-        qp.data().query(mask, attr, init, ctx)
-    }
-
-    fn destroy_qp(qp: &Qp<Self>, ctx: &MaySleep) -> Result {
-        qp.data().destroy(ctx)
-    }
-
-    fn post_send(qp: &Qp<Self>, wrs: &mut SendWrs<'_, Self>) -> Result {
-        qp.data().post_send(wrs)
-    }
-
-    fn post_recv(qp: &Qp<Self>, wrs: &mut RecvWrs<'_>) -> Result {
-        qp.data().post_recv(wrs)
-    }
-
-    fn attach_mcast(qp: &Qp<Self>, gid: Gid, _lid: u16, ctx: &MaySleep) -> Result {
-        let dev = qp.base().device();
-        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
-        dev.rxe.groups.attach(gid, qp.data(), &ndev, ctx)
-    }
-
-    fn detach_mcast(qp: &Qp<Self>, gid: Gid, _lid: u16, ctx: &MaySleep) -> Result {
-        let dev = qp.base().device();
-        let ndev = dev.netdev(PORT, ctx);
-        dev.rxe.groups.detach(gid, qp.data(), ndev.as_deref(), ctx)
-    }
-
-    // Shared receive queues.
-
-    fn create_srq(
-        srq: &SrqBase<Self>,
-        init: &mut SrqInitAttr<'_>,
-        handle: Arc<SrqHandle>,
-        udata: Option<&Udata<'_>>,
-        ctx: &MaySleep,
-    ) -> Result<Self::Srq> {
-        crate::srq::Srq::create(srq, init, handle, udata, ctx)
-    }
-
-    fn modify_srq(
-        srq: &Srq<Self>,
-        attr: &SrqAttr,
-        mask: SrqAttrMask,
-        udata: Option<&Udata<'_>>,
-        ctx: &MaySleep,
-    ) -> Result {
-        srq.data().modify(attr, mask, udata, ctx)
-    }
-
-    fn query_srq(srq: &Srq<Self>, _ctx: &MaySleep) -> Result<SrqAttr> {
-        Ok(srq.data().query())
-    }
-
-    fn destroy_srq(srq: &Srq<Self>, ctx: &MaySleep) -> Result {
-        // The core refuses while QPs use the SRQ. The ring goes with the last reference.
-        drop(
-            srq.base()
-                .device()
-                .rxe
-                .srqs
-                .remove(srq.data().number(), ctx),
-        );
-        Ok(())
-    }
-
-    fn post_srq_recv(srq: &Srq<Self>, wrs: &mut RecvWrs<'_>) -> Result {
-        srq.data().post(wrs)
-    }
-
-    // Memory.
-
-    fn get_dma_mr(
-        pd: &Pd<Self>,
-        access: Access,
-        memory: VirtDma,
-        ctx: &MaySleep,
-    ) -> Result<NewMr<Self::Mr>> {
-        let rxe = &pd.base().device().rxe;
-        Ok(new_mr(rxe.mrs.add_dma(*pd.data(), access, memory, ctx)?))
-    }
-
-    fn reg_user_mr(
-        pd: &Pd<Self>,
-        memory: &UserMr,
-        _udata: Option<&Udata<'_>>,
-        ctx: &MaySleep,
-    ) -> Result<NewMr<Self::Mr>> {
-        if !memory.access.without(mr::SUPPORTED).is_empty() {
-            return Err(EOPNOTSUPP);
-        }
-        let dev = pd.base().device();
-        let umem = Umem::new(dev, memory.start, memory.length, memory.access, ctx)?;
-        Ok(new_mr(dev.rxe.mrs.add_user(
-            *pd.data(),
-            memory,
-            umem,
-            ctx,
-        )?))
-    }
-
-    fn rereg_user_mr(
-        mr: &Mr<Self>,
-        change: &Rereg<'_, Self>,
-        _udata: Option<&Udata<'_>>,
-        _ctx: &MaySleep,
-    ) -> Result<Option<NewMr<Self::Mr>>> {
-        if change.translation.is_some() {
-            return Err(EOPNOTSUPP);
-        }
-        mr.data()
-            .change(change.pd.map(|pd| *pd.data()), change.access)?;
-        Ok(None)
-    }
-
-    fn dereg_mr(mr: &Mr<Self>, ctx: &MaySleep) -> Result {
-        mr.base().device().rxe.mrs.remove(mr.data(), ctx)
-    }
-
-    fn alloc_mr(
-        pd: &Pd<Self>,
-        mr_type: MrType,
-        max_num_sg: u32,
-        memory: VirtDma,
-        ctx: &MaySleep,
-    ) -> Result<NewMr<Self::Mr>> {
-        if mr_type != MrType::MemReg {
-            return Err(EINVAL);
-        }
-        let rxe = &pd.base().device().rxe;
-        Ok(new_mr(rxe.mrs.add_fast(
-            *pd.data(),
-            max_num_sg,
-            memory,
-            ctx,
-        )?))
-    }
-
-    fn alloc_mw(mw: &MwBase<Self>, _udata: Option<&Udata<'_>>, ctx: &MaySleep) -> Result<Self::Mw> {
-        let new = mw
-            .device()
-            .rxe
-            .mws
-            .add(*mw.pd().data(), mw.mw_type()?, ctx)?;
-        mw.set_rkey(new.key());
-        Ok(new)
-    }
-
-    fn dealloc_mw(mw: &Mw<Self>, ctx: &MaySleep) -> Result {
-        mw.base().device().rxe.mws.remove(mw.data(), ctx);
-        Ok(())
-    }
-
-    fn map_mr_sg(mr: &Mr<Self>, list: SgList<'_>) -> Result<u32> {
-        mr.data().map_begin(mr.base().page_size())?;
-        let mapped = list.to_pages(mr, |address| mr.data().map_page(address))?;
-        mr.data().map_end(mr.base().iova(), mr.base().length())?;
-        Ok(mapped)
     }
 }
 
-/// What the device can.
-fn describe(attr: &mut DeviceAttr) {
-    attr.vendor_id = limits::VENDOR_ID;
-    attr.max_mr_size = u64::MAX;
-    attr.page_size_cap = 0xffff_f000;
-    attr.device_cap_flags = (cap::IB_DEVICE_BAD_PKEY_CNTR
-        | cap::IB_DEVICE_BAD_QKEY_CNTR
-        | cap::IB_DEVICE_CHANGE_PHY_PORT
-        | cap::IB_DEVICE_UD_AV_PORT_ENFORCE
-        | cap::IB_DEVICE_PORT_ACTIVE_EVENT
-        | cap::IB_DEVICE_SYS_IMAGE_GUID
-        | cap::IB_DEVICE_RC_RNR_NAK_GEN
-        | cap::IB_DEVICE_SRQ_RESIZE
-        | cap::IB_DEVICE_MEM_MGT_EXTENSIONS
-        | cap::IB_DEVICE_MEM_WINDOW
-        | cap::IB_DEVICE_MEM_WINDOW_TYPE_2B) as u64;
-    attr.device_cap_flags |= (cap::IB_DEVICE_ATOMIC_WRITE | cap::IB_DEVICE_FLUSH_GLOBAL) as u64;
-    attr.kernel_cap_flags = u64::from(cap::IBK_ALLOW_USER_UNREG);
-    attr.max_qp = limits::MAX_QP as i32;
-    attr.max_qp_wr = limits::MAX_QP_WR as i32;
-    attr.max_send_sge = limits::MAX_SGE as i32;
-    attr.max_recv_sge = limits::MAX_SGE as i32;
-    attr.max_sge_rd = limits::MAX_SGE as i32;
-    attr.max_cq = limits::MAX_CQ as i32;
-    attr.max_cqe = limits::MAX_CQE as i32;
-    attr.max_mr = limits::MAX_MR as i32;
-    attr.max_mw = limits::MAX_MW as i32;
-    attr.max_pd = limits::MAX_PD as i32;
-    attr.max_qp_rd_atom = limits::MAX_RD_ATOM as i32;
-    attr.max_qp_init_rd_atom = limits::MAX_RD_ATOM as i32;
-    attr.max_res_rd_atom = limits::MAX_RES_RD_ATOM as i32;
-    attr.atomic_cap = cap::IB_ATOMIC_HCA;
-    attr.max_srq = limits::MAX_SRQ as i32;
-    attr.max_srq_wr = limits::MAX_SRQ_WR as i32;
-    attr.max_srq_sge = limits::MAX_SRQ_SGE as i32;
-    attr.max_mcast_grp = limits::MAX_MCAST_GROUPS as i32;
-    attr.max_mcast_qp_attach = limits::MAX_MCAST_ATTACH as i32;
-    attr.max_total_mcast_qp_attach = limits::MAX_TOTAL_MCAST_ATTACH as i32;
-    attr.max_ah = limits::MAX_AH as i32;
-    attr.max_fast_reg_page_list_len = limits::MAX_FAST_REG_PAGES;
-    attr.max_pkeys = limits::MAX_PKEYS;
-    attr.local_ca_ack_delay = limits::LOCAL_CA_ACK_DELAY;
+impl<Q: Send + Sync + 'static> Rxe<Q> {
+    /// The oldest packet that was looped back and not delivered yet.
+    pub(crate) fn looped_back(&self) -> Option<SkBuff> {
+        self.backlog.pop()
+    }
+
+    /// The node's GUID in the order of the wire.
+    pub(crate) fn guid(&self) -> [u8; 8] {
+        self.guid
+    }
+
+    /// The port's MTU, which follows the net device's. Any context.
+    #[inline]
+    pub(crate) fn mtu(&self) -> Mtu {
+        Mtu::from_ib(self.mtu.load(Ordering::Relaxed).into()).unwrap_or(Mtu::Mtu256)
+    }
+
+    /// Takes over the MTU of the net device.
+    pub(crate) fn set_mtu_of(&self, ndev: &NetDevice) {
+        self.mtu.store(mtu_of(ndev) as u8, Ordering::Relaxed);
+    }
+
+    /// The system image's GUID in the order of the wire.
+    pub(crate) fn sys_image_guid(&self) -> u64 {
+        self.sys_image_guid.load(Ordering::Relaxed)
+    }
+
+    /// Changes the system image's GUID.
+    pub(crate) fn set_sys_image_guid(&self, guid: u64) {
+        self.sys_image_guid.store(guid, Ordering::Relaxed);
+    }
+
+    /// How many packets had a P_Key of another partition.
+    pub(crate) fn bad_pkeys(&self) -> u32 {
+        self.bad_pkeys.load(Ordering::Relaxed)
+    }
+
+    /// How many datagrams had a wrong Q_Key.
+    pub(crate) fn qkey_violations(&self) -> u32 {
+        self.qkey_violations.load(Ordering::Relaxed)
+    }
+
+    /// Counts them from zero again.
+    pub(crate) fn reset_qkey_violations(&self) {
+        self.qkey_violations.store(0, Ordering::Relaxed);
+    }
+
+    /// A datagram came with a wrong Q_Key. The counter stops at its largest value.
+    pub(crate) fn count_qkey_violation(&self) {
+        count(&self.qkey_violations);
+    }
+
+    /// A packet came with a P_Key of another partition. The counter stops at its largest value.
+    pub(crate) fn count_bad_pkey(&self) {
+        count(&self.bad_pkeys);
+    }
+}
+
+/// Counts up to the largest value of a port's counter, 16 bits (IBTA vol. 1, 14.2.5.6).
+fn count(counter: &AtomicU32) {
+    let more = |n: u32| (n < u16::MAX.into()).then_some(n.wrapping_add(1));
+    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+}
+
+/// The MTU that a net device's leaves when all headers have room.
+fn mtu_of(ndev: &NetDevice) -> Mtu {
+    Mtu::fitting(ndev.mtu().saturating_sub(limits::MAX_HEADERS)).unwrap_or(Mtu::Mtu256)
+}
+
+/// A GUID from the hardware address (EUI-64, RFC 4291, appendix A), or a random one where there is no
+/// address.
+fn guid_of(ndev: &NetDevice) -> [u8; 8] {
+    let mut mac = ndev.address();
+    if mac == [0; 6] && !ndev.is_loopback() {
+        kernel_ext::random::fill(&mut mac);
+        // Locally administered, not a multicast address.
+        mac[0] = mac[0] & 0xfe | 0x02;
+    }
+    let [a, b, c, d, e, f] = mac;
+    [a ^ 0x02, b, c, 0xff, 0xfe, d, e, f]
 }

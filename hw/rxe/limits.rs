@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device can do: the limits that `ibv_query_device` reports and the verbs enforce.
+//! What a device can do: the limits that `ibv_query_device` reports (`struct ib_device_attr`) and the verbs enforce.
 //!
 //! They are those of the stock driver wherever the feature exists here, because programs size
 //! themselves by them.
+
+use rdma::device::{cap, DeviceAttr};
 
 /// Bytes of the fixed part of a send WQE: `struct rxe_send_wqe`.
 pub(crate) const SEND_WQE: usize = size_of::<kernel_ext::bindings::rxe_send_wqe>();
@@ -106,3 +108,47 @@ pub(crate) const VENDOR_ID: u32 = 0xff_ffff;
 /// `RXE_MAX_HDR_LENGTH` of the stock driver: what it leaves of a net device's MTU decides about the
 /// path MTU, so both ends of a wire must agree about it.
 pub(crate) const MAX_HEADERS: u32 = 80;
+
+/// Says what a device can do: the answer of `query_device`, but for the GUID.
+pub(crate) fn describe(attr: &mut DeviceAttr) {
+    attr.vendor_id = VENDOR_ID;
+    attr.max_mr_size = u64::MAX;
+    attr.page_size_cap = 0xffff_f000;
+    attr.device_cap_flags = (cap::IB_DEVICE_BAD_PKEY_CNTR
+        | cap::IB_DEVICE_BAD_QKEY_CNTR
+        | cap::IB_DEVICE_CHANGE_PHY_PORT
+        | cap::IB_DEVICE_UD_AV_PORT_ENFORCE
+        | cap::IB_DEVICE_PORT_ACTIVE_EVENT
+        | cap::IB_DEVICE_SYS_IMAGE_GUID
+        | cap::IB_DEVICE_RC_RNR_NAK_GEN
+        | cap::IB_DEVICE_SRQ_RESIZE
+        | cap::IB_DEVICE_MEM_MGT_EXTENSIONS
+        | cap::IB_DEVICE_MEM_WINDOW
+        | cap::IB_DEVICE_MEM_WINDOW_TYPE_2B) as u64;
+    attr.device_cap_flags |= (cap::IB_DEVICE_ATOMIC_WRITE | cap::IB_DEVICE_FLUSH_GLOBAL) as u64;
+    attr.kernel_cap_flags = u64::from(cap::IBK_ALLOW_USER_UNREG);
+    attr.max_qp = MAX_QP as i32;
+    attr.max_qp_wr = MAX_QP_WR as i32;
+    attr.max_send_sge = MAX_SGE as i32;
+    attr.max_recv_sge = MAX_SGE as i32;
+    attr.max_sge_rd = MAX_SGE as i32;
+    attr.max_cq = MAX_CQ as i32;
+    attr.max_cqe = MAX_CQE as i32;
+    attr.max_mr = MAX_MR as i32;
+    attr.max_mw = MAX_MW as i32;
+    attr.max_pd = MAX_PD as i32;
+    attr.max_qp_rd_atom = MAX_RD_ATOM as i32;
+    attr.max_qp_init_rd_atom = MAX_RD_ATOM as i32;
+    attr.max_res_rd_atom = MAX_RES_RD_ATOM as i32;
+    attr.atomic_cap = cap::IB_ATOMIC_HCA;
+    attr.max_srq = MAX_SRQ as i32;
+    attr.max_srq_wr = MAX_SRQ_WR as i32;
+    attr.max_srq_sge = MAX_SRQ_SGE as i32;
+    attr.max_mcast_grp = MAX_MCAST_GROUPS as i32;
+    attr.max_mcast_qp_attach = MAX_MCAST_ATTACH as i32;
+    attr.max_total_mcast_qp_attach = MAX_TOTAL_MCAST_ATTACH as i32;
+    attr.max_ah = MAX_AH as i32;
+    attr.max_fast_reg_page_list_len = MAX_FAST_REG_PAGES;
+    attr.max_pkeys = MAX_PKEYS;
+    attr.local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
+}

@@ -6,7 +6,7 @@
 use rdma::mad::{Mad, MadResult};
 
 use crate::counters::{Counter, Counters};
-use crate::device::PORT;
+use crate::ids::PORT;
 
 /// `IB_MGMT_CLASS_PERF_MGMT`.
 const PERFORMANCE: u8 = 0x04;

@@ -15,19 +15,30 @@
 
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
-use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
 use kernel_ext::net::device::{MacAddress, NetDevice};
 use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
 use rdma::{Gid, MaySleep};
 
 use crate::limits;
-use crate::qp::Qp;
-use crate::rx::Incoming;
+use crate::packet::Incoming;
 
-type Members = KVec<Arc<Qp>>;
+/// What is attached to groups: a QP.
+pub(crate) trait Member {
+    /// It was attached to a group.
+    fn count_attached(&self);
 
-struct Table {
-    groups: RBTree<Gid, Members>,
+    /// It was detached from a group.
+    fn count_detached(&self);
+
+    /// Takes a packet for a group. In softirq.
+    fn receive(this: ArcBorrow<'_, Self>, incoming: &Incoming<'_>);
+}
+
+type Members<Q> = KVec<Arc<Q>>;
+
+struct Table<Q> {
+    groups: RBTree<Gid, Members<Q>>,
     /// How many groups there are, and members of all of them.
     group_count: u32,
     attachments: u32,
@@ -35,15 +46,15 @@ struct Table {
 
 /// The multicast groups of a device.
 #[pin_data]
-pub(crate) struct Groups {
+pub(crate) struct Groups<Q> {
     #[pin]
     change: Mutex<()>,
     #[pin]
-    table: SpinLockBh<Table>,
+    table: SpinLockBh<Table<Q>>,
 }
 
 /// Where `qp` is among the members of a group.
-fn position(members: &Members, qp: &Arc<Qp>) -> Option<usize> {
+fn position<Q>(members: &Members<Q>, qp: &Arc<Q>) -> Option<usize> {
     members.iter().position(|member| Arc::ptr_eq(member, qp))
 }
 
@@ -56,7 +67,7 @@ fn mac_of(gid: Gid) -> MacAddress {
     }
 }
 
-impl Groups {
+impl<Q: Member> Groups<Q> {
     /// No groups.
     pub(crate) fn new() -> impl PinInit<Self> {
         let table = Table {
@@ -75,13 +86,7 @@ impl Groups {
     /// # Errors
     ///
     /// `ENOMEM` without memory and beyond the device's limits; what the net device says.
-    pub(crate) fn attach(
-        &self,
-        gid: Gid,
-        qp: &Arc<Qp>,
-        ndev: &NetDevice,
-        ctx: &MaySleep,
-    ) -> Result {
+    pub(crate) fn attach(&self, gid: Gid, qp: &Arc<Q>, ndev: &NetDevice, ctx: &MaySleep) -> Result {
         let change = self.change.lock();
         let table = self.table.lock();
         let present = table.groups.get(&gid).map_or(0, KVec::len);
@@ -135,7 +140,7 @@ impl Groups {
     pub(crate) fn detach(
         &self,
         gid: Gid,
-        qp: &Arc<Qp>,
+        qp: &Arc<Q>,
         ndev: Option<&NetDevice>,
         ctx: &MaySleep,
     ) -> Result {
@@ -168,13 +173,13 @@ impl Groups {
     pub(crate) fn deliver(&self, gid: Gid, incoming: &Incoming<'_>) {
         let table = self.table.lock();
         for member in table.groups.get(&gid).into_iter().flatten() {
-            member.as_arc_borrow().receive(incoming);
+            Q::receive(member.as_arc_borrow(), incoming);
         }
     }
 }
 
-impl Table {
-    fn attached(&mut self, qp: &Qp) {
+impl<Q: Member> Table<Q> {
+    fn attached(&mut self, qp: &Q) {
         self.attachments = self.attachments.saturating_add(1);
         qp.count_attached();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: keys, and the memory behind them.
+//! Memory regions, `struct ib_mr` of `<rdma/ib_verbs.h>`: keys, and the memory behind them.
 //!
 //! A key is a region's index in the device's table and eight bits that vary, so that a key of
 //! yesterday is not valid today. Whoever has a key gets to memory in one way only: [`Mrs::check`]
@@ -29,7 +29,7 @@ use kernel_ext::xarray::Table;
 use rdma::mr::UserMr;
 use rdma::{Access, MaySleep, Umem, VirtDma};
 
-use crate::device::PdId;
+use crate::ids::PdId;
 use crate::limits;
 
 mod fast;

@@ -18,10 +18,9 @@ use kernel_ext::xarray::Table;
 use rdma::mr::MwType;
 use rdma::{Access, MaySleep};
 
-use crate::device::PdId;
+use crate::ids::PdId;
 use crate::limits;
 use crate::mr::{self, Lease, Mr, MrError, Mrs, Region};
-use crate::wqe::Bind;
 
 /// What the binder of a window may allow.
 const SUPPORTED: Access = mr::SUPPORTED.with(Access::ZERO_BASED);
@@ -36,6 +35,23 @@ impl Binder {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
+}
+
+/// How a memory window is to be bound.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bind {
+    /// The window's key.
+    pub(crate) mw_rkey: u32,
+    /// The key that it gets: the lowest eight bits of it.
+    pub(crate) rkey: u32,
+    /// The region's key.
+    pub(crate) mr_lkey: u32,
+    /// What the window allows: `IB_ACCESS_*`.
+    pub(crate) access: u32,
+    /// The first byte.
+    pub(crate) addr: u64,
+    /// How many bytes; 0 to bind it to nothing.
+    pub(crate) length: u64,
 }
 
 /// What a window is bound to.

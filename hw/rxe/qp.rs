@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs.
+//! Queue pairs: `struct ib_qp` of `<rdma/ib_verbs.h>`.
 //!
 //! A QP is one state machine, the *engine*: requester, responder and their queues, behind one lock that
 //! keeps softirqs off. Whoever has something for it takes the lock, hands it over and lets the
@@ -25,18 +25,23 @@
 //! must be let go where one may sleep, so [`Qp::destroy`] takes all these references back before it
 //! returns, and the last one is the core's. Packets under way refer to [`Flight`], not to the QP.
 
-pub(crate) mod attr;
+mod attr;
 mod create;
 mod engine;
+mod port;
 mod post;
 mod recv;
+mod recv_queue;
 mod send;
+mod send_queue;
 
 use crate::cq::Cq;
-use crate::device::{PdId, Rxe};
+use crate::device::Rxe;
+use crate::ids::PdId;
+use crate::mcast::Member;
 use crate::mw::Binder;
-use crate::rx::Incoming;
-use crate::tx::{Flight, Path};
+use crate::packet::Incoming;
+use crate::tx::{Flight, Path, Waiter};
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
 use attr::{Attr, Fixed};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -55,7 +60,7 @@ use roce::state::{Run, Service, Time};
 /// A queue pair.
 #[pin_data]
 pub(crate) struct Qp {
-    rxe: Arc<Rxe>,
+    rxe: Arc<Rxe<Qp>>,
     id: QpId,
     qp_type: QpType,
     service: Service,
@@ -78,7 +83,7 @@ pub(crate) struct Qp {
     outstanding_recvs: AtomicU32,
     /// The multicast groups that it is attached to.
     groups: AtomicU32,
-    flight: Arc<Flight>,
+    flight: Arc<Flight<Qp>>,
     #[pin]
     engine: SpinLockBh<Engine>,
     #[pin]
@@ -114,6 +119,26 @@ impl OnTimer for Qp {
     }
 }
 
+impl Waiter for Qp {
+    fn wake(this: &Arc<Self>) {
+        Self::schedule(this);
+    }
+}
+
+impl Member for Qp {
+    fn count_attached(&self) {
+        self.groups.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn count_detached(&self) {
+        self.groups.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn receive(this: ArcBorrow<'_, Self>, incoming: &Incoming<'_>) {
+        this.drive(|engine, qp| engine.receive(qp, incoming));
+    }
+}
+
 impl Qp {
     /// The QP's number.
     pub(crate) fn number(&self) -> u32 {
@@ -123,16 +148,6 @@ impl Qp {
     /// The transport service.
     pub(crate) fn service(&self) -> Service {
         self.service
-    }
-
-    /// The device.
-    pub(crate) fn rxe(&self) -> &Arc<Rxe> {
-        &self.rxe
-    }
-
-    /// What counts the QP's packets under way.
-    pub(crate) fn flight(&self) -> &Arc<Flight> {
-        &self.flight
     }
 
     /// The state at this moment.
@@ -157,7 +172,7 @@ impl Qp {
 
     /// Lets the QP's work item run soon. Any context.
     #[inline]
-    pub(crate) fn schedule(this: &Arc<Self>) {
+    fn schedule(this: &Arc<Self>) {
         if !this.scheduled.swap(true, Ordering::SeqCst) {
             work::enqueue(workqueue::system_bh(), this);
         }
@@ -243,16 +258,6 @@ impl Qp {
         Ok(())
     }
 
-    /// The QP was attached to a multicast group.
-    pub(crate) fn count_attached(&self) {
-        self.groups.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// The QP was detached from a multicast group.
-    pub(crate) fn count_detached(&self) {
-        self.groups.fetch_sub(1, Ordering::AcqRel);
-    }
-
     /// Ends the QP: when this has returned, nothing of it happens any more.
     ///
     /// # Errors
@@ -294,10 +299,5 @@ impl Qp {
         if let Some(deadline) = deadline {
             Timer::arm(&self.into(), deadline.as_ns());
         }
-    }
-
-    /// Hands a packet for this QP to the engine. In softirq.
-    pub(crate) fn receive(self: ArcBorrow<'_, Self>, incoming: &Incoming<'_>) {
-        self.drive(|engine, qp| engine.receive(qp, incoming));
     }
 }

@@ -6,15 +6,20 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`link`] | `rdma link add` and `del`, events of net devices |
-//! | [`device`] | the methods that the core calls; what the device can |
-//! | [`rxe`] | what the parts below share of a device |
+//! | [`newlink`] | `rdma link add` and `del`, events of net devices |
+//! | [`verbs`] | the methods that the core calls |
+//! | [`rx`] | packets in |
+//! | [`link`] | the links of a network namespace, the UDP port |
 //! | [`qp`] | queue pairs: their state, their engines, their timers |
-//! | [`rx`], [`tx`], [`socket`] | packets in, packets out, the UDP port |
+//! | [`device`] | what the parts share of a device: tables of its objects, its port |
+//! | [`mcast`], [`srq`] | multicast groups, shared receive queues |
 //! | [`wqe`] | snapshots of work requests |
-//! | [`mr`], [`cq`], [`ah`] | memory regions, completion queues, address vectors |
+//! | [`mw`], [`mr`] | memory windows and regions |
+//! | [`cq`], [`tx`] | completion queues, packets out |
+//! | [`ah`], [`packet`], [`icrc`], [`backlog`] | address vectors, a packet that came in, its checksum, packets to oneself |
 //! | [`ring`] | memory shared with user space |
-//! | [`counters`], [`mad`], [`limits`] | what is counted, how it is asked for, how much there may be |
+//! | [`mad`], [`counters`] | what is counted, and how it is asked for |
+//! | [`limits`], [`ids`] | how much there may be, and numbers that name things |
 //!
 //! The protocol is the crate `roce`, which knows nothing of the kernel: a packet goes from `rx` to `qp`
 //! to `roce`, and from there to `mr`, `cq` and `tx`.
@@ -25,22 +30,26 @@ use kernel_ext::net::{notifier, udp_tunnel};
 use rdma::MaySleep;
 
 mod ah;
+mod backlog;
 mod counters;
 mod cq;
 mod device;
+mod icrc;
+mod ids;
 mod limits;
 mod link;
 mod mad;
 mod mcast;
 mod mr;
 mod mw;
+mod newlink;
+mod packet;
 mod qp;
 mod ring;
 mod rx;
-mod rxe;
-mod socket;
 mod srq;
 mod tx;
+mod verbs;
 mod wqe;
 
 module! {
@@ -57,7 +66,7 @@ struct RdmaRxe {
     /// Dropped first, so that no link is made any more.
     link: Option<rdma::link::Registration>,
     // Dropped when no device is left.
-    _watch: Pin<KBox<notifier::Registration<link::Watch>>>,
+    _watch: Pin<KBox<notifier::Registration<newlink::Watch>>>,
     _links: PernetRegistration<link::Links>,
     _sockets: udp_tunnel::Registration,
 }
@@ -68,8 +77,8 @@ impl kernel::Module for RdmaRxe {
         let ctx = unsafe { MaySleep::assume() };
         let _sockets = udp_tunnel::Registration::new(&ctx)?;
         let _links = PernetRegistration::new(&ctx)?;
-        let _watch = notifier::Registration::new(link::Watch, &ctx)?;
-        let link = Some(link::RXE_LINK.register()?);
+        let _watch = notifier::Registration::new(newlink::Watch, &ctx)?;
+        let link = Some(newlink::RXE_LINK.register()?);
         pr_info!("loaded\n");
         Ok(Self {
             link,
@@ -85,7 +94,7 @@ impl Drop for RdmaRxe {
         // SAFETY: Modules are unloaded in process context.
         let ctx = unsafe { MaySleep::assume() };
         drop(self.link.take());
-        rdma::device::unregister_driver::<device::Driver>(&ctx);
+        rdma::device::unregister_driver::<verbs::Driver>(&ctx);
         tx::wait_for_packets(&ctx);
         pr_info!("unloaded\n");
     }

@@ -19,7 +19,7 @@ use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel_ext::shared::SharedMem;
-use rdma::MaySleep;
+use rdma::{MaySleep, Udata};
 
 #[cfg(CONFIG_KUNIT = "y")]
 mod kunit;
@@ -464,6 +464,15 @@ impl<T> Queue<T> {
         self.places.free(1);
         self.slots.get_mut(slot)?.take()
     }
+}
+
+/// A command of a process, to make or to change an object with rings.
+#[derive(Clone, Copy)]
+pub(crate) struct UserCommand<'a> {
+    /// What comes with the command, and room for the answer.
+    pub(crate) udata: &'a Udata<'a>,
+    /// The rings of the process.
+    pub(crate) mappings: &'a Arc<Mappings>,
 }
 
 /// The rings of one user context that wait to be mapped.

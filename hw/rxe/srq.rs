@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues.
+//! Shared receive queues: `struct ib_srq` of `<rdma/ib_verbs.h>`.
 //!
 //! QPs take receives from an SRQ in the order in which they were posted, each under its engine's lock. Whoever
 //! posts, takes, or changes the queue holds the SRQ's own lock, for any context, and takes no other inside.
@@ -14,12 +14,13 @@ use kernel::uaccess::{UserPtr, UserSlice};
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
-use rdma::srq::{SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr, SrqType};
-use rdma::{MaySleep, RecvWrs, SrqEvent, SrqHandle, Udata};
+use kernel_ext::xarray::Table;
+use rdma::srq::{SrqAttr, SrqAttrMask, SrqInitAttr, SrqType};
+use rdma::{MaySleep, RecvWrs, SrqEvent, SrqHandle};
 
-use crate::device::{mappings, Driver, PdId};
+use crate::ids::PdId;
 use crate::limits;
-use crate::ring::{Consumer, Mappings, MmapInfo};
+use crate::ring::{Consumer, Mappings, MmapInfo, UserCommand};
 use crate::wqe::{self, Inbox, RecvWqe};
 
 /// Bytes of `struct rxe_create_srq_resp`: the ring, the number, padding.
@@ -132,13 +133,14 @@ impl Srq {
     /// `EOPNOTSUPP` for a type that the device does not have, `EINVAL` for sizes beyond its limits and where a
     /// program has no room for the answer, `ENOMEM`, `EFAULT`.
     pub(crate) fn create(
-        base: &SrqBase<Driver>,
+        table: &Table<Self>,
+        pd: PdId,
         init: &mut SrqInitAttr<'_>,
         events: Arc<SrqHandle>,
-        udata: Option<&Udata<'_>>,
+        user: Option<UserCommand<'_>>,
         ctx: &MaySleep,
     ) -> Result<Arc<Self>> {
-        if udata.is_some_and(|udata| udata.outlen() < RESPONSE) {
+        if user.is_some_and(|user| user.udata.outlen() < RESPONSE) {
             return Err(EINVAL);
         }
         if init.srq_type() != Some(SrqType::Basic) {
@@ -150,14 +152,14 @@ impl Srq {
             return Err(EINVAL);
         }
         attr.max_sge = attr.max_sge.max(1);
-        let mappings = udata.map(mappings).transpose()?;
+        let mappings = user.map(|user| user.mappings);
         let posted = Posted::new(mappings, attr.max_wr, attr.max_sge, ctx)?;
         attr.max_wr = posted.capacity();
-        let table = &base.device().rxe.srqs;
         let place = table.reserve(Gfp::kernel(ctx))?;
         let number = place.index();
-        if let (Some(udata), Posted::User(ring)) = (udata, &posted) {
-            udata.respond_all(&response(ring.mmap_info(), number))?;
+        if let (Some(user), Posted::User(ring)) = (user, &posted) {
+            user.udata
+                .respond_all(&response(ring.mmap_info(), number))?;
         }
         let state = State {
             posted,
@@ -166,9 +168,9 @@ impl Srq {
         let srq = Arc::pin_init(
             pin_init!(Self {
                 number,
-                pd: *base.pd().data(),
+                pd,
                 max_sge: attr.max_sge,
-                user: udata.is_some(),
+                user: user.is_some(),
                 events,
                 state <- new_spinlock_irq!(state, "Srq::state"),
             }),
@@ -241,11 +243,11 @@ impl Srq {
         &self,
         attr: &SrqAttr,
         mask: SrqAttrMask,
-        udata: Option<&Udata<'_>>,
+        user: Option<UserCommand<'_>>,
         ctx: &MaySleep,
     ) -> Result {
-        let answer_at = match udata {
-            Some(udata) => udata.read::<u64>(size_of::<u64>())?,
+        let answer_at = match user {
+            Some(user) => user.udata.read::<u64>(size_of::<u64>())?,
             None => 0,
         };
         let resized = mask.contains(SrqAttrMask::MAX_WR);
@@ -259,7 +261,7 @@ impl Srq {
             return Err(EINVAL);
         }
         if resized {
-            self.resize(attr.max_wr, udata, answer_at, ctx)?;
+            self.resize(attr.max_wr, user, answer_at, ctx)?;
         }
         if limited {
             self.state.lock().limit = attr.srq_limit;
@@ -271,11 +273,11 @@ impl Srq {
     fn resize(
         &self,
         max_wr: u32,
-        udata: Option<&Udata<'_>>,
+        user: Option<UserCommand<'_>>,
         answer_at: u64,
         ctx: &MaySleep,
     ) -> Result {
-        let mappings = udata.map(mappings).transpose()?;
+        let mappings = user.map(|user| user.mappings);
         if mappings.is_some() != self.user {
             return Err(EINVAL);
         }

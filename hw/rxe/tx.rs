@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets out.
+//! Packets out: from headers and payload to the IP stack (annex A17 of IBTA volume 1).
 //!
 //! A packet is one linear buffer: room for the link's header, IP, UDP, what [`roce::wire`] writes, the
 //! payload (copied from where it lies, once), pad bytes and ICRC. It leaves through the IP stack of the net
 //! device's namespace. What is for a GID of the same device takes the short way: into the device's
-//! [backlog](crate::rx::Backlog), without ICRC, since nothing can have changed it.
+//! [backlog](crate::backlog), without ICRC, since nothing can have changed it.
 //!
 //! How many packets of a QP are under way is counted by its [`Flight`]: beyond a mark the network has
 //! no room, and when enough of them have left, the QP's work item runs again. Net devices and their
 //! backlogs keep an order for each CPU only, so a QP moves to another CPU when all of its packets have left.
 
 use crate::ah::Av;
-use crate::counters::Counter;
-use crate::qp::Qp;
-use crate::rx::Incoming;
+use crate::counters::{Counter, Counters};
+use crate::icrc::{seal_v4, seal_v6};
+use crate::ids::UDP_PORT;
+use crate::packet::Incoming;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use kernel::cpu::CpuId;
@@ -22,7 +23,6 @@ use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
 use kernel::time::{delay::fsleep, Delta};
 use kernel::transmute::AsBytes;
-use kernel_ext::crc32::crc32_le;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::net::header::{Be16, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_UDP, IP_DF};
 use kernel_ext::net::route::{Flow4, Flow6, Route4, Route6};
@@ -30,11 +30,8 @@ use kernel_ext::net::skb::{InFlight, SkBuff};
 use kernel_ext::net::xmit::{ip4_local_out, ip6_local_out};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::MaySleep;
-use roce::icrc::{self, Icrc};
+use roce::icrc;
 use roce::wire::{pad_len, Headers, MAX_HEADERS};
-
-/// The UDP port of RoCEv2.
-pub(crate) const UDP_PORT: u16 = 4791;
 
 /// The first of the source ports (annex A17 of IBTA volume 1 leaves them open; as in the kernel's
 /// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
@@ -51,16 +48,6 @@ const LOW_WATER: u32 = 17;
 
 /// No CPU's number.
 const NO_CPU: u32 = u32::MAX;
-
-/// The kernel's CRC-32.
-pub(crate) struct KernelCrc;
-
-impl icrc::Crc32 for KernelCrc {
-    #[inline]
-    fn update(state: u32, data: &[u8]) -> u32 {
-        crc32_le(state, data)
-    }
-}
 
 /// The flights that exist: while there are some, packets may call back into the module.
 static FLIGHTS: AtomicUsize = AtomicUsize::new(0);
@@ -81,11 +68,17 @@ pub(crate) fn wait_for_packets(sleep: &MaySleep) {
     kernel_ext::sync::rcu::synchronize_tasks(sleep);
 }
 
+/// Who sends packets, and waits when too many of them are under way: a QP.
+pub(crate) trait Waiter: Send + Sync + 'static {
+    /// There is room again. Any context, with the flight's lock held.
+    fn wake(this: &Arc<Self>);
+}
+
 /// Counts the packets of a QP that are under way.
 ///
 /// Packets may outlive the QP, so they refer to this, and it refers to the QP only until [`Self::detach`].
 #[pin_data(PinnedDrop)]
-pub(crate) struct Flight {
+pub(crate) struct Flight<W> {
     count: AtomicU32,
     /// The CPU that sent the last packet, or [`NO_CPU`]. Written with the engine's lock held.
     cpu: AtomicU32,
@@ -93,10 +86,10 @@ pub(crate) struct Flight {
     waiting: AtomicU32,
     /// Taken in any context; only the work item is queued inside.
     #[pin]
-    qp: SpinLockIrq<Option<Arc<Qp>>>,
+    waiter: SpinLockIrq<Option<Arc<W>>>,
 }
 
-impl Flight {
+impl<W> Flight<W> {
     /// Makes a count without a QP.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let flight = Arc::pin_init(
@@ -104,7 +97,7 @@ impl Flight {
                 count: AtomicU32::new(0),
                 cpu: AtomicU32::new(NO_CPU),
                 waiting: AtomicU32::new(0),
-                qp <- new_spinlock_irq!(None, "rxe_flight::qp"),
+                waiter <- new_spinlock_irq!(None, "rxe_flight::waiter"),
             }),
             GFP_KERNEL,
         )?;
@@ -113,13 +106,13 @@ impl Flight {
     }
 
     /// Tells whose work item is to run when there is room.
-    pub(crate) fn attach(&self, qp: &Arc<Qp>) {
-        *self.qp.lock() = Some(qp.clone());
+    pub(crate) fn attach(&self, qp: &Arc<W>) {
+        *self.waiter.lock() = Some(qp.clone());
     }
 
     /// Forgets the QP: its work item is not queued from here any more.
     pub(crate) fn detach(&self) {
-        let qp = self.qp.lock().take();
+        let qp = self.waiter.lock().take();
         drop(qp);
     }
 
@@ -156,19 +149,19 @@ impl Flight {
 }
 
 #[pinned_drop]
-impl PinnedDrop for Flight {
+impl<W> PinnedDrop for Flight<W> {
     fn drop(self: Pin<&mut Self>) {
         FLIGHTS.fetch_sub(1, Ordering::Release);
     }
 }
 
-impl InFlight for Flight {
+impl<W: Waiter> InFlight for Flight<W> {
     fn released(this: Arc<Self>) {
         let left = this.count.fetch_sub(1, Ordering::SeqCst).saturating_sub(1);
         let ready = left < this.waiting.load(Ordering::SeqCst);
         if ready && this.waiting.swap(0, Ordering::SeqCst) != 0 {
-            if let Some(qp) = &*this.qp.lock() {
-                Qp::schedule(qp);
+            if let Some(qp) = &*this.waiter.lock() {
+                W::wake(qp);
             }
         }
     }
@@ -332,10 +325,17 @@ impl Packet {
         Ok(Self(Some(skb)))
     }
 
-    /// Sends the packet. One that cannot be sent is lost.
-    pub(crate) fn send(self, path: &mut Path, qp: &Qp) {
-        let counters = &qp.rxe().counters;
-        let sent = self.try_send(path, qp);
+    /// Sends the packet, and counts it as one of `flight`; what is for the device itself goes to `loop_back`.
+    ///
+    /// One that cannot be sent is lost.
+    pub(crate) fn send<W: Waiter>(
+        self,
+        path: &mut Path,
+        flight: &Arc<Flight<W>>,
+        counters: &Counters,
+        loop_back: impl FnOnce(SkBuff) -> Result,
+    ) {
+        let sent = self.try_send(path, flight, loop_back);
         match sent {
             Ok(bytes) => {
                 counters.add(Counter::SentPackets, 1);
@@ -345,15 +345,19 @@ impl Packet {
         }
     }
 
-    fn try_send(self, path: &mut Path, qp: &Qp) -> Result<usize> {
+    fn try_send<W: Waiter>(
+        self,
+        path: &mut Path,
+        flight: &Arc<Flight<W>>,
+        loop_back: impl FnOnce(SkBuff) -> Result,
+    ) -> Result<usize> {
         let mut skb = self.0.ok_or(ENOMEM)?;
         push_headers(&mut skb, path).ok_or(ENOBUFS)?;
         let bytes = skb.len();
-        let flight = qp.flight();
         skb.set_owner(flight.clone())?;
         flight.departs(!path.loopback);
         if path.loopback {
-            qp.rxe().backlog.push(qp.rxe(), skb)?;
+            loop_back(skb)?;
             return Ok(bytes);
         }
         match path.find_route()? {
@@ -393,9 +397,7 @@ fn push_headers(skb: &mut SkBuff, path: &Path) -> Option<()> {
                 destination: destination.octets(),
             };
             if !path.loopback {
-                seal(skb, |bth| {
-                    Icrc::ipv4(ip.as_bytes().try_into().ok()?, bytes_of(&udp)?, bth).into()
-                })?;
+                seal_v4(skb, &ip, &udp)?;
             }
             push(skb, &udp, &ip)
         }
@@ -409,33 +411,12 @@ fn push_headers(skb: &mut SkBuff, path: &Path) -> Option<()> {
                 destination: destination.octets(),
             };
             if !path.loopback {
-                seal(skb, |bth| {
-                    Icrc::ipv6(ip.as_bytes().try_into().ok()?, bytes_of(&udp)?, bth).into()
-                })?;
+                seal_v6(skb, &ip, &udp)?;
             }
             push(skb, &udp, &ip)
         }
         _ => None,
     }
-}
-
-fn bytes_of(udp: &UdpHeader) -> Option<&[u8; icrc::UDP_LEN]> {
-    udp.as_bytes().try_into().ok()
-}
-
-/// Fills in the ICRC, the last four bytes.
-#[inline]
-fn seal(
-    skb: &mut SkBuff,
-    begin: impl FnOnce(&[u8; icrc::BTH_LEN]) -> Option<Icrc<KernelCrc>>,
-) -> Option<()> {
-    let bytes = skb.data_mut()?;
-    let (bth, rest) = bytes.split_first_chunk()?;
-    let mut icrc = begin(bth)?;
-    let (covered, _) = rest.split_last_chunk::<{ icrc::LEN }>()?;
-    icrc.update(covered);
-    *bytes.last_chunk_mut()? = icrc.finish();
-    Some(())
 }
 
 fn push<T: AsBytes>(skb: &mut SkBuff, udp: &UdpHeader, ip: &T) -> Option<()> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests, looked at once.
+//! Work requests, looked at once: those of programs, `<rdma/rdma_user_rxe.h>`, and those of kernel consumers.
 //!
 //! A program writes its work requests as `struct rxe_send_wqe` and `struct rxe_recv_wqe` into rings
 //! that it shares with the kernel, and may change them at any moment. So each is copied into kernel
@@ -18,13 +18,15 @@ mod slots;
 mod through;
 mod user;
 
-use crate::ah::Av;
+use crate::ah::{Ah, Av};
 use crate::limits;
 use crate::mr::Mr;
+use crate::mw::Bind;
 pub(crate) use inbox::Inbox;
 use kernel::sync::Arc;
 pub(crate) use kernel_wr::{from_kernel, recv_from_kernel};
 pub(crate) use list::{list_length, parts, put_sge};
+use rdma::Provider;
 use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
 use roce::state::{Service, WcOpcode, WcStatus};
 use roce::wire::{Feth, Qpn};
@@ -55,6 +57,11 @@ pub(crate) mod code {
     pub(crate) const SOLICITED: u32 = c::IB_SEND_SOLICITED as u32;
     pub(crate) const INLINE: u32 = c::IB_SEND_INLINE as u32;
 }
+
+/// A driver whose memory regions and address handles are those of this device: its consumers' requests name them.
+pub(crate) trait Objects: Provider<Mr = Arc<Mr>, Ah = Arc<Ah>> {}
+
+impl<P: Provider<Mr = Arc<Mr>, Ah = Arc<Ah>>> Objects for P {}
 
 /// What a queue allows of its requests.
 #[derive(Clone, Copy, Debug)]
@@ -93,23 +100,6 @@ pub(crate) enum Local {
         /// The address of its first byte.
         iova: u64,
     },
-}
-
-/// How a memory window is to be bound.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bind {
-    /// The window's key.
-    pub(crate) mw_rkey: u32,
-    /// The key that it gets: the lowest eight bits of it.
-    pub(crate) rkey: u32,
-    /// The region's key.
-    pub(crate) mr_lkey: u32,
-    /// What the window allows: `IB_ACCESS_*`.
-    pub(crate) access: u32,
-    /// The first byte.
-    pub(crate) addr: u64,
-    /// How many bytes; 0 to bind it to nothing.
-    pub(crate) length: u64,
 }
 
 /// Where the data of a send request is.

@@ -6,7 +6,7 @@
 //! what may fail is done, then it is applied.
 
 use crate::ah::Av;
-use crate::device::PORT;
+use crate::ids::{GSI_QKEY, PKEY, PORT};
 use crate::limits;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -25,12 +25,6 @@ const QP_ACCESS: Access = Access::LOCAL_WRITE
     .with(Access::MW_BIND)
     .with(Access::FLUSH_GLOBAL)
     .with(Access::FLUSH_PERSISTENT);
-
-/// The only P_Key of the port: the default partition, as a full member.
-pub(crate) const PKEY: u16 = 0xffff;
-
-/// The queue key of QP1 (IBTA volume 1, section 9.2.2).
-pub(crate) const GSI_QKEY: u32 = 0x8001_0000;
 
 /// Packets on their way without an acknowledge, as many as the stock driver allows itself. There is no
 /// congestion control, so a larger window is only a larger loss where a queue on the way is short.

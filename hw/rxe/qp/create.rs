@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `create_qp`.
+//! `create_qp`: makes a queue pair and its queues (`struct ib_qp_init_attr`), and lets packets find it.
 
 use super::attr::{self, Attr};
 use super::engine::Engine;
-use super::recv::{RecvQueue, Source};
-use super::send::SendQueue;
+use super::recv_queue::{RecvQueue, Source};
+use super::send_queue::SendQueue;
 use super::Qp;
 use crate::cq::Cq;
-use crate::device::{mappings, Driver, PdId, Rxe, PORT};
+use crate::device::Rxe;
+use crate::ids::{PdId, PORT};
 use crate::limits;
 use crate::mw::Binder;
-use crate::ring::{Consumer, Mappings, MmapInfo};
+use crate::ring::{Consumer, Mappings, MmapInfo, UserCommand};
 use crate::srq::Srq;
 use crate::tx::Flight;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
@@ -23,12 +24,9 @@ use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::sync::{new_spinlock_bh, new_spinlock_irq};
 use kernel_ext::timer::Timer;
-use rdma::qp::{QpCap, QpInitAttr};
-use rdma::{Base, MaySleep, QpHandle, QpState, QpType, Udata};
+use rdma::qp::{QpBase, QpCap, QpInitAttr};
+use rdma::{MaySleep, Provider, QpHandle, QpId, QpState, QpType, Udata};
 use roce::state::Service;
-
-/// The core's part of a QP, as `create_qp` gets it.
-type QpBase = Base<kernel_ext::bindings::ib_qp, Driver>;
 
 /// What `create_qp` answers to a program: `struct rxe_create_qp_resp`.
 #[derive(Clone, Copy, Default)]
@@ -137,8 +135,7 @@ impl NewQueues {
 
 /// What `create` has found out before the QP is there.
 struct Parts<'a> {
-    base: &'a QpBase,
-    rxe: &'a Arc<Rxe>,
+    rxe: &'a Arc<Rxe<Qp>>,
     pd: PdId,
     events: Arc<QpHandle>,
     /// The rings of the program, if it is one's QP.
@@ -165,14 +162,18 @@ impl Qp {
     ///
     /// `EOPNOTSUPP` for a type or a flag that the device does not have, `EINVAL` for sizes beyond
     /// its limits, for a missing CQ and for a second QP1, `ENOMEM`, `EFAULT`.
-    pub(crate) fn create(
-        base: &QpBase,
-        init: &mut QpInitAttr<'_, Driver>,
+    pub(crate) fn create<P>(
+        rxe: &Arc<Rxe<Self>>,
+        base: &QpBase<P>,
+        init: &mut QpInitAttr<'_, P>,
         events: Arc<QpHandle>,
-        udata: Option<&Udata<'_>>,
+        user: Option<UserCommand<'_>>,
         sleep: &MaySleep,
-    ) -> Result<Arc<Self>> {
-        udata.map_or(Ok(()), check_udata)?;
+    ) -> Result<Arc<Self>>
+    where
+        P: Provider<Pd = PdId, Cq = Arc<Cq>, Srq = Arc<Srq>>,
+    {
+        user.map_or(Ok(()), |user| check_udata(user.udata))?;
         let qp_type = init.qp_type()?;
         let service = service_of(qp_type)?;
         if init.create_flags() != 0 {
@@ -183,11 +184,10 @@ impl Qp {
         }
         attr::check_cap(&init.cap(), init.srq().is_some())?;
         let parts = Parts {
-            base,
-            rxe: &base.device().rxe,
+            rxe,
             pd: *base.pd().ok_or(EINVAL)?.data(),
             events,
-            mappings: udata.map(mappings).transpose()?,
+            mappings: user.map(|user| user.mappings),
             qp_type,
             service,
             signal_all: init.sq_sig_all(),
@@ -198,9 +198,9 @@ impl Qp {
         let queues = NewQueues::new(&parts, init.cap(), sleep)?;
         init.set_cap(queues.cap);
         let answer = queues.rings.to_bytes();
-        let qp = Self::publish(parts, queues, sleep)?;
+        let qp = Self::publish(base, parts, queues, sleep)?;
         qp.flight.attach(&qp);
-        if let Some(Err(error)) = udata.map(|udata| udata.respond_all(&answer)) {
+        if let Some(Err(error)) = user.map(|user| user.udata.respond_all(&answer)) {
             qp.destroy(sleep)?;
             return Err(error);
         }
@@ -208,24 +208,29 @@ impl Qp {
     }
 
     /// Gives the QP its number, and lets packets find it.
-    fn publish(parts: Parts<'_>, queues: NewQueues, sleep: &MaySleep) -> Result<Arc<Self>> {
+    fn publish<P: Provider>(
+        base: &QpBase<P>,
+        parts: Parts<'_>,
+        queues: NewQueues,
+        sleep: &MaySleep,
+    ) -> Result<Arc<Self>> {
         const GSI: u32 = 1;
-        let (base, table) = (parts.base, &parts.rxe.clone().qps);
+        let table = &parts.rxe.qps;
         if parts.qp_type == QpType::Gsi {
             base.set_qp_num(GSI);
-            let qp = Self::build(parts, queues)?;
+            let qp = Self::build(base.id(), parts, queues)?;
             let inserted = table.insert_at(GSI, qp.clone(), Gfp::kernel(sleep));
             inserted.map_err(|error| if error == EBUSY { EINVAL } else { error })?;
             return Ok(qp);
         }
         let number = table.reserve(Gfp::kernel(sleep))?;
         base.set_qp_num(number.index());
-        let qp = Self::build(parts, queues)?;
+        let qp = Self::build(base.id(), parts, queues)?;
         number.publish(qp.clone());
         Ok(qp)
     }
 
-    fn build(parts: Parts<'_>, queues: NewQueues) -> Result<Arc<Self>> {
+    fn build(id: QpId, parts: Parts<'_>, queues: NewQueues) -> Result<Arc<Self>> {
         let NewQueues {
             send,
             recv,
@@ -241,7 +246,7 @@ impl Qp {
         let qp = UniqueArc::new_uninit(GFP_KERNEL)?;
         let Ok(qp) = qp.pin_init_with(pin_init!(Self {
                 rxe: parts.rxe.clone(),
-                id: parts.base.id(),
+                id,
                 qp_type: parts.qp_type,
                 service: parts.service,
                 pd: parts.pd,

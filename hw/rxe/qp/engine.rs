@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state machine of a queue pair.
+//! The state machine of a queue pair: [`Requester`] and [`Responder`], and when they run (IBTA volume 1, section 10.3).
 
 use super::attr::{Attr, Fixed};
-use super::recv::RecvQueue;
-use super::send::SendQueue;
+use super::port::{Port, Queues};
+use super::recv_queue::RecvQueue;
+use super::send_queue::SendQueue;
 use super::Qp;
-use crate::ah::Av;
 use crate::limits;
 use crate::mr::Region;
-use crate::rx::Incoming;
-use crate::tx::{self, Path};
+use crate::packet::Incoming;
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
-use kernel::sync::Arc;
 use kernel_ext::timer::now_ns;
-use rdma::{Access, QpState};
+use rdma::QpState;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::state::{Run, Service, State, Time};
@@ -48,48 +46,6 @@ pub(crate) struct Engine {
 /// The receive side, over memory of this device.
 type Receiver = Responder<Region, KVec<Slot<Region>>>;
 
-/// What the requester and the responder work on.
-pub(crate) struct Queues {
-    pub(super) send: SendQueue,
-    pub(super) recv: RecvQueue,
-    /// Where a connected QP's packets go.
-    pub(super) path: Option<Path>,
-    /// Where the last datagram went.
-    datagram_path: Option<Path>,
-    /// What the peer may do: `qp_access_flags`.
-    pub(super) access: Access,
-    /// The state that an engine went to by itself.
-    pub(super) moved: Option<State>,
-    /// A completion found no room.
-    pub(super) overflowed: bool,
-}
-
-/// The world as the engines see it during one call.
-pub(crate) struct Port<'p> {
-    pub(super) qp: &'p Qp,
-    pub(super) queues: &'p mut Queues,
-    /// The packet that the call is about.
-    pub(super) incoming: Option<&'p Incoming<'p>>,
-}
-
-impl Queues {
-    /// See [`Path::forget_route`].
-    pub(super) fn forget_routes(&mut self) {
-        let paths = [&mut self.path, &mut self.datagram_path];
-        paths.into_iter().flatten().for_each(Path::forget_route);
-    }
-
-    /// Forgets all requests and paths.
-    pub(super) fn reset(&mut self) {
-        self.send.reset();
-        self.recv.reset();
-        self.path = None;
-        self.datagram_path = None;
-        self.moved = None;
-        self.overflowed = false;
-    }
-}
-
 impl Engine {
     /// Makes an engine in RESET, where it will be: it is too large to be carried over the stack. Sleeps.
     ///
@@ -106,15 +62,7 @@ impl Engine {
         Ok(init!(Self {
             requester: Requester::new(),
             responder: Responder::new(shared, slots),
-            queues <- init!(Queues {
-                send,
-                recv,
-                path: None,
-                datagram_path: None,
-                access: Access::empty(),
-                moved: None,
-                overflowed: false,
-            }),
+            queues <- Queues::init(send, recv),
             dead: false,
         }))
     }
@@ -266,26 +214,5 @@ impl Engine {
         let sent = requester.run(now, BUDGET, &mut port);
         let moved = self.settle(qp);
         moved || answered == Run::More || sent == Run::More
-    }
-}
-
-impl Port<'_> {
-    /// Sends a packet: to `av`, or to the peer of a connected QP.
-    ///
-    /// A packet that cannot be sent is lost, as on the wire.
-    pub(super) fn send(&mut self, packet: tx::Packet, av: Option<Arc<Av>>) {
-        let path = match av {
-            None => self.queues.path.as_mut(),
-            Some(av) => {
-                let known = matches!(&self.queues.datagram_path, Some(path) if path.is_to(&av));
-                if !known {
-                    self.queues.datagram_path = Some(Path::new(av, self.qp.number(), 0));
-                }
-                self.queues.datagram_path.as_mut()
-            }
-        };
-        if let Some(path) = path {
-            packet.send(path, self.qp);
-        }
     }
 }

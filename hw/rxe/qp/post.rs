@@ -7,8 +7,7 @@
 //! from where the engine takes them later.
 
 use super::Qp;
-use crate::device::Driver;
-use crate::wqe;
+use crate::wqe::{self, Objects};
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -21,7 +20,7 @@ impl Qp {
     ///
     /// `EINVAL` in a state before RTS and for a request that makes no sense, `ENOMEM` when the queue is
     /// full. The requests taken from `wrs` before the last one are posted then.
-    pub(crate) fn post_send(self: &Arc<Self>, wrs: &mut SendWrs<'_, Driver>) -> Result {
+    pub(crate) fn post_send<P: Objects>(self: &Arc<Self>, wrs: &mut SendWrs<'_, P>) -> Result {
         if self.state() < QpState::Rts {
             return Err(EINVAL);
         }
@@ -35,14 +34,14 @@ impl Qp {
 
     /// The same for a program. By itself, so that kernel consumers need not get the room on the stack that the engine wants.
     #[inline(never)]
-    fn drive_sends(self: &Arc<Self>, wrs: &mut SendWrs<'_, Driver>) -> Result {
+    fn drive_sends<P: Objects>(self: &Arc<Self>, wrs: &mut SendWrs<'_, P>) -> Result {
         let mut posted = Ok(());
         self.as_arc_borrow()
             .drive(|engine, _| posted = engine.queues.send.post(wrs));
         posted
     }
 
-    fn copy_sends(&self, wrs: &mut SendWrs<'_, Driver>) -> Result {
+    fn copy_sends<P: Objects>(&self, wrs: &mut SendWrs<'_, P>) -> Result {
         let mut inbox = self.posted_sends.lock();
         for wr in wrs {
             if self.outstanding_sends.load(Ordering::Acquire) >= self.cap.max_send_wr {

@@ -1,9 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Big-endian integers read from bytes and written to bytes, one after the other, never beyond the
-//! end.
+//! Big-endian integers read from the bytes of a packet and written to them, one after the other, never
+//! beyond the end; why bytes are no packet; the pad bytes (IBTA volume 1, section 9.2).
 
-use crate::wire::ParseError;
+/// How many pad bytes follow a payload of `payload_len` bytes: 0 to 3.
+#[inline]
+pub const fn pad_len(payload_len: u32) -> usize {
+    (payload_len.wrapping_neg() & 3) as usize
+}
+
+/// Why bytes are no packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ParseError {
+    /// Shorter than its headers and the ICRC.
+    Short,
+    /// Longer than a UDP datagram can be.
+    Long,
+    /// The length is no multiple of four.
+    Unaligned,
+    /// The opcode is not in the table.
+    UnknownOpcode(u8),
+    /// The transport header version is not 0.
+    BadVersion(u8),
+    /// The pad count is larger than payload and pad bytes together.
+    BadPad,
+    /// The syndrome of the acknowledge header is reserved.
+    ReservedSyndrome(u8),
+    /// The opcode has a payload of fixed length (mostly none), and this one is another.
+    BadPayload,
+}
 
 /// Reads from the beginning of some bytes.
 pub(crate) struct Reader<'a> {

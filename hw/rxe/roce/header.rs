@@ -3,11 +3,10 @@
 //! The headers one by one: what is in them, and their bytes on the wire (IBTA volume 1, sections 9.2
 //! and 9.3). Reserved bits are sent as zeros and ignored when received.
 
-use crate::cursor::{Reader, Writer};
+use crate::cursor::{pad_len, ParseError, Reader, Writer};
 use crate::opcode::Opcode;
 use crate::psn::{Msn, Psn};
 use crate::timer::RnrTimer;
-use crate::wire::{pad_len, ParseError};
 
 /// The number of a queue pair: 24 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

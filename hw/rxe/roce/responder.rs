@@ -12,7 +12,6 @@
 
 use core::ops::DerefMut;
 
-use crate::execute::{check_range, Failure, Message};
 use crate::memory::{NextRecv, RecvPort, RegionPart, RemoteFault, RespondError};
 use crate::mtu::Mtu;
 use crate::opcode::{Kind, Opcode};
@@ -25,6 +24,10 @@ use crate::state::{
 };
 use crate::timer::RnrTimer;
 use crate::wire::{Aeth, Bth, Ext, Headers, NakCode, Packet, Parts, Qpn, Reth, Syndrome};
+
+mod execute;
+
+use execute::{check_range, Failure, Message};
 
 /// Sequence numbers up to this far ahead are new, all others have been seen.
 const HALF: u32 = 1 << 23;
@@ -69,25 +72,25 @@ enum Reply {
 /// reliable connection needs any. The driver serialises all calls.
 #[derive(Debug)]
 pub struct Responder<R, S> {
-    pub(crate) attr: RecvAttr,
-    pub(crate) state: State,
+    attr: RecvAttr,
+    state: State,
     has_srq: bool,
     /// The event of the first packet was raised or is not due.
     established: bool,
     /// PSN of the next new packet.
-    pub(crate) expected: Psn,
+    expected: Psn,
     /// Its position in the stream of all sequence numbers, which does not wrap.
-    pub(crate) position: u64,
-    pub(crate) msn: Msn,
-    pub(crate) message: Option<Message<R>>,
+    position: u64,
+    msn: Msn,
+    message: Option<Message<R>>,
     /// Length of the current receive.
-    pub(crate) recv: Option<u32>,
+    recv: Option<u32>,
     /// The last packet of a SEND or WRITE.
     ackable: Option<Psn>,
     /// The peer was told that the expected packet is missing or not welcome yet.
     nak_sent: bool,
     reply: Option<Reply>,
-    pub(crate) resources: Resources<S>,
+    resources: Resources<S>,
     last_wqe_told: bool,
 }
 

@@ -26,7 +26,6 @@
 
 mod completer;
 mod cursor;
-mod execute;
 mod header;
 pub mod icrc;
 pub mod memory;

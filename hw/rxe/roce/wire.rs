@@ -17,6 +17,7 @@ use crate::mtu::Mtu;
 use crate::opcode::{Layout, Opcode, PayloadRule};
 use crate::psn::{Msn, Psn};
 
+pub use crate::cursor::{pad_len, ParseError};
 pub use crate::header::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Feth, Ieth, ImmDt, NakCode, Qpn, Reth,
     Syndrome,
@@ -27,33 +28,6 @@ pub const MAX_HEADERS: usize = 40;
 
 /// Length in bytes of the largest UDP payload that IP can carry.
 pub const MAX_UDP_PAYLOAD: usize = 65_535 - icrc::UDP_LEN;
-
-/// How many pad bytes follow a payload of `payload_len` bytes: 0 to 3.
-#[inline]
-pub const fn pad_len(payload_len: u32) -> usize {
-    (payload_len.wrapping_neg() & 3) as usize
-}
-
-/// Why bytes are no packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ParseError {
-    /// Shorter than its headers and the ICRC.
-    Short,
-    /// Longer than a UDP datagram can be.
-    Long,
-    /// The length is no multiple of four.
-    Unaligned,
-    /// The opcode is not in the table.
-    UnknownOpcode(u8),
-    /// The transport header version is not 0.
-    BadVersion(u8),
-    /// The pad count is larger than payload and pad bytes together.
-    BadPad,
-    /// The syndrome of the acknowledge header is reserved.
-    ReservedSyndrome(u8),
-    /// The opcode has a payload of fixed length (mostly none), and this one is another.
-    BadPayload,
-}
 
 /// Extension headers, in their order on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

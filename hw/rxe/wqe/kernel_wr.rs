@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests of kernel consumers.
+//! Requests of kernel consumers: from `struct ib_send_wr` and `struct ib_recv_wr` of `<rdma/ib_verbs.h>`.
 
 use super::{
-    check_length, code, may_inline, put_sge, send_wr, Data, Limits, Local, RecvWqe, Request,
-    SendWqe,
+    check_length, code, may_inline, put_sge, send_wr, Data, Limits, Local, Objects, RecvWqe,
+    Request, SendWqe,
 };
-use crate::device::Driver;
+use crate::ids::GSI_QKEY;
 use crate::limits;
 use kernel::prelude::*;
 use rdma::wr::Remote;
@@ -23,8 +23,8 @@ use roce::wire::Qpn;
 ///
 /// `EINVAL` for what the QP cannot do, and beyond its limits. Nothing is in the place then.
 #[inline]
-pub(crate) fn from_kernel(
-    wr: &rdma::SendWr<'_, Driver>,
+pub(crate) fn from_kernel<P: Objects>(
+    wr: &rdma::SendWr<'_, P>,
     qp_type: QpType,
     limits: &Limits,
     place: &mut Option<SendWqe>,
@@ -57,8 +57,8 @@ pub(crate) fn from_kernel(
 
 /// As [`fill`], where that is not to be compiled for one operation by itself.
 #[inline(never)]
-fn fill_any(
-    wr: &rdma::SendWr<'_, Driver>,
+fn fill_any<P: Objects>(
+    wr: &rdma::SendWr<'_, P>,
     limits: &Limits,
     place: &mut Option<SendWqe>,
     data: &mut [u8],
@@ -69,8 +69,8 @@ fn fill_any(
 
 /// Fills in a request for what is asked for.
 #[inline(always)]
-fn fill(
-    wr: &rdma::SendWr<'_, Driver>,
+fn fill<P: Objects>(
+    wr: &rdma::SendWr<'_, P>,
     limits: &Limits,
     place: &mut Option<SendWqe>,
     data: &mut [u8],
@@ -94,8 +94,8 @@ fn fill(
 }
 
 /// As [`from_kernel`], for a datagram.
-fn datagram(
-    wr: &rdma::SendWr<'_, Driver>,
+fn datagram<P: Objects>(
+    wr: &rdma::SendWr<'_, P>,
     qp_type: QpType,
     limits: &Limits,
     place: &mut Option<SendWqe>,
@@ -121,7 +121,7 @@ fn datagram(
 /// # Errors
 ///
 /// `EINVAL` where the transport service has no such operation: see [`super::operation`].
-fn rarer_op(op: rdma::SendOp<'_, Driver>, service: Service) -> Result<(SendOp, Local)> {
+fn rarer_op<P: Objects>(op: rdma::SendOp<'_, P>, service: Service) -> Result<(SendOp, Local)> {
     use rdma::SendOp as Op;
     let local = |opcode, wait_all| SendOp::Local { opcode, wait_all };
     let write = |Remote { addr: va, rkey }, imm| SendOp::Write { va, rkey, imm };
@@ -183,7 +183,7 @@ fn rarer_op(op: rdma::SendOp<'_, Driver>, service: Service) -> Result<(SendOp, L
 /// # Errors
 ///
 /// `EINVAL` for what invalidates or registers a key at home: programs write such requests into their rings themselves.
-pub(super) fn kernel_request(wr: &rdma::SendWr<'_, Driver>) -> Result<Request> {
+pub(super) fn kernel_request<P: Objects>(wr: &rdma::SendWr<'_, P>) -> Result<Request> {
     use rdma::SendOp as Op;
     let mut request = Request {
         flags: wr.flags().bits(),
@@ -234,9 +234,9 @@ pub(super) fn kernel_request(wr: &rdma::SendWr<'_, Driver>) -> Result<Request> {
 }
 
 /// Where a kernel consumer's datagram goes. A request on QP1 names its P_Key; there is one.
-fn destination(ud: &rdma::wr::UdSend<'_, Driver>, qp_type: QpType) -> UdDest {
+fn destination<P: Objects>(ud: &rdma::wr::UdSend<'_, P>, qp_type: QpType) -> UdDest {
     let qkey = match qp_type {
-        QpType::Gsi => crate::qp::attr::GSI_QKEY,
+        QpType::Gsi => GSI_QKEY,
         _ => ud.remote_qkey,
     };
     UdDest {
@@ -252,8 +252,8 @@ fn destination(ud: &rdma::wr::UdSend<'_, Driver>, qp_type: QpType) -> UdDest {
 ///
 /// `EINVAL` for a list that is too long, and for data that must not or does not go inline.
 #[inline]
-fn copy_data(
-    wr: &rdma::SendWr<'_, Driver>,
+fn copy_data<P: Objects>(
+    wr: &rdma::SendWr<'_, P>,
     limits: &Limits,
     may_inline: bool,
     data: &mut [u8],

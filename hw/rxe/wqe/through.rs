@@ -5,8 +5,7 @@
 //!
 //! The ring is shared with the program all the same. What it writes over them is as if it had posted that.
 
-use super::{code, kernel_wr::kernel_request, put_sge, user::send_layout as at, Limits};
-use crate::device::Driver;
+use super::{code, kernel_wr::kernel_request, put_sge, user::send_layout as at, Limits, Objects};
 use crate::limits;
 use crate::ring::Consumer;
 use core::mem::offset_of;
@@ -59,7 +58,11 @@ impl List {
 ///
 /// `EINVAL` for an operation that cannot be posted so, for inline data and for a list that is too long; `ENOMEM` when the
 /// ring is full.
-pub(crate) fn post_send(wr: &SendWr<'_, Driver>, limits: &Limits, ring: &mut Consumer) -> Result {
+pub(crate) fn post_send<P: Objects>(
+    wr: &SendWr<'_, P>,
+    limits: &Limits,
+    ring: &mut Consumer,
+) -> Result {
     let request = kernel_request(wr)?;
     if request.flags & code::INLINE != 0 {
         return Err(EINVAL);

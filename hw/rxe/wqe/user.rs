@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests of programs, as they are found in their rings.
+//! Requests of programs, as they are found in their rings: from `struct rxe_send_wqe` and `struct rxe_recv_wqe`.
 
 use super::list::Raw;
 use super::{
-    check_length, code, list_length, local_part, may_inline, operation, send_wr, Bind, Data,
-    Limits, RecvWqe, Request, SendWqe,
+    check_length, code, list_length, local_part, may_inline, operation, send_wr, Data, Limits,
+    RecvWqe, Request, SendWqe,
 };
 use crate::ah::Av;
 use crate::limits;
+use crate::mw::Bind;
 use crate::ring::Consumer;
 use core::mem::{offset_of, size_of};
 use kernel::sync::Arc;

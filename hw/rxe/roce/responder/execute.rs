@@ -5,10 +5,10 @@
 
 use core::ops::DerefMut;
 
+use super::Responder;
 use crate::memory::{AtomicOp, NextRecv, RecvPort, RemoteFault};
 use crate::opcode::{Kind, Opcode, Tail};
 use crate::resources::{Answer, Resource, Slot};
-use crate::responder::Responder;
 use crate::state::{
     Access, Counter, QpEvent, RecvCompletion, RecvOpcode, State, WcStatus, GRH_LEN, MAX_MESSAGE,
 };
@@ -16,7 +16,7 @@ use crate::wire::{AtomicEth, Ext, Packet, Reth};
 
 /// A message of which some packets have arrived.
 #[derive(Debug)]
-pub(crate) enum Message<R> {
+pub(super) enum Message<R> {
     /// A SEND; its data goes to the current receive.
     Send { received: u32 },
     /// A WRITE of `length` bytes. An empty one has no region.
@@ -28,7 +28,7 @@ pub(crate) enum Message<R> {
 }
 
 /// Why a request is not executed.
-pub(crate) enum Failure {
+pub(super) enum Failure {
     /// No receive is posted.
     NotReady,
     /// The peer is at fault.
@@ -41,13 +41,13 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// An opcode or a length where it may not be.
-    pub(crate) const INVALID: Self = Self::Refused(
+    pub(super) const INVALID: Self = Self::Refused(
         RemoteFault::InvalidRequest,
         QpEvent::ReqErr,
         WcStatus::LocQpOpErr,
     );
     /// A range, an alignment or a number that is not allowed.
-    pub(crate) const LIMIT: Self = Self::Refused(
+    pub(super) const LIMIT: Self = Self::Refused(
         RemoteFault::InvalidRequest,
         QpEvent::AccessErr,
         WcStatus::LocQpOpErr,
@@ -62,7 +62,7 @@ impl From<RemoteFault> for Failure {
 
 impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     /// Executes the request with the expected PSN.
-    pub(crate) fn execute<P: RecvPort<Region = R>>(
+    pub(super) fn execute<P: RecvPort<Region = R>>(
         &mut self,
         packet: &Packet,
         payload: &P::Payload,
@@ -99,7 +99,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     /// May this packet come now, is it as long as it should be, and may the peer do that?
     #[inline]
-    pub(crate) fn check(&self, packet: &Packet) -> Result<(), Failure> {
+    pub(super) fn check(&self, packet: &Packet) -> Result<(), Failure> {
         let opcode = packet.bth().opcode;
         let access = self.attr.access;
         let in_order = match &self.message {
@@ -124,7 +124,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     /// Makes sure that there is a current receive where the packet needs one.
     #[inline]
-    pub(crate) fn take_receive<P: RecvPort<Region = R>>(
+    pub(super) fn take_receive<P: RecvPort<Region = R>>(
         &mut self,
         opcode: Opcode,
         port: &mut P,
@@ -146,7 +146,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Puts the payload of a SEND where it belongs; completes the receive at the end.
-    pub(crate) fn send<P: RecvPort<Region = R>>(
+    pub(super) fn send<P: RecvPort<Region = R>>(
         &mut self,
         packet: &Packet,
         payload: &P::Payload,
@@ -185,7 +185,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Puts the payload of a WRITE where it belongs; with immediate data, completes the receive.
-    pub(crate) fn write<P: RecvPort<Region = R>>(
+    pub(super) fn write<P: RecvPort<Region = R>>(
         &mut self,
         packet: &Packet,
         payload: &P::Payload,
@@ -343,7 +343,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Puts a datagram behind the area of the GRH and completes its receive.
-    pub(crate) fn deliver<P: RecvPort<Region = R>>(
+    pub(super) fn deliver<P: RecvPort<Region = R>>(
         &mut self,
         packet: &Packet,
         payload: &P::Payload,
@@ -367,7 +367,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
 /// Checks the range of a READ or WRITE; an empty one needs no memory.
 #[inline]
-pub(crate) fn check_range<P: RecvPort>(
+pub(super) fn check_range<P: RecvPort>(
     reth: &Reth,
     access: Access,
     port: &mut P,

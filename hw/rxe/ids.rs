@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Numbers that name things: protection domains, the port, its P_Key, the Q_Key of QP1, the UDP port
+//! (IBTA volume 1, sections 9.2 and 10.9; annex A17).
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The only port.
+pub(crate) const PORT: u32 = 1;
+
+/// The only P_Key of the port: the default partition, as a full member.
+pub(crate) const PKEY: u16 = 0xffff;
+
+/// The queue key of QP1 (IBTA volume 1, section 9.2.2).
+pub(crate) const GSI_QKEY: u32 = 0x8001_0000;
+
+/// The UDP port of RoCEv2.
+pub(crate) const UDP_PORT: u16 = 4791;
+
+/// Which protection domain: equal for equal ones, and never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PdId(u64);
+
+impl PdId {
+    /// The number.
+    pub(crate) fn into_raw(self) -> u64 {
+        self.0
+    }
+
+    /// The protection domain of a number that [`Self::into_raw`] gave.
+    pub(crate) fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// Another one.
+    pub(crate) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+    }
+}

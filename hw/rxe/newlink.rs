@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rdma link add NAME type rxe netdev DEV`: makes a device; and what becomes of it when its net device changes or
+//! goes. `struct rdma_link_ops` of `<rdma/rdma_netlink.h>`.
+
+use kernel::prelude::*;
+use kernel_ext::net::device::NetDevice;
+use kernel_ext::net::notifier::{Event, Listener};
+use rdma::device::{uverbs_cmd, Device, DeviceInfo, DeviceRef, NewDevice, NODE_IB_CA};
+use rdma::port::{state_of, PortState};
+use rdma::{LinkOps, MaySleep};
+
+use crate::counters::Counter;
+use crate::device::Rxe;
+use crate::ids::PORT;
+use crate::link::Link;
+use crate::verbs::Driver;
+
+/// A device on a net device, that nobody knows yet. By itself, so that what it needs of the stack is free again when
+/// the core and its clients need much of it: in `register`.
+#[inline(never)]
+fn prepare(ndev: &NetDevice, ctx: &MaySleep) -> Result<NewDevice<Driver>> {
+    let net = ndev.namespace().ok_or(ENODEV)?;
+    let driver = Driver {
+        rxe: Rxe::new(ndev)?,
+        link: Link::new(&net, ndev)?,
+    };
+    let mut dev = Device::alloc(driver, None, ctx)?;
+    dev.link.open(&net, &dev.rxe, ctx)?;
+    dev.describe(&DeviceInfo {
+        node_type: NODE_IB_CA,
+        phys_port_cnt: PORT,
+        num_comp_vectors: kernel::cpu::nr_cpu_ids(),
+        node_guid: dev.rxe.guid(),
+        node_desc: b"rxe",
+        local_dma_lkey: 0,
+        uverbs_cmd_mask: uverbs_cmd::POST_SEND
+            | uverbs_cmd::POST_RECV
+            | uverbs_cmd::POST_SRQ_RECV
+            | uverbs_cmd::POLL_CQ
+            | uverbs_cmd::REQ_NOTIFY_CQ,
+    });
+    dev.set_link(&RXE_LINK);
+    dev.set_netdev(ndev, PORT, ctx)?;
+    Ok(dev)
+}
+
+/// Links of type `rxe`.
+pub(crate) struct RxeLink;
+
+/// The links' type, as the core knows it.
+pub(crate) static RXE_LINK: rdma::link::Link<RxeLink> = rdma::link::Link::new();
+
+#[vtable]
+impl LinkOps for RxeLink {
+    const TYPE: &'static CStr = c"rxe";
+    type Device = Driver;
+
+    fn newlink(name: &CStr, ndev: &NetDevice, ctx: &MaySleep) -> Result {
+        if ndev.is_vlan() {
+            pr_err!("{}: a link needs a real device\n", ndev.name());
+            return Err(EPERM);
+        }
+        prepare(ndev, ctx)?.register(name, ctx)
+    }
+
+    fn dellink(dev: &Device<Driver>, ctx: &MaySleep) -> Result {
+        dev.link.close(ctx);
+        Ok(())
+    }
+}
+
+/// Follows the net devices.
+pub(crate) struct Watch;
+
+impl Listener for Watch {
+    fn event(&self, ndev: &NetDevice, event: Event, ctx: &MaySleep) {
+        let Some(dev) = DeviceRef::<Driver>::by_netdev(ndev) else {
+            return;
+        };
+        match event {
+            Event::Unregister => {
+                dev.link.close(ctx);
+                dev.unregister_queued();
+            }
+            Event::ChangeMtu => dev.rxe.set_mtu_of(ndev),
+            // The core reports the state of the port.
+            Event::Down | Event::Change if state_of(ndev) == PortState::Down => {
+                dev.rxe.counters.add(Counter::LinkDowned, 1);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A packet that came in, its headers read: its addresses, its payload, and the network header that a datagram
+//! reports (IBTA volume 1, section 11.4.1.2).
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use kernel::prelude::*;
+use kernel::transmute::AsBytes;
+use kernel_ext::bindings;
+use kernel_ext::net::header::IpHeader;
+use kernel_ext::net::skb::SkBuff;
+use roce::wire::Packet;
+
+/// A packet that was found to be one, for a device.
+pub(crate) struct Incoming<'a> {
+    skb: &'a SkBuff,
+    ip: IpHeader,
+    packet: Packet,
+    vlan_id: Option<u16>,
+}
+
+impl<'a> Incoming<'a> {
+    /// The packet in `skb`, which begins behind its UDP header, as its headers were read.
+    pub(crate) fn new(skb: &'a SkBuff, ip: IpHeader, packet: Packet, vlan_id: Option<u16>) -> Self {
+        Self {
+            skb,
+            ip,
+            packet,
+            vlan_id,
+        }
+    }
+
+    /// The headers, and how long the payload is.
+    pub(crate) fn packet(&self) -> &Packet {
+        &self.packet
+    }
+
+    /// The payload, where it lies.
+    pub(crate) fn payload(&self) -> Payload<'_> {
+        Payload::Packet {
+            skb: self.skb,
+            offset: self.packet.payload_offset(),
+            len: self.packet.payload_len(),
+        }
+    }
+
+    /// The 40 bytes in front of a datagram: an IPv6 header, or 20 zeroes and an IPv4 header.
+    pub(crate) fn grh(&self) -> [u8; 40] {
+        let mut area = [0; 40];
+        let header = match &self.ip {
+            IpHeader::V4(ip) => ip.as_bytes(),
+            IpHeader::V6(ip) => ip.as_bytes(),
+        };
+        if let Some(place) = area
+            .len()
+            .checked_sub(header.len())
+            .and_then(|at| area.get_mut(at..))
+        {
+            place.copy_from_slice(header);
+        }
+        area
+    }
+
+    /// Which header that is: `enum rdma_network_type`.
+    pub(crate) fn network_type(&self) -> u8 {
+        let network = match &self.ip {
+            IpHeader::V4(_) => bindings::RDMA_NETWORK_IPV4,
+            IpHeader::V6(_) => bindings::RDMA_NETWORK_IPV6,
+        };
+        network as u8
+    }
+
+    /// The address that it came from.
+    pub(crate) fn source(&self) -> IpAddr {
+        match &self.ip {
+            IpHeader::V4(ip) => IpAddr::V4(Ipv4Addr::from(ip.source)),
+            IpHeader::V6(ip) => IpAddr::V6(Ipv6Addr::from(ip.source)),
+        }
+    }
+
+    /// The address that it was sent to.
+    pub(crate) fn destination(&self) -> IpAddr {
+        match &self.ip {
+            IpHeader::V4(ip) => IpAddr::V4(Ipv4Addr::from(ip.destination)),
+            IpHeader::V6(ip) => IpAddr::V6(Ipv6Addr::from(ip.destination)),
+        }
+    }
+
+    /// The VLAN that it came through.
+    pub(crate) fn vlan_id(&self) -> Option<u16> {
+        self.vlan_id
+    }
+}
+
+/// What the engines hand through to where data is stored.
+pub(crate) enum Payload<'a> {
+    /// A part of a packet, which may lie in several pieces.
+    Packet {
+        /// The packet.
+        skb: &'a SkBuff,
+        /// Where the part begins.
+        offset: usize,
+        /// How long it is.
+        len: u32,
+    },
+    /// Bytes that were made here.
+    Bytes(&'a [u8]),
+}
+
+impl Payload<'_> {
+    /// The length in bytes.
+    pub(crate) fn len(&self) -> u32 {
+        match self {
+            Self::Packet { len, .. } => *len,
+            Self::Bytes(bytes) => bytes.len() as u32,
+        }
+    }
+
+    /// Hands bytes `from..from + len` to `put`, in pieces and with where each begins, counted from `from`, until
+    /// it says no.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` where `put` said no, `EINVAL` where there are not as many bytes.
+    #[inline]
+    pub(crate) fn copy(
+        &self,
+        from: u32,
+        len: u32,
+        mut put: impl FnMut(u32, &[u8]) -> bool,
+    ) -> Result {
+        let end = from
+            .checked_add(len)
+            .filter(|&end| end <= self.len())
+            .ok_or(EINVAL)?;
+        let (mut at, mut stored) = (0u32, true);
+        let mut piece = |bytes: &[u8]| {
+            stored = stored && put(at, bytes);
+            at = at.saturating_add(bytes.len() as u32);
+        };
+        match self {
+            Self::Packet { skb, offset, .. } => {
+                skb.for_each_slice(offset.saturating_add(from as usize), len as usize, piece)?;
+            }
+            Self::Bytes(bytes) => piece(bytes.get(from as usize..end as usize).ok_or(EINVAL)?),
+        }
+        if stored {
+            Ok(())
+        } else {
+            Err(EFAULT)
+        }
+    }
+}

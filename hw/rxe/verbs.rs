@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The driver as the core sees it, `struct ib_device_ops`: which part of the driver does what a verb asks for.
+
+use core::fmt;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel_ext::bindings;
+use kernel_ext::error::EOPNOTSUPP;
+use kernel_ext::module::ModuleRef;
+use rdma::ah::{Ah, AhAttr, AhFields};
+use rdma::cq::{Cq, CqHandle, CqInitAttr, NotifyFlags};
+use rdma::device::{Device, DeviceAttr, DeviceModify};
+use rdma::mad::{Mad, MadInfo, MadResult};
+use rdma::mr::{Access, Mr, MrType, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma};
+use rdma::object::{Base, Pd};
+use rdma::port::{
+    self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
+};
+use rdma::qp::{Qp, QpAttrMask, QpAttrOut, QpInitAttr, QpInitOut, QpModify};
+use rdma::srq::{Srq, SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr};
+use rdma::stats::{HwStats, StatDesc};
+use rdma::sysfs::{AttributeGroup, DeviceAttribute};
+use rdma::wr::{RecvWrs, SendWrs};
+use rdma::{
+    DeviceEvent, Gid, MaySleep, Provider, QpHandle, SrqHandle, Ucontext, Udata, Umem, Vma, WcSink,
+};
+
+use crate::counters::{self, Counter};
+use crate::device::Rxe;
+use crate::ids::{PdId, PKEY, PORT};
+use crate::limits;
+use crate::link::Link;
+use crate::ring::{Mappings, MmapInfo, UserCommand};
+use crate::{mad, mr, qp};
+
+/// The driver of a device: the core's methods.
+pub(crate) struct Driver {
+    /// What the parts of the driver share.
+    pub(crate) rxe: Arc<Rxe<qp::Qp>>,
+    /// The link that the device is.
+    pub(crate) link: Link,
+}
+
+/// A process that has the device open.
+pub(crate) struct Context {
+    /// Its rings.
+    mappings: Arc<Mappings>,
+    /// Programs go first, then the module: it is in use.
+    _module: ModuleRef,
+}
+
+/// The file `parent` in sysfs, by which udev knows a RoCE device and scripts its net device.
+struct Parent;
+
+impl DeviceAttribute for Parent {
+    const NAME: &'static CStr = c"parent";
+    type Device = Driver;
+
+    fn show(dev: &Device<Driver>, out: &mut dyn fmt::Write, ctx: &MaySleep) -> Result {
+        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
+        let name = ndev.name();
+        let name = core::str::from_utf8(name.as_bytes()).map_err(|_| EINVAL)?;
+        writeln!(out, "{name}").map_err(|_| EOVERFLOW)
+    }
+}
+
+/// The counters' names for the core.
+static STATS: [StatDesc; counters::COUNT] = {
+    let mut descs = [const { StatDesc::new(c"") }; counters::COUNT];
+    let mut at = 0;
+    while at < counters::COUNT {
+        descs[at] = StatDesc::new(counters::NAMES[at]);
+        at += 1;
+    }
+    descs
+};
+
+/// Answers with where a ring is mapped; the room for it was checked.
+fn respond_mmap(udata: &Udata<'_>, info: MmapInfo) -> Result {
+    udata.respond_all(&info.to_bytes())
+}
+
+/// The rings of the process that gave the command.
+fn mappings<'a>(udata: &Udata<'a>) -> Result<&'a Arc<Mappings>> {
+    Ok(&udata.context::<Driver>().ok_or(EINVAL)?.data().mappings)
+}
+
+/// The command of a process, if one has given it.
+fn command<'a>(udata: Option<&'a Udata<'a>>) -> Result<Option<UserCommand<'a>>> {
+    let command = |udata| {
+        let mappings = mappings(udata)?;
+        Ok(UserCommand { udata, mappings })
+    };
+    udata.map(command).transpose()
+}
+
+fn check_port(port_num: u32) -> Result {
+    if port_num != PORT {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// What the core gets of a new memory region.
+fn new_mr(mr: Arc<mr::Mr>) -> NewMr<Arc<mr::Mr>> {
+    let key = mr.key();
+    NewMr {
+        data: mr,
+        lkey: key,
+        rkey: key,
+    }
+}
+
+#[vtable]
+impl Provider for Driver {
+    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
+    /// `RXE_UVERBS_ABI_VERSION`.
+    const ABI_VERSION: u32 = 2;
+    const DEVICE_GROUP: Option<&'static AttributeGroup> = Some(AttributeGroup::of::<Parent>());
+    const PORT_STATS: &'static [StatDesc] = &STATS;
+
+    type Ucontext = Context;
+    type Pd = PdId;
+    type Ah = Arc<crate::ah::Ah>;
+    type Cq = Arc<crate::cq::Cq>;
+    type Qp = Arc<qp::Qp>;
+    type Srq = Arc<crate::srq::Srq>;
+    type Mr = Arc<mr::Mr>;
+    type Mw = Arc<crate::mw::Mw>;
+
+    fn module() -> &'static ThisModule {
+        &crate::THIS_MODULE
+    }
+
+    // The device and its port.
+
+    fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr, _ctx: &MaySleep) -> Result {
+        limits::describe(attr);
+        attr.sys_image_guid = dev.rxe.sys_image_guid();
+        Ok(())
+    }
+
+    fn query_port(
+        dev: &Device<Self>,
+        port_num: u32,
+        attr: &mut PortAttr,
+        ctx: &MaySleep,
+    ) -> Result {
+        check_port(port_num)?;
+        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
+        let state = port::state_of(&ndev);
+        let phys_state = match state {
+            PortState::Active => PhysState::LinkUp,
+            _ if ndev.is_running() => PhysState::Polling,
+            _ => PhysState::Disabled,
+        };
+        attr.state = state.as_raw();
+        attr.phys_state = phys_state.as_raw() as u8;
+        attr.max_mtu = port::Mtu::B4096.as_raw();
+        attr.active_mtu = dev.rxe.mtu() as u32;
+        attr.gid_tbl_len = limits::GID_TABLE as i32;
+        attr.port_cap_flags = bindings::IB_PORT_CM_SUP;
+        attr.max_msg_sz = limits::MAX_MESSAGE;
+        attr.bad_pkey_cntr = dev.rxe.bad_pkeys();
+        attr.qkey_viol_cntr = dev.rxe.qkey_violations();
+        attr.pkey_tbl_len = 1;
+        attr.max_vl_num = 1;
+        (attr.active_speed, attr.active_width) = dev.eth_speed(PORT, ctx)?;
+        Ok(())
+    }
+
+    fn get_port_immutable(
+        dev: &Device<Self>,
+        port_num: u32,
+        immutable: &mut PortImmutable,
+        ctx: &MaySleep,
+    ) -> Result {
+        check_port(port_num)?;
+        let attr = dev.query_port(PORT, ctx)?;
+        immutable.core_cap_flags = port::CORE_PORT_IBA_ROCE_UDP_ENCAP;
+        immutable.pkey_tbl_len = attr.pkey_tbl_len.into();
+        immutable.gid_tbl_len = attr.gid_tbl_len;
+        immutable.max_mad_size = bindings::IB_MGMT_MAD_SIZE;
+        Ok(())
+    }
+
+    fn get_link_layer(_dev: &Device<Self>, _port_num: u32) -> LinkLayer {
+        LinkLayer::Ethernet
+    }
+
+    fn query_pkey(_dev: &Device<Self>, port_num: u32, index: u16, _ctx: &MaySleep) -> Result<u16> {
+        check_port(port_num)?;
+        if index != 0 {
+            return Err(EINVAL);
+        }
+        Ok(PKEY)
+    }
+
+    fn modify_device(dev: &Device<Self>, change: &DeviceModify<'_>, _ctx: &MaySleep) -> Result {
+        if change.other {
+            return Err(EOPNOTSUPP);
+        }
+        if let Some(guid) = change.sys_image_guid {
+            dev.rxe.set_sys_image_guid(guid.to_be());
+        }
+        if let Some(desc) = change.node_desc {
+            dev.set_node_desc(desc);
+        }
+        Ok(())
+    }
+
+    fn dealloc_driver(dev: &Device<Self>, ctx: &MaySleep) {
+        dev.link.close(ctx);
+        Rxe::stop(&dev.rxe, ctx);
+    }
+
+    fn modify_port(
+        dev: &Device<Self>,
+        port_num: u32,
+        mask: PortModifyMask,
+        _change: &PortModify,
+        _ctx: &MaySleep,
+    ) -> Result {
+        check_port(port_num)?;
+        if !mask.without(PortModifyMask::RESET_QKEY_CNTR).is_empty() {
+            return Err(EOPNOTSUPP);
+        }
+        if mask.contains(PortModifyMask::RESET_QKEY_CNTR) {
+            dev.rxe.reset_qkey_violations();
+        }
+        Ok(())
+    }
+
+    fn enable_driver(dev: &Device<Self>, ctx: &MaySleep) -> Result {
+        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
+        // From here on whoever unregisters the net device finds the device. Before, nobody told us.
+        if !ndev.is_registered() {
+            return Err(ENODEV);
+        }
+        if port::state_of(&ndev) == PortState::Active {
+            dev.dispatch_event(DeviceEvent::PortActive, PORT);
+        } else {
+            dev.rxe.counters.add(Counter::LinkDowned, 1);
+            dev.dispatch_event(DeviceEvent::PortErr, PORT);
+        }
+        Ok(())
+    }
+
+    fn process_mad(dev: &Device<Self>, info: &MadInfo, input: &Mad, output: &mut Mad) -> MadResult {
+        mad::process(&dev.rxe.counters, info.port_num, input, output)
+    }
+
+    fn get_hw_stats(
+        dev: &Device<Self>,
+        stats: &mut HwStats<'_>,
+        port_num: u32,
+        _index: Option<usize>,
+        _ctx: &MaySleep,
+    ) -> Result<Option<usize>> {
+        check_port(port_num)?;
+        stats.set_all(dev.rxe.counters.values());
+        Ok(None)
+    }
+
+    // User contexts and protection domains.
+
+    fn alloc_ucontext(
+        _ctx: &Base<bindings::ib_ucontext, Self>,
+        _udata: &Udata<'_>,
+        _sleep: &MaySleep,
+    ) -> Result<Context> {
+        let _module = ModuleRef::get(Self::module()).ok_or(ENODEV)?;
+        Ok(Context {
+            mappings: Mappings::new()?,
+            _module,
+        })
+    }
+
+    fn disassociate_ucontext(_ctx: &Ucontext<Self>, _sleep: &MaySleep) {
+        // Rings live as long as they are mapped.
+    }
+
+    fn mmap(ctx: &Ucontext<Self>, vma: &Vma<'_>, sleep: &MaySleep) -> Result {
+        ctx.data().mappings.map(vma.offset(), vma, sleep)
+    }
+
+    fn alloc_pd(
+        _pd: &Base<bindings::ib_pd, Self>,
+        _udata: Option<&Udata<'_>>,
+        _ctx: &MaySleep,
+    ) -> Result<PdId> {
+        Ok(PdId::new())
+    }
+
+    // Address handles.
+
+    fn create_ah(
+        ah: &Base<bindings::ib_ah, Self>,
+        attr: &AhAttr<'_>,
+        udata: Option<&Udata<'_>>,
+        ctx: Option<&MaySleep>,
+    ) -> Result<Self::Ah> {
+        let pd = *ah.pd().data();
+        let (Some(udata), Some(ctx)) = (udata, ctx) else {
+            return crate::ah::Ah::for_kernel(pd, attr);
+        };
+        // Libraries of old have no room for the number, and put the vector into each request.
+        let response = size_of::<bindings::rxe_create_ah_resp>();
+        if udata.outlen() < response {
+            return crate::ah::Ah::for_kernel(pd, attr);
+        }
+        let ahs = &ah.device().rxe.ahs;
+        let new = ahs.create(pd, attr, ctx)?;
+        if let Err(error) = udata.respond(&[new.number(), 0]) {
+            ahs.remove(&new, ctx);
+            return Err(error);
+        }
+        Ok(new)
+    }
+
+    fn modify_ah(ah: &Ah<Self>, attr: &AhAttr<'_>) -> Result {
+        ah.data().modify(attr)
+    }
+
+    fn query_ah(ah: &Ah<Self>) -> Result<AhFields> {
+        Ok(ah.data().av().fields)
+    }
+
+    fn destroy_ah(ah: &Ah<Self>, ctx: Option<&MaySleep>) -> Result {
+        if let (Some(ctx), 1..) = (ctx, ah.data().number()) {
+            ah.base().device().rxe.ahs.remove(ah.data(), ctx);
+        }
+        Ok(())
+    }
+
+    // Completion queues.
+
+    fn create_cq(
+        cq: &Base<bindings::ib_cq, Self>,
+        attr: &CqInitAttr,
+        handle: Arc<CqHandle>,
+        udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result<Self::Cq> {
+        if attr.flags.bits() != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        let new = match udata {
+            None => crate::cq::Cq::for_kernel(&handle, attr.cqe, ctx)?,
+            Some(udata) => {
+                let mappings = mappings(udata)?;
+                let (new, info) = crate::cq::Cq::for_user(&handle, attr.cqe, mappings, ctx)?;
+                respond_mmap(udata, info)?;
+                new
+            }
+        };
+        cq.set_cqe(new.capacity());
+        Ok(new)
+    }
+
+    fn resize_cq(cq: &Cq<Self>, cqe: u32, udata: &Udata<'_>, ctx: &MaySleep) -> Result {
+        if udata.outlen() < MmapInfo::SIZE {
+            return Err(EINVAL);
+        }
+        let (info, capacity) = cq.data().resize(cqe, mappings(udata)?, ctx)?;
+        cq.base().set_cqe(capacity);
+        respond_mmap(udata, info)
+    }
+
+    fn destroy_cq(_cq: &Cq<Self>, _ctx: &MaySleep) -> Result {
+        // The core refuses while QPs use the CQ. The ring goes with the last reference.
+        Ok(())
+    }
+
+    fn poll_cq(cq: &Cq<Self>, out: &mut WcSink<'_>) -> Result {
+        cq.data().poll(out);
+        Ok(())
+    }
+
+    fn req_notify_cq(cq: &Cq<Self>, flags: NotifyFlags) -> Result<bool> {
+        Ok(cq.data().request_notify(flags))
+    }
+
+    // Queue pairs.
+
+    fn create_qp(
+        qp: &Base<bindings::ib_qp, Self>,
+        init: &mut QpInitAttr<'_, Self>,
+        handle: Arc<QpHandle>,
+        udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result<Self::Qp> {
+        let rxe = &qp.device().rxe;
+        qp::Qp::create(rxe, qp, init, handle, command(udata)?, ctx)
+    }
+
+    fn modify_qp(
+        qp: &Qp<Self>,
+        attr: &QpModify<'_>,
+        _udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result {
+        qp.data().modify(attr, ctx)
+    }
+
+    fn query_qp(
+        qp: &Qp<Self>,
+        mask: QpAttrMask,
+        attr: &mut QpAttrOut<'_>,
+        init: &mut QpInitOut<'_>,
+        ctx: &MaySleep,
+    ) -> Result {
+        qp.data().query(mask, attr, init, ctx)
+    }
+
+    fn destroy_qp(qp: &Qp<Self>, ctx: &MaySleep) -> Result {
+        qp.data().destroy(ctx)
+    }
+
+    fn post_send(qp: &Qp<Self>, wrs: &mut SendWrs<'_, Self>) -> Result {
+        qp.data().post_send(wrs)
+    }
+
+    fn post_recv(qp: &Qp<Self>, wrs: &mut RecvWrs<'_>) -> Result {
+        qp.data().post_recv(wrs)
+    }
+
+    fn attach_mcast(qp: &Qp<Self>, gid: Gid, _lid: u16, ctx: &MaySleep) -> Result {
+        let dev = qp.base().device();
+        let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
+        dev.rxe.groups.attach(gid, qp.data(), &ndev, ctx)
+    }
+
+    fn detach_mcast(qp: &Qp<Self>, gid: Gid, _lid: u16, ctx: &MaySleep) -> Result {
+        let dev = qp.base().device();
+        let ndev = dev.netdev(PORT, ctx);
+        dev.rxe.groups.detach(gid, qp.data(), ndev.as_deref(), ctx)
+    }
+
+    // Shared receive queues.
+
+    fn create_srq(
+        srq: &SrqBase<Self>,
+        init: &mut SrqInitAttr<'_>,
+        handle: Arc<SrqHandle>,
+        udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result<Self::Srq> {
+        let (table, pd) = (&srq.device().rxe.srqs, *srq.pd().data());
+        crate::srq::Srq::create(table, pd, init, handle, command(udata)?, ctx)
+    }
+
+    fn modify_srq(
+        srq: &Srq<Self>,
+        attr: &SrqAttr,
+        mask: SrqAttrMask,
+        udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result {
+        srq.data().modify(attr, mask, command(udata)?, ctx)
+    }
+
+    fn query_srq(srq: &Srq<Self>, _ctx: &MaySleep) -> Result<SrqAttr> {
+        Ok(srq.data().query())
+    }
+
+    fn destroy_srq(srq: &Srq<Self>, ctx: &MaySleep) -> Result {
+        // The core refuses while QPs use the SRQ. The ring goes with the last reference.
+        drop(
+            srq.base()
+                .device()
+                .rxe
+                .srqs
+                .remove(srq.data().number(), ctx),
+        );
+        Ok(())
+    }
+
+    fn post_srq_recv(srq: &Srq<Self>, wrs: &mut RecvWrs<'_>) -> Result {
+        srq.data().post(wrs)
+    }
+
+    // Memory.
+
+    fn get_dma_mr(
+        pd: &Pd<Self>,
+        access: Access,
+        memory: VirtDma,
+        ctx: &MaySleep,
+    ) -> Result<NewMr<Self::Mr>> {
+        let rxe = &pd.base().device().rxe;
+        Ok(new_mr(rxe.mrs.add_dma(*pd.data(), access, memory, ctx)?))
+    }
+
+    fn reg_user_mr(
+        pd: &Pd<Self>,
+        memory: &UserMr,
+        _udata: Option<&Udata<'_>>,
+        ctx: &MaySleep,
+    ) -> Result<NewMr<Self::Mr>> {
+        if !memory.access.without(mr::SUPPORTED).is_empty() {
+            return Err(EOPNOTSUPP);
+        }
+        let dev = pd.base().device();
+        let umem = Umem::new(dev, memory.start, memory.length, memory.access, ctx)?;
+        Ok(new_mr(dev.rxe.mrs.add_user(
+            *pd.data(),
+            memory,
+            umem,
+            ctx,
+        )?))
+    }
+
+    fn rereg_user_mr(
+        mr: &Mr<Self>,
+        change: &Rereg<'_, Self>,
+        _udata: Option<&Udata<'_>>,
+        _ctx: &MaySleep,
+    ) -> Result<Option<NewMr<Self::Mr>>> {
+        if change.translation.is_some() {
+            return Err(EOPNOTSUPP);
+        }
+        mr.data()
+            .change(change.pd.map(|pd| *pd.data()), change.access)?;
+        Ok(None)
+    }
+
+    fn dereg_mr(mr: &Mr<Self>, ctx: &MaySleep) -> Result {
+        mr.base().device().rxe.mrs.remove(mr.data(), ctx)
+    }
+
+    fn alloc_mr(
+        pd: &Pd<Self>,
+        mr_type: MrType,
+        max_num_sg: u32,
+        memory: VirtDma,
+        ctx: &MaySleep,
+    ) -> Result<NewMr<Self::Mr>> {
+        if mr_type != MrType::MemReg {
+            return Err(EINVAL);
+        }
+        let rxe = &pd.base().device().rxe;
+        Ok(new_mr(rxe.mrs.add_fast(
+            *pd.data(),
+            max_num_sg,
+            memory,
+            ctx,
+        )?))
+    }
+
+    fn alloc_mw(mw: &MwBase<Self>, _udata: Option<&Udata<'_>>, ctx: &MaySleep) -> Result<Self::Mw> {
+        let new = mw
+            .device()
+            .rxe
+            .mws
+            .add(*mw.pd().data(), mw.mw_type()?, ctx)?;
+        mw.set_rkey(new.key());
+        Ok(new)
+    }
+
+    fn dealloc_mw(mw: &Mw<Self>, ctx: &MaySleep) -> Result {
+        mw.base().device().rxe.mws.remove(mw.data(), ctx);
+        Ok(())
+    }
+
+    fn map_mr_sg(mr: &Mr<Self>, list: SgList<'_>) -> Result<u32> {
+        mr.data().map_begin(mr.base().page_size())?;
+        let mapped = list.to_pages(mr, |address| mr.data().map_page(address))?;
+        mr.data().map_end(mr.base().iova(), mr.base().length())?;
+        Ok(mapped)
+    }
+}
