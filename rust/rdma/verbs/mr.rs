@@ -50,7 +50,10 @@
 //! |---|---|---|---|
 //! | `Mr::use` | the state of a region, and what is mapped to it | any, interrupts off | nothing |
 
-use core::ptr::{null_mut, NonNull};
+use core::{
+    marker::PhantomData,
+    ptr::{null_mut, NonNull},
+};
 
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
@@ -59,7 +62,7 @@ use rdma_bindings::{self as bindings, ib_mr};
 use super::{
     deferred::Deferred,
     dma::{Direction, Pages},
-    made, DropsAnywhere, Pd,
+    made, Brand, DropsAnywhere, Pd,
 };
 use crate::{wr::Remote, Access, MaySleep};
 
@@ -215,13 +218,11 @@ impl<'d> Mr<'d> {
         })
     }
 
-    /// Says that a peer has invalidated the region, if `key`, which [`Completion::invalidated`] tells, is that of the region:
-    /// then it is free, and the answer is yes. Any context.
-    ///
-    /// [`Completion::invalidated`]: super::work::Completion::invalidated
-    pub fn note_invalidated(&self, key: u32) -> bool {
+    /// Takes note of what a [completion](super::work::Completion::invalidated) says: if it is this region that the peer has
+    /// invalidated, it is free now, and the answer is yes. Any context.
+    pub fn note_invalidated(&self, invalidated: Invalidated<'_, 'd>) -> bool {
         let mut use_ = self.0.use_.lock();
-        let is_this = key == self.rkey() && use_.state == State::Registered;
+        let is_this = invalidated.key() == self.rkey() && use_.state == State::Registered;
         if is_this {
             use_.state = State::Free;
         }
@@ -230,6 +231,29 @@ impl<'d> Mr<'d> {
 
     pub(super) fn shared(&self) -> Shared<'d> {
         self.0.clone()
+    }
+}
+
+/// That a peer has invalidated a region with a message, as its completion says. Nobody else can: it is what a region is freed on.
+pub struct Invalidated<'a, 'd> {
+    key: u32,
+    _completion: PhantomData<&'a ()>,
+    _device: Brand<'d>,
+}
+
+impl Invalidated<'_, '_> {
+    /// For a completion that says so.
+    pub(super) fn new(key: u32) -> Self {
+        Self {
+            key,
+            _completion: PhantomData,
+            _device: PhantomData,
+        }
+    }
+
+    /// The key of the region.
+    pub fn key(&self) -> u32 {
+        self.key
     }
 }
 
