@@ -55,12 +55,12 @@ use core::{
     ptr::{null_mut, NonNull},
 };
 
-use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
+use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma_bindings::{self as bindings, ib_mr};
 
 use super::{
-    deferred::Deferred,
+    deferred::{Blank, Deferred, Object},
     dma::{Direction, Pages},
     made, Brand, DropsAnywhere, Pd,
 };
@@ -124,6 +124,7 @@ impl<'d> Mr<'d> {
             is_written: false,
             _pages: None,
         };
+        let blank = Blank::new(GFP_KERNEL)?;
         let use_ = KBox::pin_init(new_spinlock_irq!(init, "Mr::use"), GFP_KERNEL)?;
         // SAFETY: The protection domain is there.
         let raw = made(unsafe {
@@ -135,7 +136,7 @@ impl<'d> Mr<'d> {
             use_,
             _pd: pd.clone(),
         };
-        Ok(Self(Deferred::new(pd.device(), inner, GFP_KERNEL)?))
+        Ok(Self(blank.deferred(pd.device(), inner)))
     }
 
     /// Maps pages to a region that is free, in place of those that were; it gets a new key.
@@ -175,7 +176,7 @@ impl<'d> Mr<'d> {
             let page_size = PAGE_SIZE as u32;
             bindings::ib_map_mr_sg(raw, list, wanted, null_mut(), page_size)
         };
-        kernel::error::to_result(mapped)?;
+        to_result(mapped)?;
         if mapped != wanted {
             return Err(EINVAL);
         }
@@ -315,12 +316,11 @@ impl Inner<'_> {
     }
 }
 
-impl Drop for Inner<'_> {
-    fn drop(&mut self) {
+impl Object for Inner<'_> {
+    const WHAT: &'static str = "a memory region";
+
+    fn destroy(&self, _sleep: &MaySleep) -> Result {
         // SAFETY: By the type invariants; requests have a reference to this. The pages go later.
-        let ret = unsafe { bindings::ib_dereg_mr_user(self.as_raw(), null_mut()) };
-        if ret != 0 {
-            pr_warn!("a memory region cannot be destroyed: {ret}\n");
-        }
+        to_result(unsafe { bindings::ib_dereg_mr_user(self.as_raw(), null_mut()) })
     }
 }

@@ -333,7 +333,7 @@ impl<'d, H> From<PostError<'d, H>> for Error {
 /// The completion of a request: `struct ib_wc`.
 pub struct Completion<'a, 'd> {
     wc: &'a ib_wc,
-    /// `None` where no queue pair has taken the request.
+    /// `None` where no queue pair has taken the request, or that has gone since.
     qp: Option<&'a Owner<'d>>,
 }
 
@@ -402,7 +402,8 @@ impl<'a, 'd> Completion<'a, 'd> {
         self.qp.map(|owner| owner.shared().number())
     }
 
-    /// The queue pair, for posting more requests to receive. `None` for a request of an SRQ that no queue pair has taken.
+    /// The queue pair, for posting more requests to receive. `None` for a request of an SRQ that no
+    /// queue pair has taken, or one that goes.
     pub fn receiver<T: Transport>(&self) -> Option<&'a QpRef<'d, T, Init>> {
         QpRef::of(self.qp?)
     }

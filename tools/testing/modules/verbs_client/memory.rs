@@ -251,12 +251,12 @@ fn remote_invalidate(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Re
     ensure!(target.mr.state() == State::Free, "{:?}", target.mr.state());
     // Another region does not take it for its own.
     target.register(ACCESS, sleep)?;
-    target.pair.to_qp.post_receive(to.room(64, &of_other, sleep)?)?;
+    target
+        .pair
+        .to_qp
+        .post_receive(to.room(64, &of_other, sleep)?)?;
     let op = RcOp::SendInv(target.mr.rkey());
-    is_success(
-        &target.by_peer(b"not yours", op, sleep)?,
-        WcOpcode::Send,
-    )?;
+    is_success(&target.by_peer(b"not yours", op, sleep)?, WcOpcode::Send)?;
     of_other.success(sleep)?;
     ensure!(of_other.noted() == 0, "another key");
     Ok(())
