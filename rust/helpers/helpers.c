@@ -28,6 +28,7 @@
 #include "rdma_verbs.c"
 #include "route.c"
 #include "skbuff.c"
+#include "softirq.c"
 #include "spinlock.c"
 #include "srcu.c"
 #include "sysfs.c"

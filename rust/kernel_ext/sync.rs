@@ -15,7 +15,7 @@ use kernel::{
     ffi::{c_char, c_ulong},
     prelude::*,
     sync::lock::{Backend, Guard, Lock},
-    types::Opaque,
+    types::{NotThreadSafe, Opaque},
 };
 
 /// The backend of [`SpinLockBh`].
@@ -239,6 +239,26 @@ impl Completion {
         let jiffies = kernel::time::msecs_to_jiffies(milliseconds);
         // SAFETY: `inner` was initialised, and the caller may sleep.
         unsafe { bindings::wait_for_completion_timeout(self.inner.get(), jiffies) != 0 }
+    }
+}
+
+/// No softirqs run on this CPU as long as this is there, as in a softirq itself. Nothing may sleep meanwhile.
+pub struct SoftirqsOff(NotThreadSafe);
+
+impl SoftirqsOff {
+    /// Turns softirqs off.
+    #[inline]
+    pub fn new(_may_sleep: &MaySleep) -> Self {
+        // SAFETY: The caller is in process context, and the guard stays with its task.
+        unsafe { bindings::local_bh_disable() };
+        Self(NotThreadSafe)
+    }
+}
+
+impl Drop for SoftirqsOff {
+    fn drop(&mut self) {
+        // SAFETY: They were turned off here, by this task.
+        unsafe { bindings::local_bh_enable() };
     }
 }
 

@@ -21,6 +21,8 @@
 //!   no call of the client: so it can live in the client's data of this device and nowhere else, and the data is dropped
 //!   before [`remove`](Client::remove) has returned. A QP with a CQ of another device does not compile.
 //! * Objects keep what they need: a QP its PD and its CQs. The order in which they are dropped does not matter.
+//! * What a driver does not destroy stays, with all that it needs, and is tried again when the device or the client goes, which
+//!   waits for that.
 //! * Creating and changing objects may sleep: that takes a [`MaySleep`]. Posting and polling do not. Handlers of completions,
 //!   which may run in a softirq, have no token, and cannot own what waits when it is dropped ([`DropsAnywhere`]): so no object
 //!   is made or destroyed in one.
@@ -86,6 +88,7 @@ pub mod cq;
 mod deferred;
 pub mod dma;
 pub mod event;
+mod kept;
 pub mod mr;
 pub mod pd;
 pub mod post;
@@ -110,6 +113,7 @@ use kernel::{
 };
 use rdma_bindings::{self as bindings, ib_device, workqueue_struct};
 
+use self::kept::Kept;
 use crate::{
     gid::{owned_gid_attr, GidAttr},
     port::PortAttr,
@@ -145,6 +149,8 @@ struct Scope {
     queue: NonNull<workqueue_struct>,
     /// How many handles there are.
     handles: AtomicUsize,
+    /// What the driver has not destroyed.
+    kept: Kept,
 }
 
 // SAFETY: Work queues may be used from any thread.

@@ -34,10 +34,15 @@
 
 use core::ptr::{null_mut, NonNull};
 
-use kernel::prelude::*;
+use kernel::{error::to_result, prelude::*};
 use rdma_bindings::{self as bindings, ib_ah, ib_grh};
 
-use super::{deferred::Deferred, made, work::Source, Pd};
+use super::{
+    deferred::{Blank, Deferred, Object},
+    made,
+    work::Source,
+    Pd,
+};
 use crate::{AhFields, MaySleep};
 
 /// An address handle, counted. Any context may drop it: it is destroyed later, when no datagram needs it any more.
@@ -98,7 +103,7 @@ impl<'d> Ah<'d> {
         sleep.check();
         let wc = source.as_wc();
         // SAFETY: The protection domain is there. The header has these bytes, and may lie anywhere in memory.
-        Self::keep(pd, GFP_KERNEL, unsafe {
+        Self::keep(pd, GFP_KERNEL, || unsafe {
             let grh: ib_grh = grh.as_ptr().cast::<ib_grh>().read_unaligned();
             bindings::ib_create_ah_from_wc(pd.as_raw(), &wc, &grh, port)
         })
@@ -112,18 +117,24 @@ impl<'d> Ah<'d> {
     ) -> Result<Self> {
         let mut attr = address.to_raw();
         // SAFETY: The protection domain is there; the core copies the address.
-        Self::keep(pd, gfp, unsafe {
+        Self::keep(pd, gfp, || unsafe {
             bindings::rdma_create_ah(pd.as_raw(), &mut attr, flags)
         })
     }
 
-    fn keep(pd: &Pd<'d>, gfp: kernel::alloc::Flags, raw: *mut ib_ah) -> Result<Self> {
+    /// Keeps an address handle of C's that `make` makes.
+    fn keep(
+        pd: &Pd<'d>,
+        gfp: kernel::alloc::Flags,
+        make: impl FnOnce() -> *mut ib_ah,
+    ) -> Result<Self> {
+        let blank = Blank::new(gfp)?;
         // INVARIANT: It was just made.
         let inner = Inner {
-            raw: made(raw)?,
+            raw: made(make())?,
             _pd: pd.clone(),
         };
-        Ok(Self(Deferred::new(pd.device(), inner, gfp)?))
+        Ok(Self(blank.deferred(pd.device(), inner)))
     }
 
     pub(super) fn as_raw(&self) -> *mut ib_ah {
@@ -131,13 +142,12 @@ impl<'d> Ah<'d> {
     }
 }
 
-impl Drop for Inner<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants; datagrams have a reference to this. The core is told that it must not sleep, as a
-        // handle that could not be kept is dropped where it was made.
-        let ret = unsafe { bindings::rdma_destroy_ah_user(self.raw.as_ptr(), 0, null_mut()) };
-        if ret != 0 {
-            pr_warn!("an address handle cannot be destroyed: {ret}\n");
-        }
+impl Object for Inner<'_> {
+    const WHAT: &'static str = "an address handle";
+
+    fn destroy(&self, _sleep: &MaySleep) -> Result {
+        let flags = bindings::RDMA_DESTROY_AH_SLEEPABLE;
+        // SAFETY: By the type invariants; datagrams have a reference to this.
+        to_result(unsafe { bindings::rdma_destroy_ah_user(self.raw.as_ptr(), flags, null_mut()) })
     }
 }

@@ -30,20 +30,28 @@
 //! ```
 
 use core::{
-    ptr::{null_mut, NonNull},
+    mem::MaybeUninit,
+    ptr::{null, null_mut, NonNull},
     sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
 use kernel::{
+    error::to_result,
     ffi::{c_int, c_void},
     prelude::*,
-    sync::Arc,
+    sync::{Arc, UniqueArc},
 };
+use kernel_ext::sync::SoftirqsOff;
 use rdma_bindings::{
-    self as bindings, ib_cq, ib_cq_init_attr, ib_event, ib_wc, work_struct, workqueue_struct,
+    self as bindings, ib_cq, ib_cq_init_attr, ib_event, ib_qp, ib_wc, work_struct, workqueue_struct,
 };
 
-use super::{deferred::Deferred, made, room::Room, Device};
+use super::{
+    deferred::{Blank, Deferred, Object},
+    made,
+    room::Room,
+    Device,
+};
 use crate::{event::HandlerWork, CqEvent, MaySleep, NotifyFlags};
 
 c_enum! {
@@ -94,7 +102,7 @@ struct Teller<'d> {
     work: HandlerWork,
     /// Does the work. It is there as long as the device's handles.
     queue: NonNull<workqueue_struct>,
-    /// The completion queue, from when it was made. It is there until the work item is disabled.
+    /// The completion queue, from when it was made until it is to be destroyed. It is there until the work item is disabled.
     cq: AtomicPtr<CqRef<'d>>,
     listener: KBox<dyn OnCompletions + 'd>,
 }
@@ -126,13 +134,8 @@ pub struct CqRef<'d> {
     device: Device<'d>,
 }
 
-/// A completion queue and its end, in the only order there is: what is in the box is dropped after this has been. So nobody is
-/// told of completions any more, who could poll, when the queue is destroyed; and only when it is destroyed, and nobody
-/// announces completions any more, what they are announced to is freed.
-struct Owned<'d>(KBox<CqRef<'d>>);
-
 /// A completion queue. Any context may drop it: it is destroyed later, when no queue pair has it any more.
-pub struct Cq<'d>(Deferred<Owned<'d>>);
+pub struct Cq<'d>(Deferred<CqRef<'d>>);
 
 // SAFETY: Completion queues may be used from any thread, and so may who is told.
 unsafe impl Send for CqRef<'_> {}
@@ -143,7 +146,7 @@ impl<'d> core::ops::Deref for Cq<'d> {
     type Target = CqRef<'d>;
 
     fn deref(&self) -> &CqRef<'d> {
-        &self.0 .0
+        &self.0
     }
 }
 
@@ -169,6 +172,7 @@ impl<'d> Cq<'d> {
         if entries == 0 {
             return Err(EINVAL);
         }
+        let blank = Self::blank()?;
         let polling = match context {
             PollContext::Direct => Polling::Direct,
             _ => Polling::Core,
@@ -184,7 +188,7 @@ impl<'d> Cq<'d> {
                 device.owner().as_char_ptr(),
             )
         };
-        Self::keep(device, polling, room, made(raw)?)
+        Ok(Self::keep(blank, device, polling, room, made(raw)?))
     }
 
     /// Makes a completion queue which `listener` is told of: see [`Self::arm`].
@@ -201,6 +205,7 @@ impl<'d> Cq<'d> {
     ) -> Result<Arc<Self>> {
         sleep.check();
         let room = Room::new(entries)?;
+        let blank = Self::blank()?;
         let teller = Teller::new(device, listener)?;
         let attr = ib_cq_init_attr {
             cqe: entries,
@@ -218,16 +223,23 @@ impl<'d> Cq<'d> {
                 device.owner().as_char_ptr(),
             )
         };
-        Self::keep(device, Polling::Notified(teller), room, made(raw)?)
+        let polling = Polling::Notified(teller);
+        Ok(Self::keep(blank, device, polling, room, made(raw)?))
+    }
+
+    /// Memory for a queue that is about to be made.
+    fn blank() -> Result<Memory<'d>> {
+        Ok((Blank::new(GFP_KERNEL)?, UniqueArc::new_uninit(GFP_KERNEL)?))
     }
 
     /// Keeps a queue of C's that was just made.
     fn keep(
+        (blank, whole): Memory<'d>,
         device: &Device<'d>,
         polling: Polling<'d>,
         room: Arc<Room>,
         raw: NonNull<ib_cq>,
-    ) -> Result<Arc<Self>> {
+    ) -> Arc<Self> {
         // INVARIANT: It was just made.
         let cq = CqRef {
             raw,
@@ -236,15 +248,17 @@ impl<'d> Cq<'d> {
             room,
             device: device.clone(),
         };
-        let cq = Owned(KBox::new(cq, GFP_KERNEL)?);
-        if let Polling::Notified(teller) = &cq.0.polling {
-            let place = core::ptr::from_ref(&*cq.0).cast_mut();
+        let cq = blank.deferred(device, cq);
+        if let Polling::Notified(teller) = &cq.polling {
+            let place = core::ptr::from_ref(&*cq).cast_mut();
             teller.cq.store(place, Ordering::Release);
         }
-        let cq = Deferred::new(device, cq, GFP_KERNEL)?;
-        Ok(Arc::new(Self(cq), GFP_KERNEL)?)
+        whole.write(Self(cq)).into()
     }
 }
+
+/// Memory for a queue, and for what counts who uses it.
+type Memory<'d> = (Blank<CqRef<'d>>, UniqueArc<MaybeUninit<Cq<'d>>>);
 
 /// How many completions are taken at a time.
 const BATCH: usize = 8;
@@ -309,7 +323,7 @@ impl<'d> CqRef<'d> {
     /// As [`Self::poll`], for who has made sure that nobody else polls.
     fn poll_alone(&self, budget: u32) -> u32 {
         if let Polling::Notified(_) = self.polling {
-            return self.dispatch(budget);
+            return self.dispatch(budget, null());
         }
         let budget = c_int::try_from(budget).unwrap_or(c_int::MAX);
         // SAFETY: By the type invariants; nobody else polls.
@@ -317,8 +331,8 @@ impl<'d> CqRef<'d> {
         u32::try_from(count).unwrap_or(0)
     }
 
-    /// Takes completions and calls what their requests name.
-    fn dispatch(&self, budget: u32) -> u32 {
+    /// Takes completions and calls what their requests name. That does not look at the queue pair `gone`.
+    fn dispatch(&self, budget: u32, gone: *const ib_qp) -> u32 {
         let mut total = 0u32;
         while total < budget {
             let mut batch: [ib_wc; BATCH] = pin_init::zeroed();
@@ -328,6 +342,9 @@ impl<'d> CqRef<'d> {
                 unsafe { bindings::ib_poll_cq(self.as_raw(), wanted as c_int, batch.as_mut_ptr()) };
             let count = u32::try_from(count).unwrap_or(0);
             for wc in batch.iter_mut().take(count as usize) {
+                if core::ptr::eq(wc.qp, gone) {
+                    wc.qp = null_mut();
+                }
                 // SAFETY: All requests of clients of this crate name what is to be called.
                 unsafe {
                     let cqe = wc.__bindgen_anon_1.wr_cqe;
@@ -358,7 +375,7 @@ impl<'d> CqRef<'d> {
         let flags = what | NotifyFlags::REPORT_MISSED_EVENTS;
         // SAFETY: By the type invariants.
         let ret = unsafe { bindings::ib_req_notify_cq(self.as_raw(), flags.bits()) };
-        kernel::error::to_result(ret)?;
+        to_result(ret)?;
         // Who polls now will do so once more.
         Ok(ret > 0 && !self.leave_to_other())
     }
@@ -383,7 +400,64 @@ impl<'d> CqRef<'d> {
         }
         result
     }
+
+    /// Calls `f` while nobody else takes completions from the queue, nor the core, and no handler runs.
+    pub(super) fn alone<R>(&self, sleep: &MaySleep, f: impl FnOnce(&Alone<'_, 'd>) -> R) -> R {
+        if !matches!(self.polling, Polling::Core) {
+            return self.while_not_polled(|_| f(&Alone(self)));
+        }
+        // One at a time stops the core.
+        while !self.take_turn() {
+            // SAFETY: Objects are destroyed in process context.
+            unsafe { bindings::msleep(1) };
+        }
+        self.stop_core(sleep);
+        let result = f(&Alone(self));
+        self.resume_core();
+        // Whoever else wants a turn waits for one: there is nothing to do for it.
+        while !self.leave_turn() {}
+        result
+    }
+
+    /// Whether the core polls in softirqs. Queues that it does not poll have no context for polling.
+    fn is_in_softirq(&self) -> bool {
+        // SAFETY: By the type invariants; the member is constant.
+        let context = unsafe { (*self.as_raw()).poll_ctx };
+        matches!(self.polling, Polling::Core) && context == bindings::IB_POLL_SOFTIRQ
+    }
+
+    /// Waits until the core does not poll, and lets it not do so.
+    fn stop_core(&self, _sleep: &MaySleep) {
+        // SAFETY: By the type invariants; the core polls the queue, by the member that is for its context.
+        unsafe {
+            let poller = &raw mut (*self.as_raw()).__bindgen_anon_1;
+            if self.is_in_softirq() {
+                bindings::irq_poll_disable(poller.cast());
+            } else {
+                bindings::disable_work_sync(poller.cast());
+            }
+        }
+    }
+
+    /// Lets the core poll again, which it does at once: completions may have been announced meanwhile.
+    fn resume_core(&self) {
+        // SAFETY: As for `stop_core`, which was called before.
+        unsafe {
+            let poller = &raw mut (*self.as_raw()).__bindgen_anon_1;
+            if self.is_in_softirq() {
+                bindings::irq_poll_enable(poller.cast());
+                bindings::irq_poll_sched(poller.cast());
+            } else {
+                bindings::enable_work(poller.cast());
+                let cpu = bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int;
+                bindings::queue_work_on(cpu, (*self.as_raw()).comp_wq, poller.cast());
+            }
+        }
+    }
 }
+
+/// How many completions are taken with softirqs off.
+const SOFTIRQ_BATCH: u32 = 64;
 
 /// Who polls a queue that the core does not poll. One does at a time; whoever else wants to has that one poll once more, so
 /// that nobody waits and nothing is missed.
@@ -408,26 +482,49 @@ impl PolledAlone<'_, '_> {
     }
 }
 
-impl Drop for Owned<'_> {
-    fn drop(&mut self) {
-        if let Polling::Notified(teller) = &self.0.polling {
-            teller.work.disable();
+/// A queue from which nobody else takes completions meanwhile.
+pub(super) struct Alone<'a, 'd>(&'a CqRef<'d>);
+
+impl Alone<'_, '_> {
+    /// Calls the handlers of all completions that there are now. They do not look at the queue pair `gone`, which was destroyed.
+    pub(super) fn empty(&self, gone: *const ib_qp, sleep: &MaySleep) {
+        let cq = self.0;
+        // SAFETY: By the type invariants; the member is constant.
+        let entries = unsafe { (*cq.as_raw()).cqe };
+        let mut left = u32::try_from(entries).unwrap_or(0);
+        while left > 0 {
+            let count = match cq.is_in_softirq() {
+                false => cq.dispatch(left, gone),
+                // Handlers rely on softirqs being off.
+                true => {
+                    let _off = SoftirqsOff::new(sleep);
+                    cq.dispatch(left.min(SOFTIRQ_BATCH), gone)
+                }
+            };
+            if count == 0 {
+                return;
+            }
+            left = left.saturating_sub(count);
         }
     }
 }
 
-impl Drop for CqRef<'_> {
-    fn drop(&mut self) {
-        if !self.is_notified() {
+impl Object for CqRef<'_> {
+    const WHAT: &'static str = "a completion queue";
+
+    /// Nobody is told of completions any more, who could poll, when the queue is destroyed; and when it is destroyed, and nobody
+    /// announces completions any more, what they are announced to is freed.
+    fn destroy(&self, _sleep: &MaySleep) -> Result {
+        let Polling::Notified(teller) = &self.polling else {
             // SAFETY: By the type invariants; what uses it has a reference to this.
-            return unsafe { bindings::ib_free_cq(self.as_raw()) };
+            unsafe { bindings::ib_free_cq(self.as_raw()) };
+            return Ok(());
+        };
+        if !teller.cq.swap(null_mut(), Ordering::AcqRel).is_null() {
+            teller.work.disable();
         }
         // SAFETY: As above.
-        let ret = unsafe { bindings::ib_destroy_cq_user(self.as_raw(), null_mut()) };
-        if ret != 0 {
-            let owner = self.device.owner();
-            pr_warn!("a completion queue of {owner} cannot be destroyed: {ret}\n");
-        }
+        to_result(unsafe { bindings::ib_destroy_cq_user(self.as_raw(), null_mut()) })
     }
 }
 

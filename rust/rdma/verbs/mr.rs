@@ -50,16 +50,19 @@
 //! |---|---|---|---|
 //! | `Mr::use` | the state of a region, and what is mapped to it | any, interrupts off | nothing |
 
-use core::ptr::{null_mut, NonNull};
+use core::{
+    marker::PhantomData,
+    ptr::{null_mut, NonNull},
+};
 
-use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
+use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma_bindings::{self as bindings, ib_mr};
 
 use super::{
-    deferred::Deferred,
+    deferred::{Blank, Deferred, Object},
     dma::{Direction, Pages},
-    made, DropsAnywhere, Pd,
+    made, Brand, DropsAnywhere, Pd,
 };
 use crate::{wr::Remote, Access, MaySleep};
 
@@ -121,6 +124,7 @@ impl<'d> Mr<'d> {
             is_written: false,
             _pages: None,
         };
+        let blank = Blank::new(GFP_KERNEL)?;
         let use_ = KBox::pin_init(new_spinlock_irq!(init, "Mr::use"), GFP_KERNEL)?;
         // SAFETY: The protection domain is there.
         let raw = made(unsafe {
@@ -132,7 +136,7 @@ impl<'d> Mr<'d> {
             use_,
             _pd: pd.clone(),
         };
-        Ok(Self(Deferred::new(pd.device(), inner, GFP_KERNEL)?))
+        Ok(Self(blank.deferred(pd.device(), inner)))
     }
 
     /// Maps pages to a region that is free, in place of those that were; it gets a new key.
@@ -172,7 +176,7 @@ impl<'d> Mr<'d> {
             let page_size = PAGE_SIZE as u32;
             bindings::ib_map_mr_sg(raw, list, wanted, null_mut(), page_size)
         };
-        kernel::error::to_result(mapped)?;
+        to_result(mapped)?;
         if mapped != wanted {
             return Err(EINVAL);
         }
@@ -215,13 +219,11 @@ impl<'d> Mr<'d> {
         })
     }
 
-    /// Says that a peer has invalidated the region, if `key`, which [`Completion::invalidated`] tells, is that of the region:
-    /// then it is free, and the answer is yes. Any context.
-    ///
-    /// [`Completion::invalidated`]: super::work::Completion::invalidated
-    pub fn note_invalidated(&self, key: u32) -> bool {
+    /// Takes note of what a [completion](super::work::Completion::invalidated) says: if it is this region that the peer has
+    /// invalidated, it is free now, and the answer is yes. Any context.
+    pub fn note_invalidated(&self, invalidated: Invalidated<'_, 'd>) -> bool {
         let mut use_ = self.0.use_.lock();
-        let is_this = key == self.rkey() && use_.state == State::Registered;
+        let is_this = invalidated.key() == self.rkey() && use_.state == State::Registered;
         if is_this {
             use_.state = State::Free;
         }
@@ -230,6 +232,29 @@ impl<'d> Mr<'d> {
 
     pub(super) fn shared(&self) -> Shared<'d> {
         self.0.clone()
+    }
+}
+
+/// That a peer has invalidated a region with a message, as its completion says. Nobody else can: it is what a region is freed on.
+pub struct Invalidated<'a, 'd> {
+    key: u32,
+    _completion: PhantomData<&'a ()>,
+    _device: Brand<'d>,
+}
+
+impl Invalidated<'_, '_> {
+    /// For a completion that says so.
+    pub(super) fn new(key: u32) -> Self {
+        Self {
+            key,
+            _completion: PhantomData,
+            _device: PhantomData,
+        }
+    }
+
+    /// The key of the region.
+    pub fn key(&self) -> u32 {
+        self.key
     }
 }
 
@@ -291,12 +316,11 @@ impl Inner<'_> {
     }
 }
 
-impl Drop for Inner<'_> {
-    fn drop(&mut self) {
+impl Object for Inner<'_> {
+    const WHAT: &'static str = "a memory region";
+
+    fn destroy(&self, _sleep: &MaySleep) -> Result {
         // SAFETY: By the type invariants; requests have a reference to this. The pages go later.
-        let ret = unsafe { bindings::ib_dereg_mr_user(self.as_raw(), null_mut()) };
-        if ret != 0 {
-            pr_warn!("a memory region cannot be destroyed: {ret}\n");
-        }
+        to_result(unsafe { bindings::ib_dereg_mr_user(self.as_raw(), null_mut()) })
     }
 }

@@ -4,10 +4,13 @@
 
 use core::ptr::{null_mut, NonNull};
 
-use kernel::prelude::*;
+use kernel::{error::to_result, prelude::*};
 use rdma_bindings::{self as bindings, ib_pd};
 
-use super::{deferred::Deferred, made, Device};
+use super::{
+    deferred::{Blank, Deferred, Object},
+    made, Device,
+};
 use crate::MaySleep;
 
 /// A protection domain, counted. Any context may drop it: it is destroyed later, when nothing uses it any more.
@@ -35,6 +38,7 @@ impl<'d> Pd<'d> {
     /// `ENOMEM`, and what the driver answers.
     pub fn new(device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
+        let blank = Blank::new(GFP_KERNEL)?;
         // SAFETY: The device is registered; the name is constant.
         let raw = made(unsafe {
             bindings::__ib_alloc_pd(device.as_raw(), 0, device.owner().as_char_ptr())
@@ -44,7 +48,7 @@ impl<'d> Pd<'d> {
             raw,
             device: device.clone(),
         };
-        Ok(Self(Deferred::new(device, inner, GFP_KERNEL)?))
+        Ok(Self(blank.deferred(device, inner)))
     }
 
     /// The device.
@@ -63,13 +67,11 @@ impl<'d> Pd<'d> {
     }
 }
 
-impl Drop for Inner<'_> {
-    fn drop(&mut self) {
+impl Object for Inner<'_> {
+    const WHAT: &'static str = "a protection domain";
+
+    fn destroy(&self, _sleep: &MaySleep) -> Result {
         // SAFETY: By the type invariants; what uses it has a reference to this.
-        let ret = unsafe { bindings::ib_dealloc_pd_user(self.raw.as_ptr(), null_mut()) };
-        if ret != 0 {
-            let owner = self.device.owner();
-            pr_warn!("a protection domain of {owner} cannot be destroyed: {ret}\n");
-        }
+        to_result(unsafe { bindings::ib_dealloc_pd_user(self.raw.as_ptr(), null_mut()) })
     }
 }

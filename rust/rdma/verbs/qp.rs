@@ -88,6 +88,7 @@ use kernel::{
 use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_qp_attr, ib_qp_init_attr};
 
 use super::{
+    deferred::{Blank, Owned},
     event::OnQpEvent,
     made,
     post::{ReceiveChain, SendChain},
@@ -100,6 +101,8 @@ use crate::{qp::QpAttrMask, MaySleep, QpEvent, QpState, QpType};
 
 mod drain;
 mod transport;
+
+use drain::Drain;
 
 pub use transport::{
     ConnectedInit, DatagramInit, Peer, Rc, Sending, Transport, Uc, UcPeer, UcSending, Ud, UdSending,
@@ -192,24 +195,23 @@ pub(super) struct Shared<'d> {
 ///
 /// # Invariants
 ///
-/// The queue pair is ours.
+/// The queue pair is ours, from when the address in `shared` is set.
 pub(super) struct Owner<'d> {
     shared: Arc<Shared<'d>>,
     /// It has left the reset state, so requests may have been posted.
     used: AtomicBool,
-    /// Where the queue pair is destroyed, after it was made.
-    is_made: bool,
     pd: Pd<'d>,
     send_cq: Arc<Cq<'d>>,
     recv_cq: Arc<Cq<'d>>,
     srq: Option<Arc<Srq<'d>>>,
     events: Option<Arc<dyn OnQpEvent + 'd>>,
+    drain: Pin<KBox<Drain>>,
     _reserved: [Reserved; 2],
 }
 
 /// A queue pair. Dropping it, in process context, waits until all that is posted has been handled.
 pub struct Qp<'d, T: Transport, S: State> {
-    owner: KBox<Owner<'d>>,
+    owner: Owned<Owner<'d>>,
     _type: PhantomData<(T, S)>,
 }
 
@@ -308,15 +310,15 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
         let owner = Owner {
             shared: Arc::new(shared, GFP_KERNEL)?,
             used: AtomicBool::new(false),
-            is_made: false,
             pd: pd.clone(),
             send_cq: config.send_cq.clone(),
             recv_cq: config.recv_cq.clone(),
             srq: config.srq.cloned(),
             events: config.events,
+            drain: Drain::new()?,
             _reserved: reserved,
         };
-        let mut owner = KBox::new(owner, GFP_KERNEL)?;
+        let owner = Blank::new(GFP_KERNEL)?.owned(pd.device(), owner);
         let mut init: ib_qp_init_attr = pin_init::zeroed();
         init.event_handler = Some(qp_event);
         init.qp_context = core::ptr::from_ref(&*owner).cast_mut().cast();
@@ -341,9 +343,8 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
         // SAFETY: It was just made; the number is constant.
         let number = unsafe { raw.as_ref() }.qp_num;
         owner.shared.number.store(number, Ordering::Relaxed);
-        owner.shared.raw.store(raw.as_ptr(), Ordering::Release);
         // INVARIANT: It was just made.
-        owner.is_made = true;
+        owner.shared.raw.store(raw.as_ptr(), Ordering::Release);
         Ok(Self {
             owner,
             _type: PhantomData,
@@ -428,7 +429,10 @@ impl<'d, T: Transport> Qp<'d, T, Err> {
     ///
     /// What the driver answers.
     pub fn into_reset(self, sleep: &MaySleep) -> Result<Qp<'d, T, Reset>, Failed<'d, T, Err>> {
-        self.owner.drain(sleep);
+        if let Result::Err(error) = self.owner.drain(sleep) {
+            self.owner.shared.closing.store(false, Ordering::SeqCst);
+            return Result::Err(Failed { error, qp: self });
+        }
         self.owner.shared.can_send.store(false, Ordering::Release);
         let reset = self.become_with(|_| QpAttrMask::empty(), sleep);
         let owner = match &reset {
@@ -436,6 +440,9 @@ impl<'d, T: Transport> Qp<'d, T, Err> {
             Result::Err(failed) => &failed.qp.owner,
         };
         owner.used.store(reset.is_err(), Ordering::Release);
+        if reset.is_ok() {
+            owner.drain.reset();
+        }
         owner.shared.closing.store(false, Ordering::SeqCst);
         reset
     }
@@ -486,6 +493,9 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
         let ret = to_result(unsafe { bindings::ib_modify_qp(raw, attr, bits) });
         if let Result::Err(error) = ret {
             return Result::Err(Failed { error, qp: self });
+        }
+        if N::STATE == QpState::Rtr {
+            self.owner.drain.begin_receiving();
         }
         if N::STATE == QpState::Rts {
             self.owner.shared.can_send.store(true, Ordering::Release);
@@ -701,7 +711,13 @@ impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
 unsafe extern "C" fn qp_event(event: *mut ib_event, context: *mut c_void) {
     // SAFETY: By the safety requirements; the context is set in `Qp::new`.
     let (event, owner) = unsafe { ((*event).event, &*context.cast::<Owner<'_>>()) };
-    if let (Some(listener), Ok(event)) = (&owner.events, QpEvent::try_from(event)) {
+    let Ok(event) = QpEvent::try_from(event) else {
+        return;
+    };
+    if event == QpEvent::LastWqeReached {
+        owner.drain.last_wqe_reached();
+    }
+    if let Some(listener) = &owner.events {
         listener.qp_event(event);
     }
 }

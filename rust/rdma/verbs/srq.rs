@@ -52,7 +52,6 @@ use kernel::{
     ffi::c_void,
     prelude::*,
     sync::{rcu::read_lock, Arc, UniqueArc},
-    types::ScopeGuard,
 };
 use kernel_ext::sync::{new_spinlock_irq, rcu, SpinLockIrq};
 use rdma_bindings::{
@@ -60,6 +59,7 @@ use rdma_bindings::{
 };
 
 use super::{
+    deferred::{Blank, Object, Owned},
     made,
     qp::shut_down,
     request::{Held, ReceiveSlot},
@@ -99,15 +99,16 @@ pub struct SrqRef<'d> {
 }
 
 /// A shared receive queue. Dropping it, in process context, hands back what no queue pair has taken.
-///
+pub struct Srq<'d>(Owned<Whole<'d>>);
+
 /// # Invariants
 ///
 /// The queue is ours.
-pub struct Srq<'d> {
+struct Whole<'d> {
     shared: Arc<SrqRef<'d>>,
     /// The context of the queue, if there is somebody.
     _events: Option<KBox<Arc<dyn OnSrqEvent + 'd>>>,
-    pd: Pd<'d>,
+    _pd: Pd<'d>,
 }
 
 /// A counted handle of a shared receive queue, for posting in any context, also in the handlers of its requests. It does not
@@ -126,7 +127,7 @@ impl<'d> Deref for Srq<'d> {
     type Target = SrqRef<'d>;
 
     fn deref(&self) -> &SrqRef<'d> {
-        &self.shared
+        &self.0.shared
     }
 }
 
@@ -212,6 +213,8 @@ impl<'d> Srq<'d> {
             Some(events) => Some(KBox::new(events, GFP_KERNEL)?),
             None => None,
         };
+        let (blank, shared) = (Blank::new(GFP_KERNEL)?, UniqueArc::new_uninit(GFP_KERNEL)?);
+        let srq = UniqueArc::new_uninit(GFP_KERNEL)?;
         let mut init: ib_srq_init_attr = pin_init::zeroed();
         if let Some(events) = &events {
             init.event_handler = Some(srq_event);
@@ -224,32 +227,25 @@ impl<'d> Srq<'d> {
         let raw = made(unsafe {
             bindings::ib_create_srq_user(pd.as_raw(), &mut init, null_mut(), null_mut())
         })?;
-        // INVARIANT: It was just made. Where this fails, it is dropped.
-        let srq = SrqRef {
+        let shared = shared.write(SrqRef {
             raw,
             closing: AtomicBool::new(false),
             lkey: pd.lkey(),
             slots,
             _brand: PhantomData,
-        };
-        let guard = ScopeGuard::new(|| {
-            // SAFETY: Nobody knows the queue.
-            unsafe { bindings::ib_destroy_srq_user(raw.as_ptr(), null_mut()) };
         });
-        let shared = Arc::new(srq, GFP_KERNEL)?;
-        let room = UniqueArc::new_uninit(GFP_KERNEL)?;
-        guard.dismiss();
-        let whole = room.write(Self {
-            shared,
+        // INVARIANT: It was just made.
+        let whole = Whole {
+            shared: shared.into(),
             _events: events,
-            pd: pd.clone(),
-        });
-        Ok(whole.into())
+            _pd: pd.clone(),
+        };
+        Ok(srq.write(Self(blank.owned(pd.device(), whole))).into())
     }
 
     /// A handle for posting elsewhere.
     pub fn handle(&self) -> SrqHandle<'d> {
-        SrqHandle(self.shared.clone())
+        SrqHandle(self.0.shared.clone())
     }
 
     /// How many requests may be posted.
@@ -324,31 +320,31 @@ impl<'d> SrqRef<'d> {
     }
 }
 
-impl Drop for Srq<'_> {
-    fn drop(&mut self) {
-        self.closing.store(true, Ordering::SeqCst);
-        // SAFETY: What owns a queue is dropped in process context: handlers cannot own it.
-        rcu::synchronize_expedited(&unsafe { MaySleep::assume() });
+impl Object for Whole<'_> {
+    const WHAT: &'static str = "a shared receive queue";
+
+    fn destroy(&self, sleep: &MaySleep) -> Result {
+        let srq = &self.shared;
+        srq.closing.store(true, Ordering::SeqCst);
+        rcu::synchronize_expedited(sleep);
         // SAFETY: By the type invariants; queue pairs with this have a reference to it.
-        let ret = unsafe { bindings::ib_destroy_srq_user(self.as_raw(), null_mut()) };
-        if ret != 0 {
-            let owner = self.pd.device().owner();
-            return pr_warn!("a shared receive queue of {owner} cannot be destroyed: {ret}\n");
-        }
-        while let Some(cqe) = self.slots.any() {
+        to_result(unsafe { bindings::ib_destroy_srq_user(srq.as_raw(), null_mut()) })?;
+        while let Some(cqe) = srq.slots.any() {
             let mut wc = ib_wc {
                 status: bindings::IB_WC_WR_FLUSH_ERR,
                 opcode: bindings::IB_WC_RECV,
                 ..pin_init::zeroed()
             };
             wc.__bindgen_anon_1.wr_cqe = cqe;
-            // SAFETY: The request was posted, and nobody else completes it, as the queue is gone. It frees its slot.
+            // SAFETY: The request was posted, and nobody else completes it, as the queue is gone, and the queue pairs that had it
+            // are, with their completions. It frees its slot.
             unsafe {
                 if let Some(done) = (*cqe).done {
                     done(null_mut(), &mut wc);
                 }
             }
         }
+        Ok(())
     }
 }
 

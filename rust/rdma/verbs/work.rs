@@ -45,6 +45,7 @@ use rdma_bindings::{self as bindings, ib_cq, ib_cqe, ib_sge, ib_wc};
 
 use super::{
     dma::Buffer,
+    mr::Invalidated,
     qp::{Init, Owner, QpRef, Rts, Transport},
     request::{Held, Outstanding},
     room::Place,
@@ -332,7 +333,7 @@ impl<'d, H> From<PostError<'d, H>> for Error {
 /// The completion of a request: `struct ib_wc`.
 pub struct Completion<'a, 'd> {
     wc: &'a ib_wc,
-    /// `None` where no queue pair has taken the request.
+    /// `None` where no queue pair has taken the request, or that has gone since.
     qp: Option<&'a Owner<'d>>,
 }
 
@@ -373,11 +374,12 @@ impl<'a, 'd> Completion<'a, 'd> {
         self.has(bindings::IB_WC_WITH_IMM).then_some(data)
     }
 
-    /// The key that the peer has invalidated with a message: see [`Mr::note_invalidated`](super::Mr::note_invalidated).
-    pub fn invalidated(&self) -> Option<u32> {
+    /// That the peer has invalidated a region with a message: for [`Mr::note_invalidated`](super::Mr::note_invalidated).
+    pub fn invalidated(&self) -> Option<Invalidated<'_, 'd>> {
         // SAFETY: As above.
         let key = unsafe { self.wc.ex.invalidate_rkey };
-        self.has(bindings::IB_WC_WITH_INVALIDATE).then_some(key)
+        let is_told = self.is_success() && self.has(bindings::IB_WC_WITH_INVALIDATE);
+        is_told.then(|| Invalidated::new(key))
     }
 
     /// Who has sent a datagram.
@@ -400,7 +402,8 @@ impl<'a, 'd> Completion<'a, 'd> {
         self.qp.map(|owner| owner.shared().number())
     }
 
-    /// The queue pair, for posting more requests to receive. `None` for a request of an SRQ that no queue pair has taken.
+    /// The queue pair, for posting more requests to receive. `None` for a request of an SRQ that no
+    /// queue pair has taken, or one that goes.
     pub fn receiver<T: Transport>(&self) -> Option<&'a QpRef<'d, T, Init>> {
         QpRef::of(self.qp?)
     }

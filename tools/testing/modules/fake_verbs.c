@@ -11,6 +11,8 @@
  *   modifying an SRQ          IB_EVENT_SRQ_LIMIT_REACHED
  *   modifying a WQ            IB_EVENT_WQ_FATAL
  *
+ * What a client in the kernel posts is flushed at once.
+ *
  * The parameter "fail" names an object that is not destroyed: the method answers EDEADLK. "live" tells how many objects there are.
  */
 #include <linux/module.h>
@@ -157,7 +159,38 @@ static int create_cq(struct ib_cq *cq, const struct ib_cq_init_attr *attr, struc
 
 static int destroy_cq(struct ib_cq *cq, struct ib_udata *udata) { return gone("cq"); }
 
-static int poll_cq(struct ib_cq *cq, int count, struct ib_wc *wc) { return 0; }
+/* The completion of the kernel's last request, which is of this queue. */
+static struct ib_cq *flushed_to;
+static struct ib_wc flushed;
+static DEFINE_SPINLOCK(flushed_lock);
+
+static int flush(struct ib_qp *qp, struct ib_cq *cq, struct ib_cqe *cqe)
+{
+	unsigned long flags;
+
+	if (qp->uobject)
+		return -EINVAL;
+	spin_lock_irqsave(&flushed_lock, flags);
+	flushed = (struct ib_wc){ .wr_cqe = cqe, .qp = qp, .status = IB_WC_WR_FLUSH_ERR };
+	flushed_to = cq;
+	spin_unlock_irqrestore(&flushed_lock, flags);
+	return 0;
+}
+
+static int poll_cq(struct ib_cq *cq, int count, struct ib_wc *wc)
+{
+	unsigned long flags;
+	int some;
+
+	spin_lock_irqsave(&flushed_lock, flags);
+	some = flushed_to == cq;
+	if (some) {
+		*wc = flushed;
+		flushed_to = NULL;
+	}
+	spin_unlock_irqrestore(&flushed_lock, flags);
+	return some;
+}
 
 static int req_notify_cq(struct ib_cq *cq, enum ib_cq_notify_flags flags)
 {
@@ -188,8 +221,15 @@ static int modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask, struct
 
 static int destroy_qp(struct ib_qp *qp, struct ib_udata *udata) { return gone("qp"); }
 
-static int post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad) { return -EINVAL; }
-static int post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad) { return -EINVAL; }
+static int post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
+{
+	return flush(qp, qp->send_cq, wr->wr_cqe);
+}
+
+static int post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad)
+{
+	return flush(qp, qp->recv_cq, wr->wr_cqe);
+}
 
 static int create_srq(struct ib_srq *srq, struct ib_srq_init_attr *attr, struct ib_udata *udata)
 {

@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Waiting until all that is posted to a queue pair has been handled, and destroying it.
+//!
+//! | what is posted | how its end is known |
+//! |---|---|
+//! | requests of connections | a last request is posted to each queue, which is completed after the others; or the driver has a way of its own |
+//! | datagrams | they are counted |
+//! | requests that were taken from an SRQ | the queue pair tells of the last one ([`QpEvent::LastWqeReached`](crate::QpEvent)); the completion queue is polled until it is empty, before the queue pair is destroyed and after that |
+//!
+//! All that this needs is made with the queue pair. Where the device fails, the queue pair stays, and all of this is done again
+//! later.
 
-use core::ptr::null_mut;
+use core::{
+    ptr::{null, null_mut},
+    sync::atomic::AtomicBool,
+};
 
 use kernel::{error::to_result, prelude::*, sync::Arc, types::Opaque};
 use kernel_ext::sync::{rcu, Completion};
@@ -11,48 +23,105 @@ use rdma_bindings::{
 };
 
 use super::{Ordering, Owner};
-use crate::{qp::QpAttrMask, verbs::cq::PolledAlone, MaySleep, QpState};
+use crate::{
+    qp::QpAttrMask,
+    verbs::{cq::PolledAlone, deferred::Object},
+    MaySleep, QpState,
+};
 
 /// How long the last request of a queue is waited for at a time, while completions are polled.
 const POLL_MS: u32 = 10;
 
+/// How many times [`POLL_MS`] a connection is waited for that takes no more requests from an SRQ: a minute, as in the core.
+const LAST_WQE_WAITS: u32 = 6_000;
+
+/// What a queue pair is drained with.
+#[pin_data]
+pub(super) struct Drain {
+    #[pin]
+    sends: Last,
+    #[pin]
+    receives: Last,
+    /// It takes no more requests from its SRQ: the device has said so.
+    is_last_wqe_reached: AtomicBool,
+    /// It may have taken requests from its SRQ.
+    has_received: AtomicBool,
+}
+
+impl Drain {
+    pub(super) fn new() -> Result<Pin<KBox<Self>>> {
+        let init = pin_init!(Self {
+            sends <- Last::new(),
+            receives <- Last::new(),
+            is_last_wqe_reached: AtomicBool::new(false),
+            has_received: AtomicBool::new(false),
+        });
+        KBox::pin_init(init, GFP_KERNEL)
+    }
+
+    /// The queue pair takes no more requests from its SRQ.
+    pub(super) fn last_wqe_reached(&self) {
+        self.is_last_wqe_reached.store(true, Ordering::Release);
+    }
+
+    /// The queue pair is ready to receive.
+    pub(super) fn begin_receiving(&self) {
+        self.has_received.store(true, Ordering::Release);
+    }
+
+    /// The queue pair was reset.
+    pub(super) fn reset(&self) {
+        self.is_last_wqe_reached.store(false, Ordering::Release);
+        self.has_received.store(false, Ordering::Release);
+    }
+}
+
 impl Owner<'_> {
     /// Ends all requests, and waits until they are handled. Nothing can be posted from now on.
-    pub(super) fn drain(&self, sleep: &MaySleep) {
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers: then requests may still be posted.
+    pub(super) fn drain(&self, sleep: &MaySleep) -> Result {
         self.shared.closing.store(true, Ordering::SeqCst);
         // Who has not seen that is inside a critical section.
         rcu::synchronize_expedited(sleep);
         if !self.used.load(Ordering::Acquire) {
-            return;
+            return Ok(());
         }
         self.send_cq.while_not_polled(|send_cq| {
             if Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
                 return self.drain_polled([send_cq, send_cq], sleep);
             }
             self.recv_cq
-                .while_not_polled(|recv_cq| self.drain_polled([send_cq, recv_cq], sleep));
-        });
+                .while_not_polled(|recv_cq| self.drain_polled([send_cq, recv_cq], sleep))
+        })?;
+        if self.srq.is_some() {
+            self.recv_cq.alone(sleep, |cq| cq.empty(null(), sleep));
+        }
+        Ok(())
     }
 
     /// As [`Self::drain`], where nobody else polls.
-    fn drain_polled(&self, cqs: [&PolledAlone<'_, '_>; 2], sleep: &MaySleep) {
+    fn drain_polled(&self, cqs: [&PolledAlone<'_, '_>; 2], sleep: &MaySleep) -> Result {
         let raw = self.shared.raw.load(Ordering::Acquire);
+        // SAFETY: By the type invariants.
+        unsafe { end_all(raw) }?;
         if self.shared.is_counted() {
-            return self.drain_counted(raw, cqs);
+            self.wait_for_counted(cqs);
+            // A datagram is received at once, or not at all: there is nothing to wait for.
+            return Ok(());
         }
-        if self.send_cq.is_notified() || self.recv_cq.is_notified() {
-            return self.drain_notified(raw, cqs, sleep);
+        self.drain_sends(raw, cqs, sleep)?;
+        match &self.srq {
+            Some(_) => self.wait_for_last_wqe(cqs),
+            None => self.drain_receives(raw, cqs, sleep)?,
         }
-        // SAFETY: By the type invariants; the caller may sleep.
-        unsafe { bindings::ib_drain_qp(raw) };
+        Ok(())
     }
 
-    /// The core's way of draining relies on a request that there is not for datagrams. It is enough to count.
-    fn drain_counted(&self, raw: *mut ib_qp, cqs: [&PolledAlone<'_, '_>; 2]) {
-        // SAFETY: By the type invariants.
-        if unsafe { end_all(raw) }.is_err() {
-            return;
-        }
+    /// A last request relies on there being one without an address, which there is not for datagrams. It is enough to count.
+    fn wait_for_counted(&self, cqs: [&PolledAlone<'_, '_>; 2]) {
         while self.shared.outstanding.load(Ordering::Acquire) != 0 {
             cqs.iter().for_each(|cq| cq.poll());
             // SAFETY: The caller may sleep.
@@ -60,33 +129,104 @@ impl Owner<'_> {
         }
     }
 
-    /// The core's way of draining relies on being told of completions, or on polling itself; here the client is told.
-    fn drain_notified(&self, raw: *mut ib_qp, cqs: [&PolledAlone<'_, '_>; 2], sleep: &MaySleep) {
+    /// Whether a driver can drain by itself. It relies on the core's polling, or on polling by itself; not where the client is
+    /// told of completions.
+    fn may_driver_drain(&self) -> bool {
+        !self.send_cq.is_notified() && !self.recv_cq.is_notified()
+    }
+
+    fn drain_sends(
+        &self,
+        raw: *mut ib_qp,
+        cqs: [&PolledAlone<'_, '_>; 2],
+        sleep: &MaySleep,
+    ) -> Result {
+        // SAFETY: By the type invariants; the methods of a device do not change.
+        if self.may_driver_drain() && unsafe { (*(*raw).device).ops.drain_sq.is_some() } {
+            // SAFETY: By the type invariants; the caller may sleep.
+            unsafe { bindings::ib_drain_sq(raw) };
+            return Ok(());
+        }
+        let last = &self.drain.sends;
+        let mut request: ib_rdma_wr = pin_init::zeroed();
+        request.wr.__bindgen_anon_1.wr_cqe = last.cqe.get();
+        request.wr.send_flags = bindings::IB_SEND_SIGNALED;
+        request.wr.opcode = bindings::IB_WR_RDMA_WRITE;
+        let mut bad = null();
+        // SAFETY: By the type invariants; what the completion names stays until it has come.
+        to_result(unsafe { bindings::ib_post_send(raw, &request.wr, &mut bad) })?;
+        last.wait(cqs, sleep);
+        Ok(())
+    }
+
+    fn drain_receives(
+        &self,
+        raw: *mut ib_qp,
+        cqs: [&PolledAlone<'_, '_>; 2],
+        sleep: &MaySleep,
+    ) -> Result {
+        // SAFETY: As for requests to send.
+        if self.may_driver_drain() && unsafe { (*(*raw).device).ops.drain_rq.is_some() } {
+            // SAFETY: By the type invariants; the caller may sleep.
+            unsafe { bindings::ib_drain_rq(raw) };
+            return Ok(());
+        }
+        let last = &self.drain.receives;
+        let mut request: ib_recv_wr = pin_init::zeroed();
+        request.__bindgen_anon_1.wr_cqe = last.cqe.get();
+        let mut bad = null();
+        // SAFETY: As for requests to send.
+        to_result(unsafe { bindings::ib_post_recv(raw, &request, &mut bad) })?;
+        last.wait(cqs, sleep);
+        Ok(())
+    }
+
+    /// Waits until a connection takes no more requests from its SRQ: a driver may forget those whose completions it has not
+    /// written yet when the queue pair is destroyed. Nothing but these depends on it, so it is not waited for for ever.
+    fn wait_for_last_wqe(&self, cqs: [&PolledAlone<'_, '_>; 2]) {
+        if !self.drain.has_received.load(Ordering::Acquire) {
+            return;
+        }
+        for _ in 0..LAST_WQE_WAITS {
+            cqs.iter().for_each(|cq| cq.poll());
+            if self.drain.is_last_wqe_reached.load(Ordering::Acquire) {
+                return;
+            }
+            // SAFETY: The caller may sleep.
+            unsafe { bindings::msleep(POLL_MS) };
+        }
+        kernel::pr_warn_once!(
+            "a queue pair of {} has not told of the last request of its shared queue\n",
+            self.pd.device().owner()
+        );
+    }
+
+    fn destroy_now(&self) -> Result {
+        let raw = self.shared.raw.load(Ordering::Acquire);
         // SAFETY: By the type invariants.
-        if unsafe { end_all(raw) }.is_err() {
-            return;
+        to_result(unsafe { bindings::ib_destroy_qp_user(raw, null_mut()) })
+    }
+}
+
+impl Object for Owner<'_> {
+    const WHAT: &'static str = "a queue pair";
+
+    fn destroy(&self, sleep: &MaySleep) -> Result {
+        let raw = self.shared.raw.load(Ordering::Acquire);
+        if raw.is_null() {
+            // It was never made.
+            return Ok(());
         }
-        if let Ok(last) = Last::new() {
-            let mut request: ib_rdma_wr = pin_init::zeroed();
-            request.wr.__bindgen_anon_1.wr_cqe = last.cqe.get();
-            request.wr.send_flags = bindings::IB_SEND_SIGNALED;
-            request.wr.opcode = bindings::IB_WR_RDMA_WRITE;
-            // SAFETY: As above; what the completion names stays until it has come.
-            if unsafe { bindings::ib_post_send(raw, &request.wr, null_mut()) } == 0 {
-                last.wait(cqs, sleep);
-            }
+        self.drain(sleep)?;
+        if self.srq.is_none() {
+            return self.destroy_now();
         }
-        if self.srq.is_some() {
-            return;
-        }
-        if let Ok(last) = Last::new() {
-            let mut request: ib_recv_wr = pin_init::zeroed();
-            request.__bindgen_anon_1.wr_cqe = last.cqe.get();
-            // SAFETY: As above.
-            if unsafe { bindings::ib_post_recv(raw, &request, null_mut()) } == 0 {
-                last.wait(cqs, sleep);
-            }
-        }
+        // The device may have completed one more request of the SRQ meanwhile, whose completion names the queue pair.
+        self.recv_cq.alone(sleep, |cq| {
+            self.destroy_now()?;
+            cq.empty(raw, sleep);
+            Ok(())
+        })
     }
 }
 
@@ -113,17 +253,17 @@ struct Last {
 }
 
 impl Last {
-    fn new() -> Result<Pin<KBox<Self>>> {
+    fn new() -> impl PinInit<Self> {
         let cqe = ib_cqe {
             done: Some(last_done),
         };
-        let init = pin_init!(Self {
+        pin_init!(Self {
             cqe: Opaque::new(cqe),
             done <- Completion::new(),
-        });
-        KBox::pin_init(init, GFP_KERNEL)
+        })
     }
 
+    /// Waits until it is completed, after it was posted.
     fn wait(&self, cqs: [&PolledAlone<'_, '_>; 2], sleep: &MaySleep) {
         loop {
             cqs.iter().for_each(|cq| cq.poll());
@@ -133,6 +273,11 @@ impl Last {
         }
     }
 }
+
+// SAFETY: What the completion names is for all threads.
+unsafe impl Send for Last {}
+// SAFETY: As above.
+unsafe impl Sync for Last {}
 
 /// A door: the last request of a queue is completed.
 ///
@@ -145,22 +290,5 @@ unsafe extern "C" fn last_done(_cq: *mut ib_cq, wc: *mut ib_wc) {
         let cqe = Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
         let last: *const Last = kernel::container_of!(cqe, Last, cqe);
         (*last).done.complete();
-    }
-}
-
-impl Drop for Owner<'_> {
-    fn drop(&mut self) {
-        if !self.is_made {
-            return;
-        }
-        // SAFETY: What owns a queue pair is dropped in process context: handlers cannot own it.
-        self.drain(&unsafe { MaySleep::assume() });
-        let raw = self.shared.raw.load(Ordering::Acquire);
-        // SAFETY: By the type invariants.
-        let ret = unsafe { bindings::ib_destroy_qp_user(raw, null_mut()) };
-        if ret != 0 {
-            let owner = self.pd.device().owner();
-            pr_warn!("a queue pair of {owner} cannot be destroyed: {ret}\n");
-        }
     }
 }

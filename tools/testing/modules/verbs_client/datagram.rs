@@ -2,7 +2,7 @@
 
 //! Datagrams and address handles.
 
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::Arc};
 use rdma::{
     ah::GlobalRoute,
     verbs::{
@@ -10,7 +10,7 @@ use rdma::{
         cq::PollContext,
         post::UdOp,
         qp::{DatagramInit, Qp, Rts, Ud, UdSending},
-        Ah, Device,
+        Ah, Device, Srq,
     },
     AhFields, MaySleep, WcStatus,
 };
@@ -21,7 +21,8 @@ use crate::{
     report, PORT,
 };
 
-const QKEY: u32 = 0x1234_5678;
+/// The Q_Key of all queue pairs.
+pub(crate) const QKEY: u32 = 0x1234_5678;
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     report("datagrams", || datagrams(from, to, sleep));
@@ -33,13 +34,17 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
 }
 
 /// A queue pair for datagrams.
-fn ready<'d>(node: &Node<'d>, sleep: &MaySleep) -> Result<Qp<'d, Ud, Rts>> {
+pub(crate) fn ready<'d>(
+    node: &Node<'d>,
+    srq: Option<&Arc<Srq<'d>>>,
+    sleep: &MaySleep,
+) -> Result<Qp<'d, Ud, Rts>> {
     let init = DatagramInit {
         port: PORT,
         pkey_index: 0,
         qkey: QKEY,
     };
-    let qp = node.qp::<Ud>(None, sleep)?.into_init(&init, sleep)?;
+    let qp = node.qp::<Ud>(srq, sleep)?.into_init(&init, sleep)?;
     Ok(qp
         .into_rtr(&(), sleep)?
         .into_rts(&UdSending { psn: 0 }, sleep)?)
@@ -53,7 +58,7 @@ fn payload<'a>(outcome: &'a Outcome<'_>) -> Option<&'a [u8]> {
 
 fn datagrams(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
-    let (from_qp, to_qp) = (ready(&from, sleep)?, ready(&to, sleep)?);
+    let (from_qp, to_qp) = (ready(&from, None, sleep)?, ready(&to, None, sleep)?);
     let path = Place::of(&to.device)?.path();
     let handles = [
         Ah::new(&from.pd, &path, sleep)?,
@@ -84,7 +89,7 @@ fn datagrams(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
 
 fn other_qkey(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let (from, to) = Node::two(from, to, PollContext::SoftIrq, sleep)?;
-    let (from_qp, to_qp) = (ready(&from, sleep)?, ready(&to, sleep)?);
+    let (from_qp, to_qp) = (ready(&from, None, sleep)?, ready(&to, None, sleep)?);
     let ah = Ah::new(&from.pd, &Place::of(&to.device)?.path(), sleep)?;
     to_qp.post_receive(to.room(256, &to.received, sleep)?)?;
     for (qkey, bytes) in [(QKEY ^ 1, b"wrong"), (QKEY, b"right")] {
@@ -106,7 +111,7 @@ fn other_qkey(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
 
 fn answer(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
-    let (from_qp, to_qp) = (ready(&from, sleep)?, ready(&to, sleep)?);
+    let (from_qp, to_qp) = (ready(&from, None, sleep)?, ready(&to, None, sleep)?);
     to_qp.post_receive(to.room(256, &to.received, sleep)?)?;
     from_qp.post_receive(from.room(256, &from.received, sleep)?)?;
     let ask = UdOp {

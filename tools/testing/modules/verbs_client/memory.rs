@@ -16,7 +16,7 @@ use rdma::{
 
 use crate::{
     ensure,
-    probe::{has_bytes, Connection, Outcome},
+    probe::{has_bytes, Connection, Emptied, Outcome, Sink},
     report,
 };
 
@@ -50,7 +50,7 @@ const ACCESS: Access = Access::LOCAL_WRITE
 struct Target<'a, 'b> {
     pair: Connection<'a, 'b>,
     pages: Arc<Pages<'b>>,
-    mr: Mr<'b>,
+    mr: Arc<Mr<'b>>,
 }
 
 impl<'a, 'b> Target<'a, 'b> {
@@ -58,7 +58,7 @@ impl<'a, 'b> Target<'a, 'b> {
         let pair = Connection::new(from, to, sleep)?;
         Ok(Self {
             pages: Pages::new(to, LENGTH, sleep)?,
-            mr: Mr::new(&pair.to.pd, 3, sleep)?,
+            mr: Arc::new(Mr::new(&pair.to.pd, 3, sleep)?, GFP_KERNEL)?,
             pair,
         })
     }
@@ -72,7 +72,7 @@ impl<'a, 'b> Target<'a, 'b> {
 
     fn register(&self, access: Access, sleep: &MaySleep) -> Result {
         self.mr.map(&self.pages, sleep)?;
-        let mr = &self.mr;
+        let mr = &*self.mr;
         let outcome = self.by_owner(RcOp::RegMr { mr, access }, sleep)?;
         ensure!(outcome.status == WcStatus::Success, "{:?}", outcome.status);
         ensure!(
@@ -216,23 +216,49 @@ fn local_invalidate(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Res
 fn remote_invalidate(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let target = Target::new(from, to, sleep)?;
     target.register(ACCESS, sleep)?;
-    target.pair.expect(64, sleep)?;
+    let to = &target.pair.to;
+    let (mine, other) = (target.mr.clone(), Mr::new(&to.pd, 1, sleep)?);
+    let other = Arc::new(other, GFP_KERNEL)?;
+    let (sink, of_other) = (
+        Emptied(Sink::watching(Some(mine))?),
+        Emptied(Sink::watching(Some(other))?),
+    );
     let key = target.mr.rkey();
+    // One that invalidates nothing.
+    target.pair.to_qp.post_receive(to.room(64, &sink, sleep)?)?;
+    is_success(
+        &target.by_peer(b"not yet", RcOp::Send, sleep)?,
+        WcOpcode::Send,
+    )?;
+    sink.success(sleep)?;
+    ensure!(sink.noted() == 0, "nothing was invalidated");
+    ensure!(
+        target.mr.state() == State::Registered,
+        "{:?}",
+        target.mr.state()
+    );
+    target.pair.to_qp.post_receive(to.room(64, &sink, sleep)?)?;
     let outcome = target.by_peer(b"done with it", RcOp::SendInv(key), sleep)?;
     is_success(&outcome, WcOpcode::Send)?;
-    let received = target.pair.to.received.success(sleep)?;
+    let received = sink.success(sleep)?;
     ensure!(has_bytes(&received, b"done with it"), "other bytes");
     ensure!(
         received.invalidated == Some(key),
         "{:?}",
         received.invalidated
     );
-    ensure!(
-        !target.mr.note_invalidated(key.wrapping_add(1)),
-        "another key"
-    );
-    ensure!(target.mr.note_invalidated(key), "its key");
+    ensure!(sink.noted() == 1, "its key");
     ensure!(target.mr.state() == State::Free, "{:?}", target.mr.state());
+    // Another region does not take it for its own.
+    target.register(ACCESS, sleep)?;
+    target
+        .pair
+        .to_qp
+        .post_receive(to.room(64, &of_other, sleep)?)?;
+    let op = RcOp::SendInv(target.mr.rkey());
+    is_success(&target.by_peer(b"not yours", op, sleep)?, WcOpcode::Send)?;
+    of_other.success(sleep)?;
+    ensure!(of_other.noted() == 0, "another key");
     Ok(())
 }
 
@@ -243,7 +269,7 @@ fn states(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
         let failed = target.pair.to_qp.post_send(work, op).err();
         Ok(failed.is_some_and(|failed| failed.error == EBUSY))
     };
-    let (mr, access) = (&target.mr, ACCESS);
+    let (mr, access) = (&*target.mr, ACCESS);
     ensure!(busy(RcOp::RegMr { mr, access })?, "nothing is mapped");
     ensure!(busy(RcOp::LocalInv(mr))?, "nothing is registered");
     target.register(ACCESS, sleep)?;

@@ -12,7 +12,7 @@ use rdma::{
         cq::PollContext,
         qp::{Config, ConnectedInit, Init, Peer, Qp, Rc, Reset, Rts, Sending, Transport},
         work::{Completion, Handler, Source},
-        Cq, Device, Pd, Srq, Work,
+        Cq, Device, Mr, Pd, Srq, Work,
     },
     Access, AhFields, Gid, MaySleep, Mtu, WcOpcode, WcStatus,
 };
@@ -43,15 +43,25 @@ pub(crate) struct Sink<'d> {
     some: Done,
     /// How many requests have been completed.
     count: AtomicUsize,
+    /// A region that peers may invalidate, and how often it is noted that they have.
+    watched: Option<Arc<Mr<'d>>>,
+    noted: AtomicUsize,
 }
 
 impl<'d> Sink<'d> {
     pub(crate) fn new() -> Result<Arc<Self>> {
+        Self::watching(None)
+    }
+
+    /// One that notes when a region is invalidated.
+    pub(crate) fn watching(watched: Option<Arc<Mr<'d>>>) -> Result<Arc<Self>> {
         let room = KVec::with_capacity(ROOM, GFP_KERNEL)?;
         let init = pin_init!(Self {
             outcomes <- new_spinlock_irq!(room, "Sink::outcomes"),
             some <- Done::new(),
             count: AtomicUsize::new(0),
+            watched,
+            noted: AtomicUsize::new(0),
         });
         Arc::pin_init(init, GFP_KERNEL)
     }
@@ -59,6 +69,11 @@ impl<'d> Sink<'d> {
     /// How many requests have been completed.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
+    }
+
+    /// How often it was noted that the region is invalidated.
+    pub(crate) fn noted(&self) -> usize {
+        self.noted.load(Ordering::SeqCst)
     }
 
     /// Waits for the next outcome.
@@ -102,10 +117,16 @@ impl<'d> Handler<'d> for Probe<'d> {
             opcode: completion.opcode(),
             length: completion.length(),
             immediate: completion.immediate(),
-            invalidated: completion.invalidated(),
+            invalidated: completion.invalidated().map(|told| told.key()),
             source: completion.source(),
             work: completion.is_success().then_some(work),
         };
+        if let Some(mr) = &sink.watched {
+            let invalidated = completion.invalidated();
+            if invalidated.is_some_and(|told| mr.note_invalidated(told)) {
+                sink.noted.fetch_add(1, Ordering::SeqCst);
+            }
+        }
         sink.count.fetch_add(1, Ordering::SeqCst);
         let kept = sink.outcomes.lock().push_within_capacity(outcome);
         if kept.is_ok() {

@@ -2,22 +2,28 @@
 
 //! Shared receive queues.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::{delay, Delta},
+};
 use rdma::{
     event::SrqEvent,
     verbs::{
-        cq::PollContext,
-        post::RcOp,
-        qp::Rc,
+        cq::{CqRef, OnCompletions, PollContext},
+        post::{RcOp, UdOp},
+        qp::{Qp, Rc, Rts, Ud},
         srq::{Config, OnSrqEvent},
-        Device, Srq,
+        work::{Completion, Handler},
+        Ah, Cq, Device, Srq, Work,
     },
-    MaySleep,
+    MaySleep, NotifyFlags,
 };
 
 use crate::{
+    datagram::{ready, QKEY},
     ensure,
     probe::{connect, has_bytes, Node, Place, CONNECTED},
     report,
@@ -29,6 +35,27 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     });
     report("what nobody has taken is handed back", || {
         handed_back(from, sleep)
+    });
+    left_over(from, to, sleep);
+}
+
+/// A queue pair for datagrams goes while completions of its shared queue are not handled.
+fn left_over(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
+    report("datagrams are left: polled by the client", || {
+        not_polled(from, to, sleep)
+    });
+    let core = |context| {
+        let cq = Cq::new(to, 64, 0, context, sleep)?;
+        while_handled(from, Node::with_cq(to, cq, sleep)?, sleep)
+    };
+    report("datagrams are left: softirq", || core(PollContext::SoftIrq));
+    report("datagrams are left: work item", || {
+        core(PollContext::WorkQueue)
+    });
+    report("datagrams are left: told of completions", || {
+        let cq = Cq::notified(to, 64, 0, Eager, sleep)?;
+        cq.arm(NotifyFlags::NEXT_COMP)?;
+        while_handled(from, Node::with_cq(to, cq, sleep)?, sleep)
     });
 }
 
@@ -119,5 +146,139 @@ fn handed_back(device: &Device<'_>, sleep: &MaySleep) -> Result {
         "{} handed back",
         node.received.count()
     );
+    Ok(())
+}
+
+/// How many datagrams are sent.
+const DATAGRAMS: usize = 8;
+
+fn queue_of_datagrams<'d>(node: &Node<'d>, sleep: &MaySleep) -> Result<Arc<Srq<'d>>> {
+    let config = Config {
+        max_receives: DATAGRAMS as u32,
+        max_pieces: 1,
+        events: None,
+    };
+    Srq::new(&node.pd, config, sleep)
+}
+
+fn send_datagrams<'d>(
+    from: &Node<'d>,
+    from_qp: &Qp<'d, Ud, Rts>,
+    to: &Node<'_>,
+    qp_num: u32,
+    sleep: &MaySleep,
+) -> Result {
+    let path = Place::of(&to.device)?.path();
+    let ah = Ah::new(&from.pd, &path, sleep)?;
+    for _ in 0..DATAGRAMS {
+        let op = UdOp {
+            ah: &ah,
+            qp_num,
+            qkey: QKEY,
+            immediate: None,
+        };
+        from_qp.post_send(from.message(b"datagram", sleep)?, op)?;
+    }
+    for _ in 0..DATAGRAMS {
+        from.sent.success(sleep)?;
+    }
+    Ok(())
+}
+
+/// Nobody polls before the queue pair goes.
+fn not_polled(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
+    let from = Node::new(from, PollContext::WorkQueue, sleep)?;
+    let to = Node::new(to, PollContext::Direct, sleep)?;
+    let srq = queue_of_datagrams(&to, sleep)?;
+    let (from_qp, to_qp) = (ready(&from, None, sleep)?, ready(&to, Some(&srq), sleep)?);
+    for _ in 0..DATAGRAMS {
+        srq.post_receive(to.room(64, &to.received, sleep)?)?;
+    }
+    send_datagrams(&from, &from_qp, &to, to_qp.number(), sleep)?;
+    // They arrive.
+    delay::fsleep(Delta::from_millis(300));
+    let before = to.received.count();
+    drop(to_qp);
+    let after = to.received.count();
+    let more = to.cq.poll(u32::MAX)?;
+    ensure!(before == 0, "{before} were handled, and nobody polled");
+    ensure!(after > 0, "none was handled");
+    ensure!(more == 0, "{more} came after the queue pair was gone");
+    drop(srq);
+    let all = to.received.count();
+    ensure!(all == DATAGRAMS, "{all} handled");
+    Ok(())
+}
+
+/// What handlers of datagrams do.
+#[derive(Default)]
+struct Progress {
+    count: AtomicUsize,
+    /// The queue pair is gone.
+    is_gone: AtomicBool,
+    /// A handler ran after that.
+    is_late: AtomicBool,
+}
+
+/// Takes long, and looks at the queue pair then.
+struct Slow(Arc<Progress>);
+
+impl<'d> Handler<'d> for Slow {
+    fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
+        let progress = &work.handler().0;
+        progress.count.fetch_add(1, Ordering::SeqCst);
+        if !completion.is_success() {
+            return;
+        }
+        for _ in 0..3 {
+            delay::udelay(Delta::from_millis(1));
+        }
+        let is_gone = progress.is_gone.load(Ordering::SeqCst);
+        if is_gone || completion.qp_num().is_none() {
+            progress.is_late.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Polls whenever it is told.
+struct Eager;
+
+impl OnCompletions for Eager {
+    fn completions(&self, cq: &CqRef<'_>) {
+        loop {
+            let _ = cq.poll(u32::MAX);
+            if !matches!(cq.arm(NotifyFlags::NEXT_COMP), Ok(true)) {
+                return;
+            }
+        }
+    }
+}
+
+/// Handlers run when the queue pair goes.
+fn while_handled(from: &Device<'_>, to: Node<'_>, sleep: &MaySleep) -> Result {
+    let from = Node::new(from, PollContext::WorkQueue, sleep)?;
+    for _ in 0..4 {
+        let progress = Arc::new(Progress::default(), GFP_KERNEL)?;
+        let srq = queue_of_datagrams(&to, sleep)?;
+        let (from_qp, to_qp) = (ready(&from, None, sleep)?, ready(&to, Some(&srq), sleep)?);
+        for _ in 0..DATAGRAMS {
+            srq.post_receive(Work::new(&to.device, 64, Slow(progress.clone()), sleep)?)?;
+        }
+        send_datagrams(&from, &from_qp, &to, to_qp.number(), sleep)?;
+        for _ in 0..1000 {
+            if progress.count.load(Ordering::SeqCst) != 0 {
+                break;
+            }
+            delay::fsleep(Delta::from_millis(1));
+        }
+        drop(to_qp);
+        progress.is_gone.store(true, Ordering::SeqCst);
+        delay::fsleep(Delta::from_millis(50));
+        let is_late = progress.is_late.load(Ordering::SeqCst);
+        ensure!(!is_late, "a handler ran after the queue pair was gone");
+        drop(srq);
+        let all = progress.count.load(Ordering::SeqCst);
+        ensure!(all == DATAGRAMS, "{all} handled");
+    }
     Ok(())
 }

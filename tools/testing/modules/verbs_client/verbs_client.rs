@@ -6,14 +6,17 @@
 //! It runs when it is loaded. Results stand in the kernel log, as `pass|NAME`, `fail|NAME|WHY`, or `known|NAME|WHY` for a failure
 //! that the stock driver is known to have; then `done`.
 //!
+//! `part=1` tests only shared receive queues, `part=2` only how objects end, for drivers that refuse some calls by which they
+//! do: failing_ops makes one so.
+//!
 //! A device that is not of RoCE is taken for that of `fake_verbs`.
 //!
-//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/verbs_client.sh loads it.
+//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/verbs_client.sh and verbs_client_ends.sh load it.
 
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use kernel::prelude::*;
-use kernel_ext::param::bool_param;
+use kernel_ext::param::{bool_param, int_param};
 use rdma::{
     verbs::{
         client::{Registration, Table},
@@ -25,6 +28,7 @@ use rdma::{
 mod connected;
 mod contexts;
 mod datagram;
+mod ends;
 mod events;
 mod memory;
 mod polling;
@@ -49,6 +53,14 @@ bool_param!(
     c"ah_in_interrupts",
     AH_IN_INTERRUPTS,
     b"parmtype=ah_in_interrupts:bool\0parm=ah_in_interrupts:Make address handles in interrupts\0"
+);
+
+/// Which part is tested alone.
+static PART: AtomicI32 = AtomicI32::new(0);
+int_param!(
+    c"part",
+    PART,
+    b"parmtype=part:int\0parm=part:1 only shared receive queues, 2 only how objects end\0"
 );
 
 /// Runs a test, and says how it has ended. The test has a frame of its own on the stack, which is not that of its callers.
@@ -100,6 +112,11 @@ impl Client for TestClient {
 
 /// All tests from a device to another.
 fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
+    match PART.load(Ordering::Relaxed) {
+        1 => return shared::run(from, to, sleep),
+        2 => return ends::run(from, to, sleep),
+        _ => {}
+    }
     polling::run(from, to, sleep);
     connected::run(from, to, sleep);
     memory::run(from, to, sleep);
@@ -123,7 +140,9 @@ impl kernel::Module for Test {
         client.visit::<()>(
             |from, (), sleep| {
                 if !from.is_roce(PORT) {
-                    events::by_careless_driver(from, sleep);
+                    if PART.load(Ordering::Relaxed) == 0 {
+                        events::by_careless_driver(from, sleep);
+                    }
                     return None;
                 }
                 client.visit::<()>(
