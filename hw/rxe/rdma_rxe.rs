@@ -16,7 +16,8 @@
 //! | [`wqe`] | snapshots of work requests |
 //! | [`mw`], [`mr`] | memory windows and regions |
 //! | [`cq`], [`tx`] | completion queues, packets out |
-//! | [`ah`], [`packet`], [`icrc`], [`backlog`] | address vectors, a packet that came in, its checksum, packets to oneself |
+//! | [`ah`], [`backlog`] | address vectors, packets to the device itself |
+//! | [`packet`], [`icrc`] | packets that came in, the checksum of packets |
 //! | [`ring`] | memory shared with user space |
 //! | [`mad`], [`counters`] | what is counted, and how it is asked for |
 //! | [`limits`], [`ids`] | how much there may be, and numbers that name things |

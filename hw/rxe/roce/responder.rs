@@ -270,7 +270,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     /// Moves on behind a request that took `taken` sequence numbers.
     #[inline]
-    pub(crate) fn accept(&mut self, bth: &Bth, taken: u32) {
+    fn accept(&mut self, bth: &Bth, taken: u32) {
         self.expected = self.expected.add(taken);
         self.position = self.position.wrapping_add(u64::from(taken));
         self.nak_sent = false;
@@ -452,7 +452,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     /// Sends one packet or flushes one receive; says how to go on where it could not.
     #[inline]
-    pub(crate) fn step<P: RecvPort<Region = R>>(&mut self, port: &mut P) -> Option<Run> {
+    fn step<P: RecvPort<Region = R>>(&mut self, port: &mut P) -> Option<Run> {
         if let Some(resource) = self.resources.sending() {
             let Some(response) = resource.response(self.attr.mtu) else {
                 return Some(Run::Idle);
