@@ -10,7 +10,7 @@ use rdma::{
     verbs::{
         client::{Registration, Table},
         cq::PollContext,
-        post::RcOp,
+        op::RcOp,
         qp::{Config, ConnectedInit, Peer, Rc, Rts, Sending},
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Qp, Work,

@@ -41,10 +41,10 @@ use rdma::{
     embeds,
     view::{
         mad::{
-            agent::{AgentBody, Posted, RegistrationRequest},
+            agent::{AgentBody, RegistrationRequest},
             qp::{SpecialKind, SpecialQp},
             recv::{RecvMad, Sender},
-            send::{OwnAh, SendBody},
+            send::{OwnAh, Posted, SendBody},
             trace::{Attempts, Sent},
         },
         Device,

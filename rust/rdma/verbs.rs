@@ -83,21 +83,25 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 pub mod ah;
+pub mod chain;
 pub mod client;
 pub mod cq;
 mod deferred;
 pub mod dma;
 pub mod event;
+mod fill;
+mod held;
 mod kept;
 pub mod mr;
+pub mod op;
 pub mod pd;
-pub mod post;
 pub mod qp;
 mod request;
 mod room;
+mod slots;
+mod source;
 pub mod srq;
 pub mod timer;
-
 pub mod work;
 
 use core::{

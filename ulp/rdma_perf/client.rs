@@ -19,7 +19,7 @@ use kernel_ext::{
 use rdma::{
     verbs::{
         cq::CqRef,
-        post::RcOp,
+        op::RcOp,
         qp::{QpHandle, Rc, Rts},
         work::{Completion, Handler},
         Device, Work,

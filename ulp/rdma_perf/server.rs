@@ -17,7 +17,7 @@ use rdma::{
     verbs::{
         cq::CqRef,
         dma::Pages,
-        post::RcOp,
+        op::RcOp,
         qp::{QpHandle, QpRef, Rc, Rts},
         work::{Completion, Handler},
         Device, Mr, Pd, Work,

@@ -7,7 +7,7 @@
 //! use kernel::prelude::*;
 //! use rdma::{
 //!     verbs::{
-//!         post::UdOp,
+//!         op::UdOp,
 //!         qp::{QpRef, Rts, Ud},
 //!         work::Handler,
 //!         Ah, Pd, Work,
@@ -40,7 +40,7 @@ use rdma_bindings::{self as bindings, ib_ah, ib_grh};
 use super::{
     deferred::{Blank, Deferred, Object},
     made,
-    work::Source,
+    source::Source,
     Pd,
 };
 use crate::{AhFields, MaySleep};

@@ -16,7 +16,7 @@
 //! use rdma::{
 //!     verbs::{
 //!         dma::{Bidirectional, Pages},
-//!         post::RcOp,
+//!         op::RcOp,
 //!         qp::{QpRef, Rc, Rts},
 //!         work::Handler,
 //!         Mr, Pd, Work,

@@ -19,7 +19,7 @@
 //! use kernel::{prelude::*, sync::Arc};
 //! use rdma::{
 //!     verbs::{
-//!         post::RcOp,
+//!         op::RcOp,
 //!         qp::{Config, ConnectedInit, Peer, Rc, Rts, Sending},
 //!         work::Handler,
 //!         Cq, Pd, Qp, Work,
@@ -83,7 +83,7 @@ use kernel::{
     error::to_result,
     ffi::{c_int, c_void},
     prelude::*,
-    sync::{rcu, Arc},
+    sync::Arc,
 };
 use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_qp_attr, ib_qp_init_attr};
 
@@ -91,66 +91,26 @@ use super::{
     deferred::{Blank, Owned},
     event::OnQpEvent,
     made,
-    post::{ReceiveChain, SendChain},
-    request::{Held, Outstanding, ReceiveSlot, SendSlot},
-    room::{Place, Queue, Reserved},
-    work::{Handler, PostError, Posted, Work},
+    room::{Queue, Reserved, DRAIN_REQUESTS},
     Cq, DropsAnywhere, Pd, Srq,
 };
-use crate::{qp::QpAttrMask, MaySleep, QpEvent, QpState, QpType};
+use crate::{qp::QpAttrMask, MaySleep, QpEvent, QpState};
 
 mod drain;
-mod transport;
+mod last;
+mod post;
+pub(super) mod shared;
+pub(super) mod state;
+pub(super) mod transport;
 
-use drain::Drain;
+use last::Drain;
+use shared::Shared;
 
+pub use shared::QpRef;
+pub use state::{CanReceive, CanSend, Err, Init, Reset, Rtr, Rts, Sqd, State};
 pub use transport::{
     ConnectedInit, DatagramInit, Peer, Rc, Sending, Transport, Uc, UcPeer, UcSending, Ud, UdSending,
 };
-
-/// A state of a queue pair, as a type.
-pub trait State: transport::Sealed + Send + Sync + 'static {
-    /// The state.
-    const STATE: QpState;
-}
-
-/// A state in which requests to receive may be posted.
-pub trait CanReceive: State {}
-
-/// A state in which requests to send may be posted.
-pub trait CanSend: CanReceive {}
-
-macro_rules! states {
-    ($($(#[$meta:meta])* $name:ident: $($can:ident)*;)*) => {
-        $(
-            $(#[$meta])*
-            pub struct $name;
-
-            impl transport::Sealed for $name {}
-
-            impl State for $name {
-                const STATE: QpState = QpState::$name;
-            }
-
-            $(impl $can for $name {})*
-        )*
-    };
-}
-
-states! {
-    /// Reset: it was just made.
-    Reset:;
-    /// Initialised.
-    Init: CanReceive;
-    /// Ready to receive.
-    Rtr: CanReceive;
-    /// Ready to send.
-    Rts: CanReceive CanSend;
-    /// Send queue drain: what was begun is ended, and nothing is begun.
-    Sqd: CanReceive CanSend;
-    /// Error.
-    Err: CanReceive CanSend;
-}
 
 /// What a queue pair is to be like.
 pub struct Config<'a, 'd> {
@@ -170,32 +130,12 @@ pub struct Config<'a, 'd> {
     pub events: Option<Arc<dyn OnQpEvent + 'd>>,
 }
 
-/// A queue pair, as those see it who post, in any context.
-///
-/// # Invariants
-///
-/// `raw` is the queue pair, and is used in RCU read-side critical sections only that begin before `closing` is set.
-pub(super) struct Shared<'d> {
-    raw: AtomicPtr<ib_qp>,
-    number: AtomicU32,
-    qp_type: u32,
-    lkey: u32,
-    /// Nothing may be posted: it is about to be destroyed, or reset.
-    closing: AtomicBool,
-    /// It has been ready to send.
-    can_send: AtomicBool,
-    /// Which requests are posted, and not handled: of datagrams only.
-    outstanding: AtomicUsize,
-    sends: Queue,
-    receives: Queue,
-    _brand: super::Brand<'d>,
-}
-
 /// A queue pair, as its owner has it: the context of C's.
 ///
 /// # Invariants
 ///
-/// The queue pair is ours, from when the address in `shared` is set.
+/// The queue pair is ours, from when the address in `shared` is set. Completions know `shared` alone, at the beginning.
+#[repr(C)]
 pub(super) struct Owner<'d> {
     shared: Arc<Shared<'d>>,
     /// It has left the reset state, so requests may have been posted.
@@ -217,13 +157,6 @@ pub struct Qp<'d, T: Transport, S: State> {
 
 impl<T: Transport, S: State> !DropsAnywhere for Qp<'_, T, S> {}
 
-/// A queue pair, for posting. Borrowed from the [`Qp`], from a [`QpHandle`], or from a completion.
-#[repr(transparent)]
-pub struct QpRef<'d, T: Transport, S: State> {
-    shared: Shared<'d>,
-    _type: PhantomData<(T, S)>,
-}
-
 /// A counted handle of a queue pair, for posting in any context. It does not keep the queue pair: when that is destroyed, or
 /// reset, posting fails. Any context may drop it.
 pub struct QpHandle<'d, T: Transport, S: State> {
@@ -244,14 +177,6 @@ impl<T: Transport, S: State> From<Failed<'_, T, S>> for Error {
     fn from(failed: Failed<'_, T, S>) -> Self {
         failed.error
     }
-}
-
-/// What a queue is drained with takes room for a request.
-pub(super) const DRAIN_REQUESTS: u32 = 1;
-
-/// `ESHUTDOWN`, which the kernel crate lacks.
-pub(super) fn shut_down() -> Error {
-    Error::from_errno(-(bindings::ESHUTDOWN as c_int))
 }
 
 impl<'d, T: Transport, S: State> Deref for Qp<'d, T, S> {
@@ -291,7 +216,10 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
         let reserved = [
             Reserved::last(config.send_cq.room())?,
             match config.srq {
-                Some(srq) => Reserved::srq(config.recv_cq.room(), srq)?,
+                Some(srq) => {
+                    let address = srq.as_raw().addr();
+                    Reserved::srq(config.recv_cq.room(), address, srq.max_receives())?
+                }
                 None => Reserved::last(config.recv_cq.room())?,
             },
         ];
@@ -551,155 +479,6 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
     /// The C structure, which is there as long as `self`: for a connection manager.
     pub fn as_raw(&self) -> *mut ib_qp {
         self.owner.shared.raw.load(Ordering::Acquire)
-    }
-}
-
-impl Shared<'_> {
-    pub(super) fn number(&self) -> u32 {
-        self.number.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn can_send(&self) -> bool {
-        self.can_send.load(Ordering::Acquire)
-    }
-
-    /// Whether the core cannot drain it: it knows no last request to send for datagrams.
-    fn is_counted(&self) -> bool {
-        self.qp_type == QpType::Ud.as_raw()
-    }
-
-    /// Takes room for a request that is about to be posted to a queue of this.
-    #[inline]
-    fn place(&self, queue: &Queue) -> Result<Place> {
-        // SAFETY: `self` has the queue, and is there until all that is posted has been handled.
-        unsafe { queue.place() }
-    }
-
-    /// Counts a request that is about to be posted.
-    #[inline]
-    fn count(&self) -> Option<Outstanding> {
-        if !self.is_counted() {
-            return None;
-        }
-        // SAFETY: Who destroys the queue pair waits until the counter is zero.
-        Some(unsafe { Outstanding::new(&self.outstanding) })
-    }
-}
-
-impl<'d> Owner<'d> {
-    pub(super) fn shared(&self) -> &Shared<'d> {
-        &self.shared
-    }
-}
-
-impl<'d, T: Transport, S: State> QpRef<'d, T, S> {
-    fn cast<'a>(shared: &'a Shared<'d>) -> &'a Self {
-        // SAFETY: It is a transparent wrapper.
-        unsafe { &*core::ptr::from_ref(shared).cast() }
-    }
-
-    /// The queue pair in a handler, which may treat it as one of this type and state. `None` for another transport.
-    pub(super) fn of<'a>(owner: &'a Owner<'d>) -> Option<&'a Self> {
-        (owner.shared.qp_type == T::TYPE.as_raw()).then(|| Self::cast(&owner.shared))
-    }
-
-    /// The number of the queue pair.
-    pub fn number(&self) -> u32 {
-        self.shared.number()
-    }
-
-    /// Calls `post` with the queue pair, if that is not being destroyed.
-    pub(super) fn guarded(&self, post: impl FnOnce(*mut ib_qp) -> Result) -> Result {
-        let _inside = rcu::read_lock();
-        if self.shared.closing.load(Ordering::SeqCst) {
-            return Result::Err(shut_down());
-        }
-        post(self.shared.raw.load(Ordering::Acquire))
-    }
-}
-
-impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
-    /// Hands work over for a request to send, which is filled in.
-    #[inline]
-    pub(super) fn prepare_send<H: Handler<'d>>(
-        &self,
-        slot: &mut SendSlot<'d>,
-        work: Pin<KBox<Work<'d, H>>>,
-        op: T::Op<'_, 'd>,
-    ) -> Result<Posted<'d, H>, PostError<'d, H>> {
-        let place = self.shared.place(&self.shared.sends);
-        let (place, held) = match place.and_then(|place| Ok((place, slot.ask(op)?))) {
-            Ok(taken) => taken,
-            Result::Err(error) => return Result::Err(PostError { error, work }),
-        };
-        let posted = work.hand_over(held, Some(place), self.shared.count());
-        slot.fill(&posted, self.shared.lkey);
-        Ok(posted)
-    }
-
-    /// Posts a request to send the work's memory, or to read into it. Any context.
-    ///
-    /// # Errors
-    ///
-    /// `ESHUTDOWN` while the queue pair is being destroyed or reset, `ENOMEM` where there is no room for the request, or for
-    /// its completion, `EBUSY` for a region that is not in the state for that, and what the driver answers.
-    pub fn post_send<H: Handler<'d>>(
-        &self,
-        work: Pin<KBox<Work<'d, H>>>,
-        op: T::Op<'_, 'd>,
-    ) -> Result<(), PostError<'d, H>> {
-        let mut slot = SendSlot::new();
-        let posted = self.prepare_send(&mut slot, work, op)?;
-        let ret = self.guarded(|raw| {
-            let request = slot.link(core::ptr::null());
-            // SAFETY: By the type invariants. The driver copies the request; the work stays until it is completed.
-            to_result(unsafe { bindings::ib_post_send(raw, request, null_mut()) })
-        });
-        posted.outcome(ret)
-    }
-
-    /// An empty chain of up to `N` requests to send.
-    pub fn send_chain<H: Handler<'d>, const N: usize>(&self) -> SendChain<'_, 'd, T, S, H, N> {
-        SendChain::new(self)
-    }
-}
-
-impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
-    /// Hands work over for a request to receive.
-    pub(super) fn prepare_receive<H: Handler<'d>>(
-        &self,
-        work: Pin<KBox<Work<'d, H>>>,
-    ) -> Result<(ReceiveSlot, Posted<'d, H>), PostError<'d, H>> {
-        let place = match self.shared.place(&self.shared.receives) {
-            Ok(place) => place,
-            Result::Err(error) => return Result::Err(PostError { error, work }),
-        };
-        let posted = work.hand_over(Held::Nothing, Some(place), self.shared.count());
-        Ok((ReceiveSlot::new(&posted, self.shared.lkey), posted))
-    }
-
-    /// Posts a request to receive into all of the work's memory. Any context.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::post_send`]; `EINVAL` for a queue pair with an SRQ.
-    pub fn post_receive<H: Handler<'d>>(
-        &self,
-        work: Pin<KBox<Work<'d, H>>>,
-    ) -> Result<(), PostError<'d, H>> {
-        let (mut slot, posted) = self.prepare_receive(work)?;
-        let ret = self.guarded(|raw| {
-            // SAFETY: As for sending.
-            to_result(unsafe { bindings::ib_post_recv(raw, slot.raw(), null_mut()) })
-        });
-        posted.outcome(ret)
-    }
-
-    /// An empty chain of up to `N` requests to receive.
-    pub fn receive_chain<H: Handler<'d>, const N: usize>(
-        &self,
-    ) -> ReceiveChain<'_, 'd, T, S, H, N> {
-        ReceiveChain::new(self)
     }
 }
 

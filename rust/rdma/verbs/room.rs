@@ -25,7 +25,8 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
-use super::qp::DRAIN_REQUESTS;
+/// What a queue is drained with takes room for a request.
+pub(super) const DRAIN_REQUESTS: u32 = 1;
 
 /// The room of a completion queue.
 #[pin_data]
@@ -182,14 +183,13 @@ impl Reserved {
         })
     }
 
-    /// Room for the requests of an SRQ.
+    /// Room for the requests of the SRQ with this address.
     ///
     /// # Errors
     ///
     /// `ENOMEM` where there is none.
-    pub(super) fn srq(room: &Arc<Room>, srq: &super::Srq<'_>) -> Result<Self> {
-        let address = srq.as_raw().addr();
-        room.take_for_srq(address, srq.max_receives())?;
+    pub(super) fn srq(room: &Arc<Room>, address: usize, requests: usize) -> Result<Self> {
+        room.take_for_srq(address, requests)?;
         Ok(Self {
             room: room.clone(),
             srq: Some(address),

@@ -35,10 +35,6 @@
 //!     Ok(srq)
 //! }
 //! ```
-//!
-//! | lock | protects | context | taken inside |
-//! |---|---|---|---|
-//! | `Srq::slots` | which requests are posted | any, interrupts off | nothing |
 
 use core::{
     marker::PhantomData,
@@ -53,16 +49,15 @@ use kernel::{
     prelude::*,
     sync::{rcu::read_lock, Arc, UniqueArc},
 };
-use kernel_ext::sync::{new_spinlock_irq, rcu, SpinLockIrq};
-use rdma_bindings::{
-    self as bindings, ib_cqe, ib_event, ib_srq, ib_srq_attr, ib_srq_init_attr, ib_wc,
-};
+use kernel_ext::{error::ESHUTDOWN, sync::rcu};
+use rdma_bindings::{self as bindings, ib_event, ib_srq, ib_srq_attr, ib_srq_init_attr, ib_wc};
 
 use super::{
     deferred::{Blank, Object, Owned},
+    held::Held,
     made,
-    qp::shut_down,
-    request::{Held, ReceiveSlot},
+    request::ReceiveSlot,
+    slots::Slots,
     work::{Handler, PostError, Work},
     Brand, DropsAnywhere, Pd,
 };
@@ -101,6 +96,8 @@ pub struct SrqRef<'d> {
 /// A shared receive queue. Dropping it, in process context, hands back what no queue pair has taken.
 pub struct Srq<'d>(Owned<Whole<'d>>);
 
+/// A shared receive queue, as its owner has it.
+///
 /// # Invariants
 ///
 /// The queue is ours.
@@ -136,67 +133,6 @@ impl<'d> Deref for SrqHandle<'d> {
 
     fn deref(&self) -> &SrqRef<'d> {
         &self.0
-    }
-}
-
-/// Which requests are posted. It never allocates when they are.
-#[pin_data]
-struct Slots {
-    #[pin]
-    table: SpinLockIrq<Table>,
-}
-
-struct Table {
-    /// What the completion of each request names; null for a slot that is free, or about to be used.
-    posted: KVec<*mut ib_cqe>,
-    /// The free slots. There is room for all of them.
-    free: KVec<u32>,
-}
-
-// SAFETY: What the requests name may be used from any thread.
-unsafe impl Send for Table {}
-
-/// The place of a request in the table of an SRQ.
-pub(super) struct Slot {
-    slots: Arc<Slots>,
-    nth: u32,
-}
-
-impl Slots {
-    fn new(count: u32) -> Result<Arc<Self>> {
-        let mut free = KVec::with_capacity(count as usize, GFP_KERNEL)?;
-        for nth in 0..count {
-            free.push(nth, GFP_KERNEL)?;
-        }
-        let posted = KVec::from_elem(null_mut(), count as usize, GFP_KERNEL)?;
-        let init = pin_init!(Self {
-            table <- new_spinlock_irq!(Table { posted, free }, "Srq::slots"),
-        });
-        Arc::pin_init(init, GFP_KERNEL)
-    }
-
-    fn set(&self, nth: u32, cqe: *mut ib_cqe) {
-        if let Some(slot) = self.table.lock().posted.get_mut(nth as usize) {
-            *slot = cqe;
-        }
-    }
-
-    /// A request that is posted. It is not forgotten by this.
-    fn any(&self) -> Option<*mut ib_cqe> {
-        let table = self.table.lock();
-        table.posted.iter().copied().find(|cqe| !cqe.is_null())
-    }
-}
-
-impl Slot {
-    /// The request is completed, or was not posted.
-    pub(super) fn free(self) {
-        let mut table = self.slots.table.lock();
-        if let Some(slot) = table.posted.get_mut(self.nth as usize) {
-            *slot = null_mut();
-        }
-        // There is room for all.
-        let _ = table.free.push_within_capacity(self.nth);
     }
 }
 
@@ -250,7 +186,7 @@ impl<'d> Srq<'d> {
 
     /// How many requests may be posted.
     pub(super) fn max_receives(&self) -> usize {
-        self.slots.table.lock().posted.len()
+        self.slots.len()
     }
 
     /// Arms the limit: its events tell once when fewer requests than that are left. 0: disarms it.
@@ -298,21 +234,17 @@ impl<'d> SrqRef<'d> {
         &self,
         work: Pin<KBox<Work<'d, H>>>,
     ) -> Result<(), PostError<'d, H>> {
-        let nth = self.slots.table.lock().free.pop();
-        let Some(nth) = nth else {
+        let Some(slot) = self.slots.take() else {
             let error = ENOMEM;
             return Err(PostError { error, work });
         };
-        let slot = Slot {
-            slots: self.slots.clone(),
-            nth,
-        };
+        let nth = slot.nth();
         let posted = work.hand_over(Held::Srq(slot), None, None);
         self.slots.set(nth, posted.cqe());
         let mut request = ReceiveSlot::new(&posted, self.lkey);
         let _inside = read_lock();
         if self.closing.load(Ordering::SeqCst) {
-            return posted.outcome(Err(shut_down()));
+            return posted.outcome(Err(ESHUTDOWN));
         }
         // SAFETY: By the type invariants. The driver copies the request; the work stays until it is completed.
         let ret = unsafe { bindings::ib_post_srq_recv(self.as_raw(), request.raw(), null_mut()) };

@@ -5,7 +5,7 @@
 //! ```
 //! use kernel::prelude::*;
 //! use rdma::verbs::{
-//!     post::RcOp,
+//!     op::RcOp,
 //!     qp::{QpHandle, Rc, Rts},
 //!     timer::{Context, OnTick, Timer},
 //!     work::Handler,

@@ -40,18 +40,24 @@
 
 use core::ptr::NonNull;
 
-use kernel::{prelude::*, types::Opaque};
+use kernel::{prelude::*, sync::Arc, types::Opaque};
 use rdma_bindings::{self as bindings, ib_cq, ib_cqe, ib_sge, ib_wc};
 
 use super::{
     dma::Buffer,
+    held::{Held, Outstanding},
     mr::Invalidated,
-    qp::{Init, Owner, QpRef, Rts, Transport},
-    request::{Held, Outstanding},
+    qp::{
+        shared::{QpRef, Shared},
+        state::{Init, Rts},
+        transport::Transport,
+    },
     room::Place,
     Device, DropsAnywhere,
 };
 use crate::{wr::SendFlags, MaySleep, WcOpcode, WcStatus};
+
+pub use super::source::Source;
 
 /// How many pieces of memory a request has at most.
 pub const MAX_PIECES: usize = 4;
@@ -334,7 +340,7 @@ impl<'d, H> From<PostError<'d, H>> for Error {
 pub struct Completion<'a, 'd> {
     wc: &'a ib_wc,
     /// `None` where no queue pair has taken the request, or that has gone since.
-    qp: Option<&'a Owner<'d>>,
+    qp: Option<&'a Shared<'d>>,
 }
 
 impl<'a, 'd> Completion<'a, 'd> {
@@ -384,22 +390,12 @@ impl<'a, 'd> Completion<'a, 'd> {
 
     /// Who has sent a datagram.
     pub fn source(&self) -> Source {
-        Source {
-            qp_num: self.wc.src_qp,
-            slid: self.wc.slid,
-            flags: self.wc.wc_flags,
-            pkey_index: self.wc.pkey_index,
-            sl: self.wc.sl,
-            dlid_path_bits: self.wc.dlid_path_bits,
-            smac: self.wc.smac,
-            vlan_id: self.wc.vlan_id,
-            network_hdr_type: self.wc.network_hdr_type,
-        }
+        Source::of(self.wc)
     }
 
     /// The number of the queue pair.
     pub fn qp_num(&self) -> Option<u32> {
-        self.qp.map(|owner| owner.shared().number())
+        self.qp.map(Shared::number)
     }
 
     /// The queue pair, for posting more requests to receive. `None` for a request of an SRQ that no
@@ -410,40 +406,8 @@ impl<'a, 'd> Completion<'a, 'd> {
 
     /// The queue pair, for posting more requests to send, if it can send, and is of this transport.
     pub fn sender<T: Transport>(&self) -> Option<&'a QpRef<'d, T, Rts>> {
-        let owner = self.qp?;
-        owner.shared().can_send().then(|| QpRef::of(owner))?
-    }
-}
-
-/// Who has sent a datagram: for an [answer](super::Ah::for_answer).
-#[derive(Clone, Copy, Debug)]
-pub struct Source {
-    /// The number of the sender's queue pair.
-    pub qp_num: u32,
-    slid: u32,
-    flags: kernel::ffi::c_int,
-    pkey_index: u16,
-    sl: u8,
-    dlid_path_bits: u8,
-    smac: [u8; 6],
-    vlan_id: u16,
-    network_hdr_type: u8,
-}
-
-impl Source {
-    pub(super) fn as_wc(&self) -> ib_wc {
-        ib_wc {
-            src_qp: self.qp_num,
-            slid: self.slid,
-            wc_flags: self.flags,
-            pkey_index: self.pkey_index,
-            sl: self.sl,
-            dlid_path_bits: self.dlid_path_bits,
-            smac: self.smac,
-            vlan_id: self.vlan_id,
-            network_hdr_type: self.network_hdr_type,
-            ..pin_init::zeroed()
-        }
+        let qp = self.qp?;
+        qp.can_send().then(|| QpRef::of(qp))?
     }
 }
 
@@ -454,13 +418,14 @@ impl Source {
 /// The core calls it once for each request that was posted with the `cqe` of a [`Work<H>`], with its completion.
 unsafe extern "C" fn done<'d, H: Handler<'d>>(_cq: *mut ib_cq, wc: *mut ib_wc) {
     // SAFETY: By the safety requirements; the work was handed over when it was posted. The context of a queue pair that work is
-    // posted to is its `Owner`, and who destroys a queue pair waits until its completions are handled.
+    // posted to begins with what is shared of it, and who destroys a queue pair waits until its completions are handled.
     let ((work, outstanding), completion) = unsafe {
         let wc = &*wc;
         let cqe = Opaque::cast_from(wc.__bindgen_anon_1.wr_cqe);
         let work: *const Work<'d, H> = kernel::container_of!(cqe, Work<'d, H>, cqe);
         let posted = Posted(NonNull::new_unchecked(work.cast_mut()));
-        let qp = wc.qp.as_ref().map(|qp| &*qp.qp_context.cast::<Owner<'d>>());
+        let qp = wc.qp.as_ref();
+        let qp = qp.map(|qp| &**qp.qp_context.cast::<Arc<Shared<'d>>>());
         let work = posted.take_back(wc.status == bindings::IB_WC_SUCCESS);
         (work, Completion { wc, qp })
     };

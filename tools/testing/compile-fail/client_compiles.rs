@@ -9,7 +9,7 @@ use rdma::{
         client::{Registration, Table},
         cq::{CqRef, OnCompletions, PollContext},
         dma::{Buffer, Pages},
-        post::{RcOp, UdOp},
+        op::{RcOp, UdOp},
         qp::{CanReceive, Config, ConnectedInit, Peer, QpHandle, QpRef, Rc, Rts, Sending, Ud},
         srq::{self, SrqHandle},
         timer::{Context, OnTick, Timer},

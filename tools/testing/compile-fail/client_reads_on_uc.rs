@@ -6,7 +6,7 @@
 use kernel::prelude::*;
 use rdma::{
     verbs::{
-        post::UcOp,
+        op::UcOp,
         qp::{Qp, Rts, Uc},
         work::Handler,
         Work,

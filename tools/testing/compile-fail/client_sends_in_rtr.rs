@@ -5,7 +5,7 @@
 
 use kernel::prelude::*;
 use rdma::verbs::{
-    post::RcOp,
+    op::RcOp,
     qp::{Qp, Rc, Rtr},
     work::Handler,
     Work,

@@ -13,7 +13,7 @@ use rdma::{
     verbs::{
         client::{Registration, Table},
         cq::PollContext,
-        post::RcOp,
+        op::RcOp,
         qp::{Config, Qp, Rc, Reset},
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Work,

@@ -18,7 +18,7 @@ use rdma::{
         client::{Registration, Table},
         cq::PollContext,
         event::{self, OnDeviceEvent, OnQpEvent, PortEvent},
-        post::RcOp,
+        op::RcOp,
         qp::{
             CanReceive, CanSend, Config, ConnectedInit, Init, Peer, QpRef, Rc, Reset, Rts, Sending,
         },

@@ -13,16 +13,14 @@
 
 use core::{
     ptr::{null, null_mut},
-    sync::atomic::AtomicBool,
+    sync::atomic::Ordering,
 };
 
-use kernel::{error::to_result, prelude::*, sync::Arc, types::Opaque};
-use kernel_ext::sync::{rcu, Completion};
-use rdma_bindings::{
-    self as bindings, ib_cq, ib_cqe, ib_qp, ib_qp_attr, ib_rdma_wr, ib_recv_wr, ib_wc,
-};
+use kernel::{error::to_result, prelude::*, sync::Arc};
+use kernel_ext::sync::rcu;
+use rdma_bindings::{self as bindings, ib_qp, ib_qp_attr, ib_rdma_wr, ib_recv_wr};
 
-use super::{Ordering, Owner};
+use super::{last::Last, Owner};
 use crate::{
     qp::QpAttrMask,
     verbs::{cq::PolledAlone, deferred::Object},
@@ -34,47 +32,6 @@ const POLL_MS: u32 = 10;
 
 /// How many times [`POLL_MS`] a connection is waited for that takes no more requests from an SRQ: a minute, as in the core.
 const LAST_WQE_WAITS: u32 = 6_000;
-
-/// What a queue pair is drained with.
-#[pin_data]
-pub(super) struct Drain {
-    #[pin]
-    sends: Last,
-    #[pin]
-    receives: Last,
-    /// It takes no more requests from its SRQ: the device has said so.
-    is_last_wqe_reached: AtomicBool,
-    /// It may have taken requests from its SRQ.
-    has_received: AtomicBool,
-}
-
-impl Drain {
-    pub(super) fn new() -> Result<Pin<KBox<Self>>> {
-        let init = pin_init!(Self {
-            sends <- Last::new(),
-            receives <- Last::new(),
-            is_last_wqe_reached: AtomicBool::new(false),
-            has_received: AtomicBool::new(false),
-        });
-        KBox::pin_init(init, GFP_KERNEL)
-    }
-
-    /// The queue pair takes no more requests from its SRQ.
-    pub(super) fn last_wqe_reached(&self) {
-        self.is_last_wqe_reached.store(true, Ordering::Release);
-    }
-
-    /// The queue pair is ready to receive.
-    pub(super) fn begin_receiving(&self) {
-        self.has_received.store(true, Ordering::Release);
-    }
-
-    /// The queue pair was reset.
-    pub(super) fn reset(&self) {
-        self.is_last_wqe_reached.store(false, Ordering::Release);
-        self.has_received.store(false, Ordering::Release);
-    }
-}
 
 impl Owner<'_> {
     /// Ends all requests, and waits until they are handled. Nothing can be posted from now on.
@@ -155,7 +112,7 @@ impl Owner<'_> {
         let mut bad = null();
         // SAFETY: By the type invariants; what the completion names stays until it has come.
         to_result(unsafe { bindings::ib_post_send(raw, &request.wr, &mut bad) })?;
-        last.wait(cqs, sleep);
+        wait(last, cqs, sleep);
         Ok(())
     }
 
@@ -177,7 +134,7 @@ impl Owner<'_> {
         let mut bad = null();
         // SAFETY: As for requests to send.
         to_result(unsafe { bindings::ib_post_recv(raw, &request, &mut bad) })?;
-        last.wait(cqs, sleep);
+        wait(last, cqs, sleep);
         Ok(())
     }
 
@@ -243,52 +200,12 @@ unsafe fn end_all(raw: *mut ib_qp) -> Result {
     to_result(unsafe { bindings::ib_modify_qp(raw, &mut attr, mask) })
 }
 
-/// The last request of a queue.
-#[pin_data]
-struct Last {
-    #[pin]
-    cqe: Opaque<ib_cqe>,
-    #[pin]
-    done: Completion,
-}
-
-impl Last {
-    fn new() -> impl PinInit<Self> {
-        let cqe = ib_cqe {
-            done: Some(last_done),
-        };
-        pin_init!(Self {
-            cqe: Opaque::new(cqe),
-            done <- Completion::new(),
-        })
-    }
-
-    /// Waits until it is completed, after it was posted.
-    fn wait(&self, cqs: [&PolledAlone<'_, '_>; 2], sleep: &MaySleep) {
-        loop {
-            cqs.iter().for_each(|cq| cq.poll());
-            if self.done.wait_timeout(POLL_MS, sleep) {
-                return;
-            }
+/// Waits until the last request of a queue is completed, after it was posted.
+fn wait(last: &Last, cqs: [&PolledAlone<'_, '_>; 2], sleep: &MaySleep) {
+    loop {
+        cqs.iter().for_each(|cq| cq.poll());
+        if last.done.wait_timeout(POLL_MS, sleep) {
+            return;
         }
-    }
-}
-
-// SAFETY: What the completion names is for all threads.
-unsafe impl Send for Last {}
-// SAFETY: As above.
-unsafe impl Sync for Last {}
-
-/// A door: the last request of a queue is completed.
-///
-/// # Safety
-///
-/// The completion names the `cqe` of a [`Last`].
-unsafe extern "C" fn last_done(_cq: *mut ib_cq, wc: *mut ib_wc) {
-    // SAFETY: By the safety requirements; who waits does so until this has told it.
-    unsafe {
-        let cqe = Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
-        let last: *const Last = kernel::container_of!(cqe, Last, cqe);
-        (*last).done.complete();
     }
 }

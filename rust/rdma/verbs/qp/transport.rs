@@ -5,17 +5,15 @@
 use kernel::ffi::c_int;
 use rdma_bindings::ib_qp_attr;
 
+use super::state::Sealed;
 use crate::{
     qp::QpAttrMask,
     verbs::{
-        post::{RcOp, UcOp, UdOp},
-        request::Fill,
+        fill::Fill,
+        op::{RcOp, UcOp, UdOp},
     },
     Access, AhFields, Mtu, QpType,
 };
-
-/// Only this crate implements the traits of types of queue pairs.
-pub trait Sealed {}
 
 /// A transport service, as a type.
 pub trait Transport: Sealed + Send + Sync + 'static {

@@ -20,7 +20,12 @@ use rdma_bindings::{
     ib_mad_recv_handler, ib_mad_reg_req, ib_mad_send_handler, ib_mad_send_wc,
 };
 
-use super::{c_pointer, recv::RecvMad, send::SendBody, Body, Embeds};
+use super::{
+    c_pointer,
+    recv::RecvMad,
+    send::{Posted, SendBody},
+    Body, Embeds,
+};
 use crate::{
     view::{cq::Handler, Device, Qp},
     MaySleep,
@@ -228,7 +233,7 @@ impl AgentBody {
         _sleep: &MaySleep,
     ) {
         let mut told = ib_mad_send_wc {
-            send_buf: c_pointer(&*posted.0),
+            send_buf: c_pointer(&**posted.send()),
             status,
             vendor_err,
         };
@@ -256,28 +261,6 @@ impl AgentBody {
                 handler(self.as_raw(), request, mad.into_raw());
             }
         }
-    }
-}
-
-/// A MAD that its client has posted: it comes back to the client once, by [`AgentBody::tell_sent`], or stays its own where
-/// posting fails.
-pub struct Posted<S>(Arc<S>);
-
-impl<S: Embeds<Body = SendBody>> Posted<S> {
-    /// The client posts a MAD.
-    ///
-    /// # Safety
-    ///
-    /// The client leaves the MAD alone until it is told of it, or told that posting has failed. There is one value for each
-    /// post.
-    pub(super) unsafe fn by_client(send: Arc<S>) -> Self {
-        Self(send)
-    }
-
-    /// A reference to the MAD.
-    #[inline]
-    pub fn send(&self) -> &Arc<S> {
-        &self.0
     }
 }
 

@@ -21,7 +21,7 @@ use kernel::{
 use kernel_ext::{door::FromC, gfp::Gfp};
 use rdma_bindings::{self as bindings, ib_cqe, ib_mad_send_buf, ib_sge, ib_ud_wr};
 
-use super::{agent::Posted, c_pointer, Body, Embeds, MaybeLent};
+use super::{c_pointer, Body, Embeds, MaybeLent};
 use crate::{
     view::{object::Owned, Ah, Device},
     MaySleep,
@@ -442,6 +442,28 @@ impl Drop for SendBody {
     fn drop(&mut self) {
         // SAFETY: The vector was made by `new`, and nobody uses it any more.
         unsafe { core::ptr::drop_in_place(self.memory.get()) };
+    }
+}
+
+/// A MAD that its client has posted: it comes back to the client once, by `AgentBody::tell_sent`, or stays its own where
+/// posting fails.
+pub struct Posted<S>(Arc<S>);
+
+impl<S: Embeds<Body = SendBody>> Posted<S> {
+    /// The client posts a MAD.
+    ///
+    /// # Safety
+    ///
+    /// The client leaves the MAD alone until it is told of it, or told that posting has failed. There is one value for each
+    /// post.
+    unsafe fn by_client(send: Arc<S>) -> Self {
+        Self(send)
+    }
+
+    /// A reference to the MAD.
+    #[inline]
+    pub fn send(&self) -> &Arc<S> {
+        &self.0
     }
 }
 

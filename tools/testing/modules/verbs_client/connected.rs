@@ -7,7 +7,7 @@ use rdma::{
     verbs::{
         cq::PollContext,
         dma::Buffer,
-        post::{RcOp, UcOp},
+        op::{RcOp, UcOp},
         qp::{Config, Rc, Uc, UcPeer, UcSending},
         Device, Qp,
     },

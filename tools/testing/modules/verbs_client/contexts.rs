@@ -10,7 +10,7 @@ use rdma::{
     verbs::{
         cq::{CqRef, OnCompletions, PollContext},
         dma::Buffer,
-        post::RcOp,
+        op::RcOp,
         qp::{self, QpHandle, Rc, Rts},
         srq::{Config, SrqHandle},
         timer::{Context, OnTick, Timer},

@@ -8,7 +8,7 @@ use rdma::{
     verbs::{
         ah::GRH_LENGTH,
         cq::PollContext,
-        post::UdOp,
+        op::UdOp,
         qp::{DatagramInit, Qp, Rts, Ud, UdSending},
         Ah, Device, Srq,
     },

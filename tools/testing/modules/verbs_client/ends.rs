@@ -16,7 +16,7 @@ use rdma::{
         cq::{CqRef, OnCompletions, PollContext},
         dma::{Bidirectional, Pages},
         event::OnQpEvent,
-        post::RcOp,
+        op::RcOp,
         qp::{self, Qp, Rc},
         srq,
         work::{Completion, Handler},

@@ -12,7 +12,7 @@ use rdma::{
     verbs::{
         cq::{CqRef, OnCompletions, PollContext},
         event::OnQpEvent,
-        post::RcOp,
+        op::RcOp,
         qp::{Config, Init, Peer, Qp, Rc},
         srq::{self, OnSrqEvent},
         Cq, Device, Pd, Srq,

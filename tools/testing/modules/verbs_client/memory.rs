@@ -7,7 +7,7 @@ use rdma::{
     verbs::{
         dma::{Bidirectional, Pages, ToDevice},
         mr::State,
-        post::RcOp,
+        op::RcOp,
         Device, Mr,
     },
     wr::Remote,

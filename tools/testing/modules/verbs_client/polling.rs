@@ -8,7 +8,7 @@ use kernel::{prelude::*, sync::Arc};
 use rdma::{
     verbs::{
         cq::{CqRef, OnCompletions, PollContext},
-        post::RcOp,
+        op::RcOp,
         qp::Rc,
         srq, Cq, Device, Srq,
     },

@@ -13,7 +13,7 @@ use rdma::{
     event::SrqEvent,
     verbs::{
         cq::{CqRef, OnCompletions, PollContext},
-        post::{RcOp, UdOp},
+        op::{RcOp, UdOp},
         qp::{Qp, Rc, Rts, Ud},
         srq::{Config, OnSrqEvent},
         work::{Completion, Handler},

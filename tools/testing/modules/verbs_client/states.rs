@@ -10,7 +10,7 @@ use rdma::{
     verbs::{
         cq::PollContext,
         event::OnQpEvent,
-        post::RcOp,
+        op::RcOp,
         qp::{Config, ConnectedInit, Qp, Rc},
         Device,
     },
