@@ -143,7 +143,7 @@ static void fails(void)
 {
 	/* The specification's interval for a timer is from one to four times its nominal value; the rest is for a slow machine. */
 	const char *slowness = getenv("SLOWNESS");
-	long limit = (RETRIES + 1) * 4 * ((4096L << timeout) / 1000000) + 1500 * (slowness ? atol(slowness) : 1), took;
+	long limit = (RETRIES + 1) * 4 * ((4096L << timeout) / 1000000) + 4000 * (slowness ? atol(slowness) : 1), took;
 	struct ibv_qp_attr attr = { 0 };
 	struct ibv_qp_init_attr init;
 	char why[100];
