@@ -461,15 +461,28 @@ static int drain(int fd)
 	return count;
 }
 
+/* The library has not seen an event that was read. It must be told of one of a queue pair, for whose destruction it waits else. */
+static void dropped(const struct ib_uverbs_async_event_desc *event)
+{
+	struct ibv_async_event told = { .element.qp = (struct ibv_qp *)(uintptr_t)event->element, .event_type = IBV_EVENT_QP_FATAL };
+
+	if (event->event_type == IBV_EVENT_QP_FATAL)
+		ibv_ack_async_event(&told);
+}
+
 /* An event of a type; those before it are dropped. */
 static bool event_read(int fd, uint32_t type, uint64_t element, int ms)
 {
 	struct ib_uverbs_async_event_desc event;
 	long until = now_ms() + ms;
 
-	while (ready_for(fd, until > now_ms() ? until - now_ms() : 0))
-		if (read(fd, &event, sizeof(event)) == sizeof(event) && event.event_type == type)
+	while (ready_for(fd, until > now_ms() ? until - now_ms() : 0)) {
+		if (read(fd, &event, sizeof(event)) != sizeof(event))
+			continue;
+		if (event.event_type == type)
 			return event.element == element && !event.reserved;
+		dropped(&event);
+	}
 	return false;
 }
 
