@@ -128,8 +128,8 @@ skip_all() {
 # Attacks
 # ----------------------------------------------------------------------------------------------------------------------
 
-# fuzz_count FEW: how many calls a fuzzer makes: COUNT, or a million where nothing is emulated, or the few.
-fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo 1000000 || echo "$1")}"; }
+# fuzz_count FEW [MANY]: how many calls a fuzzer makes: COUNT, or many (a million) where nothing is emulated, or the few.
+fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo "${2:-1000000}" || echo "$1")}"; }
 
 # after_attack: the device works, nothing is left of who attacked, the modules can go; ends the program.
 after_attack() {
