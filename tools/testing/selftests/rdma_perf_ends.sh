@@ -15,7 +15,7 @@ refused() { ! cat <<< "$2" 2> /dev/null > "$1"; }
 starts() { put A "$@" & run=$!; }
 
 kinds by_hand
-by_hand "iterations=200"
+by_hand "iterations=$ITERATIONS"
 results rdma_perf
 
 for words in 'server=rxe1' 'port=5' 'address=10.0.0.1' 'op=steal' 'size=0'; do
@@ -44,7 +44,7 @@ check_equal "is an error" 1 $?
 
 if check "rdma_perf_cm is loaded" modprobe rdma_perf_cm; then
 	kinds by_cm
-	by_cm "iterations=200"
+	by_cm "iterations=$ITERATIONS"
 	results rdma_perf_cm
 	gids="client=rxe0 server=rxe1 client_gid=$(gid_index A) server_gid=$(gid_index B)"
 	for op in send write read fetch_add cmp_swap; do

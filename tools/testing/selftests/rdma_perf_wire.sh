@@ -10,14 +10,14 @@
 modinfo rdma_perf > /dev/null 2>&1 || skip_all "there is no rdma_perf"
 ends_up rdma_perf || exit
 kinds by_hand
-by_hand "iterations=60"
+by_hand "iterations=$ITERATIONS"
 results rdma_perf
 netem A loss 1% && netem B loss 1%
 check "by hand, 1 % loss" by_hand "op=write size=65536 iterations=40 depth=4"
 netem_off A; netem_off B
 if check "rdma_perf_cm is loaded" _both modprobe rdma_perf_cm; then
 	kinds by_cm
-	by_cm "iterations=60"
+	by_cm "iterations=$ITERATIONS"
 	results rdma_perf_cm
 	netem A loss 1% && netem B loss 1%
 	check "by rdma_cm, 1 % loss" by_cm "op=read size=65536 iterations=40 depth=4"
