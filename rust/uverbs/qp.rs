@@ -19,6 +19,7 @@ use crate::{
     destroy::destroy_by,
     event::AsyncFile,
     uevent::{on_qp_event, QpObject, XrcdObject},
+    verbs::has_raw_cap,
 };
 
 plain! { ib_uverbs_qp_cap ib_uverbs_destroy_qp_resp }
@@ -100,13 +101,18 @@ fn init_attr(spec: &QpSpec<'_>) -> bindings::ib_qp_init_attr {
 ///
 /// # Errors
 ///
-/// `EINVAL` for an XRC domain that is gone, and those of ib_core and of the driver: then nothing is left.
+/// `EPERM` for a source QP number without `CAP_NET_RAW`; `EINVAL` for an XRC domain that is gone, and those of ib_core and of
+/// the driver: then nothing is left.
 pub fn create(
     command: &AttrBundle,
     object: &QpObject,
     spec: QpSpec<'_>,
     _sleep: &MaySleep,
 ) -> Result<NewQp> {
+    let sends_as_other = spec.create_flags & bindings::IB_QP_CREATE_SOURCE_QPN as u32 != 0;
+    if sends_as_other && !has_raw_cap(command) {
+        return Err(EPERM);
+    }
     let mut init = init_attr(&spec);
     let (device, pd): (&Device, _) = match spec.home {
         QpHome::Pd(pd) => (pd.device(), pd.as_raw()),
