@@ -41,6 +41,11 @@ use kernel::prelude::*;
 use kernel_ext::work::InstalledQueue;
 use rdma::{view::class::ClassRegistration, MaySleep};
 
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+compile_error!(
+    "CONFIG_SECURITY_INFINIBAND: queue pairs do not ask security modules which P_Keys they may use"
+);
+
 mod addr;
 mod ah_attr;
 mod block_iter;
