@@ -22,7 +22,7 @@ use rdma::{
     view::{
         counter::{CounterMode, OwnedCounter},
         object::Tracked,
-        restrack::{EntryRef, Owner},
+        restrack::{EntryRef, Owner, Owns},
         stats::HwCounters,
         Device, Qp,
     },
@@ -129,13 +129,14 @@ impl State {
         let by_type = mode.mode.mask() & c::RDMA_COUNTER_MASK_QP_TYPE != 0;
         let qp_type = if by_type { qp.kind() } else { 0 };
         counter.set_mode(mode.mode, qp_type, mode.with_optional);
-        restrack::rdma_restrack_new(counter.res(), c::RDMA_RESTRACK_COUNTER);
+        restrack::rdma_restrack_new(counter.entry(), c::RDMA_RESTRACK_COUNTER);
         if let Err(error) = counter.driver_bind(qp, port, sleep) {
-            restrack::rdma_restrack_put(counter.res());
+            // SAFETY: It was begun above, and is not listed.
+            unsafe { counter.entry().abandon() };
             return Err(error);
         }
-        restrack::rdma_restrack_parent_name(counter.res(), Const(qp.res()));
-        restrack::rdma_restrack_add(counter.res());
+        restrack::rdma_restrack_parent_name(counter.entry(), Const(qp.res()));
+        restrack::rdma_restrack_add(counter.entry());
         let number = counter.number();
         self.live.push(Live { counter, users: 1 }, GFP_KERNEL)?;
         Ok(number)
@@ -195,7 +196,7 @@ impl State {
 /// Lets go of a counter that no queue pair is bound to any more.
 fn finish(counter: Option<OwnedCounter>, sleep: &MaySleep) {
     if let Some(counter) = counter {
-        restrack::rdma_restrack_del(counter.res(), sleep);
+        restrack::rdma_restrack_del(counter.entry(), sleep);
         // The counter goes, whatever becomes of it in the device.
         let _ = counter.driver_dealloc(sleep);
     }

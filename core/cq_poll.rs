@@ -23,7 +23,7 @@ use kernel_ext::{
 use rdma::{
     trace,
     view::{
-        cq::{Batch, Poller},
+        cq::{Batch, ClientCq, Poller, SoftirqTurn, WorkTurn},
         object::Owned,
         Cq,
     },
@@ -88,20 +88,21 @@ pub(crate) fn init(sleep: &MaySleep) -> Result<Queues> {
 
 /// Takes completions and calls their handlers, until there are none, or `budget` of them if that is bounded. Returns how
 /// many.
-fn process(cq: &Cq, budget: Option<u32>, batch: &mut Batch<'_>) -> u32 {
+fn process(cq: ClientCq<'_>, budget: Option<u32>, batch: &mut Batch<'_>) -> u32 {
     let mut completed = 0u32;
-    trace::cq_process(cq);
+    trace::cq_process(&cq);
     loop {
         let left = budget.map_or(u32::MAX, |budget| budget.saturating_sub(completed));
         let wanted = batch.capacity().min(left as usize);
-        let taken = batch.poll(cq, wanted);
-        trace::cq_poll(cq, wanted, taken.len());
-        for completion in &mut *taken {
-            if !completion.deliver(cq) && completion.is_success() {
+        let completions = batch.poll(cq, wanted);
+        let taken = completions.len();
+        trace::cq_poll(&cq, wanted, taken);
+        for completion in completions {
+            let is_success = completion.is_success();
+            if !completion.deliver() && is_success {
                 kernel::pr_warn_once!("a completion of a polled queue has no handler\n");
             }
         }
-        let taken = taken.len();
         completed = completed.wrapping_add(taken as u32);
         if taken < batch.capacity() || taken == 0 {
             return completed;
@@ -116,25 +117,28 @@ fn process(cq: &Cq, budget: Option<u32>, batch: &mut Batch<'_>) -> u32 {
 struct Core;
 
 impl Poller for Core {
-    fn softirq(cq: &Cq, batch: &mut Batch<'_>, budget: u32) -> u32 {
-        let completed = process(cq, Some(budget), batch);
+    fn softirq(mut turn: SoftirqTurn<'_>, budget: u32) -> u32 {
+        let cq = turn.turn().cq();
+        let completed = process(cq, Some(budget), &mut turn.turn().batch());
+        // Before the turn ends: the next one may run on another CPU.
+        turn.turn().measure(completed);
         if completed < budget {
-            cq.complete_softirq();
+            let idle = turn.complete();
             if cq.driver_req_notify(NOTIFY) {
-                trace::cq_reschedule(cq);
-                cq.resume_softirq();
+                trace::cq_reschedule(&cq);
+                idle.resume();
             }
         }
-        cq.measure(completed);
         completed
     }
 
-    fn work(cq: &Cq, batch: &mut Batch<'_>, _sleep: &MaySleep) {
-        let completed = process(cq, Some(WORK_BUDGET), batch);
+    fn work(mut turn: WorkTurn<'_>, _sleep: &MaySleep) {
+        let cq = turn.turn().cq();
+        let completed = process(cq, Some(WORK_BUDGET), &mut turn.turn().batch());
         if completed >= WORK_BUDGET || cq.driver_req_notify(NOTIFY) {
-            cq.resume_work();
+            turn.resume();
         } else {
-            cq.measure(completed);
+            turn.turn().measure(completed);
         }
     }
 
@@ -191,7 +195,7 @@ pub(crate) fn stop(cq: &Owned<Cq>, sleep: &MaySleep) {
 }
 
 /// Takes completions and calls their handlers, until there are none, or `budget` of them if that is given.
-pub(crate) fn process_direct(cq: &Cq, budget: Option<u32>) -> u32 {
+pub(crate) fn process_direct(cq: ClientCq<'_>, budget: Option<u32>) -> u32 {
     let mut room = [const { MaybeUninit::uninit() }; DIRECT_BATCH];
     process(cq, budget, &mut Batch::new(&mut room))
 }
@@ -201,7 +205,7 @@ pub(crate) fn process_direct(cq: &Cq, budget: Option<u32>) -> u32 {
 ///
 /// It does not ask for the next completion to be announced. On a queue that others poll, handlers may then run at once.
 #[export]
-fn ib_process_cq_direct(cq: &Cq, budget: c_int) -> c_int {
+fn ib_process_cq_direct(cq: ClientCq<'_>, budget: c_int) -> c_int {
     process_direct(cq, u32::try_from(budget).ok()) as c_int
 }
 
@@ -270,17 +274,20 @@ mod tests {
     #[test]
     fn it_follows_the_rate_of_completions_step_by_step() -> Result {
         with_cq(true, |cq, _, log, _| {
+            // SAFETY: Work items poll the queue, and none does: nothing completes there.
+            let mut turn = unsafe { WorkTurn::new(cq) };
+            let turn = turn.turn();
             // The first time begins the measurement, and ever more completions are better.
-            cq.measure(1);
+            turn.measure(1);
             let mut completed = 100;
             for _ in 0..6 {
                 for _ in 1..EVENTS {
-                    cq.measure(completed);
+                    turn.measure(completed);
                 }
                 fsleep(Delta::from_millis(2));
-                cq.measure(completed);
+                turn.measure(completed);
                 fsleep(Delta::from_millis(5));
-                cq.measure(completed);
+                turn.measure(completed);
                 completed *= 5;
             }
             let seen = log.take()?;
@@ -298,8 +305,10 @@ mod tests {
     #[test]
     fn without_it_nothing_is_moderated() -> Result {
         with_cq(false, |cq, _, log, _| {
+            // SAFETY: As above.
+            let mut turn = unsafe { WorkTurn::new(cq) };
             for _ in 0..4 * EVENTS {
-                cq.measure(1000);
+                turn.turn().measure(1000);
             }
             fsleep(Delta::from_millis(5));
             assert_eq!(log.take()?.len(), 0);

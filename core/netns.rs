@@ -245,7 +245,11 @@ pub(crate) fn hide(device: &Device, sleep: &MaySleep) {
 /// Gives the compat devices of a device its new name.
 pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
     for compat in device.core().netns.compat.lock().iter() {
-        if compat.device.rename_in_model(device.name(), sleep).is_err() {
+        if compat
+            .device
+            .rename_in_model(&device.name(), sleep)
+            .is_err()
+        {
             pr_warn!("a namespace sees a device under its old name\n");
         }
     }
@@ -290,7 +294,7 @@ fn change(device: &Device, from: u64, to: &NetNamespace, sleep: &MaySleep) -> Re
         device.announce_leaving(sleep);
         device::disable(device, sleep);
         let old = device.set_net(to);
-        let renamed = device.core_device().rename_in_model(device.name(), sleep);
+        let renamed = device.core_device().rename_in_model(&device.name(), sleep);
         if renamed.is_err() {
             device.restore_net(old);
         }

@@ -113,7 +113,7 @@ use rdma_bindings::{self as bindings, ib_device, workqueue_struct};
 use crate::{
     gid::{owned_gid_attr, GidAttr},
     port::PortAttr,
-    view::Registered,
+    view::{device::DeviceName, Registered},
     DeviceAttr, MaySleep,
 };
 
@@ -187,7 +187,7 @@ impl Device<'_> {
     }
 
     /// The device's name at this moment, for messages.
-    pub fn name(&self) -> &CStr {
+    pub fn name(&self) -> DeviceName {
         self.scope.device.name()
     }
 

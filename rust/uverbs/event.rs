@@ -237,8 +237,8 @@ impl EventFile {
     /// Makes a file that was begun ready for events: an open one, with none. Once; later calls do nothing.
     pub fn init(&self) {
         let raw = self.as_raw();
-        // SAFETY: The memory is there, zeroed at first, and not moved; only the first caller goes on, and nobody
-        // gets at the queue before it is ready.
+        // SAFETY: The memory is there, zeroed at first, and not moved; one call passes the swap, and the queue is not used
+        // before `ready` is set.
         unsafe {
             if (*raw).begun.swap(true, Ordering::AcqRel) {
                 return;
@@ -522,7 +522,7 @@ impl Source {
                 .compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Acquire);
         if opened.is_ok() {
             // INVARIANT: The reference is this source's from now on.
-            // SAFETY: The lock of the file is held, so nobody else looks at the list yet.
+            // SAFETY: The list is used under the lock of the file alone, which is held.
             unsafe { list::init(self.events.get()) };
             core::mem::forget(file.clone());
         }

@@ -188,7 +188,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     if !left.is_empty() {
         return Err(EINVAL);
     }
-    let flow = qp.driver_create_flow(&mut attr, call.udata(), call.sleep)?;
+    let mut flow = qp.driver_create_flow(&mut attr, call.udata(), call.sleep)?;
     flow.init(&qp, new.uobject());
     let response = c::ib_uverbs_create_flow_resp {
         comp_mask: 0,
