@@ -123,7 +123,8 @@ pub fn create(
         }
     };
     object.uobject().set_user_handle(spec.user_handle);
-    object.open(spec.async_file);
+    // SAFETY: The object is being made by this command.
+    unsafe { object.open(spec.async_file) };
     let user = object.uobject().as_raw().cast();
     // SAFETY: All are there, and stay as long as the queue pair, for which it counts them; the name is a constant.
     let made = from_err_ptr(unsafe {
@@ -133,7 +134,8 @@ pub fn create(
     });
     let qp = made
         .and_then(|raw| NonNull::new(raw).ok_or(EINVAL))
-        .inspect_err(|_| object.close())?;
+        // SAFETY: It was opened above, and has no queue pair.
+        .inspect_err(|_| unsafe { object.close() })?;
     // SAFETY: The function has made it for us; it is counted as a user of what it uses until it is destroyed.
     let qp = unsafe {
         bindings::ib_qp_usecnt_inc(qp.as_ptr());
@@ -179,6 +181,7 @@ pub fn destroy(
             bindings::ib_destroy_qp_user(qp, udata)
         })?
     };
-    object.close();
+    // SAFETY: The queue pair is gone, and whoever destroys the object has it alone.
+    unsafe { object.close() };
     Ok(())
 }

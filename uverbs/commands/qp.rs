@@ -236,10 +236,12 @@ pub(super) fn open(
     let xrcd = Held::<Xrcd>::read(call.command, request.pd_handle, call.sleep);
     let xrcd = xrcd.map_err(|_| EINVAL)?;
     new.uobject().set_user_handle(request.user_handle);
-    new.open(None);
+    // SAFETY: The object is new, and this command makes it.
+    unsafe { new.open(None) };
     let kind = request.qp_type.into();
-    let qp =
-        verbs::open_qp(&xrcd, request.qpn, kind, &new, call.sleep).inspect_err(|_| new.close())?;
+    let qp = verbs::open_qp(&xrcd, request.qpn, kind, &new, call.sleep);
+    // SAFETY: It was opened above, and has no queue pair.
+    let qp = qp.inspect_err(|_| unsafe { new.close() })?;
     new.use_xrcd(xrcd.memory());
     let response = c::ib_uverbs_create_qp_resp {
         qp_handle: new.id(),
