@@ -208,7 +208,9 @@ as_recorded "$here/gids-expected.txt" stream all
 # itself then.
 refused() {
 	ips link add d0 address 02:11:22:33:44:55 type dummy, link set d0 up
+	settle
 	device
+	settle
 	mark gids
 	tell refuse
 	ip addr add 10.0.0.9/24 dev d0
