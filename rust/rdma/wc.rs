@@ -443,7 +443,7 @@ impl QpNumbers {
     fn name(&mut self, number: u32) -> *mut ib_qp {
         if self.entries.get(&number).is_none() && self.len < Self::MOST {
             let entry = QpNumber::new(number, GFP_ATOMIC);
-            let entry = entry.and_then(|qp| Ok(RBTreeNode::new(number, qp, GFP_ATOMIC)?));
+            let entry = entry.and_then(|qp| RBTreeNode::new(number, qp, GFP_ATOMIC));
             if let Ok(entry) = entry {
                 self.entries.insert(entry);
                 self.len = self.len.saturating_add(1);
