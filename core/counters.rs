@@ -96,6 +96,13 @@ impl DeviceState {
     }
 }
 
+/// Binds a queue pair to a counter of its device.
+fn bind_to(counter: &OwnedCounter, qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
+    // SAFETY: The counters of a device are asked for by its own queue pairs alone. A counter is dropped only after `unbind` has
+    // taken its last queue pair, or where it was not bound.
+    unsafe { counter.driver_bind(qp, port, sleep) }
+}
+
 impl State {
     fn port(&mut self, number: u32) -> Result<&mut Port> {
         let mut ports = self.ports.iter_mut();
@@ -130,7 +137,7 @@ impl State {
         let qp_type = if by_type { qp.kind() } else { 0 };
         counter.set_mode(mode.mode, qp_type, mode.with_optional);
         restrack::rdma_restrack_new(counter.entry(), c::RDMA_RESTRACK_COUNTER);
-        if let Err(error) = counter.driver_bind(qp, port, sleep) {
+        if let Err(error) = bind_to(&counter, qp, port, sleep) {
             // SAFETY: It was begun above, and is not listed.
             unsafe { counter.entry().abandon() };
             return Err(error);
@@ -324,7 +331,7 @@ pub(crate) fn bind_auto(qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
     };
     match state.like(qp, port, mask) {
         Some(live) => {
-            live.counter.driver_bind(qp, port, sleep)?;
+            bind_to(&live.counter, qp, port, sleep)?;
             live.users = live.users.saturating_add(1);
         }
         None => {
@@ -360,7 +367,7 @@ pub(crate) fn bind(
     if counter.res().is_user() != qp.res().is_user() || counter.port() != qp.port() {
         return Err(EINVAL);
     }
-    counter.driver_bind(qp, port, sleep)?;
+    bind_to(counter, qp, port, sleep)?;
     live.users = live.users.saturating_add(1);
     Ok(())
 }

@@ -410,17 +410,20 @@ impl core::ops::Deref for AsyncFile {
 }
 
 impl AsyncFile {
-    /// As [`EventFile::init`]; and the file hears of the device's own events from now on. Once, by who makes the
-    /// file, which is in a context.
+    /// As [`EventFile::init`]; and the file hears of the device's own events from now on. It is in a context.
     ///
     /// # Errors
     ///
     /// `EINVAL` if it is not in one.
-    pub fn start(&self, _sleep: &MaySleep) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// The file is being made, by this thread alone, and was not started.
+    pub unsafe fn start(&self, _sleep: &MaySleep) -> Result {
         let context = self.uobject().context().ok_or(EINVAL)?;
         self.init();
         let raw = self.as_raw();
-        // SAFETY: The handler is this file's, which unregisters it before it goes. Nobody else starts the file.
+        // SAFETY: By the safety requirements; the handler is this file's, which unregisters it before it goes.
         unsafe {
             let handler = &raw mut (*raw).handler;
             (*handler).device = context.device().as_raw();

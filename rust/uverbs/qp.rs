@@ -159,13 +159,17 @@ pub fn create(
 /// # Errors
 ///
 /// `EBUSY` while it is in multicast groups, where user space has asked for it; those of ib_core and of the driver.
-pub fn destroy(
+///
+/// # Safety
+///
+/// The object is open, is of the class of queue pairs, and is this thread's alone.
+pub unsafe fn destroy(
     object: &QpObject,
     why: RemoveReason,
     command: &AttrBundle,
     sleep: &MaySleep,
 ) -> Result {
-    // SAFETY: The object is of the class, and the caller's; a view is a transparent wrapper.
+    // SAFETY: By the safety requirements; a view is a transparent wrapper.
     let qp = unsafe { object.uobject().object().cast::<Qp>().as_ref() }.ok_or(EINVAL)?;
     if why == RemoveReason::Destroy {
         if object.with_groups(sleep, |groups| !groups.is_empty()) {

@@ -115,7 +115,9 @@ pub(super) fn rereg(
     };
     // A driver may set the new one itself.
     let former = old.pd();
-    let Some(mr) = old.driver_rereg_user(&rereg, call.udata(), call.sleep)? else {
+    // SAFETY: `old` is locked for writing.
+    let made = unsafe { old.driver_rereg_user(&rereg, call.udata(), call.sleep)? };
+    let Some(mr) = made else {
         if let Some(pd) = &other {
             // SAFETY: The region is locked for writing, and its domain counts it.
             unsafe { old.set_pd(former, pd) };

@@ -82,15 +82,18 @@ pub struct Rereg<'a> {
 
 impl Mr {
     /// Lets the driver register a region anew. It may have to make another one for that, which is to take its place.
-    pub fn driver_rereg_user<'a>(
+    ///
+    /// # Safety
+    ///
+    /// The region is locked for this thread.
+    pub unsafe fn driver_rereg_user<'a>(
         &self,
         rereg: &Rereg<'a>,
         udata: &UdataView,
         _sleep: &MaySleep,
     ) -> Result<Option<NewMr<'a>>> {
         let call = op!(self.device(), rereg_user_mr).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The region is there, and nobody else changes it; the driver returns an errno, null or a new region of the
-        // domain.
+        // SAFETY: By the safety requirements; the driver returns an errno, null or a new region of the domain.
         unsafe {
             let mr = from_err_ptr(call(
                 self.as_raw(),
