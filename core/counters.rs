@@ -24,7 +24,7 @@ use rdma::{
     view::{
         counter::{CounterMode, OwnedCounter},
         object::Tracked,
-        restrack::{EntryRef, Owner},
+        restrack::{EntryRef, Owner, Owns},
         stats::HwCounters,
         Device, Qp,
     },
@@ -50,6 +50,13 @@ impl Mode {
     fn is_auto(self) -> bool {
         matches!(self.mode, CounterMode::Auto(_))
     }
+}
+
+/// Binds a queue pair to a counter of its device.
+fn bind_to(counter: &OwnedCounter, qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
+    // SAFETY: The counters of a device are asked for by its own queue pairs alone. A counter is dropped only after `unbind` has
+    // taken its last queue pair, or where it was not bound.
+    unsafe { counter.driver_bind(qp, port, sleep) }
 }
 
 impl State {
@@ -85,13 +92,14 @@ impl State {
         let by_type = mode.mode.mask() & c::RDMA_COUNTER_MASK_QP_TYPE != 0;
         let qp_type = if by_type { qp.kind() } else { 0 };
         counter.set_mode(mode.mode, qp_type, mode.with_optional);
-        restrack::rdma_restrack_new(counter.res(), c::RDMA_RESTRACK_COUNTER);
-        if let Err(error) = counter.driver_bind(qp, port, sleep) {
-            restrack::rdma_restrack_put(counter.res());
+        restrack::rdma_restrack_new(counter.entry(), c::RDMA_RESTRACK_COUNTER);
+        if let Err(error) = bind_to(&counter, qp, port, sleep) {
+            // SAFETY: It was begun above, and is not listed.
+            unsafe { counter.entry().abandon() };
             return Err(error);
         }
-        restrack::rdma_restrack_parent_name(counter.res(), Const(qp.res()));
-        restrack::rdma_restrack_add(counter.res());
+        restrack::rdma_restrack_parent_name(counter.entry(), Const(qp.res()));
+        restrack::rdma_restrack_add(counter.entry());
         let number = counter.number();
         self.live.push(Live { counter, users: 1 }, GFP_KERNEL)?;
         Ok(number)
@@ -151,7 +159,7 @@ impl State {
 /// Lets go of a counter that no queue pair is bound to any more.
 fn finish(counter: Option<OwnedCounter>, sleep: &MaySleep) {
     if let Some(counter) = counter {
-        restrack::rdma_restrack_del(counter.res(), sleep);
+        restrack::rdma_restrack_del(counter.entry(), sleep);
         // The counter goes, whatever becomes of it in the device.
         let _ = counter.driver_dealloc(sleep);
     }
@@ -279,7 +287,7 @@ pub(crate) fn bind_auto(qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
     };
     match state.like(qp, port, mask) {
         Some(live) => {
-            live.counter.driver_bind(qp, port, sleep)?;
+            bind_to(&live.counter, qp, port, sleep)?;
             live.users = live.users.saturating_add(1);
         }
         None => {
@@ -315,7 +323,7 @@ pub(crate) fn bind(
     if counter.res().is_user() != qp.res().is_user() || counter.port() != qp.port() {
         return Err(EINVAL);
     }
-    counter.driver_bind(qp, port, sleep)?;
+    bind_to(counter, qp, port, sleep)?;
     live.users = live.users.saturating_add(1);
     Ok(())
 }

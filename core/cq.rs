@@ -38,9 +38,9 @@ fn create(
         return Err(EINVAL);
     }
     let cq = Fresh::new_cq(device, handlers, sleep)?;
-    track::begin(&*cq, c::RDMA_RESTRACK_CQ, caller);
+    track::begin(&cq, c::RDMA_RESTRACK_CQ, caller);
     let cq = cq.driver_create(init, sleep).map_err(track::discard)?;
-    track::add(&*cq);
+    track::add(&cq);
     Ok(cq)
 }
 
@@ -151,7 +151,7 @@ fn make_polled(
 ) -> Result<Owned<Cq>> {
     let (poll_ctx, vector) = (polled.poll_ctx, polled.comp_vector);
     let cq = Fresh::new_polled(device, polled.context, poll_ctx, vector, sleep)?;
-    track::begin(&*cq, c::RDMA_RESTRACK_CQ, caller);
+    track::begin(&cq, c::RDMA_RESTRACK_CQ, caller);
     let init = OwnCqInit::new(polled.cqe, vector);
     let cq = cq.driver_create(init.view(), sleep).map_err(|mut failed| {
         failed.object.free_batch();
@@ -168,13 +168,13 @@ fn make_polled(
         }
         return Err(error);
     }
-    track::add(&*cq);
+    track::add(&cq);
     Ok(cq)
 }
 
 /// Frees a completion queue that is polled for its client.
 pub(crate) fn free_polled(cq: Owned<Cq>, sleep: &MaySleep) {
-    track::remove(&*cq, sleep);
+    track::remove(&cq, sleep);
     if cq.driver_pre_destroy(sleep).is_err() {
         pr_warn!("a completion queue of the kernel cannot be disabled\n");
     }

@@ -109,30 +109,46 @@ fn alloc(size: usize, net: &NetNamespace, _sleep: &MaySleep) -> Result<NonNull<D
         net
     };
     // SAFETY: The device was just allocated for the class.
-    let device = unsafe {
+    unsafe {
         CLASS.initialize(raw.as_ref(), net);
-        raw.as_ref()
-    };
-    device.set_default_commands();
+        raw.as_ref().set_default_commands();
+    }
     Ok(raw)
 }
 
-/// Lets go of a device that is not registered, or not any more: the caller's reference too.
-fn dealloc(device: &Device, sleep: &MaySleep) {
+/// Lets go of a device that is not registered, or not any more.
+///
+/// # Safety
+///
+/// The device has the reference that [`alloc`] made, which is given up here, and nobody else lets go of it so. It is still
+/// there when this returns if somebody else has a reference.
+unsafe fn dealloc(device: &Device, sleep: &MaySleep) {
     device.driver_dealloc(sleep);
     // Until here `ib_unregister_driver` finds the device, and waits for the call of the driver above.
     registry::remove(device);
     netdev::forget_all(device);
-    // SAFETY: The reference is that of `alloc`, which its owner gives up.
+    // SAFETY: By the safety requirements.
     drop(unsafe { ARef::from_raw(NonNull::from(device)) });
 }
 
 /// Finds out what the device is: methods, ports, attributes.
-fn describe(device: &Device, sleep: &MaySleep) -> Result {
-    device.check_mandatory_ops();
-    device.make_ports(sleep)?;
-    device.fill_immutables(sleep)?;
-    device.fill_attrs(sleep)
+///
+/// # Safety
+///
+/// The device is being registered, by this thread alone, and `dma_device` outlives it.
+unsafe fn describe(
+    device: &Device,
+    dma_device: Option<&kernel::device::Device>,
+    sleep: &MaySleep,
+) -> Result {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        device.set_dma_device(dma_device);
+        device.check_mandatory_ops();
+        device.make_ports(sleep)?;
+        device.fill_immutables(sleep)?;
+        device.fill_attrs(sleep)
+    }
 }
 
 /// Makes a device visible: to its driver, to clients and to namespaces.
@@ -181,8 +197,9 @@ fn register(
     sleep: &MaySleep,
 ) -> Result {
     Names::lock(sleep).assign(device, name, sleep)?;
-    device.set_dma_device(dma_device);
-    describe(device, sleep)?;
+    // SAFETY: A driver registers its device from one thread, and the header says that the DMA device is the device's parent or
+    // its equal. Nobody keeps the device registered yet, and clients and user space come to it by such references alone.
+    unsafe { describe(device, dma_device, sleep)? };
     stages::set_up(device, sleep)?;
     let registered = begin_registered(device).ok_or(EINVAL)?;
     if let Err(error) = enable(&registered, sleep) {
@@ -222,7 +239,9 @@ fn take_down(device: &Device, sleep: &MaySleep) {
     netdev::forget_all(device);
     stages::clean_up(device, sleep);
     if !lifecycle.failing.load(Ordering::Acquire) && device.has_dealloc_driver() {
-        dealloc(device, sleep);
+        // SAFETY: A driver with `dealloc_driver` leaves this to the core. A device is taken down once: under the lock it was
+        // registered until now. Whoever has it unregistered keeps a reference.
+        unsafe { dealloc(device, sleep) };
     }
 }
 
@@ -239,7 +258,7 @@ pub(crate) fn with_change_lock<R>(device: &Device, f: impl FnOnce() -> R) -> R {
 /// `EEXIST` where the name is taken, and what the driver model says.
 pub(crate) fn rename(device: &Registered, name: &CStr, sleep: &MaySleep) -> Result {
     let names = Names::lock(sleep);
-    if device.name() == name {
+    if *device.name() == *name {
         return Ok(());
     }
     if names.is_taken(name) {
@@ -278,7 +297,9 @@ fn _ib_alloc_device(size: usize, net: &NetNamespace, sleep: &MaySleep) -> *mut b
 /// Deallocates a device that is not registered. Process context.
 #[export]
 fn ib_dealloc_device(device: &Device, sleep: &MaySleep) {
-    dealloc(device, sleep);
+    // SAFETY: The header says that the driver gives up the device, which it has from `_ib_alloc_device`; it is not looked at
+    // after this.
+    unsafe { dealloc(device, sleep) };
 }
 
 /// Adds methods to those that a device has; what it has already stays. Before registration.

@@ -30,6 +30,11 @@ use kernel::prelude::*;
 use kernel_ext::{bindings, work::InstalledQueue};
 use rdma::{view::class::ClassRegistration, MaySleep};
 
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+compile_error!(
+    "CONFIG_SECURITY_INFINIBAND: queue pairs do not ask security modules which P_Keys they may use"
+);
+
 mod addr;
 mod counters;
 mod cq;

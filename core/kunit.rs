@@ -208,7 +208,7 @@ pub(crate) fn with_device(test: impl FnOnce(&view::Device, &Log, &MaySleep) -> R
     });
     device.register(NAME, sleep)?;
     let tested = registry::devices(Which::Registered)
-        .find(|device| device.name() == NAME)
+        .find(|device| *device.name() == *NAME)
         .ok_or(ENODEV)
         .and_then(|device| test(&device, &log, sleep));
     unregister_driver::<Driver>(sleep);

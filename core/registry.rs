@@ -293,7 +293,7 @@ impl Names {
 
     /// Whether a device has this name.
     pub(crate) fn is_taken(&self, name: &CStr) -> bool {
-        devices(Which::All).any(|device| device.name() == name)
+        devices(Which::All).any(|device| *device.name() == *name)
     }
 
     /// Gives a new device its name, in which the first `%d` stands for the smallest number that is free, and its number.

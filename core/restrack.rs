@@ -26,7 +26,7 @@ use kernel_ext::{
 };
 use rdma::{
     view::{
-        restrack::{EntryRef, Listed, Owner},
+        restrack::{EntryRef, Listed, OwnEntry, Owner},
         Device, RestrackEntry,
     },
     MaySleep,
@@ -130,17 +130,17 @@ fn fixed_id(entry: &RestrackEntry) -> (Option<u32>, bool) {
 }
 
 /// Lists an entry.
-fn insert(entry: &RestrackEntry) -> Result {
-    let (fixed, detail) = fixed_id(entry);
+fn insert(entry: OwnEntry<'_>) -> Result {
+    let (fixed, detail) = fixed_id(&entry);
     let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-    let inserted = with_table(entry, |table| {
+    let inserted = with_table(&entry, |table| {
         let id = fixed.unwrap_or_else(|| table.free_id());
         if table.places.get(&id).is_some() {
             return Err(EBUSY);
         }
         entry.set_id(id);
         // SAFETY: An object is taken out of the list before it goes.
-        let listed = Some(unsafe { Listed::new(entry) });
+        let listed = Some(unsafe { Listed::new(&entry) });
         table
             .places
             .insert(node.into_node(id, Place { listed, detail }));
@@ -179,15 +179,9 @@ fn remove(entry: &RestrackEntry) {
     drop(node);
 }
 
-/// Gives up the owner's reference, and waits until nobody looks at the object.
-fn drain(entry: &RestrackEntry, sleep: &MaySleep) {
-    entry.put();
-    entry.wait(sleep);
-}
-
 /// Makes a new entry of a kind, `enum rdma_restrack_type`. Any context.
 #[export]
-pub(crate) fn rdma_restrack_new(res: &RestrackEntry, kind: bindings::rdma_restrack_type) {
+pub(crate) fn rdma_restrack_new(res: OwnEntry<'_>, kind: bindings::rdma_restrack_type) {
     res.begin(kind);
 }
 
@@ -195,7 +189,7 @@ pub(crate) fn rdma_restrack_new(res: &RestrackEntry, kind: bindings::rdma_restra
 ///
 /// The name stays as long as the object.
 #[export]
-pub(crate) fn rdma_restrack_set_name(res: &RestrackEntry, caller: *const c_char) {
+pub(crate) fn rdma_restrack_set_name(res: OwnEntry<'_>, caller: *const c_char) {
     if caller.is_null() {
         res.set_current_task();
     } else {
@@ -206,71 +200,69 @@ pub(crate) fn rdma_restrack_set_name(res: &RestrackEntry, caller: *const c_char)
 
 /// Says that an object is for whom another one is.
 #[export]
-pub(crate) fn rdma_restrack_parent_name(dst: &RestrackEntry, parent: Const<'_, RestrackEntry>) {
+pub(crate) fn rdma_restrack_parent_name(dst: OwnEntry<'_>, parent: Const<'_, RestrackEntry>) {
     dst.set_owner_of(&parent);
 }
 
 /// Lists an object. One that cannot be listed, for want of memory or because its number is taken, is still used. Process
 /// context.
 #[export]
-pub(crate) fn rdma_restrack_add(res: &RestrackEntry) {
+pub(crate) fn rdma_restrack_add(res: OwnEntry<'_>) {
     if res.is_tracked() && insert(res).is_err() {
         return;
     }
-    res.set_valid(true);
+    res.set_valid();
 }
 
 /// An object goes: it is not listed any more. Waits until nobody looks at it.
 #[export]
-pub(crate) fn rdma_restrack_del(res: &RestrackEntry, sleep: &MaySleep) {
+pub(crate) fn rdma_restrack_del(res: OwnEntry<'_>, sleep: &MaySleep) {
     if res.is_valid() {
         if res.is_tracked() {
-            remove(res);
+            remove(&res);
         }
-        res.set_valid(false);
-        drain(res, sleep);
+        res.drain(sleep);
     }
-    res.forget_task();
+    res.end();
 }
 
 /// An object is about to be destroyed: it is not listed meanwhile. Waits until nobody looks at it.
 #[export]
-pub(crate) fn rdma_restrack_begin_del(res: &RestrackEntry, sleep: &MaySleep) {
+pub(crate) fn rdma_restrack_begin_del(res: OwnEntry<'_>, sleep: &MaySleep) {
     if !res.is_valid() {
         return;
     }
     if res.is_tracked() {
-        suspend(res);
+        suspend(&res);
     }
-    drain(res, sleep);
+    res.drain(sleep);
 }
 
 /// The object was not destroyed: it is listed again.
 #[export]
-pub(crate) fn rdma_restrack_abort_del(res: &RestrackEntry) {
+pub(crate) fn rdma_restrack_abort_del(res: OwnEntry<'_>) {
     if !res.is_valid() {
         return;
     }
     res.begin_again();
     if res.is_tracked() {
-        resume(res);
+        resume(&res);
     }
 }
 
 /// The object was destroyed: its number is free.
 #[export]
-pub(crate) fn rdma_restrack_commit_del(res: &RestrackEntry) {
-    if is_listed(res) {
-        remove(res);
+pub(crate) fn rdma_restrack_commit_del(res: OwnEntry<'_>) {
+    if is_listed(&res) {
+        remove(&res);
     }
-    res.set_valid(false);
-    res.forget_task();
+    res.end();
 }
 
 /// Waits until nobody looks at an object as it was before: its owner has changed it.
 #[export]
-pub(crate) fn rdma_restrack_sync(res: &RestrackEntry, sleep: &MaySleep) {
-    if is_listed(res) {
+pub(crate) fn rdma_restrack_sync(res: OwnEntry<'_>, sleep: &MaySleep) {
+    if is_listed(&res) {
         rdma_restrack_begin_del(res, sleep);
         rdma_restrack_abort_del(res);
     }
@@ -284,7 +276,7 @@ fn rdma_restrack_get(res: &RestrackEntry) -> c_int {
 
 /// Gives up a reference to an object; returns 1 where it was the last one. Any context.
 #[export]
-pub(crate) fn rdma_restrack_put(res: &RestrackEntry) -> c_int {
+fn rdma_restrack_put(res: EntryRef) -> c_int {
     res.put().into()
 }
 

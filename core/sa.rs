@@ -99,7 +99,8 @@ fn number(asked: Result<u32>) -> c_int {
 /// Registers someone who asks. Any context.
 #[export]
 fn ib_sa_register_client(client: &SaClient) {
-    client.begin();
+    // SAFETY: The header says that the client comes: it is not registered.
+    unsafe { client.begin() };
 }
 
 /// Unregisters someone who asks; when this returns, all answers were given. Process context.

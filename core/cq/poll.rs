@@ -23,7 +23,7 @@ use kernel_ext::{
 use rdma::{
     trace,
     view::{
-        cq::{Batch, Poller},
+        cq::{Batch, ClientCq, Poller, SoftirqTurn, WorkTurn},
         object::Owned,
         Cq,
     },
@@ -88,20 +88,21 @@ pub(crate) fn init(sleep: &MaySleep) -> Result<Queues> {
 
 /// Takes completions and calls their handlers, until there are none, or `budget` of them if that is bounded. Returns how
 /// many.
-fn process(cq: &Cq, budget: Option<u32>, batch: &mut Batch<'_>) -> u32 {
+fn process(cq: ClientCq<'_>, budget: Option<u32>, batch: &mut Batch<'_>) -> u32 {
     let mut completed = 0u32;
-    trace::cq_process(cq);
+    trace::cq_process(&cq);
     loop {
         let left = budget.map_or(u32::MAX, |budget| budget.saturating_sub(completed));
         let wanted = batch.capacity().min(left as usize);
-        let taken = batch.poll(cq, wanted);
-        trace::cq_poll(cq, wanted, taken.len());
-        for completion in &mut *taken {
-            if !completion.deliver(cq) && completion.is_success() {
+        let completions = batch.poll(cq, wanted);
+        let taken = completions.len();
+        trace::cq_poll(&cq, wanted, taken);
+        for completion in completions {
+            let is_success = completion.is_success();
+            if !completion.deliver() && is_success {
                 kernel::pr_warn_once!("a completion of a polled queue has no handler\n");
             }
         }
-        let taken = taken.len();
         completed = completed.wrapping_add(taken as u32);
         if taken < batch.capacity() || taken == 0 {
             return completed;
@@ -116,25 +117,28 @@ fn process(cq: &Cq, budget: Option<u32>, batch: &mut Batch<'_>) -> u32 {
 pub(super) struct Core;
 
 impl Poller for Core {
-    fn softirq(cq: &Cq, batch: &mut Batch<'_>, budget: u32) -> u32 {
-        let completed = process(cq, Some(budget), batch);
+    fn softirq(mut turn: SoftirqTurn<'_>, budget: u32) -> u32 {
+        let cq = turn.turn().cq();
+        let completed = process(cq, Some(budget), &mut turn.turn().batch());
+        // Before the turn ends: the next one may run on another CPU.
+        turn.turn().measure(completed);
         if completed < budget {
-            cq.complete_softirq();
+            let idle = turn.complete();
             if cq.driver_req_notify(NOTIFY) {
-                trace::cq_reschedule(cq);
-                cq.resume_softirq();
+                trace::cq_reschedule(&cq);
+                idle.resume();
             }
         }
-        cq.measure(completed);
         completed
     }
 
-    fn work(cq: &Cq, batch: &mut Batch<'_>, _sleep: &MaySleep) {
-        let completed = process(cq, Some(WORK_BUDGET), batch);
+    fn work(mut turn: WorkTurn<'_>, _sleep: &MaySleep) {
+        let cq = turn.turn().cq();
+        let completed = process(cq, Some(WORK_BUDGET), &mut turn.turn().batch());
         if completed >= WORK_BUDGET || cq.driver_req_notify(NOTIFY) {
-            cq.resume_work();
+            turn.resume();
         } else {
-            cq.measure(completed);
+            turn.turn().measure(completed);
         }
     }
 
@@ -191,7 +195,7 @@ pub(crate) fn stop(cq: &Owned<Cq>, sleep: &MaySleep) {
 }
 
 /// Takes completions and calls their handlers, until there are none, or `budget` of them if that is given.
-pub(crate) fn process_direct(cq: &Cq, budget: Option<u32>) -> u32 {
+pub(crate) fn process_direct(cq: ClientCq<'_>, budget: Option<u32>) -> u32 {
     let mut room = [const { MaybeUninit::uninit() }; DIRECT_BATCH];
     process(cq, budget, &mut Batch::new(&mut room))
 }
@@ -201,6 +205,6 @@ pub(crate) fn process_direct(cq: &Cq, budget: Option<u32>) -> u32 {
 ///
 /// It does not ask for the next completion to be announced. On a queue that others poll, handlers may then run at once.
 #[export]
-fn ib_process_cq_direct(cq: &Cq, budget: c_int) -> c_int {
+fn ib_process_cq_direct(cq: ClientCq<'_>, budget: c_int) -> c_int {
     process_direct(cq, u32::try_from(budget).ok()) as c_int
 }

@@ -18,7 +18,11 @@ mod moderation {
     };
     use kernel_ext::{bindings as c, error::EOPNOTSUPP};
     use rdma::{
-        view::{cq::Poller, qp::Caller, Cq, Device},
+        view::{
+            cq::{Poller, WorkTurn},
+            qp::Caller,
+            Cq, Device,
+        },
         MaySleep,
     };
 
@@ -76,17 +80,20 @@ mod moderation {
     #[test]
     fn it_follows_the_rate_of_completions_step_by_step() -> Result {
         with_cq(true, |cq, _, log, _| {
+            // SAFETY: Work items poll the queue, and none does: nothing completes there.
+            let mut turn = unsafe { WorkTurn::new(cq) };
+            let turn = turn.turn();
             // The first time begins the measurement, and ever more completions are better.
-            cq.measure(1);
+            turn.measure(1);
             let mut completed = 100;
             for _ in 0..6 {
                 for _ in 1..EVENTS {
-                    cq.measure(completed);
+                    turn.measure(completed);
                 }
                 fsleep(Delta::from_millis(2));
-                cq.measure(completed);
+                turn.measure(completed);
                 fsleep(Delta::from_millis(5));
-                cq.measure(completed);
+                turn.measure(completed);
                 completed *= 5;
             }
             let seen = log.take()?;
@@ -104,8 +111,10 @@ mod moderation {
     #[test]
     fn without_it_nothing_is_moderated() -> Result {
         with_cq(false, |cq, _, log, _| {
+            // SAFETY: As above.
+            let mut turn = unsafe { WorkTurn::new(cq) };
             for _ in 0..4 * EVENTS {
-                cq.measure(1000);
+                turn.turn().measure(1000);
             }
             fsleep(Delta::from_millis(5));
             assert_eq!(log.take()?.len(), 0);
@@ -141,6 +150,7 @@ mod tracking {
         view::{
             object::{Owned, Tracked},
             qp::Caller,
+            restrack::Owns,
             Cq, Device,
         },
         MaySleep,
@@ -187,10 +197,10 @@ mod tracking {
         with_device(|device, _, sleep| {
             let cq = alloc(device, sleep)?;
             let id = cq.res().id();
-            rdma_restrack_begin_del(cq.res(), sleep);
+            rdma_restrack_begin_del(cq.entry(), sleep);
             assert!(find(device, CQ, id).is_none());
             assert_eq!(count(device, CQ, true), 0);
-            rdma_restrack_abort_del(cq.res());
+            rdma_restrack_abort_del(cq.entry());
             assert_eq!(find(device, CQ, id).map(|entry| entry.id()), Some(id));
             cq::free_polled(cq, sleep);
             Ok(())

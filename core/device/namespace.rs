@@ -69,7 +69,7 @@ fn change(device: &Device, from: u64, to: &NetNamespace, sleep: &MaySleep) -> Re
         device.announce_leaving(sleep);
         device::disable(device, sleep);
         let old = device.set_net(to);
-        let renamed = device.core_device().rename_in_model(device.name(), sleep);
+        let renamed = device.core_device().rename_in_model(&device.name(), sleep);
         if renamed.is_err() {
             device.restore_net(old);
         }

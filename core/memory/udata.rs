@@ -40,7 +40,8 @@ fn flags(command: &AttrBundle, id: usize, allowed: u64) -> Result<u64> {
 /// `ENOENT` if there is none, `EINVAL` for flags that nobody knows, `EFAULT`.
 pub(crate) fn buffer_desc(command: &AttrBundle, id: u16) -> Result<ib_uverbs_buffer_desc> {
     let mut desc = ib_uverbs_buffer_desc::zeroed();
-    command.read(id.into(), &mut desc)?;
+    // SAFETY: The description is numbers.
+    unsafe { command.read_plain(id.into(), &mut desc)? };
     if desc.flags & !c::IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK != 0 {
         return Err(EINVAL);
     }

@@ -24,7 +24,9 @@ fn insert(
     range: (u32, u32),
     sleep: &MaySleep,
 ) -> Result {
-    entry.ok_or(EINVAL)?.insert(context, len, range, sleep)
+    let entry = entry.ok_or(EINVAL)?;
+    // SAFETY: The header says that a driver inserts an entry that it has just made, and removes it before the context goes.
+    unsafe { entry.insert(context, len, range, sleep) }
 }
 
 /// The entry that all of a mapping is of.
@@ -44,7 +46,8 @@ fn rdma_umap_priv_init(
     entry: Option<&MmapEntry>,
     sleep: &MaySleep,
 ) {
-    umap.register(vma, entry, sleep);
+    // SAFETY: `ib_uverbs` calls it, for a mapping that is made or split and a structure that it has just allocated.
+    unsafe { umap.register(vma, entry, sleep) };
 }
 
 /// Maps memory of a device into all of a mapping. From a driver's `mmap`.
@@ -65,7 +68,8 @@ fn rdma_user_mmap_io(
     if !vma.is_shared() || vma.len() != size || !vma.is_of(ucontext) {
         return Err(EINVAL);
     }
-    vma.map_io(pfn, size, prot, entry, sleep)
+    // SAFETY: The header says that a driver's `mmap` calls it, with frames that are its device's.
+    unsafe { vma.map_io(pfn, size, prot, entry, sleep) }
 }
 
 /// The entry that begins at an offset, in pages, with a reference; null if there is none that may be mapped.

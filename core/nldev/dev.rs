@@ -61,7 +61,7 @@ pub(crate) fn init() {
 /// Puts which device it is about.
 pub(super) fn handle_of(device: &Device, writer: &mut Writer<'_>) -> Result {
     writer.u32(c::RDMA_NLDEV_ATTR_DEV_INDEX, device.index())?;
-    writer.text(c::RDMA_NLDEV_ATTR_DEV_NAME, device.name())
+    writer.text(c::RDMA_NLDEV_ATTR_DEV_NAME, &device.name())
 }
 
 /// What a device speaks: what its first port does.
@@ -99,7 +99,7 @@ fn fill(device: &Registered, writer: &mut Writer<'_>) -> Result {
         writer.u8(c::RDMA_NLDEV_ATTR_DEV_TYPE, device.sub_type() as u8)?;
     }
     if let Some(parent) = device.parent() {
-        writer.text(c::RDMA_NLDEV_ATTR_PARENT_NAME, parent.name())?;
+        writer.text(c::RDMA_NLDEV_ATTR_PARENT_NAME, &parent.name())?;
     }
     let assigned = device.name_assign_type() as u8;
     writer.u8(c::RDMA_NLDEV_ATTR_NAME_ASSIGN_TYPE, assigned)?;

@@ -125,7 +125,8 @@ pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
         state.list.push(binding, GFP_KERNEL)?;
         state.adder = Some(Me::current());
         drop(state);
-        let added = client.add(device, sleep);
+        // SAFETY: `Phase::Adding` keeps others away, and no device goes before `remove_all`, which takes it from its clients.
+        let added = unsafe { client.add(device, sleep) };
         if added.is_err() {
             device.erase_client_data(&client);
         }
@@ -189,7 +190,8 @@ fn remove_one<'a>(
         bindings.progress.wait(&mut state);
     }
     drop(state);
-    client.remove(device, device.client_data(&client), sleep);
+    // SAFETY: The client had the device, no call runs, and `Phase::Removing` keeps others away.
+    unsafe { client.remove(device, device.client_data(&client), sleep) };
     device.erase_client_data(&client);
     let mut state = bindings.state.lock();
     state.forget(client);
@@ -297,7 +299,8 @@ fn device_nl_info(
         if client.name() != name {
             return None;
         }
-        let answer = client.nl_info(device, data, request, sleep);
+        // SAFETY: `for_each` goes through clients that have the device, and counts the call.
+        let answer = unsafe { client.nl_info(device, data, request, sleep) };
         Some(answer.unwrap_or(Err(EOPNOTSUPP)))
     })
 }
@@ -319,7 +322,8 @@ fn global_nl_info(
 /// Tells the clients of a device that it has a new name.
 pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
     for_each(device, |client, data| {
-        client.rename(device, data, sleep);
+        // SAFETY: `for_each` goes through clients that have the device, and counts the call.
+        unsafe { client.rename(device, data, sleep) };
         None::<()>
     });
 }
@@ -383,6 +387,7 @@ fn ib_get_net_dev_by_params(
     // SAFETY: The pointers are the caller's, for the time of the call.
     let request = unsafe { NetDevRequest::new(port, pkey, gid, addr) };
     for_each(dev, |client, data| {
-        client.net_dev_by_params(dev, &request, data, sleep)
+        // SAFETY: `for_each` goes through clients that have the device, and counts the call.
+        unsafe { client.net_dev_by_params(dev, &request, data, sleep) }
     })
 }

@@ -14,6 +14,7 @@
 //! |---|---|---|---|
 //! | `Handlers::state` | the list, and where a delivery is | process context | nothing |
 
+use kernel::prelude::*;
 use kernel_ext::export::export;
 use rdma::{
     view::{event::HandlerRef, Device, EventHandler},
@@ -22,8 +23,35 @@ use rdma::{
 
 pub(crate) use rdma::view::event::Event;
 
-use super::state::{Delivery, Handlers, Me};
+use super::state::{Delivery, Handlers, HandlersState, Me};
 use crate::private::DeviceExt;
+
+impl HandlersState {
+    /// Begins a delivery: returns the first handler, if there is one.
+    fn begin(&mut self) -> Option<HandlerRef> {
+        let running = self.list.first()?;
+        let next = self.list.after(running);
+        self.delivery = Some(Delivery {
+            by: Me::current(),
+            running,
+            next,
+        });
+        Some(running)
+    }
+
+    /// Begins the delivery of the next event that handlers have caused, if there is one.
+    fn next_caused(&mut self, event: &mut Event) -> Option<HandlerRef> {
+        if self.caused.is_empty() {
+            return None;
+        }
+        *event = self.caused.remove(0).ok()?;
+        let first = self.begin();
+        if first.is_none() {
+            self.caused = KVec::new();
+        }
+        first
+    }
+}
 
 impl Handlers {
     fn add(&self, handler: HandlerRef) {
@@ -52,52 +80,58 @@ impl Handlers {
     }
 
     /// Begins a delivery: returns the first handler.
-    fn begin(&self) -> Option<HandlerRef> {
+    ///
+    /// In a handler of a delivery, which goes on: keeps the event until that ends, unless there is no memory.
+    fn begin(&self, event: &Event) -> Option<HandlerRef> {
         let mut state = self.state.lock();
-        while state.delivery.is_some() {
+        while let Some(delivery) = &state.delivery {
+            if delivery.by == Me::current() {
+                if state.caused.push(*event, GFP_KERNEL).is_err() {
+                    pr_warn!("no memory for an event that a handler has caused\n");
+                }
+                return None;
+            }
             self.progress.wait(&mut state);
         }
-        let running = state.list.first()?;
-        let next = state.list.after(running);
-        state.delivery = Some(Delivery {
-            by: Me::current(),
-            running,
-            next,
-        });
-        Some(running)
+        state.begin()
     }
 
-    /// Goes on to the next handler, or ends the delivery.
-    fn go_on(&self) -> Option<HandlerRef> {
+    /// Goes on to the next handler, or to the next event that handlers have caused, or ends the delivery.
+    fn go_on(&self, event: &mut Event) -> Option<HandlerRef> {
         let mut state = self.state.lock();
         let next = state.delivery.as_ref().and_then(|delivery| delivery.next);
-        match next {
-            None => state.delivery = None,
+        let next = match next {
+            None => {
+                state.delivery = None;
+                state.next_caused(event)
+            }
             Some(running) => {
                 let next = state.list.after(running);
                 if let Some(delivery) = &mut state.delivery {
                     delivery.running = running;
                     delivery.next = next;
                 }
+                Some(running)
             }
-        }
+        };
         self.progress.notify_all();
         next
     }
 }
 
-/// Calls the handlers of a device, now. Not from a handler.
+/// Calls the handlers of a device, now. In a handler: once it, and those after it, have returned.
 ///
 /// Events that drivers raise go through [`dispatch`](crate::device::dispatch); this is for who has already brought up to date what
 /// the event tells of.
 pub(crate) fn deliver(device: &Device, event: &Event, sleep: &MaySleep) {
     let handlers = &device.core().handlers;
-    let mut at = handlers.begin();
+    let mut event = *event;
+    let mut at = handlers.begin(&event);
     while let Some(handler) = at {
         // SAFETY: The handler was in the list when the delivery came to it, and who takes it out waits until the delivery
         // has gone on.
-        unsafe { handler.call(event, sleep) };
-        at = handlers.go_on();
+        unsafe { handler.call(&event, sleep) };
+        at = handlers.go_on(&mut event);
     }
 }
 

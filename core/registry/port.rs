@@ -311,6 +311,8 @@ fn ib_get_eth_speed(
 pub(crate) fn fw_text(device: &Device) -> [u8; FW_VERSION_MAX] {
     let mut text = [0; FW_VERSION_MAX];
     device.driver_fw_str(&mut text);
+    // The driver may have filled the room without an end.
+    text[FW_VERSION_MAX - 1] = 0;
     text
 }
 
@@ -328,9 +330,10 @@ unsafe extern "C" fn ib_get_device_fw_str(
     // SAFETY: By the safety requirements.
     let device = unsafe { Device::from_raw(device) };
     let version = fw_text(device);
-    let length = version.iter().position(|&byte| byte == 0).unwrap_or(0);
-    // SAFETY: By the safety requirements; the byte at `length` is NUL.
-    unsafe { core::ptr::copy_nonoverlapping(version.as_ptr(), text, length + 1) };
+    let version = CStr::from_bytes_until_nul(&version).unwrap_or(c"");
+    let version = version.to_bytes_with_nul();
+    // SAFETY: By the safety requirements there is room: `fw_text` ends within it.
+    unsafe { core::ptr::copy_nonoverlapping(version.as_ptr().cast(), text, version.len()) };
 }
 
 #[kernel::prelude::kunit_tests(ib_core_port_rates)]

@@ -13,7 +13,7 @@ use kernel_ext::{
 };
 use rdma::view::{
     client::ClientRef,
-    event::{HandlerList, HandlerRef},
+    event::{Event, HandlerList, HandlerRef},
 };
 
 /// Names the present thread, as long as it runs.
@@ -96,6 +96,8 @@ pub(super) struct Delivery {
 pub(super) struct HandlersState {
     pub(super) list: HandlerList,
     pub(super) delivery: Option<Delivery>,
+    /// What handlers of this delivery have caused: it is delivered after it, by the same thread.
+    pub(super) caused: KVec<Event>,
 }
 
 /// The event handlers of a device.

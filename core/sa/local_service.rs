@@ -97,7 +97,8 @@ fn has(mask: u64, bit: u32) -> bool {
 /// What stands in front of the attributes: the device, the port, how the path is used.
 fn header_of(query: &Query, path_use: u8) -> [u8; c::LS_DEVICE_NAME_MAX as usize + 2] {
     let mut bytes = [0; c::LS_DEVICE_NAME_MAX as usize + 2];
-    let name = query.port.device.name().to_bytes();
+    let name = query.port.device.name();
+    let name = name.to_bytes();
     let most = (c::LS_DEVICE_NAME_MAX as usize).saturating_sub(1);
     bytes
         .iter_mut()

@@ -248,7 +248,8 @@ fn rdma_query_ah(ah: &Ah, ah_attr: &mut c::rdma_ah_attr) -> Result {
 #[export]
 fn rdma_destroy_ah_user(ah: Owned<Ah>, flags: AhContext<'_>, _udata: Option<&UdataView>) -> Result {
     let ah = ah.driver_destroy(&flags).map_err(Failed::keep)?;
-    ah.pd().uses().dec();
+    // SAFETY: The handle, which was counted when it was made, is destroyed.
+    unsafe { ah.pd().uses().dec() };
     ah.set_source(None);
     Ok(())
 }

@@ -30,7 +30,8 @@ fn to_error(qp: &Qp, sleep: &MaySleep) -> Result {
 
 /// Calls `flush` with what polls a queue, if its client polls.
 fn flush(cq: Option<&Cq>, flush: impl FnOnce(Option<&dyn Fn()>) -> Result) -> Result {
-    match cq.filter(|cq| cq.poll_ctx() == c::IB_POLL_DIRECT) {
+    let direct = cq.filter(|cq| cq.poll_ctx() == c::IB_POLL_DIRECT);
+    match direct.and_then(Cq::of_client) {
         None => flush(None),
         Some(cq) => flush(Some(&|| {
             poll::process_direct(cq, None);
@@ -60,6 +61,10 @@ fn flush_shared(qp: &Qp, sleep: &MaySleep) -> Result {
     {
         return Ok(());
     }
+    // A client that polls by itself goes on to do so.
+    let Some(cq) = cq.of_client() else {
+        return Ok(());
+    };
     let mut left = cq.cqe();
     while left > 0 {
         let polled = poll::process_direct(cq, Some(left));

@@ -19,8 +19,8 @@ use crate::restrack::track;
 /// Keeps the account of a region that was just made.
 fn account(pd: &Pd, mr: Owned<Mr>) -> Owned<Mr> {
     pd.uses().inc();
-    track::begin_under(&*mr, c::RDMA_RESTRACK_MR, pd);
-    track::add(&*mr);
+    track::begin_under(&mr, c::RDMA_RESTRACK_MR, pd);
+    track::add(&mr);
     mr
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn dereg(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) 
     trace::mr_dereg(&mr);
     let used = mr.held();
     let attrs = SigAttrs::of(&mr);
-    track::remove(&*mr, sleep);
+    track::remove(&mr, sleep);
     if let Err(failed) = mr.driver_dereg(udata, sleep) {
         if let Some(attrs) = attrs {
             attrs.keep();

@@ -20,10 +20,10 @@ use crate::restrack::track;
 
 fn alloc(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> Result<Owned<Pd>> {
     let pd = Fresh::new_pd(device, flags, sleep)?;
-    track::begin(&*pd, c::RDMA_RESTRACK_PD, caller);
-    let pd = pd.driver_alloc(None, sleep).map_err(track::discard)?;
-    track::add(&*pd);
-    if let Err(error) = add_keys(device, &pd, flags, caller, sleep) {
+    track::begin(&pd, c::RDMA_RESTRACK_PD, caller);
+    let mut pd = pd.driver_alloc(None, sleep).map_err(track::discard)?;
+    track::add(&pd);
+    if let Err(error) = add_keys(device, &mut pd, flags, caller, sleep) {
         let _ = dealloc(pd, None, sleep);
         return Err(error);
     }
@@ -33,7 +33,7 @@ fn alloc(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> Resul
 /// Gives a domain its keys for all memory.
 fn add_keys(
     device: &Device,
-    pd: &Owned<Pd>,
+    pd: &mut Owned<Pd>,
     flags: u32,
     caller: Caller,
     sleep: &MaySleep,
@@ -66,7 +66,7 @@ fn add_keys(
 }
 
 fn dealloc(pd: Owned<Pd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
-    track::destroy(pd, sleep, |pd| {
+    track::destroy(pd, sleep, |mut pd| {
         if let Some(mr) = pd.take_internal_mr() {
             if let Err(failed) = mr.driver_dereg(None, sleep) {
                 pr_warn!(

@@ -58,13 +58,14 @@ fn create(
         return Err(EOPNOTSUPP);
     }
     let qp = Fresh::new_qp(device, pd, init, maker.uobject, sleep)?;
-    track::begin(&*qp, c::RDMA_RESTRACK_QP, maker.caller);
+    track::begin(&qp, c::RDMA_RESTRACK_QP, maker.caller);
     let udata = maker.bundle.map(AttrBundle::driver_udata);
     let qp = qp
         .driver_create(init, udata, sleep)
         .map_err(track::discard)?;
-    qp.restore_cqs(init);
-    track::add(&*qp);
+    // SAFETY: The driver has just created the queue pair.
+    unsafe { qp.restore_cqs(init) };
+    track::add(&qp);
     Ok(qp)
 }
 
@@ -97,7 +98,8 @@ fn destroy_shared(qp: Owned<Qp>, sleep: &MaySleep) {
     match destroy_real(qp, None, sleep) {
         Ok(memory) => {
             if let Some(xrcd) = memory.xrcd() {
-                xrcd.uses().dec();
+                // SAFETY: The queue pair, which was counted when it was made, is destroyed.
+                unsafe { xrcd.uses().dec() };
             }
         }
         Err(error) => pr_warn!("a shared queue pair stays: {}\n", error.to_errno()),
@@ -167,7 +169,8 @@ fn destroy_real(qp: Owned<Qp>, udata: Option<&UdataView>, sleep: &MaySleep) -> R
     })?;
     qp.set_source(Path::Alternate, None);
     qp.set_source(Path::Primary, None);
-    count_uses(&qp, |uses| uses.dec());
+    // SAFETY: The queue pair, which `create` has counted, is destroyed.
+    count_uses(&qp, |uses| unsafe { uses.dec() });
     Ok(qp)
 }
 
@@ -384,7 +387,8 @@ fn ib_qp_usecnt_inc(qp: &Qp) {
 /// Ends that. Any context.
 #[export]
 fn ib_qp_usecnt_dec(qp: &Qp) {
-    count_uses(qp, |uses| uses.dec());
+    // SAFETY: The header says that this ends what `ib_qp_usecnt_inc` began.
+    count_uses(qp, |uses| unsafe { uses.dec() });
 }
 
 /// Changes a queue pair for user space. Finds the Ethernet address of the next hop. Process context.

@@ -35,12 +35,13 @@ fn create(
 ) -> Result<Owned<Srq>> {
     let srq = Fresh::new_srq(pd, init, uobject, sleep)?;
     count_uses(&srq, |uses| uses.inc());
-    track::begin_under(&*srq, c::RDMA_RESTRACK_SRQ, pd);
+    track::begin_under(&srq, c::RDMA_RESTRACK_SRQ, pd);
     let srq = srq.driver_create(init, udata, sleep).map_err(|failed| {
-        count_uses(&failed.object, |uses| uses.dec());
+        // SAFETY: The queue, which was counted above, is not made after all.
+        count_uses(&failed.object, |uses| unsafe { uses.dec() });
         track::discard(failed)
     })?;
-    track::add(&*srq);
+    track::add(&srq);
     Ok(srq)
 }
 
@@ -96,6 +97,7 @@ fn ib_destroy_srq_user(srq: Owned<Srq>, udata: Option<&UdataView>, sleep: &MaySl
         return Err(EBUSY);
     }
     let srq = track::destroy(srq, sleep, |srq| srq.driver_destroy(udata, sleep))?;
-    count_uses(&srq, |uses| uses.dec());
+    // SAFETY: The queue, which `create` has counted, is destroyed.
+    count_uses(&srq, |uses| unsafe { uses.dec() });
     Ok(())
 }

@@ -10,7 +10,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
-use rdma::wc::{KernelWc, QpLabel, Wc, WcExtra, WcSink, WcStatus};
+use rdma::wc::{KernelWc, QpNumbers, Wc, WcExtra, WcSink, WcStatus};
 use rdma::{CqEvent, CqHandle, MaySleep, NotifyFlags};
 
 use crate::limits;
@@ -95,6 +95,8 @@ impl Ring {
 
 struct State {
     ring: Ring,
+    /// For a process that polls through the kernel.
+    numbers: Option<QpNumbers>,
     armed: Armed,
     /// A completion was lost: the consumer has been told.
     overrun: bool,
@@ -109,24 +111,22 @@ pub(crate) struct Overflow;
 #[pin_data]
 pub(crate) struct Cq {
     handle: Arc<CqHandle>,
-    /// For a process that polls through the kernel.
-    label: Option<QpLabel>,
     /// Taken in any context; nothing is locked inside.
     #[pin]
     state: SpinLockIrq<State>,
 }
 
 impl Cq {
-    fn new(handle: &Arc<CqHandle>, ring: Ring, label: Option<QpLabel>) -> Result<Arc<Self>> {
+    fn new(handle: &Arc<CqHandle>, ring: Ring, numbers: Option<QpNumbers>) -> Result<Arc<Self>> {
         let state = State {
             ring,
+            numbers,
             armed: Armed::No,
             overrun: false,
         };
         Arc::pin_init(
             pin_init!(Self {
                 handle: handle.clone(),
-                label,
                 state <- new_spinlock_irq!(state, "Cq::state"),
             }),
             GFP_KERNEL,
@@ -161,8 +161,8 @@ impl Cq {
         check_size(entries)?;
         let ring = Producer::new(mappings, entries, USER_WC, ctx)?;
         let info = ring.mmap_info();
-        let label = QpLabel::new(ctx)?;
-        Ok((Self::new(handle, Ring::User(ring), Some(label))?, info))
+        let numbers = QpNumbers::new(ctx)?;
+        Ok((Self::new(handle, Ring::User(ring), Some(numbers))?, info))
     }
 
     /// How many completions fit.
@@ -205,12 +205,13 @@ impl Cq {
     /// process that polls through the kernel. Any context.
     pub(crate) fn poll(&self, sink: &mut WcSink<'_>) {
         let mut state = self.state.lock();
-        match (&mut state.ring, &self.label) {
+        let State { ring, numbers, .. } = &mut *state;
+        match (ring, numbers) {
             (Ring::Kernel(ring), _) => ring.poll(sink),
-            (Ring::User(ring), Some(label)) => {
+            (Ring::User(ring), Some(numbers)) => {
                 let mut wc = [0; USER_WC];
                 while sink.room() > 0 && ring.take(&mut wc) {
-                    let _ = sink.push_user(&wc, label);
+                    let _ = sink.push_user(&wc, numbers);
                 }
             }
             (Ring::User(_), None) => {}

@@ -63,7 +63,7 @@ impl MaySleep {
 
     /// Lets other tasks of this CPU run, if there are any.
     pub fn give_way(&self) {
-        // SAFETY: The caller may sleep.
+        // SAFETY: The token shows that it may sleep.
         unsafe { crate::bindings::schedule() };
     }
 }

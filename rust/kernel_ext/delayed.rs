@@ -58,7 +58,7 @@ pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> 
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
 {
-    // SAFETY: The work item lives as long as `object`, and the caller may sleep.
+    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
     let was_waiting = unsafe { bindings::cancel_delayed_work_sync(raw_work::<T, ID>(object)) };
     take_back(object, was_waiting)
 }

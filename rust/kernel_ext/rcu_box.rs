@@ -73,6 +73,6 @@ impl<T: Send + 'static> Drop for RcuBox<T> {
 
 /// Waits until the values of all boxes that have been dropped are dropped.
 pub fn barrier(_may_sleep: &MaySleep) {
-    // SAFETY: The caller may sleep.
+    // SAFETY: The token shows that it may sleep.
     unsafe { bindings::rcu_barrier() };
 }

@@ -37,14 +37,14 @@ impl RwSem {
 
     /// Holds it to read.
     pub fn read(&self, _sleep: &MaySleep) -> ReadGuard<'_> {
-        // SAFETY: It was initialised, and the caller may sleep.
+        // SAFETY: It was initialised, and the token shows that it may sleep.
         unsafe { bindings::down_read(self.0.get()) };
         ReadGuard(self)
     }
 
     /// Holds it to write.
     pub fn write(&self, _sleep: &MaySleep) -> WriteGuard<'_> {
-        // SAFETY: It was initialised, and the caller may sleep.
+        // SAFETY: It was initialised, and the token shows that it may sleep.
         unsafe { bindings::down_write(self.0.get()) };
         WriteGuard(self)
     }

@@ -56,7 +56,7 @@ impl SharedMem {
             .checked_next_multiple_of(PAGE_SIZE)
             .filter(|&len| len != 0)
             .ok_or(EINVAL)?;
-        // SAFETY: The caller may sleep.
+        // SAFETY: The token shows that it may sleep.
         let base = unsafe { bindings::vmalloc_user_noprof(len) };
         let base = NonNull::new(base.cast()).ok_or(ENOMEM)?;
         // INVARIANT: `vmalloc_user` zeroes the memory.

@@ -51,7 +51,7 @@ impl Srcu {
 
     /// Waits until all readers that are inside now have left. The caller is none of them.
     pub fn synchronize(&self, _sleep: &MaySleep) {
-        // SAFETY: The domain is initialised; the caller may sleep.
+        // SAFETY: The domain is initialised; the token shows that it may sleep.
         unsafe { bindings::synchronize_srcu(self.as_raw()) };
     }
 }

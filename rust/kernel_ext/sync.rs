@@ -229,7 +229,7 @@ impl Completion {
 
     /// Waits until it is done; signals do not interrupt that.
     pub fn wait(&self, _may_sleep: &MaySleep) {
-        // SAFETY: `inner` was initialised, and the caller may sleep.
+        // SAFETY: `inner` was initialised, and the token shows that it may sleep.
         unsafe { bindings::wait_for_completion(self.inner.get()) };
     }
 
@@ -237,7 +237,7 @@ impl Completion {
     #[must_use]
     pub fn wait_timeout(&self, milliseconds: u32, _may_sleep: &MaySleep) -> bool {
         let jiffies = kernel::time::msecs_to_jiffies(milliseconds);
-        // SAFETY: `inner` was initialised, and the caller may sleep.
+        // SAFETY: `inner` was initialised, and the token shows that it may sleep.
         unsafe { bindings::wait_for_completion_timeout(self.inner.get(), jiffies) != 0 }
     }
 }
@@ -249,7 +249,7 @@ impl SoftirqsOff {
     /// Turns softirqs off.
     #[inline]
     pub fn new(_may_sleep: &MaySleep) -> Self {
-        // SAFETY: The caller is in process context, and the guard stays with its task.
+        // SAFETY: The token shows process context, and the guard stays with its task: it is not `Send`.
         unsafe { bindings::local_bh_disable() };
         Self(NotThreadSafe)
     }
@@ -268,20 +268,20 @@ pub mod rcu {
 
     /// Waits until all readers that are inside now have left. Milliseconds to tens of milliseconds.
     pub fn synchronize(_may_sleep: &MaySleep) {
-        // SAFETY: The caller may sleep, so it is not a reader itself.
+        // SAFETY: The token shows that it may sleep, so it is not a reader itself.
         unsafe { bindings::synchronize_rcu() };
     }
 
     /// Like [`synchronize`], but hurries: tens of microseconds, at the cost of interrupting the other CPUs.
     pub fn synchronize_expedited(_may_sleep: &MaySleep) {
-        // SAFETY: The caller may sleep, so it is not a reader itself.
+        // SAFETY: The token shows that it may sleep, so it is not a reader itself.
         unsafe { bindings::synchronize_rcu_expedited() };
     }
 
     /// Waits until each task has left, of its own accord, the code that it is in now; interrupt handlers and softirqs have
     /// then too. For code that is about to vanish. Up to seconds.
     pub fn synchronize_tasks(_may_sleep: &MaySleep) {
-        // SAFETY: The caller may sleep.
+        // SAFETY: The token shows that it may sleep.
         unsafe {
             bindings::synchronize_rcu_tasks();
             bindings::synchronize_rcu();
@@ -290,7 +290,7 @@ pub mod rcu {
 
     /// Waits until all packets that are inside the receive path now have left.
     pub fn synchronize_net(_may_sleep: &MaySleep) {
-        // SAFETY: The caller may sleep, so it is not a reader itself.
+        // SAFETY: The token shows that it may sleep, so it is not a reader itself.
         unsafe { bindings::synchronize_net() };
     }
 }

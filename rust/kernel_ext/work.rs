@@ -49,7 +49,7 @@ pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> 
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
 {
-    // SAFETY: The work item lives as long as `object`, and the caller may sleep.
+    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
     let was_queued = unsafe { bindings::cancel_work_sync(raw_work::<T, ID>(object)) };
     if was_queued {
         // SAFETY: `Queue::enqueue` turned a reference into the queue's; the work will not run to take that back.
@@ -65,7 +65,7 @@ pub fn flush<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> bool
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
 {
-    // SAFETY: The work item lives as long as `object`, and the caller may sleep.
+    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
     unsafe { bindings::flush_work(raw_work::<T, ID>(object)) }
 }
 
@@ -121,7 +121,7 @@ impl OwnedQueue {
         max_active: u16,
         _may_sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: The name is copied, and the caller may sleep.
+        // SAFETY: The name is copied, and the token shows that it may sleep.
         let queue =
             unsafe { bindings::alloc_workqueue(name.as_char_ptr(), flags.0, max_active.into()) };
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
@@ -134,7 +134,7 @@ impl OwnedQueue {
 
     /// Waits for all work that was queued before the call.
     pub fn flush(&self, _may_sleep: &MaySleep) {
-        // SAFETY: The queue is valid, and the caller may sleep.
+        // SAFETY: The queue is valid, and the token shows that it may sleep.
         unsafe { bindings::__flush_workqueue(self.0.as_ptr()) };
     }
 }
@@ -192,7 +192,7 @@ impl GlobalQueue {
     /// Waits for all work that was queued before the call.
     pub fn flush(&self, _may_sleep: &MaySleep) {
         if let Some(queue) = NonNull::new(self.0.load(Ordering::Acquire)) {
-            // SAFETY: By the type invariants, and the caller may sleep.
+            // SAFETY: By the type invariants, and the token shows that it may sleep.
             unsafe { bindings::__flush_workqueue(queue.as_ptr()) };
         }
     }

@@ -46,7 +46,7 @@ impl<'a> Vma<'a> {
     /// The offset that the process asks for, in bytes.
     #[inline]
     pub fn offset(&self) -> u64 {
-        // SAFETY: The area is valid, and nobody else changes it.
+        // SAFETY: A `Vma` is an area that is being mapped, its address space locked.
         let pages = unsafe { (*self.0.as_ptr()).vm_pgoff };
         (pages as u64).wrapping_shl(kernel::page::PAGE_SHIFT as u32)
     }

@@ -121,7 +121,7 @@ use self::kept::Kept;
 use crate::{
     gid::{owned_gid_attr, GidAttr},
     port::PortAttr,
-    view::Registered,
+    view::{device::DeviceName, Registered},
     DeviceAttr, MaySleep,
 };
 
@@ -197,7 +197,7 @@ impl Device<'_> {
     }
 
     /// The device's name at this moment, for messages.
-    pub fn name(&self) -> &CStr {
+    pub fn name(&self) -> DeviceName {
         self.scope.device.name()
     }
 

@@ -49,7 +49,8 @@ pub mod umem;
 pub mod uobject;
 pub mod user;
 
-use kernel_ext::door::view_of;
+use kernel::types::Opaque;
+use kernel_ext::door::{view_of, View};
 use rdma_bindings::{
     ib_ah, ib_client, ib_core_device, ib_counters, ib_cq, ib_device, ib_dm, ib_dmah, ib_event,
     ib_event_handler, ib_flow, ib_flow_action, ib_gid_attr, ib_mr, ib_mw, ib_pd, ib_qp,
@@ -73,6 +74,10 @@ view_of! {
 }
 view_of! {
     /// An event, as a driver raises it.
+    ///
+    /// # Invariants
+    ///
+    /// It is filled in, and does not change while it is lent.
     pub struct EventView(ib_event);
 }
 view_of! {
@@ -155,10 +160,31 @@ view_of! {
     /// An object of user space.
     pub struct Uobject(ib_uobject);
 }
-view_of! {
-    /// The attributes of a command of user space.
-    pub struct AttrBundle(uverbs_attr_bundle);
+/// The attributes of a command of user space.
+///
+/// A command belongs to the thread that carries it out: a reference cannot go to another one, so what a command keeps of itself
+/// changes under nobody's eyes.
+///
+/// # Invariants
+///
+/// The structure is the member `bundle` of a `struct bundle_priv`, which stays until the command is done, and whose owner
+/// frees what is in the list `allocated_mem`.
+#[repr(transparent)]
+pub struct AttrBundle(Opaque<uverbs_attr_bundle>);
+
+// SAFETY: A transparent wrapper of an `Opaque`.
+unsafe impl View for AttrBundle {
+    type C = uverbs_attr_bundle;
 }
+
+impl AttrBundle {
+    /// The C structure.
+    #[inline(always)]
+    pub fn as_raw(&self) -> *mut uverbs_attr_bundle {
+        self.0.get()
+    }
+}
+
 view_of! {
     /// What resource tracking keeps of an object.
     pub struct RestrackEntry(rdma_restrack_entry);

@@ -4,7 +4,13 @@
 
 use core::{marker::PhantomData, ops::Deref, ptr};
 
-use kernel::{prelude::*, transmute::AsBytes, types::Opaque};
+use kernel::{
+    alloc::Flags,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNode},
+    transmute::AsBytes,
+    types::Opaque,
+};
 use rdma_bindings::{self as bindings, ib_qp, ib_uverbs_wc, ib_wc};
 
 use crate::{MaySleep, QpId};
@@ -386,34 +392,64 @@ impl WcSink<'_> {
     }
 }
 
-/// Stands for queue pairs in completions that a process polls through the kernel.
+/// The queue pairs that the completions of a process name which it polls through the kernel, by number.
 ///
-/// A completion names its queue pair by a pointer, of which ib_uverbs reads the number, maybe after the queue pair has gone;
-/// this stays as long as the completion queue. Who polls a queue from two threads at once through the kernel may find the
-/// number of the other one's completion.
-pub struct QpLabel(KBox<Opaque<ib_qp>>);
+/// A completion names its queue pair by a pointer, of which ib_uverbs reads the number, maybe after the queue pair was
+/// destroyed. An entry stands for the queue pair: it has nothing but the number, never changes, and stays as long as the
+/// table, which is part of the completion queue. It is made when the first completion of its number is polled.
+///
+/// A process can write any numbers to its ring: an entry is made for [`Self::MOST`] of them at most. The others, and one for
+/// which there is no memory, are told as number 0.
+pub struct QpNumbers {
+    none: KBox<QpNumber>,
+    entries: RBTree<u32, KBox<QpNumber>>,
+    len: usize,
+}
 
-// SAFETY: The number is written whole, and nothing else of it is used.
-unsafe impl Send for QpLabel {}
+/// A queue pair of which there is the number alone.
+struct QpNumber(Opaque<ib_qp>);
+
+// SAFETY: The structure is only read once it is made.
+unsafe impl Send for QpNumber {}
 // SAFETY: As above.
-unsafe impl Sync for QpLabel {}
+unsafe impl Sync for QpNumber {}
 
-impl QpLabel {
-    /// One of no queue pair.
+impl QpNumber {
+    fn new(number: u32, flags: Flags) -> Result<KBox<Self>> {
+        let mut qp: ib_qp = pin_init::zeroed();
+        qp.qp_num = number;
+        Ok(KBox::new(Self(Opaque::new(qp)), flags)?)
+    }
+}
+
+impl QpNumbers {
+    /// How many numbers a table has at most.
+    const MOST: usize = 4096;
+
+    /// An empty table.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn new(_ctx: &MaySleep) -> Result<Self> {
-        let label = KBox::new(Opaque::new(pin_init::zeroed()), GFP_KERNEL)?;
-        Ok(Self(label))
+        Ok(Self {
+            none: QpNumber::new(0, GFP_KERNEL)?,
+            entries: RBTree::new(),
+            len: 0,
+        })
     }
 
-    fn name(&self, number: u32) -> *mut ib_qp {
-        let raw = self.0.get();
-        // SAFETY: The memory is there; readers read the number whole.
-        unsafe { (&raw mut (*raw).qp_num).write_volatile(number) };
-        raw
+    /// The entry of a number, as long as the table. Any context.
+    fn name(&mut self, number: u32) -> *mut ib_qp {
+        if self.entries.get(&number).is_none() && self.len < Self::MOST {
+            let entry = QpNumber::new(number, GFP_ATOMIC);
+            let entry = entry.and_then(|qp| RBTreeNode::new(number, qp, GFP_ATOMIC));
+            if let Ok(entry) = entry {
+                self.entries.insert(entry);
+                self.len = self.len.saturating_add(1);
+            }
+        }
+        self.entries.get(&number).unwrap_or(&self.none).0.get()
     }
 }
 
@@ -422,7 +458,7 @@ impl WcSink<'_> {
     pub fn push_user(
         &mut self,
         user: &[u8; size_of::<UserWc>()],
-        label: &QpLabel,
+        numbers: &mut QpNumbers,
     ) -> Result<(), NoRoom> {
         if self.next == self.end {
             return Err(NoRoom);
@@ -434,7 +470,7 @@ impl WcSink<'_> {
             opcode: user.opcode,
             vendor_err: user.vendor_err,
             byte_len: user.byte_len,
-            qp: label.name(user.qp_num),
+            qp: numbers.name(user.qp_num),
             src_qp: user.src_qp,
             slid: user.slid.into(),
             wc_flags: user.wc_flags as i32,

@@ -200,7 +200,8 @@ impl Attributes for AttrBundle {
     fn structure<T: Plain>(&self, id: u32) -> Result<T> {
         data(self, id)?;
         let mut value: T = pin_init::zeroed();
-        self.read(id, &mut value)?;
+        // SAFETY: Any bytes are a value of plain data.
+        unsafe { self.read_plain(id, &mut value)? };
         Ok(value)
     }
 

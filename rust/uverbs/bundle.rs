@@ -202,7 +202,7 @@ impl<'a> Bundle<'a> {
             let room = words.wrapping_mul(size_of::<u64>());
             (heap.as_mut_ptr().cast(), room)
         };
-        // SAFETY: The memory is there until the end, it is zeroed, and nobody else has it.
+        // SAFETY: The memory is new and zeroed, and is there until the end.
         let mut this = unsafe { Self::new(raw, room, file, method, request)? };
         let result = this.read_sent(request.attrs).and_then(|()| body(&mut this));
         this.put_back(result.is_ok(), sleep);
@@ -584,7 +584,7 @@ fn place(command: &AttrBundle, id: u32, may_be_inline: bool) -> Option<(UserPtr,
 /// the room for the response.
 pub fn fill_core_udata(command: &AttrBundle, request: u32, response: u32) -> (usize, usize) {
     let udata = udata(command, request, response);
-    // SAFETY: The command is the caller's.
+    // SAFETY: The command is this thread's.
     unsafe { (*command.as_raw()).__bindgen_anon_1.__bindgen_anon_1.ucore = udata };
     (udata.inlen, udata.outlen)
 }

@@ -33,7 +33,7 @@ impl<'a> NewContext<'a> {
     pub fn new(call: Call<'a>) -> Result<Self> {
         let file = call.command.file();
         let memory = Fresh::new_ucontext(device(call.command)?, file, call.sleep)?;
-        track::begin(&*memory, c::RDMA_RESTRACK_CTX);
+        track::begin(&memory, c::RDMA_RESTRACK_CTX);
         call.command.set_context(Some(&memory));
         Ok(Self {
             memory: Some(memory),
@@ -75,7 +75,7 @@ fn create(
     }
     match memory.driver_alloc(call.udata(), call.sleep) {
         Ok(context) => {
-            track::add(&*context);
+            track::add(&context);
             Ok(context)
         }
         Err(failed) => {
@@ -92,7 +92,7 @@ impl Drop for NewContext<'_> {
             return;
         };
         self.call.command.set_context(None);
-        track::forget(&**memory);
+        track::forget(memory);
     }
 }
 

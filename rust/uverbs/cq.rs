@@ -64,11 +64,11 @@ pub fn create(
         context: null_mut(),
     };
     let cq = Fresh::new_cq(device, handlers, sleep)?;
-    // SAFETY: The queue is being made: nobody else has it.
+    // SAFETY: The memory of a `Fresh` is ours alone.
     unsafe { (*cq.as_raw()).uobject = object.uobject().as_raw().cast() };
     object.uobject().set_user_handle(spec.user_handle);
     object.open(spec.channel, spec.async_file);
-    track::begin(&*cq, bindings::RDMA_RESTRACK_CQ);
+    track::begin(&cq, bindings::RDMA_RESTRACK_CQ);
     // SAFETY: A view is a transparent wrapper; drivers do not change it.
     let init = unsafe { &*(&raw const init).cast::<CqInit>() };
     let cq = cq
@@ -77,7 +77,7 @@ pub fn create(
             object.close();
             track::discard(failed)
         })?;
-    track::add(&*cq);
+    track::add(&cq);
     Ok(cq)
 }
 

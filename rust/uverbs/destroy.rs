@@ -127,7 +127,8 @@ pub fn mr(object: &Uobject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
 /// Those of the driver.
 pub fn mw(object: &Uobject, sleep: &MaySleep) -> Result {
     let memory = destroy::<Mw, _>(object, |mw| mw.driver_dealloc(sleep))?;
-    memory.pd().uses().dec();
+    // SAFETY: The window, which was counted when it was made, is destroyed.
+    unsafe { memory.pd().uses().dec() };
     Ok(())
 }
 
@@ -169,7 +170,8 @@ pub fn flow(memory: &FlowObject, sleep: &MaySleep) -> Result {
         .map(rdma::view::Qp::uses);
     destroy::<Flow, _>(object, |flow| flow.driver_destroy(sleep))?;
     if let Some(uses) = qp {
-        uses.dec();
+        // SAFETY: The flow, which was counted when it was made, is destroyed.
+        unsafe { uses.dec() };
     }
     // SAFETY: What the member refers to was allocated for the flow, or is null.
     unsafe {

@@ -36,7 +36,7 @@ pub fn alloc_dm(
     let dm = context
         .device()
         .driver_alloc_dm(context, &mut attr, command, sleep)?;
-    // SAFETY: The memory is being made: nobody else has it.
+    // SAFETY: The driver has just made it, and alone knows it besides us.
     unsafe {
         (*dm.as_raw()).length = attr.length as u32;
         (*dm.as_raw()).uobject = object.as_raw();
@@ -57,9 +57,9 @@ pub fn alloc_dmah(
 ) -> Result<Owned<Dmah>> {
     let context = object.context().ok_or(EINVAL)?;
     let dmah = Fresh::new_dmah(context.device(), object, hints, sleep)?;
-    track::begin(&*dmah, bindings::RDMA_RESTRACK_DMAH);
+    track::begin(&dmah, bindings::RDMA_RESTRACK_DMAH);
     let dmah = dmah.driver_alloc(command, sleep).map_err(track::discard)?;
-    track::add(&*dmah);
+    track::add(&dmah);
     Ok(dmah)
 }
 

@@ -116,11 +116,20 @@ impl DmabufObject {
     /// # Errors
     ///
     /// `EINVAL` if nothing begins there, `EIO` if it may not be mapped any more, `ENOMEM`; those of the driver.
+    ///
+    /// # Safety
+    ///
+    /// The object is being made, by this thread alone, and nothing was exported for it.
     #[inline]
-    pub fn export(&self, page: isize, module: &'static ThisModule, sleep: &MaySleep) -> Result {
+    pub unsafe fn export(
+        &self,
+        page: isize,
+        module: &'static ThisModule,
+        sleep: &MaySleep,
+    ) -> Result {
         let entry = self.find(page)?;
         let raw = self.as_raw();
-        // SAFETY: The object is being made: nobody else has it.
+        // SAFETY: By the safety requirements.
         let buffer = unsafe {
             bindings::uverbs_dmabuf_init_members(raw);
             let info = bindings::dma_buf_export_info {

@@ -237,8 +237,8 @@ impl EventFile {
     /// Makes a file that was begun ready for events: an open one, with none. Once; later calls do nothing.
     pub fn init(&self) {
         let raw = self.as_raw();
-        // SAFETY: The memory is there, zeroed at first, and not moved; only the first caller goes on, and nobody
-        // gets at the queue before it is ready.
+        // SAFETY: The memory is there, zeroed at first, and not moved; one call passes the swap, and the queue is not used
+        // before `ready` is set.
         unsafe {
             if (*raw).begun.swap(true, Ordering::AcqRel) {
                 return;
@@ -410,17 +410,20 @@ impl core::ops::Deref for AsyncFile {
 }
 
 impl AsyncFile {
-    /// As [`EventFile::init`]; and the file hears of the device's own events from now on. Once, by who makes the
-    /// file, which is in a context.
+    /// As [`EventFile::init`]; and the file hears of the device's own events from now on. It is in a context.
     ///
     /// # Errors
     ///
     /// `EINVAL` if it is not in one.
-    pub fn start(&self, _sleep: &MaySleep) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// The file is being made, by this thread alone, and was not started.
+    pub unsafe fn start(&self, _sleep: &MaySleep) -> Result {
         let context = self.uobject().context().ok_or(EINVAL)?;
         self.init();
         let raw = self.as_raw();
-        // SAFETY: The handler is this file's, which unregisters it before it goes. Nobody else starts the file.
+        // SAFETY: By the safety requirements; the handler is this file's, which unregisters it before it goes.
         unsafe {
             let handler = &raw mut (*raw).handler;
             (*handler).device = context.device().as_raw();
@@ -522,7 +525,7 @@ impl Source {
                 .compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Acquire);
         if opened.is_ok() {
             // INVARIANT: The reference is this source's from now on.
-            // SAFETY: The lock of the file is held, so nobody else looks at the list yet.
+            // SAFETY: The list is used under the lock of the file alone, which is held.
             unsafe { list::init(self.events.get()) };
             core::mem::forget(file.clone());
         }

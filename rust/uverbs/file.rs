@@ -107,7 +107,7 @@ impl File {
 
     /// Waits until no command makes or destroys an object, and keeps it so.
     pub fn freeze(&self, _sleep: &MaySleep) -> Frozen<'_> {
-        // SAFETY: The semaphore is initialised, and the caller may sleep.
+        // SAFETY: The semaphore is initialised, and the token shows that it may sleep.
         unsafe { bindings::down_write(&raw mut (*self.as_raw()).hw_destroy_rwsem) };
         Frozen(self)
     }

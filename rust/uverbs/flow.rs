@@ -44,8 +44,12 @@ impl FlowResources {
     /// # Errors
     ///
     /// `ENOSPC` if there is no room.
-    pub fn add(&self, used: Used<'_>) -> Result {
-        // SAFETY: The structure is the caller's, and has arrays of `max` pointers; `num` is how many both have.
+    ///
+    /// # Safety
+    ///
+    /// No other thread uses the structure meanwhile.
+    pub unsafe fn add(&self, used: Used<'_>) -> Result {
+        // SAFETY: By the safety requirements; the structure has arrays of `max` pointers, and `num` is how many both have.
         unsafe {
             let raw = self.as_raw();
             if (*raw).num >= (*raw).max {
@@ -98,6 +102,16 @@ impl OwnedResources {
         raw.collection = collection.into_raw_parts().0;
         // INVARIANT: As just made.
         Ok(Self(NonNull::from(KBox::leak(raw)).cast()))
+    }
+
+    /// As [`FlowResources::add`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if there is no room.
+    pub fn add(&mut self, used: Used<'_>) -> Result {
+        // SAFETY: By the type invariants the structure is ours, and `self` is lent once.
+        unsafe { self.0.as_ref().add(used) }
     }
 
     /// Gives them to C.

@@ -140,7 +140,7 @@ impl<'a, T: Class> Removed<'a, T> {
     /// As for [`Held::write`] without `EIO`, and what the driver says: then the object stays.
     pub fn destroy(command: &'a AttrBundle, id: u32, _sleep: &MaySleep) -> Result<Self> {
         let kind = command.file().api_object(T::ID).map_err(|_| EINVAL)?;
-        // SAFETY: Both are there; the caller may sleep.
+        // SAFETY: Both are there; the token shows that it may sleep.
         let object = from_err_ptr(unsafe {
             bindings::__uobj_get_destroy(kind.as_raw(), id, command.as_raw())
         })?;
@@ -235,7 +235,7 @@ impl<'a> Acquired<'a> {
         id: i64,
         _sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: The command is there; the caller may sleep.
+        // SAFETY: The command is there; the token shows that it may sleep.
         let object = from_err_ptr(unsafe {
             bindings::uverbs_get_uobject_from_file(object_id, access as u32, id, command.as_raw())
         })?;
@@ -251,7 +251,7 @@ impl<'a> Acquired<'a> {
 
     /// What a handler of `write()` has completed, if it has begun an object.
     pub fn completed(command: &'a AttrBundle) -> Option<Self> {
-        // SAFETY: The command is the caller's.
+        // SAFETY: The command is this thread's.
         let object = unsafe {
             let member = &raw mut (*command.as_raw())
                 .__bindgen_anon_1
@@ -303,7 +303,7 @@ impl<'a> Acquired<'a> {
     ///
     /// `EBUSY` if somebody has it, and what the driver says.
     pub fn destroy(&self, _sleep: &MaySleep) -> Result {
-        // SAFETY: By the type invariants; the caller may sleep.
+        // SAFETY: By the type invariants; the token shows that it may sleep.
         to_result(unsafe { bindings::uobj_destroy(self.uobject().as_raw(), self.command.as_raw()) })
     }
 

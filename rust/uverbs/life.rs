@@ -28,11 +28,12 @@ use rdma::{
     },
     MaySleep,
 };
-use rdma_bindings::{self as bindings, ib_uobject, uverbs_attr_bundle};
+use rdma_bindings::{self as bindings, ib_uobject};
 
 use crate::{
     fd::{self, Cleanup, FdType, FileHeld},
     file::{File, FileRef},
+    write::Command,
 };
 
 /// The kind of object that a caller asks for.
@@ -71,7 +72,7 @@ pub struct Steady<'a>(&'a UverbsFile);
 impl<'a> Steady<'a> {
     /// Waits while somebody does.
     pub fn wait(file: &'a UverbsFile, _sleep: &MaySleep) -> Self {
-        // SAFETY: The semaphore is initialised, and the caller may sleep.
+        // SAFETY: The semaphore is initialised, and the token shows that it may sleep.
         unsafe { bindings::down_read(&raw mut (*file.as_raw()).hw_destroy_rwsem) };
         Self(file)
     }
@@ -113,7 +114,7 @@ pub fn allocate(
         core::alloc::Layout::from_size_align(size, align_of::<u64>()).map_err(|_| EINVAL)?;
     let memory = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?;
     let object = memory.cast::<ib_uobject>();
-    // SAFETY: The memory is ours, zeroed and large enough. The reference is the caller's.
+    // SAFETY: The memory is ours, zeroed and large enough. The first reference is that of the result.
     unsafe {
         let raw = object.as_ptr();
         (*raw).ufile = file.as_raw();
@@ -327,7 +328,7 @@ impl<'a> Exclusive<'a> {
 
     /// Forgets what the kernel has for the object: the driver has failed to destroy it.
     pub fn disown(&self) {
-        // SAFETY: Nobody else has the object.
+        // SAFETY: An `Exclusive` has the object alone.
         unsafe { self.0.set_object(core::ptr::null_mut()) };
     }
 
@@ -349,7 +350,7 @@ impl<'a> Exclusive<'a> {
         // SAFETY: A description of this class is the first member of that structure, and constant.
         let description = unsafe { description.cast::<bindings::uverbs_obj_idr_type>().as_ref() };
         let destroy = description.and_then(|it| it.destroy_object).ok_or(EIO)?;
-        // SAFETY: Nobody else has the object, of which the description is; it is not destroyed yet.
+        // SAFETY: An `Exclusive` has the object alone, of which the description is; it is not destroyed yet.
         to_result(unsafe { destroy(self.0.as_raw(), why as u32, command.as_raw()) })?;
         self.disown();
         Ok(())
@@ -365,7 +366,7 @@ impl<'a> Exclusive<'a> {
             return Ok(());
         }
         let description = FdType::of(self.0.api_object()).ok_or(EIO)?;
-        // SAFETY: Nobody else has the object, of which the description is; it is not destroyed yet.
+        // SAFETY: An `Exclusive` has the object alone, of which the description is; it is not destroyed yet.
         unsafe { description.destroy_object(self.0, why as u32) };
         Ok(())
     }
@@ -431,7 +432,7 @@ unsafe impl FromC for ReleasedFile {
 impl ReleasedFile {
     /// The file's object, after which the kind cleans up last; `None` if it was never committed.
     pub fn into_object(self) -> Option<Released> {
-        // SAFETY: The file is there, and nobody else uses it.
+        // SAFETY: The file is there, and is released once, by whoever has `self`.
         let object = unsafe { (*self.0.as_ptr()).private_data };
         let object = NonNull::new(object.cast::<ib_uobject>())?;
         // SAFETY: Files of this release method have their object there, and are released once.
@@ -455,21 +456,17 @@ unsafe impl FromC for Reference {
 }
 
 /// A command that no one in user space has sent: for destroying objects when their file goes.
-pub struct OwnCommand(uverbs_attr_bundle);
+pub struct OwnCommand(Command);
 
 impl OwnCommand {
     /// One for a file.
     pub fn new(file: &UverbsFile) -> Self {
-        // SAFETY: Zeros are valid for all members; the array at the end is empty.
-        let mut raw: uverbs_attr_bundle = unsafe { core::mem::zeroed() };
-        raw.__bindgen_anon_1.__bindgen_anon_1.ufile = file.as_raw();
-        Self(raw)
+        Self(Command::empty(file))
     }
 
     /// The command.
     pub fn get(&mut self) -> &AttrBundle {
-        // SAFETY: A view is a transparent wrapper; `self` is lent as long.
-        unsafe { &*(&raw mut self.0).cast() }
+        self.0.bundle()
     }
 }
 
@@ -482,7 +479,7 @@ pub fn context_of(file: &UverbsFile) -> Option<&Ucontext> {
 /// Tells the driver that a file's objects are going to be destroyed.
 pub fn announce_cleanup(file: &UverbsFile, context: &Ucontext, _sleep: &MaySleep) {
     if let Some(cleanup) = context.device().ops().ufile_hw_cleanup {
-        // SAFETY: The driver's function gets the file of its context; the caller may sleep.
+        // SAFETY: The driver's function gets the file of its context; the token shows that it may sleep.
         unsafe { cleanup(file.as_raw()) };
     }
 }

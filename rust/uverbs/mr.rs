@@ -55,8 +55,8 @@ pub fn check_access(device: &Device, access: u32) -> Result {
 fn account(mr: NewMr<'_>, kind: u32, object: &Uobject) -> Owned<Mr> {
     let mr = mr.into_object(kind, object);
     mr.pd().uses().inc();
-    track::begin(&*mr, bindings::RDMA_RESTRACK_MR);
-    track::add(&*mr);
+    track::begin(&mr, bindings::RDMA_RESTRACK_MR);
+    track::add(&mr);
     mr
 }
 
@@ -103,7 +103,8 @@ pub fn reg_user(
     let mr = account(mr, bindings::IB_MR_TYPE_USER, object);
     mr.set_range(iova, length);
     if let Some(dmah) = dmah {
-        mr.set_dmah(dmah);
+        // SAFETY: The driver has just made the region, and its object is not complete yet.
+        unsafe { mr.set_dmah(dmah) };
     }
     Ok(mr)
 }
@@ -126,7 +127,8 @@ pub fn reg_dmabuf(
     let mr = pd.driver_reg_dmabuf(range, fd, access, dmah, command, sleep)?;
     let mr = account(mr, bindings::IB_MR_TYPE_USER, object);
     if let Some(dmah) = dmah {
-        mr.set_dmah(dmah);
+        // SAFETY: The driver has just made the region, and its object is not complete yet.
+        unsafe { mr.set_dmah(dmah) };
     }
     Ok(mr)
 }
@@ -156,7 +158,8 @@ pub fn reg_dm(
     };
     let mr = pd.driver_reg_dm(dm, &mut attr, command, sleep)?;
     let mr = account(mr, bindings::IB_MR_TYPE_DM, object);
-    mr.set_dm(dm);
+    // SAFETY: The driver has just made the region, and its object is not complete yet.
+    unsafe { mr.set_dm(dm) };
     Ok(mr)
 }
 

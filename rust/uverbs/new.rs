@@ -48,7 +48,7 @@ impl<'a, T: Class> NewObject<'a, T> {
     /// being closed; `ENOMEM`; what the rdma cgroup says.
     pub fn begin(command: &'a AttrBundle, _sleep: &MaySleep) -> Result<Self> {
         let kind = command.file().api_object(T::ID).map_err(|_| EINVAL)?;
-        // SAFETY: Both are there; the caller may sleep.
+        // SAFETY: Both are there; the token shows that it may sleep.
         let object = from_err_ptr(unsafe {
             bindings::rdma_alloc_begin_uobject(kind.as_raw(), command.as_raw())
         })?;
@@ -148,7 +148,7 @@ impl<'a, T: Class> NewObject<'a, T> {
     pub fn finish(self) -> &'a T::Memory {
         let this = ManuallyDrop::new(self);
         match this.origin {
-            // SAFETY: The command is the caller's, and has no object yet.
+            // SAFETY: The command is this thread's, and has no object yet.
             Origin::Write => unsafe {
                 (*this.command.as_raw())
                     .__bindgen_anon_1

@@ -232,7 +232,7 @@ impl Node {
     pub fn retire(&self, wait: bool, _sleep: &MaySleep) {
         drop(Use(self));
         if wait {
-            // SAFETY: The member was initialised, and the caller may sleep.
+            // SAFETY: The member was initialised, and the token shows that it may sleep.
             unsafe { bindings::wait_for_completion(&raw mut (*self.as_raw()).comp) };
         }
     }

@@ -7,7 +7,10 @@
 use core::{mem::offset_of, ops::Range, ptr::null_mut};
 
 use kernel::prelude::*;
-use rdma::view::{Ah, Qp, Srq};
+use rdma::{
+    driver::user::PolledWc,
+    view::{Ah, Qp, Srq},
+};
 use rdma_bindings::{self as c, ib_recv_wr, ib_send_wr, ib_sge};
 
 use crate::held::Held;
@@ -82,13 +85,14 @@ pub fn extra(request: &c::ib_uverbs_send_wr) -> u32 {
 
 /// Fills in what of a completion has several forms: what the request is called, which queue pair it was of, and what came
 /// along with the data.
-pub fn fill_wc(user: &mut c::ib_uverbs_wc, wc: &c::ib_wc) {
-    // SAFETY: All forms are numbers; the queue pair, which a driver has set, stays while its completions are polled.
+pub fn fill_wc(user: &mut c::ib_uverbs_wc, polled: &PolledWc) {
+    let wc = polled.wc();
+    // SAFETY: Requests of user space have a number, and immediate data and keys are numbers.
     unsafe {
         user.wr_id = wc.__bindgen_anon_1.wr_id;
         user.ex.imm_data = wc.ex.imm_data;
-        user.qp_num = wc.qp.as_ref().map_or(0, |qp| qp.qp_num);
     }
+    user.qp_num = polled.qp_num();
 }
 
 /// A request for sending.

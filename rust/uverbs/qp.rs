@@ -19,6 +19,7 @@ use crate::{
     destroy::destroy_by,
     event::AsyncFile,
     uevent::{on_qp_event, QpObject, XrcdObject},
+    verbs::has_raw_cap,
 };
 
 plain! { ib_uverbs_qp_cap ib_uverbs_destroy_qp_resp }
@@ -100,13 +101,18 @@ fn init_attr(spec: &QpSpec<'_>) -> bindings::ib_qp_init_attr {
 ///
 /// # Errors
 ///
-/// `EINVAL` for an XRC domain that is gone, and those of ib_core and of the driver: then nothing is left.
+/// `EPERM` for a source QP number without `CAP_NET_RAW`; `EINVAL` for an XRC domain that is gone, and those of ib_core and of
+/// the driver: then nothing is left.
 pub fn create(
     command: &AttrBundle,
     object: &QpObject,
     spec: QpSpec<'_>,
     _sleep: &MaySleep,
 ) -> Result<NewQp> {
+    let sends_as_other = spec.create_flags & bindings::IB_QP_CREATE_SOURCE_QPN as u32 != 0;
+    if sends_as_other && !has_raw_cap(command) {
+        return Err(EPERM);
+    }
     let mut init = init_attr(&spec);
     let (device, pd): (&Device, _) = match spec.home {
         QpHome::Pd(pd) => (pd.device(), pd.as_raw()),
@@ -117,7 +123,8 @@ pub fn create(
         }
     };
     object.uobject().set_user_handle(spec.user_handle);
-    object.open(spec.async_file);
+    // SAFETY: The object is being made by this command.
+    unsafe { object.open(spec.async_file) };
     let user = object.uobject().as_raw().cast();
     // SAFETY: All are there, and stay as long as the queue pair, for which it counts them; the name is a constant.
     let made = from_err_ptr(unsafe {
@@ -127,7 +134,8 @@ pub fn create(
     });
     let qp = made
         .and_then(|raw| NonNull::new(raw).ok_or(EINVAL))
-        .inspect_err(|_| object.close())?;
+        // SAFETY: It was opened above, and has no queue pair.
+        .inspect_err(|_| unsafe { object.close() })?;
     // SAFETY: The function has made it for us; it is counted as a user of what it uses until it is destroyed.
     let qp = unsafe {
         bindings::ib_qp_usecnt_inc(qp.as_ptr());
@@ -151,13 +159,17 @@ pub fn create(
 /// # Errors
 ///
 /// `EBUSY` while it is in multicast groups, where user space has asked for it; those of ib_core and of the driver.
-pub fn destroy(
+///
+/// # Safety
+///
+/// The object is open, is of the class of queue pairs, and is this thread's alone.
+pub unsafe fn destroy(
     object: &QpObject,
     why: RemoveReason,
     command: &AttrBundle,
     sleep: &MaySleep,
 ) -> Result {
-    // SAFETY: The object is of the class, and the caller's; a view is a transparent wrapper.
+    // SAFETY: By the safety requirements; a view is a transparent wrapper.
     let qp = unsafe { object.uobject().object().cast::<Qp>().as_ref() }.ok_or(EINVAL)?;
     if why == RemoveReason::Destroy {
         if object.with_groups(sleep, |groups| !groups.is_empty()) {
@@ -173,6 +185,7 @@ pub fn destroy(
             bindings::ib_destroy_qp_user(qp, udata)
         })?
     };
-    object.close();
+    // SAFETY: The queue pair is gone, and whoever destroys the object has it alone.
+    unsafe { object.close() };
     Ok(())
 }

@@ -142,7 +142,7 @@ pub fn gid_entry(
 pub fn port_speed(device: &Device, port: u32, _sleep: &MaySleep) -> Result<u64> {
     let query = device.ops().query_port_speed.ok_or(EOPNOTSUPP)?;
     let mut speed = 0;
-    // SAFETY: The device is there, and the caller may sleep.
+    // SAFETY: The device is there, and the token shows that it may sleep.
     to_result(unsafe { query(device.as_raw(), port, &mut speed) })?;
     Ok(speed)
 }
@@ -154,7 +154,7 @@ pub fn port_speed(device: &Device, port: u32, _sleep: &MaySleep) -> Result<u64> 
 /// What the driver says; `EOPNOTSUPP` if it says nothing.
 pub fn query_ucontext(context: &Ucontext, command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let query = context.device().ops().query_ucontext.ok_or(EOPNOTSUPP)?;
-    // SAFETY: Both are there, and the caller may sleep.
+    // SAFETY: Both are there, and the token shows that it may sleep.
     to_result(unsafe { query(context.as_raw(), command.as_raw()) })
 }
 

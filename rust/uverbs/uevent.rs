@@ -124,19 +124,27 @@ pub type Group = (Gid, u16);
 pub type Groups = KVec<Group>;
 
 impl QpObject {
-    /// Reports events from now on; there are no groups yet. For who makes the object.
-    pub fn open(&self, file: Option<ARef<AsyncFile>>) {
+    /// Reports events from now on; there are no groups yet.
+    ///
+    /// # Safety
+    ///
+    /// The object is being made, by this thread alone, and is not open. It is not moved, and closed before its memory goes.
+    pub unsafe fn open(&self, file: Option<ARef<AsyncFile>>) {
         let slot = self.groups.get();
         let init = new_mutex!(Groups::new(), "QpObject::groups");
-        // SAFETY: The object is being made: nobody else has it, it is not moved, and `close` drops the mutex.
+        // SAFETY: By the safety requirements; `close` drops the mutex.
         let Ok(()) = unsafe { init.__pinned_init(slot) };
         self.event.open(file);
     }
 
-    /// Reports nothing any more. For who destroys the object.
-    pub fn close(&self) {
+    /// Reports nothing any more.
+    ///
+    /// # Safety
+    ///
+    /// The object is open, and destroyed by this thread, which alone has it.
+    pub unsafe fn close(&self) {
         self.xrcd.clear();
-        // SAFETY: `open` has made the mutex, and the caller is the last who has the object.
+        // SAFETY: By the safety requirements; `open` has made the mutex.
         unsafe { core::ptr::drop_in_place(self.groups.get()) };
         self.event.close();
     }

@@ -27,7 +27,10 @@ use rdma_bindings::{
     self as bindings, ib_uverbs_file, rdma_umap_priv, vm_area_struct, vm_fault, vm_fault_t,
 };
 
-use crate::file::{File, Frozen};
+use crate::{
+    file::{File, Frozen},
+    node::Node,
+};
 
 /// A file whose objects are not all destroyed meanwhile.
 ///
@@ -199,18 +202,20 @@ pub fn disassociate(file: &Frozen<'_>, _sleep: &MaySleep) {
     }
 }
 
-/// Maps what a driver has at the mapping's offset. The caller keeps the device.
+/// Maps what a driver has at the mapping's offset.
 ///
 /// # Errors
 ///
-/// `EIO` while the file's context is destroyed, `EINVAL` if it has none, and what the driver says.
+/// `EIO` if the device has gone, or while the file's context is destroyed, `EINVAL` if it has none, and what the driver says.
 pub fn map(file: &UverbsFile, area: &VmaNew, _sleep: &MaySleep) -> Result {
+    let access = Node::of(file).access();
+    access.device().ok_or(EIO)?;
     let context = NonNull::new(file.ucontext())
         .ok_or(EINVAL)?
         .cast::<Ucontext>();
     // SAFETY: The file is there.
     let _busy = unsafe { Busy::try_hold(file.as_raw()) }.ok_or(EIO)?;
-    // SAFETY: The context stays while the device does, which the caller keeps.
+    // SAFETY: The context stays while the device does, which `access` keeps.
     let context = unsafe { context.as_ref() };
     let mmap = context.device().ops().mmap.ok_or(ENODEV)?;
     // SAFETY: The mapping is being made, of the context's file; what the driver does not register in it has no private data.

@@ -32,13 +32,16 @@ use crate::{
 /// What resource tracking is told of an object, from its making on. Whoever destroys the object takes it out of the list.
 pub mod track {
     use kernel::prelude::*;
-    use rdma::view::object::{DriverObject, Failed, Fresh, Tracked};
+    use rdma::view::{
+        object::{DriverObject, Failed, Fresh, Tracked},
+        restrack::Owns,
+    };
     use rdma_bindings as c;
 
     /// An object is about to be made, for the present process; `kind` is `enum rdma_restrack_type`.
-    pub fn begin(object: &impl Tracked, kind: u32) {
-        let res = object.res().as_raw();
-        // SAFETY: The object is ours, and nobody else knows it.
+    pub fn begin(object: &impl Owns, kind: u32) {
+        let res = object.entry().as_raw();
+        // SAFETY: By the invariants of an `OwnEntry`, and the object is not listed yet.
         unsafe {
             c::rdma_restrack_new(res, kind);
             c::rdma_restrack_set_name(res, core::ptr::null());
@@ -46,20 +49,20 @@ pub mod track {
     }
 
     /// The object has been made: from now on it is listed.
-    pub fn add(object: &impl Tracked) {
+    pub fn add(object: &impl Owns) {
         // SAFETY: The object is there, and was begun.
-        unsafe { c::rdma_restrack_add(object.res().as_raw()) };
+        unsafe { c::rdma_restrack_add(object.entry().as_raw()) };
     }
 
     /// The object is not made after all: it is forgotten.
-    pub fn forget(object: &impl Tracked) {
+    pub fn forget(object: &impl Owns) {
         // SAFETY: The object was begun, and not added: this is the only reference.
-        unsafe { c::rdma_restrack_put(object.res().as_raw()) };
+        unsafe { c::rdma_restrack_put(object.entry().as_raw()) };
     }
 
     /// The driver has not made the object: it is forgotten and freed.
     pub fn discard<T: DriverObject + Tracked>(failed: Failed<Fresh<T>>) -> Error {
-        forget(&*failed.object);
+        forget(&failed.object);
         failed.error
     }
 

@@ -69,7 +69,7 @@ pub fn create(
     let wq = pd
         .driver_create_user_wq(&mut init, command.driver_udata(), sleep)
         .inspect_err(|_| object.close())?;
-    // SAFETY: The queue is being made: nobody else has it but the driver.
+    // SAFETY: The driver has just made it, and alone knows it besides us.
     let number = unsafe {
         let raw = wq.as_raw();
         (*raw).wq_type = init.wq_type;

@@ -84,6 +84,14 @@ fn udata(request: Span, response: Span) -> ib_udata {
 pub struct Command(Opaque<bundle_priv>);
 
 impl Command {
+    /// A command of a file with neither request nor response.
+    pub(crate) fn empty(file: &UverbsFile) -> Self {
+        let mut whole: bundle_priv = pin_init::zeroed();
+        whole.bundle.ufile = file.as_raw();
+        // INVARIANT: The list is empty.
+        Self(Opaque::new(whole))
+    }
+
     /// A command of a file.
     pub fn new(file: &UverbsFile, spans: &Spans) -> Self {
         let mut whole: bundle_priv = pin_init::zeroed();

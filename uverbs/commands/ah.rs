@@ -50,7 +50,7 @@ pub(super) fn create(
     }
     let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
     let mut vector = path(&request.attr).to_vector(device);
-    let ah = verbs::create_ah(&pd, &mut vector, call.udata(), call.sleep)?;
+    let mut ah = verbs::create_ah(&pd, &mut vector, call.udata(), call.sleep)?;
     ah.set_uobject(new.uobject());
     new.uobject().set_user_handle(request.user_handle);
     let response = c::ib_uverbs_create_ah_resp {

@@ -7,7 +7,10 @@ use core::ops::Range;
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
-use rdma::view::{Ah, Cq, Device, Qp, Srq};
+use rdma::{
+    driver::user::PolledWc,
+    view::{Ah, Cq, Device, Qp, Srq},
+};
 use rdma_uverbs::{
     held::Held,
     post::{self, NotPosted, RecvChain, Send, SendChain, SendKind},
@@ -217,7 +220,8 @@ pub(super) fn post_srq_recv(call: &Call<'_>) -> Result {
 }
 
 /// A completion for user space.
-fn completion(device: &Device, wc: &c::ib_wc) -> c::ib_uverbs_wc {
+fn completion(device: &Device, polled: &PolledWc) -> c::ib_uverbs_wc {
+    let wc = polled.wc();
     let long_lids = device.has_opa_addresses(wc.port_num);
     let mut user: c::ib_uverbs_wc = zeroed();
     user.status = wc.status;
@@ -231,7 +235,7 @@ fn completion(device: &Device, wc: &c::ib_wc) -> c::ib_uverbs_wc {
     user.sl = wc.sl;
     user.dlid_path_bits = wc.dlid_path_bits;
     user.port_num = wc.port_num as u8;
-    post::fill_wc(&mut user, wc);
+    post::fill_wc(&mut user, polled);
     user
 }
 

@@ -96,7 +96,7 @@ fn add_filter(attr: &mut FlowAttr, spec: &Spec<'_>) -> Result {
 fn add_action(
     call: &Call<'_>,
     attr: &mut FlowAttr,
-    resources: &OwnedResources,
+    resources: &mut OwnedResources,
     spec: &Spec<'_>,
 ) -> Result {
     let words = |error: Error| {
@@ -167,7 +167,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     if !matches!(qp.kind(), c::IB_QPT_UD | c::IB_QPT_RAW_PACKET) {
         return Err(EINVAL);
     }
-    let resources = OwnedResources::new(wanted.num_of_specs.into())?;
+    let mut resources = OwnedResources::new(wanted.num_of_specs.into())?;
     let mut attr = FlowAttr::new(
         wanted.type_,
         wanted.priority,
@@ -180,7 +180,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     for _ in 0..wanted.num_of_specs {
         let spec = take(&mut left)?;
         if spec.kind >= c::IB_FLOW_SPEC_ACTION_TAG {
-            add_action(call, &mut attr, &resources, &spec)?;
+            add_action(call, &mut attr, &mut resources, &spec)?;
         } else {
             add_filter(&mut attr, &spec)?;
         }
@@ -188,7 +188,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     if !left.is_empty() {
         return Err(EINVAL);
     }
-    let flow = qp.driver_create_flow(&mut attr, call.udata(), call.sleep)?;
+    let mut flow = qp.driver_create_flow(&mut attr, call.udata(), call.sleep)?;
     flow.init(&qp, new.uobject());
     let response = c::ib_uverbs_create_flow_resp {
         comp_mask: 0,

@@ -115,9 +115,12 @@ pub(super) fn rereg(
     };
     // A driver may set the new one itself.
     let former = old.pd();
-    let Some(mr) = old.driver_rereg_user(&rereg, call.udata(), call.sleep)? else {
+    // SAFETY: `old` is locked for writing.
+    let made = unsafe { old.driver_rereg_user(&rereg, call.udata(), call.sleep)? };
+    let Some(mr) = made else {
         if let Some(pd) = &other {
-            old.set_pd(former, pd);
+            // SAFETY: The region is locked for writing, and its domain counts it.
+            unsafe { old.set_pd(former, pd) };
             track::sync(&*old, call.sleep);
         }
         if changes(c::IB_MR_REREG_TRANS) {
@@ -130,8 +133,8 @@ pub(super) fn rereg(
         });
     };
     let mr = mr.into_replacement(new.uobject());
-    track::begin(&*mr, c::RDMA_RESTRACK_MR);
-    track::add(&*mr);
+    track::begin(&mr, c::RDMA_RESTRACK_MR);
+    track::add(&mr);
     let response = c::ib_uverbs_rereg_mr_resp {
         lkey: mr.lkey(),
         rkey: mr.rkey(),

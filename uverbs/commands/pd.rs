@@ -23,11 +23,11 @@ pub(super) fn alloc(
 ) -> Result<c::ib_uverbs_alloc_pd_resp> {
     let new = NewObject::<Pd>::begin(call.command, call.sleep)?;
     let pd = Fresh::<Pd>::new_user(call.device()?, new.uobject(), call.sleep)?;
-    track::begin(&*pd, c::RDMA_RESTRACK_PD);
+    track::begin(&pd, c::RDMA_RESTRACK_PD);
     let pd = pd
         .driver_alloc(Some(call.udata()), call.sleep)
         .map_err(track::discard)?;
-    track::add(&*pd);
+    track::add(&pd);
     let response = c::ib_uverbs_alloc_pd_resp {
         pd_handle: new.id(),
         ..zeroed()

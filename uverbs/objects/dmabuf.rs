@@ -25,7 +25,8 @@ fn detach(object: &DmabufObject, why: RemoveReason, sleep: &MaySleep) {
 fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Dmabufs>(c::UVERBS_ATTR_ALLOC_DMABUF_HANDLE)?;
     let page: i64 = command.structure(c::UVERBS_ATTR_ALLOC_DMABUF_PGOFF)?;
-    object.export(page as isize, &THIS_MODULE, sleep)?;
+    // SAFETY: This command makes the object.
+    unsafe { object.export(page as isize, &THIS_MODULE, sleep)? };
     object.finish();
     Ok(())
 }

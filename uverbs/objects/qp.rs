@@ -32,7 +32,8 @@ const FLAGS: u32 = c::IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
     | SQ_SIG_ALL;
 
 fn destroy(object: &QpObject, why: RemoveReason, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    qp::destroy(object, why, command, sleep)
+    // SAFETY: The class has it called with an object of its own, which is open and locked for being destroyed.
+    unsafe { qp::destroy(object, why, command, sleep) }
 }
 
 /// What a queue pair is of, and what it uses.

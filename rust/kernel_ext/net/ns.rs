@@ -301,8 +301,8 @@ impl<T: PerNamespace> PernetRegistration<T> {
         if T::slot().taken.swap(true, Ordering::Acquire) {
             return Err(EBUSY);
         }
-        // SAFETY: The operations are pinned, and `drop` unregisters them before they go. Nobody else writes the number,
-        // since nobody else registers, and nobody reads it yet but `init`.
+        // SAFETY: The operations are pinned, and `drop` unregisters them before they go. `taken` lets one registration write the
+        // number, which `init` alone reads before `registered` is set.
         if let Err(error) = to_result(unsafe { bindings::register_pernet_subsys(ops.get()) }) {
             T::slot().taken.store(false, Ordering::Release);
             return Err(error);

@@ -100,7 +100,7 @@ impl<T: Receive> UdpSocket<T> {
             unsafe { Self::open_raw(net, version, port, foreign) }
         });
         let sock = opened.inspect_err(|_| {
-            // SAFETY: The caller may sleep. If there was a socket, it is closed again, as in `drop`; the reference is
+            // SAFETY: The token shows that it may sleep. If there was a socket, it is closed again, as in `drop`; the reference is
             // from `into_foreign`.
             unsafe {
                 bindings::synchronize_net();

@@ -80,7 +80,7 @@ impl NetDevice {
             // SAFETY: By the safety requirements.
             unsafe { (*f.cast::<F>())(NetDevice::from_raw(device)) }
         }
-        // SAFETY: The caller may sleep; `call` gets `f`.
+        // SAFETY: The token shows that it may sleep; `call` gets `f`.
         unsafe { bindings::netdev_walk_all(Some(call::<F>), (&raw mut f).cast()) };
     }
 }

@@ -94,13 +94,17 @@ impl Counter {
     /// # Errors
     ///
     /// `EINVAL` if the queue pair is bound already, `EOPNOTSUPP` where it cannot be, and what the driver answers.
-    pub fn driver_bind(&self, qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// Both are of one device, and the counter stays as long as the queue pair is bound to it.
+    pub unsafe fn driver_bind(&self, qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
         if qp.has_counter() {
             return Err(EINVAL);
         }
         let call = op!(self.device(), counter_bind_qp).ok_or(EOPNOTSUPP)?;
         let locked = Locked::take(self, sleep);
-        // SAFETY: Both are of the device. The caller keeps the counter as long as the queue pair is bound to it.
+        // SAFETY: By the safety requirements.
         to_result(unsafe { call(locked.0, qp.as_raw(), port) })
     }
 

@@ -70,7 +70,7 @@ impl NetdevParams<'_> {
         setup: NetdevSetup,
     ) -> Result<NonNull<net_device>> {
         let private = c_int::try_from(self.raw.sizeof_priv).map_err(|_| ENOMEM)?;
-        // SAFETY: The caller's function sets up a net device with so many private bytes.
+        // SAFETY: The header says that a `NetdevSetup` sets up a net device with as many private bytes as the driver asks for.
         let ndev = unsafe {
             bindings::alloc_netdev_mqs(
                 private,

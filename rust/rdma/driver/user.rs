@@ -82,15 +82,18 @@ pub struct Rereg<'a> {
 
 impl Mr {
     /// Lets the driver register a region anew. It may have to make another one for that, which is to take its place.
-    pub fn driver_rereg_user<'a>(
+    ///
+    /// # Safety
+    ///
+    /// The region is locked for this thread.
+    pub unsafe fn driver_rereg_user<'a>(
         &self,
         rereg: &Rereg<'a>,
         udata: &UdataView,
         _sleep: &MaySleep,
     ) -> Result<Option<NewMr<'a>>> {
         let call = op!(self.device(), rereg_user_mr).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The region is there, and nobody else changes it; the driver returns an errno, null or a new region of the
-        // domain.
+        // SAFETY: By the safety requirements; the driver returns an errno, null or a new region of the domain.
         unsafe {
             let mr = from_err_ptr(call(
                 self.as_raw(),
@@ -110,6 +113,26 @@ impl Mr {
     }
 }
 
+/// A completion that a driver has handed over, with the number of its queue pair, which may go at any time afterwards.
+pub struct PolledWc {
+    wc: ib_wc,
+    qp_num: u32,
+}
+
+impl PolledWc {
+    /// The completion. Its queue pair may have gone.
+    #[inline]
+    pub fn wc(&self) -> &ib_wc {
+        &self.wc
+    }
+
+    /// The number of the queue pair; 0 where the driver names none.
+    #[inline]
+    pub fn qp_num(&self) -> u32 {
+        self.qp_num
+    }
+}
+
 impl Cq {
     /// Lets the driver give a completion queue room for so many completions.
     pub fn driver_resize_user(&self, cqe: u32, udata: &UdataView, _sleep: &MaySleep) -> Result {
@@ -123,15 +146,17 @@ impl Cq {
     /// # Errors
     ///
     /// What the driver answers.
-    pub fn driver_poll_one(&self) -> Result<Option<ib_wc>> {
+    pub fn driver_poll_one(&self) -> Result<Option<PolledWc>> {
         let call = op!(self.device(), poll_cq).ok_or(EOPNOTSUPP)?;
-        let mut wc = pin_init::zeroed();
+        let mut wc: ib_wc = pin_init::zeroed();
         // SAFETY: There is room for one.
         let ret = unsafe { call(self.as_raw(), 1, &mut wc) };
         if ret < 0 {
             return Err(Error::from_errno(ret));
         }
-        Ok((ret > 0).then_some(wc))
+        // SAFETY: The header says that a driver names the queue pair of a completion, which is there when `poll_cq` returns.
+        let qp_num = unsafe { wc.qp.as_ref() }.map_or(0, |qp| qp.qp_num);
+        Ok((ret > 0).then_some(PolledWc { wc, qp_num }))
     }
 }
 

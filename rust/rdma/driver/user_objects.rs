@@ -192,8 +192,8 @@ impl Owned<RwqIndTable> {
             // SAFETY: The array was allocated for so many queues by `kmalloc`, and was the table's.
             let queues = unsafe { KVec::from_raw_parts(queues, count, count) };
             for wq in &queues {
-                // SAFETY: The queue counts the table as a user, so it is there.
-                unsafe { &*wq.cast::<Wq>() }.uses().dec();
+                // SAFETY: The queue counts the table, which is destroyed, as a user: so it is there.
+                unsafe { (*wq.cast::<Wq>()).uses().dec() };
             }
         }
         Ok(memory)
@@ -259,16 +259,24 @@ impl Owned<Dm> {
 
 impl Owned<Mr> {
     /// Says that the region is of memory of the device, and counts it there.
-    pub fn set_dm(&self, dm: &Dm) {
+    ///
+    /// # Safety
+    ///
+    /// The driver has just made the region, which is not handed out yet.
+    pub unsafe fn set_dm(&self, dm: &Dm) {
         dm.uses().inc();
-        // SAFETY: The region is being made: nobody else has it.
+        // SAFETY: By the safety requirements.
         unsafe { (*self.as_raw()).dm = dm.as_raw() };
     }
 
     /// Gives the region hints for DMA, and counts it there.
-    pub fn set_dmah(&self, dmah: &Dmah) {
+    ///
+    /// # Safety
+    ///
+    /// The driver has just made the region, which is not handed out yet.
+    pub unsafe fn set_dmah(&self, dmah: &Dmah) {
         dmah.uses().inc();
-        // SAFETY: The region is being made: nobody else has it.
+        // SAFETY: By the safety requirements.
         unsafe { (*self.as_raw()).dmah = dmah.as_raw() };
     }
 }

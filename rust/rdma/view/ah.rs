@@ -2,6 +2,8 @@
 
 //! Address handles: `struct ib_ah`.
 
+use core::sync::atomic::{AtomicPtr, Ordering};
+
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{
     door::{view_of, FromC},
@@ -40,9 +42,12 @@ impl Ah {
     /// The callers of verbs see to it that a handle is not changed while it is used.
     pub fn set_source(&self, source: Option<GidRef>) {
         let source = source.map_or(core::ptr::null(), GidRef::into_raw);
-        // SAFETY: The caller of the verb is the only one that changes or destroys the handle now.
-        let old = unsafe { core::mem::replace(&mut (*self.as_raw()).sgid_attr, source) };
-        // SAFETY: The handle owned that reference, if there was one.
+        // SAFETY: The member is a pointer, which is swapped whole.
+        let old = unsafe {
+            let member = &raw mut (*self.as_raw()).sgid_attr;
+            AtomicPtr::from_ptr(member.cast()).swap(source.cast_mut(), Ordering::AcqRel)
+        };
+        // SAFETY: The handle owned that reference, if there was one; one swap returns it.
         drop((!old.is_null()).then(|| unsafe { GidRef::from_raw(old) }));
     }
 }

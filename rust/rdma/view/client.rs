@@ -70,18 +70,28 @@ impl Client {
     }
 
     /// Tells the client of a device that has come.
-    pub fn add(&self, device: &Device, _sleep: &MaySleep) -> Result {
-        // SAFETY: The client is there, and takes a device that is registered.
+    ///
+    /// # Safety
+    ///
+    /// The client does not have the device, nobody else tells it of it, and the device stays registered until the client was
+    /// told that it goes.
+    pub unsafe fn add(&self, device: &Device, _sleep: &MaySleep) -> Result {
+        // SAFETY: The client is there.
         match unsafe { (*self.as_raw()).add } {
-            // SAFETY: As above.
+            // SAFETY: By the safety requirements.
             Some(add) => to_result(unsafe { add(device.as_raw()) }),
             None => Ok(()),
         }
     }
 
     /// Tells the client that a device goes. When this returns it has nothing left of it.
-    pub fn remove(&self, device: &Device, data: ClientData, _sleep: &MaySleep) {
-        // SAFETY: The client was told of the device, and nobody else says that it goes.
+    ///
+    /// # Safety
+    ///
+    /// The client has the device, none of its other callbacks runs for it, and nobody else tells it that the device goes. `data`
+    /// is what it keeps of it.
+    pub unsafe fn remove(&self, device: &Device, data: ClientData, _sleep: &MaySleep) {
+        // SAFETY: By the safety requirements.
         unsafe {
             if let Some(remove) = (*self.as_raw()).remove {
                 remove(device.as_raw(), data.0);
@@ -90,8 +100,12 @@ impl Client {
     }
 
     /// Tells the client that a device has a new name.
-    pub fn rename(&self, device: &Device, data: ClientData, _sleep: &MaySleep) {
-        // SAFETY: The client knows the device, and is not told meanwhile that it goes.
+    ///
+    /// # Safety
+    ///
+    /// The client has the device: it was told of it, and is not told that it goes until this returns. `data` is what it keeps of it.
+    pub unsafe fn rename(&self, device: &Device, data: ClientData, _sleep: &MaySleep) {
+        // SAFETY: By the safety requirements.
         unsafe {
             if let Some(rename) = (*self.as_raw()).rename {
                 rename(device.as_raw(), data.0);
@@ -100,7 +114,11 @@ impl Client {
     }
 
     /// The client's net device for an address. `None` where it has none.
-    pub fn net_dev_by_params(
+    ///
+    /// # Safety
+    ///
+    /// The client has the device: it was told of it, and is not told that it goes until this returns. `data` is what it keeps of it.
+    pub unsafe fn net_dev_by_params(
         &self,
         device: &Device,
         request: &NetDevRequest,
@@ -115,8 +133,7 @@ impl Client {
             gid,
             addr,
         } = *request;
-        // SAFETY: The client knows the device, and is not told meanwhile that it goes; the net device that it returns is
-        // referenced.
+        // SAFETY: By the safety requirements; the net device that it returns is referenced.
         unsafe {
             let ndev = call(device.as_raw(), port, pkey, gid, addr, data.0);
             NetDevice::from_counted(ndev.cast())
@@ -128,7 +145,11 @@ impl Client {
     /// # Errors
     ///
     /// What the client says; `EINVAL` where it names no character device.
-    pub fn nl_info(
+    ///
+    /// # Safety
+    ///
+    /// The client has the device: it was told of it, and is not told that it goes until this returns. `data` is what it keeps of it.
+    pub unsafe fn nl_info(
         &self,
         device: &Device,
         data: ClientData,
@@ -137,7 +158,7 @@ impl Client {
     ) -> Option<Result<ClientInfo>> {
         // SAFETY: The client is there.
         let call = unsafe { (*self.as_raw()).get_nl_info }?;
-        // SAFETY: The client knows the device, and is not told meanwhile that it goes.
+        // SAFETY: By the safety requirements.
         Some(request.ask(|info| unsafe { call(device.as_raw(), data.0, info) }))
     }
 

@@ -16,6 +16,7 @@ use kernel::{
     error::{from_err_ptr, to_result},
     ffi::c_void,
     prelude::*,
+    transmute::FromBytes,
 };
 use kernel_ext::door::{view_of, FromC};
 use rdma_bindings::{
@@ -280,9 +281,23 @@ impl AttrBundle {
     /// # Errors
     ///
     /// `ENOENT` if there is none, `EINVAL` if it is too long, `EFAULT`.
-    pub fn read<T: Zeroable>(&self, id: u32, to: &mut T) -> Result {
+    pub fn read<T: FromBytes>(&self, id: u32, to: &mut T) -> Result {
+        // SAFETY: The type says that any bytes are a value.
+        unsafe { self.read_plain(id, to) }
+    }
+
+    /// As [`Self::read`], for types that do not say so.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`].
+    ///
+    /// # Safety
+    ///
+    /// Any bytes are a value of `T`.
+    pub unsafe fn read_plain<T>(&self, id: u32, to: &mut T) -> Result {
         let to = core::ptr::from_mut(to).cast();
-        // SAFETY: There is room; callers use it for structures of user space, of which any value is valid.
+        // SAFETY: There is room; by the safety requirements any bytes will do.
         to_result(unsafe {
             bindings::_uverbs_copy_from(to, self.as_raw(), id as usize, size_of::<T>())
         })
@@ -299,7 +314,7 @@ impl AttrBundle {
     /// Takes from the driver what user space has sent for it.
     pub fn clear_driver_udata(&self) -> &UdataView {
         let udata = self.driver_udata();
-        // SAFETY: The command is the caller's, and the structure plain.
+        // SAFETY: The command is this thread's, and the structure plain.
         unsafe { udata.as_raw().write(bindings::ib_udata::zeroed()) };
         udata
     }
@@ -308,7 +323,7 @@ impl AttrBundle {
     pub fn set_object_complete(&self, id: u16) {
         // SAFETY: It is arithmetic.
         let index = unsafe { bindings::uverbs_attr_index(id) } as usize;
-        // SAFETY: The command is the caller's.
+        // SAFETY: By the type invariants; the command is this thread's, and `bits` is not used beyond this function.
         let bits = unsafe { &mut (*self.whole()).uobj_hw_obj_valid };
         let word_bits = usize::BITS as usize;
         if let Some(word) = bits.get_mut(index / word_bits) {
@@ -323,7 +338,7 @@ impl AttrBundle {
     /// `ENOMEM`, `EOVERFLOW`.
     pub fn alloc(&self, size: usize, gfp: Gfp) -> Result<*mut c_void> {
         let whole = self.whole();
-        // SAFETY: The command is the caller's; what is in use of its room is at the front.
+        // SAFETY: By the type invariants; the command is this thread's. What is in use of its room is at the front.
         unsafe {
             let used = (*whole).internal_used.checked_add(size).ok_or(EOVERFLOW)?;
             if used > (*whole).internal_avail {
@@ -349,7 +364,8 @@ impl AttrBundle {
         };
         let memory = KVmalloc::alloc(layout, flags | __GFP_ZERO, NumaNode::NO_NODE)?;
         let head = memory.cast::<bundle_alloc_head>().as_ptr();
-        // SAFETY: The memory is new, and the command is the caller's, which frees what is in the list with `kvfree`.
+        // SAFETY: The memory is new, and by the type invariants what is in the list is freed with `kvfree`; the command is this
+        // thread's.
         unsafe {
             let whole = self.whole();
             (*head).__bindgen_anon_1.__bindgen_anon_1.next = (*whole).allocated_mem;

@@ -14,6 +14,7 @@ use rdma_bindings as bindings;
 
 use super::{
     object::{driver_object, links, tracked, Fresh},
+    restrack::{OwnEntry, Owns},
     stats::HwCounters,
     Counter, Device, Qp,
 };
@@ -92,6 +93,13 @@ pub struct OwnedCounter(Fresh<Counter>);
 
 // SAFETY: Counters may be used from any thread.
 unsafe impl Send for OwnedCounter {}
+
+impl Owns for OwnedCounter {
+    #[inline]
+    fn entry(&self) -> OwnEntry<'_> {
+        self.0.entry()
+    }
+}
 
 impl OwnedCounter {
     /// Allocates a counter of a port.

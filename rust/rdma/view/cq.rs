@@ -87,7 +87,7 @@ impl Cq {
     /// Whether it belongs to a pool of the device.
     #[inline]
     pub fn is_shared(&self) -> bool {
-        // SAFETY: The bit changes only while nobody else has the queue.
+        // SAFETY: The owner alone writes the bit, before the queue is in a pool and after it was taken out.
         unsafe { ib_cq::shared_raw(self.as_raw()) != 0 }
     }
 
@@ -196,37 +196,91 @@ type PollItem = bindings::ib_cq__bindgen_ty_1;
 
 type RawBatch = [MaybeUninit<ib_wc>; BATCH];
 
-/// A completion, as a driver has filled it in.
-#[repr(transparent)]
-pub struct Completion(ib_wc);
+/// A queue that the core polls for a client, or the client by the core's function.
+///
+/// # Invariants
+///
+/// Each request that completes there has a handler (`wr_cqe`), which stays until it was called, or none.
+#[derive(Clone, Copy)]
+pub struct ClientCq<'a>(&'a Cq);
 
-impl Completion {
+impl core::ops::Deref for ClientCq<'_> {
+    type Target = Cq;
+
+    #[inline]
+    fn deref(&self) -> &Cq {
+        self.0
+    }
+}
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for ClientCq<'_> {
+    type Raw = *mut ib_cq;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the queue is there; a view is a transparent wrapper.
+        // INVARIANT: Whoever has a queue polled by the core posts requests with handlers.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+/// A completion of a request with a handler, as a driver has filled it in. It is delivered once.
+pub struct Completion<'a> {
+    wc: &'a mut ib_wc,
+    cq: ClientCq<'a>,
+}
+
+impl Completion<'_> {
     /// Whether the request was carried out.
     #[inline]
     pub fn is_success(&self) -> bool {
-        self.0.status == bindings::IB_WC_SUCCESS
+        self.wc.status == bindings::IB_WC_SUCCESS
     }
 
     /// Calls the handler of the request; says whether it has one.
     #[inline]
-    pub fn deliver(&mut self, cq: &Cq) -> bool {
-        // SAFETY: Clients of polled queues put a handler or nothing there.
-        let handler = unsafe { self.0.__bindgen_anon_1.wr_cqe };
-        // SAFETY: A handler stays until it was called.
+    pub fn deliver(self) -> bool {
+        // SAFETY: By the invariants of the queue there is a handler or nothing.
+        let handler = unsafe { self.wc.__bindgen_anon_1.wr_cqe };
+        // SAFETY: By the same invariants; the completion was not delivered yet.
         let Some(done) = (unsafe { handler.as_ref() }).and_then(|cqe| cqe.done) else {
             return false;
         };
         // SAFETY: The queue and the completion are there during the call.
-        unsafe { done(cq.as_raw(), &mut self.0) };
+        unsafe { done(self.cq.as_raw(), self.wc) };
         true
     }
 }
+
+/// The completions that were taken from a queue at once.
+pub struct Taken<'a> {
+    wcs: core::slice::IterMut<'a, ib_wc>,
+    cq: ClientCq<'a>,
+}
+
+impl<'a> Iterator for Taken<'a> {
+    type Item = Completion<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Completion<'a>> {
+        let wc = self.wcs.next()?;
+        Some(Completion { wc, cq: self.cq })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.wcs.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Taken<'_> {}
 
 /// Room for completions.
 pub struct Batch<'a>(&'a mut [MaybeUninit<ib_wc>]);
 
 impl<'a> Batch<'a> {
-    /// Room that is the caller's.
+    /// A batch in this room.
     #[inline]
     pub fn new(room: &'a mut [MaybeUninit<ib_wc>]) -> Self {
         Self(room)
@@ -240,21 +294,134 @@ impl<'a> Batch<'a> {
 
     /// Lets the driver fill in up to `max` completions.
     #[inline]
-    pub fn poll(&mut self, cq: &Cq, max: usize) -> &mut [Completion] {
+    pub fn poll<'b>(&'b mut self, cq: ClientCq<'b>, max: usize) -> Taken<'b> {
         let max = max.min(self.capacity());
         let count = cq.driver_poll(self.0.as_mut_ptr().cast(), max).min(max);
-        // SAFETY: The driver has filled in so many; the wrapper is transparent.
-        unsafe { core::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), count) }
+        // SAFETY: The driver has filled in so many.
+        let wcs: &mut [ib_wc] =
+            unsafe { core::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), count) };
+        Taken {
+            wcs: wcs.iter_mut(),
+            cq,
+        }
+    }
+}
+
+/// The turn of the one who polls a queue: a queue has one poller at a time, and each has a batch.
+///
+/// # Invariants
+///
+/// The queue is from `new_polled`. Nobody else has a turn of it, and so nobody else has its batch or feeds its moderation.
+pub struct Turn<'a>(&'a Cq);
+
+impl<'a> Turn<'a> {
+    /// The queue.
+    #[inline]
+    pub fn cq(&self) -> ClientCq<'a> {
+        // INVARIANT: Clients of queues from `new_polled` post requests with handlers.
+        ClientCq(self.0)
+    }
+
+    /// The batch of the queue.
+    #[inline]
+    pub fn batch(&mut self) -> Batch<'_> {
+        // SAFETY: `new_polled` has allocated it; by the type invariants nobody else uses it, nor do we while `self` is lent.
+        Batch(unsafe { &mut *(*self.0.as_raw()).wc.cast::<RawBatch>() })
+    }
+
+    /// Tells the moderation, if there is one, how many completions this turn has found.
+    #[inline]
+    pub fn measure(&mut self, completed: u32) {
+        // SAFETY: The member is constant while the queue is polled.
+        let dim = unsafe { (*self.0.as_raw()).dim };
+        if !dim.is_null() {
+            // SAFETY: By the type invariants it is not fed by another poller now.
+            unsafe { bindings::rdma_dim(dim, completed.into()) };
+        }
+    }
+}
+
+/// The turn of a softirq.
+///
+/// # Invariants
+///
+/// Softirqs poll the queue.
+pub struct SoftirqTurn<'a>(Turn<'a>);
+
+impl<'a> SoftirqTurn<'a> {
+    /// What every turn has.
+    #[inline]
+    pub fn turn(&mut self) -> &mut Turn<'a> {
+        &mut self.0
+    }
+
+    /// Ends polling: the next turn may begin. Completions are to be announced again, or it is to be asked for.
+    #[inline]
+    pub fn complete(self) -> SoftirqIdle<'a> {
+        let cq = self.0 .0;
+        // SAFETY: By the type invariants.
+        unsafe { bindings::irq_poll_complete(cq.iop()) };
+        // INVARIANT: Those of `self`.
+        SoftirqIdle(cq)
+    }
+}
+
+/// A queue that a softirq has polled and does not poll any more.
+///
+/// # Invariants
+///
+/// Softirqs poll the queue.
+pub struct SoftirqIdle<'a>(&'a Cq);
+
+impl SoftirqIdle<'_> {
+    /// Lets a softirq poll soon.
+    #[inline]
+    pub fn resume(self) {
+        // SAFETY: By the type invariants.
+        unsafe { self.0.schedule_softirq() };
+    }
+}
+
+/// The turn of a work item.
+///
+/// # Invariants
+///
+/// Work items poll the queue.
+pub struct WorkTurn<'a>(Turn<'a>);
+
+impl<'a> WorkTurn<'a> {
+    /// The turn of a queue.
+    ///
+    /// # Safety
+    ///
+    /// Work items poll the queue, and none does now or before this turn ends but the one that this is called in.
+    #[inline]
+    pub unsafe fn new(cq: &'a Cq) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self(Turn(cq))
+    }
+
+    /// What every turn has.
+    #[inline]
+    pub fn turn(&mut self) -> &mut Turn<'a> {
+        &mut self.0
+    }
+
+    /// Lets a work item poll soon.
+    #[inline]
+    pub fn resume(self) {
+        // SAFETY: By the type invariants.
+        unsafe { self.0 .0.schedule_work() };
     }
 }
 
 /// Who polls completion queues for their clients: the core.
 pub trait Poller: 'static {
     /// Polls in softirq context; says how many completions there were. `budget` is how many there may be.
-    fn softirq(cq: &Cq, batch: &mut Batch<'_>, budget: u32) -> u32;
+    fn softirq(turn: SoftirqTurn<'_>, budget: u32) -> u32;
 
     /// Polls in a work item.
-    fn work(cq: &Cq, batch: &mut Batch<'_>, sleep: &MaySleep);
+    fn work(turn: WorkTurn<'_>, sleep: &MaySleep);
 
     /// Completions were announced, and a softirq or a work item is about to poll. Any context.
     fn announced(cq: &Cq);
@@ -341,7 +508,7 @@ impl Owned<Cq> {
 
     /// Says whether the queue belongs to a pool of the device.
     pub fn set_shared(&self, shared: bool) {
-        // SAFETY: The owner makes the queue, or takes it down: nobody else uses it.
+        // SAFETY: An `Owned` is with one thread at a time: only the owner writes the bit.
         unsafe { ib_cq::set_shared_raw(self.as_raw(), shared.into()) };
     }
 }
@@ -357,49 +524,37 @@ impl Cq {
         unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
     }
 
-    /// Ends this softirq's polling: completions are announced again, or [`Self::resume_softirq`] is called.
-    #[inline]
-    pub fn complete_softirq(&self) {
-        // SAFETY: Softirqs poll the queue.
-        unsafe { bindings::irq_poll_complete(self.iop()) };
+    /// The queue as one whose requests have handlers; `None` for one whose client polls and handles completions by itself.
+    pub fn of_client(&self) -> Option<ClientCq<'_>> {
+        // SAFETY: The member is constant from `new_polled` on until the queue is gone.
+        let polled = unsafe { !(*self.as_raw()).wc.is_null() };
+        // INVARIANT: The queue is from `new_polled`: its clients post requests with handlers.
+        polled.then_some(ClientCq(self))
     }
 
     /// Lets a softirq poll soon.
+    ///
+    /// # Safety
+    ///
+    /// Softirqs poll the queue.
     #[inline]
-    pub fn resume_softirq(&self) {
-        // SAFETY: Softirqs poll the queue.
+    unsafe fn schedule_softirq(&self) {
+        // SAFETY: By the safety requirements.
         unsafe { bindings::irq_poll_sched(self.iop()) };
     }
 
     /// Lets a work item poll soon.
+    ///
+    /// # Safety
+    ///
+    /// Work items poll the queue.
     #[inline]
-    pub fn resume_work(&self) {
-        // SAFETY: Work items poll the queue; `poll_in_work` has set both.
+    unsafe fn schedule_work(&self) {
+        // SAFETY: By the safety requirements; `poll_in_work` has set both.
         unsafe {
             let any_cpu = bindings::WORK_CPU_UNBOUND as c_int;
             bindings::queue_work_on(any_cpu, (*self.as_raw()).comp_wq, self.work());
         }
-    }
-
-    /// Tells the moderation, if there is one, how many completions a poller has found.
-    #[inline]
-    pub fn measure(&self, completed: u32) {
-        // SAFETY: The member is constant while the queue is polled.
-        let dim = unsafe { (*self.as_raw()).dim };
-        if !dim.is_null() {
-            // SAFETY: One poller at a time calls it.
-            unsafe { bindings::rdma_dim(dim, completed.into()) };
-        }
-    }
-
-    /// The batch of a polled queue.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the queue's poller, of which one runs at a time.
-    unsafe fn batch(&self) -> Batch<'_> {
-        // SAFETY: `new_polled` has allocated it; by the safety requirements nobody else uses it.
-        Batch(unsafe { &mut *(*self.as_raw()).wc.cast::<RawBatch>() })
     }
 }
 
@@ -418,7 +573,8 @@ unsafe extern "C" fn schedule_softirq<P: Poller>(cq: *mut ib_cq, _context: *mut 
     // SAFETY: By the safety requirements.
     let cq: &Cq = unsafe { &*cq.cast() };
     P::announced(cq);
-    cq.resume_softirq();
+    // SAFETY: By the safety requirements.
+    unsafe { cq.schedule_softirq() };
 }
 
 /// # Safety
@@ -428,10 +584,9 @@ unsafe extern "C" fn softirq<P: Poller>(iop: *mut irq_poll, budget: c_int) -> c_
     // SAFETY: By the safety requirements.
     let cq: &Cq =
         unsafe { &*kernel::container_of!(iop.cast::<PollItem>(), ib_cq, __bindgen_anon_1).cast() };
-    // SAFETY: `irq_poll` runs one poller of a queue at a time.
-    let mut batch = unsafe { cq.batch() };
     let budget = u32::try_from(budget).unwrap_or(0);
-    P::softirq(cq, &mut batch, budget) as c_int
+    // INVARIANT: `irq_poll` runs one poller of a queue at a time.
+    P::softirq(SoftirqTurn(Turn(cq)), budget) as c_int
 }
 
 /// # Safety
@@ -441,7 +596,8 @@ unsafe extern "C" fn schedule_work<P: Poller>(cq: *mut ib_cq, _context: *mut c_v
     // SAFETY: By the safety requirements.
     let cq: &Cq = unsafe { &*cq.cast() };
     P::announced(cq);
-    cq.resume_work();
+    // SAFETY: By the safety requirements.
+    unsafe { cq.schedule_work() };
 }
 
 /// # Safety
@@ -452,8 +608,8 @@ unsafe extern "C" fn work<P: Poller>(item: *mut work_struct) {
     let cq: &Cq =
         unsafe { &*kernel::container_of!(item.cast::<PollItem>(), ib_cq, __bindgen_anon_1).cast() };
     // SAFETY: A work item does not run twice at a time; work items may sleep.
-    let (mut batch, sleep) = unsafe { (cq.batch(), MaySleep::assume()) };
-    P::work(cq, &mut batch, &sleep);
+    let (turn, sleep) = unsafe { (WorkTurn::new(cq), MaySleep::assume()) };
+    P::work(turn, &sleep);
 }
 
 /// # Safety
@@ -559,6 +715,10 @@ impl<'a> CqPool<'a> {
 
 view_of! {
     /// A completion that a client of the kernel has polled.
+    ///
+    /// # Invariants
+    ///
+    /// It is filled in, and does not change while it is lent.
     pub struct WcView(ib_wc);
 }
 
@@ -566,7 +726,7 @@ impl WcView {
     /// A copy.
     #[inline]
     pub fn get(&self) -> ib_wc {
-        // SAFETY: The caller has filled it in and does not change it.
+        // SAFETY: By the type invariants.
         unsafe { *self.as_raw() }
     }
 }

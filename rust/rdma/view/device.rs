@@ -5,7 +5,12 @@
 //! A device is counted twice. [`ARef<Device>`] keeps the memory (`get_device`); a [`Registered`] keeps the device
 //! registered (`ib_device_try_get`), and unregistration waits until there is none.
 
-use core::{ops::Deref, ops::RangeInclusive, ptr::NonNull};
+use core::{
+    ops::Deref,
+    ops::RangeInclusive,
+    ptr::NonNull,
+    sync::atomic::{AtomicU8, Ordering},
+};
 
 use kernel::{
     alloc::{allocator::Kmalloc, Allocator},
@@ -60,6 +65,33 @@ const DEFAULT_COMMANDS: u64 = {
     }
     mask
 };
+
+/// How many bytes the name of a device has at most, the NUL at its end included.
+const NAME_MAX: usize = bindings::IB_DEVICE_NAME_MAX as usize;
+
+/// The name of a device, copied: it ends with NUL.
+pub struct DeviceName([u8; NAME_MAX]);
+
+impl Deref for DeviceName {
+    type Target = CStr;
+
+    #[inline]
+    fn deref(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
+}
+
+impl kernel::fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
+        kernel::fmt::Display::fmt(&**self, f)
+    }
+}
+
+impl core::fmt::Debug for DeviceName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::fmt::Debug::fmt(&**self, f)
+    }
+}
 
 /// What the core keeps of each device, in front of it in memory.
 ///
@@ -195,10 +227,26 @@ impl Device {
         unsafe { &*self.as_raw().byte_sub(front::<T>()).cast::<T>() }
     }
 
-    /// The name. It may be changed at any time, but always ends.
-    pub fn name(&self) -> &CStr {
-        // SAFETY: `name` is an array that ends with a NUL at all times.
-        unsafe { CStr::from_char_ptr((&raw const (*self.as_raw()).name).cast()) }
+    /// The bytes of the name.
+    fn name_bytes(&self) -> &[AtomicU8; NAME_MAX] {
+        // SAFETY: The array is there as long as the device. Rust changes its bytes one by one, and C reads them so.
+        unsafe { &*(&raw const (*self.as_raw()).name).cast() }
+    }
+
+    /// A copy of the name. While it is being changed, it may be read in part as before and in part as after.
+    pub fn name(&self) -> DeviceName {
+        let mut bytes = [0; NAME_MAX];
+        // The last byte stays NUL.
+        for (to, from) in bytes
+            .iter_mut()
+            .zip(self.name_bytes().iter().take(NAME_MAX - 1))
+        {
+            match from.load(Ordering::Relaxed) {
+                0 => break,
+                byte => *to = byte,
+            }
+        }
+        DeviceName(bytes)
     }
 
     /// The number among all devices. 0 and above; constant from registration on.
@@ -215,14 +263,10 @@ impl Device {
 
     /// Sets the name that is read without the driver model; cut off after 63 bytes. For the registry, under its lock.
     pub fn set_name_field(&self, name: &CStr) {
-        let bytes = name.to_bytes();
-        // SAFETY: The registry's lock is held. The last byte of the array stays NUL.
-        unsafe {
-            let array = &raw mut (*self.as_raw()).name;
-            let length = bytes.len().min((*array).len() - 1);
-            let to = array.cast::<u8>();
-            to.add(length).write_volatile(0);
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length);
+        let name = name.to_bytes();
+        // The last byte is NUL, and stays so.
+        for (nth, to) in self.name_bytes().iter().enumerate().take(NAME_MAX - 1) {
+            to.store(name.get(nth).copied().unwrap_or(0), Ordering::Relaxed);
         }
     }
 
@@ -393,9 +437,13 @@ impl Device {
     }
 
     /// Says which device does the DMA: none for the CPU. For registration.
-    pub fn set_dma_device(&self, dma_device: Option<&kernel::device::Device>) {
+    ///
+    /// # Safety
+    ///
+    /// The device is being registered, by this thread alone; nobody uses what is set here yet. The DMA device outlives it.
+    pub unsafe fn set_dma_device(&self, dma_device: Option<&kernel::device::Device>) {
         let raw = dma_device.map_or(core::ptr::null_mut(), raw_dev);
-        // SAFETY: The device is being registered: nobody else uses the fields. The DMA device outlives it.
+        // SAFETY: By the safety requirements.
         unsafe {
             (*self.as_raw()).dma_device = raw;
             let encrypted = bindings::rdma_memory_is_encrypted();
@@ -404,16 +452,24 @@ impl Device {
     }
 
     /// Asks the driver what the device can, and keeps it. For registration.
-    pub fn fill_attrs(&self, sleep: &crate::MaySleep) -> Result {
-        // SAFETY: The device is being registered: nobody else uses the field.
+    ///
+    /// # Safety
+    ///
+    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    pub unsafe fn fill_attrs(&self, sleep: &crate::MaySleep) -> Result {
+        // SAFETY: By the safety requirements.
         let attrs = unsafe { &mut (*self.as_raw()).attrs };
         *attrs = pin_init::zeroed();
         self.driver_query_device(attrs, sleep)
     }
 
     /// Lets user space use the commands that all devices have. For a new device.
-    pub fn set_default_commands(&self) {
-        // SAFETY: The device is new: nobody else uses the field.
+    ///
+    /// # Safety
+    ///
+    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    pub unsafe fn set_default_commands(&self) {
+        // SAFETY: By the safety requirements.
         unsafe { (*self.as_raw()).uverbs_cmd_mask = DEFAULT_COMMANDS };
     }
 

@@ -23,7 +23,7 @@ impl EventView {
     /// A copy of the event.
     #[inline]
     pub fn get(&self) -> Event {
-        // SAFETY: The event is there, and does not change while the caller shows it to us.
+        // SAFETY: By the type invariants.
         Event(unsafe { *self.as_raw() })
     }
 }

@@ -33,7 +33,11 @@ view_of! {
     pub struct UmapPriv(rdma_umap_priv);
 }
 view_of! {
-    /// A mapping of a process, which the caller of the function that got the view has locked.
+    /// A mapping of a process.
+    ///
+    /// # Invariants
+    ///
+    /// The mapping is locked, for writing where it is being made, as long as it is lent.
     pub struct VmaView(vm_area_struct);
 }
 
@@ -234,7 +238,11 @@ impl MmapEntry {
     /// # Errors
     ///
     /// `ENOMEM` if there is no such room, or no memory; `EINVAL` for no length.
-    pub fn insert(
+    ///
+    /// # Safety
+    ///
+    /// The entry is new: nobody else uses it, and it is in no context. Its owner removes it before the context goes.
+    pub unsafe fn insert(
         &self,
         context: &Ucontext,
         len: usize,
@@ -246,7 +254,7 @@ impl MmapEntry {
             return Err(EINVAL);
         }
         let raw = self.as_raw();
-        // SAFETY: The entry is the driver's, who inserts it: nobody else uses it yet. The file stays as long as the context.
+        // SAFETY: By the safety requirements. The file stays as long as the context.
         let _guard = unsafe {
             bindings::rdma_user_mmap_entry_init(raw);
             (*raw).ucontext = context.as_raw();
@@ -349,10 +357,15 @@ pub unsafe fn revoke(file: *mut ib_uverbs_dmabuf_file) {
 
 impl UmapPriv {
     /// Registers a mapping with its device file, and keeps the entry that it is of.
-    pub fn register(&self, vma: &VmaView, entry: Option<&MmapEntry>, _sleep: &MaySleep) {
+    ///
+    /// # Safety
+    ///
+    /// The structure is new, and stays until `ib_uverbs` frees it with the mapping, which is being made, of a file of
+    /// `ib_uverbs`.
+    pub unsafe fn register(&self, vma: &VmaView, entry: Option<&MmapEntry>, _sleep: &MaySleep) {
         let (raw, area) = (self.as_raw(), vma.as_raw());
-        // SAFETY: The structure is the caller's, who has locked the mapping, which keeps its file. The caller has a reference
-        // of the entry.
+        // SAFETY: By the safety requirements, and the mapping is locked: it keeps its file. The entry is lent, so it has a
+        // reference.
         unsafe {
             let file = (*(*area).vm_file)
                 .private_data
@@ -372,7 +385,7 @@ impl UmapPriv {
 impl VmaView {
     /// Its length in bytes.
     pub fn len(&self) -> usize {
-        // SAFETY: The caller has locked it.
+        // SAFETY: By the type invariants.
         unsafe {
             let area = &(*self.as_raw()).__bindgen_anon_1.__bindgen_anon_1;
             area.vm_end.saturating_sub(area.vm_start)
@@ -386,19 +399,19 @@ impl VmaView {
 
     /// Its offset into the file, in pages.
     pub fn offset(&self) -> usize {
-        // SAFETY: The caller has locked it.
+        // SAFETY: By the type invariants.
         unsafe { (*self.as_raw()).vm_pgoff }
     }
 
     /// Whether writes are seen by others who map the same.
     pub fn is_shared(&self) -> bool {
-        // SAFETY: The caller has locked it.
+        // SAFETY: By the type invariants.
         unsafe { (*self.as_raw()).__bindgen_anon_2.vm_flags & bindings::VM_SHARED != 0 }
     }
 
     /// Whether it is of the device file that a context is of.
     pub fn is_of(&self, context: &Ucontext) -> bool {
-        // SAFETY: The caller has locked it; it keeps its file, as the context does.
+        // SAFETY: By the type invariants; it keeps its file, as the context does.
         unsafe {
             let file = (*self.as_raw()).vm_file;
             !file.is_null() && (*file).private_data == (*context.as_raw()).ufile.cast()
@@ -410,7 +423,12 @@ impl VmaView {
     /// # Errors
     ///
     /// `ENOMEM`, `EAGAIN`.
-    pub fn map_io(
+    ///
+    /// # Safety
+    ///
+    /// The mapping is being made, of a file of `ib_uverbs`. The frames are memory of the file's device, which user space may
+    /// use as `protection` says until the device is disassociated or `entry` is removed.
+    pub unsafe fn map_io(
         &self,
         pfn: usize,
         size: usize,
@@ -420,7 +438,7 @@ impl VmaView {
     ) -> Result {
         let mut private = KBox::new(rdma_umap_priv::zeroed(), GFP_KERNEL)?;
         let area = self.as_raw();
-        // SAFETY: The caller has locked the mapping, which is new; the driver says that the frames are its device's.
+        // SAFETY: By the safety requirements, and the mapping is locked.
         let mapped = to_result(unsafe {
             let start = (*area).__bindgen_anon_1.__bindgen_anon_1.vm_start;
             (*area).vm_page_prot = protection.0;
@@ -429,7 +447,8 @@ impl VmaView {
         mapped.map_err(|_| EAGAIN)?;
         // SAFETY: A view is a transparent wrapper.
         let view = unsafe { &*core::ptr::from_mut(&mut *private).cast::<UmapPriv>() };
-        view.register(self, entry, sleep);
+        // SAFETY: By the safety requirements; the structure is new.
+        unsafe { view.register(self, entry, sleep) };
         // `ib_uverbs` frees it when the mapping goes.
         let _ = KBox::into_raw(private);
         Ok(())

@@ -63,8 +63,8 @@ impl Mr {
     /// Says of which size the pages are that memory is mapped in. For who maps, alone.
     #[inline]
     pub fn set_page_size(&self, page_size: u32) {
-        // SAFETY: The caller of the verb is the only one that maps into the region.
-        unsafe { (*self.as_raw()).page_size = page_size };
+        // SAFETY: Any value is valid, and it is written whole.
+        unsafe { (&raw mut (*self.as_raw()).page_size).write_volatile(page_size) };
     }
 
     /// Says which addresses the region has. For who maps, alone.

@@ -297,8 +297,12 @@ impl<'a> UseCount<'a> {
     }
 
     /// One user less.
+    ///
+    /// # Safety
+    ///
+    /// A user that was counted does not use the object any more, and is not counted down again.
     #[inline]
-    pub fn dec(self) {
+    pub unsafe fn dec(self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -330,8 +334,8 @@ impl<const N: usize> Held<N> {
     /// Counts all down. The object is gone.
     pub fn release(self) {
         for count in self.0.into_iter().filter(|count| !count.is_null()) {
-            // SAFETY: By the type invariants.
-            unsafe { UseCount::new(count) }.dec();
+            // SAFETY: By the type invariants the count is there, and counts the object that has gone.
+            unsafe { UseCount::new(count).dec() };
         }
     }
 }

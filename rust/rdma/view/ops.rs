@@ -82,7 +82,11 @@ impl Device {
     }
 
     /// Whether the device has all methods that the kernel's users need; keeps the answer. For registration.
-    pub fn check_mandatory_ops(&self) {
+    ///
+    /// # Safety
+    ///
+    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    pub unsafe fn check_mandatory_ops(&self) {
         let ops = self.ops();
         let all = ops.query_device.is_some()
             && ops.query_port.is_some()
@@ -101,7 +105,7 @@ impl Device {
             && ops.reg_user_mr.is_some()
             && ops.dereg_mr.is_some()
             && ops.get_port_immutable.is_some();
-        // SAFETY: The device is being registered: nobody else uses the bits of this word.
+        // SAFETY: By the safety requirements.
         unsafe { rdma_bindings::ib_device::set_kverbs_provider_raw(self.as_raw(), all.into()) };
     }
 }

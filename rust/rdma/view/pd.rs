@@ -45,27 +45,27 @@ impl Fresh<Pd> {
 }
 
 impl Owned<Pd> {
-    /// Says which key is for all memory in local use. For who allocates the domain.
-    pub fn set_local_dma_lkey(&self, lkey: u32) {
-        // SAFETY: The domain is being allocated: nobody else has it.
-        unsafe { (*self.as_raw()).local_dma_lkey = lkey };
+    /// Says which key is for all memory in local use.
+    pub fn set_local_dma_lkey(&mut self, lkey: u32) {
+        // SAFETY: The owner alone writes the number, whole.
+        unsafe { (&raw mut (*self.as_raw()).local_dma_lkey).write_volatile(lkey) };
     }
 
-    /// Says which key is for all memory in remote use. For who allocates the domain.
-    pub fn set_unsafe_global_rkey(&self, rkey: u32) {
-        // SAFETY: The domain is being allocated: nobody else has it.
-        unsafe { (*self.as_raw()).unsafe_global_rkey = rkey };
+    /// Says which key is for all memory in remote use.
+    pub fn set_unsafe_global_rkey(&mut self, rkey: u32) {
+        // SAFETY: The owner alone writes the number, whole.
+        unsafe { (&raw mut (*self.as_raw()).unsafe_global_rkey).write_volatile(rkey) };
     }
 
     /// Gives the domain the region of all memory, to be taken back before it is deallocated.
-    pub fn set_internal_mr(&self, mr: Owned<Mr>) {
-        // SAFETY: The domain is being allocated: nobody else has it.
+    pub fn set_internal_mr(&mut self, mr: Owned<Mr>) {
+        // SAFETY: The owner alone uses the member, and `self` is lent once.
         unsafe { (*self.as_raw()).__internal_mr = mr.into_raw() };
     }
 
-    /// Takes the region of all memory back. For who deallocates the domain.
-    pub fn take_internal_mr(&self) -> Option<Owned<Mr>> {
-        // SAFETY: The owner deallocates the domain, and nobody else uses the member.
+    /// Takes the region of all memory back, before the domain is deallocated.
+    pub fn take_internal_mr(&mut self) -> Option<Owned<Mr>> {
+        // SAFETY: The owner alone uses the member, and `self` is lent once.
         let mr = unsafe {
             core::mem::replace(&mut (*self.as_raw()).__internal_mr, core::ptr::null_mut())
         };

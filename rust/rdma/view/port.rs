@@ -60,10 +60,14 @@ impl Device {
     /// # Errors
     ///
     /// What the driver says; `EINVAL` where a port has a size for MADs and no MADs.
-    pub fn fill_immutables(&self, sleep: &MaySleep) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    pub unsafe fn fill_immutables(&self, sleep: &MaySleep) -> Result {
         for port in self.ports() {
             let data = self.port_data(port).ok_or(EINVAL)?;
-            // SAFETY: The device is being registered: nobody else uses the field.
+            // SAFETY: By the safety requirements.
             let immutable: &mut PortImmutable = unsafe { &mut (*data.as_ptr()).immutable };
             self.driver_port_immutable(port, immutable, sleep)?;
             let has_mad = immutable.core_cap_flags & bindings::RDMA_CORE_CAP_IB_MAD != 0;
@@ -141,7 +145,7 @@ pub fn immutable_ptr(device: &Device, port: u32) -> *const PortImmutable {
 /// `ENODEV` where the net device goes.
 pub fn netdev_speed(ndev: &NetDevice, _sleep: &MaySleep) -> Result<Option<(Option<u32>, u32)>> {
     let (mut speed, mut lanes) = (0, 0);
-    // SAFETY: The net device is there, and the caller may sleep.
+    // SAFETY: The net device is there, and the token shows that it may sleep.
     let ret = unsafe { bindings::netdev_speed(ndev.as_raw().cast(), &mut speed, &mut lanes) };
     match ret {
         0 => Ok(Some(((speed != u32::MAX).then_some(speed), lanes))),

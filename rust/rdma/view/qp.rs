@@ -50,11 +50,19 @@ counted!(RwqIndTable);
 
 view_of! {
     /// What a queue pair is to be like; what it has become, once the driver has created it.
+    ///
+    /// # Invariants
+    ///
+    /// It is filled in, and lent for changing to the verb that makes the queue pair.
     pub struct QpInit(ib_qp_init_attr);
 }
 
 view_of! {
     /// How a shared queue pair is opened.
+    ///
+    /// # Invariants
+    ///
+    /// It is filled in, and does not change while it is lent.
     pub struct QpOpen(ib_qp_open_attr);
 }
 
@@ -90,7 +98,7 @@ impl QpInit {
 
     /// Asks for another room for send requests. Before the queue pair is created.
     pub fn set_max_send_wr(&self, max_send_wr: u32) {
-        // SAFETY: The caller has lent it for changing.
+        // SAFETY: By the type invariants it is lent for changing.
         unsafe { (*self.as_raw()).cap.max_send_wr = max_send_wr };
     }
 }
@@ -179,7 +187,7 @@ impl Qp {
     /// do so at once.
     pub fn set_source(&self, path: Path, source: Option<GidRef>) {
         let source = source.map_or(core::ptr::null(), GidRef::into_raw);
-        // SAFETY: The members are pointers, which nobody else uses.
+        // SAFETY: The members are pointers, which are swapped whole.
         let old = unsafe {
             let raw = self.as_raw();
             let member = match path {
@@ -277,7 +285,7 @@ pub struct QpHandlers {
 impl QpInit {
     /// Who is told of events.
     pub fn handlers(&self) -> QpHandlers {
-        // SAFETY: The caller has filled it in.
+        // SAFETY: By the type invariants it is filled in.
         let raw = unsafe { &*self.as_raw() };
         QpHandlers {
             event: raw.event_handler,
@@ -289,7 +297,7 @@ impl QpInit {
 impl QpOpen {
     /// Who is told of events.
     pub fn handlers(&self) -> QpHandlers {
-        // SAFETY: The caller has filled it in.
+        // SAFETY: By the type invariants it is filled in.
         let raw = unsafe { &*self.as_raw() };
         QpHandlers {
             event: raw.event_handler,
@@ -311,7 +319,7 @@ impl Fresh<Qp> {
         uobject: Option<&UqpObject>,
         sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: The caller has filled it in.
+        // SAFETY: By the type invariants it is filled in.
         let init = unsafe { &*init.as_raw() };
         let mut qp = Self::alloc(device, Some(sleep))?;
         let raw: &mut ib_qp = qp.raw();
@@ -337,8 +345,12 @@ impl Fresh<Qp> {
 impl Owned<Qp> {
     /// Puts the completion queues back that the client has asked for: a driver may have put others there while it created
     /// the queue pair.
-    pub fn restore_cqs(&self, init: &QpInit) {
-        // SAFETY: The queue pair is being made; the caller has filled `init` in.
+    ///
+    /// # Safety
+    ///
+    /// The driver has just created the queue pair, which is not handed out yet.
+    pub unsafe fn restore_cqs(&self, init: &QpInit) {
+        // SAFETY: By the safety requirements; `init` is filled in.
         unsafe {
             (*self.as_raw()).send_cq = (*init.as_raw()).send_cq;
             (*self.as_raw()).recv_cq = (*init.as_raw()).recv_cq;
@@ -389,7 +401,8 @@ impl Owned<Qp> {
             // SAFETY: The lock is held, and an open handle is in the list.
             unsafe { list::remove(&raw mut (*self.as_raw()).open_list) };
         }
-        real.uses().dec();
+        // SAFETY: `open` has counted the handle, which is out of the list.
+        unsafe { real.uses().dec() };
         // SAFETY: Events do not reach the handle any more, and the owner has given it up.
         drop(unsafe { self.into_memory() });
         Ok(())

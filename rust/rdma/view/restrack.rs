@@ -7,14 +7,17 @@
 //!
 //! C header: `include/rdma/restrack.h`.
 
-use core::ptr::NonNull;
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicI32, Ordering},
+};
 
 use kernel::prelude::*;
-use kernel_ext::door::view_of;
+use kernel_ext::door::{view_of, FromC, View};
 use rdma_bindings::{self as bindings, rdma_id_private, rdma_restrack_entry};
 
 use super::{
-    object::{constants, optional_links},
+    object::{constants, optional_links, DriverObject, Fresh, Owned, Tracked},
     Counter, Cq, Device, Dmah, Mr, Pd, Qp, RestrackEntry, Srq, Ucontext,
 };
 use crate::MaySleep;
@@ -101,33 +104,6 @@ impl RestrackEntry {
         unsafe { rdma_restrack_entry::no_track_raw(self.as_raw()) == 0 }
     }
 
-    /// Says under which number it is listed. For the core, while it adds the entry.
-    pub fn set_id(&self, id: u32) {
-        // SAFETY: The entry is being added: nobody else uses the field.
-        unsafe { (*self.as_raw()).id = id };
-    }
-
-    /// Says whether it is listed. For the core, while it adds or removes the entry.
-    pub fn set_valid(&self, valid: bool) {
-        // SAFETY: The owner adds or removes the entry: nobody else writes the field.
-        unsafe { (*self.as_raw()).valid = valid };
-    }
-
-    /// Makes a new entry: one reference, no name.
-    pub fn begin(&self, kind: u32) {
-        // SAFETY: The object is new: nobody else uses the entry.
-        unsafe {
-            bindings::restrack_begin(self.as_raw());
-            (*self.as_raw()).type_ = kind;
-        }
-    }
-
-    /// Makes an entry without references one with its first reference again.
-    pub fn begin_again(&self) {
-        // SAFETY: The entry has no references: nobody but the owner uses it.
-        unsafe { bindings::restrack_again(self.as_raw()) };
-    }
-
     /// Counts a reference, unless there is none any more. Any context.
     #[must_use]
     pub fn try_get(&self) -> bool {
@@ -138,78 +114,47 @@ impl RestrackEntry {
     /// Gives up a reference, and says whether it was the last: then who waits for that goes on. Any context.
     ///
     /// Of an entry that is not listed, the process is forgotten with the last reference.
-    pub fn put(&self) -> bool {
-        // SAFETY: The caller gives up a reference.
+    ///
+    /// # Safety
+    ///
+    /// A reference is given up that is counted, and not used any more.
+    unsafe fn put(&self) -> bool {
+        // SAFETY: By the safety requirements.
         if !unsafe { bindings::restrack_put(self.as_raw()) } {
             return false;
         }
         if !self.is_valid() {
-            self.forget_task();
+            // SAFETY: The last reference is gone, and the owner waits.
+            unsafe { self.forget_task() };
         }
         // SAFETY: The entry is there until its owner has waited for this.
         unsafe { bindings::complete(&raw mut (*self.as_raw()).comp) };
         true
     }
 
-    /// Waits until the last reference has been given up.
-    pub fn wait(&self, _sleep: &MaySleep) {
-        // SAFETY: The entry is there; the caller may sleep.
-        unsafe { bindings::wait_for_completion(&raw mut (*self.as_raw()).comp) };
-    }
-
-    /// Says which module of the kernel the object is for.
+    /// Forgets the process.
     ///
     /// # Safety
     ///
-    /// The string stays as long as the object.
-    pub unsafe fn set_kernel_name(&self, name: *const kernel::ffi::c_char) {
-        // SAFETY: The object is being made: nobody else uses the entry.
-        unsafe { (*self.as_raw()).kern_name = name };
-    }
-
-    /// Says that the object is for the present process.
-    pub fn set_current_task(&self) {
-        // SAFETY: There is a present process.
-        unsafe { self.attach(bindings::get_current()) };
-    }
-
-    /// Says that the object is for whom another one is.
-    pub fn set_owner_of(&self, parent: &Self) {
-        // SAFETY: The other entry is there, and keeps its process or the name.
-        unsafe {
-            let parent_raw = parent.as_raw();
-            if !parent.is_user() {
-                self.set_kernel_name((*parent_raw).kern_name);
-            } else if !(*parent_raw).task.is_null() {
-                self.attach((*parent_raw).task);
-            }
-        }
-    }
-
-    /// Keeps a process.
-    ///
-    /// # Safety
-    ///
-    /// There is the process, and nobody else uses the entry.
-    unsafe fn attach(&self, task: *mut bindings::task_struct) {
-        // SAFETY: By the safety requirements; the entry's reference to a former process is given up.
-        unsafe {
-            bindings::get_task_struct(task);
-            self.forget_task();
-            (*self.as_raw()).task = task;
-            (*self.as_raw()).user = true;
-        }
-    }
-
-    /// Forgets the process. For the owner, when nobody else uses the entry.
-    pub fn forget_task(&self) {
-        // SAFETY: Nobody else uses the field; the reference to the process was the entry's.
+    /// Nobody else uses the field.
+    unsafe fn forget_task(&self) {
+        // SAFETY: By the safety requirements; the reference to the process was the entry's.
         unsafe {
             let task = core::mem::replace(&mut (*self.as_raw()).task, core::ptr::null_mut());
             if !task.is_null() {
                 bindings::put_task_struct(task);
             }
         }
+    }
+
+    /// Whether there are references.
+    fn has_references(&self) -> bool {
+        // SAFETY: The member is there as long as the entry, and C uses it atomically too.
+        let count = unsafe {
+            let count = &raw mut (*self.as_raw()).kref.refcount.refs.counter;
+            AtomicI32::from_ptr(count)
+        };
+        count.load(Ordering::Acquire) != 0
     }
 
     /// The number that the object's process has for the present one; `None` for one that has ended or cannot be seen.
@@ -254,6 +199,169 @@ impl RestrackEntry {
             bindings::RDMA_RESTRACK_DMAH => Owner::Dmah(owner!(self, Dmah, ib_dmah)),
             _ => return None,
         })
+    }
+}
+
+/// The entry of an object, as the one has it who makes, lists and destroys the object: the first reference is theirs, from
+/// [`Self::begin`] until [`Self::drain`].
+///
+/// # Invariants
+///
+/// Nobody else makes the entry, lists it or says for whom the object is, as long as this is there.
+#[derive(Clone, Copy)]
+pub struct OwnEntry<'a>(&'a RestrackEntry);
+
+// SAFETY: The header says that the owner of an object calls the functions that take it.
+unsafe impl FromC for OwnEntry<'_> {
+    type Raw = *mut rdma_restrack_entry;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        // INVARIANT: By the header.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+impl core::ops::Deref for OwnEntry<'_> {
+    type Target = RestrackEntry;
+
+    #[inline]
+    fn deref(&self) -> &RestrackEntry {
+        self.0
+    }
+}
+
+/// Who has an object alone, and so its entry. An [`Owned`] and a [`Fresh`] are with one thread at a time.
+pub trait Owns {
+    /// The entry.
+    fn entry(&self) -> OwnEntry<'_>;
+}
+
+impl<T: View + Tracked> Owns for Owned<T> {
+    #[inline]
+    fn entry(&self) -> OwnEntry<'_> {
+        // INVARIANT: The owner alone lists the object and destroys it.
+        OwnEntry(self.res())
+    }
+}
+
+impl<T: DriverObject + Tracked> Owns for Fresh<T> {
+    #[inline]
+    fn entry(&self) -> OwnEntry<'_> {
+        // INVARIANT: The memory is ours alone.
+        OwnEntry(self.res())
+    }
+}
+
+impl OwnEntry<'_> {
+    /// Says under which number it is listed, before it is.
+    pub fn set_id(self, id: u32) {
+        // SAFETY: By the type invariants nobody else writes the number, which others read whole.
+        unsafe { (&raw mut (*self.as_raw()).id).write_volatile(id) };
+    }
+
+    /// Says that it is listed.
+    pub fn set_valid(self) {
+        // SAFETY: By the type invariants nobody else writes the field, which others read whole.
+        unsafe { (&raw mut (*self.as_raw()).valid).write_volatile(true) };
+    }
+
+    /// Makes a new entry: one reference, no name.
+    pub fn begin(self, kind: u32) {
+        // SAFETY: By the type invariants nobody else makes the entry; before it is made nobody has a reference.
+        unsafe {
+            bindings::restrack_begin(self.as_raw());
+            (*self.as_raw()).type_ = kind;
+        }
+    }
+
+    /// Makes an entry without references one with its first reference again.
+    pub fn begin_again(self) {
+        if !self.has_references() {
+            // SAFETY: The entry has no references, and by the type invariants nobody else makes it.
+            unsafe { bindings::restrack_again(self.as_raw()) };
+        }
+    }
+
+    /// Gives up the first reference, and waits until the last has been given up. Nothing to do where that was done.
+    pub fn drain(self, _sleep: &MaySleep) {
+        if !self.has_references() {
+            return;
+        }
+        // SAFETY: The first reference is given up here alone, and the count was 0 ever since; so it is there. The token shows that
+        // it may sleep.
+        unsafe {
+            self.put();
+            bindings::wait_for_completion(&raw mut (*self.as_raw()).comp);
+        }
+    }
+
+    /// Gives up the first reference of an entry whose object is not made after all. Any context.
+    ///
+    /// # Safety
+    ///
+    /// The entry was begun, and neither listed nor abandoned since.
+    pub unsafe fn abandon(self) -> bool {
+        // SAFETY: By the safety requirements the first reference is there.
+        unsafe { self.put() }
+    }
+
+    /// Says which module of the kernel the object is for.
+    ///
+    /// # Safety
+    ///
+    /// The string stays as long as the object.
+    pub unsafe fn set_kernel_name(self, name: *const kernel::ffi::c_char) {
+        // SAFETY: By the type invariants nobody else uses the field before the entry is listed.
+        unsafe { (*self.as_raw()).kern_name = name };
+    }
+
+    /// Says that the object is for the present process.
+    pub fn set_current_task(self) {
+        // SAFETY: There is a present process.
+        unsafe { self.attach(bindings::get_current()) };
+    }
+
+    /// Says that the object is for whom another one is.
+    pub fn set_owner_of(self, parent: &RestrackEntry) {
+        // SAFETY: The other entry is there, and keeps its process or the name.
+        unsafe {
+            let parent_raw = parent.as_raw();
+            if !parent.is_user() {
+                self.set_kernel_name((*parent_raw).kern_name);
+            } else if !(*parent_raw).task.is_null() {
+                self.attach((*parent_raw).task);
+            }
+        }
+    }
+
+    /// Keeps a process.
+    ///
+    /// # Safety
+    ///
+    /// There is the process.
+    unsafe fn attach(self, task: *mut bindings::task_struct) {
+        // SAFETY: By the safety requirements, and nobody else uses the field before the entry is listed; the entry's reference
+        // to a former process is given up.
+        unsafe {
+            bindings::get_task_struct(task);
+            (*self).forget_task();
+            (*self.as_raw()).task = task;
+            (*self.as_raw()).user = true;
+        }
+    }
+
+    /// Ends an entry that was never listed, or is drained: the process is forgotten.
+    pub fn end(self) {
+        if self.is_valid() && self.has_references() {
+            return;
+        }
+        // SAFETY: The entry was never found, or all references are given up; by the type invariants nobody else ends it.
+        unsafe {
+            (&raw mut (*self.as_raw()).valid).write_volatile(false);
+            self.forget_task();
+        }
     }
 }
 
@@ -308,6 +416,25 @@ impl EntryRef {
         core::mem::forget(self);
         raw
     }
+
+    /// Gives the reference up, and says whether it was the last.
+    pub fn put(self) -> bool {
+        let entry = core::mem::ManuallyDrop::new(self);
+        // SAFETY: By the type invariants; it is not used after this.
+        unsafe { (**entry).put() }
+    }
+}
+
+// SAFETY: Who gives up a reference passes it.
+unsafe impl FromC for EntryRef {
+    type Raw = *mut rdma_restrack_entry;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements there is an entry.
+        // INVARIANT: The header says that the function takes the reference over.
+        Self(unsafe { NonNull::new_unchecked(raw) }.cast())
+    }
 }
 
 impl core::ops::Deref for EntryRef {
@@ -322,7 +449,8 @@ impl core::ops::Deref for EntryRef {
 
 impl Drop for EntryRef {
     fn drop(&mut self) {
-        self.put();
+        // SAFETY: By the type invariants; it is not used after this.
+        unsafe { (**self).put() };
     }
 }
 

@@ -47,9 +47,13 @@ impl SaClient {
     }
 
     /// The client comes: sets the structure up.
-    pub fn begin(&self) {
+    ///
+    /// # Safety
+    ///
+    /// The client is new, or has gone: nobody uses the structure.
+    pub unsafe fn begin(&self) {
         self.users().store(1, Ordering::Relaxed);
-        // SAFETY: The client is being registered: nobody else uses the member.
+        // SAFETY: By the safety requirements.
         unsafe { rdma_bindings::init_completion(&raw mut (*self.as_raw()).comp) };
     }
 

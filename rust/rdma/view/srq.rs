@@ -20,6 +20,10 @@ tracked!(Srq);
 
 view_of! {
     /// What a shared receive queue is to be like; what it has become, once the driver has created it.
+    ///
+    /// # Invariants
+    ///
+    /// It is filled in, and lent to the verb that makes the queue.
     pub struct SrqInit(ib_srq_init_attr);
 }
 
@@ -79,7 +83,7 @@ impl Fresh<Srq> {
         uobject: Option<&UsrqObject>,
         sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: The caller has filled it in.
+        // SAFETY: By the type invariants it is filled in.
         let init = unsafe { &*init.as_raw() };
         let mut srq = Self::alloc(pd.device(), Some(sleep))?;
         let raw: &mut ib_srq = srq.raw();

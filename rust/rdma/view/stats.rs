@@ -171,7 +171,7 @@ impl HwCounters {
 
     /// Locks them, to look at the values.
     pub fn lock(&self, _sleep: &MaySleep) -> HwCountersGuard<'_> {
-        // SAFETY: The caller may sleep; the lock was set up.
+        // SAFETY: The token shows that it may sleep; the lock was set up.
         unsafe { bindings::mutex_lock(&raw mut (*self.0.as_ptr()).lock) };
         // INVARIANT: The lock was just taken.
         HwCountersGuard(self.0, PhantomData)

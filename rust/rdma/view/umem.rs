@@ -98,8 +98,8 @@ impl UmemView {
     /// Says at which address the device will see it. The owner alone does that.
     #[inline]
     pub fn set_iova(&self, iova: u64) {
-        // SAFETY: The member is the owner's, who calls.
-        unsafe { (&raw mut (*self.as_raw()).iova).write(iova) };
+        // SAFETY: Any value is valid, and it is written whole.
+        unsafe { (&raw mut (*self.as_raw()).iova).write_volatile(iova) };
     }
 }
 

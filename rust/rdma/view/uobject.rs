@@ -174,8 +174,8 @@ impl Uobject {
     /// Sets what user space calls it. For whoever makes the object.
     #[inline]
     pub fn set_user_handle(&self, handle: u64) {
-        // SAFETY: Nobody else sees the object yet.
-        unsafe { (*self.as_raw()).user_handle = handle };
+        // SAFETY: Any value is valid, and it is written whole.
+        unsafe { (&raw mut (*self.as_raw()).user_handle).write_volatile(handle) };
     }
 
     fn context_member(&self) -> &AtomicPtr<bindings::ib_ucontext> {
@@ -334,7 +334,7 @@ impl AttrBundle {
     /// The context that the command is in, if that is known yet.
     #[inline]
     pub fn context(&self) -> Option<&Ucontext> {
-        // SAFETY: The command is the caller's, and the context stays during it.
+        // SAFETY: The command is this thread's, and the context stays during it.
         unsafe {
             (*self.as_raw())
                 .__bindgen_anon_1
@@ -349,7 +349,7 @@ impl AttrBundle {
     #[inline]
     pub fn set_context(&self, context: Option<&Ucontext>) {
         let context = context.map_or(ptr::null_mut(), Ucontext::as_raw);
-        // SAFETY: The command is the caller's.
+        // SAFETY: The command is this thread's.
         unsafe { (*self.as_raw()).__bindgen_anon_1.__bindgen_anon_1.context = context };
     }
 }

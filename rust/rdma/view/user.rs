@@ -128,19 +128,26 @@ impl Mr {
     }
 
     /// Moves it to another protection domain, which is counted as used in place of the former one: the one that it had before
-    /// the driver was asked. For who registers it anew, alone.
-    pub fn set_pd(&self, former: &Pd, pd: &Pd) {
+    /// the driver was asked.
+    ///
+    /// # Safety
+    ///
+    /// The region is locked for whoever registers it anew, and `former` counts it.
+    pub unsafe fn set_pd(&self, former: &Pd, pd: &Pd) {
         pd.uses().inc();
-        // SAFETY: The caller is the only one that changes the region; others read the pointer whole.
-        unsafe { (&raw mut (*self.as_raw()).pd).write_volatile(pd.as_raw()) };
-        former.uses().dec();
+        // SAFETY: By the safety requirements nobody else changes the region, and others read the pointer whole; the former
+        // domain counts it, and does not have it any more.
+        unsafe {
+            (&raw mut (*self.as_raw()).pd).write_volatile(pd.as_raw());
+            former.uses().dec();
+        }
     }
 }
 
 impl Owned<Ah> {
-    /// Says which object of user space it is. For who makes it.
-    pub fn set_uobject(&self, uobject: &Uobject) {
-        // SAFETY: The handle is being made: nobody else has it.
+    /// Says which object of user space it is.
+    pub fn set_uobject(&mut self, uobject: &Uobject) {
+        // SAFETY: The owner alone uses the member, and `self` is lent once.
         unsafe { (*self.as_raw()).uobject = uobject.as_raw() };
     }
 }
@@ -154,9 +161,9 @@ impl Flow {
 
 impl Owned<Flow> {
     /// Fills in what the core knows of a rule that a driver has made; the queue pair is counted as used.
-    pub fn init(&self, qp: &Qp, uobject: &Uobject) {
+    pub fn init(&mut self, qp: &Qp, uobject: &Uobject) {
         qp.uses().inc();
-        // SAFETY: The rule is being made: nobody else has it.
+        // SAFETY: The owner alone uses the members, and `self` is lent once.
         unsafe {
             (*self.as_raw()).qp = qp.as_raw();
             (*self.as_raw()).device = qp.device().as_raw();
@@ -199,8 +206,8 @@ impl WqArray {
 impl Drop for WqArray {
     fn drop(&mut self) {
         for wq in &self.0 {
-            // SAFETY: The work queue is counted as used, and so it is there.
-            unsafe { &*wq.as_ptr().cast::<Wq>() }.uses().dec();
+            // SAFETY: The work queue counts its entry here, which goes, as a user: so it is there.
+            unsafe { (*wq.as_ptr().cast::<Wq>()).uses().dec() };
         }
     }
 }

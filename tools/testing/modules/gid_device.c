@@ -37,6 +37,8 @@ static unsigned long gids_added, gids_deleted;
 static atomic_t events;
 static int generation;
 static bool ready;
+/* The next GID is refused, and the handler of events that follows asks for it again. */
+static bool refuses, rescans;
 
 /* The device */
 
@@ -112,6 +114,10 @@ static int add_gid(const struct ib_gid_attr *attr, void **context)
 	u8 mac[ETH_ALEN] = {};
 	int ret = rdma_read_gid_l2_fields(attr, &vlan, mac);
 
+	if (xchg(&refuses, false)) {
+		pr_info("refused type %u %pI6\n", attr->gid_type, attr->gid.raw);
+		return -ENOSPC;
+	}
 	gids_added++;
 	*context = (void *)(unsigned long)(0x1000 + attr->index);
 	pr_info("add %u type %u %pI6 l2 %d %u %pM\n", attr->index, attr->gid_type, attr->gid.raw, ret, vlan, mac);
@@ -142,6 +148,8 @@ static void on_event(struct ib_event_handler *h, struct ib_event *event)
 {
 	atomic_inc(&events);
 	pr_info("event %s port %u\n", ib_event_msg(event->event), event->element.port_num);
+	if (event->event == IB_EVENT_GID_CHANGE && xchg(&rescans, false))
+		rdma_roce_rescan_device(dev);
 }
 
 /* What is told */
@@ -471,6 +479,8 @@ static int run(const char *value, const struct kernel_param *param)
 		tell_ah_attrs();
 	else if (sysfs_streq(value, "headers"))
 		tell_headers();
+	else if (sysfs_streq(value, "refuse"))
+		refuses = rescans = true;
 	else if (sysfs_streq(value, "rescan")) {
 		rdma_roce_rescan_device(dev);
 		rdma_roce_rescan_port(dev, 1);

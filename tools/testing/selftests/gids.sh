@@ -204,6 +204,24 @@ saved=$(sysctl net.ipv6.conf.{all,default}.accept_dad net.ipv6.conf.default.rout
 sysctl -q net.ipv6.conf.{all,default}.accept_dad=0 net.ipv6.conf.default.router_solicitations=0
 modprobe ib_core
 as_recorded "$here/gids-expected.txt" stream all
+# A GID is refused; the handler of the next event asks for it again, and so causes an event itself. The stock core waits for
+# itself then.
+refused() {
+	ips link add d0 address 02:11:22:33:44:55 type dummy, link set d0 up
+	settle
+	device
+	settle
+	mark gids
+	tell refuse
+	ip addr add 10.0.0.9/24 dev d0
+}
+added() { since_mark gids | grep -q "^add .* type $1 .*0a00:0009"; } # TYPE
+refused
+check "a GID is refused" retry 5 eval 'since_mark gids | grep -q "^refused type 1 "'
+check "a handler may look again for a GID" retry 5 added 1
+check "the other GID is there" added 2
+check "the device goes" timeout 20 modprobe -r gid_device
+ip link del d0
 check "everything unloads" modules_unload
 # shellcheck disable=SC2086 # a list
 sysctl -q ${saved// = /=}

@@ -6,6 +6,8 @@
  *   uverbs_ioctl NODE GID_INDEX ours|stock
  */
 #include "uverbs.h"
+#include <linux/capability.h>
+#include <sys/syscall.h>
 
 /* The ib_uverbs is ours. */
 static bool is_ours;
@@ -223,9 +225,26 @@ static void other_qp(const char *name, int wanted, uint32_t pd, uint32_t cq, uin
 		destroy_qp(attrs[QP_HANDLE].data);
 }
 
+/* Has or lacks CAP_NET_RAW from now on. */
+static void may_send_raw(bool may)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &header, data))
+		die("capget", errno);
+	if (may)
+		data[CAP_TO_INDEX(CAP_NET_RAW)].effective |= CAP_TO_MASK(CAP_NET_RAW);
+	else
+		data[CAP_TO_INDEX(CAP_NET_RAW)].effective &= ~CAP_TO_MASK(CAP_NET_RAW);
+	if (syscall(SYS_capset, &header, data))
+		die("capset", errno);
+}
+
 static void queue_pairs(void)
 {
 	struct ib_uverbs_attr attrs[MAX_ATTRS], none = u32_in(UVERBS_ATTR_CREATE_QP_FLAGS, 0);
+	struct ib_uverbs_attr source = u32_in(UVERBS_ATTR_CREATE_QP_SOURCE_QPN, 1);
 	uint32_t pd = alloc_pd(), cq = good_cq(), srq, qp;
 
 	if (create_srq(pd, IB_UVERBS_SRQT_BASIC, &srq, NULL, 0))
@@ -253,6 +272,12 @@ static void queue_pairs(void)
 	      data_in(UVERBS_ATTR_CREATE_QP_CAP, &qp_cap, sizeof(qp_cap)));
 	OTHER("capabilities from nowhere", EFAULT, IB_UVERBS_QPT_RC, QP_CAP,
 	      data_in(UVERBS_ATTR_CREATE_QP_CAP, (void *)8, sizeof(qp_cap.cap)));
+
+	/* The driver has no such queue pairs. */
+	OTHER("the number of another queue pair", EOPNOTSUPP, IB_UVERBS_QPT_UD, QP_COUNT, source);
+	may_send_raw(false);
+	OTHER("the number of another queue pair, without CAP_NET_RAW", is_ours ? EPERM : EOPNOTSUPP, IB_UVERBS_QPT_UD, QP_COUNT, source);
+	may_send_raw(true);
 
 	set_qp(attrs, pd, cq, IB_UVERBS_QPT_RC);
 	attrs[QP_CAP] = data_in(UVERBS_ATTR_CREATE_QP_CAP, &qp_cap, sizeof(qp_cap));

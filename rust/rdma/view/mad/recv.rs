@@ -148,7 +148,7 @@ impl RecvMad {
     /// The MAD.
     #[inline]
     pub fn mad(&self) -> &[u8] {
-        // SAFETY: There are so many bytes behind the structure, which nobody else writes.
+        // SAFETY: There are so many bytes behind the structure, which are ours as it is.
         unsafe {
             let mad: *const u8 = (&raw const (*self.0.as_ptr()).mad).cast();
             core::slice::from_raw_parts(mad, self.raw().size)

@@ -355,7 +355,7 @@ impl NewOdp {
     ///
     /// `ENOMEM`.
     pub fn child_of(root: &OdpUmem, _sleep: &MaySleep) -> Result<Self> {
-        // SAFETY: The caller keeps the root, whose members are constant.
+        // SAFETY: The root is lent, and its members are constant.
         let raw = unsafe { &*root.as_raw() };
         let mut odp = Self::describe(raw.umem.ibdev, root.umem().is_writable(), PAGE_SHIFT as u32)?;
         odp.umem.owning_mm = raw.umem.owning_mm;

@@ -17,8 +17,8 @@ use rdma_bindings::{self as bindings, ib_device, ib_umem};
 use super::{AccessFlags, UmemView};
 use crate::{view::Device, MaySleep};
 
-/// How many pages are pinned at once.
-const BATCH: usize = 64;
+/// How many pages are pinned at once: those whose pointers fill a page, 512.
+const BATCH: usize = PAGE_SIZE / size_of::<*mut bindings::page>();
 
 /// Whether the process may lock memory at all.
 pub fn may_lock() -> bool {
@@ -131,8 +131,9 @@ impl Pinned {
     pub fn pin(&mut self, sleep: &MaySleep) -> Result {
         let mut at = self.address().wrapping_sub(self.offset());
         let mut left = self.page_count();
+        let mut pages = KVec::from_elem(core::ptr::null_mut(), left.min(BATCH), GFP_KERNEL)?;
         while left != 0 {
-            let pinned = self.pin_batch(at, left, sleep)?;
+            let pinned = self.pin_batch(at, left, &mut pages, sleep)?;
             if pinned == 0 {
                 return Err(EFAULT);
             }
@@ -142,16 +143,21 @@ impl Pinned {
         Ok(())
     }
 
-    /// Pins some of `left` pages from `at` on, and appends them. How many those are.
-    fn pin_batch(&mut self, at: usize, left: usize, _sleep: &MaySleep) -> Result<usize> {
-        let mut pages = [core::ptr::null_mut::<bindings::page>(); BATCH];
+    /// Pins some of `left` pages from `at` on, as many as there is room for in `pages`, and appends them. How many those are.
+    fn pin_batch(
+        &mut self,
+        at: usize,
+        left: usize,
+        pages: &mut [*mut bindings::page],
+        _sleep: &MaySleep,
+    ) -> Result<usize> {
         let write = if self.is_writable() {
             bindings::FOLL_WRITE
         } else {
             0
         };
         let flags = bindings::FOLL_LONGTERM | write;
-        let count = left.min(BATCH) as c_int;
+        let count = left.min(pages.len()) as c_int;
         // SAFETY: There is room for `count` pages; the range is checked by the function.
         let pinned = unsafe {
             bindings::rdma_cond_resched();

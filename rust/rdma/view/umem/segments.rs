@@ -77,7 +77,11 @@ impl UmemView {
 }
 
 view_of! {
-    /// Where somebody is who goes over a scatter list in blocks of one size. One thread at a time uses it.
+    /// Where somebody is who goes over a scatter list in blocks of one size.
+    ///
+    /// # Invariants
+    ///
+    /// It is lent to one thread at a time, and set up for a list that stays as long.
     pub struct BlockIter(ib_block_iter);
 }
 
@@ -112,25 +116,25 @@ impl BlockIter {
 
     /// How far into the entry the next block begins, in bytes.
     pub fn advance(&self) -> u32 {
-        // SAFETY: The state is the caller's.
+        // SAFETY: By the type invariants.
         unsafe { (*self.state()).__sg_advance }
     }
 
     /// Says how far into the entry the next block begins.
     pub fn set_advance(&self, advance: u32) {
-        // SAFETY: The state is the caller's.
+        // SAFETY: By the type invariants.
         unsafe { (*self.state()).__sg_advance = advance };
     }
 
     /// The size of a block, a power of two.
     pub fn block_size(&self) -> u64 {
-        // SAFETY: The state is the caller's.
+        // SAFETY: By the type invariants.
         1u64.wrapping_shl(unsafe { (*self.state()).__pg_bit })
     }
 
     /// Says where the present block begins.
     pub fn set_address(&self, address: u64) {
-        // SAFETY: The state is the caller's.
+        // SAFETY: By the type invariants.
         unsafe { (*self.state()).__dma_addr = address };
     }
 }
