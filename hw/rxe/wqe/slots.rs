@@ -16,13 +16,16 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Makes room for at least `count` requests with `data_len` bytes of data each. Sleeps.
+    /// Makes room for at least `count` requests with `data_len` bytes of data each; none for none. Sleeps.
     ///
     /// # Errors
     ///
     /// `EINVAL` where the sizes overflow, `ENOMEM`.
     pub(crate) fn new(count: u32, data_len: usize) -> Result<Self> {
-        let count = count.max(1).checked_next_power_of_two().ok_or(EINVAL)?;
+        let count = match count {
+            0 => 0,
+            some => some.checked_next_power_of_two().ok_or(EINVAL)?,
+        };
         let bytes = data_len.checked_mul(count as usize).ok_or(EINVAL)?;
         let mut requests = KVVec::with_capacity(count as usize, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..count {
@@ -33,7 +36,7 @@ impl<T> Slots<T> {
             requests,
             data,
             data_len,
-            mask: count - 1,
+            mask: count.wrapping_sub(1),
         })
     }
 
