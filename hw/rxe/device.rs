@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::workqueue::{self, impl_has_work, new_work, Work, WorkItem};
+use kernel_ext::deferred_drop::DeferredDrop;
 use kernel_ext::net::device::NetDevice;
 use kernel_ext::net::skb::SkBuff;
 use kernel_ext::work;
@@ -32,6 +33,8 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// QPs by number.
     #[pin]
     pub(crate) qps: Table<Q>,
+    /// QPs that were destroyed, and that packets may still look at.
+    pub(crate) old_qps: Arc<DeferredDrop<Q>>,
     /// SRQs by number.
     #[pin]
     pub(crate) srqs: Table<Srq>,
@@ -72,9 +75,11 @@ where
     pub(crate) fn new(ndev: &NetDevice) -> Result<Arc<Self>> {
         let guid = guid_of(ndev);
         let backlog = Backlog::new()?;
+        let old_qps = DeferredDrop::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 qps <- Table::new(limits::QP_NUMBERS),
+                old_qps,
                 srqs <- Table::new(limits::SRQ_NUMBERS),
                 groups <- Groups::new(),
                 mrs <- Mrs::new(),
@@ -110,8 +115,9 @@ where
         work::enqueue(workqueue::system_bh(), this);
     }
 
-    /// Stops the delivery for good and drops what waits. After the last QP is gone.
+    /// Stops the delivery for good and drops what waits. After the last QP was destroyed.
     pub(crate) fn stop(this: &Arc<Self>, sleep: &MaySleep) {
+        DeferredDrop::flush(&this.old_qps, sleep);
         work::cancel_sync(this, sleep);
         while let Some(skb) = this.looped_back() {
             drop(skb);

@@ -22,8 +22,8 @@
 //! | `posted_sends`, `posted_recvs` | any | what kernel consumers posted | nothing |
 //!
 //! The device's table, the timer and the work item own references to a QP. It owns memory that
-//! must be let go where one may sleep, so [`Qp::destroy`] takes all these references back before it
-//! returns, and the last one is the core's. Packets under way refer to [`Flight`], not to the QP.
+//! must be let go where one may sleep, so [`Qp::destroy`] takes these references back before it returns, but for the
+//! table's, which is dropped after a grace period. Packets under way refer to [`Flight`], not to the QP.
 
 mod attr;
 mod create;
@@ -268,15 +268,13 @@ impl Qp {
             return Err(EBUSY);
         }
         self.engine.lock().dead = true;
-        // Waits for the packets that found the QP.
-        drop(self.rxe.qps.remove(self.number(), sleep));
+        // A packet that found the QP finds it dead.
+        let qps = &self.rxe.qps;
+        qps.remove_later(self.number(), &self.rxe.old_qps, sleep);
         self.flight.detach();
         Timer::shut_down(self, sleep);
         work::cancel_sync(self, sleep);
-        let mut engine = self.engine.lock();
-        engine.requester.reset();
-        engine.responder.reset();
-        engine.queues.reset();
+        self.engine.lock().reset(self);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ pub mod chrdev;
 pub mod context;
 pub mod crc32;
 pub mod debugfs;
+pub mod deferred_drop;
 pub mod delayed;
 pub mod door;
 pub mod error;

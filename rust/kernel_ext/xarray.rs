@@ -6,7 +6,7 @@
 //!
 //! C header: `include/linux/xarray.h`.
 
-use crate::{bindings, context::MaySleep, gfp::Gfp, sync};
+use crate::{bindings, context::MaySleep, deferred_drop::DeferredDrop, gfp::Gfp, sync};
 use core::{cell::UnsafeCell, ffi::c_void, marker::PhantomData, ops::RangeInclusive, ptr::NonNull};
 use kernel::{
     prelude::*,
@@ -21,8 +21,8 @@ use kernel::{
 /// # Invariants
 ///
 /// Each entry of `xa` is reserved (reads as null), or is from `Arc::into_foreign` and owns that reference. An entry is
-/// taken out only where, before the reference is handed on, all RCU readers that could have found it have left, or where
-/// nobody else has the table.
+/// taken out only where, before the reference is handed on or dropped, all RCU readers that could have found it have left, or
+/// where nobody else has the table.
 #[pin_data(PinnedDrop)]
 pub struct Table<T: Send + Sync + 'static> {
     #[pin]
@@ -142,6 +142,29 @@ impl<T: Send + Sync + 'static> Table<T> {
         sync::rcu::synchronize_expedited(may_sleep);
         // SAFETY: The entry is from `into_foreign`; it is out of the table, and all its readers have left.
         Some(unsafe { Arc::from_foreign(entry.as_ptr().cast()) })
+    }
+
+    /// Takes an object out of the table; its reference is dropped when no reader borrows it from the table any more, which this
+    /// does not wait for. Says whether there was one.
+    pub fn remove_later(
+        &self,
+        index: u32,
+        place: &Arc<DeferredDrop<T>>,
+        may_sleep: &MaySleep,
+    ) -> bool
+    where
+        T: 'static,
+    {
+        // SAFETY: The array is valid.
+        let entry = unsafe { bindings::xa_erase_irqsave(self.xa.get(), index as usize) };
+        let Some(entry) = NonNull::new(entry) else {
+            return false;
+        };
+        // SAFETY: The entry is from `into_foreign`, and out of the table. Readers that have found it borrow the reference, which
+        // is dropped after they have left.
+        let object = unsafe { Arc::from_foreign(entry.as_ptr().cast()) };
+        DeferredDrop::push(place, object, may_sleep);
+        true
     }
 
     /// Finds the object with the smallest number that is not below `from`, and takes a reference to it.

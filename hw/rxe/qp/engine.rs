@@ -137,7 +137,8 @@ impl Engine {
         }
     }
 
-    fn reset(&mut self, qp: &Qp) {
+    /// Forgets all that was posted, and goes to RESET.
+    pub(super) fn reset(&mut self, qp: &Qp) {
         self.requester.reset();
         self.responder.reset();
         self.queues.reset();

@@ -4,7 +4,7 @@
 
 use super::*;
 use kernel::sync::rcu;
-use kernel_ext::{gfp::Gfp, xarray::Table};
+use kernel_ext::{deferred_drop::DeferredDrop, gfp::Gfp, xarray::Table};
 
 pub(super) fn test(may_sleep: &MaySleep) -> Result {
     let gfp = Gfp::kernel(may_sleep);
@@ -37,5 +37,35 @@ pub(super) fn test(may_sleep: &MaySleep) -> Result {
     check!(LIVE.load(SeqCst) == 3);
     drop(table);
     check!(LIVE.load(SeqCst) == 0);
+    removed_later(may_sleep)
+}
+
+/// An object that was removed lives as long as a reader borrows it, and not longer than a grace period.
+fn removed_later(may_sleep: &MaySleep) -> Result {
+    let table = KBox::pin_init(Table::<Object>::new(0..=MANY), GFP_KERNEL)?;
+    let place = DeferredDrop::new()?;
+    table.insert_at(1, Object::new(7)?, Gfp::kernel(may_sleep))?;
+    let kept = table.find(1);
+    check!(table.remove_later(1, &place, may_sleep));
+    check!(table.find(1).is_none() && !table.remove_later(1, &place, may_sleep));
+    check!(kept.as_ref().map(|object| object.number) == Some(7));
+    DeferredDrop::flush(&place, may_sleep);
+    check!(LIVE.load(SeqCst) == 1);
+    drop(kept);
+    check!(LIVE.load(SeqCst) == 0);
+
+    // More than there is room for: the last ones wait themselves.
+    for index in 0..=MANY {
+        table.insert_at(index, Object::new(index)?, Gfp::kernel(may_sleep))?;
+    }
+    for index in 0..=MANY {
+        check!(table.remove_later(index, &place, may_sleep));
+    }
+    check!(table.is_empty());
+    DeferredDrop::flush(&place, may_sleep);
+    check!(LIVE.load(SeqCst) == 0);
     Ok(())
 }
+
+/// More objects than wait for a grace period at once.
+const MANY: u32 = 600;
