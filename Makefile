@@ -86,7 +86,7 @@ modules_install: modules
 	@$(paths) set -e; export KDIR; modules='$(MODULES)'; \
 	[ -n "$$modules" ] || modules=$$(tools/abi --modules '$(out)' --complete); \
 	stage=$$(mktemp -d /tmp/ferroband.XXXXXX); trap 'rm -rf "$$stage"' EXIT; \
-	$(kbuild) modules_install INSTALL_MOD_PATH="$$stage" INSTALL_MOD_STRIP=1 DEPMOD=true; \
+	$(kbuild) modules_install INSTALL_MOD_PATH="$$stage" INSTALL_MOD_STRIP=1 CONFIG_MODULE_SIG_ALL= DEPMOD=true; \
 	target='$(INSTALL_MOD_PATH)'/lib/modules/$$KERNEL_RELEASE; \
 	mkdir -p "$$target/updates"; \
 	for module in $$modules; do \
