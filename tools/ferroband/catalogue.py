@@ -138,7 +138,7 @@ def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:
 
     With `one_mix` each guest test is there once, for a mix that somebody chose.
     """
-    scripts = [t for path in _executables(TESTING / "selftests", "*.sh") for t in _guest_tests(path, kernel, scope)]
+    scripts = [t for path in _executables(TESTING / "selftests", "*/*.sh") for t in _guest_tests(path, kernel, scope)]
     if one_mix:
         chosen = {test.path: dataclasses.replace(test, name=re.sub("@[^%]*", "", test.name), mix=None)
                   for test in scripts if test.kind == "guest"}

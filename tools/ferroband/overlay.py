@@ -98,14 +98,15 @@ def install_tests(top: pathlib.Path) -> None:
     shutil.copy(REPO / "tools/guest-init", target / "init")
     shutil.copy(REPO / "tools/guest-shellrc", target / "shellrc")
     shutil.copy(REPO / "tools/demo.sh", target)
-    selftests = REPO / "tools/testing/selftests"
-    shutil.copytree(selftests, target / "selftests", ignore=shutil.ignore_patterns("__pycache__"))
+    # By module in the repository, in one folder in the guest: they use each other.
+    selftests = target / "selftests"
+    for area in sorted((REPO / "tools/testing/selftests").iterdir()):
+        shutil.copytree(area, selftests, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     for name in ("rdma", "kselftest", "net/lib/py", "net/rds"):  # the kernel's own, as they are
         shutil.copytree(paths().kdir / "tools/testing/selftests" / name, target / "kernel-selftests" / name)
     sources = sorted(selftests.glob("*.c"))
-    if sources:
-        script = 'out=$1; shift; for c; do b=${c##*/}; gcc -O2 -Wall -o "$out/${b%.c}" "$c" -libverbs -lrdmacm -libumad -lpthread; done'
-        in_root("sh", "-euc", script, "sh", str(target / "selftests"), *map(str, sources), check=True)
+    script = 'for c; do gcc -O2 -Wall -o "${c%.c}" "$c" -libverbs -lrdmacm -libumad -lpthread; done'
+    in_root("sh", "-euc", script, "sh", *map(str, sources), check=True)
 
 
 def module_closure(names: tuple[str, ...]) -> list[pathlib.Path]:

@@ -4,7 +4,7 @@
 //!
 //! It runs when it is loaded. Results stand in the kernel log, as `pass|NAME` and `fail|NAME|WHY`; then `done`.
 //!
-//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/cm_client.sh loads it.
+//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/clients/cm_client.sh loads it.
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{net::ns::NetNamespace, sync::Completion as Done};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A client in the kernel that makes one call at a time, in the process that asks for it: so that process may let the call's
- * allocations fail (tools/testing/selftests/faults_client.c). It is C, so that it judges any ib_core and any driver alike.
+ * allocations fail (tools/testing/selftests/clients/faults_client.c). It is C, so that it judges any ib_core and any driver alike.
  *
  *	modprobe failing_client device=rxe0
  *	cat /sys/module/failing_client/parameters/calls			the calls by name, one per line

@@ -5,7 +5,7 @@
 //!
 //! What it has seen stands in `/sys/module/hotplug_client/parameters/`. `faults` counts what must not be.
 //!
-//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/client.sh and storm.sh load it.
+//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/clients/client.sh and storm.sh load it.
 
 use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 

@@ -2,7 +2,7 @@
 
 //! Wrong on purpose: shows that KASAN sees what Rust code does to memory, in modules that are built as ours are.
 //!
-//! Built with `FERROBAND_TESTS=m` for a kernel that has KASAN; tools/testing/selftests/kasan.sh loads it and looks for the
+//! Built with `FERROBAND_TESTS=m` for a kernel that has KASAN; tools/testing/selftests/common/kasan.sh loads it and looks for the
 //! reports, one for each function here.
 
 use core::ptr;

@@ -2,7 +2,7 @@
 
 //! Tests of the crate `kernel_ext`, run when the module is loaded: loading fails if one of them does.
 //!
-//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/kernel_ext.sh loads it.
+//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/common/kernel_ext.sh loads it.
 
 use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use kernel::prelude::*;

@@ -3,7 +3,7 @@
 //! Races on purpose: shows that KCSAN sees what Rust code does to memory, in modules that are built as ours are, and that it
 //! keeps silent of what is marked.
 //!
-//! Built with `FERROBAND_TESTS=m` for a kernel that has KCSAN; tools/testing/selftests/kcsan.sh loads it and looks for the
+//! Built with `FERROBAND_TESTS=m` for a kernel that has KCSAN; tools/testing/selftests/common/kcsan.sh loads it and looks for the
 //! reports, by the names of the functions here. These are without `kcsan_`, for KCSAN takes that for itself in a stack.
 
 use core::{

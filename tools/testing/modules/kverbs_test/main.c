@@ -3,7 +3,7 @@
  * Tests of what ib_core and a driver give to users in the kernel. It is C, so that it judges any of them alike.
  *
  * Loading it runs the tests on the device that the parameter "device" names, and logs a line for each result. Afterwards it
- * stays a client: the parameter "log" tells what its clients and handlers have seen. tools/testing/selftests/kverbs.sh
+ * stays a client: the parameter "log" tells what its clients and handlers have seen. tools/testing/selftests/core/kverbs.sh
  * loads it.
  */
 #include "kverbs.h"

@@ -4,7 +4,7 @@
  * C, so that it judges any ib_core and any driver alike.
  *
  * The parameter "device" names the device. Writing the name of a test to the parameter "run" runs it, and logs a line for
- * each result: "pass|NAME" or "fail|NAME|got VALUE". tools/testing/selftests/{context,callbacks}.sh do so.
+ * each result: "pass|NAME" or "fail|NAME|got VALUE". tools/testing/selftests/core/{context,callbacks}.sh do so.
  *
  *	contexts [no-ah] [no-storm-ah]	all methods for any context, in each context; see context.c
  *	dispatch [lossy] [fatal]	events from an interrupt, where memory is short, or of a device that fails

@@ -11,7 +11,7 @@
 //!
 //! A device that is not of RoCE is taken for that of `fake_verbs`.
 //!
-//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/verbs_client.sh and verbs_client_ends.sh load it.
+//! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/clients/verbs_client.sh and verbs_client_ends.sh load it.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
