@@ -36,7 +36,7 @@ use kernel_ext::{
     work::{OwnedQueue, QueueFlags},
 };
 use rdma::{
-    view::{
+    core::{
         addr::{
             size_of_family, CallbackArgument, DevAddr, Question, Sockaddr, SockaddrArgument,
             SourceL2, Storage,

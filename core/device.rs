@@ -64,7 +64,7 @@ use kernel_ext::{
     work::{self, GlobalQueue, InstalledQueue, OwnedQueue, QueueFlags},
 };
 use rdma::{
-    view::{device::allocate, Device, Registered},
+    core::{device::allocate, Device, Registered},
     MaySleep,
 };
 

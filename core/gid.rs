@@ -33,7 +33,7 @@ use kernel_ext::{
     net::device::NetDevice,
 };
 use rdma::{
-    view::{
+    core::{
         gid::{GidArgument, GidEntry, GidRef, GidResult, LentGid, MacPlace},
         Device,
     },

@@ -14,12 +14,15 @@ use kernel::{
 };
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
 use rdma::{
-    cq::{CqBase, CqHandle, CqInitAttr},
-    device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
-    port::{PortAttr, PortImmutable, PortState},
-    qp::{QpBase, QpInitAttr},
-    stats::{HwStats, StatDesc},
-    view, Device, Gid, MaySleep, NotifyFlags, PdBase, Provider, QpHandle, Udata,
+    core::Device as DeviceView,
+    provider::{
+        cq::{CqBase, CqHandle, CqInitAttr},
+        device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
+        port::{PortAttr, PortImmutable, PortState},
+        qp::{QpBase, QpInitAttr},
+        stats::{HwStats, StatDesc},
+    },
+    Device, Gid, MaySleep, NotifyFlags, PdBase, Provider, QpHandle, Udata,
 };
 
 use crate::registry::{self, Which};
@@ -190,7 +193,7 @@ impl Provider for Driver {
 /// # Errors
 ///
 /// What registering it fails with, and the test.
-pub(crate) fn with_device(test: impl FnOnce(&view::Device, &Log, &MaySleep) -> Result) -> Result {
+pub(crate) fn with_device(test: impl FnOnce(&DeviceView, &Log, &MaySleep) -> Result) -> Result {
     const NAME: &CStr = c"kunit_hca";
     let sleep = &MaySleep::of_test()?;
     // What a test has left that was ended by a failure.

@@ -52,8 +52,8 @@ use kernel::{
 };
 use kernel_ext::{bindings as c, door::Input, export::export};
 use rdma::{
-    client::Registration,
-    view::{
+    client::registration::Registration,
+    core::{
         cq::Handler,
         mad::{
             agent::{truth, AgentBody, AgentHandlers, RegistrationArgument},

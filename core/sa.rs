@@ -43,8 +43,8 @@ use kernel_ext::{
     export::export,
 };
 use rdma::{
-    client::Registration,
-    view::{
+    client::registration::Registration,
+    core::{
         cq::Handler,
         mad::{send::SendFlags, Given},
         path::Path,

@@ -6,15 +6,15 @@
 
 use kernel::prelude::*;
 use rdma::{
-    ah::GlobalRoute,
-    verbs::{
-        client::{Registration, Table},
+    client::{
         cq::PollContext,
         op::RcOp,
         qp::{Config, ConnectedInit, Peer, Rc, Rts, Sending},
+        table::{Registration, Table},
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Qp, Work,
     },
+    provider::ah::GlobalRoute,
     Access, AhFields, MaySleep, Mtu, WcOpcode,
 };
 

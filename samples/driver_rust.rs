@@ -9,11 +9,13 @@ use kernel::{prelude::*, sync::Arc};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
     bindings,
-    cq::{CqBase, CqHandle, CqInitAttr},
-    device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
-    port::{PortAttr, PortImmutable, PortState},
-    qp::{QpBase, QpInitAttr},
-    ucontext::{Ucontext, UcontextBase},
+    provider::{
+        cq::{CqBase, CqHandle, CqInitAttr},
+        device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
+        port::{PortAttr, PortImmutable, PortState},
+        qp::{QpBase, QpInitAttr},
+        ucontext::{Ucontext, UcontextBase},
+    },
     Device, Gid, MaySleep, Mtu, PdBase, Provider, QpHandle, Udata,
 };
 

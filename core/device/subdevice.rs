@@ -13,7 +13,7 @@
 use kernel::prelude::*;
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
-    view::{device::SubDevice, Device, Registered},
+    core::{device::SubDevice, Device, Registered},
     MaySleep,
 };
 

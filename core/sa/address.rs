@@ -7,7 +7,7 @@
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 use kernel_ext::{bindings as c, delayed};
 use rdma::{
-    view::{
+    core::{
         ah_attr::AhVector,
         mad::{recv::RecvMad, send::SendFlags},
     },

@@ -6,7 +6,7 @@
 use kernel::prelude::*;
 use kernel_ext::bindings::ib_sa_guidinfo_rec;
 use rdma::{
-    view::{
+    core::{
         mad::recv::RecvMad,
         sa::{GuidInfoCallback, QueryPlace},
     },

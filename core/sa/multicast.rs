@@ -19,7 +19,7 @@ use kernel_ext::{
     uses::Uses,
 };
 use rdma::{
-    view::{
+    core::{
         cq::Handler,
         mad::{recv::RecvMad, send::SendFlags, MadeForC},
         sa::{tell_member, MulticastBody, MulticastFn, SaClient},

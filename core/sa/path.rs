@@ -8,7 +8,7 @@
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_gid, sa_path_rec};
 use rdma::{
-    view::{
+    core::{
         mad::{recv::RecvMad, send::SendFlags},
         path::{Path, PathKind},
         sa::{PathCallback, QueryPlace, SaClient},

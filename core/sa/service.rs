@@ -6,7 +6,7 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings::sa_service_rec, error::ENODATA};
 use rdma::{
-    view::{
+    core::{
         mad::recv::RecvMad,
         sa::{QueryPlace, ServiceCallback},
     },

@@ -10,8 +10,8 @@ use kernel_ext::{
     sysfs::{Name, Text},
 };
 use rdma::{
-    port::PortAttr,
-    view::sysfs::{Behaviour, PortGroup, Show, Subject},
+    core::sysfs::{Behaviour, PortGroup, Show, Subject},
+    provider::port::PortAttr,
     MaySleep,
 };
 

@@ -15,7 +15,7 @@ use kernel_ext::{
     export::export,
 };
 use rdma::{
-    view::{
+    core::{
         ah::{AhContext, GrhView},
         ah_attr::{AhPlace, AhVector, Route},
         cq::WcView,
@@ -44,7 +44,7 @@ fn check(device: &Device, vector: &AhVector) -> Result {
     if needs_route && !vector.has_route() {
         return Err(EINVAL);
     }
-    let fits = |source: &rdma::view::gid::GidEntry| {
+    let fits = |source: &rdma::core::gid::GidEntry| {
         source.index() == u16::from(raw.grh.sgid_index) && source.port_num() == raw.port_num
     };
     if vector.sgid().is_some_and(|source| !fits(source.entry())) {

@@ -9,7 +9,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, door::Out, export::export};
 use rdma::{
-    view::{
+    core::{
         ah_attr::{AhPlace, AhVector, Route},
         gid::{GidArgument, GidRef},
         network_header::NetworkHeader,

@@ -5,11 +5,10 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
-    trace,
-    view::{
+    core::{
         mr::{DmaList, DmaSpan, SetPage, SgOffset, SigAttrs},
         object::{Made, Owned, UdataView},
-        Mr, Pd,
+        trace, Mr, Pd,
     },
     MaySleep,
 };
@@ -147,7 +146,7 @@ fn ib_advise_mr(
     pd: &Pd,
     advice: c::ib_uverbs_advise_mr_advice,
     flags: u32,
-    sg_list: rdma::view::mr::Ranges<'_>,
+    sg_list: rdma::core::mr::Ranges<'_>,
     num_sge: u32,
     sleep: &MaySleep,
 ) -> Result {

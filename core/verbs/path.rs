@@ -7,7 +7,7 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, export::export, net::device::NetDevice};
 use rdma::{
-    view::{
+    core::{
         ah_attr::{AhPlace, AhVector, Route},
         gid::{GidRef, LentGid, LentGidArgument},
         path::{member_gids, Path, PathKind},

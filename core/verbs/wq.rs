@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel_ext::export::export;
 use rdma::{
-    view::{
+    core::{
         object::{Failed, Made, Owned, UdataView},
         srq::WqInit,
         Pd, Wq,

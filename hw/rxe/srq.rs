@@ -15,7 +15,7 @@ use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use kernel_ext::xarray::Table;
-use rdma::srq::{SrqAttr, SrqAttrMask, SrqInitAttr, SrqType};
+use rdma::provider::srq::{SrqAttr, SrqAttrMask, SrqInitAttr, SrqType};
 use rdma::{MaySleep, RecvWrs, SrqEvent, SrqHandle};
 
 use crate::ids::PdId;

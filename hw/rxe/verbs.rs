@@ -8,20 +8,20 @@ use kernel::sync::Arc;
 use kernel_ext::bindings;
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::module::ModuleRef;
-use rdma::ah::{Ah, AhAttr, AhFields};
-use rdma::cq::{Cq, CqHandle, CqInitAttr, NotifyFlags};
-use rdma::device::{Device, DeviceAttr, DeviceModify};
-use rdma::mad::{Mad, MadInfo, MadResult};
-use rdma::mr::{Access, Mr, MrType, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma};
-use rdma::object::{Base, Pd};
-use rdma::port::{
+use rdma::abi::mad::{Mad, MadInfo, MadResult};
+use rdma::provider::ah::{Ah, AhAttr, AhFields};
+use rdma::provider::cq::{Cq, CqHandle, CqInitAttr, NotifyFlags};
+use rdma::provider::device::{Device, DeviceAttr, DeviceModify};
+use rdma::provider::mr::{Access, Mr, MrType, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma};
+use rdma::provider::object::{Base, Pd};
+use rdma::provider::port::{
     self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
 };
-use rdma::qp::{Qp, QpAttrMask, QpAttrOut, QpInitAttr, QpInitOut, QpModify};
-use rdma::srq::{Srq, SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr};
-use rdma::stats::{HwStats, StatDesc};
-use rdma::sysfs::{AttributeGroup, DeviceAttribute};
-use rdma::wr::{RecvWrs, SendWrs};
+use rdma::provider::qp::{Qp, QpAttrMask, QpAttrOut, QpInitAttr, QpInitOut, QpModify};
+use rdma::provider::srq::{Srq, SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr};
+use rdma::provider::stats::{HwStats, StatDesc};
+use rdma::provider::sysfs::{AttributeGroup, DeviceAttribute};
+use rdma::provider::wr::{RecvWrs, SendWrs};
 use rdma::{
     DeviceEvent, Gid, MaySleep, Provider, QpHandle, SrqHandle, Ucontext, Udata, Umem, Vma, WcSink,
 };

@@ -23,11 +23,11 @@ use kernel_ext::{
 };
 use rdma::{
     bindings::{self, ib_qp_attr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_conn_param},
-    qp::QpAttrMask,
-    verbs::{
+    client::{
         qp::{Qp, Rc, State as QpStateType},
         Device, DropsAnywhere,
     },
+    provider::qp::QpAttrMask,
     MaySleep,
 };
 

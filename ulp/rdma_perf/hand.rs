@@ -25,12 +25,11 @@ use kernel_ext::{
     sync::Completion,
 };
 use rdma::{
-    ah::GlobalRoute,
-    verbs::{
+    client::{
         qp::{ConnectedInit, Init, Peer as PeerOfQp, Qp, Rc, Rts, Sending},
         Device,
     },
-    wr::Remote,
+    provider::{ah::GlobalRoute, wr::Remote},
     Access, AhFields, Gid, MaySleep, Mtu,
 };
 

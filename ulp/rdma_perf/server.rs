@@ -14,7 +14,7 @@ use core::sync::atomic::{
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::{
-    verbs::{
+    client::{
         cq::CqRef,
         dma::Pages,
         op::RcOp,
@@ -22,7 +22,7 @@ use rdma::{
         work::{Completion, Handler},
         Device, Mr, Pd, Work,
     },
-    wr::Remote,
+    provider::wr::Remote,
     Access, MaySleep,
 };
 

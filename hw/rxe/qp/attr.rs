@@ -10,7 +10,7 @@ use crate::ids::{GSI_QKEY, PKEY, PORT};
 use crate::limits;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use rdma::qp::{MigState, QpAttrMask, QpAttrOut, QpCap};
+use rdma::provider::qp::{MigState, QpAttrMask, QpAttrOut, QpCap};
 use rdma::{Access, AhFields, Mtu, QpModify, QpState, QpType};
 use roce::psn::Psn;
 use roce::state::{RecvAttr, RemoteAccess, SendAttr, Service};

@@ -11,7 +11,7 @@ use crate::packet::Payload;
 use crate::tx;
 use crate::wqe;
 use core::sync::atomic::{fence, Ordering};
-use rdma::wc::{Wc, WcExtra, WcFlags};
+use rdma::provider::wc::{Wc, WcExtra, WcFlags};
 use roce::memory::{AtomicOp, NextRecv, RecvPort, RegionPart, RemoteFault, RespondError};
 use roce::state::{Access, Counter, QpEvent, RecvCompletion, RecvOpcode, Service, State, WcStatus};
 use roce::wire::{Feth, Headers, Reth};

@@ -5,12 +5,14 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{context::MaySleep, sync::rcu};
 use rdma::{
-    ah::{Ah, AhAttr, AhBase, AhFields},
-    cq::{Cq, CqBase, CqHandle, CqInitAttr, NotifyFlags},
-    device::DeviceAttr,
-    port::{PortAttr, PortImmutable},
-    qp::{Qp, QpBase, QpInitAttr},
-    srq::Srq,
+    provider::{
+        ah::{Ah, AhAttr, AhBase, AhFields},
+        cq::{Cq, CqBase, CqHandle, CqInitAttr, NotifyFlags},
+        device::DeviceAttr,
+        port::{PortAttr, PortImmutable},
+        qp::{Qp, QpBase, QpInitAttr},
+        srq::Srq,
+    },
     Device, PdBase, Provider, QpHandle, RecvWrs, SendWrs, Udata, WcSink,
 };
 

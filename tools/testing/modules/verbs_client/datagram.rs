@@ -4,14 +4,14 @@
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    ah::GlobalRoute,
-    verbs::{
+    client::{
         ah::GRH_LENGTH,
         cq::PollContext,
         op::UdOp,
         qp::{DatagramInit, Qp, Rts, Ud, UdSending},
         Ah, Device, Srq,
     },
+    provider::ah::GlobalRoute,
     AhFields, MaySleep, WcStatus,
 };
 

@@ -11,8 +11,7 @@ use kernel::{
     time::{delay::fsleep, Delta},
 };
 use rdma::{
-    event::QpEvent,
-    verbs::{
+    client::{
         cq::{CqRef, OnCompletions, PollContext},
         dma::{Bidirectional, Pages},
         event::OnQpEvent,
@@ -22,6 +21,7 @@ use rdma::{
         work::{Completion, Handler},
         Cq, Device, Mr, Srq, Work,
     },
+    provider::event::QpEvent,
     Access, MaySleep, WcStatus,
 };
 

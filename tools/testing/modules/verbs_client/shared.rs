@@ -10,8 +10,7 @@ use kernel::{
     time::{delay, Delta},
 };
 use rdma::{
-    event::SrqEvent,
-    verbs::{
+    client::{
         cq::{CqRef, OnCompletions, PollContext},
         op::{RcOp, UdOp},
         qp::{Qp, Rc, Rts, Ud},
@@ -19,6 +18,7 @@ use rdma::{
         work::{Completion, Handler},
         Ah, Cq, Device, Srq, Work,
     },
+    provider::event::SrqEvent,
     MaySleep, NotifyFlags,
 };
 

@@ -6,14 +6,14 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    event::QpEvent,
-    verbs::{
+    client::{
         cq::PollContext,
         event::OnQpEvent,
         op::RcOp,
         qp::{Config, ConnectedInit, Qp, Rc},
         Device,
     },
+    provider::event::QpEvent,
     MaySleep, QpState, WcStatus,
 };
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Posting requests to a queue pair, in any context.
+
+use core::ptr::null_mut;
+
+use kernel::{error::to_result, prelude::*};
+use rdma_bindings as bindings;
+
+use super::{
+    shared::QpRef,
+    state::{CanReceive, CanSend},
+    transport::Transport,
+};
+use crate::client::{
+    held::Held,
+    request::{ReceiveSlot, SendSlot},
+    work::{Handler, PostError, Posted, Work},
+};
+
+impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
+    /// Hands work over for a request to send, which is filled in.
+    #[inline]
+    pub(in crate::client) fn prepare_send<H: Handler<'d>>(
+        &self,
+        slot: &mut SendSlot<'d>,
+        work: Pin<KBox<Work<'d, H>>>,
+        op: T::Op<'_, 'd>,
+    ) -> Result<Posted<'d, H>, PostError<'d, H>> {
+        let place = self.shared.place(&self.shared.sends);
+        let (place, held) = match place.and_then(|place| Ok((place, slot.ask(op)?))) {
+            Ok(taken) => taken,
+            Result::Err(error) => return Result::Err(PostError { error, work }),
+        };
+        let posted = work.hand_over(held, Some(place), self.shared.count());
+        slot.fill(&posted, self.shared.lkey);
+        Ok(posted)
+    }
+
+    /// Posts a request to send the work's memory, or to read into it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ESHUTDOWN` while the queue pair is being destroyed or reset, `ENOMEM` where there is no room for the request, or for
+    /// its completion, `EBUSY` for a region that is not in the state for that, and what the driver answers.
+    pub fn post_send<H: Handler<'d>>(
+        &self,
+        work: Pin<KBox<Work<'d, H>>>,
+        op: T::Op<'_, 'd>,
+    ) -> Result<(), PostError<'d, H>> {
+        let mut slot = SendSlot::new();
+        let posted = self.prepare_send(&mut slot, work, op)?;
+        let ret = self.guarded(|raw| {
+            let request = slot.link(core::ptr::null());
+            // SAFETY: By the type invariants. The driver copies the request; the work stays until it is completed.
+            to_result(unsafe { bindings::ib_post_send(raw, request, null_mut()) })
+        });
+        posted.outcome(ret)
+    }
+}
+
+impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
+    /// Hands work over for a request to receive.
+    pub(in crate::client) fn prepare_receive<H: Handler<'d>>(
+        &self,
+        work: Pin<KBox<Work<'d, H>>>,
+    ) -> Result<(ReceiveSlot, Posted<'d, H>), PostError<'d, H>> {
+        let place = match self.shared.place(&self.shared.receives) {
+            Ok(place) => place,
+            Result::Err(error) => return Result::Err(PostError { error, work }),
+        };
+        let posted = work.hand_over(Held::Nothing, Some(place), self.shared.count());
+        Ok((ReceiveSlot::new(&posted, self.shared.lkey), posted))
+    }
+
+    /// Posts a request to receive into all of the work's memory. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::post_send`]; `EINVAL` for a queue pair with an SRQ.
+    pub fn post_receive<H: Handler<'d>>(
+        &self,
+        work: Pin<KBox<Work<'d, H>>>,
+    ) -> Result<(), PostError<'d, H>> {
+        let (mut slot, posted) = self.prepare_receive(work)?;
+        let ret = self.guarded(|raw| {
+            // SAFETY: As for sending.
+            to_result(unsafe { bindings::ib_post_recv(raw, slot.raw(), null_mut()) })
+        });
+        posted.outcome(ret)
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address handles, and the address vectors of AHs and QPs: `struct rdma_ah_attr`.
+
+use core::marker::PhantomData;
+
+use kernel::sync::aref::ARef;
+use rdma_bindings::{self as bindings, ib_ah, rdma_ah_attr};
+
+use crate::{
+    provider::object::{Base, Object},
+    Device, Gid, GidAttr, Pd, Provider,
+};
+
+/// An address handle of a device of `P`.
+pub type Ah<P> = Object<ib_ah, P, <P as Provider>::Ah>;
+
+/// The core's part of an AH.
+pub type AhBase<P> = Base<ib_ah, P>;
+
+impl<P: Provider> Base<ib_ah, P> {
+    /// The device that the AH belongs to.
+    #[inline]
+    pub fn device(&self) -> &Device<P> {
+        // SAFETY: The core has set `device`, which outlives its objects.
+        unsafe { Device::from_raw((*self.as_raw()).device) }
+    }
+
+    /// The PD that the AH belongs to.
+    #[inline]
+    pub fn pd(&self) -> &Pd<P> {
+        // SAFETY: The core has set `pd`, which outlives the AHs in it.
+        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+    }
+}
+
+/// An address vector without its reference of a GID table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AhFields {
+    /// The global route. Always there for RoCE.
+    pub grh: Option<GlobalRoute>,
+    /// The service level, 0 to 15 (RoCE: 0 to 7).
+    pub sl: u8,
+    /// The highest rate: `enum ib_rate`.
+    pub static_rate: u8,
+    /// The port, from 1.
+    pub port_num: u32,
+    /// The destination's MAC address, for RoCE.
+    pub dmac: [u8; 6],
+}
+
+impl AhFields {
+    /// An address vector of RoCE, without a reference to its source: the core finds that by its index, and what queries return
+    /// has none.
+    pub(crate) fn to_raw(self) -> rdma_ah_attr {
+        let mut raw: rdma_ah_attr = pin_init::zeroed();
+        raw.type_ = bindings::RDMA_AH_ATTR_TYPE_ROCE;
+        raw.sl = self.sl;
+        raw.static_rate = self.static_rate;
+        raw.port_num = self.port_num;
+        raw.__bindgen_anon_1.roce = bindings::roce_ah_attr { dmac: self.dmac };
+        if let Some(grh) = &self.grh {
+            raw.ah_flags = bindings::IB_AH_GRH as u8;
+            raw.grh.dgid = grh.dgid.to_raw();
+            raw.grh.flow_label = grh.flow_label;
+            raw.grh.sgid_index = grh.sgid_index;
+            raw.grh.hop_limit = grh.hop_limit;
+            raw.grh.traffic_class = grh.traffic_class;
+        }
+        raw
+    }
+}
+
+/// A global route: `struct ib_global_route` without its reference of a GID table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GlobalRoute {
+    /// The destination.
+    pub dgid: Gid,
+    /// The flow label, 20 bits.
+    pub flow_label: u32,
+    /// The index of the source in the port's GID table.
+    pub sgid_index: u8,
+    /// The hop limit.
+    pub hop_limit: u8,
+    /// The traffic class.
+    pub traffic_class: u8,
+}
+
+/// An address vector that the core hands over.
+///
+/// # Invariants
+///
+/// The structure is valid for `'a`, and so is the GID table entry that it names, if any.
+#[derive(Clone, Copy)]
+pub struct AhAttr<'a>(&'a rdma_ah_attr);
+
+impl<'a> AhAttr<'a> {
+    /// Borrows an address vector.
+    ///
+    /// # Safety
+    ///
+    /// If `raw` names an entry of a GID table, the entry must be referenced during `'a`.
+    #[inline]
+    pub unsafe fn from_raw(raw: &'a rdma_ah_attr) -> Self {
+        Self(raw)
+    }
+
+    /// The address vector by itself.
+    pub fn fields(&self) -> AhFields {
+        let raw = self.0;
+        let is_roce = raw.type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE;
+        AhFields {
+            grh: self.has_grh().then(|| GlobalRoute {
+                dgid: Gid::from_raw(&raw.grh.dgid),
+                flow_label: raw.grh.flow_label,
+                sgid_index: raw.grh.sgid_index,
+                hop_limit: raw.grh.hop_limit,
+                traffic_class: raw.grh.traffic_class,
+            }),
+            sl: raw.sl,
+            static_rate: raw.static_rate,
+            port_num: raw.port_num,
+            dmac: if is_roce {
+                // SAFETY: The type says that the union has the form of RoCE.
+                unsafe { raw.__bindgen_anon_1.roce.dmac }
+            } else {
+                [0; 6]
+            },
+        }
+    }
+
+    /// Whether the address vector has a global route.
+    #[inline]
+    pub fn has_grh(&self) -> bool {
+        u32::from(self.0.ah_flags) & bindings::IB_AH_GRH != 0
+    }
+
+    /// Whether this is an address vector of RoCE.
+    #[inline]
+    pub fn is_roce(&self) -> bool {
+        self.0.type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE
+    }
+
+    /// The source: an entry of the port's GID table. The core sets it for RoCE.
+    #[inline]
+    pub fn sgid_attr(&self) -> Option<&'a GidAttr> {
+        let raw = self.0.grh.sgid_attr;
+        if !self.has_grh() || raw.is_null() {
+            return None;
+        }
+        // SAFETY: By the type invariants.
+        Some(unsafe { GidAttr::from_raw(raw) })
+    }
+
+    /// A copy with a reference of its own.
+    #[inline]
+    pub fn to_owned(&self) -> OwnedAhAttr {
+        OwnedAhAttr {
+            fields: self.fields(),
+            sgid_attr: self.sgid_attr().map(ARef::from),
+        }
+    }
+}
+
+/// An address vector with a reference of its source's GID table entry.
+#[derive(Clone)]
+pub struct OwnedAhAttr {
+    /// The address vector.
+    pub fields: AhFields,
+    /// The source.
+    pub sgid_attr: Option<ARef<GidAttr>>,
+}
+
+/// Where a query method writes an address vector.
+pub struct AhAttrOut<'a> {
+    raw: *mut rdma_ah_attr,
+    _raw: PhantomData<&'a mut rdma_ah_attr>,
+}
+
+impl AhAttrOut<'_> {
+    /// Writes to `raw`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be valid for writes while this lives.
+    #[inline]
+    pub(crate) unsafe fn new(raw: *mut rdma_ah_attr) -> Self {
+        Self {
+            raw,
+            _raw: PhantomData,
+        }
+    }
+
+    /// Writes an address vector of RoCE.
+    pub fn set(&mut self, fields: &AhFields) {
+        // SAFETY: By the contract of `new`.
+        unsafe { self.raw.write(fields.to_raw()) };
+    }
+}
