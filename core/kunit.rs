@@ -14,11 +14,14 @@ use kernel::{
 };
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
 use rdma::{
+    abi::{
+        device::{DeviceAttr, NODE_IB_CA},
+        port::{PortAttr, PortImmutable, PortState},
+    },
     core::Device as DeviceView,
     provider::{
         cq::{CqBase, CqHandle, CqInitAttr},
-        device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
-        port::{PortAttr, PortImmutable, PortState},
+        device::{unregister_driver, DeviceInfo},
         qp::{QpBase, QpInitAttr},
         stats::{HwStats, StatDesc},
     },

@@ -6,6 +6,7 @@
 
 use kernel::prelude::*;
 use rdma::{
+    abi::ah::GlobalRoute,
     client::{
         cq::PollContext,
         op::RcOp,
@@ -14,7 +15,6 @@ use rdma::{
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Qp, Work,
     },
-    provider::ah::GlobalRoute,
     Access, AhFields, MaySleep, Mtu, WcOpcode,
 };
 

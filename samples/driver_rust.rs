@@ -8,11 +8,14 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
+    abi::{
+        device::{DeviceAttr, NODE_IB_CA},
+        port::{PortAttr, PortImmutable, PortState},
+    },
     bindings,
     provider::{
         cq::{CqBase, CqHandle, CqInitAttr},
-        device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
-        port::{PortAttr, PortImmutable, PortState},
+        device::{unregister_driver, DeviceInfo},
         qp::{QpBase, QpInitAttr},
         ucontext::{Ucontext, UcontextBase},
     },

@@ -18,7 +18,7 @@ use kernel_ext::{
     },
 };
 use rdma::{
-    core::{client::ClientRequest, Device, Registered},
+    core::{client::ClientRequest, device::Registered, Device},
     MaySleep,
 };
 

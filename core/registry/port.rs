@@ -5,8 +5,8 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings, door::Out, error::EOPNOTSUPP, export::export};
 use rdma::{
+    abi::port::PortAttr,
     core::{driver::device::FW_VERSION_MAX, port::fill_from_netdev, Device},
-    provider::port::PortAttr,
     MaySleep,
 };
 

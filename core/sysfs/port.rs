@@ -10,8 +10,8 @@ use kernel_ext::{
     sysfs::{Name, Text},
 };
 use rdma::{
+    abi::port::PortAttr,
     core::sysfs::{Behaviour, PortGroup, Show, Subject},
-    provider::port::PortAttr,
     MaySleep,
 };
 

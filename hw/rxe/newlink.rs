@@ -6,8 +6,11 @@
 use kernel::prelude::*;
 use kernel_ext::net::device::NetDevice;
 use kernel_ext::net::notifier::{Event, Listener};
-use rdma::provider::device::{uverbs_cmd, Device, DeviceInfo, DeviceRef, NewDevice, NODE_IB_CA};
-use rdma::provider::port::{state_of, PortState};
+use rdma::abi::port::{state_of, PortState};
+use rdma::{
+    abi::device::{uverbs_cmd, NODE_IB_CA},
+    provider::device::{Device, DeviceInfo, DeviceRef, NewDevice},
+};
 use rdma::{LinkOps, MaySleep};
 
 use crate::counters::Counter;

@@ -9,19 +9,37 @@ use kernel_ext::bindings;
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::module::ModuleRef;
 use rdma::abi::mad::{Mad, MadInfo, MadResult};
-use rdma::provider::ah::{Ah, AhAttr, AhFields};
-use rdma::provider::cq::{Cq, CqHandle, CqInitAttr, NotifyFlags};
-use rdma::provider::device::{Device, DeviceAttr, DeviceModify};
-use rdma::provider::mr::{Access, Mr, MrType, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma};
-use rdma::provider::object::{Base, Pd};
-use rdma::provider::port::{
+use rdma::abi::port::{
     self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
 };
-use rdma::provider::qp::{Qp, QpAttrMask, QpAttrOut, QpInitAttr, QpInitOut, QpModify};
-use rdma::provider::srq::{Srq, SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr};
+use rdma::provider::object::{Base, Pd};
 use rdma::provider::stats::{HwStats, StatDesc};
 use rdma::provider::sysfs::{AttributeGroup, DeviceAttribute};
 use rdma::provider::wr::{RecvWrs, SendWrs};
+use rdma::{
+    abi::ah::AhFields,
+    provider::ah::{Ah, AhAttr},
+};
+use rdma::{
+    abi::cq::NotifyFlags,
+    provider::cq::{Cq, CqHandle, CqInitAttr},
+};
+use rdma::{
+    abi::device::DeviceAttr,
+    provider::device::{Device, DeviceModify},
+};
+use rdma::{
+    abi::qp::QpAttrMask,
+    provider::qp::{Qp, QpAttrOut, QpInitAttr, QpInitOut, QpModify},
+};
+use rdma::{
+    abi::srq::{SrqAttr, SrqAttrMask},
+    provider::srq::{Srq, SrqBase, SrqInitAttr},
+};
+use rdma::{
+    abi::{access::Access, mr::MrType},
+    provider::mr::{Mr, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma},
+};
 use rdma::{
     DeviceEvent, Gid, MaySleep, Provider, QpHandle, SrqHandle, Ucontext, Udata, Umem, Vma, WcSink,
 };

@@ -120,11 +120,11 @@ use rdma_bindings::{self as bindings, ib_device, workqueue_struct};
 
 use self::kept::Kept;
 use crate::{
-    core::{device::DeviceName, Registered},
-    provider::{
+    abi::{
         gid::{owned_gid_attr, GidAttr},
         port::PortAttr,
     },
+    core::device::{DeviceName, Registered},
     DeviceAttr, MaySleep,
 };
 

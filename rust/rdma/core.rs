@@ -60,10 +60,8 @@ use rdma_bindings::{
     rdma_restrack_entry, uverbs_attr_bundle,
 };
 
-pub use device::Registered;
-
 view_of! {
-    /// A device. [`ARef<Device>`](kernel::sync::aref::ARef) keeps its memory, [`Registered`] keeps it registered.
+    /// A device. [`ARef<Device>`](kernel::sync::aref::ARef) keeps its memory, [`Registered`](device::Registered) keeps it registered.
     pub struct Device(ib_device);
 }
 view_of! {

@@ -34,27 +34,39 @@
 pub mod abi;
 pub mod client;
 pub mod core;
+mod handler;
 pub mod provider;
 
+pub use abi::{
+    access::Access,
+    ah::AhFields,
+    cq::NotifyFlags,
+    device::DeviceAttr,
+    event::{CqEvent, DeviceEvent, QpEvent, SrqEvent},
+    gid::{Gid, GidAttr, GidType},
+    mr::MrType,
+    port::{Mtu, PortAttr, PortImmutable},
+    qp::{QpId, QpState, QpType},
+    wc::{WcOpcode, WcStatus},
+    wr::Sge,
+};
 pub use kernel_ext::context::MaySleep;
 pub use provider::{
-    ah::{Ah, AhAttr, AhBase, AhFields, OwnedAhAttr},
-    cq::{Cq, CqBase, CqHandle, CqInitAttr, NotifyFlags},
-    device::{Device, DeviceAttr, DeviceInfo, DeviceRef, NewDevice},
-    event::{CqEvent, DeviceEvent, QpEvent, QpHandle, SrqEvent, SrqHandle},
-    gid::{Gid, GidAttr, GidType},
+    ah::{Ah, AhAttr, AhBase, OwnedAhAttr},
+    cq::{Cq, CqBase, CqHandle, CqInitAttr},
+    device::{Device, DeviceInfo, DeviceRef, NewDevice},
+    event::{QpHandle, SrqHandle},
     link::LinkOps,
     methods::Provider,
-    mr::{Access, Mr, MrType, Mw, MwBase, NewMr, VirtDma},
+    mr::{Mr, Mw, MwBase, NewMr, VirtDma},
     object::{Base, Pd, PdBase},
-    port::{Mtu, PortAttr, PortImmutable},
-    qp::{Qp, QpBase, QpId, QpInitAttr, QpModify, QpState, QpType},
+    qp::{Qp, QpBase, QpInitAttr, QpModify},
     srq::{Srq, SrqBase},
     ucontext::{Ucontext, UcontextBase, Vma},
     udata::Udata,
     umem::Umem,
-    wc::{Wc, WcOpcode, WcSink, WcStatus},
-    wr::{RecvWr, RecvWrs, SendOp, SendWr, SendWrs, Sge},
+    wc::{Wc, WcSink},
+    wr::{RecvWr, RecvWrs, SendOp, SendWr, SendWrs},
 };
 
 /// What messages in the log begin with.

@@ -22,12 +22,12 @@ use kernel_ext::{
     sync::{new_spinlock_irq, Completion, SpinLockIrq},
 };
 use rdma::{
+    abi::qp::QpAttrMask,
     bindings::{self, ib_qp_attr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_conn_param},
     client::{
         qp::{Qp, Rc, State as QpStateType},
         Device, DropsAnywhere,
     },
-    provider::qp::QpAttrMask,
     MaySleep,
 };
 

@@ -7,6 +7,10 @@ use core::{marker::PhantomData, ptr::null_mut, sync::atomic::AtomicPtr};
 use kernel::{error::to_result, prelude::*, sync::Arc};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
+    abi::{
+        device::{DeviceAttr, NODE_IB_CA},
+        port::{PortAttr, PortImmutable},
+    },
     core::{
         command::UverbsFile,
         uobject::{ApiObject, RemoveReason},
@@ -14,8 +18,7 @@ use rdma::{
     },
     provider::{
         cq::{CqBase, CqHandle, CqInitAttr},
-        device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
-        port::{PortAttr, PortImmutable},
+        device::{unregister_driver, DeviceInfo},
         qp::{QpBase, QpInitAttr},
     },
     Device, MaySleep, PdBase, Provider, QpHandle, Udata,

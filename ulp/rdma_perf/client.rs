@@ -17,6 +17,7 @@ use kernel_ext::{
     timer::now_ns,
 };
 use rdma::{
+    abi::wr::Remote,
     client::{
         cq::CqRef,
         op::RcOp,
@@ -24,7 +25,6 @@ use rdma::{
         work::{Completion, Handler},
         Device, Work,
     },
-    provider::wr::Remote,
     MaySleep,
 };
 

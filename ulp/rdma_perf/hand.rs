@@ -25,11 +25,11 @@ use kernel_ext::{
     sync::Completion,
 };
 use rdma::{
+    abi::{ah::GlobalRoute, wr::Remote},
     client::{
         qp::{ConnectedInit, Init, Peer as PeerOfQp, Qp, Rc, Rts, Sending},
         Device,
     },
-    provider::{ah::GlobalRoute, wr::Remote},
     Access, AhFields, Gid, MaySleep, Mtu,
 };
 

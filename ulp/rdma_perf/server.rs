@@ -14,6 +14,7 @@ use core::sync::atomic::{
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::{
+    abi::wr::Remote,
     client::{
         cq::CqRef,
         dma::Pages,
@@ -22,7 +23,6 @@ use rdma::{
         work::{Completion, Handler},
         Device, Mr, Pd, Work,
     },
-    provider::wr::Remote,
     Access, MaySleep,
 };
 

@@ -24,7 +24,10 @@ use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::sync::{new_spinlock_bh, new_spinlock_irq};
 use kernel_ext::timer::Timer;
-use rdma::provider::qp::{QpBase, QpCap, QpInitAttr};
+use rdma::{
+    abi::qp::QpCap,
+    provider::qp::{QpBase, QpInitAttr},
+};
 use rdma::{MaySleep, Provider, QpHandle, QpId, QpState, QpType, Udata};
 use roce::state::Service;
 

@@ -9,7 +9,7 @@ use super::{
 use crate::ids::GSI_QKEY;
 use crate::limits;
 use kernel::prelude::*;
-use rdma::provider::wr::Remote;
+use rdma::abi::wr::Remote;
 use rdma::{QpType, Sge, VirtDma};
 use roce::memory::{AtomicOp, SendExtra, SendOp, UdDest};
 use roce::state::{Service, WcOpcode};

@@ -52,7 +52,7 @@ use super::{
     room::Room,
     Device,
 };
-use crate::{provider::event::HandlerWork, CqEvent, MaySleep, NotifyFlags};
+use crate::{handler::HandlerWork, CqEvent, MaySleep, NotifyFlags};
 
 c_enum! {
     /// Who takes completions and calls their handlers: `enum ib_poll_context`.

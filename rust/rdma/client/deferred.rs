@@ -18,7 +18,7 @@ use kernel::{
 use rdma_bindings::work_struct;
 
 use super::{kept::Link, Device, DropsAnywhere, Scope};
-use crate::{provider::event::HandlerWork, MaySleep};
+use crate::{handler::HandlerWork, MaySleep};
 
 /// An object of the device.
 pub(super) trait Object: Send + Sync {

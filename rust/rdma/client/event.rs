@@ -32,11 +32,11 @@ use kernel::prelude::*;
 
 use super::{Device, DropsAnywhere};
 use crate::{
+    abi::event::DeviceEvent,
     core::{
         event::{Event, Listening, OnEvent},
         Device as DeviceView,
     },
-    provider::event::DeviceEvent,
     MaySleep, QpEvent,
 };
 

@@ -64,7 +64,7 @@ use super::{
     dma::{Direction, Pages},
     made, Brand, DropsAnywhere, Pd,
 };
-use crate::{provider::wr::Remote, Access, MaySleep};
+use crate::{abi::wr::Remote, Access, MaySleep};
 
 /// A memory region for fast registration. Any context may drop it: it is destroyed later.
 pub struct Mr<'d>(Shared<'d>);

@@ -11,7 +11,7 @@ use super::{
     held::Held,
     mr::Mr,
 };
-use crate::{provider::wr::Remote, Access};
+use crate::{abi::wr::Remote, Access};
 
 /// What a reliable connection asks of the peer, or of the device.
 #[derive(Clone, Copy)]

@@ -94,7 +94,7 @@ use super::{
     room::{Queue, Reserved, DRAIN_REQUESTS},
     Cq, DropsAnywhere, Pd, Srq,
 };
-use crate::{provider::qp::QpAttrMask, MaySleep, QpEvent, QpState};
+use crate::{abi::qp::QpAttrMask, MaySleep, QpEvent, QpState};
 
 mod drain;
 mod last;

@@ -55,7 +55,7 @@ use super::{
     room::Place,
     Device, DropsAnywhere,
 };
-use crate::{provider::wr::SendFlags, MaySleep, WcOpcode, WcStatus};
+use crate::{abi::wr::SendFlags, MaySleep, WcOpcode, WcStatus};
 
 pub use super::source::Source;
 

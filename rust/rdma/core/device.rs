@@ -21,7 +21,7 @@ use kernel_ext::net::ns::NetNamespace;
 use rdma_bindings::{self as bindings, ib_device};
 
 use super::Device;
-use crate::provider::port::PortImmutable;
+use crate::abi::port::PortImmutable;
 
 /// The commands of user space that all devices have: `uverbs_cmd_mask`.
 const DEFAULT_COMMANDS: u64 = {

@@ -8,7 +8,7 @@ use kernel::{error::to_result, prelude::*};
 use kernel_ext::{door::view_of, net::device::NetDevice};
 use rdma_bindings as bindings;
 
-use super::Registered;
+use super::device::Registered;
 use crate::MaySleep;
 
 view_of! {

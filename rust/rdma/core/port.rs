@@ -8,7 +8,7 @@ use rdma_bindings as bindings;
 
 use super::Device;
 use crate::{
-    provider::port::{Mtu, PortImmutable},
+    abi::port::{Mtu, PortImmutable},
     MaySleep,
 };
 

@@ -8,8 +8,10 @@ use kernel::{prelude::*, sync::Arc};
 use rdma_bindings::{self as bindings, ib_cq, work_struct};
 
 use crate::{
+    abi::{cq::CqCreateFlags, event::CqEvent},
+    handler::HandlerWork,
     provider::{
-        event::{new_event, CqEvent, EventSource, Events, HandlerWork},
+        event::{new_event, EventSource, Events},
         object::{Base, Object},
     },
     Device, Provider,
@@ -20,28 +22,6 @@ pub type Cq<P> = Object<ib_cq, P, <P as Provider>::Cq, Arc<CqHandle>>;
 
 /// The core's part of a CQ.
 pub type CqBase<P> = Base<ib_cq, P>;
-
-c_flags! {
-    /// What a CQ is armed for: `enum ib_cq_notify_flags`.
-    pub struct NotifyFlags(u32) {
-        /// The next solicited completion, or one in error.
-        SOLICITED = bindings::IB_CQ_SOLICITED;
-        /// The next completion.
-        NEXT_COMP = bindings::IB_CQ_NEXT_COMP;
-        /// The method shall say whether completions may have been missed.
-        REPORT_MISSED_EVENTS = bindings::IB_CQ_REPORT_MISSED_EVENTS;
-    }
-}
-
-c_flags! {
-    /// How a CQ is created: `enum ib_uverbs_ex_create_cq_flags`.
-    pub struct CqCreateFlags(u32) {
-        /// Completions carry a time stamp.
-        TIMESTAMP_COMPLETION = bindings::IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
-        /// The CQ may overrun.
-        IGNORE_OVERRUN = bindings::IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
-    }
-}
 
 /// What a CQ is asked to be: `struct ib_cq_init_attr`.
 #[derive(Clone, Copy, Debug)]

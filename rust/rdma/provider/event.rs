@@ -16,128 +16,13 @@ use core::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use kernel::{prelude::*, sync::Arc, types::Opaque};
-use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_srq, work_struct, workqueue_struct};
+use kernel::{prelude::*, sync::Arc};
+use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_srq, work_struct};
 
-c_enum! {
-    /// What can happen to a CQ.
-    pub enum CqEvent {
-        /// The CQ overran, or cannot be used for another reason.
-        Err = bindings::IB_EVENT_CQ_ERR,
-    }
-}
-
-c_enum! {
-    /// What can happen to a QP.
-    pub enum QpEvent {
-        /// A local error which a completion could not report.
-        Fatal = bindings::IB_EVENT_QP_FATAL,
-        /// A request of the peer was invalid.
-        ReqErr = bindings::IB_EVENT_QP_REQ_ERR,
-        /// A request of the peer violated an access right.
-        AccessErr = bindings::IB_EVENT_QP_ACCESS_ERR,
-        /// The first packet arrived before the QP was in RTS.
-        CommEst = bindings::IB_EVENT_COMM_EST,
-        /// The send queue is drained after a transition to SQD.
-        SqDrained = bindings::IB_EVENT_SQ_DRAINED,
-        /// The connection has migrated to the alternate path.
-        PathMig = bindings::IB_EVENT_PATH_MIG,
-        /// The connection failed to migrate.
-        PathMigErr = bindings::IB_EVENT_PATH_MIG_ERR,
-        /// The last work request was taken from the SRQ for a QP in the error state.
-        LastWqeReached = bindings::IB_EVENT_QP_LAST_WQE_REACHED,
-    }
-}
-
-c_enum! {
-    /// What can happen to an SRQ.
-    pub enum SrqEvent {
-        /// The SRQ cannot be used any more.
-        Err = bindings::IB_EVENT_SRQ_ERR,
-        /// Fewer work requests than the limit are left; the limit is disarmed.
-        LimitReached = bindings::IB_EVENT_SRQ_LIMIT_REACHED,
-    }
-}
-
-c_enum! {
-    /// What can happen to a device or to one of its ports.
-    pub enum DeviceEvent {
-        /// The device cannot be used any more.
-        Fatal = bindings::IB_EVENT_DEVICE_FATAL,
-        /// The port became active.
-        PortActive = bindings::IB_EVENT_PORT_ACTIVE,
-        /// The port became inactive.
-        PortErr = bindings::IB_EVENT_PORT_ERR,
-        /// The port's LID has changed.
-        LidChange = bindings::IB_EVENT_LID_CHANGE,
-        /// The port's P_Key table has changed.
-        PkeyChange = bindings::IB_EVENT_PKEY_CHANGE,
-        /// The port's subnet manager has changed.
-        SmChange = bindings::IB_EVENT_SM_CHANGE,
-        /// Clients must register again with the subnet's administration.
-        ClientReregister = bindings::IB_EVENT_CLIENT_REREGISTER,
-        /// The port's GID table has changed.
-        GidChange = bindings::IB_EVENT_GID_CHANGE,
-        /// The port's speed has changed.
-        SpeedChange = bindings::IB_EVENT_DEVICE_SPEED_CHANGE,
-    }
-}
-
-/// A work item inside of a counted handle.
-///
-/// # Invariants
-///
-/// The work item is initialised, and is not pending once [`Self::disable`] has returned.
-#[repr(transparent)]
-pub(crate) struct HandlerWork(Opaque<work_struct>);
-
-// SAFETY: Work items may be used from any thread.
-unsafe impl Send for HandlerWork {}
-// SAFETY: As above.
-unsafe impl Sync for HandlerWork {}
-
-impl HandlerWork {
-    /// A work item which calls `run`.
-    pub(crate) fn new(
-        run: unsafe extern "C" fn(*mut work_struct),
-        key: Pin<&'static kernel::sync::LockClassKey>,
-    ) -> impl PinInit<Self> {
-        let name = kernel_ext::class_name!("rdma_handler");
-        let init = move |slot: *mut Self| {
-            // SAFETY: `slot` is room for a work item that stays where it is.
-            unsafe {
-                bindings::init_work_with_key(
-                    Opaque::cast_into(slot.cast()),
-                    Some(run),
-                    false,
-                    name.as_char_ptr(),
-                    key.as_ptr(),
-                )
-            };
-            Ok(())
-        };
-        // SAFETY: The closure initialises the slot, and cannot fail.
-        unsafe { pin_init::pin_init_from_closure(init) }
-    }
-
-    /// Queues the work item; does nothing if it is pending or disabled.
-    ///
-    /// # Safety
-    ///
-    /// `queue` must be a work queue. Until [`Self::disable`] has returned, `self` must stay.
-    #[inline]
-    pub(crate) unsafe fn queue(&self, queue: *mut workqueue_struct) {
-        let cpu = bindings::wq_misc_consts_WORK_CPU_UNBOUND as i32;
-        // SAFETY: By the type invariants and the safety requirements.
-        unsafe { bindings::queue_work_on(cpu, queue, self.0.get()) };
-    }
-
-    /// Prevents further runs and waits for the present one. Sleeps, for a handler that sleeps.
-    pub(crate) fn disable(&self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::disable_work_sync(self.0.get()) };
-    }
-}
+use crate::{
+    abi::event::{QpEvent, SrqEvent},
+    handler::HandlerWork,
+};
 
 /// A kind of object with an event handler.
 pub trait EventSource {

@@ -7,17 +7,25 @@ use core::fmt;
 use kernel::{error::VTABLE_DEFAULT_ERROR, prelude::*, sync::Arc};
 
 use crate::{
-    abi::mad::{MadInfo, MadResult},
-    provider::{
-        ah::{Ah, AhAttr, AhBase, AhFields},
-        cq::{Cq, CqBase, CqHandle, CqInitAttr, NotifyFlags},
-        device::{DeviceAttr, DeviceModify},
-        mr::{Access, Mr, MrType, Mw, MwBase, NewMr, Rereg, SgList, UserMr},
-        object::PdBase,
-        odp::{Advice, AdviseFlags},
+    abi::{
+        access::Access,
+        ah::AhFields,
+        cq::NotifyFlags,
+        device::DeviceAttr,
+        mad::{MadInfo, MadResult},
+        mr::{Advice, AdviseFlags, MrType},
         port::{LinkLayer, PortAttr, PortImmutable, PortModify, PortModifyMask},
-        qp::{Qp, QpAttrMask, QpAttrOut, QpBase, QpInitAttr, QpInitOut, QpModify},
-        srq::{Srq, SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr},
+        qp::QpAttrMask,
+        srq::{SrqAttr, SrqAttrMask},
+    },
+    provider::{
+        ah::{Ah, AhAttr, AhBase},
+        cq::{Cq, CqBase, CqHandle, CqInitAttr},
+        device::DeviceModify,
+        mr::{Mr, Mw, MwBase, NewMr, Rereg, SgList, UserMr},
+        object::PdBase,
+        qp::{Qp, QpAttrOut, QpBase, QpInitAttr, QpInitOut, QpModify},
+        srq::{Srq, SrqBase, SrqInitAttr},
         stats::{HwStats, StatDesc},
         sysfs::AttributeGroup,
         ucontext::{Ucontext, UcontextBase},

@@ -8,80 +8,11 @@ use kernel::{error::to_result, ffi, prelude::*};
 use rdma_bindings::{self as bindings, ib_mr, ib_mw, scatterlist};
 
 use crate::{
+    abi::{access::Access, mr::MwType},
     core::Mr as MrView,
     provider::object::{Base, Object},
     Device, Pd, Provider,
 };
-
-c_flags! {
-    /// What may be done with memory: `enum ib_access_flags`.
-    pub struct Access(u32) {
-        /// The device may write.
-        LOCAL_WRITE = bindings::IB_ACCESS_LOCAL_WRITE;
-        /// The peer may write.
-        REMOTE_WRITE = bindings::IB_ACCESS_REMOTE_WRITE;
-        /// The peer may read.
-        REMOTE_READ = bindings::IB_ACCESS_REMOTE_READ;
-        /// The peer may do atomic operations.
-        REMOTE_ATOMIC = bindings::IB_ACCESS_REMOTE_ATOMIC;
-        /// Windows may be bound.
-        MW_BIND = bindings::IB_ACCESS_MW_BIND;
-        /// Addresses count from zero.
-        ZERO_BASED = bindings::IB_ZERO_BASED;
-        /// Pages are faulted in when they are needed.
-        ON_DEMAND = bindings::IB_ACCESS_ON_DEMAND;
-        /// The memory consists of huge pages.
-        HUGETLB = bindings::IB_ACCESS_HUGETLB;
-        /// Writes may pass each other.
-        RELAXED_ORDERING = bindings::IB_ACCESS_RELAXED_ORDERING;
-        /// The peer may flush to global visibility.
-        FLUSH_GLOBAL = bindings::IB_ACCESS_FLUSH_GLOBAL;
-        /// The peer may flush to persistence.
-        FLUSH_PERSISTENT = bindings::IB_ACCESS_FLUSH_PERSISTENT;
-        /// All that a device may ignore.
-        OPTIONAL = bindings::IB_ACCESS_OPTIONAL;
-    }
-}
-
-impl Access {
-    /// Whether the device writes to the memory: `ib_access_writable`.
-    #[inline]
-    pub const fn is_writable(self) -> bool {
-        const WRITES: Access = Access::LOCAL_WRITE
-            .with(Access::REMOTE_WRITE)
-            .with(Access::REMOTE_ATOMIC)
-            .with(Access::MW_BIND);
-        self.intersects(WRITES)
-    }
-}
-
-c_enum! {
-    /// What kind of MR: `enum ib_mr_type`.
-    pub enum MrType {
-        /// For fast registration, of whole pages.
-        MemReg = bindings::IB_MR_TYPE_MEM_REG,
-        /// For fast registration, of any scatter list.
-        SgGaps = bindings::IB_MR_TYPE_SG_GAPS,
-        /// Device memory.
-        Dm = bindings::IB_MR_TYPE_DM,
-        /// User memory.
-        User = bindings::IB_MR_TYPE_USER,
-        /// All of the kernel's memory.
-        Dma = bindings::IB_MR_TYPE_DMA,
-        /// With data integrity.
-        Integrity = bindings::IB_MR_TYPE_INTEGRITY,
-    }
-}
-
-c_enum! {
-    /// What kind of MW: `enum ib_mw_type`.
-    pub enum MwType {
-        /// Bound by a verb, to a PD.
-        Type1 = bindings::IB_MW_TYPE_1,
-        /// Bound by a work request, to a QP.
-        Type2 = bindings::IB_MW_TYPE_2,
-    }
-}
 
 /// A memory region of a device of `P`.
 ///

@@ -17,27 +17,7 @@ use rdma_bindings::{
     mmu_notifier_range,
 };
 
-use crate::{provider::mr::VirtAtomic, Access, Device, MaySleep};
-
-c_enum! {
-    /// What is advised: `enum ib_uverbs_advise_mr_advice`.
-    pub enum Advice {
-        /// The memory will be read.
-        Prefetch = bindings::IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH,
-        /// The memory will be written.
-        PrefetchWrite = bindings::IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE,
-        /// The memory will be read; what is not there need not be brought.
-        PrefetchNoFault = bindings::IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
-    }
-}
-
-c_flags! {
-    /// How advice is to be taken: `enum ib_uverbs_advise_mr_flag`.
-    pub struct AdviseFlags(u32) {
-        /// Return only when it is done.
-        FLUSH = bindings::IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
-    }
-}
+use crate::{abi::access::Access, provider::mr::VirtAtomic, Device, MaySleep};
 
 /// A range of a process's memory that is faulted in on demand. Dropping it sleeps.
 ///

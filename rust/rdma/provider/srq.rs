@@ -6,40 +6,16 @@ use kernel::sync::Arc;
 use rdma_bindings::{self as bindings, ib_srq, ib_srq_init_attr};
 
 use crate::{
+    abi::srq::{SrqAttr, SrqType},
     provider::object::{Base, Object},
     Device, Pd, Provider, SrqHandle,
 };
-
-/// The sizes and the limit of an SRQ: `struct ib_srq_attr`.
-pub use rdma_bindings::ib_srq_attr as SrqAttr;
 
 /// A shared receive queue of a device of `P`.
 pub type Srq<P> = Object<ib_srq, P, <P as Provider>::Srq, Arc<SrqHandle>>;
 
 /// The core's part of an SRQ.
 pub type SrqBase<P> = Base<ib_srq, P>;
-
-c_enum! {
-    /// What kind of SRQ: `enum ib_srq_type`.
-    pub enum SrqType {
-        /// For the QPs of a PD.
-        Basic = bindings::IB_SRQT_BASIC,
-        /// For extended reliable connections.
-        Xrc = bindings::IB_SRQT_XRC,
-        /// With tag matching.
-        Tm = bindings::IB_SRQT_TM,
-    }
-}
-
-c_flags! {
-    /// Which attributes `modify_srq` sets: `enum ib_srq_attr_mask`.
-    pub struct SrqAttrMask(u32) {
-        /// The number of work requests.
-        MAX_WR = bindings::IB_SRQ_MAX_WR;
-        /// The limit.
-        LIMIT = bindings::IB_SRQ_LIMIT;
-    }
-}
 
 /// What an SRQ is asked to be: `struct ib_srq_init_attr`. What the driver sets in
 /// [`attr`](Self::attr), the core reports to the user.

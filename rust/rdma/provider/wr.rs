@@ -13,41 +13,13 @@ use rdma_bindings::{
     self as bindings, ib_atomic_wr, ib_rdma_wr, ib_recv_wr, ib_reg_wr, ib_send_wr, ib_sge, ib_ud_wr,
 };
 
-use crate::{Access, Ah, Mr, Provider, QpType, VirtDma};
-
-c_flags! {
-    /// How a request is sent: `enum ib_send_flags`.
-    pub struct SendFlags(u32) {
-        /// Only after the reads and atomics before it.
-        FENCE = bindings::IB_SEND_FENCE;
-        /// With a completion.
-        SIGNALED = bindings::IB_SEND_SIGNALED;
-        /// The peer's completion is a solicited one.
-        SOLICITED = bindings::IB_SEND_SOLICITED;
-        /// The data is copied when the request is posted.
-        INLINE = bindings::IB_SEND_INLINE;
-        /// The device computes the IP checksum.
-        IP_CSUM = bindings::IB_SEND_IP_CSUM;
-    }
-}
-
-/// A piece of memory: `struct ib_sge`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sge {
-    /// The address.
-    pub addr: u64,
-    /// The length in bytes.
-    pub length: u32,
-    /// The local key.
-    pub lkey: u32,
-}
-
-const _: () = {
-    assert!(core::mem::size_of::<Sge>() == core::mem::size_of::<ib_sge>());
-    assert!(core::mem::offset_of!(Sge, addr) == core::mem::offset_of!(ib_sge, addr));
-    assert!(core::mem::offset_of!(Sge, length) == core::mem::offset_of!(ib_sge, length));
-    assert!(core::mem::offset_of!(Sge, lkey) == core::mem::offset_of!(ib_sge, lkey));
+use crate::{
+    abi::{
+        access::Access,
+        qp::QpType,
+        wr::{Remote, SendFlags, Sge},
+    },
+    Ah, Mr, Provider, VirtDma,
 };
 
 /// The scatter list of `count` entries at `first`.
@@ -121,15 +93,6 @@ pub enum SendOp<'a, P: Provider> {
         /// What may be done with it.
         access: Access,
     },
-}
-
-/// A place in the peer's memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Remote {
-    /// The address.
-    pub addr: u64,
-    /// The key.
-    pub rkey: u32,
 }
 
 /// A request to send.

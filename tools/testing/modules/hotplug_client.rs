@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::param::count_param;
 use rdma::{
+    abi::{ah::GlobalRoute, event::QpEvent},
     client::{
         cq::PollContext,
         event::{self, OnDeviceEvent, OnQpEvent, PortEvent},
@@ -23,7 +24,6 @@ use rdma::{
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Qp, Work,
     },
-    provider::{ah::GlobalRoute, event::QpEvent},
     Access, AhFields, MaySleep, Mtu, WcStatus,
 };
 

@@ -22,8 +22,8 @@ use rdma_bindings::{self as bindings, ib_qp, ib_qp_attr, ib_rdma_wr, ib_recv_wr}
 
 use super::{last::Last, Owner};
 use crate::{
+    abi::qp::QpAttrMask,
     client::{cq::PolledAlone, deferred::Object},
-    provider::qp::QpAttrMask,
     MaySleep, QpState,
 };
 

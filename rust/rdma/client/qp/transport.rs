@@ -7,11 +7,11 @@ use rdma_bindings::ib_qp_attr;
 
 use super::state::Sealed;
 use crate::{
+    abi::qp::QpAttrMask,
     client::{
         fill::Fill,
         op::{RcOp, UcOp, UdOp},
     },
-    provider::qp::QpAttrMask,
     Access, AhFields, Mtu, QpType,
 };
 

@@ -15,10 +15,12 @@ use rdma_bindings::{
 
 use super::{errno, no_handler, ProviderOps};
 use crate::{
-    abi::mad::{Mad, MadInfo},
+    abi::{
+        mad::{Mad, MadInfo},
+        port::PortModifyMask,
+    },
     provider::{
         device::DeviceModify,
-        port::PortModifyMask,
         stats::{HwStats, StatDesc},
         sysfs::Bounded,
     },

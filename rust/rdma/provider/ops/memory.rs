@@ -14,9 +14,9 @@ use rdma_bindings::{
 
 use super::{err_ptr, errno, no_handler, ProviderOps};
 use crate::{
+    abi::mr::{Advice, AdviseFlags},
     provider::{
         mr::{Rereg, SgList, UserMr},
-        odp::{Advice, AdviseFlags},
         wr::sge_list,
     },
     Access, MaySleep, Mr, MrType, Mw, Pd, Provider, Udata, VirtDma,

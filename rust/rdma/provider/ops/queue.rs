@@ -15,11 +15,12 @@ use rdma_bindings::{
 
 use super::{errno, no_handler, not_null, ProviderOps};
 use crate::{
+    abi::{qp::QpAttrMask, srq::SrqAttrMask},
     provider::{
         ah::AhAttrOut,
         event::Events,
-        qp::{QpAttrMask, QpAttrOut, QpInitOut},
-        srq::{SrqAttrMask, SrqInitAttr},
+        qp::{QpAttrOut, QpInitOut},
+        srq::SrqInitAttr,
     },
     Ah, AhAttr, Cq, CqHandle, CqInitAttr, Gid, MaySleep, NotifyFlags, Provider, Qp, QpInitAttr,
     QpModify, QpType, RecvWrs, SendWrs, Srq, Udata, WcSink,

@@ -5,11 +5,15 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{context::MaySleep, sync::rcu};
 use rdma::{
-    provider::{
-        ah::{Ah, AhAttr, AhBase, AhFields},
-        cq::{Cq, CqBase, CqHandle, CqInitAttr, NotifyFlags},
+    abi::{
+        ah::AhFields,
+        cq::NotifyFlags,
         device::DeviceAttr,
         port::{PortAttr, PortImmutable},
+    },
+    provider::{
+        ah::{Ah, AhAttr, AhBase},
+        cq::{Cq, CqBase, CqHandle, CqInitAttr},
         qp::{Qp, QpBase, QpInitAttr},
         srq::Srq,
     },

@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
+    abi::wr::SendFlags,
     client::{
         cq::PollContext,
         dma::Buffer,
@@ -11,7 +12,6 @@ use rdma::{
         qp::{Config, Rc, Uc, UcPeer, UcSending},
         Device, Qp,
     },
-    provider::wr::SendFlags,
     MaySleep, Mtu, WcOpcode,
 };
 

@@ -4,6 +4,7 @@
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
+    abi::ah::GlobalRoute,
     client::{
         ah::GRH_LENGTH,
         cq::PollContext,
@@ -11,7 +12,6 @@ use rdma::{
         qp::{DatagramInit, Qp, Rts, Ud, UdSending},
         Ah, Device, Srq,
     },
-    provider::ah::GlobalRoute,
     AhFields, MaySleep, WcStatus,
 };
 

@@ -11,6 +11,7 @@ use kernel::{
     time::{delay::fsleep, Delta},
 };
 use rdma::{
+    abi::event::QpEvent,
     client::{
         cq::{CqRef, OnCompletions, PollContext},
         dma::{Bidirectional, Pages},
@@ -21,7 +22,6 @@ use rdma::{
         work::{Completion, Handler},
         Cq, Device, Mr, Srq, Work,
     },
-    provider::event::QpEvent,
     Access, MaySleep, WcStatus,
 };
 

@@ -8,6 +8,10 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, Completion as Done, SpinLockIrq};
 use rdma::{
+    abi::{
+        event::{CqEvent, QpEvent, SrqEvent},
+        wr::Remote,
+    },
     client::{
         cq::{CqRef, OnCompletions, PollContext},
         event::OnQpEvent,
@@ -15,10 +19,6 @@ use rdma::{
         qp::{Config, Init, Peer, Qp, Rc},
         srq::{self, OnSrqEvent},
         Cq, Device, Pd, Srq,
-    },
-    provider::{
-        event::{CqEvent, QpEvent, SrqEvent},
-        wr::Remote,
     },
     MaySleep, Mtu, NotifyFlags, QpState, WcStatus,
 };

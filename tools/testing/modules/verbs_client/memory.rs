@@ -4,13 +4,13 @@
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
+    abi::wr::Remote,
     client::{
         dma::{Bidirectional, Pages, ToDevice},
         mr::State,
         op::RcOp,
         Device, Mr,
     },
-    provider::wr::Remote,
     Access, MaySleep, WcOpcode, WcStatus,
 };
 

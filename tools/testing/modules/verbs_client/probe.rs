@@ -7,13 +7,13 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, Completion as Done, SpinLockIrq};
 use rdma::{
+    abi::ah::GlobalRoute,
     client::{
         cq::PollContext,
         qp::{Config, ConnectedInit, Init, Peer, Qp, Rc, Reset, Rts, Sending, Transport},
         work::{Completion, Handler, Source},
         Cq, Device, Mr, Pd, Srq, Work,
     },
-    provider::ah::GlobalRoute,
     Access, AhFields, Gid, MaySleep, Mtu, WcOpcode, WcStatus,
 };
 

@@ -10,6 +10,7 @@ use kernel::{
     time::{delay, Delta},
 };
 use rdma::{
+    abi::event::SrqEvent,
     client::{
         cq::{CqRef, OnCompletions, PollContext},
         op::{RcOp, UdOp},
@@ -18,7 +19,6 @@ use rdma::{
         work::{Completion, Handler},
         Ah, Cq, Device, Srq, Work,
     },
-    provider::event::SrqEvent,
     MaySleep, NotifyFlags,
 };
 

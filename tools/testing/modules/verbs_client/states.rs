@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
+    abi::event::QpEvent,
     client::{
         cq::PollContext,
         event::OnQpEvent,
@@ -13,7 +14,6 @@ use rdma::{
         qp::{Config, ConnectedInit, Qp, Rc},
         Device,
     },
-    provider::event::QpEvent,
     MaySleep, QpState, WcStatus,
 };
 
