@@ -21,11 +21,11 @@ use rdma::{
     core::Device as DeviceView,
     provider::{
         cq::{CqBase, CqHandle, CqInitAttr},
-        device::{unregister_driver, DeviceInfo},
         qp::{QpBase, QpInitAttr},
+        register::{unregister_driver, DeviceInfo},
         stats::{HwStats, StatDesc},
     },
-    Device, Gid, MaySleep, NotifyFlags, PdBase, Provider, QpHandle, Udata,
+    Device, Gid, MaySleep, NotifyFlags, PdBase, Provider, ProviderData, QpHandle, Udata,
 };
 
 use crate::registry::{self, Which};
@@ -84,12 +84,7 @@ impl Log {
     }
 }
 
-#[vtable]
-impl Provider for Driver {
-    // No module of the kernel has this device any more.
-    const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
-    const ABI_VERSION: u32 = 1;
-    const PORT_STATS: &'static [StatDesc] = &[StatDesc::new(c"one"), StatDesc::new(c"two")];
+impl ProviderData for Driver {
     type Ucontext = ();
     type Pd = ();
     type Ah = ();
@@ -98,6 +93,14 @@ impl Provider for Driver {
     type Srq = ();
     type Mr = ();
     type Mw = ();
+}
+
+#[vtable]
+impl Provider for Driver {
+    // No module of the kernel has this device any more.
+    const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
+    const ABI_VERSION: u32 = 1;
+    const PORT_STATS: &'static [StatDesc] = &[StatDesc::new(c"one"), StatDesc::new(c"two")];
 
     fn module() -> &'static ThisModule {
         &crate::THIS_MODULE

@@ -9,7 +9,10 @@ use kernel_ext::net::notifier::{Event, Listener};
 use rdma::abi::port::{state_of, PortState};
 use rdma::{
     abi::device::{uverbs_cmd, NODE_IB_CA},
-    provider::device::{Device, DeviceInfo, DeviceRef, NewDevice},
+    provider::{
+        device::{Device, DeviceRef},
+        register::{DeviceInfo, NewDevice},
+    },
 };
 use rdma::{LinkOps, MaySleep};
 

@@ -95,7 +95,7 @@ impl Drop for RdmaRxe {
         // SAFETY: Modules are unloaded in process context.
         let ctx = unsafe { MaySleep::assume() };
         drop(self.link.take());
-        rdma::provider::device::unregister_driver::<verbs::Driver>(&ctx);
+        rdma::provider::register::unregister_driver::<verbs::Driver>(&ctx);
         tx::wait_for_packets(&ctx);
         pr_info!("unloaded\n");
     }

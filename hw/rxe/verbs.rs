@@ -41,7 +41,8 @@ use rdma::{
     provider::mr::{Mr, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma},
 };
 use rdma::{
-    DeviceEvent, Gid, MaySleep, Provider, QpHandle, SrqHandle, Ucontext, Udata, Umem, Vma, WcSink,
+    DeviceEvent, Gid, MaySleep, Provider, ProviderData, QpHandle, SrqHandle, Ucontext, Udata, Umem,
+    Vma, WcSink,
 };
 
 use crate::counters::{self, Counter};
@@ -130,14 +131,7 @@ fn new_mr(mr: Arc<mr::Mr>) -> NewMr<Arc<mr::Mr>> {
     }
 }
 
-#[vtable]
-impl Provider for Driver {
-    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
-    /// `RXE_UVERBS_ABI_VERSION`.
-    const ABI_VERSION: u32 = 2;
-    const DEVICE_GROUP: Option<&'static AttributeGroup> = Some(AttributeGroup::of::<Parent>());
-    const PORT_STATS: &'static [StatDesc] = &STATS;
-
+impl ProviderData for Driver {
     type Ucontext = Context;
     type Pd = PdId;
     type Ah = Arc<crate::ah::Ah>;
@@ -146,6 +140,15 @@ impl Provider for Driver {
     type Srq = Arc<crate::srq::Srq>;
     type Mr = Arc<mr::Mr>;
     type Mw = Arc<crate::mw::Mw>;
+}
+
+#[vtable]
+impl Provider for Driver {
+    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
+    /// `RXE_UVERBS_ABI_VERSION`.
+    const ABI_VERSION: u32 = 2;
+    const DEVICE_GROUP: Option<&'static AttributeGroup> = Some(AttributeGroup::of::<Parent>());
+    const PORT_STATS: &'static [StatDesc] = &STATS;
 
     fn module() -> &'static ThisModule {
         &crate::THIS_MODULE

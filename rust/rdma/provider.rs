@@ -5,6 +5,7 @@
 
 pub mod ah;
 pub mod cq;
+pub mod data;
 pub mod device;
 pub mod event;
 pub mod gid;
@@ -16,6 +17,7 @@ pub mod odp;
 mod ops;
 pub mod port;
 pub mod qp;
+pub mod register;
 pub mod srq;
 pub mod stats;
 pub mod sysfs;

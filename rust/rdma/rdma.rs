@@ -14,14 +14,14 @@
 //! A driver implements [`Provider`] for its device and gets a [`Device`]; the verbs of
 //! `<rdma/ib_verbs.h>` arrive as methods on typed references. In steps:
 //!
-//! 1. Write a type for the device and implement [`Provider`] for it, with `#[vtable]`. Methods
-//!    that are left out are absent for the core too, which answers for them as it does for any
-//!    driver that lacks them.
+//! 1. Write a type for the device, name what it keeps with each object ([`ProviderData`]), and implement
+//!    [`Provider`] for it, with `#[vtable]`. Methods that are left out are absent for the core too, which
+//!    answers for them as it does for any driver that lacks them.
 //! 2. [`Device::alloc`] it, describe it with [`DeviceInfo`], give each port its net device with
 //!    [`NewDevice::set_netdev`], and [`NewDevice::register`] it. From then on the core owns it.
 //! 3. For `rdma link add`, implement [`LinkOps`] and keep the [`provider::link::Registration`] in the
 //!    module.
-//! 4. When the module goes, drop the registration, then call [`provider::device::unregister_driver`].
+//! 4. When the module goes, drop the registration, then call [`provider::register::unregister_driver`].
 //!
 //! Contexts are types: a method that may sleep is given a [`MaySleep`], the others have none
 //! and so cannot call what sleeps. Completion and event handlers of the core's clients are only
@@ -54,13 +54,15 @@ pub use kernel_ext::context::MaySleep;
 pub use provider::{
     ah::{Ah, AhAttr, AhBase, OwnedAhAttr},
     cq::{Cq, CqBase, CqHandle, CqInitAttr},
-    device::{Device, DeviceInfo, DeviceRef, NewDevice},
+    data::ProviderData,
+    device::{Device, DeviceRef},
     event::{QpHandle, SrqHandle},
     link::LinkOps,
     methods::Provider,
     mr::{Mr, Mw, MwBase, NewMr, VirtDma},
     object::{Base, Pd, PdBase},
     qp::{Qp, QpBase, QpInitAttr, QpModify},
+    register::{DeviceInfo, NewDevice},
     srq::{Srq, SrqBase},
     ucontext::{Ucontext, UcontextBase, Vma},
     udata::Udata,

@@ -18,8 +18,8 @@ use rdma::{
     },
     provider::{
         cq::{CqBase, CqHandle, CqInitAttr},
-        device::{unregister_driver, DeviceInfo},
         qp::{QpBase, QpInitAttr},
+        register::{unregister_driver, DeviceInfo},
     },
     Device, MaySleep, PdBase, Provider, QpHandle, Udata,
 };

@@ -28,7 +28,7 @@ use rdma::{
     abi::qp::QpCap,
     provider::qp::{QpBase, QpInitAttr},
 };
-use rdma::{MaySleep, Provider, QpHandle, QpId, QpState, QpType, Udata};
+use rdma::{MaySleep, ProviderData, QpHandle, QpId, QpState, QpType, Udata};
 use roce::state::Service;
 
 /// What `create_qp` answers to a program: `struct rxe_create_qp_resp`.
@@ -174,7 +174,7 @@ impl Qp {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>>
     where
-        P: Provider<Pd = PdId, Cq = Arc<Cq>, Srq = Arc<Srq>>,
+        P: ProviderData<Pd = PdId, Cq = Arc<Cq>, Srq = Arc<Srq>>,
     {
         user.map_or(Ok(()), |user| check_udata(user.udata))?;
         let qp_type = init.qp_type()?;
@@ -211,7 +211,7 @@ impl Qp {
     }
 
     /// Gives the QP its number, and lets packets find it.
-    fn publish<P: Provider>(
+    fn publish<P: ProviderData>(
         base: &QpBase<P>,
         parts: Parts<'_>,
         queues: NewQueues,

@@ -12,17 +12,20 @@ use crate::{
         ah::{AhFields, GlobalRoute},
         gid::{Gid, GidAttr},
     },
-    provider::object::{Base, Object},
-    Device, Pd, Provider,
+    provider::{
+        data::ProviderData,
+        object::{Base, Object},
+    },
+    Device, Pd,
 };
 
 /// An address handle of a device of `P`.
-pub type Ah<P> = Object<ib_ah, P, <P as Provider>::Ah>;
+pub type Ah<P> = Object<ib_ah, P, <P as ProviderData>::Ah>;
 
 /// The core's part of an AH.
 pub type AhBase<P> = Base<ib_ah, P>;
 
-impl<P: Provider> Base<ib_ah, P> {
+impl<P: ProviderData> Base<ib_ah, P> {
     /// The device that the AH belongs to.
     #[inline]
     pub fn device(&self) -> &Device<P> {

@@ -11,14 +11,15 @@ use crate::{
     abi::{cq::CqCreateFlags, event::CqEvent},
     handler::HandlerWork,
     provider::{
+        data::ProviderData,
         event::{new_event, EventSource, Events},
         object::{Base, Object},
     },
-    Device, Provider,
+    Device,
 };
 
 /// A completion queue of a device of `P`.
-pub type Cq<P> = Object<ib_cq, P, <P as Provider>::Cq, Arc<CqHandle>>;
+pub type Cq<P> = Object<ib_cq, P, <P as ProviderData>::Cq, Arc<CqHandle>>;
 
 /// The core's part of a CQ.
 pub type CqBase<P> = Base<ib_cq, P>;
@@ -44,7 +45,7 @@ impl CqInitAttr {
     }
 }
 
-impl<P: Provider> Base<ib_cq, P> {
+impl<P: ProviderData> Base<ib_cq, P> {
     /// The device that the CQ belongs to.
     #[inline]
     pub fn device(&self) -> &Device<P> {

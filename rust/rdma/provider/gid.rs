@@ -8,10 +8,10 @@ use rdma_bindings::{self as bindings, ib_gid};
 
 use crate::{
     abi::gid::{owned_gid_attr, Gid, GidAttr, GidType},
-    Device, Provider,
+    Device,
 };
 
-impl<P: Provider> Device<P> {
+impl<P> Device<P> {
     /// The entry at `index` of a port's GID table.
     ///
     /// # Errors

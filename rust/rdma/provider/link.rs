@@ -15,7 +15,7 @@ use kernel::{ffi, prelude::*};
 use kernel_ext::net::device::NetDevice;
 use rdma_bindings::{self as bindings, ib_device, net_device, rdma_link_ops};
 
-use crate::{Device, MaySleep, Provider};
+use crate::{Device, MaySleep, NewDevice, Provider};
 
 /// A type of links.
 #[vtable]
@@ -126,6 +126,18 @@ impl<L: LinkOps> Link<L> {
         // SAFETY: By the safety requirements.
         let (dev, sleep) = unsafe { (Device::from_raw(dev), MaySleep::assume()) };
         kernel::error::from_result(|| L::dellink(dev, &sleep).map(|()| 0))
+    }
+}
+
+impl<P: Provider> NewDevice<P> {
+    /// Says which kind of link the device is: `rdma link delete` asks there. The user has given such
+    /// a device its name, so that udev does not rename it.
+    pub fn set_link<L: LinkOps>(&mut self, link: &'static Link<L>) {
+        // SAFETY: By the type invariants; the link is there for ever.
+        unsafe {
+            (*self.as_raw()).link_ops = link.as_raw();
+            (*self.as_raw()).name_assign_type = bindings::RDMA_NAME_ASSIGN_TYPE_USER;
+        }
     }
 }
 

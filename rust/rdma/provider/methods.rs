@@ -21,6 +21,7 @@ use crate::{
     provider::{
         ah::{Ah, AhAttr, AhBase},
         cq::{Cq, CqBase, CqHandle, CqInitAttr},
+        data::ProviderData,
         device::DeviceModify,
         mr::{Mr, Mw, MwBase, NewMr, Rereg, SgList, UserMr},
         object::PdBase,
@@ -61,7 +62,7 @@ use crate::{
 /// C header: `include/rdma/ib_verbs.h`; `Documentation/infiniband/core_locking.rst`.
 #[vtable]
 #[expect(unused_variables, reason = "the bodies of absent methods use none")]
-pub trait Provider: Sized + Send + Sync + 'static {
+pub trait Provider: ProviderData {
     /// Which driver this is for user space: `enum rdma_driver_id`. A module has one provider for
     /// a number.
     const DRIVER_ID: u32;
@@ -71,23 +72,6 @@ pub trait Provider: Sized + Send + Sync + 'static {
     const DEVICE_GROUP: Option<&'static AttributeGroup> = None;
     /// The names of the counters that [`get_hw_stats`](Self::get_hw_stats) fills.
     const PORT_STATS: &'static [StatDesc] = &[];
-
-    /// The driver's data of a user context.
-    type Ucontext: Send + Sync + 'static;
-    /// The driver's data of a PD.
-    type Pd: Send + Sync + 'static;
-    /// The driver's data of an AH; it is dropped in any context.
-    type Ah: Send + Sync + 'static;
-    /// The driver's data of a CQ.
-    type Cq: Send + Sync + 'static;
-    /// The driver's data of a QP.
-    type Qp: Send + Sync + 'static;
-    /// The driver's data of an SRQ.
-    type Srq: Send + Sync + 'static;
-    /// The driver's data of an MR.
-    type Mr: Send + Sync + 'static;
-    /// The driver's data of an MW.
-    type Mw: Send + Sync + 'static;
 
     /// The driver's module.
     fn module() -> &'static ThisModule;

@@ -10,8 +10,11 @@ use rdma_bindings::{self as bindings, ib_mr, ib_mw, scatterlist};
 use crate::{
     abi::{access::Access, mr::MwType},
     core::Mr as MrView,
-    provider::object::{Base, Object},
-    Device, Pd, Provider,
+    provider::{
+        data::ProviderData,
+        object::{Base, Object},
+    },
+    Device, Pd,
 };
 
 /// A memory region of a device of `P`.
@@ -19,7 +22,7 @@ use crate::{
 /// Unlike other objects it is allocated here, not by the core. Dereferences to the driver's
 /// data.
 #[repr(C)]
-pub struct Mr<P: Provider> {
+pub struct Mr<P: ProviderData> {
     base: Base<ib_mr, P>,
     /// Where `ib_sg_to_pages` sends pages while it runs.
     page_sink: Cell<*mut ffi::c_void>,
@@ -28,9 +31,9 @@ pub struct Mr<P: Provider> {
 
 // SAFETY: The core's part may be used from any thread, the driver's part says so itself. The
 // sink is only used by `map_mr_sg`, which clients do not run twice at once for the same MR.
-unsafe impl<P: Provider> Send for Mr<P> {}
+unsafe impl<P: ProviderData> Send for Mr<P> {}
 // SAFETY: As above.
-unsafe impl<P: Provider> Sync for Mr<P> {}
+unsafe impl<P: ProviderData> Sync for Mr<P> {}
 
 /// What a method returns that makes an MR.
 pub struct NewMr<D> {
@@ -42,7 +45,7 @@ pub struct NewMr<D> {
     pub rkey: u32,
 }
 
-impl<P: Provider> Mr<P> {
+impl<P: ProviderData> Mr<P> {
     /// Makes an MR in `pd` of what `new` says, which C owns from here on; null where it makes none.
     ///
     /// There is room for it before the driver makes its part: what that has put into its tables need not be taken back.
@@ -123,7 +126,7 @@ impl<P: Provider> Mr<P> {
     }
 }
 
-impl<P: Provider> Deref for Mr<P> {
+impl<P: ProviderData> Deref for Mr<P> {
     type Target = P::Mr;
 
     #[inline]
@@ -132,7 +135,7 @@ impl<P: Provider> Deref for Mr<P> {
     }
 }
 
-impl<P: Provider> Base<ib_mr, P> {
+impl<P: ProviderData> Base<ib_mr, P> {
     /// The device that the MR belongs to.
     #[inline]
     pub fn device(&self) -> &Device<P> {
@@ -193,7 +196,7 @@ pub struct UserMr {
 }
 
 /// What `rereg_user_mr` changes; what is `None` stays.
-pub struct Rereg<'a, P: Provider> {
+pub struct Rereg<'a, P: ProviderData> {
     /// Start, length and address for users of the keys.
     pub translation: Option<(u64, u64, u64)>,
     /// What may be done.
@@ -255,7 +258,7 @@ impl SgList<'_> {
     /// # Errors
     ///
     /// `EINVAL` for an offset that is not in the list; the error of `sink` for the first page.
-    pub fn to_pages<P: Provider>(
+    pub fn to_pages<P: ProviderData>(
         self,
         mr: &Mr<P>,
         mut sink: impl FnMut(u64) -> Result,
@@ -391,12 +394,12 @@ impl<'a> VirtAtomic<'a> {
 }
 
 /// A memory window of a device of `P`.
-pub type Mw<P> = Object<ib_mw, P, <P as Provider>::Mw>;
+pub type Mw<P> = Object<ib_mw, P, <P as ProviderData>::Mw>;
 
 /// The core's part of an MW.
 pub type MwBase<P> = Base<ib_mw, P>;
 
-impl<P: Provider> Base<ib_mw, P> {
+impl<P: ProviderData> Base<ib_mw, P> {
     /// The device that the MW belongs to.
     #[inline]
     pub fn device(&self) -> &Device<P> {

@@ -13,7 +13,7 @@ use core::{marker::PhantomData, mem::MaybeUninit, ops::Deref};
 use kernel::{error::Result, types::Opaque};
 use rdma_bindings::{ib_pd, ib_uobject};
 
-use crate::{Device, Provider};
+use crate::{provider::data::ProviderData, Device};
 
 /// The core's part of an object `C` of a device of `P`.
 ///
@@ -176,12 +176,12 @@ impl<C, P, D, H> Deref for Object<C, P, D, H> {
 }
 
 /// A protection domain: `struct ib_pd`.
-pub type Pd<P> = Object<ib_pd, P, <P as Provider>::Pd>;
+pub type Pd<P> = Object<ib_pd, P, <P as ProviderData>::Pd>;
 
 /// The core's part of a PD.
 pub type PdBase<P> = Base<ib_pd, P>;
 
-impl<P: Provider> Base<ib_pd, P> {
+impl<P: ProviderData> Base<ib_pd, P> {
     /// The device that the PD belongs to.
     #[inline]
     pub fn device(&self) -> &Device<P> {

@@ -6,9 +6,9 @@ use kernel::{error::to_result, prelude::*, sync::aref::ARef};
 use kernel_ext::net::device::NetDevice;
 use rdma_bindings as bindings;
 
-use crate::{abi::port::PortAttr, Device, MaySleep, Provider};
+use crate::{abi::port::PortAttr, Device, MaySleep};
 
-impl<P: Provider> Device<P> {
+impl<P> Device<P> {
     /// What a port is, asked of the core; for a port of RoCE that includes its GID prefix.
     ///
     /// # Errors

@@ -14,18 +14,19 @@ use crate::{
     },
     provider::{
         ah::{AhAttr, AhAttrOut},
+        data::ProviderData,
         object::{Base, Object},
     },
-    Cq, Device, Pd, Provider, QpHandle, Srq,
+    Cq, Device, Pd, QpHandle, Srq,
 };
 
 /// A queue pair of a device of `P`.
-pub type Qp<P> = Object<ib_qp, P, <P as Provider>::Qp, Arc<QpHandle>>;
+pub type Qp<P> = Object<ib_qp, P, <P as ProviderData>::Qp, Arc<QpHandle>>;
 
 /// The core's part of a QP.
 pub type QpBase<P> = Base<ib_qp, P>;
 
-impl<P: Provider> Base<ib_qp, P> {
+impl<P: ProviderData> Base<ib_qp, P> {
     /// The device that the QP belongs to.
     #[inline]
     pub fn device(&self) -> &Device<P> {
@@ -87,7 +88,7 @@ pub struct QpInitAttr<'a, P> {
     _provider: core::marker::PhantomData<fn() -> P>,
 }
 
-impl<'a, P: Provider> QpInitAttr<'a, P> {
+impl<'a, P: ProviderData> QpInitAttr<'a, P> {
     /// Borrows the attributes.
     ///
     /// # Safety

@@ -3,16 +3,19 @@
 //! Shared receive queues: `struct ib_srq`.
 
 use kernel::sync::Arc;
-use rdma_bindings::{self as bindings, ib_srq, ib_srq_init_attr};
+use rdma_bindings::{ib_srq, ib_srq_init_attr};
 
 use crate::{
     abi::srq::{SrqAttr, SrqType},
-    provider::object::{Base, Object},
-    Device, Pd, Provider, SrqHandle,
+    provider::{
+        data::ProviderData,
+        object::{Base, Object},
+    },
+    Device, Pd, SrqHandle,
 };
 
 /// A shared receive queue of a device of `P`.
-pub type Srq<P> = Object<ib_srq, P, <P as Provider>::Srq, Arc<SrqHandle>>;
+pub type Srq<P> = Object<ib_srq, P, <P as ProviderData>::Srq, Arc<SrqHandle>>;
 
 /// The core's part of an SRQ.
 pub type SrqBase<P> = Base<ib_srq, P>;
@@ -40,7 +43,7 @@ impl<'a> SrqInitAttr<'a> {
     }
 }
 
-impl<P: Provider> Base<ib_srq, P> {
+impl<P: ProviderData> Base<ib_srq, P> {
     /// The device that the SRQ belongs to.
     #[inline]
     pub fn device(&self) -> &Device<P> {

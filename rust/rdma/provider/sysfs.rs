@@ -9,14 +9,14 @@ use core::{fmt, marker::PhantomData, ptr};
 use kernel::{error::from_result, ffi, page::PAGE_SIZE, prelude::*};
 use rdma_bindings::{self as bindings, attribute, attribute_group, device, device_attribute};
 
-use crate::{Device, MaySleep, Provider};
+use crate::{provider::data::ProviderData, Device, MaySleep};
 
 /// A file that can be read.
 pub trait DeviceAttribute: 'static {
     /// The file's name.
     const NAME: &'static CStr;
     /// The devices that have the file.
-    type Device: Provider;
+    type Device: ProviderData;
 
     /// Writes what the file contains, a line with its newline; what is longer than a page is cut
     /// off.

@@ -8,17 +8,20 @@ use kernel::{bindings::vm_area_struct, mm::virt::VmaNew};
 use rdma_bindings::ib_ucontext;
 
 use crate::{
-    provider::object::{Base, Object},
-    Device, Provider,
+    provider::{
+        data::ProviderData,
+        object::{Base, Object},
+    },
+    Device,
 };
 
 /// A process that has opened a device of `P`.
-pub type Ucontext<P> = Object<ib_ucontext, P, <P as Provider>::Ucontext>;
+pub type Ucontext<P> = Object<ib_ucontext, P, <P as ProviderData>::Ucontext>;
 
 /// The core's part of a user context.
 pub type UcontextBase<P> = Base<ib_ucontext, P>;
 
-impl<P: Provider> Base<ib_ucontext, P> {
+impl<P: ProviderData> Base<ib_ucontext, P> {
     /// The device that is open.
     #[inline]
     pub fn device(&self) -> &Device<P> {

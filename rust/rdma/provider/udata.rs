@@ -15,7 +15,7 @@ use kernel::{
 };
 use rdma_bindings::{self as bindings, ib_udata};
 
-use crate::{Provider, Ucontext};
+use crate::{provider::data::ProviderData, Ucontext};
 
 /// Request and response of a command, as the driver has them. Only in process context.
 ///
@@ -149,7 +149,7 @@ impl<'a> Udata<'a> {
     }
 
     /// The user context that the command was given in; `None` while it is made.
-    pub fn context<P: Provider>(&self) -> Option<&'a Ucontext<P>> {
+    pub fn context<P: ProviderData>(&self) -> Option<&'a Ucontext<P>> {
         if !self.in_context {
             return None;
         }

@@ -19,7 +19,8 @@ use crate::{
         qp::QpType,
         wr::{Remote, SendFlags, Sge},
     },
-    Ah, Mr, Provider, VirtDma,
+    provider::data::ProviderData,
+    Ah, Mr, VirtDma,
 };
 
 /// The scatter list of `count` entries at `first`.
@@ -39,7 +40,7 @@ pub(crate) unsafe fn sge_list<'a>(first: *const ib_sge, count: i32) -> &'a [Sge]
 }
 
 /// Where a datagram goes: `struct ib_ud_wr`.
-pub struct UdSend<'a, P: Provider> {
+pub struct UdSend<'a, P: ProviderData> {
     /// The path.
     pub ah: &'a Ah<P>,
     /// The peer's number.
@@ -51,7 +52,7 @@ pub struct UdSend<'a, P: Provider> {
 }
 
 /// What a request to send asks for.
-pub enum SendOp<'a, P: Provider> {
+pub enum SendOp<'a, P: ProviderData> {
     /// Send.
     Send,
     /// Send with immediate data, four bytes as they go on the wire.
@@ -110,7 +111,7 @@ pub struct SendWr<'a, P> {
     _provider: PhantomData<fn() -> P>,
 }
 
-impl<'a, P: Provider> SendWr<'a, P> {
+impl<'a, P: ProviderData> SendWr<'a, P> {
     /// What the poster calls the request.
     #[inline]
     pub fn wr_id(&self) -> u64 {
@@ -267,7 +268,7 @@ pub struct SendWrs<'a, P> {
     _provider: PhantomData<fn() -> P>,
 }
 
-impl<'a, P: Provider> SendWrs<'a, P> {
+impl<'a, P: ProviderData> SendWrs<'a, P> {
     /// The chain that begins with `first`.
     ///
     /// # Safety
@@ -293,7 +294,7 @@ impl<'a, P: Provider> SendWrs<'a, P> {
     }
 }
 
-impl<'a, P: Provider> Iterator for SendWrs<'a, P> {
+impl<'a, P: ProviderData> Iterator for SendWrs<'a, P> {
     type Item = SendWr<'a, P>;
 
     #[inline]

@@ -17,7 +17,7 @@ use rdma::{
         qp::{Qp, QpBase, QpInitAttr},
         srq::Srq,
     },
-    Device, PdBase, Provider, QpHandle, RecvWrs, SendWrs, Udata, WcSink,
+    Device, PdBase, Provider, ProviderData, QpHandle, RecvWrs, SendWrs, Udata, WcSink,
 };
 
 /// A device without objects.
@@ -25,10 +25,7 @@ pub struct Minimal;
 
 macro_rules! provider {
     ($($methods:item)*) => {
-        #[vtable]
-        impl Provider for Minimal {
-            const DRIVER_ID: u32 = 0;
-            const ABI_VERSION: u32 = 0;
+        impl ProviderData for Minimal {
             type Ucontext = ();
             type Pd = ();
             type Ah = ();
@@ -37,6 +34,12 @@ macro_rules! provider {
             type Srq = ();
             type Mr = ();
             type Mw = ();
+        }
+
+        #[vtable]
+        impl Provider for Minimal {
+            const DRIVER_ID: u32 = 0;
+            const ABI_VERSION: u32 = 0;
 
             fn module() -> &'static ThisModule {
                 // SAFETY: Never called.
