@@ -39,7 +39,7 @@ use rdma_bindings::{self as bindings, ib_ah, ib_grh};
 
 use super::{
     deferred::{Blank, Deferred, Object},
-    made,
+    device::made,
     source::Source,
     Pd,
 };

@@ -48,7 +48,7 @@ use rdma_bindings::{
 
 use super::{
     deferred::{Blank, Deferred, Object},
-    made,
+    device::made,
     room::Room,
     Device,
 };

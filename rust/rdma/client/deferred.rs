@@ -17,7 +17,7 @@ use kernel::{
 };
 use rdma_bindings::work_struct;
 
-use super::{kept::Link, Device, DropsAnywhere, Scope};
+use super::{device::Scope, kept::Link, Device, DropsAnywhere};
 use crate::{handler::HandlerWork, MaySleep};
 
 /// An object of the device.

@@ -7,7 +7,7 @@ use core::mem::ManuallyDrop;
 use kernel::prelude::*;
 use rdma_bindings::{ib_atomic_wr, ib_rdma_wr, ib_reg_wr, ib_send_wr, ib_ud_wr};
 
-use super::{held::Held, Brand};
+use super::{device::Brand, held::Held};
 use crate::abi::wr::Remote;
 
 /// Any request to send.

@@ -61,8 +61,9 @@ use rdma_bindings::{self as bindings, ib_mr};
 
 use super::{
     deferred::{Blank, Deferred, Object},
+    device::{made, Brand},
     dma::{Direction, Pages},
-    made, Brand, DropsAnywhere, Pd,
+    DropsAnywhere, Pd,
 };
 use crate::{abi::wr::Remote, Access, MaySleep};
 

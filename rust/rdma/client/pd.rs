@@ -9,7 +9,8 @@ use rdma_bindings::{self as bindings, ib_pd};
 
 use super::{
     deferred::{Blank, Deferred, Object},
-    made, Device,
+    device::made,
+    Device,
 };
 use crate::MaySleep;
 

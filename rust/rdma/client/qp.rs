@@ -89,8 +89,8 @@ use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_qp_attr, ib_qp_init_at
 
 use super::{
     deferred::{Blank, Owned},
+    device::made,
     event::OnQpEvent,
-    made,
     room::{Queue, Reserved, DRAIN_REQUESTS},
     Cq, DropsAnywhere, Pd, Srq,
 };

@@ -54,12 +54,12 @@ use rdma_bindings::{self as bindings, ib_event, ib_srq, ib_srq_attr, ib_srq_init
 
 use super::{
     deferred::{Blank, Object, Owned},
+    device::{made, Brand},
     held::Held,
-    made,
     request::ReceiveSlot,
     slots::Slots,
     work::{Handler, PostError, Work},
-    Brand, DropsAnywhere, Pd,
+    DropsAnywhere, Pd,
 };
 use crate::{MaySleep, SrqEvent};
 

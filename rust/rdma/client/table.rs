@@ -79,7 +79,7 @@ use kernel_ext::{
 };
 use rdma_bindings as bindings;
 
-use super::{kept::Kept, Device, Scope};
+use super::{device::Scope, kept::Kept, Device};
 use crate::{
     client::registration::{self, ClientTable, Counted},
     core::Device as DeviceView,

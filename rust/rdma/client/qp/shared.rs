@@ -14,9 +14,9 @@ use rdma_bindings::ib_qp;
 use super::{state::State, transport::Transport};
 use crate::{
     client::{
+        device::Brand,
         held::Outstanding,
         room::{Place, Queue},
-        Brand,
     },
     QpType,
 };
