@@ -41,7 +41,7 @@ use rdma::{
             size_of_family, CallbackArgument, DevAddr, Question, Sockaddr, SockaddrArgument,
             SourceL2, Storage,
         },
-        gid::LentGid,
+        gid::BorrowedGid,
     },
     Gid, MaySleep,
 };
@@ -342,7 +342,7 @@ fn ip_of(gid: Gid) -> IpAddress {
 }
 
 /// A question about GIDs of RoCE, from the net device of an entry.
-fn query_by_gid(entry: LentGid<'_>, source: Gid, destination: Gid) -> Query {
+fn query_by_gid(entry: BorrowedGid<'_>, source: Gid, destination: Gid) -> Query {
     let from = From::Gid(entry.hold());
     Query::new(ip_of(source), ip_of(destination), from)
 }
@@ -353,7 +353,7 @@ fn query_by_gid(entry: LentGid<'_>, source: Gid, destination: Gid) -> Query {
 ///
 /// `EINVAL` for GIDs of two kinds, or an entry that has no net device any more; `EHOSTUNREACH` …: as `connect` would say it.
 pub(crate) fn is_routed(
-    entry: LentGid<'_>,
+    entry: BorrowedGid<'_>,
     (source, destination): (Gid, Gid),
     _sleep: &MaySleep,
 ) -> Result<bool> {
@@ -384,7 +384,7 @@ pub(crate) fn answer(seq: u32, gid: Gid, _sleep: &MaySleep) -> bool {
 /// `EINVAL` for GIDs of two kinds, or a source that has been deleted, `ETIMEDOUT` if nobody has answered, `EHOSTUNREACH` …:
 /// as `connect` would say it.
 pub(crate) fn resolve_gid(
-    source: LentGid<'_>,
+    source: BorrowedGid<'_>,
     destination: Gid,
     sleep: &MaySleep,
 ) -> Result<([u8; 6], c_int)> {

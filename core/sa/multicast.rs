@@ -347,7 +347,7 @@ fn query(
     sleep: &MaySleep,
 ) -> Result {
     let at = (&*group.port.device, group.port.port_num);
-    let flags = SendFlags::Lent(sleep);
+    let flags = SendFlags::Borrowed(sleep);
     mcmember::query(at, how, what, TIMEOUT_MS, on_answer, &flags)
 }
 

@@ -86,7 +86,7 @@ fn make_integrity(
 /// What the driver answers: then the region stays.
 pub(crate) fn dereg(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     trace::mr_dereg(&mr);
-    let used = mr.held();
+    let used = mr.parent_counts();
     let attrs = SigAttrs::of(&mr);
     track::remove(&mr, sleep);
     if let Err(failed) = mr.driver_dereg(udata, sleep) {

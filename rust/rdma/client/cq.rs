@@ -92,12 +92,12 @@ enum Polling<'d> {
     /// By the client, when it likes.
     Direct,
     /// By the client, which is told.
-    Notified(Arc<Teller<'d>>),
+    Notified(Arc<Notifier<'d>>),
 }
 
 /// Tells a listener, from a work item: the context of C's queue.
 #[pin_data]
-struct Teller<'d> {
+struct Notifier<'d> {
     #[pin]
     work: HandlerWork,
     /// Does the work. It is there as long as the device's handles.
@@ -107,11 +107,11 @@ struct Teller<'d> {
     listener: KBox<dyn OnCompletions + 'd>,
 }
 
-impl<'d> Teller<'d> {
+impl<'d> Notifier<'d> {
     fn new(device: &Device<'d>, listener: impl OnCompletions + 'd) -> Result<Arc<Self>> {
         let listener: KBox<dyn OnCompletions + 'd> = KBox::new(listener, GFP_KERNEL)?;
         let init = pin_init!(Self {
-            work <- HandlerWork::new(tell, kernel::static_lock_class!()),
+            work <- HandlerWork::new(notify, kernel::static_lock_class!()),
             queue: device.scope.queue,
             cq: AtomicPtr::new(null_mut()),
             listener,
@@ -206,7 +206,7 @@ impl<'d> Cq<'d> {
         sleep.check();
         let room = Room::new(entries)?;
         let blank = Self::blank()?;
-        let teller = Teller::new(device, listener)?;
+        let notifier = Notifier::new(device, listener)?;
         let attr = ib_cq_init_attr {
             cqe: entries,
             comp_vector: vector,
@@ -218,12 +218,12 @@ impl<'d> Cq<'d> {
                 device.as_raw(),
                 Some(completions),
                 Some(cq_event),
-                Arc::as_ptr(&teller).cast_mut().cast(),
+                Arc::as_ptr(&notifier).cast_mut().cast(),
                 &attr,
                 device.owner().as_char_ptr(),
             )
         };
-        let polling = Polling::Notified(teller);
+        let polling = Polling::Notified(notifier);
         Ok(Self::keep(blank, device, polling, room, made(raw)?))
     }
 
@@ -249,9 +249,9 @@ impl<'d> Cq<'d> {
             device: device.clone(),
         };
         let cq = blank.deferred(device, cq);
-        if let Polling::Notified(teller) = &cq.polling {
+        if let Polling::Notified(notifier) = &cq.polling {
             let place = core::ptr::from_ref(&*cq).cast_mut();
-            teller.cq.store(place, Ordering::Release);
+            notifier.cq.store(place, Ordering::Release);
         }
         whole.write(Self(cq)).into()
     }
@@ -386,15 +386,15 @@ impl<'d> CqRef<'d> {
     }
 
     /// Calls `f` while nobody polls by [`Self::poll`].
-    pub(super) fn while_not_polled<R>(&self, f: impl FnOnce(&PolledAlone<'_, 'd>) -> R) -> R {
+    pub(super) fn while_not_polled<R>(&self, f: impl FnOnce(&PollGuard<'_, 'd>) -> R) -> R {
         if matches!(self.polling, Polling::Core) {
-            return f(&PolledAlone(self));
+            return f(&PollGuard(self));
         }
         while !self.take_turn() {
             // SAFETY: Objects are destroyed in process context.
             unsafe { bindings::msleep(1) };
         }
-        let result = f(&PolledAlone(self));
+        let result = f(&PollGuard(self));
         while !self.leave_turn() {
             self.poll_alone(u32::MAX);
         }
@@ -402,9 +402,13 @@ impl<'d> CqRef<'d> {
     }
 
     /// Calls `f` while nobody else takes completions from the queue, nor the core, and no handler runs.
-    pub(super) fn alone<R>(&self, sleep: &MaySleep, f: impl FnOnce(&Alone<'_, 'd>) -> R) -> R {
+    pub(super) fn exclusively<R>(
+        &self,
+        sleep: &MaySleep,
+        f: impl FnOnce(&ExclusiveGuard<'_, 'd>) -> R,
+    ) -> R {
         if !matches!(self.polling, Polling::Core) {
-            return self.while_not_polled(|_| f(&Alone(self)));
+            return self.while_not_polled(|_| f(&ExclusiveGuard(self)));
         }
         // One at a time stops the core.
         while !self.take_turn() {
@@ -412,7 +416,7 @@ impl<'d> CqRef<'d> {
             unsafe { bindings::msleep(1) };
         }
         self.stop_core(sleep);
-        let result = f(&Alone(self));
+        let result = f(&ExclusiveGuard(self));
         self.resume_core();
         // Whoever else wants a turn waits for one: there is nothing to do for it.
         while !self.leave_turn() {}
@@ -471,9 +475,9 @@ mod turn {
 }
 
 /// A queue that nobody polls by [`CqRef::poll`] meanwhile.
-pub(super) struct PolledAlone<'a, 'd>(&'a CqRef<'d>);
+pub(super) struct PollGuard<'a, 'd>(&'a CqRef<'d>);
 
-impl PolledAlone<'_, '_> {
+impl PollGuard<'_, '_> {
     /// Calls the handlers of what there is, in a queue that only the client polls.
     pub(super) fn poll(&self) {
         if !matches!(self.0.polling, Polling::Core) {
@@ -483,9 +487,9 @@ impl PolledAlone<'_, '_> {
 }
 
 /// A queue from which nobody else takes completions meanwhile.
-pub(super) struct Alone<'a, 'd>(&'a CqRef<'d>);
+pub(super) struct ExclusiveGuard<'a, 'd>(&'a CqRef<'d>);
 
-impl Alone<'_, '_> {
+impl ExclusiveGuard<'_, '_> {
     /// Calls the handlers of all completions that there are now. They do not look at the queue pair `gone`, which was destroyed.
     pub(super) fn empty(&self, gone: *const ib_qp, sleep: &MaySleep) {
         let cq = self.0;
@@ -515,13 +519,13 @@ impl Object for CqRef<'_> {
     /// Nobody is told of completions any more, who could poll, when the queue is destroyed; and when it is destroyed, and nobody
     /// announces completions any more, what they are announced to is freed.
     fn destroy(&self, _sleep: &MaySleep) -> Result {
-        let Polling::Notified(teller) = &self.polling else {
+        let Polling::Notified(notifier) = &self.polling else {
             // SAFETY: By the type invariants; what uses it has a reference to this.
             unsafe { bindings::ib_free_cq(self.as_raw()) };
             return Ok(());
         };
-        if !teller.cq.swap(null_mut(), Ordering::AcqRel).is_null() {
-            teller.work.disable();
+        if !notifier.cq.swap(null_mut(), Ordering::AcqRel).is_null() {
+            notifier.work.disable();
         }
         // SAFETY: As above.
         to_result(unsafe { bindings::ib_destroy_cq_user(self.as_raw(), null_mut()) })
@@ -534,11 +538,11 @@ impl Object for CqRef<'_> {
 ///
 /// The driver calls it with the context of a queue that [`Cq::notified`] has made, and that is not destroyed yet.
 unsafe extern "C" fn completions(_cq: *mut ib_cq, context: *mut c_void) {
-    // SAFETY: By the safety requirements: the context is a teller, which stays longer than the queue, and so does what does
+    // SAFETY: By the safety requirements: the context is a notifier, which stays longer than the queue, and so does what does
     // the work.
     unsafe {
-        let teller = &*context.cast::<Teller<'_>>();
-        teller.work.queue(teller.queue.as_ptr());
+        let notifier = &*context.cast::<Notifier<'_>>();
+        notifier.work.queue(notifier.queue.as_ptr());
     }
 }
 
@@ -549,9 +553,9 @@ unsafe extern "C" fn completions(_cq: *mut ib_cq, context: *mut c_void) {
 /// As for [`completions`], and with an event.
 unsafe extern "C" fn cq_event(event: *mut ib_event, context: *mut c_void) {
     // SAFETY: By the safety requirements, as above.
-    let (event, teller) = unsafe { ((*event).event, &*context.cast::<Teller<'_>>()) };
+    let (event, notifier) = unsafe { ((*event).event, &*context.cast::<Notifier<'_>>()) };
     if let Ok(event) = CqEvent::try_from(event) {
-        teller.listener.cq_event(event);
+        notifier.listener.cq_event(event);
     }
 }
 
@@ -559,14 +563,14 @@ unsafe extern "C" fn cq_event(event: *mut ib_event, context: *mut c_void) {
 ///
 /// # Safety
 ///
-/// `work` is that of a [`Teller`].
-unsafe extern "C" fn tell(work: *mut work_struct) {
+/// `work` is that of a [`Notifier`].
+unsafe extern "C" fn notify(work: *mut work_struct) {
     let work: *mut HandlerWork = work.cast();
-    // SAFETY: By the safety requirements: the teller stays until its work item is disabled, and so does the queue.
+    // SAFETY: By the safety requirements: the notifier stays until its work item is disabled, and so does the queue.
     unsafe {
-        let teller = &*kernel::container_of!(work, Teller<'_>, work);
-        if let Some(cq) = teller.cq.load(Ordering::Acquire).as_ref() {
-            teller.listener.completions(cq);
+        let notifier = &*kernel::container_of!(work, Notifier<'_>, work);
+        if let Some(cq) = notifier.cq.load(Ordering::Acquire).as_ref() {
+            notifier.listener.completions(cq);
         }
     }
 }

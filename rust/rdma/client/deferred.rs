@@ -7,7 +7,7 @@
 //! | [`Deferred`] | by a work queue, after the last reference was dropped: any context may drop it |
 //! | [`Owned`] | by who drops it, in process context |
 //!
-//! An object whose driver does not destroy it is [kept](super::kept).
+//! An object whose driver fails to destroy it goes to the [list for another attempt](super::retry).
 
 use core::{mem::MaybeUninit, ops::Deref, ptr::NonNull};
 
@@ -17,7 +17,7 @@ use kernel::{
 };
 use rdma_bindings::work_struct;
 
-use super::{device::Scope, kept::Link, Device, DropsAnywhere};
+use super::{device::Scope, retry::Link, Device, DropsAnywhere};
 use crate::{handler::HandlerWork, MaySleep};
 
 /// An object of the device.
@@ -54,7 +54,7 @@ impl<T: Object> Blank<T> {
         let init = pin_init!(Counted {
             count: Refcount::new(1),
             scope: device.scope.clone(),
-            link: Link::new(destroy_kept::<T>),
+            link: Link::new(destroy_again::<T>),
             work <- HandlerWork::new(destroy_last::<T>, kernel::static_lock_class!()),
             value,
         });
@@ -156,7 +156,7 @@ impl<T: Object> Drop for Owned<T> {
     }
 }
 
-/// Destroys an object, or has it kept where the driver does not.
+/// Destroys an object, or puts it on the retry list where the driver fails.
 ///
 /// # Safety
 ///
@@ -169,7 +169,7 @@ unsafe fn destroy<T: Object>(counted: NonNull<Counted<T>>, sleep: &MaySleep) {
         return drop(unsafe { KBox::from_raw(counted.as_ptr()) });
     };
     let scope = &object.scope;
-    if scope.kept.is_first_time() {
+    if scope.retry.is_first_time() {
         pr_warn!(
             "{}: {} of {} is not destroyed, and stays: {}\n",
             scope.device.name(),
@@ -179,15 +179,15 @@ unsafe fn destroy<T: Object>(counted: NonNull<Counted<T>>, sleep: &MaySleep) {
         );
     }
     // SAFETY: By the safety requirements. The device's client does not go before the object has, which has a handle.
-    unsafe { scope.kept.add(NonNull::from(&object.link)) };
+    unsafe { scope.retry.add(NonNull::from(&object.link)) };
 }
 
-/// Destroys an object that was kept.
+/// Destroys an object that was on the retry list.
 ///
 /// # Safety
 ///
 /// As for [`destroy`]; `link` is that of a `Counted<T>`.
-unsafe fn destroy_kept<T: Object>(link: NonNull<Link>, sleep: &MaySleep) {
+unsafe fn destroy_again<T: Object>(link: NonNull<Link>, sleep: &MaySleep) {
     // SAFETY: By the safety requirements. The pointer was made of the whole object.
     unsafe {
         let counted: *const Counted<T> = kernel::container_of!(link.as_ptr(), Counted<T>, link);

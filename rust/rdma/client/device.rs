@@ -15,7 +15,7 @@ use kernel::{
 };
 use rdma_bindings::{self as bindings, ib_device, workqueue_struct};
 
-use super::kept::Kept;
+use super::retry::RetryList;
 use crate::{
     abi::{
         gid::{owned_gid_attr, GidAttr},
@@ -45,7 +45,7 @@ pub(super) struct Scope {
     /// How many handles there are.
     pub(super) handles: AtomicUsize,
     /// What the driver has not destroyed.
-    pub(super) kept: Kept,
+    pub(super) retry: RetryList,
 }
 
 // SAFETY: Work queues may be used from any thread.

@@ -7,7 +7,7 @@ use core::mem::ManuallyDrop;
 use kernel::prelude::*;
 use rdma_bindings::{ib_atomic_wr, ib_rdma_wr, ib_reg_wr, ib_send_wr, ib_ud_wr};
 
-use super::{device::Brand, held::Held};
+use super::{device::Brand, resources::Resources};
 use crate::abi::wr::Remote;
 
 /// Any request to send.
@@ -31,7 +31,7 @@ impl AnySend {
 #[expect(unreachable_pub, reason = "a part of a sealed public trait")]
 pub trait Fill<'d> {
     /// Fills in a request that is new. Returns what it needs until it is completed.
-    fn fill(self, request: &mut Filled<'d>) -> Result<Held<'d>>;
+    fn fill(self, request: &mut Filled<'d>) -> Result<Resources<'d>>;
 }
 
 /// A request but for its memory.

@@ -8,8 +8,8 @@ use rdma_bindings as bindings;
 use super::{
     ah::Ah,
     fill::{Fill, Filled},
-    held::Held,
     mr::Mr,
+    resources::Resources,
 };
 use crate::{abi::wr::Remote, Access};
 
@@ -93,7 +93,7 @@ pub struct UdOp<'a, 'd> {
 
 impl<'d> Fill<'d> for RcOp<'_, 'd> {
     #[inline]
-    fn fill(self, request: &mut Filled<'d>) -> Result<Held<'d>> {
+    fn fill(self, request: &mut Filled<'d>) -> Result<Resources<'d>> {
         match self {
             Self::Send => request.opcode(bindings::IB_WR_SEND),
             Self::SendImm(data) => {
@@ -132,12 +132,12 @@ impl<'d> Fill<'d> for RcOp<'_, 'd> {
             Self::RegMr { mr, access } => return register(request, mr, access),
             Self::LocalInv(mr) => return invalidate(request, mr),
         }
-        Ok(Held::Nothing)
+        Ok(Resources::Nothing)
     }
 }
 
 /// A request to register a region, whose state says so from now on.
-fn register<'d>(request: &mut Filled<'d>, mr: &Mr<'d>, access: Access) -> Result<Held<'d>> {
+fn register<'d>(request: &mut Filled<'d>, mr: &Mr<'d>, access: Access) -> Result<Resources<'d>> {
     request.opcode(bindings::IB_WR_REG_MR);
     request.has_memory = false;
     let mr = mr.shared();
@@ -147,21 +147,21 @@ fn register<'d>(request: &mut Filled<'d>, mr: &Mr<'d>, access: Access) -> Result
     reg.mr = mr.as_raw();
     reg.key = key;
     reg.access = access.bits() as i32;
-    Ok(Held::Register(mr))
+    Ok(Resources::Register(mr))
 }
 
 /// A request to invalidate a region, whose state says so from now on.
-fn invalidate<'d>(request: &mut Filled<'d>, mr: &Mr<'d>) -> Result<Held<'d>> {
+fn invalidate<'d>(request: &mut Filled<'d>, mr: &Mr<'d>) -> Result<Resources<'d>> {
     request.opcode(bindings::IB_WR_LOCAL_INV);
     request.has_memory = false;
     let mr = mr.shared();
     request.invalidate(mr.begin_invalidate()?);
-    Ok(Held::Invalidate(mr))
+    Ok(Resources::Invalidate(mr))
 }
 
 impl<'d> Fill<'d> for UcOp<'_, 'd> {
     #[inline]
-    fn fill(self, request: &mut Filled<'d>) -> Result<Held<'d>> {
+    fn fill(self, request: &mut Filled<'d>) -> Result<Resources<'d>> {
         let same = match self {
             Self::Send => RcOp::Send,
             Self::SendImm(data) => RcOp::SendImm(data),
@@ -176,7 +176,7 @@ impl<'d> Fill<'d> for UcOp<'_, 'd> {
 
 impl<'d> Fill<'d> for UdOp<'_, 'd> {
     #[inline]
-    fn fill(self, request: &mut Filled<'d>) -> Result<Held<'d>> {
+    fn fill(self, request: &mut Filled<'d>) -> Result<Resources<'d>> {
         match self.immediate {
             None => request.opcode(bindings::IB_WR_SEND),
             Some(data) => {
@@ -190,6 +190,6 @@ impl<'d> Fill<'d> for UdOp<'_, 'd> {
         ud.remote_qpn = self.qp_num;
         ud.remote_qkey = self.qkey;
         let _ah = self.ah.clone();
-        Ok(Held::Address { _ah })
+        Ok(Resources::Address { _ah })
     }
 }

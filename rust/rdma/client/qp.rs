@@ -97,13 +97,13 @@ use super::{
 use crate::{abi::qp::QpAttrMask, MaySleep, QpEvent, QpState};
 
 mod drain;
-mod last;
+mod drain_cqe;
 mod post;
 pub(super) mod shared;
 pub(super) mod state;
 pub(super) mod transport;
 
-use last::Drain;
+use drain_cqe::Drain;
 use shared::Shared;
 
 pub use shared::QpRef;
@@ -214,13 +214,13 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
     pub fn new(pd: &Pd<'d>, config: Config<'_, 'd>, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
         let reserved = [
-            Reserved::last(config.send_cq.room())?,
+            Reserved::drain(config.send_cq.room())?,
             match config.srq {
                 Some(srq) => {
                     let address = srq.as_raw().addr();
                     Reserved::srq(config.recv_cq.room(), address, srq.max_receives())?
                 }
-                None => Reserved::last(config.recv_cq.room())?,
+                None => Reserved::drain(config.recv_cq.room())?,
             },
         ];
         let shared = Shared {

@@ -10,7 +10,7 @@ use rdma_bindings::{ib_recv_wr, ib_send_wr, ib_sge};
 
 use super::{
     fill::{Fill, Filled},
-    held::Held,
+    resources::Resources,
     work::{Handler, Posted, MAX_PIECES},
 };
 
@@ -32,7 +32,7 @@ impl<'d> SendSlot<'d> {
 
     /// Fills in what is asked for, where the request is new. Returns what it needs until it is completed.
     #[inline]
-    pub(super) fn ask(&mut self, op: impl Fill<'d>) -> Result<Held<'d>> {
+    pub(super) fn ask(&mut self, op: impl Fill<'d>) -> Result<Resources<'d>> {
         op.fill(&mut self.request)
     }
 

@@ -129,14 +129,14 @@ impl Queue {
     ///
     /// # Safety
     ///
-    /// The queue stays longer than the place.
+    /// The queue stays longer than the credit.
     #[inline]
-    pub(super) unsafe fn place(&self) -> Result<Place> {
+    pub(super) unsafe fn take_credit(&self) -> Result<Credit> {
         take(&self.free, 1)?;
         // INVARIANT: By the safety requirements. Where there is no room for the completion, that for the request is given back.
         take(&self.room.free, 1)
             .inspect_err(|_| give(&self.free, 1))
-            .map(|()| Place(NonNull::from(self)))
+            .map(|()| Credit(NonNull::from(self)))
     }
 }
 
@@ -145,14 +145,14 @@ impl Queue {
 /// # Invariants
 ///
 /// The queue is there, and what is taken of its room is to be given back.
-pub(super) struct Place(NonNull<Queue>);
+pub(super) struct Credit(NonNull<Queue>);
 
 // SAFETY: Queues are for all threads.
-unsafe impl Send for Place {}
+unsafe impl Send for Credit {}
 // SAFETY: As above.
-unsafe impl Sync for Place {}
+unsafe impl Sync for Credit {}
 
-impl Drop for Place {
+impl Drop for Credit {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
@@ -175,7 +175,7 @@ impl Reserved {
     /// # Errors
     ///
     /// `ENOMEM` where there is none.
-    pub(super) fn last(room: &Arc<Room>) -> Result<Self> {
+    pub(super) fn drain(room: &Arc<Room>) -> Result<Self> {
         take(&room.free, DRAIN_REQUESTS as i32)?;
         Ok(Self {
             room: room.clone(),

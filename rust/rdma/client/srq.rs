@@ -55,8 +55,8 @@ use rdma_bindings::{self as bindings, ib_event, ib_srq, ib_srq_attr, ib_srq_init
 use super::{
     deferred::{Blank, Object, Owned},
     device::{made, Brand},
-    held::Held,
     request::ReceiveSlot,
+    resources::Resources,
     slots::Slots,
     work::{Handler, PostError, Work},
     DropsAnywhere, Pd,
@@ -239,7 +239,7 @@ impl<'d> SrqRef<'d> {
             return Err(PostError { error, work });
         };
         let nth = slot.nth();
-        let posted = work.hand_over(Held::Srq(slot), None, None);
+        let posted = work.hand_over(Resources::Srq(slot), None, None);
         self.slots.set(nth, posted.cqe());
         let mut request = ReceiveSlot::new(&posted, self.lkey);
         let _inside = read_lock();

@@ -79,7 +79,7 @@ use kernel_ext::{
 };
 use rdma_bindings as bindings;
 
-use super::{device::Scope, kept::Kept, Device};
+use super::{device::Scope, retry::RetryList, Device};
 use crate::{
     client::registration::{self, ClientTable, Counted},
     core::Device as DeviceView,
@@ -267,14 +267,14 @@ const WAIT_MS: u32 = 1;
 const SAY_AFTER: u32 = 10_000;
 
 impl Scope {
-    /// Waits until there are no handles of the device. Only what is destroyed by the queue, is kept, or was leaked, has one.
+    /// Waits until there are no handles of the device. Only what is destroyed by the queue, waits in the retry list, or was leaked, has one.
     fn wait(&self, sleep: &MaySleep) {
         sleep.check();
         let mut waits = 0u32;
         loop {
             // SAFETY: The queue is there as long as the client is registered.
             unsafe { bindings::__flush_workqueue(self.queue.as_ptr()) };
-            self.kept.destroy(sleep);
+            self.retry.destroy(sleep);
             if self.handles.load(Ordering::Acquire) == 0 {
                 return;
             }
@@ -353,7 +353,7 @@ impl<C: Client> registration::Client for Bridge<C> {
             owner: C::NAME,
             queue: registry.queue.as_raw(),
             handles: AtomicUsize::new(0),
-            kept: Kept::new(),
+            retry: RetryList::new(),
         };
         let scope = Arc::new(scope, GFP_KERNEL)?;
         let made = Self::make(&scope, registry, sleep);

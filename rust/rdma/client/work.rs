@@ -45,14 +45,14 @@ use rdma_bindings::{self as bindings, ib_cq, ib_cqe, ib_sge, ib_wc};
 
 use super::{
     dma::Buffer,
-    held::{Held, Outstanding},
     mr::Invalidated,
     qp::{
         shared::{QpRef, Shared},
         state::{Init, Rts},
         transport::Transport,
     },
-    room::Place,
+    resources::{Outstanding, Resources},
+    room::Credit,
     Device, DropsAnywhere,
 };
 use crate::{abi::wr::SendFlags, MaySleep, WcOpcode, WcStatus};
@@ -83,9 +83,9 @@ pub struct Work<'d, H> {
     /// The other pieces.
     more: [Option<Buffer<'d>>; MAX_PIECES - 1],
     flags: SendFlags,
-    held: Held<'d>,
+    resources: Resources<'d>,
     /// The room of its completion.
-    place: Option<Place>,
+    credit: Option<Credit>,
     outstanding: Option<Outstanding>,
     handler: H,
 }
@@ -128,8 +128,8 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
             buffer,
             more: [const { None }; MAX_PIECES - 1],
             flags: SendFlags::empty(),
-            held: Held::Nothing,
-            place: None,
+            resources: Resources::Nothing,
+            credit: None,
             outstanding: None,
             handler,
         });
@@ -226,14 +226,14 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
     #[inline]
     pub(super) fn hand_over(
         self: Pin<KBox<Self>>,
-        held: Held<'d>,
-        place: Option<Place>,
+        resources: Resources<'d>,
+        credit: Option<Credit>,
         outstanding: Option<Outstanding>,
     ) -> Posted<'d, H> {
         // SAFETY: The work stays where it is.
         let mut work = unsafe { Pin::into_inner_unchecked(self) };
-        work.held = held;
-        work.place = place;
+        work.resources = resources;
+        work.credit = credit;
         work.outstanding = outstanding;
         work.buffer.to_device();
         work.more.iter().flatten().for_each(Buffer::to_device);
@@ -312,8 +312,8 @@ impl<'d, H: Handler<'d>> Posted<'d, H> {
     ) -> (Pin<KBox<Work<'d, H>>>, Option<Outstanding>) {
         // SAFETY: By the safety requirements it is ours.
         let mut work = unsafe { KBox::from_raw(self.0.as_ptr()) };
-        core::mem::replace(&mut work.held, Held::Nothing).release(is_done);
-        work.place = None;
+        core::mem::replace(&mut work.resources, Resources::Nothing).release(is_done);
+        work.credit = None;
         let outstanding = work.outstanding.take();
         work.buffer.to_cpu();
         work.more.iter().flatten().for_each(Buffer::to_cpu);

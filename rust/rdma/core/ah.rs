@@ -173,7 +173,7 @@ pub struct AhContext<'a> {
 /// The token of a context.
 enum Token<'a> {
     /// Another door has made it.
-    Lent(&'a MaySleep),
+    Borrowed(&'a MaySleep),
     /// The flags say so.
     Own(MaySleep),
 }
@@ -183,7 +183,7 @@ impl<'a> AhContext<'a> {
     pub fn sleepable(sleep: &'a MaySleep) -> Self {
         Self {
             flags: bindings::RDMA_CREATE_AH_SLEEPABLE,
-            sleep: Some(Token::Lent(sleep)),
+            sleep: Some(Token::Borrowed(sleep)),
         }
     }
 
@@ -197,7 +197,7 @@ impl<'a> AhContext<'a> {
     #[inline]
     pub fn sleep(&self) -> Option<&MaySleep> {
         match self.sleep.as_ref()? {
-            Token::Lent(sleep) => Some(sleep),
+            Token::Borrowed(sleep) => Some(sleep),
             Token::Own(sleep) => Some(sleep),
         }
     }

@@ -178,7 +178,7 @@ pub trait OnEvent: Send + Sync {
 
 /// The structure of C, and who is told.
 #[pin_data]
-struct Told<T> {
+struct RegisteredHandler<T> {
     #[pin]
     raw: Opaque<ib_event_handler>,
     listener: T,
@@ -190,7 +190,7 @@ struct Told<T> {
 ///
 /// The structure is registered.
 pub struct Listening<T: OnEvent> {
-    told: Pin<KBox<Told<T>>>,
+    told: Pin<KBox<RegisteredHandler<T>>>,
     _device: ARef<Device>,
 }
 
@@ -212,7 +212,7 @@ impl<T: OnEvent> Listening<T> {
             handler: Some(tell::<T>),
             ..pin_init::zeroed()
         };
-        let init = pin_init!(Told {
+        let init = pin_init!(RegisteredHandler {
             raw: Opaque::new(raw),
             listener,
         });
@@ -246,7 +246,8 @@ unsafe extern "C" fn tell<T: OnEvent>(handler: *mut ib_event_handler, event: *mu
     // SAFETY: By the safety requirements; handlers may sleep.
     unsafe {
         let raw = Opaque::cast_from(handler);
-        let told: *const Told<T> = kernel::container_of!(raw, Told<T>, raw);
+        let told: *const RegisteredHandler<T> =
+            kernel::container_of!(raw, RegisteredHandler<T>, raw);
         (*told).listener.event(&Event(*event), &MaySleep::assume());
     }
 }

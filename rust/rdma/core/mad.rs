@@ -83,9 +83,9 @@ fn object_of<T: Embeds>(raw: *mut CBody<T>) -> *const T {
 }
 
 /// An object of which C lends a pointer during a call.
-pub struct Lent<'a, T: Embeds>(ArcBorrow<'a, T>);
+pub struct Borrowed<'a, T: Embeds>(ArcBorrow<'a, T>);
 
-impl<T: Embeds> core::ops::Deref for Lent<'_, T> {
+impl<T: Embeds> core::ops::Deref for Borrowed<'_, T> {
     type Target = T;
 
     #[inline]
@@ -94,7 +94,7 @@ impl<T: Embeds> core::ops::Deref for Lent<'_, T> {
     }
 }
 
-impl<T: Embeds> Lent<'_, T> {
+impl<T: Embeds> Borrowed<'_, T> {
     /// A reference of one's own.
     #[inline]
     pub fn hold(&self) -> Arc<T> {
@@ -103,7 +103,7 @@ impl<T: Embeds> Lent<'_, T> {
 }
 
 // SAFETY: A lender passes a pointer to the body of a live object, which is inside of an `Arc`.
-unsafe impl<T: Embeds> FromC for Lent<'_, T> {
+unsafe impl<T: Embeds> FromC for Borrowed<'_, T> {
     type Raw = *mut CBody<T>;
 
     #[inline]
@@ -114,16 +114,16 @@ unsafe impl<T: Embeds> FromC for Lent<'_, T> {
 }
 
 /// An object of which C lends a pointer during a call, or null.
-pub struct MaybeLent<'a, T: Embeds>(pub Option<Lent<'a, T>>);
+pub struct MaybeBorrowed<'a, T: Embeds>(pub Option<Borrowed<'a, T>>);
 
 // SAFETY: As above; null is no object.
-unsafe impl<T: Embeds> FromC for MaybeLent<'_, T> {
+unsafe impl<T: Embeds> FromC for MaybeBorrowed<'_, T> {
     type Raw = *mut CBody<T>;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: By the safety requirements.
-        Self((!raw.is_null()).then(|| unsafe { Lent::from_c(raw) }))
+        Self((!raw.is_null()).then(|| unsafe { Borrowed::from_c(raw) }))
     }
 }
 

@@ -14,7 +14,7 @@ use rdma_bindings::{self as bindings, ib_mr, ib_sge, ib_sig_attrs, list_head, sc
 
 use super::{
     list,
-    object::{constants, counted, links, tracked, Held, Owned},
+    object::{constants, counted, links, tracked, Owned, ParentCounts},
     Device, Dm, Dmah, Mr, Pd, Qp, Uobject,
 };
 
@@ -162,13 +162,13 @@ impl<'a> NewMr<'a> {
 
 impl Owned<Mr> {
     /// What the region uses, of those that are counted.
-    pub fn held(&self) -> Held<3> {
+    pub fn parent_counts(&self) -> ParentCounts<3> {
         let (null, raw) = (core::ptr::null_mut(), self.as_raw());
         // SAFETY: The region is counted by all from its making on.
         unsafe {
             let dm = (*raw).dm;
             let dmah = (*raw).dmah;
-            Held::new([
+            ParentCounts::new([
                 &raw mut (*(*raw).pd).usecnt,
                 if dm.is_null() {
                     null

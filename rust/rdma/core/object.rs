@@ -318,9 +318,9 @@ impl<'a> UseCount<'a> {
 /// # Invariants
 ///
 /// Each is null, or the count of an object that stays until it is counted down: it counts the object that went.
-pub struct Held<const N: usize>([*mut rdma_bindings::atomic_t; N]);
+pub struct ParentCounts<const N: usize>([*mut rdma_bindings::atomic_t; N]);
 
-impl<const N: usize> Held<N> {
+impl<const N: usize> ParentCounts<N> {
     /// What an object uses.
     ///
     /// # Safety

@@ -8,7 +8,8 @@ use rdma_bindings::{self as bindings, ib_srq, ib_srq_init_attr, ib_usrq_object, 
 
 use super::{
     object::{
-        constants, counted, driver_object, links, optional_links, tracked, Fresh, Held, Owned,
+        constants, counted, driver_object, links, optional_links, tracked, Fresh, Owned,
+        ParentCounts,
     },
     Cq, Device, Pd, Srq, Wq, Xrcd,
 };
@@ -131,11 +132,11 @@ impl Wq {
 
 impl Owned<Wq> {
     /// What the queue uses.
-    pub fn held(&self) -> Held<2> {
+    pub fn parent_counts(&self) -> ParentCounts<2> {
         // SAFETY: The queue is counted by both from its making on.
         unsafe {
             let raw = self.as_raw();
-            Held::new([&raw mut (*(*raw).pd).usecnt, &raw mut (*(*raw).cq).usecnt])
+            ParentCounts::new([&raw mut (*(*raw).pd).usecnt, &raw mut (*(*raw).cq).usecnt])
         }
     }
 }

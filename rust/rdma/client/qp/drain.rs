@@ -20,10 +20,10 @@ use kernel::{error::to_result, prelude::*, sync::Arc};
 use kernel_ext::sync::rcu;
 use rdma_bindings::{self as bindings, ib_qp, ib_qp_attr, ib_rdma_wr, ib_recv_wr};
 
-use super::{last::Last, Owner};
+use super::{drain_cqe::DrainCqe, Owner};
 use crate::{
     abi::qp::QpAttrMask,
-    client::{cq::PolledAlone, deferred::Object},
+    client::{cq::PollGuard, deferred::Object},
     MaySleep, QpState,
 };
 
@@ -54,13 +54,14 @@ impl Owner<'_> {
                 .while_not_polled(|recv_cq| self.drain_polled([send_cq, recv_cq], sleep))
         })?;
         if self.srq.is_some() {
-            self.recv_cq.alone(sleep, |cq| cq.empty(null(), sleep));
+            self.recv_cq
+                .exclusively(sleep, |cq| cq.empty(null(), sleep));
         }
         Ok(())
     }
 
     /// As [`Self::drain`], where nobody else polls.
-    fn drain_polled(&self, cqs: [&PolledAlone<'_, '_>; 2], sleep: &MaySleep) -> Result {
+    fn drain_polled(&self, cqs: [&PollGuard<'_, '_>; 2], sleep: &MaySleep) -> Result {
         let raw = self.shared.raw.load(Ordering::Acquire);
         // SAFETY: By the type invariants.
         unsafe { end_all(raw) }?;
@@ -78,7 +79,7 @@ impl Owner<'_> {
     }
 
     /// A last request relies on there being one without an address, which there is not for datagrams. It is enough to count.
-    fn wait_for_counted(&self, cqs: [&PolledAlone<'_, '_>; 2]) {
+    fn wait_for_counted(&self, cqs: [&PollGuard<'_, '_>; 2]) {
         while self.shared.outstanding.load(Ordering::Acquire) != 0 {
             cqs.iter().for_each(|cq| cq.poll());
             // SAFETY: The caller may sleep.
@@ -95,7 +96,7 @@ impl Owner<'_> {
     fn drain_sends(
         &self,
         raw: *mut ib_qp,
-        cqs: [&PolledAlone<'_, '_>; 2],
+        cqs: [&PollGuard<'_, '_>; 2],
         sleep: &MaySleep,
     ) -> Result {
         // SAFETY: By the type invariants; the methods of a device do not change.
@@ -119,7 +120,7 @@ impl Owner<'_> {
     fn drain_receives(
         &self,
         raw: *mut ib_qp,
-        cqs: [&PolledAlone<'_, '_>; 2],
+        cqs: [&PollGuard<'_, '_>; 2],
         sleep: &MaySleep,
     ) -> Result {
         // SAFETY: As for requests to send.
@@ -140,7 +141,7 @@ impl Owner<'_> {
 
     /// Waits until a connection takes no more requests from its SRQ: a driver may forget those whose completions it has not
     /// written yet when the queue pair is destroyed. Nothing but these depends on it, so it is not waited for for ever.
-    fn wait_for_last_wqe(&self, cqs: [&PolledAlone<'_, '_>; 2]) {
+    fn wait_for_last_wqe(&self, cqs: [&PollGuard<'_, '_>; 2]) {
         if !self.drain.has_received.load(Ordering::Acquire) {
             return;
         }
@@ -179,7 +180,7 @@ impl Object for Owner<'_> {
             return self.destroy_now();
         }
         // The device may have completed one more request of the SRQ meanwhile, whose completion names the queue pair.
-        self.recv_cq.alone(sleep, |cq| {
+        self.recv_cq.exclusively(sleep, |cq| {
             self.destroy_now()?;
             cq.empty(raw, sleep);
             Ok(())
@@ -201,7 +202,7 @@ unsafe fn end_all(raw: *mut ib_qp) -> Result {
 }
 
 /// Waits until the last request of a queue is completed, after it was posted.
-fn wait(last: &Last, cqs: [&PolledAlone<'_, '_>; 2], sleep: &MaySleep) {
+fn wait(last: &DrainCqe, cqs: [&PollGuard<'_, '_>; 2], sleep: &MaySleep) {
     loop {
         cqs.iter().for_each(|cq| cq.poll());
         if last.done.wait_timeout(POLL_MS, sleep) {

@@ -13,8 +13,8 @@ use super::{
     transport::Transport,
 };
 use crate::client::{
-    held::Held,
     request::{ReceiveSlot, SendSlot},
+    resources::Resources,
     work::{Handler, PostError, Posted, Work},
 };
 
@@ -27,12 +27,12 @@ impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
         work: Pin<KBox<Work<'d, H>>>,
         op: T::Op<'_, 'd>,
     ) -> Result<Posted<'d, H>, PostError<'d, H>> {
-        let place = self.shared.place(&self.shared.sends);
-        let (place, held) = match place.and_then(|place| Ok((place, slot.ask(op)?))) {
+        let credit = self.shared.take_credit(&self.shared.sends);
+        let (credit, resources) = match credit.and_then(|credit| Ok((credit, slot.ask(op)?))) {
             Ok(taken) => taken,
             Result::Err(error) => return Result::Err(PostError { error, work }),
         };
-        let posted = work.hand_over(held, Some(place), self.shared.count());
+        let posted = work.hand_over(resources, Some(credit), self.shared.count());
         slot.fill(&posted, self.shared.lkey);
         Ok(posted)
     }
@@ -65,11 +65,11 @@ impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
         &self,
         work: Pin<KBox<Work<'d, H>>>,
     ) -> Result<(ReceiveSlot, Posted<'d, H>), PostError<'d, H>> {
-        let place = match self.shared.place(&self.shared.receives) {
-            Ok(place) => place,
+        let credit = match self.shared.take_credit(&self.shared.receives) {
+            Ok(credit) => credit,
             Result::Err(error) => return Result::Err(PostError { error, work }),
         };
-        let posted = work.hand_over(Held::Nothing, Some(place), self.shared.count());
+        let posted = work.hand_over(Resources::Nothing, Some(credit), self.shared.count());
         Ok((ReceiveSlot::new(&posted, self.shared.lkey), posted))
     }
 

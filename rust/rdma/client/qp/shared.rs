@@ -15,8 +15,8 @@ use super::{state::State, transport::Transport};
 use crate::{
     client::{
         device::Brand,
-        held::Outstanding,
-        room::{Place, Queue},
+        resources::Outstanding,
+        room::{Credit, Queue},
     },
     QpType,
 };
@@ -65,9 +65,9 @@ impl Shared<'_> {
 
     /// Takes room for a request that is about to be posted to a queue of this.
     #[inline]
-    pub(super) fn place(&self, queue: &Queue) -> Result<Place> {
+    pub(super) fn take_credit(&self, queue: &Queue) -> Result<Credit> {
         // SAFETY: `self` has the queue, and is there until all that is posted has been handled.
-        unsafe { queue.place() }
+        unsafe { queue.take_credit() }
     }
 
     /// Counts a request that is about to be posted.

@@ -21,7 +21,7 @@ use kernel::{
 use kernel_ext::{door::FromC, gfp::Gfp};
 use rdma_bindings::{self as bindings, ib_cqe, ib_mad_send_buf, ib_sge, ib_ud_wr};
 
-use super::{c_pointer, Body, Embeds, MaybeLent};
+use super::{c_pointer, Body, Embeds, MaybeBorrowed};
 use crate::{
     core::{object::Owned, Ah, Device},
     MaySleep,
@@ -468,16 +468,16 @@ impl<S: Embeds<Body = SendBody>> Posted<S> {
 }
 
 /// A chain of MADs that C posts at once.
-pub struct Chain<'a, T: Embeds<Body = SendBody>>(MaybeLent<'a, T>);
+pub struct Chain<'a, T: Embeds<Body = SendBody>>(MaybeBorrowed<'a, T>);
 
-// SAFETY: As for `Lent`; each MAD names the next.
+// SAFETY: As for `Borrowed`; each MAD names the next.
 unsafe impl<T: Embeds<Body = SendBody>> FromC for Chain<'_, T> {
     type Raw = *mut ib_mad_send_buf;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: By the safety requirements.
-        Self(unsafe { MaybeLent::from_c(raw) })
+        Self(unsafe { MaybeBorrowed::from_c(raw) })
     }
 }
 
@@ -487,7 +487,7 @@ impl<T: Embeds<Body = SendBody>> Chain<'_, T> {
         let first = self.0 .0.take()?;
         // SAFETY: The client has filled in the members, lends the whole chain, and posts each MAD of it by this call.
         unsafe {
-            self.0 = MaybeLent::from_c((*first.body().as_raw()).next);
+            self.0 = MaybeBorrowed::from_c((*first.body().as_raw()).next);
             Some(Posted::by_client(first.hold()))
         }
     }
@@ -519,7 +519,7 @@ impl BadSend<'_> {
 /// How memory may be allocated: `gfp_t` of C.
 pub enum SendFlags<'a> {
     /// Another door has made the token.
-    Lent(&'a MaySleep),
+    Borrowed(&'a MaySleep),
     /// The flags say that the caller may sleep.
     Own(MaySleep),
     /// The caller may not sleep.
@@ -544,7 +544,7 @@ impl SendFlags<'_> {
     /// The token, where the caller may sleep.
     pub fn sleep(&self) -> Option<&MaySleep> {
         match self {
-            Self::Lent(sleep) => Some(sleep),
+            Self::Borrowed(sleep) => Some(sleep),
             Self::Own(sleep) => Some(sleep),
             Self::Atomic => None,
         }

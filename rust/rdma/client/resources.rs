@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a request that is posted holds until it is completed.
+//! What a posted work request uses until it is completed: an address handle, a memory region, a slot of an SRQ.
 
 use core::{
     ptr::NonNull,
@@ -9,14 +9,14 @@ use core::{
 
 use super::{ah::Ah, mr, slots::Slot};
 
-/// What a request needs until it is completed.
+/// What a work request uses until it is completed.
 #[expect(unreachable_pub, reason = "a part of a sealed public trait")]
-pub enum Held<'d> {
+pub enum Resources<'d> {
     /// Nothing but its memory.
     Nothing,
     /// Where the datagram goes.
     Address {
-        /// Only held.
+        /// The handle stays until then.
         _ah: Ah<'d>,
     },
     /// The region that is registered.
@@ -27,7 +27,7 @@ pub enum Held<'d> {
     Srq(Slot),
 }
 
-impl Held<'_> {
+impl Resources<'_> {
     /// The request is completed, or was not posted.
     pub(super) fn release(self, is_done: bool) {
         match self {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue pair is drained with.
+//! The state of draining a queue pair, and the last work request of each of its queues: `struct ib_drain_cqe` of the core's C.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,13 +8,13 @@ use kernel::{prelude::*, types::Opaque};
 use kernel_ext::sync::Completion;
 use rdma_bindings::{ib_cq, ib_cqe, ib_wc};
 
-/// What a queue pair is drained with.
+/// The state of draining a queue pair.
 #[pin_data]
 pub(super) struct Drain {
     #[pin]
-    pub(super) sends: Last,
+    pub(super) sends: DrainCqe,
     #[pin]
-    pub(super) receives: Last,
+    pub(super) receives: DrainCqe,
     /// It takes no more requests from its SRQ: the device has said so.
     pub(super) is_last_wqe_reached: AtomicBool,
     /// It may have taken requests from its SRQ.
@@ -24,8 +24,8 @@ pub(super) struct Drain {
 impl Drain {
     pub(super) fn new() -> Result<Pin<KBox<Self>>> {
         let init = pin_init!(Self {
-            sends <- Last::new(),
-            receives <- Last::new(),
+            sends <- DrainCqe::new(),
+            receives <- DrainCqe::new(),
             is_last_wqe_reached: AtomicBool::new(false),
             has_received: AtomicBool::new(false),
         });
@@ -49,19 +49,19 @@ impl Drain {
     }
 }
 
-/// The last request of a queue.
+/// The completion of the last request of a queue.
 #[pin_data]
-pub(super) struct Last {
+pub(super) struct DrainCqe {
     #[pin]
     pub(super) cqe: Opaque<ib_cqe>,
     #[pin]
     pub(super) done: Completion,
 }
 
-impl Last {
+impl DrainCqe {
     fn new() -> impl PinInit<Self> {
         let cqe = ib_cqe {
-            done: Some(last_done),
+            done: Some(drain_done),
         };
         pin_init!(Self {
             cqe: Opaque::new(cqe),
@@ -71,20 +71,20 @@ impl Last {
 }
 
 // SAFETY: What the completion names is for all threads.
-unsafe impl Send for Last {}
+unsafe impl Send for DrainCqe {}
 // SAFETY: As above.
-unsafe impl Sync for Last {}
+unsafe impl Sync for DrainCqe {}
 
 /// A door: the last request of a queue is completed.
 ///
 /// # Safety
 ///
-/// The completion names the `cqe` of a [`Last`].
-unsafe extern "C" fn last_done(_cq: *mut ib_cq, wc: *mut ib_wc) {
+/// The completion names the `cqe` of a [`DrainCqe`].
+unsafe extern "C" fn drain_done(_cq: *mut ib_cq, wc: *mut ib_wc) {
     // SAFETY: By the safety requirements; who waits does so until this has told it.
     unsafe {
         let cqe = Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
-        let last: *const Last = kernel::container_of!(cqe, Last, cqe);
+        let last: *const DrainCqe = kernel::container_of!(cqe, DrainCqe, cqe);
         (*last).done.complete();
     }
 }

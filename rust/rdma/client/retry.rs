@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that their driver has not destroyed: they stay, with all that they use, since the driver may still use them too. When
-//! the device goes, or the client does, they are destroyed once more, until the driver does it.
+//! Objects that their driver failed to destroy. They stay, with all that they use, since the driver may still use them. When the
+//! device or the client goes, they are destroyed again, until the driver succeeds.
 
 use core::{
     ptr::{null_mut, NonNull},
@@ -10,14 +10,14 @@ use core::{
 
 use crate::MaySleep;
 
-/// The part of an object by which it is kept.
+/// The list node in an object.
 pub(super) struct Link {
     next: AtomicPtr<Link>,
     destroy: unsafe fn(NonNull<Link>, &MaySleep),
 }
 
 impl Link {
-    /// A link in no list. `destroy` destroys the object that it is a part of, or has it kept again.
+    /// A link in no list. `destroy` destroys the object that it is a part of, or puts it on the list again.
     pub(super) const fn new(destroy: unsafe fn(NonNull<Link>, &MaySleep)) -> Self {
         Self {
             next: AtomicPtr::new(null_mut()),
@@ -26,17 +26,17 @@ impl Link {
     }
 }
 
-/// A list of objects that are kept. Anybody may add to it at any time.
+/// Objects that were not destroyed. They may be added from any context.
 ///
 /// # Invariants
 ///
 /// The links are those of objects that were not destroyed.
-pub(super) struct Kept {
+pub(super) struct RetryList {
     first: AtomicPtr<Link>,
     is_told: AtomicBool,
 }
 
-impl Kept {
+impl RetryList {
     /// An empty list.
     pub(super) const fn new() -> Self {
         Self {
