@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The verbs, for users of RDMA in the kernel.
+//! The verbs for clients in the kernel: the objects of a device, posting, polling, and what happens when the device is
+//! removed.
 //!
 //! 1. Implement [`Client`]: in [`add`](Client::add), make of a [`Device`] what is needed of it, and return that: the client's
 //!    [data](Client::Data) of the device.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flags of completion queues: `enum ib_cq_notify_flags` of `include/rdma/ib_verbs.h`, `enum ib_uverbs_ex_create_cq_flags`.
+//! Flags of completion queues: `enum ib_cq_notify_flags` of `include/rdma/ib_verbs.h`, `enum ib_uverbs_ex_create_cq_flags`
+//! of `include/uapi/rdma/ib_user_verbs.h`.
 
 use rdma_bindings as bindings;
 

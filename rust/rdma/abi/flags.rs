@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Makes typed sets and enumerations out of the constants of C headers.
+//! Macros that declare typed flags and enumerations over the constants of C headers.
 
 /// Declares a set of flags over a C word.
 ///

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Management datagrams that a driver answers: `process_mad`.
+//! A management datagram (MAD) and the result of `process_mad`: `struct ib_mad`, `enum ib_mad_result`.
+//!
+//! C headers: `include/rdma/ib_mad.h`, `include/rdma/ib_verbs.h`.
 
 use rdma_bindings::{self as bindings, ib_mad};
 

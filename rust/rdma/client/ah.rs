@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles of clients: where datagrams go.
-//! A datagram to one of a port's neighbours:
+//! Address handles: the destination of a datagram, `struct ib_ah`.
 //!
 //! ```
 //! use kernel::prelude::*;
@@ -31,6 +30,8 @@
 //!     Ok(qp.post_send(work, op)?)
 //! }
 //! ```
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::{null_mut, NonNull};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Chains of requests, which are posted at once.
+//! Several requests in one call of `ib_post_send`, linked by `ib_send_wr.next`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::null;
 

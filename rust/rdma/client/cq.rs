@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues of clients.
+//! Completion queues, polled by the core (`ib_alloc_cq`) or by the client (`ib_create_cq`).
 //!
 //! | who takes completions from the queue | made by |
 //! |---|---|
@@ -28,6 +28,8 @@
 //!     }
 //! }
 //! ```
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     mem::MaybeUninit,

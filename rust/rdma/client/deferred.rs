@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects of the device, and when they are destroyed.
+//! Ownership of a device's objects: which are destroyed by a work item, and which by their owner.
 //!
 //! | | is destroyed |
 //! |---|---|

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A device in the hands of a client: `struct ib_device` of `include/rdma/ib_verbs.h`.
+//! The device that a client's objects are created on: `struct ib_device`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     marker::PhantomData,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of the kernel that is mapped for DMA, until it is dropped.
+//! Kernel memory that is mapped for DMA by a device: `ib_dma_map_single`, `ib_dma_map_page`.
 //!
 //! | | [`Buffer`] | [`Pages`] |
 //! |---|---|---|
@@ -9,6 +9,8 @@
 //! | the CPU | reads and writes slices | copies |
 //!
 //! In which [direction](Direction) data goes is a part of the type.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{marker::PhantomData, ops::Range, ptr::NonNull};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of devices and of queue pairs, for clients.
+//! Asynchronous events of devices and queue pairs: `struct ib_event_handler`, `struct ib_event`.
 //!
 //! ```
 //! use kernel::prelude::*;
@@ -27,6 +27,8 @@
 //!     Registration::new(device, Listener, sleep)
 //! }
 //! ```
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
 

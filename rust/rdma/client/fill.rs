@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests to send but for their memory, as drivers read them.
+//! The opcode-specific part of a send request: `struct ib_rdma_wr`, `ib_atomic_wr`, `ib_ud_wr` and `ib_reg_wr`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::mem::ManuallyDrop;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions of clients, for fast registration.
+//! Memory regions for fast registration: `ib_alloc_mr`, `ib_map_mr_sg`, and the work requests that register and
+//! invalidate.
 //!
 //! | state | what may come next |
 //! |---|---|
@@ -49,6 +50,8 @@
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
 //! | `Mr::use` | the state of a region, and what is mapped to it | any, interrupts off | nothing |
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     marker::PhantomData,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is asked of the peer, or of the device.
+//! The operations of send requests: send, RDMA read and write, atomics, registration and invalidation, by transport.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
 use rdma_bindings as bindings;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Protection domains of clients.
+//! Protection domains: `struct ib_pd`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::{null_mut, NonNull};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs of clients. Their transport and their state are parts of their type.
+//! Queue pairs whose transport and state are part of their type: `struct ib_qp`.
 //!
 //! | state | what may be posted | what comes next |
 //! |---|---|---|
@@ -71,6 +71,8 @@
 //!     Ok(qp)
 //! }
 //! ```
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     marker::PhantomData,

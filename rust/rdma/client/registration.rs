@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients of the core: who is told of the RDMA devices that come and go.
+//! Registration of a client with the core: `struct ib_client`.
 //!
 //! 1. Implement [`Client`] for a type.
 //! 2. Make a `static` [`ClientTable`] of it.

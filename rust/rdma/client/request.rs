@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests as drivers read them. They lie on the stack of who posts them: a request may be completed, and its work be gone,
-//! before the driver looks for the next one of a chain.
+//! Work requests as drivers read them: `struct ib_send_wr`, `struct ib_recv_wr`. They are on the stack of the caller that
+//! posts: a request may be completed and its memory be freed before the driver follows the link to the next one of a
+//! chain.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::null_mut;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Room in queues. A request is posted only where there is room for its completion, so that no completion queue overruns: a
-//! completion that is lost would be waited for for ever when its queue pair is destroyed. And a queue of a queue pair has no
-//! more requests than were asked for, though the driver may have made room for more: one more is what it is drained with.
+//! Credits: a request is posted only if its completion queue has a free entry for it, so that no completion queue
+//! overruns. A lost completion would block the destruction of its queue pair for ever. A queue of a queue pair takes no
+//! more requests than were asked for, even if the driver has made it larger; one entry more is for draining.
 //!
 //! | what takes room | from | until |
 //! |---|---|---|

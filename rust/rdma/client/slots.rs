@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which requests of an SRQ are posted: what no queue pair has taken is handed back when the SRQ goes.
+//! The posted requests of an SRQ: those that no queue pair has consumed are returned when the SRQ is destroyed.
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who has sent a datagram.
+//! The sender of a datagram: the members of a completion from which an address handle is made, `struct ib_wc`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use rdma_bindings::ib_wc;
 

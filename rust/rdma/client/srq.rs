@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues of clients.
+//! Shared receive queues: `struct ib_srq`.
 //!
 //! Queue pairs share it by their [`Config::srq`](super::qp::Config::srq). Its owner is told when it runs low:
 //!
@@ -35,6 +35,8 @@
 //!     Ok(srq)
 //! }
 //! ```
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     marker::PhantomData,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients that use devices: who is told of them, and owns what is made of them.
+//! Clients that create objects on devices: their registration, and their data of each device.
 //!
 //! ```text
 //! init: TABLE.register()   → add() for each device    → Registration
@@ -62,6 +62,8 @@
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
 //! | `Registry::devices` | which devices the client has | process | nothing |
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_client`).
 
 use core::{
     marker::PhantomData,

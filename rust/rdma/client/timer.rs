@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Timers of clients: for what posts and polls at a time of its own.
+//! Timers whose handlers may post and poll.
 //!
 //! ```
 //! use kernel::prelude::*;

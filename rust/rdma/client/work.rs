@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work: requests with the memory that they are about, and who handles their completion.
+//! A work request together with its memory and its completion handler: `struct ib_cqe`.
 //!
 //! | who has a [`Work`] | what may be done with it |
 //! |---|---|
@@ -37,6 +37,8 @@
 //! So no request is without its memory, and nobody looks at memory that a device writes. Each request that was posted is
 //! completed once: at the latest when the queue pair, or the SRQ, is destroyed, which flushes it. Nothing is allocated when it
 //! is posted.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::NonNull;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Address handles: `struct ib_ah`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 

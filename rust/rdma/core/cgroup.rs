@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rdma cgroup.
+//! Charging objects to the rdma cgroup.
+//!
+//! C header: `include/linux/cgroup_rdma.h`.
 
 use kernel::{error::to_result, prelude::*};
 use kernel_ext::door::view_of;

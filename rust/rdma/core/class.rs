@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices in the driver model: their class in sysfs, and how they come into it.
+//! Devices in the driver model: `/sys/class/infiniband`, and adding devices to it.
+//!
+//! C headers: `include/linux/device.h`, `include/rdma/ib_verbs.h`.
 
 use core::{marker::PhantomData, ptr::NonNull};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients: `struct ib_client`, and how the core calls them.
+//! Clients as the core calls them: `struct ib_client`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{marker::PhantomData, ptr::NonNull};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Commands of user space: their attributes, and what is for the driver.
+//! Commands of user space: their attributes, and the part that is for the driver.
 //!
 //! A command is in process context, on the stack of the system call: its structures stay until that returns.
 //!

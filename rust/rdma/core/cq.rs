@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues: `struct ib_cq`, and who polls those of clients in the kernel.
+//! Completion queues and their pollers: `struct ib_cq`, `enum ib_poll_context`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     mem::MaybeUninit,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices: `struct ib_device`, its memory, its references, and what of it is read by everybody.
+//! Devices: `struct ib_device`, its references, and its members that are constant or synchronised.
 //!
 //! A device is counted twice. [`ARef<Device>`] keeps the memory (`get_device`); a [`Registered`] keeps the device
 //! registered (`ib_device_try_get`), and unregistration waits until there is none.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     ops::Deref,

@@ -6,6 +6,8 @@
 //! header promises. One file an area.
 //!
 //! Drivers in Rust are on the other side: [`crate::provider`].
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 /// A method of a device, if the driver has it.
 macro_rules! op {

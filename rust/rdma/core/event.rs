@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events and who is told of them: `struct ib_event`, `struct ib_event_handler`.
+//! Asynchronous events and their handlers: `struct ib_event`, `struct ib_event_handler`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::NonNull;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flow steering rules: `struct ib_flow_attr`, a head and specifications of different lengths behind it.
+//! Flow steering rules: `struct ib_flow_attr` and the specifications behind it.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
 use rdma_bindings::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fast registration: what of a memory region belongs to a pool of handles.
+//! Members of a memory region that belong to a pool of registration handles.
 //!
 //! A driver that registers memory through handles, which the device makes slowly, has the core keep those that are not in
 //! use in pools: one for each kind of handle, which a key says.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Entries of GID tables, as the core makes them and lends them to C: `struct ib_gid_attr`.
+//! Entries of GID tables with their reference count: `struct ib_gid_attr`.
 //!
 //! An entry is a counted object around the C structure. C code has references to it, which it may take and drop in any
 //! context; the last one frees the entry there and then. The net device of an entry may be taken away while others look

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kinds of links: `struct rdma_link_ops`, and how the core calls them.
+//! Types of links for `rdma link add`: `struct rdma_link_ops`.
+//!
+//! C header: `include/rdma/rdma_netlink.h`.
 
 use core::ptr::NonNull;
 

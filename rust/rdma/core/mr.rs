@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: `struct ib_mr`, the pools of a queue pair that they wait in, and lists of memory for DMA.
+//! Memory regions, the pools of them in a queue pair, and scatter lists mapped for DMA: `struct ib_mr`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{marker::PhantomData, ptr::NonNull};
 

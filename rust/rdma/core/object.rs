@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Life and death of the objects that the core hands out: who has the memory, and what the driver knows of it.
+//! Ownership of the objects that the core allocates and a driver creates and destroys.
 //!
 //! | type | is |
 //! |---|---|
@@ -11,6 +11,8 @@
 //! A create method of a driver turns a `Fresh<T>` into an `Owned<T>`, and a destroy method does the reverse; where they fail,
 //! the caller gets back what it gave ([`Failed`]). So nothing is freed that a driver still knows, and nothing is used after
 //! it was freed.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     mem::ManuallyDrop,

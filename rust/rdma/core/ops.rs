@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The methods of a device: how several tables of a driver become one.
+//! Merging a driver's tables of methods into the device's: `ib_set_device_ops`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use rdma_bindings::ib_device_ops;
 

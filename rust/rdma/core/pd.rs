@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Protection domains and XRC domains: `struct ib_pd`, `struct ib_xrcd`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::NonNull;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ports: the array of `struct ib_port_data` that inline functions of the header read.
+//! The ports of a device: `struct ib_port_data`, which inline functions of the header read.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
 use kernel_ext::net::device::NetDevice;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages that begin with a device's name.
+//! Log messages that begin with the name of a device: `ibdev_printk`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::fmt;
 

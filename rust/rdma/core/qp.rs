@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: `struct ib_qp`; what they are to be like, and what of them is changed.
+//! Queue pairs and the attributes that create and modify them: `struct ib_qp`, `ib_qp_init_attr`, `ib_qp_attr`.
 //!
 //! An XRC target queue pair is shared: it has *handles*, each a `struct ib_qp` of the core alone whose `real_qp` is the one
 //! that the driver knows.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     ptr::{null_mut, NonNull},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Shared receive queues and work queues: `struct ib_srq`, `struct ib_wq`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
 use kernel_ext::door::view_of;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects of user space: what every object has, whatever it is.
+//! Objects of user space, of any type: `struct ib_uobject`.
 //!
 //! An object is locked by its use count: shared by any number of commands, or for one alone. Its members change only under
 //! the exclusive lock; what others may read meanwhile is read and written whole.

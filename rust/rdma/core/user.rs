@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects of user space: what is filled in before a driver makes them, and what user space reads and changes of them.
+//! Members of objects that ib_uverbs fills in before a driver creates them, and those that it reads and changes.
 //!
 //! Each has a `struct ib_uobject`, which stays as long as the object: who destroys the one destroys the other first.
 //!

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles, and the address vectors of AHs and QPs: `struct rdma_ah_attr`.
+//! Address handles, and the address vectors of AHs and QPs: `struct ib_ah`, `struct rdma_ah_attr`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::marker::PhantomData;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues: `struct ib_cq`.
+//! Completion queues and their handlers: `struct ib_cq`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::NonNull;
 

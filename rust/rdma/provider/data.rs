@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a driver keeps in each object of its devices: the part behind `struct ib_pd`, `struct ib_qp` and so on.
+//! What a driver keeps in each object of its devices, behind `struct ib_pd`, `struct ib_qp` and so on.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 /// The types of a driver's data; that of a device is the type itself.
 ///

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices: `struct ib_device`.
+//! Devices with the driver's data behind `struct ib_device`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{mem::MaybeUninit, ops::Deref, ptr, ptr::NonNull};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events, and how a driver reaches the handlers of an object.
+//! Delivery of asynchronous events to the handlers of an object: `struct ib_event`.
 //!
 //! The law of the midlayer: a handler is never called from the call chain of a method, not
 //! twice at once for the same object, and not after the object is destroyed. So a driver never
@@ -10,6 +10,8 @@
 //! atomic operation and `queue_work`, and may be done from any context.
 //!
 //! Events that are raised again before their handler ran are one event.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     ptr::NonNull,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Links: devices that `rdma link add NAME type TYPE netdev DEV` makes.
+//! Links: devices that `rdma link add NAME type TYPE netdev DEV` makes, `struct rdma_link_ops`.
 //!
 //! The module of a link of type `TYPE` names its alias, so that the command loads it:
 //! `module! { …, alias: ["rdma-link-TYPE"] }`.
+//!
+//! C header: `include/rdma/rdma_netlink.h`.
 
 use core::{
     cell::UnsafeCell,

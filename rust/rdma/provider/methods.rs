@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a driver implements: the methods of `struct ib_device_ops`.
+//! The methods that a driver implements: `struct ib_device_ops`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::fmt;
 

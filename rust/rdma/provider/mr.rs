@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Memory regions and windows: `struct ib_mr`, `struct ib_mw`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{cell::Cell, marker::PhantomData, ops::Deref, ptr, sync::atomic::AtomicU64};
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that the core allocates and a driver extends.
+//! Objects that the core allocates and a driver extends: the layout that `INIT_RDMA_OBJ_SIZE` declares in C.
 //!
 //! The core allocates a PD, AH, CQ, QP, SRQ, MW and user context at the size that the driver
 //! names. So such an object is the core's structure, followed by what this crate needs to call
 //! the object's handlers and by the driver's data. The data is there from the moment that the
 //! driver's create method has returned it until the destroy method has succeeded, which is the
 //! time in which the core hands out the object.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{marker::PhantomData, mem::MaybeUninit, ops::Deref};
 

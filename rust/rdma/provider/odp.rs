@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of user space that is not pinned, but faulted in when it is needed:
-//! `struct ib_umem_odp`.
+//! On-demand paging: memory of user space that is not pinned, but faulted in, `struct ib_umem_odp`.
+//!
+//! C header: `include/rdma/ib_umem_odp.h`.
 
 use core::ptr::NonNull;
 

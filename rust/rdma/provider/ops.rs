@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The doors: what the core calls, for each method of a [`Provider`].
+//! The C entry points of the methods of a [`Provider`], and their table, `struct ib_device_ops`.
 //!
 //! Each door trusts the core for the contract of `struct ib_device_ops`, and that is the proof
 //! of all its unsafe conversions:
@@ -12,6 +12,8 @@
 //! * Pointers to attributes are valid, and nobody else uses them while the method runs.
 //! * `udata` is null for a client in the kernel, else the driver's part of a command.
 //! * Methods for which a token is made are called in process context.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{marker::PhantomData, ptr, ptr::NonNull};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: `struct ib_qp`, and the attributes that they are created and modified with.
+//! Queue pairs, and the attributes that they are created and modified with: `struct ib_qp`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{prelude::*, sync::Arc};
 use rdma_bindings::{self as bindings, ib_qp, ib_qp_attr, ib_qp_init_attr};

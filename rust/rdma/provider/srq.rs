@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Shared receive queues: `struct ib_srq`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::sync::Arc;
 use rdma_bindings::{ib_srq, ib_srq_init_attr};

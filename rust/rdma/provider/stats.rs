@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of a port: `struct rdma_hw_stats`, `rdma stat`, `ports/N/hw_counters` in sysfs.
+//! Counters of a port, in `rdma statistic` and `ports/N/hw_counters`: `struct rdma_hw_stats`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
 use rdma_bindings::{rdma_hw_stats, rdma_stat_desc};

@@ -3,6 +3,8 @@
 //! A device's own attributes in sysfs: files in `/sys/class/infiniband/NAME/`.
 //!
 //! New attributes belong to netlink; this is for those that user space knows drivers by.
+//!
+//! C header: `include/linux/sysfs.h`.
 
 use core::{fmt, marker::PhantomData, ptr};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! User contexts (`struct ib_ucontext`), and the areas that they map.
+//! User contexts, and the memory areas that they map: `struct ib_ucontext`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ops::Deref;
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space sends along with a command, for the driver: `struct ib_udata`.
+//! The driver's part of a command of user space: `struct ib_udata`.
 //!
 //! The rules for requests and responses that grow with time stand in the header: a request may be
 //! shorter than the kernel's structure (the rest is zero) or longer (the rest must be zero); a
 //! response is cut off or filled with zeros.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{marker::PhantomData, mem::MaybeUninit, ptr::NonNull};
 

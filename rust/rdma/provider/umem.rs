@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Pinned memory of user space: `struct ib_umem`.
+//!
+//! C header: `include/rdma/ib_umem.h`.
 
 use core::ptr::NonNull;
 

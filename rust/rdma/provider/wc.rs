@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Work completions: `struct ib_wc`, and `struct ib_uverbs_wc` for rings that user space reads.
+//!
+//! C headers: `include/rdma/ib_verbs.h`, `include/uapi/rdma/ib_user_verbs.h`.
 
 use core::{marker::PhantomData, ops::Deref, ptr};
 

@@ -5,6 +5,8 @@
 //! `post_send` and `post_recv` get a chain and take one request after the other from it. When
 //! such a method fails, C is told that the request taken last is the bad one, so a request must
 //! be taken only when all before it are posted.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{marker::PhantomData, ptr};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting until all that is posted to a queue pair has been handled, and destroying it.
+//! Draining a queue pair, then destroying it: `ib_drain_qp`, `ib_destroy_qp`.
 //!
 //! | what is posted | how its end is known |
 //! |---|---|
@@ -10,6 +10,8 @@
 //!
 //! All that this needs is made with the queue pair. Where the device fails, the queue pair stays, and all of this is done again
 //! later.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
     ptr::{null, null_mut},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of draining a queue pair, and the last work request of each of its queues: `struct ib_drain_cqe` of the core's C.
+//! The state of draining a queue pair, and the completions of the last request of its queues: `struct ib_cqe`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting requests to a queue pair, in any context.
+//! Posting requests to a queue pair in any context: `ib_post_send`, `ib_post_recv`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::null_mut;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue pair, as those see it who post, in any context, and as completions tell of it.
+//! The part of a queue pair that completions and posting handles refer to.
 
 use core::{
     marker::PhantomData,

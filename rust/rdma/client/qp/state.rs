@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The states of a queue pair, as types.
+//! The states of a queue pair as types: `enum ib_qp_state`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use crate::QpState;
 

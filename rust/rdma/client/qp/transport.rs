@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transports: what a queue pair of each needs in order to change its state, and what may be asked of its peer.
+//! The transports RC, UC and UD as types: the attributes that each needs to change state, and the operations that it has.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::ffi::c_int;
 use rdma_bindings::ib_qp_attr;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Calls into a driver for counters that queue pairs are bound to, and for optional counters.
+//!
+//! C header: `include/rdma/rdma_counter.h`.
 
 use core::{marker::PhantomData, ptr::NonNull};
 

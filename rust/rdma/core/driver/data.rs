@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver on the data path: posting, polling, mapping; and draining.
+//! Calls into a driver on the data path: posting, polling, mapping and draining.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{
     alloc::NumaNode,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver about the device and its ports.
+//! Calls into a driver about the device and its ports: `query_device`, `query_port` and so on.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::NonNull;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Calls into a driver for handles of fast registration: `struct ib_frmr_pool_ops`.
+//!
+//! C header: `include/rdma/frmr_pools.h`.
 
 use kernel::{error::to_result, prelude::*};
 use kernel_ext::{door::FromC, error::EOPNOTSUPP};

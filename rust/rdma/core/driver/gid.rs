@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver about the GID tables of RoCE ports that it keeps.
+//! Calls into a driver that keeps GID tables of RoCE ports itself: `add_gid`, `del_gid`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{error::to_result, prelude::*};
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Net devices that a driver has a hand in: IPoIB and the virtual NIC of Omni-Path accelerated by the device.
+//! Calls into a driver that accelerates net devices, IPoIB and the Omni-Path virtual NIC: `alloc_rdma_netdev`,
+//! `rdma_netdev_get_params`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::NonNull;
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver about objects: making and destroying them, changing them, asking for what they are.
+//! Calls into a driver that create, change, query and destroy objects.
 //!
 //! Create methods take memory and return an object, destroy methods the reverse: see [`crate::core::object`].
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::null_mut;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver for what it tells of its objects.
+//! Calls into a driver for its own details of objects in `rdma resource`: `fill_res_*_entry`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{error::to_result, prelude::*};
 use kernel_ext::net::netlink::Writer;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver for counters: of the hardware, and those of the performance management class.
+//! Calls into a driver for hardware counters and for those of the performance management class.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::{self, NonNull};
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver for user space: what comes with `struct ib_udata`, and posting and polling through the kernel.
+//! Calls into a driver with data of user space (`struct ib_udata`), and posting and polling through the kernel.
 //!
 //! ib_uverbs offers a command only where the driver has the method.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::null;
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver about objects of user space, whose commands have data for the driver.
+//! Calls into a driver that create and destroy objects by commands with attributes of the driver's own.
 //!
 //! As in [`super::objects`], create methods take memory and return an object, destroy methods the reverse.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::ptr::{null_mut, NonNull};
 

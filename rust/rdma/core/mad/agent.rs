@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Agents: `struct ib_mad_agent`, and how its client is told.
+//! MAD agents and the callbacks of their clients: `struct ib_mad_agent`.
 //!
 //! C header: `include/rdma/ib_mad.h`.
 

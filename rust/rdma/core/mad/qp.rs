@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The special queue pairs of a port: QP0 for subnet management (SMI), QP1 for general services (GSI), and the completion
-//! queue that both have. Completions are polled in work items.
+//! The special queue pairs of a port, QP0 for subnet management (SMI) and QP1 for general services (GSI), and their
+//! completion queue, which work items poll.
 //!
 //! Memory that is posted to receive belongs to its queue pair until its completion, or until queue pair and completion
 //! queue are gone. A MAD that is posted to be sent has a reference of the queue pair's until its completion.
 //!
 //! IBTA specification, volume 1, sections 3.9.5 and 13.4.
+//!
+//! C header: `include/rdma/ib_mad.h`.
 
 use core::{
     marker::PhantomPinned,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! MADs that are received: `struct ib_mad_recv_wc`, and the memory that a device writes them into.
+//! Received MADs and their memory: `struct ib_mad_recv_wc`.
 //!
 //! C header: `include/rdma/ib_mad.h`.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! MADs that are sent: `struct ib_mad_send_buf`, and the memory that a device reads.
+//! MADs to send and their memory: `struct ib_mad_send_buf`.
 //!
 //! A message of RMPP has a header that all its packets begin with, and a row of segments, one for each packet.
 //!

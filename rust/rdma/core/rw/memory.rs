@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory that a context of the RW API transfers, while it is mapped for DMA: lists, and arrays of pages.
+//! The memory of an RW context while it is mapped for DMA: scatter lists and arrays of `struct bio_vec`.
+//!
+//! C header: `include/rdma/rw.h`.
 
 use core::marker::PhantomData;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pinned memory: it stays where it is, and counts against what the process may lock.
+//! Pinned memory of user space, accounted to `RLIMIT_MEMLOCK`.
 //!
 //! C header: `include/rdma/ib_umem.h`.
 

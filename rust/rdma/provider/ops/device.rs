@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The doors of devices, ports, user contexts and PDs.
+//! The C entry points for devices, ports, user contexts and PDs.
 
 use kernel::{
     bindings::vm_area_struct,

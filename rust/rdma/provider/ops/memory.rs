@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The doors of memory regions and windows.
+//! The C entry points for memory regions and windows.
 
 use kernel::{
     error::from_result,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The doors of address handles and queues.
+//! The C entry points for address handles, CQs, QPs and SRQs.
 
 use kernel::{
     error::from_result,
