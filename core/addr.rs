@@ -38,7 +38,7 @@ use kernel_ext::{
 use rdma::{
     core::{
         addr::{
-            size_of_family, CallbackArgument, DevAddr, Question, Sockaddr, SockaddrArgument,
+            size_of_family, CallbackArgument, DevAddr, ResolveRequest, Sockaddr, SockaddrArgument,
             SourceL2, Storage,
         },
         gid::BorrowedGid,
@@ -57,7 +57,7 @@ const DATAGRAM_TIMEOUT_MS: u64 = 1000;
 /// Who is told of the answer.
 enum Asker {
     /// C, which has a callback.
-    C(Question, Storage),
+    C(ResolveRequest, Storage),
     /// A thread that waits.
     Thread,
 }
@@ -498,7 +498,7 @@ fn rdma_resolve_ip(
     let query = query_of(addr, &source, &destination, by_gid)?;
     // SAFETY: The header says that `addr` stays until the callback is called; who withdraws the question waits until it is
     // dropped. The callback is for this context.
-    let question = unsafe { Question::new(addr, callback, context) };
+    let question = unsafe { ResolveRequest::new(addr, callback, context) };
     let asker = Asker::C(question, source);
     let request = Request::new(query, asker, timeout_ms as u64, sleep)?;
     let first = request.state.lock().result();

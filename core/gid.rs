@@ -34,7 +34,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        gid::{BorrowedGid, GidArgument, GidEntry, GidRef, GidResult, MacPlace},
+        gid::{BorrowedGid, GidArgument, GidEntry, GidRef, GidResult, MacOut},
         Device,
     },
     Gid,
@@ -276,7 +276,7 @@ fn rdma_read_gid_attr_ndev_rcu(entry: BorrowedGid<'_>) -> ErrPtr<c::net_device> 
 fn rdma_read_gid_l2_fields(
     entry: BorrowedGid<'_>,
     vlan_id: Option<Out<'_, u16>>,
-    source: MacPlace<'_>,
+    source: MacOut<'_>,
 ) -> Result {
     let fields = l2_fields(entry.entry())?;
     source.set(fields.source);

@@ -17,7 +17,7 @@ use kernel_ext::{
 use rdma::{
     core::{
         ah::{AhContext, GrhView},
-        ah_attr::{AhPlace, AhVector, Route},
+        ah_attr::{AhAttrOut, AhVector, Route},
         cq::WcView,
         gid::GidRef,
         network_header::NetworkHeader,
@@ -386,7 +386,7 @@ fn ib_init_ah_attr_from_wc(
     port_num: u32,
     wc: Const<'_, WcView>,
     grh: Const<'_, GrhView>,
-    place: AhPlace<'_>,
+    place: AhAttrOut<'_>,
     sleep: &MaySleep,
 ) -> Result {
     let vector = reply_to(device, port_num, &wc.get(), &grh.header(), sleep);

@@ -10,7 +10,7 @@ use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, door::Out, export::export};
 use rdma::{
     core::{
-        ah_attr::{AhPlace, AhVector, Route},
+        ah_attr::{AhAttrOut, AhVector, Route},
         gid::{GidArgument, GidRef},
         network_header::NetworkHeader,
     },
@@ -19,7 +19,7 @@ use rdma::{
 
 /// Copies an address vector to where there is none; the copy has a reference of its own.
 #[export]
-fn rdma_copy_ah_attr(to: AhPlace<'_>, from: &AhVector) {
+fn rdma_copy_ah_attr(to: AhAttrOut<'_>, from: &AhVector) {
     to.set(from.clone());
 }
 

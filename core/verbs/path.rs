@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use kernel_ext::{bindings as c, export::export, net::device::NetDevice};
 use rdma::{
     core::{
-        ah_attr::{AhPlace, AhVector, Route},
+        ah_attr::{AhAttrOut, AhVector, Route},
         gid::{BorrowedGid, BorrowedGidArgument, GidRef},
         path::{member_gids, Path, PathKind},
         Device,
@@ -128,7 +128,7 @@ fn ib_init_ah_attr_from_path(
     device: &Device,
     port_num: u32,
     path: &mut Path,
-    ah_attr: AhPlace<'_>,
+    ah_attr: AhAttrOut<'_>,
     sgid_attr: BorrowedGidArgument<'_>,
     sleep: &MaySleep,
 ) -> Result {
@@ -150,7 +150,7 @@ fn ib_init_ah_from_mcmember(
     member: &mut c::ib_sa_mcmember_rec,
     ndev: Option<&NetDevice>,
     gid_type: c::ib_gid_type,
-    ah_attr: AhPlace<'_>,
+    ah_attr: AhAttrOut<'_>,
 ) -> Result {
     if !device.is_ib(port_num) && !device.is_roce(port_num) {
         return Err(EINVAL);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The structures of C as the core and its doors see them, whichever driver they belong to.
+//! The C structures of RDMA objects as the core and ib_uverbs use them, for a driver in any language.
 //!
-//! A view is a transparent wrapper of a C structure: a reference to one is a pointer that C may pass
-//! or get. What is constant in it, or synchronised, has a safe accessor here: one file a
-//! concept. Who may change a field says the method that does.
+//! Each type is a transparent wrapper of a structure: a reference to it is a pointer that C may pass or get. Members that are
+//! constant or synchronised have safe accessors, one file a concept; a method that changes a member says who may call it.
 //!
-//! A driver has typed views of its own: [`crate::Device`], [`crate::Pd`] and so on.
+//! Drivers in Rust have typed objects with their own data: [`crate::Device`], [`crate::Pd`] and so on.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 

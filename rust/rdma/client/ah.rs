@@ -39,7 +39,7 @@ use kernel::{error::to_result, prelude::*};
 use rdma_bindings::{self as bindings, ib_ah, ib_grh};
 
 use super::{
-    deferred::{Blank, Deferred, Object},
+    deferred::{Deferred, Object, UninitObject},
     device::made,
     source::Source,
     Pd,
@@ -129,7 +129,7 @@ impl<'d> Ah<'d> {
         gfp: kernel::alloc::Flags,
         make: impl FnOnce() -> *mut ib_ah,
     ) -> Result<Self> {
-        let blank = Blank::new(gfp)?;
+        let blank = UninitObject::new(gfp)?;
         // INVARIANT: It was just made.
         let inner = Inner {
             raw: made(make())?,

@@ -49,7 +49,7 @@ use rdma_bindings::{
 };
 
 use super::{
-    deferred::{Blank, Deferred, Object},
+    deferred::{Deferred, Object, UninitObject},
     device::made,
     room::Room,
     Device,
@@ -231,7 +231,10 @@ impl<'d> Cq<'d> {
 
     /// Memory for a queue that is about to be made.
     fn blank() -> Result<Memory<'d>> {
-        Ok((Blank::new(GFP_KERNEL)?, UniqueArc::new_uninit(GFP_KERNEL)?))
+        Ok((
+            UninitObject::new(GFP_KERNEL)?,
+            UniqueArc::new_uninit(GFP_KERNEL)?,
+        ))
     }
 
     /// Keeps a queue of C's that was just made.
@@ -260,7 +263,7 @@ impl<'d> Cq<'d> {
 }
 
 /// Memory for a queue, and for what counts who uses it.
-type Memory<'d> = (Blank<CqRef<'d>>, UniqueArc<MaybeUninit<Cq<'d>>>);
+type Memory<'d> = (UninitObject<CqRef<'d>>, UniqueArc<MaybeUninit<Cq<'d>>>);
 
 /// How many completions are taken at a time.
 const BATCH: usize = 8;

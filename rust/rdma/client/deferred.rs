@@ -42,9 +42,9 @@ struct Counted<T: Object> {
 }
 
 /// Memory for an object that is about to be made: so nothing can fail when it is there.
-pub(super) struct Blank<T: Object>(KBox<MaybeUninit<Counted<T>>>);
+pub(super) struct UninitObject<T: Object>(KBox<MaybeUninit<Counted<T>>>);
 
-impl<T: Object> Blank<T> {
+impl<T: Object> UninitObject<T> {
     /// Allocates the memory.
     pub(super) fn new(flags: kernel::alloc::Flags) -> Result<Self> {
         Ok(Self(KBox::new_uninit(flags)?))

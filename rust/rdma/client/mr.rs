@@ -63,7 +63,7 @@ use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma_bindings::{self as bindings, ib_mr};
 
 use super::{
-    deferred::{Blank, Deferred, Object},
+    deferred::{Deferred, Object, UninitObject},
     device::{made, Brand},
     dma::{Direction, Pages},
     DropsAnywhere, Pd,
@@ -128,7 +128,7 @@ impl<'d> Mr<'d> {
             is_written: false,
             _pages: None,
         };
-        let blank = Blank::new(GFP_KERNEL)?;
+        let blank = UninitObject::new(GFP_KERNEL)?;
         let use_ = KBox::pin_init(new_spinlock_irq!(init, "Mr::use"), GFP_KERNEL)?;
         // SAFETY: The protection domain is there.
         let raw = made(unsafe {

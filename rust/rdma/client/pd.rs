@@ -10,7 +10,7 @@ use kernel::{error::to_result, prelude::*};
 use rdma_bindings::{self as bindings, ib_pd};
 
 use super::{
-    deferred::{Blank, Deferred, Object},
+    deferred::{Deferred, Object, UninitObject},
     device::made,
     Device,
 };
@@ -41,7 +41,7 @@ impl<'d> Pd<'d> {
     /// `ENOMEM`, and what the driver answers.
     pub fn new(device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
-        let blank = Blank::new(GFP_KERNEL)?;
+        let blank = UninitObject::new(GFP_KERNEL)?;
         // SAFETY: The device is registered; the name is constant.
         let raw = made(unsafe {
             bindings::__ib_alloc_pd(device.as_raw(), 0, device.owner().as_char_ptr())

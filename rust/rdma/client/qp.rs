@@ -90,7 +90,7 @@ use kernel::{
 use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_qp_attr, ib_qp_init_attr};
 
 use super::{
-    deferred::{Blank, Owned},
+    deferred::{Owned, UninitObject},
     device::made,
     event::OnQpEvent,
     room::{Queue, Reserved, DRAIN_REQUESTS},
@@ -248,7 +248,7 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
             drain: Drain::new()?,
             _reserved: reserved,
         };
-        let owner = Blank::new(GFP_KERNEL)?.owned(pd.device(), owner);
+        let owner = UninitObject::new(GFP_KERNEL)?.owned(pd.device(), owner);
         let mut init: ib_qp_init_attr = pin_init::zeroed();
         init.event_handler = Some(qp_event);
         init.qp_context = core::ptr::from_ref(&*owner).cast_mut().cast();

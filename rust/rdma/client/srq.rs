@@ -55,7 +55,7 @@ use kernel_ext::{error::ESHUTDOWN, sync::rcu};
 use rdma_bindings::{self as bindings, ib_event, ib_srq, ib_srq_attr, ib_srq_init_attr, ib_wc};
 
 use super::{
-    deferred::{Blank, Object, Owned},
+    deferred::{Object, Owned, UninitObject},
     device::{made, Brand},
     request::ReceiveSlot,
     resources::Resources,
@@ -151,7 +151,10 @@ impl<'d> Srq<'d> {
             Some(events) => Some(KBox::new(events, GFP_KERNEL)?),
             None => None,
         };
-        let (blank, shared) = (Blank::new(GFP_KERNEL)?, UniqueArc::new_uninit(GFP_KERNEL)?);
+        let (blank, shared) = (
+            UninitObject::new(GFP_KERNEL)?,
+            UniqueArc::new_uninit(GFP_KERNEL)?,
+        );
         let srq = UniqueArc::new_uninit(GFP_KERNEL)?;
         let mut init: ib_srq_init_attr = pin_init::zeroed();
         if let Some(events) = &events {

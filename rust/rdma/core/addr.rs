@@ -264,28 +264,28 @@ unsafe impl FromC for CallbackArgument {
     }
 }
 
-/// A question of C's, which is answered once, or not at all if it is withdrawn.
+/// A request of a C consumer to resolve an address, answered once, or not at all if it is cancelled.
 ///
 /// # Invariants
 ///
 /// `addr` is valid until the callback is called, or `rdma_addr_cancel` has returned, which drops this.
-pub struct Question {
+pub struct ResolveRequest {
     addr: NonNull<DevAddr>,
     callback: CallbackArgument,
     context: *mut c_void,
 }
 
 // SAFETY: The callback may be called on any thread.
-unsafe impl Send for Question {}
+unsafe impl Send for ResolveRequest {}
 // SAFETY: A shared reference gives the address alone.
-unsafe impl Sync for Question {}
+unsafe impl Sync for ResolveRequest {}
 
-impl Question {
-    /// A question about `addr`.
+impl ResolveRequest {
+    /// A request for `addr`.
     ///
     /// # Safety
     ///
-    /// `addr` stays until the question is answered or dropped; the callback takes `context`, in process context.
+    /// `addr` stays until the request is answered or dropped; the callback takes `context`, in process context.
     pub unsafe fn new(addr: &DevAddr, callback: CallbackArgument, context: *mut c_void) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -305,7 +305,7 @@ impl Question {
     pub fn answer(self, result: Result, mut source: Storage) {
         let status = result.err().map_or(0, |error| error.to_errno());
         if let Some(callback) = self.callback.0 {
-            // SAFETY: By the type invariants; the question goes with this.
+            // SAFETY: By the type invariants; the request goes with this.
             unsafe {
                 callback(
                     status,

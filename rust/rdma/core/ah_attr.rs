@@ -140,9 +140,9 @@ unsafe impl FromC for &mut AhVector {
 }
 
 /// Where C wants an address vector to be put. What is there at first may be anything.
-pub struct AhPlace<'a>(&'a mut core::mem::MaybeUninit<AhVector>);
+pub struct AhAttrOut<'a>(&'a mut core::mem::MaybeUninit<AhVector>);
 
-impl AhPlace<'_> {
+impl AhAttrOut<'_> {
     /// Puts an address vector there; C owns its reference from now on.
     pub fn set(self, vector: AhVector) {
         self.0.write(vector);
@@ -150,7 +150,7 @@ impl AhPlace<'_> {
 }
 
 // SAFETY: A transparent wrapper, in memory of any content.
-unsafe impl FromC for AhPlace<'_> {
+unsafe impl FromC for AhAttrOut<'_> {
     type Raw = *mut rdma_ah_attr;
 
     #[inline]

@@ -371,9 +371,9 @@ unsafe impl FromC for GidArgument {
 }
 
 /// Where C wants an Ethernet address to be put, if it wants that.
-pub struct MacPlace<'a>(Option<&'a mut MaybeUninit<MacAddress>>);
+pub struct MacOut<'a>(Option<&'a mut MaybeUninit<MacAddress>>);
 
-impl MacPlace<'_> {
+impl MacOut<'_> {
     /// Puts an address there.
     #[inline]
     pub fn set(self, address: MacAddress) {
@@ -384,7 +384,7 @@ impl MacPlace<'_> {
 }
 
 // SAFETY: The header has a place for an address of 6 bytes as a pointer to the first.
-unsafe impl FromC for MacPlace<'_> {
+unsafe impl FromC for MacOut<'_> {
     type Raw = *mut u8;
 
     #[inline]

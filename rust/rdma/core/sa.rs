@@ -176,10 +176,10 @@ pub type GuidInfoHandler =
     Handler<Option<unsafe extern "C" fn(c_int, *mut ib_sa_guidinfo_rec, *mut c_void)>>;
 
 /// Where C wants the name of its question to be put.
-pub struct QueryPlace<'a>(&'a mut *mut ib_sa_query);
+pub struct SaQueryOut<'a>(&'a mut *mut ib_sa_query);
 
 // SAFETY: The header has a pointer to a place.
-unsafe impl FromC for QueryPlace<'_> {
+unsafe impl FromC for SaQueryOut<'_> {
     type Raw = *mut *mut ib_sa_query;
 
     #[inline]
@@ -189,7 +189,7 @@ unsafe impl FromC for QueryPlace<'_> {
     }
 }
 
-impl QueryPlace<'_> {
+impl SaQueryOut<'_> {
     /// Puts a name there, which C only hands back; 0: none.
     pub fn set(&mut self, name: usize) {
         *self.0 = core::ptr::without_provenance_mut(name);

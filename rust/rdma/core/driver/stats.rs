@@ -99,7 +99,7 @@ impl Device {
         attribute: u16,
         select: bool,
         _sleep: &MaySleep,
-    ) -> Result<PerfAnswer> {
+    ) -> Result<PmaResponse> {
         let call = op!(self, process_mad).ok_or(kernel_ext::error::EOPNOTSUPP)?;
         let mut request = KBox::<ib_mad>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
         let mut answer = KBox::<ib_mad>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
@@ -131,14 +131,14 @@ impl Device {
         if ret as u32 & answered != answered {
             return Err(EINVAL);
         }
-        Ok(PerfAnswer(answer))
+        Ok(PmaResponse(answer))
     }
 }
 
 /// An answer of the performance management class.
-pub struct PerfAnswer(KBox<ib_mad>);
+pub struct PmaResponse(KBox<ib_mad>);
 
-impl PerfAnswer {
+impl PmaResponse {
     /// `N` bytes of the attribute, which begins at byte 40 of the data; zeros behind its end.
     pub fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
         let data = Mad::from_raw(&self.0).bytes().get(MAD_DATA);
