@@ -7,7 +7,9 @@
 //! | [`abi`] | all: values and layouts of the C headers |
 //! | [`provider`] | drivers: [`Provider`] and the objects that its methods get |
 //! | [`core`](crate::core) | the core and ib_uverbs: the C structures of any driver, and calls into drivers |
-//! | [`client`] | users of devices in the kernel |
+//! | [`client`] | clients in the kernel that use devices |
+//!
+//! `core` imports `abi`; `provider` and `client` import both, and not each other.
 //!
 //! # Drivers
 //!
