@@ -15,6 +15,7 @@
 //! ```
 //! use kernel::prelude::*;
 //! use rdma::{
+//!     abi::wr::Remote,
 //!     client::{
 //!         dma::{Bidirectional, Pages},
 //!         op::RcOp,
@@ -22,7 +23,6 @@
 //!         work::Handler,
 //!         Mr, Pd, Work,
 //!     },
-//!     provider::wr::Remote,
 //!     Access, MaySleep,
 //! };
 //!

@@ -13,7 +13,7 @@
 //! # use kernel::prelude::*;
 //! # use rdma::{
 //! #     client::{
-//! #         client::{Registration, Table},
+//! #         table::{Registration, Table},
 //! #         Client, Device,
 //! #     },
 //! #     MaySleep,
