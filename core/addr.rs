@@ -36,12 +36,12 @@ use kernel_ext::{
     work::{OwnedQueue, QueueFlags},
 };
 use rdma::{
-    view::{
+    core::{
         addr::{
-            size_of_family, CallbackArgument, DevAddr, Question, Sockaddr, SockaddrArgument,
+            size_of_family, CallbackArgument, DevAddr, ResolveRequest, Sockaddr, SockaddrArgument,
             SourceL2, Storage,
         },
-        gid::LentGid,
+        gid::BorrowedGid,
     },
     Gid, MaySleep,
 };
@@ -57,7 +57,7 @@ const DATAGRAM_TIMEOUT_MS: u64 = 1000;
 /// Who is told of the answer.
 enum Asker {
     /// C, which has a callback.
-    C(Question, Storage),
+    C(ResolveRequest, Storage),
     /// A thread that waits.
     Thread,
 }
@@ -342,7 +342,7 @@ fn ip_of(gid: Gid) -> IpAddress {
 }
 
 /// A question about GIDs of RoCE, from the net device of an entry.
-fn query_by_gid(entry: LentGid<'_>, source: Gid, destination: Gid) -> Query {
+fn query_by_gid(entry: BorrowedGid<'_>, source: Gid, destination: Gid) -> Query {
     let from = From::Gid(entry.hold());
     Query::new(ip_of(source), ip_of(destination), from)
 }
@@ -353,7 +353,7 @@ fn query_by_gid(entry: LentGid<'_>, source: Gid, destination: Gid) -> Query {
 ///
 /// `EINVAL` for GIDs of two kinds, or an entry that has no net device any more; `EHOSTUNREACH` …: as `connect` would say it.
 pub(crate) fn is_routed(
-    entry: LentGid<'_>,
+    entry: BorrowedGid<'_>,
     (source, destination): (Gid, Gid),
     _sleep: &MaySleep,
 ) -> Result<bool> {
@@ -384,7 +384,7 @@ pub(crate) fn answer(seq: u32, gid: Gid, _sleep: &MaySleep) -> bool {
 /// `EINVAL` for GIDs of two kinds, or a source that has been deleted, `ETIMEDOUT` if nobody has answered, `EHOSTUNREACH` …:
 /// as `connect` would say it.
 pub(crate) fn resolve_gid(
-    source: LentGid<'_>,
+    source: BorrowedGid<'_>,
     destination: Gid,
     sleep: &MaySleep,
 ) -> Result<([u8; 6], c_int)> {
@@ -498,7 +498,7 @@ fn rdma_resolve_ip(
     let query = query_of(addr, &source, &destination, by_gid)?;
     // SAFETY: The header says that `addr` stays until the callback is called; who withdraws the question waits until it is
     // dropped. The callback is for this context.
-    let question = unsafe { Question::new(addr, callback, context) };
+    let question = unsafe { ResolveRequest::new(addr, callback, context) };
     let asker = Asker::C(question, source);
     let request = Request::new(query, asker, timeout_ms as u64, sleep)?;
     let first = request.state.lock().result();

@@ -21,7 +21,7 @@ pub(crate) mod state;
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, door::Const, error::EOPNOTSUPP};
 use rdma::{
-    view::{
+    core::{
         counter::{CounterMode, OwnedCounter},
         object::Tracked,
         restrack::{EntryRef, Owner, Owns},

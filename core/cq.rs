@@ -15,12 +15,11 @@ use kernel::{
 };
 use kernel_ext::{bindings as c, door::Const, error::EOPNOTSUPP, export::export};
 use rdma::{
-    trace,
-    view::{
+    core::{
         cq::{CqHandlers, CqInit, EventFn, Handler, OwnCqInit},
         object::{Failed, Fresh, Made, Owned, UdataView},
         qp::Caller,
-        Cq, Device,
+        trace, Cq, Device,
     },
     MaySleep,
 };

@@ -64,7 +64,10 @@ use kernel_ext::{
     work::{self, GlobalQueue, InstalledQueue, OwnedQueue, QueueFlags},
 };
 use rdma::{
-    view::{device::allocate, Device, Registered},
+    core::{
+        device::{allocate, Registered},
+        Device,
+    },
     MaySleep,
 };
 

@@ -33,8 +33,8 @@ use kernel_ext::{
     net::device::NetDevice,
 };
 use rdma::{
-    view::{
-        gid::{GidArgument, GidEntry, GidRef, GidResult, LentGid, MacPlace},
+    core::{
+        gid::{BorrowedGid, GidArgument, GidEntry, GidRef, GidResult, MacOut},
         Device,
     },
     Gid,
@@ -163,7 +163,7 @@ fn rdma_get_gid_attr(device: &Device, port: u32, index: c_int) -> GidResult {
 
 /// Takes one more reference to an entry.
 #[export]
-fn rdma_hold_gid_attr(entry: LentGid<'_>) {
+fn rdma_hold_gid_attr(entry: BorrowedGid<'_>) {
     // Given back by `rdma_put_gid_attr`.
     let _ = entry.hold().into_raw();
 }
@@ -259,7 +259,7 @@ fn ib_find_gid(
 ///
 /// `EINVAL` if the entry has been deleted, `ENODEV` if it has no net device.
 #[export]
-fn rdma_read_gid_attr_ndev_rcu(entry: LentGid<'_>) -> ErrPtr<c::net_device> {
+fn rdma_read_gid_attr_ndev_rcu(entry: BorrowedGid<'_>) -> ErrPtr<c::net_device> {
     let guard = rcu::read_lock();
     if !entry.is_valid() {
         return ErrPtr(Err(EINVAL));
@@ -274,9 +274,9 @@ fn rdma_read_gid_attr_ndev_rcu(entry: LentGid<'_>) -> ErrPtr<c::net_device> {
 /// `ENODEV` if the entry has no net device, or is about to go.
 #[export]
 fn rdma_read_gid_l2_fields(
-    entry: LentGid<'_>,
+    entry: BorrowedGid<'_>,
     vlan_id: Option<Out<'_, u16>>,
-    source: MacPlace<'_>,
+    source: MacOut<'_>,
 ) -> Result {
     let fields = l2_fields(entry.entry())?;
     source.set(fields.source);
@@ -288,7 +288,7 @@ fn rdma_read_gid_l2_fields(
 
 /// Returns what the driver keeps for an entry.
 #[export]
-fn rdma_read_gid_hw_context(entry: LentGid<'_>) -> *mut c_void {
+fn rdma_read_gid_hw_context(entry: BorrowedGid<'_>) -> *mut c_void {
     entry.context()
 }
 

@@ -28,7 +28,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::{bindings, work::InstalledQueue};
-use rdma::{view::class::ClassRegistration, MaySleep};
+use rdma::{core::class::ClassRegistration, MaySleep};
 
 #[cfg(CONFIG_SECURITY_INFINIBAND)]
 compile_error!(

@@ -14,12 +14,18 @@ use kernel::{
 };
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
 use rdma::{
-    cq::{CqBase, CqHandle, CqInitAttr},
-    device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
-    port::{PortAttr, PortImmutable, PortState},
-    qp::{QpBase, QpInitAttr},
-    stats::{HwStats, StatDesc},
-    view, Device, Gid, MaySleep, NotifyFlags, PdBase, Provider, QpHandle, Udata,
+    abi::{
+        device::{DeviceAttr, NODE_IB_CA},
+        port::{PortAttr, PortImmutable, PortState},
+    },
+    core::Device as DeviceView,
+    provider::{
+        cq::{CqBase, CqHandle, CqInitAttr},
+        qp::{QpBase, QpInitAttr},
+        register::{unregister_driver, DeviceInfo},
+        stats::{HwStats, StatDesc},
+    },
+    Device, Gid, MaySleep, NotifyFlags, PdBase, Provider, ProviderData, QpHandle, Udata,
 };
 
 use crate::registry::{self, Which};
@@ -78,12 +84,7 @@ impl Log {
     }
 }
 
-#[vtable]
-impl Provider for Driver {
-    // No module of the kernel has this device any more.
-    const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
-    const ABI_VERSION: u32 = 1;
-    const PORT_STATS: &'static [StatDesc] = &[StatDesc::new(c"one"), StatDesc::new(c"two")];
+impl ProviderData for Driver {
     type Ucontext = ();
     type Pd = ();
     type Ah = ();
@@ -92,6 +93,14 @@ impl Provider for Driver {
     type Srq = ();
     type Mr = ();
     type Mw = ();
+}
+
+#[vtable]
+impl Provider for Driver {
+    // No module of the kernel has this device any more.
+    const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
+    const ABI_VERSION: u32 = 1;
+    const PORT_STATS: &'static [StatDesc] = &[StatDesc::new(c"one"), StatDesc::new(c"two")];
 
     fn module() -> &'static ThisModule {
         &crate::THIS_MODULE
@@ -190,7 +199,7 @@ impl Provider for Driver {
 /// # Errors
 ///
 /// What registering it fails with, and the test.
-pub(crate) fn with_device(test: impl FnOnce(&view::Device, &Log, &MaySleep) -> Result) -> Result {
+pub(crate) fn with_device(test: impl FnOnce(&DeviceView, &Log, &MaySleep) -> Result) -> Result {
     const NAME: &CStr = c"kunit_hca";
     let sleep = &MaySleep::of_test()?;
     // What a test has left that was ended by a failure.

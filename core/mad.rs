@@ -52,15 +52,15 @@ use kernel::{
 };
 use kernel_ext::{bindings as c, door::Input, export::export};
 use rdma::{
-    client::Registration,
-    view::{
+    client::registration::Registration,
+    core::{
         cq::Handler,
         mad::{
             agent::{truth, AgentBody, AgentHandlers, RegistrationArgument},
             qp::SpecialKind,
             recv::RecvMad,
             send::{BadSend, Chain, SendFlags},
-            Given, Lent, MadeForC, MaybeLent,
+            Borrowed, Given, MadeForC, MaybeBorrowed,
         },
         Device,
     },
@@ -159,7 +159,7 @@ fn ib_unregister_mad_agent(mad_agent: Given<Agent>, sleep: &MaySleep) {
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn ib_create_send_mad(
-    mad_agent: Lent<'_, Agent>,
+    mad_agent: Borrowed<'_, Agent>,
     remote_qpn: u32,
     pkey_index: u16,
     rmpp_active: c_int,
@@ -227,7 +227,7 @@ fn ib_free_recv_mad(mad_recv_wc: RecvMad) {
 ///
 /// `EINVAL` for a MAD that is not posted, or was canceled.
 #[export]
-fn ib_modify_mad(send_buf: MaybeLent<'_, SendMad>, timeout_ms: u32) -> Result {
+fn ib_modify_mad(send_buf: MaybeBorrowed<'_, SendMad>, timeout_ms: u32) -> Result {
     let send = send_buf.0.ok_or(EINVAL)?;
     post::modify(&send, timeout_ms)
 }
@@ -262,7 +262,7 @@ fn ib_get_mad_data_offset(mgmt_class: u8) -> c_int {
 
 /// Returns the memory of a segment of a message of RMPP, from 1 on; null for one that there is not. Any context.
 #[export]
-fn ib_get_rmpp_segment(send_buf: Lent<'_, SendMad>, seg_num: c_int) -> *mut c_void {
+fn ib_get_rmpp_segment(send_buf: Borrowed<'_, SendMad>, seg_num: c_int) -> *mut c_void {
     let nth = usize::try_from(seg_num)
         .ok()
         .and_then(|number| number.checked_sub(1));

@@ -8,7 +8,7 @@
 
 use kernel::{prelude::*, sync::SetOnce};
 use rdma::{
-    view::{port::PortArray, Device},
+    core::{port::PortArray, Device},
     MaySleep,
 };
 
@@ -46,7 +46,7 @@ pub(crate) struct Private {
 }
 
 // SAFETY: No other type of this module implements it; all devices are from `_ib_alloc_device`.
-unsafe impl rdma::view::device::Private for Private {}
+unsafe impl rdma::core::device::Private for Private {}
 
 impl Private {
     /// An initialiser of the state of a device that is not registered.

@@ -36,7 +36,7 @@ use kernel::{
 };
 use kernel_ext::{net::device::NetDevice, sync::IrqBackend};
 use rdma::{
-    view::{class::Class, Device, Registered},
+    core::{class::Class, device::Registered, Device},
     MaySleep,
 };
 

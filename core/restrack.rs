@@ -25,7 +25,7 @@ use kernel_ext::{
     export::export,
 };
 use rdma::{
-    view::{
+    core::{
         restrack::{EntryRef, Listed, OwnEntry, Owner},
         Device, RestrackEntry,
     },
@@ -306,7 +306,7 @@ fn rdma_restrack_get_byid(
 mod tests {
     use super::*;
     use crate::kunit::with_device;
-    use rdma::view::restrack::KINDS;
+    use rdma::core::restrack::KINDS;
 
     fn take(table: &mut Table, id: u32) -> Result {
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;

@@ -43,14 +43,14 @@ use kernel_ext::{
     export::export,
 };
 use rdma::{
-    client::Registration,
-    view::{
+    client::registration::Registration,
+    core::{
         cq::Handler,
         mad::{send::SendFlags, Given},
         path::Path,
         sa::{
-            GuidInfoCallback, GuidInfoHandler, MulticastFn, PathCallback, PathHandler, QueryPlace,
-            SaClient, ServiceCallback, ServiceHandler,
+            GuidInfoCallback, GuidInfoHandler, MulticastFn, PathCallback, PathHandler, SaClient,
+            SaQueryOut, ServiceCallback, ServiceHandler,
         },
         Device,
     },
@@ -142,7 +142,7 @@ fn ib_sa_path_rec_get(
     gfp_mask: SendFlags<'_>,
     callback: PathHandler,
     context: *mut c_void,
-    query: QueryPlace<'_>,
+    query: SaQueryOut<'_>,
 ) -> c_int {
     let wanted = Wanted {
         client,
@@ -174,7 +174,7 @@ fn ib_sa_service_rec_get(
     gfp_mask: SendFlags<'_>,
     callback: ServiceHandler,
     context: *mut c_void,
-    sa_query: QueryPlace<'_>,
+    sa_query: SaQueryOut<'_>,
 ) -> c_int {
     let wanted = Wanted {
         client,
@@ -207,7 +207,7 @@ fn ib_sa_guid_info_rec_query(
     gfp_mask: SendFlags<'_>,
     callback: GuidInfoHandler,
     context: *mut c_void,
-    sa_query: QueryPlace<'_>,
+    sa_query: SaQueryOut<'_>,
 ) -> c_int {
     let wanted = Wanted {
         client,

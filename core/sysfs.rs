@@ -24,7 +24,7 @@ use kernel_ext::{
     sysfs::{Directory, RawGroups},
 };
 use rdma::{
-    view::{
+    core::{
         stats::HwCounters,
         sysfs::{DeviceFiles, PortDirectory, PortGroup, PortKobject},
         CoreDevice, Device,

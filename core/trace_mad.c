@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The tracepoints of management datagrams, whose formats are those of the kernel's header. Rust fires them:
- * rust/rdma/view/mad/trace.rs.
+ * rust/rdma/core/mad/trace.rs.
  */
 #include "../rust/bindings/core_private.h"
 

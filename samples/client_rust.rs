@@ -6,12 +6,12 @@
 
 use kernel::prelude::*;
 use rdma::{
-    ah::GlobalRoute,
-    verbs::{
-        client::{Registration, Table},
+    abi::ah::GlobalRoute,
+    client::{
         cq::PollContext,
         op::RcOp,
         qp::{Config, ConnectedInit, Peer, Rc, Rts, Sending},
+        table::{Registration, Table},
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Qp, Work,
     },

@@ -8,13 +8,18 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
+    abi::{
+        device::{DeviceAttr, NODE_IB_CA},
+        port::{PortAttr, PortImmutable, PortState},
+    },
     bindings,
-    cq::{CqBase, CqHandle, CqInitAttr},
-    device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
-    port::{PortAttr, PortImmutable, PortState},
-    qp::{QpBase, QpInitAttr},
-    ucontext::{Ucontext, UcontextBase},
-    Device, Gid, MaySleep, Mtu, PdBase, Provider, QpHandle, Udata,
+    provider::{
+        cq::{CqBase, CqHandle, CqInitAttr},
+        qp::{QpBase, QpInitAttr},
+        register::{unregister_driver, DeviceInfo},
+        ucontext::{Ucontext, UcontextBase},
+    },
+    Device, Gid, MaySleep, Mtu, PdBase, Provider, ProviderData, QpHandle, Udata,
 };
 
 module! {
@@ -38,10 +43,7 @@ fn check(port: u32, index: u32) -> Result {
     }
 }
 
-#[vtable]
-impl Provider for Driver {
-    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
-    const ABI_VERSION: u32 = 1;
+impl ProviderData for Driver {
     type Ucontext = ();
     type Pd = ();
     type Ah = ();
@@ -50,6 +52,12 @@ impl Provider for Driver {
     type Srq = ();
     type Mr = ();
     type Mw = ();
+}
+
+#[vtable]
+impl Provider for Driver {
+    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
+    const ABI_VERSION: u32 = 1;
 
     fn module() -> &'static ThisModule {
         &THIS_MODULE

@@ -20,8 +20,8 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    client::{Client, ClientTable, NlInfo},
-    view::{uobject::RemoveReason, Device},
+    client::registration::{Client, ClientTable, NlInfo},
+    core::{uobject::RemoveReason, Device},
     MaySleep,
 };
 use rdma_uverbs::node::Node;

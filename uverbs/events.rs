@@ -18,7 +18,7 @@ use kernel_ext::{
     fasync::Fasync,
     file_ops::{self, FileOps},
 };
-use rdma::{view::uobject::RemoveReason, MaySleep};
+use rdma::{core::uobject::RemoveReason, MaySleep};
 use rdma_uverbs::event::{AsyncFile, EventFile, Report};
 
 /// What is done with the files of events.

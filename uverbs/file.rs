@@ -15,7 +15,7 @@ use kernel_ext::{
     file_ops::{self, FileOps},
 };
 use rdma::{
-    view::{uobject::RemoveReason, Device},
+    core::{uobject::RemoveReason, Device},
     MaySleep,
 };
 use rdma_uverbs::{

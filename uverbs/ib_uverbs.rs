@@ -50,7 +50,7 @@ module! {
 ///
 /// Fields are dropped in this order, and made in the reverse one.
 struct IbUverbs {
-    _client: rdma::client::Registration<device::Uverbs>,
+    _client: rdma::client::registration::Registration<device::Uverbs>,
     _class: ClassRegistration<sysfs::Verbs>,
     _numbers: device::Registration,
 }

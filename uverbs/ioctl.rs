@@ -11,7 +11,7 @@ use kernel_ext::{
     bindings::{ib_uverbs_ioctl_hdr, RDMA_IOCTL_MAGIC},
     error::EPROTONOSUPPORT,
 };
-use rdma::{view::command::UverbsFile, MaySleep};
+use rdma::{core::command::UverbsFile, MaySleep};
 
 use rdma_uverbs::{
     bundle::{Bundle, Request},

@@ -15,7 +15,7 @@ use kernel_ext::{
     export::export,
 };
 use rdma::{
-    view::{
+    core::{
         user::{UserPath, UserRoute},
         Device,
     },

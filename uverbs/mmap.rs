@@ -7,7 +7,7 @@
 use kernel::{mm::virt::VmaNew, prelude::*};
 use kernel_ext::export::export;
 use rdma::{
-    view::{command::UverbsFile, Device},
+    core::{command::UverbsFile, Device},
     MaySleep,
 };
 use rdma_uverbs::umap;

@@ -6,7 +6,7 @@
 //! What makes an object for both doors is in the crate `rdma_uverbs`, which tables and attributes come from too.
 
 use kernel::{prelude::*, sync::aref::ARef};
-use rdma::view::AttrBundle;
+use rdma::core::AttrBundle;
 use rdma_uverbs::{
     attrs::Attributes,
     event::{default_async, AsyncEvents, AsyncFile},

@@ -18,7 +18,7 @@ use kernel_ext::{
     export::Exported,
     sysfs::Text,
 };
-use rdma::view::Device;
+use rdma::core::Device;
 use rdma_uverbs::node::{self, Attribute, Attributes};
 
 /// How the nodes are made: for everybody.

@@ -9,7 +9,7 @@
 use core::pin::Pin;
 
 use kernel::prelude::*;
-use rdma::{view::Device, MaySleep};
+use rdma::{core::Device, MaySleep};
 use rdma_uverbs::{
     api::{Api, Attr, Method, Parts, WriteTable},
     definition::{

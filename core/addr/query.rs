@@ -18,7 +18,7 @@ use kernel_ext::{
     },
 };
 use rdma::{
-    view::{addr::SourceL2, gid::GidRef},
+    core::{addr::SourceL2, gid::GidRef},
     Gid, MaySleep,
 };
 

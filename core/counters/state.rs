@@ -3,7 +3,7 @@
 //! What is kept of the counters of a device that queue pairs are bound to.
 
 use kernel::{new_mutex, prelude::*, sync::Mutex};
-use rdma::view::counter::{CounterMode, OwnedCounter};
+use rdma::core::counter::{CounterMode, OwnedCounter};
 
 /// How the queue pairs of a port are bound.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -21,11 +21,10 @@ use kernel_ext::{
     work::{GlobalQueue, InstalledQueue, OwnedQueue, QueueFlags},
 };
 use rdma::{
-    trace,
-    view::{
+    core::{
         cq::{Batch, ClientCq, Poller, SoftirqTurn, WorkTurn},
         object::Owned,
-        Cq,
+        trace, Cq,
     },
     MaySleep,
 };

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
-    view::{object::Owned, qp::Caller, Cq, Device},
+    core::{object::Owned, qp::Caller, Cq, Device},
     MaySleep,
 };
 

@@ -18,7 +18,7 @@ mod moderation {
     };
     use kernel_ext::{bindings as c, error::EOPNOTSUPP};
     use rdma::{
-        view::{
+        core::{
             cq::{Poller, WorkTurn},
             qp::Caller,
             Cq, Device,
@@ -147,7 +147,7 @@ mod tracking {
     use kernel::prelude::*;
     use kernel_ext::bindings;
     use rdma::{
-        view::{
+        core::{
             object::{Owned, Tracked},
             qp::Caller,
             restrack::Owns,

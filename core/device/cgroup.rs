@@ -7,7 +7,7 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings, export::export};
 use rdma::{
-    view::{cgroup::CgroupObject, Device},
+    core::{cgroup::CgroupObject, Device},
     MaySleep,
 };
 

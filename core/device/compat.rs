@@ -18,7 +18,7 @@ use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel_ext::{net::ns::NetNamespace, roll::Roll};
 use rdma::{
-    view::{CoreDevice, Device},
+    core::{CoreDevice, Device},
     MaySleep,
 };
 
@@ -163,7 +163,11 @@ pub(crate) fn hide(device: &Device, sleep: &MaySleep) {
 /// Gives the compat devices of a device its new name.
 pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
     for compat in device.core().compat.list.lock().iter() {
-        if compat.device.rename_in_model(&device.name(), sleep).is_err() {
+        if compat
+            .device
+            .rename_in_model(&device.name(), sleep)
+            .is_err()
+        {
             pr_warn!("a namespace sees a device under its old name\n");
         }
     }

@@ -18,7 +18,7 @@
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 use kernel_ext::{bindings, door::Const, export::export, work};
 use rdma::{
-    view::{Device, EventView},
+    core::{Device, EventView},
     MaySleep,
 };
 

@@ -11,7 +11,7 @@
 use kernel::prelude::*;
 use kernel_ext::{export::export, net::device::NetDevice, roll::Roll};
 use rdma::{
-    view::link::{request_module, LinkKind, LinkKindRef},
+    core::link::{request_module, LinkKind, LinkKindRef},
     MaySleep,
 };
 

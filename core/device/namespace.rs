@@ -8,7 +8,7 @@ use kernel_ext::{
     net::ns::{impl_has_pernet_slot, NetNamespace, PerNamespace, PernetRegistration},
 };
 use rdma::{
-    view::{Device, Registered},
+    core::{device::Registered, Device},
     MaySleep,
 };
 

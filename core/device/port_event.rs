@@ -11,7 +11,7 @@ use kernel_ext::{
         notifier::{self, Event, Listener},
     },
 };
-use rdma::{view::Device, MaySleep};
+use rdma::{core::Device, MaySleep};
 
 use super::dispatch;
 use crate::registry::{
@@ -56,7 +56,7 @@ fn renamed(ndev: &NetDevice, sleep: &MaySleep) {
 ///
 /// The ports of a bond are left to drivers that know of bonds.
 fn link_changed(ndev: &NetDevice, event: usize, sleep: &MaySleep) {
-    if rdma::view::port::is_lag(ndev) {
+    if rdma::core::port::is_lag(ndev) {
         return;
     }
     let Some(device) = registry::by_netdev(ndev, bindings::RDMA_DRIVER_UNKNOWN) else {
@@ -75,7 +75,7 @@ fn dispatch_port_state(device: &Device, ndev: &NetDevice, sleep: &MaySleep) {
     let Some(port) = netdev::port_of(device, ndev) else {
         return;
     };
-    let state = rdma::view::port::netdev_port_state(ndev);
+    let state = rdma::core::port::netdev_port_state(ndev);
     if !device.port_state_changed(port, state, sleep) {
         return;
     }

@@ -6,7 +6,10 @@
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, door::ErrPtr, export::export, net::device::NetDevice};
-use rdma::{driver::netdev::NetdevSetup, view::Device, MaySleep};
+use rdma::{
+    core::{driver::netdev::NetdevSetup, Device},
+    MaySleep,
+};
 
 /// Allocates a net device for a port, as the driver wants it. Process context.
 ///

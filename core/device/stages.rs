@@ -6,7 +6,7 @@
 //! and nothing elsewhere.
 
 use kernel::error::Result;
-use rdma::{view::Device, MaySleep};
+use rdma::{core::Device, MaySleep};
 
 use super::{cgroup, dispatch};
 use crate::{counters, cq::pool, gid::cache_update, sysfs};

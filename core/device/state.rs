@@ -12,7 +12,12 @@ use kernel::{
     workqueue::Work,
 };
 use kernel_ext::sync::{new_spinlock_irq, Completion, SpinLockIrq};
-use rdma::view::{class::CompatDevice, device::SubDevice, event::Event, Device, Registered};
+use rdma::core::{
+    class::CompatDevice,
+    device::{Registered, SubDevice},
+    event::Event,
+    Device,
+};
 
 /// Where a device is in its life.
 #[pin_data]

@@ -13,7 +13,10 @@
 use kernel::prelude::*;
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
-    view::{device::SubDevice, Device, Registered},
+    core::{
+        device::{Registered, SubDevice},
+        Device,
+    },
     MaySleep,
 };
 

@@ -5,7 +5,7 @@
 //! C header: `include/rdma/ib_cache.h`.
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::{view::Device, MaySleep};
+use rdma::{core::Device, MaySleep};
 
 use super::{port_cache::PortCache, state::GidTable};
 use crate::private::DeviceExt;

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{gid::NewGid, Device},
+    core::{gid::NewGid, Device},
     Gid, GidType, MaySleep,
 };
 

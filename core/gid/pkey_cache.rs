@@ -6,7 +6,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::{door::Out, export::export};
-use rdma::view::Device;
+use rdma::core::Device;
 
 use super::{cache, port_cache::Known};
 

@@ -29,7 +29,7 @@ use kernel_ext::{
     export::export,
     net::{address::IpAddress, device::NetDevice},
 };
-use rdma::{view::Device, Gid, GidType, MaySleep};
+use rdma::{core::Device, Gid, GidType, MaySleep};
 
 use super::{cache, table::Change};
 use crate::{
@@ -142,7 +142,7 @@ impl Port<'_> {
         let Some(caches) = cache::of(self.device, self.port) else {
             return;
         };
-        let on = |entry: &rdma::view::gid::GidEntry| entry.is_on(ndev);
+        let on = |entry: &rdma::core::gid::GidEntry| entry.is_on(ndev);
         if caches.gids.delete_all(self.device, on, self.sleep) {
             self.changed();
         }

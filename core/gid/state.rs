@@ -9,7 +9,7 @@ use kernel::{
 };
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::{
-    view::{gid::GidEntry, Device},
+    core::{gid::GidEntry, Device},
     MaySleep,
 };
 

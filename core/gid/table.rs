@@ -20,7 +20,7 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{context::MaySleep, error::ENODATA, net::device::NetDevice};
 use rdma::{
-    view::{
+    core::{
         gid::{self, GidEntry, GidRef, NewGid},
         Device,
     },

@@ -11,7 +11,7 @@ use kernel_ext::{
     bindings as c, delayed, error::EPROTONOSUPPORT, sync::new_spinlock_irq, uses::Uses,
 };
 use rdma::{
-    view::{
+    core::{
         mad::{
             agent::{AgentBody, AgentHandlers, AgentInit, RegistrationRequest},
             qp::SpecialKind,
@@ -98,7 +98,7 @@ fn new(
     handlers: AgentHandlers,
 ) -> Result<Arc<Agent>> {
     let qp = port.qp(wanted.kind).ok_or(EPROTONOSUPPORT)?.clone();
-    let make = |raw: &rdma::view::Qp| {
+    let make = |raw: &rdma::core::Qp| {
         let init = AgentInit {
             device: &port.device,
             qp: raw,

@@ -4,7 +4,7 @@
 
 use kernel::{alloc::Flags, prelude::*, sync::Arc};
 use rdma::{
-    view::mad::{
+    core::mad::{
         c_pointer,
         send::{OwnAh, SendBody, SendInit},
     },

@@ -7,7 +7,7 @@
 use kernel::sync::Arc;
 use kernel_ext::bindings as c;
 use rdma::{
-    view::mad::{qp::SpecialQp, trace},
+    core::mad::{qp::SpecialQp, trace},
     MaySleep,
 };
 

@@ -5,7 +5,7 @@
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use kernel_ext::param::int_param;
-use rdma::view::mad::qp::Depths;
+use rdma::core::mad::qp::Depths;
 
 static SEND: AtomicI32 = AtomicI32::new(128);
 static RECV: AtomicI32 = AtomicI32::new(RECV_DEFAULT as i32);

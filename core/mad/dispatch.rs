@@ -6,7 +6,7 @@
 //! IBTA specification, volume 1, section 13.4.6; 13.4.4 for the classes.
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::view::mad::agent::RegistrationRequest;
+use rdma::core::mad::agent::RegistrationRequest;
 
 use super::{
     header::{class, method, Header, OUI_AT},

@@ -8,8 +8,8 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::bindings as c;
 use rdma::{
-    mad::MadResult,
-    view::mad::{recv::RecvMad, trace},
+    abi::mad::MadResult,
+    core::mad::{recv::RecvMad, trace},
 };
 
 use super::{

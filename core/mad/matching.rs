@@ -5,7 +5,7 @@
 //! IBTA specification, volume 1, section 13.4.6.4: a transaction is named by its ID, the class and the requester's GID or LID.
 
 use kernel_ext::bindings as c;
-use rdma::{view::mad::recv::RecvMad, Gid};
+use rdma::{core::mad::recv::RecvMad, Gid};
 
 use super::{
     header::{Header, MAD_HEADER},

@@ -16,8 +16,8 @@ use kernel_ext::{
     work::{OwnedQueue, QueueFlags},
 };
 use rdma::{
-    client::{Client as DeviceClient, ClientTable, Counted, Registration},
-    view::{
+    client::registration::{Client as DeviceClient, ClientTable, Counted, Registration},
+    core::{
         mad::{
             agent::AgentHandlers,
             qp::{SpecialKind, SpecialQps},

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{error::ESHUTDOWN, timer::now_ns};
-use rdma::view::mad::recv::RecvMad;
+use rdma::core::mad::recv::RecvMad;
 
 use super::{
     header::{class, has_rmpp, rmpp_type, Header},

@@ -10,8 +10,8 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::bindings as c;
 use rdma::{
-    mad::MadResult,
-    view::mad::{
+    abi::mad::MadResult,
+    core::mad::{
         qp::{MadLayer, SpecialKind, SpecialQp},
         recv::RecvMad,
         trace,

@@ -8,7 +8,7 @@
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 use kernel_ext::work;
 use rdma::{
-    view::mad::{recv::RecvMad, send::OwnAh},
+    core::mad::{recv::RecvMad, send::OwnAh},
     MaySleep,
 };
 

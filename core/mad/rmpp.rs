@@ -19,7 +19,7 @@ pub(super) mod segment;
 pub(super) mod turn;
 
 use kernel::sync::Arc;
-use rdma::{view::mad::recv::RecvMad, MaySleep};
+use rdma::{core::mad::recv::RecvMad, MaySleep};
 
 use super::{
     header::{rmpp_flag, rmpp_status, rmpp_type, Header, Rmpp, MAD_HEADER, RMPP_AT, RMPP_VERSION},

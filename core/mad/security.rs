@@ -3,7 +3,7 @@
 //! Whether an agent may do what it does: on ports of InfiniBand security modules are asked.
 
 use kernel::prelude::*;
-use rdma::view::mad::qp::SpecialKind;
+use rdma::core::mad::qp::SpecialKind;
 
 use super::state::Agent;
 use crate::gid::cache;

@@ -38,8 +38,7 @@ use kernel_ext::{
     work::OwnedQueue,
 };
 use rdma::{
-    embeds,
-    view::{
+    core::{
         mad::{
             agent::{AgentBody, RegistrationRequest},
             qp::{SpecialKind, SpecialQp},
@@ -49,7 +48,7 @@ use rdma::{
         },
         Device,
     },
-    Gid, MaySleep,
+    embeds, Gid, MaySleep,
 };
 
 use super::header::{Header, Rmpp, MAD_HEADER, RMPP_AT};

@@ -5,7 +5,7 @@
 use core::sync::atomic::Ordering;
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::view::mad::{qp::SpecialQp, trace};
+use rdma::core::mad::{qp::SpecialQp, trace};
 
 use super::state::{Layer, Outbox, SendMad};
 

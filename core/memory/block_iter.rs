@@ -13,7 +13,7 @@ use kernel_ext::{
     door::Out,
     export::export,
 };
-use rdma::view::umem::segments::BlockIter;
+use rdma::core::umem::segments::BlockIter;
 
 /// Goes on by `bytes`, over as many entries as that takes; at the end of the list it stops.
 fn skip(iter: &BlockIter, mut bytes: u64) {

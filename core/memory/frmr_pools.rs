@@ -22,8 +22,8 @@ use kernel_ext::{
     work::{OwnedQueue, QueueFlags},
 };
 use rdma::{
-    driver::frmr::FrmrDriver,
-    view::{
+    core::{
+        driver::frmr::FrmrDriver,
         frmr::{FrmrKey, FrmrPool, GivenFrmr},
         Device, Mr,
     },

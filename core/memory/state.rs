@@ -10,10 +10,7 @@ use kernel::{
     workqueue::DelayedWork,
 };
 use kernel_ext::work::OwnedQueue;
-use rdma::{
-    driver::frmr::FrmrDriver,
-    view::{frmr::FrmrKey, Device},
-};
+use rdma::core::{driver::frmr::FrmrDriver, frmr::FrmrKey, Device};
 
 /// The pools of a device.
 #[pin_data]

@@ -18,7 +18,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
     export::export,
 };
-use rdma::view::{
+use rdma::core::{
     command::{Gfp, MaybeValue, UverbsFile},
     object::UdataView,
     AttrBundle,

@@ -18,7 +18,7 @@ use kernel_ext::{
     export::export,
 };
 use rdma::{
-    view::{
+    core::{
         command::MaybeCommand,
         umem::{segments::Segment, AccessFlags, GivenUmem, OwnedUmem, UmemView},
         AttrBundle, Device,

@@ -2,14 +2,14 @@
 
 //! Memory of devices that user space maps, at offsets of the device file that the core gives out.
 //!
-//! Locks: those of `rdma::view::mmap`.
+//! Locks: those of `rdma::core::mmap`.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{ffi::c_ulong, page::PAGE_SIZE, prelude::*};
 use kernel_ext::export::export;
 use rdma::{
-    view::{
+    core::{
         mmap::{EntryRef, MaybeEntryRef, MmapEntry, Protection, UmapPriv, VmaView},
         Ucontext,
     },

@@ -11,7 +11,7 @@ use kernel_ext::{
     },
 };
 use rdma::{
-    view::{Device, Registered},
+    core::{device::Registered, Device},
     MaySleep,
 };
 

@@ -18,7 +18,7 @@ use kernel_ext::{
     },
 };
 use rdma::{
-    view::{client::ClientRequest, Device, Registered},
+    core::{client::ClientRequest, device::Registered, Device},
     MaySleep,
 };
 
@@ -243,7 +243,7 @@ fn get_chardev(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     // SAFETY: The message is being written, by nobody else as long as `writer` is not used.
     let request = unsafe { ClientRequest::new(writer.as_raw(), port) };
     let info = client::nl_info(device.as_deref(), &kind, &request, query.sleep)?;
-    let number = rdma::view::client::chardev_number(&info.cdev);
+    let number = rdma::core::client::chardev_number(&info.cdev);
     writer.u64(c::RDMA_NLDEV_ATTR_CHARDEV, number, PAD)?;
     writer.u64(c::RDMA_NLDEV_ATTR_CHARDEV_ABI, info.abi, PAD)?;
     writer.text(c::RDMA_NLDEV_ATTR_CHARDEV_NAME, info.cdev.name())

@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EMSGSIZE,
     net::netlink::{Dump, Nested, Writer},
 };
-use rdma::view::{frmr::FrmrKey, Device};
+use rdma::core::{frmr::FrmrKey, Device};
 
 use super::{
     command::{kind_of, Command, Query},

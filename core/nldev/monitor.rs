@@ -7,7 +7,7 @@ use kernel_ext::{
     bindings as c,
     net::netlink::{Reply, Writer},
 };
-use rdma::{view::Device, MaySleep};
+use rdma::{core::Device, MaySleep};
 
 use super::{command::kind_of, dev};
 use crate::{

@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EMSGSIZE,
     net::netlink::{Dump, Nested, Writer},
 };
-use rdma::view::{
+use rdma::core::{
     object::Tracked,
     qp::QpAttr,
     restrack::{CmId, Owner},

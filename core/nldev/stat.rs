@@ -13,7 +13,7 @@ use kernel_ext::{
     bindings as c,
     net::netlink::{Dump, Nested, Writer},
 };
-use rdma::view::{counter::CounterMode, restrack::Owner, Counter, Device, Registered};
+use rdma::core::{counter::CounterMode, device::Registered, restrack::Owner, Counter, Device};
 
 use super::{
     command::{Command, Query},

@@ -27,7 +27,7 @@ use kernel::{
 };
 use kernel_ext::{bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice, roll::Roll};
 use rdma::{
-    view::{
+    core::{
         client::{request_module, ClientData, ClientInfo, ClientRef, ClientRequest, NetDevRequest},
         Client, Device,
     },

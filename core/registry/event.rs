@@ -17,11 +17,11 @@
 use kernel::prelude::*;
 use kernel_ext::export::export;
 use rdma::{
-    view::{event::HandlerRef, Device, EventHandler},
+    core::{event::HandlerRef, Device, EventHandler},
     MaySleep,
 };
 
-pub(crate) use rdma::view::event::Event;
+pub(crate) use rdma::core::event::Event;
 
 use super::state::{Delivery, Handlers, HandlersState, Me};
 use crate::private::DeviceExt;

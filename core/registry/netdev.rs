@@ -5,7 +5,7 @@
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{bindings, door::Out, export::export, net::device::NetDevice};
 use rdma::{
-    view::{Device, Registered},
+    core::{device::Registered, Device},
     MaySleep,
 };
 

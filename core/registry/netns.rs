@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel_ext::{door::Const, export::export, net::ns::NetNamespace, param::bool_param};
-use rdma::view::Device;
+use rdma::core::Device;
 
 /// Whether all namespaces see all devices.
 static SHARED: AtomicBool = AtomicBool::new(true);
@@ -55,5 +55,5 @@ pub(crate) fn has_raw_cap(device: &Device) -> bool {
     } else {
         device.net()
     };
-    rdma::view::device::has_raw_cap(net)
+    rdma::core::device::has_raw_cap(net)
 }

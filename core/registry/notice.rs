@@ -3,7 +3,7 @@
 //! What of a device is told to user space as it happens: `rdma monitor`.
 
 use kernel::sync::SetOnce;
-use rdma::{view::Device, MaySleep};
+use rdma::{core::Device, MaySleep};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

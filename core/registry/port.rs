@@ -5,9 +5,8 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings, door::Out, error::EOPNOTSUPP, export::export};
 use rdma::{
-    driver::device::FW_VERSION_MAX,
-    port::PortAttr,
-    view::{port::fill_from_netdev, Device},
+    abi::port::PortAttr,
+    core::{driver::device::FW_VERSION_MAX, port::fill_from_netdev, Device},
     MaySleep,
 };
 
@@ -168,7 +167,7 @@ fn eth_rate(device: &Device, port: u32, sleep: &MaySleep) -> Result<Rate> {
         return Err(EINVAL);
     }
     let ndev = netdev::of(device, port).ok_or(ENODEV)?;
-    let Some((speed, lanes)) = rdma::view::port::netdev_speed(&ndev, sleep)? else {
+    let Some((speed, lanes)) = rdma::core::port::netdev_speed(&ndev, sleep)? else {
         return Ok(rate(DEFAULT_SPEED, 0));
     };
     Ok(rate(speed.unwrap_or(DEFAULT_SPEED), lanes))
@@ -198,7 +197,7 @@ fn ib_port_immutable_read(
     dev: &Device,
     port: core::ffi::c_uint,
 ) -> *const bindings::ib_port_immutable {
-    rdma::view::port::immutable_ptr(dev, port)
+    rdma::core::port::immutable_ptr(dev, port)
 }
 
 /// Returns what carries a port's packets. Any context.

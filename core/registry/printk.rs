@@ -8,7 +8,7 @@ use core::{ffi::VaList, fmt};
 
 use kernel::ffi::{c_char, c_void};
 use kernel_ext::{bindings::ib_device, export::export};
-use rdma::view::{
+use rdma::core::{
     printk::{emit, print, Level},
     Device,
 };

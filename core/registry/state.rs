@@ -11,7 +11,7 @@ use kernel_ext::{
     net::device::NetDevice,
     sync::{new_spinlock_irq, SpinLockIrq},
 };
-use rdma::view::{
+use rdma::core::{
     client::ClientRef,
     event::{Event, HandlerList, HandlerRef},
 };

@@ -3,7 +3,7 @@
 //! What is kept of the objects of a device: by kind and number.
 
 use kernel::{new_spinlock, prelude::*, rbtree::RBTree, sync::SpinLock};
-use rdma::view::restrack::{Listed, KINDS};
+use rdma::core::restrack::{Listed, KINDS};
 
 /// What a number stands for.
 pub(super) struct Place {

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel_ext::door::Const;
 use rdma::{
-    view::{
+    core::{
         object::{Destroyed, DriverObject, Failed, Fresh, Owned, Tracked},
         qp::Caller,
         restrack::Owns,

@@ -7,7 +7,7 @@
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 use kernel_ext::{bindings as c, delayed};
 use rdma::{
-    view::{
+    core::{
         ah_attr::AhVector,
         mad::{recv::RecvMad, send::SendFlags},
     },
@@ -173,7 +173,7 @@ impl WorkItem<2> for SaPort {
         }
         // SAFETY: Works of the queue run in process context.
         let sleep = &unsafe { MaySleep::assume() };
-        if ask(&this, &SendFlags::Lent(sleep)).is_err() {
+        if ask(&this, &SendFlags::Borrowed(sleep)).is_err() {
             ask_again(&this);
         }
     }

@@ -6,9 +6,9 @@
 use kernel::prelude::*;
 use kernel_ext::bindings::ib_sa_guidinfo_rec;
 use rdma::{
-    view::{
+    core::{
         mad::recv::RecvMad,
-        sa::{GuidInfoCallback, QueryPlace},
+        sa::{GuidInfoCallback, SaQueryOut},
     },
     MaySleep,
 };
@@ -48,7 +48,7 @@ pub(super) fn query(
     guids: &ib_sa_guidinfo_rec,
     how: u8,
     callback: GuidInfoCallback,
-    place: &mut QueryPlace<'_>,
+    place: &mut SaQueryOut<'_>,
 ) -> Result<u32> {
     let port = state::find_port(wanted.device, wanted.port_num).ok_or(ENODEV)?;
     if !matches!(how, method::GET | method::SET | method::DELETE) {

@@ -20,7 +20,7 @@ use kernel_ext::{
     timer::now_ns,
     work::{OwnedQueue, QueueFlags},
 };
-use rdma::{view::mad::send::SendFlags, Gid, MaySleep};
+use rdma::{core::mad::send::SendFlags, Gid, MaySleep};
 
 use super::{
     query,

@@ -6,7 +6,7 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::bindings::{self as c, ib_sa_mcmember_rec};
 use rdma::{
-    view::mad::{recv::RecvMad, send::SendFlags},
+    core::mad::{recv::RecvMad, send::SendFlags},
     Gid,
 };
 
@@ -15,7 +15,7 @@ use super::{
     record::MCMEMBER,
     state::{self, OnAnswer},
 };
-use rdma::view::Device;
+use rdma::core::Device;
 
 /// How many bytes a packed member has.
 const MEMBER_BYTES: usize = 52;

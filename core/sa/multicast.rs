@@ -19,7 +19,7 @@ use kernel_ext::{
     uses::Uses,
 };
 use rdma::{
-    view::{
+    core::{
         cq::Handler,
         mad::{recv::RecvMad, send::SendFlags, MadeForC},
         sa::{tell_member, MulticastBody, MulticastFn, SaClient},
@@ -347,7 +347,7 @@ fn query(
     sleep: &MaySleep,
 ) -> Result {
     let at = (&*group.port.device, group.port.port_num);
-    let flags = SendFlags::Lent(sleep);
+    let flags = SendFlags::Borrowed(sleep);
     mcmember::query(at, how, what, TIMEOUT_MS, on_answer, &flags)
 }
 

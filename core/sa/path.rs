@@ -8,10 +8,10 @@
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_gid, sa_path_rec};
 use rdma::{
-    view::{
+    core::{
         mad::{recv::RecvMad, send::SendFlags},
         path::{Path, PathKind},
-        sa::{PathCallback, QueryPlace, SaClient},
+        sa::{PathCallback, SaClient, SaQueryOut},
         Device,
     },
     Gid, MaySleep,
@@ -172,7 +172,7 @@ pub(super) fn get(
     wanted: &Wanted<'_>,
     path: &Path,
     callback: PathCallback,
-    place: &mut QueryPlace<'_>,
+    place: &mut SaQueryOut<'_>,
 ) -> Result<u32> {
     let port = state::find_port(wanted.device, wanted.port_num).ok_or(ENODEV)?;
     let form = match path.kind() {

@@ -9,8 +9,8 @@ use kernel::{
 };
 use kernel_ext::{bindings as c, delayed, error::EOPNOTSUPP, sync::new_spinlock_irq, work};
 use rdma::{
-    client::{Client as DeviceClient, ClientTable, Counted, Registration},
-    view::{
+    client::registration::{Client as DeviceClient, ClientTable, Counted, Registration},
+    core::{
         event::{Event, Listening, OnEvent},
         mad::{agent::AgentHandlers, qp::SpecialKind},
         Device,

@@ -7,7 +7,7 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{bindings as c, sync::new_spinlock_irq};
 use rdma::{
-    view::{
+    core::{
         mad::{recv::RecvMad, send::SendFlags},
         sa::SaClientUse,
     },

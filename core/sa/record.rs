@@ -14,7 +14,7 @@ use kernel_ext::{
     },
     export::export,
 };
-use rdma::pack::{packed, Table};
+use rdma::abi::pack::{packed, Table};
 
 /// How many bytes a packed path has.
 pub(super) const PATH_BYTES: usize = 64;

@@ -6,9 +6,9 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings::sa_service_rec, error::ENODATA};
 use rdma::{
-    view::{
+    core::{
         mad::recv::RecvMad,
-        sa::{QueryPlace, ServiceCallback},
+        sa::{SaQueryOut, ServiceCallback},
     },
     MaySleep,
 };
@@ -75,7 +75,7 @@ pub(super) fn get(
     wanted: &Wanted<'_>,
     service: &sa_service_rec,
     callback: ServiceCallback,
-    place: &mut QueryPlace<'_>,
+    place: &mut SaQueryOut<'_>,
 ) -> Result<u32> {
     let mut record = [0; SA_DATA];
     SERVICE.pack(service, &mut record)?;

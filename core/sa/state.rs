@@ -24,7 +24,7 @@ use kernel_ext::{
     work::OwnedQueue,
 };
 use rdma::{
-    view::{
+    core::{
         mad::{recv::RecvMad, send::OwnAh},
         sa::SaClientUse,
         Device,

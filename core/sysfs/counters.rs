@@ -9,7 +9,7 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use kernel_ext::sysfs::{Name, Text};
 use rdma::{
-    view::{
+    core::{
         sysfs::{Behaviour, PortGroup, Subject},
         Device,
     },

@@ -10,7 +10,7 @@ use kernel_ext::{
     sysfs::{Name, Text},
 };
 use rdma::{
-    view::sysfs::{Behaviour, DeviceGroup, Show, Subject},
+    core::sysfs::{Behaviour, DeviceGroup, Show, Subject},
     MaySleep,
 };
 

@@ -7,7 +7,7 @@ use core::fmt::Write;
 use kernel::{prelude::*, sync::rcu};
 use kernel_ext::sysfs::{Name, Text};
 use rdma::{
-    view::{
+    core::{
         gid::GidRef,
         sysfs::{Behaviour, PortGroup, Show, Subject},
     },

@@ -11,7 +11,7 @@ use kernel_ext::{
     sysfs::{Group, Name, RawAttribute, Text},
 };
 use rdma::{
-    view::{
+    core::{
         stats::{GivenCounters, HwCounters},
         sysfs::{Behaviour, Subject},
         Device,

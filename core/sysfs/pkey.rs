@@ -7,7 +7,7 @@ use core::fmt::Write;
 use kernel::prelude::*;
 use kernel_ext::sysfs::{Name, Text};
 use rdma::{
-    view::sysfs::{Behaviour, PortGroup, Subject},
+    core::sysfs::{Behaviour, PortGroup, Subject},
     MaySleep,
 };
 

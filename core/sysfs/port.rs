@@ -10,8 +10,8 @@ use kernel_ext::{
     sysfs::{Name, Text},
 };
 use rdma::{
-    port::PortAttr,
-    view::sysfs::{Behaviour, PortGroup, Show, Subject},
+    abi::port::PortAttr,
+    core::sysfs::{Behaviour, PortGroup, Show, Subject},
     MaySleep,
 };
 

@@ -8,7 +8,7 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 use kernel_ext::sysfs::Directory;
-use rdma::view::{
+use rdma::core::{
     stats::HwCounters,
     sysfs::{DeviceFiles, PortDirectory},
 };

@@ -15,9 +15,9 @@ use kernel_ext::{
     export::export,
 };
 use rdma::{
-    view::{
+    core::{
         ah::{AhContext, GrhView},
-        ah_attr::{AhPlace, AhVector, Route},
+        ah_attr::{AhAttrOut, AhVector, Route},
         cq::WcView,
         gid::GidRef,
         network_header::NetworkHeader,
@@ -44,7 +44,7 @@ fn check(device: &Device, vector: &AhVector) -> Result {
     if needs_route && !vector.has_route() {
         return Err(EINVAL);
     }
-    let fits = |source: &rdma::view::gid::GidEntry| {
+    let fits = |source: &rdma::core::gid::GidEntry| {
         source.index() == u16::from(raw.grh.sgid_index) && source.port_num() == raw.port_num
     };
     if vector.sgid().is_some_and(|source| !fits(source.entry())) {
@@ -386,7 +386,7 @@ fn ib_init_ah_attr_from_wc(
     port_num: u32,
     wc: Const<'_, WcView>,
     grh: Const<'_, GrhView>,
-    place: AhPlace<'_>,
+    place: AhAttrOut<'_>,
     sleep: &MaySleep,
 ) -> Result {
     let vector = reply_to(device, port_num, &wc.get(), &grh.header(), sleep);

@@ -9,8 +9,8 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, door::Out, export::export};
 use rdma::{
-    view::{
-        ah_attr::{AhPlace, AhVector, Route},
+    core::{
+        ah_attr::{AhAttrOut, AhVector, Route},
         gid::{GidArgument, GidRef},
         network_header::NetworkHeader,
     },
@@ -19,7 +19,7 @@ use rdma::{
 
 /// Copies an address vector to where there is none; the copy has a reference of its own.
 #[export]
-fn rdma_copy_ah_attr(to: AhPlace<'_>, from: &AhVector) {
+fn rdma_copy_ah_attr(to: AhAttrOut<'_>, from: &AhVector) {
     to.set(from.clone());
 }
 

@@ -13,8 +13,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
-    trace,
-    view::{qp::QpAttr, Cq, Qp},
+    core::{qp::QpAttr, trace, Cq, Qp},
     MaySleep,
 };
 

@@ -13,7 +13,7 @@ use kernel_ext::{
     net::{device::NetDevice, skb::SkBuff},
 };
 use rdma::{
-    view::{ah_attr::AhVector, gid::GidEntry, Device},
+    core::{ah_attr::AhVector, gid::GidEntry, Device},
     Gid, GidType, MaySleep,
 };
 

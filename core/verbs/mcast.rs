@@ -5,7 +5,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
-    view::{gid::GidArgument, qp::QpAttr, Qp},
+    core::{gid::GidArgument, qp::QpAttr, Qp},
     Gid, MaySleep,
 };
 

@@ -5,11 +5,10 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
-    trace,
-    view::{
+    core::{
         mr::{DmaList, DmaSpan, SetPage, SgOffset, SigAttrs},
         object::{Made, Owned, UdataView},
-        Mr, Pd,
+        trace, Mr, Pd,
     },
     MaySleep,
 };
@@ -87,7 +86,7 @@ fn make_integrity(
 /// What the driver answers: then the region stays.
 pub(crate) fn dereg(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     trace::mr_dereg(&mr);
-    let used = mr.held();
+    let used = mr.parent_counts();
     let attrs = SigAttrs::of(&mr);
     track::remove(&mr, sleep);
     if let Err(failed) = mr.driver_dereg(udata, sleep) {
@@ -147,7 +146,7 @@ fn ib_advise_mr(
     pd: &Pd,
     advice: c::ib_uverbs_advise_mr_advice,
     flags: u32,
-    sg_list: rdma::view::mr::Ranges<'_>,
+    sg_list: rdma::core::mr::Ranges<'_>,
     num_sge: u32,
     sleep: &MaySleep,
 ) -> Result {

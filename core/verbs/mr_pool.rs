@@ -7,7 +7,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
-    view::{mr::MrList, Mr, Qp},
+    core::{mr::MrList, Mr, Qp},
     MaySleep,
 };
 

@@ -9,7 +9,7 @@ use kernel::{
     prelude::*,
 };
 use kernel_ext::{bindings::ib_field, export::export};
-use rdma::pack::{pack_field, unpack_field, Field};
+use rdma::abi::pack::{pack_field, unpack_field, Field};
 
 /// A table of C's. What cannot be a field is left out.
 ///

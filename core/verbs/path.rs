@@ -7,9 +7,9 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, export::export, net::device::NetDevice};
 use rdma::{
-    view::{
-        ah_attr::{AhPlace, AhVector, Route},
-        gid::{GidRef, LentGid, LentGidArgument},
+    core::{
+        ah_attr::{AhAttrOut, AhVector, Route},
+        gid::{BorrowedGid, BorrowedGidArgument, GidRef},
         path::{member_gids, Path, PathKind},
         Device,
     },
@@ -43,7 +43,7 @@ fn path_bits_mask(device: &Device, port: u32) -> u8 {
 ///
 /// `EINVAL` for GIDs of two families, for a source without a net device, and for a path of version 1 that leads through a
 /// router; `EHOSTUNREACH` …: as `connect` would say it.
-fn resolve_route(path: &mut Path, source: Option<LentGid<'_>>, sleep: &MaySleep) -> Result {
+fn resolve_route(path: &mut Path, source: Option<BorrowedGid<'_>>, sleep: &MaySleep) -> Result {
     if path.is_resolved() {
         return Ok(());
     }
@@ -61,7 +61,7 @@ fn route_of(
     device: &Device,
     port: u32,
     path: &Path,
-    source: Option<LentGid<'_>>,
+    source: Option<BorrowedGid<'_>>,
 ) -> Result<(Route, GidRef)> {
     let source = match source {
         Some(source) => source.hold(),
@@ -90,7 +90,7 @@ fn fill(
     vector: &mut AhVector,
     (device, port): (&Device, u32),
     path: &mut Path,
-    source: Option<LentGid<'_>>,
+    source: Option<BorrowedGid<'_>>,
     sleep: &MaySleep,
 ) -> Result {
     let is_roce = path.kind().is_roce();
@@ -128,8 +128,8 @@ fn ib_init_ah_attr_from_path(
     device: &Device,
     port_num: u32,
     path: &mut Path,
-    ah_attr: AhPlace<'_>,
-    sgid_attr: LentGidArgument<'_>,
+    ah_attr: AhAttrOut<'_>,
+    sgid_attr: BorrowedGidArgument<'_>,
     sleep: &MaySleep,
 ) -> Result {
     let mut vector = AhVector::zeroed();
@@ -150,7 +150,7 @@ fn ib_init_ah_from_mcmember(
     member: &mut c::ib_sa_mcmember_rec,
     ndev: Option<&NetDevice>,
     gid_type: c::ib_gid_type,
-    ah_attr: AhPlace<'_>,
+    ah_attr: AhAttrOut<'_>,
 ) -> Result {
     if !device.is_ib(port_num) && !device.is_roce(port_num) {
         return Err(EINVAL);

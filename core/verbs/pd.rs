@@ -8,7 +8,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
-    view::{
+    core::{
         object::{Fresh, Made, Owned, UdataView},
         qp::Caller,
         Device, Pd,

@@ -9,7 +9,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
-    view::{
+    core::{
         object::{Fresh, Made, Owned, UdataView, UseCount},
         qp::{Caller, Path, QpAttr, QpInit, QpOpen, UqpObject},
         AttrBundle, Device, Pd, Qp, Xrcd,

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export, param::bool_param};
 use rdma::{
-    view::{
+    core::{
         mr::{DmaList, DmaSpan, SgOffset},
         object::Owned,
         qp::QpInit,

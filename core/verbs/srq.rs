@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
-    view::{
+    core::{
         object::{Fresh, Made, Owned, UdataView},
         srq::{SrqInit, UsrqObject},
         Pd, Srq,
@@ -16,7 +16,7 @@ use rdma::{
 use crate::restrack::track;
 
 /// What a shared receive queue uses, is used by one more, or by one less.
-fn count_uses(srq: &Srq, count: fn(rdma::view::object::UseCount<'_>)) {
+fn count_uses(srq: &Srq, count: fn(rdma::core::object::UseCount<'_>)) {
     if let Some(cq) = srq.cq() {
         count(cq.uses());
     }

@@ -12,7 +12,7 @@ use kernel::{
     prelude::*,
 };
 use kernel_ext::{bindings as c, door::Out, export::export};
-use rdma::pack::{packed, Table};
+use rdma::abi::pack::{packed, Table};
 
 use crate::verbs::ah_attr::ones_sum;
 

@@ -8,7 +8,7 @@
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
-use rdma::view::Device;
+use rdma::core::Device;
 
 /// Sets the state of a virtual function's link.
 #[export]

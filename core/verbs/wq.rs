@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel_ext::export::export;
 use rdma::{
-    view::{
+    core::{
         object::{Failed, Made, Owned, UdataView},
         srq::WqInit,
         Pd, Wq,
@@ -38,7 +38,7 @@ fn ib_destroy_wq_user(wq: Owned<Wq>, udata: Option<&UdataView>, sleep: &MaySleep
     if wq.uses().is_used() {
         return Err(EBUSY);
     }
-    let used = wq.held();
+    let used = wq.parent_counts();
     wq.driver_destroy(udata, sleep).map_err(Failed::keep)?;
     used.release();
     Ok(())

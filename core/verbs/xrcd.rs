@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel_ext::{error::EOPNOTSUPP, export::export};
 use rdma::{
-    view::{
+    core::{
         object::{Failed, Fresh, Made, Owned, UdataView},
         pd::Inode,
         Device, Xrcd,

@@ -11,7 +11,10 @@ use kernel::sync::Arc;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use kernel_ext::xarray::Table;
-use rdma::ah::{AhAttr, AhFields, GlobalRoute};
+use rdma::{
+    abi::ah::{AhFields, GlobalRoute},
+    provider::ah::AhAttr,
+};
 use rdma::{Gid, GidAttr, GidType, MaySleep};
 
 use crate::ids::PdId;

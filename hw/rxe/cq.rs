@@ -10,7 +10,10 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
-use rdma::wc::{KernelWc, QpNumbers, Wc, WcExtra, WcSink, WcStatus};
+use rdma::{
+    abi::wc::WcStatus,
+    provider::wc::{KernelWc, QpNumbers, Wc, WcExtra, WcSink},
+};
 use rdma::{CqEvent, CqHandle, MaySleep, NotifyFlags};
 
 use crate::limits;

@@ -5,7 +5,7 @@
 //! They are those of the stock driver wherever the feature exists here, because programs size
 //! themselves by them.
 
-use rdma::device::{cap, DeviceAttr};
+use rdma::abi::device::{cap, DeviceAttr};
 
 /// Bytes of the fixed part of a send WQE: `struct rxe_send_wqe`.
 pub(crate) const SEND_WQE: usize = size_of::<kernel_ext::bindings::rxe_send_wqe>();

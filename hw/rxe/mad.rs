@@ -3,7 +3,7 @@
 //! Management datagrams that the device answers itself: the performance counters of its port, which
 //! the core shows in `ports/1/counters/` (IBTA vol. 1, 16.1).
 
-use rdma::mad::{Mad, MadResult};
+use rdma::abi::mad::{Mad, MadResult};
 
 use crate::counters::{Counter, Counters};
 use crate::ids::PORT;

@@ -26,7 +26,7 @@ use kernel_ext::random;
 use kernel_ext::revocable::Revocable;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use kernel_ext::xarray::Table;
-use rdma::mr::UserMr;
+use rdma::provider::mr::UserMr;
 use rdma::{Access, MaySleep, Umem, VirtDma};
 
 use crate::ids::PdId;

@@ -15,7 +15,7 @@ use kernel::sync::Arc;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use kernel_ext::xarray::Table;
-use rdma::mr::MwType;
+use rdma::abi::mr::MwType;
 use rdma::{Access, MaySleep};
 
 use crate::ids::PdId;

@@ -6,8 +6,14 @@
 use kernel::prelude::*;
 use kernel_ext::net::device::NetDevice;
 use kernel_ext::net::notifier::{Event, Listener};
-use rdma::device::{uverbs_cmd, Device, DeviceInfo, DeviceRef, NewDevice, NODE_IB_CA};
-use rdma::port::{state_of, PortState};
+use rdma::abi::port::{state_of, PortState};
+use rdma::{
+    abi::device::{uverbs_cmd, NODE_IB_CA},
+    provider::{
+        device::{Device, DeviceRef},
+        register::{DeviceInfo, NewDevice},
+    },
+};
 use rdma::{LinkOps, MaySleep};
 
 use crate::counters::Counter;
@@ -49,7 +55,7 @@ fn prepare(ndev: &NetDevice, ctx: &MaySleep) -> Result<NewDevice<Driver>> {
 pub(crate) struct RxeLink;
 
 /// The links' type, as the core knows it.
-pub(crate) static RXE_LINK: rdma::link::Link<RxeLink> = rdma::link::Link::new();
+pub(crate) static RXE_LINK: rdma::provider::link::Link<RxeLink> = rdma::provider::link::Link::new();
 
 #[vtable]
 impl LinkOps for RxeLink {

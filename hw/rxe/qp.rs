@@ -53,7 +53,10 @@ use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::sync::{SpinLockBh, SpinLockIrq};
 use kernel_ext::timer::{impl_has_timer, now_ns, OnTimer, Timer};
 use kernel_ext::work;
-use rdma::qp::{QpAttrMask, QpAttrOut, QpCap, QpInitOut};
+use rdma::{
+    abi::qp::{QpAttrMask, QpCap},
+    provider::qp::{QpAttrOut, QpInitOut},
+};
 use rdma::{MaySleep, QpHandle, QpId, QpModify, QpState, QpType};
 use roce::state::{Run, Service, Time};
 

@@ -65,7 +65,7 @@ module! {
 /// The module. Opens no port: that is what links do.
 struct RdmaRxe {
     /// Dropped first, so that no link is made any more.
-    link: Option<rdma::link::Registration>,
+    link: Option<rdma::provider::link::Registration>,
     // Dropped when no device is left.
     _watch: Pin<KBox<notifier::Registration<newlink::Watch>>>,
     _links: PernetRegistration<link::Links>,
@@ -95,7 +95,7 @@ impl Drop for RdmaRxe {
         // SAFETY: Modules are unloaded in process context.
         let ctx = unsafe { MaySleep::assume() };
         drop(self.link.take());
-        rdma::device::unregister_driver::<verbs::Driver>(&ctx);
+        rdma::provider::register::unregister_driver::<verbs::Driver>(&ctx);
         tx::wait_for_packets(&ctx);
         pr_info!("unloaded\n");
     }

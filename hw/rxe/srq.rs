@@ -15,7 +15,10 @@ use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use kernel_ext::xarray::Table;
-use rdma::srq::{SrqAttr, SrqAttrMask, SrqInitAttr, SrqType};
+use rdma::{
+    abi::srq::{SrqAttr, SrqAttrMask, SrqType},
+    provider::srq::SrqInitAttr,
+};
 use rdma::{MaySleep, RecvWrs, SrqEvent, SrqHandle};
 
 use crate::ids::PdId;

@@ -8,22 +8,41 @@ use kernel::sync::Arc;
 use kernel_ext::bindings;
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::module::ModuleRef;
-use rdma::ah::{Ah, AhAttr, AhFields};
-use rdma::cq::{Cq, CqHandle, CqInitAttr, NotifyFlags};
-use rdma::device::{Device, DeviceAttr, DeviceModify};
-use rdma::mad::{Mad, MadInfo, MadResult};
-use rdma::mr::{Access, Mr, MrType, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma};
-use rdma::object::{Base, Pd};
-use rdma::port::{
+use rdma::abi::mad::{Mad, MadInfo, MadResult};
+use rdma::abi::port::{
     self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
 };
-use rdma::qp::{Qp, QpAttrMask, QpAttrOut, QpInitAttr, QpInitOut, QpModify};
-use rdma::srq::{Srq, SrqAttr, SrqAttrMask, SrqBase, SrqInitAttr};
-use rdma::stats::{HwStats, StatDesc};
-use rdma::sysfs::{AttributeGroup, DeviceAttribute};
-use rdma::wr::{RecvWrs, SendWrs};
+use rdma::provider::object::{Base, Pd};
+use rdma::provider::stats::{HwStats, StatDesc};
+use rdma::provider::sysfs::{AttributeGroup, DeviceAttribute};
+use rdma::provider::wr::{RecvWrs, SendWrs};
 use rdma::{
-    DeviceEvent, Gid, MaySleep, Provider, QpHandle, SrqHandle, Ucontext, Udata, Umem, Vma, WcSink,
+    abi::ah::AhFields,
+    provider::ah::{Ah, AhAttr},
+};
+use rdma::{
+    abi::cq::NotifyFlags,
+    provider::cq::{Cq, CqHandle, CqInitAttr},
+};
+use rdma::{
+    abi::device::DeviceAttr,
+    provider::device::{Device, DeviceModify},
+};
+use rdma::{
+    abi::qp::QpAttrMask,
+    provider::qp::{Qp, QpAttrOut, QpInitAttr, QpInitOut, QpModify},
+};
+use rdma::{
+    abi::srq::{SrqAttr, SrqAttrMask},
+    provider::srq::{Srq, SrqBase, SrqInitAttr},
+};
+use rdma::{
+    abi::{access::Access, mr::MrType},
+    provider::mr::{Mr, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma},
+};
+use rdma::{
+    DeviceEvent, Gid, MaySleep, Provider, ProviderData, QpHandle, SrqHandle, Ucontext, Udata, Umem,
+    Vma, WcSink,
 };
 
 use crate::counters::{self, Counter};
@@ -112,14 +131,7 @@ fn new_mr(mr: Arc<mr::Mr>) -> NewMr<Arc<mr::Mr>> {
     }
 }
 
-#[vtable]
-impl Provider for Driver {
-    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
-    /// `RXE_UVERBS_ABI_VERSION`.
-    const ABI_VERSION: u32 = 2;
-    const DEVICE_GROUP: Option<&'static AttributeGroup> = Some(AttributeGroup::of::<Parent>());
-    const PORT_STATS: &'static [StatDesc] = &STATS;
-
+impl ProviderData for Driver {
     type Ucontext = Context;
     type Pd = PdId;
     type Ah = Arc<crate::ah::Ah>;
@@ -128,6 +140,15 @@ impl Provider for Driver {
     type Srq = Arc<crate::srq::Srq>;
     type Mr = Arc<mr::Mr>;
     type Mw = Arc<crate::mw::Mw>;
+}
+
+#[vtable]
+impl Provider for Driver {
+    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
+    /// `RXE_UVERBS_ABI_VERSION`.
+    const ABI_VERSION: u32 = 2;
+    const DEVICE_GROUP: Option<&'static AttributeGroup> = Some(AttributeGroup::of::<Parent>());
+    const PORT_STATS: &'static [StatDesc] = &STATS;
 
     fn module() -> &'static ThisModule {
         &crate::THIS_MODULE

@@ -26,7 +26,7 @@ pub(crate) use inbox::Inbox;
 use kernel::sync::Arc;
 pub(crate) use kernel_wr::{from_kernel, recv_from_kernel};
 pub(crate) use list::{list_length, parts, put_sge};
-use rdma::Provider;
+use rdma::ProviderData;
 use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
 use roce::state::{Service, WcOpcode, WcStatus};
 use roce::wire::{Feth, Qpn};
@@ -59,9 +59,9 @@ pub(crate) mod code {
 }
 
 /// A driver whose memory regions and address handles are those of this device: its consumers' requests name them.
-pub(crate) trait Objects: Provider<Mr = Arc<Mr>, Ah = Arc<Ah>> {}
+pub(crate) trait Objects: ProviderData<Mr = Arc<Mr>, Ah = Arc<Ah>> {}
 
-impl<P: Provider<Mr = Arc<Mr>, Ah = Arc<Ah>>> Objects for P {}
+impl<P: ProviderData<Mr = Arc<Mr>, Ah = Arc<Ah>>> Objects for P {}
 
 /// What a queue allows of its requests.
 #[derive(Clone, Copy, Debug)]

@@ -26,7 +26,7 @@ use syn::parse::Parser;
 /// ```
 /// # use kernel::prelude::*;
 /// # use kernel_ext::{context::MaySleep, export::export};
-/// # use rdma::view::{
+/// # use rdma::core::{
 /// #     object::{Owned, UdataView},
 /// #     Pd,
 /// # };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses of IP.
+//! IP addresses and ports: `struct sockaddr_in`, `struct sockaddr_in6`.
+//!
+//! C headers: `include/uapi/linux/in.h`, `include/uapi/linux/in6.h`.
 
 use rdma::bindings::{self, sockaddr_in, sockaddr_in6};
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Identifiers of the connection manager, and what they tell: `struct rdma_cm_id`.
+//! Identifiers of the connection manager and their events: `struct rdma_cm_id`.
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
 //! | `State::events` | what an identifier has told | process, interrupts off | nothing |
+//!
+//! C header: `include/rdma/rdma_cm.h`.
 
 use core::{
     marker::PhantomData,
@@ -22,9 +24,9 @@ use kernel_ext::{
     sync::{new_spinlock_irq, Completion, SpinLockIrq},
 };
 use rdma::{
+    abi::qp::QpAttrMask,
     bindings::{self, ib_qp_attr, rdma_cm_event, rdma_cm_event_type, rdma_cm_id, rdma_conn_param},
-    qp::QpAttrMask,
-    verbs::{
+    client::{
         qp::{Qp, Rc, State as QpStateType},
         Device, DropsAnywhere,
     },

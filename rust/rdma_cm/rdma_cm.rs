@@ -2,7 +2,7 @@
 
 //! Connections of clients, made by the connection manager: `rdma_cm`.
 //!
-//! A crate of its own, since who links to it needs `rdma_cm.ko`, which other clients do not. [`verbs`](rdma::verbs) has queue
+//! A crate of its own, since who links to it needs `rdma_cm.ko`, which other clients do not. [`verbs`](rdma::client) has queue
 //! pairs whose clients exchange what is needed by means of their own.
 //!
 //! | the one side | the other |
@@ -18,7 +18,7 @@
 //! use kernel::prelude::*;
 //! use kernel_ext::net::ns::NetNamespace;
 //! use rdma::{
-//!     verbs::{
+//!     client::{
 //!         qp::{Rc, Reset},
 //!         Device, Qp,
 //!     },
@@ -58,7 +58,7 @@ use kernel::prelude::*;
 use kernel_ext::net::ns::NetNamespace;
 use rdma::{
     bindings::{self, rdma_conn_param},
-    verbs::{
+    client::{
         qp::{Init, Qp, Rc, Reset, Rtr, Rts},
         Device,
     },

@@ -13,7 +13,7 @@ use core::{
 
 use kernel::{error::to_result, ffi::c_void, prelude::*, types::Opaque};
 use kernel_ext::error::EOPNOTSUPP;
-use rdma::{view::AttrBundle, MaySleep};
+use rdma::{core::AttrBundle, MaySleep};
 use rdma_bindings as c;
 
 use crate::{

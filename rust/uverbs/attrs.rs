@@ -9,7 +9,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::door::View;
-use rdma::view::{command::DataAttr, AttrBundle, Ucontext, Uobject};
+use rdma::core::{command::DataAttr, AttrBundle, Ucontext, Uobject};
 use rdma_bindings as c;
 
 use crate::{

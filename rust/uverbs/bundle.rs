@@ -18,7 +18,7 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 use rdma::{
-    view::{
+    core::{
         command::{Gfp, UverbsFile},
         AttrBundle,
     },

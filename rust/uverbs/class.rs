@@ -2,7 +2,7 @@
 
 //! The kinds of objects of user space: which number, which memory, which object of the driver.
 
-use rdma::view::{
+use rdma::core::{
     Ah, Counters, Cq, Dm, Dmah, Flow, FlowAction, Mr, Mw, Pd, Qp, RwqIndTable, Srq, Uobject, Wq,
     Xrcd,
 };

@@ -8,7 +8,7 @@ use core::ptr;
 
 use kernel::warn_on;
 use rdma::{
-    view::{uobject::RemoveReason, Ucontext},
+    core::{uobject::RemoveReason, Ucontext},
     MaySleep,
 };
 use rdma_bindings as bindings;

@@ -4,7 +4,7 @@
 
 use kernel::{error::from_err_ptr, prelude::*};
 use rdma::{
-    view::{
+    core::{
         command::UverbsFile,
         object::{Fresh, Owned},
         AttrBundle, Device, Ucontext,

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{
+    core::{
         object::{Fresh, Owned},
         AttrBundle, Counters, Uobject,
     },

@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 
 use kernel::{prelude::*, sync::aref::ARef};
 use rdma::{
-    view::{
+    core::{
         cq::{CqHandlers, CqInit},
         object::{Fresh, Owned},
         AttrBundle, Cq, Device,

@@ -9,7 +9,7 @@ use core::{marker::PhantomData, ops::RangeInclusive};
 
 use kernel::{error::to_result, ffi::c_int, prelude::*};
 use rdma::{
-    view::{AttrBundle, Device},
+    core::{AttrBundle, Device},
     MaySleep,
 };
 use rdma_bindings::{

@@ -8,7 +8,7 @@ use core::ptr::{null_mut, NonNull};
 use kernel::{error::to_result, ffi::c_int, prelude::*};
 use kernel_ext::door::{view_of, View};
 use rdma::{
-    view::{
+    core::{
         object::{Failed, Owned, Tracked},
         Ah, AttrBundle, Counters, Dm, Dmah, Flow, FlowAction, Mr, Mw, Pd, RwqIndTable, Uobject,
         Xrcd,
@@ -167,7 +167,7 @@ pub fn flow(memory: &FlowObject, sleep: &MaySleep) -> Result {
     let object = memory.uobject();
     let qp = driver_object::<Flow>(object)?
         .qp()
-        .map(rdma::view::Qp::uses);
+        .map(rdma::core::Qp::uses);
     destroy::<Flow, _>(object, |flow| flow.driver_destroy(sleep))?;
     if let Some(uses) = qp {
         // SAFETY: The flow, which was counted when it was made, is destroyed.

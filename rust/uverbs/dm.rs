@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{
+    core::{
         dm::DmaHints,
         object::{Fresh, Owned},
         AttrBundle, Dm, Dmah, Uobject,

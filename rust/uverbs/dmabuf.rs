@@ -26,7 +26,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    view::{
+    core::{
         list,
         mmap::{revoke, EntryRef, MmapEntry},
         uobject::RemoveReason,

@@ -42,7 +42,7 @@ use kernel_ext::{
     sync::{SpinLockIrq, SpinLockIrqGuard},
 };
 use rdma::{
-    view::{command::UverbsFile, list, Uobject},
+    core::{command::UverbsFile, list, Uobject},
     MaySleep,
 };
 use rdma_bindings::{

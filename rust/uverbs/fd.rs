@@ -11,7 +11,7 @@ use core::{
 };
 
 use kernel::{error::from_err_ptr, ffi::c_void, prelude::*, sync::aref::ARef};
-use rdma::view::{uobject::ApiObject, Uobject};
+use rdma::core::{uobject::ApiObject, Uobject};
 use rdma_bindings as bindings;
 
 /// A description of objects that are known by a file descriptor.

@@ -23,7 +23,7 @@ use kernel::{
 };
 use kernel_ext::{door::FromC, srcu::Srcu};
 use rdma::{
-    view::{command::UverbsFile, uobject::RemoveReason, Device, Uobject},
+    core::{command::UverbsFile, uobject::RemoveReason, Device, Uobject},
     MaySleep,
 };
 use rdma_bindings as bindings;

@@ -11,7 +11,7 @@ use core::{
 
 use kernel::prelude::*;
 use kernel_ext::door::{view_of, FromC, IntoC};
-use rdma::view::{Counters, FlowAction};
+use rdma::core::{Counters, FlowAction};
 use rdma_bindings::{self as bindings, ib_uflow_resources};
 
 view_of! {

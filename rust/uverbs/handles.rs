@@ -13,7 +13,7 @@ use kernel::{
     sync::{aref::ARef, rcu},
 };
 use kernel_ext::door::FromC;
-use rdma::view::{command::UverbsFile, Uobject};
+use rdma::core::{command::UverbsFile, Uobject};
 use rdma_bindings as bindings;
 
 /// The numbers of a file's objects.

@@ -10,7 +10,7 @@ use kernel::{
 };
 use kernel_ext::door::View;
 use rdma::{
-    view::{uobject::LookupMode, AttrBundle, Uobject},
+    core::{uobject::LookupMode, AttrBundle, Uobject},
     MaySleep,
 };
 use rdma_bindings as bindings;

@@ -5,7 +5,7 @@
 use core::{ops::Deref, ptr::NonNull};
 
 use kernel::{fs::file::LocalFile, prelude::*};
-use rdma::{view::pd::Inode, MaySleep};
+use rdma::{core::pd::Inode, MaySleep};
 use rdma_bindings as c;
 
 /// A reference to an inode.

@@ -7,14 +7,19 @@ use core::{marker::PhantomData, ptr::null_mut, sync::atomic::AtomicPtr};
 use kernel::{error::to_result, prelude::*, sync::Arc};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
-    cq::{CqBase, CqHandle, CqInitAttr},
-    device::{unregister_driver, DeviceAttr, DeviceInfo, NODE_IB_CA},
-    port::{PortAttr, PortImmutable},
-    qp::{QpBase, QpInitAttr},
-    view::{
+    abi::{
+        device::{DeviceAttr, NODE_IB_CA},
+        port::{PortAttr, PortImmutable},
+    },
+    core::{
         command::UverbsFile,
         uobject::{ApiObject, RemoveReason},
         Uobject,
+    },
+    provider::{
+        cq::{CqBase, CqHandle, CqInitAttr},
+        qp::{QpBase, QpInitAttr},
+        register::{unregister_driver, DeviceInfo},
     },
     Device, MaySleep, PdBase, Provider, QpHandle, Udata,
 };

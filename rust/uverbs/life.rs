@@ -21,7 +21,7 @@ use kernel::{
 };
 use kernel_ext::door::{FromC, IntoC};
 use rdma::{
-    view::{
+    core::{
         command::UverbsFile,
         uobject::{ApiObject, LookupMode, RemoveReason},
         AttrBundle, Ucontext, Uobject,

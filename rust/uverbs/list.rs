@@ -7,7 +7,7 @@
 use core::ptr::NonNull;
 
 use kernel::{ffi::c_ulong, sync::aref::ARef};
-use rdma::view::{command::UverbsFile, Uobject};
+use rdma::core::{command::UverbsFile, Uobject};
 use rdma_bindings::{self as bindings, list_head};
 
 /// The list of a file's objects, locked.

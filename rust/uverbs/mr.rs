@@ -5,7 +5,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
-    view::{mr::NewMr, object::Owned, AttrBundle, Device, Dm, Dmah, Mr, Pd, Uobject},
+    core::{mr::NewMr, object::Owned, AttrBundle, Device, Dm, Dmah, Mr, Pd, Uobject},
     MaySleep,
 };
 use rdma_bindings::{self as bindings, ib_sge};

@@ -10,7 +10,7 @@ use core::{mem::ManuallyDrop, ops::Deref, ptr::NonNull};
 use kernel::{error::from_err_ptr, prelude::*};
 use kernel_ext::door::View;
 use rdma::{
-    view::{object::Owned, AttrBundle, Ucontext, Uobject},
+    core::{object::Owned, AttrBundle, Ucontext, Uobject},
     MaySleep,
 };
 use rdma_bindings as bindings;
@@ -115,7 +115,7 @@ impl<'a, T: Class> NewObject<'a, T> {
     }
 
     /// The object of the driver is there: the object is complete, and committed if the command succeeds. If it fails after
-    /// this, the object is destroyed as by [`RemoveReason::Abort`](rdma::view::uobject::RemoveReason::Abort).
+    /// this, the object is destroyed as by [`RemoveReason::Abort`](rdma::core::uobject::RemoveReason::Abort).
     pub fn complete(self, object: Owned<T>) -> &'a T::Memory
     where
         T: View,

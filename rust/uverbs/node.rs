@@ -34,7 +34,7 @@ use kernel_ext::{
     sysfs::Text,
 };
 use rdma::{
-    view::{command::UverbsFile, list, Device},
+    core::{command::UverbsFile, list, Device},
     MaySleep,
 };
 use rdma_bindings::{self as bindings, ib_uverbs_device};

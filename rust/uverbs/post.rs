@@ -7,10 +7,7 @@
 use core::{mem::offset_of, ops::Range, ptr::null_mut};
 
 use kernel::prelude::*;
-use rdma::{
-    driver::user::PolledWc,
-    view::{Ah, Qp, Srq},
-};
+use rdma::core::{driver::user::PolledWc, Ah, Qp, Srq};
 use rdma_bindings::{self as c, ib_recv_wr, ib_send_wr, ib_sge};
 
 use crate::held::Held;

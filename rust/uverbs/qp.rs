@@ -6,7 +6,7 @@ use core::ptr::{null_mut, NonNull};
 
 use kernel::{error::from_err_ptr, prelude::*, sync::aref::ARef};
 use rdma::{
-    view::{
+    core::{
         object::Owned, uobject::RemoveReason, AttrBundle, Cq, Device, Pd, Qp, RwqIndTable, Srq,
         Xrcd,
     },

@@ -15,7 +15,7 @@ use kernel::{
 };
 use kernel_ext::error::{ENODATA, EOPNOTSUPP};
 use rdma::{
-    view::{command::UverbsFile, uobject::ApiObject, AttrBundle, Device, Ucontext, Uobject},
+    core::{command::UverbsFile, uobject::ApiObject, AttrBundle, Device, Ucontext, Uobject},
     MaySleep,
 };
 use rdma_bindings::{self as c, ib_uverbs_gid_entry};

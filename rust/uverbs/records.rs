@@ -4,7 +4,7 @@
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/ib_sa.h`.
 
-use rdma::view::Device;
+use rdma::core::Device;
 use rdma::{Gid, MaySleep};
 use rdma_bindings::{self as bindings, rdma_ah_attr, sa_path_rec};
 

@@ -20,7 +20,7 @@ use core::{marker::PhantomData, mem::MaybeUninit};
 use kernel::{error::to_result, ffi::c_void, prelude::*};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
-    view::{object::UdataView, AttrBundle, Device, Ucontext},
+    core::{object::UdataView, AttrBundle, Device, Ucontext},
     MaySleep,
 };
 use rdma_bindings::{self as c, ib_udata};

@@ -4,7 +4,7 @@
 
 use kernel::{error::from_err_ptr, prelude::*, sync::aref::ARef};
 use rdma::{
-    view::{object::Owned, AttrBundle, Cq, Pd, Srq},
+    core::{object::Owned, AttrBundle, Cq, Pd, Srq},
     MaySleep,
 };
 use rdma_bindings as bindings;

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! # use kernel::prelude::*;
-//! # use rdma::{bindings as c, view::AttrBundle, MaySleep};
+//! # use rdma::{bindings as c, core::AttrBundle, MaySleep};
 //! # use rdma_uverbs::table::{structure, Attr, Definition, Method, Object};
 //! fn query_port(attrs: &AttrBundle, _sleep: &MaySleep) -> Result {
 //!     # let _ = attrs;
@@ -36,7 +36,7 @@
 //! # use kernel::prelude::*;
 //! # use rdma::{
 //! #     bindings as c,
-//! #     view::{uobject::RemoveReason, AttrBundle, Pd, Uobject},
+//! #     core::{uobject::RemoveReason, AttrBundle, Pd, Uobject},
 //! #     MaySleep,
 //! # };
 //! # use rdma_uverbs::table::{Attr, IdrType, Method, Object};
@@ -63,7 +63,7 @@ use kernel_ext::{
     export::Exported,
 };
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle},
+    core::{uobject::RemoveReason, AttrBundle},
     MaySleep,
 };
 use rdma_bindings::{

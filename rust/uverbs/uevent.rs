@@ -23,7 +23,7 @@ use kernel::{
 };
 use kernel_ext::sync::new_mutex;
 use rdma::{
-    view::{Qp, Uobject},
+    core::{Qp, Uobject},
     Gid, MaySleep,
 };
 use rdma_bindings::{ib_cq, ib_event, ib_uobject};

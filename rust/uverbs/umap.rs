@@ -20,7 +20,7 @@ use core::{marker::PhantomData, mem::offset_of, ptr, ptr::NonNull};
 use kernel::{error::to_result, mm::virt::VmaNew, prelude::*};
 use kernel_ext::export::Exported;
 use rdma::{
-    view::{command::UverbsFile, list, Ucontext},
+    core::{command::UverbsFile, list, Ucontext},
     MaySleep,
 };
 use rdma_bindings::{

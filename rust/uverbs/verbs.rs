@@ -12,7 +12,7 @@ use kernel::{
     prelude::*,
 };
 use rdma::{
-    view::{
+    core::{
         ah_attr::AhVector,
         object::{Failed, Owned, UdataView},
         pd::Inode,
@@ -32,7 +32,7 @@ use crate::{
 /// What resource tracking is told of an object, from its making on. Whoever destroys the object takes it out of the list.
 pub mod track {
     use kernel::prelude::*;
-    use rdma::view::{
+    use rdma::core::{
         object::{DriverObject, Failed, Fresh, Tracked},
         restrack::Owns,
     };

@@ -4,7 +4,7 @@
 
 use kernel::{prelude::*, sync::aref::ARef};
 use rdma::{
-    view::{object::Owned, AttrBundle, Cq, Pd, Wq},
+    core::{object::Owned, AttrBundle, Cq, Pd, Wq},
     MaySleep,
 };
 use rdma_bindings as bindings;

@@ -11,7 +11,7 @@ use kernel::{
     types::Opaque,
     uaccess::UserPtr,
 };
-use rdma::view::{command::UverbsFile, AttrBundle};
+use rdma::core::{command::UverbsFile, AttrBundle};
 use rdma_bindings::{self as c, bundle_alloc_head, bundle_priv, ib_udata};
 
 /// A request or the room for a response: memory of the present process, which need not be there.

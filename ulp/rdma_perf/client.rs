@@ -17,14 +17,14 @@ use kernel_ext::{
     timer::now_ns,
 };
 use rdma::{
-    verbs::{
+    abi::wr::Remote,
+    client::{
         cq::CqRef,
         op::RcOp,
         qp::{QpHandle, Rc, Rts},
         work::{Completion, Handler},
         Device, Work,
     },
-    wr::Remote,
     MaySleep,
 };
 

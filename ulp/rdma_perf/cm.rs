@@ -18,7 +18,7 @@ use kernel::{
     sync::{rcu, Arc},
 };
 use kernel_ext::{debugfs::Folder, net::ns::NetRef, random};
-use rdma::{bindings, verbs::Device, wr::Remote, Gid, MaySleep};
+use rdma::{abi::wr::Remote, bindings, client::Device, Gid, MaySleep};
 use rdma_cm::{Address, Connection, Listener, Params, Request, Route};
 
 use crate::{

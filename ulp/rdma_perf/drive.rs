@@ -17,7 +17,7 @@ use kernel_ext::{
     sync::{new_spinlock_irq, SpinLockIrq},
     timer::now_ns,
 };
-use rdma::{verbs::Device, MaySleep};
+use rdma::{client::Device, MaySleep};
 
 use crate::{
     ends::{Client, Server},

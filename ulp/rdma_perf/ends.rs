@@ -4,12 +4,12 @@
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    verbs::{
+    abi::wr::Remote,
+    client::{
         cq::PollContext,
         qp::{Config, QpHandle, Rc, Reset, Rts},
         Cq, Device, Pd, Qp,
     },
-    wr::Remote,
     MaySleep,
 };
 

@@ -25,12 +25,11 @@ use kernel_ext::{
     sync::Completion,
 };
 use rdma::{
-    ah::GlobalRoute,
-    verbs::{
+    abi::{ah::GlobalRoute, wr::Remote},
+    client::{
         qp::{ConnectedInit, Init, Peer as PeerOfQp, Qp, Rc, Rts, Sending},
         Device,
     },
-    wr::Remote,
     Access, AhFields, Gid, MaySleep, Mtu,
 };
 

@@ -10,7 +10,7 @@ use core::sync::atomic::{
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::sync;
 use rdma::{
-    verbs::{
+    client::{
         cq::CqRef,
         work::{Completion, Handler},
         Device, Work,

@@ -22,10 +22,9 @@ use kernel::{
 };
 use kernel_ext::debugfs::{self, Control, Files, Folder};
 use rdma::{
-    verbs::{
-        self,
-        client::{Registration, Table},
-        Device,
+    client::{
+        table::{Registration, Table},
+        Client, Device,
     },
     MaySleep,
 };
@@ -44,7 +43,7 @@ struct User;
 
 static USERS: Table<User> = Table::new();
 
-impl verbs::Client for User {
+impl Client for User {
     /// Whether the device goes, so that a run must end.
     type Data<'d> = Arc<AtomicBool>;
 

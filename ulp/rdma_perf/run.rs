@@ -9,7 +9,7 @@ use core::sync::atomic::{
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{sync::Completion, timer::now_ns};
-use rdma::{verbs::work, MaySleep, WcStatus};
+use rdma::{client::work, MaySleep, WcStatus};
 
 use crate::{
     histogram::{Histogram, BUCKETS},

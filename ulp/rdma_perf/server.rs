@@ -14,7 +14,8 @@ use core::sync::atomic::{
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::{
-    verbs::{
+    abi::wr::Remote,
+    client::{
         cq::CqRef,
         dma::Pages,
         op::RcOp,
@@ -22,7 +23,6 @@ use rdma::{
         work::{Completion, Handler},
         Device, Mr, Pd, Work,
     },
-    wr::Remote,
     Access, MaySleep,
 };
 

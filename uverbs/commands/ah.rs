@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
-use rdma::view::{
+use rdma::core::{
     user::{UserPath, UserRoute},
     Ah, Pd,
 };

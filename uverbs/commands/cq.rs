@@ -4,7 +4,7 @@
 
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
-use rdma::view::Cq;
+use rdma::core::Cq;
 use rdma_uverbs::{
     cq::{self, CqSpec},
     event::{default_async, CompletionChannel},

@@ -7,10 +7,7 @@ use core::ops::Range;
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
-use rdma::{
-    driver::user::PolledWc,
-    view::{Ah, Cq, Device, Qp, Srq},
-};
+use rdma::core::{driver::user::PolledWc, Ah, Cq, Device, Qp, Srq};
 use rdma_uverbs::{
     held::Held,
     post::{self, NotPosted, RecvChain, Send, SendChain, SendKind},

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
-use rdma::view::{Device, Ucontext};
+use rdma::core::{Device, Ucontext};
 use rdma_uverbs::{
     request::{zeroed, Call},
     verbs,

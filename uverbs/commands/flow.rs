@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
-use rdma::view::{
+use rdma::core::{
     flow::{Action, Filter, FlowAttr},
     Counters, Flow, FlowAction, Qp,
 };

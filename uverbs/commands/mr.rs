@@ -4,10 +4,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
-use rdma::{
-    driver::user::Rereg,
-    view::{Mr, Pd},
-};
+use rdma::core::{driver::user::Rereg, Mr, Pd};
 use rdma_uverbs::{
     held::{self, Held},
     mr::{self, Range},

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
-use rdma::view::{object::Fresh, Mw, Pd};
+use rdma::core::{object::Fresh, Mw, Pd};
 use rdma_uverbs::{
     held::{self, Held},
     new::NewObject,

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
-use rdma::view::{object::Fresh, Pd};
+use rdma::core::{object::Fresh, Pd};
 use rdma_uverbs::{
     held,
     new::NewObject,

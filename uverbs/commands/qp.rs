@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
 use rdma::{
-    view::{Cq, Pd, Qp, RwqIndTable, Srq, Xrcd},
+    core::{Cq, Pd, Qp, RwqIndTable, Srq, Xrcd},
     Gid,
 };
 use rdma_uverbs::{

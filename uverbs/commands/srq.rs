@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
-use rdma::view::{Cq, Pd, Srq, Xrcd};
+use rdma::core::{Cq, Pd, Srq, Xrcd};
 use rdma_uverbs::{
     event::default_async,
     held::{Held, Removed},

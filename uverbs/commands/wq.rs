@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
-use rdma::view::{object::Fresh, user::WqArray, Cq, Pd, RwqIndTable, Wq};
+use rdma::core::{object::Fresh, user::WqArray, Cq, Pd, RwqIndTable, Wq};
 use rdma_uverbs::{
     event::default_async,
     held::{self, Held, Removed},

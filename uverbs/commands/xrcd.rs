@@ -9,7 +9,7 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, roll::Roll};
 use rdma::{
-    view::{
+    core::{
         object::{Failed, Owned},
         AttrBundle, Device, Xrcd,
     },
@@ -47,7 +47,7 @@ fn find<'a>(named: &'a [Named], device: &Device, inode: &InodeRef) -> Option<&'a
         .iter()
         .find(|named| {
             let same_device = core::ptr::eq(named.xrcd.device(), device);
-            same_device && core::ptr::eq::<rdma::view::pd::Inode>(&*named.inode, &**inode)
+            same_device && core::ptr::eq::<rdma::core::pd::Inode>(&*named.inode, &**inode)
         })
         .map(|named| &*named.xrcd)
 }

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{uobject::RemoveReason, Ah, AttrBundle, Uobject},
+    core::{uobject::RemoveReason, Ah, AttrBundle, Uobject},
     MaySleep,
 };
 use rdma_uverbs::destroy;

@@ -8,7 +8,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
-use rdma::{view::AttrBundle, MaySleep};
+use rdma::{core::AttrBundle, MaySleep};
 use rdma_uverbs::{
     attrs::Attributes,
     event::{set_default_async, AsyncEvents},

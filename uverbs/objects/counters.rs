@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Counters, Uobject},
+    core::{uobject::RemoveReason, AttrBundle, Counters, Uobject},
     MaySleep,
 };
 use rdma_uverbs::{

@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Cq},
+    core::{uobject::RemoveReason, AttrBundle, Cq},
     MaySleep,
 };
 use rdma_uverbs::{

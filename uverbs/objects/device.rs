@@ -10,7 +10,7 @@ use kernel_ext::{
     error::{ENOMSG, EOPNOTSUPP},
 };
 use rdma::{
-    view::{AttrBundle, Device},
+    core::{AttrBundle, Device},
     MaySleep,
 };
 use rdma_uverbs::{

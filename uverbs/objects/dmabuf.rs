@@ -7,7 +7,7 @@ use core::mem::offset_of;
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops};
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle},
+    core::{uobject::RemoveReason, AttrBundle},
     MaySleep,
 };
 use rdma_uverbs::{

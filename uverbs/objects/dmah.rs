@@ -7,7 +7,7 @@ use core::mem::offset_of;
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops};
 use rdma::{
-    view::{dm::DmaHints, uobject::RemoveReason, AttrBundle, Dmah, Uobject},
+    core::{dm::DmaHints, uobject::RemoveReason, AttrBundle, Dmah, Uobject},
     MaySleep,
 };
 use rdma_uverbs::{

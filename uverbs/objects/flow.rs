@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Flow},
+    core::{uobject::RemoveReason, AttrBundle, Flow},
     MaySleep,
 };
 use rdma_uverbs::destroy::{self, FlowObject};

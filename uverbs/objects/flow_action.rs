@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, FlowAction, Uobject},
+    core::{uobject::RemoveReason, AttrBundle, FlowAction, Uobject},
     MaySleep,
 };
 use rdma_uverbs::destroy;

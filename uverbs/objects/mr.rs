@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    view::{object::Owned, uobject::RemoveReason, AttrBundle, Dm, Dmah, Mr, Pd, Uobject},
+    core::{object::Owned, uobject::RemoveReason, AttrBundle, Dm, Dmah, Mr, Pd, Uobject},
     MaySleep,
 };
 use rdma_uverbs::{

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Mw, Uobject},
+    core::{uobject::RemoveReason, AttrBundle, Mw, Uobject},
     MaySleep,
 };
 use rdma_uverbs::destroy;

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Pd, Uobject},
+    core::{uobject::RemoveReason, AttrBundle, Pd, Uobject},
     MaySleep,
 };
 use rdma_uverbs::destroy;

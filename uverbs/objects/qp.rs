@@ -7,7 +7,7 @@ use core::mem::offset_of;
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops, ib_uverbs_destroy_qp_resp, ib_uverbs_qp_cap};
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Cq, Pd, Qp, RwqIndTable, Srq, Xrcd},
+    core::{uobject::RemoveReason, AttrBundle, Cq, Pd, Qp, RwqIndTable, Srq, Xrcd},
     MaySleep,
 };
 use rdma_uverbs::{

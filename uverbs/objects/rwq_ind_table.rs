@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, RwqIndTable, Uobject},
+    core::{uobject::RemoveReason, AttrBundle, RwqIndTable, Uobject},
     MaySleep,
 };
 use rdma_uverbs::destroy;

@@ -7,7 +7,7 @@ use core::mem::offset_of;
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops, ib_uverbs_destroy_srq_resp};
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Cq, Pd, Srq, Xrcd},
+    core::{uobject::RemoveReason, AttrBundle, Cq, Pd, Srq, Xrcd},
     MaySleep,
 };
 use rdma_uverbs::{

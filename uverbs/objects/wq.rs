@@ -7,7 +7,7 @@ use core::mem::offset_of;
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops};
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Cq, Pd, Wq},
+    core::{uobject::RemoveReason, AttrBundle, Cq, Pd, Wq},
     MaySleep,
 };
 use rdma_uverbs::{

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Xrcd},
+    core::{uobject::RemoveReason, AttrBundle, Xrcd},
     MaySleep,
 };
 use rdma_uverbs::{destroy, uevent::XrcdObject};

@@ -5,7 +5,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings::inode, export::export};
 use rdma::{
-    view::{command::UverbsFile, uobject::RemoveReason, AttrBundle, Uobject},
+    core::{command::UverbsFile, uobject::RemoveReason, AttrBundle, Uobject},
     MaySleep,
 };
 use rdma_uverbs::{

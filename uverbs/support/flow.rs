@@ -10,7 +10,7 @@ use kernel_ext::{
     door::FromC,
     export::export,
 };
-use rdma::view::{Counters, FlowAction};
+use rdma::core::{Counters, FlowAction};
 use rdma_uverbs::flow::{FlowResources, MaybeResources, OwnedResources, Used};
 
 /// Room for what a rule of `num_specs` specifications uses; null if there is no memory.

@@ -11,7 +11,7 @@ use kernel_ext::{
     export::{export, Exported},
 };
 use rdma::{
-    view::{
+    core::{
         command::UverbsFile,
         uobject::{ApiObject, LookupMode, RemoveReason},
         AttrBundle, Ucontext, Uobject,

@@ -18,7 +18,7 @@ use kernel_ext::{
     export::export,
 };
 use rdma::{
-    view::{
+    core::{
         command::UverbsFile,
         uobject::{LookupMode, RemoveReason},
         AttrBundle, Uobject,

@@ -6,7 +6,7 @@
 
 use kernel::sync::Arc;
 use kernel_ext::bindings as c;
-use rdma::{view::mad::recv::RecvMad, MaySleep};
+use rdma::{core::mad::recv::RecvMad, MaySleep};
 
 use super::{
     super::{

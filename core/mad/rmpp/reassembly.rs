@@ -15,7 +15,7 @@ use kernel::{
     workqueue::WorkItem,
 };
 use kernel_ext::{delayed, sync::new_spinlock_irq};
-use rdma::{view::mad::recv::RecvMad, MaySleep};
+use rdma::{core::mad::recv::RecvMad, MaySleep};
 
 use super::{
     super::{

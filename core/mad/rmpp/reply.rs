@@ -5,7 +5,7 @@
 //! IBTA specification, volume 1, sections 13.6.2.2 to 13.6.2.4.
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::{view::mad::recv::RecvMad, MaySleep};
+use rdma::{core::mad::recv::RecvMad, MaySleep};
 
 use super::super::{
     header::{

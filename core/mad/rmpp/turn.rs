@@ -5,7 +5,7 @@
 //! IBTA specification, volume 1, section 13.6.6.3.
 
 use kernel::sync::Arc;
-use rdma::view::mad::recv::RecvMad;
+use rdma::core::mad::recv::RecvMad;
 
 use super::super::{
     header::{method, Header},

@@ -14,7 +14,7 @@ use kernel::{
 };
 use kernel_ext::{bindings::ib_umem_dmabuf, door::ErrPtr, export::export};
 use rdma::{
-    view::{
+    core::{
         umem::{
             dmabuf::{AttachOps, Dmabuf, DmabufUmem, OwnOps, RevokeCallback},
             AccessFlags,

@@ -20,7 +20,7 @@ use kernel_ext::{
     export::export,
 };
 use rdma::{
-    view::{
+    core::{
         umem::{
             odp::{
                 self, Locked, Lookup, LookupError, NewOdp, NotifierOps, OdpMemory, OdpUmem, Range,

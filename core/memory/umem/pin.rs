@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings::IB_ACCESS_ON_DEMAND, error::EOPNOTSUPP};
 use rdma::{
-    view::{
+    core::{
         umem::{
             pin::{may_lock, Pinned},
             AccessFlags,

@@ -15,8 +15,8 @@ use kernel_ext::{
     work::{InstalledQueue, OwnedQueue, QueueFlags},
 };
 use rdma::{
-    client::{Client, ClientTable, Counted, Registration},
-    view::{
+    client::registration::{Client, ClientTable, Counted, Registration},
+    core::{
         event::{Event, Listening, OnEvent},
         Device,
     },

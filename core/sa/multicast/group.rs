@@ -30,12 +30,11 @@ use kernel_ext::{
     work::{self, GlobalQueue},
 };
 use rdma::{
-    embeds,
-    view::{
+    core::{
         sa::{MulticastBody, SaClientUse},
         Device,
     },
-    Gid,
+    embeds, Gid,
 };
 
 use super::super::mcmember;

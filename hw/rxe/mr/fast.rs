@@ -3,7 +3,7 @@
 //! Fast regions: registered and invalidated by work requests, in softirq.
 
 use kernel::prelude::*;
-use rdma::mr::VirtAtomic;
+use rdma::provider::mr::VirtAtomic;
 use rdma::{Access, VirtDma};
 
 use super::{within, MrError};

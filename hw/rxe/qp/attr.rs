@@ -10,7 +10,10 @@ use crate::ids::{GSI_QKEY, PKEY, PORT};
 use crate::limits;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use rdma::qp::{MigState, QpAttrMask, QpAttrOut, QpCap};
+use rdma::{
+    abi::qp::{MigState, QpAttrMask, QpCap},
+    provider::qp::QpAttrOut,
+};
 use rdma::{Access, AhFields, Mtu, QpModify, QpState, QpType};
 use roce::psn::Psn;
 use roce::state::{RecvAttr, RemoteAccess, SendAttr, Service};

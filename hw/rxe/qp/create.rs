@@ -24,8 +24,11 @@ use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::sync::{new_spinlock_bh, new_spinlock_irq};
 use kernel_ext::timer::Timer;
-use rdma::qp::{QpBase, QpCap, QpInitAttr};
-use rdma::{MaySleep, Provider, QpHandle, QpId, QpState, QpType, Udata};
+use rdma::{
+    abi::qp::QpCap,
+    provider::qp::{QpBase, QpInitAttr},
+};
+use rdma::{MaySleep, ProviderData, QpHandle, QpId, QpState, QpType, Udata};
 use roce::state::Service;
 
 /// What `create_qp` answers to a program: `struct rxe_create_qp_resp`.
@@ -171,7 +174,7 @@ impl Qp {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>>
     where
-        P: Provider<Pd = PdId, Cq = Arc<Cq>, Srq = Arc<Srq>>,
+        P: ProviderData<Pd = PdId, Cq = Arc<Cq>, Srq = Arc<Srq>>,
     {
         user.map_or(Ok(()), |user| check_udata(user.udata))?;
         let qp_type = init.qp_type()?;
@@ -208,7 +211,7 @@ impl Qp {
     }
 
     /// Gives the QP its number, and lets packets find it.
-    fn publish<P: Provider>(
+    fn publish<P: ProviderData>(
         base: &QpBase<P>,
         parts: Parts<'_>,
         queues: NewQueues,

@@ -11,7 +11,10 @@ use crate::packet::Payload;
 use crate::tx;
 use crate::wqe;
 use core::sync::atomic::{fence, Ordering};
-use rdma::wc::{Wc, WcExtra, WcFlags};
+use rdma::{
+    abi::wc::WcFlags,
+    provider::wc::{Wc, WcExtra},
+};
 use roce::memory::{AtomicOp, NextRecv, RecvPort, RegionPart, RemoteFault, RespondError};
 use roce::state::{Access, Counter, QpEvent, RecvCompletion, RecvOpcode, Service, State, WcStatus};
 use roce::wire::{Feth, Headers, Reth};

@@ -9,7 +9,7 @@ use super::{
 use crate::ids::GSI_QKEY;
 use crate::limits;
 use kernel::prelude::*;
-use rdma::wr::Remote;
+use rdma::abi::wr::Remote;
 use rdma::{QpType, Sge, VirtDma};
 use roce::memory::{AtomicOp, SendExtra, SendOp, UdDest};
 use roce::state::{Service, WcOpcode};
@@ -234,7 +234,7 @@ pub(super) fn kernel_request<P: Objects>(wr: &rdma::SendWr<'_, P>) -> Result<Req
 }
 
 /// Where a kernel consumer's datagram goes. A request on QP1 names its P_Key; there is one.
-fn destination<P: Objects>(ud: &rdma::wr::UdSend<'_, P>, qp_type: QpType) -> UdDest {
+fn destination<P: Objects>(ud: &rdma::provider::wr::UdSend<'_, P>, qp_type: QpType) -> UdDest {
     let qkey = match qp_type {
         QpType::Gsi => GSI_QKEY,
         _ => ud.remote_qkey,
@@ -304,7 +304,7 @@ fn copy_inline(
 ///
 /// `EINVAL` for a list of more than `max_sge` elements.
 pub(crate) fn recv_from_kernel(
-    wr: &rdma::wr::RecvWr<'_>,
+    wr: &rdma::provider::wr::RecvWr<'_>,
     max_sge: u32,
     data: &mut [u8],
 ) -> Result<RecvWqe> {

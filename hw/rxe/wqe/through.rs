@@ -11,7 +11,7 @@ use crate::ring::Consumer;
 use core::mem::offset_of;
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
-use rdma::wr::RecvWr;
+use rdma::provider::wr::RecvWr;
 use rdma::{SendWr, Sge};
 
 /// The longest list.

@@ -4,14 +4,14 @@
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    verbs::{
+    client::{
         ah::GRH_LENGTH,
-        client::{Registration, Table},
         cq::{CqRef, OnCompletions, PollContext},
         dma::{Buffer, Pages},
         op::{RcOp, UdOp},
         qp::{CanReceive, Config, ConnectedInit, Peer, QpHandle, QpRef, Rc, Rts, Sending, Ud},
         srq::{self, SrqHandle},
+        table::{Registration, Table},
         timer::{Context, OnTick, Timer},
         work::{Completion, Handler, Source},
         Ah, Client, Cq, Device, Mr, Pd, Qp, Srq, Work,
@@ -156,7 +156,7 @@ fn exchange(_device: &Device<'_>, _number: u32) -> Result<Peer> {
 
 /// Lets the peer write to memory.
 pub fn expose<'d>(qp: &QpRef<'d, Rc, Rts>, pd: &Pd<'d>, sleep: &MaySleep) -> Result<Mr<'d>> {
-    let pages = Pages::<rdma::verbs::dma::Bidirectional>::new(pd.device(), 65536, sleep)?;
+    let pages = Pages::<rdma::client::dma::Bidirectional>::new(pd.device(), 65536, sleep)?;
     let mr = Mr::new(pd, 16, sleep)?;
     mr.map(&pages, sleep)?;
     let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;

@@ -3,7 +3,7 @@
 
 //! A region is said to be invalidated by a peer, and no completion says so: its memory could be freed while the peer reaches it.
 
-use rdma::verbs::Mr;
+use rdma::client::Mr;
 
 /// Frees a region that a peer may still reach.
 pub fn forge(mr: &Mr<'_>) -> bool {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: cannot move out of dereference of `rdma::verbs::Cq<'_>`
+// error: cannot move out of dereference of `rdma::client::Cq<'_>`
 
 //! A handler of completions destroys a queue here and now, instead of dropping its reference of it.
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::verbs::{
+use rdma::client::{
     work::{Completion, Handler},
     Cq, Work,
 };

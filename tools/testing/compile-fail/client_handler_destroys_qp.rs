@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: the trait bound `rdma::verbs::Qp<'d, rdma::verbs::qp::Rc, rdma::verbs::qp::Rts>: DropsAnywhere` is not satisfied in `Careless<'d>`
+// error: the trait bound `rdma::client::Qp<'d, rdma::client::qp::Rc, rdma::client::qp::Rts>: DropsAnywhere` is not satisfied in `Careless<'d>`
 
 //! A handler of completions owns a queue pair, so it could destroy that: which waits for handlers.
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::verbs::{
+use rdma::client::{
     qp::{Qp, Rc, Rts},
     work::{Completion, Handler},
     Work,

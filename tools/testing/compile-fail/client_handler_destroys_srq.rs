@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: the trait bound `rdma::verbs::Srq<'d>: DropsAnywhere` is not satisfied in `Careless<'d>`
+// error: the trait bound `rdma::client::Srq<'d>: DropsAnywhere` is not satisfied in `Careless<'d>`
 
 //! A handler of completions owns a shared receive queue, which it could destroy.
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::verbs::{
+use rdma::client::{
     work::{Completion, Handler},
     Srq, Work,
 };

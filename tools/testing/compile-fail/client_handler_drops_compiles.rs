@@ -3,7 +3,7 @@
 //! What a handler of completions may own and drop: it is destroyed later, elsewhere. The same for what a timer calls.
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::verbs::{
+use rdma::client::{
     dma::{Bidirectional, Buffer, Pages},
     qp::{QpHandle, Rc, Rts},
     srq::SrqHandle,

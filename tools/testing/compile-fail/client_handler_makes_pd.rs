@@ -4,7 +4,7 @@
 //! A handler of completions, which may run in a softirq, makes a protection domain, which may sleep.
 
 use kernel::prelude::*;
-use rdma::verbs::{
+use rdma::client::{
     work::{Completion, Handler},
     Device, Pd, Work,
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: no method named `into_err` found for reference `&QpRef<'_, rdma::verbs::qp::Rc, rdma::verbs::qp::Rts>`
+// error: no method named `into_err` found for reference `&QpRef<'_, rdma::client::qp::Rc, rdma::client::qp::Rts>`
 
 //! A handler changes its queue pair, which may sleep: it sees a queue pair that can only be posted to.
 
 use kernel::prelude::*;
-use rdma::verbs::{
+use rdma::client::{
     qp::Rc,
     work::{Completion, Handler},
     Work,

@@ -4,7 +4,7 @@
 //! A handler of completions owns a timer, which it could destroy: which waits for the timer's call.
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::verbs::{
+use rdma::client::{
     timer::{OnTick, Timer},
     work::{Completion, Handler},
     Work,

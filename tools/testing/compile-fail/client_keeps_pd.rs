@@ -5,7 +5,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    verbs::{Device, Pd},
+    client::{Device, Pd},
     MaySleep,
 };
 

@@ -5,7 +5,7 @@
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    verbs::{
+    client::{
         qp::{Config, Rc, Reset},
         Cq, Pd, Qp,
     },

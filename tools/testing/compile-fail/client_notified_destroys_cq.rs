@@ -3,7 +3,7 @@
 
 //! Who is told of completions destroys the queue: which waits until nobody is told.
 
-use rdma::verbs::cq::{CqRef, OnCompletions};
+use rdma::client::cq::{CqRef, OnCompletions};
 
 /// Has enough of it.
 pub struct Careless;

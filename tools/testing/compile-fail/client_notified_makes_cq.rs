@@ -3,7 +3,7 @@
 
 //! Who is told of completions makes a queue, which may sleep.
 
-use rdma::verbs::{
+use rdma::client::{
     cq::{CqRef, OnCompletions, PollContext},
     Cq,
 };

@@ -4,7 +4,7 @@
 //! Memory is read that a device may be writing: its request is posted, and not completed.
 
 use kernel::prelude::*;
-use rdma::verbs::{
+use rdma::client::{
     qp::{Init, QpRef, Rc},
     work::Handler,
     Work,

@@ -5,13 +5,13 @@
 
 use kernel::prelude::*;
 use rdma::{
-    verbs::{
+    abi::wr::Remote,
+    client::{
         op::UcOp,
         qp::{Qp, Rts, Uc},
         work::Handler,
         Work,
     },
-    wr::Remote,
 };
 
 /// Reads.

@@ -4,7 +4,7 @@
 //! A request to receive is posted before the queue pair is initialised.
 
 use kernel::prelude::*;
-use rdma::verbs::{
+use rdma::client::{
     qp::{Qp, Rc, Reset},
     work::Handler,
     Work,

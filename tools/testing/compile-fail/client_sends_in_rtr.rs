@@ -4,7 +4,7 @@
 //! A request to send is posted before the queue pair is ready to send.
 
 use kernel::prelude::*;
-use rdma::verbs::{
+use rdma::client::{
     op::RcOp,
     qp::{Qp, Rc, Rtr},
     work::Handler,

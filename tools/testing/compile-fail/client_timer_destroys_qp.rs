@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// error: the trait bound `rdma::verbs::Qp<'d, rdma::verbs::qp::Rc, rdma::verbs::qp::Rts>: DropsAnywhere` is not satisfied in `Careless<'d>`
+// error: the trait bound `rdma::client::Qp<'d, rdma::client::qp::Rc, rdma::client::qp::Rts>: DropsAnywhere` is not satisfied in `Careless<'d>`
 
 //! A timer, which may call in a hard interrupt, owns a queue pair, which it could destroy.
 
-use rdma::verbs::{
+use rdma::client::{
     qp::{Qp, Rc, Rts},
     timer::OnTick,
 };

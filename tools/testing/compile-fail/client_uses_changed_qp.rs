@@ -5,7 +5,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    verbs::{
+    client::{
         qp::{Rc, Rts},
         Qp,
     },

@@ -3,7 +3,7 @@
 
 //! A core destroys an address handle in a handler, which has no token, as if it might sleep there.
 
-use rdma::view::{ah::AhContext, object::Owned, Ah};
+use rdma::core::{ah::AhContext, object::Owned, Ah};
 
 /// What a handler of completions would do.
 pub fn done(ah: Owned<Ah>) {

@@ -3,7 +3,7 @@
 
 //! A core destroys a completion queue in a handler, which has no token.
 
-use rdma::view::{object::Owned, Cq};
+use rdma::core::{object::Owned, Cq};
 
 /// What a handler of completions would do.
 pub fn done(cq: Owned<Cq>) {

@@ -3,7 +3,7 @@
 
 //! A core destroys a memory region in a handler, which has no token.
 
-use rdma::view::{object::Owned, Mr};
+use rdma::core::{object::Owned, Mr};
 
 /// What a handler of completions would do.
 pub fn done(mr: Owned<Mr>) {

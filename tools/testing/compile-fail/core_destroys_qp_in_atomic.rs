@@ -3,7 +3,7 @@
 
 //! A core destroys a queue pair in a handler, which has no token.
 
-use rdma::view::{object::Owned, Qp};
+use rdma::core::{object::Owned, Qp};
 
 /// What a handler of completions would do.
 pub fn done(qp: Owned<Qp>) {

@@ -3,7 +3,7 @@
 
 //! A core destroys a shared receive queue in a handler, which has no token.
 
-use rdma::view::{object::Owned, Srq};
+use rdma::core::{object::Owned, Srq};
 
 /// What a handler of completions would do.
 pub fn done(srq: Owned<Srq>) {

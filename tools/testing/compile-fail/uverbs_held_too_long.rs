@@ -6,7 +6,7 @@
 
 use kernel::prelude::*;
 use rdma::{
-    view::{AttrBundle, Pd},
+    core::{AttrBundle, Pd},
     MaySleep,
 };
 use rdma_uverbs::held::Held;

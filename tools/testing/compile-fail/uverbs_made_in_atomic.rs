@@ -5,7 +5,7 @@
 //! An object that is begun where one may not sleep.
 
 use kernel::prelude::*;
-use rdma::view::{AttrBundle, Pd};
+use rdma::core::{AttrBundle, Pd};
 use rdma_uverbs::new::NewObject;
 
 /// Makes an object.

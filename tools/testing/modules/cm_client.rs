@@ -10,11 +10,11 @@ use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{net::ns::NetNamespace, sync::Completion as Done};
 use rdma::{
     bindings,
-    verbs::{
-        client::{Registration, Table},
+    client::{
         cq::PollContext,
         op::RcOp,
         qp::{Config, Qp, Rc, Reset},
+        table::{Registration, Table},
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Work,
     },

@@ -12,16 +12,15 @@ use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::param::count_param;
 use rdma::{
-    ah::GlobalRoute,
-    event::QpEvent,
-    verbs::{
-        client::{Registration, Table},
+    abi::{ah::GlobalRoute, event::QpEvent},
+    client::{
         cq::PollContext,
         event::{self, OnDeviceEvent, OnQpEvent, PortEvent},
         op::RcOp,
         qp::{
             CanReceive, CanSend, Config, ConnectedInit, Init, Peer, QpRef, Rc, Reset, Rts, Sending,
         },
+        table::{Registration, Table},
         work::{Completion, Handler},
         Client, Cq, Device, Pd, Qp, Work,
     },

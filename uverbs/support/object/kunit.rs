@@ -8,7 +8,7 @@ mod tests {
 
     use super::super::*;
     use crate::cleanup::destroy_all;
-    use rdma::view::{self, uobject::ApiObject};
+    use rdma::core::{uobject::ApiObject, Mr, Pd};
     use rdma_uverbs::{
         kunit::{give, with_file, TestFile, TestKind, TestModule},
         life::OwnCommand,
@@ -23,8 +23,8 @@ mod tests {
         }
     }
 
-    static PD: IdrType = IdrType::new::<view::Pd, _>(destroyed);
-    static MR: IdrType = IdrType::new::<view::Mr, _>(destroyed);
+    static PD: IdrType = IdrType::new::<Pd, _>(destroyed);
+    static MR: IdrType = IdrType::new::<Mr, _>(destroyed);
     /// The number that the last object had that was destroyed.
     static LAST: AtomicU32 = AtomicU32::new(0);
     static DESTROYED: AtomicU32 = AtomicU32::new(0);

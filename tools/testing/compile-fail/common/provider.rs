@@ -5,13 +5,19 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{context::MaySleep, sync::rcu};
 use rdma::{
-    ah::{Ah, AhAttr, AhBase, AhFields},
-    cq::{Cq, CqBase, CqHandle, CqInitAttr, NotifyFlags},
-    device::DeviceAttr,
-    port::{PortAttr, PortImmutable},
-    qp::{Qp, QpBase, QpInitAttr},
-    srq::Srq,
-    Device, PdBase, Provider, QpHandle, RecvWrs, SendWrs, Udata, WcSink,
+    abi::{
+        ah::AhFields,
+        cq::NotifyFlags,
+        device::DeviceAttr,
+        port::{PortAttr, PortImmutable},
+    },
+    provider::{
+        ah::{Ah, AhAttr, AhBase},
+        cq::{Cq, CqBase, CqHandle, CqInitAttr},
+        qp::{Qp, QpBase, QpInitAttr},
+        srq::Srq,
+    },
+    Device, PdBase, Provider, ProviderData, QpHandle, RecvWrs, SendWrs, Udata, WcSink,
 };
 
 /// A device without objects.
@@ -19,10 +25,7 @@ pub struct Minimal;
 
 macro_rules! provider {
     ($($methods:item)*) => {
-        #[vtable]
-        impl Provider for Minimal {
-            const DRIVER_ID: u32 = 0;
-            const ABI_VERSION: u32 = 0;
+        impl ProviderData for Minimal {
             type Ucontext = ();
             type Pd = ();
             type Ah = ();
@@ -31,6 +34,12 @@ macro_rules! provider {
             type Srq = ();
             type Mr = ();
             type Mw = ();
+        }
+
+        #[vtable]
+        impl Provider for Minimal {
+            const DRIVER_ID: u32 = 0;
+            const ABI_VERSION: u32 = 0;
 
             fn module() -> &'static ThisModule {
                 // SAFETY: Never called.

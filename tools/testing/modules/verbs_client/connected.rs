@@ -4,14 +4,14 @@
 
 use kernel::prelude::*;
 use rdma::{
-    verbs::{
+    abi::wr::SendFlags,
+    client::{
         cq::PollContext,
         dma::Buffer,
         op::{RcOp, UcOp},
         qp::{Config, Rc, Uc, UcPeer, UcSending},
         Device, Qp,
     },
-    wr::SendFlags,
     MaySleep, Mtu, WcOpcode,
 };
 
@@ -236,7 +236,7 @@ fn unreliable(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
 }
 
 fn directions(device: &Device<'_>) -> Result {
-    use rdma::verbs::dma::{FromDevice, ToDevice};
+    use rdma::client::dma::{FromDevice, ToDevice};
     let mut bytes = KVec::new();
     bytes.extend_from_slice(b"bytes", GFP_KERNEL)?;
     let buffer = Buffer::<ToDevice>::map(device, bytes)?;

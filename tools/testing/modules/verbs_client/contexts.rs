@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::{
-    verbs::{
+    client::{
         cq::{CqRef, OnCompletions, PollContext},
         dma::Buffer,
         op::RcOp,

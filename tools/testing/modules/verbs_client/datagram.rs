@@ -4,8 +4,8 @@
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    ah::GlobalRoute,
-    verbs::{
+    abi::ah::GlobalRoute,
+    client::{
         ah::GRH_LENGTH,
         cq::PollContext,
         op::UdOp,

@@ -11,8 +11,8 @@ use kernel::{
     time::{delay::fsleep, Delta},
 };
 use rdma::{
-    event::QpEvent,
-    verbs::{
+    abi::event::QpEvent,
+    client::{
         cq::{CqRef, OnCompletions, PollContext},
         dma::{Bidirectional, Pages},
         event::OnQpEvent,

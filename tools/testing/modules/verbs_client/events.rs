@@ -8,8 +8,11 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, Completion as Done, SpinLockIrq};
 use rdma::{
-    event::{CqEvent, QpEvent, SrqEvent},
-    verbs::{
+    abi::{
+        event::{CqEvent, QpEvent, SrqEvent},
+        wr::Remote,
+    },
+    client::{
         cq::{CqRef, OnCompletions, PollContext},
         event::OnQpEvent,
         op::RcOp,
@@ -17,7 +20,6 @@ use rdma::{
         srq::{self, OnSrqEvent},
         Cq, Device, Pd, Srq,
     },
-    wr::Remote,
     MaySleep, Mtu, NotifyFlags, QpState, WcStatus,
 };
 

@@ -4,13 +4,13 @@
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    verbs::{
+    abi::wr::Remote,
+    client::{
         dma::{Bidirectional, Pages, ToDevice},
         mr::State,
         op::RcOp,
         Device, Mr,
     },
-    wr::Remote,
     Access, MaySleep, WcOpcode, WcStatus,
 };
 

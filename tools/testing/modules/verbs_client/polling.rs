@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    verbs::{
+    client::{
         cq::{CqRef, OnCompletions, PollContext},
         op::RcOp,
         qp::Rc,

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, Completion as Done, SpinLockIrq};
 use rdma::{
-    ah::GlobalRoute,
-    verbs::{
+    abi::ah::GlobalRoute,
+    client::{
         cq::PollContext,
         qp::{Config, ConnectedInit, Init, Peer, Qp, Rc, Reset, Rts, Sending, Transport},
         work::{Completion, Handler, Source},

@@ -10,8 +10,8 @@ use kernel::{
     time::{delay, Delta},
 };
 use rdma::{
-    event::SrqEvent,
-    verbs::{
+    abi::event::SrqEvent,
+    client::{
         cq::{CqRef, OnCompletions, PollContext},
         op::{RcOp, UdOp},
         qp::{Qp, Rc, Rts, Ud},

@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
-    event::QpEvent,
-    verbs::{
+    abi::event::QpEvent,
+    client::{
         cq::PollContext,
         event::OnQpEvent,
         op::RcOp,

@@ -18,8 +18,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use kernel::prelude::*;
 use kernel_ext::param::{bool_param, int_param};
 use rdma::{
-    verbs::{
-        client::{Registration, Table},
+    client::{
+        table::{Registration, Table},
         Client, Device,
     },
     MaySleep,

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A management datagram (MAD) and the result of `process_mad`: `struct ib_mad`, `enum ib_mad_result`.
+//!
+//! C headers: `include/rdma/ib_mad.h`, `include/rdma/ib_verbs.h`.
+
+use rdma_bindings::{self as bindings, ib_mad};
+
+c_flags! {
+    /// What became of a MAD: `enum ib_mad_result`.
+    pub struct MadResult(u32) {
+        /// It was processed.
+        SUCCESS = bindings::IB_MAD_RESULT_SUCCESS;
+        /// The output is an answer that must be sent.
+        REPLY = bindings::IB_MAD_RESULT_REPLY;
+        /// It needs no further processing.
+        CONSUMED = bindings::IB_MAD_RESULT_CONSUMED;
+    }
+}
+
+/// How a MAD came.
+#[derive(Clone, Copy, Debug)]
+pub struct MadInfo {
+    /// The port.
+    pub port_num: u32,
+    /// `enum ib_process_mad_flags`.
+    pub flags: u32,
+}
+
+/// A MAD of 256 bytes: the common header of 24 and the data of its class.
+#[repr(transparent)]
+pub struct Mad(ib_mad);
+
+impl Mad {
+    /// The MAD that C has.
+    #[inline]
+    pub(crate) fn from_raw(raw: &ib_mad) -> &Self {
+        // SAFETY: `Self` is a transparent wrapper.
+        unsafe { &*core::ptr::from_ref(raw).cast() }
+    }
+
+    /// The MAD that C has, for writing.
+    #[inline]
+    pub(crate) fn from_raw_mut(raw: &mut ib_mad) -> &mut Self {
+        // SAFETY: `Self` is a transparent wrapper.
+        unsafe { &mut *core::ptr::from_mut(raw).cast() }
+    }
+
+    /// All bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8; 256] {
+        const { assert!(size_of::<ib_mad>() == 256) };
+        // SAFETY: The structure consists of numbers without gaps.
+        unsafe { &*core::ptr::from_ref(self).cast() }
+    }
+
+    /// All bytes, for writing.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8; 256] {
+        // SAFETY: As above; any bytes are a MAD.
+        unsafe { &mut *core::ptr::from_mut(self).cast() }
+    }
+
+    /// The management class.
+    #[inline]
+    pub fn mgmt_class(&self) -> u8 {
+        self.0.mad_hdr.mgmt_class
+    }
+
+    /// The method.
+    #[inline]
+    pub fn method(&self) -> u8 {
+        self.0.mad_hdr.method
+    }
+
+    /// The attribute, in the order of the processor.
+    #[inline]
+    pub fn attr_id(&self) -> u16 {
+        u16::from_be(self.0.mad_hdr.attr_id)
+    }
+
+    /// Makes the header that of an answer without an error: the request's, with another method.
+    #[inline]
+    pub fn set_answer_to(&mut self, request: &Self, method: u8) {
+        self.0.mad_hdr = request.0.mad_hdr;
+        self.0.mad_hdr.method = method;
+        self.set_status(0);
+    }
+
+    /// Sets the status, in the order of the processor.
+    #[inline]
+    pub fn set_status(&mut self, status: u16) {
+        self.0.mad_hdr.status = status.to_be();
+    }
+}

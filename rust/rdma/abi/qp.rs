@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Types, states and attributes of queue pairs: `enum ib_qp_type`, `ib_qp_state` and `ib_qp_attr_mask` of `include/rdma/ib_verbs.h`.
+
+use core::ptr;
+
+use rdma_bindings::{self as bindings, ib_qp};
+
+/// What a QP holds: `struct ib_qp_cap`.
+pub use rdma_bindings::ib_qp_cap as QpCap;
+
+c_enum! {
+    /// The transport service: `enum ib_qp_type`.
+    pub enum QpType {
+        /// QP 0.
+        Smi = bindings::IB_QPT_SMI,
+        /// QP 1.
+        Gsi = bindings::IB_QPT_GSI,
+        /// Reliable connection.
+        Rc = bindings::IB_QPT_RC,
+        /// Unreliable connection.
+        Uc = bindings::IB_QPT_UC,
+        /// Unreliable datagram.
+        Ud = bindings::IB_QPT_UD,
+        /// Raw IPv6 datagram.
+        RawIpv6 = bindings::IB_QPT_RAW_IPV6,
+        /// Raw Ethertype datagram.
+        RawEthertype = bindings::IB_QPT_RAW_ETHERTYPE,
+        /// Raw Ethernet packet.
+        RawPacket = bindings::IB_QPT_RAW_PACKET,
+        /// The sending side of an extended reliable connection.
+        XrcIni = bindings::IB_QPT_XRC_INI,
+        /// The receiving side of an extended reliable connection.
+        XrcTgt = bindings::IB_QPT_XRC_TGT,
+        /// What a driver alone knows.
+        Driver = bindings::IB_QPT_DRIVER,
+    }
+}
+
+impl QpType {
+    /// Whether work requests name their destination.
+    #[inline]
+    pub const fn is_datagram(self) -> bool {
+        matches!(self, Self::Ud | Self::Gsi | Self::Smi)
+    }
+}
+
+c_enum! {
+    /// The state of a QP: `enum ib_qp_state`.
+    pub enum QpState {
+        /// Reset.
+        Reset = bindings::IB_QPS_RESET,
+        /// Initialised.
+        Init = bindings::IB_QPS_INIT,
+        /// Ready to receive.
+        Rtr = bindings::IB_QPS_RTR,
+        /// Ready to send.
+        Rts = bindings::IB_QPS_RTS,
+        /// Send queue drain.
+        Sqd = bindings::IB_QPS_SQD,
+        /// Send queue error.
+        Sqe = bindings::IB_QPS_SQE,
+        /// Error.
+        Err = bindings::IB_QPS_ERR,
+    }
+}
+
+impl QpState {
+    /// Whether a QP of type `qp_type` may go from this state to `next` with the attributes in
+    /// `mask`: the table of the specification, as the core has it.
+    pub fn may_become(self, next: Self, qp_type: QpType, mask: QpAttrMask) -> bool {
+        // SAFETY: The function only looks up a table.
+        unsafe {
+            bindings::ib_modify_qp_is_ok(
+                self.as_raw(),
+                next.as_raw(),
+                qp_type.as_raw(),
+                mask.bits(),
+            )
+        }
+    }
+}
+
+c_enum! {
+    /// The state of path migration: `enum ib_mig_state`.
+    pub enum MigState {
+        /// Migrated.
+        Migrated = bindings::IB_MIG_MIGRATED,
+        /// About to be armed.
+        Rearm = bindings::IB_MIG_REARM,
+        /// Armed.
+        Armed = bindings::IB_MIG_ARMED,
+    }
+}
+
+c_flags! {
+    /// Which attributes a call is about: `enum ib_qp_attr_mask`.
+    pub struct QpAttrMask(u32) {
+        /// The next state.
+        STATE = bindings::IB_QP_STATE;
+        /// The state that the caller assumes.
+        CUR_STATE = bindings::IB_QP_CUR_STATE;
+        /// Whether draining is reported.
+        EN_SQD_ASYNC_NOTIFY = bindings::IB_QP_EN_SQD_ASYNC_NOTIFY;
+        /// What the peer may do.
+        ACCESS_FLAGS = bindings::IB_QP_ACCESS_FLAGS;
+        /// The P_Key.
+        PKEY_INDEX = bindings::IB_QP_PKEY_INDEX;
+        /// The port.
+        PORT = bindings::IB_QP_PORT;
+        /// The Q_Key.
+        QKEY = bindings::IB_QP_QKEY;
+        /// The path.
+        AV = bindings::IB_QP_AV;
+        /// The path's MTU.
+        PATH_MTU = bindings::IB_QP_PATH_MTU;
+        /// The timeout of acknowledgements.
+        TIMEOUT = bindings::IB_QP_TIMEOUT;
+        /// How often to retry.
+        RETRY_CNT = bindings::IB_QP_RETRY_CNT;
+        /// How often to retry when the peer is not ready.
+        RNR_RETRY = bindings::IB_QP_RNR_RETRY;
+        /// The first PSN that is received.
+        RQ_PSN = bindings::IB_QP_RQ_PSN;
+        /// How many reads and atomics may be outstanding.
+        MAX_QP_RD_ATOMIC = bindings::IB_QP_MAX_QP_RD_ATOMIC;
+        /// The alternate path.
+        ALT_PATH = bindings::IB_QP_ALT_PATH;
+        /// How long the peer shall wait when this side is not ready.
+        MIN_RNR_TIMER = bindings::IB_QP_MIN_RNR_TIMER;
+        /// The first PSN that is sent.
+        SQ_PSN = bindings::IB_QP_SQ_PSN;
+        /// How many reads and atomics of the peer may be outstanding.
+        MAX_DEST_RD_ATOMIC = bindings::IB_QP_MAX_DEST_RD_ATOMIC;
+        /// The state of path migration.
+        PATH_MIG_STATE = bindings::IB_QP_PATH_MIG_STATE;
+        /// The sizes.
+        CAP = bindings::IB_QP_CAP;
+        /// The peer's number.
+        DEST_QPN = bindings::IB_QP_DEST_QPN;
+        /// The rate limit.
+        RATE_LIMIT = bindings::IB_QP_RATE_LIMIT;
+        /// All attributes of the specification.
+        STANDARD_BITS = bindings::IB_QP_ATTR_STANDARD_BITS;
+    }
+}
+
+/// Which QP a completion belongs to: an identity, not a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QpId {
+    /// Never dereferenced here.
+    raw: *mut ib_qp,
+    number: u32,
+}
+
+// SAFETY: The pointer is only an identity.
+unsafe impl Send for QpId {}
+
+// SAFETY: As above.
+unsafe impl Sync for QpId {}
+
+impl QpId {
+    /// No QP.
+    pub const NONE: Self = Self {
+        raw: ptr::null_mut(),
+        number: 0,
+    };
+
+    /// The identity of the QP at `raw`.
+    #[inline]
+    pub(crate) const fn new(raw: *mut ib_qp, number: u32) -> Self {
+        Self { raw, number }
+    }
+
+    /// The QP's number.
+    #[inline]
+    pub const fn number(self) -> u32 {
+        self.number
+    }
+
+    pub(crate) const fn as_raw(self) -> *mut ib_qp {
+        self.raw
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The opcode-specific part of a send request: `struct ib_rdma_wr`, `ib_atomic_wr`, `ib_ud_wr` and `ib_reg_wr`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::mem::ManuallyDrop;
+
+use kernel::prelude::*;
+use rdma_bindings::{ib_atomic_wr, ib_rdma_wr, ib_reg_wr, ib_send_wr, ib_ud_wr};
+
+use super::{device::Brand, resources::Resources};
+use crate::abi::wr::Remote;
+
+/// Any request to send.
+#[repr(C)]
+pub(super) union AnySend {
+    send: ManuallyDrop<ib_send_wr>,
+    pub(super) rdma: ManuallyDrop<ib_rdma_wr>,
+    pub(super) atomic: ManuallyDrop<ib_atomic_wr>,
+    pub(super) ud: ManuallyDrop<ib_ud_wr>,
+    pub(super) reg: ManuallyDrop<ib_reg_wr>,
+}
+
+impl AnySend {
+    pub(super) fn send(&mut self) -> &mut ib_send_wr {
+        // SAFETY: All forms begin with this one, and any bytes that were zero, or set by members, are one.
+        unsafe { &mut self.send }
+    }
+}
+
+/// What is asked for by a type of queue pair.
+#[expect(unreachable_pub, reason = "a part of a sealed public trait")]
+pub trait Fill<'d> {
+    /// Fills in a request that is new. Returns what it needs until it is completed.
+    fn fill(self, request: &mut Filled<'d>) -> Result<Resources<'d>>;
+}
+
+/// A request but for its memory.
+#[expect(unreachable_pub, reason = "a part of a sealed public trait")]
+pub struct Filled<'d> {
+    pub(super) wr: AnySend,
+    /// It is about memory of the work.
+    pub(super) has_memory: bool,
+    _device: Brand<'d>,
+}
+
+impl Filled<'_> {
+    /// A request for nothing yet.
+    #[inline]
+    pub(super) fn new() -> Self {
+        Self {
+            // SAFETY: Zeroes are a value of each form.
+            wr: unsafe { core::mem::zeroed() },
+            has_memory: true,
+            _device: core::marker::PhantomData,
+        }
+    }
+
+    #[inline]
+    pub(super) fn opcode(&mut self, opcode: u32) {
+        self.wr.send().opcode = opcode;
+    }
+
+    #[inline]
+    pub(super) fn immediate(&mut self, data: [u8; 4]) {
+        self.wr.send().ex.imm_data = u32::from_ne_bytes(data);
+    }
+
+    #[inline]
+    pub(super) fn invalidate(&mut self, key: u32) {
+        self.wr.send().ex.invalidate_rkey = key;
+    }
+
+    #[inline]
+    pub(super) fn remote(&mut self, remote: Remote) {
+        // SAFETY: The request is zeroed, but for its first part, which all forms have.
+        let rdma = unsafe { &mut *self.wr.rdma };
+        rdma.remote_addr = remote.addr;
+        rdma.rkey = remote.rkey;
+    }
+
+    #[inline]
+    pub(super) fn atomic(&mut self, remote: Remote, compare_add: u64, swap: u64) {
+        // SAFETY: As above.
+        let atomic = unsafe { &mut *self.wr.atomic };
+        atomic.remote_addr = remote.addr;
+        atomic.rkey = remote.rkey;
+        atomic.compare_add = compare_add;
+        atomic.swap = swap;
+    }
+}

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs whose transport and state are part of their type: `struct ib_qp`.
+//!
+//! | state | what may be posted | what comes next |
+//! |---|---|---|
+//! | [`Reset`] | nothing | [`into_init`](Qp::into_init) |
+//! | [`Init`] | requests to receive | [`into_rtr`](Qp::into_rtr) |
+//! | [`Rtr`] | requests to receive | [`into_rts`](Qp::into_rts) |
+//! | [`Rts`] | all requests | [`into_sqd`](Qp::into_sqd) |
+//! | [`Sqd`] | all; those to send wait | [`resume`](Qp::resume) |
+//! | [`Err`](struct@Err) | all; they are flushed | [`into_reset`](Qp::into_reset) |
+//!
+//! Each state may become [`Err`](struct@Err). The device may do that too, by itself: requests are flushed then, and nothing
+//! else changes.
+//! Peers exchange their numbers and addresses by a means of their own, or by the connection manager (crate `rdma_cm`):
+//!
+//! ```
+//! use kernel::{prelude::*, sync::Arc};
+//! use rdma::{
+//!     client::{
+//!         op::RcOp,
+//!         qp::{Config, ConnectedInit, Peer, Rc, Rts, Sending},
+//!         work::Handler,
+//!         Cq, Pd, Qp, Work,
+//!     },
+//!     Access, AhFields, MaySleep, Mtu,
+//! };
+//!
+//! /// Connects to queue pair `qp_num` at the end of a path, and sends a message.
+//! fn connect<'d, H: Handler<'d>>(
+//!     pd: &Pd<'d>,
+//!     cq: &Arc<Cq<'d>>,
+//!     (path, qp_num): (AhFields, u32),
+//!     message: Pin<KBox<Work<'d, H>>>,
+//!     sleep: &MaySleep,
+//! ) -> Result<Qp<'d, Rc, Rts>> {
+//!     let config = Config {
+//!         send_cq: cq,
+//!         recv_cq: cq,
+//!         max_sends: 16,
+//!         max_receives: 16,
+//!         max_pieces: 1,
+//!         srq: None,
+//!         events: None,
+//!     };
+//!     let init = ConnectedInit {
+//!         port: 1,
+//!         pkey_index: 0,
+//!         access: Access::LOCAL_WRITE,
+//!     };
+//!     let peer = Peer {
+//!         path,
+//!         mtu: Mtu::B1024,
+//!         qp_num,
+//!         psn: 0,
+//!         reads: 1,
+//!         rnr_timer: 12,
+//!     };
+//!     let sending = Sending {
+//!         psn: 0,
+//!         reads: 1,
+//!         timeout: 14,
+//!         retries: 7,
+//!         rnr_retries: 7,
+//!     };
+//!     let qp = Qp::<Rc, _>::new(pd, config, sleep)?.into_init(&init, sleep)?;
+//!     // From here on it may receive, from the last line on it may send: before, `post_send` does not compile.
+//!     let qp = qp.into_rtr(&peer, sleep)?.into_rts(&sending, sleep)?;
+//!     qp.post_send(message, RcOp::Send)?;
+//!     Ok(qp)
+//! }
+//! ```
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::{
+    marker::PhantomData,
+    ops::Deref,
+    ptr::null_mut,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering},
+};
+
+use kernel::{
+    error::to_result,
+    ffi::{c_int, c_void},
+    prelude::*,
+    sync::Arc,
+};
+use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_qp_attr, ib_qp_init_attr};
+
+use super::{
+    deferred::{Owned, UninitObject},
+    device::made,
+    event::OnQpEvent,
+    room::{Queue, Reserved, DRAIN_REQUESTS},
+    Cq, DropsAnywhere, Pd, Srq,
+};
+use crate::{abi::qp::QpAttrMask, MaySleep, QpEvent, QpState};
+
+mod drain;
+mod drain_cqe;
+mod post;
+pub(super) mod shared;
+pub(super) mod state;
+pub(super) mod transport;
+
+use drain_cqe::Drain;
+use shared::Shared;
+
+pub use shared::QpRef;
+pub use state::{CanReceive, CanSend, Err, Init, Reset, Rtr, Rts, Sqd, State};
+pub use transport::{
+    ConnectedInit, DatagramInit, Peer, Rc, Sending, Transport, Uc, UcPeer, UcSending, Ud, UdSending,
+};
+
+/// What a queue pair is to be like.
+pub struct Config<'a, 'd> {
+    /// Where requests to send are completed.
+    pub send_cq: &'a Arc<Cq<'d>>,
+    /// Where requests to receive are completed.
+    pub recv_cq: &'a Arc<Cq<'d>>,
+    /// How many requests to send may be posted.
+    pub max_sends: u32,
+    /// How many requests to receive may be posted.
+    pub max_receives: u32,
+    /// How many pieces of memory a request may have, up to [`MAX_PIECES`](super::work::MAX_PIECES).
+    pub max_pieces: u32,
+    /// Where requests to receive are taken from, if the queue pair is not to have a queue for them.
+    pub srq: Option<&'a Arc<Srq<'d>>>,
+    /// Who is told of its events.
+    pub events: Option<Arc<dyn OnQpEvent + 'd>>,
+}
+
+/// A queue pair, as its owner has it: the context of C's.
+///
+/// # Invariants
+///
+/// The queue pair is ours, from when the address in `shared` is set. Completions know `shared` alone, at the beginning.
+#[repr(C)]
+pub(super) struct Owner<'d> {
+    shared: Arc<Shared<'d>>,
+    /// It has left the reset state, so requests may have been posted.
+    used: AtomicBool,
+    pd: Pd<'d>,
+    send_cq: Arc<Cq<'d>>,
+    recv_cq: Arc<Cq<'d>>,
+    srq: Option<Arc<Srq<'d>>>,
+    events: Option<Arc<dyn OnQpEvent + 'd>>,
+    drain: Pin<KBox<Drain>>,
+    _reserved: [Reserved; 2],
+}
+
+/// A queue pair. Dropping it, in process context, waits until all that is posted has been handled.
+pub struct Qp<'d, T: Transport, S: State> {
+    owner: Owned<Owner<'d>>,
+    _type: PhantomData<(T, S)>,
+}
+
+impl<T: Transport, S: State> !DropsAnywhere for Qp<'_, T, S> {}
+
+/// A counted handle of a queue pair, for posting in any context. It does not keep the queue pair: when that is destroyed, or
+/// reset, posting fails. Any context may drop it.
+pub struct QpHandle<'d, T: Transport, S: State> {
+    shared: Arc<Shared<'d>>,
+    _type: PhantomData<(T, S)>,
+}
+
+/// Why a queue pair has not changed its state; it is as it was, or the device has put it in error.
+pub struct Failed<'d, T: Transport, S: State> {
+    /// Why.
+    pub error: Error,
+    /// The queue pair.
+    pub qp: Qp<'d, T, S>,
+}
+
+impl<T: Transport, S: State> From<Failed<'_, T, S>> for Error {
+    /// Destroys the queue pair.
+    fn from(failed: Failed<'_, T, S>) -> Self {
+        failed.error
+    }
+}
+
+impl<'d, T: Transport, S: State> Deref for Qp<'d, T, S> {
+    type Target = QpRef<'d, T, S>;
+
+    fn deref(&self) -> &QpRef<'d, T, S> {
+        QpRef::cast(&self.owner.shared)
+    }
+}
+
+impl<'d, T: Transport, S: State> Deref for QpHandle<'d, T, S> {
+    type Target = QpRef<'d, T, S>;
+
+    fn deref(&self) -> &QpRef<'d, T, S> {
+        QpRef::cast(&self.shared)
+    }
+}
+
+impl<T: Transport, S: State> Clone for QpHandle<'_, T, S> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            _type: PhantomData,
+        }
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Reset> {
+    /// Makes a queue pair.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for what the device has not; `ENOMEM`, also where a completion queue has no room for the last request of a
+    /// queue, or for all of an SRQ; and what the driver answers.
+    pub fn new(pd: &Pd<'d>, config: Config<'_, 'd>, sleep: &MaySleep) -> Result<Self> {
+        sleep.check();
+        let reserved = [
+            Reserved::drain(config.send_cq.room())?,
+            match config.srq {
+                Some(srq) => {
+                    let address = srq.as_raw().addr();
+                    Reserved::srq(config.recv_cq.room(), address, srq.max_receives())?
+                }
+                None => Reserved::drain(config.recv_cq.room())?,
+            },
+        ];
+        let shared = Shared {
+            raw: AtomicPtr::new(null_mut()),
+            number: AtomicU32::new(0),
+            qp_type: T::TYPE.as_raw(),
+            lkey: pd.lkey(),
+            closing: AtomicBool::new(false),
+            can_send: AtomicBool::new(false),
+            outstanding: AtomicUsize::new(0),
+            sends: Queue::new(config.max_sends, config.send_cq.room()),
+            receives: Queue::new(config.max_receives, config.recv_cq.room()),
+            _brand: PhantomData,
+        };
+        let owner = Owner {
+            shared: Arc::new(shared, GFP_KERNEL)?,
+            used: AtomicBool::new(false),
+            pd: pd.clone(),
+            send_cq: config.send_cq.clone(),
+            recv_cq: config.recv_cq.clone(),
+            srq: config.srq.cloned(),
+            events: config.events,
+            drain: Drain::new()?,
+            _reserved: reserved,
+        };
+        let owner = UninitObject::new(GFP_KERNEL)?.owned(pd.device(), owner);
+        let mut init: ib_qp_init_attr = pin_init::zeroed();
+        init.event_handler = Some(qp_event);
+        init.qp_context = core::ptr::from_ref(&*owner).cast_mut().cast();
+        init.send_cq = owner.send_cq.as_raw();
+        init.recv_cq = owner.recv_cq.as_raw();
+        init.cap.max_send_wr = config.max_sends.saturating_add(DRAIN_REQUESTS);
+        init.cap.max_send_sge = config.max_pieces;
+        match &owner.srq {
+            Some(srq) => init.srq = srq.as_raw(),
+            None => {
+                init.cap.max_recv_wr = config.max_receives.saturating_add(DRAIN_REQUESTS);
+                init.cap.max_recv_sge = config.max_pieces;
+            }
+        }
+        init.sq_sig_type = bindings::IB_SIGNAL_REQ_WR;
+        init.qp_type = T::TYPE.as_raw();
+        // SAFETY: The queue pair has references to what it uses; its context stays until it is destroyed.
+        let raw = made(unsafe {
+            let name = pd.device().owner().as_char_ptr();
+            bindings::ib_create_qp_kernel(pd.as_raw(), &mut init, name)
+        })?;
+        // SAFETY: It was just made; the number is constant.
+        let number = unsafe { raw.as_ref() }.qp_num;
+        owner.shared.number.store(number, Ordering::Relaxed);
+        // INVARIANT: It was just made.
+        owner.shared.raw.store(raw.as_ptr(), Ordering::Release);
+        Ok(Self {
+            owner,
+            _type: PhantomData,
+        })
+    }
+
+    /// Initialises the queue pair, for a port.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a port that there is not, and what the driver answers.
+    pub fn into_init(
+        self,
+        init: &T::Init,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, Init>, Failed<'d, T, Reset>> {
+        self.become_with(|attr| T::fill_init(init, attr), sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Init> {
+    /// Lets the queue pair receive: from the peer, where it is connected to one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a path that cannot be, and what the driver answers.
+    pub fn into_rtr(
+        self,
+        peer: &T::Peer,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, Rtr>, Failed<'d, T, Init>> {
+        self.become_with(|attr| T::fill_peer(peer, attr), sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Rtr> {
+    /// Lets the queue pair send.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn into_rts(
+        self,
+        sending: &T::Sending,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, Rts>, Failed<'d, T, Rtr>> {
+        self.become_with(|attr| T::fill_sending(sending, attr), sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Rts> {
+    /// Has the queue pair begin no more requests to send. When those that were begun are ended, its events tell:
+    /// [`QpEvent::SqDrained`].
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn into_sqd(self, sleep: &MaySleep) -> Result<Qp<'d, T, Sqd>, Failed<'d, T, Rts>> {
+        let fill = |attr: &mut ib_qp_attr| {
+            attr.en_sqd_async_notify = 1;
+            QpAttrMask::EN_SQD_ASYNC_NOTIFY
+        };
+        self.become_with(fill, sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Sqd> {
+    /// Lets the queue pair send again.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers: not all that was begun may be ended.
+    pub fn resume(self, sleep: &MaySleep) -> Result<Qp<'d, T, Rts>, Failed<'d, T, Sqd>> {
+        self.become_with(|_| QpAttrMask::empty(), sleep)
+    }
+}
+
+impl<'d, T: Transport> Qp<'d, T, Err> {
+    /// Puts the queue pair back to what it was when it was made. First all that is posted is handled.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn into_reset(self, sleep: &MaySleep) -> Result<Qp<'d, T, Reset>, Failed<'d, T, Err>> {
+        if let Result::Err(error) = self.owner.drain(sleep) {
+            self.owner.shared.closing.store(false, Ordering::SeqCst);
+            return Result::Err(Failed { error, qp: self });
+        }
+        self.owner.shared.can_send.store(false, Ordering::Release);
+        let reset = self.become_with(|_| QpAttrMask::empty(), sleep);
+        let owner = match &reset {
+            Ok(qp) => &qp.owner,
+            Result::Err(failed) => &failed.qp.owner,
+        };
+        owner.used.store(reset.is_err(), Ordering::Release);
+        if reset.is_ok() {
+            owner.drain.reset();
+        }
+        owner.shared.closing.store(false, Ordering::SeqCst);
+        reset
+    }
+}
+
+impl<'d, T: Transport, S: State> Qp<'d, T, S> {
+    /// Changes the state.
+    fn become_with<N: State>(
+        self,
+        fill: impl FnOnce(&mut ib_qp_attr) -> QpAttrMask,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, N>, Failed<'d, T, S>> {
+        let mut attr: ib_qp_attr = pin_init::zeroed();
+        let mask = fill(&mut attr) | QpAttrMask::STATE;
+        attr.qp_state = N::STATE.as_raw();
+        // SAFETY: The mask says what is filled in.
+        unsafe { self.become_raw(&mut attr, mask, sleep) }
+    }
+
+    /// Changes the state as `attr` says, for a connection manager, which fills it in.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers; `EINVAL` for another state than `N`, and for a port that there is not.
+    ///
+    /// # Safety
+    ///
+    /// What the mask names is filled in.
+    pub unsafe fn become_raw<N: State>(
+        self,
+        attr: &mut ib_qp_attr,
+        mask: QpAttrMask,
+        sleep: &MaySleep,
+    ) -> Result<Qp<'d, T, N>, Failed<'d, T, S>> {
+        sleep.check();
+        // The stock core trusts its callers with that.
+        let device = self.owner.pd.device();
+        let no_port =
+            mask.contains(QpAttrMask::PORT) && !device.scope.device.is_port_valid(attr.port_num);
+        if attr.qp_state != N::STATE.as_raw() || no_port {
+            let (error, qp) = (EINVAL, self);
+            return Result::Err(Failed { error, qp });
+        }
+        self.owner.used.store(true, Ordering::Release);
+        let raw = self.owner.shared.raw.load(Ordering::Acquire);
+        let bits = mask.bits() as c_int;
+        // SAFETY: By the type invariants and the safety requirements.
+        let ret = to_result(unsafe { bindings::ib_modify_qp(raw, attr, bits) });
+        if let Result::Err(error) = ret {
+            return Result::Err(Failed { error, qp: self });
+        }
+        if N::STATE == QpState::Rtr {
+            self.owner.drain.begin_receiving();
+        }
+        if N::STATE == QpState::Rts {
+            self.owner.shared.can_send.store(true, Ordering::Release);
+        }
+        Ok(Qp {
+            owner: self.owner,
+            _type: PhantomData,
+        })
+    }
+
+    /// Ends all requests with an error.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn into_err(self, sleep: &MaySleep) -> Result<Qp<'d, T, Err>, Failed<'d, T, S>> {
+        self.become_with(|_| QpAttrMask::empty(), sleep)
+    }
+
+    /// The state that the device says the queue pair is in: it may have put it in error.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn query_state(&self, sleep: &MaySleep) -> Result<QpState> {
+        sleep.check();
+        let mut attr: ib_qp_attr = pin_init::zeroed();
+        let mut init: ib_qp_init_attr = pin_init::zeroed();
+        let mask = QpAttrMask::STATE.bits() as c_int;
+        // SAFETY: By the type invariants; there is room for the answer.
+        to_result(unsafe { bindings::ib_query_qp(self.as_raw(), &mut attr, mask, &mut init) })?;
+        QpState::try_from(attr.qp_state)
+    }
+
+    /// A handle for posting elsewhere.
+    pub fn handle(&self) -> QpHandle<'d, T, S> {
+        QpHandle {
+            shared: self.owner.shared.clone(),
+            _type: PhantomData,
+        }
+    }
+
+    /// The protection domain.
+    pub fn pd(&self) -> &Pd<'d> {
+        &self.owner.pd
+    }
+
+    /// Whether requests to receive come from an SRQ.
+    pub fn has_srq(&self) -> bool {
+        self.owner.srq.is_some()
+    }
+
+    /// The C structure, which is there as long as `self`: for a connection manager.
+    pub fn as_raw(&self) -> *mut ib_qp {
+        self.owner.shared.raw.load(Ordering::Acquire)
+    }
+}
+
+/// A door: an event of a queue pair.
+///
+/// # Safety
+///
+/// The core calls it with an event and the context of a queue pair that is not destroyed yet.
+unsafe extern "C" fn qp_event(event: *mut ib_event, context: *mut c_void) {
+    // SAFETY: By the safety requirements; the context is set in `Qp::new`.
+    let (event, owner) = unsafe { ((*event).event, &*context.cast::<Owner<'_>>()) };
+    let Ok(event) = QpEvent::try_from(event) else {
+        return;
+    };
+    if event == QpEvent::LastWqeReached {
+        owner.drain.last_wqe_reached();
+    }
+    if let Some(listener) = &owner.events {
+        listener.qp_event(event);
+    }
+}

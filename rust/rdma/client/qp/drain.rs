@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Draining a queue pair, then destroying it: `ib_drain_qp`, `ib_destroy_qp`.
+//!
+//! | what is posted | how its end is known |
+//! |---|---|
+//! | requests of connections | a last request is posted to each queue, which is completed after the others; or the driver has a way of its own |
+//! | datagrams | they are counted |
+//! | requests that were taken from an SRQ | the queue pair tells of the last one ([`QpEvent::LastWqeReached`](crate::QpEvent)); the completion queue is polled until it is empty, before the queue pair is destroyed and after that |
+//!
+//! All that this needs is made with the queue pair. Where the device fails, the queue pair stays, and all of this is done again
+//! later.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::{
+    ptr::{null, null_mut},
+    sync::atomic::Ordering,
+};
+
+use kernel::{error::to_result, prelude::*, sync::Arc};
+use kernel_ext::sync::rcu;
+use rdma_bindings::{self as bindings, ib_qp, ib_qp_attr, ib_rdma_wr, ib_recv_wr};
+
+use super::{drain_cqe::DrainCqe, Owner};
+use crate::{
+    abi::qp::QpAttrMask,
+    client::{cq::PollGuard, deferred::Object},
+    MaySleep, QpState,
+};
+
+/// How long the last request of a queue is waited for at a time, while completions are polled.
+const POLL_MS: u32 = 10;
+
+/// How many times [`POLL_MS`] a connection is waited for that takes no more requests from an SRQ: a minute, as in the core.
+const LAST_WQE_WAITS: u32 = 6_000;
+
+impl Owner<'_> {
+    /// Ends all requests, and waits until they are handled. Nothing can be posted from now on.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers: then requests may still be posted.
+    pub(super) fn drain(&self, sleep: &MaySleep) -> Result {
+        self.shared.closing.store(true, Ordering::SeqCst);
+        // Who has not seen that is inside a critical section.
+        rcu::synchronize_expedited(sleep);
+        if !self.used.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.send_cq.while_not_polled(|send_cq| {
+            if Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
+                return self.drain_polled([send_cq, send_cq], sleep);
+            }
+            self.recv_cq
+                .while_not_polled(|recv_cq| self.drain_polled([send_cq, recv_cq], sleep))
+        })?;
+        if self.srq.is_some() {
+            self.recv_cq
+                .exclusively(sleep, |cq| cq.empty(null(), sleep));
+        }
+        Ok(())
+    }
+
+    /// As [`Self::drain`], where nobody else polls.
+    fn drain_polled(&self, cqs: [&PollGuard<'_, '_>; 2], sleep: &MaySleep) -> Result {
+        let raw = self.shared.raw.load(Ordering::Acquire);
+        // SAFETY: By the type invariants.
+        unsafe { end_all(raw) }?;
+        if self.shared.is_counted() {
+            self.wait_for_counted(cqs);
+            // A datagram is received at once, or not at all: there is nothing to wait for.
+            return Ok(());
+        }
+        self.drain_sends(raw, cqs, sleep)?;
+        match &self.srq {
+            Some(_) => self.wait_for_last_wqe(cqs),
+            None => self.drain_receives(raw, cqs, sleep)?,
+        }
+        Ok(())
+    }
+
+    /// A last request relies on there being one without an address, which there is not for datagrams. It is enough to count.
+    fn wait_for_counted(&self, cqs: [&PollGuard<'_, '_>; 2]) {
+        while self.shared.outstanding.load(Ordering::Acquire) != 0 {
+            cqs.iter().for_each(|cq| cq.poll());
+            // SAFETY: The caller may sleep.
+            unsafe { bindings::msleep(1) };
+        }
+    }
+
+    /// Whether a driver can drain by itself. It relies on the core's polling, or on polling by itself; not where the client is
+    /// told of completions.
+    fn may_driver_drain(&self) -> bool {
+        !self.send_cq.is_notified() && !self.recv_cq.is_notified()
+    }
+
+    fn drain_sends(
+        &self,
+        raw: *mut ib_qp,
+        cqs: [&PollGuard<'_, '_>; 2],
+        sleep: &MaySleep,
+    ) -> Result {
+        // SAFETY: By the type invariants; the methods of a device do not change.
+        if self.may_driver_drain() && unsafe { (*(*raw).device).ops.drain_sq.is_some() } {
+            // SAFETY: By the type invariants; the caller may sleep.
+            unsafe { bindings::ib_drain_sq(raw) };
+            return Ok(());
+        }
+        let last = &self.drain.sends;
+        let mut request: ib_rdma_wr = pin_init::zeroed();
+        request.wr.__bindgen_anon_1.wr_cqe = last.cqe.get();
+        request.wr.send_flags = bindings::IB_SEND_SIGNALED;
+        request.wr.opcode = bindings::IB_WR_RDMA_WRITE;
+        let mut bad = null();
+        // SAFETY: By the type invariants; what the completion names stays until it has come.
+        to_result(unsafe { bindings::ib_post_send(raw, &request.wr, &mut bad) })?;
+        wait(last, cqs, sleep);
+        Ok(())
+    }
+
+    fn drain_receives(
+        &self,
+        raw: *mut ib_qp,
+        cqs: [&PollGuard<'_, '_>; 2],
+        sleep: &MaySleep,
+    ) -> Result {
+        // SAFETY: As for requests to send.
+        if self.may_driver_drain() && unsafe { (*(*raw).device).ops.drain_rq.is_some() } {
+            // SAFETY: By the type invariants; the caller may sleep.
+            unsafe { bindings::ib_drain_rq(raw) };
+            return Ok(());
+        }
+        let last = &self.drain.receives;
+        let mut request: ib_recv_wr = pin_init::zeroed();
+        request.__bindgen_anon_1.wr_cqe = last.cqe.get();
+        let mut bad = null();
+        // SAFETY: As for requests to send.
+        to_result(unsafe { bindings::ib_post_recv(raw, &request, &mut bad) })?;
+        wait(last, cqs, sleep);
+        Ok(())
+    }
+
+    /// Waits until a connection takes no more requests from its SRQ: a driver may forget those whose completions it has not
+    /// written yet when the queue pair is destroyed. Nothing but these depends on it, so it is not waited for for ever.
+    fn wait_for_last_wqe(&self, cqs: [&PollGuard<'_, '_>; 2]) {
+        if !self.drain.has_received.load(Ordering::Acquire) {
+            return;
+        }
+        for _ in 0..LAST_WQE_WAITS {
+            cqs.iter().for_each(|cq| cq.poll());
+            if self.drain.is_last_wqe_reached.load(Ordering::Acquire) {
+                return;
+            }
+            // SAFETY: The caller may sleep.
+            unsafe { bindings::msleep(POLL_MS) };
+        }
+        kernel::pr_warn_once!(
+            "a queue pair of {} has not told of the last request of its shared queue\n",
+            self.pd.device().owner()
+        );
+    }
+
+    fn destroy_now(&self) -> Result {
+        let raw = self.shared.raw.load(Ordering::Acquire);
+        // SAFETY: By the type invariants.
+        to_result(unsafe { bindings::ib_destroy_qp_user(raw, null_mut()) })
+    }
+}
+
+impl Object for Owner<'_> {
+    const WHAT: &'static str = "a queue pair";
+
+    fn destroy(&self, sleep: &MaySleep) -> Result {
+        let raw = self.shared.raw.load(Ordering::Acquire);
+        if raw.is_null() {
+            // It was never made.
+            return Ok(());
+        }
+        self.drain(sleep)?;
+        if self.srq.is_none() {
+            return self.destroy_now();
+        }
+        // The device may have completed one more request of the SRQ meanwhile, whose completion names the queue pair.
+        self.recv_cq.exclusively(sleep, |cq| {
+            self.destroy_now()?;
+            cq.empty(raw, sleep);
+            Ok(())
+        })
+    }
+}
+
+/// Puts a queue pair in error.
+///
+/// # Safety
+///
+/// It is one.
+unsafe fn end_all(raw: *mut ib_qp) -> Result {
+    let mut attr: ib_qp_attr = pin_init::zeroed();
+    attr.qp_state = QpState::Err.as_raw();
+    let mask = QpAttrMask::STATE.bits() as i32;
+    // SAFETY: By the safety requirements.
+    to_result(unsafe { bindings::ib_modify_qp(raw, &mut attr, mask) })
+}
+
+/// Waits until the last request of a queue is completed, after it was posted.
+fn wait(last: &DrainCqe, cqs: [&PollGuard<'_, '_>; 2], sleep: &MaySleep) {
+    loop {
+        cqs.iter().for_each(|cq| cq.poll());
+        if last.done.wait_timeout(POLL_MS, sleep) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The part of a queue pair that completions and posting handles refer to.
+
+use core::{
+    marker::PhantomData,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering},
+};
+
+use kernel::{prelude::*, sync::rcu};
+use kernel_ext::error::ESHUTDOWN;
+use rdma_bindings::ib_qp;
+
+use super::{state::State, transport::Transport};
+use crate::{
+    client::{
+        device::Brand,
+        resources::Outstanding,
+        room::{Credit, Queue},
+    },
+    QpType,
+};
+
+/// A queue pair, as those see it who post, in any context.
+///
+/// # Invariants
+///
+/// `raw` is the queue pair, and is used in RCU read-side critical sections only that begin before `closing` is set.
+pub(in crate::client) struct Shared<'d> {
+    pub(super) raw: AtomicPtr<ib_qp>,
+    pub(super) number: AtomicU32,
+    pub(super) qp_type: u32,
+    pub(super) lkey: u32,
+    /// Nothing may be posted: it is about to be destroyed, or reset.
+    pub(super) closing: AtomicBool,
+    /// It has been ready to send.
+    pub(super) can_send: AtomicBool,
+    /// Which requests are posted, and not handled: of datagrams only.
+    pub(super) outstanding: AtomicUsize,
+    pub(super) sends: Queue,
+    pub(super) receives: Queue,
+    pub(super) _brand: Brand<'d>,
+}
+
+/// A queue pair, for posting. Borrowed from the [`Qp`](super::Qp), from a [`QpHandle`](super::QpHandle), or from a completion.
+#[repr(transparent)]
+pub struct QpRef<'d, T: Transport, S: State> {
+    pub(super) shared: Shared<'d>,
+    _type: PhantomData<(T, S)>,
+}
+
+impl Shared<'_> {
+    pub(in crate::client) fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::client) fn can_send(&self) -> bool {
+        self.can_send.load(Ordering::Acquire)
+    }
+
+    /// Whether the core cannot drain it: it knows no last request to send for datagrams.
+    pub(super) fn is_counted(&self) -> bool {
+        self.qp_type == QpType::Ud.as_raw()
+    }
+
+    /// Takes room for a request that is about to be posted to a queue of this.
+    #[inline]
+    pub(super) fn take_credit(&self, queue: &Queue) -> Result<Credit> {
+        // SAFETY: `self` has the queue, and is there until all that is posted has been handled.
+        unsafe { queue.take_credit() }
+    }
+
+    /// Counts a request that is about to be posted.
+    #[inline]
+    pub(super) fn count(&self) -> Option<Outstanding> {
+        if !self.is_counted() {
+            return None;
+        }
+        // SAFETY: Who destroys the queue pair waits until the counter is zero.
+        Some(unsafe { Outstanding::new(&self.outstanding) })
+    }
+}
+
+impl<'d, T: Transport, S: State> QpRef<'d, T, S> {
+    pub(super) fn cast<'a>(shared: &'a Shared<'d>) -> &'a Self {
+        // SAFETY: It is a transparent wrapper.
+        unsafe { &*core::ptr::from_ref(shared).cast() }
+    }
+
+    /// The queue pair in a handler, which may treat it as one of this type and state. `None` for another transport.
+    pub(in crate::client) fn of<'a>(shared: &'a Shared<'d>) -> Option<&'a Self> {
+        (shared.qp_type == T::TYPE.as_raw()).then(|| Self::cast(shared))
+    }
+
+    /// The number of the queue pair.
+    pub fn number(&self) -> u32 {
+        self.shared.number()
+    }
+
+    /// Calls `post` with the queue pair, if that is not being destroyed.
+    pub(in crate::client) fn guarded(&self, post: impl FnOnce(*mut ib_qp) -> Result) -> Result {
+        let _inside = rcu::read_lock();
+        if self.shared.closing.load(Ordering::SeqCst) {
+            return Result::Err(ESHUTDOWN);
+        }
+        post(self.shared.raw.load(Ordering::Acquire))
+    }
+}

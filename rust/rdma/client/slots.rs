@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The posted requests of an SRQ: those that no queue pair has consumed are returned when the SRQ is destroyed.
+//!
+//! | lock | protects | context | taken inside |
+//! |---|---|---|---|
+//! | `Srq::slots` | which requests are posted | any, interrupts off | nothing |
+
+use core::ptr::null_mut;
+
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
+use rdma_bindings::ib_cqe;
+
+/// Which requests are posted. It never allocates when they are.
+#[pin_data]
+pub(super) struct Slots {
+    #[pin]
+    table: SpinLockIrq<Table>,
+}
+
+struct Table {
+    /// What the completion of each request names; null for a slot that is free, or about to be used.
+    posted: KVec<*mut ib_cqe>,
+    /// The free slots. There is room for all of them.
+    free: KVec<u32>,
+}
+
+// SAFETY: What the requests name may be used from any thread.
+unsafe impl Send for Table {}
+
+/// The place of a request in the table of an SRQ.
+pub(super) struct Slot {
+    slots: Arc<Slots>,
+    nth: u32,
+}
+
+impl Slots {
+    /// Room for so many requests.
+    pub(super) fn new(count: u32) -> Result<Arc<Self>> {
+        let mut free = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+        for nth in 0..count {
+            free.push(nth, GFP_KERNEL)?;
+        }
+        let posted = KVec::from_elem(null_mut(), count as usize, GFP_KERNEL)?;
+        let init = pin_init!(Self {
+            table <- new_spinlock_irq!(Table { posted, free }, "Srq::slots"),
+        });
+        Arc::pin_init(init, GFP_KERNEL)
+    }
+
+    /// Takes a free slot.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Slot> {
+        let nth = self.table.lock().free.pop()?;
+        Some(Slot {
+            slots: self.clone(),
+            nth,
+        })
+    }
+
+    /// Says what the completion of a request names, from when it is about to be posted. `nth` is its slot's.
+    pub(super) fn set(&self, nth: u32, cqe: *mut ib_cqe) {
+        if let Some(slot) = self.table.lock().posted.get_mut(nth as usize) {
+            *slot = cqe;
+        }
+    }
+
+    /// How many requests there is room for.
+    pub(super) fn len(&self) -> usize {
+        self.table.lock().posted.len()
+    }
+
+    /// A request that is posted. It is not forgotten by this.
+    pub(super) fn any(&self) -> Option<*mut ib_cqe> {
+        let table = self.table.lock();
+        table.posted.iter().copied().find(|cqe| !cqe.is_null())
+    }
+}
+
+impl Slot {
+    /// Which it is.
+    pub(super) fn nth(&self) -> u32 {
+        self.nth
+    }
+
+    /// The request is completed, or was not posted.
+    pub(super) fn free(self) {
+        let mut table = self.slots.table.lock();
+        if let Some(slot) = table.posted.get_mut(self.nth as usize) {
+            *slot = null_mut();
+        }
+        // There is room for all.
+        let _ = table.free.push_within_capacity(self.nth);
+    }
+}

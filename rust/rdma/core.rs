@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The C structures of RDMA objects as the core and ib_uverbs use them, for a driver in any language.
+//!
+//! Each type is a transparent wrapper of a structure: a reference to it is a pointer that C may pass or get. Members that are
+//! constant or synchronised have safe accessors, one file a concept; a method that changes a member says who may call it.
+//!
+//! Drivers in Rust have typed objects with their own data: [`crate::Device`], [`crate::Pd`] and so on.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+pub mod addr;
+pub mod ah;
+pub mod ah_attr;
+pub mod cgroup;
+pub mod class;
+pub mod client;
+pub mod command;
+pub mod counter;
+pub mod counters;
+pub mod cq;
+pub mod device;
+pub mod dm;
+pub mod driver;
+pub mod event;
+pub mod flow;
+pub mod frmr;
+pub mod gid;
+pub mod link;
+pub mod list;
+pub mod mad;
+pub mod mmap;
+pub mod mr;
+pub mod network_header;
+pub mod object;
+pub mod ops;
+pub mod path;
+pub mod pd;
+pub mod port;
+pub mod printk;
+pub mod qp;
+pub mod restrack;
+pub mod rw;
+pub mod sa;
+pub mod srq;
+pub mod stats;
+pub mod sysfs;
+pub mod trace;
+pub mod umem;
+pub mod uobject;
+pub mod user;
+
+use kernel::types::Opaque;
+use kernel_ext::door::{view_of, View};
+use rdma_bindings::{
+    ib_ah, ib_client, ib_core_device, ib_counters, ib_cq, ib_device, ib_dm, ib_dmah, ib_event,
+    ib_event_handler, ib_flow, ib_flow_action, ib_gid_attr, ib_mr, ib_mw, ib_pd, ib_qp,
+    ib_rwq_ind_table, ib_srq, ib_ucontext, ib_uobject, ib_wq, ib_xrcd, rdma_counter,
+    rdma_restrack_entry, uverbs_attr_bundle,
+};
+
+view_of! {
+    /// A device. [`ARef<Device>`](kernel::sync::aref::ARef) keeps its memory, [`Registered`](device::Registered) keeps it registered.
+    pub struct Device(ib_device);
+}
+view_of! {
+    /// A device as a network namespace sees it in sysfs.
+    pub struct CoreDevice(ib_core_device);
+}
+view_of! {
+    /// Someone who is told of devices that come and go.
+    pub struct Client(ib_client);
+}
+view_of! {
+    /// An event, as a driver raises it.
+    ///
+    /// # Invariants
+    ///
+    /// It is filled in, and does not change while it is lent.
+    pub struct EventView(ib_event);
+}
+view_of! {
+    /// Someone who is told of a device's events.
+    pub struct EventHandler(ib_event_handler);
+}
+view_of! {
+    /// An entry of a GID table.
+    pub struct GidAttrView(ib_gid_attr);
+}
+view_of! {
+    /// A protection domain.
+    pub struct Pd(ib_pd);
+}
+view_of! {
+    /// An address handle.
+    pub struct Ah(ib_ah);
+}
+view_of! {
+    /// A completion queue.
+    pub struct Cq(ib_cq);
+}
+view_of! {
+    /// A queue pair.
+    pub struct Qp(ib_qp);
+}
+view_of! {
+    /// A shared receive queue.
+    pub struct Srq(ib_srq);
+}
+view_of! {
+    /// A memory region.
+    pub struct Mr(ib_mr);
+}
+view_of! {
+    /// A memory window.
+    pub struct Mw(ib_mw);
+}
+view_of! {
+    /// An XRC domain.
+    pub struct Xrcd(ib_xrcd);
+}
+view_of! {
+    /// A work queue.
+    pub struct Wq(ib_wq);
+}
+view_of! {
+    /// A table of receive work queues.
+    pub struct RwqIndTable(ib_rwq_ind_table);
+}
+view_of! {
+    /// A flow steering rule.
+    pub struct Flow(ib_flow);
+}
+view_of! {
+    /// An action of flow steering rules.
+    pub struct FlowAction(ib_flow_action);
+}
+view_of! {
+    /// Memory of the device.
+    pub struct Dm(ib_dm);
+}
+view_of! {
+    /// Hints for DMA.
+    pub struct Dmah(ib_dmah);
+}
+view_of! {
+    /// Counters of flows.
+    pub struct Counters(ib_counters);
+}
+view_of! {
+    /// A counter of a port that queue pairs are bound to.
+    pub struct Counter(rdma_counter);
+}
+view_of! {
+    /// An open device file's state in the core.
+    pub struct Ucontext(ib_ucontext);
+}
+view_of! {
+    /// An object of user space.
+    pub struct Uobject(ib_uobject);
+}
+/// The attributes of a command of user space.
+///
+/// A command belongs to the thread that carries it out: a reference cannot go to another one, so what a command keeps of itself
+/// changes under nobody's eyes.
+///
+/// # Invariants
+///
+/// The structure is the member `bundle` of a `struct bundle_priv`, which stays until the command is done, and whose owner
+/// frees what is in the list `allocated_mem`.
+#[repr(transparent)]
+pub struct AttrBundle(Opaque<uverbs_attr_bundle>);
+
+// SAFETY: A transparent wrapper of an `Opaque`.
+unsafe impl View for AttrBundle {
+    type C = uverbs_attr_bundle;
+}
+
+impl AttrBundle {
+    /// The C structure.
+    #[inline(always)]
+    pub fn as_raw(&self) -> *mut uverbs_attr_bundle {
+        self.0.get()
+    }
+}
+
+view_of! {
+    /// What resource tracking keeps of an object.
+    pub struct RestrackEntry(rdma_restrack_entry);
+}

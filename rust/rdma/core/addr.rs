@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Socket addresses, and what resolving one makes known: `struct rdma_dev_addr`.
+//!
+//! C header: `include/rdma/ib_addr.h`.
+
+use core::{marker::PhantomData, ptr::NonNull};
+
+use kernel::{
+    error::Result,
+    ffi::{c_int, c_void},
+};
+use kernel_ext::{
+    door::{view_of, FromC},
+    net::{
+        address::IpAddress,
+        device::NetDevice,
+        ns::{NetNamespace, NetRef},
+        resolve::HardwareAddress,
+    },
+};
+use rdma_bindings::{
+    self as bindings, __kernel_sockaddr_storage, rdma_dev_addr, sockaddr, sockaddr_ib, sockaddr_in,
+    sockaddr_in6,
+};
+
+use super::gid::BorrowedGid;
+
+view_of! {
+    /// What resolving an address is about, and fills in: who resolves has it alone until the answer.
+    pub struct DevAddr(rdma_dev_addr);
+}
+
+/// `AF_INET`.
+const INET: u16 = bindings::AF_INET as u16;
+/// `AF_INET6`.
+const INET6: u16 = bindings::AF_INET6 as u16;
+/// `AF_IB`.
+const IB: u16 = bindings::AF_IB as u16;
+
+/// Returns how many bytes a socket address of a family has; 0 for a family that the RDMA stack does not know.
+pub const fn size_of_family(family: u16) -> usize {
+    match family {
+        INET => size_of::<sockaddr_in>(),
+        INET6 => size_of::<sockaddr_in6>(),
+        IB => size_of::<sockaddr_ib>(),
+        _ => 0,
+    }
+}
+
+/// A socket address that C lends for a call, as a pointer to `T`. It has as many bytes as its family says.
+pub struct Sockaddr<'a, T = sockaddr>(NonNull<T>, PhantomData<&'a T>);
+
+impl<T> Sockaddr<'_, T> {
+    /// `AF_*`.
+    #[inline]
+    pub fn family(&self) -> u16 {
+        // SAFETY: All socket addresses begin with their family.
+        unsafe { self.0.cast::<u16>().as_ptr().read() }
+    }
+
+    /// A copy.
+    pub fn to_storage(&self) -> Storage {
+        let mut storage = Storage::of_family(self.family());
+        let size = size_of_family(self.family());
+        // SAFETY: An address has as many bytes as its family says; there is room for all families.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                self.0.as_ptr().cast::<u8>(),
+                (&raw mut storage.0).cast(),
+                size,
+            )
+        };
+        storage
+    }
+}
+
+// SAFETY: C passes an address as a pointer to what may be the beginning of it.
+unsafe impl FromC for Sockaddr<'_> {
+    type Raw = *const sockaddr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the address is there.
+        let raw = unsafe { NonNull::new_unchecked(raw.cast_mut()) };
+        Self(raw, PhantomData)
+    }
+}
+
+/// A socket address that C passes without `const`, and may leave out.
+pub struct SockaddrArgument<'a, T = sockaddr>(pub Option<Sockaddr<'a, T>>);
+
+// SAFETY: As for `Sockaddr`; null is no address.
+unsafe impl<T> FromC for SockaddrArgument<'_, T> {
+    type Raw = *mut T;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(NonNull::new(raw).map(|raw| Sockaddr(raw, PhantomData)))
+    }
+}
+
+/// A socket address of any family.
+#[derive(Clone, Copy)]
+pub struct Storage(__kernel_sockaddr_storage);
+
+// SAFETY: An address is plain data; the pointer in the C type is there for alignment.
+unsafe impl Send for Storage {}
+// SAFETY: As above.
+unsafe impl Sync for Storage {}
+
+impl Storage {
+    /// An address that is unspecified.
+    pub fn of_family(family: u16) -> Self {
+        let mut raw: __kernel_sockaddr_storage = pin_init::zeroed();
+        // SAFETY: All socket addresses begin with their family.
+        unsafe { (&raw mut raw).cast::<u16>().write(family) };
+        Self(raw)
+    }
+
+    /// `AF_*`.
+    pub fn family(&self) -> u16 {
+        // SAFETY: All socket addresses begin with their family.
+        unsafe { (&raw const self.0).cast::<u16>().read() }
+    }
+
+    /// The IP address, if it is one of IP.
+    pub fn ip(&self) -> Option<IpAddress> {
+        let raw = &raw const self.0;
+        // SAFETY: The storage has room for an address of either kind, and any bytes are one.
+        unsafe {
+            match self.family() {
+                INET => Some(IpAddress::V4(
+                    (*raw.cast::<sockaddr_in>()).sin_addr.s_addr.to_ne_bytes(),
+                )),
+                INET6 => Some(IpAddress::V6(
+                    (*raw.cast::<sockaddr_in6>()).sin6_addr.in6_u.u6_addr8,
+                )),
+                _ => None,
+            }
+        }
+    }
+
+    /// Sets the IP address of a socket address of the same kind.
+    pub fn set_ip(&mut self, address: IpAddress) {
+        let raw = &raw mut self.0;
+        // SAFETY: As above.
+        unsafe {
+            match (self.family(), address) {
+                (INET, IpAddress::V4(address)) => {
+                    (*raw.cast::<sockaddr_in>()).sin_addr.s_addr = u32::from_ne_bytes(address)
+                }
+                (INET6, IpAddress::V6(address)) => {
+                    (*raw.cast::<sockaddr_in6>()).sin6_addr.in6_u.u6_addr8 = address
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What of a net device goes into a packet that leaves by it.
+#[derive(Clone, Copy)]
+pub struct SourceL2 {
+    /// The hardware address.
+    pub address: HardwareAddress,
+    /// The hardware address for packets to all.
+    pub broadcast: HardwareAddress,
+    /// The kind of link, `ARPHRD_*`.
+    pub link_type: u16,
+    /// The number of the net device.
+    pub ifindex: u32,
+}
+
+impl SourceL2 {
+    /// What of `ndev` goes into a packet.
+    pub fn of(ndev: &NetDevice) -> Self {
+        Self {
+            address: ndev.hardware_address(),
+            broadcast: ndev.broadcast_address(),
+            link_type: ndev.link_type().0,
+            ifindex: ndev.index(),
+        }
+    }
+}
+
+impl DevAddr {
+    /// The namespace to resolve in; `None` if C named none, or it is being taken down.
+    pub fn net(&self) -> Option<NetRef> {
+        // SAFETY: C fills the member in before it has an address resolved, and keeps the namespace meanwhile.
+        unsafe {
+            let net = NonNull::new((*self.as_raw()).net)?;
+            NetNamespace::from_raw(net.as_ptr().cast()).get()
+        }
+    }
+
+    /// The number of the net device to leave by; 0: any.
+    pub fn bound_device(&self) -> c_int {
+        // SAFETY: The structure is there, and changed by who resolves alone.
+        unsafe { (*self.as_raw()).bound_dev_if }
+    }
+
+    /// The source, for a resolution by it.
+    pub fn sgid(&self) -> Option<BorrowedGid<'_>> {
+        // SAFETY: The structure is there. C keeps a reference to the entry meanwhile.
+        unsafe {
+            let raw = (*self.as_raw()).sgid_attr;
+            (!raw.is_null()).then(|| BorrowedGid::from_raw(raw))
+        }
+    }
+
+    /// Sets what of the net device goes into packets.
+    pub fn set_source(&self, source: &SourceL2) {
+        let raw = self.as_raw();
+        // SAFETY: The structure is there, and changed by who resolves alone.
+        unsafe {
+            (*raw).src_dev_addr = source.address;
+            (*raw).broadcast = source.broadcast;
+            (*raw).dev_type = source.link_type;
+            (*raw).bound_dev_if = source.ifindex as c_int;
+        }
+    }
+
+    /// Sets what is known of the route: the kind of network, `enum rdma_network_type`, and the hop limit.
+    pub fn set_route(&self, network: u32, hop_limit: c_int) {
+        let raw = self.as_raw();
+        // SAFETY: As above.
+        unsafe {
+            (*raw).network = network;
+            (*raw).hoplimit = hop_limit;
+        }
+    }
+
+    /// Sets the hardware address of the next hop.
+    pub fn set_destination(&self, address: &HardwareAddress) {
+        // SAFETY: As above.
+        unsafe { (*self.as_raw()).dst_dev_addr = *address };
+    }
+
+    /// Forgets where it was resolved, after a resolution by the source GID.
+    pub fn forget_device(&self) {
+        let raw = self.as_raw();
+        // SAFETY: As above.
+        unsafe {
+            (*raw).net = NetNamespace::init().as_raw().cast();
+            (*raw).bound_dev_if = 0;
+        }
+    }
+}
+
+/// Whom to tell that an address is resolved, or is not, as C asked for it.
+type Callback = unsafe extern "C" fn(c_int, *mut sockaddr, *mut rdma_dev_addr, *mut c_void);
+
+/// What C passes as a callback.
+pub struct CallbackArgument(Option<Callback>);
+
+// SAFETY: The same on both sides.
+unsafe impl FromC for CallbackArgument {
+    type Raw = Option<Callback>;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw)
+    }
+}
+
+/// A request of a C consumer to resolve an address, answered once, or not at all if it is cancelled.
+///
+/// # Invariants
+///
+/// `addr` is valid until the callback is called, or `rdma_addr_cancel` has returned, which drops this.
+pub struct ResolveRequest {
+    addr: NonNull<DevAddr>,
+    callback: CallbackArgument,
+    context: *mut c_void,
+}
+
+// SAFETY: The callback may be called on any thread.
+unsafe impl Send for ResolveRequest {}
+// SAFETY: A shared reference gives the address alone.
+unsafe impl Sync for ResolveRequest {}
+
+impl ResolveRequest {
+    /// A request for `addr`.
+    ///
+    /// # Safety
+    ///
+    /// `addr` stays until the request is answered or dropped; the callback takes `context`, in process context.
+    pub unsafe fn new(addr: &DevAddr, callback: CallbackArgument, context: *mut c_void) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self {
+            addr: addr.into(),
+            callback,
+            context,
+        }
+    }
+
+    /// What is filled in by the answer.
+    pub fn addr(&self) -> &DevAddr {
+        // SAFETY: By the type invariants.
+        unsafe { self.addr.as_ref() }
+    }
+
+    /// Answers: calls back.
+    pub fn answer(self, result: Result, mut source: Storage) {
+        let status = result.err().map_or(0, |error| error.to_errno());
+        if let Some(callback) = self.callback.0 {
+            // SAFETY: By the type invariants; the request goes with this.
+            unsafe {
+                callback(
+                    status,
+                    (&raw mut source.0).cast(),
+                    self.addr.as_ptr().cast(),
+                    self.context,
+                )
+            };
+        }
+    }
+}

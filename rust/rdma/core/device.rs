@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices: `struct ib_device`, its references, and its members that are constant or synchronised.
+//!
+//! A device is counted twice. [`ARef<Device>`] keeps the memory (`get_device`); a [`Registered`] keeps the device
+//! registered (`ib_device_try_get`), and unregistration waits until there is none.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::{
+    ops::Deref,
+    ops::RangeInclusive,
+    ptr::NonNull,
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use kernel::{
+    alloc::{allocator::Kmalloc, Allocator},
+    prelude::*,
+    sync::aref::{ARef, AlwaysRefCounted},
+};
+use kernel_ext::net::ns::NetNamespace;
+use rdma_bindings::{self as bindings, ib_device};
+
+use super::Device;
+use crate::abi::port::PortImmutable;
+
+/// The commands of user space that all devices have: `uverbs_cmd_mask`.
+const DEFAULT_COMMANDS: u64 = {
+    let commands = [
+        bindings::IB_USER_VERBS_CMD_ALLOC_MW,
+        bindings::IB_USER_VERBS_CMD_ALLOC_PD,
+        bindings::IB_USER_VERBS_CMD_ATTACH_MCAST,
+        bindings::IB_USER_VERBS_CMD_CLOSE_XRCD,
+        bindings::IB_USER_VERBS_CMD_CREATE_AH,
+        bindings::IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL,
+        bindings::IB_USER_VERBS_CMD_CREATE_CQ,
+        bindings::IB_USER_VERBS_CMD_CREATE_QP,
+        bindings::IB_USER_VERBS_CMD_CREATE_SRQ,
+        bindings::IB_USER_VERBS_CMD_CREATE_XSRQ,
+        bindings::IB_USER_VERBS_CMD_DEALLOC_MW,
+        bindings::IB_USER_VERBS_CMD_DEALLOC_PD,
+        bindings::IB_USER_VERBS_CMD_DEREG_MR,
+        bindings::IB_USER_VERBS_CMD_DESTROY_AH,
+        bindings::IB_USER_VERBS_CMD_DESTROY_CQ,
+        bindings::IB_USER_VERBS_CMD_DESTROY_QP,
+        bindings::IB_USER_VERBS_CMD_DESTROY_SRQ,
+        bindings::IB_USER_VERBS_CMD_DETACH_MCAST,
+        bindings::IB_USER_VERBS_CMD_GET_CONTEXT,
+        bindings::IB_USER_VERBS_CMD_MODIFY_QP,
+        bindings::IB_USER_VERBS_CMD_MODIFY_SRQ,
+        bindings::IB_USER_VERBS_CMD_OPEN_QP,
+        bindings::IB_USER_VERBS_CMD_OPEN_XRCD,
+        bindings::IB_USER_VERBS_CMD_QUERY_DEVICE,
+        bindings::IB_USER_VERBS_CMD_QUERY_PORT,
+        bindings::IB_USER_VERBS_CMD_QUERY_QP,
+        bindings::IB_USER_VERBS_CMD_QUERY_SRQ,
+        bindings::IB_USER_VERBS_CMD_REG_MR,
+        bindings::IB_USER_VERBS_CMD_REREG_MR,
+        bindings::IB_USER_VERBS_CMD_RESIZE_CQ,
+    ];
+    let mut mask = 0;
+    let mut nth = 0;
+    while nth < commands.len() {
+        mask |= 1 << commands[nth];
+        nth += 1;
+    }
+    mask
+};
+
+/// How many bytes the name of a device has at most, the NUL at its end included.
+const NAME_MAX: usize = bindings::IB_DEVICE_NAME_MAX as usize;
+
+/// The name of a device, copied: it ends with NUL.
+pub struct DeviceName([u8; NAME_MAX]);
+
+impl Deref for DeviceName {
+    type Target = CStr;
+
+    #[inline]
+    fn deref(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
+}
+
+impl kernel::fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
+        kernel::fmt::Display::fmt(&**self, f)
+    }
+}
+
+impl core::fmt::Debug for DeviceName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::fmt::Debug::fmt(&**self, f)
+    }
+}
+
+/// What the core keeps of each device, in front of it in memory.
+///
+/// # Safety
+///
+/// One type of a module implements it, the module is the core, and all devices that the module has to do with are from
+/// [`allocate`] for this type.
+pub unsafe trait Private: Send + Sync {}
+
+/// The beginning of an allocation: `ib_device` follows.
+#[repr(C, align(64))]
+struct Front<T>(T);
+
+/// How much lies in front of the device.
+const fn front<T>() -> usize {
+    core::mem::size_of::<Front<T>>()
+}
+
+/// The layout of an allocation whose device, with the driver's data, has `size` bytes.
+fn layout<T>(size: usize) -> Result<core::alloc::Layout> {
+    let total = front::<T>().checked_add(size).ok_or(EOVERFLOW)?;
+    let align = core::mem::align_of::<Front<T>>();
+    let layout = core::alloc::Layout::from_size_align(total, align).map_err(|_| EOVERFLOW)?;
+    Ok(layout.pad_to_align())
+}
+
+/// Allocates a device and what the core keeps of it. Both are zeroed, then `init` makes the latter.
+///
+/// The size of the device and of the driver's data behind it is `size`.
+///
+/// # Errors
+///
+/// `EINVAL` where `size` is less than that of a device, `ENOMEM`, and what `init` fails with.
+pub fn allocate<T: Private, E>(size: usize, init: impl PinInit<T, E>) -> Result<NonNull<Device>>
+where
+    Error: From<E>,
+{
+    if size < core::mem::size_of::<ib_device>() {
+        return Err(EINVAL);
+    }
+    let layout = layout::<T>(size)?;
+    let flags = GFP_KERNEL | __GFP_ZERO;
+    let memory = Kmalloc::alloc(layout, flags, kernel::alloc::NumaNode::NO_NODE)?.cast::<u8>();
+    // SAFETY: There is room for a `T`, which is not moved until `free`.
+    if let Err(error) = unsafe { init.__pinned_init(memory.as_ptr().cast::<T>()) } {
+        // SAFETY: The memory is from `Kmalloc::alloc` with this layout.
+        unsafe { Kmalloc::free(memory, layout) };
+        return Err(error.into());
+    }
+    // SAFETY: The device lies inside the allocation.
+    Ok(unsafe { memory.add(front::<T>()) }.cast())
+}
+
+/// Frees a device, and drops what the core keeps of it.
+///
+/// # Safety
+///
+/// The device is from [`allocate`] for this type, and nobody uses it any more.
+pub unsafe fn free<T: Private>(device: NonNull<Device>) {
+    // SAFETY: By the safety requirements, the device lies so far inside the allocation, which begins with a `T`.
+    unsafe {
+        let memory = device.cast::<u8>().sub(front::<T>());
+        core::ptr::drop_in_place(memory.as_ptr().cast::<T>());
+        // `kfree` does not look at the size.
+        Kmalloc::free(memory, core::alloc::Layout::new::<Front<T>>());
+    }
+}
+
+// SAFETY: `get_device` and `put_device` count references; the memory stays until there is none.
+unsafe impl AlwaysRefCounted for Device {
+    fn inc_ref(&self) {
+        // SAFETY: The device is there, as `self` is.
+        unsafe { bindings::get_device(self.as_dev()) };
+    }
+
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller gives up a reference.
+        unsafe { bindings::put_device(obj.as_ref().as_dev()) };
+    }
+}
+
+/// The C structure of a device of the driver model.
+pub fn raw_dev(dev: &kernel::device::Device) -> *mut bindings::device {
+    core::ptr::from_ref(dev).cast_mut().cast()
+}
+
+/// Reads a field that does not change while a reference to the device may be had, or that everybody reads as it is.
+macro_rules! field {
+    ($device:expr, $($member:tt)+) => {{
+        let raw: *mut ib_device = $device.as_raw();
+        // SAFETY: The device is there; any value of the field's type is valid, and another CPU that writes it at the same
+        // time writes it whole.
+        unsafe { (&raw const (*raw).$($member)+).read_volatile() }
+    }};
+}
+
+impl Device {
+    /// Borrows a device.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a device that stays for `'a`.
+    #[inline]
+    pub unsafe fn from_raw<'a>(raw: *mut ib_device) -> &'a Self {
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        unsafe { &*raw.cast() }
+    }
+
+    /// The device in the driver model.
+    #[inline]
+    pub fn as_dev(&self) -> *mut bindings::device {
+        // SAFETY: The field is inside of the device.
+        unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1.dev).cast() }
+    }
+
+    /// The device in the driver model.
+    #[inline]
+    pub fn dev(&self) -> &kernel::device::Device {
+        // SAFETY: It is there as long as `self`.
+        unsafe { kernel::device::Device::from_raw(self.as_dev()) }
+    }
+
+    /// A reference that keeps the memory. Any context.
+    #[inline]
+    pub fn hold(&self) -> ARef<Self> {
+        self.into()
+    }
+
+    /// What the core keeps of the device.
+    #[inline]
+    pub fn private<T: Private>(&self) -> &T {
+        // SAFETY: By the safety requirements of `Private` the device is from `allocate` for this type.
+        unsafe { &*self.as_raw().byte_sub(front::<T>()).cast::<T>() }
+    }
+
+    /// The bytes of the name.
+    fn name_bytes(&self) -> &[AtomicU8; NAME_MAX] {
+        // SAFETY: The array is there as long as the device. Rust changes its bytes one by one, and C reads them so.
+        unsafe { &*(&raw const (*self.as_raw()).name).cast() }
+    }
+
+    /// A copy of the name. While it is being changed, it may be read in part as before and in part as after.
+    pub fn name(&self) -> DeviceName {
+        let mut bytes = [0; NAME_MAX];
+        // The last byte stays NUL.
+        for (to, from) in bytes
+            .iter_mut()
+            .zip(self.name_bytes().iter().take(NAME_MAX - 1))
+        {
+            match from.load(Ordering::Relaxed) {
+                0 => break,
+                byte => *to = byte,
+            }
+        }
+        DeviceName(bytes)
+    }
+
+    /// The number among all devices. 0 and above; constant from registration on.
+    #[inline]
+    pub fn index(&self) -> u32 {
+        field!(self, index)
+    }
+
+    /// Says which number the device has. For the registry, under its lock.
+    pub fn set_index(&self, index: u32) {
+        // SAFETY: The registry's lock is held.
+        unsafe { (*self.as_raw()).index = index };
+    }
+
+    /// Sets the name that is read without the driver model; cut off after 63 bytes. For the registry, under its lock.
+    pub fn set_name_field(&self, name: &CStr) {
+        let name = name.to_bytes();
+        // The last byte is NUL, and stays so.
+        for (nth, to) in self.name_bytes().iter().enumerate().take(NAME_MAX - 1) {
+            to.store(name.get(nth).copied().unwrap_or(0), Ordering::Relaxed);
+        }
+    }
+
+    /// `enum rdma_node_type`. Constant from registration on.
+    #[inline]
+    pub fn node_type(&self) -> u32 {
+        field!(self, node_type).into()
+    }
+
+    /// The GUID, its bytes in the order of the wire.
+    #[inline]
+    pub fn node_guid(&self) -> [u8; 8] {
+        field!(self, node_guid).to_ne_bytes()
+    }
+
+    /// Whether the device is an InfiniBand switch: then it has a port 0 and no other.
+    #[inline]
+    pub fn is_switch(&self) -> bool {
+        // SAFETY: The bit is constant from registration on.
+        unsafe { ib_device::is_switch_raw(self.as_raw()) != 0 }
+    }
+
+    /// How many ports it has that packets go through.
+    #[inline]
+    pub fn phys_port_cnt(&self) -> u32 {
+        field!(self, phys_port_cnt)
+    }
+
+    /// The numbers of its ports.
+    #[inline]
+    pub fn ports(&self) -> RangeInclusive<u32> {
+        if self.is_switch() {
+            0..=0
+        } else {
+            1..=self.phys_port_cnt()
+        }
+    }
+
+    /// Whether it has a port of this number.
+    #[inline]
+    pub fn is_port_valid(&self, port: u32) -> bool {
+        self.ports().contains(&port)
+    }
+
+    /// What of a port never changes. `None` if there is no such port, or the device was never to be registered.
+    pub fn immutable(&self, port: u32) -> Option<PortImmutable> {
+        let data = self.port_data(port)?;
+        // SAFETY: The port's data is there; it is constant from registration on.
+        Some(unsafe { (&raw const (*data.as_ptr()).immutable).read_volatile() })
+    }
+
+    /// The header's data of a port.
+    pub fn port_data(&self, port: u32) -> Option<NonNull<bindings::ib_port_data>> {
+        if !self.is_port_valid(port) {
+            return None;
+        }
+        let array = NonNull::new(field!(self, port_data))?;
+        // SAFETY: The array has an entry for each port.
+        Some(unsafe { array.add(port as usize) })
+    }
+
+    /// `core_cap_flags` of a port; none where there is no such port.
+    #[inline]
+    pub fn port_caps(&self, port: u32) -> u32 {
+        self.immutable(port).map_or(0, |port| port.core_cap_flags)
+    }
+
+    /// Whether a port speaks InfiniBand.
+    #[inline]
+    pub fn is_ib(&self, port: u32) -> bool {
+        self.port_caps(port) & bindings::RDMA_CORE_CAP_PROT_IB != 0
+    }
+
+    /// Whether a port speaks RoCE, of either version.
+    #[inline]
+    pub fn is_roce(&self, port: u32) -> bool {
+        let roce = bindings::RDMA_CORE_CAP_PROT_ROCE | bindings::RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
+        self.port_caps(port) & roce != 0
+    }
+
+    /// Whether a port speaks iWARP.
+    #[inline]
+    pub fn is_iwarp(&self, port: u32) -> bool {
+        self.port_caps(port) & bindings::RDMA_CORE_CAP_PROT_IWARP != 0
+    }
+
+    /// What the device can, as it said when it was registered.
+    pub fn attrs(&self) -> &bindings::ib_device_attr {
+        // SAFETY: The attributes are constant from registration on.
+        unsafe { &(*self.as_raw()).attrs }
+    }
+
+    /// The methods.
+    #[inline]
+    pub fn ops(&self) -> &bindings::ib_device_ops {
+        // SAFETY: The methods are constant from registration on.
+        unsafe { &(*self.as_raw()).ops }
+    }
+
+    /// `enum rdma_driver_id`.
+    #[inline]
+    pub fn driver_id(&self) -> u32 {
+        self.ops().driver_id
+    }
+
+    /// Whether it has all methods that the kernel's users need.
+    #[inline]
+    pub fn is_kverbs_provider(&self) -> bool {
+        // SAFETY: The bit is constant from registration on.
+        unsafe { ib_device::kverbs_provider_raw(self.as_raw()) != 0 }
+    }
+
+    /// Whether completion queues moderate themselves.
+    #[inline]
+    pub fn uses_dim(&self) -> bool {
+        // SAFETY: The bit is read as it is; nobody writes another of the word at that time.
+        unsafe { ib_device::use_cq_dim_raw(self.as_raw()) != 0 }
+    }
+
+    /// Says whether completion queues made from now on moderate themselves.
+    pub fn set_dim(&self, on: bool) {
+        // SAFETY: The other bits of the word are constant from registration on.
+        unsafe { ib_device::set_use_cq_dim_raw(self.as_raw(), on.into()) };
+    }
+
+    /// The device that does the DMA. `None` for one that the CPU stands in for.
+    pub fn dma_device(&self) -> Option<&kernel::device::Device> {
+        let raw = NonNull::new(field!(self, dma_device))?;
+        // SAFETY: It is there as long as the device is registered.
+        Some(unsafe { kernel::device::Device::from_raw(raw.as_ptr()) })
+    }
+
+    /// The parent in the driver model.
+    pub fn parent_dev(&self) -> Option<&kernel::device::Device> {
+        // SAFETY: The field is constant from registration on; a device keeps its parent.
+        unsafe {
+            let parent = NonNull::new((*self.as_dev()).parent)?;
+            Some(kernel::device::Device::from_raw(parent.as_ptr()))
+        }
+    }
+
+    /// The namespace that the device is in.
+    #[inline]
+    pub fn net(&self) -> &NetNamespace {
+        // SAFETY: The device was given a namespace when it was made. A namespace that goes moves its devices first.
+        unsafe {
+            let net = &raw const (*self.as_raw()).__bindgen_anon_1.coredev.rdma_net.net;
+            NetNamespace::from_raw(net.read_volatile().cast())
+        }
+    }
+
+    /// The kind of link that the device is: `rdma link delete` asks there. Null for none.
+    #[inline]
+    pub fn link_ops(&self) -> *const bindings::rdma_link_ops {
+        field!(self, link_ops)
+    }
+
+    /// `enum rdma_nl_dev_type`, for a sub-device.
+    #[inline]
+    pub fn sub_type(&self) -> u32 {
+        field!(self, type_)
+    }
+
+    /// `enum rdma_nl_name_assign_type`: who has given the name.
+    #[inline]
+    pub fn name_assign_type(&self) -> u32 {
+        field!(self, name_assign_type)
+    }
+
+    /// Says which device does the DMA: none for the CPU. For registration.
+    ///
+    /// # Safety
+    ///
+    /// The device is being registered, by this thread alone; nobody uses what is set here yet. The DMA device outlives it.
+    pub unsafe fn set_dma_device(&self, dma_device: Option<&kernel::device::Device>) {
+        let raw = dma_device.map_or(core::ptr::null_mut(), raw_dev);
+        // SAFETY: By the safety requirements.
+        unsafe {
+            (*self.as_raw()).dma_device = raw;
+            let encrypted = bindings::rdma_memory_is_encrypted();
+            ib_device::set_cc_dma_bounce_raw(self.as_raw(), (!raw.is_null() && encrypted).into());
+        }
+    }
+
+    /// Asks the driver what the device can, and keeps it. For registration.
+    ///
+    /// # Safety
+    ///
+    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    pub unsafe fn fill_attrs(&self, sleep: &crate::MaySleep) -> Result {
+        // SAFETY: By the safety requirements.
+        let attrs = unsafe { &mut (*self.as_raw()).attrs };
+        *attrs = pin_init::zeroed();
+        self.driver_query_device(attrs, sleep)
+    }
+
+    /// Lets user space use the commands that all devices have. For a new device.
+    ///
+    /// # Safety
+    ///
+    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    pub unsafe fn set_default_commands(&self) {
+        // SAFETY: By the safety requirements.
+        unsafe { (*self.as_raw()).uverbs_cmd_mask = DEFAULT_COMMANDS };
+    }
+
+    /// A reference that keeps the device registered; `None` if it is not, or not any more. Any context.
+    #[inline]
+    pub fn try_get(&self) -> Option<Registered> {
+        // SAFETY: The device is there.
+        let got = unsafe { bindings::ib_device_try_get(self.as_raw()) };
+        // INVARIANT: The reference was just counted.
+        got.then(|| Registered(NonNull::from(self)))
+    }
+
+    /// Whether the device is registered at this moment.
+    pub fn is_registered(&self) -> bool {
+        self.registrations()
+            .as_atomic()
+            .load(kernel::sync::atomic::Relaxed)
+            != 0
+    }
+
+    /// How many references keep the device registered.
+    fn registrations(&self) -> &kernel::sync::Refcount {
+        // SAFETY: `Refcount` is a transparent wrapper of the field, which C uses atomically too.
+        unsafe { &*(&raw const (*self.as_raw()).refcount).cast() }
+    }
+
+    /// Counts one registration reference, the first. For the core, once nobody has one.
+    pub fn first_registered(&self) -> Registered {
+        self.registrations().set(1);
+        // INVARIANT: The reference was just counted.
+        Registered(NonNull::from(self))
+    }
+
+    /// Gives up a registration reference; says whether it was the last. For the core alone: others drop a [`Registered`].
+    #[must_use]
+    pub fn put_registered(&self) -> bool {
+        self.registrations().dec_and_test()
+    }
+}
+
+/// A reference that keeps a device registered: unregistration waits for it, so hold it shortly.
+///
+/// # Invariants
+///
+/// The device is registered, and one reference is ours.
+pub struct Registered(NonNull<Device>);
+
+// SAFETY: Devices may be used from any thread.
+unsafe impl Send for Registered {}
+// SAFETY: As above.
+unsafe impl Sync for Registered {}
+
+impl Registered {
+    /// Takes over a reference that C code counted.
+    ///
+    /// # Safety
+    ///
+    /// The caller hands over a registration reference of the device.
+    pub unsafe fn from_counted(device: &Device) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self(NonNull::from(device))
+    }
+
+    /// One more reference. Any context.
+    pub fn again(&self) -> Self {
+        self.registrations().inc();
+        // INVARIANT: As for this one; the reference was just counted.
+        Self(self.0)
+    }
+
+    /// Hands the reference over to C code.
+    pub fn into_raw(self) -> *mut ib_device {
+        let raw = self.as_raw();
+        core::mem::forget(self);
+        raw
+    }
+}
+
+impl Deref for Registered {
+    type Target = Device;
+
+    #[inline]
+    fn deref(&self) -> &Device {
+        // SAFETY: By the type invariants; a registered device has its memory.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::ib_device_put(self.as_raw()) };
+    }
+}
+
+/// Whether the present process may use raw packets in a namespace.
+pub fn has_raw_cap(net: &NetNamespace) -> bool {
+    // SAFETY: The namespace is there.
+    unsafe { bindings::net_raw_capable(net.as_raw().cast()) }
+}
+
+/// A sub-device that the driver made of another device, until it is deleted.
+///
+/// # Invariants
+///
+/// The device is there until `delete`.
+pub struct SubDevice(NonNull<Device>);
+
+// SAFETY: Devices may be used from any thread.
+unsafe impl Send for SubDevice {}
+
+impl SubDevice {
+    /// Has the driver make one of `parent`, which stays registered as long as the sub-device.
+    pub fn add(
+        parent: &Device,
+        sub_type: u32,
+        name: &CStr,
+        sleep: &crate::MaySleep,
+    ) -> Result<Self> {
+        let sub = parent.driver_add_sub_dev(sub_type, name, sleep)?;
+        // SAFETY: The driver has just made the device, which is no one's parent and has none.
+        unsafe {
+            let raw = sub.as_ref().as_raw();
+            (*raw).type_ = sub_type;
+            (*raw).parent = parent.as_raw();
+        }
+        // INVARIANT: The driver keeps the device until it is told to delete it.
+        Ok(Self(sub))
+    }
+
+    /// Whether it is this device.
+    pub fn is(&self, device: &Device) -> bool {
+        self.0 == NonNull::from(device)
+    }
+
+    /// Has the driver unregister and deallocate it.
+    pub fn delete(self, parent: &Device, sleep: &crate::MaySleep) {
+        // SAFETY: By the type invariants.
+        parent.driver_del_sub_dev(unsafe { self.0.as_ref() }, sleep);
+    }
+}
+
+impl Registered {
+    /// The device that this is a sub-device of, which is registered as long as this.
+    pub fn parent(&self) -> Option<&Device> {
+        let parent = NonNull::new(field!(self, parent))?;
+        // SAFETY: A sub-device that is registered keeps its parent registered.
+        Some(unsafe { Device::from_raw(parent.as_ptr()) })
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls into a driver on the data path: posting, polling, mapping and draining.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use kernel::{
+    alloc::NumaNode,
+    error::to_result,
+    ffi::{c_int, c_uint},
+    prelude::*,
+    types::Opaque,
+};
+use kernel_ext::{error::EOPNOTSUPP, sync::Completion};
+use rdma_bindings::{self as bindings, ib_cq, ib_cqe, ib_rdma_wr, ib_recv_wr, ib_send_wr, ib_wc};
+
+use crate::{
+    core::{
+        mr::{DmaList, SgOffset},
+        Cq, Device, Mr, Qp,
+    },
+    MaySleep,
+};
+
+impl Device {
+    /// The NUMA node that the driver wants queue pairs on.
+    pub(crate) fn numa_node(&self) -> NumaNode {
+        let Some(call) = op!(self, get_numa_node) else {
+            return NumaNode::NO_NODE;
+        };
+        // SAFETY: The device is there.
+        let node = unsafe { call(self.as_raw()) };
+        NumaNode::new(node).unwrap_or(NumaNode::NO_NODE)
+    }
+}
+
+impl Cq {
+    /// Takes up to `max` completions; says how many. Any context.
+    ///
+    /// `room` has room for so many.
+    #[inline]
+    pub(crate) fn driver_poll(&self, room: *mut ib_wc, max: usize) -> usize {
+        let Some(call) = op!(self.device(), poll_cq) else {
+            return 0;
+        };
+        let max = c_int::try_from(max).unwrap_or(c_int::MAX);
+        // SAFETY: There is room.
+        usize::try_from(unsafe { call(self.as_raw(), max, room) }).unwrap_or(0)
+    }
+
+    /// Asks for an announcement: `enum ib_cq_notify_flags`. Says whether there are completions that will not be announced.
+    /// Any context.
+    #[inline]
+    pub fn driver_req_notify(&self, flags: u32) -> bool {
+        let Some(call) = op!(self.device(), req_notify_cq) else {
+            return false;
+        };
+        // SAFETY: The queue is there.
+        unsafe { call(self.as_raw(), flags) > 0 }
+    }
+}
+
+impl Mr {
+    /// Maps the first pieces of a list into the region; says how many. Any context.
+    #[inline]
+    pub fn driver_map_sg(
+        &self,
+        list: DmaList<'_>,
+        count: c_int,
+        mut offset: SgOffset<'_>,
+    ) -> Result<c_uint> {
+        let call = op!(self.device(), map_mr_sg).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The list is there, and has so many pieces.
+        let ret = unsafe { call(self.as_raw(), list.as_raw(), count, offset.pointer()) };
+        c_uint::try_from(ret).map_err(|_| Error::from_errno(ret))
+    }
+
+    /// Maps data and what protects it into an integrity region. Any context.
+    #[inline]
+    pub fn driver_map_sg_pi(
+        &self,
+        data: (DmaList<'_>, c_int, SgOffset<'_>),
+        meta: (DmaList<'_>, c_int, SgOffset<'_>),
+    ) -> Result {
+        let call = op!(self.device(), map_mr_sg_pi).ok_or(EOPNOTSUPP)?;
+        let ((data, data_count, mut data_offset), (meta, meta_count, mut meta_offset)) =
+            (data, meta);
+        // SAFETY: The lists are there, and have so many pieces.
+        to_result(unsafe {
+            call(
+                self.as_raw(),
+                data.as_raw(),
+                data_count,
+                data_offset.pointer(),
+                meta.as_raw(),
+                meta_count,
+                meta_offset.pointer(),
+            )
+        })
+    }
+}
+
+/// A request whose completion somebody waits for.
+#[pin_data]
+struct Marker {
+    #[pin]
+    cqe: Opaque<ib_cqe>,
+    #[pin]
+    done: Completion,
+}
+
+impl Marker {
+    fn new() -> impl PinInit<Self> {
+        let cqe = ib_cqe {
+            done: Some(Self::completed),
+        };
+        pin_init!(Self {
+            cqe: Opaque::new(cqe),
+            done <- Completion::new(),
+        })
+    }
+
+    /// # Safety
+    ///
+    /// The completion is that of a request with a marker's `cqe`.
+    unsafe extern "C" fn completed(_cq: *mut ib_cq, wc: *mut ib_wc) {
+        // SAFETY: By the safety requirements; who has posted the request waits until `done` is complete.
+        unsafe {
+            let cqe = Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
+            let marker: *const Self = kernel::container_of!(cqe, Self, cqe);
+            (*marker).done.complete();
+        }
+    }
+
+    /// Posts a request, and waits until it is completed; calls `poll` every 100 ms if there is one.
+    fn drain(
+        post: impl FnOnce(*mut ib_cqe) -> c_int,
+        poll: Option<&dyn Fn()>,
+        sleep: &MaySleep,
+    ) -> Result {
+        pin_init::stack_pin_init!(let waiter = Self::new());
+        to_result(post(waiter.cqe.get()))?;
+        // The request is posted: nothing but its completion may end this.
+        match poll {
+            None => waiter.done.wait(sleep),
+            Some(poll) => {
+                while !waiter.done.wait_timeout(100, sleep) {
+                    poll();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Qp {
+    /// Posts requests for sending: a chain. Any context.
+    ///
+    /// # Safety
+    ///
+    /// The requests, what they refer to and the handlers of their completions are there as long as the header says.
+    #[inline]
+    pub unsafe fn driver_post_send(&self, first: *const ib_send_wr) -> c_int {
+        let Some(call) = op!(self.device(), post_send) else {
+            return EOPNOTSUPP.to_errno();
+        };
+        let mut bad = core::ptr::null();
+        // SAFETY: By the safety requirements.
+        unsafe { call(self.as_raw(), first, &mut bad) }
+    }
+
+    /// Posts requests for receiving: a chain. Any context.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::driver_post_send`].
+    #[inline]
+    pub unsafe fn driver_post_recv(&self, first: *const ib_recv_wr) -> c_int {
+        let Some(call) = op!(self.device(), post_recv) else {
+            return EOPNOTSUPP.to_errno();
+        };
+        let mut bad = core::ptr::null();
+        // SAFETY: By the safety requirements.
+        unsafe { call(self.as_raw(), first, &mut bad) }
+    }
+
+    /// Posts a request for sending, of a queue pair in error, and waits until it is completed: so are all before it. Calls
+    /// `poll` every 100 ms if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers when the request is posted.
+    pub fn driver_flush_sends(&self, poll: Option<&dyn Fn()>, sleep: &MaySleep) -> Result {
+        let mut request: ib_rdma_wr = pin_init::zeroed();
+        request.wr.opcode = bindings::IB_WR_RDMA_WRITE;
+        let post = |cqe| {
+            request.wr.__bindgen_anon_1.wr_cqe = cqe;
+            // SAFETY: The request has no data; `Marker` waits for its completion.
+            unsafe { self.driver_post_send(&request.wr) }
+        };
+        Marker::drain(post, poll, sleep)
+    }
+
+    /// As [`Self::driver_flush_sends`], for receiving.
+    pub fn driver_flush_receives(&self, poll: Option<&dyn Fn()>, sleep: &MaySleep) -> Result {
+        let mut request: ib_recv_wr = pin_init::zeroed();
+        let post = |cqe| {
+            request.__bindgen_anon_1.wr_cqe = cqe;
+            // SAFETY: The request has no data; `Marker` waits for its completion.
+            unsafe { self.driver_post_recv(&request) }
+        };
+        Marker::drain(post, poll, sleep)
+    }
+
+    /// Lets the driver drain what is sent, in its own way. `None` where it has none.
+    pub fn driver_drain_sq(&self, _sleep: &MaySleep) -> Option<()> {
+        let call = op!(self.device(), drain_sq)?;
+        // SAFETY: The queue pair is there.
+        unsafe { call(self.as_raw()) };
+        Some(())
+    }
+
+    /// Lets the driver drain what is received, in its own way. `None` where it has none.
+    pub fn driver_drain_rq(&self, _sleep: &MaySleep) -> Option<()> {
+        let call = op!(self.device(), drain_rq)?;
+        // SAFETY: The queue pair is there.
+        unsafe { call(self.as_raw()) };
+        Some(())
+    }
+}

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls into a driver that create, change, query and destroy objects.
+//!
+//! Create methods take memory and return an object, destroy methods the reverse: see [`crate::core::object`].
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::ptr::null_mut;
+
+use kernel::{error::to_result, ffi::c_int, prelude::*, sync::aref::ARef};
+use kernel_ext::{error::EOPNOTSUPP, net::device::NetDevice};
+use rdma_bindings::{
+    ib_gid, ib_mr_status, ib_qp_init_attr, ib_srq_attr, ifla_vf_guid, ifla_vf_info, ifla_vf_stats,
+    rdma_ah_attr, rdma_ah_init_attr,
+};
+
+use crate::{
+    core::{
+        ah::AhContext,
+        ah_attr::AhVector,
+        cq::CqInit,
+        mr::{NewMr, Ranges},
+        object::{Created, Destroyed, Failed, Fresh, Owned, UdataView},
+        qp::{QpAttr, QpInit},
+        srq::{SrqInit, WqInit},
+        Ah, Cq, Device, Mr, Pd, Qp, Srq, Wq, Xrcd,
+    },
+    Gid, MaySleep,
+};
+
+/// Calls a create method that fills memory in; without the method, fails as the header says.
+macro_rules! create {
+    ($object:ident.$op:ident($($argument:expr),*)) => {{
+        match op!($object.device(), $op) {
+            // SAFETY: The memory has the driver's size, and the members are set; what is created stays until the driver
+            // destroys it.
+            Some(call) => unsafe { $object.create(|raw| call(raw, $($argument),*)) },
+            None => Err(Failed { object: $object, error: EOPNOTSUPP }),
+        }
+    }};
+}
+
+/// Calls a destroy method that leaves the memory behind.
+macro_rules! destroy {
+    ($object:ident.$op:ident($($argument:expr),*)) => {{
+        match op!($object.device(), $op) {
+            // SAFETY: The driver has created the object, and the owner gives it up.
+            Some(call) => unsafe { $object.destroy(|raw| call(raw, $($argument),*)) },
+            None => Err(Failed { object: $object, error: EOPNOTSUPP }),
+        }
+    }};
+}
+
+/// Calls a method that destroys an object and frees it too.
+macro_rules! free {
+    ($object:ident.$op:ident($($argument:expr),*)) => {{
+        let Some(call) = op!($object.device(), $op) else {
+            return Err(Failed { object: $object, error: EOPNOTSUPP });
+        };
+        // SAFETY: The driver has created the object, and the owner gives it up.
+        let ret = unsafe { call($object.as_raw(), $($argument),*) };
+        to_result(ret).map_err(|error| Failed { object: $object, error })
+    }};
+}
+pub(super) use {create, destroy, free};
+
+impl Fresh<Pd> {
+    /// Lets the driver allocate a protection domain.
+    pub fn driver_alloc(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Created<Pd> {
+        create!(self.alloc_pd(UdataView::pointer(udata)))
+    }
+}
+
+impl Owned<Pd> {
+    /// Lets the driver deallocate a protection domain.
+    pub fn driver_dealloc(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Destroyed<Pd> {
+        destroy!(self.dealloc_pd(UdataView::pointer(udata)))
+    }
+}
+
+impl Fresh<Xrcd> {
+    /// Lets the driver allocate an XRC domain.
+    pub fn driver_alloc(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Created<Xrcd> {
+        create!(self.alloc_xrcd(UdataView::pointer(udata)))
+    }
+}
+
+impl Owned<Xrcd> {
+    /// Lets the driver deallocate an XRC domain.
+    pub fn driver_dealloc(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Destroyed<Xrcd> {
+        destroy!(self.dealloc_xrcd(UdataView::pointer(udata)))
+    }
+}
+
+impl Device {
+    /// Whether clients in the kernel can have address handles.
+    pub fn has_create_ah(&self) -> bool {
+        op!(self, create_ah).is_some()
+    }
+
+    /// Whether there are XRC domains.
+    pub fn has_alloc_xrcd(&self) -> bool {
+        op!(self, alloc_xrcd).is_some()
+    }
+
+    /// Whether there are queue pairs.
+    pub fn has_create_qp(&self) -> bool {
+        op!(self, create_qp).is_some()
+    }
+
+    /// Whether completion queues can be moderated.
+    pub fn has_modify_cq(&self) -> bool {
+        op!(self, modify_cq).is_some()
+    }
+
+    /// Whether there are multicast groups to join and to leave.
+    pub fn has_mcast(&self) -> (bool, bool) {
+        (
+            op!(self, attach_mcast).is_some(),
+            op!(self, detach_mcast).is_some(),
+        )
+    }
+
+    /// Whether there are regions that memory is mapped into later.
+    pub fn has_alloc_mr(&self) -> bool {
+        op!(self, alloc_mr).is_some()
+    }
+
+    /// Whether memory can be mapped into regions.
+    pub fn has_map_mr_sg(&self) -> bool {
+        op!(self, map_mr_sg).is_some()
+    }
+
+    /// Whether there are regions that check the integrity of data.
+    pub fn has_integrity(&self) -> bool {
+        op!(self, alloc_mr_integrity).is_some() && self.has_map_mr_sg_pi()
+    }
+
+    /// Whether memory can be mapped into regions that check the integrity of data.
+    pub fn has_map_mr_sg_pi(&self) -> bool {
+        op!(self, map_mr_sg_pi).is_some()
+    }
+}
+
+/// What drivers get for a new address handle.
+fn ah_init(
+    vector: &mut AhVector,
+    context: &AhContext<'_>,
+    slave: Option<&ARef<NetDevice>>,
+) -> rdma_ah_init_attr {
+    rdma_ah_init_attr {
+        ah_attr: core::ptr::from_mut(vector).cast::<rdma_ah_attr>(),
+        flags: context.flags(),
+        xmit_slave: slave.map_or(null_mut(), |slave| slave.as_raw().cast()),
+    }
+}
+
+impl Fresh<Ah> {
+    /// Lets the driver make an address handle for a client in the kernel. Sleeps only where the context says so.
+    pub fn driver_create(
+        self,
+        vector: &mut AhVector,
+        context: &AhContext<'_>,
+        slave: Option<&ARef<NetDevice>>,
+    ) -> Created<Ah> {
+        let mut init = ah_init(vector, context, slave);
+        create!(self.create_ah(&mut init, null_mut()))
+    }
+
+    /// Lets the driver make an address handle for user space.
+    pub fn driver_create_user(
+        self,
+        vector: &mut AhVector,
+        context: &AhContext<'_>,
+        udata: &UdataView,
+    ) -> Created<Ah> {
+        let mut init = ah_init(vector, context, None);
+        create!(self.create_user_ah(&mut init, udata.as_raw()))
+    }
+}
+
+impl Owned<Ah> {
+    /// Lets the driver destroy an address handle. Sleeps only where the context says so.
+    pub fn driver_destroy(self, context: &AhContext<'_>) -> Destroyed<Ah> {
+        destroy!(self.destroy_ah(context.flags()))
+    }
+}
+
+impl Ah {
+    /// Lets the driver change an address handle. Any context.
+    pub fn driver_modify(&self, vector: &mut AhVector) -> Result {
+        let call = op!(self.device(), modify_ah).ok_or(EOPNOTSUPP)?;
+        // SAFETY: Both are there.
+        to_result(unsafe { call(self.as_raw(), core::ptr::from_mut(vector).cast()) })
+    }
+
+    /// Asks the driver for the address vector. Any context.
+    pub fn driver_query(&self, vector: &mut rdma_ah_attr) -> Result {
+        let call = op!(self.device(), query_ah).ok_or(EOPNOTSUPP)?;
+        // SAFETY: Both are there.
+        to_result(unsafe { call(self.as_raw(), vector) })
+    }
+}
+
+impl Fresh<Cq> {
+    /// Lets the driver make a completion queue for a client in the kernel.
+    pub fn driver_create(self, init: &CqInit, _sleep: &MaySleep) -> Created<Cq> {
+        create!(self.create_cq(init.as_raw(), null_mut()))
+    }
+}
+
+impl Owned<Cq> {
+    /// Lets the driver destroy a completion queue.
+    pub fn driver_destroy(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Destroyed<Cq> {
+        destroy!(self.destroy_cq(UdataView::pointer(udata)))
+    }
+
+    /// Tells the driver that nobody will poll the queue any more, if it wants to hear of that.
+    pub fn driver_pre_destroy(&self, _sleep: &MaySleep) -> Result {
+        match op!(self.device(), pre_destroy_cq) {
+            // SAFETY: The owner takes the queue down.
+            Some(call) => to_result(unsafe { call(self.as_raw()) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the driver destroy a completion queue that it has taken down already; where it does that at once, destroys it.
+    pub fn driver_post_destroy(self, sleep: &MaySleep) -> Destroyed<Cq> {
+        let Some(call) = op!(self.device(), post_destroy_cq) else {
+            return self.driver_destroy(None, sleep);
+        };
+        let destroy = |raw| {
+            // SAFETY: The owner gives the queue up.
+            unsafe { call(raw) };
+            0
+        };
+        // SAFETY: The driver does not know the queue afterwards.
+        unsafe { self.destroy(destroy) }
+    }
+}
+
+impl Cq {
+    /// Lets the driver moderate a completion queue.
+    pub fn driver_modify(&self, count: u16, period: u16, _sleep: &MaySleep) -> Result {
+        let call = op!(self.device(), modify_cq).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The queue is there.
+        to_result(unsafe { call(self.as_raw(), count, period) })
+    }
+}
+
+impl Fresh<Srq> {
+    /// Lets the driver make a shared receive queue.
+    pub fn driver_create(
+        self,
+        init: &SrqInit,
+        udata: Option<&UdataView>,
+        _sleep: &MaySleep,
+    ) -> Created<Srq> {
+        create!(self.create_srq(init.as_raw(), UdataView::pointer(udata)))
+    }
+}
+
+impl Owned<Srq> {
+    /// Lets the driver destroy a shared receive queue.
+    pub fn driver_destroy(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Destroyed<Srq> {
+        destroy!(self.destroy_srq(UdataView::pointer(udata)))
+    }
+}
+
+impl Srq {
+    /// Lets the driver change a shared receive queue.
+    pub fn driver_modify(&self, attr: &mut ib_srq_attr, mask: u32, _sleep: &MaySleep) -> Result {
+        let call = op!(self.device(), modify_srq).ok_or(EOPNOTSUPP)?;
+        // SAFETY: Both are there.
+        to_result(unsafe { call(self.as_raw(), attr, mask, null_mut()) })
+    }
+
+    /// Asks the driver what a shared receive queue is like.
+    pub fn driver_query(&self, attr: &mut ib_srq_attr, _sleep: &MaySleep) -> Result {
+        let call = op!(self.device(), query_srq).ok_or(EOPNOTSUPP)?;
+        // SAFETY: Both are there.
+        to_result(unsafe { call(self.as_raw(), attr) })
+    }
+}
+
+impl Fresh<Qp> {
+    /// Lets the driver make a queue pair.
+    pub fn driver_create(
+        self,
+        init: &QpInit,
+        udata: Option<&UdataView>,
+        _sleep: &MaySleep,
+    ) -> Created<Qp> {
+        create!(self.create_qp(init.as_raw(), UdataView::pointer(udata)))
+    }
+}
+
+impl Owned<Qp> {
+    /// Lets the driver destroy a queue pair.
+    pub fn driver_destroy(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Destroyed<Qp> {
+        destroy!(self.destroy_qp(UdataView::pointer(udata)))
+    }
+}
+
+impl Qp {
+    /// Lets the driver change a queue pair, which is no handle.
+    pub fn driver_modify(
+        &self,
+        attr: &mut QpAttr,
+        mask: c_int,
+        udata: Option<&UdataView>,
+        _sleep: &MaySleep,
+    ) -> Result {
+        let call = op!(self.device(), modify_qp).ok_or(EOPNOTSUPP)?;
+        // SAFETY: All are there; what the mask names is filled in.
+        to_result(unsafe {
+            call(
+                self.as_raw(),
+                attr.raw_mut(),
+                mask,
+                UdataView::pointer(udata),
+            )
+        })
+    }
+
+    /// Asks the driver what a queue pair is like, which is no handle.
+    pub fn driver_query(
+        &self,
+        attr: &mut QpAttr,
+        mask: c_int,
+        init: &mut ib_qp_init_attr,
+        _sleep: &MaySleep,
+    ) -> Result {
+        let call = op!(self.device(), query_qp).ok_or(EOPNOTSUPP)?;
+        // SAFETY: All are there.
+        to_result(unsafe { call(self.as_raw(), attr.raw_mut(), mask, init) })
+    }
+
+    /// Lets the driver join a multicast group.
+    pub fn driver_attach_mcast(&self, gid: Gid, lid: u16, _sleep: &MaySleep) -> Result {
+        let call = op!(self.device(), attach_mcast).ok_or(EOPNOTSUPP)?;
+        let mut gid: ib_gid = gid.to_raw();
+        // SAFETY: Both are there.
+        to_result(unsafe { call(self.as_raw(), &mut gid, lid) })
+    }
+
+    /// Lets the driver leave a multicast group.
+    pub fn driver_detach_mcast(&self, gid: Gid, lid: u16, _sleep: &MaySleep) -> Result {
+        let call = op!(self.device(), detach_mcast).ok_or(EOPNOTSUPP)?;
+        let mut gid: ib_gid = gid.to_raw();
+        // SAFETY: Both are there.
+        to_result(unsafe { call(self.as_raw(), &mut gid, lid) })
+    }
+}
+
+impl Pd {
+    /// Lets the driver make the region of all memory.
+    pub fn driver_get_dma_mr(&self, access: c_int, _sleep: &MaySleep) -> Result<NewMr<'_>> {
+        let call = op!(self.device(), get_dma_mr).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The domain is there; the driver returns a new region or an errno.
+        unsafe { NewMr::from_driver(self, call(self.as_raw(), access)) }
+    }
+
+    /// Lets the driver make a region that memory is mapped into later.
+    pub fn driver_alloc_mr(
+        &self,
+        kind: u32,
+        max_num_sg: u32,
+        _sleep: &MaySleep,
+    ) -> Result<NewMr<'_>> {
+        let call = op!(self.device(), alloc_mr).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The domain is there; the driver returns a new region or an errno.
+        unsafe { NewMr::from_driver(self, call(self.as_raw(), kind, max_num_sg)) }
+    }
+
+    /// Lets the driver make a region that checks the integrity of data.
+    pub fn driver_alloc_mr_integrity(
+        &self,
+        max_data_sg: u32,
+        max_meta_sg: u32,
+        _sleep: &MaySleep,
+    ) -> Result<NewMr<'_>> {
+        let call = op!(self.device(), alloc_mr_integrity).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The domain is there; the driver returns a new region or an errno.
+        unsafe { NewMr::from_driver(self, call(self.as_raw(), max_data_sg, max_meta_sg)) }
+    }
+
+    /// Tells the driver how memory will be used.
+    pub fn driver_advise_mr(
+        &self,
+        advice: u32,
+        flags: u32,
+        ranges: Ranges<'_>,
+        count: u32,
+        _sleep: &MaySleep,
+    ) -> Result {
+        let call = op!(self.device(), advise_mr).ok_or(EOPNOTSUPP)?;
+        let (raw, ranges) = (self.as_raw(), ranges.as_raw());
+        // SAFETY: The domain is there, and there are so many ranges.
+        to_result(unsafe { call(raw, advice, flags, ranges, count, null_mut()) })
+    }
+
+    /// Whether the driver wants to hear how memory will be used.
+    pub fn has_advise_mr(&self) -> bool {
+        op!(self.device(), advise_mr).is_some()
+    }
+}
+
+impl Owned<Mr> {
+    /// Lets the driver deregister a region, and free it.
+    pub fn driver_dereg(
+        self,
+        udata: Option<&UdataView>,
+        _sleep: &MaySleep,
+    ) -> Result<(), Failed<Self>> {
+        free!(self.dereg_mr(UdataView::pointer(udata)))
+    }
+}
+
+impl Mr {
+    /// Asks the driver whether the integrity of data was found to be broken.
+    pub fn driver_check_status(&self, mask: u32, status: &mut ib_mr_status) -> Result {
+        let call = op!(self.device(), check_mr_status).ok_or(EOPNOTSUPP)?;
+        // SAFETY: Both are there.
+        to_result(unsafe { call(self.as_raw(), mask, status) })
+    }
+}
+
+impl Pd {
+    /// Lets the driver make a work queue of a client in the kernel, and fills in what the client knows of it.
+    pub fn driver_create_wq(&self, init: &WqInit, _sleep: &MaySleep) -> Result<Owned<Wq>> {
+        let call = op!(self.device(), create_wq).ok_or(EOPNOTSUPP)?;
+        // SAFETY: Both are there; the driver returns a new queue or an errno.
+        unsafe {
+            let wq = kernel::error::from_err_ptr(call(self.as_raw(), init.as_raw(), null_mut()))?;
+            let wq = core::ptr::NonNull::new(wq).ok_or(EINVAL)?;
+            let (raw, init) = (wq.as_ptr(), init.as_raw());
+            (*raw).event_handler = (*init).event_handler;
+            (*raw).wq_context = (*init).wq_context;
+            (*raw).wq_type = (*init).wq_type;
+            (*raw).cq = (*init).cq;
+            (*raw).device = self.device().as_raw();
+            (*raw).pd = self.as_raw();
+            (*raw).uobject = null_mut();
+            (*raw).usecnt = pin_init::zeroed();
+            Ok(Owned::from_raw(wq))
+        }
+    }
+}
+
+impl Owned<Wq> {
+    /// Lets the driver destroy a work queue, and free it.
+    pub fn driver_destroy(
+        self,
+        udata: Option<&UdataView>,
+        _sleep: &MaySleep,
+    ) -> Result<(), Failed<Self>> {
+        free!(self.destroy_wq(UdataView::pointer(udata)))
+    }
+}
+
+impl Device {
+    /// Lets the driver set the state of a virtual function's link.
+    pub fn driver_set_vf_link_state(&self, vf: c_int, port: u32, state: c_int) -> Result {
+        let call = op!(self, set_vf_link_state).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The device is there.
+        to_result(unsafe { call(self.as_raw(), vf, port, state) })
+    }
+
+    /// Asks the driver what a virtual function is like.
+    pub fn driver_get_vf_config(&self, vf: c_int, port: u32, info: &mut ifla_vf_info) -> Result {
+        let call = op!(self, get_vf_config).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The device is there.
+        to_result(unsafe { call(self.as_raw(), vf, port, info) })
+    }
+
+    /// Asks the driver for what a virtual function has counted.
+    pub fn driver_get_vf_stats(&self, vf: c_int, port: u32, stats: &mut ifla_vf_stats) -> Result {
+        let call = op!(self, get_vf_stats).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The device is there.
+        to_result(unsafe { call(self.as_raw(), vf, port, stats) })
+    }
+
+    /// Lets the driver set a GUID of a virtual function.
+    pub fn driver_set_vf_guid(&self, vf: c_int, port: u32, guid: u64, kind: c_int) -> Result {
+        let call = op!(self, set_vf_guid).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The device is there.
+        to_result(unsafe { call(self.as_raw(), vf, port, guid, kind) })
+    }
+
+    /// Asks the driver for the GUIDs of a virtual function.
+    pub fn driver_get_vf_guid(
+        &self,
+        vf: c_int,
+        port: u32,
+        node: &mut ifla_vf_guid,
+        port_guid: &mut ifla_vf_guid,
+    ) -> Result {
+        let call = op!(self, get_vf_guid).ok_or(EOPNOTSUPP)?;
+        // SAFETY: The device is there.
+        to_result(unsafe { call(self.as_raw(), vf, port, node, port_guid) })
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls into a driver for hardware counters and for those of the performance management class.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::ptr::{self, NonNull};
+
+use kernel::prelude::*;
+use rdma_bindings::{self as bindings, ib_mad};
+
+use crate::{
+    abi::mad::{Mad, MadResult},
+    core::{
+        stats::{HwCounters, HwCountersGuard},
+        Device,
+    },
+    MaySleep,
+};
+
+/// How many bytes of a MAD follow its header.
+const MAD_DATA: core::ops::RangeFrom<usize> = 24..;
+
+/// Which byte of a MAD's data says of which port the counters are wanted.
+///
+/// Reference: InfiniBand Architecture Specification, volume 1, 16.1.3.5 (PortCounters).
+const PORT_SELECT: usize = 41;
+
+impl Device {
+    /// Has the driver allocate the counters of a port, or with `None` those of the device. `None` where it has none.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also where the driver's counters have no names.
+    pub fn driver_alloc_stats(
+        &self,
+        port: Option<u32>,
+        _sleep: &MaySleep,
+    ) -> Option<Result<HwCounters>> {
+        let raw = match port {
+            Some(port) => {
+                let call = op!(self, alloc_hw_port_stats)?;
+                // SAFETY: The port is one of the device.
+                unsafe { call(self.as_raw(), port) }
+            }
+            None => {
+                let call = op!(self, alloc_hw_device_stats)?;
+                // SAFETY: The device is there.
+                unsafe { call(self.as_raw()) }
+            }
+        };
+        let Some(raw) = NonNull::new(raw) else {
+            return Some(Err(ENOMEM));
+        };
+        // SAFETY: The driver has allocated them for the core. The driver's names are constant.
+        let stats = unsafe { HwCounters::from_raw(raw) };
+        if stats.count() <= 0 || !stats.is_named() {
+            return Some(Err(ENOMEM));
+        }
+        Some(Ok(stats))
+    }
+
+    /// Has the driver bring a counter up to date, or all if there is none of the number; says how many it has.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn driver_get_stats(
+        &self,
+        stats: &mut HwCountersGuard<'_>,
+        port: u32,
+        nth: i32,
+        _sleep: &MaySleep,
+    ) -> Result<i32> {
+        let call = op!(self, get_hw_stats).ok_or(EINVAL)?;
+        // SAFETY: The counters are those of the device or port, and locked.
+        let ret = unsafe { call(self.as_raw(), stats.as_raw(), port, nth) };
+        if ret < 0 {
+            return Err(Error::from_errno(ret));
+        }
+        Ok(ret)
+    }
+
+    /// Whether the driver answers MADs.
+    pub fn has_process_mad(&self) -> bool {
+        op!(self, process_mad).is_some()
+    }
+
+    /// Gets an attribute of the performance management class: the answer's data, behind the common header.
+    ///
+    /// `select` says that the attribute is one of a port.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` where the driver answers no MADs, `EINVAL` where it does not answer this one, `ENOMEM`.
+    pub fn driver_perf_get(
+        &self,
+        port: u32,
+        attribute: u16,
+        select: bool,
+        _sleep: &MaySleep,
+    ) -> Result<PmaResponse> {
+        let call = op!(self, process_mad).ok_or(kernel_ext::error::EOPNOTSUPP)?;
+        let mut request = KBox::<ib_mad>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        let mut answer = KBox::<ib_mad>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        request.mad_hdr.base_version = 1;
+        request.mad_hdr.mgmt_class = bindings::IB_MGMT_CLASS_PERF_MGMT as u8;
+        request.mad_hdr.class_version = 1;
+        request.mad_hdr.method = bindings::IB_MGMT_METHOD_GET as u8;
+        request.mad_hdr.attr_id = attribute.to_be();
+        if select {
+            // The field has 8 bits.
+            request.data[PORT_SELECT] = port as u8;
+        }
+        let (mut size, mut pkey_index) = (size_of::<ib_mad>(), 0);
+        // SAFETY: The driver reads the request, which came in no packet, and writes the answer.
+        let ret = unsafe {
+            call(
+                self.as_raw(),
+                bindings::IB_MAD_IGNORE_MKEY as i32,
+                port,
+                ptr::null(),
+                ptr::null(),
+                &*request,
+                &mut *answer,
+                &mut size,
+                &mut pkey_index,
+            )
+        };
+        let answered = (MadResult::SUCCESS | MadResult::REPLY).bits();
+        if ret as u32 & answered != answered {
+            return Err(EINVAL);
+        }
+        Ok(PmaResponse(answer))
+    }
+}
+
+/// An answer of the performance management class.
+pub struct PmaResponse(KBox<ib_mad>);
+
+impl PmaResponse {
+    /// `N` bytes of the attribute, which begins at byte 40 of the data; zeros behind its end.
+    pub fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
+        let data = Mad::from_raw(&self.0).bytes().get(MAD_DATA);
+        let data = data.and_then(|data| data.get(at.checked_add(40)?..));
+        let found = data.and_then(|data| data.first_chunk::<N>());
+        found.copied().unwrap_or([0; N])
+    }
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls into a driver that create and destroy objects by commands with attributes of the driver's own.
+//!
+//! As in [`super::objects`], create methods take memory and return an object, destroy methods the reverse.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::ptr::{null_mut, NonNull};
+
+use kernel::{
+    error::{from_err_ptr, to_result},
+    ffi::c_int,
+    prelude::*,
+};
+use kernel_ext::error::EOPNOTSUPP;
+use rdma_bindings::{
+    ib_counters_read_attr, ib_dm_alloc_attr, ib_dm_mr_attr, ib_rwq_ind_table, ib_sge,
+    ib_wq_init_attr,
+};
+
+use super::objects::{create, destroy, free};
+use crate::{
+    core::{
+        cq::CqInit,
+        mr::NewMr,
+        object::{optional_links, Created, Destroyed, Failed, Fresh, Owned, UdataView},
+        AttrBundle, Counters, Cq, Device, Dm, Dmah, Flow, FlowAction, Mr, Pd, Qp, RwqIndTable,
+        Ucontext, Wq,
+    },
+    MaySleep,
+};
+
+impl Device {
+    /// Whether user space can have completion queues.
+    pub fn has_user_cq(&self) -> bool {
+        let create = op!(self, create_cq).is_some() || op!(self, create_user_cq).is_some();
+        create && op!(self, destroy_cq).is_some()
+    }
+
+    /// Whether there are counters of flows.
+    pub fn has_create_counters(&self) -> bool {
+        op!(self, create_counters).is_some()
+    }
+
+    /// Whether buffers of other devices can be registered.
+    pub fn has_reg_dmabuf(&self) -> bool {
+        op!(self, reg_user_mr_dmabuf).is_some()
+    }
+
+    /// Whether memory of the device can be registered.
+    pub fn has_reg_dm(&self) -> bool {
+        op!(self, reg_dm_mr).is_some()
+    }
+
+    /// Whether there is memory of the device to be allocated.
+    pub fn has_alloc_dm(&self) -> bool {
+        op!(self, alloc_dm).is_some()
+    }
+}
+
+impl Fresh<Cq> {
+    /// Lets the driver make a completion queue of user space.
+    pub fn driver_create_user(
+        self,
+        init: &CqInit,
+        command: &AttrBundle,
+        _sleep: &MaySleep,
+    ) -> Created<Cq> {
+        if op!(self.device(), create_user_cq).is_some() {
+            return create!(self.create_user_cq(init.as_raw(), command.as_raw()));
+        }
+        create!(self.create_cq(init.as_raw(), command.as_raw()))
+    }
+}
+
+impl Pd {
+    /// Lets the driver make a work queue of user space. The caller fills in what user space knows of it.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, and those of the driver.
+    pub fn driver_create_user_wq(
+        &self,
+        init: &mut ib_wq_init_attr,
+        udata: &UdataView,
+        _sleep: &MaySleep,
+    ) -> Result<Owned<Wq>> {
+        let call = op!(self.device(), create_wq).ok_or(EOPNOTSUPP)?;
+        // SAFETY: All are there; the driver returns a new queue or an errno.
+        unsafe {
+            let wq = from_err_ptr(call(self.as_raw(), init, udata.as_raw()))?;
+            Ok(Owned::from_raw(NonNull::new(wq).ok_or(EINVAL)?))
+        }
+    }
+
+    /// Lets the driver register memory of the present process, for user space or for a client in the kernel.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, and those of the driver.
+    pub fn driver_reg_user(
+        &self,
+        (start, length, iova): (u64, u64, u64),
+        access: u32,
+        dmah: Option<&Dmah>,
+        udata: Option<&UdataView>,
+        _sleep: &MaySleep,
+    ) -> Result<NewMr<'_>> {
+        let call = op!(self.device(), reg_user_mr).ok_or(EOPNOTSUPP)?;
+        let dmah = dmah.map_or(null_mut(), Dmah::as_raw);
+        let (pd, access) = (self.as_raw(), access as c_int);
+        let udata = UdataView::pointer(udata);
+        // SAFETY: All are there; the driver returns a new region or an errno.
+        unsafe {
+            let mr = call(pd, start, length, iova, access, dmah, udata);
+            NewMr::from_driver(self, mr)
+        }
+    }
+
+    /// Lets the driver register a part of a buffer of another device.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, and those of the driver.
+    pub fn driver_reg_dmabuf(
+        &self,
+        (offset, length, iova): (u64, u64, u64),
+        fd: c_int,
+        access: u32,
+        dmah: Option<&Dmah>,
+        command: &AttrBundle,
+        _sleep: &MaySleep,
+    ) -> Result<NewMr<'_>> {
+        let call = op!(self.device(), reg_user_mr_dmabuf).ok_or(EOPNOTSUPP)?;
+        let dmah = dmah.map_or(null_mut(), Dmah::as_raw);
+        let (pd, access, command) = (self.as_raw(), access as c_int, command.as_raw());
+        // SAFETY: All are there; the driver returns a new region or an errno.
+        unsafe {
+            let mr = call(pd, offset, length, iova, fd, access, dmah, command);
+            NewMr::from_driver(self, mr)
+        }
+    }
+
+    /// Lets the driver register memory of the device.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, and those of the driver.
+    pub fn driver_reg_dm(
+        &self,
+        dm: &Dm,
+        attr: &mut ib_dm_mr_attr,
+        command: &AttrBundle,
+        _sleep: &MaySleep,
+    ) -> Result<NewMr<'_>> {
+        let call = op!(self.device(), reg_dm_mr).ok_or(EOPNOTSUPP)?;
+        // SAFETY: All are there; the driver returns a new region or an errno.
+        unsafe {
+            let mr = call(self.as_raw(), dm.as_raw(), attr, command.as_raw());
+            NewMr::from_driver(self, mr)
+        }
+    }
+
+    /// Tells the driver how user space will use memory.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, and those of the driver.
+    pub fn driver_advise_user(
+        &self,
+        advice: u32,
+        flags: u32,
+        ranges: &mut [ib_sge],
+        command: &AttrBundle,
+        _sleep: &MaySleep,
+    ) -> Result {
+        let call = op!(self.device(), advise_mr).ok_or(EOPNOTSUPP)?;
+        let count = u32::try_from(ranges.len())?;
+        let (pd, ranges, command) = (self.as_raw(), ranges.as_mut_ptr(), command.as_raw());
+        // SAFETY: All are there, and there are so many ranges.
+        to_result(unsafe { call(pd, advice, flags, ranges, count, command) })
+    }
+}
+
+impl Owned<RwqIndTable> {
+    /// Lets the driver destroy a table of work queues, which do not count it as a user any more.
+    pub fn driver_destroy(self, _sleep: &MaySleep) -> Destroyed<RwqIndTable> {
+        let mut memory = destroy!(self.destroy_rwq_ind_table())?;
+        let raw: &mut ib_rwq_ind_table = memory.raw();
+        let queues = core::mem::replace(&mut raw.ind_tbl, null_mut());
+        let count = 1usize.checked_shl(raw.log_ind_tbl_size).unwrap_or(0);
+        if !queues.is_null() {
+            // SAFETY: The array was allocated for so many queues by `kmalloc`, and was the table's.
+            let queues = unsafe { KVec::from_raw_parts(queues, count, count) };
+            for wq in &queues {
+                // SAFETY: The queue counts the table, which is destroyed, as a user: so it is there.
+                unsafe { (*wq.cast::<Wq>()).uses().dec() };
+            }
+        }
+        Ok(memory)
+    }
+}
+
+impl Flow {
+    optional_links! {
+        /// The queue pair that packets go to.
+        qp: Qp = qp;
+    }
+}
+
+impl Owned<Flow> {
+    /// Lets the driver destroy a flow, and free it.
+    pub fn driver_destroy(self, _sleep: &MaySleep) -> Result<(), Failed<Self>> {
+        free!(self.destroy_flow())
+    }
+}
+
+impl Owned<FlowAction> {
+    /// Lets the driver destroy an action of flows, and free it.
+    pub fn driver_destroy(self, _sleep: &MaySleep) -> Result<(), Failed<Self>> {
+        free!(self.destroy_flow_action())
+    }
+}
+
+impl Device {
+    /// Lets the driver allocate memory of the device. The caller fills in what user space knows of it.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, and those of the driver.
+    pub fn driver_alloc_dm(
+        &self,
+        context: &Ucontext,
+        attr: &mut ib_dm_alloc_attr,
+        command: &AttrBundle,
+        _sleep: &MaySleep,
+    ) -> Result<Owned<Dm>> {
+        let call = op!(self, alloc_dm).ok_or(EOPNOTSUPP)?;
+        // SAFETY: All are there; the driver returns new memory or an errno.
+        unsafe {
+            let dm = call(self.as_raw(), context.as_raw(), attr, command.as_raw());
+            let dm = NonNull::new(from_err_ptr(dm)?).ok_or(EINVAL)?;
+            (*dm.as_ptr()).device = self.as_raw();
+            (*dm.as_ptr()).usecnt = pin_init::zeroed();
+            Ok(Owned::from_raw(dm))
+        }
+    }
+}
+
+impl Owned<Dm> {
+    /// Lets the driver take memory of the device back.
+    pub fn driver_dealloc(
+        self,
+        command: &AttrBundle,
+        _sleep: &MaySleep,
+    ) -> Result<(), Failed<Self>> {
+        free!(self.dealloc_dm(command.as_raw()))
+    }
+}
+
+impl Owned<Mr> {
+    /// Says that the region is of memory of the device, and counts it there.
+    ///
+    /// # Safety
+    ///
+    /// The driver has just made the region, which is not handed out yet.
+    pub unsafe fn set_dm(&self, dm: &Dm) {
+        dm.uses().inc();
+        // SAFETY: By the safety requirements.
+        unsafe { (*self.as_raw()).dm = dm.as_raw() };
+    }
+
+    /// Gives the region hints for DMA, and counts it there.
+    ///
+    /// # Safety
+    ///
+    /// The driver has just made the region, which is not handed out yet.
+    pub unsafe fn set_dmah(&self, dmah: &Dmah) {
+        dmah.uses().inc();
+        // SAFETY: By the safety requirements.
+        unsafe { (*self.as_raw()).dmah = dmah.as_raw() };
+    }
+}
+
+impl Fresh<Dmah> {
+    /// Lets the driver take hints for DMA.
+    pub fn driver_alloc(self, command: &AttrBundle, _sleep: &MaySleep) -> Created<Dmah> {
+        create!(self.alloc_dmah(command.as_raw()))
+    }
+}
+
+impl Owned<Dmah> {
+    /// Lets the driver forget hints for DMA.
+    pub fn driver_dealloc(self, command: &AttrBundle, _sleep: &MaySleep) -> Destroyed<Dmah> {
+        destroy!(self.dealloc_dmah(command.as_raw()))
+    }
+}
+
+impl Fresh<Counters> {
+    /// Lets the driver make counters of flows.
+    pub fn driver_create(self, command: &AttrBundle, _sleep: &MaySleep) -> Created<Counters> {
+        create!(self.create_counters(command.as_raw()))
+    }
+}
+
+impl Owned<Counters> {
+    /// Lets the driver destroy counters of flows.
+    pub fn driver_destroy(self, _sleep: &MaySleep) -> Destroyed<Counters> {
+        destroy!(self.destroy_counters())
+    }
+}
+
+impl Counters {
+    /// Whether the counters can be read.
+    pub fn has_read(&self) -> bool {
+        op!(self.device(), read_counters).is_some()
+    }
+
+    /// Reads counters. `flags` is `enum ib_read_counters_flags`.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, and those of the driver.
+    pub fn driver_read(
+        &self,
+        values: &mut [u64],
+        flags: u32,
+        command: &AttrBundle,
+        _sleep: &MaySleep,
+    ) -> Result {
+        let call = op!(self.device(), read_counters).ok_or(EOPNOTSUPP)?;
+        let mut attr = ib_counters_read_attr {
+            counters_buff: values.as_mut_ptr(),
+            ncounters: u32::try_from(values.len())?,
+            flags,
+        };
+        // SAFETY: All are there, and there is room for so many values.
+        to_result(unsafe { call(self.as_raw(), &mut attr, command.as_raw()) })
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Asynchronous events and their handlers: `struct ib_event`, `struct ib_event_handler`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::ptr::NonNull;
+
+use kernel::{prelude::*, sync::aref::ARef, types::Opaque};
+use rdma_bindings::{self as bindings, ib_event, ib_event_handler};
+
+use super::{Device, EventHandler, EventView};
+use crate::MaySleep;
+
+/// An event: what happened, and to which part of a device.
+#[derive(Clone, Copy)]
+pub struct Event(ib_event);
+
+// SAFETY: What the event points to is looked at by handlers alone, which know that it is there.
+unsafe impl Send for Event {}
+// SAFETY: As above.
+unsafe impl Sync for Event {}
+
+impl EventView {
+    /// A copy of the event.
+    #[inline]
+    pub fn get(&self) -> Event {
+        // SAFETY: By the type invariants.
+        Event(unsafe { *self.as_raw() })
+    }
+}
+
+impl Event {
+    /// An event of a port.
+    pub fn of_port(kind: u32, device: &Device, port: u32) -> Self {
+        let mut event: ib_event = pin_init::zeroed();
+        event.device = device.as_raw();
+        event.event = kind;
+        event.element.port_num = port;
+        Self(event)
+    }
+
+    /// What happened: `enum ib_event_type`.
+    #[inline]
+    pub fn kind(&self) -> u32 {
+        self.0.event
+    }
+
+    /// The port, for an event of a port.
+    #[inline]
+    pub fn port(&self) -> u32 {
+        // SAFETY: Any value of the union has these bytes.
+        unsafe { self.0.element.port_num }
+    }
+
+    /// The device that it happened to.
+    ///
+    /// # Safety
+    ///
+    /// The event is one that a driver raises right now, so that its device is there.
+    pub unsafe fn device(&self) -> &Device {
+        // SAFETY: By the safety requirements.
+        unsafe { Device::from_raw(self.0.device) }
+    }
+}
+
+impl EventHandler {
+    /// The device whose events the handler wants.
+    #[inline]
+    pub fn device(&self) -> &Device {
+        // SAFETY: The field is set before the handler is registered, and the device is there as long as the handler is.
+        unsafe { Device::from_raw((*self.as_raw()).device) }
+    }
+}
+
+/// A handler that is in a [`HandlerList`].
+///
+/// # Invariants
+///
+/// The handler is there until `ib_unregister_event_handler` returns, which takes it out and waits until it does not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HandlerRef(NonNull<ib_event_handler>);
+
+// SAFETY: Handlers may be called on any thread.
+unsafe impl Send for HandlerRef {}
+
+impl HandlerRef {
+    /// A handle of a handler that is being registered or unregistered.
+    pub fn new(handler: &EventHandler) -> Self {
+        // INVARIANT: Who unregisters waits; a handler that is not in a list is not called.
+        Self(NonNull::from(handler).cast())
+    }
+
+    /// Calls the handler.
+    ///
+    /// # Safety
+    ///
+    /// The handler is in a list, or whoever takes it out waits for this call.
+    pub unsafe fn call(self, event: &Event, _sleep: &MaySleep) {
+        let mut event = event.0;
+        // SAFETY: By the safety requirements the handler is there.
+        unsafe {
+            if let Some(handler) = (*self.0.as_ptr()).handler {
+                handler(self.0.as_ptr(), &mut event);
+            }
+        }
+    }
+
+    fn next(self) -> Option<Self> {
+        // SAFETY: By the type invariants.
+        let next = unsafe { (*self.0.as_ptr()).list.next };
+        NonNull::new(next.cast()).map(Self)
+    }
+
+    fn set_next(self, next: Option<Self>) {
+        let next = next.map_or(core::ptr::null_mut(), |next| next.0.as_ptr());
+        // SAFETY: By the type invariants; the member is the list's.
+        unsafe { (*self.0.as_ptr()).list.next = next.cast::<bindings::list_head>() };
+    }
+}
+
+/// Handlers in the order of their registration. The links are in the handlers: adding needs no memory.
+#[derive(Default)]
+pub struct HandlerList {
+    first: Option<HandlerRef>,
+}
+
+// SAFETY: Whoever has the list has its handlers' links.
+unsafe impl Send for HandlerList {}
+
+impl HandlerList {
+    /// The first handler.
+    pub fn first(&self) -> Option<HandlerRef> {
+        self.first
+    }
+
+    /// The handler after one that is in the list.
+    pub fn after(&self, handler: HandlerRef) -> Option<HandlerRef> {
+        handler.next()
+    }
+
+    /// Adds a handler at the end.
+    pub fn push(&mut self, handler: HandlerRef) {
+        handler.set_next(None);
+        let Some(mut last) = self.first else {
+            self.first = Some(handler);
+            return;
+        };
+        while let Some(next) = last.next() {
+            last = next;
+        }
+        last.set_next(Some(handler));
+    }
+
+    /// Takes a handler out; says whether it was in the list.
+    pub fn remove(&mut self, handler: HandlerRef) -> bool {
+        let mut before = None;
+        let mut at = self.first;
+        while let Some(here) = at {
+            let next = here.next();
+            if here == handler {
+                match before {
+                    None => self.first = next,
+                    Some(before) => HandlerRef::set_next(before, next),
+                }
+                return true;
+            }
+            before = at;
+            at = next;
+        }
+        false
+    }
+}
+
+/// Who is told of a device's events.
+pub trait OnEvent: Send + Sync {
+    /// An event, in process context. The caches are up to date with it. It must not drop its [`Listening`].
+    fn event(&self, event: &Event, sleep: &MaySleep);
+}
+
+/// The structure of C, and who is told.
+#[pin_data]
+struct RegisteredHandler<T> {
+    #[pin]
+    raw: Opaque<ib_event_handler>,
+    listener: T,
+}
+
+/// A listener who is told of a device's events until this is dropped, which may sleep.
+///
+/// # Invariants
+///
+/// The structure is registered.
+pub struct Listening<T: OnEvent> {
+    told: Pin<KBox<RegisteredHandler<T>>>,
+    _device: ARef<Device>,
+}
+
+// SAFETY: The listener may be used from any thread; C uses the rest.
+unsafe impl<T: OnEvent> Send for Listening<T> {}
+// SAFETY: As above.
+unsafe impl<T: OnEvent> Sync for Listening<T> {}
+
+impl<T: OnEvent> Listening<T> {
+    /// Tells `listener` of the events of a device from now on.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(device: &Device, listener: T, sleep: &MaySleep) -> Result<Self> {
+        sleep.check();
+        let raw = ib_event_handler {
+            device: device.as_raw(),
+            handler: Some(tell::<T>),
+            ..pin_init::zeroed()
+        };
+        let init = pin_init!(RegisteredHandler {
+            raw: Opaque::new(raw),
+            listener,
+        });
+        let told = KBox::pin_init(init, GFP_KERNEL)?;
+        // SAFETY: The structure stays where it is until it is unregistered, and so does the device.
+        unsafe { bindings::ib_register_event_handler(told.raw.get()) };
+        // INVARIANT: It is registered.
+        Ok(Self {
+            told,
+            _device: device.hold(),
+        })
+    }
+
+    /// Who is told.
+    pub fn listener(&self) -> &T {
+        &self.told.listener
+    }
+}
+
+impl<T: OnEvent> Drop for Listening<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants. No handler runs when this returns.
+        unsafe { bindings::ib_unregister_event_handler(self.told.raw.get()) };
+    }
+}
+
+/// # Safety
+///
+/// The core calls it with a handler that [`Listening::new`] has registered, and an event.
+unsafe extern "C" fn tell<T: OnEvent>(handler: *mut ib_event_handler, event: *mut ib_event) {
+    // SAFETY: By the safety requirements; handlers may sleep.
+    unsafe {
+        let raw = Opaque::cast_from(handler);
+        let told: *const RegisteredHandler<T> =
+            kernel::container_of!(raw, RegisteredHandler<T>, raw);
+        (*told).listener.event(&Event(*event), &MaySleep::assume());
+    }
+}

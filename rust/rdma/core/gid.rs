@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Entries of GID tables with their reference count: `struct ib_gid_attr`.
+//!
+//! An entry is a counted object around the C structure. C code has references to it, which it may take and drop in any
+//! context; the last one frees the entry there and then. The net device of an entry may be taken away while others look
+//! at the entry under RCU; so it is let go a grace period later.
+//!
+//! C headers: `include/rdma/ib_cache.h`, `include/rdma/ib_verbs.h`.
+
+use core::{
+    cell::UnsafeCell,
+    ffi::c_void,
+    mem::MaybeUninit,
+    ops::Deref,
+    ptr::{null_mut, NonNull},
+    sync::atomic::{AtomicBool, AtomicPtr, Ordering},
+};
+
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, rcu, Arc},
+    types::Opaque,
+};
+use kernel_ext::{
+    door::{FromC, IntoC},
+    net::device::{MacAddress, NetDevice},
+    rcu_box::RcuBox,
+};
+use rdma_bindings::{ib_gid, ib_gid_attr, net_device};
+
+use super::Device;
+use crate::{Gid, GidAttr, GidType};
+
+impl From<ib_gid> for Gid {
+    fn from(raw: ib_gid) -> Self {
+        Self::from_raw(&raw)
+    }
+}
+
+impl Gid {
+    /// The prefix of the subnet: the first 8 bytes, as a number.
+    pub fn subnet_prefix(&self) -> u64 {
+        u64::from_be_bytes(*self.0.first_chunk().unwrap_or(&[0; 8]))
+    }
+}
+
+/// What an entry belongs to.
+pub trait GidTable: Send + Sync + 'static {
+    /// The last reference to an entry of the table is gone. Any context.
+    fn left(&self, index: u16);
+}
+
+/// What an entry is made from.
+pub struct NewGid<'a> {
+    /// The GID.
+    pub gid: Gid,
+    /// What the GID is for.
+    pub gid_type: GidType,
+    /// The port, from 1.
+    pub port_num: u32,
+    /// The index in the port's table.
+    pub index: u16,
+    /// The net device that the GID belongs to.
+    pub ndev: Option<&'a NetDevice>,
+}
+
+/// An entry of a GID table.
+///
+/// # Invariants
+///
+/// The members of `attr` are constant, but for `ndev`. That is null, or the device in `owned`, which RCU readers may look
+/// at for a grace period after it became null. `owned` is taken by who sets `ndev` to null, and by nobody else.
+#[repr(C)]
+pub struct GidEntry {
+    attr: Opaque<ib_gid_attr>,
+    owned: UnsafeCell<Option<RcuBox<ARef<NetDevice>>>>,
+    context: AtomicPtr<c_void>,
+    valid: AtomicBool,
+    table: Arc<dyn GidTable>,
+}
+
+// SAFETY: Devices and tables may be used from any thread.
+unsafe impl Send for GidEntry {}
+// SAFETY: By the invariants nothing that is not atomic changes.
+unsafe impl Sync for GidEntry {}
+
+impl GidEntry {
+    /// Makes an entry of a table of `device`, which is not in the table yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(device: &Device, table: Arc<dyn GidTable>, new: &NewGid<'_>) -> Result<Arc<Self>> {
+        let owned = match new.ndev {
+            Some(ndev) => Some(RcuBox::new(ARef::from(ndev), GFP_KERNEL)?),
+            None => None,
+        };
+        let attr = ib_gid_attr {
+            ndev: new.ndev.map_or(null_mut(), NetDevice::as_raw),
+            device: device.as_raw(),
+            gid: new.gid.to_raw(),
+            gid_type: new.gid_type.as_raw(),
+            index: new.index,
+            port_num: new.port_num,
+        };
+        // INVARIANT: `ndev` is what `owned` holds.
+        let entry = Self {
+            attr: Opaque::new(attr),
+            owned: UnsafeCell::new(owned),
+            context: AtomicPtr::new(null_mut()),
+            valid: AtomicBool::new(false),
+            table,
+        };
+        Ok(Arc::new(entry, GFP_KERNEL)?)
+    }
+
+    /// The C structure.
+    #[inline]
+    pub fn as_raw(&self) -> *mut ib_gid_attr {
+        self.attr.get()
+    }
+
+    #[inline]
+    fn as_attr(&self) -> &GidAttr {
+        // SAFETY: The entry is there as long as `self`.
+        unsafe { GidAttr::from_raw(self.as_raw()) }
+    }
+
+    /// The GID.
+    #[inline]
+    pub fn gid(&self) -> Gid {
+        self.as_attr().gid()
+    }
+
+    /// What the GID is for.
+    #[inline]
+    pub fn gid_type(&self) -> GidType {
+        self.as_attr().gid_type()
+    }
+
+    /// The index in the port's table.
+    #[inline]
+    pub fn index(&self) -> u16 {
+        self.as_attr().index()
+    }
+
+    /// The port, from 1.
+    #[inline]
+    pub fn port_num(&self) -> u32 {
+        self.as_attr().port_num()
+    }
+
+    #[inline]
+    fn ndev_slot(&self) -> &AtomicPtr<net_device> {
+        // SAFETY: The member is valid as long as `self`; C code reads it, and this alone writes it.
+        unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).ndev) }
+    }
+
+    /// The net device that the GID belongs to.
+    #[inline]
+    pub fn ndev<'g>(&self, _guard: &'g rcu::Guard) -> Option<&'g NetDevice> {
+        let ndev = NonNull::new(self.ndev_slot().load(Ordering::Acquire))?;
+        // SAFETY: By the type invariants the device is held until a grace period after it can be found here.
+        Some(unsafe { NetDevice::from_raw(ndev.as_ptr()) })
+    }
+
+    /// Says whether the GID belongs to a net device.
+    #[inline]
+    pub fn is_on(&self, ndev: &NetDevice) -> bool {
+        self.ndev_slot().load(Ordering::Relaxed) == ndev.as_raw()
+    }
+
+    /// Takes the net device away.
+    pub fn take_ndev(&self) {
+        if self
+            .ndev_slot()
+            .swap(null_mut(), Ordering::AcqRel)
+            .is_null()
+        {
+            return;
+        }
+        // SAFETY: By the type invariants nobody else uses `owned`: only one swap returns the device.
+        let owned = unsafe { (*self.owned.get()).take() };
+        drop(owned);
+    }
+
+    /// Whether the entry is in its table, where it can be found.
+    #[inline]
+    pub fn is_valid(&self) -> bool {
+        self.valid.load(Ordering::Acquire)
+    }
+
+    /// Says whether the entry is in its table. For the table.
+    #[inline]
+    pub fn set_valid(&self, valid: bool) {
+        self.valid.store(valid, Ordering::Release);
+    }
+
+    /// What the driver keeps for the entry.
+    #[inline]
+    pub fn context(&self) -> *mut c_void {
+        self.context.load(Ordering::Acquire)
+    }
+
+    /// Where the driver writes what it keeps for the entry.
+    #[inline]
+    pub fn context_slot(&self) -> *mut *mut c_void {
+        self.context.as_ptr()
+    }
+}
+
+impl Drop for GidEntry {
+    fn drop(&mut self) {
+        self.table.left(self.index());
+    }
+}
+
+/// A counted reference to an entry, as C has it in a `const struct ib_gid_attr *`.
+///
+/// As an argument of a door it is one that the caller hands over.
+#[derive(Clone)]
+pub struct GidRef(Arc<GidEntry>);
+
+impl GidRef {
+    /// A reference for C.
+    #[inline]
+    pub fn new(entry: Arc<GidEntry>) -> Self {
+        Self(entry)
+    }
+
+    /// Gives the reference to C.
+    #[inline]
+    pub fn into_raw(self) -> *const ib_gid_attr {
+        // The structure is the entry's first member.
+        Arc::into_raw(self.0).cast()
+    }
+
+    /// Takes a reference back from C.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is from [`Self::into_raw`], and the caller hands over the reference.
+    #[inline]
+    pub unsafe fn from_raw(raw: *const ib_gid_attr) -> Self {
+        // SAFETY: By the safety requirements.
+        Self(unsafe { Arc::from_raw(raw.cast()) })
+    }
+}
+
+impl Deref for GidRef {
+    type Target = GidEntry;
+
+    #[inline]
+    fn deref(&self) -> &GidEntry {
+        &self.0
+    }
+}
+
+// SAFETY: Entries of GID tables are made by `GidEntry::new` alone.
+unsafe impl FromC for GidRef {
+    type Raw = *const ib_gid_attr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the caller hands over a reference to an entry.
+        unsafe { Self::from_raw(raw) }
+    }
+}
+
+/// An entry that C lends for the time of a call.
+#[derive(Clone, Copy)]
+pub struct BorrowedGid<'a>(&'a GidEntry);
+
+impl<'a> BorrowedGid<'a> {
+    /// Borrows the entry around a C structure.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is of an entry of a GID table, which is referenced throughout `'a`.
+    #[inline]
+    pub unsafe fn from_raw(raw: *const ib_gid_attr) -> Self {
+        // SAFETY: By the safety requirements; the structure is the first member of the entry.
+        Self(unsafe { &*raw.cast() })
+    }
+
+    /// The entry.
+    #[inline]
+    pub fn entry(self) -> &'a GidEntry {
+        self.0
+    }
+
+    /// Counts a reference.
+    #[inline]
+    pub fn hold(self) -> GidRef {
+        // SAFETY: Entries are in an `Arc` always; the count is given to a reference of its own.
+        let entry = core::mem::ManuallyDrop::new(unsafe { Arc::from_raw(self.0) });
+        GidRef(Arc::clone(&entry))
+    }
+}
+
+impl Deref for BorrowedGid<'_> {
+    type Target = GidEntry;
+
+    #[inline]
+    fn deref(&self) -> &GidEntry {
+        self.0
+    }
+}
+
+// SAFETY: As for `GidRef`.
+unsafe impl FromC for BorrowedGid<'_> {
+    type Raw = *const ib_gid_attr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the caller has a reference.
+        unsafe { Self::from_raw(raw) }
+    }
+}
+
+/// An entry that C passes, or none (null).
+pub struct BorrowedGidArgument<'a>(pub Option<BorrowedGid<'a>>);
+
+// SAFETY: As above; null is no entry.
+unsafe impl FromC for BorrowedGidArgument<'_> {
+    type Raw = *const ib_gid_attr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the caller has a reference if the pointer is not null.
+        Self((!raw.is_null()).then(|| unsafe { BorrowedGid::from_raw(raw) }))
+    }
+}
+
+/// A reference to an entry for C, or an errno (`ERR_PTR`).
+pub struct GidResult(pub Result<GidRef>);
+
+impl IntoC for GidResult {
+    type Raw = *const ib_gid_attr;
+
+    #[inline]
+    fn into_c(self) -> Self::Raw {
+        self.0.map_or_else(|error| error.to_ptr(), GidRef::into_raw)
+    }
+}
+
+// SAFETY: A GID is plain data.
+unsafe impl FromC for Gid {
+    type Raw = *const ib_gid;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the GID is there; it need not be aligned for numbers.
+        Self(unsafe { raw.cast::<[u8; 16]>().read() })
+    }
+}
+
+/// A GID that C passes without `const`, though it is only read. It may be absent (null).
+pub struct GidArgument(pub Option<Gid>);
+
+// SAFETY: A GID is plain data.
+unsafe impl FromC for GidArgument {
+    type Raw = *mut ib_gid;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the GID is there if the pointer is not null.
+        Self((!raw.is_null()).then(|| unsafe { Gid::from_c(raw) }))
+    }
+}
+
+/// Where C wants an Ethernet address to be put, if it wants that.
+pub struct MacOut<'a>(Option<&'a mut MaybeUninit<MacAddress>>);
+
+impl MacOut<'_> {
+    /// Puts an address there.
+    #[inline]
+    pub fn set(self, address: MacAddress) {
+        if let Some(place) = self.0 {
+            place.write(address);
+        }
+    }
+}
+
+// SAFETY: The header has a place for an address of 6 bytes as a pointer to the first.
+unsafe impl FromC for MacOut<'_> {
+    type Raw = *mut u8;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements there is a place if the pointer is not null.
+        Self(unsafe { raw.cast::<MaybeUninit<MacAddress>>().as_mut() })
+    }
+}

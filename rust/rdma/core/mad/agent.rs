@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! MAD agents and the callbacks of their clients: `struct ib_mad_agent`.
+//!
+//! C header: `include/rdma/ib_mad.h`.
+
+use core::{
+    ptr::null_mut,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use kernel::{
+    ffi::{c_int, c_void},
+    sync::Arc,
+    types::Opaque,
+};
+use kernel_ext::door::FromC;
+use rdma_bindings::{
+    self as bindings, ib_mad_agent, ib_mad_agent_private, ib_mad_port_private, ib_mad_qp_info,
+    ib_mad_recv_handler, ib_mad_reg_req, ib_mad_send_handler, ib_mad_send_wc,
+};
+
+use super::{
+    c_pointer,
+    recv::RecvMad,
+    send::{Posted, SendBody},
+    Body, Embeds,
+};
+use crate::{
+    core::{cq::Handler, Device, Qp},
+    MaySleep,
+};
+
+/// An agent, as C knows it, and what the tracepoints want of it behind that.
+#[repr(C)]
+pub struct AgentBody {
+    private: Opaque<ib_mad_agent_private>,
+    request: Opaque<ib_mad_reg_req>,
+    qp_info: Opaque<ib_mad_qp_info>,
+    port: Opaque<ib_mad_port_private>,
+}
+
+// SAFETY: What changes is atomic, or set before another thread has the agent.
+unsafe impl Send for AgentBody {}
+// SAFETY: As above.
+unsafe impl Sync for AgentBody {}
+
+// SAFETY: It begins with an `ib_mad_agent`.
+unsafe impl Body for AgentBody {
+    type C = ib_mad_agent;
+}
+
+// SAFETY: C passes a pointer to an agent that the core has made, which is a whole `AgentBody`.
+unsafe impl FromC for &AgentBody {
+    type Raw = *const ib_mad_agent;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements.
+        unsafe { &*raw.cast() }
+    }
+}
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for Handler<ib_mad_send_handler> {
+    type Raw = ib_mad_send_handler;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw)
+    }
+}
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for Handler<ib_mad_recv_handler> {
+    type Raw = ib_mad_recv_handler;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw)
+    }
+}
+
+/// Who is told of an agent's MADs, and with what.
+pub struct AgentHandlers {
+    /// Told of MADs that were sent, or could not be.
+    pub send: ib_mad_send_handler,
+    /// Told of MADs that were received.
+    pub recv: ib_mad_recv_handler,
+    /// What the client keeps in the agent.
+    pub context: *mut c_void,
+}
+
+impl AgentHandlers {
+    /// Nobody: the core has an agent of its own.
+    pub const NONE: Self = Self {
+        send: None,
+        recv: None,
+        context: null_mut(),
+    };
+}
+
+/// What an agent is to be like.
+pub struct AgentInit<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// The queue pair that its MADs travel over.
+    pub qp: &'a Qp,
+    /// The port.
+    pub port_num: u32,
+    /// The version of RMPP; 0: none.
+    pub rmpp_version: u8,
+    /// `IB_MAD_USER_RMPP`.
+    pub flags: u32,
+}
+
+impl AgentBody {
+    /// An agent, which has no number yet.
+    pub fn new(
+        init: &AgentInit<'_>,
+        request: Option<RegistrationRequest>,
+        handlers: AgentHandlers,
+    ) -> Self {
+        let mut agent: ib_mad_agent = pin_init::zeroed();
+        agent.device = init.device.as_raw();
+        agent.qp = init.qp.as_raw();
+        agent.send_handler = handlers.send;
+        agent.recv_handler = handlers.recv;
+        agent.context = handlers.context;
+        agent.flags = init.flags;
+        // The header's member has 8 bits.
+        agent.port_num = init.port_num as u8;
+        agent.rmpp_version = init.rmpp_version;
+        let mut private: ib_mad_agent_private = pin_init::zeroed();
+        private.agent = agent;
+        Self {
+            private: Opaque::new(private),
+            request: Opaque::new(request.map_or(pin_init::zeroed(), |request| request.0)),
+            qp_info: Opaque::new(ib_mad_qp_info {
+                port_priv: null_mut(),
+                qp: init.qp.as_raw(),
+            }),
+            port: Opaque::new(ib_mad_port_private {
+                device: init.device.as_raw(),
+                port_num: init.port_num as c_int,
+            }),
+        }
+    }
+
+    /// Sets the links between what the tracepoints read. Once, before C or another thread has the agent.
+    pub fn link<T: Embeds<Body = Self>>(agent: &Arc<T>, has_request: bool) {
+        let body = agent.body();
+        // SAFETY: What is in an `Arc` stays where it is. The pointers are set before somebody reads them.
+        unsafe {
+            let private = body.private.get();
+            (*body.qp_info.get()).port_priv = body.port.get();
+            (*private).qp_info = body.qp_info.get();
+            if has_request {
+                (*private).reg_req = body.request.get();
+            }
+        }
+    }
+
+    /// The structure of C.
+    #[inline]
+    pub fn as_raw(&self) -> *mut ib_mad_agent {
+        self.private.get().cast()
+    }
+
+    /// For tracepoints.
+    #[inline]
+    pub(super) fn as_private(&self) -> *mut ib_mad_agent_private {
+        self.private.get()
+    }
+
+    /// For tracepoints: the queue pair.
+    #[inline]
+    pub(super) fn qp_info(&self) -> *mut ib_mad_qp_info {
+        self.qp_info.get()
+    }
+
+    /// The agent's number: the upper half of the transaction IDs of its requests.
+    #[inline]
+    pub fn hi_tid(&self) -> u32 {
+        self.number().load(Ordering::Relaxed)
+    }
+
+    /// Says which number the agent has: before its client has it.
+    pub fn set_hi_tid(&self, hi_tid: u32) {
+        self.number().store(hi_tid, Ordering::Relaxed);
+    }
+
+    fn number(&self) -> &AtomicU32 {
+        // SAFETY: The member is there, and aligned; C only reads it.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.as_raw()).hi_tid) }
+    }
+
+    /// The version of RMPP; 0: none. Constant.
+    #[inline]
+    pub fn rmpp_version(&self) -> u8 {
+        // SAFETY: The member is constant.
+        unsafe { (*self.as_raw()).rmpp_version }
+    }
+
+    /// Whether the core does RMPP for the client. Constant.
+    #[inline]
+    pub fn is_kernel_rmpp(&self) -> bool {
+        // SAFETY: The member is constant.
+        let flags = unsafe { (*self.as_raw()).flags };
+        self.rmpp_version() != 0 && flags & bindings::IB_MAD_USER_RMPP == 0
+    }
+
+    /// Whether the client wants to hear of MADs that are received. Constant.
+    #[inline]
+    pub fn has_recv_handler(&self) -> bool {
+        // SAFETY: The member is constant.
+        unsafe { (*self.as_raw()).recv_handler.is_some() }
+    }
+
+    /// Whether the client wants to hear of MADs that were sent. Constant.
+    #[inline]
+    pub fn has_send_handler(&self) -> bool {
+        // SAFETY: The member is constant.
+        unsafe { (*self.as_raw()).send_handler.is_some() }
+    }
+
+    /// Gives a posted MAD back to the client, which owns it from now on.
+    pub fn tell_sent<S: Embeds<Body = SendBody>>(
+        &self,
+        posted: Posted<S>,
+        status: u32,
+        vendor_err: u32,
+        _sleep: &MaySleep,
+    ) {
+        let mut told = ib_mad_send_wc {
+            send_buf: c_pointer(&**posted.send()),
+            status,
+            vendor_err,
+        };
+        // SAFETY: The handler is constant, and its client has not returned from unregistering the agent. The MAD is the
+        // client's again by this call, of which there is one for each post.
+        unsafe {
+            if let Some(handler) = (*self.as_raw()).send_handler {
+                handler(self.as_raw(), &mut told);
+            }
+        }
+    }
+
+    /// Gives a MAD that was received to the client, and says which request it answers.
+    pub fn tell_received<S: Embeds<Body = SendBody>>(
+        &self,
+        request: Option<&Arc<S>>,
+        mad: RecvMad,
+        _sleep: &MaySleep,
+    ) {
+        // SAFETY: The handler is constant, and its client has not returned from unregistering the agent. It owns the MAD
+        // from now on, and the request is there during the call.
+        unsafe {
+            if let Some(handler) = (*self.as_raw()).recv_handler {
+                let request = request.map_or(null_mut(), |request| c_pointer(&**request));
+                handler(self.as_raw(), request, mad.into_raw());
+            }
+        }
+    }
+}
+
+/// What an agent registers for: `struct ib_mad_reg_req`.
+#[derive(Clone, Copy)]
+pub struct RegistrationRequest(ib_mad_reg_req);
+
+impl RegistrationRequest {
+    /// The management class.
+    pub fn mgmt_class(&self) -> u8 {
+        self.0.mgmt_class
+    }
+
+    /// The version of the class.
+    pub fn class_version(&self) -> u8 {
+        self.0.mgmt_class_version
+    }
+
+    /// The vendor, for the classes that have one.
+    pub fn oui(&self) -> [u8; 3] {
+        self.0.oui
+    }
+
+    /// The methods of requests: a bit each.
+    pub fn methods(&self) -> u128 {
+        let [low, high] = self.0.method_mask;
+        low as u128 | (high as u128) << 64
+    }
+}
+
+/// As an argument of a door; null: the agent only sends.
+pub struct RegistrationArgument(pub Option<RegistrationRequest>);
+
+// SAFETY: The header has a pointer to what the caller has filled in, or null.
+unsafe impl FromC for RegistrationArgument {
+    type Raw = *mut ib_mad_reg_req;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements.
+        Self(unsafe { raw.as_ref() }.map(|raw| RegistrationRequest(*raw)))
+    }
+}
+
+/// What the header says of a flag as a number.
+#[inline]
+pub fn truth(flag: bool) -> c_int {
+    flag.into()
+}

@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The special queue pairs of a port, QP0 for subnet management (SMI) and QP1 for general services (GSI), and their
+//! completion queue, which work items poll.
+//!
+//! Memory that is posted to receive belongs to its queue pair until its completion, or until queue pair and completion
+//! queue are gone. A MAD that is posted to be sent has a reference of the queue pair's until its completion.
+//!
+//! IBTA specification, volume 1, sections 3.9.5 and 13.4.
+//!
+//! C header: `include/rdma/ib_mad.h`.
+
+use core::{
+    marker::PhantomPinned,
+    ptr::{null_mut, NonNull},
+};
+
+use kernel::{
+    error::{from_err_ptr, to_result},
+    ffi::c_int,
+    prelude::*,
+    sync::{aref::ARef, Arc, Mutex},
+};
+use kernel_ext::error::ENOBUFS;
+use kernel_ext::sync::{new_mutex, new_spinlock_irq, SpinLockIrq};
+use rdma_bindings::{
+    self as bindings, ib_cq, ib_pd, ib_qp, ib_qp_attr, ib_qp_init_attr, ib_recv_wr, ib_sge, ib_wc,
+};
+
+use super::{
+    recv::{Raw, RecvMad, Sender},
+    send::{OwnAh, SendBody},
+    Embeds,
+};
+use crate::{
+    core::{ah_attr::AhVector, object::Owned, Device, Qp},
+    MaySleep,
+};
+
+/// The device writes.
+const FROM_DEVICE: bindings::dma_data_direction =
+    bindings::dma_data_direction_DMA_FROM_DEVICE as bindings::dma_data_direction;
+
+/// Who has made the queue pairs, for resource tracking.
+const OWNER: &CStr = c"ib_core";
+
+/// The layer that uses special queue pairs: the core's.
+pub trait MadLayer: Sized + 'static {
+    /// A MAD to be sent.
+    type Send: Embeds<Body = SendBody>;
+    /// What the layer keeps with a queue pair.
+    type Queue: Send + Sync;
+
+    /// A MAD was sent, or could not be.
+    fn sent(qp: &Arc<SpecialQp<Self>>, send: Arc<Self::Send>, wc: &ib_wc, sleep: &MaySleep);
+
+    /// A MAD was received.
+    fn received(qp: &SpecialQp<Self>, mad: RecvMad, sleep: &MaySleep);
+}
+
+/// Which special queue pair it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum SpecialKind {
+    /// QP0: subnet management.
+    Smi,
+    /// QP1: general services.
+    Gsi,
+}
+
+impl SpecialKind {
+    /// `enum ib_qp_type`.
+    pub const fn qp_type(self) -> u32 {
+        match self {
+            Self::Smi => bindings::IB_QPT_SMI,
+            Self::Gsi => bindings::IB_QPT_GSI,
+        }
+    }
+
+    /// The Q_Key that it has.
+    const fn qkey(self) -> u32 {
+        match self {
+            Self::Smi => 0,
+            Self::Gsi => bindings::IB_QP1_QKEY,
+        }
+    }
+}
+
+/// What is posted to receive: the memory, by its place.
+struct Receives {
+    slots: KVec<Option<RecvMad>>,
+    free: KVec<usize>,
+}
+
+/// What posting needs, in any context.
+///
+/// # Invariants
+///
+/// While `qp` is there, so is the queue pair.
+struct Open {
+    qp: Option<NonNull<ib_qp>>,
+}
+
+// SAFETY: A queue pair may be used from any thread.
+unsafe impl Send for Open {}
+
+/// A special queue pair.
+#[pin_data]
+pub struct SpecialQp<L: MadLayer> {
+    device: ARef<Device>,
+    kind: SpecialKind,
+    lkey: u32,
+    /// What the layer keeps with it.
+    #[pin]
+    pub queue: L::Queue,
+    #[pin]
+    open: SpinLockIrq<Open>,
+    #[pin]
+    receives: SpinLockIrq<Receives>,
+    /// The queue pair as its owner has it: who changes or destroys it has the lock.
+    #[pin]
+    owned: Mutex<Open>,
+    #[pin]
+    _pinned: PhantomPinned,
+}
+
+/// How large the queues are, in requests.
+#[derive(Clone, Copy)]
+pub struct Depths {
+    /// How many MADs may be on their way.
+    pub send: u32,
+    /// How many may be received before they are looked at.
+    pub recv: u32,
+}
+
+/// What the special queue pairs of a port use.
+struct Shared {
+    pd: NonNull<ib_pd>,
+    cq: NonNull<ib_cq>,
+}
+
+/// The special queue pairs of a port.
+pub struct SpecialQps<L: MadLayer> {
+    qps: KVec<Arc<SpecialQp<L>>>,
+    shared: Option<Shared>,
+}
+
+// SAFETY: What is in it may be used from any thread.
+unsafe impl<L: MadLayer> Send for SpecialQps<L> {}
+// SAFETY: Shared references only read.
+unsafe impl<L: MadLayer> Sync for SpecialQps<L> {}
+
+fn made<T>(object: *mut T) -> Result<NonNull<T>> {
+    NonNull::new(from_err_ptr(object)?).ok_or(EINVAL)
+}
+
+impl<L: MadLayer> SpecialQps<L> {
+    /// Makes the special queue pairs of a port: not usable yet.
+    ///
+    /// `queue` makes what the layer keeps with each.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and what the driver answers.
+    pub fn new<I: PinInit<L::Queue, Error>>(
+        device: &Device,
+        port: u32,
+        kinds: &[SpecialKind],
+        depths: Depths,
+        queue: impl Fn(SpecialKind) -> I,
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        let name = OWNER.as_char_ptr();
+        let count = u32::try_from(kinds.len()).unwrap_or(1).max(1);
+        let completions = depths
+            .send
+            .saturating_add(depths.recv)
+            .saturating_mul(count);
+        // SAFETY: The device is registered, and is not unregistered before `close`; process context. What is made is taken
+        // down by `Drop` or `close`.
+        let mut qps = unsafe {
+            let pd = made(bindings::__ib_alloc_pd(device.as_raw(), 0, name))?;
+            let cq = made(bindings::__ib_alloc_cq(
+                device.as_raw(),
+                null_mut(),
+                completions as c_int,
+                0,
+                bindings::IB_POLL_UNBOUND_WORKQUEUE,
+                name,
+            ))
+            .inspect_err(|_| {
+                bindings::ib_dealloc_pd_user(pd.as_ptr(), null_mut());
+            })?;
+            Self {
+                qps: KVec::new(),
+                shared: Some(Shared { pd, cq }),
+            }
+        };
+        for &kind in kinds {
+            if let Err(error) = qps.add(device, port, kind, depths, queue(kind)) {
+                let _ = qps.close(sleep);
+                return Err(error);
+            }
+        }
+        Ok(qps)
+    }
+
+    fn add(
+        &mut self,
+        device: &Device,
+        port: u32,
+        kind: SpecialKind,
+        depths: Depths,
+        queue: impl PinInit<L::Queue, Error>,
+    ) -> Result {
+        let shared = self.shared.as_ref().ok_or(EINVAL)?;
+        self.qps.reserve(1, GFP_KERNEL)?;
+        let room = depths.recv as usize;
+        let mut slots = KVec::with_capacity(room, GFP_KERNEL)?;
+        let mut free = KVec::with_capacity(room, GFP_KERNEL)?;
+        for nth in 0..room {
+            slots.push(None, GFP_KERNEL)?;
+            free.push(nth, GFP_KERNEL)?;
+        }
+        // SAFETY: The domain is there.
+        let lkey = unsafe { (*shared.pd.as_ptr()).local_dma_lkey };
+        let init = try_pin_init!(SpecialQp {
+            device: device.hold(),
+            kind,
+            lkey,
+            queue <- queue,
+            open <- new_spinlock_irq!(Open { qp: None }, "SpecialQp::open"),
+            receives <- new_spinlock_irq!(Receives { slots, free }, "SpecialQp::receives"),
+            owned <- new_mutex!(Open { qp: None }, "SpecialQp::owned"),
+            _pinned: PhantomPinned,
+        }? Error);
+        let this = Arc::pin_init(init, GFP_KERNEL)?;
+        let mut attr: ib_qp_init_attr = pin_init::zeroed();
+        attr.send_cq = shared.cq.as_ptr();
+        attr.recv_cq = shared.cq.as_ptr();
+        attr.sq_sig_type = bindings::IB_SIGNAL_ALL_WR;
+        attr.cap.max_send_wr = depths.send;
+        attr.cap.max_recv_wr = depths.recv;
+        attr.cap.max_send_sge = 2;
+        attr.cap.max_recv_sge = 1;
+        attr.qp_type = kind.qp_type();
+        attr.port_num = port;
+        // SAFETY: The domain and the completion queue are there until `close`, which destroys the queue pair first.
+        let qp = made(unsafe {
+            bindings::ib_create_qp_kernel(shared.pd.as_ptr(), &mut attr, OWNER.as_char_ptr())
+        })?;
+        // INVARIANT: `close` takes it out before it destroys it.
+        this.owned.lock().qp = Some(qp);
+        this.open.lock().qp = Some(qp);
+        self.qps.push(this, GFP_KERNEL).map_err(Into::into)
+    }
+
+    /// The queue pair of a kind, if the port has one.
+    pub fn get(&self, kind: SpecialKind) -> Option<&Arc<SpecialQp<L>>> {
+        self.qps.iter().find(|qp| qp.kind == kind)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<SpecialQp<L>>> {
+        self.qps.iter()
+    }
+
+    /// Makes the queue pairs usable.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers.
+    pub fn start(&self, pkey_index: u16, sleep: &MaySleep) -> Result {
+        for qp in &self.qps {
+            qp.start(pkey_index, sleep)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the queue pairs down: nothing is posted or completed any more when this returns.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers: then all that it may still write to stays allocated.
+    pub fn close(&mut self, _sleep: &MaySleep) -> Result {
+        let Some(shared) = self.shared.take() else {
+            return Ok(());
+        };
+        for qp in &self.qps {
+            let mut owned = qp.owned.lock();
+            qp.open.lock().qp = None;
+            if let Some(raw) = owned.qp.take() {
+                // SAFETY: Nobody finds the queue pair any more, and who uses it has one of the locks.
+                let ret = unsafe { bindings::ib_destroy_qp_user(raw.as_ptr(), null_mut()) };
+                if let Err(error) = to_result(ret) {
+                    drop(owned);
+                    self.leak();
+                    return Err(error);
+                }
+            }
+        }
+        // SAFETY: No queue pair uses them, and we have made them. Freeing the completion queue waits for who polls it.
+        unsafe {
+            bindings::ib_free_cq(shared.cq.as_ptr());
+            bindings::ib_dealloc_pd_user(shared.pd.as_ptr(), null_mut());
+        }
+        for qp in self.qps.drain_all() {
+            qp.forget_receives();
+        }
+        Ok(())
+    }
+}
+
+impl<L: MadLayer> SpecialQps<L> {
+    /// Keeps what a queue pair may still write to.
+    fn leak(&self) {
+        for qp in &self.qps {
+            core::mem::forget(qp.clone());
+        }
+    }
+}
+
+impl<L: MadLayer> Drop for SpecialQps<L> {
+    fn drop(&mut self) {
+        if self.shared.is_some() {
+            self.leak();
+        }
+    }
+}
+
+impl<L: MadLayer> SpecialQp<L> {
+    /// The device.
+    #[inline]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Which one it is.
+    #[inline]
+    pub fn kind(&self) -> SpecialKind {
+        self.kind
+    }
+
+    /// The key of all memory.
+    #[inline]
+    pub fn lkey(&self) -> u32 {
+        self.lkey
+    }
+
+    /// Calls `f` with the queue pair, if it is still there. Any context; `f` runs under a spin lock.
+    pub fn with<R>(&self, f: impl FnOnce(&Qp) -> R) -> Option<R> {
+        let open = self.open.lock();
+        // SAFETY: By the invariants, while the lock is held.
+        let qp = open.qp.map(|qp| unsafe { qp.cast::<Qp>().as_ref() })?;
+        Some(f(qp))
+    }
+
+    fn modify(&self, attr: &mut ib_qp_attr, mask: u32, _sleep: &MaySleep) -> Result {
+        let owned = self.owned.lock();
+        let qp = owned.qp.ok_or(ENODEV)?;
+        // SAFETY: By the invariants, while the lock is held; the members that the mask names are set.
+        to_result(unsafe { bindings::ib_modify_qp(qp.as_ptr(), attr, mask as c_int) })
+    }
+
+    fn start(&self, pkey_index: u16, sleep: &MaySleep) -> Result {
+        let mut attr: ib_qp_attr = pin_init::zeroed();
+        attr.qp_state = bindings::IB_QPS_INIT;
+        attr.pkey_index = pkey_index;
+        attr.qkey = self.kind.qkey();
+        let state = bindings::IB_QP_STATE;
+        let keys = bindings::IB_QP_PKEY_INDEX | bindings::IB_QP_QKEY;
+        self.modify(&mut attr, state | keys, sleep)?;
+        attr.qp_state = bindings::IB_QPS_RTR;
+        self.modify(&mut attr, state, sleep)?;
+        attr.qp_state = bindings::IB_QPS_RTS;
+        attr.sq_psn = 0;
+        self.modify(&mut attr, state | bindings::IB_QP_SQ_PSN, sleep)
+    }
+
+    /// Lets the queue pair send again after a send has failed.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` once it is gone, and what the driver answers.
+    pub fn recover(&self, sleep: &MaySleep) -> Result {
+        let mut attr: ib_qp_attr = pin_init::zeroed();
+        attr.qp_state = bindings::IB_QPS_RTS;
+        attr.cur_qp_state = bindings::IB_QPS_SQE;
+        let mask = bindings::IB_QP_STATE | bindings::IB_QP_CUR_STATE;
+        self.modify(&mut attr, mask, sleep)
+    }
+
+    /// Makes the address handle that a reply is sent with. Waits for the sender's neighbour entry, a second at most.
+    ///
+    /// # Errors
+    ///
+    /// As for `ib_create_ah_from_wc`.
+    pub fn address_of_sender(&self, to: &Sender, port: u32, _sleep: &MaySleep) -> Result<OwnAh> {
+        let owned = self.owned.lock();
+        let qp = owned.qp.ok_or(ENODEV)?;
+        // SAFETY: By the invariants, while the lock is held; the completion and the header are those of a MAD.
+        unsafe {
+            let ah = bindings::ib_create_ah_from_wc((*qp.as_ptr()).pd, &to.wc, &to.grh, port);
+            Ok(OwnAh::new(Owned::from_raw(made(ah)?)))
+        }
+    }
+
+    /// Makes the address handle of an address vector.
+    ///
+    /// # Errors
+    ///
+    /// As for `rdma_create_ah`.
+    pub fn address(&self, vector: &mut AhVector, _sleep: &MaySleep) -> Result<OwnAh> {
+        let owned = self.owned.lock();
+        let qp = owned.qp.ok_or(ENODEV)?;
+        let flags = bindings::RDMA_CREATE_AH_SLEEPABLE;
+        // SAFETY: By the invariants, while the lock is held; the wrapper of the vector is transparent.
+        unsafe {
+            let vector = core::ptr::from_mut(vector).cast();
+            let ah = bindings::rdma_create_ah((*qp.as_ptr()).pd, vector, flags);
+            Ok(OwnAh::new(Owned::from_raw(made(ah)?)))
+        }
+    }
+
+    /// Posts a MAD to be sent: [`MadLayer::sent`] is called once, unless this fails. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` once the queue pair is gone, `EINVAL` for a MAD that has no address, `ENOMEM`, and what the driver answers.
+    pub fn post_send(self: &Arc<Self>, send: &Arc<L::Send>) -> Result {
+        let body = send.body();
+        if body.ah().is_none() {
+            return Err(EINVAL);
+        }
+        body.map()?;
+        let open = self.open.lock();
+        let Some(qp) = open.qp else {
+            body.unmap();
+            return Err(ENODEV);
+        };
+        // SAFETY: The MAD is not on its way, so nobody uses its handler.
+        unsafe { (*body.cqe.get()).done = Some(sent::<L>) };
+        body.set_queue(Arc::as_ptr(self).cast());
+        // The queue pair's references, which the completion takes back: to the MAD, and to itself.
+        core::mem::forget((send.clone(), self.clone()));
+        // SAFETY: By the invariants, while the lock is held; the MAD, its memory and its handler stay until the completion,
+        // and its address handle by the header's contract with its client.
+        let ret = body.with_request(|request| unsafe {
+            qp.cast::<Qp>().as_ref().driver_post_send(&request.wr)
+        });
+        drop(open);
+        to_result(ret).inspect_err(|_| {
+            // SAFETY: The request was not posted: the references are still ours.
+            unsafe {
+                drop(Arc::from_raw(Arc::as_ptr(send)));
+                drop(Arc::from_raw(Arc::as_ptr(self)));
+            }
+            body.unmap();
+        })
+    }
+
+    /// Posts memory to receive: [`MadLayer::received`] is called with it at most once. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` where all places are taken, `ENODEV` once the queue pair is gone, `ENOMEM`, and what the driver answers.
+    pub fn post_recv(&self, mad: RecvMad) -> Result {
+        let open = self.open.lock();
+        let qp = open.qp.ok_or(ENODEV)?;
+        let slot = self.receives.lock().free.pop().ok_or(ENOBUFS)?;
+        let give_back = |error| {
+            let mut receives = self.receives.lock();
+            // There is room: the place was taken from there.
+            let _ = receives.free.push_within_capacity(slot);
+            let mad = receives.slots.get_mut(slot).and_then(Option::take);
+            drop(receives);
+            (mad, error)
+        };
+        let (area, length) = mad.area();
+        let raw = mad.as_ptr();
+        // SAFETY: The memory is ours until it is posted, then its place's.
+        let address = unsafe {
+            let device = self.device.as_raw();
+            let address = bindings::ib_dma_map_single(device, area.cast(), length, FROM_DEVICE);
+            if bindings::ib_dma_mapping_error(device, address) != 0 {
+                return Err(give_back(ENOMEM).1);
+            }
+            (*raw).cqe.done = Some(received::<L>);
+            (*raw).queue = core::ptr::from_ref(self).cast();
+            (*raw).slot = slot;
+            (*raw).address = address;
+            address
+        };
+        if let Some(place) = self.receives.lock().slots.get_mut(slot) {
+            *place = Some(mad);
+        }
+        let mut piece = ib_sge {
+            addr: address,
+            length: length as u32,
+            lkey: self.lkey,
+        };
+        let mut request: ib_recv_wr = pin_init::zeroed();
+        // SAFETY: The memory has its place, where it stays until the completion, or until queue pair and completion queue
+        // are gone.
+        let ret = unsafe {
+            request.__bindgen_anon_1.wr_cqe = &raw mut (*raw).cqe;
+            request.sg_list = &mut piece;
+            request.num_sge = 1;
+            qp.cast::<Qp>().as_ref().driver_post_recv(&request)
+        };
+        to_result(ret).map_err(|error| {
+            let (mad, error) = give_back(error);
+            if let Some(mad) = &mad {
+                self.unmap(mad);
+            }
+            error
+        })
+    }
+
+    /// How many places for memory to receive into are free.
+    pub fn free_receives(&self) -> usize {
+        self.receives.lock().free.len()
+    }
+
+    fn unmap(&self, mad: &RecvMad) {
+        let (_, length) = mad.area();
+        // SAFETY: It was mapped by `post_recv`.
+        unsafe {
+            let address = (*mad.as_ptr()).address;
+            bindings::ib_dma_unmap_single(self.device.as_raw(), address, length, FROM_DEVICE);
+        }
+    }
+
+    /// Takes memory back that a completion is about.
+    fn take(&self, slot: usize) -> Option<RecvMad> {
+        let mut receives = self.receives.lock();
+        let mad = receives.slots.get_mut(slot)?.take()?;
+        // There is room: the place was taken from there.
+        let _ = receives.free.push_within_capacity(slot);
+        drop(receives);
+        self.unmap(&mad);
+        Some(mad)
+    }
+
+    /// Frees all memory that is posted. Queue pair and completion queue are gone.
+    fn forget_receives(&self) {
+        let slots = core::mem::take(&mut self.receives.lock().slots);
+        for mad in slots.into_iter().flatten() {
+            self.unmap(&mad);
+        }
+    }
+}
+
+/// # Safety
+///
+/// The completion is that of a MAD that `post_send` has posted, and is told of once; work items poll.
+unsafe extern "C" fn sent<L: MadLayer>(_cq: *mut ib_cq, wc: *mut ib_wc) {
+    // SAFETY: By the safety requirements the references are those that `post_send` gave away.
+    unsafe {
+        let cqe = kernel::types::Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
+        let body: *const SendBody = kernel::container_of!(cqe, SendBody, cqe);
+        let send = Arc::from_raw(body.byte_sub(<L::Send as Embeds>::OFFSET).cast::<L::Send>());
+        let qp = Arc::from_raw((*body).queue().cast::<SpecialQp<L>>());
+        (*body).unmap();
+        L::sent(&qp, send, &*wc, &MaySleep::assume());
+    }
+}
+
+/// # Safety
+///
+/// The completion is that of memory that `post_recv` has posted, and is told of once; work items poll.
+unsafe extern "C" fn received<L: MadLayer>(_cq: *mut ib_cq, wc: *mut ib_wc) {
+    // SAFETY: By the safety requirements the memory is still posted, and the queue pair's structure is there: it stays at
+    // least until the completion queue is gone.
+    unsafe {
+        let cqe = (*wc).__bindgen_anon_1.wr_cqe;
+        let raw: *mut Raw = kernel::container_of!(cqe, Raw, cqe);
+        let qp = &*(*raw).queue.cast::<SpecialQp<L>>();
+        let Some(mut mad) = qp.take((*raw).slot) else {
+            return;
+        };
+        mad.set_wc(&*wc);
+        L::received(qp, mad, &MaySleep::assume());
+    }
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Received MADs and their memory: `struct ib_mad_recv_wc`.
+//!
+//! C header: `include/rdma/ib_mad.h`.
+
+use core::{alloc::Layout, ptr::NonNull};
+
+use kernel::{
+    alloc::{allocator::Kmalloc, Allocator, Flags, NumaNode},
+    ffi::{c_int, c_void},
+    prelude::*,
+};
+use kernel_ext::door::FromC;
+use rdma_bindings::{
+    self as bindings, ib_cqe, ib_grh, ib_mad, ib_mad_recv_buf, ib_mad_recv_wc, ib_wc,
+};
+
+use crate::core::{list, network_header::NetworkHeader};
+
+/// The memory of a MAD: the MAD itself follows.
+#[repr(C)]
+pub(super) struct Raw {
+    /// For the completion of the request to receive.
+    pub(super) cqe: ib_cqe,
+    /// The queue pair that the memory is posted to, and its place there.
+    pub(super) queue: *const c_void,
+    pub(super) slot: usize,
+    /// Where the device finds the memory.
+    pub(super) address: u64,
+    wc: ib_wc,
+    recv_wc: ib_mad_recv_wc,
+    size: usize,
+    grh: ib_grh,
+    mad: [u8; 0],
+}
+
+/// A MAD that was received, or memory for one; of several segments of RMPP, the first with all others behind it.
+///
+/// # Invariants
+///
+/// The memory is from [`Self::new`] and ours alone. `rmpp_list` has this MAD and those of its other segments, each from
+/// `new` too.
+pub struct RecvMad(NonNull<Raw>);
+
+/// Who has sent a MAD: what the device tells of the packet, and its GRH.
+#[derive(Clone, Copy)]
+pub struct Sender {
+    pub(super) wc: ib_wc,
+    pub(super) grh: ib_grh,
+}
+
+// SAFETY: They are numbers; nobody follows the pointers of a completion that is over.
+unsafe impl Send for Sender {}
+// SAFETY: As above.
+unsafe impl Sync for Sender {}
+
+impl Sender {
+    /// The completion of the MAD.
+    pub fn wc(&self) -> &ib_wc {
+        &self.wc
+    }
+}
+
+// SAFETY: The memory is the owner's alone.
+unsafe impl Send for RecvMad {}
+// SAFETY: Shared references only read.
+unsafe impl Sync for RecvMad {}
+
+fn layout(size: usize) -> Result<Layout> {
+    let total = size_of::<Raw>().checked_add(size).ok_or(EOVERFLOW)?;
+    Layout::from_size_align(total, align_of::<Raw>()).map_err(|_| EOVERFLOW)
+}
+
+impl RecvMad {
+    /// Zeroed memory for a MAD of up to `size` bytes, which are at least those of one of InfiniBand.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EINVAL`.
+    pub fn new(size: usize, flags: Flags) -> Result<Self> {
+        if size < size_of::<ib_mad>() {
+            return Err(EINVAL);
+        }
+        let memory = Kmalloc::alloc(layout(size)?, flags | __GFP_ZERO, NumaNode::NO_NODE)?;
+        let raw = memory.cast::<Raw>();
+        // SAFETY: The memory is ours, large enough, and zeros are a value of the structure.
+        unsafe {
+            let this = raw.as_ptr();
+            (*this).size = size;
+            (*this).recv_wc.wc = &raw mut (*this).wc;
+            (*this).recv_wc.recv_buf.grh = &raw mut (*this).grh;
+            (*this).recv_wc.recv_buf.__bindgen_anon_1.mad = (&raw mut (*this).mad).cast();
+            list::init(&raw mut (*this).recv_wc.rmpp_list);
+            list::append(
+                &raw mut (*this).recv_wc.rmpp_list,
+                &raw mut (*this).recv_wc.recv_buf.list,
+            );
+        }
+        // INVARIANT: It was just made.
+        Ok(Self(raw))
+    }
+
+    /// Another one from the same sender, which has the first `length` bytes of the MAD, and zeros behind them.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` for more bytes than there are.
+    pub fn copy_of_start(&self, length: usize, flags: Flags) -> Result<Self> {
+        let start = self.mad().get(..length).ok_or(EINVAL)?;
+        let mut copy = Self::new(self.mad().len(), flags)?;
+        copy.set_wc(self.wc());
+        copy.raw_mut().grh = self.raw().grh;
+        if self.sender().is_none() {
+            copy.set_local();
+        }
+        for (to, from) in copy.mad_mut().iter_mut().zip(start) {
+            *to = *from;
+        }
+        Ok(copy)
+    }
+
+    #[inline]
+    fn raw(&self) -> &Raw {
+        // SAFETY: By the type invariants.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    fn raw_mut(&mut self) -> &mut Raw {
+        // SAFETY: By the type invariants.
+        unsafe { self.0.as_mut() }
+    }
+
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *mut Raw {
+        self.0.as_ptr()
+    }
+
+    /// What a device writes into: the GRH, and the MAD behind it.
+    pub(super) fn area(&self) -> (*mut u8, usize) {
+        // SAFETY: The member is inside.
+        let grh = unsafe { &raw mut (*self.0.as_ptr()).grh };
+        let length = self.raw().size.saturating_add(size_of::<ib_grh>());
+        (grh.cast(), length)
+    }
+
+    /// The MAD.
+    #[inline]
+    pub fn mad(&self) -> &[u8] {
+        // SAFETY: There are so many bytes behind the structure, which are ours as it is.
+        unsafe {
+            let mad: *const u8 = (&raw const (*self.0.as_ptr()).mad).cast();
+            core::slice::from_raw_parts(mad, self.raw().size)
+        }
+    }
+
+    /// The MAD, for writing.
+    #[inline]
+    pub fn mad_mut(&mut self) -> &mut [u8] {
+        // SAFETY: As above, and the owner lends all of it.
+        unsafe {
+            let mad: *mut u8 = (&raw mut (*self.0.as_ptr()).mad).cast();
+            core::slice::from_raw_parts_mut(mad, self.raw().size)
+        }
+    }
+
+    /// The first bytes of the MAD; zeros where it has not so many.
+    #[inline]
+    pub fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
+        let found = self.mad().get(at..).and_then(|rest| rest.first_chunk());
+        found.copied().unwrap_or([0; N])
+    }
+
+    /// The completion that the MAD came with.
+    #[inline]
+    pub fn wc(&self) -> &ib_wc {
+        &self.raw().wc
+    }
+
+    /// Says with which completion the MAD came.
+    pub fn set_wc(&mut self, wc: &ib_wc) {
+        self.raw_mut().wc = *wc;
+    }
+
+    /// The global route header.
+    #[inline]
+    pub fn network_header(&self) -> NetworkHeader {
+        // SAFETY: The header has 40 bytes, any of which are a value.
+        NetworkHeader::new(unsafe { (&raw const self.raw().grh).cast::<[u8; 40]>().read() })
+    }
+
+    /// Clears what is behind the first `length` bytes: what a shorter packet has not written.
+    pub fn clear_from(&mut self, length: usize) {
+        if let Some(rest) = self.mad_mut().get_mut(length..) {
+            rest.fill(0);
+        }
+    }
+
+    /// Says that the MAD came in no packet: it has no global route header.
+    pub fn set_local(&mut self) {
+        self.raw_mut().recv_wc.recv_buf.grh = core::ptr::null_mut();
+    }
+
+    /// Says how long the message is, with all its segments, and how long one of them.
+    pub fn set_length(&mut self, length: usize, segment: usize) {
+        let recv_wc = &mut self.raw_mut().recv_wc;
+        recv_wc.mad_len = c_int::try_from(length).unwrap_or(c_int::MAX);
+        recv_wc.mad_seg_size = segment;
+    }
+
+    /// How long the message is, with all its segments, in bytes.
+    pub fn length(&self) -> usize {
+        usize::try_from(self.raw().recv_wc.mad_len).unwrap_or(0)
+    }
+
+    /// How long a segment of the message is, in bytes.
+    pub fn segment_size(&self) -> usize {
+        self.raw().recv_wc.mad_seg_size
+    }
+
+    /// Appends the next segment of the message, which is a single one.
+    pub fn append(&mut self, segment: RecvMad) {
+        let segment = core::mem::ManuallyDrop::new(segment);
+        // SAFETY: Both are ours. The segment leaves its own list, which is empty then, for this one, whose first MAD owns it.
+        unsafe {
+            let entry = &raw mut (*segment.as_ptr()).recv_wc.recv_buf.list;
+            list::remove(entry);
+            list::append(&raw mut (*self.as_ptr()).recv_wc.rmpp_list, entry);
+        }
+    }
+
+    /// Calls `f` with each segment's bytes, in their order.
+    pub fn for_each_segment(&self, mut f: impl FnMut(&[u8])) {
+        // SAFETY: By the type invariants.
+        unsafe {
+            let head = &raw mut (*self.as_ptr()).recv_wc.rmpp_list;
+            let mut at = head;
+            while let Some(entry) = list::after(head, at) {
+                let raw = owner_of(entry);
+                let bytes: *const u8 = (&raw const (*raw).mad).cast();
+                f(core::slice::from_raw_parts(bytes, (*raw).size));
+                at = entry;
+            }
+        }
+    }
+
+    /// The sender. `None`: the MAD came in no packet.
+    pub fn sender(&self) -> Option<Sender> {
+        let raw = self.raw();
+        let (wc, grh) = (raw.wc, raw.grh);
+        (!raw.recv_wc.recv_buf.grh.is_null()).then_some(Sender { wc, grh })
+    }
+
+    /// Hands the MAD over to C.
+    pub(super) fn into_raw(self) -> *mut ib_mad_recv_wc {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: The member is inside.
+        unsafe { &raw mut (*this.as_ptr()).recv_wc }
+    }
+
+    /// The driver looks at a MAD first; it may write an answer into `answer`. Says what became of it
+    /// (`enum ib_mad_result`), how long the answer is, and the index of its P_Key.
+    pub fn driver_process(
+        &self,
+        device: &crate::core::Device,
+        port: u32,
+        answer: &mut RecvMad,
+        _sleep: &crate::MaySleep,
+    ) -> Option<(u32, usize, u16)> {
+        let grh = self.raw().recv_wc.recv_buf.grh;
+        let (mut length, mut pkey_index) = (answer.raw().size, 0);
+        // SAFETY: The device is there; a driver reads this MAD and its completion, and writes into the answer, whose
+        // length it is told.
+        let ret = unsafe {
+            let call = (*device.as_raw()).ops.process_mad?;
+            call(
+                device.as_raw(),
+                0,
+                port,
+                self.wc(),
+                grh,
+                (&raw const self.raw().mad).cast(),
+                (&raw mut (*answer.as_ptr()).mad).cast(),
+                &mut length,
+                &mut pkey_index,
+            )
+        };
+        Some((ret as u32, length.min(answer.raw().size), pkey_index))
+    }
+}
+
+/// The memory of the MAD that a list entry is in.
+///
+/// # Safety
+///
+/// `entry` is the entry of a MAD from [`RecvMad::new`].
+unsafe fn owner_of(entry: *mut bindings::list_head) -> *mut Raw {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        let buf: *mut ib_mad_recv_buf = kernel::container_of!(entry, ib_mad_recv_buf, list);
+        let recv_wc: *mut ib_mad_recv_wc = kernel::container_of!(buf, ib_mad_recv_wc, recv_buf);
+        kernel::container_of!(recv_wc, Raw, recv_wc)
+    }
+}
+
+impl Drop for RecvMad {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants; the entries are taken out before their memory goes, this MAD's own last.
+        unsafe {
+            let head = &raw mut (*self.as_ptr()).recv_wc.rmpp_list;
+            while let Some(entry) = list::first(head) {
+                let raw = owner_of(entry);
+                list::remove(entry);
+                if raw != self.as_ptr() {
+                    Kmalloc::free(NonNull::new_unchecked(raw.cast()), Layout::new::<Raw>());
+                }
+            }
+            // `kfree` does not look at the size.
+            Kmalloc::free(self.0.cast(), Layout::new::<Raw>());
+        }
+    }
+}
+
+// SAFETY: The header's function takes a MAD over that a handler was given.
+unsafe impl FromC for RecvMad {
+    type Raw = *mut ib_mad_recv_wc;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements it was made by `into_raw`, and the client owns it.
+        let raw = unsafe { kernel::container_of!(raw, Raw, recv_wc) };
+        // INVARIANT: As above. Clients leave the list as it is.
+        // SAFETY: The member is inside of the structure, which is not at zero.
+        Self(unsafe { NonNull::new_unchecked(raw) })
+    }
+}

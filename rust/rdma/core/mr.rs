@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions, the pools of them in a queue pair, and scatter lists mapped for DMA: `struct ib_mr`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::{marker::PhantomData, ptr::NonNull};
+
+use kernel::{
+    error::to_result,
+    ffi::{c_int, c_uint},
+    prelude::*,
+};
+use kernel_ext::door::{view_of, FromC};
+use rdma_bindings::{self as bindings, ib_mr, ib_sge, ib_sig_attrs, list_head, scatterlist};
+
+use super::{
+    list,
+    object::{constants, counted, links, tracked, Owned, ParentCounts},
+    Device, Dm, Dmah, Mr, Pd, Qp, Uobject,
+};
+
+tracked!(Mr);
+counted!(Dm);
+counted!(Dmah);
+
+impl Mr {
+    links! {
+        /// The device.
+        device: Device = device;
+    }
+    constants! {
+        /// `enum ib_mr_type`.
+        kind: u32 = type_;
+    }
+
+    /// The protection domain. Re-registration changes it: for who destroys the region, or makes it.
+    #[inline]
+    pub fn pd(&self) -> &Pd {
+        // SAFETY: The domain stays as long as the region is in it.
+        unsafe { &*(&raw const (*self.as_raw()).pd).read_volatile().cast() }
+    }
+
+    /// The key for local use. Registering it anew changes it.
+    #[inline]
+    pub fn lkey(&self) -> u32 {
+        // SAFETY: Any value is valid.
+        unsafe { (&raw const (*self.as_raw()).lkey).read_volatile() }
+    }
+
+    /// The key for remote use. Registering it anew changes it.
+    #[inline]
+    pub fn rkey(&self) -> u32 {
+        // SAFETY: Any value is valid.
+        unsafe { (&raw const (*self.as_raw()).rkey).read_volatile() }
+    }
+
+    /// The size of the pages that memory is mapped in.
+    #[inline]
+    pub fn page_size(&self) -> u32 {
+        // SAFETY: Any value is valid.
+        unsafe { (&raw const (*self.as_raw()).page_size).read_volatile() }
+    }
+
+    /// Says of which size the pages are that memory is mapped in. For who maps, alone.
+    #[inline]
+    pub fn set_page_size(&self, page_size: u32) {
+        // SAFETY: Any value is valid, and it is written whole.
+        unsafe { (&raw mut (*self.as_raw()).page_size).write_volatile(page_size) };
+    }
+
+    /// Says which addresses the region has. For who maps, alone.
+    #[inline]
+    pub fn set_range(&self, iova: u64, length: u64) {
+        // SAFETY: As above.
+        unsafe {
+            (*self.as_raw()).iova = iova;
+            (*self.as_raw()).length = length;
+        }
+    }
+
+    /// The address and the length of the region.
+    #[inline]
+    pub fn range(&self) -> (u64, u64) {
+        // SAFETY: As above.
+        unsafe { ((*self.as_raw()).iova, (*self.as_raw()).length) }
+    }
+}
+
+/// A region as a driver has just made it.
+///
+/// # Invariants
+///
+/// The driver has made it in the domain, and nobody else has it.
+pub struct NewMr<'a> {
+    mr: NonNull<ib_mr>,
+    pd: &'a Pd,
+}
+
+impl<'a> NewMr<'a> {
+    /// Takes over what a driver has made.
+    ///
+    /// # Errors
+    ///
+    /// The errno in the pointer.
+    ///
+    /// # Safety
+    ///
+    /// `mr` is an errno, or a region that a driver has just made in the domain.
+    pub(crate) unsafe fn from_driver(pd: &'a Pd, mr: *mut ib_mr) -> Result<Self> {
+        let mr = NonNull::new(kernel::error::from_err_ptr(mr)?).ok_or(EINVAL)?;
+        // INVARIANT: By the safety requirements.
+        Ok(Self { mr, pd })
+    }
+
+    /// Fills in what the core and clients know of the region. The domain is not counted as used.
+    pub fn into_owned(self, kind: u32) -> Owned<Mr> {
+        // SAFETY: By the type invariants.
+        unsafe {
+            let raw = self.mr.as_ptr();
+            (*raw).device = self.pd.device().as_raw();
+            (*raw).pd = self.pd.as_raw();
+            (*raw).type_ = kind;
+            (*raw).dm = core::ptr::null_mut();
+            (*raw).sig_attrs = core::ptr::null_mut();
+            (*raw).need_inval = false;
+            *(&raw mut (*raw).__bindgen_anon_1).cast() =
+                core::ptr::null_mut::<bindings::ib_uobject>();
+            Owned::from_raw(self.mr)
+        }
+    }
+
+    /// As [`Self::into_owned`], for user memory; the driver has filled in what user space knows.
+    pub fn into_user(self, iova: u64, length: u64) -> Owned<Mr> {
+        // SAFETY: By the type invariants.
+        unsafe {
+            let raw = self.mr.as_ptr();
+            (*raw).device = self.pd.device().as_raw();
+            (*raw).pd = self.pd.as_raw();
+            (*raw).type_ = bindings::IB_MR_TYPE_USER;
+            (*raw).dm = core::ptr::null_mut();
+            (*raw).iova = iova;
+            (*raw).length = length;
+            Owned::from_raw(self.mr)
+        }
+    }
+
+    /// As [`Self::into_owned`], for a region of user space, of which the driver has filled in addresses and length.
+    pub fn into_object(self, kind: u32, object: &Uobject) -> Owned<Mr> {
+        let mr = self.into_owned(kind);
+        // SAFETY: The region is being made; regions of user space are in no pool.
+        unsafe { *(&raw mut (*mr.as_raw()).__bindgen_anon_1).cast() = object.as_raw() };
+        mr
+    }
+
+    /// As [`Self::into_owned`], for an integrity region.
+    pub fn into_integrity(self, attrs: SigAttrs) -> Owned<Mr> {
+        let mr = self.into_owned(bindings::IB_MR_TYPE_INTEGRITY);
+        // SAFETY: The region is being made; it owns the attributes from now on.
+        unsafe { (*mr.as_raw()).sig_attrs = KBox::into_raw(attrs.0) };
+        mr
+    }
+}
+
+impl Owned<Mr> {
+    /// What the region uses, of those that are counted.
+    pub fn parent_counts(&self) -> ParentCounts<3> {
+        let (null, raw) = (core::ptr::null_mut(), self.as_raw());
+        // SAFETY: The region is counted by all from its making on.
+        unsafe {
+            let dm = (*raw).dm;
+            let dmah = (*raw).dmah;
+            ParentCounts::new([
+                &raw mut (*(*raw).pd).usecnt,
+                if dm.is_null() {
+                    null
+                } else {
+                    &raw mut (*dm).usecnt
+                },
+                if dmah.is_null() {
+                    null
+                } else {
+                    &raw mut (*dmah).usecnt
+                },
+            ])
+        }
+    }
+}
+
+/// How the integrity of data is checked: memory for it, of an integrity region.
+pub struct SigAttrs(KBox<ib_sig_attrs>);
+
+impl SigAttrs {
+    /// Attributes that say nothing.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new() -> Result<Self> {
+        Ok(Self(KBox::new(pin_init::zeroed(), GFP_KERNEL)?))
+    }
+
+    /// Takes them out of a region that is about to be deregistered.
+    ///
+    /// The region keeps its pointer until the driver has let go of it; [`Self::keep`] gives them back if it does not.
+    pub fn of(mr: &Owned<Mr>) -> Option<Self> {
+        // SAFETY: The owner deregisters the region; `into_integrity` has put them there.
+        unsafe {
+            let attrs = (*mr.as_raw()).sig_attrs;
+            (!attrs.is_null()).then(|| Self(KBox::from_raw(attrs)))
+        }
+    }
+
+    /// Leaves them with the region.
+    pub fn keep(self) {
+        core::mem::forget(self.0);
+    }
+}
+
+view_of! {
+    /// Regions that wait to be used: a pool of a queue pair. The lock is the queue pair's.
+    pub struct MrList(list_head);
+}
+
+impl Qp {
+    fn lock_mrs(&self) -> list::Locked {
+        // SAFETY: The lock was set up with the queue pair.
+        unsafe { list::Locked::take(&raw mut (*self.as_raw()).mr_lock) }
+    }
+
+    /// The regions for the RW API.
+    pub fn rdma_mrs(&self) -> &MrList {
+        // SAFETY: The member is set up with the queue pair; a view is a transparent wrapper.
+        unsafe { &*(&raw mut (*self.as_raw()).rdma_mrs).cast() }
+    }
+
+    /// The regions for the RW API that check the integrity of data.
+    pub fn sig_mrs(&self) -> &MrList {
+        // SAFETY: As above.
+        unsafe { &*(&raw mut (*self.as_raw()).sig_mrs).cast() }
+    }
+
+    /// Adds a region to a pool, at the end. Its owner is the pool from now on.
+    pub fn add_mr(&self, pool: &MrList, mr: Owned<Mr>) {
+        let _locked = self.lock_mrs();
+        // SAFETY: The lock is held, and the region is in no list.
+        unsafe { list::append(pool.as_raw(), entry_of(mr.into_raw())) };
+    }
+
+    /// Takes a region out of a pool, for good.
+    pub fn remove_mr(&self, pool: &MrList) -> Option<Owned<Mr>> {
+        let _locked = self.lock_mrs();
+        // SAFETY: The lock is held; the pool was the region's owner.
+        unsafe {
+            let entry = list::first(pool.as_raw())?;
+            list::remove(entry);
+            NonNull::new(mr_of(entry)).map(|mr| Owned::from_raw(mr))
+        }
+    }
+
+    /// Lends a region of a pool. Any context.
+    pub fn lend_mr(&self, pool: &MrList) -> Option<&Mr> {
+        let _locked = self.lock_mrs();
+        // SAFETY: The lock is held; a lent region stays as long as the queue pair.
+        unsafe {
+            let entry = list::first(pool.as_raw())?;
+            list::remove(entry);
+            (*self.as_raw()).mrs_used = self.mrs_used().wrapping_add(1);
+            Some(&*mr_of(entry).cast())
+        }
+    }
+
+    /// Takes a lent region back, to the front of its pool. Any context.
+    pub fn return_mr(&self, pool: &MrList, mr: &Mr) {
+        let _locked = self.lock_mrs();
+        // SAFETY: The lock is held; a lent region is in no list.
+        unsafe {
+            list::insert_after(pool.as_raw(), entry_of(mr.as_raw()));
+            (*self.as_raw()).mrs_used = self.mrs_used().wrapping_sub(1);
+        }
+    }
+}
+
+/// The link of a region in a pool.
+///
+/// # Safety
+///
+/// `mr` is a region of a client in the kernel.
+unsafe fn entry_of(mr: *mut ib_mr) -> *mut list_head {
+    // SAFETY: By the safety requirements.
+    unsafe { (&raw mut (*mr).__bindgen_anon_1).cast() }
+}
+
+/// The region of a link.
+///
+/// # Safety
+///
+/// `entry` is the link of a region.
+unsafe fn mr_of(entry: *mut list_head) -> *mut ib_mr {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        kernel::container_of!(
+            entry.cast::<bindings::ib_mr__bindgen_ty_1>(),
+            ib_mr,
+            __bindgen_anon_1
+        )
+    }
+}
+
+/// A list of memory that is mapped for DMA, as C passes it. Its length comes as another argument.
+///
+/// # Invariants
+///
+/// `first` is null, or the first piece of a list whose last piece is marked as that.
+#[derive(Clone, Copy)]
+pub struct DmaList<'a> {
+    first: *mut scatterlist,
+    _list: PhantomData<&'a scatterlist>,
+}
+
+// SAFETY: The type is the same on both sides; null where the length is 0.
+unsafe impl FromC for DmaList<'_> {
+    type Raw = *mut scatterlist;
+
+    #[inline]
+    unsafe fn from_c(first: Self::Raw) -> Self {
+        Self {
+            first,
+            _list: PhantomData,
+        }
+    }
+}
+
+/// A piece of memory for DMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaSpan {
+    /// Where it begins.
+    pub address: u64,
+    /// How many bytes it has.
+    pub length: u32,
+}
+
+impl<'a> DmaList<'a> {
+    /// For drivers.
+    #[inline]
+    pub fn as_raw(self) -> *mut scatterlist {
+        self.first
+    }
+
+    /// The first `count` pieces; fewer if the list ends earlier.
+    pub fn spans(self, count: usize) -> DmaSpans<'a> {
+        DmaSpans {
+            next: NonNull::new(self.first),
+            left: count,
+            _list: PhantomData,
+        }
+    }
+}
+
+/// The pieces of a [`DmaList`].
+///
+/// # Invariants
+///
+/// `next` is a piece of the list if there are any `left`.
+pub struct DmaSpans<'a> {
+    next: Option<NonNull<scatterlist>>,
+    left: usize,
+    _list: PhantomData<&'a scatterlist>,
+}
+
+impl Iterator for DmaSpans<'_> {
+    type Item = DmaSpan;
+
+    #[inline]
+    fn next(&mut self) -> Option<DmaSpan> {
+        self.left = self.left.checked_sub(1)?;
+        let sg = self.next?;
+        // SAFETY: By the type invariants.
+        unsafe {
+            self.next = NonNull::new(bindings::sg_next(sg.as_ptr()));
+            Some(DmaSpan {
+                address: bindings::sg_dma_address(sg.as_ptr()),
+                length: bindings::sg_dma_len(sg.as_ptr()),
+            })
+        }
+    }
+}
+
+/// How far into the first piece of a list a mapping begins; where it ended, afterwards. It may be absent.
+pub struct SgOffset<'a>(Option<&'a mut c_uint>);
+
+impl<'a> SgOffset<'a> {
+    /// A mapping that begins at the first piece.
+    pub const NONE: Self = Self(None);
+
+    /// A mapping that begins so far into the first piece.
+    pub fn at(offset: &'a mut c_uint) -> Self {
+        Self(Some(offset))
+    }
+
+    /// Where the mapping begins.
+    #[inline]
+    pub fn get(&self) -> c_uint {
+        self.0.as_deref().copied().unwrap_or(0)
+    }
+
+    /// Says where the mapping has ended.
+    #[inline]
+    pub fn set(&mut self, offset: c_uint) {
+        if let Some(place) = &mut self.0 {
+            **place = offset;
+        }
+    }
+
+    /// For drivers.
+    #[inline]
+    pub(crate) fn pointer(&mut self) -> *mut c_uint {
+        self.0
+            .as_deref_mut()
+            .map_or(core::ptr::null_mut(), core::ptr::from_mut)
+    }
+}
+
+// SAFETY: A number, or null.
+unsafe impl FromC for SgOffset<'_> {
+    type Raw = *mut c_uint;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the number is there if the pointer is not null.
+        Self(unsafe { raw.as_mut() })
+    }
+}
+
+/// Ranges of memory, as C passes them. How many comes as another argument.
+#[derive(Clone, Copy)]
+pub struct Ranges<'a>(*mut ib_sge, PhantomData<&'a ib_sge>);
+
+impl Ranges<'_> {
+    /// For drivers.
+    #[inline]
+    pub(crate) fn as_raw(self) -> *mut ib_sge {
+        self.0
+    }
+}
+
+// SAFETY: The type is the same on both sides; null where there are none.
+unsafe impl FromC for Ranges<'_> {
+    type Raw = *mut ib_sge;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
+    }
+}
+
+/// The function of a driver that takes the pages of a list, one by one.
+#[derive(Clone, Copy)]
+pub struct SetPage(unsafe extern "C" fn(*mut ib_mr, u64) -> c_int);
+
+impl SetPage {
+    /// Hands a page over.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers where it has no room for more.
+    #[inline]
+    pub fn call(self, mr: &Mr, page: u64) -> Result {
+        // SAFETY: The driver has passed it for this region, which it maps right now.
+        let ret = unsafe { (self.0)(mr.as_raw(), page) };
+        to_result(ret.min(0))
+    }
+}
+
+// SAFETY: The header has a pointer to such a function, which is not null.
+unsafe impl FromC for SetPage {
+    type Raw = Option<unsafe extern "C" fn(*mut ib_mr, u64) -> c_int>;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements there is one.
+        Self(unsafe { raw.unwrap_unchecked() })
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Merging a driver's tables of methods into the device's: `ib_set_device_ops`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use rdma_bindings::ib_device_ops;
+
+use super::Device;
+
+/// Takes over what is not there yet: the first table that has a member wins.
+macro_rules! take {
+    ($to:ident, $from:ident; $($name:ident)*) => {
+        $( if $to.$name.is_none() { $to.$name = $from.$name; } )*
+    };
+}
+
+/// As [`take!`], for members that are pointers.
+macro_rules! take_pointers {
+    ($to:ident, $from:ident; $($name:ident)*) => {
+        $( if $to.$name.is_null() { $to.$name = $from.$name; } )*
+    };
+}
+
+/// As [`take!`], for sizes of objects.
+macro_rules! take_sizes {
+    ($to:ident, $from:ident; $($name:ident)*) => {
+        $( if $to.$name == 0 { $to.$name = $from.$name; } )*
+    };
+}
+
+impl Device {
+    /// Adds methods to those that the device has. What it has already stays.
+    ///
+    /// # Safety
+    ///
+    /// The device is not registered, and this is the only thread that changes it.
+    pub unsafe fn merge_ops(&self, from: &ib_device_ops) {
+        // SAFETY: By the safety requirements.
+        let to = unsafe { &mut (*self.as_raw()).ops };
+        if from.driver_id != rdma_bindings::RDMA_DRIVER_UNKNOWN {
+            to.driver_id = from.driver_id;
+        }
+        if !from.owner.is_null() {
+            to.owner = from.owner;
+        }
+        if from.uverbs_abi_ver != 0 {
+            to.uverbs_abi_ver = from.uverbs_abi_ver;
+        }
+        let no_binding = to.uverbs_no_driver_id_binding() | from.uverbs_no_driver_id_binding();
+        to.set_uverbs_no_driver_id_binding(no_binding);
+        let robust = to.uverbs_robust_udata() | from.uverbs_robust_udata();
+        to.set_uverbs_robust_udata(robust);
+        take! { to, from;
+            add_gid add_sub_dev advise_mr alloc_dm alloc_dmah alloc_hw_device_stats
+            alloc_hw_port_stats alloc_mr alloc_mr_integrity alloc_mw alloc_pd alloc_rdma_netdev
+            alloc_ucontext alloc_xrcd attach_mcast check_mr_status counter_alloc_stats
+            counter_bind_qp counter_dealloc counter_init counter_unbind_qp counter_update_stats
+            create_ah create_counters create_cq create_flow create_qp create_rwq_ind_table
+            create_srq create_user_ah create_user_cq create_wq dealloc_dm dealloc_dmah
+            dealloc_driver dealloc_mw dealloc_pd dealloc_ucontext dealloc_xrcd del_gid
+            del_sub_dev dereg_mr destroy_ah destroy_counters destroy_cq destroy_flow
+            destroy_flow_action destroy_qp destroy_rwq_ind_table destroy_srq destroy_wq
+            detach_mcast disassociate_ucontext drain_rq drain_sq enable_driver
+            fill_res_cm_id_entry fill_res_cq_entry fill_res_cq_entry_raw fill_res_mr_entry
+            fill_res_mr_entry_raw fill_res_qp_entry fill_res_qp_entry_raw fill_res_srq_entry
+            fill_res_srq_entry_raw fill_stat_mr_entry get_dev_fw_str get_dma_mr get_hw_stats
+            get_link_layer get_netdev get_numa_node get_port_immutable get_vf_config get_vf_guid
+            get_vf_stats iw_accept iw_add_ref iw_connect iw_create_listen iw_destroy_listen
+            iw_get_qp iw_reject iw_rem_ref map_mr_sg map_mr_sg_pi mmap mmap_free mmap_get_pfns
+            modify_ah modify_cq modify_device modify_hw_stat modify_port modify_qp modify_srq
+            modify_wq peek_cq pgoff_to_mmap_entry poll_cq post_destroy_cq post_recv post_send
+            post_srq_recv pre_destroy_cq process_mad query_ah query_device query_gid query_pkey
+            query_port query_port_speed query_qp query_srq query_ucontext rdma_netdev_get_params
+            read_counters reg_dm_mr reg_user_mr reg_user_mr_dmabuf report_port_event
+            req_notify_cq rereg_user_mr resize_user_cq set_vf_guid set_vf_link_state
+            ufile_hw_cleanup
+        }
+        take_pointers! { to, from; device_group port_groups }
+        take_sizes! { to, from;
+            size_ib_ah size_ib_counters size_ib_cq size_ib_dmah size_ib_mw size_ib_pd size_ib_qp
+            size_ib_rwq_ind_table size_ib_srq size_ib_ucontext size_ib_xrcd size_rdma_counter
+        }
+    }
+
+    /// Whether the device has all methods that the kernel's users need; keeps the answer. For registration.
+    ///
+    /// # Safety
+    ///
+    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    pub unsafe fn check_mandatory_ops(&self) {
+        let ops = self.ops();
+        let all = ops.query_device.is_some()
+            && ops.query_port.is_some()
+            && ops.alloc_pd.is_some()
+            && ops.dealloc_pd.is_some()
+            && ops.create_qp.is_some()
+            && ops.modify_qp.is_some()
+            && ops.destroy_qp.is_some()
+            && ops.post_send.is_some()
+            && ops.post_recv.is_some()
+            && ops.create_cq.is_some()
+            && ops.destroy_cq.is_some()
+            && ops.poll_cq.is_some()
+            && ops.req_notify_cq.is_some()
+            && ops.get_dma_mr.is_some()
+            && ops.reg_user_mr.is_some()
+            && ops.dereg_mr.is_some()
+            && ops.get_port_immutable.is_some();
+        // SAFETY: By the safety requirements.
+        unsafe { rdma_bindings::ib_device::set_kverbs_provider_raw(self.as_raw(), all.into()) };
+    }
+}

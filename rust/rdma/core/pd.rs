@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Protection domains and XRC domains: `struct ib_pd`, `struct ib_xrcd`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::ptr::NonNull;
+
+use kernel::prelude::*;
+use kernel_ext::door::view_of;
+use rdma_bindings::{self as bindings, ib_pd, ib_xrcd, inode};
+
+use super::{
+    object::{constants, counted, driver_object, links, tracked, Fresh, Owned},
+    Device, Mr, Pd, Qp, Xrcd,
+};
+use crate::MaySleep;
+
+driver_object!(Pd, size_ib_pd);
+counted!(Pd);
+tracked!(Pd);
+
+impl Pd {
+    links! {
+        /// The device.
+        device: Device = device;
+    }
+    constants! {
+        /// The key of all memory, for local use. Constant from the allocation on.
+        local_dma_lkey: u32 = local_dma_lkey;
+    }
+}
+
+impl Fresh<Pd> {
+    /// Memory for a protection domain of a client in the kernel, with `enum ib_pd_flags`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new_pd(device: &Device, flags: u32, sleep: &MaySleep) -> Result<Self> {
+        let mut pd = Self::alloc(device, Some(sleep))?;
+        let raw: &mut ib_pd = pd.raw();
+        raw.device = device.as_raw();
+        raw.flags = flags;
+        Ok(pd)
+    }
+}
+
+impl Owned<Pd> {
+    /// Says which key is for all memory in local use.
+    pub fn set_local_dma_lkey(&mut self, lkey: u32) {
+        // SAFETY: The owner alone writes the number, whole.
+        unsafe { (&raw mut (*self.as_raw()).local_dma_lkey).write_volatile(lkey) };
+    }
+
+    /// Says which key is for all memory in remote use.
+    pub fn set_unsafe_global_rkey(&mut self, rkey: u32) {
+        // SAFETY: The owner alone writes the number, whole.
+        unsafe { (&raw mut (*self.as_raw()).unsafe_global_rkey).write_volatile(rkey) };
+    }
+
+    /// Gives the domain the region of all memory, to be taken back before it is deallocated.
+    pub fn set_internal_mr(&mut self, mr: Owned<Mr>) {
+        // SAFETY: The owner alone uses the member, and `self` is lent once.
+        unsafe { (*self.as_raw()).__internal_mr = mr.into_raw() };
+    }
+
+    /// Takes the region of all memory back, before the domain is deallocated.
+    pub fn take_internal_mr(&mut self) -> Option<Owned<Mr>> {
+        // SAFETY: The owner alone uses the member, and `self` is lent once.
+        let mr = unsafe {
+            core::mem::replace(&mut (*self.as_raw()).__internal_mr, core::ptr::null_mut())
+        };
+        // SAFETY: The domain was the region's owner.
+        NonNull::new(mr).map(|mr| unsafe { Owned::from_raw(mr) })
+    }
+}
+
+impl Device {
+    /// The device's key for all memory in local use, if it says that it has one.
+    #[inline]
+    pub fn local_dma_lkey(&self) -> u32 {
+        // SAFETY: The member is constant from registration on.
+        unsafe { (*self.as_raw()).local_dma_lkey }
+    }
+}
+
+driver_object!(Xrcd, size_ib_xrcd);
+counted!(Xrcd);
+
+view_of! {
+    /// The file that an XRC domain is named by.
+    pub struct Inode(inode);
+}
+
+impl Xrcd {
+    links! {
+        /// The device.
+        device: Device = device;
+    }
+
+    /// Whether there are target queue pairs.
+    pub fn has_targets(&self) -> bool {
+        // SAFETY: The array is there as long as the domain.
+        !unsafe { bindings::ib_xrcd_is_empty(self.as_raw()) }
+    }
+
+    /// Calls `f` with the target queue pair of a number while the domain keeps it: between [`Self::publish`] and
+    /// [`Self::withdraw`].
+    ///
+    /// `f` runs with the domain's semaphore held for reading.
+    pub fn with_target<R>(
+        &self,
+        qp_num: u32,
+        _sleep: &MaySleep,
+        f: impl FnOnce(&Qp) -> R,
+    ) -> Option<R> {
+        let _held = ReadGuard::new(self);
+        // SAFETY: The semaphore is held.
+        let qp = NonNull::new(unsafe { bindings::ib_xrcd_target(self.as_raw(), qp_num) })?;
+        // SAFETY: As long as the semaphore is held the queue pair is not withdrawn, and so stays.
+        Some(f(unsafe { qp.cast::<Qp>().as_ref() }))
+    }
+
+    /// Lets a target queue pair be found by its number.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn publish(&self, qp: &Owned<Qp>, _sleep: &MaySleep) -> Result {
+        // SAFETY: Both are there; who destroys the queue pair withdraws it first.
+        kernel::error::to_result(unsafe { bindings::ib_xrcd_publish(self.as_raw(), qp.as_raw()) })
+    }
+
+    /// Holds the domain's semaphore for writing: nobody finds a target queue pair.
+    pub(crate) fn lock_targets<'a>(&'a self, _sleep: &MaySleep) -> WriteGuard<'a> {
+        // SAFETY: The semaphore is there as long as the domain; process context.
+        unsafe { bindings::ib_xrcd_down_write(self.as_raw()) };
+        WriteGuard(self)
+    }
+}
+
+/// The semaphore of a domain, held for writing.
+pub(crate) struct WriteGuard<'a>(&'a Xrcd);
+
+impl WriteGuard<'_> {
+    /// Lets a target queue pair not be found any more.
+    pub(crate) fn withdraw(&self, qp: &Qp) {
+        // SAFETY: The semaphore is held.
+        unsafe { bindings::ib_xrcd_erase(self.0.as_raw(), qp.qp_num()) };
+    }
+}
+
+impl Drop for WriteGuard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: The semaphore was taken by `lock_targets`.
+        unsafe { bindings::ib_xrcd_up_write(self.0.as_raw()) };
+    }
+}
+
+/// The semaphore of a domain, held for reading.
+struct ReadGuard<'a>(&'a Xrcd);
+
+impl<'a> ReadGuard<'a> {
+    fn new(xrcd: &'a Xrcd) -> Self {
+        // SAFETY: The semaphore is there as long as the domain; process context.
+        unsafe { bindings::ib_xrcd_down_read(xrcd.as_raw()) };
+        Self(xrcd)
+    }
+}
+
+impl Drop for ReadGuard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: The semaphore was taken by `new`.
+        unsafe { bindings::ib_xrcd_up_read(self.0.as_raw()) };
+    }
+}
+
+impl Fresh<Xrcd> {
+    /// Memory for an XRC domain, named by a file or by nothing.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new_xrcd(device: &Device, inode: Option<&Inode>, sleep: &MaySleep) -> Result<Self> {
+        let mut xrcd = Self::alloc(device, Some(sleep))?;
+        let raw: &mut ib_xrcd = xrcd.raw();
+        raw.device = device.as_raw();
+        raw.inode = inode.map_or(core::ptr::null_mut(), Inode::as_raw);
+        // SAFETY: The memory is ours, and is not moved.
+        unsafe { bindings::ib_xrcd_init_members(raw) };
+        Ok(xrcd)
+    }
+}

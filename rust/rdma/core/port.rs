@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ports of a device: `struct ib_port_data`, which inline functions of the header read.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use kernel::prelude::*;
+use kernel_ext::net::device::NetDevice;
+use rdma_bindings as bindings;
+
+use super::Device;
+use crate::{
+    abi::port::{Mtu, PortImmutable},
+    MaySleep,
+};
+
+/// The header's data of all ports of a device, by port number.
+pub struct PortArray(KVec<bindings::ib_port_data>);
+
+// SAFETY: The array is memory; what is in it is guarded as the header says.
+unsafe impl Send for PortArray {}
+// SAFETY: As above.
+unsafe impl Sync for PortArray {}
+
+impl PortArray {
+    /// The data for the ports of `device`, whose number is known.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a device without a port, or one with 2^32 - 1, `ENOMEM`.
+    pub fn new(device: &Device, _sleep: &MaySleep) -> Result<Self> {
+        let count = device.phys_port_cnt();
+        if count == 0 || count == u32::MAX {
+            return Err(EINVAL);
+        }
+        let last = *device.ports().end() as usize;
+        let mut array = KVec::with_capacity(last + 1, GFP_KERNEL)?;
+        for _ in 0..=last {
+            array.push(pin_init::zeroed::<bindings::ib_port_data>(), GFP_KERNEL)?;
+        }
+        for port in array.iter_mut() {
+            // SAFETY: The array is not moved any more: the vector has its memory.
+            unsafe { bindings::ib_port_data_init_members(port, device.as_raw()) };
+        }
+        Ok(Self(array))
+    }
+
+    /// Shows the array to the header's functions.
+    ///
+    /// # Safety
+    ///
+    /// The array stays as long as the device.
+    pub unsafe fn publish(&self, device: &Device) {
+        // SAFETY: The device is not registered yet, and the caller is the only one that sets the field.
+        unsafe { (*device.as_raw()).port_data = self.0.as_ptr().cast_mut() };
+    }
+}
+
+impl Device {
+    /// Asks the driver what of each port never changes, and keeps it. For registration.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says; `EINVAL` where a port has a size for MADs and no MADs.
+    ///
+    /// # Safety
+    ///
+    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    pub unsafe fn fill_immutables(&self, sleep: &MaySleep) -> Result {
+        for port in self.ports() {
+            let data = self.port_data(port).ok_or(EINVAL)?;
+            // SAFETY: By the safety requirements.
+            let immutable: &mut PortImmutable = unsafe { &mut (*data.as_ptr()).immutable };
+            self.driver_port_immutable(port, immutable, sleep)?;
+            let has_mad = immutable.core_cap_flags & bindings::RDMA_CORE_CAP_IB_MAD != 0;
+            if !has_mad && immutable.max_mad_size != 0 {
+                return Err(EINVAL);
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers the state of a port's link; says whether it was another one.
+    pub fn port_state_changed(&self, port: u32, state: u32, _sleep: &MaySleep) -> bool {
+        if self.port_data(port).is_none() {
+            return false;
+        }
+        // SAFETY: The port is there; process context with interrupts on.
+        unsafe { bindings::ib_port_state_changed(self.as_raw(), port, state) }
+    }
+}
+
+/// What the net device's link makes of an iWARP port: MTU and state of `attr`.
+pub fn fill_from_netdev(ndev: &NetDevice, attr: &mut bindings::ib_port_attr) {
+    attr.max_mtu = bindings::IB_MTU_4096;
+    attr.active_mtu = Mtu::fitting(ndev.mtu()) as u32;
+    (attr.state, attr.phys_state) = if !ndev.has_carrier() {
+        (
+            bindings::IB_PORT_DOWN,
+            bindings::IB_PORT_PHYS_STATE_DISABLED as u8,
+        )
+    } else if has_ipv4(ndev) {
+        (
+            bindings::IB_PORT_ACTIVE,
+            bindings::IB_PORT_PHYS_STATE_LINK_UP as u8,
+        )
+    } else {
+        (
+            bindings::IB_PORT_INIT,
+            bindings::IB_PORT_PHYS_STATE_PORT_CONFIGURATION_TRAINING as u8,
+        )
+    };
+}
+
+/// Whether a net device has an IPv4 address.
+fn has_ipv4(ndev: &NetDevice) -> bool {
+    // SAFETY: The net device is there.
+    unsafe { bindings::netdev_has_ipv4(ndev.as_raw().cast()) }
+}
+
+/// The state of a port that is what its net device is: `IB_PORT_ACTIVE` or `IB_PORT_DOWN`.
+pub fn netdev_port_state(ndev: &NetDevice) -> u32 {
+    // SAFETY: The net device is there.
+    unsafe { bindings::ib_get_curr_port_state(ndev.as_raw().cast()) }
+}
+
+/// Whether a net device is a bond or team, or a port of one.
+pub fn is_lag(ndev: &NetDevice) -> bool {
+    // SAFETY: The net device is there.
+    unsafe { bindings::netdev_is_lag(ndev.as_raw().cast()) }
+}
+
+/// Where the header's functions find what of a port never changes; null for a port that is not there.
+pub fn immutable_ptr(device: &Device, port: u32) -> *const PortImmutable {
+    match device.port_data(port) {
+        // SAFETY: The port's data is there.
+        Some(data) => unsafe { &raw const (*data.as_ptr()).immutable },
+        None => core::ptr::null(),
+    }
+}
+
+/// The speed of a net device in Mbit/s, if it knows one, and the number of its lanes; 0: it does not tell. `None` where it
+/// cannot be asked. Takes RTNL.
+///
+/// # Errors
+///
+/// `ENODEV` where the net device goes.
+pub fn netdev_speed(ndev: &NetDevice, _sleep: &MaySleep) -> Result<Option<(Option<u32>, u32)>> {
+    let (mut speed, mut lanes) = (0, 0);
+    // SAFETY: The net device is there, and the token shows that it may sleep.
+    let ret = unsafe { bindings::netdev_speed(ndev.as_raw().cast(), &mut speed, &mut lanes) };
+    match ret {
+        0 => Ok(Some(((speed != u32::MAX).then_some(speed), lanes))),
+        _ if ret == ENODEV.to_errno() => Err(ENODEV),
+        _ => Ok(None),
+    }
+}

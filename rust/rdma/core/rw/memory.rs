@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory of an RW context while it is mapped for DMA: scatter lists and arrays of `struct bio_vec`.
+//!
+//! C header: `include/rdma/rw.h`.
+
+use core::marker::PhantomData;
+
+use kernel::{error::to_result, prelude::*};
+use kernel_ext::door::FromC;
+use rdma_bindings::{
+    self as bindings, bio_vec, bvec_iter, dma_data_direction, ib_sge, scatterlist, sg_table,
+};
+
+use crate::core::{
+    mr::{DmaList, DmaSpan},
+    Device,
+};
+
+/// A list of memory that is mapped for DMA; dropping it ends that.
+///
+/// # Invariants
+///
+/// The table is mapped in this direction.
+pub struct Mapping<'a> {
+    device: &'a Device,
+    table: sg_table,
+    direction: dma_data_direction,
+}
+
+impl<'a> Mapping<'a> {
+    /// Maps the first `count` pieces of a list.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`, `ENOMEM` …: as mapping for DMA fails.
+    pub fn new(
+        device: &'a Device,
+        list: DmaList<'_>,
+        count: u32,
+        direction: dma_data_direction,
+    ) -> Result<Self> {
+        let mut table = sg_table {
+            sgl: list.as_raw(),
+            nents: 0,
+            orig_nents: count,
+        };
+        // SAFETY: The list has so many pieces, which the caller keeps until they are unmapped.
+        to_result(unsafe { bindings::ib_dma_map_sgtable(device.as_raw(), &mut table, direction) })?;
+        // INVARIANT: It was just mapped.
+        Ok(Self {
+            device,
+            table,
+            direction,
+        })
+    }
+
+    /// How many pieces there are for the device.
+    pub fn count(&self) -> u32 {
+        self.table.nents
+    }
+
+    /// Leaves the memory mapped: a context has it now.
+    pub fn keep(self) {
+        core::mem::forget(self);
+    }
+
+    /// Ends the mapping of a list that a context had.
+    pub fn end(device: &'a Device, list: DmaList<'_>, count: u32, direction: dma_data_direction) {
+        let table = sg_table {
+            sgl: list.as_raw(),
+            nents: 0,
+            orig_nents: count,
+        };
+        // INVARIANT: `keep` has left it mapped.
+        drop(Self {
+            device,
+            table,
+            direction,
+        });
+    }
+}
+
+impl Drop for Mapping<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe {
+            let device = self.device.as_raw();
+            bindings::ib_dma_unmap_sgtable(device, &mut self.table, self.direction);
+        }
+    }
+}
+
+/// An array of pages and a range of it, as C passes them.
+pub struct Bvecs<'a> {
+    pub(super) first: *const bio_vec,
+    _array: PhantomData<&'a bio_vec>,
+}
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for Bvecs<'_> {
+    type Raw = *const bio_vec;
+
+    #[inline]
+    unsafe fn from_c(first: Self::Raw) -> Self {
+        Self {
+            first,
+            _array: PhantomData,
+        }
+    }
+}
+
+/// Where in an array of pages a range is.
+#[derive(Clone, Copy)]
+pub struct BvecRange(bvec_iter);
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for BvecRange {
+    type Raw = bvec_iter;
+
+    #[inline]
+    unsafe fn from_c(raw: bvec_iter) -> Self {
+        Self(raw)
+    }
+}
+
+impl BvecRange {
+    /// How many bytes are left of it.
+    pub fn len(&self) -> usize {
+        self.0.bi_size as usize
+    }
+
+    /// Whether nothing is left of it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The next piece.
+    pub(super) fn next(&mut self, bvecs: &Bvecs<'_>) -> Option<bio_vec> {
+        let mut piece = pin_init::zeroed();
+        // SAFETY: The range lies in the array.
+        let there = unsafe { bindings::rdma_bvec_next(bvecs.first, &mut self.0, &mut piece) };
+        there.then_some(piece)
+    }
+}
+
+/// Pages that are mapped one by one; dropping them ends that.
+pub struct MappedPages<'a> {
+    device: &'a Device,
+    direction: dma_data_direction,
+    pieces: KVec<ib_sge>,
+}
+
+impl<'a> MappedPages<'a> {
+    /// Maps the pieces of a range, of which there are no more than `most`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` for more pieces.
+    pub fn new(
+        device: &'a Device,
+        bvecs: &Bvecs<'_>,
+        mut range: BvecRange,
+        most: u32,
+        (lkey, direction): (u32, dma_data_direction),
+    ) -> Result<Self> {
+        let mut this = Self {
+            device,
+            direction,
+            pieces: KVec::with_capacity(most as usize, GFP_KERNEL)?,
+        };
+        while let Some(mut piece) = range.next(bvecs) {
+            if this.pieces.len() == most as usize {
+                return Err(EINVAL);
+            }
+            let mut addr = 0;
+            // SAFETY: The page is there as long as the context.
+            let mapped = unsafe {
+                bindings::rdma_bvec_map(device.as_raw(), &mut piece, direction, &mut addr)
+            };
+            if !mapped {
+                return Err(ENOMEM);
+            }
+            let length = piece.bv_len;
+            // There is room.
+            this.pieces
+                .push(ib_sge { addr, length, lkey }, GFP_KERNEL)?;
+        }
+        Ok(this)
+    }
+
+    /// The pieces.
+    pub fn spans(&self) -> impl Iterator<Item = DmaSpan> + '_ {
+        self.pieces.iter().map(|piece| DmaSpan {
+            address: piece.addr,
+            length: piece.length,
+        })
+    }
+
+    /// How many pieces there are.
+    pub fn count(&self) -> u32 {
+        self.pieces.len() as u32
+    }
+
+    /// Leaves the pages mapped: a context has them now.
+    pub fn keep(mut self) {
+        self.pieces.clear();
+    }
+}
+
+impl Drop for MappedPages<'_> {
+    fn drop(&mut self) {
+        for piece in &self.pieces {
+            unmap_page(self.device, piece, self.direction);
+        }
+    }
+}
+
+/// Ends the mapping of a page.
+pub(super) fn unmap_page(device: &Device, piece: &ib_sge, direction: dma_data_direction) {
+    // SAFETY: The page was mapped so, and is unmapped once.
+    unsafe {
+        let length = piece.length as usize;
+        bindings::rdma_bvec_unmap(device.as_raw(), piece.addr, length, direction);
+    }
+}
+
+impl Device {
+    /// The device that does the DMA, for the kernel's functions.
+    pub(super) fn dma_device_raw(&self) -> Option<*mut bindings::device> {
+        // SAFETY: The member is constant from registration on.
+        let raw = unsafe { (*self.as_raw()).dma_device };
+        (!raw.is_null()).then_some(raw)
+    }
+}
+
+/// Pages as a list, which is mapped for DMA; dropping it ends that, and frees the list.
+pub struct PageList<'a> {
+    mapping: Mapping<'a>,
+    list: KVec<scatterlist>,
+}
+
+impl<'a> PageList<'a> {
+    /// Makes a list of the pieces of a range, of which there are no more than `most`, and maps it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` for more pieces; and as mapping for DMA fails.
+    pub fn new(
+        device: &'a Device,
+        bvecs: &Bvecs<'_>,
+        mut range: BvecRange,
+        most: u32,
+        direction: dma_data_direction,
+    ) -> Result<Self> {
+        let mut list = KVec::<scatterlist>::with_capacity(most as usize, GFP_KERNEL)?;
+        while let Some(piece) = range.next(bvecs) {
+            if list.len() == most as usize {
+                return Err(EINVAL);
+            }
+            list.push(pin_init::zeroed(), GFP_KERNEL)?;
+            let Some(last) = list.last_mut() else {
+                return Err(EINVAL);
+            };
+            // SAFETY: The entry is ours.
+            unsafe { bindings::rdma_sg_set(last, &piece) };
+        }
+        let last = list.last_mut().ok_or(EINVAL)?;
+        // SAFETY: The entry is ours, and the last.
+        unsafe { bindings::rdma_sg_end(last) };
+        let count = list.len() as u32;
+        // SAFETY: The list ends by itself, and stays where it is: the vector has its memory.
+        let pieces = unsafe { DmaList::from_c(list.as_mut_ptr()) };
+        let mapping = Mapping::new(device, pieces, count, direction)?;
+        Ok(Self { mapping, list })
+    }
+
+    /// How many pieces there are for the device.
+    pub fn count(&self) -> u32 {
+        self.mapping.count()
+    }
+
+    /// The pieces.
+    pub fn list(&self) -> DmaList<'_> {
+        // SAFETY: As when it was mapped.
+        unsafe { DmaList::from_c(self.mapping.table.sgl) }
+    }
+
+    /// Gives it to a context.
+    pub(super) fn into_table(self) -> sg_table {
+        let table = self.mapping.table;
+        self.mapping.keep();
+        core::mem::forget(self.list);
+        table
+    }
+}
+
+impl DmaList<'_> {
+    /// The list without its first `count` pieces.
+    pub fn skip(self, count: u32) -> Self {
+        let mut at = self.as_raw();
+        for _ in 0..count {
+            if at.is_null() {
+                break;
+            }
+            // SAFETY: The list ends by itself.
+            at = unsafe { bindings::sg_next(at) };
+        }
+        // SAFETY: As the list itself.
+        unsafe { Self::from_c(at) }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive queues and work queues: `struct ib_srq`, `struct ib_wq`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use kernel::prelude::*;
+use kernel_ext::door::view_of;
+use rdma_bindings::{self as bindings, ib_srq, ib_srq_init_attr, ib_usrq_object, ib_wq_init_attr};
+
+use super::{
+    object::{
+        constants, counted, driver_object, links, optional_links, tracked, Fresh, Owned,
+        ParentCounts,
+    },
+    Cq, Device, Pd, Srq, Wq, Xrcd,
+};
+use crate::MaySleep;
+
+driver_object!(Srq, size_ib_srq);
+counted!(Srq);
+tracked!(Srq);
+
+view_of! {
+    /// What a shared receive queue is to be like; what it has become, once the driver has created it.
+    ///
+    /// # Invariants
+    ///
+    /// It is filled in, and lent to the verb that makes the queue.
+    pub struct SrqInit(ib_srq_init_attr);
+}
+
+view_of! {
+    /// An object of user space that is a shared receive queue.
+    pub struct UsrqObject(ib_usrq_object);
+}
+
+impl Srq {
+    links! {
+        /// The device.
+        device: Device = device;
+        /// The protection domain.
+        pd: Pd = pd;
+    }
+    optional_links! {
+        /// The completion queue, for types that have one.
+        cq: Cq = ext.cq;
+    }
+    constants! {
+        /// `enum ib_srq_type`.
+        kind: u32 = srq_type;
+    }
+
+    /// The XRC domain, for an XRC shared receive queue.
+    pub fn xrcd(&self) -> Option<&Xrcd> {
+        if self.kind() != bindings::IB_SRQT_XRC {
+            return None;
+        }
+        // SAFETY: The member is that of the type, set when the queue is made; the domain stays as long as the queue.
+        unsafe {
+            (*self.as_raw())
+                .ext
+                .__bindgen_anon_1
+                .xrc
+                .xrcd
+                .cast::<Xrcd>()
+                .as_ref()
+        }
+    }
+}
+
+/// Whether shared receive queues of a type have a completion queue.
+fn has_cq(srq_type: u32) -> bool {
+    matches!(srq_type, bindings::IB_SRQT_XRC | bindings::IB_SRQT_TM)
+}
+
+impl Fresh<Srq> {
+    /// Memory for a shared receive queue.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new_srq(
+        pd: &Pd,
+        init: &SrqInit,
+        uobject: Option<&UsrqObject>,
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        // SAFETY: By the type invariants it is filled in.
+        let init = unsafe { &*init.as_raw() };
+        let mut srq = Self::alloc(pd.device(), Some(sleep))?;
+        let raw: &mut ib_srq = srq.raw();
+        raw.device = pd.device().as_raw();
+        raw.pd = pd.as_raw();
+        raw.event_handler = init.event_handler;
+        raw.srq_context = init.srq_context;
+        raw.srq_type = init.srq_type;
+        raw.uobject = uobject.map_or(core::ptr::null_mut(), UsrqObject::as_raw);
+        if has_cq(init.srq_type) {
+            raw.ext.cq = init.ext.cq;
+        }
+        if init.srq_type == bindings::IB_SRQT_XRC {
+            // SAFETY: The member is that of the type.
+            raw.ext.__bindgen_anon_1.xrc.xrcd = unsafe { init.ext.__bindgen_anon_1.xrc.xrcd };
+        }
+        Ok(srq)
+    }
+}
+
+counted!(Wq);
+
+view_of! {
+    /// What a work queue is to be like.
+    pub struct WqInit(ib_wq_init_attr);
+}
+
+impl WqInit {
+    links! {
+        /// The completion queue.
+        cq: Cq = cq;
+    }
+}
+
+impl Wq {
+    links! {
+        /// The device.
+        device: Device = device;
+        /// The protection domain.
+        pd: Pd = pd;
+        /// The completion queue.
+        cq: Cq = cq;
+    }
+}
+
+impl Owned<Wq> {
+    /// What the queue uses.
+    pub fn parent_counts(&self) -> ParentCounts<2> {
+        // SAFETY: The queue is counted by both from its making on.
+        unsafe {
+            let raw = self.as_raw();
+            ParentCounts::new([&raw mut (*(*raw).pd).usecnt, &raw mut (*(*raw).cq).usecnt])
+        }
+    }
+}

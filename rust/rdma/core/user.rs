@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Members of objects that ib_uverbs fills in before a driver creates them, and those that it reads and changes.
+//!
+//! Each has a `struct ib_uobject`, which stays as long as the object: who destroys the one destroys the other first.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::ptr::NonNull;
+
+use kernel::prelude::*;
+use rdma_bindings::{
+    self as bindings, ib_mw, ib_pd, ib_qp_attr, ib_rwq_ind_table, ib_ucontext, ib_wq, rdma_ah_attr,
+};
+
+use super::{
+    ah_attr::AhVector,
+    cgroup::CgroupObject,
+    command::UverbsFile,
+    mr::NewMr,
+    object::{driver_object, links, tracked, Fresh, Owned},
+    qp::QpAttr,
+    Ah, Device, Flow, Mr, Mw, Pd, Qp, RwqIndTable, Ucontext, Uobject, Wq,
+};
+use crate::MaySleep;
+
+driver_object!(Mw, size_ib_mw);
+driver_object!(RwqIndTable, size_ib_rwq_ind_table);
+driver_object!(Ucontext, size_ib_ucontext);
+tracked!(Ucontext);
+
+impl Fresh<Ucontext> {
+    /// Memory for what a device keeps of an open device file.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new_ucontext(device: &Device, file: &UverbsFile, sleep: &MaySleep) -> Result<Self> {
+        let mut context = Self::alloc(device, Some(sleep))?;
+        let raw: &mut ib_ucontext = context.raw();
+        raw.device = device.as_raw();
+        raw.ufile = file.as_raw();
+        // SAFETY: The memory is ours, and is not moved.
+        unsafe { bindings::ib_ucontext_init_members(raw) };
+        Ok(context)
+    }
+
+    /// Says what the file's owner may use beyond what everybody may: bits of `enum rdma_user_cap`.
+    pub fn set_enabled_caps(&mut self, caps: u64) {
+        self.raw().enabled_caps = caps;
+    }
+}
+
+impl Ucontext {
+    /// What the file has charged to its cgroup.
+    pub fn cgroup(&self) -> &CgroupObject {
+        // SAFETY: The member is there as long as the context; a view is a transparent wrapper.
+        unsafe { &*(&raw mut (*self.as_raw()).cg_obj).cast() }
+    }
+}
+
+impl Fresh<Pd> {
+    /// Memory for a protection domain of user space.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new_user(device: &Device, uobject: &Uobject, sleep: &MaySleep) -> Result<Self> {
+        let mut pd = Self::alloc(device, Some(sleep))?;
+        let raw: &mut ib_pd = pd.raw();
+        raw.device = device.as_raw();
+        raw.uobject = uobject.as_raw();
+        Ok(pd)
+    }
+}
+
+impl Fresh<Mw> {
+    /// Memory for a memory window of user space; `kind` is `enum ib_mw_type`. The domain is not counted as used.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new_user(pd: &Pd, uobject: &Uobject, kind: u32, sleep: &MaySleep) -> Result<Self> {
+        let mut mw = Self::alloc(pd.device(), Some(sleep))?;
+        let raw: &mut ib_mw = mw.raw();
+        raw.device = pd.device().as_raw();
+        raw.pd = pd.as_raw();
+        raw.uobject = uobject.as_raw();
+        raw.type_ = kind;
+        Ok(mw)
+    }
+}
+
+impl Mw {
+    links! {
+        /// The device.
+        device: Device = device;
+        /// The protection domain.
+        pd: Pd = pd;
+    }
+
+    /// The key for remote use. Binding changes it.
+    #[inline]
+    pub fn rkey(&self) -> u32 {
+        // SAFETY: Any value is valid.
+        unsafe { (&raw const (*self.as_raw()).rkey).read_volatile() }
+    }
+}
+
+impl NewMr<'_> {
+    /// Makes it a region of user space that takes the place of another one; its domain is counted as used.
+    pub fn into_replacement(self, uobject: &Uobject) -> Owned<Mr> {
+        let mr = self.into_owned(bindings::IB_MR_TYPE_USER);
+        // SAFETY: The region is being made.
+        unsafe {
+            *(&raw mut (*mr.as_raw()).__bindgen_anon_1).cast() = uobject.as_raw();
+        }
+        mr.pd().uses().inc();
+        mr
+    }
+}
+
+impl Mr {
+    /// Whether it is one of the device's memory.
+    pub fn is_device_memory(&self) -> bool {
+        // SAFETY: The member is set when the region is made.
+        unsafe { !(*self.as_raw()).dm.is_null() }
+    }
+
+    /// Moves it to another protection domain, which is counted as used in place of the former one: the one that it had before
+    /// the driver was asked.
+    ///
+    /// # Safety
+    ///
+    /// The region is locked for whoever registers it anew, and `former` counts it.
+    pub unsafe fn set_pd(&self, former: &Pd, pd: &Pd) {
+        pd.uses().inc();
+        // SAFETY: By the safety requirements nobody else changes the region, and others read the pointer whole; the former
+        // domain counts it, and does not have it any more.
+        unsafe {
+            (&raw mut (*self.as_raw()).pd).write_volatile(pd.as_raw());
+            former.uses().dec();
+        }
+    }
+}
+
+impl Owned<Ah> {
+    /// Says which object of user space it is.
+    pub fn set_uobject(&mut self, uobject: &Uobject) {
+        // SAFETY: The owner alone uses the member, and `self` is lent once.
+        unsafe { (*self.as_raw()).uobject = uobject.as_raw() };
+    }
+}
+
+impl Flow {
+    links! {
+        /// The device.
+        device: Device = device;
+    }
+}
+
+impl Owned<Flow> {
+    /// Fills in what the core knows of a rule that a driver has made; the queue pair is counted as used.
+    pub fn init(&mut self, qp: &Qp, uobject: &Uobject) {
+        qp.uses().inc();
+        // SAFETY: The owner alone uses the members, and `self` is lent once.
+        unsafe {
+            (*self.as_raw()).qp = qp.as_raw();
+            (*self.as_raw()).device = qp.device().as_raw();
+            (*self.as_raw()).uobject = uobject.as_raw();
+        }
+    }
+}
+
+/// The work queues of a table, each counted as used by it: an array that whoever destroys the table frees with `kfree`.
+pub struct WqArray(KVec<NonNull<ib_wq>>);
+
+impl WqArray {
+    /// Room for so many.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn with_capacity(count: usize) -> Result<Self> {
+        Ok(Self(KVec::with_capacity(count, GFP_KERNEL)?))
+    }
+
+    /// Adds a work queue, and counts it as used.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn push(&mut self, wq: &Wq) -> Result {
+        let raw = NonNull::new(wq.as_raw()).ok_or(EINVAL)?;
+        self.0.push(raw, GFP_KERNEL)?;
+        wq.uses().inc();
+        Ok(())
+    }
+
+    /// For drivers.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut *mut ib_wq {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+impl Drop for WqArray {
+    fn drop(&mut self) {
+        for wq in &self.0 {
+            // SAFETY: The work queue counts its entry here, which goes, as a user: so it is there.
+            unsafe { (*wq.as_ptr().cast::<Wq>()).uses().dec() };
+        }
+    }
+}
+
+impl Fresh<RwqIndTable> {
+    /// Memory for a table of `1 << log_size` work queues.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new_user(
+        device: &Device,
+        uobject: &Uobject,
+        log_size: u32,
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        let mut table = Self::alloc(device, Some(sleep))?;
+        let raw: &mut ib_rwq_ind_table = table.raw();
+        raw.device = device.as_raw();
+        raw.uobject = uobject.as_raw();
+        raw.log_ind_tbl_size = log_size;
+        Ok(table)
+    }
+
+    /// How many work queues there are to be: the logarithm to base 2.
+    pub(crate) fn log_size(&mut self) -> u32 {
+        self.raw().log_ind_tbl_size
+    }
+
+    /// The work queues, while a driver makes the table.
+    pub(crate) fn lend_queues(&mut self, queues: &mut WqArray) {
+        self.raw().ind_tbl = queues.as_mut_ptr();
+    }
+}
+
+impl Owned<RwqIndTable> {
+    /// Gives the table its work queues, for good.
+    pub(crate) fn keep_queues(&self, queues: WqArray) {
+        // The driver has been given the same pointer.
+        core::mem::forget(queues);
+    }
+}
+
+impl RwqIndTable {
+    links! {
+        /// The device.
+        device: Device = device;
+    }
+
+    /// The number that the driver has given the table.
+    pub fn number(&self) -> u32 {
+        // SAFETY: The member is set when the table is made.
+        unsafe { (*self.as_raw()).ind_tbl_num }
+    }
+}
+
+impl Wq {
+    /// `enum ib_wq_state`.
+    pub fn state(&self) -> u32 {
+        // SAFETY: The driver writes the number whole.
+        unsafe { (&raw const (*self.as_raw()).state).read_volatile() }
+    }
+}
+
+impl QpAttr {
+    /// Calls `f` with the C structure for changing; what it does to the sources and the net device is undone.
+    pub fn modify(&mut self, f: impl FnOnce(&mut ib_qp_attr)) {
+        // SAFETY: The attributes are ours.
+        let raw = unsafe { &mut *self.raw_mut() };
+        let (primary, alternate) = (raw.ah_attr.grh.sgid_attr, raw.alt_ah_attr.grh.sgid_attr);
+        let slave = raw.xmit_slave;
+        f(raw);
+        raw.ah_attr.grh.sgid_attr = primary;
+        raw.alt_ah_attr.grh.sgid_attr = alternate;
+        raw.xmit_slave = slave;
+    }
+}
+
+/// A path as user space gives it, and gets it back: what address handles and queue pairs have in common.
+#[derive(Clone, Copy, Default)]
+pub struct UserPath {
+    /// The local identifier of the destination; 0 over Ethernet.
+    pub dlid: u16,
+    /// The service level.
+    pub sl: u8,
+    /// The low bits of the source's local identifier.
+    pub src_path_bits: u8,
+    /// `enum ib_rate`.
+    pub static_rate: u8,
+    /// The port.
+    pub port_num: u8,
+    /// The global route, if there is one.
+    pub route: Option<UserRoute>,
+}
+
+/// A global route as user space gives it. Its source is an index.
+#[derive(Clone, Copy, Default)]
+pub struct UserRoute {
+    /// The destination's GID.
+    pub dgid: [u8; 16],
+    /// The flow label, 20 bits.
+    pub flow_label: u32,
+    /// The index of the source in the port's GID table.
+    pub sgid_index: u8,
+    /// The hop limit.
+    pub hop_limit: u8,
+    /// The traffic class.
+    pub traffic_class: u8,
+}
+
+impl UserPath {
+    /// The address vector of the path, for a port that the device has. It names no source but by its index.
+    pub fn to_vector(self, device: &Device) -> AhVector {
+        let mut vector = AhVector::zeroed();
+        vector.modify(|raw| self.fill(device, raw));
+        vector
+    }
+
+    /// Puts the path into an address vector.
+    pub fn fill(self, device: &Device, raw: &mut rdma_ah_attr) {
+        let port = u32::from(self.port_num);
+        raw.type_ = device.ah_type(port);
+        raw.port_num = port;
+        raw.sl = self.sl;
+        raw.static_rate = self.static_rate;
+        raw.ah_flags = 0;
+        if let Some(route) = self.route {
+            raw.ah_flags = bindings::IB_AH_GRH as u8;
+            raw.grh.dgid = crate::Gid(route.dgid).to_raw();
+            raw.grh.flow_label = route.flow_label;
+            raw.grh.sgid_index = route.sgid_index;
+            raw.grh.hop_limit = route.hop_limit;
+            raw.grh.traffic_class = route.traffic_class;
+        }
+        match raw.type_ {
+            bindings::RDMA_AH_ATTR_TYPE_IB => {
+                raw.__bindgen_anon_1.ib = bindings::ib_ah_attr {
+                    dlid: self.dlid,
+                    src_path_bits: self.src_path_bits,
+                }
+            }
+            bindings::RDMA_AH_ATTR_TYPE_OPA => {
+                raw.__bindgen_anon_1.opa = bindings::opa_ah_attr {
+                    dlid: self.dlid.into(),
+                    src_path_bits: self.src_path_bits,
+                    make_grd: false,
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The path of an address vector.
+    pub fn of(raw: &rdma_ah_attr) -> Self {
+        let global = u32::from(raw.ah_flags) & bindings::IB_AH_GRH != 0;
+        // SAFETY: The members are numbers; which of them are set says the type.
+        let (dlid, src_path_bits) = unsafe {
+            match raw.type_ {
+                bindings::RDMA_AH_ATTR_TYPE_IB => {
+                    let ib = &raw.__bindgen_anon_1.ib;
+                    (ib.dlid, ib.src_path_bits)
+                }
+                bindings::RDMA_AH_ATTR_TYPE_OPA => {
+                    let opa = &raw.__bindgen_anon_1.opa;
+                    (opa.dlid as u16, opa.src_path_bits)
+                }
+                _ => (0, 0),
+            }
+        };
+        Self {
+            dlid,
+            sl: raw.sl,
+            src_path_bits,
+            static_rate: raw.static_rate,
+            port_num: raw.port_num as u8,
+            route: global.then(|| UserRoute {
+                dgid: crate::Gid::from_raw(&raw.grh.dgid).0,
+                flow_label: raw.grh.flow_label,
+                sgid_index: raw.grh.sgid_index,
+                hop_limit: raw.grh.hop_limit,
+                traffic_class: raw.grh.traffic_class,
+            }),
+        }
+    }
+}
+
+impl Device {
+    /// `enum rdma_ah_attr_type`: what address vectors of a port are like.
+    pub fn ah_type(&self, port: u32) -> u32 {
+        if self.is_roce(port) {
+            return bindings::RDMA_AH_ATTR_TYPE_ROCE;
+        }
+        if self.is_ib(port) {
+            if self.has_opa_addresses(port) {
+                return bindings::RDMA_AH_ATTR_TYPE_OPA;
+            }
+            return bindings::RDMA_AH_ATTR_TYPE_IB;
+        }
+        if self.sub_type() == bindings::RDMA_DEVICE_TYPE_SMI {
+            return bindings::RDMA_AH_ATTR_TYPE_IB;
+        }
+        bindings::RDMA_AH_ATTR_TYPE_UNDEFINED
+    }
+
+    /// Whether a port has the long addresses of Omni-Path.
+    pub fn has_opa_addresses(&self, port: u32) -> bool {
+        self.port_caps(port) & bindings::RDMA_CORE_CAP_OPA_AH == bindings::RDMA_CORE_CAP_OPA_AH
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address handles, and the address vectors of AHs and QPs: `struct ib_ah`, `struct rdma_ah_attr`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::marker::PhantomData;
+
+use kernel::sync::aref::ARef;
+use rdma_bindings::{self as bindings, ib_ah, rdma_ah_attr};
+
+use crate::{
+    abi::{
+        ah::{AhFields, GlobalRoute},
+        gid::{Gid, GidAttr},
+    },
+    provider::{
+        data::ProviderData,
+        object::{Base, Object},
+    },
+    Device, Pd,
+};
+
+/// An address handle of a device of `P`.
+pub type Ah<P> = Object<ib_ah, P, <P as ProviderData>::Ah>;
+
+/// The core's part of an AH.
+pub type AhBase<P> = Base<ib_ah, P>;
+
+impl<P: ProviderData> Base<ib_ah, P> {
+    /// The device that the AH belongs to.
+    #[inline]
+    pub fn device(&self) -> &Device<P> {
+        // SAFETY: The core has set `device`, which outlives its objects.
+        unsafe { Device::from_raw((*self.as_raw()).device) }
+    }
+
+    /// The PD that the AH belongs to.
+    #[inline]
+    pub fn pd(&self) -> &Pd<P> {
+        // SAFETY: The core has set `pd`, which outlives the AHs in it.
+        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+    }
+}
+
+/// An address vector that the core hands over.
+///
+/// # Invariants
+///
+/// The structure is valid for `'a`, and so is the GID table entry that it names, if any.
+#[derive(Clone, Copy)]
+pub struct AhAttr<'a>(&'a rdma_ah_attr);
+
+impl<'a> AhAttr<'a> {
+    /// Borrows an address vector.
+    ///
+    /// # Safety
+    ///
+    /// If `raw` names an entry of a GID table, the entry must be referenced during `'a`.
+    #[inline]
+    pub unsafe fn from_raw(raw: &'a rdma_ah_attr) -> Self {
+        Self(raw)
+    }
+
+    /// The address vector by itself.
+    pub fn fields(&self) -> AhFields {
+        let raw = self.0;
+        let is_roce = raw.type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE;
+        AhFields {
+            grh: self.has_grh().then(|| GlobalRoute {
+                dgid: Gid::from_raw(&raw.grh.dgid),
+                flow_label: raw.grh.flow_label,
+                sgid_index: raw.grh.sgid_index,
+                hop_limit: raw.grh.hop_limit,
+                traffic_class: raw.grh.traffic_class,
+            }),
+            sl: raw.sl,
+            static_rate: raw.static_rate,
+            port_num: raw.port_num,
+            dmac: if is_roce {
+                // SAFETY: The type says that the union has the form of RoCE.
+                unsafe { raw.__bindgen_anon_1.roce.dmac }
+            } else {
+                [0; 6]
+            },
+        }
+    }
+
+    /// Whether the address vector has a global route.
+    #[inline]
+    pub fn has_grh(&self) -> bool {
+        u32::from(self.0.ah_flags) & bindings::IB_AH_GRH != 0
+    }
+
+    /// Whether this is an address vector of RoCE.
+    #[inline]
+    pub fn is_roce(&self) -> bool {
+        self.0.type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE
+    }
+
+    /// The source: an entry of the port's GID table. The core sets it for RoCE.
+    #[inline]
+    pub fn sgid_attr(&self) -> Option<&'a GidAttr> {
+        let raw = self.0.grh.sgid_attr;
+        if !self.has_grh() || raw.is_null() {
+            return None;
+        }
+        // SAFETY: By the type invariants.
+        Some(unsafe { GidAttr::from_raw(raw) })
+    }
+
+    /// A copy with a reference of its own.
+    #[inline]
+    pub fn to_owned(&self) -> OwnedAhAttr {
+        OwnedAhAttr {
+            fields: self.fields(),
+            sgid_attr: self.sgid_attr().map(ARef::from),
+        }
+    }
+}
+
+/// An address vector with a reference of its source's GID table entry.
+#[derive(Clone)]
+pub struct OwnedAhAttr {
+    /// The address vector.
+    pub fields: AhFields,
+    /// The source.
+    pub sgid_attr: Option<ARef<GidAttr>>,
+}
+
+/// Where a query method writes an address vector.
+pub struct AhAttrOut<'a> {
+    raw: *mut rdma_ah_attr,
+    _raw: PhantomData<&'a mut rdma_ah_attr>,
+}
+
+impl AhAttrOut<'_> {
+    /// Writes to `raw`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be valid for writes while this lives.
+    #[inline]
+    pub(crate) unsafe fn new(raw: *mut rdma_ah_attr) -> Self {
+        Self {
+            raw,
+            _raw: PhantomData,
+        }
+    }
+
+    /// Writes an address vector of RoCE.
+    pub fn set(&mut self, fields: &AhFields) {
+        // SAFETY: By the contract of `new`.
+        unsafe { self.raw.write(fields.to_raw()) };
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues and their handlers: `struct ib_cq`.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::ptr::NonNull;
+
+use kernel::{prelude::*, sync::Arc};
+use rdma_bindings::{self as bindings, ib_cq, work_struct};
+
+use crate::{
+    abi::{cq::CqCreateFlags, event::CqEvent},
+    handler::HandlerWork,
+    provider::{
+        data::ProviderData,
+        event::{new_event, EventSource, Events},
+        object::{Base, Object},
+    },
+    Device,
+};
+
+/// A completion queue of a device of `P`.
+pub type Cq<P> = Object<ib_cq, P, <P as ProviderData>::Cq, Arc<CqHandle>>;
+
+/// The core's part of a CQ.
+pub type CqBase<P> = Base<ib_cq, P>;
+
+/// What a CQ is asked to be: `struct ib_cq_init_attr`.
+#[derive(Clone, Copy, Debug)]
+pub struct CqInitAttr {
+    /// The least number of completions that the CQ must hold; not zero.
+    pub cqe: u32,
+    /// The completion vector, less than the device's `num_comp_vectors`.
+    pub comp_vector: u32,
+    /// The flags.
+    pub flags: CqCreateFlags,
+}
+
+impl CqInitAttr {
+    pub(crate) fn from_raw(raw: &bindings::ib_cq_init_attr) -> Self {
+        Self {
+            cqe: raw.cqe,
+            comp_vector: raw.comp_vector,
+            flags: CqCreateFlags::from_bits(raw.flags),
+        }
+    }
+}
+
+impl<P: ProviderData> Base<ib_cq, P> {
+    /// The device that the CQ belongs to.
+    #[inline]
+    pub fn device(&self) -> &Device<P> {
+        // SAFETY: The core has set `device`, which outlives its objects.
+        unsafe { Device::from_raw((*self.as_raw()).device) }
+    }
+
+    /// Whether the CQ belongs to user space.
+    #[inline]
+    pub fn is_user(&self) -> bool {
+        // SAFETY: By the type invariants; the core sets the field before it creates the CQ.
+        unsafe { !(*self.as_raw()).uobject.is_null() }
+    }
+
+    /// Says how many completions the CQ holds, which the core reports to its user.
+    ///
+    /// For the methods that create and resize a CQ; the core runs one of them at a time.
+    #[inline]
+    pub fn set_cqe(&self, cqe: u32) {
+        let cqe = i32::try_from(cqe).unwrap_or(i32::MAX);
+        // SAFETY: By the type invariants; C code writes the field without a lock as well.
+        unsafe { (&raw mut (*self.as_raw()).cqe).write_volatile(cqe) };
+    }
+
+    /// How many completions the CQ holds.
+    #[inline]
+    pub fn cqe(&self) -> u32 {
+        // SAFETY: By the type invariants.
+        let cqe = unsafe { (&raw const (*self.as_raw()).cqe).read_volatile() };
+        u32::try_from(cqe).unwrap_or(0)
+    }
+}
+
+/// The handlers of a CQ: what a driver keeps in order to call them.
+///
+/// Both methods may be called from any context. See [`event`](crate::provider::event) for the law.
+///
+/// # Invariants
+///
+/// `cq` is valid until `completion` is disabled.
+#[pin_data]
+pub struct CqHandle {
+    cq: NonNull<ib_cq>,
+    #[pin]
+    completion: HandlerWork,
+    events: Arc<Events<ib_cq>>,
+}
+
+// SAFETY: `cq` is only used by the work item, which may run on any thread.
+unsafe impl Send for CqHandle {}
+// SAFETY: As above.
+unsafe impl Sync for CqHandle {}
+
+impl CqHandle {
+    /// The handlers of `cq`.
+    ///
+    /// # Safety
+    ///
+    /// `cq` must stay valid until [`Self::close`] has returned, which must happen before the
+    /// caller's reference is dropped.
+    pub(crate) unsafe fn new(cq: NonNull<ib_cq>) -> Result<Arc<Self>> {
+        // SAFETY: By the safety requirements: `close` closes the events.
+        let events = unsafe { Events::new(cq) }?;
+        Arc::pin_init(
+            pin_init!(Self {
+                cq,
+                completion <- HandlerWork::new(Self::run, kernel::static_lock_class!()),
+                events,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Calls the completion handler soon, in softirq context.
+    ///
+    /// For a CQ that was armed and got what it was armed for; it is the driver that disarms it.
+    #[inline]
+    pub fn notify(&self) {
+        // SAFETY: The queue is always there; the object's owner holds a reference until it has
+        // called `close`.
+        unsafe { self.completion.queue(bindings::system_bh_wq) };
+    }
+
+    /// Tells the CQ's owner of `event`, in process context.
+    #[inline]
+    pub fn raise(&self, event: CqEvent) {
+        self.events.raise_raw(event.as_raw());
+    }
+
+    /// Ends the calls of the completion handler, and waits for the one that runs.
+    pub(crate) fn close_completion(&self) {
+        self.completion.disable();
+    }
+
+    /// Ends the calls of handlers, and waits for those that run.
+    pub(crate) fn close(&self) {
+        self.completion.disable();
+        self.events.close();
+    }
+
+    /// The work function of completions.
+    ///
+    /// # Safety
+    ///
+    /// `work` must be the work item in a `CqHandle`.
+    unsafe extern "C" fn run(work: *mut work_struct) {
+        let work: *mut HandlerWork = work.cast();
+        // SAFETY: By the safety requirements; the handle stays until the work is disabled.
+        let this = unsafe { &*kernel::container_of!(work, Self, completion) };
+        let cq = this.cq.as_ptr();
+        // SAFETY: By the type invariants. The core sets the handler of its own CQs only after it
+        // has created them, so the field may be written now.
+        unsafe {
+            if let Some(handler) = (&raw const (*cq).comp_handler).read_volatile() {
+                handler(cq, (*cq).cq_context);
+            }
+        }
+    }
+}
+
+impl EventSource for ib_cq {
+    unsafe fn deliver(this: NonNull<Self>, event: u32) {
+        let cq = this.as_ptr();
+        // SAFETY: By the safety requirements; the core has set the fields before it created the
+        // CQ, and the handler takes an event of the CQ and the CQ's context.
+        unsafe {
+            let mut event = new_event((*cq).device, event);
+            event.element.cq = cq;
+            if let Some(handler) = (*cq).event_handler {
+                handler(&mut event, (*cq).cq_context);
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a driver keeps in each object of its devices, behind `struct ib_pd`, `struct ib_qp` and so on.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+/// The types of a driver's data; that of a device is the type itself.
+///
+/// Typed objects such as [`Qp`](crate::Qp) need this trait alone. [`Provider`](crate::Provider) adds the methods.
+pub trait ProviderData: Sized + Send + Sync + 'static {
+    /// The driver's data of a user context.
+    type Ucontext: Send + Sync + 'static;
+    /// The driver's data of a PD.
+    type Pd: Send + Sync + 'static;
+    /// The driver's data of an AH; it is dropped in any context.
+    type Ah: Send + Sync + 'static;
+    /// The driver's data of a CQ.
+    type Cq: Send + Sync + 'static;
+    /// The driver's data of a QP.
+    type Qp: Send + Sync + 'static;
+    /// The driver's data of an SRQ.
+    type Srq: Send + Sync + 'static;
+    /// The driver's data of an MR.
+    type Mr: Send + Sync + 'static;
+    /// The driver's data of an MW.
+    type Mw: Send + Sync + 'static;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Delivery of asynchronous events to the handlers of an object: `struct ib_event`.
+//!
+//! The law of the midlayer: a handler is never called from the call chain of a method, not
+//! twice at once for the same object, and not after the object is destroyed. So a driver never
+//! calls one. It has a counted handle of the object, made before the create method runs, and
+//! asks it; the handle's work item calls the handler, and destruction disables the work item and
+//! waits for it. A handle may outlive its object, it is then without effect. Asking costs an
+//! atomic operation and `queue_work`, and may be done from any context.
+//!
+//! Events that are raised again before their handler ran are one event.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use kernel::{prelude::*, sync::Arc};
+use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_srq, work_struct};
+
+use crate::{
+    abi::event::{QpEvent, SrqEvent},
+    handler::HandlerWork,
+};
+
+/// A kind of object with an event handler.
+pub trait EventSource {
+    /// Calls the object's event handler, if there is one.
+    ///
+    /// # Safety
+    ///
+    /// `this` must be an object that is not destroyed before this returns; process context, by
+    /// one caller at a time.
+    unsafe fn deliver(this: NonNull<Self>, event: u32);
+}
+
+/// The events of an object: what a driver keeps in order to raise them.
+///
+/// # Invariants
+///
+/// `source` is valid until `work` is disabled. An event `n` is pending if bit `n` is set.
+#[pin_data]
+pub struct Events<C: EventSource> {
+    source: NonNull<C>,
+    pending: AtomicU32,
+    #[pin]
+    work: HandlerWork,
+}
+
+// SAFETY: `source` is only used by the work item, which may run on any thread.
+unsafe impl<C: EventSource> Send for Events<C> {}
+// SAFETY: As above.
+unsafe impl<C: EventSource> Sync for Events<C> {}
+
+impl<C: EventSource> Events<C> {
+    /// The events of `source`.
+    ///
+    /// # Safety
+    ///
+    /// `source` must stay valid until [`Self::close`] has returned, which must happen before the
+    /// caller's reference is dropped.
+    pub(crate) unsafe fn new(source: NonNull<C>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                source,
+                pending: AtomicU32::new(0),
+                work <- HandlerWork::new(Self::run, kernel::static_lock_class!()),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(crate) fn raise_raw(&self, event: u32) {
+        self.pending.fetch_or(1 << event, Ordering::AcqRel);
+        // SAFETY: The queue is always there. `Self::close` is called before the last reference
+        // goes, as the object's owner holds one until then.
+        unsafe { self.work.queue(bindings::system_dfl_wq) };
+    }
+
+    /// Ends the delivery of events.
+    pub(crate) fn close(&self) {
+        self.work.disable();
+    }
+
+    /// The work function.
+    ///
+    /// # Safety
+    ///
+    /// `work` must be the work item in an `Events<C>`.
+    unsafe extern "C" fn run(work: *mut work_struct) {
+        let work: *mut HandlerWork = work.cast();
+        // SAFETY: By the safety requirements; the events stay until the work is disabled.
+        let this = unsafe { &*kernel::container_of!(work, Self, work) };
+        let mut pending = this.pending.swap(0, Ordering::AcqRel);
+        while pending != 0 {
+            let event = pending.trailing_zeros();
+            pending &= pending - 1;
+            // SAFETY: By the type invariants, as the work item is not disabled yet; a work item
+            // is not run twice at once.
+            unsafe { C::deliver(this.source, event) };
+        }
+    }
+}
+
+/// The events of a QP. May be raised from any context.
+pub type QpHandle = Events<ib_qp>;
+
+impl QpHandle {
+    /// Tells the QP's owner of `event`.
+    #[inline]
+    pub fn raise(&self, event: QpEvent) {
+        self.raise_raw(event.as_raw());
+    }
+}
+
+/// The events of an SRQ. May be raised from any context.
+pub type SrqHandle = Events<ib_srq>;
+
+impl SrqHandle {
+    /// Tells the SRQ's owner of `event`.
+    #[inline]
+    pub fn raise(&self, event: SrqEvent) {
+        self.raise_raw(event.as_raw());
+    }
+}
+
+impl EventSource for ib_qp {
+    unsafe fn deliver(this: NonNull<Self>, event: u32) {
+        let qp = this.as_ptr();
+        // SAFETY: By the safety requirements; the core has set the fields before it created the
+        // QP, and the handler takes an event of the QP and the QP's context.
+        unsafe {
+            let mut event = new_event((*qp).device, event);
+            event.element.qp = qp;
+            if let Some(handler) = (*qp).event_handler {
+                handler(&mut event, (*qp).qp_context);
+            }
+        }
+    }
+}
+
+impl EventSource for ib_srq {
+    unsafe fn deliver(this: NonNull<Self>, event: u32) {
+        let srq = this.as_ptr();
+        // SAFETY: As for a QP.
+        unsafe {
+            let mut event = new_event((*srq).device, event);
+            event.element.srq = srq;
+            if let Some(handler) = (*srq).event_handler {
+                handler(&mut event, (*srq).srq_context);
+            }
+        }
+    }
+}
+
+/// An event of `device`, its element still empty.
+pub(crate) fn new_event(device: *mut bindings::ib_device, event: u32) -> ib_event {
+    ib_event {
+        device,
+        event,
+        ..pin_init::zeroed()
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pinned memory of user space: `struct ib_umem`.
+//!
+//! C header: `include/rdma/ib_umem.h`.
+
+use core::ptr::NonNull;
+
+use kernel::{
+    alloc::KVVec,
+    error::{from_err_ptr, to_result},
+    page::{BorrowedPage, PAGE_SIZE},
+    prelude::*,
+};
+use rdma_bindings::{self as bindings, ib_umem};
+
+use crate::{provider::mr::VirtAtomic, Access, Device, MaySleep};
+
+/// A range of a process's memory that is pinned: it stays where it is until this is dropped.
+///
+/// The memory is shared with the process, which may write to it at any time. So it is only copied
+/// from and to, by calls that the compiler can neither repeat nor leave out, or accessed with atomic
+/// operations.
+///
+/// Dropping it sleeps, and needs the device. So the data of an MR keeps it where `dereg_mr` can take
+/// it out, while those who still copy are waited for: in an `Option` under a lock, or revocably.
+///
+/// # Invariants
+///
+/// `pages` are the addresses of the pinned pages, in order; the range begins `offset` bytes into
+/// the first, and ends in the last.
+pub struct Umem {
+    raw: NonNull<ib_umem>,
+    pages: KVVec<*mut u8>,
+    offset: usize,
+    len: usize,
+    writable: bool,
+}
+
+// SAFETY: Pinned memory may be used, and released, from any thread.
+unsafe impl Send for Umem {}
+// SAFETY: As above; whoever accesses the same bytes at once finds one or the other.
+unsafe impl Sync for Umem {}
+
+impl Umem {
+    /// Pins `len` bytes at `addr` of the calling process.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a range without length or beyond the address space, `EFAULT` for one that is
+    /// not mapped so, `EPERM` or `ENOMEM` if the process may not pin so much, `ENOMEM`.
+    pub fn new<P>(
+        dev: &Device<P>,
+        addr: u64,
+        len: u64,
+        access: Access,
+        sleep: &MaySleep,
+    ) -> Result<Self> {
+        let (addr, len) = (usize::try_from(addr)?, usize::try_from(len)?);
+        let access = access.bits() as i32;
+        // SAFETY: `dev` is a device; the range is checked by the core.
+        let raw = unsafe { bindings::ib_umem_get_va(dev.as_raw(), addr, len, access) };
+        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(EINVAL)?;
+        // SAFETY: The memory is pinned.
+        let writable = unsafe { bindings::ib_umem_writable(raw.as_ptr()) };
+        // From here on, dropping releases it.
+        let mut this = Self {
+            raw,
+            pages: KVVec::new(),
+            offset: addr % PAGE_SIZE,
+            len,
+            writable,
+        };
+        this.find_pages(sleep)?;
+        Ok(this)
+    }
+
+    /// Fills in the addresses of the pages.
+    fn find_pages(&mut self, _sleep: &MaySleep) -> Result {
+        let count = self
+            .offset
+            .checked_add(self.len)
+            .ok_or(EINVAL)?
+            .div_ceil(PAGE_SIZE);
+        let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
+        // SAFETY: The memory is pinned; there is room for `count` addresses, and as many as are
+        // returned are initialised.
+        unsafe {
+            let to = pages.spare_capacity_mut().as_mut_ptr().cast();
+            let found = bindings::ib_umem_page_addresses(self.raw.as_ptr(), to, count);
+            pages.inc_len(found.min(count));
+        }
+        if pages.len() != count {
+            return Err(EINVAL);
+        }
+        self.pages = pages;
+        Ok(())
+    }
+
+    /// The length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the range has no length.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How far into its page the range begins, in bytes.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Whether the memory may be written to.
+    #[inline]
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// How many pages the range touches.
+    #[inline]
+    pub fn page_count(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// A page, for packets that carry it instead of a copy.
+    pub fn page(&self, index: usize) -> Option<BorrowedPage<'_>> {
+        let address = *self.pages.get(index)?;
+        // SAFETY: The address is one of the kernel's direct map.
+        let page = NonNull::new(unsafe { bindings::rdma_virt_to_page(address.cast()) })?;
+        // SAFETY: The page is pinned while `self` is there.
+        Some(unsafe { BorrowedPage::from_raw(page) })
+    }
+
+    /// Checks that the memory, pinned as it is, will do for `access`.
+    ///
+    /// # Errors
+    ///
+    /// `EACCES`.
+    pub fn check_rereg(&self, access: Access) -> Result {
+        const FLAGS: i32 = bindings::IB_MR_REREG_ACCESS as i32;
+        let access = access.bits() as i32;
+        // SAFETY: The memory is pinned.
+        to_result(unsafe { bindings::ib_umem_check_rereg(self.raw.as_ptr(), FLAGS, access) })
+    }
+
+    /// The bytes from `at` to the end of their page or of `limit`.
+    #[inline]
+    fn chunk(&self, at: usize, limit: usize) -> Result<(*mut u8, usize)> {
+        let at = self.offset.checked_add(at).ok_or(EFAULT)?;
+        let page = *self.pages.get(at / PAGE_SIZE).ok_or(EFAULT)?;
+        let within = at % PAGE_SIZE;
+        Ok((page.wrapping_add(within), limit.min(PAGE_SIZE - within)))
+    }
+
+    /// Checks that `len` bytes from `at` are in the range.
+    #[inline]
+    fn check(&self, at: usize, len: usize) -> Result {
+        match at.checked_add(len) {
+            Some(end) if end <= self.len => Ok(()),
+            _ => Err(EFAULT),
+        }
+    }
+
+    /// Copies from the memory, from the byte `at` on.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for what is not in the range.
+    #[inline]
+    pub fn read(&self, mut at: usize, mut to: &mut [u8]) -> Result {
+        self.check(at, to.len())?;
+        while !to.is_empty() {
+            let (from, len) = self.chunk(at, to.len())?;
+            let (now, rest) = to.split_at_mut(len);
+            // SAFETY: By the type invariants the bytes are in a pinned page.
+            unsafe { bindings::memcpy_shared(now.as_mut_ptr().cast(), from.cast(), len) };
+            to = rest;
+            at = at.wrapping_add(len);
+        }
+        Ok(())
+    }
+
+    /// Copies to the memory, from the byte `at` on.
+    ///
+    /// # Errors
+    ///
+    /// `EACCES` if it may not be written to, `EFAULT` for what is not in the range.
+    #[inline]
+    pub fn write(&self, mut at: usize, mut from: &[u8]) -> Result {
+        self.check_writable()?;
+        self.check(at, from.len())?;
+        while !from.is_empty() {
+            let (to, len) = self.chunk(at, from.len())?;
+            let (now, rest) = from.split_at(len);
+            // SAFETY: By the type invariants the bytes are in a pinned page.
+            unsafe { bindings::memcpy_shared(to.cast(), now.as_ptr().cast(), len) };
+            from = rest;
+            at = at.wrapping_add(len);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_writable(&self) -> Result {
+        if self.writable {
+            Ok(())
+        } else {
+            Err(EACCES)
+        }
+    }
+
+    /// The eight bytes from `at` on, for atomic operations.
+    ///
+    /// # Errors
+    ///
+    /// `EACCES` and `EFAULT` as for [`Self::write`]; `EINVAL` if they are not aligned to eight.
+    #[inline]
+    pub fn atomic(&self, at: usize) -> Result<VirtAtomic<'_>> {
+        self.check_writable()?;
+        self.check(at, 8)?;
+        let (bytes, _) = self.chunk(at, 8)?;
+        let number = bytes.cast::<u64>();
+        if !number.is_aligned() {
+            return Err(EINVAL);
+        }
+        // SAFETY: By the type invariants the bytes are in a pinned page, and as they are
+        // aligned, in one.
+        Ok(unsafe { VirtAtomic::new(number) })
+    }
+}
+
+impl Drop for Umem {
+    fn drop(&mut self) {
+        kernel::task::might_sleep();
+        // SAFETY: The memory is pinned, and nobody uses it any more.
+        unsafe { bindings::ib_umem_release(self.raw.as_ptr()) };
+    }
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests of clients in the kernel: `struct ib_send_wr`, `struct ib_recv_wr`.
+//!
+//! `post_send` and `post_recv` get a chain and take one request after the other from it. When
+//! such a method fails, C is told that the request taken last is the bad one, so a request must
+//! be taken only when all before it are posted.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use core::{marker::PhantomData, ptr};
+
+use kernel::prelude::*;
+use rdma_bindings::{
+    self as bindings, ib_atomic_wr, ib_rdma_wr, ib_recv_wr, ib_reg_wr, ib_send_wr, ib_sge, ib_ud_wr,
+};
+
+use crate::{
+    abi::{
+        access::Access,
+        qp::QpType,
+        wr::{Remote, SendFlags, Sge},
+    },
+    provider::data::ProviderData,
+    Ah, Mr, VirtDma,
+};
+
+/// The scatter list of `count` entries at `first`.
+///
+/// # Safety
+///
+/// `first` must be valid for reads of `count` entries during `'a`, if `count` is positive.
+#[inline]
+pub(crate) unsafe fn sge_list<'a>(first: *const ib_sge, count: i32) -> &'a [Sge] {
+    match usize::try_from(count) {
+        Ok(count) if count > 0 && !first.is_null() => {
+            // SAFETY: By the safety requirements; the layouts are the same.
+            unsafe { core::slice::from_raw_parts(first.cast(), count) }
+        }
+        _ => &[],
+    }
+}
+
+/// Where a datagram goes: `struct ib_ud_wr`.
+pub struct UdSend<'a, P: ProviderData> {
+    /// The path.
+    pub ah: &'a Ah<P>,
+    /// The peer's number.
+    pub remote_qpn: u32,
+    /// The peer's Q_Key; with the high bit set, the QP's own is to be used.
+    pub remote_qkey: u32,
+    /// The P_Key; QP1 only.
+    pub pkey_index: u16,
+}
+
+/// What a request to send asks for.
+pub enum SendOp<'a, P: ProviderData> {
+    /// Send.
+    Send,
+    /// Send with immediate data, four bytes as they go on the wire.
+    SendImm([u8; 4]),
+    /// Send, and invalidate a key of the peer.
+    SendInv(u32),
+    /// Write to the peer's memory.
+    Write(Remote),
+    /// Write to the peer's memory, and hand over immediate data.
+    WriteImm(Remote, [u8; 4]),
+    /// Read from the peer's memory.
+    Read(Remote),
+    /// Read from the peer's memory, then invalidate a local key.
+    ReadInv(Remote, u32),
+    /// Compare eight bytes of the peer's memory and swap them.
+    CompareSwap {
+        /// Where.
+        remote: Remote,
+        /// What must be there.
+        compare: u64,
+        /// What to put there.
+        swap: u64,
+    },
+    /// Add to eight bytes of the peer's memory.
+    FetchAdd {
+        /// Where.
+        remote: Remote,
+        /// How much.
+        add: u64,
+    },
+    /// Invalidate a local key.
+    LocalInv(u32),
+    /// Register the pages that an MR was mapped to.
+    RegMr {
+        /// The MR.
+        mr: &'a Mr<P>,
+        /// The key that it shall have.
+        key: u32,
+        /// What may be done with it.
+        access: Access,
+    },
+}
+
+/// A request to send.
+///
+/// # Invariants
+///
+/// The request, with what follows it for its opcode and for the type of the QP, is valid for
+/// `'a`.
+#[derive(Clone, Copy)]
+pub struct SendWr<'a, P> {
+    raw: &'a ib_send_wr,
+    qp_type: QpType,
+    /// A program has posted it, through ib_uverbs.
+    of_user: bool,
+    _provider: PhantomData<fn() -> P>,
+}
+
+impl<'a, P: ProviderData> SendWr<'a, P> {
+    /// What the poster calls the request.
+    #[inline]
+    pub fn wr_id(&self) -> u64 {
+        // SAFETY: Both fields of the union are 64 bits of the poster's.
+        unsafe { self.raw.__bindgen_anon_1.wr_id }
+    }
+
+    /// How it is sent.
+    #[inline]
+    pub fn flags(&self) -> SendFlags {
+        SendFlags::from_bits(self.raw.send_flags as u32)
+    }
+
+    /// The local memory.
+    #[inline]
+    pub fn sg_list(&self) -> &'a [Sge] {
+        // SAFETY: By the type invariants.
+        unsafe { sge_list(self.raw.sg_list, self.raw.num_sge) }
+    }
+
+    /// The right to copy the data of a request that is sent [`INLINE`](SendFlags::INLINE):
+    /// addresses in the list are the kernel's then, whatever the keys. Programs have no such right.
+    #[inline]
+    pub fn inline_data(&self) -> Option<VirtDma> {
+        if self.of_user || !self.flags().contains(SendFlags::INLINE) {
+            return None;
+        }
+        // SAFETY: It is a client in the kernel that has posted the request.
+        Some(unsafe { VirtDma::new() })
+    }
+
+    /// Where it goes, on a datagram QP.
+    pub fn ud(&self) -> Option<UdSend<'a, P>> {
+        if !self.qp_type.is_datagram() {
+            return None;
+        }
+        // SAFETY: By the type invariants, for the type of the QP.
+        let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_ud_wr>() };
+        if raw.ah.is_null() {
+            return None;
+        }
+        Some(UdSend {
+            // SAFETY: The AH stays until the request completes.
+            ah: unsafe { Ah::from_raw(raw.ah) },
+            remote_qpn: raw.remote_qpn,
+            remote_qkey: raw.remote_qkey,
+            pkey_index: raw.pkey_index,
+        })
+    }
+
+    /// What is asked for.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an opcode that the type of the QP excludes, or that clients in the kernel
+    /// cannot post.
+    #[inline]
+    pub fn op(&self) -> Result<SendOp<'a, P>> {
+        let op = match self.raw.opcode {
+            bindings::IB_WR_SEND => SendOp::Send,
+            bindings::IB_WR_SEND_WITH_IMM => SendOp::SendImm(self.imm()),
+            _ if self.qp_type.is_datagram() => return Err(EINVAL),
+            bindings::IB_WR_SEND_WITH_INV => SendOp::SendInv(self.invalidate_rkey()),
+            bindings::IB_WR_RDMA_WRITE => SendOp::Write(self.remote()),
+            bindings::IB_WR_RDMA_WRITE_WITH_IMM => SendOp::WriteImm(self.remote(), self.imm()),
+            bindings::IB_WR_RDMA_READ => SendOp::Read(self.remote()),
+            bindings::IB_WR_RDMA_READ_WITH_INV => {
+                SendOp::ReadInv(self.remote(), self.invalidate_rkey())
+            }
+            bindings::IB_WR_ATOMIC_CMP_AND_SWP => {
+                let (remote, compare, swap) = self.atomic();
+                SendOp::CompareSwap {
+                    remote,
+                    compare,
+                    swap,
+                }
+            }
+            bindings::IB_WR_ATOMIC_FETCH_AND_ADD => {
+                let (remote, add, _) = self.atomic();
+                SendOp::FetchAdd { remote, add }
+            }
+            bindings::IB_WR_LOCAL_INV => SendOp::LocalInv(self.invalidate_rkey()),
+            bindings::IB_WR_REG_MR if !self.of_user => self.reg_mr()?,
+            _ => return Err(EINVAL),
+        };
+        Ok(op)
+    }
+
+    #[inline]
+    fn imm(&self) -> [u8; 4] {
+        // SAFETY: The opcode says so; any bytes are immediate data.
+        unsafe { self.raw.ex.imm_data }.to_ne_bytes()
+    }
+
+    #[inline]
+    fn invalidate_rkey(&self) -> u32 {
+        // SAFETY: The opcode says so; any number is a key.
+        unsafe { self.raw.ex.invalidate_rkey }
+    }
+
+    /// For opcodes of reads and writes.
+    #[inline]
+    fn remote(&self) -> Remote {
+        // SAFETY: By the type invariants, for the opcode.
+        let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_rdma_wr>() };
+        Remote {
+            addr: raw.remote_addr,
+            rkey: raw.rkey,
+        }
+    }
+
+    /// For opcodes of atomics.
+    #[inline]
+    fn atomic(&self) -> (Remote, u64, u64) {
+        // SAFETY: By the type invariants, for the opcode.
+        let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_atomic_wr>() };
+        (
+            Remote {
+                addr: raw.remote_addr,
+                rkey: raw.rkey,
+            },
+            raw.compare_add,
+            raw.swap,
+        )
+    }
+
+    /// For fast registration.
+    fn reg_mr(&self) -> Result<SendOp<'a, P>> {
+        // SAFETY: By the type invariants, for the opcode.
+        let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_reg_wr>() };
+        if raw.mr.is_null() {
+            return Err(EINVAL);
+        }
+        Ok(SendOp::RegMr {
+            // SAFETY: The MR is of the QP's device, and stays until the request completes.
+            mr: unsafe { Mr::from_raw(raw.mr) },
+            key: raw.key,
+            access: Access::from_bits(raw.access as u32),
+        })
+    }
+}
+
+/// A chain of requests to send.
+///
+/// # Invariants
+///
+/// All requests are valid for `'a`; `taken` is the one taken last, else the first, else null.
+pub struct SendWrs<'a, P> {
+    next: *const ib_send_wr,
+    taken: *const ib_send_wr,
+    qp_type: QpType,
+    of_user: bool,
+    _chain: PhantomData<&'a ib_send_wr>,
+    _provider: PhantomData<fn() -> P>,
+}
+
+impl<'a, P: ProviderData> SendWrs<'a, P> {
+    /// The chain that begins with `first`.
+    ///
+    /// # Safety
+    ///
+    /// The chain must be one for a QP of type `qp_type` of a device of `P`, and be valid during
+    /// `'a`. If it is `of_user`, it was made by ib_uverbs.
+    #[inline]
+    pub(crate) unsafe fn new(first: *const ib_send_wr, qp_type: QpType, of_user: bool) -> Self {
+        Self {
+            next: first,
+            taken: first,
+            qp_type,
+            of_user,
+            _chain: PhantomData,
+            _provider: PhantomData,
+        }
+    }
+
+    /// The request that C is told of when the method fails.
+    #[inline]
+    pub(crate) fn bad(&self) -> *const ib_send_wr {
+        self.taken
+    }
+}
+
+impl<'a, P: ProviderData> Iterator for SendWrs<'a, P> {
+    type Item = SendWr<'a, P>;
+
+    #[inline]
+    fn next(&mut self) -> Option<SendWr<'a, P>> {
+        // SAFETY: By the type invariants.
+        let raw = unsafe { self.next.as_ref() }?;
+        self.taken = self.next;
+        self.next = raw.next;
+        Some(SendWr {
+            raw,
+            qp_type: self.qp_type,
+            of_user: self.of_user,
+            _provider: PhantomData,
+        })
+    }
+}
+
+/// A request to receive.
+///
+/// # Invariants
+///
+/// The request is valid for `'a`.
+#[derive(Clone, Copy)]
+pub struct RecvWr<'a>(&'a ib_recv_wr);
+
+impl<'a> RecvWr<'a> {
+    /// What the poster calls the request.
+    #[inline]
+    pub fn wr_id(&self) -> u64 {
+        // SAFETY: Both fields of the union are 64 bits of the poster's.
+        unsafe { self.0.__bindgen_anon_1.wr_id }
+    }
+
+    /// The local memory.
+    #[inline]
+    pub fn sg_list(&self) -> &'a [Sge] {
+        // SAFETY: By the type invariants.
+        unsafe { sge_list(self.0.sg_list, self.0.num_sge) }
+    }
+}
+
+/// A chain of requests to receive.
+///
+/// # Invariants
+///
+/// As for [`SendWrs`].
+pub struct RecvWrs<'a> {
+    next: *const ib_recv_wr,
+    taken: *const ib_recv_wr,
+    _chain: PhantomData<&'a ib_recv_wr>,
+}
+
+impl RecvWrs<'_> {
+    /// The chain that begins with `first`.
+    ///
+    /// # Safety
+    ///
+    /// The chain must be valid while this lives.
+    #[inline]
+    pub(crate) unsafe fn new(first: *const ib_recv_wr) -> Self {
+        Self {
+            next: first,
+            taken: first,
+            _chain: PhantomData,
+        }
+    }
+
+    /// The request that C is told of when the method fails.
+    #[inline]
+    pub(crate) fn bad(&self) -> *const ib_recv_wr {
+        self.taken
+    }
+}
+
+impl<'a> Iterator for RecvWrs<'a> {
+    type Item = RecvWr<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<RecvWr<'a>> {
+        // SAFETY: By the type invariants.
+        let raw = unsafe { self.next.as_ref() }?;
+        self.taken = self.next;
+        self.next = raw.next;
+        Some(RecvWr(raw))
+    }
+}
