@@ -41,7 +41,7 @@ use rdma::{
             size_of_family, CallbackArgument, DevAddr, Question, Sockaddr, SockaddrArgument,
             SourceL2, Storage,
         },
-        gid::LentGid,
+        gid::BorrowedGid,
     },
     Gid, MaySleep,
 };
@@ -49,13 +49,13 @@ use rdma::{
 pub(crate) mod ls;
 mod query;
 
-use query::{device_of, From, Query, Route};
+use query::{device_of, Egress, Query, Route};
 
 /// How long a datagram's sender waits for the hardware address of its destination, in milliseconds.
 const DATAGRAM_TIMEOUT_MS: u64 = 1000;
 
 /// Who is told of the answer.
-enum Asker {
+enum Waiter {
     /// C, which has a callback.
     C(Question, Storage),
     /// A thread that waits.
@@ -65,7 +65,7 @@ enum Asker {
 /// What is known of a question.
 struct State {
     /// Taken by who answers.
-    asker: Option<Asker>,
+    waiter: Option<Waiter>,
     answer: Result<Route>,
     /// The source address that the last route has chosen.
     source: Option<IpAddress>,
@@ -73,26 +73,26 @@ struct State {
 
 impl State {
     /// Takes note of an answer, and fills in what it says for C.
-    fn note(&mut self, query: &Query, answer: Result<Route>) {
+    fn set_answer(&mut self, query: &Query, answer: Result<Route>) {
         if let Ok(route) = &answer {
             self.source = Some(route.source);
         }
-        if let Some(Asker::C(question, _)) = &self.asker {
-            tell(question.addr(), query, &answer);
+        if let Some(Waiter::C(question, _)) = &self.waiter {
+            fill_dev_addr(question.addr(), query, &answer);
         }
         self.answer = answer;
     }
 
     /// Takes note of what user space has answered, if that is what the question waits for.
-    fn note_gid(&mut self, query: &Query, gid: Gid) {
-        let waits = self.asker.is_some() && self.result() == Err(ENODATA);
+    fn set_gid(&mut self, query: &Query, gid: Gid) {
+        let waits = self.waiter.is_some() && self.result() == Err(ENODATA);
         let Ok(route) = self.answer.as_mut().map_err(|_| ()) else {
             return;
         };
         if waits {
             route.set_next_hop_gid(gid);
-            if let Some(Asker::C(question, _)) = &self.asker {
-                tell(question.addr(), query, &self.answer);
+            if let Some(Waiter::C(question, _)) = &self.waiter {
+                fill_dev_addr(question.addr(), query, &self.answer);
             }
         }
     }
@@ -132,12 +132,12 @@ impl WorkItem for Request {
     fn run(this: Arc<Self>) {
         // SAFETY: Works of the queue run in process context.
         let sleep = &unsafe { MaySleep::assume() };
-        this.go_on(sleep);
+        this.process(sleep);
     }
 }
 
 /// Fills in what is known for C.
-fn tell(addr: &DevAddr, query: &Query, answer: &Result<Route>) {
+fn fill_dev_addr(addr: &DevAddr, query: &Query, answer: &Result<Route>) {
     if let Ok(route) = answer {
         addr.set_source(&route.l2);
         addr.set_route(route.network, route.hop_limit);
@@ -145,25 +145,25 @@ fn tell(addr: &DevAddr, query: &Query, answer: &Result<Route>) {
             addr.set_destination(next_hop);
         }
     }
-    if matches!(query.from, From::Gid(_)) {
+    if matches!(query.egress, Egress::Gid(_)) {
         addr.forget_device();
     }
 }
 
 impl Request {
-    /// Asks for the first time, on behalf of `asker`.
-    fn new(query: Query, asker: Asker, timeout_ms: u64, sleep: &MaySleep) -> Result<Arc<Self>> {
+    /// Asks for the first time, on behalf of `waiter`.
+    fn new(query: Query, waiter: Waiter, timeout_ms: u64, sleep: &MaySleep) -> Result<Arc<Self>> {
         let timeout = timeout_ms.saturating_mul(1_000_000);
-        let about = match &asker {
-            Asker::C(question, _) => core::ptr::from_ref(question.addr()).addr(),
-            Asker::Thread => 0,
+        let about = match &waiter {
+            Waiter::C(question, _) => core::ptr::from_ref(question.addr()).addr(),
+            Waiter::Thread => 0,
         };
         let mut state = State {
-            asker: Some(asker),
+            waiter: Some(waiter),
             answer: Err(ENODATA),
             source: None,
         };
-        state.note(&query, query.ask(sleep));
+        state.set_answer(&query, query.resolve(sleep));
         Arc::pin_init(
             pin_init!(Self {
                 query,
@@ -184,33 +184,33 @@ impl Request {
     }
 
     /// Asks again, if there is no answer yet; and tells who asked, if there is one.
-    fn go_on(self: &Arc<Self>, sleep: &MaySleep) {
+    fn process(self: &Arc<Self>, sleep: &MaySleep) {
         let mut state = self.state.lock();
-        if state.asker.is_none() {
+        if state.waiter.is_none() {
             return;
         }
         if state.result() == Err(ENODATA) {
-            state.note(&self.query, self.query.ask(sleep));
+            state.set_answer(&self.query, self.query.resolve(sleep));
             let expired = now_ns() >= self.deadline;
             if state.result().is_err() && expired {
                 state.answer = Err(ETIMEDOUT);
             } else if state.result() == Err(ENODATA) {
                 drop(state);
-                return ask_again(self);
+                return requeue(self);
             }
         }
-        let asker = state.asker.take();
+        let waiter = state.waiter.take();
         let result = state.result();
         let source = state.source;
         drop(state);
-        match asker {
-            Some(Asker::C(question, mut storage)) => {
+        match waiter {
+            Some(Waiter::C(question, mut storage)) => {
                 if let Some(source) = source {
                     storage.set_ip(source);
                 }
                 question.answer(result, storage);
             }
-            Some(Asker::Thread) => self.answered.complete_all(),
+            Some(Waiter::Thread) => self.answered.complete_all(),
             None => {}
         }
         forget(self);
@@ -256,7 +256,7 @@ fn submit(request: &Arc<Request>) -> Result {
 }
 
 /// Lets a question wait on, until its deadline at most, if it is not withdrawn.
-fn ask_again(request: &Arc<Request>) {
+fn requeue(request: &Arc<Request>) {
     let resolver = RESOLVER.lock();
     let mut requests = resolver.requests.iter();
     if !requests.any(|waiting| Arc::ptr_eq(waiting, request)) {
@@ -269,7 +269,7 @@ fn ask_again(request: &Arc<Request>) {
 }
 
 /// Takes a question out of the list, if it is there.
-fn take_out(wanted: impl Fn(&Arc<Request>) -> bool) -> Option<Arc<Request>> {
+fn dequeue(wanted: impl Fn(&Arc<Request>) -> bool) -> Option<Arc<Request>> {
     let mut resolver = RESOLVER.lock();
     let index = resolver.requests.iter().position(wanted)?;
     resolver.requests.remove(index).ok()
@@ -277,16 +277,16 @@ fn take_out(wanted: impl Fn(&Arc<Request>) -> bool) -> Option<Arc<Request>> {
 
 /// Forgets a question that is answered.
 fn forget(request: &Arc<Request>) {
-    let taken = take_out(|waiting| Arc::ptr_eq(waiting, request));
+    let taken = dequeue(|waiting| Arc::ptr_eq(waiting, request));
     // It may have been queued once more before it was taken out.
     delayed::cancel(request);
     drop(taken);
 }
 
 /// What asks the questions again.
-struct Again;
+struct NeighbourEvents;
 
-impl NeighbourListener for Again {
+impl NeighbourListener for NeighbourEvents {
     fn neighbour_known(&self) {
         let resolver = RESOLVER.lock();
         let Some(queue) = &resolver.queue else {
@@ -300,7 +300,7 @@ impl NeighbourListener for Again {
 
 /// As long as this is there, addresses can be resolved.
 pub(crate) struct Registration {
-    _neighbours: Pin<KBox<NeighbourRegistration<Again>>>,
+    _neighbours: Pin<KBox<NeighbourRegistration<NeighbourEvents>>>,
     _queue: Queue,
 }
 
@@ -329,7 +329,7 @@ pub(crate) fn start(sleep: &MaySleep) -> Result<Registration> {
     let queue = OwnedQueue::new(c"ib_addr", QueueFlags::UNBOUND, 0, sleep)?;
     RESOLVER.lock().queue = Some(Arc::new(queue, GFP_KERNEL)?);
     let _queue = Queue;
-    let _neighbours = NeighbourRegistration::new(Again, sleep)?;
+    let _neighbours = NeighbourRegistration::new(NeighbourEvents, sleep)?;
     Ok(Registration {
         _neighbours,
         _queue,
@@ -342,9 +342,9 @@ fn ip_of(gid: Gid) -> IpAddress {
 }
 
 /// A question about GIDs of RoCE, from the net device of an entry.
-fn query_by_gid(entry: LentGid<'_>, source: Gid, destination: Gid) -> Query {
-    let from = From::Gid(entry.hold());
-    Query::new(ip_of(source), ip_of(destination), from)
+fn query_by_gid(entry: BorrowedGid<'_>, source: Gid, destination: Gid) -> Query {
+    let egress = Egress::Gid(entry.hold());
+    Query::new(ip_of(source), ip_of(destination), egress)
 }
 
 /// Whether packets from the net device of an entry, between GIDs of RoCE, go through a router.
@@ -353,7 +353,7 @@ fn query_by_gid(entry: LentGid<'_>, source: Gid, destination: Gid) -> Query {
 ///
 /// `EINVAL` for GIDs of two kinds, or an entry that has no net device any more; `EHOSTUNREACH` …: as `connect` would say it.
 pub(crate) fn is_routed(
-    entry: LentGid<'_>,
+    entry: BorrowedGid<'_>,
     (source, destination): (Gid, Gid),
     _sleep: &MaySleep,
 ) -> Result<bool> {
@@ -368,7 +368,7 @@ pub(crate) fn answer(seq: u32, gid: Gid, _sleep: &MaySleep) -> bool {
     let Some(request) = request else {
         return false;
     };
-    request.state.lock().note_gid(&request.query, gid);
+    request.state.lock().set_gid(&request.query, gid);
     let resolver = RESOLVER.lock();
     if let Some(queue) = &resolver.queue {
         delayed::enqueue(queue, &request, 0);
@@ -384,12 +384,12 @@ pub(crate) fn answer(seq: u32, gid: Gid, _sleep: &MaySleep) -> bool {
 /// `EINVAL` for GIDs of two kinds, or a source that has been deleted, `ETIMEDOUT` if nobody has answered, `EHOSTUNREACH` …:
 /// as `connect` would say it.
 pub(crate) fn resolve_gid(
-    source: LentGid<'_>,
+    source: BorrowedGid<'_>,
     destination: Gid,
     sleep: &MaySleep,
 ) -> Result<([u8; 6], c_int)> {
     let query = query_by_gid(source, source.gid(), destination);
-    let request = Request::new(query, Asker::Thread, DATAGRAM_TIMEOUT_MS, sleep)?;
+    let request = Request::new(query, Waiter::Thread, DATAGRAM_TIMEOUT_MS, sleep)?;
     let first = request.state.lock().result();
     if first == Err(ENODATA) {
         submit(&request)?;
@@ -458,13 +458,13 @@ fn rdma_translate_ip(address: Sockaddr<'_>, addr: &DevAddr) -> Result {
 /// What C asks.
 fn query_of(addr: &DevAddr, source: &Storage, to: &Storage, by_gid: bool) -> Result<Query> {
     let net = addr.net().ok_or(EINVAL)?;
-    let from = if by_gid {
-        From::Gid(addr.sgid().ok_or(EINVAL)?.hold())
+    let egress = if by_gid {
+        Egress::Gid(addr.sgid().ok_or(EINVAL)?.hold())
     } else {
-        From::Net(net, addr.bound_device())
+        Egress::Net(net, addr.bound_device())
     };
     let (source, destination) = source.ip().zip(to.ip()).ok_or(EINVAL)?;
-    Ok(Query::new(source, destination, from))
+    Ok(Query::new(source, destination, egress))
 }
 
 /// Resolves an IP address. The callback is called once, in process context, unless this fails, or `rdma_addr_cancel`
@@ -499,8 +499,8 @@ fn rdma_resolve_ip(
     // SAFETY: The header says that `addr` stays until the callback is called; who withdraws the question waits until it is
     // dropped. The callback is for this context.
     let question = unsafe { Question::new(addr, callback, context) };
-    let asker = Asker::C(question, source);
-    let request = Request::new(query, asker, timeout_ms as u64, sleep)?;
+    let waiter = Waiter::C(question, source);
+    let request = Request::new(query, waiter, timeout_ms as u64, sleep)?;
     let first = request.state.lock().result();
     match first {
         Ok(()) | Err(ENODATA) => submit(&request),
@@ -513,10 +513,10 @@ fn rdma_resolve_ip(
 #[export]
 fn rdma_addr_cancel(addr: &DevAddr, sleep: &MaySleep) {
     let about = core::ptr::from_ref(addr).addr();
-    while let Some(request) = take_out(|waiting| waiting.about == about) {
+    while let Some(request) = dequeue(|waiting| waiting.about == about) {
         // The question is not kept any longer than `addr`. Nobody answers it from now on, even if it is queued once more
         // (`answer`); who has begun to answer it is waited for.
-        request.state.lock().asker = None;
+        request.state.lock().waiter = None;
         delayed::cancel_sync(&request, sleep);
     }
 }

@@ -72,8 +72,8 @@ use crate::{
     private::{DeviceExt, Private},
     registry::{
         self, client, netdev, netns,
-        notice::{self, Notice},
-        Names, Which, CLASS,
+        notify::{self, NotifyEvent},
+        DeviceFilter, Names, CLASS,
     },
 };
 use state::Unregister;
@@ -212,10 +212,10 @@ fn register(
         return Err(error);
     }
     device.announce(sleep);
-    notice::tell(device, Notice::Registered, sleep);
+    notify::notify(device, NotifyEvent::Registered, sleep);
     for port in device.ports() {
         if netdev::of(device, port).is_some() {
-            notice::tell(device, Notice::NetdevAttached(port), sleep);
+            notify::notify(device, NotifyEvent::NetdevAttached(port), sleep);
         }
     }
     Ok(())
@@ -235,7 +235,7 @@ fn take_down(device: &Device, sleep: &MaySleep) {
         return;
     }
     disable(device, sleep);
-    notice::tell(device, Notice::Unregistered, sleep);
+    notify::notify(device, NotifyEvent::Unregistered, sleep);
     netdev::forget_all(device);
     stages::clean_up(device, sleep);
     if !lifecycle.failing.load(Ordering::Acquire) && device.has_dealloc_driver() {
@@ -269,7 +269,7 @@ pub(crate) fn rename(device: &Registered, name: &CStr, sleep: &MaySleep) -> Resu
     compat::renamed(device, sleep);
     drop(names);
     client::renamed(device, sleep);
-    notice::tell(device, Notice::Renamed, sleep);
+    notify::notify(device, NotifyEvent::Renamed, sleep);
     Ok(())
 }
 
@@ -366,7 +366,7 @@ fn ib_unregister_device_queued(device: &Device) {
 /// Unregisters all devices of a driver, and waits until those that others unregister are, too. Process context.
 #[export]
 fn ib_unregister_driver(driver_id: bindings::rdma_driver_id, sleep: &MaySleep) {
-    for device in registry::devices(Which::All) {
+    for device in registry::devices(DeviceFilter::All) {
         if device.driver_id() == driver_id {
             unregister(&device, sleep);
         }

@@ -34,7 +34,7 @@ use kernel_ext::{
 };
 use rdma::{
     view::{
-        gid::{GidArgument, GidEntry, GidRef, GidResult, LentGid, MacPlace},
+        gid::{BorrowedGid, GidArgument, GidEntry, GidRef, GidResult, MacOut},
         Device,
     },
     Gid,
@@ -48,7 +48,7 @@ pub(crate) mod roce_gid;
 pub(crate) mod state;
 pub(crate) mod table;
 
-use table::Wanted;
+use table::GidFilter;
 
 /// The VLAN number that says that there is none.
 const NO_VLAN: u16 = 0xffff;
@@ -108,7 +108,7 @@ pub(crate) fn get(device: &Device, port: u32, index: i32) -> Result<GidRef> {
 /// # Errors
 ///
 /// `ENOENT`, also for a port that there is not.
-pub(crate) fn find(device: &Device, port: u32, wanted: &Wanted<'_>) -> Result<GidRef> {
+pub(crate) fn find(device: &Device, port: u32, wanted: &GidFilter<'_>) -> Result<GidRef> {
     let port = cache::of(device, port).ok_or(ENOENT)?;
     port.gids.find(wanted).ok_or(ENOENT)
 }
@@ -163,7 +163,7 @@ fn rdma_get_gid_attr(device: &Device, port: u32, index: c_int) -> GidResult {
 
 /// Takes one more reference to an entry.
 #[export]
-fn rdma_hold_gid_attr(entry: LentGid<'_>) {
+fn rdma_hold_gid_attr(entry: BorrowedGid<'_>) {
     // Given back by `rdma_put_gid_attr`.
     let _ = entry.hold().into_raw();
 }
@@ -201,7 +201,7 @@ fn rdma_find_gid(
     gid_type: c::ib_gid_type,
     ndev: Option<&NetDevice>,
 ) -> GidResult {
-    let wanted = Wanted::exactly(gid, gid_type, ndev);
+    let wanted = GidFilter::exactly(gid, gid_type, ndev);
     let mut ports = device.ports();
     GidResult(
         ports
@@ -223,7 +223,7 @@ fn rdma_find_gid_by_port(
     port: u32,
     ndev: Option<&NetDevice>,
 ) -> GidResult {
-    let wanted = Wanted::exactly(gid, gid_type, ndev);
+    let wanted = GidFilter::exactly(gid, gid_type, ndev);
     GidResult(find(device, port, &wanted))
 }
 
@@ -239,9 +239,9 @@ fn ib_find_gid(
     port_num: Out<'_, u32>,
     index: Option<Out<'_, u16>>,
 ) -> Result {
-    let wanted = Wanted {
+    let wanted = GidFilter {
         gid: Some(gid.0.ok_or(EINVAL)?),
-        ..Wanted::default()
+        ..GidFilter::default()
     };
     let mut ports = device.ports().filter(|port| device.is_ib(*port));
     let entry = ports.find_map(|port| find(device, port, &wanted).ok());
@@ -259,7 +259,7 @@ fn ib_find_gid(
 ///
 /// `EINVAL` if the entry has been deleted, `ENODEV` if it has no net device.
 #[export]
-fn rdma_read_gid_attr_ndev_rcu(entry: LentGid<'_>) -> ErrPtr<c::net_device> {
+fn rdma_read_gid_attr_ndev_rcu(entry: BorrowedGid<'_>) -> ErrPtr<c::net_device> {
     let guard = rcu::read_lock();
     if !entry.is_valid() {
         return ErrPtr(Err(EINVAL));
@@ -274,9 +274,9 @@ fn rdma_read_gid_attr_ndev_rcu(entry: LentGid<'_>) -> ErrPtr<c::net_device> {
 /// `ENODEV` if the entry has no net device, or is about to go.
 #[export]
 fn rdma_read_gid_l2_fields(
-    entry: LentGid<'_>,
+    entry: BorrowedGid<'_>,
     vlan_id: Option<Out<'_, u16>>,
-    source: MacPlace<'_>,
+    source: MacOut<'_>,
 ) -> Result {
     let fields = l2_fields(entry.entry())?;
     source.set(fields.source);
@@ -288,7 +288,7 @@ fn rdma_read_gid_l2_fields(
 
 /// Returns what the driver keeps for an entry.
 #[export]
-fn rdma_read_gid_hw_context(entry: LentGid<'_>) -> *mut c_void {
+fn rdma_read_gid_hw_context(entry: BorrowedGid<'_>) -> *mut c_void {
     entry.context()
 }
 

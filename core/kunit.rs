@@ -22,7 +22,7 @@ use rdma::{
     view, Device, Gid, MaySleep, NotifyFlags, PdBase, Provider, QpHandle, Udata,
 };
 
-use crate::registry::{self, Which};
+use crate::registry::{self, DeviceFilter};
 
 /// The port of RoCE.
 pub(crate) const ROCE: u32 = 1;
@@ -207,7 +207,7 @@ pub(crate) fn with_device(test: impl FnOnce(&view::Device, &Log, &MaySleep) -> R
         uverbs_cmd_mask: 0,
     });
     device.register(NAME, sleep)?;
-    let tested = registry::devices(Which::Registered)
+    let tested = registry::devices(DeviceFilter::Registered)
         .find(|device| *device.name() == *NAME)
         .ok_or(ENODEV)
         .and_then(|device| test(&device, &log, sleep));

@@ -140,8 +140,8 @@ pub(crate) fn send(net: &NetNamespace, reply: Reply, portid: u32) -> Result {
 /// # Errors
 ///
 /// `ENOBUFS` where somebody has no room. That nobody listens is none.
-pub(crate) fn tell(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySleep) -> Result {
-    match ask(net, notice, group, Gfp::kernel(sleep)) {
+pub(crate) fn multicast(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySleep) -> Result {
+    match multicast_request(net, notice, group, Gfp::kernel(sleep)) {
         Err(ESRCH) => Ok(()),
         result => result,
     }
@@ -152,13 +152,18 @@ pub(crate) fn tell(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySle
 /// # Errors
 ///
 /// `ESRCH` where nobody listens, `ENOBUFS` where somebody has no room.
-pub(crate) fn ask(net: &NetNamespace, question: Reply, group: u32, flags: Gfp<'_>) -> Result {
+pub(crate) fn multicast_request(
+    net: &NetNamespace,
+    request: Reply,
+    group: u32,
+    flags: Gfp<'_>,
+) -> Result {
     let socket = of(net).ok_or(ESRCH)?;
     // SAFETY: The message is handed over.
     unsafe {
         socket
             .0
-            .multicast(question.into_raw(), group, flags.as_raw())
+            .multicast(request.into_raw(), group, flags.as_raw())
     }
 }
 

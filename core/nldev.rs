@@ -22,7 +22,7 @@ use kernel_ext::{
 };
 use rdma::MaySleep;
 
-use crate::{netlink, registry::notice};
+use crate::{netlink, registry::notify};
 
 mod command;
 mod dev;
@@ -34,11 +34,11 @@ mod res;
 mod stat;
 mod sys;
 
-use command::{kind_of, Act, Command, Query};
+use command::{kind_of, Command, Doit, Query};
 
 /// Makes the lock, and says who tells user space of what happens. The module's initialisation calls it, once.
 pub(crate) fn init() {
-    notice::init(monitor::tell);
+    notify::init(monitor::notify);
     dev::init();
 }
 
@@ -79,12 +79,12 @@ pub(crate) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
         command.dump.ok_or(EINVAL)?;
         return request.start_dump(dump, sleep);
     }
-    let act = command.act.ok_or(EINVAL)?;
+    let doit = command.doit.ok_or(EINVAL)?;
     let net = request.net();
     let query = Query::new(request, net, command.strict, sleep).map_err(unclear(command.op))?;
-    match act {
-        Act::Change(change) => change(&query),
-        Act::Answer(op, fill) => {
+    match doit {
+        Doit::Change(change) => change(&query),
+        Doit::Answer(op, fill) => {
             let reply = Reply::to(request, kind_of(op), sleep, |writer| fill(&query, writer))?;
             netlink::send(net, reply, request.portid())
         }

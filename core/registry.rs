@@ -44,7 +44,7 @@ pub(crate) mod client;
 pub(crate) mod event;
 pub(crate) mod netdev;
 pub(crate) mod netns;
-pub(crate) mod notice;
+pub(crate) mod notify;
 pub(crate) mod port;
 pub(crate) mod printk;
 pub(crate) mod state;
@@ -152,7 +152,7 @@ impl Table {
 
 /// Which devices are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum DeviceFilter {
     /// All that have a name.
     All,
     /// Those that are registered.
@@ -161,7 +161,7 @@ pub(crate) enum Which {
     GidUpdates,
 }
 
-impl Which {
+impl DeviceFilter {
     fn fits(self, entry: &Entry) -> bool {
         match self {
             Self::All => true,
@@ -172,14 +172,14 @@ impl Which {
 }
 
 /// The devices by ascending number, each referenced. Those that come and go meanwhile may be met or not.
-pub(crate) fn devices(which: Which) -> impl Iterator<Item = ARef<Device>> {
+pub(crate) fn devices(filter: DeviceFilter) -> impl Iterator<Item = ARef<Device>> {
     let mut from = Some(0);
     core::iter::from_fn(move || {
         let start = from?;
         let table = TABLE.lock();
         let at = table.position(start).unwrap_or_else(|at| at);
         let rest = table.entries.get(at..)?;
-        let found = rest.iter().find(|entry| which.fits(entry))?;
+        let found = rest.iter().find(|entry| filter.fits(entry))?;
         let device = found.device.clone();
         drop(table);
         from = device.index().checked_add(1);
@@ -293,7 +293,7 @@ impl Names {
 
     /// Whether a device has this name.
     pub(crate) fn is_taken(&self, name: &CStr) -> bool {
-        devices(Which::All).any(|device| *device.name() == *name)
+        devices(DeviceFilter::All).any(|device| *device.name() == *name)
     }
 
     /// Gives a new device its name, in which the first `%d` stands for the smallest number that is free, and its number.

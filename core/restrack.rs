@@ -36,12 +36,12 @@ pub(crate) mod state;
 pub(crate) mod track;
 
 use crate::private::DeviceExt;
-use state::{DeviceState, Place, Table};
+use state::{DeviceState, Slot, Table};
 
 impl Table {
     /// A number that no object has: the next one, going round.
     fn free_id(&mut self) -> u32 {
-        while self.places.get(&self.next).is_some() {
+        while self.slots.get(&self.next).is_some() {
             self.next = self.next.wrapping_add(1);
         }
         let id = self.next;
@@ -51,11 +51,11 @@ impl Table {
 
     /// The first object from this number on that is shown.
     fn next(&mut self, from: u32, details: bool) -> Option<EntryRef> {
-        let mut cursor = self.places.cursor_lower_bound_mut(&from);
+        let mut cursor = self.slots.cursor_lower_bound_mut(&from);
         while let Some(at) = cursor {
-            let place = at.current().1;
-            let shown = details || !place.detail;
-            let found = place.listed.as_ref().filter(|_| shown);
+            let slot = at.current().1;
+            let shown = details || !slot.detail;
+            let found = slot.listed.as_ref().filter(|_| shown);
             if let Some(found) = found.and_then(Listed::get) {
                 return Some(found);
             }
@@ -75,8 +75,8 @@ impl DeviceState {
 /// How many objects of a kind a device has; those that only their driver knows about are counted with `details`.
 pub(crate) fn count(device: &Device, kind: u32, details: bool) -> u32 {
     let counted = device.core().restrack.with(kind, |table| {
-        let places = table.places.values();
-        let shown = places.filter(|place| place.listed.is_some() && (details || !place.detail));
+        let slots = table.slots.values();
+        let shown = slots.filter(|slot| slot.listed.is_some() && (details || !slot.detail));
         shown.count()
     });
     counted.map_or(0, |counted| counted as u32)
@@ -85,8 +85,8 @@ pub(crate) fn count(device: &Device, kind: u32, details: bool) -> u32 {
 /// The object of a kind with this number.
 pub(crate) fn find(device: &Device, kind: u32, id: u32) -> Option<EntryRef> {
     let found = device.core().restrack.with(kind, |table| {
-        let place = table.places.get(&id)?;
-        place.listed.as_ref()?.get()
+        let slot = table.slots.get(&id)?;
+        slot.listed.as_ref()?.get()
     });
     found?
 }
@@ -135,15 +135,15 @@ fn insert(entry: OwnEntry<'_>) -> Result {
     let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
     let inserted = with_table(&entry, |table| {
         let id = fixed.unwrap_or_else(|| table.free_id());
-        if table.places.get(&id).is_some() {
+        if table.slots.get(&id).is_some() {
             return Err(EBUSY);
         }
         entry.set_id(id);
         // SAFETY: An object is taken out of the list before it goes.
         let listed = Some(unsafe { Listed::new(&entry) });
         table
-            .places
-            .insert(node.into_node(id, Place { listed, detail }));
+            .slots
+            .insert(node.into_node(id, Slot { listed, detail }));
         Ok(())
     });
     inserted.unwrap_or(Err(ENODEV))
@@ -157,8 +157,8 @@ fn is_listed(entry: &RestrackEntry) -> bool {
 /// Takes an entry out of its list; its number stays taken.
 fn suspend(entry: &RestrackEntry) {
     with_table(entry, |table| {
-        if let Some(place) = table.places.get_mut(&entry.id()) {
-            place.listed = None;
+        if let Some(slot) = table.slots.get_mut(&entry.id()) {
+            slot.listed = None;
         }
     });
 }
@@ -166,16 +166,16 @@ fn suspend(entry: &RestrackEntry) {
 /// Lists an entry again under its number.
 fn resume(entry: &RestrackEntry) {
     with_table(entry, |table| {
-        if let Some(place) = table.places.get_mut(&entry.id()) {
+        if let Some(slot) = table.slots.get_mut(&entry.id()) {
             // SAFETY: An object is taken out of the list before it goes.
-            place.listed = Some(unsafe { Listed::new(entry) });
+            slot.listed = Some(unsafe { Listed::new(entry) });
         }
     });
 }
 
 /// Takes an entry out of its list, and gives back its number.
 fn remove(entry: &RestrackEntry) {
-    let node = with_table(entry, |table| table.places.remove_node(&entry.id()));
+    let node = with_table(entry, |table| table.slots.remove_node(&entry.id()));
     drop(node);
 }
 
@@ -310,11 +310,11 @@ mod tests {
 
     fn take(table: &mut Table, id: u32) -> Result {
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let place = Place {
+        let slot = Slot {
             listed: None,
             detail: false,
         };
-        table.places.insert(node.into_node(id, place));
+        table.slots.insert(node.into_node(id, slot));
         Ok(())
     }
 

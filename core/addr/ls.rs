@@ -18,16 +18,16 @@ static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] =
     [const { Policy::NONE }; c::LS_NLA_TYPE_MAX as usize];
 
 /// How an operation is carried out.
-pub(crate) type Act = fn(&Request<'_>, &MaySleep) -> Result;
+pub(crate) type Doit = fn(&Request<'_>, &MaySleep) -> Result;
 
 /// The operations, which are for administrators.
-const OPERATIONS: &[(u32, Act)] = &[(c::RDMA_NL_LS_OP_IP_RESOLVE, ip_resolved)];
+const OPERATIONS: &[(u32, Doit)] = &[(c::RDMA_NL_LS_OP_IP_RESOLVE, ip_resolved)];
 
 /// Those of the client of the subnet administrator, which is above.
-static OF_ADMINISTRATION: SetOnce<&'static [(u32, Act)]> = SetOnce::new();
+static OF_ADMINISTRATION: SetOnce<&'static [(u32, Doit)]> = SetOnce::new();
 
 /// Takes the operations of the client of the subnet administrator, once.
-pub(crate) fn set_operations(operations: &'static [(u32, Act)]) {
+pub(crate) fn set_operations(operations: &'static [(u32, Doit)]) {
     OF_ADMINISTRATION.populate(operations);
 }
 
@@ -41,11 +41,11 @@ pub(crate) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     let others = OF_ADMINISTRATION.as_ref().copied().unwrap_or(&[]);
     let mut all = [OPERATIONS, others].into_iter().flatten();
     let operation = all.find(|(op, _)| *op == wanted);
-    let (_, act) = operation.ok_or(EINVAL)?;
+    let (_, doit) = operation.ok_or(EINVAL)?;
     if !request.may_admin() {
         return Err(EPERM);
     }
-    act(request, sleep)
+    doit(request, sleep)
 }
 
 /// The GID behind a router of InfiniBand: an answer, which makes no sense as a request. An answer that cannot be used is not

@@ -34,26 +34,26 @@ pub(super) struct Query {
     /// The destination.
     pub(super) destination: IpAddress,
     /// Where packets leave.
-    pub(super) from: From,
+    pub(super) egress: Egress,
     /// The number of the question, for user space.
     pub(super) seq: u32,
 }
 
 impl Query {
     /// A question with a number of its own.
-    pub(super) fn new(source: IpAddress, destination: IpAddress, from: From) -> Self {
+    pub(super) fn new(source: IpAddress, destination: IpAddress, egress: Egress) -> Self {
         static SEQ: AtomicU32 = AtomicU32::new(1);
         Self {
             source,
             destination,
-            from,
+            egress,
             seq: SEQ.fetch_add(1, Ordering::Relaxed),
         }
     }
 }
 
 /// Where packets leave.
-pub(super) enum From {
+pub(super) enum Egress {
     /// By the net device of a GID.
     Gid(GidRef),
     /// In a namespace, by the device with a number; 0: by any.
@@ -74,9 +74,9 @@ pub(super) struct Route {
     pub(super) next_hop: Result<HardwareAddress>,
 }
 
-impl From {
+impl Egress {
     /// The namespace, and the number of the device to leave by.
-    fn place(&self) -> Result<(NetRef, c_int)> {
+    fn net_and_index(&self) -> Result<(NetRef, c_int)> {
         match self {
             Self::Net(net, index) => Ok((net.clone(), *index)),
             Self::Gid(gid) => {
@@ -141,7 +141,7 @@ impl Query {
     ///
     /// As `connect` would say it; `ENODEV`, `EADDRNOTAVAIL` if there is no device with the source.
     fn look_up(&self) -> Result<(Path, Route)> {
-        let (net, index) = self.from.place()?;
+        let (net, index) = self.egress.net_and_index()?;
         let (path, source) = Path::lookup(&net, index, self.source, self.destination)?;
         let (l2, network) = source_of(&path, &net, index, &self.destination)?;
         let hop_limit = path.hop_limit();
@@ -170,13 +170,13 @@ impl Query {
     /// # Errors
     ///
     /// As `connect` would say it; `ENODEV`, `EADDRNOTAVAIL` if there is no device with the source.
-    pub(super) fn ask(&self, sleep: &MaySleep) -> Result<Route> {
+    pub(super) fn resolve(&self, sleep: &MaySleep) -> Result<Route> {
         let (path, mut route) = self.look_up()?;
         route.next_hop = if path.is_local() {
             Ok(route.l2.address)
         } else if path.has_gateway() && route.network == c::RDMA_NETWORK_IB {
             // Behind a router of InfiniBand there is no neighbour to ask.
-            Err(self.ask_user_space(route.l2.ifindex, sleep))
+            Err(self.request_from_user_space(route.l2.ifindex, sleep))
         } else {
             path.next_hop_address(sleep)
         };
@@ -185,7 +185,7 @@ impl Query {
 
     /// Asks a service of user space for the GID behind a router of InfiniBand. Returns `ENODATA`: the answer comes later; or
     /// `EADDRNOTAVAIL`: there is no service.
-    fn ask_user_space(&self, ifindex: u32, sleep: &MaySleep) -> Error {
+    fn request_from_user_space(&self, ifindex: u32, sleep: &MaySleep) -> Error {
         if !netlink::has_listeners(c::RDMA_NL_GROUP_LS) {
             return EADDRNOTAVAIL;
         }
@@ -194,13 +194,13 @@ impl Query {
             IpAddress::V6(address) => (c::LS_NLA_TYPE_IPV6, address.as_slice()),
         };
         let message = netlink::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_IP_RESOLVE);
-        let question = Reply::question(message, self.seq, Gfp::kernel(sleep), |writer| {
+        let request = Reply::request(message, self.seq, Gfp::kernel(sleep), |writer| {
             writer.header(&ifindex.to_ne_bytes())?;
             writer.bytes(kind | c::RDMA_NLA_F_MANDATORY, address)
         });
         // The question is asked again until somebody has answered.
         let init = NetNamespace::init();
-        let _ = question.and_then(|it| netlink::tell(init, it, c::RDMA_NL_GROUP_LS, sleep));
+        let _ = request.and_then(|it| netlink::multicast(init, it, c::RDMA_NL_GROUP_LS, sleep));
         ENODATA
     }
 }

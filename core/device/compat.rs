@@ -16,7 +16,7 @@
 use core::ptr::NonNull;
 
 use kernel::prelude::*;
-use kernel_ext::{net::ns::NetNamespace, roll::Roll};
+use kernel_ext::{net::ns::NetNamespace, static_vec::StaticVec};
 use rdma::{
     view::{CoreDevice, Device},
     MaySleep,
@@ -25,7 +25,7 @@ use rdma::{
 use super::state::{Compat, CompatDevices};
 use crate::{
     private::DeviceExt,
-    registry::{self, netns, Which},
+    registry::{self, netns, DeviceFilter},
     sysfs,
 };
 
@@ -44,7 +44,7 @@ impl Net {
 
 kernel::sync::global_lock! {
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static NETS: Mutex<Roll<Net>> = Roll::new();
+    unsafe(uninit) static NETS: Mutex<StaticVec<Net>> = StaticVec::new();
 }
 
 /// Makes the list. The module's initialisation calls it, once.
@@ -66,7 +66,7 @@ pub(super) fn enter(net: &NetNamespace, sleep: &MaySleep) -> Result {
 
 /// Shows the registered devices in a namespace of the list.
 fn show_all_in(cookie: u64, sleep: &MaySleep) -> Result {
-    for device in registry::devices(Which::Registered) {
+    for device in registry::devices(DeviceFilter::Registered) {
         let nets = NETS.lock();
         if let Some(net) = nets.iter().find(|net| net.get().cookie() == cookie) {
             device.core().compat.show_in(&device, net.get(), sleep)?;
@@ -78,7 +78,7 @@ fn show_all_in(cookie: u64, sleep: &MaySleep) -> Result {
 /// Takes a namespace out of the list, and the devices out of the namespace.
 pub(super) fn leave(cookie: u64, sleep: &MaySleep) {
     NETS.lock().retain(|net| net.get().cookie() != cookie);
-    for device in registry::devices(Which::All) {
+    for device in registry::devices(DeviceFilter::All) {
         device.core().compat.hide_in(cookie, sleep);
     }
 }
@@ -163,7 +163,11 @@ pub(crate) fn hide(device: &Device, sleep: &MaySleep) {
 /// Gives the compat devices of a device its new name.
 pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
     for compat in device.core().compat.list.lock().iter() {
-        if compat.device.rename_in_model(&device.name(), sleep).is_err() {
+        if compat
+            .device
+            .rename_in_model(&device.name(), sleep)
+            .is_err()
+        {
             pr_warn!("a namespace sees a device under its old name\n");
         }
     }
@@ -185,7 +189,7 @@ pub(crate) fn set_shared(shared: bool, sleep: &MaySleep) -> Result {
     netns::set_shared(shared);
     drop(nets);
     // Namespaces that come from now on see the new mode; those that came just now have been shown all, or nothing.
-    for device in registry::devices(Which::All) {
+    for device in registry::devices(DeviceFilter::All) {
         if !shared {
             hide(&device, sleep);
         } else if device.is_registered() {

@@ -9,7 +9,7 @@
 //! | `KINDS` | the list of kinds; held while a link is made, so that its driver stays | process context | what drivers take |
 
 use kernel::prelude::*;
-use kernel_ext::{export::export, net::device::NetDevice, roll::Roll};
+use kernel_ext::{export::export, net::device::NetDevice, static_vec::StaticVec};
 use rdma::{
     view::link::{request_module, LinkKind, LinkKindRef},
     MaySleep,
@@ -17,7 +17,7 @@ use rdma::{
 
 kernel::sync::global_lock! {
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static KINDS: Mutex<Roll<LinkKindRef>> = Roll::new();
+    unsafe(uninit) static KINDS: Mutex<StaticVec<LinkKindRef>> = StaticVec::new();
 }
 
 /// Makes the list. The module's initialisation calls it, once.

@@ -15,7 +15,7 @@ use rdma::{
 use super::compat;
 use crate::{
     device,
-    registry::{self, netns, Which},
+    registry::{self, netns, DeviceFilter},
 };
 
 /// Hears of namespaces while the module is there.
@@ -46,7 +46,7 @@ impl PerNamespace for Namespace {
 
     fn exit(this: Arc<Self>, sleep: &MaySleep) {
         compat::leave(this.cookie, sleep);
-        for device in registry::devices(Which::All) {
+        for device in registry::devices(DeviceFilter::All) {
             if device.net().cookie() == this.cookie && this.cookie != NetNamespace::init().cookie()
             {
                 // It fails for a device that goes.

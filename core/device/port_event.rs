@@ -16,21 +16,21 @@ use rdma::{view::Device, MaySleep};
 use super::dispatch;
 use crate::registry::{
     self, event, netdev,
-    notice::{self, Notice},
+    notify::{self, NotifyEvent},
 };
 
 /// Hears of net devices while the module is there.
-pub(crate) type Registration = Pin<KBox<notifier::Registration<Watch>>>;
+pub(crate) type Registration = Pin<KBox<notifier::Registration<NetdevEvents>>>;
 
 /// What hears of net devices.
-pub(crate) struct Watch;
+pub(crate) struct NetdevEvents;
 
 /// Begins to hear of net devices.
 pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
-    notifier::Registration::new(Watch, sleep)
+    notifier::Registration::new(NetdevEvents, sleep)
 }
 
-impl Listener for Watch {
+impl Listener for NetdevEvents {
     fn event(&self, ndev: &NetDevice, event: Event, sleep: &MaySleep) {
         let raw = match event {
             Event::Up => bindings::NETDEV_UP,
@@ -48,7 +48,7 @@ fn renamed(ndev: &NetDevice, sleep: &MaySleep) {
         return;
     };
     if let Some(port) = netdev::port_of(&device, ndev) {
-        notice::tell(&device, Notice::NetdevRenamed(port), sleep);
+        notify::notify(&device, NotifyEvent::NetdevRenamed(port), sleep);
     }
 }
 

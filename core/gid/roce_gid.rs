@@ -37,7 +37,7 @@ use crate::{
     registry::{
         self,
         event::{self, Event},
-        netdev, Which,
+        netdev, DeviceFilter,
     },
 };
 
@@ -271,7 +271,7 @@ fn with_port(device: &Device, port: u32, sleep: &MaySleep, f: impl FnOnce(&Port<
 
 /// Calls `f` for each RoCE port, of a device whose GIDs follow, whose net device `ndev` has a relation to.
 fn for_each_port(relation: Relation, ndev: &NetDevice, sleep: &MaySleep, f: impl Fn(&Port<'_>)) {
-    for device in registry::devices(Which::GidUpdates) {
+    for device in registry::devices(DeviceFilter::GidUpdates) {
         for port in device.ports().filter(|port| device.is_roce(*port)) {
             with_port(&device, port, sleep, |port| {
                 let follows = device.core().roce_gid.follows.lock();

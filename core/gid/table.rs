@@ -40,7 +40,7 @@ impl gid::GidTable for GidTable {
 
 /// What an entry must be like. `None` is as good as any.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct GidFilter<'a> {
     /// The GID.
     pub(crate) gid: Option<Gid>,
     /// The type, `enum ib_gid_type`.
@@ -51,7 +51,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) default: Option<bool>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> GidFilter<'a> {
     /// An entry with this GID and type; and this net device, if one is given.
     pub(crate) fn exactly(gid: Gid, gid_type: u32, ndev: Option<&'a NetDevice>) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-impl Wanted<'_> {
+impl GidFilter<'_> {
     fn matches(&self, entry: &GidEntry, default: bool) -> bool {
         self.gid_type
             .is_none_or(|wanted| wanted == entry.gid_type().as_raw())
@@ -88,8 +88,8 @@ pub(crate) struct Change<'a> {
 
 impl<'a> Change<'a> {
     /// An entry that is this GID already: the GID itself does not matter for a default one.
-    fn same(&self) -> Wanted<'a> {
-        Wanted {
+    fn same(&self) -> GidFilter<'a> {
+        GidFilter {
             gid: (!self.default).then_some(self.gid),
             gid_type: Some(self.gid_type.as_raw()),
             ndev: Some(self.ndev),
@@ -104,7 +104,7 @@ impl GidTable {
     }
 
     /// Finds the first entry that is as wanted. Any context.
-    pub(crate) fn find(&self, wanted: &Wanted<'_>) -> Option<GidRef> {
+    pub(crate) fn find(&self, wanted: &GidFilter<'_>) -> Option<GidRef> {
         let slots = self.slots.lock();
         let index = self.position(&slots, wanted)?;
         slots.get(index)?.entry().cloned().map(GidRef::new)
@@ -141,7 +141,7 @@ impl GidTable {
             .try_for_each(|entry| f(entry))
     }
 
-    fn position(&self, slots: &[Slot], wanted: &Wanted<'_>) -> Option<usize> {
+    fn position(&self, slots: &[Slot], wanted: &GidFilter<'_>) -> Option<usize> {
         let mut slots = slots.iter().enumerate();
         slots
             .find(|(index, slot)| {
@@ -240,7 +240,7 @@ impl GidTable {
 
     /// Deletes a GID; says whether it was there.
     pub(crate) fn delete(&self, device: &Device, change: &Change<'_>, sleep: &MaySleep) -> bool {
-        let wanted = Wanted {
+        let wanted = GidFilter {
             default: Some(change.default),
             ..change.same()
         };
@@ -351,7 +351,7 @@ mod tests {
         }
 
         fn find(&self, gid: u8, gid_type: GidType) -> Option<GidRef> {
-            let wanted = Wanted::exactly(gid_of(gid), gid_type.as_raw(), Some(self.ndev));
+            let wanted = GidFilter::exactly(gid_of(gid), gid_type.as_raw(), Some(self.ndev));
             self.table.find(&wanted)
         }
 
@@ -586,16 +586,16 @@ mod tests {
         roce(|table| {
             assert_eq!(table.add(9, GidType::RoceV2, true), Ok(true));
             assert_eq!(table.add(1, GidType::RoceV1, false), Ok(true));
-            let find = |wanted: Wanted<'_>| table.table.find(&wanted).map(|entry| entry.index());
-            let any = Wanted::default();
+            let find = |wanted: GidFilter<'_>| table.table.find(&wanted).map(|entry| entry.index());
+            let any = GidFilter::default();
             assert_eq!(find(any), Some(0));
             let default = Some(false);
-            assert_eq!(find(Wanted { default, ..any }), Some(2));
+            assert_eq!(find(GidFilter { default, ..any }), Some(2));
             let gid = Some(gid_of(1));
-            assert_eq!(find(Wanted { gid, ..any }), Some(2));
+            assert_eq!(find(GidFilter { gid, ..any }), Some(2));
             let default = Some(true);
             assert_eq!(
-                find(Wanted {
+                find(GidFilter {
                     gid,
                     default,
                     ..any
@@ -604,7 +604,7 @@ mod tests {
             );
             let gid_type = Some(GidType::RoceV1.as_raw());
             assert_eq!(
-                find(Wanted {
+                find(GidFilter {
                     gid_type,
                     default,
                     ..any

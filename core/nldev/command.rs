@@ -23,7 +23,7 @@ pub(super) type Attrs<'a> = netlink::Attrs<'a, { policy::COUNT }>;
 
 /// How a command is carried out.
 #[derive(Clone, Copy)]
-pub(super) enum Act {
+pub(super) enum Doit {
     /// Answered with one message, of the command `.0`, that the function writes.
     Answer(u32, fn(&Query<'_>, &mut Writer<'_>) -> Result),
     /// Carried out, and acknowledged.
@@ -39,14 +39,14 @@ pub(super) struct Command {
     /// It takes no attributes that are not known, or longer than they should be.
     pub(super) strict: bool,
     /// What is done for one that asks for one answer.
-    pub(super) act: Option<Act>,
+    pub(super) doit: Option<Doit>,
     /// What is done for one that asks for all there is.
     pub(super) dump: Option<fn(&Query<'_>, &mut Dump<'_>) -> Result>,
 }
 
 impl Command {
     /// Tells of one thing, or of all.
-    pub(super) const fn show(
+    pub(super) const fn get_and_dump(
         op: u32,
         one: fn(&Query<'_>, &mut Writer<'_>) -> Result,
         all: fn(&Query<'_>, &mut Dump<'_>) -> Result,
@@ -55,40 +55,40 @@ impl Command {
             op,
             admin: false,
             strict: false,
-            act: Some(Act::Answer(op, one)),
+            doit: Some(Doit::Answer(op, one)),
             dump: Some(all),
         }
     }
 
     /// Tells of one thing.
-    pub(super) const fn tell(op: u32, one: fn(&Query<'_>, &mut Writer<'_>) -> Result) -> Self {
+    pub(super) const fn get(op: u32, one: fn(&Query<'_>, &mut Writer<'_>) -> Result) -> Self {
         Self {
             op,
             admin: false,
             strict: false,
-            act: Some(Act::Answer(op, one)),
+            doit: Some(Doit::Answer(op, one)),
             dump: None,
         }
     }
 
     /// Tells of all.
-    pub(super) const fn list(op: u32, all: fn(&Query<'_>, &mut Dump<'_>) -> Result) -> Self {
+    pub(super) const fn dump(op: u32, all: fn(&Query<'_>, &mut Dump<'_>) -> Result) -> Self {
         Self {
             op,
             admin: false,
             strict: false,
-            act: None,
+            doit: None,
             dump: Some(all),
         }
     }
 
     /// Changes something, for administrators.
-    pub(super) const fn change(op: u32, change: fn(&Query<'_>) -> Result) -> Self {
+    pub(super) const fn set(op: u32, change: fn(&Query<'_>) -> Result) -> Self {
         Self {
             op,
             admin: true,
             strict: true,
-            act: Some(Act::Change(change)),
+            doit: Some(Doit::Change(change)),
             dump: None,
         }
     }
@@ -107,8 +107,8 @@ impl Command {
 
     /// Is answered with a message of another command.
     pub(super) const fn answered_as(mut self, op: u32) -> Self {
-        if let Some(Act::Answer(_, fill)) = self.act {
-            self.act = Some(Act::Answer(op, fill));
+        if let Some(Doit::Answer(_, fill)) = self.doit {
+            self.doit = Some(Doit::Answer(op, fill));
         }
         self
     }

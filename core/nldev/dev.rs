@@ -25,20 +25,20 @@ use rdma::{
 use super::command::{kind_of, Command, Query};
 use crate::{
     device::{self, link, namespace, subdevice},
-    registry::{self, client, netdev, netns, port, Which},
+    registry::{self, client, netdev, netns, port, DeviceFilter},
 };
 
 /// The commands. That a port is told of as a device is how it has always been.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::show(c::RDMA_NLDEV_CMD_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_PORT_GET, get_port, list_ports)
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_PORT_GET, get_port, list_ports)
         .answered_as(c::RDMA_NLDEV_CMD_GET),
-    Command::tell(c::RDMA_NLDEV_CMD_GET_CHARDEV, get_chardev),
-    Command::change(c::RDMA_NLDEV_CMD_SET, set),
-    Command::change(c::RDMA_NLDEV_CMD_NEWLINK, new_link),
-    Command::change(c::RDMA_NLDEV_CMD_DELLINK, delete_link),
-    Command::change(c::RDMA_NLDEV_CMD_NEWDEV, new_device),
-    Command::change(c::RDMA_NLDEV_CMD_DELDEV, delete_device),
+    Command::get(c::RDMA_NLDEV_CMD_GET_CHARDEV, get_chardev),
+    Command::set(c::RDMA_NLDEV_CMD_SET, set),
+    Command::set(c::RDMA_NLDEV_CMD_NEWLINK, new_link),
+    Command::set(c::RDMA_NLDEV_CMD_DELLINK, delete_link),
+    Command::set(c::RDMA_NLDEV_CMD_NEWDEV, new_device),
+    Command::set(c::RDMA_NLDEV_CMD_DELDEV, delete_device),
 ];
 
 const PAD: u32 = c::RDMA_NLDEV_ATTR_PAD;
@@ -120,7 +120,7 @@ pub(super) fn for_each_device(
     op: u32,
     fill: impl Fn(&Registered, &mut Writer<'_>) -> Result,
 ) -> Result {
-    for device in registry::devices(Which::Registered) {
+    for device in registry::devices(DeviceFilter::Registered) {
         let index = u64::from(device.index());
         if index < dump.position() || !netns::may_access(&device, query.net) {
             continue;

@@ -21,8 +21,8 @@ use crate::memory::frmr_pools::{self, Pool};
 
 /// The commands.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::list(c::RDMA_NLDEV_CMD_FRMR_POOLS_GET, list),
-    Command::change(c::RDMA_NLDEV_CMD_FRMR_POOLS_SET, set),
+    Command::dump(c::RDMA_NLDEV_CMD_FRMR_POOLS_GET, list),
+    Command::set(c::RDMA_NLDEV_CMD_FRMR_POOLS_SET, set),
 ];
 
 const PAD: u32 = c::RDMA_NLDEV_ATTR_PAD;

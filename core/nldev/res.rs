@@ -145,18 +145,18 @@ const KINDS: &[Kind] = &[
 
 /// The commands.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::show(c::RDMA_NLDEV_CMD_RES_GET, summary, list_summaries),
-    Command::show(c::RDMA_NLDEV_CMD_RES_QP_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_CM_ID_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_CQ_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_MR_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_PD_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_CTX_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_SRQ_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_QP_GET_RAW, get, list).for_admins(),
-    Command::show(c::RDMA_NLDEV_CMD_RES_CQ_GET_RAW, get, list).for_admins(),
-    Command::show(c::RDMA_NLDEV_CMD_RES_MR_GET_RAW, get, list).for_admins(),
-    Command::show(c::RDMA_NLDEV_CMD_RES_SRQ_GET_RAW, get, list).for_admins(),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_GET, summary, list_summaries),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_QP_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_CM_ID_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_CQ_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_MR_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_PD_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_CTX_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_SRQ_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_QP_GET_RAW, get, list).for_admins(),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_CQ_GET_RAW, get, list).for_admins(),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_MR_GET_RAW, get, list).for_admins(),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_SRQ_GET_RAW, get, list).for_admins(),
 ];
 
 /// The kinds that are counted, in the order in which they are told.

@@ -25,12 +25,12 @@ use crate::{counters, restrack, sysfs};
 
 /// The commands. That one to unbind is answered as one to bind is how it has always been.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::show(c::RDMA_NLDEV_CMD_STAT_GET, get, list),
-    Command::tell(c::RDMA_NLDEV_CMD_STAT_GET_STATUS, get_status),
-    Command::tell(c::RDMA_NLDEV_CMD_STAT_SET, set)
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_STAT_GET, get, list),
+    Command::get(c::RDMA_NLDEV_CMD_STAT_GET_STATUS, get_status),
+    Command::get(c::RDMA_NLDEV_CMD_STAT_SET, set)
         .for_admins()
         .strict(),
-    Command::tell(c::RDMA_NLDEV_CMD_STAT_DEL, delete)
+    Command::get(c::RDMA_NLDEV_CMD_STAT_DEL, delete)
         .answered_as(c::RDMA_NLDEV_CMD_STAT_SET)
         .for_admins()
         .strict(),

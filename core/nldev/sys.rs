@@ -16,8 +16,8 @@ use crate::{device::compat, registry::netns};
 
 /// The commands.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::tell(c::RDMA_NLDEV_CMD_SYS_GET, get),
-    Command::change(c::RDMA_NLDEV_CMD_SYS_SET, set),
+    Command::get(c::RDMA_NLDEV_CMD_SYS_GET, get),
+    Command::set(c::RDMA_NLDEV_CMD_SYS_SET, set),
 ];
 
 /// Whether all users may have Q_Keys of the privileged range.

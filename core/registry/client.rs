@@ -25,7 +25,9 @@ use kernel::{
     prelude::*,
     sync::{aref::ARef, lock::mutex::MutexBackend, lock::Guard},
 };
-use kernel_ext::{bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice, roll::Roll};
+use kernel_ext::{
+    bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice, static_vec::StaticVec,
+};
 use rdma::{
     view::{
         client::{request_module, ClientData, ClientInfo, ClientRef, ClientRequest, NetDevRequest},
@@ -34,10 +36,10 @@ use rdma::{
     MaySleep,
 };
 
-use super::state::{Binding, BindingsState, Me, Phase};
+use super::state::{Binding, BindingsState, Phase, TaskId};
 use crate::{
     private::DeviceExt,
-    registry::{self, Which},
+    registry::{self, DeviceFilter},
 };
 
 /// A client in the list.
@@ -50,7 +52,7 @@ struct Listed {
 kernel::sync::global_lock! {
     /// The clients by ascending number, that is in the order of their registration.
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static CLIENTS: Mutex<Roll<Listed>> = Roll::new();
+    unsafe(uninit) static CLIENTS: Mutex<StaticVec<Listed>> = StaticVec::new();
 }
 
 /// Makes the list. The module's initialisation calls it, once.
@@ -102,7 +104,7 @@ pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
     let mut state = bindings.state.lock();
     loop {
         match state.adder {
-            Some(adder) if adder == Me::current() => return Ok(()),
+            Some(adder) if adder == TaskId::current() => return Ok(()),
             Some(_) => {
                 bindings.progress.wait(&mut state);
                 continue;
@@ -123,7 +125,7 @@ pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
             calls: 0,
         };
         state.list.push(binding, GFP_KERNEL)?;
-        state.adder = Some(Me::current());
+        state.adder = Some(TaskId::current());
         drop(state);
         // SAFETY: `Phase::Adding` keeps others away, and no device goes before `remove_all`, which takes it from its clients.
         let added = unsafe { client.add(device, sleep) };
@@ -256,7 +258,7 @@ fn unregister(client: ClientRef, sleep: &MaySleep) {
             listed.active = false;
         }
     }
-    for device in registry::devices(Which::All) {
+    for device in registry::devices(DeviceFilter::All) {
         remove_client(&device, client, sleep);
     }
     // Its number is free from now on. Who asks for what it tells user space has the list.
@@ -340,7 +342,7 @@ fn ib_register_client(client: &Client, sleep: &MaySleep) -> Result {
     // SAFETY: `ib_unregister_client` takes the client from the list and from all devices.
     let client = unsafe { ClientRef::new(client) };
     list(client)?;
-    for device in registry::devices(Which::Registered) {
+    for device in registry::devices(DeviceFilter::Registered) {
         if let Err(error) = add_all(&device, sleep) {
             unregister(client, sleep);
             return Err(error);

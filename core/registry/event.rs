@@ -23,7 +23,7 @@ use rdma::{
 
 pub(crate) use rdma::view::event::Event;
 
-use super::state::{Delivery, Handlers, HandlersState, Me};
+use super::state::{Delivery, Handlers, HandlersState, TaskId};
 use crate::private::DeviceExt;
 
 impl HandlersState {
@@ -32,7 +32,7 @@ impl HandlersState {
         let running = self.list.first()?;
         let next = self.list.after(running);
         self.delivery = Some(Delivery {
-            by: Me::current(),
+            by: TaskId::current(),
             running,
             next,
         });
@@ -73,7 +73,7 @@ impl Handlers {
         while state
             .delivery
             .as_ref()
-            .is_some_and(|delivery| delivery.running == handler && delivery.by != Me::current())
+            .is_some_and(|delivery| delivery.running == handler && delivery.by != TaskId::current())
         {
             self.progress.wait(&mut state);
         }
@@ -85,7 +85,7 @@ impl Handlers {
     fn begin(&self, event: &Event) -> Option<HandlerRef> {
         let mut state = self.state.lock();
         while let Some(delivery) = &state.delivery {
-            if delivery.by == Me::current() {
+            if delivery.by == TaskId::current() {
                 if state.caused.push(*event, GFP_KERNEL).is_err() {
                     pr_warn!("no memory for an event that a handler has caused\n");
                 }

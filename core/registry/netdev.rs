@@ -9,7 +9,7 @@ use rdma::{
     MaySleep,
 };
 
-use super::notice::{self, Notice};
+use super::notify::{self, NotifyEvent};
 use crate::{private::DeviceExt, registry};
 
 /// The net device of a port, referenced: as the driver says, or as it was set. Any context.
@@ -56,10 +56,10 @@ fn ib_device_set_netdev(
     let state = ib_dev.core_port(port).ok_or(EINVAL)?;
     if state.netdev.set(ndev) && registry::contains(ib_dev) {
         let what = match ndev {
-            Some(_) => Notice::NetdevAttached(port),
-            None => Notice::NetdevDetached(port),
+            Some(_) => NotifyEvent::NetdevAttached(port),
+            None => NotifyEvent::NetdevDetached(port),
         };
-        notice::tell(ib_dev, what, sleep);
+        notify::notify(ib_dev, what, sleep);
     }
     Ok(())
 }

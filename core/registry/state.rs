@@ -18,9 +18,9 @@ use rdma::view::{
 
 /// Names the present thread, as long as it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Me(usize);
+pub(super) struct TaskId(usize);
 
-impl Me {
+impl TaskId {
     /// The thread that calls.
     pub(super) fn current() -> Self {
         Self(core::ptr::from_ref(&**kernel::current!()).addr())
@@ -53,7 +53,7 @@ pub(super) struct BindingsState {
     /// The device takes clients.
     pub(super) open: bool,
     /// Who is at adding clients.
-    pub(super) adder: Option<Me>,
+    pub(super) adder: Option<TaskId>,
     /// By ascending number of the client.
     pub(super) list: KVec<Binding>,
 }
@@ -84,7 +84,7 @@ impl Bindings {
 
 /// A delivery that goes on.
 pub(super) struct Delivery {
-    pub(super) by: Me,
+    pub(super) by: TaskId,
     /// The handler that runs now.
     pub(super) running: HandlerRef,
     /// The handler to call next.

@@ -6,7 +6,7 @@ use kernel::{new_spinlock, prelude::*, rbtree::RBTree, sync::SpinLock};
 use rdma::view::restrack::{Listed, KINDS};
 
 /// What a number stands for.
-pub(super) struct Place {
+pub(super) struct Slot {
     /// `None` while the object is being destroyed.
     pub(super) listed: Option<Listed>,
     /// The object is a matter of the driver's: it is shown to those who ask for such details.
@@ -15,7 +15,7 @@ pub(super) struct Place {
 
 /// The objects of a kind.
 pub(super) struct Table {
-    pub(super) places: RBTree<u32, Place>,
+    pub(super) slots: RBTree<u32, Slot>,
     /// The number to try next.
     pub(super) next: u32,
 }
@@ -23,7 +23,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new() -> Self {
         Self {
-            places: RBTree::new(),
+            slots: RBTree::new(),
             next: 0,
         }
     }

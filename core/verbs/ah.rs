@@ -29,7 +29,7 @@ use rdma::{
 
 use crate::{
     addr,
-    gid::{self, table::Wanted},
+    gid::{self, table::GidFilter},
     verbs::{ah_attr, lag},
 };
 
@@ -326,10 +326,10 @@ fn find_infiniband(device: &Device, port: u32, to: Gid) -> Result<GidRef> {
     if u64::from_be_bytes([a, b, c, d, e, f, g, h]) == SA_WELL_KNOWN_GUID {
         return gid::get(device, port, 0);
     }
-    let wanted = Wanted {
+    let wanted = GidFilter {
         gid: Some(to),
         gid_type: Some(c::IB_GID_TYPE_IB),
-        ..Wanted::default()
+        ..GidFilter::default()
     };
     gid::find(device, port, &wanted)
 }

@@ -9,7 +9,7 @@ use kernel_ext::{bindings as c, export::export, net::device::NetDevice};
 use rdma::{
     view::{
         ah_attr::{AhPlace, AhVector, Route},
-        gid::{GidRef, LentGid, LentGidArgument},
+        gid::{BorrowedGid, BorrowedGidArgument, GidRef},
         path::{member_gids, Path, PathKind},
         Device,
     },
@@ -18,7 +18,7 @@ use rdma::{
 
 use crate::{
     addr,
-    gid::{self, cache, table::Wanted},
+    gid::{self, cache, table::GidFilter},
     verbs::ah,
 };
 
@@ -43,7 +43,7 @@ fn path_bits_mask(device: &Device, port: u32) -> u8 {
 ///
 /// `EINVAL` for GIDs of two families, for a source without a net device, and for a path of version 1 that leads through a
 /// router; `EHOSTUNREACH` …: as `connect` would say it.
-fn resolve_route(path: &mut Path, source: Option<LentGid<'_>>, sleep: &MaySleep) -> Result {
+fn resolve_route(path: &mut Path, source: Option<BorrowedGid<'_>>, sleep: &MaySleep) -> Result {
     if path.is_resolved() {
         return Ok(());
     }
@@ -61,12 +61,12 @@ fn route_of(
     device: &Device,
     port: u32,
     path: &Path,
-    source: Option<LentGid<'_>>,
+    source: Option<BorrowedGid<'_>>,
 ) -> Result<(Route, GidRef)> {
     let source = match source {
         Some(source) => source.hold(),
         None => {
-            let wanted = Wanted {
+            let wanted = GidFilter {
                 gid: Some(path.sgid()),
                 gid_type: Some(path.kind().gid_type()),
                 ndev: None,
@@ -90,7 +90,7 @@ fn fill(
     vector: &mut AhVector,
     (device, port): (&Device, u32),
     path: &mut Path,
-    source: Option<LentGid<'_>>,
+    source: Option<BorrowedGid<'_>>,
     sleep: &MaySleep,
 ) -> Result {
     let is_roce = path.kind().is_roce();
@@ -129,7 +129,7 @@ fn ib_init_ah_attr_from_path(
     port_num: u32,
     path: &mut Path,
     ah_attr: AhPlace<'_>,
-    sgid_attr: LentGidArgument<'_>,
+    sgid_attr: BorrowedGidArgument<'_>,
     sleep: &MaySleep,
 ) -> Result {
     let mut vector = AhVector::zeroed();
@@ -156,7 +156,7 @@ fn ib_init_ah_from_mcmember(
         return Err(EINVAL);
     }
     let (group, own) = member_gids(member);
-    let wanted = Wanted {
+    let wanted = GidFilter {
         gid: Some(own),
         gid_type: Some(gid_type),
         // GIDs of InfiniBand have no net device.

@@ -41,7 +41,7 @@ fn count_uses(qp: &Qp, count: fn(UseCount<'_>)) {
 }
 
 /// Who makes a queue pair.
-struct Maker<'a> {
+struct Creator<'a> {
     bundle: Option<&'a AttrBundle>,
     uobject: Option<&'a UqpObject>,
     caller: Caller,
@@ -51,15 +51,15 @@ fn create(
     device: &Device,
     pd: Option<&Pd>,
     init: &QpInit,
-    maker: &Maker<'_>,
+    creator: &Creator<'_>,
     sleep: &MaySleep,
 ) -> Result<Owned<Qp>> {
     if !device.has_create_qp() {
         return Err(EOPNOTSUPP);
     }
-    let qp = Fresh::new_qp(device, pd, init, maker.uobject, sleep)?;
-    track::begin(&qp, c::RDMA_RESTRACK_QP, maker.caller);
-    let udata = maker.bundle.map(AttrBundle::driver_udata);
+    let qp = Fresh::new_qp(device, pd, init, creator.uobject, sleep)?;
+    track::begin(&qp, c::RDMA_RESTRACK_QP, creator.caller);
+    let udata = creator.bundle.map(AttrBundle::driver_udata);
     let qp = qp
         .driver_create(init, udata, sleep)
         .map_err(track::discard)?;
@@ -116,19 +116,19 @@ fn create_user(
     sleep: &MaySleep,
 ) -> Result<Owned<Qp>> {
     if init.kind() != c::IB_QPT_XRC_TGT {
-        let maker = Maker {
+        let creator = Creator {
             bundle,
             uobject,
             caller: Caller::PROCESS,
         };
-        return create(device, pd, init, &maker, sleep);
+        return create(device, pd, init, &creator, sleep);
     }
-    let maker = Maker {
+    let creator = Creator {
         bundle: None,
         uobject: None,
         caller,
     };
-    let handle = share(create(device, pd, init, &maker, sleep)?, init, sleep)?;
+    let handle = share(create(device, pd, init, &creator, sleep)?, init, sleep)?;
     handle.set_uobject(uobject);
     Ok(handle)
 }
@@ -139,12 +139,12 @@ fn create_kernel(pd: &Pd, init: &QpInit, caller: Caller, sleep: &MaySleep) -> Re
     if uses_rw {
         rw::make_room(device, init);
     }
-    let maker = Maker {
+    let creator = Creator {
         bundle: None,
         uobject: None,
         caller,
     };
-    let qp = create(device, Some(pd), init, &maker, sleep)?;
+    let qp = create(device, Some(pd), init, &creator, sleep)?;
     count_uses(&qp, |uses| uses.inc());
     if uses_rw {
         if let Err(error) = rw::fill_pools(&qp, init, sleep) {

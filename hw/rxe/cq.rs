@@ -14,7 +14,7 @@ use rdma::wc::{KernelWc, QpNumbers, Wc, WcExtra, WcSink, WcStatus};
 use rdma::{CqEvent, CqHandle, MaySleep, NotifyFlags};
 
 use crate::limits;
-use crate::ring::{Full, Mappings, MmapInfo, Places, Producer};
+use crate::ring::{Full, Mappings, MmapInfo, Producer, RingIndices};
 
 /// Bytes of a completion in a ring: `struct ib_uverbs_wc`.
 const USER_WC: usize = size_of::<kernel_ext::bindings::ib_uverbs_wc>();
@@ -37,21 +37,21 @@ enum Ring {
 /// The ring of a consumer in the kernel: completions as it reads them, so that a poll only copies.
 struct KernelRing {
     slots: KVVec<KernelWc>,
-    places: Places,
+    indices: RingIndices,
 }
 
 impl KernelRing {
     /// A ring for `entries` completions or a few more. Sleeps.
     fn new(entries: u32) -> Result<Self> {
-        let places = Places::new(entries)?;
+        let indices = RingIndices::new(entries)?;
         Ok(Self {
-            slots: KVVec::from_elem(KernelWc::NONE, places.slots(), GFP_KERNEL)?,
-            places,
+            slots: KVVec::from_elem(KernelWc::NONE, indices.slots(), GFP_KERNEL)?,
+            indices,
         })
     }
 
     fn push(&mut self, wc: &Wc) -> Result<(), Full> {
-        let place = self.places.add()?;
+        let place = self.indices.add()?;
         *self.slots.get_mut(place).ok_or(Full)? = wc.to_kernel();
         Ok(())
     }
@@ -60,9 +60,9 @@ impl KernelRing {
     fn poll(&mut self, sink: &mut WcSink<'_>) {
         // Up to the end of the ring, and on from its beginning.
         for _ in 0..2 {
-            let run = self.slots.get(self.places.run()).unwrap_or(&[]);
-            self.places.free(sink.extend(run) as u32);
-            if self.places.is_empty() {
+            let run = self.slots.get(self.indices.run()).unwrap_or(&[]);
+            self.indices.free(sink.extend(run) as u32);
+            if self.indices.is_empty() {
                 return;
             }
         }
@@ -81,14 +81,14 @@ impl Ring {
     fn capacity(&self) -> u32 {
         match self {
             Self::User(ring) => ring.capacity(),
-            Self::Kernel(ring) => ring.places.capacity(),
+            Self::Kernel(ring) => ring.indices.capacity(),
         }
     }
 
     fn is_empty(&self) -> bool {
         match self {
             Self::User(ring) => ring.is_empty(),
-            Self::Kernel(ring) => ring.places.is_empty(),
+            Self::Kernel(ring) => ring.indices.is_empty(),
         }
     }
 }

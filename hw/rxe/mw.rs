@@ -27,9 +27,9 @@ const SUPPORTED: Access = mr::SUPPORTED.with(Access::ZERO_BASED);
 
 /// Which QP: never used again, as numbers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Binder(u64);
+pub(crate) struct BinderId(u64);
 
-impl Binder {
+impl BinderId {
     /// Another one.
     pub(crate) fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
@@ -39,7 +39,7 @@ impl Binder {
 
 /// How a memory window is to be bound.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bind {
+pub(crate) struct BindInfo {
     /// The window's key.
     pub(crate) mw_rkey: u32,
     /// The key that it gets: the lowest eight bits of it.
@@ -55,22 +55,22 @@ pub(crate) struct Bind {
 }
 
 /// What a window is bound to.
-struct Bound {
+struct Binding {
     mr: Arc<Mr>,
     access: Access,
     /// The first byte, as an address of the region.
     addr: u64,
     length: u64,
-    binder: Binder,
+    binder: BinderId,
 }
 
-impl Drop for Bound {
+impl Drop for Binding {
     fn drop(&mut self) {
         self.mr.unbind();
     }
 }
 
-impl Bound {
+impl Binding {
     /// The address in the region of `len` bytes at `va`.
     fn translate(&self, access: Access, va: u64, len: u32) -> Result<u64, MrError> {
         if !self.access.contains(access) {
@@ -87,7 +87,7 @@ impl Bound {
 
 struct State {
     key: u32,
-    bound: Option<Bound>,
+    bound: Option<Binding>,
 }
 
 /// A memory window.
@@ -118,7 +118,7 @@ impl Mw {
     fn change(
         &self,
         key: u32,
-        f: impl FnOnce(&mut State) -> Result<Option<Bound>, MrError>,
+        f: impl FnOnce(&mut State) -> Result<Option<Binding>, MrError>,
     ) -> Result<(), MrError> {
         let mut state = self.state.lock();
         if state.key != key {
@@ -132,7 +132,7 @@ impl Mw {
         Ok(())
     }
 
-    fn bind(&self, mrs: &Mrs, bind: &Bind, pd: PdId, binder: Binder) -> Result<(), MrError> {
+    fn bind(&self, mrs: &Mrs, bind: &BindInfo, pd: PdId, binder: BinderId) -> Result<(), MrError> {
         if self.pd != pd {
             return Err(MrError::WrongPd);
         }
@@ -162,16 +162,16 @@ impl Mw {
     fn bound(
         &self,
         mrs: &Mrs,
-        bind: &Bind,
+        bind: &BindInfo,
         access: Access,
-        binder: Binder,
-    ) -> Result<Option<Bound>, MrError> {
+        binder: BinderId,
+    ) -> Result<Option<Binding>, MrError> {
         if bind.length == 0 {
             return Ok(None);
         }
         let writes = access.intersects(Access::REMOTE_WRITE.with(Access::REMOTE_ATOMIC));
         let mr = mrs.bind(bind.mr_lkey, self.pd, writes, bind.addr, bind.length)?;
-        Ok(Some(Bound {
+        Ok(Some(Binding {
             mr,
             access,
             addr: bind.addr,
@@ -180,7 +180,7 @@ impl Mw {
         }))
     }
 
-    fn invalidate(&self, key: u32, pd: PdId, binder: Binder) -> Result<(), MrError> {
+    fn invalidate(&self, key: u32, pd: PdId, binder: BinderId) -> Result<(), MrError> {
         if self.pd != pd {
             return Err(MrError::WrongPd);
         }
@@ -197,7 +197,7 @@ impl Mw {
     fn check(
         &self,
         key: u32,
-        binder: Binder,
+        binder: BinderId,
         access: Access,
         va: u64,
         len: u32,
@@ -276,9 +276,9 @@ impl Mws {
     pub(crate) fn bind(
         &self,
         mrs: &Mrs,
-        bind: &Bind,
+        bind: &BindInfo,
         pd: PdId,
-        binder: Binder,
+        binder: BinderId,
     ) -> Result<(), MrError> {
         self.find(bind.mw_rkey)?.bind(mrs, bind, pd, binder)
     }
@@ -293,7 +293,7 @@ impl Mws {
         &self,
         key: u32,
         pd: PdId,
-        binder: Binder,
+        binder: BinderId,
     ) -> Option<Result<(), MrError>> {
         index_of(key)?;
         Some(self.find(key).and_then(|mw| mw.invalidate(key, pd, binder)))
@@ -309,7 +309,7 @@ impl Mws {
     pub(crate) fn check(
         &self,
         key: u32,
-        (pd, binder): (PdId, Binder),
+        (pd, binder): (PdId, BinderId),
         access: Access,
         va: u64,
         len: u32,
@@ -333,7 +333,7 @@ mod tests {
         mrs: Pin<KBox<Mrs>>,
         mws: Pin<KBox<Mws>>,
         pd: PdId,
-        binder: Binder,
+        binder: BinderId,
         sleep: MaySleep,
     }
 
@@ -343,7 +343,7 @@ mod tests {
                 mrs: KBox::pin_init(Mrs::new(), GFP_KERNEL)?,
                 mws: KBox::pin_init(Mws::new(), GFP_KERNEL)?,
                 pd: PdId::new(),
-                binder: Binder::new(),
+                binder: BinderId::new(),
                 sleep: MaySleep::of_test()?,
             })
         }
@@ -352,7 +352,7 @@ mod tests {
             self.mws.add(self.pd, mw_type, &self.sleep)
         }
 
-        fn bind(&self, bind: &Bind) -> Result<(), MrError> {
+        fn bind(&self, bind: &BindInfo) -> Result<(), MrError> {
             self.mws.bind(&self.mrs, bind, self.pd, self.binder)
         }
 
@@ -368,11 +368,11 @@ mod tests {
     }
 
     /// A window is bound to nothing.
-    fn to_nothing(key: u32, rkey: u32) -> Bind {
-        Bind {
+    fn to_nothing(key: u32, rkey: u32) -> BindInfo {
+        BindInfo {
             mw_rkey: key,
             rkey,
-            ..Bind::default()
+            ..BindInfo::default()
         }
     }
 
@@ -438,18 +438,18 @@ mod tests {
             fix.bind(&to_nothing(two.key(), 0)),
             Err(MrError::OutOfRange)
         );
-        let zero_based = Bind {
+        let zero_based = BindInfo {
             access: Access::ZERO_BASED.bits(),
             ..to_nothing(one.key(), 0)
         };
         assert_eq!(fix.bind(&zero_based), Err(MrError::NoAccess));
-        let rights = Bind {
+        let rights = BindInfo {
             access: u32::MAX,
             length: 1,
             ..to_nothing(two.key(), 0)
         };
         assert_eq!(fix.bind(&rights), Err(MrError::NoAccess));
-        let region = Bind {
+        let region = BindInfo {
             mr_lkey: 1 << 8,
             length: 1,
             ..to_nothing(two.key(), 0)

@@ -71,9 +71,9 @@ impl LinkOps for RxeLink {
 }
 
 /// Follows the net devices.
-pub(crate) struct Watch;
+pub(crate) struct NetdevEvents;
 
-impl Listener for Watch {
+impl Listener for NetdevEvents {
     fn event(&self, ndev: &NetDevice, event: Event, ctx: &MaySleep) {
         let Some(dev) = DeviceRef::<Driver>::by_netdev(ndev) else {
             return;

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //!   post_send ─┐                          ┌─ requester ─┐
-//!   packet ────┤ Engine (one lock, BH) ───┤             ├─ Port: memory, CQs, packets out
+//!   packet ────┤ Engine (one lock, BH) ───┤             ├─ QpOps: memory, CQs, packets out
 //!   timer ─────┤                          └─ responder ─┘
 //!   work ──────┘
 //! ```
@@ -28,7 +28,7 @@
 mod attr;
 mod create;
 mod engine;
-mod port;
+mod ops;
 mod post;
 mod recv;
 mod recv_queue;
@@ -39,7 +39,7 @@ use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::ids::PdId;
 use crate::mcast::Member;
-use crate::mw::Binder;
+use crate::mw::BinderId;
 use crate::packet::Incoming;
 use crate::tx::{Flight, Path, Waiter};
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
@@ -66,7 +66,7 @@ pub(crate) struct Qp {
     service: Service,
     pd: PdId,
     /// By which windows of type 2 know it.
-    binder: Binder,
+    binder: BinderId,
     /// It belongs to a program, not to a kernel consumer.
     user: bool,
     signal_all: bool,
@@ -192,8 +192,8 @@ impl Qp {
     fn flush_sends(&self) {
         for _ in 0..=self.cap.max_send_wr / BUDGET {
             let mut engine = self.engine.lock();
-            let (requester, _, mut port) = engine.split(self, None);
-            if requester.run(Time::from_ns(now_ns()), BUDGET, &mut port) != Run::More {
+            let (requester, _, mut ops) = engine.split(self, None);
+            if requester.run(Time::from_ns(now_ns()), BUDGET, &mut ops) != Run::More {
                 return;
             }
         }

@@ -67,7 +67,7 @@ struct RdmaRxe {
     /// Dropped first, so that no link is made any more.
     link: Option<rdma::link::Registration>,
     // Dropped when no device is left.
-    _watch: Pin<KBox<notifier::Registration<newlink::Watch>>>,
+    _watch: Pin<KBox<notifier::Registration<newlink::NetdevEvents>>>,
     _links: PernetRegistration<link::Links>,
     _sockets: udp_tunnel::Registration,
 }
@@ -78,7 +78,7 @@ impl kernel::Module for RdmaRxe {
         let ctx = unsafe { MaySleep::assume() };
         let _sockets = udp_tunnel::Registration::new(&ctx)?;
         let _links = PernetRegistration::new(&ctx)?;
-        let _watch = notifier::Registration::new(newlink::Watch, &ctx)?;
+        let _watch = notifier::Registration::new(newlink::NetdevEvents, &ctx)?;
         let link = Some(newlink::RXE_LINK.register()?);
         pr_info!("loaded\n");
         Ok(Self {

@@ -10,7 +10,7 @@
 //! * the other side's index is masked the moment it is loaded, so it names a slot whatever it is;
 //! * a slot is copied out, once, before anything of it is looked at ([`Consumer::read`]).
 //!
-//! A *kernel* ring ([`Queue`], or slots in [`Places`]) is ordinary memory and needs none of this.
+//! A *kernel* ring ([`Queue`], or slots in [`RingIndices`]) is ordinary memory and needs none of this.
 //!
 //! Nothing here locks: the owner of a ring guards it with the lock of its queue.
 
@@ -75,13 +75,13 @@ fn slots_for(entries: u32) -> Result<u32> {
 }
 
 /// Which slots of a ring in kernel memory are in use, from the oldest on.
-pub(crate) struct Places {
+pub(crate) struct RingIndices {
     mask: u32,
     first: u32,
     len: u32,
 }
 
-impl Places {
+impl RingIndices {
     /// Places for `entries` elements or a few more, none of them in use.
     ///
     /// # Errors
@@ -427,7 +427,7 @@ impl Producer {
 /// A queue in kernel memory: both ends are the kernel's.
 pub(crate) struct Queue<T> {
     slots: KVVec<Option<T>>,
-    places: Places,
+    indices: RingIndices,
 }
 
 impl<T> Queue<T> {
@@ -437,12 +437,12 @@ impl<T> Queue<T> {
     ///
     /// `EINVAL`, `ENOMEM`.
     pub(crate) fn new(entries: u32) -> Result<Self> {
-        let places = Places::new(entries)?;
-        let mut slots = KVVec::with_capacity(places.slots(), GFP_KERNEL)?;
-        for _ in 0..places.slots() {
+        let indices = RingIndices::new(entries)?;
+        let mut slots = KVVec::with_capacity(indices.slots(), GFP_KERNEL)?;
+        for _ in 0..indices.slots() {
             slots.push(None, GFP_KERNEL)?;
         }
-        Ok(Self { slots, places })
+        Ok(Self { slots, indices })
     }
 
     /// Adds an element at the end.
@@ -452,7 +452,7 @@ impl<T> Queue<T> {
     /// [`Full`].
     #[inline]
     pub(crate) fn push(&mut self, element: T) -> Result<(), Full> {
-        let slot = self.places.add()?;
+        let slot = self.indices.add()?;
         *self.slots.get_mut(slot).ok_or(Full)? = Some(element);
         Ok(())
     }
@@ -460,8 +460,8 @@ impl<T> Queue<T> {
     /// Takes the oldest element out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
-        let slot = self.places.run().next()?;
-        self.places.free(1);
+        let slot = self.indices.run().next()?;
+        self.indices.free(1);
         self.slots.get_mut(slot)?.take()
     }
 }

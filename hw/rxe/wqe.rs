@@ -11,17 +11,18 @@
 //! list, because `dma.length` is wrong in libraries before rdma-core 64; inline data has no list,
 //! so its length is the field's. The fields in which the stock driver keeps its progress are ignored.
 
+mod cmd_post;
 mod inbox;
 mod kernel_wr;
 mod list;
 mod slots;
-mod through;
 mod user;
 
 use crate::ah::{Ah, Av};
 use crate::limits;
 use crate::mr::Mr;
-use crate::mw::Bind;
+use crate::mw::BindInfo;
+pub(crate) use cmd_post::{post_recv, post_send};
 pub(crate) use inbox::Inbox;
 use kernel::sync::Arc;
 pub(crate) use kernel_wr::{from_kernel, recv_from_kernel};
@@ -31,7 +32,6 @@ use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
 use roce::state::{Service, WcOpcode, WcStatus};
 use roce::wire::{Feth, Qpn};
 pub(crate) use slots::Slots;
-pub(crate) use through::{post_recv, post_send};
 pub(crate) use user::{take_recv, UserSend};
 
 /// `IB_WR_*` and `IB_SEND_*`: the numbers are the same for programs and for kernel consumers.
@@ -81,14 +81,14 @@ impl Limits {
     }
 }
 
-/// What a local operation does; see [`roce::memory::SendPort::local`].
+/// What a local operation does; see [`roce::memory::SendOps::local`].
 pub(crate) enum Local {
     /// Nothing: the request goes out.
     None,
     /// Invalidates a key.
     Invalidate(u32),
     /// Binds a memory window.
-    Bind(Bind),
+    Bind(BindInfo),
     /// Registers a fast memory region of a kernel consumer under a new key.
     Register {
         /// The region.
@@ -168,7 +168,7 @@ pub(crate) struct Request {
     /// The peer's queue key, for a datagram.
     pub(crate) remote_qkey: u32,
     /// How a memory window is to be bound.
-    pub(crate) bind: Bind,
+    pub(crate) bind: BindInfo,
     /// How many bytes to flush.
     pub(crate) flush_length: u32,
     /// How far to flush them.

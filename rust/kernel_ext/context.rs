@@ -62,7 +62,7 @@ impl MaySleep {
     }
 
     /// Lets other tasks of this CPU run, if there are any.
-    pub fn give_way(&self) {
+    pub fn cond_resched(&self) {
         // SAFETY: The token shows that it may sleep.
         unsafe { crate::bindings::schedule() };
     }

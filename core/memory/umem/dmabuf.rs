@@ -30,19 +30,19 @@ static PINNED: OwnOps = OwnOps::pinned();
 static REVOCABLE: OwnOps = OwnOps::revocable();
 
 /// A range of a buffer: offset, length, file descriptor.
-type Place = (usize, usize, c_int);
+type Range = (usize, usize, c_int);
 
 /// Attaches, pins and maps a range; with `keep_locked` the buffer stays locked.
 fn pin(
     device: &Device,
     dma_device: Option<&kernel::device::Device>,
-    place: Place,
+    range: Range,
     access: AccessFlags,
     ops: AttachOps,
     keep_locked: bool,
     sleep: &MaySleep,
 ) -> Result<Dmabuf> {
-    let memory = Dmabuf::attach(device, dma_device, place, access, ops, sleep)?;
+    let memory = Dmabuf::attach(device, dma_device, range, access, ops, sleep)?;
     let locked = memory.range().lock(sleep);
     locked.pin()?;
     locked.map()?;
@@ -61,14 +61,14 @@ fn pin(
 /// `EINVAL`, `EBADF`, `ENOMEM`, those of the exporter.
 pub(crate) fn get_pinned(
     device: &Device,
-    place: Place,
+    range: Range,
     access: AccessFlags,
     sleep: &MaySleep,
 ) -> Result<Dmabuf> {
     pin(
         device,
         device.dma_device(),
-        place,
+        range,
         access,
         PINNED.get(),
         false,
@@ -129,11 +129,11 @@ fn ib_umem_dmabuf_get_pinned_with_dma_device(
     access: c_int,
     sleep: &MaySleep,
 ) -> ErrPtr<ib_umem_dmabuf> {
-    let (place, access) = ((offset, size, fd), AccessFlags(access));
+    let (range, access) = ((offset, size, fd), AccessFlags(access));
     let memory = pin(
         device,
         dma_device,
-        place,
+        range,
         access,
         PINNED.get(),
         false,
@@ -157,11 +157,11 @@ fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
     access: c_int,
     sleep: &MaySleep,
 ) -> ErrPtr<ib_umem_dmabuf> {
-    let (place, access) = ((offset, size, fd), AccessFlags(access));
+    let (range, access) = ((offset, size, fd), AccessFlags(access));
     let memory = pin(
         device,
         device.dma_device(),
-        place,
+        range,
         access,
         REVOCABLE.get(),
         true,

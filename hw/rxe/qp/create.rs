@@ -11,7 +11,7 @@ use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::ids::{PdId, PORT};
 use crate::limits;
-use crate::mw::Binder;
+use crate::mw::BinderId;
 use crate::ring::{Consumer, Mappings, MmapInfo, UserCommand};
 use crate::srq::Srq;
 use crate::tx::Flight;
@@ -250,7 +250,7 @@ impl Qp {
                 qp_type: parts.qp_type,
                 service: parts.service,
                 pd: parts.pd,
-                binder: Binder::new(),
+                binder: BinderId::new(),
                 user: parts.mappings.is_some(),
                 signal_all: parts.signal_all,
                 has_srq: parts.srq.is_some(),

@@ -3,7 +3,7 @@
 //! The state machine of a queue pair: [`Requester`] and [`Responder`], and when they run (IBTA volume 1, section 10.3).
 
 use super::attr::{Attr, Fixed};
-use super::port::{Port, Queues};
+use super::ops::{QpOps, Queues};
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::Qp;
@@ -72,7 +72,7 @@ impl Engine {
         &'p mut self,
         qp: &'p Qp,
         incoming: Option<&'p Incoming<'p>>,
-    ) -> (&'p mut Requester, &'p mut Receiver, Port<'p>) {
+    ) -> (&'p mut Requester, &'p mut Receiver, QpOps<'p>) {
         let Self {
             requester,
             responder,
@@ -82,7 +82,7 @@ impl Engine {
         (
             requester,
             responder,
-            Port {
+            QpOps {
                 qp,
                 queues,
                 incoming,
@@ -118,8 +118,8 @@ impl Engine {
         match (was, next) {
             (QpState::Sqe | QpState::Sqd, Some(QpState::Rts)) => self.requester.resume(),
             (QpState::Rts, Some(QpState::Sqd)) => {
-                let (requester, _, mut port) = self.split(qp, None);
-                requester.drain(attr.notifies_drained(), &mut port);
+                let (requester, _, mut ops) = self.split(qp, None);
+                requester.drain(attr.notifies_drained(), &mut ops);
             }
             _ => {}
         }
@@ -197,12 +197,12 @@ impl Engine {
         }
         let packet = incoming.packet();
         let payload = incoming.payload();
-        let (requester, responder, mut port) = self.split(qp, Some(incoming));
+        let (requester, responder, mut ops) = self.split(qp, Some(incoming));
         let opcode = packet.headers().opcode();
         if opcode.is_response() {
-            requester.receive(packet, &payload, Time::from_ns(now_ns()), &mut port);
+            requester.receive(packet, &payload, Time::from_ns(now_ns()), &mut ops);
         } else if opcode.is_request() {
-            responder.receive(packet, &payload, &mut port);
+            responder.receive(packet, &payload, &mut ops);
         }
         self.settle(qp);
     }
@@ -210,9 +210,9 @@ impl Engine {
     /// Lets both halves run; says whether there is more to do at once.
     pub(super) fn run(&mut self, qp: &Qp) -> bool {
         let now = Time::from_ns(now_ns());
-        let (requester, responder, mut port) = self.split(qp, None);
-        let answered = responder.run(BUDGET, &mut port);
-        let sent = requester.run(now, BUDGET, &mut port);
+        let (requester, responder, mut ops) = self.split(qp, None);
+        let answered = responder.run(BUDGET, &mut ops);
+        let sent = requester.run(now, BUDGET, &mut ops);
         let moved = self.settle(qp);
         moved || answered == Run::More || sent == Run::More
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world as the responder of a queue pair sees it: [`RecvPort`] over the receive queue, the memory that the peer may
+//! The world as the responder of a queue pair sees it: [`RecvOps`] over the receive queue, the memory that the peer may
 //! access, and the network.
 
-use super::port::Port;
+use super::ops::QpOps;
 use super::recv_queue::Current;
 use super::send::wc_status;
 use crate::mr::{MrError, Region};
@@ -12,11 +12,11 @@ use crate::tx;
 use crate::wqe;
 use core::sync::atomic::{fence, Ordering};
 use rdma::wc::{Wc, WcExtra, WcFlags};
-use roce::memory::{AtomicOp, NextRecv, RecvPort, RegionPart, RemoteFault, RespondError};
+use roce::memory::{AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError};
 use roce::state::{Access, Counter, QpEvent, RecvCompletion, RecvOpcode, Service, State, WcStatus};
 use roce::wire::{Feth, Headers, Reth};
 
-impl Port<'_> {
+impl QpOps<'_> {
     /// Puts a payload at `offset` of the current receive.
     fn recv_put(&self, offset: u32, payload: &Payload<'_>) -> Result<(), WcStatus> {
         let recv = &self.queues.recv;
@@ -99,7 +99,7 @@ fn remote_fault(error: MrError) -> RemoteFault {
     }
 }
 
-impl<'p> RecvPort for Port<'p> {
+impl<'p> RecvOps for QpOps<'p> {
     type Payload = Payload<'p>;
     type Region = Region;
 
@@ -239,7 +239,7 @@ impl<'p> RecvPort for Port<'p> {
         data: Option<RegionPart<'_, Region>>,
     ) -> Result<(), RespondError> {
         if !self.qp.flight.has_room() {
-            return Err(RespondError::Busy);
+            return Err(RespondError::QueueFull);
         }
         let len = data.as_ref().map_or(0, |part| part.len);
         let packet = tx::Packet::build(headers, len, |to| match &data {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world as the requester of a queue pair sees it: [`SendPort`] over the send queue, memory and the network.
+//! The world as the requester of a queue pair sees it: [`SendOps`] over the send queue, memory and the network.
 
-use super::port::Port;
+use super::ops::QpOps;
 use super::Qp;
 use crate::counters;
 use crate::ids::PdId;
@@ -11,7 +11,7 @@ use crate::packet::Payload;
 use crate::tx;
 use crate::wqe::{self, Data, Local, SendWqe};
 use rdma::{Access, Wc};
-use roce::memory::{SendOp, SendPort, SendWr, TransmitError};
+use roce::memory::{SendOp, SendOps, SendWr, TransmitError};
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
 use roce::wire::Headers;
 
@@ -36,7 +36,7 @@ pub(crate) fn wc_status(status: WcStatus) -> rdma::WcStatus {
     rdma::WcStatus::try_from(status.to_ib()).unwrap_or(rdma::WcStatus::GeneralErr)
 }
 
-impl Port<'_> {
+impl QpOps<'_> {
     /// Puts bytes `offset..` of a request's data into `to`.
     fn gather(
         &self,
@@ -147,7 +147,7 @@ impl Port<'_> {
     }
 }
 
-impl<'p> SendPort for Port<'p> {
+impl<'p> SendOps for QpOps<'p> {
     type Payload = Payload<'p>;
 
     #[inline]
@@ -163,7 +163,7 @@ impl<'p> SendPort for Port<'p> {
         len: u32,
     ) -> Result<(), TransmitError> {
         if !self.qp.flight.has_room() {
-            return Err(TransmitError::Busy);
+            return Err(TransmitError::QueueFull);
         }
         let send = &self.queues.send;
         let wqe = send.get(index).ok_or(TransmitError::Dropped)?;

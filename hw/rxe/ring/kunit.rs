@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_queue_goes_round() -> Result {
         let mut queue = Queue::new(3)?;
-        assert_eq!(queue.places.capacity(), 3);
+        assert_eq!(queue.indices.capacity(), 3);
         for round in 0..10 {
             for number in 0..3 {
                 assert_eq!(queue.push(round * 3 + number), Ok(()));
@@ -74,7 +74,7 @@ mod tests {
             for number in 0..3 {
                 assert_eq!(queue.pop(), Some(round * 3 + number));
             }
-            assert!(queue.places.is_empty() && queue.pop().is_none());
+            assert!(queue.indices.is_empty() && queue.pop().is_none());
             // So that the next round begins elsewhere.
             assert_eq!(queue.push(0), Ok(()));
             assert_eq!(queue.pop(), Some(0));

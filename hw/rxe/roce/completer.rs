@@ -8,7 +8,7 @@
 //!
 //! A response outside of what is outstanding is a duplicate or a ghost and has no effect.
 
-use crate::memory::{SendOp, SendPort, SendWr};
+use crate::memory::{SendOp, SendOps, SendWr};
 use crate::opcode::Kind;
 use crate::psn::Psn;
 use crate::requester::Requester;
@@ -20,12 +20,12 @@ impl Requester {
     /// Takes a response packet of this queue pair's peer.
     ///
     /// Afterwards [`run`](Self::run) has to be called, once for a batch of responses.
-    pub fn receive<P: SendPort>(
+    pub fn receive<O: SendOps>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
+        payload: &O::Payload,
         now: Time,
-        port: &mut P,
+        ops: &mut O,
     ) {
         let headers = packet.headers();
         let sent = self.max_psn.offset(self.oldest.psn());
@@ -35,56 +35,56 @@ impl Requester {
         }
         match (headers.opcode().kind(), headers.ext()) {
             (Kind::Acknowledge, Ext::Aeth(aeth)) => {
-                self.acknowledge(headers.psn(), *aeth, now, port);
+                self.acknowledge(headers.psn(), *aeth, now, ops);
             }
             (Kind::AtomicAcknowledge, Ext::AethAtomicAckEth(_, answer)) => {
-                self.atomic_answer(headers.psn(), answer.original, now, port);
+                self.atomic_answer(headers.psn(), answer.original, now, ops);
             }
-            (Kind::ReadResponse, _) => self.read_response(packet, payload, now, port),
+            (Kind::ReadResponse, _) => self.read_response(packet, payload, now, ops),
             _ => {}
         }
     }
 
-    fn acknowledge<P: SendPort>(&mut self, psn: Psn, aeth: Aeth, now: Time, port: &mut P) {
+    fn acknowledge<O: SendOps>(&mut self, psn: Psn, aeth: Aeth, now: Time, ops: &mut O) {
         if let Syndrome::Ack(_) = aeth.syndrome {
-            if !self.settle(psn.next(), now, port) {
-                self.retry_implied(port);
+            if !self.settle(psn.next(), now, ops) {
+                self.retry_implied(ops);
             }
             return;
         }
-        if !self.settle(psn, now, port) {
-            return self.retry_implied(port);
+        if !self.settle(psn, now, ops) {
+            return self.retry_implied(ops);
         }
         match aeth.syndrome {
             Syndrome::Ack(_) => {}
-            Syndrome::RnrNak(timer) => self.not_ready(timer, now, port),
-            Syndrome::Nak(NakCode::PsnSequence) => self.sequence_error(port),
-            Syndrome::Nak(code) => self.fail(refusal(code), port),
+            Syndrome::RnrNak(timer) => self.not_ready(timer, now, ops),
+            Syndrome::Nak(NakCode::PsnSequence) => self.sequence_error(ops),
+            Syndrome::Nak(code) => self.fail(refusal(code), ops),
         }
     }
 
-    fn not_ready<P: SendPort>(&mut self, timer: RnrTimer, now: Time, port: &mut P) {
+    fn not_ready<O: SendOps>(&mut self, timer: RnrTimer, now: Time, ops: &mut O) {
         if self.outstanding() == 0 {
             return; // Already gone back: the peer said it twice.
         }
-        port.count(Counter::RcvdRnr);
-        self.retry_later(timer.nanoseconds(), now, port);
+        ops.count(Counter::RcvdRnr);
+        self.retry_later(timer.nanoseconds(), now, ops);
     }
 
-    fn sequence_error<P: SendPort>(&mut self, port: &mut P) {
+    fn sequence_error<O: SendOps>(&mut self, ops: &mut O) {
         if self.outstanding() == 0 {
             return; // Already gone back, perhaps to wait for the peer's receiver.
         }
-        port.count(Counter::RcvdSeqErr);
-        self.retry(port);
+        ops.count(Counter::RcvdSeqErr);
+        self.retry(ops);
     }
 
     /// Takes note that all packets before `psn` are acknowledged.
     ///
     /// Returns false where a READ or ATOMIC before `psn` has not got its answer.
-    fn settle<P: SendPort>(&mut self, psn: Psn, now: Time, port: &mut P) -> bool {
+    fn settle<O: SendOps>(&mut self, psn: Psn, now: Time, ops: &mut O) -> bool {
         let start = self.oldest.psn();
-        let settled = self.settle_each(psn, port);
+        let settled = self.settle_each(psn, ops);
         if self.oldest.psn() != start {
             self.progressed(now);
         }
@@ -92,13 +92,13 @@ impl Requester {
     }
 
     #[inline]
-    fn settle_each<P: SendPort>(&mut self, psn: Psn, port: &mut P) -> bool {
+    fn settle_each<O: SendOps>(&mut self, psn: Psn, ops: &mut O) -> bool {
         loop {
             let ahead = psn.offset(self.oldest.psn());
             if ahead == 0 {
                 return true;
             }
-            let Some(wr) = self.oldest.wr(port) else {
+            let Some(wr) = self.oldest.wr(ops) else {
                 return false;
             };
             if wr.is_answered() {
@@ -109,57 +109,57 @@ impl Requester {
                 self.oldest.advance(ahead, total);
                 return true;
             }
-            self.retire(&wr, total, port);
+            self.retire(&wr, total, ops);
         }
     }
 
-    fn atomic_answer<P: SendPort>(&mut self, psn: Psn, value: u64, now: Time, port: &mut P) {
-        if !self.settle(psn, now, port) {
-            return self.retry_implied(port);
+    fn atomic_answer<O: SendOps>(&mut self, psn: Psn, value: u64, now: Time, ops: &mut O) {
+        if !self.settle(psn, now, ops) {
+            return self.retry_implied(ops);
         }
-        let Some(wr) = self.oldest.wr(port) else {
+        let Some(wr) = self.oldest.wr(ops) else {
             return;
         };
         if !matches!(wr.op, SendOp::Atomic { .. }) {
-            return self.fail(WcStatus::BadRespErr, port);
+            return self.fail(WcStatus::BadRespErr, ops);
         }
-        if let Err(status) = port.scatter_atomic(self.oldest.index, value) {
-            return self.fail(status, port);
+        if let Err(status) = ops.scatter_atomic(self.oldest.index, value) {
+            return self.fail(status, ops);
         }
-        self.retire(&wr, 1, port);
+        self.retire(&wr, 1, ops);
         self.progressed(now);
     }
 
-    fn read_response<P: SendPort>(
+    fn read_response<O: SendOps>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
+        payload: &O::Payload,
         now: Time,
-        port: &mut P,
+        ops: &mut O,
     ) {
-        if !self.settle(packet.headers().psn(), now, port) {
-            return self.retry_implied(port);
+        if !self.settle(packet.headers().psn(), now, ops) {
+            return self.retry_implied(ops);
         }
-        let Some(wr) = self.oldest.wr(port) else {
+        let Some(wr) = self.oldest.wr(ops) else {
             return;
         };
         let total = wr.packets(self.attr.mtu);
         let offset = self.oldest.packet << self.attr.mtu.shift();
         if !self.is_expected(packet, &wr, total, offset) {
-            return self.fail(WcStatus::BadRespErr, port);
+            return self.fail(WcStatus::BadRespErr, ops);
         }
         if packet.payload_len() > 0 {
-            if let Err(status) = port.scatter(self.oldest.index, offset, payload) {
-                return self.fail(status, port);
+            if let Err(status) = ops.scatter(self.oldest.index, offset, payload) {
+                return self.fail(status, ops);
             }
         }
         if self.oldest.packet.saturating_add(1) < total {
             self.oldest.advance(1, total);
         } else {
-            if let Err(status) = self.invalidate(&wr, port) {
-                return self.fail(status, port);
+            if let Err(status) = self.invalidate(&wr, ops) {
+                return self.fail(status, ops);
             }
-            self.retire(&wr, total, port);
+            self.retire(&wr, total, ops);
         }
         self.progressed(now);
     }
@@ -185,11 +185,11 @@ impl Requester {
         positive && headers.opcode().ends() == last && packet.payload_len() == expected
     }
 
-    fn invalidate<P: SendPort>(&mut self, wr: &SendWr, port: &mut P) -> Result<(), WcStatus> {
+    fn invalidate<O: SendOps>(&mut self, wr: &SendWr, ops: &mut O) -> Result<(), WcStatus> {
         match wr.op {
             SendOp::Read {
                 invalidate: true, ..
-            } => port.local(self.oldest.index),
+            } => ops.local(self.oldest.index),
             _ => Ok(()),
         }
     }

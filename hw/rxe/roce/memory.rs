@@ -12,7 +12,7 @@
 //! * Work requests on the send queue are named by `index`: the first one posted after a reset
 //!   is 0, and the count wraps at 2^32.
 //! * Data stays with the driver. The engines only name it: bytes `offset..offset + len` of work
-//!   request `index`, of the current receive, or of a [`RecvPort::Region`].
+//!   request `index`, of the current receive, or of a [`RecvOps::Region`].
 //! * `offset + len` never exceeds the length that the driver gave for the object, so it never
 //!   overflows. `len` may be 0.
 
@@ -68,7 +68,7 @@ pub enum SendOp {
         va: u64,
         /// Key of the peer's memory.
         rkey: u32,
-        /// Call [`SendPort::local`] when the data is in (READ with invalidate).
+        /// Call [`SendOps::local`] when the data is in (READ with invalidate).
         invalidate: bool,
     },
     /// An atomic operation on 8 bytes at the peer.
@@ -97,7 +97,7 @@ pub enum SendOp {
         /// How far, and of what.
         feth: Feth,
     },
-    /// An operation that stays at home; [`SendPort::local`] executes it.
+    /// An operation that stays at home; [`SendOps::local`] executes it.
     Local {
         /// How its completion is called.
         opcode: WcOpcode,
@@ -174,7 +174,7 @@ impl AtomicOp {
 pub enum TransmitError {
     /// No room now (back-pressure). The engine keeps its place and its `run` returns
     /// [`Run::Blocked`](crate::state::Run::Blocked); the driver runs it again when there is room.
-    Busy,
+    QueueFull,
     /// The packet is gone, as if lost on the wire (no route, no memory for an skb).
     Dropped,
     /// The work request cannot be sent: `LocProtErr` where a local element is bad. It fails
@@ -185,8 +185,8 @@ pub enum TransmitError {
 /// Why a response was not transmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RespondError {
-    /// As [`TransmitError::Busy`].
-    Busy,
+    /// As [`TransmitError::QueueFull`].
+    QueueFull,
     /// As [`TransmitError::Dropped`].
     Dropped,
     /// The region can no longer be read: the READ fails with this NAK.
@@ -216,7 +216,7 @@ impl From<RemoteFault> for NakCode {
 }
 
 /// The world as the send side sees it.
-pub trait SendPort {
+pub trait SendOps {
     /// A packet's payload, handed through untouched (an skb with an offset; bytes in tests).
     type Payload: ?Sized;
 
@@ -280,7 +280,7 @@ pub trait SendPort {
     fn count(&mut self, _counter: Counter) {}
 }
 
-/// The answer to [`RecvPort::next_recv`].
+/// The answer to [`RecvOps::next_recv`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRecv {
     /// A receive is now current; its buffers hold `length` bytes in all (UD: with the 40 bytes
@@ -296,7 +296,7 @@ pub enum NextRecv {
 }
 
 /// The world as the receive side sees it.
-pub trait RecvPort {
+pub trait RecvOps {
     /// A packet's payload, handed through untouched.
     type Payload: ?Sized;
 

@@ -16,7 +16,7 @@ const QKEY_FROM_QP: u32 = 1 << 31;
 
 /// Where in the stream of packets a request packet stands.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct PacketSpec {
     pub(crate) psn: Psn,
     /// Its number in its message.
     pub(crate) packet: u32,
@@ -118,23 +118,23 @@ impl SendWr {
         }
     }
 
-    /// The packet at `place`; `None` where the service has no such packet.
+    /// The packet at `spec`; `None` where the service has no such packet.
     #[inline]
-    pub(crate) fn request(&self, attr: &SendAttr, place: Place) -> Option<Request> {
-        let offset = place.packet << attr.mtu.shift();
-        let at = Position::of(place.packet == 0, place.ends);
+    pub(crate) fn request(&self, attr: &SendAttr, spec: PacketSpec) -> Option<Request> {
+        let offset = spec.packet << attr.mtu.shift();
+        let at = Position::of(spec.packet == 0, spec.ends);
         let Content {
             opcode,
             parts,
             has_payload,
         } = self.content(attr, at, offset)?;
-        let mut bth = Bth::new(opcode, attr.pkey, attr.dest_qpn, place.psn);
+        let mut bth = Bth::new(opcode, attr.pkey, attr.dest_qpn, spec.psn);
         if let SendOp::SendUd { dest, .. } = self.op {
             bth.dest_qpn = dest.qpn;
             bth.pkey = dest.pkey.unwrap_or(attr.pkey);
         }
         bth.solicited = self.solicited && opcode.completes_receive();
-        bth.ack_req = place.ack_req;
+        bth.ack_req = spec.ack_req;
         let left = self.length.saturating_sub(offset);
         let len = if has_payload {
             left.min(attr.mtu.bytes())

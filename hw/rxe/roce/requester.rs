@@ -17,10 +17,10 @@
 //! packets; local operations take none. So the place in a message follows from the PSN alone, and
 //! nothing is kept per packet or per work request.
 
-use crate::memory::{SendOp, SendPort, SendWr, TransmitError};
+use crate::memory::{SendOp, SendOps, SendWr, TransmitError};
 use crate::mtu::Mtu;
 use crate::psn::Psn;
-use crate::request::{Place, Request};
+use crate::request::{PacketSpec, Request};
 use crate::state::{
     Completion, Counter, QpEvent, Run, SendAttr, Service, State, Time, WcStatus, RNR_RETRY_INFINITE,
 };
@@ -64,9 +64,9 @@ impl Cursor {
 
     /// The work request at this place, if it is posted.
     #[inline]
-    pub(crate) fn wr<P: SendPort>(&mut self, port: &mut P) -> Option<SendWr> {
+    pub(crate) fn wr<O: SendOps>(&mut self, ops: &mut O) -> Option<SendWr> {
         if self.wr.is_none() {
-            self.wr = port.wr(self.index);
+            self.wr = ops.wr(self.index);
         }
         self.wr
     }
@@ -275,13 +275,13 @@ impl Requester {
     /// RTS to SQD: finishes what was begun and holds back the rest.
     ///
     /// With `notify`, [`QpEvent::SqDrained`] is raised when that is done, which may be now.
-    pub fn drain<P: SendPort>(&mut self, notify: bool, port: &mut P) {
+    pub fn drain<O: SendOps>(&mut self, notify: bool, ops: &mut O) {
         if self.state != State::Rts {
             return;
         }
         self.state = State::Sqd;
         self.drain = Drain::Draining { notify };
-        self.check_drained(port);
+        self.check_drained(ops);
     }
 
     /// In SQD: not yet drained (`sq_draining` of `query_qp`).
@@ -321,35 +321,35 @@ impl Requester {
     /// To be called when work requests were posted, at the deadline, after responses, after
     /// [`drain`](Self::drain), [`resume`](Self::resume) and [`error`](Self::error), and again when
     /// it says so.
-    pub fn run<P: SendPort>(&mut self, now: Time, budget: u32, port: &mut P) -> Run {
-        self.expire(now, port);
+    pub fn run<O: SendOps>(&mut self, now: Time, budget: u32, ops: &mut O) -> Run {
+        self.expire(now, ops);
         let run = match self.state {
-            State::Rts | State::Sqd => self.send(now, budget, port),
-            State::Err | State::Sqe => self.flush(budget, port),
+            State::Rts | State::Sqd => self.send(now, budget, ops),
+            State::Err | State::Sqe => self.flush(budget, ops),
             State::Reset | State::Init | State::Rtr => Run::Idle,
         };
-        self.check_drained(port);
+        self.check_drained(ops);
         run
     }
 
     /// Looks at the clock.
-    fn expire<P: SendPort>(&mut self, now: Time, port: &mut P) {
+    fn expire<O: SendOps>(&mut self, now: Time, ops: &mut O) {
         match self.wait {
             Wait::Answer(time) if time <= now => {
                 self.probing = true;
-                self.retry(port);
+                self.retry(ops);
             }
             Wait::Receiver(time) if time <= now => self.wait = Wait::Nothing,
             _ => {}
         }
     }
 
-    fn send<P: SendPort>(&mut self, now: Time, budget: u32, port: &mut P) -> Run {
+    fn send<O: SendOps>(&mut self, now: Time, budget: u32, ops: &mut O) -> Run {
         for _ in 0..budget {
             if matches!(self.wait, Wait::Receiver(_)) {
                 return Run::Idle;
             }
-            if let Step::Stop(run) = self.step(now, port) {
+            if let Step::Stop(run) = self.step(now, ops) {
                 return run;
             }
         }
@@ -358,13 +358,13 @@ impl Requester {
 
     /// Sends the next packet or executes the next local operation.
     #[inline]
-    fn step<P: SendPort>(&mut self, now: Time, port: &mut P) -> Step {
+    fn step<O: SendOps>(&mut self, now: Time, ops: &mut O) -> Step {
         if let Some((index, status)) = self.fault {
             if index == self.next.index {
-                return self.step_fault(index, status, port);
+                return self.step_fault(index, status, ops);
             }
         }
-        let Some(wr) = self.next.wr(port) else {
+        let Some(wr) = self.next.wr(ops) else {
             return Step::Stop(Run::Idle);
         };
         let new = !precedes(self.next.index, self.begun);
@@ -372,18 +372,18 @@ impl Requester {
             return Step::Stop(Run::Idle);
         }
         match wr.op {
-            SendOp::Local { wait_all, .. } => self.step_local(wait_all, port),
+            SendOp::Local { wait_all, .. } => self.step_local(wait_all, ops),
             SendOp::Invalid(status) => self.set_fault(status),
-            _ => self.step_packet(&wr, now, port),
+            _ => self.step_packet(&wr, now, ops),
         }
     }
 
     /// Fails the work request that cannot be sent, if it is its turn.
-    fn step_fault<P: SendPort>(&mut self, index: u32, status: WcStatus, port: &mut P) -> Step {
+    fn step_fault<O: SendOps>(&mut self, index: u32, status: WcStatus, ops: &mut O) -> Step {
         if self.oldest.index != index {
             return Step::Stop(Run::Idle);
         }
-        self.fail(status, port);
+        self.fail(status, ops);
         Step::Stop(Run::More)
     }
 
@@ -392,23 +392,23 @@ impl Requester {
         Step::Done
     }
 
-    fn step_local<P: SendPort>(&mut self, wait_all: bool, port: &mut P) -> Step {
+    fn step_local<O: SendOps>(&mut self, wait_all: bool, ops: &mut O) -> Step {
         let index = self.next.index;
         if !precedes(index, self.begun) {
             if wait_all && self.oldest.index != index {
                 return Step::Stop(Run::Idle);
             }
-            if let Err(status) = port.local(index) {
+            if let Err(status) = ops.local(index) {
                 return self.set_fault(status);
             }
             self.begun = index.wrapping_add(1);
         }
         self.next.finish(0);
-        self.retire_local(port);
+        self.retire_local(ops);
         Step::Done
     }
 
-    fn step_packet<P: SendPort>(&mut self, wr: &SendWr, now: Time, port: &mut P) -> Step {
+    fn step_packet<O: SendOps>(&mut self, wr: &SendWr, now: Time, ops: &mut O) -> Step {
         if let Err(status) = wr.check(&self.attr) {
             return self.set_fault(status);
         }
@@ -425,13 +425,13 @@ impl Requester {
         let packet = self.next.packet;
         let ends = packet.saturating_add(count) >= total;
         let ack_req = self.asks(ends, count);
-        let place = Place {
+        let spec = PacketSpec {
             psn: self.next.psn(),
             packet,
             ends,
             ack_req,
         };
-        let Some(request) = wr.request(&self.attr, place) else {
+        let Some(request) = wr.request(&self.attr, spec) else {
             return self.set_fault(WcStatus::LocQpOpErr);
         };
         let Request {
@@ -439,10 +439,10 @@ impl Requester {
             offset,
             len,
         } = &request;
-        match port.transmit(self.next.index, headers, *offset, *len) {
+        match ops.transmit(self.next.index, headers, *offset, *len) {
             Ok(()) => {}
-            Err(TransmitError::Dropped) => port.count(Counter::SendErr),
-            Err(TransmitError::Busy) => return Step::Stop(Run::Blocked),
+            Err(TransmitError::Dropped) => ops.count(Counter::SendErr),
+            Err(TransmitError::QueueFull) => return Step::Stop(Run::Blocked),
             Err(TransmitError::Fault(status)) => return self.set_fault(status),
         }
         self.unasked = if ack_req {
@@ -450,7 +450,7 @@ impl Requester {
         } else {
             self.unasked.saturating_add(1)
         };
-        self.sent(wr, count, total, answered, now, port);
+        self.sent(wr, count, total, answered, now, ops);
         Step::Done
     }
 
@@ -488,14 +488,14 @@ impl Requester {
 
     /// Notes that the packet at `next`, which takes `count` sequence numbers, is out.
     #[inline]
-    fn sent<P: SendPort>(
+    fn sent<O: SendOps>(
         &mut self,
         wr: &SendWr,
         count: u32,
         total: u32,
         answered: bool,
         now: Time,
-        port: &mut P,
+        ops: &mut O,
     ) {
         let index = self.next.index;
         if !precedes(index, self.begun) {
@@ -510,21 +510,21 @@ impl Requester {
             self.reads = self.reads.saturating_add(1);
         }
         if self.attr.service != Service::Rc {
-            self.sent_unreliable(wr, index, port);
+            self.sent_unreliable(wr, index, ops);
         } else if self.wait == Wait::Nothing {
             self.await_answer(now);
         }
     }
 
     /// Without acknowledges a message is done when it is out.
-    fn sent_unreliable<P: SendPort>(&mut self, wr: &SendWr, index: u32, port: &mut P) {
+    fn sent_unreliable<O: SendOps>(&mut self, wr: &SendWr, index: u32, ops: &mut O) {
         self.max_psn = self.next.psn();
         if self.next.index == index {
             self.oldest.packet = self.next.packet;
             return;
         }
         self.oldest = self.next;
-        self.complete(index, wr, WcStatus::Success, port);
+        self.complete(index, wr, WcStatus::Success, ops);
     }
 
     /// Starts the clock for an answer.
@@ -538,16 +538,16 @@ impl Requester {
 
     /// Reports a work request to the driver.
     #[inline]
-    pub(crate) fn complete<P: SendPort>(
+    pub(crate) fn complete<O: SendOps>(
         &self,
         index: u32,
         wr: &SendWr,
         status: WcStatus,
-        port: &mut P,
+        ops: &mut O,
     ) {
         let failed = status != WcStatus::Success;
         if !failed && matches!(wr.op, SendOp::Send { .. } | SendOp::SendUd { .. }) {
-            port.count(Counter::RdmaSend);
+            ops.count(Counter::RdmaSend);
         }
         let completion = Completion {
             status,
@@ -555,13 +555,13 @@ impl Requester {
             byte_len: wr.byte_len(),
             report: failed || wr.signaled || self.attr.signal_all,
         };
-        port.complete(index, completion);
+        ops.complete(index, completion);
     }
 
     /// Completes local operations that were executed and are now the oldest.
-    pub(crate) fn retire_local<P: SendPort>(&mut self, port: &mut P) {
+    pub(crate) fn retire_local<O: SendOps>(&mut self, ops: &mut O) {
         while precedes(self.oldest.index, self.begun) {
-            let Some(wr) = self.oldest.wr(port) else {
+            let Some(wr) = self.oldest.wr(ops) else {
                 return;
             };
             if !matches!(wr.op, SendOp::Local { .. }) {
@@ -569,20 +569,20 @@ impl Requester {
             }
             let index = self.oldest.index;
             self.oldest.finish(0);
-            self.complete(index, &wr, WcStatus::Success, port);
+            self.complete(index, &wr, WcStatus::Success, ops);
         }
     }
 
     /// The oldest work request of `total` packets is done: on to the next one.
     #[inline]
-    pub(crate) fn retire<P: SendPort>(&mut self, wr: &SendWr, total: u32, port: &mut P) {
+    pub(crate) fn retire<O: SendOps>(&mut self, wr: &SendWr, total: u32, ops: &mut O) {
         let index = self.oldest.index;
         if wr.is_answered() && precedes(index, self.next.index) {
             self.reads = self.reads.saturating_sub(1);
         }
         self.oldest.finish(total);
-        self.complete(index, wr, WcStatus::Success, port);
-        self.retire_local(port);
+        self.complete(index, wr, WcStatus::Success, ops);
+        self.retire_local(ops);
     }
 
     /// New responses came: the peer is there and gets on.
@@ -608,8 +608,8 @@ impl Requester {
     }
 
     /// Goes back to the oldest packet without an answer.
-    fn go_back<P: SendPort>(&mut self, port: &mut P) {
-        port.count(Counter::CompleterRetry);
+    fn go_back<O: SendOps>(&mut self, ops: &mut O) {
+        ops.count(Counter::CompleterRetry);
         self.next = self.oldest;
         self.reads = 0;
         self.unasked = 0;
@@ -618,41 +618,41 @@ impl Requester {
     }
 
     /// Something is lost: sends again, if the retry counter allows (IBTA volume 1, 9.7.6.1).
-    pub(crate) fn retry<P: SendPort>(&mut self, port: &mut P) {
+    pub(crate) fn retry<O: SendOps>(&mut self, ops: &mut O) {
         let Some(left) = self.retries_left.checked_sub(1) else {
-            port.count(Counter::RetryExceeded);
-            return self.fail(WcStatus::RetryExcErr, port);
+            ops.count(Counter::RetryExceeded);
+            return self.fail(WcStatus::RetryExcErr, ops);
         };
         self.retries_left = left;
-        self.go_back(port);
+        self.go_back(ops);
     }
 
     /// A response shows that an earlier one is lost; one of them is enough.
-    pub(crate) fn retry_implied<P: SendPort>(&mut self, port: &mut P) {
+    pub(crate) fn retry_implied<O: SendOps>(&mut self, ops: &mut O) {
         if !self.recovering && !matches!(self.wait, Wait::Receiver(_)) {
-            self.retry(port);
+            self.retry(ops);
         }
     }
 
     /// The peer's receiver is not ready: sends again `delay` nanoseconds later, if the RNR
     /// counter allows (IBTA volume 1, 9.7.5.2.8).
-    pub(crate) fn retry_later<P: SendPort>(&mut self, delay: u64, now: Time, port: &mut P) {
+    pub(crate) fn retry_later<O: SendOps>(&mut self, delay: u64, now: Time, ops: &mut O) {
         if self.attr.rnr_retry != RNR_RETRY_INFINITE {
             let Some(left) = self.rnr_left.checked_sub(1) else {
-                port.count(Counter::RnrRetryExceeded);
-                return self.fail(WcStatus::RnrRetryExcErr, port);
+                ops.count(Counter::RnrRetryExceeded);
+                return self.fail(WcStatus::RnrRetryExcErr, ops);
             };
             self.rnr_left = left;
         }
-        self.go_back(port);
+        self.go_back(ops);
         self.wait = Wait::Receiver(now.after(delay));
     }
 
     /// Fails the oldest work request and stops.
-    pub(crate) fn fail<P: SendPort>(&mut self, status: WcStatus, port: &mut P) {
-        if let Some(wr) = self.oldest.wr(port) {
+    pub(crate) fn fail<O: SendOps>(&mut self, status: WcStatus, ops: &mut O) {
+        if let Some(wr) = self.oldest.wr(ops) {
             let index = self.oldest.index;
-            self.complete(index, &wr, status, port);
+            self.complete(index, &wr, status, ops);
             self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn);
         }
         let state = match self.attr.service {
@@ -660,7 +660,7 @@ impl Requester {
             Service::Uc | Service::Ud => State::Sqe,
         };
         self.stop(state);
-        port.moved(state);
+        ops.moved(state);
     }
 
     fn stop(&mut self, state: State) {
@@ -670,20 +670,20 @@ impl Requester {
         self.reads = 0;
     }
 
-    fn flush<P: SendPort>(&mut self, budget: u32, port: &mut P) -> Run {
+    fn flush<O: SendOps>(&mut self, budget: u32, ops: &mut O) -> Run {
         for _ in 0..budget {
-            let Some(wr) = self.oldest.wr(port) else {
+            let Some(wr) = self.oldest.wr(ops) else {
                 return Run::Idle;
             };
             let index = self.oldest.index;
             self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn);
-            self.complete(index, &wr, WcStatus::WrFlushErr, port);
+            self.complete(index, &wr, WcStatus::WrFlushErr, ops);
         }
         Run::More
     }
 
     /// Raises the event when all that was begun is done.
-    pub(crate) fn check_drained<P: SendPort>(&mut self, port: &mut P) {
+    pub(crate) fn check_drained<O: SendOps>(&mut self, ops: &mut O) {
         let Drain::Draining { notify } = self.drain else {
             return;
         };
@@ -692,7 +692,7 @@ impl Requester {
         }
         self.drain = Drain::Drained;
         if notify {
-            port.event(QpEvent::SqDrained);
+            ops.event(QpEvent::SqDrained);
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use core::ops::DerefMut;
 
-use crate::memory::{NextRecv, RecvPort, RegionPart, RemoteFault, RespondError};
+use crate::memory::{NextRecv, RecvOps, RegionPart, RemoteFault, RespondError};
 use crate::mtu::Mtu;
 use crate::opcode::{Kind, Opcode};
 use crate::psn::{Msn, Psn};
@@ -67,7 +67,7 @@ enum Reply {
 
 /// The receive side of one queue pair.
 ///
-/// `R` is the port's [`RecvPort::Region`]. `S` is memory from the driver, such as a vector of
+/// `R` is [`RecvOps::Region`]. `S` is memory from the driver, such as a vector of
 /// [`Slot`]s: as many READs and ATOMICs as it has slots can be answered and remembered; only a
 /// reliable connection needs any. The driver serialises all calls.
 #[derive(Debug)]
@@ -213,11 +213,11 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     /// checked the partition key in any case.
     ///
     /// Afterwards [`run`](Self::run) has to be called, once for a batch of requests.
-    pub fn receive<P: RecvPort<Region = R>>(
+    pub fn receive<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) {
         let opcode = packet.bth().opcode;
         let fits = opcode.service() == self.attr.service.into() && opcode.is_request();
@@ -225,43 +225,43 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             return;
         }
         match self.attr.service {
-            Service::Rc => self.reliable(packet, payload, port),
-            Service::Uc => self.unreliable(packet, payload, port),
-            Service::Ud => self.datagram(packet, payload, port),
+            Service::Rc => self.reliable(packet, payload, ops),
+            Service::Uc => self.unreliable(packet, payload, ops),
+            Service::Ud => self.datagram(packet, payload, ops),
         }
     }
 
-    fn establish<P: RecvPort<Region = R>>(&mut self, port: &mut P) {
+    fn establish<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
         if !self.established {
             self.established = true;
-            port.event(QpEvent::CommEst);
+            ops.event(QpEvent::CommEst);
         }
     }
 
     // Reliable connection.
 
-    fn reliable<P: RecvPort<Region = R>>(
+    fn reliable<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) {
-        self.establish(port);
+        self.establish(ops);
         let ahead = packet.bth().psn.offset(self.expected);
         if ahead == 0 {
-            if let Err(failure) = self.execute(packet, payload, port) {
-                self.refuse(failure, port);
+            if let Err(failure) = self.execute(packet, payload, ops) {
+                self.refuse(failure, ops);
             }
         } else if ahead < HALF {
-            self.out_of_sequence(port);
+            self.out_of_sequence(ops);
         } else {
-            self.duplicate(packet, port);
+            self.duplicate(packet, ops);
         }
     }
 
     /// Tells the peer once that packets are missing.
-    fn out_of_sequence<P: RecvPort<Region = R>>(&mut self, port: &mut P) {
-        port.count(Counter::OutOfSeqRequest);
+    fn out_of_sequence<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
+        ops.count(Counter::OutOfSeqRequest);
         if !self.nak_sent {
             self.nak_sent = true;
             self.reply = Some(Reply::SequenceNak);
@@ -292,13 +292,13 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Does what a failed request on a reliable connection leads to (IBTA volume 1, 9.9.3).
-    fn refuse<P: RecvPort<Region = R>>(&mut self, failure: Failure, port: &mut P) {
+    fn refuse<O: RecvOps<Region = R>>(&mut self, failure: Failure, ops: &mut O) {
         if self.state == State::Err {
             return; // An answer broke off while room was made for another one.
         }
         let (fault, event, status) = match failure {
             Failure::NotReady => {
-                port.count(Counter::SentRnr);
+                ops.count(Counter::SentRnr);
                 self.nak_sent = true;
                 self.reply = Some(Reply::RnrNak);
                 return;
@@ -311,26 +311,26 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             Failure::Local(status) => (RemoteFault::Operational, None, status),
         };
         self.reply = Some(Reply::Refusal(fault.into(), self.expected));
-        self.fail(status, port);
+        self.fail(status, ops);
         if let Some(event) = event {
-            port.event(event);
+            ops.event(event);
         }
     }
 
     /// Ends the current receive with `status` and goes to the error state.
-    fn fail<P: RecvPort<Region = R>>(&mut self, status: WcStatus, port: &mut P) {
+    fn fail<O: RecvOps<Region = R>>(&mut self, status: WcStatus, ops: &mut O) {
         self.message = None;
         self.state = State::Err;
         if self.recv.take().is_some() {
-            port.complete_recv(failed(status));
+            ops.complete_recv(failed(status));
         }
-        port.moved(State::Err);
+        ops.moved(State::Err);
     }
 
     // Duplicates (IBTA volume 1, 9.7.5.1).
 
-    fn duplicate<P: RecvPort<Region = R>>(&mut self, packet: &Packet, port: &mut P) {
-        port.count(Counter::DuplicateRequest);
+    fn duplicate<O: RecvOps<Region = R>>(&mut self, packet: &Packet, ops: &mut O) {
+        ops.count(Counter::DuplicateRequest);
         let bth = packet.bth();
         let back = u64::from(self.expected.offset(bth.psn));
         let position = self.position.wrapping_sub(back);
@@ -340,7 +340,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                     self.reply = Some(Reply::Ack);
                 }
             }
-            (Kind::ReadRequest, Ext::Reth(reth)) => self.read_again(position, reth, port),
+            (Kind::ReadRequest, Ext::Reth(reth)) => self.read_again(position, reth, ops),
             _ => {
                 if let Some(resource) = self.resources.find(position) {
                     resource.replay(bth.opcode.kind());
@@ -351,7 +351,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     /// Answers a READ again, from the memory as it is now. Where it is gone there is no answer:
     /// the peer has the first one, or will find out by its timer.
-    fn read_again<P: RecvPort<Region = R>>(&mut self, position: u64, reth: &Reth, port: &mut P) {
+    fn read_again<O: RecvOps<Region = R>>(&mut self, position: u64, reth: &Reth, ops: &mut O) {
         let mtu = self.attr.mtu;
         let Some(resource) = self.resources.find(position) else {
             return;
@@ -359,20 +359,20 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         if !resource.wants_read(position, reth, mtu) {
             return;
         }
-        if let Ok(region) = check_range(reth, Access::Read, port) {
+        if let Ok(region) = check_range(reth, Access::Read, ops) {
             resource.replay_read(position, reth, mtu, region);
         }
     }
 
     // Unreliable connection.
 
-    fn unreliable<P: RecvPort<Region = R>>(
+    fn unreliable<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) {
-        self.establish(port);
+        self.establish(ops);
         let bth = packet.bth();
         if bth.opcode.begins() {
             self.message = None; // The end of the message before is lost.
@@ -381,14 +381,14 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
         self.expected = bth.psn.next();
         let done = self.check(packet).and_then(|()| {
-            self.take_receive(bth.opcode, port)?;
+            self.take_receive(bth.opcode, ops)?;
             match bth.opcode.kind() {
-                Kind::Send => self.send(packet, payload, port),
-                _ => self.write(packet, payload, port),
+                Kind::Send => self.send(packet, payload, ops),
+                _ => self.write(packet, payload, ops),
             }
         });
         if let Err(failure) = done {
-            self.drop_message(failure, port);
+            self.drop_message(failure, ops);
         }
     }
 
@@ -397,13 +397,13 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     /// The receive that it took stays current for the next one. One of a shared queue cannot wait
     /// and completes, if the message was too long for it. Only a receive that is bad by itself
     /// leads to the error state.
-    fn drop_message<P: RecvPort<Region = R>>(&mut self, failure: Failure, port: &mut P) {
+    fn drop_message<O: RecvOps<Region = R>>(&mut self, failure: Failure, ops: &mut O) {
         self.message = None;
         match failure {
-            Failure::Local(status) => self.fail(status, port),
+            Failure::Local(status) => self.fail(status, ops),
             Failure::TooLong if self.has_srq => {
                 if self.recv.take().is_some() {
-                    port.complete_recv(failed(WcStatus::LocLenErr));
+                    ops.complete_recv(failed(WcStatus::LocLenErr));
                 }
             }
             Failure::TooLong | Failure::NotReady | Failure::Refused(..) => {}
@@ -412,25 +412,25 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     // Unreliable datagram.
 
-    fn datagram<P: RecvPort<Region = R>>(
+    fn datagram<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) {
         if packet
             .headers()
             .deth()
             .is_none_or(|deth| deth.qkey != self.attr.qkey)
         {
-            return port.count(Counter::QkeyViolation);
+            return ops.count(Counter::QkeyViolation);
         }
         if !packet.payload_fits(self.attr.mtu) {
             return;
         }
-        let taken = self.take_receive(packet.bth().opcode, port);
-        if let Err(failure) = taken.and_then(|()| self.deliver(packet, payload, port)) {
-            self.drop_message(failure, port);
+        let taken = self.take_receive(packet.bth().opcode, ops);
+        if let Err(failure) = taken.and_then(|()| self.deliver(packet, payload, ops)) {
+            self.drop_message(failure, ops);
         }
     }
 
@@ -441,9 +441,9 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     ///
     /// To be called after requests, when receives are posted in the error state, after
     /// [`error`](Self::error), and again when it says so.
-    pub fn run<P: RecvPort<Region = R>>(&mut self, budget: u32, port: &mut P) -> Run {
+    pub fn run<O: RecvOps<Region = R>>(&mut self, budget: u32, ops: &mut O) -> Run {
         for _ in 0..budget {
-            if let Some(run) = self.step(port) {
+            if let Some(run) = self.step(ops) {
                 return run;
             }
         }
@@ -452,7 +452,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     /// Sends one packet or flushes one receive; says how to go on where it could not.
     #[inline]
-    fn step<P: RecvPort<Region = R>>(&mut self, port: &mut P) -> Option<Run> {
+    fn step<O: RecvOps<Region = R>>(&mut self, ops: &mut O) -> Option<Run> {
         if let Some(resource) = self.resources.sending() {
             let Some(response) = resource.response(self.attr.mtu) else {
                 return Some(Run::Idle);
@@ -464,35 +464,35 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                 offset,
                 len,
             });
-            match port.respond(&Headers::new(bth, &response.parts), part) {
+            match ops.respond(&Headers::new(bth, &response.parts), part) {
                 Ok(()) | Err(RespondError::Dropped) => resource.sent(),
-                Err(RespondError::Busy) => return Some(Run::Blocked),
+                Err(RespondError::QueueFull) => return Some(Run::Blocked),
                 Err(RespondError::Nak(_)) if resource.is_answered() => resource.cancel(),
-                Err(RespondError::Nak(fault)) => self.break_off(fault, psn, port),
+                Err(RespondError::Nak(fault)) => self.break_off(fault, psn, ops),
             }
             return None;
         }
         if let Some(reply) = self.reply {
-            return self.send_reply(reply, port);
+            return self.send_reply(reply, ops);
         }
         match self.state {
-            State::Err => self.flush_one(port),
+            State::Err => self.flush_one(ops),
             _ => Some(Run::Idle),
         }
     }
 
     /// The memory of a READ is gone while it is answered.
-    fn break_off<P: RecvPort<Region = R>>(&mut self, fault: RemoteFault, psn: Psn, port: &mut P) {
+    fn break_off<O: RecvOps<Region = R>>(&mut self, fault: RemoteFault, psn: Psn, ops: &mut O) {
         self.resources.clear();
         let failed_before = self.state == State::Err;
         self.reply = Some(Reply::Refusal(fault.into(), psn));
         if !failed_before {
-            self.fail(WcStatus::WrFlushErr, port);
-            port.event(QpEvent::AccessErr);
+            self.fail(WcStatus::WrFlushErr, ops);
+            ops.event(QpEvent::AccessErr);
         }
     }
 
-    fn send_reply<P: RecvPort<Region = R>>(&mut self, reply: Reply, port: &mut P) -> Option<Run> {
+    fn send_reply<O: RecvOps<Region = R>>(&mut self, reply: Reply, ops: &mut O) -> Option<Run> {
         let (syndrome, psn) = match (reply, self.ackable) {
             (Reply::Ack, Some(psn)) => (Syndrome::ACK, psn),
             (Reply::Ack, None) => {
@@ -517,31 +517,31 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             aeth,
             ..Parts::default()
         };
-        match port.respond(&Headers::new(bth, &parts), None) {
-            Err(RespondError::Busy) => return Some(Run::Blocked),
+        match ops.respond(&Headers::new(bth, &parts), None) {
+            Err(RespondError::QueueFull) => return Some(Run::Blocked),
             Ok(()) | Err(RespondError::Dropped | RespondError::Nak(_)) => self.reply = None,
         }
         None
     }
 
-    fn flush_one<P: RecvPort<Region = R>>(&mut self, port: &mut P) -> Option<Run> {
+    fn flush_one<O: RecvOps<Region = R>>(&mut self, ops: &mut O) -> Option<Run> {
         if self.recv.take().is_none() {
             if self.has_srq {
-                self.tell_last_wqe(port);
+                self.tell_last_wqe(ops);
                 return Some(Run::Idle);
             }
-            if port.next_recv() == NextRecv::Empty {
+            if ops.next_recv() == NextRecv::Empty {
                 return Some(Run::Idle);
             }
         }
-        port.complete_recv(failed(WcStatus::WrFlushErr));
+        ops.complete_recv(failed(WcStatus::WrFlushErr));
         None
     }
 
-    fn tell_last_wqe<P: RecvPort<Region = R>>(&mut self, port: &mut P) {
+    fn tell_last_wqe<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
         if !self.last_wqe_told {
             self.last_wqe_told = true;
-            port.event(QpEvent::LastWqeReached);
+            ops.event(QpEvent::LastWqeReached);
         }
     }
 }

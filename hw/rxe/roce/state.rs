@@ -344,6 +344,6 @@ pub enum Run {
     Idle,
     /// The budget is used up: run again soon.
     More,
-    /// The port is [`Busy`](crate::memory::TransmitError::Busy): run again when it has room.
+    /// The send queue is full, [`QueueFull`](crate::memory::TransmitError::QueueFull).
     Blocked,
 }

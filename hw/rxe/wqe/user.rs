@@ -9,7 +9,7 @@ use super::{
 };
 use crate::ah::Av;
 use crate::limits;
-use crate::mw::Bind;
+use crate::mw::BindInfo;
 use crate::ring::Consumer;
 use core::mem::{offset_of, size_of};
 use kernel::sync::Arc;
@@ -174,10 +174,10 @@ fn parse_flush(raw: &Raw<'_>) -> Feth {
 }
 
 /// Reads how a memory window is to be bound.
-fn parse_bind(raw: &Raw<'_>) -> Bind {
+fn parse_bind(raw: &Raw<'_>) -> BindInfo {
     type Mw = bindings::rxe_send_wr__bindgen_ty_2__bindgen_ty_5;
     let at = |field| send_layout::MW + field;
-    Bind {
+    BindInfo {
         mw_rkey: raw.u32(at(offset_of!(Mw, mw_rkey))),
         rkey: raw.u32(at(offset_of!(Mw, rkey))),
         mr_lkey: raw.u32(at(offset_of!(Mw, mr_lkey))),

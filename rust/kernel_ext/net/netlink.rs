@@ -639,7 +639,7 @@ impl Reply {
     /// # Errors
     ///
     /// As for [`Self::to`].
-    pub fn notice(
+    pub fn notification(
         kind: u32,
         sleep: &MaySleep,
         fill: impl FnOnce(&mut Writer<'_>) -> Result,
@@ -656,7 +656,7 @@ impl Reply {
     /// # Errors
     ///
     /// As for [`Self::to`].
-    pub fn question(
+    pub fn request(
         kind: u32,
         seq: u32,
         flags: Gfp<'_>,

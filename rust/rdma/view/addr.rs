@@ -24,7 +24,7 @@ use rdma_bindings::{
     sockaddr_in6,
 };
 
-use super::gid::LentGid;
+use super::gid::BorrowedGid;
 
 view_of! {
     /// What resolving an address is about, and fills in: who resolves has it alone until the answer.
@@ -201,11 +201,11 @@ impl DevAddr {
     }
 
     /// The source, for a resolution by it.
-    pub fn sgid(&self) -> Option<LentGid<'_>> {
+    pub fn sgid(&self) -> Option<BorrowedGid<'_>> {
         // SAFETY: The structure is there. C keeps a reference to the entry meanwhile.
         unsafe {
             let raw = (*self.as_raw()).sgid_attr;
-            (!raw.is_null()).then(|| LentGid::from_raw(raw))
+            (!raw.is_null()).then(|| BorrowedGid::from_raw(raw))
         }
     }
 

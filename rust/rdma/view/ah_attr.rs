@@ -9,7 +9,7 @@ use core::ptr::{null, NonNull};
 use kernel_ext::door::FromC;
 use rdma_bindings::{self as bindings, rdma_ah_attr};
 
-use super::gid::{GidRef, LentGid};
+use super::gid::{BorrowedGid, GidRef};
 use crate::Gid;
 
 /// An address vector. It owns a reference to the entry of a GID table that it names, if it names one.
@@ -44,10 +44,10 @@ impl AhVector {
 
     /// The source: an entry of a GID table.
     #[inline]
-    pub fn sgid(&self) -> Option<LentGid<'_>> {
+    pub fn sgid(&self) -> Option<BorrowedGid<'_>> {
         let raw = NonNull::new(self.0.grh.sgid_attr.cast_mut())?;
         // SAFETY: By the type invariants the entry is referenced.
-        Some(unsafe { LentGid::from_raw(raw.as_ptr()) })
+        Some(unsafe { BorrowedGid::from_raw(raw.as_ptr()) })
     }
 
     /// Takes the source out.

@@ -270,9 +270,9 @@ unsafe impl FromC for GidRef {
 
 /// An entry that C lends for the time of a call.
 #[derive(Clone, Copy)]
-pub struct LentGid<'a>(&'a GidEntry);
+pub struct BorrowedGid<'a>(&'a GidEntry);
 
-impl<'a> LentGid<'a> {
+impl<'a> BorrowedGid<'a> {
     /// Borrows the entry around a C structure.
     ///
     /// # Safety
@@ -299,7 +299,7 @@ impl<'a> LentGid<'a> {
     }
 }
 
-impl Deref for LentGid<'_> {
+impl Deref for BorrowedGid<'_> {
     type Target = GidEntry;
 
     #[inline]
@@ -309,7 +309,7 @@ impl Deref for LentGid<'_> {
 }
 
 // SAFETY: As for `GidRef`.
-unsafe impl FromC for LentGid<'_> {
+unsafe impl FromC for BorrowedGid<'_> {
     type Raw = *const ib_gid_attr;
 
     #[inline]
@@ -320,16 +320,16 @@ unsafe impl FromC for LentGid<'_> {
 }
 
 /// An entry that C passes, or none (null).
-pub struct LentGidArgument<'a>(pub Option<LentGid<'a>>);
+pub struct BorrowedGidArgument<'a>(pub Option<BorrowedGid<'a>>);
 
 // SAFETY: As above; null is no entry.
-unsafe impl FromC for LentGidArgument<'_> {
+unsafe impl FromC for BorrowedGidArgument<'_> {
     type Raw = *const ib_gid_attr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: By the safety requirements the caller has a reference if the pointer is not null.
-        Self((!raw.is_null()).then(|| unsafe { LentGid::from_raw(raw) }))
+        Self((!raw.is_null()).then(|| unsafe { BorrowedGid::from_raw(raw) }))
     }
 }
 
@@ -371,9 +371,9 @@ unsafe impl FromC for GidArgument {
 }
 
 /// Where C wants an Ethernet address to be put, if it wants that.
-pub struct MacPlace<'a>(Option<&'a mut MaybeUninit<MacAddress>>);
+pub struct MacOut<'a>(Option<&'a mut MaybeUninit<MacAddress>>);
 
-impl MacPlace<'_> {
+impl MacOut<'_> {
     /// Puts an address there.
     #[inline]
     pub fn set(self, address: MacAddress) {
@@ -384,7 +384,7 @@ impl MacPlace<'_> {
 }
 
 // SAFETY: The header has a place for an address of 6 bytes as a pointer to the first.
-unsafe impl FromC for MacPlace<'_> {
+unsafe impl FromC for MacOut<'_> {
     type Raw = *mut u8;
 
     #[inline]

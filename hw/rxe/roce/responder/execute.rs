@@ -6,7 +6,7 @@
 use core::ops::DerefMut;
 
 use super::Responder;
-use crate::memory::{AtomicOp, NextRecv, RecvPort, RemoteFault};
+use crate::memory::{AtomicOp, NextRecv, RecvOps, RemoteFault};
 use crate::opcode::{Kind, Opcode, Tail};
 use crate::resources::{Answer, Resource, Slot};
 use crate::state::{
@@ -62,32 +62,32 @@ impl From<RemoteFault> for Failure {
 
 impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     /// Executes the request with the expected PSN.
-    pub(super) fn execute<P: RecvPort<Region = R>>(
+    pub(super) fn execute<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let opcode = packet.bth().opcode;
         self.check(packet)?;
-        self.take_receive(opcode, port)?;
+        self.take_receive(opcode, ops)?;
         let taken = match (opcode.kind(), packet.headers().ext()) {
             (Kind::Send, _) => {
-                self.send(packet, payload, port)?;
+                self.send(packet, payload, ops)?;
                 1
             }
             (Kind::Write, _) => {
-                self.write(packet, payload, port)?;
+                self.write(packet, payload, ops)?;
                 1
             }
-            (Kind::ReadRequest, Ext::Reth(reth)) => self.read(reth, port)?,
+            (Kind::ReadRequest, Ext::Reth(reth)) => self.read(reth, ops)?,
             (Kind::CompareSwap | Kind::FetchAdd, Ext::AtomicEth(atomic)) => {
-                self.atomic(opcode, atomic, port)?
+                self.atomic(opcode, atomic, ops)?
             }
-            (Kind::AtomicWrite, Ext::Reth(reth)) => self.atomic_write(reth, payload, port)?,
+            (Kind::AtomicWrite, Ext::Reth(reth)) => self.atomic_write(reth, payload, ops)?,
             (Kind::Flush, Ext::FethReth(feth, reth)) => {
-                self.admit(1, Answer::Empty, port)?;
-                port.flush(*feth, *reth)
+                self.admit(1, Answer::Empty, ops)?;
+                ops.flush(*feth, *reth)
                     .map_err(|fault| self.take_back(fault))?;
                 1
             }
@@ -124,15 +124,15 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     /// Makes sure that there is a current receive where the packet needs one.
     #[inline]
-    pub(super) fn take_receive<P: RecvPort<Region = R>>(
+    pub(super) fn take_receive<O: RecvOps<Region = R>>(
         &mut self,
         opcode: Opcode,
-        port: &mut P,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         if !opcode.takes_receive() || self.recv.is_some() {
             return Ok(());
         }
-        match port.next_recv() {
+        match ops.next_recv() {
             NextRecv::Ready { length } => {
                 self.recv = Some(length);
                 Ok(())
@@ -146,11 +146,11 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Puts the payload of a SEND where it belongs; completes the receive at the end.
-    pub(super) fn send<P: RecvPort<Region = R>>(
+    pub(super) fn send<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let received = match &self.message {
             Some(Message::Send { received }) => *received,
@@ -162,7 +162,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             .filter(|end| Some(*end) <= self.recv);
         let end = end.ok_or(Failure::TooLong)?;
         if len > 0 {
-            port.recv_scatter(received, payload)
+            ops.recv_scatter(received, payload)
                 .map_err(Failure::Local)?;
         }
         if !packet.bth().opcode.ends() {
@@ -171,13 +171,13 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
         let invalidated = packet.headers().ieth().map(|ieth| ieth.rkey);
         if let Some(rkey) = invalidated {
-            port.invalidate(rkey)?;
+            ops.invalidate(rkey)?;
         }
         self.message = None;
-        port.count(Counter::RdmaRecv);
+        ops.count(Counter::RdmaRecv);
         let completion = self.completion(packet, RecvOpcode::Recv, end);
         self.recv = None;
-        port.complete_recv(RecvCompletion {
+        ops.complete_recv(RecvCompletion {
             invalidated_rkey: invalidated,
             ..completion
         });
@@ -185,15 +185,15 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Puts the payload of a WRITE where it belongs; with immediate data, completes the receive.
-    pub(super) fn write<P: RecvPort<Region = R>>(
+    pub(super) fn write<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let opcode = packet.bth().opcode;
         if let Some(reth) = packet.headers().reth() {
-            self.begin_write(&reth, port)?;
+            self.begin_write(&reth, ops)?;
         }
         let Some(Message::Write {
             region,
@@ -212,7 +212,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             return Err(Failure::LIMIT);
         }
         if let (Some(region), true) = (&*region, len > 0) {
-            port.write(region, *received, payload)?;
+            ops.write(region, *received, payload)?;
         }
         *received = end;
         if !opcode.ends() {
@@ -222,17 +222,17 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         if opcode.tail() == Tail::Immediate {
             let completion = self.completion(packet, RecvOpcode::RecvRdmaWithImm, end);
             self.recv = None;
-            port.complete_recv(completion);
+            ops.complete_recv(completion);
         }
         Ok(())
     }
 
-    fn begin_write<P: RecvPort<Region = R>>(
+    fn begin_write<O: RecvOps<Region = R>>(
         &mut self,
         reth: &Reth,
-        port: &mut P,
+        ops: &mut O,
     ) -> Result<(), Failure> {
-        let region = check_range(reth, Access::Write, port)?;
+        let region = check_range(reth, Access::Write, ops)?;
         self.message = Some(Message::Write {
             region,
             length: reth.length,
@@ -242,18 +242,18 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Notes a READ; returns how many sequence numbers its answer takes.
-    fn read<P: RecvPort<Region = R>>(&mut self, reth: &Reth, port: &mut P) -> Result<u32, Failure> {
-        let region = check_range(reth, Access::Read, port)?;
+    fn read<O: RecvOps<Region = R>>(&mut self, reth: &Reth, ops: &mut O) -> Result<u32, Failure> {
+        let region = check_range(reth, Access::Read, ops)?;
         let count = self.attr.mtu.packets(reth.length);
-        self.admit(count, Answer::Read(*reth, region), port)?;
+        self.admit(count, Answer::Read(*reth, region), ops)?;
         Ok(count)
     }
 
-    fn atomic<P: RecvPort<Region = R>>(
+    fn atomic<O: RecvOps<Region = R>>(
         &mut self,
         opcode: Opcode,
         atomic: &AtomicEth,
-        port: &mut P,
+        ops: &mut O,
     ) -> Result<u32, Failure> {
         if atomic.va % 8 != 0 {
             return Err(Failure::LIMIT);
@@ -271,27 +271,27 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             },
             _ => AtomicOp::FetchAdd { add: swap_add },
         };
-        let region = port.remote(rkey, va, 8, Access::Atomic)?;
-        self.admit(1, Answer::Atomic(0), port)?;
-        match port.atomic(&region, op) {
+        let region = ops.remote(rkey, va, 8, Access::Atomic)?;
+        self.admit(1, Answer::Atomic(0), ops)?;
+        match ops.atomic(&region, op) {
             Ok(original) => self.resources.answer_newest(Answer::Atomic(original)),
             Err(fault) => return Err(self.take_back(fault)),
         }
         Ok(1)
     }
 
-    fn atomic_write<P: RecvPort<Region = R>>(
+    fn atomic_write<O: RecvOps<Region = R>>(
         &mut self,
         reth: &Reth,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<u32, Failure> {
         if reth.va % 8 != 0 || reth.length != 8 {
             return Err(Failure::LIMIT);
         }
-        let region = port.remote(reth.rkey, reth.va, 8, Access::Write)?;
-        self.admit(1, Answer::Empty, port)?;
-        port.atomic_write(&region, payload)
+        let region = ops.remote(reth.rkey, reth.va, 8, Access::Write)?;
+        self.admit(1, Answer::Empty, ops)?;
+        ops.atomic_write(&region, payload)
             .map_err(|fault| self.take_back(fault))?;
         Ok(1)
     }
@@ -300,11 +300,11 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     ///
     /// Where none are free, it first sends some of what waits: a batch may hold more requests than
     /// there are resources.
-    fn admit<P: RecvPort<Region = R>>(
+    fn admit<O: RecvOps<Region = R>>(
         &mut self,
         count: u32,
         answer: Answer<R>,
-        port: &mut P,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let limit = self.attr.max_dest_rd_atomic;
         let psn = self.expected;
@@ -314,7 +314,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                 Ok(()) => return Ok(()),
                 Err(back) => resource = back,
             }
-            if self.step(port).is_some() || self.state == State::Err {
+            if self.step(ops).is_some() || self.state == State::Err {
                 break;
             }
         }
@@ -343,11 +343,11 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Puts a datagram behind the area of the GRH and completes its receive.
-    pub(super) fn deliver<P: RecvPort<Region = R>>(
+    pub(super) fn deliver<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let len = packet.payload_len();
         let end = GRH_LEN.saturating_add(len);
@@ -355,31 +355,25 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             return Err(Failure::TooLong);
         }
         if len > 0 {
-            port.recv_scatter(GRH_LEN, payload)
-                .map_err(Failure::Local)?;
+            ops.recv_scatter(GRH_LEN, payload).map_err(Failure::Local)?;
         }
-        port.count(Counter::RdmaRecv);
+        ops.count(Counter::RdmaRecv);
         self.recv = None;
-        port.complete_recv(self.completion(packet, RecvOpcode::Recv, end));
+        ops.complete_recv(self.completion(packet, RecvOpcode::Recv, end));
         Ok(())
     }
 }
 
 /// Checks the range of a READ or WRITE; an empty one needs no memory.
 #[inline]
-pub(super) fn check_range<P: RecvPort>(
+pub(super) fn check_range<O: RecvOps>(
     reth: &Reth,
     access: Access,
-    port: &mut P,
-) -> Result<Option<P::Region>, Failure> {
+    ops: &mut O,
+) -> Result<Option<O::Region>, Failure> {
     match reth.length {
         0 => Ok(None),
-        1..=MAX_MESSAGE => Ok(Some(port.remote(
-            reth.rkey,
-            reth.va,
-            reth.length,
-            access,
-        )?)),
+        1..=MAX_MESSAGE => Ok(Some(ops.remote(reth.rkey, reth.va, reth.length, access)?)),
         _ => Err(Failure::LIMIT),
     }
 }

@@ -9,19 +9,19 @@ use kernel::prelude::*;
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// # use kernel_ext::roll::Roll;
+/// # use kernel_ext::static_vec::StaticVec;
 /// kernel::sync::global_lock! {
 ///     // SAFETY: The module's initialisation makes it before anybody is there.
-///     unsafe(uninit) static NUMBERS: Mutex<Roll<u32>> = Roll::new();
+///     unsafe(uninit) static NUMBERS: Mutex<StaticVec<u32>> = StaticVec::new();
 /// }
 ///
 /// fn add(number: u32) -> Result {
 ///     NUMBERS.lock().push(number)
 /// }
 /// ```
-pub struct Roll<T>(KVec<T>);
+pub struct StaticVec<T>(KVec<T>);
 
-impl<T> Roll<T> {
+impl<T> StaticVec<T> {
     /// An empty list.
     pub const fn new() -> Self {
         Self(KVec::new())
@@ -33,7 +33,7 @@ impl<T> Roll<T> {
     ///
     /// `ENOMEM`.
     pub fn push(&mut self, value: T) -> Result {
-        self.place()?.put(value);
+        self.reserve()?.push(value);
         Ok(())
     }
 
@@ -42,9 +42,9 @@ impl<T> Roll<T> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn place(&mut self) -> Result<Place<'_, T>> {
+    pub fn reserve(&mut self) -> Result<ReservedSlot<'_, T>> {
         self.0.reserve(1, GFP_KERNEL)?;
-        Ok(Place(self))
+        Ok(ReservedSlot(self))
     }
 
     /// Takes the value at `index` out, if there is one; those behind it move up.
@@ -68,29 +68,29 @@ impl<T> Roll<T> {
 }
 
 /// A place for a value at the end of a list, which goes when it is not used.
-pub struct Place<'a, T>(&'a mut Roll<T>);
+pub struct ReservedSlot<'a, T>(&'a mut StaticVec<T>);
 
-impl<T> Place<'_, T> {
+impl<T> ReservedSlot<'_, T> {
     /// Puts a value there. Any context.
-    pub fn put(self, value: T) {
+    pub fn push(self, value: T) {
         // There is room for one.
         let _ = self.0 .0.push_within_capacity(value);
     }
 }
 
-impl<T> Drop for Place<'_, T> {
+impl<T> Drop for ReservedSlot<'_, T> {
     fn drop(&mut self) {
         self.0.free_if_empty();
     }
 }
 
-impl<T> Default for Roll<T> {
+impl<T> Default for StaticVec<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T> Deref for Roll<T> {
+impl<T> Deref for StaticVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -98,7 +98,7 @@ impl<T> Deref for Roll<T> {
     }
 }
 
-impl<T> DerefMut for Roll<T> {
+impl<T> DerefMut for StaticVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.0
     }

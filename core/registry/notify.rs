@@ -7,7 +7,7 @@ use rdma::{view::Device, MaySleep};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum NotifyEvent {
     /// The device is registered.
     Registered,
     /// The device is unregistered.
@@ -23,19 +23,19 @@ pub(crate) enum Notice {
 }
 
 /// Tells user space, in process context.
-pub(crate) type Teller = fn(&Device, Notice, &MaySleep);
+pub(crate) type Notifier = fn(&Device, NotifyEvent, &MaySleep);
 
 /// Who tells user space.
-static TELLER: SetOnce<Teller> = SetOnce::new();
+static NOTIFIER: SetOnce<Notifier> = SetOnce::new();
 
 /// Says who tells user space. The module's initialisation calls it, once.
-pub(crate) fn init(teller: Teller) {
-    TELLER.populate(teller);
+pub(crate) fn init(notifier: Notifier) {
+    NOTIFIER.populate(notifier);
 }
 
 /// Tells user space.
-pub(crate) fn tell(device: &Device, notice: Notice, sleep: &MaySleep) {
-    if let Some(teller) = TELLER.as_ref() {
-        teller(device, notice, sleep);
+pub(crate) fn notify(device: &Device, event: NotifyEvent, sleep: &MaySleep) {
+    if let Some(notifier) = NOTIFIER.as_ref() {
+        notifier(device, event, sleep);
     }
 }

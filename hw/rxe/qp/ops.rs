@@ -31,7 +31,7 @@ pub(crate) struct Queues {
 }
 
 /// The world as the engines see it during one call.
-pub(crate) struct Port<'p> {
+pub(crate) struct QpOps<'p> {
     pub(super) qp: &'p Qp,
     pub(super) queues: &'p mut Queues,
     /// The packet that the call is about.
@@ -69,7 +69,7 @@ impl Queues {
     }
 }
 
-impl Port<'_> {
+impl QpOps<'_> {
     /// Sends a packet: to `av`, or to the peer of a connected QP.
     ///
     /// A packet that cannot be sent is lost, as on the wire.
