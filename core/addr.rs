@@ -314,7 +314,7 @@ impl Drop for Queue {
     }
 }
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(crate) fn init() {
     // SAFETY: Called once, before anything is resolved.
     unsafe { RESOLVER.init() };

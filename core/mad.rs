@@ -76,12 +76,12 @@ pub(crate) struct Ports(
     #[expect(dead_code, reason = "dropping it closes the ports")] Registration<port::Ports>,
 );
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(crate) fn init() {
     state::init();
 }
 
-/// Opens the ports of all devices. The module's initialisation calls it, once, before clients can come.
+/// Opens the ports of all devices. Called once when the module is loaded, before clients register.
 ///
 /// # Errors
 ///

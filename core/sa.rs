@@ -68,7 +68,7 @@ pub(crate) struct Parts {
     _local_service: local_service::Registration,
 }
 
-/// Makes the locks. The module's initialisation calls it, once, before all else.
+/// Initialises the locks. Called once, first, when the module is loaded.
 pub(crate) fn init() {
     state::init();
     multicast::init();

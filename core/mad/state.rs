@@ -766,7 +766,7 @@ static LAYER: kernel::sync::lock::GlobalLock<RegistryLock> = unsafe {
     })
 };
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(crate) fn init() {
     // SAFETY: Called once, before there are ports.
     unsafe { LAYER.init() };

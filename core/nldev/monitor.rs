@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space is told as it happens: `rdma monitor`.
+//! Notifications to user space: `rdma monitor`.
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -15,7 +15,7 @@ use crate::{
     registry::{notify::NotifyEvent, printk},
 };
 
-/// What the header calls it, which port it is about, and how it is named in a warning.
+/// The `enum rdma_nl_notify_event_type`, the port, and the name for a warning.
 fn describe(event: NotifyEvent) -> (u32, Option<u32>, &'static str) {
     match event {
         NotifyEvent::Registered => (c::RDMA_REGISTER_EVENT, None, "register device"),
@@ -33,7 +33,7 @@ fn describe(event: NotifyEvent) -> (u32, Option<u32>, &'static str) {
     }
 }
 
-/// Tells who listens in the device's namespace.
+/// Notifies the listeners in the device's network namespace.
 pub(crate) fn notify(device: &Device, event: NotifyEvent, sleep: &MaySleep) {
     let (kind, _, name) = describe(event);
     let command = kind_of(c::RDMA_NLDEV_CMD_MONITOR);

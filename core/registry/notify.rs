@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What of a device is told to user space as it happens: `rdma monitor`.
+//! Netlink notifications about a device, `enum rdma_nl_notify_event_type`: `rdma monitor`.
 
 use kernel::sync::SetOnce;
 use rdma::{view::Device, MaySleep};
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotifyEvent {
-    /// The device is registered.
+    /// The device was registered.
     Registered,
-    /// The device is unregistered.
+    /// The device was unregistered.
     Unregistered,
-    /// The device has a new name.
+    /// The device was renamed.
     Renamed,
-    /// A port has got a net device.
+    /// A port has a new net device.
     NetdevAttached(u32),
-    /// A port has lost its net device.
+    /// A port has no net device any more.
     NetdevDetached(u32),
-    /// A port's net device has a new name.
+    /// A port's net device was renamed.
     NetdevRenamed(u32),
 }
 
-/// Tells user space, in process context.
+/// Sends a notification, in process context.
 pub(crate) type Notifier = fn(&Device, NotifyEvent, &MaySleep);
 
-/// Who tells user space.
+/// The sender of notifications, a level above.
 static NOTIFIER: SetOnce<Notifier> = SetOnce::new();
 
-/// Says who tells user space. The module's initialisation calls it, once.
+/// Sets the sender of notifications. Called once when the module is loaded.
 pub(crate) fn init(notifier: Notifier) {
     NOTIFIER.populate(notifier);
 }
 
-/// Tells user space.
+/// Sends a notification.
 pub(crate) fn notify(device: &Device, event: NotifyEvent, sleep: &MaySleep) {
     if let Some(notifier) = NOTIFIER.as_ref() {
         notifier(device, event, sleep);

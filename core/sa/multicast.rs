@@ -40,7 +40,7 @@ use group::{Group, McastPort, MemberState, Mode, State};
 /// Timeout of an SA query, in milliseconds.
 const TIMEOUT_MS: usize = 3000;
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(super) fn init() {
     group::init();
 }

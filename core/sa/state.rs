@@ -175,7 +175,7 @@ pub(super) static ADMINISTRATION: kernel::sync::lock::GlobalLock<AdministrationL
     })
 };
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(super) fn init() {
     // SAFETY: Called once, before there are ports.
     unsafe { ADMINISTRATION.init() };

@@ -166,11 +166,11 @@ fn ib_umem_odp_alloc_implicit(
     ErrPtr(new.map(|new| new.implicit().into_raw()))
 }
 
-/// Makes memory out of the whole address space. Process context.
+/// Makes an ODP umem of a range within an implicit one. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL`, `EFAULT` if the process is gone, `EOVERFLOW`, `ENOMEM`.
+/// `EINVAL`, `EFAULT` if the process has exited, `EOVERFLOW`, `ENOMEM`.
 #[export]
 fn ib_umem_odp_alloc_child(
     root_umem: &OdpUmem,
@@ -182,13 +182,13 @@ fn ib_umem_odp_alloc_child(
     ErrPtr(child(root_umem, (addr, size), ops, sleep).map(OdpMemory::into_raw))
 }
 
-/// Releases memory that no device uses any more. Process context.
+/// Releases an ODP umem that the device does not use any more. Process context.
 #[export]
 fn ib_umem_odp_release(umem_odp: OdpMemory) {
     drop(umem_odp);
 }
 
-/// Looks pages up and locks them: the caller unlocks `umem_mutex`. How many pages, or a negative errno. Process context.
+/// Faults in pages; the caller unlocks `umem_mutex`. Returns the number of pages, or a negative errno. Process context.
 #[export]
 fn ib_umem_odp_map_dma_and_lock(
     umem_odp: &OdpUmem,
@@ -202,7 +202,7 @@ fn ib_umem_odp_map_dma_and_lock(
         .unwrap_or_else(|error| error.to_errno())
 }
 
-/// Takes pages from the device. The caller has locked `umem_mutex`.
+/// Unmaps pages from the device. The caller has locked `umem_mutex`.
 #[export]
 fn ib_umem_odp_unmap_dma_pages(umem_odp: &OdpUmem, start_offset: u64, bound: u64) {
     // SAFETY: The header says that the caller has locked it.

@@ -299,7 +299,7 @@ impl kernel::sync::lock::GlobalLockBackend for PortsLock {
 pub(super) static PORTS: kernel::sync::lock::GlobalLock<PortsLock> =
     unsafe { kernel::sync::lock::GlobalLock::new(KVec::new()) };
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(super) fn init() {
     // SAFETY: Called once, before there are ports.
     unsafe { PORTS.init() };
