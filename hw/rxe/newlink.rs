@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rdma link add NAME type rxe netdev DEV`: makes a device; and what becomes of it when its net device changes or
-//! goes. `struct rdma_link_ops` of `<rdma/rdma_netlink.h>`.
+//! Creating devices by `rdma link add NAME type rxe netdev DEV`, and events of their net devices: `struct
+//! rdma_link_ops` of `<rdma/rdma_netlink.h>`.
 
 use kernel::prelude::*;
 use kernel_ext::net::device::NetDevice;
@@ -16,8 +16,8 @@ use crate::ids::PORT;
 use crate::link::Link;
 use crate::verbs::Driver;
 
-/// A device on a net device, that nobody knows yet. By itself, so that what it needs of the stack is free again when
-/// the core and its clients need much of it: in `register`.
+/// Prepares a device on a net device, without registering it. Not inlined, so that its stack is free again when
+/// `register` calls the core and its clients.
 #[inline(never)]
 fn prepare(ndev: &NetDevice, ctx: &MaySleep) -> Result<NewDevice<Driver>> {
     let net = ndev.namespace().ok_or(ENODEV)?;
@@ -45,10 +45,10 @@ fn prepare(ndev: &NetDevice, ctx: &MaySleep) -> Result<NewDevice<Driver>> {
     Ok(dev)
 }
 
-/// Links of type `rxe`.
+/// The link type `rxe`.
 pub(crate) struct RxeLink;
 
-/// The links' type, as the core knows it.
+/// The registered link type.
 pub(crate) static RXE_LINK: rdma::link::Link<RxeLink> = rdma::link::Link::new();
 
 #[vtable]
@@ -70,7 +70,7 @@ impl LinkOps for RxeLink {
     }
 }
 
-/// Follows the net devices.
+/// The netdevice notifier.
 pub(crate) struct NetdevEvents;
 
 impl Listener for NetdevEvents {
@@ -84,7 +84,7 @@ impl Listener for NetdevEvents {
                 dev.unregister_queued();
             }
             Event::ChangeMtu => dev.rxe.set_mtu_of(ndev),
-            // The core reports the state of the port.
+            // The core dispatches the port event.
             Event::Down | Event::Change if state_of(ndev) == PortState::Down => {
                 dev.rxe.counters.add(Counter::LinkDowned, 1);
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world as the requester of a queue pair sees it: [`SendOps`] over the send queue, memory and the network.
+//! [`SendOps`] of a queue pair: the requester's access to the send queue, memory and the network.
 
 use super::ops::QpOps;
 use super::Qp;
@@ -15,7 +15,7 @@ use roce::memory::{SendOp, SendOps, SendWr, TransmitError};
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
 use roce::wire::Headers;
 
-/// What completed, in the numbers of a completion.
+/// The `enum ib_wc_opcode` of a completion.
 fn wc_opcode(opcode: Option<WcOpcode>) -> rdma::WcOpcode {
     match opcode {
         Some(WcOpcode::Send) | None => rdma::WcOpcode::Send,
@@ -31,13 +31,13 @@ fn wc_opcode(opcode: Option<WcOpcode>) -> rdma::WcOpcode {
     }
 }
 
-/// How it ended, in the numbers of a completion.
+/// The `enum ib_wc_status` of a completion.
 pub(crate) fn wc_status(status: WcStatus) -> rdma::WcStatus {
     rdma::WcStatus::try_from(status.to_ib()).unwrap_or(rdma::WcStatus::GeneralErr)
 }
 
 impl QpOps<'_> {
-    /// Puts bytes `offset..` of a request's data into `to`.
+    /// Copies bytes `offset..` of a request's data to `to`.
     fn gather(
         &self,
         wqe: &SendWqe,
@@ -85,7 +85,7 @@ impl QpOps<'_> {
         }
     }
 
-    /// Puts a payload into local memory of `pd`, from `offset` of a list of so many elements on.
+    /// Copies a payload to local memory of `pd`, from `offset` of a scatter list on.
     pub(super) fn scatter_list(
         &self,
         pd: PdId,
@@ -115,7 +115,7 @@ impl QpOps<'_> {
         }
     }
 
-    /// Puts a part of the answer to a READ or ATOMIC where request number `index` says.
+    /// Copies a part of the response to a READ or ATOMIC to the list of request `index`.
     fn store(&self, index: u32, offset: u32, payload: &Payload<'_>) -> Result<(), WcStatus> {
         let send = &self.queues.send;
         let wqe = send.get(index).ok_or(WcStatus::LocQpOpErr)?;
@@ -125,7 +125,7 @@ impl QpOps<'_> {
         self.scatter_list(self.qp.pd, (send.data(index), count), offset, payload)
     }
 
-    /// Finds out whether the answer to a READ or ATOMIC can be stored.
+    /// Checks whether the list for the response to a READ or ATOMIC is accessible.
     fn check_answer(&self, wqe: &SendWqe, data: &[u8]) -> Result<(), WcStatus> {
         let Data::List(count) = wqe.data else {
             return Err(WcStatus::LocProtErr);
@@ -243,13 +243,13 @@ impl<'p> SendOps for QpOps<'p> {
 }
 
 impl Qp {
-    /// Invalidates a key, for this side or the other.
+    /// Invalidates a local or remote key.
     pub(super) fn invalidate(&self, key: u32) -> Result<(), MrError> {
         let window = self.rxe.mws.invalidate(key, self.pd, self.binder);
         window.unwrap_or_else(|| self.rxe.mrs.invalidate(key, self.pd))
     }
 
-    /// Counts what the protocol found worth counting.
+    /// Updates the hardware counters.
     pub(super) fn count(&self, counter: Counter) {
         use counters::Counter as C;
         let counter = match counter {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The other half of the send side: responses in, completions out (IBTA volume 1, 9.7.5 and 9.7.6).
+//! The completer, the other half of the send side: responses in, completions out (IBTA volume 1, 9.7.5 and 9.7.6).
 //!
-//! A response acknowledges everything before it, except for READs and ATOMICs: those are done only
-//! when their own answer is in. So a response beyond an unanswered one tells that an answer is
-//! lost ("implied NAK"), and the requester asks again.
+//! A response acknowledges all requests before it, except for READs and ATOMICs, which complete only with their own
+//! response. So a response beyond an unanswered READ or ATOMIC shows that a response is lost ("implied NAK"), and the
+//! requester retries.
 //!
-//! A response outside of what is outstanding is a duplicate or a ghost and has no effect.
+//! A response outside of the outstanding PSNs is a duplicate or a ghost and is ignored.
 
 use crate::memory::{SendOp, SendOps, SendWr};
 use crate::opcode::Kind;
@@ -17,9 +17,9 @@ use crate::timer::RnrTimer;
 use crate::wire::{Aeth, Ext, NakCode, Packet, Syndrome};
 
 impl Requester {
-    /// Takes a response packet of this queue pair's peer.
+    /// Handles a response packet of this queue pair's peer.
     ///
-    /// Afterwards [`run`](Self::run) has to be called, once for a batch of responses.
+    /// Afterwards [`run`](Self::run) must be called, once for a batch of responses.
     pub fn receive<O: SendOps>(
         &mut self,
         packet: &Packet,
@@ -65,7 +65,7 @@ impl Requester {
 
     fn not_ready<O: SendOps>(&mut self, timer: RnrTimer, now: Time, ops: &mut O) {
         if self.outstanding() == 0 {
-            return; // Already gone back: the peer said it twice.
+            return; // A duplicate: it has gone back already.
         }
         ops.count(Counter::RcvdRnr);
         self.retry_later(timer.nanoseconds(), now, ops);
@@ -73,15 +73,15 @@ impl Requester {
 
     fn sequence_error<O: SendOps>(&mut self, ops: &mut O) {
         if self.outstanding() == 0 {
-            return; // Already gone back, perhaps to wait for the peer's receiver.
+            return; // It has gone back already, perhaps for an RNR NAK.
         }
         ops.count(Counter::RcvdSeqErr);
         self.retry(ops);
     }
 
-    /// Takes note that all packets before `psn` are acknowledged.
+    /// Acknowledges all packets before `psn`.
     ///
-    /// Returns false where a READ or ATOMIC before `psn` has not got its answer.
+    /// Returns false where a READ or ATOMIC before `psn` has no response yet.
     fn settle<O: SendOps>(&mut self, psn: Psn, now: Time, ops: &mut O) -> bool {
         let start = self.oldest.psn();
         let settled = self.settle_each(psn, ops);
@@ -164,10 +164,9 @@ impl Requester {
         self.progressed(now);
     }
 
-    /// Is this the packet that answers the oldest request at `offset`?
+    /// Whether this is the packet that answers the oldest request at `offset`.
     ///
-    /// Whether it calls itself the first one says nothing: an answer asked for again may begin
-    /// anywhere.
+    /// The packet's own position is not checked: the response to a retried READ may begin anywhere.
     #[inline]
     fn is_expected(&self, packet: &Packet, wr: &SendWr, total: u32, offset: u32) -> bool {
         let headers = packet.headers();
@@ -195,7 +194,7 @@ impl Requester {
     }
 }
 
-/// How a work request ends that the peer refused.
+/// The completion status for a NAK.
 const fn refusal(code: NakCode) -> WcStatus {
     match code {
         NakCode::InvalidRequest => WcStatus::RemInvReqErr,

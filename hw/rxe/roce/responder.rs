@@ -3,12 +3,11 @@
 //! The receive side of a queue pair: request packets in; memory, receives and responses out
 //! (IBTA volume 1, 9.7 and 9.8).
 //!
-//! A request is executed when it arrives. What is to be answered is only noted, and leaves in
-//! [`Responder::run`]: first the answers to READs and ATOMICs, in order, then one acknowledge for
-//! everything that came since the last one. So acknowledges coalesce by themselves over a batch of
-//! packets, and back-pressure has one place.
+//! A request is executed when it arrives. Responses are only recorded, and are sent by [`Responder::run`]: first the
+//! responses to READs and ATOMICs, in order, then one acknowledge for all requests since the last one. So acknowledges
+//! are coalesced over a batch of packets, and back-pressure is handled in one place.
 //!
-//! An acknowledge never carries the PSN of a READ or ATOMIC: a peer could take it for the answer.
+//! An acknowledge never has the PSN of a READ or ATOMIC: a peer could take it for the response.
 
 use core::ops::DerefMut;
 
@@ -29,13 +28,13 @@ mod execute;
 
 use execute::{check_range, Failure, Message};
 
-/// Sequence numbers up to this far ahead are new, all others have been seen.
+/// Sequence numbers up to this far ahead are new, all others are duplicates.
 const HALF: u32 = 1 << 23;
 
-/// Where positions begin: far enough from zero that all duplicates have one.
+/// The first position: large enough that all duplicates have a position.
 const FIRST_POSITION: u64 = 1 << 24;
 
-/// The attributes before there are any.
+/// The attributes before they are set.
 const UNSET: RecvAttr = RecvAttr {
     service: Service::Rc,
     mtu: Mtu::Mtu256,
@@ -52,7 +51,7 @@ const UNSET: RecvAttr = RecvAttr {
     },
 };
 
-/// What is to be said to the peer after all answers.
+/// The reply that is sent after all responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
     /// All SENDs and WRITEs so far have arrived.
@@ -61,33 +60,33 @@ enum Reply {
     SequenceNak,
     /// There is no receive for the expected packet.
     RnrNak,
-    /// The request with this PSN is refused for good.
+    /// The request with this PSN is refused permanently.
     Refusal(NakCode, Psn),
 }
 
-/// The receive side of one queue pair.
+/// The responder of a queue pair.
 ///
-/// `R` is [`RecvOps::Region`]. `S` is memory from the driver, such as a vector of
-/// [`Slot`]s: as many READs and ATOMICs as it has slots can be answered and remembered; only a
-/// reliable connection needs any. The driver serialises all calls.
+/// `R` is [`RecvOps::Region`]. `S` is memory of the driver, such as a vector of [`Slot`]s: as many READs and ATOMICs
+/// can be answered and remembered as it has slots; only a reliable connection needs any. The driver serialises all
+/// calls.
 #[derive(Debug)]
 pub struct Responder<R, S> {
     attr: RecvAttr,
     state: State,
     has_srq: bool,
-    /// The event of the first packet was raised or is not due.
+    /// Whether the COMM_EST event was raised or is not due.
     established: bool,
     /// PSN of the next new packet.
     expected: Psn,
-    /// Its position in the stream of all sequence numbers, which does not wrap.
+    /// Its position, as a number that does not wrap.
     position: u64,
     msn: Msn,
     message: Option<Message<R>>,
     /// Length of the current receive.
     recv: Option<u32>,
-    /// The last packet of a SEND or WRITE.
+    /// PSN of the last packet of a SEND or WRITE.
     ackable: Option<Psn>,
-    /// The peer was told that the expected packet is missing or not welcome yet.
+    /// Whether a NAK was sent for the expected packet.
     nak_sent: bool,
     reply: Option<Reply>,
     resources: Resources<S>,
@@ -95,7 +94,7 @@ pub struct Responder<R, S> {
 }
 
 impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
-    /// A receive side in [`State::Reset`], with or without a shared receive queue.
+    /// A responder in [`State::Reset`], with or without a shared receive queue.
     pub const fn new(has_srq: bool, slots: S) -> Self {
         Self {
             attr: UNSET,
@@ -115,14 +114,14 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// INIT to RTR: takes the attributes and expects `rq_psn`. Only after a reset.
+    /// INIT to RTR: sets the attributes and expects `rq_psn`. Only after a reset.
     pub fn start(&mut self, attr: RecvAttr) {
         self.attr = attr;
         self.expected = attr.rq_psn;
         self.state = State::Rtr;
     }
 
-    /// RTR to RTS: the first packet is no event any more.
+    /// RTR to RTS: COMM_EST is not raised any more.
     pub fn established(&mut self) {
         if self.state == State::Rtr {
             self.state = State::Rts;
@@ -130,13 +129,13 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// The attributes in force.
+    /// The current attributes.
     #[inline]
     pub fn attr(&self) -> &RecvAttr {
         &self.attr
     }
 
-    /// Changes attributes; `service`, `mtu` and `rq_psn` stay what they were.
+    /// Changes attributes, except for `service`, `mtu` and `rq_psn`.
     pub fn set_attr(&mut self, attr: RecvAttr) {
         let RecvAttr {
             service,
@@ -152,8 +151,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         };
     }
 
-    /// The state of the receive side: `Reset` until [`start`](Self::start), then `Rtr`, `Rts`
-    /// or `Err`.
+    /// The state of the responder: `Reset` until [`start`](Self::start), then `Rtr`, `Rts` or `Err`.
     #[inline]
     pub fn state(&self) -> State {
         self.state
@@ -165,7 +163,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         self.expected
     }
 
-    /// To ERR, from any state: forgets what is not yet answered. [`run`](Self::run) then flushes.
+    /// To ERR, from any state: drops unanswered requests. [`run`](Self::run) then flushes.
     pub fn error(&mut self) {
         if self.state == State::Err {
             return;
@@ -176,7 +174,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         self.resources.clear();
     }
 
-    /// To RESET: forgets everything, also the current receive.
+    /// To RESET: drops everything, including the current receive.
     pub fn reset(&mut self) {
         let Self {
             attr,
@@ -209,10 +207,10 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         *last_wqe_told = false;
     }
 
-    /// Takes a request packet. For RC and UC the driver has found it to come from the peer; it has
-    /// checked the partition key in any case.
+    /// Handles a request packet. The driver has checked the partition key and, for RC and UC, that the packet is from
+    /// the peer.
     ///
-    /// Afterwards [`run`](Self::run) has to be called, once for a batch of requests.
+    /// Afterwards [`run`](Self::run) must be called, once for a batch of requests.
     pub fn receive<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
@@ -259,7 +257,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// Tells the peer once that packets are missing.
+    /// Sends one NAK for missing packets.
     fn out_of_sequence<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
         ops.count(Counter::OutOfSeqRequest);
         if !self.nak_sent {
@@ -268,7 +266,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// Moves on behind a request that took `taken` sequence numbers.
+    /// Advances past a request that used `taken` sequence numbers.
     #[inline]
     fn accept(&mut self, bth: &Bth, taken: u32) {
         self.expected = self.expected.add(taken);
@@ -282,19 +280,19 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             self.ackable = Some(bth.psn);
         }
         self.reply = match self.reply {
-            // Packets behind the gap were dropped, so the peer has to send again in any case.
+            // Packets after the gap were dropped, so the peer must send them again in any case.
             Some(Reply::SequenceNak | Reply::RnrNak) => Some(Reply::SequenceNak),
             Some(Reply::Ack) if acknowledged => Some(Reply::Ack),
             _ if acknowledged && bth.ack_req => Some(Reply::Ack),
-            // The answer to a READ or ATOMIC acknowledges what is before it.
+            // The response to a READ or ATOMIC acknowledges the requests before it.
             _ => None,
         };
     }
 
-    /// Does what a failed request on a reliable connection leads to (IBTA volume 1, 9.9.3).
+    /// Handles a failed request on a reliable connection (IBTA volume 1, 9.9.3).
     fn refuse<O: RecvOps<Region = R>>(&mut self, failure: Failure, ops: &mut O) {
         if self.state == State::Err {
-            return; // An answer broke off while room was made for another one.
+            return; // A response was aborted while resources were freed.
         }
         let (fault, event, status) = match failure {
             Failure::NotReady => {
@@ -317,7 +315,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// Ends the current receive with `status` and goes to the error state.
+    /// Completes the current receive with `status` and changes to the error state.
     fn fail<O: RecvOps<Region = R>>(&mut self, status: WcStatus, ops: &mut O) {
         self.message = None;
         self.state = State::Err;
@@ -349,8 +347,8 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// Answers a READ again, from the memory as it is now. Where it is gone there is no answer:
-    /// the peer has the first one, or will find out by its timer.
+    /// Replays a READ from current memory. If the memory is not registered any more there is no response: the peer has
+    /// the first one, or will time out.
     fn read_again<O: RecvOps<Region = R>>(&mut self, position: u64, reth: &Reth, ops: &mut O) {
         let mtu = self.attr.mtu;
         let Some(resource) = self.resources.find(position) else {
@@ -375,7 +373,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         self.establish(ops);
         let bth = packet.bth();
         if bth.opcode.begins() {
-            self.message = None; // The end of the message before is lost.
+            self.message = None; // The end of the previous message is lost.
         } else if bth.psn != self.expected {
             self.message = None; // A part of this message is lost, and with it the message.
         }
@@ -392,11 +390,10 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// What a failed request on an unreliable service leads to: the message is dropped.
+    /// Handles a failed request on an unreliable service: the message is dropped.
     ///
-    /// The receive that it took stays current for the next one. One of a shared queue cannot wait
-    /// and completes, if the message was too long for it. Only a receive that is bad by itself
-    /// leads to the error state.
+    /// Its receive remains current for the next message. One of a shared queue cannot, and completes with an error if
+    /// the message was too long for it. Only an invalid receive leads to the error state.
     fn drop_message<O: RecvOps<Region = R>>(&mut self, failure: Failure, ops: &mut O) {
         self.message = None;
         match failure {
@@ -436,11 +433,10 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     // Output.
 
-    /// Sends what there is to answer, at most `budget` packets; in the error state, flushes at
-    /// most `budget` receives.
+    /// Sends at most `budget` responses; in the error state, flushes at most `budget` receives.
     ///
-    /// To be called after requests, when receives are posted in the error state, after
-    /// [`error`](Self::error), and again when it says so.
+    /// Must be called after requests, when receives are posted in the error state, after [`error`](Self::error), and
+    /// again as the result says.
     pub fn run<O: RecvOps<Region = R>>(&mut self, budget: u32, ops: &mut O) -> Run {
         for _ in 0..budget {
             if let Some(run) = self.step(ops) {
@@ -450,7 +446,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Run::More
     }
 
-    /// Sends one packet or flushes one receive; says how to go on where it could not.
+    /// Sends one packet or flushes one receive; returns the result of `run` where it could not.
     #[inline]
     fn step<O: RecvOps<Region = R>>(&mut self, ops: &mut O) -> Option<Run> {
         if let Some(resource) = self.resources.sending() {
@@ -481,7 +477,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// The memory of a READ is gone while it is answered.
+    /// The memory of a READ was invalidated while it is answered.
     fn break_off<O: RecvOps<Region = R>>(&mut self, fault: RemoteFault, psn: Psn, ops: &mut O) {
         self.resources.clear();
         let failed_before = self.state == State::Err;
@@ -546,7 +542,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 }
 
-/// The completion of a receive that failed.
+/// The completion of a failed receive.
 const fn failed(status: WcStatus) -> RecvCompletion {
     RecvCompletion {
         status,

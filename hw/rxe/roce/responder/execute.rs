@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the receive side does with a request whose turn it is: the checks of IBTA volume 1, 9.7.4,
-//! then the operation.
+//! Executing the request with the expected PSN: the checks of IBTA volume 1, 9.7.4, then the operation.
 
 use core::ops::DerefMut;
 
@@ -14,7 +13,7 @@ use crate::state::{
 };
 use crate::wire::{AtomicEth, Ext, Packet, Reth};
 
-/// A message of which some packets have arrived.
+/// An incomplete message.
 #[derive(Debug)]
 pub(super) enum Message<R> {
     /// A SEND; its data goes to the current receive.
@@ -31,22 +30,22 @@ pub(super) enum Message<R> {
 pub(super) enum Failure {
     /// No receive is posted.
     NotReady,
-    /// The peer is at fault.
+    /// The request is refused: NAK, event, and status of the receive.
     Refused(RemoteFault, QpEvent, WcStatus),
-    /// The message does not fit into the receive.
+    /// The message is longer than the receive.
     TooLong,
-    /// The receive cannot take the data.
+    /// The receive is invalid.
     Local(WcStatus),
 }
 
 impl Failure {
-    /// An opcode or a length where it may not be.
+    /// An invalid opcode or length.
     pub(super) const INVALID: Self = Self::Refused(
         RemoteFault::InvalidRequest,
         QpEvent::ReqErr,
         WcStatus::LocQpOpErr,
     );
-    /// A range, an alignment or a number that is not allowed.
+    /// An invalid range, alignment or number.
     pub(super) const LIMIT: Self = Self::Refused(
         RemoteFault::InvalidRequest,
         QpEvent::AccessErr,
@@ -97,7 +96,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Ok(())
     }
 
-    /// May this packet come now, is it as long as it should be, and may the peer do that?
+    /// Checks the packet's position in its message, its length, and the access flags of the peer.
     #[inline]
     pub(super) fn check(&self, packet: &Packet) -> Result<(), Failure> {
         let opcode = packet.bth().opcode;
@@ -122,7 +121,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Ok(())
     }
 
-    /// Makes sure that there is a current receive where the packet needs one.
+    /// Takes a receive, if the packet needs one and there is no current one.
     #[inline]
     pub(super) fn take_receive<O: RecvOps<Region = R>>(
         &mut self,
@@ -145,7 +144,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// Puts the payload of a SEND where it belongs; completes the receive at the end.
+    /// Copies the payload of a SEND; completes the receive at its end.
     pub(super) fn send<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
@@ -184,7 +183,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Ok(())
     }
 
-    /// Puts the payload of a WRITE where it belongs; with immediate data, completes the receive.
+    /// Copies the payload of a WRITE; with immediate data, completes the receive.
     pub(super) fn write<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
@@ -241,7 +240,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Ok(())
     }
 
-    /// Notes a READ; returns how many sequence numbers its answer takes.
+    /// Records a READ; returns the number of sequence numbers of its response.
     fn read<O: RecvOps<Region = R>>(&mut self, reth: &Reth, ops: &mut O) -> Result<u32, Failure> {
         let region = check_range(reth, Access::Read, ops)?;
         let count = self.attr.mtu.packets(reth.length);
@@ -296,10 +295,10 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Ok(1)
     }
 
-    /// Reserves the resources for an answer, so that it can be given again.
+    /// Reserves the resources for a response, so that it can be replayed.
     ///
-    /// Where none are free, it first sends some of what waits: a batch may hold more requests than
-    /// there are resources.
+    /// If none are free, it first sends some pending responses: a batch may have more requests than there are
+    /// resources.
     fn admit<O: RecvOps<Region = R>>(
         &mut self,
         count: u32,
@@ -321,7 +320,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Err(Failure::LIMIT)
     }
 
-    /// The request that resources were reserved for failed.
+    /// Removes the resources of a failed request.
     fn take_back(&mut self, fault: RemoteFault) -> Failure {
         self.resources.drop_newest();
         fault.into()
@@ -342,7 +341,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// Puts a datagram behind the area of the GRH and completes its receive.
+    /// Copies a datagram after the GRH area and completes its receive.
     pub(super) fn deliver<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
