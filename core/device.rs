@@ -121,8 +121,8 @@ fn alloc(size: usize, net: &NetNamespace, _sleep: &MaySleep) -> Result<NonNull<D
 ///
 /// # Safety
 ///
-/// The device has the reference that [`alloc`] made, which is given up here, and nobody else lets go of it so. It is still
-/// there when this returns if somebody else has a reference.
+/// The caller owns the reference that [`alloc`] made, and gives it up. The device may outlive the call if there are other
+/// references.
 unsafe fn dealloc(device: &Device, sleep: &MaySleep) {
     device.driver_dealloc(sleep);
     // Until here `ib_unregister_driver` finds the device and waits for the driver's call above.

@@ -23,7 +23,7 @@ use kernel_ext::{
     export::export,
     gfp::Gfp,
     net::{
-        netlink::{self, KernelSocket, Reply, Request},
+        netlink::{self, KernelSocket, Message, Request},
         ns::{self, impl_has_pernet_slot, NetNamespace, PerNamespace, PernetRegistration},
     },
     rwsem::RwSem,
@@ -129,7 +129,7 @@ fn of(net: &NetNamespace) -> Option<Arc<Socket>> {
 /// # Errors
 ///
 /// `ECONNREFUSED` where the receiver's socket is closed, `EAGAIN` where it is full.
-pub(crate) fn send(net: &NetNamespace, reply: Reply, portid: u32) -> Result {
+pub(crate) fn send(net: &NetNamespace, reply: Message, portid: u32) -> Result {
     let socket = of(net).ok_or(ECONNREFUSED)?;
     // SAFETY: The message is handed over.
     unsafe { socket.0.unicast(reply.into_raw(), portid, false) }
@@ -140,7 +140,12 @@ pub(crate) fn send(net: &NetNamespace, reply: Reply, portid: u32) -> Result {
 /// # Errors
 ///
 /// `ENOBUFS` where a listener's socket is full. No listeners are no error.
-pub(crate) fn multicast(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySleep) -> Result {
+pub(crate) fn multicast(
+    net: &NetNamespace,
+    notice: Message,
+    group: u32,
+    sleep: &MaySleep,
+) -> Result {
     match multicast_request(net, notice, group, Gfp::kernel(sleep)) {
         Err(ESRCH) => Ok(()),
         result => result,
@@ -154,7 +159,7 @@ pub(crate) fn multicast(net: &NetNamespace, notice: Reply, group: u32, sleep: &M
 /// `ESRCH` without listeners, `ENOBUFS` where a listener's socket is full.
 pub(crate) fn multicast_request(
     net: &NetNamespace,
-    request: Reply,
+    request: Message,
     group: u32,
     flags: Gfp<'_>,
 ) -> Result {

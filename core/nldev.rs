@@ -18,7 +18,7 @@
 use kernel::prelude::*;
 use kernel_ext::{
     bindings,
-    net::netlink::{Dump, Reply, Request},
+    net::netlink::{Dump, Message, Request},
 };
 use rdma::MaySleep;
 
@@ -85,7 +85,7 @@ pub(crate) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     match doit {
         Doit::Change(change) => change(&query),
         Doit::Answer(op, fill) => {
-            let reply = Reply::to(request, kind_of(op), sleep, |writer| fill(&query, writer))?;
+            let reply = Message::to(request, kind_of(op), sleep, |writer| fill(&query, writer))?;
             netlink::send(net, reply, request.portid())
         }
     }

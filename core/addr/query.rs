@@ -12,7 +12,7 @@ use kernel_ext::{
     net::{
         address::IpAddress,
         device::{LinkType, NetDevice},
-        netlink::Reply,
+        netlink::Message,
         ns::{NetNamespace, NetRef},
         resolve::{HardwareAddress, Path},
     },
@@ -194,7 +194,7 @@ impl Query {
             IpAddress::V6(address) => (c::LS_NLA_TYPE_IPV6, address.as_slice()),
         };
         let message = netlink::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_IP_RESOLVE);
-        let request = Reply::request(message, self.seq, Gfp::kernel(sleep), |writer| {
+        let request = Message::request(message, self.seq, Gfp::kernel(sleep), |writer| {
             writer.header(&ifindex.to_ne_bytes())?;
             writer.bytes(kind | c::RDMA_NLA_F_MANDATORY, address)
         });

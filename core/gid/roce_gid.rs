@@ -5,9 +5,9 @@
 //! For each GID type that it supports, a port has:
 //!
 //! * a *default GID*, the link-local IPv6 address made from the MAC address: of the port's net device, or of the bond
-//! that it is a port of;
+//!   that it is a port of;
 //! * a GID for each IPv4 and IPv6 address of the port's net device and of its upper devices (VLANs, macvlans, bridges
-//! …); of a bond only while the port's net device is the active one.
+//!   …); of a bond only while the port's net device is the active one.
 //!
 //! Events of net devices and addresses are handled by work, one after the other in the order of their occurrence.
 //!

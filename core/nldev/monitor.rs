@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel_ext::{
     bindings as c,
-    net::netlink::{Reply, Writer},
+    net::netlink::{Message, Writer},
 };
 use rdma::{view::Device, MaySleep};
 
@@ -37,7 +37,7 @@ fn describe(event: NotifyEvent) -> (u32, Option<u32>, &'static str) {
 pub(crate) fn notify(device: &Device, event: NotifyEvent, sleep: &MaySleep) {
     let (kind, _, name) = describe(event);
     let command = kind_of(c::RDMA_NLDEV_CMD_MONITOR);
-    let sent = Reply::notification(command, sleep, |writer| {
+    let sent = Message::notification(command, sleep, |writer| {
         fill(device, event, writer)?;
         writer.u8(c::RDMA_NLDEV_ATTR_EVENT_TYPE, kind as u8)
     })

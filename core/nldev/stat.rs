@@ -211,7 +211,7 @@ fn set_mode(
         let set = counters::set_auto(device, port, mask, optional);
         if set == Err(EBUSY) {
             let why = c"Modifying auto mode is not allowed when there is a bound QP";
-            query.request.explain(why);
+            query.request.set_extack_msg(why);
         }
         return set;
     }

@@ -5,9 +5,9 @@
 //! Rules for each client and device:
 //!
 //! 1. `add` is called once while both are registered: for a device in the order of the clients' registration, by the
-//! thread that registers one of them. Registration returns after that.
+//!    thread that registers one of them. Registration returns after that.
 //! 2. `remove` is called once if `add` succeeded: for a device in the reverse order. Unregistration of either returns
-//! after that, whichever thread has called it.
+//!    after that, whichever thread has called it.
 //! 3. No lock is held in either: both may call any function, but must not wait for their own return.
 //! 4. The other callbacks run after `add` and before `remove`, which waits for them.
 //!

@@ -14,7 +14,7 @@ use kernel_ext::{
     delayed,
     gfp::Gfp,
     net::{
-        netlink::{Policy, Reply, Request, Writer},
+        netlink::{Message, Policy, Request, Writer},
         ns::NetNamespace,
     },
     timer::now_ns,
@@ -118,9 +118,9 @@ fn write(
     path: &sa_path_rec,
     (mask, path_use, seq): (u64, u8, u32),
     flags: Gfp<'_>,
-) -> Result<Reply> {
+) -> Result<Message> {
     let kind = netlink::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_RESOLVE);
-    Reply::request(kind, seq, flags, |writer| {
+    Message::request(kind, seq, flags, |writer| {
         writer.header(&header_of(query, path_use))?;
         for (bit, attr, member) in MEMBERS {
             if has(mask, bit) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lists in statics. A static is never dropped, so a vector in one would keep its memory when the module goes.
+//! Vectors in statics. Statics are never dropped, so an ordinary vector would leak its memory when the module is
+//! unloaded.
 
 use core::ops::{Deref, DerefMut};
 use kernel::prelude::*;
 
-/// A list that has no memory when nothing is in it.
+/// A vector that frees its memory when it becomes empty.
 ///
 /// ```
 /// # use kernel::prelude::*;
@@ -22,12 +23,12 @@ use kernel::prelude::*;
 pub struct StaticVec<T>(KVec<T>);
 
 impl<T> StaticVec<T> {
-    /// An empty list.
+    /// An empty vector.
     pub const fn new() -> Self {
         Self(KVec::new())
     }
 
-    /// Puts a value at the end. May sleep.
+    /// Appends a value. May sleep.
     ///
     /// # Errors
     ///
@@ -37,7 +38,7 @@ impl<T> StaticVec<T> {
         Ok(())
     }
 
-    /// Makes a place at the end. May sleep.
+    /// Reserves capacity for one more value. May sleep.
     ///
     /// # Errors
     ///
@@ -47,7 +48,7 @@ impl<T> StaticVec<T> {
         Ok(ReservedSlot(self))
     }
 
-    /// Takes the value at `index` out, if there is one; those behind it move up.
+    /// Removes the value at `index`, if there is one, and shifts those after it.
     pub fn remove(&mut self, index: usize) -> Option<T> {
         let value = self.0.remove(index).ok();
         self.free_if_empty();
@@ -67,13 +68,13 @@ impl<T> StaticVec<T> {
     }
 }
 
-/// A place for a value at the end of a list, which goes when it is not used.
+/// Reserved capacity for one value. If it is not used, it is released.
 pub struct ReservedSlot<'a, T>(&'a mut StaticVec<T>);
 
 impl<T> ReservedSlot<'_, T> {
-    /// Puts a value there. Any context.
+    /// Appends a value. Any context.
     pub fn push(self, value: T) {
-        // There is room for one.
+        // Capacity was reserved.
         let _ = self.0 .0.push_within_capacity(value);
     }
 }
