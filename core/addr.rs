@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resolving IP addresses to hardware addresses: routes and neighbours.
+//! Resolving IP addresses to hardware addresses, by routes and neighbours.
 //!
-//! A question that cannot be answered at once waits in a list. It is asked again whenever the hardware address of some
-//! neighbour becomes known, and for the last time at its deadline.
+//! A request that cannot be resolved at once waits in a list. It is retried whenever the hardware address of any
+//! neighbour becomes known, and finally at its deadline.
 //!
 //! # Locks
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `RESOLVER` | the list of questions, and the queue that asks them again | any, interrupts off | locks of the work queue |
-//! | `Request::state` | what is known of a question | process | what looking up routes and neighbours takes |
+//! | `RESOLVER` | the list of requests, and their workqueue | any, interrupts off | locks of the work queue |
+//! | `Request::state` | the state of a request | process | what looking up routes and neighbours takes |
 //!
 //! C header: `include/rdma/ib_addr.h`.
 
@@ -49,55 +49,55 @@ use rdma::{
 pub(crate) mod ls;
 mod query;
 
-use query::{device_of, From, Query, Route};
+use query::{device_of, Egress, Query, Route};
 
-/// How long a datagram's sender waits for the hardware address of its destination, in milliseconds.
+/// Timeout for resolving the destination of a datagram, in milliseconds.
 const DATAGRAM_TIMEOUT_MS: u64 = 1000;
 
-/// Who is told of the answer.
-enum Asker {
-    /// C, which has a callback.
+/// The receiver of the result.
+enum Waiter {
+    /// A C caller, with its callback and the source address.
     C(ResolveRequest, Storage),
-    /// A thread that waits.
+    /// A thread that waits for [`Request::answered`].
     Thread,
 }
 
-/// What is known of a question.
+/// State of a request.
 struct State {
-    /// Taken by who answers.
-    asker: Option<Asker>,
+    /// `None` once the request is completed or canceled.
+    waiter: Option<Waiter>,
     answer: Result<Route>,
-    /// The source address that the last route has chosen.
+    /// The source address that the last route lookup has chosen.
     source: Option<IpAddress>,
 }
 
 impl State {
-    /// Takes note of an answer, and fills in what it says for C.
-    fn note(&mut self, query: &Query, answer: Result<Route>) {
+    /// Sets the result, and copies it to a C caller's `struct rdma_dev_addr`.
+    fn set_answer(&mut self, query: &Query, answer: Result<Route>) {
         if let Ok(route) = &answer {
             self.source = Some(route.source);
         }
-        if let Some(Asker::C(question, _)) = &self.asker {
-            tell(question.addr(), query, &answer);
+        if let Some(Waiter::C(question, _)) = &self.waiter {
+            fill_dev_addr(question.addr(), query, &answer);
         }
         self.answer = answer;
     }
 
-    /// Takes note of what user space has answered, if that is what the question waits for.
-    fn note_gid(&mut self, query: &Query, gid: Gid) {
-        let waits = self.asker.is_some() && self.result() == Err(ENODATA);
+    /// Sets the GID from user space, if the request still waits for it.
+    fn set_gid(&mut self, query: &Query, gid: Gid) {
+        let waits = self.waiter.is_some() && self.result() == Err(ENODATA);
         let Ok(route) = self.answer.as_mut().map_err(|_| ()) else {
             return;
         };
         if waits {
             route.set_next_hop_gid(gid);
-            if let Some(Asker::C(question, _)) = &self.asker {
-                tell(question.addr(), query, &self.answer);
+            if let Some(Waiter::C(question, _)) = &self.waiter {
+                fill_dev_addr(question.addr(), query, &self.answer);
             }
         }
     }
 
-    /// Whether the question is answered, and how.
+    /// The status of the request; `ENODATA` while it is pending.
     fn result(&self) -> Result {
         match &self.answer {
             Ok(route) => route.next_hop.map(|_| ()),
@@ -106,13 +106,13 @@ impl State {
     }
 }
 
-/// A question that waits.
+/// A request that is being resolved.
 #[pin_data]
 struct Request {
     query: Query,
-    /// What a question of C's is about: its address, for finding it.
+    /// The address of a C caller's `struct rdma_dev_addr`, which `rdma_addr_cancel` looks for.
     about: usize,
-    /// When it is asked for the last time, in nanoseconds.
+    /// Deadline, in nanoseconds.
     deadline: u64,
     #[pin]
     state: Mutex<State>,
@@ -132,12 +132,12 @@ impl WorkItem for Request {
     fn run(this: Arc<Self>) {
         // SAFETY: Works of the queue run in process context.
         let sleep = &unsafe { MaySleep::assume() };
-        this.go_on(sleep);
+        this.process(sleep);
     }
 }
 
-/// Fills in what is known for C.
-fn tell(addr: &DevAddr, query: &Query, answer: &Result<Route>) {
+/// Copies a result to a C caller's `struct rdma_dev_addr`.
+fn fill_dev_addr(addr: &DevAddr, query: &Query, answer: &Result<Route>) {
     if let Ok(route) = answer {
         addr.set_source(&route.l2);
         addr.set_route(route.network, route.hop_limit);
@@ -145,25 +145,25 @@ fn tell(addr: &DevAddr, query: &Query, answer: &Result<Route>) {
             addr.set_destination(next_hop);
         }
     }
-    if matches!(query.from, From::Gid(_)) {
+    if matches!(query.egress, Egress::Gid(_)) {
         addr.forget_device();
     }
 }
 
 impl Request {
-    /// Asks for the first time, on behalf of `asker`.
-    fn new(query: Query, asker: Asker, timeout_ms: u64, sleep: &MaySleep) -> Result<Arc<Self>> {
+    /// Makes a request and tries to resolve it for the first time.
+    fn new(query: Query, waiter: Waiter, timeout_ms: u64, sleep: &MaySleep) -> Result<Arc<Self>> {
         let timeout = timeout_ms.saturating_mul(1_000_000);
-        let about = match &asker {
-            Asker::C(question, _) => core::ptr::from_ref(question.addr()).addr(),
-            Asker::Thread => 0,
+        let about = match &waiter {
+            Waiter::C(question, _) => core::ptr::from_ref(question.addr()).addr(),
+            Waiter::Thread => 0,
         };
         let mut state = State {
-            asker: Some(asker),
+            waiter: Some(waiter),
             answer: Err(ENODATA),
             source: None,
         };
-        state.note(&query, query.ask(sleep));
+        state.set_answer(&query, query.resolve(sleep));
         Arc::pin_init(
             pin_init!(Self {
                 query,
@@ -183,48 +183,48 @@ impl Request {
         kernel::time::msecs_to_jiffies(u32::try_from(milliseconds).unwrap_or(u32::MAX))
     }
 
-    /// Asks again, if there is no answer yet; and tells who asked, if there is one.
-    fn go_on(self: &Arc<Self>, sleep: &MaySleep) {
+    /// Retries a pending request; completes one that is resolved, has failed or has timed out.
+    fn process(self: &Arc<Self>, sleep: &MaySleep) {
         let mut state = self.state.lock();
-        if state.asker.is_none() {
+        if state.waiter.is_none() {
             return;
         }
         if state.result() == Err(ENODATA) {
-            state.note(&self.query, self.query.ask(sleep));
+            state.set_answer(&self.query, self.query.resolve(sleep));
             let expired = now_ns() >= self.deadline;
             if state.result().is_err() && expired {
                 state.answer = Err(ETIMEDOUT);
             } else if state.result() == Err(ENODATA) {
                 drop(state);
-                return ask_again(self);
+                return requeue(self);
             }
         }
-        let asker = state.asker.take();
+        let waiter = state.waiter.take();
         let result = state.result();
         let source = state.source;
         drop(state);
-        match asker {
-            Some(Asker::C(question, mut storage)) => {
+        match waiter {
+            Some(Waiter::C(question, mut storage)) => {
                 if let Some(source) = source {
                     storage.set_ip(source);
                 }
                 question.answer(result, storage);
             }
-            Some(Asker::Thread) => self.answered.complete_all(),
+            Some(Waiter::Thread) => self.answered.complete_all(),
             None => {}
         }
         forget(self);
     }
 }
 
-/// The questions that wait.
+/// The list of pending requests.
 struct Resolver {
     requests: KVec<Arc<Request>>,
-    /// There as long as the module.
+    /// Set as long as the module is loaded.
     queue: Option<Arc<OwnedQueue>>,
 }
 
-/// Marks the lock of the resolver.
+/// Marker of the resolver's lock.
 enum ResolverLock {}
 
 impl kernel::sync::lock::GlobalLockBackend for ResolverLock {
@@ -245,7 +245,7 @@ static RESOLVER: kernel::sync::lock::GlobalLock<ResolverLock> = unsafe {
     })
 };
 
-/// Lets a question wait. It is asked once more at once: the answer may have come before it was in the list.
+/// Adds a request to the list and queues a retry at once: it may have become resolvable before it was in the list.
 fn submit(request: &Arc<Request>) -> Result {
     let mut resolver = RESOLVER.lock();
     resolver.requests.push(request.clone(), GFP_ATOMIC)?;
@@ -255,38 +255,38 @@ fn submit(request: &Arc<Request>) -> Result {
     Ok(())
 }
 
-/// Lets a question wait on, until its deadline at most, if it is not withdrawn.
-fn ask_again(request: &Arc<Request>) {
+/// Schedules the retry of a request at its deadline, unless it was canceled.
+fn requeue(request: &Arc<Request>) {
     let resolver = RESOLVER.lock();
     let mut requests = resolver.requests.iter();
     if !requests.any(|waiting| Arc::ptr_eq(waiting, request)) {
         return;
     }
     if let Some(queue) = &resolver.queue {
-        // Where a neighbour has become known meanwhile, the question is queued already, and stays so.
+        // If a neighbour has become known meanwhile, the work is queued already.
         let _ = queue.enqueue_delayed(request.clone(), request.remaining());
     }
 }
 
-/// Takes a question out of the list, if it is there.
-fn take_out(wanted: impl Fn(&Arc<Request>) -> bool) -> Option<Arc<Request>> {
+/// Removes a request from the list.
+fn dequeue(wanted: impl Fn(&Arc<Request>) -> bool) -> Option<Arc<Request>> {
     let mut resolver = RESOLVER.lock();
     let index = resolver.requests.iter().position(wanted)?;
     resolver.requests.remove(index).ok()
 }
 
-/// Forgets a question that is answered.
+/// Removes a completed request.
 fn forget(request: &Arc<Request>) {
-    let taken = take_out(|waiting| Arc::ptr_eq(waiting, request));
-    // It may have been queued once more before it was taken out.
+    let taken = dequeue(|waiting| Arc::ptr_eq(waiting, request));
+    // It may have been queued again before it was removed.
     delayed::cancel(request);
     drop(taken);
 }
 
-/// What asks the questions again.
-struct Again;
+/// Retries all requests when a neighbour becomes known.
+struct NeighbourEvents;
 
-impl NeighbourListener for Again {
+impl NeighbourListener for NeighbourEvents {
     fn neighbour_known(&self) {
         let resolver = RESOLVER.lock();
         let Some(queue) = &resolver.queue else {
@@ -298,13 +298,13 @@ impl NeighbourListener for Again {
     }
 }
 
-/// As long as this is there, addresses can be resolved.
+/// Keeps the resolver running until it is dropped.
 pub(crate) struct Registration {
-    _neighbours: Pin<KBox<NeighbourRegistration<Again>>>,
+    _neighbours: Pin<KBox<NeighbourRegistration<NeighbourEvents>>>,
     _queue: Queue,
 }
 
-/// The resolver has a queue as long as this is there. Dropping it waits for the works.
+/// Owns the resolver's workqueue. Dropping it flushes the queue.
 struct Queue;
 
 impl Drop for Queue {
@@ -314,13 +314,13 @@ impl Drop for Queue {
     }
 }
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(crate) fn init() {
     // SAFETY: Called once, before anything is resolved.
     unsafe { RESOLVER.init() };
 }
 
-/// Makes what resolves addresses. The module's initialisation calls it, once.
+/// Starts the resolver. Called once when the module is loaded.
 ///
 /// # Errors
 ///
@@ -329,29 +329,29 @@ pub(crate) fn start(sleep: &MaySleep) -> Result<Registration> {
     let queue = OwnedQueue::new(c"ib_addr", QueueFlags::UNBOUND, 0, sleep)?;
     RESOLVER.lock().queue = Some(Arc::new(queue, GFP_KERNEL)?);
     let _queue = Queue;
-    let _neighbours = NeighbourRegistration::new(Again, sleep)?;
+    let _neighbours = NeighbourRegistration::new(NeighbourEvents, sleep)?;
     Ok(Registration {
         _neighbours,
         _queue,
     })
 }
 
-/// The IP address that a GID of RoCE is.
+/// The IP address of a RoCE GID.
 fn ip_of(gid: Gid) -> IpAddress {
     gid.ipv4().map_or(IpAddress::V6(gid.0), IpAddress::V4)
 }
 
-/// A question about GIDs of RoCE, from the net device of an entry.
+/// A query between RoCE GIDs, from the net device of a GID entry.
 fn query_by_gid(entry: BorrowedGid<'_>, source: Gid, destination: Gid) -> Query {
-    let from = From::Gid(entry.hold());
-    Query::new(ip_of(source), ip_of(destination), from)
+    let egress = Egress::Gid(entry.hold());
+    Query::new(ip_of(source), ip_of(destination), egress)
 }
 
-/// Whether packets from the net device of an entry, between GIDs of RoCE, go through a router.
+/// Whether packets between RoCE GIDs, from the net device of a GID entry, pass an IP router.
 ///
 /// # Errors
 ///
-/// `EINVAL` for GIDs of two kinds, or an entry that has no net device any more; `EHOSTUNREACH` …: as `connect` would say it.
+/// `EINVAL` for an IPv4 and an IPv6 address, or a deleted GID entry; routing errors such as `EHOSTUNREACH`.
 pub(crate) fn is_routed(
     entry: BorrowedGid<'_>,
     (source, destination): (Gid, Gid),
@@ -360,15 +360,15 @@ pub(crate) fn is_routed(
     query_by_gid(entry, source, destination).is_routed()
 }
 
-/// Takes the answer of user space to the question with the number `seq`: the GID behind a router of InfiniBand. Returns whether
-/// there is such a question.
+/// Sets the GID that user space has resolved for the query with sequence number `seq`. Returns whether there is such a
+/// query.
 pub(crate) fn answer(seq: u32, gid: Gid, _sleep: &MaySleep) -> bool {
     let with_number = |request: &&Arc<Request>| request.query.seq == seq;
     let request = RESOLVER.lock().requests.iter().find(with_number).cloned();
     let Some(request) = request else {
         return false;
     };
-    request.state.lock().note_gid(&request.query, gid);
+    request.state.lock().set_gid(&request.query, gid);
     let resolver = RESOLVER.lock();
     if let Some(queue) = &resolver.queue {
         delayed::enqueue(queue, &request, 0);
@@ -376,20 +376,20 @@ pub(crate) fn answer(seq: u32, gid: Gid, _sleep: &MaySleep) -> bool {
     true
 }
 
-/// Resolves the GID of a datagram's destination: the hardware address of the next hop, and the hop limit. Waits a second
-/// at most.
+/// Resolves the GID of a datagram's destination to the hardware address of the next hop and the hop limit. Waits for at
+/// most one second.
 ///
 /// # Errors
 ///
-/// `EINVAL` for GIDs of two kinds, or a source that has been deleted, `ETIMEDOUT` if nobody has answered, `EHOSTUNREACH` …:
-/// as `connect` would say it.
+/// `EINVAL` for an IPv4 and an IPv6 address, or a deleted source GID; `ETIMEDOUT`; routing errors such as
+/// `EHOSTUNREACH`.
 pub(crate) fn resolve_gid(
     source: BorrowedGid<'_>,
     destination: Gid,
     sleep: &MaySleep,
 ) -> Result<([u8; 6], c_int)> {
     let query = query_by_gid(source, source.gid(), destination);
-    let request = Request::new(query, Asker::Thread, DATAGRAM_TIMEOUT_MS, sleep)?;
+    let request = Request::new(query, Waiter::Thread, DATAGRAM_TIMEOUT_MS, sleep)?;
     let first = request.state.lock().result();
     if first == Err(ENODATA) {
         submit(&request)?;
@@ -401,19 +401,19 @@ pub(crate) fn resolve_gid(
     Ok(([a, b, c, d, e, f], route.hop_limit))
 }
 
-/// Returns how many bytes a socket address has; 0 for a family that the RDMA stack does not know.
+/// Returns the length of a socket address; 0 for an unsupported family.
 #[export]
 fn rdma_addr_size(address: Sockaddr<'_>) -> c_int {
     size_of_family(address.family()) as c_int
 }
 
-/// Returns how many bytes the socket address in a `sockaddr_in6` has; 0 if it cannot be there.
+/// Returns the length of the socket address in a `sockaddr_in6`; 0 if it does not fit or the family is unsupported.
 #[export]
 fn rdma_addr_size_in6(address: SockaddrArgument<'_, c::sockaddr_in6>) -> c_int {
     size_within(address)
 }
 
-/// Returns how many bytes the socket address in a `sockaddr_storage` has; 0 if it cannot be there.
+/// Returns the length of the socket address in a `sockaddr_storage`; 0 for an unsupported family.
 #[export]
 fn rdma_addr_size_kss(address: SockaddrArgument<'_, c::__kernel_sockaddr_storage>) -> c_int {
     size_within(address)
@@ -430,17 +430,17 @@ fn size_within<T>(address: SockaddrArgument<'_, T>) -> c_int {
     }
 }
 
-/// Copies what of a net device goes into packets that leave by it. Any context.
+/// Copies the source hardware address and device attributes of a net device. Any context.
 #[export]
 fn rdma_copy_src_l2_addr(addr: &DevAddr, ndev: Const<'_, NetDevice>) {
     addr.set_source(&SourceL2::of(&ndev));
 }
 
-/// Fills in what of the net device with an address goes into packets; the net device that is bound, if there is one.
+/// Sets the source hardware address by the bound net device, or by the net device with an IP address.
 ///
 /// # Errors
 ///
-/// `ENODEV` if there is no such device, `EADDRNOTAVAIL` if none has the address, `EINVAL` without a namespace.
+/// `ENODEV` without such a device, `EADDRNOTAVAIL` if none has the address, `EINVAL` without a namespace.
 #[export]
 fn rdma_translate_ip(address: Sockaddr<'_>, addr: &DevAddr) -> Result {
     let net = addr.net().ok_or(EINVAL)?;
@@ -455,26 +455,26 @@ fn rdma_translate_ip(address: Sockaddr<'_>, addr: &DevAddr) -> Result {
     Ok(())
 }
 
-/// What C asks.
+/// The query for the arguments of `rdma_resolve_ip`.
 fn query_of(addr: &DevAddr, source: &Storage, to: &Storage, by_gid: bool) -> Result<Query> {
     let net = addr.net().ok_or(EINVAL)?;
-    let from = if by_gid {
-        From::Gid(addr.sgid().ok_or(EINVAL)?.hold())
+    let egress = if by_gid {
+        Egress::Gid(addr.sgid().ok_or(EINVAL)?.hold())
     } else {
-        From::Net(net, addr.bound_device())
+        Egress::Net(net, addr.bound_device())
     };
     let (source, destination) = source.ip().zip(to.ip()).ok_or(EINVAL)?;
-    Ok(Query::new(source, destination, from))
+    Ok(Query::new(source, destination, egress))
 }
 
-/// Resolves an IP address. The callback is called once, in process context, unless this fails, or `rdma_addr_cancel`
-/// withdraws the question.
+/// Resolves an IP address. The callback is called once, in process context, unless this fails or `rdma_addr_cancel`
+/// cancels the request.
 ///
-/// `addr` must stay until then.
+/// `addr` must stay valid until then.
 ///
 /// # Errors
 ///
-/// `EINVAL` for addresses of two families, or without a namespace, `ENOMEM`; as `connect` would say it.
+/// `EINVAL` for addresses of two families, or without a namespace, `ENOMEM`; routing errors.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn rdma_resolve_ip(
@@ -499,8 +499,8 @@ fn rdma_resolve_ip(
     // SAFETY: The header says that `addr` stays until the callback is called; who withdraws the question waits until it is
     // dropped. The callback is for this context.
     let question = unsafe { ResolveRequest::new(addr, callback, context) };
-    let asker = Asker::C(question, source);
-    let request = Request::new(query, asker, timeout_ms as u64, sleep)?;
+    let waiter = Waiter::C(question, source);
+    let request = Request::new(query, waiter, timeout_ms as u64, sleep)?;
     let first = request.state.lock().result();
     match first {
         Ok(()) | Err(ENODATA) => submit(&request),
@@ -508,15 +508,15 @@ fn rdma_resolve_ip(
     }
 }
 
-/// Withdraws the question about `addr`, if there is one: when this returns, its callback does not run and will not. Not from
-/// the callback itself.
+/// Cancels the request for `addr`, if there is one. When this returns, its callback is not running and will not run.
+/// Not from the callback itself.
 #[export]
 fn rdma_addr_cancel(addr: &DevAddr, sleep: &MaySleep) {
     let about = core::ptr::from_ref(addr).addr();
-    while let Some(request) = take_out(|waiting| waiting.about == about) {
-        // The question is not kept any longer than `addr`. Nobody answers it from now on, even if it is queued once more
-        // (`answer`); who has begun to answer it is waited for.
-        request.state.lock().asker = None;
+    while let Some(request) = dequeue(|waiting| waiting.about == about) {
+        // The request does not use `addr` any more, even if its work is queued again: without a waiter nothing is
+        // written. Taking the mutex waits for a callback that is being completed.
+        request.state.lock().waiter = None;
         delayed::cancel_sync(&request, sleep);
     }
 }

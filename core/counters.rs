@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of a port that queue pairs are bound to: `rdma statistic qp`.
+//! Counters that queue pairs are bound to: `rdma statistic qp`.
 //!
-//! In auto mode a queue pair of user space is bound when it goes to INIT, to the counter of those that are like it; in manual
-//! mode the administrator says which counter it has. What a counter has counted when the last queue pair leaves it is kept
-//! for the port, and counts in what the port tells.
+//! In auto mode a user queue pair is bound on the transition to INIT, to the counter of the queue pairs that match it;
+//! in manual mode the administrator selects the counter. When the last queue pair is unbound from a counter, its values
+//! are added to the port's history, which is part of the port's totals.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `DeviceState::state` | the counters of a device, and who is bound to which; held while drivers bind, unbind and ask | process context | a counter's own lock, what drivers take, `restrack` |
+//! | `DeviceState::state` | the counters of a device and their bindings; held while drivers bind, unbind and read | process context | a counter's own lock, what drivers take, `restrack` |
 //!
-//! Who holds the lock of a port's counters (`struct rdma_hw_stats`) may take it; not the other way round.
+//! The lock of a port's counters (`struct rdma_hw_stats`) is taken outside of it.
 //!
 //! C header: `include/rdma/rdma_counter.h`.
 
@@ -34,7 +34,7 @@ use rdma::{
 use crate::{private::DeviceExt, registry::netns, restrack};
 use state::{Live, Mode, Port, State};
 
-/// What queue pairs can be alike in.
+/// The supported criteria of auto mode.
 const ALL_MASKS: u32 = c::RDMA_COUNTER_MASK_QP_TYPE | c::RDMA_COUNTER_MASK_PID;
 
 impl Mode {
@@ -65,13 +65,13 @@ impl State {
         ports.find(|port| port.number == number).ok_or(EINVAL)
     }
 
-    /// How many counters a port has.
+    /// The number of counters of a port.
     fn count(&self, port: u32) -> usize {
         let of_port = self.live.iter().filter(|live| live.counter.port() == port);
         of_port.count()
     }
 
-    /// The counter of a port that queue pairs like this one have.
+    /// The counter of a port that matches a queue pair by `mask`.
     fn like(&mut self, qp: &Qp, port: u32, mask: u32) -> Option<&mut Live> {
         self.live.iter_mut().find(|live| {
             let counter = &live.counter;
@@ -81,7 +81,7 @@ impl State {
         })
     }
 
-    /// Makes a counter, to which a queue pair is bound. Returns its number.
+    /// Makes a counter and binds a queue pair to it. Returns its ID.
     fn make(&mut self, port: u32, qp: &Qp, mode: Mode, sleep: &MaySleep) -> Result<u32> {
         let device = qp.device();
         if !device.has_counters() {
@@ -105,12 +105,12 @@ impl State {
         Ok(number)
     }
 
-    /// Unbinds a queue pair from its counter; with `force` also where the driver does not. Returns the counter if it was the
-    /// last one.
+    /// Unbinds a queue pair from its counter; with `force` even if the driver fails. Returns the counter if it was the
+    /// last queue pair.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the queue pair is not bound, and what the driver answers.
+    /// `EINVAL` if the queue pair is not bound, and errors of the driver.
     fn unbind(
         &mut self,
         qp: &Qp,
@@ -137,7 +137,7 @@ impl State {
         Ok(Some(counter))
     }
 
-    /// Keeps what a counter has counted, which is not among the others any more.
+    /// Adds the values of a removed counter to the history.
     fn retire(&mut self, counter: &OwnedCounter, sleep: &MaySleep) {
         let was_last = self.count(counter.port()) == 0;
         let Ok(port) = self.port(counter.port()) else {
@@ -147,7 +147,7 @@ impl State {
             port.mode = Mode::NONE;
         }
         if let Some(history) = &mut port.history {
-            // What it has counted up to now, if that cannot be asked for.
+            // If the update fails, the last known values are used.
             let _ = counter.driver_update(sleep);
             for (nth, value) in (0..).zip(history.iter_mut()) {
                 *value = value.wrapping_add(counter.stats().peek(nth));
@@ -156,16 +156,16 @@ impl State {
     }
 }
 
-/// Lets go of a counter that no queue pair is bound to any more.
+/// Frees a counter without queue pairs.
 fn finish(counter: Option<OwnedCounter>, sleep: &MaySleep) {
     if let Some(counter) = counter {
         restrack::rdma_restrack_del(counter.entry(), sleep);
-        // The counter goes, whatever becomes of it in the device.
+        // The counter is freed even if the driver fails.
         let _ = counter.driver_dealloc(sleep);
     }
 }
 
-/// The queue pair of a number, as an administrator names it. Those for raw packets are for whoever may use these.
+/// The queue pair with a number, for an administrator. Raw packet queue pairs require CAP_NET_RAW.
 fn find_qp(device: &Device, number: u32) -> Result<EntryRef> {
     let found = restrack::find(device, c::RDMA_RESTRACK_QP, number).ok_or(ENOENT)?;
     match found.owner() {
@@ -183,12 +183,12 @@ fn qp_of(entry: &EntryRef) -> Result<&Qp> {
     }
 }
 
-/// Whether a queue pair may be bound to counters of a port: it has that one, or none yet.
+/// Whether a queue pair may be bound to counters of a port: it is on that port, or on none yet.
 fn may_have(device: &Device, qp: &Qp, port: u32) -> bool {
     !device.is_port_valid(qp.port()) || qp.port() == port
 }
 
-/// Prepares the ports of a device that is being registered.
+/// Initialises the ports of a device that is being registered.
 pub(crate) fn set_up(device: &Device, sleep: &MaySleep) -> Result {
     let mut ports = KVec::with_capacity(device.ports().count(), GFP_KERNEL)?;
     let mut works = true;
@@ -211,33 +211,33 @@ pub(crate) fn set_up(device: &Device, sleep: &MaySleep) -> Result {
         ports.push(port, GFP_KERNEL)?;
     }
     if !works {
-        // All ports have counters, or none.
+        // Either all ports have counters, or none.
         ports.iter_mut().for_each(|port| port.history = None);
     }
     device.core().counters.state.lock().ports = ports;
     Ok(())
 }
 
-/// Forgets the ports of a device, which has no queue pairs any more.
+/// Frees the ports of a device without queue pairs.
 pub(crate) fn clean_up(device: &Device, _sleep: &MaySleep) {
     let ports = core::mem::take(&mut device.core().counters.state.lock().ports);
     drop(ports);
 }
 
-/// How the queue pairs of a port are bound.
+/// The binding mode of a port.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is not there.
+/// `EINVAL` for an invalid port.
 pub(crate) fn mode(device: &Device, port: u32) -> Result<Mode> {
     Ok(device.core().counters.state.lock().port(port)?.mode)
 }
 
-/// Has queue pairs of a port bound from now on that are alike in what `mask` says; 0: no more.
+/// Enables auto mode for a port, by the criteria in `mask`; 0 disables it.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` without counters of the port, `EINVAL` for what queue pairs cannot be alike in, `EBUSY` while any is bound.
+/// `EOPNOTSUPP` if the port has no counters, `EINVAL` for unsupported criteria, `EBUSY` while any queue pair is bound.
 pub(crate) fn set_auto(device: &Device, port: u32, mask: u32, with_optional: bool) -> Result {
     let mut state = device.core().counters.state.lock();
     let has_counters = state.count(port) != 0;
@@ -267,18 +267,18 @@ pub(crate) fn set_auto(device: &Device, port: u32, mask: u32, with_optional: boo
     Ok(())
 }
 
-/// Binds a queue pair of user space that goes to INIT on a port, if the port does so.
+/// Binds a user queue pair on its transition to INIT, if the port is in auto mode.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, also where the driver has no counters, `EINVAL`, and what the driver answers.
+/// `ENOMEM`, also where the driver has no more counters, `EINVAL`, and errors of the driver.
 pub(crate) fn bind_auto(qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
     if qp.has_counter() || !qp.res().is_tracked() || !qp.res().is_user() {
         return Ok(());
     }
     let mut state = qp.device().core().counters.state.lock();
     if qp.has_counter() {
-        // Another thread that modifies the queue pair was first.
+        // Another thread that modifies the queue pair has bound it.
         return Ok(());
     }
     let mode = state.port(port)?.mode;
@@ -297,12 +297,12 @@ pub(crate) fn bind_auto(qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Binds the queue pair of a number to the counter of a number.
+/// Binds a queue pair to a counter, by their numbers.
 ///
 /// # Errors
 ///
-/// `EINVAL` in auto mode, where the two are not of the same port or not both of user space, or the queue pair is bound
-/// already; `ENOENT` where there is none of them; what the driver answers.
+/// `EINVAL` in auto mode, if the two differ in the port or in being of user space, or if the queue pair is bound
+/// already; `ENOENT` if one does not exist; errors of the driver.
 pub(crate) fn bind(
     device: &Device,
     port: u32,
@@ -328,12 +328,12 @@ pub(crate) fn bind(
     Ok(())
 }
 
-/// Binds the queue pair of a number to a new counter of a port, whose number is returned.
+/// Binds a queue pair to a new counter of a port, whose ID is returned.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` without counters of the port, `EINVAL` in auto mode or for a queue pair of another port, `ENOENT` where there
-/// is none, `ENOMEM` where it cannot be done for whatever reason.
+/// `EOPNOTSUPP` if the port has no counters, `EINVAL` in auto mode or for a queue pair of another port, `ENOENT` for an
+/// unknown queue pair, `ENOMEM` for all other failures.
 pub(crate) fn bind_new(device: &Device, port: u32, qp_num: u32, sleep: &MaySleep) -> Result<u32> {
     let mut state = device.core().counters.state.lock();
     let of_port = state.port(port)?;
@@ -354,11 +354,11 @@ pub(crate) fn bind_new(device: &Device, port: u32, qp_num: u32, sleep: &MaySleep
     Ok(number)
 }
 
-/// Unbinds the queue pair of a number from the counter of a number.
+/// Unbinds a queue pair from a counter, by their numbers.
 ///
 /// # Errors
 ///
-/// `ENOENT` where there is no such queue pair, `EINVAL` where it is not bound to it by hand, and what the driver answers.
+/// `ENOENT` for an unknown queue pair, `EINVAL` if it is not manually bound to the counter, and errors of the driver.
 pub(crate) fn unbind(
     device: &Device,
     port: u32,
@@ -383,7 +383,7 @@ pub(crate) fn unbind(
     Ok(())
 }
 
-/// Unbinds a queue pair that is about to be destroyed from its counter, if it has one.
+/// Unbinds a queue pair that is about to be destroyed.
 pub(crate) fn release(qp: &Qp, sleep: &MaySleep) {
     if !qp.has_counter() {
         return;
@@ -394,7 +394,7 @@ pub(crate) fn release(qp: &Qp, sleep: &MaySleep) {
     finish(last.ok().flatten(), sleep);
 }
 
-/// What counters of queue pairs have counted on a port, those that are gone too, of the counter `nth` of the port.
+/// Sum of the values of all counters of a port, including removed ones, for the hardware counter with index `nth`.
 pub(crate) fn total(device: &Device, port: u32, nth: u32, sleep: &MaySleep) -> u64 {
     let mut state = device.core().counters.state.lock();
     let Ok(of_port) = state.port(port) else {
@@ -412,11 +412,11 @@ pub(crate) fn total(device: &Device, port: u32, nth: u32, sleep: &MaySleep) -> u
     })
 }
 
-/// Switches an optional counter of a port on or off.
+/// Enables or disables an optional hardware counter of a port.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the driver cannot, `EINVAL` for one that is not optional, and what the driver answers.
+/// `EOPNOTSUPP` without driver support, `EINVAL` for one that is not optional, and errors of the driver.
 pub(crate) fn set_enabled(
     device: &Device,
     port: u32,
@@ -453,7 +453,7 @@ mod tests {
             assert_eq!(set_auto(device, ROCE, ALL_MASKS, true), Ok(()));
             let now = mode(device, ROCE)?;
             assert!(now.mode == CounterMode::Auto(ALL_MASKS) && now.with_optional);
-            // The other port has its own mode.
+            // Each port has a mode of its own.
             assert!(mode(device, IB)? == Mode::NONE);
             assert_eq!(set_auto(device, ROCE, TYPE, false), Ok(()));
             assert!(mode(device, ROCE)?.mode == CounterMode::Auto(TYPE));

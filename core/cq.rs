@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues: making and destroying them. [`poll`]: who polls those of clients; [`pool`]: those that clients share.
+//! Completion queues: creation and destruction. [`poll`]: polling for kernel clients; [`pool`]: queues shared by
+//! clients.
 
 pub(crate) mod poll;
 pub(crate) mod pool;
@@ -43,11 +44,11 @@ fn create(
     Ok(cq)
 }
 
-/// Makes a completion queue that its client polls when `comp_handler` says so. Process context.
+/// Creates a completion queue that its client polls. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a queue without room, `ENOMEM`, and what the driver answers.
+/// `EINVAL` for an invalid size, `ENOMEM`, and errors of the driver.
 #[export]
 fn __ib_create_cq(
     device: &Device,
@@ -66,12 +67,12 @@ fn __ib_create_cq(
     Made(create(device, handlers, &cq_attr, caller, sleep))
 }
 
-/// Moderates a completion queue: it announces completions when there are so many, or after so many microseconds.
-/// Process context.
+/// Sets the interrupt moderation of a completion queue: number of completions, and period in microseconds. Process
+/// context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device cannot, or others share the queue; and what the driver answers.
+/// `EOPNOTSUPP` without driver support, or for a shared queue; and errors of the driver.
 #[export]
 pub(crate) fn rdma_set_cq_moderation(
     cq: &Cq,
@@ -85,11 +86,12 @@ pub(crate) fn rdma_set_cq_moderation(
     cq.driver_modify(cq_count, cq_period, sleep)
 }
 
-/// Destroys a completion queue that was made by `ib_create_cq`, or for user space. Process context.
+/// Destroys a completion queue of `ib_create_cq` or of user space. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for a queue of a pool, `EBUSY` while it is used, and what the driver answers: then the queue stays.
+/// `EOPNOTSUPP` for a shared queue, `EBUSY` while it is used, and errors of the driver: the queue is then not
+/// destroyed.
 #[export]
 fn ib_destroy_cq_user(cq: Owned<Cq>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     if cq.is_shared() {
@@ -102,23 +104,23 @@ fn ib_destroy_cq_user(cq: Owned<Cq>, udata: Option<&UdataView>, sleep: &MaySleep
     Ok(())
 }
 
-/// What a completion queue that is polled for its client is to be like.
+/// Attributes of a completion queue that the core polls.
 pub(crate) struct Polled {
-    /// What the client finds in it.
+    /// The client's context.
     pub(crate) context: *mut c_void,
-    /// How many completions it has room for.
+    /// Minimum number of entries.
     pub(crate) cqe: u32,
     /// The completion vector.
     pub(crate) comp_vector: u32,
-    /// `enum ib_poll_context`: who polls.
+    /// `enum ib_poll_context`.
     pub(crate) poll_ctx: u32,
 }
 
-/// Makes a completion queue that is polled for its client.
+/// Creates a completion queue that the core polls.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a queue without room, or a context that there is not; `ENOMEM`, and what the driver answers.
+/// `EINVAL` for an invalid size or poll context; `ENOMEM`, and errors of the driver.
 pub(crate) fn alloc_polled(
     device: &Device,
     polled: &Polled,
@@ -171,7 +173,7 @@ fn make_polled(
     Ok(cq)
 }
 
-/// Frees a completion queue that is polled for its client.
+/// Frees a completion queue that the core polls.
 pub(crate) fn free_polled(cq: Owned<Cq>, sleep: &MaySleep) {
     track::remove(&cq, sleep);
     if cq.driver_pre_destroy(sleep).is_err() {
@@ -181,17 +183,17 @@ pub(crate) fn free_polled(cq: Owned<Cq>, sleep: &MaySleep) {
     trace::cq_free(&cq);
     match cq.driver_post_destroy(sleep) {
         Ok(mut memory) => memory.free_batch(),
-        // Freeing what the driver still knows would be worse than keeping it.
+        // Leaked: the driver still uses it.
         Err(_) => pr_warn!("a completion queue of the kernel cannot be destroyed\n"),
     }
 }
 
-/// Makes a completion queue for a client in the kernel, whose requests have handlers (`wr_cqe`), and that is polled in
+/// Allocates a completion queue for a kernel client whose work requests have a `wr_cqe`; the core polls it in
 /// `poll_ctx`. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a queue without room, or a context that there is not; `ENOMEM`, and what the driver answers.
+/// `EINVAL` for an invalid size or poll context; `ENOMEM`, and errors of the driver.
 #[export]
 fn __ib_alloc_cq(
     device: &Device,
@@ -211,10 +213,10 @@ fn __ib_alloc_cq(
     Made(alloc_polled(device, &polled, caller, sleep))
 }
 
-/// Which completion vector comes next.
+/// The next completion vector.
 static NEXT_VECTOR: AtomicU32 = AtomicU32::new(0);
 
-/// As `__ib_alloc_cq`, with the device's completion vectors in turn. Process context.
+/// As `__ib_alloc_cq`, on the device's completion vectors in rotation. Process context.
 #[export]
 fn __ib_alloc_cq_any(
     device: &Device,
@@ -235,7 +237,7 @@ fn __ib_alloc_cq_any(
     Made(alloc_polled(device, &polled, caller, sleep))
 }
 
-/// Frees a completion queue that `__ib_alloc_cq` has made, and that nothing uses. Process context.
+/// Frees an unused completion queue of `__ib_alloc_cq`. Process context.
 #[export]
 fn ib_free_cq(cq: Owned<Cq>, sleep: &MaySleep) {
     if cq.uses().is_used() || cq.is_claimed() {

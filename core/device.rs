@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices: how they come, change their names, and go.
+//! Devices: allocation, registration, renaming, unregistration.
 //!
-//! A device's life:
+//! States of a device:
 //!
-//! | state | from | what there is |
+//! | state | entered by | properties |
 //! |---|---|---|
-//! | made | `_ib_alloc_device` | memory, `Private` |
-//! | named | `ib_register_device` | a name and a number; it is in the registry |
+//! | allocated | `_ib_alloc_device` | memory, `Private` |
+//! | named | `ib_register_device` | a name and an index; it is in the registry |
 //! | set up | | ports, attributes, the steps of `stages` |
-//! | enabled | | registered: `try_get` succeeds, clients have it, namespaces see it |
-//! | disabled | `ib_unregister_device` | no client has it, nobody keeps it registered |
+//! | enabled | | registered: `try_get` succeeds; clients are added; namespaces see it |
+//! | disabled | `ib_unregister_device` | clients are removed; no registration references are left |
 //! | taken down | | the steps are undone |
-//! | dealloc'd | `ib_dealloc_device` | the driver's part is gone; out of the registry |
+//! | deallocated | `ib_dealloc_device` | the driver's part is freed; out of the registry |
 //!
-//! Unregistering may be asked for by several at once, in several ways; whoever asks returns when it is done.
+//! A device may be unregistered from several contexts at once, by any of the functions; each returns when it is
+//! unregistered.
 //!
-//! From the roof down; an import goes down only:
+//! Files by level; a file imports only from those below it:
 //!
 //! | file | what |
 //! |---|---|
-//! | [`namespace`] | devices move between network namespaces |
-//! | this one | registration and unregistration, names |
-//! | [`stages`] | in which order the areas take part in a device's life |
-//! | [`compat`] | how the namespaces see a device that they are not in |
-//! | [`port_event`] | what happens to net devices happens to ports |
-//! | [`dispatch`] | events on their way: from any context to process context, in order, after the caches |
-//! | [`subdevice`], [`link`] | devices of devices; kinds of links |
-//! | [`cgroup`], [`queue`], [`rdma_netdev`] | accounting; the work queue; net devices that drivers have a hand in |
-//! | [`state`] | what is kept of a device |
+//! | [`namespace`] | moving devices between network namespaces |
+//! | this one | registration, unregistration, names |
+//! | [`stages`] | the steps of registration, in order |
+//! | [`compat`] | compat devices of other network namespaces |
+//! | [`port_event`] | port events by net device events |
+//! | [`dispatch`] | dispatching events: from any context to process context, in order, after the caches are updated |
+//! | [`subdevice`], [`link`] | sub-devices; link types |
+//! | [`cgroup`], [`queue`], [`rdma_netdev`] | accounting; the workqueue; net devices created by drivers |
+//! | [`state`] | data of a device |
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `Lifecycle::change` | from enabled to taken down, and changes of the namespace | process context | all of the core's but `SubDevices::list` |
-//! | `Unregister::device` | which device is to be unregistered | any context | nothing |
+//! | `Lifecycle::change` | transitions between enabled and taken down, and between namespaces | process context | all of the core's but `SubDevices::list` |
+//! | `Unregister::device` | the device to be unregistered | any context | nothing |
 
 pub(crate) mod cgroup;
 pub(crate) mod compat;
@@ -75,16 +76,16 @@ use crate::{
     private::{DeviceExt, Private},
     registry::{
         self, client, netdev, netns,
-        notice::{self, Notice},
-        Names, Which, CLASS,
+        notify::{self, NotifyEvent},
+        DeviceFilter, Names, CLASS,
     },
 };
 use state::Unregister;
 
-/// Where devices are unregistered that were asked to go.
+/// The workqueue of asynchronous unregistration.
 static UNREGISTER_QUEUE: GlobalQueue = GlobalQueue::new();
 
-/// Makes the queue in which devices are unregistered.
+/// Creates the workqueue of asynchronous unregistration.
 pub(crate) fn init_queue(sleep: &MaySleep) -> Result<InstalledQueue> {
     let queue = OwnedQueue::new(c"ib-unreg-wq", QueueFlags::UNBOUND, 0, sleep)?;
     Ok(UNREGISTER_QUEUE.install(queue))
@@ -103,7 +104,7 @@ impl WorkItem for Unregister {
     }
 }
 
-/// Allocates a device of `size` bytes, the driver's part included.
+/// Allocates a device of `size` bytes, including the driver's part.
 fn alloc(size: usize, net: &NetNamespace, _sleep: &MaySleep) -> Result<NonNull<Device>> {
     let raw = allocate::<Private, _>(size, Private::new())?;
     let net = if netns::is_shared() {
@@ -119,22 +120,22 @@ fn alloc(size: usize, net: &NetNamespace, _sleep: &MaySleep) -> Result<NonNull<D
     Ok(raw)
 }
 
-/// Lets go of a device that is not registered, or not any more.
+/// Releases a device that is not registered.
 ///
 /// # Safety
 ///
-/// The device has the reference that [`alloc`] made, which is given up here, and nobody else lets go of it so. It is still
-/// there when this returns if somebody else has a reference.
+/// The caller owns the reference that [`alloc`] made, and gives it up. The device may outlive the call if there are other
+/// references.
 unsafe fn dealloc(device: &Device, sleep: &MaySleep) {
     device.driver_dealloc(sleep);
-    // Until here `ib_unregister_driver` finds the device, and waits for the call of the driver above.
+    // Until here `ib_unregister_driver` finds the device and waits for the driver's call above.
     registry::remove(device);
     netdev::forget_all(device);
     // SAFETY: By the safety requirements.
     drop(unsafe { ARef::from_raw(NonNull::from(device)) });
 }
 
-/// Finds out what the device is: methods, ports, attributes.
+/// Reads the properties of a device: methods, ports, attributes.
 ///
 /// # Safety
 ///
@@ -154,9 +155,9 @@ unsafe fn describe(
     }
 }
 
-/// Makes a device visible: to its driver, to clients and to namespaces.
+/// Enables a device for its driver, for clients and for namespaces.
 ///
-/// Where this fails the device is to be disabled.
+/// On failure the caller must disable it.
 pub(crate) fn enable(device: &Registered, sleep: &MaySleep) -> Result {
     registry::mark_registered(device, true);
     device.driver_enable(sleep)?;
@@ -165,7 +166,7 @@ pub(crate) fn enable(device: &Registered, sleep: &MaySleep) -> Result {
     compat::show(device, sleep)
 }
 
-/// Takes the device from everybody, and waits until nobody keeps it registered.
+/// Removes a device from clients and namespaces, and waits for its registration references.
 pub(crate) fn disable(device: &Device, sleep: &MaySleep) {
     registry::mark_registered(device, false);
     client::remove_all(device, sleep);
@@ -177,7 +178,7 @@ pub(crate) fn disable(device: &Device, sleep: &MaySleep) {
     compat::hide(device, sleep);
 }
 
-/// Counts the two references that a device is registered with: the core's own, which [`disable`] gives up, and the caller's.
+/// Takes the two initial registration references: the core's own, which [`disable`] drops, and the caller's.
 pub(crate) fn begin_registered(device: &Device) -> Option<Registered> {
     let own = device.first_registered();
     let callers = device.try_get();
@@ -185,7 +186,7 @@ pub(crate) fn begin_registered(device: &Device) -> Option<Registered> {
     callers
 }
 
-/// Gives up a registration reference.
+/// Drops a registration reference.
 fn put(device: &Device) {
     if device.put_registered() {
         device.core().lifecycle.unused.complete();
@@ -206,7 +207,7 @@ fn register(
     stages::set_up(device, sleep)?;
     let registered = begin_registered(device).ok_or(EINVAL)?;
     if let Err(error) = enable(&registered, sleep) {
-        // Somebody else may take the device down at this moment: that waits for our reference, and then looks here.
+        // Another thread may unregister the device concurrently: it waits for our reference, and then reads `failing`.
         let failing = &device.core().lifecycle.failing;
         failing.store(true, Ordering::Release);
         drop(registered);
@@ -215,16 +216,16 @@ fn register(
         return Err(error);
     }
     device.announce(sleep);
-    notice::tell(device, Notice::Registered, sleep);
+    notify::notify(device, NotifyEvent::Registered, sleep);
     for port in device.ports() {
         if netdev::of(device, port).is_some() {
-            notice::tell(device, Notice::NetdevAttached(port), sleep);
+            notify::notify(device, NotifyEvent::NetdevAttached(port), sleep);
         }
     }
     Ok(())
 }
 
-/// Unregisters a device, with its sub-devices, unless it is not registered any more. It keeps a reference meanwhile.
+/// Unregisters a device and its sub-devices, unless it is not registered.
 fn unregister(device: &Device, sleep: &MaySleep) {
     let _held = device.hold();
     subdevice::remove_all(device, sleep);
@@ -238,7 +239,7 @@ fn take_down(device: &Device, sleep: &MaySleep) {
         return;
     }
     disable(device, sleep);
-    notice::tell(device, Notice::Unregistered, sleep);
+    notify::notify(device, NotifyEvent::Unregistered, sleep);
     netdev::forget_all(device);
     stages::clean_up(device, sleep);
     if !lifecycle.failing.load(Ordering::Acquire) && device.has_dealloc_driver() {
@@ -248,17 +249,17 @@ fn take_down(device: &Device, sleep: &MaySleep) {
     }
 }
 
-/// Runs `f` while the device neither comes nor goes.
+/// Runs `f` while the device is not being enabled or disabled.
 pub(crate) fn with_change_lock<R>(device: &Device, f: impl FnOnce() -> R) -> R {
     let _guard = device.core().lifecycle.change.lock();
     f()
 }
 
-/// Gives a registered device another name.
+/// Renames a registered device.
 ///
 /// # Errors
 ///
-/// `EEXIST` where the name is taken, and what the driver model says.
+/// `EEXIST` where the name is in use, and errors of the driver core.
 pub(crate) fn rename(device: &Registered, name: &CStr, sleep: &MaySleep) -> Result {
     let names = Names::lock(sleep);
     if *device.name() == *name {
@@ -272,11 +273,11 @@ pub(crate) fn rename(device: &Registered, name: &CStr, sleep: &MaySleep) -> Resu
     compat::renamed(device, sleep);
     drop(names);
     client::renamed(device, sleep);
-    notice::tell(device, Notice::Renamed, sleep);
+    notify::notify(device, NotifyEvent::Renamed, sleep);
     Ok(())
 }
 
-/// The registered device of this number, if it may be seen from `net`.
+/// The registered device with this index, if it is accessible from `net`.
 pub(crate) fn get_by_index(net: &NetNamespace, index: u32) -> Option<Registered> {
     let device = registry::find(index)?;
     if !netns::may_access(&device, net) {
@@ -285,8 +286,8 @@ pub(crate) fn get_by_index(net: &NetNamespace, index: u32) -> Option<Registered>
     device.try_get()
 }
 
-/// Allocates a device of a driver: `size` bytes, which begin with `struct ib_device` and are zeroed, in the namespace
-/// `net` where namespaces do not share devices. Null where there is no memory. Process context.
+/// Allocates a zeroed driver structure of `size` bytes, which begins with `struct ib_device`, in the namespace `net`
+/// unless namespaces share devices. Null where memory is short. Process context.
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
@@ -297,7 +298,7 @@ fn _ib_alloc_device(size: usize, net: &NetNamespace, sleep: &MaySleep) -> *mut b
     }
 }
 
-/// Deallocates a device that is not registered. Process context.
+/// Deallocates an unregistered device. Process context.
 #[export]
 fn ib_dealloc_device(device: &Device, sleep: &MaySleep) {
     // SAFETY: The header says that the driver gives up the device, which it has from `_ib_alloc_device`; it is not looked at
@@ -305,21 +306,21 @@ fn ib_dealloc_device(device: &Device, sleep: &MaySleep) {
     unsafe { dealloc(device, sleep) };
 }
 
-/// Adds methods to those that a device has; what it has already stays. Before registration.
+/// Sets device operations that are not set already. Before registration.
 #[export]
 fn ib_set_device_ops(device: &Device, ops: Input<'_, bindings::ib_device_ops>) {
     // SAFETY: A driver prepares its device from one thread.
     unsafe { device.merge_ops(&ops) };
 }
 
-/// Registers a device under `name`, in which `%d` stands for a free number. Process context.
+/// Registers a device under `name`, in which `%d` stands for an unused number. Process context.
 ///
-/// `dma_device` does the DMA; null: the CPU does.
+/// `dma_device` performs the DMA; null: DMA addresses are kernel addresses.
 ///
 /// # Errors
 ///
-/// `ENFILE` where the name is taken, `EINVAL`, `ENOMEM`, and what the driver's methods say. The device is still the
-/// driver's then, to be deallocated.
+/// `ENFILE` where the name is in use, `EINVAL`, `ENOMEM`, and errors of the driver. The driver must then deallocate the
+/// device.
 #[export]
 fn ib_register_device(
     device: &Device,
@@ -330,15 +331,15 @@ fn ib_register_device(
     register(device, name, dma_device, sleep)
 }
 
-/// Unregisters a device. When this returns, nobody uses it; where the driver has `dealloc_driver`, it is deallocated.
+/// Unregisters a device. When this returns, it has no users; where the driver has `dealloc_driver`, it is deallocated.
 /// Process context.
 #[export]
 fn ib_unregister_device(device: &Device, sleep: &MaySleep) {
     unregister(device, sleep);
 }
 
-/// Unregisters a device that the caller keeps registered: this gives up that reference. Several may do so at once; the
-/// device is unregistered when any returns. Process context.
+/// Unregisters a device and drops the caller's registration reference. It may be called concurrently; each call returns
+/// when the device is unregistered. Process context.
 #[export]
 fn ib_unregister_device_and_put(device: &Device, sleep: &MaySleep) {
     let _held = device.hold();
@@ -346,15 +347,15 @@ fn ib_unregister_device_and_put(device: &Device, sleep: &MaySleep) {
     unregister(device, sleep);
 }
 
-/// The same, for the core.
+/// As `ib_unregister_device_and_put`, for the core.
 pub(crate) fn unregister_and_put(device: Registered, sleep: &MaySleep) {
     let held = device.hold();
     drop(device);
     unregister(&held, sleep);
 }
 
-/// Unregisters a device from a work queue. The caller keeps it registered, or sees to it that nobody unregisters it
-/// meanwhile. `ib_unregister_driver` waits for it.
+/// Unregisters a device asynchronously. The caller has a registration reference, or excludes concurrent unregistration
+/// otherwise. `ib_unregister_driver` waits for it.
 #[export]
 fn ib_unregister_device_queued(device: &Device) {
     let Some(workers) = UNREGISTER_QUEUE.get() else {
@@ -366,17 +367,17 @@ fn ib_unregister_device_queued(device: &Device) {
     drop(old);
 }
 
-/// Unregisters all devices of a driver, and waits until those that others unregister are, too. Process context.
+/// Unregisters all devices of a driver, and waits for pending unregistrations of others. Process context.
 #[export]
 fn ib_unregister_driver(driver_id: bindings::rdma_driver_id, sleep: &MaySleep) {
-    for device in registry::devices(Which::All) {
+    for device in registry::devices(DeviceFilter::All) {
         if device.driver_id() == driver_id {
             unregister(&device, sleep);
         }
     }
 }
 
-/// Gives up a reference that keeps a device registered. Any context.
+/// Drops a registration reference. Any context.
 #[export]
 fn ib_device_put(device: &Device) {
     put(device);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Asking for GIDs: entries of ports' GID tables by index and by content, and what an entry says.
+//! Looking up GIDs: entries of the ports' GID tables by index and by content.
 //!
 //! Everything here may be called in any context.
 //!
-//! From the roof down; an import goes down only:
+//! Files by level; a file imports only from those below it:
 //!
 //! | file | what |
 //! |---|---|
-//! | [`cache_update`] | the caches brought up to date: at registration, before events |
-//! | [`roce_gid`] | GIDs of RoCE ports, which follow the addresses of net devices |
-//! | this one, [`pkey_cache`] | what is asked of the caches |
-//! | [`cache`] | which caches a port has |
-//! | [`table`], [`port_cache`] | the GID table; P_Keys, and what else is remembered of a port |
-//! | [`state`] | what is kept of a device and of a port |
+//! | [`cache_update`] | updating the caches: at registration, before events |
+//! | [`roce_gid`] | GIDs of RoCE ports, derived from the addresses of net devices |
+//! | this one, [`pkey_cache`] | reading the caches |
+//! | [`cache`] | the caches of a port |
+//! | [`table`], [`port_cache`] | the GID table; P_Keys and attributes of a port |
+//! | [`state`] | data of a device and of a port |
 //!
 //! C headers: `include/rdma/ib_cache.h`, `include/rdma/ib_verbs.h`.
 
@@ -48,37 +48,37 @@ pub(crate) mod roce_gid;
 pub(crate) mod state;
 pub(crate) mod table;
 
-use table::Wanted;
+use table::GidFilter;
 
-/// The VLAN number that says that there is none.
+/// The VLAN ID for "no VLAN".
 const NO_VLAN: u16 = 0xffff;
 
-/// The GID that is none.
+/// The zero GID.
 #[export]
 static zgid: Exported<c::ib_gid> = Exported(c::ib_gid { raw: [0; 16] });
 
-/// Says whether a GID is the one that is none.
+/// Returns whether a GID is the zero GID.
 #[export]
 fn rdma_is_zero_gid(gid: Gid) -> bool {
     gid.is_zero()
 }
 
-/// The names of the types of GIDs, by `enum ib_gid_type`. The first two are one for user space.
+/// Names of the GID types, by `enum ib_gid_type`. User space does not distinguish the first two.
 const TYPE_NAMES: [&CStr; 3] = [c"IB/RoCE v1", c"IB/RoCE v1", c"RoCE v2"];
 
-/// Returns the name of a type of GIDs, as it stands in sysfs.
+/// Returns the sysfs name of a GID type.
 #[export]
 fn ib_cache_gid_type_str(gid_type: c::ib_gid_type) -> *const c_char {
     type_name(gid_type).as_char_ptr()
 }
 
-/// Returns the name of a type of GIDs, as it stands in sysfs.
+/// Returns the sysfs name of a GID type.
 pub(crate) fn type_name(gid_type: u32) -> &'static CStr {
     let name = TYPE_NAMES.get(gid_type as usize);
     name.copied().unwrap_or(c"Invalid GID type")
 }
 
-/// Returns the first type of GIDs with a name, after which a line may end.
+/// Returns the first GID type with a name; a trailing newline is allowed.
 ///
 /// # Errors
 ///
@@ -98,26 +98,26 @@ fn ib_cache_gid_parse_type_str(name: &CStr) -> c_int {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port or an index that there is not, `ENODATA` if there is no entry.
+/// `EINVAL` for an invalid port or index, `ENODATA` if there is no entry.
 pub(crate) fn get(device: &Device, port: u32, index: i32) -> Result<GidRef> {
     cache::of(device, port).ok_or(EINVAL)?.gids.at(index)
 }
 
-/// Returns the first entry of a port's table that is as wanted.
+/// Returns the first entry of a port's table that matches.
 ///
 /// # Errors
 ///
-/// `ENOENT`, also for a port that there is not.
-pub(crate) fn find(device: &Device, port: u32, wanted: &Wanted<'_>) -> Result<GidRef> {
+/// `ENOENT`, also for an invalid port.
+pub(crate) fn find(device: &Device, port: u32, wanted: &GidFilter<'_>) -> Result<GidRef> {
     let port = cache::of(device, port).ok_or(ENOENT)?;
     port.gids.find(wanted).ok_or(ENOENT)
 }
 
-/// Returns the first entry of a port's table that `filter` takes. `filter` must not let go of an entry.
+/// Returns the first entry of a port's table that `filter` accepts. `filter` must not drop a reference to an entry.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that there is not, `ENOENT`.
+/// `EINVAL` for an invalid port, `ENOENT`.
 pub(crate) fn find_by(
     device: &Device,
     port: u32,
@@ -127,23 +127,23 @@ pub(crate) fn find_by(
     port.gids.find_by(filter).ok_or(ENOENT)
 }
 
-/// What of an entry goes into the Ethernet header.
+/// Fields of the Ethernet header of packets from an entry.
 pub(crate) struct L2Fields {
-    /// The VLAN, 0 to 4095.
+    /// The VLAN ID, 0 to 4095.
     pub(crate) vlan: Option<u16>,
-    /// The source address.
+    /// The source MAC address.
     pub(crate) source: [u8; 6],
 }
 
-/// Returns what of an entry goes into the Ethernet header.
+/// Returns the Ethernet header fields of an entry.
 ///
 /// # Errors
 ///
-/// `ENODEV` if the entry has no net device, or is about to go.
+/// `ENODEV` if the entry has no net device, or is being deleted.
 pub(crate) fn l2_fields(entry: &GidEntry) -> Result<L2Fields> {
     let guard = rcu::read_lock();
     let ndev = entry.ndev(&guard).ok_or(ENODEV)?;
-    // A device may stand on a VLAN: a macvlan does.
+    // A device such as a macvlan may have a VLAN as its lower device.
     let vlan = ndev.vlan_id().or_else(|| ndev.lower_vlan_id(&guard));
     Ok(L2Fields {
         vlan,
@@ -151,11 +151,11 @@ pub(crate) fn l2_fields(entry: &GidEntry) -> Result<L2Fields> {
     })
 }
 
-/// Returns a reference to the entry at an index of a port's table. It is given back by `rdma_put_gid_attr`.
+/// Returns a reference to the entry at an index of a port's table. It is released by `rdma_put_gid_attr`.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port or an index that there is not, `ENODATA` if there is no entry.
+/// `EINVAL` for an invalid port or index, `ENODATA` if there is no entry.
 #[export]
 fn rdma_get_gid_attr(device: &Device, port: u32, index: c_int) -> GidResult {
     GidResult(get(device, port, index))
@@ -164,11 +164,11 @@ fn rdma_get_gid_attr(device: &Device, port: u32, index: c_int) -> GidResult {
 /// Takes one more reference to an entry.
 #[export]
 fn rdma_hold_gid_attr(entry: BorrowedGid<'_>) {
-    // Given back by `rdma_put_gid_attr`.
+    // Released by `rdma_put_gid_attr`.
     let _ = entry.hold().into_raw();
 }
 
-/// Gives a reference back.
+/// Releases a reference.
 #[export]
 fn rdma_put_gid_attr(entry: GidRef) {
     drop(entry);
@@ -178,7 +178,7 @@ fn rdma_put_gid_attr(entry: GidRef) {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port or an index that there is not, `ENOENT` if there is no entry.
+/// `EINVAL` for an invalid port or index, `ENOENT` if there is no entry.
 #[export]
 fn rdma_query_gid(device: &Device, port: u32, index: c_int, gid: Out<'_, c::ib_gid>) -> Result {
     let entry = get(device, port, index).map_err(|error| match error {
@@ -189,7 +189,7 @@ fn rdma_query_gid(device: &Device, port: u32, index: c_int, gid: Out<'_, c::ib_g
     Ok(())
 }
 
-/// Returns a reference to the first entry of any port with a GID and a type; and a net device, if one is given.
+/// Returns a reference to the first entry of any port with a GID, a type and, if given, a net device.
 ///
 /// # Errors
 ///
@@ -201,7 +201,7 @@ fn rdma_find_gid(
     gid_type: c::ib_gid_type,
     ndev: Option<&NetDevice>,
 ) -> GidResult {
-    let wanted = Wanted::exactly(gid, gid_type, ndev);
+    let wanted = GidFilter::exactly(gid, gid_type, ndev);
     let mut ports = device.ports();
     GidResult(
         ports
@@ -210,7 +210,7 @@ fn rdma_find_gid(
     )
 }
 
-/// Returns a reference to the first entry of a port with a GID and a type; and a net device, if one is given.
+/// Returns a reference to the first entry of a port with a GID, a type and, if given, a net device.
 ///
 /// # Errors
 ///
@@ -223,11 +223,11 @@ fn rdma_find_gid_by_port(
     port: u32,
     ndev: Option<&NetDevice>,
 ) -> GidResult {
-    let wanted = Wanted::exactly(gid, gid_type, ndev);
+    let wanted = GidFilter::exactly(gid, gid_type, ndev);
     GidResult(find(device, port, &wanted))
 }
 
-/// Finds a GID on the InfiniBand ports of a device: the port, and the index in its table.
+/// Finds a GID on the InfiniBand ports of a device: its port and index.
 ///
 /// # Errors
 ///
@@ -239,9 +239,9 @@ fn ib_find_gid(
     port_num: Out<'_, u32>,
     index: Option<Out<'_, u16>>,
 ) -> Result {
-    let wanted = Wanted {
+    let wanted = GidFilter {
         gid: Some(gid.0.ok_or(EINVAL)?),
-        ..Wanted::default()
+        ..GidFilter::default()
     };
     let mut ports = device.ports().filter(|port| device.is_ib(*port));
     let entry = ports.find_map(|port| find(device, port, &wanted).ok());
@@ -253,7 +253,7 @@ fn ib_find_gid(
     Ok(())
 }
 
-/// Returns the net device of an entry; the caller is an RCU reader.
+/// Returns the net device of an entry. The caller holds the RCU read lock.
 ///
 /// # Errors
 ///
@@ -267,11 +267,11 @@ fn rdma_read_gid_attr_ndev_rcu(entry: BorrowedGid<'_>) -> ErrPtr<c::net_device> 
     ErrPtr(entry.ndev(&guard).map(NetDevice::as_raw).ok_or(ENODEV))
 }
 
-/// Returns what of an entry goes into the Ethernet header: the VLAN's number, 0xffff for none, and the source address.
+/// Returns the VLAN ID, 0xffff for none, and the source MAC address of packets from an entry.
 ///
 /// # Errors
 ///
-/// `ENODEV` if the entry has no net device, or is about to go.
+/// `ENODEV` if the entry has no net device, or is being deleted.
 #[export]
 fn rdma_read_gid_l2_fields(
     entry: BorrowedGid<'_>,
@@ -286,13 +286,13 @@ fn rdma_read_gid_l2_fields(
     Ok(())
 }
 
-/// Returns what the driver keeps for an entry.
+/// Returns the driver's context of an entry.
 #[export]
 fn rdma_read_gid_hw_context(entry: BorrowedGid<'_>) -> *mut c_void {
     entry.context()
 }
 
-/// Fills `room` with the entries of all ports; returns how many there are.
+/// Fills `room` with the entries of all ports; returns their number.
 ///
 /// # Errors
 ///
@@ -313,7 +313,7 @@ fn entries(device: &Device, room: &mut [MaybeUninit<c::ib_uverbs_gid_entry>]) ->
     Ok(count)
 }
 
-/// An entry as user space is told of it.
+/// Converts an entry to the format of user space.
 fn describe(entry: &GidEntry) -> c::ib_uverbs_gid_entry {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = entry.gid().0;
     let guard = rcu::read_lock();
@@ -329,7 +329,7 @@ fn describe(entry: &GidEntry) -> c::ib_uverbs_gid_entry {
     }
 }
 
-/// Tells of the entries of all ports; returns how many there are.
+/// Writes the entries of all ports; returns their number.
 ///
 /// # Errors
 ///

@@ -2,29 +2,29 @@
 
 //! `ib_core`: devices, their clients and events, verbs, caches, netlink and sysfs of the RDMA stack.
 //!
-//! From the roof down; an import goes down only. What an area keeps of each device is in its `state`, and [`private`] has
-//! all of that; so the area imports [`private`], which imports its `state`.
+//! Areas by level; an area imports only from those below it. The data that an area keeps for each device is in its
+//! `state` module, [`private`] has all of them; so the area imports [`private`], which imports its `state`.
 //!
 //! | area | what |
 //! |---|---|
-//! | [`nldev`] | what user space asks and changes by netlink: the program `rdma` |
-//! | [`sa`] | the client of the subnet administrator: paths, services, multicast groups |
+//! | [`nldev`] | the netlink interface of the `rdma` tool |
+//! | [`sa`] | the client of the subnet administrator: path and service records, multicast groups |
 //! | [`mad`] | management datagrams: agents, RMPP |
-//! | [`device`] | a device's life: allocation, registration, events on their way, network namespaces, unregistration |
+//! | [`device`] | device lifecycle: allocation, registration, event dispatch, network namespaces, unregistration |
 //! | [`sysfs`] | `/sys/class/infiniband`: the files of devices and ports |
-//! | [`verbs`] | protection domains, address handles, queue pairs, memory regions; what clients do with them |
-//! | [`cq`] | completion queues: who polls them, who shares them |
+//! | [`verbs`] | protection domains, address handles, queue pairs, memory regions; helpers for clients |
+//! | [`cq`] | completion queues: polling, sharing |
 //! | [`counters`] | counters that queue pairs are bound to |
-//! | [`memory`] | memory of user space for devices, memory of devices for user space, handles of fast registration |
-//! | [`gid`] | the caches of a port: GIDs, which follow the addresses of net devices, and P_Keys |
-//! | [`addr`] | from IP addresses to hardware addresses |
-//! | [`restrack`] | the objects of each device, as they are listed |
-//! | [`registry`] | all devices; who is told of them and of their events; ports and their net devices |
-//! | [`private`] | what the areas keep of each device and port |
-//! | [`netlink`] | the sockets of RDMA netlink, and who is behind them |
+//! | [`memory`] | user memory for devices, device memory for user space, FRMR pools |
+//! | [`gid`] | the caches of a port: GIDs and P_Keys |
+//! | [`addr`] | resolving IP addresses to hardware addresses |
+//! | [`restrack`] | resource tracking: the objects of each device |
+//! | [`registry`] | all devices, their clients and event handlers; ports and their net devices |
+//! | [`private`] | the data that areas keep for each device and port |
+//! | [`netlink`] | the RDMA netlink sockets and their clients |
 //! | `kunit` | a device for tests |
 //!
-//! Doors, the functions that C calls, stand at the end of their concept's file.
+//! Exported functions stand at the end of their area's file.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings, work::InstalledQueue};
@@ -63,7 +63,7 @@ module! {
     imports_ns: ["DMA_BUF"],
 }
 
-/// The module: what it has for all devices.
+/// The module's resources that all devices share.
 ///
 /// Fields are dropped in this order, and made in the reverse one.
 struct IbCore {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A device for the KUnit suites of the core: a driver that does nothing but remember what it was asked for.
+//! A device for the KUnit suites of the core, whose driver does nothing but record calls.
 //!
-//! | port | speaks | GIDs |
+//! | port | protocol | GIDs |
 //! |---|---|---|
-//! | [`ROCE`] | RoCE of both versions | [`GIDS`], of which the core has the table |
+//! | [`ROCE`] | RoCE, both versions | [`GIDS`], in the core's table |
 //! | [`IB`] | InfiniBand | as many, all of them zero |
 
 use kernel::{
@@ -28,21 +28,21 @@ use rdma::{
     Device, Gid, MaySleep, NotifyFlags, PdBase, Provider, ProviderData, QpHandle, Udata,
 };
 
-use crate::registry::{self, Which};
+use crate::registry::{self, DeviceFilter};
 
-/// The port of RoCE.
+/// The RoCE port.
 pub(crate) const ROCE: u32 = 1;
 
-/// The port of InfiniBand.
+/// The InfiniBand port.
 pub(crate) const IB: u32 = 2;
 
-/// How many GIDs each port has.
+/// Number of GIDs of each port.
 pub(crate) const GIDS: u16 = 8;
 
-/// How many completions a queue has at most.
+/// Maximum number of entries of a completion queue.
 pub(crate) const MAX_CQE: u32 = 8192;
 
-/// How a queue was moderated: how many completions, how many microseconds.
+/// Moderation of a completion queue: number of completions, period in microseconds.
 pub(crate) type Moderation = (u16, u16);
 
 /// The driver.
@@ -50,7 +50,7 @@ struct Driver {
     log: Arc<Log>,
 }
 
-/// What the driver was asked for.
+/// Calls that the driver has recorded.
 #[pin_data]
 pub(crate) struct Log {
     #[pin]
@@ -68,7 +68,7 @@ impl Log {
         )
     }
 
-    /// A queue was moderated. What there is no room for is not remembered.
+    /// Records a moderation.
     fn add(&self, moderation: Moderation) -> Result {
         let mut moderations = self.moderations.lock();
         if moderations.len() < moderations.capacity() {
@@ -77,7 +77,7 @@ impl Log {
         Ok(())
     }
 
-    /// How queues were moderated since this was asked for.
+    /// Takes the moderations recorded.
     pub(crate) fn take(&self) -> Result<KVec<Moderation>> {
         let room = KVec::with_capacity(64, GFP_KERNEL)?;
         Ok(core::mem::replace(&mut *self.moderations.lock(), room))
@@ -97,7 +97,7 @@ impl ProviderData for Driver {
 
 #[vtable]
 impl Provider for Driver {
-    // No module of the kernel has this device any more.
+    // The ID of a driver that the kernel does not have any more.
     const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
     const ABI_VERSION: u32 = 1;
     const PORT_STATS: &'static [StatDesc] = &[StatDesc::new(c"one"), StatDesc::new(c"two")];
@@ -194,15 +194,15 @@ impl Provider for Driver {
     }
 }
 
-/// Lets a test have a registered device.
+/// Runs a test with a registered device.
 ///
 /// # Errors
 ///
-/// What registering it fails with, and the test.
+/// Those of registering the device, and of the test.
 pub(crate) fn with_device(test: impl FnOnce(&DeviceView, &Log, &MaySleep) -> Result) -> Result {
     const NAME: &CStr = c"kunit_hca";
     let sleep = &MaySleep::of_test()?;
-    // What a test has left that was ended by a failure.
+    // Also after a failed test, which leaves its objects behind.
     unregister_driver::<Driver>(sleep);
     let log = Log::new()?;
     let mut device = Device::alloc(Driver { log: log.clone() }, None, sleep)?;
@@ -216,7 +216,7 @@ pub(crate) fn with_device(test: impl FnOnce(&DeviceView, &Log, &MaySleep) -> Res
         uverbs_cmd_mask: 0,
     });
     device.register(NAME, sleep)?;
-    let tested = registry::devices(Which::Registered)
+    let tested = registry::devices(DeviceFilter::Registered)
         .find(|device| *device.name() == *NAME)
         .ok_or(ENODEV)
         .and_then(|device| test(&device, &log, sleep));

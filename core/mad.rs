@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Management datagrams (MADs): how nodes are managed, connections are made, and the subnet administrator is asked.
+//! Management datagrams (MADs): the special queue pairs, their agents, directed-route SMPs and RMPP.
 //!
-//! From the roof down; an import goes down only:
+//! Files by level; a file imports only from those below it:
 //!
 //! | file | what |
 //! |---|---|
-//! | this one | the doors |
+//! | this one | exported functions |
 //! | [`port`] | opening and closing ports |
-//! | [`receive`] | who gets a MAD that was received |
-//! | [`agent`] | agents come and go |
-//! | [`timeout`] | what an agent does in time: sending again, giving up |
-//! | [`respond`] | answers that the core sends itself |
-//! | [`rmpp`] | messages of more than one MAD |
-//! | [`post`] | posting and canceling |
-//! | [`complete`] | the end of what was posted |
-//! | [`local`] | SMPs that do not leave the machine; [`smi`]: directed routes |
-//! | [`dispatch`], [`matching`] | whose a request is, and to which request a response belongs |
-//! | [`security`] | what security modules say |
-//! | [`build`], [`transmit`] | making MADs, and giving them to the queue pair |
-//! | [`state`] | ports, agents, MADs |
-//! | [`header`], [`depths`] | the headers; how large the queues are |
+//! | [`receive`] | the way of a received MAD to its agent |
+//! | [`agent`] | registering and unregistering agents |
+//! | [`timeout`] | the work of an agent: retries and timeouts |
+//! | [`respond`] | responses that the core sends itself |
+//! | [`rmpp`] | messages of more than one MAD (RMPP) |
+//! | [`post`] | posting and canceling MADs |
+//! | [`complete`] | completing posted MADs |
+//! | [`local`] | SMPs that are handled by the local node; [`smi`]: directed routes |
+//! | [`dispatch`], [`matching`] | finding the agent of a request, and the request of a response |
+//! | [`security`] | calls of security modules |
+//! | [`build`], [`transmit`] | allocating MADs; posting them to the queue pair |
+//! | [`state`] | data of ports, agents, MADs |
+//! | [`header`], [`depths`] | the headers; the sizes of the queues |
 //!
-//! Handlers of clients run in process context, never from the call chain of a function here; posting and canceling may be
-//! called in any context.
+//! Handlers of clients run in process context, never from the call chain of a function here. MADs may be posted and
+//! canceled in any context.
 //!
 //! C header: `include/rdma/ib_mad.h`. IBTA specification, volume 1, chapters 13 and 14.
 
@@ -67,21 +67,21 @@ use rdma::{
     MaySleep,
 };
 
-use agent::Wanted;
+use agent::AgentAttr;
 use header::Header;
 use state::{Agent, Client, Origin, SendMad};
 
-/// As long as this is there, devices have their ports open for MADs.
+/// Keeps the ports of all devices open for MADs until it is dropped.
 pub(crate) struct Ports(
     #[expect(dead_code, reason = "dropping it closes the ports")] Registration<port::Ports>,
 );
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(crate) fn init() {
     state::init();
 }
 
-/// Opens the ports of all devices. The module's initialisation calls it, once, before clients can come.
+/// Opens the ports of all devices. Called once when the module is loaded, before clients register.
 ///
 /// # Errors
 ///
@@ -96,13 +96,13 @@ fn kind_of(qp_type: u32) -> Option<SpecialKind> {
     kinds.into_iter().find(|kind| kind.qp_type() == qp_type)
 }
 
-/// Registers a client for MADs of a port. Without `mad_reg_req` it gets responses only. Process context.
+/// Registers an agent at a port. Without `mad_reg_req` it receives responses only. Process context.
 ///
 /// # Errors
 ///
-/// `EPROTONOSUPPORT` for a queue pair that the port has not; `EINVAL` for a request that makes no sense, or that another
-/// agent's overlaps; `ENODEV` for a port that is not open; `ENOMEM`, also where eight vendors of the class have agents; what
-/// security modules answer.
+/// `EPROTONOSUPPORT` where the port has no such queue pair; `EINVAL` for an invalid request, or one that overlaps with
+/// another agent's; `ENODEV` where the port is not open; `ENOMEM`, also where eight vendors of the class have agents;
+/// errors of security modules.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn ib_register_mad_agent(
@@ -120,7 +120,7 @@ fn ib_register_mad_agent(
     let Some(kind) = kind_of(qp_type) else {
         return MadeForC(Err(EINVAL));
     };
-    let wanted = Wanted {
+    let wanted = AgentAttr {
         kind,
         request: mad_reg_req.0,
         rmpp_version,
@@ -143,19 +143,19 @@ fn ib_register_mad_agent(
     ))
 }
 
-/// Unregisters a client. When this returns its handlers do not run, and it has got back all MADs that it has posted.
-/// Process context, not from a handler.
+/// Unregisters an agent. When this returns, its handlers do not run and all its MADs have been returned. Process
+/// context, not from a handler.
 #[export]
 fn ib_unregister_mad_agent(mad_agent: Given<Agent>, sleep: &MaySleep) {
     agent::unregister(&mad_agent.0, sleep);
 }
 
-/// Makes a MAD to be sent, which is zero; `base_version` is that of InfiniBand or of Omni-Path. Sleeps only if `gfp_mask`
-/// says so.
+/// Allocates a zeroed MAD to be sent. `base_version` is that of InfiniBand or of Omni-Path. Sleeps only if `gfp_mask`
+/// allows it.
 ///
 /// # Errors
 ///
-/// `EINVAL` for lengths that there cannot be, and for RMPP that the core does not do for the agent; `ENOMEM`.
+/// `EINVAL` for invalid lengths, and for RMPP where the core does not do it for the agent; `ENOMEM`.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn ib_create_send_mad(
@@ -173,7 +173,7 @@ fn ib_create_send_mad(
     let Ok((header, data)) = lengths else {
         return MadeForC(Err(EINVAL));
     };
-    let wanted = build::Wanted {
+    let wanted = build::SendBufAttr {
         remote_qpn,
         pkey_index,
         rmpp: rmpp_active != 0,
@@ -190,13 +190,13 @@ fn ib_free_send_mad(send_buf: Given<SendMad>) {
     drop(send_buf);
 }
 
-/// Posts a chain of MADs. Each comes back to the agent's handler once, but for the one that this says cannot be posted, and
-/// those behind it. Any context.
+/// Posts a list of MADs. Each is returned to the agent's handler once, except for the one named in `bad_send_buf` and
+/// those after it. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an agent without a handler, a class without RMPP of an agent with it, a MAD without an address, one that is
-/// posted, or a directed route that makes no sense; `EACCES`; `ENOMEM`, and what the driver answers.
+/// `EINVAL` for an agent without a handler, a class without RMPP on an agent with it, a MAD without an address, a MAD
+/// that is posted already, or an invalid directed route; `EACCES`; `ENOMEM`, and errors of the driver.
 #[export]
 fn ib_post_send_mad(send_buf: Chain<'_, SendMad>, bad_send_buf: BadSend<'_>) -> Result {
     let mut chain = send_buf;
@@ -215,13 +215,13 @@ fn ib_post_send_mad(send_buf: Chain<'_, SendMad>, bad_send_buf: BadSend<'_>) -> 
     result
 }
 
-/// Frees a MAD that was received, with all its segments. Any context.
+/// Frees a received MAD with all its segments. Any context.
 #[export]
 fn ib_free_recv_mad(mad_recv_wc: RecvMad) {
     drop(mad_recv_wc);
 }
 
-/// Changes how long the answer of a MAD is awaited, in milliseconds; 0: cancels it. Any context.
+/// Changes the response timeout of a posted MAD, in milliseconds; 0 cancels it. Any context.
 ///
 /// # Errors
 ///
@@ -260,7 +260,7 @@ fn ib_get_mad_data_offset(mgmt_class: u8) -> c_int {
     header::data_offset(mgmt_class) as c_int
 }
 
-/// Returns the memory of a segment of a message of RMPP, from 1 on; null for one that there is not. Any context.
+/// Returns the buffer of a segment of an RMPP message, counted from 1; null if there is no such segment. Any context.
 #[export]
 fn ib_get_rmpp_segment(send_buf: Borrowed<'_, SendMad>, seg_num: c_int) -> *mut c_void {
     let nth = usize::try_from(seg_num)

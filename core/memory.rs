@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory: of user space for devices, of devices for user space, and what devices know it by.
+//! Memory: user memory for devices, device memory for user space, FRMR pools.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`umem`] | memory of user space: pinned, paged in on demand, or a DMA buffer |
-//! | [`udata`] | what user space sends along with commands |
-//! | [`user_mmap`] | memory of devices that user space maps |
-//! | [`frmr_pools`] | pools of handles for fast registration |
-//! | [`block_iter`], [`dma`] | going through memory by blocks; DMA of devices that have none |
-//! | [`state`] | what is kept of a device |
+//! | [`umem`] | user memory: pinned, paged on demand (ODP), or a dma-buf |
+//! | [`udata`] | the driver's data in commands of user space |
+//! | [`user_mmap`] | device memory that user space maps |
+//! | [`frmr_pools`] | pools of fast registration memory region (FRMR) handles |
+//! | [`block_iter`], [`dma`] | iteration over DMA blocks; DMA mapping for software devices |
+//! | [`state`] | data of a device |
 
 mod block_iter;
 mod dma;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel's netlink sockets, one in each namespace, and the clients behind them: each has a table of handlers.
+//! The kernel's RDMA netlink sockets, one in each network namespace, and the clients that handle messages.
 //!
-//! Two clients are this module's own: its commands, and the local service. The other one is `iw_cm`.
+//! Two clients are part of this module: nldev and the local service. The other one is `iw_cm`.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `Client::users` | held to read while a client's handler runs: the table stays | process context | what handlers take |
+//! | `Client::users` | held for reading while a client's handler runs, so that its table stays | process context | what handlers take |
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -23,27 +23,27 @@ use kernel_ext::{
     export::export,
     gfp::Gfp,
     net::{
-        netlink::{self, KernelSocket, Reply, Request},
+        netlink::{self, KernelSocket, Message, Request},
         ns::{self, impl_has_pernet_slot, NetNamespace, PerNamespace, PernetRegistration},
     },
     rwsem::RwSem,
 };
 use rdma::MaySleep;
 
-/// How many clients there may be.
+/// Number of clients.
 const CLIENTS_MAX: usize = bindings::RDMA_NL_NUM_CLIENTS as usize;
 
-/// What this module does with the messages of a client that is its own.
+/// The message handler of a client in this module.
 pub(crate) type Handler = fn(&Request<'_>, &MaySleep) -> Result;
 
-/// Whoever is behind some kinds of messages.
+/// A netlink client.
 struct Client {
     users: RwSem,
-    /// The handlers by command; null for a client that is not there.
+    /// Its callbacks by command; null while it is not registered.
     handlers: AtomicPtr<bindings::rdma_nl_cbs>,
-    /// The handler of a client that is this module's own.
+    /// The handler of a client in this module.
     own: SetOnce<Handler>,
-    /// How many commands it may have.
+    /// Number of commands.
     ops: u32,
 }
 
@@ -58,7 +58,7 @@ impl Client {
         }
     }
 
-    /// The handlers of a command. While the client is held.
+    /// The callbacks of a command. The client is locked for reading.
     fn handler(&self, op: u32) -> Option<&bindings::rdma_nl_cbs> {
         let table = self.handlers.load(Ordering::Acquire);
         if table.is_null() {
@@ -69,7 +69,7 @@ impl Client {
     }
 }
 
-/// The clients by number.
+/// The clients by index.
 static CLIENTS: [Client; CLIENTS_MAX] = {
     let mut clients = [const { Client::new(0) }; CLIENTS_MAX];
     clients[bindings::RDMA_NL_IWCM as usize].ops = bindings::RDMA_NL_IWPM_NUM_OPS;
@@ -78,7 +78,7 @@ static CLIENTS: [Client; CLIENTS_MAX] = {
     clients
 };
 
-/// Makes the clients' locks, and the clients known that are this module's own. The module's initialisation calls it, once.
+/// Initialises the clients, and registers those in this module. Called once when the module is loaded.
 pub(crate) fn init(own: &[(u32, Handler)]) {
     for client in &CLIENTS {
         // SAFETY: Called once, before all else.
@@ -91,7 +91,7 @@ pub(crate) fn init(own: &[(u32, Handler)]) {
     }
 }
 
-/// The sockets are there as long as this is.
+/// Keeps the sockets open until it is dropped.
 pub(crate) type Registration = PernetRegistration<Socket>;
 
 /// Opens the sockets.
@@ -99,12 +99,12 @@ pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
     PernetRegistration::new(sleep)
 }
 
-/// The socket of a namespace.
+/// The socket of a network namespace.
 pub(crate) struct Socket(KernelSocket);
 
 impl_has_pernet_slot! { impl HasPernetSlot for Socket }
 
-/// How long the kernel waits for room when it sends: 10 s, in jiffies.
+/// How long sending waits for room in the receiver's socket: 10 s, in jiffies.
 const SEND_TIMEOUT: usize = 10 * bindings::HZ as usize;
 
 impl PerNamespace for Socket {
@@ -119,50 +119,60 @@ impl PerNamespace for Socket {
     fn exit(_this: Arc<Self>, _sleep: &MaySleep) {}
 }
 
-/// The socket of a namespace. `None` for one that is being taken down.
+/// The socket of a network namespace. `None` while the namespace is being deleted.
 fn of(net: &NetNamespace) -> Option<Arc<Socket>> {
     ns::of(net)
 }
 
-/// Sends an answer.
+/// Sends a reply.
 ///
 /// # Errors
 ///
-/// `ECONNREFUSED` where the asker is gone, `EAGAIN` where it has no room.
-pub(crate) fn send(net: &NetNamespace, reply: Reply, portid: u32) -> Result {
+/// `ECONNREFUSED` where the receiver's socket is closed, `EAGAIN` where it is full.
+pub(crate) fn send(net: &NetNamespace, reply: Message, portid: u32) -> Result {
     let socket = of(net).ok_or(ECONNREFUSED)?;
     // SAFETY: The message is handed over.
     unsafe { socket.0.unicast(reply.into_raw(), portid, false) }
 }
 
-/// Tells all in a namespace who listen to a group.
+/// Sends a message to the listeners of a group in a network namespace.
 ///
 /// # Errors
 ///
-/// `ENOBUFS` where somebody has no room. That nobody listens is none.
-pub(crate) fn tell(net: &NetNamespace, notice: Reply, group: u32, sleep: &MaySleep) -> Result {
-    match ask(net, notice, group, Gfp::kernel(sleep)) {
+/// `ENOBUFS` where a listener's socket is full. No listeners are no error.
+pub(crate) fn multicast(
+    net: &NetNamespace,
+    notice: Message,
+    group: u32,
+    sleep: &MaySleep,
+) -> Result {
+    match multicast_request(net, notice, group, Gfp::kernel(sleep)) {
         Err(ESRCH) => Ok(()),
         result => result,
     }
 }
 
-/// As [`tell`], in the context that the flags know; that nobody listens is an error.
+/// As [`multicast`], with allocation flags; no listeners are an error.
 ///
 /// # Errors
 ///
-/// `ESRCH` where nobody listens, `ENOBUFS` where somebody has no room.
-pub(crate) fn ask(net: &NetNamespace, question: Reply, group: u32, flags: Gfp<'_>) -> Result {
+/// `ESRCH` without listeners, `ENOBUFS` where a listener's socket is full.
+pub(crate) fn multicast_request(
+    net: &NetNamespace,
+    request: Message,
+    group: u32,
+    flags: Gfp<'_>,
+) -> Result {
     let socket = of(net).ok_or(ESRCH)?;
     // SAFETY: The message is handed over.
     unsafe {
         socket
             .0
-            .multicast(question.into_raw(), group, flags.as_raw())
+            .multicast(request.into_raw(), group, flags.as_raw())
     }
 }
 
-/// The kernel calls it with each packet of user space.
+/// Receives a packet from user space.
 ///
 /// # Safety
 ///
@@ -175,22 +185,22 @@ unsafe extern "C" fn receive(skb: *mut bindings::sk_buff) {
     unsafe { netlink::receive(skb, answers, |request| handle(request, sleep)) };
 }
 
-/// The number of a kind of messages, from the client and the command.
+/// The message type of a client's command.
 pub(crate) const fn message_kind(client: u32, op: u32) -> u32 {
     client << 10 | op
 }
 
-/// The command of a kind of messages.
+/// The command of a message type.
 pub(crate) const fn op_of(kind: u32) -> u32 {
     kind & 0x3ff
 }
 
-/// The client of a kind of messages.
+/// The client of a message type.
 fn client_of(kind: u32) -> u32 {
     (kind & (0x3f << 10)) >> 10
 }
 
-/// Has a message handled.
+/// Handles a message.
 fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     let number = client_of(request.kind());
     let op = op_of(request.kind());
@@ -198,7 +208,7 @@ fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     if op >= client.ops {
         return Err(EINVAL);
     }
-    // The others know nothing of namespaces.
+    // The other clients do not support network namespaces.
     if number != bindings::RDMA_NL_NLDEV && request.net() != NetNamespace::init() {
         return Err(EINVAL);
     }
@@ -216,7 +226,7 @@ fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     if u32::from(handler.flags) & bindings::RDMA_NL_ADMIN_PERM != 0 && !request.may_admin() {
         return Err(EPERM);
     }
-    // The port mapper's handlers are all dumps.
+    // All commands of the iWARP port mapper are dumps.
     let is_dump = number == bindings::RDMA_NL_IWCM || request.flags() & bindings::NLM_F_DUMP != 0;
     if is_dump {
         return request.start_dump(handler.dump.ok_or(EINVAL)?, sleep);
@@ -232,7 +242,7 @@ fn request_module(number: u32, _sleep: &MaySleep) {
     unsafe { bindings::__request_module(true, name, number as c_uint) };
 }
 
-/// Makes the handlers of a client known: a table with an entry for each of its commands, which stays until
+/// Registers the callbacks of a client: a table with an entry for each command, which stays valid until
 /// `rdma_nl_unregister`.
 ///
 /// C header: `include/rdma/rdma_netlink.h`.
@@ -254,7 +264,7 @@ fn rdma_nl_register(index: c_uint, table: *const bindings::rdma_nl_cbs) {
     }
 }
 
-/// Makes the handlers of a client unknown; none runs when this returns. Process context.
+/// Unregisters the callbacks of a client; none is running when this returns. Process context.
 #[export]
 fn rdma_nl_unregister(index: c_uint, sleep: &MaySleep) {
     if let Some(client) = CLIENTS.get(index as usize) {
@@ -265,26 +275,26 @@ fn rdma_nl_unregister(index: c_uint, sleep: &MaySleep) {
     }
 }
 
-/// Returns whether anybody in the first namespace listens to a group. Any context.
+/// Returns whether a group has listeners in the initial network namespace. Any context.
 pub(crate) fn has_listeners(group: u32) -> bool {
     of(NetNamespace::init()).is_some_and(|socket| socket.0.has_listeners(group))
 }
 
-/// Returns whether anybody in the first namespace listens to a group. Any context.
+/// Returns whether a group has listeners in the initial network namespace. Any context.
 #[export]
 fn rdma_nl_chk_listeners(group: c_uint) -> bool {
     has_listeners(group)
 }
 
-/// Gives a packet up that cannot be sent.
+/// Frees a packet that cannot be sent.
 fn give_up(skb: *mut bindings::sk_buff) -> Result {
     // SAFETY: The caller has handed it over.
     unsafe { bindings::nlmsg_free(skb) };
     Err(ECONNREFUSED)
 }
 
-/// Sends a message to a port without waiting for room, and takes it in any case. Returns `ECONNREFUSED` where there is no
-/// such port, `EAGAIN` where there is no room.
+/// Sends a packet to a port without waiting for room, and consumes it. Returns `ECONNREFUSED` where the port does not
+/// exist, `EAGAIN` where its socket is full.
 #[export]
 fn rdma_nl_unicast(net: &NetNamespace, skb: *mut bindings::sk_buff, pid: u32) -> Result {
     match of(net) {
@@ -309,7 +319,7 @@ fn rdma_nl_unicast_wait(
     }
 }
 
-/// Sends a message to all who listen to a group, and takes it in any case. Returns `ESRCH` where there is nobody.
+/// Sends a packet to the listeners of a group, and consumes it. Returns `ESRCH` without listeners.
 #[export]
 fn rdma_nl_multicast(
     net: &NetNamespace,
@@ -324,7 +334,7 @@ fn rdma_nl_multicast(
     }
 }
 
-/// Begins a message with room for `len` bytes, which this returns; null where there is no room.
+/// Starts a message with a payload of `len` bytes, whose address is returned; null where there is no room.
 ///
 /// # Safety
 ///
@@ -352,7 +362,7 @@ unsafe extern "C" fn ibnl_put_msg(
     }
 }
 
-/// Puts an attribute; where there is no room, takes the message back and returns `EMSGSIZE`.
+/// Adds an attribute; without room, cancels the message and returns `EMSGSIZE`.
 ///
 /// # Safety
 ///

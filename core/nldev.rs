@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space asks and changes by netlink: the commands `RDMA_NLDEV_CMD_*`, which the program `rdma` sends.
+//! The netlink commands `RDMA_NLDEV_CMD_*` of the `rdma` tool.
 //!
-//! A command is a line of a constant table: whether it is for administrators, how strictly its attributes are checked, and
-//! the function that answers. One engine, here, goes through all of them.
+//! A command is an entry of a constant table: required capability, strictness of attribute validation, and the
+//! functions that handle it. This file dispatches all of them.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`command`] | what a command is, and what user space has sent; [`policy`]: what attributes may be |
-//! | [`put`] | attributes that drivers put too |
-//! | [`dev`] | devices, ports, links, sub-devices; [`res`]: objects; [`sys`]: the machine |
-//! | [`stat`] | what is counted; [`frmr`]: pools of handles for fast registration |
-//! | [`monitor`] | what user space is told as it happens |
+//! | [`command`] | the table entries and received requests; [`policy`]: attribute policies |
+//! | [`put`] | attributes that drivers add to messages |
+//! | [`dev`] | devices, ports, links, sub-devices; [`res`]: objects; [`sys`]: system settings |
+//! | [`stat`] | counters; [`frmr`]: FRMR pools |
+//! | [`monitor`] | notifications |
 //!
 //! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{
     bindings,
-    net::netlink::{Dump, Reply, Request},
+    net::netlink::{Dump, Message, Request},
 };
 use rdma::MaySleep;
 
-use crate::{netlink, registry::notice};
+use crate::{netlink, registry::notify};
 
 mod command;
 mod dev;
@@ -34,15 +34,15 @@ mod res;
 mod stat;
 mod sys;
 
-use command::{kind_of, Act, Command, Query};
+use command::{kind_of, Command, Doit, Query};
 
-/// Makes the lock, and says who tells user space of what happens. The module's initialisation calls it, once.
+/// Initialises the lock, and sets the sender of notifications. Called once when the module is loaded.
 pub(crate) fn init() {
-    notice::init(monitor::tell);
+    notify::init(monitor::notify);
     dev::init();
 }
 
-/// All commands, by who carries them out.
+/// All commands.
 const COMMANDS: &[&[Command]] = &[
     dev::COMMANDS,
     res::COMMANDS,
@@ -56,7 +56,7 @@ fn find(op: u32) -> Option<&'static Command> {
     commands.find(|command| command.op == op)
 }
 
-/// What is wrong with the attributes is told as one error, but for a few commands.
+/// For most commands, all errors of attribute parsing are reported as `EINVAL`.
 fn unclear(op: u32) -> impl FnOnce(Error) -> Error {
     move |error| match op {
         bindings::RDMA_NLDEV_CMD_SYS_GET | bindings::RDMA_NLDEV_CMD_FRMR_POOLS_SET => error,
@@ -65,11 +65,11 @@ fn unclear(op: u32) -> impl FnOnce(Error) -> Error {
     }
 }
 
-/// Carries a command out.
+/// Handles a command.
 ///
 /// # Errors
 ///
-/// `EINVAL` where there is no such command, or it makes no sense; `EPERM`; and what the command fails with.
+/// `EINVAL` for an unknown command or invalid attributes; `EPERM`; and errors of the command.
 pub(crate) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     let command = find(netlink::op_of(request.kind())).ok_or(EINVAL)?;
     if command.admin && !request.may_admin() {
@@ -79,13 +79,13 @@ pub(crate) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
         command.dump.ok_or(EINVAL)?;
         return request.start_dump(dump, sleep);
     }
-    let act = command.act.ok_or(EINVAL)?;
+    let doit = command.doit.ok_or(EINVAL)?;
     let net = request.net();
     let query = Query::new(request, net, command.strict, sleep).map_err(unclear(command.op))?;
-    match act {
-        Act::Change(change) => change(&query),
-        Act::Answer(op, fill) => {
-            let reply = Reply::to(request, kind_of(op), sleep, |writer| fill(&query, writer))?;
+    match doit {
+        Doit::Change(change) => change(&query),
+        Doit::Answer(op, fill) => {
+            let reply = Message::to(request, kind_of(op), sleep, |writer| fill(&query, writer))?;
             netlink::send(net, reply, request.portid())
         }
     }
@@ -100,7 +100,7 @@ fn continue_dump(dump: &mut Dump<'_>, sleep: &MaySleep) -> Result {
     fill(&query, dump)
 }
 
-/// Fills the next packet of a dump, for C: returns how long it is.
+/// Fills the next packet of a dump, for C: returns its length.
 ///
 /// # Safety
 ///

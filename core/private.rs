@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the core keeps of each device, and of each port.
+//! The data that the core keeps for each device and each port.
 //!
-//! Each area has one field, of its own type, in [`Private`] and, if it needs one, in [`PortPrivate`]. A field is made with
-//! the device, or with the ports, and dropped with the memory, when nobody can reach it: dropping frees memory and
-//! does nothing else. What must be taken back earlier is taken back in the area's stage (see `stages`).
+//! Each area has one field, of its own type, in [`Private`] and, if necessary, in [`PortPrivate`]. Fields are
+//! initialised with the device or its ports, and dropped with their memory, when there are no users left: dropping only
+//! frees memory. Earlier cleanup is done in the area's stage (see `stages`).
 
 use kernel::{prelude::*, sync::SetOnce};
 use rdma::{
@@ -18,7 +18,7 @@ use crate::{
     sysfs::state as sysfs,
 };
 
-/// What the core keeps of a device; in front of it in memory.
+/// The core's data of a device, which precedes `struct ib_device` in memory.
 #[pin_data]
 pub(crate) struct Private {
     #[pin]
@@ -49,7 +49,7 @@ pub(crate) struct Private {
 unsafe impl rdma::core::device::Private for Private {}
 
 impl Private {
-    /// An initialiser of the state of a device that is not registered.
+    /// An initialiser for a device that is not registered.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             lifecycle <- device::Lifecycle::new(),
@@ -68,7 +68,7 @@ impl Private {
     }
 }
 
-/// What the core keeps of a port.
+/// The core's data of a port.
 #[pin_data]
 pub(crate) struct PortPrivate {
     #[pin]
@@ -86,7 +86,7 @@ impl PortPrivate {
     }
 }
 
-/// All ports of a device: the header's part and ours, the latter from port 0 or 1 on.
+/// The ports of a device: the header's part and the core's, the latter from port 0 or 1 on.
 struct Ports {
     header: PortArray,
     ports: KVec<Pin<KBox<PortPrivate>>>,
@@ -103,15 +103,15 @@ impl Ports {
     }
 }
 
-/// How to get at the state of a device.
+/// Access to the core's data of a device.
 pub(crate) trait DeviceExt {
-    /// The state of the device.
+    /// The data of the device.
     fn core(&self) -> &Private;
 
-    /// The state of a port. `None` if there is no such port, or the ports are not made yet.
+    /// The data of a port. `None` for an invalid port, or if the ports are not initialised yet.
     fn core_port(&self, port: u32) -> Option<&PortPrivate>;
 
-    /// Makes the state of the ports, if there is none yet. The number of ports is known, and the device not registered.
+    /// Initialises the ports, if they are not yet. Their number is known, and the device is not registered.
     fn make_ports(&self, sleep: &MaySleep) -> Result;
 }
 
@@ -133,7 +133,7 @@ impl DeviceExt for Device {
         }
         let made = Ports::new(self, sleep)?;
         if !self.core().ports.populate(made) {
-            // Two threads prepare the same device: the driver is broken.
+            // Two threads register the same device: a bug of the driver.
             return Err(EBUSY);
         }
         let ports = self.core().ports.as_ref().ok_or(EINVAL)?;

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All devices, by number, by name and by net device.
+//! The table of all devices, by index, name and net device.
 //!
-//! A device is in the table from the moment that it has a name until it is deallocated. Whether it is registered is a mark
-//! there; who needs it to stay registered takes a reference with `try_get`.
+//! A device is in the table from the assignment of its name until it is deallocated. An entry is marked while the
+//! device is registered; `try_get` takes a reference that keeps it registered.
 //!
-//! Going through the devices holds no lock: each step finds the next number. So whoever goes through may sleep, and may
-//! call whatever it likes.
+//! Iteration holds no lock: each step looks up the next index. So the loop body may sleep and call any function.
 //!
-//! From the roof down; an import goes down only:
+//! Files by level; a file imports only from those below it:
 //!
 //! | file | what |
 //! |---|---|
-//! | [`client`], [`event`] | who is told of devices, who is told of events |
-//! | [`port`] | what is asked of a port and of the device |
+//! | [`client`], [`event`] | clients of devices; event handlers |
+//! | [`port`] | attributes of ports and devices |
 //! | [`netdev`] | the net device of a port |
-//! | this one | the table of all devices, and their names |
-//! | [`netns`] | who may use a device: network namespaces, shared or exclusive |
-//! | [`notice`], [`printk`] | what user space is told as it happens; messages with the device's name |
-//! | [`state`] | what is kept of a device and of a port |
+//! | this one | the table of devices, and their names |
+//! | [`netns`] | access by network namespaces, shared or exclusive |
+//! | [`notify`], [`printk`] | netlink notifications; messages with the device's name |
+//! | [`state`] | data of a device and of a port |
 //!
 //! Locks
 //!
@@ -44,7 +43,7 @@ pub(crate) mod client;
 pub(crate) mod event;
 pub(crate) mod netdev;
 pub(crate) mod netns;
-pub(crate) mod notice;
+pub(crate) mod notify;
 pub(crate) mod port;
 pub(crate) mod printk;
 pub(crate) mod state;
@@ -55,26 +54,26 @@ use state::PortNetdev;
 /// The class of all devices.
 pub(crate) static CLASS: Class<Private> = Class::new();
 
-/// A device in the table.
+/// An entry of the table.
 struct Entry {
     device: ARef<Device>,
-    /// The device is registered: clients get it.
+    /// Whether the device is registered: new clients get it.
     registered: bool,
-    /// The GID table is there, so events of net devices may change it.
+    /// Whether its GID tables are updated by events of net devices.
     gid_updates: bool,
 }
 
-/// The devices, by ascending number.
+/// The devices in ascending order of their indices.
 struct Table {
     entries: KVec<Entry>,
-    /// The number to try next.
+    /// The next index to try.
     next: u32,
 }
 
-/// The largest number of a device.
+/// The largest index.
 const MAX_INDEX: u32 = i32::MAX as u32;
 
-/// Marks the lock of the table.
+/// Marker of the table's lock.
 enum TableLock {}
 
 impl kernel::sync::lock::GlobalLockBackend for TableLock {
@@ -100,10 +99,10 @@ kernel::sync::global_lock! {
     unsafe(uninit) static NAMES: Mutex<()> = ();
 }
 
-/// The table is there as long as this is.
+/// Keeps the table until it is dropped.
 pub(crate) struct Registration(());
 
-/// Makes the table. The module's initialisation calls it, once.
+/// Initialises the table. Called once when the module is loaded.
 pub(crate) fn init() -> Registration {
     // SAFETY: Called once, before all else.
     unsafe {
@@ -118,14 +117,14 @@ impl Drop for Registration {
         let entries = core::mem::take(&mut TABLE.lock().entries);
         if !entries.is_empty() {
             pr_err!("{} devices are left\n", entries.len());
-            // Their drivers are gone: to let go of them would call into nothing.
+            // Their drivers are unloaded: dropping a device would call into freed code.
             core::mem::forget(entries);
         }
     }
 }
 
 impl Table {
-    /// The place of the device with this number, or where it would be.
+    /// The position of the device with an index, or where it would be.
     fn position(&self, index: u32) -> core::result::Result<usize, usize> {
         self.entries
             .binary_search_by_key(&index, |entry| entry.device.index())
@@ -137,7 +136,7 @@ impl Table {
         core::ptr::eq(&*entry.device, device).then_some(entry)
     }
 
-    /// A number that no device has: the next one, going round.
+    /// The next unused index, cyclically, and its position.
     fn free_index(&self) -> Option<(u32, usize)> {
         let mut index = self.next;
         for _ in 0..=self.entries.len() {
@@ -150,18 +149,18 @@ impl Table {
     }
 }
 
-/// Which devices are meant.
+/// Selection of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum DeviceFilter {
     /// All that have a name.
     All,
     /// Those that are registered.
     Registered,
-    /// Those whose GID tables follow the net devices.
+    /// Those with automatic GIDs.
     GidUpdates,
 }
 
-impl Which {
+impl DeviceFilter {
     fn fits(self, entry: &Entry) -> bool {
         match self {
             Self::All => true,
@@ -171,15 +170,16 @@ impl Which {
     }
 }
 
-/// The devices by ascending number, each referenced. Those that come and go meanwhile may be met or not.
-pub(crate) fn devices(which: Which) -> impl Iterator<Item = ARef<Device>> {
+/// Iterates over references to the devices in ascending order of their indices. Devices that are added or removed
+/// meanwhile may be missed.
+pub(crate) fn devices(filter: DeviceFilter) -> impl Iterator<Item = ARef<Device>> {
     let mut from = Some(0);
     core::iter::from_fn(move || {
         let start = from?;
         let table = TABLE.lock();
         let at = table.position(start).unwrap_or_else(|at| at);
         let rest = table.entries.get(at..)?;
-        let found = rest.iter().find(|entry| which.fits(entry))?;
+        let found = rest.iter().find(|entry| filter.fits(entry))?;
         let device = found.device.clone();
         drop(table);
         from = device.index().checked_add(1);
@@ -187,15 +187,15 @@ pub(crate) fn devices(which: Which) -> impl Iterator<Item = ARef<Device>> {
     })
 }
 
-/// The device with this number, registered or not.
+/// The device with an index, registered or not.
 pub(crate) fn find(index: u32) -> Option<ARef<Device>> {
     let table = TABLE.lock();
     let at = table.position(index).ok()?;
     Some(table.entries.get(at)?.device.clone())
 }
 
-/// A registered device one of whose ports has this net device; of any driver where `driver` is
-/// `RDMA_DRIVER_UNKNOWN`. Any context.
+/// A registered device that has this net device on one of its ports; `driver` may be `RDMA_DRIVER_UNKNOWN` for any
+/// driver. Any context.
 pub(crate) fn by_netdev(ndev: &NetDevice, driver: u32) -> Option<Registered> {
     let any = driver == kernel_ext::bindings::RDMA_DRIVER_UNKNOWN;
     let table = TABLE.lock();
@@ -213,14 +213,14 @@ fn has_netdev(device: &Device, ndev: &NetDevice) -> bool {
     ports.any(|port| port.netdev.is(ndev))
 }
 
-/// Says whether a device is registered.
+/// Marks a device as registered or not.
 pub(crate) fn mark_registered(device: &Device, registered: bool) {
     if let Some(entry) = TABLE.lock().entry(device) {
         entry.registered = registered;
     }
 }
 
-/// Says whether the GID tables of a device follow the net devices.
+/// Marks a device as having automatic GIDs or not.
 pub(crate) fn mark_gid_updates(device: &Device, follow: bool) {
     if let Some(entry) = TABLE.lock().entry(device) {
         entry.gid_updates = follow;
@@ -232,7 +232,7 @@ pub(crate) fn contains(device: &Device) -> bool {
     TABLE.lock().entry(device).is_some()
 }
 
-/// Puts a device into the table, under a number of its own.
+/// Adds a device to the table, with a new index.
 fn insert(device: &Device) -> Result {
     let held = device.hold();
     let mut spare = KVec::new();
@@ -248,14 +248,14 @@ fn insert(device: &Device) -> Result {
                 registered: false,
                 gid_updates: false,
             };
-            // There is room, so this cannot fail.
+            // Cannot fail: capacity was checked.
             return table
                 .entries
                 .insert_within_capacity(at, entry)
                 .map_err(|_| ENOMEM);
         }
         if len < spare.capacity() {
-            // Moves the devices into the larger memory; the old one is freed without the lock.
+            // Moves the entries to the larger buffer; the old one is freed without the lock.
             for entry in table.entries.drain_all() {
                 spare.push_within_capacity(entry).map_err(|_| ENOMEM)?;
             }
@@ -267,7 +267,7 @@ fn insert(device: &Device) -> Result {
     }
 }
 
-/// Takes a device out of the table.
+/// Removes a device from the table.
 pub(crate) fn remove(device: &Device) {
     let mut table = TABLE.lock();
     if table.entry(device).is_none() {
@@ -278,29 +278,29 @@ pub(crate) fn remove(device: &Device) {
         Err(_) => None,
     };
     drop(table);
-    // A reference must not be given up under a spin lock.
+    // A reference must not be dropped under a spinlock.
     drop(removed);
 }
 
-/// Names may be looked at and given while this is there.
+/// The lock of device names.
 pub(crate) struct Names(#[expect(dead_code, reason = "it is a lock")] GlobalGuard<NAMES>);
 
 impl Names {
-    /// Waits for whoever else is at names.
+    /// Takes the lock.
     pub(crate) fn lock(_sleep: &MaySleep) -> Self {
         Self(NAMES.lock())
     }
 
     /// Whether a device has this name.
     pub(crate) fn is_taken(&self, name: &CStr) -> bool {
-        devices(Which::All).any(|device| *device.name() == *name)
+        devices(DeviceFilter::All).any(|device| *device.name() == *name)
     }
 
-    /// Gives a new device its name, in which the first `%d` stands for the smallest number that is free, and its number.
+    /// Assigns a new device its index and its name, in which `%d` stands for the smallest unused number.
     ///
     /// # Errors
     ///
-    /// `ENFILE` where the name is taken, `EINVAL` for another `%` than one `%d`, `ENOMEM`.
+    /// `ENFILE` where the name is in use, `EINVAL` for another `%` than one `%d`, `ENOMEM`.
     pub(crate) fn assign(&self, device: &Device, pattern: &CStr, sleep: &MaySleep) -> Result {
         let pattern = pattern.to_bytes();
         match pattern.iter().position(|&byte| byte == b'%') {
@@ -343,7 +343,7 @@ impl Names {
         Err(ENFILE)
     }
 
-    /// Gives a device a name that no other has.
+    /// Assigns a device an unused name.
     fn give(&self, device: &Device, name: &CStr, sleep: &MaySleep) -> Result {
         device.set_name_in_model(name, sleep)?;
         device.set_name_field(name);
@@ -357,14 +357,14 @@ impl PortNetdev {
         self.ndev.lock().clone()
     }
 
-    /// Whether it is this one. Any context.
+    /// Whether the port has this net device. Any context.
     pub(crate) fn is(&self, ndev: &NetDevice) -> bool {
         let held = self.ndev.lock();
         held.as_ref()
             .is_some_and(|held| core::ptr::eq(&**held, ndev))
     }
 
-    /// Sets it; says whether it was another one. Any context.
+    /// Sets the net device; returns whether it has changed. Any context.
     pub(crate) fn set(&self, ndev: Option<&NetDevice>) -> bool {
         let new = ndev.map(ARef::from);
         let mut held = self.ndev.lock();

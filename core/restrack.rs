@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resource tracking: the objects of each device by kind and number, which `rdma resource` shows.
+//! Resource tracking: the objects of each device by kind and ID, for `rdma resource`.
 //!
-//! An object is listed from when it is made until it begins to go. While it is being destroyed its number stays taken, so that
-//! it is listed again under it if it lives on. Whoever looks at an object has a counted reference, and its owner waits
-//! for the end of all such.
+//! An object is listed from its creation until the start of its destruction. While it is being destroyed its ID remains
+//! reserved, so that a failed destruction lists it again. Readers of an object hold a reference, and destruction waits
+//! until all are dropped.
 //!
-//! [`track`] is what the verbs say of an object, from its making to its end.
+//! [`track`] has the calls for the verbs.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `DeviceState::tables` | the lists of a device | process context | nothing |
+//! | `DeviceState::tables` | the objects of a device | process context | nothing |
 
 use kernel::{
     ffi::{c_char, c_int},
@@ -36,12 +36,12 @@ pub(crate) mod state;
 pub(crate) mod track;
 
 use crate::private::DeviceExt;
-use state::{DeviceState, Place, Table};
+use state::{DeviceState, Slot, Table};
 
 impl Table {
-    /// A number that no object has: the next one, going round.
+    /// The next unused ID, cyclically.
     fn free_id(&mut self) -> u32 {
-        while self.places.get(&self.next).is_some() {
+        while self.slots.get(&self.next).is_some() {
             self.next = self.next.wrapping_add(1);
         }
         let id = self.next;
@@ -49,13 +49,13 @@ impl Table {
         id
     }
 
-    /// The first object from this number on that is shown.
+    /// The first listed object with an ID from this one on; driver details only with `details`.
     fn next(&mut self, from: u32, details: bool) -> Option<EntryRef> {
-        let mut cursor = self.places.cursor_lower_bound_mut(&from);
+        let mut cursor = self.slots.cursor_lower_bound_mut(&from);
         while let Some(at) = cursor {
-            let place = at.current().1;
-            let shown = details || !place.detail;
-            let found = place.listed.as_ref().filter(|_| shown);
+            let slot = at.current().1;
+            let shown = details || !slot.detail;
+            let found = slot.listed.as_ref().filter(|_| shown);
             if let Some(found) = found.and_then(Listed::get) {
                 return Some(found);
             }
@@ -72,26 +72,27 @@ impl DeviceState {
     }
 }
 
-/// How many objects of a kind a device has; those that only their driver knows about are counted with `details`.
+/// Number of objects of a kind; driver objects are counted only with `details`.
 pub(crate) fn count(device: &Device, kind: u32, details: bool) -> u32 {
     let counted = device.core().restrack.with(kind, |table| {
-        let places = table.places.values();
-        let shown = places.filter(|place| place.listed.is_some() && (details || !place.detail));
+        let slots = table.slots.values();
+        let shown = slots.filter(|slot| slot.listed.is_some() && (details || !slot.detail));
         shown.count()
     });
     counted.map_or(0, |counted| counted as u32)
 }
 
-/// The object of a kind with this number.
+/// The object of a kind with an ID.
 pub(crate) fn find(device: &Device, kind: u32, id: u32) -> Option<EntryRef> {
     let found = device.core().restrack.with(kind, |table| {
-        let place = table.places.get(&id)?;
-        place.listed.as_ref()?.get()
+        let slot = table.slots.get(&id)?;
+        slot.listed.as_ref()?.get()
     });
     found?
 }
 
-/// The objects of a kind by ascending number, from one on. Those that come and go meanwhile may be met or not.
+/// Iterates over the objects of a kind in ascending order of their IDs. Objects that are added or removed meanwhile may
+/// be missed.
 pub(crate) fn list(
     device: &Device,
     kind: u32,
@@ -108,13 +109,13 @@ pub(crate) fn list(
     })
 }
 
-/// Does something with the list that an entry is for. `None` if there is none: the object has no device.
+/// Calls `f` with the table of an entry. `None` if the object has no device.
 fn with_table<R>(entry: &RestrackEntry, f: impl FnOnce(&mut Table) -> R) -> Option<R> {
     let owner = entry.owner()?;
     owner.device()?.core().restrack.with(entry.kind(), f)
 }
 
-/// Which number an object must have, if any, and whether it is a matter of its driver's.
+/// The fixed ID of an object, if its kind has one, and whether it is a driver detail.
 fn fixed_id(entry: &RestrackEntry) -> (Option<u32>, bool) {
     match entry.owner() {
         Some(Owner::Qp(qp)) => {
@@ -129,65 +130,65 @@ fn fixed_id(entry: &RestrackEntry) -> (Option<u32>, bool) {
     }
 }
 
-/// Lists an entry.
+/// Lists an object.
 fn insert(entry: OwnEntry<'_>) -> Result {
     let (fixed, detail) = fixed_id(&entry);
     let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
     let inserted = with_table(&entry, |table| {
         let id = fixed.unwrap_or_else(|| table.free_id());
-        if table.places.get(&id).is_some() {
+        if table.slots.get(&id).is_some() {
             return Err(EBUSY);
         }
         entry.set_id(id);
         // SAFETY: An object is taken out of the list before it goes.
         let listed = Some(unsafe { Listed::new(&entry) });
         table
-            .places
-            .insert(node.into_node(id, Place { listed, detail }));
+            .slots
+            .insert(node.into_node(id, Slot { listed, detail }));
         Ok(())
     });
     inserted.unwrap_or(Err(ENODEV))
 }
 
-/// Whether an entry is in a list: it was added, and is not one that is never listed.
+/// Whether an object is listed: it was added, and is not of a kind that is never listed.
 fn is_listed(entry: &RestrackEntry) -> bool {
     entry.is_valid() && entry.is_tracked()
 }
 
-/// Takes an entry out of its list; its number stays taken.
+/// Removes an object from the list; its ID remains reserved.
 fn suspend(entry: &RestrackEntry) {
     with_table(entry, |table| {
-        if let Some(place) = table.places.get_mut(&entry.id()) {
-            place.listed = None;
+        if let Some(slot) = table.slots.get_mut(&entry.id()) {
+            slot.listed = None;
         }
     });
 }
 
-/// Lists an entry again under its number.
+/// Lists a suspended object again.
 fn resume(entry: &RestrackEntry) {
     with_table(entry, |table| {
-        if let Some(place) = table.places.get_mut(&entry.id()) {
+        if let Some(slot) = table.slots.get_mut(&entry.id()) {
             // SAFETY: An object is taken out of the list before it goes.
-            place.listed = Some(unsafe { Listed::new(entry) });
+            slot.listed = Some(unsafe { Listed::new(entry) });
         }
     });
 }
 
-/// Takes an entry out of its list, and gives back its number.
+/// Removes an object from the list, and frees its ID.
 fn remove(entry: &RestrackEntry) {
-    let node = with_table(entry, |table| table.places.remove_node(&entry.id()));
+    let node = with_table(entry, |table| table.slots.remove_node(&entry.id()));
     drop(node);
 }
 
-/// Makes a new entry of a kind, `enum rdma_restrack_type`. Any context.
+/// Initialises the entry of a kind, `enum rdma_restrack_type`. Any context.
 #[export]
 pub(crate) fn rdma_restrack_new(res: OwnEntry<'_>, kind: bindings::rdma_restrack_type) {
     res.begin(kind);
 }
 
-/// Says whom an object is for: the module of this name, or the present process where `caller` is null.
+/// Sets the owner of an object: the module with this name, or the current process where `caller` is null.
 ///
-/// The name stays as long as the object.
+/// The name stays valid as long as the object.
 #[export]
 pub(crate) fn rdma_restrack_set_name(res: OwnEntry<'_>, caller: *const c_char) {
     if caller.is_null() {
@@ -198,14 +199,14 @@ pub(crate) fn rdma_restrack_set_name(res: OwnEntry<'_>, caller: *const c_char) {
     }
 }
 
-/// Says that an object is for whom another one is.
+/// Sets the owner of an object to that of another one.
 #[export]
 pub(crate) fn rdma_restrack_parent_name(dst: OwnEntry<'_>, parent: Const<'_, RestrackEntry>) {
     dst.set_owner_of(&parent);
 }
 
-/// Lists an object. One that cannot be listed, for want of memory or because its number is taken, is still used. Process
-/// context.
+/// Lists an object. If that fails, because memory is short or its ID is in use, the object is usable but not listed.
+/// Process context.
 #[export]
 pub(crate) fn rdma_restrack_add(res: OwnEntry<'_>) {
     if res.is_tracked() && insert(res).is_err() {
@@ -214,7 +215,7 @@ pub(crate) fn rdma_restrack_add(res: OwnEntry<'_>) {
     res.set_valid();
 }
 
-/// An object goes: it is not listed any more. Waits until nobody looks at it.
+/// Removes an object from the list, and waits for its readers.
 #[export]
 pub(crate) fn rdma_restrack_del(res: OwnEntry<'_>, sleep: &MaySleep) {
     if res.is_valid() {
@@ -226,7 +227,7 @@ pub(crate) fn rdma_restrack_del(res: OwnEntry<'_>, sleep: &MaySleep) {
     res.end();
 }
 
-/// An object is about to be destroyed: it is not listed meanwhile. Waits until nobody looks at it.
+/// Suspends the listing of an object that is about to be destroyed, and waits for its readers.
 #[export]
 pub(crate) fn rdma_restrack_begin_del(res: OwnEntry<'_>, sleep: &MaySleep) {
     if !res.is_valid() {
@@ -238,7 +239,7 @@ pub(crate) fn rdma_restrack_begin_del(res: OwnEntry<'_>, sleep: &MaySleep) {
     res.drain(sleep);
 }
 
-/// The object was not destroyed: it is listed again.
+/// Lists an object again whose destruction has failed.
 #[export]
 pub(crate) fn rdma_restrack_abort_del(res: OwnEntry<'_>) {
     if !res.is_valid() {
@@ -250,7 +251,7 @@ pub(crate) fn rdma_restrack_abort_del(res: OwnEntry<'_>) {
     }
 }
 
-/// The object was destroyed: its number is free.
+/// Frees the ID of an object that was destroyed.
 #[export]
 pub(crate) fn rdma_restrack_commit_del(res: OwnEntry<'_>) {
     if is_listed(&res) {
@@ -259,7 +260,7 @@ pub(crate) fn rdma_restrack_commit_del(res: OwnEntry<'_>) {
     res.end();
 }
 
-/// Waits until nobody looks at an object as it was before: its owner has changed it.
+/// Waits for all readers that may have seen an object before its owner changed it.
 #[export]
 pub(crate) fn rdma_restrack_sync(res: OwnEntry<'_>, sleep: &MaySleep) {
     if is_listed(&res) {
@@ -268,19 +269,19 @@ pub(crate) fn rdma_restrack_sync(res: OwnEntry<'_>, sleep: &MaySleep) {
     }
 }
 
-/// Takes a reference to an object; returns 0 where it is about to go. Any context.
+/// Takes a reference to an object; returns 0 if it is being destroyed. Any context.
 #[export]
 fn rdma_restrack_get(res: &RestrackEntry) -> c_int {
     res.try_get().into()
 }
 
-/// Gives up a reference to an object; returns 1 where it was the last one. Any context.
+/// Drops a reference to an object; returns 1 if it was the last one. Any context.
 #[export]
 fn rdma_restrack_put(res: EntryRef) -> c_int {
     res.put().into()
 }
 
-/// Returns how many objects of a kind a device has.
+/// Returns the number of objects of a kind.
 #[export]
 fn rdma_restrack_count(
     dev: &Device,
@@ -292,7 +293,7 @@ fn rdma_restrack_count(
         .unwrap_or(c_int::MAX)
 }
 
-/// Returns the object of a kind with this number, referenced, or `ENOENT`.
+/// Returns a reference to the object of a kind with an ID, or `ENOENT`.
 #[export]
 fn rdma_restrack_get_byid(
     dev: &Device,
@@ -310,11 +311,11 @@ mod tests {
 
     fn take(table: &mut Table, id: u32) -> Result {
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let place = Place {
+        let slot = Slot {
             listed: None,
             detail: false,
         };
-        table.places.insert(node.into_node(id, place));
+        table.slots.insert(node.into_node(id, slot));
         Ok(())
     }
 

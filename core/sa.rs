@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The client of the subnet administrator (SA): paths, services, GUIDs, members of multicast groups.
+//! The client of the subnet administrator (SA): path, service, GUID and multicast member records.
 //!
-//! From the roof down; an import goes down only:
+//! Files by level; a file imports only from those below it:
 //!
 //! | file | what |
 //! |---|---|
-//! | this one | the doors |
-//! | [`multicast`] | joining and leaving groups: one member of each port for all |
-//! | [`port`] | ports of subnets that have an administrator |
-//! | [`path`], [`service`], [`guid_info`], [`mcmember`] | what is asked |
-//! | [`local_service`] | user space is asked for paths first |
-//! | [`address`] | where the administrator is, and what it can do |
-//! | [`query`] | asking |
-//! | [`state`] | ports, questions |
-//! | [`record`] | the records, packed and unpacked |
+//! | this one | exported functions |
+//! | [`multicast`] | joining and leaving multicast groups: one membership of each port for all members |
+//! | [`port`] | ports of subnets with an SA |
+//! | [`path`], [`service`], [`guid_info`], [`mcmember`] | queries by kind of record |
+//! | [`local_service`] | path queries to the local service of user space |
+//! | [`address`] | address and capabilities of the SA |
+//! | [`query`] | sending queries |
+//! | [`state`] | data of ports and queries |
+//! | [`record`] | packing and unpacking records |
 //!
-//! Ports of RoCE have no administrator: paths are found by IP addresses there (see [`addr`](crate::addr)), and a
-//! multicast group has no members to be told of. What is asked of such a port is answered with `ENODEV`.
+//! RoCE ports have no SA: paths are resolved by IP address (see [`addr`](crate::addr)), and joining a multicast group
+//! informs nobody. Functions for such a port return `ENODEV`.
 //!
 //! C header: `include/rdma/ib_sa.h`. IBTA specification, volume 1, chapter 15.
 
@@ -59,22 +59,22 @@ use rdma::{
 
 use crate::mad::post;
 use multicast::{Join, Member};
-use path::Wanted;
+use path::ClientRequest;
 
-/// The client is there as long as this is. Fields are dropped in this order.
+/// Keeps the SA client running until it is dropped. Fields are dropped in this order.
 pub(crate) struct Parts {
     _multicast: multicast::Started,
     _ports: Registration<port::Ports>,
     _local_service: local_service::Registration,
 }
 
-/// Makes the locks. The module's initialisation calls it, once, before all else.
+/// Initialises the locks. Called once, first, when the module is loaded.
 pub(crate) fn init() {
     state::init();
     multicast::init();
 }
 
-/// Finds the administrators of all devices' subnets. The module's initialisation calls it, once, behind that of MADs.
+/// Finds the SAs of all devices' subnets. Called once when the module is loaded, after `mad::start`.
 ///
 /// # Errors
 ///
@@ -90,26 +90,26 @@ pub(crate) fn start(sleep: &MaySleep) -> Result<Parts> {
     })
 }
 
-/// The number of a question, or an errno.
+/// The ID of a query, or a negative errno.
 fn number(asked: Result<u32>) -> c_int {
-    // Numbers have 31 bits.
+    // IDs have 31 bits.
     asked.map_or_else(Error::to_errno, |id| id as c_int)
 }
 
-/// Registers someone who asks. Any context.
+/// Registers a client. Any context.
 #[export]
 fn ib_sa_register_client(client: &SaClient) {
     // SAFETY: The header says that the client comes: it is not registered.
     unsafe { client.begin() };
 }
 
-/// Unregisters someone who asks; when this returns, all answers were given. Process context.
+/// Unregisters a client; when this returns, all its queries have completed. Process context.
 #[export]
 fn ib_sa_unregister_client(client: &SaClient, sleep: &MaySleep) {
     client.end(sleep);
 }
 
-/// Cancels the question of a number, if it has this name: the answer is `EINTR` then. Any context.
+/// Cancels the query with this ID, if `query` is its cookie: it completes with `EINTR`. Any context.
 #[export]
 fn ib_sa_cancel_query(id: c_int, query: *mut c::ib_sa_query) {
     let found = u32::try_from(id)
@@ -117,19 +117,19 @@ fn ib_sa_cancel_query(id: c_int, query: *mut c::ib_sa_query) {
         .and_then(|id| query::find(id, query.addr()));
     if let Some(found) = found {
         if !local_service::cancel(&found) {
-            // It may be answered already.
+            // The response may have arrived already.
             let _ = post::modify(&found.send, 0);
         }
     }
 }
 
-/// Asks for a path; the callback gets the answer: 0, `EINTR` where it was canceled, `ETIMEDOUT`, `EINVAL` where there is none,
-/// `EIO`. Returns the number of the question. Sleeps only if `gfp_mask` says so.
+/// Queries a path. The callback gets the result: 0, `EINTR` when canceled, `ETIMEDOUT`, `EINVAL` where there is no
+/// path, `EIO`. Returns the ID of the query. Sleeps only if `gfp_mask` allows it.
 ///
 /// # Errors
 ///
-/// `ENODEV` for a port without an administrator, `EAGAIN` while it is not known, `EINVAL` for a path of RoCE, `ENOMEM`, and
-/// as posting a MAD.
+/// `ENODEV` for a port without an SA, `EAGAIN` while its address is not known, `EINVAL` for a RoCE path, `ENOMEM`, and
+/// those of posting a MAD.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn ib_sa_path_rec_get(
@@ -144,7 +144,7 @@ fn ib_sa_path_rec_get(
     context: *mut c_void,
     query: SaQueryOut<'_>,
 ) -> c_int {
-    let wanted = Wanted {
+    let wanted = ClientRequest {
         client,
         device,
         port_num,
@@ -157,7 +157,7 @@ fn ib_sa_path_rec_get(
     number(path::get(&wanted, rec, callback, &mut query))
 }
 
-/// Asks for services, as `ib_sa_path_rec_get` for a path; `ENODATA` where there is none.
+/// Queries services, as `ib_sa_path_rec_get` does a path; the callback gets `ENODATA` where there is none.
 ///
 /// # Errors
 ///
@@ -176,7 +176,7 @@ fn ib_sa_service_rec_get(
     context: *mut c_void,
     sa_query: SaQueryOut<'_>,
 ) -> c_int {
-    let wanted = Wanted {
+    let wanted = ClientRequest {
         client,
         device,
         port_num,
@@ -189,11 +189,11 @@ fn ib_sa_service_rec_get(
     number(service::get(&wanted, rec, callback, &mut sa_query))
 }
 
-/// Asks for GUIDs of a port, or sets or deletes those of virtual ports: `method` says which.
+/// Queries, sets or deletes GUIDs of a port's virtual ports, by `method`.
 ///
 /// # Errors
 ///
-/// As for `ib_sa_path_rec_get`; `EINVAL` for another method.
+/// As for `ib_sa_path_rec_get`; `EINVAL` for an invalid method.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn ib_sa_guid_info_rec_query(
@@ -209,7 +209,7 @@ fn ib_sa_guid_info_rec_query(
     context: *mut c_void,
     sa_query: SaQueryOut<'_>,
 ) -> c_int {
-    let wanted = Wanted {
+    let wanted = ClientRequest {
         client,
         device,
         port_num,
@@ -228,12 +228,12 @@ fn ib_sa_guid_info_rec_query(
     ))
 }
 
-/// Joins a multicast group; the callback is told when that is done, and what becomes of the member later. Sleeps only if
-/// `gfp_mask` says so.
+/// Joins a multicast group. The callback is called when the join completes, and when the membership is lost. Sleeps
+/// only if `gfp_mask` allows it.
 ///
 /// # Errors
 ///
-/// `ENODEV` for a port whose groups nobody administers, `ENOMEM`.
+/// `ENODEV` for a port without an SA, `ENOMEM`.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn ib_sa_join_multicast(
@@ -255,17 +255,18 @@ fn ib_sa_join_multicast(
     ErrPtr(multicast::join(client, (device, port_num), join, &gfp_mask))
 }
 
-/// Leaves a multicast group. When this returns the callback does not run any more. Process context, not from the callback.
+/// Leaves a multicast group. When this returns, the callback is not called any more. Process context, not from the
+/// callback.
 #[export]
 fn ib_sa_free_multicast(multicast: Given<Member>, sleep: &MaySleep) {
     multicast::leave(multicast.0, sleep);
 }
 
-/// Looks a group up that a port has joined. Any context.
+/// Looks up a group that a port has joined. Any context.
 ///
 /// # Errors
 ///
-/// `ENODEV` for a port whose groups nobody administers, `EADDRNOTAVAIL` for a group that it has not joined.
+/// `ENODEV` for a port without an SA, `EADDRNOTAVAIL` for a group that the port has not joined.
 #[export]
 fn ib_sa_get_mcmember_rec(
     device: &Device,

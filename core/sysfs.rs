@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/sys/class/infiniband`: the files of devices and of their ports.
+//! `/sys/class/infiniband`: the files of devices and ports.
 //!
-//! A device has the files of the core and of its driver, and `ports/N/` for each port. Where other namespaces see the
-//! device they see the same, without counters and without files of the driver and of clients in the ports.
+//! A device has the attribute groups of the core and of its driver, and `ports/N/` for each port. A compat device in
+//! another network namespace has the same, except for counters, driver groups and client groups of ports.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `DeviceState::files` | the files of the device | process context | nothing |
-//! | `DeviceState::trees` | the ports of the device, for each namespace | process context | locks of sysfs |
+//! | `DeviceState::files` | the attribute groups of the device | process context | nothing |
+//! | `DeviceState::trees` | the port directories of the device, for each namespace | process context | locks of sysfs |
 //!
-//! Neither is taken by who reads or writes a file: taking files out waits for these.
+//! Neither is taken by `show` and `store`: removing files waits for these.
 //!
 //! C header: `include/rdma/ib_sysfs.h`.
 
@@ -51,7 +51,7 @@ fn address(seen_as: &CoreDevice) -> usize {
     core::ptr::from_ref(seen_as).addr()
 }
 
-/// Says which files the device is to have when it is put into the driver model.
+/// Sets the attribute groups of a device before it is added to the driver core.
 pub(crate) fn set_up_device(device: &Device, sleep: &MaySleep) -> Result {
     let counters = hw_stats::counters(device, None, sleep)?;
     let counters = counters.as_ref().map(hw_stats::group).transpose()?;
@@ -61,19 +61,19 @@ pub(crate) fn set_up_device(device: &Device, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Gives the files of a device up, which is not in the driver model any more.
+/// Frees the attribute groups of a device that was removed from the driver core.
 pub(crate) fn clean_up_device(device: &Device, _sleep: &MaySleep) {
     let files = device.core().sysfs.files.lock().take();
     drop(files);
 }
 
-/// The hardware's counters of a port, which the device's own namespace sees.
+/// The hardware counters of a port, which only the device's own namespace has.
 fn hw_counters(
     seen_as: &CoreDevice,
     port: u32,
     sleep: &MaySleep,
 ) -> Result<Option<Arc<HwCounters>>> {
-    // Where port 0 is, the counters are the device's.
+    // On a device with port 0, its counters are those of the device.
     if !seen_as.is_own() || port == 0 {
         return Ok(None);
     }
@@ -83,7 +83,7 @@ fn hw_counters(
     }
 }
 
-/// The groups of files of a port.
+/// The attribute groups of a port.
 fn groups(
     seen_as: &CoreDevice,
     port: u32,
@@ -110,12 +110,12 @@ fn groups(
     Ok(groups)
 }
 
-/// How many entries a port's GID table has.
+/// Length of a port's GID table.
 fn table_length(attr: &rdma::PortAttr) -> u32 {
     u32::try_from(attr.gid_tbl_len).unwrap_or(0)
 }
 
-/// Makes the directories of a port.
+/// Creates the directories of a port.
 fn make_port(top: &Directory, seen_as: &CoreDevice, number: u32, sleep: &MaySleep) -> Result<Port> {
     let device = seen_as.owner();
     let attr = attributes::query(device, number, sleep)?;
@@ -139,7 +139,7 @@ fn make_port(top: &Directory, seen_as: &CoreDevice, number: u32, sleep: &MaySlee
     })
 }
 
-/// Makes `ports/` of a device as a namespace sees it.
+/// Creates `ports/` of a device or compat device.
 pub(crate) fn set_up_ports(seen_as: &CoreDevice, sleep: &MaySleep) -> Result {
     let device = seen_as.owner();
     let mut tree = Tree {
@@ -149,7 +149,7 @@ pub(crate) fn set_up_ports(seen_as: &CoreDevice, sleep: &MaySleep) -> Result {
         _top: Directory::new(seen_as.kobject(), c"ports", sleep)?,
     };
     let made = device.ports().try_for_each(|number| {
-        // A port that is made must be among those that `remove` knows.
+        // Capacity for the port is reserved before it is created, so that it can be recorded for removal.
         tree.ports.reserve(1, GFP_KERNEL)?;
         let port = make_port(&tree._top, seen_as, number, sleep)?;
         Ok(tree.ports.push(port, GFP_KERNEL)?)
@@ -164,7 +164,7 @@ pub(crate) fn set_up_ports(seen_as: &CoreDevice, sleep: &MaySleep) -> Result {
     Ok(trees.push(tree, GFP_KERNEL)?)
 }
 
-/// Takes `ports/` of a device as a namespace sees it out of sysfs.
+/// Removes `ports/` of a device or compat device.
 pub(crate) fn clean_up_ports(seen_as: &CoreDevice, sleep: &MaySleep) {
     let device = seen_as.owner();
     let mut trees = device.core().sysfs.trees.lock();
@@ -187,7 +187,7 @@ fn remove(device: &Device, tree: Tree, sleep: &MaySleep) {
     drop(tree);
 }
 
-/// Does something with a port as the device's own namespace sees it. `None` where there is none.
+/// Calls `f` with a port of the device's own namespace. `None` if it does not exist.
 fn with_port<R>(device: &Device, port: u32, f: impl FnOnce(&Port) -> R) -> Option<R> {
     let trees = device.core().sysfs.trees.lock();
     let tree = trees.iter().find(|tree| tree.is_own)?;
@@ -195,17 +195,17 @@ fn with_port<R>(device: &Device, port: u32, f: impl FnOnce(&Port) -> R) -> Optio
     Some(f(found))
 }
 
-/// The hardware's counters of a port. `None` where there are none.
+/// The hardware counters of a port, if it has any.
 pub(crate) fn counters_of(device: &Device, port: u32) -> Option<Arc<HwCounters>> {
     with_port(device, port, |port| port.counters.clone())?
 }
 
-/// Puts files of a client into the directory of a port: `groups` is a list of groups of `struct ib_port_attribute`, which
-/// ends with null. Process context.
+/// Adds a client's attribute groups to the directory of a port: `groups` is a null-terminated list of groups of `struct
+/// ib_port_attribute`. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is not there, `ENOMEM`, `EEXIST`.
+/// `EINVAL` for an invalid port, `ENOMEM`, `EEXIST`.
 #[export]
 fn ib_port_register_client_groups(
     ibdev: &Device,
@@ -216,7 +216,7 @@ fn ib_port_register_client_groups(
     with_port(ibdev, port_num, |port| port.own.add_groups(groups, sleep)).ok_or(EINVAL)?
 }
 
-/// Takes files of a client out of the directory of a port. Process context.
+/// Removes a client's attribute groups from the directory of a port. Process context.
 #[export]
 fn ib_port_unregister_client_groups(
     ibdev: &Device,
@@ -224,13 +224,13 @@ fn ib_port_unregister_client_groups(
     groups: RawGroups,
     sleep: &MaySleep,
 ) {
-    // A port that is not there has no files.
+    // An invalid port has no groups.
     let _ = with_port(ibdev, port_num, |port| {
         port.own.remove_groups(groups, sleep)
     });
 }
 
-/// Returns the device of a port's directory, and the port's number.
+/// Returns the device and the number of a port's directory.
 #[export]
 fn ib_port_sysfs_get_ibdev_kobj(
     kobj: PortKobject<'_>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The local service: what a program of user space answers that resolves addresses and paths (`RDMA_NL_LS`).
+//! The local service (`RDMA_NL_LS`): responses of a daemon in user space that resolves addresses and paths.
 //!
 //! C header: `include/uapi/rdma/rdma_netlink.h`.
 
@@ -13,43 +13,42 @@ use rdma::{Gid, MaySleep};
 
 use crate::{addr, netlink::op_of};
 
-/// What attributes of an answer about a GID may be.
+/// Policy of the attributes in a response.
 static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] =
     [const { Policy::NONE }; c::LS_NLA_TYPE_MAX as usize];
 
-/// How an operation is carried out.
-pub(crate) type Act = fn(&Request<'_>, &MaySleep) -> Result;
+/// The handler of an operation.
+pub(crate) type Doit = fn(&Request<'_>, &MaySleep) -> Result;
 
-/// The operations, which are for administrators.
-const OPERATIONS: &[(u32, Act)] = &[(c::RDMA_NL_LS_OP_IP_RESOLVE, ip_resolved)];
+/// Operations of this file; they require CAP_NET_ADMIN.
+const OPERATIONS: &[(u32, Doit)] = &[(c::RDMA_NL_LS_OP_IP_RESOLVE, ip_resolved)];
 
-/// Those of the client of the subnet administrator, which is above.
-static OF_ADMINISTRATION: SetOnce<&'static [(u32, Act)]> = SetOnce::new();
+/// Operations of the SA client, which is a level above.
+static OF_ADMINISTRATION: SetOnce<&'static [(u32, Doit)]> = SetOnce::new();
 
-/// Takes the operations of the client of the subnet administrator, once.
-pub(crate) fn set_operations(operations: &'static [(u32, Act)]) {
+/// Sets the operations of the SA client, once.
+pub(crate) fn set_operations(operations: &'static [(u32, Doit)]) {
     OF_ADMINISTRATION.populate(operations);
 }
 
-/// Carries an operation out.
+/// Handles a message.
 ///
 /// # Errors
 ///
-/// `EINVAL` where there is no such operation, `EPERM`, and what the operation fails with.
+/// `EINVAL` for an unknown operation, `EPERM`, and errors of the operation.
 pub(crate) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     let wanted = op_of(request.kind());
     let others = OF_ADMINISTRATION.as_ref().copied().unwrap_or(&[]);
     let mut all = [OPERATIONS, others].into_iter().flatten();
     let operation = all.find(|(op, _)| *op == wanted);
-    let (_, act) = operation.ok_or(EINVAL)?;
+    let (_, doit) = operation.ok_or(EINVAL)?;
     if !request.may_admin() {
         return Err(EPERM);
     }
-    act(request, sleep)
+    doit(request, sleep)
 }
 
-/// The GID behind a router of InfiniBand: an answer, which makes no sense as a request. An answer that cannot be used is not
-/// told of.
+/// Handles the response with the GID of a destination behind an IB router. An unusable response is ignored.
 fn ip_resolved(answer: &Request<'_>, sleep: &MaySleep) -> Result {
     let flags = answer.flags();
     if flags & c::NLM_F_REQUEST != 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is asked about an address, and how it is answered: a route, and the next hop's hardware address.
+//! One attempt to resolve an address: a route lookup, and the hardware address of the next hop.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,7 +12,7 @@ use kernel_ext::{
     net::{
         address::IpAddress,
         device::{LinkType, NetDevice},
-        netlink::Reply,
+        netlink::Message,
         ns::{NetNamespace, NetRef},
         resolve::{HardwareAddress, Path},
     },
@@ -24,47 +24,47 @@ use rdma::{
 
 use crate::netlink;
 
-/// A hardware address of IPoIB begins with flags and a queue pair's number; the GID follows.
+/// An IPoIB hardware address has flags and a QPN before the GID.
 const IPOIB_QPN_BYTES: usize = 4;
 
-/// What is asked.
+/// What is to be resolved.
 pub(super) struct Query {
-    /// The source; unspecified where the route is to choose it.
+    /// The source address; unspecified if the route chooses it.
     pub(super) source: IpAddress,
-    /// The destination.
+    /// The destination address.
     pub(super) destination: IpAddress,
-    /// Where packets leave.
-    pub(super) from: From,
-    /// The number of the question, for user space.
+    /// The egress of the packets.
+    pub(super) egress: Egress,
+    /// The netlink sequence number for user space.
     pub(super) seq: u32,
 }
 
 impl Query {
-    /// A question with a number of its own.
-    pub(super) fn new(source: IpAddress, destination: IpAddress, from: From) -> Self {
+    /// A query with a new sequence number.
+    pub(super) fn new(source: IpAddress, destination: IpAddress, egress: Egress) -> Self {
         static SEQ: AtomicU32 = AtomicU32::new(1);
         Self {
             source,
             destination,
-            from,
+            egress,
             seq: SEQ.fetch_add(1, Ordering::Relaxed),
         }
     }
 }
 
-/// Where packets leave.
-pub(super) enum From {
-    /// By the net device of a GID.
+/// The egress of packets.
+pub(super) enum Egress {
+    /// The net device of a GID.
     Gid(GidRef),
-    /// In a namespace, by the device with a number; 0: by any.
+    /// A namespace and the index of its net device; 0: any device.
     Net(NetRef, c_int),
 }
 
-/// What is known of a route.
+/// A resolved route.
 pub(super) struct Route {
-    /// The source address, which the route has chosen if it was left open.
+    /// The source address; if it was unspecified, the one chosen by the route.
     pub(super) source: IpAddress,
-    /// What goes into packets of the device that they leave by.
+    /// Attributes of the egress device.
     pub(super) l2: SourceL2,
     /// `enum rdma_network_type`.
     pub(super) network: c::rdma_network_type,
@@ -74,9 +74,9 @@ pub(super) struct Route {
     pub(super) next_hop: Result<HardwareAddress>,
 }
 
-impl From {
-    /// The namespace, and the number of the device to leave by.
-    fn place(&self) -> Result<(NetRef, c_int)> {
+impl Egress {
+    /// The namespace and the index of the egress device.
+    fn net_and_index(&self) -> Result<(NetRef, c_int)> {
         match self {
             Self::Net(net, index) => Ok((net.clone(), *index)),
             Self::Gid(gid) => {
@@ -92,7 +92,7 @@ impl From {
     }
 }
 
-/// The net device that packets from an address leave by: the one that is asked for, or the one that has the address.
+/// The egress device of a source address: the one with the index, or the one that has the address.
 pub(super) fn device_of<'g>(
     net: &NetNamespace,
     index: c_int,
@@ -105,7 +105,7 @@ pub(super) fn device_of<'g>(
     NetDevice::by_address_rcu(net, address, guard).ok_or(EADDRNOTAVAIL)
 }
 
-/// The kind of network that a route through `ndev` leads over, and what of the net device goes into packets.
+/// The network type of a route through `ndev`, and the attributes of the source device.
 fn source_of(
     path: &Path,
     net: &NetNamespace,
@@ -114,8 +114,8 @@ fn source_of(
 ) -> Result<(SourceL2, c::rdma_network_type)> {
     let guard = rcu::read_lock();
     let leaves_by = path.device(&guard);
-    // A packet to this machine would leave by the loopback device. There is no RDMA there: the device that has the
-    // address is meant.
+    // A route to a local address leads over the loopback device, which has no RDMA: the device that has the address is
+    // used.
     let (owner, source) = if path.is_local() {
         let owner = leaves_by.with_namespace(|net| {
             NetDevice::by_address_rcu(net, destination, &guard).ok_or(ENODEV)
@@ -139,9 +139,9 @@ impl Query {
     ///
     /// # Errors
     ///
-    /// As `connect` would say it; `ENODEV`, `EADDRNOTAVAIL` if there is no device with the source.
+    /// Routing errors; `ENODEV`, `EADDRNOTAVAIL` if no device has the source address.
     fn look_up(&self) -> Result<(Path, Route)> {
-        let (net, index) = self.from.place()?;
+        let (net, index) = self.egress.net_and_index()?;
         let (path, source) = Path::lookup(&net, index, self.source, self.destination)?;
         let (l2, network) = source_of(&path, &net, index, &self.destination)?;
         let hop_limit = path.hop_limit();
@@ -155,37 +155,37 @@ impl Query {
         Ok((path, route))
     }
 
-    /// Whether packets go through a router of IP.
+    /// Whether packets pass an IP router.
     ///
     /// # Errors
     ///
-    /// As for [`Self::ask`].
+    /// As for [`Self::resolve`].
     pub(super) fn is_routed(&self) -> Result<bool> {
         let (_, route) = self.look_up()?;
         Ok(route.network != c::RDMA_NETWORK_IB)
     }
 
-    /// Asks, once.
+    /// Makes one attempt.
     ///
     /// # Errors
     ///
-    /// As `connect` would say it; `ENODEV`, `EADDRNOTAVAIL` if there is no device with the source.
-    pub(super) fn ask(&self, sleep: &MaySleep) -> Result<Route> {
+    /// Routing errors; `ENODEV`, `EADDRNOTAVAIL` if no device has the source address.
+    pub(super) fn resolve(&self, sleep: &MaySleep) -> Result<Route> {
         let (path, mut route) = self.look_up()?;
         route.next_hop = if path.is_local() {
             Ok(route.l2.address)
         } else if path.has_gateway() && route.network == c::RDMA_NETWORK_IB {
-            // Behind a router of InfiniBand there is no neighbour to ask.
-            Err(self.ask_user_space(route.l2.ifindex, sleep))
+            // The next hop behind an IB router is not a neighbour.
+            Err(self.request_from_user_space(route.l2.ifindex, sleep))
         } else {
             path.next_hop_address(sleep)
         };
         Ok(route)
     }
 
-    /// Asks a service of user space for the GID behind a router of InfiniBand. Returns `ENODATA`: the answer comes later; or
-    /// `EADDRNOTAVAIL`: there is no service.
-    fn ask_user_space(&self, ifindex: u32, sleep: &MaySleep) -> Error {
+    /// Sends a request for the GID of a destination behind an IB router to user space. Returns `ENODATA`: the response
+    /// is pending; or `EADDRNOTAVAIL`: there is no listener.
+    fn request_from_user_space(&self, ifindex: u32, sleep: &MaySleep) -> Error {
         if !netlink::has_listeners(c::RDMA_NL_GROUP_LS) {
             return EADDRNOTAVAIL;
         }
@@ -194,19 +194,19 @@ impl Query {
             IpAddress::V6(address) => (c::LS_NLA_TYPE_IPV6, address.as_slice()),
         };
         let message = netlink::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_IP_RESOLVE);
-        let question = Reply::question(message, self.seq, Gfp::kernel(sleep), |writer| {
+        let request = Message::request(message, self.seq, Gfp::kernel(sleep), |writer| {
             writer.header(&ifindex.to_ne_bytes())?;
             writer.bytes(kind | c::RDMA_NLA_F_MANDATORY, address)
         });
-        // The question is asked again until somebody has answered.
+        // The request is retried until it is answered.
         let init = NetNamespace::init();
-        let _ = question.and_then(|it| netlink::tell(init, it, c::RDMA_NL_GROUP_LS, sleep));
+        let _ = request.and_then(|it| netlink::multicast(init, it, c::RDMA_NL_GROUP_LS, sleep));
         ENODATA
     }
 }
 
 impl Route {
-    /// Notes the GID of the next hop, as user space has answered.
+    /// Sets the GID of the next hop from a response of user space.
     pub(super) fn set_next_hop_gid(&mut self, gid: Gid) {
         let mut address = HardwareAddress::default();
         let is_ipoib = self.l2.link_type == LinkType::INFINIBAND.0;

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is kept of the counters of a device that queue pairs are bound to.
+//! Data of a device's counters for queue pairs.
 
 use kernel::{new_mutex, prelude::*, sync::Mutex};
 use rdma::core::counter::{CounterMode, OwnedCounter};
 
-/// How the queue pairs of a port are bound.
+/// The binding mode of a port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mode {
     pub(crate) mode: CounterMode,
-    /// New counters have the optional counters too.
+    /// Whether new counters include the optional hardware counters.
     pub(crate) with_optional: bool,
 }
 
-/// A port.
+/// Data of a port.
 pub(super) struct Port {
     pub(super) number: u32,
     pub(super) mode: Mode,
-    /// What counters had counted that are gone. `None` where the driver has no counters of ports.
+    /// Sums of removed counters. `None` if the driver has no port counters.
     pub(super) history: Option<KVec<u64>>,
 }
 
-/// A counter, and how many queue pairs are bound to it: at least one.
+/// A counter, and the number of queue pairs bound to it: at least one.
 pub(super) struct Live {
     pub(super) counter: OwnedCounter,
     pub(super) users: u32,

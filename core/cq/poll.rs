@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who polls the completion queues of clients in the kernel, and when.
+//! Polling the completion queues of kernel clients.
 //!
-//! | `enum ib_poll_context` | who polls |
+//! | `enum ib_poll_context` | polled by |
 //! |---|---|
 //! | `IB_POLL_DIRECT` | the client, by `ib_process_cq_direct` |
-//! | `IB_POLL_SOFTIRQ` | a softirq, a budget of completions at a time |
-//! | `IB_POLL_WORKQUEUE` | a work item, on the CPU where completions are announced |
+//! | `IB_POLL_SOFTIRQ` | a softirq, with a budget |
+//! | `IB_POLL_WORKQUEUE` | a work item, on the CPU of the completion interrupt |
 //! | `IB_POLL_UNBOUND_WORKQUEUE` | a work item, on any CPU |
 //!
-//! A poller takes completions until there are none, asks for the next one to be announced, and polls once more if one came
-//! in between. One poller of a queue runs at a time, so one handler of its completions does.
+//! A poller takes completions until there are none, requests notification, and polls once more if a completion was
+//! missed. One poller of a queue runs at a time, so one completion handler runs at a time.
 
 use core::mem::MaybeUninit;
 
@@ -29,21 +29,21 @@ use rdma::{
     MaySleep,
 };
 
-/// How many completions a client takes at once that polls by itself: they are on its stack.
+/// Batch size of a client that polls itself: the completions are on its stack.
 const DIRECT_BATCH: usize = 8;
 
-/// How many completions a softirq takes before it lets others go on.
+/// Completions that a softirq takes before it is rescheduled.
 const SOFTIRQ_BUDGET: u16 = 256;
 
-/// How many completions a work item takes before it lets others go on.
+/// Completions that a work item takes before it is requeued.
 const WORK_BUDGET: u32 = 65536;
 
-/// The next completion is to be announced; and it is to be said now if there is one already.
+/// Flags of a notification request that also reports missed completions.
 const NOTIFY: u32 = c::IB_CQ_NEXT_COMP | c::IB_CQ_REPORT_MISSED_EVENTS;
 
-/// How a queue is moderated, by how completions arrive: after so many microseconds, or so many completions.
+/// Profiles of adaptive moderation: microseconds and completions.
 ///
-/// The values are stock's, which drivers and clients are tuned for.
+/// The values are those of the C core, which drivers and clients are tuned for.
 pub(super) const PROFILES: [(u16, u16); 9] = [
     (1, 1),
     (1, 4),
@@ -56,19 +56,19 @@ pub(super) const PROFILES: [(u16, u16); 9] = [
     (32, 32),
 ];
 
-/// The queue of pollers that stay on their CPU.
+/// The workqueue of pollers bound to their CPU.
 static BOUND: GlobalQueue = GlobalQueue::new();
 
-/// The queue of pollers that run on any CPU.
+/// The workqueue of unbound pollers.
 static UNBOUND: GlobalQueue = GlobalQueue::new();
 
-/// As long as this is there, queues can be polled in work items.
+/// Keeps the workqueues until it is dropped.
 pub(crate) struct Queues {
     _bound: InstalledQueue,
     _unbound: InstalledQueue,
 }
 
-/// Makes the queues of pollers.
+/// Creates the workqueues.
 ///
 /// # Errors
 ///
@@ -85,8 +85,8 @@ pub(crate) fn init(sleep: &MaySleep) -> Result<Queues> {
     })
 }
 
-/// Takes completions and calls their handlers, until there are none, or `budget` of them if that is bounded. Returns how
-/// many.
+/// Takes completions and calls their handlers, until there are none or, if given, `budget` is reached. Returns their
+/// number.
 fn process(cq: ClientCq<'_>, budget: Option<u32>, batch: &mut Batch<'_>) -> u32 {
     let mut completed = 0u32;
     trace::cq_process(&cq);
@@ -112,14 +112,14 @@ fn process(cq: ClientCq<'_>, budget: Option<u32>, batch: &mut Batch<'_>) -> u32 
     }
 }
 
-/// Polls the queues of clients.
+/// The core as the poller of clients' queues.
 pub(super) struct Core;
 
 impl Poller for Core {
     fn softirq(mut turn: SoftirqTurn<'_>, budget: u32) -> u32 {
         let cq = turn.turn().cq();
         let completed = process(cq, Some(budget), &mut turn.turn().batch());
-        // Before the turn ends: the next one may run on another CPU.
+        // Before the turn ends: the next poller may run on another CPU.
         turn.turn().measure(completed);
         if completed < budget {
             let idle = turn.complete();
@@ -152,17 +152,17 @@ impl Poller for Core {
     fn moderate(cq: &Cq, profile: usize, sleep: &MaySleep) {
         if let Some((microseconds, completions)) = PROFILES.get(profile).copied() {
             trace::cq_modify(cq, completions, microseconds);
-            // The next profile comes anyway.
+            // Ignored: the next change of the profile is tried again.
             let _ = cq.driver_modify(completions, microseconds, sleep);
         }
     }
 }
 
-/// Lets a queue that was just made be polled.
+/// Starts polling a new queue.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a context that there is not.
+/// `EINVAL` for an invalid poll context.
 pub(crate) fn start(cq: &Owned<Cq>, sleep: &MaySleep) -> Result {
     let device = cq.device();
     let direct = cq.poll_ctx() == c::IB_POLL_DIRECT;
@@ -183,7 +183,7 @@ pub(crate) fn start(cq: &Owned<Cq>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Waits until a queue is not polled, and lets it not be any more.
+/// Stops polling a queue, and waits for the poller.
 pub(crate) fn stop(cq: &Owned<Cq>, sleep: &MaySleep) {
     match cq.poll_ctx() {
         c::IB_POLL_SOFTIRQ => cq.stop_softirq(sleep),
@@ -193,16 +193,16 @@ pub(crate) fn stop(cq: &Owned<Cq>, sleep: &MaySleep) {
     cq.stop_dim(sleep);
 }
 
-/// Takes completions and calls their handlers, until there are none, or `budget` of them if that is given.
+/// Takes completions and calls their handlers, until there are none or `budget` is reached.
 pub(crate) fn process_direct(cq: ClientCq<'_>, budget: Option<u32>) -> u32 {
     let mut room = [const { MaybeUninit::uninit() }; DIRECT_BATCH];
     process(cq, budget, &mut Batch::new(&mut room))
 }
 
-/// Takes completions and calls their handlers, up to `budget`; -1: as long as there are any. Returns how many. Any context
+/// Takes completions and calls their handlers, up to `budget`; -1: without limit. Returns their number. Any context
 /// that the handlers may run in.
 ///
-/// It does not ask for the next completion to be announced. On a queue that others poll, handlers may then run at once.
+/// It does not request notification. On a queue with another poller, handlers may run concurrently.
 #[export]
 fn ib_process_cq_direct(cq: ClientCq<'_>, budget: c_int) -> c_int {
     process_direct(cq, u32::try_from(budget).ok()) as c_int

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues that the clients of a device share.
+//! Completion queues that are shared by the clients of a device.
 //!
-//! A client claims room in a queue of its completion vector and gives it back; queues are made when there is no room, one
-//! for each vector, and go with the device.
+//! A client claims entries in a queue of its completion vector, and returns them. Queues are created when there is no
+//! room, one for each vector, and are freed with the device.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `ib_device::cq_pools_lock` | the shared completion queues, and who has claimed what of them | process | nothing |
+//! | `ib_device::cq_pools_lock` | the shared completion queues, and the entries claimed | process | nothing |
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,13 +22,13 @@ use rdma::{
 
 use crate::cq::{self, Polled};
 
-/// The room of a shared queue, if nobody needs more.
+/// Minimum size of a shared queue.
 const SHARED_CQE: u32 = 4096;
 
-/// Whom resource tracking names as the owner of shared queues.
+/// Owner of shared queues in resource tracking.
 const OWNER: Caller = Caller::kernel(c"ib_core");
 
-/// Makes a queue for each completion vector, each with room for at least `cqe` completions.
+/// Creates a queue for each completion vector, with at least `cqe` entries each.
 fn grow(device: &Device, cqe: u32, poll_ctx: u32, sleep: &MaySleep) -> Result {
     let most = u32::try_from(device.attrs().max_cqe).unwrap_or(0);
     let mut made = KVec::new();
@@ -57,7 +57,7 @@ fn grow(device: &Device, cqe: u32, poll_ctx: u32, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Keeps a queue; without memory frees it.
+/// Adds a queue to the list; frees it if memory is short.
 fn push(made: &mut KVec<Owned<Cq>>, cq: Owned<Cq>, sleep: &MaySleep) -> Result {
     if let Err(error) = made.reserve(1, GFP_KERNEL) {
         free(cq, sleep);
@@ -72,7 +72,7 @@ fn free(cq: Owned<Cq>, sleep: &MaySleep) {
     cq::free_polled(cq, sleep);
 }
 
-/// Frees the shared queues of a device that no client has any more.
+/// Frees the shared queues of a device without clients.
 pub(crate) fn free_all(device: &Device, sleep: &MaySleep) {
     for poll_ctx in 0..=c::IB_POLL_LAST_POOL_TYPE {
         while let Some(cq) = device.cq_pool(poll_ctx).and_then(|pool| pool.take()) {
@@ -84,10 +84,10 @@ pub(crate) fn free_all(device: &Device, sleep: &MaySleep) {
     }
 }
 
-/// The completion vector of clients that have no wish.
+/// The completion vector for clients without a hint.
 static NEXT_VECTOR: AtomicU32 = AtomicU32::new(0);
 
-/// The completion vector for a client's wish; a negative wish is none.
+/// The completion vector for a client's hint; a negative hint is none.
 fn vector_for(device: &Device, wish: c_int) -> Result<u32> {
     let vectors = device.usable_vectors();
     let wish = u32::try_from(wish)
@@ -95,7 +95,7 @@ fn vector_for(device: &Device, wish: c_int) -> Result<u32> {
     wish.checked_rem(vectors).ok_or(EINVAL)
 }
 
-/// Claims room in a shared queue.
+/// Claims entries in a shared queue.
 pub(crate) fn get<'a>(
     device: &'a Device,
     cqe: u32,
@@ -111,7 +111,7 @@ pub(crate) fn get<'a>(
         return Err(EINVAL);
     }
     loop {
-        // CPUs, and usable vectors with them, may go while the pool grows.
+        // CPUs, and with them usable vectors, may go offline while the pool grows.
         let vector = vector_for(device, wish)?;
         let fits = |cq: &Cq| {
             let wanted = cq.claimed().checked_add(cqe);
@@ -128,12 +128,12 @@ pub(crate) fn get<'a>(
     }
 }
 
-/// Claims room for `nr_cqe` completions in a shared queue of a completion vector, or of any (-1). Process context.
+/// Claims `nr_cqe` entries in a shared queue of a completion vector, or of any (-1). Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a context that queues are not shared in, or more than a queue has room for; `ENOMEM`, and what the driver
-/// answers.
+/// `EINVAL` for a poll context without shared queues, or more entries than a queue can have; `ENOMEM`, and errors of
+/// the driver.
 #[export]
 fn ib_cq_pool_get(
     device: &Device,
@@ -146,7 +146,7 @@ fn ib_cq_pool_get(
     kernel_ext::door::ErrPtr(cq.map(Cq::as_raw))
 }
 
-/// Gives room in a shared queue back. Process context.
+/// Returns entries of a shared queue. Process context.
 #[export]
 pub(crate) fn ib_cq_pool_put(cq: &Cq, nr_cqe: u32) {
     if let Some(pool) = cq.device().cq_pool(cq.poll_ctx()) {
@@ -171,11 +171,11 @@ mod tests {
             let second = get(1)?;
             assert!(!core::ptr::eq(first, second));
             ib_cq_pool_put(first, 2);
-            // The newest is asked first.
+            // The newest queue is tried first.
             assert!(core::ptr::eq(second, get(2)?));
             let large = get(MAX_CQE)?;
             assert!(large.cqe() >= MAX_CQE && large.claimed() == MAX_CQE);
-            // The queues of another context are others.
+            // Each poll context has queues of its own.
             let other = super::get(device, 1, 0, c::IB_POLL_WORKQUEUE, sleep)?;
             assert_eq!(other.claimed(), 1);
             for cq in [first, second, large, other] {

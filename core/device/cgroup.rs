@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rdma cgroup: handles and objects that processes use are counted and limited.
+//! The rdma cgroup controller: accounting and limits of handles and objects.
 //!
 //! C header: `include/linux/cgroup_rdma.h`.
 
@@ -11,22 +11,22 @@ use rdma::{
     MaySleep,
 };
 
-/// Lets the cgroup account for a device, under the device's name.
+/// Registers a device with the controller, under its name.
 pub(crate) fn register(device: &Device, sleep: &MaySleep) -> Result {
     device.register_cgroup(sleep);
     Ok(())
 }
 
-/// Ends that; what is still charged is forgotten.
+/// Unregisters a device; remaining charges are dropped.
 pub(crate) fn unregister(device: &Device, sleep: &MaySleep) {
     device.unregister_cgroup(sleep);
 }
 
-/// Charges the present process's cgroup for one resource of a device. Process context.
+/// Charges one resource of a device to the current process's cgroup. Process context.
 ///
 /// # Errors
 ///
-/// `EAGAIN` where the limit is reached, `ENOMEM`, `EINVAL`.
+/// `EAGAIN` at the limit, `ENOMEM`, `EINVAL`.
 #[export]
 fn ib_rdmacg_try_charge(
     cg_obj: &CgroupObject,
@@ -37,7 +37,7 @@ fn ib_rdmacg_try_charge(
     cg_obj.try_charge(device, resource_index)
 }
 
-/// Gives back what was charged. Process context.
+/// Returns a charge. Process context.
 #[export]
 fn ib_rdmacg_uncharge(
     cg_obj: &CgroupObject,

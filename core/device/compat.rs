@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compat devices: how a device is seen in sysfs by the namespaces that it is not in.
+//! Compat devices: the sysfs entries of a device in other network namespaces.
 //!
-//! In shared mode, the default, all namespaces see all devices: a device is in the first namespace, and each other one has a
-//! compat device in its sysfs. In exclusive mode a device is seen by the namespace that it is in and by no other; it can
-//! be moved, and falls back to the first namespace when its own goes. The mode can be changed while no other namespace exists.
+//! In shared mode, the default, all namespaces see all devices: a device is in the initial namespace, and each other
+//! one has a compat device in its sysfs. In exclusive mode only the device's own namespace sees it; it can be moved,
+//! and returns to the initial namespace when its own is deleted. The mode can be changed while no other namespace
+//! exists.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `NETS` | the namespaces but the first; changes of the mode | process context | `CompatDevices::list` |
+//! | `NETS` | the namespaces except for the initial one; changes of the mode | process context | `CompatDevices::list` |
 //! | `CompatDevices::list` | the compat devices of a device | process context | locks of the driver model, those of `sysfs` |
 
 use core::ptr::NonNull;
 
 use kernel::prelude::*;
-use kernel_ext::{net::ns::NetNamespace, roll::Roll};
+use kernel_ext::{net::ns::NetNamespace, static_vec::StaticVec};
 use rdma::{
     core::{CoreDevice, Device},
     MaySleep,
@@ -25,11 +26,11 @@ use rdma::{
 use super::state::{Compat, CompatDevices};
 use crate::{
     private::DeviceExt,
-    registry::{self, netns, Which},
+    registry::{self, netns, DeviceFilter},
     sysfs,
 };
 
-/// A namespace that is there, as long as it is in the list.
+/// A network namespace, which exists as long as it is in the list.
 struct Net(NonNull<NetNamespace>);
 
 // SAFETY: Namespaces may be used from any thread.
@@ -44,29 +45,29 @@ impl Net {
 
 kernel::sync::global_lock! {
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static NETS: Mutex<Roll<Net>> = Roll::new();
+    unsafe(uninit) static NETS: Mutex<StaticVec<Net>> = StaticVec::new();
 }
 
-/// Makes the list. The module's initialisation calls it, once.
+/// Initialises the list. Called once when the module is loaded.
 pub(crate) fn init() {
     // SAFETY: Called once, before all else.
     unsafe { NETS.init() };
 }
 
-/// Puts a namespace into the list, and shows it the registered devices.
+/// Adds a namespace to the list, and adds compat devices of the registered devices to it.
 ///
 /// # Errors
 ///
-/// What showing the devices fails with: then the namespace is not in the list.
+/// Those of adding a compat device; the namespace is then not in the list.
 pub(super) fn enter(net: &NetNamespace, sleep: &MaySleep) -> Result {
     let cookie = net.cookie();
     NETS.lock().push(Net(NonNull::from(net)))?;
     show_all_in(cookie, sleep).inspect_err(|_| leave(cookie, sleep))
 }
 
-/// Shows the registered devices in a namespace of the list.
+/// Adds compat devices of the registered devices to a namespace in the list.
 fn show_all_in(cookie: u64, sleep: &MaySleep) -> Result {
-    for device in registry::devices(Which::Registered) {
+    for device in registry::devices(DeviceFilter::Registered) {
         let nets = NETS.lock();
         if let Some(net) = nets.iter().find(|net| net.get().cookie() == cookie) {
             device.core().compat.show_in(&device, net.get(), sleep)?;
@@ -75,23 +76,23 @@ fn show_all_in(cookie: u64, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Takes a namespace out of the list, and the devices out of the namespace.
+/// Removes a namespace from the list, and its compat devices.
 pub(super) fn leave(cookie: u64, sleep: &MaySleep) {
     NETS.lock().retain(|net| net.get().cookie() != cookie);
-    for device in registry::devices(Which::All) {
+    for device in registry::devices(DeviceFilter::All) {
         device.core().compat.hide_in(cookie, sleep);
     }
 }
 
-/// What is done with a compat device, beyond having it.
+/// Setup of a compat device by another area.
 pub(crate) struct CompatStage {
-    /// Runs when the compat device has been made.
+    /// Runs after the compat device was created.
     pub(crate) setup: fn(&CoreDevice, &MaySleep) -> Result,
-    /// Runs before it goes.
+    /// Runs before it is removed.
     pub(crate) cleanup: fn(&CoreDevice, &MaySleep),
 }
 
-/// What the areas do with compat devices.
+/// Setup by other areas.
 const COMPAT: &[CompatStage] = &[CompatStage {
     setup: sysfs::set_up_ports,
     cleanup: sysfs::clean_up_ports,
@@ -108,14 +109,14 @@ impl Drop for Compat {
 }
 
 impl CompatDevices {
-    /// Shows a device in a namespace, unless that is its own or sees it already.
+    /// Adds the compat device of a device in a namespace, unless that is its own or has one already.
     fn show_in(&self, device: &Device, net: &NetNamespace, sleep: &MaySleep) -> Result {
         if !netns::is_shared() || device.net() == net {
             return Ok(());
         }
         let cookie = net.cookie();
         let mut compat = self.list.lock();
-        // `hide` comes when nobody keeps the device registered any more: nothing is to be shown after that.
+        // `hide` runs when all registration references are dropped: nothing may be added after it.
         if !device.is_registered() || compat.iter().any(|compat| compat.cookie == cookie) {
             return Ok(());
         }
@@ -146,7 +147,7 @@ impl CompatDevices {
     }
 }
 
-/// Shows a device in all namespaces that see it.
+/// Adds the compat devices of a device in all namespaces.
 pub(crate) fn show(device: &Device, sleep: &MaySleep) -> Result {
     let nets = NETS.lock();
     for net in nets.iter() {
@@ -155,12 +156,12 @@ pub(crate) fn show(device: &Device, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Takes a device out of all namespaces but its own.
+/// Removes all compat devices of a device.
 pub(crate) fn hide(device: &Device, sleep: &MaySleep) {
     device.core().compat.hide(sleep);
 }
 
-/// Gives the compat devices of a device its new name.
+/// Renames the compat devices of a device.
 pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
     for compat in device.core().compat.list.lock().iter() {
         if compat
@@ -173,11 +174,11 @@ pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
     }
 }
 
-/// Changes the mode: shared, or exclusive.
+/// Sets the mode: shared or exclusive.
 ///
 /// # Errors
 ///
-/// `EBUSY` while there is another namespace than the first, and what showing the devices fails with.
+/// `EBUSY` while a namespace other than the initial one exists, and those of adding a compat device.
 pub(crate) fn set_shared(shared: bool, sleep: &MaySleep) -> Result {
     let nets = NETS.lock();
     if netns::is_shared() == shared {
@@ -188,8 +189,8 @@ pub(crate) fn set_shared(shared: bool, sleep: &MaySleep) -> Result {
     }
     netns::set_shared(shared);
     drop(nets);
-    // Namespaces that come from now on see the new mode; those that came just now have been shown all, or nothing.
-    for device in registry::devices(Which::All) {
+    // New namespaces use the new mode; one that was added before has all compat devices, or none.
+    for device in registry::devices(DeviceFilter::All) {
         if !shared {
             hide(&device, sleep);
         } else if device.is_registered() {

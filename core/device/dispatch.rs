@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events on their way from a driver to the handlers.
+//! Dispatching events from drivers to event handlers.
 //!
-//! `ib_dispatch_event` may be called in any context, a hard interrupt included. It appends the event to its device's queue;
-//! a work item takes the events from there in their order, first brings the caches up to date where an event tells of
-//! a change of theirs, and then calls the handlers. So events of a device are never delivered out of order, and what
-//! a handler asks the caches is not older than the event.
+//! `ib_dispatch_event` may be called in any context, including hard interrupts. It appends the event to its device's
+//! queue. A work item takes events from the queue in order, updates the caches that the event affects, and then calls
+//! the handlers. So events of a device are delivered in order, and a handler never reads a cache older than the event.
 //!
-//! A change of a port's GIDs is not delivered from here: the GID table delivers one for each entry that changed.
+//! GID change events do not pass here: the GID table delivers one for each entry that has changed.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `EventQueue::pending` | events that wait | any context | the allocator |
+//! | `EventQueue::pending` | the queued events | any context | the allocator |
 
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
 use kernel_ext::{bindings, door::Const, export::export, work};
@@ -32,9 +31,9 @@ use crate::{
     registry::event::{self, Event},
 };
 
-/// What brings a port's caches up to date before an event is delivered that tells of their change.
+/// Updates of a port's caches before an event is delivered.
 ///
-/// Where one fails, the event is not delivered. The areas that cache add a line each.
+/// If one fails, the event is not delivered.
 const UPDATE_CACHES: &[fn(&Device, &Event, &MaySleep) -> Result] = &[cache_update::before_event];
 
 impl WorkItem for EventQueue {
@@ -55,7 +54,7 @@ impl WorkItem for EventQueue {
     }
 }
 
-/// Whether an event tells of something that is cached.
+/// Whether an event affects a cache.
 fn is_cached(event: &Event) -> bool {
     matches!(
         event.kind(),
@@ -81,22 +80,22 @@ fn handle(device: &Device, event: &Event, sleep: &MaySleep) {
     }
 }
 
-/// Lets events of a device in.
+/// Starts accepting events of a device.
 pub(crate) fn open(device: &Device, _sleep: &MaySleep) -> Result {
     device.core().dispatch.pending.lock().open = true;
     Ok(())
 }
 
-/// Waits until the events that are on their way are delivered; later ones are nobody's.
+/// Waits until the queued events are delivered; later ones are dropped.
 pub(crate) fn close(device: &Device, sleep: &MaySleep) {
     let queue = &device.core().dispatch;
     queue.pending.lock().open = false;
     work::flush(queue, sleep);
 }
 
-/// Sends an event on its way. Any context.
+/// Queues an event. Any context.
 ///
-/// An event for which there is no memory is lost, as it is where nobody listens.
+/// If memory is short, the event is lost.
 pub(crate) fn dispatch(device: &Device, event: Event) {
     let queue = &device.core().dispatch;
     let Some(workers) = ib_wq.get() else {
@@ -107,15 +106,15 @@ pub(crate) fn dispatch(device: &Device, event: Event) {
         event,
     };
     let mut pending = queue.pending.lock();
-    // A reference that is given up here is not the last: the caller has one.
+    // The reference dropped here is not the last: the caller has one.
     if !pending.open || pending.events.push(waiting, GFP_ATOMIC).is_err() {
         return;
     }
-    // Under the lock: who closes the queue waits for the work of all events that it has taken.
+    // Under the lock, so that `close` flushes the work of each accepted event.
     work::enqueue(workers, queue);
 }
 
-/// Tells the handlers of a device of what happened to it, later and in order. Any context.
+/// Dispatches an event to the handlers of a device, asynchronously and in order. Any context.
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kinds of links: drivers whose devices a user makes with `rdma link add NAME type TYPE netdev DEVICE`.
+//! Link types: drivers whose devices are created by `rdma link add NAME type TYPE netdev DEVICE`.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `KINDS` | the list of kinds; held while a link is made, so that its driver stays | process context | what drivers take |
+//! | `KINDS` | the list of link types; held while a link is created, so that its driver stays | process context | what drivers take |
 
 use kernel::prelude::*;
-use kernel_ext::{export::export, net::device::NetDevice, roll::Roll};
+use kernel_ext::{export::export, net::device::NetDevice, static_vec::StaticVec};
 use rdma::{
     core::link::{request_module, LinkKind, LinkKindRef},
     MaySleep,
@@ -17,20 +17,20 @@ use rdma::{
 
 kernel::sync::global_lock! {
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static KINDS: Mutex<Roll<LinkKindRef>> = Roll::new();
+    unsafe(uninit) static KINDS: Mutex<StaticVec<LinkKindRef>> = StaticVec::new();
 }
 
-/// Makes the list. The module's initialisation calls it, once.
+/// Initialises the list. Called once when the module is loaded.
 pub(crate) fn init() {
     // SAFETY: Called once, before all else.
     unsafe { KINDS.init() };
 }
 
-/// Makes a link of the kind `kind`, whose module is loaded if need be.
+/// Creates a link of the type `kind`, and loads its module if necessary.
 ///
 /// # Errors
 ///
-/// `EINVAL` where there is no such kind, and what the driver says.
+/// `EINVAL` for an unknown type, and errors of the driver.
 pub(crate) fn make(kind: &CStr, name: &CStr, ndev: &NetDevice, sleep: &MaySleep) -> Result {
     let attempt = || {
         let kinds = KINDS.lock();
@@ -44,7 +44,7 @@ pub(crate) fn make(kind: &CStr, name: &CStr, ndev: &NetDevice, sleep: &MaySleep)
     made.unwrap_or(Err(EINVAL))
 }
 
-/// Makes a kind of links known. Process context.
+/// Registers a link type. Process context.
 ///
 /// C header: `include/rdma/rdma_netlink.h`.
 #[export]
@@ -61,7 +61,7 @@ fn rdma_link_register(ops: &LinkKind, _sleep: &MaySleep) {
     }
 }
 
-/// Makes a kind of links unknown. When this returns, none is being made. Process context.
+/// Unregisters a link type. When this returns, no link of it is being created. Process context.
 #[export]
 fn rdma_link_unregister(ops: &LinkKind, _sleep: &MaySleep) {
     KINDS.lock().retain(|known| !known.is(ops));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices move between network namespaces: when they are asked to, and when their namespace goes.
+//! Moving devices between network namespaces: on request, and when their namespace is deleted.
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{
@@ -15,18 +15,18 @@ use rdma::{
 use super::compat;
 use crate::{
     device,
-    registry::{self, netns, Which},
+    registry::{self, netns, DeviceFilter},
 };
 
-/// Hears of namespaces while the module is there.
+/// Keeps the pernet operations registered until it is dropped.
 pub(crate) type Registration = PernetRegistration<Namespace>;
 
-/// Begins to hear of namespaces.
+/// Registers the pernet operations.
 pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
     PernetRegistration::new(sleep)
 }
 
-/// What the core has in a namespace.
+/// Data of the core in a network namespace.
 pub(crate) struct Namespace {
     cookie: u64,
 }
@@ -46,21 +46,22 @@ impl PerNamespace for Namespace {
 
     fn exit(this: Arc<Self>, sleep: &MaySleep) {
         compat::leave(this.cookie, sleep);
-        for device in registry::devices(Which::All) {
+        for device in registry::devices(DeviceFilter::All) {
             if device.net().cookie() == this.cookie && this.cookie != NetNamespace::init().cookie()
             {
-                // It fails for a device that goes.
+                // Fails only for a device that is being unregistered.
                 let _ = change(&device, this.cookie, NetNamespace::init(), sleep);
             }
         }
     }
 }
 
-/// Moves a device from the namespace with this cookie to another: it is disabled, and enabled there.
+/// Moves a device from the namespace with this cookie to another: disables it and enables it there.
 ///
 /// # Errors
 ///
-/// `ENODEV` for a device that is not registered or not there, and what enabling fails with: it stays registered then.
+/// `ENODEV` for a device that is not registered or not in that namespace, and those of enabling: the device is then
+/// registered, but disabled.
 fn change(device: &Device, from: u64, to: &NetNamespace, sleep: &MaySleep) -> Result {
     device::with_change_lock(device, || {
         if !device.is_registered() || device.net().cookie() != from {
@@ -80,11 +81,11 @@ fn change(device: &Device, from: u64, to: &NetNamespace, sleep: &MaySleep) -> Re
     })
 }
 
-/// Moves a registered device to another namespace, on behalf of somebody in `from`; gives up the reference.
+/// Moves a registered device to another namespace, on request from `from`; drops the reference.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` in shared mode, and for a device that cannot be taken from programs; those of [`change`].
+/// `EOPNOTSUPP` in shared mode, and for a device without disassociation of user contexts; those of [`change`].
 pub(crate) fn move_to(
     device: Registered,
     from: &NetNamespace,

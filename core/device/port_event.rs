@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens to the net device of a port happens to the port: it is up or down, or is told of under another name.
+//! Port events that follow from events of a port's net device: port active, port error, netdev renamed.
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -16,21 +16,21 @@ use rdma::{core::Device, MaySleep};
 use super::dispatch;
 use crate::registry::{
     self, event, netdev,
-    notice::{self, Notice},
+    notify::{self, NotifyEvent},
 };
 
-/// Hears of net devices while the module is there.
-pub(crate) type Registration = Pin<KBox<notifier::Registration<Watch>>>;
+/// Keeps the netdevice notifier registered until it is dropped.
+pub(crate) type Registration = Pin<KBox<notifier::Registration<NetdevEvents>>>;
 
-/// What hears of net devices.
-pub(crate) struct Watch;
+/// The netdevice notifier.
+pub(crate) struct NetdevEvents;
 
-/// Begins to hear of net devices.
+/// Registers the netdevice notifier.
 pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
-    notifier::Registration::new(Watch, sleep)
+    notifier::Registration::new(NetdevEvents, sleep)
 }
 
-impl Listener for Watch {
+impl Listener for NetdevEvents {
     fn event(&self, ndev: &NetDevice, event: Event, sleep: &MaySleep) {
         let raw = match event {
             Event::Up => bindings::NETDEV_UP,
@@ -48,13 +48,13 @@ fn renamed(ndev: &NetDevice, sleep: &MaySleep) {
         return;
     };
     if let Some(port) = netdev::port_of(&device, ndev) {
-        notice::tell(&device, Notice::NetdevRenamed(port), sleep);
+        notify::notify(&device, NotifyEvent::NetdevRenamed(port), sleep);
     }
 }
 
-/// The link of a net device has gone up or down: so has the port.
+/// Handles a link change of a net device.
 ///
-/// The ports of a bond are left to drivers that know of bonds.
+/// Ports of a bond are left to drivers that support bonds.
 fn link_changed(ndev: &NetDevice, event: usize, sleep: &MaySleep) {
     if rdma::core::port::is_lag(ndev) {
         return;
@@ -70,7 +70,7 @@ fn link_changed(ndev: &NetDevice, event: usize, sleep: &MaySleep) {
     }
 }
 
-/// Raises an event if the state of the port of a net device has changed.
+/// Dispatches a port event if the state of the net device's port has changed.
 fn dispatch_port_state(device: &Device, ndev: &NetDevice, sleep: &MaySleep) {
     let Some(port) = netdev::port_of(device, ndev) else {
         return;
@@ -87,7 +87,7 @@ fn dispatch_port_state(device: &Device, ndev: &NetDevice, sleep: &MaySleep) {
     dispatch::dispatch(device, event::Event::of_port(kind, device, port));
 }
 
-/// Raises the event that a port is up or down, if that has changed with its net device. Process context.
+/// Dispatches a port active or port error event, if the state of the net device's port has changed. Process context.
 #[export]
 fn ib_dispatch_port_state_event(ibdev: &Device, ndev: &NetDevice, sleep: &MaySleep) {
     dispatch_port_state(ibdev, ndev, sleep);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The work queue of the RDMA stack, which consumers use too.
+//! `ib_wq`, the workqueue of the RDMA stack, which ULPs use too.
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -9,13 +9,13 @@ use kernel_ext::{
 };
 use rdma::MaySleep;
 
-/// The queue for work that may sleep: events, what consumers defer.
+/// The workqueue for work that may sleep.
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export(GPL)]
 pub(crate) static ib_wq: GlobalQueue = GlobalQueue::new();
 
-/// Makes the queue.
+/// Creates the workqueue.
 pub(crate) fn init(sleep: &MaySleep) -> Result<InstalledQueue> {
     let queue = OwnedQueue::new(c"infiniband", QueueFlags::PER_CPU, 0, sleep)?;
     Ok(ib_wq.install(queue))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Net devices that a driver has a hand in, for IPoIB and the virtual NIC of Omni-Path.
+//! Net devices created by a driver (`alloc_rdma_netdev`), for IPoIB and the virtual NIC of Omni-Path.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -11,11 +11,11 @@ use rdma::{
     MaySleep,
 };
 
-/// Allocates a net device for a port, as the driver wants it. Process context.
+/// Allocates a net device for a port with the driver's parameters. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the driver has no hand in such net devices, `ENOMEM`, and what the driver answers.
+/// `EOPNOTSUPP` without driver support, `ENOMEM`, and errors of the driver.
 #[export]
 fn rdma_alloc_netdev(
     device: &Device,
@@ -31,7 +31,7 @@ fn rdma_alloc_netdev(
     ErrPtr(ndev.map(|ndev| ndev.as_ptr()))
 }
 
-/// Has the driver make its part of a net device that `rdma_alloc_netdev` has allocated. Process context.
+/// Lets the driver initialise a net device of `rdma_alloc_netdev`. Process context.
 ///
 /// # Errors
 ///

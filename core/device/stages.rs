@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! In which order the areas take part in a device's life.
+//! The steps of device registration and unregistration.
 //!
-//! Each list is constant, and walked in order; what undoes a list walks it in reverse. An area adds a line here
-//! and nothing elsewhere.
+//! Each list is constant and run in order; cleanup runs it in reverse. An area adds a line here and nothing elsewhere.
 
 use kernel::error::Result;
 use rdma::{core::Device, MaySleep};
@@ -11,9 +10,9 @@ use rdma::{core::Device, MaySleep};
 use super::{cgroup, dispatch};
 use crate::{counters, cq::pool, gid::cache_update, sysfs};
 
-/// A step of registration, and what undoes it.
+/// A step of registration, and its cleanup.
 pub(crate) struct Stage {
-    /// Runs when a device is registered. What it has done when it fails, it has undone.
+    /// Runs when a device is registered. On failure it leaves nothing to clean up.
     pub(crate) setup: fn(&Device, &MaySleep) -> Result,
     /// Runs when a device is unregistered, and when a later step of its registration fails.
     pub(crate) cleanup: fn(&Device, &MaySleep),
@@ -21,9 +20,9 @@ pub(crate) struct Stage {
 
 /// The steps of registration.
 ///
-/// Before the first one the device has a name, its ports, its immutable data and its attributes. After the last one it is
-/// enabled: marked as registered, told to its driver, to the clients and to the namespaces. Unregistering disables the device
-/// before it undoes the steps, so that they find it without users.
+/// Before the first step the device has a name, its ports, its immutable data and its attributes. After the last one it
+/// is enabled: marked as registered, and added to its driver, the clients and the namespaces. Unregistration disables
+/// the device first, so that cleanup finds it without users.
 pub(crate) const REGISTER: &[Stage] = &[
     Stage {
         setup: dispatch::open,
@@ -33,12 +32,12 @@ pub(crate) const REGISTER: &[Stage] = &[
         setup: cache_update::set_up,
         cleanup: cache_update::clean_up,
     },
-    // Events that are on their way change caches, so they end before the caches go.
+    // Queued events update caches, so the queue is closed before the caches are cleaned up.
     Stage {
         setup: |_, _| Ok(()),
         cleanup: dispatch::close,
     },
-    // What files a device has is said before it comes into the driver model.
+    // The sysfs groups are set before the device is added to the driver core.
     Stage {
         setup: sysfs::set_up_device,
         cleanup: sysfs::clean_up_device,
@@ -61,10 +60,10 @@ pub(crate) const REGISTER: &[Stage] = &[
     },
 ];
 
-/// What ends when no client has the device any more, before unregistration waits for references to it.
+/// Steps after the removal of all clients, before unregistration waits for references.
 pub(crate) const QUIESCE: &[fn(&Device, &MaySleep)] = &[pool::free_all];
 
-/// Goes through the steps of registration; undoes those that are done where one fails.
+/// Runs the steps of registration; on failure cleans up those that are done.
 pub(crate) fn set_up(device: &Device, sleep: &MaySleep) -> Result {
     for (nth, stage) in REGISTER.iter().enumerate() {
         if let Err(error) = (stage.setup)(device, sleep) {
@@ -77,7 +76,7 @@ pub(crate) fn set_up(device: &Device, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Undoes the steps of registration.
+/// Cleans up the steps of registration.
 pub(crate) fn clean_up(device: &Device, sleep: &MaySleep) {
     for stage in REGISTER.iter().rev() {
         (stage.cleanup)(device, sleep);

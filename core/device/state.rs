@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is kept of a device for its life: where it is in it, the events that wait, how other namespaces see it, and what
-//! was made of it.
+//! Data of a device: lifecycle, queued events, compat devices, sub-devices.
 
 use core::sync::atomic::AtomicBool;
 
@@ -19,15 +18,15 @@ use rdma::core::{
     Device,
 };
 
-/// Where a device is in its life.
+/// Lifecycle of a device.
 #[pin_data]
 pub(crate) struct Lifecycle {
-    /// Held while the device is disabled and taken down, or moved.
+    /// Held while the device is being enabled, disabled or moved.
     #[pin]
     pub(super) change: Mutex<()>,
-    /// Whoever registers the device deallocates it, as that fails; not the core.
+    /// Registration has failed: the caller of `ib_register_device` deallocates the device, not the core.
     pub(super) failing: AtomicBool,
-    /// Nobody keeps the device registered any more.
+    /// The last registration reference was dropped.
     #[pin]
     pub(super) unused: Completion,
     pub(super) unregister: Arc<Unregister>,
@@ -44,7 +43,7 @@ impl Lifecycle {
     }
 }
 
-/// Unregisters a device from a work queue.
+/// The work of asynchronous unregistration.
 #[pin_data]
 pub(super) struct Unregister {
     /// The device, while the work is queued.
@@ -70,19 +69,19 @@ impl Unregister {
     }
 }
 
-/// An event that waits, and its device.
+/// A queued event and its device.
 pub(super) struct Waiting {
     pub(super) device: ARef<Device>,
     pub(super) event: Event,
 }
 
 pub(super) struct Pending {
-    /// The device is registered, or about to be.
+    /// The device is registered, or being registered.
     pub(super) open: bool,
     pub(super) events: KVec<Waiting>,
 }
 
-/// The events of a device that wait.
+/// The event queue of a device.
 #[pin_data]
 pub(crate) struct EventQueue {
     #[pin]
@@ -96,7 +95,7 @@ impl_has_work! {
 }
 
 impl EventQueue {
-    /// A queue that takes no events yet.
+    /// A closed queue.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let pending = Pending {
             open: false,
@@ -112,13 +111,13 @@ impl EventQueue {
     }
 }
 
-/// A sub-device, and what keeps its parent registered.
+/// A sub-device, with a registration reference to its parent.
 pub(super) struct ListedSubDevice {
     pub(super) sub: SubDevice,
     pub(super) parent: Registered,
 }
 
-/// The sub-devices of a device, in the order in which they were made.
+/// The sub-devices of a device, in the order of creation.
 #[pin_data]
 pub(crate) struct SubDevices {
     #[pin]
@@ -133,7 +132,7 @@ impl SubDevices {
     }
 }
 
-/// A compat device, set up.
+/// A compat device that is set up.
 pub(super) struct Compat {
     pub(super) cookie: u64,
     pub(super) device: CompatDevice,

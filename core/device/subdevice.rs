@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sub-devices: devices that a driver makes of one of its devices, such as a multi-plane device's SMI device.
+//! Sub-devices: devices that a driver creates from another device, such as the SMI device of a multi-plane device.
 //!
-//! A sub-device keeps its parent registered; unregistering the parent takes the sub-devices back first, the last first.
+//! A sub-device has a registration reference to its parent. Unregistering the parent deletes the sub-devices first, in
+//! reverse order.
 //!
 //! Locks
 //!
@@ -23,12 +24,12 @@ use rdma::{
 use super::state::ListedSubDevice;
 use crate::private::DeviceExt;
 
-/// Makes a sub-device.
+/// Creates a sub-device.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the driver has none, `EINVAL` where the parent is not registered, `ENOMEM`, and what the driver
-/// says.
+/// `EOPNOTSUPP` without driver support, `EINVAL` where the parent is not registered, `ENOMEM`, and errors of the
+/// driver.
 pub(crate) fn add(parent: &Device, sub_type: u32, name: &CStr, sleep: &MaySleep) -> Result {
     if !parent.has_sub_devices() {
         return Err(EOPNOTSUPP);
@@ -48,11 +49,11 @@ pub(crate) fn add(parent: &Device, sub_type: u32, name: &CStr, sleep: &MaySleep)
     Ok(list.push(listed, GFP_KERNEL)?)
 }
 
-/// Takes a sub-device back, on behalf of somebody who keeps it registered: gives up that reference.
+/// Deletes a sub-device, and drops the caller's registration reference.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for a device that is no sub-device; `ENODEV` where somebody else takes it back.
+/// `EOPNOTSUPP` for a device that is no sub-device; `ENODEV` where it is being deleted concurrently.
 pub(crate) fn delete(sub: Registered, sleep: &MaySleep) -> Result {
     let parent = sub.parent().ok_or(EOPNOTSUPP)?;
     let mut list = parent.core().subdevices.list.lock();
@@ -68,7 +69,7 @@ pub(crate) fn delete(sub: Registered, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Takes all sub-devices of a device back.
+/// Deletes all sub-devices of a device.
 pub(crate) fn remove_all(parent: &Device, sleep: &MaySleep) {
     loop {
         let last = parent.core().subdevices.list.lock().pop();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The caches of a port: which there are, and how they are brought up to date.
+//! The caches of a port.
 //!
 //! C header: `include/rdma/ib_cache.h`.
 
@@ -15,13 +15,13 @@ use crate::private::DeviceExt;
 pub(crate) struct Caches<'a> {
     /// The GID table.
     pub(crate) gids: &'a Arc<GidTable>,
-    /// What is remembered of the rest.
+    /// P_Keys and attributes.
     pub(crate) known: &'a PortCache,
 }
 
 /// Returns the caches of a port. Any context.
 ///
-/// `None` if there is no such port, or the device has never been registered.
+/// `None` for an invalid port, or a device that has never been registered.
 pub(crate) fn of(device: &Device, port: u32) -> Option<Caches<'_>> {
     let state = &device.core_port(port)?.cache;
     Some(Caches {
@@ -30,18 +30,18 @@ pub(crate) fn of(device: &Device, port: u32) -> Option<Caches<'_>> {
     })
 }
 
-/// Makes the GID table of a port, or opens the one that there is.
+/// Creates the GID table of a port, or opens the existing one.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `EINVAL` for a port that there is not.
+/// `ENOMEM`, `EINVAL` for an invalid port.
 pub(crate) fn make_table(device: &Device, port: u32, types: u32, sleep: &MaySleep) -> Result {
     if let Some(caches) = of(device, port) {
         caches.gids.open(sleep);
         return Ok(());
     }
     let state = &device.core_port(port).ok_or(EINVAL)?.cache;
-    // Nobody else makes one: a device is registered by one thread at a time.
+    // No race: a device is registered by one thread at a time.
     state
         .gids
         .populate(GidTable::new(device, port, types, sleep)?);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bringing the caches of a device up to date: when it is registered, and when events tell of changes.
+//! Updating the caches of a device: at registration, and before events about changes.
 
 use kernel::prelude::*;
 use rdma::{
@@ -12,18 +12,18 @@ use super::{cache, port_cache::Found, roce_gid};
 use crate::registry::{event::Event, netdev, port, printk};
 use kernel_ext::bindings as c;
 
-/// What is read anew; the state, the LMC and the subnet's prefix always are.
+/// The tables to read. The state, the LMC and the subnet prefix are always read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parts {
     gids: bool,
     pkeys: bool,
 }
 
-/// Makes the caches of a device that is being registered.
+/// Creates the caches of a device that is being registered.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and what the driver says when it is asked for ports and tables.
+/// `ENOMEM`, and errors of the driver when ports and tables are queried.
 pub(crate) fn set_up(device: &Device, sleep: &MaySleep) -> Result {
     fill(device, sleep).inspect_err(|_| clean_up(device, sleep))
 }
@@ -43,7 +43,7 @@ fn fill(device: &Device, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Empties the caches of a device that is being unregistered: its driver hears that the GIDs go.
+/// Deletes the GIDs of a device that is being unregistered, with calls of the driver's `del_gid`.
 pub(crate) fn clean_up(device: &Device, sleep: &MaySleep) {
     roce_gid::unfollow(device, sleep);
     for port in device.ports() {
@@ -53,7 +53,7 @@ pub(crate) fn clean_up(device: &Device, sleep: &MaySleep) {
     }
 }
 
-/// What of a port is read anew after an event, if it tells of a change of that.
+/// The tables to read after an event; `None` if it affects no cache.
 fn parts_of(event: u32) -> Option<Parts> {
     let (gids, pkeys) = match event {
         c::IB_EVENT_PORT_ERR | c::IB_EVENT_PORT_ACTIVE | c::IB_EVENT_LID_CHANGE => (false, false),
@@ -64,11 +64,11 @@ fn parts_of(event: u32) -> Option<Parts> {
     Some(Parts { gids, pkeys })
 }
 
-/// Brings a port's caches up to date before an event is delivered that tells of a change.
+/// Updates a port's caches before an event is delivered.
 ///
 /// # Errors
 ///
-/// What the driver says when it is asked; then the event is not delivered.
+/// Errors of the driver; the event is then not delivered.
 pub(crate) fn before_event(device: &Device, event: &Event, sleep: &MaySleep) -> Result {
     match parts_of(event.kind()) {
         Some(parts) => update(device, event.port(), parts, sleep),
@@ -113,7 +113,7 @@ fn read_pkeys(device: &Device, port: u32, length: u16, sleep: &MaySleep) -> Resu
     Ok(pkeys)
 }
 
-/// Reads the GID table of a port whose driver has it.
+/// Reads the GID table of a port whose driver maintains it.
 fn read_gids(device: &Device, port: u32, attr: &mut c::ib_port_attr, sleep: &MaySleep) -> Result {
     let caches = cache::of(device, port).ok_or(EINVAL)?;
     let ndev = device.is_iwarp(port).then(|| netdev::of(device, port));
@@ -137,7 +137,7 @@ fn read_gids(device: &Device, port: u32, attr: &mut c::ib_port_attr, sleep: &May
             index,
             ndev: ndev.as_ref().and_then(Option::as_deref),
         };
-        // What does not fit is not there.
+        // Entries beyond the table are dropped.
         let _ = caches.gids.replace(device, &new, sleep);
     }
     Ok(())

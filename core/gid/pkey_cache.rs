@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Asking for what the core remembers of a port: the P_Key table, the LMC, the state and the subnet's prefix.
+//! Reading the cached attributes of a port: P_Key table, LMC, state and subnet prefix.
 //!
 //! C header: `include/rdma/ib_cache.h`.
 
@@ -10,7 +10,7 @@ use rdma::core::Device;
 
 use super::{cache, port_cache::Known};
 
-/// Looks at what is remembered of a port.
+/// Reads the cached attributes of a port.
 fn with_port<R>(device: &Device, port: u32, f: impl FnOnce(&Known) -> R) -> Result<R> {
     Ok(cache::of(device, port).ok_or(EINVAL)?.known.with(f))
 }
@@ -19,7 +19,7 @@ fn with_port<R>(device: &Device, port: u32, f: impl FnOnce(&Known) -> R) -> Resu
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port or an index that there is not.
+/// `EINVAL` for an invalid port or index.
 #[export]
 fn ib_get_cached_pkey(device: &Device, port: u32, index: i32, pkey: Out<'_, u16>) -> Result {
     let found = with_port(device, port, |known| known.pkey(index))?;
@@ -27,11 +27,11 @@ fn ib_get_cached_pkey(device: &Device, port: u32, index: i32, pkey: Out<'_, u16>
     Ok(())
 }
 
-/// Returns the index of a P_Key in a port's table; its membership bit does not matter. Any context.
+/// Returns the index of a P_Key in a port's table, regardless of its membership bit. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that there is not, `ENOENT` if the table has no such P_Key; the index is 0xffff then.
+/// `EINVAL` for an invalid port, `ENOENT` if the table has no such P_Key; the index is then 0xffff.
 #[export]
 fn ib_find_cached_pkey(device: &Device, port: u32, pkey: u16, index: Out<'_, u16>) -> Result {
     let found = with_port(device, port, |known| known.find_pkey(pkey))?.ok_or(EINVAL)?;
@@ -39,11 +39,11 @@ fn ib_find_cached_pkey(device: &Device, port: u32, pkey: u16, index: Out<'_, u16
     found.map(|_| ()).ok_or(ENOENT)
 }
 
-/// Returns how many low bits of a port's LID are for paths. Any context.
+/// Returns the LMC of a port. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that there is not.
+/// `EINVAL` for an invalid port.
 #[export]
 fn ib_get_cached_lmc(device: &Device, port: u32, lmc: Out<'_, u8>) -> Result {
     lmc.set(with_port(device, port, |known| known.lmc)?);
@@ -54,14 +54,14 @@ fn ib_get_cached_lmc(device: &Device, port: u32, lmc: Out<'_, u8>) -> Result {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that there is not.
+/// `EINVAL` for an invalid port.
 #[export]
 fn ib_get_cached_port_state(device: &Device, port: u32, state: Out<'_, u32>) -> Result {
     state.set(with_port(device, port, |known| known.state)?);
     Ok(())
 }
 
-/// Returns the prefix of a port's subnet, 0 for a port that there is not. Any context.
+/// Returns the subnet prefix of a port, 0 for an invalid port. Any context.
 #[export]
 fn ib_get_cached_subnet_prefix(device: &Device, port: u32, prefix: Out<'_, u64>) {
     prefix.set(with_port(device, port, |known| known.subnet_prefix).unwrap_or(0));

@@ -1,54 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the core remembers of a port so that it can be asked in any context: the P_Key table, the LMC, the state and the
-//! subnet's prefix.
+//! Cached attributes of a port, for use in any context: P_Key table, LMC, state and subnet prefix.
 //!
 //! # Locks
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `PortCache` | what is remembered of a port | any, interrupts off | nothing |
+//! | `PortCache` | the attributes of a port | any, interrupts off | nothing |
 //!
 //! Reference: InfiniBand Architecture Specification, volume 1, 10.9 (P_Keys).
 
 use kernel::prelude::*;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 
-/// The bit of a P_Key that says that its holder is a full member of the partition.
+/// The full membership bit of a P_Key.
 ///
 /// Reference: InfiniBand Architecture Specification, volume 1, 10.9.1.1.
 const FULL_MEMBER: u16 = 0x8000;
 
-/// What is remembered of a port.
+/// The cached attributes of a port.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// The P_Key table; `None` before it was read for the first time.
+    /// The P_Key table; `None` before it is first read.
     pkeys: Option<KVec<u16>>,
-    /// How many low bits of a LID are for paths.
+    /// The LMC.
     pub(crate) lmc: u8,
     /// `enum ib_port_state`.
     pub(crate) state: u32,
-    /// The subnet's prefix, in the machine's order of bytes.
+    /// The subnet prefix, in host byte order.
     pub(crate) subnet_prefix: u64,
 }
 
-/// What a port was found to be.
+/// Attributes of a port as read from the driver.
 pub(crate) struct Found {
-    /// The P_Key table, where it was read.
+    /// The P_Key table, if it was read.
     pub(crate) pkeys: Option<KVec<u16>>,
-    /// How many low bits of a LID are for paths.
+    /// The LMC.
     pub(crate) lmc: u8,
     /// `enum ib_port_state`.
     pub(crate) state: u32,
-    /// The subnet's prefix, in the machine's order of bytes.
+    /// The subnet prefix, in host byte order.
     pub(crate) subnet_prefix: u64,
 }
 
-/// Finds a P_Key in a table, whatever the kind of membership: a full member's before a limited member's.
+/// Finds a P_Key in a table, regardless of the membership bit. Full membership is preferred.
 fn find(pkeys: &[u16], wanted: u16) -> Option<usize> {
     let same = |pkey: &u16| (pkey ^ wanted) & !FULL_MEMBER == 0;
     let full = |pkey: &u16| same(pkey) && pkey & FULL_MEMBER != 0;
-    // Of several limited ones the last is taken, as it has always been.
+    // The last of several limited members, as in the C core.
     pkeys
         .iter()
         .position(full)
@@ -62,14 +61,14 @@ impl Known {
         self.pkeys.as_ref()?.get(index).copied()
     }
 
-    /// The index of a P_Key, whatever its membership bit; `None` where there is no table.
+    /// The index of a P_Key, regardless of its membership bit; `None` without a table.
     pub(crate) fn find_pkey(&self, pkey: u16) -> Option<Option<u16>> {
         let index = find(self.pkeys.as_ref()?, pkey);
         Some(index.and_then(|index| u16::try_from(index).ok()))
     }
 }
 
-/// What the core remembers of a port.
+/// The cache of a port's attributes.
 #[pin_data]
 pub(crate) struct PortCache {
     #[pin]
@@ -77,18 +76,18 @@ pub(crate) struct PortCache {
 }
 
 impl PortCache {
-    /// Nothing is remembered yet.
+    /// An empty cache.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self { known <- new_spinlock_irq!(Known::default(), "PortCache") })
     }
 
-    /// Remembers what a port was found to be; returns the state that it was in before, 0 for none.
+    /// Updates the cache; returns the previous port state, 0 for none.
     pub(crate) fn update(&self, mut found: Found) -> u32 {
         let before;
         {
             let mut known = self.known.lock();
             if let Some(pkeys) = &mut found.pkeys {
-                // What was remembered is freed after the lock.
+                // The old table is freed after the lock is dropped.
                 let old = known.pkeys.get_or_insert_with(KVec::new);
                 core::mem::swap(old, pkeys);
             }
@@ -99,7 +98,7 @@ impl PortCache {
         before
     }
 
-    /// Looks at what is remembered. Any context.
+    /// Reads the cache. Any context.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&Known) -> R) -> R {
         f(&self.known.lock())
     }

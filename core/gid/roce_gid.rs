@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GIDs of RoCE ports: they follow the addresses of net devices.
+//! GIDs of RoCE ports, derived from the addresses of net devices.
 //!
-//! A port has, for each type of GID that it speaks:
+//! For each GID type that it supports, a port has:
 //!
-//! * a *default GID*, the link-local IPv6 address made from the hardware address: of the port's net device, or of the
-//!   bond that this is a port of;
-//! * a GID for each IPv4 and IPv6 address of the port's net device, and of the devices that stand on it (VLANs,
-//!   macvlans, bridges …); of a bond only while the port's net device is the active one.
+//! * a *default GID*, the link-local IPv6 address made from the MAC address: of the port's net device, or of the bond
+//!   that it is a port of;
+//! * a GID for each IPv4 and IPv6 address of the port's net device and of its upper devices (VLANs, macvlans, bridges
+//!   …); of a bond only while the port's net device is the active one.
 //!
-//! What happens to net devices and addresses is done in work, one after the other in the order in which it happened.
+//! Events of net devices and addresses are handled by work, one after the other in the order of their occurrence.
 //!
 //! # Locks
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `RoceGids::follows` | whether the GIDs of a device follow; held while they do, so that it can be waited for | process | `GidTable::change`, event handlers |
+//! | `RoceGids::follows` | whether GIDs of a device are updated; held during an update, so that `unfollow` waits for it | process | `GidTable::change`, event handlers |
 //!
 //! C headers: `include/rdma/ib_cache.h`, `include/rdma/ib_addr.h`.
 
@@ -37,11 +37,11 @@ use crate::{
     registry::{
         self,
         event::{self, Event},
-        netdev, Which,
+        netdev, DeviceFilter,
     },
 };
 
-/// The types of GIDs that a port can speak, and what it must be able to do for each.
+/// The GID types of RoCE, and the port capability that each requires.
 const TYPES: [(GidType, u32); 2] = [
     (GidType::RoceV1, c::RDMA_CORE_CAP_PROT_ROCE),
     (GidType::RoceV2, c::RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP),
@@ -54,7 +54,7 @@ fn types(device: &Device, port: u32) -> impl Iterator<Item = GidType> {
     spoken.map(|(gid_type, _)| *gid_type)
 }
 
-/// Returns the types of GIDs of a port, a bit for each `enum ib_gid_type`.
+/// Returns the GID types of a port, as a mask of `enum ib_gid_type`.
 pub(crate) fn type_mask(device: &Device, port: u32) -> u32 {
     if !device.is_roce(port) {
         return 1 << GidType::Ib.as_raw();
@@ -68,12 +68,12 @@ pub(crate) fn type_mask(device: &Device, port: u32) -> u32 {
 fn default_gid(ndev: &NetDevice) -> Gid {
     let mut gid = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let (_, id) = gid.split_at_mut(8);
-    // A device with addresses of another length has zeros.
+    // A device with addresses of another length has an interface ID of zero.
     id.copy_from_slice(&ndev.interface_id().unwrap_or_default());
     Gid(gid)
 }
 
-/// The GID of an address.
+/// The GID of an IP address.
 fn gid_of(address: IpAddress) -> Gid {
     match address {
         IpAddress::V4(address) => Gid::from_ipv4(address),
@@ -81,12 +81,12 @@ fn gid_of(address: IpAddress) -> Gid {
     }
 }
 
-/// A RoCE port, whose GIDs are to be changed.
+/// A RoCE port whose GIDs are updated.
 pub(crate) struct Port<'a> {
     device: &'a Device,
     port: u32,
     sleep: &'a MaySleep,
-    /// How many changes there were that the handlers of events have not heard of.
+    /// Number of changes that were not reported to event handlers yet.
     changes: &'a Cell<u32>,
 }
 
@@ -115,7 +115,7 @@ impl Port<'_> {
             match caches.gids.add(self.device, self.port, change, self.sleep) {
                 Ok(true) => self.changed(),
                 Ok(false) => {}
-                // As many addresses as one likes, but only so many GIDs.
+                // A net device may have more addresses than the table has entries.
                 Err(ENOSPC) => pr_warn_once!("a GID table is full\n"),
                 Err(error) => dev_dbg!(
                     self.device.dev(),
@@ -156,7 +156,7 @@ impl Port<'_> {
         self.delete(Gid::default(), ndev, true);
     }
 
-    /// Adds a GID for each address of a net device.
+    /// Adds a GID for each IP address of a net device.
     fn add_addresses(&self, ndev: &NetDevice) {
         if !ndev.is_registered() {
             return;
@@ -168,7 +168,7 @@ impl Port<'_> {
         }
     }
 
-    /// Calls `f` for a net device and for all that stand on it.
+    /// Calls `f` for a net device and all its upper devices.
     fn with_uppers(&self, ndev: &NetDevice, f: impl Fn(&Self, &NetDevice)) {
         let uppers = ndev.uppers().unwrap_or_default();
         f(self, ndev);
@@ -177,7 +177,7 @@ impl Port<'_> {
         }
     }
 
-    /// Adds all GIDs that the port should have, whatever net devices they belong to.
+    /// Adds all GIDs of the port, by the addresses of all net devices.
     fn scan(&self, own: &NetDevice) {
         NetDevice::for_each(
             |ndev| {
@@ -193,12 +193,12 @@ impl Port<'_> {
     }
 }
 
-/// How a port in a bond takes part in it.
+/// Role of a net device in a bond.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BondState {
     Active,
     Inactive,
-    /// No bond, or one that knows no active port.
+    /// It has no bond, or the bond has no known active port.
     NotAsked,
 }
 
@@ -212,18 +212,18 @@ impl BondState {
     }
 }
 
-/// What a net device can be to the net device of a port.
+/// Relation of a net device to the net device of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relation {
-    /// Anything, and the port need not have a net device.
+    /// None is required, nor a net device of the port.
     Any,
     /// Its addresses are GIDs of the port.
     Addresses,
-    /// It is the same, or stands on it.
+    /// It is the port's net device, or an upper device of it.
     Upper,
-    /// Its hardware address makes default GIDs of the port.
+    /// Its MAC address is used for default GIDs of the port.
     Default,
-    /// It is a bond that stands on it.
+    /// It is a bond above the port's net device.
     Bond,
 }
 
@@ -250,8 +250,8 @@ impl Relation {
     }
 }
 
-/// Calls `f` for a port, then tells the handlers of events of each change that it has made. No lock is held then: a handler
-/// may wait for RTNL.
+/// Calls `f` for a port, then dispatches an event for each change that it has made. No lock is held then: an event
+/// handler may wait for RTNL.
 fn with_port(device: &Device, port: u32, sleep: &MaySleep, f: impl FnOnce(&Port<'_>)) {
     let changes = Cell::new(0);
     f(&Port {
@@ -269,9 +269,9 @@ fn with_port(device: &Device, port: u32, sleep: &MaySleep, f: impl FnOnce(&Port<
     }
 }
 
-/// Calls `f` for each RoCE port, of a device whose GIDs follow, whose net device `ndev` has a relation to.
+/// Calls `f` for each RoCE port, of a device with automatic GIDs, whose net device has the relation to `ndev`.
 fn for_each_port(relation: Relation, ndev: &NetDevice, sleep: &MaySleep, f: impl Fn(&Port<'_>)) {
-    for device in registry::devices(Which::GidUpdates) {
+    for device in registry::devices(DeviceFilter::GidUpdates) {
         for port in device.ports().filter(|port| device.is_roce(*port)) {
             with_port(&device, port, sleep, |port| {
                 let follows = device.core().roce_gid.follows.lock();
@@ -287,20 +287,20 @@ fn for_each_port(relation: Relation, ndev: &NetDevice, sleep: &MaySleep, f: impl
     }
 }
 
-/// Lets the GIDs of a device follow the net devices from now on. It has its GID tables.
+/// Enables automatic GIDs of a device, which has its GID tables.
 pub(crate) fn follow(device: &Device, sleep: &MaySleep) {
     *device.core().roce_gid.follows.lock() = true;
     registry::mark_gid_updates(device, true);
     rescan(device, sleep);
 }
 
-/// Ends that; when this returns, nobody is changing the GIDs of the device.
+/// Disables automatic GIDs; when this returns, no update is running.
 pub(crate) fn unfollow(device: &Device, _sleep: &MaySleep) {
     registry::mark_gid_updates(device, false);
     *device.core().roce_gid.follows.lock() = false;
 }
 
-/// Adds the GIDs that a port should have.
+/// Adds the missing GIDs of a port.
 fn rescan_port(device: &Device, port: u32, sleep: &MaySleep) {
     let Some(own) = netdev::of(device, port) else {
         return;
@@ -308,20 +308,20 @@ fn rescan_port(device: &Device, port: u32, sleep: &MaySleep) {
     with_port(device, port, sleep, |port| port.scan(&own));
 }
 
-/// Adds the GIDs that a device's RoCE ports should have.
+/// Adds the missing GIDs of a device's RoCE ports.
 fn rescan(device: &Device, sleep: &MaySleep) {
     for port in device.ports().filter(|port| device.is_roce(*port)) {
         rescan_port(device, port, sleep);
     }
 }
 
-/// Adds the GIDs that a device's RoCE ports should have, and have not. Takes RTNL.
+/// Adds the missing GIDs of a device's RoCE ports. Takes RTNL.
 #[export]
 fn rdma_roce_rescan_device(device: &Device, sleep: &MaySleep) {
     rescan(device, sleep);
 }
 
-/// Adds the GIDs that a port should have, and has not, if it is one of RoCE. Takes RTNL.
+/// Adds the missing GIDs of a port, if it is a RoCE port. Takes RTNL.
 #[export]
 fn rdma_roce_rescan_port(device: &Device, port: u32, sleep: &MaySleep) {
     if device.is_roce(port) {
@@ -335,7 +335,7 @@ fn roce_del_all_netdev_gids(device: &Device, port: u32, ndev: &NetDevice, sleep:
     with_port(device, port, sleep, |port| port.delete_all_of(ndev));
 }
 
-/// Returns the types of GIDs of a port, a bit for each `enum ib_gid_type`. Any context.
+/// Returns the GID types of a port, as a mask of `enum ib_gid_type`. Any context.
 #[export]
 fn roce_gid_type_mask_support(device: &Device, port: u32) -> c_ulong {
     type_mask(device, port) as c_ulong

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is kept of the GIDs of a device and of its ports, and of what else is cached of a port.
+//! Data of the caches of a device and of its ports.
 
 use kernel::{
     new_mutex,
@@ -15,16 +15,16 @@ use rdma::{
 
 use super::port_cache::PortCache;
 
-/// The most indices that can be for default GIDs.
+/// Maximum number of indices for default GIDs.
 const MAX_DEFAULTS: usize = 32;
 
-/// What is at an index.
+/// Content of a table index.
 pub(super) enum Slot {
-    /// Nothing: an entry may come here.
+    /// Free for a new entry.
     Free,
-    /// An entry that can be found.
+    /// A valid entry.
     Used(Arc<GidEntry>),
-    /// An entry that was deleted, and is still referenced.
+    /// A deleted entry with references.
     Leaving,
 }
 
@@ -40,11 +40,11 @@ impl Slot {
 /// The GID table of a port.
 #[pin_data]
 pub(crate) struct GidTable {
-    /// The first indices, so many, are for default GIDs.
+    /// The number of indices at the start of the table that are reserved for default GIDs.
     pub(super) defaults: usize,
-    /// Whether an index waits for the references to a deleted entry.
+    /// Whether an index of a deleted entry is reused only after its last reference is dropped.
     pub(super) waits: bool,
-    /// Whether entries may be added.
+    /// Whether the table is open for new entries.
     #[pin]
     pub(super) change: Mutex<bool>,
     #[pin]
@@ -83,17 +83,17 @@ impl GidTable {
     }
 }
 
-/// What the core has of a port for the caches.
+/// Caches of a port.
 #[pin_data]
 pub(crate) struct PortState {
-    /// Made when the device is registered for the first time: only then the table's length is known.
+    /// Set when the device is first registered, when the length of the table is known.
     pub(super) gids: SetOnce<Arc<GidTable>>,
     #[pin]
     pub(crate) known: PortCache,
 }
 
 impl PortState {
-    /// An initialiser of caches with nothing in them.
+    /// An initialiser of empty caches.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             gids: SetOnce::new(),
@@ -102,16 +102,16 @@ impl PortState {
     }
 }
 
-/// What is kept of a device.
+/// Data of a device's automatic GIDs.
 #[pin_data]
 pub(crate) struct RoceGids {
-    /// Whether the GIDs follow the net devices.
+    /// Whether they are enabled.
     #[pin]
     pub(super) follows: Mutex<bool>,
 }
 
 impl RoceGids {
-    /// An initialiser of the state of a device that is not registered.
+    /// An initialiser for a device that is not registered.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self { follows <- new_mutex!(false, "RoceGids::follows") })
     }

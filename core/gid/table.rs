@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GID tables: one for each port of each device, which the core keeps whatever the driver has.
+//! GID tables: the core's table of each port.
 //!
-//! An entry is found, and referenced, in any context. Who deletes it takes it out of the table first, so that it is found
-//! no more; those who have a reference go on using it. On a RoCE port its index is not used again before the last of them
-//! has let go: an index in an address vector never changes its meaning.
+//! Entries are looked up and referenced in any context. A deleted entry is first removed from the table, so that it is
+//! not found any more; existing references stay valid. On a RoCE port its index is not reused before the last reference
+//! is dropped, so that an index in an address vector never refers to another GID.
 //!
-//! Some indices at the beginning of a RoCE port's table are for default GIDs alone: one for each type of GID.
+//! The first indices of a RoCE port's table are reserved for default GIDs, one for each GID type.
 //!
 //! # Locks
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `GidTable::change` | who adds or deletes entries of a port, with the calls of the driver's `add_gid` and `del_gid` | process; RTNL may be held | `GidTable::slots`, what drivers take |
-//! | `GidTable::slots` | what is at each index | any, interrupts off | nothing |
+//! | `GidTable::change` | adding and deleting entries of a port, with calls of the driver's `add_gid` and `del_gid` | process; RTNL may be held | `GidTable::slots`, what drivers take |
+//! | `GidTable::slots` | the content of each index | any, interrupts off | nothing |
 //!
 //! C header: `include/rdma/ib_cache.h`.
 
@@ -38,21 +38,21 @@ impl gid::GidTable for GidTable {
     }
 }
 
-/// What an entry must be like. `None` is as good as any.
+/// Criteria for an entry. `None` matches any.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct GidFilter<'a> {
     /// The GID.
     pub(crate) gid: Option<Gid>,
     /// The type, `enum ib_gid_type`.
     pub(crate) gid_type: Option<u32>,
     /// The net device.
     pub(crate) ndev: Option<&'a NetDevice>,
-    /// Whether it is at an index for default GIDs.
+    /// Whether its index is reserved for default GIDs.
     pub(crate) default: Option<bool>,
 }
 
-impl<'a> Wanted<'a> {
-    /// An entry with this GID and type; and this net device, if one is given.
+impl<'a> GidFilter<'a> {
+    /// Matches entries with this GID, type and, if given, net device.
     pub(crate) fn exactly(gid: Gid, gid_type: u32, ndev: Option<&'a NetDevice>) -> Self {
         Self {
             gid: Some(gid),
@@ -63,7 +63,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-impl Wanted<'_> {
+impl GidFilter<'_> {
     fn matches(&self, entry: &GidEntry, default: bool) -> bool {
         self.gid_type
             .is_none_or(|wanted| wanted == entry.gid_type().as_raw())
@@ -73,23 +73,23 @@ impl Wanted<'_> {
     }
 }
 
-/// Which GID comes or goes.
+/// A GID to be added or deleted.
 #[derive(Clone, Copy)]
 pub(crate) struct Change<'a> {
     /// The GID.
     pub(crate) gid: Gid,
-    /// What it is for.
+    /// Its type.
     pub(crate) gid_type: GidType,
-    /// The net device that it belongs to.
+    /// Its net device.
     pub(crate) ndev: &'a NetDevice,
-    /// Whether it is a default GID. There is one of each type for a net device.
+    /// Whether it is a default GID. A net device has one of each type.
     pub(crate) default: bool,
 }
 
 impl<'a> Change<'a> {
-    /// An entry that is this GID already: the GID itself does not matter for a default one.
-    fn same(&self) -> Wanted<'a> {
-        Wanted {
+    /// Matches an existing entry for this GID; of a default GID the value does not matter.
+    fn same(&self) -> GidFilter<'a> {
+        GidFilter {
             gid: (!self.default).then_some(self.gid),
             gid_type: Some(self.gid_type.as_raw()),
             ndev: Some(self.ndev),
@@ -103,14 +103,14 @@ impl GidTable {
         index < self.defaults
     }
 
-    /// Finds the first entry that is as wanted. Any context.
-    pub(crate) fn find(&self, wanted: &Wanted<'_>) -> Option<GidRef> {
+    /// Finds the first entry that matches. Any context.
+    pub(crate) fn find(&self, wanted: &GidFilter<'_>) -> Option<GidRef> {
         let slots = self.slots.lock();
         let index = self.position(&slots, wanted)?;
         slots.get(index)?.entry().cloned().map(GidRef::new)
     }
 
-    /// Finds the first entry that `filter` takes. Any context; `filter` must not let go of an entry.
+    /// Finds the first entry that `filter` accepts. Any context; `filter` must not drop a reference to an entry.
     pub(crate) fn find_by(&self, mut filter: impl FnMut(&GidEntry) -> bool) -> Option<GidRef> {
         let slots = self.slots.lock();
         let mut entries = slots.iter().filter_map(Slot::entry);
@@ -124,7 +124,7 @@ impl GidTable {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the table has no such index, `ENODATA` if there is no entry.
+    /// `EINVAL` for an invalid index, `ENODATA` if there is no entry.
     pub(crate) fn at(&self, index: i32) -> Result<GidRef> {
         let slots = self.slots.lock();
         let index = usize::try_from(index).map_err(|_| EINVAL)?;
@@ -132,7 +132,7 @@ impl GidTable {
         slot.entry().cloned().map(GidRef::new).ok_or(ENODATA)
     }
 
-    /// Calls `f` with each entry, in order, until it fails. Any context; `f` must not let go of an entry.
+    /// Calls `f` for each entry, in order, until it fails. Any context; `f` must not drop a reference to an entry.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&GidEntry) -> Result) -> Result {
         let slots = self.slots.lock();
         slots
@@ -141,7 +141,7 @@ impl GidTable {
             .try_for_each(|entry| f(entry))
     }
 
-    fn position(&self, slots: &[Slot], wanted: &Wanted<'_>) -> Option<usize> {
+    fn position(&self, slots: &[Slot], wanted: &GidFilter<'_>) -> Option<usize> {
         let mut slots = slots.iter().enumerate();
         slots
             .find(|(index, slot)| {
@@ -151,7 +151,7 @@ impl GidTable {
             .map(|(index, _)| index)
     }
 
-    /// Where an entry may come: `None` if it is there already.
+    /// A free index for a GID: `None` if the GID is in the table already.
     fn vacancy(&self, change: &Change<'_>) -> Result<Option<usize>> {
         let slots = self.slots.lock();
         if self.position(&slots, &change.same()).is_some() {
@@ -166,7 +166,7 @@ impl GidTable {
             .ok_or(ENOSPC)
     }
 
-    /// Puts an entry where there is none, if the driver agrees. Under `change`.
+    /// Adds an entry at a free index, with the driver's `add_gid`. Under `change`.
     fn put(self: &Arc<Self>, device: &Device, new: &NewGid<'_>, sleep: &MaySleep) -> Result {
         let entry = GidEntry::new(device, self.clone(), new)?;
         device.driver_add_gid(&entry, sleep)?;
@@ -178,7 +178,7 @@ impl GidTable {
         Ok(())
     }
 
-    /// Takes the entry at an index out of the table, if there is one. Under `change`.
+    /// Deletes the entry at an index, if there is one. Under `change`.
     fn take(&self, device: &Device, index: usize, sleep: &MaySleep) -> bool {
         let Some(entry) = self.unlist(index) else {
             return false;
@@ -189,7 +189,7 @@ impl GidTable {
         true
     }
 
-    /// Makes the entry at an index one that is not found any more.
+    /// Removes the entry at an index from lookups.
     fn unlist(&self, index: usize) -> Option<Arc<GidEntry>> {
         let mut slots = self.slots.lock();
         let slot = slots.get_mut(index)?;
@@ -205,11 +205,12 @@ impl GidTable {
         }
     }
 
-    /// Adds a GID of a RoCE port at the first free index for its kind; says whether it was not there yet.
+    /// Adds a GID of a RoCE port at the first free index for its kind; returns whether it was added.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for the zero GID, `ENOSPC` if the table is full, `ENODEV` if it is closed, `ENOMEM`, what the driver says.
+    /// `EINVAL` for the zero GID, `ENOSPC` if the table is full, `ENODEV` if it is closed, `ENOMEM`, errors of the
+    /// driver.
     pub(crate) fn add(
         self: &Arc<Self>,
         device: &Device,
@@ -238,9 +239,9 @@ impl GidTable {
         Ok(true)
     }
 
-    /// Deletes a GID; says whether it was there.
+    /// Deletes a GID; returns whether it was in the table.
     pub(crate) fn delete(&self, device: &Device, change: &Change<'_>, sleep: &MaySleep) -> bool {
-        let wanted = Wanted {
+        let wanted = GidFilter {
             default: Some(change.default),
             ..change.same()
         };
@@ -249,18 +250,18 @@ impl GidTable {
         index.is_some_and(|index| self.take(device, index, sleep))
     }
 
-    /// Lets entries come. A new table is open.
+    /// Opens the table for new entries. A new table is open.
     pub(crate) fn open(&self, _sleep: &MaySleep) {
         *self.change.lock() = true;
     }
 
-    /// Deletes all GIDs; none comes until the table is opened again.
+    /// Deletes all GIDs and closes the table.
     pub(crate) fn close(&self, device: &Device, sleep: &MaySleep) {
         *self.change.lock() = false;
         self.delete_all(device, |_| true, sleep);
     }
 
-    /// Deletes all GIDs that `goes` says so of; says whether there were any.
+    /// Deletes all GIDs for which `goes` is true; returns whether there were any.
     pub(crate) fn delete_all(
         &self,
         device: &Device,
@@ -281,12 +282,12 @@ impl GidTable {
         deleted
     }
 
-    /// Makes what is at an index what the driver says, for a port whose driver has the table. The zero GID is
-    /// nothing; so is one that the table has no room for.
+    /// Sets an index to the driver's GID, on a port whose driver maintains the table. The zero GID clears the index; an
+    /// index beyond the table is ignored.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; then there is nothing.
+    /// `ENOMEM`; the index is then empty.
     pub(crate) fn replace(
         self: &Arc<Self>,
         device: &Device,
@@ -311,10 +312,10 @@ mod tests {
 
     /// Both versions of RoCE.
     const TYPES: u32 = 1 << c::IB_GID_TYPE_ROCE | 1 << c::IB_GID_TYPE_ROCE_UDP_ENCAP;
-    /// How many GIDs there can be that are no default ones.
+    /// Number of indices for GIDs other than default ones.
     const OTHERS: u8 = GIDS as u8 - 2;
 
-    /// A table, and who changes it.
+    /// A table and a net device for tests.
     struct Fixture<'a> {
         table: Arc<GidTable>,
         device: &'a Device,
@@ -351,7 +352,7 @@ mod tests {
         }
 
         fn find(&self, gid: u8, gid_type: GidType) -> Option<GidRef> {
-            let wanted = Wanted::exactly(gid_of(gid), gid_type.as_raw(), Some(self.ndev));
+            let wanted = GidFilter::exactly(gid_of(gid), gid_type.as_raw(), Some(self.ndev));
             self.table.find(&wanted)
         }
 
@@ -366,7 +367,7 @@ mod tests {
                 .count()
         }
 
-        /// What the driver of a port that has its own table says is at an index.
+        /// Sets an index, as for a driver that maintains the table.
         fn replace(&self, index: u16, gid: Gid) -> Result {
             let new = NewGid {
                 gid,
@@ -424,10 +425,10 @@ mod tests {
     fn a_net_device_has_one_default_gid_of_each_type() -> Result {
         roce(|table| {
             assert_eq!(table.add(9, GidType::RoceV2, true), Ok(true));
-            // Whatever the GID is.
+            // Regardless of the GID.
             assert_eq!(table.add(8, GidType::RoceV2, true), Ok(false));
             assert!(table.find(8, GidType::RoceV2).is_none());
-            // As is an address that is the default GID already.
+            // So is an address that equals the default GID.
             assert_eq!(table.add_address(9), Ok(false));
             assert_eq!(table.count(), 1);
             assert!(!table.delete_address(9));
@@ -514,7 +515,7 @@ mod tests {
             assert_eq!(table.table.at(2).err(), Some(ENODATA));
             assert_eq!(table.add_address(2), Ok(true));
             assert_eq!(table.index_of(2), Some(3));
-            // The same GID again is another entry.
+            // The same GID again makes another entry.
             assert_eq!(table.add_address(1), Ok(true));
             assert_eq!(table.index_of(1), Some(4));
             drop(held);
@@ -586,16 +587,16 @@ mod tests {
         roce(|table| {
             assert_eq!(table.add(9, GidType::RoceV2, true), Ok(true));
             assert_eq!(table.add(1, GidType::RoceV1, false), Ok(true));
-            let find = |wanted: Wanted<'_>| table.table.find(&wanted).map(|entry| entry.index());
-            let any = Wanted::default();
+            let find = |wanted: GidFilter<'_>| table.table.find(&wanted).map(|entry| entry.index());
+            let any = GidFilter::default();
             assert_eq!(find(any), Some(0));
             let default = Some(false);
-            assert_eq!(find(Wanted { default, ..any }), Some(2));
+            assert_eq!(find(GidFilter { default, ..any }), Some(2));
             let gid = Some(gid_of(1));
-            assert_eq!(find(Wanted { gid, ..any }), Some(2));
+            assert_eq!(find(GidFilter { gid, ..any }), Some(2));
             let default = Some(true);
             assert_eq!(
-                find(Wanted {
+                find(GidFilter {
                     gid,
                     default,
                     ..any
@@ -604,7 +605,7 @@ mod tests {
             );
             let gid_type = Some(GidType::RoceV1.as_raw());
             assert_eq!(
-                find(Wanted {
+                find(GidFilter {
                     gid_type,
                     default,
                     ..any
@@ -620,7 +621,7 @@ mod tests {
         with_table(IB, 0, |table| {
             table.replace(3, gid_of(1))?;
             let held = table.table.at(3)?;
-            // An index of the hardware does not wait.
+            // An index of a hardware table is reused at once.
             table.replace(3, gid_of(2))?;
             assert!(table.table.at(3)?.gid() == gid_of(2));
             assert!(held.gid() == gid_of(1) && !held.is_valid());

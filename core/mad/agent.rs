@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Agents come and go.
+//! Registering and unregistering agents (`ib_register_mad_agent`).
 //!
-//! IBTA specification, volume 1, section 13.4.4: which classes there are, and over which queue pair they travel.
+//! IBTA specification, volume 1, section 13.4.4: management classes and the queue pairs that they use.
 
 use core::sync::atomic::AtomicU32;
 
@@ -30,27 +30,27 @@ use super::{
     state::{self, Agent, Client, Key, Phase, Port, Table},
 };
 
-/// Versions of classes are below.
+/// Class versions are below this one.
 const MAX_VERSION: u8 = 0x83;
-/// Classes are below, but for the one that goes by directed route.
+/// Management classes are below this one, except for directed-route subnet management.
 const MAX_CLASS: u8 = 80;
 
-/// What an agent is to be like.
-pub(crate) struct Wanted {
-    /// Which queue pair its MADs travel over.
+/// Attributes of a new agent.
+pub(crate) struct AgentAttr {
+    /// The queue pair of its MADs.
     pub(crate) kind: SpecialKind,
-    /// Which requests it gets. `None`: none.
+    /// The requests that it receives. `None`: none.
     pub(crate) request: Option<RegistrationRequest>,
     /// The version of RMPP; 0: none.
     pub(crate) rmpp_version: u8,
     /// `IB_MAD_USER_RMPP`.
     pub(crate) flags: u32,
-    /// Whether it can be told of what is received, and of what was sent.
+    /// Whether its client has a receive handler and a send handler.
     pub(crate) receives: bool,
     pub(crate) sends: bool,
 }
 
-/// Whether a port has the queue pair of a kind, by what it says of itself.
+/// Whether the capabilities of a port include the queue pair of a kind.
 fn has_qp(device: &Device, port_num: u32, kind: SpecialKind) -> bool {
     let needed = match kind {
         SpecialKind::Smi => c::RDMA_CORE_CAP_IB_SMI,
@@ -59,8 +59,8 @@ fn has_qp(device: &Device, port_num: u32, kind: SpecialKind) -> bool {
     device.port_caps(port_num) & needed != 0
 }
 
-/// Whether an agent may get such requests.
-fn is_valid(wanted: &Wanted, request: &RegistrationRequest) -> bool {
+/// Whether the registration request is valid.
+fn is_valid(wanted: &AgentAttr, request: &RegistrationRequest) -> bool {
     let mgmt_class = request.mgmt_class();
     let is_smp = matches!(
         mgmt_class,
@@ -76,8 +76,8 @@ fn is_valid(wanted: &Wanted, request: &RegistrationRequest) -> bool {
         && is_smp == (wanted.kind == SpecialKind::Smi)
 }
 
-/// How many requests of an agent may be without an answer: a part of what its peer can receive at once.
-fn max_outstanding(wanted: &Wanted) -> u32 {
+/// The limit for outstanding requests of an agent: a fraction of its peer's receive queue.
+fn max_outstanding(wanted: &AgentAttr) -> u32 {
     let most = depths::get().recv;
     let default = most / 4;
     match wanted.request.map(|request| request.mgmt_class()) {
@@ -93,7 +93,7 @@ fn max_outstanding(wanted: &Wanted) -> u32 {
 
 fn new(
     port: &Arc<Port>,
-    wanted: &Wanted,
+    wanted: &AgentAttr,
     client: Client,
     handlers: AgentHandlers,
 ) -> Result<Arc<Agent>> {
@@ -127,14 +127,14 @@ fn new(
     )
 }
 
-/// Makes an agent at an open port.
+/// Registers an agent at an open port.
 ///
 /// # Errors
 ///
 /// As for `ib_register_mad_agent`.
 pub(crate) fn register_at(
     port: &Arc<Port>,
-    wanted: &Wanted,
+    wanted: &AgentAttr,
     client: Client,
     handlers: AgentHandlers,
     sleep: &MaySleep,
@@ -161,7 +161,7 @@ pub(crate) fn register_at(
     Ok(agent)
 }
 
-/// Checks what a client wants, and makes the agent.
+/// Validates the client's request and registers the agent.
 ///
 /// # Errors
 ///
@@ -169,7 +169,7 @@ pub(crate) fn register_at(
 pub(crate) fn register(
     device: &Device,
     port_num: u32,
-    wanted: &Wanted,
+    wanted: &AgentAttr,
     client: Client,
     handlers: AgentHandlers,
     sleep: &MaySleep,
@@ -188,7 +188,7 @@ pub(crate) fn register(
     register_at(&open.port, wanted, client, handlers, sleep)
 }
 
-/// Lets an agent get nothing any more.
+/// Removes an agent from dispatch: it receives no more MADs.
 fn withdraw(agent: &Arc<Agent>, sleep: &MaySleep) {
     dispatch::unregister(agent);
     state::remove_agent(agent);
@@ -197,7 +197,7 @@ fn withdraw(agent: &Arc<Agent>, sleep: &MaySleep) {
     }
 }
 
-/// Cancels all that an agent has posted: what the queue pair has is given back with its completion, the rest now.
+/// Cancels all posted MADs of an agent: those with the queue pair are returned on completion, the others now.
 fn cancel_all(agent: &Arc<Agent>, sleep: &MaySleep) {
     let mut last: Option<Key> = None;
     loop {
@@ -220,7 +220,7 @@ fn cancel_all(agent: &Arc<Agent>, sleep: &MaySleep) {
     }
 }
 
-/// Ends an agent. When this returns its client is not called any more, and has all MADs that it has posted.
+/// Unregisters an agent. When this returns, its client is not called any more and all its MADs have been returned.
 pub(crate) fn unregister(agent: &Arc<Agent>, sleep: &MaySleep) {
     trace::ib_mad_unregister_agent(&agent.body);
     cancel_all(agent, sleep);
@@ -236,7 +236,7 @@ pub(crate) fn unregister(agent: &Arc<Agent>, sleep: &MaySleep) {
     }
 }
 
-/// Gives back what was still to be delivered when the agent's work was taken from its queue.
+/// Returns the locally handled SMPs of an agent whose work was canceled.
 fn deliver_rest(agent: &Arc<Agent>, sleep: &MaySleep) {
     let rest = core::mem::take(&mut agent.table.lock().local);
     for local in rest {

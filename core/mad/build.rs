@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making MADs to be sent.
+//! Allocating MADs to be sent (`ib_create_send_mad`).
 
 use kernel::{alloc::Flags, prelude::*, sync::Arc};
 use rdma::{
@@ -16,19 +16,19 @@ use super::{
     state::{Agent, SendMad},
 };
 
-/// What a MAD is to be like.
-pub(crate) struct Wanted {
-    /// The number of the peer's queue pair.
+/// Attributes of a MAD to be sent.
+pub(crate) struct SendBufAttr {
+    /// The QPN of the peer.
     pub(crate) remote_qpn: u32,
     /// The index of the P_Key.
     pub(crate) pkey_index: u16,
-    /// It is a message of RMPP, which may have several packets.
+    /// Whether RMPP is active: the message may have several packets.
     pub(crate) rmpp: bool,
-    /// How many bytes each packet begins with.
+    /// Length of the headers of each packet, in bytes.
     pub(crate) header: usize,
-    /// How many bytes of data there are.
+    /// Length of the data, in bytes.
     pub(crate) data: usize,
-    /// It is one of Omni-Path.
+    /// Whether it is an Omni-Path MAD.
     pub(crate) opa: bool,
 }
 
@@ -37,21 +37,21 @@ pub(crate) fn may_sleep(_sleep: &MaySleep) -> Flags {
     GFP_KERNEL
 }
 
-/// How the bytes of a MAD are divided.
+/// How a message is divided into packets.
 #[derive(Debug, PartialEq, Eq)]
 struct Division {
-    /// How many bytes follow the header in a packet.
+    /// Bytes in a packet after the headers.
     room: usize,
-    /// How many of them are sent.
+    /// How many of them are payload.
     payload: usize,
-    /// How many packets of RMPP there are; 0: none.
+    /// Number of RMPP segments; 0 without RMPP.
     segments: usize,
 }
 
-/// Divides a MAD of up to `size` bytes; `kernel_rmpp`: messages may have several packets.
-fn divide(wanted: &Wanted, size: usize, kernel_rmpp: bool) -> Result<Division> {
+/// Divides a MAD of up to `size` bytes; `kernel_rmpp`: the core segments the message.
+fn divide(wanted: &SendBufAttr, size: usize, kernel_rmpp: bool) -> Result<Division> {
     let room = size.checked_sub(wanted.header).ok_or(EINVAL)?;
-    // Without data there is one packet, too.
+    // A message without data has one packet, too.
     let packets = match room {
         0 if wanted.data == 0 => 1,
         0 => return Err(EINVAL),
@@ -78,15 +78,15 @@ fn divide(wanted: &Wanted, size: usize, kernel_rmpp: bool) -> Result<Division> {
     })
 }
 
-/// Makes a MAD, which is zero but for the header of RMPP.
+/// Allocates a MAD, zeroed except for the RMPP header.
 ///
 /// # Errors
 ///
-/// `EINVAL` for lengths that there cannot be, and for RMPP where the agent's client does it, or nobody; `ENODEV` where the
-/// agent goes; `ENOMEM`.
+/// `EINVAL` for invalid lengths, and for RMPP where the core does not do it for the agent; `ENODEV` while the agent is
+/// being unregistered; `ENOMEM`.
 pub(crate) fn new(
     agent: &Arc<Agent>,
-    wanted: &Wanted,
+    wanted: &SendBufAttr,
     ah: Option<Arc<OwnAh>>,
     flags: Flags,
 ) -> Result<Arc<SendMad>> {
@@ -123,8 +123,8 @@ pub(crate) fn new(
 mod tests {
     use super::*;
 
-    fn wanted(rmpp: bool, header: usize, data: usize) -> Wanted {
-        Wanted {
+    fn wanted(rmpp: bool, header: usize, data: usize) -> SendBufAttr {
+        SendBufAttr {
             remote_qpn: 1,
             pkey_index: 0,
             rmpp,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of a MAD that was posted: its completion has come, or its answer.
+//! Completing posted MADs: by their send completion, or by their response.
 //!
 //! IBTA specification, volume 1, section 13.5.
 
@@ -17,7 +17,7 @@ use super::{
     transmit,
 };
 
-/// The queue pair cannot send for good.
+/// Brings a queue pair in the SQE state back to RTS.
 fn recover(qp: &SpecialQp<Layer>, sleep: &MaySleep) {
     match qp.recover(sleep) {
         Ok(()) => transmit::recovered(qp),
@@ -25,7 +25,7 @@ fn recover(qp: &SpecialQp<Layer>, sleep: &MaySleep) {
     }
 }
 
-/// The completion of a MAD has come.
+/// Handles the send completion of a MAD.
 pub(super) fn sent(
     qp: &Arc<SpecialQp<Layer>>,
     send: &Arc<SendMad>,
@@ -48,7 +48,7 @@ pub(super) fn sent(
     }
 }
 
-/// The queue pair does not have a MAD any more: lets it wait for its answer, or gives it back.
+/// Handles a MAD that has left the queue pair: it waits for its response, or is returned.
 fn finish(send: &Arc<SendMad>, (status, vendor_err): (u32, u32), sleep: &MaySleep) {
     let agent = &send.agent;
     let key = send.key();
@@ -81,7 +81,7 @@ fn finish(send: &Arc<SendMad>, (status, vendor_err): (u32, u32), sleep: &MaySlee
     }
 }
 
-/// Gives a MAD back that was taken out of its agent's table.
+/// Returns a MAD that was removed from its agent's table to its owner.
 pub(super) fn end(
     agent: &Arc<Agent>,
     done: Entry,
@@ -94,7 +94,7 @@ pub(super) fn end(
     agent.give_back(done.origin, status, vendor_err, sleep);
 }
 
-/// Sends MADs that have waited until others are answered.
+/// Sends queued MADs as far as flow control allows.
 pub(super) fn send_queued(agent: &Arc<Agent>, sleep: &MaySleep) {
     loop {
         let mut table = agent.table.lock();
@@ -118,15 +118,15 @@ pub(super) fn send_queued(agent: &Arc<Agent>, sleep: &MaySleep) {
     }
 }
 
-/// What became of a request whose answer has come.
-pub(super) enum Answered {
-    /// It is done.
+/// State of a request whose response has arrived.
+pub(super) enum AnsweredRequest {
+    /// It is complete.
     Done(Entry, (u32, u32)),
-    /// The queue pair still has it: it is done with its completion.
+    /// Its send completion has not arrived; it completes with that.
     Early(Arc<SendMad>),
 }
 
-impl Answered {
+impl AnsweredRequest {
     /// The request.
     pub(super) fn send(&self) -> &Arc<SendMad> {
         match self {
@@ -135,7 +135,7 @@ impl Answered {
         }
     }
 
-    /// Gives the request back, if it is done.
+    /// Returns the request to its owner, if it is complete.
     pub(super) fn end(self, agent: &Arc<Agent>, sleep: &MaySleep) {
         if let Self::Done(entry, status) = self {
             end(agent, entry, status, sleep);
@@ -143,12 +143,12 @@ impl Answered {
     }
 }
 
-/// The answer of a request has come; `status` is how it ends, `enum ib_wc_status` and why.
-pub(super) fn answer(table: &mut Table, key: &Key, status: (u32, u32)) -> Option<Answered> {
+/// Marks a request as answered; `status` is its `enum ib_wc_status` and vendor error.
+pub(super) fn answer(table: &mut Table, key: &Key, status: (u32, u32)) -> Option<AnsweredRequest> {
     let entry = table.get(key)?;
     if entry.phase != Phase::Sending {
         let done = table.remove(key)?;
-        return Some(Answered::Done(done, status));
+        return Some(AnsweredRequest::Done(done, status));
     }
     let send = entry.send().clone();
     table.update(key, |entry| {
@@ -156,5 +156,5 @@ pub(super) fn answer(table: &mut Table, key: &Key, status: (u32, u32)) -> Option
         entry.timeout_ms = 0;
         entry.ended = Some(status);
     });
-    Some(Answered::Early(send))
+    Some(AnsweredRequest::Early(send))
 }

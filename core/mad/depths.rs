@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How large the queues of the special queue pairs are: the parameters `send_queue_size` and `recv_queue_size`.
+//! Sizes of the special queue pairs' queues: the module parameters `send_queue_size` and `recv_queue_size`.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
@@ -10,7 +10,7 @@ use rdma::core::mad::qp::Depths;
 static SEND: AtomicI32 = AtomicI32::new(128);
 static RECV: AtomicI32 = AtomicI32::new(RECV_DEFAULT as i32);
 
-/// How many MADs may be received, where nobody says otherwise.
+/// Default size of the receive queue.
 pub(super) const RECV_DEFAULT: u32 = 512;
 
 int_param!(
@@ -24,7 +24,7 @@ int_param!(
     b"parmtype=recv_queue_size:int\0parm=recv_queue_size:Size of receive queue in number of work requests\0"
 );
 
-/// The fewest and the most requests of a queue.
+/// Lower and upper limit of a queue's size.
 const LIMITS: (i32, i32) = (64, 8192);
 
 fn limited(parameter: &AtomicI32) -> u32 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which agent gets a MAD: a response goes to who has the transaction ID, a request to who has registered for its class, the
-//! class's version, the method, and the vendor where the class has vendors.
+//! Finding the agent of a received MAD: of a response by its transaction ID, of a request by class, class version,
+//! method and vendor OUI.
 //!
 //! IBTA specification, volume 1, section 13.4.6; 13.4.4 for the classes.
 
@@ -13,15 +13,15 @@ use super::{
     state::{self, Agent, AgentUse, Port, Registered},
 };
 
-/// How many vendors of a class may have agents at a port.
+/// Number of vendors of a class that may have agents at a port.
 const MAX_OUIS: usize = 8;
 
-/// What a request has in common with those of an agent.
+/// What dispatch of requests looks at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kind {
     mgmt_class: u8,
     class_version: u8,
-    /// The vendor; zero where the class has none.
+    /// The vendor's OUI; zero for classes without vendors.
     oui: [u8; 3],
 }
 
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// Whether a kind of vendor's requests has no room beside those that there are.
+/// Whether the table of vendors of a class is full.
 fn has_no_room(registered: &[Registered], kind: &Kind) -> bool {
     let others = registered
         .iter()
@@ -72,11 +72,11 @@ fn has_no_room(registered: &[Registered], kind: &Kind) -> bool {
     count >= MAX_OUIS
 }
 
-/// Lets an agent get the requests that it has asked for.
+/// Registers an agent for the requests that it has asked for.
 ///
 /// # Errors
 ///
-/// `EINVAL` where another agent gets one of them, `ENOMEM` also where too many vendors have agents.
+/// `EINVAL` where another agent is registered for one of them; `ENOMEM`, also where the table of vendors is full.
 pub(super) fn register(agent: &Arc<Agent>, request: RegistrationRequest) -> Result {
     let kind = Kind::of(&request);
     let mut registered = agent.port.registrations.lock();
@@ -97,7 +97,7 @@ pub(super) fn register(agent: &Arc<Agent>, request: RegistrationRequest) -> Resu
     Ok(())
 }
 
-/// Lets an agent not get requests any more.
+/// Unregisters an agent for requests.
 pub(super) fn unregister(agent: &Arc<Agent>) {
     let mut registered = agent.port.registrations.lock();
     let place = registered
@@ -108,7 +108,7 @@ pub(super) fn unregister(agent: &Arc<Agent>) {
     drop(taken);
 }
 
-/// The agent that gets a request.
+/// The agent that is registered for a request.
 fn find_for_request(port: &Port, header: &Header, oui: [u8; 3]) -> Option<AgentUse> {
     let kind = Kind::new(header.mgmt_class, header.class_version, oui);
     let bit = 1u128 << (header.method & !method::RESP);
@@ -118,10 +118,10 @@ fn find_for_request(port: &Port, header: &Header, oui: [u8; 3]) -> Option<AgentU
     found?.agent.try_use()
 }
 
-/// The agent that gets a MAD, whose first bytes are `bytes`.
+/// The agent of a MAD, whose first bytes are `bytes`.
 pub(super) fn find(port: &Arc<Port>, header: &Header, bytes: &[u8]) -> Option<AgentUse> {
     let agent = if header.is_response() {
-        // A number may be forged: an agent of another port has asked nothing here.
+        // The transaction ID may be forged: the agent must be of this port.
         state::find_agent(header.hi_tid()).filter(|agent| Arc::ptr_eq(&agent.port, port))
     } else {
         let oui = bytes.get(OUI_AT..).and_then(|rest| rest.first_chunk());

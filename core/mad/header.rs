@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The headers that management datagrams begin with, and what the management classes are like.
+//! Headers of MADs, and properties of management classes.
 //!
 //! IBTA specification, volume 1, section 13.4: the common MAD header (13.4.3), classes (13.4.4), methods (13.4.5),
 //! attribute modifiers; section 13.6.2: the header of RMPP.
@@ -25,7 +25,7 @@ pub(crate) mod class {
     pub(crate) const DEVICE_ADM: u8 = 0x10;
     /// Boot management.
     pub(crate) const BIS: u8 = 0x12;
-    /// Classes of vendors that name themselves by an OUI.
+    /// Vendor classes with an OUI.
     pub(crate) const VENDOR_RANGE2: core::ops::RangeInclusive<u8> = 0x30..=0x4f;
 }
 
@@ -37,7 +37,7 @@ pub(crate) mod method {
     pub(crate) const SET: u8 = 0x02;
     /// Sends a datagram that has no response.
     pub(crate) const SEND: u8 = 0x03;
-    /// Ends that a trap is repeated.
+    /// Stops the repetition of a trap.
     pub(crate) const TRAP_REPRESS: u8 = 0x07;
     /// Asks for a table.
     pub(crate) const GET_TABLE: u8 = 0x12;
@@ -53,27 +53,27 @@ pub(crate) mod method {
 pub(crate) const BASE_VERSION: u8 = 1;
 /// The version of MADs of Omni-Path.
 pub(crate) const OPA_BASE_VERSION: u8 = 0x80;
-/// How many bytes a MAD has.
+/// Length of a MAD, in bytes.
 pub(crate) const MAD_SIZE: usize = c::IB_MGMT_MAD_SIZE as usize;
-/// How many bytes a MAD of Omni-Path has at most.
+/// Maximum length of an Omni-Path MAD, in bytes.
 pub(crate) const OPA_MAD_SIZE: usize = c::OPA_MGMT_MAD_SIZE as usize;
-/// How many bytes the common header has.
+/// Length of the common MAD header, in bytes.
 pub(crate) const MAD_HEADER: usize = c::IB_MGMT_MAD_HDR as usize;
-/// How many bytes the headers have with that of RMPP.
+/// Length of the common and the RMPP header, in bytes.
 pub(crate) const RMPP_HEADER: usize = c::IB_MGMT_RMPP_HDR as usize;
 /// `IB_MGMT_CLASSPORTINFO_ATTR_ID`.
 pub(crate) const CLASS_PORT_INFO: u16 = 0x0001;
 /// A method, or an attribute of it, is not supported.
 pub(crate) const STATUS_UNSUPPORTED: u16 = 0x000c;
 
-/// Where the method is in a MAD.
+/// Offset of the method in a MAD.
 pub(crate) const METHOD_AT: usize = 3;
-/// Where the status is in a MAD.
+/// Offset of the status in a MAD.
 pub(crate) const STATUS_AT: usize = 4;
-/// Where the OUI is in a MAD of a vendor.
+/// Offset of the OUI in a vendor MAD.
 pub(crate) const OUI_AT: usize = 37;
 
-/// The common header, in the processor's order of bytes.
+/// The common MAD header, in host byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) base_version: u8,
@@ -88,7 +88,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header that a MAD begins with.
+    /// Parses the header of a MAD.
     pub(crate) fn parse(bytes: &[u8; MAD_HEADER]) -> Self {
         let [base_version, mgmt_class, class_version, method, s0, s1, _, _, rest @ ..] = *bytes;
         let [t0, t1, t2, t3, t4, t5, t6, t7, a0, a1, _, _, m0, m1, m2, m3] = rest;
@@ -104,30 +104,30 @@ impl Header {
         }
     }
 
-    /// Whether the MAD is a response: it is for who has the transaction ID.
+    /// Whether the MAD is a response, which its transaction ID assigns to an agent.
     pub(crate) fn is_response(&self) -> bool {
         self.method & method::RESP != 0
             || self.method == method::TRAP_REPRESS
             || self.mgmt_class == class::BM && self.attr_mod & 1 != 0
     }
 
-    /// Whether the MAD goes by directed route.
+    /// Whether the MAD has a directed route.
     pub(crate) fn is_directed_route(&self) -> bool {
         self.mgmt_class == class::SUBN_DIRECTED_ROUTE
     }
 
-    /// Whether the MAD is of subnet management, for QP0.
+    /// Whether the MAD is an SMP, for QP0.
     pub(crate) fn is_smp(&self) -> bool {
         self.mgmt_class == class::SUBN_LID_ROUTED || self.is_directed_route()
     }
 
-    /// The agent that has made the transaction ID.
+    /// The upper half of the transaction ID: the number of the agent that sent the request.
     pub(crate) fn hi_tid(&self) -> u32 {
         (self.tid >> 32) as u32
     }
 }
 
-/// Whether MADs of a class may have a header of RMPP.
+/// Whether MADs of a class may have an RMPP header.
 pub(crate) fn has_rmpp(mgmt_class: u8) -> bool {
     matches!(
         mgmt_class,
@@ -135,7 +135,7 @@ pub(crate) fn has_rmpp(mgmt_class: u8) -> bool {
     ) || class::VENDOR_RANGE2.contains(&mgmt_class)
 }
 
-/// Where the data of a MAD of a class begins.
+/// Offset of the data in MADs of a class.
 pub(crate) fn data_offset(mgmt_class: u8) -> usize {
     let offset = match mgmt_class {
         class::SUBN_ADM => c::IB_MGMT_SA_HDR,
@@ -146,7 +146,7 @@ pub(crate) fn data_offset(mgmt_class: u8) -> usize {
     offset as usize
 }
 
-/// Types of packets of RMPP.
+/// RMPP packet types.
 pub(crate) mod rmpp_type {
     pub(crate) const DATA: u8 = 1;
     pub(crate) const ACK: u8 = 2;
@@ -154,62 +154,62 @@ pub(crate) mod rmpp_type {
     pub(crate) const ABORT: u8 = 4;
 }
 
-/// Flags of packets of RMPP.
+/// RMPP flags.
 pub(crate) mod rmpp_flag {
-    /// The packet is one of RMPP.
+    /// The packet has an active RMPP header.
     pub(crate) const ACTIVE: u8 = 1;
     pub(crate) const FIRST: u8 = 2;
     pub(crate) const LAST: u8 = 4;
-    /// All of them; the other bits are the time to respond.
+    /// All flags; the other bits are the response time.
     pub(crate) const ALL: u8 = 7;
 }
 
-/// Why a transaction of RMPP was stopped or aborted (table 13.18 of the specification).
+/// Status of RMPP STOP and ABORT packets (table 13.18 of the specification).
 pub(crate) mod rmpp_status {
-    /// Resources are exhausted; in a STOP.
+    /// Resources exhausted (STOP).
     pub(crate) const RESX: u8 = 1;
-    /// The first and the last of those of an ABORT.
+    /// The range of ABORT statuses.
     pub(crate) const ABORT: core::ops::RangeInclusive<u8> = T2L..=127;
-    /// The whole transaction has taken too long.
+    /// Total transaction time exceeded.
     pub(crate) const T2L: u8 = 118;
-    /// The segment's number makes no sense.
+    /// Invalid segment number.
     pub(crate) const BAD_SEGMENT: u8 = 120;
-    /// The type makes no sense.
+    /// Invalid RMPP type.
     pub(crate) const BAD_TYPE: u8 = 121;
-    /// The window ends before the segment.
+    /// New window last is smaller than the segment number.
     pub(crate) const W2S: u8 = 122;
-    /// The segment is beyond the window, or there is no such segment.
+    /// Segment number beyond the window, or not existing.
     pub(crate) const S2B: u8 = 123;
-    /// The status makes no sense.
+    /// Illegal status.
     pub(crate) const BAD_STATUS: u8 = 124;
-    /// The version is not supported.
+    /// RMPP version not supported.
     pub(crate) const UNSUPPORTED_VERSION: u8 = 125;
 }
 
-/// The version of RMPP.
+/// RMPP version.
 pub(crate) const RMPP_VERSION: u8 = 1;
 
-/// Where the header of RMPP is in a MAD.
+/// Offset of the RMPP header in a MAD.
 pub(crate) const RMPP_AT: usize = MAD_HEADER;
 
-/// The header of RMPP, in the processor's order of bytes.
+/// The RMPP header, in host byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rmpp {
     pub(crate) version: u8,
     pub(crate) kind: u8,
-    /// The time to respond in the upper five bits, [`rmpp_flag`] in the others.
+    /// The response time in the upper five bits, [`rmpp_flag`] in the others.
     pub(crate) time_flags: u8,
     pub(crate) status: u8,
     pub(crate) segment: u32,
-    /// The length of the payload in DATA, the last segment that may be sent in ACK.
+    /// The payload length in DATA packets, the new window last in ACK packets.
     pub(crate) length_or_window: u32,
 }
 
-/// How many bytes the header of RMPP has.
+/// Length of the RMPP header, in bytes.
 const RMPP_BYTES: usize = 12;
 
 impl Rmpp {
-    /// The header in its bytes.
+    /// Parses the RMPP header.
     pub(crate) fn parse(bytes: &[u8; RMPP_BYTES]) -> Self {
         let [version, kind, time_flags, status, s0, s1, s2, s3, w0, w1, w2, w3] = *bytes;
         Self {
@@ -222,7 +222,7 @@ impl Rmpp {
         }
     }
 
-    /// The bytes of the header.
+    /// The header as bytes.
     pub(crate) fn bytes(&self) -> [u8; RMPP_BYTES] {
         let [s0, s1, s2, s3] = self.segment.to_be_bytes();
         let [w0, w1, w2, w3] = self.length_or_window.to_be_bytes();
@@ -248,7 +248,7 @@ impl Rmpp {
         self.time_flags & flags == flags
     }
 
-    /// Whether the packet is one of RMPP.
+    /// Whether the RMPP header is active.
     pub(crate) fn is_active(&self) -> bool {
         self.has(rmpp_flag::ACTIVE)
     }

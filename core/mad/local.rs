@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! SMPs by directed route that an agent sends to its own node: they do not leave the machine. The driver handles them, and
-//! the agent's work delivers what follows.
+//! Directed-route SMPs that an agent sends to its own node: the driver processes them, and the agent's work delivers
+//! the result.
 //!
 //! IBTA specification, volume 1, section 14.2.2.
 
@@ -22,20 +22,20 @@ use super::{
 /// The LID that everybody takes.
 const PERMISSIVE_LID: u32 = 0xffff;
 
-/// What becomes of an SMP that is posted.
+/// Where a posted SMP goes.
 pub(super) enum Outgoing {
-    /// The queue pair sends it.
+    /// It is sent over the queue pair.
     Wire,
-    /// It does not leave the machine: what is received instead, and by whom.
+    /// It is handled by this node: the response and its agent, if any.
     Local(Option<(AgentUse, RecvMad)>),
 }
 
-/// Whether an SMP is one of Omni-Path, whose routes have other places.
+/// Whether an SMP is an Omni-Path SMP, whose route has another layout.
 pub(super) fn is_opa_smp(port: &Port, header: &Header) -> bool {
     port.is_opa && header.class_version == OPA_BASE_VERSION
 }
 
-/// The completion that stands for the packet.
+/// The work completion of an SMP that is delivered locally.
 fn completion(send: &SendMad, slid: u32, length: usize) -> c::ib_wc {
     let mut wc: c::ib_wc = pin_init::zeroed();
     wc.status = c::IB_WC_SUCCESS;
@@ -48,7 +48,7 @@ fn completion(send: &SendMad, slid: u32, length: usize) -> c::ib_wc {
     wc
 }
 
-/// A copy of an SMP that is posted.
+/// A copy of a posted SMP.
 fn copy_of(send: &SendMad, size: usize) -> Result<RecvMad> {
     let mut copy = RecvMad::new(size, GFP_ATOMIC)?;
     let first = send.body.bytes::<MAD_SIZE>(0);
@@ -66,11 +66,11 @@ fn copy_of(send: &SendMad, size: usize) -> Result<RecvMad> {
     Ok(copy)
 }
 
-/// An SMP by directed route is posted. Any context.
+/// Processes a directed-route SMP that is posted. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a route that makes no sense, or where the driver does not take the SMP; `ENOMEM`.
+/// `EINVAL` for an invalid route, or where the driver fails on the SMP; `ENOMEM`.
 pub(super) fn send(send: &Arc<SendMad>) -> Result<Outgoing> {
     let (agent, header) = (&send.agent, send.header());
     let port = &agent.port;
@@ -116,7 +116,7 @@ pub(super) fn send(send: &Arc<SendMad>) -> Result<Outgoing> {
     process(send, request, node.port, slid & PERMISSIVE_LID, length)
 }
 
-/// The driver handles an SMP.
+/// Lets the driver process an SMP.
 fn process(
     send: &Arc<SendMad>,
     request: RecvMad,
@@ -140,7 +140,7 @@ fn process(
             receiver.map(|receiver| (receiver, answer))
         }
         both if both == success | MadResult::CONSUMED.bits() => None,
-        // As if it were received.
+        // Handled as if it had been received.
         only if only == success => {
             let header = Header::parse(&request.bytes::<MAD_HEADER>(0));
             let receiver = dispatch::find(&agent.port, &header, request.mad());
@@ -162,7 +162,7 @@ fn process(
     Ok(Outgoing::Local(received))
 }
 
-/// Says how long a MAD is: of Omni-Path, as long as it came.
+/// Sets the length of a MAD: `length` for an Omni-Path MAD, else [`MAD_SIZE`].
 pub(super) fn set_length(port: &Port, mad: &mut RecvMad, length: usize) {
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
     match port.is_opa && header.base_version != BASE_VERSION {

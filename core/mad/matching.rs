@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! To which request a response belongs: by transaction ID, class, and who has sent it.
+//! Matching responses with requests: by transaction ID, class and sender.
 //!
-//! IBTA specification, volume 1, section 13.4.6.4: a transaction is named by its ID, the class and the requester's GID or LID.
+//! IBTA specification, volume 1, section 13.4.6.4: a transaction is identified by its ID, the class and the requester's
+//! GID or LID.
 
 use kernel_ext::bindings as c;
 use rdma::{core::mad::recv::RecvMad, Gid};
@@ -16,8 +17,8 @@ use crate::{
     verbs::{ah, ah_attr},
 };
 
-/// What of a MAD that was received says whom it is from, and to whom.
-struct Ends {
+/// Addresses of a received MAD.
+struct Endpoints {
     has_route: bool,
     source: Gid,
     destination: Gid,
@@ -25,12 +26,12 @@ struct Ends {
     path_bits: u8,
 }
 
-impl Ends {
+impl Endpoints {
     fn of(agent: &Agent, mad: &RecvMad) -> Self {
         let wc = mad.wc();
         let header = mad.network_header();
         let network = ah::network_of(&agent.port.device, agent.port.port_num, wc, &header);
-        // What is no such header is from nobody.
+        // An invalid header matches no address.
         let gids = ah_attr::gids(&header, network);
         let (source, destination) = gids.unwrap_or((Gid::default(), Gid::default()));
         Self {
@@ -43,13 +44,13 @@ impl Ends {
     }
 }
 
-/// The GID of a MAD's sender, if its packet had a global route.
+/// The sender's GID, if the packet has a GRH.
 pub(super) fn source(agent: &Agent, mad: &RecvMad) -> Option<Gid> {
-    let ends = Ends::of(agent, mad);
-    ends.has_route.then_some(ends.source)
+    let endpoints = Endpoints::of(agent, mad);
+    endpoints.has_route.then_some(endpoints.source)
 }
 
-/// The GID or the LID that an address vector leads to.
+/// The destination GID or LID of an address vector.
 pub(super) fn destination(vector: &c::rdma_ah_attr) -> (Option<Gid>, u32) {
     let has_route = u32::from(vector.ah_flags) & c::IB_AH_GRH != 0;
     match has_route {
@@ -58,22 +59,22 @@ pub(super) fn destination(vector: &c::rdma_ah_attr) -> (Option<Gid>, u32) {
     }
 }
 
-/// Whether a response came to where the request left.
-fn came_back(agent: &Agent, vector: &c::rdma_ah_attr, ends: &Ends) -> bool {
+/// Whether a response was sent to the address that the request came from.
+fn came_back(agent: &Agent, vector: &c::rdma_ah_attr, endpoints: &Endpoints) -> bool {
     let (device, port) = (&agent.port.device, agent.port.port_num);
-    if ends.has_route {
+    if endpoints.has_route {
         let own = gid::get(device, port, vector.grh.sgid_index.into());
-        return own.is_ok_and(|own| own.gid() == ends.destination);
+        return own.is_ok_and(|own| own.gid() == endpoints.destination);
     }
     let Some(lmc) = cache::of(device, port).map(|port| port.known.with(|known| known.lmc)) else {
         return false;
     };
     // An LMC has three bits.
     let mask = (1u8 << (lmc & 7)).wrapping_sub(1);
-    (path_bits(vector) ^ ends.path_bits) & mask == 0
+    (path_bits(vector) ^ endpoints.path_bits) & mask == 0
 }
 
-/// Which of the port's LIDs an address vector names.
+/// The path bits of an address vector: which of the port's LIDs it uses.
 fn path_bits(vector: &c::rdma_ah_attr) -> u8 {
     // SAFETY: The kind says which member there is; it is a number.
     unsafe {
@@ -85,7 +86,7 @@ fn path_bits(vector: &c::rdma_ah_attr) -> u8 {
     }
 }
 
-/// The LID that an address vector leads to.
+/// The destination LID of an address vector.
 fn dlid(vector: &c::rdma_ah_attr) -> u32 {
     // SAFETY: As above.
     unsafe {
@@ -97,9 +98,15 @@ fn dlid(vector: &c::rdma_ah_attr) -> u32 {
     }
 }
 
-/// Whether a MAD that was received is of the same two ends as one that was sent.
-fn same_ends(agent: &Agent, send: &SendMad, sent: &Header, got: &Header, ends: &Ends) -> bool {
-    // Two requests, or two responses: the ends are others.
+/// Whether a received MAD is from the peer that a posted one was sent to.
+fn same_endpoints(
+    agent: &Agent,
+    send: &SendMad,
+    sent: &Header,
+    got: &Header,
+    endpoints: &Endpoints,
+) -> bool {
+    // Two requests, or two responses: the peer is another one.
     if sent.is_response() == got.is_response() {
         return false;
     }
@@ -107,34 +114,34 @@ fn same_ends(agent: &Agent, send: &SendMad, sent: &Header, got: &Header, ends: &
         return false;
     };
     let has_route = u32::from(vector.ah_flags) & c::IB_AH_GRH != 0;
-    if has_route != ends.has_route {
+    if has_route != endpoints.has_route {
         return false;
     }
     if got.is_response() {
-        return came_back(agent, &vector, ends);
+        return came_back(agent, &vector, endpoints);
     }
     match has_route {
-        true => Gid::from_raw(&vector.grh.dgid) == ends.source,
-        false => dlid(&vector) == ends.slid,
+        true => Gid::from_raw(&vector.grh.dgid) == endpoints.source,
+        false => dlid(&vector) == endpoints.slid,
     }
 }
 
-/// Whether an answer of an entry may be taken: while the queue pair has it, only if one is awaited.
+/// Whether an entry takes a response: before the send completion only if it has a timeout.
 fn takes_answer(entry: &Entry) -> bool {
     let awaits = entry.phase != Phase::Sending || entry.timeout_ms != 0;
     awaits && !entry.canceled && !entry.answered
 }
 
-/// The MAD that an agent has sent in the transaction of one that was received.
+/// The posted MAD of an agent that a received one belongs to.
 pub(super) fn find(agent: &Agent, table: &Table, mad: &RecvMad) -> Option<Key> {
     let got = Header::parse(&mad.bytes::<MAD_HEADER>(0));
-    let ends = Ends::of(agent, mad);
+    let endpoints = Endpoints::of(agent, mad);
     table.find(got.tid, |entry| {
         let send = entry.send();
         let sent = send.header();
         takes_answer(entry)
             && sent.mgmt_class == got.mgmt_class
-            // The LIDs of those that go by directed route may be permissive.
-            && (got.is_directed_route() || same_ends(agent, send, &sent, &got, &ends))
+            // The LIDs of directed-route SMPs may be permissive.
+            && (got.is_directed_route() || same_endpoints(agent, send, &sent, &got, &endpoints))
     })
 }

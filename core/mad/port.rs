@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ports are opened for MADs when their device comes, and closed when it goes: a client of the core like others, and the
-//! first one.
+//! Opening the ports of a device for MADs, and closing them: the first client of the core.
 
 use kernel::{
     new_mutex, new_work,
@@ -29,7 +28,7 @@ use rdma::{
 };
 
 use super::{
-    agent::{self, Wanted},
+    agent::{self, AgentAttr},
     depths,
     header::{MAD_SIZE, OPA_MAD_SIZE},
     respond::{self, Responder},
@@ -40,8 +39,8 @@ use crate::gid::cache;
 /// The P_Key of full members of the default partition.
 const DEFAULT_PKEY: u16 = 0xffff;
 
-/// A port that is open, and its queue pairs.
-pub(super) struct Opened {
+/// An open port and its special queue pairs.
+pub(super) struct PortQps {
     port_num: u32,
     qps: SpecialQps<Layer>,
 }
@@ -51,10 +50,10 @@ pub(super) enum Ports {}
 
 static TABLE: ClientTable<Ports> = ClientTable::new();
 
-/// The ports of a device that are open.
-type OpenedPorts = Pin<KBox<Mutex<KVec<Opened>>>>;
+/// The open ports of a device.
+type DevicePorts = Pin<KBox<Mutex<KVec<PortQps>>>>;
 
-/// Which queue pairs a port has.
+/// The special queue pairs of a port with these capabilities.
 fn kinds_of(caps: u32) -> KVec<SpecialKind> {
     let mut kinds = KVec::new();
     let all = [
@@ -63,14 +62,14 @@ fn kinds_of(caps: u32) -> KVec<SpecialKind> {
     ];
     for (needed, kind) in all {
         if caps & needed != 0 {
-            // Without memory the port does not open: its queue pairs need more.
+            // If memory is short here, creating the queue pairs fails too, and the port is not opened.
             let _ = kinds.push(kind, GFP_KERNEL);
         }
     }
     kinds
 }
 
-/// How many bytes a MAD of a port may have.
+/// Maximum length of a MAD of a port, in bytes.
 fn mad_size(device: &Device, port_num: u32, is_opa: bool) -> Result<usize> {
     let immutable = device.immutable(port_num).ok_or(EINVAL)?;
     let size = immutable.max_mad_size as usize;
@@ -81,8 +80,8 @@ fn mad_size(device: &Device, port_num: u32, is_opa: bool) -> Result<usize> {
     Ok(least)
 }
 
-/// Makes what a port needs, and lets it be found.
-fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Opened> {
+/// Creates the queue pairs of a port and registers it.
+fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<PortQps> {
     let caps = device.port_caps(port_num);
     let is_opa = caps & c::RDMA_CORE_CAP_OPA_MAD != 0;
     let mad_size = mad_size(device, port_num, is_opa)?;
@@ -90,7 +89,7 @@ fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Opened> {
     let kinds = kinds_of(caps);
     let queue = |_| Queue::new(port_num, depths.send);
     let qps = SpecialQps::new(device, port_num, &kinds, depths, queue, sleep)?;
-    let mut opened = Opened { port_num, qps };
+    let mut opened = PortQps { port_num, qps };
     let started = start(device, &opened, is_opa, mad_size, sleep);
     if let Err(error) = started {
         close(device, &mut opened, sleep);
@@ -99,10 +98,10 @@ fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Opened> {
     Ok(opened)
 }
 
-/// Lets a port be found, and its queue pairs receive.
+/// Registers a port and starts its queue pairs.
 fn start(
     device: &Device,
-    opened: &Opened,
+    opened: &PortQps,
     is_opa: bool,
     mad_size: usize,
     sleep: &MaySleep,
@@ -143,7 +142,7 @@ fn start(
     Ok(())
 }
 
-/// Makes the agents that answer for the core.
+/// Registers the agents that send responses for the core.
 fn responders(port: &Arc<Port>, sleep: &MaySleep) -> Result<[Option<Arc<Agent>>; 2]> {
     let mut responders = [const { None }; 2];
     let kinds = [SpecialKind::Smi, SpecialKind::Gsi];
@@ -151,7 +150,7 @@ fn responders(port: &Arc<Port>, sleep: &MaySleep) -> Result<[Option<Arc<Agent>>;
         if port.qp(kind).is_none() {
             continue;
         }
-        let wanted = Wanted {
+        let wanted = AgentAttr {
             kind,
             request: None,
             rmpp_version: 0,
@@ -178,8 +177,8 @@ fn end(responders: &[Option<Arc<Agent>>; 2], sleep: &MaySleep) {
     }
 }
 
-/// Closes a port. Its agents are gone, for their clients are told of the device's end before.
-fn close(device: &Device, opened: &mut Opened, sleep: &MaySleep) {
+/// Closes a port. All its agents are unregistered: later clients are removed first.
+fn close(device: &Device, opened: &mut PortQps, sleep: &MaySleep) {
     let gone: Option<OpenPort> = state::remove_port(device, opened.port_num);
     if let Some(gone) = &gone {
         respond::close(&gone.port, sleep);
@@ -191,7 +190,7 @@ fn close(device: &Device, opened: &mut Opened, sleep: &MaySleep) {
 }
 
 impl DeviceClient for Ports {
-    type Data = Counted<OpenedPorts>;
+    type Data = Counted<DevicePorts>;
 
     const NAME: &'static CStr = c"mad";
     const ANY_DEVICE: bool = false;
@@ -201,7 +200,7 @@ impl DeviceClient for Ports {
     }
 
     fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Self::Data>> {
-        let mut ports: KVec<Opened> = KVec::new();
+        let mut ports: KVec<PortQps> = KVec::new();
         for port_num in device.ports() {
             if device.port_caps(port_num) & c::RDMA_CORE_CAP_IB_MAD == 0 {
                 continue;
@@ -222,7 +221,7 @@ impl DeviceClient for Ports {
             return Err(EOPNOTSUPP);
         }
         Counted::new(KBox::pin_init(
-            new_mutex!(ports, "mad::Opened"),
+            new_mutex!(ports, "mad::PortQps"),
             GFP_KERNEL,
         )?)
     }
@@ -233,13 +232,13 @@ impl DeviceClient for Ports {
     }
 }
 
-fn close_all(device: &Device, ports: &mut KVec<Opened>, sleep: &MaySleep) {
+fn close_all(device: &Device, ports: &mut KVec<PortQps>, sleep: &MaySleep) {
     while let Some(mut opened) = ports.pop() {
         close(device, &mut opened, sleep);
     }
 }
 
-/// Opens the ports of all devices, now and later, until the result is dropped.
+/// Opens the ports of all present and future devices until the result is dropped.
 ///
 /// # Errors
 ///

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting a MAD, and canceling one.
+//! Posting and canceling MADs (`ib_post_send_mad`, `ib_modify_mad`).
 //!
-//! Requests of some classes are limited: an agent has no more of them without an answer than its peer can be expected to
-//! receive; the others wait.
+//! Flow control: for some classes the outstanding requests of an agent are limited; further ones are queued.
 
 use core::sync::atomic::Ordering;
 
@@ -20,20 +19,20 @@ use super::{
     transmit::transmit,
 };
 
-/// Whether a MAD is one of the requests that are limited.
+/// Whether a MAD is a request under flow control.
 fn is_limited(send: &SendMad, header: &Header) -> bool {
     let is_message = send.agent.body.rmpp_version() != 0 && send.rmpp().is_active();
     let is_of_class = header.is_smp() || matches!(header.mgmt_class, class::CM | class::SUBN_ADM);
     send.body.timeout_ms() != 0 && !is_message && is_of_class
 }
 
-/// Whether a new request has to wait until others are answered.
+/// Whether a new request must be queued.
 fn must_wait(send: &SendMad, table: &Table) -> bool {
     let most = send.agent.max_outstanding;
     most != 0 && (table.has_backlog() || table.outstanding >= most)
 }
 
-/// Whether a MAD is not done when it is sent: somebody must answer it, or acknowledge it.
+/// Whether a MAD waits for a response or an acknowledgement after it is sent.
 fn needs_peer(send: &SendMad) -> bool {
     send.body.timeout_ms() != 0 || send.is_kernel_rmpp() && send.rmpp().is_active()
 }
@@ -46,27 +45,27 @@ fn check(send: &SendMad, header: &Header) -> Result {
     Ok(())
 }
 
-/// Lets an SMP that does not leave the machine be delivered.
+/// Queues a locally handled SMP for delivery.
 fn post_local(origin: Origin, received: Option<(AgentUse, RecvMad)>) -> Result {
     let agent = origin.send().agent.clone();
     let mut table = agent.table.lock();
     if table.closed {
         return Err(ESHUTDOWN);
     }
-    // A place is made first: what cannot be delivered stays its owner's.
+    // Memory is reserved first: on failure the MAD stays with the caller.
     table.local.reserve(1, GFP_ATOMIC)?;
     let _ = table.local.push_within_capacity(Local { origin, received });
     agent.arm(&mut table);
     Ok(())
 }
 
-/// Posts a MAD. Any context. It comes back to who has posted it once, unless this fails.
+/// Posts a MAD. Any context. Unless this fails, the MAD is returned to its owner once.
 ///
 /// # Errors
 ///
-/// `EACCES` where security modules forbid it; `EINVAL` for a class without RMPP of an agent with it, for a MAD that is posted
-/// already or has no address, and for an SMP whose route makes no sense; `ESHUTDOWN` for a request where the agent
-/// goes, whose handlers may still answer others; `ENOMEM`, and what the driver answers.
+/// `EACCES` of security modules; `EINVAL` for a class without RMPP on an agent with it, for a MAD that is posted
+/// already or has no address, and for an invalid directed route; `ESHUTDOWN` for a request while the agent is being
+/// unregistered (its handlers may still send responses); `ENOMEM`, and errors of the driver.
 pub(crate) fn post(origin: Origin) -> Result {
     let send = origin.send().clone();
     let header = send.header();
@@ -111,7 +110,7 @@ pub(crate) fn post(origin: Origin) -> Result {
     sent
 }
 
-/// Fills in what the client has asked for.
+/// Sets the timeout and the retries of the client.
 fn fill(entry: &mut Entry, limited: bool) {
     let retries = entry.send().body.retries();
     entry.timeout_ms = entry.send().body.timeout_ms();
@@ -121,7 +120,7 @@ fn fill(entry: &mut Entry, limited: bool) {
     send.max_retries.store(retries, Ordering::Relaxed);
     send.retries_left.store(retries, Ordering::Relaxed);
     entry.is_limited = limited;
-    // From now on it tells how often the MAD was sent again.
+    // From now on the field counts the retries done.
     entry.send().body.set_retries(0);
 }
 
@@ -137,7 +136,7 @@ fn start(entry: &mut Entry, send: &Arc<SendMad>, window: u32) -> Result {
     segment::send_first(entry, window)
 }
 
-/// Changes how long the answer of a MAD is awaited, in milliseconds, from now on; 0: cancels it. Any context.
+/// Changes the response timeout of a MAD, in milliseconds from now; 0 cancels it. Any context.
 ///
 /// # Errors
 ///

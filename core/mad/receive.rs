@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A MAD that was received: who gets it.
+//! Received MADs: from the queue pair to an agent.
 //!
-//! In this order: SMPs that go by directed route may only pass through; the driver may answer a MAD itself; then it is for
-//! the agent of its transaction or its kind; and a request that nobody takes is answered as not supported.
+//! Steps: directed-route SMPs may be forwarded; the driver may process a MAD; the agent of the transaction or the class
+//! receives it; a request without an agent is answered with "unsupported".
 //!
 //! IBTA specification, volume 1, sections 13.4 and 13.5.
 
@@ -40,7 +40,7 @@ impl MadLayer for Layer {
     }
 
     fn received(qp: &SpecialQp<Self>, mad: RecvMad, sleep: &MaySleep) {
-        // A port that is not there any more gets nothing, and a queue pair in error posts nothing: it is about to go.
+        // A port that is closed receives nothing; a queue pair in error is about to be destroyed and is not refilled.
         if mad.wc().status != c::IB_WC_SUCCESS {
             return;
         }
@@ -50,7 +50,7 @@ impl MadLayer for Layer {
     }
 }
 
-/// How many bytes of a MAD have come.
+/// Length of a received MAD, in bytes.
 fn received_length(mad: &RecvMad) -> usize {
     let bytes = mad.wc().byte_len as usize;
     bytes
@@ -58,24 +58,24 @@ fn received_length(mad: &RecvMad) -> usize {
         .min(mad.mad().len())
 }
 
-/// Whether a MAD may come over a queue pair.
+/// Whether a MAD is valid on a queue pair.
 fn is_valid(open: &OpenPort, kind: SpecialKind, header: &Header) -> bool {
     let is_known = header.base_version == BASE_VERSION
         || open.port.is_opa && header.base_version == OPA_BASE_VERSION;
-    // What is exchanged for connections is only sent, not asked for.
+    // The CM class has only the method Send, except for ClassPortInfo.
     let is_cm = header.mgmt_class == class::CM
         && header.attr_id != CLASS_PORT_INFO
         && header.method != method::SEND;
     is_known && !is_cm && header.is_smp() == (kind == SpecialKind::Smi)
 }
 
-/// Takes a MAD in, and posts memory for another one.
+/// Handles a received MAD, and posts a new receive buffer.
 fn receive(open: &OpenPort, qp: &SpecialQp<Layer>, mut mad: RecvMad, sleep: &MaySleep) {
     let length = received_length(&mad);
     mad.clear_from(length);
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
     let size = open.port.mad_size;
-    // Without memory for the next one, this one is dropped.
+    // Without memory for a new buffer, this MAD is dropped and its buffer reused.
     let next = match is_valid(open, qp.kind(), &header) && length >= MAD_HEADER {
         true => RecvMad::new(size, GFP_KERNEL),
         false => Err(EINVAL),
@@ -101,7 +101,7 @@ fn receive(open: &OpenPort, qp: &SpecialQp<Layer>, mut mad: RecvMad, sleep: &May
     }
 }
 
-/// The node, as far as routes are concerned, and the port that a MAD came by.
+/// The node and ingress port of a MAD, for directed routes.
 fn node_of(open: &OpenPort, mad: &RecvMad) -> Node {
     let device = &open.port.device;
     let is_switch = device.is_switch();
@@ -116,18 +116,18 @@ fn node_of(open: &OpenPort, mad: &RecvMad) -> Node {
     }
 }
 
-/// Where an SMP goes that goes by directed route.
-enum Way {
-    /// Nowhere.
+/// Next hop of a directed-route SMP.
+enum SmpRoute {
+    /// It is discarded.
     Nowhere,
     /// It is for this node.
     Here,
-    /// Through a port of this switch.
+    /// It leaves by a port of this switch.
     Through(u32),
 }
 
-/// Moves an SMP on that goes by directed route.
-fn take_smp(open: &OpenPort, mad: &mut RecvMad, node: Node) -> Way {
+/// Updates the route of a received directed-route SMP.
+fn take_smp(open: &OpenPort, mad: &mut RecvMad, node: Node) -> SmpRoute {
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
     let is_opa = is_opa_smp(&open.port, &header);
     match is_opa {
@@ -137,23 +137,23 @@ fn take_smp(open: &OpenPort, mad: &mut RecvMad, node: Node) -> Way {
     let layout = if is_opa { &smi::OPA } else { &smi::IB };
     let mut smp = Smp::new(mad.mad_mut(), layout);
     if smp.take_received(node) == Action::Discard {
-        return Way::Nowhere;
+        return SmpRoute::Nowhere;
     }
     match smp.forward() {
-        Forward::Local => Way::Here,
+        Forward::Local => SmpRoute::Here,
         Forward::Send => {
             let sent = smp.prepare_send(node) == Action::Handle;
             match sent && open.port.device.has_process_mad() && smp.is_for_here() {
-                true => Way::Here,
-                false => Way::Nowhere,
+                true => SmpRoute::Here,
+                false => SmpRoute::Nowhere,
             }
         }
-        Forward::Onward if node.is_switch => Way::Through(smp.forward_port()),
-        Forward::Onward => Way::Here,
+        Forward::Onward if node.is_switch => SmpRoute::Through(smp.forward_port()),
+        Forward::Onward => SmpRoute::Here,
     }
 }
 
-/// Who answers over a queue pair: at a switch, at its port 0.
+/// The agent that responds on a queue pair; on a switch that of port 0.
 fn switch_responder(open: &OpenPort, kind: SpecialKind) -> Option<Arc<Agent>> {
     if open.port.device.is_switch() {
         let zero = state::find_port(&open.port.device, 0)?;
@@ -162,7 +162,7 @@ fn switch_responder(open: &OpenPort, kind: SpecialKind) -> Option<Arc<Agent>> {
     open.responder(kind).cloned()
 }
 
-/// What comes before agents: routes, and the driver. Returns the MAD if it is for an agent.
+/// Directed routing and processing by the driver. Returns the MAD if it is for an agent.
 fn handle(
     open: &OpenPort,
     qp: &SpecialQp<Layer>,
@@ -174,12 +174,12 @@ fn handle(
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
     let way = match header.is_directed_route() {
         true => take_smp(open, &mut mad, node),
-        false => Way::Here,
+        false => SmpRoute::Here,
     };
     match way {
-        Way::Here => (),
-        Way::Nowhere => return None,
-        Way::Through(port) => {
+        SmpRoute::Here => (),
+        SmpRoute::Nowhere => return None,
+        SmpRoute::Through(port) => {
             let responder = switch_responder(open, qp.kind());
             let length = mad.length();
             respond::answer(responder.as_ref(), &mad, None, (port, length), sleep);
@@ -198,7 +198,7 @@ fn handle(
     }
     let is = |what: MadResult| result & what.bits() != 0;
     if !is(MadResult::SUCCESS) {
-        // The driver cannot handle such MADs: nobody else answers that they are not supported.
+        // The driver does not process MADs: no "unsupported" response.
         return give_to_agent(open, mad, sleep).and(None);
     }
     if is(MadResult::CONSUMED) {
@@ -218,7 +218,7 @@ fn handle(
     Some(mad)
 }
 
-/// Gives a MAD to its agent; returns it if there is none.
+/// Delivers a MAD to its agent; returns it if there is none.
 fn give_to_agent(open: &OpenPort, mad: RecvMad, sleep: &MaySleep) -> Option<RecvMad> {
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
     let Some(agent) = dispatch::find(&open.port, &header, mad.mad()) else {
@@ -229,7 +229,7 @@ fn give_to_agent(open: &OpenPort, mad: RecvMad, sleep: &MaySleep) -> Option<Recv
     None
 }
 
-/// Gives a MAD to its agent, or answers that it is not supported.
+/// Delivers a MAD to its agent, or responds with "unsupported".
 fn give(
     open: &OpenPort,
     qp: &SpecialQp<Layer>,
@@ -253,10 +253,10 @@ fn give(
     }
 }
 
-/// How a request ends that is answered.
+/// Status of a request that was answered.
 const GOOD: (u32, u32) = (c::IB_WC_SUCCESS, 0);
 
-/// An agent has received a MAD.
+/// Delivers a received MAD to an agent.
 fn deliver(agent: &AgentUse, mad: RecvMad, sleep: &MaySleep) {
     if security::check(agent, mad.wc().pkey_index).is_err() {
         return;
@@ -279,11 +279,11 @@ fn deliver(agent: &AgentUse, mad: RecvMad, sleep: &MaySleep) {
     };
     match answered {
         Some(answered) => {
-            // The answer is told of before the end of the request.
+            // The response is delivered before the request completes.
             agent.deliver(Some(answered.send()), mad, sleep);
             answered.end(agent, sleep);
         }
-        // Segments of a message that the client puts together itself belong to a request that has had its answer.
+        // Later segments of a message that the client reassembles belong to a request that is complete already.
         None if is_user_segment(agent, &header, &mad) => agent.deliver(None, mad, sleep),
         None => {}
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Answers that the core sends: those of the driver, that a request is not supported, and the packets of RMPP.
+//! Responses that the core sends: the driver's, "unsupported", and RMPP packets.
 //!
-//! It takes up to a second to find a sender's address. What goes to one that is not known waits for that in a queue of its port,
+//! Resolving a sender's address takes up to a second. A response to an unresolved address waits in a queue of its port,
 //! so that other MADs are received meanwhile.
 
 use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
@@ -13,7 +13,7 @@ use rdma::{
 };
 
 use super::{
-    build::{self, Wanted},
+    build::{self, SendBufAttr},
     header::{
         method, Header, MAD_HEADER, MAD_SIZE, METHOD_AT, OPA_BASE_VERSION, STATUS_AT,
         STATUS_UNSUPPORTED,
@@ -22,7 +22,7 @@ use super::{
     state::{Agent, Answer, MadClient, Origin, Port, SendMad},
 };
 
-/// The client of the agents that answer: the answer is freed when it is sent.
+/// The client of the responding agents: it frees a response when it is sent.
 pub(super) struct Responder;
 
 impl MadClient for Responder {
@@ -31,14 +31,14 @@ impl MadClient for Responder {
     fn received(&self, _request: Option<&Arc<SendMad>>, _mad: RecvMad, _sleep: &MaySleep) {}
 }
 
-/// How many answers of a port may wait. More are lost, as packets may be.
+/// Number of responses of a port that may wait for an address. Further ones are dropped, as packets may be.
 const MAX_ANSWERS: usize = 64;
 
-/// Finds the address that an answer goes to.
+/// Resolves the address of a response.
 ///
 /// # Errors
 ///
-/// `ENODEV` where the port goes, and those of making an address handle.
+/// `ENODEV` while the port closes, and those of creating an address handle.
 fn find(answer: &Answer, sleep: &MaySleep) -> Result<Arc<OwnAh>> {
     if let Some(known) = known(answer) {
         return Ok(known);
@@ -47,7 +47,7 @@ fn find(answer: &Answer, sleep: &MaySleep) -> Result<Arc<OwnAh>> {
     let ah = qp.address_of_sender(&answer.to, answer.port_num, sleep)?;
     let ah = Arc::new(ah, GFP_KERNEL)?;
     if let Some(message) = &answer.message {
-        // Another answer of the message may have found it meanwhile.
+        // Another response of the message may have set it meanwhile.
         message.ah.populate(ah.clone());
     }
     Ok(ah)
@@ -57,11 +57,11 @@ fn known(answer: &Answer) -> Option<Arc<OwnAh>> {
     answer.message.as_ref()?.ah.as_ref().cloned()
 }
 
-/// Sends an answer to an address.
+/// Sends a response to an address.
 ///
 /// # Errors
 ///
-/// `ENODEV` where the port goes, `ENOMEM`, and those of posting.
+/// `ENODEV` while the port closes, `ENOMEM`, and those of posting.
 fn send(answer: &Answer, ah: Arc<OwnAh>, sleep: &MaySleep) -> Result {
     let Answer { agent, mad, .. } = answer;
     let header = if answer.is_rmpp {
@@ -69,7 +69,7 @@ fn send(answer: &Answer, ah: Arc<OwnAh>, sleep: &MaySleep) -> Result {
     } else {
         MAD_HEADER
     };
-    let wanted = Wanted {
+    let wanted = SendBufAttr {
         remote_qpn: answer.to.wc().src_qp,
         pkey_index: answer.to.wc().pkey_index,
         rmpp: answer.is_rmpp,
@@ -88,10 +88,11 @@ fn send(answer: &Answer, ah: Arc<OwnAh>, sleep: &MaySleep) -> Result {
     })
 }
 
-/// Sends an answer: at once to an address that is known, else soon. What cannot be sent is lost, as packets may be.
+/// Sends a response, now if the address is known, else when it is resolved. On failure it is dropped, as packets may
+/// be.
 pub(super) fn send_or_wait(answer: Answer, sleep: &MaySleep) {
     if let Some(ah) = known(&answer) {
-        return told(&answer, send(&answer, ah, sleep));
+        return log_failure(&answer, send(&answer, ah, sleep));
     }
     let port = answer.agent.port.clone();
     if wait(&port, answer).is_ok() {
@@ -99,7 +100,7 @@ pub(super) fn send_or_wait(answer: Answer, sleep: &MaySleep) {
     }
 }
 
-fn told(answer: &Answer, sent: Result) {
+fn log_failure(answer: &Answer, sent: Result) {
     if let Err(error) = sent {
         pr_debug!(
             "no answer is sent from port {}: {:?}\n",
@@ -109,7 +110,7 @@ fn told(answer: &Answer, sent: Result) {
     }
 }
 
-/// Answers over the queue pair that a MAD has come over, with `length` bytes of `answer`.
+/// Responds over the queue pair that a MAD was received on, with `length` bytes of `answer`.
 pub(super) fn answer(
     agent: Option<&Arc<Agent>>,
     to: &RecvMad,
@@ -141,11 +142,11 @@ pub(super) fn answer(
     send_or_wait(answer, sleep);
 }
 
-/// Lets an answer wait.
+/// Queues a response until its address is resolved.
 ///
 /// # Errors
 ///
-/// The answer, where the port is closed, too many wait, or memory is short.
+/// The response, where the port is closed, the queue is full, or memory is short.
 fn wait(port: &Port, answer: Answer) -> Result<(), Answer> {
     let mut answers = port.answers.lock();
     let open = Option::as_mut(&mut answers).filter(|open| open.len() < MAX_ANSWERS);
@@ -174,19 +175,19 @@ impl WorkItem for Port {
                 return;
             };
             let sent = find(&first, sleep).and_then(|ah| send(&first, ah, sleep));
-            told(&first, sent);
+            log_failure(&first, sent);
         }
     }
 }
 
-/// Forgets the answers of a port that closes. None is sent when this returns.
+/// Drops the queued responses of a port. None is sent after this returns.
 pub(super) fn close(port: &Arc<Port>, sleep: &MaySleep) {
     let rest = port.answers.lock().take();
     drop(rest);
     work::cancel_sync(port, sleep);
 }
 
-/// Turns a request that nobody takes into the answer that it is not supported, if it is one that has an answer.
+/// Builds the "unsupported" response to a request, if requests of this method have a response.
 pub(super) fn unsupported(request: &RecvMad, answer: &mut RecvMad) -> bool {
     let header = Header::parse(&request.bytes::<MAD_HEADER>(0));
     if !matches!(header.method, method::GET | method::SET) {

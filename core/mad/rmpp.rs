@@ -4,11 +4,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`segment`] | sending: segments, windows, repetition |
-//! | [`reply`] | the packets that a receiver or sender answers with: ACK, ABORT, STOP |
-//! | [`ack`] | what these do to a message that is being sent |
-//! | [`reassembly`] | receiving: segments in their order |
-//! | [`turn`] | messages that answer messages: the window of the answer |
+//! | [`segment`] | sending: segments, window, retries |
+//! | [`reply`] | sending ACK, ABORT and STOP |
+//! | [`ack`] | receiving them |
+//! | [`reassembly`] | receiving DATA: reassembly of segments |
+//! | [`turn`] | double-sided transfers: the window of the response |
 //!
 //! IBTA specification, volume 1, section 13.6.
 
@@ -26,8 +26,7 @@ use super::{
     state::Agent,
 };
 
-/// What an agent that the core does RMPP for has received: returns what is for its client, a MAD that is none of RMPP, or a
-/// whole message.
+/// Handles a MAD that an agent with RMPP has received: returns a MAD without RMPP or a whole message for the client.
 pub(super) fn receive(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Option<RecvMad> {
     let rmpp = Rmpp::parse(&mad.bytes(RMPP_AT));
     if !rmpp.is_active() {
@@ -63,7 +62,7 @@ fn receive_data(
         reply::abort(agent, &mad, status, sleep);
         return None;
     }
-    // A response without a request of ours is nobody's.
+    // A response that matches no request is dropped.
     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
     if header.is_response() && ack::find_request(agent, &mad).is_none() {
         return None;

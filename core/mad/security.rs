@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether an agent may do what it does: on ports of InfiniBand security modules are asked.
+//! Checks of MAD agents by security modules, on InfiniBand ports.
 
 use kernel::prelude::*;
 use rdma::core::mad::qp::SpecialKind;
@@ -8,16 +8,16 @@ use rdma::core::mad::qp::SpecialKind;
 use super::state::Agent;
 use crate::gid::cache;
 
-/// Whether security modules are asked about an agent.
+/// Whether security modules check an agent.
 pub(super) fn is_asked(agent: &Agent) -> bool {
     agent.port.device.is_ib(agent.port.port_num)
 }
 
-/// Whether an agent may send or receive with a P_Key.
+/// Checks whether an agent may send or receive with a P_Key.
 ///
 /// # Errors
 ///
-/// `EACCES` and what else security modules answer; `EINVAL` for a P_Key that there is not.
+/// `EACCES` and other errors of security modules; `EINVAL` for an invalid P_Key index.
 pub(super) fn check(agent: &Agent, pkey_index: u16) -> Result {
     if !is_asked(agent) {
         return Ok(());

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! SMPs that go by directed route: how the hop pointer moves, and where such a packet goes next.
+//! The subnet management interface (SMI): hop pointer and next hop of directed-route SMPs.
 //!
-//! A directed route is a row of ports: the initial path there, the return path back. The hop pointer says how far the packet
-//! is. Parts before and behind may be routed by LID; where there is none, the LID is permissive.
+//! A directed route is a list of ports: the initial path, and the return path back. The hop pointer is the position of
+//! the packet. The parts before and after it may be routed by LID; without such a part, the LID is permissive.
 //!
 //! IBTA specification, volume 1, section 14.2.2: C14-6, C14-9 for requests, C14-13 for responses.
 
-/// The most hops of a route are one fewer.
+/// Limit of the hop count.
 const MAX_HOPS: u8 = 64;
 
-/// Where the bit is that says that a packet is on its way back: in the status.
+/// Offset of the direction bit: in the status.
 const DIRECTION_AT: usize = 4;
 const DIRECTION: u8 = 0x80;
 pub(super) const HOP_POINTER_AT: usize = 6;
 const HOP_COUNT_AT: usize = 7;
 
-/// Where the fields of a route are in an SMP.
+/// Offsets of the route's fields in an SMP.
 pub(super) struct Layout {
-    /// The LIDs that the route begins and ends with, of `lid_bytes` bytes.
+    /// The source and destination LID (DrSLID, DrDLID), of `lid_bytes` bytes.
     slid: usize,
     dlid: usize,
     lid_bytes: usize,
@@ -26,7 +26,7 @@ pub(super) struct Layout {
     return_path: usize,
 }
 
-/// Of InfiniBand (figure 165 of the specification).
+/// InfiniBand (figure 165 of the specification).
 pub(super) const IB: Layout = Layout {
     slid: 32,
     dlid: 34,
@@ -35,7 +35,7 @@ pub(super) const IB: Layout = Layout {
     return_path: 192,
 };
 
-/// Of Omni-Path: `include/rdma/opa_smi.h`.
+/// Omni-Path: `include/rdma/opa_smi.h`.
 pub(super) const OPA: Layout = Layout {
     slid: 32,
     dlid: 36,
@@ -44,34 +44,34 @@ pub(super) const OPA: Layout = Layout {
     return_path: 104,
 };
 
-/// What is done with a packet.
+/// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Discard,
     Handle,
 }
 
-/// Where a packet goes that was received.
+/// Next hop of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forward {
-    /// To who manages the subnet here.
+    /// The subnet management agent of this node.
     Local,
-    /// It is sent on from here, by LID.
+    /// It is sent on by LID.
     Send,
-    /// It goes on by the route: through a switch.
+    /// It is forwarded on the directed route, through a switch.
     Onward,
 }
 
-/// Who handles a packet.
+/// The node that handles a packet.
 #[derive(Clone, Copy)]
 pub(super) struct Node {
     pub(super) is_switch: bool,
     pub(super) port: u32,
-    /// How many ports there are.
+    /// Number of its ports.
     pub(super) ports: u32,
 }
 
-/// An SMP that goes by directed route.
+/// A directed-route SMP.
 pub(super) struct Smp<'a> {
     bytes: &'a mut [u8],
     layout: &'static Layout,
@@ -85,7 +85,7 @@ fn handle_if(condition: bool) -> Action {
 }
 
 impl<'a> Smp<'a> {
-    /// The SMP in its bytes.
+    /// The SMP in a buffer.
     pub(super) fn new(bytes: &'a mut [u8], layout: &'static Layout) -> Self {
         Self { bytes, layout }
     }
@@ -94,12 +94,12 @@ impl<'a> Smp<'a> {
         self.bytes.get(at).copied().unwrap_or(0)
     }
 
-    /// Whether the packet is on its way back.
+    /// Whether the packet is a response, on the return path.
     pub(super) fn is_returning(&self) -> bool {
         self.byte(DIRECTION_AT) & DIRECTION != 0
     }
 
-    /// How far the packet is.
+    /// The hop pointer.
     pub(super) fn hop_pointer(&self) -> u8 {
         self.byte(HOP_POINTER_AT)
     }
@@ -123,17 +123,17 @@ impl<'a> Smp<'a> {
         self.lid(at).iter().all(|&byte| byte == 0xff)
     }
 
-    /// Whether there is no part behind the directed route.
+    /// Whether the destination LID is permissive: no LID-routed part follows.
     fn ends_here(&self) -> bool {
         self.is_permissive(self.layout.dlid)
     }
 
-    /// Whether there is no part before the directed route.
+    /// Whether the source LID is permissive: no LID-routed part precedes.
     fn begins_here(&self) -> bool {
         self.is_permissive(self.layout.slid)
     }
 
-    /// Whether the directed route begins, or on the way back ends, without a part that is routed by LID.
+    /// Whether no LID-routed part precedes the directed route, in the packet's direction.
     pub(super) fn is_at_its_end(&self) -> bool {
         match self.is_returning() {
             true => self.ends_here(),
@@ -141,7 +141,7 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// The LID that the route begins with.
+    /// The source LID.
     pub(super) fn slid(&self) -> u32 {
         let number = |number: u32, &byte: &u8| number << 8 | u32::from(byte);
         self.lid(self.layout.slid).iter().fold(0, number)
@@ -157,7 +157,7 @@ impl<'a> Smp<'a> {
             .into()
     }
 
-    /// The packet is about to be sent by a port: moves the hop pointer.
+    /// Updates the hop pointer of a packet that a port is about to send.
     pub(super) fn prepare_send(&mut self, node: Node) -> Action {
         let (pointer, count) = (self.hop_pointer(), self.hop_count());
         // C14-6
@@ -168,7 +168,7 @@ impl<'a> Smp<'a> {
             return self.prepare_return(node, pointer, count);
         }
         let next = pointer.wrapping_add(1);
-        // C14-9:1, C14-9:2: what is on its way is sent by the port that the path says, from the second hop on by switches.
+        // C14-9:1, C14-9:2: from the second hop on only switches forward, by the port in the path.
         if count != 0 && pointer < count {
             if pointer != 0 && !node.is_switch {
                 return Action::Discard;
@@ -176,7 +176,7 @@ impl<'a> Smp<'a> {
             self.set_hop_pointer(next);
             return handle_if(self.initial(next) == node.port);
         }
-        // C14-9:3: the route ends here.
+        // C14-9:3: the end of the route.
         if pointer == count {
             self.set_hop_pointer(next);
             return handle_if(node.is_switch || self.ends_here());
@@ -197,7 +197,7 @@ impl<'a> Smp<'a> {
             return handle_if(self.back(next) == node.port);
         }
         match pointer {
-            // C14-13:3: the route ends here.
+            // C14-13:3: the end of the route.
             1 => {
                 self.set_hop_pointer(next);
                 handle_if(node.is_switch || self.begins_here())
@@ -209,7 +209,7 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// The packet was received by a port: notes the port in the return path.
+    /// Checks a received packet, and records the port in the return path.
     pub(super) fn take_received(&mut self, node: Node) -> Action {
         let (pointer, count) = (self.hop_pointer(), self.hop_count());
         // C14-6
@@ -219,11 +219,11 @@ impl<'a> Smp<'a> {
         if self.is_returning() {
             return self.take_returning(node, pointer, count);
         }
-        // C14-9:1: the sender has moved the hop pointer.
+        // C14-9:1: the sender has incremented the hop pointer.
         if count != 0 && pointer == 0 {
             return Action::Discard;
         }
-        // C14-9:2: it goes on.
+        // C14-9:2: an intermediate hop.
         if pointer != 0 && pointer < count {
             if !node.is_switch {
                 return Action::Discard;
@@ -231,7 +231,7 @@ impl<'a> Smp<'a> {
             self.note_port(node, pointer);
             return handle_if(self.initial(pointer.wrapping_add(1)) <= node.ports);
         }
-        // C14-9:3: the route ends here.
+        // C14-9:3: the end of the route.
         if pointer == count {
             if count != 0 {
                 self.note_port(node, pointer);
@@ -245,7 +245,7 @@ impl<'a> Smp<'a> {
     fn note_port(&mut self, node: Node, pointer: u8) {
         let at = self.layout.return_path.saturating_add(pointer.into());
         if let Some(place) = self.bytes.get_mut(at) {
-            // A route has room for ports of 8 bits.
+            // Ports have 8 bits in a route.
             *place = node.port as u8;
         }
     }
@@ -257,12 +257,12 @@ impl<'a> Smp<'a> {
             self.set_hop_pointer(next);
             return handle_if(self.back(next) == node.port);
         }
-        // C14-13:2: it goes on.
+        // C14-13:2: an intermediate hop.
         if (2..=count).contains(&pointer) {
             return handle_if(node.is_switch && self.back(next) <= node.ports);
         }
         match pointer {
-            // C14-13:3: the route ends here, for the subnet manager, or goes on by LID.
+            // C14-13:3: the end of the route; the packet is for the subnet manager, or is sent on by LID.
             1 if self.begins_here() => {
                 self.set_hop_pointer(next);
                 Action::Handle
@@ -273,7 +273,7 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// Where the packet goes that was received.
+    /// The next hop of a received packet.
     pub(super) fn forward(&self) -> Forward {
         let (pointer, count) = (self.hop_pointer(), self.hop_count());
         if self.is_returning() {
@@ -297,7 +297,7 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// By which port the packet goes on.
+    /// The egress port of the packet.
     pub(super) fn forward_port(&self) -> u32 {
         let pointer = self.hop_pointer();
         match self.is_returning() {
@@ -332,7 +332,7 @@ mod tests {
         ports: 2,
     };
 
-    /// An SMP by a route through port 1 at each hop, whose LIDs are permissive.
+    /// An SMP with port 1 at each hop and permissive LIDs.
     fn smp(returning: bool, pointer: u8, count: u8) -> [u8; 256] {
         let mut bytes = [0; 256];
         bytes[DIRECTION_AT] = if returning { DIRECTION } else { 0 };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What there is of management datagrams: ports, their agents, and the MADs that agents have posted.
+//! Data of the MAD layer: ports, their agents, and the posted MADs of agents.
 //!
-//! A MAD that is posted is an entry of its agent's table until it is done:
+//! A posted MAD is an entry of its agent's table:
 //!
 //! | phase | the MAD is |
 //! |---|---|
-//! | [`Phase::Queued`] | waiting until fewer of its agent's requests are without an answer (flow control) |
-//! | [`Phase::Sending`] | with the queue pair; the answer may be quicker than the completion |
-//! | [`Phase::Waiting`] | sent, and without an answer yet |
+//! | [`Phase::Queued`] | waiting for flow control |
+//! | [`Phase::Sending`] | posted to the queue pair; the response may arrive before the send completion |
+//! | [`Phase::Waiting`] | sent, waiting for the response |
 //!
 //! Locks
 //!
@@ -53,7 +53,7 @@ use rdma::{
 
 use super::header::{Header, Rmpp, MAD_HEADER, RMPP_AT};
 
-/// The MAD layer, as the user of the special queue pairs.
+/// The MAD layer as the user of the special queue pairs.
 pub(crate) enum Layer {}
 
 /// A port that sends and receives MADs.
@@ -61,17 +61,17 @@ pub(crate) enum Layer {}
 pub(crate) struct Port {
     pub(crate) device: ARef<Device>,
     pub(crate) port_num: u32,
-    /// MADs of Omni-Path may come too.
+    /// Whether it also receives Omni-Path MADs.
     pub(crate) is_opa: bool,
-    /// How many bytes a MAD may have.
+    /// Maximum length of a MAD, in bytes.
     pub(crate) mad_size: usize,
     /// QP0 and QP1, if the port has them.
     pub(crate) qps: [Option<Arc<SpecialQp<Layer>>>; 2],
     #[pin]
     pub(crate) registrations: SpinLockIrq<KVec<Registered>>,
-    /// One work at a time: what of a port's agents has a time limit.
+    /// The ordered workqueue of its agents' timeouts.
     pub(crate) workers: OwnedQueue,
-    /// Answers of the core and packets of RMPP whose receivers are not found yet. `None` once the port is closed.
+    /// Responses of the core and RMPP packets whose addresses are not resolved. `None` once the port is closed.
     #[pin]
     pub(crate) answers: SpinLockIrq<Option<KVec<Answer>>>,
     pub(crate) answerer: OwnedQueue,
@@ -83,15 +83,15 @@ impl_has_work! {
     impl HasWork<Self> for Port { self.answering }
 }
 
-/// An answer of the core, or a packet of RMPP other than DATA.
+/// A response of the core, or an RMPP packet other than DATA.
 pub(crate) struct Answer {
-    /// Who sends it.
+    /// The agent that sends it.
     pub(crate) agent: Arc<Agent>,
     pub(crate) to: Sender,
-    /// What is sent; of a packet of RMPP its headers.
+    /// The MAD; of an RMPP packet its headers.
     pub(crate) mad: KVec<u8>,
     pub(crate) is_rmpp: bool,
-    /// The message from the same sender, which remembers its address.
+    /// The message from the same sender, which caches its address.
     pub(crate) message: Option<Arc<Reassembly>>,
     /// The port that it is sent from.
     pub(crate) port_num: u32,
@@ -104,30 +104,30 @@ impl Port {
     }
 }
 
-/// An agent that gets requests.
+/// An agent that is registered for requests.
 pub(crate) struct Registered {
     pub(crate) request: RegistrationRequest,
     pub(crate) agent: Arc<Agent>,
 }
 
-/// Who is told of an agent's MADs.
+/// The owner of an agent.
 pub(crate) enum Client {
-    /// A client in C, by its handlers.
+    /// A client in C, with handlers.
     C,
     /// A part of the core.
     Core(Arc<dyn MadClient>),
 }
 
-/// A part of the core that has an agent.
+/// Callbacks of a part of the core that has an agent.
 pub(crate) trait MadClient: Send + Sync {
-    /// A MAD was sent, or could not be: `enum ib_wc_status`.
+    /// A MAD was sent, or failed: `enum ib_wc_status`.
     fn sent(&self, send: &Arc<SendMad>, status: u32, sleep: &MaySleep);
 
-    /// A MAD was received; it answers the request.
+    /// A MAD was received; `request` is the one that it answers.
     fn received(&self, request: Option<&Arc<SendMad>>, mad: RecvMad, sleep: &MaySleep);
 }
 
-/// Who sends and receives MADs.
+/// An agent, which sends and receives MADs.
 #[pin_data]
 pub(crate) struct Agent {
     pub(crate) body: AgentBody,
@@ -135,13 +135,13 @@ pub(crate) struct Agent {
     pub(crate) qp: Arc<SpecialQp<Layer>>,
     pub(crate) registration: Option<RegistrationRequest>,
     pub(crate) client: Client,
-    /// It may be given MADs that were received.
+    /// Whether received MADs are delivered to it.
     pub(crate) receives: bool,
-    /// How many of its requests may be without an answer, of those with flow control; 0: any number.
+    /// Limit of outstanding requests under flow control; 0: none.
     pub(crate) max_outstanding: u32,
-    /// How many segments of incomplete messages it has.
+    /// Number of segments of its incomplete messages.
     pub(crate) held: AtomicU32,
-    /// Its MADs, and calls of its client.
+    /// Users: its MADs and running callbacks.
     #[pin]
     pub(crate) uses: Uses,
     #[pin]
@@ -162,12 +162,12 @@ impl Agent {
         self.body.is_kernel_rmpp()
     }
 
-    /// Uses the agent, unless it goes.
+    /// Takes a use of the agent, unless it is being unregistered.
     pub(crate) fn try_use(self: &Arc<Self>) -> Option<AgentUse> {
         self.uses.get().then(|| AgentUse(self.clone()))
     }
 
-    /// Gives a MAD back to who has posted it.
+    /// Returns a MAD to its owner.
     pub(crate) fn give_back(&self, origin: Origin, status: u32, vendor_err: u32, sleep: &MaySleep) {
         match (origin, &self.client) {
             (Origin::Client(posted), _) => self.body.tell_sent(posted, status, vendor_err, sleep),
@@ -176,7 +176,7 @@ impl Agent {
         }
     }
 
-    /// Gives a MAD to the client that was received, and says which request it answers.
+    /// Delivers a received MAD to the client, with the request that it answers.
     pub(crate) fn deliver(&self, request: Option<&Arc<SendMad>>, mad: RecvMad, sleep: &MaySleep) {
         match &self.client {
             Client::C => self.body.tell_received(request, mad, sleep),
@@ -184,7 +184,7 @@ impl Agent {
         }
     }
 
-    /// Lets the work of the agent run when its first time limit is reached. The table is locked.
+    /// Schedules the agent's work for its first deadline. The table is locked.
     pub(crate) fn arm(self: &Arc<Self>, table: &mut Table) {
         let Some(first) = table.first_deadline() else {
             return;
@@ -203,7 +203,7 @@ impl Agent {
     }
 }
 
-/// An agent that is used: unregistering it waits until this is dropped.
+/// A use of an agent: unregistering waits until it is dropped.
 pub(crate) struct AgentUse(Arc<Agent>);
 
 impl core::ops::Deref for AgentUse {
@@ -226,16 +226,16 @@ pub(crate) struct SendMad {
     pub(crate) agent: AgentUse,
     /// The transaction ID that it was posted with.
     tid: AtomicU64,
-    /// Its place among the MADs that the queue pair was given.
+    /// Its sequence number among the MADs posted to the queue pair.
     pub(crate) sequence: AtomicU64,
-    /// For tracepoints: how often it may be sent again, and still may.
+    /// For tracepoints: the number of retries allowed, and left.
     pub(crate) max_retries: AtomicU32,
     pub(crate) retries_left: AtomicU32,
 }
 
 embeds!(SendMad { body: SendBody });
 
-/// Names a MAD in its agent's table: the transaction ID, and the MAD's address.
+/// Identifies a MAD in its agent's table: transaction ID, and address of the MAD.
 pub(crate) type Key = (u64, usize);
 
 impl SendMad {
@@ -251,7 +251,7 @@ impl SendMad {
         }
     }
 
-    /// What is traced of it; `retry`: it is sent again because another one has failed.
+    /// The MAD for a tracepoint; `retry`: it is posted again after another one has failed.
     pub(crate) fn traced(&self, retry: bool) -> Sent<'_> {
         Sent {
             agent: &self.agent.body,
@@ -266,45 +266,45 @@ impl SendMad {
         }
     }
 
-    /// The MAD's header, as it is now.
+    /// The MAD's current header.
     pub(crate) fn header(&self) -> Header {
         Header::parse(&self.body.bytes::<MAD_HEADER>(0))
     }
 
-    /// The header of RMPP, as it is now.
+    /// The current RMPP header.
     pub(crate) fn rmpp(&self) -> Rmpp {
         Rmpp::parse(&self.body.bytes(RMPP_AT))
     }
 
-    /// Sets the header of RMPP.
+    /// Sets the RMPP header.
     pub(crate) fn set_rmpp(&self, rmpp: &Rmpp) {
         self.body.write(RMPP_AT, &rmpp.bytes());
     }
 
-    /// Whether the agent does RMPP for this MAD.
+    /// Whether the core does RMPP for this MAD.
     pub(crate) fn is_kernel_rmpp(&self) -> bool {
         self.agent.is_kernel_rmpp() && self.rmpp().is_active()
     }
 
-    /// Notes the transaction ID that it is posted with.
+    /// Records the transaction ID that it is posted with.
     pub(crate) fn note_tid(&self, tid: u64) {
         self.tid.store(tid, Ordering::Relaxed);
     }
 
-    /// Its name in the agent's table.
+    /// Its key in the agent's table.
     pub(crate) fn key(&self) -> Key {
         let address = core::ptr::from_ref(self).addr();
         (self.tid.load(Ordering::Relaxed), address)
     }
 }
 
-/// Who gets a MAD back that was posted.
+/// The owner of a posted MAD.
 pub(crate) enum Origin {
     /// A client in C.
     Client(Posted<SendMad>),
     /// A part of the core that has an agent.
     Core(Arc<SendMad>),
-    /// The MAD layer, on behalf of an agent: nobody.
+    /// The MAD layer itself, on behalf of an agent.
     Layer(Arc<SendMad>),
 }
 
@@ -318,46 +318,46 @@ impl Origin {
     }
 }
 
-/// Where a MAD is that is posted.
+/// State of a posted MAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It waits until others are answered: it is the n-th that does.
+    /// It waits for flow control, with this sequence number.
     Queued(u64),
-    /// The queue pair has it.
+    /// It is posted to the queue pair.
     Sending,
-    /// An answer is awaited until then, in nanoseconds.
+    /// It waits for a response until this time, in nanoseconds.
     Waiting(u64),
 }
 
-/// How far a message of RMPP is sent.
+/// Progress of an RMPP message that is being sent.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Progress {
-    /// The segment that was sent last; from 1 on.
+    /// The last segment sent; counted from 1.
     pub(crate) segment: u32,
-    /// The last one that the peer has acknowledged.
+    /// The last acknowledged segment.
     pub(crate) last_ack: u32,
-    /// The last one that may be sent without another acknowledgement.
+    /// The last segment that may be sent without another ACK.
     pub(crate) window: u32,
 }
 
-/// An entry of the table: a MAD that is posted.
+/// An entry of the table: a posted MAD.
 pub(crate) struct Entry {
     pub(crate) origin: Origin,
     pub(crate) phase: Phase,
-    /// How long an answer is awaited, in milliseconds; 0: none is.
+    /// Response timeout, in milliseconds; 0: no response is expected.
     pub(crate) timeout_ms: u32,
     pub(crate) retries_left: u32,
     pub(crate) max_retries: u32,
-    /// It counts among the requests that flow control limits.
+    /// Whether it is under flow control.
     pub(crate) is_limited: bool,
-    /// The answer came while the queue pair still had it.
+    /// The response arrived before the send completion.
     pub(crate) answered: bool,
     pub(crate) canceled: bool,
-    /// How it has ended while the queue pair still had it: with `enum ib_wc_status`, and why.
+    /// Its status, if it ended before the send completion: `enum ib_wc_status` and vendor error.
     pub(crate) ended: Option<(u32, u32)>,
     pub(crate) progress: Progress,
-    /// For its place among those that wait.
-    spare: Option<RBTreeNodeReservation<Place, u64>>,
+    /// A preallocated node for [`Table::waiting`] and [`Table::backlog`].
+    spare: Option<RBTreeNodeReservation<QueueKey, u64>>,
 }
 
 impl Entry {
@@ -366,61 +366,61 @@ impl Entry {
         self.origin.send()
     }
 
-    /// Whether it is one of the requests without an answer that flow control counts.
+    /// Whether it counts as an outstanding request of flow control.
     fn counts(&self) -> bool {
         let is_queued = matches!(self.phase, Phase::Queued(_));
         self.is_limited && !is_queued && !self.answered && !self.canceled
     }
 }
 
-/// A place among MADs that wait: a time or a number, and the MAD's address.
-type Place = (u64, usize);
+/// Key in a queue: a deadline or sequence number, and the MAD's address.
+type QueueKey = (u64, usize);
 
-/// What an agent does not do at once: SMPs that do not leave the machine.
+/// A locally handled SMP that the agent's work delivers.
 pub(crate) struct Local {
     pub(crate) origin: Origin,
-    /// What is received, and by whom.
+    /// What is delivered, and to which agent.
     pub(crate) received: Option<(AgentUse, RecvMad)>,
 }
 
-/// What the packets of a message of RMPP have in common.
+/// Identification of an RMPP transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Transaction {
     pub(crate) tid: u64,
     pub(crate) src_qp: u32,
     pub(crate) slid: u32,
-    /// The GID of the sender, where packets have one: on RoCE there are no LIDs.
+    /// The sender's GID, if packets have a GRH: RoCE has no LIDs.
     pub(crate) source: Option<Gid>,
     pub(crate) mgmt_class: u8,
     pub(crate) class_version: u8,
     pub(crate) method: u8,
 }
 
-/// How far a message of RMPP is received.
+/// Receive state of an RMPP message.
 pub(crate) struct Received {
-    /// The segments that are there, in their order; none once the message is complete.
+    /// The segments received, sorted; empty once the message is complete.
     pub(crate) segments: KVec<RecvMad>,
-    /// The last segment that all segments before are there of.
+    /// The last segment received in order.
     pub(crate) segment: u32,
-    /// The last one that was acknowledged.
+    /// The last segment acknowledged.
     pub(crate) last_ack: u32,
-    /// The last one that the peer may send.
+    /// The last segment that the peer may send.
     pub(crate) window: u32,
-    /// The window that the peer gives for the answer.
+    /// The initial window for the response.
     pub(crate) answer_window: u32,
     pub(crate) complete: bool,
 }
 
-/// A message of RMPP that is being received, or was a while ago: its packets may come again.
+/// An RMPP message that is being received, or was received recently: its packets may be repeated.
 #[pin_data]
 pub(crate) struct Reassembly {
     pub(crate) agent: Arc<Agent>,
     pub(crate) transaction: Transaction,
-    /// The address of the sender, once it is found.
+    /// The sender's address, once it is resolved.
     pub(crate) ah: SetOnce<Arc<OwnAh>>,
     #[pin]
     pub(crate) received: SpinLockIrq<Received>,
-    /// Ends it when it takes too long.
+    /// Timeout of the message.
     #[pin]
     pub(crate) timer: DelayedWork<Reassembly>,
 }
@@ -429,27 +429,27 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Reassembly { self.timer }
 }
 
-/// The MADs of an agent.
+/// The posted MADs of an agent.
 pub(crate) struct Table {
     entries: RBTree<Key, Entry>,
-    /// Those that wait for an answer, by their time limit.
-    waiting: RBTree<Place, u64>,
-    /// Those that wait to be sent, by number.
-    backlog: RBTree<Place, u64>,
+    /// Those waiting for a response, by deadline.
+    waiting: RBTree<QueueKey, u64>,
+    /// Those waiting for flow control, by sequence number.
+    backlog: RBTree<QueueKey, u64>,
     next_number: u64,
-    /// How many of those that flow control limits have no answer.
+    /// Number of outstanding requests under flow control.
     pub(crate) outstanding: u32,
     pub(crate) local: KVec<Local>,
     /// Messages that are being received.
     pub(crate) reassemblies: KVec<Arc<Reassembly>>,
-    /// When the work runs.
+    /// When the work is scheduled.
     pub(crate) armed: Option<u64>,
-    /// The agent goes: nothing is posted any more.
+    /// The agent is being unregistered: nothing is posted any more.
     pub(crate) closed: bool,
 }
 
 impl Table {
-    /// No MADs.
+    /// An empty table.
     pub(crate) fn new() -> Self {
         Self {
             entries: RBTree::new(),
@@ -464,12 +464,12 @@ impl Table {
         }
     }
 
-    /// The MAD of a name.
+    /// The MAD with a key.
     pub(crate) fn get(&mut self, key: &Key) -> Option<&mut Entry> {
         self.entries.get_mut(key)
     }
 
-    /// The first MAD of a transaction for which `wanted` says yes.
+    /// The first MAD of a transaction that `wanted` accepts.
     pub(crate) fn find(&self, tid: u64, wanted: impl Fn(&Entry) -> bool) -> Option<Key> {
         let mut address = 0;
         loop {
@@ -485,7 +485,7 @@ impl Table {
         }
     }
 
-    /// The names of all MADs.
+    /// The next key after `after`.
     pub(crate) fn first_key(&self, after: Option<Key>) -> Option<Key> {
         let from = match after {
             None => (0, 0),
@@ -495,22 +495,22 @@ impl Table {
         Some(*cursor.current().0)
     }
 
-    /// Adds a MAD, which is to be sent at once.
+    /// Adds a MAD that is about to be sent.
     pub(crate) fn insert(&mut self, new: NewEntry, fill: impl FnOnce(&mut Entry)) {
         let NewEntry { mut node, key } = new;
         fill(&mut node.value);
         let NodeParts { reservation, value } = node;
-        // It is counted from now on.
+        // Outstanding from now on.
         self.outstanding = self.outstanding.saturating_add(u32::from(value.counts()));
         self.entries.insert(reservation.into_node(key, value));
     }
 
-    /// Whether a MAD of this name is posted.
+    /// Whether the table has a MAD with this key.
     pub(crate) fn contains(&self, key: &Key) -> bool {
         self.entries.get(key).is_some()
     }
 
-    /// Takes a MAD out of the row that it waits in.
+    /// Removes a MAD from the queue of its phase.
     fn unindex(&mut self, key: &Key) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -525,7 +525,7 @@ impl Table {
         }
     }
 
-    /// Changes what is known of a MAD, but for its phase.
+    /// Changes an entry, except for its phase.
     pub(crate) fn update(&mut self, key: &Key, f: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.entries.get_mut(key) {
             let before = u32::from(entry.counts());
@@ -536,7 +536,7 @@ impl Table {
         }
     }
 
-    /// Moves a MAD to another phase.
+    /// Changes the phase of a MAD.
     pub(crate) fn set_phase(&mut self, key: &Key, phase: Phase) {
         self.unindex(key);
         let Some(entry) = self.entries.get_mut(key) else {
@@ -549,48 +549,48 @@ impl Table {
             .outstanding
             .saturating_sub(before)
             .saturating_add(after);
-        let (row, place) = match phase {
+        let (queue, queue_key) = match phase {
             Phase::Sending => return,
             Phase::Waiting(until) => (&mut self.waiting, (until, key.1)),
             Phase::Queued(number) => (&mut self.backlog, (number, key.1)),
         };
         if let Some(spare) = entry.spare.take() {
-            row.insert(spare.into_node(place, key.0));
+            queue.insert(spare.into_node(queue_key, key.0));
         }
     }
 
-    /// Lets a MAD wait for its answer.
+    /// Lets a MAD wait for its response.
     pub(crate) fn wait(&mut self, key: &Key, timeout_ms: u32) {
         let until = now_ns().saturating_add(u64::from(timeout_ms).saturating_mul(1_000_000));
         self.set_phase(key, Phase::Waiting(until));
     }
 
-    /// Lets a MAD wait until others are answered.
+    /// Queues a MAD for flow control.
     pub(crate) fn queue(&mut self, key: &Key) {
         self.next_number = self.next_number.wrapping_add(1);
         self.set_phase(key, Phase::Queued(self.next_number));
     }
 
-    /// Whether MADs wait until others are answered.
+    /// Whether MADs are queued for flow control.
     pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// The MAD that has waited longest for others to be answered.
+    /// The oldest queued MAD.
     pub(crate) fn first_queued(&self) -> Option<Key> {
         let cursor = self.backlog.cursor_front()?;
         let (&(_, address), &tid) = cursor.current();
         Some((tid, address))
     }
 
-    /// The MAD whose time limit is reached first.
+    /// The MAD with the earliest deadline.
     pub(crate) fn first_waiting(&self) -> Option<(u64, Key)> {
         let cursor = self.waiting.cursor_front()?;
         let (&(until, address), &tid) = cursor.current();
         Some((until, (tid, address)))
     }
 
-    /// When the work is to run.
+    /// When the work must run.
     fn first_deadline(&self) -> Option<u64> {
         if !self.local.is_empty() {
             return Some(0);
@@ -598,7 +598,7 @@ impl Table {
         self.first_waiting().map(|(until, _)| until)
     }
 
-    /// Takes a MAD out: it is done.
+    /// Removes a completed MAD.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Entry> {
         self.unindex(key);
         let entry = self.entries.remove(key)?;
@@ -607,24 +607,24 @@ impl Table {
     }
 }
 
-/// What a node is made of.
+/// Parts of a tree node.
 struct NodeParts {
     reservation: RBTreeNodeReservation<Key, Entry>,
     value: Entry,
 }
 
-/// An entry that is not in a table yet: what it needs is allocated.
+/// An entry that is not in a table yet: its memory is allocated.
 pub(crate) struct NewEntry {
     node: NodeParts,
     key: Key,
 }
 
 impl NewEntry {
-    /// An entry for a MAD, which is to be sent now.
+    /// An entry for a MAD that is about to be sent.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; the MAD stays its owner's.
+    /// `ENOMEM`; the MAD stays with its owner.
     pub(crate) fn new(origin: Origin) -> Result<Self> {
         let reservation = RBTreeNodeReservation::new(GFP_ATOMIC)?;
         let spare = RBTreeNodeReservation::new(GFP_ATOMIC)?;
@@ -646,13 +646,13 @@ impl NewEntry {
         Ok(Self { node, key })
     }
 
-    /// The name of the MAD.
+    /// The key of the MAD.
     pub(crate) fn key(&self) -> Key {
         self.key
     }
 }
 
-/// What the layer keeps with a special queue pair.
+/// Data that the MAD layer keeps with a special queue pair.
 #[pin_data]
 pub(crate) struct Queue {
     pub(crate) port_num: u32,
@@ -661,7 +661,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Nothing is sent; up to `limit` MADs may be at once.
+    /// An empty queue; at most `limit` MADs are posted at once.
     pub(crate) fn new(port_num: u32, limit: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             port_num,
@@ -670,20 +670,20 @@ impl Queue {
     }
 }
 
-/// MADs of a queue pair that wait until it has room, and how many it has.
+/// MADs that wait for room in a queue pair's send queue, and the number posted.
 pub(crate) struct Outbox {
     pub(crate) in_flight: u32,
     pub(crate) limit: u32,
     waiting: RBTree<u64, Arc<SendMad>>,
     next_number: u64,
-    /// The number of the MAD that the queue pair is given next.
+    /// The sequence number of the next MAD that is posted.
     pub(crate) next_sequence: u64,
-    /// MADs that it was given before that one are given to it again if it has flushed them: one of them has failed.
+    /// MADs with earlier sequence numbers are posted again if they were flushed: another one had failed.
     pub(crate) again_before: u64,
 }
 
 impl Outbox {
-    /// Nothing is sent; up to `limit` MADs may be at once.
+    /// An empty outbox; at most `limit` MADs are posted at once.
     pub(crate) fn new(limit: u32) -> Self {
         Self {
             in_flight: 0,
@@ -695,7 +695,7 @@ impl Outbox {
         }
     }
 
-    /// Lets a MAD wait.
+    /// Queues a MAD.
     ///
     /// # Errors
     ///
@@ -707,7 +707,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// The MAD that has waited longest.
+    /// The oldest MAD.
     pub(crate) fn pop(&mut self) -> Option<Arc<SendMad>> {
         let cursor = self.waiting.cursor_front_mut()?;
         let (_, node) = cursor.remove_current();
@@ -715,14 +715,14 @@ impl Outbox {
     }
 }
 
-/// The ports, and the agents by number.
+/// The open ports, and the agents by number.
 struct Registry {
     ports: KVec<OpenPort>,
     agents: KVec<Arc<Agent>>,
     next_number: u32,
 }
 
-/// A port that is open, and who answers there for the core.
+/// An open port and the core's agents there.
 #[derive(Clone)]
 pub(crate) struct OpenPort {
     pub(crate) port: Arc<Port>,
@@ -731,7 +731,7 @@ pub(crate) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Who answers over the queue pair of a kind.
+    /// The core's agent on the queue pair of a kind.
     pub(crate) fn responder(&self, kind: SpecialKind) -> Option<&Arc<Agent>> {
         self.responders
             .iter()
@@ -740,10 +740,10 @@ impl OpenPort {
     }
 }
 
-/// Agents have numbers below: the mlx4 driver uses the upper 8 bits.
+/// Agent numbers are below: the mlx4 driver uses the upper 8 bits.
 const MAX_AGENTS: u32 = 1 << 24;
 
-/// Marks the lock of the registry.
+/// Marker of the registry's lock.
 enum RegistryLock {}
 
 impl kernel::sync::lock::GlobalLockBackend for RegistryLock {
@@ -765,13 +765,13 @@ static LAYER: kernel::sync::lock::GlobalLock<RegistryLock> = unsafe {
     })
 };
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(crate) fn init() {
     // SAFETY: Called once, before there are ports.
     unsafe { LAYER.init() };
 }
 
-/// The port of a device, if it is open. Any context.
+/// The open port of a device. Any context.
 pub(crate) fn find_port(device: &Device, port_num: u32) -> Option<OpenPort> {
     let registry = LAYER.lock();
     let mut ports = registry.ports.iter();
@@ -782,7 +782,7 @@ fn is(port: &Port, device: &Device, port_num: u32) -> bool {
     port.port_num == port_num && core::ptr::eq(&*port.device, device)
 }
 
-/// Lets a port be found.
+/// Registers a port.
 ///
 /// # Errors
 ///
@@ -796,7 +796,7 @@ pub(crate) fn add_port(port: Arc<Port>) -> Result {
     Ok(())
 }
 
-/// Lets a port have those that answer there for the core.
+/// Sets the core's agents of a port.
 pub(crate) fn set_responders(port: &Arc<Port>, responders: [Option<Arc<Agent>>; 2]) {
     let mut registry = LAYER.lock();
     let mut ports = registry.ports.iter_mut();
@@ -805,7 +805,7 @@ pub(crate) fn set_responders(port: &Arc<Port>, responders: [Option<Arc<Agent>>; 
     }
 }
 
-/// Lets a port not be found any more.
+/// Unregisters a port.
 pub(crate) fn remove_port(device: &Device, port_num: u32) -> Option<OpenPort> {
     let mut registry = LAYER.lock();
     let nth = registry
@@ -815,16 +815,16 @@ pub(crate) fn remove_port(device: &Device, port_num: u32) -> Option<OpenPort> {
     registry.ports.remove(nth).ok()
 }
 
-/// Gives an agent a number, by which it is found.
+/// Assigns an agent its number.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `ENOSPC` where all numbers are taken.
+/// `ENOMEM`; `ENOSPC` where all numbers are in use.
 pub(crate) fn add_agent(agent: &Arc<Agent>) -> Result {
     let mut registry = LAYER.lock();
     let mut number = registry.next_number;
     for _ in 0..=registry.agents.len() {
-        // 0 is nobody's, so that a transaction ID without an agent finds none.
+        // 0 is never assigned, so that a transaction ID without an agent matches none.
         number = match number {
             0 | MAX_AGENTS.. => 1,
             number => number,
@@ -833,7 +833,7 @@ pub(crate) fn add_agent(agent: &Arc<Agent>) -> Result {
         if let Err(place) = registry.agents.binary_search_by_key(&number, search) {
             agent.body.set_hi_tid(number);
             registry.agents.reserve(1, GFP_ATOMIC)?;
-            // There is room for it.
+            // Capacity was reserved.
             let _ = registry.agents.insert_within_capacity(place, agent.clone());
             registry.next_number = number.wrapping_add(1);
             return Ok(());
@@ -843,7 +843,7 @@ pub(crate) fn add_agent(agent: &Arc<Agent>) -> Result {
     Err(ENOSPC)
 }
 
-/// Lets an agent not be found any more.
+/// Unregisters the number of an agent.
 pub(crate) fn remove_agent(agent: &Agent) {
     let mut registry = LAYER.lock();
     let number = agent.body.hi_tid();
@@ -855,7 +855,7 @@ pub(crate) fn remove_agent(agent: &Agent) {
     drop(taken);
 }
 
-/// The agent that has a number. Any context.
+/// The agent with a number. Any context.
 pub(crate) fn find_agent(number: u32) -> Option<AgentUse> {
     let registry = LAYER.lock();
     let found = registry

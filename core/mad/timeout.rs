@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The work of an agent: requests whose answer has not come in time are sent again, or given back; what does not leave the
-//! machine is delivered.
+//! The work of an agent: requests that have timed out are sent again or returned; locally handled SMPs are delivered.
 
 use core::sync::atomic::Ordering;
 
@@ -16,15 +15,15 @@ use super::{
     transmit::transmit,
 };
 
-/// What becomes of a request whose time is over.
+/// Result of a request's timeout.
 enum Expired {
-    /// It was sent again, or waits for that.
+    /// It was sent again, or is queued for that.
     Again,
-    /// It is given back: with `enum ib_wc_status`.
+    /// It is returned: with `enum ib_wc_status`.
     Over(u32),
 }
 
-/// A request's time is over.
+/// Handles the timeout of a request.
 fn expire(table: &mut Table, key: &Key) -> Expired {
     let has_backlog = table.has_backlog();
     let Some(entry) = table.get(key) else {
@@ -59,7 +58,7 @@ fn expire(table: &mut Table, key: &Key) -> Expired {
     }
 }
 
-/// Goes on with the requests whose time is over.
+/// Handles all requests whose deadline has passed.
 fn expire_all(agent: &Arc<Agent>, sleep: &MaySleep) {
     loop {
         let mut table = agent.table.lock();
@@ -80,7 +79,7 @@ fn expire_all(agent: &Arc<Agent>, sleep: &MaySleep) {
     }
 }
 
-/// Delivers what has not left the machine: what is received first, then the end of what was sent.
+/// Delivers locally handled SMPs: first the response, then the send completion.
 fn deliver_local(agent: &Arc<Agent>, sleep: &MaySleep) {
     loop {
         let local = core::mem::take(&mut agent.table.lock().local);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way to the queue pair: as many MADs as it has room for are with it, the others wait in their order.
+//! Posting MADs to the queue pair: as many as its send queue holds; the others wait in order.
 
 use core::sync::atomic::Ordering;
 
@@ -9,18 +9,18 @@ use rdma::core::mad::{qp::SpecialQp, trace};
 
 use super::state::{Layer, Outbox, SendMad};
 
-/// Gives a MAD to the queue pair.
+/// Posts a MAD to the queue pair.
 fn post(qp: &Arc<SpecialQp<Layer>>, outbox: &mut Outbox, send: &Arc<SendMad>) -> Result {
     send.sequence.store(outbox.next_sequence, Ordering::Relaxed);
     outbox.next_sequence = outbox.next_sequence.wrapping_add(1);
     qp.post_send(send)
 }
 
-/// Sends a MAD, now or when the queue pair has room. Any context.
+/// Sends a MAD, now or when the send queue has room. Any context.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `ENODEV` where the port goes, `EINVAL` without an address, and what the driver answers.
+/// `ENOMEM`, `ENODEV` while the port closes, `EINVAL` without an address, and errors of the driver.
 pub(super) fn transmit(send: &Arc<SendMad>) -> Result {
     let qp = &send.agent.qp;
     let mut outbox = qp.queue.outbox.lock();
@@ -33,8 +33,7 @@ pub(super) fn transmit(send: &Arc<SendMad>) -> Result {
     Ok(())
 }
 
-/// A MAD has left the queue pair: gives it those that wait. Returns one that it does not take; then this is to be called
-/// again.
+/// Posts waiting MADs after a completion. Returns one that could not be posted; the caller then calls this again.
 pub(super) fn post_waiting(qp: &Arc<SpecialQp<Layer>>) -> Option<Arc<SendMad>> {
     let mut outbox = qp.queue.outbox.lock();
     while outbox.in_flight < outbox.limit {
@@ -48,13 +47,13 @@ pub(super) fn post_waiting(qp: &Arc<SpecialQp<Layer>>) -> Option<Arc<SendMad>> {
     None
 }
 
-/// The completion of a MAD has come.
+/// Counts a send completion.
 pub(super) fn left(qp: &SpecialQp<Layer>) {
     let mut outbox = qp.queue.outbox.lock();
     outbox.in_flight = outbox.in_flight.saturating_sub(1);
 }
 
-/// Gives a MAD to the queue pair again that it has flushed because another one had failed. Says whether it did.
+/// Posts a MAD again that was flushed because another one had failed. Returns whether it did.
 pub(super) fn post_again(qp: &Arc<SpecialQp<Layer>>, send: &Arc<SendMad>) -> bool {
     let mut outbox = qp.queue.outbox.lock();
     let was_behind = send.sequence.load(Ordering::Relaxed) < outbox.again_before;
@@ -65,7 +64,7 @@ pub(super) fn post_again(qp: &Arc<SpecialQp<Layer>>, send: &Arc<SendMad>) -> boo
     post(qp, &mut outbox, send).is_ok()
 }
 
-/// The queue pair can send again: what it has flushed until now is to be posted again.
+/// The queue pair has recovered: MADs flushed until now are posted again.
 pub(super) fn recovered(qp: &SpecialQp<Layer>) {
     let mut outbox = qp.queue.outbox.lock();
     outbox.again_before = outbox.next_sequence;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Blocks of a scatter list: what a device with pages of one size is given of it.
+//! Iteration over the DMA blocks of a scatterlist (`struct ib_block_iter`).
 //!
 //! C header: `include/rdma/iter.h`.
 
@@ -15,7 +15,7 @@ use kernel_ext::{
 };
 use rdma::core::umem::segments::BlockIter;
 
-/// Goes on by `bytes`, over as many entries as that takes; at the end of the list it stops.
+/// Advances by `bytes`, over as many entries as necessary; stops at the end of the list.
 fn skip(iter: &BlockIter, mut bytes: u64) {
     while let Some(segment) = iter.segment() {
         let left = u64::from(segment.len.saturating_sub(iter.advance()));
@@ -26,11 +26,11 @@ fn skip(iter: &BlockIter, mut bytes: u64) {
         iter.set_advance(0);
         iter.next_segment();
     }
-    // Within an entry, whose length has 32 bits; at the end of the list nobody looks.
+    // An offset within an entry, whose length has 32 bits; unused at the end of the list.
     iter.set_advance(iter.advance().wrapping_add(bytes as u32));
 }
 
-/// Begins to go over a mapped list of `nents` entries in blocks of `pgsz` bytes, a power of two. Any context.
+/// Starts an iteration over a mapped list of `nents` entries in blocks of `pgsz` bytes, a power of two. Any context.
 #[export]
 fn __rdma_block_iter_start(
     biter: Out<'_, ib_block_iter>,
@@ -46,7 +46,7 @@ fn __rdma_block_iter_start(
     });
 }
 
-/// Goes on to the next block; false at the end. Any context.
+/// Advances to the next block; false at the end. Any context.
 #[export]
 fn __rdma_block_iter_next(biter: &BlockIter) -> bool {
     let Some(segment) = biter.segment() else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DMA of devices that have none: the addresses that such a device is given are the kernel's.
+//! DMA mapping for software devices, whose DMA addresses are kernel addresses.
 //!
 //! C header: `include/rdma/ib_verbs.h` (`ib_dma_map_sg` and its like).
 
@@ -10,7 +10,7 @@ use kernel_ext::{
     export::export,
 };
 
-/// Maps a scatter list for a device that the CPU does the DMA for. Any context. Returns the number of entries: all.
+/// Maps a scatterlist for a software device. Any context. Returns the number of entries: all.
 ///
 /// # Safety
 ///

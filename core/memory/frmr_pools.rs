@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools of handles for fast registration, which devices make slowly: `rdma resource … frmr_pools`.
+//! Pools of fast registration memory region (FRMR) handles, which are expensive to create in hardware: `rdma resource …
+//! frmr_pools`.
 //!
-//! A region takes a handle from a pool and gives it back when it goes. Handles that nobody has taken in a whole period are
-//! destroyed, but for as many as the administrator has pinned. So a handle that is given back is fresh, then old, then gone.
+//! A region takes a handle from a pool and returns it when it is freed. Handles that are unused for a whole period are
+//! destroyed, except for the number pinned by the administrator. A returned handle is first fresh, then old, then
+//! destroyed.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `DeviceState::pinning` | that handles are made in advance one at a time, and not while the pools go | process context | the others |
-//! | `DeviceState::pools` | which pools there are | process context | nothing |
+//! | `DeviceState::pinning` | creating handles in advance, one at a time and not while the pools are freed | process context | the others |
+//! | `DeviceState::pools` | the list of pools | process context | nothing |
 //! | `Pool::handles` | the handles of a pool | process context | nothing |
 //!
 //! C header: `include/rdma/frmr_pools.h`.
@@ -34,11 +36,11 @@ pub(crate) use super::state::Pool;
 use super::state::{Handles, Pools};
 use crate::private::DeviceExt;
 
-/// After how many seconds a handle that nobody takes gets old, and then goes.
+/// Default aging period, in seconds.
 const DEFAULT_PERIOD: u32 = 60;
 
 impl Pools {
-    /// The pool for such handles: the one with the least room that is enough, or a new one.
+    /// The pool for a key: the smallest one that is large enough, or a new one.
     fn find_or_make(&mut self, device: &Device, key: &FrmrKey) -> Result<Arc<Pool>> {
         let nth = self.list.partition_point(|pool| pool.key < *key);
         let found = self.list.get(nth);
@@ -52,9 +54,9 @@ impl Pools {
         Ok(pool)
     }
 
-    /// Has the handles of a pool grow old after a period, unless that is under way.
+    /// Schedules the aging of a pool's handles after a period, unless it is scheduled already.
     fn age_later(&self, pool: &Arc<Pool>) {
-        // Where it is under way there is nothing to do.
+        // If it is scheduled already, there is nothing to do.
         let _ = self
             .queue
             .enqueue_delayed(pool.clone(), jiffies(self.period));
@@ -79,16 +81,16 @@ impl Handles {
         self.fresh.len().saturating_add(self.old.len())
     }
 
-    /// How many there are, with those in use.
+    /// Number of handles, including those in use.
     fn total(&self) -> usize {
         self.waiting().saturating_add(self.in_use as usize)
     }
 
-    /// Lets a period pass: takes out what is too old, and says whether anything gets old now.
+    /// Ages the handles by a period: takes out those that were old, and returns whether any are old now.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`: nothing has changed, or nothing got old.
+    /// `ENOMEM`: nothing has changed, or no handle was aged.
     fn age(&mut self) -> Result<(KVVec<u32>, bool)> {
         if self.pinned == 0 {
             let gone = core::mem::take(&mut self.old);
@@ -115,7 +117,7 @@ impl Handles {
 // SAFETY: No other type of this module implements it, and all regions have their pools from here.
 unsafe impl FrmrPool for Pool {}
 
-/// What is told of a pool.
+/// Usage of a pool, for netlink.
 pub(crate) struct Usage {
     pub(crate) waiting: u32,
     pub(crate) in_use: u32,
@@ -138,7 +140,7 @@ impl Pool {
         }
     }
 
-    /// Takes a handle, or has the device make one.
+    /// Takes a handle, or has the driver create one.
     fn take(&self, sleep: &MaySleep) -> Result<u32> {
         let mut handles = self.handles.lock();
         if let Some(handle) = handles.take() {
@@ -152,7 +154,7 @@ impl Pool {
         Ok(handle)
     }
 
-    /// Takes a handle back. Says whether it is the only fresh one, so that it is time to let it age.
+    /// Returns a handle. Returns whether it is the only fresh one, so that aging must be scheduled.
     ///
     /// # Errors
     ///
@@ -164,7 +166,7 @@ impl Pool {
         Ok(handles.fresh.len() == 1)
     }
 
-    /// Fills the pool up to so many handles, with those in use.
+    /// Fills the pool up to `count` handles, including those in use.
     fn pin(&self, count: u32, sleep: &MaySleep) -> Result {
         let missing = {
             let mut handles = self.handles.lock();
@@ -175,7 +177,7 @@ impl Pool {
         if missing == 0 {
             return Ok(());
         }
-        // Handles of this pool have the room that its key says, whatever was asked for.
+        // Handles have the size of the pool's key, which may be larger than requested.
         let mut made = self
             .driver
             .create(&self.device, &self.key, missing, sleep)?;
@@ -188,7 +190,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Destroys all handles that nobody has taken.
+    /// Destroys all unused handles.
     fn empty(&self, sleep: &MaySleep) {
         let mut handles = self.handles.lock();
         let mut fresh = core::mem::take(&mut handles.fresh);
@@ -206,11 +208,11 @@ impl WorkItem for Pool {
         // SAFETY: The queue's work runs in process context.
         let sleep = &unsafe { MaySleep::assume() };
         let aged = this.handles.lock().age();
-        // Without memory it is tried again.
+        // Without memory it is retried.
         let (mut gone, more) = aged.unwrap_or((KVVec::new(), true));
         this.driver.destroy(&this.device, &mut gone, sleep);
         if more {
-            // When the pools go they wait for this work, and do not hold the lock meanwhile.
+            // Freeing the pools waits for this work, without holding the lock.
             if let Some(pools) = &*this.device.core().frmr_pools.pools.lock() {
                 pools.age_later(&this);
             }
@@ -218,7 +220,7 @@ impl WorkItem for Pool {
     }
 }
 
-/// The pools of a device, that with the greatest key first. `None` where the device has none.
+/// The pools of a device, in descending order of keys. `None` if the device has none.
 ///
 /// # Errors
 ///
@@ -235,11 +237,11 @@ pub(crate) fn list(device: &Device) -> Result<Option<KVec<Arc<Pool>>>> {
     Ok(Some(list))
 }
 
-/// Says after how many seconds handles that nobody takes get old, and go.
+/// Sets the aging period, in seconds.
 ///
 /// # Errors
 ///
-/// `EINVAL` for 0, and where the device has no pools.
+/// `EINVAL` for 0, or a device without pools.
 pub(crate) fn set_period(device: &Device, period: u32) -> Result {
     let mut pools = device.core().frmr_pools.pools.lock();
     let pools = (*pools).as_mut().ok_or(EINVAL)?;
@@ -253,12 +255,12 @@ pub(crate) fn set_period(device: &Device, period: u32) -> Result {
     Ok(())
 }
 
-/// Says how many handles of a kind there should always be, and has those made that are missing.
+/// Sets the number of pinned handles of a kind, and creates the missing ones.
 ///
 /// # Errors
 ///
-/// `EINVAL` where the device has no pools or for access that cannot be, `EOPNOTSUPP` for access that the device does not
-/// know, `ENOMEM`, and what the driver answers.
+/// `EINVAL` for a device without pools or invalid access flags, `EOPNOTSUPP` for access flags that the device does not
+/// support, `ENOMEM`, and errors of the driver.
 pub(crate) fn set_pinned(device: &Device, key: FrmrKey, count: u32, sleep: &MaySleep) -> Result {
     let state = &device.core().frmr_pools;
     let _pinning = state.pinning.lock();
@@ -268,7 +270,7 @@ pub(crate) fn set_pinned(device: &Device, key: FrmrKey, count: u32, sleep: &MayS
     let pool = find_or_make(device, &key)?;
     let pinned = pool.pin(count, sleep);
     if let Some(pools) = &*state.pools.lock() {
-        // What is too many now begins to go.
+        // Surplus handles are aged.
         delayed::enqueue(&pools.queue, &pool, 0);
     }
     pinned
@@ -280,11 +282,11 @@ fn find_or_make(device: &Device, key: &FrmrKey) -> Result<Arc<Pool>> {
     (*pools).as_mut().ok_or(EINVAL)?.find_or_make(device, key)
 }
 
-/// Gives a device pools, of handles that `pool_ops` makes and destroys. Process context.
+/// Initialises the pools of a device, whose handles are created and destroyed by `pool_ops`. Process context.
 ///
 /// # Errors
 ///
-/// `EEXIST` if it has them, `ENOMEM`.
+/// `EEXIST` if it has pools, `ENOMEM`.
 ///
 /// C header: `include/rdma/frmr_pools.h`.
 #[export]
@@ -304,8 +306,8 @@ fn ib_frmr_pools_init(device: &Device, pool_ops: FrmrDriver, sleep: &MaySleep) -
     Ok(())
 }
 
-/// Takes the pools of a device away, if it has any, and destroys their handles. All that were taken have been given back, and
-/// none is taken any more. Process context.
+/// Frees the pools of a device, if any, and destroys their handles. All handles have been returned, and none is taken
+/// any more. Process context.
 #[export]
 fn ib_frmr_pools_cleanup(device: &Device, sleep: &MaySleep) {
     let state = &device.core().frmr_pools;
@@ -318,11 +320,11 @@ fn ib_frmr_pools_cleanup(device: &Device, sleep: &MaySleep) {
     }
 }
 
-/// Takes a handle for a region, which says in `frmr.key` what kind: into `frmr.handle`. Process context.
+/// Takes a handle for a region, by `frmr.key`, into `frmr.handle`. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` where the device has no pools, `ENOMEM`, and what the driver answers.
+/// `EINVAL` for a device without pools, `ENOMEM`, and errors of the driver.
 #[export]
 fn ib_frmr_pool_pop(device: &Device, mr: &Mr, sleep: &MaySleep) -> Result {
     let pool = find_or_make(device, &mr.frmr_key())?;
@@ -331,7 +333,7 @@ fn ib_frmr_pool_pop(device: &Device, mr: &Mr, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Gives the handle of a region back to its pool. Process context.
+/// Returns the handle of a region to its pool. Process context.
 #[export]
 fn ib_frmr_pool_push(device: &Device, mr: GivenFrmr<Pool>, sleep: &MaySleep) {
     let GivenFrmr { pool, handle } = mr;
@@ -346,7 +348,7 @@ fn ib_frmr_pool_push(device: &Device, mr: GivenFrmr<Pool>, sleep: &MaySleep) {
     }
 }
 
-/// The handle of a region does not come back: the driver has destroyed it. Any context that may sleep.
+/// Drops the handle of a region, which the driver has destroyed. Any context that may sleep.
 #[export]
 fn ib_frmr_pool_drop(mr: GivenFrmr<Pool>) {
     let mut handles = mr.pool.handles.lock();
@@ -398,7 +400,7 @@ mod tests {
     fn pinned_ones_stay() -> Result {
         let mut handles = handles(2, &[1], &[2, 3, 4])?;
         handles.count_taken();
-        // Five there are, two must be: three may go, and as many are old.
+        // There are five, two are pinned: three may be destroyed, and as many are old.
         let (gone, more) = handles.age()?;
         assert_eq!(gone.len(), 3);
         assert!(more);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is kept of the memory of a device: pools of handles for fast registration.
+//! Data of a device's FRMR pools.
 
 use kernel::{
     alloc::KVVec,
@@ -32,7 +32,7 @@ impl DeviceState {
 
 pub(super) struct Pools {
     pub(super) driver: FrmrDriver,
-    /// Seconds.
+    /// Aging period, in seconds.
     pub(super) period: u32,
     /// Sorted by key.
     pub(super) list: KVec<Arc<Pool>>,
@@ -41,17 +41,17 @@ pub(super) struct Pools {
 
 /// The handles of a pool.
 pub(super) struct Handles {
-    /// Given back lately. The last ones are taken first.
+    /// Returned in the current period. The last ones are taken first.
     pub(super) fresh: KVVec<u32>,
-    /// Given back before that.
+    /// Returned in an earlier period.
     pub(super) old: KVVec<u32>,
     pub(super) in_use: u32,
     pub(super) max_in_use: u32,
-    /// How many there should be, with those in use.
+    /// Minimum number of handles, including those in use.
     pub(super) pinned: u32,
 }
 
-/// Handles that are alike.
+/// A pool of handles with the same key.
 #[pin_data]
 pub(crate) struct Pool {
     pub(super) key: FrmrKey,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space sends along with commands: data for the driver, attributes.
+//! The driver's data in commands of user space, and attributes (`uverbs_ioctl.h`).
 //!
-//! All in process context, during a command, whose structures are the caller's alone.
+//! All functions run in process context during a command, whose structures are not shared.
 //!
 //! C header: `include/rdma/uverbs_ioctl.h`.
 
@@ -24,20 +24,20 @@ use rdma::core::{
     AttrBundle,
 };
 
-/// Reads flags, which user space sends in 4 or 8 bytes; none is 0.
+/// Reads a flags attribute of 4 or 8 bytes; 0 if it is missing.
 ///
 /// # Errors
 ///
-/// `EINVAL` for flags that are not allowed, or another length.
+/// `EINVAL` for flags that are not allowed, or an invalid length.
 fn flags(command: &AttrBundle, id: usize, allowed: u64) -> Result<u64> {
     command.data(id).map_or(Ok(0), |attr| attr.flags(allowed))
 }
 
-/// Reads a description of a buffer.
+/// Reads a buffer descriptor.
 ///
 /// # Errors
 ///
-/// `ENOENT` if there is none, `EINVAL` for flags that nobody knows, `EFAULT`.
+/// `ENOENT` if it is missing, `EINVAL` for unknown flags, `EFAULT`.
 pub(crate) fn buffer_desc(command: &AttrBundle, id: u16) -> Result<ib_uverbs_buffer_desc> {
     let mut desc = ib_uverbs_buffer_desc::zeroed();
     // SAFETY: The description is numbers.
@@ -49,7 +49,7 @@ pub(crate) fn buffer_desc(command: &AttrBundle, id: u16) -> Result<ib_uverbs_buf
     Ok(desc)
 }
 
-/// Answers for a request with bits in `comp_mask` that the driver does not know.
+/// Reports bits in `comp_mask` that the driver does not know.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ fn _ib_copy_validate_udata_cm_fail(_udata: &UdataView, _req_cm: u64, _valid_cm: 
     Err(EOPNOTSUPP)
 }
 
-/// Reads flags of up to 64 bits.
+/// Reads a flags attribute of up to 64 bits.
 ///
 /// # Errors
 ///
@@ -75,7 +75,7 @@ fn uverbs_get_flags64(
     Ok(())
 }
 
-/// Reads flags of up to 32 bits.
+/// Reads a flags attribute of up to 32 bits.
 ///
 /// # Errors
 ///
@@ -91,11 +91,11 @@ fn uverbs_get_flags32(
     Ok(())
 }
 
-/// Reads a number from 0 to a bound; where there is none, the default.
+/// Reads an unsigned constant up to a maximum; the default if it is missing.
 ///
 /// # Errors
 ///
-/// `EINVAL` beyond the bound, `ENOENT` where there is none and no default.
+/// `EINVAL` beyond the maximum, `ENOENT` if it is missing without a default.
 #[export]
 fn _uverbs_get_const_unsigned(
     to: Out<'_, u64>,
@@ -113,11 +113,11 @@ fn _uverbs_get_const_unsigned(
     Ok(())
 }
 
-/// Reads a number between bounds; where there is none, the default.
+/// Reads a signed constant between bounds; the default if it is missing.
 ///
 /// # Errors
 ///
-/// `EINVAL` beyond the bounds, `ENOENT` where there is none and no default.
+/// `EINVAL` beyond the bounds, `ENOENT` if it is missing without a default.
 #[export]
 fn _uverbs_get_const_signed(
     to: Out<'_, i64>,
@@ -136,7 +136,7 @@ fn _uverbs_get_const_signed(
     Ok(())
 }
 
-/// Reads a description of a buffer.
+/// Reads a buffer descriptor.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ fn uverbs_get_buffer_desc(
     Ok(())
 }
 
-/// Memory that is there until the command is done.
+/// Allocates memory that is freed at the end of the command.
 ///
 /// # Errors
 ///
@@ -161,29 +161,29 @@ fn _uverbs_alloc(bundle: &AttrBundle, size: usize, flags: gfp_t) -> ErrPtr<c_voi
     ErrPtr(bundle.alloc(size, Gfp(flags)))
 }
 
-/// Says that the object of an attribute is complete: should the command fail it is to be destroyed.
+/// Marks the object of an attribute as complete: if the command fails, it is destroyed.
 #[export]
 fn uverbs_finalize_uobj_create(attrs_bundle: Const<'_, AttrBundle>, idx: u16) {
     attrs_bundle.set_object_complete(idx);
 }
 
-/// The handler of methods that destroy an object: by the time it is called that is done.
+/// The handler of destroy methods, whose object is destroyed before the call.
 #[export]
 fn uverbs_destroy_def_handler(_attrs: &AttrBundle) -> Result {
     Ok(())
 }
 
-/// Takes from the driver what user space has sent for it, for a destroy method that is called because of an error.
+/// Returns the driver's data with its input cleared, for a destroy method that is called on an error path.
 #[export(GPL, ns = "rdma_core")]
 fn uverbs_get_cleared_udata(attrs: &AttrBundle) -> *mut ib_udata {
     attrs.clear_driver_udata().as_raw()
 }
 
-/// The core's state of a device file. The caller holds `disassociate_srcu`, and until it is done with the state.
+/// The user context of a device file. The caller holds `disassociate_srcu` as long as it uses the context.
 ///
 /// # Errors
 ///
-/// `EIO` if the device is gone, `EINVAL` if there is no state yet.
+/// `EIO` if the device was removed, `EINVAL` if there is no context yet.
 #[export]
 fn ib_uverbs_get_ucontext_file(ufile: &UverbsFile) -> ErrPtr<ib_ucontext> {
     let ucontext = ufile.ucontext();
@@ -196,11 +196,11 @@ fn ib_uverbs_get_ucontext_file(ufile: &UverbsFile) -> ErrPtr<ib_ucontext> {
     ErrPtr(Ok(ucontext))
 }
 
-/// Reads a driver's request of at least `minimum_size` bytes; what is missing is zero.
+/// Copies a driver's request of at least `minimum_size` bytes; missing bytes are zero.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is shorter, `EOPNOTSUPP` if it is longer than `kernel_size` and not zero there, `EFAULT`.
+/// `EINVAL` if it is shorter, `EOPNOTSUPP` if it has non-zero bytes beyond `kernel_size`, `EFAULT`.
 ///
 /// # Safety
 ///
@@ -223,7 +223,7 @@ unsafe extern "C" fn _ib_copy_validate_udata_in(
         .into_c()
 }
 
-/// Sends a driver's response: cut off, or filled with zeros.
+/// Copies a driver's response, truncated or zero-filled to the length of user space's buffer.
 ///
 /// # Errors
 ///
@@ -242,11 +242,11 @@ unsafe extern "C" fn _ib_respond_udata(
     unsafe { (*udata.cast::<UdataView>()).respond(src, len) }.into_c()
 }
 
-/// Fills an attribute in, as far as user space has room.
+/// Copies to an attribute, up to its length.
 ///
 /// # Errors
 ///
-/// `ENOENT` if user space does not want it, `EFAULT`.
+/// `ENOENT` if the attribute is missing, `EFAULT`.
 ///
 /// # Safety
 ///
@@ -266,11 +266,11 @@ unsafe extern "C" fn uverbs_copy_to(
         .into_c()
 }
 
-/// Fills an attribute in, as far as user space has room, and clears the rest.
+/// Copies to an attribute, up to its length, and clears the rest.
 ///
 /// # Errors
 ///
-/// `ENOENT` if user space does not want it, `EFAULT`.
+/// `ENOENT` if the attribute is missing, `EFAULT`.
 ///
 /// # Safety
 ///

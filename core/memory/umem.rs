@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of user space: pinned ([`pin`]), paged in on demand ([`odp`]), or a DMA buffer ([`dmabuf`]).
+//! User memory: pinned ([`pin`]), paged on demand ([`odp`]), or a dma-buf ([`dmabuf`]).
 //!
 //! C header: `include/rdma/ib_umem.h`.
 
@@ -28,11 +28,11 @@ use rdma::{
 
 use crate::memory::udata;
 
-/// Gives a device the memory that a buffer's description is of.
+/// Makes the umem of a buffer descriptor.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a description that nobody knows; as for the kind of memory.
+/// `EINVAL` for an unknown type; those of the kind of memory.
 fn of_desc(
     device: &Device,
     desc: &ib_uverbs_buffer_desc,
@@ -55,7 +55,7 @@ fn of_desc(
     }
 }
 
-/// As [`of_desc`], of at least `size` bytes.
+/// As [`of_desc`], with at least `size` bytes.
 fn of_desc_sized(
     device: &Device,
     desc: &ib_uverbs_buffer_desc,
@@ -70,7 +70,7 @@ fn of_desc_sized(
     Ok(umem)
 }
 
-/// The description that the attribute `id` has, if there is one.
+/// The buffer descriptor in attribute `id`, if there is one.
 fn desc_of_attr(command: &AttrBundle, id: u16) -> Result<Option<ib_uverbs_buffer_desc>> {
     match udata::buffer_desc(command, id) {
         Err(error) if error == ENOENT => Ok(None),
@@ -78,8 +78,8 @@ fn desc_of_attr(command: &AttrBundle, id: u16) -> Result<Option<ib_uverbs_buffer
     }
 }
 
-/// The description that the older attributes of a completion queue's buffer make, if they are there: an address or a DMA
-/// buffer with an offset, not both, each with a length; the driver must know of them.
+/// The buffer descriptor from the legacy attributes of a completion queue, if present: an address, or a dma-buf with an
+/// offset, not both, each with a length; the driver must support them.
 fn desc_of_cq_attrs(command: &AttrBundle) -> Result<Option<ib_uverbs_buffer_desc>> {
     let has_va = command.has(c::UVERBS_ATTR_CREATE_CQ_BUFFER_VA);
     let has_fd = command.has(c::UVERBS_ATTR_CREATE_CQ_BUFFER_FD);
@@ -110,7 +110,7 @@ fn desc_of_cq_attrs(command: &AttrBundle) -> Result<Option<ib_uverbs_buffer_desc
     Ok(Some(desc))
 }
 
-/// The description of a completion queue's buffer: by one way or the other, not both.
+/// The buffer descriptor of a completion queue: from the new or the legacy attributes, not both.
 fn desc_of_cq(command: &AttrBundle) -> Result<Option<ib_uverbs_buffer_desc>> {
     let attr = desc_of_attr(command, c::UVERBS_ATTR_CREATE_CQ_BUF_UMEM as u16)?;
     let older = desc_of_cq_attrs(command)?;
@@ -120,7 +120,7 @@ fn desc_of_cq(command: &AttrBundle) -> Result<Option<ib_uverbs_buffer_desc>> {
     Ok(attr.or(older))
 }
 
-/// The description of `size` bytes at an address.
+/// The buffer descriptor of `size` bytes at a user address.
 fn desc_of_va(addr: u64, size: usize) -> ib_uverbs_buffer_desc {
     ib_uverbs_buffer_desc {
         type_: c::IB_UVERBS_BUFFER_TYPE_VA,
@@ -130,7 +130,7 @@ fn desc_of_va(addr: u64, size: usize) -> ib_uverbs_buffer_desc {
     }
 }
 
-/// Gives a device the memory that is described, of at least `size` bytes; none if there is no description.
+/// Makes the umem of a descriptor, with at least `size` bytes; `None` without a descriptor.
 fn described(
     device: &Device,
     desc: Result<Option<ib_uverbs_buffer_desc>>,
@@ -142,12 +142,12 @@ fn described(
     desc.and_then(|desc| desc.map(make).transpose())
 }
 
-/// What C gets of memory that there may be.
+/// Converts an optional umem for C.
 fn optional(umem: Result<Option<OwnedUmem>>) -> ErrPtr<ib_umem> {
     ErrPtr(umem.map(|umem| umem.map_or(core::ptr::null_mut(), OwnedUmem::into_raw)))
 }
 
-/// Gives a device the memory that a description is of.
+/// Makes the umem of a buffer descriptor.
 ///
 /// # Errors
 ///
@@ -162,11 +162,11 @@ fn ib_umem_get_desc(
     ErrPtr(of_desc(device, &desc, AccessFlags(access), sleep).map(OwnedUmem::into_raw))
 }
 
-/// Gives a device the memory that an attribute describes, of at least `size` bytes; null if there is no attribute.
+/// Makes the umem of an attribute's buffer descriptor, with at least `size` bytes; null if the attribute is missing.
 ///
 /// # Errors
 ///
-/// As for `ib_umem_get_desc`; `EINVAL` for less memory.
+/// As for `ib_umem_get_desc`; `EINVAL` for a shorter buffer.
 #[export]
 fn ib_umem_get_attr(
     device: &Device,
@@ -182,11 +182,11 @@ fn ib_umem_get_attr(
     optional(described(device, desc, size, access, sleep))
 }
 
-/// As `ib_umem_get_attr`; if there is no attribute, `size` bytes at an address.
+/// As `ib_umem_get_attr`; if the attribute is missing, for `size` bytes at an address.
 ///
 /// # Errors
 ///
-/// As there.
+/// As for `ib_umem_get_attr`.
 #[export]
 fn ib_umem_get_attr_or_va(
     device: &Device,
@@ -204,11 +204,11 @@ fn ib_umem_get_attr_or_va(
     optional(described(device, desc, size, access, sleep))
 }
 
-/// Gives a device the buffer of a completion queue, of at least `size` bytes; null if none is described.
+/// Makes the umem of a completion queue's buffer, with at least `size` bytes; null if none is described.
 ///
 /// # Errors
 ///
-/// As for `ib_umem_get_attr`; `EINVAL` for one that is described twice.
+/// As for `ib_umem_get_attr`; `EINVAL` for new and legacy attributes at once.
 #[export]
 fn ib_umem_get_cq_buf(
     device: &Device,
@@ -221,11 +221,11 @@ fn ib_umem_get_cq_buf(
     optional(described(device, desc, size, access, sleep))
 }
 
-/// As `ib_umem_get_cq_buf`; if none is described, `size` bytes at an address.
+/// As `ib_umem_get_cq_buf`; if none is described, for `size` bytes at an address.
 ///
 /// # Errors
 ///
-/// As there.
+/// As for `ib_umem_get_cq_buf`.
 #[export]
 fn ib_umem_get_cq_buf_or_va(
     device: &Device,
@@ -240,17 +240,17 @@ fn ib_umem_get_cq_buf_or_va(
     optional(described(device, desc, size, access, sleep))
 }
 
-/// Releases memory that no device uses any more; null and errnos are nothing. Process context.
+/// Releases memory that the device does not use any more; null and error pointers are ignored. Process context.
 #[export]
 fn ib_umem_release(umem: GivenUmem) {
     drop(umem);
 }
 
-/// Checks that memory will do for a region that is registered anew.
+/// Checks the access flags of a region that is reregistered with the same memory.
 ///
 /// # Errors
 ///
-/// `EACCES` for writing to memory that is pinned for reading.
+/// `EACCES` for write access to memory that is pinned for reading.
 #[export]
 fn ib_umem_check_rereg(umem: Option<&UmemView>, flags: c_int, new_access_flags: c_int) -> Result {
     let changes = |flag: u32| flags as u32 & flag != 0;
@@ -264,8 +264,9 @@ fn ib_umem_check_rereg(umem: Option<&UmemView>, flags: c_int, new_access_flags: 
     Ok(())
 }
 
-/// The largest of the page sizes in `sizes` in which a device can be given `len` bytes that it sees at `virt` on, and that
-/// begin at `offset` of the first of `pieces`; but of those that hold all of it the smallest. 0 if none will do.
+/// The largest of the page sizes in `sizes` with which a device can map `len` bytes at IOVA `virt`, which begin at
+/// `offset` of the first of `pieces`; but no larger than the smallest that maps all of it with one page. 0 if there is
+/// none.
 fn best_page_size(
     pieces: impl Iterator<Item = Segment>,
     offset: usize,
@@ -276,7 +277,7 @@ fn best_page_size(
     let Some(last) = (len as u64).wrapping_sub(1).checked_add(virt) else {
         return 0;
     };
-    // Pages larger than the one that holds all of it are as good as that one.
+    // Larger pages than one that maps all of it have no advantage.
     let bits = u64::BITS - (virt ^ last).leading_zeros();
     let mut mask = sizes as u64 & u64::MAX.checked_shl(bits.max(1)).unwrap_or(0);
     let mut va = virt;
@@ -300,11 +301,11 @@ fn best_page_size(
     fitting.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
-/// The largest page size of those in `pgsz_bitmap` in which memory can be given to a device that sees it at `virt`; 0 if none
-/// will do.
+/// The largest page size of those in `pgsz_bitmap` with which a device can map the memory at IOVA `virt`; 0 if there is
+/// none.
 ///
-/// An address and what the device sees it at must agree below the page size where a page begins: at the start of each piece
-/// that does not follow on the one before.
+/// DMA address and IOVA must agree modulo the page size wherever a page begins: at the start of each piece that is not
+/// contiguous with the one before.
 #[export]
 fn ib_umem_find_best_pgsz(umem: &UmemView, pgsz_bitmap: c_ulong, virt: u64) -> c_ulong {
     umem.set_iova(virt);
@@ -324,7 +325,7 @@ fn ib_umem_find_best_pgsz(umem: &UmemView, pgsz_bitmap: c_ulong, virt: u64) -> c
 ///
 /// # Errors
 ///
-/// `EINVAL` for a range that the memory does not have.
+/// `EINVAL` for a range outside of the memory.
 ///
 /// # Safety
 ///
@@ -357,7 +358,7 @@ mod tests {
     const K4: usize = 1 << 12;
     const K64: usize = 1 << 16;
     const M2: usize = 1 << 21;
-    /// Page sizes of 4 KiB and more, all there are.
+    /// All page sizes of 4 KiB and more.
     const ALL: usize = usize::MAX << 12;
 
     /// The best page size for memory that begins with its first piece and ends with its last one.
@@ -373,7 +374,7 @@ mod tests {
         best_page_size(pieces, offset, len.wrapping_sub(offset), sizes, virt)
     }
 
-    /// The same, by trying each size on each page of 4 KiB.
+    /// The same, by trying each size on each 4 KiB page.
     fn tried(sizes: usize, virt: u64, pieces: &[(u64, u32)]) -> usize {
         let len: u64 = pieces.iter().map(|&(_, len)| u64::from(len)).sum();
         let holds_all = |size: u64| virt / size == (virt + len - 1) / size;
@@ -390,7 +391,7 @@ mod tests {
         found as usize
     }
 
-    /// Whether each page of `size` bytes that the device sees is one of the memory.
+    /// Whether each page of `size` bytes of the IOVA range maps to one page of the memory.
     fn fits(size: u64, virt: u64, pieces: &[(u64, u32)]) -> bool {
         let (mut va, mut before) = (virt, None);
         for &(address, len) in pieces {
@@ -431,7 +432,7 @@ mod tests {
         assert_eq!(best(K4 | K64 | M2, 0x10_1000, &apart), 0x1000);
         let together = [(0x10_0000, 0x1_0000), (0x11_0000, 0x1_0000)];
         assert_eq!(best(K4 | K64 | 2 * K64, 0x20_0000, &together), 2 * K64);
-        // The last one may end anywhere, those before it only with a page.
+        // The last piece may end anywhere, the others only at the end of a page.
         assert_eq!(
             best(K4 | K64, 0, &[(K64 as u64, 0x1_0000), (0, 0x123)]),
             K64

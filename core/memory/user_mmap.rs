@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of devices that user space maps, at offsets of the device file that the core gives out.
+//! Device memory that user space maps, at offsets of the device file that the core allocates.
 //!
 //! Locks: those of `rdma::core::mmap`.
 //!
@@ -16,7 +16,7 @@ use rdma::{
     MaySleep,
 };
 
-/// Gives an entry offsets, of which the first is in a range.
+/// Allocates offsets for an entry; the first is within a range.
 fn insert(
     context: &Ucontext,
     entry: Option<&MmapEntry>,
@@ -29,7 +29,7 @@ fn insert(
     unsafe { entry.insert(context, len, range, sleep) }
 }
 
-/// The entry that all of a mapping is of.
+/// The entry that a mapping covers completely.
 fn entry_of(context: &Ucontext, vma: &VmaView) -> Option<EntryRef> {
     if !vma.is_shared() {
         return None;
@@ -38,7 +38,7 @@ fn entry_of(context: &Ucontext, vma: &VmaView) -> Option<EntryRef> {
     (entry.page_count().checked_mul(PAGE_SIZE) == Some(vma.len())).then_some(entry)
 }
 
-/// Registers a mapping with its device file. Process context, the mapping locked.
+/// Registers a mapping with its device file. Process context; the VMA is locked.
 #[export]
 fn rdma_umap_priv_init(
     umap: &UmapPriv,
@@ -50,11 +50,11 @@ fn rdma_umap_priv_init(
     unsafe { umap.register(vma, entry, sleep) };
 }
 
-/// Maps memory of a device into all of a mapping. From a driver's `mmap`.
+/// Maps device memory into a whole mapping. Called from a driver's `mmap`.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the mapping is private, of another size or of another file; `ENOMEM`, `EAGAIN`.
+/// `EINVAL` if the mapping is private, of another length or of another file; `ENOMEM`, `EAGAIN`.
 #[export]
 fn rdma_user_mmap_io(
     ucontext: &Ucontext,
@@ -72,25 +72,25 @@ fn rdma_user_mmap_io(
     unsafe { vma.map_io(pfn, size, prot, entry, sleep) }
 }
 
-/// The entry that begins at an offset, in pages, with a reference; null if there is none that may be mapped.
+/// Returns a reference to the entry that begins at an offset, in pages; null if there is none that may be mapped.
 #[export]
 fn rdma_user_mmap_entry_get_pgoff(ucontext: &Ucontext, pgoff: c_ulong) -> MaybeEntryRef {
     MaybeEntryRef(EntryRef::find(ucontext, pgoff))
 }
 
-/// The entry that all of a mapping is of, with a reference; null if there is none.
+/// Returns a reference to the entry that a mapping covers completely; null if there is none.
 #[export]
 fn rdma_user_mmap_entry_get(ucontext: &Ucontext, vma: &VmaView) -> MaybeEntryRef {
     MaybeEntryRef(entry_of(ucontext, vma))
 }
 
-/// Drops a reference of an entry; with the last its offsets are free, and the driver is told.
+/// Drops a reference to an entry; with the last one its offsets are freed, and the driver's `mmap_free` is called.
 #[export]
 fn rdma_user_mmap_entry_put(entry: EntryRef) {
     drop(entry);
 }
 
-/// Says that an entry may not be mapped any more, and drops the driver's reference. Process context.
+/// Disables further mappings of an entry, and drops the driver's reference. Process context.
 #[export]
 fn rdma_user_mmap_entry_remove(entry: MaybeEntryRef, sleep: &MaySleep) {
     if let Some(entry) = entry.0 {
@@ -98,12 +98,12 @@ fn rdma_user_mmap_entry_remove(entry: MaybeEntryRef, sleep: &MaySleep) {
     }
 }
 
-/// Gives an entry offsets for `length` bytes, of which the first is from `min_pgoff` to `max_pgoff`, in pages. Process
-/// context.
+/// Allocates offsets for an entry of `length` bytes, with the first one between `min_pgoff` and `max_pgoff`, in pages.
+/// Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for no entry or no length, `ENOMEM`.
+/// `EINVAL` without an entry or for a length of 0, `ENOMEM`.
 #[export]
 fn rdma_user_mmap_entry_insert_range(
     ucontext: &Ucontext,
@@ -116,7 +116,7 @@ fn rdma_user_mmap_entry_insert_range(
     insert(ucontext, entry, length, (min_pgoff, max_pgoff), sleep)
 }
 
-/// Gives an entry offsets for `length` bytes. Process context.
+/// Allocates offsets for an entry of `length` bytes. Process context.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a command of user space is: how it is described, and what it comes with.
+//! Entries of the command tables, and received requests.
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -21,32 +21,32 @@ use crate::{device, netlink::message_kind};
 /// The attributes of a request.
 pub(super) type Attrs<'a> = netlink::Attrs<'a, { policy::COUNT }>;
 
-/// How a command is carried out.
+/// The `doit` handler of a command.
 #[derive(Clone, Copy)]
-pub(super) enum Act {
-    /// Answered with one message, of the command `.0`, that the function writes.
+pub(super) enum Doit {
+    /// Replies with one message of command `.0`, written by the function.
     Answer(u32, fn(&Query<'_>, &mut Writer<'_>) -> Result),
-    /// Carried out, and acknowledged.
+    /// Changes something, and is only acknowledged.
     Change(fn(&Query<'_>) -> Result),
 }
 
-/// A command.
+/// An entry of a command table.
 pub(super) struct Command {
     /// `RDMA_NLDEV_CMD_*`.
     pub(super) op: u32,
-    /// It is for administrators.
+    /// Whether it requires CAP_NET_ADMIN.
     pub(super) admin: bool,
-    /// It takes no attributes that are not known, or longer than they should be.
+    /// Whether unknown attributes and wrong lengths are rejected.
     pub(super) strict: bool,
-    /// What is done for one that asks for one answer.
-    pub(super) act: Option<Act>,
-    /// What is done for one that asks for all there is.
+    /// The handler of requests without `NLM_F_DUMP`.
+    pub(super) doit: Option<Doit>,
+    /// The handler of requests with `NLM_F_DUMP`.
     pub(super) dump: Option<fn(&Query<'_>, &mut Dump<'_>) -> Result>,
 }
 
 impl Command {
-    /// Tells of one thing, or of all.
-    pub(super) const fn show(
+    /// A command that gets one object, or dumps all.
+    pub(super) const fn get_and_dump(
         op: u32,
         one: fn(&Query<'_>, &mut Writer<'_>) -> Result,
         all: fn(&Query<'_>, &mut Dump<'_>) -> Result,
@@ -55,69 +55,69 @@ impl Command {
             op,
             admin: false,
             strict: false,
-            act: Some(Act::Answer(op, one)),
+            doit: Some(Doit::Answer(op, one)),
             dump: Some(all),
         }
     }
 
-    /// Tells of one thing.
-    pub(super) const fn tell(op: u32, one: fn(&Query<'_>, &mut Writer<'_>) -> Result) -> Self {
+    /// A command that gets one object.
+    pub(super) const fn get(op: u32, one: fn(&Query<'_>, &mut Writer<'_>) -> Result) -> Self {
         Self {
             op,
             admin: false,
             strict: false,
-            act: Some(Act::Answer(op, one)),
+            doit: Some(Doit::Answer(op, one)),
             dump: None,
         }
     }
 
-    /// Tells of all.
-    pub(super) const fn list(op: u32, all: fn(&Query<'_>, &mut Dump<'_>) -> Result) -> Self {
+    /// A command that dumps all objects.
+    pub(super) const fn dump(op: u32, all: fn(&Query<'_>, &mut Dump<'_>) -> Result) -> Self {
         Self {
             op,
             admin: false,
             strict: false,
-            act: None,
+            doit: None,
             dump: Some(all),
         }
     }
 
-    /// Changes something, for administrators.
-    pub(super) const fn change(op: u32, change: fn(&Query<'_>) -> Result) -> Self {
+    /// A command that changes something; it requires CAP_NET_ADMIN.
+    pub(super) const fn set(op: u32, change: fn(&Query<'_>) -> Result) -> Self {
         Self {
             op,
             admin: true,
             strict: true,
-            act: Some(Act::Change(change)),
+            doit: Some(Doit::Change(change)),
             dump: None,
         }
     }
 
-    /// Is for administrators.
+    /// Requires CAP_NET_ADMIN.
     pub(super) const fn for_admins(mut self) -> Self {
         self.admin = true;
         self
     }
 
-    /// Takes no attributes that are not known, or longer than they should be.
+    /// Rejects unknown attributes and wrong lengths.
     pub(super) const fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Is answered with a message of another command.
+    /// Replies with messages of another command.
     pub(super) const fn answered_as(mut self, op: u32) -> Self {
-        if let Some(Act::Answer(_, fill)) = self.act {
-            self.act = Some(Act::Answer(op, fill));
+        if let Some(Doit::Answer(_, fill)) = self.doit {
+            self.doit = Some(Doit::Answer(op, fill));
         }
         self
     }
 }
 
-/// A command that user space has sent.
+/// A received request.
 pub(super) struct Query<'a> {
     pub(super) request: &'a Request<'a>,
-    /// Whose namespace it is about.
+    /// The sender's network namespace.
     pub(super) net: &'a NetNamespace,
     pub(super) attrs: Attrs<'a>,
     pub(super) sleep: &'a MaySleep,
@@ -138,21 +138,21 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The device that is named.
+    /// The device with the index in the request.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where none is named, or there is none that the namespace sees.
+    /// `EINVAL` without an index, or a device that the namespace may access.
     pub(super) fn device(&self) -> Result<Registered> {
         let index = self.attrs.u32(bindings::RDMA_NLDEV_ATTR_DEV_INDEX);
         device::get_by_index(self.net, index.ok_or(EINVAL)?).ok_or(EINVAL)
     }
 
-    /// The port that is named, if one is.
+    /// The port in the request, if there is one.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where the device has no such port.
+    /// `EINVAL` for an invalid port.
     pub(super) fn port(&self, device: &Device) -> Result<Option<u32>> {
         let port = self.attrs.u32(bindings::RDMA_NLDEV_ATTR_PORT_INDEX);
         match port {
@@ -161,14 +161,14 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Whether the objects' driver details are asked for.
+    /// Whether driver details are requested.
     pub(super) fn details(&self) -> bool {
         let asked = self.attrs.u8(bindings::RDMA_NLDEV_ATTR_DRIVER_DETAILS);
         asked.unwrap_or(0) != 0
     }
 }
 
-/// The number of the messages of a command.
+/// The message type of a command.
 pub(super) const fn kind_of(op: u32) -> u32 {
     message_kind(bindings::RDMA_NL_NLDEV, op)
 }

@@ -6,7 +6,7 @@
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `DELETING` | that links are deleted one at a time, as drivers expect | process context | what drivers take |
+//! | `DELETING` | deletion of links, one at a time | process context | what drivers take |
 
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{
@@ -25,20 +25,20 @@ use rdma::{
 use super::command::{kind_of, Command, Query};
 use crate::{
     device::{self, link, namespace, subdevice},
-    registry::{self, client, netdev, netns, port, Which},
+    registry::{self, client, netdev, netns, port, DeviceFilter},
 };
 
-/// The commands. That a port is told of as a device is how it has always been.
+/// The commands. Replies to PORT_GET have the command GET, as in the C core.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::show(c::RDMA_NLDEV_CMD_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_PORT_GET, get_port, list_ports)
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_PORT_GET, get_port, list_ports)
         .answered_as(c::RDMA_NLDEV_CMD_GET),
-    Command::tell(c::RDMA_NLDEV_CMD_GET_CHARDEV, get_chardev),
-    Command::change(c::RDMA_NLDEV_CMD_SET, set),
-    Command::change(c::RDMA_NLDEV_CMD_NEWLINK, new_link),
-    Command::change(c::RDMA_NLDEV_CMD_DELLINK, delete_link),
-    Command::change(c::RDMA_NLDEV_CMD_NEWDEV, new_device),
-    Command::change(c::RDMA_NLDEV_CMD_DELDEV, delete_device),
+    Command::get(c::RDMA_NLDEV_CMD_GET_CHARDEV, get_chardev),
+    Command::set(c::RDMA_NLDEV_CMD_SET, set),
+    Command::set(c::RDMA_NLDEV_CMD_NEWLINK, new_link),
+    Command::set(c::RDMA_NLDEV_CMD_DELLINK, delete_link),
+    Command::set(c::RDMA_NLDEV_CMD_NEWDEV, new_device),
+    Command::set(c::RDMA_NLDEV_CMD_DELDEV, delete_device),
 ];
 
 const PAD: u32 = c::RDMA_NLDEV_ATTR_PAD;
@@ -47,24 +47,24 @@ const IFNAME_SIZE: usize = c::IFNAMSIZ as usize;
 const CHARDEV_TYPE_SIZE: usize = c::RDMA_NLDEV_ATTR_CHARDEV_TYPE_SIZE as usize;
 
 kernel::sync::global_lock! {
-    /// Drivers delete one link at a time.
+    /// Serializes the deletion of links.
     // SAFETY: `init` is called before the module does anything else.
     unsafe(uninit) static DELETING: Mutex<()> = ();
 }
 
-/// Makes the lock. The module's initialisation calls it, once.
+/// Initialises the lock. Called once when the module is loaded.
 pub(crate) fn init() {
     // SAFETY: Called once, before all else.
     unsafe { DELETING.init() };
 }
 
-/// Puts which device it is about.
+/// Adds the index and the name of a device.
 pub(super) fn handle_of(device: &Device, writer: &mut Writer<'_>) -> Result {
     writer.u32(c::RDMA_NLDEV_ATTR_DEV_INDEX, device.index())?;
     writer.text(c::RDMA_NLDEV_ATTR_DEV_NAME, &device.name())
 }
 
-/// What a device speaks: what its first port does.
+/// The protocol of a device: that of its first port.
 fn protocol(device: &Device) -> Option<&'static CStr> {
     let caps = device.port_caps(*device.ports().start());
     let roce = c::RDMA_CORE_CAP_PROT_ROCE | c::RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
@@ -113,14 +113,14 @@ fn get(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     fill(&query.device()?, writer)
 }
 
-/// Puts a message for each registered device that the asker sees, from where the last packet ended.
+/// Adds a message for each registered device that the sender may access, starting where the last packet ended.
 pub(super) fn for_each_device(
     query: &Query<'_>,
     dump: &mut Dump<'_>,
     op: u32,
     fill: impl Fn(&Registered, &mut Writer<'_>) -> Result,
 ) -> Result {
-    for device in registry::devices(Which::Registered) {
+    for device in registry::devices(DeviceFilter::Registered) {
         let index = u64::from(device.index());
         if index < dump.position() || !netns::may_access(&device, query.net) {
             continue;
@@ -144,7 +144,7 @@ fn list(query: &Query<'_>, dump: &mut Dump<'_>) -> Result {
     for_each_device(query, dump, c::RDMA_NLDEV_CMD_GET, fill)
 }
 
-/// The net device of a port, and whether it is in a namespace.
+/// The net device of a port, and whether it is in a network namespace.
 fn netdev_in(device: &Device, port: u32, net: &NetNamespace) -> Option<(ARef<NetDevice>, bool)> {
     let ndev = netdev::of(device, port)?;
     let here = ndev.with_namespace(|of_ndev| of_ndev == net);
@@ -156,7 +156,7 @@ pub(super) fn is_elsewhere(device: &Device, port: u32) -> bool {
     netdev_in(device, port, device.net()).is_some_and(|(_, here)| !here)
 }
 
-/// Puts the net device of a port, if there is one in the namespace.
+/// Adds the net device of a port, if it is in the network namespace.
 pub(super) fn netdev_of(
     device: &Device,
     port: u32,
@@ -235,7 +235,7 @@ fn get_chardev(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
         false if attrs.has(c::RDMA_NLDEV_ATTR_PORT_INDEX) => return Err(EINVAL),
         false => None,
     };
-    // No port is asked for by the number -1, but 0 where no device is.
+    // Without a port, the value is -1; without a device, 0.
     let port = match &device {
         Some(device) => query.port(device)?.unwrap_or(u32::MAX),
         None => 0,
@@ -269,7 +269,7 @@ fn set(query: &Query<'_>) -> Result {
     Ok(())
 }
 
-/// Moves a device to the namespace that an open file of the sender is.
+/// Moves a device to the network namespace of the sender's file descriptor.
 fn move_to(query: &Query<'_>, device: Registered, fd: u32) -> Result {
     let to = NetRef::of_fd(fd)?;
     if !query.request.may_admin_net(&to) {

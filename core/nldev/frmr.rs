@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Commands about pools of handles for fast registration: `rdma resource … frmr_pools`.
+//! Commands of FRMR pools: `rdma resource … frmr_pools`.
 
 use core::cell::Cell;
 
@@ -21,8 +21,8 @@ use crate::memory::frmr_pools::{self, Pool};
 
 /// The commands.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::list(c::RDMA_NLDEV_CMD_FRMR_POOLS_GET, list),
-    Command::change(c::RDMA_NLDEV_CMD_FRMR_POOLS_SET, set),
+    Command::dump(c::RDMA_NLDEV_CMD_FRMR_POOLS_GET, list),
+    Command::set(c::RDMA_NLDEV_CMD_FRMR_POOLS_SET, set),
 ];
 
 const PAD: u32 = c::RDMA_NLDEV_ATTR_PAD;
@@ -33,7 +33,7 @@ fn list(query: &Query<'_>, dump: &mut Dump<'_>) -> Result {
         return Ok(());
     };
     let details = query.details();
-    // Some are a matter of the driver's.
+    // Pools with a kernel vendor key are driver details.
     let shown = |pool: &&_| details || Pool::key(pool).kernel_vendor_key == 0;
     let from = dump.position();
     let next = Cell::new(from);
@@ -50,7 +50,7 @@ fn list(query: &Query<'_>, dump: &mut Dump<'_>) -> Result {
                 }
                 next.set(nth.saturating_add(1));
             }
-            // Without any there is no message, and the dump is over.
+            // An empty dump has no message.
             if next.get() == from {
                 return Err(ENOENT);
             }
@@ -117,7 +117,7 @@ fn set_pinned(query: &Query<'_>, device: &Device, count: u32) -> Result {
     let vendor = attrs.u64(c::RDMA_NLDEV_ATTR_FRMR_POOL_KEY_VENDOR_KEY);
     let blocks = attrs.u64(c::RDMA_NLDEV_ATTR_FRMR_POOL_KEY_NUM_DMA_BLOCKS);
     let key = FrmrKey {
-        // The header has one bit for it.
+        // The key has one bit for it.
         ats: ats.unwrap_or(0) & 1 != 0,
         access_flags: access.unwrap_or(0) as i32,
         vendor_key: vendor.unwrap_or(0),

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the attributes `RDMA_NLDEV_*` of a request may be.
+//! Policies of the attributes `RDMA_NLDEV_*` in requests.
 
 use kernel_ext::{
     bindings::{self as c, *},
     net::netlink::Policy,
 };
 
-/// How many attributes there are, with that of the number 0.
+/// Number of attributes, including that with number 0.
 pub(super) const COUNT: usize = RDMA_NLDEV_ATTR_MAX as usize;
 
 const NAME: u16 = IB_DEVICE_NAME_MAX as u16;
 const IFNAME: u16 = IFNAMSIZ as u16;
 const CHARDEV: u16 = RDMA_NLDEV_ATTR_CHARDEV_TYPE_SIZE as u16;
-/// Strings that the kernel tells and is never told: one byte at most.
+/// Maximum length of strings that only the kernel sends: one byte.
 const EMPTY: u16 = RDMA_NLDEV_ATTR_EMPTY_STRING as u16;
 const ADDRESS: u16 = core::mem::size_of::<c::__kernel_sockaddr_storage>() as u16;
 
@@ -34,7 +34,7 @@ const fn strings(table: &mut [Policy; COUNT], attrs: &[(u32, u16)]) {
     }
 }
 
-/// By number.
+/// Policies by attribute number.
 pub(super) static TABLE: [Policy; COUNT] = {
     let mut table = [const { Policy::NONE }; COUNT];
     numbers(

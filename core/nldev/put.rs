@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes that drivers put into the messages about their objects: a name and a value each.
+//! Attributes that drivers add to messages about their objects, each a name and a value.
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -9,7 +9,7 @@ use kernel_ext::{
     net::netlink::{Nested, Writer},
 };
 
-/// How a number is to be shown: as the program likes, or in hexadecimal.
+/// Adds the name of a value, and whether it is printed in hexadecimal.
 fn name(writer: &mut Writer<'_>, name: &CStr, hex: bool) -> Result {
     writer.text(bindings::RDMA_NLDEV_ATTR_DRIVER_STRING, name)?;
     if hex {
@@ -30,7 +30,7 @@ fn put_u64(mut writer: Writer<'_>, text: &CStr, hex: bool, value: u64) -> Result
     writer.u64(bindings::RDMA_NLDEV_ATTR_DRIVER_U64, value, pad)
 }
 
-/// Puts a name and a number of 32 bits. Returns `EMSGSIZE` where there is no room, as those below.
+/// Adds a named 32-bit value. Returns `EMSGSIZE` where there is no room, as do the functions below.
 ///
 /// C header: `include/rdma/restrack.h`.
 #[export]
@@ -38,32 +38,32 @@ fn rdma_nl_put_driver_u32(msg: Writer<'_>, name: &CStr, value: u32) -> Result {
     put_u32(msg, name, false, value)
 }
 
-/// Puts a name and a number of 32 bits, to be shown in hexadecimal.
+/// Adds a named 32-bit value to be printed in hexadecimal.
 #[export]
 fn rdma_nl_put_driver_u32_hex(msg: Writer<'_>, name: &CStr, value: u32) -> Result {
     put_u32(msg, name, true, value)
 }
 
-/// Puts a name and a number of 64 bits.
+/// Adds a named 64-bit value.
 #[export]
 fn rdma_nl_put_driver_u64(msg: Writer<'_>, name: &CStr, value: u64) -> Result {
     put_u64(msg, name, false, value)
 }
 
-/// Puts a name and a number of 64 bits, to be shown in hexadecimal.
+/// Adds a named 64-bit value to be printed in hexadecimal.
 #[export]
 fn rdma_nl_put_driver_u64_hex(msg: Writer<'_>, name: &CStr, value: u64) -> Result {
     put_u64(msg, name, true, value)
 }
 
-/// Puts a name and a string.
+/// Adds a named string.
 #[export]
 fn rdma_nl_put_driver_string(mut msg: Writer<'_>, text: &CStr, value: &CStr) -> Result {
     name(&mut msg, text, false)?;
     msg.text(bindings::RDMA_NLDEV_ATTR_DRIVER_STRING, value)
 }
 
-/// Puts a counter: its name and its value.
+/// Adds a hardware counter: name and value.
 pub(super) fn hw_counter(writer: &mut Writer<'_>, name: &CStr, value: u64) -> Result {
     let entry = bindings::RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY;
     writer.nest(entry, Nested::Flagged, |writer| {
@@ -73,7 +73,7 @@ pub(super) fn hw_counter(writer: &mut Writer<'_>, name: &CStr, value: u64) -> Re
     })
 }
 
-/// Puts a counter: its name and its value.
+/// Adds a hardware counter: name and value.
 #[export]
 fn rdma_nl_stat_hwcounter_entry(mut msg: Writer<'_>, name: &CStr, value: u64) -> Result {
     hw_counter(&mut msg, name, value)

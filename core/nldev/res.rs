@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Commands about the objects of a device: `rdma resource`.
+//! Commands of resource tracking: `rdma resource`.
 
 use core::cell::Cell;
 
@@ -25,7 +25,7 @@ use crate::{netlink::op_of, restrack, verbs};
 
 const PAD: u32 = c::RDMA_NLDEV_ATTR_PAD;
 
-/// What is told of an object.
+/// An object that a message is written about.
 pub(super) struct Entry<'a> {
     pub(super) query: &'a Query<'a>,
     pub(super) res: &'a RestrackEntry,
@@ -35,14 +35,14 @@ pub(super) struct Entry<'a> {
 
 pub(super) type Fill = fn(&Entry<'_>, &mut Writer<'_>) -> Result;
 
-/// A kind of objects, as it is asked for and told of.
+/// A kind of objects.
 pub(super) struct Kind {
     pub(super) op: u32,
     /// `enum rdma_restrack_type`.
     pub(super) kind: u32,
-    /// The attribute that all are in, that one is in, and that names one.
+    /// The attributes of the list, of one entry, and of the object's number.
     pub(super) attrs: [u32; 3],
-    /// They belong to a port, so that one can be asked for.
+    /// Whether the objects belong to a port; only these may be requested by port.
     pub(super) per_port: bool,
     pub(super) fill: Fill,
 }
@@ -145,21 +145,21 @@ const KINDS: &[Kind] = &[
 
 /// The commands.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::show(c::RDMA_NLDEV_CMD_RES_GET, summary, list_summaries),
-    Command::show(c::RDMA_NLDEV_CMD_RES_QP_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_CM_ID_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_CQ_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_MR_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_PD_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_CTX_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_SRQ_GET, get, list),
-    Command::show(c::RDMA_NLDEV_CMD_RES_QP_GET_RAW, get, list).for_admins(),
-    Command::show(c::RDMA_NLDEV_CMD_RES_CQ_GET_RAW, get, list).for_admins(),
-    Command::show(c::RDMA_NLDEV_CMD_RES_MR_GET_RAW, get, list).for_admins(),
-    Command::show(c::RDMA_NLDEV_CMD_RES_SRQ_GET_RAW, get, list).for_admins(),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_GET, summary, list_summaries),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_QP_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_CM_ID_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_CQ_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_MR_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_PD_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_CTX_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_SRQ_GET, get, list),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_QP_GET_RAW, get, list).for_admins(),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_CQ_GET_RAW, get, list).for_admins(),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_MR_GET_RAW, get, list).for_admins(),
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_RES_SRQ_GET_RAW, get, list).for_admins(),
 ];
 
-/// The kinds that are counted, in the order in which they are told.
+/// The kinds in a summary, in order.
 const COUNTED: &[(u32, &CStr)] = &[
     (c::RDMA_RESTRACK_PD, c"pd"),
     (c::RDMA_RESTRACK_CQ, c"cq"),
@@ -203,7 +203,7 @@ fn kind_asked(query: &Query<'_>) -> Result<&'static Kind> {
     KINDS.iter().find(|kind| kind.op == op).ok_or(EINVAL)
 }
 
-/// Whether an object is of a port, where one is asked for.
+/// Whether an object belongs to the requested port, if any.
 fn is_of(res: &RestrackEntry, port: Option<u32>) -> bool {
     // 0 stands for all ports.
     let Some(port) = port.filter(|&port| port != 0) else {
@@ -221,7 +221,7 @@ fn get(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     get_one(query, kind_asked(query)?, writer)
 }
 
-/// Tells of the object of a kind that is named.
+/// Writes the requested object of a kind.
 pub(super) fn get_one(query: &Query<'_>, kind: &Kind, writer: &mut Writer<'_>) -> Result {
     let [_, _, id] = kind.attrs;
     let device = query.device()?;
@@ -248,7 +248,7 @@ fn list(query: &Query<'_>, dump: &mut Dump<'_>) -> Result {
     list_all(query, kind_asked(query)?, dump)
 }
 
-/// Tells of all objects of a kind, from where the last packet ended.
+/// Writes all objects of a kind, starting where the last packet ended.
 pub(super) fn list_all(query: &Query<'_>, kind: &Kind, dump: &mut Dump<'_>) -> Result {
     let device = query.device()?;
     let port = query.port(&device)?;
@@ -282,7 +282,7 @@ pub(super) fn list_all(query: &Query<'_>, kind: &Kind, dump: &mut Dump<'_>) -> R
             }
             Ok(())
         })?;
-        // Without any there is no message, and the dump is over.
+        // An empty dump has no message.
         if met {
             Ok(())
         } else {
@@ -296,7 +296,7 @@ pub(super) fn list_all(query: &Query<'_>, kind: &Kind, dump: &mut Dump<'_>) -> R
     }
 }
 
-/// Puts whom an object is for: a module of the kernel, or a process.
+/// Adds the owner of an object: a kernel module or a process.
 pub(super) fn owner(res: &RestrackEntry, writer: &mut Writer<'_>) -> Result {
     if !res.is_user() {
         return writer.text(c::RDMA_NLDEV_ATTR_RES_KERN_NAME, res.kernel_name());
@@ -307,7 +307,7 @@ pub(super) fn owner(res: &RestrackEntry, writer: &mut Writer<'_>) -> Result {
     }
 }
 
-/// What a driver tells of an object: nothing is as good.
+/// Result of an optional driver method; a missing one succeeds.
 pub(super) fn optional(told: Option<Result>) -> Result {
     told.unwrap_or(Ok(()))
 }
@@ -328,7 +328,7 @@ fn qp(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     optional(entry.device.fill_qp(qp, writer))
 }
 
-/// Puts what the driver says of a queue pair's state.
+/// Adds the state of a queue pair, as queried from the driver.
 fn qp_state(entry: &Entry<'_>, qp: &Qp, writer: &mut Writer<'_>) -> Result {
     let mut attr = QpAttr::zeroed();
     let mut init = pin_init::zeroed();
@@ -396,7 +396,7 @@ fn cq(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     optional(entry.device.fill_cq(cq, writer))
 }
 
-/// Puts the open device file that an object of user space belongs to.
+/// Adds the user context that a user object belongs to.
 fn context_of(entry: &Entry<'_>, id: Option<u32>, writer: &mut Writer<'_>) -> Result {
     match id.filter(|_| entry.res.is_user()) {
         Some(id) => writer.u32(c::RDMA_NLDEV_ATTR_RES_CTXN, id),
@@ -462,7 +462,7 @@ fn srq(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     optional(entry.device.fill_srq(srq, writer))
 }
 
-/// Puts the queue pairs of a shared receive queue, as ranges of numbers.
+/// Adds the queue pairs of a shared receive queue, as ranges of numbers.
 fn srq_users(entry: &Entry<'_>, srq: &Srq, writer: &mut Writer<'_>) -> Result {
     let mut range: Option<(u32, u32)> = None;
     for res in restrack::list(entry.device, c::RDMA_RESTRACK_QP, 0, true) {
@@ -497,7 +497,7 @@ fn put_range(range: Option<(u32, u32)>, writer: &mut Writer<'_>) -> Result {
     })
 }
 
-/// Puts what the device itself keeps of an object.
+/// Adds the raw device state of an object.
 fn raw(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     let device = entry.device;
     let told = match entry.res.owner() {

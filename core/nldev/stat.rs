@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Commands about what is counted: `rdma statistic`.
+//! Commands of counters: `rdma statistic`.
 //!
-//! | asked for | told |
+//! | requested | reply |
 //! |---|---|
-//! | nothing but a port | the counters of the hardware, with what its queue pairs' own counters have counted |
-//! | queue pairs | their counters, or how a port binds queue pairs to counters |
-//! | memory regions | what the driver has counted for each |
+//! | a port only | the hardware counters of the port, including its queue pairs' counters |
+//! | queue pairs | their counters, or the binding mode of a port |
+//! | memory regions | the driver's counters of each region |
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -23,20 +23,20 @@ use super::{
 };
 use crate::{counters, restrack, sysfs};
 
-/// The commands. That one to unbind is answered as one to bind is how it has always been.
+/// The commands. Replies to STAT_DEL have the command STAT_SET, as in the C core.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::show(c::RDMA_NLDEV_CMD_STAT_GET, get, list),
-    Command::tell(c::RDMA_NLDEV_CMD_STAT_GET_STATUS, get_status),
-    Command::tell(c::RDMA_NLDEV_CMD_STAT_SET, set)
+    Command::get_and_dump(c::RDMA_NLDEV_CMD_STAT_GET, get, list),
+    Command::get(c::RDMA_NLDEV_CMD_STAT_GET_STATUS, get_status),
+    Command::get(c::RDMA_NLDEV_CMD_STAT_SET, set)
         .for_admins()
         .strict(),
-    Command::tell(c::RDMA_NLDEV_CMD_STAT_DEL, delete)
+    Command::get(c::RDMA_NLDEV_CMD_STAT_DEL, delete)
         .answered_as(c::RDMA_NLDEV_CMD_STAT_SET)
         .for_admins()
         .strict(),
 ];
 
-/// The counters of queue pairs.
+/// Counters of queue pairs.
 const COUNTER: Kind = Kind {
     op: c::RDMA_NLDEV_CMD_STAT_GET,
     kind: c::RDMA_RESTRACK_COUNTER,
@@ -49,7 +49,7 @@ const COUNTER: Kind = Kind {
     fill: counter,
 };
 
-/// What is counted for memory regions.
+/// Counters of memory regions.
 const MR: Kind = Kind {
     op: c::RDMA_NLDEV_CMD_STAT_GET,
     kind: c::RDMA_RESTRACK_MR,
@@ -58,7 +58,7 @@ const MR: Kind = Kind {
     fill: mr,
 };
 
-/// The objects whose counters are asked for, by the attribute that they are in. `None` for the ports.
+/// The kind of objects whose counters are requested. `None` for ports.
 fn of_what(query: &Query<'_>) -> Option<u32> {
     query.attrs.u32(c::RDMA_NLDEV_ATTR_STAT_RES)
 }
@@ -85,11 +85,11 @@ fn list(query: &Query<'_>, dump: &mut Dump<'_>) -> Result {
     }
 }
 
-/// The device and the port that are named.
+/// The device and the port in the request.
 ///
 /// # Errors
 ///
-/// `EINVAL` where there are not both.
+/// `EINVAL` if one is missing.
 fn device_and_port(query: &Query<'_>) -> Result<(Registered, u32)> {
     if !query.attrs.has(c::RDMA_NLDEV_ATTR_PORT_INDEX) {
         return Err(EINVAL);
@@ -99,7 +99,7 @@ fn device_and_port(query: &Query<'_>) -> Result<(Registered, u32)> {
     Ok((device, port))
 }
 
-/// Puts which port it is about.
+/// Adds the device and the port.
 fn port_of(device: &Device, port: u32, writer: &mut Writer<'_>) -> Result {
     handle_of(device, writer)?;
     writer.u32(c::RDMA_NLDEV_ATTR_PORT_INDEX, port)
@@ -127,7 +127,7 @@ fn port_counters(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     })
 }
 
-/// Tells how a port binds queue pairs.
+/// Writes the binding mode of a port.
 fn get_mode(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     if !query.attrs.has(c::RDMA_NLDEV_ATTR_STAT_MODE) {
         return Err(EINVAL);
@@ -144,7 +144,7 @@ fn get_mode(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     writer.u8(c::RDMA_NLDEV_ATTR_STAT_OPCOUNTER_ENABLED, optional)
 }
 
-/// Tells which counters a port has, and which of them are on that can be off.
+/// Writes the optional counters of a port, and whether they are enabled.
 fn get_status(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     let (device, port) = device_and_port(query)?;
     let stats = sysfs::counters_of(&device, port).ok_or(EINVAL)?;
@@ -169,7 +169,7 @@ fn get_status(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     })
 }
 
-/// Says how a port binds queue pairs, binds one, or says which optional counters are on.
+/// Sets the binding mode of a port, binds a queue pair, or enables optional counters.
 fn set(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     let (device, port) = device_and_port(query)?;
     let attrs = &query.attrs;
@@ -188,7 +188,7 @@ fn set(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     Ok(())
 }
 
-/// Whether it is about queue pairs: others have no counters.
+/// Whether it is about queue pairs: only these are bound to counters.
 fn is_of_qps(query: &Query<'_>) -> bool {
     of_what(query) == Some(c::RDMA_NLDEV_ATTR_RES_QP)
 }
@@ -211,7 +211,7 @@ fn set_mode(
         let set = counters::set_auto(device, port, mask, optional);
         if set == Err(EBUSY) {
             let why = c"Modifying auto mode is not allowed when there is a bound QP";
-            query.request.explain(why);
+            query.request.set_extack_msg(why);
         }
         return set;
     }
@@ -225,19 +225,19 @@ fn set_mode(
     };
     let told = bound(qp_num, number, writer);
     if told.is_err() {
-        // Nobody would know of it.
+        // The sender would not get the ID of the counter.
         let _ = counters::unbind(device, port, qp_num, number, query.sleep);
     }
     told
 }
 
-/// Puts which counter a queue pair has.
+/// Adds the queue pair and the ID of its counter.
 fn bound(qp_num: u32, number: u32, writer: &mut Writer<'_>) -> Result {
     writer.u32(c::RDMA_NLDEV_ATTR_STAT_COUNTER_ID, number)?;
     writer.u32(c::RDMA_NLDEV_ATTR_RES_LQPN, qp_num)
 }
 
-/// Switches the optional counters on that are listed, and the others off.
+/// Enables the listed optional counters and disables the others.
 fn set_enabled(query: &Query<'_>, device: &Device, port: u32) -> Result {
     let stats = sysfs::counters_of(device, port).ok_or(EINVAL)?;
     let listed = || query.attrs.each_in(c::RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
@@ -270,12 +270,12 @@ fn delete(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     counters::unbind(&device, port, qp_num, number, query.sleep)
 }
 
-/// Tells of a counter of queue pairs.
+/// Writes a counter of queue pairs.
 fn counter(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     let Some(Owner::Counter(counter)) = entry.res.owner() else {
         return Err(EINVAL);
     };
-    // Where the driver cannot say, the values are as they were.
+    // If the update fails, the last known values are used.
     let _ = counter.driver_update(entry.query.sleep);
     writer.u32(c::RDMA_NLDEV_ATTR_PORT_INDEX, counter.port())?;
     writer.u32(c::RDMA_NLDEV_ATTR_STAT_COUNTER_ID, counter.number())?;
@@ -295,7 +295,7 @@ fn counter(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     })
 }
 
-/// Puts what the queue pairs of a counter are alike in.
+/// Adds the criteria of a counter in auto mode.
 fn counter_mode(entry: &Entry<'_>, counter: &Counter, writer: &mut Writer<'_>) -> Result {
     let mode = counter.mode();
     writer.u32(c::RDMA_NLDEV_ATTR_STAT_MODE, mode.number())?;
@@ -308,7 +308,7 @@ fn counter_mode(entry: &Entry<'_>, counter: &Counter, writer: &mut Writer<'_>) -
     Ok(())
 }
 
-/// Puts the queue pairs of a counter.
+/// Adds the queue pairs of a counter.
 fn counter_qps(entry: &Entry<'_>, counter: &Counter, writer: &mut Writer<'_>) -> Result {
     for res in restrack::list(entry.device, c::RDMA_RESTRACK_QP, 0, true) {
         let Some(Owner::Qp(qp)) = res.owner() else {
@@ -324,7 +324,7 @@ fn counter_qps(entry: &Entry<'_>, counter: &Counter, writer: &mut Writer<'_>) ->
     Ok(())
 }
 
-/// Tells what a memory region has counted.
+/// Writes the counters of a memory region.
 fn mr(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     let Some(Owner::Mr(mr)) = entry.res.owner() else {
         return Err(EINVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Commands about the machine: `rdma system`.
+//! Commands of system settings: `rdma system`.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,11 +16,11 @@ use crate::{device::compat, registry::netns};
 
 /// The commands.
 pub(super) const COMMANDS: &[Command] = &[
-    Command::tell(c::RDMA_NLDEV_CMD_SYS_GET, get),
-    Command::change(c::RDMA_NLDEV_CMD_SYS_SET, set),
+    Command::get(c::RDMA_NLDEV_CMD_SYS_GET, get),
+    Command::set(c::RDMA_NLDEV_CMD_SYS_SET, set),
 ];
 
-/// Whether all users may have Q_Keys of the privileged range.
+/// Whether unprivileged users may use privileged Q_Keys.
 static PRIVILEGED_QKEY: AtomicBool = AtomicBool::new(false);
 
 fn get(_query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
@@ -28,7 +28,7 @@ fn get(_query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
     writer.u8(c::RDMA_NLDEV_SYS_ATTR_NETNS_MODE, netns::is_shared().into())?;
     writer.u8(c::RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE, qkey.into())?;
     writer.u8(c::RDMA_NLDEV_SYS_ATTR_MONITOR_MODE, 1)?;
-    // The kernel copies pinned pages when a process forks.
+    // The kernel copies pinned pages on fork.
     writer.u8(c::RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, 1)
 }
 
@@ -49,7 +49,7 @@ fn set(query: &Query<'_>) -> Result {
     Ok(())
 }
 
-/// Returns whether all users may have Q_Keys of the privileged range. Any context.
+/// Returns whether unprivileged users may use privileged Q_Keys. Any context.
 #[export]
 fn rdma_nl_get_privileged_qkey() -> bool {
     PRIVILEGED_QKEY.load(Ordering::Relaxed)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients: who is told of devices that come and go.
+//! Clients (`struct ib_client`), to which devices are added and removed.
 //!
-//! The rules, for each client and each device that it wants:
+//! Rules for each client and device:
 //!
-//! 1. `add` is called once while both are registered: for a device in the order in which the clients were registered, by
-//!    whichever thread registers the one or the other. Registration returns after that.
-//! 2. `remove` is called once if `add` succeeded: for a device in the reverse order. What unregisters the one or the
-//!    other returns after that, whoever called it.
-//! 3. No lock is held in either: both may call whatever they like, but must not wait for their own end.
+//! 1. `add` is called once while both are registered: for a device in the order of the clients' registration, by the
+//!    thread that registers one of them. Registration returns after that.
+//! 2. `remove` is called once if `add` succeeded: for a device in the reverse order. Unregistration of either returns
+//!    after that, whichever thread has called it.
+//! 3. No lock is held in either: both may call any function, but must not wait for their own return.
 //! 4. The other callbacks run after `add` and before `remove`, which waits for them.
 //!
-//! A device keeps a [`Binding`] for each client, whose phase says where the two are. Whoever finds that another thread is at
-//! it waits, and looks again.
+//! A device has a [`Binding`] for each client, with its phase. A thread that finds another one at work on it waits, and
+//! then checks again.
 //!
 //! Locks
 //!
@@ -25,7 +25,9 @@ use kernel::{
     prelude::*,
     sync::{aref::ARef, lock::mutex::MutexBackend, lock::Guard},
 };
-use kernel_ext::{bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice, roll::Roll};
+use kernel_ext::{
+    bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice, static_vec::StaticVec,
+};
 use rdma::{
     core::{
         client::{request_module, ClientData, ClientInfo, ClientRef, ClientRequest, NetDevRequest},
@@ -34,26 +36,26 @@ use rdma::{
     MaySleep,
 };
 
-use super::state::{Binding, BindingsState, Me, Phase};
+use super::state::{Binding, BindingsState, Phase, TaskId};
 use crate::{
     private::DeviceExt,
-    registry::{self, Which},
+    registry::{self, DeviceFilter},
 };
 
 /// A client in the list.
 struct Listed {
     client: ClientRef,
-    /// The client is registered: devices may be added.
+    /// Whether the client is registered: devices may be added.
     active: bool,
 }
 
 kernel::sync::global_lock! {
-    /// The clients by ascending number, that is in the order of their registration.
+    /// The clients in ascending order of their IDs, which is the order of registration.
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static CLIENTS: Mutex<Roll<Listed>> = Roll::new();
+    unsafe(uninit) static CLIENTS: Mutex<StaticVec<Listed>> = StaticVec::new();
 }
 
-/// Makes the list. The module's initialisation calls it, once.
+/// Initialises the list. Called once when the module is loaded.
 pub(crate) fn init() {
     // SAFETY: Called once, before all else.
     unsafe { CLIENTS.init() };
@@ -70,7 +72,7 @@ impl BindingsState {
         self.list.retain(|binding| binding.client != client);
     }
 
-    /// The first client that wants the device and does not have it.
+    /// The first client that matches the device and is not bound to it.
     fn next_client(&self, device: &Device) -> Option<ClientRef> {
         let any = device.is_kverbs_provider();
         let clients = CLIENTS.lock();
@@ -85,24 +87,24 @@ impl BindingsState {
 
 type Locked<'a> = Guard<'a, BindingsState, MutexBackend>;
 
-/// Lets clients have a device.
+/// Allows adding a device to clients.
 pub(crate) fn open(device: &Device) {
     device.core().clients.state.lock().open = true;
 }
 
-/// Adds a device to all clients that want it and do not have it, or waits while another thread does.
+/// Adds a device to all matching clients that do not have it, or waits while another thread does.
 ///
-/// From an `add` of this device it returns at once: who called that `add` comes to the other clients later.
+/// Called from `add` of this device, it returns at once: the outer call continues with the other clients.
 ///
 /// # Errors
 ///
-/// `ENOMEM`. A client that refuses the device is no error.
+/// `ENOMEM`. A client's failed `add` is not an error.
 pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
     let bindings = &device.core().clients;
     let mut state = bindings.state.lock();
     loop {
         match state.adder {
-            Some(adder) if adder == Me::current() => return Ok(()),
+            Some(adder) if adder == TaskId::current() => return Ok(()),
             Some(_) => {
                 bindings.progress.wait(&mut state);
                 continue;
@@ -123,7 +125,7 @@ pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
             calls: 0,
         };
         state.list.push(binding, GFP_KERNEL)?;
-        state.adder = Some(Me::current());
+        state.adder = Some(TaskId::current());
         drop(state);
         // SAFETY: `Phase::Adding` keeps others away, and no device goes before `remove_all`, which takes it from its clients.
         let added = unsafe { client.add(device, sleep) };
@@ -142,7 +144,7 @@ pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
     }
 }
 
-/// Takes a device from all clients, the last first, and lets no other have it. When this returns, nobody has it.
+/// Removes a device from all clients, in reverse order, and prevents further adds. When this returns, no client has it.
 pub(crate) fn remove_all(device: &Device, sleep: &MaySleep) {
     let bindings = &device.core().clients;
     let mut state = bindings.state.lock();
@@ -156,7 +158,7 @@ pub(crate) fn remove_all(device: &Device, sleep: &MaySleep) {
     }
 }
 
-/// Takes a device from a client, or waits until another thread has.
+/// Removes a device from a client, or waits until another thread has done so.
 fn remove_client(device: &Device, client: ClientRef, sleep: &MaySleep) {
     let mut state = device.core().clients.state.lock();
     while state.find(client).is_some() {
@@ -164,7 +166,7 @@ fn remove_client(device: &Device, client: ClientRef, sleep: &MaySleep) {
     }
 }
 
-/// Goes on to take a device from a client: does what is to be done next, or waits for who does it.
+/// One step of removing a device from a client: does the next action, or waits for the thread that does it.
 fn remove_one<'a>(
     device: &'a Device,
     client: ClientRef,
@@ -199,9 +201,9 @@ fn remove_one<'a>(
     state
 }
 
-/// Calls `f` with each client that has the device, and its data, until `f` returns something.
+/// Calls `f` with each client of the device, and its data, until `f` returns a value.
 ///
-/// A client is not told that the device goes while `f` is with it.
+/// `remove` of a client is not called while `f` runs for it.
 pub(crate) fn for_each<R>(
     device: &Device,
     mut f: impl FnMut(&Client, ClientData) -> Option<R>,
@@ -232,7 +234,7 @@ pub(crate) fn for_each<R>(
     }
 }
 
-/// Puts a client at the end of the list, with a number above all others.
+/// Appends a client to the list, with an ID above all others.
 fn list(client: ClientRef) -> Result {
     let mut clients = CLIENTS.lock();
     let id = match clients.last() {
@@ -248,7 +250,7 @@ fn list(client: ClientRef) -> Result {
     Ok(())
 }
 
-/// Takes a client from all devices; when this returns, none of its callbacks runs or will.
+/// Removes all devices from a client; when this returns, its callbacks are not running and will not run.
 fn unregister(client: ClientRef, sleep: &MaySleep) {
     {
         let mut clients = CLIENTS.lock();
@@ -256,21 +258,21 @@ fn unregister(client: ClientRef, sleep: &MaySleep) {
             listed.active = false;
         }
     }
-    for device in registry::devices(Which::All) {
+    for device in registry::devices(DeviceFilter::All) {
         remove_client(&device, client, sleep);
     }
-    // Its number is free from now on. Who asks for what it tells user space has the list.
+    // Its ID is free from now on. Taking the lock waits for `global_nl_info`, which calls clients under it.
     CLIENTS.lock().retain(|listed| listed.client != client);
 }
 
-/// Asks the client `name` what it tells user space: of a device, or of itself where there is none.
+/// Gets the netlink information of client `name`: about a device, or global without one.
 ///
-/// Where there is no such client, its module is loaded.
+/// If the client is not registered, its module is loaded.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where there is no such client or it tells nothing, `EINVAL` where what it tells makes no sense, and
-/// what the client says.
+/// `EOPNOTSUPP` where the client does not exist or has no information, `EINVAL` where the information is invalid, and
+/// errors of the client.
 pub(crate) fn nl_info(
     device: Option<&Device>,
     name: &CStr,
@@ -305,7 +307,7 @@ fn device_nl_info(
     })
 }
 
-/// `None` where there is no such client.
+/// `None` where the client does not exist.
 fn global_nl_info(
     name: &CStr,
     request: &ClientRequest<'_>,
@@ -319,7 +321,7 @@ fn global_nl_info(
     Some(answer.unwrap_or(Err(EOPNOTSUPP)))
 }
 
-/// Tells the clients of a device that it has a new name.
+/// Calls `rename` of the device's clients.
 pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
     for_each(device, |client, data| {
         // SAFETY: `for_each` goes through clients that have the device, and counts the call.
@@ -328,11 +330,11 @@ pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
     });
 }
 
-/// Registers a client: it gets the devices that there are, and those that come. Process context.
+/// Registers a client: all present and future devices are added to it. Process context.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; the client has no device then.
+/// `ENOMEM`; no device was added then.
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
@@ -340,7 +342,7 @@ fn ib_register_client(client: &Client, sleep: &MaySleep) -> Result {
     // SAFETY: `ib_unregister_client` takes the client from the list and from all devices.
     let client = unsafe { ClientRef::new(client) };
     list(client)?;
-    for device in registry::devices(Which::Registered) {
+    for device in registry::devices(DeviceFilter::Registered) {
         if let Err(error) = add_all(&device, sleep) {
             unregister(client, sleep);
             return Err(error);
@@ -349,8 +351,8 @@ fn ib_register_client(client: &Client, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Unregisters a client: its devices are removed from it. When this returns, none of its callbacks runs or will.
-/// Process context, not from a callback of the client.
+/// Unregisters a client: all devices are removed from it. When this returns, its callbacks are not running and will not
+/// run. Process context, not from a callback of the client.
 #[export]
 fn ib_unregister_client(client: &Client, sleep: &MaySleep) {
     // SAFETY: The handle goes when this returns.
@@ -358,10 +360,10 @@ fn ib_unregister_client(client: &Client, sleep: &MaySleep) {
     unregister(client, sleep);
 }
 
-/// Sets what `ib_get_client_data` returns for a client and a device that it has. Process context.
+/// Sets the data that `ib_get_client_data` returns for a client and one of its devices. Process context.
 #[export]
 fn ib_set_client_data(device: &Device, client: &Client, data: ClientData, sleep: &MaySleep) {
-    // There is room for it since the client has the device; what is an errno instead of a pointer is not kept.
+    // The slot was allocated when the client got the device; an error pointer is not stored.
     if device.set_client_data(client, data, sleep).is_err() {
         pr_warn!(
             "{}: no data for {}\n",
@@ -371,7 +373,7 @@ fn ib_set_client_data(device: &Device, client: &Client, data: ClientData, sleep:
     }
 }
 
-/// Returns the net device that a client has for an address, referenced; null for none. Process context.
+/// Returns a reference to the net device that a client has for an address; null for none. Process context.
 #[export]
 fn ib_get_net_dev_by_params(
     dev: &Device,

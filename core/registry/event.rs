@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Event handlers: who is told of a device's events, and how.
+//! Event handlers of a device, and the delivery of events to them.
 //!
-//! Handlers are called in process context, in the order of their registration, one at a time for a device, with no
-//! lock held: a handler may register and unregister handlers, itself too. When `ib_unregister_event_handler` returns, the
-//! handler does not run and will not, unless it is the handler that called it.
+//! Handlers are called in process context, in the order of registration, one at a time for a device, with no lock held:
+//! a handler may register and unregister handlers, including itself. When `ib_unregister_event_handler` returns, the
+//! handler is not running and will not run, except when called from the handler itself.
 //!
-//! How an event comes here is told in [`dispatch`](crate::device::dispatch).
+//! [`dispatch`](crate::device::dispatch) describes how events get here.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `Handlers::state` | the list, and where a delivery is | process context | nothing |
+//! | `Handlers::state` | the list of handlers, and the position of a delivery | process context | nothing |
 
 use kernel::prelude::*;
 use kernel_ext::export::export;
@@ -23,23 +23,23 @@ use rdma::{
 
 pub(crate) use rdma::core::event::Event;
 
-use super::state::{Delivery, Handlers, HandlersState, Me};
+use super::state::{Delivery, Handlers, HandlersState, TaskId};
 use crate::private::DeviceExt;
 
 impl HandlersState {
-    /// Begins a delivery: returns the first handler, if there is one.
+    /// Starts a delivery: returns the first handler, if there is one.
     fn begin(&mut self) -> Option<HandlerRef> {
         let running = self.list.first()?;
         let next = self.list.after(running);
         self.delivery = Some(Delivery {
-            by: Me::current(),
+            by: TaskId::current(),
             running,
             next,
         });
         Some(running)
     }
 
-    /// Begins the delivery of the next event that handlers have caused, if there is one.
+    /// Starts the delivery of the next event that handlers have raised, if there is one.
     fn next_caused(&mut self, event: &mut Event) -> Option<HandlerRef> {
         if self.caused.is_empty() {
             return None;
@@ -58,7 +58,7 @@ impl Handlers {
         self.state.lock().list.push(handler);
     }
 
-    /// Takes a handler out and waits until it does not run.
+    /// Removes a handler and waits until it is not running.
     fn remove(&self, handler: HandlerRef) {
         let mut state = self.state.lock();
         let after = state.list.after(handler);
@@ -73,19 +73,20 @@ impl Handlers {
         while state
             .delivery
             .as_ref()
-            .is_some_and(|delivery| delivery.running == handler && delivery.by != Me::current())
+            .is_some_and(|delivery| delivery.running == handler && delivery.by != TaskId::current())
         {
             self.progress.wait(&mut state);
         }
     }
 
-    /// Begins a delivery: returns the first handler.
+    /// Starts a delivery: returns the first handler.
     ///
-    /// In a handler of a delivery, which goes on: keeps the event until that ends, unless there is no memory.
+    /// Called from a handler, it queues the event until the running delivery ends; the event is lost if memory is
+    /// short.
     fn begin(&self, event: &Event) -> Option<HandlerRef> {
         let mut state = self.state.lock();
         while let Some(delivery) = &state.delivery {
-            if delivery.by == Me::current() {
+            if delivery.by == TaskId::current() {
                 if state.caused.push(*event, GFP_KERNEL).is_err() {
                     pr_warn!("no memory for an event that a handler has caused\n");
                 }
@@ -96,7 +97,7 @@ impl Handlers {
         state.begin()
     }
 
-    /// Goes on to the next handler, or to the next event that handlers have caused, or ends the delivery.
+    /// Advances to the next handler, or to the next event that handlers have raised, or ends the delivery.
     fn go_on(&self, event: &mut Event) -> Option<HandlerRef> {
         let mut state = self.state.lock();
         let next = state.delivery.as_ref().and_then(|delivery| delivery.next);
@@ -119,10 +120,10 @@ impl Handlers {
     }
 }
 
-/// Calls the handlers of a device, now. In a handler: once it, and those after it, have returned.
+/// Calls the handlers of a device now. From within a handler: after the running delivery.
 ///
-/// Events that drivers raise go through [`dispatch`](crate::device::dispatch); this is for who has already brought up to date what
-/// the event tells of.
+/// Events of drivers pass through [`dispatch`](crate::device::dispatch); this function is for callers that have updated
+/// the affected caches already.
 pub(crate) fn deliver(device: &Device, event: &Event, sleep: &MaySleep) {
     let handlers = &device.core().handlers;
     let mut event = *event;
@@ -135,14 +136,14 @@ pub(crate) fn deliver(device: &Device, event: &Event, sleep: &MaySleep) {
     }
 }
 
-/// Asks to be told of a device's events. Process context.
+/// Registers an event handler. Process context.
 #[export]
 fn ib_register_event_handler(event_handler: &EventHandler, _sleep: &MaySleep) {
     let handlers = &event_handler.device().core().handlers;
     handlers.add(HandlerRef::new(event_handler));
 }
 
-/// Asks not to be told any more. When this returns, the handler does not run. Process context.
+/// Unregisters an event handler. When this returns, it is not running. Process context.
 #[export]
 fn ib_unregister_event_handler(event_handler: &EventHandler, _sleep: &MaySleep) {
     let handlers = &event_handler.device().core().handlers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The net device of a port: which one it is.
+//! The net device of a port.
 
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{bindings, door::Out, export::export, net::device::NetDevice};
@@ -9,10 +9,10 @@ use rdma::{
     MaySleep,
 };
 
-use super::notice::{self, Notice};
+use super::notify::{self, NotifyEvent};
 use crate::{private::DeviceExt, registry};
 
-/// The net device of a port, referenced: as the driver says, or as it was set. Any context.
+/// A reference to the net device of a port, from the driver or as set. Any context.
 pub(crate) fn of(device: &Device, port: u32) -> Option<ARef<NetDevice>> {
     let state = device.core_port(port)?;
     if device.has_get_netdev() {
@@ -22,24 +22,24 @@ pub(crate) fn of(device: &Device, port: u32) -> Option<ARef<NetDevice>> {
     }
 }
 
-/// The port that has this net device.
+/// The port of a net device.
 pub(crate) fn port_of(device: &Device, ndev: &NetDevice) -> Option<u32> {
     let mut ports = device.ports();
     ports.find(|&port| of(device, port).is_some_and(|of| core::ptr::eq(&*of, ndev)))
 }
 
-/// Gives up the net devices of all ports.
+/// Clears the net devices of all ports.
 pub(crate) fn forget_all(device: &Device) {
     for port in device.ports().map_while(|port| device.core_port(port)) {
         port.netdev.set(None);
     }
 }
 
-/// Gives a port its net device, or none. Before registration and after; process context.
+/// Sets or clears the net device of a port, before or after registration. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is not there, `ENOMEM`.
+/// `EINVAL` for an invalid port, `ENOMEM`.
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
@@ -56,23 +56,23 @@ fn ib_device_set_netdev(
     let state = ib_dev.core_port(port).ok_or(EINVAL)?;
     if state.netdev.set(ndev) && registry::contains(ib_dev) {
         let what = match ndev {
-            Some(_) => Notice::NetdevAttached(port),
-            None => Notice::NetdevDetached(port),
+            Some(_) => NotifyEvent::NetdevAttached(port),
+            None => NotifyEvent::NetdevDetached(port),
         };
-        notice::tell(ib_dev, what, sleep);
+        notify::notify(ib_dev, what, sleep);
     }
     Ok(())
 }
 
-/// Returns the net device of a port, referenced; null for none. Any context.
+/// Returns a reference to the net device of a port; null for none. Any context.
 #[export]
 fn ib_device_get_netdev(ib_dev: &Device, port: u32) -> Option<ARef<NetDevice>> {
     of(ib_dev, port)
 }
 
-/// Returns the registered device that has a net device, and keeps it registered; null for none. Any context.
+/// Returns a registration reference to the device of a net device; null for none. Any context.
 ///
-/// `driver_id` may be `RDMA_DRIVER_UNKNOWN`: any.
+/// `driver_id` may be `RDMA_DRIVER_UNKNOWN` for any driver.
 #[export]
 fn ib_device_get_by_netdev(
     ndev: &NetDevice,
@@ -81,7 +81,7 @@ fn ib_device_get_by_netdev(
     registry::by_netdev(ndev, driver_id).map_or(core::ptr::null_mut(), Registered::into_raw)
 }
 
-/// Says which port has a net device.
+/// Returns the port of a net device.
 ///
 /// # Errors
 ///

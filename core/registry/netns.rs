@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Network namespaces: who may use a device.
+//! Access to devices by network namespaces.
 //!
-//! In shared mode, the default, all namespaces may; in exclusive mode the one that the device is in, and no other.
+//! In shared mode, the default, all namespaces have access; in exclusive mode only the one that the device is in.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel_ext::{door::Const, export::export, net::ns::NetNamespace, param::bool_param};
 use rdma::core::Device;
 
-/// Whether all namespaces see all devices.
+/// Whether the mode is shared.
 static SHARED: AtomicBool = AtomicBool::new(true);
 
 bool_param!(
@@ -18,22 +18,22 @@ bool_param!(
     b"parmtype=netns_mode:bool\0parm=netns_mode:Share device among net namespaces; default=1 (shared)\0"
 );
 
-/// Whether all namespaces see all devices.
+/// Whether the mode is shared.
 pub(crate) fn is_shared() -> bool {
     SHARED.load(Ordering::Acquire)
 }
 
-/// Changes the mode.
+/// Sets the mode.
 pub(crate) fn set_shared(shared: bool) {
     SHARED.store(shared, Ordering::Release);
 }
 
-/// Whether a device may be used from a namespace.
+/// Whether a network namespace has access to a device.
 pub(crate) fn may_access(device: &Device, net: &NetNamespace) -> bool {
     is_shared() || device.net() == net
 }
 
-/// Returns whether a device may be used from a namespace. Any context.
+/// Returns whether a network namespace has access to a device. Any context.
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
@@ -41,14 +41,14 @@ fn rdma_dev_access_netns(device: Const<'_, Device>, net: Const<'_, NetNamespace>
     may_access(&device, &net)
 }
 
-/// Returns whether the present process may use raw packets on a device: whether it has `CAP_NET_RAW` in the user namespace
-/// of the device's network namespace, or of the first one in shared mode.
+/// Returns whether the current process may use raw packets on a device: whether it has `CAP_NET_RAW` in the user
+/// namespace of the device's network namespace, or of the initial one in shared mode.
 #[export]
 fn rdma_dev_has_raw_cap(dev: Const<'_, Device>) -> bool {
     has_raw_cap(&dev)
 }
 
-/// The same, for the core.
+/// As `rdma_dev_has_raw_cap`, for the core.
 pub(crate) fn has_raw_cap(device: &Device) -> bool {
     let net = if is_shared() {
         NetNamespace::init()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is asked of a port and of the device: attributes, P_Keys, link layer, speed, firmware.
+//! Queries of ports and devices: attributes, P_Keys, link layer, speed, firmware version.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings, door::Out, error::EOPNOTSUPP, export::export};
@@ -17,7 +17,7 @@ use crate::private::DeviceExt;
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is not there, `ENODEV` for an iWARP port without a net device, and what the driver says.
+/// `EINVAL` for an invalid port, `ENODEV` for an iWARP port without a net device, and errors of the driver.
 pub(crate) fn query(device: &Device, port: u32, sleep: &MaySleep) -> Result<PortAttr> {
     if !device.is_port_valid(port) {
         return Err(EINVAL);
@@ -29,7 +29,7 @@ pub(crate) fn query(device: &Device, port: u32, sleep: &MaySleep) -> Result<Port
     }
     device.driver_query_port(port, &mut attr, sleep)?;
     if attr.subnet_prefix == 0 && link_layer(device, port) == bindings::IB_LINK_LAYER_INFINIBAND {
-        // Drivers of InfiniBand leave it to the GID table.
+        // InfiniBand drivers leave it to the core, which reads it from the GID table.
         let state = device.core_port(port);
         attr.subnet_prefix = state.map_or(0, |state| {
             state.cache.known.with(|known| known.subnet_prefix)
@@ -38,11 +38,11 @@ pub(crate) fn query(device: &Device, port: u32, sleep: &MaySleep) -> Result<Port
     Ok(attr)
 }
 
-/// An entry of a port's P_Key table, as the driver has it.
+/// An entry of a port's P_Key table, from the driver.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is not there, `EOPNOTSUPP` where the device has no P_Keys, and what the driver says.
+/// `EINVAL` for an invalid port, `EOPNOTSUPP` where the device has no P_Keys, and errors of the driver.
 pub(crate) fn query_pkey(device: &Device, port: u32, index: u16, sleep: &MaySleep) -> Result<u16> {
     if !device.is_port_valid(port) {
         return Err(EINVAL);
@@ -50,7 +50,7 @@ pub(crate) fn query_pkey(device: &Device, port: u32, index: u16, sleep: &MaySlee
     device.driver_query_pkey(port, index, sleep)
 }
 
-/// What carries a port's packets: `enum rdma_link_layer`. Any context.
+/// The link layer of a port, `enum rdma_link_layer`. Any context.
 pub(crate) fn link_layer(device: &Device, port: u32) -> u32 {
     device
         .driver_link_layer(port)
@@ -63,7 +63,7 @@ pub(crate) fn link_layer(device: &Device, port: u32) -> u32 {
         })
 }
 
-/// The name of a state of a port, as messages and sysfs have it.
+/// The name of a port state in messages and sysfs.
 pub(crate) fn state_name(state: u32) -> &'static str {
     match state {
         bindings::IB_PORT_NOP => "NOP",
@@ -76,12 +76,12 @@ pub(crate) fn state_name(state: u32) -> &'static str {
     }
 }
 
-/// The membership bit of a P_Key: set for a full member.
+/// The full membership bit of a P_Key.
 ///
 /// Reference: InfiniBand Architecture Specification, volume 1, 10.9.1.1.
 const FULL_MEMBER: u16 = 0x8000;
 
-/// The index of a P_Key in the driver's table: that of a full member, else the first of a limited one.
+/// The index of a P_Key in the driver's table: of a full member, else of the first limited one.
 fn find_pkey(device: &Device, port: u32, pkey: u16, sleep: &MaySleep) -> Result<u16> {
     let length = device.immutable(port).ok_or(EINVAL)?.pkey_tbl_len;
     let length = u16::try_from(length).unwrap_or(u16::MAX);
@@ -99,14 +99,14 @@ fn find_pkey(device: &Device, port: u32, pkey: u16, sleep: &MaySleep) -> Result<
     limited.ok_or(ENOENT)
 }
 
-/// A link's speed per lane, and its width, as InfiniBand counts them.
+/// Speed of a lane and width of a link, in the units of InfiniBand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     speed: u32,
     width: u32,
 }
 
-/// What a net device that does not tell its lanes is taken for: up to so many Mbit/s, this rate.
+/// The rate of net devices with an unknown number of lanes, by maximum speed in Mbit/s.
 const BY_SPEED: [(u32, u32, u32); 8] = [
     (1_000, bindings::IB_SPEED_SDR, bindings::IB_WIDTH_1X),
     (10_000, bindings::IB_SPEED_FDR10, bindings::IB_WIDTH_1X),
@@ -118,7 +118,7 @@ const BY_SPEED: [(u32, u32, u32); 8] = [
     (200_000, bindings::IB_SPEED_HDR, bindings::IB_WIDTH_4X),
 ];
 
-/// Widths by the number of lanes.
+/// Width by the number of lanes.
 const BY_LANES: [(u32, u32); 5] = [
     (1, bindings::IB_WIDTH_1X),
     (2, bindings::IB_WIDTH_2X),
@@ -127,7 +127,7 @@ const BY_LANES: [(u32, u32); 5] = [
     (12, bindings::IB_WIDTH_12X),
 ];
 
-/// Speeds by what a lane carries, in Mbit/s.
+/// Speed by the rate of a lane, in Mbit/s.
 const BY_LANE_SPEED: [(u32, u32); 7] = [
     (2_500, bindings::IB_SPEED_SDR),
     (5_000, bindings::IB_SPEED_DDR),
@@ -143,7 +143,7 @@ fn look_up(table: &[(u32, u32)], key: u32, default: u32) -> u32 {
     found.map_or(default, |&(_, value)| value)
 }
 
-/// The rate of a net device of `speed` Mbit/s over `lanes` lanes; 0: it does not tell.
+/// The rate of a net device of `speed` Mbit/s with `lanes` lanes; 0: unknown.
 fn rate(speed: u32, lanes: u32) -> Rate {
     if let Some(lane_speed) = speed.checked_div(lanes) {
         return Rate {
@@ -159,7 +159,7 @@ fn rate(speed: u32, lanes: u32) -> Rate {
     Rate { speed, width }
 }
 
-/// What a net device is taken for that does not tell its speed, in Mbit/s.
+/// Speed of a net device with unknown speed, in Mbit/s.
 const DEFAULT_SPEED: u32 = 1_000;
 
 fn eth_rate(device: &Device, port: u32, sleep: &MaySleep) -> Result<Rate> {
@@ -177,7 +177,7 @@ fn eth_rate(device: &Device, port: u32, sleep: &MaySleep) -> Result<Rate> {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is not there, `ENODEV` for an iWARP port without a net device, and what the driver says.
+/// `EINVAL` for an invalid port, `ENODEV` for an iWARP port without a net device, and errors of the driver.
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
@@ -191,7 +191,7 @@ fn ib_query_port(
     Ok(())
 }
 
-/// Returns what of a port never changes; null for a port that is not there. Any context.
+/// Returns the immutable data of a port; null for an invalid port. Any context.
 #[export]
 fn ib_port_immutable_read(
     dev: &Device,
@@ -200,7 +200,7 @@ fn ib_port_immutable_read(
     rdma::core::port::immutable_ptr(dev, port)
 }
 
-/// Returns what carries a port's packets. Any context.
+/// Returns the link layer of a port. Any context.
 #[export]
 fn rdma_port_get_link_layer(device: &Device, port_num: u32) -> bindings::rdma_link_layer {
     link_layer(device, port_num)
@@ -210,7 +210,7 @@ fn rdma_port_get_link_layer(device: &Device, port_num: u32) -> bindings::rdma_li
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is not there, `EOPNOTSUPP` where the device has no P_Keys, and what the driver says.
+/// `EINVAL` for an invalid port, `EOPNOTSUPP` where the device has no P_Keys, and errors of the driver.
 #[export]
 fn ib_query_pkey(
     device: &Device,
@@ -223,12 +223,11 @@ fn ib_query_pkey(
     Ok(())
 }
 
-/// Finds a P_Key in a port's table, whatever its membership bit: a full member's entry before a limited one's. Process
-/// context.
+/// Finds a P_Key in a port's table, regardless of the membership bit. Full membership is preferred. Process context.
 ///
 /// # Errors
 ///
-/// `ENOENT`, `EINVAL` for a port that is not there, and what the driver says.
+/// `ENOENT`, `EINVAL` for an invalid port, and errors of the driver.
 #[export]
 fn ib_find_pkey(
     device: &Device,
@@ -241,11 +240,11 @@ fn ib_find_pkey(
     Ok(())
 }
 
-/// Changes attributes of a device. Process context.
+/// Modifies attributes of a device. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the driver cannot, and what it says.
+/// `EOPNOTSUPP` without driver support, and errors of the driver.
 #[export]
 fn ib_modify_device(
     device: &Device,
@@ -256,13 +255,13 @@ fn ib_modify_device(
     device.driver_modify_device(device_modify_mask, device_modify, sleep)
 }
 
-/// Changes attributes of a port. Process context.
+/// Modifies attributes of a port. Process context.
 ///
-/// A RoCE port takes what says that there is a connection manager, or that there is none, and does nothing with it.
+/// On a RoCE port, setting the CM capability succeeds without effect.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is not there, `EOPNOTSUPP` where the driver cannot, and what it says.
+/// `EINVAL` for an invalid port, `EOPNOTSUPP` without driver support, and errors of the driver.
 #[export]
 fn ib_modify_port(
     device: &Device,
@@ -287,7 +286,8 @@ fn ib_modify_port(
     })
 }
 
-/// Says how fast the net device of a port is: `enum ib_port_speed` and `enum ib_port_width`. Process context, without RTNL.
+/// Returns the speed of a port's net device as `enum ib_port_speed` and `enum ib_port_width`. Process context, without
+/// RTNL.
 ///
 /// # Errors
 ///
@@ -306,17 +306,17 @@ fn ib_get_eth_speed(
     Ok(())
 }
 
-/// The version of a device's firmware.
+/// The firmware version of a device.
 pub(crate) fn fw_text(device: &Device) -> [u8; FW_VERSION_MAX] {
     let mut text = [0; FW_VERSION_MAX];
     device.driver_fw_str(&mut text);
-    // The driver may have filled the room without an end.
+    // The driver may have left out the NUL.
     text[FW_VERSION_MAX - 1] = 0;
     text
 }
 
-/// Writes the version of a device's firmware: text of at most `IB_FW_VERSION_NAME_MAX` bytes, the NUL at its end
-/// included. Empty where the driver does not know.
+/// Writes the firmware version of a device, at most `IB_FW_VERSION_NAME_MAX` bytes including the NUL. Empty where the
+/// driver does not support it.
 ///
 /// # Safety
 ///
@@ -339,7 +339,7 @@ unsafe extern "C" fn ib_get_device_fw_str(
 mod tests {
     use super::*;
 
-    /// What a rate carries in Mbit/s.
+    /// The rate in Mbit/s.
     fn carries(rate: Rate) -> Option<u32> {
         let lanes = BY_LANES.iter().find(|&&(_, width)| width == rate.width)?;
         let speed = BY_LANE_SPEED
@@ -366,10 +366,10 @@ mod tests {
         }
         for speed in [10_000, 20_000, 25_000, 40_000, 50_000, 100_000, 200_000] {
             assert_eq!(carries(rate(speed, 0)), Some(speed));
-            // Or for the next one.
+            // Or of the next faster one.
             assert!(carries(rate(speed + 1, 0)) > Some(speed));
         }
-        // Faster than any known is the fastest.
+        // Above all known speeds it is the fastest.
         assert_eq!(carries(rate(u32::MAX, 0)), Some(400_000));
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages that begin with a device's name.
+//! Messages with the name of a device as prefix.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -13,17 +13,18 @@ use rdma::core::{
     Device,
 };
 
-/// Says what is worth knowing of a device. Any context.
+/// Prints an informational message. Any context.
 pub(crate) fn info(device: &Device, message: fmt::Arguments<'_>) {
     print(Level::INFO, device, message);
 }
 
-/// Says that something of a device is not as it should be. Any context.
+/// Prints a warning. Any context.
 pub(crate) fn warn(device: &Device, message: fmt::Arguments<'_>) {
     print(Level::WARNING, device, message);
 }
 
-/// Writes the door of a level: a message of C that begins with the device's name. Any context.
+/// Defines the exported function of a log level, which prints a C format with the name of a device as prefix. Any
+/// context.
 macro_rules! door {
     ($name:ident, $level:ident, $doc:literal) => {
         #[doc = $doc]

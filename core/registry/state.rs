@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is kept of each device for those who are told of it, and of each port.
+//! Data of a device's clients and event handlers, and of a port's net device.
 
 use kernel::{
     new_condvar, new_mutex,
@@ -16,18 +16,18 @@ use rdma::core::{
     event::{Event, HandlerList, HandlerRef},
 };
 
-/// Names the present thread, as long as it runs.
+/// Identifies a task as long as it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Me(usize);
+pub(super) struct TaskId(usize);
 
-impl Me {
-    /// The thread that calls.
+impl TaskId {
+    /// The current task.
     pub(super) fn current() -> Self {
         Self(core::ptr::from_ref(&**kernel::current!()).addr())
     }
 }
 
-/// Where a client and a device are with each other.
+/// Phase of a client and a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// `add` runs.
@@ -36,25 +36,25 @@ pub(super) enum Phase {
     Added,
     /// `add` has failed: the client does not have the device.
     Refused,
-    /// `remove` runs, or waits for other callbacks to end.
+    /// `remove` runs, or waits until other callbacks return.
     Removing,
 }
 
-/// What there is between a device and a client.
+/// The relation of a device and a client.
 pub(super) struct Binding {
     pub(super) client: ClientRef,
     pub(super) phase: Phase,
-    /// How many other callbacks run.
+    /// Number of running callbacks other than `add` and `remove`.
     pub(super) calls: u32,
 }
 
-/// What a mutex of [`Bindings`] protects.
+/// Data protected by the mutex of [`Bindings`].
 pub(super) struct BindingsState {
-    /// The device takes clients.
+    /// Whether clients may be added.
     pub(super) open: bool,
-    /// Who is at adding clients.
-    pub(super) adder: Option<Me>,
-    /// By ascending number of the client.
+    /// The task that adds clients.
+    pub(super) adder: Option<TaskId>,
+    /// In ascending order of the clients' IDs.
     pub(super) list: KVec<Binding>,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct BindingsState {
 pub(crate) struct Bindings {
     #[pin]
     pub(super) state: Mutex<BindingsState>,
-    /// A phase has changed, or a callback has ended.
+    /// A phase has changed, or a callback has returned.
     #[pin]
     pub(super) progress: CondVar,
 }
@@ -82,21 +82,21 @@ impl Bindings {
     }
 }
 
-/// A delivery that goes on.
+/// A running delivery.
 pub(super) struct Delivery {
-    pub(super) by: Me,
-    /// The handler that runs now.
+    pub(super) by: TaskId,
+    /// The running handler.
     pub(super) running: HandlerRef,
-    /// The handler to call next.
+    /// The next handler.
     pub(super) next: Option<HandlerRef>,
 }
 
-/// What a mutex of [`Handlers`] protects.
+/// Data protected by the mutex of [`Handlers`].
 #[derive(Default)]
 pub(super) struct HandlersState {
     pub(super) list: HandlerList,
     pub(super) delivery: Option<Delivery>,
-    /// What handlers of this delivery have caused: it is delivered after it, by the same thread.
+    /// Events that handlers of the delivery have raised; they are delivered afterwards, by the same thread.
     pub(super) caused: KVec<Event>,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct HandlersState {
 pub(crate) struct Handlers {
     #[pin]
     pub(super) state: Mutex<HandlersState>,
-    /// A delivery, or a handler of one, has ended.
+    /// A delivery, or one of its handlers, has ended.
     #[pin]
     pub(super) progress: CondVar,
 }
@@ -119,7 +119,7 @@ impl Handlers {
     }
 }
 
-/// The net device of a port, referenced.
+/// A reference to the net device of a port.
 #[pin_data]
 pub(crate) struct PortNetdev {
     #[pin]

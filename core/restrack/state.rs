@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is kept of the objects of a device: by kind and number.
+//! Tables of a device's objects, by kind and ID.
 
 use kernel::{new_spinlock, prelude::*, rbtree::RBTree, sync::SpinLock};
 use rdma::core::restrack::{Listed, KINDS};
 
-/// What a number stands for.
-pub(super) struct Place {
+/// The object with an ID.
+pub(super) struct Slot {
     /// `None` while the object is being destroyed.
     pub(super) listed: Option<Listed>,
-    /// The object is a matter of the driver's: it is shown to those who ask for such details.
+    /// Whether the object is shown only with driver details.
     pub(super) detail: bool,
 }
 
 /// The objects of a kind.
 pub(super) struct Table {
-    pub(super) places: RBTree<u32, Place>,
-    /// The number to try next.
+    pub(super) slots: RBTree<u32, Slot>,
+    /// The next ID to try.
     pub(super) next: u32,
 }
 
 impl Table {
     pub(super) fn new() -> Self {
         Self {
-            places: RBTree::new(),
+            slots: RBTree::new(),
             next: 0,
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the verbs tell resource tracking of an object, from its making to its end.
+//! Calls of the verbs to resource tracking during an object's lifetime.
 
 use kernel::prelude::*;
 use kernel_ext::door::Const;
@@ -15,40 +15,40 @@ use rdma::{
 
 use crate::restrack;
 
-/// An object is about to be made, for a module of the kernel or for the present process.
+/// Starts tracking an object that is being created, for a kernel module or the current process.
 pub(crate) fn begin(object: &impl Owns, kind: u32, caller: Caller) {
     restrack::rdma_restrack_new(object.entry(), kind);
     restrack::rdma_restrack_set_name(object.entry(), caller.as_ptr());
 }
 
-/// An object is about to be made, for whom another one was made.
+/// Starts tracking an object that is being created, with the owner of another one.
 pub(crate) fn begin_under(object: &impl Owns, kind: u32, parent: &impl Tracked) {
     restrack::rdma_restrack_new(object.entry(), kind);
     restrack::rdma_restrack_parent_name(object.entry(), Const(parent.res()));
 }
 
-/// The object has been made: from now on it is listed.
+/// Lists an object that was created.
 pub(crate) fn add(object: &impl Owns) {
     restrack::rdma_restrack_add(object.entry());
 }
 
-/// The driver has not made the object: it is forgotten and freed.
+/// Stops tracking an object that the driver has failed to create, and frees it.
 pub(crate) fn discard<T: DriverObject + Tracked>(failed: Failed<Fresh<T>>) -> Error {
     // SAFETY: `begin` was called for the object, which is not listed before the driver has made it.
     unsafe { failed.object.entry().abandon() };
     failed.error
 }
 
-/// The object is not listed any more; waits until nobody looks at it.
+/// Removes an object from the list, and waits for its readers.
 pub(crate) fn remove(object: &impl Owns, sleep: &MaySleep) {
     restrack::rdma_restrack_del(object.entry(), sleep);
 }
 
-/// Lets `destroy` destroy an object, which is not listed meanwhile, and is again if it lives on.
+/// Calls `destroy` for an object, which is not listed meanwhile; if it fails, the object is listed again.
 ///
 /// # Errors
 ///
-/// What `destroy` fails with.
+/// Errors of `destroy`.
 pub(crate) fn destroy<T: DriverObject + Tracked>(
     object: Owned<T>,
     sleep: &MaySleep,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the administrator of a subnet is, and what it can do: as the port says, and anew after each event that may change it.
+//! Address and capabilities of a subnet's SA: read from the port attributes, and updated on events that may change
+//! them.
 //!
 //! IBTA specification, volume 1, sections 14.4.4 and 15.4.
 
@@ -15,7 +16,7 @@ use rdma::{
 };
 
 use super::{
-    query::{self, attribute, record_of, Question},
+    query::{self, attribute, record_of, SaRequest},
     record::CLASS_PORT_INFO,
     state::{Abilities, Address, OnAnswer, Query, SaPort},
 };
@@ -23,20 +24,20 @@ use crate::{device::queue::ib_wq, gid::cache, mad::header::method, registry::por
 
 /// The P_Key of full members of the default partition.
 const DEFAULT_PKEY: u16 = 0xffff;
-/// The GUID that the administrator is reached by.
+/// The well-known GUID of the SA.
 const WELL_KNOWN_GUID: u64 = 1 << 57 | 2;
-/// The first LID of multicast.
+/// The first multicast LID.
 const MULTICAST_LID: u32 = 0xc000;
-/// The LID that everybody takes.
+/// The permissive LID.
 const PERMISSIVE_LID: u32 = 0xffff;
-/// When the administrator is asked what it can do, after it may have changed; and asked again.
+/// Delay of a query for the SA's capabilities, and of its retries.
 const ASK_AFTER_MS: u32 = 1000;
-/// How often it is asked again.
+/// Number of retries.
 const MAX_RETRIES: u32 = 3;
-/// How long its answer is awaited.
+/// Timeout of the query.
 const TIMEOUT_MS: usize = 3000;
 
-/// The address vector of the administrator.
+/// The address vector of the SA.
 fn vector_of(port: &SaPort, attr: &c::ib_port_attr) -> AhVector {
     let (device, port_num) = (&port.device, port.port_num);
     let kind = ah::kind_of(device, port_num);
@@ -56,11 +57,11 @@ fn vector_of(port: &SaPort, attr: &c::ib_port_attr) -> AhVector {
     vector
 }
 
-/// Finds the administrator.
+/// Creates the address of the SA.
 ///
 /// # Errors
 ///
-/// What the driver answers, `ENOMEM`.
+/// Errors of the driver, `ENOMEM`.
 fn find(port: &SaPort, sleep: &MaySleep) -> Result<Address> {
     let (device, port_num) = (&port.device, port.port_num);
     let attr = port::query(device, port_num, sleep)?;
@@ -78,7 +79,7 @@ fn find(port: &SaPort, sleep: &MaySleep) -> Result<Address> {
     })
 }
 
-/// Finds the administrator; where it cannot be found, it stays as it was.
+/// Updates the address of the SA; on failure it stays as it was.
 pub(super) fn update(port: &SaPort, sleep: &MaySleep) {
     match find(port, sleep).and_then(|found| Ok(Arc::new(found, GFP_KERNEL)?)) {
         Ok(found) => {
@@ -98,7 +99,7 @@ impl WorkItem<1> for SaPort {
     }
 }
 
-/// The administrator may have changed: it is not known until it was found anew.
+/// Handles an event: the address of the SA is unknown until updated; with `is_another`, its capabilities too.
 pub(super) fn changed(port: &Arc<SaPort>, is_another: bool) {
     let old = port.address.lock().take();
     drop(old);
@@ -113,11 +114,11 @@ pub(super) fn changed(port: &Arc<SaPort>, is_another: bool) {
     kernel_ext::work::enqueue::<_, 1>(workers, port);
 }
 
-/// Notes what the administrator can do, or lets it be asked again.
+/// Completion of the ClassPortInfo query.
 struct Answer;
 
-/// The administrator has not answered: it is asked again, some times.
-fn ask_again(port: &Arc<SaPort>) {
+/// Schedules a retry of the ClassPortInfo query, a limited number of times.
+fn retry_later(port: &Arc<SaPort>) {
     let mut abilities = port.abilities.lock();
     if abilities.known.is_some() {
         return;
@@ -137,20 +138,20 @@ impl OnAnswer for Answer {
     fn answered(&self, query: &Query, status: Result, answer: Option<&RecvMad>, _sleep: &MaySleep) {
         if let (Ok(()), Some(answer)) = (status, answer) {
             let mut info = Default::default();
-            // There are as many bytes as are needed.
+            // The buffer has the record's length.
             let _ = CLASS_PORT_INFO.unpack(&mut record_of::<8>(answer), &mut info);
             query.port.abilities.lock().known = Some(info);
         }
-        // A port that goes asks nobody.
+        // A port that is being closed sends no more queries.
         if status != Err(EINTR) {
-            ask_again(&query.port);
+            retry_later(&query.port);
         }
     }
 }
 
-/// Asks the administrator what it can do.
-fn ask(port: &Arc<SaPort>, flags: &SendFlags<'_>) -> Result {
-    let question = Question {
+/// Queries the SA's ClassPortInfo.
+fn get_class_port_info(port: &Arc<SaPort>, flags: &SendFlags<'_>) -> Result {
+    let request = SaRequest {
         port: port.clone(),
         client: None,
         is_opa: port.is_opa,
@@ -161,7 +162,7 @@ fn ask(port: &Arc<SaPort>, flags: &SendFlags<'_>) -> Result {
         timeout_ms: TIMEOUT_MS,
         on_answer: KBox::new(Answer, GFP_KERNEL)?,
     };
-    query::ask(&query::new(question, flags)?)
+    query::send(&query::new(request, flags)?)
 }
 
 impl WorkItem<2> for SaPort {
@@ -173,8 +174,8 @@ impl WorkItem<2> for SaPort {
         }
         // SAFETY: Works of the queue run in process context.
         let sleep = &unsafe { MaySleep::assume() };
-        if ask(&this, &SendFlags::Borrowed(sleep)).is_err() {
-            ask_again(&this);
+        if get_class_port_info(&this, &SendFlags::Borrowed(sleep)).is_err() {
+            retry_later(&this);
         }
     }
 }

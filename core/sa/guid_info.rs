@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Asking for the GUIDs of ports, and setting those of virtual ones: GUIDInfoRecord (IBTA specification, volume 1, section
-//! 15.2.5.18).
+//! Queries for GUIDInfoRecords: reading, setting and deleting GUIDs of virtual ports (IBTA specification, volume 1,
+//! section 15.2.5.18).
 
 use kernel::prelude::*;
 use kernel_ext::bindings::ib_sa_guidinfo_rec;
@@ -14,14 +14,14 @@ use rdma::{
 };
 
 use super::{
-    path::Wanted,
-    query::{self, attribute, record_of, Question, SA_DATA},
+    path::ClientRequest,
+    query::{self, attribute, record_of, SaRequest, SA_DATA},
     record::GUID_INFO,
     state::{self, OnAnswer, Query},
 };
 use crate::mad::header::method;
 
-/// How many bytes packed GUIDs have.
+/// Length of a packed GUIDInfoRecord, in bytes.
 const GUID_INFO_BYTES: usize = 72;
 
 struct Answer(GuidInfoCallback);
@@ -32,19 +32,19 @@ impl OnAnswer for Answer {
             return self.0.answer(status, &mut [], sleep);
         };
         let mut guids: ib_sa_guidinfo_rec = pin_init::zeroed();
-        // There are as many bytes as are needed.
+        // The buffer has the record's length.
         let _ = GUID_INFO.unpack(&mut record_of::<GUID_INFO_BYTES>(answer), &mut guids);
         self.0.answer(status, &mut [guids], sleep);
     }
 }
 
-/// Asks for GUIDs, or sets or deletes them. Returns the question's number.
+/// Sends a query for a GUIDInfoRecord. Returns its ID.
 ///
 /// # Errors
 ///
 /// As for `ib_sa_guid_info_rec_query`.
 pub(super) fn query(
-    wanted: &Wanted<'_>,
+    wanted: &ClientRequest<'_>,
     guids: &ib_sa_guidinfo_rec,
     how: u8,
     callback: GuidInfoCallback,
@@ -56,7 +56,7 @@ pub(super) fn query(
     }
     let mut record = [0; SA_DATA];
     GUID_INFO.pack(guids, &mut record)?;
-    let question = Question {
+    let request = SaRequest {
         port,
         client: Some(wanted.client.hold()),
         is_opa: false,
@@ -67,8 +67,8 @@ pub(super) fn query(
         timeout_ms: wanted.timeout_ms,
         on_answer: KBox::new(Answer(callback), wanted.flags.get())?,
     };
-    let query = query::new(question, wanted.flags)?;
+    let query = query::new(request, wanted.flags)?;
     place.set(query::name_of(&query));
-    query::ask(&query).inspect_err(|_| place.set(0))?;
+    query::send(&query).inspect_err(|_| place.set(0))?;
     Ok(query.id)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The local service: a program of user space that knows paths is asked before the subnet administrator.
+//! The local service (such as ibacm): a daemon in user space that resolves paths in place of the SA.
 //!
-//! Where nobody listens, or the service has no answer in time, the administrator is asked.
+//! Without a listener, or a response in time, the query is sent to the SA.
 //!
 //! C header: `include/uapi/rdma/rdma_netlink.h`, `RDMA_NL_LS`.
 
@@ -14,7 +14,7 @@ use kernel_ext::{
     delayed,
     gfp::Gfp,
     net::{
-        netlink::{Policy, Reply, Request, Writer},
+        netlink::{Message, Policy, Request, Writer},
         ns::NetNamespace,
     },
     timer::now_ns,
@@ -29,15 +29,15 @@ use super::{
 };
 use crate::{addr::ls, netlink};
 
-/// How long an answer is awaited, in milliseconds.
+/// Timeout of a request to user space, in milliseconds.
 static TIMEOUT_MS: AtomicU32 = AtomicU32::new(2000);
-/// How short and how long that may be.
+/// Limits of the timeout.
 const TIMEOUTS_MS: (u32, u32) = (100, 200_000);
-/// How many paths of an answer are taken.
+/// Number of paths taken from a response.
 const MAX_PATHS: usize = 3;
 
-/// The members of a path that are told of, where the mask of the question has them: the bit, the attribute.
-const MEMBERS: [(u32, u32, Member); 6] = [
+/// Path attributes that are sent where the query's component mask has them: bit and netlink attribute.
+const MEMBERS: [(u32, u32, FieldReader); 6] = [
     (0, c::LS_NLA_TYPE_SERVICE_ID, |path| {
         Value::U64(u64::from_be(path.service_id))
     }),
@@ -54,10 +54,10 @@ const MEMBERS: [(u32, u32, Member); 6] = [
     }),
 ];
 
-/// The flags of a path in an answer and four bytes of nothing, which stand in front of it.
+/// Length of the header of a path in a response: flags, and four reserved bytes.
 const PATH_HEAD: usize = 8;
 
-/// What attributes of an answer may be.
+/// Policy of a response's attributes.
 static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] = {
     let mut table = [const { Policy::NONE }; c::LS_NLA_TYPE_MAX as usize];
     let record = (PATH_HEAD + PATH_BYTES) as u16;
@@ -66,12 +66,12 @@ static POLICY: [Policy; c::LS_NLA_TYPE_MAX as usize] = {
     table
 };
 
-/// The bit of the mask that says whether the path has to lead back, too.
+/// The component mask's bit for reversible paths.
 const REVERSIBLE: u32 = 11;
 
-type Member = fn(&sa_path_rec) -> Value;
+type FieldReader = fn(&sa_path_rec) -> Value;
 
-/// A member, in the processor's order of bytes.
+/// Value of a path attribute, in host byte order.
 enum Value {
     U8(u8),
     U16(u16),
@@ -89,12 +89,12 @@ fn put(writer: &mut Writer<'_>, attr: u32, value: &Value) -> Result {
     }
 }
 
-/// Whether a mask, as C has it, has a bit.
+/// Whether a component mask (big endian) has a bit.
 fn has(mask: u64, bit: u32) -> bool {
     u64::from_be(mask).checked_shr(bit).unwrap_or(0) & 1 != 0
 }
 
-/// What stands in front of the attributes: the device, the port, how the path is used.
+/// The header of a request, `rdma_ls_resolve_header`: device, port, use of the path.
 fn header_of(query: &Query, path_use: u8) -> [u8; c::LS_DEVICE_NAME_MAX as usize + 2] {
     let mut bytes = [0; c::LS_DEVICE_NAME_MAX as usize + 2];
     let name = query.port.device.name();
@@ -104,7 +104,7 @@ fn header_of(query: &Query, path_use: u8) -> [u8; c::LS_DEVICE_NAME_MAX as usize
         .iter_mut()
         .zip(name.iter().take(most))
         .for_each(|(to, from)| *to = *from);
-    // The header has 8 bits for the port.
+    // The header has 8 bits for the port number.
     let end = [query.port.port_num as u8, path_use];
     if let Some(place) = bytes.last_chunk_mut() {
         *place = end;
@@ -112,15 +112,15 @@ fn header_of(query: &Query, path_use: u8) -> [u8; c::LS_DEVICE_NAME_MAX as usize
     bytes
 }
 
-/// Writes the question for user space.
+/// Writes a request.
 fn write(
     query: &Query,
     path: &sa_path_rec,
     (mask, path_use, seq): (u64, u8, u32),
     flags: Gfp<'_>,
-) -> Result<Reply> {
+) -> Result<Message> {
     let kind = netlink::message_kind(c::RDMA_NL_LS, c::RDMA_NL_LS_OP_RESOLVE);
-    Reply::question(kind, seq, flags, |writer| {
+    Message::request(kind, seq, flags, |writer| {
         writer.header(&header_of(query, path_use))?;
         for (bit, attr, member) in MEMBERS {
             if has(mask, bit) {
@@ -131,7 +131,7 @@ fn write(
     })
 }
 
-/// Lets the service's work run when the first time limit is reached.
+/// Schedules the work for the first deadline.
 fn arm(all: &Administration) {
     let (Some(first), Some(service)) = (all.asked.first(), &all.service) else {
         return;
@@ -145,7 +145,7 @@ fn arm(all: &Administration) {
     );
 }
 
-/// Adds a question to those that user space was asked; returns its number there.
+/// Adds a query to those sent to user space; returns its netlink sequence number.
 fn add(query: &Arc<Query>) -> Result<u32> {
     let mut all = ADMINISTRATION.lock();
     let seq = all.next_seq.wrapping_add(1);
@@ -163,19 +163,19 @@ fn add(query: &Arc<Query>) -> Result<u32> {
     Ok(seq)
 }
 
-/// Asks user space, if somebody listens there, else the administrator.
+/// Sends a query to user space if there is a listener, else to the SA.
 ///
 /// # Errors
 ///
-/// As asking the administrator.
-pub(super) fn ask(
+/// As for [`query::send`].
+pub(super) fn resolve(
     query: &Arc<Query>,
     path: &sa_path_rec,
     mask: u64,
     flags: &SendFlags<'_>,
 ) -> Result {
     if !netlink::has_listeners(c::RDMA_NL_GROUP_LS) || !MEMBERS.iter().any(|it| has(mask, it.0)) {
-        return query::ask(query);
+        return query::send(query);
     }
     query::add(query)?;
     let all_ways = has(mask, REVERSIBLE) && path.reversible != 0;
@@ -185,10 +185,10 @@ pub(super) fn ask(
     } as u8;
     query.state.lock().path_use = path_use;
     let told = add(query).and_then(|seq| {
-        let question = write(query, path, (mask, path_use, seq), flags.gfp())?;
-        netlink::ask(
+        let request = write(query, path, (mask, path_use, seq), flags.gfp())?;
+        netlink::multicast_request(
             NetNamespace::init(),
-            question,
+            request,
             c::RDMA_NL_GROUP_LS,
             flags.gfp(),
         )
@@ -196,17 +196,17 @@ pub(super) fn ask(
     if told.is_ok() {
         return Ok(());
     }
-    // It may have been answered already.
+    // The response may have arrived already.
     let taken = ADMINISTRATION
         .lock()
         .take_asked(|one| Arc::ptr_eq(&one.query, query));
     if taken.is_none() {
         return Ok(());
     }
-    query::send(query).inspect_err(|_| query::forget(query))
+    query::post(query).inspect_err(|_| query::forget(query))
 }
 
-/// Cancels a question that user space was asked; says whether it was.
+/// Cancels a query that was sent to user space; returns whether it was.
 pub(super) fn cancel(query: &Arc<Query>) -> bool {
     let mut all = ADMINISTRATION.lock();
     let Some(mut asked) = all.take_asked(|one| Arc::ptr_eq(&one.query, query)) else {
@@ -214,18 +214,18 @@ pub(super) fn cancel(query: &Arc<Query>) -> bool {
     };
     query.state.lock().canceled = true;
     asked.until = now_ns();
-    // There is room: it was taken from there. The first one's time limit is the earliest.
+    // Its slot is free again. An earlier deadline than all others makes it the first.
     let _ = all.asked.insert_within_capacity(0, asked);
     arm(&all);
     true
 }
 
-/// User space has no answer: the administrator is asked. `failed` is told where that fails.
+/// Sends a query to the SA after user space has not answered it; on failure it completes with `failed`.
 fn fall_back(query: &Query, failed: Error, sleep: &MaySleep) {
     let canceled = query.state.lock().canceled;
     if canceled {
         query::finish(query, Err(EINTR), sleep);
-    } else if query::send(query).is_err() {
+    } else if query::post(query).is_err() {
         query::finish(query, Err(failed), sleep);
     }
 }
@@ -253,7 +253,7 @@ impl WorkItem for Service {
     }
 }
 
-/// Ends the questions of a port that goes.
+/// Completes the queries of a port that is being closed.
 pub(super) fn end(port: &Arc<SaPort>, sleep: &MaySleep) {
     loop {
         let taken = {
@@ -267,7 +267,7 @@ pub(super) fn end(port: &Arc<SaPort>, sleep: &MaySleep) {
     }
 }
 
-/// Which flags a path needs for a use.
+/// Path flags required by a use of the path.
 fn needed_flags(path_use: u8) -> u32 {
     match u32::from(path_use) {
         c::LS_RESOLVE_PATH_USE_UNIDIRECTIONAL => c::IB_PATH_PRIMARY | c::IB_PATH_OUTBOUND,
@@ -276,7 +276,7 @@ fn needed_flags(path_use: u8) -> u32 {
     }
 }
 
-/// The paths of an answer that are good for the use.
+/// The paths of a response that are suitable for the use.
 fn paths_of(answer: &Request<'_>, path_use: u8) -> ([sa_path_rec; MAX_PATHS], usize) {
     let needed = needed_flags(path_use);
     let mut paths: [sa_path_rec; MAX_PATHS] = pin_init::zeroed();
@@ -298,7 +298,7 @@ fn paths_of(answer: &Request<'_>, path_use: u8) -> ([sa_path_rec; MAX_PATHS], us
     (paths, count)
 }
 
-/// User space has answered. An answer that nobody waits for is not told of.
+/// Handles a response (`RDMA_NL_LS_OP_RESOLVE`). One that matches no query is ignored.
 fn resolved(answer: &Request<'_>, sleep: &MaySleep) -> Result {
     if answer.flags() & c::NLM_F_REQUEST != 0 {
         return Err(EPERM);
@@ -330,7 +330,7 @@ fn resolved(answer: &Request<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// User space says how long its answers are awaited.
+/// Sets the timeout (`RDMA_NL_LS_OP_SET_TIMEOUT`).
 fn set_timeout(request: &Request<'_>, _sleep: &MaySleep) -> Result {
     if request.flags() & c::NLM_F_REQUEST == 0 {
         return Err(EPERM);
@@ -342,7 +342,7 @@ fn set_timeout(request: &Request<'_>, _sleep: &MaySleep) -> Result {
         return Ok(());
     };
     let (least, most) = TIMEOUTS_MS;
-    // The header's number has a sign.
+    // The attribute is signed.
     let wanted = u32::try_from(wanted as i32).unwrap_or(0).clamp(least, most);
     let mut all = ADMINISTRATION.lock();
     let before = TIMEOUT_MS.swap(wanted, Ordering::Relaxed);
@@ -355,16 +355,16 @@ fn set_timeout(request: &Request<'_>, _sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// What user space may say, for administrators.
-const OPERATIONS: &[(u32, ls::Act)] = &[
+/// Operations of user space; they require CAP_NET_ADMIN.
+const OPERATIONS: &[(u32, ls::Doit)] = &[
     (c::RDMA_NL_LS_OP_RESOLVE, resolved),
     (c::RDMA_NL_LS_OP_SET_TIMEOUT, set_timeout),
 ];
 
-/// The service is there as long as this is.
+/// Keeps the local service enabled until it is dropped.
 pub(super) struct Registration(());
 
-/// Makes what waits for user space.
+/// Allocates the work for timeouts.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the administrator is told of a port's membership in a multicast group: MCMemberRecord (IBTA specification, volume 1,
-//! section 15.2.5.17); and whether a group is as a member wants it.
+//! Queries for MCMemberRecords, which join and leave a multicast group (IBTA specification, volume 1, section
+//! 15.2.5.17), and the comparison of a group with a member's request.
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::bindings::{self as c, ib_sa_mcmember_rec};
@@ -11,16 +11,16 @@ use rdma::{
 };
 
 use super::{
-    query::{self, attribute, record_of, Question, SA_DATA},
+    query::{self, attribute, record_of, SaRequest, SA_DATA},
     record::MCMEMBER,
     state::{self, OnAnswer},
 };
 use rdma::core::Device;
 
-/// How many bytes a packed member has.
+/// Length of a packed MCMemberRecord, in bytes.
 const MEMBER_BYTES: usize = 52;
 
-/// Members of the record, by their bit in the mask.
+/// Bits of the record's component mask.
 pub(super) mod bit {
     pub(in super::super) const MGID: u32 = 0;
     pub(in super::super) const PORT_GID: u32 = 1;
@@ -41,20 +41,20 @@ pub(super) mod bit {
     pub(in super::super) const JOIN_STATE: u32 = 16;
 }
 
-/// A mask with these bits, as C has it: in the order of the wire.
+/// A component mask (big endian) with these bits.
 pub(super) fn mask_of(bits: &[u32]) -> u64 {
     bits.iter().fold(0u64, |mask, bit| mask | 1 << bit).to_be()
 }
 
-/// The record in an answer.
+/// The record in a response.
 pub(super) fn record(answer: &RecvMad) -> ib_sa_mcmember_rec {
     let mut record: ib_sa_mcmember_rec = pin_init::zeroed();
-    // There are as many bytes as are needed.
+    // The buffer has the record's length.
     let _ = MCMEMBER.unpack(&mut record_of::<MEMBER_BYTES>(answer), &mut record);
     record
 }
 
-/// Tells the administrator of a membership, by a method.
+/// Sends a query for a membership with a method.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub(super) fn query(
 ) -> Result {
     let mut packed = [0; SA_DATA];
     MCMEMBER.pack(member, &mut packed)?;
-    let question = Question {
+    let request = SaRequest {
         port: state::find_port(device, port_num).ok_or(ENODEV)?,
         client: None,
         is_opa: false,
@@ -80,11 +80,11 @@ pub(super) fn query(
         timeout_ms,
         on_answer,
     };
-    let query: Arc<_> = query::new(question, flags)?;
-    query::ask(&query)
+    let query: Arc<_> = query::new(request, flags)?;
+    query::send(&query)
 }
 
-/// Whether a value is as a selector says, compared with the one that is wanted.
+/// Whether a value matches the requested one by its selector.
 fn is_selected(selector: u8, value: u8, wanted: u8) -> bool {
     match u32::from(selector) {
         c::IB_SA_GT => value > wanted,
@@ -94,7 +94,7 @@ fn is_selected(selector: u8, value: u8, wanted: u8) -> bool {
     }
 }
 
-/// Whether a group is as a member wants it, in what its mask has. The GID of the group is the same.
+/// Whether a group matches a member's request in the components of its mask. The group's GID is the same.
 pub(super) fn matches(group: &ib_sa_mcmember_rec, wanted: &ib_sa_mcmember_rec, mask: u64) -> bool {
     let mask = u64::from_be(mask);
     let has = |bit: u32| mask >> bit & 1 != 0;
@@ -136,7 +136,7 @@ pub(super) fn matches(group: &ib_sa_mcmember_rec, wanted: &ib_sa_mcmember_rec, m
             .all(|&((selector, value), fits)| fits || !has(selector) || !has(value))
 }
 
-/// A GID of C's.
+/// Converts a GID from C.
 pub(super) fn gid(raw: &c::ib_gid) -> Gid {
     Gid::from_raw(raw)
 }

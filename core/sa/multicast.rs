@@ -2,8 +2,8 @@
 
 //! Joining and leaving multicast groups.
 //!
-//! The port is a member once for all members here: the administrator is asked when the first one joins in a way, and when the
-//! last one leaves. Requests for a group are carried out one after the other, by the group's work.
+//! The port joins a group once for all its members: the SA is called when the first member joins with a join state, and
+//! when the last one leaves. Requests for a group are serialized by its work.
 //!
 //! IBTA specification, volume 1, sections 15.2.5.17 and 10.5.2.
 
@@ -37,27 +37,27 @@ pub(crate) use device::{start, Started};
 pub(crate) use group::Member;
 use group::{Group, McastPort, MemberState, Mode, State};
 
-/// How long the administrator's answer is awaited, in milliseconds.
+/// Timeout of an SA query, in milliseconds.
 const TIMEOUT_MS: usize = 3000;
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(super) fn init() {
     group::init();
 }
 
-/// The address of a membership was taken away: `ENETRESET`.
+/// `ENETRESET`: the membership is lost.
 fn reset() -> Error {
     Error::from_errno(-(c::ENETRESET as i32))
 }
 
-/// The place of a group's P_Key.
+/// The index of a group's P_Key.
 fn pkey_index(port: &McastPort, record: &ib_sa_mcmember_rec) -> Option<u16> {
     let known = cache::of(&port.device, port.port_num)?;
     let pkey = u16::from_be(record.pkey);
     known.known.with(|known| known.find_pkey(pkey)).flatten()
 }
 
-/// What a client wants to join.
+/// A client's request to join.
 pub(super) struct Join<'a> {
     pub(super) record: &'a ib_sa_mcmember_rec,
     pub(super) mask: u64,
@@ -65,7 +65,7 @@ pub(super) struct Join<'a> {
     pub(super) context: *mut c_void,
 }
 
-/// Begins to join a group: the callback is told of the end.
+/// Starts joining a group; the callback gets the result.
 ///
 /// # Errors
 ///
@@ -104,10 +104,10 @@ pub(super) fn join(
     let member = member.inspect_err(|_| port.release(&group))?;
     let room = reserve(&group);
     room.inspect_err(|_| port.release(&group))?;
-    // The callback may be told, and the member freed, before this returns.
+    // The callback may run, and the member be freed, before this returns.
     let raw = MadeForC(Ok(member.clone())).into_c();
     let mut state = group.state.lock();
-    // There is room for it.
+    // Capacity was reserved.
     let _ = state.pending.push_within_capacity(member);
     if state.mode == Mode::Idle {
         state.mode = Mode::Busy;
@@ -118,7 +118,7 @@ pub(super) fn join(
     Ok(raw)
 }
 
-/// Makes room for one more member, in both lists.
+/// Reserves capacity for one more member in both lists.
 fn reserve(group: &Group) -> Result {
     let mut state = group.state.lock();
     let all = state.pending.len().saturating_add(state.active.len());
@@ -129,7 +129,7 @@ fn reserve(group: &Group) -> Result {
     Ok(())
 }
 
-/// Leaves a group. When this returns the member's callback does not run any more. Not from the callback.
+/// Leaves a group. When this returns, the member's callback is not called any more. Not from the callback.
 pub(super) fn leave(member: Arc<Member>, sleep: &MaySleep) {
     let group = &member.group;
     let taken = {
@@ -143,7 +143,7 @@ pub(super) fn leave(member: Arc<Member>, sleep: &MaySleep) {
         if state.mode == Mode::Idle {
             state.mode = Mode::Busy;
             drop(state);
-            // The member's use of the group is the work's from now on.
+            // The member's use of the group is passed to the work.
             group.run_later();
         } else {
             drop(state);
@@ -155,8 +155,8 @@ pub(super) fn leave(member: Arc<Member>, sleep: &MaySleep) {
     member.uses.end(sleep);
 }
 
-/// Tells a member; the client may not want it any more.
-fn tell(member: &Arc<Member>, status: Result, sleep: &MaySleep) {
+/// Calls a member's callback; if it fails, the member leaves.
+fn notify(member: &Arc<Member>, status: Result, sleep: &MaySleep) {
     let given_up = tell_member(&**member, status, sleep);
     member.uses.put();
     if let Some(given_up) = given_up {
@@ -164,7 +164,7 @@ fn tell(member: &Arc<Member>, status: Result, sleep: &MaySleep) {
     }
 }
 
-/// Takes a member out and tells it that it has not joined.
+/// Removes a member, and calls its callback with the error.
 fn fail(group: &Group, member: &Arc<Member>, error: Error, sleep: &MaySleep) {
     let taken = {
         let mut state = group.state.lock();
@@ -177,10 +177,10 @@ fn fail(group: &Group, member: &Arc<Member>, error: Error, sleep: &MaySleep) {
         taken
     };
     drop(taken);
-    tell(member, Err(error), sleep);
+    notify(member, Err(error), sleep);
 }
 
-/// A member joins a group of which the port is a member already.
+/// Adds a member to a group that the port has joined in these join states already.
 fn join_here(state: &mut State, member: &Arc<Member>, ways: u8) {
     *member.state.lock() = MemberState::Joined;
     state.count(ways, |count| count.saturating_add(1));
@@ -188,12 +188,12 @@ fn join_here(state: &mut State, member: &Arc<Member>, ways: u8) {
     record.join_state = ways;
     member.body.set_record(&record);
     if let Some(member) = state.take_out(member) {
-        // There is room: it was made when the member came.
+        // Capacity was reserved when the member was added.
         let _ = state.active.push_within_capacity(member);
     }
 }
 
-/// All members are told that the membership is lost.
+/// Fails all members: the membership is lost.
 fn lose(group: &Arc<Group>, sleep: &MaySleep) {
     let (mode, record, place) = {
         let state = group.state.lock();
@@ -225,70 +225,70 @@ fn lose_members(group: &Arc<Group>, sleep: &MaySleep) {
             }
             member
         };
-        tell(&member, Err(reset()), sleep);
+        notify(&member, Err(reset()), sleep);
     }
 }
 
-/// The next thing to do for a group.
-enum Next {
-    /// The membership may be lost.
+/// The next step for a group.
+enum Action {
+    /// Handle a lost membership or a changed P_Key.
     Lose,
-    /// A member has joined, or cannot: it is told.
-    Tell(Arc<Member>, Result),
-    /// The administrator is asked, for a member.
-    Ask(Arc<Member>),
-    /// The port leaves in some ways.
+    /// A member's join has completed: call its callback.
+    Notify(Arc<Member>, Result),
+    /// Send a join to the SA for a member.
+    Join(Arc<Member>),
+    /// Send a leave to the SA for join states.
     Leave(u8),
-    /// Nothing.
+    /// Nothing to do.
     Done,
 }
 
-fn next(group: &Group) -> Next {
+fn next(group: &Group) -> Action {
     let mut state = group.state.lock();
     if state.mode != Mode::Busy {
-        return Next::Lose;
+        return Action::Lose;
     }
     if let Some(member) = state.pending.first().cloned() {
         let wanted = member.body.record();
         let ways = wanted.join_state;
         if !member.uses.get() {
-            // It leaves at this moment, and takes itself out.
+            // It is leaving, and removes itself.
             let taken = state.take_out(&member);
             drop(state);
             drop(taken);
             return next(group);
         }
         if state.record.join_state & ways != ways {
-            return Next::Ask(member);
+            return Action::Join(member);
         }
         if mcmember::matches(&state.record, &wanted, member.body.mask()) {
             join_here(&mut state, &member, ways);
-            return Next::Tell(member, Ok(()));
+            return Action::Notify(member, Ok(()));
         }
         let taken = state.take_out(&member);
         drop(state);
         drop(taken);
-        return Next::Tell(member, Err(EINVAL));
+        return Action::Notify(member, Err(EINVAL));
     }
     match state.ways_to_leave() {
         0 => {
             state.mode = Mode::Idle;
-            Next::Done
+            Action::Done
         }
         ways => {
             state.record.join_state &= !ways;
-            Next::Leave(ways)
+            Action::Leave(ways)
         }
     }
 }
 
-/// Does what is to be done for a group, until the administrator is asked or nothing is left.
+/// Runs the steps of a group, until a query to the SA is pending or nothing is left to do.
 fn run(group: &Arc<Group>, sleep: &MaySleep) {
     loop {
         match next(group) {
-            Next::Lose => lose(group, sleep),
-            Next::Tell(member, status) => tell(&member, status, sleep),
-            Next::Ask(member) => {
+            Action::Lose => lose(group, sleep),
+            Action::Notify(member, status) => notify(&member, status, sleep),
+            Action::Join(member) => {
                 let asked = send_join(group, &member, sleep);
                 member.uses.put();
                 match asked {
@@ -296,12 +296,12 @@ fn run(group: &Arc<Group>, sleep: &MaySleep) {
                     Err(error) => fail(group, &member, error, sleep),
                 }
             }
-            Next::Leave(ways) => {
+            Action::Leave(ways) => {
                 if send_leave(group, ways, sleep).is_ok() {
                     return;
                 }
             }
-            Next::Done => return group.port.release(group),
+            Action::Done => return group.port.release(group),
         }
     }
 }
@@ -315,17 +315,17 @@ impl WorkItem for Group {
     }
 }
 
-/// Asks the administrator to let the port join, as a member wants it.
+/// Sends a join to the SA.
 fn send_join(group: &Arc<Group>, member: &Arc<Member>, sleep: &MaySleep) -> Result {
     let old = group.state.lock().asked_for.replace(member.clone());
     drop(old);
-    let answer = KBox::new(Joined(group.clone()), GFP_KERNEL)?;
+    let answer = KBox::new(JoinHandler(group.clone()), GFP_KERNEL)?;
     let record = member.body.record();
     let what = (&record, member.body.mask());
     query(group, method::SET, what, answer, sleep)
 }
 
-/// Tells the administrator that the port leaves in some ways.
+/// Sends a leave to the SA.
 fn send_leave(group: &Arc<Group>, ways: u8, sleep: &MaySleep) -> Result {
     let record = {
         let mut state = group.state.lock();
@@ -335,7 +335,7 @@ fn send_leave(group: &Arc<Group>, ways: u8, sleep: &MaySleep) -> Result {
         record
     };
     let mask = mcmember::mask_of(&[bit::MGID, bit::PORT_GID, bit::JOIN_STATE]);
-    let answer = KBox::new(Left(group.clone()), GFP_KERNEL)?;
+    let answer = KBox::new(LeaveHandler(group.clone()), GFP_KERNEL)?;
     query(group, method::DELETE, (&record, mask), answer, sleep)
 }
 
@@ -351,10 +351,10 @@ fn query(
     mcmember::query(at, how, what, TIMEOUT_MS, on_answer, &flags)
 }
 
-/// What follows when the administrator has been asked to let the port join.
-struct Joined(Arc<Group>);
+/// Completion of a join.
+struct JoinHandler(Arc<Group>);
 
-impl OnAnswer for Joined {
+impl OnAnswer for JoinHandler {
     fn answered(&self, _query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep) {
         let group = &self.0;
         let asked_for = group.state.lock().asked_for.take();
@@ -375,7 +375,7 @@ impl OnAnswer for Joined {
                     let first = state.pending.first();
                     first.is_some_and(|first| Arc::ptr_eq(first, member))
                 };
-                // A member that has left meanwhile is not told.
+                // A member that has left meanwhile is not called.
                 if let Some(member) = asked_for.as_ref().filter(|member| is_first(member)) {
                     fail(group, member, error, sleep);
                 }
@@ -386,10 +386,10 @@ impl OnAnswer for Joined {
     }
 }
 
-/// What follows when the administrator was told that the port leaves.
-struct Left(Arc<Group>);
+/// Completion of a leave.
+struct LeaveHandler(Arc<Group>);
 
-impl OnAnswer for Left {
+impl OnAnswer for LeaveHandler {
     fn answered(
         &self,
         _query: &Query,
@@ -413,7 +413,7 @@ impl OnAnswer for Left {
     }
 }
 
-/// What is known of a group that a port has joined.
+/// The record of a group that a port has joined.
 ///
 /// # Errors
 ///

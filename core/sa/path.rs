@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Asking for a path through the subnet: PathRecord (IBTA specification, volume 1, section 15.2.5.16).
+//! Queries for PathRecords (IBTA specification, volume 1, section 15.2.5.16).
 //!
-//! Clients of Omni-Path have paths with LIDs of 32 bits. An administrator that knows no such paths is asked for those of
-//! InfiniBand, and LIDs without room are in GIDs of a form of their own.
+//! Clients on Omni-Path use path records with 32-bit LIDs. For an SA without such records the query is converted to an
+//! InfiniBand record, with the LIDs in special GIDs.
 
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_gid, sa_path_rec};
@@ -19,25 +19,25 @@ use rdma::{
 
 use super::{
     local_service,
-    query::{self, attribute, record_of, Question, SA_DATA},
+    query::{self, attribute, record_of, SaRequest, SA_DATA},
     record::{unpack_path, OPA_PATH, PATH, PATH_BYTES},
     state::{self, OnAnswer, Query, SaPort},
 };
 use crate::{mad::header::method, registry::port};
 
-/// The first LID of multicast.
+/// The first multicast LID.
 const MULTICAST_LID: u32 = 0xc000;
-/// GIDs with LIDs of Omni-Path begin their interface ID with that.
+/// OUI in the interface ID of a GID that contains an Omni-Path LID.
 const OPA_SPECIAL_OUI: u64 = 0x00066a;
-/// The administrator knows paths of Omni-Path: a capability.
+/// Capability of an SA that supports Omni-Path path records.
 const OPA_PATHS: u32 = 1 << 26;
-/// How far capabilities are behind the response time.
+/// Shift of the capabilities in `cap_mask2_resp_time`.
 const CAPABILITIES_SHIFT: u32 = 5;
 
-/// Who is told of a path, and in which form.
+/// Completion of a path query.
 struct Answer {
     callback: PathCallback,
-    /// The client wants a path of Omni-Path, though one of InfiniBand was asked for.
+    /// Whether an InfiniBand record is converted to Omni-Path for the client.
     converts: bool,
 }
 
@@ -70,24 +70,24 @@ impl OnAnswer for Answer {
     }
 }
 
-/// A GID with a LID of Omni-Path.
+/// The GID that contains an Omni-Path LID.
 fn opa_gid(prefix: [u8; 8], lid: u32) -> ib_gid {
     Gid::from_parts(prefix, OPA_SPECIAL_OUI << 40 | u64::from(lid)).to_raw()
 }
 
-/// The parts of a GID: the prefix, and the ID.
+/// Prefix and interface ID of a GID.
 fn parts(gid: &ib_gid) -> ([u8; 8], u64) {
     let [a, b, c, d, e, f, g, h, id @ ..] = Gid::from_raw(gid).0;
     ([a, b, c, d, e, f, g, h], u64::from_be_bytes(id))
 }
 
-/// The LID in a GID of Omni-Path.
+/// The LID that an Omni-Path GID contains.
 fn lid_of(gid: &ib_gid) -> Option<u32> {
     let (_, id) = parts(gid);
     (id >> 40 == OPA_SPECIAL_OUI).then_some(id as u32)
 }
 
-/// A path of Omni-Path as one of InfiniBand.
+/// Converts an Omni-Path record to InfiniBand.
 fn to_ib(opa: &sa_path_rec) -> sa_path_rec {
     let mut path = *opa;
     path.rec_type = c::SA_PATH_REC_TYPE_IB;
@@ -108,7 +108,7 @@ fn to_ib(opa: &sa_path_rec) -> sa_path_rec {
     path
 }
 
-/// A path of InfiniBand as one of Omni-Path.
+/// Converts an InfiniBand record to Omni-Path.
 fn to_opa(ib: &sa_path_rec) -> sa_path_rec {
     let mut path = *ib;
     path.rec_type = c::SA_PATH_REC_TYPE_OPA;
@@ -130,16 +130,16 @@ fn to_opa(ib: &sa_path_rec) -> sa_path_rec {
     path
 }
 
-/// In which form a path is asked for.
+/// Form of the record in a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Ib,
     Opa,
-    /// The client has a path of Omni-Path, and one of InfiniBand is asked for.
+    /// The client's Omni-Path record is converted to InfiniBand.
     Converted,
 }
 
-/// In which form an administrator is asked for a path of Omni-Path.
+/// The form of a query for an Omni-Path path.
 fn opa_form(port: &SaPort, sleep: Option<&MaySleep>) -> Result<Form> {
     let attr = port::query(&port.device, port.port_num, sleep.ok_or(EINVAL)?)?;
     let known = port.abilities.lock().known;
@@ -153,8 +153,8 @@ fn opa_form(port: &SaPort, sleep: Option<&MaySleep>) -> Result<Form> {
     }
 }
 
-/// What a client asks.
-pub(super) struct Wanted<'a> {
+/// Arguments of a client's query.
+pub(super) struct ClientRequest<'a> {
     pub(super) client: &'a SaClient,
     pub(super) device: &'a Device,
     pub(super) port_num: u32,
@@ -163,13 +163,13 @@ pub(super) struct Wanted<'a> {
     pub(super) flags: &'a SendFlags<'a>,
 }
 
-/// Asks for a path. Returns the question's number.
+/// Sends a query for a path. Returns its ID.
 ///
 /// # Errors
 ///
 /// As for `ib_sa_path_rec_get`.
 pub(super) fn get(
-    wanted: &Wanted<'_>,
+    wanted: &ClientRequest<'_>,
     path: &Path,
     callback: PathCallback,
     place: &mut SaQueryOut<'_>,
@@ -193,7 +193,7 @@ pub(super) fn get(
         callback,
         converts: form == Form::Converted,
     };
-    let question = Question {
+    let request = SaRequest {
         port,
         client: Some(wanted.client.hold()),
         is_opa: form == Form::Opa,
@@ -204,12 +204,12 @@ pub(super) fn get(
         timeout_ms: wanted.timeout_ms,
         on_answer: KBox::new(answer, wanted.flags.get())?,
     };
-    let query = query::new(question, wanted.flags)?;
+    let query = query::new(request, wanted.flags)?;
     place.set(query::name_of(&query));
     let id = query.id;
     let asked = match form {
-        Form::Opa => query::ask(&query),
-        _ => local_service::ask(&query, &asked, wanted.mask, wanted.flags),
+        Form::Opa => query::send(&query),
+        _ => local_service::resolve(&query, &asked, wanted.mask, wanted.flags),
     };
     asked.inspect_err(|_| place.set(0))?;
     Ok(id)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ports of subnets with an administrator come and go: a client of the core, behind that for MADs.
+//! The client of the core that keeps the ports of subnets with an SA; it comes after the MAD client.
 
 use kernel::{
     new_delayed_work, new_mutex, new_work,
@@ -20,16 +20,16 @@ use rdma::{
 
 use super::{
     address, local_service,
-    query::Asker,
+    query::SaMadClient,
     state::{Abilities, SaPort, ADMINISTRATION},
 };
 use crate::mad::{
-    agent::{self, Wanted},
+    agent::{self, AgentAttr},
     header::RMPP_VERSION,
     state::Client,
 };
 
-/// The client that finds administrators.
+/// The client.
 pub(super) enum Ports {}
 
 static TABLE: ClientTable<Ports> = ClientTable::new();
@@ -37,13 +37,13 @@ static TABLE: ClientTable<Ports> = ClientTable::new();
 /// The ports of a device.
 type OwnPorts = KVec<Arc<SaPort>>;
 
-/// What is kept of a device: its ports, and who is told of its events.
+/// Data of a device: its ports, and their event handler.
 pub(super) struct Entry {
     ports: OwnPorts,
     listening: Pin<KBox<Mutex<Option<Listening<Listener>>>>>,
 }
 
-/// Listens for what may change the administrator.
+/// Handler of the events that may change the SA.
 struct Listener(OwnPorts);
 
 impl OnEvent for Listener {
@@ -63,9 +63,9 @@ impl OnEvent for Listener {
     }
 }
 
-/// Makes what is kept of a port.
+/// Opens a port.
 fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Arc<SaPort>> {
-    let wanted = Wanted {
+    let wanted = AgentAttr {
         kind: SpecialKind::Gsi,
         request: None,
         rmpp_version: RMPP_VERSION,
@@ -73,7 +73,7 @@ fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Arc<SaPort>>
         receives: true,
         sends: true,
     };
-    let client = Client::Core(Arc::new(Asker, GFP_KERNEL)?);
+    let client = Client::Core(Arc::new(SaMadClient, GFP_KERNEL)?);
     let none = AgentHandlers::NONE;
     let agent = agent::register(device, port_num, &wanted, client, none, sleep)?;
     let is_opa = device.port_caps(port_num) & c::RDMA_CORE_CAP_OPA_AH != 0;
@@ -94,7 +94,7 @@ fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Arc<SaPort>>
     made.inspect_err(|_| agent::unregister(&agent, sleep))
 }
 
-/// Ends a port: all its questions are answered when this returns.
+/// Closes a port: all its queries have completed when this returns.
 fn close(port: &Arc<SaPort>, sleep: &MaySleep) {
     let taken = {
         let mut all = ADMINISTRATION.lock();
@@ -106,7 +106,7 @@ fn close(port: &Arc<SaPort>, sleep: &MaySleep) {
     work::cancel_sync::<_, 1>(port, sleep);
     delayed::cancel_sync::<_, 2>(port, sleep);
     agent::unregister(&port.agent, sleep);
-    // A question of the port's own may have been asked again by its end.
+    // The completion of the ClassPortInfo query may have scheduled a retry.
     delayed::cancel_sync::<_, 2>(port, sleep);
     let address = port.address.lock().take();
     drop(address);
@@ -118,7 +118,7 @@ fn close_all(ports: &OwnPorts, sleep: &MaySleep) {
     }
 }
 
-/// Opens all ports of a device that have an administrator, and lets them be found.
+/// Opens and registers all ports of a device that have an SA.
 fn open_all(device: &Device, ports: &mut OwnPorts, sleep: &MaySleep) -> Result {
     for port_num in device.ports() {
         if device.port_caps(port_num) & c::RDMA_CORE_CAP_IB_SA == 0 {
@@ -126,7 +126,7 @@ fn open_all(device: &Device, ports: &mut OwnPorts, sleep: &MaySleep) -> Result {
         }
         ports.reserve(1, GFP_KERNEL)?;
         let port = open(device, port_num, sleep)?;
-        // There is room for it.
+        // Capacity was reserved.
         let _ = ports.push_within_capacity(port.clone());
         ADMINISTRATION.lock().ports.push(port, GFP_ATOMIC)?;
     }
@@ -145,7 +145,7 @@ fn copy(ports: &OwnPorts) -> Result<OwnPorts> {
     Ok(all)
 }
 
-/// Begins to listen, and finds the administrators: in this order, so that no change is missed.
+/// Registers the event handler and then finds the SAs, in this order, so that no change is missed.
 fn start(device: &Device, ports: &OwnPorts, sleep: &MaySleep) -> Result<ARef<Counted<Entry>>> {
     let listening = Listening::new(device, Listener(copy(ports)?), sleep)?;
     for port in ports {
@@ -181,7 +181,7 @@ impl DeviceClient for Ports {
     }
 }
 
-/// Finds the administrators of all devices' subnets, now and later, until the result is dropped.
+/// Finds the SAs of all present and future devices until the result is dropped.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Asking the subnet administrator: one request, whose answer may be a message of several MADs.
+//! Queries to the SA: one request, whose response may be an RMPP message.
 //!
-//! IBTA specification, volume 1, section 15.2: the header of subnet administration behind that of RMPP.
+//! IBTA specification, volume 1, section 15.2: the SA header, after that of RMPP.
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{bindings as c, sync::new_spinlock_irq};
@@ -16,26 +16,26 @@ use rdma::{
 
 use super::state::{OnAnswer, Query, QueryState, SaPort, ADMINISTRATION};
 use crate::mad::{
-    build::{self, Wanted},
+    build::{self, SendBufAttr},
     header::{class, Header, MAD_HEADER},
     post,
     state::{MadClient, Origin, SendMad},
 };
 
-/// How many bytes the headers have.
+/// Length of the headers, in bytes.
 pub(super) const SA_HEADER: usize = c::IB_MGMT_SA_HDR as usize;
-/// How many bytes of a record are in a MAD.
+/// Length of the record in a MAD, in bytes.
 pub(super) const SA_DATA: usize = c::IB_MGMT_SA_DATA as usize;
-/// Where the mask is that says which members of a record count.
+/// Offset of the component mask.
 const MASK_AT: usize = 48;
 /// The version of the class.
 const CLASS_VERSION: u8 = 2;
-/// That of Omni-Path, and of its MADs.
+/// The class version and MAD version of Omni-Path.
 const OPA_VERSION: u8 = 0x80;
-/// How often a question is asked again within its time.
+/// Number of retries within the timeout.
 const RETRIES: u32 = 10;
 
-/// Attributes of subnet administration.
+/// SA attributes.
 pub(super) mod attribute {
     pub(in super::super) const CLASS_PORT_INFO: u16 = 0x01;
     pub(in super::super) const GUID_INFO: u16 = 0x30;
@@ -44,23 +44,23 @@ pub(super) mod attribute {
     pub(in super::super) const MC_MEMBER: u16 = 0x38;
 }
 
-/// What is asked.
-pub(super) struct Question<'a> {
+/// Arguments of a query.
+pub(super) struct SaRequest<'a> {
     pub(super) port: Arc<SaPort>,
     pub(super) client: Option<SaClientUse>,
-    /// The administrator is one of Omni-Path.
+    /// Whether it is for an Omni-Path SA.
     pub(super) is_opa: bool,
     pub(super) method: u8,
     pub(super) attribute: u16,
-    /// Which members of the record count, as C has it: in the order of the wire.
+    /// The component mask, big endian as in C.
     pub(super) mask: u64,
     pub(super) record: &'a [u8],
-    /// How long an answer is awaited, in milliseconds.
+    /// Timeout, in milliseconds.
     pub(super) timeout_ms: usize,
     pub(super) on_answer: KBox<dyn OnAnswer>,
 }
 
-/// Divides the time that an answer is awaited: how long once, and how often again.
+/// Divides a timeout into the timeout of one attempt and the number of retries.
 fn divide_time(timeout_ms: usize) -> (u32, u32) {
     let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
     match timeout_ms / RETRIES {
@@ -69,10 +69,10 @@ fn divide_time(timeout_ms: usize) -> (u32, u32) {
     }
 }
 
-/// The headers of a question.
-fn headers(question: &Question<'_>, hi_tid: u32, id: u32) -> [u8; SA_HEADER] {
+/// The headers of a query.
+fn headers(request: &SaRequest<'_>, hi_tid: u32, id: u32) -> [u8; SA_HEADER] {
     let mut bytes = [0; SA_HEADER];
-    let (base, version) = match question.is_opa {
+    let (base, version) = match request.is_opa {
         true => (OPA_VERSION, OPA_VERSION),
         false => (1, CLASS_VERSION),
     };
@@ -83,57 +83,57 @@ fn headers(question: &Question<'_>, hi_tid: u32, id: u32) -> [u8; SA_HEADER] {
             place.copy_from_slice(from);
         }
     };
-    put(0, &[base, class::SUBN_ADM, version, question.method]);
+    put(0, &[base, class::SUBN_ADM, version, request.method]);
     put(8, &tid.to_be_bytes());
-    put(16, &question.attribute.to_be_bytes());
-    put(MASK_AT, &question.mask.to_ne_bytes());
+    put(16, &request.attribute.to_be_bytes());
+    put(MASK_AT, &request.mask.to_ne_bytes());
     bytes
 }
 
-/// Makes a question, which is not asked yet.
+/// Makes a query, without sending it.
 ///
 /// # Errors
 ///
-/// `EAGAIN` where the administrator is not known, `ENOMEM`.
-pub(super) fn new(question: Question<'_>, flags: &SendFlags<'_>) -> Result<Arc<Query>> {
-    let port = &question.port;
+/// `EAGAIN` while the SA's address is not known, `ENOMEM`.
+pub(super) fn new(request: SaRequest<'_>, flags: &SendFlags<'_>) -> Result<Arc<Query>> {
+    let port = &request.port;
     let address = port.address.lock().clone().ok_or(EAGAIN)?;
     if !address.is_valid {
         return Err(EAGAIN);
     }
-    let wanted = Wanted {
+    let wanted = SendBufAttr {
         remote_qpn: 1,
         pkey_index: address.pkey_index,
         rmpp: false,
         header: SA_HEADER,
         data: SA_DATA,
-        opa: question.is_opa,
+        opa: request.is_opa,
     };
     let ah = Some(address.ah.clone());
     let send = build::new(&port.agent, &wanted, ah, flags.get()).map_err(|_| ENOMEM)?;
     let id = ADMINISTRATION.lock().new_id();
     send.body
-        .write(0, &headers(&question, port.agent.body.hi_tid(), id));
-    send.body.write(SA_HEADER, question.record);
-    let (timeout_ms, retries) = divide_time(question.timeout_ms);
+        .write(0, &headers(&request, port.agent.body.hi_tid(), id));
+    send.body.write(SA_HEADER, request.record);
+    let (timeout_ms, retries) = divide_time(request.timeout_ms);
     send.body.set_timeout_ms(timeout_ms);
     send.body.set_retries(retries);
     Arc::pin_init(
         pin_init!(Query {
             id,
-            is_opa: question.is_opa,
-            on_answer: question.on_answer,
+            is_opa: request.is_opa,
+            on_answer: request.on_answer,
             send,
             _address: address,
-            _client: question.client,
-            port: question.port,
+            _client: request.client,
+            port: request.port,
             state <- new_spinlock_irq!(QueryState::default(), "Query::state"),
         }),
         flags.get(),
     )
 }
 
-/// Lets a question be found by its number.
+/// Assigns a query its ID.
 ///
 /// # Errors
 ///
@@ -142,32 +142,32 @@ pub(super) fn add(query: &Arc<Query>) -> Result {
     ADMINISTRATION.lock().add(query)
 }
 
-/// Sends a question to the administrator.
+/// Posts the MAD of a query.
 ///
 /// # Errors
 ///
-/// As posting a MAD.
-pub(super) fn send(query: &Query) -> Result {
+/// Those of posting a MAD.
+pub(super) fn post(query: &Query) -> Result {
     post::post(Origin::Core(query.send.clone()))
 }
 
-/// Asks: the answer comes later, unless this fails.
+/// Sends a query. Unless this fails, it completes later.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and as posting a MAD.
-pub(super) fn ask(query: &Arc<Query>) -> Result {
+/// `ENOMEM`, and those of posting a MAD.
+pub(super) fn send(query: &Arc<Query>) -> Result {
     add(query)?;
-    send(query).inspect_err(|_| forget(query))
+    post(query).inspect_err(|_| forget(query))
 }
 
-/// Lets a question not be found any more.
+/// Releases the ID of a query.
 pub(super) fn forget(query: &Query) {
     let taken = ADMINISTRATION.lock().remove(query.id);
     drop(taken);
 }
 
-/// A question has ended: without an answer, if none was told of.
+/// Completes a query with a status, unless it was completed before.
 pub(super) fn finish(query: &Query, status: Result, sleep: &MaySleep) {
     let was_answered = core::mem::replace(&mut query.state.lock().answered, true);
     if !was_answered && status.is_err() {
@@ -176,7 +176,7 @@ pub(super) fn finish(query: &Query, status: Result, sleep: &MaySleep) {
     forget(query);
 }
 
-/// How a question has ended whose MAD is done: `enum ib_wc_status`.
+/// Result of a query by the status of its MAD, `enum ib_wc_status`.
 fn end_of(status: u32) -> Result {
     match status {
         c::IB_WC_SUCCESS => Ok(()),
@@ -186,18 +186,18 @@ fn end_of(status: u32) -> Result {
     }
 }
 
-/// The question of a MAD.
+/// The query of a MAD.
 fn query_of(send: &Arc<SendMad>) -> Option<Arc<Query>> {
-    // The number is the lower half of the transaction ID.
+    // The ID is the lower half of the transaction ID.
     let id = send.header().tid as u32;
     let query = ADMINISTRATION.lock().find(id)?;
     Arc::ptr_eq(&query.send, send).then_some(query)
 }
 
 /// The client of the ports' agents.
-pub(super) struct Asker;
+pub(super) struct SaMadClient;
 
-impl MadClient for Asker {
+impl MadClient for SaMadClient {
     fn sent(&self, send: &Arc<SendMad>, status: u32, sleep: &MaySleep) {
         if let Some(query) = query_of(send) {
             finish(&query, end_of(status), sleep);
@@ -221,18 +221,18 @@ impl MadClient for Asker {
     }
 }
 
-/// The name that C has of a question.
+/// The cookie that C has for a query.
 pub(super) fn name_of(query: &Arc<Query>) -> usize {
     Arc::as_ptr(query).addr()
 }
 
-/// The question of a number, if it has this name.
+/// The query with this ID, if it has this cookie.
 pub(super) fn find(id: u32, name: usize) -> Option<Arc<Query>> {
     let query = ADMINISTRATION.lock().find(id)?;
     (name_of(&query) == name).then_some(query)
 }
 
-/// The record in an answer; `N` bytes of it.
+/// The first `N` bytes of the record in a response.
 pub(super) fn record_of<const N: usize>(answer: &RecvMad) -> [u8; N] {
     answer.bytes(SA_HEADER)
 }

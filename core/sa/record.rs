@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records of subnet administration, packed and unpacked by tables.
+//! SA records, packed and unpacked by tables.
 //!
 //! Any context.
 //!
-//! C header: `include/rdma/ib_sa.h`. IBTA specification, volume 1, section 15.2.5: PathRecord, ServiceRecord, MCMemberRecord,
-//! GUIDInfoRecord; section 13.4.8.1: ClassPortInfo. Those of Omni-Path are in its headers alone.
+//! C header: `include/rdma/ib_sa.h`. IBTA specification, volume 1, section 15.2.5: PathRecord, ServiceRecord,
+//! MCMemberRecord, GUIDInfoRecord; section 13.4.8.1: ClassPortInfo. Omni-Path records are defined only in its headers.
 
 use kernel::{ffi::c_void, prelude::*};
 use kernel_ext::{
@@ -16,10 +16,10 @@ use kernel_ext::{
 };
 use rdma::abi::pack::{packed, Table};
 
-/// How many bytes a packed path has.
+/// Length of a packed PathRecord, in bytes.
 pub(super) const PATH_BYTES: usize = 64;
 
-/// A path.
+/// PathRecord.
 pub(crate) const PATH: Table<sa_path_rec> = packed! { sa_path_rec: 64 {
     0, 0, 64 [service_id];
     2, 0, 128 [dgid];
@@ -46,16 +46,16 @@ pub(crate) const PATH: Table<sa_path_rec> = packed! { sa_path_rec: 64 {
     14, 16, 48 [];
 } };
 
-/// The path of InfiniBand in its packed form.
+/// Unpacks an InfiniBand PathRecord.
 pub(super) fn unpack_path(bytes: &mut [u8; PATH_BYTES]) -> sa_path_rec {
     let mut path: sa_path_rec = pin_init::zeroed();
-    // There are as many bytes as are needed.
+    // The buffer has the record's length.
     let _ = PATH.unpack(bytes, &mut path);
     path.rec_type = SA_PATH_REC_TYPE_IB;
     path
 }
 
-/// A service.
+/// ServiceRecord.
 pub(crate) const SERVICE: Table<sa_service_rec> = packed! { sa_service_rec: 176 {
     0, 0, 64 [id];
     2, 0, 128 [gid];
@@ -70,7 +70,7 @@ pub(crate) const SERVICE: Table<sa_service_rec> = packed! { sa_service_rec: 176 
     40, 0, 128 [data_64];
 } };
 
-/// A path of Omni-Path.
+/// PathRecord of Omni-Path.
 pub(crate) const OPA_PATH: Table<sa_path_rec> = packed! { sa_path_rec: 64 {
     0, 0, 64 [service_id];
     2, 0, 128 [dgid];
@@ -104,7 +104,7 @@ pub(crate) const OPA_PATH: Table<sa_path_rec> = packed! { sa_path_rec: 64 {
     15, 24, 8 [preference];
 } };
 
-/// A member of a multicast group.
+/// MCMemberRecord.
 pub(crate) const MCMEMBER: Table<ib_sa_mcmember_rec> = packed! { ib_sa_mcmember_rec: 52 {
     0, 0, 128 [mgid];
     4, 0, 128 [port_gid];
@@ -127,7 +127,7 @@ pub(crate) const MCMEMBER: Table<ib_sa_mcmember_rec> = packed! { ib_sa_mcmember_
     12, 9, 23 [];
 } };
 
-/// GUIDs of a port.
+/// GUIDInfoRecord.
 pub(crate) const GUID_INFO: Table<ib_sa_guidinfo_rec> = packed! { ib_sa_guidinfo_rec: 72 {
     0, 0, 16 [lid];
     0, 16, 8 [block_num];
@@ -136,7 +136,7 @@ pub(crate) const GUID_INFO: Table<ib_sa_guidinfo_rec> = packed! { ib_sa_guidinfo
     2, 0, 512 [guid_info_list];
 } };
 
-/// What of a class's management is said here: the capabilities that ClassPortInfo tells in its second word.
+/// The part of ClassPortInfo that is used.
 #[derive(Clone, Copy, Default, Zeroable)]
 #[repr(C)]
 pub(crate) struct ClassPortInfo {
@@ -144,12 +144,12 @@ pub(crate) struct ClassPortInfo {
     pub(crate) cap_mask2_resp_time: u32,
 }
 
-/// ClassPortInfo, as far as it is looked at: of InfiniBand and of Omni-Path alike.
+/// The part of ClassPortInfo that InfiniBand and Omni-Path have in common.
 pub(crate) const CLASS_PORT_INFO: Table<ClassPortInfo> = packed! { ClassPortInfo: 8 {
     1, 0, 32 [cap_mask2_resp_time];
 } };
 
-/// The packed form of a record.
+/// The buffer of a packed record.
 ///
 /// # Safety
 ///
@@ -159,7 +159,7 @@ unsafe fn bytes<'a, T>(table: &Table<T>, raw: *mut c_void) -> &'a mut [u8] {
     unsafe { core::slice::from_raw_parts_mut(raw.cast(), table.length()) }
 }
 
-/// Packs a path.
+/// Packs a path record.
 ///
 /// # Safety
 ///
@@ -172,7 +172,7 @@ unsafe extern "C" fn ib_sa_pack_path(rec: *mut sa_path_rec, attribute: *mut c_vo
     }
 }
 
-/// Unpacks a path of InfiniBand. What the PathRecord does not have stays.
+/// Unpacks an InfiniBand path record. Fields that the PathRecord does not have are left unchanged.
 ///
 /// # Safety
 ///
@@ -185,7 +185,7 @@ unsafe extern "C" fn ib_sa_unpack_path(attribute: *mut c_void, rec: *mut sa_path
     }
 }
 
-/// Packs a service.
+/// Packs a service record.
 ///
 /// # Safety
 ///
@@ -198,7 +198,7 @@ unsafe extern "C" fn ib_sa_pack_service(rec: *mut sa_service_rec, attribute: *mu
     }
 }
 
-/// Unpacks a service.
+/// Unpacks a service record.
 ///
 /// # Safety
 ///

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Asking for services: a table of ServiceRecords (IBTA specification, volume 1, section 15.2.5.14), which is a message of
-//! several MADs.
+//! Queries for ServiceRecords (IBTA specification, volume 1, section 15.2.5.14); the response is an RMPP message.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings::sa_service_rec, error::ENODATA};
@@ -14,19 +13,19 @@ use rdma::{
 };
 
 use super::{
-    path::Wanted,
-    query::{self, attribute, Question, SA_DATA, SA_HEADER},
+    path::ClientRequest,
+    query::{self, attribute, SaRequest, SA_DATA, SA_HEADER},
     record::SERVICE,
     state::{self, OnAnswer, Query},
 };
 use crate::mad::header::method;
 
-/// How many bytes a packed service has.
+/// Length of a packed ServiceRecord, in bytes.
 const SERVICE_BYTES: usize = 176;
 
 struct Answer(ServiceCallback);
 
-/// The services in a message: they may begin in one MAD and end in the next.
+/// The services of a message: a record may span two segments.
 fn services(answer: &RecvMad) -> Result<KVec<sa_service_rec>> {
     let count = answer.length().saturating_sub(SA_HEADER) / SERVICE_BYTES;
     if count == 0 {
@@ -44,7 +43,7 @@ fn services(answer: &RecvMad) -> Result<KVec<sa_service_rec>> {
             filled = filled.wrapping_add(1);
             if filled == SERVICE_BYTES && all.len() < count {
                 let mut service: sa_service_rec = pin_init::zeroed();
-                // There are as many bytes as are needed, and there is room for so many services.
+                // The buffer has the record's length, and capacity was reserved.
                 let _ = SERVICE.unpack(&mut bytes, &mut service);
                 let _ = all.push_within_capacity(service);
                 filled = 0;
@@ -66,20 +65,20 @@ impl OnAnswer for Answer {
     }
 }
 
-/// Asks for services. Returns the question's number.
+/// Sends a query for services. Returns its ID.
 ///
 /// # Errors
 ///
 /// As for `ib_sa_service_rec_get`.
 pub(super) fn get(
-    wanted: &Wanted<'_>,
+    wanted: &ClientRequest<'_>,
     service: &sa_service_rec,
     callback: ServiceCallback,
     place: &mut SaQueryOut<'_>,
 ) -> Result<u32> {
     let mut record = [0; SA_DATA];
     SERVICE.pack(service, &mut record)?;
-    let question = Question {
+    let request = SaRequest {
         port: state::find_port(wanted.device, wanted.port_num).ok_or(ENODEV)?,
         client: Some(wanted.client.hold()),
         is_opa: false,
@@ -90,8 +89,8 @@ pub(super) fn get(
         timeout_ms: wanted.timeout_ms,
         on_answer: KBox::new(Answer(callback), wanted.flags.get())?,
     };
-    let query = query::new(question, wanted.flags)?;
+    let query = query::new(request, wanted.flags)?;
     place.set(query::name_of(&query));
-    query::ask(&query).inspect_err(|_| place.set(0))?;
+    query::send(&query).inspect_err(|_| place.set(0))?;
     Ok(query.id)
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What there is of subnet administration: ports that have an administrator (SA), and the questions that it was asked.
+//! Data of the SA client: ports of subnets with an SA, and their queries.
 //!
 //! Locks
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `ADMINISTRATION` | the ports, the questions by number, and those that user space was asked | any context | the work queue |
-//! | `SaPort::address` | where the administrator is | any context | nothing |
-//! | `SaPort::abilities` | what it can do | any context | nothing |
-//! | `Query::state` | how far a question is | any context | nothing |
+//! | `ADMINISTRATION` | the ports, the queries by ID, and those sent to user space | any context | the work queue |
+//! | `SaPort::address` | the address of the SA | any context | nothing |
+//! | `SaPort::abilities` | the capabilities of the SA | any context | nothing |
+//! | `Query::state` | the state of a query | any context | nothing |
 
 use kernel::{
     impl_has_delayed_work, impl_has_work,
@@ -35,24 +35,24 @@ use rdma::{
 use super::record::ClassPortInfo;
 use crate::mad::state::{Agent, SendMad};
 
-/// Where the administrator of a subnet is.
+/// Address of a subnet's SA.
 pub(super) struct Address {
     pub(super) ah: Arc<OwnAh>,
     pub(super) pkey_index: u16,
-    /// It can be reached: its LID is one of a port.
+    /// Whether its LID is a unicast LID.
     pub(super) is_valid: bool,
 }
 
-/// What the administrator can do.
+/// Capabilities of an SA.
 #[derive(Default)]
 pub(super) struct Abilities {
-    /// `None`: it has not said it.
+    /// Its ClassPortInfo; `None`: not known.
     pub(super) known: Option<ClassPortInfo>,
-    /// How often it was asked in vain.
+    /// Number of failed queries.
     pub(super) retries: u32,
 }
 
-/// A port of a subnet that has an administrator.
+/// A port of a subnet with an SA.
 #[pin_data]
 pub(super) struct SaPort {
     pub(super) device: ARef<Device>,
@@ -63,10 +63,10 @@ pub(super) struct SaPort {
     pub(super) address: SpinLockIrq<Option<Arc<Address>>>,
     #[pin]
     pub(super) abilities: SpinLockIrq<Abilities>,
-    /// Finds the administrator.
+    /// Updates the address of the SA.
     #[pin]
     pub(super) update: Work<SaPort, 1>,
-    /// Asks what it can do.
+    /// Queries its capabilities.
     #[pin]
     pub(super) ask: DelayedWork<SaPort, 2>,
 }
@@ -78,55 +78,55 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Self, 2> for SaPort { self.ask }
 }
 
-/// Who waits for an answer.
+/// Completion of a query.
 pub(super) trait OnAnswer: Send + Sync {
-    /// The answer has come, `Err` where its status is not good; or there is none: `ETIMEDOUT`, `EINTR` where the question
-    /// was canceled, `EIO`.
+    /// The query has completed: with a response (`Err` if its status is an error), or without one: `ETIMEDOUT`, `EINTR`
+    /// where it was canceled, `EIO`.
     fn answered(&self, query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep);
 
-    /// User space has answered with paths. Without an answer in that form: what [`Self::answered`] does for an error.
+    /// User space has answered with paths. By default this completes with an error.
     fn resolved(&self, query: &Query, _paths: &mut [sa_path_rec], sleep: &MaySleep) {
         self.answered(query, Err(EIO), None, sleep);
     }
 }
 
-/// A question.
+/// A query to the SA.
 #[pin_data]
 pub(super) struct Query {
-    /// Its number, which is in the transaction ID.
+    /// Its ID, the lower half of the transaction ID.
     pub(super) id: u32,
     pub(super) port: Arc<SaPort>,
-    /// The one asked is an administrator of Omni-Path.
+    /// Whether the SA is one of Omni-Path.
     pub(super) is_opa: bool,
     pub(super) on_answer: KBox<dyn OnAnswer>,
     pub(super) send: Arc<SendMad>,
-    /// Where it goes.
+    /// The address that it is sent to.
     pub(super) _address: Arc<Address>,
-    /// Who has asked does not go before the answer.
+    /// Keeps the client registered until the query completes.
     pub(super) _client: Option<SaClientUse>,
     #[pin]
     pub(super) state: SpinLockIrq<QueryState>,
 }
 
-/// How far a question is.
+/// State of a query.
 #[derive(Default)]
 pub(super) struct QueryState {
-    /// Its answer was told of.
+    /// Whether it has completed.
     pub(super) answered: bool,
     pub(super) canceled: bool,
-    /// How the path is used, as user space was told.
+    /// The use of the path, as sent to user space.
     pub(super) path_use: u8,
 }
 
-/// A question that user space was asked.
+/// A query that was sent to user space.
 pub(super) struct Asked {
     pub(super) query: Arc<Query>,
     pub(super) seq: u32,
-    /// Until when an answer is awaited, in nanoseconds.
+    /// Deadline of the response, in nanoseconds.
     pub(super) until: u64,
 }
 
-/// What waits for the answers of user space.
+/// The work for timeouts of user space.
 #[pin_data]
 pub(super) struct Service {
     pub(super) queue: OwnedQueue,
@@ -138,19 +138,19 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Service { self.work }
 }
 
-/// The ports, and the questions.
+/// All ports and queries.
 pub(super) struct Administration {
     pub(super) ports: KVec<Arc<SaPort>>,
     queries: KVec<Arc<Query>>,
     next_id: Option<u32>,
-    /// In the order of their time limits.
+    /// Queries sent to user space, by deadline.
     pub(super) asked: KVec<Asked>,
     pub(super) next_seq: u32,
-    /// What waits for user space; there as long as the module.
+    /// The work for timeouts of user space, as long as the module is loaded.
     pub(super) service: Option<Arc<Service>>,
 }
 
-/// Marks the lock.
+/// Marker of the lock.
 pub(super) enum AdministrationLock {}
 
 impl kernel::sync::lock::GlobalLockBackend for AdministrationLock {
@@ -175,13 +175,13 @@ pub(super) static ADMINISTRATION: kernel::sync::lock::GlobalLock<AdministrationL
     })
 };
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(super) fn init() {
     // SAFETY: Called once, before there are ports.
     unsafe { ADMINISTRATION.init() };
 }
 
-/// The port of a device, if its subnet has an administrator. Any context.
+/// The port of a device, if its subnet has an SA. Any context.
 pub(super) fn find_port(device: &Device, port_num: u32) -> Option<Arc<SaPort>> {
     let all = ADMINISTRATION.lock();
     let is =
@@ -189,7 +189,7 @@ pub(super) fn find_port(device: &Device, port_num: u32) -> Option<Arc<SaPort>> {
     all.ports.iter().find(is).cloned()
 }
 
-/// Numbers are below: C takes a negative one for an error.
+/// IDs are below: C takes a negative one for an error.
 const MAX_ID: u32 = i32::MAX as u32;
 
 impl Administration {
@@ -197,11 +197,11 @@ impl Administration {
         self.queries.binary_search_by_key(&id, |query| query.id)
     }
 
-    /// A number that no question has.
+    /// An unused ID.
     pub(super) fn new_id(&mut self) -> u32 {
         let mut id = match self.next_id {
             Some(id) => id,
-            // Answers to questions of an earlier life of the module are nobody's.
+            // A random start, so that responses to queries of a previously loaded module match none.
             None => {
                 let mut bytes = [0; 4];
                 random::fill(&mut bytes);
@@ -215,7 +215,7 @@ impl Administration {
         id
     }
 
-    /// Lets a question be found.
+    /// Assigns a query its ID.
     ///
     /// # Errors
     ///
@@ -223,24 +223,24 @@ impl Administration {
     pub(super) fn add(&mut self, query: &Arc<Query>) -> Result {
         self.queries.reserve(1, GFP_ATOMIC)?;
         if let Err(place) = self.place(query.id) {
-            // There is room for it.
+            // Capacity was reserved.
             let _ = self.queries.insert_within_capacity(place, query.clone());
         }
         Ok(())
     }
 
-    /// The question of a number.
+    /// The query with an ID.
     pub(super) fn find(&self, id: u32) -> Option<Arc<Query>> {
         self.queries.get(self.place(id).ok()?).cloned()
     }
 
-    /// Takes a question out.
+    /// Removes a query.
     pub(super) fn remove(&mut self, id: u32) -> Option<Arc<Query>> {
         let place = self.place(id).ok()?;
         self.queries.remove(place).ok()
     }
 
-    /// Takes a question out of those that user space was asked.
+    /// Removes a query from those sent to user space.
     pub(super) fn take_asked(&mut self, wanted: impl Fn(&Asked) -> bool) -> Option<Asked> {
         let place = self.asked.iter().position(wanted)?;
         self.asked.remove(place).ok()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of a port's counters of the performance management class, which the driver is asked for by MADs.
+//! Port counters of the performance management class, which are read from the driver by `process_mad`.
 //!
 //! Reference: InfiniBand Architecture Specification, volume 1, 16.1.3 and 16.1.4.
 
@@ -23,11 +23,11 @@ const PORT_COUNTERS: u16 = 0x0012;
 /// The attribute `PortCountersExtended`.
 const PORT_COUNTERS_EXT: u16 = 0x001d;
 
-/// Where `ClassPortInfo` has its `CapabilityMask`.
+/// Offset of `CapabilityMask` in `ClassPortInfo`.
 const CAPABILITY_MASK: usize = 2;
-/// There are extended counters.
+/// Extended counters are supported.
 const EXT_WIDTH: u16 = 0x0200;
-/// There are extended counters, but for those of unicast and multicast.
+/// Extended counters are supported, except for unicast and multicast counters.
 const EXT_WIDTH_NOIETF: u16 = 0x0400;
 
 /// A counter.
@@ -36,7 +36,7 @@ struct Counter {
     attribute: u16,
     /// Its size, in bits.
     width: u8,
-    /// Where it begins in the attribute, in bits.
+    /// Its offset in the attribute, in bits.
     at: u16,
 }
 
@@ -59,7 +59,7 @@ const fn extended(name: &'static CStr, at: u16) -> Counter {
 }
 
 const COUNTERS: [Counter; 25] = [
-    // All ports have these.
+    // Counters of all ports.
     counter(c"symbol_error", 16, 32),
     counter(c"link_error_recovery", 8, 48),
     counter(c"link_downed", 8, 56),
@@ -73,30 +73,30 @@ const COUNTERS: [Counter; 25] = [
     counter(c"excessive_buffer_overrun_errors", 4, 156),
     counter(c"VL15_dropped", 16, 176),
     counter(c"port_xmit_wait", 32, 320),
-    // Ports without extended counters have these,
+    // Counters of ports without extended counters.
     counter(c"port_xmit_data", 32, 192),
     counter(c"port_rcv_data", 32, 224),
     counter(c"port_xmit_packets", 32, 256),
     counter(c"port_rcv_packets", 32, 288),
-    // ports with them have these,
+    // Extended counters.
     extended(c"port_xmit_data", 64),
     extended(c"port_rcv_data", 128),
     extended(c"port_xmit_packets", 192),
     extended(c"port_rcv_packets", 256),
-    // and most of them these.
+    // Extended unicast and multicast counters.
     extended(c"unicast_xmit_packets", 320),
     extended(c"unicast_rcv_packets", 384),
     extended(c"multicast_xmit_packets", 448),
     extended(c"multicast_rcv_packets", 512),
 ];
 
-/// How many counters all ports have, and where the parts of the table behind them begin.
+/// Number of counters of all ports; offsets of the other parts of the table follow.
 const COMMON: u32 = 13;
 const EXTENDED: u32 = 17;
 const CASTS: u32 = 21;
 const END: u32 = COUNTERS.len() as u32;
 
-/// `counters/`, as far as the port has them.
+/// `counters/`, with the counters that the port supports.
 pub(super) fn group(device: &Device, port: u32, sleep: &MaySleep) -> Result<PortGroup> {
     let info = device.driver_perf_get(port, CLASS_PORT_INFO, false, sleep);
     let can = info.map_or(0, |info| u16::from_be_bytes(info.bytes(CAPABILITY_MASK)));

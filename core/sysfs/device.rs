@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of a device.
+//! The attribute files of a device.
 
 use core::fmt::Write;
 
@@ -16,7 +16,7 @@ use rdma::{
 
 use crate::registry::port;
 
-/// Files that can be read.
+/// Read-only attributes.
 const FILES: [(&CStr, Show); 4] = [
     (c"node_type", node_type),
     (c"node_guid", node_guid),
@@ -24,14 +24,14 @@ const FILES: [(&CStr, Show); 4] = [
     (c"fw_ver", fw_ver),
 ];
 
-/// The files of all devices.
+/// The attribute group of all devices.
 pub(super) fn group() -> Result<DeviceGroup> {
     let read = FILES.map(|(name, show)| Behaviour::read(Name::text(name), show));
     let desc = Behaviour::read_write(Name::text(c"node_desc"), node_desc, set_node_desc);
     DeviceGroup::new(None, Iterator::chain(read.into_iter(), [desc]))
 }
 
-/// The bytes of a text that ends with a NUL, or with its room.
+/// The bytes of a text up to its NUL, if it has one.
 fn until_nul(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or(&[])
 }
@@ -51,7 +51,7 @@ fn node_type(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result
     Ok(writeln!(text, "{node_type}: {name}")?)
 }
 
-/// Writes a GUID, whose bytes are in the order of the wire.
+/// Prints a GUID in network byte order.
 fn guid(bytes: [u8; 8], text: &mut Text<'_>) -> Result {
     let [a, b, c, d, e, f, g, h] = bytes;
     let parts = [[a, b], [c, d], [e, f], [g, h]].map(u16::from_be_bytes);
@@ -79,7 +79,7 @@ fn node_desc(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result
     Ok(())
 }
 
-/// Changes the description of the node, which has at most 64 bytes: all that was written, a newline included.
+/// Sets the node description, at most 64 bytes; a newline is not removed.
 fn set_node_desc(of: &Subject<'_>, written: &[u8], sleep: &MaySleep) -> Result {
     let mut wanted: bindings::ib_device_modify = pin_init::zeroed();
     for (to, from) in wanted.node_desc.iter_mut().zip(written) {

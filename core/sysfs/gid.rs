@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of a port's GID table: one a GID, and one each for its net device and its type.
+//! The files of a port's GID table: for each entry its GID, net device and type.
 
 use core::fmt::Write;
 
@@ -36,17 +36,17 @@ fn group(name: &'static CStr, length: u32, show: Show) -> Result<PortGroup> {
     PortGroup::new(Some(name), files)
 }
 
-/// The entry of a file.
+/// The GID table entry of a file.
 ///
 /// # Errors
 ///
-/// `EINVAL` where there is none, whatever the cause: user space knows this one.
+/// `EINVAL` if there is no entry; user space relies on this error code.
 fn entry(of: &Subject<'_>) -> Result<GidRef> {
     let index = i32::try_from(of.index).map_err(|_| EINVAL)?;
     table::get(of.device, of.port, index).map_err(|_| EINVAL)
 }
 
-/// An index without an entry shows as the GID that is none: tools read the whole table.
+/// An index without an entry is shown as the zero GID: tools read the whole table.
 fn gid(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     let gid = entry(of).map_or([0; 16], |entry| entry.gid().0);
     for (nth, part) in gid.chunks_exact(2).enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of the hardware's counters, of a port or of the device, and of how long their values are good.
+//! Files of hardware counters, of a port or a device, and of their lifespan.
 
 use core::{fmt::Write, num::IntErrorKind};
 
@@ -21,14 +21,14 @@ use rdma::{
 
 use crate::{counters, registry::printk};
 
-/// The longest that values may be good, in milliseconds.
+/// Maximum lifespan, in milliseconds.
 const MAX_LIFESPAN: u32 = 10_000;
 
-/// The counters of a port, or with `None` those of the device, as the driver has them now. `None` where it has none.
+/// The counters of a port, or with `None` those of the device, with current values. `None` if the driver has none.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, what the driver answers, and `EINVAL` if it has not all values.
+/// `ENOMEM`, errors of the driver, and `EINVAL` if it does not return all values.
 pub(super) fn counters(
     device: &Device,
     port: Option<u32>,
@@ -89,11 +89,11 @@ fn lifespan(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     Ok(writeln!(text, "{lifespan}")?)
 }
 
-/// A decimal number of 0 to 10000 milliseconds, after which a line may end.
+/// Parses a decimal number of 0 to 10000 milliseconds; a trailing newline is allowed.
 ///
 /// # Errors
 ///
-/// `EINVAL` for anything else, `ERANGE` for a number that is none of 32 bits.
+/// `EINVAL` for anything else, `ERANGE` for a number beyond 32 bits.
 fn parse_lifespan(written: &[u8]) -> Result<u32> {
     let number = written.strip_suffix(b"\n").unwrap_or(written);
     let number = core::str::from_utf8(number).map_err(|_| EINVAL)?;
@@ -117,8 +117,8 @@ fn set_lifespan(of: &Subject<'_>, written: &[u8], sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Allocates counters for a driver, which are 0: `num_counters` of them, with the names `descs`, which stay as long. Values
-/// are good for `lifespan` milliseconds. Null where there is no memory. Process context.
+/// Allocates `num_counters` zeroed counters for a driver, with the names `descs`, which must stay valid as long. Values
+/// are cached for `lifespan` milliseconds. Null where memory is short. Process context.
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
@@ -131,7 +131,7 @@ fn rdma_alloc_hw_stats_struct(
     counters.map_or(core::ptr::null_mut(), HwCounters::into_raw)
 }
 
-/// Frees counters; without effect for null.
+/// Frees counters; null is ignored.
 #[export]
 fn rdma_free_hw_stats_struct(stats: GivenCounters) {
     drop(stats);

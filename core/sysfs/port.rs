@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of a port that tell its attributes.
+//! The attribute files of a port.
 
 use core::fmt::Write;
 
@@ -29,7 +29,7 @@ const FILES: [(&CStr, Show); 9] = [
     (c"link_layer", link_layer),
 ];
 
-/// The files of all ports.
+/// The attribute group of all ports.
 pub(super) fn group() -> Result<PortGroup> {
     let files = FILES.map(|(name, show)| Behaviour::read(Name::text(name), show));
     PortGroup::new(None, files)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device has in sysfs: its files, and its ports for each namespace.
+//! Data of a device in sysfs: its attribute groups, and its ports in each namespace.
 
 use kernel::{
     new_mutex,
@@ -13,7 +13,7 @@ use rdma::core::{
     sysfs::{DeviceFiles, PortDirectory},
 };
 
-/// What a device has in sysfs.
+/// Data of a device in sysfs.
 #[pin_data]
 pub(crate) struct DeviceState {
     #[pin]
@@ -31,16 +31,16 @@ impl DeviceState {
     }
 }
 
-/// A port's directories. They go in this order.
+/// The directories of a port. They are dropped in this order.
 pub(super) struct Port {
     pub(super) _gid_attrs: PortDirectory,
     pub(super) own: PortDirectory,
     pub(super) counters: Option<Arc<HwCounters>>,
 }
 
-/// `ports/`, as one namespace sees it.
+/// `ports/` in one namespace.
 pub(super) struct Tree {
-    /// Where the device of the namespace is in memory: it goes after its tree.
+    /// Address of the device or compat device, which outlives it.
     pub(super) seen_as: usize,
     pub(super) is_own: bool,
     pub(super) ports: KVec<Port>,

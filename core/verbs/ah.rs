@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles, and how the address vector of a reply is made from a completion.
+//! Address handles, and the address vector of a reply to a completion.
 //!
-//! An address handle has a reference to its source, the entry of a GID table. Callers give the entry, or its index:
-//! then [`with_source`] finds the entry, and the caller's address vector is as it was afterwards.
+//! An address handle has a reference to its source GID's table entry. Callers pass the entry or its index; by the index
+//! [`with_source`] looks up the entry, and restores the caller's address vector afterwards.
 //!
-//! These verbs may be called in any context where the flags do not say that they may sleep.
+//! These verbs may be called in any context unless the flags allow sleeping.
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -29,11 +29,11 @@ use rdma::{
 
 use crate::{
     addr,
-    gid::{self, table::Wanted},
+    gid::{self, table::GidFilter},
     verbs::{ah_attr, lag},
 };
 
-/// Checks that an address vector is one for a port of the device.
+/// Checks that an address vector is valid for the device.
 fn check(device: &Device, vector: &AhVector) -> Result {
     let raw = vector.raw();
     if !device.is_port_valid(raw.port_num) {
@@ -53,11 +53,11 @@ fn check(device: &Device, vector: &AhVector) -> Result {
     Ok(())
 }
 
-/// Calls `f` while an address vector of `owner` names the entry of its source, if it has a global route.
+/// Calls `f` while an address vector of `owner` contains its source entry, if it has a GRH.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an address vector that the device cannot have; that of a missing source; and what `f` fails with.
+/// `EINVAL` for an address vector that is invalid for the device; that of a missing source; and errors of `f`.
 pub(super) fn with_source<O: ?Sized, R>(
     device: &Device,
     owner: &mut O,
@@ -88,7 +88,7 @@ fn multicast_mac(group: Gid) -> [u8; 6] {
     }
 }
 
-/// The Ethernet address in a link-local GID, which was made from it (RFC 4291, appendix A). `None` for another GID.
+/// The Ethernet address that a link-local GID was made from (RFC 4291, appendix A). `None` for another GID.
 fn link_local_mac(gid: Gid) -> Option<[u8; 6]> {
     let [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, _, _, d, e, f] = gid.0 else {
         return None;
@@ -96,7 +96,7 @@ fn link_local_mac(gid: Gid) -> Option<[u8; 6]> {
     Some([a ^ 2, b, c, d, e, f])
 }
 
-/// Finds the Ethernet address of the next hop to a unicast destination, and the hop limit. The source is filled in.
+/// Resolves the Ethernet address of the next hop to a unicast destination, and the hop limit. The source entry is set.
 fn resolve_unicast(vector: &mut AhVector, sleep: &MaySleep) -> Result {
     let source = vector.sgid().ok_or(EINVAL)?;
     let destination = vector.dgid();
@@ -112,7 +112,7 @@ fn resolve_unicast(vector: &mut AhVector, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Finds the Ethernet address of the next hop, and the hop limit. The source is filled in.
+/// Resolves the Ethernet address of the next hop, and the hop limit. The source entry is set.
 pub(super) fn resolve(vector: &mut AhVector, sleep: &MaySleep) -> Result {
     let destination = vector.dgid();
     if !destination.is_multicast() {
@@ -122,7 +122,7 @@ pub(super) fn resolve(vector: &mut AhVector, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Lets go of what a handle has that the driver has not made.
+/// Releases the references of a handle that the driver has failed to create.
 fn discard(failed: Failed<Fresh<Ah>>) -> Error {
     failed.object.set_source(None);
     failed.error
@@ -178,23 +178,23 @@ fn create_user(
     )
 }
 
-/// Makes an address handle for a client in the kernel, from an address vector that is complete. Sleeps only if `flags`
-/// (`enum rdma_create_ah_flags`) says so.
+/// Creates an address handle for a kernel client from a complete address vector. Sleeps only if `flags` (`enum
+/// rdma_create_ah_flags`) allows it.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an address vector that the device cannot have, `EOPNOTSUPP`, `ENOMEM`, and what the driver answers.
+/// `EINVAL` for an address vector that is invalid for the device, `EOPNOTSUPP`, `ENOMEM`, and errors of the driver.
 #[export]
 fn rdma_create_ah(pd: &Pd, ah_attr: &mut AhVector, flags: AhContext<'_>) -> Made<Ah> {
     Made(create(pd, ah_attr, &flags))
 }
 
-/// Makes an address handle for user space, or for a client in the kernel if there is no `udata`. Finds the Ethernet
-/// address of the next hop. Process context.
+/// Creates an address handle for user space, or for a kernel client if `udata` is null. Resolves the Ethernet address
+/// of the next hop. Process context.
 ///
 /// # Errors
 ///
-/// As for `rdma_create_ah`; `ETIMEDOUT`, `EHOSTUNREACH` … where the destination cannot be reached.
+/// As for `rdma_create_ah`; `ETIMEDOUT`, or routing errors such as `EHOSTUNREACH`.
 #[export]
 fn rdma_create_user_ah(
     pd: &Pd,
@@ -206,12 +206,12 @@ fn rdma_create_user_ah(
     Made(create_user(pd, ah_attr, udata, &context, sleep))
 }
 
-/// Changes an address handle to another address vector of its kind. Any context.
+/// Changes the address vector of an address handle; its type must be the same. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for one of another kind, or one that the device cannot have; `EOPNOTSUPP`, and what the driver answers: then the
-/// handle is as it was.
+/// `EINVAL` for another type, or an address vector that is invalid for the device; `EOPNOTSUPP`, and errors of the
+/// driver: the handle is then unchanged.
 #[export]
 fn rdma_modify_ah(ah: &Ah, ah_attr: &mut AhVector) -> Result {
     if ah.kind() != ah_attr.raw().type_ {
@@ -229,22 +229,22 @@ fn rdma_modify_ah(ah: &Ah, ah_attr: &mut AhVector) -> Result {
     )
 }
 
-/// Asks for the address vector of a handle, which has no reference to the source. Any context.
+/// Queries the address vector of a handle, without a reference to the source entry. Any context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, and what the driver answers.
+/// `EOPNOTSUPP`, and errors of the driver.
 #[export]
 fn rdma_query_ah(ah: &Ah, ah_attr: &mut c::rdma_ah_attr) -> Result {
     ah_attr.grh.sgid_attr = core::ptr::null();
     ah.driver_query(ah_attr)
 }
 
-/// Destroys an address handle. Sleeps only if `flags` (`enum rdma_destroy_ah_flags`) says so.
+/// Destroys an address handle. Sleeps only if `flags` (`enum rdma_destroy_ah_flags`) allows it.
 ///
 /// # Errors
 ///
-/// What the driver answers: then the handle stays.
+/// Errors of the driver: the handle is then not destroyed.
 #[export]
 fn rdma_destroy_ah_user(ah: Owned<Ah>, flags: AhContext<'_>, _udata: Option<&UdataView>) -> Result {
     let ah = ah.driver_destroy(&flags).map_err(Failed::keep)?;
@@ -254,7 +254,7 @@ fn rdma_destroy_ah_user(ah: Owned<Ah>, flags: AhContext<'_>, _udata: Option<&Uda
     Ok(())
 }
 
-/// The kind of address vectors of a port.
+/// The type of a port's address vectors.
 pub(crate) fn kind_of(device: &Device, port: u32) -> u32 {
     if device.is_roce(port) {
         c::RDMA_AH_ATTR_TYPE_ROCE
@@ -267,10 +267,10 @@ pub(crate) fn kind_of(device: &Device, port: u32) -> u32 {
     }
 }
 
-/// The next header of a datagram of RoCE version 2.
+/// The next header value of a RoCE v2 datagram.
 const IPPROTO_UDP: u8 = 17;
 
-/// The kind of network that a datagram came over: `enum rdma_network_type`.
+/// The network type of a received datagram, `enum rdma_network_type`.
 pub(crate) fn network_of(device: &Device, port: u32, wc: &c::ib_wc, header: &NetworkHeader) -> u32 {
     if device.port_caps(port) & c::RDMA_CORE_CAP_ETH_AH == 0 {
         return c::RDMA_NETWORK_IB;
@@ -291,7 +291,7 @@ pub(crate) fn network_of(device: &Device, port: u32, wc: &c::ib_wc, header: &Net
     }
 }
 
-/// The type of the GIDs of a kind of network.
+/// The GID type of a network type.
 fn gid_type_of(network: u32) -> u32 {
     match network {
         c::RDMA_NETWORK_ROCE_V1 => c::IB_GID_TYPE_ROCE,
@@ -300,10 +300,10 @@ fn gid_type_of(network: u32) -> u32 {
     }
 }
 
-/// The GUID that the subnet administrator is reached by at any port: GIDs with it are in no table.
+/// The well-known GUID of the subnet administrator: GIDs with it are in no table.
 const SA_WELL_KNOWN_GUID: u64 = (1 << 57) | 2;
 
-/// The entry that a datagram over Ethernet was sent to.
+/// The entry of the destination GID of a datagram over Ethernet.
 fn find_ethernet(
     device: &Device,
     port: u32,
@@ -320,21 +320,21 @@ fn find_ethernet(
     })
 }
 
-/// The entry that a datagram over InfiniBand was sent to.
+/// The entry of the destination GID of a datagram over InfiniBand.
 fn find_infiniband(device: &Device, port: u32, to: Gid) -> Result<GidRef> {
     let [.., a, b, c, d, e, f, g, h] = to.0;
     if u64::from_be_bytes([a, b, c, d, e, f, g, h]) == SA_WELL_KNOWN_GUID {
         return gid::get(device, port, 0);
     }
-    let wanted = Wanted {
+    let wanted = GidFilter {
         gid: Some(to),
         gid_type: Some(c::IB_GID_TYPE_IB),
-        ..Wanted::default()
+        ..GidFilter::default()
     };
     gid::find(device, port, &wanted)
 }
 
-/// The address vector that a reply to a received datagram is sent with.
+/// The address vector for a reply to a received datagram.
 fn reply_to(
     device: &Device,
     port: u32,
@@ -343,7 +343,7 @@ fn reply_to(
     sleep: &MaySleep,
 ) -> Result<AhVector> {
     let network = network_of(device, port, wc, header);
-    // The sender is where the reply goes.
+    // Source and destination are exchanged.
     let (sender, receiver) = ah_attr::gids(header, network)?;
     let mut vector = AhVector::new(kind_of(device, port), port, wc.sl);
     let has_route = wc.wc_flags as u32 & c::IB_WC_GRH != 0;
@@ -373,13 +373,13 @@ fn reply_to(
     Ok(vector)
 }
 
-/// Makes the address vector that a reply to a received datagram is sent with. The caller lets go of it
-/// (`rdma_destroy_ah_attr`). Process context.
+/// Initialises the address vector for a reply to a received datagram. The caller releases it with
+/// `rdma_destroy_ah_attr`. Process context.
 ///
 /// # Errors
 ///
-/// `EPROTOTYPE` for a datagram over Ethernet without a global route; `EINVAL` for a header that is none; that of a missing
-/// source; `ETIMEDOUT`, `EHOSTUNREACH` … where the sender cannot be reached.
+/// `EPROTOTYPE` for a datagram over Ethernet without a GRH; `EINVAL` for an invalid header; that of a missing source;
+/// `ETIMEDOUT`, or routing errors such as `EHOSTUNREACH`.
 #[export]
 fn ib_init_ah_attr_from_wc(
     device: &Device,
@@ -402,7 +402,7 @@ fn ib_init_ah_attr_from_wc(
     }
 }
 
-/// Makes the address handle that a reply to a received datagram is sent with. Process context.
+/// Creates the address handle for a reply to a received datagram. Process context.
 ///
 /// # Errors
 ///

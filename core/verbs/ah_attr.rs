@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors: handing them around with the reference to their source GID, and reading them from packets' headers.
+//! Address vectors: copying them with the reference to their source entry, and the GIDs in packet headers.
 //!
 //! Any context.
 //!
@@ -17,31 +17,31 @@ use rdma::{
     Gid,
 };
 
-/// Copies an address vector to where there is none; the copy has a reference of its own.
+/// Copies an address vector to uninitialised memory; the copy has its own reference.
 #[export]
 fn rdma_copy_ah_attr(to: AhAttrOut<'_>, from: &AhVector) {
     to.set(from.clone());
 }
 
-/// Copies an address vector to where there is one, which is let go.
+/// Replaces an address vector by a copy of another one; the old one is released.
 #[export]
 fn rdma_replace_ah_attr(old: &mut AhVector, new: &AhVector) {
     *old = new.clone();
 }
 
-/// Moves an address vector to where there is one, which is let go. What stays behind has no source.
+/// Replaces an address vector by another one, which loses its source entry; the old one is released.
 #[export]
 fn rdma_move_ah_attr(to: &mut AhVector, from: &mut AhVector) {
     *to = from.take();
 }
 
-/// Lets go of the source of an address vector, if it has one.
+/// Releases the source entry of an address vector, if it has one.
 #[export]
 fn rdma_destroy_ah_attr(vector: &mut AhVector) {
     drop(vector.take_sgid());
 }
 
-/// Gives an address vector a global route, with a reference to its source that the caller hands over.
+/// Sets the GRH of an address vector, and takes over the caller's reference to the source entry.
 #[export]
 fn rdma_move_grh_sgid_attr(
     vector: &mut AhVector,
@@ -60,10 +60,10 @@ fn rdma_move_grh_sgid_attr(
     vector.set_route(&route, sgid);
 }
 
-/// The length of an IPv4 header without options, in words of 32 bits.
+/// The length of an IPv4 header without options, in 32-bit words.
 const IPV4_WORDS: u8 = 5;
 
-/// The sum of the words of an IPv4 header in one's complement (RFC 1071).
+/// The one's complement sum of an IPv4 header (RFC 1071).
 pub(crate) fn ones_sum(header: &[u8; 20]) -> u16 {
     let words = header.chunks_exact(2).map(|word| match *word {
         [high, low] => u32::from(u16::from_be_bytes([high, low])),
@@ -74,15 +74,15 @@ pub(crate) fn ones_sum(header: &[u8; 20]) -> u16 {
     (folded & 0xffff).wrapping_add(folded >> 16) as u16
 }
 
-/// The Internet checksum of an IPv4 header is right when the sum of its words is all ones.
+/// Whether an IPv4 header's checksum is correct: the sum is all ones.
 fn checksum_is_right(header: &[u8; 20]) -> bool {
     ones_sum(header) == 0xffff
 }
 
-/// Says which version of IP the header in front of a datagram is of, 4 or 6; 0 for neither.
+/// Returns the IP version of the header in front of a datagram, 4 or 6; 0 if it is neither.
 ///
-/// There are 40 bytes: an IPv6 header (or a GRH, which looks the same), or 20 bytes that may be anything and an IPv4
-/// header. So what looks like version 6 may be IPv4 nevertheless; its checksum tells.
+/// The header has 40 bytes: an IPv6 header (or a GRH, which has the same form), or 20 undefined bytes and an IPv4
+/// header. So a header that looks like version 6 may still be IPv4, which its checksum shows.
 #[export]
 fn ib_get_rdma_header_version(header: NetworkHeader) -> c_int {
     version(&header)
@@ -100,11 +100,11 @@ pub(crate) fn version(header: &NetworkHeader) -> c_int {
     }
 }
 
-/// Returns the GIDs of source and destination in the header in front of a datagram, of a `enum rdma_network_type`.
+/// Returns the source and destination GID in the header in front of a datagram, by `enum rdma_network_type`.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a type that is none.
+/// `EINVAL` for an invalid network type.
 pub(crate) fn gids(header: &NetworkHeader, network: u32) -> Result<(Gid, Gid)> {
     match network {
         c::RDMA_NETWORK_IPV4 => {
@@ -116,11 +116,11 @@ pub(crate) fn gids(header: &NetworkHeader, network: u32) -> Result<(Gid, Gid)> {
     }
 }
 
-/// Reads the GIDs of source and destination from the header in front of a datagram.
+/// Returns the source and destination GID in the header in front of a datagram.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a type of network that is none, or where there is no place for a GID.
+/// `EINVAL` for an invalid network type, or a null pointer.
 #[export]
 fn ib_get_gids_from_rdma_hdr(
     header: NetworkHeader,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Draining a queue pair: afterwards all its requests are completed, and their handlers have run.
+//! Draining a queue pair: waiting until all its work requests have completed and their handlers have run.
 //!
-//! The queue pair goes to the error state. What was posted is flushed; a request that is posted then completes after all
-//! others, so waiting for that one is enough. With a shared receive queue, the event that the last request was taken from it
-//! is waited for, and what is in the completion queue is polled.
+//! The queue pair is moved to the error state, so that posted work requests are flushed. A marker request that is then
+//! posted completes after all others. With a shared receive queue, the function waits for the LAST_WQE_REACHED event
+//! and polls the completion queue instead.
 //!
-//! The completion queue must be one of `ib_alloc_cq`, with room for the request, and nobody may post at the same time.
+//! The completion queue must be one of `ib_alloc_cq`, with room for the marker, and nothing else may be posted
+//! meanwhile.
 //!
 //! Reference: InfiniBand Architecture Specification 1.7, volume 1, section 10.3.1.
 
@@ -19,7 +20,7 @@ use rdma::{
 
 use crate::{cq::poll, verbs::qp};
 
-/// How long the last event of a shared receive queue is waited for, in milliseconds.
+/// Timeout for the LAST_WQE_REACHED event, in milliseconds.
 const LAST_WQE_TIMEOUT_MS: u32 = 60_000;
 
 fn to_error(qp: &Qp, sleep: &MaySleep) -> Result {
@@ -27,7 +28,7 @@ fn to_error(qp: &Qp, sleep: &MaySleep) -> Result {
     qp::modify(qp, &mut attr, c::IB_QP_STATE as c_int, None, sleep)
 }
 
-/// Calls `flush` with what polls a queue, if its client polls.
+/// Calls `flush` with the polling function of a queue, if its client polls.
 fn flush(cq: Option<&Cq>, flush: impl FnOnce(Option<&dyn Fn()>) -> Result) -> Result {
     let direct = cq.filter(|cq| cq.poll_ctx() == c::IB_POLL_DIRECT);
     match direct.and_then(Cq::of_client) {
@@ -48,8 +49,8 @@ fn flush_receives(qp: &Qp, sleep: &MaySleep) -> Result {
     flush(qp.recv_cq(), |poll| qp.driver_flush_receives(poll, sleep))
 }
 
-/// Waits for the last request of a shared receive queue, and polls the completion queue until it is empty, or all that it
-/// has room for is polled.
+/// Waits for the LAST_WQE_REACHED event of a shared receive queue, and polls the completion queue until it is empty, or
+/// once for each of its entries.
 fn flush_shared(qp: &Qp, sleep: &MaySleep) -> Result {
     to_error(qp, sleep)?;
     let cq = qp.srq().and_then(|srq| srq.cq()).or(qp.recv_cq());
@@ -60,7 +61,7 @@ fn flush_shared(qp: &Qp, sleep: &MaySleep) -> Result {
     {
         return Ok(());
     }
-    // A client that polls by itself goes on to do so.
+    // A client that polls itself continues to do so.
     let Some(cq) = cq.of_client() else {
         return Ok(());
     };
@@ -81,7 +82,7 @@ fn report(what: &str, result: Result) {
     }
 }
 
-/// Drains what is sent. Process context.
+/// Drains the send queue. Process context.
 #[export]
 fn ib_drain_sq(qp: &Qp, sleep: &MaySleep) {
     if qp.driver_drain_sq(sleep).is_none() {
@@ -90,7 +91,7 @@ fn ib_drain_sq(qp: &Qp, sleep: &MaySleep) {
     qp.send_cq().inspect(|cq| trace::cq_drain_complete(cq));
 }
 
-/// Drains what is received. Process context.
+/// Drains the receive queue. Process context.
 #[export]
 fn ib_drain_rq(qp: &Qp, sleep: &MaySleep) {
     if qp.driver_drain_rq(sleep).is_none() {
@@ -99,7 +100,7 @@ fn ib_drain_rq(qp: &Qp, sleep: &MaySleep) {
     qp.recv_cq().inspect(|cq| trace::cq_drain_complete(cq));
 }
 
-/// Drains what is sent and what is received. Process context.
+/// Drains both queues. Process context.
 #[export]
 fn ib_drain_qp(qp: &Qp, sleep: &MaySleep) {
     ib_drain_sq(qp, sleep);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RoCE over a bond: through which of its devices the packets of a flow leave.
+//! RoCE over a bond: the port of the bond that transmits the packets of a flow.
 //!
-//! The bond is asked with a packet that looks like those of the flow.
+//! The bond is queried with an skb that has the headers of the flow.
 //!
 //! C header: `include/rdma/lag.h`.
 
@@ -19,16 +19,16 @@ use rdma::{
 
 use crate::gid;
 
-/// The UDP port of RoCE version 2.
+/// The UDP port of RoCE v2.
 const ROCE_V2_PORT: u16 = 4791;
 
-/// The UDP source port of a flow: the label's high bits are folded into 14 bits.
+/// The UDP source port of a flow: the flow label folded into 14 bits.
 fn source_port(flow_label: u32) -> u16 {
     let folded = (flow_label & 0x3fff) ^ ((flow_label >> 14) & 0x3f);
     folded as u16 | 0xc000
 }
 
-/// The header of the network layer, for a UDP packet without data.
+/// The network header of a UDP packet without payload.
 fn network_header(source: Gid, destination: Gid, flow_label: u32) -> Result<KVec<u8>> {
     let mut bytes = KVec::with_capacity(40, GFP_ATOMIC)?;
     match (source.ipv4(), destination.ipv4()) {
@@ -49,7 +49,7 @@ fn network_header(source: Gid, destination: Gid, flow_label: u32) -> Result<KVec
     Ok(bytes)
 }
 
-/// A packet of a flow, from its Ethernet header to its UDP header.
+/// An skb of a flow, from the Ethernet to the UDP header.
 fn packet(source: &GidEntry, vector: &AhVector, gfp: Gfp<'_>) -> Result<SkBuff> {
     let flow_label = vector.raw().grh.flow_label;
     let network = network_header(source.gid(), vector.dgid(), flow_label)?;
@@ -72,7 +72,7 @@ fn packet(source: &GidEntry, vector: &AhVector, gfp: Gfp<'_>) -> Result<SkBuff> 
     Ok(skb)
 }
 
-/// The net device of a source, if it is a bond.
+/// The net device of a source entry, if it is a bond.
 fn bond_of(source: &GidEntry) -> Result<Option<ARef<NetDevice>>> {
     let guard = rcu::read_lock();
     if !source.is_valid() {
@@ -82,12 +82,12 @@ fn bond_of(source: &GidEntry) -> Result<Option<ARef<NetDevice>>> {
     Ok(ndev.is_bond().then(|| ndev.into()))
 }
 
-/// The device of a bond that the packets of an address vector leave through. `None` if its source is on no bond, or the flow
-/// may leave through any. Any context; without `sleep`, does not sleep.
+/// The port of the bond that transmits packets of an address vector. `None` if the source is not on a bond, or any port
+/// may transmit. Any context; does not sleep without `sleep`.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a source that has been deleted, `ENODEV` for one without a net device, `ENOMEM`.
+/// `EINVAL` for a deleted source entry, `ENODEV` for one without a net device, `ENOMEM`.
 pub(crate) fn slave_for(
     device: &Device,
     vector: &AhVector,
@@ -122,7 +122,7 @@ mod tests {
         }
         assert_eq!(source_port(0), 0xc000);
         assert_eq!(source_port(0xf_ffff), 0xffc0);
-        // More bits than a label has are no matter.
+        // Excess bits of the label are ignored.
         assert_eq!(source_port(u32::MAX), source_port(0xf_ffff));
     }
 

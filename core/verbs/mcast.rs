@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Multicast groups: which datagrams a queue pair receives.
+//! Attaching queue pairs to multicast groups.
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
@@ -14,12 +14,12 @@ use crate::registry::port;
 /// The first multicast LID.
 const MULTICAST_LID_BASE: u16 = 0xc000;
 
-/// The LID that stands for any: none of a group.
+/// The permissive LID, which is not a multicast LID.
 const PERMISSIVE_LID: u16 = 0xffff;
 
-/// Whether the LID of a group may be that.
+/// Whether a LID is valid for a group.
 ///
-/// Over Ethernet there are no LIDs (RoCE annex): any will do on a port that is one, or might be.
+/// RoCE has no LIDs (RoCE annex): any LID is valid on a RoCE port, or if the queue pair's port may be one.
 fn is_valid_lid(qp: &Qp, lid: u16, sleep: &MaySleep) -> bool {
     let on_infiniband = |port| port::link_layer(qp.device(), port) == c::IB_LINK_LAYER_INFINIBAND;
     let all_infiniband = match port_of(qp, sleep) {
@@ -29,7 +29,7 @@ fn is_valid_lid(qp: &Qp, lid: u16, sleep: &MaySleep) -> bool {
     !all_infiniband || (MULTICAST_LID_BASE..PERMISSIVE_LID).contains(&lid)
 }
 
-/// The port of a queue pair that has one already.
+/// The port of a queue pair, if it has one yet.
 fn port_of(qp: &Qp, sleep: &MaySleep) -> Option<u32> {
     let mut attr = QpAttr::zeroed();
     let mask = (c::IB_QP_STATE | c::IB_QP_PORT) as c_int;
@@ -38,19 +38,19 @@ fn port_of(qp: &Qp, sleep: &MaySleep) -> Option<u32> {
     (attr.raw().qp_state >= c::IB_QPS_INIT).then_some(attr.raw().port_num)
 }
 
-/// Checks that a queue pair may be in a group.
+/// Validates the arguments of an attach or detach.
 fn check(qp: &Qp, gid: GidArgument, lid: u16, sleep: &MaySleep) -> Result<Gid> {
     let gid = gid.0.ok_or(EINVAL)?;
     let valid = gid.is_multicast() && qp.kind() == c::IB_QPT_UD && is_valid_lid(qp, lid, sleep);
     valid.then_some(gid).ok_or(EINVAL)
 }
 
-/// Lets a queue pair receive what is sent to a group. Process context.
+/// Attaches a queue pair to a multicast group. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device has no multicast; `EINVAL` for a queue pair that is not UD, a GID that is not multicast, or
-/// a LID that is not, on InfiniBand; and what the driver answers.
+/// `EOPNOTSUPP` where the device has no multicast; `EINVAL` for a queue pair that is not UD, a GID that is not
+/// multicast, or, on InfiniBand, a LID that is not multicast; and errors of the driver.
 #[export]
 fn ib_attach_mcast(qp: &Qp, gid: GidArgument, lid: u16, sleep: &MaySleep) -> Result {
     let (true, _) = qp.device().has_mcast() else {
@@ -62,7 +62,7 @@ fn ib_attach_mcast(qp: &Qp, gid: GidArgument, lid: u16, sleep: &MaySleep) -> Res
     Ok(())
 }
 
-/// Ends that. Process context.
+/// Detaches a queue pair from a multicast group. Process context.
 ///
 /// # Errors
 ///

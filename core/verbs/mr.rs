@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: making them, mapping memory into them, and letting go of them.
+//! Memory regions: allocation, mapping, deregistration.
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
@@ -15,7 +15,7 @@ use rdma::{
 
 use crate::restrack::track;
 
-/// Keeps the account of a region that was just made.
+/// Updates the use count and resource tracking for a new region.
 fn account(pd: &Pd, mr: Owned<Mr>) -> Owned<Mr> {
     pd.uses().inc();
     track::begin_under(&mr, c::RDMA_RESTRACK_MR, pd);
@@ -23,11 +23,11 @@ fn account(pd: &Pd, mr: Owned<Mr>) -> Owned<Mr> {
     mr
 }
 
-/// Makes a region that memory is mapped into later.
+/// Allocates a region for later mapping.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device has none, `EINVAL` for an integrity region, and what the driver answers.
+/// `EOPNOTSUPP` without driver support, `EINVAL` for an integrity region, and errors of the driver.
 pub(crate) fn alloc(pd: &Pd, kind: u32, max_num_sg: u32, sleep: &MaySleep) -> Result<Owned<Mr>> {
     let mr = make(pd, kind, max_num_sg, sleep);
     trace::mr_alloc(pd, kind, max_num_sg, mr.as_deref());
@@ -45,12 +45,11 @@ fn make(pd: &Pd, kind: u32, max_num_sg: u32, sleep: &MaySleep) -> Result<Owned<M
     Ok(account(pd, mr.into_owned(kind)))
 }
 
-/// Makes a region that checks the integrity of data.
+/// Allocates an integrity region.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device cannot, `EINVAL` without room for what protects the data, `ENOMEM`, and what the driver
-/// answers.
+/// `EOPNOTSUPP` without driver support, `EINVAL` without space for metadata, `ENOMEM`, and errors of the driver.
 pub(crate) fn alloc_integrity(
     pd: &Pd,
     max_data_sg: u32,
@@ -83,7 +82,7 @@ fn make_integrity(
 ///
 /// # Errors
 ///
-/// What the driver answers: then the region stays.
+/// Errors of the driver: the region is then not deregistered.
 pub(crate) fn dereg(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     trace::mr_dereg(&mr);
     let used = mr.parent_counts();
@@ -114,11 +113,11 @@ fn reg_user(
     Ok(account(pd, mr.into_user(iova, length)))
 }
 
-/// Registers memory of the present process for a client in the kernel. Process context.
+/// Registers memory of the current process for a kernel client. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for access on demand where the device cannot, and what the driver answers.
+/// `EINVAL` for on-demand paging without device support, and errors of the driver.
 #[export]
 fn ib_reg_user_mr(
     pd: &Pd,
@@ -136,11 +135,11 @@ fn ib_reg_user_mr(
     ))
 }
 
-/// Tells the device how memory will be used. Process context.
+/// Passes advice about the use of memory to the device. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device does not want to hear of it, and what the driver answers.
+/// `EOPNOTSUPP` without driver support, and errors of the driver.
 #[export]
 fn ib_advise_mr(
     pd: &Pd,
@@ -163,28 +162,27 @@ fn ib_advise_mr(
 ///
 /// # Errors
 ///
-/// What the driver answers: then the region stays.
+/// Errors of the driver: the region is then not deregistered.
 #[export]
 fn ib_dereg_mr_user(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     dereg(mr, udata, sleep)
 }
 
-/// Makes a region that memory is mapped into later, in up to `max_num_sg` pieces. Process context.
+/// Allocates a region for later mapping of up to `max_num_sg` elements. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device has none, `EINVAL` for an integrity region, and what the driver answers.
+/// `EOPNOTSUPP` without driver support, `EINVAL` for an integrity region, and errors of the driver.
 #[export]
 fn ib_alloc_mr(pd: &Pd, mr_type: c::ib_mr_type, max_num_sg: u32, sleep: &MaySleep) -> Made<Mr> {
     Made(alloc(pd, mr_type, max_num_sg, sleep))
 }
 
-/// Makes a region that checks the integrity of data. Process context.
+/// Allocates an integrity region. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device cannot, `EINVAL` without room for what protects the data, `ENOMEM`, and what the driver
-/// answers.
+/// `EOPNOTSUPP` without driver support, `EINVAL` without space for metadata, `ENOMEM`, and errors of the driver.
 #[export]
 fn ib_alloc_mr_integrity(
     pd: &Pd,
@@ -195,22 +193,22 @@ fn ib_alloc_mr_integrity(
     Made(alloc_integrity(pd, max_num_data_sg, max_num_meta_sg, sleep))
 }
 
-/// Asks whether the integrity of data was found to be broken: `mask` is `enum ib_mr_status_check`.
+/// Queries the integrity status of a region; `check_mask` is `enum ib_mr_status_check`.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device cannot tell, and what the driver answers.
+/// `EOPNOTSUPP` without driver support, and errors of the driver.
 #[export]
 fn ib_check_mr_status(mr: &Mr, check_mask: u32, mr_status: &mut c::ib_mr_status) -> Result {
     mr.driver_check_status(check_mask, mr_status)
 }
 
-/// Maps the longest beginning of a list of memory for DMA into a region, that fits in pages of a size. Returns how many pieces
-/// that is. Any context.
+/// Maps the longest possible prefix of a DMA mapped scatterlist into a region, with pages of a given size. Returns the
+/// number of mapped elements. Any context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device cannot, and what the driver answers.
+/// `EOPNOTSUPP` without driver support, and errors of the driver.
 #[export]
 fn ib_map_mr_sg(
     mr: &Mr,
@@ -238,11 +236,11 @@ pub(crate) fn map(
     mr.driver_map_sg(sg, sg_nents, sg_offset)
 }
 
-/// Maps data, and what protects it, into an integrity region. Any context.
+/// Maps data and metadata into an integrity region. Any context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device cannot, or for another region, and what the driver answers.
+/// `EOPNOTSUPP` without driver support or for another type of region, and errors of the driver.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn ib_map_mr_sg_pi(
@@ -274,20 +272,20 @@ pub(crate) fn map_pi(
     mr.driver_map_sg_pi(data, meta)
 }
 
-/// How far a list was turned into pages.
+/// Result of converting a scatterlist to pages.
 struct Paged {
-    /// How many pieces are in pages, all of each.
+    /// The number of elements that are completely in pages.
     pieces: u32,
-    /// Where in the next piece the first byte is that is in no page.
+    /// The offset in the next element of the first byte that is in no page.
     offset: u32,
-    /// How many bytes are in pages.
+    /// The number of bytes in pages.
     length: u64,
-    /// Why there are no more: the driver has no room.
+    /// The error of `set_page` that ended the conversion.
     error: Option<Error>,
 }
 
-/// Turns the longest beginning of a list into pages: each piece must begin where the one before it ends, or both at the
-/// boundary of a page.
+/// Converts the longest possible prefix of a scatterlist to pages: each element must be contiguous with the one before,
+/// or both must meet at page boundaries.
 fn to_pages(
     pieces: impl Iterator<Item = DmaSpan>,
     first_offset: u32,
@@ -307,7 +305,7 @@ fn to_pages(
         let begin = piece.address.wrapping_add(offset.into());
         let end = piece.address.wrapping_add(piece.length.into());
         let mut page = begin & mask;
-        // A piece that goes on inside of a page: the page is there already.
+        // An element that continues within a page: the page is set already.
         let goes_on = last_end.is_some_and(|last| last & !mask != 0 || page != begin);
         if goes_on && last_end != Some(begin) {
             break;
@@ -333,14 +331,14 @@ fn to_pages(
     paged
 }
 
-/// For drivers: turns the longest beginning of a list of memory for DMA into pages of the region's size, and hands them to
-/// `set_page`, one by one. Returns how many pieces that is; `sg_offset` says then where in the next piece the first byte is
-/// that is in no page. Any context.
+/// For drivers: converts the longest possible prefix of a DMA mapped scatterlist to pages of the region's size, and
+/// passes each to `set_page`. Returns the number of elements; `sg_offset` is then the offset in the next element of the
+/// first byte that is in no page. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an empty list, an offset behind the first piece, or a region without pages; what `set_page` answers to the
-/// first page.
+/// `EINVAL` for an empty list, an offset beyond the first element, or a region without pages; the error of `set_page`
+/// for the first page.
 #[export]
 fn ib_sg_to_pages(
     mr: &Mr,

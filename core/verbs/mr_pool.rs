@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools of memory regions of a queue pair.
+//! Pools of memory regions of a queue pair (RW API).
 //!
 //! C header: `include/rdma/mr_pool.h`.
 
@@ -13,11 +13,11 @@ use rdma::{
 
 use crate::verbs::mr;
 
-/// Fills a pool with `count` regions of a type; where that fails, empties it.
+/// Fills a pool with `count` regions of a type; on failure empties it.
 ///
 /// # Errors
 ///
-/// As for allocating a region.
+/// Those of allocating a region.
 pub(crate) fn fill(
     qp: &Qp,
     pool: &MrList,
@@ -44,7 +44,7 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// Deregisters the regions of a pool. None may be lent.
+/// Deregisters the regions of a pool. None may be in use.
 pub(crate) fn empty(qp: &Qp, pool: &MrList, sleep: &MaySleep) {
     while let Some(mr) = qp.remove_mr(pool) {
         if mr::dereg(mr, None, sleep).is_err() {
@@ -72,19 +72,19 @@ fn ib_mr_pool_init(
     fill(qp, list, count, kind, (max_num_sg, max_num_meta_sg), sleep)
 }
 
-/// Deregisters the regions of a pool, none of which is lent. Process context.
+/// Deregisters the regions of a pool, none of which is in use. Process context.
 #[export]
 fn ib_mr_pool_destroy(qp: &Qp, list: &MrList, sleep: &MaySleep) {
     empty(qp, list, sleep);
 }
 
-/// Lends a region of a pool; null if there is none. Any context.
+/// Takes a region from a pool; null if it is empty. Any context.
 #[export]
 fn ib_mr_pool_get(qp: &Qp, list: &MrList) -> *mut c::ib_mr {
     qp.lend_mr(list).map_or(core::ptr::null_mut(), Mr::as_raw)
 }
 
-/// Takes a lent region back. Any context.
+/// Returns a region to its pool. Any context.
 #[export]
 fn ib_mr_pool_put(qp: &Qp, list: &MrList, mr: &Mr) {
     qp.return_mr(list, mr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packing for drivers and clients, by tables of theirs.
+//! Packing and unpacking of structures, by field tables of drivers and clients.
 //!
 //! C header: `include/rdma/ib_pack.h`.
 
@@ -11,7 +11,7 @@ use kernel::{
 use kernel_ext::{bindings::ib_field, export::export};
 use rdma::abi::pack::{pack_field, unpack_field, Field};
 
-/// A table of C's. What cannot be a field is left out.
+/// The fields of a C table. Invalid ones are skipped.
 ///
 /// # Safety
 ///
@@ -35,7 +35,7 @@ unsafe fn fields<'a>(
     })
 }
 
-/// The packed form of a table.
+/// The buffer for a table's fields.
 ///
 /// # Safety
 ///
@@ -48,8 +48,8 @@ unsafe fn packed<'a>(fields: impl Iterator<Item = Field>, packed: *mut c_void) -
     }
 }
 
-/// Packs the members of a structure that a table has fields of; reserved fields become zero, what is no field stays. Any
-/// context.
+/// Packs the members of a structure by a table of fields; reserved fields are zeroed, bits outside of fields are left
+/// unchanged. Any context.
 ///
 /// # Safety
 ///
@@ -71,7 +71,7 @@ unsafe extern "C" fn ib_pack(
     }
 }
 
-/// Unpacks the members of a structure that a table has fields of. Any context.
+/// Unpacks the members of a structure by a table of fields. Any context.
 ///
 /// # Safety
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors from paths and from members of multicast groups.
+//! Address vectors from path records and multicast member records.
 //!
 //! C header: `include/rdma/ib_sa.h`.
 
@@ -18,31 +18,31 @@ use rdma::{
 
 use crate::{
     addr,
-    gid::{self, cache, table::Wanted},
+    gid::{self, cache, table::GidFilter},
     verbs::ah,
 };
 
-/// Which bits of a LID are for paths, where the port does not say.
+/// The path bits of a LID, where the LMC of the port is not known.
 const PATH_BITS: u8 = 0x7f;
 
-/// The LID that everybody takes (IBTA, volume 1, section 4.1.3).
+/// The permissive LID (IBTA, volume 1, section 4.1.3).
 const PERMISSIVE_LID: u32 = 0xffff;
 
-/// Which bits of a port's LID are for paths.
+/// The path bits of a port's LID.
 fn path_bits_mask(device: &Device, port: u32) -> u8 {
     let lmc = cache::of(device, port).map(|port| port.known.with(|known| known.lmc));
-    // An LMC has three bits.
+    // The LMC has three bits.
     lmc.map_or(PATH_BITS, |lmc| {
         (1u8 << (lmc & 7)).wrapping_sub(1) & PATH_BITS
     })
 }
 
-/// Finds out whether there is a route to the destination of a path of RoCE.
+/// Checks the route to the destination of a RoCE path.
 ///
 /// # Errors
 ///
-/// `EINVAL` for GIDs of two families, for a source without a net device, and for a path of version 1 that leads through a
-/// router; `EHOSTUNREACH` …: as `connect` would say it.
+/// `EINVAL` for an IPv4 and an IPv6 address, a source without a net device, or a RoCE v1 path through a router; routing
+/// errors such as `EHOSTUNREACH`.
 fn resolve_route(path: &mut Path, source: Option<BorrowedGid<'_>>, sleep: &MaySleep) -> Result {
     if path.is_resolved() {
         return Ok(());
@@ -56,7 +56,7 @@ fn resolve_route(path: &mut Path, source: Option<BorrowedGid<'_>>, sleep: &MaySl
     Ok(())
 }
 
-/// The global route of a path, and its source.
+/// The GRH of a path, and its source entry.
 fn route_of(
     device: &Device,
     port: u32,
@@ -66,7 +66,7 @@ fn route_of(
     let source = match source {
         Some(source) => source.hold(),
         None => {
-            let wanted = Wanted {
+            let wanted = GidFilter {
                 gid: Some(path.sgid()),
                 gid_type: Some(path.kind().gid_type()),
                 ndev: None,
@@ -85,7 +85,7 @@ fn route_of(
     Ok((route, source))
 }
 
-/// Sets up an address vector for a path.
+/// Initialises an address vector from a path.
 fn fill(
     vector: &mut AhVector,
     (device, port): (&Device, u32),
@@ -116,13 +116,12 @@ fn fill(
     Ok(())
 }
 
-/// Makes an address vector for a path. A path of RoCE names its source; for others the source is found if it is needed and
-/// not given. Process context.
+/// Initialises an address vector from a path record. On RoCE the caller passes the source entry; otherwise it is looked
+/// up if it is required and not passed. Process context.
 ///
 /// # Errors
 ///
-/// `ENOENT` if the port has not the source; for RoCE `EINVAL` without a source, and as `connect` would say that there is no
-/// route.
+/// `ENOENT` if the port does not have the source GID; on RoCE `EINVAL` without a source, and routing errors.
 #[export]
 fn ib_init_ah_attr_from_path(
     device: &Device,
@@ -138,11 +137,12 @@ fn ib_init_ah_attr_from_path(
     filled
 }
 
-/// Makes an address vector for a multicast group, from what makes a port a member of it. Any context.
+/// Initialises an address vector for a multicast group, from a port's member record. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is neither InfiniBand nor RoCE, `ENOENT` if it has not the member's GID on the net device.
+/// `EINVAL` for a port that is neither InfiniBand nor RoCE, `ENOENT` if it does not have the member's GID on the net
+/// device.
 #[export]
 fn ib_init_ah_from_mcmember(
     device: &Device,
@@ -156,10 +156,10 @@ fn ib_init_ah_from_mcmember(
         return Err(EINVAL);
     }
     let (group, own) = member_gids(member);
-    let wanted = Wanted {
+    let wanted = GidFilter {
         gid: Some(own),
         gid_type: Some(gid_type),
-        // GIDs of InfiniBand have no net device.
+        // InfiniBand GIDs have no net device.
         ndev: ndev.filter(|_| !device.is_ib(port_num)),
         default: None,
     };

@@ -2,8 +2,8 @@
 
 //! Protection domains.
 //!
-//! A domain of a client in the kernel has a key for all memory: the device's own, or that of a region which the domain has
-//! for that.
+//! A kernel client's protection domain has a local key for all memory: the device's own key, or that of an internal DMA
+//! memory region.
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
@@ -30,7 +30,7 @@ fn alloc(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> Resul
     Ok(pd)
 }
 
-/// Gives a domain its keys for all memory.
+/// Sets the keys for all memory.
 fn add_keys(
     device: &Device,
     pd: &mut Owned<Pd>,
@@ -80,21 +80,21 @@ fn dealloc(pd: Owned<Pd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result
     Ok(())
 }
 
-/// Allocates a protection domain for a client in the kernel; `flags` is `enum ib_pd_flags`. Process context.
+/// Allocates a protection domain for a kernel client; `flags` is `enum ib_pd_flags`. Process context.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and what the driver answers.
+/// `ENOMEM`, and errors of the driver.
 #[export]
 fn __ib_alloc_pd(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> Made<Pd> {
     Made(alloc(device, flags, caller, sleep))
 }
 
-/// Deallocates a protection domain, which nothing is in any more. Process context.
+/// Deallocates an unused protection domain. Process context.
 ///
 /// # Errors
 ///
-/// What the driver answers: then the domain stays.
+/// Errors of the driver: the domain is then not deallocated.
 #[export]
 fn ib_dealloc_pd_user(pd: Owned<Pd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     dealloc(pd, udata, sleep)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: making, changing and destroying them; and shared ones.
+//! Queue pairs: creation, modification, destruction; shared XRC queue pairs.
 //!
-//! What a queue pair uses is counted by who makes it: here for clients in the kernel, in `ib_uverbs` for user space
-//! (`ib_qp_usecnt_inc`). An XRC target queue pair is shared: who makes it gets a handle, as does who opens it; it is destroyed
-//! with the last handle.
+//! The creator of a queue pair counts the uses of other objects: this file for kernel clients, `ib_uverbs` for user
+//! space (`ib_qp_usecnt_inc`). An XRC target queue pair is shared: creating and opening it return handles, and it is
+//! destroyed with the last handle.
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
@@ -25,10 +25,10 @@ use crate::{
     verbs::{lag, qp_state, rw},
 };
 
-/// PSNs have so many bits.
+/// Mask of a PSN.
 const PSN_MASK: u32 = 0xff_ffff;
 
-/// Counts for all that a queue pair uses.
+/// Updates the use counts of all objects that a queue pair uses.
 fn count_uses(qp: &Qp, count: fn(UseCount<'_>)) {
     let uses = [
         qp.pd().map(|pd| pd.uses()),
@@ -40,8 +40,8 @@ fn count_uses(qp: &Qp, count: fn(UseCount<'_>)) {
     uses.into_iter().flatten().for_each(count);
 }
 
-/// Who makes a queue pair.
-struct Maker<'a> {
+/// The creator of a queue pair.
+struct Creator<'a> {
     bundle: Option<&'a AttrBundle>,
     uobject: Option<&'a UqpObject>,
     caller: Caller,
@@ -51,15 +51,15 @@ fn create(
     device: &Device,
     pd: Option<&Pd>,
     init: &QpInit,
-    maker: &Maker<'_>,
+    creator: &Creator<'_>,
     sleep: &MaySleep,
 ) -> Result<Owned<Qp>> {
     if !device.has_create_qp() {
         return Err(EOPNOTSUPP);
     }
-    let qp = Fresh::new_qp(device, pd, init, maker.uobject, sleep)?;
-    track::begin(&qp, c::RDMA_RESTRACK_QP, maker.caller);
-    let udata = maker.bundle.map(AttrBundle::driver_udata);
+    let qp = Fresh::new_qp(device, pd, init, creator.uobject, sleep)?;
+    track::begin(&qp, c::RDMA_RESTRACK_QP, creator.caller);
+    let udata = creator.bundle.map(AttrBundle::driver_udata);
     let qp = qp
         .driver_create(init, udata, sleep)
         .map_err(track::discard)?;
@@ -82,7 +82,7 @@ fn share(qp: Owned<Qp>, init: &QpInit, sleep: &MaySleep) -> Result<Owned<Qp>> {
     });
     match opened {
         Ok(handle) => {
-            // From now on the handles own it.
+            // From here on it is owned by its handles.
             let _ = qp.into_raw();
             Ok(handle)
         }
@@ -93,7 +93,7 @@ fn share(qp: Owned<Qp>, init: &QpInit, sleep: &MaySleep) -> Result<Owned<Qp>> {
     }
 }
 
-/// Destroys a queue pair that has no handle.
+/// Destroys a shared queue pair without handles.
 fn destroy_shared(qp: Owned<Qp>, sleep: &MaySleep) {
     match destroy_real(qp, None, sleep) {
         Ok(memory) => {
@@ -116,19 +116,19 @@ fn create_user(
     sleep: &MaySleep,
 ) -> Result<Owned<Qp>> {
     if init.kind() != c::IB_QPT_XRC_TGT {
-        let maker = Maker {
+        let creator = Creator {
             bundle,
             uobject,
             caller: Caller::PROCESS,
         };
-        return create(device, pd, init, &maker, sleep);
+        return create(device, pd, init, &creator, sleep);
     }
-    let maker = Maker {
+    let creator = Creator {
         bundle: None,
         uobject: None,
         caller,
     };
-    let handle = share(create(device, pd, init, &maker, sleep)?, init, sleep)?;
+    let handle = share(create(device, pd, init, &creator, sleep)?, init, sleep)?;
     handle.set_uobject(uobject);
     Ok(handle)
 }
@@ -139,12 +139,12 @@ fn create_kernel(pd: &Pd, init: &QpInit, caller: Caller, sleep: &MaySleep) -> Re
     if uses_rw {
         rw::make_room(device, init);
     }
-    let maker = Maker {
+    let creator = Creator {
         bundle: None,
         uobject: None,
         caller,
     };
-    let qp = create(device, Some(pd), init, &maker, sleep)?;
+    let qp = create(device, Some(pd), init, &creator, sleep)?;
     count_uses(&qp, |uses| uses.inc());
     if uses_rw {
         if let Err(error) = rw::fill_pools(&qp, init, sleep) {
@@ -158,7 +158,7 @@ fn create_kernel(pd: &Pd, init: &QpInit, caller: Caller, sleep: &MaySleep) -> Re
     Ok(qp)
 }
 
-/// Destroys a queue pair that the driver knows. Returns its memory, where what it used is still named.
+/// Destroys a queue pair in the driver. Returns its memory, which still refers to the objects that it used.
 fn destroy_real(qp: Owned<Qp>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result<Fresh<Qp>> {
     let qp = track::destroy(qp, sleep, |qp| {
         if !qp.is_of_user() {
@@ -191,7 +191,7 @@ fn destroy(qp: Owned<Qp>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result
     Ok(())
 }
 
-/// Whether queue pairs of a type have a path of their own.
+/// Whether queue pairs of a type have an address vector.
 fn is_connected(kind: u32) -> bool {
     matches!(
         kind,
@@ -199,7 +199,7 @@ fn is_connected(kind: u32) -> bool {
     )
 }
 
-/// A change of a queue pair.
+/// Arguments of a modification.
 struct Change<'a> {
     qp: &'a Qp,
     mask: u32,
@@ -212,7 +212,7 @@ impl Change<'_> {
         self.mask & attr == attr
     }
 
-    /// The port that the queue pair has afterwards.
+    /// The port of the queue pair after the modification.
     fn port(&self, attr: &QpAttr) -> u32 {
         if self.has(c::IB_QP_PORT) {
             attr.raw().port_num
@@ -221,8 +221,8 @@ impl Change<'_> {
         }
     }
 
-    /// Completes the path, if there is one: a path from user space has no Ethernet address, and on a bond packets leave
-    /// by one of its devices.
+    /// Completes the address vector, if there is one: resolves the Ethernet address of user space's vector, and selects
+    /// the port of a bond.
     fn with_path(&self, attr: &mut QpAttr) -> Result {
         attr.set_slave(None);
         if !self.has(c::IB_QP_AV) {
@@ -251,7 +251,7 @@ impl Change<'_> {
         )
     }
 
-    /// Completes the alternate path, if there is one: between ports of InfiniBand alone.
+    /// Completes the alternate path, if there is one: it is only supported on InfiniBand ports.
     fn with_alternate(&self, attr: &mut QpAttr) -> Result {
         if !self.has(c::IB_QP_ALT_PATH) {
             return self.complete(attr);
@@ -271,7 +271,7 @@ impl Change<'_> {
         )
     }
 
-    /// Cuts PSNs off to what there is on the wire.
+    /// Truncates PSNs to 24 bits.
     fn limit_psns(&self, attr: &mut QpAttr) {
         let device = self.qp.device();
         let port = self.port(attr);
@@ -290,12 +290,12 @@ impl Change<'_> {
         attr.set_psns(rq_psn, sq_psn);
     }
 
-    /// Lets the driver change the queue pair, and keeps what the core knows of it.
+    /// Calls the driver, and updates the core's copy of the attributes.
     fn complete(&self, attr: &mut QpAttr) -> Result {
         self.limit_psns(attr);
         let qp = self.qp;
         if self.has(c::IB_QP_PORT | c::IB_QP_STATE) && attr.raw().qp_state == c::IB_QPS_INIT {
-            // Without a counter of its own it counts for the port.
+            // Without a counter of its own it is counted by the port.
             let _ = counters::bind_auto(qp, attr.raw().port_num, self.sleep);
         }
         qp.driver_modify(attr, self.mask as c_int, self.udata, self.sleep)?;
@@ -313,11 +313,11 @@ impl Change<'_> {
     }
 }
 
-/// Changes a queue pair; `mask` is `enum ib_qp_attr_mask`.
+/// Modifies a queue pair; `mask` is `enum ib_qp_attr_mask`.
 ///
 /// # Errors
 ///
-/// `EINVAL` for paths that the device cannot have, `EOPNOTSUPP`, and what the driver answers.
+/// `EINVAL` for paths that are invalid for the device, `EOPNOTSUPP`, and errors of the driver.
 pub(crate) fn modify(
     qp: &Qp,
     attr: &mut QpAttr,
@@ -334,11 +334,11 @@ pub(crate) fn modify(
     change.with_path(attr)
 }
 
-/// Asks what a queue pair is like; `mask` is `enum ib_qp_attr_mask`.
+/// Queries the attributes of a queue pair; `mask` is `enum ib_qp_attr_mask`.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, and what the driver answers.
+/// `EOPNOTSUPP`, and errors of the driver.
 pub(crate) fn query(
     qp: &Qp,
     attr: &mut QpAttr,
@@ -350,11 +350,11 @@ pub(crate) fn query(
     qp.real().driver_query(attr, mask, init, sleep)
 }
 
-/// Makes a queue pair for user space. What it uses is not counted. Process context.
+/// Creates a queue pair for user space, without counting uses. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, `ENOMEM`, and what the driver answers.
+/// `EOPNOTSUPP`, `ENOMEM`, and errors of the driver.
 #[export]
 fn ib_create_qp_user(
     dev: &Device,
@@ -368,34 +368,34 @@ fn ib_create_qp_user(
     Made(create_user(dev, pd, attr, uattrs, uobj, caller, sleep))
 }
 
-/// Makes a queue pair for a client in the kernel; with room for the RW API, where it asks for that. Process context.
+/// Creates a queue pair for a kernel client, with resources for the RW API if it asks for them. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, `ENOMEM`, and what the driver answers.
+/// `EOPNOTSUPP`, `ENOMEM`, and errors of the driver.
 #[export]
 fn ib_create_qp_kernel(pd: &Pd, attr: &QpInit, caller: Caller, sleep: &MaySleep) -> Made<Qp> {
     Made(create_kernel(pd, attr, caller, sleep))
 }
 
-/// Counts for all that a queue pair uses. Any context.
+/// Increments the use counts of all objects that a queue pair uses. Any context.
 #[export]
 fn ib_qp_usecnt_inc(qp: &Qp) {
     count_uses(qp, |uses| uses.inc());
 }
 
-/// Ends that. Any context.
+/// Decrements the use counts of all objects that a queue pair uses. Any context.
 #[export]
 fn ib_qp_usecnt_dec(qp: &Qp) {
     // SAFETY: The header says that this ends what `ib_qp_usecnt_inc` began.
     count_uses(qp, |uses| unsafe { uses.dec() });
 }
 
-/// Changes a queue pair for user space. Finds the Ethernet address of the next hop. Process context.
+/// Modifies a queue pair for user space. Resolves the Ethernet address of the next hop. Process context.
 ///
 /// # Errors
 ///
-/// As for `ib_modify_qp`; `ETIMEDOUT`, `EHOSTUNREACH` … where the destination cannot be reached.
+/// As for `ib_modify_qp`; `ETIMEDOUT`, or routing errors such as `EHOSTUNREACH`.
 #[export]
 fn ib_modify_qp_with_udata(
     qp: &Qp,
@@ -407,17 +407,17 @@ fn ib_modify_qp_with_udata(
     modify(qp, attr, attr_mask, udata, sleep)
 }
 
-/// Changes a queue pair for a client in the kernel, which gives complete paths. Process context.
+/// Modifies a queue pair for a kernel client, with complete address vectors. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for paths that the device cannot have, `EOPNOTSUPP`, and what the driver answers.
+/// `EINVAL` for paths that are invalid for the device, `EOPNOTSUPP`, and errors of the driver.
 #[export]
 fn ib_modify_qp(qp: &Qp, attr: &mut QpAttr, attr_mask: c_int, sleep: &MaySleep) -> Result {
     modify(qp, attr, attr_mask, None, sleep)
 }
 
-/// For drivers: whether a queue pair of a type may go from a state to another one, with a set of attributes. Any context.
+/// For drivers: whether a transition of a queue pair of a type is valid with a set of attributes. Any context.
 #[export]
 fn ib_modify_qp_is_ok(
     cur_state: c::ib_qp_state,
@@ -428,7 +428,7 @@ fn ib_modify_qp_is_ok(
     qp_state::is_ok(cur_state, next_state, kind, mask)
 }
 
-// The table has numbers of its own: they are those of the header.
+// The constants of the table equal those of the C header.
 const _: () = {
     use qp_state::{attr, kind, state};
     assert!(state::RESET == c::IB_QPS_RESET && state::INIT == c::IB_QPS_INIT);
@@ -454,11 +454,11 @@ const _: () = {
     assert!(attr::DEST_QPN == c::IB_QP_DEST_QPN && attr::RATE_LIMIT == c::IB_QP_RATE_LIMIT);
 };
 
-/// Asks what a queue pair is like. Process context.
+/// Queries the attributes of a queue pair. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, and what the driver answers.
+/// `EOPNOTSUPP`, and errors of the driver.
 #[export]
 fn ib_query_qp(
     qp: &Qp,
@@ -470,11 +470,11 @@ fn ib_query_qp(
     query(qp, attr, attr_mask, init_attr, sleep)
 }
 
-/// Opens a handle of a shared queue pair of an XRC domain. Process context.
+/// Opens a handle of a shared queue pair in an XRC domain. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is no such queue pair, `ENOMEM`.
+/// `EINVAL` if the queue pair does not exist, `ENOMEM`.
 #[export]
 fn ib_open_qp(xrcd: &Xrcd, attr: &QpOpen, sleep: &MaySleep) -> Made<Qp> {
     if attr.kind() != c::IB_QPT_XRC_TGT {
@@ -484,21 +484,21 @@ fn ib_open_qp(xrcd: &Xrcd, attr: &QpOpen, sleep: &MaySleep) -> Made<Qp> {
     Made(opened.unwrap_or(Err(EINVAL)))
 }
 
-/// Closes a handle of a shared queue pair, which stays. Process context.
+/// Closes a handle of a shared queue pair, which is not destroyed. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is no handle.
+/// `EINVAL` if it is not a handle.
 #[export]
 fn ib_close_qp(qp: Owned<Qp>, _sleep: &MaySleep) -> Result {
     qp.close()
 }
 
-/// Destroys a queue pair; of a shared one, the handle: with the last one, the queue pair. Process context.
+/// Destroys a queue pair, or a handle of a shared one, which is destroyed with its last handle. Process context.
 ///
 /// # Errors
 ///
-/// `EBUSY` while it is used by multicast groups or flows, and what the driver answers: then the queue pair stays.
+/// `EBUSY` while multicast groups or flows use it, and errors of the driver: the queue pair is then not destroyed.
 #[export]
 fn ib_destroy_qp_user(qp: Owned<Qp>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     destroy(qp, udata, sleep)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which changes of a queue pair's state there are, and which attributes each needs and allows.
+//! State transitions of a queue pair, with the required and the optional attributes of each.
 //!
-//! [`TRANSITIONS`] is the specification's table. A change that is not in it is none. Of a type that a change does not
-//! name, it needs no attributes and allows none. The new state itself and the rate limit may come along always.
+//! [`TRANSITIONS`] is the specification's table; other transitions are invalid. For types of queue pairs that a
+//! transition does not list, it has no attributes. The new state and the rate limit are always allowed.
 //!
-//! This file stands alone: a host test walks all combinations and compares them with the C table
-//! (`tools/testing/host/qp_state`).
+//! This file has no imports: a host test compares all combinations with the C table (`tools/testing/host/qp_state`).
 //!
 //! Reference: InfiniBand Architecture Specification 1.7, volume 1, section 11.2.5.2; annex A14 for XRC.
 
@@ -83,14 +82,14 @@ use attr::*;
 use kind::*;
 use state::*;
 
-/// What a change needs and allows, of some types of queue pairs.
+/// Required and optional attributes of a transition, for some types of queue pairs.
 struct Row {
     types: &'static [u32],
     required: Mask,
     optional: Mask,
 }
 
-/// A change of state: from any of some states to one.
+/// A transition from any of some states to one.
 struct Transition {
     from: &'static [u32],
     to: u32,
@@ -107,22 +106,22 @@ const fn row(types: &'static [u32], required: Mask, optional: Mask) -> Row {
     }
 }
 
-/// Datagrams.
+/// Datagram queue pairs.
 const DATAGRAM: &[u32] = &[UD, SMI, GSI];
 
-/// What a path consists of, on its way to RTR.
+/// Attributes of a path, required for RTR.
 const PATH: Mask = AV | PATH_MTU | DEST_QPN | RQ_PSN;
 
-/// What a responder needs beyond its path.
+/// Attributes of a responder, beyond its path.
 const RESPONDER: Mask = MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER;
 
-/// What a requester needs that asks for acknowledgements.
+/// Attributes of a requester on a reliable service.
 const REQUESTER: Mask = TIMEOUT | RETRY_CNT | RNR_RETRY | SQ_PSN | MAX_QP_RD_ATOMIC;
 
-/// What may be changed of a connection at any time.
+/// Attributes of a connection that may always be changed.
 const CONNECTION: Mask = ALT_PATH | ACCESS_FLAGS | PATH_MIG_STATE;
 
-/// What may be changed of a drained connection.
+/// Attributes of a drained connection that may be changed.
 const DRAINED: Mask = CONNECTION | AV | PKEY_INDEX;
 
 const TRANSITIONS: &[Transition] = &[
@@ -237,9 +236,9 @@ const TRANSITIONS: &[Transition] = &[
     },
 ];
 
-/// Whether a queue pair of a type may go from a state to another one, with a set of attributes.
+/// Whether a transition of a queue pair of a type is valid with a set of attributes.
 ///
-/// The present state may be among the attributes in the states from RTR to SQE: others do not change by themselves.
+/// The current state is an allowed attribute in the states from RTR to SQE, since only these change by themselves.
 pub(crate) fn is_ok(from: u32, to: u32, kind: u32, mask: Mask) -> bool {
     if mask & CUR_STATE != 0 && !matches!(from, RTR | RTS | SQD | SQE) {
         return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rates, speeds and the names of numbers: constant tables and the functions that look things up in them.
+//! Rates, speeds and the names of constants: constant tables and their lookup functions.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -14,9 +14,9 @@ use kernel_ext::{bindings as c, door::Out, export::export};
 /// A static rate of a path, `enum ib_rate`.
 struct Rate {
     rate: c::ib_rate,
-    /// In units of 2.5 Gbit/s, as the InfiniBand architecture counts the rates of its links.
+    /// In units of 2.5 Gbit/s, as in the InfiniBand architecture.
     multiple: c_int,
-    /// In Mbit/s, as it is on the wire without the coding of the lanes.
+    /// In Mbit/s, without the line coding.
     mbps: c_int,
 }
 
@@ -58,25 +58,25 @@ fn find_rate(wanted: impl Fn(&Rate) -> bool) -> Option<&'static Rate> {
     RATES.iter().find(|rate| wanted(rate))
 }
 
-/// Returns a rate in units of 2.5 Gbit/s; -1 for a number that is no rate.
+/// Returns a rate in units of 2.5 Gbit/s; -1 for an invalid rate.
 #[export]
 fn ib_rate_to_mult(rate: c::ib_rate) -> c_int {
     find_rate(|known| known.rate == rate).map_or(-1, |known| known.multiple)
 }
 
-/// Returns the rate of so many units of 2.5 Gbit/s; `IB_RATE_PORT_CURRENT` if there is none.
+/// Returns the rate for a multiple of 2.5 Gbit/s; `IB_RATE_PORT_CURRENT` if there is none.
 #[export]
 fn mult_to_ib_rate(mult: c_int) -> c::ib_rate {
     find_rate(|known| known.multiple == mult).map_or(c::IB_RATE_PORT_CURRENT, |known| known.rate)
 }
 
-/// Returns a rate in Mbit/s; -1 for a number that is no rate.
+/// Returns a rate in Mbit/s; -1 for an invalid rate.
 #[export]
 fn ib_rate_to_mbps(rate: c::ib_rate) -> c_int {
     find_rate(|known| known.rate == rate).map_or(-1, |known| known.mbps)
 }
 
-/// The speed of a lane, `enum ib_port_speed`: its name in sysfs, after a blank, and its rate in 100 Mbit/s.
+/// The speed of a lane, `enum ib_port_speed`: its name in sysfs, with a leading blank, and its rate in 100 Mbit/s.
 const LANE_SPEEDS: [(c::ib_port_speed, &core::ffi::CStr, c_int); 9] = [
     (c::IB_SPEED_SDR, c" SDR", 25),
     (c::IB_SPEED_DDR, c" DDR", 50),
@@ -89,7 +89,7 @@ const LANE_SPEEDS: [(c::ib_port_speed, &core::ffi::CStr, c_int); 9] = [
     (c::IB_SPEED_XDR, c" XDR", 2000),
 ];
 
-/// Returns how many lanes a width, `enum ib_port_width`, stands for.
+/// Returns the number of lanes of a width, `enum ib_port_width`.
 const fn lanes(width: c::ib_port_width) -> Option<c_int> {
     match width {
         c::IB_WIDTH_1X => Some(1),
@@ -101,11 +101,11 @@ const fn lanes(width: c::ib_port_width) -> Option<c_int> {
     }
 }
 
-/// How fast a port is, for people.
+/// Speed of a port, for display.
 pub(crate) struct Speed {
-    /// How the speed of a lane is called, after a blank; that of SDR for a speed that is none.
+    /// Name of the lane speed, with a leading blank; SDR for an invalid speed.
     pub(crate) name: &'static core::ffi::CStr,
-    /// How many lanes there are. `None` for a width that is none.
+    /// Number of lanes. `None` for an invalid width.
     pub(crate) lanes: Option<c_int>,
     lane_rate: c_int,
 }
@@ -130,13 +130,13 @@ impl Speed {
     }
 }
 
-/// Says how fast a port is, for people: the name of the lanes' speed, and the rate of all lanes in 100 Mbit/s.
+/// Returns the speed of a port for display: the name of the lane speed, and the rate of all lanes in 100 Mbit/s.
 ///
-/// A speed that is none counts as SDR.
+/// An invalid speed counts as SDR.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a width that is none.
+/// `EINVAL` for an invalid width.
 #[export]
 fn ib_port_attr_to_speed_info(
     attr: &mut c::ib_port_attr,
@@ -150,7 +150,7 @@ fn ib_port_attr_to_speed_info(
     speed.lanes.map(|_| ()).ok_or(EINVAL)
 }
 
-/// Returns the transport of a kind of node, `enum rdma_node_type`.
+/// Returns the transport of a node type, `enum rdma_node_type`.
 #[export]
 fn rdma_node_get_transport(node_type: u32) -> c::rdma_transport_type {
     match node_type {
@@ -162,7 +162,7 @@ fn rdma_node_get_transport(node_type: u32) -> c::rdma_transport_type {
     }
 }
 
-/// Returns the name of an event; for messages.
+/// Returns the name of an event for messages.
 #[export]
 fn ib_event_msg(event: c::ib_event_type) -> *const c_char {
     let name = match event {
@@ -191,7 +191,7 @@ fn ib_event_msg(event: c::ib_event_type) -> *const c_char {
     name.as_char_ptr()
 }
 
-/// Returns the name of a completion's status; for messages.
+/// Returns the name of a completion status for messages.
 #[export]
 fn ib_wc_status_msg(status: c::ib_wc_status) -> *const c_char {
     let name = match status {
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn no_rate_is_slower_than_its_lanes() {
         for known in &RATES {
-            // 64b/66b lanes carry up to 2.5 % more than their name says; 14 Gbit/s counts as 6 times 2.5.
+            // The rate of 64b/66b lanes exceeds the nominal one by up to 2.5 %; 14 Gbit/s counts as a multiple of 6.
             let nominal = known.multiple.wrapping_mul(2_500);
             let mbps = ib_rate_to_mbps(known.rate);
             assert!(mbps.wrapping_mul(10) >= nominal.wrapping_mul(9));

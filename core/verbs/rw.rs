@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RW API: RDMA READ and WRITE of scattered memory, with or without memory registration as the device needs it.
+//! The RW API: RDMA READ and WRITE of scattered memory, with or without memory registration as the device requires.
 //!
-//! Here is what a queue pair must have for it: room for requests, and pools of regions. iWARP needs a region for what it reads
-//! into; other devices may be faster with one (`max_sgl_rd`).
+//! A queue pair needs additional send queue entries and pools of memory regions for it. iWARP requires a region as the
+//! target of a READ; other devices may prefer one (`max_sgl_rd`).
 //!
 //! C header: `include/rdma/rw.h`.
 
@@ -27,10 +27,10 @@ use rdma::{
 
 use crate::verbs::{mr, mr_pool};
 
-/// More pages than this are not asked for of a region.
+/// Maximum number of pages of a region.
 const MAX_REGION_PAGES: u32 = 256;
 
-/// Whether all operations use regions: for trying them on devices that do not need them.
+/// Module parameter `force_mr`: all operations use regions, for tests on devices that do not require them.
 static FORCE_REGIONS: AtomicBool = AtomicBool::new(false);
 
 bool_param!(
@@ -49,7 +49,7 @@ fn may_use_regions(device: &Device, port: u32) -> bool {
     device.is_iwarp(port) || device.attrs().max_sgl_rd != 0 || forces_regions()
 }
 
-/// How many pages a region has.
+/// Number of pages of a region.
 fn region_pages(device: &Device, integrity: bool) -> u32 {
     let attrs = device.attrs();
     let pages = if integrity {
@@ -60,7 +60,7 @@ fn region_pages(device: &Device, integrity: bool) -> u32 {
     pages.min(MAX_REGION_PAGES)
 }
 
-/// How many requests an operation may need: the transfer, and registering and invalidating a region.
+/// Maximum number of send queue entries of an operation: the transfer, and registering and invalidating a region.
 fn requests_per_context(device: &Device, port: u32, integrity: bool) -> u32 {
     if integrity || may_use_regions(device, port) {
         3
@@ -69,7 +69,7 @@ fn requests_per_context(device: &Device, port: u32, integrity: bool) -> u32 {
     }
 }
 
-/// Asks for room for the requests of all contexts that a queue pair is to have; no more than the device has.
+/// Adds the send queue entries for all contexts of a queue pair, up to the limit of the device.
 pub(crate) fn make_room(device: &Device, init: &QpInit) {
     let each = requests_per_context(device, init.port_num(), init.wants_integrity());
     let wanted = each.saturating_mul(init.max_rdma_ctxs());
@@ -77,11 +77,11 @@ pub(crate) fn make_room(device: &Device, init: &QpInit) {
     init.set_max_send_wr(init.max_send_wr().saturating_add(wanted).min(most));
 }
 
-/// Fills the pools of regions of a queue pair.
+/// Fills the memory region pools of a queue pair.
 ///
 /// # Errors
 ///
-/// As for allocating a region.
+/// Those of allocating a region.
 pub(crate) fn fill_pools(qp: &Owned<Qp>, init: &QpInit, sleep: &MaySleep) -> Result {
     let device = qp.device();
     let count = init.max_rdma_ctxs();
@@ -103,18 +103,18 @@ pub(crate) fn fill_pools(qp: &Owned<Qp>, init: &QpInit, sleep: &MaySleep) -> Res
     })
 }
 
-/// Empties the pools of regions of a queue pair.
+/// Empties the memory region pools of a queue pair.
 pub(crate) fn empty_pools(qp: &Owned<Qp>, sleep: &MaySleep) {
     mr_pool::empty(qp, qp.sig_mrs(), sleep);
     mr_pool::empty(qp, qp.rdma_mrs(), sleep);
 }
 
-/// How many times `n`, which is not 0, goes into `count`, rounded up.
+/// `count` divided by `n`, which is not 0, rounded up.
 fn ceil(count: u32, n: u32) -> u32 {
     (count / n).wrapping_add((count % n != 0).into())
 }
 
-/// How many regions, or requests, a transfer of so many pages needs.
+/// Returns the number of regions or requests of a transfer of `maxpages` pages.
 #[export]
 fn rdma_rw_mr_factor(device: &Device, port_num: u32, maxpages: u32) -> u32 {
     let pages = if may_use_regions(device, port_num) {
@@ -125,21 +125,21 @@ fn rdma_rw_mr_factor(device: &Device, port_num: u32, maxpages: u32) -> u32 {
     ceil(maxpages, pages.max(1))
 }
 
-/// How many requests for sending so many contexts of the RW API need. `create_flags` is `enum ib_qp_create_flags`.
+/// Returns the number of send queue entries for `max_rdma_ctxs` contexts. `create_flags` is `enum ib_qp_create_flags`.
 #[export]
 fn rdma_rw_max_send_wr(dev: &Device, port_num: u32, max_rdma_ctxs: u32, create_flags: u32) -> u32 {
     let integrity = create_flags & c::IB_QP_CREATE_INTEGRITY_EN as u32 != 0;
     requests_per_context(dev, port_num, integrity).saturating_mul(max_rdma_ctxs)
 }
 
-/// Whether a transfer of so many pieces needs regions.
+/// Whether a transfer of `count` elements requires regions.
 fn needs_regions(device: &Device, port: u32, transfer: &Transfer, count: u32) -> bool {
     let most = device.attrs().max_sgl_rd;
     let for_read = device.is_iwarp(port) || (most != 0 && count > most);
     transfer.is_read() && for_read || forces_regions()
 }
 
-/// What regions for a transfer allow: what is read over iWARP is written by the other end.
+/// Access flags of a transfer's regions: a READ over iWARP is a write by the peer.
 fn access_of(qp: &Qp, port: u32) -> u32 {
     if qp.device().is_iwarp(port) {
         c::IB_ACCESS_LOCAL_WRITE | c::IB_ACCESS_REMOTE_WRITE
@@ -148,7 +148,7 @@ fn access_of(qp: &Qp, port: u32) -> u32 {
     }
 }
 
-/// Maps pieces of a list into regions that are lent for it.
+/// Maps elements of a list into regions of the pool.
 fn map_regions<'a>(
     qp: &'a Qp,
     pd: &Pd,
@@ -180,7 +180,7 @@ fn map_regions<'a>(
     Ok(regions)
 }
 
-/// How many pieces a request may have.
+/// Maximum number of scatter/gather elements of a request.
 fn max_sge(qp: &Qp, transfer: &Transfer) -> u32 {
     if transfer.is_read() {
         qp.max_read_sge()
@@ -199,7 +199,7 @@ fn init(
     let pd = qp.pd().ok_or(EINVAL)?;
     let device = pd.device();
     let mapping = Mapping::new(device, list, count, transfer.direction)?;
-    // The piece that the offset falls into.
+    // Find the element that contains the offset.
     let mut skipped = 0u32;
     for span in list.spans(mapping.count() as usize) {
         if offset < span.length {
@@ -219,7 +219,7 @@ fn init(
                 mapping.keep();
                 return Ok(regions.into_ctx(ctx, transfer, access, invalidates, None));
             }
-            // Regions are not needed, only faster.
+            // Regions are preferred, but not required.
             Err(EAGAIN) if !qp.device().is_iwarp(port) && !forces_regions() => {}
             Err(error) => return Err(error),
         }
@@ -322,17 +322,18 @@ fn init_signature(
     Ok(regions.into_ctx(ctx, transfer, access_of(qp, port), false, None))
 }
 
-/// What a door returns that counts requests.
+/// Converts a number of requests for C.
 fn counted(requests: Result<u32>) -> c_int {
     requests.map_or_else(|error| error.to_errno(), |requests| requests as c_int)
 }
 
-/// Sets a context up for the transfer of a list of memory, from an offset on. Returns how many requests for sending that
-/// needs. Process context.
+/// Initialises a context for a transfer of a scatterlist, starting at an offset. Returns the number of send queue
+/// entries that it needs. Process context.
 ///
 /// # Errors
 ///
-/// `EIO` for an offset behind the list; `EAGAIN` where regions are needed and there are none; `ENOMEM`, and as mapping fails.
+/// `EIO` for an offset beyond the list; `EAGAIN` where regions are required and the pool is empty; `ENOMEM`, and errors
+/// of mapping.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn rdma_rw_ctx_init(
@@ -358,7 +359,7 @@ fn rdma_rw_ctx_init(
 ///
 /// # Errors
 ///
-/// `EINVAL` without pages; else as for `rdma_rw_ctx_init`.
+/// `EINVAL` for an empty array; else as for `rdma_rw_ctx_init`.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn rdma_rw_ctx_init_bvec(
@@ -386,11 +387,11 @@ fn rdma_rw_ctx_init_bvec(
     ))
 }
 
-/// As `rdma_rw_ctx_init`, for data whose integrity is checked, and what protects it. Process context.
+/// As `rdma_rw_ctx_init`, for data with integrity metadata. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for more than a region has room for; else as for `rdma_rw_ctx_init`.
+/// `EINVAL` beyond the size of a region; else as for `rdma_rw_ctx_init`.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn rdma_rw_ctx_signature_init(
@@ -417,8 +418,8 @@ fn rdma_rw_ctx_signature_init(
     ))
 }
 
-/// Returns the requests of a context as a chain, to be posted once. `chain_wr` follows them; without it, the last one
-/// completes with `cqe`. Any context.
+/// Returns the requests of a context as a chain, to be posted once. `chain_wr` is appended; without it, the last
+/// request completes with `cqe`. Any context.
 #[export]
 fn rdma_rw_ctx_wrs(
     ctx: &RwCtx,
@@ -430,11 +431,11 @@ fn rdma_rw_ctx_wrs(
     ctx.chain(cqe, chain_wr)
 }
 
-/// Posts the requests of a context, as `rdma_rw_ctx_wrs` chains them. Any context.
+/// Posts the chain of `rdma_rw_ctx_wrs`. Any context.
 ///
 /// # Errors
 ///
-/// What the driver answers.
+/// Errors of the driver.
 #[export]
 fn rdma_rw_ctx_post(
     ctx: &RwCtx,
@@ -446,7 +447,7 @@ fn rdma_rw_ctx_post(
     ctx.post(qp, cqe, chain_wr)
 }
 
-/// Lets go of a context whose requests are completed. Any context.
+/// Destroys a context whose requests have completed. Any context.
 #[export]
 fn rdma_rw_ctx_destroy(
     ctx: &RwCtx,

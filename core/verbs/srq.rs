@@ -15,7 +15,7 @@ use rdma::{
 
 use crate::restrack::track;
 
-/// What a shared receive queue uses, is used by one more, or by one less.
+/// Updates the use counts of all objects that a shared receive queue uses.
 fn count_uses(srq: &Srq, count: fn(rdma::core::object::UseCount<'_>)) {
     if let Some(cq) = srq.cq() {
         count(cq.uses());
@@ -45,11 +45,11 @@ fn create(
     Ok(srq)
 }
 
-/// Makes a shared receive queue; the description says afterwards what it has become. Process context.
+/// Creates a shared receive queue; the attributes are updated to its actual size. Process context.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `EOPNOTSUPP`, and what the driver answers.
+/// `ENOMEM`, `EOPNOTSUPP`, and errors of the driver.
 #[export]
 fn ib_create_srq_user(
     pd: &Pd,
@@ -61,11 +61,11 @@ fn ib_create_srq_user(
     Made(create(pd, srq_init_attr, uobject, udata, sleep))
 }
 
-/// Changes a shared receive queue: `enum ib_srq_attr_mask` says what of it. Process context.
+/// Modifies a shared receive queue; `srq_attr_mask` is `enum ib_srq_attr_mask`. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, and what the driver answers.
+/// `EOPNOTSUPP`, and errors of the driver.
 #[export]
 fn ib_modify_srq(
     srq: &Srq,
@@ -76,11 +76,11 @@ fn ib_modify_srq(
     srq.driver_modify(srq_attr, srq_attr_mask, sleep)
 }
 
-/// Asks what a shared receive queue is like. Process context.
+/// Queries the attributes of a shared receive queue. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, and what the driver answers.
+/// `EOPNOTSUPP`, and errors of the driver.
 #[export]
 fn ib_query_srq(srq: &Srq, srq_attr: &mut c::ib_srq_attr, sleep: &MaySleep) -> Result {
     srq.driver_query(srq_attr, sleep)
@@ -90,7 +90,7 @@ fn ib_query_srq(srq: &Srq, srq_attr: &mut c::ib_srq_attr, sleep: &MaySleep) -> R
 ///
 /// # Errors
 ///
-/// `EBUSY` while it is used, and what the driver answers: then the queue stays.
+/// `EBUSY` while it is used, and errors of the driver: the queue is then not destroyed.
 #[export]
 fn ib_destroy_srq_user(srq: Owned<Srq>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     if srq.uses().is_used() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Headers of datagrams, for devices that want them from their drivers.
+//! Headers of UD packets, for devices whose drivers build them.
 //!
 //! Any context.
 //!
@@ -98,13 +98,13 @@ const IMMEDIATE: Table<c::ib_ud_header> = packed! { c::ib_ud_header: 4 {
     0, 0, 32 [immediate_data];
 } };
 
-/// The next header behind a GRH without UDP is a BTH.
+/// The next header value of a GRH that is followed by a BTH.
 const NEXT_HEADER_BTH: u8 = 0x1b;
 
-/// The headers of InfiniBand in each datagram, and the ICRC behind the payload.
+/// Length of the InfiniBand headers of each datagram, and the ICRC after the payload.
 const TRANSPORT_BYTES: u16 = (c::IB_BTH_BYTES + c::IB_DETH_BYTES + c::IB_ICRC_BYTES) as u16;
 
-/// What of a datagram's headers there is, as numbers that are not zero.
+/// The headers of a datagram that are present: numbers other than zero.
 struct Parts {
     lrh: c_int,
     eth: c_int,
@@ -115,7 +115,7 @@ struct Parts {
     immediate: c_int,
 }
 
-/// Fills in what follows from the length of the payload and from which headers there are.
+/// Sets the fields that depend on the payload length and the headers present.
 fn fill(header: &mut c::ib_ud_header, payload: c_int, parts: &Parts) -> Result {
     let (is_v4, is_v6) = (parts.ip_version == 4, parts.ip_version == 6);
     let has_udp = parts.udp != 0;
@@ -123,7 +123,7 @@ fn fill(header: &mut c::ib_ud_header, payload: c_int, parts: &Parts) -> Result {
         return Err(EINVAL);
     }
     let grh = parts.grh != 0 && parts.ip_version == 0;
-    // Lengths are modulo the width of their fields, as nobody can send more.
+    // Lengths wrap at the width of their fields; such packets cannot be sent.
     let transport = TRANSPORT_BYTES.wrapping_add(payload as u16);
     let udp = if has_udp { c::IB_UDP_BYTES as u16 } else { 0 };
     let datagram = udp.wrapping_add(transport);
@@ -175,12 +175,12 @@ fn fill(header: &mut c::ib_ud_header, payload: c_int, parts: &Parts) -> Result {
     Ok(())
 }
 
-/// Fills in what of a datagram's headers follows from the length of its payload in bytes, and from which headers there are;
-/// the rest becomes zero. A GRH is there only without `ip_version`.
+/// Sets the header fields that depend on the payload length in bytes and on the headers present; the others are zeroed.
+/// A GRH is present only without `ip_version`.
 ///
 /// # Errors
 ///
-/// `EINVAL` for UDP over what is neither version 4 nor version 6 of IP.
+/// `EINVAL` for UDP without an IPv4 or IPv6 header.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn ib_ud_header_init(
@@ -206,7 +206,7 @@ fn ib_ud_header_init(
     fill(header.zeroed(), payload_bytes, &parts)
 }
 
-/// Returns the checksum of the IPv4 header, which has no options; in network byte order.
+/// Returns the checksum of the IPv4 header, without options, in network byte order.
 #[export]
 fn ib_ud_ip4_csum(header: &mut c::ib_ud_header) -> c::__sum16 {
     let mut ip4 = header.ip4;
@@ -220,17 +220,17 @@ fn ib_ud_ip4_csum(header: &mut c::ib_ud_header) -> c::__sum16 {
     }
 }
 
-/// How many bytes all headers together have.
+/// Length of all headers together.
 const ALL_BYTES: usize = 118;
 
-/// Headers that are put one behind the other.
+/// A buffer of consecutive headers.
 struct Headers {
     bytes: [u8; ALL_BYTES],
     length: usize,
 }
 
 impl Headers {
-    /// Puts a header, if it is `present`.
+    /// Packs a header, if it is `present`.
     fn put<T>(&mut self, present: c_int, table: &Table<T>, header: &T) {
         if present == 0 {
             return;
@@ -241,7 +241,7 @@ impl Headers {
         }
     }
 
-    /// Packs all headers that there are, in the order of the wire.
+    /// Packs all headers that are present, in wire order.
     fn of(header: &c::ib_ud_header) -> Self {
         let mut all = Self {
             bytes: [0; ALL_BYTES],
@@ -264,7 +264,7 @@ impl Headers {
     }
 }
 
-/// Packs the headers of a datagram; returns how many bytes they have.
+/// Packs the headers of a datagram; returns their length.
 ///
 /// # Safety
 ///

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Virtual functions, as `ip link` sets them and asks for them. Process context.
+//! Virtual functions (SR-IOV), for `ip link`. Process context.
 //!
 //! # Errors
 //!
-//! `EOPNOTSUPP` where the device does not know of virtual functions, and what the driver answers.
+//! `EOPNOTSUPP` without driver support, and errors of the driver.
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::core::Device;
 
-/// Sets the state of a virtual function's link.
+/// Sets the link state of a virtual function.
 #[export]
 fn ib_set_vf_link_state(device: &Device, vf: c_int, port: u32, state: c_int) -> Result {
     device.driver_set_vf_link_state(vf, port, state)
 }
 
-/// Asks what a virtual function is like.
+/// Queries the configuration of a virtual function.
 #[export]
 fn ib_get_vf_config(device: &Device, vf: c_int, port: u32, info: &mut c::ifla_vf_info) -> Result {
     device.driver_get_vf_config(vf, port, info)
 }
 
-/// Asks for what a virtual function has counted.
+/// Queries the statistics of a virtual function.
 #[export]
 fn ib_get_vf_stats(device: &Device, vf: c_int, port: u32, stats: &mut c::ifla_vf_stats) -> Result {
     device.driver_get_vf_stats(vf, port, stats)
@@ -34,7 +34,7 @@ fn ib_set_vf_guid(device: &Device, vf: c_int, port: u32, guid: u64, kind: c_int)
     device.driver_set_vf_guid(vf, port, guid, kind)
 }
 
-/// Asks for the GUIDs of a virtual function.
+/// Queries the GUIDs of a virtual function.
 #[export]
 fn ib_get_vf_guid(
     device: &Device,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues: the receive queues that a table of work queues spreads packets over.
+//! Work queues: the receive queues of an RWQ indirection table.
 
 use kernel::prelude::*;
 use kernel_ext::export::export;
@@ -13,11 +13,11 @@ use rdma::{
     MaySleep,
 };
 
-/// Makes a work queue of a client in the kernel. Process context.
+/// Creates a work queue for a kernel client. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device has none, and what the driver answers.
+/// `EOPNOTSUPP` without driver support, and errors of the driver.
 #[export]
 fn ib_create_wq(pd: &Pd, init_attr: &WqInit, sleep: &MaySleep) -> Made<Wq> {
     let wq = pd.driver_create_wq(init_attr, sleep);
@@ -32,7 +32,7 @@ fn ib_create_wq(pd: &Pd, init_attr: &WqInit, sleep: &MaySleep) -> Made<Wq> {
 ///
 /// # Errors
 ///
-/// `EBUSY` while it is used, and what the driver answers: then the queue stays.
+/// `EBUSY` while it is used, and errors of the driver: the queue is then not destroyed.
 #[export]
 fn ib_destroy_wq_user(wq: Owned<Wq>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     if wq.uses().is_used() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! XRC domains: what target queue pairs and shared receive queues are found in by their numbers.
+//! XRC domains, in which target queue pairs and shared receive queues are found by number.
 
 use kernel::prelude::*;
 use kernel_ext::{error::EOPNOTSUPP, export::export};
@@ -26,11 +26,11 @@ fn alloc(
     xrcd.driver_alloc(udata, sleep).map_err(Failed::keep)
 }
 
-/// Allocates an XRC domain, named by a file or by nothing. Process context.
+/// Allocates an XRC domain, which may be named by an inode. Process context.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` where the device has none, `ENOMEM`, and what the driver answers.
+/// `EOPNOTSUPP` without driver support, `ENOMEM`, and errors of the driver.
 #[export]
 fn ib_alloc_xrcd_user(
     device: &Device,
@@ -45,7 +45,7 @@ fn ib_alloc_xrcd_user(
 ///
 /// # Errors
 ///
-/// `EBUSY` while it is used, and what the driver answers: then the domain stays.
+/// `EBUSY` while it is used, and errors of the driver: the domain is then not deallocated.
 #[export]
 fn ib_dealloc_xrcd_user(xrcd: Owned<Xrcd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     if xrcd.uses().is_used() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors, and the handles by which datagrams name them: `struct rdma_ah_attr` and `struct ib_ah` of
-//! `<rdma/ib_verbs.h>`.
+//! Address vectors and address handles: `struct rdma_ah_attr` and `struct ib_ah` of `<rdma/ib_verbs.h>`.
 
 use core::net::IpAddr;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -20,22 +19,22 @@ use rdma::{Gid, GidAttr, GidType, MaySleep};
 use crate::ids::PdId;
 use crate::limits;
 
-/// An address vector: from which GID to which IP address, and how.
+/// An address vector: the path from a source GID to a destination IP address.
 pub(crate) struct Av {
-    /// The source: its GID is the source address, its net device the way out.
+    /// The source: its GID is the source address, its net device the egress device.
     pub(crate) source: ARef<GidAttr>,
     /// The destination: IPv4 where the source GID is a mapped IPv4 address.
     pub(crate) destination: IpAddr,
-    /// The rest: destination GID and MAC address, traffic class, hop limit, flow label.
+    /// Destination GID and MAC address, traffic class, hop limit, flow label.
     pub(crate) fields: AhFields,
 }
 
 impl Av {
-    /// Takes the attributes of `modify_qp` or `create_ah` over. Any context.
+    /// Converts the attributes of `modify_qp` or `create_ah`. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` without a source GID of RoCE version 2.
+    /// `EINVAL` without a RoCE v2 source GID.
     pub(crate) fn new(attr: &AhAttr<'_>) -> Result<Self> {
         let owned = attr.to_owned();
         let source = owned.sgid_attr.ok_or(EINVAL)?;
@@ -44,7 +43,7 @@ impl Av {
             return Err(EINVAL);
         }
         let destination = match source.gid().ipv4() {
-            // What is not a mapped address is cut, as in the stock driver.
+            // A destination that is not a mapped IPv4 address is truncated, as in the C driver.
             Some(_) => IpAddr::V4(Ipv4Addr::from(last_four(route.dgid))),
             None => IpAddr::V6(Ipv6Addr::from(route.dgid.0)),
         };
@@ -55,7 +54,7 @@ impl Av {
         })
     }
 
-    /// The route; an address vector of RoCE always has one.
+    /// The GRH fields; a RoCE address vector always has them.
     #[inline]
     pub(crate) fn route(&self) -> GlobalRoute {
         self.fields.grh.unwrap_or_default()
@@ -80,7 +79,7 @@ fn last_four(gid: Gid) -> [u8; 4] {
 /// An address handle.
 #[pin_data]
 pub(crate) struct Ah {
-    /// What user space names the handle by; 0 for kernel consumers, who name it by itself.
+    /// The number of a user handle in work requests; 0 for kernel consumers, who use the handle itself.
     number: u32,
     pd: PdId,
     /// Taken in any context; nothing is locked inside.
@@ -89,7 +88,7 @@ pub(crate) struct Ah {
 }
 
 impl Ah {
-    /// A handle of a kernel consumer. Any context.
+    /// Creates a handle of a kernel consumer. Any context.
     ///
     /// # Errors
     ///
@@ -106,12 +105,12 @@ impl Ah {
         )
     }
 
-    /// The number that work requests of user space name the handle by; 0 for kernel consumers.
+    /// The number of a user handle in work requests; 0 for kernel consumers.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// The address vector, as it is now. Any context.
+    /// The current address vector. Any context.
     #[inline]
     pub(crate) fn av(&self) -> Arc<Av> {
         self.av.lock().clone()
@@ -121,7 +120,7 @@ impl Ah {
     ///
     /// # Errors
     ///
-    /// As for [`Av::new`], or `ENOMEM`; the handle is as before then.
+    /// As for [`Av::new`], or `ENOMEM`; the handle is then unchanged.
     pub(crate) fn modify(&self, attr: &AhAttr<'_>) -> Result {
         let mut av = Arc::new(Av::new(attr)?, GFP_ATOMIC)?;
         core::mem::swap(&mut *self.av.lock(), &mut av);
@@ -129,7 +128,7 @@ impl Ah {
     }
 }
 
-/// The address handles of user space by number.
+/// The address handles of user space, by number.
 #[pin_data]
 pub(crate) struct Ahs {
     #[pin]
@@ -142,11 +141,11 @@ impl Ahs {
         pin_init!(Self { table <- Table::new(limits::AH_NUMBERS) })
     }
 
-    /// Makes a handle of user space.
+    /// Creates a user handle.
     ///
     /// # Errors
     ///
-    /// As for [`Av::new`]; `EBUSY` where all numbers are taken.
+    /// As for [`Av::new`]; `EBUSY` where all numbers are in use.
     pub(crate) fn create(&self, pd: PdId, attr: &AhAttr<'_>, ctx: &MaySleep) -> Result<Arc<Ah>> {
         let place = self.table.reserve(Gfp::kernel(ctx))?;
         let ah = Ah::new(place.index(), pd, attr)?;
@@ -154,12 +153,12 @@ impl Ahs {
         Ok(ah)
     }
 
-    /// Takes a handle of user space away: work requests do not find it any more.
+    /// Removes a user handle from the table: work requests do not find it any more.
     pub(crate) fn remove(&self, ah: &Ah, ctx: &MaySleep) {
         drop(self.table.remove(ah.number, ctx));
     }
 
-    /// The address vector of handle `number`, if it belongs to `pd`. Any context.
+    /// The address vector of the handle with `number`, if it belongs to `pd`. Any context.
     #[inline]
     pub(crate) fn find(&self, number: u32, pd: PdId) -> Option<Arc<Av>> {
         let guard = kernel::sync::rcu::read_lock();

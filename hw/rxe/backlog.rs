@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queue of packets from a device to itself, which wait for softirq: receiving never happens inside sending.
+//! The queue of loopback packets, which are delivered in softirq context: the receive path is never called from the
+//! transmit path.
 
 use kernel::prelude::*;
 use kernel_ext::error::ENOBUFS;
@@ -9,14 +10,14 @@ use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
 
 use crate::ring::Queue;
 
-/// The packets of one device. Its work item delivers them.
+/// The loopback packets of one device. Its work item delivers them.
 #[pin_data]
 pub(crate) struct Backlog {
     #[pin]
     queue: SpinLockBh<Queue<SkBuff>>,
 }
 
-/// Packets that a backlog holds at most; more are lost, as on the wire. Twice what a QP has under way.
+/// Maximum number of packets in a backlog; further ones are dropped. Twice the number that a QP may have in flight.
 const BACKLOG: u32 = 4096;
 
 impl Backlog {
@@ -32,7 +33,7 @@ impl Backlog {
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` where the backlog is full; the packet is lost then.
+    /// `ENOBUFS` where the backlog is full; the packet is dropped.
     pub(crate) fn push(&self, skb: SkBuff) -> Result {
         self.queue.lock().push(skb).map_err(|_| ENOBUFS)
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hardware counters of a port, as they appear in `ports/1/hw_counters/` and in `rdma stat`.
+//! Hardware counters of a port: `ports/1/hw_counters/` and `rdma statistic`.
 //!
-//! The names and their order are those of the stock driver, because scripts read them.
+//! The names and their order are those of the C driver, because scripts read them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::prelude::*;
 
 macro_rules! counters {
     ($($(#[$meta:meta])* $variant:ident = $name:literal,)*) => {
-        /// What a port counts.
+        /// A hardware counter.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         pub(crate) enum Counter {
@@ -22,21 +22,21 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets handed to the network, loopback included.
+    /// Packets passed to the network, including loopback.
     SentPackets = c"sent_pkts",
-    /// Packets taken from the network that belong to this device.
+    /// Packets received for this device.
     ReceivedPackets = c"rcvd_pkts",
-    /// Requests that the responder had seen before.
+    /// Duplicate requests at the responder.
     DuplicateRequest = c"duplicate_request",
     /// Requests whose PSN was ahead of the expected one.
     OutOfSequenceRequest = c"out_of_seq_request",
-    /// RNR NAKs taken from the network.
+    /// RNR NAKs received.
     ReceivedRnr = c"rcvd_rnr_err",
     /// RNR NAKs sent because no receive was posted.
     SentRnr = c"send_rnr_err",
-    /// PSN sequence error NAKs taken from the network.
+    /// PSN sequence error NAKs received.
     ReceivedSequenceError = c"rcvd_seq_err",
-    /// Acknowledgements whose handling was put off to deferred work.
+    /// Acknowledgements whose processing was deferred.
     #[expect(dead_code, reason = "no handling is put off here, but the name is expected")]
     AckDeferred = c"ack_deferred",
     /// Work requests that ran out of transport retries.
@@ -45,7 +45,7 @@ counters! {
     RnrRetryExceeded = c"retry_rnr_exceeded_err",
     /// Retransmissions started by the completer.
     CompleterRetry = c"completer_retry_err",
-    /// Packets that the network refused to take.
+    /// Packets that the network stack did not accept.
     SendError = c"send_err",
     /// Times that the net device lost its link.
     LinkDowned = c"link_downed",
@@ -59,7 +59,7 @@ counters! {
     ReceivedBytes = c"rcvd_bytes",
 }
 
-/// How many counters a port has.
+/// Number of counters.
 pub(crate) const COUNT: usize = NAMES.len();
 
 /// The counters of one port; may be used in any context.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues: `struct ib_cq` of `<rdma/ib_verbs.h>`, and the rings of programs.
+//! Completion queues: `struct ib_cq` of `<rdma/ib_verbs.h>`, with rings in user or kernel memory.
 //!
-//! Data paths [`push`](Cq::push) completions; a process takes them from its ring, a kernel consumer
-//! with [`poll`](Cq::poll). Handlers, for completions and for the CQ's error, are never called from
-//! here but by the work items of [`CqHandle`]: so not from the call chain of a verb, not two at a
-//! time, and not any more once the CQ is destroyed.
+//! Data paths [`push`](Cq::push) completions; user space reads them from its ring, a kernel consumer by
+//! [`poll`](Cq::poll). Completion and event handlers are only called from the work items of [`CqHandle`]: never from
+//! the call chain of a verb, never concurrently, and not after the CQ was destroyed.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -17,18 +16,18 @@ use rdma::{
 use rdma::{CqEvent, CqHandle, MaySleep, NotifyFlags};
 
 use crate::limits;
-use crate::ring::{Full, Mappings, MmapInfo, Places, Producer};
+use crate::ring::{Full, Mappings, MmapInfo, Producer, RingIndices};
 
-/// Bytes of a completion in a ring: `struct ib_uverbs_wc`.
+/// Size of a completion in a ring: `struct ib_uverbs_wc`.
 const USER_WC: usize = size_of::<kernel_ext::bindings::ib_uverbs_wc>();
 
-/// What a CQ is armed for, if it is.
+/// The armed state of a CQ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Armed {
     No,
-    /// A solicited completion or one in error.
+    /// For a solicited completion or an error.
     Solicited,
-    /// Any completion.
+    /// For any completion.
     Next,
 }
 
@@ -37,35 +36,35 @@ enum Ring {
     Kernel(KernelRing),
 }
 
-/// The ring of a consumer in the kernel: completions as it reads them, so that a poll only copies.
+/// The ring of a kernel consumer, in the format of the consumer, so that a poll only copies.
 struct KernelRing {
     slots: KVVec<KernelWc>,
-    places: Places,
+    indices: RingIndices,
 }
 
 impl KernelRing {
-    /// A ring for `entries` completions or a few more. Sleeps.
+    /// A ring for at least `entries` completions. Sleeps.
     fn new(entries: u32) -> Result<Self> {
-        let places = Places::new(entries)?;
+        let indices = RingIndices::new(entries)?;
         Ok(Self {
-            slots: KVVec::from_elem(KernelWc::NONE, places.slots(), GFP_KERNEL)?,
-            places,
+            slots: KVVec::from_elem(KernelWc::NONE, indices.slots(), GFP_KERNEL)?,
+            indices,
         })
     }
 
     fn push(&mut self, wc: &Wc) -> Result<(), Full> {
-        let place = self.places.add()?;
+        let place = self.indices.add()?;
         *self.slots.get_mut(place).ok_or(Full)? = wc.to_kernel();
         Ok(())
     }
 
-    /// Moves the oldest completions to `sink`, as many as it takes.
+    /// Moves the oldest completions to `sink`, up to its capacity.
     fn poll(&mut self, sink: &mut WcSink<'_>) {
-        // Up to the end of the ring, and on from its beginning.
+        // Up to the end of the ring, and on from its start.
         for _ in 0..2 {
-            let run = self.slots.get(self.places.run()).unwrap_or(&[]);
-            self.places.free(sink.extend(run) as u32);
-            if self.places.is_empty() {
+            let run = self.slots.get(self.indices.run()).unwrap_or(&[]);
+            self.indices.free(sink.extend(run) as u32);
+            if self.indices.is_empty() {
                 return;
             }
         }
@@ -84,33 +83,33 @@ impl Ring {
     fn capacity(&self) -> u32 {
         match self {
             Self::User(ring) => ring.capacity(),
-            Self::Kernel(ring) => ring.places.capacity(),
+            Self::Kernel(ring) => ring.indices.capacity(),
         }
     }
 
     fn is_empty(&self) -> bool {
         match self {
             Self::User(ring) => ring.is_empty(),
-            Self::Kernel(ring) => ring.places.is_empty(),
+            Self::Kernel(ring) => ring.indices.is_empty(),
         }
     }
 }
 
 struct State {
     ring: Ring,
-    /// For a process that polls through the kernel.
+    /// For user space that polls by a uverbs command.
     numbers: Option<QpNumbers>,
     armed: Armed,
-    /// A completion was lost: the consumer has been told.
+    /// A completion was lost, and the consumer was notified.
     overrun: bool,
 }
 
-/// The CQ was full, so a completion is lost, and the work queue that it was for must go to the
-/// error state (IBTA vol. 1, 11.6.3.1).
+/// The CQ was full: a completion is lost, and the work queue that it belongs to must go to the error state (IBTA vol.
+/// 1, 11.6.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overflow;
 
-/// The driver's part of a completion queue.
+/// The driver's data of a completion queue.
 #[pin_data]
 pub(crate) struct Cq {
     handle: Arc<CqHandle>,
@@ -136,7 +135,7 @@ impl Cq {
         )
     }
 
-    /// Makes a CQ for a kernel consumer, with room for `entries` completions at least.
+    /// Creates a CQ for a kernel consumer, with at least `entries` entries.
     ///
     /// # Errors
     ///
@@ -150,7 +149,7 @@ impl Cq {
         Self::new(handle, Ring::Kernel(KernelRing::new(entries)?), None)
     }
 
-    /// Makes a CQ whose ring a process maps.
+    /// Creates a CQ whose ring is mapped by user space.
     ///
     /// # Errors
     ///
@@ -168,19 +167,19 @@ impl Cq {
         Ok((Self::new(handle, Ring::User(ring), Some(numbers))?, info))
     }
 
-    /// How many completions fit.
+    /// Number of entries.
     pub(crate) fn capacity(&self) -> u32 {
         self.state.lock().ring.capacity()
     }
 
     /// Adds a completion. Any context.
     ///
-    /// `solicited`: the message asked for an event at its receiver. If the consumer waits for such a
-    /// completion, its handler runs soon.
+    /// `solicited`: the sender has requested a solicited event. If the CQ is armed for such a completion, its handler
+    /// is scheduled.
     ///
     /// # Errors
     ///
-    /// [`Overflow`]: nothing was added. The first time, the CQ reports `IB_EVENT_CQ_ERR`.
+    /// [`Overflow`]: nothing was added. The first time, the CQ raises `IB_EVENT_CQ_ERR`.
     pub(crate) fn push(&self, wc: &Wc, solicited: bool) -> Result<(), Overflow> {
         let mut state = self.state.lock();
         if state.ring.push(wc).is_err() {
@@ -204,8 +203,8 @@ impl Cq {
         Ok(())
     }
 
-    /// Moves the oldest completions to `sink`, as many as it takes: those of a kernel consumer, or of a
-    /// process that polls through the kernel. Any context.
+    /// Moves the oldest completions to `sink`, up to its capacity: for a kernel consumer, or for user space that polls
+    /// by a uverbs command. Any context.
     pub(crate) fn poll(&self, sink: &mut WcSink<'_>) {
         let mut state = self.state.lock();
         let State { ring, numbers, .. } = &mut *state;
@@ -221,10 +220,10 @@ impl Cq {
         }
     }
 
-    /// Asks for one call of the completion handler. Any context.
+    /// Arms the CQ for one call of the completion handler. Any context.
     ///
-    /// A request for the next completion stands over one for a solicited completion. Returns whether
-    /// there are completions that no handler may be called for, where `flags` ask for that.
+    /// Arming for the next completion overrides arming for a solicited one. Returns whether there are completions whose
+    /// notification was missed, if `flags` ask for that.
     pub(crate) fn request_notify(&self, flags: NotifyFlags) -> bool {
         let mut state = self.state.lock();
         if flags.contains(NotifyFlags::NEXT_COMP) {
@@ -235,15 +234,15 @@ impl Cq {
         flags.contains(NotifyFlags::REPORT_MISSED_EVENTS) && !state.ring.is_empty()
     }
 
-    /// Replaces the ring of a user's CQ by one for `entries` completions at least, and moves what the
-    /// process has not polled yet.
+    /// Replaces the ring of a user CQ by one with at least `entries` entries, and moves the completions that were not
+    /// polled.
     ///
-    /// Returns where to map the new ring, and how many completions fit.
+    /// Returns the mmap offset of the new ring, and the number of entries.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for more than [`limits::MAX_CQE`], where what is waiting does not fit, or for a kernel
-    /// consumer's CQ; `ENOMEM`. The CQ is as before then.
+    /// `EINVAL` for more than [`limits::MAX_CQE`], if the pending completions do not fit, or for the CQ of a kernel
+    /// consumer; `ENOMEM`. The CQ is then unchanged.
     pub(crate) fn resize(
         &self,
         entries: u32,
@@ -261,7 +260,7 @@ impl Cq {
         if moved.is_ok() {
             core::mem::swap(old, &mut ring);
         }
-        // The lock first: what is not in use any more is freed by sleeping.
+        // Unlock first: the old ring is freed, which may sleep.
         drop(state);
         drop(ring);
         moved.map(|()| answer)
@@ -275,7 +274,7 @@ fn check_size(entries: u32) -> Result {
     Ok(())
 }
 
-/// The completion as the bytes of `struct ib_uverbs_wc`, which has no padding.
+/// The completion as `struct ib_uverbs_wc`, which has no padding.
 fn user_bytes(wc: &Wc) -> [u8; USER_WC] {
     let extra = match wc.ex {
         WcExtra::None => [0; 4],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device: tables of its objects, its counters, the attributes of its port. All parts of the driver share it, and it
-//! is generic over the queue pairs, which refer to it.
+//! Data of a device that all parts of the driver share: tables of its objects, counters, attributes of its port. It is
+//! generic over the queue pairs, which refer to it.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use kernel::prelude::*;
@@ -24,18 +24,18 @@ use crate::mr::Mrs;
 use crate::mw::Mws;
 use crate::srq::Srq;
 
-/// What the parts of the driver share of a device.
+/// Data of a device that all parts of the driver share.
 ///
-/// It lives as long as anyone uses it, so that the receive path finds it and works on it without
-/// regard to the core's device, which it never touches.
+/// It is reference counted, so that the receive path uses it independently of the lifetime of `struct ib_device`, which
+/// it never accesses.
 #[pin_data]
 pub(crate) struct Rxe<Q: Send + Sync + 'static> {
-    /// QPs by number.
+    /// QPs, by number.
     #[pin]
     pub(crate) qps: Table<Q>,
-    /// QPs that were destroyed, and that packets may still look at.
+    /// Destroyed QPs that packets may still refer to.
     pub(crate) old_qps: Arc<DeferredDrop<Q>>,
-    /// SRQs by number.
+    /// SRQs, by number.
     #[pin]
     pub(crate) srqs: Table<Srq>,
     /// Multicast groups.
@@ -47,16 +47,16 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// Memory windows.
     #[pin]
     pub(crate) mws: Mws,
-    /// Address handles of user space.
+    /// User address handles.
     #[pin]
     pub(crate) ahs: Ahs,
-    /// The port's counters.
+    /// Hardware counters of the port.
     pub(crate) counters: Counters,
     mtu: AtomicU8,
-    /// Packets to itself.
+    /// Loopback packets.
     #[pin]
     backlog: Backlog,
-    /// Delivers them.
+    /// Delivers loopback packets.
     #[pin]
     work: Work<Self>,
     bad_pkeys: AtomicU32,
@@ -71,7 +71,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q>
 where
     Self: WorkItem<Pointer = Arc<Self>>,
 {
-    /// What a device on `ndev` is made of.
+    /// Creates the data of a device on `ndev`.
     pub(crate) fn new(ndev: &NetDevice) -> Result<Arc<Self>> {
         let guid = guid_of(ndev);
         let backlog = Backlog::new()?;
@@ -98,24 +98,23 @@ where
         )
     }
 
-    /// Lets the device receive a packet that it has sent to itself, which begins with its IP header. Softirq or
-    /// process context.
+    /// Queues a loopback packet, which begins with its IP header. Softirq or process context.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` where too many wait already; the packet is lost then.
+    /// `ENOBUFS` where the backlog is full; the packet is dropped.
     pub(crate) fn loop_back(this: &Arc<Self>, skb: SkBuff) -> Result {
         this.backlog.push(skb)?;
         Self::deliver_soon(this);
         Ok(())
     }
 
-    /// Lets the work item run, which delivers what was looped back. Any context.
+    /// Schedules the work item that delivers loopback packets. Any context.
     pub(crate) fn deliver_soon(this: &Arc<Self>) {
         work::enqueue(workqueue::system_bh(), this);
     }
 
-    /// Stops the delivery for good and drops what waits. After the last QP was destroyed.
+    /// Stops the delivery permanently and drops the queued packets. Called after the last QP was destroyed.
     pub(crate) fn stop(this: &Arc<Self>, sleep: &MaySleep) {
         DeferredDrop::flush(&this.old_qps, sleep);
         work::cancel_sync(this, sleep);
@@ -126,76 +125,75 @@ where
 }
 
 impl<Q: Send + Sync + 'static> Rxe<Q> {
-    /// The oldest packet that was looped back and not delivered yet.
+    /// The oldest queued loopback packet.
     pub(crate) fn looped_back(&self) -> Option<SkBuff> {
         self.backlog.pop()
     }
 
-    /// The node's GUID in the order of the wire.
+    /// The node GUID, in network byte order.
     pub(crate) fn guid(&self) -> [u8; 8] {
         self.guid
     }
 
-    /// The port's MTU, which follows the net device's. Any context.
+    /// The port's MTU, derived from the net device's. Any context.
     #[inline]
     pub(crate) fn mtu(&self) -> Mtu {
         Mtu::from_ib(self.mtu.load(Ordering::Relaxed).into()).unwrap_or(Mtu::Mtu256)
     }
 
-    /// Takes over the MTU of the net device.
+    /// Updates the MTU from the net device.
     pub(crate) fn set_mtu_of(&self, ndev: &NetDevice) {
         self.mtu.store(mtu_of(ndev) as u8, Ordering::Relaxed);
     }
 
-    /// The system image's GUID in the order of the wire.
+    /// The system image GUID, in network byte order.
     pub(crate) fn sys_image_guid(&self) -> u64 {
         self.sys_image_guid.load(Ordering::Relaxed)
     }
 
-    /// Changes the system image's GUID.
+    /// Sets the system image GUID.
     pub(crate) fn set_sys_image_guid(&self, guid: u64) {
         self.sys_image_guid.store(guid, Ordering::Relaxed);
     }
 
-    /// How many packets had a P_Key of another partition.
+    /// Number of packets with a wrong P_Key.
     pub(crate) fn bad_pkeys(&self) -> u32 {
         self.bad_pkeys.load(Ordering::Relaxed)
     }
 
-    /// How many datagrams had a wrong Q_Key.
+    /// Number of datagrams with a wrong Q_Key.
     pub(crate) fn qkey_violations(&self) -> u32 {
         self.qkey_violations.load(Ordering::Relaxed)
     }
 
-    /// Counts them from zero again.
+    /// Resets that counter.
     pub(crate) fn reset_qkey_violations(&self) {
         self.qkey_violations.store(0, Ordering::Relaxed);
     }
 
-    /// A datagram came with a wrong Q_Key. The counter stops at its largest value.
+    /// Counts a datagram with a wrong Q_Key. The counter saturates.
     pub(crate) fn count_qkey_violation(&self) {
         count(&self.qkey_violations);
     }
 
-    /// A packet came with a P_Key of another partition. The counter stops at its largest value.
+    /// Counts a packet with a wrong P_Key. The counter saturates.
     pub(crate) fn count_bad_pkey(&self) {
         count(&self.bad_pkeys);
     }
 }
 
-/// Counts up to the largest value of a port's counter, 16 bits (IBTA vol. 1, 14.2.5.6).
+/// Increments a 16-bit port counter, which saturates (IBTA vol. 1, 14.2.5.6).
 fn count(counter: &AtomicU32) {
     let more = |n: u32| (n < u16::MAX.into()).then_some(n.wrapping_add(1));
     let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
 }
 
-/// The MTU that a net device's leaves when all headers have room.
+/// The largest MTU that fits into a net device's MTU with all headers.
 fn mtu_of(ndev: &NetDevice) -> Mtu {
     Mtu::fitting(ndev.mtu().saturating_sub(limits::MAX_HEADERS)).unwrap_or(Mtu::Mtu256)
 }
 
-/// A GUID from the hardware address (EUI-64, RFC 4291, appendix A), or a random one where there is no
-/// address.
+/// A GUID from the MAC address (EUI-64, RFC 4291, appendix A), or a random one without a MAC address.
 fn guid_of(ndev: &NetDevice) -> [u8; 8] {
     let mut mac = ndev.address();
     if mac == [0; 6] && !ndev.is_loopback() {

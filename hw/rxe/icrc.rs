@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ICRC of packets as they lie in socket buffers, by the kernel's CRC-32 of `<linux/crc32.h>`. What it covers
-//! is said in [`roce::icrc`].
+//! The ICRC of packets in socket buffers, by `crc32_le()` of `<linux/crc32.h>`. [`roce::icrc`] describes what it
+//! covers.
 
 use kernel::transmute::AsBytes;
 use kernel_ext::crc32::crc32_le;
@@ -19,7 +19,7 @@ impl icrc::Crc32 for KernelCrc {
     }
 }
 
-/// Whether the ICRC of a packet that begins behind its UDP header is right.
+/// Whether the ICRC of a packet is correct. `skb` begins after the UDP header.
 pub(crate) fn is_intact(skb: &SkBuff, ip: &IpHeader, udp: &UdpHeader) -> bool {
     computed(skb, ip, udp).is_some_and(|computed| {
         let mut carried = [0; icrc::LEN];
@@ -41,7 +41,7 @@ fn computed(skb: &SkBuff, ip: &IpHeader, udp: &UdpHeader) -> Option<[u8; icrc::L
     Some(icrc.finish())
 }
 
-/// Fills in the ICRC of a packet that begins behind its UDP header and goes out over IPv4.
+/// Sets the ICRC of a packet for IPv4. `skb` begins after the UDP header.
 #[inline]
 pub(crate) fn seal_v4(skb: &mut SkBuff, ip: &Ipv4Header, udp: &UdpHeader) -> Option<()> {
     let ip = ip.as_bytes().try_into().ok()?;
@@ -49,7 +49,7 @@ pub(crate) fn seal_v4(skb: &mut SkBuff, ip: &Ipv4Header, udp: &UdpHeader) -> Opt
     seal(skb, |bth| Icrc::ipv4(ip, udp, bth))
 }
 
-/// As [`seal_v4`], over IPv6.
+/// As [`seal_v4`], for IPv6.
 #[inline]
 pub(crate) fn seal_v6(skb: &mut SkBuff, ip: &Ipv6Header, udp: &UdpHeader) -> Option<()> {
     let ip = ip.as_bytes().try_into().ok()?;
@@ -57,7 +57,7 @@ pub(crate) fn seal_v6(skb: &mut SkBuff, ip: &Ipv6Header, udp: &UdpHeader) -> Opt
     seal(skb, |bth| Icrc::ipv6(ip, udp, bth))
 }
 
-/// Fills in the ICRC, the last four bytes.
+/// Sets the ICRC, the last four bytes.
 #[inline]
 fn seal(
     skb: &mut SkBuff,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers that name things: protection domains, the port, its P_Key, the Q_Key of QP1, the UDP port
-//! (IBTA volume 1, sections 9.2 and 10.9; annex A17).
+//! Identifiers: protection domains, the port, its P_Key, the Q_Key of QP1, the UDP port (IBTA volume 1, sections 9.2
+//! and 10.9; annex A17).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ pub(crate) const GSI_QKEY: u32 = 0x8001_0000;
 /// The UDP port of RoCEv2.
 pub(crate) const UDP_PORT: u16 = 4791;
 
-/// Which protection domain: equal for equal ones, and never used again.
+/// Identifies a protection domain. IDs are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PdId(u64);
 
@@ -27,12 +27,12 @@ impl PdId {
         self.0
     }
 
-    /// The protection domain of a number that [`Self::into_raw`] gave.
+    /// The ID that [`Self::into_raw`] returned.
     pub(crate) fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
 
-    /// Another one.
+    /// A new ID.
     pub(crate) fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device can do: the limits that `ibv_query_device` reports (`struct ib_device_attr`) and the verbs enforce.
+//! Limits of a device, as reported by `ibv_query_device` (`struct ib_device_attr`) and enforced by the verbs.
 //!
-//! They are those of the stock driver wherever the feature exists here, because programs size
-//! themselves by them.
+//! They equal those of the C driver where it has the feature, because applications depend on them.
 
 use rdma::abi::device::{cap, DeviceAttr};
 
-/// Bytes of the fixed part of a send WQE: `struct rxe_send_wqe`.
+/// Size of the fixed part of a send WQE: `struct rxe_send_wqe`.
 pub(crate) const SEND_WQE: usize = size_of::<kernel_ext::bindings::rxe_send_wqe>();
 
-/// Bytes of the fixed part of a receive WQE: `struct rxe_recv_wqe`.
+/// Size of the fixed part of a receive WQE: `struct rxe_recv_wqe`.
 pub(crate) const RECV_WQE: usize = size_of::<kernel_ext::bindings::rxe_recv_wqe>();
 
-/// Bytes of a scatter/gather element in a WQE: `struct rxe_sge`.
+/// Size of a scatter/gather element in a WQE: `struct rxe_sge`.
 pub(crate) const SGE: usize = size_of::<kernel_ext::bindings::rxe_sge>();
 
 /// Scatter/gather elements of a work request.
 pub(crate) const MAX_SGE: u32 = 32;
 
-/// Bytes of inline data: as many as the elements would take.
+/// Bytes of inline data: the size of a full scatter/gather list.
 pub(crate) const MAX_INLINE: u32 = MAX_SGE * SGE as u32;
 
 /// Work requests in a queue.
@@ -37,16 +36,16 @@ pub(crate) const MAX_CQ: u32 = 1 << 20;
 /// Protection domains of a device.
 pub(crate) const MAX_PD: u32 = 1 << 20;
 
-/// The numbers that QPs get; 0 and 1 belong to SMI and GSI, those up to 16 to nobody.
+/// QP numbers; 0 and 1 are QP0 and QP1, those up to 16 are unused.
 pub(crate) const QP_NUMBERS: core::ops::RangeInclusive<u32> = 17..=(1 << 20);
 
-/// QPs of a device, as the stock driver counts them.
+/// QPs of a device, as reported by the C driver.
 pub(crate) const MAX_QP: u32 = (1 << 20) - 16;
 
-/// The numbers of shared receive queues.
+/// SRQ numbers.
 pub(crate) const SRQ_NUMBERS: core::ops::RangeInclusive<u32> = 0x2_0001..=(1 << 20);
 
-/// Shared receive queues of a device, as the stock driver counts them.
+/// Shared receive queues of a device, as reported by the C driver.
 pub(crate) const MAX_SRQ: u32 = (1 << 20) - 0x2_0001;
 
 /// Work requests in a shared receive queue.
@@ -64,52 +63,52 @@ pub(crate) const MAX_MCAST_ATTACH: u32 = 56;
 /// QPs in all multicast groups of a device.
 pub(crate) const MAX_TOTAL_MCAST_ATTACH: u32 = 0x7_0000;
 
-/// The indices of memory regions, which are the upper 24 bits of their keys.
+/// Indices of memory regions, the upper 24 bits of their keys.
 pub(crate) const MR_INDICES: core::ops::RangeInclusive<u32> = 1..=(1 << 19);
 
 /// Memory regions of a device.
 pub(crate) const MAX_MR: u32 = (1 << 19) - 1;
 
-/// The indices of memory windows, which are the upper 24 bits of their keys.
+/// Indices of memory windows, the upper 24 bits of their keys.
 pub(crate) const MW_INDICES: core::ops::RangeInclusive<u32> = (1 << 19) + 1..=(1 << 20);
 
 /// Memory windows of a device.
 pub(crate) const MAX_MW: u32 = (1 << 20) - ((1 << 19) + 1);
 
-/// The numbers of address handles.
+/// Numbers of address handles.
 pub(crate) const AH_NUMBERS: core::ops::RangeInclusive<u32> = 1..=MAX_AH;
 
 /// Address handles of a device.
 pub(crate) const MAX_AH: u32 = (1 << 15) - 1;
 
-/// RDMA READs and atomics in flight on a QP, at either side.
+/// Outstanding RDMA READs and atomics of a QP, on either side.
 pub(crate) const MAX_RD_ATOM: u32 = 128;
 
-/// RDMA READs and atomics that a device can answer at a time.
+/// RDMA READs and atomics that a device can serve at a time.
 pub(crate) const MAX_RES_RD_ATOM: u32 = 0x3f000;
 
-/// Pages of a fast registration.
+/// Pages of a fast registration memory region.
 pub(crate) const MAX_FAST_REG_PAGES: u32 = 512;
 
 /// P_Keys of a device; its port has one of them.
 pub(crate) const MAX_PKEYS: u16 = 64;
 
-/// The exponent of the longest delay of an acknowledgement: 4.096 µs · 2^15.
+/// The exponent of the maximum ACK delay: 4.096 µs · 2^15.
 pub(crate) const LOCAL_CA_ACK_DELAY: u8 = 15;
 
 /// Entries of the port's GID table.
 pub(crate) const GID_TABLE: u32 = 1024;
 
-/// The vendor that no vendor is (IBTA vol. 1, A3.3.1).
+/// The vendor ID of devices without one (IBTA vol. 1, A3.3.1).
 pub(crate) const VENDOR_ID: u32 = 0xff_ffff;
 
-/// The largest of the headers and trailers that a packet adds to its payload.
+/// Maximum length of the headers and trailers of a packet.
 ///
-/// `RXE_MAX_HDR_LENGTH` of the stock driver: what it leaves of a net device's MTU decides about the
-/// path MTU, so both ends of a wire must agree about it.
+/// `RXE_MAX_HDR_LENGTH` of the C driver. The path MTU is derived from the net device's MTU minus this, so both ends
+/// must use the same value.
 pub(crate) const MAX_HEADERS: u32 = 80;
 
-/// Says what a device can do: the answer of `query_device`, but for the GUID.
+/// Fills in the attributes of `query_device`, except for the GUID.
 pub(crate) fn describe(attr: &mut DeviceAttr) {
     attr.vendor_id = VENDOR_ID;
     attr.max_mr_size = u64::MAX;

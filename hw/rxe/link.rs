@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Links of a network namespace: which device is on which net device, and UDP port 4791 (annex A17 of IBTA volume 1).
+//! Links of a network namespace: the devices by net device, and UDP port 4791 (annex A17 of IBTA volume 1).
 //!
-//! The port is open, for IPv4 and IPv6, as long as there is a link on one of the namespace's net devices, and not
-//! longer: a program may have it otherwise. Closing waits for the packets that are just being received.
-//! [`Links`] is what the receive path looks up; it has nothing to do with the core's device, which may
-//! still be there for a while when its link is gone.
+//! The UDP port is open, for IPv4 and IPv6, only while a net device of the namespace has a link, so that it is
+//! available to applications otherwise. Closing waits for packets in the receive path.
+//! The receive path looks up devices in [`Links`], independently of `struct ib_device`, which may outlive its link.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel::prelude::*;
@@ -22,19 +21,19 @@ use crate::device::Rxe;
 use crate::ids::UDP_PORT;
 use crate::qp::Qp;
 
-/// The links of a network namespace by the number of their net device.
+/// The links of a network namespace, by the index of their net device.
 #[pin_data]
 pub(crate) struct Links {
     #[pin]
     by_ifindex: Table<Rxe<Qp>>,
-    /// The port, open while there are links. Taken in process context, also with RTNL held, while links
-    /// come and go; inside are the network's own locks but not RTNL.
+    /// The UDP sockets, open while there are links. Taken in process context, also under RTNL, when links are added and
+    /// removed; the network stack's locks are taken inside, but not RTNL.
     #[pin]
     socket: Mutex<Option<Socket>>,
 }
 
 impl Links {
-    /// The link on a net device: for a VLAN, on the device below. Any context.
+    /// The device on a net device; for a VLAN, on its real device. Any context.
     #[inline]
     pub(crate) fn by_ifindex(&self, ifindex: u32) -> Option<Arc<Rxe<Qp>>> {
         self.by_ifindex.find(ifindex)
@@ -55,22 +54,22 @@ impl PerNamespace for Links {
     }
 
     fn exit(_this: Arc<Self>, _ctx: &MaySleep) {
-        // Links go with their net devices or with the module, both of which come first.
+        // Links are removed with their net devices or with the module, both of which precede this.
     }
 }
 
-/// The port of a namespace, open for as long as this is there. Dropping it may sleep.
+/// The open UDP port of a namespace. Dropping it may sleep.
 struct Socket {
     _v4: UdpSocket<Links>,
-    /// None where the kernel has no IPv6.
+    /// None on a kernel without IPv6.
     _v6: Option<UdpSocket<Links>>,
 }
 
-/// Opens the port of `net`; its packets go to `links`.
+/// Opens the UDP port in `net`; received packets are passed to `links`.
 ///
 /// # Errors
 ///
-/// `EADDRINUSE` where somebody else has the port, and what sockets say.
+/// `EADDRINUSE` where the port is in use, and errors of sockets.
 fn attach(net: &NetNamespace, links: &Arc<Links>, sleep: &MaySleep) -> Result<Socket> {
     let open = |version| UdpSocket::open(net, version, UDP_PORT, links.clone(), sleep);
     let v4 = open(IpVersion::V4)?;
@@ -82,7 +81,7 @@ fn attach(net: &NetNamespace, links: &Arc<Links>, sleep: &MaySleep) -> Result<So
     Ok(Socket { _v4: v4, _v6: v6 })
 }
 
-/// A device's place among the links.
+/// The link of a device on a net device.
 pub(crate) struct Link {
     links: Arc<Links>,
     ifindex: u32,
@@ -90,11 +89,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// The place of a device on `ndev`, not taken yet.
+    /// A link on `ndev`, not added yet.
     ///
     /// # Errors
     ///
-    /// `ENODEV` where the namespace is going down.
+    /// `ENODEV` where the namespace is being deleted.
     pub(crate) fn new(net: &NetNamespace, ndev: &NetDevice) -> Result<Self> {
         let links = ns::of(net).ok_or(ENODEV)?;
         Ok(Self {
@@ -104,11 +103,11 @@ impl Link {
         })
     }
 
-    /// Takes the place: from now on packets find `rxe`.
+    /// Adds the link: from now on packets are delivered to `rxe`.
     ///
     /// # Errors
     ///
-    /// `EEXIST` where the net device has a link; what opening the port fails with; `ENOMEM`.
+    /// `EEXIST` where the net device has a link already; errors of opening the UDP port; `ENOMEM`.
     pub(crate) fn open(&self, net: &NetNamespace, rxe: &Arc<Rxe<Qp>>, ctx: &MaySleep) -> Result {
         let links = &self.links;
         let mut socket = links.socket.lock();
@@ -125,8 +124,8 @@ impl Link {
         inserted.map_err(|error| if error == EBUSY { EEXIST } else { error })
     }
 
-    /// Leaves the place: packets do not find the device any more, and the port closes if this was the
-    /// last link of the namespace. May be called again, and with RTNL held.
+    /// Removes the link: packets are not delivered to the device any more, and the UDP port is closed with the last
+    /// link of the namespace. May be called repeatedly, and under RTNL.
     pub(crate) fn close(&self, ctx: &MaySleep) {
         let mut socket = self.links.socket.lock();
         if self.open.swap(false, Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Management datagrams that the device answers itself: the performance counters of its port, which
-//! the core shows in `ports/1/counters/` (IBTA vol. 1, 16.1).
+//! MADs that the device answers itself: the performance counters of its port, shown in `ports/1/counters/` (IBTA vol.
+//! 1, 16.1).
 
 use rdma::abi::mad::{Mad, MadResult};
 
@@ -25,13 +25,13 @@ const PORT_COUNTERS_EXT: u16 = 0x001d;
 const UNSUPPORTED_METHOD: u16 = 0x0008;
 /// The method does not support the attribute.
 const UNSUPPORTED_ATTRIBUTE: u16 = 0x000c;
-/// In ClassPortInfo: there are the extended counters.
+/// CapabilityMask of ClassPortInfo: extended counters are supported.
 const HAS_EXTENDED: u16 = 0x0200;
 
-/// Where an attribute of the class begins in a MAD: after 24 bytes of header and 40 reserved ones.
+/// Offset of an attribute of the class in a MAD: after 24 bytes of header and 40 reserved bytes.
 const DATA: usize = 64;
 
-/// The attribute that is being written, in the order of the wire.
+/// The attribute that is written, in network byte order.
 struct Attribute<'a>(&'a mut [u8]);
 
 impl Attribute<'_> {
@@ -43,7 +43,7 @@ impl Attribute<'_> {
     }
 }
 
-/// Answers `input`.
+/// Processes the MAD `input`.
 pub(crate) fn process(
     counters: &Counters,
     port_num: u32,
@@ -59,7 +59,7 @@ pub(crate) fn process(
         output.set_status(UNSUPPORTED_METHOD);
         return MadResult::SUCCESS;
     }
-    // An answer is for who has asked, and there is nothing to set.
+    // Responses are for the requester, and there is nothing to set.
     if input.method() != GET {
         output.set_status(UNSUPPORTED_METHOD);
         return MadResult::SUCCESS;
@@ -79,13 +79,13 @@ pub(crate) fn process(
     answered
 }
 
-/// Counters of fixed width stop at all ones (16.1.3.5).
+/// Counters of fixed width saturate (16.1.3.5).
 fn port_counters(counters: &Counters, attribute: &mut Attribute<'_>) {
     let downed = u8::try_from(counters.get(Counter::LinkDowned)).unwrap_or(u8::MAX);
     attribute.put(7, &[downed]);
 }
 
-/// Data is counted in words of four bytes.
+/// Data is counted in four-byte words.
 fn port_counters_ext(counters: &Counters, attribute: &mut Attribute<'_>) {
     let words = |counter| (counters.get(counter) >> 2).to_be_bytes();
     let packets = |counter| counters.get(counter).to_be_bytes();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Multicast groups: which QPs get what is sent to a multicast address.
+//! Multicast groups and the QPs attached to them.
 //!
-//! A group is named by its GID: an IPv6 multicast address, or a mapped IPv4 one. The first QP that is attached has
-//! the net device listen to the group's Ethernet address; it is for others (`rdma_join_multicast`) to join the group
-//! at the IP layer. What a host sends to a group that it has joined comes back by way of the IP layer, too.
+//! A group is identified by its GID: an IPv6 multicast address or a mapped IPv4 one. The first attached QP adds the
+//! group's Ethernet address to the net device; joining the group at the IP layer is left to others
+//! (`rdma_join_multicast`). Loopback of multicast packets is also done by the IP layer.
 //!
 //! | lock | context | protects | inside it |
 //! |---|---|---|---|
-//! | `change` | process | attaching and detaching against each other | `table`, the net device's |
+//! | `change` | process | attaching and detaching | `table`, the net device's |
 //! | `table` | process, softirq | the members | engines' |
 //!
-//! A QP that is attached cannot be destroyed, so no group ever holds the last reference to one.
+//! An attached QP cannot be destroyed, so a group never has the last reference to one.
 
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -23,15 +23,15 @@ use rdma::{Gid, MaySleep};
 use crate::limits;
 use crate::packet::Incoming;
 
-/// What is attached to groups: a QP.
+/// A member of groups: a QP.
 pub(crate) trait Member {
-    /// It was attached to a group.
+    /// Counts an attachment.
     fn count_attached(&self);
 
-    /// It was detached from a group.
+    /// Counts a detachment.
     fn count_detached(&self);
 
-    /// Takes a packet for a group. In softirq.
+    /// Receives a packet of a group. Softirq context.
     fn receive(this: ArcBorrow<'_, Self>, incoming: &Incoming<'_>);
 }
 
@@ -39,7 +39,7 @@ type Members<Q> = KVec<Arc<Q>>;
 
 struct Table<Q> {
     groups: RBTree<Gid, Members<Q>>,
-    /// How many groups there are, and members of all of them.
+    /// Number of groups, and of members in all groups.
     group_count: u32,
     attachments: u32,
 }
@@ -53,12 +53,12 @@ pub(crate) struct Groups<Q> {
     table: SpinLockBh<Table<Q>>,
 }
 
-/// Where `qp` is among the members of a group.
+/// The position of `qp` in the members of a group.
 fn position<Q>(members: &Members<Q>, qp: &Arc<Q>) -> Option<usize> {
     members.iter().position(|member| Arc::ptr_eq(member, qp))
 }
 
-/// The Ethernet address that a group's packets are sent to (RFC 1112, section 6.4; RFC 2464, section 7).
+/// The Ethernet address of a group (RFC 1112, section 6.4; RFC 2464, section 7).
 fn mac_of(gid: Gid) -> MacAddress {
     let [.., a, b, c, d] = gid.0;
     match gid.ipv4() {
@@ -81,11 +81,11 @@ impl<Q: Member> Groups<Q> {
         })
     }
 
-    /// Attaches a QP to a group of `ndev`: `attach_mcast`. Attaching it twice is as good as once.
+    /// Attaches a QP to a group on `ndev`: `attach_mcast`. Attaching it again has no effect.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` without memory and beyond the device's limits; what the net device says.
+    /// `ENOMEM` if memory is short, and beyond the device's limits; errors of the net device.
     pub(crate) fn attach(&self, gid: Gid, qp: &Arc<Q>, ndev: &NetDevice, ctx: &MaySleep) -> Result {
         let change = self.change.lock();
         let table = self.table.lock();
@@ -104,7 +104,7 @@ impl<Q: Member> Groups<Q> {
         if !room {
             return Err(ENOMEM);
         }
-        // Nobody else changes the group meanwhile.
+        // `change` is held, so the group does not change meanwhile.
         let mut members = Members::with_capacity(present.saturating_add(1), GFP_KERNEL)?;
         let replaced = if present == 0 {
             members.push(qp.clone(), GFP_KERNEL)?;
@@ -118,7 +118,7 @@ impl<Q: Member> Groups<Q> {
         } else {
             let mut table = self.table.lock();
             let old = table.groups.get_mut(&gid).ok_or(EINVAL)?;
-            // There is room, so nothing is allocated.
+            // Capacity was reserved above.
             for member in old.iter() {
                 members.push(member.clone(), GFP_ATOMIC)?;
             }
@@ -132,7 +132,7 @@ impl<Q: Member> Groups<Q> {
         Ok(())
     }
 
-    /// Detaches a QP from a group: `detach_mcast`. `ndev` is the net device, if it is still there.
+    /// Detaches a QP from a group: `detach_mcast`. `ndev` is the net device, if it still exists.
     ///
     /// # Errors
     ///
@@ -167,9 +167,9 @@ impl<Q: Member> Groups<Q> {
         Ok(())
     }
 
-    /// Hands a packet to all members of a group. In softirq.
+    /// Delivers a packet to all members of a group. Softirq context.
     ///
-    /// What one of them does with it is of no concern to the others.
+    /// Errors of one member do not affect the others.
     pub(crate) fn deliver(&self, gid: Gid, incoming: &Incoming<'_>) {
         let table = self.table.lock();
         for member in table.groups.get(&gid).into_iter().flatten() {

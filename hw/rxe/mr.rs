@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions, `struct ib_mr` of `<rdma/ib_verbs.h>`: keys, and the memory behind them.
+//! Memory regions, `struct ib_mr` of `<rdma/ib_verbs.h>`: their keys and memory.
 //!
-//! A key is a region's index in the device's table and eight bits that vary, so that a key of
-//! yesterday is not valid today. Whoever has a key gets to memory in one way only: [`Mrs::check`]
-//! turns (key, address, length) into a [`Region`], a range that cannot be wrong. A region may be kept
-//! for as long as a message takes. It holds the object, not the right: each use asks again whether the
-//! memory is still registered, and deregistration waits for the uses that have begun.
+//! A key consists of a region's index in the device's table and eight variable bits, so that old keys become invalid.
+//! Memory is accessed in one way only: [`Mrs::check`] converts (key, address, length) to a [`Region`], a validated
+//! range. A region may be kept as long as a message lasts. It references the object but does not keep it registered:
+//! each access checks whether the memory is still registered, and deregistration waits for running accesses.
 //!
-//! | kind | made by | its memory | taken away by |
+//! | kind | created by | memory | revoked by |
 //! |---|---|---|---|
 //! | [`Memory::Dma`] | `get_dma_mr` | all that the kernel consumer has mapped | `dereg_mr` |
 //! | [`Memory::User`] | `reg_user_mr` | pinned pages of the process | `dereg_mr` |
 //! | [`Memory::Fast`] | `alloc_mr`, REG_MR | the pages of `map_mr_sg` | LOCAL_INV, `dereg_mr` |
 //!
-//! RCU keeps pages in place while they are used; for fast regions, which come and go in softirq, it is
-//! a lock.
+//! RCU protects the pages during an access; for fast registration regions, which are registered and invalidated in
+//! softirq context, a lock does.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel::prelude::*;
@@ -43,42 +42,42 @@ pub(crate) use lease::Lease;
 use lease::Term;
 pub(crate) use region::Region;
 
-/// What the owner of a region may allow.
+/// Access flags that the owner of a region may set.
 pub(crate) const SUPPORTED: Access = Access::LOCAL_WRITE
     .with(REMOTE)
     .with(Access::MW_BIND)
     .with(Access::FLUSH_GLOBAL)
     .with(Access::OPTIONAL);
 
-/// All that a peer may be allowed.
+/// All remote access flags.
 const REMOTE: Access = Access::REMOTE_WRITE
     .with(Access::REMOTE_READ)
     .with(Access::REMOTE_ATOMIC);
 
-/// The index of a region in a key.
+/// The index of the region with a key.
 fn index_of(key: u32) -> u32 {
     key >> 8
 }
 
-/// The part of a key that varies.
+/// A random variable part of a key.
 pub(crate) fn random_byte() -> u8 {
     let mut byte = [0];
     random::fill(&mut byte);
     byte[0]
 }
 
-/// Why memory must not be used.
+/// Why an access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MrError {
-    /// No region has the key, or it is not registered at present.
+    /// No region has the key, or it is not registered.
     Invalid,
     /// The region belongs to another protection domain.
     WrongPd,
-    /// The region's owner does not allow such an access.
+    /// The region does not allow such an access.
     NoAccess,
-    /// The range is not inside of the region.
+    /// The range exceeds the region.
     OutOfRange,
-    /// An atomic operation is not on a multiple of eight bytes.
+    /// An atomic operation is not aligned to eight bytes.
     Misaligned,
 }
 
@@ -88,7 +87,7 @@ impl From<MrError> for Error {
     }
 }
 
-/// Checks that `len` bytes at `va` are inside of `length` bytes at `iova`; returns where they begin.
+/// Checks that `len` bytes at `va` are within `length` bytes at `iova`; returns the offset.
 pub(crate) fn within(iova: u64, length: u64, va: u64, len: u64) -> Result<u64, MrError> {
     let offset = va.checked_sub(iova).ok_or(MrError::OutOfRange)?;
     match offset.checked_add(len) {
@@ -108,22 +107,22 @@ enum Memory {
 #[pin_data]
 pub(crate) struct Mr {
     index: u32,
-    /// Of fast regions: the one that `alloc_mr` gave.
+    /// Of fast registration regions: the key of `alloc_mr`.
     key: u32,
     /// Of DMA and user regions.
     access: AtomicU32,
     /// The [`PdId`].
     pd: AtomicU64,
-    /// Of user regions: where their range begins, and its length.
+    /// Of user regions: start and length.
     iova: u64,
     length: u64,
-    /// Of user regions: the windows that are bound to it, or [`GOING`].
+    /// Of user regions: the number of windows bound to it, or [`GOING`].
     windows: AtomicU32,
     #[pin]
     memory: Revocable<Memory>,
 }
 
-/// Instead of a number of windows: the region is being deregistered.
+/// In place of the number of windows: the region is being deregistered.
 const GOING: u32 = u32::MAX;
 
 impl Mr {
@@ -140,12 +139,11 @@ impl Mr {
         Access::from_bits(self.access.load(Ordering::Relaxed))
     }
 
-    /// Changes protection domain and rights of a user region (`rereg_user_mr`).
+    /// Changes the protection domain and access flags of a user region (`rereg_user_mr`).
     ///
     /// # Errors
     ///
-    /// `EACCES` for rights to write to memory that was pinned for reading, `EOPNOTSUPP` for rights that are not
-    /// supported.
+    /// `EACCES` for write access to memory that was pinned for reading, `EOPNOTSUPP` for unsupported access flags.
     pub(crate) fn change(&self, pd: Option<PdId>, access: Option<Access>) -> Result {
         if let Some(access) = access {
             let writable = self.memory.access(|memory| match memory {
@@ -166,12 +164,12 @@ impl Mr {
         Ok(())
     }
 
-    /// A window is not bound to the region any more.
+    /// Counts the unbinding of a window.
     pub(crate) fn unbind(&self) {
         self.windows.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// A range of a user region that a window gives, whatever the region's own rights are.
+    /// A range of a user region for access by a window, regardless of the region's own access flags.
     ///
     /// # Errors
     ///
@@ -200,11 +198,11 @@ impl Mr {
             .unwrap_or(Err(MrError::Invalid))
     }
 
-    /// Prepares a fast region for new pages of `page_size` bytes (`map_mr_sg`). Any context.
+    /// Prepares a fast registration region for new pages of `page_size` bytes (`map_mr_sg`). Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for another kind of region, or a page size that is no power of two.
+    /// `EINVAL` for another kind of region, or a page size that is not a power of two.
     pub(crate) fn map_begin(&self, page_size: u32) -> Result {
         if !page_size.is_power_of_two() {
             return Err(EINVAL);
@@ -216,7 +214,7 @@ impl Mr {
         Ok(())
     }
 
-    /// Adds a page to a fast region. Any context.
+    /// Adds a page to a fast registration region. Any context.
     ///
     /// # Errors
     ///
@@ -226,7 +224,7 @@ impl Mr {
             .map_err(|_| ENOMEM)
     }
 
-    /// Says where in the pages a fast region is: `length` bytes whose address is `iova`. Any context.
+    /// Sets the range of a fast registration region in its pages: `length` bytes at `iova`. Any context.
     pub(crate) fn map_end(&self, iova: u64, length: u64) -> Result {
         self.with_fast(|fast| {
             fast.map_end(iova, length);
@@ -235,12 +233,12 @@ impl Mr {
         Ok(())
     }
 
-    /// Executes a REG_MR work request: from now on `key` names the pages that were mapped, the first
-    /// byte at address `iova`. Any context.
+    /// Executes a REG_MR work request: from now on `key` refers to the mapped pages, with the first byte at address
+    /// `iova`. Any context.
     ///
     /// # Errors
     ///
-    /// [`MrError::Invalid`] where the region is not a fast one, or is registered already, or `key`
+    /// [`MrError::Invalid`] where the region is not a fast registration region, or is registered already, or `key`
     /// differs in more than its lowest eight bits; [`MrError::WrongPd`].
     pub(crate) fn register(
         &self,
@@ -262,7 +260,7 @@ impl Mr {
         self.with_fast(|fast| fast.invalidate(key))
     }
 
-    /// Checks a range; returns where it begins and which registration it is of.
+    /// Checks a range; returns its offset and the epoch of the registration.
     fn check(&self, key: u32, access: Access, va: u64, len: u64) -> Result<(u64, u32), MrError> {
         let allowed = |rights: Access| rights.contains(access).then_some(());
         let check = |memory: &Memory| match memory {
@@ -282,7 +280,7 @@ impl Mr {
     }
 }
 
-/// The memory regions of a device by index.
+/// The memory regions of a device, by index.
 #[pin_data]
 pub(crate) struct Mrs {
     #[pin]
@@ -325,7 +323,7 @@ impl Mrs {
         Ok(mr)
     }
 
-    /// The region of a kernel consumer's PD that all of its mapped memory is in (`get_dma_mr`).
+    /// Creates a DMA region, which covers all mapped memory of a kernel consumer (`get_dma_mr`).
     ///
     /// # Errors
     ///
@@ -340,7 +338,7 @@ impl Mrs {
         self.add(pd, access, (0, 0), Memory::Dma(virt), ctx)
     }
 
-    /// A region of a process, whose pages `umem` pins (`reg_user_mr`).
+    /// Creates a user region with the pages that `umem` pins (`reg_user_mr`).
     ///
     /// # Errors
     ///
@@ -361,7 +359,7 @@ impl Mrs {
         )
     }
 
-    /// A region for fast registration of up to `max_pages` pages (`alloc_mr`).
+    /// Creates a fast registration region for up to `max_pages` pages (`alloc_mr`).
     ///
     /// # Errors
     ///
@@ -383,7 +381,7 @@ impl Mrs {
         Ok(mr)
     }
 
-    /// Takes a region away (`dereg_mr`): when this returns, nobody uses its memory.
+    /// Removes a region (`dereg_mr`): when this returns, its memory is not accessed any more.
     ///
     /// # Errors
     ///
@@ -398,8 +396,8 @@ impl Mrs {
         Ok(())
     }
 
-    /// Finds the user region of `pd` that a window on `length` bytes at `addr` can be bound to, and counts the
-    /// window. Any context.
+    /// Looks up the user region of `pd` for binding a window to `length` bytes at `addr`, and counts the window. Any
+    /// context.
     ///
     /// # Errors
     ///
@@ -437,8 +435,8 @@ impl Mrs {
         Ok(mr)
     }
 
-    /// Checks that objects of `pd` may access `len` bytes at `va` through `key`. Any context.
-    ///
+    /// Checks that objects of `pd` may access `len` bytes at `va` by `key`. Any context.
+    /// `access` is empty for local reads.
     /// `access` is empty for reading locally.
     ///
     /// # Errors
@@ -471,7 +469,7 @@ impl Mrs {
         })
     }
 
-    /// Checks that objects of `pd` may access all of a user region. Any context.
+    /// Checks that objects of `pd` may access a whole user region. Any context.
     ///
     /// # Errors
     ///
@@ -487,11 +485,11 @@ impl Mrs {
         Ok(())
     }
 
-    /// Executes LOCAL_INV, or SEND with invalidate at its receiver. Any context.
+    /// Executes LOCAL_INV, or a received SEND with invalidate. Any context.
     ///
     /// # Errors
     ///
-    /// [`MrError::Invalid`] where no fast region has the key, [`MrError::WrongPd`].
+    /// [`MrError::Invalid`] where no fast registration region has the key, [`MrError::WrongPd`].
     pub(crate) fn invalidate(&self, key: u32, pd: PdId) -> Result<(), MrError> {
         let guard = kernel::sync::rcu::read_lock();
         let mr = self

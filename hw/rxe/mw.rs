@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory windows: keys that give a peer a part of a memory region, until they are bound anew (type 1), or
+//! Memory windows: keys for a peer's access to a part of a memory region, until they are rebound (type 1) or
 //! invalidated (type 2).
 //!
-//! A window of type 2 belongs to the QP that bound it: to no other peer is it of use (type 2B of IBTA volume 1,
-//! section 10.6.7.2). Window, region and QP must be of one protection domain.
+//! A type 2 window belongs to the QP that bound it, and is valid only for its peer (type 2B of IBTA volume 1, section
+//! 10.6.7.2). Window, region and QP must have the same protection domain.
 //!
-//! Windows are bound and used in softirq. A window's lock is taken in any context; that of its [`Lease`] is
-//! the only one inside it.
+//! Windows are bound and used in softirq context. A window's lock is taken in any context; the lock of its [`Lease`] is
+//! the only one taken inside.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::prelude::*;
@@ -22,56 +22,56 @@ use crate::ids::PdId;
 use crate::limits;
 use crate::mr::{self, Lease, Mr, MrError, Mrs, Region};
 
-/// What the binder of a window may allow.
+/// Access flags of a window.
 const SUPPORTED: Access = mr::SUPPORTED.with(Access::ZERO_BASED);
 
-/// Which QP: never used again, as numbers are.
+/// Identifies the QP that has bound a window. IDs are never reused, as QP numbers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Binder(u64);
+pub(crate) struct BinderId(u64);
 
-impl Binder {
-    /// Another one.
+impl BinderId {
+    /// A new ID.
     pub(crate) fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 }
 
-/// How a memory window is to be bound.
+/// Arguments of a bind: `struct ib_mw_bind_info`, and the keys.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bind {
-    /// The window's key.
+pub(crate) struct BindInfo {
+    /// The window's current key.
     pub(crate) mw_rkey: u32,
-    /// The key that it gets: the lowest eight bits of it.
+    /// The requested key, of which the lowest eight bits are used.
     pub(crate) rkey: u32,
     /// The region's key.
     pub(crate) mr_lkey: u32,
-    /// What the window allows: `IB_ACCESS_*`.
+    /// Access flags of the window: `IB_ACCESS_*`.
     pub(crate) access: u32,
-    /// The first byte.
+    /// Start of the range.
     pub(crate) addr: u64,
-    /// How many bytes; 0 to bind it to nothing.
+    /// Length of the range; 0 unbinds the window.
     pub(crate) length: u64,
 }
 
-/// What a window is bound to.
-struct Bound {
+/// The binding of a window.
+struct Binding {
     mr: Arc<Mr>,
     access: Access,
-    /// The first byte, as an address of the region.
+    /// Start of the range, as an address of the region.
     addr: u64,
     length: u64,
-    binder: Binder,
+    binder: BinderId,
 }
 
-impl Drop for Bound {
+impl Drop for Binding {
     fn drop(&mut self) {
         self.mr.unbind();
     }
 }
 
-impl Bound {
-    /// The address in the region of `len` bytes at `va`.
+impl Binding {
+    /// Converts `len` bytes at `va` to an address of the region.
     fn translate(&self, access: Access, va: u64, len: u32) -> Result<u64, MrError> {
         if !self.access.contains(access) {
             return Err(MrError::NoAccess);
@@ -87,7 +87,7 @@ impl Bound {
 
 struct State {
     key: u32,
-    bound: Option<Bound>,
+    bound: Option<Binding>,
 }
 
 /// A memory window.
@@ -101,7 +101,7 @@ pub(crate) struct Mw {
     state: SpinLockIrq<State>,
 }
 
-/// Whether a key is one of a window.
+/// Whether a key is that of a window.
 #[inline]
 fn index_of(key: u32) -> Option<u32> {
     let index = key >> 8;
@@ -109,16 +109,16 @@ fn index_of(key: u32) -> Option<u32> {
 }
 
 impl Mw {
-    /// The key that the window got when it was made, and has until it is bound.
+    /// The window's key before it is first bound.
     pub(crate) fn key(&self) -> u32 {
         self.state.lock().key
     }
 
-    /// Replaces what the window is bound to, if `f` says so.
+    /// Replaces the binding, if `f` returns a new one.
     fn change(
         &self,
         key: u32,
-        f: impl FnOnce(&mut State) -> Result<Option<Bound>, MrError>,
+        f: impl FnOnce(&mut State) -> Result<Option<Binding>, MrError>,
     ) -> Result<(), MrError> {
         let mut state = self.state.lock();
         if state.key != key {
@@ -132,7 +132,7 @@ impl Mw {
         Ok(())
     }
 
-    fn bind(&self, mrs: &Mrs, bind: &Bind, pd: PdId, binder: Binder) -> Result<(), MrError> {
+    fn bind(&self, mrs: &Mrs, bind: &BindInfo, pd: PdId, binder: BinderId) -> Result<(), MrError> {
         if self.pd != pd {
             return Err(MrError::WrongPd);
         }
@@ -158,20 +158,20 @@ impl Mw {
         })
     }
 
-    /// What the window is to be bound to; nothing where the range is empty.
+    /// The new binding; `None` for an empty range.
     fn bound(
         &self,
         mrs: &Mrs,
-        bind: &Bind,
+        bind: &BindInfo,
         access: Access,
-        binder: Binder,
-    ) -> Result<Option<Bound>, MrError> {
+        binder: BinderId,
+    ) -> Result<Option<Binding>, MrError> {
         if bind.length == 0 {
             return Ok(None);
         }
         let writes = access.intersects(Access::REMOTE_WRITE.with(Access::REMOTE_ATOMIC));
         let mr = mrs.bind(bind.mr_lkey, self.pd, writes, bind.addr, bind.length)?;
-        Ok(Some(Bound {
+        Ok(Some(Binding {
             mr,
             access,
             addr: bind.addr,
@@ -180,7 +180,7 @@ impl Mw {
         }))
     }
 
-    fn invalidate(&self, key: u32, pd: PdId, binder: Binder) -> Result<(), MrError> {
+    fn invalidate(&self, key: u32, pd: PdId, binder: BinderId) -> Result<(), MrError> {
         if self.pd != pd {
             return Err(MrError::WrongPd);
         }
@@ -197,7 +197,7 @@ impl Mw {
     fn check(
         &self,
         key: u32,
-        binder: Binder,
+        binder: BinderId,
         access: Access,
         va: u64,
         len: u32,
@@ -213,7 +213,7 @@ impl Mw {
     }
 }
 
-/// The memory windows of a device by index.
+/// The memory windows of a device, by index.
 #[pin_data]
 pub(crate) struct Mws {
     #[pin]
@@ -228,7 +228,7 @@ impl Mws {
         })
     }
 
-    /// Makes a window that is not bound: `alloc_mw`.
+    /// Creates an unbound window: `alloc_mw`.
     ///
     /// # Errors
     ///
@@ -255,7 +255,7 @@ impl Mws {
         Ok(mw)
     }
 
-    /// Takes a window away: `dealloc_mw`. When this returns, nobody uses memory by it.
+    /// Removes a window: `dealloc_mw`. When this returns, no memory is accessed by it.
     pub(crate) fn remove(&self, mw: &Mw, ctx: &MaySleep) {
         drop(self.table.remove(mw.index, ctx));
         mw.lease.end();
@@ -272,35 +272,33 @@ impl Mws {
     ///
     /// # Errors
     ///
-    /// See [`MrError`]; the window is as before then.
+    /// See [`MrError`]; the window is then unchanged.
     pub(crate) fn bind(
         &self,
         mrs: &Mrs,
-        bind: &Bind,
+        bind: &BindInfo,
         pd: PdId,
-        binder: Binder,
+        binder: BinderId,
     ) -> Result<(), MrError> {
         self.find(bind.mw_rkey)?.bind(mrs, bind, pd, binder)
     }
 
-    /// Executes LOCAL_INV, or SEND with invalidate at its receiver, if `key` is one of a window. Any context.
+    /// Executes LOCAL_INV, or a received SEND with invalidate, if `key` is that of a window. Any context.
     ///
     /// # Errors
     ///
-    /// [`MrError::Invalid`] where no window of type 2 has the key, or another QP has bound it;
-    /// [`MrError::WrongPd`].
+    /// [`MrError::Invalid`] where no type 2 window has the key, or another QP has bound it; [`MrError::WrongPd`].
     pub(crate) fn invalidate(
         &self,
         key: u32,
         pd: PdId,
-        binder: Binder,
+        binder: BinderId,
     ) -> Option<Result<(), MrError>> {
         index_of(key)?;
         Some(self.find(key).and_then(|mw| mw.invalidate(key, pd, binder)))
     }
 
-    /// Checks that the peer of a QP of `pd` may access `len` bytes at `va`, if `key` is one of a window. Any
-    /// context.
+    /// Checks that the peer of a QP of `pd` may access `len` bytes at `va`, if `key` is that of a window. Any context.
     ///
     /// # Errors
     ///
@@ -309,7 +307,7 @@ impl Mws {
     pub(crate) fn check(
         &self,
         key: u32,
-        (pd, binder): (PdId, Binder),
+        (pd, binder): (PdId, BinderId),
         access: Access,
         va: u64,
         len: u32,
@@ -328,12 +326,12 @@ impl Mws {
 mod tests {
     use super::*;
 
-    /// Windows of a device, a protection domain of their own and a QP.
+    /// The windows of a device, a protection domain and a QP.
     struct Fixture {
         mrs: Pin<KBox<Mrs>>,
         mws: Pin<KBox<Mws>>,
         pd: PdId,
-        binder: Binder,
+        binder: BinderId,
         sleep: MaySleep,
     }
 
@@ -343,7 +341,7 @@ mod tests {
                 mrs: KBox::pin_init(Mrs::new(), GFP_KERNEL)?,
                 mws: KBox::pin_init(Mws::new(), GFP_KERNEL)?,
                 pd: PdId::new(),
-                binder: Binder::new(),
+                binder: BinderId::new(),
                 sleep: MaySleep::of_test()?,
             })
         }
@@ -352,7 +350,7 @@ mod tests {
             self.mws.add(self.pd, mw_type, &self.sleep)
         }
 
-        fn bind(&self, bind: &Bind) -> Result<(), MrError> {
+        fn bind(&self, bind: &BindInfo) -> Result<(), MrError> {
             self.mws.bind(&self.mrs, bind, self.pd, self.binder)
         }
 
@@ -367,12 +365,12 @@ mod tests {
         }
     }
 
-    /// A window is bound to nothing.
-    fn to_nothing(key: u32, rkey: u32) -> Bind {
-        Bind {
+    /// Arguments that unbind a window.
+    fn to_nothing(key: u32, rkey: u32) -> BindInfo {
+        BindInfo {
             mw_rkey: key,
             rkey,
-            ..Bind::default()
+            ..BindInfo::default()
         }
     }
 
@@ -421,7 +419,7 @@ mod tests {
         let mut key = mw.key();
         for _ in 0..300 {
             let next = u32::from((key as u8).wrapping_add(1));
-            // The other bits are those of the window, whatever is asked for.
+            // The other bits remain those of the window.
             assert_eq!(fix.bind(&to_nothing(key, next | 0xdead_be00)), Ok(()));
             assert_eq!(mw.key(), key & !0xff | next);
             assert_eq!(fix.bind(&to_nothing(key, 0)), Err(MrError::Invalid));
@@ -438,18 +436,18 @@ mod tests {
             fix.bind(&to_nothing(two.key(), 0)),
             Err(MrError::OutOfRange)
         );
-        let zero_based = Bind {
+        let zero_based = BindInfo {
             access: Access::ZERO_BASED.bits(),
             ..to_nothing(one.key(), 0)
         };
         assert_eq!(fix.bind(&zero_based), Err(MrError::NoAccess));
-        let rights = Bind {
+        let rights = BindInfo {
             access: u32::MAX,
             length: 1,
             ..to_nothing(two.key(), 0)
         };
         assert_eq!(fix.bind(&rights), Err(MrError::NoAccess));
-        let region = Bind {
+        let region = BindInfo {
             mr_lkey: 1 << 8,
             length: 1,
             ..to_nothing(two.key(), 0)

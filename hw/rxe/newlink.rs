@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rdma link add NAME type rxe netdev DEV`: makes a device; and what becomes of it when its net device changes or
-//! goes. `struct rdma_link_ops` of `<rdma/rdma_netlink.h>`.
+//! Creating devices by `rdma link add NAME type rxe netdev DEV`, and events of their net devices: `struct
+//! rdma_link_ops` of `<rdma/rdma_netlink.h>`.
 
 use kernel::prelude::*;
 use kernel_ext::net::device::NetDevice;
@@ -22,8 +22,8 @@ use crate::ids::PORT;
 use crate::link::Link;
 use crate::verbs::Driver;
 
-/// A device on a net device, that nobody knows yet. By itself, so that what it needs of the stack is free again when
-/// the core and its clients need much of it: in `register`.
+/// Prepares a device on a net device, without registering it. Not inlined, so that its stack is free again when
+/// `register` calls the core and its clients.
 #[inline(never)]
 fn prepare(ndev: &NetDevice, ctx: &MaySleep) -> Result<NewDevice<Driver>> {
     let net = ndev.namespace().ok_or(ENODEV)?;
@@ -51,10 +51,10 @@ fn prepare(ndev: &NetDevice, ctx: &MaySleep) -> Result<NewDevice<Driver>> {
     Ok(dev)
 }
 
-/// Links of type `rxe`.
+/// The link type `rxe`.
 pub(crate) struct RxeLink;
 
-/// The links' type, as the core knows it.
+/// The registered link type.
 pub(crate) static RXE_LINK: rdma::provider::link::Link<RxeLink> = rdma::provider::link::Link::new();
 
 #[vtable]
@@ -76,10 +76,10 @@ impl LinkOps for RxeLink {
     }
 }
 
-/// Follows the net devices.
-pub(crate) struct Watch;
+/// The netdevice notifier.
+pub(crate) struct NetdevEvents;
 
-impl Listener for Watch {
+impl Listener for NetdevEvents {
     fn event(&self, ndev: &NetDevice, event: Event, ctx: &MaySleep) {
         let Some(dev) = DeviceRef::<Driver>::by_netdev(ndev) else {
             return;
@@ -90,7 +90,7 @@ impl Listener for Watch {
                 dev.unregister_queued();
             }
             Event::ChangeMtu => dev.rxe.set_mtu_of(ndev),
-            // The core reports the state of the port.
+            // The core dispatches the port event.
             Event::Down | Event::Change if state_of(ndev) == PortState::Down => {
                 dev.rxe.counters.add(Counter::LinkDowned, 1);
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A packet that came in, its headers read: its addresses, its payload, and the network header that a datagram
-//! reports (IBTA volume 1, section 11.4.1.2).
+//! A received packet with parsed headers: addresses, payload, and the network header for a datagram's receiver (IBTA
+//! volume 1, section 11.4.1.2).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use kernel::prelude::*;
@@ -11,7 +11,7 @@ use kernel_ext::net::header::IpHeader;
 use kernel_ext::net::skb::SkBuff;
 use roce::wire::Packet;
 
-/// A packet that was found to be one, for a device.
+/// A valid packet for a device.
 pub(crate) struct Incoming<'a> {
     skb: &'a SkBuff,
     ip: IpHeader,
@@ -20,7 +20,7 @@ pub(crate) struct Incoming<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    /// The packet in `skb`, which begins behind its UDP header, as its headers were read.
+    /// A packet with parsed headers; `skb` begins after the UDP header.
     pub(crate) fn new(skb: &'a SkBuff, ip: IpHeader, packet: Packet, vlan_id: Option<u16>) -> Self {
         Self {
             skb,
@@ -30,12 +30,12 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// The headers, and how long the payload is.
+    /// The headers and the length of the payload.
     pub(crate) fn packet(&self) -> &Packet {
         &self.packet
     }
 
-    /// The payload, where it lies.
+    /// The payload in the packet.
     pub(crate) fn payload(&self) -> Payload<'_> {
         Payload::Packet {
             skb: self.skb,
@@ -61,7 +61,7 @@ impl<'a> Incoming<'a> {
         area
     }
 
-    /// Which header that is: `enum rdma_network_type`.
+    /// The type of that header: `enum rdma_network_type`.
     pub(crate) fn network_type(&self) -> u8 {
         let network = match &self.ip {
             IpHeader::V4(_) => bindings::RDMA_NETWORK_IPV4,
@@ -70,7 +70,7 @@ impl<'a> Incoming<'a> {
         network as u8
     }
 
-    /// The address that it came from.
+    /// The source address.
     pub(crate) fn source(&self) -> IpAddr {
         match &self.ip {
             IpHeader::V4(ip) => IpAddr::V4(Ipv4Addr::from(ip.source)),
@@ -78,7 +78,7 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// The address that it was sent to.
+    /// The destination address.
     pub(crate) fn destination(&self) -> IpAddr {
         match &self.ip {
             IpHeader::V4(ip) => IpAddr::V4(Ipv4Addr::from(ip.destination)),
@@ -86,24 +86,24 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// The VLAN that it came through.
+    /// The VLAN of the packet.
     pub(crate) fn vlan_id(&self) -> Option<u16> {
         self.vlan_id
     }
 }
 
-/// What the engines hand through to where data is stored.
+/// The payload type of the engines.
 pub(crate) enum Payload<'a> {
-    /// A part of a packet, which may lie in several pieces.
+    /// A part of a packet, which may be fragmented.
     Packet {
         /// The packet.
         skb: &'a SkBuff,
-        /// Where the part begins.
+        /// Offset of the part.
         offset: usize,
-        /// How long it is.
+        /// Length of the part.
         len: u32,
     },
-    /// Bytes that were made here.
+    /// Bytes in kernel memory.
     Bytes(&'a [u8]),
 }
 
@@ -116,12 +116,11 @@ impl Payload<'_> {
         }
     }
 
-    /// Hands bytes `from..from + len` to `put`, in pieces and with where each begins, counted from `from`, until
-    /// it says no.
+    /// Passes bytes `from..from + len` to `put`, in pieces with their offset from `from`, until it returns false.
     ///
     /// # Errors
     ///
-    /// `EFAULT` where `put` said no, `EINVAL` where there are not as many bytes.
+    /// `EFAULT` where `put` returned false, `EINVAL` beyond the end.
     #[inline]
     pub(crate) fn copy(
         &self,

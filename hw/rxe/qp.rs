@@ -2,33 +2,32 @@
 
 //! Queue pairs: `struct ib_qp` of `<rdma/ib_verbs.h>`.
 //!
-//! A QP is one state machine, the *engine*: requester, responder and their queues, behind one lock that
-//! keeps softirqs off. Whoever has something for it takes the lock, hands it over and lets the
-//! engine run: a packet (softirq), a doorbell (process context), the timer, and the QP's own work
-//! item, which carries on when a budget is used up, when the network has room again, and for
-//! consumers that posted where the lock must not be taken.
+//! A QP is one state machine, the *engine*: requester, responder and their queues, behind one lock that disables
+//! softirqs. Every event takes the lock, passes its data and runs the engine: a packet (softirq), a doorbell (process
+//! context), the timer, and the QP's own work item, which continues when a budget is used up, when the send queue of
+//! the network has room again, and for consumers that have posted in a context in which the lock must not be taken.
 //!
 //! ```text
 //!   post_send ─┐                          ┌─ requester ─┐
-//!   packet ────┤ Engine (one lock, BH) ───┤             ├─ Port: memory, CQs, packets out
+//!   packet ────┤ Engine (one lock, BH) ───┤             ├─ QpOps: memory, CQs, packets out
 //!   timer ─────┤                          └─ responder ─┘
 //!   work ──────┘
 //! ```
 //!
 //! | lock | context | protects | inside it |
 //! |---|---|---|---|
-//! | `attr` | process | `modify_qp` and `query_qp` against each other | `engine` |
+//! | `attr` | process | `modify_qp` and `query_qp` | `engine` |
 //! | `engine` | process, softirq | the engine | `posted_*`, SRQ, CQ, MR and MW locks, the timer's |
-//! | `posted_sends`, `posted_recvs` | any | what kernel consumers posted | nothing |
+//! | `posted_sends`, `posted_recvs` | any | requests posted by kernel consumers | nothing |
 //!
-//! The device's table, the timer and the work item own references to a QP. It owns memory that
-//! must be let go where one may sleep, so [`Qp::destroy`] takes these references back before it returns, but for the
-//! table's, which is dropped after a grace period. Packets under way refer to [`Flight`], not to the QP.
+//! The device's table, the timer and the work item own references to a QP. Its memory must be freed in a context that
+//! may sleep, so [`Qp::destroy`] drops these references before it returns, except for the table's, which is dropped
+//! after a grace period. Packets in flight refer to [`Flight`], not to the QP.
 
 mod attr;
 mod create;
 mod engine;
-mod port;
+mod ops;
 mod post;
 mod recv;
 mod recv_queue;
@@ -39,7 +38,7 @@ use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::ids::PdId;
 use crate::mcast::Member;
-use crate::mw::Binder;
+use crate::mw::BinderId;
 use crate::packet::Incoming;
 use crate::tx::{Flight, Path, Waiter};
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
@@ -68,23 +67,23 @@ pub(crate) struct Qp {
     qp_type: QpType,
     service: Service,
     pd: PdId,
-    /// By which windows of type 2 know it.
-    binder: Binder,
-    /// It belongs to a program, not to a kernel consumer.
+    /// Identifies the QP as the binder of type 2 windows.
+    binder: BinderId,
+    /// Whether it belongs to user space.
     user: bool,
     signal_all: bool,
-    /// It receives from a shared queue.
+    /// Whether it has a shared receive queue.
     has_srq: bool,
     cap: QpCap,
     send_limits: Limits,
     events: Arc<QpHandle>,
     send_cq: Arc<Cq>,
     recv_cq: Arc<Cq>,
-    /// The state, [`QpState`] in the header's numbers, for those who do not hold the lock.
+    /// The state as `enum ib_qp_state`, for readers without the lock.
     state: AtomicU32,
     outstanding_sends: AtomicU32,
     outstanding_recvs: AtomicU32,
-    /// The multicast groups that it is attached to.
+    /// Number of multicast groups that it is attached to.
     groups: AtomicU32,
     flight: Arc<Flight<Qp>>,
     #[pin]
@@ -95,7 +94,7 @@ pub(crate) struct Qp {
     posted_recvs: SpinLockIrq<Inbox<RecvWqe>>,
     #[pin]
     attr: Mutex<Attr>,
-    /// The work item is to run, and has not begun: who has something for it says so once.
+    /// The work item is queued and has not started: it is queued only once.
     scheduled: AtomicBool,
     #[pin]
     work: Work<Self>,
@@ -110,7 +109,8 @@ impl WorkItem for Qp {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // Who finds it still set has left what it has before this, so that it is found now.
+        // Pairs with the swap in `schedule`: a thread that finds the flag set has stored its data before, so this run
+        // sees it.
         this.scheduled.swap(false, Ordering::SeqCst);
         this.as_arc_borrow().drive(|_, _| {});
     }
@@ -153,7 +153,7 @@ impl Qp {
         self.service
     }
 
-    /// The state at this moment.
+    /// The current state.
     pub(crate) fn state(&self) -> QpState {
         QpState::try_from(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Err)
     }
@@ -173,7 +173,7 @@ impl Qp {
         });
     }
 
-    /// Lets the QP's work item run soon. Any context.
+    /// Queues the QP's work item. Any context.
     #[inline]
     fn schedule(this: &Arc<Self>) {
         if !this.scheduled.swap(true, Ordering::SeqCst) {
@@ -190,24 +190,24 @@ impl Qp {
         }
     }
 
-    /// Completes the posted sends of a QP in SQE, so that it can go on: as many as the queue holds, since
-    /// a program may post on and on. The lock is held for a budget's time only.
+    /// Completes the posted sends of a QP in SQE before it goes on: at most one queue's length, since user space may
+    /// keep posting. The lock is dropped after each budget.
     fn flush_sends(&self) {
         for _ in 0..=self.cap.max_send_wr / BUDGET {
             let mut engine = self.engine.lock();
-            let (requester, _, mut port) = engine.split(self, None);
-            if requester.run(Time::from_ns(now_ns()), BUDGET, &mut port) != Run::More {
+            let (requester, _, mut ops) = engine.split(self, None);
+            if requester.run(Time::from_ns(now_ns()), BUDGET, &mut ops) != Run::More {
                 return;
             }
         }
     }
 
-    /// Changes attributes and state: `modify_qp`.
+    /// Modifies attributes and state: `modify_qp`.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for attributes beyond the specification's, `EINVAL` for what [`attr::check`] refuses,
-    /// `ENOMEM`. The QP is as before then.
+    /// `EOPNOTSUPP` for attributes beyond the specification's, `EINVAL` for attributes that [`attr::check`] rejects,
+    /// `ENOMEM`. The QP is then unchanged.
     pub(crate) fn modify(self: &Arc<Self>, modify: &QpModify<'_>, _sleep: &MaySleep) -> Result {
         if !attr::is_standard(modify.mask) {
             return Err(EOPNOTSUPP);
@@ -236,7 +236,7 @@ impl Qp {
         Ok(())
     }
 
-    /// What the QP is, all of it: `query_qp`.
+    /// Returns all attributes of the QP: `query_qp`.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ impl Qp {
         Ok(())
     }
 
-    /// Ends the QP: when this has returned, nothing of it happens any more.
+    /// Destroys the QP: when this returns, it is not running any more.
     ///
     /// # Errors
     ///
@@ -271,7 +271,7 @@ impl Qp {
             return Err(EBUSY);
         }
         self.engine.lock().dead = true;
-        // A packet that found the QP finds it dead.
+        // A packet that has found the QP before finds the engine dead.
         let qps = &self.rxe.qps;
         qps.remove_later(self.number(), &self.rxe.old_qps, sleep);
         self.flight.detach();
@@ -281,7 +281,7 @@ impl Qp {
         Ok(())
     }
 
-    /// Takes the lock, does something with the engine, and lets it run.
+    /// Takes the lock, calls `f` with the engine, and runs it.
     fn drive(self: ArcBorrow<'_, Self>, f: impl FnOnce(&mut Engine, &Qp)) {
         let qp: &Qp = &self;
         let mut engine = qp.engine.lock();

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rdma_rxe`: RoCE version 2 in software, on any Ethernet device.
+//! `rdma_rxe`: RoCE v2 in software, on any Ethernet device.
 //!
-//! From the roof down:
+//! Files by level; a file imports only from those below it:
 //!
 //! | file | what |
 //! |---|---|
-//! | [`newlink`] | `rdma link add` and `del`, events of net devices |
-//! | [`verbs`] | the methods that the core calls |
-//! | [`rx`] | packets in |
+//! | [`newlink`] | creating and deleting links, events of net devices |
+//! | [`verbs`] | the driver's methods |
+//! | [`rx`] | receiving packets |
 //! | [`link`] | the links of a network namespace, the UDP port |
 //! | [`qp`] | queue pairs: their state, their engines, their timers |
-//! | [`device`] | what the parts share of a device: tables of its objects, its port |
+//! | [`device`] | the data of a device: tables of its objects, its port |
 //! | [`mcast`], [`srq`] | multicast groups, shared receive queues |
-//! | [`wqe`] | snapshots of work requests |
+//! | [`wqe`] | parsing work requests |
 //! | [`mw`], [`mr`] | memory windows and regions |
-//! | [`cq`], [`tx`] | completion queues, packets out |
-//! | [`ah`], [`backlog`] | address vectors, packets to the device itself |
-//! | [`packet`], [`icrc`] | packets that came in, the checksum of packets |
-//! | [`ring`] | memory shared with user space |
-//! | [`mad`], [`counters`] | what is counted, and how it is asked for |
-//! | [`limits`], [`ids`] | how much there may be, and numbers that name things |
+//! | [`cq`], [`tx`] | completion queues, transmitting packets |
+//! | [`ah`], [`backlog`] | address vectors, loopback packets |
+//! | [`packet`], [`icrc`] | received packets, the ICRC |
+//! | [`ring`] | rings in memory shared with user space |
+//! | [`mad`], [`counters`] | performance MADs, hardware counters |
+//! | [`limits`], [`ids`] | limits of a device, identifiers |
 //!
-//! The protocol is the crate `roce`, which knows nothing of the kernel: a packet goes from `rx` to `qp`
-//! to `roce`, and from there to `mr`, `cq` and `tx`.
+//! The protocol is the crate `roce`, which is independent of the kernel: a packet passes from `rx` through `qp` to
+//! `roce`, and from there to `mr`, `cq` and `tx`.
 
 use kernel::prelude::*;
 use kernel_ext::net::ns::PernetRegistration;
@@ -62,12 +62,12 @@ module! {
     alias: ["rdma-link-rxe"],
 }
 
-/// The module. Opens no port: that is what links do.
+/// The module. UDP ports are opened by links.
 struct RdmaRxe {
-    /// Dropped first, so that no link is made any more.
+    /// Dropped first, so that no new links are created.
     link: Option<rdma::provider::link::Registration>,
     // Dropped when no device is left.
-    _watch: Pin<KBox<notifier::Registration<newlink::Watch>>>,
+    _watch: Pin<KBox<notifier::Registration<newlink::NetdevEvents>>>,
     _links: PernetRegistration<link::Links>,
     _sockets: udp_tunnel::Registration,
 }
@@ -78,7 +78,7 @@ impl kernel::Module for RdmaRxe {
         let ctx = unsafe { MaySleep::assume() };
         let _sockets = udp_tunnel::Registration::new(&ctx)?;
         let _links = PernetRegistration::new(&ctx)?;
-        let _watch = notifier::Registration::new(newlink::Watch, &ctx)?;
+        let _watch = notifier::Registration::new(newlink::NetdevEvents, &ctx)?;
         let link = Some(newlink::RXE_LINK.register()?);
         pr_info!("loaded\n");
         Ok(Self {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rings: queues of fixed-size slots between the driver and a consumer of verbs.
+//! Rings: queues of fixed-size slots between the driver and user space or a kernel consumer.
 //!
-//! A *user* ring is memory that a process maps: `struct rxe_queue_buf` of `<rdma/rdma_user_rxe.h>`.
-//! Every word of it may change at any moment, so this file follows four rules:
+//! A *user* ring is memory mapped by a process: `struct rxe_queue_buf` of `<rdma/rdma_user_rxe.h>`. Every word of it
+//! may change at any time, so this file follows four rules:
 //!
-//! * sizes are kept in kernel memory; those in the header are only for the process to read;
-//! * the kernel never reads the index that it owns back from the ring: it keeps its own copy;
-//! * the other side's index is masked the moment it is loaded, so it names a slot whatever it is;
-//! * a slot is copied out, once, before anything of it is looked at ([`Consumer::read`]).
+//! * sizes are stored in kernel memory; those in the header are only for the process;
+//! * the kernel never reads back the index that it owns: it has its own copy;
+//! * the other side's index is masked when it is loaded, so it is always the index of a slot;
+//! * a slot is copied, once, before it is parsed ([`Consumer::read`]).
 //!
-//! A *kernel* ring ([`Queue`], or slots in [`Places`]) is ordinary memory and needs none of this.
+//! A *kernel* ring ([`Queue`], or slots in [`RingIndices`]) is ordinary memory and needs none of this.
 //!
-//! Nothing here locks: the owner of a ring guards it with the lock of its queue.
+//! Nothing here locks: rings are protected by the lock of their queue.
 
 use core::ops::Range;
 use kernel::mm::virt::VmaNew;
@@ -24,7 +24,7 @@ use rdma::{MaySleep, Udata};
 #[cfg(CONFIG_KUNIT = "y")]
 mod kunit;
 
-/// Where the header of a ring has what; see `struct rxe_queue_buf`.
+/// Offsets in the header of a ring; see `struct rxe_queue_buf`.
 mod layout {
     pub(super) const LOG2_ELEMENT_SIZE: usize = 0;
     pub(super) const INDEX_MASK: usize = 4;
@@ -33,20 +33,20 @@ mod layout {
     pub(super) const DATA: usize = 384;
 }
 
-/// No slot is smaller than a cache line, as in the stock driver.
+/// Minimum size of a slot: a cache line, as in the C driver.
 const MIN_SLOT: usize = 64;
 
-/// What a ring answers to user space: `struct mminfo`.
+/// The location of a ring for user space: `struct mminfo`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MmapInfo {
-    /// The offset to pass to `mmap()` of the command file, in bytes.
+    /// The offset for `mmap()` of the command file, in bytes.
     pub(crate) offset: u64,
     /// The size to map, in bytes; a multiple of the page size.
     pub(crate) size: u32,
 }
 
 impl MmapInfo {
-    /// Bytes of `struct mminfo`.
+    /// Size of `struct mminfo`.
     pub(crate) const SIZE: usize = 16;
 
     /// The bytes of `struct mminfo`: `offset`, `size`, padding.
@@ -58,15 +58,15 @@ impl MmapInfo {
     }
 }
 
-/// A ring is full: one slot always stays empty.
+/// A ring is full: one slot is always unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// The number of slots for `entries` elements: a power of two, one of them kept empty.
+/// The number of slots for `entries` elements: a power of two, one of them unused.
 ///
 /// # Errors
 ///
-/// `EINVAL` where there is no such number.
+/// `EINVAL` on overflow.
 fn slots_for(entries: u32) -> Result<u32> {
     entries
         .checked_add(1)
@@ -74,19 +74,19 @@ fn slots_for(entries: u32) -> Result<u32> {
         .ok_or(EINVAL)
 }
 
-/// Which slots of a ring in kernel memory are in use, from the oldest on.
-pub(crate) struct Places {
+/// Indices of a ring in kernel memory: the used slots, from the oldest on.
+pub(crate) struct RingIndices {
     mask: u32,
     first: u32,
     len: u32,
 }
 
-impl Places {
-    /// Places for `entries` elements or a few more, none of them in use.
+impl RingIndices {
+    /// Indices of an empty ring for at least `entries` elements.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where there is no such number.
+    /// `EINVAL` on overflow.
     pub(crate) fn new(entries: u32) -> Result<Self> {
         Ok(Self {
             mask: slots_for(entries)? - 1,
@@ -95,25 +95,25 @@ impl Places {
         })
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     #[inline]
     pub(crate) fn slots(&self) -> usize {
         (self.mask as usize).wrapping_add(1)
     }
 
-    /// How many may be in use at most.
+    /// Maximum number of used slots.
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.mask
     }
 
-    /// Whether none is in use.
+    /// Whether no slot is used.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Takes the one behind the newest.
+    /// Allocates the slot after the newest one.
     ///
     /// # Errors
     ///
@@ -128,14 +128,14 @@ impl Places {
         Ok(place as usize)
     }
 
-    /// Those in use from the oldest on, up to the end of the ring.
+    /// The used slots, from the oldest one up to the end of the ring.
     #[inline]
     pub(crate) fn run(&self) -> Range<usize> {
         let from = self.first as usize;
         from..from.wrapping_add(self.len as usize).min(self.slots())
     }
 
-    /// Gives the oldest ones back.
+    /// Frees the oldest slots.
     #[inline]
     pub(crate) fn free(&mut self, count: u32) {
         let count = count.min(self.len);
@@ -144,7 +144,7 @@ impl Places {
     }
 }
 
-/// The memory of a user ring and the sizes that the kernel trusts.
+/// The memory of a user ring, and its trusted sizes.
 struct Shared {
     memory: Arc<SharedMem>,
     mapping: Mapping,
@@ -178,13 +178,13 @@ impl Shared {
         })
     }
 
-    /// The other side's index, which is never trusted further than the mask.
+    /// The other side's index, masked.
     fn load(&self, word: usize) -> u32 {
         self.memory.load_acquire_u32(word).unwrap_or(0) & self.mask
     }
 
     fn store(&self, word: usize, index: u32) {
-        // The header is inside of any ring.
+        // The header is within any ring.
         let _ = self.memory.store_release_u32(word, index & self.mask);
     }
 
@@ -199,21 +199,21 @@ impl Shared {
     }
 }
 
-/// The kernel's end of a user ring that the process fills: a send or receive queue.
+/// The kernel's side of a user ring that the process fills: a send or receive queue.
 pub(crate) struct Consumer {
     shared: Shared,
-    /// The oldest slot that is not consumed: the kernel's own copy.
+    /// The oldest slot that is not consumed: the kernel's copy.
     next: u32,
 }
 
 impl Consumer {
-    /// Makes a ring for `entries` elements of `element` bytes, which the context of `mappings` can map.
+    /// Creates a ring for `entries` elements of `element` bytes, which the user context of `mappings` can map.
     ///
-    /// The ring may have room for more: see [`Self::capacity`].
+    /// The ring may have more slots: see [`Self::capacity`].
     ///
     /// # Errors
     ///
-    /// `EINVAL` where the sizes overflow, `ENOMEM`.
+    /// `EINVAL` on overflow, `ENOMEM`.
     pub(crate) fn new(
         mappings: &Arc<Mappings>,
         entries: u32,
@@ -226,25 +226,25 @@ impl Consumer {
         })
     }
 
-    /// How many elements the ring holds at most.
+    /// Maximum number of elements.
     pub(crate) fn capacity(&self) -> u32 {
         self.shared.mask
     }
 
-    /// How many elements the process has posted that are not consumed yet.
+    /// Number of elements that are posted and not consumed.
     ///
-    /// What it wrote before is seen by a following [`Self::read`].
+    /// A following [`Self::read`] sees their contents (acquire).
     #[inline]
     pub(crate) fn available(&self) -> u32 {
         self.shared
             .distance(self.next, self.shared.load(layout::PRODUCER))
     }
 
-    /// Copies bytes of the element that is `nth` after the oldest one, from `offset` in it on.
+    /// Copies bytes at `offset` of the element that is `nth` after the oldest one.
     ///
-    /// Call it once for each byte that matters: a second look may see something else. Returns
-    /// `false`, and copies nothing, where the bytes are not within a slot. The caller has checked
-    /// `nth` against [`Self::available`]; beyond that the bytes are what was there before.
+    /// Each byte must be read only once: a second read may return another value. Returns `false`, and copies nothing,
+    /// where the bytes are not within a slot. The caller has checked `nth` against [`Self::available`]; beyond that the
+    /// bytes are stale.
     #[inline]
     pub(crate) fn read(&self, nth: u32, offset: usize, bytes: &mut [u8]) -> bool {
         let within = offset
@@ -258,7 +258,7 @@ impl Consumer {
         self.shared.memory.copy_out(at, bytes).is_some()
     }
 
-    /// Posts an element of two parts for the process, as if it had done so itself.
+    /// Posts an element of two parts on behalf of the process.
     ///
     /// # Errors
     ///
@@ -279,26 +279,26 @@ impl Consumer {
         Ok(())
     }
 
-    /// Gives the `n` oldest slots back to the process.
+    /// Returns the `n` oldest slots to the process.
     #[inline]
     pub(crate) fn advance(&mut self, n: u32) {
         self.next = self.next.wrapping_add(n) & self.shared.mask;
         self.shared.store(layout::CONSUMER, self.next);
     }
 
-    /// Consumes whatever is posted at this moment (a QP that goes to RESET).
+    /// Consumes all posted elements (for a QP that changes to RESET).
     pub(crate) fn clear(&mut self) {
         let posted = self.available();
         self.advance(posted);
     }
 
-    /// Moves what is posted and not consumed into `other`, an empty ring that replaces this one.
+    /// Moves the posted elements to `other`, an empty ring that replaces this one.
     ///
-    /// Afterwards the process finds this ring empty.
+    /// Afterwards this ring is empty for the process.
     ///
     /// # Errors
     ///
-    /// [`Full`] where `other` is too small; the elements are still here then.
+    /// [`Full`] where `other` is too small; the elements then remain here.
     pub(crate) fn move_to(&mut self, other: &mut Self) -> Result<(), Full> {
         let posted = self.available();
         if posted > other.capacity() || self.shared.slot != other.shared.slot {
@@ -323,21 +323,21 @@ impl Consumer {
         Ok(())
     }
 
-    /// What to tell the process, so that it can map the ring.
+    /// The location of the ring for the process.
     pub(crate) fn mmap_info(&self) -> MmapInfo {
         self.shared.mapping.info
     }
 }
 
-/// The kernel's end of a user ring that the kernel fills: a completion queue.
+/// The kernel's side of a user ring that the kernel fills: a completion queue.
 pub(crate) struct Producer {
     shared: Shared,
-    /// The next slot to fill: the kernel's own copy.
+    /// The next slot to fill: the kernel's copy.
     next: u32,
 }
 
 impl Producer {
-    /// Makes a ring for `entries` elements of `element` bytes; see [`Consumer::new`].
+    /// Creates a ring for `entries` elements of `element` bytes; see [`Consumer::new`].
     pub(crate) fn new(
         mappings: &Arc<Mappings>,
         entries: u32,
@@ -350,12 +350,12 @@ impl Producer {
         })
     }
 
-    /// How many elements the ring holds at most.
+    /// Maximum number of elements.
     pub(crate) fn capacity(&self) -> u32 {
         self.shared.mask
     }
 
-    /// How many elements the process has not taken yet.
+    /// Number of elements that the process has not taken.
     pub(crate) fn len(&self) -> u32 {
         self.shared
             .distance(self.shared.load(layout::CONSUMER), self.next)
@@ -366,7 +366,7 @@ impl Producer {
         self.len() == 0
     }
 
-    /// Writes an element and lets the process see it.
+    /// Writes an element and publishes it to the process.
     ///
     /// # Errors
     ///
@@ -383,7 +383,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Takes the oldest element for the process, as if it had done so itself; says whether there was one.
+    /// Takes the oldest element on behalf of the process; returns whether there was one.
     pub(crate) fn take(&mut self, element: &mut [u8]) -> bool {
         let taken = self.shared.load(layout::CONSUMER);
         if self.shared.distance(taken, self.next) == 0 || element.len() > self.shared.slot {
@@ -395,13 +395,13 @@ impl Producer {
         copied
     }
 
-    /// Moves what the process has not taken into `other`, an empty ring that replaces this one.
+    /// Moves the elements that the process has not taken to `other`, an empty ring that replaces this one.
     ///
-    /// Afterwards the process finds this ring empty.
+    /// Afterwards this ring is empty for the process.
     ///
     /// # Errors
     ///
-    /// [`Full`] where `other` is too small; the elements are still here then.
+    /// [`Full`] where `other` is too small; the elements then remain here.
     pub(crate) fn move_to(&mut self, other: &mut Self) -> Result<(), Full> {
         let waiting = self.len();
         if waiting > other.capacity() || self.shared.slot != other.shared.slot {
@@ -418,31 +418,31 @@ impl Producer {
         Ok(())
     }
 
-    /// What to tell the process, so that it can map the ring.
+    /// The location of the ring for the process.
     pub(crate) fn mmap_info(&self) -> MmapInfo {
         self.shared.mapping.info
     }
 }
 
-/// A queue in kernel memory: both ends are the kernel's.
+/// A queue in kernel memory.
 pub(crate) struct Queue<T> {
     slots: KVVec<Option<T>>,
-    places: Places,
+    indices: RingIndices,
 }
 
 impl<T> Queue<T> {
-    /// Makes an empty queue that holds `entries` elements or a few more. Sleeps.
+    /// Creates an empty queue for at least `entries` elements. Sleeps.
     ///
     /// # Errors
     ///
     /// `EINVAL`, `ENOMEM`.
     pub(crate) fn new(entries: u32) -> Result<Self> {
-        let places = Places::new(entries)?;
-        let mut slots = KVVec::with_capacity(places.slots(), GFP_KERNEL)?;
-        for _ in 0..places.slots() {
+        let indices = RingIndices::new(entries)?;
+        let mut slots = KVVec::with_capacity(indices.slots(), GFP_KERNEL)?;
+        for _ in 0..indices.slots() {
             slots.push(None, GFP_KERNEL)?;
         }
-        Ok(Self { slots, places })
+        Ok(Self { slots, indices })
     }
 
     /// Adds an element at the end.
@@ -452,36 +452,36 @@ impl<T> Queue<T> {
     /// [`Full`].
     #[inline]
     pub(crate) fn push(&mut self, element: T) -> Result<(), Full> {
-        let slot = self.places.add()?;
+        let slot = self.indices.add()?;
         *self.slots.get_mut(slot).ok_or(Full)? = Some(element);
         Ok(())
     }
 
-    /// Takes the oldest element out.
+    /// Removes the oldest element.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
-        let slot = self.places.run().next()?;
-        self.places.free(1);
+        let slot = self.indices.run().next()?;
+        self.indices.free(1);
         self.slots.get_mut(slot)?.take()
     }
 }
 
-/// A command of a process, to make or to change an object with rings.
+/// A command of user space that creates or changes an object with rings.
 #[derive(Clone, Copy)]
 pub(crate) struct UserCommand<'a> {
-    /// What comes with the command, and room for the answer.
+    /// The driver's part of the command, and of its response.
     pub(crate) udata: &'a Udata<'a>,
-    /// The rings of the process.
+    /// The rings of the user context.
     pub(crate) mappings: &'a Arc<Mappings>,
 }
 
-/// The rings of one user context that wait to be mapped.
+/// The rings of a user context that are not mapped yet.
 ///
-/// A ring is mapped once, as in the stock driver: `mmap()` takes it out of the table, and the mapping
-/// then holds the memory by itself.
+/// A ring is mapped once, as in the C driver: `mmap()` removes it from the table, and the mapping then holds a
+/// reference to the memory.
 #[pin_data]
 pub(crate) struct Mappings {
-    /// Taken in process context only, nothing inside it.
+    /// Taken in process context only; nothing is taken inside.
     #[pin]
     table: Mutex<Table>,
 }
@@ -492,13 +492,13 @@ struct Table {
 }
 
 impl Table {
-    /// Where the ring at `offset` is.
+    /// The position of the ring with an offset.
     fn position(&self, offset: u64) -> Option<usize> {
         self.waiting.iter().position(|(at, _)| *at == offset)
     }
 }
 
-/// A ring's entry in [`Mappings`], which goes with the ring if it was never mapped.
+/// A ring's entry in [`Mappings`], which is removed with the ring if it was never mapped.
 struct Mapping {
     table: Arc<Mappings>,
     info: MmapInfo,
@@ -542,13 +542,13 @@ impl Mappings {
     ///
     /// # Errors
     ///
-    /// `EINVAL` where there is no such ring, or it is mapped already, or `vma` is larger than it.
+    /// `EINVAL` where there is no such ring, it is mapped already, or `vma` is larger.
     pub(crate) fn map(&self, offset: u64, vma: &VmaNew, ctx: &MaySleep) -> Result {
-        // Held meanwhile, so that a ring that goes finds its entry.
+        // Held during the mapping, so that a ring that is being dropped finds its entry.
         let mut table = self.table.lock();
         let at = table.position(offset).ok_or(EINVAL)?;
         let (_, memory) = table.waiting.get(at).ok_or(EINVAL)?;
-        // Where this fails, a smaller mapping may still succeed.
+        // After a failure, a smaller mapping may still succeed.
         memory.map(vma, ctx)?;
         let mapped = table.waiting.remove(at);
         drop(table);

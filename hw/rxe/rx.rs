@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets in: from UDP to the queue pair or the multicast group that they are for (IBTA volume 1, section 9.6; annex A17).
+//! Receiving packets: from UDP to the destination queue pair or multicast group (IBTA volume 1, section 9.6; annex
+//! A17).
 //!
-//! A packet comes from the UDP socket of a namespace, or from a device's own [backlog](crate::backlog). It is looked at
-//! once, by [`roce::wire::Packet::parse`], its ICRC is checked over the buffer as it lies in memory, and
-//! it is handed to the engine of the QP that it names, all of it inside one RCU read-side critical section,
-//! so no reference is counted. Whatever is wrong with it, it is dropped and counted, and nothing else.
+//! A packet is received from the UDP socket of a namespace, or from a device's own [backlog](crate::backlog). It is
+//! parsed once, by [`roce::wire::Packet::parse`], its ICRC is checked over the socket buffer, and it is passed to the
+//! engine of the destination QP, within one RCU read-side critical section, so that no reference is counted. Invalid
+//! packets are dropped and counted.
 
 use crate::counters::Counter;
 use crate::device::Rxe;
@@ -45,16 +46,16 @@ impl Receive for Links {
     }
 }
 
-/// Where a packet comes from.
+/// Origin of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
-    /// From the network: its ICRC tells whether it is whole.
+    /// The network: the ICRC is checked.
     Wire,
-    /// From this device.
+    /// This device.
     Own,
 }
 
-/// Takes a packet that begins with its UDP header. In softirq.
+/// Handles a packet that begins with its UDP header. Softirq context.
 fn receive(rxe: &Rxe<Qp>, mut skb: SkBuff, vlan_id: Option<u16>, trust: Trust) {
     let Some((ip, packet)) = parse(&mut skb, trust) else {
         return;
@@ -68,7 +69,7 @@ fn receive(rxe: &Rxe<Qp>, mut skb: SkBuff, vlan_id: Option<u16>, trust: Trust) {
     skb.consume();
 }
 
-/// The length of an IP header: options and extensions have been refused.
+/// The length of an IP header: those with options or extensions were rejected.
 fn ip_len(ip: &IpHeader) -> usize {
     match ip {
         IpHeader::V4(_) => icrc::IPV4_LEN,
@@ -76,7 +77,7 @@ fn ip_len(ip: &IpHeader) -> usize {
     }
 }
 
-/// Looks at a packet: the only look at its headers. Leaves `skb` without the UDP header.
+/// Validates a packet and parses its headers. Removes the UDP header from `skb`.
 fn parse(skb: &mut SkBuff, trust: Trust) -> Option<(IpHeader, Packet)> {
     const UDP: usize = size_of::<UdpHeader>();
     let ip = skb.ip_header()?;
@@ -98,15 +99,15 @@ fn parse(skb: &mut SkBuff, trust: Trust) -> Option<(IpHeader, Packet)> {
     Some((ip, packet))
 }
 
-/// Whether two P_Keys belong to the same partition, at least one of them as a full member (IBTA volume 1,
-/// section 10.9.3).
+/// Whether two P_Keys belong to the same partition, at least one of them with full membership (IBTA volume 1, section
+/// 10.9.3).
 fn same_partition(a: u16, b: u16) -> bool {
     const FULL: u16 = 0x8000;
     a & !FULL == b & !FULL && (a | b) & FULL != 0
 }
 
-/// Whether an address is that of many hosts. The QP of a packet to many is [`Qpn::MULTICAST`] (IBTA volume 1,
-/// section 10.5.2), so such a packet is for none of those that a number names.
+/// Whether an address is multicast or broadcast. The destination QP of such a packet is [`Qpn::MULTICAST`] (IBTA volume
+/// 1, section 10.5.2), never a single QP.
 fn is_for_many(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_broadcast() || address.is_multicast(),
@@ -114,7 +115,7 @@ fn is_for_many(address: IpAddr) -> bool {
     }
 }
 
-/// Hands a packet to the QP that it names, or to the members of a multicast group.
+/// Delivers a packet to its destination QP, or to the members of a multicast group.
 fn deliver(rxe: &Rxe<Qp>, incoming: &Incoming<'_>) {
     let qpn = incoming.packet().bth().dest_qpn;
     match (qpn == Qpn::MULTICAST, is_for_many(incoming.destination())) {
@@ -156,13 +157,13 @@ fn deliver_to_group(rxe: &Rxe<Qp>, incoming: &Incoming<'_>) {
     rxe.groups.deliver(group, incoming);
 }
 
-/// Packets that one run of the work item takes.
+/// Maximum number of packets in one run of the work item.
 const BACKLOG_BUDGET: u32 = 64;
 
 impl WorkItem for Rxe<Qp> {
     type Pointer = Arc<Self>;
 
-    /// Delivers what waits in the backlog.
+    /// Delivers the packets in the backlog.
     fn run(this: Arc<Self>) {
         for _ in 0..BACKLOG_BUDGET {
             let Some(mut skb) = this.looped_back() else {

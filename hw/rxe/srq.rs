@@ -2,11 +2,11 @@
 
 //! Shared receive queues: `struct ib_srq` of `<rdma/ib_verbs.h>`.
 //!
-//! QPs take receives from an SRQ in the order in which they were posted, each under its engine's lock. Whoever
-//! posts, takes, or changes the queue holds the SRQ's own lock, for any context, and takes no other inside.
+//! QPs take receives from an SRQ in the order of posting, each under its engine's lock. Posting, taking and changing
+//! the queue hold the SRQ's own lock, in any context; no other lock is taken inside.
 //!
-//! A program's requests are in its ring already; a kernel consumer's are copied. Resizing makes a new
-//! queue first, moves what is posted, and lets the old one go without the lock.
+//! User requests are in the ring already; those of a kernel consumer are copied. Resizing creates a new queue, moves
+//! the posted requests, and frees the old queue without the lock.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -26,14 +26,14 @@ use crate::limits;
 use crate::ring::{Consumer, Mappings, MmapInfo, UserCommand};
 use crate::wqe::{self, Inbox, RecvWqe};
 
-/// Bytes of `struct rxe_create_srq_resp`: the ring, the number, padding.
+/// Size of `struct rxe_create_srq_resp`: ring, number, padding.
 const RESPONSE: usize = MmapInfo::SIZE + 8;
 
-/// What is posted.
+/// The posted requests.
 enum Posted {
-    /// By a program: the ring that it fills.
+    /// Of user space: its ring.
     User(Consumer),
-    /// By a kernel consumer.
+    /// Of a kernel consumer.
     Kernel {
         inbox: Inbox<RecvWqe>,
         capacity: u32,
@@ -41,7 +41,7 @@ enum Posted {
 }
 
 impl Posted {
-    /// Makes an empty queue for `max_wr` requests or a few more. Sleeps.
+    /// Creates an empty queue for at least `max_wr` requests. Sleeps.
     fn new(
         mappings: Option<&Arc<Mappings>>,
         max_wr: u32,
@@ -73,7 +73,7 @@ impl Posted {
         }
     }
 
-    /// Takes the oldest request, and copies its list to the front of `list`.
+    /// Takes the oldest request, and copies its list to the start of `list`.
     fn take(&mut self, max_sge: u32, list: &mut [u8]) -> Option<RecvWqe> {
         match self {
             Self::User(ring) => wqe::take_recv(ring, max_sge, list),
@@ -85,7 +85,7 @@ impl Posted {
     ///
     /// # Errors
     ///
-    /// `EINVAL` where they are too many for it; they are still here then.
+    /// `EINVAL` where there are too many of them; they then remain here.
     fn move_to(&mut self, other: &mut Self) -> Result {
         if self.len() > other.capacity() {
             return Err(EINVAL);
@@ -103,7 +103,7 @@ impl Posted {
 
 struct State {
     posted: Posted,
-    /// An event is due when fewer requests than this are left; 0: none is.
+    /// An event is raised when fewer requests than this are left; 0: disarmed.
     limit: u32,
 }
 
@@ -115,12 +115,12 @@ pub(crate) struct Srq {
     max_sge: u32,
     user: bool,
     events: Arc<SrqHandle>,
-    /// Taken in any context, inside of an engine's lock too; nothing is locked inside.
+    /// Taken in any context, also inside of an engine's lock; nothing is locked inside.
     #[pin]
     state: SpinLockIrq<State>,
 }
 
-/// Checks how many requests are asked for.
+/// Checks the requested number of requests.
 fn check_max_wr(max_wr: u32) -> Result {
     if max_wr == 0 || max_wr > limits::MAX_SRQ_WR {
         return Err(EINVAL);
@@ -129,12 +129,12 @@ fn check_max_wr(max_wr: u32) -> Result {
 }
 
 impl Srq {
-    /// Makes an SRQ: `create_srq`.
+    /// Creates an SRQ: `create_srq`.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for a type that the device does not have, `EINVAL` for sizes beyond its limits and where a
-    /// program has no room for the answer, `ENOMEM`, `EFAULT`.
+    /// `EOPNOTSUPP` for an unsupported type, `EINVAL` for sizes beyond the limits, and where user space has no room for
+    /// the response, `ENOMEM`, `EFAULT`.
     pub(crate) fn create(
         table: &Table<Self>,
         pd: PdId,
@@ -183,19 +183,19 @@ impl Srq {
         Ok(srq)
     }
 
-    /// The number, by which a peer of an extended reliable connection would name it.
+    /// The SRQ number, as used by the peer of an XRC connection.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whose memory the requests may name.
+    /// The protection domain of the requests.
     pub(crate) fn pd(&self) -> PdId {
         self.pd
     }
 
-    /// Takes the oldest request, and copies its list to the front of `list`. Any context.
+    /// Takes the oldest request, and copies its list to the start of `list`. Any context.
     ///
-    /// When fewer requests than the limit are left, an event tells so, once.
+    /// When fewer requests than the limit are left, an event is raised, once.
     pub(crate) fn take(&self, list: &mut [u8]) -> Option<RecvWqe> {
         let mut state = self.state.lock();
         let wqe = state.posted.take(self.max_sge, list)?;
@@ -210,13 +210,12 @@ impl Srq {
         Some(wqe)
     }
 
-    /// Posts requests of a kernel consumer, or of a process that posts through the kernel: `post_srq_recv`.
-    /// Any context.
+    /// Posts requests of a kernel consumer, or of a uverbs command: `post_srq_recv`. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a list that is too long, `ENOMEM` when the queue is full. The requests taken from `wrs`
-    /// before the last one are posted then.
+    /// `EINVAL` for a list that is too long, `ENOMEM` when the queue is full. All requests before the failing one are
+    /// then posted.
     pub(crate) fn post(&self, wrs: &mut RecvWrs<'_>) -> Result {
         let mut state = self.state.lock();
         for wr in wrs {
@@ -240,8 +239,8 @@ impl Srq {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for sizes beyond the device's limits, a size below the limit or a limit above the size, and
-    /// where what is posted does not fit; `ENOMEM`, `EFAULT`. The SRQ is as before then.
+    /// `EINVAL` for sizes beyond the device's limits, a size below the limit or a limit above the size, and where the
+    /// posted requests do not fit; `ENOMEM`, `EFAULT`. The SRQ is then unchanged.
     pub(crate) fn modify(
         &self,
         attr: &SrqAttr,
@@ -272,7 +271,7 @@ impl Srq {
         Ok(())
     }
 
-    /// Replaces the queue by one for `max_wr` requests, and tells a program at `answer_at` where to map it.
+    /// Replaces the queue by one for `max_wr` requests, and writes the location of a user ring to `answer_at`.
     fn resize(
         &self,
         max_wr: u32,
@@ -295,13 +294,13 @@ impl Srq {
         if moved.is_ok() {
             core::mem::swap(&mut state.posted, &mut other);
         }
-        // The lock first: what is not in use any more is freed by sleeping.
+        // Unlock first: freeing the old queue may sleep.
         drop(state);
         drop(other);
         moved
     }
 
-    /// The sizes and the limit: `query_srq`.
+    /// Returns the sizes and the limit: `query_srq`.
     pub(crate) fn query(&self) -> SrqAttr {
         let state = self.state.lock();
         SrqAttr {
@@ -312,7 +311,7 @@ impl Srq {
     }
 }
 
-/// What `create_srq` answers to a program.
+/// Response of `create_srq` to user space.
 fn response(ring: MmapInfo, number: u32) -> [u8; RESPONSE] {
     let mut bytes = [0; RESPONSE];
     bytes[..MmapInfo::SIZE].copy_from_slice(&ring.to_bytes());

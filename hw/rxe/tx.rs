@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets out: from headers and payload to the IP stack (annex A17 of IBTA volume 1).
+//! Transmitting packets: from headers and payload to the IP stack (annex A17 of IBTA volume 1).
 //!
-//! A packet is one linear buffer: room for the link's header, IP, UDP, what [`roce::wire`] writes, the
-//! payload (copied from where it lies, once), pad bytes and ICRC. It leaves through the IP stack of the net
-//! device's namespace. What is for a GID of the same device takes the short way: into the device's
-//! [backlog](crate::backlog), without ICRC, since nothing can have changed it.
+//! A packet is one linear buffer: room for the link-layer header, IP, UDP, the headers of [`roce::wire`], the payload
+//! (copied once), pad bytes and ICRC. It is sent by the IP stack of the net device's namespace. A packet to a GID of
+//! the same device is added to the device's [backlog](crate::backlog), without ICRC.
 //!
-//! How many packets of a QP are under way is counted by its [`Flight`]: beyond a mark the network has
-//! no room, and when enough of them have left, the QP's work item runs again. Net devices and their
-//! backlogs keep an order for each CPU only, so a QP moves to another CPU when all of its packets have left.
+//! [`Flight`] counts the packets of a QP in flight: above a limit the QP stops sending, and when enough packets have
+//! left, its work item runs again. Net devices and their backlogs preserve the order of packets only per CPU, so a QP
+//! changes its CPU only when all its packets have left.
 
 use crate::ah::Av;
 use crate::counters::{Counter, Counters};
@@ -33,26 +32,26 @@ use rdma::MaySleep;
 use roce::icrc;
 use roce::wire::{pad_len, Headers, MAX_HEADERS};
 
-/// The first of the source ports (annex A17 of IBTA volume 1 leaves them open; as in the kernel's
+/// The first source port (annex A17 of IBTA volume 1 does not define it; as the kernel's
 /// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
 const FIRST_SOURCE_PORT: u16 = 0xc000;
 
-/// Room for the header of the link; a device that needs more moves the packet.
+/// Room for the link-layer header; for a device that needs more, the packet is reallocated.
 const LINK_ROOM: usize = 64;
 
-/// Packets of a QP under way at which the network has no more room for it.
+/// Limit of packets of a QP in flight.
 const HIGH_WATER: u32 = 64;
 
-/// There is room again when fewer packets of a QP than that are under way.
+/// A QP resumes when fewer of its packets than that are in flight.
 const LOW_WATER: u32 = 17;
 
-/// No CPU's number.
+/// The value for no CPU.
 const NO_CPU: u32 = u32::MAX;
 
-/// The flights that exist: while there are some, packets may call back into the module.
+/// Number of flights: while there are some, skb destructors may call into the module.
 static FLIGHTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits until no packet is under way any more. For the end of the module, when all QPs are gone.
+/// Waits until no packet is in flight. Called on module exit, without QPs.
 pub(crate) fn wait_for_packets(sleep: &MaySleep) {
     const PAUSE: Delta = Delta::from_millis(1);
     const PAUSES_PER_LINE: u32 = 10_000;
@@ -64,25 +63,25 @@ pub(crate) fn wait_for_packets(sleep: &MaySleep) {
             pr_warn!("waiting for packets that a net device holds\n");
         }
     }
-    // The last callback may not have returned yet. It may be anywhere, in a task that was preempted too.
+    // The last destructor may not have returned yet, possibly in a preempted task.
     kernel_ext::sync::rcu::synchronize_tasks(sleep);
 }
 
-/// Who sends packets, and waits when too many of them are under way: a QP.
+/// A sender that waits while too many of its packets are in flight: a QP.
 pub(crate) trait Waiter: Send + Sync + 'static {
-    /// There is room again. Any context, with the flight's lock held.
+    /// Resumes sending. Any context, with the flight's lock held.
     fn wake(this: &Arc<Self>);
 }
 
-/// Counts the packets of a QP that are under way.
+/// Counts the packets of a QP in flight.
 ///
-/// Packets may outlive the QP, so they refer to this, and it refers to the QP only until [`Self::detach`].
+/// Packets may outlive the QP, so they refer to this, which refers to the QP only until [`Self::detach`].
 #[pin_data(PinnedDrop)]
 pub(crate) struct Flight<W> {
     count: AtomicU32,
     /// The CPU that sent the last packet, or [`NO_CPU`]. Written with the engine's lock held.
     cpu: AtomicU32,
-    /// The QP waits until there are fewer packets than that; 0 when it does not wait.
+    /// The QP waits until fewer packets than that are in flight; 0 when it does not wait.
     waiting: AtomicU32,
     /// Taken in any context; only the work item is queued inside.
     #[pin]
@@ -90,7 +89,7 @@ pub(crate) struct Flight<W> {
 }
 
 impl<W> Flight<W> {
-    /// Makes a count without a QP.
+    /// Creates a count without a QP.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let flight = Arc::pin_init(
             pin_init!(Self {
@@ -105,19 +104,19 @@ impl<W> Flight<W> {
         Ok(flight)
     }
 
-    /// Tells whose work item is to run when there is room.
+    /// Sets the QP whose work item resumes sending.
     pub(crate) fn attach(&self, qp: &Arc<W>) {
         *self.waiter.lock() = Some(qp.clone());
     }
 
-    /// Forgets the QP: its work item is not queued from here any more.
+    /// Clears the QP: its work item is not queued from here any more.
     pub(crate) fn detach(&self) {
         let qp = self.waiter.lock().take();
         drop(qp);
     }
 
-    /// Whether one more packet may be sent; if not, the QP's work item runs when it may. With the engine's
-    /// lock held, which keeps the CPU.
+    /// Whether one more packet may be sent; if not, the QP's work item is queued when it may. With the engine's lock
+    /// held, so that the CPU does not change.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         let cpu = self.cpu.load(Ordering::Relaxed);
@@ -131,7 +130,7 @@ impl<W> Flight<W> {
             return true;
         }
         self.waiting.store(resume_below, Ordering::SeqCst);
-        // Packets that left before the line above did not see it.
+        // Packets that left before the store above did not see it.
         if self.count.load(Ordering::SeqCst) >= resume_below {
             return false;
         }
@@ -139,7 +138,7 @@ impl<W> Flight<W> {
         true
     }
 
-    /// One more packet is on its way, through a net device or not.
+    /// Counts a packet that is sent, by a net device or loopback.
     fn departs(&self, through_net_device: bool) {
         if through_net_device {
             self.cpu.store(CpuId::current().as_u32(), Ordering::Relaxed);
@@ -182,18 +181,18 @@ impl Route {
     }
 }
 
-/// Where packets go: an address vector and what was found out about it.
+/// The path of packets: an address vector and the route to it.
 pub(crate) struct Path {
     av: Arc<Av>,
     source: IpAddr,
     source_port: u16,
-    /// The destination is the same device.
+    /// Whether the destination is the same device.
     loopback: bool,
     route: Option<Route>,
 }
 
-/// The source port that spreads flows: from the flow label, or else from both QPs' numbers, so that
-/// both directions of a connection have the same (`rdma_get_udp_sport`).
+/// The source port that spreads flows: from the flow label, or else from the numbers of both QPs, so that both
+/// directions of a connection use the same (`rdma_get_udp_sport`).
 fn source_port(flow_label: u32, qpn: u32, dest_qpn: u32) -> u16 {
     let label = if flow_label != 0 {
         flow_label
@@ -208,7 +207,7 @@ fn source_port(flow_label: u32, qpn: u32, dest_qpn: u32) -> u16 {
 }
 
 impl Path {
-    /// Makes the path that `av` names, for packets from one QP to another. Any context.
+    /// Makes the path for `av`, for packets from one QP to another. Any context.
     pub(crate) fn new(av: Arc<Av>, qpn: u32, dest_qpn: u32) -> Self {
         let source = av.source_address();
         let guard = rcu::read_lock();
@@ -228,27 +227,27 @@ impl Path {
         }
     }
 
-    /// Lets go of the route that was found.
+    /// Drops the cached route.
     ///
-    /// A route keeps its namespace from going away. A program's QPs may keep theirs, since the program goes
-    /// first; but those of kernel consumers end only when their namespace does.
+    /// A route keeps its namespace alive. User QPs may keep theirs, since user space exits first; but QPs of kernel
+    /// consumers are destroyed only when their namespace is deleted.
     pub(crate) fn forget_route(&mut self) {
         self.route = None;
     }
 
-    /// Whether this is the path of `av`.
+    /// Whether this is the path for `av`.
     pub(crate) fn is_to(&self, av: &Arc<Av>) -> bool {
         Arc::ptr_eq(&self.av, av)
     }
 
-    /// Whether a packet has come from this path's destination to its source.
+    /// Whether a packet was sent from this path's destination to its source.
     pub(crate) fn is_from_peer(&self, incoming: &Incoming<'_>) -> bool {
         incoming.destination() == self.source && incoming.source() == self.av.destination
     }
 
-    /// Makes sure that there is a valid route, if one can be found.
+    /// Looks up a route, if there is no valid one.
     ///
-    /// A multicast route tells whether the host has joined the group, so it is found anew for each packet.
+    /// A multicast route depends on whether the host has joined the group, so it is looked up for each packet.
     fn find_route(&mut self) -> Result<&Route> {
         let keeps = !self.av.destination.is_multicast();
         if !(keeps && self.route.as_ref().is_some_and(Route::is_valid)) {
@@ -291,7 +290,7 @@ impl Path {
     }
 }
 
-/// A packet without IP and UDP headers; `None` where there was no memory for it.
+/// A packet without IP and UDP headers; `None` where memory was short.
 pub(crate) struct Packet(Option<SkBuff>);
 
 impl Packet {
@@ -299,7 +298,7 @@ impl Packet {
     ///
     /// # Errors
     ///
-    /// What `fill` says. Without memory the packet is lost.
+    /// Errors of `fill`. If memory is short the packet is lost.
     #[inline]
     pub(crate) fn build<E>(
         headers: &Headers,
@@ -325,9 +324,9 @@ impl Packet {
         Ok(Self(Some(skb)))
     }
 
-    /// Sends the packet, and counts it as one of `flight`; what is for the device itself goes to `loop_back`.
+    /// Sends the packet, and counts it in `flight`; loopback packets are passed to `loop_back`.
     ///
-    /// One that cannot be sent is lost.
+    /// If that fails, the packet is lost.
     pub(crate) fn send<W: Waiter>(
         self,
         path: &mut Path,
@@ -371,7 +370,7 @@ impl Packet {
 /// `ENOBUFS`.
 const ENOBUFS: Error = kernel_ext::error::ENOBUFS;
 
-/// Puts UDP and IP header before a packet, and fills in its ICRC, which covers them.
+/// Adds the UDP and IP headers, and sets the ICRC, which covers them.
 fn push_headers(skb: &mut SkBuff, path: &Path) -> Option<()> {
     let length = u16::try_from(skb.len().checked_add(size_of::<UdpHeader>())?).ok()?;
     let udp = UdpHeader {
@@ -387,7 +386,7 @@ fn push_headers(skb: &mut SkBuff, path: &Path) -> Option<()> {
                 version_ihl: Ipv4Header::VERSION_IHL,
                 tos: route.traffic_class,
                 total_length: Be16::new(length.checked_add(size_of::<Ipv4Header>() as u16)?),
-                // What is not fragmented needs no identification (RFC 6864).
+                // An unfragmented packet needs no identification (RFC 6864).
                 identification: Be16::new(0),
                 fragment: Be16::new(IP_DF),
                 ttl: route.hop_limit,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The driver as the core sees it, `struct ib_device_ops`: which part of the driver does what a verb asks for.
+//! The driver's methods, `struct ib_device_ops`, which call the parts of the driver.
 
 use core::fmt;
 use kernel::prelude::*;
@@ -53,23 +53,23 @@ use crate::link::Link;
 use crate::ring::{Mappings, MmapInfo, UserCommand};
 use crate::{mad, mr, qp};
 
-/// The driver of a device: the core's methods.
+/// The driver's data of a `struct ib_device`.
 pub(crate) struct Driver {
-    /// What the parts of the driver share.
+    /// Data that the parts of the driver share.
     pub(crate) rxe: Arc<Rxe<qp::Qp>>,
-    /// The link that the device is.
+    /// The link of the device.
     pub(crate) link: Link,
 }
 
-/// A process that has the device open.
+/// A user context.
 pub(crate) struct Context {
-    /// Its rings.
+    /// Its rings that are not mapped yet.
     mappings: Arc<Mappings>,
-    /// Programs go first, then the module: it is in use.
+    /// Keeps the module loaded while user space has the device open.
     _module: ModuleRef,
 }
 
-/// The file `parent` in sysfs, by which udev knows a RoCE device and scripts its net device.
+/// The sysfs file `parent`, by which udev recognizes a RoCE device and scripts find its net device.
 struct Parent;
 
 impl DeviceAttribute for Parent {
@@ -84,7 +84,7 @@ impl DeviceAttribute for Parent {
     }
 }
 
-/// The counters' names for the core.
+/// The counters' descriptors for the core.
 static STATS: [StatDesc; counters::COUNT] = {
     let mut descs = [const { StatDesc::new(c"") }; counters::COUNT];
     let mut at = 0;
@@ -95,17 +95,17 @@ static STATS: [StatDesc; counters::COUNT] = {
     descs
 };
 
-/// Answers with where a ring is mapped; the room for it was checked.
+/// Writes the location of a ring to the response, whose length was checked.
 fn respond_mmap(udata: &Udata<'_>, info: MmapInfo) -> Result {
     udata.respond_all(&info.to_bytes())
 }
 
-/// The rings of the process that gave the command.
+/// The rings of the user context of a command.
 fn mappings<'a>(udata: &Udata<'a>) -> Result<&'a Arc<Mappings>> {
     Ok(&udata.context::<Driver>().ok_or(EINVAL)?.data().mappings)
 }
 
-/// The command of a process, if one has given it.
+/// The command of user space, if there is one.
 fn command<'a>(udata: Option<&'a Udata<'a>>) -> Result<Option<UserCommand<'a>>> {
     let command = |udata| {
         let mappings = mappings(udata)?;
@@ -121,7 +121,7 @@ fn check_port(port_num: u32) -> Result {
     Ok(())
 }
 
-/// What the core gets of a new memory region.
+/// Attributes of a new memory region for the core.
 fn new_mr(mr: Arc<mr::Mr>) -> NewMr<Arc<mr::Mr>> {
     let key = mr.key();
     NewMr {
@@ -255,7 +255,7 @@ impl Provider for Driver {
 
     fn enable_driver(dev: &Device<Self>, ctx: &MaySleep) -> Result {
         let ndev = dev.netdev(PORT, ctx).ok_or(ENODEV)?;
-        // From here on whoever unregisters the net device finds the device. Before, nobody told us.
+        // From here on the netdevice notifier finds the device. An unregistration before that was not notified.
         if !ndev.is_registered() {
             return Err(ENODEV);
         }
@@ -299,7 +299,7 @@ impl Provider for Driver {
     }
 
     fn disassociate_ucontext(_ctx: &Ucontext<Self>, _sleep: &MaySleep) {
-        // Rings live as long as they are mapped.
+        // Mapped rings are kept by their mappings.
     }
 
     fn mmap(ctx: &Ucontext<Self>, vma: &Vma<'_>, sleep: &MaySleep) -> Result {
@@ -326,7 +326,7 @@ impl Provider for Driver {
         let (Some(udata), Some(ctx)) = (udata, ctx) else {
             return crate::ah::Ah::for_kernel(pd, attr);
         };
-        // Libraries of old have no room for the number, and put the vector into each request.
+        // Old libraries have no room for the number, and put the address vector into each request.
         let response = size_of::<bindings::rxe_create_ah_resp>();
         if udata.outlen() < response {
             return crate::ah::Ah::for_kernel(pd, attr);
@@ -390,7 +390,7 @@ impl Provider for Driver {
     }
 
     fn destroy_cq(_cq: &Cq<Self>, _ctx: &MaySleep) -> Result {
-        // The core refuses while QPs use the CQ. The ring goes with the last reference.
+        // The core rejects this while QPs use the CQ. The ring is freed with its last reference.
         Ok(())
     }
 
@@ -487,7 +487,7 @@ impl Provider for Driver {
     }
 
     fn destroy_srq(srq: &Srq<Self>, ctx: &MaySleep) -> Result {
-        // The core refuses while QPs use the SRQ. The ring goes with the last reference.
+        // The core rejects this while QPs use the SRQ. The ring is freed with its last reference.
         drop(
             srq.base()
                 .device()

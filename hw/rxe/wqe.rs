@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests, looked at once: those of programs, `<rdma/rdma_user_rxe.h>`, and those of kernel consumers.
+//! Work requests, parsed once: those of user space, `<rdma/rdma_user_rxe.h>`, and those of kernel consumers.
 //!
-//! A program writes its work requests as `struct rxe_send_wqe` and `struct rxe_recv_wqe` into rings
-//! that it shares with the kernel, and may change them at any moment. So each is copied into kernel
-//! memory once, checked there, and never looked at again: what is here works on the copies. A kernel
-//! consumer's requests become the same values.
+//! User space writes its work requests as `struct rxe_send_wqe` and `struct rxe_recv_wqe` to rings that it shares with
+//! the kernel, and may change them at any time. So each is copied to kernel memory once, and validated there; all code
+//! here works on the copies. Requests of a kernel consumer are converted to the same types.
 //!
-//! Of a program's request only what it means is believed. Lengths are summed over the scatter/gather
-//! list, because `dma.length` is wrong in libraries before rdma-core 64; inline data has no list,
-//! so its length is the field's. The fields in which the stock driver keeps its progress are ignored.
+//! Redundant fields of a user request are ignored. Lengths are summed over the scatter/gather list, because
+//! `dma.length` is wrong in libraries before rdma-core 64; inline data has no list, so its length is the field's. The
+//! fields in which the C driver keeps its progress are ignored.
 
+mod cmd_post;
 mod inbox;
 mod kernel_wr;
 mod list;
 mod slots;
-mod through;
 mod user;
 
 use crate::ah::{Ah, Av};
 use crate::limits;
 use crate::mr::Mr;
-use crate::mw::Bind;
+use crate::mw::BindInfo;
+pub(crate) use cmd_post::{post_recv, post_send};
 pub(crate) use inbox::Inbox;
 use kernel::sync::Arc;
 pub(crate) use kernel_wr::{from_kernel, recv_from_kernel};
@@ -31,10 +31,9 @@ use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
 use roce::state::{Service, WcOpcode, WcStatus};
 use roce::wire::{Feth, Qpn};
 pub(crate) use slots::Slots;
-pub(crate) use through::{post_recv, post_send};
 pub(crate) use user::{take_recv, UserSend};
 
-/// `IB_WR_*` and `IB_SEND_*`: the numbers are the same for programs and for kernel consumers.
+/// `IB_WR_*` and `IB_SEND_*`: user space and kernel consumers use the same numbers.
 pub(crate) mod code {
     use kernel_ext::bindings as c;
 
@@ -58,70 +57,70 @@ pub(crate) mod code {
     pub(crate) const INLINE: u32 = c::IB_SEND_INLINE as u32;
 }
 
-/// A driver whose memory regions and address handles are those of this device: its consumers' requests name them.
+/// A driver whose memory regions and address handles are those of this device; its consumers' requests refer to them.
 pub(crate) trait Objects: ProviderData<Mr = Arc<Mr>, Ah = Arc<Ah>> {}
 
 impl<P: ProviderData<Mr = Arc<Mr>, Ah = Arc<Ah>>> Objects for P {}
 
-/// What a queue allows of its requests.
+/// Limits of a queue's requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The transport service.
     pub(crate) service: Service,
-    /// Elements of a list.
+    /// Maximum number of scatter/gather elements.
     pub(crate) max_sge: u32,
-    /// Bytes of inline data.
+    /// Maximum length of inline data, in bytes.
     pub(crate) max_inline: u32,
 }
 
 impl Limits {
-    /// The bytes that the list or the inline data of a request take.
+    /// Maximum size of the list or inline data of a request, in bytes.
     pub(crate) fn data_len(&self) -> usize {
         (self.max_sge as usize * limits::SGE).max(self.max_inline as usize)
     }
 }
 
-/// What a local operation does; see [`roce::memory::SendPort::local`].
+/// The local part of an operation; see [`roce::memory::SendOps::local`].
 pub(crate) enum Local {
-    /// Nothing: the request goes out.
+    /// None: the request is sent.
     None,
     /// Invalidates a key.
     Invalidate(u32),
     /// Binds a memory window.
-    Bind(Bind),
-    /// Registers a fast memory region of a kernel consumer under a new key.
+    Bind(BindInfo),
+    /// Registers a fast registration region of a kernel consumer with a new key.
     Register {
         /// The region.
         mr: Arc<Mr>,
         /// Its new key.
         key: u32,
-        /// What the key allows.
+        /// Access flags of the key.
         access: rdma::Access,
         /// The address of its first byte.
         iova: u64,
     },
 }
 
-/// Where the data of a send request is.
+/// Location of a send request's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// In the request itself.
+    /// Inline data.
     Inline,
-    /// In this many elements.
+    /// A list of this many elements.
     List(u32),
 }
 
-/// A send request in kernel memory. Its list or inline data lie beside it, in [`Slots`].
+/// A send request in kernel memory. [`Slots`] has its list or inline data.
 pub(crate) struct SendWqe {
-    /// What the completion carries.
+    /// The ID in its completion.
     pub(crate) wr_id: u64,
-    /// What the protocol sees.
+    /// The request for the protocol.
     pub(crate) wr: SendWr,
-    /// Where the data is.
+    /// Location of the data.
     pub(crate) data: Data,
-    /// Where a datagram goes.
+    /// Destination of a datagram.
     pub(crate) av: Option<Arc<Av>>,
-    /// What is done at home.
+    /// Local part of the operation.
     pub(crate) local: Local,
 }
 
@@ -144,7 +143,7 @@ impl SendWqe {
     }
 }
 
-/// The fields of a send request that do not depend on who posted it.
+/// The fields of a send request, from either kind of consumer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Request {
     /// `IB_WR_*`.
@@ -155,32 +154,32 @@ pub(crate) struct Request {
     pub(crate) imm: u32,
     /// The key to invalidate.
     pub(crate) invalidate_rkey: u32,
-    /// The peer's memory.
+    /// Address at the peer.
     pub(crate) remote_addr: u64,
     /// The key of the peer's memory.
     pub(crate) rkey: u32,
-    /// What to compare with, or to add.
+    /// The compare or add operand.
     pub(crate) compare_add: u64,
-    /// What to swap in.
+    /// The swap operand.
     pub(crate) swap: u64,
-    /// The peer's QP, for a datagram.
+    /// The destination QPN of a datagram.
     pub(crate) remote_qpn: u32,
-    /// The peer's queue key, for a datagram.
+    /// The queue key of a datagram.
     pub(crate) remote_qkey: u32,
-    /// How a memory window is to be bound.
-    pub(crate) bind: Bind,
-    /// How many bytes to flush.
+    /// Arguments of a memory window bind.
+    pub(crate) bind: BindInfo,
+    /// Length of a flush, in bytes.
     pub(crate) flush_length: u32,
-    /// How far to flush them.
+    /// Placement type and selectivity of a flush.
     pub(crate) flush: Feth,
 }
 
-/// Says which operation a request asks for.
+/// The operation of a request.
 ///
 /// # Errors
 ///
-/// `LocQpOpErr` where the transport service has no such operation (the table of opcodes by service,
-/// IBTA volume 1, section 10.7.2.2).
+/// `LocQpOpErr` where the transport service does not support it (table of opcodes by service, IBTA volume 1, section
+/// 10.7.2.2).
 pub(crate) fn operation(service: Service, request: &Request) -> Result<SendOp, WcStatus> {
     match service {
         Service::Ud => datagram(request),
@@ -271,7 +270,7 @@ fn connected(request: &Request) -> Result<SendOp, WcStatus> {
     })
 }
 
-/// What an operation does at home.
+/// The local part of an operation.
 pub(crate) fn local_part(op: &SendOp, request: &Request) -> Local {
     match op {
         SendOp::Local {
@@ -289,7 +288,7 @@ pub(crate) fn local_part(op: &SendOp, request: &Request) -> Local {
     }
 }
 
-/// Checks how long the data of an operation is.
+/// Checks the length of an operation's data.
 ///
 /// # Errors
 ///
@@ -308,7 +307,7 @@ pub(crate) fn check_length(op: &SendOp, length: u64) -> Result<u32, WcStatus> {
     }
 }
 
-/// Whether an operation may carry its data inline: what only sends.
+/// Whether an operation supports inline data: those that only send.
 #[inline]
 pub(crate) fn may_inline(op: &SendOp) -> bool {
     matches!(
@@ -320,7 +319,7 @@ pub(crate) fn may_inline(op: &SendOp) -> bool {
     )
 }
 
-/// What the protocol sees of a request.
+/// The request for the protocol.
 #[inline]
 pub(crate) fn send_wr(op: SendOp, length: u32, flags: u32) -> SendWr {
     SendWr {
@@ -334,8 +333,8 @@ pub(crate) fn send_wr(op: SendOp, length: u32, flags: u32) -> SendWr {
 
 /// A receive request in kernel memory.
 pub(crate) struct RecvWqe {
-    /// What the completion carries.
+    /// The ID in its completion.
     pub(crate) wr_id: u64,
-    /// The elements' number, or why the request makes no sense.
+    /// Number of elements, or the status of an invalid request.
     pub(crate) num_sge: Result<u32, WcStatus>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Character devices: their numbers, the class that they are in, and their nodes.
+//! Character devices: device numbers, classes and device nodes.
 //!
 //! C headers: `include/linux/fs.h`, `include/linux/cdev.h`, `include/linux/device/class.h`.
 
@@ -16,7 +16,7 @@ use kernel::{
 use crate::{bindings, context::MaySleep, door::view_of};
 
 view_of! {
-    /// A character device: `struct cdev`, which is a member of what it is the device of.
+    /// A character device: `struct cdev`, a member of another structure.
     pub struct Cdev(bindings::cdev);
 }
 
@@ -32,21 +32,21 @@ impl Cdev {
     }
 }
 
-/// The bits of a device's number that are the minor one (`MINORBITS`).
+/// Number of minor bits of a device number (`MINORBITS`).
 const MINOR_BITS: u32 = 20;
 
-/// Numbers of character devices with one major number. Dropping them gives them back.
+/// A range of device numbers with one major number. Dropping it releases the numbers.
 pub struct Numbers {
     first: bindings::dev_t,
     count: c_uint,
 }
 
 impl Numbers {
-    /// Takes `count` numbers from `major`, `minor` on; `name` is what `/proc/devices` shows.
+    /// Allocates `count` device numbers from `major`, `minor` on; `name` appears in `/proc/devices`.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if one of them is taken, `ENOMEM`, `EINVAL`.
+    /// `EBUSY` if one of them is in use, `ENOMEM`, `EINVAL`.
     pub fn fixed(
         major: u32,
         minor: u32,
@@ -60,11 +60,11 @@ impl Numbers {
         Ok(Self { first, count })
     }
 
-    /// Takes `count` numbers of a major number that is free, from minor 0 on.
+    /// Allocates `count` device numbers of an unused major number, from minor 0 on.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is none, `ENOMEM`.
+    /// `EBUSY` if all major numbers are in use, `ENOMEM`.
     pub fn dynamic(count: u32, name: &'static CStr, _sleep: &MaySleep) -> Result<Self> {
         let mut first = 0;
         // SAFETY: The name stays.
@@ -74,12 +74,12 @@ impl Numbers {
         Ok(Self { first, count })
     }
 
-    /// One of the numbers, as the kernel has it (`dev_t`).
+    /// The `nth` number, as `dev_t`.
     pub fn nth(&self, nth: u32) -> Option<u32> {
         (nth < self.count).then(|| self.first.saturating_add(nth))
     }
 
-    /// How many they are.
+    /// Number of device numbers.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -92,22 +92,22 @@ impl Drop for Numbers {
     }
 }
 
-/// How nodes of a class are made in `/dev`.
+/// Path and mode of a class's device nodes in `/dev`.
 pub trait Nodes: 'static {
-    /// Where: the name of a device takes the place of `%s`.
+    /// The path, in which `%s` is replaced by the name of the device.
     const PATH: &'static CStr;
-    /// With which permissions.
+    /// The mode.
     const MODE: u16;
 }
 
-/// A class of devices that have nodes: a `static`.
+/// A device class with nodes: a `static`.
 pub struct NodeClass<T>(Opaque<bindings::class>, PhantomData<fn() -> T>);
 
 // SAFETY: The driver model guards the class.
 unsafe impl<T> Sync for NodeClass<T> {}
 
 impl<T: Nodes> NodeClass<T> {
-    /// A class that is called `name`.
+    /// A class with this name.
     pub const fn new(name: &'static CStr) -> Self {
         Self(
             Opaque::new(bindings::class {
@@ -119,27 +119,27 @@ impl<T: Nodes> NodeClass<T> {
         )
     }
 
-    /// The class.
+    /// The C structure.
     pub fn as_raw(&'static self) -> *const bindings::class {
         self.0.get()
     }
 
-    /// Makes the class known.
+    /// Registers the class.
     ///
     /// # Errors
     ///
-    /// What the driver model says.
+    /// Errors of the driver core.
     pub fn register_bare(&'static self, _sleep: &MaySleep) -> Result<ClassRegistration<T>> {
         // SAFETY: The class is a static, and is registered once at a time: by who keeps the registration.
         to_result(unsafe { bindings::class_register(self.as_raw()) })?;
         Ok(ClassRegistration(self))
     }
 
-    /// Makes the class known, with a file in it that says `text`.
+    /// Registers the class, with an attribute file that contains `text`.
     ///
     /// # Errors
     ///
-    /// What the driver model says.
+    /// Errors of the driver core.
     pub fn register(
         &'static self,
         text: &'static ClassText,
@@ -174,7 +174,7 @@ impl<T: Nodes> NodeClass<T> {
     }
 }
 
-/// The class is registered while this is there.
+/// Keeps the class registered until it is dropped.
 pub struct ClassRegistration<T: 'static>(&'static NodeClass<T>);
 
 impl<T> Drop for ClassRegistration<T> {
@@ -184,14 +184,14 @@ impl<T> Drop for ClassRegistration<T> {
     }
 }
 
-/// A file of a class that says always the same.
+/// A class attribute with constant content.
 pub struct ClassText(Opaque<bindings::class_attribute_string>);
 
 // SAFETY: The file is constant.
 unsafe impl Sync for ClassText {}
 
 impl ClassText {
-    /// A file that all may read.
+    /// A world-readable attribute.
     pub const fn new(name: &'static CStr, text: &'static CStr) -> Self {
         let mut file: bindings::class_attribute_string = pin_init::zeroed();
         file.attr.attr.name = kernel::str::as_char_ptr_in_const_context(name);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Contexts as types.
+//! Execution contexts as types.
 //!
-//! A function that may sleep takes `&MaySleep`. The token exists only at doors that C calls in process context, with no
-//! spin lock held and no read-side critical section entered; it cannot be stored, sent to another thread or made by safe
-//! code. So what runs in softirq context, or under a spin lock that C code took, cannot call what sleeps: it has no
-//! token to hand on, and does not compile.
+//! A function that may sleep takes `&MaySleep`. The token is made only in functions that C calls in process context,
+//! without a spinlock held and outside of read-side critical sections. It cannot be stored, sent to another thread or
+//! made by safe code. So code in softirq context, or under a spinlock that C code has taken, has no token, and a call
+//! of a function that sleeps does not compile.
 //!
-//! What the type does not see is a lock that safe code itself takes while it has a token: a debug kernel
-//! (`DEBUG_ATOMIC_SLEEP`, lockdep) catches that in the tests.
+//! The type does not cover locks that safe code itself takes while it has a token: a debug kernel
+//! (`DEBUG_ATOMIC_SLEEP`, lockdep) finds such bugs in the tests.
 //!
 //! Reference: `Documentation/infiniband/core_locking.rst`.
 
@@ -18,17 +18,17 @@ use kernel::types::NotThreadSafe;
 
 /// Proof that the current context is process context and may sleep.
 ///
-/// Functions take it by reference, so that it lives no longer than the call that the door made it for.
+/// Functions take it by reference, so that it lives no longer than the call for which it was made.
 ///
 /// # Invariants
 ///
-/// While a value exists, its thread is in process context, and whoever made it holds nothing that forbids sleeping.
+/// While a value exists, its thread is in process context, and its maker holds no lock that forbids sleeping.
 pub struct MaySleep(NotThreadSafe);
 
 impl MaySleep {
     /// States that the caller may sleep.
     ///
-    /// For doors alone: the functions that C calls, or that a thread or work queue of the kernel starts with.
+    /// Only for functions that C calls, or in which a thread or work item of the kernel starts.
     ///
     /// # Safety
     ///
@@ -40,7 +40,7 @@ impl MaySleep {
         Self(NotThreadSafe)
     }
 
-    /// The context of a KUnit test, which runs in a thread of its own: of the present one.
+    /// The context of a KUnit test, which runs in the current kernel thread.
     ///
     /// # Errors
     ///
@@ -54,15 +54,15 @@ impl MaySleep {
         Ok(Self(NotThreadSafe))
     }
 
-    /// Tells a debug kernel that the code that follows may sleep, as C's `might_sleep()`.
+    /// Declares to a debug kernel that the following code may sleep, as C's `might_sleep()`.
     #[inline(always)]
     #[track_caller]
     pub fn check(&self) {
         kernel::task::might_sleep();
     }
 
-    /// Lets other tasks of this CPU run, if there are any.
-    pub fn give_way(&self) {
+    /// Yields the CPU to other tasks if necessary: `cond_resched()`.
+    pub fn cond_resched(&self) {
         // SAFETY: The token shows that it may sleep.
         unsafe { crate::bindings::schedule() };
     }

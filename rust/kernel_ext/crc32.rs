@@ -4,9 +4,9 @@
 //!
 //! C header: `include/linux/crc32.h`.
 
-/// Adds bytes to a CRC-32 of the Ethernet polynomial, least significant bit first: the CRC of RoCE's ICRC.
+/// Updates a CRC-32 with the Ethernet polynomial, least significant bit first: the CRC of RoCE's ICRC.
 ///
-/// Begin with `!0`, and complement the result; neither is done here.
+/// Start with `!0`, and complement the result; neither is done here.
 #[inline]
 pub fn crc32_le(state: u32, bytes: &[u8]) -> u32 {
     // SAFETY: The slice is valid for its length.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folders of debugfs with pairs of files, by which a module is controlled: what is written to the one is done, what the other
-//! says may be read.
+//! debugfs directories with pairs of files that control a module: one to write commands, one to read the state.
 //!
-//! The kernel crate's files of debugfs have no owner, so a file that is open does not keep its module. These do.
+//! Unlike the kernel crate's debugfs files, these have an owner: an open file keeps its module loaded.
 //!
 //! C header: `include/linux/debugfs.h`.
 
@@ -19,30 +18,30 @@ use kernel::{
 
 use crate::{bindings, context::MaySleep};
 
-/// What is controlled by a pair of files. Methods may run at once in several threads.
+/// An object that is controlled by a pair of files. Methods may run concurrently.
 pub trait Control: Send + Sync + Sized + 'static {
-    /// The name of the file that is written to.
+    /// Name of the file to write.
     const WRITTEN: &'static CStr;
-    /// The name of the file that is read.
+    /// Name of the file to read.
     const READ: &'static CStr;
-    /// The longest text that may be written, in bytes.
+    /// Maximum length of a written text, in bytes.
     const MAX_TEXT: usize;
 
-    /// The control's table, of which there is one.
+    /// The table of the type, a `static`.
     fn table() -> &'static Table<Self>;
 
-    /// A text was written, by one call of `write`. That returns when this does.
+    /// Handles a text from one call of `write`, before that returns.
     ///
     /// # Errors
     ///
-    /// Any; the writer sees it.
+    /// Any; `write` returns it.
     fn write(&self, text: &[u8], sleep: &MaySleep) -> Result;
 
-    /// The other file is read: prints what it says.
+    /// Prints the content of the file to read.
     fn print(&self, to: &SeqFile, sleep: &MaySleep);
 }
 
-/// The tables of the two files: a `static`.
+/// The `file_operations` of the two files: a `static`.
 pub struct Table<T> {
     written: bindings::file_operations,
     read: bindings::file_operations,
@@ -53,7 +52,7 @@ pub struct Table<T> {
 unsafe impl<T> Sync for Table<T> {}
 
 impl<T: Control> Table<T> {
-    /// The tables of a module's control.
+    /// The tables for a module.
     pub const fn new(owner: &ThisModule) -> Self {
         let mut written: bindings::file_operations = pin_init::zeroed();
         written.owner = owner.as_ptr();
@@ -74,20 +73,20 @@ impl<T: Control> Table<T> {
     }
 }
 
-/// A folder, as long as this is there.
-pub struct Folder {
+/// A directory, which is removed when it is dropped.
+pub struct Dir {
     raw: *mut bindings::dentry,
-    /// The folder that it is in.
-    _parent: Option<Arc<Folder>>,
+    /// The parent directory.
+    _parent: Option<Arc<Dir>>,
 }
 
 // SAFETY: Folders may be used from any thread.
-unsafe impl Send for Folder {}
+unsafe impl Send for Dir {}
 // SAFETY: As above.
-unsafe impl Sync for Folder {}
+unsafe impl Sync for Dir {}
 
-impl Folder {
-    /// Makes a folder, inside of `parent` or at the top. Where there is no debugfs this does nothing, as debugfs likes it.
+impl Dir {
+    /// Creates a directory, in `parent` or at the top. Without debugfs this has no effect.
     ///
     /// # Errors
     ///
@@ -96,22 +95,22 @@ impl Folder {
         let inside = parent.map_or(null_mut(), |parent| parent.raw);
         // SAFETY: The name is copied; debugfs takes errors for folders.
         let raw = unsafe { bindings::debugfs_create_dir(name.as_char_ptr(), inside) };
-        let folder = Self {
+        let dir = Self {
             raw,
             _parent: parent.cloned(),
         };
-        Ok(Arc::new(folder, GFP_KERNEL)?)
+        Ok(Arc::new(dir, GFP_KERNEL)?)
     }
 }
 
-impl Drop for Folder {
+impl Drop for Dir {
     fn drop(&mut self) {
         // SAFETY: The folder is ours, or an error. What was in it is gone.
         unsafe { bindings::debugfs_remove(self.raw) };
     }
 }
 
-/// A pair of files, as long as this is there. Dropping it waits for methods that run.
+/// A pair of files. Dropping it removes them and waits for running methods.
 ///
 /// # Invariants
 ///
@@ -119,7 +118,7 @@ impl Drop for Folder {
 pub struct Files<T> {
     files: [*mut bindings::dentry; 2],
     control: KBox<T>,
-    _folder: Arc<Folder>,
+    _dir: Arc<Dir>,
 }
 
 // SAFETY: Files may be used from any thread.
@@ -128,18 +127,18 @@ unsafe impl<T: Control> Send for Files<T> {}
 unsafe impl<T: Control> Sync for Files<T> {}
 
 impl<T: Control> Files<T> {
-    /// Makes the files. Where there is no debugfs this does nothing.
+    /// Creates the files. Without debugfs this has no effect.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(folder: &Arc<Folder>, control: T, _sleep: &MaySleep) -> Result<Self> {
+    pub fn new(dir: &Arc<Dir>, control: T, _sleep: &MaySleep) -> Result<Self> {
         let control = KBox::new(control, GFP_KERNEL)?;
         let data: *mut c_void = core::ptr::from_ref(&*control).cast_mut().cast();
         let make = |name: &CStr, mode, table| {
             let (name, aux) = (name.as_char_ptr(), null_mut());
             // SAFETY: The name is copied; the folder is ours, or an error. The data stays until the file is removed.
-            unsafe { bindings::debugfs_create_file_full(name, mode, folder.raw, data, aux, table) }
+            unsafe { bindings::debugfs_create_file_full(name, mode, dir.raw, data, aux, table) }
         };
         let table = T::table();
         // INVARIANT: So it is.
@@ -149,11 +148,11 @@ impl<T: Control> Files<T> {
                 make(T::READ, 0o400, &table.read),
             ],
             control,
-            _folder: folder.clone(),
+            _dir: dir.clone(),
         })
     }
 
-    /// What is controlled.
+    /// The controlled object.
     pub fn control(&self) -> &T {
         &self.control
     }
@@ -168,7 +167,7 @@ impl<T> Drop for Files<T> {
     }
 }
 
-/// A door: `write` of a file.
+/// `write` of a file.
 ///
 /// # Safety
 ///
@@ -203,7 +202,7 @@ fn copy(from: *const c_char, len: usize, most: usize) -> Result<KVec<u8>> {
     Ok(text)
 }
 
-/// A door: `open` of a file that is read.
+/// `open` of a file to read.
 ///
 /// # Safety
 ///
@@ -216,7 +215,7 @@ unsafe extern "C" fn open<T: Control>(
     unsafe { bindings::single_open(file, Some(show::<T>), (*inode).i_private) }
 }
 
-/// A door: what a file says.
+/// `show` of a file to read.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that readers may still borrow under RCU, dropped when a grace period has passed; nobody waits for it.
+//! Dropping objects after an RCU grace period, without waiting for it.
 //!
-//! What `kfree_rcu()` is for memory, for objects whose drop may sleep. See [`Table::remove_later`].
+//! As `kfree_rcu()`, but for objects whose drop may sleep. See [`Table::remove_later`].
 //!
 //! C header: `include/linux/rcupdate.h`.
 //!
@@ -21,10 +21,10 @@ use kernel::{
     workqueue::{self, Work, WorkItem},
 };
 
-/// Objects that wait at most: who has more waits for the grace period itself.
+/// Maximum number of waiting objects; beyond that the caller waits for the grace period itself.
 const ROOM: usize = 256;
 
-/// References to objects of one kind that wait for a grace period. [`Self::flush`] before the module goes.
+/// References to objects that wait for a grace period. [`Self::flush`] must be called before the module is unloaded.
 #[pin_data]
 pub struct DeferredDrop<T: Send + Sync + 'static> {
     #[pin]
@@ -33,7 +33,7 @@ pub struct DeferredDrop<T: Send + Sync + 'static> {
     work: Work<Self>,
 }
 
-/// Two lists with room for [`ROOM`] references each: the work item takes one and leaves the other.
+/// Two lists with capacity for [`ROOM`] references each: the work item takes one and leaves the other.
 struct Lists<T> {
     waiting: KVec<Arc<T>>,
     spare: KVec<Arc<T>>,
@@ -42,7 +42,7 @@ struct Lists<T> {
 impl_has_work! { impl{T: Send + Sync + 'static} HasWork<Self> for DeferredDrop<T> { self.work } }
 
 impl<T: Send + Sync + 'static> DeferredDrop<T> {
-    /// Makes a place where nothing waits. Sleeps.
+    /// Creates an empty list. Sleeps.
     ///
     /// # Errors
     ///
@@ -59,8 +59,7 @@ impl<T: Send + Sync + 'static> DeferredDrop<T> {
         Arc::pin_init(place, GFP_KERNEL)
     }
 
-    /// Drops `object` when all readers that are inside RCU read-side critical sections now have left. Waits for them itself
-    /// where too many objects wait already.
+    /// Drops `object` after all current RCU readers. Waits for them itself if too many objects are waiting.
     pub(crate) fn push(this: &Arc<Self>, object: Arc<T>, may_sleep: &MaySleep) {
         let pushed = this.lists.lock().waiting.push_within_capacity(object);
         match pushed {
@@ -74,7 +73,7 @@ impl<T: Send + Sync + 'static> DeferredDrop<T> {
         }
     }
 
-    /// Waits until all objects that came before the call are dropped. Up to tens of milliseconds.
+    /// Waits until all objects passed before the call are dropped. Takes up to tens of milliseconds.
     pub fn flush(this: &Arc<Self>, may_sleep: &MaySleep) {
         work::flush(this, may_sleep);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work items that wait before they run: what `kernel::workqueue` lacks for its `DelayedWork`.
+//! Delayed work items: functions that `kernel::workqueue` lacks for its `DelayedWork`.
 //!
 //! As for [`work`](crate::work), the item is the kernel crate's: a field `DelayedWork<T>` of an object in an [`Arc`],
 //! `WorkItem`, `impl_has_delayed_work!`, `new_delayed_work!`. Work that waits or is queued owns a reference to its object.
@@ -23,10 +23,10 @@ where
     unsafe { Work::raw_get(T::raw_get_work(Arc::as_ptr(object).cast_mut())).cast() }
 }
 
-/// Queues the work of `object` after a number of jiffies, or, where it waits or is queued already, makes it wait for that
-/// from now on. Any context.
+/// Queues the work of `object` after `delay` jiffies; if it is pending already, changes its delay
+/// (`mod_delayed_work()`). Any context.
 ///
-/// When the work is running, it runs once more.
+/// If the work is running, it runs once more.
 pub fn enqueue<T, const ID: u64>(queue: &Queue, object: &Arc<T>, delay: c_ulong)
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID> + Send + Sync + 'static,
@@ -43,7 +43,7 @@ where
     }
 }
 
-/// Takes the work of `object` from its queue; says whether it was queued, or waited. It may be running still. Any context.
+/// Cancels the work of `object`; returns whether it was pending. It may still be running. Any context.
 pub fn cancel<T, const ID: u64>(object: &Arc<T>) -> bool
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
@@ -53,7 +53,7 @@ where
     take_back(object, was_waiting)
 }
 
-/// Like [`cancel`], and waits until the work does not run. Not from within the work itself.
+/// Like [`cancel`], and waits until the work is not running. Not from within the work itself.
 pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> bool
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
@@ -63,7 +63,7 @@ where
     take_back(object, was_waiting)
 }
 
-/// Drops the reference of work that was taken from its queue.
+/// Drops the reference of canceled work.
 fn take_back<T>(object: &Arc<T>, was_waiting: bool) -> bool {
     if was_waiting {
         // SAFETY: `enqueue` made a reference the queue's; the work will not run to take that back.

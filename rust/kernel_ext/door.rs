@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How arguments and results pass a door.
+//! Conversion of arguments and results of exported functions ("doors").
 //!
-//! [`#[export]`](macro@crate::export::export) on a safe function writes the function that C calls. It turns each argument with
-//! [`FromC`], and the result with [`IntoC`]:
+//! [`#[export]`](macro@crate::export::export) on a safe function generates the function that C calls. It converts each
+//! argument by [`FromC`], and the result by [`IntoC`]:
 //!
 //! | Rust | C |
 //! |---|---|
@@ -12,29 +12,28 @@
 //! | [`Const<T>`] | `const T *`, not null |
 //! | `&CStr` | `const char *`, not null |
 //! | [`Input<T>`] | `const T *`, plain data that the caller filled in |
-//! | `&mut T` | `T *`, plain data that the caller filled in and gets back |
-//! | [`Out<T>`], `Option<Out<T>>` | `T *`, where a result goes; may be null in an `Option` |
+//! | `&mut T` | `T *`, plain data that is read and written |
+//! | [`Out<T>`], `Option<Out<T>>` | `T *`, for a result; may be null in an `Option` |
 //! | an integer, `bool`, a raw pointer | the same |
 //! | `Result` | `int`: 0 or a negative errno |
 //! | [`ErrPtr<T>`] | `T *`, or an errno in it (`ERR_PTR`) |
-//! | `&MaySleep` | nothing: the door makes it |
+//! | `&MaySleep` | nothing: it is made by the generated function |
 //!
-//! A type of one's own is an argument when it implements [`FromC`]; [`view_of!`](crate::view_of) makes a view of a
-//! C structure.
+//! Other types are arguments if they implement [`FromC`]; [`view_of!`](crate::view_of) defines a view of a C structure.
 
 use core::marker::PhantomData;
 use kernel::{error::Result, ffi, prelude::*};
 
-/// What a door can make of an argument of C.
+/// Conversion of an argument from C.
 ///
 /// # Safety
 ///
 /// `Raw` is the type that the C header declares for such an argument.
 pub unsafe trait FromC {
-    /// What C passes.
+    /// The C type.
     type Raw;
 
-    /// Turns an argument of C.
+    /// Converts an argument from C.
     ///
     /// # Safety
     ///
@@ -42,12 +41,12 @@ pub unsafe trait FromC {
     unsafe fn from_c(raw: Self::Raw) -> Self;
 }
 
-/// What a door can return to C.
+/// Conversion of a result to C.
 pub trait IntoC {
-    /// What C gets.
+    /// The C type.
     type Raw;
 
-    /// Turns a result to C.
+    /// Converts a result to C.
     fn into_c(self) -> Self::Raw;
 }
 
@@ -132,18 +131,18 @@ impl IntoC for Result {
     }
 }
 
-/// A view of a C structure: what a reference to it means in Rust.
+/// A view of a C structure: a reference to it in Rust.
 ///
 /// # Safety
 ///
 /// The type is a transparent wrapper of `C` that may be shared: `C` is inside an
 /// [`Opaque`](kernel::types::Opaque).
 pub unsafe trait View {
-    /// The structure.
+    /// The C structure.
     type C;
 }
 
-/// Makes a transparent view of a C structure, which doors take as `&View` for `struct x *`.
+/// Defines a transparent view of a C structure, for arguments `&View` from `struct x *`.
 ///
 /// ```
 /// # use kernel_ext::{bindings::ib_pd, door::view_of};
@@ -244,7 +243,7 @@ unsafe impl View for crate::net::ns::NetNamespace {
 impl IntoC for Option<kernel::sync::aref::ARef<crate::net::device::NetDevice>> {
     type Raw = *mut crate::bindings::net_device;
 
-    /// Hands the reference over to C.
+    /// Passes the reference to C.
     fn into_c(self) -> Self::Raw {
         match self {
             Some(ndev) => kernel::sync::aref::ARef::into_raw(ndev).as_ptr().cast(),
@@ -299,18 +298,18 @@ unsafe impl<T: Zeroable> FromC for &mut T {
     }
 }
 
-/// Where C wants plain data to be put. What is there at first may be anything.
+/// An output argument for plain data; its initial content is undefined.
 pub struct Out<'a, T>(core::ptr::NonNull<T>, PhantomData<&'a mut T>);
 
 impl<'a, T: Zeroable> Out<'a, T> {
-    /// Puts a value there.
+    /// Sets the value.
     #[inline(always)]
     pub fn set(self, value: T) {
         // SAFETY: The place is ours during the call, and plain data needs no drop.
         unsafe { self.0.as_ptr().write(value) };
     }
 
-    /// Clears the place, and lends it.
+    /// Zeroes the value and returns a reference to it.
     #[inline]
     pub fn zeroed(self) -> &'a mut T {
         let place = self.0.as_ptr();
@@ -321,7 +320,7 @@ impl<'a, T: Zeroable> Out<'a, T> {
         }
     }
 
-    /// Lends what the caller has put there.
+    /// Returns a reference to the value that the caller has set.
     ///
     /// # Safety
     ///
@@ -355,7 +354,7 @@ unsafe impl<T> FromC for Option<Out<'_, T>> {
     }
 }
 
-/// A pointer or an errno, which C gets in one word (`ERR_PTR`).
+/// A pointer or an errno, returned to C as `ERR_PTR`.
 pub struct ErrPtr<T>(pub Result<*mut T>);
 
 impl<T> IntoC for ErrPtr<T> {

@@ -15,7 +15,7 @@ macro_rules! declare_errors {
     };
 }
 
-/// Returns the error of a number of the C headers. `Error::from_errno` does the same, but not in a constant.
+/// Returns the error for an errno of the C headers. Unlike `Error::from_errno` it is a `const fn`.
 const fn from_c(errno: u32) -> Error {
     assert!(errno > 0 && errno <= crate::bindings::MAX_ERRNO);
     // SAFETY: `Error` is a wrapper of the negative number, a `NonZeroI32` from `-MAX_ERRNO` to -1.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What [`#[export]`](macro@export) writes into its users.
+//! Items that the expansion of [`#[export]`](macro@export) refers to.
 
 #[doc(inline)]
 pub use rdma_macros::export;
 
-/// The declarations of the C headers, which the macro compares with what is exported.
+/// The declarations of the C headers, with which the macro compares the exported items.
 #[doc(hidden)]
 pub use rdma_bindings as header;
 
-/// What [`#[export]`](macro@export) takes for a `static`: it says which type the C header declares.
+/// A type that [`#[export]`](macro@export) accepts for a `static`: it has the type in the C header.
 ///
 /// # Safety
 ///
@@ -19,7 +19,7 @@ pub unsafe trait ExportedStatic: Sync {
     type Header;
 }
 
-/// Compiles if the C header declares what `_this` holds.
+/// Compiles only if the C header declares the type of `_this`.
 #[doc(hidden)]
 pub fn check<T: ExportedStatic>(_header: *const T::Header, _this: &T) {}
 
@@ -28,7 +28,7 @@ unsafe impl<T> ExportedStatic for Exported<T> {
     type Header = T;
 }
 
-/// A constant table for C: what [`#[export]`](macro@export) takes for a `static`.
+/// A constant table for C, as the type of an exported `static`.
 #[repr(transparent)]
 pub struct Exported<T>(pub T);
 

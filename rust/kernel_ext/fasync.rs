@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Signals for processes that want to be told when a file has something to read (`O_ASYNC`).
+//! Asynchronous notification of processes when a file is readable (`O_ASYNC`).
 //!
 //! C header: `include/linux/fs.h`.
 
@@ -10,9 +10,9 @@ use kernel::{error::Result, ffi::c_int, fs::File};
 
 use crate::bindings;
 
-/// The processes that want to be told, of one file or of several.
+/// The list of processes to notify, of one file or several.
 ///
-/// Zeroed memory is one with no processes. The kernel takes a file out before it is released.
+/// Zeroed memory is an empty list. The kernel removes a file before it is released.
 #[repr(transparent)]
 pub struct Fasync(UnsafeCell<*mut bindings::fasync_struct>);
 
@@ -22,18 +22,18 @@ unsafe impl Send for Fasync {}
 unsafe impl Sync for Fasync {}
 
 impl Fasync {
-    /// No processes.
+    /// An empty list.
     pub const fn new() -> Self {
         Self(UnsafeCell::new(core::ptr::null_mut()))
     }
 
-    /// Tells all: `SIGIO`, or what they asked for instead. Any context.
+    /// Notifies all processes: `SIGIO`, or the signal of `F_SETSIG`. Any context.
     pub fn notify(&self) {
         // SAFETY: The list is there; the function takes the locks that it needs.
         unsafe { bindings::kill_fasync_input(self.0.get()) };
     }
 
-    /// Puts a file in or takes it out, as the file's `fasync` method is told to.
+    /// Adds or removes a file, as the arguments of its `fasync` method say.
     pub(crate) fn set(&self, fd: c_int, file: &File, on: c_int) -> Result<c_int> {
         // SAFETY: The list is there, and the file too during the call.
         let ret = unsafe { bindings::fasync_helper(fd, file.as_ptr(), on, self.0.get()) };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel calls for an open file: `struct file_operations`.
+//! Methods of open files: `struct file_operations`.
 //!
-//! A type implements [`FileOps`]; [`table`] makes the table of C from it. The private data of a file is a pointer
-//! to a [`FileOps::Private`], of which the file has a reference.
+//! A type implements [`FileOps`], and [`table`] makes the C table from it. The private data of a file is a
+//! [`FileOps::Private`], of which the file has a reference.
 //!
 //! C header: `include/linux/fs.h`.
 
@@ -24,26 +24,26 @@ use kernel::{
 
 use crate::{bindings, chrdev::Cdev, context::MaySleep, export::Exported, fasync::Fasync};
 
-/// What can be done with an open file.
+/// Methods of an open file.
 ///
-/// What is left out the kernel answers as it does for any file that lacks it: `EINVAL` for reading and writing, `ENOTTY` for
-/// ioctl, `ENODEV` for mmap, "ready" for poll. Methods may run at once in several threads; none runs after `release`.
+/// The kernel's defaults apply to methods that are not implemented: `EINVAL` for reading and writing, `ENOTTY` for
+/// ioctl, `ENODEV` for mmap, "ready" for poll. Methods may run concurrently; none runs after `release`.
 #[vtable]
 pub trait FileOps: Sized + 'static {
-    /// What the private data of a file is a reference of.
+    /// The private data of a file is a reference to this type.
     type Private: AlwaysRefCounted + Sync;
 
-    /// The node of a character device is opened. The file has no position.
+    /// `open` of a character device node. The file has no position.
     fn open(_node: &Cdev, _file: &File, _sleep: &MaySleep) -> Result<ARef<Self::Private>> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// The last descriptor and mapping of a file is gone.
+    /// The last descriptor and mapping of a file was closed.
     fn release(_private: ARef<Self::Private>, _sleep: &MaySleep) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// `read`: up to `len` bytes to user space; returns how many.
+    /// `read`: copies up to `len` bytes to user space; returns their number.
     fn read(
         _private: &Self::Private,
         _file: &File,
@@ -54,7 +54,7 @@ pub trait FileOps: Sized + 'static {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// `write`: up to `len` bytes from user space; returns how many.
+    /// `write`: copies up to `len` bytes from user space; returns their number.
     fn write(
         _private: &Self::Private,
         _file: &File,
@@ -65,12 +65,12 @@ pub trait FileOps: Sized + 'static {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// `poll`: registers with what will be notified, and returns what is ready, of `POLLIN` and its kind.
+    /// `poll`: registers the wait queue, and returns a mask of `POLLIN` and similar.
     fn poll(_private: &Self::Private, _file: &File, _table: PollTable<'_>) -> u32 {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// `ioctl`, of 64-bit and 32-bit programs: the structures are the same for both.
+    /// `ioctl`, of 64-bit and 32-bit processes: the structures are the same.
     fn ioctl(
         _private: &Self::Private,
         _file: &File,
@@ -86,19 +86,19 @@ pub trait FileOps: Sized + 'static {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// `fcntl(F_SETFL, O_ASYNC)`: whom the file tells.
+    /// The list of processes for `fcntl(F_SETFL, O_ASYNC)`.
     fn fasync(_private: &Self::Private) -> Option<&Fasync> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 }
 
-/// How C releases a file.
+/// The C type of `release`.
 pub type RawRelease =
     unsafe extern "C" fn(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int;
 
-/// The table of C for the files of `T`, whose code is in `owner`: for a `static`.
+/// The `file_operations` of `T`, with `owner` as the module: for a `static`.
 ///
-/// `release` is for files that C code sets up; else it is [`FileOps::release`].
+/// `release` is for files that C code sets up; otherwise it is [`FileOps::release`].
 ///
 /// # Safety
 ///
@@ -135,7 +135,7 @@ pub const unsafe fn table<T: FileOps>(
     })
 }
 
-/// What a call of the kernel for a file has: the file, what it is a file of, and that it may sleep.
+/// A method call: the file, its private data, and the token for sleeping.
 struct Call<'a, T: FileOps> {
     file: &'a File,
     private: &'a T::Private,
@@ -160,7 +160,7 @@ impl<T: FileOps> Call<'_, T> {
     }
 }
 
-/// How many bytes there were, or an errno, as C has it.
+/// A number of bytes, or a negative errno.
 fn count(result: Result<usize>) -> isize {
     match result {
         Ok(len) => isize::try_from(len).unwrap_or(isize::MAX),

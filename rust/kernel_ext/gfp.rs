@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How an allocation may be made: flags that know the context.
+//! Allocation flags that depend on the context.
 //!
 //! C header: `include/linux/gfp_types.h`.
 
 use crate::{bindings, context::MaySleep};
 use core::marker::PhantomData;
 
-/// Allocation flags for the functions of this crate. Those that may sleep need a [`MaySleep`], and live no longer.
+/// Allocation flags for the functions of this crate. Flags that allow sleeping need a [`MaySleep`], and live no longer.
 #[derive(Clone, Copy)]
 pub struct Gfp<'a>(bindings::gfp_t, PhantomData<&'a MaySleep>);
 
 impl Gfp<'static> {
-    /// Does not sleep, and may take from the reserves: `GFP_ATOMIC`. Any context.
+    /// Does not sleep, and may use reserves: `GFP_ATOMIC`. Any context.
     pub const ATOMIC: Self = Self(bindings::GFP_ATOMIC, PhantomData);
 
-    /// Does not sleep, and fails sooner: `GFP_NOWAIT`. Any context.
+    /// Does not sleep, and fails earlier: `GFP_NOWAIT`. Any context.
     pub const NOWAIT: Self = Self(bindings::GFP_NOWAIT, PhantomData);
 }
 
@@ -26,7 +26,7 @@ impl<'a> Gfp<'a> {
         Self(bindings::GFP_KERNEL, PhantomData)
     }
 
-    /// Returns the flags as C has them.
+    /// Returns the C flags.
     #[inline]
     pub fn as_raw(self) -> bindings::gfp_t {
         self.0

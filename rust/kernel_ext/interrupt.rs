@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls in a softirq or in a hard interrupt, which the caller waits for: for measuring and testing what claims to work in any
-//! context.
+//! Synchronous calls in softirq or hard interrupt context, to measure and test functions that support any context.
 //!
 //! ```
 //! # use kernel::prelude::*;
@@ -28,13 +27,12 @@ use crate::{bindings, context::MaySleep, sync::Completion};
 pub enum Context {
     /// A softirq.
     Soft,
-    /// A hard interrupt: that of the clock. Not where not even spin locks may be taken: with real-time preemption it is a
-    /// softirq.
+    /// A hard interrupt: that of the timer. With `PREEMPT_RT` it is a softirq, since spinlocks must be usable.
     Hard,
 }
 
 impl Context {
-    /// The mode of a timer that calls there, in some time from when it is started.
+    /// The mode of a timer whose callback runs in this context.
     pub fn mode(self) -> bindings::hrtimer_mode {
         match self {
             Self::Soft => bindings::hrtimer_mode_HRTIMER_MODE_REL_SOFT,
@@ -43,7 +41,7 @@ impl Context {
     }
 }
 
-/// What is called.
+/// The closure to call.
 #[derive(Clone, Copy)]
 struct Job {
     run: unsafe fn(*mut c_void),
@@ -70,14 +68,14 @@ struct Inner {
     job: Cell<Job>,
 }
 
-/// Has closures called in interrupts.
+/// Calls closures in interrupt context.
 pub struct Interrupter(Pin<KBox<Inner>>);
 
 // SAFETY: A timer may be used from any thread; the job is used by calls alone, which have the value for themselves.
 unsafe impl Send for Interrupter {}
 
 impl Interrupter {
-    /// Makes one.
+    /// Creates the timer.
     ///
     /// # Errors
     ///
@@ -95,7 +93,7 @@ impl Interrupter {
         Ok(Self(inner))
     }
 
-    /// Calls `f` in that context, soon, and waits until it has returned. What it returns is returned.
+    /// Calls `f` in this context, waits for it, and returns its result.
     pub fn call<R: Send, F: FnOnce() -> R + Send>(
         &mut self,
         context: Context,
@@ -136,7 +134,7 @@ unsafe fn run<R, F: FnOnce() -> R>(closure: *mut c_void) {
     *result = f.take().map(|f| f());
 }
 
-/// A door: the timer has expired.
+/// Callback of the timer.
 ///
 /// # Safety
 ///

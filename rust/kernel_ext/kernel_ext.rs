@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the `kernel` crate lacks and the RDMA stack needs.
+//! Abstractions that the RDMA stack needs and the `kernel` crate lacks.
 //!
-//! Everything here is safe to use; what is unsafe inside is proved where it stands. The shape follows `rust/kernel`:
+//! All safe functions here are sound to call; unsafe code has its proof beside it. Conventions follow `rust/kernel`:
 //! wrappers are transparent over the C type, reference counts are `ARef`, locks are backends of
 //! [`kernel::sync::lock::Lock`].
 //!
@@ -28,10 +28,10 @@ pub mod param;
 pub mod random;
 pub mod rcu_box;
 pub mod revocable;
-pub mod roll;
 pub mod rwsem;
 pub mod shared;
 pub mod srcu;
+pub mod static_vec;
 pub mod sync;
 pub mod sysfs;
 pub mod timer;
@@ -39,8 +39,8 @@ pub mod uses;
 pub mod work;
 pub mod xarray;
 
-/// The C interface, for the crates of `rust/` and for doors.
+/// The C interface, for the crates in `rust/` and for exported functions.
 pub use rdma_bindings as bindings;
 
-/// Prefix of this crate's own messages.
+/// Prefix of this crate's messages.
 const __LOG_PREFIX: &[u8] = b"kernel_ext\0";

@@ -8,13 +8,13 @@ use kernel::prelude::*;
 
 use crate::bindings;
 
-/// A counted reference to a module, which cannot be unloaded by its user meanwhile.
+/// A counted reference to a module, which prevents its unloading.
 ///
-/// A module may hold one to itself, and drop it where its unloading waits for the code that does so.
+/// A module may hold one to itself, and drop it in code for which its unloading waits.
 pub struct ModuleRef(&'static ThisModule);
 
 impl ModuleRef {
-    /// Counts a reference. `None` if the module is being unloaded. Any context.
+    /// Takes a reference. `None` if the module is being unloaded. Any context.
     pub fn get(module: &'static ThisModule) -> Option<Self> {
         // SAFETY: The module is there, for its code or that of one which needs it runs.
         unsafe { bindings::try_module_get(module.as_ptr()) }.then(|| Self(module))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages of others: memory that user space, or somebody else in the kernel, reads and writes meanwhile.
+//! Pages that user space, or other kernel code, may read and write concurrently.
 //!
 //! C header: `include/linux/highmem.h`.
 
@@ -12,7 +12,7 @@ use core::{
 };
 use kernel::{page::PAGE_SIZE, prelude::*, types::NotThreadSafe};
 
-/// A page that is pinned throughout `'a`, and whose bytes may change at any time.
+/// A page that is pinned during `'a`, whose content may change at any time.
 ///
 /// # Invariants
 ///
@@ -44,11 +44,11 @@ impl<'a> SharedPage<'a> {
         Mapped(address.cast(), NotThreadSafe)
     }
 
-    /// Copies bytes out. Any context.
+    /// Copies bytes from the page. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if they are not all inside.
+    /// `EINVAL` beyond the page.
     #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result {
         let mapped = self.map();
@@ -58,11 +58,11 @@ impl<'a> SharedPage<'a> {
         Ok(())
     }
 
-    /// Copies bytes in. Any context.
+    /// Copies bytes to the page. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if they do not all fit.
+    /// `EINVAL` beyond the page.
     #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) -> Result {
         let mapped = self.map();
@@ -76,7 +76,7 @@ impl<'a> SharedPage<'a> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `offset` is not a multiple of 8 inside.
+    /// `EINVAL` if `offset` is unaligned or beyond the page.
     fn with_u64<R>(&self, offset: usize, f: impl FnOnce(&AtomicU64) -> R) -> Result<R> {
         let mapped = self.map();
         let ptr = mapped.at(offset, size_of::<u64>())?.cast::<u64>();
@@ -87,22 +87,22 @@ impl<'a> SharedPage<'a> {
         Ok(f(unsafe { AtomicU64::from_ptr(ptr) }))
     }
 
-    /// Adds to a native-endian number at a multiple of 8, atomically and wrapping; returns what it was. Any context.
+    /// Adds to a native-endian number, atomically and wrapping; returns the old value. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `offset` is not a multiple of 8 inside.
+    /// `EINVAL` if `offset` is unaligned or beyond the page.
     pub fn fetch_add_u64(&self, offset: usize, value: u64) -> Result<u64> {
         self.with_u64(offset, |number| number.fetch_add(value, Ordering::SeqCst))
     }
 
-    /// Replaces a native-endian number at a multiple of 8 by `new` if it is `expected`, atomically; returns what it was.
+    /// Replaces a native-endian number by `new` if it is `expected`, atomically; returns the old value.
     ///
     /// Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `offset` is not a multiple of 8 inside.
+    /// `EINVAL` if `offset` is unaligned or beyond the page.
     pub fn compare_exchange_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64> {
         self.with_u64(offset, |number| {
             number
@@ -111,21 +111,21 @@ impl<'a> SharedPage<'a> {
         })
     }
 
-    /// Stores a native-endian number at a multiple of 8, atomically, after all that was written before. Any context.
+    /// Stores a native-endian number atomically, with release ordering. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `offset` is not a multiple of 8 inside.
+    /// `EINVAL` if `offset` is unaligned or beyond the page.
     pub fn store_u64(&self, offset: usize, value: u64) -> Result {
         self.with_u64(offset, |number| number.store(value, Ordering::Release))
     }
 }
 
-/// A page that is mapped on this CPU. Mappings are taken back in the reverse order, as values are dropped.
+/// A page mapping on this CPU (`kmap_local_page()`). Mappings are undone in reverse order, as values are dropped.
 struct Mapped(*mut u8, NotThreadSafe);
 
 impl Mapped {
-    /// Returns a pointer to `len` bytes at `offset`, if they are inside.
+    /// Returns a pointer to `len` bytes at `offset`, if they are within the page.
     #[inline]
     fn at(&self, offset: usize, len: usize) -> Result<*mut u8> {
         let end = offset.checked_add(len).ok_or(EINVAL)?;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Module parameters that the module's own variables hold: flags, and counters to be read.
+//! Module parameters in atomic variables of the module: flags, and counters to be read.
 //!
-//! The kernel crate's `module!` knows numbers that do not change.
+//! `module!` of the kernel crate only supports constant numbers.
 //!
 //! C header: `include/linux/moduleparam.h`.
 
-/// Declares a parameter that an [`AtomicBool`](core::sync::atomic::AtomicBool) holds: set when the module is loaded, shown
-/// to all in `/sys/module/MODULE/parameters/` unless it is `hidden`.
+/// Declares a parameter in an [`AtomicBool`](core::sync::atomic::AtomicBool): set when the module is loaded, and
+/// world-readable in `/sys/module/MODULE/parameters/` unless it is `hidden`.
 ///
-/// `$strings` are what `modinfo` shows: `parmtype=NAME:bool` and `parm=NAME:DESCRIPTION`, each ended by a NUL.
+/// `$strings` is the text for `modinfo`: `parmtype=NAME:bool` and `parm=NAME:DESCRIPTION`, each with a NUL.
 ///
 /// ```
 /// # use core::sync::atomic::AtomicBool;
@@ -28,8 +28,8 @@ macro_rules! bool_param {
 }
 pub use bool_param;
 
-/// As [`bool_param`], for a number that an [`AtomicUsize`](core::sync::atomic::AtomicUsize) holds, and that all may read
-/// while it changes; its type is `ulong`.
+/// As [`bool_param`], for a changing number in an [`AtomicUsize`](core::sync::atomic::AtomicUsize), which is
+/// world-readable; its type is `ulong`.
 #[macro_export]
 macro_rules! count_param {
     ($name:literal, $place:ident, $strings:literal) => {
@@ -38,7 +38,7 @@ macro_rules! count_param {
 }
 pub use count_param;
 
-/// As [`bool_param`], for a number that an [`AtomicI32`](core::sync::atomic::AtomicI32) holds; its type is `int`.
+/// As [`bool_param`], for a number in an [`AtomicI32`](core::sync::atomic::AtomicI32); its type is `int`.
 #[macro_export]
 macro_rules! int_param {
     ($name:literal, $place:ident, $strings:literal) => {
@@ -47,8 +47,7 @@ macro_rules! int_param {
 }
 pub use int_param;
 
-/// Declares a parameter: its name, the variable, which has the layout that the operations `$ops` of the kernel expect, and who
-/// may see it.
+/// Declares a parameter: name, variable, which has the layout that `$ops` expects, and mode.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! raw_param {

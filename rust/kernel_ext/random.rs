@@ -6,7 +6,7 @@
 
 use crate::bindings;
 
-/// Fills `bytes` with random ones, good enough for keys. Any context.
+/// Fills `bytes` with random numbers of cryptographic quality. Any context.
 pub fn fill(bytes: &mut [u8]) {
     // SAFETY: `bytes` is valid for writes of its length.
     unsafe { bindings::get_random_bytes(bytes.as_mut_ptr().cast(), bytes.len()) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Values that RCU readers may still be looking at when their owner lets go of them.
+//! Boxes whose value is dropped after an RCU grace period.
 //!
 //! C header: `include/linux/rcupdate.h`.
 
@@ -14,11 +14,10 @@ struct Inner<T> {
     value: T,
 }
 
-/// A box whose value is dropped a grace period after the box is: RCU readers who found the value before that go on using
-/// it.
+/// A box whose value is dropped an RCU grace period after the box, so that RCU readers can continue to use it.
 ///
 /// The box may be dropped in any context. The value is dropped in softirq context, or in a kernel thread with softirqs
-/// off: its `drop` must not sleep. A module that has such boxes calls [`barrier`] before it goes.
+/// disabled: its `drop` must not sleep. A module with such boxes calls [`barrier`] before it is unloaded.
 pub struct RcuBox<T: Send + 'static>(ManuallyDrop<KBox<Inner<T>>>);
 
 // SAFETY: The value may be used and dropped on any thread; the head is used by RCU alone.
@@ -27,7 +26,7 @@ unsafe impl<T: Send> Send for RcuBox<T> {}
 unsafe impl<T: Send + Sync> Sync for RcuBox<T> {}
 
 impl<T: Send + 'static> RcuBox<T> {
-    /// Puts a value into a box.
+    /// Allocates a box.
     ///
     /// # Errors
     ///
@@ -71,7 +70,7 @@ impl<T: Send + 'static> Drop for RcuBox<T> {
     }
 }
 
-/// Waits until the values of all boxes that have been dropped are dropped.
+/// Waits until the values of all dropped boxes are dropped.
 pub fn barrier(_may_sleep: &MaySleep) {
     // SAFETY: The token shows that it may sleep.
     unsafe { bindings::rcu_barrier() };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Access that can be taken away from all who have it.
+//! Objects whose access can be revoked.
 //!
-//! As [`kernel::revocable`], but taking away hurries: the kernel's waits for an ordinary grace period, which takes tens
-//! of milliseconds, too long for what a process does thousands of times.
+//! As [`kernel::revocable`], but revocation uses an expedited grace period: an ordinary one takes tens of milliseconds,
+//! too long for a frequent operation.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,11 +11,11 @@ use kernel::{prelude::*, sync::rcu};
 
 use crate::{context::MaySleep, sync};
 
-/// An object that can be withdrawn: dropped while others still hold a reference to this wrapper.
+/// An object that can be revoked: it is dropped while references to this wrapper still exist.
 ///
 /// # Invariants
 ///
-/// Who gets at the object has found `gone` unset inside of an RCU read-side critical section, and stays in it.
+/// The object is accessed only within an RCU read-side critical section in which `gone` was found unset.
 #[pin_data]
 pub struct Revocable<T> {
     gone: AtomicBool,
@@ -24,7 +24,7 @@ pub struct Revocable<T> {
 }
 
 impl<T> Revocable<T> {
-    /// Returns an initialiser of an object that is accessible.
+    /// Returns an initialiser of an accessible object.
     pub fn new<E>(object: impl PinInit<T, E>) -> impl PinInit<Self, Error>
     where
         Error: From<E>,
@@ -35,7 +35,7 @@ impl<T> Revocable<T> {
         })
     }
 
-    /// Calls `f` with the object; `None` once it is withdrawn. Any context.
+    /// Calls `f` with the object; `None` once it is revoked. Any context.
     ///
     /// `f` runs in an RCU read-side critical section, so it must not sleep.
     #[inline]
@@ -47,9 +47,9 @@ impl<T> Revocable<T> {
         self.inner.try_access_with_guard(&guard).map(f)
     }
 
-    /// Withdraws the object: when this returns, it is dropped and nobody uses it.
+    /// Revokes the object: when this returns, it is dropped and not accessed any more.
     ///
-    /// Tens of microseconds. Returns at once where somebody else has begun to withdraw it, and may not be done.
+    /// Takes tens of microseconds. Returns at once if another thread is revoking it, which may not have finished.
     pub fn revoke(&self, may_sleep: &MaySleep) {
         if self.gone.swap(true, Ordering::Relaxed) {
             return;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Semaphores of many readers or one writer, as statics of a module.
+//! Read-write semaphores in statics of a module.
 //!
 //! C header: `include/linux/rwsem.h`.
 
 use crate::{bindings, context::MaySleep};
 use kernel::types::Opaque;
 
-/// A semaphore that many hold to read, or one to write. Who waits sleeps.
+/// A read-write semaphore.
 pub struct RwSem(Opaque<bindings::rw_semaphore>);
 
 // SAFETY: Semaphores are for all threads.
@@ -16,7 +16,7 @@ unsafe impl Send for RwSem {}
 unsafe impl Sync for RwSem {}
 
 impl RwSem {
-    /// A semaphore for a static.
+    /// A semaphore in a static.
     ///
     /// # Safety
     ///
@@ -35,14 +35,14 @@ impl RwSem {
         unsafe { bindings::init_rwsem(self.0.get()) };
     }
 
-    /// Holds it to read.
+    /// Locks for reading.
     pub fn read(&self, _sleep: &MaySleep) -> ReadGuard<'_> {
         // SAFETY: It was initialised, and the token shows that it may sleep.
         unsafe { bindings::down_read(self.0.get()) };
         ReadGuard(self)
     }
 
-    /// Holds it to write.
+    /// Locks for writing.
     pub fn write(&self, _sleep: &MaySleep) -> WriteGuard<'_> {
         // SAFETY: It was initialised, and the token shows that it may sleep.
         unsafe { bindings::down_write(self.0.get()) };
@@ -50,7 +50,7 @@ impl RwSem {
     }
 }
 
-/// The semaphore is held to read.
+/// The semaphore is locked for reading.
 pub struct ReadGuard<'a>(&'a RwSem);
 
 impl Drop for ReadGuard<'_> {
@@ -60,7 +60,7 @@ impl Drop for ReadGuard<'_> {
     }
 }
 
-/// The semaphore is held to write.
+/// The semaphore is locked for writing.
 pub struct WriteGuard<'a>(&'a RwSem);
 
 impl Drop for WriteGuard<'_> {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that user space maps and writes while the kernel reads it.
+//! Memory that is mapped by user space, which may write it at any time.
 //!
-//! No reference into such memory exists: whatever is read is copied once, with volatile or atomic accesses, and it is the
-//! copy that is looked at. Offsets are checked against the length; none of the accessors can reach outside.
+//! There are no references to such memory: all reads copy it once, with volatile or atomic accesses, and only the copy
+//! is used. Offsets are checked against the length.
 //!
 //! C header: `include/linux/vmalloc.h`.
 
@@ -21,16 +21,16 @@ use kernel::{
     transmute::{AsBytes, FromBytes},
 };
 
-/// Returns the offset that user space passed to `mmap`, in bytes.
+/// Returns the offset passed to `mmap`, in bytes.
 pub fn vma_offset(vma: &VmaRef) -> u64 {
     // SAFETY: The mmap lock is held, by the invariants of `VmaRef`.
     let pages = unsafe { (*vma.as_ptr()).vm_pgoff };
     (pages as u64).wrapping_mul(PAGE_SIZE as u64)
 }
 
-/// Zeroed memory of whole pages, which user space may map. Dropping it may sleep, except in softirq context.
+/// Zeroed whole pages that user space may map. Dropping it may sleep, except in softirq context.
 ///
-/// Pages that are mapped live on until they are unmapped.
+/// Mapped pages exist until they are unmapped.
 ///
 /// # Invariants
 ///
@@ -50,7 +50,7 @@ impl SharedMem {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `len` is 0 or no `len` that can be rounded up, `ENOMEM`.
+    /// `EINVAL` if `len` is 0 or too large to be rounded up, `ENOMEM`.
     pub fn new(len: usize, _may_sleep: &MaySleep) -> Result<Self> {
         let len = len
             .checked_next_multiple_of(PAGE_SIZE)
@@ -63,19 +63,19 @@ impl SharedMem {
         Ok(Self { base, len })
     }
 
-    /// Returns the length in bytes: whole pages.
+    /// Returns the length, in bytes: whole pages.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Says whether there is no memory; there always is.
+    /// Whether the memory is empty; it never is.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Maps the memory, from its beginning, into all of `vma`.
+    /// Maps the start of the memory to the whole `vma`.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl SharedMem {
         })
     }
 
-    /// Returns a pointer to `len` bytes at `offset`, if they are inside.
+    /// Returns a pointer to `len` bytes at `offset`, if they are within the memory.
     #[inline]
     fn at(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         if offset.checked_add(len)? > self.len {
@@ -111,30 +111,30 @@ impl SharedMem {
         Some(unsafe { AtomicU32::from_ptr(ptr.as_ptr()) })
     }
 
-    /// Loads a native-endian `u32` at a multiple of 4, with acquire ordering: what its writer wrote before is seen after.
+    /// Loads a native-endian, aligned `u32` with acquire ordering.
     ///
-    /// `None` if it is not inside.
+    /// `None` if it is beyond the end.
     #[inline]
     pub fn load_acquire_u32(&self, offset: usize) -> Option<u32> {
         Some(self.word(offset)?.load(Ordering::Acquire))
     }
 
-    /// Loads a native-endian `u32` at a multiple of 4, without ordering. `None` if it is not inside.
+    /// Loads a native-endian, aligned `u32` without ordering. `None` if it is beyond the end.
     #[inline]
     pub fn load_relaxed_u32(&self, offset: usize) -> Option<u32> {
         Some(self.word(offset)?.load(Ordering::Relaxed))
     }
 
-    /// Stores a native-endian `u32` at a multiple of 4, with release ordering: who sees it sees what was written before.
+    /// Stores a native-endian, aligned `u32` with release ordering.
     ///
-    /// `None` if it is not inside.
+    /// `None` if it is beyond the end.
     #[inline]
     pub fn store_release_u32(&self, offset: usize, value: u32) -> Option<()> {
         self.word(offset)?.store(value, Ordering::Release);
         Some(())
     }
 
-    /// Copies a value out: each byte is read once. `None` if it is not inside, or `offset` is not aligned for `T`.
+    /// Copies a value: each byte is read once. `None` if it is beyond the end, or `offset` is not aligned for `T`.
     #[inline]
     pub fn snapshot<T: FromBytes>(&self, offset: usize) -> Option<T> {
         let ptr = self.typed::<T>(offset)?;
@@ -142,7 +142,7 @@ impl SharedMem {
         Some(unsafe { ptr.as_ptr().read_volatile() })
     }
 
-    /// Copies a value in. `None` if it is not inside, or `offset` is not aligned for `T`.
+    /// Writes a value. `None` if it is beyond the end, or `offset` is not aligned for `T`.
     #[inline]
     pub fn write<T: AsBytes + Copy>(&self, offset: usize, value: &T) -> Option<()> {
         let ptr = self.typed::<T>(offset)?;
@@ -151,7 +151,7 @@ impl SharedMem {
         Some(())
     }
 
-    /// Copies bytes out: each is read once. `None` if they are not all inside, then nothing is copied.
+    /// Copies bytes from the memory: each is read once. `None`, without a copy, if they are beyond the end.
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> Option<()> {
         let from = self.at(offset, to.len())?;
         // SAFETY: Both are valid for the length and do not overlap.
@@ -159,7 +159,7 @@ impl SharedMem {
         Some(())
     }
 
-    /// Copies bytes in. `None` if they do not fit, then nothing is copied.
+    /// Copies bytes to the memory. `None`, without a copy, if they are beyond the end.
     pub fn copy_in(&self, offset: usize, from: &[u8]) -> Option<()> {
         let to = self.at(offset, from.len())?;
         // SAFETY: Both are valid for the length and do not overlap.
@@ -176,9 +176,9 @@ impl Drop for SharedMem {
     }
 }
 
-/// Copies `len` bytes between memory of the kernel's own and memory that others write, as the kernel's `memcpy` does.
+/// Copies `len` bytes between private and shared memory, by the kernel's `memcpy`.
 ///
-/// The call is opaque to the compiler, so that it can neither read twice nor assume that the bytes stay as they are.
+/// The call is opaque to the compiler, which can neither read twice nor assume that the bytes are constant.
 ///
 /// # Safety
 ///
@@ -189,7 +189,7 @@ pub(crate) unsafe fn copy_volatile(from: *const u8, to: *mut u8, len: usize) {
     unsafe { bindings::memcpy_shared(to.cast(), from.cast(), len) };
 }
 
-/// Copies the beginning of `bytes` into a value: how a typed view of received bytes begins. `None` if there are too few.
+/// Copies the start of `bytes` to a value. `None` if they are too short.
 #[inline]
 pub fn read_prefix<T: FromBytes>(bytes: &[u8]) -> Option<T> {
     let bytes = bytes.get(..size_of::<T>())?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sleepable RCU: readers that may sleep, and a writer that waits for them.
+//! Sleepable RCU (SRCU).
 //!
 //! C header: `include/linux/srcu.h`.
 
@@ -9,12 +9,12 @@ use kernel::{error::to_result, ffi::c_int, prelude::*, types::NotThreadSafe};
 use crate::{bindings, context::MaySleep, door::view_of};
 
 view_of! {
-    /// A domain of readers, in a structure of C.
+    /// An SRCU domain in a C structure.
     pub struct Srcu(bindings::srcu_struct);
 }
 
 impl Srcu {
-    /// Initialises a domain, which [`cleanup`](Self::cleanup) is called for at the end.
+    /// Initialises a domain; [`cleanup`](Self::cleanup) must be called at the end.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl Srcu {
         to_result(unsafe { bindings::srcu_struct_init(self.as_raw()) })
     }
 
-    /// Takes down a domain.
+    /// Cleans up a domain.
     ///
     /// # Safety
     ///
@@ -38,7 +38,7 @@ impl Srcu {
         unsafe { bindings::cleanup_srcu_struct(self.as_raw()) };
     }
 
-    /// Enters a read-side critical section, in which one may sleep. Not in interrupts.
+    /// Enters a read-side critical section, which may sleep. Not in interrupts.
     #[inline]
     pub fn read(&self) -> ReadGuard<'_> {
         ReadGuard {
@@ -49,14 +49,14 @@ impl Srcu {
         }
     }
 
-    /// Waits until all readers that are inside now have left. The caller is none of them.
+    /// Waits for all current readers. The caller is not one of them.
     pub fn synchronize(&self, _sleep: &MaySleep) {
         // SAFETY: The domain is initialised; the token shows that it may sleep.
         unsafe { bindings::synchronize_srcu(self.as_raw()) };
     }
 }
 
-/// Somebody is reading.
+/// A read-side critical section.
 pub struct ReadGuard<'a> {
     srcu: &'a Srcu,
     index: c_int,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Locks that softirq and interrupt handlers take too, completions, and waiting for RCU readers.
+//! Locks for softirq and interrupt context, completions, and waiting for RCU readers.
 //!
-//! | data is touched in | lock |
+//! | data is used in | lock |
 //! |---|---|
 //! | process context only | `kernel::sync::{Mutex, SpinLock}` |
 //! | softirq too (packets, timers, BH work) | [`SpinLockBh`] |
-//! | any context, or under a lock that C takes with interrupts off (`post_send`, `poll_cq` may come so) | [`SpinLockIrq`] |
+//! | any context, or under a lock of C with interrupts disabled (`post_send`, `poll_cq`) | [`SpinLockIrq`] |
 //!
 //! C headers: `include/linux/spinlock.h`, `include/linux/completion.h`, `include/linux/rcupdate.h`.
 
@@ -21,14 +21,14 @@ use kernel::{
 /// The backend of [`SpinLockBh`].
 pub struct BhBackend;
 
-/// A spin lock that keeps softirqs of this CPU off while it is held.
+/// A spinlock that disables softirqs on this CPU.
 ///
-/// Not for code that may run with interrupts off: unlocking would let softirqs run there. Made by [`new_spinlock_bh!`].
+/// Not for code that may run with interrupts disabled: unlocking would run softirqs. Made by [`new_spinlock_bh!`].
 ///
 /// [`new_spinlock_bh!`]: crate::new_spinlock_bh
 pub type SpinLockBh<T> = Lock<T, BhBackend>;
 
-/// What [`SpinLockBh::lock`](Lock::lock) returns.
+/// Guard of [`SpinLockBh::lock`](Lock::lock).
 pub type SpinLockBhGuard<'a, T> = Guard<'a, T, BhBackend>;
 
 // SAFETY: `spinlock_t` provides mutual exclusion; the default `relock` is `lock`.
@@ -62,7 +62,7 @@ unsafe impl Backend for BhBackend {
 
     #[inline]
     unsafe fn assert_is_held(ptr: *mut Self::State) {
-        // Every lock asks: without lockdep there is nobody to answer.
+        // Without lockdep the check does nothing.
         if cfg!(CONFIG_LOCKDEP) {
             // SAFETY: The lock was initialised, by the safety requirements of the trait.
             unsafe { bindings::spin_assert_is_held(ptr) };
@@ -73,14 +73,14 @@ unsafe impl Backend for BhBackend {
 /// The backend of [`SpinLockIrq`].
 pub struct IrqBackend;
 
-/// A spin lock that keeps interrupts of this CPU off while it is held, and puts them back as they were.
+/// A spinlock that disables interrupts on this CPU, and restores their state.
 ///
 /// Usable in any context but NMI. Made by [`new_spinlock_irq!`].
 ///
 /// [`new_spinlock_irq!`]: crate::new_spinlock_irq
 pub type SpinLockIrq<T> = Lock<T, IrqBackend>;
 
-/// What [`SpinLockIrq::lock`](Lock::lock) returns.
+/// Guard of [`SpinLockIrq::lock`](Lock::lock).
 pub type SpinLockIrqGuard<'a, T> = Guard<'a, T, IrqBackend>;
 
 // SAFETY: `spinlock_t` provides mutual exclusion; the default `relock` is `lock`.
@@ -115,7 +115,7 @@ unsafe impl Backend for IrqBackend {
 
     #[inline]
     unsafe fn assert_is_held(ptr: *mut Self::State) {
-        // Every lock asks: without lockdep there is nobody to answer.
+        // Without lockdep the check does nothing.
         if cfg!(CONFIG_LOCKDEP) {
             // SAFETY: The lock was initialised, by the safety requirements of the trait.
             unsafe { bindings::spin_assert_is_held(ptr) };
@@ -123,10 +123,11 @@ unsafe impl Backend for IrqBackend {
     }
 }
 
-/// A name of a lock class, with one address: for lockdep, two addresses are two names of a class.
+/// The name of a lock class with a unique address: lockdep treats equal names at different addresses as different.
 ///
-/// A class is a static, so there is one of it; but a literal is in each crate that a generic or inlined function is
-/// compiled into. So what makes locks in a crate for others names them by this, and takes [`new_mutex!`] of this module.
+/// A class is a static, but a string literal is instantiated in each crate that a generic or inlined function is
+/// compiled into. So code that makes locks for other crates names them by this macro, and uses [`new_mutex!`] of this
+/// module.
 ///
 /// [`new_mutex!`]: crate::new_mutex
 #[doc(hidden)]
@@ -138,7 +139,7 @@ macro_rules! class_name {
     }};
 }
 
-/// Creates an initialiser of a [`SpinLockBh`], with a lock class of its own.
+/// Returns an initialiser of a [`SpinLockBh`], with its own lock class.
 ///
 /// ```
 /// # use kernel::{prelude::*, sync::Arc};
@@ -167,7 +168,7 @@ macro_rules! new_spinlock_bh {
 }
 pub use new_spinlock_bh;
 
-/// Creates an initialiser of a [`SpinLockIrq`], with a lock class of its own.
+/// Returns an initialiser of a [`SpinLockIrq`], with its own lock class.
 ///
 /// [`SpinLockIrq`]: crate::sync::SpinLockIrq
 #[macro_export]
@@ -179,7 +180,7 @@ macro_rules! new_spinlock_irq {
 }
 pub use new_spinlock_irq;
 
-/// Creates an initialiser of a `kernel::sync::Mutex`, with a lock class of its own; also in code for other crates.
+/// Returns an initialiser of a `kernel::sync::Mutex`, with its own lock class; also in code for other crates.
 #[macro_export]
 macro_rules! new_mutex {
     ($inner:expr $(, $name:literal)? $(,)?) => {
@@ -189,10 +190,10 @@ macro_rules! new_mutex {
 }
 pub use new_mutex;
 
-/// One task waits until others say that something is done.
+/// A completion.
 ///
-/// Unlike `kernel::sync::Completion` it can be signalled for one waiter, waits with a limit, and waits only where a
-/// token says that sleeping is allowed.
+/// Unlike `kernel::sync::Completion` it can be signalled for one waiter, has a wait with a timeout, and requires the
+/// token for sleeping.
 #[pin_data]
 pub struct Completion {
     #[pin]
@@ -205,7 +206,7 @@ unsafe impl Send for Completion {}
 unsafe impl Sync for Completion {}
 
 impl Completion {
-    /// Returns an initialiser of a completion that is not done.
+    /// Returns an initialiser of an incomplete completion.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             // SAFETY: `slot` is valid for writes; the value is pinned from here on.
@@ -213,27 +214,27 @@ impl Completion {
         })
     }
 
-    /// Lets one waiter go on, the present one or the next. Any context.
+    /// Wakes one waiter, a present or future one. Any context.
     #[inline]
     pub fn complete(&self) {
         // SAFETY: `inner` was initialised.
         unsafe { bindings::complete(self.inner.get()) };
     }
 
-    /// Lets all waiters go on, present and future. Any context.
+    /// Wakes all present and future waiters. Any context.
     #[inline]
     pub fn complete_all(&self) {
         // SAFETY: `inner` was initialised.
         unsafe { bindings::complete_all(self.inner.get()) };
     }
 
-    /// Waits until it is done; signals do not interrupt that.
+    /// Waits until it is complete, uninterruptibly.
     pub fn wait(&self, _may_sleep: &MaySleep) {
         // SAFETY: `inner` was initialised, and the token shows that it may sleep.
         unsafe { bindings::wait_for_completion(self.inner.get()) };
     }
 
-    /// Waits until it is done or `milliseconds` have passed; says whether it is done.
+    /// Waits until it is complete or `milliseconds` have passed; returns whether it is complete.
     #[must_use]
     pub fn wait_timeout(&self, milliseconds: u32, _may_sleep: &MaySleep) -> bool {
         let jiffies = kernel::time::msecs_to_jiffies(milliseconds);
@@ -242,11 +243,11 @@ impl Completion {
     }
 }
 
-/// No softirqs run on this CPU as long as this is there, as in a softirq itself. Nothing may sleep meanwhile.
+/// Softirqs are disabled on this CPU while this exists, as within a softirq. The code must not sleep meanwhile.
 pub struct SoftirqsOff(NotThreadSafe);
 
 impl SoftirqsOff {
-    /// Turns softirqs off.
+    /// Disables softirqs.
     #[inline]
     pub fn new(_may_sleep: &MaySleep) -> Self {
         // SAFETY: The token shows process context, and the guard stays with its task: it is not `Send`.
@@ -262,24 +263,24 @@ impl Drop for SoftirqsOff {
     }
 }
 
-/// Waiting for readers that are inside RCU read-side critical sections; the guards are `kernel::sync::rcu`'s.
+/// Waiting for RCU readers; the guards are those of `kernel::sync::rcu`.
 pub mod rcu {
     use super::*;
 
-    /// Waits until all readers that are inside now have left. Milliseconds to tens of milliseconds.
+    /// Waits for all current readers: `synchronize_rcu()`. Takes milliseconds to tens of milliseconds.
     pub fn synchronize(_may_sleep: &MaySleep) {
         // SAFETY: The token shows that it may sleep, so it is not a reader itself.
         unsafe { bindings::synchronize_rcu() };
     }
 
-    /// Like [`synchronize`], but hurries: tens of microseconds, at the cost of interrupting the other CPUs.
+    /// Like [`synchronize`], but expedited: takes tens of microseconds, and interrupts the other CPUs.
     pub fn synchronize_expedited(_may_sleep: &MaySleep) {
         // SAFETY: The token shows that it may sleep, so it is not a reader itself.
         unsafe { bindings::synchronize_rcu_expedited() };
     }
 
-    /// Waits until each task has left, of its own accord, the code that it is in now; interrupt handlers and softirqs have
-    /// then too. For code that is about to vanish. Up to seconds.
+    /// Waits until each task has voluntarily left the code that it is executing; interrupt handlers and softirqs have
+    /// then left, too: `synchronize_rcu_tasks()`. For code that is about to be unloaded. Takes up to seconds.
     pub fn synchronize_tasks(_may_sleep: &MaySleep) {
         // SAFETY: The token shows that it may sleep.
         unsafe {
@@ -288,7 +289,7 @@ pub mod rcu {
         }
     }
 
-    /// Waits until all packets that are inside the receive path now have left.
+    /// Waits for all packets in the receive path: `synchronize_net()`.
     pub fn synchronize_net(_may_sleep: &MaySleep) {
         // SAFETY: The token shows that it may sleep, so it is not a reader itself.
         unsafe { bindings::synchronize_net() };

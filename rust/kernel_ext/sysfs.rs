@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files and directories in sysfs that are made at run time.
+//! sysfs attributes and directories that are created at run time.
 //!
-//! A [`Group`] owns its files, and the tables by which C knows them. A [`File`] is a structure of C for an attribute, and
-//! what Rust needs to answer for it behind that.
+//! A [`Group`] owns its files, and the C tables that refer to them. A [`File`] is a C attribute followed by the Rust
+//! data of its methods.
 //!
 //! C header: `include/linux/sysfs.h`.
 
@@ -22,7 +22,7 @@ view_of! {
     pub struct Kobject(kobject);
 }
 
-/// What a file contains; cut off after a page.
+/// The content of a file; truncated to a page.
 ///
 /// # Invariants
 ///
@@ -57,12 +57,12 @@ impl Text<'_> {
         self.written = self.written.wrapping_add(length);
     }
 
-    /// How many bytes there are.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.written
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.written == 0
     }
@@ -75,7 +75,7 @@ impl fmt::Write for Text<'_> {
     }
 }
 
-/// The longest number of 32 bits, and a NUL.
+/// Size of a 32-bit decimal number with NUL.
 const NUMBER_SIZE: usize = 11;
 
 /// The name of a file.
@@ -96,12 +96,12 @@ impl Name {
         )))
     }
 
-    /// A number, in decimal.
+    /// A decimal number.
     pub const fn number(number: u32) -> Self {
         Self(NameKind::Number(number))
     }
 
-    /// A name that somebody else has.
+    /// A borrowed name.
     ///
     /// # Safety
     ///
@@ -111,7 +111,7 @@ impl Name {
     }
 }
 
-/// A number in decimal, with a NUL.
+/// A decimal number with NUL.
 fn decimal(mut number: u32) -> [u8; NUMBER_SIZE] {
     let mut digits = [0; NUMBER_SIZE];
     let mut count = 0;
@@ -129,18 +129,18 @@ fn decimal(mut number: u32) -> [u8; NUMBER_SIZE] {
     digits
 }
 
-/// A structure of C for an attribute of some kind of directory.
+/// A C structure for an attribute of some kind of directory.
 ///
 /// # Safety
 ///
 /// The structure begins with a `struct attribute`. The methods that `new` gives it are right for it being the beginning
 /// of a [`File<Self, B>`].
 pub unsafe trait RawAttribute<B>: Sized {
-    /// The structure, but for its name: that of a file which can be read and, if so, written.
+    /// The structure without a name, for a readable and, if `writable`, writable file.
     fn new(writable: bool) -> Self;
 }
 
-/// A file: what C knows of it, and what answers for it.
+/// A file: the C attribute and its Rust data.
 #[repr(C)]
 pub struct File<A, B> {
     raw: A,
@@ -149,7 +149,7 @@ pub struct File<A, B> {
 }
 
 impl<A: RawAttribute<B>, B> File<A, B> {
-    /// The file that C means.
+    /// The file of a C attribute.
     ///
     /// # Safety
     ///
@@ -159,12 +159,12 @@ impl<A: RawAttribute<B>, B> File<A, B> {
         unsafe { &*raw.cast() }
     }
 
-    /// What answers for the file.
+    /// The Rust data of the file.
     pub fn behaviour(&self) -> &B {
         &self.behaviour
     }
 
-    /// Says what the file is called. From now on it must not be moved.
+    /// Sets the name of the file. From now on it must not be moved.
     fn set_name(&mut self, name: Name) -> *mut attribute {
         let text = match name.0 {
             NameKind::Text(text) => text,
@@ -177,24 +177,24 @@ impl<A: RawAttribute<B>, B> File<A, B> {
         // SAFETY: The file begins with an attribute, by the safety requirements of `RawAttribute`.
         unsafe {
             (*attribute).name = text;
-            // Otherwise the class of its lock would be a key inside of the attribute, which has to be a static then.
+            // Otherwise lockdep would require the attribute to be a static.
             bindings::sysfs_attr_init(attribute);
         }
         attribute
     }
 }
 
-/// What a file is to be.
+/// Attributes of a new file.
 pub struct NewFile<B> {
     /// Its name.
     pub name: Name,
-    /// Whether root may write it; everybody may read it.
+    /// Whether root may write it; it is world-readable.
     pub writable: bool,
-    /// What answers for it.
+    /// Its Rust data.
     pub behaviour: B,
 }
 
-/// Files of a directory, or of a directory in it.
+/// The files of a directory or subdirectory.
 pub struct Group<A, B> {
     /// They are not moved any more.
     _files: KVVec<File<A, B>>,
@@ -208,7 +208,7 @@ unsafe impl<A, B: Send> Send for Group<A, B> {}
 unsafe impl<A, B: Sync> Sync for Group<A, B> {}
 
 impl<A: RawAttribute<B>, B> Group<A, B> {
-    /// Files, in a directory of the name if there is one.
+    /// Creates the files, in a subdirectory if there is a name.
     ///
     /// # Errors
     ///
@@ -247,13 +247,13 @@ impl<A: RawAttribute<B>, B> Group<A, B> {
 }
 
 impl<A, B> Group<A, B> {
-    /// The tables for C, which are there as long as `self`, wherever that is moved.
+    /// The C tables, which are valid as long as `self`, even if it is moved.
     pub fn as_raw(&self) -> *const attribute_group {
         &*self.raw
     }
 }
 
-/// Groups of files of C code: a list that ends with null, or null itself.
+/// Attribute groups of C code: a null-terminated list, or null.
 #[derive(Clone, Copy)]
 pub struct RawGroups(*mut *const attribute_group);
 
@@ -267,7 +267,7 @@ unsafe impl FromC for RawGroups {
 }
 
 impl RawGroups {
-    /// Groups of C code.
+    /// Attribute groups of C code.
     ///
     /// # Safety
     ///
@@ -282,7 +282,7 @@ impl RawGroups {
     }
 }
 
-/// A directory with nothing in it but directories. Dropping it takes it out of sysfs.
+/// A directory without files. Dropping it removes it from sysfs.
 ///
 /// # Invariants
 ///
@@ -293,11 +293,11 @@ pub struct Directory(NonNull<Kobject>);
 unsafe impl Send for Directory {}
 
 impl Directory {
-    /// Makes a directory in another one.
+    /// Creates a directory in another one.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also where there is something of the name.
+    /// `ENOMEM`, also where the name is in use.
     pub fn new(parent: &Kobject, name: &CStr, _sleep: &MaySleep) -> Result<Self> {
         // SAFETY: The parent is there; the name is copied.
         let raw = unsafe { bindings::kobject_create_and_add(name.as_char_ptr(), parent.as_raw()) };

@@ -2,11 +2,11 @@
 
 //! One-shot timers that own a reference to their object while they are armed.
 //!
-//! A [`Timer`] is a field of an object in an [`Arc`]. [`Timer::arm`] asks for a call of [`OnTimer::expired`] at a time,
-//! in softirq context, with a reference to the object: so the object outlives its timer whatever else happens, and the
-//! last reference may well be the one that the callback drops.
+//! A [`Timer`] is a field of an object in an [`Arc`]. [`Timer::arm`] schedules a call of [`OnTimer::expired`], in
+//! softirq context, with a reference to the object: so the object outlives its timer, and the callback may drop the
+//! last reference.
 //!
-//! An object may have several timers: they differ by `ID`.
+//! An object may have several timers, which differ by `ID`.
 //!
 //! ```
 //! # use kernel::{prelude::*, sync::Arc};
@@ -43,14 +43,14 @@ use crate::{
 use core::marker::PhantomData;
 use kernel::{prelude::*, sync::Arc, types::Opaque};
 
-/// Returns the monotonic time in nanoseconds since boot. It does not count time in suspend.
+/// Returns the monotonic time since boot, in nanoseconds, without time in suspend.
 #[inline]
 pub fn now_ns() -> u64 {
     // SAFETY: No requirements. The clock starts at 0, so that it is not negative.
     unsafe { bindings::ktime_get() as u64 }
 }
 
-/// What a timer does when its time has come.
+/// The callback of a timer.
 pub trait OnTimer<const ID: u64 = 0>: HasTimer<ID> + Send + Sync + Sized + 'static {
     /// Called in softirq context, at the deadline or a little later. It may arm the timer again.
     fn expired(this: Arc<Self>);
@@ -77,7 +77,7 @@ pub unsafe trait HasTimer<const ID: u64>: Sized {
     unsafe fn container_of(timer: *const Timer<Self, ID>) -> *const Self;
 }
 
-/// Says where the [`Timer`] of a type is: see the example [there](self).
+/// Implements [`HasTimer`] for a type: see the example [there](self).
 #[macro_export]
 macro_rules! impl_has_timer {
     (impl HasTimer<$id:literal> for $self:ty { self.$field:ident }) => {
@@ -99,14 +99,14 @@ macro_rules! impl_has_timer {
 }
 pub use impl_has_timer;
 
-/// Whether a timer is armed.
+/// State of a timer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nobody waits for it.
+    /// Not armed.
     Idle,
-    /// It will expire at this time; it owns a reference to its object.
+    /// Armed with this deadline; the timer owns a reference to its object.
     Armed(u64),
-    /// It is never armed again.
+    /// Shut down: it is never armed again.
     ShutDown,
 }
 
@@ -153,10 +153,9 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
         unsafe { &*T::raw_timer(Arc::as_ptr(object)) }
     }
 
-    /// Makes the timer expire at `deadline_ns` ([`now_ns`]'s clock) or earlier; at once if that is past. Any context.
+    /// Arms the timer for `deadline_ns` (by [`now_ns`]), or earlier; a past deadline expires at once. Any context.
     ///
-    /// A timer that is armed for that time or an earlier one stays as it is. After [`Timer::shut_down`] nothing
-    /// happens.
+    /// A timer that is armed for an earlier deadline is unchanged. After [`Timer::shut_down`] this has no effect.
     pub fn arm(object: &Arc<T>, deadline_ns: u64) {
         let timer = Self::of(object);
         let deadline_ns = deadline_ns.min(i64::MAX as u64);
@@ -164,7 +163,7 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
         match *state {
             State::ShutDown => return,
             State::Armed(earlier) if earlier <= deadline_ns => return,
-            // It has its reference.
+            // It has a reference already.
             State::Armed(_) => {}
             State::Idle => {
                 let _ = Arc::into_raw(object.clone());
@@ -183,22 +182,22 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
         };
     }
 
-    /// Says whether the timer is armed and has not yet begun to expire.
+    /// Whether the timer is armed and has not begun to expire.
     pub fn is_armed(&self) -> bool {
         matches!(*self.state.lock(), State::Armed(_))
     }
 
-    /// Takes the deadline back, if the timer has not begun to expire; says whether it did. Any context.
+    /// Cancels the timer, if it has not begun to expire; returns whether it did. Any context.
     ///
-    /// When this returns `false`, [`OnTimer::expired`] may still be running, or about to.
+    /// When this returns `false`, [`OnTimer::expired`] may still be running, or about to run.
     pub fn cancel(object: &Arc<T>) -> bool {
         matches!(Self::try_cancel(object, State::Idle), Cancelled::Taken)
     }
 
-    /// Takes the deadline back and waits until [`OnTimer::expired`] does not run.
+    /// Cancels the timer and waits until [`OnTimer::expired`] is not running.
     ///
-    /// Nobody may arm the timer meanwhile, or it may be armed when this returns; [`Timer::shut_down`] rules that out.
-    /// Not from within the callback.
+    /// The timer must not be armed concurrently, or it may be armed when this returns; [`Timer::shut_down`] prevents
+    /// that. Not from within the callback.
     pub fn cancel_sync(object: &Arc<T>, may_sleep: &MaySleep) {
         Self::stop(object, State::Idle, may_sleep);
     }
@@ -210,12 +209,12 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
 
     fn stop(object: &Arc<T>, next: State, _may_sleep: &MaySleep) {
         while matches!(Self::try_cancel(object, next), Cancelled::Running) {
-            // The callback runs in a softirq of another CPU: no need to sleep, it is soon over.
+            // The callback runs in a softirq of another CPU: busy waiting is short.
             core::hint::spin_loop();
         }
     }
 
-    /// Tries once to leave the timer in state `next`.
+    /// Tries once to change the timer to state `next`.
     fn try_cancel(object: &Arc<T>, next: State) -> Cancelled {
         let timer = Self::of(object);
         let mut state = timer.state.lock();
@@ -243,7 +242,7 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
         cancelled
     }
 
-    /// What C calls when the timer expires.
+    /// The callback of the C timer.
     ///
     /// # Safety
     ///
@@ -259,7 +258,7 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
         bindings::hrtimer_restart_HRTIMER_NORESTART
     }
 
-    /// Takes the reference of a timer that expired, unless it was armed anew meanwhile.
+    /// Takes the reference of an expired timer, unless it was armed again meanwhile.
     ///
     /// # Safety
     ///
@@ -284,13 +283,13 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
     }
 }
 
-/// What [`Timer::try_cancel`] found.
+/// Result of [`Timer::try_cancel`].
 #[derive(Clone, Copy)]
 enum Cancelled {
     /// The timer was not armed.
     NotArmed,
-    /// The deadline was taken back.
+    /// The timer was canceled.
     Taken,
-    /// The callback runs on another CPU.
+    /// The callback is running on another CPU.
     Running,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counting who uses an object, so that its end can wait for them.
+//! Counting the users of an object, so that its teardown can wait for them.
 //!
-//! Memory is kept by reference counts; this is for what must not happen any more when an object ends, as calls of its
-//! client.
+//! Memory is managed by reference counts; this is for actions that must not happen after the teardown, such as calls of
+//! a client.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,17 +11,17 @@ use kernel::prelude::*;
 
 use crate::{context::MaySleep, sync::Completion};
 
-/// Who uses an object, and whether it goes.
+/// Number of users of an object, and whether it is being torn down.
 #[pin_data]
 pub struct Uses {
-    /// The users, and one more until the object goes.
+    /// The users, and one more until the teardown.
     count: AtomicUsize,
     #[pin]
     gone: Completion,
 }
 
 impl Uses {
-    /// An initialiser: nobody uses the object yet.
+    /// An initialiser without users.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             count: AtomicUsize::new(1),
@@ -29,7 +29,7 @@ impl Uses {
         })
     }
 
-    /// One more user, unless the object has gone. Each is to be taken back by [`Self::put`]. Any context.
+    /// Adds a user, unless the object is being torn down. Each is removed by [`Self::put`]. Any context.
     #[must_use]
     pub fn get(&self) -> bool {
         let more = |count: usize| match count {
@@ -41,14 +41,14 @@ impl Uses {
             .is_ok()
     }
 
-    /// One user less. Any context.
+    /// Removes a user. Any context.
     pub fn put(&self) {
         if self.count.fetch_sub(1, Ordering::Release) == 1 {
             self.gone.complete_all();
         }
     }
 
-    /// The object goes: waits until nobody uses it. Once, and not by a user.
+    /// Starts the teardown, and waits until there are no users. Called once, not by a user.
     pub fn end(&self, sleep: &MaySleep) {
         self.put();
         self.gone.wait(sleep);

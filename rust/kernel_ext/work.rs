@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work items: what `kernel::workqueue` lacks.
+//! Work items and workqueues: functions that `kernel::workqueue` lacks.
 //!
 //! A work item is the kernel crate's: a field [`Work<T>`](kernel::workqueue::Work) of an object in an [`Arc`],
 //! [`WorkItem`], `impl_has_work!`, `new_work!`. Queued work owns a reference to its object. Queues for softirq are
 //! [`kernel::workqueue::system_bh`] and [`kernel::workqueue::system_bh_highpri`].
 //!
-//! Here is how to wait for work, and queues of one's own.
+//! This file has functions to wait for work, and queues owned by a module.
 //!
 //! C header: `include/linux/workqueue.h`.
 
@@ -31,9 +31,9 @@ where
     unsafe { Work::raw_get(T::raw_get_work(Arc::as_ptr(object).cast_mut())) }
 }
 
-/// Queues the work of `object`, unless it is queued already; says whether it did. Any context.
+/// Queues the work of `object`, unless it is queued already; returns whether it did. Any context.
 ///
-/// When the work is running, it is queued again and runs once more.
+/// If the work is running, it is queued and runs once more.
 pub fn enqueue<T, const ID: u64>(queue: &Queue, object: &Arc<T>) -> bool
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID> + Send + Sync + 'static,
@@ -41,9 +41,9 @@ where
     queue.enqueue::<Arc<T>, ID>(object.clone()).is_ok()
 }
 
-/// Takes the work of `object` from its queue, and waits until it does not run; says whether it was queued.
+/// Cancels the work of `object`, and waits until it is not running; returns whether it was queued.
 ///
-/// Nobody may queue it again meanwhile, or it may be queued or running when this returns. For work on BH queues too.
+/// It must not be queued concurrently, or it may be queued or running when this returns. Also for work on BH queues.
 /// Not from within the work itself.
 pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> bool
 where
@@ -58,7 +58,7 @@ where
     was_queued
 }
 
-/// Waits until the work of `object`, as it was last queued, has run; says whether it had to wait.
+/// Waits until the last queued run of `object`'s work has finished; returns whether it had to wait.
 ///
 /// Not from within the work itself.
 pub fn flush<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> bool
@@ -69,24 +69,24 @@ where
     unsafe { bindings::flush_work(raw_work::<T, ID>(object)) }
 }
 
-/// How an [`OwnedQueue`] works: flags that can be joined with `|`.
+/// Flags of an [`OwnedQueue`], which can be combined with `|`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct QueueFlags(u32);
 
 impl QueueFlags {
-    /// Work runs on any CPU, by workers that are not bound to the CPU that queued it.
+    /// Work runs on any CPU: `WQ_UNBOUND`.
     pub const UNBOUND: Self = Self(bindings::wq_flags_WQ_UNBOUND);
     /// Work runs on the CPU that queued it.
     pub const PER_CPU: Self = Self(bindings::wq_flags_WQ_PERCPU);
     /// Work runs in softirq context, and must not sleep.
     pub const BH: Self = Self(bindings::wq_flags_WQ_BH | bindings::wq_flags_WQ_PERCPU);
-    /// One work at a time, in the order in which they were queued. With [`Self::UNBOUND`] and one work at once.
+    /// One work at a time, in the order of queueing. Only with [`Self::UNBOUND`] and a `max_active` of 1.
     pub const ORDERED: Self = Self(bindings::wq_flags___WQ_ORDERED);
-    /// Workers have a high priority.
+    /// Workers have high priority.
     pub const HIGHPRI: Self = Self(bindings::wq_flags_WQ_HIGHPRI);
-    /// The queue has a directory in `/sys/bus/workqueue`, where its CPUs are set.
+    /// The queue has a directory in `/sys/bus/workqueue`, with its CPU mask.
     pub const SYSFS: Self = Self(bindings::wq_flags_WQ_SYSFS);
-    /// Work goes on when memory is short: it is needed for freeing memory.
+    /// The queue is used by memory reclaim: it has a rescuer.
     pub const MEM_RECLAIM: Self = Self(bindings::wq_flags_WQ_MEM_RECLAIM);
 }
 
@@ -98,7 +98,7 @@ impl core::ops::BitOr for QueueFlags {
     }
 }
 
-/// A work queue of one's own. Dropping it waits for its work, so it may sleep.
+/// A workqueue. Dropping it waits for its work, so it may sleep.
 pub struct OwnedQueue(NonNull<bindings::workqueue_struct>);
 
 // SAFETY: Work queues may be used from any thread.
@@ -107,14 +107,14 @@ unsafe impl Send for OwnedQueue {}
 unsafe impl Sync for OwnedQueue {}
 
 impl OwnedQueue {
-    /// Makes a queue; `name` shows in the names of its workers.
+    /// Creates a queue; `name` appears in the names of its workers.
     ///
-    /// `max_active` is how many works of the queue run at once: per CPU, or in all where the queue is unbound; 0 is the
-    /// default. It must be 0 for BH queues.
+    /// `max_active` limits the work items of the queue that run at once: per CPU, or in total for an unbound queue; 0
+    /// is the default. It must be 0 for BH queues.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also for flags that exclude each other.
+    /// `ENOMEM`, also for incompatible flags.
     pub fn new(
         name: &CStr,
         flags: QueueFlags,
@@ -127,7 +127,7 @@ impl OwnedQueue {
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
-    /// The C structure, which is there as long as `self`.
+    /// The C structure, which is valid as long as `self`.
     pub fn as_raw(&self) -> NonNull<bindings::workqueue_struct> {
         self.0
     }
@@ -155,7 +155,7 @@ impl Drop for OwnedQueue {
     }
 }
 
-/// A work queue that a whole module knows, and C code too if it is exported: a `static`.
+/// A workqueue that is used by a whole module, and by C code if it is exported: a `static`.
 ///
 /// # Invariants
 ///
@@ -169,19 +169,19 @@ unsafe impl crate::export::ExportedStatic for GlobalQueue {
 }
 
 impl GlobalQueue {
-    /// A queue that is still to be made.
+    /// A queue that is not installed yet.
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
         Self(AtomicPtr::new(null_mut()))
     }
 
-    /// Gives the queue to the module, until what this returns is dropped: which waits for the queue's work.
+    /// Installs the queue until the result is dropped, which waits for the queue's work.
     pub fn install(&'static self, queue: OwnedQueue) -> InstalledQueue {
         self.0.store(queue.0.as_ptr(), Ordering::Release);
         InstalledQueue(self, queue)
     }
 
-    /// The queue. `None` before it is installed, and while the module goes.
+    /// The queue. `None` before it is installed, and while the module is unloaded.
     #[inline]
     pub fn get(&self) -> Option<&Queue> {
         let queue = NonNull::new(self.0.load(Ordering::Acquire))?;
@@ -203,7 +203,7 @@ pub struct InstalledQueue(&'static GlobalQueue, OwnedQueue);
 
 impl Drop for InstalledQueue {
     fn drop(&mut self) {
-        // Work that queues more work of the module does so before this.
+        // Work that queues more work of the module has finished before this.
         // SAFETY: A queue goes in process context.
         self.1.flush(&unsafe { MaySleep::assume() });
         self.0 .0.store(null_mut(), Ordering::Release);

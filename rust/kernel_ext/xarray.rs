@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of objects by number.
+//! Tables of objects by index (XArray).
 //!
-//! A [`Table`] gives numbers to objects and finds the object of a number, in softirq context too, without a lock.
+//! A [`Table`] assigns indices to objects and finds the object with an index, also in softirq context, without a lock.
 //!
 //! C header: `include/linux/xarray.h`.
 
@@ -14,20 +14,20 @@ use kernel::{
     types::{ForeignOwnable, Opaque},
 };
 
-/// An object for each of some numbers of a range.
+/// Objects with indices in a range.
 ///
-/// The table owns a reference to each object. Numbers go round: one that was given back is not given out again soon.
+/// The table owns a reference to each object. Indices are assigned cyclically, so that a freed one is not reused soon.
 ///
 /// # Invariants
 ///
-/// Each entry of `xa` is reserved (reads as null), or is from `Arc::into_foreign` and owns that reference. An entry is
-/// taken out only where, before the reference is handed on or dropped, all RCU readers that could have found it have left, or
-/// where nobody else has the table.
+/// Each entry of `xa` is reserved (reads as null), or is from `Arc::into_foreign` and owns that reference. After an
+/// entry is removed, its reference is passed on or dropped only when all RCU readers that could have found it have left, or
+/// when there are no other users of the table.
 #[pin_data(PinnedDrop)]
 pub struct Table<T: Send + Sync + 'static> {
     #[pin]
     xa: Opaque<bindings::xarray>,
-    /// The number to try next; under the lock of `xa`.
+    /// The index to try next; under the lock of `xa`.
     next: UnsafeCell<u32>,
     limit: bindings::xa_limit,
     _objects: PhantomData<Arc<T>>,
@@ -39,7 +39,7 @@ unsafe impl<T: Send + Sync> Send for Table<T> {}
 unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
 impl<T: Send + Sync + 'static> Table<T> {
-    /// Returns an initialiser of an empty table for the numbers in `range`.
+    /// Returns an initialiser of an empty table for the indices in `range`.
     pub fn new(range: RangeInclusive<u32>) -> impl PinInit<Self> {
         let (min, max) = range.into_inner();
         pin_init!(Self {
@@ -51,7 +51,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         })
     }
 
-    /// Puts an entry (null: reserves) where there is room and returns the number.
+    /// Stores an entry (null: reserves) at an unused index and returns the index.
     fn allocate(&self, entry: *mut c_void, flags: Gfp<'_>) -> Result<u32> {
         let mut index = 0;
         // SAFETY: The array is valid, and `next` is used under its lock.
@@ -65,18 +65,18 @@ impl<T: Send + Sync + 'static> Table<T> {
                 flags.as_raw(),
             )
         };
-        // 1: the numbers have gone round.
+        // 1: the indices have wrapped.
         if ret < 0 {
             return Err(Error::from_errno(ret));
         }
         Ok(index)
     }
 
-    /// Puts an object into the table and returns its number. Readers find it from now on.
+    /// Adds an object and returns its index. Readers find it from now on.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EBUSY` when all numbers are taken.
+    /// `ENOMEM`, `EBUSY` if all indices are in use.
     pub fn insert(&self, object: Arc<T>, flags: Gfp<'_>) -> Result<u32> {
         let entry = object.into_foreign();
         // INVARIANT: The entry owns the reference, if it gets into the table.
@@ -86,11 +86,11 @@ impl<T: Send + Sync + 'static> Table<T> {
         })
     }
 
-    /// Puts an object into the table under a number of the caller's choice, which need not be in the range.
+    /// Adds an object with an index chosen by the caller, which need not be in the range.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EBUSY` when the number is taken.
+    /// `ENOMEM`, `EBUSY` if the index is in use.
     pub fn insert_at(&self, index: u32, object: Arc<T>, flags: Gfp<'_>) -> Result {
         let entry = object.into_foreign();
         // SAFETY: The array is valid.
@@ -104,19 +104,19 @@ impl<T: Send + Sync + 'static> Table<T> {
         })
     }
 
-    /// Takes a number for an object that is still to be made: publishing it cannot fail.
+    /// Reserves an index for an object, which can then be published without failure.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EBUSY` when all numbers are taken.
+    /// `ENOMEM`, `EBUSY` if all indices are in use.
     pub fn reserve(&self, flags: Gfp<'_>) -> Result<Reservation<'_, T>> {
         let index = self.allocate(core::ptr::null_mut(), flags)?;
         Ok(Reservation { table: self, index })
     }
 
-    /// Finds the object of a number. Any context.
+    /// Finds the object with an index. Any context.
     ///
-    /// The object stays alive as long as the guard.
+    /// The object is valid as long as the guard.
     #[inline]
     pub fn get<'a>(&'a self, index: u32, _guard: &'a rcu::Guard) -> Option<ArcBorrow<'a, T>> {
         // SAFETY: The array is valid.
@@ -127,14 +127,14 @@ impl<T: Send + Sync + 'static> Table<T> {
         Some(unsafe { Arc::<T>::borrow(entry.as_ptr().cast()) })
     }
 
-    /// Finds the object of a number and takes a reference to it. Any context.
+    /// Finds the object with an index and takes a reference to it. Any context.
     #[inline]
     pub fn find(&self, index: u32) -> Option<Arc<T>> {
         let guard = rcu::read_lock();
         self.get(index, &guard).map(Into::into)
     }
 
-    /// Takes an object out of the table and returns it when no reader borrows it from the table any more.
+    /// Removes an object and returns it after all readers that may borrow it.
     pub fn remove(&self, index: u32, may_sleep: &MaySleep) -> Option<Arc<T>> {
         // SAFETY: The array is valid.
         let entry = unsafe { bindings::xa_erase_irqsave(self.xa.get(), index as usize) };
@@ -144,8 +144,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         Some(unsafe { Arc::from_foreign(entry.as_ptr().cast()) })
     }
 
-    /// Takes an object out of the table; its reference is dropped when no reader borrows it from the table any more, which this
-    /// does not wait for. Says whether there was one.
+    /// Removes an object; its reference is dropped after all readers that may borrow it, without waiting for them.
+    /// Returns whether there was one.
     pub fn remove_later(
         &self,
         index: u32,
@@ -167,9 +167,9 @@ impl<T: Send + Sync + 'static> Table<T> {
         true
     }
 
-    /// Finds the object with the smallest number that is not below `from`, and takes a reference to it.
+    /// Finds the object with the smallest index from `from` on, and takes a reference to it.
     ///
-    /// For walking the table while it changes: objects that come or go meanwhile may be missed, or not.
+    /// For iteration while the table changes: objects that are added or removed meanwhile may be missed.
     pub fn find_from(&self, from: u32) -> Option<(u32, Arc<T>)> {
         let mut index = from as usize;
         let _guard = rcu::read_lock();
@@ -188,7 +188,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         Some((index as u32, object.into()))
     }
 
-    /// Walks all objects by rising number, see [`Table::find_from`].
+    /// Iterates over all objects in ascending order of their indices, see [`Table::find_from`].
     pub fn iter(&self) -> impl Iterator<Item = (u32, Arc<T>)> + '_ {
         let mut from = Some(0);
         core::iter::from_fn(move || {
@@ -198,7 +198,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         })
     }
 
-    /// Says whether the table has neither objects nor reserved numbers.
+    /// Whether the table has neither objects nor reserved indices.
     pub fn is_empty(&self) -> bool {
         // SAFETY: The array is valid; the word is read once.
         unsafe {
@@ -231,23 +231,23 @@ impl<T: Send + Sync> PinnedDrop for Table<T> {
     }
 }
 
-/// A number of a [`Table`] without an object. Dropping it gives the number back.
+/// A reserved index of a [`Table`]. Dropping it frees the index.
 pub struct Reservation<'a, T: Send + Sync + 'static> {
     table: &'a Table<T>,
     index: u32,
 }
 
 impl<T: Send + Sync> Reservation<'_, T> {
-    /// Returns the number.
+    /// Returns the index.
     #[inline]
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Puts the object into the table: readers find it from now on. Any context.
+    /// Adds the object: readers find it from now on. Any context.
     pub fn publish(self, object: Arc<T>) {
         let entry = object.into_foreign();
-        // The reservation has its place in the array, so no memory is needed and nothing can fail.
+        // The entry is allocated already, so this cannot fail.
         // SAFETY: The array is valid.
         // INVARIANT: The entry owns the reference.
         unsafe { bindings::xa_store_irqsave(self.table.xa.get(), self.index as usize, entry, 0) };

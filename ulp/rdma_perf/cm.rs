@@ -17,7 +17,7 @@ use kernel::{
     prelude::*,
     sync::{rcu, Arc},
 };
-use kernel_ext::{debugfs::Folder, net::ns::NetRef, random};
+use kernel_ext::{debugfs::Dir, net::ns::NetRef, random};
 use rdma::{abi::wr::Remote, bindings, client::Device, Gid, MaySleep};
 use rdma_cm::{Address, Connection, Listener, Params, Request, Route};
 
@@ -371,7 +371,7 @@ pub(crate) struct MoreFiles;
 ///
 /// None.
 pub(crate) fn more_files(
-    _folder: &Arc<Folder>,
+    _folder: &Arc<Dir>,
     _desk: &Arc<Desk>,
     _sleep: &MaySleep,
 ) -> Result<MoreFiles> {

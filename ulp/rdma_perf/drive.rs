@@ -220,7 +220,7 @@ impl Driver<'_, '_, '_> {
             let done = self.step(sleep);
             match self.run.options.poll {
                 // What is to come is brought by others, also on this CPU.
-                Poll::Direct => sleep.give_way(),
+                Poll::Direct => sleep.cond_resched(),
                 _ if done == 0 => self.run.wait(sleep),
                 _ => {}
             }

@@ -20,7 +20,7 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 use kernel_ext::{
-    debugfs::{self, Control, Files, Folder},
+    debugfs::{self, Control, Dir, Files},
     random,
     sync::Completion,
 };
@@ -471,7 +471,7 @@ pub(crate) type MoreFiles = Files<DeskFiles>;
 ///
 /// `ENOMEM`.
 pub(crate) fn more_files(
-    folder: &Arc<Folder>,
+    folder: &Arc<Dir>,
     desk: &Arc<Desk>,
     sleep: &MaySleep,
 ) -> Result<MoreFiles> {

@@ -20,7 +20,7 @@ use kernel::{
     seq_file::SeqFile,
     sync::{Arc, Mutex},
 };
-use kernel_ext::debugfs::{self, Control, Files, Folder};
+use kernel_ext::debugfs::{self, Control, Dir, Files};
 use rdma::{
     client::{
         table::{Registration, Table},
@@ -245,11 +245,11 @@ pub(crate) struct Perf {
 fn single(
     name: &CStr,
     role: Role,
-    top: &Arc<Folder>,
+    top: &Arc<Dir>,
     users: &Arc<Registration<User>>,
     sleep: &MaySleep,
 ) -> Result<(Files<RunFiles>, MoreFiles)> {
-    let folder = Folder::new(name, Some(top), sleep)?;
+    let folder = Dir::new(name, Some(top), sleep)?;
     let runner = Runner::new(role, users)?;
     let more = wire::more_files(&folder, &runner.desk, sleep)?;
     Ok((Files::new(&folder, RunFiles(runner), sleep)?, more))
@@ -263,7 +263,7 @@ impl Perf {
     /// `ENOMEM`, and what registering with the core fails with.
     pub(crate) fn new(sleep: &MaySleep) -> Result<Self> {
         let users = Arc::new(USERS.register(sleep)?, GFP_KERNEL)?;
-        let top = Folder::new(NAME, None, sleep)?;
+        let top = Dir::new(NAME, None, sleep)?;
         let runner = Runner::new(Role::Both, &users)?;
         Ok(Self {
             _both: Files::new(&top, RunFiles(runner), sleep)?,

@@ -7,7 +7,7 @@
 //! | [`NAMED`] | the domains that are named by files, and making and destroying any | process | `hw_destroy_rwsem` of the file, tried; what drivers take |
 
 use kernel::prelude::*;
-use kernel_ext::{bindings as c, roll::Roll};
+use kernel_ext::{bindings as c, static_vec::StaticVec};
 use rdma::{
     core::{
         object::{Failed, Owned},
@@ -32,7 +32,7 @@ struct Named {
 kernel::sync::global_lock! {
     /// The domains that are named by files.
     // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static NAMED: Mutex<Roll<Named>> = Roll::new();
+    unsafe(uninit) static NAMED: Mutex<StaticVec<Named>> = StaticVec::new();
 }
 
 /// Makes the list. The module's initialisation calls it, once.
@@ -85,14 +85,14 @@ pub(super) fn open(
         return Ok(response);
     }
     let place = match inode {
-        Some(_) => Some(named.place()?),
+        Some(_) => Some(named.reserve()?),
         None => None,
     };
     let xrcd = verbs::alloc_xrcd(call.device()?, inode.as_deref(), call.udata(), call.sleep)?;
     match (inode, place) {
         (Some(inode), Some(place)) => {
             verbs::share_xrcd(new, &xrcd);
-            place.put(Named { inode, xrcd });
+            place.push(Named { inode, xrcd });
         }
         _ => {
             new.complete(xrcd);

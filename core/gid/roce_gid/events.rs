@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens to net devices and their addresses, and what follows for the GIDs of RoCE ports.
+//! Events of net devices and their addresses, and the GID updates that follow from them.
 //!
-//! The listeners run under locks of the network stack; so they only queue work, which holds references to the net
-//! devices. The queue is ordered: works run one at a time, in the order in which things happened.
+//! The notifiers run under locks of the network stack, so they only queue work, which holds references to the net
+//! devices. The workqueue is ordered: events are handled one at a time, in the order of their occurrence.
 
 use kernel::{
     alloc::Flags,
@@ -25,21 +25,21 @@ use rdma::MaySleep;
 
 use super::{for_each_port, gid_of, Port, Relation};
 
-/// What is done to the GIDs of a port.
+/// An update of a port's GIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     AddDefault,
     DeleteDefault,
     AddAddresses,
     DeleteAll,
-    /// The same with the net devices that stand on the one that is named.
+    /// The same for the upper devices of the net device.
     AddAddressesUp,
     DeleteAllUp,
     AddAddress(IpAddress),
     DeleteAddress(IpAddress),
 }
 
-/// One thing to be done for `ndev`: to all ports whose net device `of` has a relation to.
+/// An update for the addresses of `ndev`, on all ports whose net device has the relation to `of`.
 struct Step {
     action: Action,
     relation: Relation,
@@ -72,13 +72,13 @@ impl Step {
     }
 }
 
-/// The most steps that one event asks for.
+/// Maximum number of steps of an event.
 const MAX_STEPS: usize = 3;
 
-/// What an event asks for.
+/// The steps of an event.
 type Steps = [Option<Step>; MAX_STEPS];
 
-/// Steps on their way.
+/// Queued steps.
 #[pin_data]
 struct Job {
     steps: Steps,
@@ -102,11 +102,11 @@ impl WorkItem for Job {
     }
 }
 
-/// What hears of net devices and of addresses.
+/// The notifier of net devices and addresses.
 struct Follower(Arc<OwnedQueue>);
 
 impl Follower {
-    /// Queues steps. Any context in which there may be such an allocation.
+    /// Queues steps. Any context that allows the allocation flags.
     fn queue(&self, steps: Steps, flags: Flags) {
         let job = pin_init!(Job { steps, work <- new_work!("roce_gid::Job") });
         match KBox::pin_init(job, flags) {
@@ -116,7 +116,7 @@ impl Follower {
     }
 }
 
-/// What the GIDs do when something happens to a net device.
+/// The steps of a net device event.
 fn steps_of(ndev: &NetDevice, event: Event) -> Option<Steps> {
     let step = |action, relation| Some(Step::new(action, relation, ndev, ndev));
     let add_default = || step(Action::AddDefault, Relation::Default);
@@ -139,10 +139,10 @@ fn steps_of(ndev: &NetDevice, event: Event) -> Option<Steps> {
     })
 }
 
-/// What the GIDs do when a net device was put on another.
+/// The steps when a net device gets an upper device.
 fn steps_of_link(ndev: &NetDevice, upper: &NetDevice) -> Steps {
     [
-        // The port of a bond has no default GIDs of its own.
+        // A port of a bond has no default GIDs of its own.
         Some(Step::new(
             Action::DeleteDefault,
             Relation::Bond,
@@ -159,7 +159,7 @@ fn steps_of_link(ndev: &NetDevice, upper: &NetDevice) -> Steps {
     ]
 }
 
-/// What the GIDs do when a net device was taken off another.
+/// The steps when a net device loses an upper device.
 fn steps_of_unlink(ndev: &NetDevice, upper: &NetDevice) -> Steps {
     [
         Some(Step::new(Action::DeleteAllUp, Relation::Upper, upper, ndev)),
@@ -173,7 +173,7 @@ fn steps_of_unlink(ndev: &NetDevice, upper: &NetDevice) -> Steps {
     ]
 }
 
-/// Whether a net device can have to do with RoCE.
+/// Whether a net device may be used by RoCE.
 fn is_ethernet(ndev: &NetDevice) -> bool {
     ndev.link_type() == LinkType::ETHER
 }
@@ -184,7 +184,7 @@ impl Listener for Follower {
             return;
         }
         if let Some(steps) = steps_of(ndev, event) {
-            // A step that is lost may be the one that lets go of a net device.
+            // A lost step may leave a reference to a net device.
             self.queue(steps, GFP_KERNEL);
         }
     }
@@ -217,16 +217,16 @@ impl AddressListener for Follower {
     }
 }
 
-/// As long as this is there, GIDs follow net devices. Dropping it waits for what is queued.
+/// Keeps the notifiers registered until it is dropped, which waits for queued steps.
 ///
-/// Fields are dropped in this order: the queue goes with the last listener.
+/// Fields are dropped in this order: the queue is dropped with the last notifier.
 pub(crate) struct Registration {
     _devices: Pin<KBox<notifier::Registration<Follower>>>,
     _addresses: Pin<KBox<AddressRegistration<Follower>>>,
     _barrier: Barrier,
 }
 
-/// Waits, when the module goes, for what it has left to RCU.
+/// Waits for RCU callbacks when the module is unloaded.
 struct Barrier;
 
 impl Drop for Barrier {
@@ -236,7 +236,7 @@ impl Drop for Barrier {
     }
 }
 
-/// Lets GIDs follow net devices: hears of all that there are.
+/// Registers the notifiers, which report all existing net devices and addresses.
 ///
 /// # Errors
 ///
@@ -245,7 +245,7 @@ pub(crate) fn start(sleep: &MaySleep) -> Result<Registration> {
     let flags = QueueFlags::UNBOUND | QueueFlags::ORDERED;
     let queue = OwnedQueue::new(c"gid-cache-wq", flags, 1, sleep)?;
     let queue = Arc::new(queue, GFP_KERNEL)?;
-    // Addresses first: those of the devices that come after that are asked for are heard of too.
+    // Addresses first, so that those of net devices reported afterwards are not missed.
     let _addresses = AddressRegistration::new(Follower(queue.clone()), sleep)?;
     let _devices = notifier::Registration::new(Follower(queue), sleep)?;
     Ok(Registration {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the receiver of a message of RMPP answers, and what that does to the message.
+//! Receiving the RMPP packets ACK, STOP and ABORT for a message that is being sent.
 //!
 //! IBTA specification, volume 1, section 13.6.3.
 
@@ -18,12 +18,12 @@ use super::{
     reply, segment, turn,
 };
 
-/// The request of ours that a MAD belongs to.
+/// The posted MAD that a packet belongs to.
 pub(super) fn find_request(agent: &Agent, mad: &RecvMad) -> Option<Key> {
     matching::find(agent, &agent.table.lock(), mad)
 }
 
-/// Ends the message that a packet is about, if it is not received yet.
+/// Fails the message that a packet belongs to, unless it was received completely.
 fn fail(agent: &Arc<Agent>, mad: &RecvMad, status: u8, sleep: &MaySleep) {
     let mut table = agent.table.lock();
     let Some(key) = matching::find(agent, &table, mad) else {
@@ -43,13 +43,13 @@ fn fail(agent: &Arc<Agent>, mad: &RecvMad, status: u8, sleep: &MaySleep) {
     }
 }
 
-/// A packet makes no sense: ends the message that it is about, and tells who has sent it.
+/// Fails the message of an invalid packet, and sends an ABORT.
 pub(super) fn refuse(agent: &Arc<Agent>, mad: &RecvMad, status: u8, sleep: &MaySleep) {
     fail(agent, mad, status, sleep);
     reply::abort(agent, mad, status, sleep);
 }
 
-/// The receiver has stopped the message.
+/// The receiver has stopped the message (STOP).
 pub(super) fn stopped(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep: &MaySleep) {
     match rmpp.status {
         rmpp_status::RESX => fail(agent, mad, rmpp.status, sleep),
@@ -57,7 +57,7 @@ pub(super) fn stopped(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep: &Ma
     }
 }
 
-/// The receiver has aborted the message.
+/// The receiver has aborted the message (ABORT).
 pub(super) fn aborted(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep: &MaySleep) {
     match rmpp_status::ABORT.contains(&rmpp.status) {
         true => fail(agent, mad, rmpp.status, sleep),
@@ -65,18 +65,18 @@ pub(super) fn aborted(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep: &Ma
     }
 }
 
-/// What follows from an acknowledgement.
-enum Then {
+/// Result of an ACK.
+enum AfterAck {
     Nothing,
-    /// It acknowledges what was not sent, or not allowed.
+    /// It acknowledges segments that were not sent, or are beyond the window.
     Refuse,
-    /// The message is received, and its answer is a message too.
+    /// The message is received completely, and its response is an RMPP message: the direction changes.
     Turn,
-    /// The message is received, and has no answer.
-    Finish(complete::Answered),
+    /// The message is received completely, and has no response.
+    Finish(complete::AnsweredRequest),
 }
 
-/// The receiver has acknowledged segments.
+/// The receiver has acknowledged segments (ACK).
 pub(super) fn acknowledged(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep: &MaySleep) {
     let (nth, window) = (rmpp.segment, rmpp.length_or_window);
     if rmpp.status != 0 {
@@ -95,34 +95,39 @@ pub(super) fn acknowledged(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep
                     let answered = Transaction::of(agent, &header, mad);
                     turn::set_answer_window(&table, &answered, window);
                 }
-                Then::Nothing
+                AfterAck::Nothing
             }
         }
     };
     match then {
-        Then::Nothing => {}
-        Then::Refuse => refuse(agent, mad, rmpp_status::S2B, sleep),
-        Then::Turn => reply::acknowledge_turn(agent, mad, sleep),
-        Then::Finish(answered) => answered.end(agent, sleep),
+        AfterAck::Nothing => {}
+        AfterAck::Refuse => refuse(agent, mad, rmpp_status::S2B, sleep),
+        AfterAck::Turn => reply::acknowledge_turn(agent, mad, sleep),
+        AfterAck::Finish(answered) => answered.end(agent, sleep),
     }
 }
 
-/// Takes note of an acknowledgement of all segments up to `nth`, and sends more, up to `window`.
-fn take_in(agent: &Arc<Agent>, table: &mut Table, key: &Key, (nth, window): (u32, u32)) -> Then {
+/// Records an acknowledgement up to `nth`, and sends segments up to `window`.
+fn take_in(
+    agent: &Arc<Agent>,
+    table: &mut Table,
+    key: &Key,
+    (nth, window): (u32, u32),
+) -> AfterAck {
     let Some(entry) = table.get(key) else {
-        return Then::Nothing;
+        return AfterAck::Nothing;
     };
     let count = entry.send().body.segments();
     let waits = entry.phase != Phase::Sending;
     if entry.progress.last_ack == count {
-        // It was acknowledged before: the other end has not heard that it may answer.
-        return Then::Turn;
+        // A repeated final ACK: the peer has missed the ACK that lets it respond.
+        return AfterAck::Turn;
     }
     if nth > count || nth > entry.progress.window {
-        return Then::Refuse;
+        return AfterAck::Refuse;
     }
     if window < entry.progress.window || nth < entry.progress.last_ack {
-        return Then::Nothing;
+        return AfterAck::Nothing;
     }
     if nth > entry.progress.last_ack {
         entry.progress.last_ack = nth;
@@ -133,18 +138,18 @@ fn take_in(agent: &Arc<Agent>, table: &mut Table, key: &Key, (nth, window): (u32
         let timeout_ms = entry.send().body.timeout_ms();
         if timeout_ms == 0 {
             return complete::answer(table, key, (c::IB_WC_SUCCESS, 0))
-                .map_or(Then::Nothing, Then::Finish);
+                .map_or(AfterAck::Nothing, AfterAck::Finish);
         }
         if waits {
             table.wait(key, timeout_ms);
             agent.arm(table);
         }
-        return Then::Turn;
+        return AfterAck::Turn;
     }
     let next = entry.progress.segment;
     if waits && next < window && next < count && segment::send_next(entry).is_ok() {
         table.set_phase(key, Phase::Sending);
     }
-    // What could not be sent is sent again after the time limit.
-    Then::Nothing
+    // A segment that could not be sent is sent again after the timeout.
+    AfterAck::Nothing
 }

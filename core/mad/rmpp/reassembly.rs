@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receiving a message of RMPP: its segments are put in their order, and acknowledged.
+//! Receiving an RMPP message: its segments are sorted and acknowledged.
 //!
-//! A message that is complete is remembered for a while, so that segments which come again are acknowledged again.
+//! A complete message is remembered for a while, so that repeated segments are acknowledged again.
 //!
 //! IBTA specification, volume 1, section 13.6.4.
 
@@ -30,15 +30,15 @@ use super::{
     turn::find,
 };
 
-/// How long a message may take.
+/// Timeout of a message that is being received.
 const MESSAGE_TIMEOUT_MS: u32 = 40_000;
-/// How long a message is remembered that is complete.
+/// How long a complete message is remembered.
 const REMEMBERED_MS: u32 = 10_000;
-/// How many messages of an agent may be incomplete or remembered: the first segment of each may be forged.
+/// Maximum number of incomplete or remembered messages of an agent: first segments may be forged.
 const MAX_MESSAGES: usize = 1024;
-/// How many segments of an agent's incomplete messages are kept.
+/// Maximum number of segments of an agent's incomplete messages.
 const MAX_SEGMENTS: u32 = 1 << 16;
-/// How many segments the window of a sender has: an eighth of what the queue pair can receive at once.
+/// The receive window in segments: an eighth of the receive queue.
 fn window() -> u32 {
     (depths::get().recv / 8).max(1)
 }
@@ -67,8 +67,8 @@ fn start_timer(this: &Arc<Reassembly>, milliseconds: u32) {
     delayed::enqueue(&this.agent.port.workers, this, delay);
 }
 
-/// Makes room for one more message; says whether there is. Messages of which no more has come than their first segment make
-/// room, the oldest first: so a flood of such does not keep out those that go on.
+/// Makes room for one more message, and returns whether there is room. The oldest messages with only a first segment
+/// are dropped, so that a flood of first segments does not displace messages in progress.
 fn make_room(agent: &Arc<Agent>, sleep: &MaySleep) -> bool {
     let mut table = agent.table.lock();
     if table.reassemblies.len() < MAX_MESSAGES {
@@ -89,7 +89,7 @@ fn make_room(agent: &Arc<Agent>, sleep: &MaySleep) -> bool {
     true
 }
 
-/// The first segment of a message has come. Returns the message if it has no other.
+/// Handles the first segment of a message. Returns the message if it has only one.
 pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Option<RecvMad> {
     let transaction = Transaction::of(agent, &header_of(&mad), &mad);
     let known = find(&agent.table.lock(), &transaction);
@@ -122,7 +122,7 @@ pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Optio
         return Some(finish(agent, KVec::new(), mad));
     }
     let mut received = this.received.lock();
-    // What there is no memory for comes again.
+    // A segment that is lost for lack of memory is repeated by the sender.
     let _ = received.segments.push(mad, GFP_ATOMIC);
     None
 }
@@ -152,7 +152,7 @@ fn new(agent: &Arc<Agent>, transaction: Transaction, is_whole: bool) -> Result<A
     )
 }
 
-/// Acknowledges what is there.
+/// Acknowledges the segments received in order.
 fn acknowledge(this: &Arc<Reassembly>, mad: &RecvMad, sleep: &MaySleep) {
     let state = {
         let mut received = this.received.lock();
@@ -162,29 +162,29 @@ fn acknowledge(this: &Arc<Reassembly>, mad: &RecvMad, sleep: &MaySleep) {
     reply::acknowledge(this, mad, state, sleep);
 }
 
-/// What becomes of a segment.
-enum Taken {
-    /// It is dropped, or kept.
+/// Result of adding a segment.
+enum Accepted {
+    /// It was stored or dropped, without an ACK.
     Silently,
     /// It is acknowledged.
     Acknowledged,
-    /// It was the last one that was missing.
+    /// The message is complete.
     Complete(KVec<RecvMad>),
 }
 
 impl Received {
-    /// Whether nothing has come after the first segment.
+    /// Whether only the first segment has arrived.
     fn has_only_begun(&self) -> bool {
         !self.complete && self.segments.len() <= 1
     }
 
-    /// Takes no more segments; returns those that are there.
+    /// Takes the segments out; no more are added.
     fn close(&mut self) -> KVec<RecvMad> {
         self.complete = true;
         core::mem::take(&mut self.segments)
     }
 
-    /// Counts the segments that are there without a gap.
+    /// Updates the number of segments received in order.
     fn count(&mut self) {
         for mad in &self.segments {
             if rmpp_of(mad).segment == self.segment.wrapping_add(1) {
@@ -193,43 +193,43 @@ impl Received {
         }
     }
 
-    /// Takes a segment in.
-    fn take_in(&mut self, nth: u32, mad: &mut Option<RecvMad>) -> Taken {
+    /// Adds a segment.
+    fn take_in(&mut self, nth: u32, mad: &mut Option<RecvMad>) -> Accepted {
         if nth > self.window {
-            return Taken::Silently;
+            return Accepted::Silently;
         }
         if nth <= self.last_ack || self.complete {
-            return Taken::Acknowledged;
+            return Accepted::Acknowledged;
         }
         let search = |known: &RecvMad| rmpp_of(known).segment;
         let Err(place) = self.segments.binary_search_by_key(&nth, search) else {
-            return Taken::Silently;
+            return Accepted::Silently;
         };
         let Some(new) = mad.take() else {
-            return Taken::Silently;
+            return Accepted::Silently;
         };
         if self.segments.reserve(1, GFP_ATOMIC).is_err() {
-            return Taken::Silently;
+            return Accepted::Silently;
         }
-        // There is room for it.
+        // Capacity was reserved.
         let _ = self.segments.insert_within_capacity(place, new);
         self.count();
         let last = self.segments.get(self.segment.wrapping_sub(1) as usize);
         if last.is_some_and(|last| rmpp_of(last).has(rmpp_flag::LAST)) {
             self.complete = true;
-            // What is behind the last one is nobody's.
+            // Segments after the last one are invalid.
             self.segments.truncate(self.segment as usize);
-            return Taken::Complete(core::mem::take(&mut self.segments));
+            return Accepted::Complete(core::mem::take(&mut self.segments));
         }
         if self.segment == self.window {
             self.window = self.window.saturating_add(window());
-            return Taken::Acknowledged;
+            return Accepted::Acknowledged;
         }
-        Taken::Silently
+        Accepted::Silently
     }
 }
 
-/// Another segment of a message has come. Returns the message if it is complete.
+/// Handles a further segment of a message. Returns the message if it is complete.
 pub(super) fn go_on(
     agent: &Arc<Agent>,
     mad: RecvMad,
@@ -242,7 +242,7 @@ pub(super) fn go_on(
         reply::stop(agent, &mad, Some(&this), sleep);
         return None;
     }
-    // For the acknowledgement; the segment itself may be kept.
+    // For the ACK; the segment itself may be stored.
     let headers = mad.copy_of_start(MAX_HEADER, GFP_KERNEL).ok()?;
     let mut mad = Some(mad);
     let taken = this.received.lock().take_in(rmpp.segment, &mut mad);
@@ -250,12 +250,12 @@ pub(super) fn go_on(
         agent.held.fetch_add(1, Ordering::Relaxed);
     }
     match taken {
-        Taken::Silently => None,
-        Taken::Acknowledged => {
+        Accepted::Silently => None,
+        Accepted::Acknowledged => {
             acknowledge(&this, &headers, sleep);
             None
         }
-        Taken::Complete(segments) => {
+        Accepted::Complete(segments) => {
             let_go(agent, &segments);
             acknowledge(&this, &headers, sleep);
             start_timer(&this, REMEMBERED_MS);
@@ -264,13 +264,13 @@ pub(super) fn go_on(
     }
 }
 
-/// The segments of a message are not kept any more; the first one never counted.
+/// Returns the quota of dropped segments; the first one does not count.
 fn let_go(agent: &Agent, segments: &KVec<RecvMad>) {
     let counted = segments.len().saturating_sub(1) as u32;
     agent.held.fetch_sub(counted, Ordering::Relaxed);
 }
 
-/// The length of a message, by its last segment, in which the header of RMPP says how much of it is payload.
+/// Length of a message, from the payload length of its last segment.
 fn message_length(agent: &Agent, last: &RecvMad, count: u32) -> usize {
     let header = header_of(last);
     let is_opa = agent.port.is_opa && header.base_version != BASE_VERSION;
@@ -280,7 +280,7 @@ fn message_length(agent: &Agent, last: &RecvMad, count: u32) -> usize {
     };
     let room = whole.saturating_sub(RMPP_HEADER);
     let used = rmpp_of(last).length_or_window as usize;
-    // A length that cannot be is none.
+    // An invalid length counts as no padding.
     let padding = room.saturating_sub(used);
     let offset = data_offset(header.mgmt_class);
     let data = whole.saturating_sub(offset).saturating_mul(count as usize);
@@ -316,7 +316,7 @@ impl WorkItem for Reassembly {
     }
 }
 
-/// Forgets all messages of an agent that goes.
+/// Drops all messages of an agent that is being unregistered.
 pub(in super::super) fn forget_all(agent: &Agent, sleep: &MaySleep) {
     let all = core::mem::take(&mut agent.table.lock().reassemblies);
     for one in &all {

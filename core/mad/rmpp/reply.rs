@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets of RMPP that answer others: ACK, ABORT and STOP.
+//! Sending the RMPP packets ACK, ABORT and STOP.
 //!
 //! IBTA specification, volume 1, sections 13.6.2.2 to 13.6.2.4.
 
@@ -16,10 +16,10 @@ use super::super::{
     state::{Agent, Answer, Reassembly},
 };
 
-/// The longest header that a class has.
+/// Maximum length of the headers of a class, in bytes.
 pub(super) const MAX_HEADER: usize = 64;
 
-/// The headers of a packet that answers another one: those of that, with the header of RMPP changed.
+/// Headers of a packet that replies to another: a copy, with the RMPP header changed.
 ///
 /// # Errors
 ///
@@ -42,8 +42,7 @@ fn headers(to: &RecvMad, change: impl FnOnce(&mut Rmpp)) -> Result<KVec<u8>> {
     Ok(mad)
 }
 
-/// Sends a packet of RMPP to who has sent one, which may be of a message. One that is lost follows again when the other end
-/// repeats itself.
+/// Sends an RMPP packet in reply to one that may belong to a message. A lost one is sent again when the peer retries.
 fn send(
     agent: &Arc<Agent>,
     to: &RecvMad,
@@ -65,7 +64,7 @@ fn send(
     respond::send_or_wait(answer, sleep);
 }
 
-/// Says that all segments up to one were received, and up to which more may be sent.
+/// Sends an ACK with the last segment received in order and the window.
 pub(super) fn acknowledge(
     message: &Arc<Reassembly>,
     to: &RecvMad,
@@ -87,8 +86,7 @@ fn ack(rmpp: &mut Rmpp, segment: u32, window: u32) {
     rmpp.length_or_window = window;
 }
 
-/// Acknowledges the last acknowledgement of a message that is answered by another message (13.6.6.3): its first segment may
-/// be sent.
+/// Sends the ACK of the final ACK in a double-sided transfer (13.6.6.3), after which the peer may send its response.
 pub(super) fn acknowledge_turn(agent: &Arc<Agent>, to: &RecvMad, sleep: &MaySleep) {
     send(agent, to, None, |rmpp| ack(rmpp, 0, 1), sleep);
 }
@@ -101,13 +99,13 @@ fn end(rmpp: &mut Rmpp, kind: u8, status: u8) {
     rmpp.length_or_window = 0;
 }
 
-/// Aborts a transaction.
+/// Sends an ABORT.
 pub(super) fn abort(agent: &Arc<Agent>, to: &RecvMad, status: u8, sleep: &MaySleep) {
     let change = |rmpp: &mut Rmpp| end(rmpp, rmpp_type::ABORT, status);
     send(agent, to, None, change, sleep);
 }
 
-/// Stops a transaction, or a message that was begun: there are no resources for it.
+/// Sends a STOP for lack of resources, for a transaction or a message in progress.
 pub(super) fn stop(
     agent: &Arc<Agent>,
     to: &RecvMad,

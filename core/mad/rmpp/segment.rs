@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sending a message of RMPP, segment by segment: as many as the receiver's window has room for.
+//! Sending an RMPP message: segments within the receiver's window.
 //!
 //! IBTA specification, volume 1, section 13.6.3.
 
@@ -13,17 +13,17 @@ use super::super::{
     transmit::transmit,
 };
 
-/// How long an acknowledgement is awaited at most, in milliseconds.
+/// Maximum timeout for an ACK, in milliseconds.
 const ACK_TIMEOUT_MS: u32 = 2000;
 
-/// How many bytes of the message are in a packet, behind the header of RMPP.
+/// Bytes of a packet after the RMPP header.
 fn segment_bytes(entry: &Entry) -> u32 {
     let body = &entry.send().body;
     let whole = body.header_length().saturating_add(body.payload_length());
     whole.saturating_sub(RMPP_HEADER) as u32
 }
 
-/// How many bytes of the last packet are nobody's.
+/// Padding bytes of the last packet.
 fn padding(entry: &Entry) -> u32 {
     let body = &entry.send().body;
     let room = body
@@ -65,7 +65,7 @@ pub(in super::super) fn send_next(entry: &mut Entry) -> Result {
     transmit(&send)
 }
 
-/// Sends the first segment; `window` is the last one that may be sent without an acknowledgement.
+/// Sends the first segment; `window` is the last one that may be sent without an ACK.
 ///
 /// # Errors
 ///
@@ -78,15 +78,15 @@ pub(in super::super) fn send_first(entry: &mut Entry, window: u32) -> Result {
     send_next(entry)
 }
 
-/// What becomes of a message when a segment has left the queue pair.
+/// Next step of a message when a segment's send completion has arrived.
 pub(in super::super) enum AfterSend {
-    /// The next one is on its way.
+    /// The next segment is posted.
     Next,
-    /// An acknowledgement or the answer is awaited, or the message has ended: with `enum ib_wc_status`.
+    /// It waits for an ACK or the response, or has ended: with `enum ib_wc_status`.
     Done(u32),
 }
 
-/// A segment has left the queue pair.
+/// Handles the send completion of a segment.
 pub(in super::super) fn after_send(entry: &mut Entry, status: u32) -> AfterSend {
     let send = entry.send().clone();
     let ended = status != c::IB_WC_SUCCESS || entry.canceled || entry.answered;
@@ -112,7 +112,7 @@ pub(in super::super) fn after_send(entry: &mut Entry, status: u32) -> AfterSend 
     }
 }
 
-/// Sends again from the last segment on that was acknowledged. `None`: all are, so there is nothing to send again.
+/// Repeats the segments after the last acknowledged one. `None`: all are acknowledged.
 pub(in super::super) fn send_again(entry: &mut Entry) -> Option<Result> {
     if entry.progress.last_ack == entry.send().body.segments() {
         return None;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages that are answered by messages: the window that the answer begins with comes with the request.
+//! Double-sided RMPP transfers: the initial window of the response comes with the last ACK of the request.
 //!
 //! IBTA specification, volume 1, section 13.6.6.3.
 
@@ -14,14 +14,14 @@ use super::super::{
 };
 
 impl Transaction {
-    /// The transaction of a packet that an agent has received.
+    /// The transaction of a received packet.
     pub(super) fn of(agent: &Agent, header: &Header, mad: &RecvMad) -> Self {
         let source = matching::source(agent, mad);
         Self {
             source,
             tid: header.tid,
             src_qp: mad.wc().src_qp,
-            // With a GID it says nothing more.
+            // The GID identifies the sender already.
             slid: if source.is_some() { 0 } else { mad.wc().slid },
             mgmt_class: header.mgmt_class,
             class_version: header.class_version,
@@ -30,13 +30,13 @@ impl Transaction {
     }
 }
 
-/// The message that a packet belongs to.
+/// The reassembly of a transaction.
 pub(super) fn find(table: &Table, wanted: &Transaction) -> Option<Arc<Reassembly>> {
     let mut all = table.reassemblies.iter();
     all.find(|one| one.transaction == *wanted).cloned()
 }
 
-/// The window that the other end gives for the answer of a message.
+/// Sets the window for the response of a message.
 pub(super) fn set_answer_window(table: &Table, answered: &Transaction, window: u32) {
     if let Some(this) = find(table, answered) {
         let mut received = this.received.lock();
@@ -46,7 +46,7 @@ pub(super) fn set_answer_window(table: &Table, answered: &Transaction, window: u
     }
 }
 
-/// The window that the answer of a message begins with: what its requester has said, else one segment.
+/// The initial window of a response: what the requester has given, else one segment.
 pub(in super::super) fn first_window(send: &SendMad) -> u32 {
     let header = send.header();
     if header.method & method::RESP == 0 {

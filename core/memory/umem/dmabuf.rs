@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DMA buffers that are given to devices.
+//! User memory in a dma-buf.
 //!
-//! The reservation lock of a buffer, which its exporter and other importers take too, protects whether a range is mapped,
-//! pinned, revoked; process context. Under it the exporter's methods are called, and the driver's that is told of a
-//! revocation.
+//! A buffer's reservation lock (`dma_resv`), shared with its exporter and other importers, protects whether a range is
+//! mapped, pinned, revoked; process context. Under it the exporter's methods and the driver's revoke callback are
+//! called.
 //!
 //! C headers: `include/rdma/ib_umem.h`, `include/linux/dma-buf.h`.
 
@@ -24,25 +24,25 @@ use rdma::{
     MaySleep,
 };
 
-/// For a range that stays.
+/// Attachment of a pinned range.
 static PINNED: OwnOps = OwnOps::pinned();
-/// For a range that may be taken away.
+/// Attachment of a range that may be revoked.
 static REVOCABLE: OwnOps = OwnOps::revocable();
 
 /// A range of a buffer: offset, length, file descriptor.
-type Place = (usize, usize, c_int);
+type Range = (usize, usize, c_int);
 
 /// Attaches, pins and maps a range; with `keep_locked` the buffer stays locked.
 fn pin(
     device: &Device,
     dma_device: Option<&kernel::device::Device>,
-    place: Place,
+    range: Range,
     access: AccessFlags,
     ops: AttachOps,
     keep_locked: bool,
     sleep: &MaySleep,
 ) -> Result<Dmabuf> {
-    let memory = Dmabuf::attach(device, dma_device, place, access, ops, sleep)?;
+    let memory = Dmabuf::attach(device, dma_device, range, access, ops, sleep)?;
     let locked = memory.range().lock(sleep);
     locked.pin()?;
     locked.map()?;
@@ -54,21 +54,21 @@ fn pin(
     Ok(memory)
 }
 
-/// Attaches, pins and maps a range that stays.
+/// Attaches, pins and maps a range.
 ///
 /// # Errors
 ///
 /// `EINVAL`, `EBADF`, `ENOMEM`, those of the exporter.
 pub(crate) fn get_pinned(
     device: &Device,
-    place: Place,
+    range: Range,
     access: AccessFlags,
     sleep: &MaySleep,
 ) -> Result<Dmabuf> {
     pin(
         device,
         device.dma_device(),
-        place,
+        range,
         access,
         PINNED.get(),
         false,
@@ -76,7 +76,7 @@ pub(crate) fn get_pinned(
     )
 }
 
-/// Attaches a device to a range, which the driver maps by itself. Process context.
+/// Attaches a device to a range, which the driver maps itself. Process context.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ fn ib_umem_dmabuf_get(
     ErrPtr(memory.map(Dmabuf::into_raw))
 }
 
-/// Attaches, pins and maps a range that stays. Process context.
+/// Attaches, pins and maps a range. Process context.
 ///
 /// # Errors
 ///
@@ -114,11 +114,11 @@ fn ib_umem_dmabuf_get_pinned(
     ErrPtr(memory.map(Dmabuf::into_raw))
 }
 
-/// As `ib_umem_dmabuf_get_pinned`, with another device for the DMA. Process context.
+/// As `ib_umem_dmabuf_get_pinned`, with another DMA device. Process context.
 ///
 /// # Errors
 ///
-/// As there.
+/// As for `ib_umem_dmabuf_get_pinned`.
 #[export]
 fn ib_umem_dmabuf_get_pinned_with_dma_device(
     device: &Device,
@@ -129,11 +129,11 @@ fn ib_umem_dmabuf_get_pinned_with_dma_device(
     access: c_int,
     sleep: &MaySleep,
 ) -> ErrPtr<ib_umem_dmabuf> {
-    let (place, access) = ((offset, size, fd), AccessFlags(access));
+    let (range, access) = ((offset, size, fd), AccessFlags(access));
     let memory = pin(
         device,
         dma_device,
-        place,
+        range,
         access,
         PINNED.get(),
         false,
@@ -142,8 +142,8 @@ fn ib_umem_dmabuf_get_pinned_with_dma_device(
     ErrPtr(memory.map(Dmabuf::into_raw))
 }
 
-/// Attaches, pins and maps a range that may be taken away, and leaves the buffer locked: so that the driver can say what is
-/// to be called then. Process context.
+/// Attaches, pins and maps a revocable range, and leaves the buffer locked, so that the driver can set its revoke
+/// callback. Process context.
 ///
 /// # Errors
 ///
@@ -157,11 +157,11 @@ fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
     access: c_int,
     sleep: &MaySleep,
 ) -> ErrPtr<ib_umem_dmabuf> {
-    let (place, access) = ((offset, size, fd), AccessFlags(access));
+    let (range, access) = ((offset, size, fd), AccessFlags(access));
     let memory = pin(
         device,
         device.dma_device(),
-        place,
+        range,
         access,
         REVOCABLE.get(),
         true,
@@ -170,7 +170,7 @@ fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
     ErrPtr(memory.map(Dmabuf::into_raw))
 }
 
-/// Says what is to be called when a range is revoked. The caller has locked the buffer.
+/// Sets the callback for the revocation of a range. The caller has locked the buffer.
 #[export]
 fn ib_umem_dmabuf_set_revoke_locked(
     umem_dmabuf: &DmabufUmem,
@@ -192,7 +192,7 @@ fn ib_umem_dmabuf_map_pages(umem_dmabuf: &DmabufUmem) -> Result {
     unsafe { umem_dmabuf.held_by_caller() }.map()
 }
 
-/// Takes a range from the device. The caller has locked the buffer; process context.
+/// Unmaps a range. The caller has locked the buffer; process context.
 #[export]
 fn ib_umem_dmabuf_unmap_pages(umem_dmabuf: &DmabufUmem) {
     // SAFETY: The header says that the caller has locked it.
@@ -213,7 +213,7 @@ fn ib_umem_dmabuf_revoke_unlock(umem_dmabuf: &DmabufUmem) {
     drop(core::mem::ManuallyDrop::into_inner(locked));
 }
 
-/// Takes a range away for good. Process context.
+/// Revokes a range permanently. Process context.
 #[export]
 fn ib_umem_dmabuf_revoke(umem_dmabuf: &DmabufUmem, sleep: &MaySleep) {
     umem_dmabuf.lock(sleep).revoke();

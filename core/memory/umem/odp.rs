@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that is paged in on demand.
+//! User memory with on-demand paging (ODP).
 //!
-//! Its lock, `umem_mutex` of `struct ib_umem_odp`, protects the table of pages; process context, and notifiers of the
-//! process's memory, under which memory may be reclaimed. Nothing is taken inside, and nothing allocated.
+//! Its lock, `umem_mutex` of `struct ib_umem_odp`, protects the table of pages; process context and MMU notifiers, in
+//! which memory may be reclaimed. No lock is taken and nothing is allocated inside.
 //!
 //! C header: `include/rdma/ib_umem_odp.h`.
 
@@ -32,7 +32,7 @@ use rdma::{
     MaySleep,
 };
 
-/// The whole pages around a range.
+/// The range extended to whole pages.
 fn pages_around(start: u64, len: u64, page_shift: u32) -> Option<Range> {
     let page_size = 1u64.checked_shl(page_shift)?;
     let end = start
@@ -44,7 +44,7 @@ fn pages_around(start: u64, len: u64, page_shift: u32) -> Option<Range> {
     })
 }
 
-/// Begins to watch memory that is described.
+/// Registers the MMU notifier of a range.
 fn watch(
     new: NewOdp,
     (address, len): (usize, usize),
@@ -59,11 +59,11 @@ fn watch(
     new.watch((address, len), range, ops, sleep)
 }
 
-/// Makes memory of the present process that is paged in on demand.
+/// Makes an ODP umem of the current process.
 ///
 /// # Errors
 ///
-/// `EINVAL` for no length, or access that is not on demand; `EOVERFLOW`, `ENOMEM`.
+/// `EINVAL` for a length of 0, or access without on-demand paging; `EOVERFLOW`, `ENOMEM`.
 fn get(
     device: &Device,
     place: (usize, usize),
@@ -84,7 +84,7 @@ fn get(
     watch(new, place, page_shift, ops, sleep)
 }
 
-/// Makes memory of the process that `root` is of, and which must be there.
+/// Makes an ODP umem of the process of `root`, whose address space must still exist.
 fn child(
     root: &OdpUmem,
     place: (usize, usize),
@@ -95,17 +95,17 @@ fn child(
         return Err(EINVAL);
     }
     let new = NewOdp::child_of(root, sleep)?;
-    // Kept until the notifier is there.
+    // Held until the notifier is registered.
     let _memory = new.memory().ok_or(EFAULT)?;
     watch(new, place, PAGE_SHIFT as u32, ops, sleep)
 }
 
-/// Looks the pages of a range up, and leaves the memory locked. How many pages those are.
+/// Faults in the pages of a range, and leaves the umem locked. Returns the number of pages.
 ///
 /// # Errors
 ///
-/// `EFAULT` for a range that the memory does not have, or pages that the process has not mapped so; `EINVAL` if the
-/// process is gone, or its pages are smaller than the memory's; `EBUSY`.
+/// `EFAULT` for a range outside of the umem, or without a mapping with such access; `EINVAL` if the process has exited,
+/// or its pages are smaller than the umem's; `EBUSY`.
 fn map_and_lock(
     umem: &OdpUmem,
     (start, len): (u64, u64),
@@ -130,7 +130,7 @@ fn map_and_lock(
     Ok(pages)
 }
 
-/// Makes memory that is paged in on demand. Process context.
+/// Makes an ODP umem. Process context.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ fn ib_umem_odp_get(
     ErrPtr(get(device, (addr, size), AccessFlags(access), ops, sleep).map(OdpMemory::into_raw))
 }
 
-/// Makes memory that stands for the whole address space. Process context.
+/// Makes an implicit ODP umem, which stands for the whole address space. Process context.
 ///
 /// # Errors
 ///
@@ -166,11 +166,11 @@ fn ib_umem_odp_alloc_implicit(
     ErrPtr(new.map(|new| new.implicit().into_raw()))
 }
 
-/// Makes memory out of the whole address space. Process context.
+/// Makes an ODP umem of a range within an implicit one. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL`, `EFAULT` if the process is gone, `EOVERFLOW`, `ENOMEM`.
+/// `EINVAL`, `EFAULT` if the process has exited, `EOVERFLOW`, `ENOMEM`.
 #[export]
 fn ib_umem_odp_alloc_child(
     root_umem: &OdpUmem,
@@ -182,13 +182,13 @@ fn ib_umem_odp_alloc_child(
     ErrPtr(child(root_umem, (addr, size), ops, sleep).map(OdpMemory::into_raw))
 }
 
-/// Releases memory that no device uses any more. Process context.
+/// Releases an ODP umem that the device does not use any more. Process context.
 #[export]
 fn ib_umem_odp_release(umem_odp: OdpMemory) {
     drop(umem_odp);
 }
 
-/// Looks pages up and locks them: the caller unlocks `umem_mutex`. How many pages, or a negative errno. Process context.
+/// Faults in pages; the caller unlocks `umem_mutex`. Returns the number of pages, or a negative errno. Process context.
 #[export]
 fn ib_umem_odp_map_dma_and_lock(
     umem_odp: &OdpUmem,
@@ -202,7 +202,7 @@ fn ib_umem_odp_map_dma_and_lock(
         .unwrap_or_else(|error| error.to_errno())
 }
 
-/// Takes pages from the device. The caller has locked `umem_mutex`.
+/// Unmaps pages from the device. The caller has locked `umem_mutex`.
 #[export]
 fn ib_umem_odp_unmap_dma_pages(umem_odp: &OdpUmem, start_offset: u64, bound: u64) {
     // SAFETY: The header says that the caller has locked it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of the present process that is pinned for a device.
+//! User memory of the current process that is pinned for a device.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings::IB_ACCESS_ON_DEMAND, error::EOPNOTSUPP};
@@ -15,13 +15,13 @@ use rdma::{
     MaySleep,
 };
 
-/// Pins `len` bytes at `address`, and maps them for the device.
+/// Pins `len` bytes at `address`, and maps them for DMA.
 ///
 /// # Errors
 ///
-/// In this order: `EOPNOTSUPP` for a device that cannot reach the memory of a confidential guest; `EINVAL` beyond the end of
-/// the address space; `EPERM` if the process may not lock memory; `EOPNOTSUPP` for memory on demand; `EINVAL` for no length;
-/// `ENOMEM` if it may not lock so much; `EFAULT` where it has not mapped memory so.
+/// In this order: `EOPNOTSUPP` for a device without access to a confidential guest's memory; `EINVAL` beyond the end of
+/// the address space; `EPERM` if the process may not lock memory; `EOPNOTSUPP` for on-demand paging; `EINVAL` for a
+/// length of 0; `ENOMEM` beyond the limit of locked memory; `EFAULT` without a mapping with such access.
 pub(crate) fn pin(
     device: &Device,
     address: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ports whose multicast groups are administered come and go: a client of the core, behind that of the administrator.
+//! The client of the core that keeps the ports with multicast groups; it comes after the SA client.
 
 use kernel::{
     new_mutex,
@@ -25,20 +25,20 @@ use rdma::{
 
 use super::group::{McastPort, Mode, PORTS, WORKERS};
 
-/// The client that joins groups.
+/// The client.
 pub(crate) enum Groups {}
 
 static TABLE: ClientTable<Groups> = ClientTable::new();
 
 type OwnPorts = KVec<Arc<McastPort>>;
 
-/// What is kept of a device: its ports, and who is told of its events.
+/// Data of a device: its ports, and their event handler.
 pub(crate) struct Entry {
     ports: OwnPorts,
     listening: Pin<KBox<Mutex<Option<Listening<Listener>>>>>,
 }
 
-/// Listens for what ends memberships.
+/// Handler of the events that end memberships.
 struct Listener(OwnPorts);
 
 impl OnEvent for Listener {
@@ -69,7 +69,7 @@ fn new(device: &Device, port_num: u32) -> Result<Arc<McastPort>> {
     )
 }
 
-/// Ends ports: no group of theirs is left when this returns.
+/// Closes ports: their groups are gone when this returns.
 fn close_all(ports: &OwnPorts, sleep: &MaySleep) {
     for port in ports {
         let taken = {
@@ -131,13 +131,13 @@ impl Client for Groups {
     }
 }
 
-/// The client is there as long as this is. Fields are dropped in this order.
+/// Keeps the client registered until it is dropped. Fields are dropped in this order.
 pub(crate) struct Started {
     _client: Registration<Groups>,
     _workers: InstalledQueue,
 }
 
-/// Lets groups be joined over all devices, now and later, until the result is dropped.
+/// Enables joins on all present and future devices until the result is dropped.
 ///
 /// # Errors
 ///

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Multicast groups that ports have joined, and their members here.
+//! Multicast groups that ports have joined, and their members.
 //!
-//! | mode of a group | meaning |
-//! |---|---|
-//! | [`Mode::Idle`] | nothing is to be done |
-//! | [`Mode::Busy`] | its work runs, or waits for the administrator |
-//! | [`Mode::Failed`] | the port has lost its membership: all members are told |
-//! | [`Mode::PkeyChanged`] | so it has, if the P_Key of the group is at another place now |
+//! | mode of a group | as in C | meaning |
+//! |---|---|---|
+//! | [`Mode::Idle`] | `MCAST_IDLE` | nothing to do |
+//! | [`Mode::Busy`] | `MCAST_BUSY` | its work runs, or waits for the SA |
+//! | [`Mode::Failed`] | `MCAST_GROUP_ERROR` | the port has lost the membership: all members fail |
+//! | [`Mode::PkeyChanged`] | `MCAST_PKEY_EVENT` | the same, if the index of the group's P_Key has changed |
 //!
 //! Locks
 //!
@@ -39,16 +39,16 @@ use rdma::{
 
 use super::super::mcmember;
 
-/// How many kinds of membership there are: full, none, and two that only send.
+/// Number of join states: full, non, and two kinds of send-only members.
 const KINDS: usize = 4;
 
-/// How often a departure is told of that the administrator does not acknowledge.
+/// Number of retries of a leave.
 pub(super) const LEAVE_RETRIES: u32 = 3;
 
-/// The queue of the groups' work: one at a time.
+/// The ordered workqueue of all groups.
 pub(super) static WORKERS: GlobalQueue = GlobalQueue::new();
 
-/// What is done with a group.
+/// Mode of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Idle,
@@ -57,7 +57,7 @@ pub(super) enum Mode {
     PkeyChanged,
 }
 
-/// How far a member is.
+/// State of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemberState {
     Joining,
@@ -65,27 +65,27 @@ pub(super) enum MemberState {
     Lost,
 }
 
-/// What is known of a group.
+/// State of a group.
 pub(super) struct State {
     pub(super) record: ib_sa_mcmember_rec,
     pub(super) mode: Mode,
-    /// Members that want to join, in their order.
+    /// Members waiting to join, in order.
     pub(super) pending: KVec<Arc<Member>>,
     /// Members that have joined.
     pub(super) active: KVec<Arc<Member>>,
-    /// The member for which the administrator was asked.
+    /// The member for which a join is pending.
     pub(super) asked_for: Option<Arc<Member>>,
-    /// How many members have joined in which way.
+    /// Number of members by join state.
     counts: [u32; KINDS],
-    /// The ways that are being left.
+    /// The join states that are being left.
     pub(super) leaving: u8,
     pub(super) retries: u32,
-    /// Where the P_Key of the group is.
+    /// The index of the group's P_Key.
     pub(super) pkey_index: Option<u16>,
 }
 
 impl State {
-    /// A group that nobody has joined.
+    /// A group without members.
     pub(super) fn new(mgid: &kernel_ext::bindings::ib_gid) -> Self {
         let mut record: ib_sa_mcmember_rec = pin_init::zeroed();
         record.mgid = *mgid;
@@ -102,7 +102,7 @@ impl State {
         }
     }
 
-    /// Members join, or one leaves, in some ways.
+    /// Changes the member counts of some join states.
     pub(super) fn count(&mut self, ways: u8, change: impl Fn(u32) -> u32) {
         for (bit, count) in self.counts.iter_mut().enumerate() {
             if ways >> bit & 1 != 0 {
@@ -111,7 +111,7 @@ impl State {
         }
     }
 
-    /// The ways in which the port is a member, though nobody here is.
+    /// The join states of the port that no member has.
     pub(super) fn ways_to_leave(&self) -> u8 {
         let nobody = |(bit, count): (usize, &u32)| match count {
             0 => 1u8 << bit,
@@ -121,7 +121,7 @@ impl State {
         unused.fold(0, |ways, way| ways | way) & self.record.join_state
     }
 
-    /// Takes a member out of the list that it is in.
+    /// Removes a member from its list.
     pub(super) fn take_out(&mut self, member: &Arc<Member>) -> Option<Arc<Member>> {
         for list in [&mut self.pending, &mut self.active] {
             let place = list.iter().position(|one| Arc::ptr_eq(one, member));
@@ -133,7 +133,7 @@ impl State {
     }
 }
 
-/// A group that a port has joined, or is about to.
+/// A group that a port has joined or is joining.
 #[pin_data]
 pub(super) struct Group {
     pub(super) port: Arc<McastPort>,
@@ -148,8 +148,8 @@ impl_has_work! {
 }
 
 impl Group {
-    /// Lets the group's work run. Who calls this has made the group busy, or given it another thing to do, and counts as a
-    /// user of it until the work is done.
+    /// Queues the group's work. The caller has set the group busy or added a request, and passes one use of the group
+    /// to the work.
     pub(super) fn run_later(self: &Arc<Self>) {
         if let Some(workers) = WORKERS.get() {
             work::enqueue(workers, self);
@@ -163,7 +163,7 @@ pub(crate) struct Member {
     pub(super) body: MulticastBody,
     pub(super) group: Arc<Group>,
     pub(super) _client: SaClientUse,
-    /// Calls of its callback.
+    /// Users: running callbacks.
     #[pin]
     pub(super) uses: Uses,
     #[pin]
@@ -174,27 +174,27 @@ embeds!(Member {
     body: MulticastBody
 });
 
-/// A group in the list of its port.
+/// A group in its port's list.
 pub(super) struct Listed {
     pub(super) group: Arc<Group>,
-    /// Members, and its work.
+    /// Number of users: members and the queued work.
     users: u32,
 }
 
-/// A port whose groups are administered.
+/// A port with multicast groups.
 #[pin_data]
 pub(super) struct McastPort {
     pub(super) device: ARef<Device>,
     pub(super) port_num: u32,
     #[pin]
     pub(super) groups: SpinLockIrq<KVec<Listed>>,
-    /// Its groups.
+    /// Users: its groups.
     #[pin]
     pub(super) uses: Uses,
 }
 
 impl McastPort {
-    /// The group of a GID, with one more user.
+    /// The group with a GID, with one more user.
     fn find(&self, mgid: Gid) -> Option<Arc<Group>> {
         let mut groups = self.groups.lock();
         let is = |one: &&mut Listed| mcmember::gid(&one.group.state.lock().record.mgid) == mgid;
@@ -203,19 +203,19 @@ impl McastPort {
         Some(listed.group.clone())
     }
 
-    /// What is known of the group of a GID.
+    /// The record of the group with a GID.
     pub(super) fn record_of(&self, mgid: Gid) -> Option<ib_sa_mcmember_rec> {
         let groups = self.groups.lock();
         let mut records = groups.iter().map(|one| one.group.state.lock().record);
         records.find(|record| mcmember::gid(&record.mgid) == mgid)
     }
 
-    /// The group of a GID, or a new one, with one more user. A GID that is zero is always that of a new one: the
-    /// administrator chooses it.
+    /// The group with a GID, or a new one, with one more user. The zero GID always makes a new group: the SA chooses
+    /// its GID.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `ENODEV` where the port goes.
+    /// `ENOMEM`, `ENODEV` while the port closes.
     pub(super) fn acquire(
         &self,
         mgid: Gid,
@@ -239,7 +239,7 @@ impl McastPort {
         Ok(group)
     }
 
-    /// One more user of a group.
+    /// Adds a user of a group.
     pub(super) fn hold(&self, group: &Arc<Group>) {
         let mut groups = self.groups.lock();
         if let Some(one) = groups.iter_mut().find(|one| Arc::ptr_eq(&one.group, group)) {
@@ -247,7 +247,7 @@ impl McastPort {
         }
     }
 
-    /// One user of a group less: without any the port forgets it.
+    /// Removes a user of a group, and the group with its last user.
     pub(super) fn release(&self, group: &Arc<Group>) {
         let mut groups = self.groups.lock();
         let Some(nth) = groups.iter().position(|one| Arc::ptr_eq(&one.group, group)) else {
@@ -265,7 +265,7 @@ impl McastPort {
         self.uses.put();
     }
 
-    /// Something has happened to all groups of the port.
+    /// Sets the mode of all groups of the port on an event.
     pub(super) fn happened(&self, mode: Mode) {
         let mut groups = self.groups.lock();
         for one in &mut *groups {
@@ -281,7 +281,7 @@ impl McastPort {
     }
 }
 
-/// Marks the lock of the ports.
+/// Marker of the lock of the ports.
 pub(super) enum PortsLock {}
 
 impl kernel::sync::lock::GlobalLockBackend for PortsLock {
@@ -298,13 +298,13 @@ impl kernel::sync::lock::GlobalLockBackend for PortsLock {
 pub(super) static PORTS: kernel::sync::lock::GlobalLock<PortsLock> =
     unsafe { kernel::sync::lock::GlobalLock::new(KVec::new()) };
 
-/// Makes the lock. The module's initialisation calls it, once, before all else.
+/// Initialises the lock. Called once, first, when the module is loaded.
 pub(super) fn init() {
     // SAFETY: Called once, before there are ports.
     unsafe { PORTS.init() };
 }
 
-/// The port of a device, if its groups are administered. Any context.
+/// The open port of a device, if it has multicast groups. Any context.
 pub(super) fn find_port(device: &Device, port_num: u32) -> Option<Arc<McastPort>> {
     let ports = PORTS.lock();
     let is =

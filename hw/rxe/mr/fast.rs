@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fast regions: registered and invalidated by work requests, in softirq.
+//! Fast registration memory regions, which are registered and invalidated by work requests, in softirq context.
 
 use kernel::prelude::*;
 use rdma::provider::mr::VirtAtomic;
@@ -8,25 +8,25 @@ use rdma::{Access, VirtDma};
 
 use super::{within, MrError};
 
-/// What a fast region is at the moment.
+/// State of a fast registration region.
 ///
-/// Its lock is taken in any context; nothing is locked inside. Copies run under it, so that what is
-/// invalidated is not used any more.
+/// Its lock is taken in any context; nothing is locked inside. Copies run under it, so that invalidation waits for
+/// them.
 pub(super) struct Fast {
     virt: VirtDma,
-    /// Addresses of pages of `1 << shift` bytes, the first `mapped` of them valid.
+    /// Addresses of pages of `1 << shift` bytes, of which the first `mapped` are valid.
     pages: KVVec<u64>,
     mapped: usize,
     shift: u32,
-    /// Where the region begins in its first page.
+    /// Offset of the region in its first page.
     first: u64,
     length: u64,
-    /// What the present registration says.
+    /// Address of the current registration.
     iova: u64,
     access: Access,
     key: u32,
     valid: bool,
-    /// Counts registrations: a region of an earlier one is not valid.
+    /// Counts registrations: a [`Region`](super::Region) of an earlier one is invalid.
     epoch: u32,
 }
 
@@ -52,12 +52,12 @@ impl Fast {
         })
     }
 
-    /// Sets the key that invalidation goes by before the first registration.
+    /// Sets the initial key, by which the region is invalidated before its first registration.
     pub(super) fn set_key(&mut self, key: u32) {
         self.key = key;
     }
 
-    /// Forgets the pages; the next ones are of `1 << shift` bytes.
+    /// Removes the pages; the next ones have `1 << shift` bytes.
     pub(super) fn map_begin(&mut self, shift: u32) {
         self.mapped = 0;
         self.shift = shift;
@@ -67,7 +67,7 @@ impl Fast {
     ///
     /// # Errors
     ///
-    /// [`MrError::OutOfRange`] where there is no room.
+    /// [`MrError::OutOfRange`] where the region is full.
     pub(super) fn map_page(&mut self, address: u64) -> Result<(), MrError> {
         let place = self.pages.get_mut(self.mapped).ok_or(MrError::OutOfRange)?;
         *place = address;
@@ -75,18 +75,18 @@ impl Fast {
         Ok(())
     }
 
-    /// Says where in the pages the region is: `length` bytes whose address is `iova`.
+    /// Sets the range of the region in its pages: `length` bytes at `iova`.
     pub(super) fn map_end(&mut self, iova: u64, length: u64) {
         let page_size = 1_u64.checked_shl(self.shift).unwrap_or(1);
         self.first = iova & (page_size - 1);
         self.length = length;
     }
 
-    /// Makes the pages accessible by `key`, the first byte at address `iova`.
+    /// Registers the pages with `key`, with the first byte at address `iova`.
     ///
     /// # Errors
     ///
-    /// [`MrError::Invalid`] where they are already.
+    /// [`MrError::Invalid`] where they are registered already.
     pub(super) fn register(&mut self, key: u32, access: Access, iova: u64) -> Result<(), MrError> {
         if self.valid {
             return Err(MrError::Invalid);
@@ -99,11 +99,11 @@ impl Fast {
         Ok(())
     }
 
-    /// Makes the pages inaccessible, if `key` is theirs.
+    /// Invalidates the registration, if it has this key.
     ///
     /// # Errors
     ///
-    /// [`MrError::Invalid`] where it is not.
+    /// [`MrError::Invalid`] if not.
     pub(super) fn invalidate(&mut self, key: u32) -> Result<(), MrError> {
         if self.key != key {
             return Err(MrError::Invalid);
@@ -112,7 +112,7 @@ impl Fast {
         Ok(())
     }
 
-    /// Checks a range; returns where it begins and which registration it is of.
+    /// Checks a range; returns its offset and the epoch of the registration.
     pub(super) fn check(
         &self,
         key: u32,
@@ -129,19 +129,19 @@ impl Fast {
         Ok((within(self.iova, self.length, va, len)?, self.epoch))
     }
 
-    /// Whether registration number `epoch` stands.
+    /// Whether registration `epoch` is still valid.
     pub(super) fn is_valid(&self, epoch: u32) -> bool {
         self.valid && self.epoch == epoch
     }
 
-    /// Writes `from` at `offset` of the region.
+    /// Copies `from` to `offset` of the region.
     pub(super) fn write(&self, offset: u64, from: &[u8]) -> Result<(), MrError> {
         self.pieces(offset, from.len(), |address, part| {
             self.virt.write(address, from.get(part).ok_or(EINVAL)?)
         })
     }
 
-    /// Reads bytes from `offset` of the region on.
+    /// Copies from `offset` of the region.
     pub(super) fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), MrError> {
         self.pieces(offset, to.len(), |address, part| {
             self.virt.read(address, to.get_mut(part).ok_or(EINVAL)?)
@@ -152,7 +152,7 @@ impl Fast {
     pub(super) fn atomic(&self, offset: u64) -> Result<VirtAtomic<'_>, MrError> {
         let mut place = None;
         self.pieces(offset, 8, |address, part| {
-            // A number that is aligned is in one piece.
+            // An aligned number is within one piece.
             place = (part.len() == 8).then_some(address);
             Ok(())
         })?;
@@ -160,8 +160,8 @@ impl Fast {
         self.virt.atomic(address).map_err(|_| MrError::Misaligned)
     }
 
-    /// Calls `each` for the pieces of `len` bytes at `offset` of the region that are contiguous in
-    /// the kernel: with the address, and with where the piece begins and ends in the `len` bytes.
+    /// Calls `each` for the contiguous pieces of `len` bytes at `offset` of the region, with the kernel address and the
+    /// range of the piece in the `len` bytes.
     fn pieces(
         &self,
         offset: u64,

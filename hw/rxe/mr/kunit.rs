@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of memory regions: keys, ranges, registrations that end.
+//! Tests of memory regions: keys, ranges, invalidation.
 
 #[kernel::prelude::kunit_tests(rxe_memory_regions)]
 mod tests {
@@ -11,7 +11,7 @@ mod tests {
     const PAGE: usize = 4096;
     const IOVA: u64 = 0x7000_0000_0123;
 
-    /// Regions of a device, and a protection domain of their own.
+    /// The regions of a device, and a protection domain.
     struct Fixture {
         mrs: Pin<KBox<Mrs>>,
         pd: PdId,
@@ -37,7 +37,7 @@ mod tests {
             self.mrs.add_fast(self.pd, pages, virt, &self.sleep)
         }
 
-        /// A fast region of `length` bytes in pages that need not be there, which is registered.
+        /// A registered fast registration region of `length` bytes; its pages are not accessed.
         fn registered(&self, length: u64) -> Result<Arc<Mr>> {
             let mr = self.fast(4)?;
             mr.map_begin(PAGE as u32)?;
@@ -98,7 +98,7 @@ mod tests {
         fix.mrs.remove(&mr, &fix.sleep)?;
         assert_eq!(fix.check(mr.key(), READ, 0, 1), Err(MrError::Invalid));
         assert_eq!(region.copy_out(0, &mut [0]), Err(MrError::Invalid));
-        // Numbers go round: the index is not used again at once.
+        // Indices are cyclic: one is not reused at once.
         assert!(index_of(fix.dma(READ)?.key()) != index_of(mr.key()));
         assert_eq!(fix.mrs.remove(&mr, &fix.sleep), Err(EINVAL));
         Ok(())
@@ -114,7 +114,7 @@ mod tests {
             fix.check(mr.key(), READ.with(WRITE), 0, 1),
             Err(MrError::NoAccess)
         );
-        // Only memory that was pinned for writing gets such rights.
+        // Only memory that was pinned for writing allows write access.
         assert_eq!(mr.change(None, Some(WRITE)), Err(EACCES));
         assert_eq!(
             fix.check(mr.key(), READ, u64::MAX, 1),
@@ -202,7 +202,7 @@ mod tests {
             .map_err(Error::from)?;
         assert_eq!(fix.mrs.invalidate(mr.key(), fix.pd), Ok(()));
         assert_eq!(region.copy_out(0, &mut [0; 8]), Err(MrError::Invalid));
-        // The same key again is another registration.
+        // The same key again is a new registration.
         assert_eq!(mr.register(fix.pd, mr.key(), READ, IOVA), Ok(()));
         assert_eq!(region.copy_out(0, &mut [0; 8]), Err(MrError::Invalid));
         Ok(())
@@ -218,7 +218,7 @@ mod tests {
         mr.map_page((start + PAGE) as u64)?;
         mr.map_page(start as u64)?;
         assert_eq!(mr.map_page(0), Err(ENOMEM));
-        // The last 16 bytes of the one and the first 16 of the other.
+        // The last 16 bytes of one page and the first 16 of the other.
         let iova = IOVA & !0xfff | (PAGE as u64 - 16);
         mr.map_end(iova, 32)?;
         mr.register(fix.pd, mr.key(), READ.with(WRITE), iova)?;

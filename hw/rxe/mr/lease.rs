@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Permission to use memory that ends before the memory does: what a memory window gives.
+//! Revocable permission to access memory, as given by a memory window.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -8,25 +8,24 @@ use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 
 use super::MrError;
 
-/// Permission that is given and ended again and again.
+/// A permission that is granted and revoked repeatedly.
 ///
-/// Its lock is taken in any context. What is done with the permission is done under it, so that it has
-/// ended when [`Self::end`] returns.
+/// Its lock is taken in any context. Accesses run under it, so that none is running when [`Self::end`] returns.
 #[pin_data]
 pub(crate) struct Lease {
-    /// Which one stands.
+    /// The current term.
     #[pin]
     term: SpinLockIrq<u64>,
 }
 
-/// One term of a [`Lease`].
+/// One grant of a [`Lease`], until it is revoked.
 pub(crate) struct Term {
     lease: Arc<Lease>,
     term: u64,
 }
 
 impl Lease {
-    /// A lease. Sleeps.
+    /// A new lease. Sleeps.
     ///
     /// # Errors
     ///
@@ -38,7 +37,7 @@ impl Lease {
         )
     }
 
-    /// The term that stands.
+    /// The current term.
     pub(crate) fn current(this: &Arc<Self>) -> Term {
         Term {
             lease: this.clone(),
@@ -46,7 +45,7 @@ impl Lease {
         }
     }
 
-    /// Ends the term; a new one begins.
+    /// Revokes the current term, and starts a new one.
     pub(crate) fn end(&self) {
         let mut term = self.term.lock();
         *term = term.wrapping_add(1);
@@ -54,11 +53,11 @@ impl Lease {
 }
 
 impl Term {
-    /// Calls `f` if the term stands, and lets it stand meanwhile.
+    /// Calls `f` under the lock, if the term is current.
     ///
     /// # Errors
     ///
-    /// [`MrError::Invalid`] where it has ended; what `f` says.
+    /// [`MrError::Invalid`] where it was revoked; errors of `f`.
     pub(super) fn during<R>(&self, f: impl FnOnce() -> Result<R, MrError>) -> Result<R, MrError> {
         let term = self.lease.term.lock();
         if *term != self.term {

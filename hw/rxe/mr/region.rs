@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ranges of memory that were checked: the way to the memory.
+//! Validated ranges of memory, by which memory is accessed.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::prelude::*;
@@ -9,19 +9,18 @@ use kernel_ext::sync::{SpinLockIrq, SpinLockIrqGuard};
 
 use super::{Fast, Memory, Mr, MrError, Term};
 
-/// A range of memory that was checked.
+/// A validated range of memory.
 ///
-/// Offsets count from the range's begin; what goes beyond its end is [`MrError::OutOfRange`]. All
-/// methods may be called in any context, and fail with [`MrError::Invalid`] once the memory is not
-/// registered any more.
+/// Offsets are relative to the range; beyond its end they fail with [`MrError::OutOfRange`]. All methods may be called
+/// in any context, and fail with [`MrError::Invalid`] once the memory is not registered any more.
 pub(crate) struct Region {
     pub(super) mr: Arc<Mr>,
-    /// DMA: the address. Otherwise: the distance from the begin of the memory region.
+    /// Of a DMA region: the address. Otherwise: the offset in the memory region.
     pub(super) start: u64,
     pub(super) len: u32,
-    /// Of fast regions: which registration.
+    /// Of fast registration regions: the epoch of the registration.
     pub(super) epoch: u32,
-    /// Of windows: as long as they give it.
+    /// Of windows: the term of their binding.
     pub(super) term: Option<Term>,
 }
 
@@ -46,7 +45,7 @@ impl Region {
         }
     }
 
-    /// Locks a fast region, if it is registered as it was.
+    /// Locks a fast registration region, if the registration is still valid.
     fn lock<'a>(&self, fast: &'a SpinLockIrq<Fast>) -> Result<SpinLockIrqGuard<'a, Fast>, MrError> {
         let fast = fast.lock();
         if fast.is_valid(self.epoch) {
@@ -56,7 +55,7 @@ impl Region {
         }
     }
 
-    /// Writes `from` at `offset`.
+    /// Copies `from` to `offset`.
     #[inline]
     pub(crate) fn copy_in(&self, offset: u32, from: &[u8]) -> Result<(), MrError> {
         let at = self.place(offset, from.len())?;
@@ -67,7 +66,7 @@ impl Region {
         })
     }
 
-    /// Reads bytes from `offset` on.
+    /// Copies from `offset`.
     #[inline]
     pub(crate) fn copy_out(&self, offset: u32, to: &mut [u8]) -> Result<(), MrError> {
         let at = self.place(offset, to.len())?;
@@ -78,7 +77,7 @@ impl Region {
         })
     }
 
-    /// Applies `operation` to the eight bytes at `offset`, as a number of this processor.
+    /// Applies `operation` to the native-endian number at `offset`.
     fn atomic(
         &self,
         offset: u32,
@@ -95,13 +94,13 @@ impl Region {
         })
     }
 
-    /// Makes the eight bytes at `offset` `swap` if they are `compare`; returns what they were.
+    /// Replaces the number at `offset` by `swap` if it is `compare`; returns the old value.
     ///
-    /// Numbers are in the byte order of this processor. Atomic with respect to all other accesses.
+    /// Numbers are native-endian. Atomic with respect to all other accesses.
     ///
     /// # Errors
     ///
-    /// [`MrError::Misaligned`] where the bytes are not on a multiple of eight.
+    /// [`MrError::Misaligned`] where the offset is not aligned to eight bytes.
     pub(crate) fn compare_swap(
         &self,
         offset: u32,
@@ -115,7 +114,7 @@ impl Region {
         })
     }
 
-    /// Adds to the eight bytes at `offset`, wrapping; returns what they were.
+    /// Adds to the number at `offset`, wrapping; returns the old value.
     ///
     /// # Errors
     ///
@@ -124,7 +123,7 @@ impl Region {
         self.atomic(offset, |number| number.fetch_add(add, Ordering::AcqRel))
     }
 
-    /// Writes the eight bytes at `offset` at once.
+    /// Stores a number at `offset` atomically.
     ///
     /// # Errors
     ///

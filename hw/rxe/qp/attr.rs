@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The attributes of a queue pair: what `modify_qp` checks and keeps, and what `query_qp` answers.
+//! The attributes of a queue pair: validation for `modify_qp`, and the result of `query_qp`.
 //!
-//! A call either changes everything that it asks for or nothing: first all of it is checked and
-//! what may fail is done, then it is applied.
+//! A call changes either all attributes or none: first they are validated and everything that may fail is done, then
+//! they are applied.
 
 use crate::ah::Av;
 use crate::ids::{GSI_QKEY, PKEY, PORT};
@@ -20,7 +20,7 @@ use roce::state::{RecvAttr, RemoteAccess, SendAttr, Service};
 use roce::timer::{AckTimeout, RnrTimer};
 use roce::wire::Qpn;
 
-/// What `qp_access_flags` may hold: what the stock driver supports.
+/// Supported bits of `qp_access_flags`, as in the C driver.
 const QP_ACCESS: Access = Access::LOCAL_WRITE
     .with(Access::REMOTE_WRITE)
     .with(Access::REMOTE_READ)
@@ -29,14 +29,14 @@ const QP_ACCESS: Access = Access::LOCAL_WRITE
     .with(Access::FLUSH_GLOBAL)
     .with(Access::FLUSH_PERSISTENT);
 
-/// Packets on their way without an acknowledge, as many as the stock driver allows itself. There is no
-/// congestion control, so a larger window is only a larger loss where a queue on the way is short.
+/// Maximum number of unacknowledged packets in flight, as in the C driver. Without congestion control a larger window
+/// causes larger losses where a queue on the path is short.
 pub(super) const WINDOW: u32 = 128;
 
-/// The last code of a timeout.
+/// The maximum of a timeout code.
 const MAX_TIMEOUT: u8 = 31;
 
-/// The alternate path, which is kept but not used.
+/// The alternate path, which is stored but not used.
 #[derive(Clone, Copy)]
 struct AltPath {
     av: AhFields,
@@ -45,9 +45,9 @@ struct AltPath {
     timeout: u8,
 }
 
-/// The attributes of a queue pair in the numbers of `struct ib_qp_attr`.
+/// The attributes of a queue pair, in the format of `struct ib_qp_attr`.
 ///
-/// Guarded by the mutex of the QP's `modify_qp` and `query_qp`.
+/// Protected by the mutex `attr` of the QP.
 #[derive(Clone)]
 pub(crate) struct Attr {
     en_sqd_async_notify: bool,
@@ -70,20 +70,20 @@ pub(crate) struct Attr {
     dest_qp_num: u32,
 }
 
-/// What stays the same as long as the QP lives and goes into the engines' attributes.
+/// Immutable properties of the QP that are part of the engines' attributes.
 #[derive(Clone, Copy)]
 pub(crate) struct Fixed {
     /// The transport service.
     pub(crate) service: Service,
     /// The QP's number.
     pub(crate) qpn: u32,
-    /// Every send request reports its completion.
+    /// Whether every send request is signaled.
     pub(crate) signal_all: bool,
-    /// The port's MTU, which datagrams go by.
+    /// The port's MTU, which limits datagrams.
     pub(crate) port_mtu: roce::mtu::Mtu,
 }
 
-/// Checks the sizes that are asked for.
+/// Validates the requested sizes.
 ///
 /// # Errors
 ///
@@ -110,17 +110,16 @@ fn require(ok: bool) -> Result {
     }
 }
 
-/// Whether a value, if it is set at all, is no larger than `limit`.
+/// Whether a value, if it is set, is at most `limit`.
 fn at_most<T: PartialOrd>(value: Option<T>, limit: T) -> bool {
     value.is_none_or(|value| value <= limit)
 }
 
-/// Checks that a QP in `state` may take the attributes, and says in which state it is then.
+/// Validates attributes for a QP in `state`, and returns its next state.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a transition that the specification does not know, for missing attributes and for
-/// values out of range.
+/// `EINVAL` for an invalid transition, missing attributes, and values out of range.
 pub(crate) fn check(
     modify: &QpModify<'_>,
     qp_type: QpType,
@@ -131,7 +130,7 @@ pub(crate) fn check(
     require(modify.cur_state.is_none_or(|assumed| assumed == state))?;
     let next = modify.state.unwrap_or(state);
     require(state.may_become(next, qp_type, modify.mask))?;
-    // What drains must be drained before it goes on, or be given up.
+    // A draining QP must be drained before it goes on, or go to ERR or RESET.
     require(!draining || modify.state.is_none() || matches!(next, QpState::Err | QpState::Reset))?;
     check_values(modify, qp_type)?;
     if let Some(cap) = &modify.cap {
@@ -159,11 +158,11 @@ fn check_values(modify: &QpModify<'_>, qp_type: QpType) -> Result {
     require(in_range)
 }
 
-/// The path that the attributes name, if they do.
+/// The path in the attributes, if they have one.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a path that is not RoCE version 2, `ENOMEM`.
+/// `EINVAL` for a path that is not RoCE v2, `ENOMEM`.
 pub(crate) fn new_path(modify: &QpModify<'_>) -> Result<Option<Arc<Av>>> {
     let Some(attr) = &modify.av else {
         return Ok(None);
@@ -196,7 +195,7 @@ impl Attr {
         }
     }
 
-    /// Takes over what the mask names. It has been checked.
+    /// Applies validated attributes.
     pub(crate) fn apply(&mut self, modify: &QpModify<'_>) {
         fn set<T: Copy>(to: &mut T, from: Option<T>) {
             if let Some(value) = from {
@@ -230,17 +229,17 @@ impl Attr {
         }
     }
 
-    /// Whether draining raises an event.
+    /// Whether the SQ_DRAINED event is raised.
     pub(crate) fn notifies_drained(&self) -> bool {
         self.en_sqd_async_notify
     }
 
-    /// What the peer may do.
+    /// The access flags of the peer.
     pub(crate) fn access(&self) -> Access {
         self.access
     }
 
-    /// The peer's number.
+    /// The peer's QPN.
     pub(crate) fn dest_qpn(&self) -> u32 {
         self.dest_qp_num
     }
@@ -260,7 +259,7 @@ impl Attr {
         }
     }
 
-    /// The attributes as the send side has them.
+    /// The attributes of the requester.
     pub(crate) fn send(&self, fixed: &Fixed) -> SendAttr {
         SendAttr {
             service: fixed.service,
@@ -279,7 +278,7 @@ impl Attr {
         }
     }
 
-    /// The attributes as the receive side has them.
+    /// The attributes of the responder.
     pub(crate) fn recv(&self, fixed: &Fixed) -> RecvAttr {
         RecvAttr {
             service: fixed.service,
@@ -288,7 +287,7 @@ impl Attr {
             rq_psn: Psn::new(self.rq_psn),
             pkey: PKEY,
             qkey: self.qkey(fixed),
-            // The stock driver, as a peer, takes its own limit for the next power of two.
+            // As a peer, the C driver rounds its own limit up to a power of two.
             max_dest_rd_atomic: match self.max_dest_rd_atomic {
                 0 => 0,
                 some => some.checked_next_power_of_two().unwrap_or(some),
@@ -302,7 +301,7 @@ impl Attr {
         }
     }
 
-    /// Answers `query_qp` with what was set. The caller adds state and sequence numbers.
+    /// Fills in the attributes for `query_qp`. The caller adds state and PSNs.
     pub(crate) fn answer(&self, out: &mut QpAttrOut<'_>) {
         out.set_path_mtu(self.path_mtu.unwrap_or(Mtu::B256));
         out.set_path_mig_state(self.path_mig_state.unwrap_or(MigState::Migrated));
@@ -321,7 +320,7 @@ impl Attr {
     }
 }
 
-/// The attributes of the specification: all others are not supported.
+/// Attributes of the specification: all others are unsupported.
 pub(crate) fn is_standard(mask: QpAttrMask) -> bool {
     mask.without(QpAttrMask::STANDARD_BITS).is_empty()
 }

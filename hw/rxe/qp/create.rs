@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `create_qp`: makes a queue pair and its queues (`struct ib_qp_init_attr`), and lets packets find it.
+//! `create_qp`: creates a queue pair with its queues (`struct ib_qp_init_attr`), and adds it to the device's table.
 
 use super::attr::{self, Attr};
 use super::engine::Engine;
@@ -11,7 +11,7 @@ use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::ids::{PdId, PORT};
 use crate::limits;
-use crate::mw::Binder;
+use crate::mw::BinderId;
 use crate::ring::{Consumer, Mappings, MmapInfo, UserCommand};
 use crate::srq::Srq;
 use crate::tx::Flight;
@@ -31,7 +31,7 @@ use rdma::{
 use rdma::{MaySleep, ProviderData, QpHandle, QpId, QpState, QpType, Udata};
 use roce::state::Service;
 
-/// What `create_qp` answers to a program: `struct rxe_create_qp_resp`.
+/// Response of `create_qp` to user space: `struct rxe_create_qp_resp`.
 #[derive(Clone, Copy, Default)]
 struct Rings {
     recv: MmapInfo,
@@ -51,11 +51,11 @@ impl Rings {
     }
 }
 
-/// The service of a type of QP.
+/// The transport service of a QP type.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for types that the device does not have.
+/// `EOPNOTSUPP` for unsupported types.
 fn service_of(qp_type: QpType) -> Result<Service> {
     match qp_type {
         QpType::Rc => Ok(Service::Rc),
@@ -65,7 +65,7 @@ fn service_of(qp_type: QpType) -> Result<Service> {
     }
 }
 
-/// Checks the driver's part of the command.
+/// Validates the driver's part of the command.
 fn check_udata(udata: &Udata<'_>) -> Result {
     if udata.inlen() != 0 || udata.outlen() < Rings::SIZE {
         return Err(EINVAL);
@@ -73,7 +73,7 @@ fn check_udata(udata: &Udata<'_>) -> Result {
     Ok(())
 }
 
-/// A QP's queues as they are made.
+/// The new queues of a QP.
 struct NewQueues {
     send: SendQueue,
     recv: RecvQueue,
@@ -84,7 +84,7 @@ struct NewQueues {
 }
 
 impl NewQueues {
-    /// Makes the queues of sizes that have been checked; `cap` tells afterwards what they became.
+    /// Creates queues of validated sizes; `cap` has their actual sizes afterwards.
     fn new(parts: &Parts<'_>, mut cap: QpCap, sleep: &MaySleep) -> Result<Self> {
         let list_len = cap.max_send_sge as usize * limits::SGE;
         let data_len = list_len.max(cap.max_inline_data as usize);
@@ -136,12 +136,12 @@ impl NewQueues {
     }
 }
 
-/// What `create` has found out before the QP is there.
+/// Validated arguments of `create`.
 struct Parts<'a> {
     rxe: &'a Arc<Rxe<Qp>>,
     pd: PdId,
     events: Arc<QpHandle>,
-    /// The rings of the program, if it is one's QP.
+    /// The rings of user space, for its QPs.
     mappings: Option<&'a Arc<Mappings>>,
     qp_type: QpType,
     service: Service,
@@ -152,19 +152,19 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The shared receive queue, as where receives come from.
+    /// The shared receive queue as the source of receives.
     fn shared(&self) -> Option<Source> {
         self.srq.map(|srq| Source::Shared(srq.clone()))
     }
 }
 
 impl Qp {
-    /// Makes a QP in RESET and puts it into the device's table: `create_qp`.
+    /// Creates a QP in RESET and adds it to the device's table: `create_qp`.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` for a type or a flag that the device does not have, `EINVAL` for sizes beyond
-    /// its limits, for a missing CQ and for a second QP1, `ENOMEM`, `EFAULT`.
+    /// `EOPNOTSUPP` for an unsupported type or flag, `EINVAL` for sizes beyond the limits, a missing CQ and a second
+    /// QP1, `ENOMEM`, `EFAULT`.
     pub(crate) fn create<P>(
         rxe: &Arc<Rxe<Self>>,
         base: &QpBase<P>,
@@ -210,7 +210,7 @@ impl Qp {
         Ok(qp)
     }
 
-    /// Gives the QP its number, and lets packets find it.
+    /// Assigns the QP its number, and adds it to the table.
     fn publish<P: ProviderData>(
         base: &QpBase<P>,
         parts: Parts<'_>,
@@ -245,7 +245,7 @@ impl Qp {
         let send_limits = *send.limits();
         let engine = Engine::init(parts.service, send, recv)?;
         let flight = Flight::new()?;
-        // First the memory: to hand a whole initializer to those who allocate would take a copy for each of them.
+        // Memory first: passing the whole initializer to the allocating functions would copy it on each call.
         let qp = UniqueArc::new_uninit(GFP_KERNEL)?;
         let Ok(qp) = qp.pin_init_with(pin_init!(Self {
                 rxe: parts.rxe.clone(),
@@ -253,7 +253,7 @@ impl Qp {
                 qp_type: parts.qp_type,
                 service: parts.service,
                 pd: parts.pd,
-                binder: Binder::new(),
+                binder: BinderId::new(),
                 user: parts.mappings.is_some(),
                 signal_all: parts.signal_all,
                 has_srq: parts.srq.is_some(),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state machine of a queue pair: [`Requester`] and [`Responder`], and when they run (IBTA volume 1, section 10.3).
+//! The state machine of a queue pair: [`Requester`] and [`Responder`], and the calls that run them (IBTA volume 1,
+//! section 10.3).
 
 use super::attr::{Attr, Fixed};
-use super::port::{Port, Queues};
+use super::ops::{QpOps, Queues};
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::Qp;
@@ -18,13 +19,13 @@ use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::state::{Run, Service, State, Time};
 
-/// Packets, or requests to flush, that an engine does in one go. The rest is for the work item.
+/// Packets or flushed requests that an engine processes in one run. The rest is left to the work item.
 pub(super) const BUDGET: u32 = 64;
 
-/// READs and ATOMICs of the peer that a QP can answer and remember.
+/// READs and ATOMICs of the peer that a QP can process and remember.
 const RESOURCES: usize = limits::MAX_RD_ATOM as usize;
 
-/// Room for the peer's READs and ATOMICs, which only a reliable connection has.
+/// Resources for the peer's READs and ATOMICs, which only a reliable connection has.
 fn slots(service: Service) -> Result<KVec<Slot<Region>>> {
     let count = if service == Service::Rc { RESOURCES } else { 0 };
     let mut slots = KVec::with_capacity(count, GFP_KERNEL)?;
@@ -34,20 +35,20 @@ fn slots(service: Service) -> Result<KVec<Slot<Region>>> {
     Ok(slots)
 }
 
-/// The state machine of a QP, with the queues that it works on.
+/// The state machine of a QP and the queues that it works on.
 pub(crate) struct Engine {
     pub(super) requester: Requester,
     pub(super) responder: Receiver,
     pub(super) queues: Queues,
-    /// `destroy` has begun: nothing happens any more.
+    /// `destroy` has begun: nothing is processed any more.
     pub(super) dead: bool,
 }
 
-/// The receive side, over memory of this device.
+/// The responder, over memory of this device.
 type Receiver = Responder<Region, KVec<Slot<Region>>>;
 
 impl Engine {
-    /// Makes an engine in RESET, where it will be: it is too large to be carried over the stack. Sleeps.
+    /// Initialises an engine in RESET in place: it is too large for the stack. Sleeps.
     ///
     /// # Errors
     ///
@@ -67,12 +68,12 @@ impl Engine {
         }))
     }
 
-    /// Splits the engine into its halves and the world that they see.
+    /// Borrows requester, responder and the [`QpOps`] that they use.
     pub(super) fn split<'p>(
         &'p mut self,
         qp: &'p Qp,
         incoming: Option<&'p Incoming<'p>>,
-    ) -> (&'p mut Requester, &'p mut Receiver, Port<'p>) {
+    ) -> (&'p mut Requester, &'p mut Receiver, QpOps<'p>) {
         let Self {
             requester,
             responder,
@@ -82,7 +83,7 @@ impl Engine {
         (
             requester,
             responder,
-            Port {
+            QpOps {
                 qp,
                 queues,
                 incoming,
@@ -90,7 +91,7 @@ impl Engine {
         )
     }
 
-    /// Takes over attributes, and goes to a state that has been checked against `was`.
+    /// Applies attributes, and changes to a state that was validated against `was`.
     pub(super) fn become_state(
         &mut self,
         qp: &Qp,
@@ -101,7 +102,7 @@ impl Engine {
         let fixed = qp.fixed();
         let stops = matches!(next, Some(QpState::Reset | QpState::Err));
         if qp.state() != was && !stops {
-            // The engine has failed meanwhile, as it might have a moment later.
+            // The engine has gone to an error state by itself since the validation.
             return self.update(attr, &fixed);
         }
         match next {
@@ -118,8 +119,8 @@ impl Engine {
         match (was, next) {
             (QpState::Sqe | QpState::Sqd, Some(QpState::Rts)) => self.requester.resume(),
             (QpState::Rts, Some(QpState::Sqd)) => {
-                let (requester, _, mut port) = self.split(qp, None);
-                requester.drain(attr.notifies_drained(), &mut port);
+                let (requester, _, mut ops) = self.split(qp, None);
+                requester.drain(attr.notifies_drained(), &mut ops);
             }
             _ => {}
         }
@@ -137,12 +138,12 @@ impl Engine {
         }
     }
 
-    /// Forgets all that was posted, and goes to RESET.
+    /// Drops all posted requests, and changes to RESET.
     pub(super) fn reset(&mut self, qp: &Qp) {
         self.requester.reset();
         self.responder.reset();
         self.queues.reset();
-        // Who posts counts with the inbox's lock held.
+        // Posting counts requests under the inbox's lock.
         let mut sends = qp.posted_sends.lock();
         sends.clear();
         qp.outstanding_sends.store(0, Ordering::Release);
@@ -154,17 +155,17 @@ impl Engine {
         qp.set_state(QpState::Reset);
     }
 
-    /// To ERR; the following run flushes.
+    /// Changes to ERR; the following run flushes.
     fn fail(&mut self, qp: &Qp) {
         self.requester.error();
         self.responder.error();
         qp.set_state(QpState::Err);
     }
 
-    /// Takes note of what the halves did by themselves; says whether they have to run again.
+    /// Applies state changes of requester and responder; returns whether they must run again.
     fn settle(&mut self, qp: &Qp) -> bool {
         if core::mem::take(&mut self.queues.overflowed) && qp.state() != QpState::Err {
-            // IBTA volume 1, C11-39: a completion is lost, so the QP cannot go on.
+            // IBTA volume 1, C11-39: a completion is lost, so the QP goes to ERR.
             self.queues.moved = None;
             qp.events.raise(rdma::QpEvent::Fatal);
             self.fail(qp);
@@ -183,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// Hands a packet to the half that it is for.
+    /// Passes a packet to the requester or the responder.
     pub(super) fn receive(&mut self, qp: &Qp, incoming: &Incoming<'_>) {
         let connected = qp.service != Service::Ud;
         if connected
@@ -197,22 +198,22 @@ impl Engine {
         }
         let packet = incoming.packet();
         let payload = incoming.payload();
-        let (requester, responder, mut port) = self.split(qp, Some(incoming));
+        let (requester, responder, mut ops) = self.split(qp, Some(incoming));
         let opcode = packet.headers().opcode();
         if opcode.is_response() {
-            requester.receive(packet, &payload, Time::from_ns(now_ns()), &mut port);
+            requester.receive(packet, &payload, Time::from_ns(now_ns()), &mut ops);
         } else if opcode.is_request() {
-            responder.receive(packet, &payload, &mut port);
+            responder.receive(packet, &payload, &mut ops);
         }
         self.settle(qp);
     }
 
-    /// Lets both halves run; says whether there is more to do at once.
+    /// Runs requester and responder; returns whether there is more to do at once.
     pub(super) fn run(&mut self, qp: &Qp) -> bool {
         let now = Time::from_ns(now_ns());
-        let (requester, responder, mut port) = self.split(qp, None);
-        let answered = responder.run(BUDGET, &mut port);
-        let sent = requester.run(now, BUDGET, &mut port);
+        let (requester, responder, mut ops) = self.split(qp, None);
+        let answered = responder.run(BUDGET, &mut ops);
+        let sent = requester.run(now, BUDGET, &mut ops);
         let moved = self.settle(qp);
         moved || answered == Run::More || sent == Run::More
     }

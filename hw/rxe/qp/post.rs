@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `post_send` and `post_recv`: any context, interrupts off included.
+//! `post_send` and `post_recv`, in any context, including with interrupts disabled.
 //!
-//! A program's requests are in its ring already, and `post_send` is only the doorbell; those that come
-//! through the kernel are put into the ring here. A kernel consumer's requests are copied into an inbox,
-//! from where the engine takes them later.
+//! User space has written its requests to the ring already, and `post_send` is only the doorbell; requests of the
+//! uverbs command are written to the ring here. Requests of a kernel consumer are copied to an inbox, from which the
+//! engine takes them later.
 
 use super::Qp;
 use crate::wqe::{self, Objects};
@@ -14,12 +14,12 @@ use kernel::sync::Arc;
 use rdma::{QpState, RecvWrs, SendWrs};
 
 impl Qp {
-    /// Posts requests to send, or rings the bell for those in a program's ring.
+    /// Posts send requests, or rings the doorbell for those in a user ring.
     ///
     /// # Errors
     ///
-    /// `EINVAL` in a state before RTS and for a request that makes no sense, `ENOMEM` when the queue is
-    /// full. The requests taken from `wrs` before the last one are posted then.
+    /// `EINVAL` in a state before RTS and for an invalid request, `ENOMEM` when the queue is full. All requests before
+    /// the failing one are then posted.
     pub(crate) fn post_send<P: Objects>(self: &Arc<Self>, wrs: &mut SendWrs<'_, P>) -> Result {
         if self.state() < QpState::Rts {
             return Err(EINVAL);
@@ -32,7 +32,7 @@ impl Qp {
         posted
     }
 
-    /// The same for a program. By itself, so that kernel consumers need not get the room on the stack that the engine wants.
+    /// The same for user space. Not inlined, so that kernel consumers do not need the engine's stack space.
     #[inline(never)]
     fn drive_sends<P: Objects>(self: &Arc<Self>, wrs: &mut SendWrs<'_, P>) -> Result {
         let mut posted = Ok(());
@@ -55,12 +55,12 @@ impl Qp {
         Ok(())
     }
 
-    /// Posts requests to receive.
+    /// Posts receive requests.
     ///
     /// # Errors
     ///
-    /// `EINVAL` in RESET, on a QP with an SRQ and for a list that is too long, `ENOMEM` when the queue is
-    /// full. The requests taken from `wrs` before the last one are posted then.
+    /// `EINVAL` in RESET, on a QP with an SRQ and for a list that is too long, `ENOMEM` when the queue is full. All
+    /// requests before the failing one are then posted.
     pub(crate) fn post_recv(self: &Arc<Self>, wrs: &mut RecvWrs<'_>) -> Result {
         if self.has_srq || self.state() < QpState::Init {
             return Err(EINVAL);

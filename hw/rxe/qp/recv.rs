@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world as the responder of a queue pair sees it: [`RecvPort`] over the receive queue, the memory that the peer may
-//! access, and the network.
+//! [`RecvOps`] of a queue pair: the responder's access to the receive queue, the memory of remote requests, and the
+//! network.
 
-use super::port::Port;
+use super::ops::QpOps;
 use super::recv_queue::Current;
 use super::send::wc_status;
 use crate::mr::{MrError, Region};
@@ -15,19 +15,19 @@ use rdma::{
     abi::wc::WcFlags,
     provider::wc::{Wc, WcExtra},
 };
-use roce::memory::{AtomicOp, NextRecv, RecvPort, RegionPart, RemoteFault, RespondError};
+use roce::memory::{AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError};
 use roce::state::{Access, Counter, QpEvent, RecvCompletion, RecvOpcode, Service, State, WcStatus};
 use roce::wire::{Feth, Headers, Reth};
 
-impl Port<'_> {
-    /// Puts a payload at `offset` of the current receive.
+impl QpOps<'_> {
+    /// Copies a payload to `offset` of the current receive.
     fn recv_put(&self, offset: u32, payload: &Payload<'_>) -> Result<(), WcStatus> {
         let recv = &self.queues.recv;
         let current = recv.current.ok_or(WcStatus::LocQpOpErr)?;
         self.scatter_list(recv.pd, (&*recv.list, current.num_sge), offset, payload)
     }
 
-    /// Puts the network header in front of a datagram (IBTA volume 1, section 11.4.1.2).
+    /// Copies the network header in front of a datagram (IBTA volume 1, section 11.4.1.2).
     fn put_grh(&self) -> Result<(), WcStatus> {
         match self.incoming {
             Some(incoming) => self.recv_put(0, &Payload::Bytes(&incoming.grh())),
@@ -35,7 +35,7 @@ impl Port<'_> {
         }
     }
 
-    /// The range that the peer names, if it may access it so.
+    /// The memory range of a remote request, if access to it is allowed.
     fn region(
         &self,
         rkey: u32,
@@ -51,7 +51,7 @@ impl Port<'_> {
             .map_err(|_| RemoteFault::Access)
     }
 
-    /// What a successful receive tells besides its data.
+    /// Fills in the fields of a successful receive completion.
     fn describe(&self, wc: &mut Wc, completion: &RecvCompletion) {
         wc.byte_len = completion.byte_len;
         wc.port_num = 1;
@@ -79,10 +79,10 @@ impl Port<'_> {
     }
 }
 
-/// All of a memory region is to be flushed, not a range of it: `IB_FLUSH_MR`.
+/// Selectivity of a flush: the whole memory region (`IB_FLUSH_MR`).
 const FLUSH_MR: u8 = 1;
 
-/// The rights that a flush needs; `None` where the peer asks for what there is not (IBTA annex A19).
+/// Access flags required for a flush; `None` for invalid fields (IBTA annex A19).
 fn flush_access(feth: Feth) -> Option<rdma::Access> {
     use rdma::Access as A;
     let needed = match feth.placement {
@@ -94,7 +94,7 @@ fn flush_access(feth: Feth) -> Option<rdma::Access> {
     (feth.selectivity <= FLUSH_MR).then_some(needed)
 }
 
-/// What the peer is told of memory that an atomic operation cannot use.
+/// The NAK for memory that an atomic operation cannot access.
 fn remote_fault(error: MrError) -> RemoteFault {
     match error {
         MrError::Misaligned => RemoteFault::InvalidRequest,
@@ -102,7 +102,7 @@ fn remote_fault(error: MrError) -> RemoteFault {
     }
 }
 
-impl<'p> RecvPort for Port<'p> {
+impl<'p> RecvOps for QpOps<'p> {
     type Payload = Payload<'p>;
     type Region = Region;
 
@@ -136,7 +136,7 @@ impl<'p> RecvPort for Port<'p> {
         let mut status = completion.status;
         if status == WcStatus::Success && self.qp.service == Service::Ud {
             if let Err(error) = self.put_grh() {
-                // As for the rest of the receive's memory: the QP cannot go on.
+                // As for errors in the rest of the receive's memory, the QP fails.
                 status = error;
                 self.queues.moved = Some(State::Err);
             }
@@ -215,7 +215,7 @@ impl<'p> RecvPort for Port<'p> {
             .map_err(remote_fault)
     }
 
-    /// What WRITEs put into memory is there for all processors; what is left is to order it before the answer.
+    /// WRITEs are visible to all processors once copied; a barrier orders them before the response.
     fn flush(&mut self, feth: Feth, reth: Reth) -> Result<(), RemoteFault> {
         let needed = flush_access(feth).ok_or(RemoteFault::InvalidRequest)?;
         if !self.queues.access.contains(needed) {
@@ -242,7 +242,7 @@ impl<'p> RecvPort for Port<'p> {
         data: Option<RegionPart<'_, Region>>,
     ) -> Result<(), RespondError> {
         if !self.qp.flight.has_room() {
-            return Err(RespondError::Busy);
+            return Err(RespondError::QueueFull);
         }
         let len = data.as_ref().map_or(0, |part| part.len);
         let packet = tx::Packet::build(headers, len, |to| match &data {

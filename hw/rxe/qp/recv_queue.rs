@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receive queue of a queue pair: requests of a program's ring, of a kernel consumer, or of a shared receive queue.
+//! The receive queue of a queue pair: requests in a user ring, of a kernel consumer, or of a shared receive queue.
 
 use super::Qp;
 use crate::ids::PdId;
@@ -13,31 +13,31 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::RecvWrs;
 
-/// The longest list of a receive request.
+/// Maximum size of a receive request's list.
 const MAX_LIST: usize = limits::MAX_SGE as usize * limits::SGE;
 
-/// Where receives come from.
+/// Source of receives.
 pub(crate) enum Source {
-    /// What a kernel consumer posted to the QP.
+    /// Requests posted by a kernel consumer.
     Posted,
-    /// The ring that a program posts to.
+    /// A user ring.
     Ring(Consumer),
     /// A shared receive queue.
     Shared(Arc<Srq>),
 }
 
-/// Where receives come from, and the current one. Guarded by the engine's lock.
+/// The source of receives, and the current one. Protected by the engine's lock.
 pub(crate) struct RecvQueue {
     source: Source,
     max_sge: u32,
-    /// Whose memory the lists may name.
+    /// The protection domain of the lists.
     pub(super) pd: PdId,
     pub(super) current: Option<Current>,
-    /// The list of the current receive.
+    /// The scatter list of the current receive.
     pub(super) list: KBox<[u8; MAX_LIST]>,
 }
 
-/// The receive that the responder works on.
+/// The current receive of the responder.
 #[derive(Clone, Copy)]
 pub(super) struct Current {
     pub(super) wr_id: u64,
@@ -45,8 +45,8 @@ pub(super) struct Current {
 }
 
 impl RecvQueue {
-    /// Makes a queue for the requests of `source`, which may have `max_sge` elements; those of a shared
-    /// queue as many as it allows, in memory of its PD instead of `pd`. Sleeps.
+    /// Creates a queue for the requests of `source`, with up to `max_sge` elements; requests of a shared queue have
+    /// that queue's limit and protection domain. Sleeps.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl RecvQueue {
         matches!(self.source, Source::Shared(_))
     }
 
-    /// Forgets all requests, but for those that other QPs may take.
+    /// Drops all requests, except for those in a shared queue.
     pub(crate) fn reset(&mut self) {
         self.current = None;
         if let Source::Ring(ring) = &mut self.source {
@@ -79,7 +79,7 @@ impl RecvQueue {
         }
     }
 
-    /// Puts requests that a program posts through the kernel into its ring.
+    /// Writes requests of the uverbs command to the user ring.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl RecvQueue {
         wrs.try_for_each(|wr| wqe::post_recv(&wr, self.max_sge, ring))
     }
 
-    /// Takes the next request, its list beside it.
+    /// Takes the next request and its list.
     pub(super) fn take(&mut self, qp: &Qp) -> Option<RecvWqe> {
         match &mut self.source {
             Source::Posted => {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world as the requester of a queue pair sees it: [`SendPort`] over the send queue, memory and the network.
+//! [`SendOps`] of a queue pair: the requester's access to the send queue, memory and the network.
 
-use super::port::Port;
+use super::ops::QpOps;
 use super::Qp;
 use crate::counters;
 use crate::ids::PdId;
@@ -11,11 +11,11 @@ use crate::packet::Payload;
 use crate::tx;
 use crate::wqe::{self, Data, Local, SendWqe};
 use rdma::{Access, Wc};
-use roce::memory::{SendOp, SendPort, SendWr, TransmitError};
+use roce::memory::{SendOp, SendOps, SendWr, TransmitError};
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
 use roce::wire::Headers;
 
-/// What completed, in the numbers of a completion.
+/// The `enum ib_wc_opcode` of a completion.
 fn wc_opcode(opcode: Option<WcOpcode>) -> rdma::WcOpcode {
     match opcode {
         Some(WcOpcode::Send) | None => rdma::WcOpcode::Send,
@@ -31,13 +31,13 @@ fn wc_opcode(opcode: Option<WcOpcode>) -> rdma::WcOpcode {
     }
 }
 
-/// How it ended, in the numbers of a completion.
+/// The `enum ib_wc_status` of a completion.
 pub(crate) fn wc_status(status: WcStatus) -> rdma::WcStatus {
     rdma::WcStatus::try_from(status.to_ib()).unwrap_or(rdma::WcStatus::GeneralErr)
 }
 
-impl Port<'_> {
-    /// Puts bytes `offset..` of a request's data into `to`.
+impl QpOps<'_> {
+    /// Copies bytes `offset..` of a request's data to `to`.
     fn gather(
         &self,
         wqe: &SendWqe,
@@ -85,7 +85,7 @@ impl Port<'_> {
         }
     }
 
-    /// Puts a payload into local memory of `pd`, from `offset` of a list of so many elements on.
+    /// Copies a payload to local memory of `pd`, from `offset` of a scatter list on.
     pub(super) fn scatter_list(
         &self,
         pd: PdId,
@@ -115,7 +115,7 @@ impl Port<'_> {
         }
     }
 
-    /// Puts a part of the answer to a READ or ATOMIC where request number `index` says.
+    /// Copies a part of the response to a READ or ATOMIC to the list of request `index`.
     fn store(&self, index: u32, offset: u32, payload: &Payload<'_>) -> Result<(), WcStatus> {
         let send = &self.queues.send;
         let wqe = send.get(index).ok_or(WcStatus::LocQpOpErr)?;
@@ -125,7 +125,7 @@ impl Port<'_> {
         self.scatter_list(self.qp.pd, (send.data(index), count), offset, payload)
     }
 
-    /// Finds out whether the answer to a READ or ATOMIC can be stored.
+    /// Checks whether the list for the response to a READ or ATOMIC is accessible.
     fn check_answer(&self, wqe: &SendWqe, data: &[u8]) -> Result<(), WcStatus> {
         let Data::List(count) = wqe.data else {
             return Err(WcStatus::LocProtErr);
@@ -147,7 +147,7 @@ impl Port<'_> {
     }
 }
 
-impl<'p> SendPort for Port<'p> {
+impl<'p> SendOps for QpOps<'p> {
     type Payload = Payload<'p>;
 
     #[inline]
@@ -163,7 +163,7 @@ impl<'p> SendPort for Port<'p> {
         len: u32,
     ) -> Result<(), TransmitError> {
         if !self.qp.flight.has_room() {
-            return Err(TransmitError::Busy);
+            return Err(TransmitError::QueueFull);
         }
         let send = &self.queues.send;
         let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
@@ -243,13 +243,13 @@ impl<'p> SendPort for Port<'p> {
 }
 
 impl Qp {
-    /// Invalidates a key, for this side or the other.
+    /// Invalidates a local or remote key.
     pub(super) fn invalidate(&self, key: u32) -> Result<(), MrError> {
         let window = self.rxe.mws.invalidate(key, self.pd, self.binder);
         window.unwrap_or_else(|| self.rxe.mrs.invalidate(key, self.pd))
     }
 
-    /// Counts what the protocol found worth counting.
+    /// Updates the hardware counters.
     pub(super) fn count(&self, counter: Counter) {
         use counters::Counter as C;
         let counter = match counter {

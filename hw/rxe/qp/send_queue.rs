@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The send queue of a queue pair: requests of a program's ring, or of a kernel consumer, that are not complete.
+//! The send queue of a queue pair: incomplete requests of a user ring or of a kernel consumer.
 
 use super::{attr, Qp};
 use crate::limits;
@@ -11,27 +11,26 @@ use kernel::prelude::*;
 use rdma::SendWrs;
 use roce::state::WcStatus;
 
-/// Requests that are looked at before the oldest of them is complete, whatever a program's queue holds: the
-/// copies are memory of the kernel's. More than that are never under way, as each takes a packet at least, but
-/// for those that stay at home.
+/// Maximum number of requests read ahead of the oldest incomplete one, regardless of the size of a user ring: the
+/// copies take kernel memory. More are never in flight, since each takes at least one packet, except for local
+/// operations.
 const LOOKAHEAD: u32 = 1024;
 const _: () = assert!(LOOKAHEAD >= 2 * attr::WINDOW);
 
-/// Requests that were read from the ring, or taken from what a kernel consumer posted, and are not
-/// complete. Guarded by the engine's lock.
+/// Requests that were read from the ring, or taken from the inbox, and are incomplete. Protected by the engine's lock.
 pub(crate) struct SendQueue {
-    /// The ring that a program posts to.
+    /// The user ring.
     ring: Option<Consumer>,
     slots: Slots<SendWqe>,
     limits: Limits,
-    /// The oldest request that is not complete.
+    /// Index of the oldest incomplete request.
     first: u32,
-    /// The first request that was not read yet.
+    /// Index of the next request to read.
     next: u32,
 }
 
 impl SendQueue {
-    /// Makes a queue for the requests of `ring`, or for `capacity` of a kernel consumer. Sleeps.
+    /// Creates a queue for the requests in `ring`, or for `capacity` requests of a kernel consumer. Sleeps.
     ///
     /// # Errors
     ///
@@ -48,12 +47,12 @@ impl SendQueue {
         })
     }
 
-    /// What the queue allows of its requests.
+    /// Limits of the queue's requests.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Forgets all requests; the next one has number 0.
+    /// Drops all requests; the next one has index 0.
     pub(crate) fn reset(&mut self) {
         while self.first != self.next {
             drop(self.slots.take(self.first));
@@ -65,22 +64,22 @@ impl SendQueue {
         (self.first, self.next) = (0, 0);
     }
 
-    /// Puts requests that a program posts through the kernel into its ring.
+    /// Writes requests of the uverbs command to the user ring.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for what a program cannot post so, `ENOMEM` when the ring is full.
+    /// `EINVAL` for requests that the command does not support, `ENOMEM` when the ring is full.
     pub(super) fn post<P: Objects>(&mut self, wrs: &mut SendWrs<'_, P>) -> Result {
         let ring = self.ring.as_mut().ok_or(EINVAL)?;
         wrs.try_for_each(|wr| wqe::post_send(&wr, &self.limits, ring))
     }
 
-    /// The list or inline data of request number `index`.
+    /// The list or inline data of request `index`.
     pub(super) fn data(&self, index: u32) -> &[u8] {
         self.slots.data(index)
     }
 
-    /// Request number `index`, read if it was posted meanwhile.
+    /// Request `index`, which is read first if necessary.
     pub(super) fn look(&mut self, qp: &Qp, index: u32) -> Option<&SendWqe> {
         if index == self.next {
             if !self.fetch(qp) {
@@ -91,7 +90,7 @@ impl SendQueue {
         self.get(index)
     }
 
-    /// Request number `index`, if it was read and is not complete.
+    /// Request `index`, if it was read and is incomplete.
     pub(super) fn get(&self, index: u32) -> Option<&SendWqe> {
         let known = index.wrapping_sub(self.first) < self.next.wrapping_sub(self.first);
         if known {
@@ -101,7 +100,7 @@ impl SendQueue {
         }
     }
 
-    /// Reads request number `next`; says whether there is one.
+    /// Reads request `next`; returns whether there is one.
     fn fetch(&mut self, qp: &Qp) -> bool {
         let outstanding = self.next.wrapping_sub(self.first);
         if outstanding >= self.slots.capacity() {
@@ -127,7 +126,7 @@ impl SendQueue {
         }
     }
 
-    /// Copies a program's request, once, and checks the copy.
+    /// Copies a user request, once, and validates the copy.
     fn read(
         slots: &mut Slots<SendWqe>,
         ring: &Consumer,
@@ -150,7 +149,7 @@ impl SendQueue {
             .unwrap_or_else(|status| SendWqe::invalid(wr_id, status))
     }
 
-    /// Takes the oldest request out, and lets its poster use the place again.
+    /// Removes the oldest request, and frees its slot.
     pub(super) fn retire(&mut self, qp: &Qp, index: u32) -> Option<SendWqe> {
         let wqe = self.slots.take(index);
         self.first = index.wrapping_add(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of rings: the arithmetic of indices, and what the other side may write.
+//! Tests of rings: index arithmetic, and arbitrary values written by the other side.
 
 #[kernel::prelude::kunit_tests(rxe_rings)]
 mod tests {
@@ -17,7 +17,7 @@ mod tests {
         Producer::new(&Mappings::new()?, entries, ELEMENT, &MaySleep::of_test()?)
     }
 
-    /// The word that the process owns is what it likes.
+    /// Writes an arbitrary value to the index that the process owns.
     fn claim(shared: &Shared, word: usize, index: u32) -> Result {
         shared.memory.store_release_u32(word, index).ok_or(EFAULT)
     }
@@ -26,7 +26,7 @@ mod tests {
         ring.post(&[number; 8], &[!number; 8])
     }
 
-    /// The number of the element that is `nth` after the oldest one.
+    /// The first byte of the element that is `nth` after the oldest one.
     fn posted(ring: &Consumer, nth: u32) -> Option<u8> {
         let mut bytes = [0; 16];
         let read = ring.read(nth, 0, &mut bytes);
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_queue_goes_round() -> Result {
         let mut queue = Queue::new(3)?;
-        assert_eq!(queue.places.capacity(), 3);
+        assert_eq!(queue.indices.capacity(), 3);
         for round in 0..10 {
             for number in 0..3 {
                 assert_eq!(queue.push(round * 3 + number), Ok(()));
@@ -74,8 +74,8 @@ mod tests {
             for number in 0..3 {
                 assert_eq!(queue.pop(), Some(round * 3 + number));
             }
-            assert!(queue.places.is_empty() && queue.pop().is_none());
-            // So that the next round begins elsewhere.
+            assert!(queue.indices.is_empty() && queue.pop().is_none());
+            // So that the next round starts at another slot.
             assert_eq!(queue.push(0), Ok(()));
             assert_eq!(queue.pop(), Some(0));
         }
@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(posted(&ring, 0), Some(round * 3 + 1));
             ring.clear();
             assert_eq!(ring.available(), 0);
-            // So that the next round begins elsewhere.
+            // So that the next round starts at another slot.
             assert_eq!(post(&mut ring, 0), Ok(()));
             ring.advance(1);
         }
@@ -157,7 +157,7 @@ mod tests {
         assert!(!ring.read(0, slot - 15, &mut bytes));
         assert!(!ring.read(0, usize::MAX, &mut bytes));
         assert!(!ring.read(0, usize::MAX - 15, &mut bytes));
-        // Any number is one of a slot.
+        // Any number is the index of a slot.
         assert!(ring.read(u32::MAX, 0, &mut bytes));
         Ok(())
     }
@@ -246,7 +246,7 @@ mod tests {
         assert!(mappings.take(one.offset).is_none());
         drop(second);
         assert!(mappings.take(two.offset).is_none());
-        // An offset is not given out again.
+        // Offsets are not reused.
         assert!(make()?.mmap_info().offset > two.offset);
         Ok(())
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The other half of the send side: responses in, completions out (IBTA volume 1, 9.7.5 and 9.7.6).
+//! The completer, the other half of the send side: responses in, completions out (IBTA volume 1, 9.7.5 and 9.7.6).
 //!
-//! A response acknowledges everything before it, except for READs and ATOMICs: those are done only
-//! when their own answer is in. So a response beyond an unanswered one tells that an answer is
-//! lost ("implied NAK"), and the requester asks again.
+//! A response acknowledges all requests before it, except for READs and ATOMICs, which complete only with their own
+//! response. So a response beyond an unanswered READ or ATOMIC shows that a response is lost ("implied NAK"), and the
+//! requester retries.
 //!
-//! A response outside of what is outstanding is a duplicate or a ghost and has no effect.
+//! A response outside of the outstanding PSNs is a duplicate or a ghost and is ignored.
 
-use crate::memory::{SendOp, SendPort, SendWr};
+use crate::memory::{SendOp, SendOps, SendWr};
 use crate::opcode::Kind;
 use crate::psn::Psn;
 use crate::requester::Requester;
@@ -17,15 +17,15 @@ use crate::timer::RnrTimer;
 use crate::wire::{Aeth, Ext, NakCode, Packet, Syndrome};
 
 impl Requester {
-    /// Takes a response packet of this queue pair's peer.
+    /// Handles a response packet of this queue pair's peer.
     ///
-    /// Afterwards [`run`](Self::run) has to be called, once for a batch of responses.
-    pub fn receive<P: SendPort>(
+    /// Afterwards [`run`](Self::run) must be called, once for a batch of responses.
+    pub fn receive<O: SendOps>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
+        payload: &O::Payload,
         now: Time,
-        port: &mut P,
+        ops: &mut O,
     ) {
         let headers = packet.headers();
         let sent = self.max_psn.offset(self.oldest.psn());
@@ -35,56 +35,56 @@ impl Requester {
         }
         match (headers.opcode().kind(), headers.ext()) {
             (Kind::Acknowledge, Ext::Aeth(aeth)) => {
-                self.acknowledge(headers.psn(), *aeth, now, port);
+                self.acknowledge(headers.psn(), *aeth, now, ops);
             }
             (Kind::AtomicAcknowledge, Ext::AethAtomicAckEth(_, answer)) => {
-                self.atomic_answer(headers.psn(), answer.original, now, port);
+                self.atomic_answer(headers.psn(), answer.original, now, ops);
             }
-            (Kind::ReadResponse, _) => self.read_response(packet, payload, now, port),
+            (Kind::ReadResponse, _) => self.read_response(packet, payload, now, ops),
             _ => {}
         }
     }
 
-    fn acknowledge<P: SendPort>(&mut self, psn: Psn, aeth: Aeth, now: Time, port: &mut P) {
+    fn acknowledge<O: SendOps>(&mut self, psn: Psn, aeth: Aeth, now: Time, ops: &mut O) {
         if let Syndrome::Ack(_) = aeth.syndrome {
-            if !self.settle(psn.next(), now, port) {
-                self.retry_implied(port);
+            if !self.settle(psn.next(), now, ops) {
+                self.retry_implied(ops);
             }
             return;
         }
-        if !self.settle(psn, now, port) {
-            return self.retry_implied(port);
+        if !self.settle(psn, now, ops) {
+            return self.retry_implied(ops);
         }
         match aeth.syndrome {
             Syndrome::Ack(_) => {}
-            Syndrome::RnrNak(timer) => self.not_ready(timer, now, port),
-            Syndrome::Nak(NakCode::PsnSequence) => self.sequence_error(port),
-            Syndrome::Nak(code) => self.fail(refusal(code), port),
+            Syndrome::RnrNak(timer) => self.not_ready(timer, now, ops),
+            Syndrome::Nak(NakCode::PsnSequence) => self.sequence_error(ops),
+            Syndrome::Nak(code) => self.fail(refusal(code), ops),
         }
     }
 
-    fn not_ready<P: SendPort>(&mut self, timer: RnrTimer, now: Time, port: &mut P) {
+    fn not_ready<O: SendOps>(&mut self, timer: RnrTimer, now: Time, ops: &mut O) {
         if self.outstanding() == 0 {
-            return; // Already gone back: the peer said it twice.
+            return; // A duplicate: it has gone back already.
         }
-        port.count(Counter::RcvdRnr);
-        self.retry_later(timer.nanoseconds(), now, port);
+        ops.count(Counter::RcvdRnr);
+        self.retry_later(timer.nanoseconds(), now, ops);
     }
 
-    fn sequence_error<P: SendPort>(&mut self, port: &mut P) {
+    fn sequence_error<O: SendOps>(&mut self, ops: &mut O) {
         if self.outstanding() == 0 {
-            return; // Already gone back, perhaps to wait for the peer's receiver.
+            return; // It has gone back already, perhaps for an RNR NAK.
         }
-        port.count(Counter::RcvdSeqErr);
-        self.retry(port);
+        ops.count(Counter::RcvdSeqErr);
+        self.retry(ops);
     }
 
-    /// Takes note that all packets before `psn` are acknowledged.
+    /// Acknowledges all packets before `psn`.
     ///
-    /// Returns false where a READ or ATOMIC before `psn` has not got its answer.
-    fn settle<P: SendPort>(&mut self, psn: Psn, now: Time, port: &mut P) -> bool {
+    /// Returns false where a READ or ATOMIC before `psn` has no response yet.
+    fn settle<O: SendOps>(&mut self, psn: Psn, now: Time, ops: &mut O) -> bool {
         let start = self.oldest.psn();
-        let settled = self.settle_each(psn, port);
+        let settled = self.settle_each(psn, ops);
         if self.oldest.psn() != start {
             self.progressed(now);
         }
@@ -92,13 +92,13 @@ impl Requester {
     }
 
     #[inline]
-    fn settle_each<P: SendPort>(&mut self, psn: Psn, port: &mut P) -> bool {
+    fn settle_each<O: SendOps>(&mut self, psn: Psn, ops: &mut O) -> bool {
         loop {
             let ahead = psn.offset(self.oldest.psn());
             if ahead == 0 {
                 return true;
             }
-            let Some(wr) = self.oldest.wr(port) else {
+            let Some(wr) = self.oldest.wr(ops) else {
                 return false;
             };
             if wr.is_answered() {
@@ -109,65 +109,64 @@ impl Requester {
                 self.oldest.advance(ahead, total);
                 return true;
             }
-            self.retire(&wr, total, port);
+            self.retire(&wr, total, ops);
         }
     }
 
-    fn atomic_answer<P: SendPort>(&mut self, psn: Psn, value: u64, now: Time, port: &mut P) {
-        if !self.settle(psn, now, port) {
-            return self.retry_implied(port);
+    fn atomic_answer<O: SendOps>(&mut self, psn: Psn, value: u64, now: Time, ops: &mut O) {
+        if !self.settle(psn, now, ops) {
+            return self.retry_implied(ops);
         }
-        let Some(wr) = self.oldest.wr(port) else {
+        let Some(wr) = self.oldest.wr(ops) else {
             return;
         };
         if !matches!(wr.op, SendOp::Atomic { .. }) {
-            return self.fail(WcStatus::BadRespErr, port);
+            return self.fail(WcStatus::BadRespErr, ops);
         }
-        if let Err(status) = port.scatter_atomic(self.oldest.index, value) {
-            return self.fail(status, port);
+        if let Err(status) = ops.scatter_atomic(self.oldest.index, value) {
+            return self.fail(status, ops);
         }
-        self.retire(&wr, 1, port);
+        self.retire(&wr, 1, ops);
         self.progressed(now);
     }
 
-    fn read_response<P: SendPort>(
+    fn read_response<O: SendOps>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
+        payload: &O::Payload,
         now: Time,
-        port: &mut P,
+        ops: &mut O,
     ) {
-        if !self.settle(packet.headers().psn(), now, port) {
-            return self.retry_implied(port);
+        if !self.settle(packet.headers().psn(), now, ops) {
+            return self.retry_implied(ops);
         }
-        let Some(wr) = self.oldest.wr(port) else {
+        let Some(wr) = self.oldest.wr(ops) else {
             return;
         };
         let total = wr.packets(self.attr.mtu);
         let offset = self.oldest.packet << self.attr.mtu.shift();
         if !self.is_expected(packet, &wr, total, offset) {
-            return self.fail(WcStatus::BadRespErr, port);
+            return self.fail(WcStatus::BadRespErr, ops);
         }
         if packet.payload_len() > 0 {
-            if let Err(status) = port.scatter(self.oldest.index, offset, payload) {
-                return self.fail(status, port);
+            if let Err(status) = ops.scatter(self.oldest.index, offset, payload) {
+                return self.fail(status, ops);
             }
         }
         if self.oldest.packet.saturating_add(1) < total {
             self.oldest.advance(1, total);
         } else {
-            if let Err(status) = self.invalidate(&wr, port) {
-                return self.fail(status, port);
+            if let Err(status) = self.invalidate(&wr, ops) {
+                return self.fail(status, ops);
             }
-            self.retire(&wr, total, port);
+            self.retire(&wr, total, ops);
         }
         self.progressed(now);
     }
 
-    /// Is this the packet that answers the oldest request at `offset`?
+    /// Whether this is the packet that answers the oldest request at `offset`.
     ///
-    /// Whether it calls itself the first one says nothing: an answer asked for again may begin
-    /// anywhere.
+    /// The packet's own position is not checked: the response to a retried READ may begin anywhere.
     #[inline]
     fn is_expected(&self, packet: &Packet, wr: &SendWr, total: u32, offset: u32) -> bool {
         let headers = packet.headers();
@@ -185,17 +184,17 @@ impl Requester {
         positive && headers.opcode().ends() == last && packet.payload_len() == expected
     }
 
-    fn invalidate<P: SendPort>(&mut self, wr: &SendWr, port: &mut P) -> Result<(), WcStatus> {
+    fn invalidate<O: SendOps>(&mut self, wr: &SendWr, ops: &mut O) -> Result<(), WcStatus> {
         match wr.op {
             SendOp::Read {
                 invalidate: true, ..
-            } => port.local(self.oldest.index),
+            } => ops.local(self.oldest.index),
             _ => Ok(()),
         }
     }
 }
 
-/// How a work request ends that the peer refused.
+/// The completion status for a NAK.
 const fn refusal(code: NakCode) -> WcStatus {
     match code {
         NakCode::InvalidRequest => WcStatus::RemInvReqErr,

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Big-endian integers read from the bytes of a packet and written to them, one after the other, never
-//! beyond the end; why bytes are no packet; the pad bytes (IBTA volume 1, section 9.2).
+//! Reading and writing big-endian integers in the bytes of a packet, with bounds checks; parse errors; pad bytes (IBTA
+//! volume 1, section 9.2).
 
-/// How many pad bytes follow a payload of `payload_len` bytes: 0 to 3.
+/// Number of pad bytes after a payload of `payload_len` bytes: 0 to 3.
 #[inline]
 pub const fn pad_len(payload_len: u32) -> usize {
     (payload_len.wrapping_neg() & 3) as usize
 }
 
-/// Why bytes are no packet.
+/// Why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParseError {
-    /// Shorter than its headers and the ICRC.
+    /// Shorter than the headers and the ICRC.
     Short,
-    /// Longer than a UDP datagram can be.
+    /// Longer than the maximum UDP datagram.
     Long,
-    /// The length is no multiple of four.
+    /// The length is not a multiple of four.
     Unaligned,
     /// The opcode is not in the table.
     UnknownOpcode(u8),
     /// The transport header version is not 0.
     BadVersion(u8),
-    /// The pad count is larger than payload and pad bytes together.
+    /// The pad count exceeds payload and pad bytes.
     BadPad,
     /// The syndrome of the acknowledge header is reserved.
     ReservedSyndrome(u8),
-    /// The opcode has a payload of fixed length (mostly none), and this one is another.
+    /// The payload does not have the fixed length of the opcode (mostly 0).
     BadPayload,
 }
 
-/// Reads from the beginning of some bytes.
+/// Reads from the start of a buffer.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// Eight bits and the 24 after them, as many fields of the protocol are.
+    /// An 8-bit field and the 24-bit field after it.
     #[inline]
     pub(crate) fn u8_u24(&mut self) -> Result<(u8, u32), ParseError> {
         let [first, high, middle, low] = self.take()?;
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes to the beginning of some bytes. What does not fit is left out.
+/// Writes from the start of a buffer. Bytes beyond its end are dropped.
 pub(crate) struct Writer<'a> {
     rest: &'a mut [u8],
 }
@@ -86,7 +86,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Eight bits and the 24 after them, as many fields of the protocol are.
+    /// An 8-bit field and the 24-bit field after it.
     #[inline]
     pub(crate) fn u8_u24(&mut self, first: u8, rest: u32) {
         let [_, high, middle, low] = rest.to_be_bytes();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The headers one by one: what is in them, and their bytes on the wire (IBTA volume 1, sections 9.2
-//! and 9.3). Reserved bits are sent as zeros and ignored when received.
+//! The headers: fields and encoding (IBTA volume 1, sections 9.2 and 9.3). Reserved bits are sent as zeros and ignored
+//! when received.
 
 use crate::cursor::{pad_len, ParseError, Reader, Writer};
 use crate::opcode::Opcode;
@@ -17,10 +17,10 @@ impl Qpn {
     pub const SMI: Self = Self(0);
     /// QP1, for general services.
     pub const GSI: Self = Self(1);
-    /// What the packets of a multicast group are sent to.
+    /// The destination QPN of multicast packets.
     pub const MULTICAST: Self = Self(0xff_ffff);
 
-    /// Makes a number from the low 24 bits of `value`; the others are ignored.
+    /// A number from the low 24 bits of `value`; the others are ignored.
     #[inline]
     pub const fn new(value: u32) -> Self {
         Self(value & 0xff_ffff)
@@ -37,30 +37,29 @@ impl Qpn {
 /// (see [`pad_len`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bth {
-    /// What the packet is.
+    /// The opcode.
     pub opcode: Opcode,
-    /// The responder shall raise a solicited event.
+    /// Whether the responder raises a solicited event.
     pub solicited: bool,
-    /// State of path migration: set when migrated.
+    /// The path migration state: set when migrated.
     pub migrated: bool,
     /// Partition key.
     pub pkey: u16,
-    /// The packet met congestion on its way.
+    /// The packet met congestion on its path.
     pub fecn: bool,
-    /// A packet in the other direction met congestion on its way.
+    /// A packet in the opposite direction met congestion on its path.
     pub becn: bool,
-    /// The queue pair that the packet is for.
+    /// The destination queue pair.
     pub dest_qpn: Qpn,
-    /// The responder shall acknowledge this packet.
+    /// Whether the responder acknowledges this packet.
     pub ack_req: bool,
     /// Packet sequence number.
     pub psn: Psn,
 }
 
 impl Bth {
-    /// A header without events, congestion or wish for an acknowledge, of a path that has migrated:
-    /// the state of every QP that does not use path migration. A congestion notification packet has
-    /// `migrated` cleared and `becn` set.
+    /// A header without solicited event, congestion bits and acknowledge request, and with `migrated` set, as for every
+    /// QP without path migration. A congestion notification packet has `migrated` cleared and `becn` set.
     #[inline]
     pub const fn new(opcode: Opcode, pkey: u16, dest_qpn: Qpn, psn: Psn) -> Self {
         Self {
@@ -91,13 +90,13 @@ pub struct Reth {
 /// Atomic extended transport header (AtomicETH).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AtomicEth {
-    /// Virtual address of the 8 bytes. Whether it is a multiple of 8 is the responder's to check.
+    /// Virtual address of the 8 bytes; the responder checks its alignment.
     pub va: u64,
     /// Remote key.
     pub rkey: u32,
-    /// What to swap in, or to add.
+    /// The swap or add operand.
     pub swap_add: u64,
-    /// What to compare with.
+    /// The compare operand.
     pub compare: u64,
 }
 
@@ -105,28 +104,27 @@ pub struct AtomicEth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum NakCode {
-    /// A packet is missing before this one.
+    /// A packet before this one is missing.
     PsnSequence = 0,
-    /// The request is malformed or not supported.
+    /// The request is malformed or unsupported.
     InvalidRequest = 1,
-    /// Key, range or rights do not allow the access.
+    /// Key, range or access flags do not allow the access.
     RemoteAccess = 2,
-    /// The responder failed by itself.
+    /// The responder failed locally.
     RemoteOperational = 3,
     /// Reliable datagram only.
     InvalidRdRequest = 4,
 }
 
-/// How many more receive work requests the responder has (IBTA volume 1, section 9.7.7): a code of
-/// 5 bits.
+/// Number of further receive work requests that the responder has (IBTA volume 1, section 9.7.7), as a code of 5 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Credits(u8);
 
 impl Credits {
-    /// No flow control: the responder does not say how many (always so with a shared receive queue).
+    /// No flow control: the number is not reported (always with a shared receive queue).
     pub const UNLIMITED: Self = Self(31);
 
-    /// Makes a code from the low 5 bits of `code`; the others are ignored.
+    /// A code from the low 5 bits of `code`; the others are ignored.
     #[inline]
     pub const fn new(code: u8) -> Self {
         Self(code & 31)
@@ -139,12 +137,12 @@ impl Credits {
     }
 }
 
-/// What an acknowledge header says: the specification's table of syndromes.
+/// Syndrome of an acknowledge header, by the specification's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
     /// Acknowledge.
     Ack(Credits),
-    /// Receiver not ready: try again after this time.
+    /// Receiver not ready: retry after this time.
     RnrNak(RnrTimer),
     /// Negative acknowledge.
     Nak(NakCode),
@@ -164,7 +162,7 @@ impl Syndrome {
         }
     }
 
-    /// What the eight bits mean; `None` for reserved ones.
+    /// Decodes a syndrome; `None` for reserved ones.
     #[inline]
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
@@ -183,24 +181,24 @@ impl Syndrome {
 /// Acknowledge extended transport header (AETH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Aeth {
-    /// Yes, no, or later.
+    /// Acknowledge, negative acknowledge or receiver not ready.
     pub syndrome: Syndrome,
-    /// How many messages the responder has completed.
+    /// Number of messages that the responder has completed.
     pub msn: Msn,
 }
 
-/// Atomic acknowledge extended transport header (AtomicAckETH): what was in memory before the operation.
+/// Atomic acknowledge extended transport header (AtomicAckETH): the value before the operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AtomicAckEth {
     /// The value.
     pub original: u64,
 }
 
-/// Immediate data (ImmDt): four bytes that the protocol does not look into, as a big-endian integer.
+/// Immediate data (ImmDt): four opaque bytes, as a big-endian integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ImmDt(pub u32);
 
-/// Invalidate extended transport header (IETH): the key that the responder invalidates.
+/// Invalidate extended transport header (IETH): the key to be invalidated by the responder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ieth {
     /// Remote key.
@@ -212,7 +210,7 @@ pub struct Ieth {
 pub struct Deth {
     /// Queue key.
     pub qkey: u32,
-    /// The queue pair that the packet is from.
+    /// The source queue pair.
     pub src_qpn: Qpn,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invariant CRC: a checksum over everything in a packet that does not change on its way.
+//! The invariant CRC: a checksum of all fields of a packet that are constant on its path.
 //!
 //! Annex A17.3.3 and section 7.8.1 of IBTA volume 1: the CRC-32 of Ethernet over eight bytes of
 //! ones (in place of the InfiniBand local route header), the IP header, the UDP header, the base
@@ -28,17 +28,17 @@ pub const UDP_LEN: usize = 8;
 /// Length in bytes of a base transport header.
 pub const BTH_LEN: usize = 12;
 
-/// The state of the CRC after the eight bytes of ones, which are the same for every packet.
+/// State of the CRC after the eight bytes of ones, which is the same for every packet.
 const SEED: u32 = 0xdebb_20e3;
 
-/// A CRC-32 with the polynomial of Ethernet, reflected (0xedb88320), that does not invert its state
-/// at either end: the kernel's `crc32_le()`.
+/// CRC-32 with the Ethernet polynomial, reflected (0xedb88320), without inversion at the start and the end: the
+/// kernel's `crc32_le()`.
 pub trait Crc32 {
     /// The state after `data`, which may be empty.
     fn update(state: u32, data: &[u8]) -> u32;
 }
 
-/// An ICRC in the making: begun with the headers, then fed with the rest of the packet in pieces.
+/// A partial ICRC: started with the headers, then updated with the rest of the packet.
 #[derive(Debug)]
 pub struct Icrc<C: Crc32> {
     state: u32,
@@ -46,7 +46,7 @@ pub struct Icrc<C: Crc32> {
 }
 
 impl<C: Crc32> Icrc<C> {
-    /// Begins with the headers of a packet over IPv4.
+    /// Starts with the headers of an IPv4 packet.
     #[inline]
     pub fn ipv4(ip: &[u8; IPV4_LEN], udp: &[u8; UDP_LEN], bth: &[u8; BTH_LEN]) -> Self {
         let mut masked = *ip;
@@ -57,7 +57,7 @@ impl<C: Crc32> Icrc<C> {
         Self::begin(&masked, udp, bth)
     }
 
-    /// Begins with the headers of a packet over IPv6.
+    /// Starts with the headers of an IPv6 packet.
     #[inline]
     pub fn ipv6(ip: &[u8; IPV6_LEN], udp: &[u8; UDP_LEN], bth: &[u8; BTH_LEN]) -> Self {
         let mut masked = *ip;
@@ -91,7 +91,7 @@ impl<C: Crc32> Icrc<C> {
         self.state = C::update(self.state, data);
     }
 
-    /// The four bytes that end the packet.
+    /// The four bytes at the end of the packet.
     #[inline]
     pub fn finish(self) -> [u8; LEN] {
         (!self.state).to_le_bytes()

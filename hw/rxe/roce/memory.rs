@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the engines need of the world: work requests, memory, a way to transmit, a place to put
-//! completions. The driver implements both traits once; the host tests implement them over plain
-//! vectors. The engines are generic over them, so that the calls are inlined.
+//! Interfaces of the engines to the driver: work requests, memory, transmission, completions. The driver implements
+//! both traits once; the host tests implement them with plain vectors. The engines are generic over them, so that the
+//! calls are inlined.
 //!
 //! # Calling rules
 //!
-//! * The engines of one queue pair are called under one lock, which the driver holds for the whole
-//!   call; a port's methods are called from inside, so they may not sleep, and they may not call
-//!   an engine of the same queue pair again.
-//! * Work requests on the send queue are named by `index`: the first one posted after a reset
-//!   is 0, and the count wraps at 2^32.
-//! * Data stays with the driver. The engines only name it: bytes `offset..offset + len` of work
-//!   request `index`, of the current receive, or of a [`RecvPort::Region`].
-//! * `offset + len` never exceeds the length that the driver gave for the object, so it never
-//!   overflows. `len` may be 0.
+//! * The engines of one queue pair are called under one lock, which the driver holds during the whole call; the methods
+//!   of both traits are called from inside, so they may not sleep, and they may not call an engine of the same queue
+//!   pair.
+//! * Work requests in the send queue are identified by `index`: the first one posted after a reset is 0, and the index
+//!   wraps at 2^32.
+//! * The driver keeps the data. The engines refer to it as bytes `offset..offset + len` of work request `index`, of the
+//!   current receive, or of a [`RecvOps::Region`].
+//! * `offset + len` never exceeds the length that the driver has given for the object, so it does not overflow. `len`
+//!   may be 0.
 
 use crate::opcode::Opcode;
 use crate::state::{
@@ -22,13 +22,13 @@ use crate::state::{
 };
 use crate::wire::{Feth, Headers, NakCode, Qpn, Reth};
 
-/// A send work request, as the driver read it once from its ring.
+/// A send work request, as read once by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendWr {
-    /// What to do.
+    /// The operation.
     pub op: SendOp,
-    /// Bytes of its data: the sum over its scatter/gather list or its inline data.
-    /// 8 for atomics, the range for FLUSH; not looked at for local operations.
+    /// Length of its data: the sum over its scatter/gather list or inline data; 8 for atomics, the range for FLUSH;
+    /// ignored for local operations.
     pub length: u32,
     /// Report the completion (`IB_SEND_SIGNALED`).
     pub signaled: bool,
@@ -38,19 +38,19 @@ pub struct SendWr {
     pub fence: bool,
 }
 
-/// What a send work request asks for.
+/// The operation of a send work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOp {
     /// SEND on a connected queue pair.
     Send {
-        /// What goes with it.
+        /// The addition to the data.
         extra: SendExtra,
     },
     /// SEND on a UD queue pair.
     SendUd {
         /// Immediate data, as a number.
         imm: Option<u32>,
-        /// Where to. The address handle stays with the driver.
+        /// The destination. The driver keeps the address handle.
         dest: UdDest,
     },
     /// RDMA WRITE.
@@ -68,7 +68,7 @@ pub enum SendOp {
         va: u64,
         /// Key of the peer's memory.
         rkey: u32,
-        /// Call [`SendPort::local`] when the data is in (READ with invalidate).
+        /// Whether [`SendOps::local`] is called when the data has arrived (READ with invalidate).
         invalidate: bool,
     },
     /// An atomic operation on 8 bytes at the peer.
@@ -80,43 +80,42 @@ pub enum SendOp {
         /// The operation.
         op: AtomicOp,
     },
-    /// Write 8 bytes at once: its data, to an aligned address (IBTA annex A19). RC only.
+    /// Write 8 bytes atomically: its data, to an aligned address (IBTA annex A19). RC only.
     AtomicWrite {
         /// Address at the peer.
         va: u64,
         /// Key of the peer's memory.
         rkey: u32,
     },
-    /// Make earlier WRITEs to `length` bytes visible or persistent (IBTA annex A19). Carries no
-    /// data. RC only.
+    /// Make earlier WRITEs to `length` bytes visible or persistent (IBTA annex A19), without data. RC only.
     Flush {
         /// Address at the peer.
         va: u64,
         /// Key of the peer's memory.
         rkey: u32,
-        /// How far, and of what.
+        /// Placement type and selectivity.
         feth: Feth,
     },
-    /// An operation that stays at home; [`SendPort::local`] executes it.
+    /// A local operation, executed by [`SendOps::local`].
     Local {
-        /// How its completion is called.
+        /// The opcode of its completion.
         opcode: WcOpcode,
-        /// It waits until everything before it has completed. Local invalidation does
-        /// (IBTA volume 1, 10.6.5.1).
+        /// Whether it waits until all requests before it have completed. Local invalidation does (IBTA volume 1,
+        /// 10.6.5.1).
         wait_all: bool,
     },
-    /// A work request that the driver could not make sense of; it fails with this status.
+    /// An invalid work request; it fails with this status.
     Invalid(WcStatus),
 }
 
-/// What goes with a SEND; both at once do not exist on the wire.
+/// Addition to a SEND; the wire format does not allow both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendExtra {
     /// Nothing.
     None,
     /// Immediate data, as a number.
     Imm(u32),
-    /// The peer's key to invalidate. RC only.
+    /// The peer's key to be invalidated. RC only.
     Invalidate(u32),
 }
 
@@ -125,31 +124,31 @@ pub enum SendExtra {
 pub struct UdDest {
     /// The peer's queue pair number.
     pub qpn: Qpn,
-    /// Queue key; with the high bit set the queue pair's own is sent.
+    /// Queue key; if its high bit is set, the queue pair's own is sent.
     pub qkey: u32,
-    /// Partition key in place of the queue pair's (a GSI work request names its own index).
+    /// Partition key in place of the queue pair's (from a GSI work request's index).
     pub pkey: Option<u16>,
 }
 
-/// An atomic operation on a big-endian-on-the-wire, native-in-memory 64-bit number.
+/// An atomic operation on a 64-bit number, native-endian in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicOp {
-    /// Store `swap` if the memory holds `compare`.
+    /// Store `swap` if the number is `compare`.
     CmpSwap {
-        /// What the memory must hold.
+        /// The expected value.
         compare: u64,
-        /// What it holds then.
+        /// The new value.
         swap: u64,
     },
     /// Add, wrapping.
     FetchAdd {
-        /// What to add.
+        /// The addend.
         add: u64,
     },
 }
 
 impl AtomicOp {
-    /// What the memory holds after the operation, where it held `old` before.
+    /// The new value for the old value `old`.
     #[inline]
     pub const fn apply(self, old: u64) -> u64 {
         match self {
@@ -172,24 +171,23 @@ impl AtomicOp {
 /// Why a packet was not transmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransmitError {
-    /// No room now (back-pressure). The engine keeps its place and its `run` returns
+    /// The send queue of the network is full (back-pressure). The engine does not advance, and its `run` returns
     /// [`Run::Blocked`](crate::state::Run::Blocked); the driver runs it again when there is room.
-    Busy,
-    /// The packet is gone, as if lost on the wire (no route, no memory for an skb).
+    QueueFull,
+    /// The packet is lost, as on the wire (no route, no memory for an skb).
     Dropped,
-    /// The work request cannot be sent: `LocProtErr` where a local element is bad. It fails
-    /// with this status.
+    /// The work request cannot be sent: `LocProtErr` for an invalid local element. It fails with this status.
     Fault(WcStatus),
 }
 
 /// Why a response was not transmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RespondError {
-    /// As [`TransmitError::Busy`].
-    Busy,
+    /// As [`TransmitError::QueueFull`].
+    QueueFull,
     /// As [`TransmitError::Dropped`].
     Dropped,
-    /// The region can no longer be read: the READ fails with this NAK.
+    /// The region cannot be read any more: the READ fails with this NAK.
     Nak(RemoteFault),
 }
 
@@ -198,9 +196,9 @@ pub enum RespondError {
 pub enum RemoteFault {
     /// The request is malformed or not allowed: REM_INV_REQ_ERR at the peer.
     InvalidRequest,
-    /// The key, the range or the rights do not fit: REM_ACCESS_ERR at the peer.
+    /// The key, the range or the access flags do not match: REM_ACCESS_ERR at the peer.
     Access,
-    /// We failed: REM_OP_ERR at the peer.
+    /// The responder failed: REM_OP_ERR at the peer.
     Operational,
 }
 
@@ -215,23 +213,23 @@ impl From<RemoteFault> for NakCode {
     }
 }
 
-/// The world as the send side sees it.
-pub trait SendPort {
-    /// A packet's payload, handed through untouched (an skb with an offset; bytes in tests).
+/// The driver's side of the requester.
+pub trait SendOps {
+    /// A packet's payload, which the engine only passes through (an skb with an offset; bytes in tests).
     type Payload: ?Sized;
 
     /// Work request number `index`, or `None` where it is not posted yet.
     ///
-    /// The driver reads its ring once per work request and answers from that snapshot until the
-    /// engine has [completed](Self::complete) the request: the engine may ask several times, and
-    /// for any `index` from the oldest not completed to the first not posted.
+    /// The driver reads its ring once per work request and returns that copy until the engine has
+    /// [completed](Self::complete) the request: the engine may call this repeatedly, for any `index` from the oldest
+    /// incomplete request to the first one that is not posted.
     fn wr(&mut self, index: u32) -> Option<SendWr>;
 
     /// Sends a packet: `headers`, then bytes `offset..offset + len` of work request `index`, the
     /// pad ([`pad_len`](crate::wire::pad_len) of `len`) and the ICRC.
     ///
-    /// For READ and ATOMIC requests `len` is 0; the driver should find out here whether the local
-    /// memory may be written, so that the fault precedes the effect at the peer.
+    /// For READ and ATOMIC requests `len` is 0; the driver should check here whether the local memory is writable, so
+    /// that a fault occurs before the effect at the peer.
     ///
     /// # Errors
     /// See [`TransmitError`].
@@ -243,15 +241,14 @@ pub trait SendPort {
         len: u32,
     ) -> Result<(), TransmitError>;
 
-    /// Puts the payload of a READ response at `offset` of the data of work request `index`.
+    /// Copies the payload of a READ response to `offset` of the data of work request `index`.
     ///
     /// # Errors
-    /// The status that the work request fails with: `LocProtErr`, in general.
+    /// The status that the work request fails with, usually `LocProtErr`.
     fn scatter(&mut self, index: u32, offset: u32, payload: &Self::Payload)
         -> Result<(), WcStatus>;
 
-    /// Puts the result of an atomic operation, in native order, in the data of work
-    /// request `index`.
+    /// Stores the native-endian result of an atomic operation in the data of work request `index`.
     ///
     /// # Errors
     /// As [`scatter`](Self::scatter).
@@ -264,67 +261,65 @@ pub trait SendPort {
     /// The status that the work request fails with: `MwBindErr`, `LocQpOpErr`, …
     fn local(&mut self, index: u32) -> Result<(), WcStatus>;
 
-    /// Work request `index` is done; the engine will not ask for it again. Called once for each,
-    /// in order.
+    /// Completes work request `index`; the engine will not read it again. Called once for each, in order.
     fn complete(&mut self, index: u32, completion: Completion);
 
-    /// The engine went by itself to [`State::Err`] (RC) or [`State::Sqe`] (UC, UD). On `Err` the
-    /// driver notes it and, when the engine has returned, calls `Responder::error`.
+    /// The engine has changed to [`State::Err`] (RC) or [`State::Sqe`] (UC, UD) by itself. On `Err` the driver records
+    /// it and calls `Responder::error` when the engine has returned.
     fn moved(&mut self, state: State);
 
     /// An asynchronous event of the queue pair.
     fn event(&mut self, event: QpEvent);
 
-    /// Something worth counting happened.
+    /// Increments a counter.
     #[inline]
     fn count(&mut self, _counter: Counter) {}
 }
 
-/// The answer to [`RecvPort::next_recv`].
+/// Result of [`RecvOps::next_recv`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRecv {
-    /// A receive is now current; its buffers hold `length` bytes in all (UD: with the 40 bytes
-    /// of the GRH area).
+    /// There is a current receive; its buffers have `length` bytes in total (UD: including the 40 bytes of the GRH
+    /// area).
     Ready {
         /// Total length of its scatter/gather list.
         length: u32,
     },
-    /// None is posted.
+    /// No receive is posted.
     Empty,
-    /// The next one is current but makes no sense; it fails with this status.
+    /// The current receive is invalid; it fails with this status.
     Invalid(WcStatus),
 }
 
-/// The world as the receive side sees it.
-pub trait RecvPort {
-    /// A packet's payload, handed through untouched.
+/// The driver's side of the responder.
+pub trait RecvOps {
+    /// A packet's payload, which the engine only passes through.
     type Payload: ?Sized;
 
-    /// A checked range of memory that a remote request named. Owned by the responder while it
-    /// needs it: it keeps the memory in place (a counted reference to the region).
+    /// A validated range of memory of a remote request. The responder owns it as long as necessary: it keeps the memory
+    /// in place (a counted reference to the region).
     type Region;
 
-    /// Takes the next receive from the receive queue or the shared one and makes it the current
-    /// one of this queue pair. Called only when none is current.
+    /// Takes the next receive from the receive queue or the shared one and makes it the current one of this queue pair.
+    /// Called only when there is no current one.
     fn next_recv(&mut self) -> NextRecv;
 
-    /// Puts a payload at `offset` of the current receive.
+    /// Copies a payload to `offset` of the current receive.
     ///
-    /// For UD, `offset` is 40: the first 40 bytes are the GRH area, which the driver fills when
-    /// the receive completes with success. Not called for an empty payload.
+    /// For UD, `offset` is 40: the first 40 bytes are the GRH area, which the driver fills in when the receive
+    /// completes successfully. Not called for an empty payload.
     ///
     /// # Errors
-    /// The status that the receive fails with: `LocProtErr`, in general.
+    /// The status that the receive fails with, usually `LocProtErr`.
     fn recv_scatter(&mut self, offset: u32, payload: &Self::Payload) -> Result<(), WcStatus>;
 
-    /// The current receive is done; there is no current one afterwards.
+    /// Completes the current receive; afterwards there is none.
     fn complete_recv(&mut self, completion: RecvCompletion);
 
-    /// Checks that the peer may access `len` (never 0) bytes at `va` through `rkey`, and holds them.
+    /// Checks that the peer may access `len` (never 0) bytes at `va` by `rkey`, and returns the range.
     ///
     /// # Errors
-    /// [`RemoteFault::Access`] where the key, the protection domain, the range or the rights do
-    /// not fit.
+    /// [`RemoteFault::Access`] where the key, the protection domain, the range or the access flags do not match.
     fn remote(
         &mut self,
         rkey: u32,
@@ -333,7 +328,7 @@ pub trait RecvPort {
         access: Access,
     ) -> Result<Self::Region, RemoteFault>;
 
-    /// Writes a payload at `offset` of a region checked for [`Access::Write`].
+    /// Copies a payload to `offset` of a region checked for [`Access::Write`].
     ///
     /// # Errors
     /// `Access` where the region was invalidated meanwhile, `Operational` where the copy failed.
@@ -344,18 +339,18 @@ pub trait RecvPort {
         payload: &Self::Payload,
     ) -> Result<(), RemoteFault>;
 
-    /// Executes an atomic operation at the start of a region of 8 aligned bytes checked for
-    /// [`Access::Atomic`]; returns the value before.
+    /// Executes an atomic operation at the start of a region of 8 aligned bytes checked for [`Access::Atomic`]; returns
+    /// the old value.
     ///
     /// # Errors
     /// As [`write`](Self::write).
     fn atomic(&mut self, region: &Self::Region, op: AtomicOp) -> Result<u64, RemoteFault>;
 
-    /// Writes the 8 bytes of `payload` at once at the start of a region of 8 aligned bytes checked
-    /// for [`Access::Write`] (ATOMIC WRITE).
+    /// Writes the 8 bytes of `payload` atomically to the start of a region of 8 aligned bytes checked for
+    /// [`Access::Write`] (ATOMIC WRITE).
     ///
     /// # Errors
-    /// As [`write`](Self::write); `InvalidRequest` where the device has no such operation.
+    /// As [`write`](Self::write); `InvalidRequest` where the device does not support the operation.
     fn atomic_write(
         &mut self,
         _region: &Self::Region,
@@ -364,11 +359,11 @@ pub trait RecvPort {
         Err(RemoteFault::InvalidRequest)
     }
 
-    /// Flushes memory as a FLUSH request asks for.
+    /// Executes a FLUSH request.
     ///
     /// # Errors
-    /// `Access` where the memory or the kind of flush is not allowed; `InvalidRequest` where the
-    /// device has no such operation.
+    /// `Access` where the range or the flush type is not allowed; `InvalidRequest` where the device does not support
+    /// the operation.
     fn flush(&mut self, _feth: Feth, _reth: Reth) -> Result<(), RemoteFault> {
         Err(RemoteFault::InvalidRequest)
     }
@@ -376,7 +371,7 @@ pub trait RecvPort {
     /// Invalidates `rkey` for a SEND with invalidate.
     ///
     /// # Errors
-    /// `Access` where the key is not one that the peer may invalidate.
+    /// `Access` where the peer may not invalidate the key.
     fn invalidate(&mut self, rkey: u32) -> Result<(), RemoteFault>;
 
     /// Sends a response: `headers`, then, for READ responses, bytes `offset..offset + len` of a
@@ -390,14 +385,14 @@ pub trait RecvPort {
         data: Option<RegionPart<'_, Self::Region>>,
     ) -> Result<(), RespondError>;
 
-    /// The engine went by itself to [`State::Err`]. The driver notes it and, when the engine has
-    /// returned, calls `Requester::error`.
+    /// The engine has changed to [`State::Err`] by itself. The driver records it and calls `Requester::error` when the
+    /// engine has returned.
     fn moved(&mut self, state: State);
 
     /// An asynchronous event of the queue pair.
     fn event(&mut self, event: QpEvent);
 
-    /// Something worth counting happened.
+    /// Increments a counter.
     #[inline]
     fn count(&mut self, _counter: Counter) {}
 }
@@ -407,8 +402,8 @@ pub trait RecvPort {
 pub struct RegionPart<'a, R> {
     /// The region.
     pub region: &'a R,
-    /// Where the part begins in it.
+    /// Offset of the part.
     pub offset: u32,
-    /// How long the part is.
+    /// Length of the part.
     pub len: u32,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The path MTU: how many bytes of payload a packet carries at most.
+//! The path MTU: the maximum payload of a packet.
 
-/// A path MTU (PMTU): the payload of every packet of a message but the last one. The discriminants
-/// are those of `enum ib_mtu` in `<rdma/ib_verbs.h>`.
+/// A path MTU (PMTU): the payload of every packet of a message except for the last one. The discriminants are those of
+/// `enum ib_mtu` in `<rdma/ib_verbs.h>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mtu {
@@ -20,7 +20,7 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// All sizes, the smallest first.
+    /// All sizes in ascending order.
     pub const ALL: [Self; 5] = [
         Self::Mtu256,
         Self::Mtu512,
@@ -29,7 +29,7 @@ impl Mtu {
         Self::Mtu4096,
     ];
 
-    /// The size in bytes.
+    /// The size, in bytes.
     #[inline]
     pub const fn bytes(self) -> u32 {
         1 << self.shift()
@@ -41,7 +41,7 @@ impl Mtu {
         self as u32 + 7
     }
 
-    /// The size that `value` stands for in `enum ib_mtu` (1 to 5); `None` for any other value.
+    /// The size by its value in `enum ib_mtu` (1 to 5); `None` for any other value.
     pub const fn from_ib(value: u32) -> Option<Self> {
         match value {
             1 => Some(Self::Mtu256),
@@ -53,7 +53,7 @@ impl Mtu {
         }
     }
 
-    /// The largest size of at most `bytes`; `None` below 256.
+    /// The largest size up to `bytes`; `None` below 256.
     pub const fn fitting(bytes: u32) -> Option<Self> {
         match bytes {
             0..=255 => None,
@@ -65,7 +65,7 @@ impl Mtu {
         }
     }
 
-    /// How many packets carry a message of `length` bytes. An empty message takes one packet.
+    /// Number of packets of a message of `length` bytes. An empty message has one packet.
     #[inline]
     pub const fn packets(self, length: u32) -> u32 {
         match length.div_ceil(self.bytes()) {

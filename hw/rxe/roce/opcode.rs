@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The opcodes of the base transport header, and the one table of what each of them means.
+//! The opcodes of the base transport header, and the table of their properties.
 //!
-//! The table is that of IBTA volume 1, section 9.2.1 (operation and headers), with the payload
-//! lengths of section 9.7.4.1 beside it. Of its transport services those are here that a RoCEv2
-//! device has on Linux: reliable connection, unreliable connection, unreliable datagram, and the
-//! congestion notification packet. An opcode that is not in the table does not parse.
+//! The table is that of IBTA volume 1, section 9.2.1 (operation and headers), with the payload lengths of section
+//! 9.7.4.1. It has the transport services that RoCEv2 devices support on Linux: reliable connection, unreliable
+//! connection, unreliable datagram, and the congestion notification packet. Other opcodes do not parse.
 
 use crate::mtu::Mtu;
 
 use PayloadRule::{Any, Exactly, Full, Some as Nonempty};
 
-/// The transport service that an opcode belongs to.
+/// The transport service of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Service {
@@ -25,20 +24,20 @@ pub enum Service {
     Cnp = 0x80,
 }
 
-/// What a packet is for.
+/// The operation of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Request: payload into the buffer of a receive work request.
+    /// Request: payload for the buffer of a receive work request.
     Send,
-    /// Request: payload to an address at the responder.
+    /// Request: payload for an address at the responder.
     Write,
-    /// Request: ask for payload from an address at the responder.
+    /// Request: read payload from an address at the responder.
     ReadRequest,
-    /// Response: payload that was asked for. Also what answers a flush and an atomic write.
+    /// Response: the payload of a READ. Also the response to a FLUSH and an ATOMIC WRITE.
     ReadResponse,
     /// Response: acknowledge or negative acknowledge.
     Acknowledge,
-    /// Response: the value that an atomic operation found.
+    /// Response: the old value of an atomic operation.
     AtomicAcknowledge,
     /// Request: 64-bit compare and swap.
     CompareSwap,
@@ -46,13 +45,13 @@ pub enum Kind {
     FetchAdd,
     /// Request: make earlier writes visible or persistent.
     Flush,
-    /// Request: write 8 bytes at once.
+    /// Request: write 8 bytes atomically.
     AtomicWrite,
-    /// Neither: the network is congested.
+    /// Neither: congestion notification.
     Notification,
 }
 
-/// Where in its message a packet is.
+/// Position of a packet in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Position {
     /// The first of several.
@@ -90,7 +89,7 @@ impl Position {
     }
 }
 
-/// What the last packet of a send or a write carries beside its payload.
+/// Addition to the payload in the last packet of a SEND or WRITE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tail {
     /// Nothing.
@@ -98,11 +97,11 @@ pub enum Tail {
     Plain,
     /// Immediate data.
     Immediate,
-    /// A key for the responder to invalidate.
+    /// A key to be invalidated by the responder.
     Invalidate,
 }
 
-/// Which extension headers follow the base transport header, in their order on the wire.
+/// The extension headers after the base transport header, in wire order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// None.
@@ -130,7 +129,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The length in bytes of the base transport header and these extension headers: 12 to 40.
+    /// Length of the base transport header and these extension headers, in bytes: 12 to 40.
     #[inline]
     pub const fn header_len(self) -> usize {
         12 + match self {
@@ -146,29 +145,29 @@ impl Layout {
         }
     }
 
-    /// Whether an RDMA extended transport header is among them.
+    /// Whether they include an RDMA extended transport header.
     #[inline]
     pub const fn has_reth(self) -> bool {
         matches!(self, Self::Reth | Self::RethImmDt | Self::FethReth)
     }
 
-    /// Whether an acknowledge extended transport header is among them.
+    /// Whether they include an acknowledge extended transport header.
     #[inline]
     pub const fn has_aeth(self) -> bool {
         matches!(self, Self::Aeth | Self::AethAtomicAckEth)
     }
 
-    /// Whether immediate data is among them.
+    /// Whether they include immediate data.
     #[inline]
     pub const fn has_immdt(self) -> bool {
         matches!(self, Self::ImmDt | Self::RethImmDt | Self::DethImmDt)
     }
 }
 
-/// How long a packet's payload may be, pad bytes not counted.
+/// Rule for the length of a packet's payload, without pad bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PayloadRule {
-    /// This many bytes, whatever the path MTU.
+    /// This many bytes, regardless of the path MTU.
     Exactly(u16),
     /// Exactly the path MTU.
     Full,
@@ -179,7 +178,7 @@ pub enum PayloadRule {
 }
 
 impl PayloadRule {
-    /// Whether a payload of `length` bytes obeys the rule on a path with this MTU.
+    /// Whether the rule allows a payload of `length` bytes on a path with this MTU.
     #[inline]
     pub const fn allows(self, length: u32, mtu: Mtu) -> bool {
         match self {
@@ -191,14 +190,14 @@ impl PayloadRule {
     }
 }
 
-/// What the table says of one opcode.
+/// Properties of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Properties {
     /// The transport service.
     pub service: Service,
-    /// What the packet is for.
+    /// The operation.
     pub kind: Kind,
-    /// Where in its message it is.
+    /// The position in its message.
     pub position: Position,
     /// The extension headers.
     pub layout: Layout,
@@ -206,14 +205,14 @@ pub struct Properties {
     pub payload: PayloadRule,
 }
 
-/// There is no opcode with this code in the table.
+/// The table has no opcode with this code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UnknownOpcode(pub u8);
 
 /// No payload at all.
 const NONE: PayloadRule = PayloadRule::Exactly(0);
 
-/// Makes [`Opcode`] and its properties from the rows of the table.
+/// Defines [`Opcode`] and its properties from the rows of the table.
 macro_rules! table {
     ($($name:ident $code:literal $service:ident $kind:ident $position:ident $layout:ident
        $payload:expr;)*) => {
@@ -231,7 +230,7 @@ macro_rules! table {
         }
 
         impl Opcode {
-            /// All opcodes, in the table's order.
+            /// All opcodes, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// The opcode's row of the table.
@@ -316,9 +315,8 @@ impl Opcode {
         self as u8
     }
 
-    /// The opcode of a send packet; `None` where the service has no such packet (only a reliable
-    /// connection invalidates, a datagram is always one packet). `tail` counts only at the end of a
-    /// message.
+    /// The opcode of a SEND packet; `None` where the service has no such packet (only a reliable connection has SEND
+    /// with invalidate, a datagram is always one packet). `tail` is used only at the end of a message.
     #[inline]
     pub const fn send(service: Service, position: Position, tail: Tail) -> Option<Self> {
         let operation = match (position, tail) {
@@ -334,8 +332,8 @@ impl Opcode {
         Self::of(service, operation)
     }
 
-    /// The opcode of a write packet; `None` where the service has no such packet (datagrams do not
-    /// write, and no write invalidates). `tail` counts only at the end of a message.
+    /// The opcode of a WRITE packet; `None` where the service has no such packet (not for datagrams, nor with
+    /// invalidate). `tail` is used only at the end of a message.
     #[inline]
     pub const fn write(service: Service, position: Position, tail: Tail) -> Option<Self> {
         let operation = match (position, tail) {
@@ -350,7 +348,7 @@ impl Opcode {
         Self::of(service, operation)
     }
 
-    /// The opcode of a read response packet.
+    /// The opcode of a READ response packet.
     #[inline]
     pub const fn read_response(position: Position) -> Self {
         match position {
@@ -376,13 +374,13 @@ impl Opcode {
         self.properties().service
     }
 
-    /// What the packet is for.
+    /// The operation.
     #[inline]
     pub const fn kind(self) -> Kind {
         self.properties().kind
     }
 
-    /// Where in its message the packet is.
+    /// The position of the packet in its message.
     #[inline]
     pub const fn position(self) -> Position {
         self.properties().position
@@ -400,7 +398,7 @@ impl Opcode {
         self.properties().payload
     }
 
-    /// What the packet carries at the end of its message.
+    /// The addition at the end of the message.
     #[inline]
     pub const fn tail(self) -> Tail {
         match self.layout() {
@@ -410,13 +408,13 @@ impl Opcode {
         }
     }
 
-    /// Whether a responder takes the packet.
+    /// Whether the packet is for the responder.
     #[inline]
     pub const fn is_request(self) -> bool {
         !self.is_response() && !matches!(self.kind(), Kind::Notification)
     }
 
-    /// Whether a requester takes the packet.
+    /// Whether the packet is for the requester.
     #[inline]
     pub const fn is_response(self) -> bool {
         matches!(
@@ -437,8 +435,8 @@ impl Opcode {
         self.position().ends()
     }
 
-    /// Whether the responder takes a receive work request for the packet: at the beginning of a
-    /// send, at the end of a write with immediate data.
+    /// Whether the responder takes a receive work request for the packet: at the start of a SEND, at the end of a WRITE
+    /// with immediate data.
     #[inline]
     pub const fn takes_receive(self) -> bool {
         match self.kind() {
@@ -448,7 +446,7 @@ impl Opcode {
         }
     }
 
-    /// Whether the packet completes the receive work request that its message took.
+    /// Whether the packet completes the receive work request of its message.
     #[inline]
     pub const fn completes_receive(self) -> bool {
         match self.kind() {
@@ -472,7 +470,7 @@ impl TryFrom<u8> for Opcode {
 mod tests {
     use super::*;
 
-    /// The codes of `<rdma/ib_pack.h>` for RC, UC and UD, and the CNP's.
+    /// The opcodes of `<rdma/ib_pack.h>` for RC, UC and UD, and that of the CNP.
     const CODES: &[u8] = &[
         0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e,
         0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0x16, 0x17, 0x1c, 0x1d, 0x20, 0x21, 0x22, 0x23, 0x24,
@@ -506,7 +504,7 @@ mod tests {
         }
     }
 
-    /// The builders and the table say the same: whatever a row describes is built as that row.
+    /// The builders match the table: each row is what its builder returns.
     #[test]
     fn builders_follow_the_table() {
         for &opcode in Opcode::ALL {
@@ -579,7 +577,7 @@ mod tests {
         );
     }
 
-    /// A receive work request is taken once and completed once in each message that has one.
+    /// A receive work request is taken once and completed once in each message that uses one.
     #[test]
     fn receives() {
         for opcode in Opcode::ALL {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sequence numbers of 24 bits that wrap around.
+//! 24-bit sequence numbers, which wrap around.
 //!
-//! A packet sequence number counts modulo 2^24, so "before" and "after" are only meaningful for two
-//! numbers less than half of the circle apart (IBTA volume 1, section 9.7.2). Such an order is not
-//! transitive, hence [`Psn`] has named comparisons and no [`PartialOrd`].
+//! A packet sequence number counts modulo 2^24, so that "before" and "after" are only meaningful for two numbers less
+//! than 2^23 apart (IBTA volume 1, section 9.7.2). This order is not transitive, so [`Psn`] has named comparisons and
+//! no [`PartialOrd`].
 
-/// How many sequence numbers there are.
+/// Number of sequence numbers.
 const MODULUS: u32 = 1 << 24;
-/// The bits of a `u32` that a sequence number takes.
+/// Mask of a sequence number in a `u32`.
 const MASK: u32 = MODULUS - 1;
-/// Half of the circle: the distance at which "after" turns into "before".
+/// Half of the range: the distance from which "after" becomes "before".
 const HALF: u32 = MODULUS / 2;
 
 /// A packet sequence number (PSN): an unsigned integer modulo 2^24.
@@ -18,7 +18,7 @@ const HALF: u32 = MODULUS / 2;
 pub struct Psn(u32);
 
 impl Psn {
-    /// Makes a number from the low 24 bits of `value`; the others are ignored.
+    /// A number from the low 24 bits of `value`; the others are ignored.
     #[inline]
     pub const fn new(value: u32) -> Self {
         Self(value & MASK)
@@ -54,8 +54,7 @@ impl Psn {
         Self::new(self.0.wrapping_sub(count))
     }
 
-    /// How far this number is after `from` by the shorter way round: from -2^23 up to 2^23 - 1,
-    /// negative where it is before `from`.
+    /// The signed distance from `from` to this number: from -2^23 to 2^23 - 1, negative where it is before `from`.
     #[inline]
     pub const fn distance(self, from: Self) -> i32 {
         let ahead = self.offset(from);
@@ -66,7 +65,7 @@ impl Psn {
         }
     }
 
-    /// How many steps forward lead from `from` to this number: from 0 up to 2^24 - 1.
+    /// The distance from `from` forward to this number: from 0 to 2^24 - 1.
     #[inline]
     pub const fn offset(self, from: Self) -> u32 {
         self.0.wrapping_sub(from.0) & MASK
@@ -91,13 +90,13 @@ impl Psn {
     }
 }
 
-/// A message sequence number (MSN): how many request messages a responder has completed, modulo
-/// 2^24 (IBTA volume 1, section 9.7.7).
+/// A message sequence number (MSN): the number of request messages that a responder has completed, modulo 2^24 (IBTA
+/// volume 1, section 9.7.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Msn(u32);
 
 impl Msn {
-    /// Makes a number from the low 24 bits of `value`; the others are ignored.
+    /// A number from the low 24 bits of `value`; the others are ignored.
     #[inline]
     pub const fn new(value: u32) -> Self {
         Self(value & MASK)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From work requests to request packets: what each of them takes, carries and asks for
-//! (IBTA volume 1, 9.4).
+//! Converting work requests to request packets: number of packets, headers, payload, responses (IBTA volume 1, 9.4).
 
 use crate::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
 use crate::mtu::Mtu;
@@ -10,29 +9,28 @@ use crate::psn::Psn;
 use crate::state::{SendAttr, Service, WcOpcode, WcStatus, MAX_MESSAGE};
 use crate::wire::{AtomicEth, Bth, Deth, Headers, Ieth, ImmDt, Parts, Reth};
 
-/// A queue key with this bit stands for the queue pair's own: a "controlled" key of IBTA
-/// volume 1, 3.5.3.
+/// The high bit of a "controlled" queue key, in place of which the queue pair's own is sent (IBTA volume 1, 3.5.3).
 const QKEY_FROM_QP: u32 = 1 << 31;
 
-/// Where in the stream of packets a request packet stands.
+/// Position and flags of a request packet.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct PacketSpec {
     pub(crate) psn: Psn,
-    /// Its number in its message.
+    /// Its number in the message.
     pub(crate) packet: u32,
-    /// It is the last one of its message.
+    /// Whether it is the last one of the message.
     pub(crate) ends: bool,
     pub(crate) ack_req: bool,
 }
 
-/// A request packet: its headers, and which bytes of the work request's data it carries.
+/// A request packet: its headers, and the range of the work request's data that is its payload.
 pub(crate) struct Request {
     pub(crate) headers: Headers,
     pub(crate) offset: u32,
     pub(crate) len: u32,
 }
 
-/// What the operation says about a packet.
+/// Properties of a packet that depend on the operation.
 struct Content {
     opcode: Opcode,
     parts: Parts,
@@ -40,7 +38,7 @@ struct Content {
 }
 
 impl SendWr {
-    /// Sequence numbers that it takes.
+    /// Number of sequence numbers that it uses.
     #[inline]
     pub(crate) fn packets(&self, mtu: Mtu) -> u32 {
         match self.op {
@@ -55,7 +53,7 @@ impl SendWr {
         }
     }
 
-    /// Is it answered by more than an acknowledge?
+    /// Whether the response is more than an acknowledge.
     #[inline]
     pub(crate) const fn is_answered(&self) -> bool {
         matches!(
@@ -67,7 +65,7 @@ impl SendWr {
         )
     }
 
-    /// Bytes that its completion reports.
+    /// Number of bytes in its completion.
     #[inline]
     pub(crate) const fn byte_len(&self) -> u32 {
         match self.op {
@@ -76,7 +74,7 @@ impl SendWr {
         }
     }
 
-    /// How its completion is called.
+    /// The opcode of its completion.
     pub(crate) const fn wc_opcode(&self) -> Option<WcOpcode> {
         Some(match self.op {
             SendOp::Send { .. } | SendOp::SendUd { .. } => WcOpcode::Send,
@@ -97,7 +95,7 @@ impl SendWr {
         })
     }
 
-    /// Does the service have such an operation of such a length?
+    /// Checks whether the service supports the operation with this length.
     #[inline]
     pub(crate) fn check(&self, attr: &SendAttr) -> Result<(), WcStatus> {
         let fits = match (attr.service, self.op) {
@@ -118,23 +116,23 @@ impl SendWr {
         }
     }
 
-    /// The packet at `place`; `None` where the service has no such packet.
+    /// The packet for `spec`; `None` where the service has no such packet.
     #[inline]
-    pub(crate) fn request(&self, attr: &SendAttr, place: Place) -> Option<Request> {
-        let offset = place.packet << attr.mtu.shift();
-        let at = Position::of(place.packet == 0, place.ends);
+    pub(crate) fn request(&self, attr: &SendAttr, spec: PacketSpec) -> Option<Request> {
+        let offset = spec.packet << attr.mtu.shift();
+        let at = Position::of(spec.packet == 0, spec.ends);
         let Content {
             opcode,
             parts,
             has_payload,
         } = self.content(attr, at, offset)?;
-        let mut bth = Bth::new(opcode, attr.pkey, attr.dest_qpn, place.psn);
+        let mut bth = Bth::new(opcode, attr.pkey, attr.dest_qpn, spec.psn);
         if let SendOp::SendUd { dest, .. } = self.op {
             bth.dest_qpn = dest.qpn;
             bth.pkey = dest.pkey.unwrap_or(attr.pkey);
         }
         bth.solicited = self.solicited && opcode.completes_receive();
-        bth.ack_req = place.ack_req;
+        bth.ack_req = spec.ack_req;
         let left = self.length.saturating_sub(offset);
         let len = if has_payload {
             left.min(attr.mtu.bytes())
@@ -199,7 +197,7 @@ impl SendWr {
         })
     }
 
-    /// The peer's range without its first `skip` bytes.
+    /// The peer's range after its first `skip` bytes.
     #[inline]
     fn reth(&self, va: u64, rkey: u32, skip: u32) -> Reth {
         Reth {

@@ -2,47 +2,46 @@
 
 //! The send side of a queue pair: work requests in, request packets out.
 //!
-//! Three places in the stream of packets make up the state (IBTA volume 1, 9.7):
+//! The state consists of three positions in the sequence of packets (IBTA volume 1, 9.7):
 //!
 //! ```text
 //!   completed │ sent, not acknowledged │ sent before, to be sent again │ never sent
 //!             oldest                   next                            max_psn
 //! ```
 //!
-//! `oldest` moves when responses come (`completer.rs`, the other half of this state machine),
-//! `next` when packets go out. After a loss `next` goes back to `oldest` (go-back-N), while late
-//! responses up to `max_psn` still count.
+//! `oldest` advances with responses (`completer.rs`, the other half of this state machine), `next` with sent packets.
+//! After a loss `next` goes back to `oldest` (go-back-N), while late responses up to `max_psn` are still valid.
 //!
-//! A work request takes as many sequence numbers as it has request packets or, for READ, response
-//! packets; local operations take none. So the place in a message follows from the PSN alone, and
-//! nothing is kept per packet or per work request.
+//! A work request uses as many sequence numbers as it has request packets or, for READ, response packets; local
+//! operations use none. So the position in a message follows from the PSN, and no state is kept per packet or work
+//! request.
 
-use crate::memory::{SendOp, SendPort, SendWr, TransmitError};
+use crate::memory::{SendOp, SendOps, SendWr, TransmitError};
 use crate::mtu::Mtu;
 use crate::psn::Psn;
-use crate::request::{Place, Request};
+use crate::request::{PacketSpec, Request};
 use crate::state::{
     Completion, Counter, QpEvent, Run, SendAttr, Service, State, Time, WcStatus, RNR_RETRY_INFINITE,
 };
 use crate::timer::AckTimeout;
 use crate::wire::Qpn;
 
-/// At least every so many packets one asks for an acknowledge, in the middle of messages too.
+/// Maximum number of packets between two that request an acknowledge, also within a message.
 const ACK_REQ_INTERVAL: u32 = 64;
 
-/// The largest window: half of what sequence numbers can tell apart stays free for a large READ.
+/// Maximum window: it leaves half of the distinguishable sequence numbers to a large READ.
 const MAX_WINDOW: u32 = 1 << 22;
 
-/// A place in the stream of packets.
+/// A position in the sequence of packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     /// The work request.
     pub(crate) index: u32,
     /// PSN of its first packet.
     first: Psn,
-    /// Packets of it that lie before this place.
+    /// Number of its packets before this position.
     pub(crate) packet: u32,
-    /// The work request itself, once it has been asked for.
+    /// The work request itself, once it was read.
     wr: Option<SendWr>,
 }
 
@@ -62,16 +61,16 @@ impl Cursor {
         self.first.add(self.packet)
     }
 
-    /// The work request at this place, if it is posted.
+    /// The work request at this position, if it is posted.
     #[inline]
-    pub(crate) fn wr<P: SendPort>(&mut self, port: &mut P) -> Option<SendWr> {
+    pub(crate) fn wr<O: SendOps>(&mut self, ops: &mut O) -> Option<SendWr> {
         if self.wr.is_none() {
-            self.wr = port.wr(self.index);
+            self.wr = ops.wr(self.index);
         }
         self.wr
     }
 
-    /// Moves `packets` on in a work request of `total` packets, at its end to the next one.
+    /// Advances by `packets` in a work request of `total` packets, at its end to the next one.
     #[inline]
     pub(crate) fn advance(&mut self, packets: u32, total: u32) {
         self.packet = self.packet.saturating_add(packets);
@@ -80,13 +79,13 @@ impl Cursor {
         }
     }
 
-    /// Moves behind the last packet of a work request of `total` packets.
+    /// Advances to the end of a work request of `total` packets.
     #[inline]
     fn finish(&mut self, total: u32) {
         *self = Self::at(self.index.wrapping_add(1), self.first.add(total));
     }
 
-    /// Does this place lie before `other`?
+    /// Whether this position is before `other`.
     #[inline]
     fn is_before(&self, other: &Self) -> bool {
         precedes(self.index, other.index)
@@ -94,35 +93,35 @@ impl Cursor {
     }
 }
 
-/// Does work request `a` come before `b`? Queues are far shorter than half of the number circle.
+/// Whether work request `a` is before `b`. Queues are far shorter than half of the range of indices.
 #[inline]
 pub(crate) const fn precedes(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// What the send side waits for with an eye on the clock.
+/// Timers of the requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Nothing.
+    /// None is running.
     Nothing,
-    /// An answer, until this time.
+    /// Waiting for a response, until this time.
     Answer(Time),
-    /// The peer's receiver to get ready, which it should be at this time.
+    /// Waiting after an RNR NAK, until this time.
     Receiver(Time),
 }
 
 /// Progress of draining in [`State::Sqd`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
-    /// Work requests that were begun are not done yet; raise the event when they are?
+    /// Started work requests are incomplete; `notify`: an event is raised when they complete.
     Draining { notify: bool },
-    /// They are.
+    /// All started work requests are complete.
     Drained,
 }
 
-/// The send side of one queue pair.
+/// The requester of a queue pair.
 ///
-/// The driver serialises all calls. After any call, a timer should call [`run`](Self::run) at
+/// The driver serialises all calls. After each call, a timer should call [`run`](Self::run) at
 /// [`next_deadline`](Self::next_deadline).
 #[derive(Debug)]
 pub struct Requester {
@@ -133,29 +132,29 @@ pub struct Requester {
     next: Cursor,
     /// First PSN that was never sent.
     pub(crate) max_psn: Psn,
-    /// First work request of which nothing was ever sent or executed.
+    /// First work request of which nothing was sent or executed.
     begun: u32,
     /// READ and ATOMIC requests between `oldest` and `next`.
     reads: u32,
-    /// Packets since the last one that asked for an acknowledge.
+    /// Number of packets since the last acknowledge request.
     unasked: u32,
-    /// A work request that cannot be sent; it fails when all before it have completed.
+    /// A work request that cannot be sent; it fails when all requests before it have completed.
     fault: Option<(u32, WcStatus)>,
     pub(crate) wait: Wait,
-    /// Repetitions left after a timeout or a loss.
+    /// Retries left after a timeout or a loss.
     retries_left: u8,
-    /// Repetitions left after RNR NAKs.
+    /// Retries left after RNR NAKs.
     rnr_left: u8,
-    /// `next` went back, and no new response has come since: one loss, one repetition.
+    /// `next` has gone back, and no new response has arrived since: further signs of the same loss are ignored.
     recovering: bool,
-    /// The peer was silent: one packet asks it how far it is, and the others wait for its answer. Sending
-    /// all again would only lengthen the queues of a peer that is slow.
+    /// After a timeout, one packet that requests an acknowledge is sent, and the others wait for its response. Sending
+    /// all of them again would only lengthen the queues of a slow peer.
     probing: bool,
 }
 
-/// How a try to send ended.
+/// Result of an attempt to send.
 enum Step {
-    /// Something was done; there may be more.
+    /// A packet was sent or an operation executed; there may be more.
     Done,
     /// Nothing more can be done now.
     Stop(Run),
@@ -168,7 +167,7 @@ impl Default for Requester {
 }
 
 impl Requester {
-    /// A send side in [`State::Reset`].
+    /// A requester in [`State::Reset`].
     pub const fn new() -> Self {
         let attr = SendAttr {
             service: Service::Rc,
@@ -205,7 +204,7 @@ impl Requester {
         }
     }
 
-    /// RTR to RTS: takes the attributes and begins with `sq_psn`. Only after a reset.
+    /// RTR to RTS: sets the attributes and starts with `sq_psn`. Only after a reset.
     pub fn start(&mut self, attr: SendAttr) {
         self.attr = attr;
         self.limit_attr();
@@ -216,14 +215,13 @@ impl Requester {
         self.refill_retries();
     }
 
-    /// The attributes in force.
+    /// The current attributes.
     #[inline]
     pub fn attr(&self) -> &SendAttr {
         &self.attr
     }
 
-    /// Changes attributes; `service`, `mtu` and `sq_psn` stay what they were, since sequence
-    /// numbers were given by them.
+    /// Changes attributes, except for `service`, `mtu` and `sq_psn`, on which the assigned sequence numbers depend.
     pub fn set_attr(&mut self, attr: SendAttr) {
         let SendAttr {
             service,
@@ -247,23 +245,22 @@ impl Requester {
         self.attr.rnr_retry = self.attr.rnr_retry.min(RNR_RETRY_INFINITE);
     }
 
-    /// The state of the send side: `Reset` until [`start`](Self::start), then `Rts`, `Sqd`, `Sqe`
-    /// or `Err`.
+    /// The state of the requester: `Reset` until [`start`](Self::start), then `Rts`, `Sqd`, `Sqe` or `Err`.
     #[inline]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// PSN of the next packet that was not sent before (`sq_psn` of `query_qp`).
+    /// PSN of the next packet that was never sent (`sq_psn` of `query_qp`).
     #[inline]
     pub fn next_psn(&self) -> Psn {
         self.max_psn
     }
 
-    /// When [`run`](Self::run) has something to do even if nothing else happens.
+    /// When [`run`](Self::run) must be called if nothing else happens.
     ///
-    /// It moves later with each response, so a timer that fires early and asks again is cheaper
-    /// than one that is set anew for each packet.
+    /// It advances with each response. A timer that expires early and is then rearmed is cheaper than one that is
+    /// rearmed for each packet.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         match self.wait {
@@ -272,26 +269,26 @@ impl Requester {
         }
     }
 
-    /// RTS to SQD: finishes what was begun and holds back the rest.
+    /// RTS to SQD: completes what was started and holds back the rest.
     ///
     /// With `notify`, [`QpEvent::SqDrained`] is raised when that is done, which may be now.
-    pub fn drain<P: SendPort>(&mut self, notify: bool, port: &mut P) {
+    pub fn drain<O: SendOps>(&mut self, notify: bool, ops: &mut O) {
         if self.state != State::Rts {
             return;
         }
         self.state = State::Sqd;
         self.drain = Drain::Draining { notify };
-        self.check_drained(port);
+        self.check_drained(ops);
     }
 
-    /// In SQD: not yet drained (`sq_draining` of `query_qp`).
+    /// Whether it is in SQD and not yet drained (`sq_draining` of `query_qp`).
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.state == State::Sqd && self.drain != Drain::Drained
     }
 
-    /// SQD or SQE to RTS. In SQE, [`run`](Self::run) first until it is idle, since what was posted
-    /// there must be flushed.
+    /// SQD or SQE to RTS. In SQE, [`run`](Self::run) must be called first until it is idle, since the posted requests
+    /// must be flushed.
     pub fn resume(&mut self) {
         match self.state {
             State::Sqd => self.state = State::Rts,
@@ -310,46 +307,44 @@ impl Requester {
         self.stop(State::Err);
     }
 
-    /// To RESET: forgets all work requests; the next one has index 0.
+    /// To RESET: drops all work requests; the next one has index 0.
     pub fn reset(&mut self) {
         *self = Self::new();
     }
 
-    /// Does what there is to do: repeats after the deadline, sends at most `budget` packets,
-    /// flushes at most `budget` work requests.
+    /// Handles the deadline, sends at most `budget` packets, and flushes at most `budget` work requests.
     ///
-    /// To be called when work requests were posted, at the deadline, after responses, after
-    /// [`drain`](Self::drain), [`resume`](Self::resume) and [`error`](Self::error), and again when
-    /// it says so.
-    pub fn run<P: SendPort>(&mut self, now: Time, budget: u32, port: &mut P) -> Run {
-        self.expire(now, port);
+    /// Must be called after work requests were posted, at the deadline, after responses, after [`drain`](Self::drain),
+    /// [`resume`](Self::resume) and [`error`](Self::error), and again as the result says.
+    pub fn run<O: SendOps>(&mut self, now: Time, budget: u32, ops: &mut O) -> Run {
+        self.expire(now, ops);
         let run = match self.state {
-            State::Rts | State::Sqd => self.send(now, budget, port),
-            State::Err | State::Sqe => self.flush(budget, port),
+            State::Rts | State::Sqd => self.send(now, budget, ops),
+            State::Err | State::Sqe => self.flush(budget, ops),
             State::Reset | State::Init | State::Rtr => Run::Idle,
         };
-        self.check_drained(port);
+        self.check_drained(ops);
         run
     }
 
-    /// Looks at the clock.
-    fn expire<P: SendPort>(&mut self, now: Time, port: &mut P) {
+    /// Handles the deadline.
+    fn expire<O: SendOps>(&mut self, now: Time, ops: &mut O) {
         match self.wait {
             Wait::Answer(time) if time <= now => {
                 self.probing = true;
-                self.retry(port);
+                self.retry(ops);
             }
             Wait::Receiver(time) if time <= now => self.wait = Wait::Nothing,
             _ => {}
         }
     }
 
-    fn send<P: SendPort>(&mut self, now: Time, budget: u32, port: &mut P) -> Run {
+    fn send<O: SendOps>(&mut self, now: Time, budget: u32, ops: &mut O) -> Run {
         for _ in 0..budget {
             if matches!(self.wait, Wait::Receiver(_)) {
                 return Run::Idle;
             }
-            if let Step::Stop(run) = self.step(now, port) {
+            if let Step::Stop(run) = self.step(now, ops) {
                 return run;
             }
         }
@@ -358,13 +353,13 @@ impl Requester {
 
     /// Sends the next packet or executes the next local operation.
     #[inline]
-    fn step<P: SendPort>(&mut self, now: Time, port: &mut P) -> Step {
+    fn step<O: SendOps>(&mut self, now: Time, ops: &mut O) -> Step {
         if let Some((index, status)) = self.fault {
             if index == self.next.index {
-                return self.step_fault(index, status, port);
+                return self.step_fault(index, status, ops);
             }
         }
-        let Some(wr) = self.next.wr(port) else {
+        let Some(wr) = self.next.wr(ops) else {
             return Step::Stop(Run::Idle);
         };
         let new = !precedes(self.next.index, self.begun);
@@ -372,18 +367,18 @@ impl Requester {
             return Step::Stop(Run::Idle);
         }
         match wr.op {
-            SendOp::Local { wait_all, .. } => self.step_local(wait_all, port),
+            SendOp::Local { wait_all, .. } => self.step_local(wait_all, ops),
             SendOp::Invalid(status) => self.set_fault(status),
-            _ => self.step_packet(&wr, now, port),
+            _ => self.step_packet(&wr, now, ops),
         }
     }
 
-    /// Fails the work request that cannot be sent, if it is its turn.
-    fn step_fault<P: SendPort>(&mut self, index: u32, status: WcStatus, port: &mut P) -> Step {
+    /// Fails the work request that cannot be sent, if it is the oldest.
+    fn step_fault<O: SendOps>(&mut self, index: u32, status: WcStatus, ops: &mut O) -> Step {
         if self.oldest.index != index {
             return Step::Stop(Run::Idle);
         }
-        self.fail(status, port);
+        self.fail(status, ops);
         Step::Stop(Run::More)
     }
 
@@ -392,23 +387,23 @@ impl Requester {
         Step::Done
     }
 
-    fn step_local<P: SendPort>(&mut self, wait_all: bool, port: &mut P) -> Step {
+    fn step_local<O: SendOps>(&mut self, wait_all: bool, ops: &mut O) -> Step {
         let index = self.next.index;
         if !precedes(index, self.begun) {
             if wait_all && self.oldest.index != index {
                 return Step::Stop(Run::Idle);
             }
-            if let Err(status) = port.local(index) {
+            if let Err(status) = ops.local(index) {
                 return self.set_fault(status);
             }
             self.begun = index.wrapping_add(1);
         }
         self.next.finish(0);
-        self.retire_local(port);
+        self.retire_local(ops);
         Step::Done
     }
 
-    fn step_packet<P: SendPort>(&mut self, wr: &SendWr, now: Time, port: &mut P) -> Step {
+    fn step_packet<O: SendOps>(&mut self, wr: &SendWr, now: Time, ops: &mut O) -> Step {
         if let Err(status) = wr.check(&self.attr) {
             return self.set_fault(status);
         }
@@ -425,13 +420,13 @@ impl Requester {
         let packet = self.next.packet;
         let ends = packet.saturating_add(count) >= total;
         let ack_req = self.asks(ends, count);
-        let place = Place {
+        let spec = PacketSpec {
             psn: self.next.psn(),
             packet,
             ends,
             ack_req,
         };
-        let Some(request) = wr.request(&self.attr, place) else {
+        let Some(request) = wr.request(&self.attr, spec) else {
             return self.set_fault(WcStatus::LocQpOpErr);
         };
         let Request {
@@ -439,10 +434,10 @@ impl Requester {
             offset,
             len,
         } = &request;
-        match port.transmit(self.next.index, headers, *offset, *len) {
+        match ops.transmit(self.next.index, headers, *offset, *len) {
             Ok(()) => {}
-            Err(TransmitError::Dropped) => port.count(Counter::SendErr),
-            Err(TransmitError::Busy) => return Step::Stop(Run::Blocked),
+            Err(TransmitError::Dropped) => ops.count(Counter::SendErr),
+            Err(TransmitError::QueueFull) => return Step::Stop(Run::Blocked),
             Err(TransmitError::Fault(status)) => return self.set_fault(status),
         }
         self.unasked = if ack_req {
@@ -450,12 +445,11 @@ impl Requester {
         } else {
             self.unasked.saturating_add(1)
         };
-        self.sent(wr, count, total, answered, now, port);
+        self.sent(wr, count, total, answered, now, ops);
         Step::Done
     }
 
-    /// May `count` more sequence numbers be outstanding, and, for what is `answered`, one more
-    /// such request?
+    /// Whether `count` more sequence numbers may be outstanding, and, if `answered`, one more READ or ATOMIC.
     #[inline]
     fn has_room(&self, answered: bool, count: u32) -> bool {
         if self.attr.service != Service::Rc {
@@ -469,13 +463,13 @@ impl Requester {
         outstanding == 0 || outstanding.saturating_add(count) <= window
     }
 
-    /// Sequence numbers between `oldest` and `next`.
+    /// Number of sequence numbers between `oldest` and `next`.
     #[inline]
     pub(crate) fn outstanding(&self) -> u32 {
         self.next.psn().offset(self.oldest.psn())
     }
 
-    /// Does the packet at `next` ask for an acknowledge?
+    /// Whether the packet at `next` requests an acknowledge.
     #[inline]
     fn asks(&self, ends: bool, count: u32) -> bool {
         if self.attr.service != Service::Rc {
@@ -486,16 +480,16 @@ impl Requester {
             || self.outstanding().saturating_add(count) >= self.attr.window
     }
 
-    /// Notes that the packet at `next`, which takes `count` sequence numbers, is out.
+    /// Records that the packet at `next`, which uses `count` sequence numbers, was sent.
     #[inline]
-    fn sent<P: SendPort>(
+    fn sent<O: SendOps>(
         &mut self,
         wr: &SendWr,
         count: u32,
         total: u32,
         answered: bool,
         now: Time,
-        port: &mut P,
+        ops: &mut O,
     ) {
         let index = self.next.index;
         if !precedes(index, self.begun) {
@@ -510,24 +504,24 @@ impl Requester {
             self.reads = self.reads.saturating_add(1);
         }
         if self.attr.service != Service::Rc {
-            self.sent_unreliable(wr, index, port);
+            self.sent_unreliable(wr, index, ops);
         } else if self.wait == Wait::Nothing {
             self.await_answer(now);
         }
     }
 
-    /// Without acknowledges a message is done when it is out.
-    fn sent_unreliable<P: SendPort>(&mut self, wr: &SendWr, index: u32, port: &mut P) {
+    /// On an unreliable service, a message completes when it is sent.
+    fn sent_unreliable<O: SendOps>(&mut self, wr: &SendWr, index: u32, ops: &mut O) {
         self.max_psn = self.next.psn();
         if self.next.index == index {
             self.oldest.packet = self.next.packet;
             return;
         }
         self.oldest = self.next;
-        self.complete(index, wr, WcStatus::Success, port);
+        self.complete(index, wr, WcStatus::Success, ops);
     }
 
-    /// Starts the clock for an answer.
+    /// Starts the timer for a response.
     #[inline]
     pub(crate) fn await_answer(&mut self, now: Time) {
         self.wait = match self.attr.ack_timeout.nanoseconds() {
@@ -536,18 +530,18 @@ impl Requester {
         };
     }
 
-    /// Reports a work request to the driver.
+    /// Completes a work request.
     #[inline]
-    pub(crate) fn complete<P: SendPort>(
+    pub(crate) fn complete<O: SendOps>(
         &self,
         index: u32,
         wr: &SendWr,
         status: WcStatus,
-        port: &mut P,
+        ops: &mut O,
     ) {
         let failed = status != WcStatus::Success;
         if !failed && matches!(wr.op, SendOp::Send { .. } | SendOp::SendUd { .. }) {
-            port.count(Counter::RdmaSend);
+            ops.count(Counter::RdmaSend);
         }
         let completion = Completion {
             status,
@@ -555,13 +549,13 @@ impl Requester {
             byte_len: wr.byte_len(),
             report: failed || wr.signaled || self.attr.signal_all,
         };
-        port.complete(index, completion);
+        ops.complete(index, completion);
     }
 
-    /// Completes local operations that were executed and are now the oldest.
-    pub(crate) fn retire_local<P: SendPort>(&mut self, port: &mut P) {
+    /// Completes the oldest local operations that were executed.
+    pub(crate) fn retire_local<O: SendOps>(&mut self, ops: &mut O) {
         while precedes(self.oldest.index, self.begun) {
-            let Some(wr) = self.oldest.wr(port) else {
+            let Some(wr) = self.oldest.wr(ops) else {
                 return;
             };
             if !matches!(wr.op, SendOp::Local { .. }) {
@@ -569,23 +563,23 @@ impl Requester {
             }
             let index = self.oldest.index;
             self.oldest.finish(0);
-            self.complete(index, &wr, WcStatus::Success, port);
+            self.complete(index, &wr, WcStatus::Success, ops);
         }
     }
 
-    /// The oldest work request of `total` packets is done: on to the next one.
+    /// Advances past the oldest work request, which has `total` packets.
     #[inline]
-    pub(crate) fn retire<P: SendPort>(&mut self, wr: &SendWr, total: u32, port: &mut P) {
+    pub(crate) fn retire<O: SendOps>(&mut self, wr: &SendWr, total: u32, ops: &mut O) {
         let index = self.oldest.index;
         if wr.is_answered() && precedes(index, self.next.index) {
             self.reads = self.reads.saturating_sub(1);
         }
         self.oldest.finish(total);
-        self.complete(index, wr, WcStatus::Success, port);
-        self.retire_local(port);
+        self.complete(index, wr, WcStatus::Success, ops);
+        self.retire_local(ops);
     }
 
-    /// New responses came: the peer is there and gets on.
+    /// Handles progress by new responses: resets the retry counters and the timer.
     #[inline]
     pub(crate) fn progressed(&mut self, now: Time) {
         self.refill_retries();
@@ -607,9 +601,9 @@ impl Requester {
         self.rnr_left = self.attr.rnr_retry;
     }
 
-    /// Goes back to the oldest packet without an answer.
-    fn go_back<P: SendPort>(&mut self, port: &mut P) {
-        port.count(Counter::CompleterRetry);
+    /// Goes back to the oldest unacknowledged packet.
+    fn go_back<O: SendOps>(&mut self, ops: &mut O) {
+        ops.count(Counter::CompleterRetry);
         self.next = self.oldest;
         self.reads = 0;
         self.unasked = 0;
@@ -617,42 +611,41 @@ impl Requester {
         self.wait = Wait::Nothing;
     }
 
-    /// Something is lost: sends again, if the retry counter allows (IBTA volume 1, 9.7.6.1).
-    pub(crate) fn retry<P: SendPort>(&mut self, port: &mut P) {
+    /// Handles a loss: retries, if the retry counter allows (IBTA volume 1, 9.7.6.1).
+    pub(crate) fn retry<O: SendOps>(&mut self, ops: &mut O) {
         let Some(left) = self.retries_left.checked_sub(1) else {
-            port.count(Counter::RetryExceeded);
-            return self.fail(WcStatus::RetryExcErr, port);
+            ops.count(Counter::RetryExceeded);
+            return self.fail(WcStatus::RetryExcErr, ops);
         };
         self.retries_left = left;
-        self.go_back(port);
+        self.go_back(ops);
     }
 
-    /// A response shows that an earlier one is lost; one of them is enough.
-    pub(crate) fn retry_implied<P: SendPort>(&mut self, port: &mut P) {
+    /// Handles an implied NAK; further ones of the same loss are ignored.
+    pub(crate) fn retry_implied<O: SendOps>(&mut self, ops: &mut O) {
         if !self.recovering && !matches!(self.wait, Wait::Receiver(_)) {
-            self.retry(port);
+            self.retry(ops);
         }
     }
 
-    /// The peer's receiver is not ready: sends again `delay` nanoseconds later, if the RNR
-    /// counter allows (IBTA volume 1, 9.7.5.2.8).
-    pub(crate) fn retry_later<P: SendPort>(&mut self, delay: u64, now: Time, port: &mut P) {
+    /// Handles an RNR NAK: retries after `delay` nanoseconds, if the RNR counter allows (IBTA volume 1, 9.7.5.2.8).
+    pub(crate) fn retry_later<O: SendOps>(&mut self, delay: u64, now: Time, ops: &mut O) {
         if self.attr.rnr_retry != RNR_RETRY_INFINITE {
             let Some(left) = self.rnr_left.checked_sub(1) else {
-                port.count(Counter::RnrRetryExceeded);
-                return self.fail(WcStatus::RnrRetryExcErr, port);
+                ops.count(Counter::RnrRetryExceeded);
+                return self.fail(WcStatus::RnrRetryExcErr, ops);
             };
             self.rnr_left = left;
         }
-        self.go_back(port);
+        self.go_back(ops);
         self.wait = Wait::Receiver(now.after(delay));
     }
 
-    /// Fails the oldest work request and stops.
-    pub(crate) fn fail<P: SendPort>(&mut self, status: WcStatus, port: &mut P) {
-        if let Some(wr) = self.oldest.wr(port) {
+    /// Fails the oldest work request and changes to the error state.
+    pub(crate) fn fail<O: SendOps>(&mut self, status: WcStatus, ops: &mut O) {
+        if let Some(wr) = self.oldest.wr(ops) {
             let index = self.oldest.index;
-            self.complete(index, &wr, status, port);
+            self.complete(index, &wr, status, ops);
             self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn);
         }
         let state = match self.attr.service {
@@ -660,7 +653,7 @@ impl Requester {
             Service::Uc | Service::Ud => State::Sqe,
         };
         self.stop(state);
-        port.moved(state);
+        ops.moved(state);
     }
 
     fn stop(&mut self, state: State) {
@@ -670,20 +663,20 @@ impl Requester {
         self.reads = 0;
     }
 
-    fn flush<P: SendPort>(&mut self, budget: u32, port: &mut P) -> Run {
+    fn flush<O: SendOps>(&mut self, budget: u32, ops: &mut O) -> Run {
         for _ in 0..budget {
-            let Some(wr) = self.oldest.wr(port) else {
+            let Some(wr) = self.oldest.wr(ops) else {
                 return Run::Idle;
             };
             let index = self.oldest.index;
             self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn);
-            self.complete(index, &wr, WcStatus::WrFlushErr, port);
+            self.complete(index, &wr, WcStatus::WrFlushErr, ops);
         }
         Run::More
     }
 
-    /// Raises the event when all that was begun is done.
-    pub(crate) fn check_drained<P: SendPort>(&mut self, port: &mut P) {
+    /// Raises the event when all started work requests are complete.
+    pub(crate) fn check_drained<O: SendOps>(&mut self, ops: &mut O) {
         let Drain::Draining { notify } = self.drain else {
             return;
         };
@@ -692,7 +685,7 @@ impl Requester {
         }
         self.drain = Drain::Drained;
         if notify {
-            port.event(QpEvent::SqDrained);
+            ops.event(QpEvent::SqDrained);
         }
     }
 }

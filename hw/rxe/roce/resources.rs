@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Responder resources: the READs and ATOMICs that a responder answers and remembers
-//! (IBTA volume 1, 9.4.4, 9.4.5 and 9.7.5.1).
+//! Responder resources: the READs and ATOMICs that a responder executes and remembers (IBTA volume 1, 9.4.4, 9.4.5 and
+//! 9.7.5.1).
 //!
-//! They are a queue in the order of the requests. An entry is answered packet by packet; then it
-//! stays, so that a request that comes again can be answered again, until a newer one takes its
-//! place.
+//! They form a queue in the order of the requests. An entry is answered packet by packet, and then kept for the replay
+//! of duplicate requests until a newer one replaces it.
 
 use core::ops::DerefMut;
 
@@ -14,44 +13,44 @@ use crate::opcode::{Kind, Opcode, Position};
 use crate::psn::{Msn, Psn};
 use crate::wire::{Aeth, AtomicAckEth, Parts, Reth, Syndrome};
 
-/// What the answer to a request consists of.
+/// The response to a request.
 #[derive(Debug)]
 pub(crate) enum Answer<R> {
-    /// Bytes of memory, with the range asked for.
+    /// A range of memory, with the requested range.
     Read(Reth, Option<R>),
-    /// What an atomic operation found.
+    /// The old value of an atomic operation.
     Atomic(u64),
     /// An empty READ response: FLUSH and ATOMIC WRITE.
     Empty,
 }
 
-/// The packets of an answer that are still to be sent.
+/// The packets of a response that remain to be sent.
 #[derive(Clone, Copy, Debug)]
 struct Sending {
-    /// The first one of this round.
+    /// The first packet of this transmission.
     start: u32,
-    /// The next one.
+    /// The next packet.
     next: u32,
-    /// Behind the last one.
+    /// The end, after the last packet.
     end: u32,
 }
 
-/// A request and its answer.
+/// A request and its response.
 #[derive(Debug)]
 pub(crate) struct Resource<R> {
-    /// Position in the stream of all sequence numbers, which does not wrap.
+    /// Position of its first PSN, as a number that does not wrap.
     first: u64,
     psn: Psn,
-    /// Sequence numbers that the answer takes.
+    /// Number of sequence numbers of the response.
     count: u32,
     msn: Msn,
     answer: Answer<R>,
     sending: Option<Sending>,
-    /// The answer went out in full at least once.
+    /// Whether the response was sent completely at least once.
     answered: bool,
 }
 
-/// A response packet: where in the region its payload lies comes with it.
+/// A response packet, with the range of the region that is its payload.
 pub(crate) struct Response<'a, R> {
     pub(crate) opcode: Opcode,
     pub(crate) psn: Psn,
@@ -78,22 +77,22 @@ impl<R> Resource<R> {
         }
     }
 
-    /// Does `max_dest_rd_atomic` count it? Not so FLUSH and ATOMIC WRITE: peers do not either.
+    /// Whether `max_dest_rd_atomic` limits it; as for peers, it does not limit FLUSH and ATOMIC WRITE.
     fn is_limited(&self) -> bool {
         !matches!(self.answer, Answer::Empty)
     }
 
-    /// Was it answered before, so that this is a repetition?
+    /// Whether it was answered before, so that this is a replay.
     pub(crate) fn is_answered(&self) -> bool {
         self.answered
     }
 
-    /// Gives up a repetition.
+    /// Cancels a replay.
     pub(crate) fn cancel(&mut self) {
         self.sending = None;
     }
 
-    /// The next packet of the answer.
+    /// The next packet of the response.
     pub(crate) fn response(&self, mtu: Mtu) -> Option<Response<'_, R>> {
         let Sending { start, next, end } = self.sending?;
         let aeth = Aeth {
@@ -132,7 +131,7 @@ impl<R> Resource<R> {
         })
     }
 
-    /// Notes that the next packet of the answer is out. Releases the memory after the last one.
+    /// Records that the next packet was sent. Releases the memory after the last one.
     pub(crate) fn sent(&mut self) {
         let Some(sending) = &mut self.sending else {
             return;
@@ -148,7 +147,7 @@ impl<R> Resource<R> {
         }
     }
 
-    /// Answers once more, with what is remembered, a request that came again.
+    /// Replays the remembered response for a duplicate request.
     pub(crate) fn replay(&mut self, kind: Kind) {
         let same = match self.answer {
             Answer::Read(..) => false,
@@ -164,8 +163,8 @@ impl<R> Resource<R> {
         }
     }
 
-    /// Does `again`, a READ request whose first response is at `position`, ask for a part of this
-    /// READ that is not on its way anyway?
+    /// Whether `again`, a READ request whose first response is at `position`, requests a part of this READ that is not
+    /// being sent already.
     pub(crate) fn wants_read(&self, position: u64, again: &Reth, mtu: Mtu) -> bool {
         let Answer::Read(reth, _) = &self.answer else {
             return false;
@@ -184,7 +183,7 @@ impl<R> Resource<R> {
         same && end <= self.count && !coming
     }
 
-    /// Answers a READ request that [`wants_read`](Self::wants_read) approved again.
+    /// Replays the part of a READ that [`wants_read`](Self::wants_read) has accepted.
     pub(crate) fn replay_read(&mut self, position: u64, again: &Reth, mtu: Mtu, memory: Option<R>) {
         let Some((start, end)) = self.range(position, again, mtu) else {
             return;
@@ -199,7 +198,7 @@ impl<R> Resource<R> {
         }
     }
 
-    /// First packet and end of the part that a repeated READ request asks for.
+    /// First packet and end of the part that a duplicate READ request asks for.
     fn range(&self, position: u64, again: &Reth, mtu: Mtu) -> Option<(u32, u32)> {
         let start = u32::try_from(position.checked_sub(self.first)?).ok()?;
         let end = start.checked_add(mtu.packets(again.length))?;
@@ -207,12 +206,12 @@ impl<R> Resource<R> {
     }
 }
 
-/// Room for one request and its answer. The driver allocates an array of them per queue pair.
+/// Memory for one request and its response. The driver allocates an array of them per queue pair.
 #[derive(Debug)]
 pub struct Slot<R>(Option<Resource<R>>);
 
 impl<R> Slot<R> {
-    /// Room that is free.
+    /// A free slot.
     #[inline]
     pub const fn new() -> Self {
         Self(None)
@@ -229,10 +228,10 @@ impl<R> Default for Slot<R> {
 #[derive(Debug)]
 pub(crate) struct Resources<S> {
     slots: S,
-    /// Slot of the oldest one.
+    /// Slot of the oldest resource.
     head: usize,
     len: usize,
-    /// None of them is being sent.
+    /// Whether none of them is being sent.
     idle: bool,
 }
 
@@ -246,12 +245,12 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         }
     }
 
-    /// How many requests there is room for.
+    /// Number of slots.
     pub(crate) fn capacity(&self) -> usize {
         self.slots.len()
     }
 
-    /// Forgets all requests.
+    /// Drops all requests.
     pub(crate) fn clear(&mut self) {
         self.slots.fill_with(Slot::new);
         self.head = 0;
@@ -259,11 +258,11 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         self.idle = true;
     }
 
-    /// Takes a new request, in place of the oldest one where all slots are taken.
+    /// Adds a request, in place of the oldest one where all slots are used.
     ///
     /// # Errors
-    /// Gives it back where `limit` READs and ATOMICs, or all slots, wait for their answers. A peer
-    /// that keeps to the limit cannot bring that about: it has seen the answers.
+    /// The request, where `limit` READs and ATOMICs, or all slots, are unanswered. A peer that respects the limit
+    /// cannot cause that, since it has received the responses.
     pub(crate) fn admit(&mut self, limit: u8, resource: Resource<R>) -> Result<(), Resource<R>> {
         if resource.is_limited() && self.unanswered() >= usize::from(limit) {
             return Err(resource);
@@ -285,14 +284,14 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         Ok(())
     }
 
-    /// The newest request has been executed: this is its answer.
+    /// Sets the response of the newest request, which has been executed.
     pub(crate) fn answer_newest(&mut self, answer: Answer<R>) {
         if let Some(Slot(Some(newest))) = self.newest() {
             newest.answer = answer;
         }
     }
 
-    /// Forgets the newest request.
+    /// Removes the newest request.
     pub(crate) fn drop_newest(&mut self) {
         if let Some(slot) = self.newest() {
             slot.0 = None;
@@ -306,13 +305,13 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         self.slots.get_mut(place)
     }
 
-    /// The slot `distance` behind the oldest request's.
+    /// The slot `distance` after the oldest request's.
     fn place(&self, distance: usize) -> usize {
         let place = self.head.wrapping_add(distance);
         place.checked_rem(self.capacity()).unwrap_or(0)
     }
 
-    /// How many of those that the limit counts wait for their answers.
+    /// Number of unanswered requests under the limit.
     fn unanswered(&self) -> usize {
         let requests = self.slots.iter().filter_map(|slot| slot.0.as_ref());
         let waiting = |r: &&Resource<R>| r.is_limited() && !r.answered;
@@ -329,7 +328,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         self.len = self.len.saturating_sub(1);
     }
 
-    /// The request that took the sequence number at `position`. The caller may have it sent again.
+    /// The request with the sequence number at `position`. The caller may have it replayed.
     pub(crate) fn find(&mut self, position: u64) -> Option<&mut Resource<R>> {
         self.idle = false;
         let mut requests = self.slots.iter_mut().filter_map(|slot| slot.0.as_mut());
@@ -339,7 +338,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         })
     }
 
-    /// The oldest request with an answer to send.
+    /// The oldest request with a response to send.
     #[inline]
     pub(crate) fn sending(&mut self) -> Option<&mut Resource<R>> {
         if self.idle {

@@ -3,16 +3,15 @@
 //! The receive side of a queue pair: request packets in; memory, receives and responses out
 //! (IBTA volume 1, 9.7 and 9.8).
 //!
-//! A request is executed when it arrives. What is to be answered is only noted, and leaves in
-//! [`Responder::run`]: first the answers to READs and ATOMICs, in order, then one acknowledge for
-//! everything that came since the last one. So acknowledges coalesce by themselves over a batch of
-//! packets, and back-pressure has one place.
+//! A request is executed when it arrives. Responses are only recorded, and are sent by [`Responder::run`]: first the
+//! responses to READs and ATOMICs, in order, then one acknowledge for all requests since the last one. So acknowledges
+//! are coalesced over a batch of packets, and back-pressure is handled in one place.
 //!
-//! An acknowledge never carries the PSN of a READ or ATOMIC: a peer could take it for the answer.
+//! An acknowledge never has the PSN of a READ or ATOMIC: a peer could take it for the response.
 
 use core::ops::DerefMut;
 
-use crate::memory::{NextRecv, RecvPort, RegionPart, RemoteFault, RespondError};
+use crate::memory::{NextRecv, RecvOps, RegionPart, RemoteFault, RespondError};
 use crate::mtu::Mtu;
 use crate::opcode::{Kind, Opcode};
 use crate::psn::{Msn, Psn};
@@ -29,13 +28,13 @@ mod execute;
 
 use execute::{check_range, Failure, Message};
 
-/// Sequence numbers up to this far ahead are new, all others have been seen.
+/// Sequence numbers up to this far ahead are new, all others are duplicates.
 const HALF: u32 = 1 << 23;
 
-/// Where positions begin: far enough from zero that all duplicates have one.
+/// The first position: large enough that all duplicates have a position.
 const FIRST_POSITION: u64 = 1 << 24;
 
-/// The attributes before there are any.
+/// The attributes before they are set.
 const UNSET: RecvAttr = RecvAttr {
     service: Service::Rc,
     mtu: Mtu::Mtu256,
@@ -52,7 +51,7 @@ const UNSET: RecvAttr = RecvAttr {
     },
 };
 
-/// What is to be said to the peer after all answers.
+/// The reply that is sent after all responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
     /// All SENDs and WRITEs so far have arrived.
@@ -61,33 +60,33 @@ enum Reply {
     SequenceNak,
     /// There is no receive for the expected packet.
     RnrNak,
-    /// The request with this PSN is refused for good.
+    /// The request with this PSN is refused permanently.
     Refusal(NakCode, Psn),
 }
 
-/// The receive side of one queue pair.
+/// The responder of a queue pair.
 ///
-/// `R` is the port's [`RecvPort::Region`]. `S` is memory from the driver, such as a vector of
-/// [`Slot`]s: as many READs and ATOMICs as it has slots can be answered and remembered; only a
-/// reliable connection needs any. The driver serialises all calls.
+/// `R` is [`RecvOps::Region`]. `S` is memory of the driver, such as a vector of [`Slot`]s: as many READs and ATOMICs
+/// can be answered and remembered as it has slots; only a reliable connection needs any. The driver serialises all
+/// calls.
 #[derive(Debug)]
 pub struct Responder<R, S> {
     attr: RecvAttr,
     state: State,
     has_srq: bool,
-    /// The event of the first packet was raised or is not due.
+    /// Whether the COMM_EST event was raised or is not due.
     established: bool,
     /// PSN of the next new packet.
     expected: Psn,
-    /// Its position in the stream of all sequence numbers, which does not wrap.
+    /// Its position, as a number that does not wrap.
     position: u64,
     msn: Msn,
     message: Option<Message<R>>,
     /// Length of the current receive.
     recv: Option<u32>,
-    /// The last packet of a SEND or WRITE.
+    /// PSN of the last packet of a SEND or WRITE.
     ackable: Option<Psn>,
-    /// The peer was told that the expected packet is missing or not welcome yet.
+    /// Whether a NAK was sent for the expected packet.
     nak_sent: bool,
     reply: Option<Reply>,
     resources: Resources<S>,
@@ -95,7 +94,7 @@ pub struct Responder<R, S> {
 }
 
 impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
-    /// A receive side in [`State::Reset`], with or without a shared receive queue.
+    /// A responder in [`State::Reset`], with or without a shared receive queue.
     pub const fn new(has_srq: bool, slots: S) -> Self {
         Self {
             attr: UNSET,
@@ -115,14 +114,14 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// INIT to RTR: takes the attributes and expects `rq_psn`. Only after a reset.
+    /// INIT to RTR: sets the attributes and expects `rq_psn`. Only after a reset.
     pub fn start(&mut self, attr: RecvAttr) {
         self.attr = attr;
         self.expected = attr.rq_psn;
         self.state = State::Rtr;
     }
 
-    /// RTR to RTS: the first packet is no event any more.
+    /// RTR to RTS: COMM_EST is not raised any more.
     pub fn established(&mut self) {
         if self.state == State::Rtr {
             self.state = State::Rts;
@@ -130,13 +129,13 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// The attributes in force.
+    /// The current attributes.
     #[inline]
     pub fn attr(&self) -> &RecvAttr {
         &self.attr
     }
 
-    /// Changes attributes; `service`, `mtu` and `rq_psn` stay what they were.
+    /// Changes attributes, except for `service`, `mtu` and `rq_psn`.
     pub fn set_attr(&mut self, attr: RecvAttr) {
         let RecvAttr {
             service,
@@ -152,8 +151,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         };
     }
 
-    /// The state of the receive side: `Reset` until [`start`](Self::start), then `Rtr`, `Rts`
-    /// or `Err`.
+    /// The state of the responder: `Reset` until [`start`](Self::start), then `Rtr`, `Rts` or `Err`.
     #[inline]
     pub fn state(&self) -> State {
         self.state
@@ -165,7 +163,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         self.expected
     }
 
-    /// To ERR, from any state: forgets what is not yet answered. [`run`](Self::run) then flushes.
+    /// To ERR, from any state: drops unanswered requests. [`run`](Self::run) then flushes.
     pub fn error(&mut self) {
         if self.state == State::Err {
             return;
@@ -176,7 +174,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         self.resources.clear();
     }
 
-    /// To RESET: forgets everything, also the current receive.
+    /// To RESET: drops everything, including the current receive.
     pub fn reset(&mut self) {
         let Self {
             attr,
@@ -209,15 +207,15 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         *last_wqe_told = false;
     }
 
-    /// Takes a request packet. For RC and UC the driver has found it to come from the peer; it has
-    /// checked the partition key in any case.
+    /// Handles a request packet. The driver has checked the partition key and, for RC and UC, that the packet is from
+    /// the peer.
     ///
-    /// Afterwards [`run`](Self::run) has to be called, once for a batch of requests.
-    pub fn receive<P: RecvPort<Region = R>>(
+    /// Afterwards [`run`](Self::run) must be called, once for a batch of requests.
+    pub fn receive<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) {
         let opcode = packet.bth().opcode;
         let fits = opcode.service() == self.attr.service.into() && opcode.is_request();
@@ -225,50 +223,50 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             return;
         }
         match self.attr.service {
-            Service::Rc => self.reliable(packet, payload, port),
-            Service::Uc => self.unreliable(packet, payload, port),
-            Service::Ud => self.datagram(packet, payload, port),
+            Service::Rc => self.reliable(packet, payload, ops),
+            Service::Uc => self.unreliable(packet, payload, ops),
+            Service::Ud => self.datagram(packet, payload, ops),
         }
     }
 
-    fn establish<P: RecvPort<Region = R>>(&mut self, port: &mut P) {
+    fn establish<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
         if !self.established {
             self.established = true;
-            port.event(QpEvent::CommEst);
+            ops.event(QpEvent::CommEst);
         }
     }
 
     // Reliable connection.
 
-    fn reliable<P: RecvPort<Region = R>>(
+    fn reliable<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) {
-        self.establish(port);
+        self.establish(ops);
         let ahead = packet.bth().psn.offset(self.expected);
         if ahead == 0 {
-            if let Err(failure) = self.execute(packet, payload, port) {
-                self.refuse(failure, port);
+            if let Err(failure) = self.execute(packet, payload, ops) {
+                self.refuse(failure, ops);
             }
         } else if ahead < HALF {
-            self.out_of_sequence(port);
+            self.out_of_sequence(ops);
         } else {
-            self.duplicate(packet, port);
+            self.duplicate(packet, ops);
         }
     }
 
-    /// Tells the peer once that packets are missing.
-    fn out_of_sequence<P: RecvPort<Region = R>>(&mut self, port: &mut P) {
-        port.count(Counter::OutOfSeqRequest);
+    /// Sends one NAK for missing packets.
+    fn out_of_sequence<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
+        ops.count(Counter::OutOfSeqRequest);
         if !self.nak_sent {
             self.nak_sent = true;
             self.reply = Some(Reply::SequenceNak);
         }
     }
 
-    /// Moves on behind a request that took `taken` sequence numbers.
+    /// Advances past a request that used `taken` sequence numbers.
     #[inline]
     fn accept(&mut self, bth: &Bth, taken: u32) {
         self.expected = self.expected.add(taken);
@@ -282,23 +280,23 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             self.ackable = Some(bth.psn);
         }
         self.reply = match self.reply {
-            // Packets behind the gap were dropped, so the peer has to send again in any case.
+            // Packets after the gap were dropped, so the peer must send them again in any case.
             Some(Reply::SequenceNak | Reply::RnrNak) => Some(Reply::SequenceNak),
             Some(Reply::Ack) if acknowledged => Some(Reply::Ack),
             _ if acknowledged && bth.ack_req => Some(Reply::Ack),
-            // The answer to a READ or ATOMIC acknowledges what is before it.
+            // The response to a READ or ATOMIC acknowledges the requests before it.
             _ => None,
         };
     }
 
-    /// Does what a failed request on a reliable connection leads to (IBTA volume 1, 9.9.3).
-    fn refuse<P: RecvPort<Region = R>>(&mut self, failure: Failure, port: &mut P) {
+    /// Handles a failed request on a reliable connection (IBTA volume 1, 9.9.3).
+    fn refuse<O: RecvOps<Region = R>>(&mut self, failure: Failure, ops: &mut O) {
         if self.state == State::Err {
-            return; // An answer broke off while room was made for another one.
+            return; // A response was aborted while resources were freed.
         }
         let (fault, event, status) = match failure {
             Failure::NotReady => {
-                port.count(Counter::SentRnr);
+                ops.count(Counter::SentRnr);
                 self.nak_sent = true;
                 self.reply = Some(Reply::RnrNak);
                 return;
@@ -311,26 +309,26 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             Failure::Local(status) => (RemoteFault::Operational, None, status),
         };
         self.reply = Some(Reply::Refusal(fault.into(), self.expected));
-        self.fail(status, port);
+        self.fail(status, ops);
         if let Some(event) = event {
-            port.event(event);
+            ops.event(event);
         }
     }
 
-    /// Ends the current receive with `status` and goes to the error state.
-    fn fail<P: RecvPort<Region = R>>(&mut self, status: WcStatus, port: &mut P) {
+    /// Completes the current receive with `status` and changes to the error state.
+    fn fail<O: RecvOps<Region = R>>(&mut self, status: WcStatus, ops: &mut O) {
         self.message = None;
         self.state = State::Err;
         if self.recv.take().is_some() {
-            port.complete_recv(failed(status));
+            ops.complete_recv(failed(status));
         }
-        port.moved(State::Err);
+        ops.moved(State::Err);
     }
 
     // Duplicates (IBTA volume 1, 9.7.5.1).
 
-    fn duplicate<P: RecvPort<Region = R>>(&mut self, packet: &Packet, port: &mut P) {
-        port.count(Counter::DuplicateRequest);
+    fn duplicate<O: RecvOps<Region = R>>(&mut self, packet: &Packet, ops: &mut O) {
+        ops.count(Counter::DuplicateRequest);
         let bth = packet.bth();
         let back = u64::from(self.expected.offset(bth.psn));
         let position = self.position.wrapping_sub(back);
@@ -340,7 +338,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                     self.reply = Some(Reply::Ack);
                 }
             }
-            (Kind::ReadRequest, Ext::Reth(reth)) => self.read_again(position, reth, port),
+            (Kind::ReadRequest, Ext::Reth(reth)) => self.read_again(position, reth, ops),
             _ => {
                 if let Some(resource) = self.resources.find(position) {
                     resource.replay(bth.opcode.kind());
@@ -349,9 +347,9 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// Answers a READ again, from the memory as it is now. Where it is gone there is no answer:
-    /// the peer has the first one, or will find out by its timer.
-    fn read_again<P: RecvPort<Region = R>>(&mut self, position: u64, reth: &Reth, port: &mut P) {
+    /// Replays a READ from current memory. If the memory is not registered any more there is no response: the peer has
+    /// the first one, or will time out.
+    fn read_again<O: RecvOps<Region = R>>(&mut self, position: u64, reth: &Reth, ops: &mut O) {
         let mtu = self.attr.mtu;
         let Some(resource) = self.resources.find(position) else {
             return;
@@ -359,51 +357,50 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         if !resource.wants_read(position, reth, mtu) {
             return;
         }
-        if let Ok(region) = check_range(reth, Access::Read, port) {
+        if let Ok(region) = check_range(reth, Access::Read, ops) {
             resource.replay_read(position, reth, mtu, region);
         }
     }
 
     // Unreliable connection.
 
-    fn unreliable<P: RecvPort<Region = R>>(
+    fn unreliable<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) {
-        self.establish(port);
+        self.establish(ops);
         let bth = packet.bth();
         if bth.opcode.begins() {
-            self.message = None; // The end of the message before is lost.
+            self.message = None; // The end of the previous message is lost.
         } else if bth.psn != self.expected {
             self.message = None; // A part of this message is lost, and with it the message.
         }
         self.expected = bth.psn.next();
         let done = self.check(packet).and_then(|()| {
-            self.take_receive(bth.opcode, port)?;
+            self.take_receive(bth.opcode, ops)?;
             match bth.opcode.kind() {
-                Kind::Send => self.send(packet, payload, port),
-                _ => self.write(packet, payload, port),
+                Kind::Send => self.send(packet, payload, ops),
+                _ => self.write(packet, payload, ops),
             }
         });
         if let Err(failure) = done {
-            self.drop_message(failure, port);
+            self.drop_message(failure, ops);
         }
     }
 
-    /// What a failed request on an unreliable service leads to: the message is dropped.
+    /// Handles a failed request on an unreliable service: the message is dropped.
     ///
-    /// The receive that it took stays current for the next one. One of a shared queue cannot wait
-    /// and completes, if the message was too long for it. Only a receive that is bad by itself
-    /// leads to the error state.
-    fn drop_message<P: RecvPort<Region = R>>(&mut self, failure: Failure, port: &mut P) {
+    /// Its receive remains current for the next message. One of a shared queue cannot, and completes with an error if
+    /// the message was too long for it. Only an invalid receive leads to the error state.
+    fn drop_message<O: RecvOps<Region = R>>(&mut self, failure: Failure, ops: &mut O) {
         self.message = None;
         match failure {
-            Failure::Local(status) => self.fail(status, port),
+            Failure::Local(status) => self.fail(status, ops),
             Failure::TooLong if self.has_srq => {
                 if self.recv.take().is_some() {
-                    port.complete_recv(failed(WcStatus::LocLenErr));
+                    ops.complete_recv(failed(WcStatus::LocLenErr));
                 }
             }
             Failure::TooLong | Failure::NotReady | Failure::Refused(..) => {}
@@ -412,47 +409,46 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     // Unreliable datagram.
 
-    fn datagram<P: RecvPort<Region = R>>(
+    fn datagram<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) {
         if packet
             .headers()
             .deth()
             .is_none_or(|deth| deth.qkey != self.attr.qkey)
         {
-            return port.count(Counter::QkeyViolation);
+            return ops.count(Counter::QkeyViolation);
         }
         if !packet.payload_fits(self.attr.mtu) {
             return;
         }
-        let taken = self.take_receive(packet.bth().opcode, port);
-        if let Err(failure) = taken.and_then(|()| self.deliver(packet, payload, port)) {
-            self.drop_message(failure, port);
+        let taken = self.take_receive(packet.bth().opcode, ops);
+        if let Err(failure) = taken.and_then(|()| self.deliver(packet, payload, ops)) {
+            self.drop_message(failure, ops);
         }
     }
 
     // Output.
 
-    /// Sends what there is to answer, at most `budget` packets; in the error state, flushes at
-    /// most `budget` receives.
+    /// Sends at most `budget` responses; in the error state, flushes at most `budget` receives.
     ///
-    /// To be called after requests, when receives are posted in the error state, after
-    /// [`error`](Self::error), and again when it says so.
-    pub fn run<P: RecvPort<Region = R>>(&mut self, budget: u32, port: &mut P) -> Run {
+    /// Must be called after requests, when receives are posted in the error state, after [`error`](Self::error), and
+    /// again as the result says.
+    pub fn run<O: RecvOps<Region = R>>(&mut self, budget: u32, ops: &mut O) -> Run {
         for _ in 0..budget {
-            if let Some(run) = self.step(port) {
+            if let Some(run) = self.step(ops) {
                 return run;
             }
         }
         Run::More
     }
 
-    /// Sends one packet or flushes one receive; says how to go on where it could not.
+    /// Sends one packet or flushes one receive; returns the result of `run` where it could not.
     #[inline]
-    fn step<P: RecvPort<Region = R>>(&mut self, port: &mut P) -> Option<Run> {
+    fn step<O: RecvOps<Region = R>>(&mut self, ops: &mut O) -> Option<Run> {
         if let Some(resource) = self.resources.sending() {
             let Some(response) = resource.response(self.attr.mtu) else {
                 return Some(Run::Idle);
@@ -464,35 +460,35 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                 offset,
                 len,
             });
-            match port.respond(&Headers::new(bth, &response.parts), part) {
+            match ops.respond(&Headers::new(bth, &response.parts), part) {
                 Ok(()) | Err(RespondError::Dropped) => resource.sent(),
-                Err(RespondError::Busy) => return Some(Run::Blocked),
+                Err(RespondError::QueueFull) => return Some(Run::Blocked),
                 Err(RespondError::Nak(_)) if resource.is_answered() => resource.cancel(),
-                Err(RespondError::Nak(fault)) => self.break_off(fault, psn, port),
+                Err(RespondError::Nak(fault)) => self.break_off(fault, psn, ops),
             }
             return None;
         }
         if let Some(reply) = self.reply {
-            return self.send_reply(reply, port);
+            return self.send_reply(reply, ops);
         }
         match self.state {
-            State::Err => self.flush_one(port),
+            State::Err => self.flush_one(ops),
             _ => Some(Run::Idle),
         }
     }
 
-    /// The memory of a READ is gone while it is answered.
-    fn break_off<P: RecvPort<Region = R>>(&mut self, fault: RemoteFault, psn: Psn, port: &mut P) {
+    /// The memory of a READ was invalidated while it is answered.
+    fn break_off<O: RecvOps<Region = R>>(&mut self, fault: RemoteFault, psn: Psn, ops: &mut O) {
         self.resources.clear();
         let failed_before = self.state == State::Err;
         self.reply = Some(Reply::Refusal(fault.into(), psn));
         if !failed_before {
-            self.fail(WcStatus::WrFlushErr, port);
-            port.event(QpEvent::AccessErr);
+            self.fail(WcStatus::WrFlushErr, ops);
+            ops.event(QpEvent::AccessErr);
         }
     }
 
-    fn send_reply<P: RecvPort<Region = R>>(&mut self, reply: Reply, port: &mut P) -> Option<Run> {
+    fn send_reply<O: RecvOps<Region = R>>(&mut self, reply: Reply, ops: &mut O) -> Option<Run> {
         let (syndrome, psn) = match (reply, self.ackable) {
             (Reply::Ack, Some(psn)) => (Syndrome::ACK, psn),
             (Reply::Ack, None) => {
@@ -517,36 +513,36 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             aeth,
             ..Parts::default()
         };
-        match port.respond(&Headers::new(bth, &parts), None) {
-            Err(RespondError::Busy) => return Some(Run::Blocked),
+        match ops.respond(&Headers::new(bth, &parts), None) {
+            Err(RespondError::QueueFull) => return Some(Run::Blocked),
             Ok(()) | Err(RespondError::Dropped | RespondError::Nak(_)) => self.reply = None,
         }
         None
     }
 
-    fn flush_one<P: RecvPort<Region = R>>(&mut self, port: &mut P) -> Option<Run> {
+    fn flush_one<O: RecvOps<Region = R>>(&mut self, ops: &mut O) -> Option<Run> {
         if self.recv.take().is_none() {
             if self.has_srq {
-                self.tell_last_wqe(port);
+                self.tell_last_wqe(ops);
                 return Some(Run::Idle);
             }
-            if port.next_recv() == NextRecv::Empty {
+            if ops.next_recv() == NextRecv::Empty {
                 return Some(Run::Idle);
             }
         }
-        port.complete_recv(failed(WcStatus::WrFlushErr));
+        ops.complete_recv(failed(WcStatus::WrFlushErr));
         None
     }
 
-    fn tell_last_wqe<P: RecvPort<Region = R>>(&mut self, port: &mut P) {
+    fn tell_last_wqe<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
         if !self.last_wqe_told {
             self.last_wqe_told = true;
-            port.event(QpEvent::LastWqeReached);
+            ops.event(QpEvent::LastWqeReached);
         }
     }
 }
 
-/// The completion of a receive that failed.
+/// The completion of a failed receive.
 const fn failed(status: WcStatus) -> RecvCompletion {
     RecvCompletion {
         status,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RoCEv2 protocol by itself: no kernel, no allocation, no unsafe code.
+//! The RoCEv2 protocol, independent of the kernel: no allocation, no unsafe code.
 //!
-//! Packets come in, actions go out, and time is a parameter. A driver feeds this crate with socket
-//! buffers and pages, the tests feed it with a simulated network. What comes from the wire is looked
-//! at once, in [`wire::Packet::parse`], and becomes a value that cannot be wrong.
+//! Packets are inputs, actions are outputs, and time is a parameter. A driver passes socket buffers and pages to this
+//! crate, the tests a simulated network. Bytes from the wire are parsed once, in [`wire::Packet::parse`], to a
+//! validated type.
 //!
-//! From the ground up:
+//! Modules, the lowest level first:
 //!
-//! * [`psn`]: sequence numbers that wrap; [`mtu`]: packet sizes; [`timer`]: times that are codes;
+//! * [`psn`]: sequence numbers; [`mtu`]: packet sizes; [`timer`]: encoded times;
 //! * [`opcode`]: the specification's table of opcodes;
-//! * [`wire`]: headers and packets, read and written;
-//! * [`icrc`]: the checksum over what does not change on the way;
-//! * [`state`]: what a queue pair is; [`memory`]: what the engines need of the world;
+//! * [`wire`]: reading and writing headers and packets;
+//! * [`icrc`]: the invariant CRC;
+//! * [`state`]: service, state and attributes of a queue pair; [`memory`]: interfaces to the driver;
 //! * [`requester`], with the completer as its other half, and [`responder`]: the two sides of a
 //!   queue pair.
 //!

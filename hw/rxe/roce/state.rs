@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue pair is to the protocol: its service, state and attributes, the work requests it is
-//! given and the completions and events it gives back.
+//! Protocol properties of a queue pair: service, state and attributes; completions and events.
 //!
-//! Everything here is plain data. Numbers that are part of the kernel's or user space's ABI
-//! (completion statuses) carry the values of `<rdma/ib_verbs.h>`.
+//! Everything here is plain data. Numbers of the kernel or user ABI (completion statuses) have the values of
+//! `<rdma/ib_verbs.h>`.
 
 use crate::mtu::Mtu;
 use crate::opcode;
@@ -37,37 +36,37 @@ impl From<Service> for opcode::Service {
 /// State of a queue pair (IBTA volume 1, 10.3.1; `enum ib_qp_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Created or reset. Nothing is processed, arriving packets are dropped.
+    /// Created or reset. Nothing is processed, received packets are dropped.
     Reset,
     /// Receives may be posted, but nothing is processed.
     Init,
-    /// The receive side works.
+    /// The responder is active.
     Rtr,
-    /// Both sides work.
+    /// Responder and requester are active.
     Rts,
-    /// The send queue drains or is drained; the receive side works.
+    /// The send queue is draining or drained; the responder is active.
     Sqd,
-    /// The send queue of a UC or UD queue pair stopped by an error; the receive side works.
+    /// The send queue of a UC or UD queue pair was stopped by an error; the responder is active.
     Sqe,
-    /// Everything that is or gets posted completes with [`WcStatus::WrFlushErr`].
+    /// All posted requests complete with [`WcStatus::WrFlushErr`].
     Err,
 }
 
 impl State {
-    /// Does the receive side take packets in this state?
+    /// Whether the responder receives packets in this state.
     #[inline]
     pub const fn receives(self) -> bool {
         matches!(self, Self::Rtr | Self::Rts | Self::Sqd | Self::Sqe)
     }
 
-    /// Does the send side take responses (and send again) in this state?
+    /// Whether the requester handles responses (and retries) in this state.
     #[inline]
     pub const fn sends(self) -> bool {
         matches!(self, Self::Rts | Self::Sqd)
     }
 }
 
-/// A point in time: nanoseconds of a monotonic clock whose zero does not matter.
+/// A point in time: nanoseconds of a monotonic clock with an arbitrary zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(u64);
 
@@ -84,59 +83,59 @@ impl Time {
         self.0
     }
 
-    /// This time plus `ns` nanoseconds, or the end of time.
+    /// This time plus `ns` nanoseconds, saturating.
     #[inline]
     pub const fn after(self, ns: u64) -> Self {
         Self(self.0.saturating_add(ns))
     }
 }
 
-/// The longest message of a connected service, in bytes: 2 GiB (IBTA volume 1, 9.3.3: DMA length).
+/// Maximum length of a message on a connected service, in bytes: 2 GiB (IBTA volume 1, 9.3.3: DMA length).
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
-/// Bytes that every UD receive buffer sets aside for the global routing header.
+/// Size of the global routing header's area in every UD receive buffer, in bytes.
 pub const GRH_LEN: u32 = 40;
 
-/// `rnr_retry` of this value means that the requester tries for ever.
+/// The value of `rnr_retry` for unlimited retries.
 pub const RNR_RETRY_INFINITE: u8 = 7;
 
-/// Outstanding packets that a requester allows itself where the driver knows no better number.
+/// Default of the maximum number of outstanding packets of a requester.
 pub const DEFAULT_WINDOW: u32 = 1024;
 
-/// Attributes of the send side. See `ib_modify_qp(3)` for the meaning of each.
+/// Attributes of the requester. See `ib_modify_qp(3)` for the meaning of each.
 #[derive(Clone, Copy, Debug)]
 pub struct SendAttr {
     /// The transport service.
     pub service: Service,
     /// Path MTU (UD: the port's MTU).
     pub mtu: Mtu,
-    /// Our own queue pair number, which UD packets carry as their source.
+    /// The queue pair's own number, which is the source of UD packets.
     pub qpn: Qpn,
     /// The peer's queue pair number. Unused for UD.
     pub dest_qpn: Qpn,
     /// PSN of the first packet.
     pub sq_psn: Psn,
-    /// Partition key that packets carry.
+    /// Partition key of sent packets.
     pub pkey: u16,
-    /// Queue key: sent in place of a work request's where that has its high bit set
-    /// (a "controlled" key, IBTA volume 1, 3.5.3). UD only.
+    /// Queue key: sent in place of a work request's with the high bit set (a "controlled" key, IBTA volume 1, 3.5.3).
+    /// UD only.
     pub qkey: u32,
-    /// Every work request reports its completion (`sq_sig_all`).
+    /// Whether every work request is signaled (`sq_sig_all`).
     pub signal_all: bool,
-    /// How long to wait for an answer. RC only.
+    /// Timeout for a response. RC only.
     pub ack_timeout: AckTimeout,
-    /// Repetitions (0..=7) after a timeout or a lost packet before RETRY_EXC_ERR. RC only.
+    /// Retries (0..=7) after a timeout or a lost packet before RETRY_EXC_ERR. RC only.
     pub retry_cnt: u8,
-    /// Repetitions (0..=6) after RNR NAKs before RNR_RETRY_EXC_ERR; 7: no limit. RC only.
+    /// Retries (0..=6) after RNR NAKs before RNR_RETRY_EXC_ERR; 7: no limit. RC only.
     pub rnr_retry: u8,
-    /// READ and ATOMIC requests that may be outstanding at once. RC only.
+    /// Maximum number of outstanding READ and ATOMIC requests. RC only.
     pub max_rd_atomic: u8,
-    /// Unacknowledged packets that may be outstanding at once, READ responses included
-    /// (1..=2^22; a single READ may exceed it, alone). RC only. See [`DEFAULT_WINDOW`].
+    /// Maximum number of unacknowledged packets, including READ responses (1..=2^22; a single READ may exceed it,
+    /// alone). RC only. See [`DEFAULT_WINDOW`].
     pub window: u32,
 }
 
-/// Attributes of the receive side. See `ib_modify_qp(3)` for the meaning of each.
+/// Attributes of the responder. See `ib_modify_qp(3)` for the meaning of each.
 #[derive(Clone, Copy, Debug)]
 pub struct RecvAttr {
     /// The transport service.
@@ -147,20 +146,20 @@ pub struct RecvAttr {
     pub dest_qpn: Qpn,
     /// PSN of the first packet expected.
     pub rq_psn: Psn,
-    /// Partition key that responses carry.
+    /// Partition key of responses.
     pub pkey: u16,
-    /// Queue key that arriving packets must carry. UD only.
+    /// Queue key that received packets must have. UD only.
     pub qkey: u32,
-    /// READ and ATOMIC requests that the peer may have outstanding. RC only. At most the
-    /// responder's capacity; more counts as that.
+    /// Maximum number of outstanding READ and ATOMIC requests of the peer. RC only. Limited to the number of responder
+    /// resources.
     pub max_dest_rd_atomic: u8,
-    /// The time that RNR NAKs ask for. RC only.
+    /// The delay in RNR NAKs. RC only.
     pub min_rnr_timer: RnrTimer,
-    /// What the peer may do to our memory.
+    /// Access flags of the peer.
     pub access: RemoteAccess,
 }
 
-/// What a peer may do (`IB_ACCESS_REMOTE_*` of `qp_access_flags`).
+/// Access flags of a peer (`IB_ACCESS_REMOTE_*` of `qp_access_flags`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteAccess {
     /// RDMA WRITE.
@@ -171,7 +170,7 @@ pub struct RemoteAccess {
     pub atomic: bool,
 }
 
-/// The kind of access that a remote request needs of the memory it names.
+/// The kind of access of a remote request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// RDMA WRITE.
@@ -186,35 +185,35 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WcStatus {
-    /// Done.
+    /// Success.
     Success = 0,
     /// A receive buffer was too short, or a UD message longer than the MTU.
     LocLenErr = 1,
-    /// The work request makes no sense: bad opcode for the service, malformed element.
+    /// The work request is invalid: wrong opcode for the service, malformed element.
     LocQpOpErr = 2,
-    /// A local scatter/gather element names memory that may not be used so.
+    /// A local scatter/gather element does not allow the access.
     LocProtErr = 4,
-    /// Not done: the queue pair was in the error state.
+    /// Not executed: the queue pair was in the error state.
     WrFlushErr = 5,
     /// Binding a memory window failed.
     MwBindErr = 6,
-    /// The peer's response makes no sense.
+    /// The peer's response is invalid.
     BadRespErr = 7,
-    /// Local memory that a remote request needed (WRITE with immediate) may not be used so.
+    /// Local memory of a remote request (WRITE with immediate) does not allow the access.
     LocAccessErr = 8,
-    /// The peer called the request invalid.
+    /// The peer found the request invalid.
     RemInvReqErr = 9,
-    /// The peer refused access to the memory named.
+    /// The peer refused access to its memory.
     RemAccessErr = 10,
-    /// The peer failed while it served the request.
+    /// The peer failed during the request.
     RemOpErr = 11,
-    /// The peer did not answer within `retry_cnt` repetitions.
+    /// The peer did not respond within `retry_cnt` retries.
     RetryExcErr = 12,
-    /// The peer had no receive posted within `rnr_retry` repetitions.
+    /// The peer had no receive posted within `rnr_retry` retries.
     RnrRetryExcErr = 13,
-    /// The device broke down.
+    /// The device has failed.
     FatalErr = 19,
-    /// Some other failure of the transport.
+    /// Another transport error.
     GeneralErr = 21,
 }
 
@@ -226,7 +225,7 @@ impl WcStatus {
     }
 }
 
-/// What completed on the send queue; the driver maps it to `enum ib_wc_opcode`.
+/// Operation of a completed send request; the driver maps it to `enum ib_wc_opcode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WcOpcode {
     /// SEND, with or without immediate or invalidation.
@@ -251,21 +250,21 @@ pub enum WcOpcode {
     RegMr,
 }
 
-/// The end of a work request on the send queue.
+/// Completion of a send work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// How it went.
+    /// The status.
     pub status: WcStatus,
-    /// What it was; `None` where the work request was not legible.
+    /// The operation; `None` for an invalid work request.
     pub opcode: Option<WcOpcode>,
-    /// Bytes moved: the length of READs (8 for atomics) and of what was sent.
+    /// Number of bytes: the length of READs (8 for atomics) and of sent data.
     pub byte_len: u32,
-    /// Make a completion queue entry: it was signalled, or it failed. Where this is false the
-    /// work request just retires.
+    /// Whether a completion queue entry is generated: it is signaled, or has failed. Otherwise the work request is only
+    /// retired.
     pub report: bool,
 }
 
-/// What completed on the receive queue.
+/// Operation of a completed receive request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvOpcode {
     /// A SEND: `IB_WC_RECV`.
@@ -274,20 +273,20 @@ pub enum RecvOpcode {
     RecvRdmaWithImm,
 }
 
-/// The end of a receive work request.
+/// Completion of a receive work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvCompletion {
-    /// How it went. Where it is not `Success` only this field has a meaning.
+    /// The status. If it is not `Success`, the other fields are undefined.
     pub status: WcStatus,
-    /// What arrived.
+    /// The operation.
     pub opcode: RecvOpcode,
-    /// Bytes that arrived; for UD this counts the 40 bytes of the GRH area.
+    /// Number of bytes; for UD including the 40 bytes of the GRH area.
     pub byte_len: u32,
-    /// Immediate data as a number (the wire and `struct ib_wc` hold it big-endian).
+    /// Immediate data as a number (big-endian on the wire and in `struct ib_wc`).
     pub imm: Option<u32>,
     /// The key that the peer's SEND invalidated (`IB_WC_WITH_INVALIDATE`).
     pub invalidated_rkey: Option<u32>,
-    /// The peer asked for a solicited event.
+    /// Whether the sender requested a solicited event.
     pub solicited: bool,
     /// The sender's queue pair: for UD from the packet, else the connected peer.
     pub src_qpn: Qpn,
@@ -296,54 +295,54 @@ pub struct RecvCompletion {
 /// An affiliated asynchronous event of the queue pair (`enum ib_event_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QpEvent {
-    /// The first packet came while the queue pair was in RTR.
+    /// The first packet has arrived in RTR.
     CommEst,
     /// The send queue has drained.
     SqDrained,
-    /// The peer's request violated memory protection or its limits.
+    /// A request of the peer violated memory protection or its limits.
     AccessErr,
-    /// The peer's request was not valid.
+    /// A request of the peer was invalid.
     ReqErr,
     /// A queue pair with a shared receive queue will take no more receives from it.
     LastWqeReached,
 }
 
-/// What the driver's counters count. Names after rxe's `hw_counters`.
+/// Counters, named after the C driver's `hw_counters`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
-    /// `duplicate_request`: a request that had been executed arrived again.
+    /// `duplicate_request`: a duplicate of an executed request was received.
     DuplicateRequest,
-    /// `out_of_seq_request`: a request arrived beyond the expected PSN.
+    /// `out_of_seq_request`: a request beyond the expected PSN was received.
     OutOfSeqRequest,
-    /// `rcvd_rnr_err`: an RNR NAK arrived.
+    /// `rcvd_rnr_err`: an RNR NAK was received.
     RcvdRnr,
     /// `send_rnr_err`: an RNR NAK was sent.
     SentRnr,
-    /// `rcvd_seq_err`: a NAK for a sequence error arrived.
+    /// `rcvd_seq_err`: a NAK for a sequence error was received.
     RcvdSeqErr,
     /// `retry_exceeded_err`: a work request failed with RETRY_EXC_ERR.
     RetryExceeded,
     /// `retry_rnr_exceeded_err`: a work request failed with RNR_RETRY_EXC_ERR.
     RnrRetryExceeded,
-    /// `completer_retry_err`: the requester went back to send again.
+    /// `completer_retry_err`: the requester went back to retry.
     CompleterRetry,
-    /// `send_err`: the transmission of a packet failed for good.
+    /// `send_err`: a packet could not be transmitted.
     SendErr,
     /// `rdma_sends`: a SEND message was sent.
     RdmaSend,
     /// `rdma_recvs`: a SEND message was received.
     RdmaRecv,
-    /// `qkey_viol_cntr`: a datagram carried the wrong queue key.
+    /// `qkey_viol_cntr`: a datagram had a wrong queue key.
     QkeyViolation,
 }
 
-/// Where a `run` of an engine ended.
+/// Result of an engine's `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// Nothing to do before something new happens (a post, a packet, the deadline).
+    /// Nothing to do before a new event (a post, a packet, the deadline).
     Idle,
     /// The budget is used up: run again soon.
     More,
-    /// The port is [`Busy`](crate::memory::TransmitError::Busy): run again when it has room.
+    /// The send queue is full, [`QueueFull`](crate::memory::TransmitError::QueueFull).
     Blocked,
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two times that a QP's attributes give as codes of five bits.
+//! The two times in a QP's attributes that are encoded in five bits.
 
-/// How long a requester waits after an RNR NAK before it sends the request again (IBTA volume 1,
-/// section 9.7.5.2.8): a code from 0 to 31. The responder's `min_rnr_timer` attribute and the field
-/// of the AETH have the same encoding.
+/// Delay of a requester after an RNR NAK before it retries (IBTA volume 1, section 9.7.5.2.8): a code from 0 to 31. The
+/// responder's `min_rnr_timer` attribute and the field of the AETH have the same encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RnrTimer(u8);
 
@@ -17,7 +16,7 @@ impl RnrTimer {
         40_960, 61_440, 81_920, 122_880, 163_840, 245_760, 327_680, 491_520, // codes 24 to 31
     ];
 
-    /// Makes a timer from the low 5 bits of `code`; the others are ignored.
+    /// A timer from the low 5 bits of `code`; the others are ignored.
     #[inline]
     pub const fn new(code: u8) -> Self {
         Self(code & 31)
@@ -42,13 +41,13 @@ impl RnrTimer {
     }
 }
 
-/// How long a requester waits for an acknowledge before it sends again (IBTA volume 1, section
-/// 9.7.6.1.3): a code from 0 to 31, the `timeout` attribute of a QP.
+/// Timeout of a requester for an acknowledge before it retries (IBTA volume 1, section 9.7.6.1.3): a code from 0 to 31,
+/// the `timeout` attribute of a QP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AckTimeout(u8);
 
 impl AckTimeout {
-    /// Makes a timeout from the low 5 bits of `code`; the others are ignored.
+    /// A timeout from the low 5 bits of `code`; the others are ignored.
     #[inline]
     pub const fn new(code: u8) -> Self {
         Self(code & 31)
@@ -60,7 +59,7 @@ impl AckTimeout {
         self.0
     }
 
-    /// The time in nanoseconds, 4.096 us times 2^code; `None` for code 0, which means for ever.
+    /// The time in nanoseconds, 4.096 us times 2^code; `None` for code 0, which means no timeout.
     #[inline]
     pub const fn nanoseconds(self) -> Option<u64> {
         match self.0 & 31 {
@@ -84,7 +83,7 @@ mod tests {
         assert_eq!(RnrTimer::new(33), RnrTimer::new(1));
     }
 
-    /// From code 5 on the table doubles every second code, and it grows all the way but for code 0.
+    /// From code 5 on the table doubles every second code, and it increases except for code 0.
     #[test]
     fn rnr_timer_table_is_regular() {
         let time = |code| RnrTimer::new(code).microseconds();

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The headers of a packet and the packet itself, read from the wire and written to it.
+//! Reading and writing packets and their headers.
 //!
 //! On the wire, after the UDP header, a packet is: base transport header, extension headers, payload,
 //! pad bytes up to a multiple of four, ICRC. All integers are big-endian.
 //!
-//! [`Packet::parse`] is the only way from bytes to a [`Packet`]. It never fails in another way than
-//! by returning a [`ParseError`], and what it returns needs no second look: the extension headers are
-//! those of the opcode, and the payload lies within the packet. The pad count is no part of these
-//! types, because it follows from the length of the payload ([`pad_len`]).
+//! [`Packet::parse`] is the only way from received bytes to a [`Packet`]. It fails only with a [`ParseError`], and its
+//! result needs no further validation: the extension headers are those of the opcode, and the payload is within the
+//! packet. The pad count is not stored, because it follows from the length of the payload ([`pad_len`]).
 
 use crate::cursor::{Reader, Writer};
 use crate::header::Header;
@@ -23,13 +22,13 @@ pub use crate::header::{
     Syndrome,
 };
 
-/// Length in bytes of the longest headers: a base transport header and an atomic one.
+/// Maximum length of the headers, in bytes: a base transport header and an atomic one.
 pub const MAX_HEADERS: usize = 40;
 
-/// Length in bytes of the largest UDP payload that IP can carry.
+/// Maximum length of a UDP payload, in bytes.
 pub const MAX_UDP_PAYLOAD: usize = 65_535 - icrc::UDP_LEN;
 
-/// Extension headers, in their order on the wire.
+/// Extension headers, in wire order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ext {
     /// None.
@@ -106,11 +105,11 @@ impl Ext {
     }
 }
 
-/// What [`Headers::new`] chooses the extension headers from. Whoever builds a packet fills in what the
-/// operation has; the opcode says which of them the packet carries.
+/// The fields from which [`Headers::new`] selects the extension headers of an opcode. The caller fills in those of the
+/// operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// For reads, writes, flushes and atomic writes.
+    /// For READs, WRITEs, FLUSHes and ATOMIC WRITEs.
     pub reth: Reth,
     /// For responses.
     pub aeth: Aeth,
@@ -118,13 +117,13 @@ pub struct Parts {
     pub atomic: AtomicEth,
     /// For responses to atomic operations.
     pub atomic_ack: AtomicAckEth,
-    /// For what has immediate data.
+    /// For opcodes with immediate data.
     pub immdt: ImmDt,
-    /// For sends with invalidate.
+    /// For SENDs with invalidate.
     pub ieth: Ieth,
     /// For datagrams.
     pub deth: Deth,
-    /// For flushes.
+    /// For FLUSHes.
     pub feth: Feth,
 }
 
@@ -159,7 +158,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Makes headers: `bth`, and of `parts` those that its opcode has.
+    /// Makes headers: `bth`, and from `parts` the extension headers of its opcode.
     #[inline]
     pub const fn new(bth: Bth, parts: &Parts) -> Self {
         let ext = match bth.opcode.layout() {
@@ -220,7 +219,7 @@ impl Headers {
         }
     }
 
-    /// The immediate data, if the opcode has some.
+    /// The immediate data, if the opcode has it.
     #[inline]
     pub const fn immdt(&self) -> Option<ImmDt> {
         match self.ext {
@@ -247,15 +246,14 @@ impl Headers {
         }
     }
 
-    /// The length in bytes of all headers: 12 to 40.
+    /// The length of all headers, in bytes: 12 to 40.
     #[inline]
     pub const fn header_len(&self) -> usize {
         self.bth.opcode.layout().header_len()
     }
 
-    /// Writes the headers of a packet with `payload_len` bytes of payload to the beginning of `out`,
-    /// and returns their length. What follows them on the wire is the payload, [`pad_len`] zero
-    /// bytes and the ICRC.
+    /// Writes the headers of a packet with `payload_len` bytes of payload to the start of `out`, and returns their
+    /// length. Payload, [`pad_len`] zero bytes and the ICRC follow on the wire.
     #[inline]
     pub fn write(&self, payload_len: u32, out: &mut [u8; MAX_HEADERS]) -> usize {
         let mut writer = Writer::new(out);
@@ -273,7 +271,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Makes a packet from typed headers, for a payload of `payload_len` bytes.
+    /// Makes a packet from validated headers, for a payload of `payload_len` bytes.
     #[inline]
     pub const fn new(headers: Headers, payload_len: u32) -> Self {
         Self {
@@ -282,17 +280,16 @@ impl Packet {
         }
     }
 
-    /// Reads the headers of a packet. `head` begins with the UDP payload and holds at least its first
-    /// [`MAX_HEADERS`] bytes, or all of it where it is shorter; `udp_payload_len` is the length of
-    /// all of it, the ICRC included. Whether the ICRC is right is not looked at.
+    /// Parses the headers of a packet. `head` begins with the UDP payload and has at least its first [`MAX_HEADERS`]
+    /// bytes, or all of it if it is shorter; `udp_payload_len` is its total length, including the ICRC. The ICRC is not
+    /// checked.
     ///
-    /// Lengths that depend on the path MTU are not checked here, since they are answered by the
-    /// queue pair: see [`Packet::payload_fits`].
+    /// Lengths that depend on the path MTU are not checked here, since the queue pair responds to such errors: see
+    /// [`Packet::payload_fits`].
     ///
     /// # Errors
     ///
-    /// A [`ParseError`] says what is wrong. Such a packet is dropped without an answer (IBTA
-    /// volume 1, section 9.6).
+    /// A [`ParseError`]. Such a packet is dropped without a response (IBTA volume 1, section 9.6).
     #[inline]
     pub fn parse(head: &[u8], udp_payload_len: usize) -> Result<Self, ParseError> {
         if udp_payload_len > MAX_UDP_PAYLOAD {
@@ -331,25 +328,25 @@ impl Packet {
         &self.headers.bth
     }
 
-    /// Where in the UDP payload the packet's payload begins, in bytes: 12 to 40.
+    /// Offset of the packet's payload in the UDP payload, in bytes: 12 to 40.
     #[inline]
     pub const fn payload_offset(&self) -> usize {
         self.headers.header_len()
     }
 
-    /// The length of the payload in bytes, without pad bytes.
+    /// The length of the payload, in bytes, without pad bytes.
     #[inline]
     pub const fn payload_len(&self) -> u32 {
         self.payload_len
     }
 
-    /// How many pad bytes follow the payload: 0 to 3.
+    /// Number of pad bytes after the payload: 0 to 3.
     #[inline]
     pub const fn pad_len(&self) -> usize {
         pad_len(self.payload_len)
     }
 
-    /// The length of the UDP payload in bytes: headers, payload, pad bytes and ICRC.
+    /// The length of the UDP payload, in bytes: headers, payload, pad bytes and ICRC.
     #[inline]
     pub const fn udp_payload_len(&self) -> usize {
         let headers = self.headers.header_len() + icrc::LEN;
@@ -358,9 +355,9 @@ impl Packet {
             .saturating_add(headers)
     }
 
-    /// Whether the payload is as long as the opcode asks for on a path with this MTU. Where it is
-    /// not, a reliable responder answers the request with [`NakCode::InvalidRequest`] (IBTA volume 1,
-    /// section 9.7.4.1), an unreliable one drops it without an answer (section 9.8.3.2.2).
+    /// Whether the payload has a length that the opcode allows on a path with this MTU. If not, a reliable responder
+    /// answers the request with [`NakCode::InvalidRequest`] (IBTA volume 1, section 9.7.4.1), an unreliable one drops
+    /// it without a response (section 9.8.3.2.2).
     #[inline]
     pub const fn payload_fits(&self, mtu: Mtu) -> bool {
         self.headers

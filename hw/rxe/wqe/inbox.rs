@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that kernel consumers posted, in the order in which they did.
+//! The inbox of requests that kernel consumers have posted.
 
 use super::Slots;
 use kernel::prelude::*;
 
-/// What kernel consumers posted and no engine has taken yet.
+/// Posted requests that the engine has not taken yet.
 pub(crate) struct Inbox<T> {
     slots: Slots<T>,
     first: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Makes an inbox for `capacity` requests with `data_len` bytes of data each. Sleeps.
+    /// Creates an inbox for `capacity` requests with `data_len` bytes of data each. Sleeps.
     pub(crate) fn new(capacity: u32, data_len: usize) -> Result<Self> {
         Ok(Self {
             slots: Slots::new(capacity, data_len)?,
@@ -26,12 +26,12 @@ impl<T> Inbox<T> {
         self.first == self.next
     }
 
-    /// How many requests wait.
+    /// Number of requests.
     pub(crate) fn len(&self) -> u32 {
         self.next.wrapping_sub(self.first)
     }
 
-    /// Adds what `make` makes, in its place and with room for its data. The caller has counted that there is room.
+    /// Adds the request that `make` writes in place. The caller has checked that there is room.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -51,7 +51,7 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Takes the oldest request and copies its data to the front of `data`.
+    /// Takes the oldest request and copies its data to the start of `data`.
     pub(crate) fn take(&mut self, data: &mut [u8]) -> Option<T> {
         if self.is_empty() {
             return None;
@@ -65,14 +65,14 @@ impl<T> Inbox<T> {
         request
     }
 
-    /// Moves all requests to `other`, which has room for them and for as much data of each.
+    /// Moves all requests to `other`, which has room for as many with as much data.
     pub(crate) fn move_all(&mut self, other: &mut Self) {
         while self.move_to(&mut other.slots, other.next) {
             other.next = other.next.wrapping_add(1);
         }
     }
 
-    /// Moves the oldest request to place `index` of other slots; says whether there was one.
+    /// Moves the oldest request to slot `index` of `to`; returns whether there was one.
     pub(crate) fn move_to(&mut self, to: &mut Slots<T>, index: u32) -> bool {
         match self.take(to.data_mut(index)) {
             Some(request) => {

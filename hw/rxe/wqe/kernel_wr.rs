@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests of kernel consumers: from `struct ib_send_wr` and `struct ib_recv_wr` of `<rdma/ib_verbs.h>`.
+//! Parsing requests of kernel consumers: `struct ib_send_wr` and `struct ib_recv_wr` of `<rdma/ib_verbs.h>`.
 
 use super::{
     check_length, code, may_inline, put_sge, send_wr, Data, Limits, Local, Objects, RecvWqe,
@@ -15,13 +15,13 @@ use roce::memory::{AtomicOp, SendExtra, SendOp, UdDest};
 use roce::state::{Service, WcOpcode};
 use roce::wire::Qpn;
 
-/// Makes a request out of what a kernel consumer posts, in its `place`, and puts its list or inline data into `data`.
+/// Converts a send request of a kernel consumer to `place`, with its list or inline data in `data`.
 ///
 /// Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for what the QP cannot do, and beyond its limits. Nothing is in the place then.
+/// `EINVAL` for operations that the QP does not support, and beyond its limits. `place` is then empty.
 #[inline]
 pub(crate) fn from_kernel<P: Objects>(
     wr: &rdma::SendWr<'_, P>,
@@ -34,7 +34,7 @@ pub(crate) fn from_kernel<P: Objects>(
     if limits.service == Service::Ud {
         return datagram(wr, qp_type, limits, place, data);
     }
-    // Each of the common ones by itself, so that its fields go straight to their place.
+    // The common ones are separate, so that their fields are written directly to `place`.
     match wr.op()? {
         Op::Send => {
             let extra = SendExtra::None;
@@ -55,7 +55,7 @@ pub(crate) fn from_kernel<P: Objects>(
     }
 }
 
-/// As [`fill`], where that is not to be compiled for one operation by itself.
+/// As [`fill`], not specialized for an operation.
 #[inline(never)]
 fn fill_any<P: Objects>(
     wr: &rdma::SendWr<'_, P>,
@@ -67,7 +67,7 @@ fn fill_any<P: Objects>(
     fill(wr, limits, place, data, op)
 }
 
-/// Fills in a request for what is asked for.
+/// Fills in a request for an operation.
 #[inline(always)]
 fn fill<P: Objects>(
     wr: &rdma::SendWr<'_, P>,
@@ -116,11 +116,11 @@ fn datagram<P: Objects>(
     Ok(())
 }
 
-/// What a request of a connection does on the wire and at home.
+/// The operation of a connected QP's request, and its local part.
 ///
 /// # Errors
 ///
-/// `EINVAL` where the transport service has no such operation: see [`super::operation`].
+/// `EINVAL` where the transport service does not support it: see [`super::operation`].
 fn rarer_op<P: Objects>(op: rdma::SendOp<'_, P>, service: Service) -> Result<(SendOp, Local)> {
     use rdma::SendOp as Op;
     let local = |opcode, wait_all| SendOp::Local { opcode, wait_all };
@@ -178,11 +178,11 @@ fn rarer_op<P: Objects>(op: rdma::SendOp<'_, P>, service: Service) -> Result<(Se
     Ok((on_wire, Local::None))
 }
 
-/// The fields of a request that a program has posted through the kernel.
+/// The fields of a request that user space posts by a uverbs command.
 ///
 /// # Errors
 ///
-/// `EINVAL` for what invalidates or registers a key at home: programs write such requests into their rings themselves.
+/// `EINVAL` for local invalidation and registration: user space writes such requests to its ring itself.
 pub(super) fn kernel_request<P: Objects>(wr: &rdma::SendWr<'_, P>) -> Result<Request> {
     use rdma::SendOp as Op;
     let mut request = Request {
@@ -233,7 +233,7 @@ pub(super) fn kernel_request<P: Objects>(wr: &rdma::SendWr<'_, P>) -> Result<Req
     Ok(request)
 }
 
-/// Where a kernel consumer's datagram goes. A request on QP1 names its P_Key; there is one.
+/// The destination of a kernel consumer's datagram. A request on QP1 has the P_Key index; there is one P_Key.
 fn destination<P: Objects>(ud: &rdma::provider::wr::UdSend<'_, P>, qp_type: QpType) -> UdDest {
     let qkey = match qp_type {
         QpType::Gsi => GSI_QKEY,
@@ -246,11 +246,11 @@ fn destination<P: Objects>(ud: &rdma::provider::wr::UdSend<'_, P>, qp_type: QpTy
     }
 }
 
-/// Copies a kernel consumer's list, or the data that it describes. Returns where that is, and how many bytes.
+/// Copies a kernel consumer's list, or the data that it refers to. Returns the location and the length.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a list that is too long, and for data that must not or does not go inline.
+/// `EINVAL` for a list that is too long, and for data that is too long for inline or must not be inline.
 #[inline]
 fn copy_data<P: Objects>(
     wr: &rdma::SendWr<'_, P>,
@@ -296,7 +296,7 @@ fn copy_inline(
     Ok((Data::Inline, length))
 }
 
-/// Makes a request out of what a kernel consumer posts to receive, and puts its list into `data`.
+/// Converts a receive request of a kernel consumer, with its list in `data`.
 ///
 /// Any context.
 ///
@@ -321,5 +321,5 @@ pub(crate) fn recv_from_kernel(
     })
 }
 
-/// A kernel consumer's lists fit into the room that a queue gives them.
+/// The lists of kernel consumers have the size of a queue's lists.
 const _: () = assert!(limits::SGE == size_of::<rdma::Sge>());

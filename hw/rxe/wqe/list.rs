@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter/gather lists in kernel memory, in the form of `struct rxe_sge`.
+//! Scatter/gather lists in kernel memory, in the format of `struct rxe_sge`.
 
 use crate::limits;
 use core::mem::offset_of;
 use kernel_ext::bindings;
 use rdma::Sge;
 
-/// Integers at fixed places of a request that was copied out of a ring.
+/// Integers at fixed offsets of a request that was copied from a ring.
 ///
-/// A place beyond the bytes reads as 0; the places here are constants within the structures' sizes.
+/// An offset beyond the end reads as 0; all offsets here are constants within the structures.
 pub(super) struct Raw<'a>(pub(super) &'a [u8]);
 
 impl Raw<'_> {
@@ -29,7 +29,7 @@ impl Raw<'_> {
     }
 }
 
-/// Element number `nth` of a list in kernel memory.
+/// Element `nth` of a list in kernel memory.
 #[inline]
 pub(crate) fn sge(list: &[u8], nth: u32) -> Sge {
     let at = nth as usize * limits::SGE;
@@ -41,7 +41,7 @@ pub(crate) fn sge(list: &[u8], nth: u32) -> Sge {
     }
 }
 
-/// Writes element number `nth` of a list, if there is room.
+/// Writes element `nth` of a list, if there is room.
 #[inline]
 pub(crate) fn put_sge(list: &mut [u8], nth: u32, sge: &Sge) {
     let at = nth as usize * limits::SGE;
@@ -67,10 +67,10 @@ const _: () = {
     assert!(offset_of!(bindings::rxe_sge, lkey) == 12);
 };
 
-/// Iterates over the memory behind bytes `offset..offset + len` of a list of `count` elements, in pieces
-/// that lie in one element each.
+/// Iterates over the memory of bytes `offset..offset + len` of a list of `count` elements, in pieces within one element
+/// each.
 ///
-/// It ends early where the list describes less.
+/// It ends early if the list is shorter.
 #[inline]
 pub(crate) fn parts(
     list: &[u8],
@@ -101,7 +101,7 @@ pub(crate) fn parts(
     })
 }
 
-/// The bytes that `count` elements describe.
+/// The sum of the lengths of `count` elements.
 pub(crate) fn list_length(list: &[u8], count: u32) -> u64 {
     (0..count).fold(0, |sum: u64, nth| {
         sum.saturating_add(sge(list, nth).length.into())

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Places for requests.
+//! Slots for the requests of a queue.
 
 use kernel::prelude::*;
 
-/// Places for as many requests as a queue holds, each with room for its list or inline data.
+/// Slots for the requests of a queue, each with room for its list or inline data.
 ///
-/// A request is named by a number that counts on and wraps; a place is free when its request is
-/// taken out.
+/// A request is identified by an index that increases and wraps; its slot is free when it is taken out.
 pub(crate) struct Slots<T> {
     requests: KVVec<Option<T>>,
     data: KVVec<u8>,
@@ -16,7 +15,7 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Makes room for at least `count` requests with `data_len` bytes of data each; none for none. Sleeps.
+    /// Creates at least `count` slots with `data_len` bytes of data each; none for 0. Sleeps.
     ///
     /// # Errors
     ///
@@ -40,7 +39,7 @@ impl<T> Slots<T> {
         })
     }
 
-    /// How many requests there is room for.
+    /// Number of slots.
     pub(crate) fn capacity(&self) -> u32 {
         self.mask.wrapping_add(1)
     }
@@ -49,39 +48,39 @@ impl<T> Slots<T> {
         (index & self.mask) as usize
     }
 
-    /// Where the data of request number `index` lies. [`Self::new`] has checked that all of it can be counted.
+    /// Range of the data of request `index`. [`Self::new`] has checked that it does not overflow.
     fn room(&self, index: u32) -> core::ops::Range<usize> {
         let from = self.place(index).wrapping_mul(self.data_len);
         from..from.wrapping_add(self.data_len)
     }
 
-    /// Request number `index`.
+    /// Request `index`.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         self.requests.get(self.place(index))?.as_ref()
     }
 
-    /// The data's room of request number `index`.
+    /// The data of request `index`.
     #[inline]
     pub(crate) fn data(&self, index: u32) -> &[u8] {
         self.data.get(self.room(index)).unwrap_or(&[])
     }
 
-    /// The data's room of request number `index`, to fill.
+    /// The data of request `index`, to be written.
     #[inline]
     pub(crate) fn data_mut(&mut self, index: u32) -> &mut [u8] {
         let room = self.room(index);
         self.data.get_mut(room).unwrap_or(&mut [])
     }
 
-    /// The place of request number `index`, and the room for its data.
+    /// The slot of request `index`, and its data.
     #[inline]
     pub(crate) fn place_mut(&mut self, index: u32) -> Option<(&mut Option<T>, &mut [u8])> {
         let (place, room) = (self.place(index), self.room(index));
         Some((self.requests.get_mut(place)?, self.data.get_mut(room)?))
     }
 
-    /// Puts request number `index` in its place.
+    /// Stores request `index`.
     #[inline]
     pub(crate) fn put(&mut self, index: u32, request: T) {
         let place = self.place(index);
@@ -90,7 +89,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Takes request number `index` out.
+    /// Takes request `index` out.
     #[inline]
     pub(crate) fn take(&mut self, index: u32) -> Option<T> {
         let place = self.place(index);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests of programs, as they are found in their rings: from `struct rxe_send_wqe` and `struct rxe_recv_wqe`.
+//! Parsing user requests: `struct rxe_send_wqe` and `struct rxe_recv_wqe`.
 
 use super::list::Raw;
 use super::{
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::ah::Av;
 use crate::limits;
-use crate::mw::Bind;
+use crate::mw::BindInfo;
 use crate::ring::Consumer;
 use core::mem::{offset_of, size_of};
 use kernel::sync::Arc;
@@ -18,7 +18,7 @@ use roce::memory::SendOp;
 use roce::state::WcStatus;
 use roce::wire::Feth;
 
-/// Where the fields of `struct rxe_send_wqe` are.
+/// Offsets of the fields of `struct rxe_send_wqe`.
 pub(super) mod send_layout {
     use super::{bindings as c, offset_of};
     type Wr = c::rxe_send_wr;
@@ -46,11 +46,11 @@ pub(super) mod send_layout {
     const DMA: usize = offset_of!(c::rxe_send_wqe, dma);
     pub(in crate::wqe) const LENGTH: usize = DMA + offset_of!(c::rxe_dma_info, length);
     pub(in crate::wqe) const NUM_SGE: usize = DMA + offset_of!(c::rxe_dma_info, num_sge);
-    // The data follows at once.
+    // The data follows immediately.
     const _: () = assert!(DMA + core::mem::size_of::<c::rxe_dma_info>() == crate::limits::SEND_WQE);
 }
 
-/// A program's send request as it was found in its ring, its data not yet read.
+/// A user send request as copied from its ring, without its data.
 pub(crate) struct UserSend {
     wr_id: u64,
     request: Request,
@@ -60,7 +60,7 @@ pub(crate) struct UserSend {
 }
 
 impl UserSend {
-    /// Reads the fixed part of a request.
+    /// Parses the fixed part of a request.
     pub(crate) fn parse(bytes: &[u8; limits::SEND_WQE]) -> Self {
         use send_layout as at;
         let raw = Raw(bytes);
@@ -93,21 +93,21 @@ impl UserSend {
         }
     }
 
-    /// Whether the data is in the request: always so for an atomic write, whatever the flag says.
+    /// Whether the data is inline: always for an atomic write, regardless of the flag.
     fn is_inline(&self) -> bool {
         self.request.flags & code::INLINE != 0 || self.request.opcode == code::ATOMIC_WRITE
     }
 
-    /// The number that its completion carries.
+    /// The ID in its completion.
     pub(crate) fn wr_id(&self) -> u64 {
         self.wr_id
     }
 
-    /// How many bytes of data there are to read after the fixed part.
+    /// Number of bytes of data after the fixed part.
     ///
     /// # Errors
     ///
-    /// The status that the request fails with, where that is more than `limits` allow.
+    /// The status that the request fails with, if that exceeds `limits`.
     pub(crate) fn data_len(&self, limits: &Limits) -> Result<usize, WcStatus> {
         if self.is_inline() {
             if self.inline_len > limits.max_inline {
@@ -121,7 +121,7 @@ impl UserSend {
         Ok(self.num_sge as usize * limits::SGE)
     }
 
-    /// Makes the request out of the fixed part and its data.
+    /// Makes the request from the fixed part and its data.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl UserSend {
     }
 }
 
-/// Reads how far memory is to be flushed.
+/// Parses the fields of a flush.
 fn parse_flush(raw: &Raw<'_>) -> Feth {
     use send_layout::{Flush, FLUSH};
     let [placement] = raw.array(FLUSH + offset_of!(Flush, type_));
@@ -173,11 +173,11 @@ fn parse_flush(raw: &Raw<'_>) -> Feth {
     }
 }
 
-/// Reads how a memory window is to be bound.
-fn parse_bind(raw: &Raw<'_>) -> Bind {
+/// Parses the fields of a memory window bind.
+fn parse_bind(raw: &Raw<'_>) -> BindInfo {
     type Mw = bindings::rxe_send_wr__bindgen_ty_2__bindgen_ty_5;
     let at = |field| send_layout::MW + field;
-    Bind {
+    BindInfo {
         mw_rkey: raw.u32(at(offset_of!(Mw, mw_rkey))),
         rkey: raw.u32(at(offset_of!(Mw, rkey))),
         mr_lkey: raw.u32(at(offset_of!(Mw, mr_lkey))),
@@ -187,11 +187,11 @@ fn parse_bind(raw: &Raw<'_>) -> Bind {
     }
 }
 
-/// Reads the fixed part of a program's receive request.
+/// Parses the fixed part of a user receive request.
 fn parse_recv(bytes: &[u8; limits::RECV_WQE], max_sge: u32) -> RecvWqe {
     const DMA: usize = offset_of!(bindings::rxe_recv_wqe, dma);
     const NUM_SGE: usize = DMA + offset_of!(bindings::rxe_dma_info, num_sge);
-    // The list follows at once.
+    // The list follows immediately.
     const _: () = assert!(DMA + size_of::<bindings::rxe_dma_info>() == limits::RECV_WQE);
 
     let raw = Raw(bytes);
@@ -206,7 +206,7 @@ fn parse_recv(bytes: &[u8; limits::RECV_WQE], max_sge: u32) -> RecvWqe {
     }
 }
 
-/// Takes the next request out of a program's receive queue, and copies its list to the front of `list`.
+/// Takes the next request from a user receive queue, and copies its list to the start of `list`.
 pub(crate) fn take_recv(ring: &mut Consumer, max_sge: u32, list: &mut [u8]) -> Option<RecvWqe> {
     if ring.available() == 0 {
         return None;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! IP addresses of devices, and hearing of those that come and go.
+//! IP addresses of net devices, and notification of their changes.
 //!
 //! C headers: `include/linux/inetdevice.h`, `include/net/addrconf.h`, `include/net/if_inet6.h`.
 
 use super::{
-    chain::{Chain, Change, Member},
+    chain::{Chain, Change, NotifierBlock},
     device::NetDevice,
     ns::NetNamespace,
 };
@@ -17,7 +17,7 @@ use kernel::{
     sync::{rcu, Arc},
 };
 
-/// An IP address, in the order of the wire.
+/// An IP address, in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpAddress {
     /// IP version 4.
@@ -29,7 +29,7 @@ pub enum IpAddress {
 impl NetDevice {
     /// Returns the device's IPv4 addresses, in the order of its list. Not for hard interrupts.
     ///
-    /// For an address with a peer it is the peer's.
+    /// For an address with a peer, it is the peer's.
     ///
     /// # Errors
     ///
@@ -61,11 +61,11 @@ impl NetDevice {
         })
     }
 
-    /// Returns the modified EUI-64 of the device's Ethernet address, which is the lower half of its link-local address.
-    /// `None` for a device whose addresses are not of 6 bytes.
+    /// Returns the modified EUI-64 of the device's MAC address, which is the lower half of its link-local address.
+    /// `None` for a device whose addresses do not have 6 bytes.
     ///
-    /// Reference: RFC 4291, appendix A; devices that share their address with other machines have a number instead of
-    /// the 0xfffe (`net/addrconf.h`).
+    /// Reference: RFC 4291, appendix A; devices that share their MAC address (`dev_id`) have that ID instead of 0xfffe
+    /// (`net/addrconf.h`).
     pub fn interface_id(&self) -> Option<[u8; 8]> {
         let device = self.as_raw();
         // SAFETY: The device is valid; any values of the members are.
@@ -99,7 +99,7 @@ impl NetDevice {
         }
     }
 
-    /// Finds the device of a namespace that has an address as its own. Not for hard interrupts.
+    /// Finds the device of a namespace with a local address. Not for hard interrupts.
     pub fn by_address_rcu<'g>(
         net: &NetNamespace,
         address: &IpAddress,
@@ -125,14 +125,14 @@ impl NetDevice {
     }
 }
 
-/// What the walks over addresses fill.
+/// Result of iterating over addresses.
 struct Collected {
     addresses: KVec<IpAddress>,
     complete: bool,
 }
 
 impl Collected {
-    /// Takes an address of `N` bytes.
+    /// Adds an address of `N` bytes.
     ///
     /// # Safety
     ///
@@ -152,7 +152,7 @@ impl Collected {
     }
 }
 
-/// Makes an address of 4 or 16 bytes.
+/// Converts an address of 4 or 16 bytes.
 fn ip_address(bytes: &[u8]) -> Option<IpAddress> {
     match bytes.len() {
         4 => bytes.try_into().ok().map(IpAddress::V4),
@@ -161,18 +161,18 @@ fn ip_address(bytes: &[u8]) -> Option<IpAddress> {
     }
 }
 
-/// What hears of addresses of devices.
+/// A listener for changes of IP addresses.
 pub trait AddressListener: Send + Sync + 'static {
-    /// An address has come to a device (`added`), or has gone from it. It must not sleep.
+    /// An address was added to a device (`added`) or removed. Must not sleep.
     fn address(&self, device: &NetDevice, address: IpAddress, added: bool);
 }
 
-/// Tells a listener that an address has come or gone.
+/// Calls a listener for an added or removed address.
 ///
 /// # Safety
 ///
 /// `device` is valid.
-unsafe fn tell<T: AddressListener>(
+unsafe fn notify<T: AddressListener>(
     listener: &T,
     event: c_ulong,
     device: *mut bindings::net_device,
@@ -187,53 +187,53 @@ unsafe fn tell<T: AddressListener>(
     listener.address(unsafe { NetDevice::from_raw(device) }, address, added);
 }
 
-/// The chain of IPv4 addresses.
+/// The notifier chain of IPv4 addresses.
 struct Inet<T>(PhantomData<T>);
 
 // SAFETY: These two change that chain, and wait for calls; an address and its device are valid during the call.
 unsafe impl<T: AddressListener> Chain for Inet<T> {
     type Listener = Arc<T>;
-    const JOIN: Change = bindings::register_inetaddr_notifier;
-    const LEAVE: Change = bindings::unregister_inetaddr_notifier;
+    const REGISTER: Change = bindings::register_inetaddr_notifier;
+    const UNREGISTER: Change = bindings::unregister_inetaddr_notifier;
 
-    unsafe fn tell(listener: &Arc<T>, event: c_ulong, address: *mut c_void) {
+    unsafe fn notify(listener: &Arc<T>, event: c_ulong, address: *mut c_void) {
         let address: *mut bindings::in_ifaddr = address.cast();
         // SAFETY: By the safety requirements.
         unsafe {
             let bytes = (*address).ifa_address.to_ne_bytes();
             let device = (*(*address).ifa_dev).dev;
-            tell(&**listener, event, device, IpAddress::V4(bytes));
+            notify(&**listener, event, device, IpAddress::V4(bytes));
         }
     }
 }
 
-/// The chain of IPv6 addresses.
+/// The notifier chain of IPv6 addresses.
 struct Inet6<T>(PhantomData<T>);
 
 // SAFETY: As for `Inet`.
 unsafe impl<T: AddressListener> Chain for Inet6<T> {
     type Listener = Arc<T>;
-    const JOIN: Change = bindings::register_inet6addr_notifier;
-    const LEAVE: Change = bindings::unregister_inet6addr_notifier;
+    const REGISTER: Change = bindings::register_inet6addr_notifier;
+    const UNREGISTER: Change = bindings::unregister_inet6addr_notifier;
 
-    unsafe fn tell(listener: &Arc<T>, event: c_ulong, address: *mut c_void) {
+    unsafe fn notify(listener: &Arc<T>, event: c_ulong, address: *mut c_void) {
         let address: *mut bindings::inet6_ifaddr = address.cast();
         // SAFETY: By the safety requirements.
         unsafe {
             let bytes = (*address).addr.in6_u.u6_addr8;
             let device = (*(*address).idev).dev;
-            tell(&**listener, event, device, IpAddress::V6(bytes));
+            notify(&**listener, event, device, IpAddress::V6(bytes));
         }
     }
 }
 
-/// A listener that hears of the addresses of the devices of all namespaces. Dropping it ends that, and may sleep.
+/// A listener for the addresses of all devices in all namespaces. Dropping it unregisters it, and may sleep.
 #[pin_data]
 pub struct AddressRegistration<T: AddressListener> {
     #[pin]
-    inet: Member<Inet<T>>,
+    inet: NotifierBlock<Inet<T>>,
     #[pin]
-    inet6: Member<Inet6<T>>,
+    inet6: NotifierBlock<Inet6<T>>,
 }
 
 impl<T: AddressListener> AddressRegistration<T> {
@@ -246,8 +246,8 @@ impl<T: AddressListener> AddressRegistration<T> {
         let listener = Arc::new(listener, GFP_KERNEL)?;
         KBox::try_pin_init(
             try_pin_init!(Self {
-                inet <- Member::init(listener.clone(), may_sleep),
-                inet6 <- Member::init(listener, may_sleep),
+                inet <- NotifierBlock::init(listener.clone(), may_sleep),
+                inet6 <- NotifierBlock::init(listener, may_sleep),
             }? Error),
             GFP_KERNEL,
         )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Notifier chains: one type that stands in a chain and calls a listener.
+//! Notifier chains: a registered notifier block that calls a listener.
 //!
 //! C header: `include/linux/notifier.h`.
 
@@ -13,48 +13,49 @@ use kernel::{
     types::Opaque,
 };
 
-/// Puts a block into a chain, or takes it out.
+/// Registers a block, or unregisters it.
 pub type Change = unsafe extern "C" fn(*mut bindings::notifier_block) -> c_int;
 
-/// A notifier chain, and how its events are told to a listener.
+/// A notifier chain, and the conversion of its events.
 ///
 /// # Safety
 ///
-/// [`JOIN`](Self::JOIN) puts a block into a chain of which [`LEAVE`](Self::LEAVE) takes it out again, after which it is not
-/// called any more; both may be called where it is allowed to sleep. That chain keeps what [`tell`](Self::tell) asks for.
+/// [`REGISTER`](Self::REGISTER) adds a block to a chain, and [`UNREGISTER`](Self::UNREGISTER) removes it, after which it
+/// is not called any more; both may be called where sleeping is allowed. The chain meets the requirements of
+/// [`notify`](Self::notify).
 pub unsafe trait Chain: 'static {
-    /// What is called.
+    /// The type of the listener.
     type Listener: Send + Sync + 'static;
 
-    /// Puts a block into the chain.
-    const JOIN: Change;
+    /// Registers a block.
+    const REGISTER: Change;
 
-    /// Takes a block out of the chain.
-    const LEAVE: Change;
+    /// Unregisters a block.
+    const UNREGISTER: Change;
 
-    /// Tells an event.
+    /// Passes an event to a listener.
     ///
     /// # Safety
     ///
-    /// The chain calls it, in the context of its events, with what the event is `about`.
-    unsafe fn tell(listener: &Self::Listener, event: c_ulong, about: *mut c_void);
+    /// The chain calls it, in the context of its events, with the `data` of the event.
+    unsafe fn notify(listener: &Self::Listener, event: c_ulong, data: *mut c_void);
 }
 
-/// A listener in a chain. Dropping it takes it out, and may sleep.
+/// A registered notifier block with its listener. Dropping it unregisters it, and may sleep.
 #[pin_data(PinnedDrop)]
-pub struct Member<C: Chain> {
+pub struct NotifierBlock<C: Chain> {
     #[pin]
     block: Opaque<bindings::notifier_block>,
     listener: C::Listener,
 }
 
 // SAFETY: It may be taken out of the chain on any thread.
-unsafe impl<C: Chain> Send for Member<C> {}
+unsafe impl<C: Chain> Send for NotifierBlock<C> {}
 // SAFETY: A shared reference gives the listener alone, which is `Sync`.
-unsafe impl<C: Chain> Sync for Member<C> {}
+unsafe impl<C: Chain> Sync for NotifierBlock<C> {}
 
-impl<C: Chain> Member<C> {
-    /// Puts a listener into the chain.
+impl<C: Chain> NotifierBlock<C> {
+    /// Registers a listener.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl<C: Chain> Member<C> {
         KBox::try_pin_init(Self::init(listener, may_sleep), GFP_KERNEL)
     }
 
-    /// Returns an initializer that puts a listener into the chain.
+    /// Returns an initializer that registers a listener.
     pub(super) fn init(listener: C::Listener, _may_sleep: &MaySleep) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             listener,
@@ -75,7 +76,7 @@ impl<C: Chain> Member<C> {
                         notifier_call: Some(Self::call),
                         ..pin_init::zeroed()
                     });
-                    to_result((C::JOIN)(slot))
+                    to_result((C::REGISTER)(slot))
                 }
             }),
         }? Error)
@@ -92,21 +93,21 @@ impl<C: Chain> Member<C> {
     unsafe extern "C" fn call(
         block: *mut bindings::notifier_block,
         event: c_ulong,
-        about: *mut c_void,
+        data: *mut c_void,
     ) -> c_int {
         // SAFETY: The block is a field of `Self`, which lives until it is out of the chain; the chain calls.
         unsafe {
             let this = kernel::container_of!(Opaque::cast_from(block), Self, block);
-            C::tell(&(*this).listener, event, about);
+            C::notify(&(*this).listener, event, data);
         }
         bindings::NOTIFY_DONE as c_int
     }
 }
 
 #[pinned_drop]
-impl<C: Chain> PinnedDrop for Member<C> {
+impl<C: Chain> PinnedDrop for NotifierBlock<C> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: `init` put the block into the chain.
-        unsafe { (C::LEAVE)(self.block.get()) };
+        unsafe { (C::UNREGISTER)(self.block.get()) };
     }
 }

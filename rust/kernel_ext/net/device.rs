@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Network devices.
+//! Net devices.
 //!
 //! C header: `include/linux/netdevice.h`.
 
@@ -17,10 +17,10 @@ use kernel::{
     types::Opaque,
 };
 
-/// A network device. [`ARef<NetDevice>`] is a counted reference.
+/// A net device. [`ARef<NetDevice>`] is a counted reference.
 ///
-/// Whoever keeps a reference lets go of it when the device is unregistered (see [`notifier`](super::notifier)):
-/// unregistering waits for all references, and so does the end of the device's namespace.
+/// References must be dropped when the device is unregistered (see [`notifier`](super::notifier)): unregistering waits
+/// for all of them, and so does the deletion of the device's namespace.
 #[repr(transparent)]
 pub struct NetDevice(Opaque<bindings::net_device>);
 
@@ -42,10 +42,10 @@ unsafe impl AlwaysRefCounted for NetDevice {
     }
 }
 
-/// An Ethernet address, in the order of the wire.
+/// A MAC address, in network byte order.
 pub type MacAddress = [u8; 6];
 
-/// Reads a member of the C device once; another CPU may be writing it.
+/// Reads a field of the C structure once (`READ_ONCE()`): another CPU may be writing it.
 macro_rules! read {
     ($dev:expr, $member:ident) => {{
         let dev: *mut bindings::net_device = $dev.as_raw();
@@ -66,7 +66,7 @@ impl NetDevice {
         unsafe { &*ptr.cast() }
     }
 
-    /// Takes over a reference that C code counted. `None` for null.
+    /// Takes over a counted reference from C. `None` for null.
     ///
     /// # Safety
     ///
@@ -83,14 +83,14 @@ impl NetDevice {
         self.0.get()
     }
 
-    /// Finds a device of a namespace by its number. Any context but hard interrupts.
+    /// Finds a device of a namespace by its index. Any context but hard interrupts.
     pub fn by_index(net: &NetNamespace, index: u32) -> Option<ARef<Self>> {
         let index = i32::try_from(index).ok()?;
         // SAFETY: The namespace is valid; the returned reference is ours.
         unsafe { Self::from_counted(bindings::dev_get_by_index(net.as_raw(), index)) }
     }
 
-    /// Like [`NetDevice::by_index`], without counting a reference.
+    /// Like [`NetDevice::by_index`], without taking a reference.
     pub fn by_index_rcu<'g>(
         net: &NetNamespace,
         index: u32,
@@ -109,18 +109,18 @@ impl NetDevice {
         unsafe { Self::from_counted(bindings::dev_get_by_name(net.as_raw(), name.as_char_ptr())) }
     }
 
-    /// Returns the device's number in its namespace; never 0.
+    /// Returns the device's index in its namespace; never 0.
     #[inline]
     pub fn index(&self) -> u32 {
         read!(self, ifindex).unsigned_abs()
     }
 
-    /// Returns the device's name. A device that is just being renamed may show a mixture.
+    /// Returns the device's name. During a rename the result may be mixed.
     pub fn name(&self) -> DeviceName {
         DeviceName(read!(self, name))
     }
 
-    /// Returns the largest packet that the device takes, in bytes, without the link's own header.
+    /// Returns the MTU, in bytes, without the link-layer header.
     #[inline]
     pub fn mtu(&self) -> u32 {
         read!(self, mtu)
@@ -132,18 +132,18 @@ impl NetDevice {
         read!(self, flags)
     }
 
-    /// Has the device receive what is sent to an Ethernet multicast address; each call counts.
+    /// Adds an Ethernet multicast address (`dev_mc_add()`); calls are counted.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` where the device's addresses are none of Ethernet.
+    /// `ENOMEM`; `EINVAL` for a device without Ethernet addresses.
     pub fn add_multicast(&self, address: &MacAddress, _may_sleep: &MaySleep) -> Result {
         self.check_ethernet()?;
         // SAFETY: The device is valid, and reads as many bytes as its addresses have.
         to_result(unsafe { bindings::dev_mc_add(self.as_raw(), address.as_ptr()) })
     }
 
-    /// Takes one call of [`Self::add_multicast`] back. There is no harm in one too many.
+    /// Reverts one call of [`Self::add_multicast`]. A surplus call has no effect.
     pub fn remove_multicast(&self, address: &MacAddress, _may_sleep: &MaySleep) {
         if self.check_ethernet().is_ok() {
             // SAFETY: As above. The only error is that the address was not added.
@@ -158,60 +158,60 @@ impl NetDevice {
         Ok(())
     }
 
-    /// Says whether the administrator has set the device up (`IFF_UP`).
+    /// Whether the device is administratively up (`IFF_UP`).
     pub fn is_up(&self) -> bool {
         self.flags() & bindings::IFF_UP != 0
     }
 
-    /// Says whether this is a loopback device (`IFF_LOOPBACK`).
+    /// Whether this is a loopback device (`IFF_LOOPBACK`).
     #[inline]
     pub fn is_loopback(&self) -> bool {
         self.flags() & bindings::IFF_LOOPBACK != 0
     }
 
-    /// Returns the kind of link.
+    /// Returns the link type.
     pub fn link_type(&self) -> LinkType {
         LinkType(read!(self, type_))
     }
 
-    /// Returns the beginning of the hardware address; zeros fill an address that is shorter. One that is just being
-    /// changed may show a mixture.
+    /// Returns the first 6 bytes of the hardware address; a shorter one is padded with zeros. During a change the
+    /// result may be mixed.
     pub fn address(&self) -> MacAddress {
         let address = read!(self, dev_addr).cast::<MacAddress>();
         // SAFETY: A device has an array of `MAX_ADDR_LEN` (32) bytes for its address until it is freed.
         unsafe { address.read_volatile() }
     }
 
-    /// Says whether the device has been opened and not closed since.
+    /// Whether the device is running (`netif_running()`).
     pub fn is_running(&self) -> bool {
         // SAFETY: The device is valid.
         unsafe { bindings::netif_running(self.as_raw()) }
     }
 
-    /// Says whether the device sees a carrier.
+    /// Whether the device has a carrier.
     pub fn has_carrier(&self) -> bool {
         // SAFETY: The device is valid.
         unsafe { bindings::netif_carrier_ok(self.as_raw()) }
     }
 
-    /// Says whether packets can pass: operational state (RFC 2863) up or unknown.
+    /// Whether the operational state (RFC 2863) is up or unknown.
     pub fn is_operational(&self) -> bool {
         // SAFETY: The device is valid.
         unsafe { bindings::netif_oper_up(self.as_raw()) }
     }
 
-    /// Says whether the device is registered: not new, and not on its way out.
+    /// Whether the device is registered, and not being unregistered.
     pub fn is_registered(&self) -> bool {
         u32::from(read!(self, reg_state)) == bindings::NETREG_REGISTERED
     }
 
-    /// Says whether this is a VLAN on another device.
+    /// Whether this is a VLAN device.
     pub fn is_vlan(&self) -> bool {
         // SAFETY: The device is valid.
         unsafe { bindings::is_vlan_dev(self.as_raw()) }
     }
 
-    /// Returns the VLAN's number, 0 to 4095, if this is a VLAN.
+    /// Returns the VLAN ID, 0 to 4095, of a VLAN device.
     pub fn vlan_id(&self) -> Option<u16> {
         if !self.is_vlan() {
             return None;
@@ -220,7 +220,7 @@ impl NetDevice {
         Some(unsafe { bindings::vlan_dev_vlan_id(self.as_raw()) })
     }
 
-    /// Returns the device below all VLANs, if this is a VLAN.
+    /// Returns the real device below all VLANs, if this is a VLAN device.
     pub fn vlan_real_device(&self) -> Option<ARef<Self>> {
         if !self.is_vlan() {
             return None;
@@ -230,7 +230,7 @@ impl NetDevice {
         Some(unsafe { Self::from_raw(bindings::vlan_dev_real_dev(self.as_raw())) }.into())
     }
 
-    /// Says whether this is a bond, with ports below.
+    /// Whether this is a bond.
     pub fn is_bond(&self) -> bool {
         // SAFETY: The device is valid.
         unsafe { bindings::netif_is_bond_master(self.as_raw()) }
@@ -246,15 +246,15 @@ impl NetDevice {
         Some(unsafe { Self::from_raw(master.as_ptr()) }.into())
     }
 
-    /// Says whether `upper` stands on this device, at any height (as a VLAN, a bond, a macvlan …).
+    /// Whether `upper` is an upper device of this one, at any level (a VLAN, a bond, a macvlan …).
     pub fn has_upper(&self, upper: &Self, _guard: &rcu::Guard) -> bool {
         // SAFETY: Both devices are valid, and the guard is the read-side critical section that is asked for.
         unsafe { bindings::netdev_has_upper_dev_all_rcu(self.as_raw(), upper.as_raw()) }
     }
 
-    /// Calls `f` with the device's namespace, which is there during the call. `f` must not sleep.
+    /// Calls `f` with the device's namespace, which exists during the call. `f` must not sleep.
     ///
-    /// `None` for a device that has been unregistered; not yet while handlers hear of that.
+    /// `None` for a device that was unregistered; not yet during the notification of that.
     pub fn with_namespace<R>(&self, f: impl FnOnce(&NetNamespace) -> R) -> Option<R> {
         let _guard = rcu::read_lock();
         if u32::from(read!(self, reg_state)) >= bindings::NETREG_UNREGISTERED {
@@ -267,14 +267,14 @@ impl NetDevice {
         }))
     }
 
-    /// Returns a counted reference to the device's namespace, unless that is being taken down.
+    /// Returns a counted reference to the device's namespace, unless that is being deleted.
     pub fn namespace(&self) -> Option<NetRef> {
         self.with_namespace(NetNamespace::get)?
     }
 }
 
 impl PartialEq for NetDevice {
-    /// Says whether both are the same device.
+    /// Whether both are the same device.
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
     }
@@ -282,7 +282,7 @@ impl PartialEq for NetDevice {
 
 impl Eq for NetDevice {}
 
-/// The kind of a link: `ARPHRD_*` of `<linux/if_arp.h>`.
+/// Link type: `ARPHRD_*` of `<linux/if_arp.h>`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkType(pub u16);
 
@@ -293,7 +293,7 @@ impl LinkType {
     pub const INFINIBAND: Self = Self(32);
     /// A loopback device.
     pub const LOOPBACK: Self = Self(772);
-    /// No header at all: a tunnel.
+    /// No link-layer header: a tunnel.
     pub const NONE: Self = Self(0xfffe);
 }
 

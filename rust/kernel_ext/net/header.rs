@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The headers below RoCE v2: IPv4, IPv6 and UDP, as they are on the wire.
+//! Headers of RoCE v2 packets below UDP: IPv4, IPv6 and UDP.
 //!
-//! Plain bytes in network order, so that a header can be read from a packet and pushed onto one as it is.
+//! Plain bytes in network byte order, which can be read from a packet and pushed to one.
 //!
 //! C headers: `include/uapi/linux/{ip,ipv6,udp}.h`.
 
@@ -14,19 +14,19 @@ pub const IPPROTO_UDP: u8 = 17;
 /// The "don't fragment" bit of [`Ipv4Header::fragment`].
 pub const IP_DF: u16 = 0x4000;
 
-/// A 16-bit number in network order.
+/// A 16-bit number in network byte order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Be16([u8; 2]);
 
 impl Be16 {
-    /// From a number in the machine's order.
+    /// Converts from host byte order.
     #[inline]
     pub const fn new(value: u16) -> Self {
         Self(value.to_be_bytes())
     }
 
-    /// The number in the machine's order.
+    /// Converts to host byte order.
     #[inline]
     pub const fn get(self) -> u16 {
         u16::from_be_bytes(self.0)
@@ -41,15 +41,15 @@ pub struct Ipv4Header {
     pub version_ihl: u8,
     /// DSCP and ECN.
     pub tos: u8,
-    /// Length of header and payload in bytes.
+    /// Length of header and payload, in bytes.
     pub total_length: Be16,
-    /// Tells fragments of different packets apart.
+    /// Identification for fragments.
     pub identification: Be16,
     /// Flags (see [`IP_DF`]) and fragment offset.
     pub fragment: Be16,
     /// Time to live.
     pub ttl: u8,
-    /// The protocol inside.
+    /// Protocol of the payload.
     pub protocol: u8,
     /// Checksum of the header.
     pub checksum: Be16,
@@ -70,11 +70,11 @@ impl Ipv4Header {
 pub struct Ipv6Header {
     /// Version (6), traffic class, flow label.
     pub version_class_flow: [u8; 4],
-    /// Length of what follows the header in bytes.
+    /// Length of the payload, in bytes.
     pub payload_length: Be16,
-    /// The protocol inside, or the type of the next header.
+    /// Protocol of the payload, or type of the next header.
     pub next_header: u8,
-    /// Time to live.
+    /// Hop limit.
     pub hop_limit: u8,
     /// Source address.
     pub source: [u8; 16],
@@ -110,7 +110,7 @@ pub struct UdpHeader {
     pub source: Be16,
     /// Destination port.
     pub destination: Be16,
-    /// Length of header and payload in bytes.
+    /// Length of header and payload, in bytes.
     pub length: Be16,
     /// Checksum; 0 for none.
     pub checksum: Be16,

@@ -2,11 +2,11 @@
 
 //! Netlink: messages with attributes between user space and the kernel.
 //!
-//! | type | is |
+//! | type | meaning |
 //! |---|---|
-//! | [`KernelSocket`] | the kernel's end in a namespace |
-//! | [`Request`] | a message of user space; [`Attrs`]: what is in it, checked by a table of [`Policy`] |
-//! | [`Writer`] | where attributes are put; [`Reply`]: a message of our own; [`Dump`]: one of many messages |
+//! | [`KernelSocket`] | the kernel's socket in a network namespace |
+//! | [`Request`] | a message from user space; [`Attrs`]: its attributes, validated by a table of [`Policy`] |
+//! | [`Writer`] | adds attributes; [`Message`]: a message of the kernel; [`Dump`]: a packet of a dump |
 //!
 //! C headers: `include/net/netlink.h`, `include/linux/netlink.h`.
 
@@ -19,7 +19,7 @@ use kernel::{
     prelude::*,
 };
 
-/// The kernel's socket of a protocol in a namespace. Dropping it closes it, and may sleep.
+/// The kernel's socket of a protocol in a network namespace. Dropping it closes it, and may sleep.
 ///
 /// # Invariants
 ///
@@ -31,15 +31,15 @@ unsafe impl Send for KernelSocket {}
 // SAFETY: As above.
 unsafe impl Sync for KernelSocket {}
 
-/// What is called with each packet that user space sends, in its context.
+/// Callback for each packet from user space, in the sender's context.
 pub type Input = unsafe extern "C" fn(*mut bindings::sk_buff);
 
 impl KernelSocket {
-    /// Opens the socket. Any user may send to it. Whoever sends waits for `send_timeout` jiffies at most.
+    /// Opens the socket. Any user may send to it. Sending blocks for at most `send_timeout` jiffies.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also where there is one already.
+    /// `ENOMEM`, also if the socket exists already.
     ///
     /// # Safety
     ///
@@ -64,17 +64,17 @@ impl KernelSocket {
         NonNull::new(sock).map(Self).ok_or(ENOMEM)
     }
 
-    /// Whether anybody listens to a group. Any context.
+    /// Whether a group has listeners. Any context.
     pub fn has_listeners(&self, group: u32) -> bool {
         // SAFETY: The socket is open.
         unsafe { bindings::netlink_has_listeners(self.0.as_ptr(), group) != 0 }
     }
 
-    /// Sends a message to a port; `wait` for room there, or not.
+    /// Sends a message to a port; `wait`: waits for room in its socket.
     ///
     /// # Errors
     ///
-    /// `ECONNREFUSED` where there is no such port, `EAGAIN` where there is no room.
+    /// `ECONNREFUSED` where the port does not exist, `EAGAIN` where its socket is full.
     ///
     /// # Safety
     ///
@@ -86,11 +86,11 @@ impl KernelSocket {
         to_result(sent.min(0))
     }
 
-    /// Sends a message to all who listen to a group.
+    /// Sends a message to all listeners of a group.
     ///
     /// # Errors
     ///
-    /// `ESRCH` where nobody listens, `ENOBUFS` where somebody has no room.
+    /// `ESRCH` without listeners, `ENOBUFS` where a listener's socket is full.
     ///
     /// # Safety
     ///
@@ -113,7 +113,7 @@ impl Drop for KernelSocket {
     }
 }
 
-/// What an attribute may be.
+/// Policy of an attribute: `struct nla_policy`.
 #[repr(transparent)]
 pub struct Policy(bindings::nla_policy);
 
@@ -121,10 +121,10 @@ pub struct Policy(bindings::nla_policy);
 unsafe impl Sync for Policy {}
 
 impl Policy {
-    /// Anything. Strict checking takes it for an attribute that nobody sends.
+    /// No policy. Strict validation rejects the attribute.
     pub const NONE: Self = Self::new(bindings::NLA_UNSPEC, 0);
 
-    /// A kind, `NLA_*`, and what the kernel makes of the length for it.
+    /// A type, `NLA_*`, and the length, whose meaning depends on the type.
     pub const fn new(kind: u32, len: u16) -> Self {
         // SAFETY: Zeros are a valid value.
         let mut policy: bindings::nla_policy = unsafe { core::mem::zeroed() };
@@ -134,14 +134,14 @@ impl Policy {
     }
 }
 
-/// The attributes of a message by number, the last of each; `N` is the first number that is not known.
+/// The attributes of a message by type, the last one of each; `N` is the first unknown type.
 pub struct Attrs<'a, const N: usize> {
     table: KBox<[*mut bindings::nlattr; N]>,
     _message: PhantomData<&'a ()>,
 }
 
 impl<'a, const N: usize> Attrs<'a, N> {
-    /// The bytes of an attribute. `None` where it is not there.
+    /// The payload of an attribute. `None` if it is missing.
     fn bytes(&self, attr: u32) -> Option<&'a [u8]> {
         let raw = *self.table.get(attr as usize)?;
         let header = core::mem::size_of::<bindings::nlattr>();
@@ -153,38 +153,38 @@ impl<'a, const N: usize> Attrs<'a, N> {
         }
     }
 
-    /// Whether it is there.
+    /// Whether an attribute is present.
     pub fn has(&self, attr: u32) -> bool {
         self.bytes(attr).is_some()
     }
 
-    /// A number of 8 bits.
+    /// An 8-bit number.
     pub fn u8(&self, attr: u32) -> Option<u8> {
         self.bytes(attr)?.first().copied()
     }
 
-    /// A number of 32 bits.
+    /// A 32-bit number.
     pub fn u32(&self, attr: u32) -> Option<u32> {
         let bytes = self.bytes(attr)?.first_chunk()?;
         Some(u32::from_ne_bytes(*bytes))
     }
 
-    /// The first `L` bytes. `None` where there are fewer.
+    /// The first `L` bytes. `None` if it is shorter.
     pub fn array<const L: usize>(&self, attr: u32) -> Option<[u8; L]> {
         self.bytes(attr)?.first_chunk().copied()
     }
 
-    /// A number of 64 bits.
+    /// A 64-bit number.
     pub fn u64(&self, attr: u32) -> Option<u64> {
         self.array(attr).map(u64::from_ne_bytes)
     }
 
-    /// What is in each of the attributes inside of one.
-    pub fn each_in(&self, attr: u32) -> Option<Inside<'a>> {
-        self.bytes(attr).map(Inside)
+    /// The payloads of the attributes nested in one.
+    pub fn each_in(&self, attr: u32) -> Option<NestedAttrs<'a>> {
+        self.bytes(attr).map(NestedAttrs)
     }
 
-    /// A string, cut off so that `L` bytes have room for it and its NUL.
+    /// A string, truncated to `L` bytes including the NUL.
     pub fn text<const L: usize>(&self, attr: u32) -> Option<Text<L>> {
         let bytes = self.bytes(attr)?;
         let mut text = [0; L];
@@ -196,10 +196,10 @@ impl<'a, const N: usize> Attrs<'a, N> {
     }
 }
 
-/// The attributes inside of another one, one after the other. It ends before the first that is cut off.
-pub struct Inside<'a>(&'a [u8]);
+/// Iterator over the payloads of nested attributes. It ends before a truncated one.
+pub struct NestedAttrs<'a>(&'a [u8]);
 
-impl<'a> Iterator for Inside<'a> {
+impl<'a> Iterator for NestedAttrs<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -212,7 +212,7 @@ impl<'a> Iterator for Inside<'a> {
     }
 }
 
-/// A short string: it ends with a NUL.
+/// A short NUL-terminated string.
 pub struct Text<const L: usize>([u8; L]);
 
 impl<const L: usize> core::ops::Deref for Text<L> {
@@ -223,7 +223,7 @@ impl<const L: usize> core::ops::Deref for Text<L> {
     }
 }
 
-/// A message that user space has sent.
+/// A message from user space.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     skb: *mut bindings::sk_buff,
@@ -238,12 +238,12 @@ impl<'a> Request<'a> {
         unsafe { &*self.header }
     }
 
-    /// The number of the message's kind.
+    /// The message type.
     pub fn kind(&self) -> u32 {
         self.header().nlmsg_type.into()
     }
 
-    /// Which of the sender's messages it is, or is the answer to.
+    /// The sequence number.
     pub fn seq(&self) -> u32 {
         self.header().nlmsg_seq
     }
@@ -253,31 +253,31 @@ impl<'a> Request<'a> {
         self.header().nlmsg_flags.into()
     }
 
-    /// The namespace of the sender.
+    /// The sender's network namespace.
     pub fn net(&self) -> &'a NetNamespace {
         // SAFETY: The packet has the socket that it was sent to, which has the sender's namespace.
         unsafe { NetNamespace::from_raw(bindings::netlink_skb_net(self.skb)) }
     }
 
-    /// Who has sent it.
+    /// The sender's port ID.
     pub fn portid(&self) -> u32 {
         // SAFETY: The packet is there.
         unsafe { bindings::netlink_portid(self.skb) }
     }
 
-    /// Whether both the sender and who has opened the socket may administrate networks of the whole machine.
+    /// Whether both the sender and the opener of the socket have CAP_NET_ADMIN in the initial user namespace.
     pub fn may_admin(&self) -> bool {
         // SAFETY: The packet is there.
         unsafe { bindings::netlink_capable(self.skb, bindings::CAP_NET_ADMIN as c_int) }
     }
 
-    /// As [`Self::may_admin`], for one namespace.
+    /// As [`Self::may_admin`], in the user namespace of a network namespace.
     pub fn may_admin_net(&self, net: &NetNamespace) -> bool {
         // SAFETY: The packet and the namespace are there.
         unsafe { bindings::netlink_may_admin_net(self.skb, net.as_raw()) }
     }
 
-    /// All attributes, one after the other: the number and the bytes of each. It ends before the first that is cut off.
+    /// Iterator over all attributes: type and payload. It ends before a truncated one.
     pub fn each(&self) -> impl Iterator<Item = (u32, &'a [u8])> {
         let header = core::mem::size_of::<bindings::nlmsghdr>();
         // SAFETY: The kernel has checked that the message, which is there for `'a`, has so many bytes.
@@ -285,18 +285,18 @@ impl<'a> Request<'a> {
             let length = ((*self.header).nlmsg_len as usize).saturating_sub(header);
             core::slice::from_raw_parts(self.header.cast::<u8>().add(header), length)
         };
-        let mut rest = Inside(bytes);
+        let mut rest = NestedAttrs(bytes);
         core::iter::from_fn(move || {
             let kind = rest.0.get(2..)?.first_chunk()?;
             Some((u16::from_ne_bytes(*kind).into(), rest.next()?))
         })
     }
 
-    /// The attributes, checked. `strict` takes none that are not known, or longer than they should be.
+    /// The validated attributes. `strict` rejects unknown ones and wrong lengths.
     ///
     /// # Errors
     ///
-    /// What is wrong with them; user space is told which one. `ENOMEM`.
+    /// Errors of validation, which are reported to user space as extended acks. `ENOMEM`.
     pub fn attrs<const N: usize>(
         &self,
         policy: &'static [Policy; N],
@@ -321,11 +321,11 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The attributes inside of one, checked strictly. `None` where it is not there.
+    /// The attributes nested in one, strictly validated. `None` if it is missing.
     ///
     /// # Errors
     ///
-    /// What is wrong with them; user space is told which one. `ENOMEM`.
+    /// Errors of validation, which are reported to user space as extended acks. `ENOMEM`.
     pub fn attrs_in<const N: usize>(
         &self,
         attrs: &Attrs<'a, N>,
@@ -352,21 +352,21 @@ impl<'a> Request<'a> {
         }))
     }
 
-    /// Tells user space in words why the request fails.
-    pub fn explain(&self, why: &'static CStr) {
+    /// Sets the message of the extended ack.
+    pub fn set_extack_msg(&self, why: &'static CStr) {
         // SAFETY: The place for the words is null, or there as long as the request.
         if let Some(extack) = unsafe { self.extack.as_mut() } {
             extack._msg = why.as_char_ptr();
         }
     }
 
-    /// Answers with many messages: `dump` is called as long as there are more.
+    /// Starts a dump: `dump` is called until it adds no more messages.
     pub fn start_dump(&self, dump: DumpFn, _sleep: &MaySleep) -> Result {
         // SAFETY: The message is there; the callback is a function of this module, which the socket keeps.
         to_result(unsafe { bindings::netlink_dump(self.skb, self.header, Some(dump)) })
     }
 
-    /// Calls a handler of C.
+    /// Calls a C handler.
     ///
     /// # Safety
     ///
@@ -377,19 +377,19 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A handler of messages, of C.
+/// A C handler of messages.
 pub type DoFn = unsafe extern "C" fn(
     *mut bindings::sk_buff,
     *mut bindings::nlmsghdr,
     *mut bindings::netlink_ext_ack,
 ) -> c_int;
 
-/// What makes the messages of a dump, of C.
+/// A C function that fills the packets of a dump.
 pub type DumpFn =
     unsafe extern "C" fn(*mut bindings::sk_buff, *mut bindings::netlink_callback) -> c_int;
 
-/// Goes through the messages of a packet: each that is a request, or that `wanted` wants though it is none, is handled, and
-/// acknowledged if the sender asks for it or it fails. Where `handle` fails with `EINTR`, nothing is told.
+/// Handles the messages of a packet: all requests, and others for which `wanted` returns true. A message is
+/// acknowledged if the sender asks for it or if it fails; not if `handle` fails with `EINTR`.
 ///
 /// # Safety
 ///
@@ -445,16 +445,16 @@ pub unsafe fn receive(
     }
 }
 
-/// The flag that says that an attribute has others in it: `NLA_F_NESTED`.
+/// Whether a nested attribute has the flag `NLA_F_NESTED`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Nested {
-    /// It is set.
+    /// With the flag.
     Flagged,
-    /// It is not, as in messages that are older than the flag.
+    /// Without the flag, as in older messages.
     Plain,
 }
 
-/// Where attributes are put.
+/// Adds attributes to a message.
 pub struct Writer<'a> {
     skb: *mut bindings::sk_buff,
     _message: PhantomData<&'a mut ()>,
@@ -473,12 +473,12 @@ unsafe impl FromC for Writer<'_> {
 }
 
 impl Writer<'_> {
-    /// The packet, for calls into C that put attributes.
+    /// The packet, for C functions that add attributes.
     pub fn as_raw(&mut self) -> *mut bindings::sk_buff {
         self.skb
     }
 
-    /// Puts bytes that are no attribute: what stands in front of the attributes.
+    /// Adds a header that precedes the attributes.
     ///
     /// # Errors
     ///
@@ -494,11 +494,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Puts bytes.
+    /// Adds an attribute.
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` where there is no room, as for all that follow.
+    /// `EMSGSIZE` where there is no room, as for all following functions.
     pub fn bytes(&mut self, attr: u32, bytes: &[u8]) -> Result {
         let length = c_int::try_from(bytes.len()).map_err(|_| EMSGSIZE)?;
         let data: *const c_void = bytes.as_ptr().cast();
@@ -506,17 +506,17 @@ impl Writer<'_> {
         to_result(unsafe { bindings::nla_put(self.skb, attr as c_int, length, data) })
     }
 
-    /// Puts a number of 8 bits.
+    /// Adds an 8-bit number.
     pub fn u8(&mut self, attr: u32, value: u8) -> Result {
         self.bytes(attr, &[value])
     }
 
-    /// Puts a number of 32 bits.
+    /// Adds a 32-bit number.
     pub fn u32(&mut self, attr: u32, value: u32) -> Result {
         self.bytes(attr, &value.to_ne_bytes())
     }
 
-    /// Puts a number of 64 bits, aligned to as many by an attribute `pad` in front if need be.
+    /// Adds a 64-bit number, aligned by a padding attribute `pad` if necessary.
     pub fn u64(&mut self, attr: u32, value: u64, pad: u32) -> Result {
         let data: *const c_void = (&raw const value).cast();
         // SAFETY: The packet is being written; there are 8 bytes.
@@ -525,12 +525,12 @@ impl Writer<'_> {
         })
     }
 
-    /// Puts a string and its NUL.
+    /// Adds a string with its NUL.
     pub fn text(&mut self, attr: u32, text: &CStr) -> Result {
         self.bytes(attr, text.to_bytes_with_nul())
     }
 
-    /// Puts an attribute that has others in it: those that `fill` puts. Where that fails, there is none.
+    /// Adds an attribute with the nested ones that `fill` adds. If that fails, nothing is added.
     pub fn nest<R>(
         &mut self,
         attr: u32,
@@ -553,7 +553,7 @@ impl Writer<'_> {
         filled
     }
 
-    /// Writes a message into the packet: a header, and what `fill` puts. Where that fails, there is none.
+    /// Adds a message with a header and the attributes that `fill` adds. If that fails, nothing is added.
     fn message<R>(&mut self, to: Header, fill: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         // SAFETY: The packet is being written.
         let header = unsafe {
@@ -580,7 +580,7 @@ impl Writer<'_> {
     }
 }
 
-/// What stands in front of a message.
+/// The header of a message.
 #[derive(Clone, Copy, Default)]
 struct Header {
     portid: u32,
@@ -589,14 +589,14 @@ struct Header {
     flags: u32,
 }
 
-/// A message of our own.
+/// A message of the kernel.
 ///
 /// # Invariants
 ///
 /// The packet is ours.
-pub struct Reply(NonNull<bindings::sk_buff>);
+pub struct Message(NonNull<bindings::sk_buff>);
 
-impl Reply {
+impl Message {
     fn write(
         to: Header,
         flags: Gfp<'_>,
@@ -614,11 +614,11 @@ impl Reply {
         Ok(reply)
     }
 
-    /// Writes the answer to a request: a message of the kind `kind`.
+    /// Makes the reply to a request, with the message type `kind`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EMSGSIZE`, and what `fill` fails with.
+    /// `ENOMEM`, `EMSGSIZE`, and errors of `fill`.
     pub fn to(
         request: &Request<'_>,
         kind: u32,
@@ -634,12 +634,12 @@ impl Reply {
         Self::write(to, Gfp::kernel(sleep), fill)
     }
 
-    /// Writes a message that nobody has asked for.
+    /// Makes a notification.
     ///
     /// # Errors
     ///
     /// As for [`Self::to`].
-    pub fn notice(
+    pub fn notification(
         kind: u32,
         sleep: &MaySleep,
         fill: impl FnOnce(&mut Writer<'_>) -> Result,
@@ -651,12 +651,12 @@ impl Reply {
         Self::write(to, Gfp::kernel(sleep), fill)
     }
 
-    /// Writes a question to user space, whose answer has the number `seq` too.
+    /// Makes a request to user space; `seq` identifies its response.
     ///
     /// # Errors
     ///
     /// As for [`Self::to`].
-    pub fn question(
+    pub fn request(
         kind: u32,
         seq: u32,
         flags: Gfp<'_>,
@@ -671,7 +671,7 @@ impl Reply {
         Self::write(to, flags, fill)
     }
 
-    /// Hands the packet over.
+    /// Passes the packet to C.
     pub fn into_raw(self) -> *mut bindings::sk_buff {
         let raw = self.0.as_ptr();
         core::mem::forget(self);
@@ -679,14 +679,14 @@ impl Reply {
     }
 }
 
-impl Drop for Reply {
+impl Drop for Message {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
         unsafe { bindings::nlmsg_free(self.0.as_ptr()) };
     }
 }
 
-/// A packet of a dump, which has as many messages as there is room for.
+/// A packet of a dump, with as many messages as fit.
 pub struct Dump<'a> {
     skb: *mut bindings::sk_buff,
     callback: *mut bindings::netlink_callback,
@@ -710,7 +710,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// What was asked for.
+    /// The request for the dump.
     pub fn request(&self) -> Request<'a> {
         // SAFETY: The kernel keeps the request until the dump is over.
         let (skb, header) = unsafe { ((*self.callback).skb, (*self.callback).nlh) };
@@ -722,35 +722,35 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// The namespace of who asks.
+    /// The requester's network namespace.
     pub fn net(&self) -> &'a NetNamespace {
         // SAFETY: The packet has the socket that it goes to.
         unsafe { NetNamespace::from_raw(bindings::netlink_skb_net(self.skb)) }
     }
 
-    /// Where the last packet ended: 0 at first.
+    /// The position at the end of the last packet, initially 0.
     pub fn position(&self) -> u64 {
         // SAFETY: The words of the callback are the dump's own.
         unsafe { (*self.callback).__bindgen_anon_1.args[0] as u64 }
     }
 
-    /// Says where the next packet begins.
+    /// Sets the position for the next packet.
     pub fn set_position(&mut self, position: u64) {
         // SAFETY: As above.
         unsafe { (*self.callback).__bindgen_anon_1.args[0] = position as kernel::ffi::c_long };
     }
 
-    /// How many bytes the packet has. With none, the dump is over.
+    /// The length of the packet, in bytes. An empty packet ends the dump.
     pub fn length(&self) -> c_int {
         // SAFETY: The packet is there.
         unsafe { (*self.skb).len as c_int }
     }
 
-    /// Writes a message of the kind `kind`.
+    /// Adds a message with the type `kind`.
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` where there is no room any more, and what `fill` fails with: there is no message then.
+    /// `EMSGSIZE` where there is no more room, and errors of `fill`: no message is added.
     pub fn message<R>(
         &mut self,
         kind: u32,

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hearing of what happens to network devices.
+//! Notification of net device events.
 //!
 //! C header: `include/linux/netdevice.h`.
 
 use super::{
-    chain::{Chain, Change, Member},
+    chain::{Chain, Change, NotifierBlock},
     device::NetDevice,
 };
 use crate::{bindings, context::MaySleep};
 use core::marker::PhantomData;
 use kernel::ffi::{c_ulong, c_void};
 
-/// What happened to a device. Others than these are not told.
+/// An event. Other events are not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It is there now.
+    /// The device was registered.
     Register,
-    /// It is about to go: whoever has a reference lets go of it.
+    /// The device is being unregistered: references must be dropped.
     Unregister,
-    /// It was set up.
+    /// It is up.
     Up,
-    /// It is about to be set down.
+    /// It is about to go down.
     GoingDown,
-    /// It was set down.
+    /// It is down.
     Down,
-    /// Its flags or its carrier changed.
+    /// Its flags or carrier have changed.
     Change,
-    /// Its MTU changed.
+    /// Its MTU has changed.
     ChangeMtu,
-    /// Its hardware address changed.
+    /// Its hardware address has changed.
     ChangeAddress,
-    /// Its name changed.
+    /// Its name has changed.
     ChangeName,
-    /// What it can do changed.
+    /// Its features have changed.
     ChangeFeatures,
-    /// Another device was put on it, or taken off: see [`Listener::upper_changed`].
+    /// It has a new upper device, or one less: see [`Listener::upper_changed`].
     ChangeUpper,
-    /// It is a bond, and another port of it is the active one now.
+    /// It is a bond whose active port has changed.
     BondFailover,
 }
 
@@ -61,13 +61,13 @@ impl Event {
     }
 }
 
-/// What hears of devices' events.
+/// A listener for net device events.
 pub trait Listener: Send + Sync + 'static {
-    /// Something happened to a device. Process context, with RTNL held: it must not take RTNL, nor wait for who does.
+    /// Handles an event. Process context, with RTNL held: it must not take RTNL, nor wait for a holder of RTNL.
     fn event(&self, device: &NetDevice, event: Event, may_sleep: &MaySleep);
 
-    /// `upper` was put on a device (`linked`), or taken off it. Called before [`Event::ChangeUpper`] is told, in the same
-    /// context.
+    /// `upper` has become an upper device (`linked`), or is not any more. Called before [`Event::ChangeUpper`], in the
+    /// same context.
     fn upper_changed(
         &self,
         _device: &NetDevice,
@@ -78,17 +78,17 @@ pub trait Listener: Send + Sync + 'static {
     }
 }
 
-/// The chain of the events of network devices.
+/// The notifier chain of net devices.
 pub struct Devices<T>(PhantomData<T>);
 
 // SAFETY: These two change that chain, and wait for calls; it calls in process context, with a device that is there during
 // the call; a change of what stands on it comes with that device.
 unsafe impl<T: Listener> Chain for Devices<T> {
     type Listener = T;
-    const JOIN: Change = bindings::register_netdevice_notifier;
-    const LEAVE: Change = bindings::unregister_netdevice_notifier;
+    const REGISTER: Change = bindings::register_netdevice_notifier;
+    const UNREGISTER: Change = bindings::unregister_netdevice_notifier;
 
-    unsafe fn tell(listener: &T, event: c_ulong, info: *mut c_void) {
+    unsafe fn notify(listener: &T, event: c_ulong, info: *mut c_void) {
         let Some(event) = Event::from_raw(event) else {
             return;
         };
@@ -107,8 +107,8 @@ unsafe impl<T: Listener> Chain for Devices<T> {
     }
 }
 
-/// A listener that hears events of the devices of all namespaces. Dropping it ends that, and may sleep.
+/// A listener for all net devices of all namespaces. Dropping it unregisters it, and may sleep.
 ///
-/// Registering and dropping take RTNL. Devices that are there already are told as registered, and as up if they are; when
-/// the registration is dropped, all devices are told as down and as unregistered, though they stay.
-pub type Registration<T> = Member<Devices<T>>;
+/// Registering and dropping take RTNL. Existing devices are reported as registered and, if they are, as up; when the
+/// registration is dropped, all devices are reported as down and unregistered, though they continue to exist.
+pub type Registration<T> = NotifierBlock<Devices<T>>;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Network namespaces, and data of one's own in each of them.
+//! Network namespaces, and a module's data in each of them (pernet operations).
 //!
-//! 1. Say what there is in each namespace: [`PerNamespace`] and [`impl_has_pernet_slot!`].
-//! 2. Make it: [`PernetRegistration::new`] when the module is loaded.
-//! 3. Find it: [`of`].
+//! 1. Define the data: [`PerNamespace`] and [`impl_has_pernet_slot!`].
+//! 2. Register it: [`PernetRegistration::new`] when the module is loaded.
+//! 3. Look it up: [`of`].
 //!
 //! C headers: `include/net/net_namespace.h`, `include/net/netns/generic.h`.
 
@@ -26,9 +26,9 @@ use kernel::{
 
 pub use crate::impl_has_pernet_slot;
 
-/// A network namespace that is there: what the kernel has in it has not been taken down.
+/// A network namespace whose subsystems exist.
 ///
-/// It may be about to be: [`NetNamespace::get`] tells. [`NetRef`] is a counted reference.
+/// It may be about to be deleted: see [`NetNamespace::get`]. [`NetRef`] is a counted reference.
 #[repr(transparent)]
 pub struct NetNamespace(Opaque<bindings::net>);
 
@@ -56,13 +56,13 @@ impl NetNamespace {
         self.0.get()
     }
 
-    /// Returns the namespace that the machine starts with.
+    /// Returns the initial namespace.
     pub fn init() -> &'static Self {
         // SAFETY: The namespace is a static of the kernel, and is never taken down.
         unsafe { Self::from_raw(&raw mut bindings::init_net) }
     }
 
-    /// Returns a counted reference, unless the namespace is being taken down. Any context.
+    /// Returns a counted reference, unless the namespace is being deleted. Any context.
     pub fn get(&self) -> Option<NetRef> {
         // SAFETY: The namespace is valid.
         let net = NonNull::new(unsafe { bindings::maybe_get_net(self.as_raw()) })?;
@@ -70,7 +70,8 @@ impl NetNamespace {
         Some(NetRef(net))
     }
 
-    /// Returns a number that this namespace alone has ever had: its name for those who must not keep it. Never 0.
+    /// Returns the namespace's cookie, a number that is never reused, as its ID where no reference may be held. Never
+    /// 0.
     #[inline]
     pub fn cookie(&self) -> u64 {
         // SAFETY: The namespace is valid.
@@ -79,7 +80,7 @@ impl NetNamespace {
 }
 
 impl PartialEq for NetNamespace {
-    /// Says whether both are the same namespace.
+    /// Whether both are the same namespace.
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
     }
@@ -87,10 +88,10 @@ impl PartialEq for NetNamespace {
 
 impl Eq for NetNamespace {}
 
-/// A counted reference to a namespace, which cannot be taken down as long as there is one.
+/// A counted reference to a namespace, which prevents its deletion.
 ///
-/// There is no such reference to a namespace that is being taken down; so this is not an `ARef`, which any borrow can be
-/// turned into.
+/// A reference cannot be taken while the namespace is being deleted; so this is not an `ARef`, which can be made from
+/// any borrow.
 ///
 /// # Invariants
 ///
@@ -103,11 +104,11 @@ unsafe impl Send for NetRef {}
 unsafe impl Sync for NetRef {}
 
 impl NetRef {
-    /// Returns the namespace that an open file of the present process is.
+    /// Returns the namespace of a file descriptor of the current process.
     ///
     /// # Errors
     ///
-    /// `EBADF` for a number that is no open file, `EINVAL` for a file that is something else.
+    /// `EBADF` for an invalid descriptor, `EINVAL` for another kind of file.
     pub fn of_fd(fd: u32) -> Result<Self> {
         // SAFETY: Any number may be asked for.
         let net = unsafe { kernel::error::from_err_ptr(bindings::get_net_ns_by_fd(fd as c_int)) }?;
@@ -142,27 +143,27 @@ impl Drop for NetRef {
     }
 }
 
-/// Data that a module has in each namespace.
+/// A module's data in each namespace.
 ///
-/// It is made for each namespace that there is and that comes while a [`PernetRegistration`] exists, and let go when
-/// the namespace or the registration goes.
+/// It is created for each present and future namespace while a [`PernetRegistration`] exists, and freed with the
+/// namespace or the registration.
 pub trait PerNamespace: HasPernetSlot + Send + Sync {
-    /// Makes the data of a namespace, which is just being made itself.
+    /// Creates the data of a namespace that is being created.
     fn new(net: &NetNamespace, may_sleep: &MaySleep) -> Result<Arc<Self>>;
 
-    /// Takes the data of a namespace back. [`of`] does not find it any more, nor will anybody who looks for it.
+    /// Cleans up the data of a namespace. [`of`] does not return it any more.
     ///
-    /// References that others took may still exist. The namespace's devices are gone already, unless it is the
-    /// registration that goes.
+    /// Other references may still exist. The namespace's devices are unregistered already, unless the registration is
+    /// being dropped.
     fn exit(this: Arc<Self>, may_sleep: &MaySleep);
 }
 
-/// Where the kernel keeps the data of a type: its number. See [`impl_has_pernet_slot!`].
+/// The pernet ID of a type. See [`impl_has_pernet_slot!`].
 ///
 /// [`impl_has_pernet_slot!`]: crate::impl_has_pernet_slot
 pub struct PernetSlot<T> {
     number: UnsafeCell<c_uint>,
-    /// Somebody registers, has registered, or unregisters.
+    /// A registration exists, or is being made or dropped.
     taken: AtomicBool,
     /// All namespaces have data. For RCU readers.
     registered: AtomicBool,
@@ -194,7 +195,7 @@ pub unsafe trait HasPernetSlot: Sized + 'static {
     fn slot() -> &'static PernetSlot<Self>;
 }
 
-/// Gives a type its [`PernetSlot`].
+/// Defines the [`PernetSlot`] of a type.
 ///
 /// ```
 /// # use kernel::{prelude::*, sync::Arc};
@@ -227,18 +228,18 @@ macro_rules! impl_has_pernet_slot {
     };
 }
 
-/// What the kernel keeps for a slot in each namespace, zeroed at first.
+/// The pernet data of a slot, initially zeroed.
 struct Entry<T> {
     /// The data from `Arc::into_raw`, owned.
     owned: *const T,
-    /// The same as long as it can be found.
+    /// The same while it can be looked up.
     published: AtomicPtr<T>,
 }
 
 /// Returns the data of a namespace. Any context.
 ///
-/// `None` if nothing is registered for the type, or the namespace is being taken down: its devices are still to be
-/// unregistered then.
+/// `None` without a registration of the type, or while the namespace is being deleted, before its devices are
+/// unregistered.
 pub fn of<T: PerNamespace>(net: &NetNamespace) -> Option<Arc<T>> {
     let _guard = rcu::read_lock();
     if !T::slot().registered.load(Ordering::Acquire) {
@@ -254,7 +255,7 @@ pub fn of<T: PerNamespace>(net: &NetNamespace) -> Option<Arc<T>> {
     Some(unsafe { ArcBorrow::from_raw(data.cast_const()) }.into())
 }
 
-/// Returns the entry of a namespace, which stays until the namespace's subsystems, or this one, are taken down.
+/// Returns the entry of a namespace, which is valid until the namespace's subsystems, or this one, are deleted.
 ///
 /// # Safety
 ///
@@ -266,10 +267,9 @@ unsafe fn entry<T: PerNamespace>(net: &NetNamespace) -> Option<NonNull<Entry<T>>
     NonNull::new(unsafe { bindings::net_generic_checked(net.as_raw(), number) }.cast())
 }
 
-/// The registration of [`PerNamespace`] data. Dropping it takes all of the data back, and may sleep.
+/// The registration of [`PerNamespace`] data. Dropping it cleans up all data, and may sleep.
 ///
-/// Neither registering nor dropping is for code that has RTNL: the lock of the list of registrations is taken outside of
-/// that.
+/// Not to be made or dropped under RTNL: the lock of pernet operations is taken outside of RTNL.
 pub struct PernetRegistration<T: PerNamespace> {
     ops: Pin<KBox<Opaque<bindings::pernet_operations>>>,
     _data: PhantomData<T>,
@@ -281,11 +281,11 @@ unsafe impl<T: PerNamespace> Send for PernetRegistration<T> {}
 unsafe impl<T: PerNamespace> Sync for PernetRegistration<T> {}
 
 impl<T: PerNamespace> PernetRegistration<T> {
-    /// Makes the data for all namespaces.
+    /// Creates the data for all namespaces.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is a registration of a `T`, `ENOMEM`, and what [`PerNamespace::new`] returns for a namespace.
+    /// `EBUSY` if the type is registered already, `ENOMEM`, and errors of [`PerNamespace::new`].
     pub fn new(_may_sleep: &MaySleep) -> Result<Self> {
         let ops = KBox::pin(
             Opaque::new(bindings::pernet_operations {
@@ -314,7 +314,7 @@ impl<T: PerNamespace> PernetRegistration<T> {
         })
     }
 
-    /// Makes the data.
+    /// Creates the data.
     ///
     /// # Safety
     ///
@@ -335,7 +335,7 @@ impl<T: PerNamespace> PernetRegistration<T> {
         })
     }
 
-    /// Hides the data. The kernel waits for RCU readers between this and [`Self::exit`].
+    /// Unpublishes the data. The kernel waits for RCU readers between this and [`Self::exit`].
     ///
     /// # Safety
     ///
@@ -349,7 +349,7 @@ impl<T: PerNamespace> PernetRegistration<T> {
         }
     }
 
-    /// Lets the data go.
+    /// Frees the data.
     ///
     /// # Safety
     ///

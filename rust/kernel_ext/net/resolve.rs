@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From IP addresses to hardware addresses: routes for packets of any protocol, and neighbours.
+//! Resolving IP addresses to hardware addresses: routes for packets of any protocol, and neighbours.
 //!
 //! C headers: `include/net/route.h`, `include/net/ip6_route.h`, `include/net/neighbour.h`, `include/net/netevent.h`.
 
 use super::{
     address::IpAddress,
-    chain::{Chain, Change, Member},
+    chain::{Chain, Change, NotifierBlock},
     device::NetDevice,
     ns::{NetNamespace, NetRef},
 };
@@ -19,11 +19,11 @@ use kernel::{
     sync::rcu,
 };
 
-/// The hardware address of any kind of device: zeros fill an address that is shorter.
+/// The hardware address of any kind of device, padded with zeros.
 pub type HardwareAddress = [u8; bindings::MAX_ADDR_LEN as usize];
 
 impl NetDevice {
-    /// Returns the whole hardware address. One that is just being changed may show a mixture.
+    /// Returns the whole hardware address. During a change the result may be mixed.
     pub fn hardware_address(&self) -> HardwareAddress {
         // SAFETY: The device is valid; it has an array of `MAX_ADDR_LEN` bytes for its address until it is freed.
         unsafe {
@@ -32,7 +32,7 @@ impl NetDevice {
         }
     }
 
-    /// Returns the hardware address for packets to all.
+    /// Returns the broadcast address.
     pub fn broadcast_address(&self) -> HardwareAddress {
         // SAFETY: The device is valid.
         unsafe { (&raw const (*self.as_raw()).broadcast).read_volatile() }
@@ -51,14 +51,14 @@ pub struct Path {
 }
 
 impl Path {
-    /// Looks a route up; returns it with the source address, which is the one that the route suggests where `source` is
-    /// unspecified (all zeros). Any context but hard interrupts.
+    /// Looks up a route; returns it with the source address, which the route chooses if `source` is unspecified (all
+    /// zeros). Any context but hard interrupts.
     ///
-    /// `device` is the number of the device to leave by; 0: any.
+    /// `device` is the index of the egress device; 0: any.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for addresses of two kinds; `ENETUNREACH`, `EHOSTUNREACH` …: as `connect` would say it.
+    /// `EINVAL` for an IPv4 and an IPv6 address; routing errors such as `ENETUNREACH`, `EHOSTUNREACH`.
     pub fn lookup(
         net: &NetNamespace,
         device: i32,
@@ -93,25 +93,25 @@ impl Path {
         Ok((path, source))
     }
 
-    /// Returns the hop limit of packets on the route.
+    /// Returns the hop limit of the route.
     pub fn hop_limit(&self) -> c_int {
         // SAFETY: By the invariants.
         unsafe { bindings::dst_hop_limit(self.dst.as_ptr()) }
     }
 
-    /// Says whether the destination is this machine.
+    /// Whether the destination is a local address.
     pub fn is_local(&self) -> bool {
         // SAFETY: By the invariants.
         unsafe { bindings::dst_is_local(self.dst.as_ptr()) }
     }
 
-    /// Says whether the next hop is not the destination itself.
+    /// Whether the route has a gateway.
     pub fn has_gateway(&self) -> bool {
         // SAFETY: By the invariants.
         unsafe { bindings::dst_has_gateway(self.dst.as_ptr()) }
     }
 
-    /// Returns the device that packets leave by.
+    /// Returns the egress device.
     pub fn device<'g>(&self, _guard: &'g rcu::Guard) -> &'g NetDevice {
         // SAFETY: By the invariants, and the guard is the read-side critical section that is asked for; a route always
         // has a device, if only the loopback device of its namespace.
@@ -122,7 +122,7 @@ impl Path {
     ///
     /// # Errors
     ///
-    /// `ENODATA` where it is not known yet: it is being asked for, see [`NeighbourListener`].
+    /// `ENODATA` while it is being resolved, see [`NeighbourListener`].
     pub fn next_hop_address(&self, _may_sleep: &MaySleep) -> Result<HardwareAddress> {
         let destination: *const c_void = match &self.destination {
             IpAddress::V4(address) => address.as_ptr().cast(),
@@ -144,22 +144,22 @@ impl Drop for Path {
     }
 }
 
-/// What hears that hardware addresses of neighbours become known.
+/// A listener for hardware addresses of neighbours.
 pub trait NeighbourListener: Send + Sync + 'static {
-    /// The hardware address of some neighbour is known now, or is another one. It must not sleep.
+    /// The hardware address of any neighbour was resolved or has changed. Must not sleep.
     fn neighbour_known(&self);
 }
 
-/// The chain of the events of the network.
+/// The notifier chain of network events.
 pub struct NetEvents<T>(PhantomData<T>);
 
 // SAFETY: These two change that chain, and wait for calls; what an event is about comes with it.
 unsafe impl<T: NeighbourListener> Chain for NetEvents<T> {
     type Listener = T;
-    const JOIN: Change = bindings::netevent_register;
-    const LEAVE: Change = bindings::netevent_unregister;
+    const REGISTER: Change = bindings::netevent_register;
+    const UNREGISTER: Change = bindings::netevent_unregister;
 
-    unsafe fn tell(listener: &T, event: c_ulong, of: *mut c_void) {
+    unsafe fn notify(listener: &T, event: c_ulong, of: *mut c_void) {
         // SAFETY: By the safety requirements.
         if unsafe { bindings::netevent_is_neigh_valid(event, of) } {
             listener.neighbour_known();
@@ -167,5 +167,5 @@ unsafe impl<T: NeighbourListener> Chain for NetEvents<T> {
     }
 }
 
-/// A listener that hears of the neighbours of all namespaces. Dropping it ends that, and may sleep.
-pub type NeighbourRegistration<T> = Member<NetEvents<T>>;
+/// A listener for the neighbours of all namespaces. Dropping it unregisters it, and may sleep.
+pub type NeighbourRegistration<T> = NotifierBlock<NetEvents<T>>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Routes to other hosts.
+//! Routes.
 //!
 //! C headers: `include/net/route.h`, `include/net/ip6_route.h`, `include/net/dst.h`.
 
@@ -13,10 +13,10 @@ use crate::{bindings, error::EHOSTUNREACH};
 use core::ptr::NonNull;
 use kernel::{error::from_err_ptr, prelude::*, sync::aref::ARef, sync::rcu};
 
-/// What an IPv4 route is looked up by, for a UDP packet.
+/// The key of an IPv4 route lookup for a UDP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow4 {
-    /// The device to leave by; 0: any.
+    /// The index of the egress device; 0: any.
     pub device: u32,
     /// Source address.
     pub source: [u8; 4],
@@ -30,10 +30,10 @@ pub struct Flow4 {
     pub destination_port: u16,
 }
 
-/// What an IPv6 route is looked up by, for a UDP packet.
+/// The key of an IPv6 route lookup for a UDP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow6 {
-    /// The device to leave by; 0: any. Needed for link-local addresses.
+    /// The index of the egress device; 0: any. Required for link-local addresses.
     pub device: u32,
     /// Source address.
     pub source: [u8; 16],
@@ -49,9 +49,9 @@ pub struct Flow6 {
 
 /// A counted reference to a cached route, and one to the loopback device of its namespace.
 ///
-/// The namespace must have what a route of IPv6 or IPsec is counted in until the route is let go. A reference to the
-/// namespace itself would keep it from ever being taken down, and so its devices from being unregistered. The loopback
-/// device never leaves the namespace; taking that down unregisters devices first, and waits for their references.
+/// The namespace's counters of IPv6 and IPsec routes must exist until the route is released. A reference to the namespace
+/// itself would prevent its deletion, and so that of its devices. The loopback device never leaves the namespace, whose
+/// deletion first unregisters its devices, and waits for their references.
 ///
 /// # Invariants
 ///
@@ -62,7 +62,7 @@ struct Dst {
 }
 
 impl Dst {
-    /// Makes a lookup.
+    /// Does a lookup.
     ///
     /// # Safety
     ///
@@ -112,18 +112,18 @@ unsafe impl Send for Dst {}
 // SAFETY: Routes may be used from several threads at once.
 unsafe impl Sync for Dst {}
 
-/// A route of IPv4 packets, as a counted reference. May be kept; see [`Route4::is_valid`].
+/// A counted reference to an IPv4 route. May be cached; see [`Route4::is_valid`].
 ///
-/// The end of its namespace waits for it: whoever keeps routes drops them when the device is unregistered.
+/// The deletion of its namespace waits for it: cached routes must be dropped when the device is unregistered.
 #[derive(Clone)]
 pub struct Route4(Dst);
 
 impl Route4 {
-    /// Looks a route up. Any context but hard interrupts.
+    /// Looks up a route. Any context but hard interrupts.
     ///
     /// # Errors
     ///
-    /// `ENETUNREACH`, `EHOSTUNREACH`, `EACCES` …: as `connect` would say it.
+    /// Routing errors such as `ENETUNREACH`, `EHOSTUNREACH`, `EACCES`.
     pub fn lookup(net: &NetNamespace, flow: &Flow4) -> Result<Self> {
         // SAFETY: A route comes with a reference.
         let dst = unsafe {
@@ -142,7 +142,7 @@ impl Route4 {
         Ok(Self(dst))
     }
 
-    /// Says whether the route is still what a lookup would find.
+    /// Whether a new lookup would return the same route.
     #[inline]
     pub fn is_valid(&self) -> bool {
         // SAFETY: The route is valid.
@@ -150,9 +150,9 @@ impl Route4 {
     }
 }
 
-/// A route of IPv6 packets, as a counted reference. May be kept; see [`Route6::is_valid`].
+/// A counted reference to an IPv6 route. May be cached; see [`Route6::is_valid`].
 ///
-/// The end of its namespace waits for it, as for a [`Route4`].
+/// The deletion of its namespace waits for it, as for a [`Route4`].
 #[derive(Clone)]
 pub struct Route6 {
     dst: Dst,
@@ -160,11 +160,11 @@ pub struct Route6 {
 }
 
 impl Route6 {
-    /// Looks a route up. Any context but hard interrupts.
+    /// Looks up a route. Any context but hard interrupts.
     ///
     /// # Errors
     ///
-    /// `ENETUNREACH`, `EHOSTUNREACH`, `EACCES` …: as `connect` would say it.
+    /// Routing errors such as `ENETUNREACH`, `EHOSTUNREACH`, `EACCES`.
     pub fn lookup(net: &NetNamespace, flow: &Flow6) -> Result<Self> {
         // SAFETY: The addresses are valid, and need no alignment that bytes have not; a route comes with a reference.
         let dst = unsafe {
@@ -185,7 +185,7 @@ impl Route6 {
         Ok(Self { dst, cookie })
     }
 
-    /// Says whether the route is still what a lookup would find.
+    /// Whether a new lookup would return the same route.
     #[inline]
     pub fn is_valid(&self) -> bool {
         // SAFETY: The route is valid.
@@ -193,18 +193,18 @@ impl Route6 {
     }
 }
 
-/// What routes of both kinds tell.
+/// Common methods of IPv4 and IPv6 routes.
 pub trait Route {
     #[doc(hidden)]
     fn as_raw(&self) -> *mut bindings::dst_entry;
 
-    /// Returns the largest packet for this route in bytes, IP header included.
+    /// Returns the MTU of this route, in bytes, including the IP header.
     fn mtu(&self) -> u32 {
         // SAFETY: The route is valid.
         unsafe { bindings::dst_mtu(self.as_raw()) }
     }
 
-    /// Returns the device that packets leave by.
+    /// Returns the egress device.
     fn device(&self) -> ARef<NetDevice> {
         let _guard = rcu::read_lock();
         // SAFETY: The route is valid, so that it has a device, which RCU readers may use.
@@ -224,10 +224,9 @@ impl Route for Route6 {
     }
 }
 
-/// Returns the first of `segments` successive identifications for IPv4 packets between two addresses: what tells
-/// fragments of different packets apart. Any context.
+/// Returns the first of `segments` successive IPv4 identifications for packets between two addresses. Any context.
 ///
-/// A packet that is to be segmented takes as many as it has segments; others take 1.
+/// A packet that will be segmented needs one per segment; others need 1.
 pub fn ipv4_identification(
     net: &NetNamespace,
     source: [u8; 4],

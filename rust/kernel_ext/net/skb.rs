@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets.
+//! Socket buffers.
 //!
 //! C header: `include/linux/skbuff.h`.
 
@@ -15,10 +15,10 @@ use kernel::{
     types::Opaque,
 };
 
-/// A packet, owned: dropping it frees it as a packet that was lost; see [`SkBuff::consume`].
+/// An owned packet. Dropping it frees it as a dropped packet; see [`SkBuff::consume`].
 ///
-/// It has a linear part, [`data`](SkBuff::data), with room before and behind for more, and may go on in pages and in other
-/// buffers. Packets that were [cloned](SkBuff::try_clone) share their bytes, and are read-only as long as they do.
+/// It has a linear part, [`data`](SkBuff::data), with headroom and tailroom, and may have page fragments and further
+/// buffers. [Clones](SkBuff::try_clone) share their data, which is then read-only.
 ///
 /// # Invariants
 ///
@@ -29,20 +29,20 @@ pub struct SkBuff(NonNull<bindings::sk_buff>);
 unsafe impl Send for SkBuff {}
 // It is not `Sync`: `skb_clone` notes in the packet that its bytes are shared, without a lock.
 
-/// What keeps account of packets under way: see [`SkBuff::set_owner`].
+/// Accounting of packets in flight: see [`SkBuff::set_owner`].
 pub trait InFlight: Send + Sync + 'static {
-    /// The packet has left this machine's queues, or is lost. Softirq or process context, must not sleep.
+    /// The packet has left this machine's queues, or was dropped. Softirq or process context, must not sleep.
     ///
-    /// May be called from within the sending function.
+    /// May be called from within the transmit function.
     fn released(this: Arc<Self>);
 }
 
 impl SkBuff {
-    /// Allocates an empty packet with room for `headroom` bytes before and `len` bytes behind its beginning.
+    /// Allocates an empty packet with `headroom` bytes of headroom and `len` bytes of tailroom.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EINVAL` when the sum is too large for a linear packet.
+    /// `ENOMEM`, `EINVAL` if the sum is too large for a linear packet.
     pub fn alloc(headroom: usize, len: usize, gfp: Gfp<'_>) -> Result<Self> {
         const MAX: usize = 1 << 20;
         let size = headroom
@@ -72,7 +72,7 @@ impl SkBuff {
         Self(ptr)
     }
 
-    /// Hands the packet over to C, which must free it.
+    /// Passes the packet to C, which must free it.
     #[inline]
     pub fn into_raw(self) -> *mut bindings::sk_buff {
         ManuallyDrop::new(self).0.as_ptr()
@@ -90,15 +90,15 @@ impl SkBuff {
         unsafe { self.0.as_ref() }
     }
 
-    /// Frees the packet as one that reached its goal.
+    /// Frees the packet as delivered (`consume_skb()`).
     pub fn consume(self) {
         // SAFETY: The packet is ours and not used any more.
         unsafe { bindings::consume_skb(self.into_raw()) };
     }
 
-    /// Makes a second packet of the same bytes; both are read-only until one of them is gone.
+    /// Clones the packet; both are read-only while they share the data.
     ///
-    /// The new packet has no owner.
+    /// The clone has no owner.
     ///
     /// # Errors
     ///
@@ -110,31 +110,31 @@ impl SkBuff {
         NonNull::new(skb).map(Self).ok_or(ENOMEM)
     }
 
-    /// Returns the length in bytes of all parts.
+    /// Returns the length of all parts, in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.inner().len as usize
     }
 
-    /// Says whether there are no bytes.
+    /// Whether the packet is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the length in bytes of the linear part.
+    /// Returns the length of the linear part, in bytes.
     #[inline]
     pub fn headlen(&self) -> usize {
         self.inner().len.saturating_sub(self.inner().data_len) as usize
     }
 
-    /// Returns the bytes of room before the packet.
+    /// Returns the headroom, in bytes.
     #[inline]
     pub fn headroom(&self) -> usize {
         (self.inner().data as usize).saturating_sub(self.inner().head as usize)
     }
 
-    /// Returns the bytes of room behind the packet; none if there is more than the linear part.
+    /// Returns the tailroom, in bytes; 0 if there is more than the linear part.
     #[inline]
     pub fn tailroom(&self) -> usize {
         if self.inner().data_len != 0 {
@@ -143,7 +143,7 @@ impl SkBuff {
         self.inner().end.saturating_sub(self.inner().tail) as usize
     }
 
-    /// Says whether the linear part is this packet's alone, so that it may be written.
+    /// Whether the linear part is not shared, so that it may be written.
     #[inline]
     pub fn is_writable(&self) -> bool {
         // SAFETY: The packet is valid.
@@ -157,7 +157,7 @@ impl SkBuff {
         unsafe { slice::from_raw_parts(self.inner().data, self.headlen()) }
     }
 
-    /// Returns the linear part for writing. `None` while the bytes are shared.
+    /// Returns the linear part for writing. `None` if it is shared.
     #[inline]
     pub fn data_mut(&mut self) -> Option<&mut [u8]> {
         if !self.is_writable() {
@@ -167,9 +167,9 @@ impl SkBuff {
         Some(unsafe { slice::from_raw_parts_mut(self.inner().data, self.headlen()) })
     }
 
-    /// Makes the packet `len` bytes longer at its end and returns the new bytes, which hold anything.
+    /// Extends the packet by `len` bytes at its end and returns them; their content is undefined.
     ///
-    /// The caller writes all of them before the packet is sent. `None` if there is no room, or the bytes are shared.
+    /// The caller must write all of them before the packet is sent. `None` if there is no room, or the data is shared.
     #[inline]
     pub fn put(&mut self, len: usize) -> Option<&mut [u8]> {
         if len > self.tailroom() || !self.is_writable() {
@@ -185,22 +185,22 @@ impl SkBuff {
         }
     }
 
-    /// Makes the packet longer at its end by zeros and returns them. `None` as for [`SkBuff::put`].
+    /// Extends the packet at its end by zeros and returns them. `None` as for [`SkBuff::put`].
     pub fn put_zeroed(&mut self, len: usize) -> Option<&mut [u8]> {
         let bytes = self.put(len)?;
         bytes.fill(0);
         Some(bytes)
     }
 
-    /// Makes the packet longer at its end by `bytes`. `None` as for [`SkBuff::put`].
+    /// Extends the packet at its end by `bytes`. `None` as for [`SkBuff::put`].
     pub fn put_slice(&mut self, bytes: &[u8]) -> Option<()> {
         self.put(bytes.len())?.copy_from_slice(bytes);
         Some(())
     }
 
-    /// Makes the packet `len` bytes longer at its beginning and returns the new bytes, which hold anything.
+    /// Extends the packet by `len` bytes at its start and returns them; their content is undefined.
     ///
-    /// The caller writes all of them before the packet is sent. `None` if there is no room, or the bytes are shared.
+    /// The caller must write all of them before the packet is sent. `None` if there is no room, or the data is shared.
     #[inline]
     pub fn push(&mut self, len: usize) -> Option<&mut [u8]> {
         if len > self.headroom() || !self.is_writable() {
@@ -215,7 +215,7 @@ impl SkBuff {
         }
     }
 
-    /// Puts a header before the packet. `None` as for [`SkBuff::push`].
+    /// Pushes a header to the packet. `None` as for [`SkBuff::push`].
     #[inline]
     pub fn push_header<T: AsBytes>(&mut self, header: &T) -> Option<()> {
         self.push(size_of::<T>())?
@@ -223,7 +223,7 @@ impl SkBuff {
         Some(())
     }
 
-    /// Takes `len` bytes off the beginning; they stay in memory as headroom. `None` if the linear part is shorter.
+    /// Removes `len` bytes from the start, which become headroom. `None` if the linear part is shorter.
     #[inline]
     pub fn pull(&mut self, len: usize) -> Option<()> {
         if len > self.headlen() {
@@ -238,7 +238,7 @@ impl SkBuff {
         Some(())
     }
 
-    /// Cuts the packet to `len` bytes; one that is shorter stays as it is.
+    /// Truncates the packet to `len` bytes; a shorter one is unchanged.
     ///
     /// # Errors
     ///
@@ -251,11 +251,11 @@ impl SkBuff {
         kernel::error::to_result(unsafe { bindings::pskb_trim(self.as_raw(), len as u32) })
     }
 
-    /// Makes the linear part at least `len` bytes long, moving bytes if need be.
+    /// Makes the linear part at least `len` bytes long (`pskb_may_pull()`).
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the packet is shorter, or memory is.
+    /// `EINVAL` if the packet is shorter, or memory is short.
     #[inline]
     pub fn ensure_linear(&mut self, len: usize) -> Result {
         if len <= self.headlen() {
@@ -270,7 +270,7 @@ impl SkBuff {
         }
     }
 
-    /// Checks that the packet has `len` bytes at `offset`, and returns both as C takes them.
+    /// Checks that `len` bytes at `offset` are within the packet, and returns both as C's type.
     #[inline]
     fn range(&self, offset: usize, len: usize) -> Result<(i32, i32)> {
         let end = offset.checked_add(len).ok_or(EINVAL)?;
@@ -283,11 +283,11 @@ impl SkBuff {
         ))
     }
 
-    /// Copies bytes of any part out.
+    /// Copies bytes from any part.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if they are not all inside.
+    /// `EINVAL` beyond the end.
     pub fn copy_bits(&self, offset: usize, to: &mut [u8]) -> Result {
         let (offset, len) = self.range(offset, to.len())?;
         // SAFETY: The range is inside the packet, and `to` is that long.
@@ -296,11 +296,11 @@ impl SkBuff {
         })
     }
 
-    /// Copies bytes into the linear part. What lies in pages may be a file's, or another packet's.
+    /// Copies bytes to the linear part. Page fragments may belong to a file or another packet.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if they do not all fit, `EBUSY` while the bytes are shared.
+    /// `EINVAL` beyond the end, `EBUSY` if the data is shared.
     pub fn store_bits(&mut self, offset: usize, from: &[u8]) -> Result {
         let end = offset.checked_add(from.len()).ok_or(EINVAL)?;
         let bytes = self.data_mut().ok_or(EBUSY)?;
@@ -311,11 +311,11 @@ impl SkBuff {
         Ok(())
     }
 
-    /// Calls `f` with `len` bytes at `offset`, piece by piece as they lie in memory.
+    /// Calls `f` with the pieces of `len` bytes at `offset`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if they are not all inside.
+    /// `EINVAL` beyond the end.
     pub fn for_each_slice(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> Result {
         self.range(offset, len)?;
         let end = offset.wrapping_add(len);
@@ -338,7 +338,7 @@ impl SkBuff {
             if n == 0 {
                 return Ok(());
             }
-            // A piece may go on beyond the range.
+            // A piece may extend beyond the range.
             let n = n.min((len as u32).wrapping_sub(done));
             // SAFETY: There are `n` bytes, until the next call.
             f(unsafe { slice::from_raw_parts(bytes, n as usize) });
@@ -346,33 +346,33 @@ impl SkBuff {
         }
     }
 
-    /// Says that the network (IP) header begins where the packet begins now.
+    /// Sets the network (IP) header to the start of the packet.
     #[inline]
     pub fn set_network_header(&mut self) {
         // SAFETY: The packet is ours.
         unsafe { bindings::skb_reset_network_header(self.as_raw()) };
     }
 
-    /// Says that the transport (UDP) header begins where the packet begins now.
+    /// Sets the transport (UDP) header to the start of the packet.
     #[inline]
     pub fn set_transport_header(&mut self) {
         // SAFETY: The packet is ours.
         unsafe { bindings::skb_reset_transport_header(self.as_raw()) };
     }
 
-    /// Sets the priority, which queueing disciplines look at.
+    /// Sets the priority, for queueing disciplines.
     pub fn set_priority(&mut self, priority: u32) {
         // SAFETY: The packet is ours.
         unsafe { bindings::skb_set_priority(self.as_raw(), priority) };
     }
 
-    /// Sets the mark, which packet filters look at.
+    /// Sets the mark, for packet filters and routing.
     pub fn set_mark(&mut self, mark: u32) {
         // SAFETY: The packet is ours.
         unsafe { bindings::skb_set_mark(self.as_raw(), mark) };
     }
 
-    /// Reads a header at `offset` from the packet's beginning, which may be before it, if it is in the linear part.
+    /// Reads a header at `offset` from the packet's start, which may be negative, if it is in the linear part.
     fn header_at<T: FromBytes>(&self, offset: i32) -> Option<T> {
         let start = self.headroom().checked_add_signed(offset as isize)?;
         let len = self.headroom().checked_add(self.headlen())?;
@@ -381,7 +381,7 @@ impl SkBuff {
         read_prefix(bytes.get(start..)?)
     }
 
-    /// Returns the network header of a received packet, by its version. `None` if there is none.
+    /// Returns the network header of a received packet. `None` if there is none.
     pub fn ip_header(&self) -> Option<IpHeader> {
         // SAFETY: The packet is valid.
         let offset = unsafe { bindings::skb_network_offset(self.as_raw()) };
@@ -398,20 +398,20 @@ impl SkBuff {
         self.header_at(unsafe { bindings::skb_transport_offset(self.as_raw()) })
     }
 
-    /// Returns the source address of a received Ethernet packet. `None` if it came without a header of the link.
+    /// Returns the source MAC address of a received Ethernet packet. `None` without a link-layer header.
     pub fn ethernet_source(&self) -> Option<[u8; 6]> {
         let mut source = [0; 6];
         // SAFETY: The packet is valid, and its link header, if it has one, lies in the headroom.
         unsafe { bindings::skb_ethernet_source(self.as_raw(), &mut source) }.then_some(source)
     }
 
-    /// Makes `owner` hear when the packet is released: freed, or received by a socket of this machine.
+    /// Sets the owner, which is called when the packet is released: freed, or received by a local socket.
     ///
-    /// An owner that the packet had hears so now. Clones of the packet have no owner.
+    /// A previous owner is called now. Clones of the packet have no owner.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the packet's bytes are shared, or the kernel already lends them from somebody.
+    /// `EBUSY` if the packet is shared, or has a destructor of the kernel.
     pub fn set_owner<T: InFlight>(&mut self, owner: Arc<T>) -> Result {
         // SAFETY: The packet is valid.
         if !self.is_writable() || unsafe { bindings::skb_zcopy(self.as_raw()) } {
@@ -460,7 +460,7 @@ impl Drop for SkBuff {
     }
 }
 
-/// A queue of packets, with a lock of its own. Any context.
+/// A queue of packets, with its own lock. Any context.
 ///
 /// Dropping it frees its packets.
 #[pin_data(PinnedDrop)]
@@ -483,14 +483,14 @@ impl SkbQueue {
         })
     }
 
-    /// Returns how many packets there are; others may add and take some meanwhile.
+    /// Returns the number of packets, which may change concurrently.
     #[inline]
     pub fn len(&self) -> usize {
         // SAFETY: The queue is initialised; the word is read once.
         unsafe { (&raw const (*self.head.get()).qlen).read_volatile() as usize }
     }
 
-    /// Says whether there are no packets; others may add and take some meanwhile.
+    /// Whether the queue is empty, which may change concurrently.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -503,14 +503,14 @@ impl SkbQueue {
         unsafe { bindings::skb_queue_tail(self.head.get(), packet.into_raw()) };
     }
 
-    /// Puts a packet back at the beginning.
+    /// Returns a packet to the start.
     #[inline]
     pub fn push_front(&self, packet: SkBuff) {
         // SAFETY: The queue is initialised, and takes the packet over.
         unsafe { bindings::skb_queue_head(self.head.get(), packet.into_raw()) };
     }
 
-    /// Takes the packet at the beginning.
+    /// Takes the first packet.
     #[inline]
     pub fn pop_front(&self) -> Option<SkBuff> {
         // SAFETY: The queue is initialised.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sockets of the kernel, which do not keep their namespace: they must be closed before it is taken down.
+//! Kernel sockets that do not keep their network namespace alive: they must be closed before it is deleted.
 //!
-//! So the namespace has a list that owns them, and whoever opened one has a handle. Whoever comes first closes it.
+//! The namespace has a list that owns them, and the opener has a handle. Either of them closes the socket.
 
 use super::ns::{NetNamespace, PerNamespace};
 use crate::{bindings, context::MaySleep, sync::new_mutex};
@@ -12,7 +12,7 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
-/// A C function that closes and releases a socket.
+/// The C function that closes and releases a socket.
 pub(super) type Release = unsafe extern "C" fn(*mut bindings::sock);
 
 /// An open UDP tunnel socket. Dropping it closes it, and may sleep.
@@ -29,7 +29,7 @@ pub(super) struct Socket {
 unsafe impl Send for Socket {}
 
 impl Socket {
-    /// Takes a socket over. The function is a parameter, since it is in a module that most users do not need.
+    /// Takes over a socket. The function is a parameter, since it is in a module that most users do not need.
     ///
     /// # Safety
     ///
@@ -50,7 +50,7 @@ impl Drop for Socket {
     }
 }
 
-/// The open sockets of a namespace; `None` when they must all be closed.
+/// The open sockets of a namespace; `None` once all must be closed.
 #[pin_data]
 pub(super) struct Sockets {
     #[pin]
@@ -69,7 +69,7 @@ impl PerNamespace for Sockets {
         )
     }
 
-    /// Closes all sockets; none can be opened any more.
+    /// Closes all sockets, and prevents opening new ones.
     fn exit(this: Arc<Self>, _may_sleep: &MaySleep) {
         let mut list = this.open.lock();
         drop((*list).take());
@@ -77,7 +77,7 @@ impl PerNamespace for Sockets {
 }
 
 impl Sockets {
-    /// Opens a socket with `open`, unless the namespace is being taken down: it is not, before `open` has returned.
+    /// Opens a socket with `open`, unless the namespace is being deleted; the deletion waits for `open`.
     pub(super) fn add(
         &self,
         _may_sleep: &MaySleep,
@@ -92,7 +92,7 @@ impl Sockets {
         Ok(sock)
     }
 
-    /// Closes a socket, unless it was closed with the namespace; then that is over when this returns.
+    /// Closes a socket, unless it was closed with the namespace; then that has finished when this returns.
     pub(super) fn close(&self, sock: NonNull<bindings::sock>) {
         let mut list = self.open.lock();
         let Some(list) = (*list).as_mut() else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! UDP sockets of the kernel that hand each packet to a callback.
+//! Kernel UDP sockets that pass each packet to a callback (UDP tunnels).
 //!
 //! C header: `include/net/udp_tunnel.h`.
 
@@ -20,47 +20,47 @@ use kernel::{
     types::ForeignOwnable,
 };
 
-/// What takes the packets of a [`UdpSocket`].
+/// The receiver of a [`UdpSocket`]'s packets.
 pub trait Receive: Send + Sync + 'static {
-    /// A packet has come. Softirq context, must not sleep.
+    /// Receives a packet. Softirq context, must not sleep.
     ///
-    /// The packet begins with its UDP header; `device` is where it came in. Its UDP checksum, if it has one, is right.
+    /// The packet begins with its UDP header; `device` is its ingress device. Its UDP checksum was verified.
     fn receive(this: &Self, packet: SkBuff, device: &NetDevice);
 }
 
-/// The version of IP that a [`UdpSocket`] is for.
+/// The IP version of a [`UdpSocket`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpVersion {
-    /// IPv4 alone.
+    /// IPv4 only.
     V4,
-    /// IPv6 alone.
+    /// IPv6 only.
     V6,
 }
 
-/// What closes the [`UdpSocket`]s of a namespace when that goes. A module has one before it opens the first, and drops it
-/// after the last. Neither making nor dropping it is for code that has RTNL.
+/// Closes the [`UdpSocket`]s of a namespace that is deleted. A module makes one before it opens the first socket, and
+/// drops it after the last. Not to be made or dropped under RTNL.
 pub struct Registration(
     #[expect(dead_code, reason = "it is to be dropped")] PernetRegistration<Sockets>,
 );
 
 impl Registration {
-    /// From now on the module can open sockets.
+    /// Enables the module to open sockets.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the module has a registration, `ENOMEM`.
+    /// `EBUSY` if the module has a registration already, `ENOMEM`.
     pub fn new(may_sleep: &MaySleep) -> Result<Self> {
         PernetRegistration::new(may_sleep).map(Self)
     }
 }
 
-/// A UDP port of a namespace, on all addresses of one version of IP.
+/// An open UDP port in a namespace, on all addresses of one IP version.
 ///
-/// Dropping it, or [`UdpSocket::close`], closes the port, and waits for packets that are just being received: it may
-/// sleep. After that the receiver is not called any more.
+/// Dropping it, or [`UdpSocket::close`], closes the port, and waits for packets in the receive path: it may sleep.
+/// After that the receiver is not called any more.
 ///
-/// The socket does not keep its namespace from going away: when that goes, the [`Registration`] closes the port, and what is
-/// left is a handle without a port.
+/// The socket does not keep its namespace alive: when that is deleted, the [`Registration`] closes the port, and the
+/// handle has no port any more.
 ///
 /// # Invariants
 ///
@@ -83,8 +83,8 @@ impl<T: Receive> UdpSocket<T> {
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` if somebody has the port, `EAFNOSUPPORT` where there is no IPv6, `ENODEV` if there is no
-    /// [`Registration`] or the namespace is being taken down, `ENOMEM` and others.
+    /// `EADDRINUSE` if the port is in use, `EAFNOSUPPORT` without IPv6, `ENODEV` without a [`Registration`] or while
+    /// the namespace is being deleted, `ENOMEM` and others.
     pub fn open(
         net: &NetNamespace,
         version: IpVersion,
@@ -150,9 +150,9 @@ impl<T: Receive> UdpSocket<T> {
         // SAFETY: The socket was just made, so that it has a `sock`.
         let sock = unsafe { NonNull::new((*socket).sk.cast()).ok_or(ENOTSOCK)? };
         let mut tunnel = bindings::udp_tunnel_sock_cfg {
-            // The socket keeps flags in the three low bits; they are 0, since the receiver is an allocation.
+            // The kernel keeps flags in the three low bits; they are 0, since the receiver is an allocation.
             sk_user_data: foreign,
-            // Any value that is not 0 says that there is a callback.
+            // Any value other than 0 enables the callback.
             encap_type: 1,
             encap_rcv: Some(Self::encap_rcv),
             ..pin_init::zeroed()
@@ -167,7 +167,7 @@ impl<T: Receive> UdpSocket<T> {
     /// Closes the port; see [`UdpSocket`].
     pub fn close(self, _may_sleep: &MaySleep) {}
 
-    /// Returns what gets the packets.
+    /// Returns the receiver.
     pub fn receiver(&self) -> &Arc<T> {
         &self.receiver
     }
@@ -199,7 +199,7 @@ impl<T: Receive> UdpSocket<T> {
         // SAFETY: The kernel calls within an RCU read-side critical section.
         let receiver = unsafe { bindings::rcu_dereference_sk_user_data(sock) };
         if receiver.is_null() {
-            // The socket is just being closed; the packet is lost.
+            // The socket is being closed; the packet is dropped.
             return 0;
         }
         // SAFETY: `open` put the receiver there, and it is let go a grace period after the socket was closed.
@@ -212,8 +212,8 @@ impl<T: Receive> UdpSocket<T> {
 impl<T: Receive> Drop for UdpSocket<T> {
     fn drop(&mut self) {
         self.sockets.close(self.sock);
-        // The kernel finds sockets, and calls for them, within RCU read-side critical sections; closing takes the socket
-        // out of where it is found, but does not wait for who has found it.
+        // The kernel looks up sockets, and calls their callbacks, within RCU read-side critical sections; closing removes
+        // the socket from lookups, but does not wait for running ones.
         // SAFETY: Dropping may sleep.
         unsafe { bindings::synchronize_net() };
         // SAFETY: By the invariants the reference is ours; nobody who might use it is left.

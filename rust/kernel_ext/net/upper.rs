@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How devices stand on each other: VLANs, bonds, and all devices there are.
+//! Upper and lower net devices: VLANs, bonds; iteration over all net devices.
 //!
 //! C headers: `include/linux/netdevice.h`, `include/net/bonding.h`.
 
@@ -14,13 +14,13 @@ use kernel::{
 };
 
 impl NetDevice {
-    /// Says whether this is a port of a bond.
+    /// Whether this is a port of a bond.
     pub fn is_bond_port(&self) -> bool {
         // SAFETY: The device is valid.
         unsafe { bindings::netif_is_bond_slave(self.as_raw()) }
     }
 
-    /// Returns the active port of a bond; `None` if this is none, or a bond whose mode knows no active port.
+    /// Returns the active port of a bond; `None` if this is not a bond, or its mode has no active port.
     pub fn bond_active_port<'g>(&self, _guard: &'g rcu::Guard) -> Option<&'g Self> {
         if !self.is_bond() {
             return None;
@@ -31,14 +31,14 @@ impl NetDevice {
         NonNull::new(port).map(|port| unsafe { Self::from_raw(port.as_ptr()) })
     }
 
-    /// Returns the number of the VLAN right below this device, if there is one.
+    /// Returns the VLAN ID of the VLAN device directly below this device, if there is one.
     pub fn lower_vlan_id(&self, _guard: &rcu::Guard) -> Option<u16> {
         // SAFETY: The device is valid, and the guard is the read-side critical section that is asked for.
         let id = unsafe { bindings::netdev_lower_vlan_id_rcu(self.as_raw()) };
         u16::try_from(id).ok()
     }
 
-    /// Returns all devices that stand on this one, at any height, from the lowest up.
+    /// Returns all upper devices, at any level, from the lowest one up.
     ///
     /// # Errors
     ///
@@ -65,10 +65,10 @@ impl NetDevice {
         }
     }
 
-    /// Calls `f` with each device of each namespace, in order. RTNL is held meanwhile: devices neither come, go nor move,
-    /// nor do their addresses change.
+    /// Calls `f` with each net device of each namespace, in order, under RTNL: devices and their addresses do not
+    /// change meanwhile.
     ///
-    /// Not for code that has RTNL.
+    /// Not to be called under RTNL.
     pub fn for_each<F: FnMut(&Self)>(mut f: F, _may_sleep: &MaySleep) {
         /// # Safety
         ///
@@ -85,7 +85,7 @@ impl NetDevice {
     }
 }
 
-/// What the walk over the devices above fills.
+/// Result of iterating over the upper devices.
 struct Uppers {
     devices: KVec<ARef<NetDevice>>,
     complete: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sending IP packets.
+//! Transmitting IP packets.
 //!
 //! C headers: `include/net/ip.h`, `include/net/ipv6.h`.
 
@@ -12,10 +12,10 @@ use super::{
 use crate::{bindings, error::ENOBUFS};
 use kernel::{error::to_result, prelude::*};
 
-/// Turns what the output functions return into a result.
+/// Converts the result of an output function.
 fn sent(ret: i32) -> Result {
     const SUCCESS: i32 = bindings::NET_XMIT_SUCCESS as i32;
-    // It is queued, but there is congestion.
+    // The packet was queued, with congestion.
     const CONGESTION: i32 = bindings::NET_XMIT_CN as i32;
 
     match ret {
@@ -25,7 +25,7 @@ fn sent(ret: i32) -> Result {
     }
 }
 
-/// Checks that a packet begins with a header of an IP version and of a length that may be written, and marks it.
+/// Checks that a packet begins with a writable header of an IP version and length, and sets the network header.
 fn begins_with(skb: &mut SkBuff, version: u8, len: usize) -> Result {
     skb.ensure_linear(len)?;
     if !skb.is_writable() {
@@ -38,14 +38,14 @@ fn begins_with(skb: &mut SkBuff, version: u8, len: usize) -> Result {
     Ok(())
 }
 
-/// Sends a packet that begins with its IPv4 header; the kernel fills in length and checksum there.
+/// Transmits a packet that begins with its IPv4 header; the kernel sets its length and checksum.
 ///
-/// Any context but hard interrupts. The packet is gone in any case.
+/// Any context but hard interrupts. The packet is consumed in any case.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it begins otherwise (only headers without options are taken), `EBUSY` while its bytes are shared, `ENOBUFS`
-/// if a queue was full, and what a filter or the device says.
+/// `EINVAL` for another or a longer header (IP options are not supported), `EBUSY` if the data is shared, `ENOBUFS` if
+/// a queue was full, and errors of filters and the device.
 pub fn ip4_local_out(mut skb: SkBuff, route: &Route4) -> Result {
     begins_with(&mut skb, 4, size_of::<Ipv4Header>())?;
     if skb.data().first() != Some(&Ipv4Header::VERSION_IHL) {
@@ -58,14 +58,14 @@ pub fn ip4_local_out(mut skb: SkBuff, route: &Route4) -> Result {
     })
 }
 
-/// Sends a packet that begins with its IPv6 header; the kernel fills in the length there.
+/// Transmits a packet that begins with its IPv6 header; the kernel sets its length.
 ///
-/// Any context but hard interrupts. The packet is gone in any case.
+/// Any context but hard interrupts. The packet is consumed in any case.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it begins otherwise, `EBUSY` while its bytes are shared, `ENOBUFS` if a queue was full, and what a filter or
-/// the device says.
+/// `EINVAL` for another header, `EBUSY` if the data is shared, `ENOBUFS` if a queue was full, and errors of filters and
+/// the device.
 pub fn ip6_local_out(mut skb: SkBuff, route: &Route6) -> Result {
     begins_with(&mut skb, 6, size_of::<Ipv6Header>())?;
     // SAFETY: The packet has its header, and the route gets a reference of its own.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the receive side does with a request whose turn it is: the checks of IBTA volume 1, 9.7.4,
-//! then the operation.
+//! Executing the request with the expected PSN: the checks of IBTA volume 1, 9.7.4, then the operation.
 
 use core::ops::DerefMut;
 
 use super::Responder;
-use crate::memory::{AtomicOp, NextRecv, RecvPort, RemoteFault};
+use crate::memory::{AtomicOp, NextRecv, RecvOps, RemoteFault};
 use crate::opcode::{Kind, Opcode, Tail};
 use crate::resources::{Answer, Resource, Slot};
 use crate::state::{
@@ -14,7 +13,7 @@ use crate::state::{
 };
 use crate::wire::{AtomicEth, Ext, Packet, Reth};
 
-/// A message of which some packets have arrived.
+/// An incomplete message.
 #[derive(Debug)]
 pub(super) enum Message<R> {
     /// A SEND; its data goes to the current receive.
@@ -31,22 +30,22 @@ pub(super) enum Message<R> {
 pub(super) enum Failure {
     /// No receive is posted.
     NotReady,
-    /// The peer is at fault.
+    /// The request is refused: NAK, event, and status of the receive.
     Refused(RemoteFault, QpEvent, WcStatus),
-    /// The message does not fit into the receive.
+    /// The message is longer than the receive.
     TooLong,
-    /// The receive cannot take the data.
+    /// The receive is invalid.
     Local(WcStatus),
 }
 
 impl Failure {
-    /// An opcode or a length where it may not be.
+    /// An invalid opcode or length.
     pub(super) const INVALID: Self = Self::Refused(
         RemoteFault::InvalidRequest,
         QpEvent::ReqErr,
         WcStatus::LocQpOpErr,
     );
-    /// A range, an alignment or a number that is not allowed.
+    /// An invalid range, alignment or number.
     pub(super) const LIMIT: Self = Self::Refused(
         RemoteFault::InvalidRequest,
         QpEvent::AccessErr,
@@ -62,32 +61,32 @@ impl From<RemoteFault> for Failure {
 
 impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     /// Executes the request with the expected PSN.
-    pub(super) fn execute<P: RecvPort<Region = R>>(
+    pub(super) fn execute<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let opcode = packet.bth().opcode;
         self.check(packet)?;
-        self.take_receive(opcode, port)?;
+        self.take_receive(opcode, ops)?;
         let taken = match (opcode.kind(), packet.headers().ext()) {
             (Kind::Send, _) => {
-                self.send(packet, payload, port)?;
+                self.send(packet, payload, ops)?;
                 1
             }
             (Kind::Write, _) => {
-                self.write(packet, payload, port)?;
+                self.write(packet, payload, ops)?;
                 1
             }
-            (Kind::ReadRequest, Ext::Reth(reth)) => self.read(reth, port)?,
+            (Kind::ReadRequest, Ext::Reth(reth)) => self.read(reth, ops)?,
             (Kind::CompareSwap | Kind::FetchAdd, Ext::AtomicEth(atomic)) => {
-                self.atomic(opcode, atomic, port)?
+                self.atomic(opcode, atomic, ops)?
             }
-            (Kind::AtomicWrite, Ext::Reth(reth)) => self.atomic_write(reth, payload, port)?,
+            (Kind::AtomicWrite, Ext::Reth(reth)) => self.atomic_write(reth, payload, ops)?,
             (Kind::Flush, Ext::FethReth(feth, reth)) => {
-                self.admit(1, Answer::Empty, port)?;
-                port.flush(*feth, *reth)
+                self.admit(1, Answer::Empty, ops)?;
+                ops.flush(*feth, *reth)
                     .map_err(|fault| self.take_back(fault))?;
                 1
             }
@@ -97,7 +96,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Ok(())
     }
 
-    /// May this packet come now, is it as long as it should be, and may the peer do that?
+    /// Checks the packet's position in its message, its length, and the access flags of the peer.
     #[inline]
     pub(super) fn check(&self, packet: &Packet) -> Result<(), Failure> {
         let opcode = packet.bth().opcode;
@@ -122,17 +121,17 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Ok(())
     }
 
-    /// Makes sure that there is a current receive where the packet needs one.
+    /// Takes a receive, if the packet needs one and there is no current one.
     #[inline]
-    pub(super) fn take_receive<P: RecvPort<Region = R>>(
+    pub(super) fn take_receive<O: RecvOps<Region = R>>(
         &mut self,
         opcode: Opcode,
-        port: &mut P,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         if !opcode.takes_receive() || self.recv.is_some() {
             return Ok(());
         }
-        match port.next_recv() {
+        match ops.next_recv() {
             NextRecv::Ready { length } => {
                 self.recv = Some(length);
                 Ok(())
@@ -145,12 +144,12 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// Puts the payload of a SEND where it belongs; completes the receive at the end.
-    pub(super) fn send<P: RecvPort<Region = R>>(
+    /// Copies the payload of a SEND; completes the receive at its end.
+    pub(super) fn send<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let received = match &self.message {
             Some(Message::Send { received }) => *received,
@@ -162,7 +161,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             .filter(|end| Some(*end) <= self.recv);
         let end = end.ok_or(Failure::TooLong)?;
         if len > 0 {
-            port.recv_scatter(received, payload)
+            ops.recv_scatter(received, payload)
                 .map_err(Failure::Local)?;
         }
         if !packet.bth().opcode.ends() {
@@ -171,29 +170,29 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
         let invalidated = packet.headers().ieth().map(|ieth| ieth.rkey);
         if let Some(rkey) = invalidated {
-            port.invalidate(rkey)?;
+            ops.invalidate(rkey)?;
         }
         self.message = None;
-        port.count(Counter::RdmaRecv);
+        ops.count(Counter::RdmaRecv);
         let completion = self.completion(packet, RecvOpcode::Recv, end);
         self.recv = None;
-        port.complete_recv(RecvCompletion {
+        ops.complete_recv(RecvCompletion {
             invalidated_rkey: invalidated,
             ..completion
         });
         Ok(())
     }
 
-    /// Puts the payload of a WRITE where it belongs; with immediate data, completes the receive.
-    pub(super) fn write<P: RecvPort<Region = R>>(
+    /// Copies the payload of a WRITE; with immediate data, completes the receive.
+    pub(super) fn write<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let opcode = packet.bth().opcode;
         if let Some(reth) = packet.headers().reth() {
-            self.begin_write(&reth, port)?;
+            self.begin_write(&reth, ops)?;
         }
         let Some(Message::Write {
             region,
@@ -212,7 +211,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             return Err(Failure::LIMIT);
         }
         if let (Some(region), true) = (&*region, len > 0) {
-            port.write(region, *received, payload)?;
+            ops.write(region, *received, payload)?;
         }
         *received = end;
         if !opcode.ends() {
@@ -222,17 +221,17 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         if opcode.tail() == Tail::Immediate {
             let completion = self.completion(packet, RecvOpcode::RecvRdmaWithImm, end);
             self.recv = None;
-            port.complete_recv(completion);
+            ops.complete_recv(completion);
         }
         Ok(())
     }
 
-    fn begin_write<P: RecvPort<Region = R>>(
+    fn begin_write<O: RecvOps<Region = R>>(
         &mut self,
         reth: &Reth,
-        port: &mut P,
+        ops: &mut O,
     ) -> Result<(), Failure> {
-        let region = check_range(reth, Access::Write, port)?;
+        let region = check_range(reth, Access::Write, ops)?;
         self.message = Some(Message::Write {
             region,
             length: reth.length,
@@ -241,19 +240,19 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         Ok(())
     }
 
-    /// Notes a READ; returns how many sequence numbers its answer takes.
-    fn read<P: RecvPort<Region = R>>(&mut self, reth: &Reth, port: &mut P) -> Result<u32, Failure> {
-        let region = check_range(reth, Access::Read, port)?;
+    /// Records a READ; returns the number of sequence numbers of its response.
+    fn read<O: RecvOps<Region = R>>(&mut self, reth: &Reth, ops: &mut O) -> Result<u32, Failure> {
+        let region = check_range(reth, Access::Read, ops)?;
         let count = self.attr.mtu.packets(reth.length);
-        self.admit(count, Answer::Read(*reth, region), port)?;
+        self.admit(count, Answer::Read(*reth, region), ops)?;
         Ok(count)
     }
 
-    fn atomic<P: RecvPort<Region = R>>(
+    fn atomic<O: RecvOps<Region = R>>(
         &mut self,
         opcode: Opcode,
         atomic: &AtomicEth,
-        port: &mut P,
+        ops: &mut O,
     ) -> Result<u32, Failure> {
         if atomic.va % 8 != 0 {
             return Err(Failure::LIMIT);
@@ -271,40 +270,40 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             },
             _ => AtomicOp::FetchAdd { add: swap_add },
         };
-        let region = port.remote(rkey, va, 8, Access::Atomic)?;
-        self.admit(1, Answer::Atomic(0), port)?;
-        match port.atomic(&region, op) {
+        let region = ops.remote(rkey, va, 8, Access::Atomic)?;
+        self.admit(1, Answer::Atomic(0), ops)?;
+        match ops.atomic(&region, op) {
             Ok(original) => self.resources.answer_newest(Answer::Atomic(original)),
             Err(fault) => return Err(self.take_back(fault)),
         }
         Ok(1)
     }
 
-    fn atomic_write<P: RecvPort<Region = R>>(
+    fn atomic_write<O: RecvOps<Region = R>>(
         &mut self,
         reth: &Reth,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<u32, Failure> {
         if reth.va % 8 != 0 || reth.length != 8 {
             return Err(Failure::LIMIT);
         }
-        let region = port.remote(reth.rkey, reth.va, 8, Access::Write)?;
-        self.admit(1, Answer::Empty, port)?;
-        port.atomic_write(&region, payload)
+        let region = ops.remote(reth.rkey, reth.va, 8, Access::Write)?;
+        self.admit(1, Answer::Empty, ops)?;
+        ops.atomic_write(&region, payload)
             .map_err(|fault| self.take_back(fault))?;
         Ok(1)
     }
 
-    /// Reserves the resources for an answer, so that it can be given again.
+    /// Reserves the resources for a response, so that it can be replayed.
     ///
-    /// Where none are free, it first sends some of what waits: a batch may hold more requests than
-    /// there are resources.
-    fn admit<P: RecvPort<Region = R>>(
+    /// If none are free, it first sends some pending responses: a batch may have more requests than there are
+    /// resources.
+    fn admit<O: RecvOps<Region = R>>(
         &mut self,
         count: u32,
         answer: Answer<R>,
-        port: &mut P,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let limit = self.attr.max_dest_rd_atomic;
         let psn = self.expected;
@@ -314,14 +313,14 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                 Ok(()) => return Ok(()),
                 Err(back) => resource = back,
             }
-            if self.step(port).is_some() || self.state == State::Err {
+            if self.step(ops).is_some() || self.state == State::Err {
                 break;
             }
         }
         Err(Failure::LIMIT)
     }
 
-    /// The request that resources were reserved for failed.
+    /// Removes the resources of a failed request.
     fn take_back(&mut self, fault: RemoteFault) -> Failure {
         self.resources.drop_newest();
         fault.into()
@@ -342,12 +341,12 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
-    /// Puts a datagram behind the area of the GRH and completes its receive.
-    pub(super) fn deliver<P: RecvPort<Region = R>>(
+    /// Copies a datagram after the GRH area and completes its receive.
+    pub(super) fn deliver<O: RecvOps<Region = R>>(
         &mut self,
         packet: &Packet,
-        payload: &P::Payload,
-        port: &mut P,
+        payload: &O::Payload,
+        ops: &mut O,
     ) -> Result<(), Failure> {
         let len = packet.payload_len();
         let end = GRH_LEN.saturating_add(len);
@@ -355,31 +354,25 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             return Err(Failure::TooLong);
         }
         if len > 0 {
-            port.recv_scatter(GRH_LEN, payload)
-                .map_err(Failure::Local)?;
+            ops.recv_scatter(GRH_LEN, payload).map_err(Failure::Local)?;
         }
-        port.count(Counter::RdmaRecv);
+        ops.count(Counter::RdmaRecv);
         self.recv = None;
-        port.complete_recv(self.completion(packet, RecvOpcode::Recv, end));
+        ops.complete_recv(self.completion(packet, RecvOpcode::Recv, end));
         Ok(())
     }
 }
 
 /// Checks the range of a READ or WRITE; an empty one needs no memory.
 #[inline]
-pub(super) fn check_range<P: RecvPort>(
+pub(super) fn check_range<O: RecvOps>(
     reth: &Reth,
     access: Access,
-    port: &mut P,
-) -> Result<Option<P::Region>, Failure> {
+    ops: &mut O,
+) -> Result<Option<O::Region>, Failure> {
     match reth.length {
         0 => Ok(None),
-        1..=MAX_MESSAGE => Ok(Some(port.remote(
-            reth.rkey,
-            reth.va,
-            reth.length,
-            access,
-        )?)),
+        1..=MAX_MESSAGE => Ok(Some(ops.remote(reth.rkey, reth.va, reth.length, access)?)),
         _ => Err(Failure::LIMIT),
     }
 }

@@ -872,7 +872,9 @@ fn a_reset_begins_anew() {
 fn back_pressure_keeps_the_place() {
     let mut rig = Rig::rc();
     rig.post(SEND, 600);
-    rig.world.transmit_errors.push_back(TransmitError::Busy);
+    rig.world
+        .transmit_errors
+        .push_back(TransmitError::QueueFull);
     let run = rig.requester.run(Time::from_ns(0), 10, &mut rig.world);
     assert_eq!((run, rig.world.sent.len()), (Run::Blocked, 0));
     assert_eq!(rig.psns(), [100, 101, 102]);

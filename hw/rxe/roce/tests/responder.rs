@@ -600,7 +600,7 @@ fn back_pressure_keeps_the_answers() {
     rig.take(request(RcReadRequest, 100).range(BASE, 8));
     rig.take(request(RcWriteOnly, 101));
     for _ in 0..2 {
-        rig.world.respond_errors.push_back(RespondError::Busy);
+        rig.world.respond_errors.push_back(RespondError::QueueFull);
         assert_eq!(rig.responder.run(1, &mut rig.world), Run::Blocked);
         assert_eq!(rig.world.take_sent().len(), 0);
         assert_eq!(rig.responder.run(1, &mut rig.world), Run::More);

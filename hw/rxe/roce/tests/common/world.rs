@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use roce::memory::{
-    AtomicOp, NextRecv, RecvPort, RegionPart, RemoteFault, RespondError, SendOp, SendPort, SendWr,
+    AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError, SendOp, SendOps, SendWr,
     TransmitError,
 };
 use roce::responder::Slot;
@@ -158,7 +158,7 @@ impl World {
     }
 }
 
-impl SendPort for World {
+impl SendOps for World {
     type Payload = [u8];
 
     fn wr(&mut self, index: u32) -> Option<SendWr> {
@@ -180,7 +180,7 @@ impl SendPort for World {
             return Err(error);
         }
         if self.dice.hits(self.busy) {
-            return Err(TransmitError::Busy);
+            return Err(TransmitError::QueueFull);
         }
         if self.dice.hits(self.dropped) {
             return Err(TransmitError::Dropped);
@@ -231,7 +231,7 @@ impl SendPort for World {
     }
 }
 
-impl RecvPort for World {
+impl RecvOps for World {
     type Payload = [u8];
     type Region = Region;
 
@@ -326,7 +326,7 @@ impl RecvPort for World {
             return Err(error);
         }
         if self.dice.hits(self.busy) {
-            return Err(RespondError::Busy);
+            return Err(RespondError::QueueFull);
         }
         if self.dice.hits(self.dropped) {
             return Err(RespondError::Dropped);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that a program posts through the kernel: they are put into its ring, as if it had written them there itself, and
-//! are looked at when they are read from it.
+//! Requests that user space posts by a uverbs command (`ibv_cmd_post_send`): they are written to its ring, and
+//! validated when they are read from it.
 //!
-//! The ring is shared with the program all the same. What it writes over them is as if it had posted that.
+//! The ring is still shared with user space, which may overwrite them as it may its own requests.
 
 use super::{code, kernel_wr::kernel_request, put_sge, user::send_layout as at, Limits, Objects};
 use crate::limits;
@@ -14,17 +14,17 @@ use kernel_ext::bindings as c;
 use rdma::provider::wr::RecvWr;
 use rdma::{SendWr, Sge};
 
-/// The longest list.
+/// Maximum size of a list.
 const MAX_LIST: usize = limits::MAX_SGE as usize * limits::SGE;
 
-/// Writes a number into a request. The places are constants within it.
+/// Writes a field of a request. The offsets are constants within it.
 fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(place) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *place = value;
     }
 }
 
-/// A list as it is in a ring.
+/// A list in the format of a ring.
 struct List {
     bytes: [u8; MAX_LIST],
     count: u32,
@@ -52,12 +52,11 @@ impl List {
     }
 }
 
-/// Puts a request for sending into a program's ring.
+/// Writes a send request to a user ring.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an operation that cannot be posted so, for inline data and for a list that is too long; `ENOMEM` when the
-/// ring is full.
+/// `EINVAL` for an unsupported operation, inline data, and a list that is too long; `ENOMEM` when the ring is full.
 pub(crate) fn post_send<P: Objects>(
     wr: &SendWr<'_, P>,
     limits: &Limits,
@@ -80,7 +79,7 @@ pub(crate) fn post_send<P: Objects>(
     put(&mut fixed, at::EX, extra);
     match (wr.ud(), request.opcode) {
         (Some(ud), _) => {
-            // A handle of a library that has no room for its number has none.
+            // A handle has no number if it was created by an old library.
             let number = ud.ah.number();
             if number == 0 {
                 return Err(EINVAL);
@@ -105,7 +104,7 @@ pub(crate) fn post_send<P: Objects>(
     ring.post(&fixed, list.bytes()).map_err(|_| ENOMEM)
 }
 
-/// Puts a request for receiving into a program's ring.
+/// Writes a receive request to a user ring.
 ///
 /// # Errors
 ///

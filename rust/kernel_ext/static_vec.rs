@@ -1,53 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lists in statics. A static is never dropped, so a vector in one would keep its memory when the module goes.
+//! Vectors in statics. Statics are never dropped, so an ordinary vector would leak its memory when the module is
+//! unloaded.
 
 use core::ops::{Deref, DerefMut};
 use kernel::prelude::*;
 
-/// A list that has no memory when nothing is in it.
+/// A vector that frees its memory when it becomes empty.
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// # use kernel_ext::roll::Roll;
+/// # use kernel_ext::static_vec::StaticVec;
 /// kernel::sync::global_lock! {
 ///     // SAFETY: The module's initialisation makes it before anybody is there.
-///     unsafe(uninit) static NUMBERS: Mutex<Roll<u32>> = Roll::new();
+///     unsafe(uninit) static NUMBERS: Mutex<StaticVec<u32>> = StaticVec::new();
 /// }
 ///
 /// fn add(number: u32) -> Result {
 ///     NUMBERS.lock().push(number)
 /// }
 /// ```
-pub struct Roll<T>(KVec<T>);
+pub struct StaticVec<T>(KVec<T>);
 
-impl<T> Roll<T> {
-    /// An empty list.
+impl<T> StaticVec<T> {
+    /// An empty vector.
     pub const fn new() -> Self {
         Self(KVec::new())
     }
 
-    /// Puts a value at the end. May sleep.
+    /// Appends a value. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn push(&mut self, value: T) -> Result {
-        self.place()?.put(value);
+        self.reserve()?.push(value);
         Ok(())
     }
 
-    /// Makes a place at the end. May sleep.
+    /// Reserves capacity for one more value. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn place(&mut self) -> Result<Place<'_, T>> {
+    pub fn reserve(&mut self) -> Result<ReservedSlot<'_, T>> {
         self.0.reserve(1, GFP_KERNEL)?;
-        Ok(Place(self))
+        Ok(ReservedSlot(self))
     }
 
-    /// Takes the value at `index` out, if there is one; those behind it move up.
+    /// Removes the value at `index`, if there is one, and shifts those after it.
     pub fn remove(&mut self, index: usize) -> Option<T> {
         let value = self.0.remove(index).ok();
         self.free_if_empty();
@@ -67,30 +68,30 @@ impl<T> Roll<T> {
     }
 }
 
-/// A place for a value at the end of a list, which goes when it is not used.
-pub struct Place<'a, T>(&'a mut Roll<T>);
+/// Reserved capacity for one value. If it is not used, it is released.
+pub struct ReservedSlot<'a, T>(&'a mut StaticVec<T>);
 
-impl<T> Place<'_, T> {
-    /// Puts a value there. Any context.
-    pub fn put(self, value: T) {
-        // There is room for one.
+impl<T> ReservedSlot<'_, T> {
+    /// Appends a value. Any context.
+    pub fn push(self, value: T) {
+        // Capacity was reserved.
         let _ = self.0 .0.push_within_capacity(value);
     }
 }
 
-impl<T> Drop for Place<'_, T> {
+impl<T> Drop for ReservedSlot<'_, T> {
     fn drop(&mut self) {
         self.0.free_if_empty();
     }
 }
 
-impl<T> Default for Roll<T> {
+impl<T> Default for StaticVec<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T> Deref for Roll<T> {
+impl<T> Deref for StaticVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -98,7 +99,7 @@ impl<T> Deref for Roll<T> {
     }
 }
 
-impl<T> DerefMut for Roll<T> {
+impl<T> DerefMut for StaticVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.0
     }

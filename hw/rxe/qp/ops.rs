@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the engine's two halves work on: the queues, the paths, the packet that a call is about.
+//! The driver's side of the engine: its queues and paths, as [`SendOps`](roce::memory::SendOps) and
+//! [`RecvOps`](roce::memory::RecvOps) of one call.
 
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
@@ -14,32 +15,32 @@ use kernel::sync::Arc;
 use rdma::Access;
 use roce::state::State;
 
-/// What the requester and the responder work on.
+/// Queues and paths of requester and responder.
 pub(crate) struct Queues {
     pub(super) send: SendQueue,
     pub(super) recv: RecvQueue,
-    /// Where a connected QP's packets go.
+    /// The path of a connected QP.
     pub(super) path: Option<Path>,
-    /// Where the last datagram went.
+    /// The path of the last datagram.
     datagram_path: Option<Path>,
-    /// What the peer may do: `qp_access_flags`.
+    /// Access flags of the peer: `qp_access_flags`.
     pub(super) access: Access,
-    /// The state that an engine went to by itself.
+    /// The state that an engine has changed to by itself.
     pub(super) moved: Option<State>,
-    /// A completion found no room.
+    /// A completion was lost because the CQ was full.
     pub(super) overflowed: bool,
 }
 
-/// The world as the engines see it during one call.
-pub(crate) struct Port<'p> {
+/// The implementation of `SendOps` and `RecvOps` during one call of the engine.
+pub(crate) struct QpOps<'p> {
     pub(super) qp: &'p Qp,
     pub(super) queues: &'p mut Queues,
-    /// The packet that the call is about.
+    /// The packet that is being received, if any.
     pub(super) incoming: Option<&'p Incoming<'p>>,
 }
 
 impl Queues {
-    /// Makes queues without a path, where they will be.
+    /// Initialises queues without paths in place.
     pub(super) fn init(send: SendQueue, recv: RecvQueue) -> impl Init<Self> {
         init!(Self {
             send,
@@ -58,7 +59,7 @@ impl Queues {
         paths.into_iter().flatten().for_each(Path::forget_route);
     }
 
-    /// Forgets all requests and paths.
+    /// Drops all requests and paths.
     pub(super) fn reset(&mut self) {
         self.send.reset();
         self.recv.reset();
@@ -69,10 +70,10 @@ impl Queues {
     }
 }
 
-impl Port<'_> {
+impl QpOps<'_> {
     /// Sends a packet: to `av`, or to the peer of a connected QP.
     ///
-    /// A packet that cannot be sent is lost, as on the wire.
+    /// If that fails, the packet is lost, as on the wire.
     pub(super) fn send(&mut self, packet: tx::Packet, av: Option<Arc<Av>>) {
         let path = match av {
             None => self.queues.path.as_mut(),
