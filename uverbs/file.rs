@@ -10,7 +10,6 @@ use kernel::{
 };
 use kernel_ext::{
     bindings::file_operations,
-    chrdev::Cdev,
     export::Exported,
     file_ops::{self, FileOps},
 };
@@ -22,9 +21,10 @@ use rdma_uverbs::{
     close,
     file::{File, FileRef},
     node::{self, Node},
+    umap,
 };
 
-use crate::{ioctl, mmap, write};
+use crate::{ioctl, write};
 
 /// What is done with device files.
 struct DeviceFile;
@@ -32,10 +32,9 @@ struct DeviceFile;
 #[vtable]
 impl FileOps for DeviceFile {
     type Private = File;
+    type Node = Node;
 
-    fn open(node: &Cdev, _file: &kernel::fs::File, sleep: &MaySleep) -> Result<FileRef> {
-        // SAFETY: The table is that of nodes.
-        let node = unsafe { Node::of_cdev(node) };
+    fn open(node: &Node, _file: &kernel::fs::File, sleep: &MaySleep) -> Result<FileRef> {
         node.open(may_open, sleep)
     }
 
@@ -69,7 +68,7 @@ impl FileOps for DeviceFile {
     }
 
     fn mmap(this: &File, _file: &kernel::fs::File, area: &VmaNew, sleep: &MaySleep) -> Result {
-        mmap::mmap(this, area, sleep)
+        umap::map(this, area, sleep)
     }
 }
 
@@ -103,16 +102,16 @@ fn may_open(device: &Device) -> Result {
 
 /// Destroys the objects and the context of a file. It may be called again, and at once.
 pub(crate) fn destroy_hw(file: &ARef<File>, why: RemoveReason, sleep: &MaySleep) {
-    let frozen = file.freeze(sleep);
-    if frozen.ucontext().is_null() {
+    let file = file.lock_hw_destroy(sleep);
+    if file.ucontext().is_null() {
         return;
     }
     // Objects that others need are destroyed in a later round.
-    while frozen.has_objects() && frozen.destroy_objects(why, sleep).is_ok() {}
-    if frozen.has_objects() {
+    while file.has_objects() && file.destroy_objects(why, sleep).is_ok() {}
+    if file.has_objects() {
         pr_warn!("a driver does not destroy its objects\n");
         // A context is there, and who does not ask the driver gets along.
-        let _ = frozen.destroy_objects(RemoveReason::DriverFailure, sleep);
+        let _ = file.destroy_objects(RemoveReason::DriverFailure, sleep);
     }
-    close::destroy_context(&frozen, why, sleep);
+    close::destroy_context(&file, why, sleep);
 }

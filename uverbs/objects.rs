@@ -15,7 +15,7 @@ use rdma_uverbs::{
 
 /// A class of whose methods only the one that destroys stands here: its objects are made by `write()`, or by methods of drivers.
 macro_rules! destroy_only {
-    ($class:ty: $object:ident, $destroy:ident, $method:ident($handle:ident), needs $op:ident) => {
+    ($class:ty: $object:ident, $destroy:path, $method:ident($handle:ident), needs $op:ident) => {
         static TYPE: rdma_uverbs::table::IdrType =
             rdma_uverbs::table::IdrType::new::<$class, _>($destroy);
 

@@ -13,13 +13,11 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 use kernel_ext::{
-    bindings::{attribute, device_attribute},
     chrdev::{ClassText, NodeClass, Nodes},
-    export::Exported,
     sysfs::Text,
 };
 use rdma::view::Device;
-use rdma_uverbs::node::{self, Attribute, Attributes};
+use rdma_uverbs::node::{Attribute, Attributes, DeviceAttribute};
 
 /// How the nodes are made: for everybody.
 pub(crate) struct Verbs;
@@ -59,15 +57,10 @@ impl Attribute for IbDev {
     }
 }
 
-static ABI_VERSION: Exported<device_attribute> = node::attribute::<AbiVersion>();
-static IB_DEV: Exported<device_attribute> = node::attribute::<IbDev>();
+static ABI_VERSION: DeviceAttribute = DeviceAttribute::new::<AbiVersion>();
+static IB_DEV: DeviceAttribute = DeviceAttribute::new::<IbDev>();
 
-static FILES: Exported<[*const attribute; 3]> = Exported([
-    &raw const ABI_VERSION.0.attr,
-    &raw const IB_DEV.0.attr,
-    core::ptr::null(),
-]);
+static FILES: [Option<&'static DeviceAttribute>; 3] = [Some(&ABI_VERSION), Some(&IB_DEV), None];
 
 /// The files of each node.
-// SAFETY: The list ends with null, and has nothing else but files from `node::attribute`.
-pub(crate) static ATTRIBUTES: Attributes = unsafe { Attributes::new(&FILES) };
+pub(crate) static ATTRIBUTES: Attributes = Attributes::new(&FILES);

@@ -15,7 +15,7 @@ use rdma::MaySleep;
 use rdma_uverbs::{
     definition::WriteMethod,
     file::File,
-    held::Acquired,
+    lookup::Acquired,
     node::Node,
     request::Bytes,
     write::{Command, Span, Spans},

@@ -18,7 +18,7 @@ use rdma_bindings as c;
 
 use crate::{
     definition::{AttrTable, Kind, ObjectType, RawHandler, WriteMethod},
-    held::Access,
+    lookup::Access,
 };
 
 /// The bit of numbers that a driver gives.

@@ -16,7 +16,7 @@ use crate::{
     api::{attr_index, Method},
     class::Class,
     definition::Kind,
-    held::Access,
+    lookup::Access,
     new::NewObject,
 };
 
@@ -347,8 +347,8 @@ impl Attributes for AttrBundle {
         if !file.has_device() {
             return Err(EIO);
         }
-        // SAFETY: The context stays as long as the file has its device, which the caller's read lock keeps; a view is a
-        // transparent wrapper.
+        // SAFETY: A command runs inside `disassociate_srcu`, so a file that had its device above keeps its context until the
+        // command returns; a view is a transparent wrapper.
         unsafe { file.ucontext().cast::<Ucontext>().as_ref() }.ok_or(EINVAL)
     }
 }

@@ -33,7 +33,7 @@ use crate::{
     api::{attr_index, Attr, Method},
     attrs::Attributes,
     definition::{Kind, ObjectUse},
-    held::{Access, Acquired},
+    lookup::{Access, Acquired},
 };
 
 /// What a system call asks for.

@@ -13,12 +13,12 @@ use rdma::{
 };
 use rdma_bindings as bindings;
 
-use crate::{file::Frozen, umap};
+use crate::{file::HwDestroyGuard, umap};
 
 /// Destroys the context of a file that has no objects any more.
 ///
 /// When the device goes, the file's mappings are taken away before: those of a file that is closed are gone.
-pub fn destroy_context(file: &Frozen<'_>, why: RemoveReason, sleep: &MaySleep) {
+pub fn destroy_context(file: &HwDestroyGuard<'_>, why: RemoveReason, sleep: &MaySleep) {
     let raw = file.ucontext();
     // SAFETY: The file has the context, and nobody destroys it meanwhile; a view is a transparent wrapper.
     let Some(context) = (unsafe { raw.cast::<Ucontext>().as_ref() }) else {

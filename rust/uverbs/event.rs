@@ -21,7 +21,7 @@ use core::{
     mem::offset_of,
     pin::Pin,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
 use kernel::{
@@ -42,14 +42,18 @@ use kernel_ext::{
     sync::{SpinLockIrq, SpinLockIrqGuard},
 };
 use rdma::{
-    view::{command::UverbsFile, list, Uobject},
+    view::{command::UverbsFile, list, uobject::RemoveReason, Uobject},
     MaySleep,
 };
 use rdma_bindings::{
     self as bindings, ib_uobject, ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc, list_head,
 };
 
-use crate::class::Class;
+use crate::{
+    class::{Class, Destroying},
+    init_once::InitOnce,
+    new::NewObject,
+};
 
 /// What user space reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,11 +196,7 @@ impl Queue {
 #[repr(C)]
 pub struct RawEventFile {
     uobject: ib_uobject,
-    /// Somebody initialises the queue, or has done so.
-    begun: AtomicBool,
-    /// The queue is initialised.
-    ready: AtomicBool,
-    queue: core::mem::MaybeUninit<Queue>,
+    queue: InitOnce<Queue>,
 }
 
 view_of! {
@@ -226,30 +226,21 @@ impl EventFile {
 
     /// The queue, once it is there.
     fn queue(&self) -> Option<Pin<&Queue>> {
-        let raw = self.as_raw();
-        // SAFETY: The file is there, and not moved. What is ready is initialised.
-        unsafe {
-            let ready = (*raw).ready.load(Ordering::Acquire);
-            ready.then(|| Pin::new_unchecked(&*(*raw).queue.as_ptr()))
-        }
+        self.queue_member().get()
     }
 
-    /// Makes a file that was begun ready for events: an open one, with none. Once; later calls do nothing.
-    pub fn init(&self) {
-        let raw = self.as_raw();
-        // SAFETY: The memory is there, zeroed at first, and not moved; one call passes the swap, and the queue is not used
-        // before `ready` is set.
-        unsafe {
-            if (*raw).begun.swap(true, Ordering::AcqRel) {
-                return;
-            }
-            let queue = (*raw).queue.as_mut_ptr();
-            let Ok(()) = Queue::new().__pinned_init(queue);
-            let mut state = (*queue).state.lock();
-            list::init(state.events());
-            drop(state);
-            (*raw).ready.store(true, Ordering::Release);
-        }
+    fn queue_member(&self) -> &InitOnce<Queue> {
+        // SAFETY: The member may be shared from the beginning: zeros are a value that is not initialised yet.
+        unsafe { &(*self.as_raw()).queue }
+    }
+
+    /// Makes a new file an open one with no events. Later calls do nothing.
+    fn init(&self) {
+        self.queue_member().init(Queue::new(), |queue| {
+            let mut state = queue.state.lock();
+            // SAFETY: The list is ours while the state is locked, and does not move.
+            unsafe { list::init(state.events()) };
+        });
     }
 
     /// Adds an event that is no object's, unless the file is closed, and wakes up who waits for one. Any context.
@@ -399,6 +390,18 @@ unsafe impl AlwaysRefCounted for AsyncFile {
     }
 }
 
+impl AsRef<EventFile> for EventFile {
+    fn as_ref(&self) -> &EventFile {
+        self
+    }
+}
+
+impl AsRef<EventFile> for AsyncFile {
+    fn as_ref(&self) -> &EventFile {
+        self
+    }
+}
+
 impl core::ops::Deref for AsyncFile {
     type Target = EventFile;
 
@@ -409,35 +412,34 @@ impl core::ops::Deref for AsyncFile {
     }
 }
 
-impl AsyncFile {
-    /// As [`EventFile::init`]; and the file hears of the device's own events from now on. It is in a context.
+impl NewObject<'_, CompletionChannel> {
+    /// Completes the channel: it is open, with no events.
+    pub fn start(self) {
+        self.init();
+        self.finish();
+    }
+}
+
+impl NewObject<'_, AsyncEvents> {
+    /// Completes the file: it is open, and gets the events of the device from now on.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is not in one.
-    ///
-    /// # Safety
-    ///
-    /// The file is being made, by this thread alone, and was not started.
-    pub unsafe fn start(&self, _sleep: &MaySleep) -> Result {
-        let context = self.uobject().context().ok_or(EINVAL)?;
+    /// `EINVAL` if it is in no context.
+    pub fn start(self, _sleep: &MaySleep) -> Result {
+        let device = self.context()?.device().as_raw();
         self.init();
-        let raw = self.as_raw();
-        // SAFETY: By the safety requirements; the handler is this file's, which unregisters it before it goes.
+        // SAFETY: The object is new, so that this thread alone uses the handler. It is complete below, so it does not go
+        // before `AsyncEvents::detach`, which unregisters the handler.
         unsafe {
-            let handler = &raw mut (*raw).handler;
-            (*handler).device = context.device().as_raw();
+            let handler = &raw mut (*self.as_raw()).handler;
+            (*handler).device = device;
             (*handler).handler = Some(on_device_event);
             list::init(&raw mut (*handler).list);
             bindings::ib_register_event_handler(handler);
         }
+        self.finish();
         Ok(())
-    }
-
-    /// Hears no more of the device's events. For a file that was started, once.
-    pub fn stop(&self, _sleep: &MaySleep) {
-        // SAFETY: The handler was registered by `start`; a file that was begun only is not destroyed but aborted.
-        unsafe { bindings::ib_unregister_event_handler(&raw mut (*self.as_raw()).handler) };
     }
 }
 
@@ -583,20 +585,28 @@ impl Source {
     }
 }
 
-/// Completion channels, as a kind of objects.
+/// The class of completion channels.
 pub struct CompletionChannel;
 
-// SAFETY: The description in ib_uverbs says so. The structure begins with the object; zeros are a file that is not ready.
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`, and zeros are a file
+// that is not initialised yet.
 unsafe impl Class for CompletionChannel {
     const ID: u16 = bindings::UVERBS_OBJECT_COMP_CHANNEL as u16;
     type Memory = EventFile;
+    const IS_FILE: bool = true;
 }
 
-/// Async event files, as a kind of objects.
+/// The class of async event files.
 pub struct AsyncEvents;
 
 // SAFETY: As above.
 unsafe impl Class for AsyncEvents {
     const ID: u16 = bindings::UVERBS_OBJECT_ASYNC_EVENT as u16;
     type Memory = AsyncFile;
+    const IS_FILE: bool = true;
+
+    fn detach(file: Destroying<'_, Self>, _why: RemoveReason, _sleep: &MaySleep) {
+        // SAFETY: The object is complete, so `start` has registered the handler, and its `detach` is called once.
+        unsafe { bindings::ib_unregister_event_handler(&raw mut (*file.as_raw()).handler) };
+    }
 }

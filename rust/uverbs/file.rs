@@ -21,7 +21,11 @@ use kernel::{
     prelude::*,
     sync::aref::{ARef, AlwaysRefCounted},
 };
-use kernel_ext::{door::FromC, srcu::Srcu};
+use kernel_ext::{
+    door::FromC,
+    rwsem::{RwSem, WriteGuard},
+    srcu::Srcu,
+};
 use rdma::{
     view::{command::UverbsFile, uobject::RemoveReason, Device, Uobject},
     MaySleep,
@@ -105,60 +109,62 @@ impl File {
         }
     }
 
-    /// Waits until no command makes or destroys an object, and keeps it so.
-    pub fn freeze(&self, _sleep: &MaySleep) -> Frozen<'_> {
-        // SAFETY: The semaphore is initialised, and the token shows that it may sleep.
-        unsafe { bindings::down_write(&raw mut (*self.as_raw()).hw_destroy_rwsem) };
-        Frozen(self)
+    /// Takes `hw_destroy_rwsem` to write: waits until no command creates or destroys an object.
+    pub fn lock_hw_destroy(&self, sleep: &MaySleep) -> HwDestroyGuard<'_> {
+        HwDestroyGuard {
+            file: self,
+            _guard: hw_destroy(self).write(sleep),
+        }
     }
 }
 
-/// A file in which no command makes or destroys an object.
+/// `hw_destroy_rwsem` of a file. While it is held to read, the file's context and objects are not all destroyed.
+pub fn hw_destroy(file: &UverbsFile) -> &RwSem {
+    // SAFETY: The semaphore was initialised with the file, and stays as long.
+    unsafe { RwSem::from_raw(&raw mut (*file.as_raw()).hw_destroy_rwsem) }
+}
+
+/// A file whose `hw_destroy_rwsem` is held to write: no command creates or destroys an object.
 ///
 /// # Invariants
 ///
-/// `hw_destroy_rwsem` is held to write.
-pub struct Frozen<'a>(&'a File);
+/// The guard is that of the file's `hw_destroy_rwsem`.
+pub struct HwDestroyGuard<'a> {
+    file: &'a File,
+    _guard: WriteGuard<'a>,
+}
 
-impl Frozen<'_> {
-    /// Whether there are objects.
+impl HwDestroyGuard<'_> {
+    /// Whether the file has objects.
     pub fn has_objects(&self) -> bool {
         // SAFETY: By the type invariants nobody changes the list.
         unsafe {
-            let list = &raw mut (*self.0.as_raw()).uobjects;
+            let list = &raw mut (*self.as_raw()).uobjects;
             (*list).next != list
         }
     }
 
-    /// Destroys the file's objects as far as their dependencies let it: again, until there are none, or none could be
-    /// destroyed, of which `EINVAL` tells. The file has a context.
+    /// Tries to destroy each of the file's objects once, newest first.
     ///
     /// # Errors
     ///
     /// `EINVAL` if none was destroyed, or the file has no context.
     pub fn destroy_objects(&self, why: RemoveReason, _sleep: &MaySleep) -> Result {
-        if self.0.ucontext().is_null() {
+        if self.ucontext().is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: By the type invariants, and there is a context.
+        // SAFETY: By the type invariants the semaphore is held to write; there is a context.
         kernel::error::to_result(unsafe {
-            bindings::__uverbs_cleanup_ufile(self.0.as_raw(), why as u32)
+            bindings::__uverbs_cleanup_ufile(self.as_raw(), why as u32)
         })
     }
 }
 
-impl core::ops::Deref for Frozen<'_> {
+impl core::ops::Deref for HwDestroyGuard<'_> {
     type Target = File;
 
     fn deref(&self) -> &File {
-        self.0
-    }
-}
-
-impl Drop for Frozen<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::up_write(&raw mut (*self.0.as_raw()).hw_destroy_rwsem) };
+        self.file
     }
 }
 

@@ -19,7 +19,10 @@ use kernel::{
     prelude::*,
     sync::aref::ARef,
 };
-use kernel_ext::door::{FromC, IntoC};
+use kernel_ext::{
+    door::{FromC, IntoC},
+    rwsem::ReadGuard,
+};
 use rdma::{
     view::{
         command::UverbsFile,
@@ -32,7 +35,7 @@ use rdma_bindings::{self as bindings, ib_uobject};
 
 use crate::{
     fd::{self, Cleanup, FdType, FileHeld},
-    file::{File, FileRef},
+    file::{hw_destroy, File, FileRef},
     write::Command,
 };
 
@@ -59,38 +62,6 @@ unsafe impl FromC for Kind<'_> {
             Err(error) if error.to_errno() == -(bindings::ENOMSG as i32) => Self::Any,
             Err(_) => Self::Absent,
         }
-    }
-}
-
-/// No one destroys all objects of a file while this is there.
-///
-/// # Invariants
-///
-/// `hw_destroy_rwsem` is held to read.
-pub struct Steady<'a>(&'a UverbsFile);
-
-impl<'a> Steady<'a> {
-    /// Waits while somebody does.
-    pub fn wait(file: &'a UverbsFile, _sleep: &MaySleep) -> Self {
-        // SAFETY: The semaphore is initialised, and the token shows that it may sleep.
-        unsafe { bindings::down_read(&raw mut (*file.as_raw()).hw_destroy_rwsem) };
-        Self(file)
-    }
-
-    /// `None` if somebody does, or waits for doing so.
-    pub fn attempt(file: &'a UverbsFile) -> Option<Self> {
-        // SAFETY: The semaphore is initialised.
-        let held =
-            unsafe { bindings::down_read_trylock(&raw mut (*file.as_raw()).hw_destroy_rwsem) };
-        // Dropping the result unlocks: there is none unless it is held.
-        (held == 1).then(|| Self(file))
-    }
-}
-
-impl Drop for Steady<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::up_read(&raw mut (*self.0.as_raw()).hw_destroy_rwsem) };
     }
 }
 
@@ -146,19 +117,26 @@ pub struct Uncommitted {
 }
 
 impl Uncommitted {
-    /// An object that has got its number or its file.
-    pub fn new(object: ARef<Uobject>, steady: Steady<'_>) -> Self {
-        core::mem::forget(steady);
-        // INVARIANT: It was held to read, and still is.
-        Self { object }
+    /// An object that has its number or file descriptor. `guard` is of its file's `hw_destroy_rwsem`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the guard is another file's.
+    pub fn new(object: ARef<Uobject>, guard: ReadGuard<'_>) -> Result<Self> {
+        if !core::ptr::eq(guard.semaphore(), hw_destroy(object.file())) {
+            return Err(EINVAL);
+        }
+        core::mem::forget(guard);
+        // INVARIANT: The semaphore stays held.
+        Ok(Self { object })
     }
 
-    /// The object, and what kept the file's objects.
-    pub fn into_parts(self) -> (ARef<Uobject>, Unsteady) {
-        let file = self.object.as_raw();
-        // SAFETY: The member is constant, and the object's reference is still there.
-        let file = unsafe { NonNull::new_unchecked((*file).ufile) };
-        (self.object, Unsteady(file))
+    /// Passes the object to `f`, and releases `hw_destroy_rwsem` of its file after that.
+    pub fn finish(self, f: impl FnOnce(ARef<Uobject>)) {
+        let file = File::of(self.object.file()).hold();
+        // SAFETY: By the type invariants it is held to read, and `self` goes.
+        let _guard = unsafe { hw_destroy(&file).assume_read() };
+        f(self.object);
     }
 
     /// Commits an object with a file descriptor, which keeps the device file until its own file is released.
@@ -168,24 +146,10 @@ impl Uncommitted {
         unsafe { fd::install(object) };
     }
 
-    /// Nobody else has it.
+    /// The object, which nobody else uses.
     pub fn exclusive(&self) -> Exclusive<'_> {
         // INVARIANT: By the type invariants.
         Exclusive(&self.object)
-    }
-}
-
-/// Lets others destroy all objects of the file when it is dropped.
-///
-/// # Invariants
-///
-/// `hw_destroy_rwsem` of the file is held to read; whoever calls the door keeps the file.
-pub struct Unsteady(NonNull<bindings::ib_uverbs_file>);
-
-impl Drop for Unsteady {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::up_read(&raw mut (*self.0.as_ptr()).hw_destroy_rwsem) };
     }
 }
 

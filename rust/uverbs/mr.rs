@@ -5,12 +5,17 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
-    view::{mr::NewMr, object::Owned, AttrBundle, Device, Dm, Dmah, Mr, Pd, Uobject},
+    driver::user::Rereg,
+    view::{
+        mr::NewMr,
+        object::{Owned, UdataView},
+        AttrBundle, Device, Dm, Dmah, Mr, Pd, Uobject,
+    },
     MaySleep,
 };
 use rdma_bindings::{self as bindings, ib_sge};
 
-use crate::verbs::track;
+use crate::{lookup::WriteLocked, verbs::track};
 
 /// The bits of `enum ib_access_flags` that there are, with those that a device may ignore.
 pub const ACCESS_SUPPORTED: u32 = bindings::IB_ACCESS_SUPPORTED;
@@ -107,6 +112,37 @@ pub fn reg_user(
         unsafe { mr.set_dmah(dmah) };
     }
     Ok(mr)
+}
+
+/// Registers a region anew (`rereg_user_mr`). `named` is another protection domain that it is moved to, of which `rereg` says
+/// so too. Returns the region that takes the place of the old one, if the driver has made one.
+///
+/// # Errors
+///
+/// Those of the driver.
+pub fn rereg<'a>(
+    old: &WriteLocked<'_, Mr>,
+    rereg: &Rereg<'a>,
+    named: Option<&Pd>,
+    udata: &UdataView,
+    sleep: &MaySleep,
+) -> Result<Option<NewMr<'a>>> {
+    // A driver may set the new one itself.
+    let former = old.pd();
+    // SAFETY: `old` is locked for writing.
+    let made = unsafe { old.driver_rereg_user(rereg, udata, sleep)? };
+    if made.is_some() {
+        return Ok(made);
+    }
+    if let Some(pd) = named {
+        // SAFETY: `old` is locked for writing, and its domain counts it.
+        unsafe { old.set_pd(former, pd) };
+        track::sync(&**old, sleep);
+    }
+    if rereg.flags & bindings::IB_MR_REREG_TRANS != 0 {
+        old.set_range(rereg.iova, rereg.length);
+    }
+    Ok(None)
 }
 
 /// Registers a part of the buffer of another device, which a file descriptor is of, for an object that is being made.

@@ -15,7 +15,7 @@ use rdma::{
 };
 use rdma_bindings as bindings;
 
-use crate::{class::Class, held::Held};
+use crate::{class::Class, lookup::WriteLocked};
 
 /// Where an object came from, which says how it is complete.
 #[derive(Clone, Copy)]
@@ -127,7 +127,7 @@ impl<'a, T: Class> NewObject<'a, T> {
 
     /// As [`Self::complete`], in the place of an object that the command has alone: it gets the number of that, which is
     /// destroyed. For a command that can not fail after this.
-    pub fn replace(self, old: Held<'a, T>, object: Owned<T>)
+    pub fn replace(self, old: WriteLocked<'a, T>, object: Owned<T>)
     where
         T: View,
     {
@@ -144,8 +144,8 @@ impl<'a, T: Class> NewObject<'a, T> {
         }
     }
 
-    /// As [`Self::complete`], for whoever has set the object of the driver, or for what has none.
-    pub fn finish(self) -> &'a T::Memory {
+    /// As [`Self::complete`], where the `object` is set already, or stays null for the class has none.
+    pub(crate) fn finish(self) -> &'a T::Memory {
         let this = ManuallyDrop::new(self);
         match this.origin {
             // SAFETY: The command is this thread's, and has no object yet.

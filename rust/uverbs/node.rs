@@ -13,7 +13,6 @@
 //! C headers: `include/linux/cdev.h`, `include/linux/device.h`.
 
 use core::{
-    marker::PhantomData,
     mem::offset_of,
     pin::Pin,
     ptr::{self, NonNull},
@@ -27,7 +26,8 @@ use kernel::{
     sync::aref::{ARef, AlwaysRefCounted},
 };
 use kernel_ext::{
-    chrdev::{Cdev, NodeClass, Nodes},
+    chrdev::{CdevOwner, NodeClass, Nodes},
+    cmutex::{CMutex, CMutexGuard},
     door::view_of,
     export::Exported,
     srcu::{self, Srcu},
@@ -62,14 +62,9 @@ unsafe impl AlwaysRefCounted for Node {
     }
 }
 
-/// A mutex of a structure of C that is held.
-struct Locked<'a>(*mut bindings::mutex, PhantomData<&'a Node>);
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        // SAFETY: The mutex is held, and there as long as the node.
-        unsafe { bindings::mutex_unlock(self.0) };
-    }
+// SAFETY: The character device is the member `cdev`.
+unsafe impl CdevOwner for Node {
+    const OFFSET: usize = offset_of!(ib_uverbs_device, cdev);
 }
 
 impl Node {
@@ -119,21 +114,6 @@ impl Node {
     pub fn of(file: &UverbsFile) -> &Self {
         // SAFETY: The member is constant, and the file has a reference.
         unsafe { &*(*file.as_raw()).device.cast() }
-    }
-
-    /// The node of a character device.
-    ///
-    /// # Safety
-    ///
-    /// The character device is a node's.
-    pub unsafe fn of_cdev(cdev: &Cdev) -> &Self {
-        // SAFETY: By the safety requirements.
-        unsafe {
-            &*cdev
-                .as_raw()
-                .byte_sub(offset_of!(ib_uverbs_device, cdev))
-                .cast()
-        }
     }
 
     fn raw_dev(&self) -> *mut bindings::device {
@@ -243,12 +223,9 @@ impl Node {
         used.then(|| Use(self))
     }
 
-    fn lock_files(&self) -> Locked<'_> {
-        // SAFETY: The mutex was initialised.
-        let mutex = unsafe { &raw mut (*self.as_raw()).lists_mutex };
-        // SAFETY: As above; those who open and close files, and devices that go, may sleep.
-        unsafe { bindings::mutex_lock(mutex) };
-        Locked(mutex, PhantomData)
+    fn lock_files(&self, sleep: &MaySleep) -> CMutexGuard<'_> {
+        // SAFETY: The mutex was initialised with the node, and stays as long.
+        unsafe { CMutex::from_raw(&raw mut (*self.as_raw()).lists_mutex) }.lock(sleep)
     }
 
     fn files(&self) -> *mut bindings::list_head {
@@ -264,7 +241,7 @@ impl Node {
     pub fn open(&self, may: impl FnOnce(&Device) -> Result, sleep: &MaySleep) -> Result<FileRef> {
         let user = self.try_use().ok_or(ENXIO)?;
         let access = self.access();
-        let _lock = self.lock_files();
+        let _lock = self.lock_files(sleep);
         let device = access.device().ok_or(EIO)?;
         may(device)?;
         let driver = Driver::hold(device)?;
@@ -277,15 +254,15 @@ impl Node {
     }
 
     /// Takes a file out of the list of those that are open, if it is still there.
-    pub fn forget_file(&self, file: &UverbsFile, _sleep: &MaySleep) {
-        let _lock = self.lock_files();
+    pub fn forget_file(&self, file: &UverbsFile, sleep: &MaySleep) {
+        let _lock = self.lock_files(sleep);
         // SAFETY: The list is locked, and the file in it, or in none, which is a list of its own.
         unsafe { list::remove(&raw mut (*file.as_raw()).list) };
     }
 
     /// Takes a file out of the list.
-    pub fn take_file(&self, _sleep: &MaySleep) -> Option<FileRef> {
-        let _lock = self.lock_files();
+    pub fn take_file(&self, sleep: &MaySleep) -> Option<FileRef> {
+        let _lock = self.lock_files(sleep);
         // SAFETY: The list is locked; a file is taken out of it before its opener's reference is dropped.
         unsafe {
             let link = list::first(self.files())?;
@@ -295,8 +272,8 @@ impl Node {
     }
 
     /// Calls `f` with each open file; none is opened or closed meanwhile.
-    pub fn for_each_file(&self, mut f: impl FnMut(&File), _sleep: &MaySleep) {
-        let _lock = self.lock_files();
+    pub fn for_each_file(&self, mut f: impl FnMut(&File), sleep: &MaySleep) {
+        let _lock = self.lock_files(sleep);
         let mut link = self.files();
         // SAFETY: The list is locked; its files are there.
         unsafe {
@@ -408,13 +385,22 @@ pub trait Attribute: 'static {
     fn show(device: &Device, text: &mut Text<'_>) -> Result;
 }
 
-/// The structure of C for a file, which all may read: for a `static`.
-pub const fn attribute<T: Attribute>() -> Exported<bindings::device_attribute> {
-    let mut raw: bindings::device_attribute = pin_init::zeroed();
-    raw.attr.name = kernel::str::as_char_ptr_in_const_context(T::NAME);
-    raw.attr.mode = 0o444;
-    raw.__bindgen_anon_1.show = Some(show::<T>);
-    Exported(raw)
+/// An [`Attribute`] as a `struct device_attribute`: for a `static`.
+#[repr(transparent)]
+pub struct DeviceAttribute(bindings::device_attribute);
+
+// SAFETY: The structure is constant.
+unsafe impl Sync for DeviceAttribute {}
+
+impl DeviceAttribute {
+    /// A file that everybody may read.
+    pub const fn new<T: Attribute>() -> Self {
+        let mut raw: bindings::device_attribute = pin_init::zeroed();
+        raw.attr.name = kernel::str::as_char_ptr_in_const_context(T::NAME);
+        raw.attr.mode = 0o444;
+        raw.__bindgen_anon_1.show = Some(show::<T>);
+        Self(raw)
+    }
 }
 
 /// # Safety
@@ -443,7 +429,7 @@ unsafe extern "C" fn show<T: Attribute>(
     }
 }
 
-/// The files of a node's directory: a `static`.
+/// The files of a node's directory in sysfs, besides those of the driver model: a `static`.
 pub struct Attributes {
     group: bindings::attribute_group,
 }
@@ -452,16 +438,12 @@ pub struct Attributes {
 unsafe impl Sync for Attributes {}
 
 impl Attributes {
-    /// The files of a list that ends with null.
-    ///
-    /// # Safety
-    ///
-    /// `list` ends with null; the others are files from [`attribute`].
-    pub const unsafe fn new<const N: usize>(
-        list: &'static Exported<[*const bindings::attribute; N]>,
-    ) -> Self {
+    /// The files of a list, whose last element is `None`.
+    pub const fn new<const N: usize>(list: &'static [Option<&'static DeviceAttribute>; N]) -> Self {
+        assert!(matches!(list.as_slice(), [.., None]), "the list has no end");
+        const { assert!(offset_of!(bindings::device_attribute, attr) == 0) };
         let mut group: bindings::attribute_group = pin_init::zeroed();
-        group.__bindgen_anon_2.attrs = list.0.as_ptr().cast_mut().cast();
+        group.__bindgen_anon_2.attrs = list.as_ptr().cast_mut().cast();
         Self { group }
     }
 

@@ -13,7 +13,7 @@ use rdma::{
 };
 use rdma_bindings::{self as c, ib_recv_wr, ib_send_wr, ib_sge};
 
-use crate::held::Held;
+use crate::lookup::ReadLocked;
 
 /// What a request for sending has beyond what all have.
 pub enum SendKind<'a> {
@@ -40,7 +40,7 @@ pub enum SendKind<'a> {
     /// A datagram.
     Datagram {
         /// Where it goes. It stays as long as the chain.
-        ah: Held<'a, Ah>,
+        ah: ReadLocked<'a, Ah>,
         /// The peer's queue pair.
         remote_qpn: u32,
         /// The peer's Q_Key.
@@ -134,7 +134,7 @@ const _: () = {
 pub struct SendChain<'a> {
     requests: KVec<AnySend>,
     sges: KVec<ib_sge>,
-    handles: KVec<Held<'a, Ah>>,
+    handles: KVec<ReadLocked<'a, Ah>>,
 }
 
 /// The first requests of a chain were posted, and one was not: its number counted from 1, and why.

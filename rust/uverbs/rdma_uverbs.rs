@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`class`] | the kinds of objects: which number, which memory, which object of the driver |
 //! | [`new`] | objects that are being made: [`NewObject`](new::NewObject) |
-//! | [`held`] | objects that were looked up: [`Held`](held::Held), [`Removed`](held::Removed) |
+//! | [`held`] | objects that were looked up: [`Held`](lookup::ReadLocked), [`Removed`](lookup::Removed) |
 //! | [`mod@file`] | open device files: [`FileRef`](file::FileRef) |
 //! | [`table`] | tables of objects, methods and attributes, as constants |
 //! | [`definition`] | reading of such tables, ours and those of C drivers |
@@ -59,12 +59,13 @@ pub mod fd;
 pub mod file;
 pub mod flow;
 pub mod handles;
-pub mod held;
+pub mod init_once;
 pub mod inode;
 #[cfg(CONFIG_KUNIT = "y")]
 pub mod kunit;
 pub mod life;
 pub mod list;
+pub mod lookup;
 pub mod mr;
 pub mod new;
 pub mod node;
@@ -81,6 +82,7 @@ pub mod umap;
 pub mod verbs;
 pub mod wq;
 pub mod write;
+pub mod xrcd;
 
 /// Prefix of this crate's own messages.
 const __LOG_PREFIX: &[u8] = b"rdma_uverbs\0";

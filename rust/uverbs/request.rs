@@ -26,7 +26,7 @@ use rdma::{
 use rdma_bindings::{self as c, ib_udata};
 
 use crate::{
-    context::ucontext,
+    attrs::Attributes,
     table::{Definition, Handler, WriteSizes},
 };
 
@@ -339,8 +339,7 @@ where
 {
     move |command: &AttrBundle, sleep: &MaySleep| {
         let call = Call { command, sleep };
-        let context = ucontext(command)?;
-        let response = run(&call, context, call.request()?)?;
+        let response = run(&call, command.ucontext()?, call.request()?)?;
         call.respond(&response)
     }
 }

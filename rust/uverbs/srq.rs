@@ -1,22 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues of user space.
+//! Shared receive queues of user space: `struct ib_usrq_object`.
+//!
+//! C header: `include/rdma/uverbs_std_types.h`.
 
 use kernel::{error::from_err_ptr, prelude::*, sync::aref::ARef};
 use rdma::{
-    view::{object::Owned, AttrBundle, Cq, Pd, Srq},
+    view::{object::Owned, uobject::RemoveReason, AttrBundle, Cq, Pd, Srq},
     MaySleep,
 };
 use rdma_bindings as bindings;
 
 use crate::{
     attrs::plain,
+    class::{Class, Destroying},
     destroy::destroy_by,
     event::AsyncFile,
-    uevent::{on_srq_event, SrqObject, XrcdObject},
+    uevent::{event_object, on_srq_event, EventObject},
+    xrcd::{XrcdLink, XrcdObject},
 };
 
 plain! { bindings::ib_uverbs_destroy_srq_resp }
+
+/// The memory of a shared receive queue: `struct ib_usrq_object`.
+#[repr(C)]
+pub struct SrqObject {
+    event: EventObject,
+    xrcd: XrcdLink,
+}
+
+event_object! { SrqObject }
+
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`.
+unsafe impl Class for Srq {
+    const ID: u16 = bindings::UVERBS_OBJECT_SRQ as u16;
+    type Memory = SrqObject;
+}
+
+impl SrqObject {
+    /// Reports nothing any more, and uses no XRC domain.
+    fn close(&self) {
+        self.xrcd.clear();
+        self.event.close();
+    }
+}
 
 /// Of which type a shared receive queue is to be.
 pub enum SrqKind<'a> {
@@ -88,7 +115,7 @@ pub fn create(
             init.srq_type = bindings::IB_SRQT_XRC;
             init.ext.cq = cq.as_raw();
             init.ext.__bindgen_anon_1.xrc.xrcd = raw;
-            object.use_xrcd(xrcd);
+            object.xrcd.set(xrcd);
             true
         }
         SrqKind::TagMatching(cq, max_num_tags) => {
@@ -103,7 +130,7 @@ pub fn create(
         }
     };
     object.uobject().set_user_handle(spec.user_handle);
-    object.open(spec.async_file);
+    object.event.open(spec.async_file);
     let udata = command.driver_udata().as_raw();
     let user = object.uobject().as_raw().cast();
     // SAFETY: All are there, and of a type that the attributes say.
@@ -124,19 +151,20 @@ pub fn create(
     })
 }
 
-/// Destroys the shared receive queue of an object. For the `destroy_object` of the class.
+/// Destroys a shared receive queue.
 ///
 /// # Errors
 ///
 /// `EBUSY` while it is used, and those of the driver.
-pub fn destroy(object: &SrqObject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+pub fn destroy(
+    object: Destroying<'_, Srq>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    _sleep: &MaySleep,
+) -> Result {
     let udata = command.driver_udata().as_raw();
     // SAFETY: The object is given up; it is gone if the function succeeds.
-    unsafe {
-        destroy_by::<Srq>(object.uobject(), |srq| {
-            bindings::ib_destroy_srq_user(srq, udata)
-        })?
-    };
+    unsafe { destroy_by(&object, |srq| bindings::ib_destroy_srq_user(srq, udata))? };
     object.close();
     Ok(())
 }

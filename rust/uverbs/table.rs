@@ -36,16 +36,11 @@
 //! # use kernel::prelude::*;
 //! # use rdma::{
 //! #     bindings as c,
-//! #     view::{uobject::RemoveReason, AttrBundle, Pd, Uobject},
+//! #     view::{AttrBundle, Pd},
 //! #     MaySleep,
 //! # };
-//! # use rdma_uverbs::table::{Attr, IdrType, Method, Object};
-//! fn free(pd: &Uobject, _: RemoveReason, _: &AttrBundle, _sleep: &MaySleep) -> Result {
-//!     # let _ = pd;
-//!     Ok(())
-//! }
-//!
-//! static TYPE: IdrType = IdrType::new::<Pd, _>(free);
+//! # use rdma_uverbs::{destroy, table::{Attr, IdrType, Method, Object}};
+//! static TYPE: IdrType = IdrType::new::<Pd, _>(destroy::pd);
 //! static DESTROY: Method = Method::destroy(
 //!     c::UVERBS_METHOD_PD_DESTROY,
 //!     &[&Attr::destroyed(c::UVERBS_ATTR_DESTROY_PD_HANDLE, c::UVERBS_OBJECT_PD)],
@@ -55,12 +50,13 @@
 //!
 //! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_named_ioctl.h`.
 
-use core::ptr::NonNull;
+use core::{marker::PhantomData, ptr::NonNull};
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{
     door::{FromC, IntoC},
     export::Exported,
+    file_ops::{self, FileOps},
 };
 use rdma::{
     view::{uobject::RemoveReason, AttrBundle},
@@ -72,8 +68,8 @@ use rdma_bindings::{
     uverbs_obj_idr_type, uverbs_obj_type, uverbs_object_def,
 };
 
-use crate::class::Class;
-pub use crate::held::Access;
+use crate::class::{Class, Destroying};
+pub use crate::lookup::Access;
 
 /// How long data of user space is, in bytes.
 #[derive(Clone, Copy)]
@@ -281,25 +277,25 @@ impl Attr {
 pub trait Handler: Fn(&AttrBundle, &MaySleep) -> Result + Copy + 'static {}
 impl<F: Fn(&AttrBundle, &MaySleep) -> Result + Copy + 'static> Handler for F {}
 
-/// What destroys an object whose memory is a `T`: a function. Where user space has asked for it, it may fail and leave the object as it was.
-pub trait Destroy<T>:
-    Fn(&T, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
+/// A function that destroys objects of a class. It may fail, and leave the object as it was, where user space asks for it.
+pub trait Destroy<T: Class>:
+    Fn(Destroying<'_, T>, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
 {
 }
-impl<T, F> Destroy<T> for F where
-    F: Fn(&T, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
+impl<T: Class, F> Destroy<T> for F where
+    F: Fn(Destroying<'_, T>, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
 {
 }
 
-/// What is called when a file whose memory is a `T` loses its device, or is closed: a function.
-pub trait Detach<T>: Fn(&T, RemoveReason, &MaySleep) + Copy + 'static {}
-impl<T, F: Fn(&T, RemoveReason, &MaySleep) + Copy + 'static> Detach<T> for F {}
+/// A function that is called when an object that is a file is closed, or loses its device.
+pub trait Detach<T: Class>: Fn(&T::Memory, RemoveReason, &MaySleep) + Copy + 'static {}
+impl<T: Class, F: Fn(&T::Memory, RemoveReason, &MaySleep) + Copy + 'static> Detach<T> for F {}
 
-/// What is called last of all for a file whose memory is a `T`, when it is closed: a function.
-pub trait Release<T>: Fn(&T, &MaySleep) + Copy + 'static {}
-impl<T, F: Fn(&T, &MaySleep) + Copy + 'static> Release<T> for F {}
+/// A function that is called last when an object that is a file is closed; its device may be gone by then.
+pub trait Release<T: Class>: Fn(&T::Memory, &MaySleep) + Copy + 'static {}
+impl<T: Class, F: Fn(&T::Memory, &MaySleep) + Copy + 'static> Release<T> for F {}
 
-/// The value of the type of a function, which is in the type alone.
+/// The value of a function's type, which has no size.
 const fn function<F: Copy>() -> F {
     const { assert!(size_of::<F>() == 0) };
     // SAFETY: The type has no bits; a function's type always has its value.
@@ -318,15 +314,16 @@ unsafe extern "C" fn handler_door<H: Handler>(attrs: *mut uverbs_attr_bundle) ->
 /// # Safety
 ///
 /// For C, as `destroy_object` of a type whose objects are of the class.
-unsafe extern "C" fn destroy_door<T: Class, D: Destroy<T::Memory>>(
+unsafe extern "C" fn destroy_door<T: Class, D: Destroy<T>>(
     uobj: *mut ib_uobject,
     why: rdma_remove_reason,
     attrs: *mut uverbs_attr_bundle,
 ) -> c_int {
-    // SAFETY: C calls it in process context, with an object of the type and a command, which are there during the call.
+    // SAFETY: ib_uverbs_support calls it in process context, with a command and an object of the type, which is complete and
+    // locked for writing.
     let (object, reason, command, sleep) = unsafe {
         (
-            &*uobj.cast::<T::Memory>(),
+            Destroying::<T>::new(&*uobj.cast::<T::Memory>()),
             RemoveReason::from_c(why),
             &*attrs.cast::<AttrBundle>(),
             MaySleep::assume(),
@@ -338,11 +335,12 @@ unsafe extern "C" fn destroy_door<T: Class, D: Destroy<T::Memory>>(
 /// # Safety
 ///
 /// For C, as `destroy_object` of a type of files that are of the class.
-unsafe extern "C" fn detach_door<T: Class, D: Detach<T::Memory>>(
+unsafe extern "C" fn detach_door<T: Class, D: Detach<T>>(
     uobj: *mut ib_uobject,
     why: rdma_remove_reason,
 ) {
-    // SAFETY: C calls it in process context, with an object of the type, which is there during the call.
+    // SAFETY: ib_uverbs_support calls it once for an object, in process context, with one of the type, which is complete and
+    // locked for writing.
     let (object, reason, sleep) = unsafe {
         (
             &*uobj.cast::<T::Memory>(),
@@ -350,14 +348,16 @@ unsafe extern "C" fn detach_door<T: Class, D: Detach<T::Memory>>(
             MaySleep::assume(),
         )
     };
+    // SAFETY: As above.
+    T::detach(unsafe { Destroying::new(object) }, reason, &sleep);
     function::<D>()(object, reason, &sleep);
 }
 
 /// # Safety
 ///
 /// For C, as `release_cleanup` of a type of files that are of the class.
-unsafe extern "C" fn release_door<T: Class, R: Release<T::Memory>>(uobj: *mut ib_uobject) {
-    // SAFETY: C calls it in process context, with an object of the type, which is there during the call.
+unsafe extern "C" fn release_door<T: Class, R: Release<T>>(uobj: *mut ib_uobject) {
+    // SAFETY: ib_uverbs_support calls it in process context, with an object of the type, which stays during the call.
     let (object, sleep) = unsafe { (&*uobj.cast::<T::Memory>(), MaySleep::assume()) };
     function::<R>()(object, &sleep);
 }
@@ -405,7 +405,8 @@ unsafe impl Sync for IdrType {}
 
 impl IdrType {
     /// Objects of a class, and how they are destroyed.
-    pub const fn new<T: Class, D: Destroy<T::Memory>>(_destroy: D) -> Self {
+    pub const fn new<T: Class, D: Destroy<T>>(_destroy: D) -> Self {
+        const { assert!(!T::IS_FILE) };
         Self(uverbs_obj_idr_type {
             type_: uverbs_obj_type {
                 type_class: &raw const c::uverbs_idr_class,
@@ -430,25 +431,24 @@ pub struct FdType(uverbs_obj_fd_type);
 unsafe impl Sync for FdType {}
 
 impl FdType {
-    /// Files of a class, called `name`, opened with `flags` (`O_RDONLY`). The operations have `uverbs_uobject_fd_release` as
-    /// their `release`.
-    pub const fn new<T: Class, D: Detach<T::Memory>>(
-        detach: D,
-        operations: &'static Exported<file_operations>,
+    /// Files of a class, whose name in `/proc/PID/fd` is `name`, opened with `flags` (`O_RDONLY`).
+    pub const fn new<T: Class, D: Detach<T>>(
+        _detach: D,
+        operations: &'static ObjectFileOps<T>,
         name: &'static CStr,
         flags: u32,
     ) -> Self {
-        let mut this = Self::without_operations::<T, D>(detach, flags);
-        this.0.fops = &raw const operations.0;
+        let mut this = Self::with_detach::<T, D>(flags);
+        this.0.fops = &raw const operations.table.0;
         this.0.name = kernel::str::as_char_ptr_in_const_context(name);
         this
     }
 
-    /// As [`new`](Self::new), with what is to be done last, when the file is closed; its device may be gone by then.
-    pub const fn with_release<T: Class, D: Detach<T::Memory>, R: Release<T::Memory>>(
+    /// As [`new`](Self::new), with a function that is called last when the file is closed.
+    pub const fn with_release<T: Class, D: Detach<T>, R: Release<T>>(
         detach: D,
         _release: R,
-        operations: &'static Exported<file_operations>,
+        operations: &'static ObjectFileOps<T>,
         name: &'static CStr,
         flags: u32,
     ) -> Self {
@@ -457,11 +457,16 @@ impl FdType {
         this
     }
 
-    /// Files that the method makes which allocates them: it sets the object's file.
-    pub const fn without_operations<T: Class, D: Detach<T::Memory>>(
-        _detach: D,
-        flags: u32,
-    ) -> Self {
+    /// Objects whose file the allocating method makes.
+    pub const fn without_operations<T: Class>(flags: u32) -> Self {
+        const fn detach_of<T: Class, D: Detach<T>>(_detach: D, flags: u32) -> FdType {
+            FdType::with_detach::<T, D>(flags)
+        }
+        detach_of::<T, _>(|_: &T::Memory, _: RemoveReason, _: &MaySleep| {}, flags)
+    }
+
+    const fn with_detach<T: Class, D: Detach<T>>(flags: u32) -> Self {
+        const { assert!(T::IS_FILE) };
         Self(uverbs_obj_fd_type {
             type_: uverbs_obj_type {
                 type_class: &raw const c::uverbs_fd_class,
@@ -473,6 +478,27 @@ impl FdType {
             name: core::ptr::null(),
             flags: flags as c_int,
         })
+    }
+}
+
+/// The `struct file_operations` of the files of a class: a `static`. Each class needs one of its own, for its address tells
+/// whether a file descriptor is of the class.
+pub struct ObjectFileOps<T: Class> {
+    table: Exported<file_operations>,
+    _class: PhantomData<fn() -> T>,
+}
+
+impl<T: Class> ObjectFileOps<T> {
+    /// The operations `F`, which have neither `open` nor `release`; their code is in `owner`.
+    pub const fn new<F: FileOps<Private = T::Memory>>(owner: &ThisModule) -> Self {
+        const { assert!(!F::HAS_OPEN && !F::HAS_RELEASE) };
+        // SAFETY: `FdType` gives the table to files of objects of the class alone: ib_uverbs_support sets their private data to
+        // the object before they have a descriptor, with a reference that `uverbs_uobject_fd_release` drops.
+        let table = unsafe { file_ops::table::<F>(owner, Some(c::uverbs_uobject_fd_release)) };
+        Self {
+            table,
+            _class: PhantomData,
+        }
     }
 }
 

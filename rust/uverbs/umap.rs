@@ -15,10 +15,13 @@
 //!
 //! C headers: `include/linux/mm.h`, `include/rdma/ib_verbs.h`.
 
-use core::{marker::PhantomData, mem::offset_of, ptr, ptr::NonNull};
+use core::{mem::offset_of, ptr, ptr::NonNull};
 
 use kernel::{error::to_result, mm::virt::VmaNew, prelude::*};
-use kernel_ext::export::Exported;
+use kernel_ext::{
+    cmutex::{CMutex, CMutexGuard},
+    export::Exported,
+};
 use rdma::{
     view::{command::UverbsFile, list, Ucontext},
     MaySleep,
@@ -28,58 +31,44 @@ use rdma_bindings::{
 };
 
 use crate::{
-    file::{File, Frozen},
+    file::{hw_destroy, HwDestroyGuard},
     node::Node,
 };
 
-/// A file whose objects are not all destroyed meanwhile.
+/// A device file as a mapping has it.
 ///
-/// # Invariants
+/// # Safety
 ///
-/// `hw_destroy_rwsem` is held to read.
-struct Busy<'a>(*mut ib_uverbs_file, PhantomData<&'a File>);
-
-impl Busy<'_> {
-    /// Does not wait: `None` if somebody destroys or is about to.
-    ///
-    /// # Safety
-    ///
-    /// `file` is there as long as the result.
-    unsafe fn try_hold(file: *mut ib_uverbs_file) -> Option<Self> {
-        // SAFETY: By the safety requirements.
-        let held = unsafe { bindings::down_read_trylock(&raw mut (*file).hw_destroy_rwsem) };
-        // INVARIANT: It is held.
-        (held != 0).then(|| Self(file, PhantomData))
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::up_read(&raw mut (*self.0).hw_destroy_rwsem) };
-    }
+/// `raw` is an open device file, and stays for `'a`.
+unsafe fn file_of<'a>(raw: *mut ib_uverbs_file) -> &'a UverbsFile {
+    // SAFETY: By the safety requirements; a view is a transparent wrapper.
+    unsafe { &*raw.cast() }
 }
 
 /// The mappings of a file, locked.
 ///
 /// # Invariants
 ///
-/// `umap_lock` is held.
-struct Mappings(*mut ib_uverbs_file);
+/// The guard is of the file's `umap_lock`.
+struct Mappings<'a> {
+    file: &'a UverbsFile,
+    _guard: CMutexGuard<'a>,
+}
 
-impl Mappings {
-    /// # Safety
-    ///
-    /// `file` is there as long as the result.
-    unsafe fn lock(file: *mut ib_uverbs_file) -> Self {
-        // SAFETY: By the safety requirements.
-        unsafe { bindings::mutex_lock(&raw mut (*file).umap_lock) };
-        Self(file)
+impl<'a> Mappings<'a> {
+    fn lock(file: &'a UverbsFile, sleep: &MaySleep) -> Self {
+        // SAFETY: The mutex was initialised with the file, and stays as long.
+        let mutex = unsafe { CMutex::from_raw(&raw mut (*file.as_raw()).umap_lock) };
+        // INVARIANT: It was just locked.
+        Self {
+            file,
+            _guard: mutex.lock(sleep),
+        }
     }
 
     fn head(&self) -> *mut bindings::list_head {
-        // SAFETY: The file is there.
-        unsafe { &raw mut (*self.0).umaps }
+        // SAFETY: The list stays as long as the file.
+        unsafe { &raw mut (*self.file.as_raw()).umaps }
     }
 
     fn of_link(link: *mut bindings::list_head) -> *mut rdma_umap_priv {
@@ -122,13 +111,6 @@ impl Mappings {
     }
 }
 
-impl Drop for Mappings {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::mutex_unlock(&raw mut (*self.0).umap_lock) };
-    }
-}
-
 /// The memory of a process.
 ///
 /// # Invariants
@@ -137,12 +119,12 @@ impl Drop for Mappings {
 struct Process(*mut bindings::mm_struct);
 
 impl Process {
-    /// Takes the mappings of a file away that the process has.
-    fn zap(&self, file: *mut ib_uverbs_file) {
-        // SAFETY: By the type invariants; the file is there, whose mappings do not go while the process's are locked.
+    /// Zaps the mappings of a file in the process.
+    fn zap(&self, file: &UverbsFile, sleep: &MaySleep) {
+        // SAFETY: By the type invariants; mappings of the process do not go while its `mmap_lock` is held.
         unsafe {
             bindings::mmap_read_lock(self.0);
-            let mappings = Mappings::lock(file);
+            let mappings = Mappings::lock(file, sleep);
             let mut next = list::first(mappings.head());
             while let Some(link) = next {
                 next = list::after(mappings.head(), link);
@@ -187,18 +169,16 @@ unsafe fn zap(vma: *mut vm_area_struct) {
     }
 }
 
-/// Takes all mappings of a file away: whoever touches one finds zeros.
-pub fn disassociate(file: &Frozen<'_>, _sleep: &MaySleep) {
-    let raw = file.as_raw();
+/// Zaps all mappings of a file: a process that touches one gets a page of zeros.
+pub fn disassociate(file: &HwDestroyGuard<'_>, sleep: &MaySleep) {
     loop {
-        // SAFETY: The file is there.
-        let mappings = unsafe { Mappings::lock(raw) };
+        let mappings = Mappings::lock(file, sleep);
         let Some(process) = mappings.next_process() else {
             return;
         };
-        // One process at a time, for its lock comes first.
+        // `mmap_lock` of the process is taken before `umap_lock`.
         drop(mappings);
-        process.zap(raw);
+        process.zap(file, sleep);
     }
 }
 
@@ -213,8 +193,7 @@ pub fn map(file: &UverbsFile, area: &VmaNew, _sleep: &MaySleep) -> Result {
     let context = NonNull::new(file.ucontext())
         .ok_or(EINVAL)?
         .cast::<Ucontext>();
-    // SAFETY: The file is there.
-    let _busy = unsafe { Busy::try_hold(file.as_raw()) }.ok_or(EIO)?;
+    let _hw_destroy = hw_destroy(file).try_read().ok_or(EIO)?;
     // SAFETY: The context stays while the device does, which `access` keeps.
     let context = unsafe { context.as_ref() };
     let mmap = context.device().ops().mmap.ok_or(ENODEV)?;
@@ -273,10 +252,12 @@ unsafe fn register_copy(
     vma: *mut vm_area_struct,
     old: *mut rdma_umap_priv,
 ) -> Option<()> {
-    // SAFETY: By the safety requirements. While the file is busy nobody takes the old mapping's entry away.
+    // SAFETY: By the safety requirements the mapping keeps the file. Nobody removes the old mapping's entry while
+    // `hw_destroy_rwsem` is held.
     unsafe {
-        let _busy = Busy::try_hold(file)?;
-        if (*file).ucontext.is_null() {
+        let file = file_of(file);
+        let _hw_destroy = hw_destroy(file).try_read()?;
+        if file.ucontext().is_null() {
             return None;
         }
         let new = KBox::new(rdma_umap_priv::zeroed(), GFP_KERNEL).ok()?;
@@ -291,14 +272,14 @@ unsafe fn register_copy(
 ///
 /// The kernel calls it with a mapping that nobody uses any more.
 unsafe extern "C" fn closed(vma: *mut vm_area_struct) {
-    // SAFETY: By the safety requirements; the mapping keeps the file until this returns. What was registered is a box, in
-    // the file's list or, when it was taken out, in one of its own.
+    // SAFETY: By the safety requirements; the mapping keeps the file until this returns, and closing may sleep. The
+    // `rdma_umap_priv` is a box, in the file's list or, when it was removed, in one of its own.
     unsafe {
         let (file, mapping) = parts(vma);
         if mapping.is_null() {
             return;
         }
-        Mappings::lock(file).remove(mapping);
+        Mappings::lock(file_of(file), &MaySleep::assume()).remove(mapping);
         drop(KBox::from_raw(mapping));
     }
 }
@@ -337,9 +318,9 @@ unsafe extern "C" fn fault(vmf: *mut vm_fault) -> vm_fault_t {
 ///
 /// `file` is there.
 unsafe fn shared_page(file: *mut ib_uverbs_file, gfp: bindings::gfp_t) -> *mut bindings::page {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements; faults may sleep.
     unsafe {
-        let _mappings = Mappings::lock(file);
+        let _mappings = Mappings::lock(file_of(file), &MaySleep::assume());
         if (*file).disassociate_page.is_null() {
             (*file).disassociate_page = bindings::alloc_pages(gfp | bindings::__GFP_ZERO, 0);
         }

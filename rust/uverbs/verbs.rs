@@ -4,7 +4,7 @@
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/restrack.h`.
 
-use core::ptr::{null_mut, NonNull};
+use core::ptr::NonNull;
 
 use kernel::{
     error::{from_err_ptr, to_result},
@@ -14,20 +14,13 @@ use kernel::{
 use rdma::{
     view::{
         ah_attr::AhVector,
-        object::{Failed, Owned, UdataView},
-        pd::Inode,
+        object::{Owned, UdataView},
         qp::QpAttr,
-        Ah, AttrBundle, Cq, Device, Flow, Pd, Qp, Srq, Xrcd,
+        Ah, AttrBundle, Cq, Device, Pd, Qp, Srq,
     },
     Gid, MaySleep,
 };
 use rdma_bindings as c;
-
-use crate::{
-    flow::OwnedResources,
-    new::NewObject,
-    uevent::{on_qp_event, QpObject},
-};
 
 /// What resource tracking is told of an object, from its making on. Whoever destroys the object takes it out of the list.
 pub mod track {
@@ -163,33 +156,6 @@ pub fn modify_qp(
     })
 }
 
-/// Opens a handle of a shared queue pair of an XRC domain, for an object that is being made.
-///
-/// # Errors
-///
-/// `EINVAL` if there is none of the number, `ENOMEM`.
-pub fn open_qp(
-    xrcd: &Xrcd,
-    number: u32,
-    kind: u32,
-    object: &QpObject,
-    _sleep: &MaySleep,
-) -> Result<Owned<Qp>> {
-    let mut attr: c::ib_qp_open_attr = pin_init::zeroed();
-    attr.event_handler = Some(on_qp_event);
-    attr.qp_num = number;
-    attr.qp_type = kind;
-    // SAFETY: Both are there; the handler looks at the queue pair's object.
-    let qp = from_err_ptr(unsafe { c::ib_open_qp(xrcd.as_raw(), &mut attr) })?;
-    let qp = NonNull::new(qp).ok_or(EINVAL)?;
-    // SAFETY: It was just made, and is ours. Events that came before there was an object are nobody's.
-    unsafe {
-        let member = &raw mut (*qp.as_ptr()).uobject;
-        member.write_volatile(object.uobject().as_raw().cast());
-        Ok(Owned::from_raw(qp))
-    }
-}
-
 /// Asks what a queue pair is like; `mask` is `enum ib_qp_attr_mask`.
 ///
 /// # Errors
@@ -227,60 +193,6 @@ pub fn detach_mcast(qp: &Qp, gid: Gid, lid: u16, _sleep: &MaySleep) -> Result {
     let mut gid = c::ib_gid { raw: gid.0 };
     // SAFETY: Both are there.
     to_result(unsafe { c::ib_detach_mcast(qp.as_raw(), &mut gid, lid) })
-}
-
-/// Makes an XRC domain, named by a file or by nothing. Who names it by a file keeps the file's inode as long as the domain.
-///
-/// # Errors
-///
-/// `EOPNOTSUPP`, `ENOMEM`, and what the driver answers.
-pub fn alloc_xrcd(
-    device: &Device,
-    inode: Option<&Inode>,
-    udata: &UdataView,
-    _sleep: &MaySleep,
-) -> Result<Owned<Xrcd>> {
-    let inode = inode.map_or(null_mut(), Inode::as_raw);
-    // SAFETY: All are there.
-    let xrcd = unsafe { c::ib_alloc_xrcd_user(device.as_raw(), inode, udata.as_raw()) };
-    let xrcd = NonNull::new(from_err_ptr(xrcd)?).ok_or(EINVAL)?;
-    // SAFETY: It was just made, and is ours.
-    Ok(unsafe { Owned::from_raw(xrcd) })
-}
-
-/// Deallocates an XRC domain.
-///
-/// # Errors
-///
-/// `EBUSY` while it is used, and what the driver answers: then it stays.
-pub fn dealloc_xrcd(
-    xrcd: Owned<Xrcd>,
-    udata: &UdataView,
-    _sleep: &MaySleep,
-) -> Result<(), Failed<Owned<Xrcd>>> {
-    // SAFETY: The owner gives the domain up.
-    to_result(unsafe { c::ib_dealloc_xrcd_user(xrcd.as_raw(), udata.as_raw()) }).map_err(|error| {
-        Failed {
-            object: xrcd,
-            error,
-        }
-    })
-}
-
-/// Makes an object one of the users of an XRC domain, which is kept elsewhere as long as it has any.
-pub fn share_xrcd(new: NewObject<'_, Xrcd>, xrcd: &Xrcd) {
-    xrcd.uses().inc();
-    // SAFETY: The domain stays as long as it is counted as used.
-    unsafe { new.uobject().set_object(xrcd.as_raw().cast()) };
-    new.finish();
-}
-
-/// A flow steering rule is there: its object is complete, and keeps what the rule uses.
-pub fn complete_flow(new: NewObject<'_, Flow>, flow: Owned<Flow>, resources: OwnedResources) {
-    let memory = new.uobject().as_raw().cast::<c::ib_uflow_object>();
-    // SAFETY: The memory of flows is a `struct ib_uflow_object`; who destroys the flow frees the resources.
-    unsafe { (*memory).resources = resources.into_raw() };
-    new.complete(flow);
 }
 
 /// Whether shared receive queues of a type, `enum ib_srq_type`, have a completion queue.

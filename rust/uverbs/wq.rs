@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues of user space.
+//! Work queues of user space: `struct ib_uwq_object`.
+//!
+//! C header: `include/rdma/uverbs_std_types.h`.
 
 use kernel::{prelude::*, sync::aref::ARef};
 use rdma::{
-    view::{object::Owned, AttrBundle, Cq, Pd, Wq},
+    view::{object::Owned, uobject::RemoveReason, AttrBundle, Cq, Pd, Wq},
     MaySleep,
 };
 use rdma_bindings as bindings;
 
 use crate::{
+    class::{Class, Destroying},
     destroy::destroy_by,
     event::AsyncFile,
-    uevent::{on_wq_event, WqObject},
+    uevent::{event_object, on_wq_event, EventObject},
 };
+
+/// The memory of a work queue: `struct ib_uwq_object`.
+#[repr(C)]
+pub struct WqObject {
+    event: EventObject,
+}
+
+event_object! { WqObject }
+
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`.
+unsafe impl Class for Wq {
+    const ID: u16 = bindings::UVERBS_OBJECT_WQ as u16;
+    type Memory = WqObject;
+}
 
 /// What a work queue is to be like.
 pub struct WqSpec {
@@ -92,19 +109,20 @@ pub fn create(
     })
 }
 
-/// Destroys the work queue of an object. For the `destroy_object` of the class.
+/// Destroys a work queue.
 ///
 /// # Errors
 ///
 /// `EBUSY` while it is used, and those of the driver.
-pub fn destroy(object: &WqObject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+pub fn destroy(
+    object: Destroying<'_, Wq>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    _sleep: &MaySleep,
+) -> Result {
     let udata = command.driver_udata().as_raw();
     // SAFETY: The object is given up; it is gone if the function succeeds.
-    unsafe {
-        destroy_by::<Wq>(object.uobject(), |wq| {
-            bindings::ib_destroy_wq_user(wq, udata)
-        })?
-    };
+    unsafe { destroy_by(&object, |wq| bindings::ib_destroy_wq_user(wq, udata))? };
     object.close();
     Ok(())
 }

@@ -9,7 +9,7 @@ use rdma::view::{
     Ah, Pd,
 };
 use rdma_uverbs::{
-    held::{self, Held},
+    lookup::{self, ReadLocked},
     new::NewObject,
     request::{zeroed, Call},
     verbs,
@@ -48,7 +48,7 @@ pub(super) fn create(
     if !device.is_port_valid(request.attr.port_num.into()) {
         return Err(EINVAL);
     }
-    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
+    let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
     let mut vector = path(&request.attr).to_vector(device);
     let mut ah = verbs::create_ah(&pd, &mut vector, call.udata(), call.sleep)?;
     ah.set_uobject(new.uobject());
@@ -67,5 +67,5 @@ pub(super) fn create(
 ///
 /// Those of the driver.
 pub(super) fn destroy(call: &Call<'_>, request: c::ib_uverbs_destroy_ah) -> Result {
-    held::destroy::<Ah>(call.command, request.ah_handle, call.sleep)
+    lookup::destroy::<Ah>(call.command, request.ah_handle, call.sleep)
 }

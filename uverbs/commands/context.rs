@@ -30,8 +30,5 @@ pub(super) fn get(call: &Call<'_>) -> Result {
     })?;
     context.publish(0)?;
     set_default_async(call.command.file(), &new);
-    // SAFETY: This command makes the file.
-    unsafe { new.start(call.sleep)? };
-    new.finish();
-    Ok(())
+    new.start(call.sleep)
 }

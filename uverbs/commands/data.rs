@@ -12,7 +12,7 @@ use rdma::{
     view::{Ah, Cq, Device, Qp, Srq},
 };
 use rdma_uverbs::{
-    held::Held,
+    lookup::ReadLocked,
     post::{self, NotPosted, RecvChain, Send, SendChain, SendKind},
     request::{zeroed, Bytes, Call, Record, Tail},
 };
@@ -99,7 +99,7 @@ fn send_kind<'a>(
         c::IB_WR_SEND | c::IB_WR_SEND_WITH_IMM if qp_kind == c::IB_QPT_UD => {
             let (ah, remote_qpn, remote_qkey) = post::datagram(request);
             SendKind::Datagram {
-                ah: Held::<Ah>::read(call.command, ah, call.sleep)?,
+                ah: ReadLocked::<Ah>::get(call.command, ah, call.sleep)?,
                 remote_qpn,
                 remote_qkey,
             }
@@ -165,7 +165,7 @@ pub(super) fn post_send(call: &Call<'_>) -> Result {
     if posted.size < size_of::<c::ib_uverbs_send_wr>() {
         return Err(EINVAL);
     }
-    let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+    let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
     let (bad_wr, result) = outcome(send_chain(call, &qp, posted)?.post(&qp));
     call.respond(&c::ib_uverbs_post_send_resp { bad_wr })?;
     result
@@ -195,7 +195,7 @@ pub(super) fn post_recv(call: &Call<'_>) -> Result {
     let (count, size) = (request.wr_count, request.wqe_size);
     let chain = recv_chain(tail, count, size, request.sge_count)?;
     let (bad_wr, result) = {
-        let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+        let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
         outcome(chain.post(&qp))
     };
     call.respond(&c::ib_uverbs_post_recv_resp { bad_wr })?;
@@ -212,7 +212,7 @@ pub(super) fn post_srq_recv(call: &Call<'_>) -> Result {
     let (count, size) = (request.wr_count, request.wqe_size);
     let chain = recv_chain(tail, count, size, request.sge_count)?;
     let (bad_wr, result) = {
-        let srq = Held::<Srq>::read(call.command, request.srq_handle, call.sleep)?;
+        let srq = ReadLocked::<Srq>::get(call.command, request.srq_handle, call.sleep)?;
         outcome(chain.post_srq(&srq))
     };
     call.respond(&c::ib_uverbs_post_srq_recv_resp { bad_wr })?;
@@ -246,7 +246,7 @@ fn completion(device: &Device, polled: &PolledWc) -> c::ib_uverbs_wc {
 /// `EFAULT`, and those of the driver: then the completions that were taken are lost.
 pub(super) fn poll_cq(call: &Call<'_>) -> Result {
     let request: c::ib_uverbs_poll_cq = call.request()?;
-    let cq = Held::<Cq>::read(call.command, request.cq_handle, call.sleep)?;
+    let cq = ReadLocked::<Cq>::get(call.command, request.cq_handle, call.sleep)?;
     let mut response: c::ib_uverbs_poll_cq_resp = zeroed();
     let mut offset = size_of_val(&response);
     while response.count < request.ne {

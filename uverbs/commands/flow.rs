@@ -10,7 +10,7 @@ use rdma::view::{
 };
 use rdma_uverbs::{
     flow::{OwnedResources, Used},
-    held::{self, Held},
+    lookup::{self, ReadLocked},
     new::NewObject,
     request::Call,
     verbs,
@@ -109,12 +109,12 @@ fn add_action(
         c::IB_FLOW_SPEC_ACTION_DROP if spec.body.is_empty() => attr.add_action(&Action::Drop),
         c::IB_FLOW_SPEC_ACTION_HANDLE => {
             let handle = words(EOPNOTSUPP)?;
-            let action = Held::<FlowAction>::read(call.command, handle, call.sleep)?;
+            let action = ReadLocked::<FlowAction>::get(call.command, handle, call.sleep)?;
             resources.add(Used::Action(&action))?;
             attr.add_action(&Action::Handle(&action))
         }
         c::IB_FLOW_SPEC_ACTION_COUNT => {
-            let counters = Held::<Counters>::read(call.command, words(EINVAL)?, call.sleep)?;
+            let counters = ReadLocked::<Counters>::get(call.command, words(EINVAL)?, call.sleep)?;
             resources.add(Used::Counters(&counters))?;
             attr.add_action(&Action::Count(&counters))
         }
@@ -163,7 +163,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     if !call.device()?.is_port_valid(wanted.port.into()) {
         return Err(EINVAL);
     }
-    let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+    let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
     if !matches!(qp.kind(), c::IB_QPT_UD | c::IB_QPT_RAW_PACKET) {
         return Err(EINVAL);
     }
@@ -194,7 +194,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
         comp_mask: 0,
         flow_handle: new.id(),
     };
-    verbs::complete_flow(new, flow, resources);
+    new.complete_flow(flow, resources);
     call.respond(&response)
 }
 
@@ -207,5 +207,5 @@ pub(super) fn destroy(call: &Call<'_>, request: c::ib_uverbs_destroy_flow) -> Re
     if request.comp_mask != 0 {
         return Err(EINVAL);
     }
-    held::destroy::<Flow>(call.command, request.flow_handle, call.sleep)
+    lookup::destroy::<Flow>(call.command, request.flow_handle, call.sleep)
 }

@@ -9,7 +9,7 @@ use rdma::{
     view::{Mr, Pd},
 };
 use rdma_uverbs::{
-    held::{self, Held},
+    lookup::{self, ReadLocked, WriteLocked},
     mr::{self, Range},
     new::NewObject,
     request::{zeroed, Call},
@@ -37,7 +37,7 @@ pub(super) fn reg(
     let new = NewObject::<Mr>::begin(call.command, call.sleep)?;
     let access = request.access_flags;
     mr::check_access(call.device()?, access)?;
-    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
+    let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
     let mr = mr::reg_user(
         call.command,
         new.uobject(),
@@ -88,7 +88,7 @@ pub(super) fn rereg(
 ) -> Result<c::ib_uverbs_rereg_mr_resp> {
     check_rereg(&request)?;
     let changes = |flag: u32| request.flags & flag != 0;
-    let old = Held::<Mr>::write(call.command, request.mr_handle, call.sleep)?;
+    let old = WriteLocked::<Mr>::get(call.command, request.mr_handle, call.sleep)?;
     if old.is_device_memory() {
         return Err(EINVAL);
     }
@@ -97,7 +97,7 @@ pub(super) fn rereg(
     }
     let mut flags = request.flags;
     let named = changes(c::IB_MR_REREG_PD)
-        .then(|| Held::<Pd>::read(call.command, request.pd_handle, call.sleep))
+        .then(|| ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep))
         .transpose()?;
     let other = named.filter(|pd| !core::ptr::eq::<Pd>(&**pd, old.pd()));
     if other.is_none() {
@@ -113,19 +113,8 @@ pub(super) fn rereg(
         access: request.access_flags,
         pd: other.as_deref().unwrap_or(old.pd()),
     };
-    // A driver may set the new one itself.
-    let former = old.pd();
-    // SAFETY: `old` is locked for writing.
-    let made = unsafe { old.driver_rereg_user(&rereg, call.udata(), call.sleep)? };
+    let made = mr::rereg(&old, &rereg, other.as_deref(), call.udata(), call.sleep)?;
     let Some(mr) = made else {
-        if let Some(pd) = &other {
-            // SAFETY: The region is locked for writing, and its domain counts it.
-            unsafe { old.set_pd(former, pd) };
-            track::sync(&*old, call.sleep);
-        }
-        if changes(c::IB_MR_REREG_TRANS) {
-            old.set_range(request.hca_va, request.length);
-        }
         return Ok(c::ib_uverbs_rereg_mr_resp {
             lkey: old.lkey(),
             rkey: old.rkey(),
@@ -150,5 +139,5 @@ pub(super) fn rereg(
 ///
 /// `EBUSY` while it is used, and those of the driver.
 pub(super) fn dereg(call: &Call<'_>, request: c::ib_uverbs_dereg_mr) -> Result {
-    held::destroy::<Mr>(call.command, request.mr_handle, call.sleep)
+    lookup::destroy::<Mr>(call.command, request.mr_handle, call.sleep)
 }

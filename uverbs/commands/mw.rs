@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel_ext::bindings as c;
 use rdma::view::{object::Fresh, Mw, Pd};
 use rdma_uverbs::{
-    held::{self, Held},
+    lookup::{self, ReadLocked},
     new::NewObject,
     request::{zeroed, Call},
 };
@@ -21,7 +21,7 @@ pub(super) fn alloc(
     request: c::ib_uverbs_alloc_mw,
 ) -> Result<c::ib_uverbs_alloc_mw_resp> {
     let new = NewObject::<Mw>::begin(call.command, call.sleep)?;
-    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
+    let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
     let kind = u32::from(request.mw_type);
     if !matches!(kind, c::IB_MW_TYPE_1 | c::IB_MW_TYPE_2) {
         return Err(EINVAL);
@@ -46,5 +46,5 @@ pub(super) fn alloc(
 ///
 /// Those of the driver.
 pub(super) fn dealloc(call: &Call<'_>, request: c::ib_uverbs_dealloc_mw) -> Result {
-    held::destroy::<Mw>(call.command, request.mw_handle, call.sleep)
+    lookup::destroy::<Mw>(call.command, request.mw_handle, call.sleep)
 }

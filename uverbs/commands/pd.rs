@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel_ext::bindings as c;
 use rdma::view::{object::Fresh, Pd};
 use rdma_uverbs::{
-    held,
+    lookup,
     new::NewObject,
     request::{zeroed, Call},
     verbs::track,
@@ -42,5 +42,5 @@ pub(super) fn alloc(
 ///
 /// `EBUSY` while it is used, and those of the driver.
 pub(super) fn dealloc(call: &Call<'_>, request: c::ib_uverbs_dealloc_pd) -> Result {
-    held::destroy::<Pd>(call.command, request.pd_handle, call.sleep)
+    lookup::destroy::<Pd>(call.command, request.pd_handle, call.sleep)
 }

@@ -10,7 +10,7 @@ use rdma::view::{
     Device, Qp,
 };
 use rdma_uverbs::{
-    held::Held,
+    lookup::ReadLocked,
     request::{zeroed, Call},
     verbs,
 };
@@ -65,7 +65,7 @@ pub(super) fn query(
     let mut attr = KBox::new(QpAttr::zeroed(), GFP_KERNEL)?;
     let mut init = KBox::new(pin_init::zeroed::<c::ib_qp_init_attr>(), GFP_KERNEL)?;
     {
-        let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+        let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
         verbs::query_qp(&qp, &mut attr, request.attr_mask, &mut init, call.sleep)?;
     }
     let attr = attr.raw();
@@ -255,7 +255,7 @@ fn own_attributes(kind: u32, mask: u32) -> u32 {
 
 fn change(call: &Call<'_>, mut request: c::ib_uverbs_modify_qp, rate_limit: u32) -> Result {
     let mut attr = KBox::new(QpAttr::zeroed(), GFP_KERNEL)?;
-    let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+    let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
     check_ports(&qp, &mut request)?;
     check_states(&request)?;
     check_qkey(call, &request)?;

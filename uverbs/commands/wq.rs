@@ -7,7 +7,7 @@ use kernel_ext::{bindings as c, error::EOPNOTSUPP};
 use rdma::view::{object::Fresh, user::WqArray, Cq, Pd, RwqIndTable, Wq};
 use rdma_uverbs::{
     event::default_async,
-    held::{self, Held, Removed},
+    lookup::{self, Destroyed, ReadLocked},
     new::NewObject,
     request::{zeroed, Call},
     wq::{self, WqSpec},
@@ -26,8 +26,8 @@ pub(super) fn create(
         return Err(EOPNOTSUPP);
     }
     let new = NewObject::<Wq>::begin(call.command, call.sleep)?;
-    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
-    let cq = Held::<Cq>::read(call.command, request.cq_handle, call.sleep)?;
+    let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
+    let cq = ReadLocked::<Cq>::get(call.command, request.cq_handle, call.sleep)?;
     let spec = WqSpec {
         kind: request.wq_type,
         max_wr: request.max_wr,
@@ -61,7 +61,7 @@ pub(super) fn destroy(
     if request.comp_mask != 0 {
         return Err(EOPNOTSUPP);
     }
-    let removed = Removed::<Wq>::destroy(call.command, request.wq_handle, call.sleep)?;
+    let removed = Destroyed::<Wq>::get(call.command, request.wq_handle, call.sleep)?;
     Ok(c::ib_uverbs_ex_destroy_wq_resp {
         response_length: call.response_length::<c::ib_uverbs_ex_destroy_wq_resp>(),
         events_reported: removed.events_reported(),
@@ -80,7 +80,7 @@ pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_ex_modify_wq) -> Res
     if request.attr_mask == 0 || request.attr_mask & !KNOWN != 0 {
         return Err(EINVAL);
     }
-    let wq = Held::<Wq>::read(call.command, request.wq_handle, call.sleep)?;
+    let wq = ReadLocked::<Wq>::get(call.command, request.wq_handle, call.sleep)?;
     let state = |attr: u32, given: u32, otherwise: u32| match given {
         _ if !has(attr) => Ok(otherwise),
         0..=c::IB_WQS_ERR => Ok(given),
@@ -120,7 +120,7 @@ pub(super) fn create_table(call: &Call<'_>) -> Result {
     let mut held = KVec::with_capacity(handles.len(), GFP_KERNEL)?;
     let mut queues = WqArray::with_capacity(handles.len())?;
     for handle in handles {
-        let wq = Held::<Wq>::read(call.command, handle, call.sleep)?;
+        let wq = ReadLocked::<Wq>::get(call.command, handle, call.sleep)?;
         queues.push(&wq)?;
         held.push(wq, GFP_KERNEL)?;
     }
@@ -152,5 +152,5 @@ pub(super) fn destroy_table(
     if request.comp_mask != 0 {
         return Err(EOPNOTSUPP);
     }
-    held::destroy::<RwqIndTable>(call.command, request.ind_tbl_handle, call.sleep)
+    lookup::destroy::<RwqIndTable>(call.command, request.ind_tbl_handle, call.sleep)
 }

@@ -2,19 +2,11 @@
 
 //! Address handles.
 
-use kernel::prelude::*;
-use rdma::{
-    view::{uobject::RemoveReason, Ah, AttrBundle, Uobject},
-    MaySleep,
-};
+use rdma::view::Ah;
 use rdma_uverbs::destroy;
 
-fn destroy(object: &Uobject, _why: RemoveReason, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    destroy::ah(object, command, sleep)
-}
-
 destroy_only! {
-    Ah: UVERBS_OBJECT_AH, destroy,
+    Ah: UVERBS_OBJECT_AH, destroy::ah,
     UVERBS_METHOD_AH_DESTROY(UVERBS_ATTR_DESTROY_AH_HANDLE),
     needs destroy_ah
 }

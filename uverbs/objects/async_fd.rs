@@ -21,10 +21,7 @@ use crate::events::{detach_async, release_async, ASYNC_OPS};
 fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let new = command.new_object::<AsyncEvents>(c::UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)?;
     set_default_async(command.file(), &new);
-    // SAFETY: This command makes the file.
-    unsafe { new.start(sleep)? };
-    new.finish();
-    Ok(())
+    new.start(sleep)
 }
 
 static TYPE: FdType = FdType::with_release::<AsyncEvents, _, _>(

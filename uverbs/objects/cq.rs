@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Cq},
+    view::{AttrBundle, Cq},
     MaySleep,
 };
 use rdma_uverbs::{
@@ -19,7 +19,6 @@ use rdma_uverbs::{
     event::CompletionChannel,
     node::Node,
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
-    uevent::CqObject,
 };
 
 use super::{async_file, optional};
@@ -27,15 +26,6 @@ use super::{async_file, optional};
 /// `enum ib_uverbs_ex_create_cq_flags`: all that there are.
 const FLAGS: u32 =
     c::IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | c::IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
-
-fn destroy(
-    object: &CqObject,
-    _why: RemoveReason,
-    command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    cq::destroy(object, command, sleep)
-}
 
 fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Cq>(c::UVERBS_ATTR_CREATE_CQ_HANDLE)?;
@@ -77,7 +67,7 @@ fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_DESTROY_CQ_RESP, &response)
 }
 
-static TYPE: IdrType = IdrType::new::<Cq, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Cq, _>(cq::destroy);
 
 static CREATE: Method = Method::new(
     c::UVERBS_METHOD_CQ_CREATE,

@@ -18,7 +18,7 @@ use rdma_uverbs::{
     bundle::fill_core_udata,
     context::{self, NewContext},
     definition::ObjectUse,
-    held::Acquired,
+    lookup::Acquired,
     node::Node,
     query,
     request::Call,

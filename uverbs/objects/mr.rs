@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    view::{object::Owned, uobject::RemoveReason, AttrBundle, Dm, Dmah, Mr, Pd, Uobject},
+    view::{object::Owned, AttrBundle, Dm, Dmah, Mr, Pd},
     MaySleep,
 };
 use rdma_uverbs::{
@@ -29,10 +29,6 @@ const DMABUF_ACCESS: u32 = c::IB_ACCESS_LOCAL_WRITE
     | c::IB_ACCESS_REMOTE_WRITE
     | c::IB_ACCESS_REMOTE_ATOMIC
     | c::IB_ACCESS_RELAXED_ORDERING;
-
-fn destroy(object: &Uobject, _why: RemoveReason, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    destroy::mr(object, command, sleep)
-}
 
 /// Completes an object with its region, and answers the keys.
 fn complete(
@@ -194,7 +190,7 @@ fn reg(command: &AttrBundle, sleep: &MaySleep) -> Result {
     complete(command, object, mr, keys)
 }
 
-static TYPE: IdrType = IdrType::new::<Mr, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Mr, _>(destroy::mr);
 
 static ADVISE: Method = Method::new(
     c::UVERBS_METHOD_ADVISE_MR,

@@ -7,14 +7,13 @@ use core::mem::offset_of;
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops, ib_uverbs_destroy_qp_resp, ib_uverbs_qp_cap};
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Cq, Pd, Qp, RwqIndTable, Srq, Xrcd},
+    view::{AttrBundle, Cq, Pd, Qp, RwqIndTable, Srq, Xrcd},
     MaySleep,
 };
 use rdma_uverbs::{
     attrs::Attributes,
     qp::{self, QpHome, QpSpec},
     table::{structure, Access, Attr, Definition, IdrType, Method, Object, Size},
-    uevent::QpObject,
     verbs::has_raw_cap,
 };
 
@@ -30,11 +29,6 @@ const FLAGS: u32 = c::IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
     | RAW_FLAGS
     | c::IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING
     | SQ_SIG_ALL;
-
-fn destroy(object: &QpObject, why: RemoveReason, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    // SAFETY: The class has it called with an object of its own, which is open and locked for being destroyed.
-    unsafe { qp::destroy(object, why, command, sleep) }
-}
 
 /// What a queue pair is of, and what it uses.
 #[derive(Clone, Copy)]
@@ -193,7 +187,7 @@ fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_DESTROY_QP_RESP, &response)
 }
 
-static TYPE: IdrType = IdrType::new::<Qp, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Qp, _>(qp::destroy);
 
 static CREATE: Method = Method::new(
     c::UVERBS_METHOD_QP_CREATE,

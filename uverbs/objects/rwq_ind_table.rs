@@ -2,24 +2,11 @@
 
 //! Tables of receive work queues.
 
-use kernel::prelude::*;
-use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, RwqIndTable, Uobject},
-    MaySleep,
-};
+use rdma::view::RwqIndTable;
 use rdma_uverbs::destroy;
 
-fn destroy(
-    object: &Uobject,
-    _why: RemoveReason,
-    _command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    destroy::rwq_ind_table(object, sleep)
-}
-
 destroy_only! {
-    RwqIndTable: UVERBS_OBJECT_RWQ_IND_TBL, destroy,
+    RwqIndTable: UVERBS_OBJECT_RWQ_IND_TBL, destroy::rwq_ind_table,
     UVERBS_METHOD_RWQ_IND_TBL_DESTROY(UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE),
     needs destroy_rwq_ind_table
 }

@@ -7,26 +7,16 @@ use core::mem::offset_of;
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops, ib_uverbs_destroy_srq_resp};
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Cq, Pd, Srq, Xrcd},
+    view::{AttrBundle, Cq, Pd, Srq, Xrcd},
     MaySleep,
 };
 use rdma_uverbs::{
     attrs::Attributes,
     srq::{self, SrqKind, SrqSpec},
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
-    uevent::SrqObject,
 };
 
 use super::async_file;
-
-fn destroy(
-    object: &SrqObject,
-    _why: RemoveReason,
-    command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    srq::destroy(object, command, sleep)
-}
 
 /// What user space has sent for a type.
 fn kind_of(command: &AttrBundle, kind: u32) -> Result<SrqKind<'_>> {
@@ -80,7 +70,7 @@ fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_DESTROY_SRQ_RESP, &response)
 }
 
-static TYPE: IdrType = IdrType::new::<Srq, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Srq, _>(srq::destroy);
 
 static CREATE: Method = Method::new(
     c::UVERBS_METHOD_SRQ_CREATE,

@@ -7,13 +7,12 @@ use core::mem::offset_of;
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops};
 use rdma::{
-    view::{uobject::RemoveReason, AttrBundle, Cq, Pd, Wq},
+    view::{AttrBundle, Cq, Pd, Wq},
     MaySleep,
 };
 use rdma_uverbs::{
     attrs::Attributes,
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
-    uevent::WqObject,
     wq::{self, WqSpec},
 };
 
@@ -24,15 +23,6 @@ const FLAGS: u32 = c::IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING
     | c::IB_UVERBS_WQ_FLAGS_SCATTER_FCS
     | c::IB_UVERBS_WQ_FLAGS_DELAY_DROP
     | c::IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
-
-fn destroy(
-    object: &WqObject,
-    _why: RemoveReason,
-    command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    wq::destroy(object, command, sleep)
-}
 
 fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Wq>(c::UVERBS_ATTR_CREATE_WQ_HANDLE)?;
@@ -68,7 +58,7 @@ fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_DESTROY_WQ_RESP, &reported)
 }
 
-static TYPE: IdrType = IdrType::new::<Wq, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Wq, _>(wq::destroy);
 
 static CREATE: Method = Method::new(
     c::UVERBS_METHOD_WQ_CREATE,

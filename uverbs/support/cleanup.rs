@@ -9,9 +9,9 @@ use rdma::{
     MaySleep,
 };
 use rdma_uverbs::{
-    file::LastFile,
+    file::{hw_destroy, LastFile},
     handles::NewFile,
-    life::{self, Exclusive, OwnCommand, Released, ReleasedFile, Steady},
+    life::{self, Exclusive, OwnCommand, Released, ReleasedFile},
     list,
 };
 
@@ -61,7 +61,7 @@ pub(crate) fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep
 
 /// Destroys an object whose file is released, unless all objects are being destroyed: then that does it.
 fn release(released: Released, sleep: &MaySleep) {
-    if let Some(_steady) = Steady::attempt(&released.file) {
+    if let Some(_hw_destroy) = hw_destroy(&released.file).try_read() {
         let mut command = OwnCommand::new(&released.file);
         let command = command.get();
         command.set_context(released.object.context());

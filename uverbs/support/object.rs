@@ -27,7 +27,7 @@ use rdma::{
 };
 use rdma_uverbs::{
     file,
-    life::{self, Begun, Exclusive, Found, Kind, LookedUp, Reference, Steady, Uncommitted},
+    life::{self, Begun, Exclusive, Found, Kind, LookedUp, Reference, Uncommitted},
     list,
 };
 
@@ -64,7 +64,7 @@ fn begin(kind: Kind<'_>, command: &AttrBundle, sleep: &MaySleep) -> Result<Uncom
         return Err(EINVAL);
     };
     let file = command.file();
-    let steady = Steady::attempt(file).ok_or(EIO)?;
+    let hw_destroy = file::hw_destroy(file).try_read().ok_or(EIO)?;
     let context = match command.context() {
         Some(context) => context,
         None if !file.has_device() => return Err(EIO),
@@ -72,14 +72,15 @@ fn begin(kind: Kind<'_>, command: &AttrBundle, sleep: &MaySleep) -> Result<Uncom
     };
     command.set_context(Some(context));
     let object = handle::begin(kind, file, context, sleep)?;
-    Ok(Uncommitted::new(object, steady))
+    Uncommitted::new(object, hw_destroy)
 }
 
 fn commit(object: Uncommitted) {
-    let (object, _steady) = object.into_parts();
-    list::add(object.hold());
-    object.unlock(LookupMode::Write);
-    handle::commit(object);
+    object.finish(|object| {
+        list::add(object.hold());
+        object.unlock(LookupMode::Write);
+        handle::commit(object);
+    });
 }
 
 fn abort(object: Uncommitted, complete: bool, command: &AttrBundle, sleep: &MaySleep) {
@@ -90,8 +91,7 @@ fn abort(object: Uncommitted, complete: bool, command: &AttrBundle, sleep: &MayS
     }
     handle::abort(&object.exclusive());
     object.clear_context();
-    let (object, _steady) = object.into_parts();
-    drop(object);
+    object.finish(drop);
 }
 
 fn look_up(
@@ -129,7 +129,7 @@ fn put(found: Found, mode: LookupMode) {
 }
 
 fn destroy_by_command(object: &Uobject, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    let _steady = Steady::wait(command.file(), sleep);
+    let _hw_destroy = file::hw_destroy(command.file()).read(sleep);
     let object = Exclusive::try_lock(object)?;
     destroy(object, RemoveReason::Destroy, command, sleep)
 }
