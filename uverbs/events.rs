@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion channels and asynchronous events: the files that user space reads them from.
+//! The file operations of completion channels and async event files.
 //!
-//! When the device goes, a completion channel says `EIO` at once; from an async event file user space still reads what
-//! has happened, and `IB_EVENT_DEVICE_FATAL` at the end.
+//! When the device is removed, reading a completion channel fails with `EIO` at once; an async event file still has its pending
+//! events, with `IB_EVENT_DEVICE_FATAL` at the end.
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
 use core::marker::PhantomData;
 
@@ -59,12 +61,12 @@ pub(crate) static CHANNEL_OPS: ObjectFileOps<CompletionChannel> =
 pub(crate) static ASYNC_OPS: ObjectFileOps<AsyncEvents> =
     ObjectFileOps::new::<Channel<AsyncFile>>(&crate::THIS_MODULE);
 
-/// A completion channel is closed, or loses its device.
+/// A completion channel is closed, or its device is removed.
 pub(crate) fn detach_channel(channel: &EventFile, _why: RemoveReason, _sleep: &MaySleep) {
     channel.close();
 }
 
-/// An async event file is closed, or loses its device, which it reports.
+/// An async event file is closed, or its device is removed, which it reports.
 pub(crate) fn detach_async(file: &AsyncFile, why: RemoveReason, _sleep: &MaySleep) {
     if why == RemoveReason::DriverRemove {
         file.push(Report::Async {

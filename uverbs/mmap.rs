@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mappings of device memory.
+//! Zapping the mappings of a device, for its driver.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -8,8 +8,8 @@ use kernel_ext::export::export;
 use rdma::{view::Device, MaySleep};
 use rdma_uverbs::umap;
 
-/// Takes away all that user space has mapped of a device, which is about to be reset. Process context; the caller's driver
-/// keeps the device registered.
+/// Zaps all mappings of a device in user space, before the driver resets it. Process context; the driver keeps the device
+/// registered.
 #[export]
 fn rdma_user_mmap_disassociate(device: &Device, sleep: &MaySleep) {
     // SAFETY: The driver calls it for a device that it does not unregister meanwhile.

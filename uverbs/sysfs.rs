@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The class `infiniband_verbs`, and what a node says of itself in sysfs.
+//! The class `infiniband_verbs` in sysfs, and the files of a node.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `/sys/class/infiniband_verbs/abi_version` | the version of the commands |
+//! | `/sys/class/infiniband_verbs/abi_version` | the version of the commands (`IB_USER_VERBS_ABI_VERSION`) |
 //! | `…/uverbsN/ibdev` | the name of the RDMA device |
-//! | `…/uverbsN/abi_version` | the version of what commands carry for its driver |
-//! | `…/uverbsN/dev` | the number of the character device; the driver model's |
+//! | `…/uverbsN/abi_version` | the version of the driver's part of commands |
+//! | `…/uverbsN/dev` | the device number, by the driver model |
 
 use core::fmt::Write;
 
@@ -19,7 +19,7 @@ use kernel_ext::{
 use rdma::view::Device;
 use rdma_uverbs::node::{Attribute, Attributes, DeviceAttribute};
 
-/// How the nodes are made: for everybody.
+/// The nodes in `/dev`: everybody may open them.
 pub(crate) struct Verbs;
 
 impl Nodes for Verbs {
@@ -30,7 +30,7 @@ impl Nodes for Verbs {
 /// The class.
 pub(crate) static CLASS: NodeClass<Verbs> = NodeClass::new(c"infiniband_verbs");
 
-/// The class's own file. `IB_USER_VERBS_ABI_VERSION`.
+/// The file of the class: `IB_USER_VERBS_ABI_VERSION`.
 pub(crate) static CLASS_ABI: ClassText = ClassText::new(c"abi_version", c"6");
 
 const _: () = assert!(kernel_ext::bindings::IB_USER_VERBS_ABI_VERSION == 6);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making the context of an open device file: what the device keeps of the file, and objects belong to.
+//! Creating the context of a device file (`struct ib_ucontext`).
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -21,11 +23,11 @@ use rdma_bindings as c;
 
 use crate::{file::hw_destroy, request::Call, verbs::track};
 
-/// A context that is being made. The command is in it, though nobody else is.
+/// A context that is being created: the command uses it, but it is not the file's yet.
 ///
-/// Dropping it frees it: before that, whatever the command has begun in it must be dropped.
+/// Dropping it frees it. Objects that the command has begun in it are dropped before.
 pub struct NewContext<'a> {
-    /// None once it is the file's.
+    /// `None` once it is the file's.
     memory: Option<Fresh<Ucontext>>,
     call: Call<'a>,
 }
@@ -35,7 +37,7 @@ impl<'a> NewContext<'a> {
     ///
     /// # Errors
     ///
-    /// `EIO` if the device has gone, `ENOMEM`.
+    /// `EIO` if the device was removed, `ENOMEM`.
     pub fn new(call: Call<'a>) -> Result<Self> {
         let file = call.command.file();
         let memory = Fresh::new_ucontext(device(call.command)?, file, call.sleep)?;
@@ -47,12 +49,12 @@ impl<'a> NewContext<'a> {
         })
     }
 
-    /// Lets the driver know the context, and gives it to the file. `caps` is what the file's owner may use beyond what
-    /// everybody may: bits of `enum rdma_user_cap`.
+    /// Has the driver allocate the context, and makes it the file's. `caps` are its capabilities: bits of `enum rdma_user_cap`.
     ///
     /// # Errors
     ///
-    /// `EIO` if the file or the device goes, `EINVAL` if the file has a context; what the rdma cgroup says, and the driver.
+    /// `EIO` if the file is being closed or the device removed, `EINVAL` if the file has a context; those of the rdma cgroup and
+    /// of the driver.
     pub fn publish(&mut self, caps: u64) -> Result {
         let making = Making::begin(self.call.command.file(), self.call.sleep)?;
         let mut memory = self.memory.take().ok_or(EINVAL)?;
@@ -70,7 +72,7 @@ impl<'a> NewContext<'a> {
     }
 }
 
-/// Charges for a context, and lets the driver make it.
+/// Charges the rdma cgroup for a context, and has the driver allocate it.
 fn create(
     memory: Fresh<Ucontext>,
     call: &Call<'_>,
@@ -102,17 +104,17 @@ impl Drop for NewContext<'_> {
     }
 }
 
-/// The device of a command, which need not be in a context.
+/// The device of a command, which needs no context for that.
 ///
 /// # Errors
 ///
-/// `EIO` if it has gone.
+/// `EIO` if it was removed.
 pub fn device(command: &AttrBundle) -> Result<&Device> {
-    // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device goes.
+    // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device is removed.
     let member =
         unsafe { AtomicPtr::from_ptr(&raw mut (*(*command.file().as_raw()).device).ib_dev) };
     let device = member.load(Ordering::Acquire);
-    // SAFETY: A command runs inside `disassociate_srcu`, which whoever clears the member waits for before the device goes.
+    // SAFETY: A command runs inside `disassociate_srcu`, which whoever clears the member waits for before the device is removed.
     unsafe { device.cast::<Device>().as_ref() }.ok_or(EIO)
 }
 
@@ -145,7 +147,7 @@ impl<'a> Making<'a> {
     }
 
     fn finish(self, context: Owned<Ucontext>) {
-        // SAFETY: The member is a pointer that others read atomically, and by the type invariants nobody else sets it.
+        // SAFETY: The member is a pointer that others read atomically, and by the type invariants no other task sets it.
         let member = unsafe { AtomicPtr::from_ptr(&raw mut (*self.file.as_raw()).ucontext) };
         member.store(context.into_raw(), Ordering::Release);
     }

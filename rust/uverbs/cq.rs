@@ -76,23 +76,23 @@ unsafe extern "C" fn on_completion(cq: *mut bindings::ib_cq, _context: *mut c_vo
     object.completions.report(Report::Completion(handle));
 }
 
-/// What a completion queue is to be like.
+/// The attributes of a new completion queue.
 pub struct CqSpec {
-    /// How many completions it has room for, not 0.
+    /// The number of completion queue entries, not 0.
     pub cqe: u32,
-    /// The completion vector, one of the device's.
+    /// The completion vector, less than the number of the device's.
     pub comp_vector: u32,
     /// `enum ib_uverbs_ex_create_cq_flags`.
     pub flags: u32,
-    /// What user space calls it.
+    /// User space's identifier of it, which events carry.
     pub user_handle: u64,
-    /// Where completions are announced.
+    /// The channel that reports completion events.
     pub channel: Option<ARef<EventFile>>,
-    /// Where events are reported.
+    /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
 }
 
-/// Makes a completion queue for an object that is being made.
+/// Creates a completion queue for an object that is being created.
 ///
 /// # Errors
 ///

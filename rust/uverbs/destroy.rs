@@ -62,7 +62,7 @@ pub(crate) unsafe fn destroy_by<T: Class + View>(
     to_result(function(raw)).inspect_err(|_| put_back(object, raw))
 }
 
-/// The driver's object, while it is there.
+/// The driver's object, unless it was destroyed.
 ///
 /// # Errors
 ///
@@ -228,10 +228,10 @@ pub fn dmah(
         return Err(EBUSY);
     }
     let memory = destroy(&object, |dmah| {
-        // SAFETY: The object is listed; nobody has a reference of its entry afterwards.
+        // SAFETY: The object is listed; there are no references of its entry afterwards.
         unsafe { bindings::rdma_restrack_begin_del(dmah.res().as_raw()) };
         dmah.driver_dealloc(command, sleep).inspect_err(|failed| {
-            // SAFETY: The object is there, and was taken out of the list above.
+            // SAFETY: The object is valid, and was taken out of the list above.
             unsafe { bindings::rdma_restrack_abort_del(failed.object.res().as_raw()) };
         })
     })?;

@@ -204,7 +204,7 @@ const OPS: &Operations = &Operations({
 /// dma-buf calls it to attach an importer.
 #[inline]
 unsafe extern "C" fn attach(_buffer: *mut dma_buf, attachment: *mut dma_buf_attachment) -> c_int {
-    // SAFETY: The attachment is there during the call.
+    // SAFETY: The attachment is valid during the call.
     if unsafe { (*attachment).peer2peer } {
         0
     } else {
@@ -218,7 +218,7 @@ unsafe extern "C" fn attach(_buffer: *mut dma_buf, attachment: *mut dma_buf_atta
 #[inline]
 unsafe extern "C" fn map(attachment: *mut dma_buf_attachment, direction: c_int) -> *mut sg_table {
     let direction = direction as dma_data_direction;
-    // SAFETY: The buffer is there as long as it has importers, and has an object unless it was revoked; its members are
+    // SAFETY: The buffer stays as long as it has importers, and has an object unless it was revoked; its members are
     // constant.
     unsafe {
         let file = (*(*attachment).dmabuf)

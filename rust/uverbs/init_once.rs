@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A value in the memory of an object that is initialised in place, once.
+//! Values in the memory of an object that are initialised in place, once.
 
 use core::{
     cell::UnsafeCell,
@@ -14,7 +14,7 @@ use kernel::prelude::*;
 const INITIALISING: u8 = 1;
 const INITIALISED: u8 = 2;
 
-/// A value that is not there at first. It is never dropped.
+/// A value that is not initialised at first, and never dropped.
 ///
 /// There is no constructor: it is a member of the memory of an object, which is zeroed at first and does not move.
 ///

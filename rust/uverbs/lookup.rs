@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that a command looks up by the handle or file descriptor that user space has sent.
+//! Objects that a command looks up by a handle or file descriptor of user space.
 //!
 //! C headers: `include/rdma/uverbs_std_types.h`, `include/rdma/uverbs_ioctl.h`.
 
@@ -21,18 +21,18 @@ use crate::class::Class;
 
 /// How a [`Locked`] object is locked.
 pub trait Mode {
-    /// As the lookup has it.
+    /// The mode of the lookup.
     const MODE: LookupMode;
 }
 
-/// `UVERBS_LOOKUP_READ`: shared with other commands that read.
+/// `UVERBS_LOOKUP_READ`: other commands may read the object too.
 pub struct Read;
 
 impl Mode for Read {
     const MODE: LookupMode = LookupMode::Read;
 }
 
-/// `UVERBS_LOOKUP_WRITE`: by one command alone.
+/// `UVERBS_LOOKUP_WRITE`: no other command uses the object.
 pub struct Write;
 
 impl Mode for Write {
@@ -85,7 +85,7 @@ impl<'a, T: Class, M: Mode> Locked<'a, T, M> {
     /// # Errors
     ///
     /// `ENOENT` if there is none; `EINVAL` if it is of another class, or the device has no such objects; `EBUSY` if another
-    /// command has locked it, unless both read; `EIO` if the device has gone.
+    /// command has locked it, unless both read; `EIO` if the device was removed.
     pub fn get(command: &'a AttrBundle, id: u32, _sleep: &MaySleep) -> Result<Self> {
         Self::look_up(command, id.into())
     }
@@ -250,7 +250,7 @@ impl<'a> Acquired<'a> {
         id: i64,
         _sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: The command is there; the token shows that it may sleep.
+        // SAFETY: The command is valid; the token shows that it may sleep.
         let object = from_err_ptr(unsafe {
             bindings::uverbs_get_uobject_from_file(object_id, access as u32, id, command.as_raw())
         })?;
@@ -316,7 +316,7 @@ impl<'a> Acquired<'a> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if somebody has it, and what the driver says.
+    /// `EBUSY` if it is locked, and those of the driver.
     pub fn destroy(&self, _sleep: &MaySleep) -> Result {
         // SAFETY: By the type invariants; the token shows that it may sleep.
         to_result(unsafe { bindings::uobj_destroy(self.uobject().as_raw(), self.command.as_raw()) })

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The character device of an RDMA device: `struct ib_uverbs_device`.
+//! The character device of an RDMA device, `/dev/infiniband/uverbsN`: `struct ib_uverbs_device`.
 //!
-//! It outlives its RDMA device as long as files are open: [`Access`] finds the RDMA device as long as that is there, and keeps
-//! it until it is dropped.
+//! It outlives its RDMA device while files are open. [`Access`] holds `disassociate_srcu`: the RDMA device is not removed
+//! meanwhile, unless it was before.
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `disassociate_srcu` | that the RDMA device, once found, stays | process context, by each command | all of what commands take |
+//! | `disassociate_srcu` | the RDMA device against its removal | process context, by each command | all locks of commands |
 //! | `lists_mutex` | the list of open files | process context | `hw_destroy_rwsem` of a file |
 //!
 //! C headers: `include/linux/cdev.h`, `include/linux/device.h`.
@@ -52,7 +52,7 @@ view_of! {
 // SAFETY: The driver model counts the references.
 unsafe impl AlwaysRefCounted for Node {
     fn inc_ref(&self) {
-        // SAFETY: The device is there.
+        // SAFETY: The device is valid.
         unsafe { bindings::get_device(self.raw_dev()) };
     }
 
@@ -68,7 +68,7 @@ unsafe impl CdevOwner for Node {
 }
 
 impl Node {
-    /// A node for a device, which nobody sees yet; its open files use the methods of `api`.
+    /// The node of a device, not published yet; its files use the methods of `api`.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Node {
             return Err(error);
         }
         // SAFETY: As above; from `device_initialize` on `release` frees it with the last reference, of which there is one. The
-        // parent outlives the RDMA device, which is there until the node is unpublished.
+        // parent outlives the RDMA device, which stays until the node is unpublished.
         unsafe {
             bindings::ib_uverbs_device_init_members(raw);
             bindings::device_initialize(&raw mut (*raw).dev);
@@ -123,23 +123,23 @@ impl Node {
 
     /// The device in the driver model.
     pub fn dev(&self) -> &kernel::device::Device {
-        // SAFETY: The device is there as long as the node.
+        // SAFETY: The device stays as long as the node.
         unsafe { kernel::device::Device::from_raw(self.raw_dev()) }
     }
 
-    /// Its number among the nodes: the N of `uverbsN`.
+    /// The N of `uverbsN`.
     pub fn number(&self) -> u32 {
         // SAFETY: The member is set before anyone sees the node.
         unsafe { (*self.as_raw()).devnum as u32 }
     }
 
-    /// How many completion vectors the device has.
+    /// The number of completion vectors of the device.
     pub fn comp_vectors(&self) -> u32 {
         // SAFETY: The member is constant.
         unsafe { (*self.as_raw()).num_comp_vectors }
     }
 
-    /// What can be done with the device.
+    /// The uverbs API of the device.
     pub fn api(&self) -> &Api {
         // SAFETY: The member is set when the node is made, and freed with it.
         unsafe { &*(*self.as_raw()).uapi.cast() }
@@ -155,7 +155,7 @@ impl Node {
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).ib_dev) }
     }
 
-    /// Keeps the RDMA device, if it is still there. Commands do so until they are done.
+    /// Enters `disassociate_srcu`. Commands do so until they are done.
     #[inline]
     pub fn access(&self) -> Access<'_> {
         Access {
@@ -164,11 +164,11 @@ impl Node {
         }
     }
 
-    /// Shows the node to user space: as `number`-th, with the device number `devt`. `owner`'s code is that of `operations`.
+    /// Publishes the node as `uverbsN` with the N `number` and the device number `devt`. The code of `operations` is in `owner`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EEXIST`, and what the driver model says.
+    /// `ENOMEM`, `EEXIST`, and those of the driver model.
     pub fn publish(
         &self,
         number: u32,
@@ -194,13 +194,13 @@ impl Node {
         }
     }
 
-    /// Takes the node away from user space: it is opened no more. It was published.
+    /// Unpublishes the node: it cannot be opened any more.
     pub fn unpublish(&self, _sleep: &MaySleep) {
         // SAFETY: The node was published.
         unsafe { bindings::cdev_device_del(&raw mut (*self.as_raw()).cdev, self.raw_dev()) };
     }
 
-    /// Forgets the RDMA device, and waits until no command uses it any more.
+    /// Separates the node from the RDMA device, and waits until no command uses that any more.
     pub fn disassociate(&self, sleep: &MaySleep) {
         self.device_member()
             .store(ptr::null_mut(), Ordering::Release);
@@ -208,7 +208,7 @@ impl Node {
         self.srcu().synchronize(sleep);
     }
 
-    /// Gives up the use of the node that its maker has; with `wait`, waits until no file is open.
+    /// Drops the first use of the node; with `wait`, waits until no file is open.
     pub fn retire(&self, wait: bool, _sleep: &MaySleep) {
         drop(Use(self));
         if wait {
@@ -233,11 +233,11 @@ impl Node {
         unsafe { &raw mut (*self.as_raw()).uverbs_file_list }
     }
 
-    /// Opens a file, if `may` says so.
+    /// Opens a file, unless `may` fails.
     ///
     /// # Errors
     ///
-    /// `ENXIO` or `EIO` if the RDMA device has gone, what `may` says, `ENODEV` if its driver goes, `ENOMEM`.
+    /// `ENXIO` or `EIO` if the RDMA device was removed, `ENODEV` if its driver is being unloaded, `ENOMEM`; those of `may`.
     pub fn open(&self, may: impl FnOnce(&Device) -> Result, sleep: &MaySleep) -> Result<FileRef> {
         let user = self.try_use().ok_or(ENXIO)?;
         let access = self.access();
@@ -253,14 +253,14 @@ impl Node {
         Ok(file)
     }
 
-    /// Takes a file out of the list of those that are open, if it is still there.
+    /// Removes a file from the list of open files, if it is in it.
     pub fn forget_file(&self, file: &UverbsFile, sleep: &MaySleep) {
         let _lock = self.lock_files(sleep);
         // SAFETY: The list is locked, and the file in it, or in none, which is a list of its own.
         unsafe { list::remove(&raw mut (*file.as_raw()).list) };
     }
 
-    /// Takes a file out of the list.
+    /// Removes a file from the list, and returns a reference of it.
     pub fn take_file(&self, sleep: &MaySleep) -> Option<FileRef> {
         let _lock = self.lock_files(sleep);
         // SAFETY: The list is locked; a file is taken out of it before its opener's reference is dropped.
@@ -271,7 +271,7 @@ impl Node {
         }
     }
 
-    /// Calls `f` with each open file; none is opened or closed meanwhile.
+    /// Calls `f` with each open file, with the list locked.
     pub fn for_each_file(&self, mut f: impl FnMut(&File), sleep: &MaySleep) {
         let _lock = self.lock_files(sleep);
         let mut link = self.files();
@@ -310,7 +310,7 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
     }
 }
 
-/// A use of a node: the maker's, or that of an open file, which ib_uverbs_support gives up.
+/// A use of a node (`refcount`): the first, or one of an open file, which ib_uverbs_support drops.
 struct Use<'a>(&'a Node);
 
 impl Drop for Use<'_> {
@@ -325,7 +325,7 @@ impl Drop for Use<'_> {
     }
 }
 
-/// The module of a driver that cannot do without its user contexts: files keep it, and ib_uverbs_support gives it back.
+/// A reference of the module of a driver without `disassociate_ucontext`, for an open file; ib_uverbs_support drops it.
 struct Driver(*mut bindings::module);
 
 impl Driver {
@@ -347,41 +347,41 @@ impl Drop for Driver {
     }
 }
 
-/// The RDMA device stays, if it is still there.
+/// `disassociate_srcu` is held.
 pub struct Access<'a> {
     node: &'a Node,
     _guard: srcu::ReadGuard<'a>,
 }
 
 impl Access<'_> {
-    /// The RDMA device, unless it has gone.
+    /// The RDMA device, unless it was removed.
     #[inline]
     pub fn device(&self) -> Option<&Device> {
         let device = self.node.device_member().load(Ordering::Acquire);
-        // SAFETY: Who clears the member waits for this guard before the device goes; a view is a transparent wrapper.
+        // SAFETY: Who clears the member waits for this guard before the device is removed; a view is a transparent wrapper.
         unsafe { device.cast::<Device>().as_ref() }
     }
 }
 
-/// Whether a process may use a device from its network namespace.
+/// Whether the current process may use a device from its network namespace.
 pub fn may_access(device: &Device) -> bool {
-    // SAFETY: The device is there; a process has a namespace as long as it makes system calls.
+    // SAFETY: The device is valid; a process has a namespace as long as it makes system calls.
     unsafe { bindings::rdma_dev_access_netns(device.as_raw(), bindings::current_net()) }
 }
 
-/// Whether a file is used by who has opened it, as writes that are commands must be: with the same credentials, and not by the
-/// kernel.
+/// Whether the current process has the credentials that the file was opened with, and the caller is not the kernel: writes that
+/// are commands need that.
 pub fn is_safe(file: &kernel::fs::File) -> bool {
-    // SAFETY: The file is there.
+    // SAFETY: The file is valid.
     unsafe { bindings::ib_safe_file_access(file.as_ptr()) }
 }
 
-/// A file of a node's directory in sysfs, which says something of the RDMA device.
+/// A file in the directory of a node in sysfs, which shows an attribute of the RDMA device.
 pub trait Attribute: 'static {
     /// The file's name.
     const NAME: &'static CStr;
 
-    /// What it says.
+    /// Writes its text.
     fn show(device: &Device, text: &mut Text<'_>) -> Result;
 }
 

@@ -104,53 +104,53 @@ impl QpObject {
     }
 }
 
-/// What a queue pair is of.
+/// The domain of a queue pair.
 #[derive(Clone, Copy)]
 pub enum QpHome<'a> {
     /// A protection domain.
     Pd(&'a Pd),
-    /// An XRC domain: a target queue pair.
+    /// An XRC domain, for an XRC target queue pair.
     Xrcd(&'a XrcdObject),
 }
 
-/// What a queue pair is to be like.
+/// The attributes of a new queue pair.
 pub struct QpSpec<'a> {
     /// `enum ib_qp_type`.
     pub kind: u32,
-    /// What it is of.
+    /// The domain.
     pub home: QpHome<'a>,
-    /// Where sends complete.
+    /// The completion queue of sends.
     pub send_cq: Option<&'a Cq>,
-    /// Where receives complete.
+    /// The completion queue of receives.
     pub recv_cq: Option<&'a Cq>,
     /// The shared receive queue.
     pub srq: Option<&'a Srq>,
-    /// The table of work queues.
+    /// The receive work queue indirection table.
     pub rwq_ind_table: Option<&'a RwqIndTable>,
-    /// How much it has room for.
+    /// The capabilities.
     pub cap: ib_uverbs_qp_cap,
     /// `enum ib_qp_create_flags`.
     pub create_flags: u32,
-    /// The number that it sends as, if the flags say so.
+    /// The source QP number, for `IB_QP_CREATE_SOURCE_QPN`.
     pub source_qpn: u32,
-    /// Whether each send request completes.
+    /// Whether each send request generates a completion.
     pub sq_sig_all: bool,
-    /// What user space calls it.
+    /// User space's identifier of it, which events carry.
     pub user_handle: u64,
-    /// Where events are reported.
+    /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
 }
 
-/// What has become of it.
+/// A new queue pair, with its actual capabilities.
 pub struct NewQp {
     /// The queue pair.
     pub qp: Owned<Qp>,
-    /// How much it has room for.
+    /// The capabilities.
     pub cap: ib_uverbs_qp_cap,
 }
 
 fn xrcd_of(object: &XrcdObject) -> Result<&Xrcd> {
-    // SAFETY: The object is of the class, and locked by whoever has looked it up; a view is a transparent wrapper.
+    // SAFETY: The object is of the class, and locked by the command that looked it up; a view is a transparent wrapper.
     unsafe { object.uobject().object().cast::<Xrcd>().as_ref() }.ok_or(EINVAL)
 }
 
@@ -177,11 +177,11 @@ fn init_attr(spec: &QpSpec<'_>) -> bindings::ib_qp_init_attr {
     init
 }
 
-/// Makes a queue pair for an object that is being made.
+/// Creates a queue pair for an object that is being created.
 ///
 /// # Errors
 ///
-/// `EPERM` for a source QP number without `CAP_NET_RAW`; `EINVAL` for an XRC domain that is gone, and those of ib_core and of
+/// `EPERM` for a source QP number without `CAP_NET_RAW`; `EINVAL` for an XRC domain that was destroyed, and those of ib_core and of
 /// the driver: then nothing is left.
 pub fn create(
     command: &AttrBundle,
@@ -205,7 +205,7 @@ pub fn create(
     object.uobject().set_user_handle(spec.user_handle);
     object.open(spec.async_file);
     let user = object.uobject().as_raw().cast();
-    // SAFETY: All are there, and stay as long as the queue pair, for which it counts them; the name is a constant.
+    // SAFETY: All are valid, and stay as long as the queue pair, for which it counts them; the name is a constant.
     let made = from_err_ptr(unsafe {
         let name = c"ib_uverbs".as_char_ptr();
         let command = command.as_raw();
@@ -232,7 +232,7 @@ pub fn create(
     Ok(NewQp { qp, cap })
 }
 
-/// Opens a handle of a shared queue pair of an XRC domain, for an object that is being made.
+/// Opens a handle of an XRC target queue pair, for an object that is being created.
 ///
 /// # Errors
 ///
@@ -267,7 +267,7 @@ pub fn open(
 ///
 /// # Errors
 ///
-/// `EBUSY` while it is in multicast groups, where user space has asked for it; those of ib_core and of the driver.
+/// `EBUSY` while it is in multicast groups, if user space destroys it; those of ib_core and of the driver.
 pub fn destroy(
     object: Destroying<'_, Qp>,
     why: RemoveReason,

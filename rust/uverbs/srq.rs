@@ -45,51 +45,51 @@ impl SrqObject {
     }
 }
 
-/// Of which type a shared receive queue is to be.
+/// The type of a shared receive queue: `enum ib_srq_type`.
 pub enum SrqKind<'a> {
-    /// A plain one.
+    /// `IB_SRQT_BASIC`.
     Basic,
-    /// One of an XRC domain, whose requests complete in the queue.
+    /// `IB_SRQT_XRC`: the completion queue, and the XRC domain.
     Xrc(&'a Cq, &'a XrcdObject),
-    /// One that matches up to so many tags, whose requests complete in the queue.
+    /// `IB_SRQT_TM`: the completion queue, and the largest number of tags.
     TagMatching(&'a Cq, u32),
-    /// One that the driver may know: `enum ib_srq_type`.
+    /// Another one, which the driver may know.
     Other(u32),
 }
 
-/// What a shared receive queue is to be like.
+/// The attributes of a new shared receive queue.
 pub struct SrqSpec<'a> {
-    /// Of which type.
+    /// The type.
     pub kind: SrqKind<'a>,
-    /// How many requests it has room for.
+    /// The largest number of outstanding requests.
     pub max_wr: u32,
-    /// How many pieces a request may have.
+    /// The largest number of SGEs of a request.
     pub max_sge: u32,
-    /// At how few requests an event is reported.
+    /// The limit below which `IB_EVENT_SRQ_LIMIT_REACHED` is reported.
     pub limit: u32,
-    /// What user space calls it.
+    /// User space's identifier of it, which events carry.
     pub user_handle: u64,
-    /// Where events are reported.
+    /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
 }
 
-/// What has become of it.
+/// A new shared receive queue, with its actual attributes.
 pub struct NewSrq {
     /// The queue.
     pub srq: Owned<Srq>,
-    /// How many requests it has room for.
+    /// The largest number of outstanding requests.
     pub max_wr: u32,
-    /// How many pieces a request may have.
+    /// The largest number of SGEs of a request.
     pub max_sge: u32,
-    /// The number of one of an XRC domain.
+    /// The SRQ number of an `IB_SRQT_XRC` queue.
     pub number: Option<u32>,
 }
 
-/// Makes a shared receive queue for an object that is being made.
+/// Creates a shared receive queue for an object that is being created.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an XRC domain that is gone, and those of the driver: then nothing is left.
+/// `EINVAL` for an XRC domain that was destroyed, and those of the driver: then nothing is left.
 pub fn create(
     command: &AttrBundle,
     object: &SrqObject,
@@ -133,7 +133,7 @@ pub fn create(
     object.event.open(spec.async_file);
     let udata = command.driver_udata().as_raw();
     let user = object.uobject().as_raw().cast();
-    // SAFETY: All are there, and of a type that the attributes say.
+    // SAFETY: All are valid, and of a type that the attributes say.
     let made = unsafe { bindings::ib_create_srq_user(pd.as_raw(), &mut init, user, udata) };
     let raw = from_err_ptr(made)
         .and_then(|raw| core::ptr::NonNull::new(raw).ok_or(EINVAL))

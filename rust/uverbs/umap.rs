@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mappings of a device file: memory of the device in processes, which is taken away when the device goes.
+//! Mappings of device memory through a device file (`struct rdma_umap_priv`), which are zapped when the device is removed.
 //!
-//! The driver registers what it maps (`rdma_user_mmap_io`). When a process forks the copy is registered too. After the mappings
-//! were taken away, a process that touches one finds zeros instead: a page that all mappings of the file share, for it may
-//! write too.
+//! The driver registers a mapping (`rdma_user_mmap_io`); copies and splits of it are registered too. After a mapping was zapped, a
+//! fault gets a page of zeros: where the process may write, one page that all mappings of the file share.
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `umap_lock` of a file | its list of mappings, and the page that takes their place | process context, often inside of `mmap_lock` | those of an entry |
+//! | `umap_lock` of a file | its list of mappings, and the page that replaces them | process context, often inside of `mmap_lock` | those of an entry |
 //!
-//! `mmap_lock` of a process comes before `umap_lock`, and `hw_destroy_rwsem` before both, but for the calls that come with
-//! `mmap_lock` held: these only try to get `hw_destroy_rwsem`.
+//! Lock order: `hw_destroy_rwsem`, `mmap_lock` of a process, `umap_lock`. Functions that are called with `mmap_lock` held only try
+//! to take `hw_destroy_rwsem`.
 //!
 //! C headers: `include/linux/mm.h`, `include/rdma/ib_verbs.h`.
 
@@ -77,7 +76,7 @@ impl<'a> Mappings<'a> {
             .cast()
     }
 
-    /// Takes a mapping out, and gives up the entry that it is of.
+    /// Removes a mapping from the list, and drops its reference of an mmap entry.
     ///
     /// # Safety
     ///
@@ -93,8 +92,8 @@ impl<'a> Mappings<'a> {
         }
     }
 
-    /// The memory of a process that has mappings of the file, kept from going. Mappings of those that go are taken out: nobody
-    /// touches them any more.
+    /// The memory of a process that has mappings of the file, with a reference. Mappings of processes that are exiting are removed:
+    /// nothing accesses them any more.
     fn next_process(&self) -> Option<Process> {
         // SAFETY: The list is locked, so its mappings are there, and their processes' structures with them.
         unsafe {
@@ -111,11 +110,11 @@ impl<'a> Mappings<'a> {
     }
 }
 
-/// The memory of a process.
+/// The memory of a process: `struct mm_struct`.
 ///
 /// # Invariants
 ///
-/// A use of it is ours.
+/// The value owns one reference (`mm_users`).
 struct Process(*mut bindings::mm_struct);
 
 impl Process {
@@ -155,11 +154,11 @@ unsafe fn mm_of(vma: *mut vm_area_struct) -> *mut bindings::mm_struct {
     unsafe { (*vma).vm_mm }
 }
 
-/// Takes the pages of a mapping away.
+/// Zaps a mapping.
 ///
 /// # Safety
 ///
-/// `vma` is a mapping of pages without a `struct page`, and its process's mappings are locked.
+/// `vma` is a mapping of pages without a `struct page`, and `mmap_lock` of its process is held.
 unsafe fn zap(vma: *mut vm_area_struct) {
     // SAFETY: By the safety requirements.
     unsafe {
@@ -182,11 +181,11 @@ pub fn disassociate(file: &HwDestroyGuard<'_>, sleep: &MaySleep) {
     }
 }
 
-/// Maps what a driver has at the mapping's offset.
+/// Has the driver map the memory at the mapping's offset.
 ///
 /// # Errors
 ///
-/// `EIO` if the device has gone, or while the file's context is destroyed, `EINVAL` if it has none, and what the driver says.
+/// `EIO` if the device was removed or the file's context is being destroyed, `EINVAL` if it has none, and those of the driver.
 pub fn map(file: &UverbsFile, area: &VmaNew, _sleep: &MaySleep) -> Result {
     let access = Node::of(file).access();
     access.device().ok_or(EIO)?;
@@ -204,7 +203,7 @@ pub fn map(file: &UverbsFile, area: &VmaNew, _sleep: &MaySleep) -> Result {
     })
 }
 
-/// What the kernel calls for mappings.
+/// The operations of mappings.
 static OPERATIONS: Exported<bindings::vm_operations_struct> =
     Exported(bindings::vm_operations_struct {
         open: Some(opened),
@@ -213,7 +212,7 @@ static OPERATIONS: Exported<bindings::vm_operations_struct> =
         ..pin_init::zeroed()
     });
 
-/// The file of a mapping, and what was registered for it.
+/// The file of a mapping, and its `rdma_umap_priv`.
 ///
 /// # Safety
 ///
@@ -226,8 +225,7 @@ unsafe fn parts(vma: *mut vm_area_struct) -> (*mut ib_uverbs_file, *mut rdma_uma
     }
 }
 
-/// A mapping was copied, for a process that forks, or split: the copy is registered too. If that cannot be, the copy has
-/// no pages and gets none.
+/// A mapping was copied by `fork`, or split: registers the copy. If that fails, zaps it; it gets no pages.
 ///
 /// # Safety
 ///
@@ -246,7 +244,7 @@ unsafe extern "C" fn opened(vma: *mut vm_area_struct) {
 
 /// # Safety
 ///
-/// As for [`opened`]; `old` is what the old mapping has registered.
+/// As for [`opened`]; `old` is that of the old mapping.
 unsafe fn register_copy(
     file: *mut ib_uverbs_file,
     vma: *mut vm_area_struct,
@@ -266,11 +264,11 @@ unsafe fn register_copy(
     Some(())
 }
 
-/// A mapping goes.
+/// A mapping is removed.
 ///
 /// # Safety
 ///
-/// The kernel calls it with a mapping that nobody uses any more.
+/// The kernel calls it with a mapping that is not used any more.
 unsafe extern "C" fn closed(vma: *mut vm_area_struct) {
     // SAFETY: By the safety requirements; the mapping keeps the file until this returns, and closing may sleep. The
     // `rdma_umap_priv` is a box, in the file's list or, when it was removed, in one of its own.
@@ -284,7 +282,7 @@ unsafe extern "C" fn closed(vma: *mut vm_area_struct) {
     }
 }
 
-/// A page of a mapping is touched that has been taken away.
+/// A process has accessed a page of a mapping that was zapped.
 ///
 /// # Safety
 ///
@@ -312,11 +310,11 @@ unsafe extern "C" fn fault(vmf: *mut vm_fault) -> vm_fault_t {
     0
 }
 
-/// The page that takes the place of what was taken away. It goes with the file. Null if there is no memory.
+/// The page that replaces zapped ones; it is freed with the file. Null if there is no memory.
 ///
 /// # Safety
 ///
-/// `file` is there.
+/// `file` is an open device file.
 unsafe fn shared_page(file: *mut ib_uverbs_file, gfp: bindings::gfp_t) -> *mut bindings::page {
     // SAFETY: By the safety requirements; faults may sleep.
     unsafe {

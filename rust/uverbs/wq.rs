@@ -32,35 +32,35 @@ unsafe impl Class for Wq {
     type Memory = WqObject;
 }
 
-/// What a work queue is to be like.
+/// The attributes of a new work queue.
 pub struct WqSpec {
     /// `enum ib_wq_type`.
     pub kind: u32,
-    /// How many requests it has room for.
+    /// The largest number of outstanding requests.
     pub max_wr: u32,
-    /// How many pieces a request may have.
+    /// The largest number of SGEs of a request.
     pub max_sge: u32,
     /// `enum ib_uverbs_wq_flags`.
     pub create_flags: u32,
-    /// What user space calls it.
+    /// User space's identifier of it, which events carry.
     pub user_handle: u64,
-    /// Where events are reported.
+    /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
 }
 
-/// What has become of it.
+/// A new work queue, with its actual attributes.
 pub struct NewWq {
     /// The queue.
     pub wq: Owned<Wq>,
-    /// How many requests it has room for.
+    /// The largest number of outstanding requests.
     pub max_wr: u32,
-    /// How many pieces a request may have.
+    /// The largest number of SGEs of a request.
     pub max_sge: u32,
     /// Its number.
     pub number: u32,
 }
 
-/// Makes a work queue for an object that is being made.
+/// Creates a work queue for an object that is being created.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles.
+//! Write commands of address handles.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -15,7 +15,7 @@ use rdma_uverbs::{
     verbs,
 };
 
-/// The path that user space has described.
+/// The path of an `ib_uverbs_ah_attr`.
 fn path(attr: &c::ib_uverbs_ah_attr) -> UserPath {
     let grh = &attr.grh;
     UserPath {
@@ -38,7 +38,7 @@ fn path(attr: &c::ib_uverbs_ah_attr) -> UserPath {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that there is not, and as for [`verbs::create_ah`].
+/// `EINVAL` for an invalid port, and as for [`verbs::create_ah`].
 pub(super) fn create(
     call: &Call<'_>,
     request: c::ib_uverbs_create_ah,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues, and the channels that announce completions.
+//! Write commands of completion queues and completion channels.
 
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
@@ -53,8 +53,8 @@ pub(super) fn create(
 ///
 /// # Errors
 ///
-/// `EINVAL` for a completion vector that there is not, for a queue without room and for what nobody knows; `EBADF` for a
-/// channel that is none, `ENOMEM`, and those of the driver.
+/// `EINVAL` for an invalid completion vector, 0 entries, and unknown bits; `EBADF` for a file descriptor that is no channel's,
+/// `ENOMEM`, and those of the driver.
 pub(super) fn create_extended(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_create_cq,
@@ -103,7 +103,7 @@ fn make(call: &Call<'_>, wanted: c::ib_uverbs_ex_create_cq) -> Result<c::ib_uver
 ///
 /// # Errors
 ///
-/// `EINVAL` for no room, and those of the driver.
+/// `EINVAL` for 0 entries, and those of the driver.
 pub(super) fn resize(
     call: &Call<'_>,
     request: c::ib_uverbs_resize_cq,
@@ -123,7 +123,7 @@ pub(super) fn resize(
 ///
 /// # Errors
 ///
-/// Those of the handle.
+/// Those of [`ReadLocked::get`].
 pub(super) fn req_notify(call: &Call<'_>, request: c::ib_uverbs_req_notify_cq) -> Result {
     let cq = ReadLocked::<Cq>::get(call.command, request.cq_handle, call.sleep)?;
     let flags = if request.solicited_only != 0 {
@@ -139,7 +139,7 @@ pub(super) fn req_notify(call: &Call<'_>, request: c::ib_uverbs_req_notify_cq) -
 ///
 /// # Errors
 ///
-/// `EINVAL` if nothing is to be changed, `EOPNOTSUPP` for what nobody knows, and those of the driver.
+/// `EINVAL` if nothing is to be changed, `EOPNOTSUPP` for unknown bits, and those of the driver.
 pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_ex_modify_cq) -> Result {
     if request.attr_mask == 0 || request.reserved != 0 {
         return Err(EINVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flow steering rules.
+//! Write commands of flow steering rules.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
@@ -16,7 +16,7 @@ use rdma_uverbs::{
     verbs,
 };
 
-/// How a specification of user space begins: type, size, and what must be 0.
+/// The length of the header of a specification: type, size, reserved.
 const HEAD: usize = size_of::<c::ib_uverbs_flow_spec_hdr>();
 
 /// The longest specification of user space.
@@ -28,11 +28,11 @@ struct Spec<'a> {
     body: &'a [u8],
 }
 
-/// Takes the next specification off `bytes`.
+/// Removes the next specification from `bytes`.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is none, or it is longer than what is left.
+/// `EINVAL` if there is none, or it is longer than the rest.
 fn take<'a>(bytes: &mut &'a [u8]) -> Result<Spec<'a>> {
     let (head, _) = bytes.split_first_chunk::<HEAD>().ok_or(EINVAL)?;
     let [k0, k1, k2, k3, s0, s1, reserved @ ..] = *head;
@@ -48,7 +48,7 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Result<Spec<'a>> {
     })
 }
 
-/// A number of the wire at an offset; 0 where there is none.
+/// A number at an offset; 0 beyond the end.
 fn number(filter: &[u8], offset: usize) -> u32 {
     filter
         .get(offset..)
@@ -56,7 +56,7 @@ fn number(filter: &[u8], offset: usize) -> u32 {
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Adds what packets a rule lets through: a value and a mask, which may be longer than the kernel's if the rest of the mask is 0.
+/// Adds a filter of packets: a value and a mask, which may be longer than the kernel's if the rest of the mask is 0.
 fn add_filter(attr: &mut FlowAttr, spec: &Spec<'_>) -> Result {
     const INNER_TUNNEL: u32 = c::IB_FLOW_SPEC_INNER | c::IB_FLOW_SPEC_VXLAN_TUNNEL;
     let len = spec.body.len() / 2;
@@ -92,7 +92,7 @@ fn add_filter(attr: &mut FlowAttr, spec: &Spec<'_>) -> Result {
     attr.add_filter(spec.kind, filter, value, mask)
 }
 
-/// Adds what is done with packets; what it takes stays as long as the rule.
+/// Adds an action on packets; the objects that it uses are counted as used by the rule.
 fn add_action(
     call: &Call<'_>,
     attr: &mut FlowAttr,
@@ -122,7 +122,7 @@ fn add_action(
     }
 }
 
-/// Checks what of a rule can be seen without its specifications.
+/// Checks the attributes of a rule without its specifications.
 fn check(call: &Call<'_>, request: &c::ib_uverbs_create_flow) -> Result {
     if request.comp_mask != 0 {
         return Err(EINVAL);
@@ -146,12 +146,12 @@ fn check(call: &Call<'_>, request: &c::ib_uverbs_create_flow) -> Result {
     Ok(())
 }
 
-/// `IB_USER_VERBS_EX_CMD_CREATE_FLOW`: specifications follow on the request.
+/// `IB_USER_VERBS_EX_CMD_CREATE_FLOW`: specifications follow the request.
 ///
 /// # Errors
 ///
-/// `EINVAL` for what nobody knows, `EPERM` without `CAP_NET_RAW`, `ENOSPC` where something is missing, `EOPNOTSUPP` where
-/// something is left over, `ENOMEM`, and those of the driver.
+/// `EINVAL` for unknown bits and specifications, `EPERM` without `CAP_NET_RAW`, `ENOSPC` for a command that is too short,
+/// `EOPNOTSUPP` for one that is too long, `ENOMEM`, and those of the driver.
 pub(super) fn create(call: &Call<'_>) -> Result {
     let (request, mut tail) = call.head::<c::ib_uverbs_create_flow>()?;
     check(call, &request)?;
@@ -202,7 +202,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
 ///
 /// # Errors
 ///
-/// `EINVAL` for what nobody knows, and those of the driver.
+/// `EINVAL` for unknown bits, and those of the driver.
 pub(super) fn destroy(call: &Call<'_>, request: c::ib_uverbs_destroy_flow) -> Result {
     if request.comp_mask != 0 {
         return Err(EINVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions.
+//! Write commands of memory regions.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
@@ -20,8 +20,8 @@ use rdma_uverbs::{
 ///
 /// # Errors
 ///
-/// `EINVAL` for addresses that are not at the same place in a page and for access that there is not, `EOPNOTSUPP` for what
-/// the device cannot, `EFAULT`, `ENOMEM`, and those of the driver.
+/// `EINVAL` for addresses with different offsets in a page and for unknown access flags, `EOPNOTSUPP` for access that the device
+/// does not support, `EFAULT`, `ENOMEM`, and those of the driver.
 pub(super) fn reg(
     call: &Call<'_>,
     request: c::ib_uverbs_reg_mr,
@@ -57,7 +57,7 @@ pub(super) fn reg(
     Ok(response)
 }
 
-/// Checks what of a region is to be registered anew.
+/// Checks the flags and addresses of a reregistration.
 fn check_rereg(request: &c::ib_uverbs_rereg_mr) -> Result {
     if request.flags == 0 {
         return Err(EINVAL);
@@ -80,8 +80,8 @@ fn check_rereg(request: &c::ib_uverbs_rereg_mr) -> Result {
 ///
 /// # Errors
 ///
-/// `EINVAL` if nothing is to be changed or the region is one of the device's memory, `EBUSY` while somebody else has it, and
-/// as for [`reg`].
+/// `EINVAL` if nothing is to be changed or the region is one of device memory, `EBUSY` while another command uses it, and as for
+/// [`reg`].
 pub(super) fn rereg(
     call: &Call<'_>,
     request: c::ib_uverbs_rereg_mr,
@@ -103,7 +103,7 @@ pub(super) fn rereg(
     if other.is_none() {
         flags &= !c::IB_MR_REREG_PD;
     }
-    // A driver may have to make another region, which needs an object then.
+    // A driver may return a new region, which needs an object.
     let new = NewObject::<Mr>::begin(call.command, call.sleep)?;
     let rereg = Rereg {
         flags,

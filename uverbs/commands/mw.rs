@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory windows.
+//! Write commands of memory windows.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -15,7 +15,7 @@ use rdma_uverbs::{
 ///
 /// # Errors
 ///
-/// `EINVAL` for a type that there is not, `ENOMEM`, and those of the driver.
+/// `EINVAL` for an unknown type, `ENOMEM`, and those of the driver.
 pub(super) fn alloc(
     call: &Call<'_>,
     request: c::ib_uverbs_alloc_mw,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Protection domains.
+//! Write commands of protection domains.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;

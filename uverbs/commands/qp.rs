@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: making and destroying them, and the multicast groups that they join.
+//! Write commands that create and destroy queue pairs, and attach them to multicast groups.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -59,8 +59,8 @@ pub(super) fn create(
 ///
 /// # Errors
 ///
-/// `EINVAL` for a type, flags and a combination of objects that there is not; `EPERM` for what needs `CAP_NET_RAW`; `ENOMEM`,
-/// and those of the driver.
+/// `EINVAL` for an unknown type, unknown flags, and invalid combinations of objects; `EPERM` without a needed `CAP_NET_RAW`;
+/// `ENOMEM`, and those of the driver.
 pub(super) fn create_extended(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_create_qp,
@@ -76,7 +76,7 @@ pub(super) fn create_extended(
     })
 }
 
-/// Checks that user space may have queue pairs of a type.
+/// Checks that user space may create queue pairs of a type.
 fn check_kind(call: &Call<'_>, kind: u32) -> Result {
     match kind {
         c::IB_QPT_RAW_PACKET if !verbs::has_raw_cap(call.command) => Err(EPERM),
@@ -91,7 +91,7 @@ fn check_kind(call: &Call<'_>, kind: u32) -> Result {
     }
 }
 
-/// What a queue pair is made of: objects, shared with others while it is made.
+/// The objects that a queue pair uses, locked for reading while it is created.
 #[derive(Default)]
 struct Parts<'a> {
     table: Option<ReadLocked<'a, RwqIndTable>>,
@@ -99,7 +99,7 @@ struct Parts<'a> {
     pd: Option<ReadLocked<'a, Pd>>,
     srq: Option<ReadLocked<'a, Srq>>,
     send_cq: Option<ReadLocked<'a, Cq>>,
-    /// None if it is the one above, too.
+    /// `None` if it is the same as `send_cq`.
     recv_cq: Option<ReadLocked<'a, Cq>>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Parts<'a> {
         if wanted.comp_mask & c::IB_UVERBS_CREATE_QP_MASK_IND_TABLE != 0 {
             let handle = wanted.rwq_ind_tbl_handle;
             parts.table = Some(ReadLocked::get(call.command, handle, call.sleep)?);
-            // What is received goes to the table's queues.
+            // The table has the receive queues.
             if wanted.max_recv_wr != 0 || wanted.max_recv_sge != 0 || wanted.is_srq != 0 {
                 return Err(EINVAL);
             }
@@ -152,7 +152,7 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Where receives complete.
+    /// The completion queue of receives.
     fn recv_cq(&self, kind: u32) -> Option<&Cq> {
         if self.table.is_some() || kind == c::IB_QPT_XRC_INI {
             return None;
@@ -223,7 +223,7 @@ fn make(call: &Call<'_>, wanted: c::ib_uverbs_ex_create_qp) -> Result<c::ib_uver
     Ok(response)
 }
 
-/// `IB_USER_VERBS_CMD_OPEN_QP`: a handle of a shared queue pair of an XRC domain.
+/// `IB_USER_VERBS_CMD_OPEN_QP`: opens a handle of an XRC target queue pair.
 ///
 /// # Errors
 ///
@@ -262,7 +262,7 @@ pub(super) fn destroy(
     })
 }
 
-/// `IB_USER_VERBS_CMD_ATTACH_MCAST`. A group that the queue pair is in already is nothing new.
+/// `IB_USER_VERBS_CMD_ATTACH_MCAST`. It succeeds if the queue pair is in the group already.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues.
+//! Write commands of shared receive queues.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -39,7 +39,7 @@ pub(super) fn create(
 ///
 /// # Errors
 ///
-/// `EINVAL` for an XRC domain that there is not, `ENOMEM`, and those of the driver.
+/// `EINVAL` for an invalid XRC domain, `ENOMEM`, and those of the driver.
 pub(super) fn create_extended(
     call: &Call<'_>,
     request: c::ib_uverbs_create_xsrq,

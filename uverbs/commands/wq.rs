@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues, and tables of them.
+//! Write commands of work queues and receive work queue indirection tables.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
@@ -17,7 +17,7 @@ use rdma_uverbs::{
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for what nobody knows, `ENOMEM`, and those of the driver.
+/// `EOPNOTSUPP` for unknown bits, `ENOMEM`, and those of the driver.
 pub(super) fn create(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_create_wq,
@@ -53,7 +53,7 @@ pub(super) fn create(
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for what nobody knows, `EBUSY` while it is used, and those of the driver.
+/// `EOPNOTSUPP` for unknown bits, `EBUSY` while it is used, and those of the driver.
 pub(super) fn destroy(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_destroy_wq,
@@ -73,7 +73,7 @@ pub(super) fn destroy(
 ///
 /// # Errors
 ///
-/// `EINVAL` if nothing is to be changed, for what nobody knows and for states that there are not; and those of the driver.
+/// `EINVAL` if nothing is to be changed, for unknown attributes and invalid states; and those of the driver.
 pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_ex_modify_wq) -> Result {
     const KNOWN: u32 = c::IB_WQ_STATE | c::IB_WQ_CUR_STATE | c::IB_WQ_FLAGS;
     let has = |attr: u32| request.attr_mask & attr != 0;
@@ -97,11 +97,11 @@ pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_ex_modify_wq) -> Res
     wq.driver_modify_user(&mut attr, request.attr_mask, call.udata(), call.sleep)
 }
 
-/// `IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL`: the handles of the table's work queues follow on the request.
+/// `IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL`: the handles of the work queues follow the request.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for what nobody knows, `EINVAL` for a table that is too large, `ENOSPC` where handles are missing, `ENOMEM`,
+/// `EOPNOTSUPP` for unknown bits, `EINVAL` for a table that is too large, `ENOSPC` for a command that is too short, `ENOMEM`,
 /// and those of the driver.
 pub(super) fn create_table(call: &Call<'_>) -> Result {
     type Response = c::ib_uverbs_ex_create_rwq_ind_table_resp;
@@ -144,7 +144,7 @@ pub(super) fn create_table(call: &Call<'_>) -> Result {
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for what nobody knows, `EBUSY` while it is used, and those of the driver.
+/// `EOPNOTSUPP` for unknown bits, `EBUSY` while it is used, and those of the driver.
 pub(super) fn destroy_table(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_destroy_rwq_ind_table,

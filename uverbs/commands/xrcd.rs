@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! XRC domains. Processes share one by naming it by the same file.
+//! Write commands of XRC domains. Processes share a domain by naming it by the same file.
 //!
 //! | lock | protects | taken in | inside |
 //! |---|---|---|---|
-//! | [`NAMED`] | the domains that are named by files, and making and destroying any | process | `hw_destroy_rwsem` of the file, tried; what drivers take |
+//! | [`NAMED`] | the list of domains that are named by files, and creating and destroying any domain | process | `hw_destroy_rwsem` of the file, tried; what drivers take |
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -37,8 +37,8 @@ pub(crate) fn init() {
 ///
 /// # Errors
 ///
-/// `EBADF` for a descriptor that is none, `EAGAIN` where the file names none and `O_CREAT` is not given, `EINVAL` where it
-/// names one and `O_EXCL` is given; `ENOMEM`, and those of the driver.
+/// `EBADF` for a file descriptor that is not open, `EAGAIN` if the file names no domain and `O_CREAT` is not set, `EINVAL` if it
+/// names one and `O_EXCL` is set; `ENOMEM`, and those of the driver.
 pub(super) fn open(
     call: &Call<'_>,
     request: c::ib_uverbs_open_xrcd,
@@ -77,7 +77,7 @@ pub(super) fn close(call: &Call<'_>, request: c::ib_uverbs_close_xrcd) -> Result
     lookup::destroy::<Xrcd>(call.command, request.xrcd_handle, call.sleep)
 }
 
-/// Destroys the object of a domain; the domain goes with the last object that shares it.
+/// Destroys the object of a domain, and with the last object that shares it the domain.
 ///
 /// # Errors
 ///

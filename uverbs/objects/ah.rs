@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles.
+//! `UVERBS_OBJECT_AH`: address handles.
 
 use rdma::view::Ah;
 use rdma_uverbs::destroy;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of flows.
+//! `UVERBS_OBJECT_COUNTERS`: flow counters.
 
 use core::mem::offset_of;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of devices.
+//! `UVERBS_OBJECT_DM`: device memory.
 
 use core::mem::offset_of;
 

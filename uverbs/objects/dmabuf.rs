@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DMA buffers, as which user space hands memory of a device to other devices.
+//! `UVERBS_OBJECT_DMABUF`: device memory exported as DMA buffers.
 
 use core::mem::offset_of;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hints for DMA.
+//! `UVERBS_OBJECT_DMAH`: DMA handles, with TPH hints.
 
 use core::mem::offset_of;
 
@@ -21,7 +21,7 @@ use super::optional;
 /// A processing hint of PCI Express has two bits.
 const HINT: u8 = 0b11;
 
-/// `enum tph_mem_type`: volatile memory, persistent memory. User space sends no more than which.
+/// `enum tph_mem_type`: volatile memory, persistent memory. User space sends the ID only.
 static MEMORY_TYPES: [Choice; 2] = [Choice::ptr_in(Size::NONE), Choice::ptr_in(Size::NONE)];
 
 fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {

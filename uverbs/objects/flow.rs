@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flow steering rules.
+//! `UVERBS_OBJECT_FLOW`: flow steering rules.
 
 use rdma::view::Flow;
 use rdma_uverbs::flow;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Actions of flows. Drivers have the methods that make them.
+//! `UVERBS_OBJECT_FLOW_ACTION`: flow actions. Drivers have the methods that create them.
 
 use rdma::view::FlowAction;
 use rdma_uverbs::destroy;

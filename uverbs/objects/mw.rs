@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory windows.
+//! `UVERBS_OBJECT_MW`: memory windows.
 
 use rdma::view::Mw;
 use rdma_uverbs::destroy;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Protection domains.
+//! `UVERBS_OBJECT_PD`: protection domains.
 
 use rdma::view::Pd;
 use rdma_uverbs::destroy;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of receive work queues.
+//! `UVERBS_OBJECT_RWQ_IND_TBL`: receive work queue indirection tables.
 
 use rdma::view::RwqIndTable;
 use rdma_uverbs::destroy;

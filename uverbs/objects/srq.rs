@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues.
+//! `UVERBS_OBJECT_SRQ`: shared receive queues.
 
 use core::mem::offset_of;
 
@@ -18,7 +18,7 @@ use rdma_uverbs::{
 
 use super::async_file;
 
-/// What user space has sent for a type.
+/// The attributes of a type.
 fn kind_of(command: &AttrBundle, kind: u32) -> Result<SrqKind<'_>> {
     let cq = || command.object::<Cq>(c::UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE);
     match kind {
@@ -61,7 +61,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     }
 }
 
-/// Answers how many events user space has to wait for.
+/// The response: the number of events that were read, which libibverbs waits for to be acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Srq>(c::UVERBS_ATTR_DESTROY_SRQ_HANDLE)?;
     let response = ib_uverbs_destroy_srq_resp {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues.
+//! `UVERBS_OBJECT_WQ`: work queues.
 
 use core::mem::offset_of;
 
@@ -18,7 +18,7 @@ use rdma_uverbs::{
 
 use super::async_file;
 
-/// `enum ib_uverbs_wq_flags`: all that there are.
+/// `enum ib_uverbs_wq_flags`: the known flags.
 const FLAGS: u32 = c::IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING
     | c::IB_UVERBS_WQ_FLAGS_SCATTER_FCS
     | c::IB_UVERBS_WQ_FLAGS_DELAY_DROP
@@ -51,7 +51,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, &new.number)
 }
 
-/// Answers how many events user space has to wait for.
+/// The response: the number of events that were read, which libibverbs waits for to be acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Wq>(c::UVERBS_ATTR_DESTROY_WQ_HANDLE)?;
     let reported = object.events_reported();

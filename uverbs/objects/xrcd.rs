@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! XRC domains.
+//! `UVERBS_OBJECT_XRCD`: XRC domains.
 
 use rdma::view::Xrcd;
 

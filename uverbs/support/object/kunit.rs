@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of handles: which object a number is of, who has it, and when it is nobody's.
+//! Tests of handles: lookups, locks, and destroying.
 
 #[kernel::prelude::kunit_tests(ib_uverbs_handles)]
 mod tests {
