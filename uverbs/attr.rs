@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One attribute of a command of ioctl: whether it is as the method's table says, and what is made of it.
+//! Checking and parsing one attribute of an ioctl command.
+//!
+//! C header: `include/uapi/rdma/rdma_user_ioctl_cmds.h`.
 
 use kernel::prelude::*;
 use kernel_ext::error::{EOPNOTSUPP, EPROTONOSUPPORT};
@@ -11,12 +13,13 @@ use rdma_uverbs::{
     definition::{Data, Kind},
 };
 
-/// Takes an attribute as user space has sent it.
+/// Checks an attribute that user space sent against the method's table, and sets it in the command.
 ///
 /// # Errors
 ///
-/// `EPROTONOSUPPORT` for one that the method does not know and user space says it must; `EOPNOTSUPP` for what may be known
-/// one day; `EINVAL` for what is wrong, or sent twice; `EFAULT`, `ENOMEM`, and what looking up or beginning an object says.
+/// `EPROTONOSUPPORT` for an unknown one with `UVERBS_ATTR_F_MANDATORY`; `EOPNOTSUPP` for data beyond the known structure, or an
+/// unknown choice or type; `EINVAL` for a wrong length, or one that is sent twice; `EFAULT`, `ENOMEM`, and those of looking up or
+/// beginning an object.
 pub(crate) fn take(bundle: &mut Bundle<'_>, sent: &Sent, sleep: &MaySleep) -> Result {
     let method = bundle.method();
     let Some(attr) = attr_index(sent.id).and_then(|index| method.attr(index)) else {
@@ -66,7 +69,7 @@ pub(crate) fn take(bundle: &mut Bundle<'_>, sent: &Sent, sleep: &MaySleep) -> Re
     Ok(())
 }
 
-/// A longer form of a structure, which the kernel does not know, must be zero where it goes on.
+/// Checks that data beyond the structure that the kernel knows is zero.
 fn check_rest(data: &Data, sent: &Sent) -> Result {
     if data.zero_trailing && sent.len > data.len && !sent.is_zero_after(data.len) {
         return Err(EOPNOTSUPP);

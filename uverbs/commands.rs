@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The commands of `write()`, one file a subject. Those of `ioctl()` that do the same use the same functions.
+//! The write commands, one file an object class.
 //!
-//! A command is a function from a typed request to a typed response. The table says which commands there are, and which
-//! method a driver must have for each.
+//! A command is a function from a typed request to a typed response. The table has the commands, and the method that a driver
+//! must have for each.
 //!
 //! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
@@ -33,14 +33,14 @@ mod srq;
 mod wq;
 pub(crate) mod xrcd;
 
-/// The command before it is there only if the driver has a method.
+/// The command before it needs a method of the driver.
 macro_rules! needs {
     ($method:ident) => {
         Definition::method_needs(offset_of!(c::ib_device_ops, $method))
     };
 }
 
-/// The object class before it, with all commands, is there only if the driver has a method.
+/// The object class before it, with all commands, needs a method of the driver.
 macro_rules! class_needs {
     ($method:ident) => {
         Definition::object_needs(offset_of!(c::ib_device_ops, $method))

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA devices that come and go, and their nodes.
+//! The client of ib_core: adds a character device (node) for each RDMA device, and removes it.
 //!
-//! A node has the lowest number that is free. The first ones have device numbers that are theirs since always; the others
-//! come from a range that the kernel gives.
+//! `uverbsN` gets the lowest free N. The first 32 have fixed device numbers (major 231, minors from 192); the others have numbers
+//! that the kernel allocates.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `NUMBERS` | which nodes there are | process context | the allocator |
+//! | `NUMBERS` | the numbers of nodes in use | process context | the allocator |
 
 use kernel::{
     bitmap::BitmapVec,
@@ -30,12 +32,12 @@ use crate::{file, sysfs, tree};
 
 const MAJOR: u32 = 231;
 const FIRST_MINOR: u32 = 192;
-/// How many nodes have device numbers that are fixed.
+/// The number of nodes with fixed device numbers.
 const FIXED: u32 = 32;
-/// How many there are at most.
+/// The largest number of nodes.
 const MAX_NODES: u32 = 8192;
 
-/// The device numbers, and which of them have nodes.
+/// The device numbers, and which are in use.
 struct Nodes {
     fixed: Numbers,
     dynamic: Numbers,
@@ -57,14 +59,14 @@ impl Nodes {
     }
 }
 
-/// A node's number, which is free again when this is dropped.
+/// The number of a node. Dropping it frees the number.
 struct Number {
     number: u32,
     devt: u32,
 }
 
 impl Number {
-    /// Takes the lowest that is free.
+    /// Allocates the lowest free number.
     fn take() -> Result<Self> {
         let mut nodes = NUMBERS.lock();
         let nodes = nodes.as_mut().ok_or(ENOMEM)?;
@@ -88,10 +90,10 @@ fn free(number: u32) {
     }
 }
 
-/// The device numbers are ours while this is there.
+/// The device numbers are registered. Dropping this unregisters them.
 pub(crate) struct Registration(());
 
-/// Takes the device numbers. For the module, once.
+/// Registers the device numbers. The module's initialisation calls it, once.
 pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
     // SAFETY: The module's initialisation, once.
     unsafe { NUMBERS.init() };
@@ -112,10 +114,10 @@ impl Drop for Registration {
     }
 }
 
-/// The client of the core.
+/// The client of ib_core.
 pub(crate) struct Uverbs;
 
-/// As the core knows it.
+/// Its registration.
 pub(crate) static CLIENT: ClientTable<Uverbs> = ClientTable::new();
 
 impl Client for Uverbs {
@@ -143,9 +145,9 @@ impl Client for Uverbs {
             &crate::THIS_MODULE,
             sleep,
         );
-        // Where it fails late, somebody may have opened the node.
+        // When it fails late, a process may have opened the node.
         published.inspect_err(|_| node.retire(true, sleep))?;
-        // The node has it now; `remove` gives it back.
+        // `remove` frees it.
         core::mem::forget(number);
         Ok(node)
     }
@@ -157,7 +159,7 @@ impl Client for Uverbs {
         if can_disassociate {
             disassociate(&node, sleep);
         }
-        // A driver that needs its user contexts waits for those who have files open.
+        // Without `disassociate_ucontext` the removal waits until all files are closed.
         node.retire(!can_disassociate, sleep);
     }
 
@@ -174,7 +176,7 @@ impl Client for Uverbs {
     }
 }
 
-/// Takes the device away from the open files: their objects and mappings go, and what they do from now on says `EIO`.
+/// Disassociates the open files from the device: destroys their objects and zaps their mappings; their commands fail with `EIO`.
 fn disassociate(node: &Node, sleep: &MaySleep) {
     node.disassociate(sleep);
     while let Some(file) = node.take_file(sleep) {

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion channels and asynchronous events: the files that user space reads them from.
+//! The file operations of completion channels and async event files.
 //!
-//! When the device goes, a completion channel says `EIO` at once; from an async event file user space still reads what
-//! has happened, and `IB_EVENT_DEVICE_FATAL` at the end.
+//! When the device is removed, reading a completion channel fails with `EIO` at once; an async event file still has its pending
+//! events, with `IB_EVENT_DEVICE_FATAL` at the end.
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h`.
+
+use core::marker::PhantomData;
 
 use kernel::{
     bindings::O_NONBLOCK,
     fs::File,
     prelude::*,
-    sync::poll::PollTable,
+    sync::{aref::AlwaysRefCounted, poll::PollTable},
     uaccess::{UserPtr, UserSlice},
 };
-use kernel_ext::{
-    bindings::{self, file_operations},
-    export::Exported,
-    fasync::Fasync,
-    file_ops::{self, FileOps},
-};
+use kernel_ext::{bindings, chrdev::Cdev, fasync::Fasync, file_ops::FileOps};
 use rdma::{core::uobject::RemoveReason, MaySleep};
-use rdma_uverbs::event::{AsyncFile, EventFile, Report};
+use rdma_uverbs::{
+    event::{AsyncEvents, AsyncFile, CompletionChannel, EventFile, Report},
+    table::ObjectFileOps,
+};
 
-/// What is done with the files of events.
-struct Channel;
+/// The operations of the files of a class.
+struct Channel<T>(PhantomData<T>);
 
 #[vtable]
-impl FileOps for Channel {
-    type Private = EventFile;
+impl<T> FileOps for Channel<T>
+where
+    T: AlwaysRefCounted + AsRef<EventFile> + Sync + 'static,
+{
+    type Private = T;
+    type Node = Cdev;
 
-    fn read(
-        channel: &EventFile,
-        file: &File,
-        to: UserPtr,
-        len: usize,
-        sleep: &MaySleep,
-    ) -> Result<usize> {
+    fn read(channel: &T, file: &File, to: UserPtr, len: usize, sleep: &MaySleep) -> Result<usize> {
         let wait = file.flags() & O_NONBLOCK == 0;
-        let report = channel.take(wait, len, sleep)?;
+        let report = channel.as_ref().take(wait, len, sleep)?;
         let size = report.size();
         let bytes = report.bytes();
         let bytes = bytes.get(..size).ok_or(EINVAL)?;
@@ -44,42 +44,30 @@ impl FileOps for Channel {
         Ok(size)
     }
 
-    fn poll(channel: &EventFile, file: &File, table: PollTable<'_>) -> u32 {
-        channel.poll(file, table)
+    fn poll(channel: &T, file: &File, table: PollTable<'_>) -> u32 {
+        channel.as_ref().poll(file, table)
     }
 
-    fn fasync(channel: &EventFile) -> Option<&Fasync> {
-        channel.fasync()
+    fn fasync(channel: &T) -> Option<&Fasync> {
+        channel.as_ref().fasync()
     }
 }
 
 /// The operations of completion channels.
-// SAFETY: ib_uverbs_support sets the private data to the object, with the reference that `uverbs_uobject_fd_release`
-// drops; the objects of these files are what begins with an `EventFile`.
-pub(crate) static CHANNEL_OPS: Exported<file_operations> = unsafe {
-    file_ops::table::<Channel>(
-        &crate::THIS_MODULE,
-        Some(bindings::uverbs_uobject_fd_release),
-    )
-};
+pub(crate) static CHANNEL_OPS: ObjectFileOps<CompletionChannel> =
+    ObjectFileOps::new::<Channel<EventFile>>(&crate::THIS_MODULE);
 
-/// The operations of async event files: another table, for it tells the kinds of files apart.
-// SAFETY: As above.
-pub(crate) static ASYNC_OPS: Exported<file_operations> = unsafe {
-    file_ops::table::<Channel>(
-        &crate::THIS_MODULE,
-        Some(bindings::uverbs_uobject_fd_release),
-    )
-};
+/// The operations of async event files.
+pub(crate) static ASYNC_OPS: ObjectFileOps<AsyncEvents> =
+    ObjectFileOps::new::<Channel<AsyncFile>>(&crate::THIS_MODULE);
 
-/// A completion channel goes: its file is closed, or its device has gone.
+/// A completion channel is closed, or its device is removed.
 pub(crate) fn detach_channel(channel: &EventFile, _why: RemoveReason, _sleep: &MaySleep) {
     channel.close();
 }
 
-/// An async event file hears no more of its device; if that has gone, says so.
-pub(crate) fn detach_async(file: &AsyncFile, why: RemoveReason, sleep: &MaySleep) {
-    file.stop(sleep);
+/// An async event file is closed, or its device is removed, which it reports.
+pub(crate) fn detach_async(file: &AsyncFile, why: RemoveReason, _sleep: &MaySleep) {
     if why == RemoveReason::DriverRemove {
         file.push(Report::Async {
             element: 0,
@@ -88,7 +76,7 @@ pub(crate) fn detach_async(file: &AsyncFile, why: RemoveReason, sleep: &MaySleep
     }
 }
 
-/// An async event file is closed.
+/// An async event file is released.
 pub(crate) fn release_async(file: &AsyncFile, _sleep: &MaySleep) {
     file.close();
 }

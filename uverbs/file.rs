@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Open device files: `/dev/infiniband/uverbsN`.
+//! The file operations of `/dev/infiniband/uverbsN`.
 //!
-//! A file has one context at most, which a command makes, and the objects in it. They go when the file is closed, or when the
-//! device goes: then commands say `EIO`.
+//! A file has at most one context, which a command creates, and the objects in it. They are destroyed when the file is closed, or
+//! when the device is removed; after that commands fail with `EIO`.
+//!
+//! C headers: `include/linux/fs.h`, `include/rdma/uverbs_types.h`.
 
 use kernel::{
     ffi::c_long, mm::virt::VmaNew, pr_err_once, prelude::*, sync::aref::ARef, uaccess::UserPtr,
 };
 use kernel_ext::{
     bindings::file_operations,
-    chrdev::Cdev,
     export::Exported,
     file_ops::{self, FileOps},
 };
@@ -22,20 +23,20 @@ use rdma_uverbs::{
     close,
     file::{File, FileRef},
     node::{self, Node},
+    umap,
 };
 
-use crate::{ioctl, mmap, write};
+use crate::{ioctl, write};
 
-/// What is done with device files.
+/// The operations of device files.
 struct DeviceFile;
 
 #[vtable]
 impl FileOps for DeviceFile {
     type Private = File;
+    type Node = Node;
 
-    fn open(node: &Cdev, _file: &kernel::fs::File, sleep: &MaySleep) -> Result<FileRef> {
-        // SAFETY: The table is that of nodes.
-        let node = unsafe { Node::of_cdev(node) };
+    fn open(node: &Node, _file: &kernel::fs::File, sleep: &MaySleep) -> Result<FileRef> {
         node.open(may_open, sleep)
     }
 
@@ -69,19 +70,19 @@ impl FileOps for DeviceFile {
     }
 
     fn mmap(this: &File, _file: &kernel::fs::File, area: &VmaNew, sleep: &MaySleep) -> Result {
-        mmap::mmap(this, area, sleep)
+        umap::map(this, area, sleep)
     }
 }
 
-/// The operations of nodes.
+/// The table of operations.
 // SAFETY: The table is for nodes; no other C code opens files with it.
 const OPERATIONS: Exported<file_operations> =
     unsafe { file_ops::table::<DeviceFile>(&crate::THIS_MODULE, None) };
 
-/// For devices with memory that can be mapped.
+/// For devices whose driver has `mmap`.
 static WITH_MMAP: Exported<file_operations> = OPERATIONS;
 
-/// For devices with none.
+/// For devices without `mmap`.
 static WITHOUT_MMAP: Exported<file_operations> = Exported(file_operations {
     mmap: None,
     ..OPERATIONS.0
@@ -96,23 +97,23 @@ pub(crate) fn operations(device: &Device) -> &'static Exported<file_operations> 
     }
 }
 
-/// A process may open the devices of its network namespace, and all in shared mode.
+/// Checks that the current process may open a device: one of its network namespace, or any in shared mode.
 fn may_open(device: &Device) -> Result {
     node::may_access(device).then_some(()).ok_or(EPERM)
 }
 
-/// Destroys the objects and the context of a file. It may be called again, and at once.
+/// Destroys the objects and the context of a file (`uverbs_destroy_ufile_hw`). Further and concurrent calls do nothing.
 pub(crate) fn destroy_hw(file: &ARef<File>, why: RemoveReason, sleep: &MaySleep) {
-    let frozen = file.freeze(sleep);
-    if frozen.ucontext().is_null() {
+    let file = file.lock_hw_destroy(sleep);
+    if file.ucontext().is_null() {
         return;
     }
-    // Objects that others need are destroyed in a later round.
-    while frozen.has_objects() && frozen.destroy_objects(why, sleep).is_ok() {}
-    if frozen.has_objects() {
+    // Objects that others use are destroyed in a later round.
+    while file.has_objects() && file.destroy_objects(why, sleep).is_ok() {}
+    if file.has_objects() {
         pr_warn!("a driver does not destroy its objects\n");
-        // A context is there, and who does not ask the driver gets along.
-        let _ = frozen.destroy_objects(RemoveReason::DriverFailure, sleep);
+        // It cannot fail: there is a context, and the driver is not called.
+        let _ = file.destroy_objects(RemoveReason::DriverFailure, sleep);
     }
-    close::destroy_context(&frozen, why, sleep);
+    close::destroy_context(&file, why, sleep);
 }

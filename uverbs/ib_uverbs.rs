@@ -2,22 +2,20 @@
 
 //! `ib_uverbs`: verbs for user space, `/dev/infiniband/uverbsN`.
 //!
-//! From the roof down; an import goes down only:
-//!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `device` | the RDMA devices that come and go, and their nodes |
-//! | `sysfs` | what a node says of itself in `/sys/class/infiniband_verbs` |
-//! | `file` | open files: opening, closing, what the kernel calls for them |
-//! | `mmap` | mappings of device memory, and how they are taken away |
-//! | `write`, `ioctl` | the two doors through which commands come |
-//! | `tree` | what a device's commands are, as its driver and this module describe them |
-//! | `objects` | the ioctl methods of each kind of object, and how it is destroyed |
-//! | `commands` | the commands, one implementation behind both doors |
-//! | `events` | completion channels and asynchronous events |
-//! | `marshall` | structures of the core as user space has them, for other modules |
+//! | `device` | the client of ib_core: a node for each RDMA device |
+//! | `mmap` | zapping the mappings of a device |
+//! | `sysfs` | `/sys/class/infiniband_verbs` |
+//! | `file` | the file operations of nodes |
+//! | `write`, `ioctl`, `attr` | parsing and dispatch of commands |
+//! | `tree` | building the uverbs API of a device |
+//! | `objects` | the object classes and their ioctl methods |
+//! | `commands` | the write commands |
+//! | `events` | the file operations of completion channels and async event files |
+//! | `marshall` | conversion of structures of ib_core to those of user space, for other modules |
 //!
-//! Objects, handles and tables are the crate `rdma_uverbs`.
+//! A file imports only from those below it. The types of objects, files and tables are in the crate `rdma_uverbs`.
 
 use kernel::prelude::*;
 use kernel_ext::chrdev::ClassRegistration;
@@ -46,9 +44,9 @@ module! {
     imports_ns: ["rdma_core", "DMA_BUF"],
 }
 
-/// The module: what it has for all devices.
+/// The module.
 ///
-/// Fields are dropped in this order, and made in the reverse one.
+/// Fields are dropped in this order, and created in the reverse order.
 struct IbUverbs {
     _client: rdma::client::registration::Registration<device::Uverbs>,
     _class: ClassRegistration<sysfs::Verbs>,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The door `ioctl()`: `RDMA_VERBS_IOCTL`, with a method and its attributes.
+//! Dispatch of ioctl commands: `RDMA_VERBS_IOCTL`.
 //!
-//! A command is taken apart by the method's table before its handler runs: data is checked, objects are looked up and locked,
-//! or begun; then all is put back, and what is new stays if the handler succeeded. One that destroys an object does so
-//! before its handler runs.
+//! Before the handler runs, each attribute is checked against the method's table: its objects are looked up and locked, or begun.
+//! An object that the method destroys is destroyed before the handler runs, too. After the handler all objects are put back; new
+//! ones are committed if it succeeded.
+//!
+//! C headers: `include/uapi/rdma/rdma_user_ioctl.h`, `include/rdma/uverbs_ioctl.h`.
 
 use kernel::{ioctl::_IOWR, prelude::*};
 use kernel_ext::{
@@ -22,13 +24,13 @@ use crate::attr;
 
 const RDMA_VERBS_IOCTL: u32 = _IOWR::<ib_uverbs_ioctl_hdr>(RDMA_IOCTL_MAGIC, 1);
 
-/// Runs what a system call asks for.
+/// Runs the command of a system call.
 ///
 /// # Errors
 ///
-/// `ENOIOCTLCMD` for another number; `EPROTONOSUPPORT` for a method or an attribute that the device does not have: then
-/// libibverbs tries `write()`; `EINVAL` for what is not as the method's table says, or is for another driver; `EIO` if the
-/// device has gone; and what the handler says.
+/// `ENOIOCTLCMD` for another ioctl; `EPROTONOSUPPORT` for a method or an attribute that the device does not have, for which
+/// libibverbs falls back to `write()`; `EINVAL` for attributes that do not match the method's table, or another driver ID; `EIO` if
+/// the device was removed; those of the handler.
 pub(crate) fn ioctl(
     file: &UverbsFile,
     command: u32,
@@ -78,7 +80,7 @@ fn run(bundle: &mut Bundle<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// `EPROTONOSUPPORT` is for a method that is not there: libibverbs would try again.
+/// Replaces `EPROTONOSUPPORT` of a handler: libibverbs would fall back to `write()`.
 fn no_fallback(error: Error) -> Error {
     if error == EPROTONOSUPPORT {
         EINVAL

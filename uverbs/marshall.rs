@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Structures of the core as user space has them.
+//! Conversion of structures of ib_core to those of user space.
 //!
-//! Local identifiers of user space have 16 bits. Where those of an OPA fabric have more, they are put into a GID.
+//! LIDs of user space have 16 bits. Longer ones of an OPA fabric are put into a GID.
 //!
 //! C header: `include/rdma/ib_marshall.h`.
 
@@ -23,12 +23,12 @@ use rdma::{
 };
 use rdma_uverbs::records::{self, PathLids};
 
-/// The local identifier that means a port's own subnet manager.
+/// The permissive LID (`IB_LID_PERMISSIVE`).
 const PERMISSIVE_LID: u32 = 0xffff;
-/// The first local identifier of multicast groups: from here on they do not fit into 16 bits on an OPA fabric.
+/// The first multicast LID (`IB_MULTICAST_LID_BASE`): from here on LIDs of an OPA fabric do not fit into 16 bits.
 const FIRST_MULTICAST_LID: u32 = 0xc000;
 
-/// The last half of a GID that says a local identifier of an OPA fabric.
+/// The interface ID of a GID that stands for a LID of an OPA fabric.
 fn opa_interface_id(lid: u32) -> [u8; 8] {
     (u64::from(OPA_SPECIAL_OUI) << 40 | u64::from(lid)).to_be_bytes()
 }
@@ -41,7 +41,7 @@ fn gid_of(prefix: [u8; 8], interface: [u8; 8]) -> Gid {
     Gid(gid)
 }
 
-/// The path of an address vector; one to a long local identifier goes by a GID.
+/// The route of an address vector; a long LID is put into its GID.
 fn path_of(device: &Device, vector: &rdma_ah_attr, sleep: &MaySleep) -> UserPath {
     let path = UserPath::of(vector);
     let Some(dlid) = records::opa_dlid(vector).filter(|&dlid| dlid > PERMISSIVE_LID) else {

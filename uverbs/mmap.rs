@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mappings of device memory.
+//! Zapping the mappings of a device, for its driver.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-use kernel::{mm::virt::VmaNew, prelude::*};
 use kernel_ext::export::export;
-use rdma::{
-    core::{command::UverbsFile, Device},
-    MaySleep,
-};
+use rdma::{core::Device, MaySleep};
 use rdma_uverbs::umap;
 
-/// Maps what the driver has at the mapping's offset.
-///
-/// # Errors
-///
-/// `EIO` if the device has gone, `EINVAL` if the file has no context, and what the driver says.
-pub(crate) fn mmap(file: &UverbsFile, area: &VmaNew, sleep: &MaySleep) -> Result {
-    umap::map(file, area, sleep)
-}
-
-/// Takes away all that user space has mapped of a device, which is about to be reset. Process context; the caller's driver
-/// keeps the device registered.
+/// Zaps all mappings of a device in user space, before the driver resets it. Process context; the driver keeps the device
+/// registered.
 #[export]
 fn rdma_user_mmap_disassociate(device: &Device, sleep: &MaySleep) {
     // SAFETY: The driver calls it for a device that it does not unregister meanwhile.
@@ -31,9 +18,9 @@ fn rdma_user_mmap_disassociate(device: &Device, sleep: &MaySleep) {
     };
     node.for_each_file(
         |file| {
-            let frozen = file.freeze(sleep);
-            if !frozen.ucontext().is_null() {
-                umap::disassociate(&frozen, sleep);
+            let file = file.lock_hw_destroy(sleep);
+            if !file.ucontext().is_null() {
+                umap::disassociate(&file, sleep);
             }
         },
         sleep,

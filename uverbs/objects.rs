@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The objects of user space: the ioctl methods of each class, and how its objects are destroyed. One file a class; in each,
-//! `DEFINITIONS` is what the tree of a device is made of.
+//! The object classes and their ioctl methods, one file a class; each has its `DEFINITIONS` for the API of a device.
 //!
-//! What makes an object for both doors is in the crate `rdma_uverbs`, which tables and attributes come from too.
+//! The functions that create and destroy objects, for ioctl and write commands, are in the crate `rdma_uverbs`.
+//!
+//! C headers: `include/rdma/uverbs_named_ioctl.h`, `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use kernel::{prelude::*, sync::aref::ARef};
 use rdma::core::AttrBundle;
@@ -13,9 +14,9 @@ use rdma_uverbs::{
     table::Definition,
 };
 
-/// A class of whose methods only the one that destroys stands here: its objects are made by `write()`, or by methods of drivers.
+/// A class whose only method here is that which destroys: write commands or methods of drivers create its objects.
 macro_rules! destroy_only {
-    ($class:ty: $object:ident, $destroy:ident, $method:ident($handle:ident), needs $op:ident) => {
+    ($class:ty: $object:ident, $destroy:path, $method:ident($handle:ident), needs $op:ident) => {
         static TYPE: rdma_uverbs::table::IdrType =
             rdma_uverbs::table::IdrType::new::<$class, _>($destroy);
 
@@ -85,7 +86,7 @@ pub(crate) static DEFINITIONS: [Definition; 20] = [
     Definition::END,
 ];
 
-/// An attribute that user space need not send.
+/// An optional attribute.
 fn optional<T>(attr: Result<T>) -> Result<Option<T>> {
     match attr {
         Err(error) if error == ENOENT => Ok(None),
@@ -93,7 +94,7 @@ fn optional<T>(attr: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The async event file of an attribute; where user space has sent none, the device file's.
+/// The async event file of an attribute; without one, the default of the device file.
 fn async_file(command: &AttrBundle, id: u32) -> Result<Option<ARef<AsyncFile>>> {
     match optional(command.memory::<AsyncEvents>(id))? {
         Some(file) => Ok(Some(file.into())),

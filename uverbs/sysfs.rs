@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The class `infiniband_verbs`, and what a node says of itself in sysfs.
+//! The class `infiniband_verbs` in sysfs, and the files of a node.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `/sys/class/infiniband_verbs/abi_version` | the version of the commands |
+//! | `/sys/class/infiniband_verbs/abi_version` | the version of the commands (`IB_USER_VERBS_ABI_VERSION`) |
 //! | `…/uverbsN/ibdev` | the name of the RDMA device |
-//! | `…/uverbsN/abi_version` | the version of what commands carry for its driver |
-//! | `…/uverbsN/dev` | the number of the character device; the driver model's |
+//! | `…/uverbsN/abi_version` | the version of the driver's part of commands |
+//! | `…/uverbsN/dev` | the device number, by the driver model |
 
 use core::fmt::Write;
 
 use kernel::prelude::*;
 use kernel_ext::{
-    bindings::{attribute, device_attribute},
     chrdev::{ClassText, NodeClass, Nodes},
-    export::Exported,
     sysfs::Text,
 };
 use rdma::core::Device;
-use rdma_uverbs::node::{self, Attribute, Attributes};
+use rdma_uverbs::node::{Attribute, Attributes, DeviceAttribute};
 
-/// How the nodes are made: for everybody.
+/// The nodes in `/dev`: everybody may open them.
 pub(crate) struct Verbs;
 
 impl Nodes for Verbs {
@@ -32,7 +30,7 @@ impl Nodes for Verbs {
 /// The class.
 pub(crate) static CLASS: NodeClass<Verbs> = NodeClass::new(c"infiniband_verbs");
 
-/// The class's own file. `IB_USER_VERBS_ABI_VERSION`.
+/// The file of the class: `IB_USER_VERBS_ABI_VERSION`.
 pub(crate) static CLASS_ABI: ClassText = ClassText::new(c"abi_version", c"6");
 
 const _: () = assert!(kernel_ext::bindings::IB_USER_VERBS_ABI_VERSION == 6);
@@ -59,15 +57,10 @@ impl Attribute for IbDev {
     }
 }
 
-static ABI_VERSION: Exported<device_attribute> = node::attribute::<AbiVersion>();
-static IB_DEV: Exported<device_attribute> = node::attribute::<IbDev>();
+static ABI_VERSION: DeviceAttribute = DeviceAttribute::new::<AbiVersion>();
+static IB_DEV: DeviceAttribute = DeviceAttribute::new::<IbDev>();
 
-static FILES: Exported<[*const attribute; 3]> = Exported([
-    &raw const ABI_VERSION.0.attr,
-    &raw const IB_DEV.0.attr,
-    core::ptr::null(),
-]);
+static FILES: [Option<&'static DeviceAttribute>; 3] = [Some(&ABI_VERSION), Some(&IB_DEV), None];
 
 /// The files of each node.
-// SAFETY: The list ends with null, and has nothing else but files from `node::attribute`.
-pub(crate) static ATTRIBUTES: Attributes = unsafe { Attributes::new(&FILES) };
+pub(crate) static ATTRIBUTES: Attributes = Attributes::new(&FILES);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device's commands are: the tables of ib_uverbs, those that the device's driver adds, and without what the device
-//! lacks.
+//! Building the uverbs API of a device: the definitions of ib_uverbs and of the driver, without those that the device does not
+//! support.
 //!
-//! A driver may add object classes, methods, and attributes to methods that are there. An object class or a command may say
-//! what the device must have for it. A method that needs an object of a class which is not there goes too.
+//! A driver may add object classes, methods, and attributes of existing methods. An object class or a command may have conditions
+//! that the device must meet. A method with a mandatory object of a class that is removed is removed too.
+//!
+//! C header: `include/rdma/uverbs_ioctl.h`.
 
 use core::pin::Pin;
 
@@ -19,18 +21,18 @@ use rdma_uverbs::{
     table::Definition,
 };
 
-/// What ib_uverbs has.
+/// The definitions of ib_uverbs.
 static DEFINITIONS: [Definition; 3] = [
     Definition::chain(&crate::objects::DEFINITIONS),
     Definition::chain(crate::commands::DEFINITIONS),
     Definition::END,
 ];
 
-/// Builds what a device offers user space.
+/// Builds the API of a device.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EINVAL`, `EEXIST`, `EOVERFLOW` for tables of a driver that contradict others or themselves, of which the log tells.
+/// `ENOMEM`; `EINVAL`, `EEXIST`, `EOVERFLOW` for tables of a driver that are inconsistent, which is logged.
 pub(crate) fn build(device: &Device, sleep: &MaySleep) -> Result<Pin<KBox<Api>>> {
     let mut tree = Tree::new(device);
     let api = tree
@@ -59,14 +61,14 @@ struct Class {
     is_disabled: bool,
 }
 
-/// A command of write, of an object class.
+/// A write command, and its object class.
 struct Command {
     object: u16,
     method: WriteMethod,
     is_disabled: bool,
 }
 
-/// What is known so far.
+/// The API while it is being built.
 struct Tree<'a> {
     device: &'a Device,
     of_driver: bool,
@@ -75,7 +77,7 @@ struct Tree<'a> {
     commands: KVec<Command>,
     /// The object class that the next entries belong to.
     object: Option<u16>,
-    /// The place in `commands` that the next entries belong to.
+    /// The index in `commands` that the next entries belong to.
     command: Option<usize>,
 }
 
@@ -199,7 +201,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Takes out what the device lacks, and puts the rest together.
+    /// Removes what the device does not support, and builds the API of the rest.
     fn finish(mut self, sleep: &MaySleep) -> Result<Pin<KBox<Api>>> {
         self.classes.retain(|class| !class.is_disabled);
         let classes = &self.classes;

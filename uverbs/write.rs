@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `write()` on a device file: a header says which command it is, and how long the request and the response are.
+//! Parsing and dispatch of write commands. A header has the command and the lengths of request and response:
 //!
 //! | | header | lengths | the response goes to |
 //! |---|---|---|---|
-//! | command | `struct ib_uverbs_cmd_hdr` | words of 4 bytes, with the header | where the request says, first of all |
-//! | extended command | that and `struct ib_uverbs_ex_cmd_hdr` | words of 8 bytes, without; the driver's apart | where the header says |
+//! | command | `struct ib_uverbs_cmd_hdr` | words of 4 bytes, with the header | the address that the request begins with |
+//! | extended command | that and `struct ib_uverbs_ex_cmd_hdr` | words of 8 bytes, without; the driver's separately | the address in the header |
 //!
 //! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
@@ -15,7 +15,7 @@ use rdma::MaySleep;
 use rdma_uverbs::{
     definition::WriteMethod,
     file::File,
-    held::Acquired,
+    lookup::Acquired,
     node::Node,
     request::Bytes,
     write::{Command, Span, Spans},
@@ -27,12 +27,12 @@ const HEADER: usize = size_of::<c::ib_uverbs_cmd_hdr>();
 /// The length of the header of extended commands.
 const EXTENDED_HEADER: usize = HEADER + size_of::<c::ib_uverbs_ex_cmd_hdr>();
 
-/// Carries out a command. Returns how many bytes it had: all.
+/// Runs a command. Returns its length in bytes.
 ///
 /// # Errors
 ///
-/// `EINVAL` for lengths that do not go together, `ENOSPC` for less than the command needs, `EOPNOTSUPP` for a command that
-/// there is not, `EFAULT`; and what the command says.
+/// `EINVAL` for lengths that are inconsistent, `ENOSPC` for lengths that are too short, `EOPNOTSUPP` for a command that does not
+/// exist, `EFAULT`; those of the command.
 pub(crate) fn write(file: &File, from: UserPtr, len: usize, sleep: &MaySleep) -> Result<usize> {
     if len < HEADER {
         return Err(EINVAL);
@@ -57,7 +57,7 @@ pub(crate) fn write(file: &File, from: UserPtr, len: usize, sleep: &MaySleep) ->
     result.map(|()| len)
 }
 
-/// Where the parts of a command are. Its request begins with the address of the response, if there is one.
+/// The buffers of a command. Its request begins with the address of the response, if there is one.
 fn plain(
     whole: Span,
     bytes: &Bytes<'_>,
@@ -105,7 +105,7 @@ fn plain(
     Ok(spans)
 }
 
-/// Where the parts of an extended command are: the driver's follow on those of the core.
+/// The buffers of an extended command: the driver's follow those of the core.
 fn extended(whole: Span, bytes: &Bytes<'_>, header: &c::ib_uverbs_cmd_hdr) -> Result<Spans> {
     if whole.len < EXTENDED_HEADER {
         return Err(EINVAL);

@@ -24,26 +24,6 @@ __rust_helper void rust_helper_ib_xrcd_init_members(struct ib_xrcd *xrcd)
 	xa_init(&xrcd->tgt_qps);
 }
 
-__rust_helper void rust_helper_ib_xrcd_down_read(struct ib_xrcd *xrcd)
-{
-	down_read(&xrcd->tgt_qps_rwsem);
-}
-
-__rust_helper void rust_helper_ib_xrcd_up_read(struct ib_xrcd *xrcd)
-{
-	up_read(&xrcd->tgt_qps_rwsem);
-}
-
-__rust_helper void rust_helper_ib_xrcd_down_write(struct ib_xrcd *xrcd)
-{
-	down_write(&xrcd->tgt_qps_rwsem);
-}
-
-__rust_helper void rust_helper_ib_xrcd_up_write(struct ib_xrcd *xrcd)
-{
-	up_write(&xrcd->tgt_qps_rwsem);
-}
-
 __rust_helper bool rust_helper_ib_xrcd_is_empty(struct ib_xrcd *xrcd)
 {
 	return xa_empty(&xrcd->tgt_qps);

@@ -20,16 +20,19 @@ view_of! {
     pub struct Cdev(bindings::cdev);
 }
 
-impl Cdev {
-    /// Borrows a character device.
-    ///
-    /// # Safety
-    ///
-    /// `raw` is one, for as long as `'a`.
-    pub unsafe fn from_raw<'a>(raw: *mut bindings::cdev) -> &'a Self {
-        // SAFETY: By the safety requirements; a view is a transparent wrapper.
-        unsafe { &*raw.cast() }
-    }
+/// A structure with a [`Cdev`] as a member.
+///
+/// # Safety
+///
+/// The type is a transparent wrapper of the structure, with a `struct cdev` at the offset.
+pub unsafe trait CdevOwner {
+    /// Where the character device is in the structure.
+    const OFFSET: usize;
+}
+
+// SAFETY: It is one itself.
+unsafe impl CdevOwner for Cdev {
+    const OFFSET: usize = 0;
 }
 
 /// Number of minor bits of a device number (`MINORBITS`).

@@ -22,7 +22,7 @@ use kernel::{
     uaccess::UserPtr,
 };
 
-use crate::{bindings, chrdev::Cdev, context::MaySleep, export::Exported, fasync::Fasync};
+use crate::{bindings, chrdev::CdevOwner, context::MaySleep, export::Exported, fasync::Fasync};
 
 /// Methods of an open file.
 ///
@@ -33,8 +33,11 @@ pub trait FileOps: Sized + 'static {
     /// The private data of a file is a reference to this type.
     type Private: AlwaysRefCounted + Sync;
 
-    /// `open` of a character device node. The file has no position.
-    fn open(_node: &Cdev, _file: &File, _sleep: &MaySleep) -> Result<ARef<Self::Private>> {
+    /// The structure whose character device is opened; [`Cdev`] where there is no `open`.
+    type Node: CdevOwner;
+
+    /// A character device is opened. The file has no position.
+    fn open(_node: &Self::Node, _file: &File, _sleep: &MaySleep) -> Result<ARef<Self::Private>> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
@@ -103,7 +106,8 @@ pub type RawRelease =
 /// # Safety
 ///
 /// A file that C code opens with this table has a reference of a `T::Private` as its private data, from the time on
-/// that it has a descriptor, and `release` drops it. Where `T` has `open`, the table is for character devices alone.
+/// that it has a descriptor, and `release` drops it. Where `T` has `open`, the table is for the character devices of `T::Node`
+/// alone.
 pub const unsafe fn table<T: FileOps>(
     owner: &ThisModule,
     release: Option<RawRelease>,
@@ -179,9 +183,11 @@ unsafe extern "C" fn open<T: FileOps>(
     inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
-    // SAFETY: By the safety requirements: the inode has its device during the call, and opening may sleep.
+    // SAFETY: By the safety requirements: the inode has its device during the call, which is a member of a `T::Node`, and
+    // opening may sleep.
     let opened = unsafe {
-        let node = Cdev::from_raw((*inode).__bindgen_anon_5.i_cdev);
+        let cdev = (*inode).__bindgen_anon_5.i_cdev;
+        let node = &*cdev.byte_sub(T::Node::OFFSET).cast::<T::Node>();
         T::open(node, File::from_raw_file(file), &MaySleep::assume())
     };
     match opened {

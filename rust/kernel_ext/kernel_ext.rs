@@ -9,6 +9,7 @@
 //! Functions that may sleep take a [`MaySleep`](context::MaySleep) token: see [`context`].
 
 pub mod chrdev;
+pub mod cmutex;
 pub mod context;
 pub mod crc32;
 pub mod debugfs;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device offers user space: its object classes, its methods with their attributes, its commands of write.
+//! The uverbs API of a device: its object classes, its ioctl methods with their attributes, and its write commands
+//! (`struct uverbs_api`).
 //!
-//! It is built once, from tables; then what is the driver's is taken out when the device goes, and nothing else changes.
-//! C code that gets at it (ib_uverbs_support, and what the core does for drivers) sees the object classes, in a radix tree at
-//! the front, and of a method the handler.
+//! It is built once from the tables of ib_uverbs and of the driver. When the device is removed, the entries of the driver are
+//! cleared; nothing else changes. ib_uverbs_support and ib_core read two parts as C does: the radix tree of object classes, which
+//! is the first member, and the handler of a method.
+//!
+//! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_types.h`.
 
 use core::{
     pin::Pin,
@@ -18,13 +21,13 @@ use rdma_bindings as c;
 
 use crate::{
     definition::{AttrTable, Kind, ObjectType, RawHandler, WriteMethod},
-    held::Access,
+    lookup::Access,
 };
 
-/// The bit of numbers that a driver gives.
+/// The bit of IDs in the namespace of the driver (`UVERBS_ID_NS_SHIFT`).
 const DRIVER: u16 = 1 << c::UVERBS_ID_NS_SHIFT;
 
-/// The place of an attribute among a command's: the core's and the driver's take turns.
+/// The index of an attribute in a command's array: even for IDs of the core, odd for those of the driver.
 ///
 /// C headers: `uapi_key_attr()`, `uapi_bkey_attr()`.
 pub const fn attr_index(id: u16) -> Option<u8> {
@@ -39,7 +42,7 @@ pub const fn attr_index(id: u16) -> Option<u8> {
     Some(((number << 1 | odd) as u8).wrapping_sub(1))
 }
 
-/// How many attributes there may be.
+/// The largest number of attributes of a method.
 const ATTRS: usize = c::UVERBS_API_ATTR_BKEY_LEN as usize;
 
 /// An attribute of a method.
@@ -50,7 +53,7 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// Its place among a command's.
+    /// Its index in a command's array.
     pub fn index(&self) -> u8 {
         self.index
     }
@@ -65,12 +68,12 @@ impl Attr {
 pub struct Method {
     handler: AtomicPtr<c_void>,
     key: u32,
-    /// Whether it needs what is the driver's.
+    /// Whether it is defined by the driver.
     driver: bool,
     has_udata: bool,
     destroys: Option<u8>,
     mandatory: u64,
-    /// For each place the number of the attribute in `attrs`, or [`Self::NONE`].
+    /// For each index in a command's array: the index in `attrs`, or [`Self::NONE`].
     places: [u8; ATTRS],
     attrs: KVec<Attr>,
 }
@@ -87,7 +90,7 @@ const fn method_key(object: u16, method: u16) -> u32 {
 impl Method {
     const NONE: u8 = u8::MAX;
 
-    /// A method that has no attributes yet.
+    /// A method without attributes.
     pub fn new(object: u16, id: u16, handler: Option<RawHandler>, of_driver: bool) -> Self {
         let handler = handler.map_or(core::ptr::null_mut(), |handler| handler as *mut c_void);
         let destroy: RawHandler = c::uverbs_destroy_def_handler;
@@ -104,12 +107,12 @@ impl Method {
         }
     }
 
-    /// Whether it is that method.
+    /// Whether it has these IDs.
     pub fn is(&self, object: u16, id: u16) -> bool {
         self.key == method_key(object, id)
     }
 
-    /// The number of its object class.
+    /// The ID of its object class.
     pub fn object(&self) -> u16 {
         (self.key >> 16) as u16
     }
@@ -118,8 +121,8 @@ impl Method {
     ///
     /// # Errors
     ///
-    /// `EEXIST` if there is one of the number, `EOVERFLOW` for a number that cannot be, `EINVAL` for an object that the engine
-    /// cannot make or destroy: one is, and it is mandatory, `ENOMEM`.
+    /// `EEXIST` if the ID is taken, `EOVERFLOW` for an ID that is too large, `EINVAL` for a second object that is created or
+    /// destroyed, or one that is not mandatory; `ENOMEM`.
     pub fn add_attr(&mut self, table: AttrTable<'_>, of_driver: bool) -> Result {
         let index = attr_index(table.id()).ok_or(EOVERFLOW)?;
         let nth = self.attrs.len() as u8;
@@ -150,7 +153,7 @@ impl Method {
         Ok(())
     }
 
-    /// The attribute of a place.
+    /// The attribute of an index in a command's array.
     pub fn attr(&self, index: u8) -> Option<&Attr> {
         let nth = *self.places.get(usize::from(index))?;
         self.attrs.get(usize::from(nth))
@@ -166,37 +169,37 @@ impl Method {
         self.mandatory & 1u64.wrapping_shl(attr.index.into()) != 0
     }
 
-    /// Whether all attributes are there that must be.
+    /// Whether all mandatory attributes are in the set.
     pub fn is_complete(&self, present: u64) -> bool {
         self.mandatory & !present == 0
     }
 
-    /// Whether there is data for the driver, or from it.
+    /// Whether it has driver data (`UVERBS_ATTR_UHW_IN`, `UVERBS_ATTR_UHW_OUT`).
     pub fn has_udata(&self) -> bool {
         self.has_udata
     }
 
-    /// The place of the object that it destroys.
+    /// The index of the attribute whose object it destroys.
     pub fn destroys(&self) -> Option<u8> {
         self.destroys
     }
 
-    /// How many places there are for attributes.
+    /// The length of a command's array.
     pub fn places(&self) -> usize {
         let last = self.attrs.iter().map(|attr| attr.index).max();
         last.map_or(0, |last| usize::from(last) + 1)
     }
 
-    /// Whether the method can be called: the device may have gone.
+    /// Whether it can be called: a method of the driver cannot once the device is removed.
     pub fn is_callable(&self) -> bool {
         !self.handler.load(Ordering::Acquire).is_null()
     }
 
-    /// Runs the method. The caller holds `disassociate_srcu`.
+    /// Calls the handler. The caller holds `disassociate_srcu`.
     ///
     /// # Errors
     ///
-    /// `EIO` if the device has gone, and what the handler says.
+    /// `EIO` if the device was removed, and those of the handler.
     pub fn call(&self, command: &AttrBundle, _sleep: &MaySleep) -> Result {
         let handler = self.handler.load(Ordering::Acquire);
         if handler.is_null() {
@@ -209,7 +212,7 @@ impl Method {
         })
     }
 
-    /// What a command has in `method_elm`.
+    /// The value of `method_elm` of a command.
     pub(crate) fn as_raw(&self) -> *const c::uverbs_api_ioctl_method {
         core::ptr::from_ref(self).cast()
     }
@@ -225,11 +228,11 @@ impl Attr {
     }
 }
 
-/// The commands of write of one kind, by number.
+/// The write commands, or the extended ones, by number.
 pub struct WriteTable(KVec<WriteMethod>);
 
 impl WriteTable {
-    /// The commands by number; numbers between them are not there.
+    /// A table of the commands; the numbers between them are not supported.
     ///
     /// # Errors
     ///
@@ -247,7 +250,7 @@ impl WriteTable {
     }
 }
 
-/// What a device offers user space.
+/// The uverbs API of a device.
 ///
 /// # Invariants
 ///
@@ -266,7 +269,7 @@ pub struct Api {
     write_ex: WriteTable,
 }
 
-/// An object class, as C has it.
+/// An object class: `struct uverbs_api_object`.
 #[repr(transparent)]
 struct Class(Opaque<c::uverbs_api_object>);
 
@@ -292,26 +295,26 @@ unsafe impl Send for Api {}
 // SAFETY: As above.
 unsafe impl Sync for Api {}
 
-/// What [`Api::new`] is made of.
+/// The parts of an [`Api`].
 pub struct Parts {
-    /// Whose methods a command means.
+    /// `enum rdma_driver_id`: commands must name it.
     pub driver_id: u32,
-    /// The object classes; one without a type has methods alone.
+    /// The object classes; one without a type has only methods.
     pub classes: KVec<(u16, Option<ObjectType>)>,
     /// The methods.
     pub methods: KVec<Method>,
-    /// The commands of write.
+    /// The write commands.
     pub write: WriteTable,
-    /// The extended commands of write.
+    /// The extended write commands.
     pub write_ex: WriteTable,
 }
 
 impl Api {
-    /// Puts it together.
+    /// An API of these parts.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EOVERFLOW` for a class whose number cannot be.
+    /// `ENOMEM`, `EOVERFLOW` for a class whose ID is too large.
     pub fn new(parts: Parts, _sleep: &MaySleep) -> Result<Pin<KBox<Self>>> {
         let mut classes = KVec::with_capacity(parts.classes.len(), GFP_KERNEL)?;
         for (id, object_type) in &parts.classes {
@@ -347,28 +350,28 @@ impl Api {
             return Err(EOVERFLOW);
         }
         let entry = class.0.get().cast();
-        // SAFETY: The tree is there, and the class stays as long.
+        // SAFETY: The tree is valid, and the class stays as long.
         to_result(unsafe { c::radix_tree_insert(self.tree.get(), key as usize, entry) })
     }
 
-    /// Whose methods a command must mean.
+    /// `enum rdma_driver_id`, which commands must name.
     pub fn driver_id(&self) -> u32 {
         self.driver_id
     }
 
-    /// A method. `None` if there is none.
+    /// The method of an object class.
     pub fn method(&self, object: u16, id: u16) -> Option<&Method> {
         let key = method_key(object, id);
         let nth = self.methods.binary_search_by_key(&key, |method| method.key);
         self.methods.get(nth.ok()?)
     }
 
-    /// A command of write, by what user space sends for it. One that is absent may be found all the same: it says so when it
-    /// is called.
+    /// The write command of the command word of a header. For a command that is not supported it may be one that answers so
+    /// when it is called.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for flags that nobody knows, `EOPNOTSUPP` for a number that is too large.
+    /// `EINVAL` for unknown flags, `EOPNOTSUPP` for a number that is too large.
     pub fn write_method(&self, command: u32) -> Result<&WriteMethod> {
         const NUMBER: u32 = c::IB_USER_VERBS_CMD_COMMAND_MASK;
         const EXTENDED: u32 = c::IB_USER_VERBS_CMD_FLAG_EXTENDED;
@@ -384,7 +387,7 @@ impl Api {
         table.0.get(number).ok_or(EOPNOTSUPP)
     }
 
-    /// The device goes: methods that need the driver answer `EIO` from now on. Those that run are to be waited for.
+    /// The device is being removed: methods of the driver answer `EIO` from now on. The caller waits for those that run.
     pub fn disassociate_pre(&self) {
         for method in self.methods.iter().filter(|method| method.driver) {
             method
@@ -393,7 +396,7 @@ impl Api {
         }
     }
 
-    /// The driver goes: what is its is forgotten. No object is left.
+    /// The driver may be unloaded after this: clears what points to it. The device has no objects any more.
     pub fn disassociate(&self) {
         for class in &self.classes {
             // SAFETY: The member is a pointer, which is read and written whole.

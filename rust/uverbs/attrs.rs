@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The attributes of a command, as its handler reads and fills them.
+//! Access to the attributes of an ioctl command, for its handler.
 //!
-//! The method's table says what an attribute is; what asks for something else gets `EINVAL`. An attribute that user space has
-//! not sent is `ENOENT`.
+//! Each function fails with `ENOENT` if user space did not send the attribute, and with `EINVAL` if the method's table gives it
+//! another type.
 //!
 //! C header: `include/rdma/uverbs_ioctl.h`.
 
@@ -16,15 +16,15 @@ use crate::{
     api::{attr_index, Method},
     class::Class,
     definition::Kind,
-    held::Access,
+    lookup::Access,
     new::NewObject,
 };
 
-/// Plain data that user space shares.
+/// Plain data that is copied from and to user space.
 ///
 /// # Safety
 ///
-/// Any bytes are a valid value, and there is no padding: all bytes of a value may be shown.
+/// Any bytes are a valid value, and there is no padding: all bytes of a value may be copied to user space.
 pub unsafe trait Plain: Copy + Zeroable {}
 
 /// Says of structures of `include/uapi/rdma` that they are [`Plain`].
@@ -44,43 +44,43 @@ plain! {
     c::ib_uverbs_query_port_resp_ex
 }
 
-/// The attributes of a command of ioctl; one of write has none.
+/// The attributes of an ioctl command. A write command has none.
 pub trait Attributes {
-    /// What user space has sent, or has room for, in bytes.
+    /// The length that user space sent, or has a buffer for, in bytes.
     fn size(&self, id: u32) -> Result<usize>;
 
-    /// How many elements of a size that is; `EINVAL` where something is left over.
+    /// The length in elements of a size; `EINVAL` if it is not a multiple.
     fn array_len(&self, id: u32, element: usize) -> Result<usize>;
 
-    /// A number ([`const_in`](crate::table::Attr::const_in)); `EINVAL` where it does not fit.
+    /// A number ([`const_in`](crate::table::Attr::const_in)); `EINVAL` if it does not fit into the type.
     fn number<T: TryFrom<u64>>(&self, id: u32) -> Result<T>;
 
-    /// As [`number`](Self::number), with what it is where user space has sent none.
+    /// As [`number`](Self::number), with a default.
     fn number_or<T: TryFrom<u64>>(&self, id: u32, default: T) -> Result<T>;
 
-    /// A set of flags ([`flags_in`](crate::table::Attr::flags_in)); none where user space has sent none, `EINVAL` for one that
+    /// A set of flags ([`flags_in`](crate::table::Attr::flags_in)); none if user space sent none, `EINVAL` for one that
     /// is not allowed.
     fn flags(&self, id: u32, allowed: u64) -> Result<u64>;
 
-    /// A file descriptor of someone else's ([`raw_fd`](crate::table::Attr::raw_fd)).
+    /// A file descriptor of any file ([`raw_fd`](crate::table::Attr::raw_fd)).
     fn raw_fd(&self, id: u32) -> Result<i32>;
 
-    /// Which of its structures an attribute is ([`enum_in`](crate::table::Attr::enum_in)).
+    /// The ID of the structure that user space selected ([`enum_in`](crate::table::Attr::enum_in)).
     fn choice(&self, id: u32) -> Result<u8>;
 
-    /// A structure; where user space has sent less, the rest is zero.
+    /// A structure; if user space sent less, the rest is zero.
     fn structure<T: Plain>(&self, id: u32) -> Result<T>;
 
-    /// As [`structure`](Self::structure), of which user space may have sent more.
+    /// As [`structure`](Self::structure), and ignores what user space sent beyond it.
     fn structure_or_more<T: Plain>(&self, id: u32) -> Result<T>;
 
     /// Data that was copied before the handler ran ([`alloc_and_copy`](crate::table::Attr::alloc_and_copy)).
     fn bytes(&self, id: u32) -> Result<&[u8]>;
 
-    /// The driver's object of a handle that is looked up.
+    /// The driver's object of a handle that the command looked up.
     fn object<T: Class + View>(&self, id: u32) -> Result<&T>;
 
-    /// What ib_uverbs keeps of an object, whose handle or file descriptor is looked up.
+    /// The memory of an object, by its handle or file descriptor.
     fn memory<T: Class>(&self, id: u32) -> Result<&T::Memory>;
 
     /// An object of any class.
@@ -89,32 +89,32 @@ pub trait Attributes {
     /// The objects of a list of handles.
     fn uobjects(&self, id: u32) -> Result<&[&Uobject]>;
 
-    /// The object that the command makes. `EINVAL` for who asks twice.
+    /// The object that the command creates. `EINVAL` the second time.
     fn new_object<T: Class>(&self, id: u32) -> Result<NewObject<'_, T>>;
 
-    /// Fills an attribute in, as far as user space has room.
+    /// Copies a value to user space, cut off at the length of its buffer.
     fn put<T: Plain>(&self, id: u32, value: &T) -> Result;
 
-    /// As [`put`](Self::put), where user space wants it.
+    /// As [`put`](Self::put), and succeeds without the attribute.
     fn put_if_wanted<T: Plain>(&self, id: u32, value: &T) -> Result;
 
-    /// As [`put`](Self::put), and clears what user space has more room for.
+    /// As [`put`](Self::put), and clears the rest of a longer buffer.
     fn put_or_zero<T: Plain>(&self, id: u32, value: &T) -> Result;
 
-    /// As [`put`](Self::put), several.
+    /// As [`put`](Self::put), of several values.
     fn put_slice<T: Plain>(&self, id: u32, values: &[T]) -> Result;
 
-    /// Fills in elements of `element` bytes each, as user space knows them: cut off, or filled with zeros.
+    /// Copies elements to user space that have `element` bytes there: cut off, or filled with zeros.
     fn put_elements<T: Plain>(&self, id: u32, values: &[T], element: usize) -> Result;
 
-    /// The context. `EINVAL` if the file has none yet, `EIO` if the device has gone.
+    /// The context of the file. `EINVAL` if it has none yet, `EIO` if the device was removed.
     fn ucontext(&self) -> Result<&Ucontext>;
 }
 
-/// An attribute that user space has sent: what the table says, and what the engine has made of it.
+/// An attribute that user space sent: its type in the table, and its parsed value.
 fn sent(command: &AttrBundle, id: u32) -> Result<(&Kind, &c::uverbs_attr)> {
     let index = attr_index(id as u16).ok_or(ENOENT)?;
-    // SAFETY: The engine sets the member to the method, which stays during the command; write leaves it null.
+    // SAFETY: The dispatch of ioctl sets the member to the method, which stays during the command; write leaves it null.
     let method = unsafe {
         let head = &(*command.as_raw()).__bindgen_anon_1.__bindgen_anon_1;
         if head.attr_present[0] & 1usize.wrapping_shl(index.into()) == 0 {
@@ -123,7 +123,7 @@ fn sent(command: &AttrBundle, id: u32) -> Result<(&Kind, &c::uverbs_attr)> {
         head.method_elm.cast::<Method>().as_ref()
     };
     let attr = method.and_then(|method| method.attr(index)).ok_or(ENOENT)?;
-    // SAFETY: The engine has made room for all attributes of the method.
+    // SAFETY: The dispatch of ioctl has made room for all attributes of the method.
     let raw = unsafe { &*(*command.as_raw()).attrs.as_ptr().add(usize::from(index)) };
     Ok((&attr.kind, raw))
 }
@@ -141,7 +141,7 @@ fn object(command: &AttrBundle, id: u32) -> Result<(&Uobject, Access)> {
     let (Kind::Idr(wanted) | Kind::Fd(wanted), raw) = sent(command, id)? else {
         return Err(EINVAL);
     };
-    // SAFETY: The table says that it is an object, which the engine keeps during the command.
+    // SAFETY: By the table it is an object, which the dispatch of ioctl keeps during the command.
     let uobject = unsafe { &*raw.__bindgen_anon_1.obj_attr.uobject.cast() };
     Ok((uobject, wanted.access))
 }
@@ -193,7 +193,7 @@ impl Attributes for AttrBundle {
         let (Kind::Enum(_), raw) = sent(self, id)? else {
             return Err(EINVAL);
         };
-        // SAFETY: The table says that it is data.
+        // SAFETY: By the table it is data.
         Ok(unsafe { raw.__bindgen_anon_1.ptr_attr }.enum_id)
     }
 
@@ -243,7 +243,7 @@ impl Attributes for AttrBundle {
         let from = if usize::from(attr.len) <= size_of::<u64>() {
             (&raw const attr.__bindgen_anon_1).cast()
         } else {
-            // SAFETY: The engine has put it into memory that is there until the command is done.
+            // SAFETY: The dispatch of ioctl has put it into memory that stays until the command is done.
             unsafe { attr.__bindgen_anon_1.ptr.cast::<u8>() }
         };
         // SAFETY: As above.
@@ -273,7 +273,7 @@ impl Attributes for AttrBundle {
         let (Kind::Idrs(..), raw) = sent(self, id)? else {
             return Err(EINVAL);
         };
-        // SAFETY: The table says that it is a list of objects, which the engine keeps during the command; a view is a
+        // SAFETY: By the table it is a list of objects, which the dispatch of ioctl keeps during the command; a view is a
         // transparent wrapper.
         Ok(unsafe {
             let list = raw.__bindgen_anon_1.objs_arr_attr;
@@ -285,7 +285,7 @@ impl Attributes for AttrBundle {
         let (_, raw) = sent(self, id)?;
         let (_, access) = object_of::<T>(self, id)?;
         let raw = core::ptr::from_ref(raw).cast_mut();
-        // SAFETY: The table says that it is an object. The engine sets the second member to the method; nobody else uses it.
+        // SAFETY: By the table it is an object. The dispatch of ioctl sets the second member to the method; nobody else uses it.
         let asked = unsafe {
             let asked = &raw mut (*raw).__bindgen_anon_1.obj_attr.attr_elm;
             asked.replace(core::ptr::null_mut()).is_null()
@@ -315,7 +315,7 @@ impl Attributes for AttrBundle {
 
     fn put_slice<T: Plain>(&self, id: u32, values: &[T]) -> Result {
         let attr = data(self, id)?;
-        // SAFETY: The values are there; all their bytes may be shown.
+        // SAFETY: The values are valid; all their bytes may be shown.
         unsafe { attr.write(values.as_ptr().cast(), size_of_val(values)) }
     }
 
@@ -328,7 +328,7 @@ impl Attributes for AttrBundle {
         let known = element.min(size_of::<T>());
         for (nth, value) in values.iter().enumerate() {
             let at = to.wrapping_add(nth.wrapping_mul(element));
-            // SAFETY: The value is there; where it goes is checked by the functions.
+            // SAFETY: The value is valid; where it goes is checked by the functions.
             let left = unsafe {
                 match c::copy_to_user(at as *mut _, core::ptr::from_ref(value).cast(), known) {
                     0 => c::clear_user(at.wrapping_add(known) as *mut _, element - known),
@@ -347,8 +347,8 @@ impl Attributes for AttrBundle {
         if !file.has_device() {
             return Err(EIO);
         }
-        // SAFETY: The context stays as long as the file has its device, which the caller's read lock keeps; a view is a
-        // transparent wrapper.
+        // SAFETY: A command runs inside `disassociate_srcu`, so a file that had its device above keeps its context until the
+        // command returns; a view is a transparent wrapper.
         unsafe { file.ucontext().cast::<Ucontext>().as_ref() }.ok_or(EINVAL)
     }
 }

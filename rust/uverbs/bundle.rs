@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A command of ioctl: what user space has sent, the attributes that are made of it, and the objects that the command has.
+//! An ioctl command (`struct bundle_priv`): the attributes as user space sent them, the parsed attributes, and the objects that
+//! the command looked up or creates.
 //!
-//! What a handler, a driver or the core sees of it is [`AttrBundle`], inside of a `struct bundle_priv`. A small command is on
-//! the stack, a larger one is allocated.
+//! Handlers, drivers and ib_core see its [`AttrBundle`]. A small command is on the stack, a larger one is allocated. All
+//! functions run in process context, during the system call.
 //!
-//! All in process context, during the system call.
+//! C headers: `include/rdma/uverbs_ioctl.h`, `include/uapi/rdma/rdma_user_ioctl_cmds.h`.
 
 use core::{
     mem::{offset_of, ManuallyDrop, MaybeUninit},
@@ -33,28 +34,28 @@ use crate::{
     api::{attr_index, Attr, Method},
     attrs::Attributes,
     definition::{Kind, ObjectUse},
-    held::{Access, Acquired},
+    lookup::{Access, Acquired},
 };
 
-/// What a system call asks for.
+/// The header of a command: `struct ib_uverbs_ioctl_hdr`.
 pub struct Request {
-    /// The object class.
+    /// The ID of the object class.
     pub object: u16,
-    /// The method.
+    /// The ID of the method.
     pub method: u16,
-    /// Whose method that is.
+    /// `enum rdma_driver_id`.
     pub driver_id: u32,
     attrs: usize,
     at: UserPtr,
 }
 
 impl Request {
-    /// Reads it from where user space says.
+    /// Reads it from an address in user space.
     ///
     /// # Errors
     ///
-    /// `EFAULT`, `EINVAL` for a length that is too large or not that of the attributes, `EPROTONOSUPPORT` for what nobody knows
-    /// yet.
+    /// `EFAULT`, `EINVAL` for a length that is too large or not that of the attributes, `EPROTONOSUPPORT` if reserved
+    /// members are set.
     pub fn read(at: usize) -> Result<Self> {
         const HEAD: usize = size_of::<ib_uverbs_ioctl_hdr>();
         let at = UserPtr::from_addr(at);
@@ -84,21 +85,21 @@ impl Request {
     }
 }
 
-/// An attribute as user space has sent it.
+/// An attribute as user space sent it: `struct ib_uverbs_attr`.
 #[derive(Clone, Copy)]
 pub struct Sent {
     nth: u16,
-    /// Its number.
+    /// Its ID.
     pub id: u16,
-    /// How many bytes it has, or has room for.
+    /// The length of the data or of the buffer, in bytes.
     pub len: u16,
-    /// Whether the kernel must know it.
+    /// Whether the command fails if the kernel does not know it.
     pub is_mandatory: bool,
-    /// Which of its structures it is, where it is one of several; then the next must be zero.
+    /// The ID of the structure, where it is one of several (`enum_data.elem_id`); then `reserved` is zero.
     pub choice: u8,
-    /// What is reserved beside the above.
+    /// The byte beside it.
     pub reserved: u8,
-    /// The data, if it is not longer than this, or else where it is.
+    /// The data, if it is not longer than this; else its address.
     pub data: u64,
 }
 
@@ -108,12 +109,12 @@ impl Sent {
         usize::from(self.len) <= size_of::<u64>()
     }
 
-    /// Whether nothing is set beside the data.
+    /// Whether `choice` and `reserved` are zero.
     pub fn is_plain(&self) -> bool {
         self.choice == 0 && self.reserved == 0
     }
 
-    /// Whether the data after the first `len` bytes, of which there is some, is zero. What cannot be read is not.
+    /// Whether the data after the first `len` bytes is zero; false if it cannot be read. There is some.
     pub fn is_zero_after(&self, len: u16) -> bool {
         if self.is_inline() {
             let bytes = self.data.to_ne_bytes();
@@ -157,7 +158,7 @@ impl Sent {
     }
 }
 
-/// The room for attributes that a command on the stack has, in bytes.
+/// The size of the buffer for attributes of a command on the stack, in bytes.
 const ROOM: usize = size_of::<bundle_priv>() - offset_of!(bundle_priv, internal_buffer);
 
 /// A command.
@@ -173,12 +174,12 @@ pub struct Bundle<'a> {
 }
 
 impl<'a> Bundle<'a> {
-    /// Runs a command: reads what user space has sent, does what `body` says, and puts back the objects; they are committed if
-    /// that was well.
+    /// Runs a command: reads the attributes, calls `body`, and puts back the objects; new ones are committed if `body`
+    /// succeeded.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EFAULT`, and what `body` says.
+    /// `ENOMEM`, `EFAULT`, and those of `body`.
     pub fn run(
         file: &UverbsFile,
         method: &'a Method,
@@ -202,7 +203,7 @@ impl<'a> Bundle<'a> {
             let room = words.wrapping_mul(size_of::<u64>());
             (heap.as_mut_ptr().cast(), room)
         };
-        // SAFETY: The memory is new and zeroed, and is there until the end.
+        // SAFETY: The memory is new and zeroed, and stays until the end.
         let mut this = unsafe { Self::new(raw, room, file, method, request)? };
         let result = this.read_sent(request.attrs).and_then(|()| body(&mut this));
         this.put_back(result.is_ok(), sleep);
@@ -263,7 +264,7 @@ impl<'a> Bundle<'a> {
         self.method
     }
 
-    /// What user space has sent as the attribute of a number from 0.
+    /// The attribute that user space sent at a position from 0.
     pub fn sent(&self, nth: usize) -> Option<Sent> {
         // SAFETY: By the type invariants; nobody changes it.
         let sent = unsafe {
@@ -289,12 +290,12 @@ impl<'a> Bundle<'a> {
         })
     }
 
-    /// Whether all attributes are there that must be.
+    /// Whether all mandatory attributes are set.
     pub fn is_complete(&self) -> bool {
         self.method.is_complete(self.present())
     }
 
-    /// Whether an attribute is there.
+    /// Whether an attribute is set.
     pub fn has(&self, attr: &Attr) -> bool {
         self.present() & 1u64.wrapping_shl(attr.index().into()) != 0
     }
@@ -304,7 +305,7 @@ impl<'a> Bundle<'a> {
         unsafe { (*self.raw.as_ptr()).bundle.attr_present[0] as u64 }
     }
 
-    /// Says that an attribute is there.
+    /// Marks an attribute as set.
     pub fn set_present(&mut self, attr: &Attr) {
         // SAFETY: By the type invariants.
         unsafe { (*self.raw.as_ptr()).bundle.attr_present[0] |= bit(attr.index()) };
@@ -316,7 +317,7 @@ impl<'a> Bundle<'a> {
         attrs.cast::<uverbs_attr>().wrapping_add(usize::from(index))
     }
 
-    /// Makes an attribute of data: a number, or where it is in user space.
+    /// Sets an attribute of data: a number, or its address in user space.
     pub fn set_data(&mut self, attr: &Attr, sent: &Sent) {
         let data = c::uverbs_ptr_attr {
             __bindgen_anon_1: c::uverbs_ptr_attr__bindgen_ty_1 { data: sent.data },
@@ -332,7 +333,7 @@ impl<'a> Bundle<'a> {
         };
     }
 
-    /// Makes an attribute of data that is copied.
+    /// Sets an attribute of data that is copied to the kernel.
     ///
     /// # Errors
     ///
@@ -355,7 +356,7 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// Makes an attribute of an object: looks it up, or begins it and tells user space its number.
+    /// Sets an attribute of an object: looks it up, or begins a new one and writes its handle to user space.
     ///
     /// # Errors
     ///
@@ -399,7 +400,7 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// Makes an attribute of a list of objects, which are looked up.
+    /// Sets an attribute of a list of objects, which are looked up.
     ///
     /// # Errors
     ///
@@ -439,7 +440,7 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// Tells user space that what is from the driver is filled in. Drivers do not say whether they did.
+    /// Marks the driver's response as valid in user space; drivers do not do so.
     ///
     /// # Errors
     ///
@@ -449,7 +450,7 @@ impl<'a> Bundle<'a> {
         attr.map_or(Ok(()), |attr| attr.mark_output())
     }
 
-    /// Finds out what there is for the driver, and from it.
+    /// Sets the driver's `ib_udata` from the attributes.
     pub fn fill_driver_udata(&mut self) {
         let udata = udata(
             self.command(),
@@ -460,7 +461,7 @@ impl<'a> Bundle<'a> {
         unsafe { (*self.raw.as_ptr()).bundle.driver_udata = udata };
     }
 
-    /// Destroys the object of an attribute that says so. It stays the command's, for the response.
+    /// Destroys the object of an attribute with [`Access::Destroy`]. Its memory stays until the end of the command.
     ///
     /// # Errors
     ///
@@ -487,7 +488,7 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// Puts all objects back: single ones first, each in the order of the attributes' places.
+    /// Puts all objects back: single ones first, then lists, each in the order of their indices.
     fn put_back(&mut self, commit: bool, sleep: &MaySleep) {
         // SAFETY: By the type invariants.
         let complete = unsafe { (*self.raw.as_ptr()).uobj_hw_obj_valid[0] };
@@ -546,7 +547,7 @@ fn bit(index: u8) -> usize {
     1_usize.checked_shl(index.into()).unwrap_or(0)
 }
 
-/// Where a request is, and where its response goes.
+/// The `ib_udata` of a request and a response.
 fn udata(command: &AttrBundle, request: u32, response: u32) -> ib_udata {
     let mut udata: ib_udata = pin_init::zeroed();
     if let Some((at, len)) = place(command, request, true) {
@@ -558,7 +559,7 @@ fn udata(command: &AttrBundle, request: u32, response: u32) -> ib_udata {
     udata
 }
 
-/// Where data of user space is: what is short may be in the attribute itself.
+/// The address and length of data in user space: that of short data may be inside of the attribute.
 fn place(command: &AttrBundle, id: u32, may_be_inline: bool) -> Option<(UserPtr, usize)> {
     let len = command.size(id).ok()?;
     let index = attr_index(id as u16)?;
@@ -580,8 +581,8 @@ fn place(command: &AttrBundle, id: u32, may_be_inline: bool) -> Option<(UserPtr,
     Some((at, len))
 }
 
-/// Finds out what there is for a command of write that has come through ioctl. Returns the lengths of the request and of
-/// the room for the response.
+/// Sets the `ib_udata` of a write command that came through ioctl. Returns the lengths of the request and of the buffer for
+/// the response.
 pub fn fill_core_udata(command: &AttrBundle, request: u32, response: u32) -> (usize, usize) {
     let udata = udata(command, request, response);
     // SAFETY: The command is this thread's.

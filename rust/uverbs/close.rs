@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of a file's context: when the file is closed, or the device goes.
+//! Destroying the context of a device file, when the file is closed or the device is removed.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -13,14 +13,14 @@ use rdma::{
 };
 use rdma_bindings as bindings;
 
-use crate::{file::Frozen, umap};
+use crate::{file::HwDestroyGuard, umap};
 
-/// Destroys the context of a file that has no objects any more.
+/// Destroys the context of a file that has no objects any more, if there is one.
 ///
-/// When the device goes, the file's mappings are taken away before: those of a file that is closed are gone.
-pub fn destroy_context(file: &Frozen<'_>, why: RemoveReason, sleep: &MaySleep) {
+/// When the device is removed, the file's mappings are zapped first; a file that is closed has none.
+pub fn destroy_context(file: &HwDestroyGuard<'_>, why: RemoveReason, sleep: &MaySleep) {
     let raw = file.ucontext();
-    // SAFETY: The file has the context, and nobody destroys it meanwhile; a view is a transparent wrapper.
+    // SAFETY: The context is the file's, and `hw_destroy_rwsem` is held to write; a view is a transparent wrapper.
     let Some(context) = (unsafe { raw.cast::<Ucontext>().as_ref() }) else {
         return;
     };
@@ -32,7 +32,8 @@ pub fn destroy_context(file: &Frozen<'_>, why: RemoveReason, sleep: &MaySleep) {
             unsafe { disassociate(raw) };
         }
     }
-    // SAFETY: Making the context has charged, tracked and allocated it. Nobody has it but the file, which forgets it.
+    // SAFETY: The context was charged, tracked and allocated when it was created. Only the file refers to it, and no longer does
+    // after this.
     unsafe {
         let cgroup = &raw mut (*raw).cg_obj;
         bindings::ib_rdmacg_uncharge(

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making the context of an open device file: what the device keeps of the file, and objects belong to.
+//! Creating the context of a device file (`struct ib_ucontext`).
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
-use kernel::{error::from_err_ptr, prelude::*};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use kernel::prelude::*;
+use kernel_ext::{
+    cmutex::{CMutex, CMutexGuard},
+    rwsem::ReadGuard,
+};
 use rdma::{
     core::{
         command::UverbsFile,
@@ -13,13 +21,13 @@ use rdma::{
 };
 use rdma_bindings as c;
 
-use crate::{request::Call, verbs::track};
+use crate::{file::hw_destroy, request::Call, verbs::track};
 
-/// A context that is being made. The command is in it, though nobody else is.
+/// A context that is being created: the command uses it, but it is not the file's yet.
 ///
-/// Dropping it frees it: before that, whatever the command has begun in it must be dropped.
+/// Dropping it frees it. Objects that the command has begun in it are dropped before.
 pub struct NewContext<'a> {
-    /// None once it is the file's.
+    /// `None` once it is the file's.
     memory: Option<Fresh<Ucontext>>,
     call: Call<'a>,
 }
@@ -29,7 +37,7 @@ impl<'a> NewContext<'a> {
     ///
     /// # Errors
     ///
-    /// `EIO` if the device has gone, `ENOMEM`.
+    /// `EIO` if the device was removed, `ENOMEM`.
     pub fn new(call: Call<'a>) -> Result<Self> {
         let file = call.command.file();
         let memory = Fresh::new_ucontext(device(call.command)?, file, call.sleep)?;
@@ -41,12 +49,12 @@ impl<'a> NewContext<'a> {
         })
     }
 
-    /// Lets the driver know the context, and gives it to the file. `caps` is what the file's owner may use beyond what
-    /// everybody may: bits of `enum rdma_user_cap`.
+    /// Has the driver allocate the context, and makes it the file's. `caps` are its capabilities: bits of `enum rdma_user_cap`.
     ///
     /// # Errors
     ///
-    /// `EIO` if the file or the device goes, `EINVAL` if the file has a context; what the rdma cgroup says, and the driver.
+    /// `EIO` if the file is being closed or the device removed, `EINVAL` if the file has a context; those of the rdma cgroup and
+    /// of the driver.
     pub fn publish(&mut self, caps: u64) -> Result {
         let making = Making::begin(self.call.command.file(), self.call.sleep)?;
         let mut memory = self.memory.take().ok_or(EINVAL)?;
@@ -64,7 +72,7 @@ impl<'a> NewContext<'a> {
     }
 }
 
-/// Charges for a context, and lets the driver make it.
+/// Charges the rdma cgroup for a context, and has the driver allocate it.
 fn create(
     memory: Fresh<Ucontext>,
     call: &Call<'_>,
@@ -96,39 +104,41 @@ impl Drop for NewContext<'_> {
     }
 }
 
-/// The device of a command, which need not be in a context.
+/// The device of a command, which needs no context for that.
 ///
 /// # Errors
 ///
-/// `EIO` if it has gone.
+/// `EIO` if it was removed.
 pub fn device(command: &AttrBundle) -> Result<&Device> {
-    // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device goes.
-    let device = unsafe {
-        let member = &raw mut (*(*command.file().as_raw()).device).ib_dev;
-        (*member.cast::<core::sync::atomic::AtomicPtr<c::ib_device>>())
-            .load(core::sync::atomic::Ordering::Acquire)
-    };
-    // SAFETY: A command runs inside `disassociate_srcu`, which whoever clears the member waits for before the device goes.
+    // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device is removed.
+    let member =
+        unsafe { AtomicPtr::from_ptr(&raw mut (*(*command.file().as_raw()).device).ib_dev) };
+    let device = member.load(Ordering::Acquire);
+    // SAFETY: A command runs inside `disassociate_srcu`, which whoever clears the member waits for before the device is removed.
     unsafe { device.cast::<Device>().as_ref() }.ok_or(EIO)
 }
 
-/// Somebody makes the context of a file.
+/// A file that has no context, and in which no other command makes one.
 ///
 /// # Invariants
 ///
-/// `hw_destroy_rwsem` is held to read, and `ucontext_lock` is held.
-struct Making<'a>(&'a UverbsFile);
+/// The guards are of the file's `ucontext_lock` and `hw_destroy_rwsem`.
+struct Making<'a> {
+    file: &'a UverbsFile,
+    // Released first.
+    _ucontext: CMutexGuard<'a>,
+    _hw_destroy: ReadGuard<'a>,
+}
 
 impl<'a> Making<'a> {
-    fn begin(file: &'a UverbsFile, _sleep: &MaySleep) -> Result<Self> {
-        // SAFETY: Both locks are initialised, and the caller may sleep.
-        let making = unsafe {
-            if c::down_read_trylock(&raw mut (*file.as_raw()).hw_destroy_rwsem) == 0 {
-                return Err(EIO);
-            }
-            c::mutex_lock(&raw mut (*file.as_raw()).ucontext_lock);
-            // INVARIANT: They were just taken.
-            Self(file)
+    fn begin(file: &'a UverbsFile, sleep: &MaySleep) -> Result<Self> {
+        let hw_destroy = hw_destroy(file).try_read().ok_or(EIO)?;
+        // SAFETY: The mutex was initialised with the file, and stays as long.
+        let mutex = unsafe { CMutex::from_raw(&raw mut (*file.as_raw()).ucontext_lock) };
+        let making = Self {
+            file,
+            _ucontext: mutex.lock(sleep),
+            _hw_destroy: hw_destroy,
         };
         if !file.ucontext().is_null() {
             return Err(EINVAL);
@@ -137,33 +147,8 @@ impl<'a> Making<'a> {
     }
 
     fn finish(self, context: Owned<Ucontext>) {
-        // SAFETY: The member is a pointer, and the lock is held.
-        let member = unsafe { &raw mut (*self.0.as_raw()).ucontext };
-        // SAFETY: As above. What was written to the context is seen by who sees the pointer.
-        unsafe { &*member.cast::<core::sync::atomic::AtomicPtr<c::ib_ucontext>>() }
-            .store(context.into_raw(), core::sync::atomic::Ordering::Release);
+        // SAFETY: The member is a pointer that others read atomically, and by the type invariants no other task sets it.
+        let member = unsafe { AtomicPtr::from_ptr(&raw mut (*self.file.as_raw()).ucontext) };
+        member.store(context.into_raw(), Ordering::Release);
     }
-}
-
-impl Drop for Making<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe {
-            c::mutex_unlock(&raw mut (*self.0.as_raw()).ucontext_lock);
-            c::up_read(&raw mut (*self.0.as_raw()).hw_destroy_rwsem);
-        }
-    }
-}
-
-/// Checks that the command's file has a context, and returns that.
-///
-/// # Errors
-///
-/// `EIO` if the device has gone, `EINVAL` if there is no context.
-pub fn ucontext(command: &AttrBundle) -> Result<&Ucontext> {
-    // SAFETY: The file is there, and the command runs inside `disassociate_srcu`.
-    let context = unsafe { c::ib_uverbs_get_ucontext_file(command.file().as_raw()) };
-    let context = from_err_ptr(context)?;
-    // SAFETY: The function returns a context that stays as long as the command, or an errno.
-    Ok(unsafe { &*context.cast() })
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of flows, of user space.
+//! Flow counters of user space.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
 use rdma::{
@@ -11,7 +13,7 @@ use rdma::{
     MaySleep,
 };
 
-/// Makes counters of flows for an object that is being made.
+/// Creates flow counters for an object that is being created.
 ///
 /// # Errors
 ///

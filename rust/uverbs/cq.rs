@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues of user space.
+//! Completion queues of user space: `struct ib_ucq_object`.
+//!
+//! C header: `include/rdma/uverbs_std_types.h`.
 
 use core::ptr::null_mut;
 
-use kernel::{prelude::*, sync::aref::ARef};
+use kernel::{ffi::c_void, prelude::*, sync::aref::ARef};
 use rdma::{
     core::{
         cq::{CqHandlers, CqInit},
         object::{Fresh, Owned},
+        uobject::RemoveReason,
         AttrBundle, Cq, Device,
     },
     MaySleep,
@@ -17,31 +20,79 @@ use rdma_bindings as bindings;
 
 use crate::{
     attrs::plain,
+    class::{Class, Destroying},
     destroy::destroy_by,
-    event::{AsyncFile, EventFile},
-    uevent::{on_completion, on_cq_event, CqObject},
+    event::{AsyncFile, EventFile, Report, Source},
+    uevent::{event_object, on_cq_event, EventObject},
     verbs::track,
 };
 
 plain! { bindings::ib_uverbs_destroy_cq_resp }
 
-/// What a completion queue is to be like.
+/// The memory of a completion queue: `struct ib_ucq_object`.
+#[repr(C)]
+pub struct CqObject {
+    event: EventObject,
+    completions: Source,
+}
+
+event_object! { CqObject }
+
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`.
+unsafe impl Class for Cq {
+    const ID: u16 = bindings::UVERBS_OBJECT_CQ as u16;
+    type Memory = CqObject;
+}
+
+impl CqObject {
+    /// Reports events and completions from now on.
+    fn open(&self, channel: Option<ARef<EventFile>>, file: Option<ARef<AsyncFile>>) {
+        self.completions.open(channel);
+        self.event.open(file);
+    }
+
+    /// Reports nothing any more.
+    fn close(&self) {
+        self.completions.close();
+        self.event.close();
+    }
+
+    /// The number of completion events that user space has read.
+    #[inline]
+    pub fn completions_reported(&self) -> u32 {
+        self.completions.reported()
+    }
+}
+
+/// The completion handler that drivers call (`comp_handler`): a completion queue has completions.
+///
+/// # Safety
+///
+/// The queue is one of user space, and stays during the call. Any context.
+unsafe extern "C" fn on_completion(cq: *mut bindings::ib_cq, _context: *mut c_void) {
+    // SAFETY: By the safety requirements; the object stays as long as the queue.
+    let object = unsafe { &*(*cq).uobject.cast::<CqObject>() };
+    let handle = object.uobject().user_handle();
+    object.completions.report(Report::Completion(handle));
+}
+
+/// The attributes of a new completion queue.
 pub struct CqSpec {
-    /// How many completions it has room for, not 0.
+    /// The number of completion queue entries, not 0.
     pub cqe: u32,
-    /// The completion vector, one of the device's.
+    /// The completion vector, less than the number of the device's.
     pub comp_vector: u32,
     /// `enum ib_uverbs_ex_create_cq_flags`.
     pub flags: u32,
-    /// What user space calls it.
+    /// User space's identifier of it, which events carry.
     pub user_handle: u64,
-    /// Where completions are announced.
+    /// The channel that reports completion events.
     pub channel: Option<ARef<EventFile>>,
-    /// Where events are reported.
+    /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
 }
 
-/// Makes a completion queue for an object that is being made.
+/// Creates a completion queue for an object that is being created.
 ///
 /// # Errors
 ///
@@ -81,19 +132,20 @@ pub fn create(
     Ok(cq)
 }
 
-/// Destroys the completion queue of an object. For the `destroy_object` of the class.
+/// Destroys a completion queue.
 ///
 /// # Errors
 ///
 /// `EBUSY` while it is used, and those of the driver.
-pub fn destroy(object: &CqObject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+pub fn destroy(
+    object: Destroying<'_, Cq>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    _sleep: &MaySleep,
+) -> Result {
     let udata = command.driver_udata().as_raw();
     // SAFETY: The object is given up; it is gone if the function succeeds.
-    unsafe {
-        destroy_by::<Cq>(object.uobject(), |cq| {
-            bindings::ib_destroy_cq_user(cq, udata)
-        })?
-    };
+    unsafe { destroy_by(&object, |cq| bindings::ib_destroy_cq_user(cq, udata))? };
     object.close();
     Ok(())
 }

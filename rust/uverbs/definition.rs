@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reading of tables: ours ([`table`](super::table)) and those of C drivers, which are laid out alike.
+//! Reading of uverbs definitions (`struct uapi_definition`): those of [`table`](super::table), and those of C drivers, which have
+//! the same layout.
 //!
-//! A table is constant; one of a driver stays until the driver's device is unregistered. What the engine needs for longer
-//! is copied.
+//! A table is constant; one of a driver stays until the driver's device is unregistered. The API of a device keeps copies.
+//!
+//! C header: `include/rdma/uverbs_ioctl.h`.
 
 use core::{marker::PhantomData, ops::RangeInclusive};
 
@@ -31,7 +33,7 @@ pub struct Definitions<'a> {
 }
 
 impl Definitions<'static> {
-    /// A list of ours; it may be empty.
+    /// A list from a [`table`](super::table); it may be empty.
     pub fn of(list: &'static [Definition]) -> Self {
         let root = Definition::chain(list);
         // SAFETY: `chain` has set the member, and has looked that the list has an end.
@@ -45,7 +47,7 @@ impl Definitions<'static> {
 }
 
 impl<'a> Definitions<'a> {
-    /// What the driver of a device has to add.
+    /// The definitions of a device's driver (`driver_def`).
     pub fn of_driver(device: &'a Device) -> Self {
         // INVARIANT: The driver has set the member before it registered the device, or left it null.
         Self {
@@ -56,7 +58,7 @@ impl<'a> Definitions<'a> {
     }
 }
 
-/// What a need is of.
+/// What a [`Need`] applies to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The object class before it.
@@ -65,14 +67,14 @@ pub enum Scope {
     Method,
 }
 
-/// What a device must have.
+/// A condition that a device must meet.
 #[derive(Clone, Copy)]
 pub struct Need<'a>(&'a uapi_definition);
 
 impl Need<'_> {
-    /// Whether a device has it.
+    /// Whether a device meets it.
     pub fn is_met(self, device: &Device, _sleep: &MaySleep) -> bool {
-        // SAFETY: The kind of the entry says which member is there; a function of a driver takes any device of the driver; an
+        // SAFETY: The kind of the entry says which member is set; a function of a driver takes any device of the driver; an
         // offset is that of a member of `ib_device_ops` that is a pointer.
         unsafe {
             let what = &self.0.__bindgen_anon_2;
@@ -94,13 +96,13 @@ pub enum Entry<'a> {
     Chain(Definitions<'a>),
     /// An object class with its methods.
     Object(ObjectTable<'a>),
-    /// What follows belongs to the object class of this number.
+    /// The entries that follow belong to the object class of this ID.
     ObjectStart(u16),
-    /// A command of write.
+    /// A write command.
     Write(WriteMethod),
-    /// The device must have something.
+    /// A condition that the device must meet.
     Needs(Scope, Need<'a>),
-    /// Nothing that is known.
+    /// An unknown entry.
     Invalid,
 }
 
@@ -116,7 +118,7 @@ impl<'a> Iterator for Definitions<'a> {
         }
         // INVARIANT: It was not the last.
         self.next = self.next.wrapping_add(1);
-        // SAFETY: The kind of the entry says which members are there, and they refer to what is constant too.
+        // SAFETY: The kind of the entry says which members are set, and they refer to what is constant too.
         Some(unsafe {
             match kind {
                 c::UAPI_DEF_CHAIN => Entry::Chain(Definitions {
@@ -145,17 +147,17 @@ impl<'a> Iterator for Definitions<'a> {
     }
 }
 
-/// A handler as C has it.
+/// A handler: `handler` of a method, or `func_write` of a command.
 pub type RawHandler = unsafe extern "C" fn(*mut uverbs_attr_bundle) -> c_int;
 
-/// A command of write.
+/// A write command.
 #[derive(Clone, Copy)]
 pub struct WriteMethod {
-    /// Its number.
+    /// The command number.
     pub number: u16,
     /// Whether it is an extended one.
     pub is_ex: bool,
-    /// Whether there is more for the driver, and from it.
+    /// Whether request and response have a part of the driver.
     pub has_udata: bool,
     /// Whether the request begins with the address of the response.
     pub has_resp: bool,
@@ -167,7 +169,7 @@ pub struct WriteMethod {
 }
 
 impl WriteMethod {
-    /// What answers for a command that is not there.
+    /// A command that is not supported.
     pub const NOT_SUPPORTED: Self = Self {
         number: 0,
         is_ex: false,
@@ -201,18 +203,18 @@ impl WriteMethod {
         this
     }
 
-    /// Whether a device offers the command: of those that are not extended it has a set.
+    /// Whether a device has the command: `uverbs_cmd_mask` names those that are not extended.
     pub fn is_offered(&self, device: &Device) -> bool {
         // SAFETY: The member is constant while the device is registered.
         let offered = unsafe { (*device.as_raw()).uverbs_cmd_mask };
         self.is_ex || offered.checked_shr(self.number.into()).unwrap_or(0) & 1 != 0
     }
 
-    /// Runs the command.
+    /// Calls the handler.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` if it is not there, and what the handler says.
+    /// `EOPNOTSUPP` if it is not supported, and those of the handler.
     pub fn call(&self, bundle: &AttrBundle, _sleep: &MaySleep) -> Result {
         let handler = self.handler.ok_or(kernel_ext::error::EOPNOTSUPP)?;
         // SAFETY: A handler takes any command of its file.
@@ -220,7 +222,7 @@ impl WriteMethod {
     }
 }
 
-/// The type of an object class.
+/// The type of an object class: `struct uverbs_obj_type`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ObjectType(*const uverbs_obj_type);
 
@@ -242,7 +244,7 @@ impl ObjectType {
         self.0
     }
 
-    /// The type's class.
+    /// The type's class: `struct uverbs_obj_type_class`.
     pub(crate) fn class(self) -> *const c::uverbs_obj_type_class {
         // SAFETY: Types are constant.
         unsafe { (*self.0).type_class }
@@ -258,7 +260,7 @@ impl ObjectType {
         core::ptr::eq(self.class(), &raw const c::uverbs_fd_class)
     }
 
-    /// Whether the type is needed when the device is gone: by files whose operations keep the module that has the type.
+    /// Whether the type is used after the device was removed: by files whose operations keep its module.
     pub fn outlives_device(self) -> bool {
         if !self.is_fd() {
             return false;
@@ -301,12 +303,12 @@ impl<'a, T> Iterator for Pointers<'a, T> {
 pub struct ObjectTable<'a>(&'a uverbs_object_def);
 
 impl<'a> ObjectTable<'a> {
-    /// Its number.
+    /// Its ID.
     pub fn id(self) -> u16 {
         self.0.id
     }
 
-    /// Its type; a table may have methods alone.
+    /// Its type; `None` for a table that only adds methods.
     pub fn object_type(self) -> Option<ObjectType> {
         ObjectType::from_raw(self.0.type_attrs)
     }
@@ -332,17 +334,17 @@ impl<'a> ObjectTable<'a> {
 pub struct MethodTable<'a>(&'a uverbs_method_def);
 
 impl<'a> MethodTable<'a> {
-    /// Its number.
+    /// Its ID.
     pub fn id(self) -> u16 {
         self.0.id
     }
 
-    /// Its handler; a table may add attributes alone.
+    /// Its handler; `None` for a table that only adds attributes.
     pub fn handler(self) -> Option<RawHandler> {
         self.0.handler
     }
 
-    /// Whether the table has attributes. One that has none adds nothing.
+    /// Whether the table has attributes.
     pub fn has_attrs(self) -> bool {
         !self.0.attrs.is_null()
     }
@@ -363,25 +365,25 @@ impl<'a> MethodTable<'a> {
     }
 }
 
-/// How data of user space must be.
+/// The length of an attribute's data.
 #[derive(Clone, Copy)]
 pub struct Data {
-    /// The least length.
+    /// The shortest length.
     pub min: u16,
     /// The length that the kernel knows.
     pub len: u16,
-    /// Whether more is fine, if it is zero.
+    /// Whether user space may send more, if it is zero.
     pub zero_trailing: bool,
     /// Whether it is copied before the handler runs.
     pub copied: bool,
 }
 
-/// What an object of user space is for.
+/// The object of an attribute.
 #[derive(Clone, Copy)]
 pub struct ObjectUse {
-    /// The number of its class, or [`ObjectUse::ANY`].
+    /// The ID of its class, or [`ObjectUse::ANY`].
     pub class: u16,
-    /// What it is for.
+    /// How it is accessed.
     pub access: Access,
 }
 
@@ -390,23 +392,23 @@ impl ObjectUse {
     pub const ANY: u16 = c::UVERBS_IDR_ANY_OBJECT as u16;
 }
 
-/// What an attribute is.
+/// The type of an attribute: `enum uverbs_attr_type`.
 pub enum Kind {
     /// Data from user space.
     In(Data),
     /// Data for user space.
     Out(Data),
-    /// Data from user space that is one of these; it says which.
+    /// Data from user space, which selects one of these structures.
     Enum(KVec<Option<Data>>),
     /// A handle of an object.
     Idr(ObjectUse),
     /// A file descriptor of an object.
     Fd(ObjectUse),
-    /// A file descriptor of someone else's.
+    /// A file descriptor of any file.
     RawFd,
-    /// So many handles of objects.
+    /// A list of handles, with its shortest and longest length.
     Idrs(ObjectUse, RangeInclusive<u16>),
-    /// Nothing that is known.
+    /// An unknown entry.
     Unknown,
 }
 
@@ -415,7 +417,7 @@ pub enum Kind {
 pub struct AttrTable<'a>(&'a uverbs_attr_def);
 
 impl AttrTable<'_> {
-    /// Its number.
+    /// Its ID.
     pub fn id(self) -> u16 {
         self.0.id
     }
@@ -425,12 +427,12 @@ impl AttrTable<'_> {
         self.0.attr.mandatory() != 0
     }
 
-    /// Whether it is for the driver, or from it.
+    /// Whether it is driver data.
     pub fn is_udata(self) -> bool {
         self.0.attr.is_udata() != 0
     }
 
-    /// What it is.
+    /// Its type.
     ///
     /// # Errors
     ///
@@ -451,7 +453,7 @@ impl AttrTable<'_> {
 }
 
 fn data(spec: &uverbs_attr_spec) -> Data {
-    // SAFETY: The type of the attribute says that the member is there; it is plain data.
+    // SAFETY: The type of the attribute says that the member is set; it is plain data.
     let size = unsafe { spec.u.ptr };
     Data {
         min: size.min_len,
@@ -462,7 +464,7 @@ fn data(spec: &uverbs_attr_spec) -> Data {
 }
 
 fn choices(spec: &uverbs_attr_spec) -> Result<KVec<Option<Data>>> {
-    // SAFETY: The type of the attribute says that the members are there, and that there are so many choices.
+    // SAFETY: The type of the attribute says that the members are set, and that there are so many choices.
     let choices = unsafe {
         core::slice::from_raw_parts(spec.u2.enum_def.ids, usize::from(spec.u.enum_def.num_elems))
     };
@@ -475,7 +477,7 @@ fn choices(spec: &uverbs_attr_spec) -> Result<KVec<Option<Data>>> {
 }
 
 fn object(spec: &uverbs_attr_spec) -> ObjectUse {
-    // SAFETY: The type of the attribute says that the member is there; it is plain data.
+    // SAFETY: The type of the attribute says that the member is set; it is plain data.
     let object = unsafe { spec.u.obj };
     ObjectUse {
         class: object.obj_type,

@@ -1,49 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How objects of drivers are destroyed for objects of user space: for the `destroy_object` of their types, which has the
-//! object for itself. Where destroying fails, everything stays as it was.
+//! Destroying the driver's object of a user-space object: the `destroy_object` functions of the classes. When one fails, the
+//! object stays as it was.
+//!
+//! C header: `include/rdma/uverbs_types.h`.
 
 use core::ptr::{null_mut, NonNull};
 
 use kernel::{error::to_result, ffi::c_int, prelude::*};
-use kernel_ext::door::{view_of, View};
+use kernel_ext::door::View;
 use rdma::{
     core::{
         object::{Failed, Owned, Tracked},
-        Ah, AttrBundle, Counters, Dm, Dmah, Flow, FlowAction, Mr, Mw, Pd, RwqIndTable, Uobject,
-        Xrcd,
+        uobject::RemoveReason,
+        Ah, AttrBundle, Counters, Dm, Dmah, FlowAction, Mr, Mw, Pd, RwqIndTable,
     },
     MaySleep,
 };
 use rdma_bindings as bindings;
 
-use crate::{class::Class, uevent::XrcdObject};
+use crate::class::{Class, Destroying};
 
-/// Takes the driver's object out of an object of user space.
-fn take<T: Class + View>(object: &Uobject) -> Result<Owned<T>> {
-    let is_of_class = object.api_object().id() == T::ID.into();
-    let raw = NonNull::new(object.object().cast::<T::C>()).filter(|_| is_of_class);
-    // SAFETY: It has none from now on.
-    let taken = raw.map(|raw| unsafe {
+/// Takes the driver's object out of an object that is being destroyed.
+fn take<T: Class + View>(object: &Destroying<'_, T>) -> Result<Owned<T>> {
+    let object = object.uobject();
+    let raw = NonNull::new(object.object().cast::<T::C>()).ok_or(EINVAL)?;
+    // SAFETY: The `object` of an object of the class is a `T`, which is its own, and no longer is from now on.
+    unsafe {
         object.set_object(null_mut());
-        Owned::from_raw(raw)
-    });
-    taken.ok_or(EINVAL)
+        Ok(Owned::from_raw(raw))
+    }
 }
 
 /// Gives it back.
-fn put_back<T: Class + View>(object: &Uobject, owned: Owned<T>) {
-    // SAFETY: It was taken out.
-    unsafe { object.set_object(owned.into_raw().cast()) };
+fn put_back<T: Class + View>(object: &Destroying<'_, T>, raw: *mut T::C) {
+    // SAFETY: It was taken out of this object, and was not destroyed.
+    unsafe { object.uobject().set_object(raw.cast()) };
 }
 
 /// Destroys the driver's object with a method.
 pub(crate) fn destroy<T: Class + View, D>(
-    object: &Uobject,
+    object: &Destroying<'_, T>,
     method: impl FnOnce(Owned<T>) -> Result<D, Failed<Owned<T>>>,
 ) -> Result<D> {
     method(take(object)?).map_err(|failed| {
-        put_back(object, failed.object);
+        put_back(object, failed.object.into_raw());
         failed.error
     })
 }
@@ -54,29 +55,21 @@ pub(crate) fn destroy<T: Class + View, D>(
 ///
 /// When `function` returns 0 the object is gone.
 pub(crate) unsafe fn destroy_by<T: Class + View>(
-    object: &Uobject,
+    object: &Destroying<'_, T>,
     function: impl FnOnce(*mut T::C) -> c_int,
 ) -> Result {
-    let owned = take::<T>(object)?;
-    let raw = owned.into_raw();
-    let destroyed = to_result(function(raw));
-    if destroyed.is_err() {
-        // SAFETY: It was taken out, and is still there.
-        unsafe { object.set_object(raw.cast()) };
-    }
-    destroyed
+    let raw = take(object)?.into_raw();
+    to_result(function(raw)).inspect_err(|_| put_back(object, raw))
 }
 
-/// What the object of the driver is, while it is there.
+/// The driver's object, unless it was destroyed.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is not, or of another class.
-fn driver_object<T: Class + View>(object: &Uobject) -> Result<&T> {
-    let is_of_class = object.api_object().id() == T::ID.into();
-    // SAFETY: The object is of the class, and has what its class says; the caller has it for itself.
-    let found = unsafe { object.object().cast::<T>().as_ref() };
-    found.filter(|_| is_of_class).ok_or(EINVAL)
+/// `EINVAL` if it was destroyed.
+pub(crate) fn driver_object<'a, T: Class + View>(object: &'a Destroying<'_, T>) -> Result<&'a T> {
+    // SAFETY: The `object` of an object of the class is null or a `T`; a view is a transparent wrapper.
+    unsafe { object.uobject().object().cast::<T>().as_ref() }.ok_or(EINVAL)
 }
 
 /// Deallocates a protection domain.
@@ -84,13 +77,18 @@ fn driver_object<T: Class + View>(object: &Uobject) -> Result<&T> {
 /// # Errors
 ///
 /// `EBUSY` while it is used, and those of the driver.
-pub fn pd(object: &Uobject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
-    if driver_object::<Pd>(object)?.uses().is_used() {
+pub fn pd(
+    object: Destroying<'_, Pd>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    _sleep: &MaySleep,
+) -> Result {
+    if driver_object(&object)?.uses().is_used() {
         return Err(EBUSY);
     }
     let udata = command.driver_udata().as_raw();
     // SAFETY: The object is given up; it is gone if the function succeeds.
-    unsafe { destroy_by::<Pd>(object, |pd| bindings::ib_dealloc_pd_user(pd, udata)) }
+    unsafe { destroy_by(&object, |pd| bindings::ib_dealloc_pd_user(pd, udata)) }
 }
 
 /// Destroys an address handle.
@@ -98,12 +96,17 @@ pub fn pd(object: &Uobject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
 /// # Errors
 ///
 /// Those of the driver.
-pub fn ah(object: &Uobject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+pub fn ah(
+    object: Destroying<'_, Ah>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    _sleep: &MaySleep,
+) -> Result {
     const SLEEPABLE: u32 = bindings::RDMA_DESTROY_AH_SLEEPABLE;
     let udata = command.driver_udata().as_raw();
-    // SAFETY: As above.
+    // SAFETY: The object is given up; it is gone if the function succeeds.
     unsafe {
-        destroy_by::<Ah>(object, |ah| {
+        destroy_by(&object, |ah| {
             bindings::rdma_destroy_ah_user(ah, SLEEPABLE, udata)
         })
     }
@@ -114,10 +117,15 @@ pub fn ah(object: &Uobject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
 /// # Errors
 ///
 /// Those of the driver.
-pub fn mr(object: &Uobject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+pub fn mr(
+    object: Destroying<'_, Mr>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    _sleep: &MaySleep,
+) -> Result {
     let udata = command.driver_udata().as_raw();
-    // SAFETY: As above.
-    unsafe { destroy_by::<Mr>(object, |mr| bindings::ib_dereg_mr_user(mr, udata)) }
+    // SAFETY: The object is given up; it is gone if the function succeeds.
+    unsafe { destroy_by(&object, |mr| bindings::ib_dereg_mr_user(mr, udata)) }
 }
 
 /// Deallocates a memory window.
@@ -125,8 +133,13 @@ pub fn mr(object: &Uobject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
 /// # Errors
 ///
 /// Those of the driver.
-pub fn mw(object: &Uobject, sleep: &MaySleep) -> Result {
-    let memory = destroy::<Mw, _>(object, |mw| mw.driver_dealloc(sleep))?;
+pub fn mw(
+    object: Destroying<'_, Mw>,
+    _why: RemoveReason,
+    _command: &AttrBundle,
+    sleep: &MaySleep,
+) -> Result {
+    let memory = destroy(&object, |mw| mw.driver_dealloc(sleep))?;
     // SAFETY: The window, which was counted when it was made, is destroyed.
     unsafe { memory.pd().uses().dec() };
     Ok(())
@@ -137,63 +150,16 @@ pub fn mw(object: &Uobject, sleep: &MaySleep) -> Result {
 /// # Errors
 ///
 /// `EBUSY` while a queue pair uses it, and those of the driver.
-pub fn rwq_ind_table(object: &Uobject, sleep: &MaySleep) -> Result {
-    if driver_object::<RwqIndTable>(object)?.uses().is_used() {
-        return Err(EBUSY);
-    }
-    destroy::<RwqIndTable, _>(object, |table| table.driver_destroy(sleep)).map(drop)
-}
-
-view_of! {
-    /// A flow of user space: `struct ib_uflow_object`.
-    pub struct FlowObject(bindings::ib_uflow_object);
-}
-
-impl FlowObject {
-    /// What every object has.
-    #[inline]
-    pub fn uobject(&self) -> &Uobject {
-        // SAFETY: The structure begins with that.
-        unsafe { &*self.as_raw().cast() }
-    }
-}
-
-/// Destroys a flow.
-///
-/// # Errors
-///
-/// Those of the driver.
-pub fn flow(memory: &FlowObject, sleep: &MaySleep) -> Result {
-    let object = memory.uobject();
-    let qp = driver_object::<Flow>(object)?
-        .qp()
-        .map(rdma::core::Qp::uses);
-    destroy::<Flow, _>(object, |flow| flow.driver_destroy(sleep))?;
-    if let Some(uses) = qp {
-        // SAFETY: The flow, which was counted when it was made, is destroyed.
-        unsafe { uses.dec() };
-    }
-    // SAFETY: What the member refers to was allocated for the flow, or is null.
-    unsafe {
-        let resources = core::mem::replace(&mut (*memory.as_raw()).resources, null_mut());
-        bindings::ib_uverbs_flow_resources_free(resources);
-    }
-    Ok(())
-}
-
-/// Gives up an XRC domain. `dealloc` does so: others may have the same domain.
-///
-/// # Errors
-///
-/// `EBUSY` while objects of the file use it, and those of `dealloc`.
-pub fn xrcd(
-    object: &XrcdObject,
-    dealloc: impl FnOnce(Owned<Xrcd>) -> Result<(), Failed<Owned<Xrcd>>>,
+pub fn rwq_ind_table(
+    object: Destroying<'_, RwqIndTable>,
+    _why: RemoveReason,
+    _command: &AttrBundle,
+    sleep: &MaySleep,
 ) -> Result {
-    if object.is_used() {
+    if driver_object(&object)?.uses().is_used() {
         return Err(EBUSY);
     }
-    destroy(object.uobject(), dealloc)
+    destroy(&object, |table| table.driver_destroy(sleep)).map(drop)
 }
 
 /// Destroys an action of flows.
@@ -201,11 +167,16 @@ pub fn xrcd(
 /// # Errors
 ///
 /// `EBUSY` while a flow uses it, and those of the driver.
-pub fn flow_action(object: &Uobject, sleep: &MaySleep) -> Result {
-    if driver_object::<FlowAction>(object)?.uses().is_used() {
+pub fn flow_action(
+    object: Destroying<'_, FlowAction>,
+    _why: RemoveReason,
+    _command: &AttrBundle,
+    sleep: &MaySleep,
+) -> Result {
+    if driver_object(&object)?.uses().is_used() {
         return Err(EBUSY);
     }
-    destroy::<FlowAction, _>(object, |action| action.driver_destroy(sleep))
+    destroy(&object, |action| action.driver_destroy(sleep))
 }
 
 /// Destroys counters of flows.
@@ -213,11 +184,16 @@ pub fn flow_action(object: &Uobject, sleep: &MaySleep) -> Result {
 /// # Errors
 ///
 /// `EBUSY` while a flow uses them, and those of the driver.
-pub fn counters(object: &Uobject, sleep: &MaySleep) -> Result {
-    if driver_object::<Counters>(object)?.uses().is_used() {
+pub fn counters(
+    object: Destroying<'_, Counters>,
+    _why: RemoveReason,
+    _command: &AttrBundle,
+    sleep: &MaySleep,
+) -> Result {
+    if driver_object(&object)?.uses().is_used() {
         return Err(EBUSY);
     }
-    destroy::<Counters, _>(object, |counters| counters.driver_destroy(sleep)).map(drop)
+    destroy(&object, |counters| counters.driver_destroy(sleep)).map(drop)
 }
 
 /// Gives memory of the device back.
@@ -225,11 +201,16 @@ pub fn counters(object: &Uobject, sleep: &MaySleep) -> Result {
 /// # Errors
 ///
 /// `EBUSY` while a region is of it, and those of the driver.
-pub fn dm(object: &Uobject, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    if driver_object::<Dm>(object)?.uses().is_used() {
+pub fn dm(
+    object: Destroying<'_, Dm>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    sleep: &MaySleep,
+) -> Result {
+    if driver_object(&object)?.uses().is_used() {
         return Err(EBUSY);
     }
-    destroy::<Dm, _>(object, |dm| dm.driver_dealloc(command, sleep))
+    destroy(&object, |dm| dm.driver_dealloc(command, sleep))
 }
 
 /// Forgets hints for DMA.
@@ -237,15 +218,20 @@ pub fn dm(object: &Uobject, command: &AttrBundle, sleep: &MaySleep) -> Result {
 /// # Errors
 ///
 /// `EBUSY` while a region has them, and those of the driver.
-pub fn dmah(object: &Uobject, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    if driver_object::<Dmah>(object)?.uses().is_used() {
+pub fn dmah(
+    object: Destroying<'_, Dmah>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    sleep: &MaySleep,
+) -> Result {
+    if driver_object(&object)?.uses().is_used() {
         return Err(EBUSY);
     }
-    let memory = destroy::<Dmah, _>(object, |dmah| {
-        // SAFETY: The object is listed; nobody has a reference of its entry afterwards.
+    let memory = destroy(&object, |dmah| {
+        // SAFETY: The object is listed; there are no references of its entry afterwards.
         unsafe { bindings::rdma_restrack_begin_del(dmah.res().as_raw()) };
         dmah.driver_dealloc(command, sleep).inspect_err(|failed| {
-            // SAFETY: The object is there, and was taken out of the list above.
+            // SAFETY: The object is valid, and was taken out of the list above.
             unsafe { bindings::rdma_restrack_abort_del(failed.object.res().as_raw()) };
         })
     })?;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of devices, and hints for DMA, of user space.
+//! Device memory (`struct ib_dm`) and DMA handles (`struct ib_dmah`: TPH hints) of user space.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
 use rdma::{
@@ -15,7 +17,7 @@ use rdma_bindings as bindings;
 
 use crate::verbs::track;
 
-/// Allocates memory of the device for an object that is being made.
+/// Allocates device memory for an object that is being created.
 ///
 /// # Errors
 ///
@@ -44,7 +46,7 @@ pub fn alloc_dm(
     Ok(dm)
 }
 
-/// Makes hints for DMA for an object that is being made.
+/// Allocates a DMA handle for an object that is being created.
 ///
 /// # Errors
 ///
@@ -63,13 +65,13 @@ pub fn alloc_dmah(
     Ok(dmah)
 }
 
-/// Whether a CPU is one, and the present process may run on it.
+/// Checks that a CPU exists, and that the current process may run on it.
 ///
 /// # Errors
 ///
 /// `EINVAL`, `EPERM`.
 pub fn check_cpu(cpu: u32) -> Result {
-    // SAFETY: It reads what the present process has.
+    // SAFETY: It reads what the current process has.
     match unsafe { bindings::uverbs_cpu_allowed(cpu) } {
         0 => Ok(()),
         error => Err(Error::from_errno(error)),

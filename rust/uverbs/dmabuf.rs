@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a device as a DMA buffer, which user space hands to other devices: `struct ib_uverbs_dmabuf_file`.
+//! Device memory exported as a DMA buffer: `struct ib_uverbs_dmabuf_file`.
 //!
-//! ib_core takes the buffers of a piece of memory away when the driver does not let it be mapped any more; they are in the
-//! list of its [`MmapEntry`].
+//! The buffers of an [`MmapEntry`] are in its list. ib_core revokes them when the driver removes the entry.
 //!
 //! | lock | protects |
 //! |---|---|
 //! | `dmabufs_lock` of the entry | its list of buffers. A mutex; the reservation lock is taken inside |
 //! | the reservation lock of a buffer | whether it was revoked, for importers |
 //!
-//! Everything is `#[inline]`: only the module that exports buffers has the symbols of that.
+//! Everything is `#[inline]`, so that ib_uverbs alone, which exports buffers, needs the symbols of dma-buf.
 //!
 //! C headers: `include/linux/dma-buf.h`, `include/linux/dma-buf-mapping.h`.
 
@@ -22,6 +21,7 @@ use kernel::{
     prelude::*,
 };
 use kernel_ext::{
+    cmutex::{CMutex, CMutexGuard},
     door::{view_of, FromC},
     error::EOPNOTSUPP,
 };
@@ -39,97 +39,73 @@ use rdma_bindings::{
     ib_uverbs_dmabuf_file, sg_table,
 };
 
-use crate::class::Class;
+use crate::{
+    class::{Class, Destroying},
+    new::NewObject,
+};
 
 view_of! {
-    /// A DMA buffer of user space.
+    /// The memory of a DMA buffer object.
     pub struct DmabufObject(ib_uverbs_dmabuf_file);
 }
 
-/// DMA buffers, as a kind of objects.
+/// The class of DMA buffers.
 pub struct Dmabufs;
 
-// SAFETY: The description in ib_uverbs says so. The structure begins with the object; zeros are a valid value, and nothing in
-// it must be dropped after `detach`.
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`, and zeros are a
+// valid value.
 unsafe impl Class for Dmabufs {
     const ID: u16 = bindings::UVERBS_OBJECT_DMABUF as u16;
     type Memory = DmabufObject;
-}
+    const IS_FILE: bool = true;
 
-/// The buffers of a piece of memory, locked.
-///
-/// # Invariants
-///
-/// The mutex of the entry is held.
-struct Locked<'a>(&'a MmapEntry);
-
-impl<'a> Locked<'a> {
+    /// Revokes the buffer: takes it away from its importers, and waits until they are done.
     #[inline]
-    fn new(entry: &'a MmapEntry, _sleep: &MaySleep) -> Self {
-        // SAFETY: The mutex is there as long as the entry; the caller may sleep.
-        unsafe { bindings::mutex_lock(&raw mut (*entry.as_raw()).dmabufs_lock) };
-        Self(entry)
+    fn detach(object: Destroying<'_, Self>, why: RemoveReason, sleep: &MaySleep) {
+        let raw = object.as_raw();
+        // SAFETY: The object is complete, so `export` has set both pointers, of which the entry's is a reference; `detach` is
+        // called once. The lock of the entry is held for revoking.
+        unsafe {
+            let entry = EntryRef::from_c((*raw).mmap_entry);
+            let locked = lock_dmabufs(&entry, sleep);
+            if (*raw).revoked() == 0 {
+                revoke(raw);
+            }
+            drop(locked);
+            if why == RemoveReason::Abort {
+                abandon((*raw).dmabuf);
+            }
+        }
     }
 }
 
-impl Drop for Locked<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::mutex_unlock(&raw mut (*self.0.as_raw()).dmabufs_lock) };
-    }
+/// Locks the list of buffers of an entry.
+#[inline]
+fn lock_dmabufs<'a>(entry: &'a MmapEntry, sleep: &MaySleep) -> CMutexGuard<'a> {
+    // SAFETY: The mutex was initialised with the entry, and stays as long.
+    unsafe { CMutex::from_raw(&raw mut (*entry.as_raw()).dmabufs_lock) }.lock(sleep)
 }
 
 impl DmabufObject {
-    /// What every object has.
+    /// The part that all objects have.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: The structure begins with that.
         unsafe { &*self.as_raw().cast() }
     }
+}
 
-    /// The piece of memory that a command has named by its offset in pages; asks the driver where it is.
-    #[inline]
-    fn find(&self, page: isize) -> Result<EntryRef> {
-        let context = self.uobject().context().ok_or(EINVAL)?;
-        let ops = context.device().ops();
-        let find = ops.pgoff_to_mmap_entry.ok_or(EOPNOTSUPP)?;
-        let get_pfns = ops.mmap_get_pfns.ok_or(EOPNOTSUPP)?;
-        let raw = self.as_raw();
-        // SAFETY: The context is there; the driver returns an entry with a reference, or null. The object is being made:
-        // nobody else has it.
-        unsafe {
-            let entry = find(context.as_raw(), page);
-            if entry.is_null() {
-                return Err(EINVAL);
-            }
-            let entry = EntryRef::from_c(entry);
-            let (vec, provider) = (&raw mut (*raw).phys_vec, &raw mut (*raw).provider);
-            to_result(get_pfns(entry.as_raw(), vec, provider))?;
-            Ok(entry)
-        }
-    }
-
-    /// Makes the buffer of a piece of memory that begins at an offset in pages, for an object that is being made. `module` is
-    /// the one that this is called from.
+impl NewObject<'_, Dmabufs> {
+    /// Completes the object with a buffer of the mmap entry at an offset in pages. `module` is the one that calls this.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if nothing begins there, `EIO` if it may not be mapped any more, `ENOMEM`; those of the driver.
-    ///
-    /// # Safety
-    ///
-    /// The object is being made, by this thread alone, and nothing was exported for it.
+    /// `EINVAL` if no entry begins there, `EIO` if the driver has removed it, `ENOMEM`; those of the driver.
     #[inline]
-    pub unsafe fn export(
-        &self,
-        page: isize,
-        module: &'static ThisModule,
-        sleep: &MaySleep,
-    ) -> Result {
+    pub fn export(self, page: isize, module: &'static ThisModule, sleep: &MaySleep) -> Result {
         let entry = self.find(page)?;
         let raw = self.as_raw();
-        // SAFETY: By the safety requirements.
+        // SAFETY: The object is new: this thread alone uses its memory.
         let buffer = unsafe {
             bindings::uverbs_dmabuf_init_members(raw);
             let info = bindings::dma_buf_export_info {
@@ -143,7 +119,7 @@ impl DmabufObject {
             };
             from_err_ptr(bindings::dma_buf_export(&info))?
         };
-        // SAFETY: As above; the buffer is new, and its file ours.
+        // SAFETY: As above; the buffer is new, and this thread has its only reference.
         unsafe {
             (*raw).dmabuf = buffer;
             if let Err(error) = self.list(&entry, sleep) {
@@ -154,13 +130,35 @@ impl DmabufObject {
             (*raw).mmap_entry = ManuallyDrop::new(entry).as_raw();
             self.uobject().set_object((*buffer).file.cast());
         }
+        self.finish();
         Ok(())
     }
 
-    /// Lists the buffer as one of a piece of memory.
+    /// The mmap entry at an offset in pages; asks the driver for its physical address.
+    #[inline]
+    fn find(&self, page: isize) -> Result<EntryRef> {
+        let context = self.context()?;
+        let ops = context.device().ops();
+        let find = ops.pgoff_to_mmap_entry.ok_or(EOPNOTSUPP)?;
+        let get_pfns = ops.mmap_get_pfns.ok_or(EOPNOTSUPP)?;
+        let raw = self.as_raw();
+        // SAFETY: The driver returns an entry with a reference, or null. The object is new: this thread alone uses its memory.
+        unsafe {
+            let entry = find(context.as_raw(), page);
+            if entry.is_null() {
+                return Err(EINVAL);
+            }
+            let entry = EntryRef::from_c(entry);
+            let (vec, provider) = (&raw mut (*raw).phys_vec, &raw mut (*raw).provider);
+            to_result(get_pfns(entry.as_raw(), vec, provider))?;
+            Ok(entry)
+        }
+    }
+
+    /// Adds the buffer to the list of an entry.
     #[inline]
     fn list(&self, entry: &MmapEntry, sleep: &MaySleep) -> Result {
-        let _locked = Locked::new(entry, sleep);
+        let _locked = lock_dmabufs(entry, sleep);
         let (raw, entry) = (self.as_raw(), entry.as_raw());
         // SAFETY: The lock is held, and the buffer is in no list.
         unsafe {
@@ -171,39 +169,20 @@ impl DmabufObject {
         }
         Ok(())
     }
-
-    /// Takes the buffer away from those who have imported it, and waits until they are done. For the `destroy_object` of the
-    /// class.
-    #[inline]
-    pub fn detach(&self, why: RemoveReason, sleep: &MaySleep) {
-        let raw = self.as_raw();
-        // SAFETY: An object that was made has both, and a reference of the entry; who revokes holds the lock.
-        unsafe {
-            let entry = EntryRef::from_c((*raw).mmap_entry);
-            let locked = Locked::new(&entry, sleep);
-            if (*raw).revoked() == 0 {
-                revoke(raw);
-            }
-            drop(locked);
-            if why == RemoveReason::Abort {
-                abandon((*raw).dmabuf);
-            }
-        }
-    }
 }
 
-/// Says that a buffer has no object any more, which may go before the buffer's file does.
+/// Removes the object from a buffer, whose file may stay longer.
 ///
 /// # Safety
 ///
-/// The buffer is there, and nobody has imported it, or it was revoked.
+/// This thread has a reference of the buffer, which nobody has imported, or which was revoked.
 #[inline]
 unsafe fn abandon(buffer: *mut dma_buf) {
     // SAFETY: By the safety requirements.
     unsafe { (*buffer).priv_ = null_mut() };
 }
 
-/// What a buffer's importers and its file call.
+/// `struct dma_buf_ops`: the functions that importers and the buffer's file call.
 struct Operations(dma_buf_ops);
 
 // SAFETY: Constant data.
@@ -222,10 +201,10 @@ const OPS: &Operations = &Operations({
 
 /// # Safety
 ///
-/// For C: someone wants to import the buffer.
+/// dma-buf calls it to attach an importer.
 #[inline]
 unsafe extern "C" fn attach(_buffer: *mut dma_buf, attachment: *mut dma_buf_attachment) -> c_int {
-    // SAFETY: The attachment is there during the call.
+    // SAFETY: The attachment is valid during the call.
     if unsafe { (*attachment).peer2peer } {
         0
     } else {
@@ -235,11 +214,11 @@ unsafe extern "C" fn attach(_buffer: *mut dma_buf, attachment: *mut dma_buf_atta
 
 /// # Safety
 ///
-/// For C: an importer wants addresses, and holds the reservation lock.
+/// dma-buf calls it for an importer, with the reservation lock held.
 #[inline]
 unsafe extern "C" fn map(attachment: *mut dma_buf_attachment, direction: c_int) -> *mut sg_table {
     let direction = direction as dma_data_direction;
-    // SAFETY: The buffer is there as long as it has importers, and has an object unless it was revoked; its members are
+    // SAFETY: The buffer stays as long as it has importers, and has an object unless it was revoked; its members are
     // constant.
     unsafe {
         let file = (*(*attachment).dmabuf)
@@ -260,7 +239,7 @@ unsafe extern "C" fn map(attachment: *mut dma_buf_attachment, direction: c_int) 
 
 /// # Safety
 ///
-/// For C: an importer gives addresses back, and holds the reservation lock.
+/// dma-buf calls it for an importer that has mapped the buffer, with the reservation lock held.
 #[inline]
 unsafe extern "C" fn unmap(
     attachment: *mut dma_buf_attachment,
@@ -282,7 +261,7 @@ unsafe extern "C" fn unmap(
 
 /// # Safety
 ///
-/// For C: an importer wants the buffer to stay where it is, which cannot be promised.
+/// dma-buf calls it for an importer. A buffer cannot be pinned, for it may be revoked.
 #[inline]
 unsafe extern "C" fn pin(_attachment: *mut dma_buf_attachment) -> c_int {
     EOPNOTSUPP.to_errno()
@@ -290,13 +269,13 @@ unsafe extern "C" fn pin(_attachment: *mut dma_buf_attachment) -> c_int {
 
 /// # Safety
 ///
-/// For C, which wants it where there is a `pin`.
+/// dma-buf calls it after a successful `pin`; it must be there where there is a `pin`.
 #[inline]
 unsafe extern "C" fn unpin(_attachment: *mut dma_buf_attachment) {}
 
 /// # Safety
 ///
-/// For C: the buffer's file was closed. Process context.
+/// dma-buf calls it when the buffer's file is released, in process context.
 #[inline]
 unsafe extern "C" fn release(buffer: *mut dma_buf) {
     // SAFETY: The file has kept its object, unless that was not made completely.

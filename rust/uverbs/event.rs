@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that user space reads events from, and the objects that report them.
+//! Completion channels and async event files: the queues of events that user space reads, and the objects that report events.
 //!
-//! A completion channel is an [`EventFile`], an async event file an [`AsyncFile`]. Both are objects of user space, in the
-//! memory of their `ib_uobject`: zeroed at first, counted by its reference count, and freed by RCU with nothing dropped. So
-//! they own nothing but events that wait, which go when the file is closed.
+//! A completion channel is an [`EventFile`], an async event file an [`AsyncFile`]. Both are the memory of an `ib_uobject`: zeroed
+//! at first, counted by its reference count, and freed by RCU without being dropped. All that they own is pending events, which
+//! are freed when the file is closed.
 //!
-//! An object that reports events has a [`Source`] for each file that it reports to. The events of an object that is
-//! destroyed are taken back, and how many were read is counted: its destroyer waits in user space until it has
-//! seen that many.
+//! An object that reports events has a [`Source`] for each file that it reports to. When the object is destroyed, its pending
+//! events are freed; the number of those that were read is the response, for which libibverbs waits until they are acknowledged.
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `Queue::state` | the events of a file that wait, in the file's order and in that of their sources; whether it is closed | any context | the lock of the wait queue |
+//! | `Queue::state` | the pending events of a file, in its own list and in those of their sources; whether it is closed | any context | the lock of the wait queue |
 //!
 //! C headers: `include/uapi/rdma/ib_user_verbs.h`, `include/rdma/uverbs_types.h`.
 
@@ -21,7 +20,7 @@ use core::{
     mem::offset_of,
     pin::Pin,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
 use kernel::{
@@ -42,23 +41,27 @@ use kernel_ext::{
     sync::{SpinLockIrq, SpinLockIrqGuard},
 };
 use rdma::{
-    core::{command::UverbsFile, list, Uobject},
+    core::{command::UverbsFile, list, uobject::RemoveReason, Uobject},
     MaySleep,
 };
 use rdma_bindings::{
     self as bindings, ib_uobject, ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc, list_head,
 };
 
-use crate::class::Class;
+use crate::{
+    class::{Class, Destroying},
+    init_once::InitOnce,
+    new::NewObject,
+};
 
-/// What user space reads.
+/// An event as user space reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// A completion queue has something: what user space calls it.
+    /// A completion queue has completions: user space's identifier of the queue.
     Completion(u64),
-    /// Something happened to an object or a port.
+    /// An asynchronous event of an object, a port or the device.
     Async {
-        /// What user space calls the object, or the port's number; 0: the device.
+        /// User space's identifier of the object, or the port number; 0 for the device.
         element: u64,
         /// `IB_EVENT_*`.
         kind: u32,
@@ -66,7 +69,7 @@ pub enum Report {
 }
 
 impl Report {
-    /// How many bytes user space reads: `struct ib_uverbs_comp_event_desc`, `struct ib_uverbs_async_event_desc`.
+    /// The length of what user space reads, in bytes: `struct ib_uverbs_comp_event_desc`, `struct ib_uverbs_async_event_desc`.
     pub fn size(&self) -> usize {
         match self {
             Self::Completion(_) => size_of::<ib_uverbs_comp_event_desc>(),
@@ -74,7 +77,7 @@ impl Report {
         }
     }
 
-    /// What user space reads, of which the first [`size`](Self::size) bytes count.
+    /// What user space reads: the first [`size`](Self::size) bytes.
     pub fn bytes(&self) -> [u8; size_of::<ib_uverbs_async_event_desc>()] {
         let (element, kind) = match *self {
             Self::Completion(handle) => (handle, 0),
@@ -92,7 +95,7 @@ impl Report {
     }
 }
 
-/// An event that waits to be read.
+/// A pending event.
 ///
 /// # Invariants
 ///
@@ -110,7 +113,7 @@ impl Event {
     ///
     /// # Safety
     ///
-    /// `event` is in the lists of a file whose lock is held. It is the caller's from now on.
+    /// `event` is in the lists of a file whose lock is held; the caller removes it with this call alone.
     unsafe fn unlink(event: *mut Self) -> KBox<Self> {
         // SAFETY: By the safety requirements and the type invariants; an event was a box before it came into the lists.
         unsafe {
@@ -123,11 +126,11 @@ impl Event {
     }
 }
 
-/// What the lock of a file protects.
+/// The state of a queue.
 struct State {
-    /// No event is taken or waited for any more.
+    /// No event is added or waited for any more.
     closed: bool,
-    /// The events that wait, oldest first; in its place from the initialisation on.
+    /// The pending events, oldest first. The list is initialised in place.
     events: list_head,
 }
 
@@ -150,7 +153,7 @@ impl State {
         )
     }
 
-    /// Takes the oldest event out.
+    /// Removes the oldest event.
     fn pop(&mut self) -> Option<KBox<Event>> {
         let event = self.first()?;
         // SAFETY: The event is in the list, which is locked.
@@ -158,7 +161,7 @@ impl State {
     }
 }
 
-/// The events of a file, and who waits for them.
+/// The events of a file, and the tasks that wait for them.
 #[pin_data]
 struct Queue {
     #[pin]
@@ -181,7 +184,7 @@ impl Queue {
         })
     }
 
-    /// Tells all who wait that something has changed.
+    /// Wakes up all who wait.
     fn notify(&self) {
         self.wait.notify_all();
         self.fasync.notify();
@@ -192,15 +195,11 @@ impl Queue {
 #[repr(C)]
 pub struct RawEventFile {
     uobject: ib_uobject,
-    /// Somebody initialises the queue, or has done so.
-    begun: AtomicBool,
-    /// The queue is initialised.
-    ready: AtomicBool,
-    queue: core::mem::MaybeUninit<Queue>,
+    queue: InitOnce<Queue>,
 }
 
 view_of! {
-    /// A file of events: a completion channel.
+    /// A file of events: a completion channel, `struct ib_uverbs_completion_event_file`.
     pub struct EventFile(RawEventFile);
 }
 
@@ -217,44 +216,35 @@ unsafe impl AlwaysRefCounted for EventFile {
 }
 
 impl EventFile {
-    /// What every object has.
+    /// The part that all objects have.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: The file begins with the object.
         unsafe { &*self.as_raw().cast() }
     }
 
-    /// The queue, once it is there.
+    /// The queue, once it is initialised.
     fn queue(&self) -> Option<Pin<&Queue>> {
-        let raw = self.as_raw();
-        // SAFETY: The file is there, and not moved. What is ready is initialised.
-        unsafe {
-            let ready = (*raw).ready.load(Ordering::Acquire);
-            ready.then(|| Pin::new_unchecked(&*(*raw).queue.as_ptr()))
-        }
+        self.queue_member().get()
     }
 
-    /// Makes a file that was begun ready for events: an open one, with none. Once; later calls do nothing.
-    pub fn init(&self) {
-        let raw = self.as_raw();
-        // SAFETY: The memory is there, zeroed at first, and not moved; one call passes the swap, and the queue is not used
-        // before `ready` is set.
-        unsafe {
-            if (*raw).begun.swap(true, Ordering::AcqRel) {
-                return;
-            }
-            let queue = (*raw).queue.as_mut_ptr();
-            let Ok(()) = Queue::new().__pinned_init(queue);
-            let mut state = (*queue).state.lock();
-            list::init(state.events());
-            drop(state);
-            (*raw).ready.store(true, Ordering::Release);
-        }
+    fn queue_member(&self) -> &InitOnce<Queue> {
+        // SAFETY: The member may be shared from the beginning: zeros are a value that is not initialised yet.
+        unsafe { &(*self.as_raw()).queue }
     }
 
-    /// Adds an event that is no object's, unless the file is closed, and wakes up who waits for one. Any context.
+    /// Makes a new file an open one with no events. Later calls do nothing.
+    fn init(&self) {
+        self.queue_member().init(Queue::new(), |queue| {
+            let mut state = queue.state.lock();
+            // SAFETY: The list is ours while the state is locked, and does not move.
+            unsafe { list::init(state.events()) };
+        });
+    }
+
+    /// Adds an event of the device, unless the file is closed, and wakes up readers. Any context.
     ///
-    /// An event for which there is no memory is lost.
+    /// The event is lost if there is no memory for it.
     pub fn push(&self, report: Report) {
         self.push_of(report, None);
     }
@@ -294,13 +284,13 @@ impl EventFile {
         Ok(KBox::new(event, GFP_ATOMIC)?)
     }
 
-    /// Takes the oldest event, if there is room for it, and counts it for its object. Where there is none, waits for one if
-    /// `wait` says so.
+    /// Removes the oldest event, if it fits into `room` bytes, and counts it for its object. If there is none and `wait` is set,
+    /// sleeps until there is one.
     ///
     /// # Errors
     ///
-    /// `EIO` if the file is closed, `EAGAIN` if there is no event, `EINVAL` if there are less than its size of bytes of
-    /// `room`, `ERESTARTSYS` if a signal comes.
+    /// `EIO` if the file is closed, `EAGAIN` if there is no event, `EINVAL` if it does not fit, `ERESTARTSYS` for a
+    /// signal.
     pub fn take(&self, wait: bool, room: usize, _sleep: &MaySleep) -> Result<Report> {
         let queue = self.queue().ok_or(EIO)?;
         let mut state = queue.state.lock();
@@ -311,7 +301,7 @@ impl EventFile {
         }
         // SAFETY: As above.
         let event = unsafe { Event::unlink(first.as_ptr()) };
-        // SAFETY: By the invariants of an event in the list its source is open: it is there.
+        // SAFETY: By the invariants of an event in the list its source is open, and so valid.
         if let Some(source) = unsafe { event.source.as_ref() } {
             source.reported.fetch_add(1, Ordering::Relaxed);
         }
@@ -340,7 +330,7 @@ impl EventFile {
         }
     }
 
-    /// What `poll` says: something to read, or an error when the file is closed.
+    /// The mask of `poll`: readable, or an error when the file is closed.
     pub fn poll(&self, file: &File, table: PollTable<'_>) -> u32 {
         let Some(queue) = self.queue() else {
             return bindings::POLLERR;
@@ -357,12 +347,12 @@ impl EventFile {
         }
     }
 
-    /// Who gets a signal when there is something to read.
+    /// The list of files that get `SIGIO` when there is an event.
     pub fn fasync(&self) -> Option<&Fasync> {
         self.queue().map(|queue| &queue.get_ref().fasync)
     }
 
-    /// Drops the events that wait, takes no more, and tells who waits. Process context.
+    /// Frees the pending events, adds no more, and wakes up readers. Process context.
     pub fn close(&self) {
         let Some(queue) = self.queue() else {
             return;
@@ -383,7 +373,7 @@ pub struct RawAsyncFile {
 }
 
 view_of! {
-    /// A file of asynchronous events.
+    /// An async event file: `struct ib_uverbs_async_event_file`.
     pub struct AsyncFile(RawAsyncFile);
 }
 
@@ -399,6 +389,18 @@ unsafe impl AlwaysRefCounted for AsyncFile {
     }
 }
 
+impl AsRef<EventFile> for EventFile {
+    fn as_ref(&self) -> &EventFile {
+        self
+    }
+}
+
+impl AsRef<EventFile> for AsyncFile {
+    fn as_ref(&self) -> &EventFile {
+        self
+    }
+}
+
 impl core::ops::Deref for AsyncFile {
     type Target = EventFile;
 
@@ -409,41 +411,40 @@ impl core::ops::Deref for AsyncFile {
     }
 }
 
-impl AsyncFile {
-    /// As [`EventFile::init`]; and the file hears of the device's own events from now on. It is in a context.
+impl NewObject<'_, CompletionChannel> {
+    /// Completes the channel: it is open, with no events.
+    pub fn start(self) {
+        self.init();
+        self.finish();
+    }
+}
+
+impl NewObject<'_, AsyncEvents> {
+    /// Completes the file: it is open, and gets the events of the device from now on.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is not in one.
-    ///
-    /// # Safety
-    ///
-    /// The file is being made, by this thread alone, and was not started.
-    pub unsafe fn start(&self, _sleep: &MaySleep) -> Result {
-        let context = self.uobject().context().ok_or(EINVAL)?;
+    /// `EINVAL` if it is in no context.
+    pub fn start(self, _sleep: &MaySleep) -> Result {
+        let device = self.context()?.device().as_raw();
         self.init();
-        let raw = self.as_raw();
-        // SAFETY: By the safety requirements; the handler is this file's, which unregisters it before it goes.
+        // SAFETY: The object is new, so that this thread alone uses the handler. It is complete below, so it does not go
+        // before `AsyncEvents::detach`, which unregisters the handler.
         unsafe {
-            let handler = &raw mut (*raw).handler;
-            (*handler).device = context.device().as_raw();
+            let handler = &raw mut (*self.as_raw()).handler;
+            (*handler).device = device;
             (*handler).handler = Some(on_device_event);
             list::init(&raw mut (*handler).list);
             bindings::ib_register_event_handler(handler);
         }
+        self.finish();
         Ok(())
-    }
-
-    /// Hears no more of the device's events. For a file that was started, once.
-    pub fn stop(&self, _sleep: &MaySleep) {
-        // SAFETY: The handler was registered by `start`; a file that was begun only is not destroyed but aborted.
-        unsafe { bindings::ib_unregister_event_handler(&raw mut (*self.as_raw()).handler) };
     }
 }
 
 /// # Safety
 ///
-/// The core calls it with the handler of an [`AsyncFile`], which is there until it is unregistered.
+/// ib_core calls it with the handler of an [`AsyncFile`], until it is unregistered.
 unsafe extern "C" fn on_device_event(
     handler: *mut bindings::ib_event_handler,
     event: *mut bindings::ib_event,
@@ -461,8 +462,8 @@ unsafe extern "C" fn on_device_event(
     });
 }
 
-/// The async event file of a device file that objects report to which name none: the first that was made. `None` if there
-/// is none yet.
+/// The default async event file of a device file: the first that was created. Objects without another one report to it. `None`
+/// if there is none yet.
 pub fn default_async(file: &UverbsFile) -> Option<ARef<AsyncFile>> {
     let default = default_member(file).load(Ordering::Acquire);
     // SAFETY: The file keeps it, once it is set.
@@ -485,13 +486,13 @@ pub fn set_default_async(file: &UverbsFile, default: &AsyncFile) {
 }
 
 fn default_member(file: &UverbsFile) -> &AtomicPtr<AsyncFile> {
-    // SAFETY: The member is a pointer, which is there as long as the file, and used here and by who releases the file alone.
+    // SAFETY: The member is a pointer, which stays as long as the file, and used here and by who releases the file alone.
     unsafe { AtomicPtr::from_ptr((&raw mut (*file.as_raw()).default_async_file).cast()) }
 }
 
-/// An object that reports events to a file. Zeroed memory is one that reports to none.
+/// The events of one object in one file. Zeroed memory is a source without a file.
 ///
-/// It lives in the memory of an object, which is not moved.
+/// It is a member of the memory of an object, which does not move.
 ///
 /// # Invariants
 ///
@@ -510,7 +511,7 @@ unsafe impl Send for Source {}
 unsafe impl Sync for Source {}
 
 impl Source {
-    /// Reports to `file` from now on, if it reports to none yet.
+    /// Reports to `file` from now on, unless it has a file.
     pub fn open(&self, file: Option<ARef<EventFile>>) {
         let Some(file) = file else {
             return;
@@ -550,7 +551,7 @@ impl Source {
         }
     }
 
-    /// Takes back the events that were not read, and reports no more. Any context.
+    /// Frees the pending events, and reports no more. Any context.
     pub fn close(&self) {
         let guard = rcu::read_lock();
         let Some(file) = self.file(&guard) else {
@@ -577,26 +578,34 @@ impl Source {
         drop(unsafe { ARef::from_raw(NonNull::from(file)) });
     }
 
-    /// How many of its events user space has read.
+    /// The number of its events that user space has read.
     pub fn reported(&self) -> u32 {
         self.reported.load(Ordering::Relaxed)
     }
 }
 
-/// Completion channels, as a kind of objects.
+/// The class of completion channels.
 pub struct CompletionChannel;
 
-// SAFETY: The description in ib_uverbs says so. The structure begins with the object; zeros are a file that is not ready.
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`, and zeros are a file
+// that is not initialised yet.
 unsafe impl Class for CompletionChannel {
     const ID: u16 = bindings::UVERBS_OBJECT_COMP_CHANNEL as u16;
     type Memory = EventFile;
+    const IS_FILE: bool = true;
 }
 
-/// Async event files, as a kind of objects.
+/// The class of async event files.
 pub struct AsyncEvents;
 
 // SAFETY: As above.
 unsafe impl Class for AsyncEvents {
     const ID: u16 = bindings::UVERBS_OBJECT_ASYNC_EVENT as u16;
     type Memory = AsyncFile;
+    const IS_FILE: bool = true;
+
+    fn detach(file: Destroying<'_, Self>, _why: RemoveReason, _sleep: &MaySleep) {
+        // SAFETY: The object is complete, so `start` has registered the handler, and its `detach` is called once.
+        unsafe { bindings::ib_unregister_event_handler(&raw mut (*file.as_raw()).handler) };
+    }
 }

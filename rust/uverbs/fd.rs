@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! File descriptors of objects.
+//! Objects with a file descriptor (`uverbs_fd_class`).
 //!
-//! Such an object has a file as its `object`, and the file has the object as its `private_data` once it is committed.
+//! The `object` of such an object is a `struct file`, whose `private_data` is the object once that is committed.
+//!
+//! C headers: `include/rdma/uverbs_types.h`, `include/linux/file.h`.
 
 use core::{
     mem::ManuallyDrop,
@@ -14,12 +16,12 @@ use kernel::{error::from_err_ptr, ffi::c_void, prelude::*, sync::aref::ARef};
 use rdma::core::{uobject::ApiObject, Uobject};
 use rdma_bindings as bindings;
 
-/// A description of objects that are known by a file descriptor.
+/// A type of objects with a file descriptor: `struct uverbs_obj_fd_type`.
 #[derive(Clone, Copy)]
 pub struct FdType<'a>(&'a bindings::uverbs_obj_fd_type);
 
 impl<'a> FdType<'a> {
-    /// The description of a kind; `None` if it is of the other class, or if the driver has gone.
+    /// The type of an object class; `None` if its objects have handles, or the driver was removed.
     pub fn of(kind: &'a ApiObject) -> Option<Self> {
         if kind.type_class() != &raw const bindings::uverbs_fd_class {
             return None;
@@ -36,12 +38,12 @@ impl<'a> FdType<'a> {
         !self.0.fops.is_null()
     }
 
-    /// Whether its files say that they are released as objects are.
+    /// Whether the `release` of its files is `uverbs_uobject_fd_release`, as it must be.
     pub fn is_valid(self) -> bool {
         if !self.has_own_files() {
             return true;
         }
-        // SAFETY: The table is there as long as the description.
+        // SAFETY: The table stays as long as the description.
         let release = unsafe { (*self.0.fops).release };
         release.is_some_and(|release| {
             let ours: unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> _ =
@@ -50,7 +52,7 @@ impl<'a> FdType<'a> {
         })
     }
 
-    /// Makes the file of a new object; none if whoever makes the object does so.
+    /// Creates the file of a new object; `None` if the method that creates the object does so.
     ///
     /// # Errors
     ///
@@ -64,11 +66,11 @@ impl<'a> FdType<'a> {
         Ok(NonNull::new(file).map(FileHeld))
     }
 
-    /// Finds the object of a file descriptor of the present process, and keeps its file.
+    /// Finds the object of a file descriptor of the current process; takes a reference of its file.
     ///
     /// # Errors
     ///
-    /// `EBADF` if it is none, or not of an object that is so described.
+    /// `EBADF` if it is not open, or not an object's of this type.
     pub fn find(self, fd: u32) -> Result<(FileHeld, ARef<Uobject>)> {
         // SAFETY: The function takes any number.
         let file = FileHeld(NonNull::new(unsafe { bindings::fget(fd) }).ok_or(EBADF)?);
@@ -81,11 +83,11 @@ impl<'a> FdType<'a> {
         Ok((file, object.hold()))
     }
 
-    /// Calls the kind's function that destroys an object.
+    /// Calls `destroy_object` of the type.
     ///
     /// # Safety
     ///
-    /// The caller has the object alone, it is of this description, and is not destroyed.
+    /// The object is of this type, was not destroyed, and the caller alone uses it.
     pub(crate) unsafe fn destroy_object(self, object: &Uobject, why: bindings::rdma_remove_reason) {
         if let Some(destroy) = self.0.destroy_object {
             // SAFETY: By the safety requirements.
@@ -94,14 +96,14 @@ impl<'a> FdType<'a> {
     }
 }
 
-/// What a kind does last with an object whose file is released: when it is dropped.
+/// The call of `release_cleanup` for an object whose file is released: when this is dropped.
 pub struct Cleanup {
     function: unsafe extern "C" fn(*mut bindings::ib_uobject),
     object: ARef<Uobject>,
 }
 
 impl Cleanup {
-    /// What the kind does, if it does anything.
+    /// That of an object; `None` if its type has no such function.
     pub(crate) fn of(object: &Uobject) -> Option<Self> {
         let function = FdType::of(object.api_object())?.0.release_cleanup?;
         Some(Self {
@@ -113,42 +115,42 @@ impl Cleanup {
 
 impl Drop for Cleanup {
     fn drop(&mut self) {
-        // SAFETY: The function is the kind's; its module stays as long as the file is there.
+        // SAFETY: The function is the type's; its module stays as long as the file.
         unsafe { (self.function)(self.object.as_raw()) };
     }
 }
 
-/// A reference of a file.
+/// A counted reference of a file.
 pub struct FileHeld(NonNull<bindings::file>);
 
 impl FileHeld {
-    /// Takes the reference over that an object has as its `object`.
+    /// Takes over the reference that is the `object` of an object.
     ///
     /// # Safety
     ///
-    /// The caller gives it up.
+    /// The caller gives the reference up.
     pub(crate) unsafe fn from_raw(file: NonNull<c_void>) -> Self {
         Self(file.cast())
     }
 
-    /// Gives the reference up, to be an object's `object`.
+    /// Gives the reference up to be the `object` of an object.
     pub fn into_raw(self) -> *mut c_void {
         ManuallyDrop::new(self).0.as_ptr().cast()
     }
 
     fn operations(&self) -> *const bindings::file_operations {
-        // SAFETY: The file is there; the member is constant.
+        // SAFETY: The file is valid; the member is constant.
         unsafe { (*self.0.as_ptr()).f_op }
     }
 
     fn private_data(&self) -> &AtomicPtr<c_void> {
-        // SAFETY: The file is there; the member is a pointer, of which an object that is committed is the first.
+        // SAFETY: The file is valid; the member is a pointer, of which an object that is committed is the first.
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.0.as_ptr()).private_data) }
     }
 }
 
-/// Commits an object that is being made: the file has it from now on, unless whoever has made the file gave that something
-/// else, and the present process the file.
+/// Commits an object that is being created: it becomes the `private_data` of its file, unless that is set, and the file gets its
+/// descriptor in the current process.
 ///
 /// # Safety
 ///
@@ -179,11 +181,11 @@ impl Drop for FileHeld {
     }
 }
 
-/// A file descriptor of the present process that is reserved. Dropping it frees it.
+/// A reserved file descriptor of the current process. Dropping it frees the descriptor.
 pub struct Descriptor(u32);
 
 impl Descriptor {
-    /// Reserves one, which `exec()` closes.
+    /// Reserves one with `O_CLOEXEC`.
     ///
     /// # Errors
     ///
@@ -196,12 +198,12 @@ impl Descriptor {
             .map_err(|_| Error::from_errno(fd))
     }
 
-    /// Takes one back from [`Self::keep`].
+    /// One that [`Self::keep`] has left reserved.
     pub fn resume(fd: u32) -> Self {
         Self(fd)
     }
 
-    /// Keeps it reserved, for [`Self::resume`] or for the commit.
+    /// Leaves it reserved, for [`Self::resume`] or for the commit.
     pub fn keep(self) -> u32 {
         ManuallyDrop::new(self).0
     }

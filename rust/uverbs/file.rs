@@ -4,12 +4,14 @@
 //!
 //! | lock | protects |
 //! |---|---|
-//! | `hw_destroy_rwsem` | held to read by each command that makes or destroys an object, to write by who destroys all |
-//! | `uobjects_lock` | the list of objects, where the above is held to read |
-//! | `ucontext_lock` | making the context |
+//! | `hw_destroy_rwsem` | the context and the objects as a whole: held to read by a command that creates or destroys an object, to write where all are destroyed |
+//! | `uobjects_lock` | the list of objects, while the above is held to read |
+//! | `ucontext_lock` | creating the context |
 //!
-//! `hw_destroy_rwsem` and `ucontext_lock` are for process context; `uobjects_lock` is a spin lock with interrupts off, taken
+//! `hw_destroy_rwsem` and `ucontext_lock` are taken in process context; `uobjects_lock` is a spin lock with interrupts off, taken
 //! inside of them.
+//!
+//! C header: `include/rdma/uverbs_types.h`.
 
 use core::{
     ptr::NonNull,
@@ -21,7 +23,11 @@ use kernel::{
     prelude::*,
     sync::aref::{ARef, AlwaysRefCounted},
 };
-use kernel_ext::{door::FromC, srcu::Srcu};
+use kernel_ext::{
+    door::FromC,
+    rwsem::{RwSem, WriteGuard},
+    srcu::Srcu,
+};
 use rdma::{
     core::{command::UverbsFile, uobject::RemoveReason, Device, Uobject},
     MaySleep,
@@ -30,7 +36,7 @@ use rdma_bindings as bindings;
 
 use crate::handles::Handles;
 
-/// A reference of an open device file. Dropping the last gives the device's back.
+/// A counted reference of an open device file.
 pub type FileRef = ARef<File>;
 
 /// An open device file.
@@ -49,7 +55,7 @@ impl core::ops::Deref for File {
 // SAFETY: The file goes with the last reference.
 unsafe impl AlwaysRefCounted for File {
     fn inc_ref(&self) {
-        // SAFETY: The file is there.
+        // SAFETY: The file is valid.
         unsafe { bindings::refcount_inc(&raw mut (*self.as_raw()).ref_.refcount) };
     }
 
@@ -66,19 +72,19 @@ unsafe impl AlwaysRefCounted for File {
 }
 
 impl File {
-    /// A file as a view has it.
+    /// The file of a view.
     #[inline]
     pub fn of(file: &UverbsFile) -> &Self {
         // SAFETY: A transparent wrapper.
         unsafe { &*core::ptr::from_ref(file).cast() }
     }
 
-    /// Keeps the file.
+    /// Takes a reference.
     pub fn hold(&self) -> FileRef {
         self.into()
     }
 
-    /// A new file of a device, with no context and no objects.
+    /// A new file of a device, without context and objects.
     ///
     /// # Errors
     ///
@@ -86,9 +92,8 @@ impl File {
     ///
     /// # Safety
     ///
-    /// With the last reference ib_uverbs_support drops: one of `device.refcount`, one of `device.dev`, and, while the
-    /// device has a driver that cannot do without its user contexts (`disassociate_ucontext`), one of the driver's module.
-    /// The caller gives them to the file.
+    /// The caller gives references to the file, which its last reference drops: one of `device.refcount`, one of `device.dev`,
+    /// and, while the driver has no `disassociate_ucontext`, one of the driver's module.
     pub unsafe fn alloc(
         device: NonNull<bindings::ib_uverbs_device>,
         _sleep: &MaySleep,
@@ -105,68 +110,70 @@ impl File {
         }
     }
 
-    /// Waits until no command makes or destroys an object, and keeps it so.
-    pub fn freeze(&self, _sleep: &MaySleep) -> Frozen<'_> {
-        // SAFETY: The semaphore is initialised, and the token shows that it may sleep.
-        unsafe { bindings::down_write(&raw mut (*self.as_raw()).hw_destroy_rwsem) };
-        Frozen(self)
+    /// Takes `hw_destroy_rwsem` to write: waits until no command creates or destroys an object.
+    pub fn lock_hw_destroy(&self, sleep: &MaySleep) -> HwDestroyGuard<'_> {
+        HwDestroyGuard {
+            file: self,
+            _guard: hw_destroy(self).write(sleep),
+        }
     }
 }
 
-/// A file in which no command makes or destroys an object.
+/// `hw_destroy_rwsem` of a file. While it is held to read, the file's context and objects are not all destroyed.
+pub fn hw_destroy(file: &UverbsFile) -> &RwSem {
+    // SAFETY: The semaphore was initialised with the file, and stays as long.
+    unsafe { RwSem::from_raw(&raw mut (*file.as_raw()).hw_destroy_rwsem) }
+}
+
+/// A file whose `hw_destroy_rwsem` is held to write: no command creates or destroys an object.
 ///
 /// # Invariants
 ///
-/// `hw_destroy_rwsem` is held to write.
-pub struct Frozen<'a>(&'a File);
+/// The guard is that of the file's `hw_destroy_rwsem`.
+pub struct HwDestroyGuard<'a> {
+    file: &'a File,
+    _guard: WriteGuard<'a>,
+}
 
-impl Frozen<'_> {
-    /// Whether there are objects.
+impl HwDestroyGuard<'_> {
+    /// Whether the file has objects.
     pub fn has_objects(&self) -> bool {
         // SAFETY: By the type invariants nobody changes the list.
         unsafe {
-            let list = &raw mut (*self.0.as_raw()).uobjects;
+            let list = &raw mut (*self.as_raw()).uobjects;
             (*list).next != list
         }
     }
 
-    /// Destroys the file's objects as far as their dependencies let it: again, until there are none, or none could be
-    /// destroyed, of which `EINVAL` tells. The file has a context.
+    /// Tries to destroy each of the file's objects once, newest first.
     ///
     /// # Errors
     ///
     /// `EINVAL` if none was destroyed, or the file has no context.
     pub fn destroy_objects(&self, why: RemoveReason, _sleep: &MaySleep) -> Result {
-        if self.0.ucontext().is_null() {
+        if self.ucontext().is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: By the type invariants, and there is a context.
+        // SAFETY: By the type invariants the semaphore is held to write; there is a context.
         kernel::error::to_result(unsafe {
-            bindings::__uverbs_cleanup_ufile(self.0.as_raw(), why as u32)
+            bindings::__uverbs_cleanup_ufile(self.as_raw(), why as u32)
         })
     }
 }
 
-impl core::ops::Deref for Frozen<'_> {
+impl core::ops::Deref for HwDestroyGuard<'_> {
     type Target = File;
 
     fn deref(&self) -> &File {
-        self.0
+        self.file
     }
 }
 
-impl Drop for Frozen<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::up_write(&raw mut (*self.0.as_raw()).hw_destroy_rwsem) };
-    }
-}
-
-/// A file that nobody has any more. Dropping it gives back what it had.
+/// A file without references. Dropping it frees it, and drops the references that it had.
 ///
 /// # Invariants
 ///
-/// Its objects are destroyed, and nobody else has it.
+/// Its objects are destroyed, and nothing else uses it.
 pub struct LastFile(NonNull<bindings::ib_uverbs_file>);
 
 // SAFETY: The function that takes it is called with the reference count when the last reference is gone.
@@ -191,10 +198,10 @@ impl core::ops::Deref for LastFile {
 }
 
 impl LastFile {
-    /// Gives back the driver's module, if the file has kept it: where the driver cannot do without its user contexts.
+    /// Drops the reference of the driver's module, which the file has while the driver has no `disassociate_ucontext`.
     fn put_driver(&self) {
-        let _inside = domain(self).read();
-        // SAFETY: The device is there while we are inside of the domain.
+        let _guard = domain(self).read();
+        // SAFETY: The device is valid while `disassociate_srcu` is held.
         let Some(device) = (unsafe { ib_device(self) }) else {
             return;
         };
@@ -233,29 +240,29 @@ impl Drop for LastFile {
     }
 }
 
-/// The domain in which commands are while they use the device of a file.
+/// `disassociate_srcu` of a file's device: commands read in it while they use the device.
 fn domain(file: &UverbsFile) -> &Srcu {
     // SAFETY: The file keeps its device; a view is a transparent wrapper.
     unsafe { &*(&raw mut (*(*file.as_raw()).device).disassociate_srcu).cast() }
 }
 
-/// The device of a file, if it is still there.
+/// The RDMA device of a file, unless it was removed.
 ///
 /// # Safety
 ///
-/// The caller is inside of the domain as long as the result is used.
+/// The caller holds `disassociate_srcu` as long as it uses the result.
 unsafe fn ib_device(file: &UverbsFile) -> Option<&Device> {
-    // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device goes.
+    // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device is removed.
     let device = unsafe { AtomicPtr::from_ptr(&raw mut (*(*file.as_raw()).device).ib_dev) };
     // SAFETY: By the safety requirements; a view is a transparent wrapper.
     unsafe { device.load(Ordering::Acquire).cast::<Device>().as_ref() }
 }
 
-/// Whether the present process may do as it likes with packets of the device of a file (`CAP_NET_RAW`). Not if there is no
-/// context yet, or the device has gone.
+/// Whether the current process has `CAP_NET_RAW` for the device of a file. False if there is no context yet, or the device was
+/// removed.
 pub fn has_raw_cap(file: &UverbsFile) -> bool {
-    let _inside = domain(file).read();
-    // SAFETY: The device is there while we are inside of the domain.
+    let _guard = domain(file).read();
+    // SAFETY: The device is valid while `disassociate_srcu` is held.
     let device = unsafe { ib_device(file) };
     let device = device.filter(|_| !file.ucontext().is_null());
     // SAFETY: As above.

@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What flow steering rules use: `struct ib_uflow_resources`, as drivers of C have it too.
+//! Flow steering rules of user space (`struct ib_uflow_object`), and the actions and counters that a rule uses
+//! (`struct ib_uflow_resources`, which C drivers fill in too).
 //!
 //! C header: `include/rdma/uverbs_std_types.h`.
 
 use core::{
-    ptr::NonNull,
+    ptr::{null_mut, NonNull},
     sync::atomic::{AtomicI32, Ordering},
 };
 
 use kernel::prelude::*;
 use kernel_ext::door::{view_of, FromC, IntoC};
-use rdma::core::{Counters, FlowAction};
+use rdma::{
+    core::{
+        object::Owned, uobject::RemoveReason, AttrBundle, Counters, Flow, FlowAction, Qp, Uobject,
+    },
+    MaySleep,
+};
 use rdma_bindings::{self as bindings, ib_uflow_resources};
+
+use crate::{
+    class::{Class, Destroying},
+    destroy::{self, driver_object},
+    new::NewObject,
+};
 
 view_of! {
     /// The actions and counters that a rule uses, with room for some more. Of one thread at a time.
@@ -166,4 +178,58 @@ impl IntoC for MaybeResources {
         self.0
             .map_or(core::ptr::null_mut(), OwnedResources::into_raw)
     }
+}
+
+view_of! {
+    /// The memory of a flow steering rule: `struct ib_uflow_object`.
+    pub struct FlowObject(bindings::ib_uflow_object);
+}
+
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`.
+unsafe impl Class for Flow {
+    const ID: u16 = bindings::UVERBS_OBJECT_FLOW as u16;
+    type Memory = FlowObject;
+}
+
+impl FlowObject {
+    /// The part that all objects have.
+    #[inline]
+    pub fn uobject(&self) -> &Uobject {
+        // SAFETY: The structure begins with that.
+        unsafe { &*self.as_raw().cast() }
+    }
+}
+
+impl NewObject<'_, Flow> {
+    /// Completes the object of a rule with the driver's object, and with what the rule uses.
+    pub fn complete_flow(self, flow: Owned<Flow>, resources: OwnedResources) {
+        // SAFETY: The object is new, and this thread alone uses it; `destroy` frees the resources.
+        unsafe { (*self.as_raw()).resources = resources.into_raw() };
+        self.complete(flow);
+    }
+}
+
+/// Destroys a flow steering rule.
+///
+/// # Errors
+///
+/// Those of the driver.
+pub fn destroy(
+    object: Destroying<'_, Flow>,
+    _why: RemoveReason,
+    _command: &AttrBundle,
+    sleep: &MaySleep,
+) -> Result {
+    let qp = driver_object(&object)?.qp().map(Qp::uses);
+    destroy::destroy(&object, |flow| flow.driver_destroy(sleep))?;
+    if let Some(uses) = qp {
+        // SAFETY: The flow, which was counted when it was made, is destroyed.
+        unsafe { uses.dec() };
+    }
+    // SAFETY: The member is null, or what `complete_flow` or a driver allocated for the rule, which is gone.
+    unsafe {
+        let resources = core::mem::replace(&mut (*object.as_raw()).resources, null_mut());
+        bindings::ib_uverbs_flow_resources_free(resources);
+    }
+    Ok(())
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The numbers of a file's objects.
+//! The handles of a file's objects: `idr` of `struct ib_uverbs_file`.
 //!
-//! The least number that is free, from 0, is the next. Readers find an object without a lock; changes are under the lock of
-//! the array, which is for process context.
+//! A new object gets the lowest free number from 0. An object is found under RCU; changes are made under the lock of the xarray,
+//! in process context.
+//!
+//! C headers: `include/rdma/uverbs_types.h`, `include/linux/xarray.h`.
 
 use core::{mem::ManuallyDrop, ptr::NonNull};
 
@@ -16,7 +18,7 @@ use kernel_ext::door::FromC;
 use rdma::core::{command::UverbsFile, Uobject};
 use rdma_bindings as bindings;
 
-/// The numbers of a file's objects.
+/// The handles of a file's objects.
 ///
 /// # Invariants
 ///
@@ -25,11 +27,11 @@ use rdma_bindings as bindings;
 #[derive(Clone, Copy)]
 pub struct Handles<'a>(&'a UverbsFile);
 
-/// A file that is being made, and has no numbers yet.
+/// A file that is being created, whose handles are not initialised.
 ///
 /// # Invariants
 ///
-/// Nobody uses its numbers.
+/// Nothing uses its handles.
 pub struct NewFile<'a>(&'a UverbsFile);
 
 // SAFETY: The function that takes it is the first to be called for a file.
@@ -44,7 +46,7 @@ unsafe impl FromC for NewFile<'_> {
 }
 
 impl NewFile<'_> {
-    /// Makes it have numbers, of which all are free.
+    /// Initialises the handles: all are free.
     pub fn init(self) {
         // SAFETY: By the type invariants.
         unsafe {
@@ -61,11 +63,11 @@ impl<'a> Handles<'a> {
     }
 
     fn array(self) -> *mut bindings::xarray {
-        // SAFETY: The array is there as long as the file.
+        // SAFETY: The array stays as long as the file.
         unsafe { &raw mut (*self.0.as_raw()).idr }
     }
 
-    /// Reserves a number. Nobody finds anything there.
+    /// Reserves a handle. A lookup finds nothing there.
     ///
     /// # Errors
     ///
@@ -82,7 +84,7 @@ impl<'a> Handles<'a> {
         })
     }
 
-    /// Finds the object of a number.
+    /// Finds the object of a handle.
     pub fn find(self, number: usize) -> Option<ARef<Uobject>> {
         let _guard = rcu::read_lock();
         // SAFETY: The array was initialised.
@@ -95,7 +97,7 @@ impl<'a> Handles<'a> {
         }
     }
 
-    /// Frees a number, with the object that is there, if there is one.
+    /// Frees a handle, and returns the reference of its object, if there is one.
     pub fn free(self, number: u32) -> Option<ARef<Uobject>> {
         // SAFETY: The array was initialised.
         let entry = unsafe { bindings::xa_erase(self.array(), number as usize) };
@@ -104,7 +106,7 @@ impl<'a> Handles<'a> {
         Some(unsafe { ARef::from_raw(object) })
     }
 
-    /// Takes an object out, and keeps its number reserved.
+    /// Removes an object, and leaves its handle reserved.
     pub fn withdraw(self, object: &Uobject) -> Option<ARef<Uobject>> {
         let entry = object.as_raw();
         // SAFETY: The array was initialised.
@@ -117,11 +119,11 @@ impl<'a> Handles<'a> {
         there.then(|| unsafe { ARef::from_raw(entry) })
     }
 
-    /// Drops what is left of the objects when the file goes, and the array. There are no users any more.
+    /// Destroys the array when the file is freed, with the references that are left in it.
     ///
     /// # Safety
     ///
-    /// Nobody uses the file's numbers after this.
+    /// Nothing uses the file's handles after this.
     pub unsafe fn destroy(self) {
         let mut number = 0;
         loop {
@@ -142,7 +144,7 @@ impl<'a> Handles<'a> {
     }
 }
 
-/// Puts an object into its file's numbers, where its own is reserved: it can be found from now on.
+/// Stores an object at its handle, which is reserved: a lookup finds it from now on.
 pub fn publish(object: ARef<Uobject>) {
     let (array, number) = (Handles::of(object.file()).array(), object.id());
     let entry = ManuallyDrop::new(object).as_raw().cast();
@@ -152,19 +154,19 @@ pub fn publish(object: ARef<Uobject>) {
     kernel::warn_on!(!old.is_null());
 }
 
-/// A number that is reserved. Dropping it frees the number.
+/// A reserved handle. Dropping it frees the handle.
 pub struct Number<'a> {
     handles: Handles<'a>,
     number: u32,
 }
 
 impl Number<'_> {
-    /// Keeps the number, for [`publish`] or [`Handles::free`].
+    /// Leaves it reserved, for [`publish`] or [`Handles::free`].
     pub fn keep(self) -> u32 {
         ManuallyDrop::new(self).number
     }
 
-    /// The number.
+    /// The handle.
     pub fn get(&self) -> u32 {
         self.number
     }

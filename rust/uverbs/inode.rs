@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! References to inodes: XRC domains are named by files.
+//! References of inodes: processes share an XRC domain by naming it by the same file.
+//!
+//! C header: `include/linux/fs.h`.
 
 use core::{ops::Deref, ptr::NonNull};
 
@@ -8,11 +10,11 @@ use kernel::{fs::file::LocalFile, prelude::*};
 use rdma::{core::pd::Inode, MaySleep};
 use rdma_bindings as c;
 
-/// A reference to an inode.
+/// A counted reference of an inode.
 ///
 /// # Invariants
 ///
-/// One reference is ours.
+/// The value owns one reference.
 pub struct InodeRef(NonNull<Inode>);
 
 // SAFETY: Inodes may be used from any thread.
@@ -21,14 +23,14 @@ unsafe impl Send for InodeRef {}
 unsafe impl Sync for InodeRef {}
 
 impl InodeRef {
-    /// The inode of an open file of the present process.
+    /// The inode of an open file of the current process.
     ///
     /// # Errors
     ///
-    /// `EBADF` if there is none of the descriptor.
+    /// `EBADF` if the descriptor is not open.
     pub fn of_fd(fd: u32, _sleep: &MaySleep) -> Result<Self> {
         let file = LocalFile::fget(fd)?;
-        // SAFETY: The file is there, and keeps its inode.
+        // SAFETY: The file is valid, and keeps its inode.
         let inode = unsafe { c::igrab((*file.as_ptr()).f_inode.cast()) };
         // INVARIANT: The reference was just counted.
         NonNull::new(inode.cast()).map(Self).ok_or(EBADF)

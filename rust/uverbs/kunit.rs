@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An open device file for KUnit suites: of a device that has nothing, opened by nobody.
+//! An open device file for KUnit suites, of a device without objects.
 
 use core::{marker::PhantomData, ptr::null_mut, sync::atomic::AtomicPtr};
 
@@ -33,7 +33,7 @@ pub trait TestModule: Send + Sync + 'static {
     fn module() -> &'static ThisModule;
 }
 
-/// The driver of a device that has nothing.
+/// The driver of a device without objects.
 struct Driver<M>(PhantomData<M>);
 
 #[vtable]
@@ -141,7 +141,7 @@ impl TestFile {
         File::of(unsafe { &*file })
     }
 
-    /// The device has gone, as the file sees it.
+    /// Makes the file see its device as removed.
     pub fn lose_device(&self) {
         let member = (&raw const self.device.ib_dev).cast_mut();
         // SAFETY: The member is a pointer, which everybody uses atomically.
@@ -166,15 +166,15 @@ impl Drop for TestFile {
     }
 }
 
-/// A kind of objects that have numbers.
+/// A class of objects with handles.
 ///
 /// # Invariants
 ///
-/// The kind is complete.
+/// The members are set.
 pub struct TestKind(KBox<c::uverbs_api_object>);
 
 impl TestKind {
-    /// The kind of a type, with a number of its own.
+    /// The class of a type, with an ID.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl TestKind {
         Ok(Self(kind))
     }
 
-    /// The kind.
+    /// The class.
     pub fn get(&self) -> &ApiObject {
         let kind = core::ptr::from_ref(&*self.0).cast::<ApiObject>();
         // SAFETY: By the type invariants; a view is a transparent wrapper.
@@ -196,13 +196,13 @@ impl TestKind {
     }
 }
 
-/// Says that the kernel has something for an object, which its kind's function is to destroy. That must not look at it.
+/// Sets the `object` of an object, so that its `destroy_object` is called. That must not use it.
 pub fn give(object: &Uobject) {
-    // SAFETY: Nobody looks at what it is.
+    // SAFETY: The kinds of tests do not use it.
     unsafe { object.set_object(object.as_raw().cast()) };
 }
 
-/// Lets a test have a device file.
+/// Calls a test with a device file.
 ///
 /// # Errors
 ///

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How ib_uverbs_support makes, finds and destroys objects: what its doors get and give, as owners.
+//! The states of an object, as types: the arguments and results of the functions of ib_uverbs_support that create, look up and
+//! destroy objects.
 //!
-//! | type | is |
+//! | type | state |
 //! |---|---|
-//! | [`Kind`] | the kind that a caller asks for |
-//! | [`Uncommitted`] | an object that nobody else finds; no one destroys the file's objects meanwhile |
-//! | [`Found`] | an object that was looked up |
-//! | [`Exclusive`] | an object that nobody else has |
-//! | [`Released`] | an object whose file is released |
-//! | [`Reference`] | the memory of an object |
+//! | [`Kind`] | the object class that a caller asks for |
+//! | [`Uncommitted`] | begun, not committed: lookups do not find it; `hw_destroy_rwsem` is held to read |
+//! | [`Found`] | looked up |
+//! | [`Exclusive`] | locked for writing |
+//! | [`Released`] | its file is released |
+//! | [`Reference`] | a reference of its memory |
+//!
+//! C header: `include/rdma/uverbs_types.h`.
 
 use core::{mem::ManuallyDrop, ptr::NonNull};
 
@@ -19,7 +22,10 @@ use kernel::{
     prelude::*,
     sync::aref::ARef,
 };
-use kernel_ext::door::{FromC, IntoC};
+use kernel_ext::{
+    door::{FromC, IntoC},
+    rwsem::ReadGuard,
+};
 use rdma::{
     core::{
         command::UverbsFile,
@@ -32,18 +38,18 @@ use rdma_bindings::{self as bindings, ib_uobject};
 
 use crate::{
     fd::{self, Cleanup, FdType, FileHeld},
-    file::{File, FileRef},
+    file::{hw_destroy, File, FileRef},
     write::Command,
 };
 
-/// The kind of object that a caller asks for.
+/// The object class that a caller asks for.
 #[derive(Clone, Copy)]
 pub enum Kind<'a> {
     /// This one.
     Of(&'a ApiObject),
-    /// Any that has a number.
+    /// Any class of objects with handles.
     Any,
-    /// One that the device does not have.
+    /// A class that the device does not have.
     Absent,
 }
 
@@ -62,50 +68,18 @@ unsafe impl FromC for Kind<'_> {
     }
 }
 
-/// No one destroys all objects of a file while this is there.
-///
-/// # Invariants
-///
-/// `hw_destroy_rwsem` is held to read.
-pub struct Steady<'a>(&'a UverbsFile);
-
-impl<'a> Steady<'a> {
-    /// Waits while somebody does.
-    pub fn wait(file: &'a UverbsFile, _sleep: &MaySleep) -> Self {
-        // SAFETY: The semaphore is initialised, and the token shows that it may sleep.
-        unsafe { bindings::down_read(&raw mut (*file.as_raw()).hw_destroy_rwsem) };
-        Self(file)
-    }
-
-    /// `None` if somebody does, or waits for doing so.
-    pub fn attempt(file: &'a UverbsFile) -> Option<Self> {
-        // SAFETY: The semaphore is initialised.
-        let held =
-            unsafe { bindings::down_read_trylock(&raw mut (*file.as_raw()).hw_destroy_rwsem) };
-        // Dropping the result unlocks: there is none unless it is held.
-        (held == 1).then(|| Self(file))
-    }
-}
-
-impl Drop for Steady<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::up_read(&raw mut (*self.0.as_raw()).hw_destroy_rwsem) };
-    }
-}
-
-/// New memory of an object of a kind: nobody else has it, and its use count says so.
+/// Allocates an object of a class, locked for writing.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EIO` if the driver has gone; `EINVAL` if the kind says that the memory is too small for an object.
+/// `ENOMEM`; `EIO` if the driver was removed; `EINVAL` if `obj_size` of the type is too small for an object.
 pub fn allocate(
     kind: &ApiObject,
     file: &UverbsFile,
     context: &Ucontext,
     _sleep: &MaySleep,
 ) -> Result<ARef<Uobject>> {
-    // SAFETY: A description is constant, and is there unless the driver has gone.
+    // SAFETY: The member is null once the driver was removed; else a type, which is constant.
     let size = unsafe { kind.type_attrs().as_ref() }.ok_or(EIO)?.obj_size;
     if size < size_of::<ib_uobject>() {
         return Err(EINVAL);
@@ -129,63 +103,56 @@ pub fn allocate(
     }
 }
 
-/// Makes a file that of an object which is being made.
+/// Sets the file of an object that is being created.
 pub fn set_file(object: &Uobject, file: FileHeld) {
     // SAFETY: The file is what the `object` of such an object is, which has the reference from now on.
     unsafe { object.set_object(file.into_raw()) };
 }
 
-/// An object that was begun and is neither committed nor aborted.
+/// An object that was begun, and neither committed nor aborted.
 ///
 /// # Invariants
 ///
-/// Nobody else finds the object, which is not listed; `hw_destroy_rwsem` of its file is held to read, and its number or file
-/// descriptor reserved.
+/// Lookups do not find the object, which is not in the file's list; `hw_destroy_rwsem` of its file is held to read, and its
+/// handle or file descriptor is reserved.
 pub struct Uncommitted {
     object: ARef<Uobject>,
 }
 
 impl Uncommitted {
-    /// An object that has got its number or its file.
-    pub fn new(object: ARef<Uobject>, steady: Steady<'_>) -> Self {
-        core::mem::forget(steady);
-        // INVARIANT: It was held to read, and still is.
-        Self { object }
+    /// An object with a handle or file descriptor. `guard` is of its file's `hw_destroy_rwsem`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the guard is another file's.
+    pub fn new(object: ARef<Uobject>, guard: ReadGuard<'_>) -> Result<Self> {
+        if !core::ptr::eq(guard.semaphore(), hw_destroy(object.file())) {
+            return Err(EINVAL);
+        }
+        core::mem::forget(guard);
+        // INVARIANT: The semaphore stays held.
+        Ok(Self { object })
     }
 
-    /// The object, and what kept the file's objects.
-    pub fn into_parts(self) -> (ARef<Uobject>, Unsteady) {
-        let file = self.object.as_raw();
-        // SAFETY: The member is constant, and the object's reference is still there.
-        let file = unsafe { NonNull::new_unchecked((*file).ufile) };
-        (self.object, Unsteady(file))
+    /// Passes the object to `f`, and releases `hw_destroy_rwsem` of its file after that.
+    pub fn finish(self, f: impl FnOnce(ARef<Uobject>)) {
+        let file = File::of(self.object.file()).hold();
+        // SAFETY: By the type invariants it is held to read, and `self` goes.
+        let _guard = unsafe { hw_destroy(&file).assume_read() };
+        f(self.object);
     }
 
     /// Commits an object with a file descriptor, which keeps the device file until its own file is released.
     pub fn install(object: ARef<Uobject>) {
         core::mem::forget(File::of(object.file()).hold());
-        // SAFETY: Its kind reserved the descriptor, and whoever made it has set its file.
+        // SAFETY: `begin` has reserved the descriptor, and the object has its file.
         unsafe { fd::install(object) };
     }
 
-    /// Nobody else has it.
+    /// The object, locked for writing.
     pub fn exclusive(&self) -> Exclusive<'_> {
         // INVARIANT: By the type invariants.
         Exclusive(&self.object)
-    }
-}
-
-/// Lets others destroy all objects of the file when it is dropped.
-///
-/// # Invariants
-///
-/// `hw_destroy_rwsem` of the file is held to read; whoever calls the door keeps the file.
-pub struct Unsteady(NonNull<bindings::ib_uverbs_file>);
-
-impl Drop for Unsteady {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::up_read(&raw mut (*self.0.as_ptr()).hw_destroy_rwsem) };
     }
 }
 
@@ -210,7 +177,7 @@ unsafe impl FromC for Uncommitted {
     }
 }
 
-/// What a door returns that begins an object: the object, or an errno in the pointer.
+/// The result of a function that begins an object: the object, or an errno in the pointer.
 pub struct Begun(pub Result<Uncommitted>);
 
 impl IntoC for Begun {
@@ -224,14 +191,14 @@ impl IntoC for Begun {
     }
 }
 
-/// An object that was looked up: a reference, and its file's if it is known by a file descriptor. Dropping it puts them.
+/// An object that was looked up: a reference, and one of its file if it has a file descriptor.
 pub struct Found {
     _file: Option<FileHeld>,
     object: ARef<Uobject>,
 }
 
 impl Found {
-    /// What was found by number.
+    /// One that was found by its handle.
     pub fn numbered(object: ARef<Uobject>) -> Self {
         Self {
             _file: None,
@@ -239,7 +206,7 @@ impl Found {
         }
     }
 
-    /// What was found by file descriptor.
+    /// One that was found by its file descriptor.
     pub fn of_file(file: FileHeld, object: ARef<Uobject>) -> Self {
         Self {
             _file: Some(file),
@@ -271,7 +238,7 @@ unsafe impl FromC for Found {
     }
 }
 
-/// What a door returns that looks an object up: the object, or an errno in the pointer.
+/// The result of a function that looks an object up: the object, or an errno in the pointer.
 pub struct LookedUp(pub Result<Found>);
 
 impl IntoC for LookedUp {
@@ -285,11 +252,11 @@ impl IntoC for LookedUp {
     }
 }
 
-/// An object that nobody else has.
+/// An object that is locked for writing.
 ///
 /// # Invariants
 ///
-/// The use count says so, and who has set it gave this out.
+/// Its use count is -1, and the holder of this alone uses the object.
 pub struct Exclusive<'a>(&'a Uobject);
 
 // SAFETY: A caller passes an object that it has looked up to write.
@@ -305,11 +272,11 @@ unsafe impl FromC for Exclusive<'_> {
 }
 
 impl<'a> Exclusive<'a> {
-    /// Locks an object.
+    /// Locks an object for writing.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if somebody has it.
+    /// `EBUSY` if it is locked.
     pub fn try_lock(object: &'a Uobject) -> Result<Self> {
         object.try_lock(LookupMode::Write)?;
         // INVARIANT: It was just locked.
@@ -321,22 +288,22 @@ impl<'a> Exclusive<'a> {
         self.0
     }
 
-    /// Lets others have the object.
+    /// Unlocks the object.
     pub fn unlock(&self) {
         self.0.unlock(LookupMode::Write);
     }
 
-    /// Forgets what the kernel has for the object: the driver has failed to destroy it.
+    /// Clears `object` without destroying it, where the driver failed to do so.
     pub fn disown(&self) {
         // SAFETY: An `Exclusive` has the object alone.
         unsafe { self.0.set_object(core::ptr::null_mut()) };
     }
 
-    /// Has the kind destroy what the kernel has for an object with a number, unless that was done.
+    /// Calls `destroy_object` of the type of an object with a handle, unless it was destroyed.
     ///
     /// # Errors
     ///
-    /// What the driver says: then it is still there. `EIO` if the driver has gone.
+    /// Those of the driver: then the object stays. `EIO` if the driver was removed.
     pub fn destroy_numbered(
         &self,
         why: RemoveReason,
@@ -356,11 +323,11 @@ impl<'a> Exclusive<'a> {
         Ok(())
     }
 
-    /// Has the kind destroy an object with a file descriptor, unless that was done. Its file stays as it is.
+    /// Calls `destroy_object` of the type of an object with a file descriptor, unless it was destroyed. Its file stays.
     ///
     /// # Errors
     ///
-    /// `EIO` if the driver has gone.
+    /// `EIO` if the driver was removed.
     pub fn destroy_described(&self, why: RemoveReason, _sleep: &MaySleep) -> Result {
         if self.0.object().is_null() {
             return Ok(());
@@ -371,7 +338,7 @@ impl<'a> Exclusive<'a> {
         Ok(())
     }
 
-    /// Takes the file of an object that is being made.
+    /// Takes the file of an object that is being created.
     pub fn take_file(&self) -> Option<FileHeld> {
         if self.0.api_object().type_class() != &raw const bindings::uverbs_fd_class {
             return None;
@@ -391,9 +358,9 @@ impl core::ops::Deref for Exclusive<'_> {
     }
 }
 
-/// An object whose file is released: what the file had. Dropping it drops the references.
+/// An object whose file is released: the references that the file had.
 pub struct Released {
-    /// The device file. Goes first.
+    /// The device file. Dropped first.
     pub file: FileRef,
     _cleanup: Option<Cleanup>,
     /// The object.
@@ -416,7 +383,7 @@ unsafe impl FromC for Released {
     }
 }
 
-/// A file that is released, of a kind of objects.
+/// A file of an object, which is being released.
 pub struct ReleasedFile(NonNull<bindings::file>);
 
 // SAFETY: The release method of a file passes the file.
@@ -430,9 +397,9 @@ unsafe impl FromC for ReleasedFile {
 }
 
 impl ReleasedFile {
-    /// The file's object, after which the kind cleans up last; `None` if it was never committed.
+    /// The file's object, whose `release_cleanup` is called last; `None` if it was never committed.
     pub fn into_object(self) -> Option<Released> {
-        // SAFETY: The file is there, and is released once, by whoever has `self`.
+        // SAFETY: The file is valid, and is released once, by the owner of `self`.
         let object = unsafe { (*self.0.as_ptr()).private_data };
         let object = NonNull::new(object.cast::<ib_uobject>())?;
         // SAFETY: Files of this release method have their object there, and are released once.
@@ -442,7 +409,7 @@ impl ReleasedFile {
     }
 }
 
-/// The memory of an object, which a caller gives up.
+/// A reference of the memory of an object, which a caller gives up.
 pub struct Reference(pub ARef<Uobject>);
 
 // SAFETY: A caller passes its reference.
@@ -455,7 +422,7 @@ unsafe impl FromC for Reference {
     }
 }
 
-/// A command that no one in user space has sent: for destroying objects when their file goes.
+/// A command without a request, for destroying objects when their file is closed or the device removed.
 pub struct OwnCommand(Command);
 
 impl OwnCommand {
@@ -476,7 +443,7 @@ pub fn context_of(file: &UverbsFile) -> Option<&Ucontext> {
     unsafe { file.ucontext().cast::<Ucontext>().as_ref() }
 }
 
-/// Tells the driver that a file's objects are going to be destroyed.
+/// Calls the driver's `ufile_hw_cleanup`, before a file's objects are destroyed.
 pub fn announce_cleanup(file: &UverbsFile, context: &Ucontext, _sleep: &MaySleep) {
     if let Some(cleanup) = context.device().ops().ufile_hw_cleanup {
         // SAFETY: The driver's function gets the file of its context; the token shows that it may sleep.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The list of a file's objects, newest first: so that what needs another object comes before that.
+//! The list of a file's objects, newest first: an object comes before those that it uses.
 //!
-//! Lock: `uobjects_lock` of the file, with interrupts off; and `hw_destroy_rwsem` is held at least to read.
+//! Lock: `uobjects_lock` of the file, with interrupts off, inside of `hw_destroy_rwsem`.
+//!
+//! C header: `include/rdma/uverbs_types.h`.
 
 use core::ptr::NonNull;
 
@@ -22,14 +24,14 @@ struct List<'a> {
 
 impl<'a> List<'a> {
     fn lock(file: &'a UverbsFile) -> Self {
-        // SAFETY: The lock is there as long as the file.
+        // SAFETY: The lock stays as long as the file.
         let flags = unsafe { bindings::spin_lock_irqsave(&raw mut (*file.as_raw()).uobjects_lock) };
         // INVARIANT: It was just locked.
         Self { file, flags }
     }
 
     fn head(&self) -> *mut list_head {
-        // SAFETY: The list is there as long as the file.
+        // SAFETY: The list stays as long as the file.
         unsafe { &raw mut (*self.file.as_raw()).uobjects }
     }
 
@@ -40,7 +42,7 @@ impl<'a> List<'a> {
         }
         let offset = core::mem::offset_of!(bindings::ib_uobject, list);
         let object = link.wrapping_byte_sub(offset).cast::<Uobject>();
-        // SAFETY: What is in the list is the member of an object, which stays while it is there.
+        // SAFETY: The elements of the list are members of objects, which stay while they are listed.
         Some(unsafe { object.as_ref() }?.hold())
     }
 }
@@ -58,11 +60,11 @@ impl Drop for List<'_> {
 }
 
 fn link(object: &Uobject) -> *mut list_head {
-    // SAFETY: The member is there as long as the object.
+    // SAFETY: The member stays as long as the object.
     unsafe { &raw mut (*object.as_raw()).list }
 }
 
-/// Lists an object that is not listed yet.
+/// Adds an object, if it is not in the list, with a reference.
 pub fn add(object: ARef<Uobject>) {
     let list = List::lock(object.file());
     if object.is_listed() {
@@ -82,7 +84,7 @@ pub fn add(object: ARef<Uobject>) {
     core::mem::forget(object);
 }
 
-/// Takes an object from the list: returns the list's reference, if it was there.
+/// Removes an object, and returns the list's reference, if it was there.
 pub fn remove(object: &Uobject) -> Option<ARef<Uobject>> {
     let _list = List::lock(object.file());
     if !object.is_listed() {
@@ -108,7 +110,7 @@ pub fn first(file: &UverbsFile) -> Option<ARef<Uobject>> {
     list.object(first)
 }
 
-/// The object that was listed before another one; `None` if there is none, or if that one is not listed.
+/// The object that was added before another one; `None` if there is none, or if that one is not in the list.
 pub fn next(object: &Uobject) -> Option<ARef<Uobject>> {
     let list = List::lock(object.file());
     if !object.is_listed() {
@@ -119,7 +121,7 @@ pub fn next(object: &Uobject) -> Option<ARef<Uobject>> {
     list.object(next)
 }
 
-/// Whether a file lists no objects.
+/// Whether a file has no objects.
 pub fn is_empty(file: &UverbsFile) -> bool {
     first(file).is_none()
 }

@@ -1,26 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Memory regions of user space.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
-    core::{mr::NewMr, object::Owned, AttrBundle, Device, Dm, Dmah, Mr, Pd, Uobject},
+    core::{
+        driver::user::Rereg,
+        mr::NewMr,
+        object::{Owned, UdataView},
+        AttrBundle, Device, Dm, Dmah, Mr, Pd, Uobject,
+    },
     MaySleep,
 };
 use rdma_bindings::{self as bindings, ib_sge};
 
-use crate::verbs::track;
+use crate::{lookup::WriteLocked, verbs::track};
 
-/// The bits of `enum ib_access_flags` that there are, with those that a device may ignore.
+/// All bits of `enum ib_access_flags`, with those that a device may ignore.
 pub const ACCESS_SUPPORTED: u32 = bindings::IB_ACCESS_SUPPORTED;
 
-/// Looks whether a device can give such access: `enum ib_access_flags`.
+/// Checks access flags, `enum ib_access_flags`, against what a device supports.
 ///
 /// # Errors
 ///
-/// `EINVAL` for bits that there are not, and for writing or atomics of peers where local writing is not allowed; `EOPNOTSUPP`
-/// for what the device cannot.
+/// `EINVAL` for unknown bits, and for remote writing or atomics without local writing; `EOPNOTSUPP` for what the device does not
+/// support.
 pub fn check_access(device: &Device, access: u32) -> Result {
     const WRITES: u32 = bindings::IB_ACCESS_REMOTE_ATOMIC | bindings::IB_ACCESS_REMOTE_WRITE;
     let has = |flag: u32| access & flag != 0;
@@ -51,7 +58,7 @@ pub fn check_access(device: &Device, access: u32) -> Result {
     Ok(())
 }
 
-/// Accounts for a region that a driver has just made.
+/// Completes the core's part of a region that a driver has just created.
 fn account(mr: NewMr<'_>, kind: u32, object: &Uobject) -> Owned<Mr> {
     let mr = mr.into_object(kind, object);
     mr.pd().uses().inc();
@@ -60,26 +67,26 @@ fn account(mr: NewMr<'_>, kind: u32, object: &Uobject) -> Owned<Mr> {
     mr
 }
 
-/// Where a region is: where its memory begins, how many bytes it has, and where peers and requests see it.
+/// The address range of a region.
 #[derive(Clone, Copy)]
 pub struct Range {
-    /// The address in the present process, or the offset into a buffer.
+    /// The address in the current process, or the offset into a DMA buffer.
     pub start: u64,
-    /// In bytes.
+    /// The length in bytes.
     pub length: u64,
-    /// The address for peers and requests.
+    /// The I/O virtual address, which peers and work requests use.
     pub iova: u64,
 }
 
 impl Range {
-    /// Whether both addresses are at the same place in a page, as they must.
+    /// Whether both addresses have the same offset in a page, as they must.
     pub fn is_aligned(&self) -> bool {
         const IN_PAGE: u64 = kernel::page::PAGE_SIZE as u64 - 1;
         self.start & IN_PAGE == self.iova & IN_PAGE
     }
 }
 
-/// Registers memory of the present process for an object that is being made.
+/// Registers memory of the current process for an object that is being created.
 ///
 /// # Errors
 ///
@@ -109,7 +116,38 @@ pub fn reg_user(
     Ok(mr)
 }
 
-/// Registers a part of the buffer of another device, which a file descriptor is of, for an object that is being made.
+/// Reregisters a region (`rereg_user_mr`). `to` is the protection domain that `rereg` moves it to, if any. Returns a region that
+/// replaces the old one, if the driver has created one.
+///
+/// # Errors
+///
+/// Those of the driver.
+pub fn rereg<'a>(
+    old: &WriteLocked<'_, Mr>,
+    rereg: &Rereg<'a>,
+    to: Option<&Pd>,
+    udata: &UdataView,
+    sleep: &MaySleep,
+) -> Result<Option<NewMr<'a>>> {
+    // A driver may set the new domain itself.
+    let former = old.pd();
+    // SAFETY: `old` is locked for writing.
+    let made = unsafe { old.driver_rereg_user(rereg, udata, sleep)? };
+    if made.is_some() {
+        return Ok(made);
+    }
+    if let Some(pd) = to {
+        // SAFETY: `old` is locked for writing, and its domain counts it.
+        unsafe { old.set_pd(former, pd) };
+        track::sync(&**old, sleep);
+    }
+    if rereg.flags & bindings::IB_MR_REREG_TRANS != 0 {
+        old.set_range(rereg.iova, rereg.length);
+    }
+    Ok(None)
+}
+
+/// Registers a part of a DMA buffer, by its file descriptor, for an object that is being created.
 ///
 /// # Errors
 ///
@@ -133,11 +171,11 @@ pub fn reg_dmabuf(
     Ok(mr)
 }
 
-/// Registers `length` bytes from `offset` on of memory of the device for an object that is being made.
+/// Registers `length` bytes of device memory from `offset` on, for an object that is being created.
 ///
 /// # Errors
 ///
-/// `EINVAL` for what is not in the memory; `EOPNOTSUPP`, and those of the driver.
+/// `EINVAL` for a range outside of the memory; `EOPNOTSUPP`, and those of the driver.
 pub fn reg_dm(
     command: &AttrBundle,
     object: &Uobject,
@@ -163,7 +201,7 @@ pub fn reg_dm(
     Ok(mr)
 }
 
-/// Tells the device how memory will be used. `advice` is `enum ib_uverbs_advise_mr_advice`; `ranges` are
+/// Advises the device how memory will be used. `advice` is `enum ib_uverbs_advise_mr_advice`; `ranges` are
 /// `struct ib_uverbs_sge`.
 ///
 /// # Errors

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that are being made.
+//! Objects that a command creates.
 //!
-//! Nobody else finds one before it is committed, which whoever runs the command does when it has succeeded. Until then
-//! the file's objects cannot be cleaned up.
+//! An object is begun, completed with the driver's object, and committed when the command succeeds. Lookups do not find it before
+//! that. `hw_destroy_rwsem` is held to read from the beginning to the commit.
+//!
+//! C headers: `include/rdma/uverbs_types.h`, `include/rdma/uverbs_std_types.h`.
 
 use core::{mem::ManuallyDrop, ops::Deref, ptr::NonNull};
 
@@ -15,24 +17,23 @@ use rdma::{
 };
 use rdma_bindings as bindings;
 
-use crate::{class::Class, held::Held};
+use crate::{class::Class, lookup::WriteLocked};
 
-/// Where an object came from, which says how it is complete.
+/// How an object was begun.
 #[derive(Clone, Copy)]
 enum Origin {
-    /// A handler of `write()` has begun it.
+    /// By the handler of a write command.
     Write,
-    /// It is an attribute of an `ioctl()`.
+    /// By the dispatch of ioctl, for an attribute of this ID.
     Attr(u16),
 }
 
-/// An object that is being made by a command: to be [completed](Self::complete), or to be dropped when that fails.
-///
-/// It is a [`Class::Memory`], zeroed.
+/// An object that a command creates: to be [completed](Self::complete), or dropped on failure. It derefs to its
+/// [memory](Class::Memory), zeroed at first.
 ///
 /// # Invariants
 ///
-/// The object was begun, is of the kind `T`, and neither complete nor aborted; `command` is the one that it was begun in.
+/// The object was begun in `command`, is of the class `T`, and neither complete nor aborted.
 pub struct NewObject<'a, T: Class> {
     object: NonNull<T::Memory>,
     command: &'a AttrBundle,
@@ -40,15 +41,15 @@ pub struct NewObject<'a, T: Class> {
 }
 
 impl<'a, T: Class> NewObject<'a, T> {
-    /// Begins an object in a handler of `write()`.
+    /// Begins an object in the handler of a write command.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the device has no such objects, or the file no context; `EIO` if the device has gone or the file is
-    /// being closed; `ENOMEM`; what the rdma cgroup says.
+    /// `EINVAL` if the device has no such objects, or the file no context; `EIO` if the device was removed or the file is
+    /// being closed; `ENOMEM`; those of the rdma cgroup.
     pub fn begin(command: &'a AttrBundle, _sleep: &MaySleep) -> Result<Self> {
         let kind = command.file().api_object(T::ID).map_err(|_| EINVAL)?;
-        // SAFETY: Both are there; the token shows that it may sleep.
+        // SAFETY: Both are valid; the token shows that it may sleep.
         let object = from_err_ptr(unsafe {
             bindings::rdma_alloc_begin_uobject(kind.as_raw(), command.as_raw())
         })?;
@@ -62,23 +63,23 @@ impl<'a, T: Class> NewObject<'a, T> {
         })
     }
 
-    /// The object that an `ioctl()` wants to be made for an attribute: the engine has begun it.
+    /// The object that the dispatch of ioctl has begun for an attribute.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if user space does not want it, `EINVAL` if it is of another kind.
+    /// `ENOENT` if user space did not send the attribute, `EINVAL` if it is of another class.
     ///
     /// # Safety
     ///
     /// The method's description says `UVERBS_ACCESS_NEW` for the attribute, and this is called once in a command.
     pub unsafe fn of_attr(command: &'a AttrBundle, attr: u16) -> Result<Self> {
-        // SAFETY: The command is there; the function returns an attribute that is there as long, or an errno.
+        // SAFETY: The command is valid; the function returns an attribute that stays as long, or an errno.
         let uobject = unsafe {
             let attr = from_err_ptr(bindings::uverbs_attr_get(command.as_raw(), attr).cast_mut())?;
             (*attr).__bindgen_anon_1.obj_attr.uobject
         };
         let object = NonNull::new(uobject.cast::<Uobject>()).ok_or(ENOENT)?;
-        // SAFETY: The engine keeps the object during the command.
+        // SAFETY: The dispatch of ioctl keeps the object during the command.
         if unsafe { object.as_ref() }.api_object().id() != T::ID.into() {
             return Err(EINVAL);
         }
@@ -90,20 +91,20 @@ impl<'a, T: Class> NewObject<'a, T> {
         })
     }
 
-    /// What every object has.
+    /// The part that all objects have.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: By the type invariants; the memory of each class begins with the object.
         unsafe { self.object.cast().as_ref() }
     }
 
-    /// The number that it will have.
+    /// Its handle or file descriptor.
     #[inline]
     pub fn id(&self) -> u32 {
         self.uobject().id()
     }
 
-    /// The command that makes it.
+    /// The command that creates it.
     #[inline]
     pub fn command(&self) -> &'a AttrBundle {
         self.command
@@ -114,7 +115,7 @@ impl<'a, T: Class> NewObject<'a, T> {
         self.uobject().context().ok_or(EINVAL)
     }
 
-    /// The object of the driver is there: the object is complete, and committed if the command succeeds. If it fails after
+    /// Completes the object with the driver's object; it is committed if the command succeeds. If the command fails after
     /// this, the object is destroyed as by [`RemoveReason::Abort`](rdma::core::uobject::RemoveReason::Abort).
     pub fn complete(self, object: Owned<T>) -> &'a T::Memory
     where
@@ -125,9 +126,9 @@ impl<'a, T: Class> NewObject<'a, T> {
         self.finish()
     }
 
-    /// As [`Self::complete`], in the place of an object that the command has alone: it gets the number of that, which is
-    /// destroyed. For a command that can not fail after this.
-    pub fn replace(self, old: Held<'a, T>, object: Owned<T>)
+    /// As [`Self::complete`], and commits the object in the place of another one: it gets the handle of that, which is
+    /// destroyed. The command does not fail after this.
+    pub fn replace(self, old: WriteLocked<'a, T>, object: Owned<T>)
     where
         T: View,
     {
@@ -144,8 +145,8 @@ impl<'a, T: Class> NewObject<'a, T> {
         }
     }
 
-    /// As [`Self::complete`], for whoever has set the object of the driver, or for what has none.
-    pub fn finish(self) -> &'a T::Memory {
+    /// As [`Self::complete`], where the `object` is set already or stays null.
+    pub(crate) fn finish(self) -> &'a T::Memory {
         let this = ManuallyDrop::new(self);
         match this.origin {
             // SAFETY: The command is this thread's, and has no object yet.

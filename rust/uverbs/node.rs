@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The character device of an RDMA device: `struct ib_uverbs_device`.
+//! The character device of an RDMA device, `/dev/infiniband/uverbsN`: `struct ib_uverbs_device`.
 //!
-//! It outlives its RDMA device as long as files are open: [`Access`] finds the RDMA device as long as that is there, and keeps
-//! it until it is dropped.
+//! It outlives its RDMA device while files are open. [`Access`] holds `disassociate_srcu`: the RDMA device is not removed
+//! meanwhile, unless it was before.
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `disassociate_srcu` | that the RDMA device, once found, stays | process context, by each command | all of what commands take |
+//! | `disassociate_srcu` | the RDMA device against its removal | process context, by each command | all locks of commands |
 //! | `lists_mutex` | the list of open files | process context | `hw_destroy_rwsem` of a file |
 //!
 //! C headers: `include/linux/cdev.h`, `include/linux/device.h`.
 
 use core::{
-    marker::PhantomData,
     mem::offset_of,
     pin::Pin,
     ptr::{self, NonNull},
@@ -27,7 +26,8 @@ use kernel::{
     sync::aref::{ARef, AlwaysRefCounted},
 };
 use kernel_ext::{
-    chrdev::{Cdev, NodeClass, Nodes},
+    chrdev::{CdevOwner, NodeClass, Nodes},
+    cmutex::{CMutex, CMutexGuard},
     door::view_of,
     export::Exported,
     srcu::{self, Srcu},
@@ -52,7 +52,7 @@ view_of! {
 // SAFETY: The driver model counts the references.
 unsafe impl AlwaysRefCounted for Node {
     fn inc_ref(&self) {
-        // SAFETY: The device is there.
+        // SAFETY: The device is valid.
         unsafe { bindings::get_device(self.raw_dev()) };
     }
 
@@ -62,18 +62,13 @@ unsafe impl AlwaysRefCounted for Node {
     }
 }
 
-/// A mutex of a structure of C that is held.
-struct Locked<'a>(*mut bindings::mutex, PhantomData<&'a Node>);
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        // SAFETY: The mutex is held, and there as long as the node.
-        unsafe { bindings::mutex_unlock(self.0) };
-    }
+// SAFETY: The character device is the member `cdev`.
+unsafe impl CdevOwner for Node {
+    const OFFSET: usize = offset_of!(ib_uverbs_device, cdev);
 }
 
 impl Node {
-    /// A node for a device, which nobody sees yet; its open files use the methods of `api`.
+    /// The node of a device, not published yet; its files use the methods of `api`.
     ///
     /// # Errors
     ///
@@ -98,7 +93,7 @@ impl Node {
             return Err(error);
         }
         // SAFETY: As above; from `device_initialize` on `release` frees it with the last reference, of which there is one. The
-        // parent outlives the RDMA device, which is there until the node is unpublished.
+        // parent outlives the RDMA device, which stays until the node is unpublished.
         unsafe {
             bindings::ib_uverbs_device_init_members(raw);
             bindings::device_initialize(&raw mut (*raw).dev);
@@ -121,21 +116,6 @@ impl Node {
         unsafe { &*(*file.as_raw()).device.cast() }
     }
 
-    /// The node of a character device.
-    ///
-    /// # Safety
-    ///
-    /// The character device is a node's.
-    pub unsafe fn of_cdev(cdev: &Cdev) -> &Self {
-        // SAFETY: By the safety requirements.
-        unsafe {
-            &*cdev
-                .as_raw()
-                .byte_sub(offset_of!(ib_uverbs_device, cdev))
-                .cast()
-        }
-    }
-
     fn raw_dev(&self) -> *mut bindings::device {
         // SAFETY: The member is inside of the structure.
         unsafe { &raw mut (*self.as_raw()).dev }
@@ -143,23 +123,23 @@ impl Node {
 
     /// The device in the driver model.
     pub fn dev(&self) -> &kernel::device::Device {
-        // SAFETY: The device is there as long as the node.
+        // SAFETY: The device stays as long as the node.
         unsafe { kernel::device::Device::from_raw(self.raw_dev()) }
     }
 
-    /// Its number among the nodes: the N of `uverbsN`.
+    /// The N of `uverbsN`.
     pub fn number(&self) -> u32 {
         // SAFETY: The member is set before anyone sees the node.
         unsafe { (*self.as_raw()).devnum as u32 }
     }
 
-    /// How many completion vectors the device has.
+    /// The number of completion vectors of the device.
     pub fn comp_vectors(&self) -> u32 {
         // SAFETY: The member is constant.
         unsafe { (*self.as_raw()).num_comp_vectors }
     }
 
-    /// What can be done with the device.
+    /// The uverbs API of the device.
     pub fn api(&self) -> &Api {
         // SAFETY: The member is set when the node is made, and freed with it.
         unsafe { &*(*self.as_raw()).uapi.cast() }
@@ -175,7 +155,7 @@ impl Node {
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).ib_dev) }
     }
 
-    /// Keeps the RDMA device, if it is still there. Commands do so until they are done.
+    /// Enters `disassociate_srcu`. Commands do so until they are done.
     #[inline]
     pub fn access(&self) -> Access<'_> {
         Access {
@@ -184,11 +164,11 @@ impl Node {
         }
     }
 
-    /// Shows the node to user space: as `number`-th, with the device number `devt`. `owner`'s code is that of `operations`.
+    /// Publishes the node as `uverbsN` with the N `number` and the device number `devt`. The code of `operations` is in `owner`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EEXIST`, and what the driver model says.
+    /// `ENOMEM`, `EEXIST`, and those of the driver model.
     pub fn publish(
         &self,
         number: u32,
@@ -214,13 +194,13 @@ impl Node {
         }
     }
 
-    /// Takes the node away from user space: it is opened no more. It was published.
+    /// Unpublishes the node: it cannot be opened any more.
     pub fn unpublish(&self, _sleep: &MaySleep) {
         // SAFETY: The node was published.
         unsafe { bindings::cdev_device_del(&raw mut (*self.as_raw()).cdev, self.raw_dev()) };
     }
 
-    /// Forgets the RDMA device, and waits until no command uses it any more.
+    /// Separates the node from the RDMA device, and waits until no command uses that any more.
     pub fn disassociate(&self, sleep: &MaySleep) {
         self.device_member()
             .store(ptr::null_mut(), Ordering::Release);
@@ -228,7 +208,7 @@ impl Node {
         self.srcu().synchronize(sleep);
     }
 
-    /// Gives up the use of the node that its maker has; with `wait`, waits until no file is open.
+    /// Drops the first use of the node; with `wait`, waits until no file is open.
     pub fn retire(&self, wait: bool, _sleep: &MaySleep) {
         drop(Use(self));
         if wait {
@@ -243,12 +223,9 @@ impl Node {
         used.then(|| Use(self))
     }
 
-    fn lock_files(&self) -> Locked<'_> {
-        // SAFETY: The mutex was initialised.
-        let mutex = unsafe { &raw mut (*self.as_raw()).lists_mutex };
-        // SAFETY: As above; those who open and close files, and devices that go, may sleep.
-        unsafe { bindings::mutex_lock(mutex) };
-        Locked(mutex, PhantomData)
+    fn lock_files(&self, sleep: &MaySleep) -> CMutexGuard<'_> {
+        // SAFETY: The mutex was initialised with the node, and stays as long.
+        unsafe { CMutex::from_raw(&raw mut (*self.as_raw()).lists_mutex) }.lock(sleep)
     }
 
     fn files(&self) -> *mut bindings::list_head {
@@ -256,15 +233,15 @@ impl Node {
         unsafe { &raw mut (*self.as_raw()).uverbs_file_list }
     }
 
-    /// Opens a file, if `may` says so.
+    /// Opens a file, unless `may` fails.
     ///
     /// # Errors
     ///
-    /// `ENXIO` or `EIO` if the RDMA device has gone, what `may` says, `ENODEV` if its driver goes, `ENOMEM`.
+    /// `ENXIO` or `EIO` if the RDMA device was removed, `ENODEV` if its driver is being unloaded, `ENOMEM`; those of `may`.
     pub fn open(&self, may: impl FnOnce(&Device) -> Result, sleep: &MaySleep) -> Result<FileRef> {
         let user = self.try_use().ok_or(ENXIO)?;
         let access = self.access();
-        let _lock = self.lock_files();
+        let _lock = self.lock_files(sleep);
         let device = access.device().ok_or(EIO)?;
         may(device)?;
         let driver = Driver::hold(device)?;
@@ -276,16 +253,16 @@ impl Node {
         Ok(file)
     }
 
-    /// Takes a file out of the list of those that are open, if it is still there.
-    pub fn forget_file(&self, file: &UverbsFile, _sleep: &MaySleep) {
-        let _lock = self.lock_files();
+    /// Removes a file from the list of open files, if it is in it.
+    pub fn forget_file(&self, file: &UverbsFile, sleep: &MaySleep) {
+        let _lock = self.lock_files(sleep);
         // SAFETY: The list is locked, and the file in it, or in none, which is a list of its own.
         unsafe { list::remove(&raw mut (*file.as_raw()).list) };
     }
 
-    /// Takes a file out of the list.
-    pub fn take_file(&self, _sleep: &MaySleep) -> Option<FileRef> {
-        let _lock = self.lock_files();
+    /// Removes a file from the list, and returns a reference of it.
+    pub fn take_file(&self, sleep: &MaySleep) -> Option<FileRef> {
+        let _lock = self.lock_files(sleep);
         // SAFETY: The list is locked; a file is taken out of it before its opener's reference is dropped.
         unsafe {
             let link = list::first(self.files())?;
@@ -294,9 +271,9 @@ impl Node {
         }
     }
 
-    /// Calls `f` with each open file; none is opened or closed meanwhile.
-    pub fn for_each_file(&self, mut f: impl FnMut(&File), _sleep: &MaySleep) {
-        let _lock = self.lock_files();
+    /// Calls `f` with each open file, with the list locked.
+    pub fn for_each_file(&self, mut f: impl FnMut(&File), sleep: &MaySleep) {
+        let _lock = self.lock_files(sleep);
         let mut link = self.files();
         // SAFETY: The list is locked; its files are there.
         unsafe {
@@ -333,7 +310,7 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
     }
 }
 
-/// A use of a node: the maker's, or that of an open file, which ib_uverbs_support gives up.
+/// A use of a node (`refcount`): the first, or one of an open file, which ib_uverbs_support drops.
 struct Use<'a>(&'a Node);
 
 impl Drop for Use<'_> {
@@ -348,7 +325,7 @@ impl Drop for Use<'_> {
     }
 }
 
-/// The module of a driver that cannot do without its user contexts: files keep it, and ib_uverbs_support gives it back.
+/// A reference of the module of a driver without `disassociate_ucontext`, for an open file; ib_uverbs_support drops it.
 struct Driver(*mut bindings::module);
 
 impl Driver {
@@ -370,51 +347,60 @@ impl Drop for Driver {
     }
 }
 
-/// The RDMA device stays, if it is still there.
+/// `disassociate_srcu` is held.
 pub struct Access<'a> {
     node: &'a Node,
     _guard: srcu::ReadGuard<'a>,
 }
 
 impl Access<'_> {
-    /// The RDMA device, unless it has gone.
+    /// The RDMA device, unless it was removed.
     #[inline]
     pub fn device(&self) -> Option<&Device> {
         let device = self.node.device_member().load(Ordering::Acquire);
-        // SAFETY: Who clears the member waits for this guard before the device goes; a view is a transparent wrapper.
+        // SAFETY: Who clears the member waits for this guard before the device is removed; a view is a transparent wrapper.
         unsafe { device.cast::<Device>().as_ref() }
     }
 }
 
-/// Whether a process may use a device from its network namespace.
+/// Whether the current process may use a device from its network namespace.
 pub fn may_access(device: &Device) -> bool {
-    // SAFETY: The device is there; a process has a namespace as long as it makes system calls.
+    // SAFETY: The device is valid; a process has a namespace as long as it makes system calls.
     unsafe { bindings::rdma_dev_access_netns(device.as_raw(), bindings::current_net()) }
 }
 
-/// Whether a file is used by who has opened it, as writes that are commands must be: with the same credentials, and not by the
-/// kernel.
+/// Whether the current process has the credentials that the file was opened with, and the caller is not the kernel: writes that
+/// are commands need that.
 pub fn is_safe(file: &kernel::fs::File) -> bool {
-    // SAFETY: The file is there.
+    // SAFETY: The file is valid.
     unsafe { bindings::ib_safe_file_access(file.as_ptr()) }
 }
 
-/// A file of a node's directory in sysfs, which says something of the RDMA device.
+/// A file in the directory of a node in sysfs, which shows an attribute of the RDMA device.
 pub trait Attribute: 'static {
     /// The file's name.
     const NAME: &'static CStr;
 
-    /// What it says.
+    /// Writes its text.
     fn show(device: &Device, text: &mut Text<'_>) -> Result;
 }
 
-/// The structure of C for a file, which all may read: for a `static`.
-pub const fn attribute<T: Attribute>() -> Exported<bindings::device_attribute> {
-    let mut raw: bindings::device_attribute = pin_init::zeroed();
-    raw.attr.name = kernel::str::as_char_ptr_in_const_context(T::NAME);
-    raw.attr.mode = 0o444;
-    raw.__bindgen_anon_1.show = Some(show::<T>);
-    Exported(raw)
+/// An [`Attribute`] as a `struct device_attribute`: for a `static`.
+#[repr(transparent)]
+pub struct DeviceAttribute(bindings::device_attribute);
+
+// SAFETY: The structure is constant.
+unsafe impl Sync for DeviceAttribute {}
+
+impl DeviceAttribute {
+    /// A file that everybody may read.
+    pub const fn new<T: Attribute>() -> Self {
+        let mut raw: bindings::device_attribute = pin_init::zeroed();
+        raw.attr.name = kernel::str::as_char_ptr_in_const_context(T::NAME);
+        raw.attr.mode = 0o444;
+        raw.__bindgen_anon_1.show = Some(show::<T>);
+        Self(raw)
+    }
 }
 
 /// # Safety
@@ -443,7 +429,7 @@ unsafe extern "C" fn show<T: Attribute>(
     }
 }
 
-/// The files of a node's directory: a `static`.
+/// The files of a node's directory in sysfs, besides those of the driver model: a `static`.
 pub struct Attributes {
     group: bindings::attribute_group,
 }
@@ -452,16 +438,12 @@ pub struct Attributes {
 unsafe impl Sync for Attributes {}
 
 impl Attributes {
-    /// The files of a list that ends with null.
-    ///
-    /// # Safety
-    ///
-    /// `list` ends with null; the others are files from [`attribute`].
-    pub const unsafe fn new<const N: usize>(
-        list: &'static Exported<[*const bindings::attribute; N]>,
-    ) -> Self {
+    /// The files of a list, whose last element is `None`.
+    pub const fn new<const N: usize>(list: &'static [Option<&'static DeviceAttribute>; N]) -> Self {
+        assert!(matches!(list.as_slice(), [.., None]), "the list has no end");
+        const { assert!(offset_of!(bindings::device_attribute, attr) == 0) };
         let mut group: bindings::attribute_group = pin_init::zeroed();
-        group.__bindgen_anon_2.attrs = list.0.as_ptr().cast_mut().cast();
+        group.__bindgen_anon_2.attrs = list.as_ptr().cast_mut().cast();
         Self { group }
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Chains of requests for sending and receiving that user space posts through the kernel.
+//! Chains of work requests that user space posts through the kernel (`ib_post_send`, `ib_post_recv`, `ib_post_srq_recv`).
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -10,42 +10,42 @@ use kernel::prelude::*;
 use rdma::core::{driver::user::PolledWc, Ah, Qp, Srq};
 use rdma_bindings::{self as c, ib_recv_wr, ib_send_wr, ib_sge};
 
-use crate::held::Held;
+use crate::lookup::ReadLocked;
 
-/// What a request for sending has beyond what all have.
+/// The members of a send request that depend on its opcode.
 pub enum SendKind<'a> {
-    /// Nothing.
+    /// None.
     Send,
-    /// Memory of the peer.
+    /// `struct ib_rdma_wr`.
     Rdma {
-        /// Where it begins.
+        /// The remote address.
         remote_addr: u64,
-        /// Its key.
+        /// The remote key.
         rkey: u32,
     },
-    /// A word of the peer's memory.
+    /// `struct ib_atomic_wr`.
     Atomic {
-        /// Where it is.
+        /// The remote address.
         remote_addr: u64,
-        /// What it is compared with, or what is added to it.
+        /// The value to compare with, or to add.
         compare_add: u64,
-        /// What it becomes.
+        /// The value to swap.
         swap: u64,
-        /// The key of the memory.
+        /// The remote key.
         rkey: u32,
     },
-    /// A datagram.
+    /// `struct ib_ud_wr`.
     Datagram {
-        /// Where it goes. It stays as long as the chain.
-        ah: Held<'a, Ah>,
-        /// The peer's queue pair.
+        /// The address handle, locked as long as the chain.
+        ah: ReadLocked<'a, Ah>,
+        /// The remote QP number.
         remote_qpn: u32,
-        /// The peer's Q_Key.
+        /// The remote Q_Key.
         remote_qkey: u32,
     },
 }
 
-/// What a request of user space says of the peer's memory.
+/// The remote address and key of a request of user space.
 pub fn rdma(request: &c::ib_uverbs_send_wr) -> SendKind<'static> {
     // SAFETY: All forms are numbers: any value is valid.
     let rdma = unsafe { &request.wr.rdma };
@@ -55,7 +55,7 @@ pub fn rdma(request: &c::ib_uverbs_send_wr) -> SendKind<'static> {
     }
 }
 
-/// What a request of user space says of a word of the peer's memory.
+/// The members of an atomic request of user space.
 pub fn atomic(request: &c::ib_uverbs_send_wr) -> SendKind<'static> {
     // SAFETY: As in `rdma`.
     let atomic = unsafe { &request.wr.atomic };
@@ -67,21 +67,21 @@ pub fn atomic(request: &c::ib_uverbs_send_wr) -> SendKind<'static> {
     }
 }
 
-/// Where a request of user space sends a datagram: the handle of an address handle, the peer's queue pair, its Q_Key.
+/// The handle of the address handle, the remote QP number and the remote Q_Key of a UD request of user space.
 pub fn datagram(request: &c::ib_uverbs_send_wr) -> (u32, u32, u32) {
     // SAFETY: As in `rdma`.
     let ud = unsafe { &request.wr.ud };
     (ud.ah, ud.remote_qpn, ud.remote_qkey)
 }
 
-/// The immediate data of a request of user space, in the order of the wire, or the key to be invalidated.
+/// The immediate data of a request of user space, big endian, or the key to be invalidated.
 pub fn extra(request: &c::ib_uverbs_send_wr) -> u32 {
     // SAFETY: Both forms are numbers.
     unsafe { request.ex.invalidate_rkey }
 }
 
-/// Fills in what of a completion has several forms: what the request is called, which queue pair it was of, and what came
-/// along with the data.
+/// Sets the members of a completion for user space that are unions in `struct ib_wc`: the identifier of the request, the QP number
+/// and the immediate data.
 pub fn fill_wc(user: &mut c::ib_uverbs_wc, polled: &PolledWc) {
     let wc = polled.wc();
     // SAFETY: Requests of user space have a number, and immediate data and keys are numbers.
@@ -92,23 +92,23 @@ pub fn fill_wc(user: &mut c::ib_uverbs_wc, polled: &PolledWc) {
     user.qp_num = polled.qp_num();
 }
 
-/// A request for sending.
+/// A send request.
 pub struct Send<'a> {
-    /// What user space calls it.
+    /// User space's identifier of it.
     pub wr_id: u64,
-    /// `enum ib_wr_opcode`; it goes with the kind.
+    /// `enum ib_wr_opcode`, of the kind.
     pub opcode: u32,
     /// `enum ib_send_flags`.
     pub flags: u32,
-    /// Immediate data in the order of the wire, or a key to be invalidated.
+    /// Immediate data, big endian, or a key to be invalidated.
     pub extra: u32,
-    /// What is sent: so many of the chain's pieces of memory.
+    /// Its SGEs: a range of the chain's.
     pub sges: Range<usize>,
-    /// What it has beyond that.
+    /// The members that depend on the opcode.
     pub kind: SendKind<'a>,
 }
 
-/// A request in the largest form that it may have. All forms begin with what all have.
+/// A send request of any kind: all begin with `struct ib_send_wr`.
 #[repr(C)]
 union AnySend {
     common: core::mem::ManuallyDrop<ib_send_wr>,
@@ -123,27 +123,27 @@ const _: () = {
     assert!(offset_of!(c::ib_ud_wr, wr) == 0);
 };
 
-/// A chain of requests for sending, which is being made.
+/// A chain of send requests.
 ///
 /// # Invariants
 ///
-/// The requests refer to pieces of `sges`, which is not changed, and to address handles of `handles`.
+/// The requests refer to elements of `sges`, which is not changed, and to address handles of `handles`.
 pub struct SendChain<'a> {
     requests: KVec<AnySend>,
     sges: KVec<ib_sge>,
-    handles: KVec<Held<'a, Ah>>,
+    handles: KVec<ReadLocked<'a, Ah>>,
 }
 
-/// The first requests of a chain were posted, and one was not: its number counted from 1, and why.
+/// The error of posting a chain: the requests before the `nth` were posted.
 pub struct NotPosted {
-    /// The number.
+    /// The position of the first request that was not posted, from 1.
     pub nth: u32,
-    /// Why.
+    /// The error.
     pub error: Error,
 }
 
 impl<'a> SendChain<'a> {
-    /// Room for `count` requests, for these pieces of memory.
+    /// An empty chain for `count` requests with these SGEs.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl<'a> SendChain<'a> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there are no such pieces of memory, `ENOMEM`.
+    /// `EINVAL` for SGEs outside of the chain's, `ENOMEM`.
     pub fn push(&mut self, send: Send<'a>) -> Result {
         let sges = self.sges.get_mut(send.sges).ok_or(EINVAL)?;
         let mut common: ib_send_wr = pin_init::zeroed();
@@ -221,7 +221,7 @@ impl<'a> SendChain<'a> {
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn post(mut self, qp: &Qp) -> Result<(), NotPosted> {
         let mut first: *mut ib_send_wr = null_mut();
         for request in self.requests.iter_mut().rev() {
@@ -242,23 +242,23 @@ impl<'a> SendChain<'a> {
     }
 }
 
-/// The number of a request counted from 1; of all, if it is none of them.
+/// The position of a request from 1; the number of all, if it is none of them.
 fn nth(count: usize, index: Option<usize>) -> u32 {
     index.map_or(count, |index| index + 1) as u32
 }
 
-/// A chain of requests for receiving.
+/// A chain of receive requests.
 ///
 /// # Invariants
 ///
-/// The requests refer to pieces of `sges`, which is not changed.
+/// The requests refer to elements of `sges`, which is not changed.
 pub struct RecvChain {
     requests: KVec<ib_recv_wr>,
     sges: KVec<ib_sge>,
 }
 
 impl RecvChain {
-    /// Room for `count` requests, for these pieces of memory.
+    /// An empty chain for `count` requests with these SGEs.
     ///
     /// # Errors
     ///
@@ -274,7 +274,7 @@ impl RecvChain {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there are no such pieces of memory, `ENOMEM`.
+    /// `EINVAL` for SGEs outside of the chain's, `ENOMEM`.
     pub fn push(&mut self, wr_id: u64, sges: Range<usize>) -> Result {
         let sges = self.sges.get_mut(sges).ok_or(EINVAL)?;
         let mut request: ib_recv_wr = pin_init::zeroed();
@@ -288,7 +288,7 @@ impl RecvChain {
         Ok(())
     }
 
-    /// Links the requests; the first, or null.
+    /// Links the requests, and returns the first, or null.
     fn link(&mut self) -> *const ib_recv_wr {
         let mut first: *mut ib_recv_wr = null_mut();
         for request in self.requests.iter_mut().rev() {
@@ -310,7 +310,7 @@ impl RecvChain {
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn post(mut self, qp: &Qp) -> Result<(), NotPosted> {
         let first = self.link();
         // SAFETY: By the type invariants what the requests refer to is there, as they are.
@@ -322,7 +322,7 @@ impl RecvChain {
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn post_srq(mut self, srq: &Srq) -> Result<(), NotPosted> {
         let first = self.link();
         // SAFETY: By the type invariants what the requests refer to is there, as they are.

@@ -1,76 +1,156 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs of user space.
+//! Queue pairs of user space: `struct ib_uqp_object`.
+//!
+//! | lock | protects |
+//! |---|---|
+//! | [`QpObject`]: the groups' mutex | the multicast groups that the queue pair has joined. Process context; drivers are called inside |
+//!
+//! C header: `include/rdma/uverbs_std_types.h`.
 
 use core::ptr::{null_mut, NonNull};
 
-use kernel::{error::from_err_ptr, prelude::*, sync::aref::ARef};
+use kernel::{
+    error::from_err_ptr,
+    prelude::*,
+    sync::{aref::ARef, Mutex},
+};
+use kernel_ext::sync::new_mutex;
 use rdma::{
     core::{
         object::Owned, uobject::RemoveReason, AttrBundle, Cq, Device, Pd, Qp, RwqIndTable, Srq,
         Xrcd,
     },
-    MaySleep,
+    Gid, MaySleep,
 };
 use rdma_bindings::{self as bindings, ib_uverbs_destroy_qp_resp, ib_uverbs_qp_cap};
 
 use crate::{
     attrs::plain,
-    destroy::destroy_by,
+    class::{Class, Destroying},
+    destroy::{destroy_by, driver_object},
     event::AsyncFile,
-    uevent::{on_qp_event, QpObject, XrcdObject},
-    verbs::has_raw_cap,
+    init_once::InitOnce,
+    lookup::ReadLocked,
+    uevent::{event_object, on_qp_event, EventObject},
+    verbs::{detach_mcast, has_raw_cap},
+    xrcd::{XrcdLink, XrcdObject},
 };
 
 plain! { ib_uverbs_qp_cap ib_uverbs_destroy_qp_resp }
 
-/// What a queue pair is of.
+/// The memory of a queue pair: `struct ib_uqp_object`.
+#[repr(C)]
+pub struct QpObject {
+    event: EventObject,
+    xrcd: XrcdLink,
+    /// Initialised by [`Self::open`], and empty after [`Self::close`].
+    groups: InitOnce<Mutex<Groups>>,
+}
+
+event_object! { QpObject }
+
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`.
+unsafe impl Class for Qp {
+    const ID: u16 = bindings::UVERBS_OBJECT_QP as u16;
+    type Memory = QpObject;
+}
+
+/// A multicast group and the LID that it was joined with.
+pub type Group = (Gid, u16);
+
+/// The multicast groups that a queue pair has joined.
+pub type Groups = KVec<Group>;
+
+impl QpObject {
+    /// Reports events from now on; there are no groups yet.
+    fn open(&self, file: Option<ARef<AsyncFile>>) {
+        let groups = new_mutex!(Groups::new(), "QpObject::groups");
+        self.groups.init(groups, |_| {});
+        self.event.open(file);
+    }
+
+    /// Reports nothing any more, and uses no XRC domain and no memory beside the object's.
+    fn close(&self, sleep: &MaySleep) {
+        self.xrcd.clear();
+        drop(self.take_groups(sleep));
+        self.event.close();
+    }
+
+    /// Calls `f` with the groups, which stay locked meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the queue pair is not there yet; those of `f`.
+    pub fn with_groups<R>(
+        &self,
+        _sleep: &MaySleep,
+        f: impl FnOnce(&mut Groups) -> Result<R>,
+    ) -> Result<R> {
+        f(&mut self.groups.get().ok_or(EINVAL)?.lock())
+    }
+
+    fn take_groups(&self, sleep: &MaySleep) -> Groups {
+        self.with_groups(sleep, |groups| Ok(core::mem::take(groups)))
+            .unwrap_or_default()
+    }
+
+    /// Leaves all groups.
+    fn leave_groups(&self, qp: &Qp, sleep: &MaySleep) {
+        for (gid, lid) in self.take_groups(sleep) {
+            // The groups go with the queue pair if the driver does not know them.
+            let _ = detach_mcast(qp, gid, lid, sleep);
+        }
+    }
+}
+
+/// The domain of a queue pair.
 #[derive(Clone, Copy)]
 pub enum QpHome<'a> {
     /// A protection domain.
     Pd(&'a Pd),
-    /// An XRC domain: a target queue pair.
+    /// An XRC domain, for an XRC target queue pair.
     Xrcd(&'a XrcdObject),
 }
 
-/// What a queue pair is to be like.
+/// The attributes of a new queue pair.
 pub struct QpSpec<'a> {
     /// `enum ib_qp_type`.
     pub kind: u32,
-    /// What it is of.
+    /// The domain.
     pub home: QpHome<'a>,
-    /// Where sends complete.
+    /// The completion queue of sends.
     pub send_cq: Option<&'a Cq>,
-    /// Where receives complete.
+    /// The completion queue of receives.
     pub recv_cq: Option<&'a Cq>,
     /// The shared receive queue.
     pub srq: Option<&'a Srq>,
-    /// The table of work queues.
+    /// The receive work queue indirection table.
     pub rwq_ind_table: Option<&'a RwqIndTable>,
-    /// How much it has room for.
+    /// The capabilities.
     pub cap: ib_uverbs_qp_cap,
     /// `enum ib_qp_create_flags`.
     pub create_flags: u32,
-    /// The number that it sends as, if the flags say so.
+    /// The source QP number, for `IB_QP_CREATE_SOURCE_QPN`.
     pub source_qpn: u32,
-    /// Whether each send request completes.
+    /// Whether each send request generates a completion.
     pub sq_sig_all: bool,
-    /// What user space calls it.
+    /// User space's identifier of it, which events carry.
     pub user_handle: u64,
-    /// Where events are reported.
+    /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
 }
 
-/// What has become of it.
+/// A new queue pair, with its actual capabilities.
 pub struct NewQp {
     /// The queue pair.
     pub qp: Owned<Qp>,
-    /// How much it has room for.
+    /// The capabilities.
     pub cap: ib_uverbs_qp_cap,
 }
 
 fn xrcd_of(object: &XrcdObject) -> Result<&Xrcd> {
-    // SAFETY: The object is of the class, and locked by whoever has looked it up; a view is a transparent wrapper.
+    // SAFETY: The object is of the class, and locked by the command that looked it up; a view is a transparent wrapper.
     unsafe { object.uobject().object().cast::<Xrcd>().as_ref() }.ok_or(EINVAL)
 }
 
@@ -97,17 +177,17 @@ fn init_attr(spec: &QpSpec<'_>) -> bindings::ib_qp_init_attr {
     init
 }
 
-/// Makes a queue pair for an object that is being made.
+/// Creates a queue pair for an object that is being created.
 ///
 /// # Errors
 ///
-/// `EPERM` for a source QP number without `CAP_NET_RAW`; `EINVAL` for an XRC domain that is gone, and those of ib_core and of
+/// `EPERM` for a source QP number without `CAP_NET_RAW`; `EINVAL` for an XRC domain that was destroyed, and those of ib_core and of
 /// the driver: then nothing is left.
 pub fn create(
     command: &AttrBundle,
     object: &QpObject,
     spec: QpSpec<'_>,
-    _sleep: &MaySleep,
+    sleep: &MaySleep,
 ) -> Result<NewQp> {
     let sends_as_other = spec.create_flags & bindings::IB_QP_CREATE_SOURCE_QPN as u32 != 0;
     if sends_as_other && !has_raw_cap(command) {
@@ -123,10 +203,9 @@ pub fn create(
         }
     };
     object.uobject().set_user_handle(spec.user_handle);
-    // SAFETY: The object is being made by this command.
-    unsafe { object.open(spec.async_file) };
+    object.open(spec.async_file);
     let user = object.uobject().as_raw().cast();
-    // SAFETY: All are there, and stay as long as the queue pair, for which it counts them; the name is a constant.
+    // SAFETY: All are valid, and stay as long as the queue pair, for which it counts them; the name is a constant.
     let made = from_err_ptr(unsafe {
         let name = c"ib_uverbs".as_char_ptr();
         let command = command.as_raw();
@@ -134,15 +213,14 @@ pub fn create(
     });
     let qp = made
         .and_then(|raw| NonNull::new(raw).ok_or(EINVAL))
-        // SAFETY: It was opened above, and has no queue pair.
-        .inspect_err(|_| unsafe { object.close() })?;
+        .inspect_err(|_| object.close(sleep))?;
     // SAFETY: The function has made it for us; it is counted as a user of what it uses until it is destroyed.
     let qp = unsafe {
         bindings::ib_qp_usecnt_inc(qp.as_ptr());
         Owned::from_raw(qp)
     };
     if let QpHome::Xrcd(xrcd) = spec.home {
-        object.use_xrcd(xrcd);
+        object.xrcd.set(xrcd);
     }
     let cap = ib_uverbs_qp_cap {
         max_send_wr: init.cap.max_send_wr,
@@ -154,25 +232,51 @@ pub fn create(
     Ok(NewQp { qp, cap })
 }
 
-/// Destroys the queue pair of an object. For the `destroy_object` of the class.
+/// Opens a handle of an XRC target queue pair, for an object that is being created.
 ///
 /// # Errors
 ///
-/// `EBUSY` while it is in multicast groups, where user space has asked for it; those of ib_core and of the driver.
-///
-/// # Safety
-///
-/// The object is open, is of the class of queue pairs, and is this thread's alone.
-pub unsafe fn destroy(
+/// `EINVAL` if there is none of the number, `ENOMEM`.
+pub fn open(
+    xrcd: &ReadLocked<'_, Xrcd>,
+    number: u32,
+    kind: u32,
     object: &QpObject,
+    sleep: &MaySleep,
+) -> Result<Owned<Qp>> {
+    let mut attr: bindings::ib_qp_open_attr = pin_init::zeroed();
+    attr.event_handler = Some(on_qp_event);
+    attr.qp_num = number;
+    attr.qp_type = kind;
+    object.open(None);
+    // SAFETY: Both are valid during the call; the handler looks at the queue pair's object.
+    let qp = from_err_ptr(unsafe { bindings::ib_open_qp(xrcd.as_raw(), &mut attr) });
+    let qp = qp
+        .and_then(|raw| NonNull::new(raw).ok_or(EINVAL))
+        .inspect_err(|_| object.close(sleep))?;
+    object.xrcd.set(xrcd.memory());
+    // SAFETY: It was just made, and has no other owner. The handler ignores events that came before it had an object.
+    unsafe {
+        let member = &raw mut (*qp.as_ptr()).uobject;
+        member.write_volatile(object.uobject().as_raw().cast());
+        Ok(Owned::from_raw(qp))
+    }
+}
+
+/// Destroys a queue pair.
+///
+/// # Errors
+///
+/// `EBUSY` while it is in multicast groups, if user space destroys it; those of ib_core and of the driver.
+pub fn destroy(
+    object: Destroying<'_, Qp>,
     why: RemoveReason,
     command: &AttrBundle,
     sleep: &MaySleep,
 ) -> Result {
-    // SAFETY: By the safety requirements; a view is a transparent wrapper.
-    let qp = unsafe { object.uobject().object().cast::<Qp>().as_ref() }.ok_or(EINVAL)?;
+    let qp = driver_object(&object)?;
     if why == RemoveReason::Destroy {
-        if object.with_groups(sleep, |groups| !groups.is_empty()) {
+        if object.with_groups(sleep, |groups| Ok(!groups.is_empty()))? {
             return Err(EBUSY);
         }
     } else if !qp.is_handle() {
@@ -180,12 +284,7 @@ pub unsafe fn destroy(
     }
     let udata = command.driver_udata().as_raw();
     // SAFETY: The object is given up; it is gone if the function succeeds.
-    unsafe {
-        destroy_by::<Qp>(object.uobject(), |qp| {
-            bindings::ib_destroy_qp_user(qp, udata)
-        })?
-    };
-    // SAFETY: The queue pair is gone, and whoever destroys the object has it alone.
-    unsafe { object.close() };
+    unsafe { destroy_by(&object, |qp| bindings::ib_destroy_qp_user(qp, udata))? };
+    object.close(sleep);
     Ok(())
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space may ask of a file's device: its GIDs, its speed, the file's objects.
+//! Queries of the methods of `UVERBS_OBJECT_DEVICE`: the handles of a file, the GID table, the speed of a port.
 //!
-//! All in process context; the caller holds `disassociate_srcu`.
+//! All functions are called in process context, with `disassociate_srcu` held.
 //!
 //! C headers: `include/rdma/ib_cache.h`, `include/rdma/ib_verbs.h`, `include/rdma/ib_ucaps.h`.
 
@@ -20,7 +20,7 @@ use rdma::{
 };
 use rdma_bindings::{self as c, ib_uverbs_gid_entry};
 
-/// Finds the numbers of a file's objects of a kind, as many as there is room for. Returns how many.
+/// Writes the handles of a file's objects of a class to `room`, as many as fit, and returns their number.
 pub fn handles(file: &UverbsFile, kind: &ApiObject, room: &mut [u32]) -> usize {
     let raw = file.as_raw();
     let mut count = 0;
@@ -50,14 +50,14 @@ pub fn handles(file: &UverbsFile, kind: &ApiObject, room: &mut [u32]) -> usize {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `EINVAL` where there are more.
+/// `ENOMEM`, `EINVAL` if there are more.
 pub fn gid_table(
     device: &Device,
     max: usize,
     _sleep: &MaySleep,
 ) -> Result<KVVec<ib_uverbs_gid_entry>> {
     let mut entries = KVVec::from_elem(pin_init::zeroed(), max, GFP_KERNEL)?;
-    // SAFETY: The device is there, and there is room for so many.
+    // SAFETY: The device is valid, and there is room for so many.
     let count =
         unsafe { c::rdma_query_gid_table(device.as_raw(), entries.as_mut_ptr(), entries.len()) };
     let count = usize::try_from(count).map_err(|_| EINVAL)?;
@@ -65,16 +65,16 @@ pub fn gid_table(
     Ok(entries)
 }
 
-/// An entry of a GID table, which is held.
+/// A counted reference of an entry of a GID table.
 ///
 /// # Invariants
 ///
-/// The entry is there, and the reference is ours.
+/// The entry is valid, and the reference is ours.
 struct GidAttr(NonNull<c::ib_gid_attr>);
 
 impl GidAttr {
     fn find(device: &Device, port: u32, index: u32) -> Result<Self> {
-        // SAFETY: The device is there; the function returns an entry or an errno.
+        // SAFETY: The device is valid; the function returns an entry or an errno.
         let entry = from_err_ptr(unsafe {
             c::rdma_get_gid_attr(device.as_raw(), port, index as i32).cast_mut()
         })?;
@@ -82,7 +82,7 @@ impl GidAttr {
         Ok(Self(NonNull::new(entry).ok_or(ENODATA)?))
     }
 
-    /// The number of the net device that the entry belongs to, 0 if none.
+    /// The interface index of the entry's net device, 0 if none.
     fn ifindex(&self) -> Result<u32> {
         let guard = rcu::read_lock();
         // SAFETY: By the type invariants; the function returns a net device or an errno.
@@ -109,7 +109,7 @@ impl Drop for GidAttr {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port or an index that is not there, `ENODATA` for an empty entry.
+/// `EINVAL` for a port or an index that does not exist, `ENODATA` for an empty entry.
 pub fn gid_entry(
     device: &Device,
     port: u32,
@@ -138,31 +138,31 @@ pub fn gid_entry(
 ///
 /// # Errors
 ///
-/// What the driver says; `EOPNOTSUPP` if it says nothing.
+/// Those of the driver; `EOPNOTSUPP` if it has no method.
 pub fn port_speed(device: &Device, port: u32, _sleep: &MaySleep) -> Result<u64> {
     let query = device.ops().query_port_speed.ok_or(EOPNOTSUPP)?;
     let mut speed = 0;
-    // SAFETY: The device is there, and the token shows that it may sleep.
+    // SAFETY: The device is valid, and the token shows that it may sleep.
     to_result(unsafe { query(device.as_raw(), port, &mut speed) })?;
     Ok(speed)
 }
 
-/// What a driver tells of a context that is there.
+/// Calls the driver's `query_ucontext`.
 ///
 /// # Errors
 ///
-/// What the driver says; `EOPNOTSUPP` if it says nothing.
+/// Those of the driver; `EOPNOTSUPP` if it has no method.
 pub fn query_ucontext(context: &Ucontext, command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let query = context.device().ops().query_ucontext.ok_or(EOPNOTSUPP)?;
-    // SAFETY: Both are there, and the token shows that it may sleep.
+    // SAFETY: Both are valid, and the token shows that it may sleep.
     to_result(unsafe { query(context.as_raw(), command.as_raw()) })
 }
 
-/// The capabilities that file descriptors of the present process stand for, as a set of `1 << enum rdma_user_cap`.
+/// The capabilities of file descriptors of the current process, as a set of `1 << enum rdma_user_cap`.
 ///
 /// # Errors
 ///
-/// `EBADF`, `EINVAL` for what is no capability.
+/// `EBADF`, `EINVAL` for a file that is no capability.
 pub fn user_caps(fds: &[u8], _sleep: &MaySleep) -> Result<u64> {
     let mut list = KVec::with_capacity(fds.len() / size_of::<i32>(), GFP_KERNEL)?;
     for fd in fds.chunks_exact(size_of::<i32>()) {

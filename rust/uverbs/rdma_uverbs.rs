@@ -1,44 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects and commands of user space, for ib_uverbs and ib_uverbs_support.
+//! User-space objects, commands and device files: the library of `ib_uverbs` and `ib_uverbs_support`.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`class`] | the kinds of objects: which number, which memory, which object of the driver |
-//! | [`new`] | objects that are being made: [`NewObject`](new::NewObject) |
-//! | [`held`] | objects that were looked up: [`Held`](held::Held), [`Removed`](held::Removed) |
-//! | [`mod@file`] | open device files: [`FileRef`](file::FileRef) |
-//! | [`table`] | tables of objects, methods and attributes, as constants |
-//! | [`definition`] | reading of such tables, ours and those of C drivers |
-//! | [`event`] | files of events, and the objects that report them |
-//! | [`api`] | what a device offers user space |
-//! | [`attrs`] | the attributes of a command, as its handler reads and fills them |
-//! | [`bundle`] | a command of ioctl: its structures, and the objects that it has |
-//! | [`life`] | how ib_uverbs_support makes, finds and destroys objects |
-//! | [`context`] | making the context of an open device file |
-//! | [`inode`] | references to inodes |
-//! | `kunit` | a device file for tests |
-//! | [`post`] | chains of requests that user space posts through the kernel |
-//! | [`request`] | requests and responses of `write()`: typed commands |
-//! | [`verbs`] | the verbs of ib_core for user space |
-//! | [`mod@write`] | a command of `write()`: where its request and its response are |
-//! | [`close`] | the end of a file's context |
+//! | [`class`] | object classes: ID, memory, driver's object |
+//! | [`new`] | objects that a command creates: [`NewObject`](new::NewObject) |
+//! | [`lookup`] | objects that a command looks up: [`ReadLocked`](lookup::ReadLocked), [`WriteLocked`](lookup::WriteLocked), [`Destroyed`](lookup::Destroyed) |
+//! | [`life`] | the states of an object, for ib_uverbs_support |
+//! | [`handles`], [`fd`], [`list`] | the handles, file descriptors and list of a file's objects |
+//! | [`destroy`] | the `destroy_object` functions of classes without memory of their own |
+//! | [`cq`], [`qp`], [`srq`], [`wq`], [`xrcd`], [`flow`], [`dmabuf`] | classes with memory of their own: creating and destroying their objects |
+//! | [`mr`], [`dm`], [`counters`] | creating objects of other classes |
+//! | [`event`], [`uevent`] | completion channels and async event files; objects that report to them |
+//! | [`init_once`] | values in the memory of an object |
 //! | [`node`] | the character device |
+//! | [`mod@file`] | open device files |
+//! | [`context`], [`close`] | creating and destroying the context of a file |
 //! | [`umap`] | mappings of device memory |
-//! | [`handles`], [`fd`] | their numbers; their file descriptors |
-//! | [`list`] | the objects of a file |
-//! | [`flow`] | what flow steering rules use |
-//! | [`ucap`] | capabilities as nodes in `/dev` |
-//! | [`records`] | local identifiers in address vectors and path records |
-//! | [`uevent`] | what ib_uverbs keeps of an object beside the handle: events, the XRC domain, multicast groups |
-//! | [`cq`], [`qp`], [`srq`], [`wq`], [`mr`], [`dm`], [`counters`] | how the driver's objects are made, for both doors |
-//! | [`dmabuf`] | memory of devices as DMA buffers |
-//! | [`destroy`] | how the driver's objects are destroyed |
+//! | [`table`], [`definition`] | definitions of objects, methods and attributes: as constants, and reading them |
+//! | [`api`] | the uverbs API of a device, built from definitions |
+//! | [`bundle`], [`attrs`] | ioctl commands, and their attributes |
+//! | [`mod@write`], [`request`] | write commands, and their requests and responses |
+//! | [`verbs`], [`query`] | functions of ib_core and ib_verbs that commands call |
+//! | [`post`] | chains of work requests |
+//! | [`records`] | local identifiers of address vectors and path records |
+//! | [`inode`] | references of inodes |
+//! | [`ucap`] | character devices that stand for a capability |
+//! | `kunit` | a device file for tests |
 //!
-//! The legal sequences of calls are types: an object is begun, and then it is complete or gone; what was looked up
-//! is put back when it goes out of scope.
+//! Types enforce the legal sequences of calls: an object is begun, then completed or aborted; an object that was looked up is put
+//! back when it goes out of scope.
 //!
-//! It links to the exports of ib_uverbs_support: only that and ib_uverbs may have it in.
+//! The crate uses symbols of ib_uverbs_support, so that only this module and ib_uverbs may link it.
 //!
 //! C headers: `include/rdma/uverbs_types.h`, `include/rdma/uverbs_std_types.h`.
 
@@ -59,12 +53,13 @@ pub mod fd;
 pub mod file;
 pub mod flow;
 pub mod handles;
-pub mod held;
+pub mod init_once;
 pub mod inode;
 #[cfg(CONFIG_KUNIT = "y")]
 pub mod kunit;
 pub mod life;
 pub mod list;
+pub mod lookup;
 pub mod mr;
 pub mod new;
 pub mod node;
@@ -81,6 +76,7 @@ pub mod umap;
 pub mod verbs;
 pub mod wq;
 pub mod write;
+pub mod xrcd;
 
 /// Prefix of this crate's own messages.
 const __LOG_PREFIX: &[u8] = b"rdma_uverbs\0";

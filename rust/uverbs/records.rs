@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Local identifiers in address vectors and path records, which are where their kind says.
+//! Local identifiers of address vectors and path records: members of a union that their type selects.
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/ib_sa.h`.
 
@@ -8,19 +8,19 @@ use rdma::core::Device;
 use rdma::{Gid, MaySleep};
 use rdma_bindings::{self as bindings, rdma_ah_attr, sa_path_rec};
 
-/// The destination's local identifier of an address vector of an OPA port, which has 32 bits. `None` for other ports.
+/// The destination LID of an address vector of an OPA port, which has 32 bits. `None` for other types.
 pub fn opa_dlid(vector: &rdma_ah_attr) -> Option<u32> {
     // SAFETY: Any value of the member is valid.
     let dlid = unsafe { vector.__bindgen_anon_1.opa.dlid };
     (vector.type_ == bindings::RDMA_AH_ATTR_TYPE_OPA).then_some(dlid)
 }
 
-/// The local identifiers of a path, in the host's byte order.
+/// The local identifiers of a path, in host byte order.
 #[derive(Clone, Copy, Default)]
 pub struct PathLids {
-    /// The destination's.
+    /// The destination LID.
     pub dlid: u32,
-    /// The source's.
+    /// The source LID.
     pub slid: u32,
     /// Whether the path is for raw packets.
     pub raw_traffic: u8,
@@ -29,7 +29,7 @@ pub struct PathLids {
 }
 
 impl PathLids {
-    /// Those of a path record. A path over Ethernet has none.
+    /// Those of a path record; zero for a RoCE path.
     pub fn of(record: &sa_path_rec) -> Self {
         // SAFETY: The kind says which member is set; they are plain data.
         unsafe {
@@ -58,16 +58,16 @@ impl PathLids {
     }
 }
 
-/// The GIDs of a path record: the destination's, the source's.
+/// The destination GID and the source GID of a path record.
 pub fn path_gids(record: &sa_path_rec) -> (Gid, Gid) {
     // SAFETY: Both members of a GID are the same bytes.
     unsafe { (Gid(record.dgid.raw), Gid(record.sgid.raw)) }
 }
 
-/// The subnet prefix of a port, in the host's byte order. `None` if the device does not say.
+/// The subnet prefix of a port, in host byte order. `None` if the query fails.
 pub fn subnet_prefix(device: &Device, port: u32, _sleep: &MaySleep) -> Option<u64> {
     let mut attr = pin_init::zeroed();
-    // SAFETY: The device is there, and the function fills in plain data.
+    // SAFETY: The device is valid, and the function fills in plain data.
     let ret = unsafe { bindings::ib_query_port(device.as_raw(), port, &mut attr) };
     (ret == 0).then_some(attr.subnet_prefix)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests and responses of `write()` commands.
+//! Requests and responses of write commands.
 //!
 //! A command is a function from a typed request to a typed response:
 //!
@@ -11,7 +11,7 @@
 //!
 //! The request is read once, before the function, and the response is written after it. A request may be shorter than
 //! the structure (the rest is zero) or longer (the rest must be zero); a response is cut off or filled up with zeros.
-//! A command with a tail of its own reads that itself: [`custom`], [`Call::head`].
+//! A command whose request has a variable length reads it itself: [`custom`], [`Call::head`].
 //!
 //! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
@@ -26,11 +26,11 @@ use rdma::{
 use rdma_bindings::{self as c, ib_udata};
 
 use crate::{
-    context::ucontext,
+    attrs::Attributes,
     table::{Definition, Handler, WriteSizes},
 };
 
-/// A structure of the ABI, which may end with an array of unknown length that is no part of it.
+/// A structure of the ABI. A flexible array at its end is no part of the value.
 ///
 /// # Safety
 ///
@@ -81,13 +81,13 @@ unsafe impl Record for u64 {}
 // SAFETY: There are no bytes.
 unsafe impl Record for () {}
 
-/// A structure of zeros.
+/// A zeroed structure.
 pub fn zeroed<T: Record>() -> T {
     // SAFETY: Any bytes are a valid value.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// A command that is being carried out, in process context.
+/// A command that is running, in process context.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     /// The command.
@@ -97,17 +97,17 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// What is for the driver.
+    /// The driver's part of the request and the response.
     #[inline]
     pub fn udata(&self) -> &'a UdataView {
         self.command.driver_udata()
     }
 
-    /// The device of the context that the command is in, which an object that is begun or looked up has made known.
+    /// The device of the command's context, which is set when an object is begun or looked up.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if that is not known.
+    /// `EINVAL` if it is not set.
     pub fn device(&self) -> Result<&'a Device> {
         self.command.context_device().ok_or(EINVAL)
     }
@@ -127,7 +127,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` if it is longer than the structure, and not zero there; `EFAULT`.
+    /// `EOPNOTSUPP` if it is longer than the structure and not zero there; `EFAULT`.
     pub fn request<Q: Record>(&self) -> Result<Q> {
         let core = self.core();
         let mut request = MaybeUninit::<Q>::zeroed();
@@ -141,7 +141,7 @@ impl<'a> Call<'a> {
         Ok(unsafe { request.assume_init() })
     }
 
-    /// Reads the beginning of a request that has a tail.
+    /// Reads the first structure of a request of variable length. Returns it and the rest.
     ///
     /// # Errors
     ///
@@ -163,12 +163,12 @@ impl<'a> Call<'a> {
         let len = size_of::<R>();
         if let Some(attr) = self.command.data(c::UVERBS_ATTR_CORE_OUT as usize) {
             attr.clear_after(len)?;
-            // SAFETY: There are so many bytes.
+            // SAFETY: The value has so many bytes.
             return unsafe { attr.write(from, len) };
         }
         let core = self.core();
         let copied = len.min(core.outlen);
-        // SAFETY: There are so many bytes; where they go is checked by the functions.
+        // SAFETY: The value has so many bytes; where they go is checked by the functions.
         let left = unsafe {
             match c::copy_to_user(core.outbuf, from, copied) {
                 0 => c::clear_user(core.outbuf.wrapping_byte_add(copied), core.outlen - copied),
@@ -178,7 +178,7 @@ impl<'a> Call<'a> {
         whole(left)
     }
 
-    /// Writes `value` at an offset of where the response goes, however much room user space has told of.
+    /// Writes `value` at an offset in the buffer for the response, whatever its length is.
     ///
     /// # Errors
     ///
@@ -186,11 +186,11 @@ impl<'a> Call<'a> {
     pub fn put<R: Record>(&self, offset: usize, value: &R) -> Result {
         let to = self.core().outbuf.wrapping_byte_add(offset);
         let from = core::ptr::from_ref(value).cast();
-        // SAFETY: There are so many bytes; where they go is checked by the function.
+        // SAFETY: The value has so many bytes; where they go is checked by the function.
         whole(unsafe { c::copy_to_user(to, from, size_of::<R>()) })
     }
 
-    /// Says that the response was written with [`Self::put`].
+    /// Marks the response as valid, after [`Self::put`].
     ///
     /// # Errors
     ///
@@ -203,13 +203,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// How much of a response there is room for: what extended commands tell as `response_length`.
+    /// The length of a response that fits into the buffer: `response_length` of extended commands.
     pub fn response_length<R: Record>(&self) -> u32 {
         self.core().outlen.min(size_of::<R>()) as u32
     }
 }
 
-/// What the functions that copy mean: how many bytes are left.
+/// The result of a copy to or from user space that left so many bytes.
 fn whole(left: usize) -> Result {
     if left != 0 {
         return Err(EFAULT);
@@ -225,7 +225,7 @@ impl<'a> Tail<'a> {
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if there are not so many.
+    /// `ENOSPC` if there are fewer.
     pub fn take(&mut self, len: usize) -> Result<Bytes<'a>> {
         let left = self.0.len.checked_sub(len).ok_or(ENOSPC)?;
         let bytes = Bytes::new(self.0.at, len);
@@ -243,7 +243,7 @@ impl<'a> Tail<'a> {
         self.take(len)
     }
 
-    /// Checks that what is left is zero.
+    /// Checks that the rest is zero.
     ///
     /// # Errors
     ///
@@ -260,7 +260,7 @@ impl<'a> Tail<'a> {
     }
 }
 
-/// Bytes of user space, each of which is to be read once.
+/// Bytes in user space.
 pub struct Bytes<'a> {
     at: *const c_void,
     len: usize,
@@ -268,7 +268,7 @@ pub struct Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    /// Bytes of the present process, which may not be there.
+    /// Bytes at an address in the current process, which need not be valid.
     pub fn new(at: *const c_void, len: usize) -> Self {
         Self {
             at,
@@ -313,7 +313,7 @@ impl Bytes<'_> {
     }
 }
 
-/// A command as a handler: reads the request, carries it out, writes the response.
+/// The handler of a command: reads the request, runs the command, writes the response.
 const fn typed<Q, R, F>(run: F) -> impl Handler
 where
     Q: Record + 'static,
@@ -330,7 +330,7 @@ where
     }
 }
 
-/// As [`typed`], of a command that is nothing without a context.
+/// As [`typed`], for a command that needs a context.
 const fn typed_in_context<Q, R, F>(run: F) -> impl Handler
 where
     Q: Record + 'static,
@@ -339,8 +339,7 @@ where
 {
     move |command: &AttrBundle, sleep: &MaySleep| {
         let call = Call { command, sleep };
-        let context = ucontext(command)?;
-        let response = run(&call, context, call.request()?)?;
+        let response = run(&call, command.ucontext()?, call.request()?)?;
         call.respond(&response)
     }
 }
@@ -362,7 +361,7 @@ const fn sizes<Q, R>(has_udata: bool) -> WriteSizes {
     }
 }
 
-/// A command that is nothing to the driver.
+/// A command without a part of the driver.
 pub const fn command<Q, R, F>(number: u32, run: F) -> Definition
 where
     Q: Record + 'static,
@@ -372,7 +371,7 @@ where
     Definition::write(number, typed(run), sizes::<Q, R>(false))
 }
 
-/// A command that asks for something of the file's context, and makes no object.
+/// A command that needs the file's context, and creates no object.
 pub const fn query<Q, R, F>(number: u32, run: F) -> Definition
 where
     Q: Record + 'static,
@@ -392,7 +391,7 @@ where
     Definition::write_ex(number, typed_in_context(run))
 }
 
-/// A command whose request and response go on with what is for the driver and from it.
+/// A command whose request and response are followed by those of the driver.
 pub const fn command_with_udata<Q, R, F>(number: u32, run: F) -> Definition
 where
     Q: Record + 'static,
@@ -412,7 +411,7 @@ where
     Definition::write_ex(number, typed(run))
 }
 
-/// A command that reads the request, which begins with a `Q`, and writes the response, which begins with an `R`, itself.
+/// A command that reads the request and writes the response itself; they begin with a `Q` and an `R`.
 pub const fn custom<Q, R, F>(number: u32, run: F) -> Definition
 where
     Q: Record,
@@ -422,7 +421,7 @@ where
     Definition::write(number, untyped(run), sizes::<Q, R>(false))
 }
 
-/// As [`custom`], of a command whose request and response go on with what is for the driver and from it.
+/// As [`custom`], for a command whose request and response are followed by those of the driver.
 pub const fn custom_with_udata<Q, R, F>(number: u32, run: F) -> Definition
 where
     Q: Record,

@@ -1,68 +1,95 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues of user space.
+//! Shared receive queues of user space: `struct ib_usrq_object`.
+//!
+//! C header: `include/rdma/uverbs_std_types.h`.
 
 use kernel::{error::from_err_ptr, prelude::*, sync::aref::ARef};
 use rdma::{
-    core::{object::Owned, AttrBundle, Cq, Pd, Srq},
+    core::{object::Owned, uobject::RemoveReason, AttrBundle, Cq, Pd, Srq},
     MaySleep,
 };
 use rdma_bindings as bindings;
 
 use crate::{
     attrs::plain,
+    class::{Class, Destroying},
     destroy::destroy_by,
     event::AsyncFile,
-    uevent::{on_srq_event, SrqObject, XrcdObject},
+    uevent::{event_object, on_srq_event, EventObject},
+    xrcd::{XrcdLink, XrcdObject},
 };
 
 plain! { bindings::ib_uverbs_destroy_srq_resp }
 
-/// Of which type a shared receive queue is to be.
+/// The memory of a shared receive queue: `struct ib_usrq_object`.
+#[repr(C)]
+pub struct SrqObject {
+    event: EventObject,
+    xrcd: XrcdLink,
+}
+
+event_object! { SrqObject }
+
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`.
+unsafe impl Class for Srq {
+    const ID: u16 = bindings::UVERBS_OBJECT_SRQ as u16;
+    type Memory = SrqObject;
+}
+
+impl SrqObject {
+    /// Reports nothing any more, and uses no XRC domain.
+    fn close(&self) {
+        self.xrcd.clear();
+        self.event.close();
+    }
+}
+
+/// The type of a shared receive queue: `enum ib_srq_type`.
 pub enum SrqKind<'a> {
-    /// A plain one.
+    /// `IB_SRQT_BASIC`.
     Basic,
-    /// One of an XRC domain, whose requests complete in the queue.
+    /// `IB_SRQT_XRC`: the completion queue, and the XRC domain.
     Xrc(&'a Cq, &'a XrcdObject),
-    /// One that matches up to so many tags, whose requests complete in the queue.
+    /// `IB_SRQT_TM`: the completion queue, and the largest number of tags.
     TagMatching(&'a Cq, u32),
-    /// One that the driver may know: `enum ib_srq_type`.
+    /// Another one, which the driver may know.
     Other(u32),
 }
 
-/// What a shared receive queue is to be like.
+/// The attributes of a new shared receive queue.
 pub struct SrqSpec<'a> {
-    /// Of which type.
+    /// The type.
     pub kind: SrqKind<'a>,
-    /// How many requests it has room for.
+    /// The largest number of outstanding requests.
     pub max_wr: u32,
-    /// How many pieces a request may have.
+    /// The largest number of SGEs of a request.
     pub max_sge: u32,
-    /// At how few requests an event is reported.
+    /// The limit below which `IB_EVENT_SRQ_LIMIT_REACHED` is reported.
     pub limit: u32,
-    /// What user space calls it.
+    /// User space's identifier of it, which events carry.
     pub user_handle: u64,
-    /// Where events are reported.
+    /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
 }
 
-/// What has become of it.
+/// A new shared receive queue, with its actual attributes.
 pub struct NewSrq {
     /// The queue.
     pub srq: Owned<Srq>,
-    /// How many requests it has room for.
+    /// The largest number of outstanding requests.
     pub max_wr: u32,
-    /// How many pieces a request may have.
+    /// The largest number of SGEs of a request.
     pub max_sge: u32,
-    /// The number of one of an XRC domain.
+    /// The SRQ number of an `IB_SRQT_XRC` queue.
     pub number: Option<u32>,
 }
 
-/// Makes a shared receive queue for an object that is being made.
+/// Creates a shared receive queue for an object that is being created.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an XRC domain that is gone, and those of the driver: then nothing is left.
+/// `EINVAL` for an XRC domain that was destroyed, and those of the driver: then nothing is left.
 pub fn create(
     command: &AttrBundle,
     object: &SrqObject,
@@ -88,7 +115,7 @@ pub fn create(
             init.srq_type = bindings::IB_SRQT_XRC;
             init.ext.cq = cq.as_raw();
             init.ext.__bindgen_anon_1.xrc.xrcd = raw;
-            object.use_xrcd(xrcd);
+            object.xrcd.set(xrcd);
             true
         }
         SrqKind::TagMatching(cq, max_num_tags) => {
@@ -103,10 +130,10 @@ pub fn create(
         }
     };
     object.uobject().set_user_handle(spec.user_handle);
-    object.open(spec.async_file);
+    object.event.open(spec.async_file);
     let udata = command.driver_udata().as_raw();
     let user = object.uobject().as_raw().cast();
-    // SAFETY: All are there, and of a type that the attributes say.
+    // SAFETY: All are valid, and of a type that the attributes say.
     let made = unsafe { bindings::ib_create_srq_user(pd.as_raw(), &mut init, user, udata) };
     let raw = from_err_ptr(made)
         .and_then(|raw| core::ptr::NonNull::new(raw).ok_or(EINVAL))
@@ -124,19 +151,20 @@ pub fn create(
     })
 }
 
-/// Destroys the shared receive queue of an object. For the `destroy_object` of the class.
+/// Destroys a shared receive queue.
 ///
 /// # Errors
 ///
 /// `EBUSY` while it is used, and those of the driver.
-pub fn destroy(object: &SrqObject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+pub fn destroy(
+    object: Destroying<'_, Srq>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    _sleep: &MaySleep,
+) -> Result {
     let udata = command.driver_udata().as_raw();
     // SAFETY: The object is given up; it is gone if the function succeeds.
-    unsafe {
-        destroy_by::<Srq>(object.uobject(), |srq| {
-            bindings::ib_destroy_srq_user(srq, udata)
-        })?
-    };
+    unsafe { destroy_by(&object, |srq| bindings::ib_destroy_srq_user(srq, udata))? };
     object.close();
     Ok(())
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of objects, methods and attributes of user space, as constants.
+//! Definitions of object classes, methods and attributes, as constant tables (`struct uapi_definition`).
 //!
-//! What stands in a table has the layout of C's, so that one engine reads the tables of C drivers, of Rust drivers and of
-//! ib_uverbs itself. A handler is a safe function; its table entry makes the door that C calls.
+//! The tables have the layout of C, so that [`definition`](super::definition) reads those of C drivers, of Rust drivers and of
+//! ib_uverbs alike. A handler is a safe function; its table entry has an `extern "C"` function that calls it.
 //!
 //! ```
 //! # use kernel::prelude::*;
@@ -30,22 +30,17 @@
 //! pub static DEFINITIONS: [Definition; 2] = [Definition::tree(&DEVICE), Definition::END];
 //! ```
 //!
-//! An object with handles has a type, which says how large it is and how it is destroyed:
+//! A class of objects with handles has a type, with their size and the function that destroys them:
 //!
 //! ```
 //! # use kernel::prelude::*;
 //! # use rdma::{
 //! #     bindings as c,
-//! #     core::{uobject::RemoveReason, AttrBundle, Pd, Uobject},
+//! #     core::{AttrBundle, Pd},
 //! #     MaySleep,
 //! # };
-//! # use rdma_uverbs::table::{Attr, IdrType, Method, Object};
-//! fn free(pd: &Uobject, _: RemoveReason, _: &AttrBundle, _sleep: &MaySleep) -> Result {
-//!     # let _ = pd;
-//!     Ok(())
-//! }
-//!
-//! static TYPE: IdrType = IdrType::new::<Pd, _>(free);
+//! # use rdma_uverbs::{destroy, table::{Attr, IdrType, Method, Object}};
+//! static TYPE: IdrType = IdrType::new::<Pd, _>(destroy::pd);
 //! static DESTROY: Method = Method::destroy(
 //!     c::UVERBS_METHOD_PD_DESTROY,
 //!     &[&Attr::destroyed(c::UVERBS_ATTR_DESTROY_PD_HANDLE, c::UVERBS_OBJECT_PD)],
@@ -55,12 +50,13 @@
 //!
 //! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_named_ioctl.h`.
 
-use core::ptr::NonNull;
+use core::{marker::PhantomData, ptr::NonNull};
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{
     door::{FromC, IntoC},
     export::Exported,
+    file_ops::{self, FileOps},
 };
 use rdma::{
     core::{uobject::RemoveReason, AttrBundle},
@@ -72,10 +68,10 @@ use rdma_bindings::{
     uverbs_obj_idr_type, uverbs_obj_type, uverbs_object_def,
 };
 
-use crate::class::Class;
-pub use crate::held::Access;
+use crate::class::{Class, Destroying};
+pub use crate::lookup::Access;
 
-/// How long data of user space is, in bytes.
+/// The length of an attribute's data, in bytes.
 #[derive(Clone, Copy)]
 pub struct Size {
     min: u16,
@@ -83,8 +79,8 @@ pub struct Size {
     zero_trailing: bool,
 }
 
-/// [`Size`] of a structure that user space may know a shorter or a longer form of: up to the named member at least, and zero
-/// where the kernel knows nothing.
+/// The [`Size`] of a structure that may be shorter or longer in user space (`UVERBS_ATTR_STRUCT`): it has the named member at
+/// least, and is zero beyond the kernel's structure.
 #[macro_export]
 macro_rules! structure {
     ($ty:ty, $last:ident) => {
@@ -96,20 +92,20 @@ macro_rules! structure {
 pub use structure;
 
 impl Size {
-    /// Nothing.
+    /// No data.
     pub const NONE: Self = Self::between(0, 0);
 
-    /// A whole structure, no more and no less.
+    /// The size of a type (`UVERBS_ATTR_TYPE`).
     pub const fn of<T>() -> Self {
         Self::between(size_of::<T>(), size_of::<T>())
     }
 
-    /// So many bytes, or more.
+    /// A shortest length (`UVERBS_ATTR_MIN_SIZE`).
     pub const fn at_least(min: usize) -> Self {
         Self::between(min, u16::MAX as usize)
     }
 
-    /// From `min` bytes to `len`.
+    /// A shortest and a longest length.
     pub const fn between(min: usize, len: usize) -> Self {
         assert!(min <= len && len <= u16::MAX as usize);
         Self {
@@ -142,7 +138,7 @@ pub struct Choice(uverbs_attr_spec);
 unsafe impl Sync for Choice {}
 
 impl Choice {
-    /// The number is not used.
+    /// An ID that is not used.
     pub const NONE: Self = Self(pin_init::zeroed());
 
     /// Data from user space.
@@ -151,7 +147,7 @@ impl Choice {
     }
 }
 
-/// An attribute of a method. It is optional unless it is said to be [`mandatory`](Self::mandatory).
+/// An attribute of a method: optional, unless it is [`mandatory`](Self::mandatory).
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct Attr(uverbs_attr_def);
@@ -160,10 +156,10 @@ pub struct Attr(uverbs_attr_def);
 unsafe impl Sync for Attr {}
 
 impl Attr {
-    /// Data for the driver, of which the driver knows more.
+    /// The driver's part of the request.
     pub const UHW_IN: Self = Self::udata(c::UVERBS_ATTR_UHW_IN, c::UVERBS_ATTR_TYPE_PTR_IN);
 
-    /// Data from the driver, of which the driver knows more.
+    /// The driver's part of the response.
     pub const UHW_OUT: Self = Self::udata(c::UVERBS_ATTR_UHW_OUT, c::UVERBS_ATTR_TYPE_PTR_OUT);
 
     /// Data from user space.
@@ -191,7 +187,7 @@ impl Attr {
         Self::ptr_in(id, Size::of::<c::ib_uverbs_buffer_desc>())
     }
 
-    /// Data from user space that is one of several structures; user space says which.
+    /// Data from user space that is one of several structures; user space sends the ID of one.
     pub const fn enum_in(id: u32, choices: &'static [Choice]) -> Self {
         assert!(choices.len() <= u8::MAX as usize);
         let mut attr = Self::new(id, c::UVERBS_ATTR_TYPE_ENUM_IN);
@@ -216,7 +212,7 @@ impl Attr {
         Self::object(id, c::UVERBS_ATTR_TYPE_FD, object, access)
     }
 
-    /// A file descriptor of someone else's.
+    /// A file descriptor of any file.
     pub const fn raw_fd(id: u32) -> Self {
         Self::new(id, c::UVERBS_ATTR_TYPE_RAW_FD)
     }
@@ -226,7 +222,7 @@ impl Attr {
         self.flag(MANDATORY)
     }
 
-    /// What user space sends is copied before the handler runs.
+    /// The data is copied to the kernel before the handler runs.
     pub const fn alloc_and_copy(self) -> Self {
         self.flag(ALLOC_AND_COPY)
     }
@@ -277,29 +273,29 @@ impl Attr {
     }
 }
 
-/// What handles a method of ioctl, or a command of write: a function.
+/// A function that handles an ioctl method or a write command.
 pub trait Handler: Fn(&AttrBundle, &MaySleep) -> Result + Copy + 'static {}
 impl<F: Fn(&AttrBundle, &MaySleep) -> Result + Copy + 'static> Handler for F {}
 
-/// What destroys an object whose memory is a `T`: a function. Where user space has asked for it, it may fail and leave the object as it was.
-pub trait Destroy<T>:
-    Fn(&T, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
+/// A function that destroys objects of a class. It may fail, and leave the object as it was, where user space asks for it.
+pub trait Destroy<T: Class>:
+    Fn(Destroying<'_, T>, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
 {
 }
-impl<T, F> Destroy<T> for F where
-    F: Fn(&T, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
+impl<T: Class, F> Destroy<T> for F where
+    F: Fn(Destroying<'_, T>, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
 {
 }
 
-/// What is called when a file whose memory is a `T` loses its device, or is closed: a function.
-pub trait Detach<T>: Fn(&T, RemoveReason, &MaySleep) + Copy + 'static {}
-impl<T, F: Fn(&T, RemoveReason, &MaySleep) + Copy + 'static> Detach<T> for F {}
+/// A function that is called when the file of an object is closed, or its device is removed.
+pub trait Detach<T: Class>: Fn(&T::Memory, RemoveReason, &MaySleep) + Copy + 'static {}
+impl<T: Class, F: Fn(&T::Memory, RemoveReason, &MaySleep) + Copy + 'static> Detach<T> for F {}
 
-/// What is called last of all for a file whose memory is a `T`, when it is closed: a function.
-pub trait Release<T>: Fn(&T, &MaySleep) + Copy + 'static {}
-impl<T, F: Fn(&T, &MaySleep) + Copy + 'static> Release<T> for F {}
+/// A function that is called last when the file of an object is closed; its device may be removed by then.
+pub trait Release<T: Class>: Fn(&T::Memory, &MaySleep) + Copy + 'static {}
+impl<T: Class, F: Fn(&T::Memory, &MaySleep) + Copy + 'static> Release<T> for F {}
 
-/// The value of the type of a function, which is in the type alone.
+/// The value of a function's type, which has no size.
 const fn function<F: Copy>() -> F {
     const { assert!(size_of::<F>() == 0) };
     // SAFETY: The type has no bits; a function's type always has its value.
@@ -308,25 +304,26 @@ const fn function<F: Copy>() -> F {
 
 /// # Safety
 ///
-/// For C, as `handler` of a method or `func_write` of a command.
+/// The dispatch of a command calls it, as `handler` of a method or `func_write` of a command.
 unsafe extern "C" fn handler_door<H: Handler>(attrs: *mut uverbs_attr_bundle) -> c_int {
-    // SAFETY: The engine calls handlers in process context, with a command that is there during the call.
+    // SAFETY: The dispatch of commands calls handlers in process context, with a command that is valid during the call.
     let (command, sleep) = unsafe { (&*attrs.cast::<AttrBundle>(), MaySleep::assume()) };
     function::<H>()(command, &sleep).into_c()
 }
 
 /// # Safety
 ///
-/// For C, as `destroy_object` of a type whose objects are of the class.
-unsafe extern "C" fn destroy_door<T: Class, D: Destroy<T::Memory>>(
+/// ib_uverbs_support calls it, as `destroy_object` of a type whose objects are of the class.
+unsafe extern "C" fn destroy_door<T: Class, D: Destroy<T>>(
     uobj: *mut ib_uobject,
     why: rdma_remove_reason,
     attrs: *mut uverbs_attr_bundle,
 ) -> c_int {
-    // SAFETY: C calls it in process context, with an object of the type and a command, which are there during the call.
+    // SAFETY: ib_uverbs_support calls it in process context, with a command and an object of the type, which is complete and
+    // locked for writing.
     let (object, reason, command, sleep) = unsafe {
         (
-            &*uobj.cast::<T::Memory>(),
+            Destroying::<T>::new(&*uobj.cast::<T::Memory>()),
             RemoveReason::from_c(why),
             &*attrs.cast::<AttrBundle>(),
             MaySleep::assume(),
@@ -337,12 +334,13 @@ unsafe extern "C" fn destroy_door<T: Class, D: Destroy<T::Memory>>(
 
 /// # Safety
 ///
-/// For C, as `destroy_object` of a type of files that are of the class.
-unsafe extern "C" fn detach_door<T: Class, D: Detach<T::Memory>>(
+/// ib_uverbs_support calls it, as `destroy_object` of a type of files of the class.
+unsafe extern "C" fn detach_door<T: Class, D: Detach<T>>(
     uobj: *mut ib_uobject,
     why: rdma_remove_reason,
 ) {
-    // SAFETY: C calls it in process context, with an object of the type, which is there during the call.
+    // SAFETY: ib_uverbs_support calls it once for an object, in process context, with one of the type, which is complete and
+    // locked for writing.
     let (object, reason, sleep) = unsafe {
         (
             &*uobj.cast::<T::Memory>(),
@@ -350,19 +348,21 @@ unsafe extern "C" fn detach_door<T: Class, D: Detach<T::Memory>>(
             MaySleep::assume(),
         )
     };
+    // SAFETY: As above.
+    T::detach(unsafe { Destroying::new(object) }, reason, &sleep);
     function::<D>()(object, reason, &sleep);
 }
 
 /// # Safety
 ///
-/// For C, as `release_cleanup` of a type of files that are of the class.
-unsafe extern "C" fn release_door<T: Class, R: Release<T::Memory>>(uobj: *mut ib_uobject) {
-    // SAFETY: C calls it in process context, with an object of the type, which is there during the call.
+/// ib_uverbs_support calls it, as `release_cleanup` of a type of files of the class.
+unsafe extern "C" fn release_door<T: Class, R: Release<T>>(uobj: *mut ib_uobject) {
+    // SAFETY: ib_uverbs_support calls it in process context, with an object of the type, which stays during the call.
     let (object, sleep) = unsafe { (&*uobj.cast::<T::Memory>(), MaySleep::assume()) };
     function::<R>()(object, &sleep);
 }
 
-/// A method of ioctl.
+/// An ioctl method: `struct uverbs_method_def`.
 #[repr(transparent)]
 pub struct Method(uverbs_method_def);
 
@@ -370,12 +370,12 @@ pub struct Method(uverbs_method_def);
 unsafe impl Sync for Method {}
 
 impl Method {
-    /// A method with its handler, which is called when all attributes are as the table says.
+    /// A method with its handler, which is called when all attributes have been checked.
     pub const fn new<H: Handler>(id: u32, _handler: H, attrs: &'static [&'static Attr]) -> Self {
         Self::with_door(id, handler_door::<H>, attrs)
     }
 
-    /// A method that destroys an object: the one attribute is [`Attr::destroyed`].
+    /// A method that only destroys an object: its attribute is [`Attr::destroyed`].
     pub const fn destroy(id: u32, attrs: &'static [&'static Attr; 1]) -> Self {
         Self::with_door(id, c::uverbs_destroy_def_handler, attrs)
     }
@@ -396,7 +396,7 @@ impl Method {
     }
 }
 
-/// A type of objects that have handles.
+/// A type of objects with handles: `struct uverbs_obj_idr_type`.
 #[repr(transparent)]
 pub struct IdrType(uverbs_obj_idr_type);
 
@@ -404,8 +404,9 @@ pub struct IdrType(uverbs_obj_idr_type);
 unsafe impl Sync for IdrType {}
 
 impl IdrType {
-    /// Objects of a class, and how they are destroyed.
-    pub const fn new<T: Class, D: Destroy<T::Memory>>(_destroy: D) -> Self {
+    /// The objects of a class, and the function that destroys them.
+    pub const fn new<T: Class, D: Destroy<T>>(_destroy: D) -> Self {
+        const { assert!(!T::IS_FILE) };
         Self(uverbs_obj_idr_type {
             type_: uverbs_obj_type {
                 type_class: &raw const c::uverbs_idr_class,
@@ -415,14 +416,14 @@ impl IdrType {
         })
     }
 
-    /// What all types have.
+    /// The part that all types have.
     #[cfg(CONFIG_KUNIT = "y")]
     pub(crate) fn as_type(&'static self) -> *const uverbs_obj_type {
         &raw const self.0.type_
     }
 }
 
-/// A type of objects that are files.
+/// A type of objects with file descriptors: `struct uverbs_obj_fd_type`.
 #[repr(transparent)]
 pub struct FdType(uverbs_obj_fd_type);
 
@@ -430,25 +431,24 @@ pub struct FdType(uverbs_obj_fd_type);
 unsafe impl Sync for FdType {}
 
 impl FdType {
-    /// Files of a class, called `name`, opened with `flags` (`O_RDONLY`). The operations have `uverbs_uobject_fd_release` as
-    /// their `release`.
-    pub const fn new<T: Class, D: Detach<T::Memory>>(
-        detach: D,
-        operations: &'static Exported<file_operations>,
+    /// Files of a class, whose name in `/proc/PID/fd` is `name`, opened with `flags` (`O_RDONLY`).
+    pub const fn new<T: Class, D: Detach<T>>(
+        _detach: D,
+        operations: &'static ObjectFileOps<T>,
         name: &'static CStr,
         flags: u32,
     ) -> Self {
-        let mut this = Self::without_operations::<T, D>(detach, flags);
-        this.0.fops = &raw const operations.0;
+        let mut this = Self::with_detach::<T, D>(flags);
+        this.0.fops = &raw const operations.table.0;
         this.0.name = kernel::str::as_char_ptr_in_const_context(name);
         this
     }
 
-    /// As [`new`](Self::new), with what is to be done last, when the file is closed; its device may be gone by then.
-    pub const fn with_release<T: Class, D: Detach<T::Memory>, R: Release<T::Memory>>(
+    /// As [`new`](Self::new), with a function that is called last when the file is closed.
+    pub const fn with_release<T: Class, D: Detach<T>, R: Release<T>>(
         detach: D,
         _release: R,
-        operations: &'static Exported<file_operations>,
+        operations: &'static ObjectFileOps<T>,
         name: &'static CStr,
         flags: u32,
     ) -> Self {
@@ -457,11 +457,16 @@ impl FdType {
         this
     }
 
-    /// Files that the method makes which allocates them: it sets the object's file.
-    pub const fn without_operations<T: Class, D: Detach<T::Memory>>(
-        _detach: D,
-        flags: u32,
-    ) -> Self {
+    /// Objects whose file the allocating method makes.
+    pub const fn without_operations<T: Class>(flags: u32) -> Self {
+        const fn detach_of<T: Class, D: Detach<T>>(_detach: D, flags: u32) -> FdType {
+            FdType::with_detach::<T, D>(flags)
+        }
+        detach_of::<T, _>(|_: &T::Memory, _: RemoveReason, _: &MaySleep| {}, flags)
+    }
+
+    const fn with_detach<T: Class, D: Detach<T>>(flags: u32) -> Self {
+        const { assert!(T::IS_FILE) };
         Self(uverbs_obj_fd_type {
             type_: uverbs_obj_type {
                 type_class: &raw const c::uverbs_fd_class,
@@ -476,7 +481,28 @@ impl FdType {
     }
 }
 
-/// An object class: its number, its type and its methods.
+/// The `struct file_operations` of the files of a class: a `static`. Each class needs one of its own, for its address tells
+/// whether a file descriptor is of the class.
+pub struct ObjectFileOps<T: Class> {
+    table: Exported<file_operations>,
+    _class: PhantomData<fn() -> T>,
+}
+
+impl<T: Class> ObjectFileOps<T> {
+    /// The operations `F`, which have neither `open` nor `release`; their code is in `owner`.
+    pub const fn new<F: FileOps<Private = T::Memory>>(owner: &ThisModule) -> Self {
+        const { assert!(!F::HAS_OPEN && !F::HAS_RELEASE) };
+        // SAFETY: `FdType` gives the table to files of objects of the class alone: ib_uverbs_support sets their private data to
+        // the object before they have a descriptor, with a reference that `uverbs_uobject_fd_release` drops.
+        let table = unsafe { file_ops::table::<F>(owner, Some(c::uverbs_uobject_fd_release)) };
+        Self {
+            table,
+            _class: PhantomData,
+        }
+    }
+}
+
+/// An object class: `struct uverbs_object_def`.
 #[repr(transparent)]
 pub struct Object(uverbs_object_def);
 
@@ -484,12 +510,12 @@ pub struct Object(uverbs_object_def);
 unsafe impl Sync for Object {}
 
 impl Object {
-    /// Methods that belong to no object.
+    /// A class of methods without objects.
     pub const fn global(id: u32, methods: &'static [&'static Method]) -> Self {
         Self::new(id, core::ptr::null(), methods)
     }
 
-    /// Objects that have handles.
+    /// A class of objects with handles.
     pub const fn idr(
         id: u32,
         idr_type: &'static IdrType,
@@ -498,7 +524,7 @@ impl Object {
         Self::new(id, &raw const idr_type.0.type_, methods)
     }
 
-    /// Objects that are files.
+    /// A class of objects with file descriptors.
     pub const fn fd(
         id: u32,
         fd_type: &'static FdType,
@@ -522,16 +548,16 @@ impl Object {
     }
 }
 
-/// What a command of write sends and gets, in bytes.
+/// The lengths of a write command, in bytes.
 #[derive(Clone, Copy)]
 pub struct WriteSizes {
-    /// The request, without what is for the driver.
+    /// The request, without the driver's part.
     pub request: u8,
-    /// The response, without what is from the driver.
+    /// The response, without the driver's part.
     pub response: u8,
-    /// Whether there is a response: then the request begins with its address.
+    /// Whether there is a response, whose address the request begins with.
     pub has_response: bool,
-    /// Whether there is more for the driver, and from it.
+    /// Whether request and response have a part of the driver.
     pub has_udata: bool,
 }
 
@@ -547,7 +573,7 @@ impl Definition {
     /// The end of the list.
     pub const END: Self = Self::new(c::UAPI_DEF_END, 0);
 
-    /// An object class with its methods. Entries that follow may say what it needs.
+    /// An object class with its methods. Conditions may follow.
     pub const fn tree(object: &'static Object) -> Self {
         let mut this = Self::new(c::UAPI_DEF_CHAIN_OBJ_TREE, 0);
         this.0.__bindgen_anon_1.object_start.object_id = object.0.id;
@@ -566,19 +592,19 @@ impl Definition {
         this
     }
 
-    /// What follows belongs to an object class.
+    /// The entries that follow belong to an object class.
     pub const fn object_start(object: u32) -> Self {
         let mut this = Self::new(c::UAPI_DEF_OBJECT_START, 0);
         this.0.__bindgen_anon_1.object_start.object_id = object as u16;
         this
     }
 
-    /// A command of write.
+    /// A write command.
     pub const fn write<H: Handler>(number: u32, _handler: H, sizes: WriteSizes) -> Self {
         Self::command(number, handler_door::<H>, sizes, false)
     }
 
-    /// An extended command of write, which looks at sizes itself.
+    /// An extended write command, which checks lengths itself.
     pub const fn write_ex<H: Handler>(number: u32, _handler: H) -> Self {
         let sizes = WriteSizes {
             request: 0,
@@ -589,12 +615,12 @@ impl Definition {
         Self::command(number, handler_door::<H>, sizes, true)
     }
 
-    /// The object class before it is there only if the device has a method: its offset in `struct ib_device_ops`.
+    /// The object class before it needs a method of the device: its offset in `struct ib_device_ops`.
     pub const fn object_needs(offset: usize) -> Self {
         Self::needs(c::UAPI_SCOPE_OBJECT, offset)
     }
 
-    /// The method or command before it is there only if the device has a method: its offset in `struct ib_device_ops`.
+    /// The method or command before it needs a method of the device: its offset in `struct ib_device_ops`.
     pub const fn method_needs(offset: usize) -> Self {
         Self::needs(c::UAPI_SCOPE_METHOD, offset)
     }

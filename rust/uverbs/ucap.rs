@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Nodes in `/dev` that stand for a capability: who may open one has it.
+//! Character devices of user capabilities (ucaps): a process that can open one has the capability.
 //!
-//! C headers: `include/linux/cdev.h`, `include/linux/fs.h`.
+//! C headers: `include/rdma/ib_ucaps.h`, `include/linux/cdev.h`.
 
 use core::ptr::NonNull;
 
@@ -14,7 +14,7 @@ use kernel_ext::{
 use rdma::MaySleep;
 use rdma_bindings::{self as bindings, cdev, device, file_operations};
 
-/// What can be done with such a node: it can be opened, that is all.
+/// The operations of such a device: it can only be opened.
 pub struct Files(file_operations);
 
 // SAFETY: The table is constant.
@@ -30,11 +30,11 @@ impl Files {
         })
     }
 
-    /// The number of the node that a file descriptor of the present process is of.
+    /// The minor number of the device that a file descriptor of the current process has open.
     ///
     /// # Errors
     ///
-    /// `EBADF` if it is of none.
+    /// `EBADF` if it is none of these devices.
     pub fn number_of(&'static self, descriptor: i32) -> Result<u32> {
         // SAFETY: The function takes any number.
         let file = NonNull::new(unsafe { bindings::fget(descriptor as u32) }).ok_or(EBADF)?;
@@ -49,7 +49,7 @@ impl Files {
     }
 }
 
-/// The structures of C for a node.
+/// The C structures of a device.
 #[repr(C)]
 #[derive(Zeroable)]
 struct RawNode {
@@ -57,7 +57,7 @@ struct RawNode {
     dev: device,
 }
 
-/// A node that is not in the driver model yet: its reference.
+/// A device that is not in the driver model yet: its reference.
 struct NewNode(NonNull<RawNode>);
 
 impl Drop for NewNode {
@@ -69,25 +69,25 @@ impl Drop for NewNode {
 
 /// # Safety
 ///
-/// The driver model calls it with the device of a node that has no reference left.
+/// The driver model calls it with a device that has no reference left.
 unsafe extern "C" fn release(dev: *mut device) {
     let offset = core::mem::offset_of!(RawNode, dev);
     // SAFETY: By the safety requirements; the box was given up when the node was made.
     drop(unsafe { KBox::from_raw(dev.byte_sub(offset).cast::<RawNode>()) });
 }
 
-/// A node. Dropping it takes it out of `/dev`; whoever has opened it keeps it open.
+/// A device. Dropping it removes it from `/dev`; open files stay.
 pub struct Node(NewNode);
 
 // SAFETY: The driver model guards the node.
 unsafe impl Send for Node {}
 
 impl Node {
-    /// Makes a node of a class.
+    /// Creates a device of a class.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what the driver model says.
+    /// `ENOMEM`, and those of the driver model.
     pub fn new<T: Nodes>(
         class: &'static NodeClass<T>,
         number: u32,

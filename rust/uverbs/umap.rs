@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mappings of a device file: memory of the device in processes, which is taken away when the device goes.
+//! Mappings of device memory through a device file (`struct rdma_umap_priv`), which are zapped when the device is removed.
 //!
-//! The driver registers what it maps (`rdma_user_mmap_io`). When a process forks the copy is registered too. After the mappings
-//! were taken away, a process that touches one finds zeros instead: a page that all mappings of the file share, for it may
-//! write too.
+//! The driver registers a mapping (`rdma_user_mmap_io`); copies and splits of it are registered too. After a mapping was zapped, a
+//! fault gets a page of zeros: where the process may write, one page that all mappings of the file share.
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `umap_lock` of a file | its list of mappings, and the page that takes their place | process context, often inside of `mmap_lock` | those of an entry |
+//! | `umap_lock` of a file | its list of mappings, and the page that replaces them | process context, often inside of `mmap_lock` | those of an entry |
 //!
-//! `mmap_lock` of a process comes before `umap_lock`, and `hw_destroy_rwsem` before both, but for the calls that come with
-//! `mmap_lock` held: these only try to get `hw_destroy_rwsem`.
+//! Lock order: `hw_destroy_rwsem`, `mmap_lock` of a process, `umap_lock`. Functions that are called with `mmap_lock` held only try
+//! to take `hw_destroy_rwsem`.
 //!
 //! C headers: `include/linux/mm.h`, `include/rdma/ib_verbs.h`.
 
-use core::{marker::PhantomData, mem::offset_of, ptr, ptr::NonNull};
+use core::{mem::offset_of, ptr, ptr::NonNull};
 
 use kernel::{error::to_result, mm::virt::VmaNew, prelude::*};
-use kernel_ext::export::Exported;
+use kernel_ext::{
+    cmutex::{CMutex, CMutexGuard},
+    export::Exported,
+};
 use rdma::{
     core::{command::UverbsFile, list, Ucontext},
     MaySleep,
@@ -28,58 +30,44 @@ use rdma_bindings::{
 };
 
 use crate::{
-    file::{File, Frozen},
+    file::{hw_destroy, HwDestroyGuard},
     node::Node,
 };
 
-/// A file whose objects are not all destroyed meanwhile.
+/// A device file as a mapping has it.
 ///
-/// # Invariants
+/// # Safety
 ///
-/// `hw_destroy_rwsem` is held to read.
-struct Busy<'a>(*mut ib_uverbs_file, PhantomData<&'a File>);
-
-impl Busy<'_> {
-    /// Does not wait: `None` if somebody destroys or is about to.
-    ///
-    /// # Safety
-    ///
-    /// `file` is there as long as the result.
-    unsafe fn try_hold(file: *mut ib_uverbs_file) -> Option<Self> {
-        // SAFETY: By the safety requirements.
-        let held = unsafe { bindings::down_read_trylock(&raw mut (*file).hw_destroy_rwsem) };
-        // INVARIANT: It is held.
-        (held != 0).then(|| Self(file, PhantomData))
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::up_read(&raw mut (*self.0).hw_destroy_rwsem) };
-    }
+/// `raw` is an open device file, and stays for `'a`.
+unsafe fn file_of<'a>(raw: *mut ib_uverbs_file) -> &'a UverbsFile {
+    // SAFETY: By the safety requirements; a view is a transparent wrapper.
+    unsafe { &*raw.cast() }
 }
 
 /// The mappings of a file, locked.
 ///
 /// # Invariants
 ///
-/// `umap_lock` is held.
-struct Mappings(*mut ib_uverbs_file);
+/// The guard is of the file's `umap_lock`.
+struct Mappings<'a> {
+    file: &'a UverbsFile,
+    _guard: CMutexGuard<'a>,
+}
 
-impl Mappings {
-    /// # Safety
-    ///
-    /// `file` is there as long as the result.
-    unsafe fn lock(file: *mut ib_uverbs_file) -> Self {
-        // SAFETY: By the safety requirements.
-        unsafe { bindings::mutex_lock(&raw mut (*file).umap_lock) };
-        Self(file)
+impl<'a> Mappings<'a> {
+    fn lock(file: &'a UverbsFile, sleep: &MaySleep) -> Self {
+        // SAFETY: The mutex was initialised with the file, and stays as long.
+        let mutex = unsafe { CMutex::from_raw(&raw mut (*file.as_raw()).umap_lock) };
+        // INVARIANT: It was just locked.
+        Self {
+            file,
+            _guard: mutex.lock(sleep),
+        }
     }
 
     fn head(&self) -> *mut bindings::list_head {
-        // SAFETY: The file is there.
-        unsafe { &raw mut (*self.0).umaps }
+        // SAFETY: The list stays as long as the file.
+        unsafe { &raw mut (*self.file.as_raw()).umaps }
     }
 
     fn of_link(link: *mut bindings::list_head) -> *mut rdma_umap_priv {
@@ -88,7 +76,7 @@ impl Mappings {
             .cast()
     }
 
-    /// Takes a mapping out, and gives up the entry that it is of.
+    /// Removes a mapping from the list, and drops its reference of an mmap entry.
     ///
     /// # Safety
     ///
@@ -104,8 +92,8 @@ impl Mappings {
         }
     }
 
-    /// The memory of a process that has mappings of the file, kept from going. Mappings of those that go are taken out: nobody
-    /// touches them any more.
+    /// The memory of a process that has mappings of the file, with a reference. Mappings of processes that are exiting are removed:
+    /// nothing accesses them any more.
     fn next_process(&self) -> Option<Process> {
         // SAFETY: The list is locked, so its mappings are there, and their processes' structures with them.
         unsafe {
@@ -122,27 +110,20 @@ impl Mappings {
     }
 }
 
-impl Drop for Mappings {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::mutex_unlock(&raw mut (*self.0).umap_lock) };
-    }
-}
-
-/// The memory of a process.
+/// The memory of a process: `struct mm_struct`.
 ///
 /// # Invariants
 ///
-/// A use of it is ours.
+/// The value owns one reference (`mm_users`).
 struct Process(*mut bindings::mm_struct);
 
 impl Process {
-    /// Takes the mappings of a file away that the process has.
-    fn zap(&self, file: *mut ib_uverbs_file) {
-        // SAFETY: By the type invariants; the file is there, whose mappings do not go while the process's are locked.
+    /// Zaps the mappings of a file in the process.
+    fn zap(&self, file: &UverbsFile, sleep: &MaySleep) {
+        // SAFETY: By the type invariants; mappings of the process do not go while its `mmap_lock` is held.
         unsafe {
             bindings::mmap_read_lock(self.0);
-            let mappings = Mappings::lock(file);
+            let mappings = Mappings::lock(file, sleep);
             let mut next = list::first(mappings.head());
             while let Some(link) = next {
                 next = list::after(mappings.head(), link);
@@ -173,11 +154,11 @@ unsafe fn mm_of(vma: *mut vm_area_struct) -> *mut bindings::mm_struct {
     unsafe { (*vma).vm_mm }
 }
 
-/// Takes the pages of a mapping away.
+/// Zaps a mapping.
 ///
 /// # Safety
 ///
-/// `vma` is a mapping of pages without a `struct page`, and its process's mappings are locked.
+/// `vma` is a mapping of pages without a `struct page`, and `mmap_lock` of its process is held.
 unsafe fn zap(vma: *mut vm_area_struct) {
     // SAFETY: By the safety requirements.
     unsafe {
@@ -187,34 +168,31 @@ unsafe fn zap(vma: *mut vm_area_struct) {
     }
 }
 
-/// Takes all mappings of a file away: whoever touches one finds zeros.
-pub fn disassociate(file: &Frozen<'_>, _sleep: &MaySleep) {
-    let raw = file.as_raw();
+/// Zaps all mappings of a file: a process that touches one gets a page of zeros.
+pub fn disassociate(file: &HwDestroyGuard<'_>, sleep: &MaySleep) {
     loop {
-        // SAFETY: The file is there.
-        let mappings = unsafe { Mappings::lock(raw) };
+        let mappings = Mappings::lock(file, sleep);
         let Some(process) = mappings.next_process() else {
             return;
         };
-        // One process at a time, for its lock comes first.
+        // `mmap_lock` of the process is taken before `umap_lock`.
         drop(mappings);
-        process.zap(raw);
+        process.zap(file, sleep);
     }
 }
 
-/// Maps what a driver has at the mapping's offset.
+/// Has the driver map the memory at the mapping's offset.
 ///
 /// # Errors
 ///
-/// `EIO` if the device has gone, or while the file's context is destroyed, `EINVAL` if it has none, and what the driver says.
+/// `EIO` if the device was removed or the file's context is being destroyed, `EINVAL` if it has none, and those of the driver.
 pub fn map(file: &UverbsFile, area: &VmaNew, _sleep: &MaySleep) -> Result {
     let access = Node::of(file).access();
     access.device().ok_or(EIO)?;
     let context = NonNull::new(file.ucontext())
         .ok_or(EINVAL)?
         .cast::<Ucontext>();
-    // SAFETY: The file is there.
-    let _busy = unsafe { Busy::try_hold(file.as_raw()) }.ok_or(EIO)?;
+    let _hw_destroy = hw_destroy(file).try_read().ok_or(EIO)?;
     // SAFETY: The context stays while the device does, which `access` keeps.
     let context = unsafe { context.as_ref() };
     let mmap = context.device().ops().mmap.ok_or(ENODEV)?;
@@ -225,7 +203,7 @@ pub fn map(file: &UverbsFile, area: &VmaNew, _sleep: &MaySleep) -> Result {
     })
 }
 
-/// What the kernel calls for mappings.
+/// The operations of mappings.
 static OPERATIONS: Exported<bindings::vm_operations_struct> =
     Exported(bindings::vm_operations_struct {
         open: Some(opened),
@@ -234,7 +212,7 @@ static OPERATIONS: Exported<bindings::vm_operations_struct> =
         ..pin_init::zeroed()
     });
 
-/// The file of a mapping, and what was registered for it.
+/// The file of a mapping, and its `rdma_umap_priv`.
 ///
 /// # Safety
 ///
@@ -247,8 +225,7 @@ unsafe fn parts(vma: *mut vm_area_struct) -> (*mut ib_uverbs_file, *mut rdma_uma
     }
 }
 
-/// A mapping was copied, for a process that forks, or split: the copy is registered too. If that cannot be, the copy has
-/// no pages and gets none.
+/// A mapping was copied by `fork`, or split: registers the copy. If that fails, zaps it; it gets no pages.
 ///
 /// # Safety
 ///
@@ -267,16 +244,18 @@ unsafe extern "C" fn opened(vma: *mut vm_area_struct) {
 
 /// # Safety
 ///
-/// As for [`opened`]; `old` is what the old mapping has registered.
+/// As for [`opened`]; `old` is that of the old mapping.
 unsafe fn register_copy(
     file: *mut ib_uverbs_file,
     vma: *mut vm_area_struct,
     old: *mut rdma_umap_priv,
 ) -> Option<()> {
-    // SAFETY: By the safety requirements. While the file is busy nobody takes the old mapping's entry away.
+    // SAFETY: By the safety requirements the mapping keeps the file. Nobody removes the old mapping's entry while
+    // `hw_destroy_rwsem` is held.
     unsafe {
-        let _busy = Busy::try_hold(file)?;
-        if (*file).ucontext.is_null() {
+        let file = file_of(file);
+        let _hw_destroy = hw_destroy(file).try_read()?;
+        if file.ucontext().is_null() {
             return None;
         }
         let new = KBox::new(rdma_umap_priv::zeroed(), GFP_KERNEL).ok()?;
@@ -285,25 +264,25 @@ unsafe fn register_copy(
     Some(())
 }
 
-/// A mapping goes.
+/// A mapping is removed.
 ///
 /// # Safety
 ///
-/// The kernel calls it with a mapping that nobody uses any more.
+/// The kernel calls it with a mapping that is not used any more.
 unsafe extern "C" fn closed(vma: *mut vm_area_struct) {
-    // SAFETY: By the safety requirements; the mapping keeps the file until this returns. What was registered is a box, in
-    // the file's list or, when it was taken out, in one of its own.
+    // SAFETY: By the safety requirements; the mapping keeps the file until this returns, and closing may sleep. The
+    // `rdma_umap_priv` is a box, in the file's list or, when it was removed, in one of its own.
     unsafe {
         let (file, mapping) = parts(vma);
         if mapping.is_null() {
             return;
         }
-        Mappings::lock(file).remove(mapping);
+        Mappings::lock(file_of(file), &MaySleep::assume()).remove(mapping);
         drop(KBox::from_raw(mapping));
     }
 }
 
-/// A page of a mapping is touched that has been taken away.
+/// A process has accessed a page of a mapping that was zapped.
 ///
 /// # Safety
 ///
@@ -331,15 +310,15 @@ unsafe extern "C" fn fault(vmf: *mut vm_fault) -> vm_fault_t {
     0
 }
 
-/// The page that takes the place of what was taken away. It goes with the file. Null if there is no memory.
+/// The page that replaces zapped ones; it is freed with the file. Null if there is no memory.
 ///
 /// # Safety
 ///
-/// `file` is there.
+/// `file` is an open device file.
 unsafe fn shared_page(file: *mut ib_uverbs_file, gfp: bindings::gfp_t) -> *mut bindings::page {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements; faults may sleep.
     unsafe {
-        let _mappings = Mappings::lock(file);
+        let _mappings = Mappings::lock(file_of(file), &MaySleep::assume());
         if (*file).disassociate_page.is_null() {
             (*file).disassociate_page = bindings::alloc_pages(gfp | bindings::__GFP_ZERO, 0);
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The verbs of ib_core for user space, and what else it exports for commands. Process context.
+//! Functions of ib_core that commands call: verbs with user data, and resource tracking. Process context.
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/restrack.h`.
 
-use core::ptr::{null_mut, NonNull};
+use core::ptr::NonNull;
 
 use kernel::{
     error::{from_err_ptr, to_result},
@@ -14,22 +14,15 @@ use kernel::{
 use rdma::{
     core::{
         ah_attr::AhVector,
-        object::{Failed, Owned, UdataView},
-        pd::Inode,
+        object::{Owned, UdataView},
         qp::QpAttr,
-        Ah, AttrBundle, Cq, Device, Flow, Pd, Qp, Srq, Xrcd,
+        Ah, AttrBundle, Cq, Device, Pd, Qp, Srq,
     },
     Gid, MaySleep,
 };
 use rdma_bindings as c;
 
-use crate::{
-    flow::OwnedResources,
-    new::NewObject,
-    uevent::{on_qp_event, QpObject},
-};
-
-/// What resource tracking is told of an object, from its making on. Whoever destroys the object takes it out of the list.
+/// Resource tracking of objects that commands create.
 pub mod track {
     use kernel::prelude::*;
     use rdma::core::{
@@ -38,7 +31,7 @@ pub mod track {
     };
     use rdma_bindings as c;
 
-    /// An object is about to be made, for the present process; `kind` is `enum rdma_restrack_type`.
+    /// Prepares the entry of an object of the current process; `kind` is `enum rdma_restrack_type`.
     pub fn begin(object: &impl Owns, kind: u32) {
         let res = object.entry().as_raw();
         // SAFETY: By the invariants of an `OwnEntry`, and the object is not listed yet.
@@ -48,66 +41,66 @@ pub mod track {
         }
     }
 
-    /// The object has been made: from now on it is listed.
+    /// Lists an object that was created.
     pub fn add(object: &impl Owns) {
-        // SAFETY: The object is there, and was begun.
+        // SAFETY: The object is valid, and was begun.
         unsafe { c::rdma_restrack_add(object.entry().as_raw()) };
     }
 
-    /// The object is not made after all: it is forgotten.
+    /// Drops the entry of an object that was not created.
     pub fn forget(object: &impl Owns) {
         // SAFETY: The object was begun, and not added: this is the only reference.
         unsafe { c::rdma_restrack_put(object.entry().as_raw()) };
     }
 
-    /// The driver has not made the object: it is forgotten and freed.
+    /// As [`forget`], and frees the memory of the object.
     pub fn discard<T: DriverObject + Tracked>(failed: Failed<Fresh<T>>) -> Error {
         forget(&failed.object);
         failed.error
     }
 
-    /// Waits until nobody looks at the object, which has changed: who looks again sees the change.
+    /// Waits until nothing reads the object, which has changed; later readers see the change.
     pub fn sync(object: &impl Tracked, _sleep: &rdma::MaySleep) {
-        // SAFETY: The object is there, and listed.
+        // SAFETY: The object is valid, and listed.
         unsafe { c::rdma_restrack_sync(object.res().as_raw()) };
     }
 }
 
-/// Whether the present process may use raw packets, in the namespace of the command's device.
+/// Whether the current process has `CAP_NET_RAW` for the command's device.
 pub fn has_raw_cap(command: &AttrBundle) -> bool {
-    // SAFETY: The command is there.
+    // SAFETY: The command is valid.
     unsafe { c::rdma_uattrs_has_raw_cap(command.as_raw()) }
 }
 
-/// Whether everybody may use privileged Q_Keys.
+/// Whether privileged Q_Keys need no capability (`rdma system set privileged-qkey on`).
 pub fn privileged_qkey() -> bool {
     // SAFETY: It may be asked at any time.
     unsafe { c::rdma_nl_get_privileged_qkey() }
 }
 
-/// Asks for the attributes of a port.
+/// Queries the attributes of a port.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is no such port, and what the driver answers.
+/// `EINVAL` if there is no such port, and those of the driver.
 pub fn query_port(device: &Device, port: u32, _sleep: &MaySleep) -> Result<c::ib_port_attr> {
     let mut attr = pin_init::zeroed();
-    // SAFETY: The device is there, and the attributes are ours.
+    // SAFETY: The device is valid, and the attributes are ours.
     to_result(unsafe { c::ib_query_port(device.as_raw(), port, &mut attr) })?;
     Ok(attr)
 }
 
 /// `enum rdma_link_layer` of a port.
 pub fn link_layer(device: &Device, port: u32) -> u32 {
-    // SAFETY: The device is there.
+    // SAFETY: The device is valid.
     unsafe { c::rdma_port_get_link_layer(device.as_raw(), port) }
 }
 
-/// Makes an address handle, for a path whose addresses need not be complete.
+/// Creates an address handle; resolves the MAC address of a RoCE path.
 ///
 /// # Errors
 ///
-/// `EINVAL`, `ENOMEM`, what is wrong with the path, and what the driver answers.
+/// `EINVAL` for a path that is wrong, `ENOMEM`, and those of the driver.
 pub fn create_ah(
     pd: &Pd,
     vector: &mut AhVector,
@@ -115,7 +108,7 @@ pub fn create_ah(
     _sleep: &MaySleep,
 ) -> Result<Owned<Ah>> {
     let vector = core::ptr::from_mut(vector).cast();
-    // SAFETY: All are there; the address vector's wrapper is transparent, and the function leaves its source as it was.
+    // SAFETY: All are valid; the address vector's wrapper is transparent, and the function leaves its source as it was.
     let ah = from_err_ptr(unsafe { c::rdma_create_user_ah(pd.as_raw(), vector, udata.as_raw()) })?;
     let ah = NonNull::new(ah).ok_or(EINVAL)?;
     // SAFETY: It was just made, and is ours.
@@ -126,29 +119,29 @@ pub fn create_ah(
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, and what the driver answers.
+/// `EOPNOTSUPP`, and those of the driver.
 pub fn set_cq_moderation(cq: &Cq, count: u16, period: u16, _sleep: &MaySleep) -> Result {
-    // SAFETY: The queue is there.
+    // SAFETY: The queue is valid.
     to_result(unsafe { c::rdma_set_cq_moderation(cq.as_raw(), count, period) })
 }
 
-/// Asks what a shared receive queue is like.
+/// Queries the attributes of a shared receive queue.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, and what the driver answers.
+/// `EOPNOTSUPP`, and those of the driver.
 pub fn query_srq(srq: &Srq, _sleep: &MaySleep) -> Result<c::ib_srq_attr> {
     let mut attr = pin_init::zeroed();
-    // SAFETY: The queue is there, and the attributes are ours.
+    // SAFETY: The queue is valid, and the attributes are ours.
     to_result(unsafe { c::ib_query_srq(srq.as_raw(), &mut attr) })?;
     Ok(attr)
 }
 
-/// Changes a queue pair; `mask` is `enum ib_qp_attr_mask`.
+/// Modifies a queue pair; `mask` is `enum ib_qp_attr_mask`.
 ///
 /// # Errors
 ///
-/// `EINVAL` and others for a path that the device cannot have, and what the driver answers.
+/// `EINVAL` and others for a path that is wrong, and those of the driver.
 pub fn modify_qp(
     qp: &Qp,
     attr: &mut QpAttr,
@@ -157,44 +150,17 @@ pub fn modify_qp(
     _sleep: &MaySleep,
 ) -> Result {
     let attr = core::ptr::from_mut(attr).cast();
-    // SAFETY: All are there; the wrapper of the attributes is transparent.
+    // SAFETY: All are valid; the wrapper of the attributes is transparent.
     to_result(unsafe {
         c::ib_modify_qp_with_udata(qp.as_raw(), attr, mask as c_int, udata.as_raw())
     })
 }
 
-/// Opens a handle of a shared queue pair of an XRC domain, for an object that is being made.
+/// Queries the attributes of a queue pair; `mask` is `enum ib_qp_attr_mask`.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is none of the number, `ENOMEM`.
-pub fn open_qp(
-    xrcd: &Xrcd,
-    number: u32,
-    kind: u32,
-    object: &QpObject,
-    _sleep: &MaySleep,
-) -> Result<Owned<Qp>> {
-    let mut attr: c::ib_qp_open_attr = pin_init::zeroed();
-    attr.event_handler = Some(on_qp_event);
-    attr.qp_num = number;
-    attr.qp_type = kind;
-    // SAFETY: Both are there; the handler looks at the queue pair's object.
-    let qp = from_err_ptr(unsafe { c::ib_open_qp(xrcd.as_raw(), &mut attr) })?;
-    let qp = NonNull::new(qp).ok_or(EINVAL)?;
-    // SAFETY: It was just made, and is ours. Events that came before there was an object are nobody's.
-    unsafe {
-        let member = &raw mut (*qp.as_ptr()).uobject;
-        member.write_volatile(object.uobject().as_raw().cast());
-        Ok(Owned::from_raw(qp))
-    }
-}
-
-/// Asks what a queue pair is like; `mask` is `enum ib_qp_attr_mask`.
-///
-/// # Errors
-///
-/// `EOPNOTSUPP`, and what the driver answers.
+/// `EOPNOTSUPP`, and those of the driver.
 pub fn query_qp(
     qp: &Qp,
     attr: &mut QpAttr,
@@ -203,84 +169,30 @@ pub fn query_qp(
     _sleep: &MaySleep,
 ) -> Result {
     let attr = core::ptr::from_mut(attr).cast();
-    // SAFETY: All are there; the wrapper of the attributes is transparent.
+    // SAFETY: All are valid; the wrapper of the attributes is transparent.
     to_result(unsafe { c::ib_query_qp(qp.as_raw(), attr, mask as c_int, init) })
 }
 
-/// Lets a queue pair join a multicast group.
+/// Attaches a queue pair to a multicast group.
 ///
 /// # Errors
 ///
-/// `EINVAL` for what is no group, or a queue pair that cannot; and what the driver answers.
+/// `EINVAL` for a GID that is not multicast, or a queue pair that is not UD; and those of the driver.
 pub fn attach_mcast(qp: &Qp, gid: Gid, lid: u16, _sleep: &MaySleep) -> Result {
     let mut gid = c::ib_gid { raw: gid.0 };
-    // SAFETY: Both are there.
+    // SAFETY: Both are valid.
     to_result(unsafe { c::ib_attach_mcast(qp.as_raw(), &mut gid, lid) })
 }
 
-/// Lets a queue pair leave a multicast group.
+/// Detaches a queue pair from a multicast group.
 ///
 /// # Errors
 ///
 /// As for [`attach_mcast`].
 pub fn detach_mcast(qp: &Qp, gid: Gid, lid: u16, _sleep: &MaySleep) -> Result {
     let mut gid = c::ib_gid { raw: gid.0 };
-    // SAFETY: Both are there.
+    // SAFETY: Both are valid.
     to_result(unsafe { c::ib_detach_mcast(qp.as_raw(), &mut gid, lid) })
-}
-
-/// Makes an XRC domain, named by a file or by nothing. Who names it by a file keeps the file's inode as long as the domain.
-///
-/// # Errors
-///
-/// `EOPNOTSUPP`, `ENOMEM`, and what the driver answers.
-pub fn alloc_xrcd(
-    device: &Device,
-    inode: Option<&Inode>,
-    udata: &UdataView,
-    _sleep: &MaySleep,
-) -> Result<Owned<Xrcd>> {
-    let inode = inode.map_or(null_mut(), Inode::as_raw);
-    // SAFETY: All are there.
-    let xrcd = unsafe { c::ib_alloc_xrcd_user(device.as_raw(), inode, udata.as_raw()) };
-    let xrcd = NonNull::new(from_err_ptr(xrcd)?).ok_or(EINVAL)?;
-    // SAFETY: It was just made, and is ours.
-    Ok(unsafe { Owned::from_raw(xrcd) })
-}
-
-/// Deallocates an XRC domain.
-///
-/// # Errors
-///
-/// `EBUSY` while it is used, and what the driver answers: then it stays.
-pub fn dealloc_xrcd(
-    xrcd: Owned<Xrcd>,
-    udata: &UdataView,
-    _sleep: &MaySleep,
-) -> Result<(), Failed<Owned<Xrcd>>> {
-    // SAFETY: The owner gives the domain up.
-    to_result(unsafe { c::ib_dealloc_xrcd_user(xrcd.as_raw(), udata.as_raw()) }).map_err(|error| {
-        Failed {
-            object: xrcd,
-            error,
-        }
-    })
-}
-
-/// Makes an object one of the users of an XRC domain, which is kept elsewhere as long as it has any.
-pub fn share_xrcd(new: NewObject<'_, Xrcd>, xrcd: &Xrcd) {
-    xrcd.uses().inc();
-    // SAFETY: The domain stays as long as it is counted as used.
-    unsafe { new.uobject().set_object(xrcd.as_raw().cast()) };
-    new.finish();
-}
-
-/// A flow steering rule is there: its object is complete, and keeps what the rule uses.
-pub fn complete_flow(new: NewObject<'_, Flow>, flow: Owned<Flow>, resources: OwnedResources) {
-    let memory = new.uobject().as_raw().cast::<c::ib_uflow_object>();
-    // SAFETY: The memory of flows is a `struct ib_uflow_object`; who destroys the flow frees the resources.
-    unsafe { (*memory).resources = resources.into_raw() };
-    new.complete(flow);
 }
 
 /// Whether shared receive queues of a type, `enum ib_srq_type`, have a completion queue.

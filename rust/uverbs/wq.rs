@@ -1,49 +1,66 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues of user space.
+//! Work queues of user space: `struct ib_uwq_object`.
+//!
+//! C header: `include/rdma/uverbs_std_types.h`.
 
 use kernel::{prelude::*, sync::aref::ARef};
 use rdma::{
-    core::{object::Owned, AttrBundle, Cq, Pd, Wq},
+    core::{object::Owned, uobject::RemoveReason, AttrBundle, Cq, Pd, Wq},
     MaySleep,
 };
 use rdma_bindings as bindings;
 
 use crate::{
+    class::{Class, Destroying},
     destroy::destroy_by,
     event::AsyncFile,
-    uevent::{on_wq_event, WqObject},
+    uevent::{event_object, on_wq_event, EventObject},
 };
 
-/// What a work queue is to be like.
+/// The memory of a work queue: `struct ib_uwq_object`.
+#[repr(C)]
+pub struct WqObject {
+    event: EventObject,
+}
+
+event_object! { WqObject }
+
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`.
+unsafe impl Class for Wq {
+    const ID: u16 = bindings::UVERBS_OBJECT_WQ as u16;
+    type Memory = WqObject;
+}
+
+/// The attributes of a new work queue.
 pub struct WqSpec {
     /// `enum ib_wq_type`.
     pub kind: u32,
-    /// How many requests it has room for.
+    /// The largest number of outstanding requests.
     pub max_wr: u32,
-    /// How many pieces a request may have.
+    /// The largest number of SGEs of a request.
     pub max_sge: u32,
     /// `enum ib_uverbs_wq_flags`.
     pub create_flags: u32,
-    /// What user space calls it.
+    /// User space's identifier of it, which events carry.
     pub user_handle: u64,
-    /// Where events are reported.
+    /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
 }
 
-/// What has become of it.
+/// A new work queue, with its actual attributes.
 pub struct NewWq {
     /// The queue.
     pub wq: Owned<Wq>,
-    /// How many requests it has room for.
+    /// The largest number of outstanding requests.
     pub max_wr: u32,
-    /// How many pieces a request may have.
+    /// The largest number of SGEs of a request.
     pub max_sge: u32,
     /// Its number.
     pub number: u32,
 }
 
-/// Makes a work queue for an object that is being made.
+/// Creates a work queue for an object that is being created.
 ///
 /// # Errors
 ///
@@ -92,19 +109,20 @@ pub fn create(
     })
 }
 
-/// Destroys the work queue of an object. For the `destroy_object` of the class.
+/// Destroys a work queue.
 ///
 /// # Errors
 ///
 /// `EBUSY` while it is used, and those of the driver.
-pub fn destroy(object: &WqObject, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+pub fn destroy(
+    object: Destroying<'_, Wq>,
+    _why: RemoveReason,
+    command: &AttrBundle,
+    _sleep: &MaySleep,
+) -> Result {
     let udata = command.driver_udata().as_raw();
     // SAFETY: The object is given up; it is gone if the function succeeds.
-    unsafe {
-        destroy_by::<Wq>(object.uobject(), |wq| {
-            bindings::ib_destroy_wq_user(wq, udata)
-        })?
-    };
+    unsafe { destroy_by(&object, |wq| bindings::ib_destroy_wq_user(wq, udata))? };
     object.close();
     Ok(())
 }

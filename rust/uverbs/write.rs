@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A command of `write()`: where its request and its response are.
+//! Write commands as C sees them: `struct uverbs_attr_bundle` with the buffers of the request and the response.
 //!
 //! C header: `include/rdma/uverbs_ioctl.h`.
 
@@ -14,23 +14,23 @@ use kernel::{
 use rdma::core::{command::UverbsFile, AttrBundle};
 use rdma_bindings::{self as c, bundle_alloc_head, bundle_priv, ib_udata};
 
-/// A request or the room for a response: memory of the present process, which need not be there.
+/// A buffer in user space, which need not be valid.
 #[derive(Clone, Copy)]
 pub struct Span {
-    /// Where it begins.
+    /// The address.
     pub at: UserPtr,
-    /// How many bytes it has.
+    /// The length in bytes.
     pub len: usize,
 }
 
 impl Span {
-    /// Whether such memory may be there at all.
+    /// Whether the addresses are ones of user space (`access_ok`).
     pub fn is_user(&self) -> bool {
         // SAFETY: The addresses are looked at alone.
         unsafe { c::user_access_ok(self.at.as_const_ptr(), self.len) }
     }
 
-    /// Divides it after `len` bytes; what it does not have goes to neither.
+    /// Splits it after `len` bytes, or at its end if it is shorter.
     #[must_use]
     pub fn split(self, len: usize) -> (Self, Self) {
         let len = len.min(self.len);
@@ -42,20 +42,20 @@ impl Span {
     }
 }
 
-/// Where the parts of a command are.
+/// The buffers of a command.
 #[derive(Clone, Copy)]
 pub struct Spans {
     /// The request.
     pub request: Span,
-    /// The room for the response.
+    /// The buffer for the response.
     pub response: Span,
     /// The driver's part of the request.
     pub driver_request: Span,
-    /// The driver's part of the room for the response.
+    /// The buffer for the driver's part of the response.
     pub driver_response: Span,
 }
 
-/// What has no length is nowhere.
+/// The `ib_udata` of a request and a response; the address of one without length is null.
 fn udata(request: Span, response: Span) -> ib_udata {
     let mut udata: ib_udata = pin_init::zeroed();
     udata.inlen = request.len;
@@ -73,14 +73,14 @@ fn udata(request: Span, response: Span) -> ib_udata {
     udata
 }
 
-/// A command of `write()`. It has no attributes.
+/// A write command: an [`AttrBundle`] without attributes.
 ///
-/// Around what handlers see is the rest of what ib_uverbs keeps of a command of `ioctl()`, with no room for allocations: what
-/// is allocated nevertheless is freed with this.
+/// The bundle is inside of a `struct bundle_priv`, as that of an ioctl command, without a buffer for allocations: what is
+/// allocated for the command is freed with this.
 ///
 /// # Invariants
 ///
-/// What is allocated is in the list that begins with `allocated_mem`.
+/// All allocations are in the list that begins with `allocated_mem`.
 pub struct Command(Opaque<bundle_priv>);
 
 impl Command {
@@ -104,7 +104,7 @@ impl Command {
 
     /// The command as handlers see it.
     pub fn bundle(&self) -> &AttrBundle {
-        // SAFETY: The member is there as long as `self`; a view is a transparent wrapper.
+        // SAFETY: The member stays as long as `self`; a view is a transparent wrapper.
         unsafe { &*(&raw mut (*self.0.get()).bundle).cast() }
     }
 }

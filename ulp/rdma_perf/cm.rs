@@ -18,15 +18,16 @@ use kernel::{
     sync::{rcu, Arc},
 };
 use kernel_ext::{debugfs::Dir, net::ns::NetRef, random};
-use rdma::{abi::wr::Remote, bindings, client::Device, Gid, MaySleep};
-use rdma_cm::{Address, Connection, Listener, Params, Request, Route};
+use rdma::{bindings, client::Device, abi::wr::Remote, Gid, MaySleep};
+use rdma_cm::{Address, Listener, Params, Request, Route};
 
 use crate::{
-    drive::Patience,
     ends::{Client, Server, PORT, READS},
     options::{Options, TERMS_LENGTH},
-    run::Run,
+    run::{Patience, Run},
 };
+
+pub(crate) mod joined;
 
 /// What a request begins with.
 const REQUEST: [u8; 4] = *b"rpfq";
@@ -79,15 +80,6 @@ pub(crate) const CLIENT: &[&str] = &[
 pub(crate) const SERVER: &[&str] = &["server", "server_gid", "post", "poll", "port"];
 /// What the server learns from the client.
 pub(crate) const LEARNT: &[&str] = &["op", "pattern", "size", "depth", "qps", "verify"];
-
-/// A queue pair that is connected.
-pub(crate) type Joined<'d> = Connection<'d>;
-
-/// Whether the peer has ended the connection.
-pub(crate) fn is_left(qp: &Joined<'_>, sleep: &MaySleep) -> bool {
-    // Other errors are events that mean the same.
-    qp.wait_disconnected(0, sleep) != Err(ETIMEDOUT)
-}
 
 /// What a client asks for, by each queue pair.
 #[derive(Clone, Copy)]

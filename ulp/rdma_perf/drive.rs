@@ -6,12 +6,9 @@
 //! |---|---|---|---|
 //! | `Driver::locked` | nothing: it is there to be held while requests are posted and completions taken | process, interrupts off | `Lane::free`, `Seat::answers` |
 
-use core::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Acquire, Relaxed},
-};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use kernel::{current, prelude::*};
+use kernel::prelude::*;
 use kernel_ext::{
     interrupt::{Context, Interrupter},
     sync::{new_spinlock_irq, SpinLockIrq},
@@ -23,7 +20,7 @@ use crate::{
     ends::{Client, Server},
     histogram::{Histogram, Summary, BUCKETS},
     options::{Options, Place, Poll},
-    run::{Durations, Run},
+    run::{Durations, Patience, Run},
     wire::{self, Desk},
 };
 
@@ -34,30 +31,6 @@ const STALLED_NS: u64 = 10_000_000_000;
 
 /// How long a client who has gone may have sent before that it ends, in milliseconds.
 const LAST_MS: u64 = 1000;
-
-/// What a run waits for no longer: devices that go, and signals.
-#[derive(Clone, Copy)]
-pub(crate) struct Patience<'a> {
-    /// Of the devices, whether each goes.
-    pub(crate) gone: [&'a AtomicBool; 2],
-}
-
-impl Patience<'_> {
-    /// Whether to go on.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` for a device that goes, `EINTR` for a signal.
-    pub(crate) fn check(self) -> Result {
-        if self.gone.iter().any(|gone| gone.load(Acquire)) {
-            return Err(ENODEV);
-        }
-        if current!().signal_pending() {
-            return Err(EINTR);
-        }
-        Ok(())
-    }
-}
 
 /// What a run has measured.
 #[derive(Clone, Copy)]

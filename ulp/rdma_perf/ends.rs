@@ -18,7 +18,7 @@ use crate::{
     options::Poll,
     run::Run,
     server::{receives, Region, Seat},
-    wire::{is_left, Joined},
+    wire::joined::{is_left, Joined},
 };
 
 /// The port of the devices.

@@ -27,19 +27,22 @@ use kernel_ext::{
 use rdma::{
     abi::{ah::GlobalRoute, wr::Remote},
     client::{
-        qp::{ConnectedInit, Init, Peer as PeerOfQp, Qp, Rc, Rts, Sending},
+        qp::{ConnectedInit, Init, Peer as PeerOfQp, Qp, Rc, Sending},
         Device,
     },
     Access, AhFields, Gid, MaySleep, Mtu,
 };
 
 use crate::{
-    drive::Patience,
     ends::{Client, Place, Server, PORT, READS},
     options::{self, Options, Word, TERMS},
     peer::{self, Peer, PeerQp},
-    run::Run,
+    run::{Patience, Run},
 };
+
+pub(crate) mod joined;
+
+use joined::Joined;
 
 const HOP_LIMIT: u8 = 64;
 
@@ -65,22 +68,6 @@ pub(crate) const CLIENT: &[&str] = &[
 pub(crate) const SERVER: &[&str] = &["server", "server_gid", "post", "poll"];
 /// What the server learns from the client.
 pub(crate) const LEARNT: &[&str] = TERMS;
-
-/// A queue pair that is connected.
-pub(crate) struct Joined<'d>(Qp<'d, Rc, Rts>);
-
-impl<'d> core::ops::Deref for Joined<'d> {
-    type Target = Qp<'d, Rc, Rts>;
-
-    fn deref(&self) -> &Qp<'d, Rc, Rts> {
-        &self.0
-    }
-}
-
-/// Whether the peer has ended the connection: nobody would know.
-pub(crate) fn is_left(_qp: &Joined<'_>, _sleep: &MaySleep) -> bool {
-    false
-}
 
 /// Where an end is.
 #[derive(Clone, Copy)]
@@ -174,7 +161,7 @@ impl<'d> Loose<'d> {
             rnr_retries: 7,
         };
         let qp = self.qp.into_rtr(&receiving, sleep)?;
-        Ok(Joined(qp.into_rts(&sending, sleep)?))
+        Ok(Joined::new(qp.into_rts(&sending, sleep)?))
     }
 }
 

@@ -30,10 +30,12 @@ use rdma::{
 };
 
 use crate::{
-    drive::{self, Patience, Report},
+    drive::{self, Report},
     ends::PORT,
     options::{self, Name, Options},
     report,
+    role::Role,
+    run::Patience,
     wire::{self, Desk, MoreFiles},
     NAME,
 };
@@ -62,33 +64,6 @@ impl Client for User {
 
     fn remove<'d>(_device: &Device<'d>, gone: &Arc<AtomicBool>, _sleep: &MaySleep) {
         gone.store(true, Release);
-    }
-}
-
-/// Which ends are here.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Both.
-    Both,
-    /// The client's.
-    Client,
-    /// The server's.
-    Server,
-}
-
-impl Role {
-    /// The keys that may be written.
-    fn keys(self) -> &'static [&'static str] {
-        match self {
-            Self::Both => wire::BOTH,
-            Self::Client => wire::CLIENT,
-            Self::Server => wire::SERVER,
-        }
-    }
-
-    /// Whether a key is a part of the result.
-    pub(crate) fn shows(self, key: &str) -> bool {
-        self.keys().contains(&key) || (self == Self::Server && wire::LEARNT.contains(&key))
     }
 }
 

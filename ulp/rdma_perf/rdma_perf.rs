@@ -21,6 +21,7 @@ pub mod options;
 pub mod peer;
 mod perf;
 mod report;
+mod role;
 mod run;
 mod server;
 

@@ -14,6 +14,7 @@ mod once;
 pub mod options;
 mod perf;
 mod report;
+mod role;
 mod run;
 mod server;
 

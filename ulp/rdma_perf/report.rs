@@ -8,7 +8,7 @@ use crate::{
     drive::Report,
     histogram::Summary,
     options::{Limit, Name, Options, Word, KEYS},
-    perf::Role,
+    role::Role,
 };
 
 const NS: u64 = 1_000_000_000;

@@ -7,7 +7,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{current, prelude::*, sync::Arc};
 use kernel_ext::{sync::Completion, timer::now_ns};
 use rdma::{client::work, MaySleep, WcStatus};
 
@@ -15,6 +15,30 @@ use crate::{
     histogram::{Histogram, BUCKETS},
     options::{Limit, Options, Pattern, Place},
 };
+
+/// What ends the waiting of a run early: devices that are removed, and signals.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    /// Whether each of the devices is being removed.
+    pub(crate) gone: [&'a AtomicBool; 2],
+}
+
+impl Patience<'_> {
+    /// Checks that the run may wait on.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for a device that is being removed, `EINTR` for a signal.
+    pub(crate) fn check(self) -> Result {
+        if self.gone.iter().any(|gone| gone.load(Acquire)) {
+            return Err(ENODEV);
+        }
+        if current!().signal_pending() {
+            return Err(EINTR);
+        }
+        Ok(())
+    }
+}
 
 /// Durations, in nanoseconds.
 pub(crate) type Durations = Histogram<KVec<AtomicU64>>;

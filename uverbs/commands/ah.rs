@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles.
+//! Write commands of address handles.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -9,13 +9,13 @@ use rdma::core::{
     Ah, Pd,
 };
 use rdma_uverbs::{
-    held::{self, Held},
+    lookup::{self, ReadLocked},
     new::NewObject,
     request::{zeroed, Call},
     verbs,
 };
 
-/// The path that user space has described.
+/// The path of an `ib_uverbs_ah_attr`.
 fn path(attr: &c::ib_uverbs_ah_attr) -> UserPath {
     let grh = &attr.grh;
     UserPath {
@@ -38,7 +38,7 @@ fn path(attr: &c::ib_uverbs_ah_attr) -> UserPath {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that there is not, and as for [`verbs::create_ah`].
+/// `EINVAL` for an invalid port, and as for [`verbs::create_ah`].
 pub(super) fn create(
     call: &Call<'_>,
     request: c::ib_uverbs_create_ah,
@@ -48,7 +48,7 @@ pub(super) fn create(
     if !device.is_port_valid(request.attr.port_num.into()) {
         return Err(EINVAL);
     }
-    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
+    let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
     let mut vector = path(&request.attr).to_vector(device);
     let mut ah = verbs::create_ah(&pd, &mut vector, call.udata(), call.sleep)?;
     ah.set_uobject(new.uobject());
@@ -67,5 +67,5 @@ pub(super) fn create(
 ///
 /// Those of the driver.
 pub(super) fn destroy(call: &Call<'_>, request: c::ib_uverbs_destroy_ah) -> Result {
-    held::destroy::<Ah>(call.command, request.ah_handle, call.sleep)
+    lookup::destroy::<Ah>(call.command, request.ah_handle, call.sleep)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The context of an open device file.
+//! The write command that creates the context of a file.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -12,15 +12,15 @@ use rdma_uverbs::{
     request::Call,
 };
 
-/// `IB_USER_VERBS_CMD_GET_CONTEXT`: a context, and a file of its events. The response is written before they are there, so
-/// that nothing can fail after that.
+/// `IB_USER_VERBS_CMD_GET_CONTEXT`: creates a context and its async event file. The response is written before they are published,
+/// since they cannot be withdrawn if that fails.
 ///
 /// # Errors
 ///
-/// `EIO` if the device has gone, `EINVAL` if there is a context, `EMFILE`, `ENOMEM`, and those of the driver.
+/// `EIO` if the device was removed, `EINVAL` if there is a context, `EMFILE`, `ENOMEM`, and those of the driver.
 pub(super) fn get(call: &Call<'_>) -> Result {
     call.request::<c::ib_uverbs_get_context>()?;
-    // Dropped last: the file of events is begun in it.
+    // Dropped last: the async event file is begun in it.
     let mut context = NewContext::new(*call)?;
     let new = NewObject::<AsyncEvents>::begin(call.command, call.sleep)?;
     call.respond(&c::ib_uverbs_get_context_resp {
@@ -30,8 +30,5 @@ pub(super) fn get(call: &Call<'_>) -> Result {
     })?;
     context.publish(0)?;
     set_default_async(call.command.file(), &new);
-    // SAFETY: This command makes the file.
-    unsafe { new.start(call.sleep)? };
-    new.finish();
-    Ok(())
+    new.start(call.sleep)
 }

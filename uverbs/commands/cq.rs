@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues, and the channels that announce completions.
+//! Write commands of completion queues and completion channels.
 
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
@@ -8,7 +8,7 @@ use rdma::core::Cq;
 use rdma_uverbs::{
     cq::{self, CqSpec},
     event::{default_async, CompletionChannel},
-    held::{Held, Removed},
+    lookup::{Destroyed, ReadLocked},
     new::NewObject,
     node::Node,
     request::{zeroed, Call},
@@ -25,9 +25,8 @@ pub(super) fn create_channel(
     _request: c::ib_uverbs_create_comp_channel,
 ) -> Result<c::ib_uverbs_create_comp_channel_resp> {
     let new = NewObject::<CompletionChannel>::begin(call.command, call.sleep)?;
-    new.init();
     let response = c::ib_uverbs_create_comp_channel_resp { fd: new.id() };
-    new.finish();
+    new.start();
     Ok(response)
 }
 
@@ -54,8 +53,8 @@ pub(super) fn create(
 ///
 /// # Errors
 ///
-/// `EINVAL` for a completion vector that there is not, for a queue without room and for what nobody knows; `EBADF` for a
-/// channel that is none, `ENOMEM`, and those of the driver.
+/// `EINVAL` for an invalid completion vector, 0 entries, and unknown bits; `EBADF` for a file descriptor that is no channel's,
+/// `ENOMEM`, and those of the driver.
 pub(super) fn create_extended(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_create_cq,
@@ -78,7 +77,7 @@ fn make(call: &Call<'_>, wanted: c::ib_uverbs_ex_create_cq) -> Result<c::ib_uver
     let channel = match wanted.comp_channel {
         ..0 => None,
         fd => {
-            let held = Held::<CompletionChannel>::read_fd(call.command, fd, call.sleep)?;
+            let held = ReadLocked::<CompletionChannel>::get_fd(call.command, fd, call.sleep)?;
             Some(ARef::from(held.memory()))
         }
     };
@@ -104,7 +103,7 @@ fn make(call: &Call<'_>, wanted: c::ib_uverbs_ex_create_cq) -> Result<c::ib_uver
 ///
 /// # Errors
 ///
-/// `EINVAL` for no room, and those of the driver.
+/// `EINVAL` for 0 entries, and those of the driver.
 pub(super) fn resize(
     call: &Call<'_>,
     request: c::ib_uverbs_resize_cq,
@@ -112,7 +111,7 @@ pub(super) fn resize(
     if request.cqe == 0 {
         return Err(EINVAL);
     }
-    let cq = Held::<Cq>::read(call.command, request.cq_handle, call.sleep)?;
+    let cq = ReadLocked::<Cq>::get(call.command, request.cq_handle, call.sleep)?;
     cq.driver_resize_user(request.cqe, call.udata(), call.sleep)?;
     Ok(c::ib_uverbs_resize_cq_resp {
         cqe: cq.cqe(),
@@ -124,9 +123,9 @@ pub(super) fn resize(
 ///
 /// # Errors
 ///
-/// Those of the handle.
+/// Those of [`ReadLocked::get`].
 pub(super) fn req_notify(call: &Call<'_>, request: c::ib_uverbs_req_notify_cq) -> Result {
-    let cq = Held::<Cq>::read(call.command, request.cq_handle, call.sleep)?;
+    let cq = ReadLocked::<Cq>::get(call.command, request.cq_handle, call.sleep)?;
     let flags = if request.solicited_only != 0 {
         c::IB_CQ_SOLICITED
     } else {
@@ -140,7 +139,7 @@ pub(super) fn req_notify(call: &Call<'_>, request: c::ib_uverbs_req_notify_cq) -
 ///
 /// # Errors
 ///
-/// `EINVAL` if nothing is to be changed, `EOPNOTSUPP` for what nobody knows, and those of the driver.
+/// `EINVAL` if nothing is to be changed, `EOPNOTSUPP` for unknown bits, and those of the driver.
 pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_ex_modify_cq) -> Result {
     if request.attr_mask == 0 || request.reserved != 0 {
         return Err(EINVAL);
@@ -148,7 +147,7 @@ pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_ex_modify_cq) -> Res
     if request.attr_mask > c::IB_CQ_MODERATE {
         return Err(EOPNOTSUPP);
     }
-    let cq = Held::<Cq>::read(call.command, request.cq_handle, call.sleep)?;
+    let cq = ReadLocked::<Cq>::get(call.command, request.cq_handle, call.sleep)?;
     verbs::set_cq_moderation(
         &cq,
         request.attr.cq_count,
@@ -166,7 +165,7 @@ pub(super) fn destroy(
     call: &Call<'_>,
     request: c::ib_uverbs_destroy_cq,
 ) -> Result<c::ib_uverbs_destroy_cq_resp> {
-    let removed = Removed::<Cq>::destroy(call.command, request.cq_handle, call.sleep)?;
+    let removed = Destroyed::<Cq>::get(call.command, request.cq_handle, call.sleep)?;
     Ok(c::ib_uverbs_destroy_cq_resp {
         comp_events_reported: removed.completions_reported(),
         async_events_reported: removed.events_reported(),

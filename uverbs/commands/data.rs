@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data path through the kernel: posting and polling. Who has rings that are mapped posts chains of no requests, which
-//! tell the driver to look.
+//! Write commands of the data path through the kernel: posting requests and polling completions. A driver with queues mapped into
+//! user space gets empty chains, as a doorbell.
 
 use core::ops::Range;
 
@@ -9,17 +9,17 @@ use kernel::prelude::*;
 use kernel_ext::bindings as c;
 use rdma::core::{driver::user::PolledWc, Ah, Cq, Device, Qp, Srq};
 use rdma_uverbs::{
-    held::Held,
+    lookup::ReadLocked,
     post::{self, NotPosted, RecvChain, Send, SendChain, SendKind},
     request::{zeroed, Bytes, Call, Record, Tail},
 };
 
 use super::device::short_lid;
 
-/// No request is longer than memory can be had in one piece, in bytes.
+/// The largest size of a request in bytes: that of an allocation.
 const LONGEST: usize = 4 << 20;
 
-/// The requests of a command, and the pieces of memory that they have.
+/// The requests of a command, and their SGEs.
 struct Posted<'a> {
     records: Bytes<'a>,
     size: usize,
@@ -28,7 +28,7 @@ struct Posted<'a> {
 }
 
 impl<'a> Posted<'a> {
-    /// Reads what follows on a command: `count` requests of `size` bytes each, and `sges` pieces of memory.
+    /// Reads the arrays that follow a command: `count` requests of `size` bytes each, and `sges` SGEs.
     fn read(mut tail: Tail<'a>, count: u32, size: u32, sges: u32) -> Result<Self> {
         let size = size as usize;
         let records = tail.take_records(count, size)?;
@@ -51,13 +51,13 @@ impl<'a> Posted<'a> {
         self.records.get(offset)
     }
 
-    /// The pieces of memory of a chain, which are no longer these.
+    /// Moves the SGEs to a chain.
     fn take_sges(&mut self) -> KVec<c::ib_sge> {
         core::mem::take(&mut self.sges)
     }
 }
 
-/// Hands out the pieces of memory to the requests, in turn.
+/// Assigns the SGEs to the requests, in order.
 struct Pieces {
     next: usize,
     all: usize,
@@ -82,11 +82,12 @@ impl Pieces {
     }
 }
 
-/// What a request for sending has beyond what all have.
+/// The members of a send request that depend on its opcode.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an operation that a queue pair of the type has not, or that cannot be posted so; those of the handle.
+/// `EINVAL` for an opcode that the type of the queue pair does not have, or that a write command cannot post; those of
+/// [`ReadLocked::get`].
 fn send_kind<'a>(
     call: &Call<'a>,
     qp_kind: u32,
@@ -96,7 +97,7 @@ fn send_kind<'a>(
         c::IB_WR_SEND | c::IB_WR_SEND_WITH_IMM if qp_kind == c::IB_QPT_UD => {
             let (ah, remote_qpn, remote_qkey) = post::datagram(request);
             SendKind::Datagram {
-                ah: Held::<Ah>::read(call.command, ah, call.sleep)?,
+                ah: ReadLocked::<Ah>::get(call.command, ah, call.sleep)?,
                 remote_qpn,
                 remote_qkey,
             }
@@ -111,7 +112,7 @@ fn send_kind<'a>(
     })
 }
 
-/// Whether requests with an operation have immediate data, or a key to be invalidated.
+/// Whether requests with an opcode have immediate data, or a key to be invalidated.
 fn has_extra(opcode: u32) -> bool {
     matches!(
         opcode,
@@ -141,7 +142,7 @@ fn send_chain<'a>(call: &Call<'a>, qp: &Qp, mut posted: Posted<'a>) -> Result<Se
     Ok(chain)
 }
 
-/// What user space is told of a chain: which request was not posted, counted from 1, or 0; and the errno.
+/// The response for a chain: the position from 1 of the first request that was not posted, or 0; and the error.
 fn outcome(posted: Result<(), NotPosted>) -> (u32, Result) {
     match posted {
         Ok(()) => (0, Ok(())),
@@ -153,16 +154,16 @@ fn outcome(posted: Result<(), NotPosted>) -> (u32, Result) {
 ///
 /// # Errors
 ///
-/// `ENOSPC` where something is missing, `EOPNOTSUPP` where something is left over; `EINVAL` for requests that are too short,
-/// that want more memory than there is, or an operation that there is not; `ENOMEM` also for ones that are too long, and those of the driver: then the
-/// response says which request was the first that was not posted.
+/// `ENOSPC` for a command that is too short, `EOPNOTSUPP` for one that is too long; `EINVAL` for requests that are too short or have
+/// more SGEs than the command, or an unknown opcode; `ENOMEM`, also for requests that are too long; those of the driver, for
+/// which the response has the position of the first request that was not posted.
 pub(super) fn post_send(call: &Call<'_>) -> Result {
     let (request, tail) = call.head::<c::ib_uverbs_post_send>()?;
     let posted = Posted::read(tail, request.wr_count, request.wqe_size, request.sge_count)?;
     if posted.size < size_of::<c::ib_uverbs_send_wr>() {
         return Err(EINVAL);
     }
-    let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+    let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
     let (bad_wr, result) = outcome(send_chain(call, &qp, posted)?.post(&qp));
     call.respond(&c::ib_uverbs_post_send_resp { bad_wr })?;
     result
@@ -192,7 +193,7 @@ pub(super) fn post_recv(call: &Call<'_>) -> Result {
     let (count, size) = (request.wr_count, request.wqe_size);
     let chain = recv_chain(tail, count, size, request.sge_count)?;
     let (bad_wr, result) = {
-        let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+        let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
         outcome(chain.post(&qp))
     };
     call.respond(&c::ib_uverbs_post_recv_resp { bad_wr })?;
@@ -209,7 +210,7 @@ pub(super) fn post_srq_recv(call: &Call<'_>) -> Result {
     let (count, size) = (request.wr_count, request.wqe_size);
     let chain = recv_chain(tail, count, size, request.sge_count)?;
     let (bad_wr, result) = {
-        let srq = Held::<Srq>::read(call.command, request.srq_handle, call.sleep)?;
+        let srq = ReadLocked::<Srq>::get(call.command, request.srq_handle, call.sleep)?;
         outcome(chain.post_srq(&srq))
     };
     call.respond(&c::ib_uverbs_post_srq_recv_resp { bad_wr })?;
@@ -236,14 +237,14 @@ fn completion(device: &Device, polled: &PolledWc) -> c::ib_uverbs_wc {
     user
 }
 
-/// `IB_USER_VERBS_CMD_POLL_CQ`: the completions follow on the response.
+/// `IB_USER_VERBS_CMD_POLL_CQ`: the completions follow the response.
 ///
 /// # Errors
 ///
-/// `EFAULT`, and those of the driver: then the completions that were taken are lost.
+/// `EFAULT`, and those of the driver: then the completions that were polled are lost.
 pub(super) fn poll_cq(call: &Call<'_>) -> Result {
     let request: c::ib_uverbs_poll_cq = call.request()?;
-    let cq = Held::<Cq>::read(call.command, request.cq_handle, call.sleep)?;
+    let cq = ReadLocked::<Cq>::get(call.command, request.cq_handle, call.sleep)?;
     let mut response: c::ib_uverbs_poll_cq_resp = zeroed();
     let mut offset = size_of_val(&response);
     while response.count < request.ne {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device and its ports are like.
+//! Write commands that query a device and its ports.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -10,7 +10,7 @@ use rdma_uverbs::{
     verbs,
 };
 
-/// What all versions of the query tell of a device.
+/// The attributes of a device that all versions of the query have.
 fn attributes(device: &Device, attr: &c::ib_device_attr) -> c::ib_uverbs_query_device_resp {
     c::ib_uverbs_query_device_resp {
         fw_ver: attr.fw_ver,
@@ -55,11 +55,11 @@ fn attributes(device: &Device, attr: &c::ib_device_attr) -> c::ib_uverbs_query_d
     }
 }
 
-/// `IB_USER_VERBS_CMD_QUERY_DEVICE`: what the device said when it was registered.
+/// `IB_USER_VERBS_CMD_QUERY_DEVICE`: the attributes of when the device was registered.
 ///
 /// # Errors
 ///
-/// `EINVAL` without a context, `EIO` if the device has gone.
+/// `EINVAL` without a context, `EIO` if the device was removed.
 pub(super) fn query(
     _call: &Call<'_>,
     context: &Ucontext,
@@ -69,11 +69,11 @@ pub(super) fn query(
     Ok(attributes(device, device.attrs()))
 }
 
-/// `IB_USER_VERBS_EX_CMD_QUERY_DEVICE`: what the driver says now.
+/// `IB_USER_VERBS_EX_CMD_QUERY_DEVICE`: the present attributes, from the driver.
 ///
 /// # Errors
 ///
-/// `EINVAL` without a context or for what nobody knows, `EIO` if the device has gone, and those of the driver.
+/// `EINVAL` without a context or for unknown bits, `EIO` if the device was removed, and those of the driver.
 pub(super) fn query_extended(
     call: &Call<'_>,
     context: &Ucontext,
@@ -119,7 +119,7 @@ pub(super) fn query_extended(
     Ok(response)
 }
 
-/// What a query tells of a port.
+/// The attributes of a port for user space.
 pub(crate) fn port_response(
     device: &Device,
     port: u32,
@@ -163,7 +163,7 @@ pub(crate) fn port_response(
     }
 }
 
-/// A local identifier in 16 bits; a long one that user space of InfiniBand does not know becomes 0.
+/// A LID in 16 bits; 0 for a longer one of an OPA fabric.
 pub(super) fn short_lid(lid: u32, long_lids: bool) -> u16 {
     const MULTICAST: u32 = 0xc000;
     if long_lids && lid >= MULTICAST {
@@ -176,7 +176,7 @@ pub(super) fn short_lid(lid: u32, long_lids: bool) -> u16 {
 ///
 /// # Errors
 ///
-/// `EINVAL` without a context or for a port that there is not, `EIO` if the device has gone, and those of the driver.
+/// `EINVAL` without a context or for an invalid port, `EIO` if the device was removed, and those of the driver.
 pub(super) fn query_port(
     call: &Call<'_>,
     context: &Ucontext,

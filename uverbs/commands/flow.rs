@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flow steering rules.
+//! Write commands of flow steering rules.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
@@ -10,13 +10,13 @@ use rdma::core::{
 };
 use rdma_uverbs::{
     flow::{OwnedResources, Used},
-    held::{self, Held},
+    lookup::{self, ReadLocked},
     new::NewObject,
     request::Call,
     verbs,
 };
 
-/// How a specification of user space begins: type, size, and what must be 0.
+/// The length of the header of a specification: type, size, reserved.
 const HEAD: usize = size_of::<c::ib_uverbs_flow_spec_hdr>();
 
 /// The longest specification of user space.
@@ -28,11 +28,11 @@ struct Spec<'a> {
     body: &'a [u8],
 }
 
-/// Takes the next specification off `bytes`.
+/// Removes the next specification from `bytes`.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is none, or it is longer than what is left.
+/// `EINVAL` if there is none, or it is longer than the rest.
 fn take<'a>(bytes: &mut &'a [u8]) -> Result<Spec<'a>> {
     let (head, _) = bytes.split_first_chunk::<HEAD>().ok_or(EINVAL)?;
     let [k0, k1, k2, k3, s0, s1, reserved @ ..] = *head;
@@ -48,7 +48,7 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Result<Spec<'a>> {
     })
 }
 
-/// A number of the wire at an offset; 0 where there is none.
+/// A number at an offset; 0 beyond the end.
 fn number(filter: &[u8], offset: usize) -> u32 {
     filter
         .get(offset..)
@@ -56,7 +56,7 @@ fn number(filter: &[u8], offset: usize) -> u32 {
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Adds what packets a rule lets through: a value and a mask, which may be longer than the kernel's if the rest of the mask is 0.
+/// Adds a filter of packets: a value and a mask, which may be longer than the kernel's if the rest of the mask is 0.
 fn add_filter(attr: &mut FlowAttr, spec: &Spec<'_>) -> Result {
     const INNER_TUNNEL: u32 = c::IB_FLOW_SPEC_INNER | c::IB_FLOW_SPEC_VXLAN_TUNNEL;
     let len = spec.body.len() / 2;
@@ -92,7 +92,7 @@ fn add_filter(attr: &mut FlowAttr, spec: &Spec<'_>) -> Result {
     attr.add_filter(spec.kind, filter, value, mask)
 }
 
-/// Adds what is done with packets; what it takes stays as long as the rule.
+/// Adds an action on packets; the objects that it uses are counted as used by the rule.
 fn add_action(
     call: &Call<'_>,
     attr: &mut FlowAttr,
@@ -109,12 +109,12 @@ fn add_action(
         c::IB_FLOW_SPEC_ACTION_DROP if spec.body.is_empty() => attr.add_action(&Action::Drop),
         c::IB_FLOW_SPEC_ACTION_HANDLE => {
             let handle = words(EOPNOTSUPP)?;
-            let action = Held::<FlowAction>::read(call.command, handle, call.sleep)?;
+            let action = ReadLocked::<FlowAction>::get(call.command, handle, call.sleep)?;
             resources.add(Used::Action(&action))?;
             attr.add_action(&Action::Handle(&action))
         }
         c::IB_FLOW_SPEC_ACTION_COUNT => {
-            let counters = Held::<Counters>::read(call.command, words(EINVAL)?, call.sleep)?;
+            let counters = ReadLocked::<Counters>::get(call.command, words(EINVAL)?, call.sleep)?;
             resources.add(Used::Counters(&counters))?;
             attr.add_action(&Action::Count(&counters))
         }
@@ -122,7 +122,7 @@ fn add_action(
     }
 }
 
-/// Checks what of a rule can be seen without its specifications.
+/// Checks the attributes of a rule without its specifications.
 fn check(call: &Call<'_>, request: &c::ib_uverbs_create_flow) -> Result {
     if request.comp_mask != 0 {
         return Err(EINVAL);
@@ -146,12 +146,12 @@ fn check(call: &Call<'_>, request: &c::ib_uverbs_create_flow) -> Result {
     Ok(())
 }
 
-/// `IB_USER_VERBS_EX_CMD_CREATE_FLOW`: specifications follow on the request.
+/// `IB_USER_VERBS_EX_CMD_CREATE_FLOW`: specifications follow the request.
 ///
 /// # Errors
 ///
-/// `EINVAL` for what nobody knows, `EPERM` without `CAP_NET_RAW`, `ENOSPC` where something is missing, `EOPNOTSUPP` where
-/// something is left over, `ENOMEM`, and those of the driver.
+/// `EINVAL` for unknown bits and specifications, `EPERM` without `CAP_NET_RAW`, `ENOSPC` for a command that is too short,
+/// `EOPNOTSUPP` for one that is too long, `ENOMEM`, and those of the driver.
 pub(super) fn create(call: &Call<'_>) -> Result {
     let (request, mut tail) = call.head::<c::ib_uverbs_create_flow>()?;
     check(call, &request)?;
@@ -163,7 +163,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
     if !call.device()?.is_port_valid(wanted.port.into()) {
         return Err(EINVAL);
     }
-    let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+    let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
     if !matches!(qp.kind(), c::IB_QPT_UD | c::IB_QPT_RAW_PACKET) {
         return Err(EINVAL);
     }
@@ -194,7 +194,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
         comp_mask: 0,
         flow_handle: new.id(),
     };
-    verbs::complete_flow(new, flow, resources);
+    new.complete_flow(flow, resources);
     call.respond(&response)
 }
 
@@ -202,10 +202,10 @@ pub(super) fn create(call: &Call<'_>) -> Result {
 ///
 /// # Errors
 ///
-/// `EINVAL` for what nobody knows, and those of the driver.
+/// `EINVAL` for unknown bits, and those of the driver.
 pub(super) fn destroy(call: &Call<'_>, request: c::ib_uverbs_destroy_flow) -> Result {
     if request.comp_mask != 0 {
         return Err(EINVAL);
     }
-    held::destroy::<Flow>(call.command, request.flow_handle, call.sleep)
+    lookup::destroy::<Flow>(call.command, request.flow_handle, call.sleep)
 }

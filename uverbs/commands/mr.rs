@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions.
+//! Write commands of memory regions.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
 use rdma::core::{driver::user::Rereg, Mr, Pd};
 use rdma_uverbs::{
-    held::{self, Held},
+    lookup::{self, ReadLocked, WriteLocked},
     mr::{self, Range},
     new::NewObject,
     request::{zeroed, Call},
@@ -17,8 +17,8 @@ use rdma_uverbs::{
 ///
 /// # Errors
 ///
-/// `EINVAL` for addresses that are not at the same place in a page and for access that there is not, `EOPNOTSUPP` for what
-/// the device cannot, `EFAULT`, `ENOMEM`, and those of the driver.
+/// `EINVAL` for addresses with different offsets in a page and for unknown access flags, `EOPNOTSUPP` for access that the device
+/// does not support, `EFAULT`, `ENOMEM`, and those of the driver.
 pub(super) fn reg(
     call: &Call<'_>,
     request: c::ib_uverbs_reg_mr,
@@ -34,7 +34,7 @@ pub(super) fn reg(
     let new = NewObject::<Mr>::begin(call.command, call.sleep)?;
     let access = request.access_flags;
     mr::check_access(call.device()?, access)?;
-    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
+    let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
     let mr = mr::reg_user(
         call.command,
         new.uobject(),
@@ -54,7 +54,7 @@ pub(super) fn reg(
     Ok(response)
 }
 
-/// Checks what of a region is to be registered anew.
+/// Checks the flags and addresses of a reregistration.
 fn check_rereg(request: &c::ib_uverbs_rereg_mr) -> Result {
     if request.flags == 0 {
         return Err(EINVAL);
@@ -77,15 +77,15 @@ fn check_rereg(request: &c::ib_uverbs_rereg_mr) -> Result {
 ///
 /// # Errors
 ///
-/// `EINVAL` if nothing is to be changed or the region is one of the device's memory, `EBUSY` while somebody else has it, and
-/// as for [`reg`].
+/// `EINVAL` if nothing is to be changed or the region is one of device memory, `EBUSY` while another command uses it, and as for
+/// [`reg`].
 pub(super) fn rereg(
     call: &Call<'_>,
     request: c::ib_uverbs_rereg_mr,
 ) -> Result<c::ib_uverbs_rereg_mr_resp> {
     check_rereg(&request)?;
     let changes = |flag: u32| request.flags & flag != 0;
-    let old = Held::<Mr>::write(call.command, request.mr_handle, call.sleep)?;
+    let old = WriteLocked::<Mr>::get(call.command, request.mr_handle, call.sleep)?;
     if old.is_device_memory() {
         return Err(EINVAL);
     }
@@ -94,13 +94,13 @@ pub(super) fn rereg(
     }
     let mut flags = request.flags;
     let named = changes(c::IB_MR_REREG_PD)
-        .then(|| Held::<Pd>::read(call.command, request.pd_handle, call.sleep))
+        .then(|| ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep))
         .transpose()?;
     let other = named.filter(|pd| !core::ptr::eq::<Pd>(&**pd, old.pd()));
     if other.is_none() {
         flags &= !c::IB_MR_REREG_PD;
     }
-    // A driver may have to make another region, which needs an object then.
+    // A driver may return a new region, which needs an object.
     let new = NewObject::<Mr>::begin(call.command, call.sleep)?;
     let rereg = Rereg {
         flags,
@@ -110,19 +110,8 @@ pub(super) fn rereg(
         access: request.access_flags,
         pd: other.as_deref().unwrap_or(old.pd()),
     };
-    // A driver may set the new one itself.
-    let former = old.pd();
-    // SAFETY: `old` is locked for writing.
-    let made = unsafe { old.driver_rereg_user(&rereg, call.udata(), call.sleep)? };
+    let made = mr::rereg(&old, &rereg, other.as_deref(), call.udata(), call.sleep)?;
     let Some(mr) = made else {
-        if let Some(pd) = &other {
-            // SAFETY: The region is locked for writing, and its domain counts it.
-            unsafe { old.set_pd(former, pd) };
-            track::sync(&*old, call.sleep);
-        }
-        if changes(c::IB_MR_REREG_TRANS) {
-            old.set_range(request.hca_va, request.length);
-        }
         return Ok(c::ib_uverbs_rereg_mr_resp {
             lkey: old.lkey(),
             rkey: old.rkey(),
@@ -147,5 +136,5 @@ pub(super) fn rereg(
 ///
 /// `EBUSY` while it is used, and those of the driver.
 pub(super) fn dereg(call: &Call<'_>, request: c::ib_uverbs_dereg_mr) -> Result {
-    held::destroy::<Mr>(call.command, request.mr_handle, call.sleep)
+    lookup::destroy::<Mr>(call.command, request.mr_handle, call.sleep)
 }

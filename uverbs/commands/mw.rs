@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory windows.
+//! Write commands of memory windows.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
 use rdma::core::{object::Fresh, Mw, Pd};
 use rdma_uverbs::{
-    held::{self, Held},
+    lookup::{self, ReadLocked},
     new::NewObject,
     request::{zeroed, Call},
 };
@@ -15,13 +15,13 @@ use rdma_uverbs::{
 ///
 /// # Errors
 ///
-/// `EINVAL` for a type that there is not, `ENOMEM`, and those of the driver.
+/// `EINVAL` for an unknown type, `ENOMEM`, and those of the driver.
 pub(super) fn alloc(
     call: &Call<'_>,
     request: c::ib_uverbs_alloc_mw,
 ) -> Result<c::ib_uverbs_alloc_mw_resp> {
     let new = NewObject::<Mw>::begin(call.command, call.sleep)?;
-    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
+    let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
     let kind = u32::from(request.mw_type);
     if !matches!(kind, c::IB_MW_TYPE_1 | c::IB_MW_TYPE_2) {
         return Err(EINVAL);
@@ -46,5 +46,5 @@ pub(super) fn alloc(
 ///
 /// Those of the driver.
 pub(super) fn dealloc(call: &Call<'_>, request: c::ib_uverbs_dealloc_mw) -> Result {
-    held::destroy::<Mw>(call.command, request.mw_handle, call.sleep)
+    lookup::destroy::<Mw>(call.command, request.mw_handle, call.sleep)
 }

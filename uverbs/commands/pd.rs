@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Protection domains.
+//! Write commands of protection domains.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
 use rdma::core::{object::Fresh, Pd};
 use rdma_uverbs::{
-    held,
+    lookup,
     new::NewObject,
     request::{zeroed, Call},
     verbs::track,
@@ -42,5 +42,5 @@ pub(super) fn alloc(
 ///
 /// `EBUSY` while it is used, and those of the driver.
 pub(super) fn dealloc(call: &Call<'_>, request: c::ib_uverbs_dealloc_pd) -> Result {
-    held::destroy::<Pd>(call.command, request.pd_handle, call.sleep)
+    lookup::destroy::<Pd>(call.command, request.pd_handle, call.sleep)
 }

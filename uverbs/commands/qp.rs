@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: making and destroying them, and the multicast groups that they join.
+//! Write commands that create and destroy queue pairs, and attach them to multicast groups.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -10,7 +10,7 @@ use rdma::{
 };
 use rdma_uverbs::{
     event::default_async,
-    held::{Held, Removed},
+    lookup::{Destroyed, ReadLocked},
     new::NewObject,
     qp::{self, QpHome, QpSpec},
     request::{zeroed, Call},
@@ -59,8 +59,8 @@ pub(super) fn create(
 ///
 /// # Errors
 ///
-/// `EINVAL` for a type, flags and a combination of objects that there is not; `EPERM` for what needs `CAP_NET_RAW`; `ENOMEM`,
-/// and those of the driver.
+/// `EINVAL` for an unknown type, unknown flags, and invalid combinations of objects; `EPERM` without a needed `CAP_NET_RAW`;
+/// `ENOMEM`, and those of the driver.
 pub(super) fn create_extended(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_create_qp,
@@ -76,7 +76,7 @@ pub(super) fn create_extended(
     })
 }
 
-/// Checks that user space may have queue pairs of a type.
+/// Checks that user space may create queue pairs of a type.
 fn check_kind(call: &Call<'_>, kind: u32) -> Result {
     match kind {
         c::IB_QPT_RAW_PACKET if !verbs::has_raw_cap(call.command) => Err(EPERM),
@@ -91,16 +91,16 @@ fn check_kind(call: &Call<'_>, kind: u32) -> Result {
     }
 }
 
-/// What a queue pair is made of: objects, shared with others while it is made.
+/// The objects that a queue pair uses, locked for reading while it is created.
 #[derive(Default)]
 struct Parts<'a> {
-    table: Option<Held<'a, RwqIndTable>>,
-    xrcd: Option<Held<'a, Xrcd>>,
-    pd: Option<Held<'a, Pd>>,
-    srq: Option<Held<'a, Srq>>,
-    send_cq: Option<Held<'a, Cq>>,
-    /// None if it is the one above, too.
-    recv_cq: Option<Held<'a, Cq>>,
+    table: Option<ReadLocked<'a, RwqIndTable>>,
+    xrcd: Option<ReadLocked<'a, Xrcd>>,
+    pd: Option<ReadLocked<'a, Pd>>,
+    srq: Option<ReadLocked<'a, Srq>>,
+    send_cq: Option<ReadLocked<'a, Cq>>,
+    /// `None` if it is the same as `send_cq`.
+    recv_cq: Option<ReadLocked<'a, Cq>>,
 }
 
 impl<'a> Parts<'a> {
@@ -108,15 +108,15 @@ impl<'a> Parts<'a> {
         let mut parts = Self::default();
         if wanted.comp_mask & c::IB_UVERBS_CREATE_QP_MASK_IND_TABLE != 0 {
             let handle = wanted.rwq_ind_tbl_handle;
-            parts.table = Some(Held::read(call.command, handle, call.sleep)?);
-            // What is received goes to the table's queues.
+            parts.table = Some(ReadLocked::get(call.command, handle, call.sleep)?);
+            // The table has the receive queues.
             if wanted.max_recv_wr != 0 || wanted.max_recv_sge != 0 || wanted.is_srq != 0 {
                 return Err(EINVAL);
             }
         }
         match u32::from(wanted.qp_type) {
             c::IB_QPT_XRC_TGT => {
-                let xrcd = Held::read(call.command, wanted.pd_handle, call.sleep);
+                let xrcd = ReadLocked::get(call.command, wanted.pd_handle, call.sleep);
                 parts.xrcd = Some(xrcd.map_err(|_| EINVAL)?);
             }
             c::IB_QPT_XRC_INI => parts.find_sender(call, wanted)?,
@@ -130,7 +130,7 @@ impl<'a> Parts<'a> {
 
     fn find_receiver(&mut self, call: &Call<'a>, wanted: &c::ib_uverbs_ex_create_qp) -> Result {
         if wanted.is_srq != 0 {
-            let srq = Held::<Srq>::read(call.command, wanted.srq_handle, call.sleep)?;
+            let srq = ReadLocked::<Srq>::get(call.command, wanted.srq_handle, call.sleep)?;
             if srq.kind() == c::IB_SRQT_XRC {
                 return Err(EINVAL);
             }
@@ -138,7 +138,7 @@ impl<'a> Parts<'a> {
         }
         if self.table.is_none() && wanted.recv_cq_handle != wanted.send_cq_handle {
             let handle = wanted.recv_cq_handle;
-            self.recv_cq = Some(Held::read(call.command, handle, call.sleep)?);
+            self.recv_cq = Some(ReadLocked::get(call.command, handle, call.sleep)?);
         }
         Ok(())
     }
@@ -146,13 +146,13 @@ impl<'a> Parts<'a> {
     fn find_sender(&mut self, call: &Call<'a>, wanted: &c::ib_uverbs_ex_create_qp) -> Result {
         if self.table.is_none() || wanted.max_send_wr != 0 {
             let handle = wanted.send_cq_handle;
-            self.send_cq = Some(Held::read(call.command, handle, call.sleep)?);
+            self.send_cq = Some(ReadLocked::get(call.command, handle, call.sleep)?);
         }
-        self.pd = Some(Held::read(call.command, wanted.pd_handle, call.sleep)?);
+        self.pd = Some(ReadLocked::get(call.command, wanted.pd_handle, call.sleep)?);
         Ok(())
     }
 
-    /// Where receives complete.
+    /// The completion queue of receives.
     fn recv_cq(&self, kind: u32) -> Option<&Cq> {
         if self.table.is_some() || kind == c::IB_QPT_XRC_INI {
             return None;
@@ -223,7 +223,7 @@ fn make(call: &Call<'_>, wanted: c::ib_uverbs_ex_create_qp) -> Result<c::ib_uver
     Ok(response)
 }
 
-/// `IB_USER_VERBS_CMD_OPEN_QP`: a handle of a shared queue pair of an XRC domain.
+/// `IB_USER_VERBS_CMD_OPEN_QP`: opens a handle of an XRC target queue pair.
 ///
 /// # Errors
 ///
@@ -233,16 +233,11 @@ pub(super) fn open(
     request: c::ib_uverbs_open_qp,
 ) -> Result<c::ib_uverbs_create_qp_resp> {
     let new = NewObject::<Qp>::begin(call.command, call.sleep)?;
-    let xrcd = Held::<Xrcd>::read(call.command, request.pd_handle, call.sleep);
+    let xrcd = ReadLocked::<Xrcd>::get(call.command, request.pd_handle, call.sleep);
     let xrcd = xrcd.map_err(|_| EINVAL)?;
     new.uobject().set_user_handle(request.user_handle);
-    // SAFETY: The object is new, and this command makes it.
-    unsafe { new.open(None) };
     let kind = request.qp_type.into();
-    let qp = verbs::open_qp(&xrcd, request.qpn, kind, &new, call.sleep);
-    // SAFETY: It was opened above, and has no queue pair.
-    let qp = qp.inspect_err(|_| unsafe { new.close() })?;
-    new.use_xrcd(xrcd.memory());
+    let qp = qp::open(&xrcd, request.qpn, kind, &new, call.sleep)?;
     let response = c::ib_uverbs_create_qp_resp {
         qp_handle: new.id(),
         qpn: qp.qp_num(),
@@ -261,19 +256,19 @@ pub(super) fn destroy(
     call: &Call<'_>,
     request: c::ib_uverbs_destroy_qp,
 ) -> Result<c::ib_uverbs_destroy_qp_resp> {
-    let removed = Removed::<Qp>::destroy(call.command, request.qp_handle, call.sleep)?;
+    let removed = Destroyed::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
     Ok(c::ib_uverbs_destroy_qp_resp {
         events_reported: removed.events_reported(),
     })
 }
 
-/// `IB_USER_VERBS_CMD_ATTACH_MCAST`. A group that the queue pair is in already is nothing new.
+/// `IB_USER_VERBS_CMD_ATTACH_MCAST`. It succeeds if the queue pair is in the group already.
 ///
 /// # Errors
 ///
 /// `ENOMEM`, and as for [`verbs::attach_mcast`].
 pub(super) fn attach_mcast(call: &Call<'_>, request: c::ib_uverbs_attach_mcast) -> Result {
-    let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+    let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
     let group = (Gid(request.gid), request.mlid);
     qp.memory().with_groups(call.sleep, |groups| {
         if groups.contains(&group) {
@@ -291,7 +286,7 @@ pub(super) fn attach_mcast(call: &Call<'_>, request: c::ib_uverbs_attach_mcast) 
 ///
 /// `EINVAL` if the queue pair is not in the group, and as for [`verbs::detach_mcast`].
 pub(super) fn detach_mcast(call: &Call<'_>, request: c::ib_uverbs_detach_mcast) -> Result {
-    let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+    let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
     let group = (Gid(request.gid), request.mlid);
     qp.memory().with_groups(call.sleep, |groups| {
         let at = groups.iter().position(|joined| *joined == group);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: changing them, and asking what they are like.
+//! Write commands that modify and query queue pairs.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
@@ -10,12 +10,12 @@ use rdma::core::{
     Device, Qp,
 };
 use rdma_uverbs::{
-    held::Held,
+    lookup::ReadLocked,
     request::{zeroed, Call},
     verbs,
 };
 
-/// The path that user space has described.
+/// The path of an `ib_uverbs_qp_dest`.
 fn path(dest: &c::ib_uverbs_qp_dest) -> UserPath {
     UserPath {
         dlid: dest.dlid,
@@ -65,7 +65,7 @@ pub(super) fn query(
     let mut attr = KBox::new(QpAttr::zeroed(), GFP_KERNEL)?;
     let mut init = KBox::new(pin_init::zeroed::<c::ib_qp_init_attr>(), GFP_KERNEL)?;
     {
-        let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+        let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
         verbs::query_qp(&qp, &mut attr, request.attr_mask, &mut init, call.sleep)?;
     }
     let attr = attr.raw();
@@ -107,8 +107,8 @@ pub(super) fn query(
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for attributes that nobody knows; `EINVAL` for ports and states that there are not, and paths that do not
-/// go together with them; `EPERM` for a privileged Q_Key; as for [`verbs::modify_qp`].
+/// `EOPNOTSUPP` for unknown attributes; `EINVAL` for invalid ports and states, and paths of other ports; `EPERM` for a privileged
+/// Q_Key; as for [`verbs::modify_qp`].
 pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_modify_qp) -> Result {
     if request.attr_mask & !c::IB_QP_ATTR_STANDARD_BITS != 0 {
         return Err(EOPNOTSUPP);
@@ -136,7 +136,7 @@ pub(super) fn modify_extended(
     })
 }
 
-/// Checks the ports of a change. The path's port is the queue pair's; where a path alone is changed, the port goes with it.
+/// Checks the ports of a modification: the port of a path is that of the queue pair.
 fn check_ports(qp: &Qp, request: &mut c::ib_uverbs_modify_qp) -> Result {
     let device = qp.device();
     let is_port = |port: u8| device.is_port_valid(port.into());
@@ -172,7 +172,7 @@ fn check_ports(qp: &Qp, request: &mut c::ib_uverbs_modify_qp) -> Result {
     Ok(())
 }
 
-/// Checks that the states of a change are states.
+/// Checks that the states of a modification are valid.
 fn check_states(request: &c::ib_uverbs_modify_qp) -> Result {
     let given = [
         (c::IB_QP_CUR_STATE, request.cur_qp_state),
@@ -187,7 +187,7 @@ fn check_states(request: &c::ib_uverbs_modify_qp) -> Result {
     Ok(())
 }
 
-/// Checks that the caller may have a Q_Key.
+/// Checks that the current process may use a Q_Key.
 fn check_qkey(call: &Call<'_>, request: &c::ib_uverbs_modify_qp) -> Result {
     let privileged =
         request.attr_mask & c::IB_QP_QKEY != 0 && request.qkey & c::IB_QP_SET_QKEY != 0;
@@ -197,7 +197,7 @@ fn check_qkey(call: &Call<'_>, request: &c::ib_uverbs_modify_qp) -> Result {
     Ok(())
 }
 
-/// Fills in what the mask names.
+/// Copies the attributes that the mask names.
 fn fill(
     attr: &mut c::ib_qp_attr,
     device: &Device,
@@ -242,7 +242,7 @@ fn fill(
     }
 }
 
-/// The attributes that queue pairs of a type have: user space may name others, which are nothing to them.
+/// The attributes that queue pairs of a type have; others that user space names are ignored.
 fn own_attributes(kind: u32, mask: u32) -> u32 {
     match kind {
         c::IB_QPT_XRC_INI => mask & !(c::IB_QP_MAX_DEST_RD_ATOMIC | c::IB_QP_MIN_RNR_TIMER),
@@ -255,7 +255,7 @@ fn own_attributes(kind: u32, mask: u32) -> u32 {
 
 fn change(call: &Call<'_>, mut request: c::ib_uverbs_modify_qp, rate_limit: u32) -> Result {
     let mut attr = KBox::new(QpAttr::zeroed(), GFP_KERNEL)?;
-    let qp = Held::<Qp>::read(call.command, request.qp_handle, call.sleep)?;
+    let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
     check_ports(&qp, &mut request)?;
     check_states(&request)?;
     check_qkey(call, &request)?;

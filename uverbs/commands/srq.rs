@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues.
+//! Write commands of shared receive queues.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
 use rdma::core::{Cq, Pd, Srq, Xrcd};
 use rdma_uverbs::{
     event::default_async,
-    held::{Held, Removed},
+    lookup::{Destroyed, ReadLocked},
     new::NewObject,
     request::{zeroed, Call},
     srq::{self, SrqKind, SrqSpec},
@@ -39,7 +39,7 @@ pub(super) fn create(
 ///
 /// # Errors
 ///
-/// `EINVAL` for an XRC domain that there is not, `ENOMEM`, and those of the driver.
+/// `EINVAL` for an invalid XRC domain, `ENOMEM`, and those of the driver.
 pub(super) fn create_extended(
     call: &Call<'_>,
     request: c::ib_uverbs_create_xsrq,
@@ -47,15 +47,15 @@ pub(super) fn create_extended(
     let new = NewObject::<Srq>::begin(call.command, call.sleep)?;
     let xrcd = match request.srq_type {
         c::IB_SRQT_XRC => {
-            let xrcd = Held::<Xrcd>::read(call.command, request.xrcd_handle, call.sleep);
+            let xrcd = ReadLocked::<Xrcd>::get(call.command, request.xrcd_handle, call.sleep);
             Some(xrcd.map_err(|_| EINVAL)?)
         }
         _ => None,
     };
     let cq = verbs::srq_has_cq(request.srq_type)
-        .then(|| Held::<Cq>::read(call.command, request.cq_handle, call.sleep))
+        .then(|| ReadLocked::<Cq>::get(call.command, request.cq_handle, call.sleep))
         .transpose()?;
-    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
+    let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
     let kind = match (request.srq_type, &cq, &xrcd) {
         (c::IB_SRQT_BASIC, _, _) => SrqKind::Basic,
         (c::IB_SRQT_XRC, Some(cq), Some(xrcd)) => SrqKind::Xrc(cq, xrcd.memory()),
@@ -88,7 +88,7 @@ pub(super) fn create_extended(
 ///
 /// Those of the driver.
 pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_modify_srq) -> Result {
-    let srq = Held::<Srq>::read(call.command, request.srq_handle, call.sleep)?;
+    let srq = ReadLocked::<Srq>::get(call.command, request.srq_handle, call.sleep)?;
     let mut attr = c::ib_srq_attr {
         max_wr: request.max_wr,
         max_sge: 0,
@@ -106,7 +106,7 @@ pub(super) fn query(
     call: &Call<'_>,
     request: c::ib_uverbs_query_srq,
 ) -> Result<c::ib_uverbs_query_srq_resp> {
-    let srq = Held::<Srq>::read(call.command, request.srq_handle, call.sleep)?;
+    let srq = ReadLocked::<Srq>::get(call.command, request.srq_handle, call.sleep)?;
     let attr = verbs::query_srq(&srq, call.sleep)?;
     Ok(c::ib_uverbs_query_srq_resp {
         max_wr: attr.max_wr,
@@ -125,7 +125,7 @@ pub(super) fn destroy(
     call: &Call<'_>,
     request: c::ib_uverbs_destroy_srq,
 ) -> Result<c::ib_uverbs_destroy_srq_resp> {
-    let removed = Removed::<Srq>::destroy(call.command, request.srq_handle, call.sleep)?;
+    let removed = Destroyed::<Srq>::get(call.command, request.srq_handle, call.sleep)?;
     Ok(c::ib_uverbs_destroy_srq_resp {
         events_reported: removed.events_reported(),
     })

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues, and tables of them.
+//! Write commands of work queues and receive work queue indirection tables.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
 use rdma::core::{object::Fresh, user::WqArray, Cq, Pd, RwqIndTable, Wq};
 use rdma_uverbs::{
     event::default_async,
-    held::{self, Held, Removed},
+    lookup::{self, Destroyed, ReadLocked},
     new::NewObject,
     request::{zeroed, Call},
     wq::{self, WqSpec},
@@ -17,7 +17,7 @@ use rdma_uverbs::{
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for what nobody knows, `ENOMEM`, and those of the driver.
+/// `EOPNOTSUPP` for unknown bits, `ENOMEM`, and those of the driver.
 pub(super) fn create(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_create_wq,
@@ -26,8 +26,8 @@ pub(super) fn create(
         return Err(EOPNOTSUPP);
     }
     let new = NewObject::<Wq>::begin(call.command, call.sleep)?;
-    let pd = Held::<Pd>::read(call.command, request.pd_handle, call.sleep)?;
-    let cq = Held::<Cq>::read(call.command, request.cq_handle, call.sleep)?;
+    let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
+    let cq = ReadLocked::<Cq>::get(call.command, request.cq_handle, call.sleep)?;
     let spec = WqSpec {
         kind: request.wq_type,
         max_wr: request.max_wr,
@@ -53,7 +53,7 @@ pub(super) fn create(
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for what nobody knows, `EBUSY` while it is used, and those of the driver.
+/// `EOPNOTSUPP` for unknown bits, `EBUSY` while it is used, and those of the driver.
 pub(super) fn destroy(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_destroy_wq,
@@ -61,7 +61,7 @@ pub(super) fn destroy(
     if request.comp_mask != 0 {
         return Err(EOPNOTSUPP);
     }
-    let removed = Removed::<Wq>::destroy(call.command, request.wq_handle, call.sleep)?;
+    let removed = Destroyed::<Wq>::get(call.command, request.wq_handle, call.sleep)?;
     Ok(c::ib_uverbs_ex_destroy_wq_resp {
         response_length: call.response_length::<c::ib_uverbs_ex_destroy_wq_resp>(),
         events_reported: removed.events_reported(),
@@ -73,14 +73,14 @@ pub(super) fn destroy(
 ///
 /// # Errors
 ///
-/// `EINVAL` if nothing is to be changed, for what nobody knows and for states that there are not; and those of the driver.
+/// `EINVAL` if nothing is to be changed, for unknown attributes and invalid states; and those of the driver.
 pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_ex_modify_wq) -> Result {
     const KNOWN: u32 = c::IB_WQ_STATE | c::IB_WQ_CUR_STATE | c::IB_WQ_FLAGS;
     let has = |attr: u32| request.attr_mask & attr != 0;
     if request.attr_mask == 0 || request.attr_mask & !KNOWN != 0 {
         return Err(EINVAL);
     }
-    let wq = Held::<Wq>::read(call.command, request.wq_handle, call.sleep)?;
+    let wq = ReadLocked::<Wq>::get(call.command, request.wq_handle, call.sleep)?;
     let state = |attr: u32, given: u32, otherwise: u32| match given {
         _ if !has(attr) => Ok(otherwise),
         0..=c::IB_WQS_ERR => Ok(given),
@@ -97,11 +97,11 @@ pub(super) fn modify(call: &Call<'_>, request: c::ib_uverbs_ex_modify_wq) -> Res
     wq.driver_modify_user(&mut attr, request.attr_mask, call.udata(), call.sleep)
 }
 
-/// `IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL`: the handles of the table's work queues follow on the request.
+/// `IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL`: the handles of the work queues follow the request.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for what nobody knows, `EINVAL` for a table that is too large, `ENOSPC` where handles are missing, `ENOMEM`,
+/// `EOPNOTSUPP` for unknown bits, `EINVAL` for a table that is too large, `ENOSPC` for a command that is too short, `ENOMEM`,
 /// and those of the driver.
 pub(super) fn create_table(call: &Call<'_>) -> Result {
     type Response = c::ib_uverbs_ex_create_rwq_ind_table_resp;
@@ -120,7 +120,7 @@ pub(super) fn create_table(call: &Call<'_>) -> Result {
     let mut held = KVec::with_capacity(handles.len(), GFP_KERNEL)?;
     let mut queues = WqArray::with_capacity(handles.len())?;
     for handle in handles {
-        let wq = Held::<Wq>::read(call.command, handle, call.sleep)?;
+        let wq = ReadLocked::<Wq>::get(call.command, handle, call.sleep)?;
         queues.push(&wq)?;
         held.push(wq, GFP_KERNEL)?;
     }
@@ -144,7 +144,7 @@ pub(super) fn create_table(call: &Call<'_>) -> Result {
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for what nobody knows, `EBUSY` while it is used, and those of the driver.
+/// `EOPNOTSUPP` for unknown bits, `EBUSY` while it is used, and those of the driver.
 pub(super) fn destroy_table(
     call: &Call<'_>,
     request: c::ib_uverbs_ex_destroy_rwq_ind_table,
@@ -152,5 +152,5 @@ pub(super) fn destroy_table(
     if request.comp_mask != 0 {
         return Err(EOPNOTSUPP);
     }
-    held::destroy::<RwqIndTable>(call.command, request.ind_tbl_handle, call.sleep)
+    lookup::destroy::<RwqIndTable>(call.command, request.ind_tbl_handle, call.sleep)
 }

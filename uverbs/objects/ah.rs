@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles.
+//! `UVERBS_OBJECT_AH`: address handles.
 
-use kernel::prelude::*;
-use rdma::{
-    core::{uobject::RemoveReason, Ah, AttrBundle, Uobject},
-    MaySleep,
-};
+use rdma::core::Ah;
 use rdma_uverbs::destroy;
 
-fn destroy(object: &Uobject, _why: RemoveReason, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    destroy::ah(object, command, sleep)
-}
-
 destroy_only! {
-    Ah: UVERBS_OBJECT_AH, destroy,
+    Ah: UVERBS_OBJECT_AH, destroy::ah,
     UVERBS_METHOD_AH_DESTROY(UVERBS_ATTR_DESTROY_AH_HANDLE),
     needs destroy_ah
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `UVERBS_OBJECT_ASYNC_EVENT`: files of what happens to a device and its objects.
+//! `UVERBS_OBJECT_ASYNC_EVENT`: async event files.
 //!
-//! The first that a device file has is where events go that no object has another file for.
+//! The first one of a device file is its default: objects without another one report to it.
 //!
 //! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
@@ -17,14 +17,11 @@ use rdma_uverbs::{
 
 use crate::events::{detach_async, release_async, ASYNC_OPS};
 
-/// Makes a file.
+/// Creates a file.
 fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let new = command.new_object::<AsyncEvents>(c::UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)?;
     set_default_async(command.file(), &new);
-    // SAFETY: This command makes the file.
-    unsafe { new.start(sleep)? };
-    new.finish();
-    Ok(())
+    new.start(sleep)
 }
 
 static TYPE: FdType = FdType::with_release::<AsyncEvents, _, _>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion channels.
+//! `UVERBS_OBJECT_COMP_CHANNEL`: completion channels.
 
 use core::mem::offset_of;
 

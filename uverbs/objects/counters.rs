@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of flows.
+//! `UVERBS_OBJECT_COUNTERS`: flow counters.
 
 use core::mem::offset_of;
 
@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, Counters, Uobject},
+    core::{AttrBundle, Counters},
     MaySleep,
 };
 use rdma_uverbs::{
@@ -18,15 +18,6 @@ use rdma_uverbs::{
     counters, destroy,
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
 };
-
-fn destroy(
-    object: &Uobject,
-    _why: RemoveReason,
-    _command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    destroy::counters(object, sleep)
-}
 
 fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Counters>(c::UVERBS_ATTR_CREATE_COUNTERS_HANDLE)?;
@@ -55,7 +46,7 @@ fn read(command: &AttrBundle, sleep: &MaySleep) -> Result {
     command.put_slice(BUFFER, &values)
 }
 
-static TYPE: IdrType = IdrType::new::<Counters, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Counters, _>(destroy::counters);
 
 static CREATE: Method = Method::new(
     c::UVERBS_METHOD_COUNTERS_CREATE,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues.
+//! `UVERBS_OBJECT_CQ`: completion queues.
 
 use core::mem::offset_of;
 
@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, Cq},
+    core::{AttrBundle, Cq},
     MaySleep,
 };
 use rdma_uverbs::{
@@ -19,23 +19,13 @@ use rdma_uverbs::{
     event::CompletionChannel,
     node::Node,
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
-    uevent::CqObject,
 };
 
 use super::{async_file, optional};
 
-/// `enum ib_uverbs_ex_create_cq_flags`: all that there are.
+/// `enum ib_uverbs_ex_create_cq_flags`: the known flags.
 const FLAGS: u32 =
     c::IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | c::IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
-
-fn destroy(
-    object: &CqObject,
-    _why: RemoveReason,
-    command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    cq::destroy(object, command, sleep)
-}
 
 fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Cq>(c::UVERBS_ATTR_CREATE_CQ_HANDLE)?;
@@ -67,7 +57,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_CREATE_CQ_RESP_CQE, &cqe)
 }
 
-/// Answers how many events user space has to wait for: as many as were read of a queue that is gone.
+/// The response: the numbers of events that were read, which libibverbs waits for to be acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Cq>(c::UVERBS_ATTR_DESTROY_CQ_HANDLE)?;
     let response = ib_uverbs_destroy_cq_resp {
@@ -77,7 +67,7 @@ fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_DESTROY_CQ_RESP, &response)
 }
 
-static TYPE: IdrType = IdrType::new::<Cq, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Cq, _>(cq::destroy);
 
 static CREATE: Method = Method::new(
     c::UVERBS_METHOD_CQ_CREATE,

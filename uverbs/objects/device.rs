@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `UVERBS_OBJECT_DEVICE`: the context, what the device is like, and commands of write that come through ioctl.
+//! `UVERBS_OBJECT_DEVICE`: the context, queries of the device, and write commands through ioctl.
 //!
 //! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
@@ -18,7 +18,7 @@ use rdma_uverbs::{
     bundle::fill_core_udata,
     context::{self, NewContext},
     definition::ObjectUse,
-    held::Acquired,
+    lookup::Acquired,
     node::Node,
     query,
     request::Call,
@@ -28,7 +28,7 @@ use rdma_uverbs::{
 
 use crate::commands::device::port_response;
 
-/// Runs a command of write: the header's number and the parts of its data are attributes.
+/// Runs a write command: its number, request and response are attributes.
 fn invoke_write(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let number = command.number::<u32>(c::UVERBS_ATTR_WRITE_CMD)?;
     let method = Node::of(command.file()).api().write_method(number)?;
@@ -44,7 +44,7 @@ fn invoke_write(command: &AttrBundle, sleep: &MaySleep) -> Result {
     result
 }
 
-/// The numbers of the file's objects of a class.
+/// The handles of the file's objects of a class.
 fn info_handles(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let size = command.size(c::UVERBS_ATTR_INFO_HANDLES_LIST);
     let size = size.unwrap_or(0);
@@ -63,7 +63,7 @@ fn info_handles(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_INFO_TOTAL_HANDLES, &(total as u32))
 }
 
-/// The state of a port.
+/// The attributes of a port.
 fn query_port(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let device = command.ucontext()?.device();
     if device.ops().query_port.is_none() {
@@ -94,7 +94,7 @@ fn query_port_speed(command: &AttrBundle, sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_QUERY_PORT_SPEED_RESP, &speed)
 }
 
-/// What the core can do for user space: `enum ib_uverbs_core_support`.
+/// The features of ib_uverbs: `enum ib_uverbs_core_support`.
 fn core_support(device: &Device) -> u64 {
     let mut support = u64::from(c::IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS);
     if device.ops().uverbs_robust_udata() != 0 {
@@ -103,7 +103,7 @@ fn core_support(device: &Device) -> u64 {
     support
 }
 
-/// Makes the file's context.
+/// Creates the file's context.
 fn get_context(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let device = context::device(command)?;
     let vectors = Node::of(command.file()).comp_vectors();
@@ -123,7 +123,7 @@ fn get_context(command: &AttrBundle, sleep: &MaySleep) -> Result {
     NewContext::new(Call { command, sleep })?.publish(caps)
 }
 
-/// What is known of the file's context.
+/// Queries the file's context.
 fn query_context(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let context = command.ucontext()?;
     if context.device().ops().query_ucontext.is_none() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of devices.
+//! `UVERBS_OBJECT_DM`: device memory.
 
 use core::mem::offset_of;
 
@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, Dm, Uobject},
+    core::{AttrBundle, Dm},
     MaySleep,
 };
 use rdma_uverbs::{
@@ -18,10 +18,6 @@ use rdma_uverbs::{
     destroy, dm,
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
 };
-
-fn destroy(object: &Uobject, _why: RemoveReason, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    destroy::dm(object, command, sleep)
-}
 
 fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Dm>(c::UVERBS_ATTR_ALLOC_DM_HANDLE)?;
@@ -35,7 +31,7 @@ fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-static TYPE: IdrType = IdrType::new::<Dm, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Dm, _>(destroy::dm);
 
 static ALLOC: Method = Method::new(
     c::UVERBS_METHOD_DM_ALLOC,

@@ -1,37 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! DMA buffers, as which user space hands memory of a device to other devices.
+//! `UVERBS_OBJECT_DMABUF`: device memory exported as DMA buffers.
 
 use core::mem::offset_of;
 
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops};
-use rdma::{
-    core::{uobject::RemoveReason, AttrBundle},
-    MaySleep,
-};
+use rdma::{core::AttrBundle, MaySleep};
 use rdma_uverbs::{
     attrs::Attributes,
-    dmabuf::{DmabufObject, Dmabufs},
+    dmabuf::Dmabufs,
     table::{Access, Attr, Definition, FdType, Method, Object, Size},
 };
 
 use crate::THIS_MODULE;
 
-fn detach(object: &DmabufObject, why: RemoveReason, sleep: &MaySleep) {
-    object.detach(why, sleep);
-}
-
 fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Dmabufs>(c::UVERBS_ATTR_ALLOC_DMABUF_HANDLE)?;
     let page: i64 = command.structure(c::UVERBS_ATTR_ALLOC_DMABUF_PGOFF)?;
-    // SAFETY: This command makes the object.
-    unsafe { object.export(page as isize, &THIS_MODULE, sleep)? };
-    object.finish();
-    Ok(())
+    object.export(page as isize, &THIS_MODULE, sleep)
 }
 
-static TYPE: FdType = FdType::without_operations::<Dmabufs, _>(detach, c::O_RDONLY);
+static TYPE: FdType = FdType::without_operations::<Dmabufs>(c::O_RDONLY);
 
 static ALLOC: Method = Method::new(
     c::UVERBS_METHOD_DMABUF_ALLOC,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hints for DMA.
+//! `UVERBS_OBJECT_DMAH`: DMA handles, with TPH hints.
 
 use core::mem::offset_of;
 
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops};
 use rdma::{
-    core::{dm::DmaHints, uobject::RemoveReason, AttrBundle, Dmah, Uobject},
+    core::{dm::DmaHints, AttrBundle, Dmah},
     MaySleep,
 };
 use rdma_uverbs::{
@@ -21,12 +21,8 @@ use super::optional;
 /// A processing hint of PCI Express has two bits.
 const HINT: u8 = 0b11;
 
-/// `enum tph_mem_type`: volatile memory, persistent memory. User space sends no more than which.
+/// `enum tph_mem_type`: volatile memory, persistent memory. User space sends the ID only.
 static MEMORY_TYPES: [Choice; 2] = [Choice::ptr_in(Size::NONE), Choice::ptr_in(Size::NONE)];
-
-fn destroy(object: &Uobject, _why: RemoveReason, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    destroy::dmah(object, command, sleep)
-}
 
 fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Dmah>(c::UVERBS_ATTR_ALLOC_DMAH_HANDLE)?;
@@ -47,7 +43,7 @@ fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-static TYPE: IdrType = IdrType::new::<Dmah, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Dmah, _>(destroy::dmah);
 
 static ALLOC: Method = Method::new(
     c::UVERBS_METHOD_DMAH_ALLOC,

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flow steering rules.
+//! `UVERBS_OBJECT_FLOW`: flow steering rules.
 
-use kernel::prelude::*;
-use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, Flow},
-    MaySleep,
-};
-use rdma_uverbs::destroy::{self, FlowObject};
-
-fn destroy(
-    object: &FlowObject,
-    _why: RemoveReason,
-    _command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    destroy::flow(object, sleep)
-}
+use rdma::core::Flow;
+use rdma_uverbs::flow;
 
 destroy_only! {
-    Flow: UVERBS_OBJECT_FLOW, destroy,
+    Flow: UVERBS_OBJECT_FLOW, flow::destroy,
     UVERBS_METHOD_FLOW_DESTROY(UVERBS_ATTR_DESTROY_FLOW_HANDLE),
     needs destroy_flow
 }

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Actions of flows. Drivers have the methods that make them.
+//! `UVERBS_OBJECT_FLOW_ACTION`: flow actions. Drivers have the methods that create them.
 
-use kernel::prelude::*;
-use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, FlowAction, Uobject},
-    MaySleep,
-};
+use rdma::core::FlowAction;
 use rdma_uverbs::destroy;
 
-fn destroy(
-    object: &Uobject,
-    _why: RemoveReason,
-    _command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    destroy::flow_action(object, sleep)
-}
-
 destroy_only! {
-    FlowAction: UVERBS_OBJECT_FLOW_ACTION, destroy,
+    FlowAction: UVERBS_OBJECT_FLOW_ACTION, destroy::flow_action,
     UVERBS_METHOD_FLOW_ACTION_DESTROY(UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE),
     needs destroy_flow_action
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions.
+//! `UVERBS_OBJECT_MR`: memory regions.
 
 use core::mem::offset_of;
 
@@ -10,7 +10,7 @@ use kernel_ext::{
     error::EOPNOTSUPP,
 };
 use rdma::{
-    core::{object::Owned, uobject::RemoveReason, AttrBundle, Dm, Dmah, Mr, Pd, Uobject},
+    core::{object::Owned, AttrBundle, Dm, Dmah, Mr, Pd},
     MaySleep,
 };
 use rdma_uverbs::{
@@ -23,18 +23,14 @@ use rdma_uverbs::{
 
 use super::optional;
 
-/// What may be asked for of the buffer of another device: bits of `enum ib_access_flags`.
+/// The access flags that a region of a DMA buffer may have: bits of `enum ib_access_flags`.
 const DMABUF_ACCESS: u32 = c::IB_ACCESS_LOCAL_WRITE
     | c::IB_ACCESS_REMOTE_READ
     | c::IB_ACCESS_REMOTE_WRITE
     | c::IB_ACCESS_REMOTE_ATOMIC
     | c::IB_ACCESS_RELAXED_ORDERING;
 
-fn destroy(object: &Uobject, _why: RemoveReason, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    destroy::mr(object, command, sleep)
-}
-
-/// Completes an object with its region, and answers the keys.
+/// Completes an object with its region, and writes the keys to user space.
 fn complete(
     command: &AttrBundle,
     object: NewObject<'_, Mr>,
@@ -47,14 +43,14 @@ fn complete(
     command.put(rkey_id, &rkey)
 }
 
-/// The access that user space asks for, of what is allowed.
+/// The access flags that user space sent, of those that are allowed.
 fn access_of(command: &AttrBundle, id: u32, allowed: u32, pd: &Pd) -> Result<u32> {
     let access = command.flags(id, allowed.into())? as u32;
     mr::check_access(pd.device(), access)?;
     Ok(access)
 }
 
-/// The pieces of memory that user space has sent: an array of `struct ib_uverbs_sge`.
+/// The ranges that user space sent: an array of `struct ib_uverbs_sge`.
 fn pieces(bytes: &[u8]) -> Result<KVec<ib_sge>> {
     let mut pieces = KVec::new();
     for piece in bytes.chunks_exact(size_of::<ib_uverbs_sge>()) {
@@ -149,7 +145,7 @@ fn reg_dmabuf(command: &AttrBundle, sleep: &MaySleep) -> Result {
     complete(command, object, mr, keys)
 }
 
-/// What is to be registered: memory of the process, or the buffer of a file descriptor.
+/// The memory to be registered: that of the process, or a DMA buffer.
 fn source_of(command: &AttrBundle, pd: &Pd) -> Result<(Option<i32>, Range)> {
     let iova = command.structure(c::UVERBS_ATTR_REG_MR_IOVA)?;
     let length = command.structure(c::UVERBS_ATTR_REG_MR_LENGTH)?;
@@ -194,7 +190,7 @@ fn reg(command: &AttrBundle, sleep: &MaySleep) -> Result {
     complete(command, object, mr, keys)
 }
 
-static TYPE: IdrType = IdrType::new::<Mr, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Mr, _>(destroy::mr);
 
 static ADVISE: Method = Method::new(
     c::UVERBS_METHOD_ADVISE_MR,

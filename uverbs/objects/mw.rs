@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory windows.
+//! `UVERBS_OBJECT_MW`: memory windows.
 
-use kernel::prelude::*;
-use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, Mw, Uobject},
-    MaySleep,
-};
+use rdma::core::Mw;
 use rdma_uverbs::destroy;
 
-fn destroy(
-    object: &Uobject,
-    _why: RemoveReason,
-    _command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    destroy::mw(object, sleep)
-}
-
 destroy_only! {
-    Mw: UVERBS_OBJECT_MW, destroy,
+    Mw: UVERBS_OBJECT_MW, destroy::mw,
     UVERBS_METHOD_MW_DESTROY(UVERBS_ATTR_DESTROY_MW_HANDLE),
     needs dealloc_mw
 }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs.
+//! `UVERBS_OBJECT_QP`: queue pairs.
 
 use core::mem::offset_of;
 
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops, ib_uverbs_destroy_qp_resp, ib_uverbs_qp_cap};
 use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, Cq, Pd, Qp, RwqIndTable, Srq, Xrcd},
+    core::{AttrBundle, Cq, Pd, Qp, RwqIndTable, Srq, Xrcd},
     MaySleep,
 };
 use rdma_uverbs::{
     attrs::Attributes,
     qp::{self, QpHome, QpSpec},
     table::{structure, Access, Attr, Definition, IdrType, Method, Object, Size},
-    uevent::QpObject,
     verbs::has_raw_cap,
 };
 
@@ -22,21 +21,16 @@ use super::{async_file, optional};
 
 const SQ_SIG_ALL: u32 = c::IB_UVERBS_QP_CREATE_SQ_SIG_ALL;
 
-/// For queue pairs of raw packets alone.
+/// The flags of raw packet queue pairs.
 const RAW_FLAGS: u32 = c::IB_UVERBS_QP_CREATE_SCATTER_FCS | c::IB_UVERBS_QP_CREATE_CVLAN_STRIPPING;
 
-/// `enum ib_uverbs_qp_create_flags`: all that there are.
+/// `enum ib_uverbs_qp_create_flags`: the known flags.
 const FLAGS: u32 = c::IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
     | RAW_FLAGS
     | c::IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING
     | SQ_SIG_ALL;
 
-fn destroy(object: &QpObject, why: RemoveReason, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    // SAFETY: The class has it called with an object of its own, which is open and locked for being destroyed.
-    unsafe { qp::destroy(object, why, command, sleep) }
-}
-
-/// What a queue pair is of, and what it uses.
+/// The domain of a queue pair, and the objects that it uses.
 #[derive(Clone, Copy)]
 struct Links<'a> {
     home: QpHome<'a>,
@@ -45,7 +39,7 @@ struct Links<'a> {
     rwq_ind_table: Option<&'a RwqIndTable>,
 }
 
-/// Those of a target queue pair, which has an XRC domain alone.
+/// Those of an XRC target queue pair: only the XRC domain.
 fn links_of_target(command: &AttrBundle) -> Result<Links<'_>> {
     let others = [
         c::UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE,
@@ -64,7 +58,7 @@ fn links_of_target(command: &AttrBundle) -> Result<Links<'_>> {
     })
 }
 
-/// Those of one that receives into the work queues of a table, if at all: then it need not send.
+/// Those of a queue pair with an indirection table: it receives into the work queues of the table, and need not send.
 fn links_of_table<'a>(
     command: &'a AttrBundle,
     pd: &'a Pd,
@@ -126,7 +120,7 @@ fn links_of<'a>(command: &'a AttrBundle, kind: u32, cap: &ib_uverbs_qp_cap) -> R
     })
 }
 
-/// Looks whether queue pairs of a type can have such flags.
+/// Checks the flags against the type of a queue pair.
 fn check_flags(kind: u32, flags: u32) -> Result {
     let flags = flags & !SQ_SIG_ALL;
     let allowed = match kind {
@@ -140,7 +134,7 @@ fn check_flags(kind: u32, flags: u32) -> Result {
     Ok(())
 }
 
-/// The shared receive queue, which is one of an XRC domain where the queue pair is.
+/// The shared receive queue: an XRC one for an XRC target queue pair, and no XRC one for others.
 fn srq_of(command: &AttrBundle, kind: u32) -> Result<Option<&Srq>> {
     let srq = optional(command.object::<Srq>(c::UVERBS_ATTR_CREATE_QP_SRQ_HANDLE))?;
     let is_target = kind == c::IB_UVERBS_QPT_XRC_TGT;
@@ -184,7 +178,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &number)
 }
 
-/// Answers how many events user space has to wait for.
+/// The response: the number of events that were read, which libibverbs waits for to be acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Qp>(c::UVERBS_ATTR_DESTROY_QP_HANDLE)?;
     let response = ib_uverbs_destroy_qp_resp {
@@ -193,7 +187,7 @@ fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_DESTROY_QP_RESP, &response)
 }
 
-static TYPE: IdrType = IdrType::new::<Qp, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Qp, _>(qp::destroy);
 
 static CREATE: Method = Method::new(
     c::UVERBS_METHOD_QP_CREATE,

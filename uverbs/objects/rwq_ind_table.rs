@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of receive work queues.
+//! `UVERBS_OBJECT_RWQ_IND_TBL`: receive work queue indirection tables.
 
-use kernel::prelude::*;
-use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, RwqIndTable, Uobject},
-    MaySleep,
-};
+use rdma::core::RwqIndTable;
 use rdma_uverbs::destroy;
 
-fn destroy(
-    object: &Uobject,
-    _why: RemoveReason,
-    _command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    destroy::rwq_ind_table(object, sleep)
-}
-
 destroy_only! {
-    RwqIndTable: UVERBS_OBJECT_RWQ_IND_TBL, destroy,
+    RwqIndTable: UVERBS_OBJECT_RWQ_IND_TBL, destroy::rwq_ind_table,
     UVERBS_METHOD_RWQ_IND_TBL_DESTROY(UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE),
     needs destroy_rwq_ind_table
 }

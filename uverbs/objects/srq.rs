@@ -1,34 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues.
+//! `UVERBS_OBJECT_SRQ`: shared receive queues.
 
 use core::mem::offset_of;
 
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops, ib_uverbs_destroy_srq_resp};
 use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, Cq, Pd, Srq, Xrcd},
+    core::{AttrBundle, Cq, Pd, Srq, Xrcd},
     MaySleep,
 };
 use rdma_uverbs::{
     attrs::Attributes,
     srq::{self, SrqKind, SrqSpec},
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
-    uevent::SrqObject,
 };
 
 use super::async_file;
 
-fn destroy(
-    object: &SrqObject,
-    _why: RemoveReason,
-    command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    srq::destroy(object, command, sleep)
-}
-
-/// What user space has sent for a type.
+/// The attributes of a type.
 fn kind_of(command: &AttrBundle, kind: u32) -> Result<SrqKind<'_>> {
     let cq = || command.object::<Cq>(c::UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE);
     match kind {
@@ -71,7 +61,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     }
 }
 
-/// Answers how many events user space has to wait for.
+/// The response: the number of events that were read, which libibverbs waits for to be acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Srq>(c::UVERBS_ATTR_DESTROY_SRQ_HANDLE)?;
     let response = ib_uverbs_destroy_srq_resp {
@@ -80,7 +70,7 @@ fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_DESTROY_SRQ_RESP, &response)
 }
 
-static TYPE: IdrType = IdrType::new::<Srq, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Srq, _>(srq::destroy);
 
 static CREATE: Method = Method::new(
     c::UVERBS_METHOD_SRQ_CREATE,

@@ -1,38 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues.
+//! `UVERBS_OBJECT_WQ`: work queues.
 
 use core::mem::offset_of;
 
 use kernel::prelude::*;
 use kernel_ext::bindings::{self as c, ib_device_ops};
 use rdma::{
-    core::{uobject::RemoveReason, AttrBundle, Cq, Pd, Wq},
+    core::{AttrBundle, Cq, Pd, Wq},
     MaySleep,
 };
 use rdma_uverbs::{
     attrs::Attributes,
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
-    uevent::WqObject,
     wq::{self, WqSpec},
 };
 
 use super::async_file;
 
-/// `enum ib_uverbs_wq_flags`: all that there are.
+/// `enum ib_uverbs_wq_flags`: the known flags.
 const FLAGS: u32 = c::IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING
     | c::IB_UVERBS_WQ_FLAGS_SCATTER_FCS
     | c::IB_UVERBS_WQ_FLAGS_DELAY_DROP
     | c::IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
-
-fn destroy(
-    object: &WqObject,
-    _why: RemoveReason,
-    command: &AttrBundle,
-    sleep: &MaySleep,
-) -> Result {
-    wq::destroy(object, command, sleep)
-}
 
 fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Wq>(c::UVERBS_ATTR_CREATE_WQ_HANDLE)?;
@@ -61,14 +51,14 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, &new.number)
 }
 
-/// Answers how many events user space has to wait for.
+/// The response: the number of events that were read, which libibverbs waits for to be acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Wq>(c::UVERBS_ATTR_DESTROY_WQ_HANDLE)?;
     let reported = object.events_reported();
     command.put(c::UVERBS_ATTR_DESTROY_WQ_RESP, &reported)
 }
 
-static TYPE: IdrType = IdrType::new::<Wq, _>(destroy);
+static TYPE: IdrType = IdrType::new::<Wq, _>(wq::destroy);
 
 static CREATE: Method = Method::new(
     c::UVERBS_METHOD_WQ_CREATE,

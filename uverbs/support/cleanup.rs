@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All objects of a file, when it or its device goes; files that are released.
+//! Destroying all objects of a file when it is closed or its device removed, and objects whose own file is released.
+//!
+//! C header: `include/rdma/uverbs_types.h`.
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings::inode, export::export};
@@ -9,15 +11,15 @@ use rdma::{
     MaySleep,
 };
 use rdma_uverbs::{
-    file::LastFile,
+    file::{hw_destroy, LastFile},
     handles::NewFile,
-    life::{self, Exclusive, OwnCommand, Released, ReleasedFile, Steady},
+    life::{self, Exclusive, OwnCommand, Released, ReleasedFile},
     list,
 };
 
 use crate::object;
 
-/// Destroys one of all objects. Nobody has it: the last command is over.
+/// Destroys one object. No command has it locked.
 fn destroy_one(
     object: &Uobject,
     why: RemoveReason,
@@ -33,11 +35,11 @@ fn destroy_one(
     object::destroy(object, why, command, sleep)
 }
 
-/// Destroys all objects of a file that can be destroyed; newer ones before those that they need.
+/// Tries to destroy each object of a file once, newest first.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there was none.
+/// `EINVAL` if none was destroyed, or the file has no context.
 pub(crate) fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep) -> Result {
     let context = life::context_of(file).ok_or(EINVAL)?;
     life::announce_cleanup(file, context, sleep);
@@ -59,9 +61,9 @@ pub(crate) fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep
     progress
 }
 
-/// Destroys an object whose file is released, unless all objects are being destroyed: then that does it.
+/// Destroys an object whose file is released, unless all objects of the device file are being destroyed.
 fn release(released: Released, sleep: &MaySleep) {
-    if let Some(_steady) = Steady::attempt(&released.file) {
+    if let Some(_hw_destroy) = hw_destroy(&released.file).try_read() {
         let mut command = OwnCommand::new(&released.file);
         let command = command.get();
         command.set_context(released.object.context());
@@ -71,17 +73,17 @@ fn release(released: Released, sleep: &MaySleep) {
     drop(released);
 }
 
-/// Destroys all objects of a file that has a context; `hw_destroy_rwsem` is held to write. Process context.
+/// Tries to destroy each object of a file once; `hw_destroy_rwsem` is held to write. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` if none could be destroyed.
+/// `EINVAL` if none was destroyed, or the file has no context.
 #[export(GPL, ns = "rdma_core")]
 fn __uverbs_cleanup_ufile(ufile: &UverbsFile, reason: RemoveReason, sleep: &MaySleep) -> Result {
     destroy_all(ufile, reason, sleep)
 }
 
-/// The release method of the files of objects.
+/// The `release` method of objects' files.
 #[export]
 fn uverbs_uobject_fd_release(_inode: *mut inode, filp: ReleasedFile, sleep: &MaySleep) -> c_int {
     if let Some(released) = filp.into_object() {
@@ -90,14 +92,14 @@ fn uverbs_uobject_fd_release(_inode: *mut inode, filp: ReleasedFile, sleep: &May
     0
 }
 
-/// Destroys an object whose file is released, and gives up the file's references. Process context.
+/// Destroys an object whose file is released, and drops the file's references. Process context.
 #[export(GPL, ns = "rdma_core")]
 fn uverbs_uobject_release(uobj: Released, sleep: &MaySleep) -> c_int {
     release(uobj, sleep);
     0
 }
 
-/// Makes a new file have no numbers.
+/// Initialises the handles of a new file.
 #[export(GPL, ns = "rdma_core")]
 fn setup_ufile_idr_uobject(ufile: NewFile<'_>) {
     ufile.init();

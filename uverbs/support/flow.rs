@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What flow steering rules use, for drivers and ib_uverbs. All in process context.
+//! The actions and counters that a flow steering rule uses, for drivers and ib_uverbs. Process context.
 //!
 //! C header: `include/rdma/uverbs_std_types.h`.
 
@@ -13,23 +13,23 @@ use kernel_ext::{
 use rdma::core::{Counters, FlowAction};
 use rdma_uverbs::flow::{FlowResources, MaybeResources, OwnedResources, Used};
 
-/// Room for what a rule of `num_specs` specifications uses; null if there is no memory.
+/// Allocates the resources of a rule of `num_specs` specifications; null if there is no memory.
 #[export]
 fn flow_resources_alloc(num_specs: usize) -> MaybeResources {
     MaybeResources(OwnedResources::new(num_specs).ok())
 }
 
-/// Counts down what a rule has used. Null is none.
+/// Ends the use of a rule's actions and counters, and frees the resources. Null is none.
 #[export]
 fn ib_uverbs_flow_resources_free(uflow_res: MaybeResources) {
     drop(uflow_res);
 }
 
-/// Remembers an action or counters that a rule uses.
+/// Adds an action or counters that a rule uses, and counts the use.
 ///
 /// # Safety
 ///
-/// `uflow_res` is from `flow_resources_alloc`; `ibobj` is what the type says.
+/// `uflow_res` is from `flow_resources_alloc`; `ibobj` is an object of the type.
 #[export]
 unsafe extern "C" fn flow_resources_add(
     uflow_res: *mut ib_uflow_resources,

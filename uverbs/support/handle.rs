@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How objects are known to user space: by a number of their file, or by a file descriptor of the process.
+//! The type classes of objects: those with a handle (`uverbs_idr_class`), and those with a file descriptor (`uverbs_fd_class`).
 //!
-//! What differs between the two stands here, one function for each step of an object's life.
+//! Each function is a step in the life of an object that differs between the two.
+//!
+//! C header: `include/rdma/uverbs_types.h`.
 
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{
@@ -24,15 +26,15 @@ use rdma_uverbs::{
     life::{self, Exclusive, Found, Uncommitted},
 };
 
-/// The class of objects with a number. Its address is what says so.
+/// The type class of objects with a handle. Only its address is used.
 #[export]
 static uverbs_idr_class: Exported<uverbs_obj_type_class> = Exported(pin_init::zeroed());
 
-/// The class of objects with a file descriptor. Its address is what says so.
+/// The type class of objects with a file descriptor. Only its address is used.
 #[export]
 static uverbs_fd_class: Exported<uverbs_obj_type_class> = Exported(pin_init::zeroed());
 
-/// How objects of a kind are known.
+/// The identifier of a class's objects.
 enum Naming {
     Number,
     Descriptor,
@@ -49,7 +51,7 @@ fn naming(kind: &ApiObject) -> Result<Naming> {
     }
 }
 
-/// Makes an object and reserves what it is to be known by.
+/// Allocates an object, and reserves its handle or file descriptor.
 pub(crate) fn begin(
     kind: &ApiObject,
     file: &UverbsFile,
@@ -91,7 +93,7 @@ fn uncharge(object: &Uobject) {
     }
 }
 
-/// Gives back what an object is to be known by.
+/// Frees the reserved handle or file descriptor of an object.
 pub(crate) fn abort(object: &Exclusive<'_>) {
     match naming(object.api_object()) {
         Ok(Naming::Number) => {
@@ -106,7 +108,7 @@ pub(crate) fn abort(object: &Exclusive<'_>) {
     }
 }
 
-/// User space can find the object from now on, and destroy it.
+/// Publishes an object: user space can look it up and destroy it from now on.
 pub(crate) fn commit(object: ARef<Uobject>) {
     match naming(object.api_object()) {
         Ok(Naming::Number) => handles::publish(object),
@@ -115,12 +117,12 @@ pub(crate) fn commit(object: ARef<Uobject>) {
     }
 }
 
-/// Finds an object; for a file descriptor, only to be shared.
+/// Finds an object; by a file descriptor, only for reading.
 ///
 /// # Errors
 ///
-/// `EINVAL` for what is no number or descriptor, `ENOENT` or `EBADF` if there is none; `EOPNOTSUPP` if a file's object is
-/// wanted alone; `EIO` if the driver has gone.
+/// `EINVAL` for an identifier out of range, `ENOENT` or `EBADF` if there is none; `EOPNOTSUPP` for another mode of an object with a
+/// file descriptor; `EIO` if the driver was removed.
 pub(crate) fn find(
     kind: &ApiObject,
     file: &UverbsFile,
@@ -133,7 +135,7 @@ pub(crate) fn find(
     }
 }
 
-/// Finds an object of any kind that has a number.
+/// Finds an object of any class by its handle.
 pub(crate) fn find_number(file: &UverbsFile, id: i64) -> Result<Found> {
     let number = usize::try_from(id).map_err(|_| EINVAL)?;
     let object = Handles::of(file).find(number).ok_or(ENOENT)?;
@@ -158,11 +160,11 @@ fn find_descriptor(
     Ok(Found::of_file(file, object))
 }
 
-/// Destroys what the kernel has for an object.
+/// Calls `destroy_object` of an object's type.
 ///
 /// # Errors
 ///
-/// What the driver says: then it stays.
+/// Those of the driver: then the object stays.
 pub(crate) fn destroy(
     object: &Exclusive<'_>,
     why: RemoveReason,
@@ -187,18 +189,18 @@ pub(crate) fn destroy(
     Ok(())
 }
 
-/// Frees what an object is known by, at the wish of user space.
+/// Frees the handle of an object that user space has destroyed.
 pub(crate) fn remove(object: &Uobject) {
     if let Ok(Naming::Number) = naming(object.api_object()) {
         drop(Handles::of(object.file()).free(object.id()));
     }
 }
 
-/// Has two objects change their numbers. The new one is not committed yet, and stays so.
+/// Exchanges the handles of an object and of one that is not committed, which stays so.
 ///
 /// # Errors
 ///
-/// `EINVAL` if they are not of one kind with numbers.
+/// `EINVAL` if they are not of one class with handles.
 pub(crate) fn swap(old: &Uobject, new: &Uobject) -> Result {
     let Naming::Number = naming(old.api_object())? else {
         return Err(EINVAL);

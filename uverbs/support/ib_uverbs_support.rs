@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `ib_uverbs_support`: objects of user space, for ib_uverbs and for drivers that have objects of their own.
+//! `ib_uverbs_support`: creating, looking up and destroying user-space objects, for ib_uverbs and for drivers with object classes
+//! of their own.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`cleanup`] | all objects of a file; files that are released |
-//! | [`object`] | making, finding and destroying objects |
-//! | [`handle`] | how objects are known: by number or by file descriptor |
-//! | [`flow`] | what flow steering rules use |
-//! | [`ucaps`] | capabilities of user space: nodes in `/dev` that only some may open |
+//! | [`cleanup`] | destroying all objects of a file; objects whose file is released |
+//! | [`object`] | creating, looking up and destroying objects |
+//! | [`handle`] | the type classes: objects with handles, and with file descriptors |
+//! | [`flow`] | the actions and counters of flow steering rules |
+//! | [`ucaps`] | user capabilities: character devices in `/dev/infiniband` |
 //!
-//! An object is begun, then committed or aborted. Who wants one looks it up, shared or alone, and puts it back. Destroying
-//! needs it alone; what the driver cannot destroy stays, until the file goes.
+//! An object is begun, then committed or aborted. A command looks it up, locks it for reading or writing, and puts it back. It is
+//! destroyed with the lock for writing; one that the driver fails to destroy stays until its file is closed.
 
 use kernel::prelude::*;
 

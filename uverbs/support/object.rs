@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making, finding and destroying objects.
+//! Creating, looking up and destroying objects.
 //!
-//! | step | holds |
+//! | step | locks held |
 //! |---|---|
-//! | begin … commit or abort | the object alone, unseen; `hw_destroy_rwsem` of the file to read |
-//! | look up … put | the object, shared or alone |
-//! | destroy | the object alone; `hw_destroy_rwsem` to read, or to write where all are destroyed |
+//! | begin … commit or abort | the object for writing, not published; `hw_destroy_rwsem` of the file to read |
+//! | look up … put | the object, for reading or writing |
+//! | destroy | the object for writing; `hw_destroy_rwsem` to read, or to write where all are destroyed |
 //!
 //! C headers: `include/rdma/uverbs_types.h`, `include/rdma/uverbs_std_types.h`.
 
@@ -27,7 +27,7 @@ use rdma::{
 };
 use rdma_uverbs::{
     file,
-    life::{self, Begun, Exclusive, Found, Kind, LookedUp, Reference, Steady, Uncommitted},
+    life::{self, Begun, Exclusive, Found, Kind, LookedUp, Reference, Uncommitted},
     list,
 };
 
@@ -36,8 +36,8 @@ use crate::handle;
 #[cfg(CONFIG_KUNIT = "y")]
 mod kunit;
 
-/// Destroys an object, and unlocks it unless a command wants it to be destroyed: then whoever sees it still is to find it
-/// locked. If it cannot be destroyed, it is unlocked and stays.
+/// Destroys an object, and unlocks it; one that user space destroys stays locked, so that commands that still find it get `EBUSY`.
+/// If it cannot be destroyed, it is unlocked and stays.
 pub(crate) fn destroy(
     object: Exclusive<'_>,
     why: RemoveReason,
@@ -64,7 +64,7 @@ fn begin(kind: Kind<'_>, command: &AttrBundle, sleep: &MaySleep) -> Result<Uncom
         return Err(EINVAL);
     };
     let file = command.file();
-    let steady = Steady::attempt(file).ok_or(EIO)?;
+    let hw_destroy = file::hw_destroy(file).try_read().ok_or(EIO)?;
     let context = match command.context() {
         Some(context) => context,
         None if !file.has_device() => return Err(EIO),
@@ -72,14 +72,15 @@ fn begin(kind: Kind<'_>, command: &AttrBundle, sleep: &MaySleep) -> Result<Uncom
     };
     command.set_context(Some(context));
     let object = handle::begin(kind, file, context, sleep)?;
-    Ok(Uncommitted::new(object, steady))
+    Uncommitted::new(object, hw_destroy)
 }
 
 fn commit(object: Uncommitted) {
-    let (object, _steady) = object.into_parts();
-    list::add(object.hold());
-    object.unlock(LookupMode::Write);
-    handle::commit(object);
+    object.finish(|object| {
+        list::add(object.hold());
+        object.unlock(LookupMode::Write);
+        handle::commit(object);
+    });
 }
 
 fn abort(object: Uncommitted, complete: bool, command: &AttrBundle, sleep: &MaySleep) {
@@ -90,8 +91,7 @@ fn abort(object: Uncommitted, complete: bool, command: &AttrBundle, sleep: &MayS
     }
     handle::abort(&object.exclusive());
     object.clear_context();
-    let (object, _steady) = object.into_parts();
-    drop(object);
+    object.finish(drop);
 }
 
 fn look_up(
@@ -112,7 +112,7 @@ fn look_up(
             found
         }
     };
-    // What is left after the device has gone can be destroyed.
+    // The handles of objects that were destroyed with the device can be freed.
     if mode != LookupMode::Destroy && !file.has_device() {
         return Err(EIO);
     }
@@ -129,7 +129,7 @@ fn put(found: Found, mode: LookupMode) {
 }
 
 fn destroy_by_command(object: &Uobject, command: &AttrBundle, sleep: &MaySleep) -> Result {
-    let _steady = Steady::wait(command.file(), sleep);
+    let _hw_destroy = file::hw_destroy(command.file()).read(sleep);
     let object = Exclusive::try_lock(object)?;
     destroy(object, RemoveReason::Destroy, command, sleep)
 }
@@ -141,25 +141,25 @@ fn get_destroyed(kind: Kind<'_>, id: u32, command: &AttrBundle, sleep: &MaySleep
     Ok(found)
 }
 
-/// Begins an object, which nobody else sees. Until it is committed or aborted, the file's objects cannot all be destroyed.
-/// Process context.
+/// Begins an object, which lookups do not find. `hw_destroy_rwsem` is held to read until it is committed or aborted. Process
+/// context.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the device has no such objects or the file no context; `EIO` if the device has gone or the file's objects
-/// are being destroyed; `ENOMEM`, `EMFILE`; what the rdma cgroup says.
+/// `EINVAL` if the device has no such objects or the file no context; `EIO` if the device was removed or the file's objects
+/// are being destroyed; `ENOMEM`, `EMFILE`; those of the rdma cgroup.
 #[export(GPL, ns = "rdma_core")]
 fn rdma_alloc_begin_uobject(obj: Kind<'_>, attrs: &AttrBundle, sleep: &MaySleep) -> Begun {
     Begun(begin(obj, attrs, sleep))
 }
 
-/// Lets user space see an object. Process context.
+/// Commits an object that was begun. Process context.
 #[export(GPL, ns = "rdma_core")]
 fn rdma_alloc_commit_uobject(uobj: Uncommitted, _attrs: &AttrBundle) {
     commit(uobj);
 }
 
-/// Drops an object that was begun; with `hw_obj_valid` what the driver has for it is destroyed too. Process context.
+/// Aborts an object that was begun; with `hw_obj_valid` its `destroy_object` is called first. Process context.
 #[export(GPL, ns = "rdma_core")]
 fn rdma_alloc_abort_uobject(
     uobj: Uncommitted,
@@ -170,8 +170,8 @@ fn rdma_alloc_abort_uobject(
     abort(uobj, hw_obj_valid, attrs, sleep);
 }
 
-/// Gives a new object the number of another one, which is destroyed. The caller commits the new one, and puts the other one
-/// as one that was looked up to be destroyed. Process context.
+/// Gives a new object the handle of another one, which is destroyed. The caller commits the new one, and puts the other one
+/// with `UVERBS_LOOKUP_DESTROY`. Process context.
 #[export(GPL, ns = "rdma_core")]
 fn rdma_assign_uobject(
     to_uobj: Exclusive<'_>,
@@ -182,16 +182,16 @@ fn rdma_assign_uobject(
     if kernel::warn_on!(handle::swap(to_uobj.get(), new_uobj).is_err()) {
         return;
     }
-    // What cannot be destroyed stays, with the other number, until the file goes.
+    // If it cannot be destroyed, it stays with the other handle until the file is closed.
     let _ = destroy(to_uobj, RemoveReason::Destroy, attrs, sleep);
 }
 
-/// Finds an object and locks it. For objects with file descriptors in process context, with SRCU held.
+/// Looks up an object and locks it. Process context for objects with file descriptors; `disassociate_srcu` is held.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the device has no such objects or the object is of another kind; `ENOENT`, `EBADF` if there is none;
-/// `EBUSY` if it is locked; `EIO` if the device has gone, but for objects that are to be destroyed.
+/// `EINVAL` if the device has no such objects or the object is of another class; `ENOENT`, `EBADF` if there is none;
+/// `EBUSY` if it is locked; `EIO` if the device was removed, except for `UVERBS_LOOKUP_DESTROY`.
 #[export(GPL, ns = "rdma_core")]
 fn rdma_lookup_get_uobject(
     obj: Kind<'_>,
@@ -203,23 +203,23 @@ fn rdma_lookup_get_uobject(
     LookedUp(look_up(obj, ufile, id, mode, attrs))
 }
 
-/// Unlocks an object that was looked up, and gives it back.
+/// Unlocks an object that was looked up, and drops its references.
 #[export(GPL, ns = "rdma_core")]
 fn rdma_lookup_put_uobject(uobj: Found, mode: LookupMode) {
     put(uobj, mode);
 }
 
-/// Destroys an object that was looked up for that; the caller puts it back. Process context.
+/// Destroys an object that was looked up with `UVERBS_LOOKUP_DESTROY`; the caller puts it. Process context.
 ///
 /// # Errors
 ///
-/// `EBUSY` if somebody has it; what the driver says.
+/// `EBUSY` if it is locked; those of the driver.
 #[export(GPL, ns = "rdma_core")]
 fn uobj_destroy(uobj: &Uobject, attrs: &AttrBundle, sleep: &MaySleep) -> Result {
     destroy_by_command(uobj, attrs, sleep)
 }
 
-/// Destroys the object of a number; returns what is left, which the caller puts back. Process context.
+/// Destroys the object of a handle, and returns it; the caller puts it. Process context.
 ///
 /// # Errors
 ///
@@ -229,7 +229,7 @@ fn __uobj_get_destroy(obj: Kind<'_>, id: u32, attrs: &AttrBundle, sleep: &MaySle
     LookedUp(get_destroyed(obj, id, attrs, sleep))
 }
 
-/// Destroys the object of a number. Process context.
+/// Destroys the object of a handle. Process context.
 ///
 /// # Errors
 ///
@@ -249,13 +249,13 @@ fn uverbs_try_lock_object(uobj: &Uobject, mode: LookupMode) -> Result {
     uobj.try_lock(mode)
 }
 
-/// Gives up a reference of an object's memory. Any context.
+/// Drops a reference of an object's memory. Any context.
 #[export]
 fn uverbs_uobject_put(uobject: Reference) {
     drop(uobject);
 }
 
-/// Acquires the object of an attribute of an `ioctl()`: looks it up, or begins a new one. Process context.
+/// Acquires the object of an ioctl attribute: looks it up, or begins a new one. Process context.
 ///
 /// # Errors
 ///
@@ -292,19 +292,18 @@ fn uverbs_get_uobject_from_file(
     .into_c()))
 }
 
-/// Whether the present process may do as it likes with packets (`CAP_NET_RAW`) of the device of a command. Not if the file
-/// has no context.
+/// Whether the current process has `CAP_NET_RAW` for the device of a command. False if the file has no context.
 #[export]
 fn rdma_uattrs_has_raw_cap(attrs: Const<'_, AttrBundle>) -> bool {
     file::has_raw_cap(attrs.file())
 }
 
-/// Puts back what `uverbs_get_uobject_from_file` gave for the same access; a new object is committed, or aborted: then
-/// with `hw_obj_valid` what the driver has for it is destroyed. Process context.
+/// Puts back an object from `uverbs_get_uobject_from_file`, with the same access. With `commit` a new object is committed, else it
+/// is aborted; with `hw_obj_valid` its `destroy_object` is called then. Process context.
 ///
 /// # Safety
 ///
-/// It did, in the same command; `uobj` may be null for an object to be destroyed.
+/// `uobj` was acquired in the same command with this access; it may be null for `UVERBS_ACCESS_DESTROY`.
 #[export(GPL, ns = "rdma_core")]
 unsafe extern "C" fn uverbs_finalize_object(
     uobj: *mut ib_uobject,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Capabilities of user space: nodes in `/dev/infiniband` that by default only root may open. Who has one open, and shows
-//! its descriptor to a command, has the capability.
+//! User capabilities (ucaps): character devices in `/dev/infiniband` that by default only root may open. A command that sends the
+//! file descriptor of one has the capability.
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
@@ -22,7 +22,7 @@ use rdma_uverbs::ucap::{Capability, Files, Node};
 const NAMES: [&CStr; bindings::RDMA_UCAP_MAX as usize] =
     [c"mlx5_perm_ctrl_local", c"mlx5_perm_ctrl_other_vhca"];
 
-/// Where the nodes are.
+/// The class of the nodes.
 struct InfinibandDirectory;
 
 impl Nodes for InfinibandDirectory {
@@ -35,7 +35,7 @@ const CLASS_NAME: &CStr = c"infiniband_ucaps";
 static CLASS: NodeClass<InfinibandDirectory> = NodeClass::new(CLASS_NAME);
 static FILES: Files = Files::new(&crate::THIS_MODULE);
 
-/// What all nodes need: made with the first.
+/// The class and device numbers of the nodes, which are created with the first node.
 struct Common {
     _class: ClassRegistration<InfinibandDirectory>,
     numbers: Numbers,
@@ -49,14 +49,14 @@ impl Common {
     }
 }
 
-/// A node, and how many drivers want it.
+/// A node, and the number of drivers that use it.
 struct Ucap {
     _node: Node,
     number: u32,
     users: usize,
 }
 
-/// What there is. Nodes go before what they need.
+/// The nodes. They are dropped before their class.
 struct Ucaps {
     nodes: [Option<Ucap>; NAMES.len()],
     common: Option<Common>,
@@ -67,10 +67,10 @@ kernel::sync::global_lock! {
     unsafe(uninit) static UCAPS: Mutex<Ucaps> = Ucaps { nodes: [const { None }; NAMES.len()], common: None };
 }
 
-/// The module's part. Dropping it takes down the class.
+/// The module's part. Dropping it unregisters the class.
 pub(crate) struct Registration;
 
-/// Makes the module able to have capabilities. Its initialisation calls it, once.
+/// Initialises the capabilities. The module's initialisation calls it, once.
 pub(crate) fn init() -> Registration {
     // SAFETY: Called once, before all else.
     unsafe { UCAPS.init() };
@@ -129,31 +129,31 @@ impl Ucaps {
     }
 }
 
-/// Makes a node for a capability, if there is none. Each call is to be undone by `ib_remove_ucap`. Process context.
+/// Creates the node of a capability, if there is none. `ib_remove_ucap` undoes each call. Process context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for what is no capability; `ENOMEM`; what the driver model says.
+/// `EINVAL` for an unknown capability; `ENOMEM`; those of the driver model.
 #[export]
 fn ib_create_ucap(capability: Capability, sleep: &MaySleep) -> Result {
     UCAPS.lock().create(capability.0, sleep)
 }
 
-/// Undoes `ib_create_ucap`; with the last the node goes. Process context.
+/// Undoes a call of `ib_create_ucap`; the last removes the node. Process context.
 #[export]
 fn ib_remove_ucap(capability: Capability, _sleep: &MaySleep) {
     kernel::warn_on!(UCAPS.lock().remove(capability.0).is_err());
 }
 
-/// The capabilities that file descriptors of the present process stand for, a bit each. Process context.
+/// The capabilities of file descriptors of the current process, a bit each. Process context.
 ///
 /// # Errors
 ///
-/// `EBADF` if one is of no such node, `EINVAL` if its capability has gone.
+/// `EBADF` if one is no such node, `EINVAL` if its capability was removed.
 ///
 /// # Safety
 ///
-/// There are `fd_count` numbers at `fds`, and there is a place at `idx_mask`.
+/// `fds` points to `fd_count` numbers, and `idx_mask` to a number that is written.
 #[export(GPL, ns = "rdma_core")]
 unsafe extern "C" fn ib_get_ucaps(fds: *mut c_int, fd_count: c_int, idx_mask: *mut u64) -> c_int {
     let ucaps = UCAPS.lock();

@@ -15,7 +15,10 @@
 use core::{mem::ManuallyDrop, ptr::NonNull};
 
 use kernel::{error::to_result, ffi::c_void, page::PAGE_SIZE, prelude::*};
-use kernel_ext::door::{view_of, FromC, IntoC};
+use kernel_ext::{
+    cmutex::CMutex,
+    door::{view_of, FromC, IntoC},
+};
 use rdma_bindings::{
     self as bindings, ib_uverbs_dmabuf_file, rdma_umap_priv, rdma_user_mmap_entry, vm_area_struct,
     xarray,
@@ -179,31 +182,6 @@ impl Drop for Offsets<'_> {
     }
 }
 
-/// A mutex of a C structure, locked.
-///
-/// # Invariants
-///
-/// The mutex is held, and there as long as the guard.
-struct Guard(*mut bindings::mutex);
-
-impl Guard {
-    /// # Safety
-    ///
-    /// The mutex is initialised, and there as long as the guard.
-    unsafe fn lock(mutex: *mut bindings::mutex) -> Self {
-        // SAFETY: By the safety requirements.
-        unsafe { bindings::mutex_lock(mutex) };
-        Self(mutex)
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::mutex_unlock(self.0) };
-    }
-}
-
 impl MmapEntry {
     fn context(&self) -> &Ucontext {
         // SAFETY: The member is set when the entry is inserted; the context stays longer.
@@ -247,7 +225,7 @@ impl MmapEntry {
         context: &Ucontext,
         len: usize,
         (min, max): (u32, u32),
-        _sleep: &MaySleep,
+        sleep: &MaySleep,
     ) -> Result {
         let pages = u32::try_from(len.div_ceil(PAGE_SIZE)).map_err(|_| ENOMEM)?;
         if pages == 0 {
@@ -255,12 +233,13 @@ impl MmapEntry {
         }
         let raw = self.as_raw();
         // SAFETY: By the safety requirements. The file stays as long as the context.
-        let _guard = unsafe {
+        let mutex = unsafe {
             bindings::rdma_user_mmap_entry_init(raw);
             (*raw).ucontext = context.as_raw();
             (*raw).npages = pages as usize;
-            Guard::lock(&raw mut (*(*context.as_raw()).ufile).umap_lock)
+            CMutex::from_raw(&raw mut (*(*context.as_raw()).ufile).umap_lock)
         };
+        let _guard = mutex.lock(sleep);
         let offsets = Offsets::lock(context);
         let range = find_gap(&offsets, pages, min, max)?;
         let start = range.start;
@@ -311,11 +290,11 @@ impl EntryRef {
 
     /// Says that it may not be mapped any more, takes its DMA buffers away, and drops the driver's reference.
     #[inline]
-    pub fn remove(self, _sleep: &MaySleep) {
+    pub fn remove(self, sleep: &MaySleep) {
         let raw = self.as_raw();
         // SAFETY: The entry is there; its locks are held where they must be.
         unsafe {
-            let guard = Guard::lock(&raw mut (*raw).dmabufs_lock);
+            let guard = CMutex::from_raw(&raw mut (*raw).dmabufs_lock).lock(sleep);
             let offsets = Offsets::lock(self.context());
             (*raw).driver_removed = true;
             drop(offsets);
@@ -362,7 +341,7 @@ impl UmapPriv {
     ///
     /// The structure is new, and stays until `ib_uverbs` frees it with the mapping, which is being made, of a file of
     /// `ib_uverbs`.
-    pub unsafe fn register(&self, vma: &VmaView, entry: Option<&MmapEntry>, _sleep: &MaySleep) {
+    pub unsafe fn register(&self, vma: &VmaView, entry: Option<&MmapEntry>, sleep: &MaySleep) {
         let (raw, area) = (self.as_raw(), vma.as_raw());
         // SAFETY: By the safety requirements, and the mapping is locked: it keeps its file. The entry is lent, so it has a
         // reference.
@@ -376,7 +355,7 @@ impl UmapPriv {
                 (*raw).entry = entry.as_raw();
             }
             (*area).vm_private_data = raw.cast();
-            let _guard = Guard::lock(&raw mut (*file).umap_lock);
+            let _guard = CMutex::from_raw(&raw mut (*file).umap_lock).lock(sleep);
             list::insert_after(&raw mut (*file).umaps, &raw mut (*raw).list);
         }
     }

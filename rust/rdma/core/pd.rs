@@ -7,7 +7,10 @@
 use core::ptr::NonNull;
 
 use kernel::prelude::*;
-use kernel_ext::door::view_of;
+use kernel_ext::{
+    door::view_of,
+    rwsem::{RwSem, WriteGuard},
+};
 use rdma_bindings::{self as bindings, ib_pd, ib_xrcd, inode};
 
 use super::{
@@ -112,10 +115,10 @@ impl Xrcd {
     pub fn with_target<R>(
         &self,
         qp_num: u32,
-        _sleep: &MaySleep,
+        sleep: &MaySleep,
         f: impl FnOnce(&Qp) -> R,
     ) -> Option<R> {
-        let _held = ReadGuard::new(self);
+        let _guard = self.targets_rwsem().read(sleep);
         // SAFETY: The semaphore is held.
         let qp = NonNull::new(unsafe { bindings::ib_xrcd_target(self.as_raw(), qp_num) })?;
         // SAFETY: As long as the semaphore is held the queue pair is not withdrawn, and so stays.
@@ -133,46 +136,35 @@ impl Xrcd {
     }
 
     /// Holds the domain's semaphore for writing: nobody finds a target queue pair.
-    pub(crate) fn lock_targets<'a>(&'a self, _sleep: &MaySleep) -> WriteGuard<'a> {
-        // SAFETY: The semaphore is there as long as the domain; process context.
-        unsafe { bindings::ib_xrcd_down_write(self.as_raw()) };
-        WriteGuard(self)
+    pub(crate) fn lock_targets<'a>(&'a self, sleep: &MaySleep) -> LockedTargets<'a> {
+        // INVARIANT: It was just taken.
+        LockedTargets {
+            xrcd: self,
+            _guard: self.targets_rwsem().write(sleep),
+        }
+    }
+
+    fn targets_rwsem(&self) -> &RwSem {
+        // SAFETY: The semaphore was initialised with the domain, and stays as long.
+        unsafe { RwSem::from_raw(&raw mut (*self.as_raw()).tgt_qps_rwsem) }
     }
 }
 
-/// The semaphore of a domain, held for writing.
-pub(crate) struct WriteGuard<'a>(&'a Xrcd);
+/// The target queue pairs of a domain, which nobody finds meanwhile.
+///
+/// # Invariants
+///
+/// The guard is of the domain's `tgt_qps_rwsem`.
+pub(crate) struct LockedTargets<'a> {
+    xrcd: &'a Xrcd,
+    _guard: WriteGuard<'a>,
+}
 
-impl WriteGuard<'_> {
+impl LockedTargets<'_> {
     /// Lets a target queue pair not be found any more.
     pub(crate) fn withdraw(&self, qp: &Qp) {
-        // SAFETY: The semaphore is held.
-        unsafe { bindings::ib_xrcd_erase(self.0.as_raw(), qp.qp_num()) };
-    }
-}
-
-impl Drop for WriteGuard<'_> {
-    fn drop(&mut self) {
-        // SAFETY: The semaphore was taken by `lock_targets`.
-        unsafe { bindings::ib_xrcd_up_write(self.0.as_raw()) };
-    }
-}
-
-/// The semaphore of a domain, held for reading.
-struct ReadGuard<'a>(&'a Xrcd);
-
-impl<'a> ReadGuard<'a> {
-    fn new(xrcd: &'a Xrcd) -> Self {
-        // SAFETY: The semaphore is there as long as the domain; process context.
-        unsafe { bindings::ib_xrcd_down_read(xrcd.as_raw()) };
-        Self(xrcd)
-    }
-}
-
-impl Drop for ReadGuard<'_> {
-    fn drop(&mut self) {
-        // SAFETY: The semaphore was taken by `new`.
-        unsafe { bindings::ib_xrcd_up_read(self.0.as_raw()) };
+        // SAFETY: By the type invariants the semaphore is held to write.
+        unsafe { bindings::ib_xrcd_erase(self.xrcd.as_raw(), qp.qp_num()) };
     }
 }
 

@@ -5,7 +5,6 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
-    marker::PhantomData,
     ptr::NonNull,
     sync::atomic::{AtomicUsize, Ordering},
 };
@@ -14,7 +13,11 @@ use kernel::{
     alloc::{allocator::Kmalloc, Allocator, NumaNode},
     prelude::*,
 };
-use kernel_ext::{door::FromC, sysfs::Name};
+use kernel_ext::{
+    cmutex::{CMutex, CMutexGuard},
+    door::FromC,
+    sysfs::Name,
+};
 use rdma_bindings::{self as bindings, rdma_hw_stats, rdma_stat_desc};
 
 use crate::MaySleep;
@@ -170,11 +173,14 @@ impl HwCounters {
     }
 
     /// Locks them, to look at the values.
-    pub fn lock(&self, _sleep: &MaySleep) -> HwCountersGuard<'_> {
-        // SAFETY: The token shows that it may sleep; the lock was set up.
-        unsafe { bindings::mutex_lock(&raw mut (*self.0.as_ptr()).lock) };
-        // INVARIANT: The lock was just taken.
-        HwCountersGuard(self.0, PhantomData)
+    pub fn lock(&self, sleep: &MaySleep) -> HwCountersGuard<'_> {
+        // SAFETY: The mutex was initialised with the counters, and stays as long.
+        let mutex = unsafe { CMutex::from_raw(&raw mut (*self.0.as_ptr()).lock) };
+        // INVARIANT: It was just locked.
+        HwCountersGuard {
+            raw: self.0,
+            _guard: mutex.lock(sleep),
+        }
     }
 
     /// Says whether a counter is on. For who holds the lock.
@@ -216,32 +222,35 @@ unsafe impl FromC for GivenCounters {
 ///
 /// # Invariants
 ///
-/// It is.
-pub struct HwCountersGuard<'a>(NonNull<rdma_hw_stats>, PhantomData<&'a HwCounters>);
+/// The guard is of the counters' lock.
+pub struct HwCountersGuard<'a> {
+    raw: NonNull<rdma_hw_stats>,
+    _guard: CMutexGuard<'a>,
+}
 
 impl HwCountersGuard<'_> {
     /// The structure, for a driver to fill in.
     pub(crate) fn as_raw(&mut self) -> *mut rdma_hw_stats {
-        self.0.as_ptr()
+        self.raw.as_ptr()
     }
 
     /// Whether the values are young enough.
     pub fn is_fresh(&self) -> bool {
         // SAFETY: The lock is held.
-        unsafe { bindings::rdma_hw_stats_fresh(self.0.as_ptr()) }
+        unsafe { bindings::rdma_hw_stats_fresh(self.raw.as_ptr()) }
     }
 
     /// All values are from now.
     pub fn touch(&mut self) {
         // SAFETY: The lock is held.
-        unsafe { bindings::rdma_hw_stats_touch(self.0.as_ptr()) };
+        unsafe { bindings::rdma_hw_stats_touch(self.raw.as_ptr()) };
     }
 
     /// The value of a counter; 0 for one that there is not.
     pub fn value(&self, nth: u32) -> u64 {
         // SAFETY: The lock is held; there is a value for each counter.
         unsafe {
-            let raw = self.0.as_ptr();
+            let raw = self.raw.as_ptr();
             if i64::from(nth) >= i64::from((*raw).num_counters) {
                 return 0;
             }
@@ -253,21 +262,14 @@ impl HwCountersGuard<'_> {
     /// How long values are good, in milliseconds.
     pub fn lifespan(&self) -> u32 {
         // SAFETY: The lock is held.
-        unsafe { bindings::rdma_hw_stats_lifespan(self.0.as_ptr()) }
+        unsafe { bindings::rdma_hw_stats_lifespan(self.raw.as_ptr()) }
     }
 
     /// Says how long values are good, in milliseconds.
     pub fn set_lifespan(&mut self, milliseconds: u32) {
         // SAFETY: The lock is held.
         unsafe {
-            (*self.0.as_ptr()).lifespan = kernel::time::msecs_to_jiffies(milliseconds);
+            (*self.raw.as_ptr()).lifespan = kernel::time::msecs_to_jiffies(milliseconds);
         }
-    }
-}
-
-impl Drop for HwCountersGuard<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::mutex_unlock(&raw mut (*self.0.as_ptr()).lock) };
     }
 }

@@ -5,31 +5,28 @@
 
 use kernel::prelude::*;
 use rdma::{
-    core::{AttrBundle, Pd},
+    core::{object::Owned, AttrBundle, Pd},
     MaySleep,
 };
 use rdma_uverbs::{
-    held::{Held, Removed},
+    lookup::{Destroyed, ReadLocked},
     new::NewObject,
 };
 
 /// An object that is complete. One that is dropped before is gone.
-pub fn make(command: &AttrBundle, wanted: bool, sleep: &MaySleep) -> Result {
+pub fn make(command: &AttrBundle, pd: Option<Owned<Pd>>, sleep: &MaySleep) -> Result {
     let new = NewObject::<Pd>::begin(command, sleep)?;
-    if !wanted {
-        return Err(EINVAL);
-    }
-    new.finish();
+    new.complete(pd.ok_or(EINVAL)?);
     Ok(())
 }
 
 /// An object that is looked up during the command.
 pub fn look_up(command: &AttrBundle, handle: u32, sleep: &MaySleep) -> Result<u64> {
-    let held = Held::<Pd>::read(command, handle, sleep)?;
+    let held = ReadLocked::<Pd>::get(command, handle, sleep)?;
     Ok(held.uobject().user_handle())
 }
 
 /// An object that is destroyed.
 pub fn destroy(command: &AttrBundle, handle: u32, sleep: &MaySleep) -> Result {
-    Removed::<Pd>::destroy(command, handle, sleep).map(drop)
+    Destroyed::<Pd>::get(command, handle, sleep).map(drop)
 }

@@ -6,15 +6,16 @@
 
 use kernel::prelude::*;
 use rdma::{
-    core::{AttrBundle, Pd},
+    core::{object::Owned, AttrBundle, Pd},
     MaySleep,
 };
 use rdma_uverbs::new::NewObject;
 
 /// Makes an object.
-pub fn make(command: &AttrBundle, sleep: &MaySleep) -> Result {
+pub fn make(command: &AttrBundle, pds: [Owned<Pd>; 2], sleep: &MaySleep) -> Result {
     let new = NewObject::<Pd>::begin(command, sleep)?;
-    new.finish();
-    new.finish();
+    for pd in pds {
+        new.complete(pd);
+    }
     Ok(())
 }

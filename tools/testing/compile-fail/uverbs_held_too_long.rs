@@ -9,9 +9,13 @@ use rdma::{
     core::{AttrBundle, Pd},
     MaySleep,
 };
-use rdma_uverbs::held::Held;
+use rdma_uverbs::lookup::ReadLocked;
 
 /// Looks an object up.
-pub fn keep(command: &AttrBundle, handle: u32, sleep: &MaySleep) -> Result<Held<'static, Pd>> {
-    Held::read(command, handle, sleep)
+pub fn keep(
+    command: &AttrBundle,
+    handle: u32,
+    sleep: &MaySleep,
+) -> Result<ReadLocked<'static, Pd>> {
+    ReadLocked::get(command, handle, sleep)
 }

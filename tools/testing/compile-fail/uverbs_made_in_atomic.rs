@@ -10,6 +10,6 @@ use rdma_uverbs::new::NewObject;
 
 /// Makes an object.
 pub fn make(command: &AttrBundle) -> Result {
-    NewObject::<Pd>::begin(command)?.finish();
+    drop(NewObject::<Pd>::begin(command)?);
     Ok(())
 }

@@ -9,11 +9,11 @@ use rdma::{
     core::{AttrBundle, Pd},
     MaySleep,
 };
-use rdma_uverbs::held::Held;
+use rdma_uverbs::lookup::ReadLocked;
 
 /// Looks an object up.
 pub fn put_back(command: &AttrBundle, handle: u32, sleep: &MaySleep) -> Result<*const Pd> {
-    let held = Held::<Pd>::read(command, handle, sleep)?;
+    let held = ReadLocked::<Pd>::get(command, handle, sleep)?;
     let pd: &Pd = &held;
     drop(held);
     Ok(core::ptr::from_ref(pd))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of handles: which object a number is of, who has it, and when it is nobody's.
+//! Tests of handles: lookups, locks, and destroying.
 
 #[kernel::prelude::kunit_tests(ib_uverbs_handles)]
 mod tests {
@@ -10,6 +10,7 @@ mod tests {
     use crate::cleanup::destroy_all;
     use rdma::core::{uobject::ApiObject, Mr, Pd};
     use rdma_uverbs::{
+        class::{Class, Destroying},
         kunit::{give, with_file, TestFile, TestKind, TestModule},
         life::OwnCommand,
         table::IdrType,
@@ -23,15 +24,20 @@ mod tests {
         }
     }
 
-    static PD: IdrType = IdrType::new::<Pd, _>(destroyed);
-    static MR: IdrType = IdrType::new::<Mr, _>(destroyed);
+    static PD: IdrType = IdrType::new::<Pd, _>(destroyed::<Pd>);
+    static MR: IdrType = IdrType::new::<Mr, _>(destroyed::<Mr>);
     /// The number that the last object had that was destroyed.
     static LAST: AtomicU32 = AtomicU32::new(0);
     static DESTROYED: AtomicU32 = AtomicU32::new(0);
     /// The number of the object that the driver does not destroy.
     static STAYS: AtomicI32 = AtomicI32::new(-1);
 
-    fn destroyed(object: &Uobject, _: RemoveReason, _: &AttrBundle, _: &MaySleep) -> Result {
+    fn destroyed<T: Class<Memory = Uobject>>(
+        object: Destroying<'_, T>,
+        _: RemoveReason,
+        _: &AttrBundle,
+        _: &MaySleep,
+    ) -> Result {
         if STAYS.load(Relaxed) == object.id() as i32 {
             return Err(ENOTTY);
         }

@@ -4,11 +4,13 @@
 //!
 //! C header: `include/rdma/rdma_counter.h`.
 
-use core::{marker::PhantomData, ptr::NonNull};
+use core::ptr::NonNull;
 
 use kernel::{error::to_result, prelude::*};
-use kernel_ext::error::EOPNOTSUPP;
-use rdma_bindings as bindings;
+use kernel_ext::{
+    cmutex::{CMutex, CMutexGuard},
+    error::EOPNOTSUPP,
+};
 
 use crate::{
     core::{stats::HwCounters, Counter, Device, Qp},
@@ -49,27 +51,10 @@ impl Device {
     }
 }
 
-/// A counter whose lock is held, as drivers expect where they bind and ask.
-///
-/// # Invariants
-///
-/// It is.
-struct Locked<'a>(*mut bindings::rdma_counter, PhantomData<&'a Counter>);
-
-impl<'a> Locked<'a> {
-    fn take(counter: &'a Counter, _sleep: &MaySleep) -> Self {
-        // SAFETY: The lock was set up when the counter was made, and the caller may sleep.
-        unsafe { bindings::mutex_lock(&raw mut (*counter.as_raw()).lock) };
-        // INVARIANT: Just now.
-        Self(counter.as_raw(), PhantomData)
-    }
-}
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::mutex_unlock(&raw mut (*self.0).lock) };
-    }
+/// Locks a counter, as drivers expect in `counter_bind_qp`, `counter_unbind_qp` and `counter_update_stats`.
+fn lock<'a>(counter: &'a Counter, sleep: &MaySleep) -> CMutexGuard<'a> {
+    // SAFETY: The mutex was initialised with the counter, and stays as long.
+    unsafe { CMutex::from_raw(&raw mut (*counter.as_raw()).lock) }.lock(sleep)
 }
 
 impl Counter {
@@ -105,9 +90,9 @@ impl Counter {
             return Err(EINVAL);
         }
         let call = op!(self.device(), counter_bind_qp).ok_or(EOPNOTSUPP)?;
-        let locked = Locked::take(self, sleep);
+        let _locked = lock(self, sleep);
         // SAFETY: By the safety requirements.
-        to_result(unsafe { call(locked.0, qp.as_raw(), port) })
+        to_result(unsafe { call(self.as_raw(), qp.as_raw(), port) })
     }
 
     /// Has the driver undo that.
@@ -121,7 +106,7 @@ impl Counter {
             return Err(EINVAL);
         }
         let call = op!(self.device(), counter_unbind_qp).ok_or(EOPNOTSUPP)?;
-        let _locked = Locked::take(self, sleep);
+        let _locked = lock(self, sleep);
         // SAFETY: The queue pair is bound to the counter, which is there.
         to_result(unsafe { call(qp.as_raw(), port) })
     }
@@ -133,9 +118,9 @@ impl Counter {
     /// `EINVAL` where it cannot, and what it answers.
     pub fn driver_update(&self, sleep: &MaySleep) -> Result {
         let call = op!(self.device(), counter_update_stats).ok_or(EINVAL)?;
-        let locked = Locked::take(self, sleep);
+        let _locked = lock(self, sleep);
         // SAFETY: The counter is there, and has its values.
-        to_result(unsafe { call(locked.0) })
+        to_result(unsafe { call(self.as_raw()) })
     }
 
     /// Has the driver take the counter out of the device. No queue pair is bound to it any more.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that a command has looked up, by the number or file descriptor that user space has sent.
+//! Objects that a command looks up by a handle or file descriptor of user space.
+//!
+//! C headers: `include/rdma/uverbs_std_types.h`, `include/rdma/uverbs_ioctl.h`.
 
 use core::{marker::PhantomData, ops::Deref, ptr::NonNull};
 
@@ -17,30 +19,54 @@ use rdma_bindings as bindings;
 
 use crate::class::Class;
 
-/// An object that is looked up: it is locked, and stays, as long as this.
-///
-/// A [`View`] is what the driver has: `Held<Pd>` is a `Pd`.
+/// How a [`Locked`] object is locked.
+pub trait Mode {
+    /// The mode of the lookup.
+    const MODE: LookupMode;
+}
+
+/// `UVERBS_LOOKUP_READ`: other commands may read the object too.
+pub struct Read;
+
+impl Mode for Read {
+    const MODE: LookupMode = LookupMode::Read;
+}
+
+/// `UVERBS_LOOKUP_WRITE`: no other command uses the object.
+pub struct Write;
+
+impl Mode for Write {
+    const MODE: LookupMode = LookupMode::Write;
+}
+
+/// An object that a command has looked up and locked; it is put back when this is dropped. It derefs to the driver's object: a
+/// `ReadLocked<Pd>` to a `Pd`.
 ///
 /// # Invariants
 ///
-/// The object is of the kind `T`, and was looked up in the mode.
-pub struct Held<'a, T: Class> {
+/// The object is of the class `T`, and was looked up in the mode `M`.
+pub struct Locked<'a, T: Class, M: Mode> {
     object: NonNull<T::Memory>,
-    mode: LookupMode,
     _command: PhantomData<&'a AttrBundle>,
-    _class: PhantomData<&'a T>,
+    _class: PhantomData<(&'a T, M)>,
 }
 
-impl<'a, T: Class> Held<'a, T> {
-    fn look_up(command: &'a AttrBundle, id: i64, mode: LookupMode) -> Result<Self> {
+/// An object that a command reads (`uobj_get_read`).
+pub type ReadLocked<'a, T> = Locked<'a, T, Read>;
+
+/// An object that a command changes (`uobj_get_write`).
+pub type WriteLocked<'a, T> = Locked<'a, T, Write>;
+
+impl<'a, T: Class, M: Mode> Locked<'a, T, M> {
+    fn look_up(command: &'a AttrBundle, id: i64) -> Result<Self> {
         let kind = command.file().api_object(T::ID).map_err(|_| EINVAL)?;
-        // SAFETY: All are there.
+        // SAFETY: All are valid during the call.
         let object = from_err_ptr(unsafe {
             bindings::rdma_lookup_get_uobject(
                 kind.as_raw(),
                 command.file().as_raw(),
                 id,
-                mode.as_raw(),
+                M::MODE.as_raw(),
                 command.as_raw(),
             )
         })?;
@@ -49,53 +75,34 @@ impl<'a, T: Class> Held<'a, T> {
         // INVARIANT: It was just looked up.
         Ok(Self {
             object,
-            mode,
             _command: PhantomData,
             _class: PhantomData,
         })
     }
 
-    /// Shares the object of a number with others who do.
+    /// Looks up the object of a handle.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if there is none; `EINVAL` if it is of another kind, or the device has no such objects; `EBUSY` if
-    /// somebody has it alone; `EIO` if the device has gone.
-    pub fn read(command: &'a AttrBundle, id: u32, _sleep: &MaySleep) -> Result<Self> {
-        Self::look_up(command, id.into(), LookupMode::Read)
+    /// `ENOENT` if there is none; `EINVAL` if it is of another class, or the device has no such objects; `EBUSY` if another
+    /// command has locked it, unless both read; `EIO` if the device was removed.
+    pub fn get(command: &'a AttrBundle, id: u32, _sleep: &MaySleep) -> Result<Self> {
+        Self::look_up(command, id.into())
     }
 
-    /// Has the object of a number alone.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::read`], and `EBUSY` if somebody shares it.
-    pub fn write(command: &'a AttrBundle, id: u32, _sleep: &MaySleep) -> Result<Self> {
-        Self::look_up(command, id.into(), LookupMode::Write)
-    }
-
-    /// Shares the object of a file descriptor of the present process.
-    ///
-    /// # Errors
-    ///
-    /// `EBADF` if the descriptor is none, or of something else or of another device file; else as for [`Self::read`].
-    pub fn read_fd(command: &'a AttrBundle, fd: i32, _sleep: &MaySleep) -> Result<Self> {
-        Self::look_up(command, fd.into(), LookupMode::Read)
-    }
-
-    /// Gives the object to who puts it back.
+    /// Passes the object to a function of C that puts it back.
     pub(crate) fn into_raw(self) -> *mut bindings::ib_uobject {
         core::mem::ManuallyDrop::new(self).object.as_ptr().cast()
     }
 
-    /// What every object has.
+    /// The part that all objects have.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: By the type invariants; the memory of each class begins with the object.
         unsafe { self.object.cast().as_ref() }
     }
 
-    /// What ib_uverbs keeps of it.
+    /// The memory of the object.
     #[inline]
     pub fn memory(&self) -> &T::Memory {
         // SAFETY: By the type invariants.
@@ -103,44 +110,54 @@ impl<'a, T: Class> Held<'a, T> {
     }
 }
 
-impl<T: Class + View> Deref for Held<'_, T> {
+impl<'a, T: Class> ReadLocked<'a, T> {
+    /// Looks up the object of a file descriptor of the current process.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if it is not an object's of this device file; else as for [`Self::get`].
+    pub fn get_fd(command: &'a AttrBundle, fd: i32, _sleep: &MaySleep) -> Result<Self> {
+        Self::look_up(command, fd.into())
+    }
+}
+
+impl<T: Class + View, M: Mode> Deref for Locked<'_, T, M> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: An object that is locked was not destroyed, so it has what its kind says; a view is a transparent wrapper.
+        // SAFETY: An object that is locked is complete and not destroyed, so its `object` is a `T`; a view is a transparent
+        // wrapper.
         unsafe { &*self.uobject().object().cast() }
     }
 }
 
-impl<T: Class> Drop for Held<'_, T> {
+impl<T: Class, M: Mode> Drop for Locked<'_, T, M> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
-        unsafe {
-            bindings::rdma_lookup_put_uobject(self.object.as_ptr().cast(), self.mode.as_raw())
-        };
+        unsafe { bindings::rdma_lookup_put_uobject(self.object.as_ptr().cast(), M::MODE.as_raw()) };
     }
 }
 
-/// An object that a command has destroyed: its memory is there for the response, and nobody else finds it.
+/// An object that a command has destroyed. Its memory stays until this is dropped, for the response.
 ///
 /// # Invariants
 ///
-/// The object is of the kind `T`, was destroyed, and is to be put back as looked up for that.
-pub struct Removed<'a, T: Class> {
+/// The object is of the class `T`, was destroyed, and is looked up in the mode `UVERBS_LOOKUP_DESTROY`.
+pub struct Destroyed<'a, T: Class> {
     object: NonNull<T::Memory>,
     _command: PhantomData<&'a AttrBundle>,
 }
 
-impl<'a, T: Class> Removed<'a, T> {
-    /// Destroys the object of a number.
+impl<'a, T: Class> Destroyed<'a, T> {
+    /// Destroys the object of a handle (`uobj_get_destroy`).
     ///
     /// # Errors
     ///
-    /// As for [`Held::write`] without `EIO`, and what the driver says: then the object stays.
-    pub fn destroy(command: &'a AttrBundle, id: u32, _sleep: &MaySleep) -> Result<Self> {
+    /// As for [`WriteLocked::get`] without `EIO`, and those of the driver: then the object stays.
+    pub fn get(command: &'a AttrBundle, id: u32, _sleep: &MaySleep) -> Result<Self> {
         let kind = command.file().api_object(T::ID).map_err(|_| EINVAL)?;
-        // SAFETY: Both are there; the token shows that it may sleep.
+        // SAFETY: Both are valid during the call; the token shows that it may sleep.
         let object = from_err_ptr(unsafe {
             bindings::__uobj_get_destroy(kind.as_raw(), id, command.as_raw())
         })?;
@@ -154,7 +171,7 @@ impl<'a, T: Class> Removed<'a, T> {
     }
 }
 
-impl<T: Class> Deref for Removed<'_, T> {
+impl<T: Class> Deref for Destroyed<'_, T> {
     type Target = T::Memory;
 
     #[inline]
@@ -164,7 +181,7 @@ impl<T: Class> Deref for Removed<'_, T> {
     }
 }
 
-impl<T: Class> Drop for Removed<'_, T> {
+impl<T: Class> Drop for Destroyed<'_, T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
         unsafe {
@@ -176,26 +193,26 @@ impl<T: Class> Drop for Removed<'_, T> {
     }
 }
 
-/// Destroys the object of a number, where nothing of it is wanted any more.
+/// Destroys the object of a handle (`uobj_perform_destroy`).
 ///
 /// # Errors
 ///
-/// As for [`Removed::destroy`].
+/// As for [`Destroyed::get`].
 pub fn destroy<T: Class>(command: &AttrBundle, id: u32, sleep: &MaySleep) -> Result {
-    Removed::<T>::destroy(command, id, sleep).map(drop)
+    Destroyed::<T>::get(command, id, sleep).map(drop)
 }
 
-/// How an attribute of an `ioctl()` wants its object.
+/// How a method of ioctl accesses the object of an attribute: `enum uverbs_obj_access`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Access {
-    /// Shared.
+    /// Looked up and locked for reading.
     Read = bindings::UVERBS_ACCESS_READ,
-    /// Alone.
+    /// Looked up and locked for writing.
     Write = bindings::UVERBS_ACCESS_WRITE,
-    /// Made.
+    /// Created by the method.
     New = bindings::UVERBS_ACCESS_NEW,
-    /// Destroyed.
+    /// Destroyed by the method.
     Destroy = bindings::UVERBS_ACCESS_DESTROY,
 }
 
@@ -208,9 +225,8 @@ impl Access {
     }
 }
 
-/// An object as the engine of `ioctl()` has it for an attribute, and `write()` what its handler has completed.
-///
-/// Dropping it is as [`finish`](Self::finish) where nothing was done.
+/// An object that a command has acquired for an attribute of ioctl, or that a handler of write has created. Dropping it is
+/// [`finish`](Self::finish) for a command that failed.
 ///
 /// # Invariants
 ///
@@ -222,12 +238,11 @@ pub struct Acquired<'a> {
 }
 
 impl<'a> Acquired<'a> {
-    /// Looks an object up or begins a new one (then `id` is ignored). One to be destroyed is not destroyed yet: see
-    /// [`Self::destroy`].
+    /// Looks an object up, or begins a new one and ignores `id`. An object to be destroyed is so by [`Self::destroy`].
     ///
     /// # Errors
     ///
-    /// As for [`Held::read`], [`Held::write`] and [`NewObject::begin`](crate::new::NewObject::begin).
+    /// As for [`ReadLocked::get`], [`WriteLocked::get`] and [`NewObject::begin`](crate::new::NewObject::begin).
     pub fn get(
         command: &'a AttrBundle,
         object_id: u16,
@@ -235,7 +250,7 @@ impl<'a> Acquired<'a> {
         id: i64,
         _sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: The command is there; the token shows that it may sleep.
+        // SAFETY: The command is valid; the token shows that it may sleep.
         let object = from_err_ptr(unsafe {
             bindings::uverbs_get_uobject_from_file(object_id, access as u32, id, command.as_raw())
         })?;
@@ -249,7 +264,7 @@ impl<'a> Acquired<'a> {
         })
     }
 
-    /// What a handler of `write()` has completed, if it has begun an object.
+    /// The object that a handler of write has completed, if any.
     pub fn completed(command: &'a AttrBundle) -> Option<Self> {
         // SAFETY: The command is this thread's.
         let object = unsafe {
@@ -267,7 +282,7 @@ impl<'a> Acquired<'a> {
         })
     }
 
-    /// Takes an object back that [`Self::into_raw`] has given.
+    /// Takes back an object from [`Self::into_raw`].
     ///
     /// # Safety
     ///
@@ -285,7 +300,7 @@ impl<'a> Acquired<'a> {
         }
     }
 
-    /// Gives the object to a structure of C, which keeps it for [`Self::from_raw`].
+    /// Passes the object to a C structure, which keeps it for [`Self::from_raw`].
     pub fn into_raw(self) -> NonNull<bindings::ib_uobject> {
         core::mem::ManuallyDrop::new(self).object.cast()
     }
@@ -301,13 +316,13 @@ impl<'a> Acquired<'a> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if somebody has it, and what the driver says.
+    /// `EBUSY` if it is locked, and those of the driver.
     pub fn destroy(&self, _sleep: &MaySleep) -> Result {
         // SAFETY: By the type invariants; the token shows that it may sleep.
         to_result(unsafe { bindings::uobj_destroy(self.uobject().as_raw(), self.command.as_raw()) })
     }
 
-    /// Puts the object back; a new one is committed, or aborted: then destroyed too if it is complete.
+    /// Puts the object back. With `commit` a new one is committed, else it is aborted: destroyed first if it is `complete`.
     pub fn finish(self, complete: bool, commit: bool, _sleep: &MaySleep) {
         let this = core::mem::ManuallyDrop::new(self);
         this.put(complete, commit);

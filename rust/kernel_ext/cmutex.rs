@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Mutexes that are members of C structures.
+//!
+//! C header: `include/linux/mutex.h`.
+
+use crate::{bindings, context::MaySleep, door::view_of};
+use kernel::types::NotThreadSafe;
+
+view_of! {
+    /// A `struct mutex` that C code locks too. What it protects is up to the structure that it is a member of.
+    pub struct CMutex(bindings::mutex);
+}
+
+impl CMutex {
+    /// A mutex of a C structure.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is an initialised mutex, and stays for `'a`.
+    #[inline]
+    pub unsafe fn from_raw<'a>(raw: *mut bindings::mutex) -> &'a Self {
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        unsafe { &*raw.cast() }
+    }
+
+    /// Locks it. Sleeps while another task has it locked.
+    #[inline]
+    pub fn lock(&self, _sleep: &MaySleep) -> CMutexGuard<'_> {
+        // SAFETY: The mutex is initialised, and the token shows that it may sleep.
+        unsafe { bindings::mutex_lock(self.as_raw()) };
+        // INVARIANT: It was just locked.
+        CMutexGuard(self, NotThreadSafe)
+    }
+}
+
+/// A [`CMutex`] that is locked. Dropping the guard unlocks it.
+///
+/// # Invariants
+///
+/// This task has locked the mutex.
+#[must_use]
+pub struct CMutexGuard<'a>(&'a CMutex, NotThreadSafe);
+
+impl Drop for CMutexGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::mutex_unlock(self.0.as_raw()) };
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Values in the memory of an object that are initialised in place, once.
+
+use core::{
+    cell::UnsafeCell,
+    mem::MaybeUninit,
+    pin::Pin,
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use kernel::prelude::*;
+
+const INITIALISING: u8 = 1;
+const INITIALISED: u8 = 2;
+
+/// A value that is not initialised at first, and never dropped.
+///
+/// There is no constructor: it is a member of the memory of an object, which is zeroed at first and does not move.
+///
+/// # Invariants
+///
+/// `state` is 0 at first. `value` is initialised, and stays where it is, once `state` is `INITIALISED`; while it is
+/// `INITIALISING` the thread that set that alone uses `value`.
+#[repr(C)]
+pub struct InitOnce<T> {
+    state: AtomicU8,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: `value` is written by one thread, before others see it through `state`; after that only `&T` are given out.
+unsafe impl<T: Send + Sync> Send for InitOnce<T> {}
+// SAFETY: As above.
+unsafe impl<T: Send + Sync> Sync for InitOnce<T> {}
+
+impl<T> InitOnce<T> {
+    /// Initialises the value, and calls `finish` with it before others see it. Later calls do nothing.
+    pub fn init(&self, init: impl PinInit<T>, finish: impl FnOnce(Pin<&T>)) {
+        let begun =
+            self.state
+                .compare_exchange(0, INITIALISING, Ordering::Acquire, Ordering::Relaxed);
+        if begun.is_err() {
+            return;
+        }
+        let value = self.value.get().cast::<T>();
+        // SAFETY: By the type invariants the value is this thread's, and stays where it is.
+        let value = unsafe {
+            let Ok(()) = init.__pinned_init(value);
+            Pin::new_unchecked(&*value)
+        };
+        finish(value);
+        // INVARIANT: It was initialised above.
+        self.state.store(INITIALISED, Ordering::Release);
+    }
+
+    /// The value, if it is initialised.
+    #[inline]
+    pub fn get(&self) -> Option<Pin<&T>> {
+        let ready = self.state.load(Ordering::Acquire) == INITIALISED;
+        // SAFETY: By the type invariants.
+        ready.then(|| unsafe { Pin::new_unchecked(&*self.value.get().cast::<T>()) })
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! XRC domains of user space (`struct ib_uxrcd_object`), and those that processes share by naming the same file.
+//!
+//! C headers: `include/rdma/uverbs_std_types.h`, `include/rdma/ib_verbs.h`.
+
+use core::{
+    ptr::{null_mut, NonNull},
+    sync::atomic::{AtomicI32, AtomicPtr, Ordering},
+};
+
+use kernel::{
+    error::{from_err_ptr, to_result},
+    prelude::*,
+    types::Opaque,
+};
+use kernel_ext::static_vec::StaticVec;
+use rdma::{
+    core::{
+        object::{Failed, Owned, UdataView},
+        pd::Inode,
+        Device, Uobject, Xrcd,
+    },
+    MaySleep,
+};
+use rdma_bindings::{self as bindings, ib_uobject};
+
+use crate::{
+    class::{Class, Destroying},
+    destroy,
+    inode::InodeRef,
+    new::NewObject,
+};
+
+/// The memory of an XRC domain: `struct ib_uxrcd_object`.
+#[repr(C)]
+pub struct XrcdObject {
+    uobject: Opaque<ib_uobject>,
+    /// The number of queue pairs and SRQs of the file that use it.
+    uses: AtomicI32,
+}
+
+// SAFETY: `uses` is atomic, and the object may be used from any thread through its view.
+unsafe impl Send for XrcdObject {}
+// SAFETY: As above.
+unsafe impl Sync for XrcdObject {}
+
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`.
+unsafe impl Class for Xrcd {
+    const ID: u16 = bindings::UVERBS_OBJECT_XRCD as u16;
+    type Memory = XrcdObject;
+}
+
+impl XrcdObject {
+    /// The part that all objects have.
+    #[inline]
+    pub fn uobject(&self) -> &Uobject {
+        // SAFETY: A view is a transparent wrapper.
+        unsafe { &*self.uobject.get().cast() }
+    }
+
+    /// Whether objects of the file use it.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.uses.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// The XRC domain that an object uses, if any: a domain that is used is not destroyed.
+#[repr(transparent)]
+pub(crate) struct XrcdLink(AtomicPtr<XrcdObject>);
+
+impl XrcdLink {
+    /// Uses a domain, and no other one any more.
+    pub(crate) fn set(&self, xrcd: &XrcdObject) {
+        xrcd.uses.fetch_add(1, Ordering::Relaxed);
+        self.replace(core::ptr::from_ref(xrcd).cast_mut());
+    }
+
+    /// Uses no domain any more.
+    pub(crate) fn clear(&self) {
+        self.replace(null_mut());
+    }
+
+    fn replace(&self, xrcd: *mut XrcdObject) {
+        let former = self.0.swap(xrcd, Ordering::Relaxed);
+        // SAFETY: `set` has counted this as a user of the domain, which therefore was not destroyed.
+        if let Some(former) = unsafe { former.as_ref() } {
+            former.uses.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Allocates an XRC domain. The caller keeps `inode` as long as the domain.
+fn alloc(
+    device: &Device,
+    inode: Option<&Inode>,
+    udata: &UdataView,
+    _sleep: &MaySleep,
+) -> Result<Owned<Xrcd>> {
+    let inode = inode.map_or(null_mut(), Inode::as_raw);
+    // SAFETY: All are valid during the call; the domain does nothing with the inode but to compare it.
+    let xrcd = unsafe { bindings::ib_alloc_xrcd_user(device.as_raw(), inode, udata.as_raw()) };
+    let xrcd = NonNull::new(from_err_ptr(xrcd)?).ok_or(EINVAL)?;
+    // SAFETY: It was just allocated, and has no other owner.
+    Ok(unsafe { Owned::from_raw(xrcd) })
+}
+
+fn dealloc(
+    xrcd: Owned<Xrcd>,
+    udata: &UdataView,
+    _sleep: &MaySleep,
+) -> Result<(), Failed<Owned<Xrcd>>> {
+    // SAFETY: The owner gives the domain up.
+    let result = unsafe { bindings::ib_dealloc_xrcd_user(xrcd.as_raw(), udata.as_raw()) };
+    to_result(result).map_err(|error| Failed {
+        object: xrcd,
+        error,
+    })
+}
+
+/// A domain that is named by a file.
+struct Named {
+    inode: InodeRef,
+    xrcd: Owned<Xrcd>,
+}
+
+/// The domains that are named by files.
+///
+/// # Invariants
+///
+/// The use count of each counts the user-space objects that have it as their `object`, each of which stands for one
+/// [`Owned`] beside the one in the list.
+pub struct NamedXrcds(StaticVec<Named>);
+
+impl Default for NamedXrcds {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl NamedXrcds {
+    /// No domain.
+    pub const fn new() -> Self {
+        Self(StaticVec::new())
+    }
+
+    /// The domain of a device that is named by a file.
+    pub fn find(&self, device: &Device, inode: &InodeRef) -> Option<NamedXrcd<'_>> {
+        let is_this = |named: &&Named| {
+            let same_device = core::ptr::eq(named.xrcd.device(), device);
+            same_device && core::ptr::eq::<Inode>(&*named.inode, &**inode)
+        };
+        self.0
+            .iter()
+            .find(is_this)
+            .map(|named| NamedXrcd(&named.xrcd))
+    }
+
+    /// Allocates a domain for an object that is being made; with an inode, one that other objects share.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, `ENOMEM`, those of the driver.
+    pub fn alloc(
+        &mut self,
+        new: NewObject<'_, Xrcd>,
+        device: &Device,
+        inode: Option<InodeRef>,
+        udata: &UdataView,
+        sleep: &MaySleep,
+    ) -> Result {
+        let Some(inode) = inode else {
+            new.complete(alloc(device, None, udata, sleep)?);
+            return Ok(());
+        };
+        let slot = self.0.reserve()?;
+        let xrcd = alloc(device, Some(&inode), udata, sleep)?;
+        NamedXrcd(&xrcd).share(new);
+        // INVARIANT: Shared by the one object.
+        slot.push(Named { inode, xrcd });
+        Ok(())
+    }
+
+    /// Ends an object's use of its domain, and deallocates the domain unless other objects share it.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while it is used, and those of the driver: then all stays as it is.
+    pub fn release(
+        &mut self,
+        xrcd: Owned<Xrcd>,
+        udata: &UdataView,
+        sleep: &MaySleep,
+    ) -> Result<(), Failed<Owned<Xrcd>>> {
+        let is_this = |named: &Named| core::ptr::eq::<Xrcd>(&*named.xrcd, &*xrcd);
+        let Some(nth) = self.0.iter().position(is_this) else {
+            return dealloc(xrcd, udata, sleep);
+        };
+        // SAFETY: By the type invariants `xrcd` was an object's, which was counted; where deallocating fails it is counted again.
+        unsafe { xrcd.uses().dec() };
+        if xrcd.uses().is_used() {
+            return Ok(());
+        }
+        dealloc(xrcd, udata, sleep).inspect_err(|failed| failed.object.uses().inc())?;
+        // Puts the inode, too.
+        drop(self.0.remove(nth));
+        Ok(())
+    }
+}
+
+/// A domain that is named by a file, and that objects may share.
+pub struct NamedXrcd<'a>(&'a Owned<Xrcd>);
+
+impl NamedXrcd<'_> {
+    /// Completes an object that is being made with this domain.
+    pub fn share(&self, new: NewObject<'_, Xrcd>) {
+        // INVARIANT: One more object is counted.
+        self.0.uses().inc();
+        // SAFETY: The domain stays as long as it is counted as used.
+        unsafe { new.uobject().set_object(self.0.as_raw().cast()) };
+        new.finish();
+    }
+}
+
+/// Ends the use of an XRC domain. `dealloc` does so: other objects may share the domain.
+///
+/// # Errors
+///
+/// `EBUSY` while objects of the file use it, and those of `dealloc`.
+pub fn destroy(
+    object: &Destroying<'_, Xrcd>,
+    dealloc: impl FnOnce(Owned<Xrcd>) -> Result<(), Failed<Owned<Xrcd>>>,
+) -> Result {
+    if object.is_used() {
+        return Err(EBUSY);
+    }
+    destroy::destroy(object, dealloc)
+}
