@@ -199,7 +199,11 @@ impl Descriptor {
     }
 
     /// One that [`Self::keep`] has left reserved.
-    pub fn resume(fd: u32) -> Self {
+    ///
+    /// # Safety
+    ///
+    /// The descriptor is reserved in the current process, and the caller gives it up.
+    pub(crate) unsafe fn resume(fd: u32) -> Self {
         Self(fd)
     }
 

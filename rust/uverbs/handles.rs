@@ -166,9 +166,9 @@ impl Number<'_> {
         ManuallyDrop::new(self).number
     }
 
-    /// The handle.
-    pub fn get(&self) -> u32 {
-        self.number
+    /// The file that it is a handle of.
+    pub(crate) fn file(&self) -> &UverbsFile {
+        self.handles.0
     }
 }
 

@@ -6,7 +6,9 @@
 //! | type | state |
 //! |---|---|
 //! | [`Kind`] | the object class that a caller asks for |
-//! | [`Uncommitted`] | begun, not committed: lookups do not find it; `hw_destroy_rwsem` is held to read |
+//! | [`Allocated`] | allocated |
+//! | [`Reserved`] | with a handle or file descriptor; lookups do not find it |
+//! | [`Uncommitted`] | begun, not committed: as above, and `hw_destroy_rwsem` is held to read |
 //! | [`Found`] | looked up |
 //! | [`Exclusive`] | locked for writing |
 //! | [`Released`] | its file is released |
@@ -37,8 +39,9 @@ use rdma::{
 use rdma_bindings::{self as bindings, ib_uobject};
 
 use crate::{
-    fd::{self, Cleanup, FdType, FileHeld},
+    fd::{self, Cleanup, Descriptor, FdType, FileHeld},
     file::{hw_destroy, File, FileRef},
+    handles::{self, Handles, Number},
     write::Command,
 };
 
@@ -78,7 +81,7 @@ pub fn allocate(
     file: &UverbsFile,
     context: &Ucontext,
     _sleep: &MaySleep,
-) -> Result<ARef<Uobject>> {
+) -> Result<Allocated> {
     // SAFETY: The member is null once the driver was removed; else a type, which is constant.
     let size = unsafe { kind.type_attrs().as_ref() }.ok_or(EIO)?.obj_size;
     if size < size_of::<ib_uobject>() {
@@ -99,33 +102,129 @@ pub fn allocate(
         bindings::refcount_set(&raw mut (*raw).ref_.refcount, 1);
         let object = ARef::<Uobject>::from_raw(object.cast());
         object.try_lock(LookupMode::Write)?;
-        Ok(object)
+        // INVARIANT: It was just allocated.
+        Ok(Allocated(object))
     }
 }
 
-/// Sets the file of an object that is being created.
-pub fn set_file(object: &Uobject, file: FileHeld) {
-    // SAFETY: The file is what the `object` of such an object is, which has the reference from now on.
-    unsafe { object.set_object(file.into_raw()) };
+/// A new object without handle and file descriptor, locked for writing.
+///
+/// # Invariants
+///
+/// The holder alone uses the object.
+pub struct Allocated(ARef<Uobject>);
+
+impl Allocated {
+    /// Gives it a handle.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the handle is another file's, or the class has file descriptors.
+    pub fn with_handle(self, number: Number<'_>) -> Result<Reserved> {
+        if !core::ptr::eq(number.file(), self.0.file()) || has_descriptor(&self.0) {
+            return Err(EINVAL);
+        }
+        self.0.set_id(number.keep());
+        // INVARIANT: The handle stays reserved.
+        Ok(Reserved(self.0))
+    }
+
+    /// Gives it a file descriptor, and its file, unless the method that creates the object does so.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the class has handles.
+    pub fn with_descriptor(
+        self,
+        descriptor: Descriptor,
+        file: Option<FileHeld>,
+    ) -> Result<Reserved> {
+        if !has_descriptor(&self.0) {
+            return Err(EINVAL);
+        }
+        if let Some(file) = file {
+            // SAFETY: The `object` of an object with a file descriptor is its file, with a reference.
+            unsafe { self.0.set_object(file.into_raw()) };
+        }
+        self.0.set_id(descriptor.keep());
+        // INVARIANT: The descriptor stays reserved.
+        Ok(Reserved(self.0))
+    }
+}
+
+/// Whether an object has a file descriptor, and not a handle.
+fn has_descriptor(object: &Uobject) -> bool {
+    object.api_object().type_class() == &raw const bindings::uverbs_fd_class
+}
+
+/// A new object with a reserved handle or file descriptor. Dropping it frees that, and the file of the object.
+///
+/// # Invariants
+///
+/// Lookups do not find the object, which is not in the file's list. Its ID is reserved: among the handles of its file, or the
+/// file descriptors of the current process. Of an object with a file descriptor the `object` is null or a reference of its file.
+pub struct Reserved(ARef<Uobject>);
+
+impl Reserved {
+    /// Publishes the object: lookups find it from now on. One with a file descriptor has a reference of the device file until its
+    /// own file is released.
+    pub fn publish(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used after this, and not dropped.
+        let object = unsafe { core::ptr::read(&this.0) };
+        if has_descriptor(&object) {
+            core::mem::forget(File::of(object.file()).hold());
+            // SAFETY: By the type invariants the descriptor is reserved, and `object` is the file; the reference is as above.
+            unsafe { fd::install(object) };
+        } else {
+            handles::publish(object);
+        }
+    }
+}
+
+impl core::ops::Deref for Reserved {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        &self.0
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let id = self.0.id();
+        if has_descriptor(&self.0) {
+            let file = NonNull::new(self.0.object());
+            // SAFETY: By the type invariants the reference of the file is the object's, and the descriptor is reserved; both are
+            // given up.
+            unsafe {
+                self.0.set_object(core::ptr::null_mut());
+                drop(file.map(|file| FileHeld::from_raw(file)));
+                drop(Descriptor::resume(id));
+            }
+        } else {
+            drop(Handles::of(self.0.file()).free(id));
+        }
+        self.0.clear_context();
+    }
 }
 
 /// An object that was begun, and neither committed nor aborted.
 ///
 /// # Invariants
 ///
-/// Lookups do not find the object, which is not in the file's list; `hw_destroy_rwsem` of its file is held to read, and its
-/// handle or file descriptor is reserved.
+/// `hw_destroy_rwsem` of the object's file is held to read.
 pub struct Uncommitted {
-    object: ARef<Uobject>,
+    object: Reserved,
 }
 
 impl Uncommitted {
-    /// An object with a handle or file descriptor. `guard` is of its file's `hw_destroy_rwsem`.
+    /// An object that is begun. `guard` is of its file's `hw_destroy_rwsem`.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the guard is another file's.
-    pub fn new(object: ARef<Uobject>, guard: ReadGuard<'_>) -> Result<Self> {
+    pub fn new(object: Reserved, guard: ReadGuard<'_>) -> Result<Self> {
         if !core::ptr::eq(guard.semaphore(), hw_destroy(object.file())) {
             return Err(EINVAL);
         }
@@ -135,23 +234,16 @@ impl Uncommitted {
     }
 
     /// Passes the object to `f`, and releases `hw_destroy_rwsem` of its file after that.
-    pub fn finish(self, f: impl FnOnce(ARef<Uobject>)) {
+    pub fn finish(self, f: impl FnOnce(Reserved)) {
         let file = File::of(self.object.file()).hold();
         // SAFETY: By the type invariants it is held to read, and `self` goes.
         let _guard = unsafe { hw_destroy(&file).assume_read() };
         f(self.object);
     }
 
-    /// Commits an object with a file descriptor, which keeps the device file until its own file is released.
-    pub fn install(object: ARef<Uobject>) {
-        core::mem::forget(File::of(object.file()).hold());
-        // SAFETY: `begin` has reserved the descriptor, and the object has its file.
-        unsafe { fd::install(object) };
-    }
-
     /// The object, locked for writing.
     pub fn exclusive(&self) -> Exclusive<'_> {
-        // INVARIANT: By the type invariants.
+        // INVARIANT: Lookups do not find the object, so that the holder of `self` alone uses it.
         Exclusive(&self.object)
     }
 }
@@ -173,7 +265,9 @@ unsafe impl FromC for Uncommitted {
         // INVARIANT: By the safety requirements, and the header says that the function takes it over.
         // SAFETY: As above.
         let object = unsafe { ARef::from_raw(NonNull::new_unchecked(raw).cast()) };
-        Self { object }
+        Self {
+            object: Reserved(object),
+        }
     }
 }
 
@@ -336,17 +430,6 @@ impl<'a> Exclusive<'a> {
         // SAFETY: An `Exclusive` has the object alone, of which the description is; it is not destroyed yet.
         unsafe { description.destroy_object(self.0, why as u32) };
         Ok(())
-    }
-
-    /// Takes the file of an object that is being created.
-    pub fn take_file(&self) -> Option<FileHeld> {
-        if self.0.api_object().type_class() != &raw const bindings::uverbs_fd_class {
-            return None;
-        }
-        let file = NonNull::new(self.0.object())?;
-        self.disown();
-        // SAFETY: Until the object is committed, the reference of its file is the object's.
-        Some(unsafe { FileHeld::from_raw(file) })
     }
 }
 

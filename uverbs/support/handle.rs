@@ -6,7 +6,7 @@
 //!
 //! C header: `include/rdma/uverbs_types.h`.
 
-use kernel::{prelude::*, sync::aref::ARef};
+use kernel::prelude::*;
 use kernel_ext::{
     bindings::{uverbs_obj_type_class, RDMACG_RESOURCE_HCA_OBJECT},
     error::EOPNOTSUPP,
@@ -23,7 +23,7 @@ use rdma::{
 use rdma_uverbs::{
     fd::{Descriptor, FdType},
     handles::{self, Handles},
-    life::{self, Exclusive, Found, Uncommitted},
+    life::{self, Exclusive, Found, Reserved},
 };
 
 /// The type class of objects with a handle. Only its address is used.
@@ -57,32 +57,26 @@ pub(crate) fn begin(
     file: &UverbsFile,
     context: &Ucontext,
     sleep: &MaySleep,
-) -> Result<ARef<Uobject>> {
+) -> Result<Reserved> {
     let naming = naming(kind)?;
     let object = life::allocate(kind, file, context, sleep)?;
     match naming {
         Naming::Number => {
-            let number = Handles::of(file).reserve()?;
-            object.set_id(number.get());
+            let object = object.with_handle(Handles::of(file).reserve()?)?;
             let device = context.device();
             object
                 .cgroup()
                 .try_charge(device, RDMACG_RESOURCE_HCA_OBJECT)?;
-            number.keep();
+            Ok(object)
         }
         Naming::Descriptor => {
             let description = FdType::of(kind).ok_or(EIO)?;
             if kernel::warn_on!(!description.is_valid()) {
                 return Err(EINVAL);
             }
-            let descriptor = Descriptor::reserve()?;
-            if let Some(file) = description.new_file()? {
-                life::set_file(&object, file);
-            }
-            object.set_id(descriptor.keep());
+            object.with_descriptor(Descriptor::reserve()?, description.new_file()?)
         }
     }
-    Ok(object)
 }
 
 fn uncharge(object: &Uobject) {
@@ -93,28 +87,12 @@ fn uncharge(object: &Uobject) {
     }
 }
 
-/// Frees the reserved handle or file descriptor of an object.
-pub(crate) fn abort(object: &Exclusive<'_>) {
-    match naming(object.api_object()) {
-        Ok(Naming::Number) => {
-            uncharge(object);
-            drop(Handles::of(object.file()).free(object.id()));
-        }
-        Ok(Naming::Descriptor) => {
-            drop(object.take_file());
-            drop(Descriptor::resume(object.id()));
-        }
-        Err(_) => {}
+/// Frees the reserved handle or file descriptor of an object, and drops the object.
+pub(crate) fn abort(object: Reserved) {
+    if let Ok(Naming::Number) = naming(object.api_object()) {
+        uncharge(&object);
     }
-}
-
-/// Publishes an object: user space can look it up and destroy it from now on.
-pub(crate) fn commit(object: ARef<Uobject>) {
-    match naming(object.api_object()) {
-        Ok(Naming::Number) => handles::publish(object),
-        Ok(Naming::Descriptor) => Uncommitted::install(object),
-        Err(_) => {}
-    }
+    drop(object);
 }
 
 /// Finds an object; by a file descriptor, only for reading.

@@ -79,7 +79,7 @@ fn commit(object: Uncommitted) {
     object.finish(|object| {
         list::add(object.hold());
         object.unlock(LookupMode::Write);
-        handle::commit(object);
+        object.publish();
     });
 }
 
@@ -89,9 +89,7 @@ fn abort(object: Uncommitted, complete: bool, command: &AttrBundle, sleep: &MayS
         kernel::warn_on!(true);
         return commit(object);
     }
-    handle::abort(&object.exclusive());
-    object.clear_context();
-    object.finish(drop);
+    object.finish(handle::abort);
 }
 
 fn look_up(

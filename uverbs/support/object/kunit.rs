@@ -351,9 +351,9 @@ mod tests {
     #[test]
     fn nothing_is_made_while_all_are_destroyed() -> Result {
         test(|fix| {
-            let frozen = fix.file.get().freeze(fix.sleep);
+            let guard = fix.file.get().lock_hw_destroy(fix.sleep);
             assert_eq!(fix.begin(fix.pd).err(), Some(EIO));
-            drop(frozen);
+            drop(guard);
             let object = fix.begin(fix.pd)?;
             commit(object);
             Ok(())
