@@ -18,7 +18,7 @@ use kernel::{
     sync::{rcu, Arc},
 };
 use kernel_ext::{debugfs::Dir, net::ns::NetRef, random};
-use rdma::{bindings, client::Device, abi::wr::Remote, Gid, MaySleep};
+use rdma::{abi::wr::Remote, bindings, client::Device, Gid, MaySleep};
 use rdma_cm::{Address, Listener, Params, Request, Route};
 
 use crate::{
