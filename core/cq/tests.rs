@@ -109,7 +109,7 @@ mod moderation {
     }
 
     #[test]
-    fn without_it_nothing_is_moderated() -> Result {
+    fn without_moderation_nothing_is_modified() -> Result {
         with_cq(false, |cq, _, log, _| {
             // SAFETY: As above.
             let mut turn = unsafe { WorkTurn::new(cq) };
@@ -169,7 +169,7 @@ mod tracking {
     }
 
     #[test]
-    fn an_object_is_listed_from_its_making_to_its_end() -> Result {
+    fn an_object_is_listed_from_creation_to_destruction() -> Result {
         with_device(|device, _, sleep| {
             let (first, second) = (alloc(device, sleep)?, alloc(device, sleep)?);
             let (one, two) = (first.res().id(), second.res().id());
@@ -193,7 +193,7 @@ mod tracking {
     }
 
     #[test]
-    fn what_is_being_destroyed_keeps_its_number() -> Result {
+    fn an_object_being_destroyed_keeps_its_id() -> Result {
         with_device(|device, _, sleep| {
             let cq = alloc(device, sleep)?;
             let id = cq.res().id();

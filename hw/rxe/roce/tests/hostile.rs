@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets from an enemy, a port that fails and a driver that changes states at any time: nothing
+//! Packets from an enemy, driver methods that fail and a driver that changes states at any time: nothing
 //! panics, nothing is completed twice or out of order, and at the end everything is flushed.
 //!
 //! concerns rows 3.051, 3.053, 3.083, 3.085, 3.106, 3.107
@@ -250,7 +250,7 @@ impl Rig {
         self.world.post_wr(wr, vec![0; len]);
     }
 
-    /// Something goes wrong in the port, once.
+    /// A driver method fails, once.
     fn trouble(&mut self) {
         let status = WcStatus::LocProtErr;
         match self.dice.below(5) {

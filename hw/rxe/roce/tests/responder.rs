@@ -360,7 +360,7 @@ fn the_first_packet_in_rtr_is_an_event() {
 
 /// concerns rows 3.071, 3.072, 3.077
 #[test]
-fn without_a_receive_the_peer_is_told_to_wait() {
+fn without_a_receive_an_rnr_nak_is_sent() {
     let timer = RnrTimer::new(25);
     let mut rig = Rig::new(RecvAttr {
         min_rnr_timer: timer,

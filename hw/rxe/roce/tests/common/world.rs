@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world of one queue pair: both ports over plain vectors, with a record of what happened.
+//! The world of one queue pair: `SendOps` and `RecvOps` over plain vectors, with a record of what happened.
 
 use std::collections::VecDeque;
 
