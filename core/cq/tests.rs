@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues in tests: how they are moderated, and how resource tracking lists them.
+//! Tests of completion queues: adaptive moderation and resource tracking.
 
 #[kernel::prelude::kunit_tests(ib_core_cq_moderation)]
 mod moderation {
@@ -26,7 +26,7 @@ mod moderation {
         MaySleep,
     };
 
-    /// How many times completions are counted until a queue is moderated (`DIM_NEVENTS`).
+    /// Number of measurements between changes of the profile (`DIM_NEVENTS`).
     const EVENTS: u32 = 64;
 
     fn with_cq(dim: bool, test: impl FnOnce(&Cq, &Device, &Log, &MaySleep) -> Result) -> Result {
@@ -83,7 +83,7 @@ mod moderation {
             // SAFETY: Work items poll the queue, and none does: nothing completes there.
             let mut turn = unsafe { WorkTurn::new(cq) };
             let turn = turn.turn();
-            // The first time begins the measurement, and ever more completions are better.
+            // The first one starts the measurement; each following one has more completions.
             turn.measure(1);
             let mut completed = 100;
             for _ in 0..6 {
@@ -182,7 +182,7 @@ mod tracking {
             cq::free_polled(first, sleep);
             assert!(find(device, CQ, one).is_none());
             assert_eq!(count(device, CQ, true), 1);
-            // A number is not given out again at once.
+            // An ID is not reused at once.
             let third = alloc(device, sleep)?;
             assert!(third.res().id() != one && third.res().id() != two);
             cq::free_polled(second, sleep);
