@@ -32,7 +32,7 @@ use rdma::{
 };
 
 use crate::{private::DeviceExt, registry::netns, restrack};
-use state::{Live, Mode, Port, State};
+use state::{BoundCounter, Mode, Port, State};
 
 /// The supported criteria of auto mode.
 const ALL_MASKS: u32 = c::RDMA_COUNTER_MASK_QP_TYPE | c::RDMA_COUNTER_MASK_PID;
@@ -72,7 +72,7 @@ impl State {
     }
 
     /// The counter of a port that matches a queue pair by `mask`.
-    fn like(&mut self, qp: &Qp, port: u32, mask: u32) -> Option<&mut Live> {
+    fn find_match(&mut self, qp: &Qp, port: u32, mask: u32) -> Option<&mut BoundCounter> {
         self.live.iter_mut().find(|live| {
             let counter = &live.counter;
             counter.port() == port
@@ -101,7 +101,8 @@ impl State {
         restrack::rdma_restrack_parent_name(counter.entry(), Const(qp.res()));
         restrack::rdma_restrack_add(counter.entry());
         let number = counter.number();
-        self.live.push(Live { counter, users: 1 }, GFP_KERNEL)?;
+        self.live
+            .push(BoundCounter { counter, users: 1 }, GFP_KERNEL)?;
         Ok(number)
     }
 
@@ -184,7 +185,7 @@ fn qp_of(entry: &EntryRef) -> Result<&Qp> {
 }
 
 /// Whether a queue pair may be bound to counters of a port: it is on that port, or on none yet.
-fn may_have(device: &Device, qp: &Qp, port: u32) -> bool {
+fn may_bind(device: &Device, qp: &Qp, port: u32) -> bool {
     !device.is_port_valid(qp.port()) || qp.port() == port
 }
 
@@ -285,7 +286,7 @@ pub(crate) fn bind_auto(qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
     let CounterMode::Auto(mask) = mode.mode else {
         return Ok(());
     };
-    match state.like(qp, port, mask) {
+    match state.find_match(qp, port, mask) {
         Some(live) => {
             bind_to(&live.counter, qp, port, sleep)?;
             live.users = live.users.saturating_add(1);
@@ -345,7 +346,7 @@ pub(crate) fn bind_new(device: &Device, port: u32, qp_num: u32, sleep: &MaySleep
     }
     let entry = find_qp(device, qp_num)?;
     let qp = qp_of(&entry)?;
-    if !may_have(device, qp, port) {
+    if !may_bind(device, qp, port) {
         return Err(EINVAL);
     }
     let made = state.make(port, qp, Mode::MANUAL, sleep);
@@ -374,7 +375,7 @@ pub(crate) fn unbind(
         counter.number() == number && qp.counter_is(counter)
     });
     let by_hand = state.port(port)?.mode.mode == CounterMode::Manual;
-    if !may_have(device, qp, port) || !bound || !by_hand {
+    if !may_bind(device, qp, port) || !bound || !by_hand {
         return Err(EINVAL);
     }
     let last = state.unbind(qp, port, false, sleep)?;
@@ -447,7 +448,7 @@ mod tests {
     const TYPE: u32 = c::RDMA_COUNTER_MASK_QP_TYPE;
 
     #[test]
-    fn a_port_binds_as_it_is_told() -> Result {
+    fn a_port_binds_by_its_mode() -> Result {
         with_device(|device, _, _| {
             assert!(mode(device, ROCE)? == Mode::NONE);
             assert_eq!(set_auto(device, ROCE, ALL_MASKS, true), Ok(()));
@@ -464,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn what_queue_pairs_cannot_be_alike_in() -> Result {
+    fn unsupported_criteria_are_rejected() -> Result {
         with_device(|device, _, _| {
             assert_eq!(set_auto(device, ROCE, ALL_MASKS + 1, false), Err(EINVAL));
             assert_eq!(set_auto(device, ROCE, u32::MAX, false), Err(EINVAL));
@@ -474,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn no_port_that_there_is_not() -> Result {
+    fn invalid_ports_are_rejected() -> Result {
         with_device(|device, _, sleep| {
             for port in [0, 3, u32::MAX] {
                 assert_eq!(mode(device, port).err(), Some(EINVAL));
@@ -486,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_bound_that_there_is_not() -> Result {
+    fn unknown_objects_are_not_bound() -> Result {
         with_device(|device, _, sleep| {
             assert_eq!(bind(device, ROCE, 7, 1, sleep), Err(ENOENT));
             assert_eq!(bind_new(device, ROCE, 7, sleep), Err(ENOENT));

@@ -287,7 +287,7 @@ fn rdma_nl_chk_listeners(group: c_uint) -> bool {
 }
 
 /// Frees a packet that cannot be sent.
-fn give_up(skb: *mut bindings::sk_buff) -> Result {
+fn free_unsent(skb: *mut bindings::sk_buff) -> Result {
     // SAFETY: The caller has handed it over.
     unsafe { bindings::nlmsg_free(skb) };
     Err(ECONNREFUSED)
@@ -300,7 +300,7 @@ fn rdma_nl_unicast(net: &NetNamespace, skb: *mut bindings::sk_buff, pid: u32) ->
     match of(net) {
         // SAFETY: The caller hands the message over.
         Some(socket) => unsafe { socket.0.unicast(skb, pid, false) },
-        None => give_up(skb),
+        None => free_unsent(skb),
     }
 }
 
@@ -315,7 +315,7 @@ fn rdma_nl_unicast_wait(
     match of(net) {
         // SAFETY: The caller hands the message over.
         Some(socket) => unsafe { socket.0.unicast(skb, pid, true) },
-        None => give_up(skb),
+        None => free_unsent(skb),
     }
 }
 
@@ -330,7 +330,7 @@ fn rdma_nl_multicast(
     match of(net) {
         // SAFETY: The caller hands the message over.
         Some(socket) => unsafe { socket.0.multicast(skb, group, flags) },
-        None => give_up(skb),
+        None => free_unsent(skb),
     }
 }
 

@@ -57,7 +57,7 @@ fn find(op: u32) -> Option<&'static Command> {
 }
 
 /// For most commands, all errors of attribute parsing are reported as `EINVAL`.
-fn unclear(op: u32) -> impl FnOnce(Error) -> Error {
+fn attr_error(op: u32) -> impl FnOnce(Error) -> Error {
     move |error| match op {
         bindings::RDMA_NLDEV_CMD_SYS_GET | bindings::RDMA_NLDEV_CMD_FRMR_POOLS_SET => error,
         _ if error == ENOMEM => error,
@@ -81,7 +81,7 @@ pub(crate) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     }
     let doit = command.doit.ok_or(EINVAL)?;
     let net = request.net();
-    let query = Query::new(request, net, command.strict, sleep).map_err(unclear(command.op))?;
+    let query = Query::new(request, net, command.strict, sleep).map_err(attr_error(command.op))?;
     match doit {
         Doit::Change(change) => change(&query),
         Doit::Answer(op, fill) => {
@@ -96,7 +96,7 @@ fn continue_dump(dump: &mut Dump<'_>, sleep: &MaySleep) -> Result {
     let request = dump.request();
     let command = find(netlink::op_of(request.kind())).ok_or(EINVAL)?;
     let fill = command.dump.ok_or(EINVAL)?;
-    let query = Query::new(&request, dump.net(), false, sleep).map_err(unclear(command.op))?;
+    let query = Query::new(&request, dump.net(), false, sleep).map_err(attr_error(command.op))?;
     fill(&query, dump)
 }
 

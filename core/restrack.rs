@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_round() -> Result {
+    fn ids_are_cyclic() -> Result {
         let mut table = Table::new();
         assert_eq!(table.free_id(), 0);
         assert_eq!(table.free_id(), 1);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn no_kind_that_there_is_not() -> Result {
+    fn invalid_kinds_have_no_objects() -> Result {
         with_device(|device, _, _| {
             assert_eq!(count(device, u32::MAX, true), 0);
             assert!(find(device, KINDS as u32, 0).is_none());

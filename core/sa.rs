@@ -91,9 +91,9 @@ pub(crate) fn start(sleep: &MaySleep) -> Result<Parts> {
 }
 
 /// The ID of a query, or a negative errno.
-fn number(asked: Result<u32>) -> c_int {
+fn number(query: Result<u32>) -> c_int {
     // IDs have 31 bits.
-    asked.map_or_else(Error::to_errno, |id| id as c_int)
+    query.map_or_else(Error::to_errno, |id| id as c_int)
 }
 
 /// Registers a client. Any context.

@@ -22,7 +22,7 @@ pub(super) struct Port {
 }
 
 /// A counter, and the number of queue pairs bound to it: at least one.
-pub(super) struct Live {
+pub(super) struct BoundCounter {
     pub(super) counter: OwnedCounter,
     pub(super) users: u32,
 }
@@ -30,7 +30,7 @@ pub(super) struct Live {
 /// The counters of a device.
 pub(super) struct State {
     pub(super) ports: KVec<Port>,
-    pub(super) live: KVec<Live>,
+    pub(super) live: KVec<BoundCounter>,
 }
 
 /// The counters of a device that queue pairs are bound to.

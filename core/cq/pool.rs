@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_given_back_than_was_claimed() -> Result {
+    fn no_more_is_returned_than_was_claimed() -> Result {
         with_device(|device, _, sleep| {
             let cq = get(device, 3, 0, CONTEXT, sleep)?;
             ib_cq_pool_put(cq, 4);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not() -> Result {
+    fn invalid_arguments_are_rejected() -> Result {
         with_device(|device, _, sleep| {
             let get = |cqe, context| get(device, cqe, 0, context, sleep).err();
             assert_eq!(get(MAX_CQE + 1, CONTEXT), Some(EINVAL));

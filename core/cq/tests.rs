@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues in tests: how they are moderated, and how resource tracking lists them.
+//! Tests of completion queues: adaptive moderation and resource tracking.
 
 #[kernel::prelude::kunit_tests(ib_core_cq_moderation)]
 mod moderation {
@@ -26,7 +26,7 @@ mod moderation {
         MaySleep,
     };
 
-    /// How many times completions are counted until a queue is moderated (`DIM_NEVENTS`).
+    /// Number of measurements between changes of the profile (`DIM_NEVENTS`).
     const EVENTS: u32 = 64;
 
     fn with_cq(dim: bool, test: impl FnOnce(&Cq, &Device, &Log, &MaySleep) -> Result) -> Result {
@@ -83,7 +83,7 @@ mod moderation {
             // SAFETY: Work items poll the queue, and none does: nothing completes there.
             let mut turn = unsafe { WorkTurn::new(cq) };
             let turn = turn.turn();
-            // The first time begins the measurement, and ever more completions are better.
+            // The first one starts the measurement; each following one has more completions.
             turn.measure(1);
             let mut completed = 100;
             for _ in 0..6 {
@@ -109,7 +109,7 @@ mod moderation {
     }
 
     #[test]
-    fn without_it_nothing_is_moderated() -> Result {
+    fn without_moderation_nothing_is_modified() -> Result {
         with_cq(false, |cq, _, log, _| {
             // SAFETY: As above.
             let mut turn = unsafe { WorkTurn::new(cq) };
@@ -169,7 +169,7 @@ mod tracking {
     }
 
     #[test]
-    fn an_object_is_listed_from_its_making_to_its_end() -> Result {
+    fn an_object_is_listed_from_creation_to_destruction() -> Result {
         with_device(|device, _, sleep| {
             let (first, second) = (alloc(device, sleep)?, alloc(device, sleep)?);
             let (one, two) = (first.res().id(), second.res().id());
@@ -182,7 +182,7 @@ mod tracking {
             cq::free_polled(first, sleep);
             assert!(find(device, CQ, one).is_none());
             assert_eq!(count(device, CQ, true), 1);
-            // A number is not given out again at once.
+            // An ID is not reused at once.
             let third = alloc(device, sleep)?;
             assert!(third.res().id() != one && third.res().id() != two);
             cq::free_polled(second, sleep);
@@ -193,7 +193,7 @@ mod tracking {
     }
 
     #[test]
-    fn what_is_being_destroyed_keeps_its_number() -> Result {
+    fn an_object_being_destroyed_keeps_its_id() -> Result {
         with_device(|device, _, sleep| {
             let cq = alloc(device, sleep)?;
             let id = cq.res().id();

@@ -152,7 +152,7 @@ impl GidTable {
     }
 
     /// A free index for a GID: `None` if the GID is in the table already.
-    fn vacancy(&self, change: &Change<'_>) -> Result<Option<usize>> {
+    fn free_index(&self, change: &Change<'_>) -> Result<Option<usize>> {
         let slots = self.slots.lock();
         if self.position(&slots, &change.same()).is_some() {
             return Ok(None);
@@ -180,7 +180,7 @@ impl GidTable {
 
     /// Deletes the entry at an index, if there is one. Under `change`.
     fn take(&self, device: &Device, index: usize, sleep: &MaySleep) -> bool {
-        let Some(entry) = self.unlist(index) else {
+        let Some(entry) = self.unpublish(index) else {
             return false;
         };
         entry.set_valid(false);
@@ -190,7 +190,7 @@ impl GidTable {
     }
 
     /// Removes the entry at an index from lookups.
-    fn unlist(&self, index: usize) -> Option<Arc<GidEntry>> {
+    fn unpublish(&self, index: usize) -> Option<Arc<GidEntry>> {
         let mut slots = self.slots.lock();
         let slot = slots.get_mut(index)?;
         slot.entry()?;
@@ -225,7 +225,7 @@ impl GidTable {
         if !*open {
             return Err(ENODEV);
         }
-        let Some(index) = self.vacancy(change)? else {
+        let Some(index) = self.free_index(change)? else {
             return Ok(false);
         };
         let new = NewGid {

@@ -228,7 +228,7 @@ pub(crate) fn unregister(agent: &Arc<Agent>, sleep: &MaySleep) {
     state::remove_agent(agent);
     agent.port.workers.flush(sleep);
     delayed::cancel_sync(agent, sleep);
-    deliver_rest(agent, sleep);
+    return_undelivered(agent, sleep);
     reassembly::forget_all(agent, sleep);
     agent.uses.end(sleep);
     if security::is_asked(agent) {
@@ -237,7 +237,7 @@ pub(crate) fn unregister(agent: &Arc<Agent>, sleep: &MaySleep) {
 }
 
 /// Returns the locally handled SMPs of an agent whose work was canceled.
-fn deliver_rest(agent: &Arc<Agent>, sleep: &MaySleep) {
+fn return_undelivered(agent: &Arc<Agent>, sleep: &MaySleep) {
     let rest = core::mem::take(&mut agent.table.lock().local);
     for local in rest {
         drop(local.received);

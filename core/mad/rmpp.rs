@@ -68,7 +68,7 @@ fn receive_data(
         return None;
     }
     match is_first {
-        true => reassembly::begin(agent, mad, sleep),
-        false => reassembly::go_on(agent, mad, rmpp, sleep),
+        true => reassembly::first_segment(agent, mad, sleep),
+        false => reassembly::next_segment(agent, mad, rmpp, sleep),
     }
 }

@@ -367,7 +367,7 @@ impl Entry {
     }
 
     /// Whether it counts as an outstanding request of flow control.
-    fn counts(&self) -> bool {
+    fn is_outstanding(&self) -> bool {
         let is_queued = matches!(self.phase, Phase::Queued(_));
         self.is_limited && !is_queued && !self.answered && !self.canceled
     }
@@ -501,7 +501,9 @@ impl Table {
         fill(&mut node.value);
         let NodeParts { reservation, value } = node;
         // Outstanding from now on.
-        self.outstanding = self.outstanding.saturating_add(u32::from(value.counts()));
+        self.outstanding = self
+            .outstanding
+            .saturating_add(u32::from(value.is_outstanding()));
         self.entries.insert(reservation.into_node(key, value));
     }
 
@@ -528,9 +530,9 @@ impl Table {
     /// Changes an entry, except for its phase.
     pub(crate) fn update(&mut self, key: &Key, f: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.entries.get_mut(key) {
-            let before = u32::from(entry.counts());
+            let before = u32::from(entry.is_outstanding());
             f(entry);
-            let after = u32::from(entry.counts());
+            let after = u32::from(entry.is_outstanding());
             let rest = self.outstanding.saturating_sub(before);
             self.outstanding = rest.saturating_add(after);
         }
@@ -542,9 +544,9 @@ impl Table {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
-        let before = u32::from(entry.counts());
+        let before = u32::from(entry.is_outstanding());
         entry.phase = phase;
-        let after = u32::from(entry.counts());
+        let after = u32::from(entry.is_outstanding());
         self.outstanding = self
             .outstanding
             .saturating_sub(before)
@@ -602,7 +604,9 @@ impl Table {
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Entry> {
         self.unindex(key);
         let entry = self.entries.remove(key)?;
-        self.outstanding = self.outstanding.saturating_sub(u32::from(entry.counts()));
+        self.outstanding = self
+            .outstanding
+            .saturating_sub(u32::from(entry.is_outstanding()));
         Some(entry)
     }
 }
@@ -679,7 +683,7 @@ pub(crate) struct Outbox {
     /// The sequence number of the next MAD that is posted.
     pub(crate) next_sequence: u64,
     /// MADs with earlier sequence numbers are posted again if they were flushed: another one had failed.
-    pub(crate) again_before: u64,
+    pub(crate) repost_before: u64,
 }
 
 impl Outbox {
@@ -691,7 +695,7 @@ impl Outbox {
             waiting: RBTree::new(),
             next_number: 0,
             next_sequence: 1,
-            again_before: 0,
+            repost_before: 0,
         }
     }
 

@@ -56,7 +56,7 @@ pub(super) fn left(qp: &SpecialQp<Layer>) {
 /// Posts a MAD again that was flushed because another one had failed. Returns whether it did.
 pub(super) fn post_again(qp: &Arc<SpecialQp<Layer>>, send: &Arc<SendMad>) -> bool {
     let mut outbox = qp.queue.outbox.lock();
-    let was_behind = send.sequence.load(Ordering::Relaxed) < outbox.again_before;
+    let was_behind = send.sequence.load(Ordering::Relaxed) < outbox.repost_before;
     if !was_behind {
         return false;
     }
@@ -67,5 +67,5 @@ pub(super) fn post_again(qp: &Arc<SpecialQp<Layer>>, send: &Arc<SendMad>) -> boo
 /// The queue pair has recovered: MADs flushed until now are posted again.
 pub(super) fn recovered(qp: &SpecialQp<Layer>) {
     let mut outbox = qp.queue.outbox.lock();
-    outbox.again_before = outbox.next_sequence;
+    outbox.repost_before = outbox.next_sequence;
 }

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_freshest_is_taken_first() -> Result {
+    fn the_last_returned_is_taken_first() -> Result {
         let mut handles = handles(0, &[1, 2], &[3, 4])?;
         assert_eq!(handles.take(), Some(2));
         assert_eq!(handles.take(), Some(1));
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_for_two_periods_goes() -> Result {
+    fn unused_handles_are_destroyed_after_two_periods() -> Result {
         let mut handles = handles(0, &[1, 2], &[3])?;
         let (gone, more) = handles.age()?;
         assert_eq!(gone.len(), 1);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_in_use_is_kept() -> Result {
+    fn the_maximum_in_use_is_recorded() -> Result {
         let mut handles = handles(0, &[], &[])?;
         handles.count_taken();
         handles.count_taken();

@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn no_larger_page_than_holds_it_all() {
+    fn no_larger_page_than_one_that_maps_all() {
         assert_eq!(best(ALL, 0x20_0000, &[(0x20_0000, 0x1000)]), K4);
         assert_eq!(best(ALL, 0x20_0000, &[(0x20_0000, 0x1001)]), 2 * K4);
         assert_eq!(best(ALL, 0x20_f000, &[(0x20_f000, 0x2000)]), 2 * K64);
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn as_whoever_tries_them_all() {
+    fn equals_trying_all_sizes() {
         let mut seed = 1u64;
         let mut random = |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

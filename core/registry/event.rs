@@ -40,14 +40,14 @@ impl HandlersState {
     }
 
     /// Starts the delivery of the next event that handlers have raised, if there is one.
-    fn next_caused(&mut self, event: &mut Event) -> Option<HandlerRef> {
-        if self.caused.is_empty() {
+    fn next_raised(&mut self, event: &mut Event) -> Option<HandlerRef> {
+        if self.raised.is_empty() {
             return None;
         }
-        *event = self.caused.remove(0).ok()?;
+        *event = self.raised.remove(0).ok()?;
         let first = self.begin();
         if first.is_none() {
-            self.caused = KVec::new();
+            self.raised = KVec::new();
         }
         first
     }
@@ -87,7 +87,7 @@ impl Handlers {
         let mut state = self.state.lock();
         while let Some(delivery) = &state.delivery {
             if delivery.by == TaskId::current() {
-                if state.caused.push(*event, GFP_KERNEL).is_err() {
+                if state.raised.push(*event, GFP_KERNEL).is_err() {
                     pr_warn!("no memory for an event that a handler has caused\n");
                 }
                 return None;
@@ -98,13 +98,13 @@ impl Handlers {
     }
 
     /// Advances to the next handler, or to the next event that handlers have raised, or ends the delivery.
-    fn go_on(&self, event: &mut Event) -> Option<HandlerRef> {
+    fn advance(&self, event: &mut Event) -> Option<HandlerRef> {
         let mut state = self.state.lock();
         let next = state.delivery.as_ref().and_then(|delivery| delivery.next);
         let next = match next {
             None => {
                 state.delivery = None;
-                state.next_caused(event)
+                state.next_raised(event)
             }
             Some(running) => {
                 let next = state.list.after(running);
@@ -132,7 +132,7 @@ pub(crate) fn deliver(device: &Device, event: &Event, sleep: &MaySleep) {
         // SAFETY: The handler was in the list when the delivery came to it, and who takes it out waits until the delivery
         // has gone on.
         unsafe { handler.call(&event, sleep) };
-        at = handlers.go_on(&mut event);
+        at = handlers.advance(&mut event);
     }
 }
 

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     /// The rate in Mbit/s.
-    fn carries(rate: Rate) -> Option<u32> {
+    fn mbps_of(rate: Rate) -> Option<u32> {
         let lanes = BY_LANES.iter().find(|&&(_, width)| width == rate.width)?;
         let speed = BY_LANE_SPEED
             .iter()
@@ -349,32 +349,32 @@ mod tests {
     }
 
     #[test]
-    fn what_carries_as_much_is_told() {
+    fn exact_rates_are_reported() {
         for (lanes, width) in BY_LANES {
             for (per_lane, speed) in BY_LANE_SPEED {
                 let rate = rate(per_lane * lanes, lanes);
                 assert_eq!(rate, Rate { speed, width });
-                assert_eq!(carries(rate), Some(per_lane * lanes));
+                assert_eq!(mbps_of(rate), Some(per_lane * lanes));
             }
         }
     }
 
     #[test]
-    fn who_does_not_tell_lanes_is_taken_for_as_much() {
+    fn unknown_lanes_are_estimated_by_speed() {
         for speed in [0, 10, 1_000] {
-            assert_eq!(carries(rate(speed, 0)), Some(2_500));
+            assert_eq!(mbps_of(rate(speed, 0)), Some(2_500));
         }
         for speed in [10_000, 20_000, 25_000, 40_000, 50_000, 100_000, 200_000] {
-            assert_eq!(carries(rate(speed, 0)), Some(speed));
+            assert_eq!(mbps_of(rate(speed, 0)), Some(speed));
             // Or of the next faster one.
-            assert!(carries(rate(speed + 1, 0)) > Some(speed));
+            assert!(mbps_of(rate(speed + 1, 0)) > Some(speed));
         }
         // Above all known speeds it is the fastest.
-        assert_eq!(carries(rate(u32::MAX, 0)), Some(400_000));
+        assert_eq!(mbps_of(rate(u32::MAX, 0)), Some(400_000));
     }
 
     #[test]
-    fn what_nobody_knows_is_the_slowest() {
+    fn unknown_rates_are_the_slowest() {
         let slowest = Rate {
             speed: bindings::IB_SPEED_SDR,
             width: bindings::IB_WIDTH_1X,

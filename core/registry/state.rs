@@ -97,7 +97,7 @@ pub(super) struct HandlersState {
     pub(super) list: HandlerList,
     pub(super) delivery: Option<Delivery>,
     /// Events that handlers of the delivery have raised; they are delivered afterwards, by the same thread.
-    pub(super) caused: KVec<Event>,
+    pub(super) raised: KVec<Event>,
 }
 
 /// The event handlers of a device.

@@ -18,7 +18,7 @@ use rdma::{
 use super::{
     query::{self, attribute, record_of, SaRequest},
     record::CLASS_PORT_INFO,
-    state::{Abilities, Address, OnAnswer, Query, SaPort},
+    state::{Address, Capabilities, Query, QueryHandler, SaPort},
 };
 use crate::{device::queue::ib_wq, gid::cache, mad::header::method, registry::port, verbs::ah};
 
@@ -107,7 +107,7 @@ pub(super) fn changed(port: &Arc<SaPort>, is_another: bool) {
         return;
     };
     if is_another {
-        *port.abilities.lock() = Abilities::default();
+        *port.capabilities.lock() = Capabilities::default();
         let delay = kernel::time::msecs_to_jiffies(ASK_AFTER_MS);
         delayed::enqueue::<_, 2>(workers, port, delay);
     }
@@ -119,28 +119,28 @@ struct Answer;
 
 /// Schedules a retry of the ClassPortInfo query, a limited number of times.
 fn retry_later(port: &Arc<SaPort>) {
-    let mut abilities = port.abilities.lock();
-    if abilities.known.is_some() {
+    let mut capabilities = port.capabilities.lock();
+    if capabilities.known.is_some() {
         return;
     }
-    abilities.retries = abilities.retries.saturating_add(1);
-    if abilities.retries > MAX_RETRIES {
+    capabilities.retries = capabilities.retries.saturating_add(1);
+    if capabilities.retries > MAX_RETRIES {
         return;
     }
-    drop(abilities);
+    drop(capabilities);
     if let Some(workers) = ib_wq.get() {
         let delay = kernel::time::msecs_to_jiffies(ASK_AFTER_MS);
         delayed::enqueue::<_, 2>(workers, port, delay);
     }
 }
 
-impl OnAnswer for Answer {
+impl QueryHandler for Answer {
     fn answered(&self, query: &Query, status: Result, answer: Option<&RecvMad>, _sleep: &MaySleep) {
         if let (Ok(()), Some(answer)) = (status, answer) {
             let mut info = Default::default();
             // The buffer has the record's length.
             let _ = CLASS_PORT_INFO.unpack(&mut record_of::<8>(answer), &mut info);
-            query.port.abilities.lock().known = Some(info);
+            query.port.capabilities.lock().known = Some(info);
         }
         // A port that is being closed sends no more queries.
         if status != Err(EINTR) {
@@ -160,7 +160,7 @@ fn get_class_port_info(port: &Arc<SaPort>, flags: &SendFlags<'_>) -> Result {
         mask: 0,
         record: &[],
         timeout_ms: TIMEOUT_MS,
-        on_answer: KBox::new(Answer, GFP_KERNEL)?,
+        handler: KBox::new(Answer, GFP_KERNEL)?,
     };
     query::send(&query::new(request, flags)?)
 }
@@ -169,7 +169,7 @@ impl WorkItem<2> for SaPort {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        if this.abilities.lock().known.is_some() {
+        if this.capabilities.lock().known.is_some() {
             return;
         }
         // SAFETY: Works of the queue run in process context.

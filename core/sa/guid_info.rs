@@ -17,7 +17,7 @@ use super::{
     path::ClientRequest,
     query::{self, attribute, record_of, SaRequest, SA_DATA},
     record::GUID_INFO,
-    state::{self, OnAnswer, Query},
+    state::{self, Query, QueryHandler},
 };
 use crate::mad::header::method;
 
@@ -26,7 +26,7 @@ const GUID_INFO_BYTES: usize = 72;
 
 struct Answer(GuidInfoCallback);
 
-impl OnAnswer for Answer {
+impl QueryHandler for Answer {
     fn answered(&self, _query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep) {
         let Some(answer) = answer else {
             return self.0.answer(status, &mut [], sleep);
@@ -65,7 +65,7 @@ pub(super) fn query(
         mask: wanted.mask,
         record: &record,
         timeout_ms: wanted.timeout_ms,
-        on_answer: KBox::new(Answer(callback), wanted.flags.get())?,
+        handler: KBox::new(Answer(callback), wanted.flags.get())?,
     };
     let query = query::new(request, wanted.flags)?;
     place.set(query::name_of(&query));

@@ -25,7 +25,7 @@ use rdma::{core::mad::send::SendFlags, Gid, MaySleep};
 use super::{
     query,
     record::{unpack_path, PATH_BYTES},
-    state::{Administration, Asked, Query, SaPort, Service, ADMINISTRATION},
+    state::{Administration, NetlinkQuery, Query, SaPort, Service, ADMINISTRATION},
 };
 use crate::{addr::ls, netlink};
 
@@ -133,7 +133,7 @@ fn write(
 
 /// Schedules the work for the first deadline.
 fn arm(all: &Administration) {
-    let (Some(first), Some(service)) = (all.asked.first(), &all.service) else {
+    let (Some(first), Some(service)) = (all.netlink_queries.first(), &all.service) else {
         return;
     };
     let left_ms = first.until.saturating_sub(now_ns()).div_ceil(1_000_000);
@@ -150,14 +150,14 @@ fn add(query: &Arc<Query>) -> Result<u32> {
     let mut all = ADMINISTRATION.lock();
     let seq = all.next_seq.wrapping_add(1);
     let timeout_ms = u64::from(TIMEOUT_MS.load(Ordering::Relaxed));
-    let asked = Asked {
+    let pending = NetlinkQuery {
         query: query.clone(),
         seq,
         until: now_ns().saturating_add(timeout_ms.saturating_mul(1_000_000)),
     };
-    all.asked.push(asked, GFP_ATOMIC)?;
+    all.netlink_queries.push(pending, GFP_ATOMIC)?;
     all.next_seq = seq;
-    if all.asked.len() == 1 {
+    if all.netlink_queries.len() == 1 {
         arm(&all);
     }
     Ok(seq)
@@ -184,7 +184,7 @@ pub(super) fn resolve(
         false => c::LS_RESOLVE_PATH_USE_UNIDIRECTIONAL,
     } as u8;
     query.state.lock().path_use = path_use;
-    let told = add(query).and_then(|seq| {
+    let sent = add(query).and_then(|seq| {
         let request = write(query, path, (mask, path_use, seq), flags.gfp())?;
         netlink::multicast_request(
             NetNamespace::init(),
@@ -193,13 +193,13 @@ pub(super) fn resolve(
             flags.gfp(),
         )
     });
-    if told.is_ok() {
+    if sent.is_ok() {
         return Ok(());
     }
     // The response may have arrived already.
     let taken = ADMINISTRATION
         .lock()
-        .take_asked(|one| Arc::ptr_eq(&one.query, query));
+        .take_netlink_query(|one| Arc::ptr_eq(&one.query, query));
     if taken.is_none() {
         return Ok(());
     }
@@ -209,13 +209,13 @@ pub(super) fn resolve(
 /// Cancels a query that was sent to user space; returns whether it was.
 pub(super) fn cancel(query: &Arc<Query>) -> bool {
     let mut all = ADMINISTRATION.lock();
-    let Some(mut asked) = all.take_asked(|one| Arc::ptr_eq(&one.query, query)) else {
+    let Some(mut pending) = all.take_netlink_query(|one| Arc::ptr_eq(&one.query, query)) else {
         return false;
     };
     query.state.lock().canceled = true;
-    asked.until = now_ns();
+    pending.until = now_ns();
     // Its slot is free again. An earlier deadline than all others makes it the first.
-    let _ = all.asked.insert_within_capacity(0, asked);
+    let _ = all.netlink_queries.insert_within_capacity(0, pending);
     arm(&all);
     true
 }
@@ -239,14 +239,14 @@ impl WorkItem for Service {
         loop {
             let expired = {
                 let mut all = ADMINISTRATION.lock();
-                let expired = all.take_asked(|one| one.until <= now_ns());
+                let expired = all.take_netlink_query(|one| one.until <= now_ns());
                 if expired.is_none() {
                     arm(&all);
                 }
                 expired
             };
             match expired {
-                Some(asked) => fall_back(&asked.query, EINTR, sleep),
+                Some(pending) => fall_back(&pending.query, EINTR, sleep),
                 None => return,
             }
         }
@@ -258,10 +258,10 @@ pub(super) fn end(port: &Arc<SaPort>, sleep: &MaySleep) {
     loop {
         let taken = {
             let mut all = ADMINISTRATION.lock();
-            all.take_asked(|one| Arc::ptr_eq(&one.query.port, port))
+            all.take_netlink_query(|one| Arc::ptr_eq(&one.query.port, port))
         };
         match taken {
-            Some(asked) => query::finish(&asked.query, Err(EINTR), sleep),
+            Some(pending) => query::finish(&pending.query, Err(EINTR), sleep),
             None => return,
         }
     }
@@ -306,12 +306,12 @@ fn resolved(answer: &Request<'_>, sleep: &MaySleep) -> Result {
     let taken = {
         let mut all = ADMINISTRATION.lock();
         let seq = answer.seq();
-        all.take_asked(|one| one.seq == seq && !one.query.state.lock().canceled)
+        all.take_netlink_query(|one| one.seq == seq && !one.query.state.lock().canceled)
     };
-    let Some(asked) = taken else {
+    let Some(pending) = taken else {
         return Ok(());
     };
-    let query = &asked.query;
+    let query = &pending.query;
     let is_error = answer.flags() & c::RDMA_NL_LS_F_ERR != 0;
     if is_error || answer.attrs(&POLICY, false).is_err() {
         fall_back(query, EIO, sleep);
@@ -322,7 +322,7 @@ fn resolved(answer: &Request<'_>, sleep: &MaySleep) -> Result {
     match paths.get_mut(..count) {
         Some(paths) if count != 0 => {
             query.state.lock().answered = true;
-            query.on_answer.resolved(query, paths, sleep);
+            query.handler.resolved(query, paths, sleep);
             query::finish(query, Ok(()), sleep);
         }
         _ => query::finish(query, Err(EIO), sleep),
@@ -346,10 +346,10 @@ fn set_timeout(request: &Request<'_>, _sleep: &MaySleep) -> Result {
     let wanted = u32::try_from(wanted as i32).unwrap_or(0).clamp(least, most);
     let mut all = ADMINISTRATION.lock();
     let before = TIMEOUT_MS.swap(wanted, Ordering::Relaxed);
-    for asked in &mut all.asked {
+    for pending in &mut all.netlink_queries {
         let longer = u64::from(wanted).saturating_mul(1_000_000);
         let shorter = u64::from(before).saturating_mul(1_000_000);
-        asked.until = asked.until.saturating_add(longer).saturating_sub(shorter);
+        pending.until = pending.until.saturating_add(longer).saturating_sub(shorter);
     }
     arm(&all);
     Ok(())

@@ -13,7 +13,7 @@ use rdma::{
 use super::{
     query::{self, attribute, record_of, SaRequest, SA_DATA},
     record::MCMEMBER,
-    state::{self, OnAnswer},
+    state::{self, QueryHandler},
 };
 use rdma::core::Device;
 
@@ -64,7 +64,7 @@ pub(super) fn query(
     how: u8,
     (member, mask): (&ib_sa_mcmember_rec, u64),
     timeout_ms: usize,
-    on_answer: KBox<dyn OnAnswer>,
+    handler: KBox<dyn QueryHandler>,
     flags: &SendFlags<'_>,
 ) -> Result {
     let mut packed = [0; SA_DATA];
@@ -78,7 +78,7 @@ pub(super) fn query(
         mask,
         record: &packed,
         timeout_ms,
-        on_answer,
+        handler,
     };
     let query: Arc<_> = query::new(request, flags)?;
     query::send(&query)

@@ -30,7 +30,7 @@ use rdma::{
 
 use super::{
     mcmember::{self, bit},
-    state::{OnAnswer, Query},
+    state::{Query, QueryHandler},
 };
 use crate::{gid::cache, mad::header::method};
 pub(crate) use device::{start, Started};
@@ -289,9 +289,9 @@ fn run(group: &Arc<Group>, sleep: &MaySleep) {
             Action::Lose => lose(group, sleep),
             Action::Notify(member, status) => notify(&member, status, sleep),
             Action::Join(member) => {
-                let asked = send_join(group, &member, sleep);
+                let sent = send_join(group, &member, sleep);
                 member.uses.put();
-                match asked {
+                match sent {
                     Ok(()) => return,
                     Err(error) => fail(group, &member, error, sleep),
                 }
@@ -317,7 +317,7 @@ impl WorkItem for Group {
 
 /// Sends a join to the SA.
 fn send_join(group: &Arc<Group>, member: &Arc<Member>, sleep: &MaySleep) -> Result {
-    let old = group.state.lock().asked_for.replace(member.clone());
+    let old = group.state.lock().join_member.replace(member.clone());
     drop(old);
     let answer = KBox::new(JoinHandler(group.clone()), GFP_KERNEL)?;
     let record = member.body.record();
@@ -343,21 +343,21 @@ fn query(
     group: &Group,
     how: u8,
     what: (&ib_sa_mcmember_rec, u64),
-    on_answer: KBox<dyn OnAnswer>,
+    handler: KBox<dyn QueryHandler>,
     sleep: &MaySleep,
 ) -> Result {
     let at = (&*group.port.device, group.port.port_num);
     let flags = SendFlags::Borrowed(sleep);
-    mcmember::query(at, how, what, TIMEOUT_MS, on_answer, &flags)
+    mcmember::query(at, how, what, TIMEOUT_MS, handler, &flags)
 }
 
 /// Completion of a join.
 struct JoinHandler(Arc<Group>);
 
-impl OnAnswer for JoinHandler {
+impl QueryHandler for JoinHandler {
     fn answered(&self, _query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep) {
         let group = &self.0;
-        let asked_for = group.state.lock().asked_for.take();
+        let join_member = group.state.lock().join_member.take();
         match (status, answer) {
             (Ok(()), Some(answer)) => {
                 let record = mcmember::record(answer);
@@ -376,12 +376,12 @@ impl OnAnswer for JoinHandler {
                     first.is_some_and(|first| Arc::ptr_eq(first, member))
                 };
                 // A member that has left meanwhile is not called.
-                if let Some(member) = asked_for.as_ref().filter(|member| is_first(member)) {
+                if let Some(member) = join_member.as_ref().filter(|member| is_first(member)) {
                     fail(group, member, error, sleep);
                 }
             }
         }
-        drop(asked_for);
+        drop(join_member);
         run(group, sleep);
     }
 }
@@ -389,7 +389,7 @@ impl OnAnswer for JoinHandler {
 /// Completion of a leave.
 struct LeaveHandler(Arc<Group>);
 
-impl OnAnswer for LeaveHandler {
+impl QueryHandler for LeaveHandler {
     fn answered(
         &self,
         _query: &Query,

@@ -21,7 +21,7 @@ use super::{
     local_service,
     query::{self, attribute, record_of, SaRequest, SA_DATA},
     record::{unpack_path, OPA_PATH, PATH, PATH_BYTES},
-    state::{self, OnAnswer, Query, SaPort},
+    state::{self, Query, QueryHandler, SaPort},
 };
 use crate::{mad::header::method, registry::port};
 
@@ -41,7 +41,7 @@ struct Answer {
     converts: bool,
 }
 
-impl OnAnswer for Answer {
+impl QueryHandler for Answer {
     fn answered(&self, query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep) {
         let Some(answer) = answer else {
             return self.callback.answer(status, &mut [], sleep);
@@ -142,9 +142,9 @@ enum Form {
 /// The form of a query for an Omni-Path path.
 fn opa_form(port: &SaPort, sleep: Option<&MaySleep>) -> Result<Form> {
     let attr = port::query(&port.device, port.port_num, sleep.ok_or(EINVAL)?)?;
-    let known = port.abilities.lock().known;
-    let abilities = known.map_or(0, |known| u32::from_be(known.cap_mask2_resp_time));
-    if port.is_opa && abilities >> CAPABILITIES_SHIFT & OPA_PATHS != 0 {
+    let known = port.capabilities.lock().known;
+    let capabilities = known.map_or(0, |known| u32::from_be(known.cap_mask2_resp_time));
+    if port.is_opa && capabilities >> CAPABILITIES_SHIFT & OPA_PATHS != 0 {
         return Ok(Form::Opa);
     }
     match attr.lid < MULTICAST_LID {
@@ -180,14 +180,14 @@ pub(super) fn get(
         PathKind::Opa => opa_form(&port, wanted.flags.sleep())?,
         _ => return Err(EINVAL),
     };
-    let asked = match form {
+    let requested = match form {
         Form::Converted => to_ib(path.raw()),
         _ => *path.raw(),
     };
     let mut record = [0; SA_DATA];
     match form {
-        Form::Opa => OPA_PATH.pack(&asked, &mut record)?,
-        _ => PATH.pack(&asked, &mut record)?,
+        Form::Opa => OPA_PATH.pack(&requested, &mut record)?,
+        _ => PATH.pack(&requested, &mut record)?,
     }
     let answer = Answer {
         callback,
@@ -202,15 +202,15 @@ pub(super) fn get(
         mask: wanted.mask,
         record: &record,
         timeout_ms: wanted.timeout_ms,
-        on_answer: KBox::new(answer, wanted.flags.get())?,
+        handler: KBox::new(answer, wanted.flags.get())?,
     };
     let query = query::new(request, wanted.flags)?;
     place.set(query::name_of(&query));
     let id = query.id;
-    let asked = match form {
+    let sent = match form {
         Form::Opa => query::send(&query),
-        _ => local_service::resolve(&query, &asked, wanted.mask, wanted.flags),
+        _ => local_service::resolve(&query, &requested, wanted.mask, wanted.flags),
     };
-    asked.inspect_err(|_| place.set(0))?;
+    sent.inspect_err(|_| place.set(0))?;
     Ok(id)
 }

@@ -21,7 +21,7 @@ use rdma::{
 use super::{
     address, local_service,
     query::SaMadClient,
-    state::{Abilities, SaPort, ADMINISTRATION},
+    state::{Capabilities, SaPort, ADMINISTRATION},
 };
 use crate::mad::{
     agent::{self, AgentAttr},
@@ -85,9 +85,9 @@ fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<Arc<SaPort>>
             is_opa,
             agent: own,
             address <- new_spinlock_irq!(None, "SaPort::address"),
-            abilities <- new_spinlock_irq!(Abilities::default(), "SaPort::abilities"),
+            capabilities <- new_spinlock_irq!(Capabilities::default(), "SaPort::capabilities"),
             update <- new_work!("SaPort::update"),
-            ask <- new_delayed_work!("SaPort::ask"),
+            query_capabilities <- new_delayed_work!("SaPort::query_capabilities"),
         }),
         GFP_KERNEL,
     );

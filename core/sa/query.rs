@@ -14,7 +14,7 @@ use rdma::{
     MaySleep,
 };
 
-use super::state::{OnAnswer, Query, QueryState, SaPort, ADMINISTRATION};
+use super::state::{Query, QueryHandler, QueryState, SaPort, ADMINISTRATION};
 use crate::mad::{
     build::{self, SendBufAttr},
     header::{class, Header, MAD_HEADER},
@@ -57,7 +57,7 @@ pub(super) struct SaRequest<'a> {
     pub(super) record: &'a [u8],
     /// Timeout, in milliseconds.
     pub(super) timeout_ms: usize,
-    pub(super) on_answer: KBox<dyn OnAnswer>,
+    pub(super) handler: KBox<dyn QueryHandler>,
 }
 
 /// Divides a timeout into the timeout of one attempt and the number of retries.
@@ -122,7 +122,7 @@ pub(super) fn new(request: SaRequest<'_>, flags: &SendFlags<'_>) -> Result<Arc<Q
         pin_init!(Query {
             id,
             is_opa: request.is_opa,
-            on_answer: request.on_answer,
+            handler: request.handler,
             send,
             _address: address,
             _client: request.client,
@@ -171,7 +171,7 @@ pub(super) fn forget(query: &Query) {
 pub(super) fn finish(query: &Query, status: Result, sleep: &MaySleep) {
     let was_answered = core::mem::replace(&mut query.state.lock().answered, true);
     if !was_answered && status.is_err() {
-        query.on_answer.answered(query, status, None, sleep);
+        query.handler.answered(query, status, None, sleep);
     }
     forget(query);
 }
@@ -216,7 +216,7 @@ impl MadClient for SaMadClient {
         };
         let was_answered = core::mem::replace(&mut query.state.lock().answered, true);
         if !was_answered {
-            query.on_answer.answered(&query, status, Some(&mad), sleep);
+            query.handler.answered(&query, status, Some(&mad), sleep);
         }
     }
 }

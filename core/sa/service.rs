@@ -16,7 +16,7 @@ use super::{
     path::ClientRequest,
     query::{self, attribute, SaRequest, SA_DATA, SA_HEADER},
     record::SERVICE,
-    state::{self, OnAnswer, Query},
+    state::{self, Query, QueryHandler},
 };
 use crate::mad::header::method;
 
@@ -53,7 +53,7 @@ fn services(answer: &RecvMad) -> Result<KVec<sa_service_rec>> {
     Ok(all)
 }
 
-impl OnAnswer for Answer {
+impl QueryHandler for Answer {
     fn answered(&self, _query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep) {
         let Some(answer) = answer else {
             return self.0.answer(status, &mut [], sleep);
@@ -87,7 +87,7 @@ pub(super) fn get(
         mask: wanted.mask,
         record: &record,
         timeout_ms: wanted.timeout_ms,
-        on_answer: KBox::new(Answer(callback), wanted.flags.get())?,
+        handler: KBox::new(Answer(callback), wanted.flags.get())?,
     };
     let query = query::new(request, wanted.flags)?;
     place.set(query::name_of(&query));

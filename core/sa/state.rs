@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | `ADMINISTRATION` | the ports, the queries by ID, and those sent to user space | any context | the work queue |
 //! | `SaPort::address` | the address of the SA | any context | nothing |
-//! | `SaPort::abilities` | the capabilities of the SA | any context | nothing |
+//! | `SaPort::capabilities` | the capabilities of the SA | any context | nothing |
 //! | `Query::state` | the state of a query | any context | nothing |
 
 use kernel::{
@@ -45,7 +45,7 @@ pub(super) struct Address {
 
 /// Capabilities of an SA.
 #[derive(Default)]
-pub(super) struct Abilities {
+pub(super) struct Capabilities {
     /// Its ClassPortInfo; `None`: not known.
     pub(super) known: Option<ClassPortInfo>,
     /// Number of failed queries.
@@ -62,24 +62,24 @@ pub(super) struct SaPort {
     #[pin]
     pub(super) address: SpinLockIrq<Option<Arc<Address>>>,
     #[pin]
-    pub(super) abilities: SpinLockIrq<Abilities>,
+    pub(super) capabilities: SpinLockIrq<Capabilities>,
     /// Updates the address of the SA.
     #[pin]
     pub(super) update: Work<SaPort, 1>,
     /// Queries its capabilities.
     #[pin]
-    pub(super) ask: DelayedWork<SaPort, 2>,
+    pub(super) query_capabilities: DelayedWork<SaPort, 2>,
 }
 
 impl_has_work! {
     impl HasWork<Self, 1> for SaPort { self.update }
 }
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self, 2> for SaPort { self.ask }
+    impl HasDelayedWork<Self, 2> for SaPort { self.query_capabilities }
 }
 
 /// Completion of a query.
-pub(super) trait OnAnswer: Send + Sync {
+pub(super) trait QueryHandler: Send + Sync {
     /// The query has completed: with a response (`Err` if its status is an error), or without one: `ETIMEDOUT`, `EINTR`
     /// where it was canceled, `EIO`.
     fn answered(&self, query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep);
@@ -98,7 +98,7 @@ pub(super) struct Query {
     pub(super) port: Arc<SaPort>,
     /// Whether the SA is one of Omni-Path.
     pub(super) is_opa: bool,
-    pub(super) on_answer: KBox<dyn OnAnswer>,
+    pub(super) handler: KBox<dyn QueryHandler>,
     pub(super) send: Arc<SendMad>,
     /// The address that it is sent to.
     pub(super) _address: Arc<Address>,
@@ -119,7 +119,7 @@ pub(super) struct QueryState {
 }
 
 /// A query that was sent to user space.
-pub(super) struct Asked {
+pub(super) struct NetlinkQuery {
     pub(super) query: Arc<Query>,
     pub(super) seq: u32,
     /// Deadline of the response, in nanoseconds.
@@ -144,7 +144,7 @@ pub(super) struct Administration {
     queries: KVec<Arc<Query>>,
     next_id: Option<u32>,
     /// Queries sent to user space, by deadline.
-    pub(super) asked: KVec<Asked>,
+    pub(super) netlink_queries: KVec<NetlinkQuery>,
     pub(super) next_seq: u32,
     /// The work for timeouts of user space, as long as the module is loaded.
     pub(super) service: Option<Arc<Service>>,
@@ -169,7 +169,7 @@ pub(super) static ADMINISTRATION: kernel::sync::lock::GlobalLock<AdministrationL
         ports: KVec::new(),
         queries: KVec::new(),
         next_id: None,
-        asked: KVec::new(),
+        netlink_queries: KVec::new(),
         next_seq: 0,
         service: None,
     })
@@ -241,8 +241,11 @@ impl Administration {
     }
 
     /// Removes a query from those sent to user space.
-    pub(super) fn take_asked(&mut self, wanted: impl Fn(&Asked) -> bool) -> Option<Asked> {
-        let place = self.asked.iter().position(wanted)?;
-        self.asked.remove(place).ok()
+    pub(super) fn take_netlink_query(
+        &mut self,
+        wanted: impl Fn(&NetlinkQuery) -> bool,
+    ) -> Option<NetlinkQuery> {
+        let place = self.netlink_queries.iter().position(wanted)?;
+        self.netlink_queries.remove(place).ok()
     }
 }

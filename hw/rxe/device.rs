@@ -105,12 +105,12 @@ where
     /// `ENOBUFS` where the backlog is full; the packet is dropped.
     pub(crate) fn loop_back(this: &Arc<Self>, skb: SkBuff) -> Result {
         this.backlog.push(skb)?;
-        Self::deliver_soon(this);
+        Self::schedule_delivery(this);
         Ok(())
     }
 
     /// Schedules the work item that delivers loopback packets. Any context.
-    pub(crate) fn deliver_soon(this: &Arc<Self>) {
+    pub(crate) fn schedule_delivery(this: &Arc<Self>) {
         work::enqueue(workqueue::system_bh(), this);
     }
 

@@ -231,7 +231,7 @@ impl Qp {
             if path.is_some() {
                 engine.queues.path = path;
             }
-            engine.become_state(qp, was, modify.state, attr);
+            engine.change_state(qp, was, modify.state, attr);
         });
         Ok(())
     }

@@ -177,6 +177,6 @@ impl WorkItem for Rxe<Qp> {
                 receive(&this, skb, None, Trust::Own);
             }
         }
-        Self::deliver_soon(&this);
+        Self::schedule_delivery(&this);
     }
 }

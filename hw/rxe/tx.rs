@@ -139,7 +139,7 @@ impl<W> Flight<W> {
     }
 
     /// Counts a packet that is sent, by a net device or loopback.
-    fn departs(&self, through_net_device: bool) {
+    fn count_sent(&self, through_net_device: bool) {
         if through_net_device {
             self.cpu.store(CpuId::current().as_u32(), Ordering::Relaxed);
         }
@@ -354,7 +354,7 @@ impl Packet {
         push_headers(&mut skb, path).ok_or(ENOBUFS)?;
         let bytes = skb.len();
         skb.set_owner(flight.clone())?;
-        flight.departs(!path.loopback);
+        flight.count_sent(!path.loopback);
         if path.loopback {
             loop_back(skb)?;
             return Ok(bytes);

@@ -88,7 +88,7 @@ pub(super) fn acknowledged(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep
     let then = {
         let mut table = agent.table.lock();
         match matching::find(agent, &table, mad) {
-            Some(key) => take_in(agent, &mut table, &key, (nth, window)),
+            Some(key) => record_ack(agent, &mut table, &key, (nth, window)),
             None => {
                 if nth == 0 {
                     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
@@ -108,7 +108,7 @@ pub(super) fn acknowledged(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep
 }
 
 /// Records an acknowledgement up to `nth`, and sends segments up to `window`.
-fn take_in(
+fn record_ack(
     agent: &Arc<Agent>,
     table: &mut Table,
     key: &Key,

@@ -90,12 +90,12 @@ fn make_room(agent: &Arc<Agent>, sleep: &MaySleep) -> bool {
 }
 
 /// Handles the first segment of a message. Returns the message if it has only one.
-pub(super) fn begin(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Option<RecvMad> {
+pub(super) fn first_segment(agent: &Arc<Agent>, mad: RecvMad, sleep: &MaySleep) -> Option<RecvMad> {
     let transaction = Transaction::of(agent, &header_of(&mad), &mad);
     let known = find(&agent.table.lock(), &transaction);
     if known.is_some() {
         let rmpp = rmpp_of(&mad);
-        return go_on(agent, mad, &rmpp, sleep);
+        return next_segment(agent, mad, &rmpp, sleep);
     }
     if !make_room(agent, sleep) {
         reply::stop(agent, &mad, None, sleep);
@@ -194,7 +194,7 @@ impl Received {
     }
 
     /// Adds a segment.
-    fn take_in(&mut self, nth: u32, mad: &mut Option<RecvMad>) -> Accepted {
+    fn add_segment(&mut self, nth: u32, mad: &mut Option<RecvMad>) -> Accepted {
         if nth > self.window {
             return Accepted::Silently;
         }
@@ -230,7 +230,7 @@ impl Received {
 }
 
 /// Handles a further segment of a message. Returns the message if it is complete.
-pub(super) fn go_on(
+pub(super) fn next_segment(
     agent: &Arc<Agent>,
     mad: RecvMad,
     rmpp: &Rmpp,
@@ -245,7 +245,7 @@ pub(super) fn go_on(
     // For the ACK; the segment itself may be stored.
     let headers = mad.copy_of_start(MAX_HEADER, GFP_KERNEL).ok()?;
     let mut mad = Some(mad);
-    let taken = this.received.lock().take_in(rmpp.segment, &mut mad);
+    let taken = this.received.lock().add_segment(rmpp.segment, &mut mad);
     if mad.take().is_none() {
         agent.held.fetch_add(1, Ordering::Relaxed);
     }
@@ -256,7 +256,7 @@ pub(super) fn go_on(
             None
         }
         Accepted::Complete(segments) => {
-            let_go(agent, &segments);
+            release_quota(agent, &segments);
             acknowledge(&this, &headers, sleep);
             start_timer(&this, REMEMBERED_MS);
             Some(finish(agent, segments, headers))
@@ -265,7 +265,7 @@ pub(super) fn go_on(
 }
 
 /// Returns the quota of dropped segments; the first one does not count.
-fn let_go(agent: &Agent, segments: &KVec<RecvMad>) {
+fn release_quota(agent: &Agent, segments: &KVec<RecvMad>) {
     let counted = segments.len().saturating_sub(1) as u32;
     agent.held.fetch_sub(counted, Ordering::Relaxed);
 }
@@ -309,7 +309,7 @@ impl WorkItem for Reassembly {
         let sleep = &unsafe { MaySleep::assume() };
         forget(&this.agent, &this);
         let segments = this.received.lock().close();
-        let_go(&this.agent, &segments);
+        release_quota(&this.agent, &segments);
         if let Some(first) = segments.first() {
             reply::abort(&this.agent, first, rmpp_status::T2L, sleep);
         }

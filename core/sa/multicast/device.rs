@@ -52,7 +52,7 @@ impl OnEvent for Listener {
         };
         let mut ports = self.0.iter();
         if let Some(port) = ports.find(|port| port.port_num == event.port()) {
-            port.happened(mode);
+            port.set_mode(mode);
         }
     }
 }

@@ -74,7 +74,7 @@ pub(super) struct State {
     /// Members that have joined.
     pub(super) active: KVec<Arc<Member>>,
     /// The member for which a join is pending.
-    pub(super) asked_for: Option<Arc<Member>>,
+    pub(super) join_member: Option<Arc<Member>>,
     /// Number of members by join state.
     counts: [u32; KINDS],
     /// The join states that are being left.
@@ -94,7 +94,7 @@ impl State {
             mode: Mode::Idle,
             pending: KVec::new(),
             active: KVec::new(),
-            asked_for: None,
+            join_member: None,
             counts: [0; KINDS],
             leaving: 0,
             retries: LEAVE_RETRIES,
@@ -266,7 +266,7 @@ impl McastPort {
     }
 
     /// Sets the mode of all groups of the port on an event.
-    pub(super) fn happened(&self, mode: Mode) {
+    pub(super) fn set_mode(&self, mode: Mode) {
         let mut groups = self.groups.lock();
         for one in &mut *groups {
             let mut state = one.group.state.lock();

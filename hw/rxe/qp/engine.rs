@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// Applies attributes, and changes to a state that was validated against `was`.
-    pub(super) fn become_state(
+    pub(super) fn change_state(
         &mut self,
         qp: &Qp,
         was: QpState,

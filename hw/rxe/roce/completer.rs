@@ -59,7 +59,7 @@ impl Requester {
             Syndrome::Ack(_) => {}
             Syndrome::RnrNak(timer) => self.not_ready(timer, now, ops),
             Syndrome::Nak(NakCode::PsnSequence) => self.sequence_error(ops),
-            Syndrome::Nak(code) => self.fail(refusal(code), ops),
+            Syndrome::Nak(code) => self.fail(nak_status(code), ops),
         }
     }
 
@@ -195,7 +195,7 @@ impl Requester {
 }
 
 /// The completion status for a NAK.
-const fn refusal(code: NakCode) -> WcStatus {
+const fn nak_status(code: NakCode) -> WcStatus {
     match code {
         NakCode::InvalidRequest => WcStatus::RemInvReqErr,
         NakCode::RemoteAccess => WcStatus::RemAccessErr,

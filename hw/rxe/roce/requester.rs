@@ -419,7 +419,7 @@ impl Requester {
         }
         let packet = self.next.packet;
         let ends = packet.saturating_add(count) >= total;
-        let ack_req = self.asks(ends, count);
+        let ack_req = self.requests_ack(ends, count);
         let spec = PacketSpec {
             psn: self.next.psn(),
             packet,
@@ -471,7 +471,7 @@ impl Requester {
 
     /// Whether the packet at `next` requests an acknowledge.
     #[inline]
-    fn asks(&self, ends: bool, count: u32) -> bool {
+    fn requests_ack(&self, ends: bool, count: u32) -> bool {
         if self.attr.service != Service::Rc {
             return false;
         }
@@ -506,7 +506,7 @@ impl Requester {
         if self.attr.service != Service::Rc {
             self.sent_unreliable(wr, index, ops);
         } else if self.wait == Wait::Nothing {
-            self.await_answer(now);
+            self.start_timer(now);
         }
     }
 
@@ -523,7 +523,7 @@ impl Requester {
 
     /// Starts the timer for a response.
     #[inline]
-    pub(crate) fn await_answer(&mut self, now: Time) {
+    pub(crate) fn start_timer(&mut self, now: Time) {
         self.wait = match self.attr.ack_timeout.nanoseconds() {
             Some(timeout) => Wait::Answer(now.after(timeout)),
             None => Wait::Nothing,
@@ -592,7 +592,7 @@ impl Requester {
         match self.wait {
             Wait::Receiver(_) => {}
             _ if self.outstanding() == 0 => self.wait = Wait::Nothing,
-            _ => self.await_answer(now),
+            _ => self.start_timer(now),
         }
     }
 

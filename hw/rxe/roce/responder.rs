@@ -338,7 +338,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                     self.reply = Some(Reply::Ack);
                 }
             }
-            (Kind::ReadRequest, Ext::Reth(reth)) => self.read_again(position, reth, ops),
+            (Kind::ReadRequest, Ext::Reth(reth)) => self.replay_read(position, reth, ops),
             _ => {
                 if let Some(resource) = self.resources.find(position) {
                     resource.replay(bth.opcode.kind());
@@ -349,7 +349,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
 
     /// Replays a READ from current memory. If the memory is not registered any more there is no response: the peer has
     /// the first one, or will time out.
-    fn read_again<O: RecvOps<Region = R>>(&mut self, position: u64, reth: &Reth, ops: &mut O) {
+    fn replay_read<O: RecvOps<Region = R>>(&mut self, position: u64, reth: &Reth, ops: &mut O) {
         let mtu = self.attr.mtu;
         let Some(resource) = self.resources.find(position) else {
             return;
@@ -464,7 +464,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                 Ok(()) | Err(RespondError::Dropped) => resource.sent(),
                 Err(RespondError::QueueFull) => return Some(Run::Blocked),
                 Err(RespondError::Nak(_)) if resource.is_answered() => resource.cancel(),
-                Err(RespondError::Nak(fault)) => self.break_off(fault, psn, ops),
+                Err(RespondError::Nak(fault)) => self.abort_response(fault, psn, ops),
             }
             return None;
         }
@@ -478,7 +478,12 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// The memory of a READ was invalidated while it is answered.
-    fn break_off<O: RecvOps<Region = R>>(&mut self, fault: RemoteFault, psn: Psn, ops: &mut O) {
+    fn abort_response<O: RecvOps<Region = R>>(
+        &mut self,
+        fault: RemoteFault,
+        psn: Psn,
+        ops: &mut O,
+    ) {
         self.resources.clear();
         let failed_before = self.state == State::Err;
         self.reply = Some(Reply::Refusal(fault.into(), psn));
@@ -523,7 +528,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     fn flush_one<O: RecvOps<Region = R>>(&mut self, ops: &mut O) -> Option<Run> {
         if self.recv.take().is_none() {
             if self.has_srq {
-                self.tell_last_wqe(ops);
+                self.raise_last_wqe(ops);
                 return Some(Run::Idle);
             }
             if ops.next_recv() == NextRecv::Empty {
@@ -534,7 +539,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         None
     }
 
-    fn tell_last_wqe<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
+    fn raise_last_wqe<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
         if !self.last_wqe_told {
             self.last_wqe_told = true;
             ops.event(QpEvent::LastWqeReached);

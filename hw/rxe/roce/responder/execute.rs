@@ -87,7 +87,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             (Kind::Flush, Ext::FethReth(feth, reth)) => {
                 self.admit(1, Answer::Empty, ops)?;
                 ops.flush(*feth, *reth)
-                    .map_err(|fault| self.take_back(fault))?;
+                    .map_err(|fault| self.drop_resources(fault))?;
                 1
             }
             _ => return Err(Failure::INVALID),
@@ -274,7 +274,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         self.admit(1, Answer::Atomic(0), ops)?;
         match ops.atomic(&region, op) {
             Ok(original) => self.resources.answer_newest(Answer::Atomic(original)),
-            Err(fault) => return Err(self.take_back(fault)),
+            Err(fault) => return Err(self.drop_resources(fault)),
         }
         Ok(1)
     }
@@ -291,7 +291,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         let region = ops.remote(reth.rkey, reth.va, 8, Access::Write)?;
         self.admit(1, Answer::Empty, ops)?;
         ops.atomic_write(&region, payload)
-            .map_err(|fault| self.take_back(fault))?;
+            .map_err(|fault| self.drop_resources(fault))?;
         Ok(1)
     }
 
@@ -321,7 +321,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Removes the resources of a failed request.
-    fn take_back(&mut self, fault: RemoteFault) -> Failure {
+    fn drop_resources(&mut self, fault: RemoteFault) -> Failure {
         self.resources.drop_newest();
         fault.into()
     }

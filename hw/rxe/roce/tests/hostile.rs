@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets from an enemy, a port that fails and a driver that changes states at any time: nothing
-//! panics, nothing is completed twice or out of order, and at the end everything is flushed.
+//! Malicious packets, driver methods that fail and state changes at any time: nothing panics, nothing completes twice
+//! or out of order, and at the end everything is flushed.
 //!
 //! concerns rows 3.051, 3.053, 3.083, 3.085, 3.106, 3.107
 
 mod common;
 
 use common::world::{slots, Region, World, BASE, RKEY};
-use common::{recv_attr, send_attr, Dice, SELF};
+use common::{recv_attr, send_attr, Rng, SELF};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use roce::memory::{
@@ -29,41 +29,41 @@ struct Rig {
     requester: Requester,
     responder: Responder<Region, Vec<Slot<Region>>>,
     world: World,
-    dice: Dice,
+    rng: Rng,
     now: u64,
 }
 
 impl Rig {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let responder = Responder::new(dice.hits(300), slots(dice.below(5) as usize));
+        let mut rng = Rng::new(seed);
+        let responder = Responder::new(rng.hits(300), slots(rng.below(5) as usize));
         let mut rig = Self {
             requester: Requester::new(),
             responder,
             world: World::new(2048, seed),
-            dice,
+            rng,
             now: 0,
         };
         rig.start();
         rig
     }
 
-    /// A queue pair of any service, with attributes at random, in a world of its own.
+    /// A queue pair of any service with random attributes.
     fn start(&mut self) {
-        let dice = &mut self.dice;
-        let service = [Service::Rc, Service::Rc, Service::Uc, Service::Ud][dice.below(4) as usize];
+        let rng = &mut self.rng;
+        let service = [Service::Rc, Service::Rc, Service::Uc, Service::Ud][rng.below(4) as usize];
         let mut send = send_attr(service);
         let mut recv = recv_attr(service);
-        let psn = Psn::new(dice.next() as u32);
+        let psn = Psn::new(rng.next() as u32);
         (send.sq_psn, recv.rq_psn) = (psn, psn);
-        send.window = dice.below(40) as u32;
-        send.max_rd_atomic = dice.below(4) as u8;
-        send.retry_cnt = dice.below(9) as u8;
-        send.rnr_retry = dice.below(9) as u8;
-        recv.max_dest_rd_atomic = dice.below(6) as u8;
-        recv.access.read = dice.hits(900);
-        recv.access.write = dice.hits(900);
-        self.world = World::new(2048, dice.next());
+        send.window = rng.below(40) as u32;
+        send.max_rd_atomic = rng.below(4) as u8;
+        send.retry_cnt = rng.below(9) as u8;
+        send.rnr_retry = rng.below(9) as u8;
+        recv.max_dest_rd_atomic = rng.below(6) as u8;
+        recv.access.read = rng.hits(900);
+        recv.access.write = rng.hits(900);
+        self.world = World::new(2048, rng.next());
         (self.world.busy, self.world.dropped) = (100, 50);
         self.requester.start(send);
         self.responder.start(recv);
@@ -71,20 +71,20 @@ impl Rig {
 
     /// A number near `psn`, mostly.
     fn near(&mut self, psn: Psn) -> Psn {
-        match self.dice.below(10) {
-            0 => Psn::new(self.dice.next() as u32),
-            1..=3 => psn.add(self.dice.below(6) as u32),
-            4..=5 => psn.sub(self.dice.below(6) as u32),
+        match self.rng.below(10) {
+            0 => Psn::new(self.rng.next() as u32),
+            1..=3 => psn.add(self.rng.below(6) as u32),
+            4..=5 => psn.sub(self.rng.below(6) as u32),
             _ => psn,
         }
     }
 
     fn syndrome(&mut self) -> Syndrome {
-        match self.dice.below(8) {
-            0..=3 => Syndrome::Ack(Credits::new(self.dice.next() as u8)),
-            4 => Syndrome::RnrNak(RnrTimer::new(self.dice.next() as u8)),
+        match self.rng.below(8) {
+            0..=3 => Syndrome::Ack(Credits::new(self.rng.next() as u8)),
+            4 => Syndrome::RnrNak(RnrTimer::new(self.rng.next() as u8)),
             5 | 6 => Syndrome::Nak(NakCode::PsnSequence),
-            _ => Syndrome::Nak(match self.dice.below(4) {
+            _ => Syndrome::Nak(match self.rng.below(4) {
                 0 => NakCode::InvalidRequest,
                 1 => NakCode::RemoteAccess,
                 2 => NakCode::RemoteOperational,
@@ -95,26 +95,26 @@ impl Rig {
 
     fn feth(&mut self) -> Feth {
         Feth {
-            placement: self.dice.below(16) as u8,
-            selectivity: self.dice.below(4) as u8,
+            placement: self.rng.below(16) as u8,
+            selectivity: self.rng.below(4) as u8,
         }
     }
 
     fn parts(&mut self) -> Parts {
-        let va = match self.dice.below(8) {
-            0 => self.dice.next(),
-            _ => BASE + self.dice.below(300) * 8,
+        let va = match self.rng.below(8) {
+            0 => self.rng.next(),
+            _ => BASE + self.rng.below(300) * 8,
         };
-        let length = match self.dice.below(8) {
-            0 => self.dice.next() as u32,
-            _ => self.dice.below(900) as u32,
+        let length = match self.rng.below(8) {
+            0 => self.rng.next() as u32,
+            _ => self.rng.below(900) as u32,
         };
-        let rkey = if self.dice.hits(950) { RKEY } else { 0 };
+        let rkey = if self.rng.hits(950) { RKEY } else { 0 };
         Parts {
             reth: Reth { va, rkey, length },
             aeth: Aeth {
                 syndrome: self.syndrome(),
-                msn: Msn::new(self.dice.next() as u32),
+                msn: Msn::new(self.rng.next() as u32),
             },
             atomic: AtomicEth {
                 va,
@@ -123,7 +123,7 @@ impl Rig {
                 compare: 2,
             },
             atomic_ack: AtomicAckEth {
-                original: self.dice.next(),
+                original: self.rng.next(),
             },
             immdt: ImmDt(9),
             ieth: Ieth { rkey },
@@ -136,24 +136,24 @@ impl Rig {
     }
 
     fn packet(&mut self) {
-        let opcode = Opcode::ALL[self.dice.below(Opcode::ALL.len() as u64) as usize];
+        let opcode = Opcode::ALL[self.rng.below(Opcode::ALL.len() as u64) as usize];
         let psn = if opcode.is_response() {
-            let oldest = self.requester.next_psn().sub(self.dice.below(12) as u32);
+            let oldest = self.requester.next_psn().sub(self.rng.below(12) as u32);
             self.near(oldest)
         } else {
             self.near(self.responder.expected_psn())
         };
         let mut bth = Bth::new(opcode, 0xffff, SELF, psn);
-        bth.ack_req = self.dice.hits(500);
+        bth.ack_req = self.rng.hits(500);
         let len = match opcode.payload() {
             PayloadRule::Exactly(len) => u64::from(len),
-            PayloadRule::Full if self.dice.hits(970) => 256,
-            _ => self.dice.below(300),
+            PayloadRule::Full if self.rng.hits(970) => 256,
+            _ => self.rng.below(300),
         };
-        let payload = self.dice.bytes(len as usize);
+        let payload = self.rng.bytes(len as usize);
         let parts = self.parts();
         let packet = Packet::new(Headers::new(bth, &parts), len as u32);
-        if self.dice.hits(250) {
+        if self.rng.hits(250) {
             self.spoiled(&packet, &payload);
         } else {
             self.deliver(&packet, &payload);
@@ -162,28 +162,28 @@ impl Rig {
 
     fn deliver(&mut self, packet: &Packet, payload: &[u8]) {
         let (world, now) = (&mut self.world, Time::from_ns(self.now));
-        // Both sides see everything: the driver sorts packets, but nothing depends on it.
+        // Both engines get all packets: the driver sorts them, but correctness does not depend on it.
         self.responder.receive(packet, payload, world);
         self.requester.receive(packet, payload, now, world);
     }
 
-    /// Delivers what is left of a packet after some of its bytes and its length have changed on the wire.
+    /// Delivers a packet with some bytes and its length corrupted.
     fn spoiled(&mut self, packet: &Packet, payload: &[u8]) {
         let mut head = [0; MAX_HEADERS];
         let written = packet.headers().write(packet.payload_len(), &mut head);
         let mut bytes = head[..written].to_vec();
         bytes.extend_from_slice(payload);
         bytes.resize(packet.udp_payload_len(), 0);
-        for _ in 0..self.dice.below(4) {
-            let at = self.dice.below(written as u64) as usize;
-            bytes[at] = match self.dice.below(3) {
-                0 => self.dice.next() as u8,
-                1 => bytes[at] ^ 1 << self.dice.below(8),
-                _ => [0, 1, 0x7f, 0x80, 0xff][self.dice.below(5) as usize],
+        for _ in 0..self.rng.below(4) {
+            let at = self.rng.below(written as u64) as usize;
+            bytes[at] = match self.rng.below(3) {
+                0 => self.rng.next() as u8,
+                1 => bytes[at] ^ 1 << self.rng.below(8),
+                _ => [0, 1, 0x7f, 0x80, 0xff][self.rng.below(5) as usize],
             };
         }
-        if self.dice.hits(300) {
-            bytes.resize(self.dice.below(1200) as usize, 0);
+        if self.rng.hits(300) {
+            bytes.resize(self.rng.below(1200) as usize, 0);
         }
         let Ok(packet) = Packet::parse(&bytes, bytes.len()) else {
             return;
@@ -193,14 +193,14 @@ impl Rig {
     }
 
     fn post(&mut self) {
-        let va = BASE + self.dice.below(200) * 8;
-        let (rkey, len) = (RKEY, self.dice.below(1000) as usize);
+        let va = BASE + self.rng.below(200) * 8;
+        let (rkey, len) = (RKEY, self.rng.below(1000) as usize);
         let dest = UdDest {
             qpn: Qpn::new(4),
             qkey: 1,
             pkey: None,
         };
-        let op = match self.dice.below(13) {
+        let op = match self.rng.below(13) {
             0..=2 => SendOp::Send {
                 extra: SendExtra::None,
             },
@@ -216,7 +216,7 @@ impl Rig {
             7..=8 => SendOp::Read {
                 va,
                 rkey,
-                invalidate: self.dice.hits(200),
+                invalidate: self.rng.hits(200),
             },
             9 => SendOp::Atomic {
                 va,
@@ -225,21 +225,21 @@ impl Rig {
             },
             10 => SendOp::Local {
                 opcode: WcOpcode::RegMr,
-                wait_all: self.dice.hits(500),
+                wait_all: self.rng.hits(500),
             },
             11 => SendOp::Flush {
                 va,
                 rkey,
                 feth: self.feth(),
             },
-            _ if self.dice.hits(100) => SendOp::Invalid(WcStatus::LocQpOpErr),
+            _ if self.rng.hits(100) => SendOp::Invalid(WcStatus::LocQpOpErr),
             _ => SendOp::AtomicWrite { va, rkey },
         };
         let len = match op {
             SendOp::Atomic { .. } | SendOp::AtomicWrite { .. } => 8,
             _ => len,
         };
-        let (signaled, solicited, fence) = (self.dice.hits(500), false, self.dice.hits(200));
+        let (signaled, solicited, fence) = (self.rng.hits(500), false, self.rng.hits(200));
         let wr = SendWr {
             op,
             length: len as u32,
@@ -250,10 +250,10 @@ impl Rig {
         self.world.post_wr(wr, vec![0; len]);
     }
 
-    /// Something goes wrong in the port, once.
+    /// A driver method fails, once.
     fn trouble(&mut self) {
         let status = WcStatus::LocProtErr;
-        match self.dice.below(5) {
+        match self.rng.below(5) {
             0 => self
                 .world
                 .transmit_errors
@@ -269,7 +269,7 @@ impl Rig {
     }
 
     fn change_state(&mut self) {
-        match self.dice.below(8) {
+        match self.rng.below(8) {
             6 | 7 => {
                 self.requester.reset();
                 self.responder.reset();
@@ -296,25 +296,25 @@ impl Rig {
     }
 
     fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0..=59 => self.packet(),
             60..=69 => self.post(),
             70..=79 => {
-                let len = self.dice.below(700) as usize;
+                let len = self.rng.below(700) as usize;
                 self.world.post_recv(len);
             }
             80..=94 => {
-                let budget = self.dice.below(9) as u32;
+                let budget = self.rng.below(9) as u32;
                 self.run(budget);
             }
-            95..=97 => self.now += self.dice.below(1_500_000),
-            98 if self.dice.hits(100) => self.trouble(),
-            99 if self.dice.hits(200) => self.change_state(),
+            95..=97 => self.now += self.rng.below(1_500_000),
+            98 if self.rng.hits(100) => self.trouble(),
+            99 if self.rng.hits(200) => self.change_state(),
             _ => {}
         }
     }
 
-    /// Ends the queue pair, and checks that all that was posted is completed.
+    /// Ends the queue pair, and checks that all posted requests have completed.
     fn finish(mut self) -> bool {
         let survived = self.requester.state() == State::Rts && self.responder.state() != State::Err;
         self.requester.error();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invariant CRC against frames that others made, and against what it must and must not notice.
+//! The invariant CRC: frames of other implementations, and the fields that it covers.
 
 use proptest::prelude::*;
 use roce::icrc::{Crc32, Icrc, BTH_LEN, IPV4_LEN, IPV6_LEN, LEN, UDP_LEN};
 
-/// The polynomial bit by bit, as the specification has it.
+/// The polynomial bit by bit, as in the specification.
 struct Bitwise;
 
 impl Crc32 for Bitwise {
@@ -29,7 +29,7 @@ impl Crc32 for Fast {
     }
 }
 
-/// The ICRC of a packet that begins with its IP header; whatever ICRC it ends with does not count.
+/// The ICRC of a packet that begins with its IP header; the ICRC at its end is ignored.
 fn icrc<C: Crc32>(packet: &[u8]) -> [u8; LEN] {
     fn part<const N: usize>(bytes: &[u8]) -> &[u8; N] {
         bytes[..N].try_into().unwrap()
@@ -124,8 +124,8 @@ fn masked(frame: &[u8]) -> &'static [(usize, u8)] {
     }
 }
 
-/// Every single bit of the frames: those that routers change do not change the ICRC, every other does.
-/// The four bits that say which IP version it is are left alone.
+/// Every single bit of the frames: those that routers change do not change the ICRC, all others do. The four bits of
+/// the IP version are skipped.
 // concerns rows 3.016
 #[test]
 fn every_bit_counts_but_those_that_routers_change() {
@@ -149,7 +149,7 @@ fn every_bit_counts_but_those_that_routers_change() {
 }
 
 proptest! {
-    /// It does not matter in which pieces the rest of the packet comes.
+    /// The result does not depend on the division into pieces.
     // concerns rows 3.016
     #[test]
     fn pieces_make_the_whole(

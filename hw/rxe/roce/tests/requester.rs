@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rules of the send side, one by one.
+//! Tests of the requester, one for each rule.
 
 mod common;
 
@@ -18,7 +18,7 @@ use roce::wire::{
     Syndrome,
 };
 
-/// A send side, its world, and a clock.
+/// A requester, its driver, and a clock.
 struct Rig {
     requester: Requester,
     world: World,
@@ -80,7 +80,7 @@ impl Rig {
         self.world.take_sent()
     }
 
-    /// Runs, and says which PSNs were sent.
+    /// Runs the requester, and returns the PSNs that were sent.
     fn psns(&mut self) -> Vec<u32> {
         self.run()
             .iter()
@@ -123,7 +123,7 @@ impl Rig {
         self.respond(Opcode::read_response(at), psn, Parts::default(), payload);
     }
 
-    /// Lets time pass up to the deadline.
+    /// Advances the time to the deadline.
     fn time_out(&mut self) {
         self.now = self.requester.next_deadline().expect("no deadline").as_ns();
     }
@@ -382,7 +382,7 @@ fn silence_is_retried_and_then_an_error() {
     rig.post(SEND, 10);
     rig.post(SEND, 10);
     let timeout = AckTimeout::new(8).nanoseconds().expect("finite");
-    // One packet asks a silent peer how far it is; the others wait for the answer.
+    // One packet probes a silent peer; the others wait for its response.
     for sent in [&[100, 101][..], &[100], &[100]] {
         assert_eq!(rig.psns(), sent);
         assert_eq!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rules of the receive side, one by one.
+//! Tests of the responder, one for each rule.
 
 mod common;
 
@@ -19,13 +19,13 @@ use roce::wire::{
     Syndrome,
 };
 
-/// A receive side and its world.
+/// A responder and its driver.
 struct Rig {
     responder: Responder<Region, Vec<Slot<Region>>>,
     world: World,
 }
 
-/// A request in the making.
+/// A request to be built.
 struct Request {
     opcode: Opcode,
     psn: u32,
@@ -116,13 +116,13 @@ impl Rig {
             .receive(&packet, request.payload.as_slice(), &mut self.world);
     }
 
-    /// Runs until idle, and gives what was sent.
+    /// Runs until idle, and returns the packets that were sent.
     fn run(&mut self) -> Vec<Sent> {
         assert_eq!(self.responder.run(1000, &mut self.world), Run::Idle);
         self.world.take_sent()
     }
 
-    /// What was answered: syndrome and PSN of acknowledges.
+    /// Syndromes and PSNs of the acknowledges that were sent.
     fn answers(&mut self) -> Vec<(Syndrome, u32)> {
         let sent = self.run();
         let answer = |s: &Sent| {
@@ -142,7 +142,7 @@ impl Rig {
             .collect()
     }
 
-    /// Takes a request and expects it to be refused.
+    /// Delivers a request and expects it to be refused.
     fn refused(mut self, request: Request, code: NakCode, event: QpEvent) {
         let psn = request.psn;
         self.take(request);
@@ -287,7 +287,7 @@ fn a_gap_is_reported_once() {
     assert_eq!(rig.answers(), [(SEQUENCE, 101)], "a new gap");
 }
 
-/// A gap that closes before the NAK is out still cost the packets behind it.
+/// A gap that closes before the NAK is sent has still dropped the packets after it.
 #[test]
 fn a_gap_that_closes_late_is_reported_all_the_same() {
     let mut rig = Rig::rc();
@@ -312,7 +312,7 @@ fn duplicates_are_acknowledged_and_not_executed() {
     assert_eq!(rig.world.count(Counter::DuplicateRequest), 2);
 }
 
-/// A peer could take such an acknowledge for the answer.
+/// A peer could take such an acknowledge for the response.
 #[test]
 fn no_acknowledge_carries_the_psn_of_a_read_or_atomic() {
     let mut rig = Rig::rc();
@@ -360,7 +360,7 @@ fn the_first_packet_in_rtr_is_an_event() {
 
 /// concerns rows 3.071, 3.072, 3.077
 #[test]
-fn without_a_receive_the_peer_is_told_to_wait() {
+fn without_a_receive_an_rnr_nak_is_sent() {
     let timer = RnrTimer::new(25);
     let mut rig = Rig::new(RecvAttr {
         min_rnr_timer: timer,
@@ -581,7 +581,7 @@ fn memory_that_goes_while_it_is_read_breaks_the_answer_off() {
     );
 }
 
-/// A repetition that fails harms nobody: the peer may long have the first answer.
+/// A failed replay is no error: the peer may have received the first response.
 #[test]
 fn memory_that_goes_while_it_is_read_again_is_no_error() {
     let mut rig = Rig::rc();
@@ -652,7 +652,7 @@ fn payloads_of_the_wrong_length_are_refused() {
         let packet = request(opcode, 100).range(BASE, 512).data(len);
         Rig::rc().refused(packet, NakCode::InvalidRequest, ACCESS);
     }
-    // The payloads of a WRITE must add up to the length that it began with.
+    // The payloads of a WRITE must add up to the length in its first packet.
     for (length, last) in [(300, 43), (300, 45), (256, 1), (600, 256)] {
         let mut rig = Rig::rc();
         rig.take(request(RcWriteFirst, 100).range(BASE, length).data(256));

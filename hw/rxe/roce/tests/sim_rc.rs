@@ -8,9 +8,9 @@
 
 mod common;
 
-use common::network::{Endpoint, Network, Weather};
+use common::network::{Endpoint, Impairments, Network};
 use common::world::{World, BASE, RKEY};
-use common::{recv_attr, send_attr, Dice};
+use common::{recv_attr, send_attr, Rng};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr};
@@ -19,16 +19,16 @@ use roce::psn::Psn;
 use roce::state::{Completion, Counter, QpEvent, RecvOpcode, Service, WcOpcode, WcStatus};
 use roce::timer::AckTimeout;
 
-/// Where the constant area that is read begins, and how long it is.
+/// Offset and length of the constant area that is read.
 const READ_AREA: usize = 64;
 const READ_LEN: usize = 16 * 1024;
-/// Where the areas of the WRITEs begin.
+/// Offset of the areas of the WRITEs.
 const WRITE_AREA: usize = READ_AREA + READ_LEN;
 
 #[derive(Clone, Debug)]
 struct Case {
     seed: u64,
-    weather: Weather,
+    impairments: Impairments,
     mtu: Mtu,
     messages: usize,
     longest: u64,
@@ -38,11 +38,11 @@ struct Case {
     late_receives: bool,
     retry_cnt: u8,
     drains: bool,
-    /// The network is perfect.
+    /// Whether the network has no impairments.
     calm: bool,
 }
 
-/// A message that the peer's application is to see.
+/// A message that the peer must receive.
 #[derive(Debug)]
 struct Expected {
     opcode: RecvOpcode,
@@ -53,13 +53,13 @@ struct Expected {
     solicited: bool,
 }
 
-/// What one side does, and what it must lead to.
+/// The work of one side, and the expected results.
 #[derive(Default)]
 struct Plan {
     messages: Vec<Expected>,
-    /// By work request: what it must find in its buffer.
+    /// By work request: the expected data.
     results: Vec<Option<Vec<u8>>>,
-    /// By work request: where it writes at the peer.
+    /// By work request: the range written at the peer.
     writes: Vec<Option<(usize, Vec<u8>)>>,
     /// The peer's counter and cell after each work request.
     cells: Vec<(u64, u64)>,
@@ -67,7 +67,7 @@ struct Plan {
     write_end: usize,
 }
 
-fn weather() -> impl Strategy<Value = (bool, Weather)> {
+fn impairments() -> impl Strategy<Value = (bool, Impairments)> {
     let bad = (
         0..120u32,
         0..60u32,
@@ -77,7 +77,7 @@ fn weather() -> impl Strategy<Value = (bool, Weather)> {
         0..20u32,
     );
     let bad = bad.prop_map(
-        |(loss, duplicate, reorder, corrupt, busy, dropped)| Weather {
+        |(loss, duplicate, reorder, corrupt, busy, dropped)| Impairments {
             loss,
             duplicate,
             reorder,
@@ -86,16 +86,16 @@ fn weather() -> impl Strategy<Value = (bool, Weather)> {
             dropped,
         },
     );
-    prop_oneof![1 => Just((true, Weather::default())), 4 => bad.prop_map(|bad| (false, bad))]
+    prop_oneof![1 => Just((true, Impairments::default())), 4 => bad.prop_map(|bad| (false, bad))]
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let first = (any::<u64>(), weather(), 0..5usize, 1..40usize, 0..6u32);
+    let first = (any::<u64>(), impairments(), 0..5usize, 1..40usize, 0..6u32);
     let second = (1..80u32, 1..8u8, any::<u32>(), any::<bool>());
     (first, second).prop_map(
-        |((seed, (calm, weather), mtu, messages, long), (window, reads, psn, late))| Case {
+        |((seed, (calm, impairments), mtu, messages, long), (window, reads, psn, late))| Case {
             seed,
-            weather,
+            impairments,
             mtu: Mtu::ALL[mtu],
             messages,
             longest: 1 << (3 * long),
@@ -114,22 +114,22 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-fn plan(case: &Case, constant: &[u8], world: &mut World, dice: &mut Dice) -> Plan {
+fn plan(case: &Case, constant: &[u8], world: &mut World, rng: &mut Rng) -> Plan {
     let mut plan = Plan {
         write_end: WRITE_AREA,
         ..Plan::default()
     };
     let (mut counter, mut cell) = (0u64, 0u64);
     for _ in 0..case.messages {
-        let len = dice.below(case.longest + 1) as usize;
-        let solicited = dice.hits(300);
+        let len = rng.below(case.longest + 1) as usize;
+        let solicited = rng.hits(300);
         let mut result = None;
         let mut write = None;
-        let imm = dice.hits(400).then(|| dice.next() as u32);
-        let (op, data, opcode) = match dice.below(10) {
+        let imm = rng.hits(400).then(|| rng.next() as u32);
+        let (op, data, opcode) = match rng.below(10) {
             0..=2 => {
-                let data = dice.bytes(len);
-                let (extra, rkey) = match (imm, dice.hits(200)) {
+                let data = rng.bytes(len);
+                let (extra, rkey) = match (imm, rng.hits(200)) {
                     (Some(imm), _) => (SendExtra::Imm(imm), None),
                     (None, true) => (SendExtra::Invalidate(77), Some(77)),
                     (None, false) => (SendExtra::None, None),
@@ -148,7 +148,7 @@ fn plan(case: &Case, constant: &[u8], world: &mut World, dice: &mut Dice) -> Pla
                 (SendOp::Send { extra }, data, WcOpcode::Send)
             }
             3..=5 => {
-                let data = dice.bytes(len);
+                let data = rng.bytes(len);
                 let va = BASE + plan.write_end as u64;
                 write = Some((plan.write_end, data.clone()));
                 plan.write_end += len;
@@ -177,24 +177,24 @@ fn plan(case: &Case, constant: &[u8], world: &mut World, dice: &mut Dice) -> Pla
             }
             6..=7 => {
                 let len = len.min(READ_LEN);
-                let start = dice.below((READ_LEN - len + 1) as u64) as usize;
+                let start = rng.below((READ_LEN - len + 1) as u64) as usize;
                 result = Some(constant[start..][..len].to_vec());
                 let va = BASE + (READ_AREA + start) as u64;
                 let op = SendOp::Read {
                     va,
                     rkey: RKEY,
-                    invalidate: dice.hits(100),
+                    invalidate: rng.hits(100),
                 };
                 (op, vec![0; len], WcOpcode::RdmaRead)
             }
             8 => {
-                let (op, va, old, opcode) = if dice.hits(500) {
-                    let (add, old) = (dice.next(), counter);
+                let (op, va, old, opcode) = if rng.hits(500) {
+                    let (add, old) = (rng.next(), counter);
                     counter = counter.wrapping_add(add);
                     (AtomicOp::FetchAdd { add }, BASE, old, WcOpcode::FetchAdd)
                 } else {
-                    let (old, swap) = (cell, dice.next());
-                    let compare = if dice.hits(600) { old } else { !old };
+                    let (old, swap) = (cell, rng.next());
+                    let compare = if rng.hits(600) { old } else { !old };
                     let op = AtomicOp::CmpSwap { compare, swap };
                     cell = op.apply(cell);
                     (op, BASE + 8, old, WcOpcode::CompSwap)
@@ -207,7 +207,7 @@ fn plan(case: &Case, constant: &[u8], world: &mut World, dice: &mut Dice) -> Pla
                 (
                     SendOp::Local {
                         opcode,
-                        wait_all: dice.hits(500),
+                        wait_all: rng.hits(500),
                     },
                     Vec::new(),
                     opcode,
@@ -217,9 +217,9 @@ fn plan(case: &Case, constant: &[u8], world: &mut World, dice: &mut Dice) -> Pla
         let wr = SendWr {
             op,
             length: data.len() as u32,
-            signaled: dice.hits(500),
+            signaled: rng.hits(500),
             solicited,
-            fence: dice.hits(150),
+            fence: rng.hits(150),
         };
         world.post_wr(wr, data);
         plan.results.push(result);
@@ -246,23 +246,23 @@ fn endpoint(case: &Case, world: World) -> Endpoint {
 }
 
 /// Posts the receives for the peer's messages, some of them late.
-fn post_receives(case: &Case, end: &mut Endpoint, plan: &Plan, dice: &mut Dice) {
+fn post_receives(case: &Case, end: &mut Endpoint, plan: &Plan, rng: &mut Rng) {
     let mut time = 0;
     for message in &plan.messages {
-        let len = message.data.len() + dice.below(20) as usize;
+        let len = message.data.len() + rng.below(20) as usize;
         if case.late_receives {
-            time += dice.below(30_000);
+            time += rng.below(30_000);
         }
         end.later.push((time, len));
     }
     end.later.reverse();
 }
 
-/// Checks one direction; returns how the send queue ended.
+/// Checks one direction; returns the final status of the send queue.
 fn check(sender: &Endpoint, receiver: &Endpoint, plan: &Plan) -> WcStatus {
     let is_drained = |event: &&QpEvent| **event == QpEvent::SqDrained;
     let drained = sender.world.events.iter().filter(is_drained).count();
-    // An error may come between the event and the way back.
+    // An error may occur between the event and the return to RTS.
     assert!((sender.drained..=sender.drained + 1).contains(&drained));
     let completions = &sender.world.completions;
     assert_eq!(
@@ -324,10 +324,10 @@ fn check_success(from: &Endpoint, to: &Endpoint, plan: &Plan, index: usize, done
 }
 
 fn run(case: &Case) -> (WcStatus, u64) {
-    let mut dice = Dice::new(case.seed);
-    let constant = dice.bytes(READ_LEN);
+    let mut rng = Rng::new(case.seed);
+    let constant = rng.bytes(READ_LEN);
     let mut worlds = [0, 1].map(|side| World::new(WRITE_AREA, case.seed ^ (7 + side)));
-    let plans = [0, 1].map(|side| plan(case, &constant, &mut worlds[side], &mut dice));
+    let plans = [0, 1].map(|side| plan(case, &constant, &mut worlds[side], &mut rng));
     for side in 0..2 {
         worlds[side].memory.resize(plans[1 - side].write_end, 0);
         worlds[side].memory[READ_AREA..][..READ_LEN].copy_from_slice(&constant);
@@ -335,9 +335,9 @@ fn run(case: &Case) -> (WcStatus, u64) {
     let mut ends = worlds.map(|world| endpoint(case, world));
     for side in 0..2 {
         ends[side].drains = case.drains;
-        post_receives(case, &mut ends[side], &plans[1 - side], &mut dice);
+        post_receives(case, &mut ends[side], &plans[1 - side], &mut rng);
     }
-    let mut network = Network::new(ends, case.weather, case.seed);
+    let mut network = Network::new(ends, case.impairments, case.seed);
     assert!(
         network.run(10_000_000_000),
         "still busy after ten virtual seconds: {case:?}"
@@ -345,7 +345,7 @@ fn run(case: &Case) -> (WcStatus, u64) {
     let [a, b] = &network.ends;
     let ends = [check(a, b, &plans[0]), check(b, a, &plans[1])];
     let worst = ends.into_iter().find(|end| *end != WcStatus::Success);
-    // A side that failed drops packets, so the other one fails too, or is flushed.
+    // A failed side drops packets, so the other one fails too, or is flushed.
     for end in ends {
         let known = [
             WcStatus::Success,
@@ -354,7 +354,8 @@ fn run(case: &Case) -> (WcStatus, u64) {
         ];
         assert!(known.contains(&end), "{end:?}");
     }
-    if case.weather.loss == 0 && case.weather.corrupt == 0 && case.weather.dropped == 0 {
+    if case.impairments.loss == 0 && case.impairments.corrupt == 0 && case.impairments.dropped == 0
+    {
         assert_eq!(worst, None, "nothing was lost, and yet");
     }
     if case.calm && !case.late_receives {
@@ -399,7 +400,7 @@ fn few_retries_end_in_the_right_error() {
     let cases = 500;
     runner(cases)
         .run(&case(), |mut case| {
-            case.weather.loss = 400;
+            case.impairments.loss = 400;
             case.calm = false;
             case.retry_cnt = 1;
             failed.set(failed.get() + u32::from(run(&case).0 != WcStatus::Success));

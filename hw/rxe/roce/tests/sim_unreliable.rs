@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Simulation: UC and UD queue pairs over a network that loses, repeats, reorders and corrupts
-//! packets. Messages arrive intact or not at all, and nobody stops.
+//! Simulation: UC and UD queue pairs over a network that loses, repeats, reorders and corrupts packets. Messages arrive
+//! intact or not at all, and neither side stops.
 //!
 //! concerns rows 3.002, 3.003, 3.018, 3.021, 3.022, 3.024, 3.025, 3.065, 3.066
 
@@ -9,9 +9,9 @@ mod common;
 
 use std::cell::Cell;
 
-use common::network::{Endpoint, Network, Weather};
+use common::network::{Endpoint, Impairments, Network};
 use common::world::{World, BASE, RKEY};
-use common::{recv_attr, send_attr, Dice};
+use common::{recv_attr, send_attr, Rng};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use roce::memory::{SendExtra, SendOp, UdDest};
@@ -23,7 +23,7 @@ use roce::state::{RecvOpcode, Service, State, WcStatus, GRH_LEN};
 struct Case {
     seed: u64,
     service: Service,
-    weather: Weather,
+    impairments: Impairments,
     mtu: Mtu,
     messages: usize,
     longest: u64,
@@ -31,7 +31,7 @@ struct Case {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let weather = (0..150u32, 0..100u32, 0..150u32, 0..50u32, 0..200u32);
+    let impairments = (0..150u32, 0..100u32, 0..150u32, 0..50u32, 0..200u32);
     let rest = (
         any::<u64>(),
         any::<bool>(),
@@ -40,44 +40,46 @@ fn case() -> impl Strategy<Value = Case> {
         0..5u32,
         any::<u32>(),
     );
-    (weather, rest).prop_map(|(weather, (seed, datagrams, mtu, messages, long, psn))| {
-        let (loss, duplicate, reorder, corrupt, busy) = weather;
-        let mtu = Mtu::ALL[mtu];
-        let service = if datagrams { Service::Ud } else { Service::Uc };
-        let longest = match service {
-            Service::Ud => u64::from(mtu.bytes()),
-            _ => 1 << (3 * long),
-        };
-        let calm = seed % 4 == 0;
-        let weather = Weather {
-            loss,
-            duplicate,
-            reorder,
-            corrupt,
-            busy,
-            dropped: 0,
-        };
-        Case {
-            seed,
-            service,
-            weather: if calm {
-                Weather {
-                    busy,
-                    ..Weather::default()
-                }
-            } else {
-                weather
-            },
-            mtu,
-            messages,
-            longest,
-            psn: if seed % 3 == 0 {
-                0xff_ffff - psn % 50
-            } else {
-                psn
-            },
-        }
-    })
+    (impairments, rest).prop_map(
+        |(impairments, (seed, datagrams, mtu, messages, long, psn))| {
+            let (loss, duplicate, reorder, corrupt, busy) = impairments;
+            let mtu = Mtu::ALL[mtu];
+            let service = if datagrams { Service::Ud } else { Service::Uc };
+            let longest = match service {
+                Service::Ud => u64::from(mtu.bytes()),
+                _ => 1 << (3 * long),
+            };
+            let calm = seed % 4 == 0;
+            let impairments = Impairments {
+                loss,
+                duplicate,
+                reorder,
+                corrupt,
+                busy,
+                dropped: 0,
+            };
+            Case {
+                seed,
+                service,
+                impairments: if calm {
+                    Impairments {
+                        busy,
+                        ..Impairments::default()
+                    }
+                } else {
+                    impairments
+                },
+                mtu,
+                messages,
+                longest,
+                psn: if seed % 3 == 0 {
+                    0xff_ffff - psn % 50
+                } else {
+                    psn
+                },
+            }
+        },
+    )
 }
 
 fn endpoint(case: &Case, world: World) -> Endpoint {
@@ -91,10 +93,10 @@ fn endpoint(case: &Case, world: World) -> Endpoint {
 }
 
 /// Posts the messages, each with its number as immediate data; returns their contents.
-fn post(case: &Case, world: &mut World, dice: &mut Dice) -> Vec<Vec<u8>> {
+fn post(case: &Case, world: &mut World, rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     for number in 0..case.messages as u32 {
-        let data = dice.bytes(dice.clone().below(case.longest + 1) as usize);
+        let data = rng.bytes(rng.clone().below(case.longest + 1) as usize);
         let imm = Some(number);
         let dest = UdDest {
             qpn: common::PEER,
@@ -103,7 +105,7 @@ fn post(case: &Case, world: &mut World, dice: &mut Dice) -> Vec<Vec<u8>> {
         };
         let op = match case.service {
             Service::Ud => SendOp::SendUd { imm, dest },
-            _ if dice.hits(500) => SendOp::Send {
+            _ if rng.hits(500) => SendOp::Send {
                 extra: SendExtra::Imm(number),
             },
             _ => {
@@ -123,9 +125,9 @@ fn post(case: &Case, world: &mut World, dice: &mut Dice) -> Vec<Vec<u8>> {
 
 /// Runs a case; returns how many messages there were and how many arrived.
 fn run(case: &Case) -> (usize, usize) {
-    let mut dice = Dice::new(case.seed);
+    let mut rng = Rng::new(case.seed);
     let mut sender = World::new(0, case.seed);
-    let messages = post(case, &mut sender, &mut dice);
+    let messages = post(case, &mut sender, &mut rng);
     let grh = if case.service == Service::Ud {
         GRH_LEN as usize
     } else {
@@ -136,7 +138,7 @@ fn run(case: &Case) -> (usize, usize) {
         receiver.post_recv(case.longest as usize + grh); // repeated datagrams take one each
     }
     let ends = [endpoint(case, sender), endpoint(case, receiver)];
-    let mut network = Network::new(ends, case.weather, case.seed);
+    let mut network = Network::new(ends, case.impairments, case.seed);
     assert!(
         network.run(1_000_000_000),
         "still busy after a virtual second"
@@ -162,13 +164,14 @@ fn run(case: &Case) -> (usize, usize) {
             }
         };
         assert_eq!(data[..message.len()], message[..]);
-        if case.weather.reorder == 0 && case.weather.duplicate == 0 {
+        if case.impairments.reorder == 0 && case.impairments.duplicate == 0 {
             assert!(last < Some(number), "out of order");
         }
         last = Some(number);
     }
     let arrived = to.world.received.len();
-    if case.weather.loss == 0 && case.weather.reorder == 0 && case.weather.corrupt == 0 {
+    if case.impairments.loss == 0 && case.impairments.reorder == 0 && case.impairments.corrupt == 0
+    {
         assert!(arrived >= case.messages, "nothing was lost, and yet");
     }
     (case.messages, arrived)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Headers and packets: golden bytes, round trips, and every way to be no packet.
+//! Headers and packets: golden bytes, round trips, and all parse errors.
 
 use proptest::prelude::*;
 use roce::icrc;
@@ -13,7 +13,7 @@ use roce::wire::{
     NakCode, Packet, ParseError, Parts, Qpn, Reth, Syndrome, MAX_HEADERS, MAX_UDP_PAYLOAD,
 };
 
-/// Parts in which every byte is another, so that no two fields can be taken for each other.
+/// Parts with distinct bytes, so that no two fields are confused.
 const PARTS: Parts = Parts {
     reth: Reth {
         va: 0x0102_0304_0506_0708,
@@ -59,7 +59,7 @@ const ATOMIC_ACK_ETH: &[u8] = &[0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78];
 const DETH: &[u8] = &[0xa1, 0xa2, 0xa3, 0xa4, 0, 0xb1, 0xb2, 0xb3];
 const FETH: &[u8] = &[0, 0, 0, 0x13];
 
-/// The specification's order of headers, by code of the opcode and not by our table.
+/// The specification's order of headers, by opcode, independent of our table.
 fn golden_extension(code: u8) -> Vec<u8> {
     let parts: &[&[u8]] = match code {
         0x03 | 0x05 | 0x09 | 0x23 | 0x25 | 0x29 => &[IMMDT],
@@ -77,7 +77,7 @@ fn golden_extension(code: u8) -> Vec<u8> {
     parts.concat()
 }
 
-/// A UDP payload: headers, payload of `byte`s, pad bytes, an ICRC of no meaning.
+/// A UDP payload: headers, payload of `byte`s, pad bytes, an arbitrary ICRC.
 fn frame(headers: &Headers, payload_len: u32) -> Vec<u8> {
     let mut out = [0xee; MAX_HEADERS];
     let length = headers.write(payload_len, &mut out);
@@ -88,12 +88,12 @@ fn frame(headers: &Headers, payload_len: u32) -> Vec<u8> {
     frame
 }
 
-/// Parses a whole UDP payload as a driver does that has its first bytes at hand.
+/// Parses a whole UDP payload, given its first bytes, as a driver does.
 fn parse(frame: &[u8]) -> Result<Packet, ParseError> {
     Packet::parse(&frame[..frame.len().min(MAX_HEADERS)], frame.len())
 }
 
-/// A length that the opcode allows on a path of 1024 bytes, with pad bytes where it may have some.
+/// A length that the opcode allows on a path of 1024 bytes, with pad bytes where possible.
 fn some_payload(opcode: Opcode) -> u32 {
     match opcode.payload() {
         PayloadRule::Exactly(bytes) => bytes.into(),
@@ -169,7 +169,7 @@ fn every_opcode_comes_back() {
     }
 }
 
-/// What the accessors give is there exactly where the golden bytes have it.
+/// The accessors return the fields at the offsets of the golden bytes.
 // concerns rows 3.014 3.015
 #[test]
 fn accessors_agree_with_the_opcode() {
@@ -305,13 +305,13 @@ fn short_packets_are_errors() {
                 "{opcode:?}, {length}"
             );
         }
-        // The length claims what the bytes at hand do not hold.
+        // The length exceeds the available bytes.
         let cut = &bytes[..headers.header_len() - 1];
         assert_eq!(Packet::parse(cut, bytes.len()), Err(ParseError::Short));
     }
 }
 
-/// More pad bytes than there are bytes: the lengths must not wrap around.
+/// More pad bytes than bytes: the lengths must not wrap around.
 // concerns rows 3.013
 #[test]
 fn forged_pads_are_errors() {
@@ -349,7 +349,7 @@ fn lengths_end_where_udp_ends() {
     assert_eq!(Packet::parse(&bytes, usize::MAX), Err(ParseError::Long));
 }
 
-/// Packets of fixed length, by name: what else has no payload is checked against the table elsewhere.
+/// Packets of fixed length, by name; other packets without payload are checked against the table elsewhere.
 #[test]
 fn fixed_payloads_are_fixed() {
     for &opcode in Opcode::ALL {
@@ -468,7 +468,7 @@ prop_compose! {
     }
 }
 
-/// Bytes of any kind, mostly with an opcode and a version that parsing does not stop at.
+/// Arbitrary bytes, mostly with a valid opcode and version.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..120);
     prop_oneof![
@@ -484,7 +484,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever is written comes back, and nothing but the headers is written.
+    /// Written headers are parsed to the same values, and nothing else is written.
     // concerns rows 3.013 3.014 3.015
     #[test]
     fn what_is_written_comes_back(bth in any_bth(), parts in any_parts(), any_length in 0..9000u32) {
@@ -499,8 +499,8 @@ proptest! {
         prop_assert!(out[written..].iter().all(|&byte| byte == 0xee));
     }
 
-    /// Any bytes with any claim of a length: an error, or a packet that lies within that length and
-    /// that the same headers make again.
+    /// Arbitrary bytes with any length: an error, or a packet within that length whose headers are written to the same
+    /// bytes.
     // concerns rows 3.013 3.014
     #[test]
     fn any_bytes_are_a_packet_or_an_error(
@@ -549,7 +549,7 @@ proptest! {
         }
     }
 
-    /// Within half of the circle the order is transitive: all that a window of packets needs.
+    /// Within 2^23 numbers the order is transitive, as required for a window of packets.
     #[test]
     fn psn_order_holds_in_a_window(start in any::<u32>(), mut steps in any::<[u32; 2]>()) {
         steps.iter_mut().for_each(|step| *step %= 0x40_0000);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tests of the protocol engines share: a world for an engine to live in, and a network
-//! between two of them.
+//! Common parts of the engine tests: a driver for one engine, and a simulated network between two of them.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -16,10 +15,10 @@ use roce::wire::Qpn;
 
 /// The queue pair number of the peer in tests of a single engine.
 pub const PEER: Qpn = Qpn::new(0x42);
-/// Our own queue pair number in tests of a single engine.
+/// The own queue pair number in tests of a single engine.
 pub const SELF: Qpn = Qpn::new(0x17);
 
-/// Attributes of a send side that tests change to their needs.
+/// Default attributes of a requester.
 pub fn send_attr(service: Service) -> SendAttr {
     SendAttr {
         service,
@@ -38,7 +37,7 @@ pub fn send_attr(service: Service) -> SendAttr {
     }
 }
 
-/// Attributes of a receive side that tests change to their needs.
+/// Default attributes of a responder.
 pub fn recv_attr(service: Service) -> RecvAttr {
     RecvAttr {
         service,
@@ -57,11 +56,11 @@ pub fn recv_attr(service: Service) -> RecvAttr {
     }
 }
 
-/// A small generator of pseudo-random numbers (xorshift64*), so that a seed says all of a run.
+/// A pseudo-random number generator (xorshift64*), whose seed determines a whole run.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub fn new(seed: u64) -> Self {
         Self(seed | 1)
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two endpoints and a network between them, in virtual time.
+//! Two endpoints and a simulated network, in virtual time.
 //!
-//! Packets travel as bytes with a checksum: what arrives has been written and parsed, and what was
-//! corrupted on the way is found by the checksum and dropped, as the ICRC would have it.
+//! Packets are transferred as bytes with a checksum, so that they are written and parsed; corrupted ones are found by
+//! the checksum and dropped, as by the ICRC.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,35 +14,35 @@ use roce::state::{RecvAttr, Run, SendAttr, State, Time};
 use roce::wire::{pad_len, Packet, MAX_HEADERS};
 
 use super::world::{slots, Region, Sent, World};
-use super::Dice;
+use super::Rng;
 
-/// How many READs and ATOMICs a responder of the tests can answer.
+/// Number of READs and ATOMICs that a responder of the tests can answer.
 pub const RESOURCES: usize = 8;
 
-/// How bad the network is, in packets of a thousand.
+/// Impairments of the network, in packets of a thousand.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Weather {
+pub struct Impairments {
     pub loss: u32,
     pub duplicate: u32,
     pub reorder: u32,
     pub corrupt: u32,
-    /// No room at the sender, as back-pressure.
+    /// Send queue full (back-pressure).
     pub busy: u32,
-    /// Lost by the sender.
+    /// Dropped by the sender.
     pub dropped: u32,
 }
 
-/// One queue pair with its world.
+/// A queue pair and its driver.
 pub struct Endpoint {
     pub requester: Requester,
     pub responder: Responder<Region, Vec<Slot<Region>>>,
     pub world: World,
-    /// When to run the engines again.
+    /// When the engines must run again.
     again: Option<u64>,
-    /// Receives to post at their times, in reverse order.
+    /// Receives to post, with their times, in reverse order.
     pub later: Vec<(u64, usize)>,
     handled_moves: usize,
-    /// Drain the send queue now and then, and go on when it is drained.
+    /// Whether the send queue is drained now and then.
     pub drains: bool,
     /// How often it was drained.
     pub drained: usize,
@@ -67,14 +67,14 @@ impl Endpoint {
         }
     }
 
-    /// When something is to be done here.
+    /// When the endpoint must run again.
     fn due(&self) -> Option<u64> {
         let deadline = self.requester.next_deadline().map(Time::as_ns);
         let receive = self.later.last().map(|(time, _)| *time);
         [self.again, deadline, receive].into_iter().flatten().min()
     }
 
-    fn run(&mut self, now: u64, dice: &mut Dice) {
+    fn run(&mut self, now: u64, rng: &mut Rng) {
         self.again = None;
         while self.later.last().is_some_and(|(time, _)| *time <= now) {
             if let Some((_, len)) = self.later.pop() {
@@ -82,8 +82,8 @@ impl Endpoint {
                 self.again = Some(now + 1); // In the error state it is to be flushed.
             }
         }
-        self.drain_or_resume(now, dice);
-        let budget = 1 + dice.below(40) as u32;
+        self.drain_or_resume(now, rng);
+        let budget = 1 + rng.below(40) as u32;
         let runs = [
             self.responder.run(budget, &mut self.world),
             self.requester
@@ -101,9 +101,9 @@ impl Endpoint {
         }
     }
 
-    fn drain_or_resume(&mut self, now: u64, dice: &mut Dice) {
+    fn drain_or_resume(&mut self, now: u64, rng: &mut Rng) {
         match self.requester.state() {
-            State::Rts if self.drains && dice.hits(50) => {
+            State::Rts if self.drains && rng.hits(50) => {
                 self.requester.drain(true, &mut self.world);
                 self.again = Some(now + 10_000);
             }
@@ -116,7 +116,7 @@ impl Endpoint {
         }
     }
 
-    /// An engine that fails takes the other one with it, as in the driver.
+    /// When one engine fails, the other one is moved to the error state, as in the driver.
     fn follow_moves(&mut self, now: u64) {
         if self.world.moved[self.handled_moves..].contains(&State::Err) {
             self.requester.error();
@@ -127,7 +127,7 @@ impl Endpoint {
     }
 }
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     arrival: u64,
@@ -142,17 +142,17 @@ pub struct Network {
     pub delivered: u64,
     flights: BinaryHeap<Reverse<Flight>>,
     order: u64,
-    weather: Weather,
-    dice: Dice,
-    /// The last arrival in each direction: without reordering nothing overtakes.
+    impairments: Impairments,
+    rng: Rng,
+    /// The last arrival in each direction: without reordering packets arrive in order.
     last: [u64; 2],
 }
 
 impl Network {
-    pub fn new(mut ends: [Endpoint; 2], weather: Weather, seed: u64) -> Self {
+    pub fn new(mut ends: [Endpoint; 2], impairments: Impairments, seed: u64) -> Self {
         for end in &mut ends {
-            end.world.busy = weather.busy;
-            end.world.dropped = weather.dropped;
+            end.world.busy = impairments.busy;
+            end.world.dropped = impairments.dropped;
         }
         Self {
             ends,
@@ -160,13 +160,13 @@ impl Network {
             delivered: 0,
             flights: BinaryHeap::new(),
             order: 0,
-            weather,
-            dice: Dice::new(seed),
+            impairments,
+            rng: Rng::new(seed),
             last: [0; 2],
         }
     }
 
-    /// Lets time pass until nothing is left to do; false where that is not before `end`.
+    /// Runs the simulation until it is idle; false if that is not before `end`.
     pub fn run(&mut self, end: u64) -> bool {
         while let Some(time) = self.next_time() {
             self.now = time.max(self.now);
@@ -176,10 +176,8 @@ impl Network {
             self.deliver();
             for side in 0..2 {
                 if self.ends[side].due().is_some_and(|due| due <= self.now) {
-                    let Self {
-                        ends, dice, now, ..
-                    } = self;
-                    ends[side].run(*now, dice);
+                    let Self { ends, rng, now, .. } = self;
+                    ends[side].run(*now, rng);
                 }
                 self.collect(side);
             }
@@ -193,7 +191,7 @@ impl Network {
         [arrival, a, b].into_iter().flatten().min()
     }
 
-    /// Hands over a batch: all packets that have arrived.
+    /// Delivers a batch: all packets that have arrived.
     fn deliver(&mut self) {
         while self
             .flights
@@ -215,19 +213,19 @@ impl Network {
                 end.responder.receive(&packet, payload, &mut end.world);
             }
             end.follow_moves(self.now);
-            // Packets that come within a moment are answered together.
+            // Packets that arrive within a short time are answered together.
             let soon = self.now + 200;
             end.again = Some(end.again.map_or(soon, |other| other.min(soon)));
         }
     }
 
-    /// Puts on the wire what an endpoint sent.
+    /// Adds the sent packets of an endpoint to the network.
     fn collect(&mut self, side: usize) {
         for sent in self.ends[side].world.take_sent() {
-            if self.dice.hits(self.weather.loss) {
+            if self.rng.hits(self.impairments.loss) {
                 continue;
             }
-            let copies = if self.dice.hits(self.weather.duplicate) {
+            let copies = if self.rng.hits(self.impairments.duplicate) {
                 2
             } else {
                 1
@@ -242,8 +240,8 @@ impl Network {
     fn send(&mut self, to: usize, bytes: Vec<u8>) {
         let mut arrival = (self.now + 2_000).max(self.last[to] + 50);
         self.last[to] = arrival;
-        if self.dice.hits(self.weather.reorder) {
-            arrival += self.dice.below(20_000);
+        if self.rng.hits(self.impairments.reorder) {
+            arrival += self.rng.below(20_000);
         }
         self.order += 1;
         self.flights.push(Reverse(Flight {
@@ -262,8 +260,8 @@ impl Network {
         bytes.extend_from_slice(&sent.payload);
         bytes.resize(bytes.len() + pad_len(payload_len), 0);
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
-        if self.dice.hits(self.weather.corrupt) {
-            let bit = self.dice.below(bytes.len() as u64 * 8) as usize;
+        if self.rng.hits(self.impairments.corrupt) {
+            let bit = self.rng.below(bytes.len() as u64 * 8) as usize;
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         bytes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world of one queue pair: both ports over plain vectors, with a record of what happened.
+//! The driver of one queue pair in tests: `SendOps` and `RecvOps` over plain vectors, which record all calls.
 
 use std::collections::VecDeque;
 
@@ -12,14 +12,14 @@ use roce::responder::Slot;
 use roce::state::{Access, Completion, Counter, QpEvent, RecvCompletion, State, WcStatus};
 use roce::wire::{Feth, Headers, Reth};
 
-use super::Dice;
+use super::Rng;
 
-/// The key of the world's memory.
+/// The key of the memory.
 pub const RKEY: u32 = 0x1234;
-/// The address of the world's memory.
+/// The address of the memory.
 pub const BASE: u64 = 0x10_0000;
 
-/// A work request with its data (what is sent, or what was read).
+/// A work request with its data (sent or read).
 #[derive(Clone, Debug)]
 pub struct Work {
     pub wr: SendWr,
@@ -40,7 +40,7 @@ pub struct Received {
     pub data: Vec<u8>,
 }
 
-/// A range of the world's memory.
+/// A range of the memory.
 #[derive(Clone, Debug)]
 pub struct Region {
     start: usize,
@@ -59,9 +59,9 @@ pub struct World {
     pub queue: Vec<Work>,
     pub completions: Vec<Completion>,
     pub locals: Vec<u32>,
-    /// What local operations answer.
+    /// The result of local operations.
     pub local_result: Result<(), WcStatus>,
-    /// What the next transmissions answer, for tests of a single rule.
+    /// The results of the next transmissions.
     pub transmit_errors: VecDeque<TransmitError>,
     pub scatter_result: Result<(), WcStatus>,
     // Receive side.
@@ -80,10 +80,10 @@ pub struct World {
     pub events: Vec<QpEvent>,
     pub moved: Vec<State>,
     pub counts: Vec<Counter>,
-    /// Per thousand packets: no room, and lost on the way out.
+    /// Per thousand packets: send queue full, and dropped.
     pub busy: u32,
     pub dropped: u32,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl World {
@@ -111,7 +111,7 @@ impl World {
             counts: Vec::new(),
             busy: 0,
             dropped: 0,
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
         }
     }
 
@@ -179,10 +179,10 @@ impl SendOps for World {
         if let Some(error) = self.transmit_errors.pop_front() {
             return Err(error);
         }
-        if self.dice.hits(self.busy) {
+        if self.rng.hits(self.busy) {
             return Err(TransmitError::QueueFull);
         }
-        if self.dice.hits(self.dropped) {
+        if self.rng.hits(self.dropped) {
             return Err(TransmitError::Dropped);
         }
         let data = &self.queue[index as usize].data;
@@ -325,10 +325,10 @@ impl RecvOps for World {
         if let Some(error) = self.respond_errors.pop_front() {
             return Err(error);
         }
-        if self.dice.hits(self.busy) {
+        if self.rng.hits(self.busy) {
             return Err(RespondError::QueueFull);
         }
-        if self.dice.hits(self.dropped) {
+        if self.rng.hits(self.dropped) {
             return Err(RespondError::Dropped);
         }
         let payload = match data {
