@@ -290,6 +290,9 @@ static uint32_t events_of(struct queue_pair *pair)
 	return gone.events_reported;
 }
 
+/* IB_QP_CREATE_SOURCE_QPN of <rdma/ib_verbs.h>. */
+#define CREATE_SOURCE_QPN (1 << 10)
+
 static void queue_pairs(void)
 {
 	struct ib_uverbs_modify_qp attr = { .qp_state = IBV_QPS_INIT, .port_num = 9 };
@@ -299,7 +302,17 @@ static void queue_pairs(void)
 	struct ib_uverbs_destroy_cq_resp gone;
 	struct ib_uverbs_attach_mcast group = { .gid = { 0xff, 0x0e, [15] = 9 } };
 	struct ib_uverbs_detach_mcast leave;
+	struct ib_uverbs_ex_create_qp more = {
+		.pd_handle = pd_handle, .send_cq_handle = a.cq, .recv_cq_handle = a.cq, .qp_type = IBV_QPT_UD, .max_send_wr = 1, .max_recv_wr = 1,
+		.max_send_sge = 1, .max_recv_sge = 1, .create_flags = CREATE_SOURCE_QPN, .source_qpn = 1,
+	};
+	struct ib_uverbs_ex_create_qp_resp more_made;
 
+	is("no source QP number without CAP_NET_RAW", EPERM,
+	   raw_write_ex(fd, IB_USER_VERBS_EX_CMD_CREATE_QP, &more, sizeof(more), &more_made, sizeof(more_made)));
+	more.create_flags = 1u << 31;
+	is("no flag that nobody knows", EINVAL,
+	   raw_write_ex(fd, IB_USER_VERBS_EX_CMD_CREATE_QP, &more, sizeof(more), &more_made, sizeof(more_made)));
 	create.qp_type = 77;
 	is("no queue pair of a type that there is not", EINVAL,
 	   command(IB_USER_VERBS_CMD_CREATE_QP, &create, sizeof(create), &made, sizeof(made.core) + 32));
