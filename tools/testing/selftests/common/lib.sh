@@ -392,8 +392,17 @@ netem_off() { on "$1" tc qdisc del dev "$(netdev "$1")" root 2> /dev/null; }    
 
 # no_objects: user programs' objects are all gone: no context, and per device no more than the kernel's own GSI.
 no_objects() { # prints what is left
-	! _both rdma resource show | awk '{ for (i = 2; i < NF; i++)
-		if (($i == "mr" || $i == "ctx" || $i == "srq" || $i == "cm_id") && $(i + 1) > 0) { print; next } }' | grep .
+	local shown
+	shown=$(_both rdma resource show) || return
+	! awk '{ for (i = 2; i < NF; i++)
+		if (($i == "mr" || $i == "ctx" || $i == "srq" || $i == "cm_id") && $(i + 1) > 0) { print; next } }' <<< "$shown" | grep .
+}
+
+# killed_by_us PID: a process in the background that was sent SIGKILL ran until then.
+killed_by_us() {
+	local status=0
+	wait "$1" 2> /dev/null || status=$?
+	[ $status = 137 ] || { echo "process $1 ended before: status $status"; return 1; }
 }
 
 # not_used MODULE: it is loaded and nothing holds it.

@@ -17,7 +17,7 @@ proof() {
 }
 # storm COUNT: hostile packets to a host whose QPs are at work (they may fail, that is no matter).
 storm() {
-	local server client qpns
+	local server client qpns status=0
 	on_exec A timeout 40 rping -s -a 10.0.0.1 > /dev/null 2>&1 &
 	server=$!
 	sleep 1
@@ -27,10 +27,10 @@ storm() {
 	sleep 1
 	qpns=$(rdma resource show qp | grep -o 'lqpn [0-9]*' | cut -d' ' -f2 | xargs)
 	# shellcheck disable=SC2086 # a list
-	on B timeout 60 python3 "$here/hostile_wire.py" storm 10.0.0.2 10.0.0.1 "$1" $qpns
+	on B timeout 60 python3 "$here/hostile_wire.py" storm 10.0.0.2 10.0.0.1 "$1" $qpns || status=$?
 	kill $server $client $! 2> /dev/null
 	wait $server $client $!
-	return 0
+	return $status
 }
 
 hosts_up || exit

@@ -117,7 +117,7 @@ link_up A
 link_up B
 ip netns del A
 check "a namespace is deleted with a link in it" retry 10 absent rxe0
-check "the other link stays or went with its network device" eval 'present rxe1 || absent rxe1'
+check "the other link goes with its network device, the peer" retry 10 absent rxe1
 hosts_down 2> /dev/null
 check "network devices are released" eval '! dmesg | grep "waiting for .* to become free"'
 

@@ -31,16 +31,15 @@ as_recorded "$expected" eval "(fuzz 1 60000)"
 
 # Two at once, killed when they are anywhere.
 storm() {
-	local pids=() round
+	local pids=() pid round
 	for round in $(seq 20); do
 		(fuzz "$round" 1000000 > /dev/null) & pids+=($!)
 		(fuzz "$((round + 100))" 1000000 > /dev/null) & pids+=($!)
 		sleep "0.$((RANDOM % 10))"
 		kill -9 "${pids[@]}"
-		wait "${pids[@]}" 2> /dev/null
+		for pid in "${pids[@]}"; do killed_by_us "$pid" || return; done
 		pids=()
 	done
-	true
 }
 check "40 of them die at once" storm
 link_up B

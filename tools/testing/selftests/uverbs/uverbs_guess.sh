@@ -21,10 +21,9 @@ killed() {
 	"$guess" "$(node)" 60 > /dev/null &
 	sleep "0.$((RANDOM % 5 + 1))"
 	kill -9 $!
-	wait $! 2> /dev/null
-	return 0
+	killed_by_us $!
 }
-kill_many() { local i; for i in {1..20}; do killed; done; }
+kill_many() { local i; for i in {1..20}; do killed || return; done; }
 
 # The device goes under its users: they see EIO, and nobody waits.
 unplug() {
@@ -32,7 +31,7 @@ unplug() {
 	"$guess" "$(node)" 2 > /dev/null &
 	sleep 0.5
 	timeout 30 rmmod fake_verbs || return
-	wait $! || :
+	wait $!
 }
 unplug_many() { local i; for i in {1..5}; do unplug || return; done; }
 
@@ -43,7 +42,7 @@ check "nothing is left" retry 5 live
 other=$!
 check "killed in the middle" kill_many
 kill -9 $other
-wait $other 2> /dev/null
+check "the other one went on" killed_by_us $other
 check "nothing is left of those that were killed" retry 5 live
 check "the module can be removed" retry 5 rmmod fake_verbs
 check "the device goes under its users" unplug_many
