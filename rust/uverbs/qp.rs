@@ -106,7 +106,7 @@ impl QpObject {
 
 /// The domain of a queue pair.
 #[derive(Clone, Copy)]
-pub enum QpHome<'a> {
+pub enum QpDomain<'a> {
     /// A protection domain.
     Pd(&'a Pd),
     /// An XRC domain, for an XRC target queue pair.
@@ -118,7 +118,7 @@ pub struct QpSpec<'a> {
     /// `enum ib_qp_type`.
     pub kind: u32,
     /// The domain.
-    pub home: QpHome<'a>,
+    pub domain: QpDomain<'a>,
     /// The completion queue of sends.
     pub send_cq: Option<&'a Cq>,
     /// The completion queue of receives.
@@ -194,9 +194,9 @@ pub fn create(
         return Err(EPERM);
     }
     let mut init = init_attr(&spec);
-    let (device, pd): (&Device, _) = match spec.home {
-        QpHome::Pd(pd) => (pd.device(), pd.as_raw()),
-        QpHome::Xrcd(object) => {
+    let (device, pd): (&Device, _) = match spec.domain {
+        QpDomain::Pd(pd) => (pd.device(), pd.as_raw()),
+        QpDomain::Xrcd(object) => {
             let xrcd = xrcd_of(object)?;
             init.xrcd = xrcd.as_raw();
             (xrcd.device(), null_mut())
@@ -219,7 +219,7 @@ pub fn create(
         bindings::ib_qp_usecnt_inc(qp.as_ptr());
         Owned::from_raw(qp)
     };
-    if let QpHome::Xrcd(xrcd) = spec.home {
+    if let QpDomain::Xrcd(xrcd) = spec.domain {
         object.xrcd.set(xrcd);
     }
     let cap = ib_uverbs_qp_cap {

@@ -12,7 +12,7 @@ use rdma_uverbs::{
     event::default_async,
     lookup::{Destroyed, ReadLocked},
     new::NewObject,
-    qp::{self, QpHome, QpSpec},
+    qp::{self, QpDomain, QpSpec},
     request::{zeroed, Call},
     verbs,
 };
@@ -160,10 +160,10 @@ impl<'a> Parts<'a> {
         self.recv_cq.as_deref().or(self.send_cq.as_deref())
     }
 
-    fn home(&self) -> Result<QpHome<'_>> {
+    fn domain(&self) -> Result<QpDomain<'_>> {
         match (&self.pd, &self.xrcd) {
-            (Some(pd), _) => Ok(QpHome::Pd(pd)),
-            (None, Some(xrcd)) => Ok(QpHome::Xrcd(xrcd.memory())),
+            (Some(pd), _) => Ok(QpDomain::Pd(pd)),
+            (None, Some(xrcd)) => Ok(QpDomain::Xrcd(xrcd.memory())),
             (None, None) => Err(EINVAL),
         }
     }
@@ -186,7 +186,7 @@ fn make(call: &Call<'_>, wanted: c::ib_uverbs_ex_create_qp) -> Result<c::ib_uver
     let receives = kind != c::IB_QPT_XRC_INI;
     let spec = QpSpec {
         kind,
-        home: parts.home()?,
+        domain: parts.domain()?,
         send_cq: parts.send_cq.as_deref(),
         recv_cq: parts.recv_cq(kind),
         srq: parts.srq.as_deref(),

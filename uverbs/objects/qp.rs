@@ -12,7 +12,7 @@ use rdma::{
 };
 use rdma_uverbs::{
     attrs::Attributes,
-    qp::{self, QpHome, QpSpec},
+    qp::{self, QpDomain, QpSpec},
     table::{structure, Access, Attr, Definition, IdrType, Method, Object, Size},
     verbs::has_raw_cap,
 };
@@ -33,7 +33,7 @@ const FLAGS: u32 = c::IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
 /// The domain of a queue pair, and the objects that it uses.
 #[derive(Clone, Copy)]
 struct Links<'a> {
-    home: QpHome<'a>,
+    domain: QpDomain<'a>,
     send_cq: Option<&'a Cq>,
     recv_cq: Option<&'a Cq>,
     rwq_ind_table: Option<&'a RwqIndTable>,
@@ -51,7 +51,7 @@ fn links_of_target(command: &AttrBundle) -> Result<Links<'_>> {
         return Err(EINVAL);
     }
     Ok(Links {
-        home: QpHome::Xrcd(command.memory::<Xrcd>(c::UVERBS_ATTR_CREATE_QP_XRCD_HANDLE)?),
+        domain: QpDomain::Xrcd(command.memory::<Xrcd>(c::UVERBS_ATTR_CREATE_QP_XRCD_HANDLE)?),
         send_cq: None,
         recv_cq: None,
         rwq_ind_table: None,
@@ -77,7 +77,7 @@ fn links_of_table<'a>(
         _ => Some(command.object(c::UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE)?),
     };
     Ok(Links {
-        home: QpHome::Pd(pd),
+        domain: QpDomain::Pd(pd),
         send_cq,
         recv_cq: None,
         rwq_ind_table: Some(table),
@@ -113,7 +113,7 @@ fn links_of<'a>(command: &'a AttrBundle, kind: u32, cap: &ib_uverbs_qp_cap) -> R
         Some(command.object(c::UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE)?)
     };
     Ok(Links {
-        home: QpHome::Pd(pd),
+        domain: QpDomain::Pd(pd),
         send_cq,
         recv_cq,
         rwq_ind_table: None,
@@ -159,7 +159,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     }
     let spec = QpSpec {
         kind,
-        home: links.home,
+        domain: links.domain,
         send_cq: links.send_cq,
         recv_cq: links.recv_cq,
         srq: srq_of(command, kind)?,
