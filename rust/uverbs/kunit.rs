@@ -21,7 +21,7 @@ use rdma::{
         qp::{QpBase, QpInitAttr},
         register::{unregister_driver, DeviceInfo},
     },
-    Device, MaySleep, PdBase, Provider, QpHandle, Udata,
+    Device, MaySleep, PdBase, Provider, ProviderData, QpHandle, Udata,
 };
 use rdma_bindings as c;
 
@@ -36,11 +36,7 @@ pub trait TestModule: Send + Sync + 'static {
 /// The driver of a device without objects.
 struct Driver<M>(PhantomData<M>);
 
-#[vtable]
-impl<M: TestModule> Provider for Driver<M> {
-    // No module of the kernel has this device any more.
-    const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
-    const ABI_VERSION: u32 = 1;
+impl<M: TestModule> ProviderData for Driver<M> {
     type Ucontext = ();
     type Pd = ();
     type Ah = ();
@@ -49,6 +45,13 @@ impl<M: TestModule> Provider for Driver<M> {
     type Srq = ();
     type Mr = ();
     type Mw = ();
+}
+
+#[vtable]
+impl<M: TestModule> Provider for Driver<M> {
+    // No module of the kernel has this device any more.
+    const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
+    const ABI_VERSION: u32 = 1;
 
     fn module() -> &'static ThisModule {
         M::module()
