@@ -133,13 +133,13 @@ impl<P: Private> Class<P> {
             bindings::device_initialize(&raw mut (*core).dev);
             NewCompat(NonNull::new_unchecked(core.cast()))
         };
+        let name = owner.name();
         // SAFETY: The name is copied; the device is ours.
         unsafe {
-            let (format, name) = (c"%s".as_char_ptr(), owner.name().as_char_ptr());
             to_result(bindings::dev_set_name(
                 new.0.as_ref().as_dev(),
-                format,
-                name,
+                c"%s".as_char_ptr(),
+                name.as_char_ptr(),
             ))?;
             to_result(bindings::device_add(new.0.as_ref().as_dev()))?;
         }
