@@ -54,7 +54,7 @@ help:
 	@echo '  make check-long       everything: all mixes on all kernels, storms of 1,000 rounds, some minutes of soak (hours)'
 	@echo '  make soak HOURS=1     mixed traffic, loss, flaps, kills, devices and clients that come and go; counters every minute'
 	@echo '  make list             the tests, and the rows of the feature list that each proves'
-	@echo '  make rows             how many rows the last make check proved'
+	@echo '  make rows             how many rows the tests on this commit proved; MISSING=core lists those of a priority that are missing'
 	@echo '  MIX="rdma_rxe" for demo, shell and check: which of our modules are loaded, the rest are stock;'
 	@echo '                        default: all; MIX= : stock only'
 	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
@@ -141,7 +141,7 @@ list:
 	@$(check) --list $(if $(LONG),--long) $(if $(T),--only '$(T)')
 
 rows:
-	@$(check) --rows
+	@$(check) --rows $(if $(MISSING),--missing $(MISSING))
 
 .PHONY: all help environment kernel prune modules modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
 	abi bench copy demo shell check check-long soak list rows

@@ -30,6 +30,8 @@ CI, KERNEL_ASKED, LONG = "ci", "kernel", "long"
 KERNELS = ("stock", "debug", "uml", "kcsan")
 # Even in a long run only for the tests that name them, and only in the full-Rust mix.
 ON_DEMAND = ("kcsan",)
+# The variable by which a test is asked for a part of what it does.
+BRIEF = "BRIEF=yes"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,9 +97,7 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
     if found.get("guests", "1").strip() == "2":
         return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}{mark(kernel)}", kind="wire", host_a=a)
                 for a, b in (("stock", "ours"), ("ours", "stock"))]
-    # A row is proved in the default mix.
-    others = [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], rows=(),
-                                  env="BRIEF=yes" if scope == CI else env)
+    others = [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], env=BRIEF if scope == CI else env)
               for name in _mixes(found, set(test.needs), kernel, scope)]
     return [dataclasses.replace(each, name=each.name + mark(kernel)) for each in (test, *others)]
 
@@ -173,15 +173,21 @@ class Rows:
 
     groups: dict[str, str]
     priority: dict[str, str]
+    # By group.
+    modules: dict[str, frozenset[str]]
+
+    def modules_of(self, row: str) -> frozenset[str]:
+        """The modules that a row is about: it is proved with all of them ours."""
+        return self.modules[row.split(".")[0]]
 
 
 def read_rows() -> Rows:
-    groups, priority = {}, {}
+    groups, priority, modules = {}, {}, {}
     for line in (TESTING / "rows.tsv").read_text().splitlines():
         if line.startswith("# group "):
-            number, title = line.removeprefix("# group ").split("\t")
-            groups[number] = title
+            number, title, about = line.removeprefix("# group ").split("\t")
+            groups[number], modules[number] = title, frozenset(about.split())
         elif not line.startswith("#"):
             row, prio, _ = line.split("\t")
             priority[row] = prio
-    return Rows(groups, priority)
+    return Rows(groups, priority, modules)

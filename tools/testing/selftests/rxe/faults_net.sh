@@ -3,6 +3,7 @@
 # Packets that cannot be sent or do not arrive, and a peer that vanishes in the middle of a message: the QP fails in the time
 # that its attributes say, everything behind the request is flushed, nothing hangs (faults_net.c). What only loses packets
 # now and then is survived.
+# rows: 3.090
 # mixes: long
 # timeout: 240
 . "$(dirname "$0")/lib.sh"

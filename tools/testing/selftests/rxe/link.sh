@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # rdma link add and del, their errors, network devices and namespaces that vanish, the module's life, the UDP port.
 # kernels: stock debug
-# rows: 6.023 9.009
+# rows: 6.023 9.009 9.015
 # mixes: long
 # timeout: 300
 . "$(dirname "$0")/lib.sh"

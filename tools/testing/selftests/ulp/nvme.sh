@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The stock NVMe target and host (nvmet-rdma, nvme-rdma) over one device: fast registration, SEND with invalidate,
 # READ and WRITE by kernel consumers, data compared.
-# rows: 3.032
+# rows: 1.049 3.032
 # timeout: 90
 . "$(dirname "$0")/lib.sh"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Objects of user space that no software driver has, on a device that does not exist (uverbs_fake.c, ../modules/fake_verbs.c).
 # kernels: stock debug
-# rows: 4.022 4.082 4.092 4.093 4.094 4.120 4.134
+# rows: 3.120 4.022 4.082 4.083 4.088 4.089 4.090 4.091 4.092 4.093 4.094 4.095 4.120 4.134
 # mix: ib_uverbs
 # mixes: all
 # timeout: 60

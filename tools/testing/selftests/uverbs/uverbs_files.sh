@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The files of user verbs: nodes and their numbers, sysfs, device files, completion channels, asynchronous events, and what
 # their users see when the device goes.
-# rows: 2.044 2.046 2.049 4.001 4.002 4.003 4.010 4.024 4.025 4.028 4.029
+# rows: 2.044 2.046 2.049 3.119 4.001 4.002 4.003 4.010 4.024 4.025 4.028 4.029 9.027
 # kernels: stock kcsan
 # mix: ib_uverbs
 # mixes: all

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Users of a device that are killed, and a device that goes under its users; again and again. ROUNDS says how often.
-# rows: 1.017 2.049 2.051
+# rows: 1.017 2.049 2.051 9.039
 # kernels: stock kcsan
 # mix: ib_uverbs
 # mixes: all

@@ -3,7 +3,8 @@
 # Commands by write() alone (uverbs_write.c): objects, errors, and a ping-pong without a ring that is mapped, which the stock
 # driver cannot: it ignores what is posted so, and lets the kernel follow a pointer made of a completion's bytes.
 # kernels: stock debug
-# rows: 4.005 4.006 4.007 4.008 4.009 4.010 4.011 4.012 4.013 4.014 4.015 4.016 4.018 4.023 9.006 9.032
+# rows: 1.057 2.039 4.005 4.006 4.007 4.008 4.009 4.010 4.011 4.012 4.013 4.014 4.015 4.018 4.023 9.006
+# rows: 9.032
 # mix: ib_uverbs
 # mixes: all
 # timeout: 60
