@@ -94,11 +94,11 @@ pub(super) fn end(
     agent.give_back(done.origin, status, vendor_err, sleep);
 }
 
-/// Sends queued MADs as far as flow control allows.
+/// Sends queued MADs as far as flow control allows; none of an agent that is being unregistered, whose MADs are canceled.
 pub(super) fn send_queued(agent: &Arc<Agent>, sleep: &MaySleep) {
     loop {
         let mut table = agent.table.lock();
-        if table.outstanding >= agent.max_outstanding {
+        if table.closed || table.outstanding >= agent.max_outstanding {
             return;
         }
         let Some(key) = table.first_queued() else {
