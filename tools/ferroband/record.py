@@ -6,6 +6,7 @@ and no test that names it has failed with any module of ours. Tests that ran in 
 """
 import dataclasses
 import hashlib
+import os
 import pathlib
 import subprocess
 from collections.abc import Iterable
@@ -56,9 +57,11 @@ def commit_of(repo: pathlib.Path) -> str:
         return subprocess.run(["git", "-C", str(repo), *arguments], check=True, capture_output=True).stdout
 
     changes = hashlib.sha256(git("diff", "HEAD"))
+    # Another repository inside of this one is told as a folder.
     untracked = git("ls-files", "-z", "--others", "--exclude-standard").split(b"\0")
     for name in filter(None, untracked):
-        changes.update(name + (repo / name.decode()).read_bytes())
+        path = repo / os.fsdecode(name)
+        changes.update(name + (path.read_bytes() if path.is_file() else b""))
     head = git("rev-parse", "--short=12", "HEAD").decode().strip()
     is_changed = changes.digest() != hashlib.sha256().digest()
     return f"{head}+{changes.hexdigest()[:8]}" if is_changed else head

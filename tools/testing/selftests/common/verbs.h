@@ -78,7 +78,8 @@ static inline void open_device(int argc, char **argv)
 		die("PD and GID");
 }
 
-static inline void end_init(struct end *end, const struct setup *setup)
+/* The rest of an end that has a CQ. */
+static inline void end_on_cq(struct end *end, const struct setup *setup)
 {
 	struct ibv_qp_init_attr init = {
 		.qp_type = setup->type ? setup->type : IBV_QPT_RC,
@@ -89,19 +90,25 @@ static inline void end_init(struct end *end, const struct setup *setup)
 	end->buffer = aligned_alloc(4096, BUFFER);
 	memset(end->buffer, 0, BUFFER);
 	end->mr = ibv_reg_mr(pd, end->buffer, BUFFER, ACCESS_ALL);
-	end->channel = ibv_create_comp_channel(context);
-	end->cq = ibv_create_cq(context, setup->cqe ? setup->cqe : 256, NULL, end->channel, 0);
 	init.send_cq = init.recv_cq = end->cq;
 	end->qp = end->cq ? ibv_create_qp(pd, &init) : NULL;
 	if (!end->mr || !end->qp)
 		die("create the objects of a case");
 }
 
+static inline void end_init(struct end *end, const struct setup *setup)
+{
+	end->channel = ibv_create_comp_channel(context);
+	end->cq = ibv_create_cq(context, setup->cqe ? setup->cqe : 256, NULL, end->channel, 0);
+	end_on_cq(end, setup);
+}
+
 static inline void end_destroy(struct end *end)
 {
 	ibv_destroy_qp(end->qp);
 	ibv_destroy_cq(end->cq);
-	ibv_destroy_comp_channel(end->channel);
+	if (end->channel)
+		ibv_destroy_comp_channel(end->channel);
 	ibv_dereg_mr(end->mr);
 	free(end->buffer);
 }
@@ -166,12 +173,17 @@ static inline int move(struct ibv_qp *qp, enum ibv_qp_state to)
 	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 }
 
+static inline void pair_connect(struct end *a, struct end *b, const struct setup *setup)
+{
+	if (climb(a->qp, IBV_QPS_RTS, setup, b->qp->qp_num) || climb(b->qp, IBV_QPS_RTS, setup, a->qp->qp_num))
+		die("connect two QPs");
+}
+
 static inline void pair_init(struct end *a, struct end *b, const struct setup *setup)
 {
 	end_init(a, setup);
 	end_init(b, setup);
-	if (climb(a->qp, IBV_QPS_RTS, setup, b->qp->qp_num) || climb(b->qp, IBV_QPS_RTS, setup, a->qp->qp_num))
-		die("connect two QPs");
+	pair_connect(a, b, setup);
 }
 
 static inline long now_ms(void)

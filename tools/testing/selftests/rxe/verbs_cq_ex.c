@@ -22,21 +22,15 @@ struct told {
 static struct end a, b;
 static struct ibv_cq_ex *cq_a, *cq_b;
 
-static struct ibv_cq_ex *make(struct end *end, enum ibv_qp_type type)
+static struct ibv_cq_ex *make(struct end *end, const struct setup *setup)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 64, .wc_flags = ALL };
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &attr);
-	struct ibv_qp_init_attr init = { .qp_type = type, .cap = { 64, 64, 4, 4, 0 } };
 
 	if (!cq)
 		die("ibv_create_cq_ex");
-	end->buffer = aligned_alloc(4096, BUFFER);
-	memset(end->buffer, 0, BUFFER);
-	end->mr = ibv_reg_mr(pd, end->buffer, BUFFER, ACCESS_ALL);
-	end->cq = init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
-	end->qp = ibv_create_qp(pd, &init);
-	if (!end->mr || !end->qp)
-		die("create the objects of a case");
+	end->cq = ibv_cq_ex_to_cq(cq);
+	end_on_cq(end, setup);
 	return cq;
 }
 
@@ -44,21 +38,15 @@ static void both(enum ibv_qp_type type)
 {
 	struct setup setup = { .type = type };
 
-	cq_a = make(&a, type);
-	cq_b = make(&b, type);
-	if (climb(a.qp, IBV_QPS_RTS, &setup, b.qp->qp_num) || climb(b.qp, IBV_QPS_RTS, &setup, a.qp->qp_num))
-		die("connect two QPs");
+	cq_a = make(&a, &setup);
+	cq_b = make(&b, &setup);
+	pair_connect(&a, &b, &setup);
 }
 
 static void none(void)
 {
-	for (struct end *end = &a; end; end = end == &a ? &b : NULL) {
-		ibv_destroy_qp(end->qp);
-		if (ibv_destroy_cq(end->cq))
-			die("destroy an extended CQ");
-		ibv_dereg_mr(end->mr);
-		free(end->buffer);
-	}
+	end_destroy(&a);
+	end_destroy(&b);
 }
 
 static struct told read_all(struct ibv_cq_ex *cq)
