@@ -317,12 +317,14 @@ impl WorkItem for Group {
 
 /// Sends a join to the SA.
 fn send_join(group: &Arc<Group>, member: &Arc<Member>, sleep: &MaySleep) -> Result {
-    let old = group.state.lock().join_member.replace(member.clone());
-    drop(old);
-    let answer = KBox::new(JoinHandler(group.clone()), GFP_KERNEL)?;
+    let handler = JoinHandler {
+        group: group.clone(),
+        member: member.clone(),
+    };
+    let handler = KBox::new(handler, GFP_KERNEL)?;
     let record = member.body.record();
     let what = (&record, member.body.mask());
-    query(group, method::SET, what, answer, sleep)
+    query(group, method::SET, what, handler, sleep)
 }
 
 /// Sends a leave to the SA.
@@ -352,12 +354,15 @@ fn query(
 }
 
 /// Completion of a join.
-struct JoinHandler(Arc<Group>);
+struct JoinHandler {
+    group: Arc<Group>,
+    /// The member for which the port joins.
+    member: Arc<Member>,
+}
 
 impl QueryHandler for JoinHandler {
     fn answered(&self, _query: &Query, status: Result, answer: Option<&RecvMad>, sleep: &MaySleep) {
-        let group = &self.0;
-        let join_member = group.state.lock().join_member.take();
+        let Self { group, member } = self;
         match (status, answer) {
             (Ok(()), Some(answer)) => {
                 let record = mcmember::record(answer);
@@ -370,18 +375,12 @@ impl QueryHandler for JoinHandler {
             }
             (status, _) => {
                 let error = status.err().unwrap_or(EIO);
-                let is_first = |member: &Arc<Member>| {
-                    let state = group.state.lock();
-                    let first = state.pending.first();
-                    first.is_some_and(|first| Arc::ptr_eq(first, member))
-                };
                 // A member that has left meanwhile is not called.
-                if let Some(member) = join_member.as_ref().filter(|member| is_first(member)) {
+                if group.state.lock().is_first(member) {
                     fail(group, member, error, sleep);
                 }
             }
         }
-        drop(join_member);
         run(group, sleep);
     }
 }

@@ -73,8 +73,6 @@ pub(super) struct State {
     pub(super) pending: KVec<Arc<Member>>,
     /// Members that have joined.
     pub(super) active: KVec<Arc<Member>>,
-    /// The member for which a join is pending.
-    pub(super) join_member: Option<Arc<Member>>,
     /// Number of members by join state.
     counts: [u32; KINDS],
     /// The join states that are being left.
@@ -94,7 +92,6 @@ impl State {
             mode: Mode::Idle,
             pending: KVec::new(),
             active: KVec::new(),
-            join_member: None,
             counts: [0; KINDS],
             leaving: 0,
             retries: LEAVE_RETRIES,
@@ -119,6 +116,12 @@ impl State {
         };
         let unused = self.counts.iter().enumerate().map(nobody);
         unused.fold(0, |ways, way| ways | way) & self.record.join_state
+    }
+
+    /// Whether a member is the next one to join.
+    pub(super) fn is_first(&self, member: &Arc<Member>) -> bool {
+        let first = self.pending.first();
+        first.is_some_and(|first| Arc::ptr_eq(first, member))
     }
 
     /// Removes a member from its list.

@@ -448,6 +448,32 @@ static void test_reset(enum ib_event_type event)
 	CHECK(gone(9), "%s: and left", name);
 }
 
+/* The port does not know its subnet manager: nobody can be asked, and nothing of the request is left. */
+static void test_no_manager(void)
+{
+	unsigned long end = jiffies + 5 * HZ * mt_slowness;
+	struct member member = {};
+
+	fake_ib_ports[1].sm_lid = 0;
+	fake_ib_event(1, IB_EVENT_SM_CHANGE);
+	do {
+		CHECK(!join(&member, 12, FULL) && told(&member), "a group without a subnet manager");
+		leave(&member);
+	} while (!member.status && time_before(jiffies, end));
+	CHECK_EQ(-EAGAIN, member.status, "is to be joined later");
+	CHECK(gone(12), "the group goes");
+	ib_sa_unregister_client(&mt_sa_client);
+	ib_sa_register_client(&mt_sa_client);
+	fake_ib_ports[1].sm_lid = FAKE_IB_SM_LID;
+	fake_ib_event(1, IB_EVENT_SM_CHANGE);
+	do {
+		CHECK(!join(&member, 12, FULL) && told(&member), "a group with a subnet manager");
+		leave(&member);
+	} while (member.status && time_before(jiffies, end));
+	CHECK_EQ(0, member.status, "is joined");
+	CHECK(gone(12), "and left");
+}
+
 static void test_no_reset(enum ib_event_type event, u32 port)
 {
 	struct member member = {};
@@ -538,6 +564,7 @@ void mt_test_mcast(void)
 	MT_FRESH(test_zero());
 	MT_FRESH(test_ah());
 	MT_FRESH(test_many());
+	MT_FRESH(test_no_manager());
 	MT_FRESH(test_reset(IB_EVENT_LID_CHANGE));
 	MT_FRESH(test_reset(IB_EVENT_PORT_ERR));
 	MT_FRESH(test_reset(IB_EVENT_CLIENT_REREGISTER));

@@ -268,6 +268,7 @@ static void test_send_answer(void)
 	CHECK(agent.count == 2 && agent.events[0].received && agent.events[0].send == send, "for the request");
 	CHECK(rmpp_is(mt_received(&agent, 0), 2 * RMPP_SEGMENT - 6, 0), "all of it");
 	CHECK_EQ(IB_WC_SUCCESS, agent.count == 2 ? agent.events[1].status : -1, "the request has succeeded");
+	CHECK(rmpp_wait(ACK, 4, 5000), "all of it is acknowledged");
 	sent = rmpp_sent(ACK, 3);
 	CHECK(sent && rmpp(sent)->segment == cpu_to_be32(2), "its last segment is acknowledged");
 	fake_ib_settle();
