@@ -99,13 +99,20 @@ told() {
 as_recorded() {
 	local expected=$1 got section
 	shift
-	[ -z "${RECORD:-}" ] || { "$@"; trap - EXIT; exit; }
+	[ -z "${RECORD:-}" ] || _record "$@"
 	got=$(mktemp)
 	"$@" > "$got" 2>&1 || echo "exit status $?" >> "$got"
 	while IFS= read -r section; do
 		check "$section" diff -u --label stock --label here <(_section "$section" "$expected") <(_section "$section" "$got")
 	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
 	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
+}
+# What is recorded is stock's.
+_record() {
+	[ "$(ours)" = none ] || { echo "nothing is recorded: ours are $(ours)" >&2; trap - EXIT; exit 1; }
+	"$@"
+	trap - EXIT
+	exit
 }
 _section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
 
@@ -145,17 +152,18 @@ after_attack() {
 # Small things
 # ----------------------------------------------------------------------------------------------------------------------
 
-# A kernel that watches its locks, or its memory in User Mode Linux, needs so many times longer for everything; `timeout`
-# (slow/timeout) allows it that too.
-export SLOWNESS=1
-[ ! -e /proc/lockdep_stats ] || SLOWNESS=10
-! grep -q 'User Mode Linux' /proc/cpuinfo || SLOWNESS=5
+# A kernel that watches its locks, or its memory in User Mode Linux, needs so many times longer for everything.
+kernel_slowness=1
+[ ! -e /proc/lockdep_stats ] || kernel_slowness=10
+! grep -q 'User Mode Linux' /proc/cpuinfo || kernel_slowness=5
+# So many times longer are all time limits, that of `timeout` (slow/timeout) too: PACE is how slow the machine is besides.
+export SLOWNESS=$((kernel_slowness * ${PACE:-1}))
 [ $SLOWNESS = 1 ] || PATH=$(dirname "${BASH_SOURCE[0]}")/slow:$PATH
 
 # rounds N: how often to do what would be done N times on the stock kernel.
-rounds() { echo $(($1 > SLOWNESS ? $1 / SLOWNESS : 1)); }
+rounds() { echo $(($1 > kernel_slowness ? $1 / kernel_slowness : 1)); }
 
-# retry SECONDS COMMAND...: until it succeeds, at most that long (on the stock kernel).
+# retry SECONDS COMMAND...: until it succeeds, at most that long (on the stock kernel and an idle machine).
 retry() {
 	local end=$((SECONDS + $1 * SLOWNESS))
 	shift
@@ -329,9 +337,9 @@ pingpong() {
 _fewer() {
 	local i
 	options=("$@")
-	[ $SLOWNESS -gt 1 ] || return 0
+	[ $kernel_slowness -gt 1 ] || return 0
 	for ((i = 0; i + 1 < $#; i++)); do
-		[ "${options[i]}" != -n ] || [ "${options[i + 1]}" -le 50 ] || options[i + 1]=$((options[i + 1] / SLOWNESS + 5))
+		[ "${options[i]}" != -n ] || [ "${options[i + 1]}" -le 50 ] || options[i + 1]=$((options[i + 1] / kernel_slowness + 5))
 	done
 }
 

@@ -85,8 +85,8 @@ ip link set vethS up
 check "the clients begin" modprobe storm_client
 check "a client of the kernel holds no module back" not_used rdma_rxe
 # Each kind of round is in 50 of them, and in each fifth of these.
-rounds=${ROUNDS:-$((SLOWNESS > 1 ? 50 : 100))}
-step=$((SLOWNESS > 1 ? 5 : 1))
+rounds=${ROUNDS:-$((kernel_slowness > 1 ? 50 : 100))}
+step=$((kernel_slowness > 1 ? 5 : 1))
 for ((from = 0; from < rounds; from += 50)); do
 	check "rounds $from to $((from + 49))" storm $from $((from + 50))
 done
