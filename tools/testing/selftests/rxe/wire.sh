@@ -35,7 +35,7 @@ check "ucmatose" rdma_pair ucmatose -b "$(addr A)" -c 3 -- ucmatose -s "$(addr A
 check "udaddy" rdma_pair udaddy -b "$(addr A)" -- udaddy -s "$(addr A)"
 
 netem A loss 1% && netem B loss 1%
-check "1 % loss" exchange ibv_rc_pingpong -e -n 100 -s 65536 -m 4096 -c
+LIMIT=60 check "1 % loss" exchange ibv_rc_pingpong -e -n 100 -s 65536 -m 4096 -c
 netem_off A; netem_off B
 check "nothing is left" retry 10 no_objects
 finish
