@@ -295,11 +295,16 @@ def of_others(complaint: Complaint) -> bool:
     return complaint.kind == "KCSAN" and not complaint.ours
 
 
-def known(complaint: Complaint, kernel: str, ours: set[str] | frozenset[str], faults: list[StockFault]) -> StockFault | None:
-    """The record that says that the stock modules do this too. None if one of our modules stands in the signature."""
+def known(complaint: Complaint, kernel: str, test: str, ours: set[str] | frozenset[str],
+          faults: list[StockFault]) -> StockFault | None:
+    """The record that says that the stock modules do this too. None if one of our modules stands in the signature; a complaint
+    without a stack is known in the test alone in which it was seen.
+    """
     if any(f"[{module}]" in complaint.signature for module in ours):
         return None
-    return next((fault for fault in faults if fault.kernel == kernel and fault.signature == complaint.signature), None)
+    has_stack = " < " in complaint.signature
+    return next((fault for fault in faults if fault.kernel == kernel and fault.signature == complaint.signature and
+                 (has_stack or fault.test == test)), None)
 
 
 def record(complaint: Complaint, kernel: str, test: str, source: str, path: pathlib.Path = STOCK_FAULTS) -> None:

@@ -117,7 +117,7 @@ class Watch:
             short = complaint.kind.replace(" ", "-")
             if short in provokes or short in allows:
                 verdict.notes.append(f"as it should: {complaint.title}")
-            elif known := kernellog.known(complaint, KERNEL, self.ours, recorded):
+            elif known := kernellog.known(complaint, KERNEL, name, self.ours, recorded):
                 verdict.notes.append(f"a fault of stock's ({known.source}): {complaint.title}")
             elif self.recording:
                 kernellog.record(complaint, KERNEL, name, time.strftime("seen on %Y-%m-%d with stock modules only"))
