@@ -55,6 +55,7 @@ help:
 	@echo '  make soak HOURS=1     mixed traffic, loss, flaps, kills, devices and clients that come and go; counters every minute'
 	@echo '  make list             the tests, and the rows of the feature list that each proves'
 	@echo '  make rows             how many rows the tests on this commit proved; MISSING=core lists those of a priority that are missing'
+	@echo '  make prove-rows N=10  breaks so many rows, drawn by a seed (SEED=), in a copy: their tests must fail (a minute each)'
 	@echo '  MIX="rdma_rxe" for demo, shell and check: which of our modules are loaded, the rest are stock;'
 	@echo '                        default: all; MIX= : stock only'
 	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
@@ -140,8 +141,12 @@ soak: environment
 list:
 	@$(check) --list $(if $(LONG),--long) $(if $(T),--only '$(T)')
 
+N ?= 10
+prove-rows: environment
+	@tools/testing/prove-rows --count $(N) $(if $(SEED),--seed $(SEED))
+
 rows:
 	@$(check) --rows $(if $(MISSING),--missing $(MISSING))
 
 .PHONY: all help environment kernel prune modules modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
-	abi bench copy demo shell check check-long soak list rows
+	abi bench copy demo shell check check-long soak list rows prove-rows

@@ -9,7 +9,7 @@ from .environment import REPO
 
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line.
-HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows|timeout|guests|mix|mixes|kernels|provokes|allows|long|when): *(.*)$", re.MULTILINE)
+HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, tests that say
 # `mixes: all` run in the first one, `mixes: every` in each, `mixes: long` in each, but in a long run alone; of these, those that
@@ -55,6 +55,8 @@ class Test:
     allows: tuple[str, ...] = ()
     # Variables that the program gets.
     env: str = ""
+    # Whether it is one of the few that touch every module.
+    smoke: bool = False
 
 
 def headers(text: str) -> dict[str, str]:
@@ -93,11 +95,11 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
         timeout = int(seconds)
     test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text)), timeout,
                 tuple(sorted(found.get("mix", "").split())), provokes=tuple(found.get("provokes", "").split()),
-                allows=tuple(found.get("allows", "").split()), env=env)
+                allows=tuple(found.get("allows", "").split()), env=env, smoke="smoke" in found)
     if found.get("guests", "1").strip() == "2":
         return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}{mark(kernel)}", kind="wire", host_a=a)
                 for a, b in (("stock", "ours"), ("ours", "stock"))]
-    others = [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], env=BRIEF if scope == CI else env)
+    others = [dataclasses.replace(test, name=f"{test.name}@{name}", mix=MIXES[name], env=BRIEF if scope == CI else env, smoke=False)
               for name in _mixes(found, set(test.needs), kernel, scope)]
     return [dataclasses.replace(each, name=each.name + mark(kernel)) for each in (test, *others)]
 
@@ -163,7 +165,7 @@ def _stock_first() -> list[Test]:
     for path in _executables(TESTING / "static", "*"):
         text = path.read_text()
         tests.append(Test(f"static/{path.stem}", "static", path, tuple(rows_of(text)),
-                          timeout=int(headers(text).get("timeout", 300))))
+                          timeout=int(headers(text).get("timeout", 300)), smoke="smoke" in headers(text)))
     return tests
 
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Connections of clients in Rust by rdma_cm, which runs on a core with management datagrams.
+# smoke: yes
 # timeout: 180
 . "$(dirname "$0")/lib.sh"
 

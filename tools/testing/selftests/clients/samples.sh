@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The samples: the smallest client, in Rust and in C, and the smallest driver.
+# smoke: yes
 # rows: 2.011
 # timeout: 90
 # mixes: all

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The ground floor by itself: tables, timers, work, memory shared with user space, packets over the loopback device.
+# smoke: yes
 # kernels: stock debug
 # timeout: 120
 . "$(dirname "$0")/lib.sh"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Management datagrams: who may be registered for what, who gets what, and what is answered for nobody; directed routes. On QP0 and
 # QP1 of a fake InfiniBand device, with mad_test, in C.
+# smoke: yes
 # rows: 6.017
 # kernels: stock debug uml
 # timeout: 120

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # libibverbs call by call: operations, completion statuses, the QP state machine, errors, extended completions
 # (verbs_traffic.c, verbs_state.c, verbs_cq_ex.c).
+# smoke: yes
 # kernels: stock debug kcsan
 # rows: 2.034 3.003 3.038 3.039 3.040 3.042 3.043 3.044 3.051 3.054 3.056 3.057 3.058 3.060 3.066 3.068 3.073
 # rows: 3.079 3.080 3.082 3.083 3.087 3.088 3.091 3.097 3.098 3.102 3.107 3.109 3.128 4.030 4.051 4.079 4.081

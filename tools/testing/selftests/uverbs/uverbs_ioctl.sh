@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The ioctl methods of objects, attribute by attribute (uverbs_ioctl.c).
+# smoke: yes
 # kernels: stock debug
 # rows: 1.047 2.016 4.022
 # mixes: every

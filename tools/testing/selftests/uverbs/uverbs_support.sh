@@ -3,6 +3,7 @@
 # What drivers use of ib_uverbs_support beside objects (../modules/uverbs_support_test.c), and who they are: the stock mlx5_ib
 # finds what it imports.
 # mix: ib_uverbs
+# smoke: yes
 # mixes: all
 # timeout: 60
 . "$(dirname "$0")/lib.sh"

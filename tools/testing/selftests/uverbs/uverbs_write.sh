@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Commands by write() alone (uverbs_write.c): objects, errors, and a ping-pong without a ring that is mapped, which the stock
 # driver cannot: it ignores what is posted so, and lets the kernel follow a pointer made of a completion's bytes.
+# smoke: yes
 # kernels: stock debug
 # rows: 1.057 2.039 4.005 4.006 4.007 4.008 4.009 4.010 4.011 4.012 4.013 4.014 4.015 4.018 4.023 9.006
 # rows: 9.032
