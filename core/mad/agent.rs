@@ -229,8 +229,8 @@ pub(crate) fn unregister(agent: &Arc<Agent>, sleep: &MaySleep) {
     agent.port.workers.flush(sleep);
     delayed::cancel_sync(agent, sleep);
     return_undelivered(agent, sleep);
-    reassembly::forget_all(agent, sleep);
     agent.uses.end(sleep);
+    reassembly::end(agent, sleep);
     if security::is_asked(agent) {
         agent.body.forget_security(sleep);
     }

@@ -316,10 +316,13 @@ impl WorkItem for Reassembly {
     }
 }
 
-/// Drops all messages of an agent that is being unregistered.
-pub(in super::super) fn forget_all(agent: &Agent, sleep: &MaySleep) {
+/// Drops all messages of an agent that nobody delivers to any more. When this returns, no timeout of one is pending or
+/// running: each refers to the port, which must not end in a work of its own queue.
+pub(in super::super) fn end(agent: &Agent, sleep: &MaySleep) {
     let all = core::mem::take(&mut agent.table.lock().reassemblies);
     for one in &all {
         delayed::cancel_sync(one, sleep);
     }
+    // A timeout that is running has taken its message out of the table.
+    agent.port.workers.flush(sleep);
 }
