@@ -288,6 +288,9 @@ impl Qp {
         if engine.dead {
             return;
         }
+        if qp.service == Service::Ud {
+            engine.set_datagram_mtu(qp.rxe.mtu());
+        }
         f(&mut engine, qp);
         let more = engine.run(qp);
         if !qp.user {

@@ -15,6 +15,7 @@ use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 use kernel_ext::timer::now_ns;
 use rdma::QpState;
+use roce::mtu::Mtu;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::state::{Run, Service, State, Time};
@@ -136,6 +137,13 @@ impl Engine {
         if self.requester.state() != State::Reset {
             self.requester.set_attr(attr.send(fixed));
         }
+    }
+
+    /// Sets the MTU of datagrams, which is the port's at any time.
+    #[inline]
+    pub(super) fn set_datagram_mtu(&mut self, mtu: Mtu) {
+        self.requester.set_datagram_mtu(mtu);
+        self.responder.set_datagram_mtu(mtu);
     }
 
     /// Drops all posted requests, and changes to RESET.

@@ -14,7 +14,7 @@ use crate::psn::Psn;
 use crate::requester::Requester;
 use crate::state::{Counter, Service, Time, WcStatus};
 use crate::timer::RnrTimer;
-use crate::wire::{Aeth, Ext, NakCode, Packet, Syndrome};
+use crate::wire::{Aeth, Ext, Headers, NakCode, Packet, Syndrome};
 
 impl Requester {
     /// Handles a response packet of this queue pair's peer.
@@ -30,8 +30,11 @@ impl Requester {
         let headers = packet.headers();
         let sent = self.max_psn.offset(self.oldest.psn());
         let current = headers.psn().is_within(self.oldest.psn(), sent);
-        if self.attr.service != Service::Rc || !self.state.sends() || !current {
+        if self.attr.service != Service::Rc || !self.state.sends() {
             return;
+        }
+        if !current {
+            return self.refused_read(headers, ops);
         }
         match (headers.opcode().kind(), headers.ext()) {
             (Kind::Acknowledge, Ext::Aeth(aeth)) => {
@@ -42,6 +45,22 @@ impl Requester {
             }
             (Kind::ReadResponse, _) => self.read_response(packet, payload, now, ops),
             _ => {}
+        }
+    }
+
+    /// A READ that is partly answered fails: the C driver's NAK has the PSN of the request, not that of the response that is
+    /// missing.
+    fn refused_read<O: SendOps>(&mut self, headers: &Headers, ops: &mut O) {
+        let (Kind::Acknowledge, Ext::Aeth(aeth)) = (headers.opcode().kind(), headers.ext()) else {
+            return;
+        };
+        let Syndrome::Nak(code) = aeth.syndrome else {
+            return;
+        };
+        let is_read = |wr: SendWr| matches!(wr.op, SendOp::Read { .. });
+        let is_refusal = code != NakCode::PsnSequence && self.oldest.has_passed(headers.psn());
+        if is_refusal && self.oldest.wr(ops).is_some_and(is_read) {
+            self.fail(nak_status(code), ops);
         }
     }
 

@@ -29,6 +29,11 @@ use crate::wire::Qpn;
 /// Maximum number of packets between two that request an acknowledge, also within a message.
 const ACK_REQ_INTERVAL: u32 = 64;
 
+/// Shortest time to wait for a response, in nanoseconds: that of a peer in software whose processor is busy, so that a shorter
+/// timeout does not exhaust the retries. A timeout may be up to four times as long as its code says (IBTA volume 1, 9.7.6.1.3);
+/// the C driver's are no shorter, as it counts in jiffies.
+const LEAST_TIMEOUT: u64 = 4_000_000;
+
 /// Maximum window: it leaves half of the distinguishable sequence numbers to a large READ.
 const MAX_WINDOW: u32 = 1 << 22;
 
@@ -83,6 +88,12 @@ impl Cursor {
     #[inline]
     fn finish(&mut self, total: u32) {
         *self = Self::at(self.index.wrapping_add(1), self.first.add(total));
+    }
+
+    /// Whether a PSN is that of a packet of this work request before this position.
+    #[inline]
+    pub(crate) fn has_passed(&self, psn: Psn) -> bool {
+        psn.is_within(self.first, self.packet)
     }
 
     /// Whether this position is before `other`.
@@ -239,6 +250,14 @@ impl Requester {
         self.refill_retries();
     }
 
+    /// Sets the MTU of datagrams: that of the port, which may change. No effect on other services.
+    #[inline]
+    pub fn set_datagram_mtu(&mut self, mtu: Mtu) {
+        if self.attr.service == Service::Ud {
+            self.attr.mtu = mtu;
+        }
+    }
+
     fn limit_attr(&mut self) {
         self.attr.window = self.attr.window.clamp(1, MAX_WINDOW);
         self.attr.retry_cnt = self.attr.retry_cnt.min(7);
@@ -354,6 +373,10 @@ impl Requester {
     /// Sends the next packet or executes the next local operation.
     #[inline]
     fn step<O: SendOps>(&mut self, now: Time, ops: &mut O) -> Step {
+        let new = !precedes(self.next.index, self.begun);
+        if new && self.state == State::Sqd {
+            return Step::Stop(Run::Idle);
+        }
         if let Some((index, status)) = self.fault {
             if index == self.next.index {
                 return self.step_fault(index, status, ops);
@@ -362,8 +385,7 @@ impl Requester {
         let Some(wr) = self.next.wr(ops) else {
             return Step::Stop(Run::Idle);
         };
-        let new = !precedes(self.next.index, self.begun);
-        if new && (self.state == State::Sqd || (wr.fence && self.reads > 0)) {
+        if new && wr.fence && self.reads > 0 {
             return Step::Stop(Run::Idle);
         }
         match wr.op {
@@ -450,6 +472,8 @@ impl Requester {
     }
 
     /// Whether `count` more sequence numbers may be outstanding, and, if `answered`, one more READ or ATOMIC.
+    ///
+    /// The window is for the requests of this side: how many READs the peer answers at a time, `max_rd_atomic` says.
     #[inline]
     fn has_room(&self, answered: bool, count: u32) -> bool {
         if self.attr.service != Service::Rc {
@@ -459,7 +483,11 @@ impl Requester {
             return false;
         }
         let outstanding = self.outstanding();
-        let window = if self.probing { 0 } else { self.attr.window };
+        let window = match (self.probing, answered) {
+            (true, _) => 0,
+            (false, true) => MAX_WINDOW,
+            (false, false) => self.attr.window,
+        };
         outstanding == 0 || outstanding.saturating_add(count) <= window
     }
 
@@ -525,7 +553,7 @@ impl Requester {
     #[inline]
     pub(crate) fn start_timer(&mut self, now: Time) {
         self.wait = match self.attr.ack_timeout.nanoseconds() {
-            Some(timeout) => Wait::Answer(now.after(timeout)),
+            Some(timeout) => Wait::Answer(now.after(timeout.max(LEAST_TIMEOUT))),
             None => Wait::Nothing,
         };
     }

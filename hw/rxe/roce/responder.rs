@@ -151,6 +151,14 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         };
     }
 
+    /// Sets the MTU of datagrams: that of the port, which may change. No effect on other services.
+    #[inline]
+    pub fn set_datagram_mtu(&mut self, mtu: Mtu) {
+        if self.attr.service == Service::Ud {
+            self.attr.mtu = mtu;
+        }
+    }
+
     /// The state of the responder: `Reset` until [`start`](Self::start), then `Rtr`, `Rts` or `Err`.
     #[inline]
     pub fn state(&self) -> State {

@@ -381,7 +381,7 @@ fn silence_is_retried_and_then_an_error() {
     });
     rig.post(SEND, 10);
     rig.post(SEND, 10);
-    let timeout = AckTimeout::new(8).nanoseconds().expect("finite");
+    let timeout = AckTimeout::new(10).nanoseconds().expect("finite");
     // One packet probes a silent peer; the others wait for its response.
     for sent in [&[100, 101][..], &[100], &[100]] {
         assert_eq!(rig.psns(), sent);
@@ -398,6 +398,21 @@ fn silence_is_retried_and_then_an_error() {
     assert_eq!(rig.world.moved, [State::Err]);
     assert_eq!(rig.world.count(Counter::RetryExceeded), 1);
     assert_eq!(rig.requester.next_deadline(), None);
+}
+
+/// concerns rows 3.069
+#[test]
+fn a_short_timeout_is_as_long_as_a_busy_peer_needs() {
+    for (code, nanoseconds) in [(1, 4_000_000), (9, 4_000_000), (10, 4_194_304)] {
+        let mut rig = Rig::new(SendAttr {
+            ack_timeout: AckTimeout::new(code),
+            ..send_attr(Service::Rc)
+        });
+        rig.post(SEND, 10);
+        rig.run();
+        let deadline = Time::from_ns(rig.now + nanoseconds);
+        assert_eq!(rig.requester.next_deadline(), Some(deadline), "{code}");
+    }
 }
 
 /// concerns rows 3.070
@@ -628,6 +643,79 @@ fn max_rd_atomic_limits_reads_and_atomics() {
     assert_eq!(rig.psns(), [100, 101]);
     rig.read_response(Position::Only, 100, &[0; 8]);
     assert_eq!(rig.psns(), [102, 103]);
+}
+
+/// concerns rows 3.064
+#[test]
+fn long_reads_overlap() {
+    let mut rig = Rig::new(SendAttr {
+        max_rd_atomic: 2,
+        ..send_attr(Service::Rc)
+    });
+    // Each has more response packets than the window.
+    for _ in 0..3 {
+        rig.post(READ, 100 * 256);
+    }
+    rig.post(SEND, 1);
+    assert_eq!(rig.psns(), [100, 200]);
+    for nth in 0..100 {
+        let at = match nth {
+            0 => Position::First,
+            99 => Position::Last,
+            _ => Position::Middle,
+        };
+        rig.read_response(at, 100 + nth, &[0; 256]);
+    }
+    assert_eq!(rig.psns(), [300]);
+}
+
+/// concerns rows 3.026, 3.088
+#[test]
+fn a_read_that_is_refused_in_the_middle_fails() {
+    let refusals = [
+        (NakCode::RemoteAccess, WcStatus::RemAccessErr),
+        (NakCode::RemoteOperational, WcStatus::RemOpErr),
+        (NakCode::InvalidRequest, WcStatus::RemInvReqErr),
+    ];
+    // The PSN of the missing response, or, as the C driver has it, of the request.
+    for (psn, (code, status)) in [102, 101, 100]
+        .into_iter()
+        .flat_map(|psn| refusals.map(|refusal| (psn, refusal)))
+    {
+        let mut rig = Rig::rc();
+        rig.post(READ, 1024);
+        rig.post(SEND, 1);
+        rig.run();
+        rig.read_response(Position::First, 100, &[1; 256]);
+        rig.read_response(Position::Middle, 101, &[2; 256]);
+        rig.nak(code, psn);
+        rig.run();
+        assert_eq!(rig.statuses(), [status, WrFlushErr], "{psn}");
+    }
+}
+
+/// concerns rows 3.026
+#[test]
+fn what_is_no_refusal_of_the_read_has_no_effect() {
+    let mut rig = Rig::rc();
+    rig.post(SEND, 512);
+    rig.post(READ, 1024);
+    rig.run();
+    rig.ack(101);
+    rig.read_response(Position::First, 102, &[1; 256]);
+    rig.nak(NakCode::PsnSequence, 102);
+    rig.nak(NakCode::RemoteAccess, 101);
+    rig.ack(102);
+    assert_eq!(rig.psns(), []);
+    assert_eq!(rig.statuses(), [Success]);
+    // Nor is there one of a SEND that was acknowledged in part.
+    let mut rig = Rig::rc();
+    rig.post(SEND, 1024);
+    rig.run();
+    rig.ack(101);
+    rig.nak(NakCode::RemoteAccess, 100);
+    assert_eq!(rig.psns(), []);
+    assert_eq!(rig.statuses(), []);
 }
 
 /// concerns rows 3.064
@@ -954,6 +1042,25 @@ fn draining_finishes_what_was_begun_and_holds_the_rest() {
         rig.requester.resume();
         assert_eq!(rig.psns(), [102]);
     }
+}
+
+/// concerns rows 3.049
+#[test]
+fn draining_holds_a_request_that_cannot_be_sent() {
+    let mut rig = Rig::rc();
+    rig.post(SEND, 1);
+    rig.post(SendOp::Invalid(WcStatus::LocQpOpErr), 1);
+    rig.run();
+    rig.requester.drain(true, &mut rig.world);
+    rig.ack(100);
+    assert_eq!(rig.psns(), []);
+    assert_eq!(rig.requester.state(), State::Sqd);
+    assert_eq!(rig.world.events, [QpEvent::SqDrained]);
+    assert_eq!(rig.statuses(), [Success]);
+    rig.requester.resume();
+    rig.requester
+        .run(Time::from_ns(rig.now), 10, &mut rig.world);
+    assert_eq!(rig.statuses(), [Success, WcStatus::LocQpOpErr]);
 }
 
 /// concerns rows 3.049, 3.102

@@ -15,7 +15,7 @@ hosts_up || exit
 here=$(dirname "$0")
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 told "state machine: the end" on A timeout 60 "$here/verbs_state" rxe0 "$(gid_index A)"
-told "traffic: the end" on A timeout 100 "$here/verbs_traffic" rxe0 "$(gid_index A)"
+told "traffic: the end" on A timeout 100 "$here/verbs_traffic" rxe0 "$(gid_index A)" "$(netdev A)"
 told "extended completions: the end" on A timeout 60 "$here/verbs_cq_ex" rxe0 "$(gid_index A)"
 check "inline latency" perftest ib_send_lat -n 100 -s 64 -I 64
 check "UD ping-pong" pingpong ibv_ud_pingpong -n 100

@@ -627,9 +627,65 @@ static void datagrams(void)
 	end_destroy(&a);
 }
 
+/* Sets the MTU of the net device, and waits until the port has followed. */
+static void set_mtu(const char *netdev, int mtu, enum ibv_mtu active)
+{
+	struct ibv_port_attr port;
+	long until = now_ms() + 5000;
+	char command[80];
+
+	snprintf(command, sizeof(command), "ip link set %s mtu %d", netdev, mtu);
+	if (system(command))
+		die(command);
+	while (ibv_query_port(context, 1, &port) || port.active_mtu != active) {
+		if (now_ms() > until)
+			die("the port follows its net device");
+		usleep(1000);
+	}
+}
+
+/* A datagram may be as long as the port's MTU is now, whatever it was when the QP was made. */
+static void datagrams_after_mtu(const char *netdev)
+{
+	static const struct setup ud = { .type = IBV_QPT_UD };
+	struct ibv_ah_attr attr = address();
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_ah *ah;
+	struct ibv_wc wc;
+	struct end a;
+	int nth;
+
+	set_mtu(netdev, 1500, IBV_MTU_1024);
+	end_init(&a, &ud);
+	if (climb(a.qp, IBV_QPS_RTS, &ud, 0))
+		die("UD to RTS");
+	ah = ibv_create_ah(pd, &attr);
+	if (!ah)
+		die("UD: AH");
+	set_mtu(netdev, 4200, IBV_MTU_4096);
+	wr = request(&a, &a, IBV_WR_SEND, &sge);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = a.qp->qp_num;
+	wr.wr.ud.remote_qkey = QKEY;
+	sge.length = 4096;
+	memset(a.buffer, 7, 4096);
+	post_receive(&a, 1, 8192, 4096 + 40);
+	post(&a, &wr);
+	for (nth = 0; nth < 2; nth++) {
+		wc = wait_wc(&a, 2000);
+		verdict("UD: sent and received at a larger MTU", wc.status == IBV_WC_SUCCESS, false, (int)wc.status < 0 ? "no completion" : ibv_wc_status_str(wc.status));
+	}
+	verdict("UD: all of it", !memcmp(a.buffer, a.buffer + 8192 + 40, 4096), false, "other bytes");
+	ibv_destroy_ah(ah);
+	end_destroy(&a);
+}
+
 int main(int argc, char **argv)
 {
 	open_device(argc, argv);
+	if (argc < 4)
+		die("usage: DEVICE GID_INDEX NETDEV");
 	for (size_t i = 0; i < ARRAY_SIZE(singles); i++)
 		run_single(&singles[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(stories); i++) {
@@ -645,5 +701,6 @@ int main(int argc, char **argv)
 		end_destroy(&b);
 	}
 	datagrams();
+	datagrams_after_mtu(argv[3]);
 	return 0;
 }
