@@ -434,6 +434,20 @@ fn after_silence_an_answer_opens_the_window_again() {
 
 /// concerns rows 3.070
 #[test]
+fn after_silence_one_answer_sends_all_the_others_at_once() {
+    let mut rig = Rig::rc();
+    for _ in 0..5 {
+        rig.post(SEND, 10);
+    }
+    rig.run();
+    rig.time_out();
+    assert_eq!(rig.psns(), [100]);
+    rig.ack(100);
+    assert_eq!(rig.psns(), [101, 102, 103, 104]);
+}
+
+/// concerns rows 3.070
+#[test]
 fn progress_refills_the_retry_counter() {
     let mut rig = Rig::new(SendAttr {
         retry_cnt: 1,
@@ -538,6 +552,46 @@ fn rnr_retries_are_counted_and_seven_is_infinite() {
     }
 }
 
+/// concerns rows 3.073, 3.091
+#[test]
+fn progress_refills_the_rnr_retry_counter() {
+    let mut rig = Rig::new(SendAttr {
+        rnr_retry: 1,
+        ..send_attr(Service::Rc)
+    });
+    for _ in 0..3 {
+        rig.post(SEND, 10);
+    }
+    rig.run();
+    for psn in 100..103 {
+        rig.answer(Syndrome::RnrNak(RnrTimer::new(1)), psn);
+        rig.time_out();
+        assert_eq!(rig.psns()[0], psn);
+        rig.ack(psn);
+    }
+    assert_eq!(rig.statuses(), [Success; 3]);
+}
+
+/// concerns rows 3.071, 3.072
+#[test]
+fn an_rnr_wait_is_not_cut_short_by_an_implied_nak() {
+    let mut rig = Rig::rc();
+    for op in [SEND, SEND, READ, SEND] {
+        rig.post(op, 8);
+    }
+    rig.run();
+    rig.answer(Syndrome::RnrNak(RnrTimer::new(25)), 100);
+    let deadline = rig.requester.next_deadline();
+    rig.ack(100); // late: progress, in the midst of the wait
+    rig.ack(103); // beyond the READ, which has no answer
+    assert_eq!(rig.statuses(), [Success; 2]);
+    assert_eq!(rig.psns(), []);
+    assert_eq!(rig.requester.next_deadline(), deadline);
+    rig.time_out();
+    assert_eq!(rig.psns(), [102, 103]);
+    assert_eq!(rig.world.count(Counter::CompleterRetry), 1);
+}
+
 // READs and ATOMICs.
 
 /// concerns rows 3.026
@@ -581,6 +635,26 @@ fn a_missing_read_response_is_asked_for_once() {
     rig.ack(104);
     assert_eq!(rig.statuses(), [Success; 2]);
     assert_eq!(rig.world.count(Counter::CompleterRetry), 1);
+}
+
+/// concerns rows 3.026, 3.074
+#[test]
+fn each_missing_answer_is_asked_for() {
+    let mut rig = Rig::rc();
+    for op in [READ, SEND, READ, SEND] {
+        rig.post(op, 8);
+    }
+    rig.run();
+    rig.ack(101);
+    rig.ack(101); // another sign of the same loss
+    assert_eq!(rig.psns(), [100, 101, 102, 103]);
+    rig.read_response(Position::Only, 100, &[0; 8]);
+    rig.ack(103); // the answer to the second READ is lost too
+    assert_eq!(rig.psns(), [102, 103]);
+    assert_eq!(rig.world.count(Counter::CompleterRetry), 2);
+    rig.read_response(Position::Only, 102, &[0; 8]);
+    rig.ack(103);
+    assert_eq!(rig.statuses(), [Success; 4]);
 }
 
 /// concerns rows 3.028, 3.029
@@ -821,6 +895,43 @@ fn nonsense_in_answer_is_a_bad_response() {
     }
 }
 
+/// concerns rows 3.085
+#[test]
+fn an_answer_with_a_nak_is_no_data() {
+    let naks = [
+        Syndrome::Nak(NakCode::RemoteAccess),
+        Syndrome::Nak(NakCode::PsnSequence),
+        Syndrome::RnrNak(RnrTimer::new(1)),
+    ];
+    let cases = [
+        (8, Position::Only, 8),
+        (600, Position::First, 256), // a middle one has no AETH
+    ];
+    for (syndrome, (len, at, part)) in naks.iter().flat_map(|nak| cases.map(|case| (*nak, case))) {
+        let mut rig = Rig::rc();
+        rig.post(READ, len);
+        rig.run();
+        let (aeth, before) = (
+            Aeth {
+                syndrome,
+                msn: Msn::new(0),
+            },
+            rig.world.queue[0].data.clone(),
+        );
+        let parts = Parts {
+            aeth,
+            ..Parts::default()
+        };
+        rig.respond(Opcode::read_response(at), 100, parts, &vec![1; part]);
+        assert_eq!(
+            rig.statuses(),
+            [WcStatus::BadRespErr],
+            "{syndrome:?} {at:?}"
+        );
+        assert_eq!(rig.world.queue[0].data, before);
+    }
+}
+
 // Errors.
 
 /// concerns rows 3.076, 3.087, 3.088, 3.089, 3.097
@@ -1030,6 +1141,11 @@ fn draining_finishes_what_was_begun_and_holds_the_rest() {
         assert!(rig.requester.is_draining());
         rig.ack(100);
         assert_eq!(rig.psns(), [101], "begun, so it goes on");
+        assert!(
+            rig.requester.is_draining(),
+            "all is sent, but not acknowledged"
+        );
+        assert_eq!(rig.world.events, []);
         rig.ack(101);
         assert_eq!(rig.psns(), []);
         assert!(!rig.requester.is_draining());

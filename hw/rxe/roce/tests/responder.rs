@@ -296,6 +296,43 @@ fn a_gap_that_closes_late_is_reported_all_the_same() {
     assert_eq!(rig.answers(), [(SEQUENCE, 101)]);
 }
 
+/// The peer would take an acknowledge in place of the NAK for a sign that nothing is missing.
+///
+/// concerns rows 3.074
+#[test]
+fn a_duplicate_does_not_replace_a_nak() {
+    let mut rig = Rig::rc();
+    rig.take(request(RcWriteOnly, 100).range(BASE, 8).data(8));
+    rig.run();
+    rig.take(request(RcWriteOnly, 102).range(BASE, 8).data(8));
+    rig.take(request(RcWriteOnly, 100).range(BASE, 8).data(8));
+    assert_eq!(rig.answers(), [(SEQUENCE, 101)]);
+}
+
+/// concerns rows 3.066
+#[test]
+fn half_of_all_sequence_numbers_are_ahead_and_half_behind() {
+    use Counter::{DuplicateRequest, OutOfSeqRequest};
+    let cases = [
+        (0x00_0001, [1, 0]),
+        (0x7f_ffff, [1, 0]),
+        (0x80_0000, [0, 1]),
+        (0xff_ffff, [0, 1]),
+    ];
+    for (ahead, counts) in cases {
+        let mut rig = Rig::rc();
+        rig.take(request(RcWriteOnly, 100 + ahead).range(BASE, 8).data(8));
+        let counted = [OutOfSeqRequest, DuplicateRequest].map(|counter| rig.world.count(counter));
+        assert_eq!(counted, counts, "{ahead:x}");
+        let naks: &[_] = if counts[0] == 1 {
+            &[(SEQUENCE, 100)]
+        } else {
+            &[]
+        };
+        assert_eq!(rig.answers(), naks, "{ahead:x}");
+    }
+}
+
 /// concerns rows 3.074
 #[test]
 fn duplicates_are_acknowledged_and_not_executed() {
@@ -439,6 +476,25 @@ fn a_repeated_read_must_be_part_of_the_first_one() {
     assert_eq!((rig.run().len(), rig.responder.state()), (0, State::Rts));
 }
 
+/// The number of packets says less than the length, and a key that is valid now is not the one that was asked with.
+///
+/// concerns rows 3.026
+#[test]
+fn a_repeated_read_has_the_key_and_no_more_than_the_length_of_the_first_one() {
+    let mut rig = Rig::rc();
+    rig.take(request(RcReadRequest, 100).range(BASE, 500));
+    rig.run();
+    rig.take(request(RcReadRequest, 100).range(BASE, 512));
+    rig.take(request(RcReadRequest, 101).range(BASE + 256, 256));
+    assert_eq!(rig.run().len(), 0, "longer");
+    rig.world.rkey = RKEY + 1;
+    rig.take(request(RcReadRequest, 100).range(BASE, 500).rkey(RKEY + 1));
+    assert_eq!(rig.run().len(), 0, "another key");
+    rig.world.rkey = RKEY;
+    rig.take(request(RcReadRequest, 100).range(BASE, 500));
+    assert_eq!(rig.run().len(), 2);
+}
+
 /// concerns rows 3.026
 #[test]
 fn a_read_asked_for_again_while_it_is_answered_starts_over_where_needed() {
@@ -490,6 +546,43 @@ fn an_old_atomic_is_forgotten() {
     assert_eq!(rig.run().len(), 1);
     rig.take(request(RcReadRequest, 101).range(BASE, 8)); // another request with its number
     assert_eq!(rig.run().len(), 0);
+}
+
+/// concerns rows 3.074
+#[test]
+fn an_answer_is_repeated_for_its_own_kind_of_request_only() {
+    let kinds: [&[Opcode]; 3] = [
+        &[RcReadRequest],
+        &[RcFetchAdd, RcCompareSwap],
+        &[RcFlush, RcAtomicWrite],
+    ];
+    let make = |opcode| {
+        let len = if opcode == RcAtomicWrite { 8 } else { 0 };
+        let request = request(opcode, 100).data(len);
+        request.atomic(BASE, 0, 1).range(BASE, 8)
+    };
+    let same = |a, b| {
+        kinds
+            .iter()
+            .any(|kind| kind.contains(&a) && kind.contains(&b))
+    };
+    for first in kinds.concat() {
+        for again in kinds.concat() {
+            let mut rig = Rig::rc();
+            rig.take(make(first));
+            let sent = rig.run();
+            rig.take(make(again));
+            let repeated = rig.run();
+            assert_eq!(
+                repeated.len(),
+                usize::from(same(first, again)),
+                "{first:?} {again:?}"
+            );
+            assert!(repeated
+                .iter()
+                .all(|r| r.headers.opcode() == sent[0].headers.opcode()));
+        }
+    }
 }
 
 #[test]
@@ -548,6 +641,23 @@ fn too_many_reads_are_refused() {
     };
     let read = request(RcReadRequest, 100).range(BASE, 8);
     Rig::new(none).refused(read, NakCode::InvalidRequest, ACCESS);
+}
+
+/// concerns rows 3.064
+#[test]
+fn a_read_that_has_no_answer_yet_keeps_its_place() {
+    let mut rig = Rig::new(RecvAttr {
+        max_dest_rd_atomic: 8, // more than there are slots
+        ..recv_attr(Service::Rc)
+    });
+    rig.world.busy = 1000;
+    for psn in 100..105 {
+        rig.take(request(RcReadRequest, psn).range(BASE, 8));
+    }
+    rig.world.busy = 0;
+    let refusal = (Syndrome::Nak(NakCode::InvalidRequest), 104);
+    let expected = [(ACK, 100), (ACK, 101), (ACK, 102), (ACK, 103), refusal];
+    assert_eq!(rig.answers(), expected);
 }
 
 #[test]
@@ -716,6 +826,53 @@ fn the_access_flags_gate_requests() {
             .data(len)
             .atomic(BASE, 0, 0);
         rig.refused(packet, NakCode::InvalidRequest, INVALID);
+    }
+}
+
+/// concerns rows 3.068
+#[test]
+fn each_access_flag_allows_its_own_requests_and_no_others() {
+    let none = RemoteAccess::default();
+    let rights = [
+        RemoteAccess {
+            write: true,
+            ..none
+        },
+        RemoteAccess { read: true, ..none },
+        RemoteAccess {
+            atomic: true,
+            ..none
+        },
+    ];
+    // By request: whether it is allowed with each of these alone.
+    let table = [
+        (RcSendOnly, [true; 3]),
+        (RcWriteOnly, [true, false, false]),
+        (RcAtomicWrite, [true, false, false]),
+        (RcReadRequest, [false, true, false]),
+        (RcFetchAdd, [false, false, true]),
+        (RcCompareSwap, [false, false, true]),
+        (RcFlush, [true; 3]), // the region's own rights count
+    ];
+    for (opcode, allowed) in table {
+        let payload = matches!(opcode, RcSendOnly | RcWriteOnly | RcAtomicWrite);
+        for (access, allowed) in rights.into_iter().zip(allowed) {
+            let mut rig = Rig::new(RecvAttr {
+                access,
+                ..recv_attr(Service::Rc)
+            });
+            rig.world.post_recv(8);
+            let packet = request(opcode, 100)
+                .data(if payload { 8 } else { 0 })
+                .atomic(BASE, 0, 0)
+                .range(BASE, 8);
+            if allowed {
+                rig.take(packet);
+                assert_eq!(rig.answers(), [(ACK, 100)], "{opcode:?} {access:?}");
+            } else {
+                rig.refused(packet, NakCode::InvalidRequest, INVALID);
+            }
+        }
     }
 }
 
