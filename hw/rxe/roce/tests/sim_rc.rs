@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Simulation: two reliable connected queue pairs over a network that loses, repeats, reorders and
-//! corrupts packets. Every message arrives once, in order and intact, or the right error completes.
+//! corrupts packets. Every message arrives once, in order and intact, or the right error completes, and neither takes
+//! more time or packets than the losses explain.
 //!
 //! concerns rows 3.001, 3.018, 3.021, 3.022, 3.023, 3.024, 3.025, 3.026, 3.028, 3.029, 3.037, 3.038, 3.039,
 //! 3.049, 3.065, 3.066, 3.069, 3.070, 3.071, 3.074, 3.075, 3.078, 3.083, 3.097, 3.098, 3.102
@@ -18,6 +19,14 @@ use roce::mtu::Mtu;
 use roce::psn::Psn;
 use roce::state::{Completion, Counter, QpEvent, RecvOpcode, Service, WcOpcode, WcStatus};
 use roce::timer::AckTimeout;
+
+/// The time-out of the requesters, and its length in nanoseconds.
+const ACK_TIMEOUT: AckTimeout = AckTimeout::new(5);
+const TIMEOUT: u64 = 4096 << 5;
+/// A round trip with the pauses of both drivers, in nanoseconds.
+const ROUND_TRIP: u64 = 10_000;
+/// The longest time between two late receives, in nanoseconds.
+const RECEIVE_PAUSE: u64 = 30_000;
 
 /// Offset and length of the constant area that is read.
 const READ_AREA: usize = 64;
@@ -65,6 +74,87 @@ struct Plan {
     cells: Vec<(u64, u64)>,
     opcodes: Vec<WcOpcode>,
     write_end: usize,
+}
+
+/// What a case has to transfer, and what its network does to that on average.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    messages: u64,
+    /// How many of them wait for a late receive.
+    late: u64,
+    /// Requests and responses, when each is sent once.
+    packets: u64,
+    /// Packets in a window, or all of them.
+    window: u64,
+    /// How many packets are lost.
+    losses: u64,
+    /// How many are late or repeated.
+    disorders: u64,
+}
+
+impl Load {
+    fn new(case: &Case, plans: &[Plan], worlds: &[World]) -> Self {
+        let works = worlds.iter().flat_map(|world| &world.queue);
+        let packets = works.map(|work| packets(&work.wr, case.mtu)).sum();
+        let receives: usize = plans.iter().map(|plan| plan.messages.len()).sum();
+        let bad = &case.impairments;
+        Self {
+            messages: 2 * case.messages as u64,
+            late: if case.late_receives {
+                receives as u64
+            } else {
+                0
+            },
+            packets,
+            window: packets.min(u64::from(case.window)),
+            losses: packets * u64::from(bad.loss + bad.corrupt + bad.dropped) / 1000,
+            disorders: packets * u64::from(bad.reorder + bad.duplicate) / 1000,
+        }
+    }
+
+    /// The time that no case may exceed: a round trip for each message and each window, a time-out for each loss and
+    /// each other packet that is late or repeated, and six for bad luck.
+    fn longest(&self) -> u64 {
+        let rounds = self.messages + self.packets / self.window.max(1);
+        let timeouts = self.losses + self.disorders / 2 + 6;
+        rounds * ROUND_TRIP + self.late * RECEIVE_PAUSE + self.packets * 1_000 + timeouts * TIMEOUT
+    }
+
+    /// The number of packets that no case may exceed: two windows for each that is lost, late or repeated.
+    fn most(&self) -> u64 {
+        4 * self.packets + 2 * (self.losses + self.disorders + 6) * self.window + 20
+    }
+
+    /// The time that the cases may take on average. A NAK repairs most losses, in far less than a time-out.
+    fn usual_time(&self) -> u64 {
+        self.packets * 500 + self.losses * TIMEOUT * 2 / 5
+    }
+
+    /// The number of packets that the cases may send on average: half a window again for each that is lost, late or
+    /// repeated.
+    fn usual_packets(&self) -> u64 {
+        self.packets + (self.losses + self.disorders) * self.window / 2
+    }
+}
+
+/// Number of packets of a work request and its responses, when each is sent once.
+fn packets(wr: &SendWr, mtu: Mtu) -> u64 {
+    match wr.op {
+        SendOp::Local { .. } => 0,
+        SendOp::Atomic { .. } => 2,
+        _ => u64::from(mtu.packets(wr.length)) + 1,
+    }
+}
+
+/// What came of a case.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    status: WcStatus,
+    load: Load,
+    /// When it was done, in nanoseconds.
+    time: u64,
+    sent: u64,
+    delivered: u64,
 }
 
 fn impairments() -> impl Strategy<Value = (bool, Impairments)> {
@@ -237,7 +327,7 @@ fn endpoint(case: &Case, world: World) -> Endpoint {
     send.window = case.window;
     send.max_rd_atomic = case.reads;
     send.retry_cnt = case.retry_cnt;
-    send.ack_timeout = AckTimeout::new(5); // 131 us
+    send.ack_timeout = ACK_TIMEOUT;
     let mut recv = recv_attr(Service::Rc);
     recv.mtu = case.mtu;
     recv.rq_psn = Psn::new(case.psn);
@@ -251,7 +341,7 @@ fn post_receives(case: &Case, end: &mut Endpoint, plan: &Plan, rng: &mut Rng) {
     for message in &plan.messages {
         let len = message.data.len() + rng.below(20) as usize;
         if case.late_receives {
-            time += rng.below(30_000);
+            time += rng.below(RECEIVE_PAUSE);
         }
         end.later.push((time, len));
     }
@@ -323,7 +413,7 @@ fn check_success(from: &Endpoint, to: &Endpoint, plan: &Plan, index: usize, done
     }
 }
 
-fn run(case: &Case) -> (WcStatus, u64) {
+fn run(case: &Case) -> Outcome {
     let mut rng = Rng::new(case.seed);
     let constant = rng.bytes(READ_LEN);
     let mut worlds = [0, 1].map(|side| World::new(WRITE_AREA, case.seed ^ (7 + side)));
@@ -332,6 +422,7 @@ fn run(case: &Case) -> (WcStatus, u64) {
         worlds[side].memory.resize(plans[1 - side].write_end, 0);
         worlds[side].memory[READ_AREA..][..READ_LEN].copy_from_slice(&constant);
     }
+    let load = Load::new(case, &plans, &worlds);
     let mut ends = worlds.map(|world| endpoint(case, world));
     for side in 0..2 {
         ends[side].drains = case.drains;
@@ -339,9 +430,12 @@ fn run(case: &Case) -> (WcStatus, u64) {
     }
     let mut network = Network::new(ends, case.impairments, case.seed);
     assert!(
-        network.run(10_000_000_000),
-        "still busy after ten virtual seconds: {case:?}"
+        network.run(load.longest()),
+        "still busy after {} virtual ns: {case:?}",
+        load.longest()
     );
+    let (sent, most) = (network.sent, load.most());
+    assert!(sent <= most, "{sent} packets, {most} at most: {case:?}");
     let [a, b] = &network.ends;
     let ends = [check(a, b, &plans[0]), check(b, a, &plans[1])];
     let worst = ends.into_iter().find(|end| *end != WcStatus::Success);
@@ -364,7 +458,13 @@ fn run(case: &Case) -> (WcStatus, u64) {
             assert_eq!(again, 0, "sent again without need");
         }
     }
-    (worst.unwrap_or(WcStatus::Success), network.delivered)
+    Outcome {
+        status: worst.unwrap_or(WcStatus::Success),
+        load,
+        time: network.now,
+        sent,
+        delivered: network.delivered,
+    }
 }
 
 fn runner(cases: u32) -> TestRunner {
@@ -379,19 +479,25 @@ fn runner(cases: u32) -> TestRunner {
 
 #[test]
 fn every_message_arrives_once_or_the_right_error_completes() {
-    let (failed, packets) = (std::cell::Cell::new(0u32), std::cell::Cell::new(0u64));
+    let outcomes = std::cell::RefCell::new(Vec::new());
     let cases = 3000;
     runner(cases)
         .run(&case(), |case| {
-            let (end, delivered) = run(&case);
-            failed.set(failed.get() + u32::from(end != WcStatus::Success));
-            packets.set(packets.get() + delivered);
+            outcomes.borrow_mut().push(run(&case));
             Ok(())
         })
         .unwrap_or_else(|error| panic!("{error}"));
-    let (failed, packets) = (failed.get(), packets.get());
+    let outcomes = outcomes.into_inner();
+    let total = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    let failed = total(|outcome| u64::from(outcome.status != WcStatus::Success));
+    let (time, usual_time) = (total(|o| o.time), total(|o| o.load.usual_time()));
+    let (sent, usual_sent) = (total(|o| o.sent), total(|o| o.load.usual_packets()));
+    let packets = total(|outcome| outcome.delivered);
     println!("RC: {cases} cases, {packets} packets delivered, {failed} ended with an error");
-    assert!(failed < cases / 20, "too many gave up: {failed}");
+    println!("RC: {time} virtual ns of {usual_time}, {sent} packets sent of {usual_sent}");
+    assert!(failed < u64::from(cases) / 20, "too many gave up: {failed}");
+    assert!(time < usual_time, "recovery is slow");
+    assert!(sent < usual_sent, "too much is sent again");
 }
 
 #[test]
@@ -403,7 +509,7 @@ fn few_retries_end_in_the_right_error() {
             case.impairments.loss = 400;
             case.calm = false;
             case.retry_cnt = 1;
-            failed.set(failed.get() + u32::from(run(&case).0 != WcStatus::Success));
+            failed.set(failed.get() + u32::from(run(&case).status != WcStatus::Success));
             Ok(())
         })
         .unwrap_or_else(|error| panic!("{error}"));

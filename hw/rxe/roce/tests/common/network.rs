@@ -140,6 +140,8 @@ pub struct Network {
     pub ends: [Endpoint; 2],
     pub now: u64,
     pub delivered: u64,
+    /// Packets that the endpoints have sent.
+    pub sent: u64,
     flights: BinaryHeap<Reverse<Flight>>,
     order: u64,
     impairments: Impairments,
@@ -158,6 +160,7 @@ impl Network {
             ends,
             now: 0,
             delivered: 0,
+            sent: 0,
             flights: BinaryHeap::new(),
             order: 0,
             impairments,
@@ -222,6 +225,7 @@ impl Network {
     /// Adds the sent packets of an endpoint to the network.
     fn collect(&mut self, side: usize) {
         for sent in self.ends[side].world.take_sent() {
+            self.sent += 1;
             if self.rng.hits(self.impairments.loss) {
                 continue;
             }
