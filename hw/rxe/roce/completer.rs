@@ -40,8 +40,8 @@ impl Requester {
             (Kind::Acknowledge, Ext::Aeth(aeth)) => {
                 self.acknowledge(headers.psn(), *aeth, now, ops);
             }
-            (Kind::AtomicAcknowledge, Ext::AethAtomicAckEth(_, answer)) => {
-                self.atomic_answer(headers.psn(), answer.original, now, ops);
+            (Kind::AtomicAcknowledge, Ext::AethAtomicAckEth(aeth, answer)) => {
+                self.atomic_answer(headers.psn(), *aeth, answer.original, now, ops);
             }
             (Kind::ReadResponse, _) => self.read_response(packet, payload, now, ops),
             _ => {}
@@ -132,14 +132,21 @@ impl Requester {
         }
     }
 
-    fn atomic_answer<O: SendOps>(&mut self, psn: Psn, value: u64, now: Time, ops: &mut O) {
+    fn atomic_answer<O: SendOps>(
+        &mut self,
+        psn: Psn,
+        aeth: Aeth,
+        value: u64,
+        now: Time,
+        ops: &mut O,
+    ) {
         if !self.settle(psn, now, ops) {
             return self.retry_implied(ops);
         }
         let Some(wr) = self.oldest.wr(ops) else {
             return;
         };
-        if !matches!(wr.op, SendOp::Atomic { .. }) {
+        if !matches!(wr.op, SendOp::Atomic { .. }) || !aeth.syndrome.is_ack() {
             return self.fail(WcStatus::BadRespErr, ops);
         }
         if let Err(status) = ops.scatter_atomic(self.oldest.index, value) {
@@ -197,7 +204,7 @@ impl Requester {
         let last = self.oldest.packet.saturating_add(1) >= total;
         let expected = length.saturating_sub(offset).min(self.attr.mtu.bytes());
         let positive = match headers.aeth() {
-            Some(aeth) => matches!(aeth.syndrome, Syndrome::Ack(_)),
+            Some(aeth) => aeth.syndrome.is_ack(),
             None => true,
         };
         positive && headers.opcode().ends() == last && packet.payload_len() == expected

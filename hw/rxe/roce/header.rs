@@ -152,6 +152,12 @@ impl Syndrome {
     /// An acknowledge without flow control.
     pub const ACK: Self = Self::Ack(Credits::UNLIMITED);
 
+    /// Whether it is positive, with whatever credits.
+    #[inline]
+    pub const fn is_ack(self) -> bool {
+        matches!(self, Self::Ack(_))
+    }
+
     /// The eight bits on the wire: kind in bits 6 and 5, value in bits 4 to 0.
     #[inline]
     pub const fn code(self) -> u8 {

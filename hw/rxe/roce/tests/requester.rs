@@ -903,32 +903,23 @@ fn an_answer_with_a_nak_is_no_data() {
         Syndrome::Nak(NakCode::PsnSequence),
         Syndrome::RnrNak(RnrTimer::new(1)),
     ];
+    // A request, and the answer to it; middle packets have no syndrome.
     let cases = [
-        (8, Position::Only, 8),
-        (600, Position::First, 256), // a middle one has no AETH
+        (READ, 8, Opcode::RcReadResponseOnly, 8),
+        (READ, 600, Opcode::RcReadResponseFirst, 256),
+        (ADD, 8, Opcode::RcAtomicAcknowledge, 0),
     ];
-    for (syndrome, (len, at, part)) in naks.iter().flat_map(|nak| cases.map(|case| (*nak, case))) {
+    for (syndrome, case) in naks.iter().flat_map(|nak| cases.map(|case| (*nak, case))) {
+        let (op, len, opcode, part) = case;
         let mut rig = Rig::rc();
-        rig.post(READ, len);
+        rig.post(op, len);
         rig.run();
-        let (aeth, before) = (
-            Aeth {
-                syndrome,
-                msn: Msn::new(0),
-            },
-            rig.world.queue[0].data.clone(),
-        );
-        let parts = Parts {
-            aeth,
-            ..Parts::default()
-        };
-        rig.respond(Opcode::read_response(at), 100, parts, &vec![1; part]);
-        assert_eq!(
-            rig.statuses(),
-            [WcStatus::BadRespErr],
-            "{syndrome:?} {at:?}"
-        );
-        assert_eq!(rig.world.queue[0].data, before);
+        let mut parts = Parts::default();
+        parts.aeth.syndrome = syndrome;
+        rig.respond(opcode, 100, parts, &vec![1; part]);
+        let statuses = rig.statuses();
+        assert_eq!(statuses, [WcStatus::BadRespErr], "{syndrome:?} {opcode:?}");
+        assert_eq!(rig.world.queue[0].data, vec![7; len]);
     }
 }
 
