@@ -62,6 +62,8 @@ help:
 	@echo '  make bench            our modules against the stock ones, in one boot: medians (tools/bench --help)'
 	@echo '  KERNEL=debug, uml, kcsan  for all of these: not on the stock kernel, but on one that looks at locks, contexts and leaks,'
 	@echo '                        on User Mode Linux with KASAN, or on one that looks at data races; make kernel KERNEL=... only builds it (once, 6 to 15 minutes)'
+	@echo '  make mutants          changes the protocol (hw/rxe/roce) in one place after the other, in a copy: which changes does no test see?'
+	@echo '                        Hours; a part of it: MUTANTS="--file requester.rs" or "--shard 0/8" (options of cargo-mutants)'
 	@echo 'Develop'
 	@echo '  make rustfmt, rustfmtcheck, rustdoc, rust-analyzer'
 	@echo '  make environment      only provisions (roots, kernel tree, QEMU); make prune removes outdated parts of the cache'
@@ -138,6 +140,9 @@ soak: environment
 	@tools/testing/run --long --show --kernel '$(KERNEL)' --only '^guest/soak@ours' --env 'HOURS=$(HOURS)' \
 		--seconds $$(python3 -c 'import sys; print(600 + int(float(sys.argv[1]) * 3600))' '$(HOURS)')
 
+mutants: environment
+	@tools/testing/mutants $(MUTANTS)
+
 list:
 	@$(check) --list $(if $(LONG),--long) $(if $(T),--only '$(T)')
 
@@ -149,4 +154,4 @@ rows:
 	@$(check) --rows $(if $(MISSING),--missing $(MISSING))
 
 .PHONY: all help environment kernel prune modules modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
-	abi bench copy demo shell check check-long soak list rows prove-rows
+	abi bench copy demo shell check check-long soak mutants list rows prove-rows
