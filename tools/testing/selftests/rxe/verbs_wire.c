@@ -1,0 +1,787 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What verbs look like on the wire, between the devices of hosts A and B: the headers of each operation, timers, credits, the fields of
+ * an address, and what a queue pair makes of packets that its peer did not send. Runs on A, watches vethA, forges packets on both.
+ *
+ *   verbs_wire headers|rules DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B
+ */
+#define _GNU_SOURCE
+#include "verbs.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#define PORT 4791
+#define NOBODY 0xabcdef
+#define MTU 256
+#define SLACK 3000	/* us, until an emulated processor runs what a timer wakes */
+#define FLUSHES (IBV_ACCESS_FLUSH_GLOBAL)
+
+static struct side {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	union ibv_gid gid;
+	int gid_index, raw;
+} A, B;
+static struct end a, b;
+static int watch;
+
+/* Two hosts
+ * ---------------------------------------------------------------------------------------------------------------------- */
+
+static void use(const struct side *side)
+{
+	context = side->context;
+	pd = side->pd;
+	gid = side->gid;
+	gid_index = side->gid_index;
+}
+
+static struct side side_open(char *device, char *index, const char *netns)
+{
+	char *argv[] = { "", device, index }, path[64];
+	int here = open("/proc/self/ns/net", O_RDONLY), there, on = 1;
+	struct side side;
+
+	context = NULL;
+	open_device(3, argv);
+	side = (struct side){ context, pd, gid, gid_index };
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	there = open(path, O_RDONLY);
+	if (there < 0 || setns(there, CLONE_NEWNET))
+		die("enter a network namespace");
+	side.raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+	if (side.raw < 0 || setsockopt(side.raw, IPPROTO_IP, IP_HDRINCL, &on, sizeof(on)) || setns(here, CLONE_NEWNET))
+		die("raw socket");
+	close(here);
+	close(there);
+	return side;
+}
+
+/* The QP of one side, to a QP of the other. */
+static void climb_to(struct end *end, const struct side *from, const struct side *to, const struct setup *setup, uint32_t qpn)
+{
+	use(from);
+	gid = to->gid;
+	if (climb(end->qp, IBV_QPS_RTS, setup, qpn))
+		die("connect");
+	use(from);
+}
+
+static void both(const struct setup *setup)
+{
+	use(&A);
+	end_init(&a, setup);
+	use(&B);
+	end_init(&b, setup);
+	climb_to(&b, &B, &A, setup, a.qp->qp_num);
+	climb_to(&a, &A, &B, setup, b.qp->qp_num);
+}
+
+static void none(void)
+{
+	end_destroy(&a);
+	end_destroy(&b);
+}
+
+static int ask(enum ibv_wr_opcode opcode, uint32_t length, int flags)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = request(&a, &b, opcode, &sge);
+
+	sge.length = length;
+	wr.imm_data = htonl(0x12345678);
+	wr.send_flags |= flags;
+	return post(&a, &wr);
+}
+
+/* The wire
+ * ---------------------------------------------------------------------------------------------------------------------- */
+
+struct packet {
+	bool out, icrc;
+	long us;
+	uint8_t tos, ttl, opcode, flags, ack;
+	uint16_t sport, pkey;
+	uint32_t qpn, psn;
+	int length;		/* behind the BTH, without the ICRC */
+	uint8_t body[600];
+};
+
+static uint32_t crc32(const uint8_t *data, size_t length)
+{
+	uint32_t crc = ~0u;
+
+	for (size_t i = 0; i < length; i++) {
+		crc ^= data[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+	}
+	return ~crc;
+}
+
+/* IBTA annex A17.3.3, of an IPv4 packet of so many bytes without its ICRC. */
+static uint32_t icrc_of(const uint8_t *ip, size_t length)
+{
+	static const uint8_t masked[] = { 1, 8, 10, 11, 26, 27, 32 };	/* TOS, TTL, checksums, BTH's reserved byte */
+	uint8_t copy[8 + 9000];
+
+	memset(copy, 0xff, 8);
+	memcpy(copy + 8, ip, length);
+	for (size_t i = 0; i < sizeof(masked); i++)
+		copy[8 + masked[i]] = 0xff;
+	return crc32(copy, 8 + length);
+}
+
+static void watch_open(void)
+{
+	struct sockaddr_ll where = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = if_nametoindex("vethA") };
+	int on = 1, room = 8 << 20;
+
+	watch = socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_ALL));
+	if (watch < 0 || bind(watch, (struct sockaddr *)&where, sizeof(where)) || setsockopt(watch, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)))
+		die("watch vethA");
+	setsockopt(watch, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
+}
+
+/* The next RoCE packet that was seen. */
+static bool next_packet(struct packet *p)
+{
+	uint8_t data[9000], control[256];
+	struct sockaddr_ll from;
+	struct iovec iov = { data, sizeof(data) };
+
+	for (;;) {
+		struct msghdr msg = { &from, sizeof(from), &iov, 1, control, sizeof(control), 0 };
+		int length = recvmsg(watch, &msg, MSG_DONTWAIT);
+		struct timespec *time;
+		uint32_t icrc;
+
+		if (length < 0)
+			return false;
+		if (length < 44 || data[0] != 0x45 || data[9] != 17 || (data[22] << 8 | data[23]) != PORT)
+			continue;
+		length = data[2] << 8 | data[3];
+		time = (struct timespec *)CMSG_DATA(CMSG_FIRSTHDR(&msg));
+		memcpy(&icrc, data + length - 4, 4);
+		*p = (struct packet){
+			.out = from.sll_pkttype == PACKET_OUTGOING, .icrc = icrc == icrc_of(data, length - 4),
+			.us = time->tv_sec % 100000 * 1000000 + time->tv_nsec / 1000, .tos = data[1], .ttl = data[8],
+			.sport = data[20] << 8 | data[21], .opcode = data[28], .flags = data[29], .pkey = data[30] << 8 | data[31],
+			.qpn = data[33] << 16 | data[34] << 8 | data[35], .ack = data[36] >> 7,
+			.psn = data[37] << 16 | data[38] << 8 | data[39], .length = length - 44,
+		};
+		memcpy(p->body, data + 40, p->length < (int)sizeof(p->body) ? p->length : (int)sizeof(p->body));
+		return true;
+	}
+}
+
+static void forget(void)
+{
+	struct packet p;
+
+	while (next_packet(&p))
+		;
+}
+
+/* A packet from one address to another with a right ICRC. */
+static void forge(const struct side *side, const char *source, const char *target, uint8_t opcode, uint32_t qpn, uint32_t psn,
+		  const void *body, size_t length)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	uint8_t p[2000] = { 0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, 17 };
+	size_t total = 20 + 8 + 12 + length;
+	uint32_t icrc;
+
+	p[2] = (total + 4) >> 8, p[3] = total + 4;
+	inet_pton(AF_INET, source, p + 12);
+	inet_pton(AF_INET, target, p + 16);
+	p[20] = 0xc3, p[21] = 0x50, p[22] = PORT >> 8, p[23] = PORT & 0xff, p[24] = (total + 4 - 20) >> 8, p[25] = total + 4 - 20;
+	p[28] = opcode, p[29] = 0x40, p[30] = 0xff, p[31] = 0xff;
+	p[33] = qpn >> 16, p[34] = qpn >> 8, p[35] = qpn, p[36] = 0x80, p[37] = psn >> 16, p[38] = psn >> 8, p[39] = psn;
+	memcpy(p + 40, body, length);
+	icrc = icrc_of(p, total);
+	memcpy(p + total, &icrc, 4);
+	inet_pton(AF_INET, target, &to.sin_addr);
+	if (sendto(side->raw, p, total + 4, 0, (struct sockaddr *)&to, sizeof(to)) < 0)
+		die("send a forged packet");
+}
+
+/* Headers, as they were recorded
+ * ---------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t be32(const uint8_t *p) { return (uint32_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3]; }
+static uint64_t be64(const uint8_t *p) { return (uint64_t)be32(p) << 32 | be32(p + 4); }
+
+/* The extended headers of a packet; numbers that rest on chance are told by what they stand for. */
+static int print_extended(const struct packet *p, const uint8_t *at)
+{
+	const uint8_t *start = at;
+	int op = p->opcode & 0x1f;
+
+	if (p->opcode >> 5 == 3) {
+		printf(" DETH qkey %x from %s", be32(at), (be32(at + 4) & 0xffffff) == a.qp->qp_num ? "A" : "?");
+		at += 8;
+	}
+	if (op == 0x1c) {
+		printf(" FETH %08x", be32(at));
+		at += 4;
+	}
+	if (op == 6 || op == 0xa || op == 0xb || op == 0xc || op == 0x1c || op == 0x1d) {
+		printf(" RETH +%llu %s", (unsigned long long)(be64(at) - (uintptr_t)b.buffer), be32(at + 8) == b.mr->rkey ? "key" : "?");
+		if (op != 0x1c) /* of FLUSH: open, ours sends a length of 0 */
+			printf(" %u", be32(at + 12));
+		at += 16;
+	}
+	if (op == 0x13 || op == 0x14) {
+		printf(" AtomicETH +%llu %s %llx %llx", (unsigned long long)(be64(at) - (uintptr_t)b.buffer),
+		       be32(at + 8) == b.mr->rkey ? "key" : "?", (unsigned long long)be64(at + 12), (unsigned long long)be64(at + 20));
+		at += 28;
+	}
+	if (op == 0xd || (op >= 0xf && op <= 0x12)) {
+		printf(" AETH %02x %u", at[0], be32(at) & 0xffffff);
+		at += 4;
+	}
+	if (op == 0x12) {
+		printf(" AtomicAckETH %llx", (unsigned long long)be64(at));
+		at += 8;
+	}
+	if (op == 3 || op == 5 || op == 9 || op == 0xb) {
+		printf(" ImmDt %08x", be32(at));
+		at += 4;
+	}
+	if (op == 0x16 || op == 0x17) {
+		printf(" IETH %s", be32(at) ? "key" : "0");
+		at += 4;
+	}
+	return at - start;
+}
+
+static void print_packets(void)
+{
+	struct packet p;
+
+	usleep(100000);
+	while (next_packet(&p)) {
+		bool flush = p.opcode == 0x1c; /* stock has another ICRC in it than the specification says */
+		uint32_t to = p.out ? b.qp->qp_num : a.qp->qp_num;
+		int headers;
+
+		printf("%s opcode %02x SE %d pad %d version %d pkey %04x ack %d psn +%u%s", p.out ? "A to B:" : "B to A:", p.opcode,
+		       p.flags >> 7, p.flags >> 4 & 3, p.flags & 15, p.pkey, p.ack, p.psn, p.qpn == to ? "" : " another QP");
+		headers = print_extended(&p, p.body);
+		printf(" data %d%s\n", p.length - headers, p.icrc || flush ? "" : " wrong ICRC");
+	}
+	fflush(stdout);
+}
+
+/* The end gets a QP that has the extended interface, for requests that ibv_post_send has not. */
+static struct ibv_qp_ex *extend(struct end *end)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_RC, .send_cq = end->cq, .recv_cq = end->cq, .pd = end->mr->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .cap = { 16, 16, 4, 4, 0 },
+	};
+
+	ibv_destroy_qp(end->qp);
+	end->qp = ibv_create_qp_ex(end->mr->context, &init);
+	if (!end->qp)
+		die("ibv_create_qp_ex");
+	return ibv_qp_to_qp_ex(end->qp);
+}
+
+/* A window that B has bound, for A to invalidate. */
+static struct ibv_mw *window(void)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(B.pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED };
+
+	ibv_dereg_mr(b.mr);
+	b.mr = ibv_reg_mr(B.pd, b.buffer, BUFFER, ACCESS_ALL | IBV_ACCESS_MW_BIND);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ b.mr, (uintptr_t)b.buffer, 64, IBV_ACCESS_REMOTE_READ };
+	if (post(&b, &wr) || wait_wc(&b, 3000).status)
+		die("bind a window");
+	mw->rkey = wr.bind_mw.rkey;
+	return mw;
+}
+
+static void headers_of(enum ibv_qp_type type, const char *name, int opcode, uint32_t length, int flags)
+{
+	static const char *const types[] = { [IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD" };
+	struct setup setup = { .type = type, .mtu = IBV_MTU_256 };
+	struct ibv_ah *ah = NULL;
+	struct ibv_mw *mw = NULL;
+
+	printf("== %s %s, %u bytes\n", types[type], name, length);
+	both(&setup);
+	if (opcode == IBV_WR_SEND_WITH_INV)
+		mw = window();
+	post_receive(&b, 1, 0, 4096);
+	forget();
+	if (type == IBV_QPT_UD) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = request(&a, &b, opcode, &sge);
+		struct ibv_ah_attr attr;
+
+		use(&A);
+		gid = B.gid;
+		attr = address();
+		sge.length = length;
+		wr.imm_data = htonl(0x12345678);
+		wr.wr.ud.ah = ah = ibv_create_ah(A.pd, &attr);
+		wr.wr.ud.remote_qpn = b.qp->qp_num;
+		wr.wr.ud.remote_qkey = QKEY;
+		if (!ah || post(&a, &wr))
+			die("datagram");
+	} else if (mw) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = request(&a, &b, opcode, &sge);
+
+		sge.length = length;
+		wr.invalidate_rkey = mw->rkey;
+		if (post(&a, &wr))
+			die("post");
+	} else if (ask(opcode, length, flags)) {
+		die("post");
+	}
+	printf("status %d\n", wait_wc(&a, 3000).status);
+	print_packets();
+	if (mw)
+		ibv_dealloc_mw(mw);
+	if (ah)
+		ibv_destroy_ah(ah);
+	none();
+}
+
+/* FLUSH and ATOMIC WRITE, which the 7.2 headers FETH and RETH carry. */
+static void headers_extended(bool flush)
+{
+	static const struct setup setup = { .mtu = IBV_MTU_256 };
+	struct ibv_qp_ex *qp;
+
+	printf("== RC %s\n", flush ? "FLUSH" : "ATOMIC_WRITE");
+	use(&A);
+	end_init(&a, &setup);
+	use(&B);
+	end_init(&b, &setup);
+	ibv_dereg_mr(b.mr);
+	b.mr = ibv_reg_mr(B.pd, b.buffer, BUFFER, ACCESS_ALL | FLUSHES);
+	qp = extend(&a);
+	climb_to(&b, &B, &A, &(struct setup){ .mtu = IBV_MTU_256, .access = 1 + (ACCESS_ALL | FLUSHES) }, a.qp->qp_num);
+	climb_to(&a, &A, &B, &setup, b.qp->qp_num);
+	forget();
+	ibv_wr_start(qp);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	if (flush)
+		ibv_wr_flush(qp, b.mr->rkey, (uintptr_t)b.buffer, 100, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+	else
+		ibv_wr_atomic_write(qp, b.mr->rkey, (uintptr_t)b.buffer, "8 bytes");
+	if (ibv_wr_complete(qp))
+		die("extended request");
+	printf("status %d\n", wait_wc(&a, 3000).status);
+	print_packets();
+	none();
+}
+
+static void headers(void)
+{
+	static const struct { const char *name; int opcode; uint32_t length; int flags; } rc[] = {
+		{ "SEND", IBV_WR_SEND, 101, 0 }, { "SEND", IBV_WR_SEND, 700, 0 }, { "SEND, nothing", IBV_WR_SEND, 0, 0 },
+		{ "SEND, solicited", IBV_WR_SEND, 300, IBV_SEND_SOLICITED }, { "SEND with immediate", IBV_WR_SEND_WITH_IMM, 102, 0 },
+		{ "SEND with immediate", IBV_WR_SEND_WITH_IMM, 700, 0 }, { "SEND with invalidate", IBV_WR_SEND_WITH_INV, 103, 0 },
+		{ "SEND with invalidate", IBV_WR_SEND_WITH_INV, 300, 0 },
+		{ "WRITE", IBV_WR_RDMA_WRITE, 101, 0 }, { "WRITE", IBV_WR_RDMA_WRITE, 703, 0 }, { "WRITE, nothing", IBV_WR_RDMA_WRITE, 0, 0 },
+		{ "WRITE with immediate", IBV_WR_RDMA_WRITE_WITH_IMM, 101, 0 }, { "WRITE with immediate", IBV_WR_RDMA_WRITE_WITH_IMM, 700, 0 },
+		{ "READ", IBV_WR_RDMA_READ, 101, 0 }, { "READ", IBV_WR_RDMA_READ, 703, 0 }, { "READ, nothing", IBV_WR_RDMA_READ, 0, 0 },
+		{ "COMPARE_AND_SWAP", IBV_WR_ATOMIC_CMP_AND_SWP, 8, 0 }, { "FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rc); i++)
+		headers_of(IBV_QPT_RC, rc[i].name, rc[i].opcode, rc[i].length, rc[i].flags);
+	headers_extended(true);
+	headers_extended(false);
+	headers_of(IBV_QPT_UC, "SEND", IBV_WR_SEND, 700, 0);
+	headers_of(IBV_QPT_UC, "SEND", IBV_WR_SEND, 102, 0);
+	headers_of(IBV_QPT_UC, "SEND with immediate", IBV_WR_SEND_WITH_IMM, 700, 0);
+	headers_of(IBV_QPT_UC, "SEND with immediate", IBV_WR_SEND_WITH_IMM, 7, 0);
+	headers_of(IBV_QPT_UC, "WRITE", IBV_WR_RDMA_WRITE, 700, 0);
+	headers_of(IBV_QPT_UC, "WRITE", IBV_WR_RDMA_WRITE, 101, 0);
+	headers_of(IBV_QPT_UC, "WRITE with immediate", IBV_WR_RDMA_WRITE_WITH_IMM, 700, 0);
+	headers_of(IBV_QPT_UC, "WRITE with immediate", IBV_WR_RDMA_WRITE_WITH_IMM, 101, 0);
+	headers_of(IBV_QPT_UD, "SEND", IBV_WR_SEND, 101, 0);
+	headers_of(IBV_QPT_UD, "SEND with immediate", IBV_WR_SEND_WITH_IMM, 101, 0);
+}
+
+/* Rules
+ * ---------------------------------------------------------------------------------------------------------------------- */
+
+static void delay(bool on)
+{
+	if (system(on ? "ip netns exec B tc qdisc replace dev vethB root netem delay 30ms" : "ip netns exec B tc qdisc del dev vethB root"))
+		die("tc");
+}
+
+/* What a READ brings is sent on by the next request: with a fence what it brought, without one what was there before. */
+static void fence(bool fenced)
+{
+	static const struct setup usual;
+	struct ibv_sge in, out;
+	struct ibv_send_wr read, send;
+	char why[64];
+	bool fresh;
+
+	both(&usual);
+	memset(a.buffer, 1, 4096);
+	memset(b.buffer, 2, 4096);
+	read = request(&a, &b, IBV_WR_RDMA_READ, &in);
+	send = request(&a, &b, IBV_WR_SEND, &out);
+	in.length = out.length = 1000;
+	send.send_flags |= fenced ? IBV_SEND_FENCE : 0;
+	read.next = &send;
+	if (post_receive(&b, 1, 65536, 4096) || post(&a, &read) || wait_wc(&a, 5000).status || wait_wc(&a, 5000).status ||
+	    wait_wc(&b, 5000).status)
+		die("read and send");
+	fresh = !memcmp(b.buffer, b.buffer + 65536, 1000);
+	snprintf(why, sizeof(why), "the send carries %s data", fresh ? "new" : "old");
+	verdict(fenced ? "a fenced SEND waits for the READ before it" : "a SEND without a fence does not", fresh == fenced, false, why);
+	none();
+}
+
+/* At most max_rd_atomic requests are under way. */
+static void depth(int wanted)
+{
+	static const struct setup usual = { .mtu = IBV_MTU_1024 };
+	struct ibv_qp_attr attr;
+	int under_way = 0, most = 0, count = 0, mask;
+	struct packet p;
+	char name[80], why[80];
+
+	use(&A);
+	end_init(&a, &usual);
+	use(&B);
+	end_init(&b, &usual);
+	for (int i = 0; i < 2; i++) {
+		struct end *end = i ? &a : &b;
+
+		use(i ? &A : &B);
+		gid = i ? B.gid : A.gid;
+		for (int state = IBV_QPS_INIT; state <= IBV_QPS_RTS; state++) {
+			mask = step(state, &usual, i ? b.qp->qp_num : a.qp->qp_num, &attr);
+			attr.max_rd_atomic = attr.max_dest_rd_atomic = wanted;
+			attr.timeout = 18;
+			if (ibv_modify_qp(end->qp, &attr, mask))
+				die("modify_qp");
+		}
+	}
+	forget();
+	for (int i = 0; i < 20; i++)
+		if (ask(i % 2 ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_RDMA_READ, 8, 0))
+			die("post");
+	for (int i = 0; i < 20; i++)
+		if (wait_wc(&a, 5000).status)
+			die("completion of a read");
+	while (next_packet(&p)) {
+		int op = p.opcode;
+
+		if (p.out && (op == 0x0c || op == 0x13 || op == 0x14))
+			under_way++, count++;
+		else if (!p.out && (op == 0x10 || op == 0x12))
+			under_way--;
+		most = under_way > most ? under_way : most;
+	}
+	snprintf(name, sizeof(name), "max_rd_atomic %d: so many READs and atomics are under way", wanted);
+	snprintf(why, sizeof(why), "%d of %d", most, count);
+	verdict(name, most == wanted && count == 20, false, why);
+	none();
+}
+
+/* 4.096 us * 2^timeout, up to four times that (IBTA 9.7.6.1.3); nothing comes back from a queue pair that is not there. */
+static void ack_timeout(int timeout)
+{
+	static const struct setup usual;
+	struct ibv_qp_attr attr;
+	long last = 0, shortest = 1 << 30, longest = 0, lower = 4096L * (1 << timeout) / 1000;
+	struct packet p;
+	char name[64], why[96];
+	int count = 0, status;
+
+	use(&A);
+	end_init(&a, &usual);
+	gid = B.gid;
+	for (int state = IBV_QPS_INIT; state <= IBV_QPS_RTS; state++) {
+		int mask = step(state, &usual, NOBODY, &attr);
+
+		attr.timeout = timeout;
+		if (ibv_modify_qp(a.qp, &attr, mask))
+			die("modify_qp");
+	}
+	b = a;
+	forget();
+	ask(IBV_WR_RDMA_WRITE, 8, 0);
+	status = wait_wc(&a, timeout ? 5000 : 1500).status;
+	while (next_packet(&p)) {
+		if (!p.out || p.qpn != NOBODY)
+			continue;
+		if (count++) {
+			shortest = p.us - last < shortest ? p.us - last : shortest;
+			longest = p.us - last > longest ? p.us - last : longest;
+		}
+		last = p.us;
+	}
+	snprintf(name, sizeof(name), timeout ? "timeout %d" : "timeout %d: for ever", timeout);
+	snprintf(why, sizeof(why), "%d packets, %ld to %ld us apart (%ld), status %d", count, shortest, longest, lower, status);
+	if (timeout)
+		verdict(name, status == IBV_WC_RETRY_EXC_ERR && count == 4 && shortest >= lower * 95 / 100 && shortest <= lower * 4 + 10000, true, why);
+	else
+		verdict(name, status == -1 && count == 1, false, why);
+	end_destroy(&a);
+}
+
+/* IBTA table 45. The best of some attempts, as an emulated processor may be late; stock's timers go by ticks. */
+static bool rnr_timer(int code, bool last)
+{
+	static const int us[] = {
+		655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360, 20480,
+		30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+	};
+	static const struct setup usual;
+	struct ibv_qp_attr attr;
+	long nak = 0, shortest = 1 << 30;
+	bool right_code = true;
+	int count = 0, status;
+	struct packet p;
+	char name[64], why[96];
+	bool good;
+
+	use(&A);
+	end_init(&a, &usual);
+	use(&B);
+	end_init(&b, &usual);
+	for (int i = 0; i < 2; i++) {
+		use(i ? &A : &B);
+		gid = i ? B.gid : A.gid;
+		for (int state = IBV_QPS_INIT; state <= IBV_QPS_RTS; state++) {
+			int mask = step(state, &usual, i ? b.qp->qp_num : a.qp->qp_num, &attr);
+
+			attr.min_rnr_timer = code;
+			attr.rnr_retry = us[code] > 200000 ? 1 : 3;
+			attr.timeout = 20;
+			if (ibv_modify_qp(i ? a.qp : b.qp, &attr, mask))
+				die("modify_qp");
+		}
+	}
+	forget();
+	ask(IBV_WR_SEND, 8, 0);
+	status = wait_wc(&a, 5000).status;
+	while (next_packet(&p)) {
+		if (!p.out && p.opcode == 0x11) {
+			right_code = right_code && p.body[0] == (0x20 | code);
+			nak = p.us;
+			count++;
+		} else if (p.out && nak) {
+			shortest = p.us - nak < shortest ? p.us - nak : shortest;
+		}
+	}
+	snprintf(name, sizeof(name), "min_rnr_timer %d: %d us", code, us[code]);
+	snprintf(why, sizeof(why), "%d NAKs%s, %ld us, status %d", count, right_code ? "" : " of another code", shortest, status);
+	none();
+	good = status == IBV_WC_RNR_RETRY_EXC_ERR && right_code && count >= 2 && shortest >= us[code] * 9L / 10 &&
+	       shortest <= us[code] * 11L / 10 + SLACK;
+	if (good || last)
+		verdict(name, good, right_code, why);
+	return good;
+}
+
+/* A protection error is told once, and nothing is sent again. */
+static void no_retry(void)
+{
+	static const struct setup usual;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+	struct packet p;
+	int out = 0, naks = 0, others = 0, status;
+	char why[80];
+
+	both(&usual);
+	wr = request(&a, &b, IBV_WR_RDMA_WRITE, &sge);
+	sge.length = 8;
+	wr.wr.rdma.rkey ^= 0x5500;
+	forget();
+	post(&a, &wr);
+	status = wait_wc(&a, 3000).status;
+	usleep(800000);
+	while (next_packet(&p))
+		if (p.out)
+			out++;
+		else if (p.opcode == 0x11 && p.body[0] == 0x62)
+			naks++;
+		else
+			others++;
+	snprintf(why, sizeof(why), "status %d, %d requests, %d NAKs, %d others", status, out, naks, others);
+	verdict("a protection error is not retried", status == IBV_WC_REM_ACCESS_ERR && out == 1 && naks == 1 && !others, false, why);
+	none();
+}
+
+/* A queue pair takes packets of its peer's address alone. */
+static void strangers(void)
+{
+	static const struct setup usual;
+	struct ibv_wc wc;
+
+	both(&usual);
+	post_receive(&b, 1, 0, 64);
+	forge(&A, "10.0.0.9", "10.0.0.2", 0x04, b.qp->qp_num, 0, "a stranger's data", 16);
+	verdict("a packet of another address is dropped", (int)wait_wc(&b, 300).status == -1, false, "received");
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x04, b.qp->qp_num + 0x1000, 0, "for another queue", 16);
+	verdict("so is one for another queue pair", (int)wait_wc(&b, 300).status == -1, false, "received");
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x04, b.qp->qp_num, 0, "the peer's data..", 16);
+	wc = wait_wc(&b, 2000);
+	verdict("the same of the peer's address is taken", !wc.status && wc.byte_len == 16 && !memcmp(b.buffer, "the peer's data.", 16), false,
+		"dropped");
+	none();
+}
+
+/* An answer to a READ that is none. */
+static void bad_response(void)
+{
+	static const struct setup usual = { 0 };
+	uint8_t body[12] = { 0x1f, 0, 0, 1 };
+	struct ibv_wc wc;
+	char why[40];
+
+	use(&A);
+	end_init(&a, &usual);
+	climb_to(&a, &A, &B, &usual, NOBODY);
+	b = a;
+	ask(IBV_WR_RDMA_READ, 8, 0);
+	usleep(5000);
+	forge(&B, "10.0.0.2", "10.0.0.1", 0x12, a.qp->qp_num, 0, body, 12);
+	wc = wait_wc(&a, 3000);
+	snprintf(why, sizeof(why), "status %d", wc.status);
+	verdict("BAD_RESP_ERR: an atomic's answer to a READ", wc.status == IBV_WC_BAD_RESP_ERR, true, why);
+	end_destroy(&a);
+}
+
+/* Requests that the specification does not have, or not there. */
+static void bad_request(const char *name, uint8_t opcode)
+{
+	static const struct setup usual = { .mtu = IBV_MTU_256 };
+	static const char data[MTU];
+
+	both(&usual);
+	post_receive(&b, 1, 0, 4096);
+	use(&B);
+	while (wait_event(0) != -1)
+		;
+	forge(&A, "10.0.0.1", "10.0.0.2", opcode, b.qp->qp_num, 0, data, MTU);
+	verdict(name, event_comes(IBV_EVENT_QP_REQ_ERR, 1000), true, "no event");
+	none();
+}
+
+/* UC: what lacks a packet is lost as a whole, the next message comes. */
+static void lost_middle(void)
+{
+	static const struct setup uc = { .type = IBV_QPT_UC, .mtu = IBV_MTU_256 };
+	char data[MTU], why[64];
+	struct ibv_wc wc;
+
+	memset(data, 'x', sizeof(data));
+	both(&uc);
+	post_receive(&b, 1, 0, 4096);
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x20, b.qp->qp_num, 0, data, MTU);
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x22, b.qp->qp_num, 2, data, MTU);
+	verdict("UC: a message without its middle is lost", (int)wait_wc(&b, 300).status == -1, false, "received");
+	memset(data, 'y', sizeof(data));
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x20, b.qp->qp_num, 3, data, MTU);
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x21, b.qp->qp_num, 4, data, MTU);
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x22, b.qp->qp_num, 5, data, 100);
+	wc = wait_wc(&b, 2000);
+	snprintf(why, sizeof(why), "status %d, %u bytes", wc.status, wc.byte_len);
+	verdict("UC: the next one comes", !wc.status && wc.wr_id == 1 && wc.byte_len == 2 * MTU + 100 && !memcmp(b.buffer, data, MTU) &&
+		!memcmp(b.buffer + 2 * MTU, data, 100), true, why);
+	none();
+}
+
+/* Traffic class, hop limit and flow label of an address are TOS, TTL and the source port. */
+static void fields(uint32_t label, uint8_t traffic_class)
+{
+	static const struct setup usual;
+	uint16_t port = (((label & 0xfc000) >> 14) ^ (label & 0x3fff)) | 0xc000;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr, now;
+	struct packet p = { 0 };
+	char why[128], name[64];
+
+	use(&A);
+	end_init(&a, &usual);
+	use(&B);
+	end_init(&b, &usual);
+	climb_to(&b, &B, &A, &usual, a.qp->qp_num);
+	use(&A);
+	gid = B.gid;
+	for (int state = IBV_QPS_INIT; state <= IBV_QPS_RTS; state++) {
+		int mask = step(state, &usual, b.qp->qp_num, &attr);
+
+		attr.ah_attr.grh.flow_label = label;
+		attr.ah_attr.grh.traffic_class = traffic_class;
+		if (ibv_modify_qp(a.qp, &attr, mask))
+			die("modify_qp");
+	}
+	ibv_query_qp(a.qp, &now, IBV_QP_AV, &init);
+	forget();
+	ask(IBV_WR_RDMA_WRITE, 8, 0);
+	wait_wc(&a, 3000);
+	while (next_packet(&p) && !p.out)
+		;
+	snprintf(name, sizeof(name), "flow label %05x, traffic class %02x", label, traffic_class);
+	snprintf(why, sizeof(why), "TOS %02x, TTL %d (hop limit %d), source port %x (%x)", p.tos, p.ttl, now.ah_attr.grh.hop_limit, p.sport, port);
+	verdict(name, p.tos == traffic_class && p.ttl == now.ah_attr.grh.hop_limit && p.ttl && p.sport == port, false, why);
+	none();
+}
+
+static void rules(void)
+{
+	delay(true);
+	fence(true);
+	fence(false);
+	depth(1);
+	depth(4);
+	depth(16);
+	delay(false);
+	for (int timeout = 8; timeout <= 14; timeout++)
+		ack_timeout(timeout);
+	ack_timeout(0);
+	for (int code = 0; code < 32; code++)
+		for (int attempt = 0; attempt < 5 && !rnr_timer(code, attempt == 4); attempt++)
+			;
+	no_retry();
+	strangers();
+	bad_response();
+	bad_request("QP_REQ_ERR: the middle of no message", 0x01);
+	bad_request("QP_REQ_ERR: the end of no message", 0x02);
+	lost_middle();
+	fields(0x12345, 0x28);
+	fields(0xfedcb, 0x90);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 6)
+		die("usage: headers|rules DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B");
+	A = side_open(argv[2], argv[3], "A");
+	B = side_open(argv[4], argv[5], "B");
+	watch_open();
+	if (!strcmp(argv[1], "headers"))
+		headers();
+	else
+		rules();
+	return 0;
+}

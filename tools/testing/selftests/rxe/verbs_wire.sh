@@ -1,0 +1,18 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What verbs look like on the wire (verbs_wire.c): the headers of each operation as they were recorded on the stock modules, timers,
+# credits, fields of an address, and packets that the peer did not send.
+# rows: 3.002 3.037 3.064 3.067 3.069 3.071 3.072 3.076 3.085 8.078
+# mixes: all
+# timeout: 150
+. "$(dirname "$0")/lib.sh"
+
+headers() { on A timeout 60 "$here/verbs_wire" headers rxe0 "$(gid_index A)" rxe1 "$(gid_index B)"; }
+
+hosts_up || exit
+here=$(dirname "$0")
+[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+as_recorded "$here/verbs_wire-expected.txt" headers
+told "rules: the end" on A timeout 100 "$here/verbs_wire" rules rxe0 "$(gid_index A)" rxe1 "$(gid_index B)"
+check "nothing is left" retry 5 no_objects
+finish
