@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # perftest: bandwidth and latency programs of every operation, transport, direction and depth.
-# rows: 3.001 3.015 3.021 3.024 3.025 3.026 3.028 3.029
+# rows: 3.001 3.021 3.024 3.025 3.028 3.029
 # With BRIEF=yes each operation and transport once.
 # kernels: stock kcsan
 # mixes: long
