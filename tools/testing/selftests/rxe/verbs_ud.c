@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Datagrams: the 40 bytes before the data, an answer to the sender that a completion names, keys that do not fit.
+ *
+ *   verbs_ud DEVICE GID_INDEX
+ */
+#include "verbs.h"
+
+#define AT 8192
+
+static struct end a, b;
+
+/* Sends from one end to the other; the completion at the receiver. */
+static struct ibv_wc say(struct end *from, struct end *to, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = request(from, to, IBV_WR_SEND, &sge);
+
+	sge.length = 200;
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = qpn;
+	wr.wr.ud.remote_qkey = qkey;
+	post_receive(to, 5, AT, 4096);
+	if (!ah || post(from, &wr) || wait_wc(from, 3000).status)
+		die("send a datagram");
+	return wait_wc(to, 500);
+}
+
+/* RoCE v2: an IPv6 header, or 20 bytes and an IPv4 header. */
+static void header(const char *name, bool v4)
+{
+	struct ibv_ah_attr attr = address();
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	struct ibv_wc wc = say(&a, &b, ah, b.qp->qp_num, QKEY);
+	const uint8_t *grh = (uint8_t *)b.buffer + AT, *self = gid.raw;
+	bool good = !wc.status && wc.wc_flags & IBV_WC_GRH && wc.byte_len == 240 && !memcmp(grh + 40, a.buffer, 200);
+	char why[200] = "";
+
+	if (v4)
+		good = good && grh[20] == 0x45 && grh[29] == 17 && !memcmp(grh + 32, self + 12, 4) && !memcmp(grh + 36, self + 12, 4);
+	else
+		good = good && grh[0] >> 4 == 6 && grh[6] == 17 && !memcmp(grh + 8, self, 16) && !memcmp(grh + 24, self, 16);
+	for (int i = 0; i < 40; i++)
+		sprintf(why + strlen(why), "%02x", grh[i]);
+	verdict(name, good, false, why);
+	ibv_destroy_ah(ah);
+}
+
+/* Who is not known by an address before is answered by what the completion tells. */
+static void echo(const char *name)
+{
+	struct ibv_ah_attr attr = address(), back = { 0 };
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr), *answer;
+	struct ibv_wc wc = say(&a, &b, ah, b.qp->qp_num, QKEY);
+	char title[80];
+	bool init = !ibv_init_ah_from_wc(context, 1, &wc, (struct ibv_grh *)(b.buffer + AT), &back);
+
+	snprintf(title, sizeof(title), "ibv_init_ah_from_wc, %s", name);
+	verdict(title, init && back.is_global && back.port_num == 1 && !memcmp(&back.grh.dgid, &gid, 16) && back.grh.sgid_index == gid_index,
+		false, "attributes");
+	memset(b.buffer, 0x77, 200);
+	answer = ibv_create_ah(pd, &back);
+	wc = say(&b, &a, answer, wc.src_qp, QKEY);
+	snprintf(title, sizeof(title), "an answer by it, %s", name);
+	verdict(title, !wc.status && wc.byte_len == 240 && wc.src_qp == b.qp->qp_num && !memcmp(a.buffer + AT + 40, b.buffer, 200), false,
+		"nothing comes");
+	if (answer)
+		ibv_destroy_ah(answer);
+	ibv_destroy_ah(ah);
+}
+
+/* A wrong Q_Key is counted, and the datagram dropped. */
+static void wrong_key(void)
+{
+	struct ibv_ah_attr attr = address();
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	struct ibv_port_attr before, after;
+	char why[80];
+	struct ibv_wc wc;
+
+	ibv_query_port(context, 1, &before);
+	wc = say(&a, &b, ah, b.qp->qp_num, QKEY + 1);
+	ibv_query_port(context, 1, &after);
+	snprintf(why, sizeof(why), "status %d, counter %u to %u", wc.status, before.qkey_viol_cntr, after.qkey_viol_cntr);
+	verdict("a wrong Q_Key is dropped", (int)wc.status == -1, false, why);
+	verdict("qkey_viol_cntr counts it", after.qkey_viol_cntr == before.qkey_viol_cntr + 1, false, why);
+	ibv_destroy_ah(ah);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct setup ud = { .type = IBV_QPT_UD };
+	struct ibv_gid_entry entry;
+
+	open_device(argc, argv);
+	pair_init(&a, &b, &ud);
+	for (int i = 0; i < 200; i++)
+		a.buffer[i] = i * 3;
+	header("GRH: an IPv4 header in its last 20 bytes", true);
+	echo("IPv4");
+	wrong_key();
+	for (int i = 0; i < 16; i++) /* the address fd00::1 */
+		if (!ibv_query_gid_ex(context, 1, i, &entry, 0) && entry.gid.raw[0] == 0xfd)
+			gid = entry.gid, gid_index = i;
+	end_destroy(&a);
+	end_destroy(&b);
+	pair_init(&a, &b, &ud);
+	header("GRH: an IPv6 header", false);
+	echo("IPv6");
+	end_destroy(&a);
+	end_destroy(&b);
+	return 0;
+}
