@@ -307,6 +307,62 @@ static void association(void)
 	is("type 2: the window of another QP", IBV_WC_REM_ACCESS_ERR, status, false);
 }
 
+/* Three windows with different rights on the same bytes; each is used by one operation, then all are made anew. */
+static void overlapping(void)
+{
+	static const struct { const char *name; int access; enum ibv_wr_opcode allowed; } windows[] = {
+		{ "read", IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_READ }, { "write", IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_WRITE },
+		{ "atomic", IBV_ACCESS_REMOTE_ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD },
+	};
+
+	for (int i = 0; i < 9; i++) {
+		int through = i / 3, what = i % 3, bound = 0, status;
+		struct ibv_mw *mw[3];
+		char name[80];
+
+		for (int k = 0; k < 3; k++) {
+			mw[k] = alloc(IBV_MW_TYPE_2);
+			bound += !bind_usual(mw[k], windows[k].access);
+		}
+		status = use(mw[through]->rkey, windows[what].allowed, 0, 8);
+		for (int k = 0; k < 3; k++)
+			ibv_dealloc_mw(mw[k]);
+		snprintf(name, sizeof(name), "overlapping windows: %s through that of %s", windows[what].name, windows[through].name);
+		is(name, through == what ? 0 : IBV_WC_REM_ACCESS_ERR, bound == 3 ? status : -4, false);
+	}
+}
+
+/* A window is bound by a queue pair of a reliable or unreliable connection; of datagrams it is not. */
+static void services(void)
+{
+	static const struct { const char *name; enum ibv_qp_type type; bool binds; } t[] = {
+		{ "bind on RC", IBV_QPT_RC, true }, { "bind on UC", IBV_QPT_UC, true }, { "bind on UD", IBV_QPT_UD, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		struct setup setup = { .type = t[i].type };
+		struct ibv_mw *mw = alloc(IBV_MW_TYPE_2);
+		struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED };
+		struct ibv_wc wc = { .status = -2 };
+		struct end c, d;
+		char why[64];
+		bool refused;
+
+		pair_init(&c, &d, &setup);
+		wr.bind_mw.mw = mw;
+		wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+		wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ region, (uintptr_t)b.buffer, WINDOW, IBV_ACCESS_REMOTE_WRITE };
+		refused = post(&c, &wr);
+		if (!refused)
+			wc = wait_wc(&c, 3000);
+		snprintf(why, sizeof(why), "%s, status %d", refused ? "refused" : "posted", wc.status);
+		verdict(t[i].name, t[i].binds ? !refused && !wc.status : refused || wc.status == IBV_WC_LOC_QP_OP_ERR, !t[i].binds, why);
+		ibv_dealloc_mw(mw);
+		end_destroy(&c);
+		end_destroy(&d);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct ibv_device_attr attr;
@@ -323,6 +379,8 @@ int main(int argc, char **argv)
 	rebind();
 	old_key();
 	invalidation();
+	overlapping();
+	services();
 	association();
 	end_destroy(&a);
 	ibv_dereg_mr(region);
