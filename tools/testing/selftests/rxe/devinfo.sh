@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What the device says of itself to a program: ibv_devinfo -v as it was recorded on the stock modules, names of states and events
+# (verbs_names.c), and what the tools say without a driver.
+# rows: 3.077 3.081 3.092 3.126 3.129 3.130 3.132 4.004 4.042 4.166 4.167 4.168 4.169 8.053
+# mixes: all
+# timeout: 90
+. "$(dirname "$0")/lib.sh"
+
+# What rests on chance or on the rdma-core is left out, and so is, by name, what stock has or claims to have and ours does not
+# (Documentation/differences.md): AUTO_PATH_MIG (0x10), FLUSH_PERSISTENT (bit 39), on-demand paging.
+normal() {
+	awk '/_odp_caps:/ { odp = 1 } /completion_timestamp/ { odp = 0 } odp || /AUTO_PATH_MIG/ { next } { print }' |
+		sed -E 's/^(\s*(node_guid|sys_image_guid|fw_ver):\s*).*/\1X/; s/(GID\[ *[0-9]+\]:\s*)fe80:.*(, RoCE)/\1fe80::X\2/' |
+		while IFS= read -r line; do
+			case $line in
+			*_cap_flags:*|*cap_flags_ex:*|*'Unknown flags: 0x1'*) without_known "$line" ;;
+			*) echo "$line" ;;
+			esac
+		done
+}
+# A line with its number of flags, which has not the two.
+without_known() {
+	local flags=${1##*0x}
+	printf '%s0x%X\n' "${1%0x*}" $((0x$flags & ~(1 << 39 | (0x10))))
+}
+
+devinfo() { on A ibv_devinfo -v -d rxe0 2>&1 | normal; }
+
+sections() {
+	echo "== a port that is up"
+	devinfo
+	echo "== the capabilities of the port in sysfs"
+	cat /sys/class/infiniband/rxe0/ports/1/cap_mask
+	on A ip link set vethA down
+	retry 5 eval 'on A ibv_devinfo -d rxe0 | grep -q PORT_DOWN'
+	echo "== a port that is down"
+	devinfo
+	on A ip link set vethA up
+	retry 5 eval 'on A ibv_devinfo -d rxe0 | grep -q PORT_ACTIVE'
+	echo "== one line a device"
+	on A ibv_devices 2>&1 | sed -E 's/[0-9a-f]{16}/X/'
+}
+
+# watched: what ibv_asyncwatch prints while the link of the interface goes down and comes back.
+watched() {
+	local watcher
+	on_exec A timeout 20 stdbuf -oL ibv_asyncwatch -d rxe0 > /run/asyncwatch 2>&1 &
+	watcher=$!
+	retry 5 grep -q async /run/asyncwatch
+	on A ip link set vethA down
+	retry 5 grep -q PORT_ERR /run/asyncwatch
+	on A ip link set vethA up
+	retry 5 grep -q PORT_ACTIVE /run/asyncwatch
+	kill $watcher
+	wait $watcher
+	cat /run/asyncwatch
+	grep -q 'event_type IBV_EVENT_PORT_ERR (10), port 1' /run/asyncwatch && grep -q 'event_type IBV_EVENT_PORT_ACTIVE (9), port 1' /run/asyncwatch
+}
+
+hosts_up || exit
+[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+as_recorded "$(dirname "$0")/devinfo-expected.txt" sections
+check_equal "on-demand paging and paths that migrate are claimed by stock alone" "$(our_driver || echo "AUTO_PATH_MIG ODP_SUPPORT")" \
+	"$(on A ibv_devinfo -v -d rxe0 | grep -oE 'AUTO_PATH_MIG|\<ODP_SUPPORT' | xargs)"
+told "names: the end" on A timeout 30 "$(dirname "$0")/verbs_names" rxe0 "$(gid_index A)"
+check "events by their names" watched
+check "nothing is left" retry 5 no_objects
+
+# refuses WORDS COMMAND...: the command ends with an error and says so.
+refuses() {
+	local output status=0
+	output=$("${@:2}" 2>&1) || status=$?
+	echo "status $status: $output"
+	[ $status != 0 ] && grep -q "$1" <<< "$output"
+}
+hosts_down
+check "without ib_uverbs" modprobe -r rdma_ucm rdma_rxe ib_uverbs
+check "the tools say that there is nothing" refuses 'No IB devices found' ibv_devinfo
+finish
