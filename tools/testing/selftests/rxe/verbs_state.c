@@ -7,6 +7,9 @@
  */
 #include "verbs.h"
 
+/* Attributes of path migration: optional in the tables; a driver without it may refuse them. */
+#define APM (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+
 /* IBTA specification volume 1, 11.2.5.2 and ibv_modify_qp(3): steps up, with required and optional attributes. */
 static const struct transition {
 	enum ibv_qp_type type;
@@ -32,12 +35,40 @@ static const struct transition {
 	{ IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
 	{ IBV_QPT_UC, IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
 	{ IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	{ IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | APM },
+	{ IBV_QPT_UC, IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | APM },
+	{ IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY },
+	{ IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	  IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | APM },
+	{ IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | APM },
+	{ IBV_QPT_UD, IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
+	{ IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | APM },
+	{ IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | APM },
+	{ IBV_QPT_UD, IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY },
+	{ IBV_QPT_UD, IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY },
+	{ IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_RESET, 0, 0 },
+	{ IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_ERR, 0, 0 },
 };
 
 static const char *const type_names[] = { [IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD" };
 static const char *const state_names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
 
-/* A QP in a state, or NULL. */
+/* A datagram from memory of no region stops the send queue. */
+static void break_send_queue(struct end *end, struct ibv_qp *qp)
+{
+	struct ibv_ah_attr attr = address();
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	struct ibv_sge sge = { (uintptr_t)end->buffer, 8, end->mr->lkey ^ 0x5500 };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED, .wr.ud = { ah, qp->qp_num, QKEY },
+	}, *bad;
+
+	if (!ah || ibv_post_send(qp, &wr, &bad) || !wait_wc(end, 2000).status)
+		die("break a send queue");
+	ibv_destroy_ah(ah);
+}
+
+/* A QP in a state. */
 static struct ibv_qp *qp_in(struct end *end, enum ibv_qp_type type, enum ibv_qp_state state)
 {
 	struct setup setup = { .type = type };
@@ -45,8 +76,10 @@ static struct ibv_qp *qp_in(struct end *end, enum ibv_qp_type type, enum ibv_qp_
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 	enum ibv_qp_state up = state > IBV_QPS_RTS ? IBV_QPS_RTS : state;
 
-	if (!qp || climb(qp, up, &setup, qp->qp_num) || (state > IBV_QPS_RTS && move(qp, state)))
+	if (!qp || climb(qp, up, &setup, qp->qp_num) || (state > IBV_QPS_RTS && state != IBV_QPS_SQE && move(qp, state)))
 		die("bring a QP to a state");
+	if (state == IBV_QPS_SQE)
+		break_send_queue(end, qp);
 	for (int i = 0; state == IBV_QPS_SQD && i < 1000; i++) { /* until it is drained only ERR is legal */
 		struct ibv_qp_attr attr;
 
@@ -55,6 +88,27 @@ static struct ibv_qp *qp_in(struct end *end, enum ibv_qp_type type, enum ibv_qp_
 		usleep(1000);
 	}
 	return qp;
+}
+
+/* The step works with each of its optional attributes. */
+static void try_optional(struct end *end, const struct transition *t, char why[96])
+{
+	for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
+		struct setup setup = { .type = t->type };
+		struct ibv_qp_attr attr;
+		struct ibv_qp *qp;
+		int error;
+
+		if (!(bit & t->optional & ~APM))
+			continue;
+		qp = qp_in(end, t->type, t->from);
+		step(t->to, &setup, qp->qp_num, &attr);
+		attr.cur_qp_state = t->from;
+		error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | t->required | bit);
+		if (error)
+			snprintf(why, 96, "optional attribute 0x%x: error %d", bit, error);
+		ibv_destroy_qp(qp);
+	}
 }
 
 /* The step works; without one of its attributes, or with one more, it is EINVAL and changes nothing. */
@@ -88,8 +142,9 @@ static void try_transition(struct end *end, const struct transition *t)
 	error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | t->required);
 	if (error)
 		snprintf(why, sizeof(why), "error %d", error);
+	try_optional(end, t, why);
 	snprintf(name, sizeof(name), "%s %s to %s", type_names[t->type], state_names[t->from], state_names[t->to]);
-	verdict(name, !*why, false, why);
+	verdict(name, !*why, t->from >= IBV_QPS_SQD, why); /* stock drains no queue and stops none */
 	ibv_destroy_qp(qp);
 }
 
