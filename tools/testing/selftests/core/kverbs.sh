@@ -27,9 +27,30 @@ logged() { local got; got=$(log) || return; [ "${got# }" = "$1" ] || { echo "see
 # sees WORDS: they will soon have seen that.
 sees() { local i got=; for i in {1..50}; do got+=$(log); [ "${got# }" = "$1" ] && return; sleep 0.1; done; echo "seen: $got"; return 1; }
 
+# sample: the queue pairs that there are, again and again.
+sample() { while [ ! -e /run/kverbs-done ]; do rdma resource show qp; sleep 0.1; done > /run/kverbs-qps; }
+# ud_pingpong: between two programs on rxe0, by its IPv4 address.
+ud_pingpong() {
+	local server status=0
+	timeout 30 ibv_ud_pingpong -d rxe0 -g 1 -n 50 > /dev/null &
+	server=$!
+	retry 10 eval 'ss -Hltn "sport = :18515" | grep -q .'
+	timeout 30 ibv_ud_pingpong -d rxe0 -g 1 -n 50 127.0.0.1 || status=$?
+	wait $server && return $status
+}
+
+rm -f /run/kverbs-done
+sample &
 mark $module
 if our_driver; then rearm=1; else rearm=0; fi
 check "the tests run" modprobe $module device=rxe0 rearm=$rearm
+touch /run/kverbs-done
+wait $!
+for type in RC UD; do
+	check "its $type queue pairs were listed as the module's" grep -m 1 "link rxe0.* type $type .*comm \[$module\]" /run/kverbs-qps
+done
+ip link set lo up
+check "address handles of a program: ibv_ud_pingpong" ud_pingpong
 told "all tests are run" results
 check "to the end" grep -q '^done$' <(lines)
 for name in max_qp max_qp_wr max_cq max_cqe max_mr max_pd max_srq max_ah; do
