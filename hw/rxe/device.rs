@@ -9,14 +9,13 @@ use kernel::sync::Arc;
 use kernel::workqueue::{self, impl_has_work, new_work, Work, WorkItem};
 use kernel_ext::deferred_drop::DeferredDrop;
 use kernel_ext::net::device::NetDevice;
-use kernel_ext::net::skb::SkBuff;
 use kernel_ext::work;
 use kernel_ext::xarray::Table;
 use rdma::MaySleep;
 use roce::mtu::Mtu;
 
 use crate::ah::Ahs;
-use crate::backlog::Backlog;
+use crate::backlog::{Backlog, Waiting};
 use crate::counters::Counters;
 use crate::limits;
 use crate::mcast::{Groups, Member};
@@ -53,10 +52,10 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// Hardware counters of the port.
     pub(crate) counters: Counters,
     mtu: AtomicU8,
-    /// Loopback packets.
+    /// Packets to itself.
     #[pin]
-    backlog: Backlog,
-    /// Delivers loopback packets.
+    pub(crate) backlog: Backlog,
+    /// Delivers packets to itself.
     #[pin]
     work: Work<Self>,
     bad_pkeys: AtomicU32,
@@ -74,7 +73,6 @@ where
     /// Creates the data of a device on `ndev`.
     pub(crate) fn new(ndev: &NetDevice) -> Result<Arc<Self>> {
         let guid = guid_of(ndev);
-        let backlog = Backlog::new()?;
         let old_qps = DeferredDrop::new()?;
         Arc::pin_init(
             pin_init!(Self {
@@ -87,7 +85,7 @@ where
                 ahs <- Ahs::new(),
                 counters: Counters::default(),
                 mtu: AtomicU8::new(mtu_of(ndev) as u8),
-                backlog <- backlog,
+                backlog <- Backlog::new(),
                 work <- new_work!("Rxe::work"),
                 bad_pkeys: AtomicU32::new(0),
                 qkey_violations: AtomicU32::new(0),
@@ -98,18 +96,13 @@ where
         )
     }
 
-    /// Queues a loopback packet, which begins with its IP header. Softirq or process context.
-    ///
-    /// # Errors
-    ///
-    /// `ENOBUFS` where the backlog is full; the packet is dropped.
-    pub(crate) fn loop_back(this: &Arc<Self>, skb: SkBuff) -> Result {
-        this.backlog.push(skb)?;
+    /// Queues a packet of the device to itself. Softirq or process context.
+    pub(crate) fn loop_back(this: &Arc<Self>, packet: Waiting) {
+        this.backlog.push(packet);
         Self::schedule_delivery(this);
-        Ok(())
     }
 
-    /// Schedules the work item that delivers loopback packets. Any context.
+    /// Schedules the work item that delivers them. Any context.
     pub(crate) fn schedule_delivery(this: &Arc<Self>) {
         work::enqueue(workqueue::system_bh(), this);
     }
@@ -118,18 +111,11 @@ where
     pub(crate) fn stop(this: &Arc<Self>, sleep: &MaySleep) {
         DeferredDrop::flush(&this.old_qps, sleep);
         work::cancel_sync(this, sleep);
-        while let Some(skb) = this.looped_back() {
-            drop(skb);
-        }
+        this.backlog.clear();
     }
 }
 
 impl<Q: Send + Sync + 'static> Rxe<Q> {
-    /// The oldest queued loopback packet.
-    pub(crate) fn looped_back(&self) -> Option<SkBuff> {
-        self.backlog.pop()
-    }
-
     /// The node GUID, in network byte order.
     pub(crate) fn guid(&self) -> [u8; 8] {
         self.guid

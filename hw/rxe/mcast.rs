@@ -32,7 +32,7 @@ pub(crate) trait Member {
     fn count_detached(&self);
 
     /// Receives a packet of a group. Softirq context.
-    fn receive(this: ArcBorrow<'_, Self>, incoming: &Incoming<'_>);
+    fn receive(this: ArcBorrow<'_, Self>, incoming: &Incoming);
 }
 
 type Members<Q> = KVec<Arc<Q>>;
@@ -170,7 +170,7 @@ impl<Q: Member> Groups<Q> {
     /// Delivers a packet to all members of a group. Softirq context.
     ///
     /// Errors of one member do not affect the others.
-    pub(crate) fn deliver(&self, gid: Gid, incoming: &Incoming<'_>) {
+    pub(crate) fn deliver(&self, gid: Gid, incoming: &Incoming) {
         let table = self.table.lock();
         for member in table.groups.get(&gid).into_iter().flatten() {
             Q::receive(member.as_arc_borrow(), incoming);

@@ -12,22 +12,27 @@ use kernel_ext::net::skb::SkBuff;
 use roce::wire::Packet;
 
 /// A valid packet for a device.
-pub(crate) struct Incoming<'a> {
-    skb: &'a SkBuff,
+pub(crate) struct Incoming {
+    skb: SkBuff,
     ip: IpHeader,
     packet: Packet,
     vlan_id: Option<u16>,
 }
 
-impl<'a> Incoming<'a> {
+impl Incoming {
     /// A packet with parsed headers; `skb` begins after the UDP header.
-    pub(crate) fn new(skb: &'a SkBuff, ip: IpHeader, packet: Packet, vlan_id: Option<u16>) -> Self {
+    pub(crate) fn new(skb: SkBuff, ip: IpHeader, packet: Packet, vlan_id: Option<u16>) -> Self {
         Self {
             skb,
             ip,
             packet,
             vlan_id,
         }
+    }
+
+    /// Frees the packet as a delivered one.
+    pub(crate) fn consume(self) {
+        self.skb.consume();
     }
 
     /// The headers and the length of the payload.
@@ -38,7 +43,7 @@ impl<'a> Incoming<'a> {
     /// The payload in the packet.
     pub(crate) fn payload(&self) -> Payload<'_> {
         Payload::Packet {
-            skb: self.skb,
+            skb: &self.skb,
             offset: self.packet.payload_offset(),
             len: self.packet.payload_len(),
         }

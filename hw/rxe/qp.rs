@@ -137,7 +137,7 @@ impl Member for Qp {
         self.groups.fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn receive(this: ArcBorrow<'_, Self>, incoming: &Incoming<'_>) {
+    fn receive(this: ArcBorrow<'_, Self>, incoming: &Incoming) {
         this.drive(|engine, qp| engine.receive(qp, incoming));
     }
 }
@@ -170,6 +170,22 @@ impl Qp {
             E::AccessErr => rdma::QpEvent::AccessErr,
             E::ReqErr => rdma::QpEvent::ReqErr,
             E::LastWqeReached => rdma::QpEvent::LastWqeReached,
+        });
+    }
+
+    /// Handles a packet, and those that `more` gives, together. Softirq context.
+    pub(crate) fn receive_all(
+        this: ArcBorrow<'_, Self>,
+        first: Incoming,
+        more: &mut dyn FnMut() -> Option<Incoming>,
+    ) {
+        this.drive(|engine, qp| {
+            let mut next = Some(first);
+            while let Some(incoming) = next {
+                engine.receive(qp, &incoming);
+                incoming.consume();
+                next = more();
+            }
         });
     }
 

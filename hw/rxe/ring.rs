@@ -10,7 +10,7 @@
 //! * the other side's index is masked when it is loaded, so it is always the index of a slot;
 //! * a slot is copied, once, before it is parsed ([`Consumer::read`]).
 //!
-//! A *kernel* ring ([`Queue`], or slots in [`RingIndices`]) is ordinary memory and needs none of this.
+//! A *kernel* ring (slots with [`RingIndices`]) is ordinary memory and needs none of this.
 //!
 //! Nothing here locks: rings are protected by the lock of their queue.
 
@@ -421,48 +421,6 @@ impl Producer {
     /// The location of the ring for the process.
     pub(crate) fn mmap_info(&self) -> MmapInfo {
         self.shared.mapping.info
-    }
-}
-
-/// A queue in kernel memory.
-pub(crate) struct Queue<T> {
-    slots: KVVec<Option<T>>,
-    indices: RingIndices,
-}
-
-impl<T> Queue<T> {
-    /// Creates an empty queue for at least `entries` elements. Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL`, `ENOMEM`.
-    pub(crate) fn new(entries: u32) -> Result<Self> {
-        let indices = RingIndices::new(entries)?;
-        let mut slots = KVVec::with_capacity(indices.slots(), GFP_KERNEL)?;
-        for _ in 0..indices.slots() {
-            slots.push(None, GFP_KERNEL)?;
-        }
-        Ok(Self { slots, indices })
-    }
-
-    /// Adds an element at the end.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`].
-    #[inline]
-    pub(crate) fn push(&mut self, element: T) -> Result<(), Full> {
-        let slot = self.indices.add()?;
-        *self.slots.get_mut(slot).ok_or(Full)? = Some(element);
-        Ok(())
-    }
-
-    /// Removes the oldest element.
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        let slot = self.indices.run().next()?;
-        self.indices.free(1);
-        self.slots.get_mut(slot)?.take()
     }
 }
 

@@ -8,12 +8,12 @@
 //! engine of the destination QP, within one RCU read-side critical section, so that no reference is counted. Invalid
 //! packets are dropped and counted.
 
+use crate::backlog::Waiting;
 use crate::counters::Counter;
 use crate::device::Rxe;
 use crate::icrc::is_intact;
 use crate::ids::PKEY;
 use crate::link::Links;
-use crate::mcast::Member;
 use crate::packet::Incoming;
 use crate::qp::Qp;
 use core::net::IpAddr;
@@ -41,7 +41,8 @@ impl Receive for Links {
             None => this.by_ifindex(device.index()),
         };
         if let Some(rxe) = found {
-            receive(&rxe, packet, vlan_id, Trust::Wire);
+            let packet = accept(&rxe, packet, vlan_id, Trust::Wire);
+            receive(&rxe, packet, &mut || None);
         }
     }
 }
@@ -55,18 +56,37 @@ enum Trust {
     Own,
 }
 
-/// Handles a packet that begins with its UDP header. Softirq context.
-fn receive(rxe: &Rxe<Qp>, mut skb: SkBuff, vlan_id: Option<u16>, trust: Trust) {
-    let Some((ip, packet)) = parse(&mut skb, trust) else {
+/// Handles a packet that begins with its UDP header, and those that `more` gives for the same QP. Softirq context.
+fn receive(rxe: &Rxe<Qp>, first: Option<Incoming>, more: &mut dyn FnMut() -> Option<SkBuff>) {
+    let Some(incoming) = first else {
         return;
     };
+    let qpn = incoming.packet().bth().dest_qpn;
+    match (qpn == Qpn::MULTICAST, is_for_many(incoming.destination())) {
+        (true, true) => deliver_to_group(rxe, incoming),
+        (false, false) if qpn != Qpn::SMI => deliver_to_one(rxe, qpn, incoming, more),
+        _ => {}
+    }
+}
+
+/// Validates and counts a packet that begins with its UDP header.
+fn accept(rxe: &Rxe<Qp>, mut skb: SkBuff, vlan_id: Option<u16>, trust: Trust) -> Option<Incoming> {
+    let (ip, packet) = parse(&mut skb, trust)?;
     rxe.counters.add(Counter::ReceivedPackets, 1);
     rxe.counters.add(
         Counter::ReceivedBytes,
         (ip_len(&ip) + size_of::<UdpHeader>() + skb.len()) as u64,
     );
-    deliver(rxe, &Incoming::new(&skb, ip, packet, vlan_id));
-    skb.consume();
+    Some(Incoming::new(skb, ip, packet, vlan_id))
+}
+
+/// Validates and counts a packet of the device to itself, which begins with its IP header.
+fn accept_own(rxe: &Rxe<Qp>, mut skb: SkBuff) -> Option<Incoming> {
+    match skb.data().first() {
+        Some(&Ipv4Header::VERSION_IHL) => skb.pull(icrc::IPV4_LEN)?,
+        _ => skb.pull(icrc::IPV6_LEN)?,
+    }
+    accept(rxe, skb, None, Trust::Own)
 }
 
 /// The length of an IP header: those with options or extensions were rejected.
@@ -115,33 +135,43 @@ fn is_for_many(address: IpAddr) -> bool {
     }
 }
 
-/// Delivers a packet to its destination QP, or to the members of a multicast group.
-fn deliver(rxe: &Rxe<Qp>, incoming: &Incoming<'_>) {
-    let qpn = incoming.packet().bth().dest_qpn;
-    match (qpn == Qpn::MULTICAST, is_for_many(incoming.destination())) {
-        (true, true) => deliver_to_group(rxe, incoming),
-        (false, false) if qpn != Qpn::SMI => deliver_to_one(rxe, qpn, incoming),
-        _ => {}
+/// Whether a packet is of a QP's service, and of its partition. One to a multicast address is for no single QP.
+fn is_for(rxe: &Rxe<Qp>, qp: &Qp, incoming: &Incoming) -> bool {
+    let bth = incoming.packet().bth();
+    if bth.opcode.service() != qp.service().into() || is_for_many(incoming.destination()) {
+        return false;
     }
+    if !same_partition(bth.pkey, PKEY) {
+        rxe.count_bad_pkey();
+        return false;
+    }
+    true
 }
 
-fn deliver_to_one(rxe: &Rxe<Qp>, qpn: Qpn, incoming: &Incoming<'_>) {
-    let bth = incoming.packet().bth();
+/// Delivers a packet, and `more` of the device to itself, to one QP.
+fn deliver_to_one(
+    rxe: &Rxe<Qp>,
+    qpn: Qpn,
+    first: Incoming,
+    more: &mut dyn FnMut() -> Option<SkBuff>,
+) {
     let guard = rcu::read_lock();
     let Some(qp) = rxe.qps.get(qpn.get(), &guard) else {
         return;
     };
-    if bth.opcode.service() != qp.service().into() {
-        return;
+    let mut more = || loop {
+        let incoming = accept_own(rxe, more()?);
+        if let Some(next) = incoming.filter(|next| is_for(rxe, &qp, next)) {
+            return Some(next);
+        }
+    };
+    let first = Some(first).filter(|first| is_for(rxe, &qp, first));
+    if let Some(first) = first.or_else(&mut more) {
+        Qp::receive_all(qp, first, &mut more);
     }
-    if !same_partition(bth.pkey, PKEY) {
-        rxe.count_bad_pkey();
-        return;
-    }
-    Qp::receive(qp, incoming);
 }
 
-fn deliver_to_group(rxe: &Rxe<Qp>, incoming: &Incoming<'_>) {
+fn deliver_to_group(rxe: &Rxe<Qp>, incoming: Incoming) {
     let bth = incoming.packet().bth();
     if bth.opcode.service() != Service::Ud.into() {
         return;
@@ -154,7 +184,8 @@ fn deliver_to_group(rxe: &Rxe<Qp>, incoming: &Incoming<'_>) {
         IpAddr::V4(address) => Gid::from_ipv4(address.octets()),
         IpAddr::V6(address) => Gid(address.octets()),
     };
-    rxe.groups.deliver(group, incoming);
+    rxe.groups.deliver(group, &incoming);
+    incoming.consume();
 }
 
 /// Maximum number of packets in one run of the work item.
@@ -163,19 +194,19 @@ const BACKLOG_BUDGET: u32 = 64;
 impl WorkItem for Rxe<Qp> {
     type Pointer = Arc<Self>;
 
-    /// Delivers the packets in the backlog.
+    /// Delivers the packets in the backlog, those for one QP together.
     fn run(this: Arc<Self>) {
-        for _ in 0..BACKLOG_BUDGET {
-            let Some(mut skb) = this.looped_back() else {
+        let mut left = BACKLOG_BUDGET;
+        while left > 0 {
+            let Some(Waiting { skb, qpn }) = this.backlog.pop() else {
                 return;
             };
-            let pulled = match skb.data().first() {
-                Some(0x45) => skb.pull(icrc::IPV4_LEN),
-                _ => skb.pull(icrc::IPV6_LEN),
+            left = left.saturating_sub(1);
+            let mut more = || {
+                left = left.checked_sub(1)?;
+                this.backlog.pop_for(qpn).map(|next| next.skb)
             };
-            if pulled.is_some() {
-                receive(&this, skb, None, Trust::Own);
-            }
+            receive(&this, accept_own(&this, skb), &mut more);
         }
         Self::schedule_delivery(&this);
     }

@@ -11,6 +11,7 @@
 //! changes its CPU only when all its packets have left.
 
 use crate::ah::Av;
+use crate::backlog::Waiting;
 use crate::counters::{Counter, Counters};
 use crate::icrc::{seal_v4, seal_v6};
 use crate::ids::UDP_PORT;
@@ -30,7 +31,7 @@ use kernel_ext::net::xmit::{ip4_local_out, ip6_local_out};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::MaySleep;
 use roce::icrc;
-use roce::wire::{pad_len, Headers, MAX_HEADERS};
+use roce::wire::{pad_len, Headers, Qpn, MAX_HEADERS};
 
 /// The first source port (annex A17 of IBTA volume 1 does not define it; as the kernel's
 /// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
@@ -241,7 +242,7 @@ impl Path {
     }
 
     /// Whether a packet was sent from this path's destination to its source.
-    pub(crate) fn is_from_peer(&self, incoming: &Incoming<'_>) -> bool {
+    pub(crate) fn is_from_peer(&self, incoming: &Incoming) -> bool {
         incoming.destination() == self.source && incoming.source() == self.av.destination
     }
 
@@ -290,8 +291,12 @@ impl Path {
     }
 }
 
-/// A packet without IP and UDP headers; `None` where memory was short.
-pub(crate) struct Packet(Option<SkBuff>);
+/// A packet without IP and UDP headers.
+pub(crate) struct Packet {
+    /// `None` where memory was short.
+    skb: Option<SkBuff>,
+    dest_qpn: Qpn,
+}
 
 impl Packet {
     /// Makes a packet of `headers` and `len` bytes that `fill` writes.
@@ -310,18 +315,26 @@ impl Packet {
         let mut head = [0; MAX_HEADERS];
         let head_len = headers.write(len, &mut head);
         let total = head_len + len as usize + pad + icrc::LEN;
+        let dest_qpn = headers.bth().dest_qpn;
+        let lost = Self {
+            skb: None,
+            dest_qpn,
+        };
         let Ok(mut skb) = SkBuff::alloc(BELOW, total, Gfp::ATOMIC) else {
-            return Ok(Self(None));
+            return Ok(lost);
         };
         let Some(bytes) = skb.put(total) else {
-            return Ok(Self(None));
+            return Ok(lost);
         };
         let (front, rest) = bytes.split_at_mut(head_len);
         let (payload, tail) = rest.split_at_mut(len as usize);
         front.copy_from_slice(&head[..head_len]);
         fill(payload)?;
         tail.fill(0);
-        Ok(Self(Some(skb)))
+        Ok(Self {
+            skb: Some(skb),
+            dest_qpn,
+        })
     }
 
     /// Sends the packet, and counts it in `flight`; loopback packets are passed to `loop_back`.
@@ -332,7 +345,7 @@ impl Packet {
         path: &mut Path,
         flight: &Arc<Flight<W>>,
         counters: &Counters,
-        loop_back: impl FnOnce(SkBuff) -> Result,
+        loop_back: impl FnOnce(Waiting),
     ) {
         let sent = self.try_send(path, flight, loop_back);
         match sent {
@@ -348,15 +361,16 @@ impl Packet {
         self,
         path: &mut Path,
         flight: &Arc<Flight<W>>,
-        loop_back: impl FnOnce(SkBuff) -> Result,
+        loop_back: impl FnOnce(Waiting),
     ) -> Result<usize> {
-        let mut skb = self.0.ok_or(ENOMEM)?;
+        let mut skb = self.skb.ok_or(ENOMEM)?;
         push_headers(&mut skb, path).ok_or(ENOBUFS)?;
         let bytes = skb.len();
         skb.set_owner(flight.clone())?;
         flight.count_sent(!path.loopback);
         if path.loopback {
-            loop_back(skb)?;
+            let qpn = self.dest_qpn.get();
+            loop_back(Waiting { skb, qpn });
             return Ok(bytes);
         }
         match path.find_route()? {

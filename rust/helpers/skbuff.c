@@ -88,3 +88,14 @@ __rust_helper bool rust_helper_skb_ethernet_source(const struct sk_buff *skb, u8
 	memcpy(source, eth_hdr(skb)->h_source, ETH_ALEN);
 	return true;
 }
+
+/* A word of whoever has the packet at the time. */
+__rust_helper void rust_helper_skb_set_note(struct sk_buff *skb, u32 note)
+{
+	*(u32 *)skb->cb = note;
+}
+
+__rust_helper u32 rust_helper_skb_note(const struct sk_buff *skb)
+{
+	return *(const u32 *)skb->cb;
+}

@@ -73,7 +73,7 @@ impl Engine {
     pub(super) fn split<'p>(
         &'p mut self,
         qp: &'p Qp,
-        incoming: Option<&'p Incoming<'p>>,
+        incoming: Option<&'p Incoming>,
     ) -> (&'p mut Requester, &'p mut Receiver, QpOps<'p>) {
         let Self {
             requester,
@@ -193,7 +193,7 @@ impl Engine {
     }
 
     /// Passes a packet to the requester or the responder.
-    pub(super) fn receive(&mut self, qp: &Qp, incoming: &Incoming<'_>) {
+    pub(super) fn receive(&mut self, qp: &Qp, incoming: &Incoming) {
         let connected = qp.service != Service::Ud;
         if connected
             && !self

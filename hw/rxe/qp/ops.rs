@@ -36,7 +36,7 @@ pub(crate) struct QpOps<'p> {
     pub(super) qp: &'p Qp,
     pub(super) queues: &'p mut Queues,
     /// The packet that is being received, if any.
-    pub(super) incoming: Option<&'p Incoming<'p>>,
+    pub(super) incoming: Option<&'p Incoming>,
 }
 
 impl Queues {
@@ -87,7 +87,9 @@ impl QpOps<'_> {
         };
         if let Some(path) = path {
             let Qp { rxe, flight, .. } = self.qp;
-            packet.send(path, flight, &rxe.counters, |skb| Rxe::loop_back(rxe, skb));
+            packet.send(path, flight, &rxe.counters, |packet| {
+                Rxe::loop_back(rxe, packet)
+            });
         }
     }
 }

@@ -63,26 +63,6 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_goes_round() -> Result {
-        let mut queue = Queue::new(3)?;
-        assert_eq!(queue.indices.capacity(), 3);
-        for round in 0..10 {
-            for number in 0..3 {
-                assert_eq!(queue.push(round * 3 + number), Ok(()));
-            }
-            assert_eq!(queue.push(99), Err(Full));
-            for number in 0..3 {
-                assert_eq!(queue.pop(), Some(round * 3 + number));
-            }
-            assert!(queue.indices.is_empty() && queue.pop().is_none());
-            // So that the next round starts at another slot.
-            assert_eq!(queue.push(0), Ok(()));
-            assert_eq!(queue.pop(), Some(0));
-        }
-        Ok(())
-    }
-
-    #[test]
     fn what_is_posted_is_read_in_order() -> Result {
         let mut ring = consumer(3)?;
         assert_eq!(ring.capacity(), 3);

@@ -372,6 +372,20 @@ impl SkBuff {
         unsafe { bindings::skb_set_mark(self.as_raw(), mark) };
     }
 
+    /// Sets a word of the control buffer, which is free for whoever has the packet.
+    #[inline]
+    pub fn set_note(&mut self, note: u32) {
+        // SAFETY: The packet is ours.
+        unsafe { bindings::skb_set_note(self.as_raw(), note) };
+    }
+
+    /// The word that [`SkBuff::set_note`] has set, if nobody else had the packet since.
+    #[inline]
+    pub fn note(&self) -> u32 {
+        // SAFETY: The packet is valid.
+        unsafe { bindings::skb_note(self.as_raw()) }
+    }
+
     /// Reads a header at `offset` from the packet's start, which may be negative, if it is in the linear part.
     fn header_at<T: FromBytes>(&self, offset: i32) -> Option<T> {
         let start = self.headroom().checked_add_signed(offset as isize)?;
