@@ -259,9 +259,9 @@ impl Bth {
     #[inline]
     pub(crate) fn write(&self, payload_len: u32, writer: &mut Writer<'_>) {
         let pad = (pad_len(payload_len) as u8) << 4;
-        let flags = u8::from(self.solicited) << 7 | u8::from(self.migrated) << 6 | pad;
+        let flags = (u8::from(self.solicited) << 7) | (u8::from(self.migrated) << 6) | pad;
         let [pkey_high, pkey_low] = self.pkey.to_be_bytes();
-        let congestion = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
+        let congestion = (u8::from(self.fecn) << 7) | (u8::from(self.becn) << 6);
         writer.put([self.opcode.code(), flags, pkey_high, pkey_low]);
         writer.u8_u24(congestion, self.dest_qpn.get());
         writer.u8_u24(u8::from(self.ack_req) << 7, self.psn.get());
@@ -399,7 +399,7 @@ impl Header for Feth {
     #[inline]
     fn write(&self, writer: &mut Writer<'_>) {
         writer.u32(u32::from(
-            (self.selectivity & 3) << 4 | (self.placement & 0x0f),
+            ((self.selectivity & 3) << 4) | (self.placement & 0x0f),
         ));
     }
 }

@@ -178,7 +178,7 @@ impl Rig {
             let at = self.rng.below(written as u64) as usize;
             bytes[at] = match self.rng.below(3) {
                 0 => self.rng.next() as u8,
-                1 => bytes[at] ^ 1 << self.rng.below(8),
+                1 => bytes[at] ^ (1 << self.rng.below(8)),
                 _ => [0, 1, 0x7f, 0x80, 0xff][self.rng.below(5) as usize],
             };
         }

@@ -137,7 +137,7 @@ fn every_bit_counts_but_those_that_routers_change() {
                 changed[byte] ^= 1 << bit;
                 let invisible = masked(frame)
                     .iter()
-                    .any(|&(at, mask)| at == byte && mask >> bit & 1 == 1);
+                    .any(|&(at, mask)| at == byte && (mask >> bit) & 1 == 1);
                 assert_eq!(
                     icrc::<Fast>(&changed) == before,
                     invisible,

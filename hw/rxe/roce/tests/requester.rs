@@ -1036,6 +1036,22 @@ fn the_error_state_flushes_each_once_in_order() {
     assert!(rig.world.completions.iter().all(|c| c.report));
 }
 
+/// concerns rows 3.051, 3.083
+#[test]
+fn an_answer_in_the_error_state_comes_too_late() {
+    let mut rig = Rig::rc();
+    rig.post(READ, 8);
+    rig.post(SEND, 8);
+    rig.run();
+    rig.requester.error();
+    rig.read_response(Position::Only, 100, &[0; 8]);
+    rig.ack(101);
+    assert_eq!(rig.statuses(), []);
+    rig.run();
+    assert_eq!(rig.statuses(), [WrFlushErr; 2]);
+    assert_eq!(rig.world.queue[0].data, [7; 8]);
+}
+
 /// concerns rows 3.052, 3.054
 #[test]
 fn a_reset_begins_anew() {
