@@ -983,6 +983,17 @@ fn read_data_that_cannot_be_stored_is_a_protection_error() {
     assert_eq!(rig.statuses(), [WcStatus::LocProtErr]);
 }
 
+/// concerns rows 3.018
+#[test]
+fn an_empty_answer_needs_no_memory() {
+    let mut rig = Rig::rc();
+    rig.post(READ, 0);
+    rig.run();
+    rig.world.scatter_result = Err(WcStatus::LocProtErr);
+    rig.read_response(Position::Only, 100, &[]);
+    assert_eq!(rig.statuses(), [Success]);
+}
+
 /// concerns rows 3.036, 3.080
 #[test]
 fn operations_that_the_service_lacks_are_local_errors() {
@@ -1225,6 +1236,29 @@ fn nothing_is_sent_before_rts() {
     world.post(SEND, vec![1]);
     assert_eq!(requester.run(Time::from_ns(0), 10, &mut world), Run::Idle);
     assert!(world.sent.is_empty());
+}
+
+#[test]
+fn attributes_change_but_not_those_that_a_connection_is_made_with() {
+    let mut rig = Rig::rc();
+    rig.requester.set_attr(SendAttr {
+        mtu: Mtu::Mtu4096,
+        sq_psn: Psn::new(7),
+        dest_qpn: Qpn::new(9),
+        retry_cnt: 8,
+        rnr_retry: 8,
+        window: 0,
+        ..send_attr(Service::Uc)
+    });
+    let attr = rig.requester.attr();
+    let kept = (attr.service, attr.mtu, attr.sq_psn);
+    assert_eq!(kept, (Service::Rc, Mtu::Mtu256, Psn::new(100)));
+    let limited = (attr.retry_cnt, attr.rnr_retry, attr.window);
+    assert_eq!(limited, (7, 7, 1));
+    rig.post(SEND, 257);
+    let sent = rig.run();
+    assert_eq!((sent.len(), sent[0].payload.len()), (1, 256));
+    assert_eq!(sent[0].headers.bth().dest_qpn, Qpn::new(9));
 }
 
 // Unreliable services.

@@ -7,6 +7,7 @@ mod common;
 use common::world::{Region, Sent, World, BASE, RKEY};
 use common::{recv_attr, PEER, SELF};
 use roce::memory::{RemoteFault, RespondError};
+use roce::mtu::Mtu;
 use roce::opcode::Opcode;
 use roce::psn::{Msn, Psn};
 use roce::responder::{Responder, Slot};
@@ -393,6 +394,23 @@ fn the_first_packet_in_rtr_is_an_event() {
     assert_eq!(rig.world.events, []);
 }
 
+#[test]
+fn attributes_change_but_not_those_that_a_connection_is_made_with() {
+    let mut rig = Rig::rc();
+    let timer = RnrTimer::new(25);
+    rig.responder.set_attr(RecvAttr {
+        mtu: Mtu::Mtu4096,
+        rq_psn: Psn::new(7),
+        min_rnr_timer: timer,
+        ..recv_attr(Service::Uc)
+    });
+    let attr = rig.responder.attr();
+    let kept = (attr.service, attr.mtu, attr.rq_psn);
+    assert_eq!(kept, (Service::Rc, Mtu::Mtu256, Psn::new(100)));
+    rig.take(request(RcSendOnly, 100));
+    assert_eq!(rig.answers(), [(Syndrome::RnrNak(timer), 100)]);
+}
+
 // Receiver not ready.
 
 /// concerns rows 3.071, 3.072, 3.077
@@ -509,6 +527,17 @@ fn a_read_asked_for_again_while_it_is_answered_starts_over_where_needed() {
     rig.take(request(RcReadRequest, 101).range(BASE + 256, 768)); // lost, it seems
     let psns: Vec<_> = rig.run().iter().map(|s| s.headers.psn().get()).collect();
     assert_eq!(psns, [100, 101, 102, 101, 102, 103]);
+}
+
+/// concerns rows 3.026
+#[test]
+fn a_part_asked_for_again_does_not_end_the_answer() {
+    let mut rig = Rig::rc();
+    rig.take(request(RcReadRequest, 100).range(BASE, 1024));
+    rig.responder.run(3, &mut rig.world);
+    rig.take(request(RcReadRequest, 101).range(BASE + 256, 256));
+    let psns: Vec<_> = rig.run().iter().map(|s| s.headers.psn().get()).collect();
+    assert_eq!(psns, [100, 101, 102, 103]);
 }
 
 /// concerns rows 3.028, 3.029, 3.074
@@ -643,6 +672,25 @@ fn too_many_reads_are_refused() {
     Rig::new(none).refused(read, NakCode::InvalidRequest, ACCESS);
 }
 
+#[test]
+fn flush_and_atomic_write_are_not_limited() {
+    for limit in [0, 1] {
+        let mut rig = Rig::new(RecvAttr {
+            max_dest_rd_atomic: limit,
+            ..recv_attr(Service::Rc)
+        });
+        rig.world.busy = 1000;
+        rig.take(request(RcFlush, 100).range(BASE, 8));
+        rig.take(request(RcAtomicWrite, 101).range(BASE, 8).data(8));
+        if limit == 1 {
+            rig.take(request(RcReadRequest, 102).range(BASE, 8));
+        }
+        rig.world.busy = 0;
+        assert_eq!(rig.run().len(), 2 + usize::from(limit));
+        assert_eq!(rig.responder.state(), State::Rts);
+    }
+}
+
 /// concerns rows 3.064
 #[test]
 fn a_read_that_has_no_answer_yet_keeps_its_place() {
@@ -658,6 +706,19 @@ fn a_read_that_has_no_answer_yet_keeps_its_place() {
     let refusal = (Syndrome::Nak(NakCode::InvalidRequest), 104);
     let expected = [(ACK, 100), (ACK, 101), (ACK, 102), (ACK, 103), refusal];
     assert_eq!(rig.answers(), expected);
+}
+
+#[test]
+fn answers_stay_in_order_where_the_slots_wrap() {
+    let mut rig = Rig::rc();
+    for psn in 100..106 {
+        rig.world.busy = if psn < 102 { 0 } else { 1000 };
+        rig.take(request(RcReadRequest, psn).range(BASE, 8));
+        rig.responder.run(10, &mut rig.world);
+    }
+    rig.world.busy = 0;
+    let psns: Vec<_> = rig.run().iter().map(|s| s.headers.psn().get()).collect();
+    assert_eq!(psns, [100, 101, 102, 103, 104, 105]);
 }
 
 #[test]
