@@ -259,6 +259,16 @@ fn empty_reads_and_writes_need_no_memory() {
     );
 }
 
+/// concerns rows 3.018
+#[test]
+fn an_empty_send_touches_no_memory() {
+    let mut rig = Rig::rc();
+    rig.world.post_recv(8);
+    rig.world.recv_result = Err(WcStatus::LocProtErr);
+    rig.take(request(RcSendOnly, 100));
+    assert_eq!(rig.received(), [WcStatus::Success]);
+}
+
 // Acknowledges.
 
 /// concerns rows 3.074
@@ -270,6 +280,15 @@ fn acknowledges_coalesce_over_a_batch() {
     }
     assert_eq!(rig.answers(), [(ACK, 109)]);
     assert_eq!(rig.answers(), []);
+}
+
+/// concerns rows 3.074
+#[test]
+fn an_acknowledge_that_was_asked_for_comes_whatever_follows() {
+    let mut rig = Rig::rc();
+    rig.take(request(RcWriteOnly, 100).range(BASE, 8).data(8));
+    rig.take(request(RcWriteFirst, 101).range(BASE, 300).data(256)); // asks for none
+    assert_eq!(rig.answers(), [(ACK, 101)]);
 }
 
 /// concerns rows 3.074
@@ -813,6 +832,28 @@ fn opcodes_out_of_order_are_refused() {
             [(Syndrome::Nak(NakCode::InvalidRequest), 101)]
         );
         assert_eq!(rig.received(), [WcStatus::LocQpOpErr]);
+    }
+}
+
+/// concerns rows 3.106
+#[test]
+fn only_its_own_packets_go_on_with_a_write() {
+    let others = [
+        RcWriteFirst,
+        RcWriteOnly,
+        RcSendMiddle,
+        RcSendOnly,
+        RcReadRequest,
+        RcFetchAdd,
+    ];
+    for second in others {
+        let mut rig = Rig::rc();
+        rig.world.post_recv(600);
+        rig.take(request(RcWriteFirst, 100).range(BASE, 600).data(256));
+        let full = matches!(second, RcWriteFirst | RcSendMiddle);
+        let len = if full { 256 } else { 0 };
+        let packet = request(second, 101).data(len).atomic(BASE, 0, 0);
+        rig.refused(packet.range(BASE, 600), NakCode::InvalidRequest, INVALID);
     }
 }
 
