@@ -168,8 +168,6 @@ pub(crate) struct Request {
     pub(crate) remote_qkey: u32,
     /// Arguments of a memory window bind.
     pub(crate) bind: BindInfo,
-    /// Length of a flush, in bytes.
-    pub(crate) flush_length: u32,
     /// Placement type and selectivity of a flush.
     pub(crate) flush: Feth,
 }

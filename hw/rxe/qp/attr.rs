@@ -202,6 +202,10 @@ impl Attr {
                 *to = value;
             }
         }
+        if modify.state == Some(QpState::Sqd) {
+            // For this transition alone.
+            self.en_sqd_async_notify = false;
+        }
         set(&mut self.en_sqd_async_notify, modify.en_sqd_async_notify);
         set(&mut self.access, modify.access);
         set(&mut self.pkey_index, modify.pkey_index);

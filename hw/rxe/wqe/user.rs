@@ -55,7 +55,8 @@ pub(crate) struct UserSend {
     wr_id: u64,
     request: Request,
     ah_num: u32,
-    inline_len: u32,
+    /// Length of inline data, and of the range of a flush, in bytes.
+    length: u32,
     num_sge: u32,
 }
 
@@ -84,11 +85,10 @@ impl UserSend {
                 remote_qpn: raw.u32(at::REMOTE_QPN),
                 remote_qkey: raw.u32(at::REMOTE_QKEY),
                 bind: parse_bind(&raw),
-                flush_length: raw.u32(at::FLUSH + offset_of!(at::Flush, length)),
                 flush: parse_flush(&raw),
             },
             ah_num: raw.u32(at::AH_NUM),
-            inline_len: raw.u32(at::LENGTH),
+            length: raw.u32(at::LENGTH),
             num_sge: raw.u32(at::NUM_SGE),
         }
     }
@@ -110,10 +110,10 @@ impl UserSend {
     /// The status that the request fails with, if that exceeds `limits`.
     pub(crate) fn data_len(&self, limits: &Limits) -> Result<usize, WcStatus> {
         if self.is_inline() {
-            if self.inline_len > limits.max_inline {
+            if self.length > limits.max_inline {
                 return Err(WcStatus::LocLenErr);
             }
-            return Ok(self.inline_len as usize);
+            return Ok(self.length as usize);
         }
         if self.num_sge > limits.max_sge {
             return Err(WcStatus::LocQpOpErr);
@@ -139,13 +139,13 @@ impl UserSend {
             return Err(WcStatus::LocQpOpErr);
         }
         let (place, length) = if inline {
-            (Data::Inline, self.inline_len.into())
+            (Data::Inline, self.length.into())
         } else {
             (Data::List(self.num_sge), list_length(data, self.num_sge))
         };
         let length = match op {
             SendOp::Local { .. } => 0,
-            SendOp::Flush { .. } => request.flush_length,
+            SendOp::Flush { .. } => self.length,
             _ => check_length(&op, length)?,
         };
         let av = match op {

@@ -221,6 +221,8 @@ static void drained(void)
 	verdict("SQD: the request that was held is sent", held && !wc.status && wc.wr_id == 2, true, ibv_wc_status_str(wc.status));
 	move(b.qp, IBV_QPS_SQD);
 	verdict("SQD: no event without IBV_QP_EN_SQD_ASYNC_NOTIFY", !event_comes(IBV_EVENT_SQ_DRAINED, 300), true, "an event");
+	move(a.qp, IBV_QPS_SQD);
+	verdict("SQD: nor after a transition that had it", !event_comes(IBV_EVENT_SQ_DRAINED, 300), true, "an event");
 	end_destroy(&a);
 	end_destroy(&b);
 }

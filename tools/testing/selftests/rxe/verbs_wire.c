@@ -234,8 +234,7 @@ static int print_extended(const struct packet *p, const uint8_t *at)
 	}
 	if (op == 6 || op == 0xa || op == 0xb || op == 0xc || op == 0x1c || op == 0x1d) {
 		printf(" RETH +%llu %s", (unsigned long long)(be64(at) - (uintptr_t)b.buffer), be32(at + 8) == b.mr->rkey ? "key" : "?");
-		if (op != 0x1c) /* of FLUSH: open, ours sends a length of 0 */
-			printf(" %u", be32(at + 12));
+		printf(" %u", be32(at + 12));
 		at += 16;
 	}
 	if (op == 0x13 || op == 0x14) {
