@@ -170,6 +170,18 @@ pub(crate) fn new_path(modify: &QpModify<'_>) -> Result<Option<Arc<Av>>> {
     Ok(Some(Arc::new(Av::new(attr)?, GFP_KERNEL)?))
 }
 
+/// Shortest timeout for an acknowledge, as a code: 4.2 ms. A peer in software may need as long when its processor is busy,
+/// and would be retried to death. The C driver's timeouts are no shorter, as it counts in jiffies.
+const LEAST_TIMEOUT: u8 = 10;
+
+/// The timeout for an acknowledge of a code; 0 is none.
+fn ack_timeout(code: u8) -> AckTimeout {
+    AckTimeout::new(match code {
+        0 => 0,
+        code => code.max(LEAST_TIMEOUT),
+    })
+}
+
 impl Attr {
     /// The attributes of a QP in RESET.
     pub(crate) fn new() -> Self {
@@ -274,7 +286,7 @@ impl Attr {
             pkey: PKEY,
             qkey: self.qkey(fixed),
             signal_all: fixed.signal_all,
-            ack_timeout: AckTimeout::new(self.timeout),
+            ack_timeout: ack_timeout(self.timeout),
             retry_cnt: self.retry_cnt,
             rnr_retry: self.rnr_retry,
             max_rd_atomic: self.max_rd_atomic,

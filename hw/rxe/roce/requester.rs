@@ -29,11 +29,6 @@ use crate::wire::Qpn;
 /// Maximum number of packets between two that request an acknowledge, also within a message.
 const ACK_REQ_INTERVAL: u32 = 64;
 
-/// Shortest time to wait for a response, in nanoseconds: that of a peer in software whose processor is busy, so that a shorter
-/// timeout does not exhaust the retries. A timeout may be up to four times as long as its code says (IBTA volume 1, 9.7.6.1.3);
-/// the C driver's are no shorter, as it counts in jiffies.
-const LEAST_TIMEOUT: u64 = 4_000_000;
-
 /// Maximum window: it leaves half of the distinguishable sequence numbers to a large READ.
 const MAX_WINDOW: u32 = 1 << 22;
 
@@ -553,7 +548,7 @@ impl Requester {
     #[inline]
     pub(crate) fn start_timer(&mut self, now: Time) {
         self.wait = match self.attr.ack_timeout.nanoseconds() {
-            Some(timeout) => Wait::Answer(now.after(timeout.max(LEAST_TIMEOUT))),
+            Some(timeout) => Wait::Answer(now.after(timeout)),
             None => Wait::Nothing,
         };
     }

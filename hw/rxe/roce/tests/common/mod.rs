@@ -29,7 +29,7 @@ pub fn send_attr(service: Service) -> SendAttr {
         pkey: 0xffff,
         qkey: 0x1111_1111,
         signal_all: false,
-        ack_timeout: AckTimeout::new(10),
+        ack_timeout: AckTimeout::new(8),
         retry_cnt: 7,
         rnr_retry: 7,
         max_rd_atomic: 4,
