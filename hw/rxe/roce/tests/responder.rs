@@ -771,6 +771,25 @@ fn memory_that_goes_while_it_is_read_breaks_the_answer_off() {
     );
 }
 
+/// The answer breaks off while room is made for the next request, which is not executed then.
+///
+/// concerns rows 3.088
+#[test]
+fn an_answer_that_breaks_off_refuses_the_next_request_too() {
+    let mut rig = Rig::rc();
+    rig.world.busy = 1000;
+    for psn in 100..104 {
+        rig.take(request(RcReadRequest, psn).range(BASE, 8));
+    }
+    rig.world.busy = 0;
+    rig.world
+        .respond_errors
+        .push_back(RespondError::Nak(RemoteFault::Access));
+    rig.take(request(RcFetchAdd, 104).atomic(BASE, 0, 1));
+    assert_eq!(rig.answers(), [(Syndrome::Nak(NakCode::RemoteAccess), 100)]);
+    assert_eq!((rig.world.atomics, rig.world.moved.len()), (0, 1));
+}
+
 /// A failed replay is no error: the peer may have received the first response.
 #[test]
 fn memory_that_goes_while_it_is_read_again_is_no_error() {
