@@ -484,6 +484,17 @@ fn acknowledges_for_what_is_to_be_sent_again_still_count() {
     assert_eq!(rig.statuses(), [Success; 2]);
 }
 
+/// concerns rows 3.074
+#[test]
+fn a_late_acknowledge_in_a_message_goes_on_behind_it() {
+    let mut rig = Rig::rc();
+    rig.post(SEND, 256 * 4);
+    rig.run();
+    rig.nak(NakCode::PsnSequence, 100);
+    rig.ack(101); // late, for the first round
+    assert_eq!(rig.psns(), [102, 103]);
+}
+
 /// concerns rows 3.071, 3.072
 #[test]
 fn an_rnr_nak_waits_for_the_receivers_timer() {
