@@ -162,12 +162,17 @@ bool mt_fence(u32 port, u32 qpn)
 	static atomic_t last;
 	struct fake_ib_packet *packet = kzalloc_obj(*packet);
 	u64 tid = 0xfe00000000000000ULL + atomic_inc_return(&last);
-	bool ok;
+	bool ok = false;
+	int tries;
 
 	if (!packet)
 		return false;
-	mt_make(packet, port, qpn, qpn ? MT_CLASS : IB_MGMT_CLASS_SUBN_LID_ROUTED, MT_FENCE_VERSION, IB_MGMT_METHOD_GET, tid);
-	ok = !fake_ib_deliver(packet) && mt_wire_wait(port, cpu_to_be64(tid), 1, 5000);
+	/* An answer may be dropped where many are under way. */
+	for (tries = 0; !ok && tries < 5; tries++) {
+		mt_make(packet, port, qpn, qpn ? MT_CLASS : IB_MGMT_CLASS_SUBN_LID_ROUTED, MT_FENCE_VERSION,
+			IB_MGMT_METHOD_GET, tid);
+		ok = !fake_ib_deliver(packet) && mt_wire_wait(port, cpu_to_be64(tid), 1, 1000);
+	}
 	kfree(packet);
 	return ok;
 }

@@ -161,7 +161,7 @@ static enum fake_ib_fate double_all(struct fake_ib_packet *packet, int nth)
 static void test_retry(void)
 {
 	mt_wire_begin(lose_two);
-	CHECK_EQ(0, mt_post(request(server_lid(), 50, 7)), "a request that is lost twice");
+	CHECK_EQ(0, mt_post(request(server_lid(), 50 * mt_slowness, 7)), "a request that is lost twice");
 	CHECK(mt_wait_sent(&client, 1, 5000), "comes to its end");
 	CHECK_EQ(IB_WC_SUCCESS, status_of(&client, 0), "well");
 	CHECK_EQ(1, client.received, "with one response");
