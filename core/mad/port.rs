@@ -200,6 +200,9 @@ impl DeviceClient for Ports {
     }
 
     fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Self::Data>> {
+        // Before the ports are opened: an open port must be closed, not dropped.
+        let empty = new_mutex!(KVec::new(), "mad::PortQps");
+        let data = Counted::new(KBox::pin_init(empty, GFP_KERNEL)?)?;
         let mut ports: KVec<PortQps> = KVec::new();
         for port_num in device.ports() {
             if device.port_caps(port_num) & c::RDMA_CORE_CAP_IB_MAD == 0 {
@@ -220,10 +223,8 @@ impl DeviceClient for Ports {
         if ports.is_empty() {
             return Err(EOPNOTSUPP);
         }
-        Counted::new(KBox::pin_init(
-            new_mutex!(ports, "mad::PortQps"),
-            GFP_KERNEL,
-        )?)
+        *data.lock() = ports;
+        Ok(data)
     }
 
     fn remove(device: &Device, data: ARef<Self::Data>, sleep: &MaySleep) {

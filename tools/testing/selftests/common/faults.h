@@ -296,22 +296,22 @@ static inline bool wrong(const struct call *call, unsigned int n, int error, con
 	return false;
 }
 
-/* Calls once, with the n-th allocation failing. `error` gets its errno, `came` whether there are so many allocations. */
-static inline bool call_with_fault(const struct call *call, unsigned int n, int *error, bool *came)
+/* Calls once, with the n-th allocation failing. `error` gets its errno, `lacking` how many allocations were too few for that. */
+static inline bool call_with_fault(const struct call *call, unsigned int n, int *error, unsigned int *lacking)
 {
 	static struct state start, ready;
 	int again;
 
 	state_of(&start);
 	*error = call->before ? call->before() : 0;
-	*came = false;
+	*lacking = n;
 	if (*error)
 		return wrong(call, n, *error, "what it needs cannot be made");
 	state_of(&ready);
 	arm(n);
 	*error = call->call();
-	*came = !disarm();
-	if (*error && !*came)
+	*lacking = disarm();
+	if (*error && *lacking)
 		return wrong(call, n, *error, "it fails without a fault");
 	if (*error) {
 		if (!as_it_was(&ready))
@@ -354,29 +354,37 @@ static inline unsigned int following(const struct call *call, unsigned int n, un
 {
 	unsigned int ends = call->slow && !all ? call->slow : dense;
 	unsigned int step = call->slow && !all ? count / call->slow + 1 : stride;
+	unsigned int last = count > ends ? count - ends : 0;	/* from here on each one */
 
-	return n < ends || n + ends + step > count ? n + 1 : n + step;
+	if (n < ends || n >= last)
+		return n + 1;
+	return n + step < last ? n + step : last;
 }
 
 /* One call, with each of its allocations failing in turn. */
 static inline void each_allocation(const struct call *call)
 {
-	unsigned int errors[ERRNOS] = { 0 }, n = 1, faults = 0, succeeded = 0;
+	unsigned int errors[ERRNOS] = { 0 }, n = 1, failed = 0, lacking, faults = 0, succeeded = 0;
 	int error, count;
-	bool good = true, came = true;
+	bool good = true;
 
 	if (only && strcmp(call->name, only))
 		return;
 	count = count_allocations(call);
 	if (count < 0)
 		return;
-	while (good && came) {
-		good = call_with_fault(call, n, &error, &came);
-		if (came) {
-			faults++;
-			succeeded += !error;
-			errors[error < ERRNOS ? error : 0]++;
+	while (good && failed < n) {
+		good = call_with_fault(call, n, &error, &lacking);
+		if (lacking) {
+			/* There are fewer than at first. Those at the end are not left out. */
+			count = n - lacking;
+			n = failed < (unsigned int)count ? following(call, failed, count) : failed;
+			continue;
 		}
+		faults++;
+		succeeded += !error;
+		errors[error < ERRNOS ? error : 0]++;
+		failed = n;
 		n = following(call, n, count);
 	}
 	total.calls++;

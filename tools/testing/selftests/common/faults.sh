@@ -29,5 +29,5 @@ fi
 check "nothing is left" retry 10 no_objects
 link_down A
 link_down B
-check "the module is not in use" retry 10 not_used rdma_rxe
+check "the modules go" modules_unload
 finish

@@ -27,15 +27,27 @@ faults_among() {
 		echo "0x$2" > $faults/$kind/require-end
 	done
 }
-# faults_in MODULE: only those fail that the module, or what it calls, makes. Files in sysfs are not among them: a RoCE device
-# has thousands, and it takes seconds to make them all.
+# _range MODULE PATTERN: from the first function with such a name to the end of the last one; MODULE is empty for the kernel's.
+_range() {
+	awk -v m="${1:+[$1]}" '$4 == m && $2 ~ /[tT]/' /proc/kallsyms | sort | awk -v pattern="$2" '
+		ends { last = $1; ends = 0 }
+		$3 ~ pattern { first = first ? first : $1; last = $1; ends = 1 }
+		END { print first, last }'
+}
+# faults_in MODULE [PATTERN]: only those fail that the module makes, or what it calls, or only these functions of it. Files in sysfs
+# are not among them: a RoCE device has thousands, and it takes seconds to make them all.
 faults_in() {
-	local from to kind
-	read -r from to < <(awk -v m="[$1]" '$4 == m && $2 ~ /[tT]/ { print $1 }' /proc/kallsyms | sort | sed -n '1p;$p' | xargs)
+	local from to
+	read -r from to < <(_range "$1" "${2:-.}")
 	[ -n "$to" ] || return
 	faults_among "$from" "$to"
-	read -r from to < <(awk '$3 ~ /^(__kernfs_new_node|kernfs_new_node|__kernfs_create_file|kernfs_create_link|sysfs_create_group|sysfs_add_file_mode_ns|sysfs_create_link)$/ { print $1 }' \
-		/proc/kallsyms | sort | sed -n '1p;$p' | xargs)
+	faults_not_in '__kernfs_new_node|kernfs_new_node|__kernfs_create_file|kernfs_create_link|sysfs_create_group|sysfs_add_file_mode_ns|sysfs_create_link'
+}
+# faults_not_in PATTERN: nothing fails that a function with such a name calls, or one between them in the kernel.
+faults_not_in() {
+	local from to kind
+	read -r from to < <(_range '' "^($1)\$")
+	[ -n "$to" ] || return
 	for kind in failslab fail_page_alloc; do
 		echo "0x$from" > $faults/$kind/reject-start
 		echo "0x$to" > $faults/$kind/reject-end

@@ -340,12 +340,12 @@ static const struct call calls[] = {
 
 /* They make and remove thousands of files: see faults_in of faults_lib.sh. */
 static const struct call links[] = {
-	{ "link add", NULL, add_link_or_lose_answer, whole_link_gone, .slow = 8, .costly = true },
+	{ "link add", NULL, add_link_or_lose_answer, whole_link_gone, .slow = 12, .costly = true },
 	{ "link delete", spare_link, delete_link_or_lose_answer, .slow = 2 },
 };
 
 /* In the exclusive mode. */
-static const struct call moves[] = { { "move to another namespace", NULL, move_away, back, .slow = 3 } };
+static const struct call moves[] = { { "move to another namespace", NULL, move_away, back, .slow = 16 } };
 
 /* RDMA's part is to tell of it, and which device now has the name. */
 static const struct call netdevs[] = { { "another name of the net device", NULL, rename_netdev, rename_netdev_back } };
