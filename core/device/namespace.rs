@@ -15,7 +15,7 @@ use rdma::{
 use super::compat;
 use crate::{
     device,
-    registry::{self, netns, DeviceFilter},
+    registry::{self, netns, printk, DeviceFilter},
 };
 
 /// Keeps the pernet operations registered until it is dropped.
@@ -60,8 +60,8 @@ impl PerNamespace for Namespace {
 ///
 /// # Errors
 ///
-/// `ENODEV` for a device that is not registered or not in that namespace, and those of enabling: the device is then
-/// registered, but disabled.
+/// `ENODEV` for a device that is not registered or not in that namespace; `ENOMEM`, if its name cannot be published there:
+/// the device is then where it was. A client that cannot have it there is told of in the log.
 fn change(device: &Device, from: u64, to: &NetNamespace, sleep: &MaySleep) -> Result {
     device::with_change_lock(device, || {
         if !device.is_registered() || device.net().cookie() != from {
@@ -75,9 +75,15 @@ fn change(device: &Device, from: u64, to: &NetNamespace, sleep: &MaySleep) -> Re
             device.restore_net(old);
         }
         let registered = device::begin_registered(device).ok_or(EINVAL)?;
-        let enabled = device::enable(&registered, sleep);
+        if let Err(error) = device::enable(&registered, sleep) {
+            let error = error.to_errno();
+            printk::warn(
+                device,
+                fmt!("not enabled after a change of namespace: {error}\n"),
+            );
+        }
         device.announce(sleep);
-        renamed.and(enabled)
+        renamed
     })
 }
 
