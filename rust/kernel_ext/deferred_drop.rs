@@ -18,7 +18,7 @@ use kernel::{
     impl_has_work, new_work,
     prelude::*,
     sync::Arc,
-    workqueue::{self, Work, WorkItem},
+    workqueue::{Work, WorkItem},
 };
 
 /// Maximum number of waiting objects; beyond that the caller waits for the grace period itself.
@@ -64,7 +64,7 @@ impl<T: Send + Sync + 'static> DeferredDrop<T> {
         let pushed = this.lists.lock().waiting.push_within_capacity(object);
         match pushed {
             Ok(()) => {
-                work::enqueue(workqueue::system_unbound(), this);
+                work::enqueue(work::system_dfl(), this);
             }
             Err(full) => {
                 rcu::synchronize_expedited(may_sleep);

@@ -69,6 +69,14 @@ where
     unsafe { bindings::flush_work(raw_work::<T, ID>(object)) }
 }
 
+/// Returns the system's queue for work that any CPU may run: `system_dfl_wq`. Its workers may sleep.
+///
+/// `kernel::workqueue::system_unbound` gives the queue that the kernel calls deprecated when somebody uses it.
+pub fn system_dfl() -> &'static Queue {
+    // SAFETY: The kernel makes the queue before any module is loaded, and never removes it.
+    unsafe { Queue::from_raw(bindings::system_dfl_wq.cast()) }
+}
+
 /// Flags of an [`OwnedQueue`], which can be combined with `|`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct QueueFlags(u32);
