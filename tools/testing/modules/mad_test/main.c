@@ -163,16 +163,21 @@ bool mt_fence(u32 port, u32 qpn)
 	struct fake_ib_packet *packet = kzalloc_obj(*packet);
 	u64 tid = 0xfe00000000000000ULL + atomic_inc_return(&last);
 	bool ok = false;
-	int tries;
+	int tries, error;
 
 	if (!packet)
 		return false;
-	/* An answer may be dropped where many are under way. */
+	/* Where many are under way an answer may be dropped, and there may be no room for the request at the moment. */
 	for (tries = 0; !ok && tries < 5; tries++) {
 		mt_make(packet, port, qpn, qpn ? MT_CLASS : IB_MGMT_CLASS_SUBN_LID_ROUTED, MT_FENCE_VERSION,
 			IB_MGMT_METHOD_GET, tid);
-		ok = !fake_ib_deliver(packet) && mt_wire_wait(port, cpu_to_be64(tid), 1, 1000);
+		error = fake_ib_deliver(packet);
+		if (error)
+			msleep(1000 * mt_slowness);
+		ok = !error && mt_wire_wait(port, cpu_to_be64(tid), 1, 1000);
 	}
+	if (!ok)
+		pr_info("fence: port %u, QP%u: %d\n", port, qpn, error);
 	kfree(packet);
 	return ok;
 }
