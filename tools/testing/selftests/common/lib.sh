@@ -256,10 +256,11 @@ net_down() {
 
 # link_up HOST, link_down HOST: its rxe link. Up means that the GIDs of its addresses are there.
 link_up() {
+	_forget_gids "$1"
 	on "$1" rdma link add "$(dev "$1")" type rxe netdev "$(netdev "$1")" || return
 	retry 5 gid_index "$1" > /dev/null && retry 5 gid_index "$1" 6 > /dev/null
 }
-link_down() { on "$1" rdma link del "$(dev "$1")"; }
+link_down() { _forget_gids "$1"; on "$1" rdma link del "$(dev "$1")"; }
 
 # hosts_up [MTU]: modules, network and a link on each host.
 hosts_up() { modules_load && net_up "${1:-4200}" && link_up A && link_up B; }
@@ -310,6 +311,14 @@ _gid() {
 # Traffic
 # ----------------------------------------------------------------------------------------------------------------------
 
+# _gid_of HOST 4|6: as gid_index, but it is looked for once: each program that the guest starts takes its time.
+_gid_of() {
+	local known=/run/ferroband-gid-$1-$2
+	[ -s "$known" ] || gid_index "$1" "$2" > "$known" || return
+	echo "$(< "$known")"
+}
+_forget_gids() { : > "/run/ferroband-gid-$1-4" > "/run/ferroband-gid-$1-6"; }
+
 # pingpong PROGRAM [OPTION...]: an ibv_*_pingpong, server on A, client on B; V=6 uses the IPv6 GIDs, LIMIT is its time
 # in seconds (30), LOOPBACK=yes keeps both ends on A. Wrong data (which -c finds, but only tells) is a failure.
 pingpong() {
@@ -318,10 +327,10 @@ pingpong() {
 	_fewer "$@"
 	set -- "${options[@]}"
 	[ -z "${LOOPBACK:-}" ] || client=A
-	on_exec A timeout "${LIMIT:-30}" "$program" -d "$(dev A)" -g "$(gid_index A "$v")" "$@" > $log.server 2>&1 &
+	on_exec A timeout "${LIMIT:-30}" "$program" -d "$(dev A)" -g "$(_gid_of A "$v")" "$@" > $log.server 2>&1 &
 	server_pid=$!
 	if _listens A 18515; then
-		on $client timeout "${LIMIT:-30}" "$program" -d "$(dev $client)" -g "$(gid_index $client "$v")" "$@" "$(addr A)" \
+		on $client timeout "${LIMIT:-30}" "$program" -d "$(dev $client)" -g "$(_gid_of $client "$v")" "$@" "$(addr A)" \
 			> $log.client 2>&1 || status=$?
 	else
 		kill $server_pid
@@ -364,10 +373,10 @@ perftest() {
 	_fewer "$@"
 	set -- "${options[@]}"
 	[ -z "${LOOPBACK:-}" ] || client=A
-	on_exec A timeout "${LIMIT:-60}" "$program" -F -d "$(dev A)" -x "$(gid_index A "$v")" "$@" > /dev/null &
+	on_exec A timeout "${LIMIT:-60}" "$program" -F -d "$(dev A)" -x "$(_gid_of A "$v")" "$@" > /dev/null &
 	server_pid=$!
 	_listens A 18515 || { kill $server_pid; return 1; }
-	on $client timeout "${LIMIT:-60}" "$program" -F -d "$(dev $client)" -x "$(gid_index $client "$v")" "$@" "$(addr A)" || status=$?
+	on $client timeout "${LIMIT:-60}" "$program" -F -d "$(dev $client)" -x "$(_gid_of $client "$v")" "$@" "$(addr A)" || status=$?
 	wait $server_pid || status=$?
 	return $status
 }
@@ -387,8 +396,8 @@ rdma_pair() {
 	return $status
 }
 
-# A TCP port of a host is listened on.
-_listens() { retry 10 on "$1" bash -c 'ss -Hltn "sport = :$1" | grep -q .' listens "$2"; }
+# A TCP port of a host is listened on (state 0A; one grep is much quicker than an ss).
+_listens() { retry 10 on "$1" grep -q "$(printf '^ *[0-9]*: [0-9A-F]*:%04X [0-9A-F]*:0000 0A' "$2")" /proc/net/tcp /proc/net/tcp6; }
 
 # Faults
 # ----------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 # Users of MADs that are killed with requests under way, and devices that go under them and under connections; again and again.
 # kernels: stock uml
 # mixes: long
-# timeout: 300
+# timeout: 150
 # long: 3600 ROUNDS=300
 . "$(dirname "$0")/lib.sh"
 

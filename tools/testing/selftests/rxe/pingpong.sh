@@ -20,12 +20,12 @@ hosts_up || exit
 
 for type in rc uc ud; do
 	for v in 4 6; do
-		V=$v check "$type, IPv$v, between hosts" pingpong ibv_${type}_pingpong -n 200
-		V=$v LOOPBACK=yes check "$type, IPv$v, one device" pingpong ibv_${type}_pingpong -n 200
+		V=$v check "$type, IPv$v, between hosts" pingpong ibv_${type}_pingpong -n 50
+		V=$v LOOPBACK=yes check "$type, IPv$v, one device" pingpong ibv_${type}_pingpong -n 50
 	done
-	check "$type, completion events" pingpong ibv_${type}_pingpong -n 200 -e
+	check "$type, completion events" pingpong ibv_${type}_pingpong -n 50 -e
 done
-check "rc, extended post and poll" pingpong ibv_rc_pingpong -n 200 -N
+check "rc, extended post and poll" pingpong ibv_rc_pingpong -n 50 -N
 
 # The data is validated in these.
 for size in 1 3 1023 1024 1025 65536 1048576; do

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A storm: kernel clients (storm_client.c) register and leave while links come and go, programs send and are killed by
 # kill -9, and devices are renamed; the modules refuse to go while they are in use, and go afterwards.
-# The storm has 100 rounds; in make check-long 1,000.
+# The storm has 50 rounds; in make check-long 1,000.
 # rows: 2.009
 # kernels: stock kcsan
 # mix: ib_core rdma_rxe
@@ -85,7 +85,7 @@ ip link set vethS up
 check "the clients begin" modprobe storm_client
 check "a client of the kernel holds no module back" not_used rdma_rxe
 # Each kind of round is in 50 of them, and in each fifth of these.
-rounds=${ROUNDS:-$((kernel_slowness > 1 ? 50 : 100))}
+rounds=${ROUNDS:-50}
 step=$((kernel_slowness > 1 ? 5 : 1))
 for ((from = 0; from < rounds; from += 50)); do
 	check "rounds $from to $((from + 49))" storm $from $((from + 50))
