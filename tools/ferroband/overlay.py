@@ -5,6 +5,7 @@ The root image is never changed. The initramfs carries an overlay that is copied
 before the guest's init starts: our modules under /lib/modules/RELEASE/updates with their modules.dep, and the test
 scripts under /ferroband.
 """
+import fcntl
 import functools
 import os
 import pathlib
@@ -12,7 +13,7 @@ import shutil
 import stat
 import tempfile
 
-from .environment import KERNEL, REPO, in_root, paths
+from .environment import KERNEL, OUT, REPO, in_root, paths
 from .relocations import leave_out_frame_addresses
 
 ROOT_MODULES = ("virtio_blk", "ext4")
@@ -92,7 +93,7 @@ def install_modules(files: list[pathlib.Path], top: pathlib.Path) -> None:
 
 
 def install_tests(top: pathlib.Path) -> None:
-    """Puts the guest's init, the test scripts and the programs compiled from C beside them under `top`/ferroband."""
+    """Puts the guest's init, the test scripts and the programs in C beside them under `top`/ferroband."""
     target = top / "ferroband"
     target.mkdir()
     shutil.copy(REPO / "tools/guest-init", target / "init")
@@ -100,13 +101,23 @@ def install_tests(top: pathlib.Path) -> None:
     shutil.copy(REPO / "tools/demo.sh", target)
     # By module in the repository, in one folder in the guest: they use each other.
     selftests = target / "selftests"
-    for area in sorted((REPO / "tools/testing/selftests").iterdir()):
+    for area in sorted((REPO / "tools/testing/selftests").glob("*/")):
         shutil.copytree(area, selftests, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     for name in ("rdma", "kselftest", "net/lib/py", "net/rds"):  # the kernel's own, as they are
         shutil.copytree(paths().kdir / "tools/testing/selftests" / name, target / "kernel-selftests" / name)
-    sources = sorted(selftests.glob("*.c"))
-    script = 'for c; do gcc -O2 -Wall -o "${c%.c}" "$c" -libverbs -lrdmacm -libumad -lpthread; done'
-    in_root("sh", "-euc", script, "sh", *map(str, sources), check=True)
+    for program in programs():
+        shutil.copy(program, selftests)
+
+
+@functools.cache
+def programs() -> list[pathlib.Path]:
+    """The programs of the tests that are in C, compiled where a source has changed."""
+    target = OUT / "programs"
+    target.mkdir(parents=True, exist_ok=True)
+    with open(target / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        in_root("make", "-s", f"-j{os.cpu_count()}", "-C", str(REPO / "tools/testing/selftests"), f"OUTPUT={target}", check=True)
+    return [target / source.stem for source in sorted((REPO / "tools/testing/selftests").glob("*/*.c"))]
 
 
 def module_closure(names: tuple[str, ...]) -> list[pathlib.Path]:
