@@ -135,8 +135,8 @@ skip_all() {
 # Attacks
 # ----------------------------------------------------------------------------------------------------------------------
 
-# fuzz_count FEW [MANY]: how many calls a fuzzer makes: COUNT, or many (a million) where nothing is emulated, or the few.
-fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo "${2:-1000000}" || echo "$1")}"; }
+# fuzz_count FEW [MANY]: how many calls a fuzzer makes: COUNT, or many (200,000) where nothing is emulated, or the few.
+fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo "${2:-200000}" || echo "$1")}"; }
 
 # after_attack: the device works, nothing is left of who attacked, the modules can go; ends the program.
 after_attack() {

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # Forged packets by the thousand, or million (fuzz_packets.c), to QPs that are at work: nothing breaks, no memory that is not
 # registered is written or sent, a connection beside them works on. SEED=… repeats a run, ROUND=… begins it later.
-# kernels: stock uml
+# kernels: uml stock
 # timeout: 300
+# long: 7200 COUNT=1000000
 . "$(dirname "$0")/lib.sh"
 our_driver || skip_all "the stock driver crashes"
 hosts_up 5000 || exit

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # A hostile user writes into the rings that it shares with the driver (hostile_ring.c): errors only, no crash.
 # SEED=… repeats a run, ROUND=… begins it later.
-# kernels: stock uml kcsan
+# kernels: uml stock kcsan
 # timeout: 300
+# long: 7200 COUNT=1000000
 . "$(dirname "$0")/lib.sh"
 our_driver || skip_all "the stock driver may crash the kernel"
 hosts_up || exit

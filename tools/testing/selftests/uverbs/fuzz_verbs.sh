@@ -4,9 +4,10 @@
 # unprivileged user on one file, which is closed under them, while the device goes and comes again now and then: no complaint
 # of the kernel, and nothing is left. SEED=… begins another sequence; threads make it no repeatable one.
 # rows: 2.038
-# kernels: stock uml
+# kernels: uml stock
 # mix: ib_uverbs
 # timeout: 300
+# long: 7200 COUNT=1000000
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 count=$(fuzz_count 60000)
