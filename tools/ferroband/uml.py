@@ -62,7 +62,14 @@ class Uml(Guest):
                 said += self._line.recv(1)
             except TimeoutError:
                 continue
+        self._pass_niceness_on()
         return self._line
+
+    def _pass_niceness_on(self) -> None:
+        """It is a session of its own by now, and the scheduler weighs sessions against each other (sched(7), autogroup)."""
+        autogroup = pathlib.Path(f"/proc/{self._process.pid}/autogroup")
+        if autogroup.exists():
+            autogroup.write_text(str(os.nice(0)))
 
     def close(self) -> None:
         super().close()
