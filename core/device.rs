@@ -157,7 +157,8 @@ unsafe fn describe(
 
 /// Enables a device for its driver, for clients and for namespaces.
 ///
-/// On failure the caller must disable it.
+/// On failure it is registered all the same, and a client or a namespace may lack it: who registers it disables it then, who
+/// moves it leaves it so.
 pub(crate) fn enable(device: &Registered, sleep: &MaySleep) -> Result {
     registry::mark_registered(device, true);
     device.driver_enable(sleep)?;

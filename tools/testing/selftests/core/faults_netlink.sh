@@ -22,11 +22,11 @@ ip netns add S
 ip link add mover type veth peer name revom
 ip link set mover up
 rdma link add rxe9 type rxe netdev mover
-faults_in ib_core
+faults_in ib_core || exit
 # Where that fails, the device's folder stays in one namespace and the link to it is in the other: nobody can mend it.
-faults_not_in device_rename
+faults_not_in device_rename || exit
 told "namespaces: the end" "$here/faults_netlink" rxe9 /run/netns/S
-faults_in ib_core '3mad4port.*6Client3add$'
+faults_in ib_core '3mad4port.*6Client3add$' || exit
 told "namespaces, ports of MADs: the end" "$here/faults_netlink" rxe9 /run/netns/S
 faults_everywhere
 rdma link delete rxe9
@@ -41,7 +41,7 @@ on A ip link set spare up
 on A ip addr add 10.2.0.1/24 dev spare
 told "netlink: the end" on A "$here/faults_netlink" rxe0 queries
 told "net device: the end" on A "$here/faults_netlink" rxe0 netdev "$(on A cat /sys/class/infiniband/rxe0/parent)"
-faults_in rdma_rxe
+faults_in rdma_rxe || exit
 told "links: the end" on A "$here/faults_netlink" rxe0 link spare
 faults_everywhere
 link_up B
