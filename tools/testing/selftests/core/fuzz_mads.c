@@ -7,7 +7,8 @@
  *
  * GID4 and GID6 are indices. The forged senders are 10.0.0.64 to 10.0.0.127 and fd00::1000 to fd00::103f: they must have
  * neighbour entries with the peer's address. After each batch of packets the device must answer one that it has no agent for:
- * so nothing is sent faster than it is looked at. Two agents talk to each other all the while, and must go on to.
+ * so nothing is sent faster than it is looked at. The programs make COUNT calls, too, at the pace of the packets. Two agents
+ * talk to each other all the while, and must go on to.
  */
 #define _GNU_SOURCE
 #include "fuzz_wire.h"
@@ -18,6 +19,7 @@
 #define SEEN 256
 #define FILES 4
 #define THREADS 3
+#define LEAD 256
 #define FLOOD 8000
 #define STRANGERS 15
 
@@ -219,7 +221,7 @@ static void emit(const struct path *path, const struct mad *mad, size_t length)
 	packet.bytes[1] = (packet.bytes[1] & ~0x30) | (-length & 3) << 4;
 	append(&packet, "\0\0\0", -length & 3);
 	wrap(&frames[frame_count++], path, &packet, !one_in(200));
-	sent_packets++;
+	__atomic_fetch_add(&sent_packets, 1, __ATOMIC_RELAXED);
 	if (frame_count == BATCH)
 		flush();
 }
@@ -388,7 +390,13 @@ static int files[FILES];
 static volatile bool programs_stop;
 static uint64_t programs_calls, programs_good;
 
+static uint64_t calls_made(void) { return __atomic_load_n(&programs_calls, __ATOMIC_RELAXED); }
+
+static uint64_t packets_made(void) { return __atomic_load_n(&sent_packets, __ATOMIC_RELAXED); }
+
 static int some_file(void) { return __atomic_load_n(&files[below(FILES)], __ATOMIC_RELAXED); }
+
+static void count_good(bool good) { __atomic_fetch_add(&programs_good, good, __ATOMIC_RELAXED); }
 
 static void register_any(int fd)
 {
@@ -400,7 +408,7 @@ static void register_any(int fd)
 	two.mgmt_class_version = one_in(16) ? any() : 3 + below(4);
 	two.method_mask[0] = one_in(2) ? any64() & any64() & any64() : 0;
 	one.method_mask[0] = two.method_mask[0];
-	programs_good += one_in(4) ? !ioctl(fd, IB_USER_MAD_REGISTER_AGENT, &one) : !ioctl(fd, IB_USER_MAD_REGISTER_AGENT2, &two);
+	count_good(one_in(4) ? !ioctl(fd, IB_USER_MAD_REGISTER_AGENT, &one) : !ioctl(fd, IB_USER_MAD_REGISTER_AGENT2, &two));
 }
 
 static void write_any(int fd, char *buffer, size_t room)
@@ -427,7 +435,7 @@ static void write_any(int fd, char *buffer, size_t room)
 		out->hdr.pkey_index = any();
 	out->hdr.timeout_ms = one_in(32) ? odd_number() : one_in(3) ? 0 : below(200);
 	out->hdr.retries = one_in(32) ? odd_number() : below(4);
-	programs_good += !put(fd, buffer, size);
+	count_good(!put(fd, buffer, size));
 }
 
 static void call_any(char *buffer, size_t room)
@@ -450,7 +458,7 @@ static void call_any(char *buffer, size_t room)
 		}
 		break;
 	case 4: case 5: case 6: case 7:
-		programs_good += read(fd, buffer, one_in(8) ? below(400) : room) > 0;
+		count_good(read(fd, buffer, one_in(8) ? below(400) : room) > 0);
 		break;
 	case 8:
 		readable(fd, 0);
@@ -458,7 +466,7 @@ static void call_any(char *buffer, size_t room)
 	default:
 		write_any(fd, buffer, room);
 	}
-	programs_calls++;
+	__atomic_fetch_add(&programs_calls, 1, __ATOMIC_RELAXED);
 }
 
 static void *program(void *number)
@@ -468,7 +476,10 @@ static void *program(void *number)
 
 	fuzz_seed(seed, 1000 + (uintptr_t)number);
 	while (!programs_stop)
-		call_any(buffer, room);
+		if (calls_made() > packets_made() + LEAD)
+			usleep(200);
+		else
+			call_any(buffer, room);
 	free(buffer);
 	return NULL;
 }
@@ -485,7 +496,11 @@ static bool storm(uint64_t count)
 		files[i] = umad_open(nodes[0][1].device, O_NONBLOCK);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, program, (void *)i);
-	while (alive && sent_packets < count) {
+	while (alive && (sent_packets < count || calls_made() < count)) {
+		if (sent_packets > calls_made() + LEAD) {
+			usleep(200);
+			continue;
+		}
 		victims_ask();
 		for (int i = 0; i < BATCH; i++) {
 			struct mad mad = one_in(3) ? reply_mad() : new_mad();
@@ -515,6 +530,7 @@ static void attack(uint64_t count)
 	       (unsigned long)heard_requests, (unsigned long)heard_answers, (unsigned long)heard_rmpp);
 	printf("%lu calls of programs, %lu good ones\n", (unsigned long)programs_calls, (unsigned long)programs_good);
 	is("the device answers all the while", alive, "no more");
+	is("packets and calls are as many as were wanted", sent_packets >= count && programs_calls >= count, "fewer");
 	is("packets reach agents", heard_answers > sent_packets / 50 && heard_rmpp > sent_packets / 50, "too few answers");
 	is("calls of programs succeed, and fail", programs_good > programs_calls / 20 && programs_good < programs_calls, "too few");
 	is("others are served", bystander_end("it"), "they are not");
