@@ -32,6 +32,12 @@ const ACK_REQ_INTERVAL: u32 = 64;
 /// Maximum window: it leaves half of the distinguishable sequence numbers to a large READ.
 const MAX_WINDOW: u32 = 1 << 22;
 
+/// The shortest wait after the first RNR NAK for a request, in nanoseconds. It doubles with each further one.
+const FIRST_RNR_PAUSE: u64 = 10_000;
+
+/// The shortest wait after many RNR NAKs for a request, in nanoseconds: the code 18 of [`RnrTimer`](crate::timer::RnrTimer).
+const LONGEST_RNR_PAUSE: u64 = 5_120_000;
+
 /// A position in the sequence of packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
@@ -151,6 +157,9 @@ pub struct Requester {
     retries_left: u8,
     /// Retries left after RNR NAKs.
     rnr_left: u8,
+    /// Shortest wait after the next RNR NAK, in nanoseconds. It grows until there is progress: retries in intervals of
+    /// a few microseconds take the processor from the program that is to post the receive.
+    rnr_pause: u64,
     /// `next` has gone back, and no new response has arrived since: further signs of the same loss are ignored.
     recovering: bool,
     /// After a timeout, one packet that requests an acknowledge is sent, and the others wait for its response. Sending
@@ -205,6 +214,7 @@ impl Requester {
             wait: Wait::Nothing,
             retries_left: 0,
             rnr_left: 0,
+            rnr_pause: FIRST_RNR_PAUSE,
             recovering: false,
             probing: false,
         }
@@ -622,6 +632,7 @@ impl Requester {
     fn refill_retries(&mut self) {
         self.retries_left = self.attr.retry_cnt;
         self.rnr_left = self.attr.rnr_retry;
+        self.rnr_pause = FIRST_RNR_PAUSE;
     }
 
     /// Goes back to the oldest unacknowledged packet.
@@ -651,7 +662,8 @@ impl Requester {
         }
     }
 
-    /// Handles an RNR NAK: retries after `delay` nanoseconds, if the RNR counter allows (IBTA volume 1, 9.7.5.2.8).
+    /// Handles an RNR NAK: retries after `delay` nanoseconds or the present pause, whichever is longer, if the RNR
+    /// counter allows (IBTA volume 1, 9.7.5.2.8: the delay is a minimum).
     pub(crate) fn retry_later<O: SendOps>(&mut self, delay: u64, now: Time, ops: &mut O) {
         if self.attr.rnr_retry != RNR_RETRY_INFINITE {
             let Some(left) = self.rnr_left.checked_sub(1) else {
@@ -661,7 +673,8 @@ impl Requester {
             self.rnr_left = left;
         }
         self.go_back(ops);
-        self.wait = Wait::Receiver(now.after(delay));
+        self.wait = Wait::Receiver(now.after(delay.max(self.rnr_pause)));
+        self.rnr_pause = self.rnr_pause.saturating_mul(2).min(LONGEST_RNR_PAUSE);
     }
 
     /// Fails the oldest work request and changes to the error state.

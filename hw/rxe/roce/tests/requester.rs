@@ -568,6 +568,35 @@ fn progress_refills_the_rnr_retry_counter() {
     assert_eq!(rig.statuses(), [Success; 3]);
 }
 
+/// Answers the request with RNR NAKs of timer code 1, 10 us, and returns the wait after each.
+fn rnr_waits(rig: &mut Rig, psn: u32, count: usize) -> Vec<u64> {
+    let mut waits = Vec::new();
+    for _ in 0..count {
+        assert_eq!(rig.psns(), [psn]);
+        rig.answer(Syndrome::RnrNak(RnrTimer::new(1)), psn);
+        let began = rig.now;
+        rig.time_out();
+        waits.push(rig.now - began);
+    }
+    waits
+}
+
+/// concerns rows 3.071, 3.072
+#[test]
+fn rnr_waits_grow_until_there_is_progress() {
+    let mut rig = Rig::new(SendAttr {
+        rnr_retry: 7,
+        ..send_attr(Service::Rc)
+    });
+    rig.post(SEND, 10);
+    let grown: Vec<u64> = (0..12).map(|nth| (10_000 << nth).min(5_120_000)).collect();
+    assert_eq!(rnr_waits(&mut rig, 100, 12), grown);
+    assert_eq!(rig.psns(), [100]);
+    rig.ack(100);
+    rig.post(SEND, 10);
+    assert_eq!(rnr_waits(&mut rig, 101, 2), [10_000, 20_000]);
+}
+
 /// concerns rows 3.071, 3.072
 #[test]
 fn an_rnr_wait_is_not_cut_short_by_an_implied_nak() {
