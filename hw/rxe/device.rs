@@ -14,6 +14,7 @@ use kernel_ext::xarray::Table;
 use rdma::MaySleep;
 use roce::mtu::Mtu;
 
+use crate::addresses::Addresses;
 use crate::ah::Ahs;
 use crate::backlog::{Backlog, Waiting};
 use crate::counters::Counters;
@@ -49,6 +50,9 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// User address handles.
     #[pin]
     pub(crate) ahs: Ahs,
+    /// The addresses that datagrams may be sent to.
+    #[pin]
+    pub(crate) addresses: Addresses,
     /// Hardware counters of the port.
     pub(crate) counters: Counters,
     mtu: AtomicU8,
@@ -83,6 +87,7 @@ where
                 mrs <- Mrs::new(),
                 mws <- Mws::new(),
                 ahs <- Ahs::new(),
+                addresses <- Addresses::new(),
                 counters: Counters::default(),
                 mtu: AtomicU8::new(mtu_of(ndev) as u8),
                 backlog <- Backlog::new(),

@@ -9,6 +9,7 @@ use kernel::transmute::AsBytes;
 use kernel_ext::bindings;
 use kernel_ext::net::header::IpHeader;
 use kernel_ext::net::skb::SkBuff;
+use rdma::Gid;
 use roce::wire::Packet;
 
 /// A valid packet for a device.
@@ -88,6 +89,14 @@ impl Incoming {
         match &self.ip {
             IpHeader::V4(ip) => IpAddr::V4(Ipv4Addr::from(ip.destination)),
             IpHeader::V6(ip) => IpAddr::V6(Ipv6Addr::from(ip.destination)),
+        }
+    }
+
+    /// The destination address as a GID.
+    pub(crate) fn destination_gid(&self) -> Gid {
+        match self.destination() {
+            IpAddr::V4(address) => Gid::from_ipv4(address.octets()),
+            IpAddr::V6(address) => Gid(address.octets()),
         }
     }
 

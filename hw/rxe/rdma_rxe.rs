@@ -16,7 +16,7 @@
 //! | [`wqe`] | parsing work requests |
 //! | [`mw`], [`mr`] | memory windows and regions |
 //! | [`cq`], [`tx`] | completion queues, transmitting packets |
-//! | [`ah`], [`backlog`] | address vectors, loopback packets |
+//! | [`addresses`], [`ah`], [`backlog`] | addresses of a device, address vectors, loopback packets |
 //! | [`packet`], [`icrc`] | received packets, the ICRC |
 //! | [`ring`] | rings in memory shared with user space |
 //! | [`mad`], [`counters`] | performance MADs, hardware counters |
@@ -30,6 +30,7 @@ use kernel_ext::net::ns::PernetRegistration;
 use kernel_ext::net::{notifier, udp_tunnel};
 use rdma::MaySleep;
 
+mod addresses;
 mod ah;
 mod backlog;
 mod counters;

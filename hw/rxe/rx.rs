@@ -24,7 +24,6 @@ use kernel_ext::net::device::NetDevice;
 use kernel_ext::net::header::{IpHeader, Ipv4Header, UdpHeader, IPPROTO_UDP};
 use kernel_ext::net::skb::SkBuff;
 use kernel_ext::net::udp_tunnel::Receive;
-use rdma::Gid;
 use roce::icrc;
 use roce::state::Service;
 use roce::wire::{Packet, Qpn, MAX_HEADERS};
@@ -135,10 +134,14 @@ fn is_for_many(address: IpAddr) -> bool {
     }
 }
 
-/// Whether a packet is of a QP's service, and of its partition. One to a multicast address is for no single QP.
+/// Whether a packet is of a QP's service, and of its partition. One to a multicast address is for no single QP, and a
+/// datagram to an address that is not the device's for none.
 fn is_for(rxe: &Rxe<Qp>, qp: &Qp, incoming: &Incoming) -> bool {
     let bth = incoming.packet().bth();
     if bth.opcode.service() != qp.service().into() || is_for_many(incoming.destination()) {
+        return false;
+    }
+    if qp.service() == Service::Ud && !rxe.addresses.contains(incoming.destination_gid()) {
         return false;
     }
     if !same_partition(bth.pkey, PKEY) {
@@ -180,11 +183,7 @@ fn deliver_to_group(rxe: &Rxe<Qp>, incoming: Incoming) {
         rxe.count_bad_pkey();
         return;
     }
-    let group = match incoming.destination() {
-        IpAddr::V4(address) => Gid::from_ipv4(address.octets()),
-        IpAddr::V6(address) => Gid(address.octets()),
-    };
-    rxe.groups.deliver(group, &incoming);
+    rxe.groups.deliver(incoming.destination_gid(), &incoming);
     incoming.consume();
 }
 

@@ -8,6 +8,7 @@ use kernel::sync::Arc;
 use kernel_ext::bindings;
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::module::ModuleRef;
+use rdma::abi::gid::GidAttr;
 use rdma::abi::mad::{Mad, MadInfo, MadResult};
 use rdma::abi::port::{
     self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
@@ -216,6 +217,15 @@ impl Provider for Driver {
             return Err(EINVAL);
         }
         Ok(PKEY)
+    }
+
+    fn add_gid(dev: &Device<Self>, attr: &GidAttr, _ctx: &MaySleep) -> Result {
+        dev.rxe.addresses.add(attr)
+    }
+
+    fn del_gid(dev: &Device<Self>, attr: &GidAttr, _ctx: &MaySleep) -> Result {
+        dev.rxe.addresses.remove(attr);
+        Ok(())
     }
 
     fn modify_device(dev: &Device<Self>, change: &DeviceModify<'_>, _ctx: &MaySleep) -> Result {

@@ -14,6 +14,7 @@ use crate::{
         ah::AhFields,
         cq::NotifyFlags,
         device::DeviceAttr,
+        gid::GidAttr,
         mad::{MadInfo, MadResult},
         mr::{Advice, AdviseFlags, MrType},
         port::{LinkLayer, PortAttr, PortImmutable, PortModify, PortModifyMask},
@@ -111,6 +112,17 @@ pub trait Provider: ProviderData {
 
     /// Reads an entry of a port's GID table; the core keeps the table of RoCE itself.
     fn query_gid(dev: &Device<Self>, port_num: u32, index: u32, sleep: &MaySleep) -> Result<Gid> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Adds an entry to a port's GID table, which the core keeps: a port of RoCE. The entry does not change until
+    /// [`del_gid`](Self::del_gid). RTNL may be held. Calls for a port are serialised by the core.
+    fn add_gid(dev: &Device<Self>, attr: &GidAttr, sleep: &MaySleep) -> Result {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Removes an entry that [`add_gid`](Self::add_gid) has added. A driver that has one of the two methods has both.
+    fn del_gid(dev: &Device<Self>, attr: &GidAttr, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 

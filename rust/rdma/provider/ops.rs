@@ -79,6 +79,8 @@ impl<P: Provider> ProviderOps<P> {
         get_link_layer: door!(HAS_GET_LINK_LAYER, Self::get_link_layer),
         query_pkey: door!(HAS_QUERY_PKEY, Self::query_pkey),
         query_gid: door!(HAS_QUERY_GID, Self::query_gid),
+        add_gid: door!(HAS_ADD_GID, Self::add_gid),
+        del_gid: door!(HAS_DEL_GID, Self::del_gid),
         get_dev_fw_str: door!(HAS_GET_DEV_FW_STR, Self::get_dev_fw_str),
         modify_device: door!(HAS_MODIFY_DEVICE, Self::modify_device),
         modify_port: door!(HAS_MODIFY_PORT, Self::modify_port),

@@ -5,17 +5,19 @@
 use kernel::{
     bindings::vm_area_struct,
     error::from_result,
-    ffi::{c_char, c_int},
+    ffi::{c_char, c_int, c_void},
     prelude::*,
 };
 use rdma_bindings::{
-    self as bindings, ib_device, ib_device_attr, ib_device_modify, ib_gid, ib_grh, ib_mad, ib_pd,
-    ib_port_attr, ib_port_immutable, ib_port_modify, ib_ucontext, ib_udata, ib_wc, rdma_hw_stats,
+    self as bindings, ib_device, ib_device_attr, ib_device_modify, ib_gid, ib_gid_attr, ib_grh,
+    ib_mad, ib_pd, ib_port_attr, ib_port_immutable, ib_port_modify, ib_ucontext, ib_udata, ib_wc,
+    rdma_hw_stats,
 };
 
 use super::{errno, no_handler, ProviderOps};
 use crate::{
     abi::{
+        gid::GidAttr,
         mad::{Mad, MadInfo},
         port::PortModifyMask,
     },
@@ -137,6 +139,46 @@ impl<P: Provider> ProviderOps<P> {
             unsafe { gid.write(value.to_raw()) };
             Ok(())
         })())
+    }
+
+    /// The door of [`Provider::add_gid`].
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::provider::ops).
+    pub(super) unsafe extern "C" fn add_gid(
+        attr: *const ib_gid_attr,
+        _context: *mut *mut c_void,
+    ) -> c_int {
+        // SAFETY: By the contract of the table; the core has a reference to the entry, which names its device.
+        let (dev, attr, sleep) = unsafe {
+            (
+                Device::from_raw((*attr).device),
+                GidAttr::from_raw(attr),
+                MaySleep::assume(),
+            )
+        };
+        errno(P::add_gid(dev, attr, &sleep))
+    }
+
+    /// The door of [`Provider::del_gid`].
+    ///
+    /// # Safety
+    ///
+    /// See [`ops`](crate::provider::ops).
+    pub(super) unsafe extern "C" fn del_gid(
+        attr: *const ib_gid_attr,
+        _context: *mut *mut c_void,
+    ) -> c_int {
+        // SAFETY: By the contract of the table; the core has a reference to the entry, which names its device.
+        let (dev, attr, sleep) = unsafe {
+            (
+                Device::from_raw((*attr).device),
+                GidAttr::from_raw(attr),
+                MaySleep::assume(),
+            )
+        };
+        errno(P::del_gid(dev, attr, &sleep))
     }
 
     /// The door of [`Provider::get_dev_fw_str`].

@@ -56,7 +56,8 @@ static struct side side_open(char *device, char *index, const char *netns)
 	if (there < 0 || setns(there, CLONE_NEWNET))
 		die("enter a network namespace");
 	side.raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
-	if (side.raw < 0 || setsockopt(side.raw, IPPROTO_IP, IP_HDRINCL, &on, sizeof(on)) || setns(here, CLONE_NEWNET))
+	if (side.raw < 0 || setsockopt(side.raw, IPPROTO_IP, IP_HDRINCL, &on, sizeof(on)) ||
+	    setsockopt(side.raw, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)) || setns(here, CLONE_NEWNET))
 		die("raw socket");
 	close(here);
 	close(there);
@@ -650,6 +651,31 @@ static void strangers(void)
 	none();
 }
 
+/* A datagram to an address that the device's GID table has not is dropped: here of a broadcast, and of another net device. */
+static void addresses(void)
+{
+	static const struct { const char *target, *name; bool taken; } cases[] = {
+		{ "10.0.0.255", "a datagram to all of the subnet is dropped", false },
+		{ "10.9.9.9", "so is one to an address of another net device", false },
+		{ "10.0.0.2", "the same to the device's address is taken", true },
+	};
+	static const struct setup ud = { .type = IBV_QPT_UD };
+	uint8_t body[8 + 16] = { QKEY >> 24, QKEY >> 16 & 0xff, QKEY >> 8 & 0xff, QKEY & 0xff, 0, 0, 0, 77, 1, 2, 3 };
+
+	both(&ud);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct ibv_wc wc;
+		char why[40];
+
+		post_receive(&b, i, 0, 64);
+		forge(&A, "10.0.0.1", cases[i].target, 0x64, b.qp->qp_num, 0, body, sizeof(body));
+		wc = wait_wc(&b, cases[i].taken ? 3000 : 300);
+		snprintf(why, sizeof(why), "status %d", (int)wc.status);
+		verdict(cases[i].name, cases[i].taken ? !wc.status && wc.src_qp == 77 : (int)wc.status == -1, false, why);
+	}
+	none();
+}
+
 /* An answer to a READ that is none. */
 static void bad_response(void)
 {
@@ -765,6 +791,7 @@ static void rules(void)
 			;
 	no_retry();
 	strangers();
+	addresses();
 	bad_response();
 	bad_request("QP_REQ_ERR: the middle of no message", 0x01);
 	bad_request("QP_REQ_ERR: the end of no message", 0x02);

@@ -12,6 +12,8 @@ headers() { on A timeout 60 "$here/verbs_wire" headers rxe0 "$(gid_index A)" rxe
 hosts_up || exit
 here=$(dirname "$0")
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+# An address of B that is no GID of its device, for which A has a route.
+on B ip addr add 10.9.9.9/32 dev lo && on A ip route add 10.9.9.9 via 10.0.0.2 || exit
 as_recorded "$here/verbs_wire-expected.txt" headers
 told "rules: the end" on A timeout 100 "$here/verbs_wire" rules rxe0 "$(gid_index A)" rxe1 "$(gid_index B)"
 check "nothing is left" retry 5 no_objects

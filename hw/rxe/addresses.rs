@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The addresses of a device: the RoCE v2 entries of its port's GID table (IBTA volume 1, annex A17).
+//!
+//! A queue pair that is connected takes packets between two addresses only. A datagram queue pair takes them from
+//! anybody, but only if they are sent to an address of the device: UDP port 4791 receives what is for any address of
+//! the network namespace, and broadcasts.
+//!
+//! | lock | context | protects | inside it |
+//! |---|---|---|---|
+//! | `list` | process, softirq | the addresses | the allocator |
+
+use kernel::prelude::*;
+use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
+use rdma::abi::gid::{Gid, GidAttr, GidType};
+
+/// An address and its index in the GID table.
+struct Address {
+    index: u16,
+    gid: Gid,
+}
+
+/// The addresses of a device.
+#[pin_data]
+pub(crate) struct Addresses {
+    #[pin]
+    list: SpinLockBh<KVec<Address>>,
+}
+
+impl Addresses {
+    /// No addresses.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            list <- new_spinlock_bh!(KVec::new(), "rxe_addresses::list"),
+        })
+    }
+
+    /// Adds an entry of the GID table: `add_gid`. Entries of other types than RoCE v2 have no effect.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn add(&self, attr: &GidAttr) -> Result {
+        if attr.gid_type() != GidType::RoceV2 {
+            return Ok(());
+        }
+        let address = Address {
+            index: attr.index(),
+            gid: attr.gid(),
+        };
+        self.list.lock().push(address, GFP_ATOMIC)?;
+        Ok(())
+    }
+
+    /// Removes an entry of the GID table: `del_gid`.
+    pub(crate) fn remove(&self, attr: &GidAttr) {
+        let index = attr.index();
+        self.list.lock().retain(|address| address.index != index);
+    }
+
+    /// Whether a GID is an address of the device. Softirq or process context.
+    pub(crate) fn contains(&self, gid: Gid) -> bool {
+        self.list.lock().iter().any(|address| address.gid == gid)
+    }
+}
