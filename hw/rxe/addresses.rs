@@ -4,20 +4,21 @@
 //!
 //! A queue pair that is connected takes packets between two addresses only. A datagram queue pair takes them from
 //! anybody, but only if they are sent to an address of the device: UDP port 4791 receives what is for any address of
-//! the network namespace, and broadcasts.
+//! the network namespace, and broadcasts. A datagram with its destination in the work request finds its source here.
 //!
 //! | lock | context | protects | inside it |
 //! |---|---|---|---|
 //! | `list` | process, softirq | the addresses | the allocator |
 
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
 use rdma::abi::gid::{Gid, GidAttr, GidType};
 
-/// An address and its index in the GID table.
+/// An address and its entry of the GID table.
 struct Address {
-    index: u16,
     gid: Gid,
+    entry: ARef<GidAttr>,
 }
 
 /// The addresses of a device.
@@ -45,8 +46,8 @@ impl Addresses {
             return Ok(());
         }
         let address = Address {
-            index: attr.index(),
             gid: attr.gid(),
+            entry: ARef::from(attr),
         };
         self.list.lock().push(address, GFP_ATOMIC)?;
         Ok(())
@@ -55,7 +56,16 @@ impl Addresses {
     /// Removes an entry of the GID table: `del_gid`.
     pub(crate) fn remove(&self, attr: &GidAttr) {
         let index = attr.index();
-        self.list.lock().retain(|address| address.index != index);
+        self.list
+            .lock()
+            .retain(|address| address.entry.index() != index);
+    }
+
+    /// The entry of the GID table at `index`. Softirq or process context.
+    pub(crate) fn entry(&self, index: u16) -> Option<ARef<GidAttr>> {
+        let list = self.list.lock();
+        let found = list.iter().find(|address| address.entry.index() == index);
+        found.map(|address| address.entry.clone())
     }
 
     /// Whether a GID is an address of the device. Softirq or process context.

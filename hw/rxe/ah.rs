@@ -37,8 +37,16 @@ impl Av {
     /// `EINVAL` without a RoCE v2 source GID.
     pub(crate) fn new(attr: &AhAttr<'_>) -> Result<Self> {
         let owned = attr.to_owned();
-        let source = owned.sgid_attr.ok_or(EINVAL)?;
-        let route = owned.fields.grh.ok_or(EINVAL)?;
+        Self::between(owned.sgid_attr.ok_or(EINVAL)?, owned.fields)
+    }
+
+    /// The path from an entry of the GID table to the destination in `fields`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a RoCE v2 source GID, or without a global route.
+    pub(crate) fn between(source: ARef<GidAttr>, fields: AhFields) -> Result<Self> {
+        let route = fields.grh.ok_or(EINVAL)?;
         if source.gid_type() != GidType::RoceV2 {
             return Err(EINVAL);
         }
@@ -50,7 +58,7 @@ impl Av {
         Ok(Self {
             source,
             destination,
-            fields: owned.fields,
+            fields,
         })
     }
 

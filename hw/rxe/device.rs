@@ -11,13 +11,15 @@ use kernel_ext::deferred_drop::DeferredDrop;
 use kernel_ext::net::device::NetDevice;
 use kernel_ext::work;
 use kernel_ext::xarray::Table;
+use rdma::abi::ah::AhFields;
 use rdma::MaySleep;
 use roce::mtu::Mtu;
 
 use crate::addresses::Addresses;
-use crate::ah::Ahs;
+use crate::ah::{Ahs, Av};
 use crate::backlog::{Backlog, Waiting};
 use crate::counters::Counters;
+use crate::ids::PORT;
 use crate::limits;
 use crate::mcast::{Groups, Member};
 use crate::mr::Mrs;
@@ -145,6 +147,14 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
     /// Sets the system image GUID.
     pub(crate) fn set_sys_image_guid(&self, guid: u64) {
         self.sys_image_guid.store(guid, Ordering::Relaxed);
+    }
+
+    /// The path to a destination that is no address handle. `None` for another port, a source that is not in the GID
+    /// table, or if memory is short. Softirq or process context.
+    pub(crate) fn av(&self, fields: AhFields) -> Option<Arc<Av>> {
+        let route = fields.grh.filter(|_| fields.port_num == PORT)?;
+        let source = self.addresses.entry(route.sgid_index.into())?;
+        Arc::new(Av::between(source, fields).ok()?, GFP_ATOMIC).ok()
     }
 
     /// Number of packets with a wrong P_Key.

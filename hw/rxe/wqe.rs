@@ -31,7 +31,7 @@ use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
 use roce::state::{Service, WcOpcode, WcStatus};
 use roce::wire::{Feth, Qpn};
 pub(crate) use slots::Slots;
-pub(crate) use user::{take_recv, UserSend};
+pub(crate) use user::{parse_av, take_recv, UserSend};
 
 /// `IB_WR_*` and `IB_SEND_*`: user space and kernel consumers use the same numbers.
 pub(crate) mod code {

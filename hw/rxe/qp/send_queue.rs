@@ -144,7 +144,10 @@ impl SendQueue {
             .and_then(|len| room.get_mut(..len).ok_or(WcStatus::LocQpOpErr))
             .and_then(|data| {
                 ring.read(nth, limits::SEND_WQE, data);
-                user.build(limits, data, |number| qp.rxe.ahs.find(number, qp.pd))
+                user.build(limits, data, |number| match number {
+                    0 => qp.rxe.av(wqe::parse_av(&fixed)),
+                    number => qp.rxe.ahs.find(number, qp.pd),
+                })
             })
             .unwrap_or_else(|status| SendWqe::invalid(wr_id, status))
     }

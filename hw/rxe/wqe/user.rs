@@ -14,6 +14,8 @@ use crate::ring::Consumer;
 use core::mem::{offset_of, size_of};
 use kernel::sync::Arc;
 use kernel_ext::bindings;
+use rdma::abi::ah::{AhFields, GlobalRoute};
+use rdma::Gid;
 use roce::memory::SendOp;
 use roce::state::WcStatus;
 use roce::wire::Feth;
@@ -43,6 +45,7 @@ pub(super) mod send_layout {
     pub(in crate::wqe) const FLUSH: usize = UNION;
     pub(in crate::wqe) const FLUSH_RKEY: usize = UNION + offset_of!(Flush, rkey);
     pub(in crate::wqe) const AH_NUM: usize = UNION + offset_of!(Ud, ah_num);
+    pub(in crate::wqe) const AV: usize = UNION + offset_of!(Ud, av);
     const DMA: usize = offset_of!(c::rxe_send_wqe, dma);
     pub(in crate::wqe) const LENGTH: usize = DMA + offset_of!(c::rxe_dma_info, length);
     pub(in crate::wqe) const NUM_SGE: usize = DMA + offset_of!(c::rxe_dma_info, num_sge);
@@ -121,7 +124,8 @@ impl UserSend {
         Ok(self.num_sge as usize * limits::SGE)
     }
 
-    /// Makes the request from the fixed part and its data.
+    /// Makes the request from the fixed part and its data. `find_ah` gives the address vector of an address handle, or,
+    /// for the number 0, of the request itself.
     ///
     /// # Errors
     ///
@@ -159,6 +163,28 @@ impl UserSend {
             av,
             local: local_part(&op, request),
         })
+    }
+}
+
+/// Parses the address vector in a datagram's request, `struct rxe_av`: libraries before rdma-core 36 give no number of
+/// an address handle. The source is the GID index; the IP addresses repeat what the GIDs say.
+pub(crate) fn parse_av(bytes: &[u8; limits::SEND_WQE]) -> AhFields {
+    use bindings::{rxe_av as Av, rxe_global_route as Route};
+    const GRH: usize = send_layout::AV + offset_of!(Av, grh);
+    let raw = Raw(bytes);
+    let byte = |at| raw.array::<1>(at)[0];
+    AhFields {
+        grh: Some(GlobalRoute {
+            dgid: Gid(raw.array(GRH + offset_of!(Route, dgid))),
+            flow_label: raw.u32(GRH + offset_of!(Route, flow_label)),
+            sgid_index: byte(GRH + offset_of!(Route, sgid_index)),
+            hop_limit: byte(GRH + offset_of!(Route, hop_limit)),
+            traffic_class: byte(GRH + offset_of!(Route, traffic_class)),
+        }),
+        sl: 0,
+        static_rate: 0,
+        port_num: byte(send_layout::AV + offset_of!(Av, port_num)).into(),
+        dmac: raw.array(send_layout::AV + offset_of!(Av, dmac)),
     }
 }
 

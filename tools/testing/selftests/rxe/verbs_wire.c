@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <net/ethernet.h>
 #include <net/if.h>
+#include <rdma/rdma_user_rxe.h>
 #include <netinet/in.h>
 #include <netpacket/packet.h>
 #include <sched.h>
@@ -676,6 +677,58 @@ static void addresses(void)
 	none();
 }
 
+/* The provider's address handle. Without a number it writes the address to each request, as rdma-core before version 36 did. */
+struct provider_ah {
+	struct ibv_ah ibv_ah;
+	struct rxe_av av;
+	int ah_num;
+};
+
+/* A datagram whose request has the address: it comes from the source that the GID index says. */
+static void address_in_request(int sgid_index, bool good)
+{
+	static const struct setup ud = { .type = IBV_QPT_UD };
+	struct provider_ah *provider;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_ah *ah;
+	struct ibv_wc sent, got;
+	char why[100];
+
+	both(&ud);
+	post_receive(&b, 1, 0, 4096);
+	use(&A);
+	gid = B.gid;
+	ah = ibv_create_ah(pd, &(struct ibv_ah_attr){ .is_global = 1, .port_num = 1, .grh = address().grh });
+	provider = (struct provider_ah *)ah;
+	if (!ah || provider->ah_num <= 0)
+		die("the provider's address handle");
+	provider->ah_num = 0;
+	provider->av = (struct rxe_av){
+		.port_num = 1, .network_type = RXE_NETWORK_TYPE_IPV4, .grh = { .sgid_index = sgid_index, .hop_limit = 64 },
+		.sgid_addr._sockaddr_in = { .sin_family = AF_INET, .sin_addr.s_addr = inet_addr("10.0.0.1") },
+		.dgid_addr._sockaddr_in = { .sin_family = AF_INET, .sin_addr.s_addr = inet_addr("10.0.0.2") },
+	};
+	memcpy(&provider->av.grh.dgid, &B.gid, sizeof(B.gid));
+	wr = request(&a, &b, IBV_WR_SEND, &sge);
+	sge.length = 16;
+	memset(a.buffer, 'm', 16);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = b.qp->qp_num;
+	wr.wr.ud.remote_qkey = QKEY;
+	post(&a, &wr);
+	sent = wait_wc(&a, 3000);
+	got = wait_wc(&b, good ? 3000 : 300);
+	snprintf(why, sizeof(why), "sent with status %d, received with %d", (int)sent.status, (int)got.status);
+	if (good)
+		verdict("UD: the address in the request serves without a handle", !sent.status && !got.status && got.byte_len == 40 + 16 &&
+			!memcmp(b.buffer + 32, "\x0a\0\0\1\x0a\0\0\2mmmmmmmmmmmmmmmm", 24), false, why);
+	else
+		verdict("UD: a source that is no GID is refused", sent.status == IBV_WC_LOC_QP_OP_ERR && (int)got.status == -1, true, why);
+	ibv_destroy_ah(ah);
+	none();
+}
+
 /* An answer to a READ that is none. */
 static void bad_response(void)
 {
@@ -792,6 +845,8 @@ static void rules(void)
 	no_retry();
 	strangers();
 	addresses();
+	address_in_request(A.gid_index, true);
+	address_in_request(200, false);
 	bad_response();
 	bad_request("QP_REQ_ERR: the middle of no message", 0x01);
 	bad_request("QP_REQ_ERR: the end of no message", 0x02);
