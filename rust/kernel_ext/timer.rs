@@ -41,7 +41,12 @@ use crate::{
     sync::{new_spinlock_irq, SpinLockIrq},
 };
 use core::marker::PhantomData;
-use kernel::{prelude::*, sync::Arc, types::Opaque};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::{delay::fsleep, Delta},
+    types::Opaque,
+};
 
 /// Returns the monotonic time since boot, in nanoseconds, without time in suspend.
 #[inline]
@@ -208,9 +213,10 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
     }
 
     fn stop(object: &Arc<T>, next: State, _may_sleep: &MaySleep) {
+        const PAUSE: Delta = Delta::from_micros(10);
         while matches!(Self::try_cancel(object, next), Cancelled::Running) {
-            // The callback runs in a softirq of another CPU: busy waiting is short.
-            core::hint::spin_loop();
+            // The callback runs in a softirq of another CPU, or, with PREEMPT_RT, in a thread that this one preempted.
+            fsleep(PAUSE);
         }
     }
 
