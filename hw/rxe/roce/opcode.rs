@@ -4,7 +4,8 @@
 //!
 //! The table is that of IBTA volume 1, section 9.2.1 (operation and headers), with the payload lengths of section
 //! 9.7.4.1. It has the transport services that RoCEv2 devices support on Linux: reliable connection, unreliable
-//! connection, unreliable datagram, and the congestion notification packet. Other opcodes do not parse.
+//! connection, unreliable datagram, and the congestion notification packet. The reserved opcodes of the reliable
+//! connection are in it, because a responder refuses them (section 9.7.4.1.2). Other opcodes do not parse.
 
 use crate::mtu::Mtu;
 
@@ -49,6 +50,8 @@ pub enum Kind {
     AtomicWrite,
     /// Neither: congestion notification.
     Notification,
+    /// Request: an operation that is not defined.
+    Reserved,
 }
 
 /// Position of a packet in its message.
@@ -284,10 +287,17 @@ table! {
     RcAtomicAcknowledge      0x12  Rc      AtomicAcknowledge Only     AethAtomicAckEth NONE;
     RcCompareSwap            0x13  Rc      CompareSwap       Only     AtomicEth        NONE;
     RcFetchAdd               0x14  Rc      FetchAdd          Only     AtomicEth        NONE;
+    RcReserved15             0x15  Rc      Reserved          Only     Bare             Any;
     RcSendLastInvalidate     0x16  Rc      Send              Last     Ieth             Nonempty;
     RcSendOnlyInvalidate     0x17  Rc      Send              Only     Ieth             Any;
+    RcReserved18             0x18  Rc      Reserved          Only     Bare             Any;
+    RcReserved19             0x19  Rc      Reserved          Only     Bare             Any;
+    RcReserved1a             0x1a  Rc      Reserved          Only     Bare             Any;
+    RcReserved1b             0x1b  Rc      Reserved          Only     Bare             Any;
     RcFlush                  0x1c  Rc      Flush             Only     FethReth         NONE;
     RcAtomicWrite            0x1d  Rc      AtomicWrite       Only     Reth             Exactly(8);
+    RcReserved1e             0x1e  Rc      Reserved          Only     Bare             Any;
+    RcReserved1f             0x1f  Rc      Reserved          Only     Bare             Any;
 
     UcSendFirst              0x20  Uc      Send              First    Bare             Full;
     UcSendMiddle             0x21  Uc      Send              Middle   Bare             Full;
@@ -470,11 +480,12 @@ impl TryFrom<u8> for Opcode {
 mod tests {
     use super::*;
 
-    /// The opcodes of `<rdma/ib_pack.h>` for RC, UC and UD, and that of the CNP.
+    /// All codes of RC, the opcodes of `<rdma/ib_pack.h>` for UC and UD, and that of the CNP.
     const CODES: &[u8] = &[
         0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e,
-        0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0x16, 0x17, 0x1c, 0x1d, 0x20, 0x21, 0x22, 0x23, 0x24,
-        0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x64, 0x65, 0x81,
+        0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d,
+        0x1e, 0x1f, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x64,
+        0x65, 0x81,
     ];
 
     #[test]
@@ -546,6 +557,7 @@ mod tests {
                 },
                 (Kind::AtomicWrite, _) => Exactly(8),
                 (Kind::Notification, _) => Exactly(16),
+                (Kind::Reserved, _) => Any,
                 _ => NONE,
             };
             assert_eq!(opcode.payload(), expected, "{opcode:?}");

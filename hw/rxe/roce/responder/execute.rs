@@ -110,6 +110,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             Kind::Write | Kind::AtomicWrite => access.write,
             Kind::ReadRequest => access.read,
             Kind::CompareSwap | Kind::FetchAdd => access.atomic,
+            Kind::Reserved => false,
             _ => true,
         };
         if !in_order || !allowed {

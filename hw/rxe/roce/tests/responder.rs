@@ -8,7 +8,7 @@ use common::world::{Region, Sent, World, BASE, RKEY};
 use common::{recv_attr, PEER, SELF};
 use roce::memory::{RemoteFault, RespondError};
 use roce::mtu::Mtu;
-use roce::opcode::Opcode;
+use roce::opcode::{Kind, Opcode};
 use roce::psn::{Msn, Psn};
 use roce::responder::{Responder, Slot};
 use roce::state::{
@@ -851,6 +851,27 @@ fn opcodes_out_of_order_are_refused() {
             [(Syndrome::Nak(NakCode::InvalidRequest), 101)]
         );
         assert_eq!(rig.received(), [WcStatus::LocQpOpErr]);
+    }
+}
+
+/// concerns rows 3.106
+#[test]
+fn reserved_opcodes_are_refused_where_a_request_is_expected() {
+    let reserved = |opcode: &&Opcode| opcode.kind() == Kind::Reserved;
+    let reserved: Vec<Opcode> = Opcode::ALL.iter().filter(reserved).copied().collect();
+    assert_eq!(reserved.len(), 7);
+    for opcode in reserved {
+        for len in [0, 16, 256] {
+            let packet = request(opcode, 100).data(len);
+            Rig::rc().refused(packet, NakCode::InvalidRequest, INVALID);
+        }
+        let mut rig = Rig::rc();
+        rig.world.post_recv(600);
+        rig.take(request(RcSendFirst, 100).data(256));
+        rig.take(request(opcode, 99).data(16));
+        assert_eq!(rig.answers(), [], "a duplicate");
+        rig.take(request(RcSendLast, 101).data(8));
+        assert_eq!(rig.received(), [WcStatus::Success]);
     }
 }
 

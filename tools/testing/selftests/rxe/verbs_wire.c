@@ -850,6 +850,8 @@ static void rules(void)
 	bad_response();
 	bad_request("QP_REQ_ERR: the middle of no message", 0x01);
 	bad_request("QP_REQ_ERR: the end of no message", 0x02);
+	bad_request("QP_REQ_ERR: a reserved opcode", 0x15);
+	bad_request("QP_REQ_ERR: the last reserved opcode", 0x1f);
 	lost_middle();
 	fields(0x12345, 0x28);
 	fields(0xfedcb, 0x90);
