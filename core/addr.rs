@@ -19,7 +19,7 @@ use kernel::{
     impl_has_delayed_work, new_delayed_work, new_mutex,
     prelude::*,
     sync::{rcu, Arc, LockClassKey, Mutex},
-    workqueue::{DelayedWork, WorkItem},
+    workqueue::DelayedWork,
 };
 use kernel_ext::{
     bindings as c, delayed,
@@ -31,6 +31,7 @@ use kernel_ext::{
         device::NetDevice,
         resolve::{NeighbourListener, NeighbourRegistration},
     },
+    sleepable::{Sleepable, SleepableWork},
     sync::{Completion, IrqBackend},
     timer::now_ns,
     work::{OwnedQueue, QueueFlags},
@@ -119,19 +120,15 @@ struct Request {
     #[pin]
     answered: Completion,
     #[pin]
-    work: DelayedWork<Request>,
+    work: DelayedWork<Sleepable<Request>>,
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Request { self.work }
+    impl HasDelayedWork<Sleepable<Self>> for Request { self.work }
 }
 
-impl WorkItem for Request {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // SAFETY: Works of the queue run in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl SleepableWork for Request {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         this.process(sleep);
     }
 }
@@ -264,7 +261,7 @@ fn requeue(request: &Arc<Request>) {
     }
     if let Some(queue) = &resolver.queue {
         // If a neighbour has become known meanwhile, the work is queued already.
-        let _ = queue.enqueue_delayed(request.clone(), request.remaining());
+        delayed::enqueue_unless_pending(queue, request, request.remaining());
     }
 }
 

@@ -55,14 +55,14 @@ use core::{ptr::NonNull, sync::atomic::Ordering};
 use kernel::{
     prelude::*,
     sync::{aref::ARef, Arc},
-    workqueue::WorkItem,
 };
 use kernel_ext::{
     bindings,
     door::Input,
     export::export,
     net::ns::NetNamespace,
-    work::{self, GlobalQueue, InstalledQueue, OwnedQueue, QueueFlags},
+    sleepable::{self, SleepableWork},
+    work::{GlobalQueue, InstalledQueue, OwnedQueue, QueueFlags},
 };
 use rdma::{
     core::{
@@ -91,12 +91,8 @@ pub(crate) fn init_queue(sleep: &MaySleep) -> Result<InstalledQueue> {
     Ok(UNREGISTER_QUEUE.install(queue))
 }
 
-impl WorkItem for Unregister {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // SAFETY: The queue's work runs in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl SleepableWork for Unregister {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         let device = this.device.lock().take();
         if let Some(device) = device {
             unregister(&device, sleep);
@@ -364,7 +360,7 @@ fn ib_unregister_device_queued(device: &Device) {
     };
     let unregister = &device.core().lifecycle.unregister;
     let old = unregister.device.lock().replace(device.hold());
-    work::enqueue(workers, unregister);
+    sleepable::enqueue(workers, unregister);
     drop(old);
 }
 

@@ -14,8 +14,13 @@
 //! |---|---|---|---|
 //! | `EventQueue::pending` | the queued events | any context | the allocator |
 
-use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
-use kernel_ext::{bindings, door::Const, export::export, work};
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::{
+    bindings,
+    door::Const,
+    export::export,
+    sleepable::{self, SleepableWork},
+};
 use rdma::{
     core::{Device, EventView},
     MaySleep,
@@ -36,12 +41,8 @@ use crate::{
 /// If one fails, the event is not delivered.
 const UPDATE_CACHES: &[fn(&Device, &Event, &MaySleep) -> Result] = &[cache_update::before_event];
 
-impl WorkItem for EventQueue {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // SAFETY: Work items of this queue run in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl SleepableWork for EventQueue {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         loop {
             let events = core::mem::take(&mut this.pending.lock().events);
             if events.is_empty() {
@@ -90,7 +91,7 @@ pub(crate) fn open(device: &Device, _sleep: &MaySleep) -> Result {
 pub(crate) fn close(device: &Device, sleep: &MaySleep) {
     let queue = &device.core().dispatch;
     queue.pending.lock().open = false;
-    work::flush(queue, sleep);
+    sleepable::flush(queue, sleep);
 }
 
 /// Queues an event. Any context.
@@ -111,7 +112,7 @@ pub(crate) fn dispatch(device: &Device, event: Event) {
         return;
     }
     // Under the lock, so that `close` flushes the work of each accepted event.
-    work::enqueue(workers, queue);
+    sleepable::enqueue(workers, queue);
 }
 
 /// Dispatches an event to the handlers of a device, asynchronously and in order. Any context.

@@ -10,7 +10,10 @@ use kernel::{
     sync::{aref::ARef, Arc, Mutex},
     workqueue::Work,
 };
-use kernel_ext::sync::{new_spinlock_irq, Completion, SpinLockIrq};
+use kernel_ext::{
+    sleepable::Sleepable,
+    sync::{new_spinlock_irq, Completion, SpinLockIrq},
+};
 use rdma::core::{
     class::CompatDevice,
     device::{Registered, SubDevice},
@@ -50,11 +53,11 @@ pub(super) struct Unregister {
     #[pin]
     pub(super) device: SpinLockIrq<Option<ARef<Device>>>,
     #[pin]
-    pub(super) work: Work<Self>,
+    pub(super) work: Work<Sleepable<Self>>,
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Unregister { self.work }
+    impl HasWork<Sleepable<Self>> for Unregister { self.work }
 }
 
 impl Unregister {
@@ -87,11 +90,11 @@ pub(crate) struct EventQueue {
     #[pin]
     pub(super) pending: SpinLockIrq<Pending>,
     #[pin]
-    pub(super) work: Work<Self>,
+    pub(super) work: Work<Sleepable<Self>>,
 }
 
 impl_has_work! {
-    impl HasWork<Self> for EventQueue { self.work }
+    impl HasWork<Sleepable<Self>> for EventQueue { self.work }
 }
 
 impl EventQueue {

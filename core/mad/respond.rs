@@ -5,8 +5,8 @@
 //! Resolving a sender's address takes up to a second. A response to an unresolved address waits in a queue of its port,
 //! so that other MADs are received meanwhile.
 
-use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
-use kernel_ext::work;
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::sleepable::{self, SleepableWork};
 use rdma::{
     core::mad::{recv::RecvMad, send::OwnAh},
     MaySleep,
@@ -96,7 +96,7 @@ pub(super) fn send_or_wait(answer: Answer, sleep: &MaySleep) {
     }
     let port = answer.agent.port.clone();
     if wait(&port, answer).is_ok() {
-        work::enqueue(&port.answerer, &port);
+        sleepable::enqueue(&port.answerer, &port);
     }
 }
 
@@ -159,12 +159,8 @@ fn wait(port: &Port, answer: Answer) -> Result<(), Answer> {
     open.push_within_capacity(answer).map_err(|error| error.0)
 }
 
-impl WorkItem for Port {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // SAFETY: Works of the queue run in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl SleepableWork for Port {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         loop {
             let first = {
                 let mut answers = this.answers.lock();
@@ -184,7 +180,7 @@ impl WorkItem for Port {
 pub(super) fn close(port: &Arc<Port>, sleep: &MaySleep) {
     let rest = port.answers.lock().take();
     drop(rest);
-    work::cancel_sync(port, sleep);
+    sleepable::cancel_sync(port, sleep);
 }
 
 /// Builds the "unsupported" response to a request, if requests of this method have a response.

@@ -32,6 +32,7 @@ use kernel::{
 };
 use kernel_ext::{
     delayed,
+    sleepable::Sleepable,
     sync::{new_spinlock_irq, IrqBackend, SpinLockIrq},
     timer::now_ns,
     uses::Uses,
@@ -76,11 +77,11 @@ pub(crate) struct Port {
     pub(crate) answers: SpinLockIrq<Option<KVec<Answer>>>,
     pub(crate) answerer: OwnedQueue,
     #[pin]
-    pub(crate) answering: Work<Port>,
+    pub(crate) answering: Work<Sleepable<Port>>,
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Port { self.answering }
+    impl HasWork<Sleepable<Self>> for Port { self.answering }
 }
 
 /// A response of the core, or an RMPP packet other than DATA.
@@ -147,13 +148,13 @@ pub(crate) struct Agent {
     #[pin]
     pub(crate) table: SpinLockIrq<Table>,
     #[pin]
-    pub(crate) timer: DelayedWork<Agent>,
+    pub(crate) timer: DelayedWork<Sleepable<Agent>>,
 }
 
 embeds!(Agent { body: AgentBody });
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Agent { self.timer }
+    impl HasDelayedWork<Sleepable<Self>> for Agent { self.timer }
 }
 
 impl Agent {
@@ -422,11 +423,11 @@ pub(crate) struct Reassembly {
     pub(crate) received: SpinLockIrq<Received>,
     /// Timeout of the message.
     #[pin]
-    pub(crate) timer: DelayedWork<Reassembly>,
+    pub(crate) timer: DelayedWork<Sleepable<Reassembly>>,
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Reassembly { self.timer }
+    impl HasDelayedWork<Sleepable<Self>> for Reassembly { self.timer }
 }
 
 /// The posted MADs of an agent.

@@ -4,8 +4,8 @@
 
 use core::sync::atomic::Ordering;
 
-use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
-use kernel_ext::{bindings as c, timer::now_ns};
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::{bindings as c, sleepable::SleepableWork, timer::now_ns};
 use rdma::MaySleep;
 
 use super::{
@@ -95,12 +95,8 @@ fn deliver_local(agent: &Arc<Agent>, sleep: &MaySleep) {
     }
 }
 
-impl WorkItem for Agent {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // SAFETY: Works of the queue run in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl SleepableWork for Agent {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         this.table.lock().armed = None;
         deliver_local(&this, sleep);
         expire_all(&this, sleep);

@@ -17,10 +17,11 @@
 //!
 //! C header: `include/rdma/frmr_pools.h`.
 
-use kernel::{alloc::KVVec, prelude::*, sync::Arc, workqueue::WorkItem};
+use kernel::{alloc::KVVec, prelude::*, sync::Arc};
 use kernel_ext::{
     bindings as c, delayed,
     export::export,
+    sleepable::SleepableWork,
     work::{OwnedQueue, QueueFlags},
 };
 use rdma::{
@@ -56,10 +57,7 @@ impl Pools {
 
     /// Schedules the aging of a pool's handles after a period, unless it is scheduled already.
     fn age_later(&self, pool: &Arc<Pool>) {
-        // If it is scheduled already, there is nothing to do.
-        let _ = self
-            .queue
-            .enqueue_delayed(pool.clone(), jiffies(self.period));
+        delayed::enqueue_unless_pending(&self.queue, pool, jiffies(self.period));
     }
 }
 
@@ -201,12 +199,8 @@ impl Pool {
     }
 }
 
-impl WorkItem for Pool {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // SAFETY: The queue's work runs in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl SleepableWork for Pool {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         let aged = this.handles.lock().age();
         // Without memory it is retried.
         let (mut gone, more) = aged.unwrap_or((KVVec::new(), true));

@@ -9,7 +9,7 @@ use kernel::{
     sync::{aref::ARef, Arc, Mutex},
     workqueue::DelayedWork,
 };
-use kernel_ext::work::OwnedQueue;
+use kernel_ext::{sleepable::Sleepable, work::OwnedQueue};
 use rdma::core::{driver::frmr::FrmrDriver, frmr::FrmrKey, Device};
 
 /// The pools of a device.
@@ -60,11 +60,11 @@ pub(crate) struct Pool {
     #[pin]
     pub(super) handles: Mutex<Handles>,
     #[pin]
-    pub(super) aging: DelayedWork<Self>,
+    pub(super) aging: DelayedWork<Sleepable<Self>>,
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Pool { self.aging }
+    impl HasDelayedWork<Sleepable<Self>> for Pool { self.aging }
 }
 
 impl Pool {

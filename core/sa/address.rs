@@ -5,8 +5,11 @@
 //!
 //! IBTA specification, volume 1, sections 14.4.4 and 15.4.
 
-use kernel::{prelude::*, sync::Arc, workqueue::WorkItem};
-use kernel_ext::{bindings as c, delayed};
+use kernel::{prelude::*, sync::Arc};
+use kernel_ext::{
+    bindings as c, delayed,
+    sleepable::{self, SleepableWork},
+};
 use rdma::{
     core::{
         ah_attr::AhVector,
@@ -90,12 +93,9 @@ pub(super) fn update(port: &SaPort, sleep: &MaySleep) {
     }
 }
 
-impl WorkItem<1> for SaPort {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // SAFETY: Works of the queue run in process context.
-        update(&this, &unsafe { MaySleep::assume() });
+impl SleepableWork<1> for SaPort {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
+        update(&this, sleep);
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) fn changed(port: &Arc<SaPort>, is_another: bool) {
         let delay = kernel::time::msecs_to_jiffies(ASK_AFTER_MS);
         delayed::enqueue::<_, 2>(workers, port, delay);
     }
-    kernel_ext::work::enqueue::<_, 1>(workers, port);
+    sleepable::enqueue::<_, 1>(workers, port);
 }
 
 /// Completion of the ClassPortInfo query.
@@ -165,15 +165,11 @@ fn get_class_port_info(port: &Arc<SaPort>, flags: &SendFlags<'_>) -> Result {
     query::send(&query::new(request, flags)?)
 }
 
-impl WorkItem<2> for SaPort {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
+impl SleepableWork<2> for SaPort {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         if this.capabilities.lock().known.is_some() {
             return;
         }
-        // SAFETY: Works of the queue run in process context.
-        let sleep = &unsafe { MaySleep::assume() };
         if get_class_port_info(&this, &SendFlags::Borrowed(sleep)).is_err() {
             retry_later(&this);
         }

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use kernel::{new_delayed_work, prelude::*, sync::Arc, workqueue::WorkItem};
+use kernel::{new_delayed_work, prelude::*, sync::Arc};
 use kernel_ext::{
     bindings::{self as c, sa_path_rec},
     delayed,
@@ -17,8 +17,9 @@ use kernel_ext::{
         netlink::{Message, Policy, Request, Writer},
         ns::NetNamespace,
     },
+    sleepable::SleepableWork,
     timer::now_ns,
-    work::{OwnedQueue, QueueFlags},
+    work::{GlobalQueue, InstalledQueue, OwnedQueue, QueueFlags},
 };
 use rdma::{core::mad::send::SendFlags, Gid, MaySleep};
 
@@ -138,11 +139,9 @@ fn arm(all: &Administration) {
     };
     let left_ms = first.until.saturating_sub(now_ns()).div_ceil(1_000_000);
     let left_ms = u32::try_from(left_ms).unwrap_or(u32::MAX);
-    delayed::enqueue(
-        &service.queue,
-        service,
-        kernel::time::msecs_to_jiffies(left_ms),
-    );
+    if let Some(workers) = WORKERS.get() {
+        delayed::enqueue(workers, service, kernel::time::msecs_to_jiffies(left_ms));
+    }
 }
 
 /// Adds a query to those sent to user space; returns its netlink sequence number.
@@ -230,12 +229,8 @@ fn fall_back(query: &Query, failed: Error, sleep: &MaySleep) {
     }
 }
 
-impl WorkItem for Service {
-    type Pointer = Arc<Self>;
-
-    fn run(_this: Arc<Self>) {
-        // SAFETY: Works of the queue run in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl SleepableWork for Service {
+    fn run(_this: Arc<Self>, sleep: &MaySleep) {
         loop {
             let expired = {
                 let mut all = ADMINISTRATION.lock();
@@ -361,8 +356,13 @@ const OPERATIONS: &[(u32, ls::Doit)] = &[
     (c::RDMA_NL_LS_OP_SET_TIMEOUT, set_timeout),
 ];
 
-/// Keeps the local service enabled until it is dropped.
-pub(super) struct Registration(());
+/// The workqueue for timeouts.
+static WORKERS: GlobalQueue = GlobalQueue::new();
+
+/// Keeps the local service enabled until it is dropped, which waits for the work.
+pub(super) struct Registration {
+    _workers: InstalledQueue,
+}
 
 /// Allocates the work for timeouts.
 ///
@@ -374,22 +374,21 @@ pub(super) fn start(sleep: &MaySleep) -> Result<Registration> {
     let queue = OwnedQueue::new(c"ib_nl_sa_wq", flags, 1, sleep)?;
     let service = Arc::pin_init(
         pin_init!(Service {
-            queue,
             work <- new_delayed_work!("sa::Service"),
         }),
         GFP_KERNEL,
     )?;
+    let _workers = WORKERS.install(queue);
     ADMINISTRATION.lock().service = Some(service);
     ls::set_operations(OPERATIONS);
-    Ok(Registration(()))
+    Ok(Registration { _workers })
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let service = ADMINISTRATION.lock().service.take();
         if let Some(service) = service {
-            // SAFETY: The module goes in process context.
-            delayed::cancel_sync(&service, &unsafe { MaySleep::assume() });
+            delayed::cancel(&service);
         }
     }
 }

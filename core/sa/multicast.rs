@@ -10,11 +10,12 @@
 mod device;
 mod group;
 
-use kernel::{ffi::c_void, new_work, prelude::*, sync::Arc, workqueue::WorkItem};
+use kernel::{ffi::c_void, new_work, prelude::*, sync::Arc};
 use kernel_ext::{
     bindings::{self as c, ib_sa_mcmember_rec},
     door::IntoC,
     error::EADDRNOTAVAIL,
+    sleepable::SleepableWork,
     sync::new_spinlock_irq,
     uses::Uses,
 };
@@ -306,12 +307,9 @@ fn run(group: &Arc<Group>, sleep: &MaySleep) {
     }
 }
 
-impl WorkItem for Group {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // SAFETY: Works of the queue run in process context.
-        run(&this, &unsafe { MaySleep::assume() });
+impl SleepableWork for Group {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
+        run(&this, sleep);
     }
 }
 

@@ -7,7 +7,7 @@ use kernel::{
     prelude::*,
     sync::{aref::ARef, Arc, Mutex},
 };
-use kernel_ext::{bindings as c, delayed, error::EOPNOTSUPP, sync::new_spinlock_irq, work};
+use kernel_ext::{bindings as c, delayed, error::EOPNOTSUPP, sleepable, sync::new_spinlock_irq};
 use rdma::{
     client::registration::{Client as DeviceClient, ClientTable, Counted, Registration},
     core::{
@@ -103,7 +103,7 @@ fn close(port: &Arc<SaPort>, sleep: &MaySleep) {
     };
     drop(taken);
     local_service::end(port, sleep);
-    work::cancel_sync::<_, 1>(port, sleep);
+    sleepable::cancel_sync::<_, 1>(port, sleep);
     delayed::cancel_sync::<_, 2>(port, sleep);
     agent::unregister(&port.agent, sleep);
     // The completion of the ClassPortInfo query may have scheduled a retry.

@@ -20,8 +20,8 @@ use kernel::{
 use kernel_ext::{
     bindings::sa_path_rec,
     random,
+    sleepable::Sleepable,
     sync::{IrqBackend, SpinLockIrq},
-    work::OwnedQueue,
 };
 use rdma::{
     core::{
@@ -65,17 +65,17 @@ pub(super) struct SaPort {
     pub(super) capabilities: SpinLockIrq<Capabilities>,
     /// Updates the address of the SA.
     #[pin]
-    pub(super) update: Work<SaPort, 1>,
+    pub(super) update: Work<Sleepable<SaPort>, 1>,
     /// Queries its capabilities.
     #[pin]
-    pub(super) query_capabilities: DelayedWork<SaPort, 2>,
+    pub(super) query_capabilities: DelayedWork<Sleepable<SaPort>, 2>,
 }
 
 impl_has_work! {
-    impl HasWork<Self, 1> for SaPort { self.update }
+    impl HasWork<Sleepable<Self>, 1> for SaPort { self.update }
 }
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self, 2> for SaPort { self.query_capabilities }
+    impl HasDelayedWork<Sleepable<Self>, 2> for SaPort { self.query_capabilities }
 }
 
 /// Completion of a query.
@@ -129,13 +129,12 @@ pub(super) struct NetlinkQuery {
 /// The work for timeouts of user space.
 #[pin_data]
 pub(super) struct Service {
-    pub(super) queue: OwnedQueue,
     #[pin]
-    pub(super) work: DelayedWork<Service>,
+    pub(super) work: DelayedWork<Sleepable<Service>>,
 }
 
 impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Service { self.work }
+    impl HasDelayedWork<Sleepable<Self>> for Service { self.work }
 }
 
 /// All ports and queries.

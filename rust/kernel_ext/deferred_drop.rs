@@ -10,16 +10,12 @@
 
 use crate::{
     context::MaySleep,
+    sleepable::{self, Sleepable, SleepableWork},
     sync::{new_spinlock_bh, rcu, SpinLockBh},
     work,
 };
 use core::mem::take;
-use kernel::{
-    impl_has_work, new_work,
-    prelude::*,
-    sync::Arc,
-    workqueue::{Work, WorkItem},
-};
+use kernel::{impl_has_work, new_work, prelude::*, sync::Arc, workqueue::Work};
 
 /// Maximum number of waiting objects; beyond that the caller waits for the grace period itself.
 const ROOM: usize = 256;
@@ -30,7 +26,7 @@ pub struct DeferredDrop<T: Send + Sync + 'static> {
     #[pin]
     lists: SpinLockBh<Lists<T>>,
     #[pin]
-    work: Work<Self>,
+    work: Work<Sleepable<Self>>,
 }
 
 /// Two lists with capacity for [`ROOM`] references each: the work item takes one and leaves the other.
@@ -39,7 +35,7 @@ struct Lists<T> {
     spare: KVec<Arc<T>>,
 }
 
-impl_has_work! { impl{T: Send + Sync + 'static} HasWork<Self> for DeferredDrop<T> { self.work } }
+impl_has_work! { impl{T: Send + Sync + 'static} HasWork<Sleepable<Self>> for DeferredDrop<T> { self.work } }
 
 impl<T: Send + Sync + 'static> DeferredDrop<T> {
     /// Creates an empty list. Sleeps.
@@ -64,7 +60,7 @@ impl<T: Send + Sync + 'static> DeferredDrop<T> {
         let pushed = this.lists.lock().waiting.push_within_capacity(object);
         match pushed {
             Ok(()) => {
-                work::enqueue(work::system_dfl(), this);
+                sleepable::enqueue(work::system_dfl(), this);
             }
             Err(full) => {
                 rcu::synchronize_expedited(may_sleep);
@@ -75,21 +71,18 @@ impl<T: Send + Sync + 'static> DeferredDrop<T> {
 
     /// Waits until all objects passed before the call are dropped. Takes up to tens of milliseconds.
     pub fn flush(this: &Arc<Self>, may_sleep: &MaySleep) {
-        work::flush(this, may_sleep);
+        sleepable::flush(this, may_sleep);
     }
 }
 
-impl<T: Send + Sync + 'static> WorkItem for DeferredDrop<T> {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
+impl<T: Send + Sync + 'static> SleepableWork for DeferredDrop<T> {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         let mut ripe = {
             let mut lists = this.lists.lock();
             let empty = take(&mut lists.spare);
             core::mem::replace(&mut lists.waiting, empty)
         };
-        // SAFETY: The queue's workers run in process context.
-        rcu::synchronize(&unsafe { MaySleep::assume() });
+        rcu::synchronize(sleep);
         ripe.clear();
         this.lists.lock().spare = ripe;
     }

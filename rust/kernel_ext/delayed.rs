@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Delayed work items: functions that `kernel::workqueue` lacks for its `DelayedWork`.
+//! Delayed work items that may sleep: what [`sleepable`](crate::sleepable) is for work without a delay.
 //!
-//! As for [`work`](crate::work), the item is the kernel crate's: a field `DelayedWork<T>` of an object in an [`Arc`],
-//! `WorkItem`, `impl_has_delayed_work!`, `new_delayed_work!`. Work that waits or is queued owns a reference to its object.
+//! The item is the kernel crate's: a field `DelayedWork<Sleepable<T>>` of an object in an [`Arc`], with [`SleepableWork`],
+//! `impl_has_delayed_work!`, `new_delayed_work!`. Work that waits or is queued owns a reference to its object.
 //!
 //! C header: `include/linux/workqueue.h`.
 
-use crate::{bindings, context::MaySleep};
+use crate::{
+    bindings,
+    context::MaySleep,
+    sleepable::{Sleepable, SleepableWork},
+    work::SleepableQueue,
+};
 use kernel::{
     ffi::{c_int, c_ulong},
     sync::Arc,
-    workqueue::{HasDelayedWork, Queue, Work, WorkItem},
+    workqueue::{HasDelayedWork, Work},
 };
+
+/// CPU of work that any CPU may run.
+const CPU: c_int = bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int;
 
 /// Returns the C work item inside `object`.
 fn raw_work<T, const ID: u64>(object: &Arc<T>) -> *mut bindings::delayed_work
 where
-    T: HasDelayedWork<T, ID>,
+    T: SleepableWork<ID> + HasDelayedWork<Sleepable<T>, ID>,
 {
     // SAFETY: The pointer is to a live `T`; its work item is the first member of the `delayed_work` around it.
     unsafe { Work::raw_get(T::raw_get_work(Arc::as_ptr(object).cast_mut())).cast() }
@@ -27,18 +35,34 @@ where
 /// (`mod_delayed_work()`). Any context.
 ///
 /// If the work is running, it runs once more.
-pub fn enqueue<T, const ID: u64>(queue: &Queue, object: &Arc<T>, delay: c_ulong)
+pub fn enqueue<T, const ID: u64>(queue: &SleepableQueue, object: &Arc<T>, delay: c_ulong)
 where
-    T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID> + Send + Sync + 'static,
+    T: SleepableWork<ID> + HasDelayedWork<Sleepable<T>, ID>,
 {
     let owned = Arc::into_raw(object.clone());
-    let cpu = bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int;
-    let queue = core::ptr::from_ref(queue).cast_mut().cast();
+    let work = raw_work::<T, ID>(object);
     // SAFETY: The queue and the work item are valid; the reference that was just counted keeps the item until it has run.
-    let was_waiting =
-        unsafe { bindings::mod_delayed_work_on(cpu, queue, raw_work::<T, ID>(object), delay) };
+    let was_waiting = unsafe { bindings::mod_delayed_work_on(CPU, queue.as_raw(), work, delay) };
     if was_waiting {
         // SAFETY: The work that waited has a reference already, so this one is still ours.
+        drop(unsafe { Arc::from_raw(owned) });
+    }
+}
+
+/// As [`enqueue`], but leaves the delay of work that is pending (`queue_delayed_work()`). Any context.
+pub fn enqueue_unless_pending<T, const ID: u64>(
+    queue: &SleepableQueue,
+    object: &Arc<T>,
+    delay: c_ulong,
+) where
+    T: SleepableWork<ID> + HasDelayedWork<Sleepable<T>, ID>,
+{
+    let owned = Arc::into_raw(object.clone());
+    let work = raw_work::<T, ID>(object);
+    // SAFETY: As for `enqueue`.
+    let queued = unsafe { bindings::queue_delayed_work_on(CPU, queue.as_raw(), work, delay) };
+    if !queued {
+        // SAFETY: The work that is pending has a reference already, so this one is still ours.
         drop(unsafe { Arc::from_raw(owned) });
     }
 }
@@ -46,27 +70,26 @@ where
 /// Cancels the work of `object`; returns whether it was pending. It may still be running. Any context.
 pub fn cancel<T, const ID: u64>(object: &Arc<T>) -> bool
 where
-    T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
+    T: SleepableWork<ID> + HasDelayedWork<Sleepable<T>, ID>,
 {
     // SAFETY: The work item lives as long as `object`.
     let was_waiting = unsafe { bindings::cancel_delayed_work(raw_work::<T, ID>(object)) };
-    take_back(object, was_waiting)
+    if was_waiting {
+        // SAFETY: Queueing made a reference the queue's; the work will not run to take that back.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(object)) });
+    }
+    was_waiting
 }
 
 /// Like [`cancel`], and waits until the work is not running. Not from within the work itself.
-pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> bool
+pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _sleep: &MaySleep) -> bool
 where
-    T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
+    T: SleepableWork<ID> + HasDelayedWork<Sleepable<T>, ID>,
 {
     // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
     let was_waiting = unsafe { bindings::cancel_delayed_work_sync(raw_work::<T, ID>(object)) };
-    take_back(object, was_waiting)
-}
-
-/// Drops the reference of canceled work.
-fn take_back<T>(object: &Arc<T>, was_waiting: bool) -> bool {
     if was_waiting {
-        // SAFETY: `enqueue` made a reference the queue's; the work will not run to take that back.
+        // SAFETY: As for `cancel`.
         drop(unsafe { Arc::from_raw(Arc::as_ptr(object)) });
     }
     was_waiting

@@ -31,6 +31,7 @@ pub mod rcu_box;
 pub mod revocable;
 pub mod rwsem;
 pub mod shared;
+pub mod sleepable;
 pub mod srcu;
 pub mod static_vec;
 pub mod sync;

@@ -6,7 +6,8 @@
 //! [`WorkItem`], `impl_has_work!`, `new_work!`. Queued work owns a reference to its object. Queues for softirq are
 //! [`kernel::workqueue::system_bh`] and [`kernel::workqueue::system_bh_highpri`].
 //!
-//! This file has functions to wait for work, and queues owned by a module.
+//! This file has functions to wait for work that must not sleep, for any queue, and queues owned by a module. Work that
+//! may sleep is [`sleepable`](crate::sleepable) and [`delayed`](crate::delayed), for a [`SleepableQueue`].
 //!
 //! C header: `include/linux/workqueue.h`.
 
@@ -69,15 +70,53 @@ where
     unsafe { bindings::flush_work(raw_work::<T, ID>(object)) }
 }
 
-/// Returns the system's queue for work that any CPU may run: `system_dfl_wq`. Its workers may sleep.
+/// A workqueue whose workers may sleep: work runs in process context.
+///
+/// # Invariants
+///
+/// The queue is not a BH queue (`WQ_BH`).
+#[repr(transparent)]
+pub struct SleepableQueue(Queue);
+
+impl SleepableQueue {
+    /// A queue of C.
+    ///
+    /// # Safety
+    ///
+    /// `queue` is a workqueue that stays for `'a`, and not a BH queue.
+    pub unsafe fn from_raw<'a>(queue: *const bindings::workqueue_struct) -> &'a Self {
+        // SAFETY: By the safety requirements; the types are transparent.
+        // INVARIANT: By the safety requirements.
+        unsafe { &*queue.cast::<Self>() }
+    }
+
+    /// The C structure, which is valid as long as `self`.
+    pub fn as_raw(&self) -> *mut bindings::workqueue_struct {
+        core::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+impl Deref for SleepableQueue {
+    type Target = Queue;
+
+    fn deref(&self) -> &Queue {
+        &self.0
+    }
+}
+
+/// Returns the system's queue for work that any CPU may run: `system_dfl_wq`.
 ///
 /// `kernel::workqueue::system_unbound` gives the queue that the kernel calls deprecated when somebody uses it.
-pub fn system_dfl() -> &'static Queue {
-    // SAFETY: The kernel makes the queue before any module is loaded, and never removes it.
-    unsafe { Queue::from_raw(bindings::system_dfl_wq.cast()) }
+pub fn system_dfl() -> &'static SleepableQueue {
+    // SAFETY: The kernel makes the queue before any module is loaded, without `WQ_BH`, and never removes it.
+    unsafe { SleepableQueue::from_raw(bindings::system_dfl_wq.cast()) }
 }
 
 /// Flags of an [`OwnedQueue`], which can be combined with `|`.
+///
+/// # Invariants
+///
+/// `WQ_BH` is not among them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct QueueFlags(u32);
 
@@ -86,8 +125,6 @@ impl QueueFlags {
     pub const UNBOUND: Self = Self(bindings::wq_flags_WQ_UNBOUND);
     /// Work runs on the CPU that queued it.
     pub const PER_CPU: Self = Self(bindings::wq_flags_WQ_PERCPU);
-    /// Work runs in softirq context, and must not sleep.
-    pub const BH: Self = Self(bindings::wq_flags_WQ_BH | bindings::wq_flags_WQ_PERCPU);
     /// One work at a time, in the order of queueing. Only with [`Self::UNBOUND`] and a `max_active` of 1.
     pub const ORDERED: Self = Self(bindings::wq_flags___WQ_ORDERED);
     /// Workers have high priority.
@@ -102,11 +139,16 @@ impl core::ops::BitOr for QueueFlags {
     type Output = Self;
 
     fn bitor(self, rhs: Self) -> Self {
+        // INVARIANT: Neither has `WQ_BH`.
         Self(self.0 | rhs.0)
     }
 }
 
-/// A workqueue. Dropping it waits for its work, so it may sleep.
+/// A workqueue whose workers may sleep. Dropping it waits for its work, so it may sleep.
+///
+/// # Invariants
+///
+/// The queue is ours, and not a BH queue.
 pub struct OwnedQueue(NonNull<bindings::workqueue_struct>);
 
 // SAFETY: Work queues may be used from any thread.
@@ -118,7 +160,7 @@ impl OwnedQueue {
     /// Creates a queue; `name` appears in the names of its workers.
     ///
     /// `max_active` limits the work items of the queue that run at once: per CPU, or in total for an unbound queue; 0
-    /// is the default. It must be 0 for BH queues.
+    /// is the default.
     ///
     /// # Errors
     ///
@@ -132,6 +174,7 @@ impl OwnedQueue {
         // SAFETY: The name is copied, and the token shows that it may sleep.
         let queue =
             unsafe { bindings::alloc_workqueue(name.as_char_ptr(), flags.0, max_active.into()) };
+        // INVARIANT: It was just made, without `WQ_BH`.
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
@@ -148,11 +191,11 @@ impl OwnedQueue {
 }
 
 impl Deref for OwnedQueue {
-    type Target = Queue;
+    type Target = SleepableQueue;
 
-    fn deref(&self) -> &Queue {
-        // SAFETY: The queue is valid as long as `self`.
-        unsafe { Queue::from_raw(self.0.as_ptr().cast()) }
+    fn deref(&self) -> &SleepableQueue {
+        // SAFETY: By the type invariants, and the queue is valid as long as `self`.
+        unsafe { SleepableQueue::from_raw(self.0.as_ptr()) }
     }
 }
 
@@ -191,10 +234,10 @@ impl GlobalQueue {
 
     /// The queue. `None` before it is installed, and while the module is unloaded.
     #[inline]
-    pub fn get(&self) -> Option<&Queue> {
+    pub fn get(&self) -> Option<&SleepableQueue> {
         let queue = NonNull::new(self.0.load(Ordering::Acquire))?;
         // SAFETY: By the type invariants; nobody queues work while the module's last queue goes.
-        Some(unsafe { Queue::from_raw(queue.as_ptr().cast()) })
+        Some(unsafe { SleepableQueue::from_raw(queue.as_ptr()) })
     }
 
     /// Waits for all work that was queued before the call.

@@ -10,7 +10,7 @@ use kernel::{
     impl_has_work, new_work, pr_warn_once,
     prelude::*,
     sync::{aref::ARef, Arc},
-    workqueue::{Work, WorkItem},
+    workqueue::Work,
 };
 use kernel_ext::{
     net::{
@@ -19,6 +19,7 @@ use kernel_ext::{
         notifier::{self, Event, Listener},
     },
     rcu_box,
+    sleepable::{self, Sleepable, SleepableWork},
     work::{OwnedQueue, QueueFlags},
 };
 use rdma::MaySleep;
@@ -83,19 +84,15 @@ type Steps = [Option<Step>; MAX_STEPS];
 struct Job {
     steps: Steps,
     #[pin]
-    work: Work<Job>,
+    work: Work<Sleepable<Job>>,
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Job { self.work }
+    impl HasWork<Sleepable<Self>> for Job { self.work }
 }
 
-impl WorkItem for Job {
-    type Pointer = Pin<KBox<Self>>;
-
-    fn run(this: Pin<KBox<Self>>) {
-        // SAFETY: Works of the queue run in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl SleepableWork for Job {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         for step in this.steps.iter().flatten() {
             step.run(sleep);
         }
@@ -109,8 +106,10 @@ impl Follower {
     /// Queues steps. Any context that allows the allocation flags.
     fn queue(&self, steps: Steps, flags: Flags) {
         let job = pin_init!(Job { steps, work <- new_work!("roce_gid::Job") });
-        match KBox::pin_init(job, flags) {
-            Ok(job) => self.0.enqueue(job),
+        match Arc::pin_init(job, flags) {
+            Ok(job) => {
+                sleepable::enqueue(&self.0, &job);
+            }
             Err(_) => pr_warn_once!("no memory to follow what happens to net devices\n"),
         }
     }

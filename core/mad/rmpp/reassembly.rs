@@ -12,9 +12,8 @@ use kernel::{
     new_delayed_work,
     prelude::*,
     sync::{Arc, SetOnce},
-    workqueue::WorkItem,
 };
-use kernel_ext::{delayed, sync::new_spinlock_irq};
+use kernel_ext::{delayed, sleepable::SleepableWork, sync::new_spinlock_irq};
 use rdma::{core::mad::recv::RecvMad, MaySleep};
 
 use super::{
@@ -301,12 +300,8 @@ fn finish(agent: &Agent, segments: KVec<RecvMad>, alone: RecvMad) -> RecvMad {
     first
 }
 
-impl WorkItem for Reassembly {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        // SAFETY: Works of the queue run in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl SleepableWork for Reassembly {
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
         forget(&this.agent, &this);
         let segments = this.received.lock().close();
         release_quota(&this.agent, &segments);

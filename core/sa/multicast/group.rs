@@ -25,9 +25,10 @@ use kernel::{
 };
 use kernel_ext::{
     bindings::ib_sa_mcmember_rec,
+    sleepable::{self, Sleepable},
     sync::{IrqBackend, SpinLockIrq},
     uses::Uses,
-    work::{self, GlobalQueue},
+    work::GlobalQueue,
 };
 use rdma::{
     core::{
@@ -143,11 +144,11 @@ pub(super) struct Group {
     #[pin]
     pub(super) state: SpinLockIrq<State>,
     #[pin]
-    pub(super) work: Work<Group>,
+    pub(super) work: Work<Sleepable<Group>>,
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Group { self.work }
+    impl HasWork<Sleepable<Self>> for Group { self.work }
 }
 
 impl Group {
@@ -155,7 +156,7 @@ impl Group {
     /// to the work.
     pub(super) fn run_later(self: &Arc<Self>) {
         if let Some(workers) = WORKERS.get() {
-            work::enqueue(workers, self);
+            sleepable::enqueue(workers, self);
         }
     }
 }

@@ -12,9 +12,11 @@ use core::{
 use kernel::{
     ffi::{c_int, c_void},
     prelude::*,
-    workqueue::Queue,
 };
-use kernel_ext::door::{view_of, FromC};
+use kernel_ext::{
+    door::{view_of, FromC},
+    work::SleepableQueue,
+};
 use rdma_bindings::{
     self as bindings, ib_comp_handler, ib_cq, ib_cq_init_attr, ib_event, ib_wc, irq_poll,
     work_struct,
@@ -449,10 +451,10 @@ impl Owned<Cq> {
     }
 
     /// Lets work items of a work queue poll, which stays as long as the module.
-    pub fn poll_in_work<P: Poller>(&self, queue: &'static Queue) {
+    pub fn poll_in_work<P: Poller>(&self, queue: &'static SleepableQueue) {
         // SAFETY: The queue is being made, and the members are those of queues that are polled so.
         unsafe {
-            (*self.as_raw()).comp_wq = core::ptr::from_ref(queue).cast_mut().cast();
+            (*self.as_raw()).comp_wq = queue.as_raw();
             bindings::ib_work_init(self.work(), Some(work::<P>));
         }
         self.set_comp_handler(schedule_work::<P>);
@@ -609,7 +611,7 @@ unsafe extern "C" fn work<P: Poller>(item: *mut work_struct) {
     // SAFETY: By the safety requirements.
     let cq: &Cq =
         unsafe { &*kernel::container_of!(item.cast::<PollItem>(), ib_cq, __bindgen_anon_1).cast() };
-    // SAFETY: A work item does not run twice at a time; work items may sleep.
+    // SAFETY: A work item does not run twice at a time; that of a `SleepableQueue` may sleep.
     let (turn, sleep) = unsafe { (WorkTurn::new(cq), MaySleep::assume()) };
     P::work(turn, &sleep);
 }

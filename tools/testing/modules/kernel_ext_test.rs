@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::{
     context::MaySleep,
+    sleepable::Sleepable,
     sync::{new_spinlock_bh, new_spinlock_irq, Completion, SpinLockBh, SpinLockIrq},
     timer::{impl_has_timer, OnTimer, Timer},
 };
@@ -57,7 +58,7 @@ struct Object {
     #[pin]
     timer: Timer<Object>,
     #[pin]
-    work: kernel::workqueue::Work<Object>,
+    work: kernel::workqueue::Work<Sleepable<Object>>,
     #[pin]
     bh: SpinLockBh<u32>,
     #[pin]
