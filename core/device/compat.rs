@@ -98,10 +98,9 @@ const COMPAT: &[CompatStage] = &[CompatStage {
     cleanup: sysfs::clean_up_ports,
 }];
 
-impl Drop for Compat {
-    fn drop(&mut self) {
-        // SAFETY: A compat device goes in process context, with no lock held but mutexes.
-        let sleep = &unsafe { MaySleep::assume() };
+impl Compat {
+    /// Removes the compat device.
+    fn remove(self, sleep: &MaySleep) {
         for stage in COMPAT.iter().rev() {
             (stage.cleanup)(&self.device, sleep);
         }
@@ -134,16 +133,26 @@ impl CompatDevices {
             cookie,
             device: made,
         };
-        Ok(compat.push(made, GFP_KERNEL)?)
+        compat.push_within_capacity(made).map_err(|full| {
+            full.0.remove(sleep);
+            ENOMEM
+        })
     }
 
-    fn hide_in(&self, cookie: u64, _sleep: &MaySleep) {
-        self.list.lock().retain(|compat| compat.cookie != cookie);
+    fn hide_in(&self, cookie: u64, sleep: &MaySleep) {
+        let mut list = self.list.lock();
+        // A namespace has at most one.
+        let place = list.iter().position(|compat| compat.cookie == cookie);
+        if let Some(compat) = place.and_then(|nth| list.remove(nth).ok()) {
+            compat.remove(sleep);
+        }
     }
 
-    fn hide(&self, _sleep: &MaySleep) {
-        let compat = core::mem::take(&mut *self.list.lock());
-        drop(compat);
+    fn hide(&self, sleep: &MaySleep) {
+        let all = core::mem::take(&mut *self.list.lock());
+        for compat in all {
+            compat.remove(sleep);
+        }
     }
 }
 
