@@ -27,7 +27,12 @@
 //! Exported functions stand at the end of their area's file.
 
 use kernel::prelude::*;
-use kernel_ext::{bindings, work::InstalledQueue};
+use kernel_ext::{
+    bindings,
+    module::{process_module, ProcessModule},
+    rcu_box,
+    work::InstalledQueue,
+};
 use rdma::{core::class::ClassRegistration, MaySleep};
 
 #[cfg(CONFIG_SECURITY_INFINIBAND)]
@@ -53,7 +58,7 @@ mod sa;
 mod sysfs;
 mod verbs;
 
-module! {
+process_module! {
     type: IbCore,
     name: "ib_core",
     authors: ["Ferroband"],
@@ -81,10 +86,21 @@ struct IbCore {
     _registry: registry::Registration,
 }
 
-impl kernel::Module for IbCore {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for IbCore {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
+        Self::start(sleep).inspect_err(|_| rcu_box::barrier(sleep))
+    }
+
+    fn exit(self, sleep: &MaySleep) {
+        drop(self);
+        // RCU callbacks are code of the module.
+        rcu_box::barrier(sleep);
+    }
+}
+
+impl IbCore {
+    /// Initialises and starts all areas.
+    fn start(sleep: &MaySleep) -> Result<Self> {
         let _registry = registry::init();
         registry::client::init();
         device::compat::init();

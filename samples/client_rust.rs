@@ -5,6 +5,7 @@
 //! `samples/client_c.c` is the same in C. Built with `FERROBAND_TESTS=m`; then `modprobe client_rust`, and see `dmesg`.
 
 use kernel::prelude::*;
+use kernel_ext::module::{process_module, ProcessModule};
 use rdma::{
     abi::ah::GlobalRoute,
     client::{
@@ -18,7 +19,7 @@ use rdma::{
     Access, AhFields, MaySleep, Mtu, WcOpcode,
 };
 
-module! {
+process_module! {
     type: Sample,
     name: "client_rust",
     authors: ["Ferroband"],
@@ -123,10 +124,8 @@ struct Sample {
     _client: Registration<Hello>,
 }
 
-impl kernel::Module for Sample {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for Sample {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
         let _client = TABLE.register(sleep)?;
         Ok(Self { _client })
     }

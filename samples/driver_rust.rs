@@ -6,7 +6,10 @@
 //! says that it is of rxe's kind, so libibverbs takes its provider for that, which asks the kernel all questions.
 
 use kernel::{prelude::*, sync::Arc};
-use kernel_ext::error::EOPNOTSUPP;
+use kernel_ext::{
+    error::EOPNOTSUPP,
+    module::{process_module, ProcessModule},
+};
 use rdma::{
     abi::{
         device::{DeviceAttr, NODE_IB_CA},
@@ -22,7 +25,7 @@ use rdma::{
     Device, Gid, MaySleep, Mtu, PdBase, Provider, ProviderData, QpHandle, Udata,
 };
 
-module! {
+process_module! {
     type: Sample,
     name: "driver_rust",
     authors: ["Ferroband"],
@@ -130,10 +133,8 @@ impl Provider for Driver {
 /// The module.
 struct Sample;
 
-impl kernel::Module for Sample {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for Sample {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
         let mut device = Device::alloc(Driver, None, sleep)?;
         device.describe(&DeviceInfo {
             node_type: NODE_IB_CA,
@@ -147,11 +148,8 @@ impl kernel::Module for Sample {
         device.register(c"rxe_sample", sleep)?;
         Ok(Self)
     }
-}
 
-impl Drop for Sample {
-    fn drop(&mut self) {
-        // SAFETY: Modules are unloaded in process context.
-        unregister_driver::<Driver>(&unsafe { MaySleep::assume() });
+    fn exit(self, sleep: &MaySleep) {
+        unregister_driver::<Driver>(sleep);
     }
 }

@@ -18,7 +18,10 @@
 //! A file imports only from those below it. The types of objects, files and tables are in the crate `rdma_uverbs`.
 
 use kernel::prelude::*;
-use kernel_ext::chrdev::ClassRegistration;
+use kernel_ext::{
+    chrdev::ClassRegistration,
+    module::{process_module, ProcessModule},
+};
 use rdma::MaySleep;
 
 mod attr;
@@ -34,7 +37,7 @@ mod sysfs;
 mod tree;
 mod write;
 
-module! {
+process_module! {
     type: IbUverbs,
     name: "ib_uverbs",
     authors: ["Ferroband"],
@@ -53,10 +56,8 @@ struct IbUverbs {
     _numbers: device::Registration,
 }
 
-impl kernel::Module for IbUverbs {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for IbUverbs {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
         commands::xrcd::init();
         let _numbers = device::register(sleep)?;
         let _class = sysfs::CLASS.register(&sysfs::CLASS_ABI, sleep)?;

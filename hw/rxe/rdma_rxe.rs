@@ -26,8 +26,10 @@
 //! `roce`, and from there to `mr`, `cq` and `tx`.
 
 use kernel::prelude::*;
-use kernel_ext::net::ns::PernetRegistration;
-use kernel_ext::net::{notifier, udp_tunnel};
+use kernel_ext::{
+    module::{process_module, ProcessModule},
+    net::{notifier, ns::PernetRegistration, udp_tunnel},
+};
 use rdma::MaySleep;
 
 mod addresses;
@@ -54,7 +56,7 @@ mod tx;
 mod verbs;
 mod wqe;
 
-module! {
+process_module! {
     type: RdmaRxe,
     name: "rdma_rxe",
     authors: ["Ferroband"],
@@ -66,21 +68,19 @@ module! {
 /// The module. UDP ports are opened by links.
 struct RdmaRxe {
     /// Dropped first, so that no new links are created.
-    link: Option<rdma::provider::link::Registration>,
+    link: rdma::provider::link::Registration,
     // Dropped when no device is left.
     _watch: Pin<KBox<notifier::Registration<newlink::NetdevEvents>>>,
     _links: PernetRegistration<link::Links>,
     _sockets: udp_tunnel::Registration,
 }
 
-impl kernel::Module for RdmaRxe {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let ctx = unsafe { MaySleep::assume() };
-        let _sockets = udp_tunnel::Registration::new(&ctx)?;
-        let _links = PernetRegistration::new(&ctx)?;
-        let _watch = notifier::Registration::new(newlink::NetdevEvents, &ctx)?;
-        let link = Some(newlink::RXE_LINK.register()?);
+impl ProcessModule for RdmaRxe {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
+        let _sockets = udp_tunnel::Registration::new(sleep)?;
+        let _links = PernetRegistration::new(sleep)?;
+        let _watch = notifier::Registration::new(newlink::NetdevEvents, sleep)?;
+        let link = newlink::RXE_LINK.register()?;
         pr_info!("loaded\n");
         Ok(Self {
             link,
@@ -89,15 +89,11 @@ impl kernel::Module for RdmaRxe {
             _sockets,
         })
     }
-}
 
-impl Drop for RdmaRxe {
-    fn drop(&mut self) {
-        // SAFETY: Modules are unloaded in process context.
-        let ctx = unsafe { MaySleep::assume() };
-        drop(self.link.take());
-        rdma::provider::register::unregister_driver::<verbs::Driver>(&ctx);
-        tx::wait_for_packets(&ctx);
+    fn exit(self, sleep: &MaySleep) {
+        drop(self.link);
+        rdma::provider::register::unregister_driver::<verbs::Driver>(sleep);
+        tx::wait_for_packets(sleep);
         pr_info!("unloaded\n");
     }
 }

@@ -9,6 +9,7 @@
 //! connected by `rdma_cm`. Which it is, `wire` says.
 
 use kernel::prelude::*;
+use kernel_ext::module::{process_module, ProcessModule};
 use rdma::MaySleep;
 
 mod client;
@@ -27,7 +28,7 @@ mod server;
 
 use hand as wire;
 
-module! {
+process_module! {
     type: RdmaPerf,
     name: "rdma_perf",
     authors: ["Ferroband"],
@@ -43,10 +44,8 @@ struct RdmaPerf {
     _perf: perf::Perf,
 }
 
-impl kernel::Module for RdmaPerf {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for RdmaPerf {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
         Ok(Self {
             _perf: perf::Perf::new(sleep)?,
         })

@@ -3,6 +3,7 @@
 //! rdma_perf_cm: `rdma_perf`, with queue pairs that `rdma_cm` connects. A module of its own, since it needs that one.
 
 use kernel::prelude::*;
+use kernel_ext::module::{process_module, ProcessModule};
 use rdma::MaySleep;
 
 mod client;
@@ -20,7 +21,7 @@ mod server;
 
 use cm as wire;
 
-module! {
+process_module! {
     type: RdmaPerfCm,
     name: "rdma_perf_cm",
     authors: ["Ferroband"],
@@ -36,10 +37,8 @@ struct RdmaPerfCm {
     _perf: perf::Perf,
 }
 
-impl kernel::Module for RdmaPerfCm {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for RdmaPerfCm {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
         Ok(Self {
             _perf: perf::Perf::new(sleep)?,
         })

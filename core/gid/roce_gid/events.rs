@@ -18,7 +18,6 @@ use kernel_ext::{
         device::{LinkType, NetDevice},
         notifier::{self, Event, Listener},
     },
-    rcu_box,
     sleepable::{self, Sleepable, SleepableWork},
     work::{OwnedQueue, QueueFlags},
 };
@@ -222,17 +221,6 @@ impl AddressListener for Follower {
 pub(crate) struct Registration {
     _devices: Pin<KBox<notifier::Registration<Follower>>>,
     _addresses: Pin<KBox<AddressRegistration<Follower>>>,
-    _barrier: Barrier,
-}
-
-/// Waits for RCU callbacks when the module is unloaded.
-struct Barrier;
-
-impl Drop for Barrier {
-    fn drop(&mut self) {
-        // SAFETY: Modules are unloaded in process context.
-        rcu_box::barrier(&unsafe { MaySleep::assume() });
-    }
 }
 
 /// Registers the notifiers, which report all existing net devices and addresses.
@@ -250,6 +238,5 @@ pub(crate) fn start(sleep: &MaySleep) -> Result<Registration> {
     Ok(Registration {
         _devices,
         _addresses,
-        _barrier: Barrier,
     })
 }

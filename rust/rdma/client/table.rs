@@ -11,6 +11,7 @@
 //!
 //! ```
 //! # use kernel::prelude::*;
+//! # use kernel_ext::module::ProcessModule;
 //! # use rdma::{
 //! #     client::{
 //! #         table::{Registration, Table},
@@ -34,10 +35,8 @@
 //!     client: Registration<Example>,
 //! }
 //!
-//! impl kernel::Module for Module {
-//!     fn init(_module: &'static ThisModule) -> Result<Self> {
-//!         // SAFETY: Modules are loaded in process context.
-//!         let sleep = &unsafe { MaySleep::assume() };
+//! impl ProcessModule for Module {
+//!     fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
 //!         let client = TABLE.register(sleep)?;
 //!         Ok(Self { client })
 //!     }

@@ -3,7 +3,7 @@
 //! Links: devices that `rdma link add NAME type TYPE netdev DEV` makes, `struct rdma_link_ops`.
 //!
 //! The module of a link of type `TYPE` names its alias, so that the command loads it:
-//! `module! { …, alias: ["rdma-link-TYPE"] }`.
+//! `process_module! { …, alias: ["rdma-link-TYPE"] }`.
 //!
 //! C header: `include/rdma/rdma_netlink.h`.
 

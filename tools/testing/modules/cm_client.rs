@@ -7,7 +7,11 @@
 //! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/clients/cm_client.sh loads it.
 
 use kernel::{prelude::*, sync::Arc};
-use kernel_ext::{net::ns::NetNamespace, sync::Completion as Done};
+use kernel_ext::{
+    module::{process_module, ProcessModule},
+    net::ns::NetNamespace,
+    sync::Completion as Done,
+};
 use rdma::{
     bindings,
     client::{
@@ -22,7 +26,7 @@ use rdma::{
 };
 use rdma_cm::{Address, Connection, Listener, Params, Route};
 
-module! {
+process_module! {
     type: Test,
     name: "cm_client",
     authors: ["Ferroband"],
@@ -236,10 +240,8 @@ struct Test {
     _client: Registration<TestClient>,
 }
 
-impl kernel::Module for Test {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for Test {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
         let client = TABLE.register(sleep)?;
         client.visit::<()>(
             |device, data, sleep| {

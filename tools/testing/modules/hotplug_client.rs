@@ -10,7 +10,10 @@
 use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use kernel::{prelude::*, sync::Arc};
-use kernel_ext::param::count_param;
+use kernel_ext::{
+    module::{process_module, ProcessModule},
+    param::count_param,
+};
 use rdma::{
     abi::{ah::GlobalRoute, event::QpEvent},
     client::{
@@ -27,7 +30,7 @@ use rdma::{
     Access, AhFields, MaySleep, Mtu, WcStatus,
 };
 
-module! {
+process_module! {
     type: Hotplug,
     name: "hotplug_client",
     authors: ["Ferroband"],
@@ -395,10 +398,8 @@ impl Drop for Balance {
     }
 }
 
-impl kernel::Module for Hotplug {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for Hotplug {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
         Ok(Self {
             _client: TABLE.register(sleep)?,
             _audit: Balance,

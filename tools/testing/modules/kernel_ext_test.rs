@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::{
     context::MaySleep,
+    module::{process_module, ProcessModule},
     sleepable::Sleepable,
     sync::{new_spinlock_bh, new_spinlock_irq, Completion, SpinLockBh, SpinLockIrq},
     timer::{impl_has_timer, OnTimer, Timer},
@@ -25,7 +26,7 @@ mod timers;
 #[path = "kernel_ext_test/works.rs"]
 mod works;
 
-module! {
+process_module! {
     type: KernelExtTest,
     name: "kernel_ext_test",
     authors: ["Ferroband"],
@@ -115,10 +116,8 @@ type Test = fn(&MaySleep) -> Result;
 
 struct KernelExtTest;
 
-impl kernel::Module for KernelExtTest {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: A module's init runs in process context, with nothing held.
-        let may_sleep = unsafe { MaySleep::assume() };
+impl ProcessModule for KernelExtTest {
+    fn init(_module: &'static ThisModule, may_sleep: &MaySleep) -> Result<Self> {
         let tests: [(&str, Test); 6] = [
             ("tables", tables::test),
             ("timers", timers::test),
@@ -129,7 +128,7 @@ impl kernel::Module for KernelExtTest {
         ];
         let mut failed = 0;
         for (name, test) in tests {
-            let result = test(&may_sleep);
+            let result = test(may_sleep);
             if let Err(err) = result {
                 failed += 1;
                 pr_err!("not ok {name}: {err:?}\n");

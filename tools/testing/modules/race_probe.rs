@@ -22,10 +22,11 @@ use kernel::{
 };
 use kernel_ext::{
     context::MaySleep,
+    module::{process_module, ProcessModule},
     work::{self, OwnedQueue, QueueFlags},
 };
 
-module! {
+process_module! {
     type: Probe,
     name: "race_probe",
     authors: ["Ferroband"],
@@ -184,10 +185,8 @@ fn race(here: Side, there: Side, may_sleep: &MaySleep) -> Result {
 
 struct Probe;
 
-impl kernel::Module for Probe {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context, without locks.
-        let may_sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for Probe {
+    fn init(_module: &'static ThisModule, may_sleep: &MaySleep) -> Result<Self> {
         race(race_probe_plain_reads, race_probe_plain_writes, may_sleep)?;
         race(race_probe_atomic_reads, race_probe_plain_writes, may_sleep)?;
         race(race_probe_takes, race_probe_early_passes, may_sleep)?;

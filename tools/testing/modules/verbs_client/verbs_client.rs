@@ -16,7 +16,10 @@
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use kernel::prelude::*;
-use kernel_ext::param::{bool_param, int_param};
+use kernel_ext::{
+    module::{process_module, ProcessModule},
+    param::{bool_param, int_param},
+};
 use rdma::{
     client::{
         table::{Registration, Table},
@@ -36,7 +39,7 @@ mod probe;
 mod shared;
 mod states;
 
-module! {
+process_module! {
     type: Test,
     name: "verbs_client",
     authors: ["Ferroband"],
@@ -132,10 +135,8 @@ struct Test {
     _client: Registration<TestClient>,
 }
 
-impl kernel::Module for Test {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Modules are loaded in process context.
-        let sleep = &unsafe { MaySleep::assume() };
+impl ProcessModule for Test {
+    fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
         let client = TABLE.register(sleep)?;
         client.visit::<()>(
             |from, (), sleep| {
