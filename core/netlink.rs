@@ -23,7 +23,7 @@ use kernel_ext::{
     export::export,
     gfp::Gfp,
     net::{
-        netlink::{self, KernelSocket, Message, Request},
+        netlink::{KernelSocket, Message, Receiver, Request},
         ns::{self, impl_has_pernet_slot, NetNamespace, PerNamespace, PernetRegistration},
     },
     rwsem::RwSem,
@@ -111,8 +111,8 @@ impl PerNamespace for Socket {
     fn new(net: &NetNamespace, sleep: &MaySleep) -> Result<Arc<Self>> {
         let protocol = bindings::NETLINK_RDMA;
         // SAFETY: The socket is closed when the namespace goes: whoever else has it has a socket of the namespace, or a
-        // device that is in it, which keep the namespace. The function is this module's, which each user's socket keeps.
-        let socket = unsafe { KernelSocket::open(net, protocol, SEND_TIMEOUT, receive, sleep)? };
+        // device that is in it, which keep the namespace. The code is this module's, which each user's socket keeps.
+        let socket = unsafe { KernelSocket::open::<Clients>(net, protocol, SEND_TIMEOUT, sleep)? };
         Ok(Arc::new(Self(socket), GFP_KERNEL)?)
     }
 
@@ -172,17 +172,17 @@ pub(crate) fn multicast_request(
     }
 }
 
-/// Receives a packet from user space.
-///
-/// # Safety
-///
-/// As for [`netlink::Input`].
-unsafe extern "C" fn receive(skb: *mut bindings::sk_buff) {
-    // SAFETY: Packets are taken in the process context of the sender.
-    let sleep = &unsafe { MaySleep::assume() };
-    let answers = |kind| client_of(kind) == bindings::RDMA_NL_LS;
-    // SAFETY: By the safety requirements.
-    unsafe { netlink::receive(skb, answers, |request| handle(request, sleep)) };
+/// The receiver of messages, which passes them to the clients.
+enum Clients {}
+
+impl Receiver for Clients {
+    fn wants(kind: u32) -> bool {
+        client_of(kind) == bindings::RDMA_NL_LS
+    }
+
+    fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
+        handle(request, sleep)
+    }
 }
 
 /// The message type of a client's command.

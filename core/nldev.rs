@@ -18,7 +18,7 @@
 use kernel::prelude::*;
 use kernel_ext::{
     bindings,
-    net::netlink::{Dump, Message, Request},
+    net::netlink::{Dump, Dumper, Message, Request},
 };
 use rdma::MaySleep;
 
@@ -77,7 +77,7 @@ pub(crate) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     }
     if request.flags() & bindings::NLM_F_DUMP != 0 {
         command.dump.ok_or(EINVAL)?;
-        return request.start_dump(dump, sleep);
+        return request.start_dump_by::<Commands>(sleep);
     }
     let doit = command.doit.ok_or(EINVAL)?;
     let net = request.net();
@@ -91,28 +91,16 @@ pub(crate) fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     }
 }
 
-/// Fills the next packet of a dump.
-fn continue_dump(dump: &mut Dump<'_>, sleep: &MaySleep) -> Result {
-    let request = dump.request();
-    let command = find(netlink::op_of(request.kind())).ok_or(EINVAL)?;
-    let fill = command.dump.ok_or(EINVAL)?;
-    let query = Query::new(&request, dump.net(), false, sleep).map_err(attr_error(command.op))?;
-    fill(&query, dump)
-}
+/// The commands that dump.
+enum Commands {}
 
-/// Fills the next packet of a dump, for C: returns its length.
-///
-/// # Safety
-///
-/// The kernel calls it for a dump that [`handle`] has started.
-unsafe extern "C" fn dump(
-    skb: *mut bindings::sk_buff,
-    callback: *mut bindings::netlink_callback,
-) -> kernel::ffi::c_int {
-    // SAFETY: By the safety requirements; dumps go on in the process context of who reads.
-    let (mut dump, sleep) = unsafe { (Dump::new(skb, callback), MaySleep::assume()) };
-    match continue_dump(&mut dump, &sleep) {
-        Ok(()) => dump.length(),
-        Err(error) => error.to_errno(),
+impl Dumper for Commands {
+    fn fill(dump: &mut Dump<'_>, sleep: &MaySleep) -> Result {
+        let request = dump.request();
+        let command = find(netlink::op_of(request.kind())).ok_or(EINVAL)?;
+        let fill = command.dump.ok_or(EINVAL)?;
+        let query =
+            Query::new(&request, dump.net(), false, sleep).map_err(attr_error(command.op))?;
+        fill(&query, dump)
     }
 }

@@ -31,11 +31,34 @@ unsafe impl Send for KernelSocket {}
 // SAFETY: As above.
 unsafe impl Sync for KernelSocket {}
 
-/// Callback for each packet from user space, in the sender's context.
-pub type Input = unsafe extern "C" fn(*mut bindings::sk_buff);
+/// What a [`KernelSocket`] does with the messages of user space.
+pub trait Receiver {
+    /// Whether messages of type `kind` that are not requests (`NLM_F_REQUEST`) are handled, too.
+    fn wants(kind: u32) -> bool;
+
+    /// Handles a message, in the sender's context.
+    ///
+    /// # Errors
+    ///
+    /// The sender gets them as an acknowledgement, except for `EINTR`.
+    fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result;
+}
+
+/// Handles a packet.
+///
+/// # Safety
+///
+/// The kernel calls it with a packet from user space, for a socket of [`KernelSocket::open`].
+unsafe extern "C" fn input<R: Receiver>(skb: *mut bindings::sk_buff) {
+    // SAFETY: The kernel passes packets on in the process context of the sender, without spinlocks.
+    let sleep = &unsafe { MaySleep::assume() };
+    // SAFETY: By the safety requirements.
+    unsafe { receive(skb, R::wants, |request| R::handle(request, sleep)) };
+}
 
 impl KernelSocket {
-    /// Opens the socket. Any user may send to it. Sending blocks for at most `send_timeout` jiffies.
+    /// Opens a socket whose messages `R` handles. Any user may send to it. Sending blocks for at most `send_timeout`
+    /// jiffies.
     ///
     /// # Errors
     ///
@@ -43,12 +66,11 @@ impl KernelSocket {
     ///
     /// # Safety
     ///
-    /// The socket is dropped before the namespace is taken down, and `input` may be called until then.
-    pub unsafe fn open(
+    /// The socket is dropped before the namespace is taken down, and the code of `R` is there until then.
+    pub unsafe fn open<R: Receiver>(
         net: &NetNamespace,
         protocol: u32,
         send_timeout: usize,
-        input: Input,
         _sleep: &MaySleep,
     ) -> Result<Self> {
         // SAFETY: By the safety requirements.
@@ -57,7 +79,7 @@ impl KernelSocket {
                 net.as_raw(),
                 protocol as c_int,
                 send_timeout,
-                Some(input),
+                Some(input::<R>),
             )
         };
         // INVARIANT: It was just opened.
@@ -360,6 +382,11 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Starts a dump: `D` fills packets until it adds no more messages.
+    pub fn start_dump_by<D: Dumper>(&self, sleep: &MaySleep) -> Result {
+        self.start_dump(fill_dump::<D>, sleep)
+    }
+
     /// Starts a dump: `dump` is called until it adds no more messages.
     pub fn start_dump(&self, dump: DumpFn, _sleep: &MaySleep) -> Result {
         // SAFETY: The message is there; the callback is a function of this module, which the socket keeps.
@@ -388,13 +415,40 @@ pub type DoFn = unsafe extern "C" fn(
 pub type DumpFn =
     unsafe extern "C" fn(*mut bindings::sk_buff, *mut bindings::netlink_callback) -> c_int;
 
+/// What fills the packets of a dump.
+pub trait Dumper {
+    /// Fills the next packet, in the context of its reader. The dump is over when it adds no message.
+    ///
+    /// # Errors
+    ///
+    /// The dump ends; the reader gets the error.
+    fn fill(dump: &mut Dump<'_>, sleep: &MaySleep) -> Result;
+}
+
+/// Fills the next packet of a dump: returns its length, or a negative errno.
+///
+/// # Safety
+///
+/// The kernel calls it for a dump of [`Request::start_dump_by`].
+unsafe extern "C" fn fill_dump<D: Dumper>(
+    skb: *mut bindings::sk_buff,
+    callback: *mut bindings::netlink_callback,
+) -> c_int {
+    // SAFETY: By the safety requirements; a dump goes on in the process context of who reads, under a mutex.
+    let (mut dump, sleep) = unsafe { (Dump::new(skb, callback), MaySleep::assume()) };
+    match D::fill(&mut dump, &sleep) {
+        Ok(()) => dump.length(),
+        Err(error) => error.to_errno(),
+    }
+}
+
 /// Handles the messages of a packet: all requests, and others for which `wanted` returns true. A message is
 /// acknowledged if the sender asks for it or if it fails; not if `handle` fails with `EINTR`.
 ///
 /// # Safety
 ///
-/// The kernel calls [`Input`] with this packet.
-pub unsafe fn receive(
+/// The kernel calls [`input`] with this packet.
+unsafe fn receive(
     skb: *mut bindings::sk_buff,
     wanted: impl Fn(u32) -> bool,
     mut handle: impl FnMut(&Request<'_>) -> Result,
@@ -699,10 +753,7 @@ impl<'a> Dump<'a> {
     /// # Safety
     ///
     /// The kernel calls a [`DumpFn`] with these.
-    pub unsafe fn new(
-        skb: *mut bindings::sk_buff,
-        callback: *mut bindings::netlink_callback,
-    ) -> Self {
+    unsafe fn new(skb: *mut bindings::sk_buff, callback: *mut bindings::netlink_callback) -> Self {
         Self {
             skb,
             callback,
@@ -741,7 +792,7 @@ impl<'a> Dump<'a> {
     }
 
     /// The length of the packet, in bytes. An empty packet ends the dump.
-    pub fn length(&self) -> c_int {
+    fn length(&self) -> c_int {
         // SAFETY: The packet is there.
         unsafe { (*self.skb).len as c_int }
     }
