@@ -409,11 +409,25 @@ static bool acknowledged(const struct message *segment, uint32_t number, uint32_
 	return false;
 }
 
+/* All of some segments come, in any order: one that was lost comes again later. `got` is the last of them. */
 static bool run_of(uint32_t tid, uint32_t from, uint32_t to, struct message *got)
 {
-	for (uint32_t number = from; number <= to; number++)
-		if (!comes(tid, number, number == 10 ? RMPP_LAST : 0, got))
+	uint32_t missing = (1u << (to + 1)) - (1u << from);
+	struct message segment;
+
+	while (missing) {
+		uint32_t number = take_segment(tid, &segment, paced(3000));
+
+		if (!number || number > to)
 			return false;
+		if (number < from)
+			continue;
+		if ((segment.mad.rmpp_flags & 7) != (RMPP_ACTIVE | (number == 10 ? RMPP_LAST : 0)))
+			return false;
+		missing &= ~(1u << number);
+		if (number == to)
+			*got = segment;
+	}
 	return true;
 }
 
