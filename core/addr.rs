@@ -18,7 +18,7 @@ use kernel::{
     ffi::{c_int, c_ulong, c_void},
     impl_has_delayed_work, new_delayed_work, new_mutex,
     prelude::*,
-    sync::{rcu, Arc, LockClassKey, Mutex},
+    sync::{rcu, Arc, Mutex},
     workqueue::DelayedWork,
 };
 use kernel_ext::{
@@ -32,7 +32,8 @@ use kernel_ext::{
         resolve::{NeighbourListener, NeighbourRegistration},
     },
     sleepable::{Sleepable, SleepableWork},
-    sync::{Completion, IrqBackend},
+    static_lock::static_lock,
+    sync::Completion,
     timer::now_ns,
     work::{OwnedQueue, QueueFlags},
 };
@@ -221,26 +222,12 @@ struct Resolver {
     queue: Option<Arc<OwnedQueue>>,
 }
 
-/// Marker of the resolver's lock.
-enum ResolverLock {}
-
-impl kernel::sync::lock::GlobalLockBackend for ResolverLock {
-    const NAME: &'static CStr = c"ib_core::addr::RESOLVER";
-    type Item = Resolver;
-    type Backend = IrqBackend;
-
-    fn get_lock_class() -> Pin<&'static LockClassKey> {
-        kernel::static_lock_class!()
-    }
-}
-
-// SAFETY: `init` is called before anything is resolved, and there is one static of this type.
-static RESOLVER: kernel::sync::lock::GlobalLock<ResolverLock> = unsafe {
-    kernel::sync::lock::GlobalLock::new(Resolver {
+static_lock! {
+    static RESOLVER: SpinLockIrq<Resolver> = Resolver {
         requests: KVec::new(),
         queue: None,
-    })
-};
+    };
+}
 
 /// Adds a request to the list and queues a retry at once: it may have become resolvable before it was in the list.
 fn submit(request: &Arc<Request>) -> Result {
@@ -309,12 +296,6 @@ impl Drop for Queue {
         let queue = RESOLVER.lock().queue.take();
         drop(queue);
     }
-}
-
-/// Initialises the lock. Called once, first, when the module is loaded.
-pub(crate) fn init() {
-    // SAFETY: Called once, before anything is resolved.
-    unsafe { RESOLVER.init() };
 }
 
 /// Starts the resolver. Called once when the module is loaded.

@@ -101,18 +101,12 @@ impl ProcessModule for IbCore {
 impl IbCore {
     /// Initialises and starts all areas.
     fn start(sleep: &MaySleep) -> Result<Self> {
-        let _registry = registry::init();
-        registry::client::init();
-        device::compat::init();
-        device::link::init();
-        addr::init();
+        let _registry = registry::start();
         netlink::init(&[
             (bindings::RDMA_NL_NLDEV, nldev::handle),
             (bindings::RDMA_NL_LS, addr::ls::handle),
         ]);
         nldev::init();
-        mad::init();
-        sa::init();
         let _queue = device::queue::init(sleep)?;
         let _pollers = cq::poll::init(sleep)?;
         let _unregister_queue = device::init_queue(sleep)?;

@@ -76,11 +76,6 @@ pub(crate) struct Ports(
     #[expect(dead_code, reason = "dropping it closes the ports")] Registration<port::Ports>,
 );
 
-/// Initialises the lock. Called once, first, when the module is loaded.
-pub(crate) fn init() {
-    state::init();
-}
-
 /// Opens the ports of all devices. Called once when the module is loaded, before clients register.
 ///
 /// # Errors

@@ -36,10 +36,9 @@ mod sys;
 
 use command::{kind_of, Command, Doit, Query};
 
-/// Initialises the lock, and sets the sender of notifications. Called once when the module is loaded.
+/// Sets the sender of notifications. Called once when the module is loaded.
 pub(crate) fn init() {
     notify::init(monitor::notify);
-    dev::init();
 }
 
 /// All commands.

@@ -31,9 +31,9 @@ use kernel::{
     alloc::kvec::KVec,
     prelude::*,
     str::{BStr, CString},
-    sync::{aref::ARef, GlobalGuard, LockClassKey},
+    sync::{aref::ARef, GlobalGuard},
 };
-use kernel_ext::{net::device::NetDevice, sync::IrqBackend};
+use kernel_ext::{net::device::NetDevice, static_lock::static_lock};
 use rdma::{
     core::{class::Class, device::Registered, Device},
     MaySleep,
@@ -73,42 +73,22 @@ struct Table {
 /// The largest index.
 const MAX_INDEX: u32 = i32::MAX as u32;
 
-/// Marker of the table's lock.
-enum TableLock {}
-
-impl kernel::sync::lock::GlobalLockBackend for TableLock {
-    const NAME: &'static CStr = c"ib_core::registry::TABLE";
-    type Item = Table;
-    type Backend = IrqBackend;
-
-    fn get_lock_class() -> Pin<&'static LockClassKey> {
-        kernel::static_lock_class!()
-    }
-}
-
-// SAFETY: `init` is called before the module does anything else, and there is one static of this type.
-static TABLE: kernel::sync::lock::GlobalLock<TableLock> = unsafe {
-    kernel::sync::lock::GlobalLock::new(Table {
+static_lock! {
+    static TABLE: SpinLockIrq<Table> = Table {
         entries: KVec::new(),
         next: 0,
-    })
-};
+    };
+}
 
-kernel::sync::global_lock! {
-    // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static NAMES: Mutex<()> = ();
+static_lock! {
+    static NAMES: Mutex<()> = ();
 }
 
 /// Keeps the table until it is dropped.
 pub(crate) struct Registration(());
 
-/// Initialises the table. Called once when the module is loaded.
-pub(crate) fn init() -> Registration {
-    // SAFETY: Called once, before all else.
-    unsafe {
-        TABLE.init();
-        NAMES.init();
-    }
+/// The owner of the table. Made once when the module is loaded.
+pub(crate) fn start() -> Registration {
     Registration(())
 }
 

@@ -68,12 +68,6 @@ pub(crate) struct Parts {
     _local_service: local_service::Registration,
 }
 
-/// Initialises the locks. Called once, first, when the module is loaded.
-pub(crate) fn init() {
-    state::init();
-    multicast::init();
-}
-
 /// Finds the SAs of all devices' subnets. Called once when the module is loaded, after `mad::start`.
 ///
 /// # Errors

@@ -11,15 +11,12 @@
 //! |---|---|---|---|
 //! | `NUMBERS` | the numbers of nodes in use | process context | the allocator |
 
-use kernel::{
-    bitmap::BitmapVec,
-    prelude::*,
-    sync::{aref::ARef, global_lock},
-};
+use kernel::{bitmap::BitmapVec, prelude::*, sync::aref::ARef};
 use kernel_ext::{
     bindings::{RDMA_DEVICE_TYPE_SMI, RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID},
     chrdev::Numbers,
     error::EOPNOTSUPP,
+    static_lock::static_lock,
 };
 use rdma::{
     client::registration::{Client, ClientTable, NlInfo},
@@ -44,9 +41,8 @@ struct Nodes {
     used: BitmapVec,
 }
 
-global_lock! {
-    // SAFETY: The module's initialisation calls `init` before anyone else is there.
-    unsafe(uninit) static NUMBERS: Mutex<Option<Nodes>> = None;
+static_lock! {
+    static NUMBERS: Mutex<Option<Nodes>> = None;
 }
 
 impl Nodes {
@@ -95,8 +91,6 @@ pub(crate) struct Registration(());
 
 /// Registers the device numbers. The module's initialisation calls it, once.
 pub(crate) fn register(sleep: &MaySleep) -> Result<Registration> {
-    // SAFETY: The module's initialisation, once.
-    unsafe { NUMBERS.init() };
     let name = c"infiniband_verbs";
     let nodes = Nodes {
         fixed: Numbers::fixed(MAJOR, FIRST_MINOR, FIXED, name, sleep)?,

@@ -58,7 +58,6 @@ struct IbUverbs {
 
 impl ProcessModule for IbUverbs {
     fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
-        commands::xrcd::init();
         let _numbers = device::register(sleep)?;
         let _class = sysfs::CLASS.register(&sysfs::CLASS_ABI, sleep)?;
         let _client = device::CLIENT.register(sleep)?;

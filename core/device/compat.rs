@@ -17,7 +17,7 @@
 use core::ptr::NonNull;
 
 use kernel::prelude::*;
-use kernel_ext::{net::ns::NetNamespace, static_vec::StaticVec};
+use kernel_ext::{net::ns::NetNamespace, static_lock::static_lock, static_vec::StaticVec};
 use rdma::{
     core::{CoreDevice, Device},
     MaySleep,
@@ -43,15 +43,8 @@ impl Net {
     }
 }
 
-kernel::sync::global_lock! {
-    // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static NETS: Mutex<StaticVec<Net>> = StaticVec::new();
-}
-
-/// Initialises the list. Called once when the module is loaded.
-pub(crate) fn init() {
-    // SAFETY: Called once, before all else.
-    unsafe { NETS.init() };
+static_lock! {
+    static NETS: Mutex<StaticVec<Net>> = StaticVec::new();
 }
 
 /// Adds a namespace to the list, and adds compat devices of the registered devices to it.

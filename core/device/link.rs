@@ -9,21 +9,16 @@
 //! | `KINDS` | the list of link types; held while a link is created, so that its driver stays | process context | what drivers take |
 
 use kernel::prelude::*;
-use kernel_ext::{export::export, net::device::NetDevice, static_vec::StaticVec};
+use kernel_ext::{
+    export::export, net::device::NetDevice, static_lock::static_lock, static_vec::StaticVec,
+};
 use rdma::{
     core::link::{request_module, LinkKind, LinkKindRef},
     MaySleep,
 };
 
-kernel::sync::global_lock! {
-    // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static KINDS: Mutex<StaticVec<LinkKindRef>> = StaticVec::new();
-}
-
-/// Initialises the list. Called once when the module is loaded.
-pub(crate) fn init() {
-    // SAFETY: Called once, before all else.
-    unsafe { KINDS.init() };
+static_lock! {
+    static KINDS: Mutex<StaticVec<LinkKindRef>> = StaticVec::new();
 }
 
 /// Creates a link of the type `kind`, and loads its module if necessary.

@@ -27,13 +27,14 @@ use kernel::{
     impl_has_delayed_work, impl_has_work,
     prelude::*,
     rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
-    sync::{aref::ARef, Arc, LockClassKey, SetOnce},
+    sync::{aref::ARef, Arc, SetOnce},
     workqueue::{DelayedWork, Work},
 };
 use kernel_ext::{
     delayed,
     sleepable::Sleepable,
-    sync::{new_spinlock_irq, IrqBackend, SpinLockIrq},
+    static_lock::static_lock,
+    sync::{new_spinlock_irq, SpinLockIrq},
     timer::now_ns,
     uses::Uses,
     work::OwnedQueue,
@@ -748,32 +749,12 @@ impl OpenPort {
 /// Agent numbers are below: the mlx4 driver uses the upper 8 bits.
 const MAX_AGENTS: u32 = 1 << 24;
 
-/// Marker of the registry's lock.
-enum RegistryLock {}
-
-impl kernel::sync::lock::GlobalLockBackend for RegistryLock {
-    const NAME: &'static CStr = c"ib_core::mad::LAYER";
-    type Item = Registry;
-    type Backend = IrqBackend;
-
-    fn get_lock_class() -> Pin<&'static LockClassKey> {
-        kernel::static_lock_class!()
-    }
-}
-
-// SAFETY: `init` is called before the module does anything else, and there is one static of this type.
-static LAYER: kernel::sync::lock::GlobalLock<RegistryLock> = unsafe {
-    kernel::sync::lock::GlobalLock::new(Registry {
+static_lock! {
+    static LAYER: SpinLockIrq<Registry> = Registry {
         ports: KVec::new(),
         agents: KVec::new(),
         next_number: 0,
-    })
-};
-
-/// Initialises the lock. Called once, first, when the module is loaded.
-pub(crate) fn init() {
-    // SAFETY: Called once, before there are ports.
-    unsafe { LAYER.init() };
+    };
 }
 
 /// The open port of a device. Any context.

@@ -16,6 +16,7 @@ use kernel_ext::{
         netlink::{Dump, Text, Writer},
         ns::{NetNamespace, NetRef},
     },
+    static_lock::static_lock,
 };
 use rdma::{
     core::{client::ClientRequest, device::Registered, Device},
@@ -46,16 +47,9 @@ const NAME_SIZE: usize = c::IB_DEVICE_NAME_MAX as usize;
 const IFNAME_SIZE: usize = c::IFNAMSIZ as usize;
 const CHARDEV_TYPE_SIZE: usize = c::RDMA_NLDEV_ATTR_CHARDEV_TYPE_SIZE as usize;
 
-kernel::sync::global_lock! {
+static_lock! {
     /// Serializes the deletion of links.
-    // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static DELETING: Mutex<()> = ();
-}
-
-/// Initialises the lock. Called once when the module is loaded.
-pub(crate) fn init() {
-    // SAFETY: Called once, before all else.
-    unsafe { DELETING.init() };
+    static DELETING: Mutex<()> = ();
 }
 
 /// Adds the index and the name of a device.

@@ -26,7 +26,8 @@ use kernel::{
     sync::{aref::ARef, lock::mutex::MutexBackend, lock::Guard},
 };
 use kernel_ext::{
-    bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice, static_vec::StaticVec,
+    bindings, error::EOPNOTSUPP, export::export, net::device::NetDevice, static_lock::static_lock,
+    static_vec::StaticVec,
 };
 use rdma::{
     core::{
@@ -49,16 +50,9 @@ struct Listed {
     active: bool,
 }
 
-kernel::sync::global_lock! {
+static_lock! {
     /// The clients in ascending order of their IDs, which is the order of registration.
-    // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static CLIENTS: Mutex<StaticVec<Listed>> = StaticVec::new();
-}
-
-/// Initialises the list. Called once when the module is loaded.
-pub(crate) fn init() {
-    // SAFETY: Called once, before all else.
-    unsafe { CLIENTS.init() };
+    static CLIENTS: Mutex<StaticVec<Listed>> = StaticVec::new();
 }
 
 impl BindingsState {

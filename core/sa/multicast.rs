@@ -41,11 +41,6 @@ use group::{Group, McastPort, MemberState, Mode, State};
 /// Timeout of an SA query, in milliseconds.
 const TIMEOUT_MS: usize = 3000;
 
-/// Initialises the lock. Called once, first, when the module is loaded.
-pub(super) fn init() {
-    group::init();
-}
-
 /// `ENETRESET`: the membership is lost.
 fn reset() -> Error {
     Error::from_errno(-(c::ENETRESET as i32))

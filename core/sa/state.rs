@@ -14,14 +14,12 @@
 use kernel::{
     impl_has_delayed_work, impl_has_work,
     prelude::*,
-    sync::{aref::ARef, Arc, LockClassKey},
+    sync::{aref::ARef, Arc},
     workqueue::{DelayedWork, Work},
 };
 use kernel_ext::{
-    bindings::sa_path_rec,
-    random,
-    sleepable::Sleepable,
-    sync::{IrqBackend, SpinLockIrq},
+    bindings::sa_path_rec, random, sleepable::Sleepable, static_lock::static_lock,
+    sync::SpinLockIrq,
 };
 use rdma::{
     core::{
@@ -149,35 +147,15 @@ pub(super) struct Administration {
     pub(super) service: Option<Arc<Service>>,
 }
 
-/// Marker of the lock.
-pub(super) enum AdministrationLock {}
-
-impl kernel::sync::lock::GlobalLockBackend for AdministrationLock {
-    const NAME: &'static CStr = c"ib_core::sa::ADMINISTRATION";
-    type Item = Administration;
-    type Backend = IrqBackend;
-
-    fn get_lock_class() -> Pin<&'static LockClassKey> {
-        kernel::static_lock_class!()
-    }
-}
-
-// SAFETY: `init` is called before the module does anything else, and there is one static of this type.
-pub(super) static ADMINISTRATION: kernel::sync::lock::GlobalLock<AdministrationLock> = unsafe {
-    kernel::sync::lock::GlobalLock::new(Administration {
+static_lock! {
+    pub(super) static ADMINISTRATION: SpinLockIrq<Administration> = Administration {
         ports: KVec::new(),
         queries: KVec::new(),
         next_id: None,
         netlink_queries: KVec::new(),
         next_seq: 0,
         service: None,
-    })
-};
-
-/// Initialises the lock. Called once, first, when the module is loaded.
-pub(super) fn init() {
-    // SAFETY: Called once, before there are ports.
-    unsafe { ADMINISTRATION.init() };
+    };
 }
 
 /// The port of a device, if its subnet has an SA. Any context.

@@ -14,6 +14,7 @@
 #include "config.c"
 #include "fasync.c"
 #include "hrtimer.c"
+#include "irqflags.c"
 #include "mad.c"
 #include "mm.c"
 #include "net_namespace.c"

@@ -33,6 +33,7 @@ pub mod rwsem;
 pub mod shared;
 pub mod sleepable;
 pub mod srcu;
+pub mod static_lock;
 pub mod static_vec;
 pub mod sync;
 pub mod sysfs;

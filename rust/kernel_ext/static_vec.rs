@@ -10,10 +10,9 @@ use kernel::prelude::*;
 ///
 /// ```
 /// # use kernel::prelude::*;
-/// # use kernel_ext::static_vec::StaticVec;
-/// kernel::sync::global_lock! {
-///     // SAFETY: The module's initialisation makes it before anybody is there.
-///     unsafe(uninit) static NUMBERS: Mutex<StaticVec<u32>> = StaticVec::new();
+/// # use kernel_ext::{static_lock::static_lock, static_vec::StaticVec};
+/// static_lock! {
+///     static NUMBERS: Mutex<StaticVec<u32>> = StaticVec::new();
 /// }
 ///
 /// fn add(number: u32) -> Result {

@@ -7,7 +7,7 @@
 //! | [`NAMED`] | the list of domains that are named by files, and creating and destroying any domain | process | `hw_destroy_rwsem` of the file, tried; what drivers take |
 
 use kernel::prelude::*;
-use kernel_ext::bindings as c;
+use kernel_ext::{bindings as c, static_lock::static_lock};
 use rdma::{
     core::{uobject::RemoveReason, AttrBundle, Xrcd},
     MaySleep,
@@ -21,16 +21,9 @@ use rdma_uverbs::{
     xrcd::{self, NamedXrcds},
 };
 
-kernel::sync::global_lock! {
+static_lock! {
     /// The domains that are named by files.
-    // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static NAMED: Mutex<NamedXrcds> = NamedXrcds::new();
-}
-
-/// Initialises the list. The module's initialisation calls it, once.
-pub(crate) fn init() {
-    // SAFETY: Called once, before all else.
-    unsafe { NAMED.init() };
+    static NAMED: Mutex<NamedXrcds> = NamedXrcds::new();
 }
 
 /// `IB_USER_VERBS_CMD_OPEN_XRCD`.

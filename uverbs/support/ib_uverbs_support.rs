@@ -39,7 +39,7 @@ struct IbUverbsSupport {
 impl kernel::Module for IbUverbsSupport {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         Ok(Self {
-            _ucaps: ucaps::init(),
+            _ucaps: ucaps::start(),
         })
     }
 }

@@ -14,6 +14,7 @@ use kernel_ext::{
     bindings,
     chrdev::{ClassRegistration, NodeClass, Nodes, Numbers},
     export::export,
+    static_lock::static_lock,
 };
 use rdma::MaySleep;
 use rdma_uverbs::ucap::{Capability, Files, Node};
@@ -62,18 +63,15 @@ struct Ucaps {
     common: Option<Common>,
 }
 
-kernel::sync::global_lock! {
-    // SAFETY: `init` is called before the module does anything else.
-    unsafe(uninit) static UCAPS: Mutex<Ucaps> = Ucaps { nodes: [const { None }; NAMES.len()], common: None };
+static_lock! {
+    static UCAPS: Mutex<Ucaps> = Ucaps { nodes: [const { None }; NAMES.len()], common: None };
 }
 
 /// The module's part. Dropping it unregisters the class.
 pub(crate) struct Registration;
 
-/// Initialises the capabilities. The module's initialisation calls it, once.
-pub(crate) fn init() -> Registration {
-    // SAFETY: Called once, before all else.
-    unsafe { UCAPS.init() };
+/// The owner of the capabilities. Made once when the module is loaded.
+pub(crate) fn start() -> Registration {
     Registration
 }
 

@@ -20,13 +20,14 @@
 use kernel::{
     impl_has_work,
     prelude::*,
-    sync::{aref::ARef, Arc, LockClassKey},
+    sync::{aref::ARef, Arc},
     workqueue::Work,
 };
 use kernel_ext::{
     bindings::ib_sa_mcmember_rec,
     sleepable::{self, Sleepable},
-    sync::{IrqBackend, SpinLockIrq},
+    static_lock::static_lock,
+    sync::SpinLockIrq,
     uses::Uses,
     work::GlobalQueue,
 };
@@ -285,27 +286,8 @@ impl McastPort {
     }
 }
 
-/// Marker of the lock of the ports.
-pub(super) enum PortsLock {}
-
-impl kernel::sync::lock::GlobalLockBackend for PortsLock {
-    const NAME: &'static CStr = c"ib_core::multicast::PORTS";
-    type Item = KVec<Arc<McastPort>>;
-    type Backend = IrqBackend;
-
-    fn get_lock_class() -> Pin<&'static LockClassKey> {
-        kernel::static_lock_class!()
-    }
-}
-
-// SAFETY: `init` is called before the module does anything else, and there is one static of this type.
-pub(super) static PORTS: kernel::sync::lock::GlobalLock<PortsLock> =
-    unsafe { kernel::sync::lock::GlobalLock::new(KVec::new()) };
-
-/// Initialises the lock. Called once, first, when the module is loaded.
-pub(super) fn init() {
-    // SAFETY: Called once, before there are ports.
-    unsafe { PORTS.init() };
+static_lock! {
+    pub(super) static PORTS: SpinLockIrq<KVec<Arc<McastPort>>> = KVec::new();
 }
 
 /// The open port of a device, if it has multicast groups. Any context.
