@@ -8,9 +8,7 @@
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `Client::users` | held for reading while a client's handler runs, so that its table stays | process context | what handlers take |
-
-use core::sync::atomic::{AtomicPtr, Ordering};
+//! | `ClientCallbacks::users` | held for reading while a client's handler runs, so that its table stays | process context | what handlers take |
 
 use kernel::{
     ffi::{c_char, c_int, c_uint, c_void},
@@ -26,9 +24,11 @@ use kernel_ext::{
         netlink::{KernelSocket, Message, Receiver, Request},
         ns::{self, impl_has_pernet_slot, NetNamespace, PerNamespace, PernetRegistration},
     },
-    rwsem::RwSem,
 };
-use rdma::MaySleep;
+use rdma::{
+    core::netlink::{CallbackTable, ClientCallbacks},
+    MaySleep,
+};
 
 /// Number of clients.
 const CLIENTS_MAX: usize = bindings::RDMA_NL_NUM_CLIENTS as usize;
@@ -38,52 +38,44 @@ pub(crate) type Handler = fn(&Request<'_>, &MaySleep) -> Result;
 
 /// A netlink client.
 struct Client {
-    users: RwSem,
-    /// Its callbacks by command; null while it is not registered.
-    handlers: AtomicPtr<bindings::rdma_nl_cbs>,
     /// The handler of a client in this module.
     own: SetOnce<Handler>,
-    /// Number of commands.
-    ops: u32,
+    /// The callbacks of a client in another module.
+    callbacks: ClientCallbacks,
 }
 
 impl Client {
-    const fn new(ops: u32) -> Self {
+    const fn new() -> Self {
         Self {
-            // SAFETY: `init` is called before the module does anything else.
-            users: unsafe { RwSem::new() },
-            handlers: AtomicPtr::new(core::ptr::null_mut()),
             own: SetOnce::new(),
-            ops,
+            callbacks: ClientCallbacks::new(0),
         }
     }
+}
 
-    /// The callbacks of a command. The client is locked for reading.
-    fn handler(&self, op: u32) -> Option<&bindings::rdma_nl_cbs> {
-        let table = self.handlers.load(Ordering::Acquire);
-        if table.is_null() {
-            return None;
-        }
-        // SAFETY: The table has as many entries as there are commands, and stays while the client is held.
-        Some(unsafe { &*table.add(op as usize) })
+/// The number of commands of a client; 0 for a number without a client.
+const fn ops_of(client: u32) -> u32 {
+    match client {
+        bindings::RDMA_NL_IWCM => bindings::RDMA_NL_IWPM_NUM_OPS,
+        bindings::RDMA_NL_LS => bindings::RDMA_NL_LS_NUM_OPS,
+        bindings::RDMA_NL_NLDEV => bindings::RDMA_NLDEV_NUM_OPS,
+        _ => 0,
     }
 }
 
 /// The clients by index.
 static CLIENTS: [Client; CLIENTS_MAX] = {
-    let mut clients = [const { Client::new(0) }; CLIENTS_MAX];
-    clients[bindings::RDMA_NL_IWCM as usize].ops = bindings::RDMA_NL_IWPM_NUM_OPS;
-    clients[bindings::RDMA_NL_LS as usize].ops = bindings::RDMA_NL_LS_NUM_OPS;
-    clients[bindings::RDMA_NL_NLDEV as usize].ops = bindings::RDMA_NLDEV_NUM_OPS;
+    let mut clients = [const { Client::new() }; CLIENTS_MAX];
+    let mut number = 0;
+    while number < CLIENTS_MAX {
+        clients[number].callbacks = ClientCallbacks::new(ops_of(number as u32));
+        number += 1;
+    }
     clients
 };
 
-/// Initialises the clients, and registers those in this module. Called once when the module is loaded.
+/// Registers the clients in this module. Called once when the module is loaded.
 pub(crate) fn init(own: &[(u32, Handler)]) {
-    for client in &CLIENTS {
-        // SAFETY: Called once, before all else.
-        unsafe { client.users.init() };
-    }
     for (number, handler) in own {
         if let Some(client) = CLIENTS.get(*number as usize) {
             client.own.populate(*handler);
@@ -131,8 +123,7 @@ fn of(net: &NetNamespace) -> Option<Arc<Socket>> {
 /// `ECONNREFUSED` where the receiver's socket is closed, `EAGAIN` where it is full.
 pub(crate) fn send(net: &NetNamespace, reply: Message, portid: u32) -> Result {
     let socket = of(net).ok_or(ECONNREFUSED)?;
-    // SAFETY: The message is handed over.
-    unsafe { socket.0.unicast(reply.into_raw(), portid, false) }
+    socket.0.unicast(reply, portid, None)
 }
 
 /// Sends a message to the listeners of a group in a network namespace.
@@ -164,12 +155,7 @@ pub(crate) fn multicast_request(
     flags: Gfp<'_>,
 ) -> Result {
     let socket = of(net).ok_or(ESRCH)?;
-    // SAFETY: The message is handed over.
-    unsafe {
-        socket
-            .0
-            .multicast(request.into_raw(), group, flags.as_raw())
-    }
+    socket.0.multicast(request, group, flags)
 }
 
 /// The receiver of messages, which passes them to the clients.
@@ -205,7 +191,7 @@ fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     let number = client_of(request.kind());
     let op = op_of(request.kind());
     let client = CLIENTS.get(number as usize).ok_or(EINVAL)?;
-    if op >= client.ops {
+    if op >= client.callbacks.ops() {
         return Err(EINVAL);
     }
     // The other clients do not support network namespaces.
@@ -215,24 +201,20 @@ fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
     if let Some(own) = client.own.as_ref() {
         return own(request, sleep);
     }
-    if client.handlers.load(Ordering::Acquire).is_null() {
+    if !client.callbacks.are_there() {
         request_module(number, sleep);
     }
-    let _held = client.users.read(sleep);
-    let handler = client.handler(op).ok_or(EINVAL)?;
-    if handler.doit.is_none() && handler.dump.is_none() {
-        return Err(EINVAL);
-    }
-    if u32::from(handler.flags) & bindings::RDMA_NL_ADMIN_PERM != 0 && !request.may_admin() {
+    let held = client.callbacks.hold(sleep);
+    let callbacks = held.command(op).ok_or(EINVAL)?;
+    if callbacks.need_admin() && !request.may_admin() {
         return Err(EPERM);
     }
     // All commands of the iWARP port mapper are dumps.
     let is_dump = number == bindings::RDMA_NL_IWCM || request.flags() & bindings::NLM_F_DUMP != 0;
     if is_dump {
-        return request.start_dump(handler.dump.ok_or(EINVAL)?, sleep);
+        return callbacks.dump(request, sleep);
     }
-    // SAFETY: It is the client's handler of such messages; the client is held.
-    unsafe { request.call(handler.doit.ok_or(EINVAL)?, sleep) }
+    callbacks.answer(request, sleep)
 }
 
 /// Loads the module of a client.
@@ -247,19 +229,12 @@ fn request_module(number: u32, _sleep: &MaySleep) {
 ///
 /// C header: `include/rdma/rdma_netlink.h`.
 #[export]
-fn rdma_nl_register(index: c_uint, table: *const bindings::rdma_nl_cbs) {
-    let null = core::ptr::null_mut();
-    let known = CLIENTS.get(index as usize).filter(|client| {
-        let own = client.own.as_ref().is_some();
-        let order = Ordering::AcqRel;
-        let set = |client: &Client| {
-            client
-                .handlers
-                .compare_exchange(null, table.cast_mut(), order, Ordering::Acquire)
-        };
-        client.ops != 0 && !own && set(client).is_ok()
-    });
-    if known.is_none() {
+fn rdma_nl_register(index: c_uint, table: CallbackTable) {
+    let client = CLIENTS.get(index as usize);
+    let client =
+        client.filter(|client| client.callbacks.ops() != 0 && client.own.as_ref().is_none());
+    // SAFETY: The header says that the table is that of the client.
+    if !client.is_some_and(|client| unsafe { client.callbacks.register(table) }) {
         pr_warn!("netlink client {index} is not one, or is there already\n");
     }
 }
@@ -268,10 +243,7 @@ fn rdma_nl_register(index: c_uint, table: *const bindings::rdma_nl_cbs) {
 #[export]
 fn rdma_nl_unregister(index: c_uint, sleep: &MaySleep) {
     if let Some(client) = CLIENTS.get(index as usize) {
-        let _alone = client.users.write(sleep);
-        client
-            .handlers
-            .store(core::ptr::null_mut(), Ordering::Release);
+        client.callbacks.unregister(sleep);
     }
 }
 
@@ -286,52 +258,25 @@ fn rdma_nl_chk_listeners(group: c_uint) -> bool {
     has_listeners(group)
 }
 
-/// Frees a packet that cannot be sent.
-fn free_unsent(skb: *mut bindings::sk_buff) -> Result {
-    // SAFETY: The caller has handed it over.
-    unsafe { bindings::nlmsg_free(skb) };
-    Err(ECONNREFUSED)
-}
-
 /// Sends a packet to a port without waiting for room, and consumes it. Returns `ECONNREFUSED` where the port does not
 /// exist, `EAGAIN` where its socket is full.
 #[export]
-fn rdma_nl_unicast(net: &NetNamespace, skb: *mut bindings::sk_buff, pid: u32) -> Result {
-    match of(net) {
-        // SAFETY: The caller hands the message over.
-        Some(socket) => unsafe { socket.0.unicast(skb, pid, false) },
-        None => free_unsent(skb),
-    }
+fn rdma_nl_unicast(net: &NetNamespace, skb: Message, pid: u32) -> Result {
+    send(net, skb, pid)
 }
 
 /// As `rdma_nl_unicast`, but waits for room. Process context.
 #[export]
-fn rdma_nl_unicast_wait(
-    net: &NetNamespace,
-    skb: *mut bindings::sk_buff,
-    pid: u32,
-    _sleep: &MaySleep,
-) -> Result {
-    match of(net) {
-        // SAFETY: The caller hands the message over.
-        Some(socket) => unsafe { socket.0.unicast(skb, pid, true) },
-        None => free_unsent(skb),
-    }
+fn rdma_nl_unicast_wait(net: &NetNamespace, skb: Message, pid: u32, sleep: &MaySleep) -> Result {
+    let socket = of(net).ok_or(ECONNREFUSED)?;
+    socket.0.unicast(skb, pid, Some(sleep))
 }
 
 /// Sends a packet to the listeners of a group, and consumes it. Returns `ESRCH` without listeners.
 #[export]
-fn rdma_nl_multicast(
-    net: &NetNamespace,
-    skb: *mut bindings::sk_buff,
-    group: c_uint,
-    flags: bindings::gfp_t,
-) -> Result {
-    match of(net) {
-        // SAFETY: The caller hands the message over.
-        Some(socket) => unsafe { socket.0.multicast(skb, group, flags) },
-        None => free_unsent(skb),
-    }
+fn rdma_nl_multicast(net: &NetNamespace, skb: Message, group: c_uint, flags: Gfp<'_>) -> Result {
+    let socket = of(net).ok_or(ECONNREFUSED)?;
+    socket.0.multicast(skb, group, flags)
 }
 
 /// Starts a message with a payload of `len` bytes, whose address is returned; null where there is no room.

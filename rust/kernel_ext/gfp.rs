@@ -4,7 +4,7 @@
 //!
 //! C header: `include/linux/gfp_types.h`.
 
-use crate::{bindings, context::MaySleep};
+use crate::{bindings, context::MaySleep, door::FromC};
 use core::marker::PhantomData;
 
 /// Allocation flags for the functions of this crate. Flags that allow sleeping need a [`MaySleep`], and live no longer.
@@ -30,5 +30,16 @@ impl<'a> Gfp<'a> {
     #[inline]
     pub fn as_raw(self) -> bindings::gfp_t {
         self.0
+    }
+}
+
+// SAFETY: The type is that of allocation flags.
+unsafe impl FromC for Gfp<'_> {
+    type Raw = bindings::gfp_t;
+
+    /// The flags of a caller fit its context.
+    #[inline(always)]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
     }
 }

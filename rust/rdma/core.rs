@@ -31,6 +31,7 @@ pub mod list;
 pub mod mad;
 pub mod mmap;
 pub mod mr;
+pub mod netlink;
 pub mod network_header;
 pub mod object;
 pub mod ops;

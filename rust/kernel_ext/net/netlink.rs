@@ -92,19 +92,15 @@ impl KernelSocket {
         unsafe { bindings::netlink_has_listeners(self.0.as_ptr(), group) != 0 }
     }
 
-    /// Sends a message to a port; `wait`: waits for room in its socket.
+    /// Sends a message to a port; with `wait`, waits for room in its socket.
     ///
     /// # Errors
     ///
     /// `ECONNREFUSED` where the port does not exist, `EAGAIN` where its socket is full.
-    ///
-    /// # Safety
-    ///
-    /// `skb` is a message that is handed over.
-    pub unsafe fn unicast(&self, skb: *mut bindings::sk_buff, portid: u32, wait: bool) -> Result {
-        // SAFETY: By the safety requirements.
-        let sent =
-            unsafe { bindings::netlink_unicast(self.0.as_ptr(), skb, portid, (!wait).into()) };
+    pub fn unicast(&self, message: Message, portid: u32, wait: Option<&MaySleep>) -> Result {
+        let (skb, nonblock) = (message.into_raw(), wait.is_none().into());
+        // SAFETY: The socket is open, and takes the packet over; without a token it does not wait.
+        let sent = unsafe { bindings::netlink_unicast(self.0.as_ptr(), skb, portid, nonblock) };
         to_result(sent.min(0))
     }
 
@@ -113,17 +109,9 @@ impl KernelSocket {
     /// # Errors
     ///
     /// `ESRCH` without listeners, `ENOBUFS` where a listener's socket is full.
-    ///
-    /// # Safety
-    ///
-    /// `skb` is a message that is handed over.
-    pub unsafe fn multicast(
-        &self,
-        skb: *mut bindings::sk_buff,
-        group: u32,
-        flags: bindings::gfp_t,
-    ) -> Result {
-        // SAFETY: By the safety requirements.
+    pub fn multicast(&self, message: Message, group: u32, flags: Gfp<'_>) -> Result {
+        let (skb, flags) = (message.into_raw(), flags.as_raw());
+        // SAFETY: The socket is open, and takes the packet over; the flags fit the context.
         to_result(unsafe { bindings::nlmsg_multicast(self.0.as_ptr(), skb, 0, group, flags) })
     }
 }
@@ -384,12 +372,17 @@ impl<'a> Request<'a> {
 
     /// Starts a dump: `D` fills packets until it adds no more messages.
     pub fn start_dump_by<D: Dumper>(&self, sleep: &MaySleep) -> Result {
-        self.start_dump(fill_dump::<D>, sleep)
+        // SAFETY: It is a function for dumps, of the module that has the handler of the request.
+        unsafe { self.start_dump(fill_dump::<D>, sleep) }
     }
 
     /// Starts a dump: `dump` is called until it adds no more messages.
-    pub fn start_dump(&self, dump: DumpFn, _sleep: &MaySleep) -> Result {
-        // SAFETY: The message is there; the callback is a function of this module, which the socket keeps.
+    ///
+    /// # Safety
+    ///
+    /// It is a function for such dumps, and its code is there as long as the socket.
+    pub unsafe fn start_dump(&self, dump: DumpFn, _sleep: &MaySleep) -> Result {
+        // SAFETY: The message is there; the rest by the safety requirements.
         to_result(unsafe { bindings::netlink_dump(self.skb, self.header, Some(dump)) })
     }
 
@@ -643,7 +636,7 @@ struct Header {
     flags: u32,
 }
 
-/// A message of the kernel.
+/// A complete message of the kernel, which is not sent yet.
 ///
 /// # Invariants
 ///
@@ -726,10 +719,21 @@ impl Message {
     }
 
     /// Passes the packet to C.
-    pub fn into_raw(self) -> *mut bindings::sk_buff {
+    fn into_raw(self) -> *mut bindings::sk_buff {
         let raw = self.0.as_ptr();
         core::mem::forget(self);
         raw
+    }
+}
+
+// SAFETY: The type is that of a packet, which the caller gives up.
+unsafe impl FromC for Message {
+    type Raw = *mut bindings::sk_buff;
+
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements there is a packet.
+        // INVARIANT: The caller gives it up.
+        Self(unsafe { NonNull::new_unchecked(raw) })
     }
 }
 
