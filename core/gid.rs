@@ -27,7 +27,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings as c,
-    door::{ErrPtr, Out},
+    door::{ErrPtr, Out, SliceOut},
     error::ENODATA,
     export::{export, Exported},
     net::device::NetDevice,
@@ -334,24 +334,9 @@ fn describe(entry: &GidEntry) -> c::ib_uverbs_gid_entry {
 /// # Errors
 ///
 /// `EINVAL` if there are more than `max_entries`.
-///
-/// # Safety
-///
-/// `device` is a device; there is room for `max_entries` at `room`.
 #[export]
-unsafe extern "C" fn rdma_query_gid_table(
-    device: *mut c::ib_device,
-    room: *mut c::ib_uverbs_gid_entry,
-    max_entries: usize,
-) -> isize {
-    let room = match max_entries {
-        0 => &mut [],
-        // SAFETY: By the safety requirements.
-        _ => unsafe { core::slice::from_raw_parts_mut(room.cast(), max_entries) },
-    };
-    // SAFETY: By the safety requirements.
-    let device = unsafe { Device::from_raw(device) };
-    match entries(device, room) {
+fn rdma_query_gid_table(device: &Device, room: SliceOut<'_, c::ib_uverbs_gid_entry>) -> isize {
+    match entries(device, room.0) {
         Ok(count) => count as isize,
         Err(error) => error.to_errno() as isize,
     }

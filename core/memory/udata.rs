@@ -6,15 +6,10 @@
 //!
 //! C header: `include/rdma/uverbs_ioctl.h`.
 
-use kernel::{
-    ffi::{c_int, c_void},
-    prelude::*,
-};
+use kernel::{ffi::c_void, prelude::*};
 use kernel_ext::{
-    bindings::{
-        self as c, gfp_t, ib_ucontext, ib_udata, ib_uverbs_buffer_desc, uverbs_attr_bundle,
-    },
-    door::{Const, ErrPtr, IntoC, Out},
+    bindings::{self as c, gfp_t, ib_ucontext, ib_udata, ib_uverbs_buffer_desc},
+    door::{BytesIn, BytesOut, Const, ErrPtr, Out},
     error::EOPNOTSUPP,
     export::export,
 };
@@ -200,27 +195,18 @@ fn ib_uverbs_get_ucontext_file(ufile: &UverbsFile) -> ErrPtr<ib_ucontext> {
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is shorter, `EOPNOTSUPP` if it has non-zero bytes beyond `kernel_size`, `EFAULT`.
-///
-/// # Safety
-///
-/// `udata` is that of a command, and there is room for `kernel_size` bytes at `req`.
+/// `EINVAL` if it is shorter, `EOPNOTSUPP` if it has non-zero bytes beyond the room, `EFAULT`.
 #[export]
-unsafe extern "C" fn _ib_copy_validate_udata_in(
-    udata: *mut ib_udata,
-    req: *mut c_void,
-    kernel_size: usize,
+fn _ib_copy_validate_udata_in(
+    udata: &UdataView,
+    room: BytesOut<'_>,
     minimum_size: usize,
-) -> c_int {
-    // SAFETY: By the safety requirements; a view is a transparent wrapper.
-    let udata = unsafe { &*udata.cast::<UdataView>() };
+) -> Result {
     if udata.inlen() < minimum_size {
-        return EINVAL.to_errno();
+        return Err(EINVAL);
     }
-    // SAFETY: By the safety requirements.
-    let read = unsafe { udata.read(req, kernel_size) };
+    let read = udata.read(&room);
     read.map_err(|error| if error == E2BIG { EOPNOTSUPP } else { error })
-        .into_c()
 }
 
 /// Copies a driver's response, truncated or zero-filled to the length of user space's buffer.
@@ -228,18 +214,9 @@ unsafe extern "C" fn _ib_copy_validate_udata_in(
 /// # Errors
 ///
 /// `EFAULT`.
-///
-/// # Safety
-///
-/// `udata` is that of a command, and there are `len` bytes at `src`.
 #[export]
-unsafe extern "C" fn _ib_respond_udata(
-    udata: *mut ib_udata,
-    src: *const c_void,
-    len: usize,
-) -> c_int {
-    // SAFETY: By the safety requirements; a view is a transparent wrapper.
-    unsafe { (*udata.cast::<UdataView>()).respond(src, len) }.into_c()
+fn _ib_respond_udata(udata: &UdataView, response: BytesIn<'_>) -> Result {
+    udata.respond(response)
 }
 
 /// Copies to an attribute, up to its length.
@@ -247,23 +224,9 @@ unsafe extern "C" fn _ib_respond_udata(
 /// # Errors
 ///
 /// `ENOENT` if the attribute is missing, `EFAULT`.
-///
-/// # Safety
-///
-/// `attrs_bundle` is a command, and there are `size` bytes at `from`.
 #[export]
-unsafe extern "C" fn uverbs_copy_to(
-    attrs_bundle: *const uverbs_attr_bundle,
-    idx: usize,
-    from: *const c_void,
-    size: usize,
-) -> c_int {
-    // SAFETY: By the safety requirements; a view is a transparent wrapper.
-    let command = unsafe { &*attrs_bundle.cast::<AttrBundle>() };
-    let attr = command.data(idx).ok_or(ENOENT);
-    // SAFETY: By the safety requirements.
-    attr.and_then(|attr| unsafe { attr.write(from, size) })
-        .into_c()
+fn uverbs_copy_to(attrs_bundle: Const<'_, AttrBundle>, idx: usize, from: BytesIn<'_>) -> Result {
+    attrs_bundle.data(idx).ok_or(ENOENT)?.write(from)
 }
 
 /// Copies to an attribute, up to its length, and clears the rest.
@@ -271,24 +234,13 @@ unsafe extern "C" fn uverbs_copy_to(
 /// # Errors
 ///
 /// `ENOENT` if the attribute is missing, `EFAULT`.
-///
-/// # Safety
-///
-/// `bundle` is a command, and there are `size` bytes at `from`.
 #[export]
-unsafe extern "C" fn uverbs_copy_to_struct_or_zero(
-    bundle: *const uverbs_attr_bundle,
+fn uverbs_copy_to_struct_or_zero(
+    bundle: Const<'_, AttrBundle>,
     idx: usize,
-    from: *const c_void,
-    size: usize,
-) -> c_int {
-    // SAFETY: By the safety requirements; a view is a transparent wrapper.
-    let command = unsafe { &*bundle.cast::<AttrBundle>() };
-    let cleared = command
-        .data(idx)
-        .ok_or(ENOENT)
-        .and_then(|attr| attr.clear_after(size).map(|()| attr));
-    // SAFETY: By the safety requirements.
-    let written = cleared.and_then(|attr| unsafe { attr.write(from, size) });
-    written.into_c()
+    from: BytesIn<'_>,
+) -> Result {
+    let attr = bundle.data(idx).ok_or(ENOENT)?;
+    attr.clear_after(from.len())?;
+    attr.write(from)
 }

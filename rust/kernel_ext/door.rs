@@ -17,6 +17,8 @@
 //! | an integer, `bool`, a raw pointer | the same |
 //! | `Result` | `int`: 0 or a negative errno |
 //! | [`ErrPtr<T>`] | `T *`, or an errno in it (`ERR_PTR`) |
+//! | [`BytesIn`], [`BytesOut`] | `const void *` or `void *`, and a `size_t`: so many bytes |
+//! | [`SliceOut<T>`] | `T *` and a `size_t`: room for so many values |
 //! | `&MaySleep` | nothing: it is made by the generated function |
 //!
 //! Other types are arguments if they implement [`FromC`]; [`view_of!`](crate::view_of) defines a view of a C structure.
@@ -39,6 +41,144 @@ pub unsafe trait FromC {
     ///
     /// `raw` is what a caller of the C function may pass, and what it refers to is valid until the function returns.
     unsafe fn from_c(raw: Self::Raw) -> Self;
+}
+
+/// Conversion of two arguments from C, a pointer and a number, which the macro knows by the name of the type.
+///
+/// # Safety
+///
+/// `Pointer` is the type that the C header declares for the first one; the second is a `size_t`.
+pub unsafe trait FromCPair {
+    /// The C type of the pointer.
+    type Pointer;
+
+    /// Converts the arguments.
+    ///
+    /// # Safety
+    ///
+    /// They are what a caller of the C function may pass, and what they refer to is valid until the function returns.
+    unsafe fn from_c(pointer: Self::Pointer, count: usize) -> Self;
+}
+
+/// Bytes that C passes to be copied.
+///
+/// # Invariants
+///
+/// There are `len` bytes at `start` for `'a`, which need not be initialised: a C structure has padding.
+#[derive(Clone, Copy)]
+pub struct BytesIn<'a> {
+    start: *const ffi::c_void,
+    len: usize,
+    _bytes: PhantomData<&'a ()>,
+}
+
+impl<'a> BytesIn<'a> {
+    /// The bytes of values, padding included.
+    #[inline]
+    pub fn of<T>(values: &'a [T]) -> Self {
+        // INVARIANT: The values are there for `'a`.
+        Self {
+            start: values.as_ptr().cast(),
+            len: size_of_val(values),
+            _bytes: PhantomData,
+        }
+    }
+
+    /// The first byte.
+    #[inline]
+    pub fn as_ptr(&self) -> *const ffi::c_void {
+        self.start
+    }
+
+    /// The number of bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+// SAFETY: The types are those of a buffer that is only read.
+unsafe impl FromCPair for BytesIn<'_> {
+    type Pointer = *const ffi::c_void;
+
+    #[inline(always)]
+    unsafe fn from_c(start: *const ffi::c_void, len: usize) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self {
+            start,
+            len,
+            _bytes: PhantomData,
+        }
+    }
+}
+
+/// Room for bytes that C wants to have copied there.
+///
+/// # Invariants
+///
+/// There is room for `len` bytes at `start` for `'a`, which nobody else uses.
+pub struct BytesOut<'a> {
+    start: *mut ffi::c_void,
+    len: usize,
+    _room: PhantomData<&'a mut ()>,
+}
+
+impl BytesOut<'_> {
+    /// The first byte.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut ffi::c_void {
+        self.start
+    }
+
+    /// The number of bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+// SAFETY: The types are those of a buffer that is filled in.
+unsafe impl FromCPair for BytesOut<'_> {
+    type Pointer = *mut ffi::c_void;
+
+    #[inline(always)]
+    unsafe fn from_c(start: *mut ffi::c_void, len: usize) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self {
+            start,
+            len,
+            _room: PhantomData,
+        }
+    }
+}
+
+/// Room for values that C wants to have filled in.
+pub struct SliceOut<'a, T>(pub &'a mut [core::mem::MaybeUninit<T>]);
+
+// SAFETY: The types are those of an array that is filled in.
+unsafe impl<T> FromCPair for SliceOut<'_, T> {
+    type Pointer = *mut T;
+
+    #[inline(always)]
+    unsafe fn from_c(first: *mut T, count: usize) -> Self {
+        if count == 0 {
+            return Self(&mut []);
+        }
+        // SAFETY: By the safety requirements there is room for so many values.
+        Self(unsafe { core::slice::from_raw_parts_mut(first.cast(), count) })
+    }
 }
 
 /// Conversion of a result to C.

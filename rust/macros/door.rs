@@ -26,18 +26,28 @@ fn erased(ty: &syn::Type) -> syn::Type {
     ty
 }
 
+/// The types that C passes as two arguments, a pointer and a number: `FromCPair`.
+const PAIRS: [&str; 3] = ["BytesIn", "BytesOut", "SliceOut"];
+
+/// The last segment of a type's path.
+fn name_of(ty: &syn::Type) -> Option<&syn::Ident> {
+    let syn::Type::Path(path) = ty else {
+        return None;
+    };
+    path.path.segments.last().map(|last| &last.ident)
+}
+
 /// Whether a parameter is the token that the door makes instead of taking it from C.
 fn is_token(ty: &syn::Type) -> bool {
     let syn::Type::Reference(reference) = ty else {
         return false;
     };
-    let syn::Type::Path(path) = &*reference.elem else {
-        return false;
-    };
-    path.path
-        .segments
-        .last()
-        .is_some_and(|last| last.ident == "MaySleep")
+    name_of(&reference.elem).is_some_and(|name| name == "MaySleep")
+}
+
+/// Whether a parameter is two arguments of C.
+fn is_pair(ty: &syn::Type) -> bool {
+    name_of(ty).is_some_and(|name| PAIRS.iter().any(|pair| name == pair))
 }
 
 /// Writes the door of a safe function: it has the function's name for C, and turns each argument from C, and the
@@ -62,6 +72,16 @@ pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
             continue;
         }
         let ty = erased(&input.ty);
+        if is_pair(&input.ty) {
+            let count = format_ident!("argument_{nth}_count");
+            parameters.push(quote! { #argument: <#ty as ::kernel_ext::door::FromCPair>::Pointer });
+            parameters.push(quote! { #count: usize });
+            conversions.push(quote! {
+                // SAFETY: C passes what the header asks for, and it is valid during the call.
+                let #argument = unsafe { ::kernel_ext::door::FromCPair::from_c(#argument, #count) };
+            });
+            continue;
+        }
         parameters.push(quote! { #argument: <#ty as ::kernel_ext::door::FromC>::Raw });
         conversions.push(quote! {
             // SAFETY: C passes what the header asks for, and it is valid during the call.

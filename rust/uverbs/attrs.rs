@@ -8,7 +8,7 @@
 //! C header: `include/rdma/uverbs_ioctl.h`.
 
 use kernel::prelude::*;
-use kernel_ext::door::View;
+use kernel_ext::door::{BytesIn, View};
 use rdma::core::{command::DataAttr, AttrBundle, Ucontext, Uobject};
 use rdma_bindings as c;
 
@@ -314,9 +314,7 @@ impl Attributes for AttrBundle {
     }
 
     fn put_slice<T: Plain>(&self, id: u32, values: &[T]) -> Result {
-        let attr = data(self, id)?;
-        // SAFETY: The values are valid; all their bytes may be shown.
-        unsafe { attr.write(values.as_ptr().cast(), size_of_val(values)) }
+        data(self, id)?.write(BytesIn::of(values))
     }
 
     fn put_elements<T: Plain>(&self, id: u32, values: &[T], element: usize) -> Result {

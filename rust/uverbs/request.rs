@@ -18,7 +18,7 @@
 use core::{marker::PhantomData, mem::MaybeUninit};
 
 use kernel::{error::to_result, ffi::c_void, prelude::*};
-use kernel_ext::error::EOPNOTSUPP;
+use kernel_ext::{door::BytesIn, error::EOPNOTSUPP};
 use rdma::{
     core::{object::UdataView, AttrBundle, Device, Ucontext},
     MaySleep,
@@ -159,18 +159,16 @@ impl<'a> Call<'a> {
     ///
     /// `EFAULT`.
     pub fn respond<R: Record>(&self, response: &R) -> Result {
-        let from = core::ptr::from_ref(response).cast::<c_void>();
-        let len = size_of::<R>();
+        let (from, len) = (BytesIn::of(core::slice::from_ref(response)), size_of::<R>());
         if let Some(attr) = self.command.data(c::UVERBS_ATTR_CORE_OUT as usize) {
             attr.clear_after(len)?;
-            // SAFETY: The value has so many bytes.
-            return unsafe { attr.write(from, len) };
+            return attr.write(from);
         }
         let core = self.core();
         let copied = len.min(core.outlen);
         // SAFETY: The value has so many bytes; where they go is checked by the functions.
         let left = unsafe {
-            match c::copy_to_user(core.outbuf, from, copied) {
+            match c::copy_to_user(core.outbuf, from.as_ptr(), copied) {
                 0 => c::clear_user(core.outbuf.wrapping_byte_add(copied), core.outlen - copied),
                 left => left,
             }
@@ -197,8 +195,7 @@ impl<'a> Call<'a> {
     /// `EFAULT`.
     pub fn responded(&self) -> Result {
         match self.command.data(c::UVERBS_ATTR_CORE_OUT as usize) {
-            // SAFETY: Nothing is read.
-            Some(attr) => unsafe { attr.write(core::ptr::null(), 0) },
+            Some(attr) => attr.mark_output(),
             None => Ok(()),
         }
     }

@@ -18,7 +18,7 @@ use kernel::{
     prelude::*,
     transmute::FromBytes,
 };
-use kernel_ext::door::{view_of, FromC};
+use kernel_ext::door::{view_of, BytesIn, BytesOut, FromC};
 use rdma_bindings::{
     self as bindings, bundle_alloc_head, bundle_priv, gfp_t, ib_ucontext, ib_uverbs_file,
     uverbs_attr, uverbs_attr_bundle,
@@ -68,15 +68,11 @@ impl UdataView {
     /// # Errors
     ///
     /// `E2BIG` where it is not, `EFAULT`.
-    ///
-    /// # Safety
-    ///
-    /// `to` has room for `room` bytes.
-    pub unsafe fn read(&self, to: *mut c_void, room: usize) -> Result {
-        // SAFETY: By the safety requirements; what user space has is checked by the function.
+    pub fn read(&self, room: &BytesOut<'_>) -> Result {
+        // SAFETY: By the invariants of the room; what user space has is checked by the function.
         to_result(unsafe {
             let raw = &*self.as_raw();
-            bindings::copy_struct_from_user(to, room, raw.inbuf, raw.inlen)
+            bindings::copy_struct_from_user(room.as_ptr(), room.len(), raw.inbuf, raw.inlen)
         })
     }
 
@@ -85,17 +81,13 @@ impl UdataView {
     /// # Errors
     ///
     /// `EFAULT`.
-    ///
-    /// # Safety
-    ///
-    /// There are `len` bytes at `from`.
-    pub unsafe fn respond(&self, from: *const c_void, len: usize) -> Result {
+    pub fn respond(&self, response: BytesIn<'_>) -> Result {
         // SAFETY: The members are constant during the command.
         let raw = unsafe { &*self.as_raw() };
-        let len = len.min(raw.outlen);
-        // SAFETY: By the safety requirements; where it goes is checked by the functions.
+        let len = response.len().min(raw.outlen);
+        // SAFETY: By the invariants of the bytes; where they go is checked by the functions.
         let left = unsafe {
-            match bindings::copy_to_user(raw.outbuf, from, len) {
+            match bindings::copy_to_user(raw.outbuf, response.as_ptr(), len) {
                 0 => bindings::clear_user(
                     raw.outbuf.cast::<u8>().wrapping_add(len).cast(),
                     raw.outlen.saturating_sub(len),
@@ -192,14 +184,11 @@ impl<'a> DataAttr<'a> {
     /// # Errors
     ///
     /// `EFAULT`.
-    ///
-    /// # Safety
-    ///
-    /// There are `len` bytes at `from`.
-    pub unsafe fn write(self, from: *const c_void, len: usize) -> Result {
+    pub fn write(self, from: BytesIn<'_>) -> Result {
         let to = self.word() as usize as *mut c_void;
-        // SAFETY: By the safety requirements; where it goes is checked by the function.
-        if unsafe { bindings::copy_to_user(to, from, len.min(self.len())) } != 0 {
+        let len = from.len().min(self.len());
+        // SAFETY: By the invariants of the bytes; where they go is checked by the function.
+        if unsafe { bindings::copy_to_user(to, from.as_ptr(), len) } != 0 {
             return Err(EFAULT);
         }
         self.mark_output()
