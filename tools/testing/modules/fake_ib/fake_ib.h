@@ -107,30 +107,60 @@ void fake_ib_sa_service(u32 nth, u8 *record);
 u8 fake_ib_sa_joined(const union ib_gid *mgid, u32 port);
 void fake_ib_sa_forget(void);
 
-/* Between the files of the device */
+/* Between the files of the device, from the lowest one up: each calls those before it. */
 
+/* ports.c */
 extern struct ib_device *fake_ib_device;
-
+void fake_ib_port_start(u32 number);
 __printf(1, 2) void fake_ib_ask(const char *fmt, ...);
-struct rdma_ah_attr *fake_ib_ah_attr(struct ib_ah *ah);
+
+struct fake_ah {
+	struct ib_ah ib;
+	struct rdma_ah_attr attr;
+};
+
+static inline struct rdma_ah_attr *fake_ib_ah_attr(struct ib_ah *ah)
+{
+	return &container_of(ah, struct fake_ah, ib)->attr;
+}
+
+/* wire.c; to whom it brings datagrams: the receive queue of a port, and the subnet administrator. */
+struct fake_ib_ends {
+	int (*receive)(u32 port, u32 path_bits, const struct fake_ib_packet *packet);
+	void (*administrator)(const struct fake_ib_packet *packet);
+	/* Waits until no send queue has anything to do. */
+	void (*settle)(void);
+};
+int fake_ib_wire_start(const struct fake_ib_ends *whom);
+void fake_ib_wire_stop(void);
 /* From the send queue to the wire. */
 int fake_ib_transmit(struct fake_ib_packet *packet);
-/* From the wire to a receive queue. */
-int fake_ib_receive(u32 port, u32 path_bits, const struct fake_ib_packet *packet);
-void fake_ib_sa_receive(const struct fake_ib_packet *packet);
 int fake_ib_sma(struct ib_device *device, int flags, u32 port, const struct ib_wc *wc, const struct ib_grh *grh,
 		const struct ib_mad *in, struct ib_mad *out, size_t *out_size, u16 *out_pkey_index);
-void fake_ib_queues_settle(void);
-int fake_ib_command(const char *text);
 void fake_ib_tell_sent(struct seq_file *file);
-int fake_ib_wire_start(void);
-void fake_ib_wire_stop(void);
-int fake_ib_queues_start(void);
-void fake_ib_queues_stop(void);
-extern const struct ib_device_ops fake_ib_queue_ops, fake_ib_completion_ops;
-/* A completion; who waits for it is told by the second one, without locks. All that are of a queue pair go. */
+/* Of the datagrams that are sent from now on so many from the nth on; each takes so long. */
+void fake_ib_lose(u32 nth, u32 count);
+void fake_ib_double(u32 nth, u32 count);
+void fake_ib_delay(unsigned int ms);
+
+/* completions.c: a completion; who waits for it is told by the second one, without locks. All that are of a queue pair go. */
 void fake_ib_complete(struct ib_cq *cq, const struct ib_wc *wc);
 void fake_ib_announce(struct ib_cq *cq);
 void fake_ib_forget(struct ib_cq *cq, struct ib_qp *of);
+extern const struct ib_device_ops fake_ib_completion_ops;
+
+/* queues.c */
+int fake_ib_queues_start(void);
+void fake_ib_queues_stop(void);
+void fake_ib_queues_settle(void);
+/* From the wire to a receive queue. */
+int fake_ib_receive(u32 port, u32 path_bits, const struct fake_ib_packet *packet);
+extern const struct ib_device_ops fake_ib_queue_ops;
+
+/* sa.c */
+void fake_ib_sa_receive(const struct fake_ib_packet *packet);
+
+/* commands.c */
+void fake_ib_accept_commands(bool value);
 
 #endif

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The subnet: what is sent travels in its own work item to the port that has the LID, or to the subnet administrator. A
- * directed-route packet for the permissive LID comes out at the other port. Faults, what was sent, and commands of programs.
+ * directed-route packet for the permissive LID comes out at the other port. Faults, what was sent, and the agents of the driver.
  */
 #include <linux/delay.h>
-#include <linux/hex.h>
 #include <linux/rwsem.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -24,6 +23,7 @@ struct flight {
 static LIST_HEAD(flying);
 static DEFINE_SPINLOCK(flying_lock);
 static struct workqueue_struct *wire_wq;
+static const struct fake_ib_ends *ends;
 
 static DECLARE_RWSEM(watcher_lock);
 static fake_ib_watcher watcher;
@@ -89,10 +89,10 @@ int fake_ib_deliver(const struct fake_ib_packet *packet)
 	if (!carries(packet->port, packet->dest_qpn))
 		return -ENETDOWN;
 	if (port)
-		return carries(port, packet->dest_qpn) ? fake_ib_receive(port, path_bits, packet) : -ENETDOWN;
+		return carries(port, packet->dest_qpn) ? ends->receive(port, path_bits, packet) : -ENETDOWN;
 	if (is_for_sa(packet)) {
 		if (READ_ONCE(administrated))
-			fake_ib_sa_receive(packet);
+			ends->administrator(packet);
 		return 0;
 	}
 	return -EHOSTUNREACH;
@@ -200,9 +200,9 @@ static void flush_flying(void)
 
 void fake_ib_settle(void)
 {
-	fake_ib_queues_settle();
+	ends->settle();
 	flush_flying();
-	fake_ib_queues_settle();
+	ends->settle();
 	flush_flying();
 }
 EXPORT_SYMBOL_GPL(fake_ib_settle);
@@ -316,7 +316,7 @@ int fake_ib_sma(struct ib_device *device, int flags, u32 port, const struct ib_w
 	return answered ? IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY : IB_MAD_RESULT_SUCCESS;
 }
 
-/* What programs see and order */
+/* What programs see and order: see commands.c */
 
 static void tell_one(struct seq_file *file, const struct fake_ib_packet *packet)
 {
@@ -345,76 +345,6 @@ void fake_ib_tell_sent(struct seq_file *file)
 	mutex_unlock(&kept_lock);
 }
 
-static int hex_bytes(const char *text, void *bytes, size_t most, size_t *length)
-{
-	*length = strcspn(text, " \n") / 2;
-	return *length > most ? -EINVAL : hex2bin(bytes, text, *length);
-}
-
-/* inject PORT SRC-QPN DEST-QPN SLID SL PKEY QKEY GRH MAD; GRH is "-" where there is none. */
-static int inject(const char *text)
-{
-	struct fake_ib_packet *packet = kzalloc_obj(*packet);
-	int used = 0, ret = -EINVAL;
-	u32 port, slid, sl, pkey;
-	size_t length;
-
-	if (!packet)
-		return -ENOMEM;
-	if (sscanf(text, "%i %i %i %i %i %i %i %n", &port, &packet->src_qpn, &packet->dest_qpn, &slid, &sl, &pkey,
-		   &packet->qkey, &used) != 7 || !used || !port || port > FAKE_IB_PORTS)
-		goto out;
-	packet->to_port = port;
-	packet->slid = slid;
-	packet->sl = sl;
-	packet->pkey = pkey;
-	packet->length = FAKE_IB_SMP_MTU;
-	text += used;
-	packet->has_grh = *text != '-';
-	if (packet->has_grh && hex_bytes(text, &packet->grh, sizeof(packet->grh), &length))
-		goto out;
-	text += strcspn(text, " ");
-	text += strspn(text, " ");
-	if (!hex_bytes(text, packet->mad, sizeof(packet->mad), &length))
-		ret = fake_ib_deliver(packet);
-out:
-	kfree(packet);
-	return ret;
-}
-
-static int change_port(const char *name, const u32 *arg, int args)
-{
-	struct fake_ib_port *port = &fake_ib_ports[arg[0]];
-
-	if (!arg[0] || arg[0] > FAKE_IB_PORTS)
-		return -EINVAL;
-	if (!fake_ib_device)
-		return -ENODEV;
-	if (!strcmp(name, "event") && args == 2)
-		fake_ib_event(arg[0], arg[1]);
-	else if (!strcmp(name, "lid") && args == 2)
-		port->lid = arg[1];
-	else if (!strcmp(name, "smlid") && args == 2)
-		port->sm_lid = arg[1];
-	else if (!strcmp(name, "lmc") && args == 2)
-		port->lmc = arg[1] & 7;
-	else if (!strcmp(name, "smsl") && args == 2)
-		port->sm_sl = arg[1] & 15;
-	else if (!strcmp(name, "state") && args == 2)
-		port->state = arg[1];
-	else if (!strcmp(name, "pkey") && args == 3 && arg[1] < FAKE_IB_PKEYS)
-		port->pkeys[arg[1]] = arg[2];
-	else if (!strcmp(name, "hold") && args == 3)
-		fake_ib_hold(arg[0], arg[1], arg[2]);
-	else if (!strcmp(name, "fail") && args == 4)
-		fake_ib_fail_send(arg[0], arg[1], arg[2], arg[3]);
-	else if (!strcmp(name, "refuse") && args == 4)
-		fake_ib_refuse_send(arg[0], arg[1], arg[2], -(int)arg[3]);
-	else
-		return -EINVAL;
-	return 0;
-}
-
 static void set_range(struct numbers *range, u32 nth, u32 count)
 {
 	mutex_lock(&kept_lock);
@@ -423,61 +353,24 @@ static void set_range(struct numbers *range, u32 nth, u32 count)
 	mutex_unlock(&kept_lock);
 }
 
-static void calm(void)
+void fake_ib_lose(u32 nth, u32 count)
 {
-	u32 port, qpn;
-
-	set_range(&lost, 0, 0);
-	set_range(&doubled, 0, 0);
-	WRITE_ONCE(delay, 0);
-	fake_ib_administrate(true);
-	for (port = 1; port <= FAKE_IB_PORTS; port++) {
-		for (qpn = 0; qpn < 2; qpn++) {
-			fake_ib_fail_send(port, qpn, 0, 0);
-			fake_ib_refuse_send(port, qpn, 0, 0);
-			fake_ib_hold(port, qpn, 0);
-		}
-	}
+	set_range(&lost, nth, count);
 }
 
-int fake_ib_command(const char *text)
+void fake_ib_double(u32 nth, u32 count)
 {
-	u32 arg[4] = {};
-	char name[12];
-	int args;
-
-	if (strstarts(text, "inject "))
-		return inject(text + 7);
-	args = sscanf(text, "%11s %i %i %i %i", name, &arg[0], &arg[1], &arg[2], &arg[3]) - 1;
-	if (args < 0)
-		return -EINVAL;
-	if (!strcmp(name, "lose") && args == 2)
-		set_range(&lost, arg[0], arg[1]);
-	else if (!strcmp(name, "twice") && args == 2)
-		set_range(&doubled, arg[0], arg[1]);
-	else if (!strcmp(name, "delay") && args == 1)
-		WRITE_ONCE(delay, arg[0]);
-	else if (!strcmp(name, "sa") && args == 1)
-		fake_ib_administrate(arg[0]);
-	else if (!strcmp(name, "sastatus") && args == 1)
-		fake_ib_sa_status(arg[0]);
-	else if (!strcmp(name, "services") && args == 1)
-		fake_ib_sa_services(arg[0]);
-	else if (!strcmp(name, "calm") && !args)
-		calm();
-	else if (!strcmp(name, "settle") && !args)
-		fake_ib_settle();
-	else if (!strcmp(name, "remove") && !args)
-		fake_ib_remove();
-	else if (!strcmp(name, "add") && !args)
-		return fake_ib_add();
-	else
-		return change_port(name, arg, args);
-	return 0;
+	set_range(&doubled, nth, count);
 }
 
-int fake_ib_wire_start(void)
+void fake_ib_delay(unsigned int ms)
 {
+	WRITE_ONCE(delay, ms);
+}
+
+int fake_ib_wire_start(const struct fake_ib_ends *whom)
+{
+	ends = whom;
 	kept = kvcalloc(KEPT, sizeof(*kept), GFP_KERNEL);
 	if (!kept)
 		return -ENOMEM;

@@ -20,6 +20,8 @@
  * should, else a line for each that is not. MT_FRESH() does so with a wire on which nothing is wrong and nothing was sent.
  */
 void mt_case(const char *call);
+/* Cases of a test follow. */
+void mt_begin(const char *test);
 #define MT_CASE(call) do { mt_case(#call); call; } while (0)
 #define MT_FRESH(call) do { mt_case(#call); mt_wire_begin(NULL); call; } while (0)
 
@@ -119,6 +121,8 @@ struct mt_event *mt_received(struct mt_agent *agent, int nth);
 
 /* The way to a LID, without a GRH; it is kept until the device goes. */
 struct ib_ah *mt_ah(struct ib_mad_agent *agent, u16 lid);
+/* All of them go, before their device. */
+void mt_drop_ahs(void);
 /* A datagram of a class without RMPP, with a new transaction, whose data is the bytes 0, 1, 2... */
 struct ib_mad_send_buf *mt_mad(struct mt_agent *agent, u16 lid, u8 class, u8 method, unsigned int timeout_ms, int retries);
 struct ib_mad_send_buf *mt_mad_pkey(struct mt_agent *agent, u16 lid, u8 class, u8 method, unsigned int timeout_ms, int retries,
@@ -172,6 +176,9 @@ void mt_test_mcast(void);
 void mt_test_trace(void);
 void mt_test_rmpp(void);
 void mt_test_rmpp_timeout(void);
+/* Parts of the test "rmpp" */
+void rmpp_test_sender(void);
+void rmpp_test_receiver(void);
 void mt_test_removal(void);
 void mt_test_storm(void);
 int mt_order_path(const char *text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The device goes with everything under way, and comes again. */
-#include "rmpp.h"
+#include "rmpp_packets.h"
 #include "sa.h"
 
 #define GET IB_MGMT_METHOD_GET

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The sender of a transfer, whose receiver is played by the test. */
-#include "rmpp.h"
+#include "rmpp_packets.h"
 
 #define SEND IB_MGMT_METHOD_SEND
 #define BACK (SEND | IB_MGMT_METHOD_RESP)	/* of what the receiver sends */

@@ -5,7 +5,7 @@
  */
 #include <linux/kthread.h>
 #include <linux/random.h>
-#include "rmpp.h"
+#include "rmpp_packets.h"
 #include "sa.h"
 
 #define GET IB_MGMT_METHOD_GET

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Tests of transfers in segments: what their files share. */
-#ifndef MAD_TEST_RMPP_H
-#define MAD_TEST_RMPP_H
+#ifndef MAD_TEST_RMPP_PACKETS_H
+#define MAD_TEST_RMPP_PACKETS_H
 
 #include "mad_test.h"
 
@@ -44,8 +44,5 @@ void rmpp_make(struct fake_ib_packet *packet, u64 tid, u8 method, u8 type, u8 fl
 struct fake_ib_packet *rmpp_sent(u8 type, int nth);
 int rmpp_count(u8 type);
 bool rmpp_wait(u8 type, int count, unsigned int ms);
-
-void rmpp_test_sender(void);
-void rmpp_test_receiver(void);
 
 #endif
