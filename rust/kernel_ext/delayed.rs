@@ -94,3 +94,13 @@ where
     }
     was_waiting
 }
+
+/// Queues the work of `object` at once if it is waiting for its delay, and waits until its last queued run has finished.
+/// Not from within the work itself.
+pub fn flush<T, const ID: u64>(object: &Arc<T>, _sleep: &MaySleep)
+where
+    T: SleepableWork<ID> + HasDelayedWork<Sleepable<T>, ID>,
+{
+    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
+    unsafe { bindings::flush_delayed_work(raw_work::<T, ID>(object)) };
+}
