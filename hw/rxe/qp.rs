@@ -233,6 +233,7 @@ impl Qp {
         let was = self.state();
         let next = attr::check(modify, self.qp_type, was, draining, self.has_srq)?;
         let av = attr::new_path(modify)?;
+        let mut slots = engine::more_slots(modify.max_dest_rd_atomic)?;
         attr.apply(modify);
         let path = av.map(|av| Path::new(av, self.number(), attr.dest_qpn()));
         if next == QpState::Reset && modify.state.is_some() {
@@ -247,6 +248,8 @@ impl Qp {
             if path.is_some() {
                 engine.queues.path = path;
             }
+            // What is left is freed without the lock.
+            slots = slots.take().map(|slots| engine.grow(slots));
             engine.change_state(qp, was, modify.state, attr);
         });
         Ok(())

@@ -23,17 +23,37 @@ use roce::state::{Run, Service, State, Time};
 /// Packets or flushed requests that an engine processes in one run. The rest is left to the work item.
 pub(super) const BUDGET: u32 = 64;
 
-/// READs and ATOMICs of the peer that a QP can process and remember.
-const RESOURCES: usize = limits::MAX_RD_ATOM as usize;
+/// READs and ATOMICs of the peer that a QP can process and remember at first. Few connections use more;
+/// [`Engine::grow`] makes room for them.
+const RESOURCES: usize = 32;
 
-/// Resources for the peer's READs and ATOMICs, which only a reliable connection has.
-fn slots(service: Service) -> Result<KVec<Slot<Region>>> {
-    let count = if service == Service::Rc { RESOURCES } else { 0 };
+/// Resources for the peer's READs and ATOMICs.
+pub(super) type Slots = KVec<Slot<Region>>;
+
+/// Free resources. Sleeps.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn slots(count: usize) -> Result<Slots> {
     let mut slots = KVec::with_capacity(count, GFP_KERNEL)?;
     for _ in 0..count {
         slots.push(Slot::new(), GFP_KERNEL)?;
     }
     Ok(slots)
+}
+
+/// Free resources for a `max_dest_rd_atomic` that needs more than a QP has at first. Sleeps.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(super) fn more_slots(max_dest_rd_atomic: Option<u8>) -> Result<Option<Slots>> {
+    let wanted = max_dest_rd_atomic.map_or(0, usize::from);
+    if wanted <= RESOURCES {
+        return Ok(None);
+    }
+    slots(limits::MAX_RD_ATOM as usize).map(Some)
 }
 
 /// The state machine of a QP and the queues that it works on.
@@ -46,7 +66,7 @@ pub(crate) struct Engine {
 }
 
 /// The responder, over memory of this device.
-type Receiver = Responder<Region, KVec<Slot<Region>>>;
+type Receiver = Responder<Region, Slots>;
 
 impl Engine {
     /// Initialises an engine in RESET in place: it is too large for the stack. Sleeps.
@@ -60,13 +80,19 @@ impl Engine {
         recv: RecvQueue,
     ) -> Result<impl Init<Self>> {
         let shared = recv.is_shared();
-        let slots = slots(service)?;
+        // Only a reliable connection has READs and ATOMICs.
+        let slots = slots(if service == Service::Rc { RESOURCES } else { 0 })?;
         Ok(init!(Self {
             requester: Requester::new(),
             responder: Responder::new(shared, slots),
             queues <- Queues::init(send, recv),
             dead: false,
         }))
+    }
+
+    /// Makes room for more READs and ATOMICs of the peer; returns memory that is not needed any more.
+    pub(super) fn grow(&mut self, slots: Slots) -> Slots {
+        self.responder.grow(slots)
     }
 
     /// Borrows requester, responder and the [`QpOps`] that they use.

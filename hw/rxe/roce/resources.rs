@@ -250,12 +250,36 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         self.slots.len()
     }
 
+    /// Moves the requests to more slots; returns those that are not needed any more. `slots` are free.
+    pub(crate) fn grow(&mut self, mut slots: S) -> S {
+        if slots.len() <= self.capacity() {
+            return slots;
+        }
+        for (new, old) in slots.iter_mut().zip(self.occupied()) {
+            core::mem::swap(new, old);
+        }
+        self.head = 0;
+        core::mem::replace(&mut self.slots, slots)
+    }
+
     /// Drops all requests.
     pub(crate) fn clear(&mut self) {
-        self.slots.fill_with(Slot::new);
+        for slot in self.occupied() {
+            slot.0 = None;
+        }
         self.head = 0;
         self.len = 0;
         self.idle = true;
+    }
+
+    /// The slots with requests, from the oldest to the newest.
+    fn occupied<'a>(&'a mut self) -> impl Iterator<Item = &'a mut Slot<R>>
+    where
+        R: 'a,
+    {
+        let (head, len) = (self.head, self.len);
+        let (late, early) = self.slots.split_at_mut_checked(head).unwrap_or_default();
+        early.iter_mut().chain(late).take(len)
     }
 
     /// Adds a request, in place of the oldest one where all slots are used.
@@ -312,8 +336,8 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
     }
 
     /// Number of unanswered requests under the limit.
-    fn unanswered(&self) -> usize {
-        let requests = self.slots.iter().filter_map(|slot| slot.0.as_ref());
+    fn unanswered(&mut self) -> usize {
+        let requests = self.occupied().filter_map(|slot| slot.0.as_ref());
         let waiting = |r: &&Resource<R>| r.is_limited() && !r.answered;
         requests
             .filter(waiting)
@@ -331,7 +355,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
     /// The request with the sequence number at `position`. The caller may have it replayed.
     pub(crate) fn find(&mut self, position: u64) -> Option<&mut Resource<R>> {
         self.idle = false;
-        let mut requests = self.slots.iter_mut().filter_map(|slot| slot.0.as_mut());
+        let mut requests = self.occupied().filter_map(|slot| slot.0.as_mut());
         requests.find(|resource| {
             let end = resource.first.saturating_add(u64::from(resource.count));
             (resource.first..end).contains(&position)
@@ -344,11 +368,15 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         if self.idle {
             return None;
         }
-        let (late, early) = self.slots.split_at_mut_checked(self.head)?;
-        let in_order = early.iter_mut().chain(late);
-        let mut requests = in_order.filter_map(|slot| slot.0.as_mut());
-        let found = requests.find(|request| request.sending.is_some());
-        self.idle = found.is_none();
-        found
+        let is_sending = |request: &&mut Resource<R>| request.sending.is_some();
+        let none = self
+            .occupied()
+            .filter_map(|slot| slot.0.as_mut())
+            .find(is_sending)
+            .is_none();
+        self.idle = none;
+        self.occupied()
+            .filter_map(|slot| slot.0.as_mut())
+            .find(is_sending)
     }
 }

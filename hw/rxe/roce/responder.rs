@@ -114,6 +114,18 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
     }
 
+    /// Number of slots.
+    #[inline]
+    pub fn slots(&self) -> usize {
+        self.resources.capacity()
+    }
+
+    /// Moves to more slots, in any state; returns those that are not needed any more: the old ones, or `slots` if they
+    /// are not more.
+    pub fn grow(&mut self, slots: S) -> S {
+        self.resources.grow(slots)
+    }
+
     /// INIT to RTR: sets the attributes and expects `rq_psn`. Only after a reset.
     pub fn start(&mut self, attr: RecvAttr) {
         self.attr = attr;

@@ -727,6 +727,38 @@ fn a_read_that_has_no_answer_yet_keeps_its_place() {
     assert_eq!(rig.answers(), expected);
 }
 
+/// concerns rows 3.064
+#[test]
+fn more_slots_take_the_requests_over() {
+    let mut rig = Rig::new(RecvAttr {
+        max_dest_rd_atomic: 8,
+        ..recv_attr(Service::Rc)
+    });
+    for psn in 100..103 {
+        rig.take(request(RcReadRequest, psn).range(BASE, 8));
+    }
+    assert_eq!(rig.run().len(), 3);
+    rig.world.busy = 1000;
+    for psn in 103..107 {
+        rig.take(request(RcReadRequest, psn).range(BASE, 8));
+    }
+    assert_eq!(
+        rig.responder.grow(common::world::slots(4)).len(),
+        4,
+        "not more"
+    );
+    assert_eq!(rig.responder.grow(common::world::slots(8)).len(), 4);
+    assert_eq!(rig.responder.slots(), 8);
+    for psn in 107..111 {
+        rig.take(request(RcReadRequest, psn).range(BASE, 8));
+    }
+    rig.world.busy = 0;
+    let psns: Vec<_> = rig.run().iter().map(|s| s.headers.psn().get()).collect();
+    assert_eq!(psns, (103..111).collect::<Vec<_>>());
+    rig.take(request(RcReadRequest, 104).range(BASE, 8));
+    assert_eq!(rig.run().len(), 1, "a duplicate is answered");
+}
+
 #[test]
 fn answers_stay_in_order_where_the_slots_wrap() {
     let mut rig = Rig::rc();
