@@ -12,7 +12,6 @@ use kernel_ext::{
 };
 use rdma::core::{
     object::Tracked,
-    qp::QpAttr,
     restrack::{CmId, Owner},
     Device, Qp, RestrackEntry, Srq,
 };
@@ -330,10 +329,9 @@ fn qp(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
 
 /// Adds the state of a queue pair, as queried from the driver.
 fn qp_state(entry: &Entry<'_>, qp: &Qp, writer: &mut Writer<'_>) -> Result {
-    let mut attr = QpAttr::zeroed();
+    let mut attr = pin_init::zeroed();
     let mut init = pin_init::zeroed();
     verbs::qp::query(qp, &mut attr, 0, &mut init, entry.query.sleep)?;
-    let attr = attr.raw();
     let connected = matches!(qp.kind(), c::IB_QPT_RC | c::IB_QPT_UC);
     if connected {
         writer.u32(c::RDMA_NLDEV_ATTR_RES_RQPN, attr.dest_qp_num)?;

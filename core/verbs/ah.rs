@@ -53,7 +53,7 @@ fn check(device: &Device, vector: &AhVector) -> Result {
     Ok(())
 }
 
-/// Calls `f` while an address vector of `owner` contains its source entry, if it has a GRH.
+/// Calls `f` while an address vector of `owner`, if it has one, contains its source entry, if the vector has a GRH.
 ///
 /// # Errors
 ///
@@ -61,10 +61,12 @@ fn check(device: &Device, vector: &AhVector) -> Result {
 pub(super) fn with_source<O: ?Sized, R>(
     device: &Device,
     owner: &mut O,
-    vector: fn(&mut O) -> &mut AhVector,
+    vector: fn(&mut O) -> Option<&mut AhVector>,
     f: impl FnOnce(&mut O) -> Result<R>,
 ) -> Result<R> {
-    let given = vector(owner);
+    let Some(given) = vector(owner) else {
+        return f(owner);
+    };
     check(device, given)?;
     let missing = given.has_route() && given.sgid().is_none();
     if missing {
@@ -74,7 +76,7 @@ pub(super) fn with_source<O: ?Sized, R>(
     }
     let result = f(owner);
     if missing {
-        drop(vector(owner).take_sgid());
+        drop(vector(owner).and_then(AhVector::take_sgid));
     }
     result
 }
@@ -133,7 +135,7 @@ fn create(pd: &Pd, vector: &mut AhVector, context: &AhContext<'_>) -> Result<Own
     with_source(
         device,
         vector,
-        |vector| vector,
+        |vector| Some(vector),
         |vector| {
             let slave = lag::slave_for(device, vector, context.sleep())?;
             if !device.has_create_ah() {
@@ -158,7 +160,7 @@ fn create_user(
     with_source(
         pd.device(),
         vector,
-        |vector| vector,
+        |vector| Some(vector),
         |vector| {
             if vector.raw().type_ == c::RDMA_AH_ATTR_TYPE_ROCE {
                 resolve(vector, sleep)?;
@@ -220,7 +222,7 @@ fn rdma_modify_ah(ah: &Ah, ah_attr: &mut AhVector) -> Result {
     with_source(
         ah.device(),
         ah_attr,
-        |vector| vector,
+        |vector| Some(vector),
         |vector| {
             ah.driver_modify(vector)?;
             ah.set_source(vector.route_source());

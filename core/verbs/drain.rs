@@ -11,7 +11,7 @@
 //!
 //! Reference: InfiniBand Architecture Specification 1.7, volume 1, section 10.3.1.
 
-use kernel::{ffi::c_int, prelude::*};
+use kernel::prelude::*;
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
     core::{qp::QpAttr, trace, Cq, Qp},
@@ -25,7 +25,7 @@ const LAST_WQE_TIMEOUT_MS: u32 = 60_000;
 
 fn to_error(qp: &Qp, sleep: &MaySleep) -> Result {
     let mut attr = QpAttr::to_state(c::IB_QPS_ERR);
-    qp::modify(qp, &mut attr, c::IB_QP_STATE as c_int, None, sleep)
+    qp::modify(qp, attr.change(c::IB_QP_STATE), None, sleep)
 }
 
 /// Calls `flush` with the polling function of a queue, if its client polls.

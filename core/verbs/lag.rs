@@ -57,8 +57,9 @@ fn packet(source: &GidEntry, vector: &AhVector, gfp: Gfp<'_>) -> Result<SkBuff> 
     let ether_type: u16 = if is_ipv4 { 0x0800 } else { 0x86dd };
     let mut skb = SkBuff::alloc(0, network.len().saturating_add(14 + 8), gfp)?;
     let fields = gid::l2_fields(source)?;
+    let destination = vector.dmac().ok_or(EINVAL)?;
     let parts: [&[u8]; 7] = [
-        &vector.dmac(),
+        &destination,
         &fields.source,
         &ether_type.to_be_bytes(),
         &network,

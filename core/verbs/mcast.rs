@@ -5,7 +5,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
-    core::{gid::GidArgument, qp::QpAttr, Qp},
+    core::{gid::GidArgument, Qp},
     Gid, MaySleep,
 };
 
@@ -31,11 +31,11 @@ fn is_valid_lid(qp: &Qp, lid: u16, sleep: &MaySleep) -> bool {
 
 /// The port of a queue pair, if it has one yet.
 fn port_of(qp: &Qp, sleep: &MaySleep) -> Option<u32> {
-    let mut attr = QpAttr::zeroed();
+    let mut attr = pin_init::zeroed();
     let mask = (c::IB_QP_STATE | c::IB_QP_PORT) as c_int;
     let mut init = pin_init::zeroed();
     super::qp::query(qp, &mut attr, mask, &mut init, sleep).ok()?;
-    (attr.raw().qp_state >= c::IB_QPS_INIT).then_some(attr.raw().port_num)
+    (attr.qp_state >= c::IB_QPS_INIT).then_some(attr.port_num)
 }
 
 /// Validates the arguments of an attach or detach.

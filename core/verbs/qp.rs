@@ -11,7 +11,7 @@ use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
         object::{Fresh, Made, Owned, UdataView, UseCount},
-        qp::{Caller, Path, QpAttr, QpInit, QpOpen, UqpObject},
+        qp::{Caller, Path, QpAttrArg, QpChange, QpInit, QpMaskArg, QpOpen, UqpObject},
         AttrBundle, Device, Pd, Qp, Xrcd,
     },
     MaySleep,
@@ -70,8 +70,7 @@ fn create(
 }
 
 /// Makes a queue pair shared, and opens its first handle.
-fn share(qp: Owned<Qp>, init: &QpInit, sleep: &MaySleep) -> Result<Owned<Qp>> {
-    let xrcd = init.xrcd();
+fn share(qp: Owned<Qp>, xrcd: &Xrcd, init: &QpInit, sleep: &MaySleep) -> Result<Owned<Qp>> {
     qp.make_shared(xrcd);
     let opened = qp.open(init.handlers(), sleep).and_then(|handle| {
         if let Err(error) = xrcd.publish(&qp, sleep) {
@@ -128,7 +127,9 @@ fn create_user(
         uobject: None,
         caller,
     };
-    let handle = share(create(device, pd, init, &creator, sleep)?, init, sleep)?;
+    let xrcd = init.xrcd().ok_or(EINVAL)?;
+    let qp = create(device, pd, init, &creator, sleep)?;
+    let handle = share(qp, xrcd, init, sleep)?;
     handle.set_uobject(uobject);
     Ok(handle)
 }
@@ -199,22 +200,17 @@ fn is_connected(kind: u32) -> bool {
     )
 }
 
-/// Arguments of a modification.
+/// Where a modification comes from.
 struct Change<'a> {
     qp: &'a Qp,
-    mask: u32,
     udata: Option<&'a UdataView>,
     sleep: &'a MaySleep,
 }
 
 impl Change<'_> {
-    fn has(&self, attr: u32) -> bool {
-        self.mask & attr == attr
-    }
-
     /// The port of the queue pair after the modification.
-    fn port(&self, attr: &QpAttr) -> u32 {
-        if self.has(c::IB_QP_PORT) {
+    fn port(&self, attr: &QpChange<'_>) -> u32 {
+        if attr.has(c::IB_QP_PORT) {
             attr.raw().port_num
         } else {
             self.qp.port()
@@ -223,48 +219,42 @@ impl Change<'_> {
 
     /// Completes the address vector, if there is one: resolves the Ethernet address of user space's vector, and selects
     /// the port of a bond.
-    fn with_path(&self, attr: &mut QpAttr) -> Result {
-        attr.set_slave(None);
-        if !self.has(c::IB_QP_AV) {
-            return self.with_alternate(attr);
-        }
+    fn with_path(&self, attr: &mut QpChange<'_>) -> Result {
         let device = self.qp.device();
         ah::with_source(
             device,
             attr,
             |attr| attr.vector(Path::Primary),
             |attr| {
-                let vector = attr.vector(Path::Primary);
+                let Some(vector) = attr.vector(Path::Primary) else {
+                    return attr.with_slave(None, |attr| self.with_alternate(attr));
+                };
                 let over_ethernet = vector.raw().type_ == c::RDMA_AH_ATTR_TYPE_ROCE;
                 if !over_ethernet || !is_connected(self.qp.kind()) {
-                    return self.with_alternate(attr);
+                    return attr.with_slave(None, |attr| self.with_alternate(attr));
                 }
                 if self.udata.is_some() {
                     ah::resolve(vector, self.sleep)?;
                 }
                 let slave = lag::slave_for(device, vector, Some(self.sleep))?;
-                attr.set_slave(slave.as_ref());
-                let result = self.with_alternate(attr);
-                attr.set_slave(None);
-                result
+                attr.with_slave(slave.as_ref(), |attr| self.with_alternate(attr))
             },
         )
     }
 
     /// Completes the alternate path, if there is one: it is only supported on InfiniBand ports.
-    fn with_alternate(&self, attr: &mut QpAttr) -> Result {
-        if !self.has(c::IB_QP_ALT_PATH) {
-            return self.complete(attr);
-        }
+    fn with_alternate(&self, attr: &mut QpChange<'_>) -> Result {
         let device = self.qp.device();
         ah::with_source(
             device,
             attr,
             |attr| attr.vector(Path::Alternate),
             |attr| {
-                let alternate = attr.raw().alt_ah_attr.port_num;
-                if !device.is_ib(alternate) || !device.is_ib(self.port(attr)) {
-                    return Err(EINVAL);
+                if let Some(alternate) = attr.vector(Path::Alternate) {
+                    let alternate = alternate.raw().port_num;
+                    if !device.is_ib(alternate) || !device.is_ib(self.port(attr)) {
+                        return Err(EINVAL);
+                    }
                 }
                 self.complete(attr)
             },
@@ -272,14 +262,14 @@ impl Change<'_> {
     }
 
     /// Truncates PSNs to 24 bits.
-    fn limit_psns(&self, attr: &mut QpAttr) {
+    fn limit_psns(&self, attr: &mut QpChange<'_>) {
         let device = self.qp.device();
         let port = self.port(attr);
         if !device.is_ib(port) && !device.is_roce(port) {
             return;
         }
         let cut = |name: &str, mask: u32, psn: u32| {
-            if !self.has(mask) || psn <= PSN_MASK {
+            if !attr.has(mask) || psn <= PSN_MASK {
                 return psn;
             }
             printk::warn(device, fmt!("{name} overflow, masking to 24 bits\n"));
@@ -291,47 +281,43 @@ impl Change<'_> {
     }
 
     /// Calls the driver, and updates the core's copy of the attributes.
-    fn complete(&self, attr: &mut QpAttr) -> Result {
+    fn complete(&self, attr: &mut QpChange<'_>) -> Result {
         self.limit_psns(attr);
         let qp = self.qp;
-        if self.has(c::IB_QP_PORT | c::IB_QP_STATE) && attr.raw().qp_state == c::IB_QPS_INIT {
+        if attr.has(c::IB_QP_PORT | c::IB_QP_STATE) && attr.raw().qp_state == c::IB_QPS_INIT {
             // Without a counter of its own it is counted by the port.
             let _ = counters::bind_auto(qp, attr.raw().port_num, self.sleep);
         }
-        qp.driver_modify(attr, self.mask as c_int, self.udata, self.sleep)?;
-        if self.has(c::IB_QP_PORT) {
+        qp.driver_modify(attr, self.udata, self.sleep)?;
+        if attr.has(c::IB_QP_PORT) {
             qp.set_port(attr.raw().port_num);
         }
-        if self.has(c::IB_QP_AV) {
-            qp.set_source(Path::Primary, attr.vector(Path::Primary).route_source());
-        }
-        if self.has(c::IB_QP_ALT_PATH) {
-            let source = attr.vector(Path::Alternate).route_source();
-            qp.set_source(Path::Alternate, source);
+        for path in [Path::Primary, Path::Alternate] {
+            if let Some(vector) = attr.vector(path) {
+                qp.set_source(path, vector.route_source());
+            }
         }
         Ok(())
     }
 }
 
-/// Modifies a queue pair; `mask` is `enum ib_qp_attr_mask`.
+/// Modifies a queue pair.
 ///
 /// # Errors
 ///
 /// `EINVAL` for paths that are invalid for the device, `EOPNOTSUPP`, and errors of the driver.
 pub(crate) fn modify(
     qp: &Qp,
-    attr: &mut QpAttr,
-    mask: c_int,
+    mut attr: QpChange<'_>,
     udata: Option<&UdataView>,
     sleep: &MaySleep,
 ) -> Result {
     let change = Change {
         qp: qp.real(),
-        mask: mask as u32,
         udata,
         sleep,
     };
-    change.with_path(attr)
+    change.with_path(&mut attr)
 }
 
 /// Queries the attributes of a queue pair; `mask` is `enum ib_qp_attr_mask`.
@@ -341,12 +327,11 @@ pub(crate) fn modify(
 /// `EOPNOTSUPP`, and errors of the driver.
 pub(crate) fn query(
     qp: &Qp,
-    attr: &mut QpAttr,
+    attr: &mut c::ib_qp_attr,
     mask: c_int,
     init: &mut c::ib_qp_init_attr,
     sleep: &MaySleep,
 ) -> Result {
-    attr.forget_sources();
     qp.real().driver_query(attr, mask, init, sleep)
 }
 
@@ -399,12 +384,12 @@ fn ib_qp_usecnt_dec(qp: &Qp) {
 #[export]
 fn ib_modify_qp_with_udata(
     qp: &Qp,
-    attr: &mut QpAttr,
-    attr_mask: c_int,
+    attr: QpAttrArg<'_>,
+    attr_mask: QpMaskArg<'_>,
     udata: Option<&UdataView>,
     sleep: &MaySleep,
 ) -> Result {
-    modify(qp, attr, attr_mask, udata, sleep)
+    modify(qp, attr.change(attr_mask), udata, sleep)
 }
 
 /// Modifies a queue pair for a kernel client, with complete address vectors. Process context.
@@ -413,8 +398,13 @@ fn ib_modify_qp_with_udata(
 ///
 /// `EINVAL` for paths that are invalid for the device, `EOPNOTSUPP`, and errors of the driver.
 #[export]
-fn ib_modify_qp(qp: &Qp, attr: &mut QpAttr, attr_mask: c_int, sleep: &MaySleep) -> Result {
-    modify(qp, attr, attr_mask, None, sleep)
+fn ib_modify_qp(
+    qp: &Qp,
+    attr: QpAttrArg<'_>,
+    attr_mask: QpMaskArg<'_>,
+    sleep: &MaySleep,
+) -> Result {
+    modify(qp, attr.change(attr_mask), None, sleep)
 }
 
 /// For drivers: whether a transition of a queue pair of a type is valid with a set of attributes. Any context.
@@ -462,7 +452,7 @@ const _: () = {
 #[export]
 fn ib_query_qp(
     qp: &Qp,
-    attr: &mut QpAttr,
+    attr: &mut c::ib_qp_attr,
     attr_mask: c_int,
     init_attr: &mut c::ib_qp_init_attr,
     sleep: &MaySleep,

@@ -149,8 +149,8 @@ pub fn modify_qp(
     udata: &UdataView,
     _sleep: &MaySleep,
 ) -> Result {
-    let attr = core::ptr::from_mut(attr).cast();
-    // SAFETY: All are valid; the wrapper of the attributes is transparent.
+    let attr = attr.as_mut_ptr();
+    // SAFETY: All are valid; by the invariants of their type the attributes are filled in.
     to_result(unsafe {
         c::ib_modify_qp_with_udata(qp.as_raw(), attr, mask as c_int, udata.as_raw())
     })
@@ -163,13 +163,12 @@ pub fn modify_qp(
 /// `EOPNOTSUPP`, and those of the driver.
 pub fn query_qp(
     qp: &Qp,
-    attr: &mut QpAttr,
+    attr: &mut c::ib_qp_attr,
     mask: u32,
     init: &mut c::ib_qp_init_attr,
     _sleep: &MaySleep,
 ) -> Result {
-    let attr = core::ptr::from_mut(attr).cast();
-    // SAFETY: All are valid; the wrapper of the attributes is transparent.
+    // SAFETY: All are valid.
     to_result(unsafe { c::ib_query_qp(qp.as_raw(), attr, mask as c_int, init) })
 }
 

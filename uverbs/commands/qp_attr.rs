@@ -62,13 +62,12 @@ pub(super) fn query(
     call: &Call<'_>,
     request: c::ib_uverbs_query_qp,
 ) -> Result<c::ib_uverbs_query_qp_resp> {
-    let mut attr = KBox::new(QpAttr::zeroed(), GFP_KERNEL)?;
+    let mut attr = KBox::new(pin_init::zeroed::<c::ib_qp_attr>(), GFP_KERNEL)?;
     let mut init = KBox::new(pin_init::zeroed::<c::ib_qp_init_attr>(), GFP_KERNEL)?;
     {
         let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
         verbs::query_qp(&qp, &mut attr, request.attr_mask, &mut init, call.sleep)?;
     }
-    let attr = attr.raw();
     Ok(c::ib_uverbs_query_qp_resp {
         dest: destination(&attr.ah_attr),
         alt_dest: destination(&attr.alt_ah_attr),

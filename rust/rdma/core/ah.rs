@@ -100,16 +100,21 @@ impl AhVector {
         Gid::from_raw(&self.raw().grh.dgid)
     }
 
-    /// The Ethernet address of the next hop, of an address vector for RoCE.
+    /// The Ethernet address of the next hop. `None` for an address vector that is not for RoCE.
     #[inline]
-    pub fn dmac(&self) -> MacAddress {
-        // SAFETY: Any bytes are an address.
-        unsafe { self.raw().__bindgen_anon_1.roce.dmac }
+    pub fn dmac(&self) -> Option<MacAddress> {
+        // SAFETY: Any bytes are an address, and an address vector for RoCE has that member of the union.
+        (self.raw().type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE)
+            .then(|| unsafe { self.raw().__bindgen_anon_1.roce.dmac })
     }
 
-    /// Sets the Ethernet address of the next hop.
+    /// Sets the Ethernet address of the next hop, of an address vector for RoCE.
     pub fn set_dmac(&mut self, dmac: MacAddress) {
-        self.modify(|raw| raw.__bindgen_anon_1.roce = bindings::roce_ah_attr { dmac });
+        self.modify(|raw| {
+            if raw.type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE {
+                raw.__bindgen_anon_1.roce = bindings::roce_ah_attr { dmac };
+            }
+        });
     }
 
     /// Sets the hop limit of the global route.

@@ -8,6 +8,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
+    marker::PhantomData,
     ptr::{null_mut, NonNull},
     sync::atomic::{AtomicPtr, Ordering},
 };
@@ -88,7 +89,7 @@ impl QpInit {
         /// How many pieces a send request may have.
         max_send_sge: u32 = cap.max_send_sge;
     }
-    links! {
+    optional_links! {
         /// The XRC domain, of a target queue pair.
         xrcd: Xrcd = xrcd;
     }
@@ -453,9 +454,11 @@ unsafe extern "C" fn shared_event(event: *mut ib_event, context: *mut c_void) {
     unsafe { &*context.cast::<Qp>() }.tell_handles(event);
 }
 
-/// What of a queue pair is changed, or asked for.
+/// Attributes of a queue pair, which a change of it begins with.
 ///
-/// The address vectors are filled in, or zeroed, where the mask that comes along names them.
+/// # Invariants
+///
+/// The sources of the address vectors are null.
 #[repr(transparent)]
 pub struct QpAttr(ib_qp_attr);
 
@@ -464,63 +467,140 @@ impl QpAttr {
     pub fn to_state(state: u32) -> Self {
         let mut attr: ib_qp_attr = pin_init::zeroed();
         attr.qp_state = state;
+        // INVARIANT: They are zeroed.
         Self(attr)
     }
 
     /// Nothing.
     pub fn zeroed() -> Self {
+        // INVARIANT: They are zeroed.
         Self(pin_init::zeroed())
     }
 
-    /// The C structure. Its address vectors and its net device are not for changing.
+    /// For verbs of C.
+    #[inline]
+    pub fn as_mut_ptr(&mut self) -> *mut ib_qp_attr {
+        &mut self.0
+    }
+
+    /// Calls `f` with the C structure for changing; what it does to the sources and the net device is undone.
+    pub fn modify(&mut self, f: impl FnOnce(&mut ib_qp_attr)) {
+        f(&mut self.0);
+        forget_sources(&mut self.0);
+        self.0.xmit_slave = null_mut();
+    }
+
+    /// The change that these attributes make; `mask` is `enum ib_qp_attr_mask`.
+    pub fn change(&mut self, mask: u32) -> QpChange<'_> {
+        // INVARIANT: All of it is filled in, and the sources are null.
+        QpChange {
+            attr: &mut self.0,
+            mask,
+        }
+    }
+}
+
+/// Forgets the sources of the address vectors.
+pub(super) fn forget_sources(attr: &mut ib_qp_attr) {
+    attr.ah_attr.grh.sgid_attr = core::ptr::null();
+    attr.alt_ah_attr.grh.sgid_attr = core::ptr::null();
+}
+
+/// A change of a queue pair: its attributes, and the mask that names those that change.
+///
+/// # Invariants
+///
+/// What the mask names is filled in, and an address vector that it names is an [`AhVector`].
+pub struct QpChange<'a> {
+    attr: &'a mut ib_qp_attr,
+    mask: u32,
+}
+
+impl QpChange<'_> {
+    /// Whether all of these attributes change.
+    #[inline]
+    pub fn has(&self, attributes: u32) -> bool {
+        self.mask & attributes == attributes
+    }
+
+    /// The C structure.
     #[inline]
     pub fn raw(&self) -> &ib_qp_attr {
-        &self.0
+        self.attr
     }
 
     /// For drivers.
     #[inline]
-    pub(crate) fn raw_mut(&mut self) -> *mut ib_qp_attr {
-        &mut self.0
+    pub(crate) fn for_driver(&mut self) -> (*mut ib_qp_attr, c_int) {
+        (self.attr, self.mask as c_int)
     }
 
-    /// The address vector of a path, where the mask names it.
+    /// The address vector of a path, if it changes.
     #[inline]
-    pub fn vector(&mut self, path: Path) -> &mut AhVector {
-        let raw = match path {
-            Path::Primary => &raw mut self.0.ah_attr,
-            Path::Alternate => &raw mut self.0.alt_ah_attr,
+    pub fn vector(&mut self, path: Path) -> Option<&mut AhVector> {
+        let (attribute, raw) = match path {
+            Path::Primary => (bindings::IB_QP_AV, &raw mut self.attr.ah_attr),
+            Path::Alternate => (bindings::IB_QP_ALT_PATH, &raw mut self.attr.alt_ah_attr),
         };
-        // SAFETY: The wrapper is transparent; the caller has filled in or zeroed what the mask names.
-        unsafe { &mut *raw.cast() }
-    }
-
-    /// Forgets what was in the address vectors, for who asks.
-    pub fn forget_sources(&mut self) {
-        self.0.ah_attr.grh.sgid_attr = core::ptr::null();
-        self.0.alt_ah_attr.grh.sgid_attr = core::ptr::null();
+        // SAFETY: The wrapper is transparent; by the type invariants what the mask names is an `AhVector`.
+        self.has(attribute).then(|| unsafe { &mut *raw.cast() })
     }
 
     /// Sets the PSNs that receiving and sending begin with.
     pub fn set_psns(&mut self, rq_psn: u32, sq_psn: u32) {
-        self.0.rq_psn = rq_psn;
-        self.0.sq_psn = sq_psn;
+        self.attr.rq_psn = rq_psn;
+        self.attr.sq_psn = sq_psn;
     }
 
-    /// Says through which device of a bond packets leave, while `self` is lent to a driver.
-    pub fn set_slave(&mut self, slave: Option<&ARef<NetDevice>>) {
-        self.0.xmit_slave = slave.map_or(null_mut(), |slave| slave.as_raw().cast());
+    /// Calls `f` while the attributes say through which device of a bond packets leave.
+    pub fn with_slave<R>(
+        &mut self,
+        slave: Option<&ARef<NetDevice>>,
+        f: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        self.attr.xmit_slave = slave.map_or(null_mut(), |slave| slave.as_raw().cast());
+        let result = f(self);
+        self.attr.xmit_slave = null_mut();
+        result
     }
 }
 
-// SAFETY: A transparent wrapper.
-unsafe impl FromC for &mut QpAttr {
+/// The attributes of a change, as C passes them: with the mask as another argument.
+///
+/// A value lives no longer than the call of the exported function that C has passed it to, and no function has two of them.
+pub struct QpAttrArg<'a>(*mut ib_qp_attr, PhantomData<&'a mut ib_qp_attr>);
+
+/// The mask that C passes with a [`QpAttrArg`].
+pub struct QpMaskArg<'a>(u32, PhantomData<&'a mut ib_qp_attr>);
+
+impl<'a> QpAttrArg<'a> {
+    /// The change that the two arguments describe.
+    pub fn change(self, mask: QpMaskArg<'a>) -> QpChange<'a> {
+        // SAFETY: C has lent the attributes for the call.
+        let attr = unsafe { &mut *self.0 };
+        // INVARIANT: The mask is of the same call, and by the header what it names is filled in, the sources of address
+        // vectors with null or a referenced entry.
+        QpChange { attr, mask: mask.0 }
+    }
+}
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for QpAttrArg<'_> {
     type Raw = *mut ib_qp_attr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements; the caller lends it for changing.
-        unsafe { &mut *raw.cast() }
+        Self(raw, PhantomData)
+    }
+}
+
+// SAFETY: The header has `int`.
+unsafe impl FromC for QpMaskArg<'_> {
+    type Raw = c_int;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw as u32, PhantomData)
     }
 }
 

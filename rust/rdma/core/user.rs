@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 
 use kernel::prelude::*;
 use rdma_bindings::{
-    self as bindings, ib_mw, ib_pd, ib_qp_attr, ib_rwq_ind_table, ib_ucontext, ib_wq, rdma_ah_attr,
+    self as bindings, ib_mw, ib_pd, ib_rwq_ind_table, ib_ucontext, ib_wq, rdma_ah_attr,
 };
 
 use super::{
@@ -19,7 +19,6 @@ use super::{
     command::UverbsFile,
     mr::NewMr,
     object::{driver_object, links, tracked, Fresh, Owned},
-    qp::QpAttr,
     Ah, Device, Flow, Mr, Mw, Pd, Qp, RwqIndTable, Ucontext, Uobject, Wq,
 };
 use crate::MaySleep;
@@ -269,20 +268,6 @@ impl Wq {
     pub fn state(&self) -> u32 {
         // SAFETY: The driver writes the number whole.
         unsafe { (&raw const (*self.as_raw()).state).read_volatile() }
-    }
-}
-
-impl QpAttr {
-    /// Calls `f` with the C structure for changing; what it does to the sources and the net device is undone.
-    pub fn modify(&mut self, f: impl FnOnce(&mut ib_qp_attr)) {
-        // SAFETY: The attributes are ours.
-        let raw = unsafe { &mut *self.raw_mut() };
-        let (primary, alternate) = (raw.ah_attr.grh.sgid_attr, raw.alt_ah_attr.grh.sgid_attr);
-        let slave = raw.xmit_slave;
-        f(raw);
-        raw.ah_attr.grh.sgid_attr = primary;
-        raw.alt_ah_attr.grh.sgid_attr = alternate;
-        raw.xmit_slave = slave;
     }
 }
 

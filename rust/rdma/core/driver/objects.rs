@@ -11,8 +11,8 @@ use core::ptr::null_mut;
 use kernel::{error::to_result, ffi::c_int, prelude::*, sync::aref::ARef};
 use kernel_ext::{error::EOPNOTSUPP, net::device::NetDevice};
 use rdma_bindings::{
-    ib_gid, ib_mr_status, ib_qp_init_attr, ib_srq_attr, ifla_vf_guid, ifla_vf_info, ifla_vf_stats,
-    rdma_ah_attr, rdma_ah_init_attr,
+    ib_gid, ib_mr_status, ib_qp_attr, ib_qp_init_attr, ib_srq_attr, ifla_vf_guid, ifla_vf_info,
+    ifla_vf_stats, rdma_ah_attr, rdma_ah_init_attr,
 };
 
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
         cq::CqInit,
         mr::{NewMr, Ranges},
         object::{Created, Destroyed, Failed, Fresh, Owned, UdataView},
-        qp::{QpAttr, QpInit},
+        qp::{self, QpChange, QpInit},
         srq::{SrqInit, WqInit},
         Ah, Cq, Device, Mr, Pd, Qp, Srq, Wq, Xrcd,
     },
@@ -304,37 +304,34 @@ impl Owned<Qp> {
 }
 
 impl Qp {
-    /// Lets the driver change a queue pair, which is no handle.
+    /// Lets the driver change a queue pair; a handle stands for the one that the driver knows.
     pub fn driver_modify(
         &self,
-        attr: &mut QpAttr,
-        mask: c_int,
+        change: &mut QpChange<'_>,
         udata: Option<&UdataView>,
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self.device(), modify_qp).ok_or(EOPNOTSUPP)?;
-        // SAFETY: All are there; what the mask names is filled in.
-        to_result(unsafe {
-            call(
-                self.as_raw(),
-                attr.raw_mut(),
-                mask,
-                UdataView::pointer(udata),
-            )
-        })
+        let (attr, mask) = change.for_driver();
+        let qp = self.real().as_raw();
+        // SAFETY: All are there; by the invariants of the change what the mask names is filled in.
+        to_result(unsafe { call(qp, attr, mask, UdataView::pointer(udata)) })
     }
 
-    /// Asks the driver what a queue pair is like, which is no handle.
+    /// Asks the driver what a queue pair is like; a handle stands for the one that the driver knows.
+    ///
+    /// The sources of the address vectors are null afterwards.
     pub fn driver_query(
         &self,
-        attr: &mut QpAttr,
+        attr: &mut ib_qp_attr,
         mask: c_int,
         init: &mut ib_qp_init_attr,
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self.device(), query_qp).ok_or(EOPNOTSUPP)?;
+        qp::forget_sources(attr);
         // SAFETY: All are there.
-        to_result(unsafe { call(self.as_raw(), attr.raw_mut(), mask, init) })
+        to_result(unsafe { call(self.real().as_raw(), attr, mask, init) })
     }
 
     /// Lets the driver join a multicast group.
