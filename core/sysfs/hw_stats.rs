@@ -12,7 +12,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        stats::{GivenCounters, HwCounters},
+        stats::{GivenCounters, HwCounters, StatCount, StatDescs},
         sysfs::{Behaviour, Subject},
         Device,
     },
@@ -123,8 +123,8 @@ fn set_lifespan(of: &Subject<'_>, written: &[u8], sleep: &MaySleep) -> Result {
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
 fn rdma_alloc_hw_stats_struct(
-    descs: *const bindings::rdma_stat_desc,
-    num_counters: i32,
+    descs: StatDescs<'_>,
+    num_counters: StatCount<'_>,
     lifespan: usize,
 ) -> *mut bindings::rdma_hw_stats {
     let counters = HwCounters::alloc(descs, num_counters, lifespan);

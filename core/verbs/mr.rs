@@ -6,8 +6,8 @@ use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
-        mr::{DmaList, DmaSpan, SetPage, SgOffset, SigAttrs},
-        object::{Made, Owned, UdataView},
+        mr::{DmaList, DmaSpan, MappingMr, SetPage, SgOffset, SigAttrs},
+        object::{Failed, Made, Owned, UdataView},
         trace, Mr, Pd,
     },
     MaySleep,
@@ -86,14 +86,8 @@ fn make_integrity(
 pub(crate) fn dereg(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     trace::mr_dereg(&mr);
     let used = mr.parent_counts();
-    let attrs = SigAttrs::of(&mr);
     track::remove(&mr, sleep);
-    if let Err(failed) = mr.driver_dereg(udata, sleep) {
-        if let Some(attrs) = attrs {
-            attrs.keep();
-        }
-        return Err(failed.keep());
-    }
+    mr.driver_dereg(udata, sleep).map_err(Failed::keep)?;
     used.release();
     Ok(())
 }
@@ -340,12 +334,12 @@ fn to_pages(
 /// `EINVAL` for an empty list, an offset beyond the first element, or a region without pages; the error of `set_page`
 /// for the first page.
 #[export]
-fn ib_sg_to_pages(
-    mr: &Mr,
-    sgl: DmaList<'_>,
+fn ib_sg_to_pages<'a>(
+    mr: MappingMr<'a>,
+    sgl: DmaList<'a>,
     sg_nents: c_int,
-    mut sg_offset: SgOffset<'_>,
-    set_page: SetPage,
+    mut sg_offset: SgOffset<'a>,
+    set_page: SetPage<'a>,
 ) -> c_int {
     let offset = sg_offset.get();
     let page_size = u64::from(mr.page_size());
@@ -356,7 +350,7 @@ fn ib_sg_to_pages(
         _ => return EINVAL.to_errno(),
     };
     let iova = first.address.wrapping_add(offset.into());
-    let paged = to_pages(pieces, offset, page_size, |page| set_page.call(mr, page));
+    let paged = to_pages(pieces, offset, page_size, |page| set_page.call(&mr, page));
     mr.set_range(iova, paged.length);
     sg_offset.set(paged.offset);
     match paged.error {

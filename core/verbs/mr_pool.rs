@@ -7,7 +7,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
-    core::{mr::MrList, Mr, Qp},
+    core::mr::{LentMr, MrListArg, MrPool, MrPoolQp},
     MaySleep,
 };
 
@@ -19,14 +19,13 @@ use crate::verbs::mr;
 ///
 /// Those of allocating a region.
 pub(crate) fn fill(
-    qp: &Qp,
-    pool: &MrList,
+    pool: MrPool<'_>,
     count: u32,
     kind: u32,
     (data_sg, meta_sg): (u32, u32),
     sleep: &MaySleep,
 ) -> Result {
-    let pd = qp.pd().ok_or(EINVAL)?;
+    let pd = pool.qp().pd().ok_or(EINVAL)?;
     for _ in 0..count {
         let new = if kind == c::IB_MR_TYPE_INTEGRITY {
             mr::alloc_integrity(pd, data_sg, meta_sg, sleep)
@@ -34,9 +33,9 @@ pub(crate) fn fill(
             mr::alloc(pd, kind, data_sg, sleep)
         };
         match new {
-            Ok(mr) => qp.add_mr(pool, mr),
+            Ok(mr) => pool.add(mr),
             Err(error) => {
-                empty(qp, pool, sleep);
+                empty(pool, sleep);
                 return Err(error);
             }
         }
@@ -45,8 +44,8 @@ pub(crate) fn fill(
 }
 
 /// Deregisters the regions of a pool. None may be in use.
-pub(crate) fn empty(qp: &Qp, pool: &MrList, sleep: &MaySleep) {
-    while let Some(mr) = qp.remove_mr(pool) {
+pub(crate) fn empty(pool: MrPool<'_>, sleep: &MaySleep) {
+    while let Some(mr) = pool.remove() {
         if mr::dereg(mr, None, sleep).is_err() {
             pr_warn!("a region of a pool cannot be deregistered\n");
         }
@@ -60,8 +59,8 @@ pub(crate) fn empty(qp: &Qp, pool: &MrList, sleep: &MaySleep) {
 /// As for `ib_alloc_mr`, `ib_alloc_mr_integrity`.
 #[export]
 fn ib_mr_pool_init(
-    qp: &Qp,
-    list: &MrList,
+    qp: MrPoolQp<'_>,
+    list: MrListArg<'_>,
     nr: c_int,
     kind: c::ib_mr_type,
     max_num_sg: u32,
@@ -69,23 +68,25 @@ fn ib_mr_pool_init(
     sleep: &MaySleep,
 ) -> Result {
     let count = u32::try_from(nr).unwrap_or(0);
-    fill(qp, list, count, kind, (max_num_sg, max_num_meta_sg), sleep)
+    let limits = (max_num_sg, max_num_meta_sg);
+    fill(qp.pool(list), count, kind, limits, sleep)
 }
 
 /// Deregisters the regions of a pool, none of which is in use. Process context.
 #[export]
-fn ib_mr_pool_destroy(qp: &Qp, list: &MrList, sleep: &MaySleep) {
-    empty(qp, list, sleep);
+fn ib_mr_pool_destroy(qp: MrPoolQp<'_>, list: MrListArg<'_>, sleep: &MaySleep) {
+    empty(qp.pool(list), sleep);
 }
 
 /// Takes a region from a pool; null if it is empty. Any context.
 #[export]
-fn ib_mr_pool_get(qp: &Qp, list: &MrList) -> *mut c::ib_mr {
-    qp.lend_mr(list).map_or(core::ptr::null_mut(), Mr::as_raw)
+fn ib_mr_pool_get(qp: MrPoolQp<'_>, list: MrListArg<'_>) -> *mut c::ib_mr {
+    let lent = qp.pool(list).lend();
+    lent.map_or(core::ptr::null_mut(), LentMr::into_raw)
 }
 
 /// Returns a region to its pool. Any context.
 #[export]
-fn ib_mr_pool_put(qp: &Qp, list: &MrList, mr: &Mr) {
-    qp.return_mr(list, mr);
+fn ib_mr_pool_put(qp: MrPoolQp<'_>, list: MrListArg<'_>, mr: LentMr<'_>) {
+    qp.pool(list).take_back(mr);
 }

@@ -17,8 +17,8 @@ use rdma::{
         object::Owned,
         qp::QpInit,
         rw::{
-            BvecRange, Bvecs, MappedPages, Mapping, PageList, Regions, RwChain, RwCtx, RwDone,
-            RwKind, SigAttrsView, Transfer,
+            BvecRange, Bvecs, MappedPages, Mapping, PageList, Regions, RwChain, RwDone, RwKind,
+            RwList, RwQp, RwReady, RwRoom, RwUsed, SigAttrsView, Transfer,
         },
         Device, Pd, Qp,
     },
@@ -91,22 +91,22 @@ pub(crate) fn fill_pools(qp: &Owned<Qp>, init: &QpInit, sleep: &MaySleep) -> Res
     }
     let pages = region_pages(device, integrity);
     let (pool, kind) = (qp.rdma_mrs(), c::IB_MR_TYPE_MEM_REG);
-    mr_pool::fill(qp, pool, count, kind, (pages, 0), sleep)
+    mr_pool::fill(pool, count, kind, (pages, 0), sleep)
         .inspect_err(|_| pr_err!("failed to allocate {count} MRs\n"))?;
     if !integrity {
         return Ok(());
     }
     let (pool, kind) = (qp.sig_mrs(), c::IB_MR_TYPE_INTEGRITY);
-    mr_pool::fill(qp, pool, count, kind, (pages, pages), sleep).inspect_err(|_| {
+    mr_pool::fill(pool, count, kind, (pages, pages), sleep).inspect_err(|_| {
         pr_err!("failed to allocate {count} SIG MRs\n");
-        mr_pool::empty(qp, qp.rdma_mrs(), sleep);
+        mr_pool::empty(qp.rdma_mrs(), sleep);
     })
 }
 
 /// Empties the memory region pools of a queue pair.
 pub(crate) fn empty_pools(qp: &Owned<Qp>, sleep: &MaySleep) {
-    mr_pool::empty(qp, qp.sig_mrs(), sleep);
-    mr_pool::empty(qp, qp.rdma_mrs(), sleep);
+    mr_pool::empty(qp.sig_mrs(), sleep);
+    mr_pool::empty(qp.rdma_mrs(), sleep);
 }
 
 /// `count` divided by `n`, which is not 0, rounded up.
@@ -150,7 +150,7 @@ fn access_of(qp: &Qp, port: u32) -> u32 {
 
 /// Maps elements of a list into regions of the pool.
 fn map_regions<'a>(
-    qp: &'a Qp,
+    qp: &'a RwQp<'a>,
     pd: &Pd,
     mut list: DmaList<'_>,
     count: u32,
@@ -161,18 +161,15 @@ fn map_regions<'a>(
     let mut left = count;
     while left != 0 {
         let part = left.min(pages);
-        let mr = regions.lend()?;
-        let from = SgOffset::at(&mut offset);
-        let mapped = mr::map(
-            mr,
-            list,
-            part as c_int,
-            from,
-            kernel::page::PAGE_SIZE as u32,
-        );
-        if mapped.map_or(true, |mapped| mapped < part) {
-            return Err(EINVAL);
-        }
+        regions.lend(|mr| {
+            let from = SgOffset::at(&mut offset);
+            let page_size = kernel::page::PAGE_SIZE as u32;
+            let mapped = mr::map(mr, list, part as c_int, from, page_size);
+            if mapped.map_or(true, |mapped| mapped < part) {
+                return Err(EINVAL);
+            }
+            Ok(())
+        })?;
         list = list.skip(part);
         left = left.saturating_sub(part);
         offset = 0;
@@ -190,8 +187,8 @@ fn max_sge(qp: &Qp, transfer: &Transfer) -> u32 {
 }
 
 fn init(
-    ctx: &RwCtx,
-    qp: &Qp,
+    ctx: &mut RwRoom<'_>,
+    qp: &RwQp<'_>,
     port: u32,
     (list, count, mut offset): (DmaList<'_>, u32, u32),
     transfer: &Transfer,
@@ -244,10 +241,10 @@ fn init(
 }
 
 fn init_bvec(
-    ctx: &RwCtx,
-    qp: &Qp,
+    ctx: &mut RwRoom<'_>,
+    qp: &RwQp<'_>,
     port: u32,
-    (bvecs, count, range): (&Bvecs<'_>, u32, BvecRange),
+    (bvecs, count, range): (&Bvecs<'_>, u32, BvecRange<'_>),
     transfer: &Transfer,
 ) -> Result<u32> {
     if count == 0 || range.is_empty() {
@@ -286,8 +283,8 @@ fn init_bvec(
 }
 
 fn init_signature(
-    ctx: &RwCtx,
-    qp: &Qp,
+    ctx: &mut RwRoom<'_>,
+    qp: &RwQp<'_>,
     port: u32,
     (data, data_count): (DmaList<'_>, u32),
     (meta, meta_count): (DmaList<'_>, u32),
@@ -306,15 +303,16 @@ fn init_signature(
         _ => Some(Mapping::new(device, meta, meta_count, transfer.direction)?),
     };
     let mut regions = Regions::new(qp, 1, true)?;
-    let mr = regions.lend()?;
-    mr.set_sig_attrs(attrs);
     let meta_mapped = meta_map.as_ref().map_or(0, Mapping::count);
-    mr::map_pi(
-        mr,
-        (data, data_map.count() as c_int, SgOffset::NONE),
-        (meta, meta_mapped as c_int, SgOffset::NONE),
-        4096,
-    )?;
+    regions.lend(|mr| {
+        mr.set_sig_attrs(attrs)?;
+        mr::map_pi(
+            mr,
+            (data, data_map.count() as c_int, SgOffset::NONE),
+            (meta, meta_mapped as c_int, SgOffset::NONE),
+            4096,
+        )
+    })?;
     data_map.keep();
     if let Some(meta_map) = meta_map {
         meta_map.keep();
@@ -337,8 +335,8 @@ fn counted(requests: Result<u32>) -> c_int {
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn rdma_rw_ctx_init(
-    ctx: &RwCtx,
-    qp: &Qp,
+    mut ctx: RwRoom<'_>,
+    qp: RwQp<'_>,
     port_num: u32,
     sg: DmaList<'_>,
     sg_cnt: u32,
@@ -352,7 +350,8 @@ fn rdma_rw_ctx_init(
         rkey,
         direction,
     };
-    counted(init(ctx, qp, port_num, (sg, sg_cnt, sg_offset), &transfer))
+    let list = (sg, sg_cnt, sg_offset);
+    counted(init(&mut ctx, &qp, port_num, list, &transfer))
 }
 
 /// As `rdma_rw_ctx_init`, for an array of pages. Process context.
@@ -363,12 +362,12 @@ fn rdma_rw_ctx_init(
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn rdma_rw_ctx_init_bvec(
-    ctx: &RwCtx,
-    qp: &Qp,
+    mut ctx: RwRoom<'_>,
+    qp: RwQp<'_>,
     port_num: u32,
     bvecs: Bvecs<'_>,
     nr_bvec: u32,
-    iter: BvecRange,
+    iter: BvecRange<'_>,
     remote_addr: u64,
     rkey: u32,
     direction: c::dma_data_direction,
@@ -379,8 +378,8 @@ fn rdma_rw_ctx_init_bvec(
         direction,
     };
     counted(init_bvec(
-        ctx,
-        qp,
+        &mut ctx,
+        &qp,
         port_num,
         (&bvecs, nr_bvec, iter),
         &transfer,
@@ -395,8 +394,8 @@ fn rdma_rw_ctx_init_bvec(
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn rdma_rw_ctx_signature_init(
-    ctx: &RwCtx,
-    qp: &Qp,
+    mut ctx: RwRoom<'_>,
+    qp: RwQp<'_>,
     port_num: u32,
     sg: DmaList<'_>,
     sg_cnt: u32,
@@ -414,7 +413,7 @@ fn rdma_rw_ctx_signature_init(
     };
     let (data, meta) = ((sg, sg_cnt), (prot_sg, prot_sg_cnt));
     counted(init_signature(
-        ctx, qp, port_num, data, meta, sig_attrs, &transfer,
+        &mut ctx, &qp, port_num, data, meta, sig_attrs, &transfer,
     ))
 }
 
@@ -422,8 +421,8 @@ fn rdma_rw_ctx_signature_init(
 /// request completes with `cqe`. Any context.
 #[export]
 fn rdma_rw_ctx_wrs(
-    ctx: &RwCtx,
-    _qp: &Qp,
+    ctx: RwReady<'_>,
+    _qp: RwQp<'_>,
     _port_num: u32,
     cqe: RwDone<'_>,
     chain_wr: RwChain<'_>,
@@ -438,68 +437,64 @@ fn rdma_rw_ctx_wrs(
 /// Errors of the driver.
 #[export]
 fn rdma_rw_ctx_post(
-    ctx: &RwCtx,
-    qp: &Qp,
+    ctx: RwReady<'_>,
+    qp: RwQp<'_>,
     _port_num: u32,
     cqe: RwDone<'_>,
     chain_wr: RwChain<'_>,
 ) -> c_int {
-    ctx.post(qp, cqe, chain_wr)
+    ctx.post(&qp, cqe, chain_wr)
 }
 
 /// Destroys a context whose requests have completed. Any context.
 #[export]
 fn rdma_rw_ctx_destroy(
-    ctx: &RwCtx,
-    qp: &Qp,
+    ctx: RwUsed<'_>,
+    qp: RwQp<'_>,
     _port_num: u32,
-    sg: DmaList<'_>,
+    sg: RwList<'_>,
     sg_cnt: u32,
     direction: c::dma_data_direction,
 ) {
-    let (Some(kind), Some(pd)) = (ctx.kind(), qp.pd()) else {
+    let Some(kind) = ctx.kind() else {
         return;
     };
     if matches!(kind, RwKind::Iova | RwKind::Integrity) {
         pr_warn!("a context of the RW API is destroyed as one of another kind\n");
         return;
     }
-    ctx.destroy(qp, direction, false);
-    Mapping::end(pd.device(), sg, sg_cnt, direction);
+    ctx.destroy(&qp, [(sg, sg_cnt)], direction, false);
 }
 
 /// As `rdma_rw_ctx_destroy`, for one of `rdma_rw_ctx_init_bvec`. Any context.
 #[export]
 fn rdma_rw_ctx_destroy_bvec(
-    ctx: &RwCtx,
-    qp: &Qp,
+    ctx: RwUsed<'_>,
+    qp: RwQp<'_>,
     _port_num: u32,
     _bvecs: Bvecs<'_>,
     _nr_bvec: u32,
     direction: c::dma_data_direction,
 ) {
-    ctx.destroy(qp, direction, true);
+    ctx.destroy(&qp, [], direction, true);
 }
 
 /// As `rdma_rw_ctx_destroy`, for one of `rdma_rw_ctx_signature_init`. Any context.
 #[export]
 #[expect(clippy::too_many_arguments, reason = "the header has so many")]
 fn rdma_rw_ctx_destroy_signature(
-    ctx: &RwCtx,
-    qp: &Qp,
+    ctx: RwUsed<'_>,
+    qp: RwQp<'_>,
     _port_num: u32,
-    sg: DmaList<'_>,
+    sg: RwList<'_>,
     sg_cnt: u32,
-    prot_sg: DmaList<'_>,
+    prot_sg: RwList<'_>,
     prot_sg_cnt: u32,
     direction: c::dma_data_direction,
 ) {
-    let (Some(RwKind::Integrity), Some(pd)) = (ctx.kind(), qp.pd()) else {
+    if ctx.kind() != Some(RwKind::Integrity) {
         return;
-    };
-    ctx.destroy(qp, direction, false);
-    if prot_sg_cnt != 0 {
-        Mapping::end(pd.device(), prot_sg, prot_sg_cnt, direction);
     }
-    Mapping::end(pd.device(), sg, sg_cnt, direction);
+    let lists = [(prot_sg, prot_sg_cnt), (sg, sg_cnt)];
+    ctx.destroy(&qp, lists, direction, false);
 }

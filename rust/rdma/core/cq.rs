@@ -300,12 +300,9 @@ impl<'a> Batch<'a> {
     #[inline]
     pub fn poll<'b>(&'b mut self, cq: ClientCq<'b>, max: usize) -> Taken<'b> {
         let max = max.min(self.capacity());
-        let count = cq.driver_poll(self.0.as_mut_ptr().cast(), max).min(max);
-        // SAFETY: The driver has filled in so many.
-        let wcs: &mut [ib_wc] =
-            unsafe { core::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), count) };
+        let room = self.0.get_mut(..max).unwrap_or_default();
         Taken {
-            wcs: wcs.iter_mut(),
+            wcs: cq.driver_poll(room).iter_mut(),
             cq,
         }
     }

@@ -11,7 +11,7 @@ use kernel::{
     ffi::{c_int, c_uint},
     prelude::*,
 };
-use kernel_ext::door::{view_of, FromC};
+use kernel_ext::door::FromC;
 use rdma_bindings::{self as bindings, ib_mr, ib_sge, ib_sig_attrs, list_head, scatterlist};
 
 use super::{
@@ -72,18 +72,22 @@ impl Mr {
     /// Says which addresses the region has. For who maps, alone.
     #[inline]
     pub fn set_range(&self, iova: u64, length: u64) {
-        // SAFETY: As above.
+        // SAFETY: Any values are valid, and each is written whole.
         unsafe {
-            (*self.as_raw()).iova = iova;
-            (*self.as_raw()).length = length;
+            (&raw mut (*self.as_raw()).iova).write_volatile(iova);
+            (&raw mut (*self.as_raw()).length).write_volatile(length);
         }
     }
 
-    /// The address and the length of the region.
+    /// The address and the length of the region. While it is being mapped, one of them may be new and the other one not.
     #[inline]
     pub fn range(&self) -> (u64, u64) {
-        // SAFETY: As above.
-        unsafe { ((*self.as_raw()).iova, (*self.as_raw()).length) }
+        // SAFETY: Any values are valid, and each is written whole.
+        unsafe {
+            let raw = self.as_raw();
+            let iova = (&raw const (*raw).iova).read_volatile();
+            (iova, (&raw const (*raw).length).read_volatile())
+        }
     }
 }
 
@@ -200,26 +204,106 @@ impl SigAttrs {
         Ok(Self(KBox::new(pin_init::zeroed(), GFP_KERNEL)?))
     }
 
-    /// Takes them out of a region that is about to be deregistered.
-    ///
-    /// The region keeps its pointer until the driver has let go of it; [`Self::keep`] gives them back if it does not.
-    pub fn of(mr: &Owned<Mr>) -> Option<Self> {
-        // SAFETY: The owner deregisters the region; `into_integrity` has put them there.
-        unsafe {
-            let attrs = (*mr.as_raw()).sig_attrs;
-            (!attrs.is_null()).then(|| Self(KBox::from_raw(attrs)))
-        }
+    /// The attributes of a region, if it has any, to be freed when the driver has let go of the region.
+    pub(super) fn pointer(mr: &Owned<Mr>) -> *mut ib_sig_attrs {
+        // SAFETY: The member is set when the region is made.
+        unsafe { (*mr.as_raw()).sig_attrs }
     }
 
-    /// Leaves them with the region.
-    pub fn keep(self) {
-        core::mem::forget(self.0);
+    /// Takes over the attributes of a region that is gone.
+    ///
+    /// # Safety
+    ///
+    /// `attrs` is from [`Self::pointer`] for that region.
+    pub(super) unsafe fn of_gone(attrs: *mut ib_sig_attrs) -> Option<Self> {
+        // SAFETY: By the safety requirements; `into_integrity` has put them there.
+        (!attrs.is_null()).then(|| Self(unsafe { KBox::from_raw(attrs) }))
     }
 }
 
-view_of! {
-    /// Regions that wait to be used: a pool of a queue pair. The lock is the queue pair's.
-    pub struct MrList(list_head);
+/// A pool of a queue pair: regions that wait to be used. The lock is the queue pair's.
+///
+/// # Invariants
+///
+/// `list` has regions of clients in the kernel, which are the pool's, and is used under the queue pair's lock alone.
+#[derive(Clone, Copy)]
+pub struct MrPool<'a> {
+    qp: &'a Qp,
+    list: *mut list_head,
+}
+
+/// The list of a pool, as C passes it with the queue pair.
+pub struct MrListArg<'a>(*mut list_head, PhantomData<&'a list_head>);
+
+/// The queue pair of a pool, as C passes it with the list. A value lives no longer than the call, and no function has two.
+pub struct MrPoolQp<'a>(&'a Qp);
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for MrListArg<'_> {
+    type Raw = *mut list_head;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
+    }
+}
+
+// SAFETY: As for a reference.
+unsafe impl FromC for MrPoolQp<'_> {
+    type Raw = *mut bindings::ib_qp;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the queue pair is there; a view is a transparent wrapper.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+impl<'a> MrPoolQp<'a> {
+    /// The pool that the two arguments name.
+    pub fn pool(self, list: MrListArg<'a>) -> MrPool<'a> {
+        // INVARIANT: Both are of the same call, and by the header the list is a pool of the queue pair.
+        MrPool {
+            qp: self.0,
+            list: list.0,
+        }
+    }
+}
+
+/// A region that a pool has lent.
+///
+/// # Invariants
+///
+/// The region is in no list, and the borrower alone changes it. It stays as long as its queue pair.
+pub struct LentMr<'a>(&'a Mr);
+
+impl LentMr<'_> {
+    /// Hands the region over: to C, or to a context of the RW API.
+    #[inline]
+    pub fn into_raw(self) -> *mut ib_mr {
+        self.0.as_raw()
+    }
+}
+
+impl core::ops::Deref for LentMr<'_> {
+    type Target = Mr;
+
+    #[inline]
+    fn deref(&self) -> &Mr {
+        self.0
+    }
+}
+
+// SAFETY: As for a reference.
+unsafe impl FromC for LentMr<'_> {
+    type Raw = *mut ib_mr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the region is there; a view is a transparent wrapper.
+        // INVARIANT: C passes a region that it was lent, by the pool that it passes along.
+        Self(unsafe { &*raw.cast() })
+    }
 }
 
 impl Qp {
@@ -229,55 +313,78 @@ impl Qp {
     }
 
     /// The regions for the RW API.
-    pub fn rdma_mrs(&self) -> &MrList {
-        // SAFETY: The member is set up with the queue pair; a view is a transparent wrapper.
-        unsafe { &*(&raw mut (*self.as_raw()).rdma_mrs).cast() }
+    pub fn rdma_mrs(&self) -> MrPool<'_> {
+        // SAFETY: The member is set up with the queue pair.
+        let list = unsafe { &raw mut (*self.as_raw()).rdma_mrs };
+        // INVARIANT: It is a pool of the queue pair.
+        MrPool { qp: self, list }
     }
 
     /// The regions for the RW API that check the integrity of data.
-    pub fn sig_mrs(&self) -> &MrList {
-        // SAFETY: As above.
-        unsafe { &*(&raw mut (*self.as_raw()).sig_mrs).cast() }
+    pub fn sig_mrs(&self) -> MrPool<'_> {
+        // SAFETY: The member is set up with the queue pair.
+        let list = unsafe { &raw mut (*self.as_raw()).sig_mrs };
+        // INVARIANT: It is a pool of the queue pair.
+        MrPool { qp: self, list }
+    }
+}
+
+impl<'a> MrPool<'a> {
+    /// The queue pair.
+    pub fn qp(self) -> &'a Qp {
+        self.qp
     }
 
-    /// Adds a region to a pool, at the end. Its owner is the pool from now on.
-    pub fn add_mr(&self, pool: &MrList, mr: Owned<Mr>) {
-        let _locked = self.lock_mrs();
-        // SAFETY: The lock is held, and the region is in no list.
-        unsafe { list::append(pool.as_raw(), entry_of(mr.into_raw())) };
+    /// Adds a region to the pool, at the end. Its owner is the pool from now on.
+    pub fn add(self, mr: Owned<Mr>) {
+        let _locked = self.qp.lock_mrs();
+        // SAFETY: The lock is held, and an owned region is in no list.
+        unsafe { list::append(self.list, entry_of(mr.into_raw())) };
     }
 
-    /// Takes a region out of a pool, for good.
-    pub fn remove_mr(&self, pool: &MrList) -> Option<Owned<Mr>> {
-        let _locked = self.lock_mrs();
-        // SAFETY: The lock is held; the pool was the region's owner.
+    /// Takes a region out of the pool, for good.
+    pub fn remove(self) -> Option<Owned<Mr>> {
+        let _locked = self.qp.lock_mrs();
+        // SAFETY: The lock is held; by the type invariants the pool was the region's owner.
         unsafe {
-            let entry = list::first(pool.as_raw())?;
+            let entry = list::first(self.list)?;
             list::remove(entry);
             NonNull::new(mr_of(entry)).map(|mr| Owned::from_raw(mr))
         }
     }
 
-    /// Lends a region of a pool. Any context.
-    pub fn lend_mr(&self, pool: &MrList) -> Option<&Mr> {
-        let _locked = self.lock_mrs();
+    /// Lends a region of the pool. Any context.
+    pub fn lend(self) -> Option<LentMr<'a>> {
+        let _locked = self.qp.lock_mrs();
         // SAFETY: The lock is held; a lent region stays as long as the queue pair.
         unsafe {
-            let entry = list::first(pool.as_raw())?;
+            let entry = list::first(self.list)?;
             list::remove(entry);
-            (*self.as_raw()).mrs_used = self.mrs_used().wrapping_add(1);
-            Some(&*mr_of(entry).cast())
+            self.count_lent(1);
+            // INVARIANT: It is in no list now.
+            Some(LentMr(&*mr_of(entry).cast()))
         }
     }
 
-    /// Takes a lent region back, to the front of its pool. Any context.
-    pub fn return_mr(&self, pool: &MrList, mr: &Mr) {
-        let _locked = self.lock_mrs();
-        // SAFETY: The lock is held; a lent region is in no list.
+    /// Takes a region back that it has lent, to the front. Any context.
+    pub fn take_back(self, mr: LentMr<'_>) {
+        let _locked = self.qp.lock_mrs();
+        // SAFETY: The lock is held; by its invariants the region is in no list.
         unsafe {
-            list::insert_after(pool.as_raw(), entry_of(mr.as_raw()));
-            (*self.as_raw()).mrs_used = self.mrs_used().wrapping_sub(1);
+            list::insert_after(self.list, entry_of(mr.into_raw()));
+            self.count_lent(-1);
         }
+    }
+
+    /// Counts lent regions.
+    ///
+    /// # Safety
+    ///
+    /// The lock is held.
+    unsafe fn count_lent(self, more: c_int) {
+        let used = self.qp.mrs_used().wrapping_add(more);
+        // SAFETY: By the safety requirements nobody else writes it; others read it whole.
+        unsafe { (&raw mut (*self.qp.as_raw()).mrs_used).write_volatile(used) };
     }
 }
 
@@ -454,31 +561,57 @@ unsafe impl FromC for Ranges<'_> {
     }
 }
 
-/// The function of a driver that takes the pages of a list, one by one.
-#[derive(Clone, Copy)]
-pub struct SetPage(unsafe extern "C" fn(*mut ib_mr, u64) -> c_int);
+/// A region that its driver maps right now, alone, as C passes it with a [`SetPage`]. A value lives no longer than the call, and
+/// no function has two.
+pub struct MappingMr<'a>(&'a Mr);
 
-impl SetPage {
+impl core::ops::Deref for MappingMr<'_> {
+    type Target = Mr;
+
+    #[inline]
+    fn deref(&self) -> &Mr {
+        self.0
+    }
+}
+
+// SAFETY: As for a reference.
+unsafe impl FromC for MappingMr<'_> {
+    type Raw = *mut ib_mr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the region is there; a view is a transparent wrapper.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+/// The function of a driver that takes the pages of a list, one by one.
+pub struct SetPage<'a>(
+    unsafe extern "C" fn(*mut ib_mr, u64) -> c_int,
+    PhantomData<&'a Mr>,
+);
+
+impl<'a> SetPage<'a> {
     /// Hands a page over.
     ///
     /// # Errors
     ///
     /// What the driver answers where it has no room for more.
     #[inline]
-    pub fn call(self, mr: &Mr, page: u64) -> Result {
-        // SAFETY: The driver has passed it for this region, which it maps right now.
+    pub fn call(&self, mr: &MappingMr<'a>, page: u64) -> Result {
+        // SAFETY: The driver has passed it for this region, in the same call, and maps the region right now.
         let ret = unsafe { (self.0)(mr.as_raw(), page) };
         to_result(ret.min(0))
     }
 }
 
 // SAFETY: The header has a pointer to such a function, which is not null.
-unsafe impl FromC for SetPage {
+unsafe impl FromC for SetPage<'_> {
     type Raw = Option<unsafe extern "C" fn(*mut ib_mr, u64) -> c_int>;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: By the safety requirements there is one.
-        Self(unsafe { raw.unwrap_unchecked() })
+        Self(unsafe { raw.unwrap_unchecked() }, PhantomData)
     }
 }

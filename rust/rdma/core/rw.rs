@@ -2,7 +2,16 @@
 
 //! Contexts of the RW API: `struct rdma_rw_ctx`, the requests in it, and the memory that they transfer.
 //!
-//! A context is its consumer's memory, and stays where it is: its requests point to each other.
+//! A context is its consumer's memory, and stays where it is: its requests point to each other. In the order of its life it is
+//!
+//! | type | is | what follows |
+//! |---|---|---|
+//! | [`RwRoom`] | memory for a context | one of its `set_…` makes it a context |
+//! | [`RwReady`] | a context whose requests are not under way | [`RwReady::post`], [`RwReady::chain`] |
+//! | [`RwUsed`] | a context whose requests are completed, and which is given up | [`RwUsed::destroy`] |
+//!
+//! C passes the other arguments of these functions for this context alone: a type for each of them says so, whose values live
+//! no longer than the call, and of which no function has two for different contexts.
 //!
 //! C header: `include/rdma/rw.h`.
 
@@ -28,13 +37,94 @@ use rdma_bindings::{
 use memory::unmap_page;
 pub use memory::{BvecRange, Bvecs, MappedPages, Mapping, PageList};
 
-use super::{mr::DmaSpan, Device, Mr, Qp};
+use super::{
+    mr::{DmaList, DmaSpan, LentMr, MrPool},
+    Device, Qp,
+};
 
 type RegCtx = bindings::rdma_rw_ctx__bindgen_ty_1_rdma_rw_reg_ctx;
 
-view_of! {
-    /// A context.
-    pub struct RwCtx(rdma_rw_ctx);
+/// Memory for a context, which nobody else uses.
+pub struct RwRoom<'a>(&'a mut rdma_rw_ctx);
+
+/// A context that was set up, whose requests are not under way.
+///
+/// # Invariants
+///
+/// The union's member is that of the kind, and nobody else uses the context. It stays until its requests are completed.
+pub struct RwReady<'a>(&'a mut rdma_rw_ctx);
+
+/// A context that was set up, and is given up: its requests are not under way.
+///
+/// # Invariants
+///
+/// The union's member is that of the kind, and nobody else uses the context, or what it has.
+pub struct RwUsed<'a>(&'a mut rdma_rw_ctx);
+
+macro_rules! context_from_c {
+    ($($name:ident)*) => {$(
+        // SAFETY: The type is the same on both sides.
+        unsafe impl FromC for $name<'_> {
+            type Raw = *mut rdma_rw_ctx;
+
+            #[inline]
+            unsafe fn from_c(raw: Self::Raw) -> Self {
+                // SAFETY: By the safety requirements the context is there, and C lends it for changing.
+                // INVARIANT: The header says so of the function that has such an argument.
+                Self(unsafe { &mut *raw })
+            }
+        }
+    )*};
+}
+context_from_c! { RwRoom RwReady RwUsed }
+
+/// The queue pair that C passes with a context: the one that the context was or is being set up for.
+pub struct RwQp<'a>(&'a Qp);
+
+impl core::ops::Deref for RwQp<'_> {
+    type Target = Qp;
+
+    #[inline]
+    fn deref(&self) -> &Qp {
+        self.0
+    }
+}
+
+// SAFETY: As for a reference.
+unsafe impl FromC for RwQp<'_> {
+    type Raw = *mut bindings::ib_qp;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the queue pair is there; a view is a transparent wrapper.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+/// A list that C passes with a context that is given up: the one that was mapped for it, or an empty one.
+pub struct RwList<'a>(DmaList<'a>);
+
+// SAFETY: As for a list.
+unsafe impl FromC for RwList<'_> {
+    type Raw = *mut bindings::scatterlist;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements.
+        Self(unsafe { DmaList::from_c(raw) })
+    }
+}
+
+/// What a context is; `None` if it was never set up.
+fn kind_of(ctx: &rdma_rw_ctx) -> Option<RwKind> {
+    match ctx.type_ {
+        0 => Some(RwKind::Single),
+        1 => Some(RwKind::Multi),
+        2 => Some(RwKind::Regions),
+        3 => Some(RwKind::Integrity),
+        4 => Some(RwKind::Iova),
+        _ => None,
+    }
 }
 
 /// What a context is: `type` in the header's structure, whose values are the core's.
@@ -90,8 +180,12 @@ impl Transfer {
 }
 
 /// Regions of a queue pair's pool that are lent for a transfer; dropping them gives them back.
+///
+/// # Invariants
+///
+/// The regions are lent from the pool of the kind, to nobody else.
 pub struct Regions<'a> {
-    qp: &'a Qp,
+    qp: &'a RwQp<'a>,
     integrity: bool,
     regions: KVec<RegCtx>,
 }
@@ -102,7 +196,8 @@ impl<'a> Regions<'a> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(qp: &'a Qp, count: u32, integrity: bool) -> Result<Self> {
+    pub fn new(qp: &'a RwQp<'a>, count: u32, integrity: bool) -> Result<Self> {
+        // INVARIANT: There is none.
         Ok(Self {
             qp,
             integrity,
@@ -110,34 +205,32 @@ impl<'a> Regions<'a> {
         })
     }
 
-    fn pool(&self) -> &super::mr::MrList {
-        if self.integrity {
-            self.qp.sig_mrs()
-        } else {
-            self.qp.rdma_mrs()
-        }
+    fn pool(&self) -> MrPool<'a> {
+        pool_of(self.qp, self.integrity)
     }
 
-    /// Lends one more.
+    /// Lends one more, calls `f` with it, and keeps it for the transfer.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if there is none in the pool, `ENOMEM`.
-    pub fn lend(&mut self) -> Result<&'a Mr> {
+    /// `EAGAIN` if there is none in the pool, `ENOMEM`; and those of `f`.
+    pub fn lend<R>(&mut self, f: impl FnOnce(&LentMr<'_>) -> Result<R>) -> Result<R> {
         self.regions.reserve(1, GFP_KERNEL)?;
-        let qp = self.qp;
-        let mr = qp.lend_mr(self.pool()).ok_or(EAGAIN)?;
+        let mr = self.pool().lend().ok_or(EAGAIN)?;
+        let result = f(&mr);
         let mut region: RegCtx = pin_init::zeroed();
-        region.mr = mr.as_raw();
+        // INVARIANT: The region was just lent.
+        region.mr = mr.into_raw();
+        // There is room.
         self.regions.push(region, GFP_KERNEL)?;
-        Ok(mr)
+        result
     }
 
     /// Makes the requests that register the regions and transfer into or from them; says how many that are, and gives all to a
     /// context. `access` is what the regions allow, `invalidates` says that a READ invalidates its region by itself.
     pub fn into_ctx(
         mut self,
-        ctx: &RwCtx,
+        ctx: &mut RwRoom<'_>,
         transfer: &Transfer,
         access: u32,
         invalidates: bool,
@@ -147,9 +240,9 @@ impl<'a> Regions<'a> {
         let mut done = 0;
         let mut prev: *mut ib_send_wr = null_mut();
         for region in &mut self.regions {
-            // SAFETY: Lent regions stay.
-            let mr: &Mr = unsafe { &*region.mr.cast() };
-            let more = set_up_region(region, mr, transfer, done, invalidates);
+            // SAFETY: By the type invariants the region is lent to us.
+            let mr = unsafe { LentMr::from_c(region.mr) };
+            let more = set_up_region(region, &mr, transfer, done, invalidates);
             requests = u32::wrapping_add(requests, more);
             region.reg_wr.access = access as c_int;
             done = done.wrapping_add(region.sge.length.into());
@@ -192,7 +285,7 @@ fn first_of(region: &mut RegCtx) -> *mut ib_send_wr {
 /// Makes the requests of a region; says how many.
 fn set_up_region(
     region: &mut RegCtx,
-    mr: &Mr,
+    mr: &LentMr<'_>,
     transfer: &Transfer,
     done: u64,
     invalidates: bool,
@@ -225,21 +318,28 @@ fn set_up_region(
 /// none.
 fn integrity_request(region: &mut RegCtx) {
     region.reg_wr.wr.opcode = bindings::IB_WR_REG_MR_INTEGRITY;
-    // SAFETY: A lent region stays; one that checks the integrity of data has attributes.
-    unsafe {
-        let attrs = (*region.mr).sig_attrs;
-        if (*attrs).wire.sig_type == bindings::IB_SIG_TYPE_NONE {
-            region.sge.length = region.sge.length.wrapping_sub((*attrs).meta_length as u32);
-        }
+    // SAFETY: A lent region stays, with the attributes that it may have; the borrower alone changes them.
+    let attrs = unsafe { (*region.mr).sig_attrs.as_ref() };
+    if let Some(attrs) = attrs.filter(|attrs| attrs.wire.sig_type == bindings::IB_SIG_TYPE_NONE) {
+        region.sge.length = region.sge.length.wrapping_sub(attrs.meta_length as u32);
+    }
+}
+
+/// The pool of a queue pair for the RW API, or that for the integrity of data.
+fn pool_of(qp: &Qp, integrity: bool) -> MrPool<'_> {
+    if integrity {
+        qp.sig_mrs()
+    } else {
+        qp.rdma_mrs()
     }
 }
 
 impl Drop for Regions<'_> {
     fn drop(&mut self) {
         for region in &self.regions {
-            // SAFETY: Lent regions stay.
-            let mr = unsafe { &*region.mr.cast() };
-            self.qp.return_mr(self.pool(), mr);
+            // SAFETY: By the type invariants the region is lent to us.
+            let mr = unsafe { LentMr::from_c(region.mr) };
+            self.pool().take_back(mr);
         }
     }
 }
@@ -249,61 +349,60 @@ view_of! {
     pub struct SigAttrsView(ib_sig_attrs);
 }
 
-impl Mr {
+impl LentMr<'_> {
     /// Whether the region was registered before, and not invalidated since.
     #[inline]
-    pub fn needs_invalidation(&self) -> bool {
-        // SAFETY: The borrower of a lent region is the only one that changes it.
+    fn needs_invalidation(&self) -> bool {
+        // SAFETY: By the type invariants the borrower is the only one that changes it.
         unsafe { (*self.as_raw()).need_inval }
     }
 
-    /// Says how a lent region checks the integrity of data.
-    pub fn set_sig_attrs(&self, attrs: &SigAttrsView) {
-        // SAFETY: The region is lent, and one that checks the integrity of data has attributes.
-        unsafe { *(*self.as_raw()).sig_attrs = *attrs.as_raw() };
+    /// Says how the region checks the integrity of data.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a region that does not.
+    pub fn set_sig_attrs(&self, attrs: &SigAttrsView) -> Result {
+        // SAFETY: By the type invariants the borrower is the only one that changes the region and its attributes, if it has any.
+        unsafe {
+            let own = (*self.as_raw()).sig_attrs;
+            if own.is_null() {
+                return Err(EINVAL);
+            }
+            own.write(attrs.as_raw().read());
+        }
+        Ok(())
     }
 
-    /// Gives a lent region another key, as it is about to be registered.
+    /// Gives the region another key, as it is about to be registered.
     fn next_key(&self, need_inval: bool) -> u32 {
-        // SAFETY: The borrower of a lent region is the only one that changes it.
-        let raw = unsafe { &mut *self.as_raw() };
-        let low = raw.lkey.wrapping_add(1) & 0xff;
-        raw.need_inval = need_inval;
-        raw.lkey = (raw.lkey & !0xff) | low;
-        raw.rkey = (raw.rkey & !0xff) | low;
-        raw.lkey
+        let low = self.lkey().wrapping_add(1) & 0xff;
+        let (lkey, rkey) = (self.lkey() & !0xff | low, self.rkey() & !0xff | low);
+        // SAFETY: By the type invariants the borrower is the only one that changes it; others read the keys whole.
+        unsafe {
+            let raw = self.as_raw();
+            (*raw).need_inval = need_inval;
+            (&raw mut (*raw).lkey).write_volatile(lkey);
+            (&raw mut (*raw).rkey).write_volatile(rkey);
+        }
+        lkey
     }
 }
 
-impl RwCtx {
-    /// What the context is; `None` if it was never set up.
-    pub fn kind(&self) -> Option<RwKind> {
-        // SAFETY: The consumer has the context to itself.
-        match unsafe { (*self.as_raw()).type_ } {
-            0 => Some(RwKind::Single),
-            1 => Some(RwKind::Multi),
-            2 => Some(RwKind::Regions),
-            3 => Some(RwKind::Integrity),
-            4 => Some(RwKind::Iova),
-            _ => None,
-        }
-    }
-
+impl RwRoom<'_> {
     fn set(
-        &self,
+        &mut self,
         kind: RwKind,
         nr_ops: u32,
         fill: impl FnOnce(&mut bindings::rdma_rw_ctx__bindgen_ty_1),
     ) {
-        // SAFETY: The consumer has lent the context.
-        let raw = unsafe { &mut *self.as_raw() };
-        raw.type_ = kind as u8;
-        raw.nr_ops = nr_ops;
-        fill(&mut raw.__bindgen_anon_1);
+        self.0.type_ = kind as u8;
+        self.0.nr_ops = nr_ops;
+        fill(&mut self.0.__bindgen_anon_1);
     }
 
     /// Makes it one request for one piece.
-    pub fn set_single(&self, span: DmaSpan, lkey: u32, transfer: &Transfer) {
+    pub fn set_single(&mut self, span: DmaSpan, lkey: u32, transfer: &Transfer) {
         self.set(RwKind::Single, 1, |u| {
             // SAFETY: The memory is the consumer's, and stays where it is.
             let single = unsafe { &mut u.single };
@@ -324,7 +423,7 @@ impl RwCtx {
     ///
     /// `ENOMEM`, `EINVAL` without pieces.
     pub fn set_multi(
-        &self,
+        &mut self,
         spans: impl Iterator<Item = DmaSpan>,
         count: u32,
         (lkey, max_sge): (u32, u32),
@@ -375,10 +474,10 @@ impl RwCtx {
     ///
     /// `EOPNOTSUPP` where there is no IOMMU that does; as mapping for DMA fails.
     pub fn set_iova(
-        &self,
+        &mut self,
         device: &Device,
         bvecs: &Bvecs<'_>,
-        mut range: BvecRange,
+        mut range: BvecRange<'_>,
         lkey: u32,
         transfer: &Transfer,
     ) -> Result {
@@ -433,23 +532,25 @@ impl RwCtx {
         });
         Ok(())
     }
+}
 
-    /// The regions.
-    ///
-    /// # Safety
-    ///
-    /// The context has regions.
-    unsafe fn regions(raw: &mut rdma_rw_ctx) -> &mut [RegCtx] {
-        // SAFETY: By the safety requirements.
-        unsafe { core::slice::from_raw_parts_mut(*raw.__bindgen_anon_1.reg, raw.nr_ops as usize) }
-    }
+/// The regions of a context.
+///
+/// # Safety
+///
+/// The context has regions.
+unsafe fn regions_of(ctx: &mut rdma_rw_ctx) -> &mut [RegCtx] {
+    // SAFETY: By the safety requirements.
+    unsafe { core::slice::from_raw_parts_mut(*ctx.__bindgen_anon_1.reg, ctx.nr_ops as usize) }
+}
 
+impl RwReady<'_> {
     /// Gets the requests ready for being posted: regions get new keys. Returns the first one and the last one.
-    fn requests(&self) -> Option<(*mut ib_send_wr, *mut ib_send_wr)> {
-        let kind = self.kind()?;
-        // SAFETY: The union's member is that of the kind; the consumer has lent the context.
+    fn requests(&mut self) -> Option<(*mut ib_send_wr, *mut ib_send_wr)> {
+        let kind = kind_of(self.0)?;
+        // SAFETY: By the type invariants the union's member is that of the kind, and regions are lent to the context.
         unsafe {
-            let raw = &mut *self.as_raw();
+            let raw = &mut *self.0;
             match kind {
                 RwKind::Single => {
                     let wr = &raw mut (*raw.__bindgen_anon_1.single).wr.wr;
@@ -465,9 +566,9 @@ impl RwCtx {
                     Some((&raw mut (*wrs).wr, &raw mut (*last).wr))
                 }
                 RwKind::Regions | RwKind::Integrity => {
-                    let regions = Self::regions(raw);
+                    let regions = regions_of(raw);
                     for region in &mut *regions {
-                        let mr = &*region.mr.cast::<Mr>();
+                        let mr = LentMr::from_c(region.mr);
                         let opcode = region.wr.wr.opcode;
                         let key = mr.next_key(opcode != bindings::IB_WR_RDMA_READ_WITH_INV);
                         region.reg_wr.key = key;
@@ -482,11 +583,11 @@ impl RwCtx {
 
     /// The requests as a chain, ready for being posted: the last one is followed by `chain`, or completes with `done`. Null
     /// for a context that was never set up.
-    pub fn chain(&self, done: RwDone<'_>, chain: RwChain<'_>) -> *mut ib_send_wr {
+    pub fn chain(mut self, done: RwDone<'_>, chain: RwChain<'_>) -> *mut ib_send_wr {
         let Some((first, last)) = self.requests() else {
             return null_mut();
         };
-        // SAFETY: The consumer has lent the context.
+        // SAFETY: By the type invariants nobody else uses the requests.
         let last = unsafe { &mut *last };
         if chain.0.is_null() {
             last.__bindgen_anon_1.wr_cqe = done.0;
@@ -498,25 +599,56 @@ impl RwCtx {
     }
 
     /// Posts the requests; returns 0 or what the driver answers. Any context.
-    pub fn post(&self, qp: &Qp, done: RwDone<'_>, chain: RwChain<'_>) -> c_int {
+    pub fn post(self, qp: &RwQp<'_>, done: RwDone<'_>, chain: RwChain<'_>) -> c_int {
         let first = self.chain(done, chain);
         if first.is_null() {
             return EINVAL.to_errno();
         }
-        // SAFETY: The consumer keeps the context until the requests are completed.
+        // SAFETY: By the type invariants the context stays until the requests are completed, and so do what follows them and
+        // its handler, which C has passed with it.
         unsafe { qp.driver_post_send(first) }
     }
+}
 
-    /// Lets go of what the context has, but for lists that its consumer had mapped; `one_by_one` says that its pages were mapped
+impl RwUsed<'_> {
+    /// What the context is; `None` if it was never set up.
+    pub fn kind(&self) -> Option<RwKind> {
+        kind_of(self.0)
+    }
+
+    /// Lets go of what the context has, and of the lists that were mapped for it; `one_by_one` says that its pages were mapped
     /// one by one. Any context.
-    pub fn destroy(&self, qp: &Qp, direction: dma_data_direction, one_by_one: bool) {
+    pub fn destroy<'a, const N: usize>(
+        self,
+        qp: &RwQp<'_>,
+        lists: [(RwList<'a>, u32); N],
+        direction: dma_data_direction,
+        one_by_one: bool,
+    ) {
         let Some(device) = qp.pd().map(|pd| pd.device()) else {
             return;
         };
-        // SAFETY: The union's member is that of the kind; the consumer gives the context up.
+        self.release(qp, device, direction, one_by_one);
+        for (RwList(list), count) in lists.into_iter().filter(|(_, count)| *count != 0) {
+            if let Ok(table) = list.table(count) {
+                // INVARIANT: C has passed the list that was mapped with the context, which is gone.
+                drop(Mapping::of(device, table, direction));
+            }
+        }
+    }
+
+    fn release(
+        self,
+        qp: &RwQp<'_>,
+        device: &Device,
+        direction: dma_data_direction,
+        one_by_one: bool,
+    ) {
+        // SAFETY: By the type invariants the union's member is that of the kind, and the context owns what it has.
         unsafe {
-            let raw = &mut *self.as_raw();
-            match self.kind() {
+            let kind = self.kind();
+            let raw = self.0;
+            match kind {
                 Some(RwKind::Single) => {
                     if one_by_one {
                         unmap_page(device, &raw.__bindgen_anon_1.single.sge, direction);
@@ -545,13 +677,10 @@ impl RwCtx {
                     }
                 }
                 Some(kind @ (RwKind::Regions | RwKind::Integrity)) => {
-                    let regions = Self::regions(raw);
-                    let pool = match kind {
-                        RwKind::Integrity => qp.sig_mrs(),
-                        _ => qp.rdma_mrs(),
-                    };
+                    let regions = regions_of(raw);
+                    let pool = pool_of(qp, kind == RwKind::Integrity);
                     for region in &*regions {
-                        qp.return_mr(pool, &*region.mr.cast());
+                        pool.take_back(LentMr::from_c(region.mr));
                     }
                     if let Some(first) = regions.first_mut().filter(|r| !r.sgt.sgl.is_null()) {
                         let list = first.sgt.sgl;

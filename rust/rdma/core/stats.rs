@@ -5,6 +5,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
+    marker::PhantomData,
     ptr::NonNull,
     sync::atomic::{AtomicUsize, Ordering},
 };
@@ -44,16 +45,46 @@ fn layouts(count: usize) -> Option<(core::alloc::Layout, core::alloc::Layout)> {
     Some((all, core::alloc::Layout::array::<usize>(words).ok()?))
 }
 
+/// The names of counters, as C passes them with their number; or null. They stay as long as counters that have them.
+pub struct StatDescs<'a>(*const rdma_stat_desc, PhantomData<&'a rdma_stat_desc>);
+
+/// How many counters there are, as C passes it with [`StatDescs`]. A value lives no longer than the call, and no function has two.
+pub struct StatCount<'a>(i32, PhantomData<&'a rdma_stat_desc>);
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for StatDescs<'_> {
+    type Raw = *const rdma_stat_desc;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
+    }
+}
+
+// SAFETY: The header has `int`.
+unsafe impl FromC for StatCount<'_> {
+    type Raw = i32;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
+    }
+}
+
 impl HwCounters {
-    /// Allocates `count` counters that are 0. Their values are good for `lifespan` milliseconds.
+    /// Allocates counters that are 0. Their values are good for `lifespan` milliseconds.
     ///
     /// `None` where there is no memory.
-    pub fn alloc(descs: *const rdma_stat_desc, count: i32, lifespan: usize) -> Option<Self> {
+    pub fn alloc<'a>(
+        StatDescs(descs, _): StatDescs<'a>,
+        StatCount(count, _): StatCount<'a>,
+        lifespan: usize,
+    ) -> Option<Self> {
         let (all, disabled) = layouts(usize::try_from(count).ok()?)?;
         let flags = GFP_KERNEL | __GFP_ZERO;
         let raw = Kmalloc::alloc(all, flags, NumaNode::NO_NODE).ok()?;
         let raw = raw.cast::<rdma_hw_stats>();
-        // INVARIANT: It was just allocated; zeros are a valid value.
+        // INVARIANT: It was just allocated; zeros are a valid value. By the header the names stay.
         let this = Self(raw);
         let disabled = Kmalloc::alloc(disabled, flags, NumaNode::NO_NODE).ok()?;
         // SAFETY: The structure is ours.

@@ -4,6 +4,8 @@
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
+use core::mem::MaybeUninit;
+
 use kernel::{
     alloc::NumaNode,
     error::to_result,
@@ -35,17 +37,18 @@ impl Device {
 }
 
 impl Cq {
-    /// Takes up to `max` completions; says how many. Any context.
-    ///
-    /// `room` has room for so many.
+    /// Takes as many completions as there are and there is room for. Any context.
     #[inline]
-    pub(crate) fn driver_poll(&self, room: *mut ib_wc, max: usize) -> usize {
+    pub(crate) fn driver_poll<'a>(&self, room: &'a mut [MaybeUninit<ib_wc>]) -> &'a mut [ib_wc] {
         let Some(call) = op!(self.device(), poll_cq) else {
-            return 0;
+            return &mut [];
         };
-        let max = c_int::try_from(max).unwrap_or(c_int::MAX);
-        // SAFETY: There is room.
-        usize::try_from(unsafe { call(self.as_raw(), max, room) }).unwrap_or(0)
+        let most = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
+        let first = room.as_mut_ptr().cast::<ib_wc>();
+        // SAFETY: There is room for so many.
+        let count = usize::try_from(unsafe { call(self.as_raw(), most, first) }).unwrap_or(0);
+        // SAFETY: The driver has filled in so many, which are no more than there is room for.
+        unsafe { core::slice::from_raw_parts_mut(first, count.min(room.len())) }
     }
 
     /// Asks for an announcement: `enum ib_cq_notify_flags`. Says whether there are completions that will not be announced.
@@ -70,6 +73,7 @@ impl Mr {
         mut offset: SgOffset<'_>,
     ) -> Result<c_uint> {
         let call = op!(self.device(), map_mr_sg).ok_or(EOPNOTSUPP)?;
+        list.has(count)?;
         // SAFETY: The list is there, and has so many pieces.
         let ret = unsafe { call(self.as_raw(), list.as_raw(), count, offset.pointer()) };
         c_uint::try_from(ret).map_err(|_| Error::from_errno(ret))
@@ -85,6 +89,8 @@ impl Mr {
         let call = op!(self.device(), map_mr_sg_pi).ok_or(EOPNOTSUPP)?;
         let ((data, data_count, mut data_offset), (meta, meta_count, mut meta_offset)) =
             (data, meta);
+        data.has(data_count)?;
+        meta.has(meta_count)?;
         // SAFETY: The lists are there, and have so many pieces.
         to_result(unsafe {
             call(

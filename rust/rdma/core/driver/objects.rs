@@ -20,7 +20,7 @@ use crate::{
         ah::AhContext,
         ah_attr::AhVector,
         cq::CqInit,
-        mr::{NewMr, Ranges},
+        mr::{NewMr, Ranges, SigAttrs},
         object::{Created, Destroyed, Failed, Fresh, Owned, UdataView},
         qp::{self, QpChange, QpInit},
         srq::{SrqInit, WqInit},
@@ -405,13 +405,17 @@ impl Pd {
 }
 
 impl Owned<Mr> {
-    /// Lets the driver deregister a region, and free it.
+    /// Lets the driver deregister a region, and free it. The attributes of an integrity region are freed, too.
     pub fn driver_dereg(
         self,
         udata: Option<&UdataView>,
         _sleep: &MaySleep,
     ) -> Result<(), Failed<Self>> {
-        free!(self.dereg_mr(UdataView::pointer(udata)))
+        let attrs = SigAttrs::pointer(&self);
+        free!(self.dereg_mr(UdataView::pointer(udata)))?;
+        // SAFETY: They were those of the region, which is gone.
+        drop(unsafe { SigAttrs::of_gone(attrs) });
+        Ok(())
     }
 }
 

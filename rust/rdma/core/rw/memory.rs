@@ -6,7 +6,7 @@
 
 use core::marker::PhantomData;
 
-use kernel::{error::to_result, prelude::*};
+use kernel::{error::to_result, ffi::c_int, prelude::*};
 use kernel_ext::door::FromC;
 use rdma_bindings::{
     self as bindings, bio_vec, bvec_iter, dma_data_direction, ib_sge, scatterlist, sg_table,
@@ -21,11 +21,12 @@ use crate::core::{
 ///
 /// # Invariants
 ///
-/// The table is mapped in this direction.
+/// The table is mapped in this direction, and its list stays for `'a`.
 pub struct Mapping<'a> {
     device: &'a Device,
     table: sg_table,
     direction: dma_data_direction,
+    _list: PhantomData<DmaList<'a>>,
 }
 
 impl<'a> Mapping<'a> {
@@ -33,26 +34,28 @@ impl<'a> Mapping<'a> {
     ///
     /// # Errors
     ///
-    /// `EIO`, `ENOMEM` …: as mapping for DMA fails.
+    /// `EINVAL` for a list that has fewer; `EIO`, `ENOMEM` …: as mapping for DMA fails.
     pub fn new(
         device: &'a Device,
-        list: DmaList<'_>,
+        list: DmaList<'a>,
         count: u32,
         direction: dma_data_direction,
     ) -> Result<Self> {
-        let mut table = sg_table {
-            sgl: list.as_raw(),
-            nents: 0,
-            orig_nents: count,
-        };
-        // SAFETY: The list has so many pieces, which the caller keeps until they are unmapped.
+        let mut table = list.table(count)?;
+        // SAFETY: The list has so many pieces, and stays for `'a`.
         to_result(unsafe { bindings::ib_dma_map_sgtable(device.as_raw(), &mut table, direction) })?;
         // INVARIANT: It was just mapped.
-        Ok(Self {
+        Ok(Self::of(device, table, direction))
+    }
+
+    /// A mapping that is there: by the type invariants.
+    pub(super) fn of(device: &'a Device, table: sg_table, direction: dma_data_direction) -> Self {
+        Self {
             device,
             table,
             direction,
-        })
+            _list: PhantomData,
+        }
     }
 
     /// How many pieces there are for the device.
@@ -63,21 +66,6 @@ impl<'a> Mapping<'a> {
     /// Leaves the memory mapped: a context has it now.
     pub fn keep(self) {
         core::mem::forget(self);
-    }
-
-    /// Ends the mapping of a list that a context had.
-    pub fn end(device: &'a Device, list: DmaList<'_>, count: u32, direction: dma_data_direction) {
-        let table = sg_table {
-            sgl: list.as_raw(),
-            nents: 0,
-            orig_nents: count,
-        };
-        // INVARIANT: `keep` has left it mapped.
-        drop(Self {
-            device,
-            table,
-            direction,
-        });
     }
 }
 
@@ -91,7 +79,7 @@ impl Drop for Mapping<'_> {
     }
 }
 
-/// An array of pages and a range of it, as C passes them.
+/// An array of pages, as C passes it with a [`BvecRange`].
 pub struct Bvecs<'a> {
     pub(super) first: *const bio_vec,
     _array: PhantomData<&'a bio_vec>,
@@ -110,21 +98,26 @@ unsafe impl FromC for Bvecs<'_> {
     }
 }
 
-/// Where in an array of pages a range is.
+/// Where in an array of pages a range is, as C passes it with [`Bvecs`].
+///
+/// # Invariants
+///
+/// The range lies in the array that C has passed with it. No function has two of them.
 #[derive(Clone, Copy)]
-pub struct BvecRange(bvec_iter);
+pub struct BvecRange<'a>(bvec_iter, PhantomData<&'a bio_vec>);
 
 // SAFETY: The type is the same on both sides.
-unsafe impl FromC for BvecRange {
+unsafe impl FromC for BvecRange<'_> {
     type Raw = bvec_iter;
 
     #[inline]
     unsafe fn from_c(raw: bvec_iter) -> Self {
-        Self(raw)
+        // INVARIANT: By the header.
+        Self(raw, PhantomData)
     }
 }
 
-impl BvecRange {
+impl BvecRange<'_> {
     /// How many bytes are left of it.
     pub fn len(&self) -> usize {
         self.0.bi_size as usize
@@ -138,7 +131,7 @@ impl BvecRange {
     /// The next piece.
     pub(super) fn next(&mut self, bvecs: &Bvecs<'_>) -> Option<bio_vec> {
         let mut piece = pin_init::zeroed();
-        // SAFETY: The range lies in the array.
+        // SAFETY: By the type invariants the range lies in the array.
         let there = unsafe { bindings::rdma_bvec_next(bvecs.first, &mut self.0, &mut piece) };
         there.then_some(piece)
     }
@@ -160,7 +153,7 @@ impl<'a> MappedPages<'a> {
     pub fn new(
         device: &'a Device,
         bvecs: &Bvecs<'_>,
-        mut range: BvecRange,
+        mut range: BvecRange<'_>,
         most: u32,
         (lkey, direction): (u32, dma_data_direction),
     ) -> Result<Self> {
@@ -249,7 +242,7 @@ impl<'a> PageList<'a> {
     pub fn new(
         device: &'a Device,
         bvecs: &Bvecs<'_>,
-        mut range: BvecRange,
+        mut range: BvecRange<'_>,
         most: u32,
         direction: dma_data_direction,
     ) -> Result<Self> {
@@ -269,7 +262,7 @@ impl<'a> PageList<'a> {
         // SAFETY: The entry is ours, and the last.
         unsafe { bindings::rdma_sg_end(last) };
         let count = list.len() as u32;
-        // SAFETY: The list ends by itself, and stays where it is: the vector has its memory.
+        // SAFETY: The list ends by itself, and stays where it is: the vector has its memory, and is dropped after the mapping.
         let pieces = unsafe { DmaList::from_c(list.as_mut_ptr()) };
         let mapping = Mapping::new(device, pieces, count, direction)?;
         Ok(Self { mapping, list })
@@ -296,6 +289,33 @@ impl<'a> PageList<'a> {
 }
 
 impl DmaList<'_> {
+    /// Whether the list has `count` pieces.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a list that has fewer.
+    pub(crate) fn has(self, count: c_int) -> Result {
+        let Ok(before @ 0..) = u32::try_from(count).map(|count| i64::from(count) - 1) else {
+            return Ok(());
+        };
+        let last = self.skip(before as u32).as_raw();
+        (!last.is_null()).then_some(()).ok_or(EINVAL)
+    }
+
+    /// The first `count` pieces as a table, not mapped.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a list that has fewer.
+    pub(super) fn table(self, count: u32) -> Result<sg_table> {
+        self.has(c_int::try_from(count)?)?;
+        Ok(sg_table {
+            sgl: self.as_raw(),
+            nents: 0,
+            orig_nents: count,
+        })
+    }
+
     /// The list without its first `count` pieces.
     pub fn skip(self, count: u32) -> Self {
         let mut at = self.as_raw();
