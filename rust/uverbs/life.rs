@@ -16,7 +16,7 @@
 //!
 //! C header: `include/rdma/uverbs_types.h`.
 
-use core::{mem::ManuallyDrop, ptr::NonNull};
+use core::{marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};
 
 use kernel::{
     alloc::{allocator::Kmalloc, Allocator, NumaNode},
@@ -166,12 +166,14 @@ fn has_descriptor(object: &Uobject) -> bool {
 pub struct Reserved(ARef<Uobject>);
 
 impl Reserved {
-    /// Publishes the object: lookups find it from now on. One with a file descriptor has a reference of the device file until its
+    /// Unlocks the object and publishes it: lookups find it from now on. One with a file descriptor has a reference of the device file until its
     /// own file is released.
     pub fn publish(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this, and not dropped.
         let object = unsafe { core::ptr::read(&this.0) };
+        // SAFETY: A new object is locked for writing, and lookups do not find it yet.
+        unsafe { object.unlock(LookupMode::Write) };
         if has_descriptor(&object) {
             core::mem::forget(File::of(object.file()).hold());
             // SAFETY: By the type invariants the descriptor is reserved, and `object` is the file; the reference is as above.
@@ -286,26 +288,76 @@ impl IntoC for Begun {
 }
 
 /// An object that was looked up: a reference, and one of its file if it has a file descriptor.
+///
+/// # Invariants
+///
+/// The holder has the object locked as `locked` says.
 pub struct Found {
     _file: Option<FileHeld>,
     object: ARef<Uobject>,
+    locked: LookupMode,
 }
 
 impl Found {
     /// One that was found by its handle.
     pub fn numbered(object: ARef<Uobject>) -> Self {
+        // INVARIANT: It is not locked.
         Self {
             _file: None,
             object,
+            locked: LookupMode::Destroy,
         }
     }
 
     /// One that was found by its file descriptor.
     pub fn of_file(file: FileHeld, object: ARef<Uobject>) -> Self {
+        // INVARIANT: It is not locked.
         Self {
             _file: Some(file),
             object,
+            locked: LookupMode::Destroy,
         }
+    }
+
+    /// Takes over an object that a command has looked up.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is what a lookup for `locked` has returned, and is given up.
+    pub unsafe fn from_raw(raw: *mut ib_uobject, locked: LookupMode) -> Self {
+        // SAFETY: By the safety requirements.
+        let object = unsafe { ARef::<Uobject>::from_raw(NonNull::new_unchecked(raw).cast()) };
+        let by_file = object.api_object().type_class() == &raw const bindings::uverbs_fd_class;
+        let file = NonNull::new(object.object()).filter(|_| by_file);
+        // SAFETY: An object that was looked up by a file descriptor keeps its file.
+        let _file = file.map(|file| unsafe { FileHeld::from_raw(file) });
+        // INVARIANT: By the safety requirements.
+        Self {
+            _file,
+            object,
+            locked,
+        }
+    }
+
+    /// Locks it, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if somebody has it who does not share, or this has locked it before.
+    pub fn lock(&mut self, mode: LookupMode) -> Result {
+        if self.locked != LookupMode::Destroy {
+            return Err(EBUSY);
+        }
+        self.object.try_lock(mode)?;
+        // INVARIANT: It was just locked.
+        self.locked = mode;
+        Ok(())
+    }
+
+    /// Unlocks it, and drops the references.
+    pub fn put(self) {
+        // SAFETY: By the type invariants it is locked so.
+        unsafe { self.object.unlock(self.locked) };
     }
 }
 
@@ -317,18 +369,39 @@ impl core::ops::Deref for Found {
     }
 }
 
-// SAFETY: A caller passes an object that it has looked up.
-unsafe impl FromC for Found {
+/// An object that was looked up, as C gives it back together with how it is locked: a [`FoundMode`]. A value lives no longer
+/// than the call, and no function has two.
+pub struct FoundArg<'a>(*mut ib_uobject, PhantomData<&'a ib_uobject>);
+
+/// How C has locked a [`FoundArg`].
+pub struct FoundMode<'a>(LookupMode, PhantomData<&'a ib_uobject>);
+
+impl<'a> FoundArg<'a> {
+    /// The object that C gives back.
+    pub fn locked(self, FoundMode(mode, _): FoundMode<'a>) -> Found {
+        // SAFETY: Both are of the same call, and the header says that the object was looked up so and is given up.
+        unsafe { Found::from_raw(self.0, mode) }
+    }
+}
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for FoundArg<'_> {
     type Raw = *mut ib_uobject;
 
+    #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements, and the header says that the function takes it over.
-        let object = unsafe { ARef::<Uobject>::from_raw(NonNull::new_unchecked(raw).cast()) };
-        let by_file = object.api_object().type_class() == &raw const bindings::uverbs_fd_class;
-        let file = NonNull::new(object.object()).filter(|_| by_file);
-        // SAFETY: An object that was looked up by a file descriptor keeps its file.
-        let _file = file.map(|file| unsafe { FileHeld::from_raw(file) });
-        Self { _file, object }
+        Self(raw, PhantomData)
+    }
+}
+
+// SAFETY: The enumeration of C.
+unsafe impl FromC for FoundMode<'_> {
+    type Raw = bindings::rdma_lookup_mode;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements.
+        Self(unsafe { LookupMode::from_c(raw) }, PhantomData)
     }
 }
 
@@ -383,8 +456,9 @@ impl<'a> Exclusive<'a> {
     }
 
     /// Unlocks the object.
-    pub fn unlock(&self) {
-        self.0.unlock(LookupMode::Write);
+    pub fn unlock(self) {
+        // SAFETY: By the type invariants it is locked for writing.
+        unsafe { self.0.unlock(LookupMode::Write) };
     }
 
     /// Clears `object` without destroying it, where the driver failed to do so.

@@ -27,7 +27,9 @@ use rdma::{
 };
 use rdma_uverbs::{
     file,
-    life::{self, Begun, Exclusive, Found, Kind, LookedUp, Reference, Uncommitted},
+    life::{
+        self, Begun, Exclusive, Found, FoundArg, FoundMode, Kind, LookedUp, Reference, Uncommitted,
+    },
     list,
 };
 
@@ -78,7 +80,6 @@ fn begin(kind: Kind<'_>, command: &AttrBundle, sleep: &MaySleep) -> Result<Uncom
 fn commit(object: Uncommitted) {
     object.finish(|object| {
         list::add(object.hold());
-        object.unlock(LookupMode::Write);
         object.publish();
     });
 }
@@ -99,7 +100,7 @@ fn look_up(
     mode: LookupMode,
     command: Option<&AttrBundle>,
 ) -> Result<Found> {
-    let found = match kind {
+    let mut found = match kind {
         Kind::Absent => return Err(EINVAL),
         Kind::Any => handle::find_number(file, id)?,
         Kind::Of(kind) => {
@@ -114,16 +115,11 @@ fn look_up(
     if mode != LookupMode::Destroy && !file.has_device() {
         return Err(EIO);
     }
-    found.try_lock(mode)?;
+    found.lock(mode)?;
     if let Some(command) = command {
         command.set_context(found.context());
     }
     Ok(found)
-}
-
-fn put(found: Found, mode: LookupMode) {
-    found.unlock(mode);
-    drop(found);
 }
 
 fn destroy_by_command(object: &Uobject, command: &AttrBundle, sleep: &MaySleep) -> Result {
@@ -203,8 +199,8 @@ fn rdma_lookup_get_uobject(
 
 /// Unlocks an object that was looked up, and drops its references.
 #[export(GPL, ns = "rdma_core")]
-fn rdma_lookup_put_uobject(uobj: Found, mode: LookupMode) {
-    put(uobj, mode);
+fn rdma_lookup_put_uobject(uobj: FoundArg<'_>, mode: FoundMode<'_>) {
+    uobj.locked(mode).put();
 }
 
 /// Destroys an object that was looked up with `UVERBS_LOOKUP_DESTROY`; the caller puts it. Process context.
@@ -316,9 +312,9 @@ unsafe extern "C" fn uverbs_finalize_object(
     // SAFETY: By the safety requirements the object was looked up, or begun, and this takes it over.
     unsafe {
         match access {
-            bindings::UVERBS_ACCESS_READ => put(Found::from_c(uobj), LookupMode::Read),
-            bindings::UVERBS_ACCESS_WRITE => put(Found::from_c(uobj), LookupMode::Write),
-            bindings::UVERBS_ACCESS_DESTROY => put(Found::from_c(uobj), LookupMode::Destroy),
+            bindings::UVERBS_ACCESS_READ => Found::from_raw(uobj, LookupMode::Read).put(),
+            bindings::UVERBS_ACCESS_WRITE => Found::from_raw(uobj, LookupMode::Write).put(),
+            bindings::UVERBS_ACCESS_DESTROY => Found::from_raw(uobj, LookupMode::Destroy).put(),
             bindings::UVERBS_ACCESS_NEW if commit_it => commit(Uncommitted::from_c(uobj)),
             bindings::UVERBS_ACCESS_NEW => {
                 let command = <&AttrBundle>::from_c(attrs);

@@ -253,8 +253,12 @@ impl Uobject {
         locked.then_some(()).ok_or(EBUSY)
     }
 
-    /// Unlocks it. For who has locked it.
-    pub fn unlock(&self, mode: LookupMode) {
+    /// Unlocks it.
+    ///
+    /// # Safety
+    ///
+    /// The caller has it locked so, and gives that up.
+    pub unsafe fn unlock(&self, mode: LookupMode) {
         match mode {
             LookupMode::Read => {
                 self.uses().fetch_sub(1, Ordering::Release);

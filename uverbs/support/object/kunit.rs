@@ -81,7 +81,7 @@ mod tests {
         /// Whether there is such a PD, which nobody has.
         fn is_free(&self, id: u32) -> Result {
             let found = self.find(id, LookupMode::Write)?;
-            put(found, LookupMode::Write);
+            found.put();
             Ok(())
         }
 
@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(absent.err(), Some(EINVAL));
             let any = look_up(Kind::Any, file, id.into(), LookupMode::Read, None)?;
             assert!(core::ptr::eq(any.api_object(), fix.pd.get()));
-            put(any, LookupMode::Read);
+            any.put();
             // Nobody has locked it in vain.
             assert_eq!(fix.is_free(id), Ok(()));
             Ok(())
@@ -248,15 +248,15 @@ mod tests {
             );
             assert_eq!(fix.find(id, LookupMode::Write).err(), Some(EBUSY));
             assert_eq!(fix.destroy(id), Err(EBUSY));
-            put(one, LookupMode::Read);
+            one.put();
             assert_eq!(fix.destroy(id), Err(EBUSY));
-            put(two, LookupMode::Read);
+            two.put();
             let alone = fix.find(id, LookupMode::Write)?;
             for mode in [LookupMode::Read, LookupMode::Write] {
                 assert_eq!(fix.find(id, mode).err(), Some(EBUSY));
             }
             assert_eq!(fix.destroy(id), Err(EBUSY));
-            put(alone, LookupMode::Write);
+            alone.put();
             assert_eq!(fix.destroy(id), Ok(()));
             Ok(())
         })
@@ -304,14 +304,14 @@ mod tests {
                 &*found
             ));
             commit(new);
-            put(found, LookupMode::Write);
+            found.put();
             assert_eq!(fix.is_free(old), Ok(()));
             assert_eq!(fix.destroy(of_new), Ok(()));
             // Not that of an object of another kind.
             let new = fix.begin(fix.pd)?;
             let mr = fix.look_up(fix.mr.get(), other.into(), LookupMode::Write)?;
             assert_eq!(handle::swap(&mr, &new), Err(EINVAL));
-            put(mr, LookupMode::Write);
+            mr.put();
             fix.abort(new, false);
             Ok(())
         })
