@@ -203,7 +203,7 @@ fn ib_post_send_mad(send_buf: Chain<'_, SendMad>, bad_send_buf: BadSend<'_>) -> 
             false => Err(EINVAL),
         };
         if result.is_err() {
-            bad_send_buf.set(&*send);
+            bad_send_buf.set(&send);
             break;
         }
     }

@@ -47,10 +47,11 @@ use rdma::{
     core::{
         cq::Handler,
         mad::{send::SendFlags, Given},
+        object::Owned,
         path::Path,
         sa::{
-            GuidInfoCallback, GuidInfoHandler, MulticastFn, PathCallback, PathHandler, SaClient,
-            SaQueryOut, ServiceCallback, ServiceHandler,
+            GuidInfoCallback, GuidInfoHandler, MulticastFn, NewSaClient, PathCallback, PathHandler,
+            SaClient, SaQueryOut, ServiceCallback, ServiceHandler,
         },
         Device,
     },
@@ -92,14 +93,13 @@ fn number(query: Result<u32>) -> c_int {
 
 /// Registers a client. Any context.
 #[export]
-fn ib_sa_register_client(client: &SaClient) {
-    // SAFETY: The header says that the client comes: it is not registered.
-    unsafe { client.begin() };
+fn ib_sa_register_client(client: NewSaClient<'_>) {
+    client.begin();
 }
 
 /// Unregisters a client; when this returns, all its queries have completed. Process context.
 #[export]
-fn ib_sa_unregister_client(client: &SaClient, sleep: &MaySleep) {
+fn ib_sa_unregister_client(client: Owned<SaClient>, sleep: &MaySleep) {
     client.end(sleep);
 }
 

@@ -106,7 +106,7 @@ pub(crate) fn new(
     };
     let agent = agent.try_use().ok_or(ENODEV)?;
     let mut body = SendBody::new(&init, ah, flags)?;
-    body.set_agent(c_pointer(&**agent));
+    body.set_agent(c_pointer(&*agent));
     let version = agent.body.rmpp_version();
     let send = Arc::new(SendMad::new(body, agent), flags)?;
     if wanted.rmpp {

@@ -153,7 +153,7 @@ pub(super) fn leave(member: Arc<Member>, sleep: &MaySleep) {
 
 /// Calls a member's callback; if it fails, the member leaves.
 fn notify(member: &Arc<Member>, status: Result, sleep: &MaySleep) {
-    let given_up = tell_member(&**member, status, sleep);
+    let given_up = tell_member(member, status, sleep);
     member.uses.put();
     if let Some(given_up) = given_up {
         leave(given_up.0, sleep);

@@ -178,8 +178,12 @@ unsafe fn destroy<T: Object>(counted: NonNull<Counted<T>>, sleep: &MaySleep) {
             error.to_errno()
         );
     }
-    // SAFETY: By the safety requirements. The device's client does not go before the object has, which has a handle.
-    unsafe { scope.retry.add(NonNull::from(&object.link)) };
+    // SAFETY: By the safety requirements. The device's client does not go before the object has, which has a handle. The pointer is
+    // made of the whole object, to which `destroy_again` goes back.
+    unsafe {
+        let link = &raw mut (*counted.as_ptr()).link;
+        scope.retry.add(NonNull::new_unchecked(link));
+    }
 }
 
 /// Destroys an object that was on the retry list.

@@ -252,9 +252,10 @@ impl<'d, H: Handler<'d>> Posted<'d, H> {
         unsafe { self.0.as_ref() }
     }
 
-    /// What the completion names.
+    /// What the completion names: a pointer made of the whole work, to which [`done`] goes back.
     pub(super) fn cqe(&self) -> *mut ib_cqe {
-        self.work().cqe.get()
+        // SAFETY: The work is there until it is taken back.
+        Opaque::cast_into(unsafe { &raw const (*self.0.as_ptr()).cqe })
     }
 
     /// How it is sent.

@@ -186,6 +186,15 @@ struct RegisteredHandler<T> {
     listener: T,
 }
 
+impl<T> RegisteredHandler<T> {
+    /// The structure of C: a pointer made of the whole, to which [`tell`] goes back.
+    fn as_raw(&self) -> *mut ib_event_handler {
+        let offset = core::mem::offset_of!(Self, raw);
+        let this = core::ptr::from_ref(self).cast_mut();
+        this.wrapping_byte_add(offset).cast()
+    }
+}
+
 /// A listener who is told of a device's events until this is dropped, which may sleep.
 ///
 /// # Invariants
@@ -220,7 +229,7 @@ impl<T: OnEvent> Listening<T> {
         });
         let told = KBox::pin_init(init, GFP_KERNEL)?;
         // SAFETY: The structure stays where it is until it is unregistered, and so does the device.
-        unsafe { bindings::ib_register_event_handler(told.raw.get()) };
+        unsafe { bindings::ib_register_event_handler(told.as_raw()) };
         // INVARIANT: It is registered.
         Ok(Self {
             told,
@@ -237,7 +246,7 @@ impl<T: OnEvent> Listening<T> {
 impl<T: OnEvent> Drop for Listening<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants. No handler runs when this returns.
-        unsafe { bindings::ib_unregister_event_handler(self.told.raw.get()) };
+        unsafe { bindings::ib_unregister_event_handler(self.told.as_raw()) };
     }
 }
 

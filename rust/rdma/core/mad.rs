@@ -70,10 +70,16 @@ macro_rules! embeds {
 
 type CBody<T> = <<T as Embeds>::Body as Body>::C;
 
+/// The body of an object, for C; from it [`object_of`] comes back to the object, of which the pointer is to be made.
+#[inline]
+fn body_of<T: Embeds>(object: *const T) -> *mut CBody<T> {
+    object.wrapping_byte_add(T::OFFSET).cast_mut().cast()
+}
+
 /// The pointer that C has of an object.
 #[inline]
-pub fn c_pointer<T: Embeds>(object: &T) -> *mut CBody<T> {
-    core::ptr::from_ref(object.body()).cast_mut().cast()
+pub fn c_pointer<T: Embeds>(object: &Arc<T>) -> *mut CBody<T> {
+    body_of(Arc::as_ptr(object))
 }
 
 /// The object whose body is at `raw`.
@@ -150,12 +156,8 @@ impl<T: Embeds> IntoC for MadeForC<T> {
     #[inline]
     fn into_c(self) -> Self::Raw {
         match self.0 {
-            Ok(object) => {
-                let raw = c_pointer(&*object);
-                // The reference is C's, until it comes back as `Given`.
-                core::mem::forget(object);
-                raw
-            }
+            // The reference is C's, until it comes back as `Given`.
+            Ok(object) => body_of(Arc::into_raw(object)),
             Err(error) => error.to_ptr(),
         }
     }

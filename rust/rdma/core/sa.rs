@@ -13,6 +13,7 @@ use core::{
 use kernel::{
     ffi::{c_int, c_uint, c_void},
     prelude::*,
+    sync::Arc,
     types::Opaque,
 };
 use kernel_ext::{
@@ -27,12 +28,44 @@ use rdma_bindings::{
 use super::{
     cq::Handler,
     mad::{c_pointer, Body, Embeds, Given},
+    object::Owned,
 };
 use crate::MaySleep;
 
 view_of! {
     /// Someone who asks the subnet administrator.
+    ///
+    /// # Invariants
+    ///
+    /// The client has come, and its owner alone says that it goes.
     pub struct SaClient(ib_sa_client);
+}
+
+/// Room for a client that is to come, as C passes it.
+pub struct NewSaClient<'a>(&'a mut ib_sa_client);
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for NewSaClient<'_> {
+    type Raw = *mut ib_sa_client;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the structure is there. The header says that the client is new, or has gone: nobody
+        // uses it.
+        Self(unsafe { &mut *raw })
+    }
+}
+
+impl NewSaClient<'_> {
+    /// The client comes: sets the structure up.
+    pub fn begin(self) {
+        let raw: *mut ib_sa_client = self.0;
+        // SAFETY: The structure is ours; C uses the number atomically.
+        unsafe {
+            AtomicI32::from_ptr((&raw mut (*raw).users).cast()).store(1, Ordering::Relaxed);
+            rdma_bindings::init_completion(&raw mut (*raw).comp);
+        }
+    }
 }
 
 impl SaClient {
@@ -42,19 +75,8 @@ impl SaClient {
     }
 
     fn gone(&self) -> &Completion {
-        // SAFETY: The member is set up by `begin`; the wrapper is transparent.
+        // SAFETY: By the type invariants the member is set up; the wrapper is transparent.
         unsafe { &*(&raw const (*self.as_raw()).comp).cast() }
-    }
-
-    /// The client comes: sets the structure up.
-    ///
-    /// # Safety
-    ///
-    /// The client is new, or has gone: nobody uses the structure.
-    pub unsafe fn begin(&self) {
-        self.users().store(1, Ordering::Relaxed);
-        // SAFETY: By the safety requirements.
-        unsafe { rdma_bindings::init_completion(&raw mut (*self.as_raw()).comp) };
     }
 
     fn put(&self) {
@@ -63,17 +85,19 @@ impl SaClient {
         }
     }
 
-    /// The client goes: waits until it has all its answers.
-    pub fn end(&self, sleep: &MaySleep) {
-        self.put();
-        self.gone().wait(sleep);
-    }
-
     /// The client asks something: it does not go before the result is dropped.
     pub fn hold(&self) -> SaClientUse {
         self.users().fetch_add(1, Ordering::Relaxed);
         // INVARIANT: It is counted.
         SaClientUse(NonNull::from(self))
+    }
+}
+
+impl Owned<SaClient> {
+    /// The client goes: waits until it has all its answers.
+    pub fn end(self, sleep: &MaySleep) {
+        self.put();
+        self.gone().wait(sleep);
     }
 }
 
@@ -260,7 +284,7 @@ impl MulticastBody {
 
 /// Tells the client of a member what became of it. Returns the client's reference to the member if it gives that up.
 pub fn tell_member<T: Embeds<Body = MulticastBody>>(
-    member: &T,
+    member: &Arc<T>,
     status: Result,
     _sleep: &MaySleep,
 ) -> Option<Given<T>> {

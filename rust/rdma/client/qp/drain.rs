@@ -109,7 +109,7 @@ impl Owner<'_> {
         }
         let last = &self.drain.sends;
         let mut request: ib_rdma_wr = pin_init::zeroed();
-        request.wr.__bindgen_anon_1.wr_cqe = last.cqe.get();
+        request.wr.__bindgen_anon_1.wr_cqe = last.as_cqe();
         request.wr.send_flags = bindings::IB_SEND_SIGNALED;
         request.wr.opcode = bindings::IB_WR_RDMA_WRITE;
         let mut bad = null();
@@ -133,7 +133,7 @@ impl Owner<'_> {
         }
         let last = &self.drain.receives;
         let mut request: ib_recv_wr = pin_init::zeroed();
-        request.__bindgen_anon_1.wr_cqe = last.cqe.get();
+        request.__bindgen_anon_1.wr_cqe = last.as_cqe();
         let mut bad = null();
         // SAFETY: As for requests to send.
         to_result(unsafe { bindings::ib_post_recv(raw, &request, &mut bad) })?;

@@ -55,7 +55,7 @@ impl Drain {
 #[pin_data]
 pub(super) struct DrainCqe {
     #[pin]
-    pub(super) cqe: Opaque<ib_cqe>,
+    cqe: Opaque<ib_cqe>,
     #[pin]
     pub(super) done: Completion,
 }
@@ -69,6 +69,13 @@ impl DrainCqe {
             cqe: Opaque::new(cqe),
             done <- Completion::new(),
         })
+    }
+
+    /// What the completion names: a pointer made of the whole, to which [`drain_done`] goes back.
+    pub(super) fn as_cqe(&self) -> *mut ib_cqe {
+        let offset = core::mem::offset_of!(Self, cqe);
+        let this = core::ptr::from_ref(self).cast_mut();
+        this.wrapping_byte_add(offset).cast()
     }
 }
 

@@ -145,7 +145,10 @@ impl Marker {
         sleep: &MaySleep,
     ) -> Result {
         pin_init::stack_pin_init!(let waiter = Self::new());
-        to_result(post(waiter.cqe.get()))?;
+        // Made of the whole, to which `completed` goes back.
+        let whole = core::ptr::from_ref(&*waiter).cast_mut();
+        let cqe = whole.wrapping_byte_add(core::mem::offset_of!(Self, cqe));
+        to_result(post(cqe.cast()))?;
         // The request is posted: nothing but its completion may end this.
         match poll {
             None => waiter.done.wait(sleep),

@@ -233,7 +233,7 @@ impl AgentBody {
         _sleep: &MaySleep,
     ) {
         let mut told = ib_mad_send_wc {
-            send_buf: c_pointer(&**posted.send()),
+            send_buf: c_pointer(posted.send()),
             status,
             vendor_err,
         };
@@ -257,7 +257,7 @@ impl AgentBody {
         // from now on, and the request is there during the call.
         unsafe {
             if let Some(handler) = (*self.as_raw()).recv_handler {
-                let request = request.map_or(null_mut(), |request| c_pointer(&**request));
+                let request = request.map_or(null_mut(), |request| c_pointer(request));
                 handler(self.as_raw(), request, mad.into_raw());
             }
         }

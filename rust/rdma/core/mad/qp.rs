@@ -24,7 +24,8 @@ use kernel::{
 use kernel_ext::error::ENOBUFS;
 use kernel_ext::sync::{new_mutex, new_spinlock_irq, SpinLockIrq};
 use rdma_bindings::{
-    self as bindings, ib_cq, ib_pd, ib_qp, ib_qp_attr, ib_qp_init_attr, ib_recv_wr, ib_sge, ib_wc,
+    self as bindings, ib_cq, ib_cqe, ib_pd, ib_qp, ib_qp_attr, ib_qp_init_attr, ib_recv_wr, ib_sge,
+    ib_wc,
 };
 
 use super::{
@@ -437,14 +438,15 @@ impl<L: MadLayer> SpecialQp<L> {
             body.unmap();
             return Err(ENODEV);
         };
+        let done = cqe_of(send);
         // SAFETY: The MAD is not on its way, so nobody uses its handler.
-        unsafe { (*body.cqe.get()).done = Some(sent::<L>) };
+        unsafe { (*done).done = Some(sent::<L>) };
         body.set_queue(Arc::as_ptr(self).cast());
         // The queue pair's references, which the completion takes back: to the MAD, and to itself.
         core::mem::forget((send.clone(), self.clone()));
         // SAFETY: By the invariants, while the lock is held; the MAD, its memory and its handler stay until the completion,
         // and its address handle by the header's contract with its client.
-        let ret = body.with_request(|request| unsafe {
+        let ret = body.with_request(done, |request| unsafe {
             qp.cast::<Qp>().as_ref().driver_post_send(&request.wr)
         });
         drop(open);
@@ -548,6 +550,15 @@ impl<L: MadLayer> SpecialQp<L> {
             self.unmap(&mad);
         }
     }
+}
+
+/// What the completion of a MAD names: a pointer made of the whole object, to which [`sent`] goes back.
+fn cqe_of<T: Embeds<Body = SendBody>>(send: &Arc<T>) -> *mut ib_cqe {
+    let offset = T::OFFSET + core::mem::offset_of!(SendBody, cqe);
+    Arc::as_ptr(send)
+        .wrapping_byte_add(offset)
+        .cast_mut()
+        .cast()
 }
 
 /// # Safety

@@ -382,8 +382,12 @@ impl SendBody {
         }
     }
 
-    /// Calls `post` with the request to send; its completion is that of `cqe`.
-    pub(super) fn with_request<R>(&self, post: impl FnOnce(&ib_ud_wr) -> R) -> R {
+    /// Calls `post` with the request to send; its completion names `done`.
+    pub(super) fn with_request<R>(
+        &self,
+        done: *mut ib_cqe,
+        post: impl FnOnce(&ib_ud_wr) -> R,
+    ) -> R {
         let [first, second] = &self.mapped;
         let piece = |address: &AtomicU64, length: usize| ib_sge {
             addr: address.load(Ordering::Relaxed),
@@ -393,7 +397,7 @@ impl SendBody {
         };
         let mut pieces = [piece(first, self.header), piece(second, self.payload)];
         let mut request: ib_ud_wr = pin_init::zeroed();
-        request.wr.__bindgen_anon_1.wr_cqe = self.cqe.get();
+        request.wr.__bindgen_anon_1.wr_cqe = done;
         request.wr.sg_list = pieces.as_mut_ptr();
         request.wr.num_sge = if self.payload == 0 { 1 } else { 2 };
         request.wr.opcode = bindings::IB_WR_SEND;
@@ -509,7 +513,7 @@ unsafe impl FromC for BadSend<'_> {
 
 impl BadSend<'_> {
     /// Says which one it is.
-    pub fn set<T: Embeds<Body = SendBody>>(self, send: &T) {
+    pub fn set<T: Embeds<Body = SendBody>>(self, send: &Arc<T>) {
         if let Some(place) = self.0 {
             *place = c_pointer(send);
         }
