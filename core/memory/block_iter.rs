@@ -16,7 +16,7 @@ use kernel_ext::{
 use rdma::core::umem::segments::BlockIter;
 
 /// Advances by `bytes`, over as many entries as necessary; stops at the end of the list.
-fn skip(iter: &BlockIter, mut bytes: u64) {
+fn skip(iter: &mut BlockIter<'_>, mut bytes: u64) {
     while let Some(segment) = iter.segment() {
         let left = u64::from(segment.len.saturating_sub(iter.advance()));
         if bytes < left {
@@ -48,13 +48,16 @@ fn __rdma_block_iter_start(
 
 /// Advances to the next block; false at the end. Any context.
 #[export]
-fn __rdma_block_iter_next(biter: &BlockIter) -> bool {
+fn __rdma_block_iter_next(mut biter: BlockIter<'_>) -> bool {
     let Some(segment) = biter.segment() else {
         return false;
     };
     let address = segment.address.wrapping_add(u64::from(biter.advance()));
     biter.set_address(address);
     let size = biter.block_size();
-    skip(biter, size.wrapping_sub(address & size.wrapping_sub(1)));
+    skip(
+        &mut biter,
+        size.wrapping_sub(address & size.wrapping_sub(1)),
+    );
     true
 }

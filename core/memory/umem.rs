@@ -20,7 +20,10 @@ use kernel_ext::{
 use rdma::{
     core::{
         command::MaybeCommand,
-        umem::{segments::Segment, AccessFlags, GivenUmem, OwnedUmem, UmemView},
+        umem::{
+            segments::{MappedUmem, Segment},
+            AccessFlags, GivenUmem, OwnedUmem, UmemView,
+        },
         AttrBundle, Device,
     },
     MaySleep,
@@ -307,7 +310,7 @@ fn best_page_size(
 /// DMA address and IOVA must agree modulo the page size wherever a page begins: at the start of each piece that is not
 /// contiguous with the one before.
 #[export]
-fn ib_umem_find_best_pgsz(umem: &UmemView, pgsz_bitmap: c_ulong, virt: u64) -> c_ulong {
+fn ib_umem_find_best_pgsz(umem: MappedUmem<'_>, pgsz_bitmap: c_ulong, virt: u64) -> c_ulong {
     umem.set_iova(virt);
     if let Some(shift) = umem.odp_page_shift() {
         return pgsz_bitmap & 1usize.wrapping_shl(shift);

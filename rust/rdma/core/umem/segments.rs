@@ -6,8 +6,8 @@
 
 use core::marker::PhantomData;
 
-use kernel_ext::door::view_of;
-use rdma_bindings::{self as bindings, ib_block_iter, scatterlist};
+use kernel_ext::door::FromC;
+use rdma_bindings::{self as bindings, ib_block_iter, ib_umem, scatterlist};
 
 use super::UmemView;
 
@@ -61,11 +61,38 @@ impl Iterator for Segments<'_> {
     }
 }
 
-impl UmemView {
-    /// The pieces that the device sees. The memory is mapped: pinned, or a DMA buffer that is mapped while the caller
-    /// keeps it so.
+/// Memory that is mapped for DMA, as C passes it: pinned, or a DMA buffer that the caller keeps mapped during the call.
+///
+/// # Invariants
+///
+/// The list of the memory is mapped, and stays for `'a`.
+pub struct MappedUmem<'a>(&'a UmemView);
+
+impl core::ops::Deref for MappedUmem<'_> {
+    type Target = UmemView;
+
+    #[inline]
+    fn deref(&self) -> &UmemView {
+        self.0
+    }
+}
+
+// SAFETY: As for a reference.
+unsafe impl FromC for MappedUmem<'_> {
+    type Raw = *mut ib_umem;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the memory is there; a view is a transparent wrapper.
+        // INVARIANT: The header says that it is mapped.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+impl MappedUmem<'_> {
+    /// The pieces that the device sees.
     pub fn segments(&self) -> Segments<'_> {
-        // SAFETY: The structure is there.
+        // SAFETY: By the type invariants the list does not change.
         let sgt = unsafe { &(*self.as_raw()).sgt_append.sgt };
         // INVARIANT: The list is that of the memory.
         Segments {
@@ -76,65 +103,60 @@ impl UmemView {
     }
 }
 
-view_of! {
-    /// Where somebody is who goes over a scatter list in blocks of one size.
-    ///
-    /// # Invariants
-    ///
-    /// It is lent to one thread at a time, and set up for a list that stays as long.
-    pub struct BlockIter(ib_block_iter);
+/// Where somebody is who goes over a scatter list in blocks of one size.
+///
+/// # Invariants
+///
+/// It was set up for a list of at least `__sg_nents` entries from `__sg` on, which is mapped and stays for `'a`.
+pub struct BlockIter<'a>(&'a mut ib_block_iter);
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for BlockIter<'_> {
+    type Raw = *mut ib_block_iter;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements it is there, and lent for changing.
+        // INVARIANT: The header says that it was set up, for memory that stays mapped meanwhile.
+        Self(unsafe { &mut *raw })
+    }
 }
 
-impl BlockIter {
-    /// The state, which the caller of the function that got the view has for itself.
-    fn state(&self) -> *mut ib_block_iter {
-        self.as_raw()
-    }
-
+impl BlockIter<'_> {
     /// The entry of the list that the next block begins in.
     pub fn segment(&self) -> Option<Segment> {
-        // SAFETY: Who made the iterator keeps the list, which is mapped, as long as it goes over it.
-        unsafe {
-            let state = &*self.state();
-            (state.__sg_nents != 0 && !state.__sg.is_null()).then(|| Segment::read(state.__sg))
-        }
+        let is_there = self.0.__sg_nents != 0 && !self.0.__sg.is_null();
+        // SAFETY: By the type invariants.
+        is_there.then(|| unsafe { Segment::read(self.0.__sg) })
     }
 
     /// Goes on to the next entry.
-    pub fn next_segment(&self) {
-        // SAFETY: As above.
-        unsafe {
-            let state = &mut *self.state();
-            state.__sg_nents = state.__sg_nents.saturating_sub(1);
-            state.__sg = if state.__sg.is_null() {
-                state.__sg
-            } else {
-                bindings::sg_next(state.__sg)
-            };
+    pub fn next_segment(&mut self) {
+        if self.segment().is_none() {
+            return;
         }
+        // SAFETY: By the type invariants there is an entry, which leads to the one after it, or to null.
+        self.0.__sg = unsafe { bindings::sg_next(self.0.__sg) };
+        self.0.__sg_nents = self.0.__sg_nents.saturating_sub(1);
     }
 
     /// How far into the entry the next block begins, in bytes.
     pub fn advance(&self) -> u32 {
-        // SAFETY: By the type invariants.
-        unsafe { (*self.state()).__sg_advance }
+        self.0.__sg_advance
     }
 
     /// Says how far into the entry the next block begins.
-    pub fn set_advance(&self, advance: u32) {
-        // SAFETY: By the type invariants.
-        unsafe { (*self.state()).__sg_advance = advance };
+    pub fn set_advance(&mut self, advance: u32) {
+        self.0.__sg_advance = advance;
     }
 
     /// The size of a block, a power of two.
     pub fn block_size(&self) -> u64 {
-        // SAFETY: By the type invariants.
-        1u64.wrapping_shl(unsafe { (*self.state()).__pg_bit })
+        1u64.wrapping_shl(self.0.__pg_bit)
     }
 
     /// Says where the present block begins.
-    pub fn set_address(&self, address: u64) {
-        // SAFETY: By the type invariants.
-        unsafe { (*self.state()).__dma_addr = address };
+    pub fn set_address(&mut self, address: u64) {
+        self.0.__dma_addr = address;
     }
 }
