@@ -86,7 +86,7 @@ impl OdpUmem {
 
     /// The process's memory, while the process is there that it was made by.
     fn memory(&self) -> Option<ARef<MmWithUser>> {
-        // SAFETY: The notifier keeps the structure, and the process identifier is a reference of ours.
+        // SAFETY: By the invariants of [`OdpMemory`] the structure and the process identifier are referenced.
         unsafe {
             let raw = self.as_raw();
             let task = bindings::get_pid_task((*raw).tgid, bindings::pid_type_PIDTYPE_PID);
@@ -299,14 +299,14 @@ impl<'a> Lookup<'a> {
 ///
 /// # Invariants
 ///
-/// The structure is ours alone, with a reference of `tgid`; its table and its notifier are there unless it is implicit.
+/// The structure is ours alone, with references of `tgid` and `owning_mm`; its table and its notifier are there unless it is implicit.
 pub struct OdpMemory(NonNull<ib_umem_odp>);
 
 /// A structure that is not in use yet.
 ///
 /// # Invariants
 ///
-/// The structure is ours alone, with a reference of `tgid`.
+/// The structure is ours alone, with references of `tgid` and `owning_mm`.
 pub struct NewOdp(NonNull<ib_umem_odp>);
 
 impl NewOdp {
@@ -340,12 +340,12 @@ impl NewOdp {
         let task = kernel::current!();
         let mm = task.mm().ok_or(EFAULT)?;
         let mut odp = Self::describe(device.as_raw(), access.is_writable(), page_shift)?;
-        odp.umem.owning_mm = mm.as_raw();
+        odp.umem.owning_mm = keep(mm);
         // SAFETY: The present process is there.
         odp.tgid = unsafe {
             bindings::get_task_pid(bindings::get_current(), bindings::pid_type_PIDTYPE_TGID)
         };
-        // INVARIANT: It was just allocated, and the reference taken.
+        // INVARIANT: It was just allocated, and the references taken.
         Ok(Self(NonNull::from(KBox::leak(odp))))
     }
 
@@ -355,13 +355,16 @@ impl NewOdp {
     ///
     /// `ENOMEM`.
     pub fn child_of(root: &OdpUmem, _sleep: &MaySleep) -> Result<Self> {
+        let raw = root.as_raw();
         // SAFETY: The root is lent, and its members are constant.
-        let raw = unsafe { &*root.as_raw() };
-        let mut odp = Self::describe(raw.umem.ibdev, root.umem().is_writable(), PAGE_SHIFT as u32)?;
-        odp.umem.owning_mm = raw.umem.owning_mm;
-        // SAFETY: The root has a reference.
-        odp.tgid = unsafe { bindings::get_pid(raw.tgid) };
-        // INVARIANT: It was just allocated, and the reference taken.
+        let device = unsafe { (*raw).umem.ibdev };
+        let mut odp = Self::describe(device, root.umem().is_writable(), PAGE_SHIFT as u32)?;
+        // SAFETY: The root has references, and its members are constant.
+        unsafe {
+            odp.umem.owning_mm = keep(Mm::from_raw((*raw).umem.owning_mm));
+            odp.tgid = bindings::get_pid((*raw).tgid);
+        }
+        // INVARIANT: It was just allocated, and the references taken.
         Ok(Self(NonNull::from(KBox::leak(odp))))
     }
 
@@ -412,7 +415,7 @@ impl NewOdp {
 
     /// Keeps the process's memory while it is being watched; `None` if it is gone.
     pub fn memory(&self) -> Option<ARef<MmWithUser>> {
-        // SAFETY: Who made the structure keeps the process's, or the memory's that it is made of.
+        // SAFETY: By the type invariants it is referenced.
         unsafe { Mm::from_raw((*self.0.as_ptr()).umem.owning_mm) }.mmget_not_zero()
     }
 }
@@ -422,9 +425,17 @@ impl Drop for NewOdp {
         // SAFETY: By the type invariants.
         unsafe {
             bindings::put_pid((*self.0.as_ptr()).tgid);
+            bindings::mmdrop((*self.0.as_ptr()).umem.owning_mm);
             drop(KBox::from_raw(self.0.as_ptr()));
         }
     }
+}
+
+/// Takes a reference of the structure that describes a process's memory.
+fn keep(mm: &Mm) -> *mut bindings::mm_struct {
+    // SAFETY: It is there.
+    unsafe { bindings::mmgrab(mm.as_raw()) };
+    mm.as_raw()
 }
 
 /// Allocates the table of pages.
