@@ -6,11 +6,11 @@
 
 use kernel::prelude::*;
 use rdma_bindings::{
-    self as bindings, ib_flow_attr, ib_flow_spec, ib_flow_spec_action_count,
+    self as bindings, atomic_t, ib_flow_attr, ib_flow_spec, ib_flow_spec_action_count,
     ib_flow_spec_action_drop, ib_flow_spec_action_handle, ib_flow_spec_action_tag,
 };
 
-use super::{Counters, FlowAction};
+use super::{object::UseCount, Counters, FlowAction};
 
 /// What packets a specification lets through: how long a filter is, and where value and mask lie in the kernel's
 /// specification, which begins with its type and its size.
@@ -73,10 +73,20 @@ pub enum Action<'a> {
 /// # Invariants
 ///
 /// The words begin with a `struct ib_flow_attr`. `size` says how many bytes of them are in use: those, and whole
-/// specifications. Objects that specifications name stay as long as the rule's resources count them.
+/// specifications. Objects that specifications name count this as a user: `used` has their counts.
 pub struct FlowAttr {
     words: KVec<u64>,
     size: usize,
+    used: KVec<*mut atomic_t>,
+}
+
+impl Drop for FlowAttr {
+    fn drop(&mut self) {
+        for count in &self.used {
+            // SAFETY: By the type invariants the count is there, and counts this.
+            unsafe { UseCount::new(*count).dec() };
+        }
+    }
 }
 
 impl FlowAttr {
@@ -97,7 +107,11 @@ impl FlowAttr {
         let room = head + usize::from(specs) * size_of::<ib_flow_spec>();
         const { assert!(align_of::<ib_flow_spec>() <= align_of::<u64>()) };
         let words = KVec::from_elem(0u64, room.div_ceil(size_of::<u64>()), GFP_KERNEL)?;
-        let mut attr = Self { words, size: head };
+        let mut attr = Self {
+            words,
+            size: head,
+            used: KVec::new(),
+        };
         // SAFETY: The words are ours, and begin with the structure.
         let raw = unsafe { &mut *attr.words.as_mut_ptr().cast::<ib_flow_attr>() };
         raw.type_ = kind;
@@ -153,11 +167,23 @@ impl FlowAttr {
         Ok(())
     }
 
-    /// Adds an action.
+    /// Counts this as a user of what has the count.
+    ///
+    /// # Safety
+    ///
+    /// `count` is there, and what has it stays while it counts users.
+    unsafe fn hold(&mut self, count: *mut atomic_t) -> Result {
+        self.used.push(count, GFP_KERNEL)?;
+        // SAFETY: By the safety requirements.
+        unsafe { UseCount::new(count).inc() };
+        Ok(())
+    }
+
+    /// Adds an action. What it names stays as long as this.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no room.
+    /// `EINVAL` if there is no room, `ENOMEM`.
     pub fn add_action(&mut self, action: &Action<'_>) -> Result {
         macro_rules! put {
             ($kind:ident, $spec:ident { $($member:ident: $value:expr),* }) => {{
@@ -180,18 +206,26 @@ impl FlowAttr {
                 )
             }
             Action::Drop => put!(IB_FLOW_SPEC_ACTION_DROP, ib_flow_spec_action_drop {}),
-            Action::Handle(action) => put!(
-                IB_FLOW_SPEC_ACTION_HANDLE,
-                ib_flow_spec_action_handle {
-                    act: action.as_raw()
-                }
-            ),
-            Action::Count(counters) => put!(
-                IB_FLOW_SPEC_ACTION_COUNT,
-                ib_flow_spec_action_count {
-                    counters: counters.as_raw()
-                }
-            ),
+            Action::Handle(action) => {
+                // SAFETY: The action is there, and is not destroyed while it has users.
+                unsafe { self.hold(&raw mut (*action.as_raw()).usecnt)? };
+                put!(
+                    IB_FLOW_SPEC_ACTION_HANDLE,
+                    ib_flow_spec_action_handle {
+                        act: action.as_raw()
+                    }
+                )
+            }
+            Action::Count(counters) => {
+                // SAFETY: The counters are there, and are not destroyed while they have users.
+                unsafe { self.hold(&raw mut (*counters.as_raw()).usecnt)? };
+                put!(
+                    IB_FLOW_SPEC_ACTION_COUNT,
+                    ib_flow_spec_action_count {
+                        counters: counters.as_raw()
+                    }
+                )
+            }
         }
         Ok(())
     }
