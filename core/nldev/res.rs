@@ -372,7 +372,7 @@ fn addresses(id: &CmId, writer: &mut Writer<'_>) -> Result {
     ];
     for (attr, address) in attrs.into_iter().zip(id.addresses()) {
         if let Some(address) = address {
-            writer.bytes(attr, address)?;
+            writer.bytes(attr, &address)?;
         }
     }
     Ok(())

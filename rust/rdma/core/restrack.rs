@@ -550,6 +550,9 @@ impl Counter {
     }
 }
 
+/// The bytes of a `struct sockaddr_storage`.
+pub type RawAddress = [u8; size_of::<bindings::__kernel_sockaddr_storage>()];
+
 impl CmId {
     optional_links! {
         /// The device.
@@ -581,24 +584,21 @@ impl CmId {
         now!(self, state) as u32
     }
 
-    /// The addresses of both ends as `struct sockaddr_storage`; `None` for one that is not known.
-    pub fn addresses(&self) -> [Option<&[u8]>; 2] {
+    /// Copies of the addresses of both ends; `None` for one that is not known.
+    pub fn addresses(&self) -> [Option<RawAddress>; 2] {
         let raw = self.as_raw();
         // SAFETY: The identifier is there.
         let places = unsafe {
             let addr = &raw const (*raw).id.route.addr;
             [
-                (&raw const (*addr).src_addr).cast::<u8>(),
-                (&raw const (*addr).dst_addr).cast::<u8>(),
+                (&raw const (*addr).src_addr).cast::<RawAddress>(),
+                (&raw const (*addr).dst_addr).cast::<RawAddress>(),
             ]
         };
         places.map(|place| {
             // SAFETY: The address is a member of the identifier, which is made of bytes that are all set. One that is being
-            // written is told as it is.
-            let bytes = unsafe {
-                let size = core::mem::size_of::<bindings::__kernel_sockaddr_storage>();
-                core::slice::from_raw_parts(place, size)
-            };
+            // written is copied as it is.
+            let bytes = unsafe { place.read_volatile() };
             (bytes.first_chunk::<2>() != Some(&[0, 0])).then_some(bytes)
         })
     }
