@@ -317,7 +317,7 @@ impl Drop for DeviceFiles {
 #[repr(C)]
 struct Inner {
     kobj: Opaque<kobject>,
-    device: NonNull<Device>,
+    device: ARef<Device>,
     port: u32,
     groups: KVec<PortGroup>,
     list: KVec<*const attribute_group>,
@@ -354,7 +354,7 @@ impl Inner {
         unsafe {
             let this = Self::of(kobj);
             match (*file).show {
-                Some(show) => show((*this).device.as_ref().as_raw(), (*this).port, file, page),
+                Some(show) => show((*this).device.as_raw(), (*this).port, file, page),
                 None => EIO.to_errno() as isize,
             }
         }
@@ -373,7 +373,7 @@ impl Inner {
         // SAFETY: By the safety requirements.
         unsafe {
             let this = Self::of(kobj);
-            let device = (*this).device.as_ref().as_raw();
+            let device = (*this).device.as_raw();
             match (*file).store {
                 Some(store) => store(device, (*this).port, file, page, count),
                 None => EIO.to_errno() as isize,
@@ -441,7 +441,7 @@ impl PortDirectory {
         list.push(ptr::null(), GFP_KERNEL)?;
         let inner = Inner {
             kobj: Opaque::zeroed(),
-            device: NonNull::from(device),
+            device: device.into(),
             port,
             groups,
             list,
@@ -531,7 +531,7 @@ impl<'a> PortKobject<'a> {
     /// The device.
     pub fn device(&self) -> &'a Device {
         // SAFETY: The directory is there, and the device as long.
-        unsafe { (*self.0.as_ptr()).device.as_ref() }
+        unsafe { &(*self.0.as_ptr()).device }
     }
 
     /// The port.
