@@ -4,7 +4,12 @@
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-use core::{cell::Cell, marker::PhantomData, ops::Deref, ptr, sync::atomic::AtomicU64};
+use core::{
+    marker::PhantomData,
+    ops::Deref,
+    ptr,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+};
 
 use kernel::{error::to_result, ffi, prelude::*};
 use rdma_bindings::{self as bindings, ib_mr, ib_mw, scatterlist};
@@ -26,13 +31,12 @@ use crate::{
 #[repr(C)]
 pub struct Mr<P: ProviderData> {
     base: Base<ib_mr, P>,
-    /// Where `ib_sg_to_pages` sends pages while it runs.
-    page_sink: Cell<*mut ffi::c_void>,
+    /// Where `ib_sg_to_pages` sends pages while it runs; else null. Who has put a sink there alone takes it away.
+    page_sink: AtomicPtr<ffi::c_void>,
     data: P::Mr,
 }
 
-// SAFETY: The core's part may be used from any thread, the driver's part says so itself. The
-// sink is only used by `map_mr_sg`, which clients do not run twice at once for the same MR.
+// SAFETY: The core's part may be used from any thread, the driver's part says so itself.
 unsafe impl<P: ProviderData> Send for Mr<P> {}
 // SAFETY: As above.
 unsafe impl<P: ProviderData> Sync for Mr<P> {}
@@ -72,7 +76,7 @@ impl<P: ProviderData> Mr<P> {
         raw.rkey = new.rkey;
         let mr = Self {
             base: Base::new(raw),
-            page_sink: Cell::new(ptr::null_mut()),
+            page_sink: AtomicPtr::new(ptr::null_mut()),
             data: new.data,
         };
         Ok(KBox::into_raw(KBox::write(room, mr)).cast())
@@ -119,8 +123,9 @@ impl<P: ProviderData> Mr<P> {
     unsafe extern "C" fn set_page(raw: *mut ib_mr, addr: u64) -> ffi::c_int {
         // SAFETY: By the safety requirements.
         let this = unsafe { Self::from_raw(raw) };
-        // SAFETY: `to_pages` has stored its parameter, and waits.
-        let sink = unsafe { &mut *this.page_sink.get().cast::<&mut dyn FnMut(u64) -> Result>() };
+        let sink = this.page_sink.load(Ordering::Relaxed);
+        // SAFETY: `to_pages` has stored its parameter, and waits; it runs once at a time for an MR.
+        let sink = unsafe { &mut *sink.cast::<&mut dyn FnMut(u64) -> Result>() };
         match sink(addr) {
             Ok(()) => 0,
             Err(err) => err.to_errno(),
@@ -259,14 +264,22 @@ impl SgList<'_> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an offset that is not in the list; the error of `sink` for the first page.
+    /// `EINVAL` for an offset that is not in the list; `EBUSY` where another thread maps the MR; the error of `sink` for the
+    /// first page.
     pub fn to_pages<P: ProviderData>(
         self,
         mr: &Mr<P>,
         mut sink: impl FnMut(u64) -> Result,
     ) -> Result<u32> {
         let mut sink: &mut dyn FnMut(u64) -> Result = &mut sink;
-        mr.page_sink.set((&raw mut sink).cast());
+        mr.page_sink
+            .compare_exchange(
+                ptr::null_mut(),
+                (&raw mut sink).cast(),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .map_err(|_| EBUSY)?;
         // SAFETY: By the type invariants; the callback finds the sink where it was just put.
         let mapped = unsafe {
             bindings::ib_sg_to_pages(
@@ -277,7 +290,7 @@ impl SgList<'_> {
                 Some(Mr::<P>::set_page),
             )
         };
-        mr.page_sink.set(ptr::null_mut());
+        mr.page_sink.store(ptr::null_mut(), Ordering::Release);
         to_result(mapped)?;
         Ok(mapped as u32)
     }
