@@ -44,9 +44,14 @@ use crate::MaySleep;
 
 pub use kernel_ext::interrupt::Context;
 
+/// The shortest time, in nanoseconds, after which a timer calls: one that is due at once, again and again, would not let go of
+/// its CPU.
+pub const MIN_INTERVAL: u64 = 1_000;
+
 /// What a timer does.
 pub trait OnTick: Send + DropsAnywhere {
-    /// The time has come. Returns after how many nanoseconds the next is to come; `None` for no next one. One call at a time.
+    /// The time has come. Returns after how many nanoseconds, at least [`MIN_INTERVAL`], the next is to come; `None` for no next
+    /// one but that of a [`Timer::start`] meanwhile. One call at a time.
     ///
     /// In the context of the timer: it must not sleep, but may post and poll.
     fn tick(&mut self) -> Option<u64>;
@@ -59,7 +64,6 @@ pub trait OnTick: Send + DropsAnywhere {
 /// The timer was set up.
 pub struct Timer<'d, T: OnTick + 'd> {
     inner: Pin<KBox<Inner<T>>>,
-    context: Context,
     _device: Device<'d>,
 }
 
@@ -67,6 +71,7 @@ pub struct Timer<'d, T: OnTick + 'd> {
 struct Inner<T> {
     #[pin]
     timer: Opaque<hrtimer>,
+    context: Context,
     /// For the timer's call alone.
     call: UnsafeCell<T>,
 }
@@ -91,24 +96,21 @@ impl<'d, T: OnTick + 'd> Timer<'d, T> {
                 let clock = bindings::CLOCK_MONOTONIC as bindings::clockid_t;
                 bindings::hrtimer_setup(slot, Some(expired::<T>), clock, context.mode());
             }),
+            context,
             call: UnsafeCell::new(call),
         });
         // INVARIANT: It was just set up.
         Ok(Self {
             inner: KBox::pin_init(init, GFP_KERNEL)?,
-            context,
             _device: device.clone(),
         })
     }
 
-    /// Has the timer call in so many nanoseconds, whatever was to be before. Any context.
+    /// Has the timer call in so many nanoseconds, at least [`MIN_INTERVAL`], whatever was to be before. Any context. While the timer
+    /// calls, what comes later counts: this, or what the call returns.
     pub fn start(&self, nanoseconds: u64) {
-        let time = ktime_t::try_from(nanoseconds).unwrap_or(ktime_t::MAX);
         // SAFETY: By the type invariants.
-        unsafe {
-            let timer = self.inner.timer.get();
-            bindings::hrtimer_start_range_ns(timer, time, 0, self.context.mode());
-        }
+        unsafe { Inner::start(&raw const *self.inner, nanoseconds) };
     }
 
     /// Stops the timer, and waits until it does not call.
@@ -126,24 +128,37 @@ impl<T: OnTick> Drop for Timer<'_, T> {
     }
 }
 
+impl<T> Inner<T> {
+    /// Has the timer call in so many nanoseconds.
+    ///
+    /// # Safety
+    ///
+    /// The timer of `this` was set up. `this` is a pointer to the whole structure, to which the call goes back.
+    unsafe fn start(this: *const Self, nanoseconds: u64) {
+        let time = ktime_t::try_from(nanoseconds.max(MIN_INTERVAL)).unwrap_or(ktime_t::MAX);
+        // SAFETY: By the safety requirements. The kernel lets no two calls of a timer run at once.
+        unsafe {
+            let timer = Opaque::cast_into(&raw const (*this).timer);
+            bindings::hrtimer_start_range_ns(timer, time, 0, (*this).context.mode());
+        }
+    }
+}
+
 /// A door: the time has come.
 ///
 /// # Safety
 ///
 /// C calls it with the timer of an `Inner<T>`, not twice at once.
 unsafe extern "C" fn expired<T: OnTick>(timer: *mut hrtimer) -> hrtimer_restart {
-    // SAFETY: By the safety requirements: there is no other reference to what is called.
-    let next = unsafe {
+    // SAFETY: By the safety requirements: there is no other reference to what is called. Another thread may have started the timer
+    // meanwhile, so that it must not be moved on; but it may be started.
+    unsafe {
         let inner: *const Inner<T> =
             kernel::container_of!(Opaque::cast_from(timer), Inner<T>, timer);
-        (*(*inner).call.get()).tick()
-    };
-    let Some(next) = next else {
-        return bindings::hrtimer_restart_HRTIMER_NORESTART;
-    };
-    // A timer that were due at once would never let go of its CPU.
-    let interval = ktime_t::try_from(next.max(1)).unwrap_or(ktime_t::MAX);
-    // SAFETY: The timer is in its call, where it may be moved on.
-    unsafe { bindings::hrtimer_forward(timer, bindings::ktime_get(), interval) };
-    bindings::hrtimer_restart_HRTIMER_RESTART
+        let next = (*(*inner).call.get()).tick();
+        if let Some(next) = next {
+            Inner::start(inner, next);
+        }
+    }
+    bindings::hrtimer_restart_HRTIMER_NORESTART
 }
