@@ -18,6 +18,7 @@ use kernel::{
     ffi::{c_int, c_ulong, c_void},
     prelude::*,
     sync::Arc,
+    time::{Instant, Monotonic},
 };
 use kernel_ext::{
     net::ns::NetNamespace,
@@ -248,15 +249,18 @@ impl<'d> Id<'d> {
         Ok(unsafe { qp.become_raw(&mut attr, QpAttrMask::from_bits(mask as u32), sleep) }?)
     }
 
-    /// Waits for an event.
+    /// Waits for an event, `timeout_ms` milliseconds in all; others that mean nothing are passed over.
     pub(crate) fn expect(
         &self,
         kind: rdma_cm_event_type,
         timeout_ms: u32,
         sleep: &MaySleep,
     ) -> Result<Event<'d>> {
+        let begin = Instant::<Monotonic>::now();
         loop {
-            if !self.raw.state.some.wait_timeout(timeout_ms, sleep) {
+            let waited = u32::try_from(begin.elapsed().as_millis()).unwrap_or(u32::MAX);
+            let left = timeout_ms.saturating_sub(waited);
+            if !self.raw.state.some.wait_timeout(left, sleep) {
                 return Err(ETIMEDOUT);
             }
             let Some(told) = self.raw.state.pop() else {
