@@ -4,6 +4,11 @@
 //!
 //! C header: `include/linux/cgroup_rdma.h`.
 
+use core::{
+    ptr::null_mut,
+    sync::atomic::{AtomicPtr, Ordering},
+};
+
 use kernel::{error::to_result, prelude::*};
 use kernel_ext::door::view_of;
 use rdma_bindings as bindings;
@@ -17,28 +22,42 @@ view_of! {
 }
 
 impl CgroupObject {
-    /// Charges the present process's cgroup for one resource of a device, and remembers the cgroup.
-    pub fn try_charge(&self, device: &Device, resource: u32) -> Result {
-        // SAFETY: The object is being made by its only owner; the device is registered with the cgroup.
-        to_result(unsafe {
-            bindings::rdmacg_try_charge(
-                &raw mut (*self.as_raw()).cg,
-                &raw mut (*device.as_raw()).cg_device,
-                resource,
-            )
-        })
+    fn cgroup(&self) -> &AtomicPtr<bindings::rdma_cgroup> {
+        // SAFETY: The member is a pointer, and is there as long as the object.
+        unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).cg) }
     }
 
-    /// Gives back what was charged.
+    /// Charges the present process's cgroup for one resource of a device, `enum rdmacg_resource_type`, and remembers the cgroup.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a resource that there is not, or a device that no cgroup accounts for; `EAGAIN` at the limit, `ENOMEM`.
+    pub fn try_charge(&self, device: &Device, resource: u32) -> Result {
+        // SAFETY: The device is there.
+        let accounting = unsafe { &raw mut (*device.as_raw()).cg_device };
+        // SAFETY: As above; the list is set up when the device is registered with the cgroup.
+        let is_registered = unsafe { !(*accounting).rpools.next.is_null() };
+        if resource >= bindings::RDMACG_RESOURCE_MAX || !is_registered {
+            return Err(EINVAL);
+        }
+        let mut cgroup = null_mut();
+        // SAFETY: The device was registered with the cgroup, and the resource is one.
+        to_result(unsafe { bindings::rdmacg_try_charge(&mut cgroup, accounting, resource) })?;
+        self.cgroup().store(cgroup, Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives back what was charged, if anything is.
     pub fn uncharge(&self, device: &Device, resource: u32) {
-        // SAFETY: The object was charged for the resource, and has remembered the cgroup.
+        let cgroup = self.cgroup().swap(null_mut(), Ordering::AcqRel);
+        if cgroup.is_null() || resource >= bindings::RDMACG_RESOURCE_MAX {
+            return;
+        }
+        // SAFETY: The cgroup was remembered with a reference, which one swap returns; the device is there.
         unsafe {
-            bindings::rdmacg_uncharge(
-                (*self.as_raw()).cg,
-                &raw mut (*device.as_raw()).cg_device,
-                resource,
-            )
-        };
+            let device = &raw mut (*device.as_raw()).cg_device;
+            bindings::rdmacg_uncharge(cgroup, device, resource);
+        }
     }
 }
 
