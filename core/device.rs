@@ -123,7 +123,8 @@ fn alloc(size: usize, net: &NetNamespace, _sleep: &MaySleep) -> Result<NonNull<D
 /// The caller owns the reference that [`alloc`] made, and gives it up. The device may outlive the call if there are other
 /// references.
 unsafe fn dealloc(device: &Device, sleep: &MaySleep) {
-    device.driver_dealloc(sleep);
+    // SAFETY: By the safety requirements the device is not registered, and this gives up the reference that it was made with.
+    unsafe { device.driver_dealloc(sleep) };
     // Until here `ib_unregister_driver` finds the device and waits for the driver's call above.
     registry::remove(device);
     netdev::forget_all(device);

@@ -144,9 +144,13 @@ impl Device {
     }
 
     /// Tells the driver to let go of what it has of the device: the last call of a method.
-    pub fn driver_dealloc(&self, _sleep: &MaySleep) {
+    ///
+    /// # Safety
+    ///
+    /// The device is not registered, and nobody calls a method of it any more.
+    pub unsafe fn driver_dealloc(&self, _sleep: &MaySleep) {
         if let Some(call) = op!(self, dealloc_driver) {
-            // SAFETY: Nobody uses the device any more.
+            // SAFETY: By the safety requirements.
             unsafe { call(self.as_raw()) };
         }
     }
