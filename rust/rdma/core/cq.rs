@@ -107,6 +107,11 @@ impl Cq {
         // SAFETY: Any value is valid; writers have the pool's lock.
         unsafe { (&raw const (*self.as_raw()).cqe_used).read_volatile() }
     }
+
+    fn set_claimed(&self, count: u32) {
+        // SAFETY: Any value is valid, and it is written whole.
+        unsafe { (&raw mut (*self.as_raw()).cqe_used).write_volatile(count) };
+    }
 }
 
 impl Fresh<Cq> {
@@ -686,14 +691,12 @@ impl<'a> CqPool<'a> {
 
     /// Claims room in a queue of the pool.
     pub fn claim(&self, cq: &Cq, count: u32) {
-        // SAFETY: The lock is held.
-        unsafe { (*cq.as_raw()).cqe_used = cq.claimed().wrapping_add(count) };
+        cq.set_claimed(cq.claimed().wrapping_add(count));
     }
 
     /// Gives room in a queue of the pool back. What was not claimed is not given back.
     pub fn give_back(&self, cq: &Cq, count: u32) {
-        // SAFETY: The lock is held.
-        unsafe { (*cq.as_raw()).cqe_used = cq.claimed().saturating_sub(count) };
+        cq.set_claimed(cq.claimed().saturating_sub(count));
     }
 
     /// Adds a queue in front. Its owner is the pool from now on.
