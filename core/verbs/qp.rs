@@ -70,7 +70,7 @@ fn create(
 }
 
 /// Makes a queue pair shared, and opens its first handle.
-fn share(qp: Owned<Qp>, xrcd: &Xrcd, init: &QpInit, sleep: &MaySleep) -> Result<Owned<Qp>> {
+fn share(mut qp: Owned<Qp>, xrcd: &Xrcd, init: &QpInit, sleep: &MaySleep) -> Result<Owned<Qp>> {
     qp.make_shared(xrcd);
     let opened = qp.open(init.handlers(), sleep).and_then(|handle| {
         if let Err(error) = xrcd.publish(&qp, sleep) {
@@ -129,7 +129,7 @@ fn create_user(
     };
     let xrcd = init.xrcd().ok_or(EINVAL)?;
     let qp = create(device, pd, init, &creator, sleep)?;
-    let handle = share(qp, xrcd, init, sleep)?;
+    let mut handle = share(qp, xrcd, init, sleep)?;
     handle.set_uobject(uobject);
     Ok(handle)
 }
@@ -145,7 +145,7 @@ fn create_kernel(pd: &Pd, init: &QpInit, caller: Caller, sleep: &MaySleep) -> Re
         uobject: None,
         caller,
     };
-    let qp = create(device, Some(pd), init, &creator, sleep)?;
+    let mut qp = create(device, Some(pd), init, &creator, sleep)?;
     count_uses(&qp, |uses| uses.inc());
     if uses_rw {
         if let Err(error) = rw::fill_pools(&qp, init, sleep) {

@@ -361,31 +361,35 @@ impl Owned<Qp> {
     }
 
     /// Says what requests may be like: for the RW API.
-    pub fn set_limits(&self, max_write_sge: u32, max_read_sge: u32, integrity_en: bool) {
-        // SAFETY: The queue pair is being made.
-        let raw = unsafe { &mut *self.as_raw() };
-        raw.max_write_sge = max_write_sge;
-        raw.max_read_sge = max_read_sge;
-        raw.integrity_en = integrity_en;
+    pub fn set_limits(&mut self, max_write_sge: u32, max_read_sge: u32, integrity_en: bool) {
+        // SAFETY: The owner alone writes the members, each whole, and `self` is lent once.
+        unsafe {
+            let raw = self.as_raw();
+            (&raw mut (*raw).max_write_sge).write_volatile(max_write_sge);
+            (&raw mut (*raw).max_read_sge).write_volatile(max_read_sge);
+            (&raw mut (*raw).integrity_en).write_volatile(integrity_en);
+        }
     }
 
     /// Makes it a shared one of an XRC domain: it has no resources of its own, and events go to its handles.
-    pub fn make_shared(&self, xrcd: &Xrcd) {
-        // SAFETY: The queue pair is being made.
-        let raw = unsafe { &mut *self.as_raw() };
-        raw.event_handler = Some(shared_event);
-        raw.qp_context = self.as_raw().cast();
-        raw.pd = null_mut();
-        raw.send_cq = null_mut();
-        raw.recv_cq = null_mut();
-        raw.srq = null_mut();
-        raw.xrcd = xrcd.as_raw();
+    pub fn make_shared(&mut self, xrcd: &Xrcd) {
         xrcd.uses().inc();
+        // SAFETY: The owner alone writes the members, and `self` is lent once; the domain counts the queue pair.
+        unsafe {
+            let raw = self.as_raw();
+            (*raw).event_handler = Some(shared_event);
+            (*raw).qp_context = raw.cast();
+            (*raw).pd = null_mut();
+            (*raw).send_cq = null_mut();
+            (*raw).recv_cq = null_mut();
+            (*raw).srq = null_mut();
+            (*raw).xrcd = xrcd.as_raw();
+        }
     }
 
     /// Gives a handle the object of user space that it is.
-    pub fn set_uobject(&self, uobject: Option<&UqpObject>) {
-        // SAFETY: The handle is being made.
+    pub fn set_uobject(&mut self, uobject: Option<&UqpObject>) {
+        // SAFETY: The owner alone writes the member, and `self` is lent once.
         unsafe { (*self.as_raw()).uobject = uobject.map_or(null_mut(), UqpObject::as_raw) };
     }
 
