@@ -15,9 +15,8 @@ use rdma::{
 
 use crate::restrack::track;
 
-/// Updates the use count and resource tracking for a new region.
+/// Tracks a new region.
 fn account(pd: &Pd, mr: Owned<Mr>) -> Owned<Mr> {
-    pd.uses().inc();
     track::begin_under(&mr, c::RDMA_RESTRACK_MR, pd);
     track::add(&mr);
     mr
@@ -85,11 +84,8 @@ fn make_integrity(
 /// Errors of the driver: the region is then not deregistered.
 pub(crate) fn dereg(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     trace::mr_dereg(&mr);
-    let used = mr.parent_counts();
     track::remove(&mr, sleep);
-    mr.driver_dereg(udata, sleep).map_err(Failed::keep)?;
-    used.release();
-    Ok(())
+    mr.driver_dereg(udata, sleep).map_err(Failed::keep)
 }
 
 fn reg_user(
@@ -140,13 +136,13 @@ fn ib_advise_mr(
     advice: c::ib_uverbs_advise_mr_advice,
     flags: u32,
     sg_list: rdma::core::mr::Ranges<'_>,
-    num_sge: u32,
+    num_sge: rdma::core::mr::RangeCount<'_>,
     sleep: &MaySleep,
 ) -> Result {
     if !pd.has_advise_mr() {
         return Err(EOPNOTSUPP);
     }
-    if num_sge == 0 {
+    if num_sge.is_zero() {
         return Ok(());
     }
     pd.driver_advise_mr(advice, flags, sg_list, num_sge, sleep)

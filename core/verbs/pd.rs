@@ -54,7 +54,7 @@ fn add_keys(
         return Ok(());
     }
     let mr = pd.driver_get_dma_mr(access as c_int, sleep)?;
-    let mr = mr.into_owned(c::IB_MR_TYPE_DMA);
+    let mr = mr.into_internal(c::IB_MR_TYPE_DMA);
     if !has_lkey {
         pd.set_local_dma_lkey(mr.lkey());
     }
@@ -68,7 +68,7 @@ fn add_keys(
 fn dealloc(pd: Owned<Pd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result {
     track::destroy(pd, sleep, |mut pd| {
         if let Some(mr) = pd.take_internal_mr() {
-            if let Err(failed) = mr.driver_dereg(None, sleep) {
+            if let Err(failed) = mr.driver_dereg(sleep) {
                 pr_warn!(
                     "the region of a protection domain stays: {:?}\n",
                     failed.keep()

@@ -20,12 +20,7 @@ use rdma::{
 /// `EOPNOTSUPP` without driver support, and errors of the driver.
 #[export]
 fn ib_create_wq(pd: &Pd, init_attr: &WqInit, sleep: &MaySleep) -> Made<Wq> {
-    let wq = pd.driver_create_wq(init_attr, sleep);
-    if wq.is_ok() {
-        pd.uses().inc();
-        init_attr.cq().uses().inc();
-    }
-    Made(wq)
+    Made(pd.driver_create_wq(init_attr, sleep))
 }
 
 /// Destroys a work queue. Process context.
@@ -38,8 +33,5 @@ fn ib_destroy_wq_user(wq: Owned<Wq>, udata: Option<&UdataView>, sleep: &MaySleep
     if wq.uses().is_used() {
         return Err(EBUSY);
     }
-    let used = wq.parent_counts();
-    wq.driver_destroy(udata, sleep).map_err(Failed::keep)?;
-    used.release();
-    Ok(())
+    wq.driver_destroy(udata, sleep).map_err(Failed::keep)
 }

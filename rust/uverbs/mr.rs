@@ -61,7 +61,6 @@ pub fn check_access(device: &Device, access: u32) -> Result {
 /// Completes the core's part of a region that a driver has just created.
 fn account(mr: NewMr<'_>, kind: u32, object: &Uobject) -> Owned<Mr> {
     let mr = mr.into_object(kind, object);
-    mr.pd().uses().inc();
     track::begin(&mr, bindings::RDMA_RESTRACK_MR);
     track::add(&mr);
     mr

@@ -78,29 +78,22 @@ pub fn create(
     init.wq_type = spec.kind;
     init.max_wr = spec.max_wr;
     init.max_sge = spec.max_sge;
-    init.cq = cq.as_raw();
     init.event_handler = Some(on_wq_event);
     init.create_flags = spec.create_flags;
     object.uobject().set_user_handle(spec.user_handle);
     object.open(spec.async_file);
     let wq = pd
-        .driver_create_user_wq(&mut init, command.driver_udata(), sleep)
+        .driver_create_user_wq(&mut init, cq, command.driver_udata(), sleep)
         .inspect_err(|_| object.close())?;
     // SAFETY: The driver has just made it, and alone knows it besides us.
     let number = unsafe {
         let raw = wq.as_raw();
         (*raw).wq_type = init.wq_type;
-        (*raw).cq = cq.as_raw();
-        (*raw).pd = pd.as_raw();
-        (*raw).device = pd.device().as_raw();
         (*raw).wq_context = init.wq_context;
         (*raw).event_handler = init.event_handler;
         (*raw).uobject = object.uobject().as_raw().cast();
-        (*raw).usecnt = pin_init::zeroed();
         (*raw).wq_num
     };
-    pd.uses().inc();
-    cq.uses().inc();
     Ok(NewWq {
         wq,
         max_wr: init.max_wr,

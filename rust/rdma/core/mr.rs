@@ -117,8 +117,18 @@ impl<'a> NewMr<'a> {
         Ok(Self { mr, pd })
     }
 
-    /// Fills in what the core and clients know of the region. The domain is not counted as used.
+    /// Fills in what the core and clients know of the region. Its domain counts it.
     pub fn into_owned(self, kind: u32) -> Owned<Mr> {
+        self.pd.uses().inc();
+        self.fill(kind)
+    }
+
+    /// Makes it a region that its domain has for itself, and does not count.
+    pub fn into_internal(self, kind: u32) -> InternalMr {
+        InternalMr(self.fill(kind))
+    }
+
+    fn fill(self, kind: u32) -> Owned<Mr> {
         // SAFETY: By the type invariants.
         unsafe {
             let raw = self.mr.as_ptr();
@@ -136,6 +146,7 @@ impl<'a> NewMr<'a> {
 
     /// As [`Self::into_owned`], for user memory; the driver has filled in what user space knows.
     pub fn into_user(self, iova: u64, length: u64) -> Owned<Mr> {
+        self.pd.uses().inc();
         // SAFETY: By the type invariants.
         unsafe {
             let raw = self.mr.as_ptr();
@@ -166,9 +177,21 @@ impl<'a> NewMr<'a> {
     }
 }
 
+/// A region that its protection domain has for itself, and does not count as a user.
+pub struct InternalMr(pub(super) Owned<Mr>);
+
+impl core::ops::Deref for InternalMr {
+    type Target = Mr;
+
+    #[inline]
+    fn deref(&self) -> &Mr {
+        &self.0
+    }
+}
+
 impl Owned<Mr> {
     /// What the region uses, of those that are counted.
-    pub fn parent_counts(&self) -> ParentCounts<3> {
+    pub(super) fn parent_counts(&self) -> ParentCounts<3> {
         let (null, raw) = (core::ptr::null_mut(), self.as_raw());
         // SAFETY: The region is counted by all from its making on.
         unsafe {
@@ -539,15 +562,36 @@ unsafe impl FromC for SgOffset<'_> {
     }
 }
 
-/// Ranges of memory, as C passes them. How many comes as another argument.
-#[derive(Clone, Copy)]
+/// Ranges of memory, as C passes them with a [`RangeCount`]. A value lives no longer than the call, and no function has two.
 pub struct Ranges<'a>(*mut ib_sge, PhantomData<&'a ib_sge>);
 
-impl Ranges<'_> {
+/// How many [`Ranges`] there are.
+#[derive(Clone, Copy)]
+pub struct RangeCount<'a>(u32, PhantomData<&'a ib_sge>);
+
+impl<'a> Ranges<'a> {
     /// For drivers.
     #[inline]
-    pub(crate) fn as_raw(self) -> *mut ib_sge {
-        self.0
+    pub(crate) fn for_driver(self, count: RangeCount<'a>) -> (*mut ib_sge, u32) {
+        (self.0, count.0)
+    }
+}
+
+impl RangeCount<'_> {
+    /// Whether there is none.
+    #[inline]
+    pub fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+// SAFETY: The header has `u32`.
+unsafe impl FromC for RangeCount<'_> {
+    type Raw = u32;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
     }
 }
 

@@ -73,12 +73,13 @@ pub trait Tracked {
 pub struct Fresh<T: DriverObject>(NonNull<T>);
 
 impl<T: DriverObject> Fresh<T> {
-    /// Allocates zeroed memory; without `sleep`, from the reserves.
+    /// Allocates zeroed memory; without `sleep`, from the reserves. The members that a driver relies on are to be set before the
+    /// memory is handed out.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn alloc(device: &Device, sleep: Option<&MaySleep>) -> Result<Self> {
+    pub(super) fn alloc(device: &Device, sleep: Option<&MaySleep>) -> Result<Self> {
         let flags = if sleep.is_some() {
             GFP_KERNEL
         } else {
@@ -320,7 +321,7 @@ impl<'a> UseCount<'a> {
 /// # Invariants
 ///
 /// Each is null, or the count of an object that stays until it is counted down: it counts the object that went.
-pub struct ParentCounts<const N: usize>([*mut rdma_bindings::atomic_t; N]);
+pub(super) struct ParentCounts<const N: usize>([*mut rdma_bindings::atomic_t; N]);
 
 impl<const N: usize> ParentCounts<N> {
     /// What an object uses.
@@ -328,15 +329,19 @@ impl<const N: usize> ParentCounts<N> {
     /// # Safety
     ///
     /// Each count is null, or that of an object which counts this one as a user.
-    pub(crate) unsafe fn new(counts: [*mut rdma_bindings::atomic_t; N]) -> Self {
+    pub(super) unsafe fn new(counts: [*mut rdma_bindings::atomic_t; N]) -> Self {
         // INVARIANT: By the safety requirements.
         Self(counts)
     }
 
-    /// Counts all down. The object is gone.
-    pub fn release(self) {
+    /// Counts all down.
+    ///
+    /// # Safety
+    ///
+    /// The object that was counted is gone.
+    pub(super) unsafe fn release(self) {
         for count in self.0.into_iter().filter(|count| !count.is_null()) {
-            // SAFETY: By the type invariants the count is there, and counts the object that has gone.
+            // SAFETY: By the type invariants the count is there, and by the safety requirements the object that it counts has gone.
             unsafe { UseCount::new(count).dec() };
         }
     }

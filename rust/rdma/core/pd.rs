@@ -14,8 +14,9 @@ use kernel_ext::{
 use rdma_bindings::{self as bindings, ib_pd, ib_xrcd, inode};
 
 use super::{
+    mr::InternalMr,
     object::{constants, counted, driver_object, links, tracked, Fresh, Owned},
-    Device, Mr, Pd, Qp, Xrcd,
+    Device, Pd, Qp, Xrcd,
 };
 use crate::MaySleep;
 
@@ -63,19 +64,19 @@ impl Owned<Pd> {
     }
 
     /// Gives the domain the region of all memory, to be taken back before it is deallocated.
-    pub fn set_internal_mr(&mut self, mr: Owned<Mr>) {
+    pub fn set_internal_mr(&mut self, mr: InternalMr) {
         // SAFETY: The owner alone uses the member, and `self` is lent once.
-        unsafe { (*self.as_raw()).__internal_mr = mr.into_raw() };
+        unsafe { (*self.as_raw()).__internal_mr = mr.0.into_raw() };
     }
 
     /// Takes the region of all memory back, before the domain is deallocated.
-    pub fn take_internal_mr(&mut self) -> Option<Owned<Mr>> {
+    pub fn take_internal_mr(&mut self) -> Option<InternalMr> {
         // SAFETY: The owner alone uses the member, and `self` is lent once.
         let mr = unsafe {
             core::mem::replace(&mut (*self.as_raw()).__internal_mr, core::ptr::null_mut())
         };
         // SAFETY: The domain was the region's owner.
-        NonNull::new(mr).map(|mr| unsafe { Owned::from_raw(mr) })
+        NonNull::new(mr).map(|mr| InternalMr(unsafe { Owned::from_raw(mr) }))
     }
 }
 

@@ -133,8 +133,14 @@ impl Wq {
 }
 
 impl Owned<Wq> {
+    /// Has its domain and its completion queue count it.
+    pub(super) fn count_parents(&self) {
+        self.pd().uses().inc();
+        self.cq().uses().inc();
+    }
+
     /// What the queue uses.
-    pub fn parent_counts(&self) -> ParentCounts<2> {
+    pub(super) fn parent_counts(&self) -> ParentCounts<2> {
         // SAFETY: The queue is counted by both from its making on.
         unsafe {
             let raw = self.as_raw();

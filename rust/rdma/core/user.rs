@@ -107,14 +107,13 @@ impl Mw {
 }
 
 impl NewMr<'_> {
-    /// Makes it a region of user space that takes the place of another one; its domain is counted as used.
+    /// Makes it a region of user space that takes the place of another one.
     pub fn into_replacement(self, uobject: &Uobject) -> Owned<Mr> {
         let mr = self.into_owned(bindings::IB_MR_TYPE_USER);
         // SAFETY: The region is being made.
         unsafe {
             *(&raw mut (*mr.as_raw()).__bindgen_anon_1).cast() = uobject.as_raw();
         }
-        mr.pd().uses().inc();
         mr
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         ah::AhContext,
         ah_attr::AhVector,
         cq::CqInit,
-        mr::{NewMr, Ranges, SigAttrs},
+        mr::{InternalMr, NewMr, RangeCount, Ranges, SigAttrs},
         object::{Created, Destroyed, Failed, Fresh, Owned, UdataView},
         qp::{self, QpChange, QpInit},
         srq::{SrqInit, WqInit},
@@ -297,8 +297,14 @@ impl Fresh<Qp> {
 }
 
 impl Owned<Qp> {
-    /// Lets the driver destroy a queue pair.
+    /// Lets the driver destroy a queue pair; `EINVAL` for a handle, which no driver knows.
     pub fn driver_destroy(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Destroyed<Qp> {
+        if self.is_handle() {
+            return Err(Failed {
+                object: self,
+                error: EINVAL,
+            });
+        }
         destroy!(self.destroy_qp(UdataView::pointer(udata)))
     }
 }
@@ -339,7 +345,7 @@ impl Qp {
         let call = op!(self.device(), attach_mcast).ok_or(EOPNOTSUPP)?;
         let mut gid: ib_gid = gid.to_raw();
         // SAFETY: Both are there.
-        to_result(unsafe { call(self.as_raw(), &mut gid, lid) })
+        to_result(unsafe { call(self.real().as_raw(), &mut gid, lid) })
     }
 
     /// Lets the driver leave a multicast group.
@@ -347,7 +353,7 @@ impl Qp {
         let call = op!(self.device(), detach_mcast).ok_or(EOPNOTSUPP)?;
         let mut gid: ib_gid = gid.to_raw();
         // SAFETY: Both are there.
-        to_result(unsafe { call(self.as_raw(), &mut gid, lid) })
+        to_result(unsafe { call(self.real().as_raw(), &mut gid, lid) })
     }
 }
 
@@ -384,18 +390,18 @@ impl Pd {
     }
 
     /// Tells the driver how memory will be used.
-    pub fn driver_advise_mr(
+    pub fn driver_advise_mr<'a>(
         &self,
         advice: u32,
         flags: u32,
-        ranges: Ranges<'_>,
-        count: u32,
+        ranges: Ranges<'a>,
+        count: RangeCount<'a>,
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self.device(), advise_mr).ok_or(EOPNOTSUPP)?;
-        let (raw, ranges) = (self.as_raw(), ranges.as_raw());
-        // SAFETY: The domain is there, and there are so many ranges.
-        to_result(unsafe { call(raw, advice, flags, ranges, count, null_mut()) })
+        let (ranges, count) = ranges.for_driver(count);
+        // SAFETY: The domain is there, and there are so many ranges: C has passed both in one call.
+        to_result(unsafe { call(self.as_raw(), advice, flags, ranges, count, null_mut()) })
     }
 
     /// Whether the driver wants to hear how memory will be used.
@@ -405,17 +411,33 @@ impl Pd {
 }
 
 impl Owned<Mr> {
-    /// Lets the driver deregister a region, and free it. The attributes of an integrity region are freed, too.
+    /// Lets the driver deregister a region, and free it. The attributes of an integrity region are freed, too, and what the region
+    /// has used is counted down.
     pub fn driver_dereg(
         self,
         udata: Option<&UdataView>,
         _sleep: &MaySleep,
     ) -> Result<(), Failed<Self>> {
-        let attrs = SigAttrs::pointer(&self);
+        let (attrs, used) = (SigAttrs::pointer(&self), self.parent_counts());
         free!(self.dereg_mr(UdataView::pointer(udata)))?;
         // SAFETY: They were those of the region, which is gone.
-        drop(unsafe { SigAttrs::of_gone(attrs) });
+        unsafe {
+            drop(SigAttrs::of_gone(attrs));
+            used.release();
+        }
         Ok(())
+    }
+}
+
+impl InternalMr {
+    /// Lets the driver deregister the region, and free it.
+    pub fn driver_dereg(self, _sleep: &MaySleep) -> Result<(), Failed<Self>> {
+        let mr = self.0;
+        let dereg = || free!(mr.dereg_mr(UdataView::pointer(None)));
+        dereg().map_err(|Failed { object, error }| Failed {
+            object: Self(object),
+            error,
+        })
     }
 }
 
@@ -429,7 +451,8 @@ impl Mr {
 }
 
 impl Pd {
-    /// Lets the driver make a work queue of a client in the kernel, and fills in what the client knows of it.
+    /// Lets the driver make a work queue of a client in the kernel, and fills in what the client knows of it. Domain and completion
+    /// queue count it.
     pub fn driver_create_wq(&self, init: &WqInit, _sleep: &MaySleep) -> Result<Owned<Wq>> {
         let call = op!(self.device(), create_wq).ok_or(EOPNOTSUPP)?;
         // SAFETY: Both are there; the driver returns a new queue or an errno.
@@ -445,19 +468,25 @@ impl Pd {
             (*raw).pd = self.as_raw();
             (*raw).uobject = null_mut();
             (*raw).usecnt = pin_init::zeroed();
-            Ok(Owned::from_raw(wq))
+            let wq = Owned::<Wq>::from_raw(wq);
+            wq.count_parents();
+            Ok(wq)
         }
     }
 }
 
 impl Owned<Wq> {
-    /// Lets the driver destroy a work queue, and free it.
+    /// Lets the driver destroy a work queue, and free it. What it has used is counted down.
     pub fn driver_destroy(
         self,
         udata: Option<&UdataView>,
         _sleep: &MaySleep,
     ) -> Result<(), Failed<Self>> {
-        free!(self.destroy_wq(UdataView::pointer(udata)))
+        let used = self.parent_counts();
+        free!(self.destroy_wq(UdataView::pointer(udata)))?;
+        // SAFETY: The queue is gone.
+        unsafe { used.release() };
+        Ok(())
     }
 }
 

@@ -75,7 +75,8 @@ impl Fresh<Cq> {
 }
 
 impl Pd {
-    /// Lets the driver make a work queue of user space. The caller fills in what user space knows of it.
+    /// Lets the driver make a work queue of user space. Domain and completion queue count it. The caller fills in what user space
+    /// knows of it.
     ///
     /// # Errors
     ///
@@ -83,14 +84,24 @@ impl Pd {
     pub fn driver_create_user_wq(
         &self,
         init: &mut ib_wq_init_attr,
+        cq: &Cq,
         udata: &UdataView,
         _sleep: &MaySleep,
     ) -> Result<Owned<Wq>> {
         let call = op!(self.device(), create_wq).ok_or(EOPNOTSUPP)?;
+        init.cq = cq.as_raw();
         // SAFETY: All are there; the driver returns a new queue or an errno.
         unsafe {
             let wq = from_err_ptr(call(self.as_raw(), init, udata.as_raw()))?;
-            Ok(Owned::from_raw(NonNull::new(wq).ok_or(EINVAL)?))
+            let wq = NonNull::new(wq).ok_or(EINVAL)?;
+            let raw = wq.as_ptr();
+            (*raw).device = self.device().as_raw();
+            (*raw).pd = self.as_raw();
+            (*raw).cq = cq.as_raw();
+            (*raw).usecnt = pin_init::zeroed();
+            let wq = Owned::<Wq>::from_raw(wq);
+            wq.count_parents();
+            Ok(wq)
         }
     }
 
