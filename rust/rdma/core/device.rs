@@ -259,8 +259,8 @@ impl Device {
 
     /// Says which number the device has. For the registry, under its lock.
     pub fn set_index(&self, index: u32) {
-        // SAFETY: The registry's lock is held.
-        unsafe { (*self.as_raw()).index = index };
+        // SAFETY: Any value is valid, and it is written whole.
+        unsafe { (&raw mut (*self.as_raw()).index).write_volatile(index) };
     }
 
     /// Sets the name that is read without the driver model; cut off after 63 bytes. For the registry, under its lock.

@@ -62,8 +62,8 @@ impl<P: ProviderData> Base<ib_qp, P> {
     /// The QP's number.
     #[inline]
     pub fn qp_num(&self) -> u32 {
-        // SAFETY: By the type invariants; the create method alone writes the field.
-        unsafe { (*self.as_raw()).qp_num }
+        // SAFETY: By the type invariants; the number is written whole.
+        unsafe { (&raw const (*self.as_raw()).qp_num).read_volatile() }
     }
 
     /// Gives the QP its number, 24 bits.
@@ -72,7 +72,7 @@ impl<P: ProviderData> Base<ib_qp, P> {
     #[inline]
     pub fn set_qp_num(&self, qp_num: u32) {
         // SAFETY: By the type invariants.
-        unsafe { (&raw mut (*self.as_raw()).qp_num).write(qp_num) };
+        unsafe { (&raw mut (*self.as_raw()).qp_num).write_volatile(qp_num) };
     }
 
     /// The identity that completions carry. Valid once the QP has its number.
