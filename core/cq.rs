@@ -18,7 +18,7 @@ use kernel_ext::{bindings as c, door::Const, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
         cq::{CqHandlers, CqInit, EventFn, Handler, OwnCqInit},
-        object::{Failed, Fresh, Made, Owned, UdataView},
+        object::{Fresh, Made, Owned, UdataView},
         qp::Caller,
         trace, Cq, Device,
     },
@@ -154,21 +154,8 @@ fn make_polled(
     let cq = Fresh::new_polled(device, polled.context, poll_ctx, vector, sleep)?;
     track::begin(&cq, c::RDMA_RESTRACK_CQ, caller);
     let init = OwnCqInit::new(polled.cqe, vector);
-    let cq = cq.driver_create(init.view(), sleep).map_err(|mut failed| {
-        failed.object.free_batch();
-        track::discard(failed)
-    })?;
-    if let Err(error) = poll::start(&cq, sleep) {
-        cq.stop_dim(sleep);
-        if let Ok(mut memory) = cq.driver_destroy(None, sleep) {
-            memory.free_batch();
-            track::discard(Failed {
-                object: memory,
-                error,
-            });
-        }
-        return Err(error);
-    }
+    let cq = cq.driver_create_polled(init.view(), sleep);
+    let cq = poll::start(cq.map_err(track::discard)?, sleep)?;
     track::add(&cq);
     Ok(cq)
 }
@@ -176,15 +163,10 @@ fn make_polled(
 /// Frees a completion queue that the core polls.
 pub(crate) fn free_polled(cq: Owned<Cq>, sleep: &MaySleep) {
     track::remove(&cq, sleep);
-    if cq.driver_pre_destroy(sleep).is_err() {
-        pr_warn!("a completion queue of the kernel cannot be disabled\n");
-    }
-    poll::stop(&cq, sleep);
     trace::cq_free(&cq);
-    match cq.driver_post_destroy(sleep) {
-        Ok(mut memory) => memory.free_batch(),
+    if cq.destroy_polled(sleep).is_err() {
         // Leaked: the driver still uses it.
-        Err(_) => pr_warn!("a completion queue of the kernel cannot be destroyed\n"),
+        pr_warn!("a completion queue of the kernel cannot be destroyed\n");
     }
 }
 

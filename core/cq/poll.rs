@@ -22,12 +22,14 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        cq::{Batch, ClientCq, Poller, SoftirqTurn, WorkTurn},
-        object::Owned,
+        cq::{Batch, ClientCq, NewCq, Poller, Polling, SoftirqTurn, WorkTurn},
+        object::{Failed, Owned},
         trace, Cq,
     },
     MaySleep,
 };
+
+use crate::restrack::track;
 
 /// Batch size of a client that polls itself: the completions are on its stack.
 const DIRECT_BATCH: usize = 8;
@@ -162,35 +164,29 @@ impl Poller for Core {
 ///
 /// # Errors
 ///
-/// `EINVAL` for an invalid poll context.
-pub(crate) fn start(cq: &Owned<Cq>, sleep: &MaySleep) -> Result {
+/// `EINVAL` for an invalid poll context: the queue is destroyed then.
+pub(crate) fn start(cq: NewCq, sleep: &MaySleep) -> Result<Owned<Cq>> {
+    let work = |queue: &'static GlobalQueue| queue.get().map(Polling::Work);
+    let polling = match cq.poll_ctx() {
+        c::IB_POLL_SOFTIRQ => Some(Polling::Softirq(SOFTIRQ_BUDGET)),
+        c::IB_POLL_WORKQUEUE => work(&BOUND),
+        c::IB_POLL_UNBOUND_WORKQUEUE => work(&UNBOUND),
+        _ => None,
+    };
     let device = cq.device();
-    let direct = cq.poll_ctx() == c::IB_POLL_DIRECT;
-    if !direct && device.has_modify_cq() && device.uses_dim() {
-        cq.start_dim::<Core>(sleep);
+    let dim = polling.is_some() && device.has_modify_cq() && device.uses_dim();
+    let cq = cq.poll::<Core>(polling.unwrap_or(Polling::Direct), dim, sleep);
+    let cq = cq.map_err(|failed| match failed.object {
+        Some(object) => track::discard(Failed {
+            object,
+            error: failed.error,
+        }),
+        None => failed.error,
+    })?;
+    if cq.poll_ctx() != c::IB_POLL_DIRECT {
+        cq.driver_req_notify(c::IB_CQ_NEXT_COMP);
     }
-    match cq.poll_ctx() {
-        c::IB_POLL_DIRECT => {
-            cq.poll_directly::<Core>();
-            return Ok(());
-        }
-        c::IB_POLL_SOFTIRQ => cq.poll_in_softirq::<Core>(SOFTIRQ_BUDGET),
-        c::IB_POLL_WORKQUEUE => cq.poll_in_work::<Core>(BOUND.get().ok_or(EINVAL)?),
-        c::IB_POLL_UNBOUND_WORKQUEUE => cq.poll_in_work::<Core>(UNBOUND.get().ok_or(EINVAL)?),
-        _ => return Err(EINVAL),
-    }
-    cq.driver_req_notify(c::IB_CQ_NEXT_COMP);
-    Ok(())
-}
-
-/// Stops polling a queue, and waits for the poller.
-pub(crate) fn stop(cq: &Owned<Cq>, sleep: &MaySleep) {
-    match cq.poll_ctx() {
-        c::IB_POLL_SOFTIRQ => cq.stop_softirq(sleep),
-        c::IB_POLL_WORKQUEUE | c::IB_POLL_UNBOUND_WORKQUEUE => cq.stop_work(sleep),
-        _ => {}
-    }
-    cq.stop_dim(sleep);
+    Ok(cq)
 }
 
 /// Takes completions and calls their handlers, until there are none or `budget` is reached.

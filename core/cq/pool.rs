@@ -39,7 +39,7 @@ fn grow(device: &Device, cqe: u32, poll_ctx: u32, sleep: &MaySleep) -> Result {
             comp_vector,
             poll_ctx,
         };
-        let new = cq::alloc_polled(device, &polled, OWNER, sleep).and_then(|cq| {
+        let new = cq::alloc_polled(device, &polled, OWNER, sleep).and_then(|mut cq| {
             let has_room = cq.cqe() >= cqe;
             cq.set_shared(true);
             push(&mut made, cq, sleep)?;
@@ -67,7 +67,7 @@ fn push(made: &mut KVec<Owned<Cq>>, cq: Owned<Cq>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-fn free(cq: Owned<Cq>, sleep: &MaySleep) {
+fn free(mut cq: Owned<Cq>, sleep: &MaySleep) {
     cq.set_shared(false);
     cq::free_polled(cq, sleep);
 }

@@ -24,7 +24,7 @@ use rdma_bindings::{
 
 use super::{
     list,
-    object::{constants, counted, driver_object, links, tracked, Fresh, Owned},
+    object::{constants, counted, driver_object, links, tracked, Destroyed, Failed, Fresh, Owned},
     Cq, Device,
 };
 use crate::MaySleep;
@@ -157,7 +157,7 @@ impl Fresh<Cq> {
     }
 
     /// Frees the batch of completions, if there is one.
-    pub fn free_batch(&mut self) {
+    pub(super) fn free_batch(&mut self) {
         let batch = core::mem::replace(&mut self.raw().wc, null_mut());
         // SAFETY: `new_polled` has allocated it, and nobody polls a queue that the driver does not know.
         drop((!batch.is_null()).then(|| unsafe { KBox::from_raw(batch.cast::<RawBatch>()) }));
@@ -439,68 +439,148 @@ pub trait Poller: 'static {
     fn moderate(cq: &Cq, profile: usize, sleep: &MaySleep);
 }
 
-impl Owned<Cq> {
-    /// Lets the client poll.
-    pub fn poll_directly<P: Poller>(&self) {
-        self.set_comp_handler(unsolicited::<P>);
+/// Who polls a queue: `enum ib_poll_context` with what the core has for it.
+pub enum Polling {
+    /// The client.
+    Direct,
+    /// Softirqs, so many completions at a time.
+    Softirq(u16),
+    /// Work items of a work queue, which stays as long as the module.
+    Work(&'static SleepableQueue),
+}
+
+/// A queue from `new_polled` that its driver has just created, and that nobody polls yet.
+///
+/// # Invariants
+///
+/// Nobody else knows the queue, and completions are not announced yet.
+pub struct NewCq(Owned<Cq>);
+
+impl core::ops::Deref for NewCq {
+    type Target = Cq;
+
+    #[inline]
+    fn deref(&self) -> &Cq {
+        &self.0
+    }
+}
+
+impl NewCq {
+    /// # Safety
+    ///
+    /// The driver has just created the queue, which is from `new_polled`.
+    pub(super) unsafe fn new(cq: Owned<Cq>) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self(cq)
     }
 
-    /// Lets a softirq poll, `weight` completions at a time.
-    pub fn poll_in_softirq<P: Poller>(&self, weight: u16) {
-        self.set_comp_handler(schedule_softirq::<P>);
-        // SAFETY: The queue is being made, and the member is that of queues that are polled so.
-        unsafe { bindings::irq_poll_init(self.iop(), weight.into(), Some(softirq::<P>)) };
-    }
-
-    /// Lets work items of a work queue poll, which stays as long as the module.
-    pub fn poll_in_work<P: Poller>(&self, queue: &'static SleepableQueue) {
-        // SAFETY: The queue is being made, and the members are those of queues that are polled so.
-        unsafe {
-            (*self.as_raw()).comp_wq = queue.as_raw();
-            bindings::ib_work_init(self.work(), Some(work::<P>));
-        }
-        self.set_comp_handler(schedule_work::<P>);
-    }
-
-    fn set_comp_handler(&self, handler: unsafe extern "C" fn(*mut ib_cq, *mut c_void)) {
-        // SAFETY: The queue is being made, and not asked yet to announce completions.
-        unsafe { (*self.as_raw()).comp_handler = Some(handler) };
-    }
-
-    /// Waits until no softirq polls, and lets none poll any more.
-    pub fn stop_softirq(&self, sleep: &MaySleep) {
-        // SAFETY: The queue is polled in softirqs.
-        unsafe { bindings::irq_poll_disable(self.iop()) };
-        // A poller that has said it is done may still ask for the next announcement, and measure.
-        kernel_ext::sync::rcu::synchronize_expedited(sleep);
-    }
-
-    /// Waits until no work item polls.
-    pub fn stop_work(&self, _sleep: &MaySleep) {
-        // SAFETY: The queue is polled in work items.
-        unsafe { bindings::cancel_work_sync(self.work()) };
-    }
-
-    /// Lets the queue moderate itself; without memory it does not.
-    pub fn start_dim<P: Poller>(&self, _sleep: &MaySleep) {
-        let Ok(mut dim) = KBox::new(pin_init::zeroed::<bindings::dim>(), GFP_KERNEL) else {
-            return;
+    /// Lets the queue be polled, and moderate itself if `dim`; without memory it does not.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where its `poll_ctx` names another one who polls: then the queue is destroyed, unless the driver fails.
+    pub fn poll<P: Poller>(
+        self,
+        polling: Polling,
+        dim: bool,
+        sleep: &MaySleep,
+    ) -> Result<Owned<Cq>, Failed<Option<Fresh<Cq>>>> {
+        let (raw, cq) = (self.0.as_raw(), self.0);
+        let handler: unsafe extern "C" fn(*mut ib_cq, *mut c_void) = match (cq.poll_ctx(), polling)
+        {
+            (bindings::IB_POLL_DIRECT, Polling::Direct) => unsolicited::<P>,
+            (bindings::IB_POLL_SOFTIRQ, Polling::Softirq(weight)) => {
+                // SAFETY: By the type invariants nobody uses the member, which is that of queues that are polled so.
+                unsafe { bindings::irq_poll_init(cq.iop(), weight.into(), Some(softirq::<P>)) };
+                schedule_softirq::<P>
+            }
+            (
+                bindings::IB_POLL_WORKQUEUE | bindings::IB_POLL_UNBOUND_WORKQUEUE,
+                Polling::Work(queue),
+            ) => {
+                // SAFETY: As above.
+                unsafe {
+                    (*raw).comp_wq = queue.as_raw();
+                    bindings::ib_work_init(cq.work(), Some(work::<P>));
+                }
+                schedule_work::<P>
+            }
+            _ => {
+                let object = cq.driver_destroy_polled(sleep).ok();
+                return Err(Failed {
+                    object,
+                    error: EINVAL,
+                });
+            }
         };
-        dim.state = bindings::DIM_START_MEASURE as u8;
-        dim.tune_state = bindings::DIM_GOING_RIGHT as u8;
-        dim.profile_ix = bindings::RDMA_DIM_START_PROFILE as u8;
-        dim.priv_ = self.as_raw().cast();
-        let dim = KBox::into_raw(dim);
-        // SAFETY: The memory is the queue's from now on, which is being made.
-        unsafe {
-            bindings::ib_work_init(&raw mut (*dim).work, Some(moderate::<P>));
-            (*self.as_raw()).dim = dim;
+        if dim {
+            start_dim::<P>(&cq);
         }
+        // SAFETY: By the type invariants completions are not announced yet.
+        unsafe { (*raw).comp_handler = Some(handler) };
+        Ok(cq)
+    }
+}
+
+/// Lets a queue moderate itself; without memory it does not. Nobody polls it yet.
+fn start_dim<P: Poller>(cq: &Owned<Cq>) {
+    let Ok(mut dim) = KBox::new(pin_init::zeroed::<bindings::dim>(), GFP_KERNEL) else {
+        return;
+    };
+    dim.state = bindings::DIM_START_MEASURE as u8;
+    dim.tune_state = bindings::DIM_GOING_RIGHT as u8;
+    dim.profile_ix = bindings::RDMA_DIM_START_PROFILE as u8;
+    dim.priv_ = cq.as_raw().cast();
+    let dim = KBox::into_raw(dim);
+    // SAFETY: The memory is the queue's from now on, which nobody polls.
+    unsafe {
+        bindings::ib_work_init(&raw mut (*dim).work, Some(moderate::<P>));
+        (*cq.as_raw()).dim = dim;
+    }
+}
+
+impl Owned<Cq> {
+    /// Whether the queue is from `new_polled`.
+    #[inline]
+    pub(super) fn is_polled(&self) -> bool {
+        self.of_client().is_some()
     }
 
-    /// Ends what [`Self::start_dim`] began.
-    pub fn stop_dim(&self, _sleep: &MaySleep) {
-        // SAFETY: The owner takes the queue down; nobody polls it.
+    /// Destroys a queue that is polled: waits until nobody does, lets the driver destroy it, and frees its batch.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a queue that is not, and those of the driver, which then still uses the queue.
+    pub fn destroy_polled(self, sleep: &MaySleep) -> Destroyed<Cq> {
+        if !self.is_polled() {
+            return Err(Failed {
+                object: self,
+                error: EINVAL,
+            });
+        }
+        if self.driver_pre_destroy(sleep).is_err() {
+            pr_warn!("a completion queue of the kernel cannot be disabled\n");
+        }
+        self.stop_polling(sleep);
+        self.driver_destroy_polled(sleep)
+    }
+
+    /// Waits until nobody polls, and ends the moderation.
+    fn stop_polling(&self, sleep: &MaySleep) {
+        match self.poll_ctx() {
+            bindings::IB_POLL_SOFTIRQ => {
+                // SAFETY: A queue with this `poll_ctx` is polled in softirqs, by `NewCq::poll`.
+                unsafe { bindings::irq_poll_disable(self.iop()) };
+                // A poller that has said it is done may still ask for the next announcement, and measure.
+                kernel_ext::sync::rcu::synchronize_expedited(sleep);
+            }
+            bindings::IB_POLL_WORKQUEUE | bindings::IB_POLL_UNBOUND_WORKQUEUE => {
+                // SAFETY: A queue with this `poll_ctx` is polled in work items, by `NewCq::poll`.
+                unsafe { bindings::cancel_work_sync(self.work()) };
+            }
+            _ => {}
+        }
+        // SAFETY: Nobody polls the queue any more, which is taken down.
         let dim = unsafe { core::mem::replace(&mut (*self.as_raw()).dim, null_mut()) };
         if dim.is_null() {
             return;
@@ -513,8 +593,8 @@ impl Owned<Cq> {
     }
 
     /// Says whether the queue belongs to a pool of the device.
-    pub fn set_shared(&self, shared: bool) {
-        // SAFETY: An `Owned` is with one thread at a time: only the owner writes the bit.
+    pub fn set_shared(&mut self, shared: bool) {
+        // SAFETY: Only the owner writes the bit, and `self` is lent once.
         unsafe { ib_cq::set_shared_raw(self.as_raw(), shared.into()) };
     }
 }

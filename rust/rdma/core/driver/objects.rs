@@ -19,7 +19,7 @@ use crate::{
     core::{
         ah::AhContext,
         ah_attr::AhVector,
-        cq::CqInit,
+        cq::{CqInit, NewCq},
         mr::{InternalMr, NewMr, RangeCount, Ranges, SigAttrs},
         object::{Created, Destroyed, Failed, Fresh, Owned, UdataView},
         qp::{self, QpChange, QpInit},
@@ -204,20 +204,56 @@ impl Ah {
 }
 
 impl Fresh<Cq> {
-    /// Lets the driver make a completion queue for a client in the kernel.
+    /// Lets the driver make a completion queue for a client in the kernel, which has handlers of its own; `EINVAL` for another.
     pub fn driver_create(self, init: &CqInit, _sleep: &MaySleep) -> Created<Cq> {
+        if self.of_client().is_some() {
+            return Err(Failed {
+                object: self,
+                error: EINVAL,
+            });
+        }
         create!(self.create_cq(init.as_raw(), null_mut()))
+    }
+
+    /// Lets the driver make a completion queue that is polled for its client; `EINVAL` for another. Where it fails, the batch is
+    /// freed.
+    pub fn driver_create_polled(
+        self,
+        init: &CqInit,
+        _sleep: &MaySleep,
+    ) -> Result<NewCq, Failed<Self>> {
+        if self.of_client().is_none() {
+            return Err(Failed {
+                object: self,
+                error: EINVAL,
+            });
+        }
+        let create = || create!(self.create_cq(init.as_raw(), null_mut()));
+        match create() {
+            // SAFETY: The driver has just created the queue, and it is from `new_polled`, as it has a batch.
+            Ok(cq) => Ok(unsafe { NewCq::new(cq) }),
+            Err(mut failed) => {
+                failed.object.free_batch();
+                Err(failed)
+            }
+        }
     }
 }
 
 impl Owned<Cq> {
-    /// Lets the driver destroy a completion queue.
+    /// Lets the driver destroy a completion queue; `EINVAL` for one that is polled.
     pub fn driver_destroy(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Destroyed<Cq> {
+        if self.is_polled() {
+            return Err(Failed {
+                object: self,
+                error: EINVAL,
+            });
+        }
         destroy!(self.destroy_cq(UdataView::pointer(udata)))
     }
 
     /// Tells the driver that nobody will poll the queue any more, if it wants to hear of that.
-    pub fn driver_pre_destroy(&self, _sleep: &MaySleep) -> Result {
+    pub(in crate::core) fn driver_pre_destroy(&self, _sleep: &MaySleep) -> Result {
         match op!(self.device(), pre_destroy_cq) {
             // SAFETY: The owner takes the queue down.
             Some(call) => to_result(unsafe { call(self.as_raw()) }),
@@ -225,18 +261,24 @@ impl Owned<Cq> {
         }
     }
 
-    /// Lets the driver destroy a completion queue that it has taken down already; where it does that at once, destroys it.
-    pub fn driver_post_destroy(self, sleep: &MaySleep) -> Destroyed<Cq> {
-        let Some(call) = op!(self.device(), post_destroy_cq) else {
-            return self.driver_destroy(None, sleep);
+    /// Lets the driver destroy a completion queue that nobody polls any more, and that it may have taken down already; then frees
+    /// the batch.
+    pub(in crate::core) fn driver_destroy_polled(self, _sleep: &MaySleep) -> Destroyed<Cq> {
+        let destroyed = match op!(self.device(), post_destroy_cq) {
+            None => destroy!(self.destroy_cq(null_mut())),
+            Some(call) => {
+                let destroy = |raw| {
+                    // SAFETY: The owner gives the queue up.
+                    unsafe { call(raw) };
+                    0
+                };
+                // SAFETY: The driver does not know the queue afterwards.
+                unsafe { self.destroy(destroy) }
+            }
         };
-        let destroy = |raw| {
-            // SAFETY: The owner gives the queue up.
-            unsafe { call(raw) };
-            0
-        };
-        // SAFETY: The driver does not know the queue afterwards.
-        unsafe { self.destroy(destroy) }
+        let mut memory = destroyed?;
+        memory.free_batch();
+        Ok(memory)
     }
 }
 
