@@ -23,7 +23,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings as c, delayed,
-    door::Const,
+    entry::Const,
     error::{EADDRNOTAVAIL, ENODATA},
     export::export,
     net::{

@@ -19,7 +19,7 @@
 pub(crate) mod state;
 
 use kernel::prelude::*;
-use kernel_ext::{bindings as c, door::Const, error::EOPNOTSUPP};
+use kernel_ext::{bindings as c, entry::Const, error::EOPNOTSUPP};
 use rdma::{
     core::{
         counter::{CounterMode, OwnedCounter},

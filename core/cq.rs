@@ -14,7 +14,7 @@ use kernel::{
     ffi::{c_int, c_void},
     prelude::*,
 };
-use kernel_ext::{bindings as c, door::Const, error::EOPNOTSUPP, export::export};
+use kernel_ext::{bindings as c, entry::Const, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
         cq::{CqHandlers, CqInit, EventFn, Handler, OwnCqInit},

@@ -58,7 +58,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings,
-    door::Input,
+    entry::Input,
     export::export,
     net::ns::NetNamespace,
     sleepable::{self, SleepableWork},

@@ -27,7 +27,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings as c,
-    door::{ErrPtr, Out, SliceOut},
+    entry::{ErrPtr, Out, SliceOut},
     error::ENODATA,
     export::{export, Exported},
     net::device::NetDevice,

@@ -50,7 +50,7 @@ use kernel::{
     ffi::{c_int, c_void},
     prelude::*,
 };
-use kernel_ext::{bindings as c, door::Input, export::export};
+use kernel_ext::{bindings as c, entry::Input, export::export};
 use rdma::{
     client::registration::Registration,
     core::{

@@ -21,7 +21,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings,
-    door::{Const, ErrPtr},
+    entry::{Const, ErrPtr},
     export::export,
 };
 use rdma::{

@@ -39,7 +39,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings as c,
-    door::{ErrPtr, Out},
+    entry::{ErrPtr, Out},
     export::export,
 };
 use rdma::{

@@ -19,7 +19,7 @@
 use kernel::{prelude::*, str::CString, sync::Arc};
 use kernel_ext::{
     bindings,
-    door::Out,
+    entry::Out,
     export::export,
     sysfs::{Directory, RawGroups},
 };

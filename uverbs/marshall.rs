@@ -11,7 +11,7 @@ use kernel_ext::{
         ib_qp_attr, ib_user_path_rec, ib_uverbs_ah_attr, ib_uverbs_qp_attr, rdma_ah_attr,
         sa_path_rec, OPA_SPECIAL_OUI,
     },
-    door::Out,
+    entry::Out,
     export::export,
 };
 use rdma::{

@@ -141,9 +141,9 @@ fn ib_cq_pool_get(
     comp_vector_hint: c_int,
     poll_ctx: c::ib_poll_context,
     sleep: &MaySleep,
-) -> kernel_ext::door::ErrPtr<c::ib_cq> {
+) -> kernel_ext::entry::ErrPtr<c::ib_cq> {
     let cq = get(device, nr_cqe, comp_vector_hint, poll_ctx, sleep);
-    kernel_ext::door::ErrPtr(cq.map(Cq::as_raw))
+    kernel_ext::entry::ErrPtr(cq.map(Cq::as_raw))
 }
 
 /// Returns entries of a shared queue. Process context.

@@ -17,7 +17,7 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{
     bindings,
-    door::Const,
+    entry::Const,
     export::export,
     sleepable::{self, SleepableWork},
 };

@@ -5,7 +5,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
-use kernel_ext::{bindings as c, door::ErrPtr, export::export, net::device::NetDevice};
+use kernel_ext::{bindings as c, entry::ErrPtr, export::export, net::device::NetDevice};
 use rdma::{
     core::{driver::netdev::NetdevSetup, Device},
     MaySleep,

@@ -5,7 +5,7 @@
 //! C header: `include/rdma/ib_cache.h`.
 
 use kernel::prelude::*;
-use kernel_ext::{door::Out, export::export};
+use kernel_ext::{entry::Out, export::export};
 use rdma::core::Device;
 
 use super::{cache, port_cache::Known};

@@ -10,7 +10,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings::{ib_block_iter, scatterlist},
-    door::Out,
+    entry::Out,
     export::export,
 };
 use rdma::core::umem::segments::BlockIter;

@@ -9,7 +9,7 @@
 use kernel::{ffi::c_void, prelude::*};
 use kernel_ext::{
     bindings::{self as c, gfp_t, ib_ucontext, ib_udata, ib_uverbs_buffer_desc},
-    door::{BytesIn, BytesOut, Const, ErrPtr, Out},
+    entry::{BytesIn, BytesOut, Const, ErrPtr, Out},
     error::EOPNOTSUPP,
     export::export,
 };

@@ -14,7 +14,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings::{self as c, ib_umem, ib_uverbs_buffer_desc},
-    door::{ErrPtr, Input},
+    entry::{ErrPtr, Input},
     export::export,
 };
 use rdma::{

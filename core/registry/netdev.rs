@@ -3,7 +3,7 @@
 //! The net device of a port.
 
 use kernel::{prelude::*, sync::aref::ARef};
-use kernel_ext::{bindings, door::Out, export::export, net::device::NetDevice};
+use kernel_ext::{bindings, entry::Out, export::export, net::device::NetDevice};
 use rdma::{
     core::{device::Registered, Device},
     MaySleep,

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use kernel_ext::{door::Const, export::export, net::ns::NetNamespace, param::bool_param};
+use kernel_ext::{entry::Const, export::export, net::ns::NetNamespace, param::bool_param};
 use rdma::core::Device;
 
 /// Whether the mode is shared.

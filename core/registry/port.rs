@@ -3,7 +3,7 @@
 //! Queries of ports and devices: attributes, P_Keys, link layer, speed, firmware version.
 
 use kernel::prelude::*;
-use kernel_ext::{bindings, door::Out, error::EOPNOTSUPP, export::export};
+use kernel_ext::{bindings, entry::Out, error::EOPNOTSUPP, export::export};
 use rdma::{
     abi::port::PortAttr,
     core::{driver::device::FW_VERSION_MAX, port::fill_from_netdev, Device},

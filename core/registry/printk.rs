@@ -25,7 +25,7 @@ pub(crate) fn warn(device: &Device, message: fmt::Arguments<'_>) {
 
 /// Defines the exported function of a log level, which prints a C format with the name of a device as prefix. Any
 /// context.
-macro_rules! door {
+macro_rules! entry {
     ($name:ident, $level:ident, $doc:literal) => {
         #[doc = $doc]
         ///
@@ -45,10 +45,10 @@ macro_rules! door {
     };
 }
 
-door!(ibdev_emerg, EMERG, "The system is unusable.");
-door!(ibdev_alert, ALERT, "Action must be taken immediately.");
-door!(ibdev_crit, CRIT, "A critical condition.");
-door!(ibdev_err, ERR, "An error.");
-door!(ibdev_warn, WARNING, "A warning.");
-door!(ibdev_notice, NOTICE, "A normal but significant condition.");
-door!(ibdev_info, INFO, "A piece of information.");
+entry!(ibdev_emerg, EMERG, "The system is unusable.");
+entry!(ibdev_alert, ALERT, "Action must be taken immediately.");
+entry!(ibdev_crit, CRIT, "A critical condition.");
+entry!(ibdev_err, ERR, "An error.");
+entry!(ibdev_warn, WARNING, "A warning.");
+entry!(ibdev_notice, NOTICE, "A normal but significant condition.");
+entry!(ibdev_info, INFO, "A piece of information.");

@@ -3,7 +3,7 @@
 //! Calls of the verbs to resource tracking during an object's lifetime.
 
 use kernel::prelude::*;
-use kernel_ext::door::Const;
+use kernel_ext::entry::Const;
 use rdma::{
     core::{
         object::{Destroyed, DriverObject, Failed, Fresh, Owned, Tracked},

@@ -13,7 +13,7 @@ mod group;
 use kernel::{ffi::c_void, new_work, prelude::*, sync::Arc};
 use kernel_ext::{
     bindings::{self as c, ib_sa_mcmember_rec},
-    door::IntoC,
+    entry::IntoC,
     error::EADDRNOTAVAIL,
     sleepable::SleepableWork,
     sync::new_spinlock_irq,

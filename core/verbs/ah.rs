@@ -10,7 +10,7 @@
 use kernel::prelude::*;
 use kernel_ext::{
     bindings as c,
-    door::Const,
+    entry::Const,
     error::{EOPNOTSUPP, EPROTOTYPE},
     export::export,
 };

@@ -7,7 +7,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{ffi::c_int, prelude::*};
-use kernel_ext::{bindings as c, door::Out, export::export};
+use kernel_ext::{bindings as c, entry::Out, export::export};
 use rdma::{
     core::{
         ah_attr::{AhAttrOut, AhVector, Route},

@@ -9,7 +9,7 @@ use kernel::{
     ffi::{c_char, c_int},
     str::CStrExt,
 };
-use kernel_ext::{bindings as c, door::Out, export::export};
+use kernel_ext::{bindings as c, entry::Out, export::export};
 
 /// A static rate of a path, `enum ib_rate`.
 struct Rate {

@@ -11,7 +11,7 @@ use kernel::{
     ffi::{c_int, c_void},
     prelude::*,
 };
-use kernel_ext::{bindings as c, door::Out, export::export};
+use kernel_ext::{bindings as c, entry::Out, export::export};
 use rdma::abi::pack::{packed, Table};
 
 use crate::verbs::ah_attr::ones_sum;

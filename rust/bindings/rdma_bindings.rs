@@ -6,7 +6,7 @@
 //! same types; `rust/Makefile.rust` says how. Constants have their C names. The C helpers of `rust/helpers/` are
 //! here under their names without the prefix `rust_helper_`.
 //!
-//! Only crates in `rust/` and the doors of the modules import this crate.
+//! Only crates in `rust/` and the C entry points of the modules import this crate.
 
 #![allow(
     clippy::all,

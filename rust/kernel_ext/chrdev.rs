@@ -13,7 +13,7 @@ use kernel::{
     types::Opaque,
 };
 
-use crate::{bindings, context::MaySleep, door::view_of};
+use crate::{bindings, context::MaySleep, entry::view_of};
 
 view_of! {
     /// A character device: `struct cdev`, a member of another structure.

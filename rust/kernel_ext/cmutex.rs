@@ -4,7 +4,7 @@
 //!
 //! C header: `include/linux/mutex.h`.
 
-use crate::{bindings, context::MaySleep, door::view_of};
+use crate::{bindings, context::MaySleep, entry::view_of};
 use kernel::types::NotThreadSafe;
 
 view_of! {

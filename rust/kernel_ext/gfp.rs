@@ -4,7 +4,7 @@
 //!
 //! C header: `include/linux/gfp_types.h`.
 
-use crate::{bindings, context::MaySleep, door::FromC};
+use crate::{bindings, context::MaySleep, entry::FromC};
 use core::marker::PhantomData;
 
 /// Allocation flags for the functions of this crate. Flags that allow sleeping need a [`MaySleep`], and live no longer.

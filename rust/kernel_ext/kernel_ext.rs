@@ -15,7 +15,7 @@ pub mod crc32;
 pub mod debugfs;
 pub mod deferred_drop;
 pub mod delayed;
-pub mod door;
+pub mod entry;
 pub mod error;
 pub mod export;
 pub mod fasync;

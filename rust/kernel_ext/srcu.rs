@@ -6,7 +6,7 @@
 
 use kernel::{error::to_result, ffi::c_int, prelude::*, types::NotThreadSafe};
 
-use crate::{bindings, context::MaySleep, door::view_of};
+use crate::{bindings, context::MaySleep, entry::view_of};
 
 view_of! {
     /// An SRCU domain in a C structure.

@@ -14,7 +14,7 @@ use kernel::{ffi::c_char, page::PAGE_SIZE, prelude::*};
 use crate::{
     bindings::{self, attribute, attribute_group, kobject},
     context::MaySleep,
-    door::{view_of, FromC},
+    entry::{view_of, FromC},
 };
 
 view_of! {

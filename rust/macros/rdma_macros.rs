@@ -2,7 +2,7 @@
 
 //! Procedural macros of the RDMA stack.
 
-mod door;
+mod entry;
 
 use proc_macro::TokenStream;
 use quote::quote;
@@ -20,8 +20,8 @@ use syn::parse::Parser;
 /// The type of the item is checked against the declaration in the C header: an item that the headers do not declare, or
 /// declare otherwise, does not compile.
 ///
-/// On a safe function it writes the function that C calls: a *door*, which turns the arguments from C and the result to
-/// C by the traits of `kernel_ext::door`. A `&MaySleep` is not among the arguments of C: the door makes it.
+/// On a safe function it writes the function that C calls: a *C entry point*, which turns the arguments from C and the result to
+/// C by the traits of `kernel_ext::entry`. A `&MaySleep` is not among the arguments of C: the C entry point makes it.
 ///
 /// ```
 /// # use kernel::prelude::*;
@@ -76,20 +76,20 @@ impl ExportArgs {
 fn expand_export(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let args = ExportArgs::parse(attr)?;
     let item = syn::parse::<syn::Item>(item)?;
-    let (name, door) = match &item {
+    let (name, entry) = match &item {
         syn::Item::Fn(function) if is_door(function) => {
             let name = &function.sig.ident;
             // The two branches have one type only if the signatures are the same.
-            let door = quote! {
+            let entry = quote! {
                 const _: () = { if true { ::kernel_ext::export::header::#name } else { #name }; };
                 #[no_mangle]
             };
-            (name, door)
+            (name, entry)
         }
-        syn::Item::Fn(function) => (&function.sig.ident, door::expand(function)?),
+        syn::Item::Fn(function) => (&function.sig.ident, entry::expand(function)?),
         syn::Item::Static(data) => {
             let name = &data.ident;
-            let door = quote! {
+            let entry = quote! {
                 const _: () = {
                     let _: fn() = || {
                         ::kernel_ext::export::check(
@@ -100,7 +100,7 @@ fn expand_export(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStrea
                 };
                 #[no_mangle]
             };
-            (name, door)
+            (name, entry)
         }
         other => {
             return Err(syn::Error::new_spanned(
@@ -122,7 +122,7 @@ fn expand_export(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStrea
     );
     Ok(quote! {
         ::core::arch::global_asm!(#record);
-        #door
+        #entry
         #item
     }
     .into())

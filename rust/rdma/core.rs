@@ -52,7 +52,7 @@ pub mod uobject;
 pub mod user;
 
 use kernel::types::Opaque;
-use kernel_ext::door::{view_of, View};
+use kernel_ext::entry::{view_of, View};
 use rdma_bindings::{
     ib_ah, ib_client, ib_core_device, ib_counters, ib_cq, ib_device, ib_dm, ib_dmah, ib_event,
     ib_event_handler, ib_flow, ib_flow_action, ib_gid_attr, ib_mr, ib_mw, ib_pd, ib_qp,

@@ -76,5 +76,5 @@ pub use provider::{
 /// What messages in the log begin with.
 const __LOG_PREFIX: &[u8] = b"rdma\0";
 
-/// The C interface, for doors.
+/// The C interface, for C entry points.
 pub use rdma_bindings as bindings;

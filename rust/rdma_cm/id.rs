@@ -334,7 +334,7 @@ unsafe fn private_data(event: &rdma_cm_event) -> Result<KVec<u8>> {
     Ok(bytes)
 }
 
-/// A door: an identifier tells something. Where that fails for a peer that wants to connect, its identifier is destroyed.
+/// A C entry point: an identifier tells something. Where that fails for a peer that wants to connect, its identifier is destroyed.
 ///
 /// # Safety
 ///

@@ -8,7 +8,7 @@
 //! C header: `include/rdma/uverbs_ioctl.h`.
 
 use kernel::prelude::*;
-use kernel_ext::door::{BytesIn, View};
+use kernel_ext::entry::{BytesIn, View};
 use rdma::core::{command::DataAttr, AttrBundle, Ucontext, Uobject};
 use rdma_bindings as c;
 

@@ -20,7 +20,7 @@ use rdma_bindings as bindings;
 ///
 /// The objects whose ID is [`ID`](Self::ID) are described by an [`IdrType`](crate::table::IdrType) or an
 /// [`FdType`](crate::table::FdType) of this class. [`Memory`](Self::Memory) begins with the `ib_uobject`, is transparent or
-/// `repr(C)`, and may be zero. For a class with a [`View`](kernel_ext::door::View): the `object` of its objects is null or `Self`.
+/// `repr(C)`, and may be zero. For a class with a [`View`](kernel_ext::entry::View): the `object` of its objects is null or `Self`.
 pub unsafe trait Class: Sized {
     /// The object ID, `UVERBS_OBJECT_*`.
     const ID: u16;

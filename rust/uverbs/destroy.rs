@@ -8,7 +8,7 @@
 use core::ptr::{null_mut, NonNull};
 
 use kernel::{error::to_result, ffi::c_int, prelude::*};
-use kernel_ext::door::View;
+use kernel_ext::entry::View;
 use rdma::{
     core::{
         object::{Failed, Owned, Tracked},

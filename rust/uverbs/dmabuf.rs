@@ -22,7 +22,7 @@ use kernel::{
 };
 use kernel_ext::{
     cmutex::{CMutex, CMutexGuard},
-    door::{view_of, FromC},
+    entry::{view_of, FromC},
     error::EOPNOTSUPP,
 };
 use rdma::{

@@ -35,7 +35,7 @@ use kernel::{
     },
 };
 use kernel_ext::{
-    door::view_of,
+    entry::view_of,
     fasync::Fasync,
     new_spinlock_irq,
     sync::{SpinLockIrq, SpinLockIrqGuard},

@@ -24,7 +24,7 @@ use kernel::{
     sync::aref::{ARef, AlwaysRefCounted},
 };
 use kernel_ext::{
-    door::FromC,
+    entry::FromC,
     rwsem::{RwSem, WriteGuard},
     srcu::Srcu,
 };

@@ -11,7 +11,7 @@ use core::{
 };
 
 use kernel::prelude::*;
-use kernel_ext::door::{view_of, FromC, IntoC};
+use kernel_ext::entry::{view_of, FromC, IntoC};
 use rdma::{
     core::{
         object::Owned, uobject::RemoveReason, AttrBundle, Counters, Flow, FlowAction, Qp, Uobject,

@@ -14,7 +14,7 @@ use kernel::{
     prelude::*,
     sync::{aref::ARef, rcu},
 };
-use kernel_ext::door::FromC;
+use kernel_ext::entry::FromC;
 use rdma::core::{command::UverbsFile, Uobject};
 use rdma_bindings as bindings;
 

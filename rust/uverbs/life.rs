@@ -25,7 +25,7 @@ use kernel::{
     sync::aref::ARef,
 };
 use kernel_ext::{
-    door::{FromC, IntoC},
+    entry::{FromC, IntoC},
     rwsem::ReadGuard,
 };
 use rdma::{

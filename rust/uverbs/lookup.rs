@@ -10,7 +10,7 @@ use kernel::{
     error::{from_err_ptr, to_result},
     prelude::*,
 };
-use kernel_ext::door::View;
+use kernel_ext::entry::View;
 use rdma::{
     core::{uobject::LookupMode, AttrBundle, Uobject},
     MaySleep,

@@ -10,7 +10,7 @@
 use core::{mem::ManuallyDrop, ops::Deref, ptr::NonNull};
 
 use kernel::{error::from_err_ptr, prelude::*};
-use kernel_ext::door::View;
+use kernel_ext::entry::View;
 use rdma::{
     core::{object::Owned, AttrBundle, Ucontext, Uobject},
     MaySleep,

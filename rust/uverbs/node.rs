@@ -28,7 +28,7 @@ use kernel::{
 use kernel_ext::{
     chrdev::{CdevOwner, NodeClass, Nodes},
     cmutex::{CMutex, CMutexGuard},
-    door::view_of,
+    entry::view_of,
     export::Exported,
     srcu::{self, Srcu},
     sysfs::Text,

@@ -18,7 +18,7 @@
 use core::{marker::PhantomData, mem::MaybeUninit};
 
 use kernel::{error::to_result, ffi::c_void, prelude::*};
-use kernel_ext::{door::BytesIn, error::EOPNOTSUPP};
+use kernel_ext::{entry::BytesIn, error::EOPNOTSUPP};
 use rdma::{
     core::{object::UdataView, AttrBundle, Device, Ucontext},
     MaySleep,

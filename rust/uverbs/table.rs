@@ -54,7 +54,7 @@ use core::{marker::PhantomData, ptr::NonNull};
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{
-    door::{FromC, IntoC},
+    entry::{FromC, IntoC},
     export::Exported,
     file_ops::{self, FileOps},
 };
@@ -382,7 +382,7 @@ impl Method {
 
     const fn with_door(
         id: u32,
-        door: unsafe extern "C" fn(*mut uverbs_attr_bundle) -> c_int,
+        entry: unsafe extern "C" fn(*mut uverbs_attr_bundle) -> c_int,
         attrs: &'static [&'static Attr],
     ) -> Self {
         assert!(id <= u16::MAX as u32);
@@ -391,7 +391,7 @@ impl Method {
             flags: 0,
             num_attrs: attrs.len(),
             attrs: attrs.as_ptr().cast(),
-            handler: Some(door),
+            handler: Some(entry),
         })
     }
 }
@@ -645,7 +645,7 @@ impl Definition {
 
     const fn command(
         number: u32,
-        door: unsafe extern "C" fn(*mut uverbs_attr_bundle) -> c_int,
+        entry: unsafe extern "C" fn(*mut uverbs_attr_bundle) -> c_int,
         sizes: WriteSizes,
         extended: bool,
     ) -> Self {
@@ -659,7 +659,7 @@ impl Definition {
             req_size: sizes.request,
             resp_size: sizes.response,
         };
-        this.0.__bindgen_anon_2.func_write = Some(door);
+        this.0.__bindgen_anon_2.func_write = Some(entry);
         this
     }
 }

@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use kernel::{error::to_result, prelude::*};
 use kernel_ext::{
     chrdev::{NodeClass, Nodes},
-    door::FromC,
+    entry::FromC,
 };
 use rdma::MaySleep;
 use rdma_bindings::{self as bindings, cdev, device, file_operations};

@@ -7,7 +7,7 @@
 use kernel::{ffi::c_void, prelude::*};
 use kernel_ext::{
     bindings::{self, ib_uflow_resources},
-    door::FromC,
+    entry::FromC,
     export::export,
 };
 use rdma::core::{Counters, FlowAction};

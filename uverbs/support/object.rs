@@ -13,7 +13,7 @@
 use kernel::prelude::*;
 use kernel_ext::{
     bindings::{self, ib_uobject, uverbs_attr_bundle},
-    door::{Const, ErrPtr, FromC, IntoC},
+    entry::{Const, ErrPtr, FromC, IntoC},
     error::EOPNOTSUPP,
     export::export,
 };

@@ -12,7 +12,7 @@ use kernel::{
     ffi::{c_int, c_ulong, c_void},
     prelude::*,
 };
-use kernel_ext::{bindings::ib_umem_dmabuf, door::ErrPtr, export::export};
+use kernel_ext::{bindings::ib_umem_dmabuf, entry::ErrPtr, export::export};
 use rdma::{
     core::{
         umem::{

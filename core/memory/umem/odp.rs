@@ -16,7 +16,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings::{ib_umem_odp, IB_ACCESS_HUGETLB, IB_ACCESS_ON_DEMAND},
-    door::ErrPtr,
+    entry::ErrPtr,
     export::export,
 };
 use rdma::{

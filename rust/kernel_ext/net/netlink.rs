@@ -11,7 +11,7 @@
 //! C headers: `include/net/netlink.h`, `include/linux/netlink.h`.
 
 use super::ns::NetNamespace;
-use crate::{bindings, context::MaySleep, door::FromC, error::EMSGSIZE, gfp::Gfp};
+use crate::{bindings, context::MaySleep, entry::FromC, error::EMSGSIZE, gfp::Gfp};
 use core::{marker::PhantomData, ptr::NonNull};
 use kernel::{
     error::to_result,

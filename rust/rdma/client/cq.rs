@@ -537,7 +537,7 @@ impl Object for CqRef<'_> {
     }
 }
 
-/// A door: there are completions.
+/// A C entry point: there are completions.
 ///
 /// # Safety
 ///
@@ -551,7 +551,7 @@ unsafe extern "C" fn completions(_cq: *mut ib_cq, context: *mut c_void) {
     }
 }
 
-/// A door: an event of a completion queue.
+/// A C entry point: an event of a completion queue.
 ///
 /// # Safety
 ///

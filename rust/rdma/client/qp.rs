@@ -484,7 +484,7 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
     }
 }
 
-/// A door: an event of a queue pair.
+/// A C entry point: an event of a queue pair.
 ///
 /// # Safety
 ///

@@ -285,7 +285,7 @@ impl Object for Whole<'_> {
     }
 }
 
-/// A door: an event of a shared receive queue.
+/// A C entry point: an event of a shared receive queue.
 ///
 /// # Safety
 ///

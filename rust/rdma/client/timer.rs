@@ -144,7 +144,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// A door: the time has come.
+/// A C entry point: the time has come.
 ///
 /// # Safety
 ///

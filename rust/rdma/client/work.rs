@@ -414,7 +414,7 @@ impl<'a, 'd> Completion<'a, 'd> {
     }
 }
 
-/// A door: a request is completed.
+/// A C entry point: a request is completed.
 ///
 /// # Safety
 ///

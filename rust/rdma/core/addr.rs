@@ -11,7 +11,7 @@ use kernel::{
     ffi::{c_int, c_void},
 };
 use kernel_ext::{
-    door::{view_of, FromC},
+    entry::{view_of, FromC},
     net::{
         address::IpAddress,
         device::NetDevice,

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{
-    door::{view_of, FromC},
+    entry::{view_of, FromC},
     net::{
         device::{MacAddress, NetDevice},
         skb::SkBuff,
@@ -179,7 +179,7 @@ pub struct AhContext<'a> {
 
 /// The token of a context.
 enum Token<'a> {
-    /// Another door has made it.
+    /// Another C entry point has made it.
     Borrowed(&'a MaySleep),
     /// The flags say so.
     Own(MaySleep),

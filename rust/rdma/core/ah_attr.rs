@@ -6,7 +6,7 @@
 
 use core::ptr::{null, NonNull};
 
-use kernel_ext::door::FromC;
+use kernel_ext::entry::FromC;
 use rdma_bindings::{self as bindings, rdma_ah_attr};
 
 use super::gid::{BorrowedGid, GidRef};

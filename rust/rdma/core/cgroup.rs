@@ -10,7 +10,7 @@ use core::{
 };
 
 use kernel::{error::to_result, prelude::*};
-use kernel_ext::door::view_of;
+use kernel_ext::entry::view_of;
 use rdma_bindings as bindings;
 
 use super::Device;

@@ -12,7 +12,7 @@ use kernel::{
     prelude::*,
     sync::aref::ARef,
 };
-use kernel_ext::{door::FromC, net::device::NetDevice};
+use kernel_ext::{entry::FromC, net::device::NetDevice};
 use rdma_bindings::{self as bindings, ib_client_nl_info, ib_gid, sockaddr};
 
 use super::{Client, Device};

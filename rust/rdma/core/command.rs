@@ -18,7 +18,7 @@ use kernel::{
     prelude::*,
     transmute::FromBytes,
 };
-use kernel_ext::door::{view_of, BytesIn, BytesOut, FromC};
+use kernel_ext::entry::{view_of, BytesIn, BytesOut, FromC};
 use rdma_bindings::{
     self as bindings, bundle_alloc_head, bundle_priv, gfp_t, ib_ucontext, ib_uverbs_file,
     uverbs_attr, uverbs_attr_bundle,

@@ -14,7 +14,7 @@ use kernel::{
     prelude::*,
 };
 use kernel_ext::{
-    door::{view_of, FromC},
+    entry::{view_of, FromC},
     work::SleepableQueue,
 };
 use rdma_bindings::{
@@ -174,7 +174,7 @@ pub struct CqHandlers {
     pub context: *mut c_void,
 }
 
-/// A handler of C, or none, as an argument of a door.
+/// A handler of C, or none, as an argument of a C entry point.
 pub struct Handler<T>(pub T);
 
 // SAFETY: The type is the same on both sides.

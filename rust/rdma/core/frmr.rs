@@ -8,7 +8,7 @@
 //! C header: `include/rdma/frmr_pools.h`.
 
 use kernel::{prelude::*, sync::Arc};
-use kernel_ext::door::FromC;
+use kernel_ext::entry::FromC;
 use rdma_bindings::{self as bindings, ib_frmr_key, ib_mr};
 
 use super::{Device, Mr};

@@ -23,7 +23,7 @@ use kernel::{
     types::Opaque,
 };
 use kernel_ext::{
-    door::{FromC, IntoC},
+    entry::{FromC, IntoC},
     net::device::{MacAddress, NetDevice},
     rcu_box::RcuBox,
 };
@@ -218,7 +218,7 @@ impl Drop for GidEntry {
 
 /// A counted reference to an entry, as C has it in a `const struct ib_gid_attr *`.
 ///
-/// As an argument of a door it is one that the caller hands over.
+/// As an argument of a C entry point it is one that the caller hands over.
 #[derive(Clone)]
 pub struct GidRef(Arc<GidEntry>);
 

@@ -7,7 +7,7 @@
 use core::ptr::NonNull;
 
 use kernel::{error::to_result, prelude::*};
-use kernel_ext::{door::view_of, net::device::NetDevice};
+use kernel_ext::{entry::view_of, net::device::NetDevice};
 use rdma_bindings as bindings;
 
 use super::device::Registered;

@@ -23,7 +23,7 @@ use kernel::{
     prelude::*,
     sync::{Arc, ArcBorrow},
 };
-use kernel_ext::door::{FromC, IntoC};
+use kernel_ext::entry::{FromC, IntoC};
 
 /// The part of an object that C knows.
 ///

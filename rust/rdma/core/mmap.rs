@@ -17,7 +17,7 @@ use core::{mem::ManuallyDrop, ptr::NonNull};
 use kernel::{error::to_result, ffi::c_void, page::PAGE_SIZE, prelude::*};
 use kernel_ext::{
     cmutex::CMutex,
-    door::{view_of, FromC, IntoC},
+    entry::{view_of, FromC, IntoC},
 };
 use rdma_bindings::{
     self as bindings, ib_uverbs_dmabuf_file, rdma_umap_priv, rdma_user_mmap_entry, vm_area_struct,

@@ -11,7 +11,7 @@ use kernel::{
     ffi::{c_int, c_uint},
     prelude::*,
 };
-use kernel_ext::door::FromC;
+use kernel_ext::entry::FromC;
 use rdma_bindings::{self as bindings, ib_mr, ib_sge, ib_sig_attrs, list_head, scatterlist};
 
 use super::{

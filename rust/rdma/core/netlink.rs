@@ -11,7 +11,7 @@ use core::{
 };
 
 use kernel::prelude::*;
-use kernel_ext::{door::FromC, net::netlink::Request, rwsem::ReadGuard, static_lock::StaticRwSem};
+use kernel_ext::{entry::FromC, net::netlink::Request, rwsem::ReadGuard, static_lock::StaticRwSem};
 use rdma_bindings::{self as bindings, rdma_nl_cbs};
 
 use crate::MaySleep;

@@ -4,7 +4,7 @@
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-use kernel_ext::door::FromC;
+use kernel_ext::entry::FromC;
 use rdma_bindings::rdma_network_hdr;
 
 use crate::Gid;

@@ -27,7 +27,7 @@ use kernel::{
     ffi::c_int,
     prelude::*,
 };
-use kernel_ext::door::{view_of, FromC, IntoC, View};
+use kernel_ext::entry::{view_of, FromC, IntoC, View};
 use rdma_bindings::{ib_device_ops, ib_udata};
 
 use super::{Device, RestrackEntry};
@@ -265,7 +265,7 @@ pub type Created<T> = Result<Owned<T>, Failed<Fresh<T>>>;
 /// What a destroy method returns.
 pub type Destroyed<T> = Result<Fresh<T>, Failed<Owned<T>>>;
 
-/// What a door returns of an object that it has made: the object, or an errno in the pointer (`ERR_PTR`).
+/// What a C entry point returns of an object that it has made: the object, or an errno in the pointer (`ERR_PTR`).
 pub struct Made<T: View>(pub Result<Owned<T>>);
 
 impl<T: View> IntoC for Made<T> {

@@ -4,7 +4,7 @@
 //!
 //! C header: `include/rdma/ib_sa.h`.
 
-use kernel_ext::{door::FromC, net::device::MacAddress};
+use kernel_ext::{entry::FromC, net::device::MacAddress};
 use rdma_bindings::{self as bindings, ib_sa_mcmember_rec, sa_path_rec};
 
 use crate::Gid;

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use kernel::prelude::*;
 use kernel_ext::{
-    door::view_of,
+    entry::view_of,
     rwsem::{RwSem, WriteGuard},
 };
 use rdma_bindings::{self as bindings, ib_pd, ib_xrcd, inode};

@@ -19,7 +19,7 @@ use kernel::{
     sync::aref::ARef,
 };
 use kernel_ext::{
-    door::{view_of, FromC},
+    entry::{view_of, FromC},
     net::device::NetDevice,
     sync::Completion,
 };

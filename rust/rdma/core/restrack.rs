@@ -13,7 +13,7 @@ use core::{
 };
 
 use kernel::prelude::*;
-use kernel_ext::door::{view_of, FromC, View};
+use kernel_ext::entry::{view_of, FromC, View};
 use rdma_bindings::{self as bindings, rdma_id_private, rdma_restrack_entry};
 
 use super::{

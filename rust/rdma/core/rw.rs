@@ -26,7 +26,7 @@ use kernel::{
     prelude::*,
 };
 use kernel_ext::{
-    door::{view_of, FromC},
+    entry::{view_of, FromC},
     error::EOPNOTSUPP,
 };
 use rdma_bindings::{

@@ -17,7 +17,7 @@ use kernel::{
     types::Opaque,
 };
 use kernel_ext::{
-    door::{view_of, FromC},
+    entry::{view_of, FromC},
     sync::Completion,
 };
 use rdma_bindings::{

@@ -5,7 +5,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
-use kernel_ext::door::view_of;
+use kernel_ext::entry::view_of;
 use rdma_bindings::{self as bindings, ib_srq, ib_srq_init_attr, ib_usrq_object, ib_wq_init_attr};
 
 use super::{

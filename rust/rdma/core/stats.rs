@@ -16,7 +16,7 @@ use kernel::{
 };
 use kernel_ext::{
     cmutex::{CMutex, CMutexGuard},
-    door::FromC,
+    entry::FromC,
     sysfs::Name,
 };
 use rdma_bindings::{self as bindings, rdma_hw_stats, rdma_stat_desc};

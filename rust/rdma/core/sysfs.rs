@@ -16,7 +16,7 @@ use kernel::{
     types::Opaque,
 };
 use kernel_ext::{
-    door::FromC,
+    entry::FromC,
     sysfs::{File, Group, Kobject, Name, NewFile, RawAttribute, RawGroups, Text},
 };
 use rdma_bindings::{

@@ -14,7 +14,7 @@ pub mod segments;
 use core::ptr::NonNull;
 
 use kernel::{ffi::c_int, page::PAGE_SIZE};
-use kernel_ext::door::{view_of, FromC};
+use kernel_ext::entry::{view_of, FromC};
 use rdma_bindings::{self as bindings, ib_umem};
 
 use dmabuf::Dmabuf;

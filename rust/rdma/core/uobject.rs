@@ -17,7 +17,7 @@ use kernel::{
     prelude::*,
     sync::aref::{ARef, AlwaysRefCounted},
 };
-use kernel_ext::door::view_of;
+use kernel_ext::entry::view_of;
 use rdma_bindings as bindings;
 
 use super::{cgroup::CgroupObject, command::UverbsFile, AttrBundle, Ucontext, Uobject};
@@ -83,7 +83,7 @@ impl RemoveReason {
 }
 
 // SAFETY: The enumeration of C.
-unsafe impl kernel_ext::door::FromC for RemoveReason {
+unsafe impl kernel_ext::entry::FromC for RemoveReason {
     type Raw = bindings::rdma_remove_reason;
 
     #[inline]
@@ -116,7 +116,7 @@ impl LookupMode {
 }
 
 // SAFETY: The enumeration of C.
-unsafe impl kernel_ext::door::FromC for LookupMode {
+unsafe impl kernel_ext::entry::FromC for LookupMode {
     type Raw = bindings::rdma_lookup_mode;
 
     #[inline]

@@ -100,7 +100,7 @@ impl<L: LinkOps> Link<L> {
         })
     }
 
-    /// The door of `newlink`.
+    /// The C entry point of `newlink`.
     ///
     /// # Safety
     ///
@@ -118,7 +118,7 @@ impl<L: LinkOps> Link<L> {
         kernel::error::from_result(|| L::newlink(name, ndev, &sleep).map(|()| 0))
     }
 
-    /// The door of `dellink`.
+    /// The C entry point of `dellink`.
     ///
     /// # Safety
     ///

@@ -2,12 +2,12 @@
 
 //! The C entry points of the methods of a [`Provider`], and their table, `struct ib_device_ops`.
 //!
-//! Each door trusts the core for the contract of `struct ib_device_ops`, and that is the proof
+//! Each C entry point trusts the core for the contract of `struct ib_device_ops`, and that is the proof
 //! of all its unsafe conversions:
 //!
 //! * Pointers to objects are those of objects of a device of `P`, because the table is only given to
 //!   such devices ([`Device::alloc`](crate::Device::alloc)). For a create method the object is
-//!   newly allocated at the size that the table names, for others it was created by the door here.
+//!   newly allocated at the size that the table names, for others it was created by the C entry point here.
 //!   It is not destroyed while the method runs, and not used once it was destroyed.
 //! * Pointers to attributes are valid, and nobody else uses them while the method runs.
 //! * `udata` is null for a client in the kernel, else the driver's part of a command.
@@ -26,7 +26,7 @@ mod device;
 mod memory;
 mod queue;
 
-/// The table of the doors of `P`.
+/// The table of the C entry points of `P`.
 pub(crate) struct ProviderOps<P>(PhantomData<P>);
 
 /// What C gets for a result without a value.
@@ -52,11 +52,11 @@ fn not_null<T>(raw: *mut T) -> Result<NonNull<T>> {
     NonNull::new(raw).ok_or(EINVAL)
 }
 
-/// A door if the driver has the method.
-macro_rules! door {
-    ($has:ident, $door:expr) => {
+/// A C entry point if the driver has the method.
+macro_rules! entry {
+    ($has:ident, $entry:expr) => {
         if P::$has {
-            Some($door)
+            Some($entry)
         } else {
             None
         }
@@ -76,66 +76,66 @@ impl<P: Provider> ProviderOps<P> {
         query_device: Some(Self::query_device),
         query_port: Some(Self::query_port),
         get_port_immutable: Some(Self::get_port_immutable),
-        get_link_layer: door!(HAS_GET_LINK_LAYER, Self::get_link_layer),
-        query_pkey: door!(HAS_QUERY_PKEY, Self::query_pkey),
-        query_gid: door!(HAS_QUERY_GID, Self::query_gid),
-        add_gid: door!(HAS_ADD_GID, Self::add_gid),
-        del_gid: door!(HAS_DEL_GID, Self::del_gid),
-        get_dev_fw_str: door!(HAS_GET_DEV_FW_STR, Self::get_dev_fw_str),
-        modify_device: door!(HAS_MODIFY_DEVICE, Self::modify_device),
-        modify_port: door!(HAS_MODIFY_PORT, Self::modify_port),
-        enable_driver: door!(HAS_ENABLE_DRIVER, Self::enable_driver),
+        get_link_layer: entry!(HAS_GET_LINK_LAYER, Self::get_link_layer),
+        query_pkey: entry!(HAS_QUERY_PKEY, Self::query_pkey),
+        query_gid: entry!(HAS_QUERY_GID, Self::query_gid),
+        add_gid: entry!(HAS_ADD_GID, Self::add_gid),
+        del_gid: entry!(HAS_DEL_GID, Self::del_gid),
+        get_dev_fw_str: entry!(HAS_GET_DEV_FW_STR, Self::get_dev_fw_str),
+        modify_device: entry!(HAS_MODIFY_DEVICE, Self::modify_device),
+        modify_port: entry!(HAS_MODIFY_PORT, Self::modify_port),
+        enable_driver: entry!(HAS_ENABLE_DRIVER, Self::enable_driver),
         dealloc_driver: Some(Self::dealloc_driver),
-        process_mad: door!(HAS_PROCESS_MAD, Self::process_mad),
-        alloc_hw_port_stats: door!(HAS_GET_HW_STATS, Self::alloc_hw_port_stats),
-        get_hw_stats: door!(HAS_GET_HW_STATS, Self::get_hw_stats),
+        process_mad: entry!(HAS_PROCESS_MAD, Self::process_mad),
+        alloc_hw_port_stats: entry!(HAS_GET_HW_STATS, Self::alloc_hw_port_stats),
+        get_hw_stats: entry!(HAS_GET_HW_STATS, Self::get_hw_stats),
 
-        alloc_ucontext: door!(HAS_ALLOC_UCONTEXT, Self::alloc_ucontext),
-        dealloc_ucontext: door!(HAS_ALLOC_UCONTEXT, Self::dealloc_ucontext),
-        disassociate_ucontext: door!(HAS_DISASSOCIATE_UCONTEXT, Self::disassociate_ucontext),
-        mmap: door!(HAS_MMAP, Self::mmap),
+        alloc_ucontext: entry!(HAS_ALLOC_UCONTEXT, Self::alloc_ucontext),
+        dealloc_ucontext: entry!(HAS_ALLOC_UCONTEXT, Self::dealloc_ucontext),
+        disassociate_ucontext: entry!(HAS_DISASSOCIATE_UCONTEXT, Self::disassociate_ucontext),
+        mmap: entry!(HAS_MMAP, Self::mmap),
         alloc_pd: Some(Self::alloc_pd),
         dealloc_pd: Some(Self::dealloc_pd),
 
-        create_ah: door!(HAS_CREATE_AH, Self::create_ah),
-        create_user_ah: door!(HAS_CREATE_AH, Self::create_ah),
-        modify_ah: door!(HAS_MODIFY_AH, Self::modify_ah),
-        query_ah: door!(HAS_QUERY_AH, Self::query_ah),
-        destroy_ah: door!(HAS_CREATE_AH, Self::destroy_ah),
+        create_ah: entry!(HAS_CREATE_AH, Self::create_ah),
+        create_user_ah: entry!(HAS_CREATE_AH, Self::create_ah),
+        modify_ah: entry!(HAS_MODIFY_AH, Self::modify_ah),
+        query_ah: entry!(HAS_QUERY_AH, Self::query_ah),
+        destroy_ah: entry!(HAS_CREATE_AH, Self::destroy_ah),
 
         create_cq: Some(Self::create_cq),
-        resize_user_cq: door!(HAS_RESIZE_CQ, Self::resize_user_cq),
-        modify_cq: door!(HAS_MODIFY_CQ, Self::modify_cq),
+        resize_user_cq: entry!(HAS_RESIZE_CQ, Self::resize_user_cq),
+        modify_cq: entry!(HAS_MODIFY_CQ, Self::modify_cq),
         pre_destroy_cq: Some(Self::pre_destroy_cq),
         destroy_cq: Some(Self::destroy_cq),
-        poll_cq: door!(HAS_POLL_CQ, Self::poll_cq),
-        peek_cq: door!(HAS_PEEK_CQ, Self::peek_cq),
-        req_notify_cq: door!(HAS_REQ_NOTIFY_CQ, Self::req_notify_cq),
+        poll_cq: entry!(HAS_POLL_CQ, Self::poll_cq),
+        peek_cq: entry!(HAS_PEEK_CQ, Self::peek_cq),
+        req_notify_cq: entry!(HAS_REQ_NOTIFY_CQ, Self::req_notify_cq),
 
         create_qp: Some(Self::create_qp),
-        modify_qp: door!(HAS_MODIFY_QP, Self::modify_qp),
-        query_qp: door!(HAS_QUERY_QP, Self::query_qp),
+        modify_qp: entry!(HAS_MODIFY_QP, Self::modify_qp),
+        query_qp: entry!(HAS_QUERY_QP, Self::query_qp),
         destroy_qp: Some(Self::destroy_qp),
-        post_send: door!(HAS_POST_SEND, Self::post_send),
-        post_recv: door!(HAS_POST_RECV, Self::post_recv),
-        attach_mcast: door!(HAS_ATTACH_MCAST, Self::attach_mcast),
-        detach_mcast: door!(HAS_DETACH_MCAST, Self::detach_mcast),
+        post_send: entry!(HAS_POST_SEND, Self::post_send),
+        post_recv: entry!(HAS_POST_RECV, Self::post_recv),
+        attach_mcast: entry!(HAS_ATTACH_MCAST, Self::attach_mcast),
+        detach_mcast: entry!(HAS_DETACH_MCAST, Self::detach_mcast),
 
-        create_srq: door!(HAS_CREATE_SRQ, Self::create_srq),
-        modify_srq: door!(HAS_MODIFY_SRQ, Self::modify_srq),
-        query_srq: door!(HAS_QUERY_SRQ, Self::query_srq),
-        destroy_srq: door!(HAS_CREATE_SRQ, Self::destroy_srq),
-        post_srq_recv: door!(HAS_POST_SRQ_RECV, Self::post_srq_recv),
+        create_srq: entry!(HAS_CREATE_SRQ, Self::create_srq),
+        modify_srq: entry!(HAS_MODIFY_SRQ, Self::modify_srq),
+        query_srq: entry!(HAS_QUERY_SRQ, Self::query_srq),
+        destroy_srq: entry!(HAS_CREATE_SRQ, Self::destroy_srq),
+        post_srq_recv: entry!(HAS_POST_SRQ_RECV, Self::post_srq_recv),
 
-        get_dma_mr: door!(HAS_GET_DMA_MR, Self::get_dma_mr),
-        reg_user_mr: door!(HAS_REG_USER_MR, Self::reg_user_mr),
-        rereg_user_mr: door!(HAS_REREG_USER_MR, Self::rereg_user_mr),
+        get_dma_mr: entry!(HAS_GET_DMA_MR, Self::get_dma_mr),
+        reg_user_mr: entry!(HAS_REG_USER_MR, Self::reg_user_mr),
+        rereg_user_mr: entry!(HAS_REREG_USER_MR, Self::rereg_user_mr),
         dereg_mr: Some(Self::dereg_mr),
-        alloc_mr: door!(HAS_ALLOC_MR, Self::alloc_mr),
-        map_mr_sg: door!(HAS_MAP_MR_SG, Self::map_mr_sg),
-        advise_mr: door!(HAS_ADVISE_MR, Self::advise_mr),
-        alloc_mw: door!(HAS_ALLOC_MW, Self::alloc_mw),
-        dealloc_mw: door!(HAS_ALLOC_MW, Self::dealloc_mw),
+        alloc_mr: entry!(HAS_ALLOC_MR, Self::alloc_mr),
+        map_mr_sg: entry!(HAS_MAP_MR_SG, Self::map_mr_sg),
+        advise_mr: entry!(HAS_ADVISE_MR, Self::advise_mr),
+        alloc_mw: entry!(HAS_ALLOC_MW, Self::alloc_mw),
+        dealloc_mw: entry!(HAS_ALLOC_MW, Self::dealloc_mw),
 
         size_ib_ah: Ah::<P>::SIZE,
         size_ib_cq: Cq::<P>::SIZE,

@@ -68,7 +68,7 @@ impl<A: DeviceAttribute> Single<A> {
     };
     const GROUP_REF: &'static AttributeGroup = &Self::GROUP;
 
-    /// The door of `show`.
+    /// The C entry point of `show`.
     ///
     /// # Safety
     ///

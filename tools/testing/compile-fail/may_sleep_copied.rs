@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // error: cannot move out of `*may_sleep` which is behind a shared reference
 
-//! A token that outlives the door's call.
+//! A token that outlives the C entry point's call.
 
 use kernel_ext::context::MaySleep;
 

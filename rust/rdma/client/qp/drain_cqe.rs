@@ -84,7 +84,7 @@ unsafe impl Send for DrainCqe {}
 // SAFETY: As above.
 unsafe impl Sync for DrainCqe {}
 
-/// A door: the last request of a queue is completed.
+/// A C entry point: the last request of a queue is completed.
 ///
 /// # Safety
 ///

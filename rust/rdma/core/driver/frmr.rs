@@ -5,7 +5,7 @@
 //! C header: `include/rdma/frmr_pools.h`.
 
 use kernel::{error::to_result, prelude::*};
-use kernel_ext::{door::FromC, error::EOPNOTSUPP};
+use kernel_ext::{entry::FromC, error::EOPNOTSUPP};
 use rdma_bindings::ib_frmr_pool_ops;
 
 use crate::{

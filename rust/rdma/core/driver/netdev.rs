@@ -8,7 +8,7 @@
 use core::ptr::NonNull;
 
 use kernel::{error::to_result, ffi::c_int, prelude::*};
-use kernel_ext::{door::FromC, error::EOPNOTSUPP, net::device::NetDevice};
+use kernel_ext::{entry::FromC, error::EOPNOTSUPP, net::device::NetDevice};
 use rdma_bindings::{self as bindings, net_device, rdma_netdev_alloc_params};
 
 use crate::{core::Device, MaySleep};

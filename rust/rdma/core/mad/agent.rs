@@ -14,7 +14,7 @@ use kernel::{
     sync::Arc,
     types::Opaque,
 };
-use kernel_ext::door::FromC;
+use kernel_ext::entry::FromC;
 use rdma_bindings::{
     self as bindings, ib_mad_agent, ib_mad_agent_private, ib_mad_port_private, ib_mad_qp_info,
     ib_mad_recv_handler, ib_mad_reg_req, ib_mad_send_handler, ib_mad_send_wc,
@@ -291,7 +291,7 @@ impl RegistrationRequest {
     }
 }
 
-/// As an argument of a door; null: the agent only sends.
+/// As an argument of a C entry point; null: the agent only sends.
 pub struct RegistrationArgument(pub Option<RegistrationRequest>);
 
 // SAFETY: The header has a pointer to what the caller has filled in, or null.

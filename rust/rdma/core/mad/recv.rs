@@ -11,7 +11,7 @@ use kernel::{
     ffi::{c_int, c_void},
     prelude::*,
 };
-use kernel_ext::door::FromC;
+use kernel_ext::entry::FromC;
 use rdma_bindings::{
     self as bindings, ib_cqe, ib_grh, ib_mad, ib_mad_recv_buf, ib_mad_recv_wc, ib_wc,
 };

@@ -18,7 +18,7 @@ use kernel::{
     sync::{aref::ARef, Arc},
     types::Opaque,
 };
-use kernel_ext::{door::FromC, gfp::Gfp};
+use kernel_ext::{entry::FromC, gfp::Gfp};
 use rdma_bindings::{self as bindings, ib_cqe, ib_mad_send_buf, ib_sge, ib_ud_wr};
 
 use super::{c_pointer, Body, Embeds, MaybeBorrowed};
@@ -522,7 +522,7 @@ impl BadSend<'_> {
 
 /// How memory may be allocated: `gfp_t` of C.
 pub enum SendFlags<'a> {
-    /// Another door has made the token.
+    /// Another C entry point has made the token.
     Borrowed(&'a MaySleep),
     /// The flags say that the caller may sleep.
     Own(MaySleep),

@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 
 use kernel::{error::to_result, ffi::c_int, prelude::*};
-use kernel_ext::door::FromC;
+use kernel_ext::entry::FromC;
 use rdma_bindings::{
     self as bindings, bio_vec, bvec_iter, dma_data_direction, ib_sge, scatterlist, sg_table,
 };

@@ -17,7 +17,7 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
 };
-use kernel_ext::door::{view_of, FromC};
+use kernel_ext::entry::{view_of, FromC};
 use rdma_bindings::{
     self as bindings, dma_buf_attach_ops, dma_buf_attachment, dma_resv, ib_umem_dmabuf, scatterlist,
 };

@@ -17,7 +17,7 @@ use kernel::{
     prelude::*,
     sync::aref::ARef,
 };
-use kernel_ext::door::{view_of, FromC};
+use kernel_ext::entry::{view_of, FromC};
 use rdma_bindings::{self as bindings, ib_umem_odp, mmu_interval_notifier_ops};
 
 use super::{AccessFlags, UmemView};

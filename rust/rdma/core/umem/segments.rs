@@ -6,7 +6,7 @@
 
 use core::marker::PhantomData;
 
-use kernel_ext::door::FromC;
+use kernel_ext::entry::FromC;
 use rdma_bindings::{self as bindings, ib_block_iter, ib_umem, scatterlist};
 
 use super::UmemView;

@@ -30,7 +30,7 @@ use crate::{
 };
 
 impl<P: Provider> ProviderOps<P> {
-    /// The door of [`Provider::query_device`].
+    /// The C entry point of [`Provider::query_device`].
     ///
     /// # Safety
     ///
@@ -59,7 +59,7 @@ impl<P: Provider> ProviderOps<P> {
         })())
     }
 
-    /// The door of [`Provider::query_port`].
+    /// The C entry point of [`Provider::query_port`].
     ///
     /// # Safety
     ///
@@ -74,7 +74,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::query_port(dev, port_num, attr, &sleep))
     }
 
-    /// The door of [`Provider::get_port_immutable`].
+    /// The C entry point of [`Provider::get_port_immutable`].
     ///
     /// # Safety
     ///
@@ -90,7 +90,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::get_port_immutable(dev, port_num, immutable, &sleep))
     }
 
-    /// The door of [`Provider::get_link_layer`].
+    /// The C entry point of [`Provider::get_link_layer`].
     ///
     /// # Safety
     ///
@@ -104,7 +104,7 @@ impl<P: Provider> ProviderOps<P> {
         P::get_link_layer(dev, port_num).as_raw()
     }
 
-    /// The door of [`Provider::query_pkey`].
+    /// The C entry point of [`Provider::query_pkey`].
     ///
     /// # Safety
     ///
@@ -120,7 +120,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::query_pkey(dev, port_num, index, &sleep).map(|value| *pkey = value))
     }
 
-    /// The door of [`Provider::query_gid`].
+    /// The C entry point of [`Provider::query_gid`].
     ///
     /// # Safety
     ///
@@ -141,7 +141,7 @@ impl<P: Provider> ProviderOps<P> {
         })())
     }
 
-    /// The door of [`Provider::add_gid`].
+    /// The C entry point of [`Provider::add_gid`].
     ///
     /// # Safety
     ///
@@ -161,7 +161,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::add_gid(dev, attr, &sleep))
     }
 
-    /// The door of [`Provider::del_gid`].
+    /// The C entry point of [`Provider::del_gid`].
     ///
     /// # Safety
     ///
@@ -181,7 +181,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::del_gid(dev, attr, &sleep))
     }
 
-    /// The door of [`Provider::get_dev_fw_str`].
+    /// The C entry point of [`Provider::get_dev_fw_str`].
     ///
     /// # Safety
     ///
@@ -195,7 +195,7 @@ impl<P: Provider> ProviderOps<P> {
         P::get_dev_fw_str(dev, &mut out);
     }
 
-    /// The door of [`Provider::modify_device`].
+    /// The C entry point of [`Provider::modify_device`].
     ///
     /// # Safety
     ///
@@ -214,7 +214,7 @@ impl<P: Provider> ProviderOps<P> {
         ))
     }
 
-    /// The door of [`Provider::modify_port`].
+    /// The C entry point of [`Provider::modify_port`].
     ///
     /// # Safety
     ///
@@ -231,7 +231,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::modify_port(dev, port_num, mask, change, &sleep))
     }
 
-    /// The door of [`Provider::enable_driver`].
+    /// The C entry point of [`Provider::enable_driver`].
     ///
     /// # Safety
     ///
@@ -242,7 +242,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::enable_driver(dev, &sleep))
     }
 
-    /// The door of [`Provider::dealloc_driver`].
+    /// The C entry point of [`Provider::dealloc_driver`].
     ///
     /// # Safety
     ///
@@ -257,7 +257,7 @@ impl<P: Provider> ProviderOps<P> {
         unsafe { Device::<P>::drop_data(dev) };
     }
 
-    /// The door of [`Provider::process_mad`].
+    /// The C entry point of [`Provider::process_mad`].
     ///
     /// # Safety
     ///
@@ -303,7 +303,7 @@ impl<P: Provider> ProviderOps<P> {
         }
     }
 
-    /// The door of [`Provider::get_hw_stats`].
+    /// The C entry point of [`Provider::get_hw_stats`].
     ///
     /// # Safety
     ///
@@ -330,7 +330,7 @@ impl<P: Provider> ProviderOps<P> {
         })
     }
 
-    /// The door of [`Provider::alloc_ucontext`].
+    /// The C entry point of [`Provider::alloc_ucontext`].
     ///
     /// # Safety
     ///
@@ -353,7 +353,7 @@ impl<P: Provider> ProviderOps<P> {
         })
     }
 
-    /// The door of [`Provider::dealloc_ucontext`].
+    /// The C entry point of [`Provider::dealloc_ucontext`].
     ///
     /// # Safety
     ///
@@ -370,7 +370,7 @@ impl<P: Provider> ProviderOps<P> {
         let _: Result = unsafe { Ucontext::<P>::destroy(ctx, release, no_handler) };
     }
 
-    /// The door of [`Provider::disassociate_ucontext`].
+    /// The C entry point of [`Provider::disassociate_ucontext`].
     ///
     /// # Safety
     ///
@@ -380,7 +380,7 @@ impl<P: Provider> ProviderOps<P> {
         unsafe { P::disassociate_ucontext(Ucontext::from_raw(ctx), &MaySleep::assume()) };
     }
 
-    /// The door of [`Provider::mmap`].
+    /// The C entry point of [`Provider::mmap`].
     ///
     /// # Safety
     ///
@@ -397,7 +397,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::mmap(ctx, &vma, &sleep))
     }
 
-    /// The door of [`Provider::alloc_pd`].
+    /// The C entry point of [`Provider::alloc_pd`].
     ///
     /// # Safety
     ///
@@ -414,7 +414,7 @@ impl<P: Provider> ProviderOps<P> {
         })
     }
 
-    /// The door of [`Provider::dealloc_pd`].
+    /// The C entry point of [`Provider::dealloc_pd`].
     ///
     /// # Safety
     ///

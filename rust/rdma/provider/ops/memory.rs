@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl<P: Provider> ProviderOps<P> {
-    /// The door of [`Provider::get_dma_mr`].
+    /// The C entry point of [`Provider::get_dma_mr`].
     ///
     /// # Safety
     ///
@@ -37,7 +37,7 @@ impl<P: Provider> ProviderOps<P> {
         }))
     }
 
-    /// The door of [`Provider::reg_user_mr`].
+    /// The C entry point of [`Provider::reg_user_mr`].
     ///
     /// # Safety
     ///
@@ -68,7 +68,7 @@ impl<P: Provider> ProviderOps<P> {
         }))
     }
 
-    /// The door of [`Provider::rereg_user_mr`].
+    /// The C entry point of [`Provider::rereg_user_mr`].
     ///
     /// # Safety
     ///
@@ -103,7 +103,7 @@ impl<P: Provider> ProviderOps<P> {
         }))
     }
 
-    /// The door of [`Provider::dereg_mr`].
+    /// The C entry point of [`Provider::dereg_mr`].
     ///
     /// # Safety
     ///
@@ -121,7 +121,7 @@ impl<P: Provider> ProviderOps<P> {
         0
     }
 
-    /// The door of [`Provider::alloc_mr`].
+    /// The C entry point of [`Provider::alloc_mr`].
     ///
     /// # Safety
     ///
@@ -139,7 +139,7 @@ impl<P: Provider> ProviderOps<P> {
         }))
     }
 
-    /// The door of [`Provider::map_mr_sg`].
+    /// The C entry point of [`Provider::map_mr_sg`].
     ///
     /// # Safety
     ///
@@ -155,7 +155,7 @@ impl<P: Provider> ProviderOps<P> {
         from_result(|| Ok(P::map_mr_sg(mr, list)? as c_int))
     }
 
-    /// The door of [`Provider::advise_mr`].
+    /// The C entry point of [`Provider::advise_mr`].
     ///
     /// # Safety
     ///
@@ -183,7 +183,7 @@ impl<P: Provider> ProviderOps<P> {
         })())
     }
 
-    /// The door of [`Provider::alloc_mw`].
+    /// The C entry point of [`Provider::alloc_mw`].
     ///
     /// # Safety
     ///
@@ -200,7 +200,7 @@ impl<P: Provider> ProviderOps<P> {
         })
     }
 
-    /// The door of [`Provider::dealloc_mw`].
+    /// The C entry point of [`Provider::dealloc_mw`].
     ///
     /// # Safety
     ///

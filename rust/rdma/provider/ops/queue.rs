@@ -29,7 +29,7 @@ use crate::{
 impl<P: Provider> ProviderOps<P> {
     // Address handles.
 
-    /// The door of [`Provider::create_ah`].
+    /// The C entry point of [`Provider::create_ah`].
     ///
     /// # Safety
     ///
@@ -57,7 +57,7 @@ impl<P: Provider> ProviderOps<P> {
         })
     }
 
-    /// The door of [`Provider::modify_ah`].
+    /// The C entry point of [`Provider::modify_ah`].
     ///
     /// # Safety
     ///
@@ -68,7 +68,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::modify_ah(ah, &attr))
     }
 
-    /// The door of [`Provider::query_ah`].
+    /// The C entry point of [`Provider::query_ah`].
     ///
     /// # Safety
     ///
@@ -79,7 +79,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::query_ah(ah).map(|fields| out.set(&fields)))
     }
 
-    /// The door of [`Provider::destroy_ah`].
+    /// The C entry point of [`Provider::destroy_ah`].
     ///
     /// # Safety
     ///
@@ -100,7 +100,7 @@ impl<P: Provider> ProviderOps<P> {
 
     // Completion queues.
 
-    /// The door of [`Provider::create_cq`].
+    /// The C entry point of [`Provider::create_cq`].
     ///
     /// # Safety
     ///
@@ -126,7 +126,7 @@ impl<P: Provider> ProviderOps<P> {
         })())
     }
 
-    /// The door of [`Provider::resize_cq`].
+    /// The C entry point of [`Provider::resize_cq`].
     ///
     /// # Safety
     ///
@@ -146,7 +146,7 @@ impl<P: Provider> ProviderOps<P> {
         )
     }
 
-    /// The door of [`Provider::modify_cq`].
+    /// The C entry point of [`Provider::modify_cq`].
     ///
     /// # Safety
     ///
@@ -170,7 +170,7 @@ impl<P: Provider> ProviderOps<P> {
         0
     }
 
-    /// The door of [`Provider::destroy_cq`].
+    /// The C entry point of [`Provider::destroy_cq`].
     ///
     /// # Safety
     ///
@@ -187,7 +187,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(unsafe { Cq::<P>::destroy(cq, release, |handle| handle.close()) })
     }
 
-    /// The door of [`Provider::poll_cq`].
+    /// The C entry point of [`Provider::poll_cq`].
     ///
     /// # Safety
     ///
@@ -202,7 +202,7 @@ impl<P: Provider> ProviderOps<P> {
         }
     }
 
-    /// The door of [`Provider::peek_cq`].
+    /// The C entry point of [`Provider::peek_cq`].
     ///
     /// # Safety
     ///
@@ -214,7 +214,7 @@ impl<P: Provider> ProviderOps<P> {
         from_result(|| Ok(P::peek_cq(cq, most)? as c_int))
     }
 
-    /// The door of [`Provider::req_notify_cq`].
+    /// The C entry point of [`Provider::req_notify_cq`].
     ///
     /// # Safety
     ///
@@ -230,7 +230,7 @@ impl<P: Provider> ProviderOps<P> {
 
     // Queue pairs.
 
-    /// The door of [`Provider::create_qp`].
+    /// The C entry point of [`Provider::create_qp`].
     ///
     /// # Safety
     ///
@@ -256,7 +256,7 @@ impl<P: Provider> ProviderOps<P> {
         })())
     }
 
-    /// The door of [`Provider::modify_qp`].
+    /// The C entry point of [`Provider::modify_qp`].
     ///
     /// # Safety
     ///
@@ -280,7 +280,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(change.and_then(|change| P::modify_qp(qp, &change, udata.as_ref(), &sleep)))
     }
 
-    /// The door of [`Provider::query_qp`].
+    /// The C entry point of [`Provider::query_qp`].
     ///
     /// # Safety
     ///
@@ -305,7 +305,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::query_qp(qp, mask, &mut attr, &mut init, &sleep))
     }
 
-    /// The door of [`Provider::destroy_qp`].
+    /// The C entry point of [`Provider::destroy_qp`].
     ///
     /// # Safety
     ///
@@ -322,7 +322,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(unsafe { Qp::<P>::destroy(qp, release, |handle| handle.close()) })
     }
 
-    /// The door of [`Provider::post_send`].
+    /// The C entry point of [`Provider::post_send`].
     ///
     /// # Safety
     ///
@@ -345,7 +345,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(posted)
     }
 
-    /// The door of [`Provider::post_recv`].
+    /// The C entry point of [`Provider::post_recv`].
     ///
     /// # Safety
     ///
@@ -365,7 +365,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(posted)
     }
 
-    /// The door of [`Provider::attach_mcast`].
+    /// The C entry point of [`Provider::attach_mcast`].
     ///
     /// # Safety
     ///
@@ -381,7 +381,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::attach_mcast(qp, gid, lid, &sleep))
     }
 
-    /// The door of [`Provider::detach_mcast`].
+    /// The C entry point of [`Provider::detach_mcast`].
     ///
     /// # Safety
     ///
@@ -399,7 +399,7 @@ impl<P: Provider> ProviderOps<P> {
 
     // Shared receive queues.
 
-    /// The door of [`Provider::create_srq`].
+    /// The C entry point of [`Provider::create_srq`].
     ///
     /// # Safety
     ///
@@ -425,7 +425,7 @@ impl<P: Provider> ProviderOps<P> {
         })())
     }
 
-    /// The door of [`Provider::modify_srq`].
+    /// The C entry point of [`Provider::modify_srq`].
     ///
     /// # Safety
     ///
@@ -449,7 +449,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::modify_srq(srq, attr, mask, udata.as_ref(), &sleep))
     }
 
-    /// The door of [`Provider::query_srq`].
+    /// The C entry point of [`Provider::query_srq`].
     ///
     /// # Safety
     ///
@@ -461,7 +461,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::query_srq(srq, &sleep).map(|value| unsafe { attr.write(value) }))
     }
 
-    /// The door of [`Provider::destroy_srq`].
+    /// The C entry point of [`Provider::destroy_srq`].
     ///
     /// # Safety
     ///
@@ -478,7 +478,7 @@ impl<P: Provider> ProviderOps<P> {
         errno(unsafe { Srq::<P>::destroy(srq, release, |handle| handle.close()) })
     }
 
-    /// The door of [`Provider::post_srq_recv`].
+    /// The C entry point of [`Provider::post_srq_recv`].
     ///
     /// # Safety
     ///

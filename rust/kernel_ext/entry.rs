@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Conversion of arguments and results of exported functions ("doors").
+//! Conversion of arguments and results of exported functions (C entry points).
 //!
 //! [`#[export]`](macro@crate::export::export) on a safe function generates the function that C calls. It converts each
 //! argument by [`FromC`], and the result by [`IntoC`]:
@@ -285,7 +285,7 @@ pub unsafe trait View {
 /// Defines a transparent view of a C structure, for arguments `&View` from `struct x *`.
 ///
 /// ```
-/// # use kernel_ext::{bindings::ib_pd, door::view_of};
+/// # use kernel_ext::{bindings::ib_pd, entry::view_of};
 /// view_of! {
 ///     /// A protection domain.
 ///     pub struct Pd(ib_pd);
@@ -304,7 +304,7 @@ macro_rules! view_of {
         unsafe impl Sync for $name {}
 
         // SAFETY: A transparent wrapper of an `Opaque`.
-        unsafe impl $crate::door::View for $name {
+        unsafe impl $crate::entry::View for $name {
             type C = $c;
         }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Doors: the `unsafe extern "C"` function that `#[export]` writes for a safe one.
+//! C entry points: the `unsafe extern "C"` function that `#[export]` writes for a safe one.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -37,7 +37,7 @@ fn name_of(ty: &syn::Type) -> Option<&syn::Ident> {
     path.path.segments.last().map(|last| &last.ident)
 }
 
-/// Whether a parameter is the token that the door makes instead of taking it from C.
+/// Whether a parameter is the token that the C entry point makes instead of taking it from C.
 fn is_token(ty: &syn::Type) -> bool {
     let syn::Type::Reference(reference) = ty else {
         return false;
@@ -50,7 +50,7 @@ fn is_pair(ty: &syn::Type) -> bool {
     name_of(ty).is_some_and(|name| PAIRS.iter().any(|pair| name == pair))
 }
 
-/// Writes the door of a safe function: it has the function's name for C, and turns each argument from C, and the
+/// Writes the C entry point of a safe function: it has the function's name for C, and turns each argument from C, and the
 /// result to C.
 pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
     let name = &function.sig.ident;
@@ -59,7 +59,10 @@ pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
     let mut arguments = Vec::new();
     for (nth, input) in function.sig.inputs.iter().enumerate() {
         let syn::FnArg::Typed(input) = input else {
-            return Err(syn::Error::new_spanned(input, "a door has no `self`"));
+            return Err(syn::Error::new_spanned(
+                input,
+                "a C entry point has no `self`",
+            ));
         };
         let argument = format_ident!("argument_{nth}");
         arguments.push(argument.clone());
@@ -74,42 +77,42 @@ pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
         let ty = erased(&input.ty);
         if is_pair(&input.ty) {
             let count = format_ident!("argument_{nth}_count");
-            parameters.push(quote! { #argument: <#ty as ::kernel_ext::door::FromCPair>::Pointer });
+            parameters.push(quote! { #argument: <#ty as ::kernel_ext::entry::FromCPair>::Pointer });
             parameters.push(quote! { #count: usize });
             conversions.push(quote! {
                 // SAFETY: C passes what the header asks for, and it is valid during the call.
-                let #argument = unsafe { ::kernel_ext::door::FromCPair::from_c(#argument, #count) };
+                let #argument = unsafe { ::kernel_ext::entry::FromCPair::from_c(#argument, #count) };
             });
             continue;
         }
-        parameters.push(quote! { #argument: <#ty as ::kernel_ext::door::FromC>::Raw });
+        parameters.push(quote! { #argument: <#ty as ::kernel_ext::entry::FromC>::Raw });
         conversions.push(quote! {
             // SAFETY: C passes what the header asks for, and it is valid during the call.
-            let #argument = unsafe { ::kernel_ext::door::FromC::from_c(#argument) };
+            let #argument = unsafe { ::kernel_ext::entry::FromC::from_c(#argument) };
         });
     }
     let output = match &function.sig.output {
         syn::ReturnType::Default => quote! { () },
         syn::ReturnType::Type(_, ty) => {
             let ty = erased(ty);
-            quote! { <#ty as ::kernel_ext::door::IntoC>::Raw }
+            quote! { <#ty as ::kernel_ext::entry::IntoC>::Raw }
         }
     };
     let symbol = name.to_string();
     Ok(quote! {
         const _: () = {
-            /// The door.
+            /// The C entry point.
             ///
             /// # Safety
             ///
             /// The arguments are what the C header asks for.
             #[export_name = #symbol]
-            unsafe extern "C" fn door(#(#parameters),*) -> #output {
+            unsafe extern "C" fn entry(#(#parameters),*) -> #output {
                 #(#conversions)*
-                ::kernel_ext::door::IntoC::into_c(#name(#(#arguments),*))
+                ::kernel_ext::entry::IntoC::into_c(#name(#(#arguments),*))
             }
             // The two branches have one type only if the signatures are the same.
-            if true { ::kernel_ext::export::header::#name } else { door };
+            if true { ::kernel_ext::export::header::#name } else { entry };
         };
     })
 }

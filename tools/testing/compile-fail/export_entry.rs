@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Exports of safe functions, whose doors are generated.
+//! Exports of safe functions, whose C entry points are generated.
 
 use kernel::error::Result;
 use kernel_ext::{
     bindings::{ib_client, ib_device},
     context::MaySleep,
-    door::view_of,
+    entry::view_of,
     export::export,
 };
 

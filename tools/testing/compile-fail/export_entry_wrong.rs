@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // error: `if` and `else` have incompatible types
 
-//! A door with an argument that the header does not have.
+//! A C entry point with an argument that the header does not have.
 
-use kernel_ext::{bindings::ib_device, door::view_of, export::export};
+use kernel_ext::{bindings::ib_device, entry::view_of, export::export};
 
 view_of! {
     /// A device.
