@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # All methods for any context are called in each context: by a thread, under a spin lock with interrupts off, in softirqs, in
 # a hard interrupt; and in all of them at once. rules_test does so, in C; a debug kernel watches it.
-# kernels: stock debug kcsan
+# kernels: stock debug kcsan uml
 # rows: 1.018 2.001 2.002
 # timeout: 300
 # mixes: all
