@@ -103,9 +103,11 @@ impl AhVector {
     /// The Ethernet address of the next hop. `None` for an address vector that is not for RoCE.
     #[inline]
     pub fn dmac(&self) -> Option<MacAddress> {
+        if self.raw().type_ != bindings::RDMA_AH_ATTR_TYPE_ROCE {
+            return None;
+        }
         // SAFETY: Any bytes are an address, and an address vector for RoCE has that member of the union.
-        (self.raw().type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE)
-            .then(|| unsafe { self.raw().__bindgen_anon_1.roce.dmac })
+        Some(unsafe { self.raw().__bindgen_anon_1.roce.dmac })
     }
 
     /// Sets the Ethernet address of the next hop, of an address vector for RoCE.
