@@ -95,7 +95,7 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
         timeout = int(seconds)
     test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text)), timeout,
                 tuple(sorted(found.get("mix", "").split())), provokes=tuple(found.get("provokes", "").split()),
-                allows=tuple(found.get("allows", "").split()), env=env, smoke="smoke" in found)
+                allows=tuple(value.strip() for key, value in HEADER.findall(text) if key == "allows"), env=env, smoke="smoke" in found)
     if found.get("guests", "1").strip() == "2":
         return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}{mark(kernel)}", kind="wire", host_a=a)
                 for a, b in (("stock", "ours"), ("ours", "stock"))]

@@ -7,6 +7,7 @@ not blamed for them; a report that has one of our modules among its first frames
 """
 import bisect
 import dataclasses
+import fnmatch
 import itertools
 import pathlib
 import re
@@ -99,6 +100,8 @@ class Complaint:
     # Kind and first functions, "function[module]": the same for the same fault.
     signature: str = ""
     times: int = 1
+    # Its first line, without the time.
+    first: str = ""
 
     @property
     def title(self) -> str:
@@ -228,7 +231,12 @@ def complaints(messages: str, ours: set[str] | frozenset[str] = frozenset()) -> 
 def _complaint(kind: str, raw: list[str], lines: list[str], ours: set[str] | frozenset[str]) -> Complaint:
     told = itertools.chain(*racing(lines)) if kind == "KCSAN" else frames(lines)
     there = {module for _, module in told}
-    return Complaint(kind, raw, tuple(sorted(there & ours)), _signature(kind, lines))
+    return Complaint(kind, raw, tuple(sorted(there & ours)), _signature(kind, lines), first=lines[0])
+
+
+def allowed(complaint: Complaint, patterns: tuple[str, ...] | list[str]) -> bool:
+    """Whether a test says of the report's first line that it may come: `# allows: PATTERN`, as the shell's patterns are."""
+    return any(fnmatch.fnmatchcase(complaint.first, pattern) for pattern in patterns)
 
 
 def _joined(found: list[Complaint]) -> list[Complaint]:

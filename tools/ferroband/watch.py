@@ -67,7 +67,8 @@ class Watch:
             self.began.append((int(answer), name))
 
     def end(self, name: str, provokes: tuple[str, ...], allows: tuple[str, ...]) -> Verdict:
-        """It has ended: what did the kernel say? `provokes` are kinds of complaints that must be there, `allows` may be."""
+        """It has ended: what did the kernel say? `provokes` are kinds of complaints that must be there, `allows` patterns
+        of the first lines of those that may be."""
         _, output = self.machine.run(LOG.format(marker=self.marker), timeout=120)
         messages = output.decode(errors="replace")
         found = kernellog.complaints(messages, self.modules)
@@ -115,7 +116,7 @@ class Watch:
         recorded = kernellog.stock_faults()
         for complaint in found:
             short = complaint.kind.replace(" ", "-")
-            if short in provokes or short in allows:
+            if short in provokes or kernellog.allowed(complaint, allows):
                 verdict.notes.append(f"as it should: {complaint.title}")
             elif known := kernellog.known(complaint, KERNEL, name, self.ours, recorded):
                 verdict.notes.append(f"a fault of stock's ({known.source}): {complaint.title}")

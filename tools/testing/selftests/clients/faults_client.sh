@@ -7,7 +7,8 @@
 # mix: rdma_rxe
 # mixes: all
 # timeout: 120
-# allows: allocation
+# allows: *: vmalloc error: size *
+# allows: *: page allocation failure: order:*
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 . "$here/faults_lib.sh"

@@ -8,7 +8,8 @@
 # mix: ib_uverbs rdma_rxe
 # mixes: all
 # timeout: 240
-# allows: allocation
+# allows: *: vmalloc error: size *
+# allows: *: page allocation failure: order:*
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 . "$here/faults_lib.sh"

@@ -7,7 +7,9 @@
 # mix: rdma_rxe
 # mixes: all
 # timeout: 300
-# allows: allocation sysfs
+# allows: *: vmalloc error: size *
+# allows: *: page allocation failure: order:*
+# allows: kobject: kobject_add_internal failed for * (error: -12 parent: *)
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 . "$here/faults_lib.sh"

@@ -8,7 +8,9 @@
 # mix: ib_core rdma_rxe
 # mixes: all
 # timeout: 100
-# allows: allocation sysfs
+# allows: *: vmalloc error: size *
+# allows: *: page allocation failure: order:*
+# allows: kobject: kobject_add_internal failed for * (error: -12 parent: *)
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 . "$here/faults_lib.sh"
