@@ -368,15 +368,12 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Resources<S> {
         if self.idle {
             return None;
         }
-        let is_sending = |request: &&mut Resource<R>| request.sending.is_some();
-        let none = self
+        let is_sending = |request: &Resource<R>| request.sending.is_some();
+        let some = self
             .occupied()
-            .filter_map(|slot| slot.0.as_mut())
-            .find(is_sending)
-            .is_none();
-        self.idle = none;
-        self.occupied()
-            .filter_map(|slot| slot.0.as_mut())
-            .find(is_sending)
+            .any(|slot| slot.0.as_ref().is_some_and(is_sending));
+        self.idle = !some;
+        let mut requests = self.occupied().filter_map(|slot| slot.0.as_mut());
+        requests.find(|request| is_sending(request))
     }
 }
