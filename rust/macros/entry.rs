@@ -26,6 +26,26 @@ fn erased(ty: &syn::Type) -> syn::Type {
     ty
 }
 
+/// Whether a type has the lifetime `'static`.
+struct NamesStatic(bool);
+
+impl VisitMut for NamesStatic {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut syn::Lifetime) {
+        self.0 |= lifetime.ident == "static";
+    }
+}
+
+/// Refuses an argument that is said to stay longer than the call.
+fn check_lifetimes(ty: &syn::Type) -> syn::Result<()> {
+    let mut found = NamesStatic(false);
+    found.visit_type_mut(&mut ty.clone());
+    if found.0 {
+        let why = "what C passes is valid until the function returns, and not `'static`";
+        return Err(syn::Error::new_spanned(ty, why));
+    }
+    Ok(())
+}
+
 /// The types that C passes as two arguments, a pointer and a number: `FromCPair`.
 const PAIRS: [&str; 3] = ["BytesIn", "BytesOut", "SliceOut"];
 
@@ -74,6 +94,7 @@ pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
             });
             continue;
         }
+        check_lifetimes(&input.ty)?;
         let ty = erased(&input.ty);
         if is_pair(&input.ty) {
             let count = format_ident!("argument_{nth}_count");
