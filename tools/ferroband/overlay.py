@@ -117,7 +117,8 @@ def programs() -> list[pathlib.Path]:
     with open(target / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         in_root("make", "-s", f"-j{os.cpu_count()}", "-C", str(REPO / "tools/testing/selftests"), f"OUTPUT={target}", check=True)
-    return [target / source.stem for source in sorted((REPO / "tools/testing/selftests").glob("*/*.c"))]
+    sources = (source for pattern in ("selftests/*/*.c", "bench/*.c") for source in (REPO / "tools/testing").glob(pattern))
+    return [target / source.stem for source in sorted(sources)]
 
 
 def module_closure(names: tuple[str, ...]) -> list[pathlib.Path]:

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Messages of a program with completion events (bench_verbs.c), on one device and from one host to the other one.
+
+# message NAME OPERATION SIZE DEPTH QPS COUNT
+message() {
+	local name=$1 value
+	shift
+	value=$(on A timeout 600 /ferroband/selftests/bench_verbs "$@" rxe0 "$gid_a" rxe0 "$gid_a") &&
+		measure "$name, one device" "$value"
+	value=$(on A timeout 600 /ferroband/selftests/bench_verbs "$@" rxe0 "$gid_a" rxe1 "$gid_b") &&
+		measure "$name, veth" "$value"
+}
+
+one_round() {
+	local gid_a gid_b
+	gid_a=$(gid_index A)
+	gid_b=$(gid_index B)
+	message "send 64 B, 1 under way" send 64 1 1 $((300 * SCALE))
+	message "send 64 B, 32 under way" send 64 32 1 $((1000 * SCALE))
+	message "write 4 KiB, 32 under way" write 4096 32 1 $((500 * SCALE))
+	message "write 64 KiB, 8 under way" write 65536 8 1 $((60 * SCALE))
+	message "read 64 KiB, 8 under way" read 65536 8 1 $((60 * SCALE))
+	message "send 64 B, 16 QPs, 16 under way" send 64 16 16 $((60 * SCALE))
+	message "write 64 KiB, 16 QPs, 4 under way" write 65536 4 16 $((6 * SCALE))
+}
+
+rounds ib_core ib_uverbs_support ib_uverbs rdma_rxe
