@@ -302,6 +302,7 @@ impl Requester {
         }
         self.state = State::Sqd;
         self.drain = Drain::Draining { notify };
+        self.ask();
         self.check_drained(ops);
     }
 
@@ -364,20 +365,20 @@ impl Requester {
     }
 
     fn send<O: SendOps>(&mut self, now: Time, budget: u32, ops: &mut O) -> Run {
-        for _ in 0..budget {
+        for left in (0..budget).rev() {
             if matches!(self.wait, Wait::Receiver(_)) {
                 return Run::Idle;
             }
-            if let Step::Stop(run) = self.step(now, ops) {
+            if let Step::Stop(run) = self.step(left == 0, now, ops) {
                 return run;
             }
         }
         Run::More
     }
 
-    /// Sends the next packet or executes the next local operation.
+    /// Sends the next packet or executes the next local operation. `last`: nothing more is sent in this run.
     #[inline]
-    fn step<O: SendOps>(&mut self, now: Time, ops: &mut O) -> Step {
+    fn step<O: SendOps>(&mut self, last: bool, now: Time, ops: &mut O) -> Step {
         let new = !precedes(self.next.index, self.begun);
         if new && self.state == State::Sqd {
             return Step::Stop(Run::Idle);
@@ -396,7 +397,7 @@ impl Requester {
         match wr.op {
             SendOp::Local { wait_all, .. } => self.step_local(wait_all, ops),
             SendOp::Invalid(status) => self.set_fault(status),
-            _ => self.step_packet(&wr, now, ops),
+            _ => self.step_packet(&wr, last, now, ops),
         }
     }
 
@@ -411,7 +412,19 @@ impl Requester {
 
     fn set_fault(&mut self, status: WcStatus) -> Step {
         self.fault = Some((self.next.index, status));
+        self.ask();
         Step::Done
+    }
+
+    /// Asks for an acknowledge of what was sent, if no packet has asked for it and none follows that would: sends the oldest
+    /// packet again, which the peer acknowledges as a duplicate, with all that it has received.
+    fn ask(&mut self) {
+        if self.unasked > 0 && self.outstanding() > 0 {
+            self.next = self.oldest;
+            self.reads = 0;
+            self.unasked = 0;
+            self.probing = true;
+        }
     }
 
     fn step_local<O: SendOps>(&mut self, wait_all: bool, ops: &mut O) -> Step {
@@ -430,7 +443,7 @@ impl Requester {
         Step::Done
     }
 
-    fn step_packet<O: SendOps>(&mut self, wr: &SendWr, now: Time, ops: &mut O) -> Step {
+    fn step_packet<O: SendOps>(&mut self, wr: &SendWr, last: bool, now: Time, ops: &mut O) -> Step {
         if let Err(status) = wr.check(&self.attr) {
             return self.set_fault(status);
         }
@@ -446,7 +459,12 @@ impl Requester {
         }
         let packet = self.next.packet;
         let ends = packet.saturating_add(count) >= total;
-        let ack_req = self.requests_ack(ends, count);
+        let follower = if ends && !last && !answered {
+            self.follower(ops)
+        } else {
+            None
+        };
+        let ack_req = self.requests_ack(ends && follower.is_none(), count);
         let spec = PacketSpec {
             psn: self.next.psn(),
             packet,
@@ -473,7 +491,24 @@ impl Requester {
             self.unasked.saturating_add(1)
         };
         self.sent(wr, count, total, answered, now, ops);
+        if follower.is_some() {
+            // It was read already.
+            self.next.wr = follower;
+        }
         Step::Done
+    }
+
+    /// The work request after the one at `next`, if it is posted and its first packet can be sent as soon as this one's last: that
+    /// or a later packet requests the acknowledge.
+    #[inline]
+    fn follower<O: SendOps>(&self, ops: &mut O) -> Option<SendWr> {
+        if self.attr.service != Service::Rc || self.probing || self.state != State::Rts {
+            return None;
+        }
+        let wr = ops.wr(self.next.index.wrapping_add(1))?;
+        let is_plain = matches!(wr.op, SendOp::Send { .. } | SendOp::Write { .. });
+        let is_sent = is_plain && !wr.fence && wr.check(&self.attr).is_ok();
+        (is_sent && self.fault.is_none()).then_some(wr)
     }
 
     /// Whether `count` more sequence numbers may be outstanding, and, if `answered`, one more READ or ATOMIC.
@@ -502,7 +537,7 @@ impl Requester {
         self.next.psn().offset(self.oldest.psn())
     }
 
-    /// Whether the packet at `next` requests an acknowledge.
+    /// Whether the packet at `next` requests an acknowledge; `ends`: it is the last one for now.
     #[inline]
     fn requests_ack(&self, ends: bool, count: u32) -> bool {
         if self.attr.service != Service::Rc {

@@ -271,6 +271,125 @@ fn one_acknowledge_covers_everything_before_it() {
     assert_eq!(rig.requester.next_deadline(), None);
 }
 
+/// The PSNs of the packets that ask for an acknowledge.
+fn asked(sent: &[Sent]) -> Vec<u32> {
+    let asking = sent.iter().filter(|sent| sent.headers.bth().ack_req);
+    asking.map(|sent| sent.headers.psn().get()).collect()
+}
+
+/// concerns rows 3.074
+#[test]
+fn the_last_of_messages_that_are_sent_together_asks_for_all() {
+    let mut rig = Rig::rc();
+    rig.post(SEND, 10);
+    rig.post(WRITE, 300);
+    rig.post(SEND, 0);
+    assert_eq!(asked(&rig.run()), [103]);
+    rig.ack(103);
+    assert_eq!(rig.statuses(), [Success; 3]);
+    rig.post(SEND, 10);
+    assert_eq!(asked(&rig.run()), [104]);
+}
+
+/// concerns rows 3.074
+#[test]
+fn the_last_message_of_a_run_asks_although_more_are_posted() {
+    let mut rig = Rig::rc();
+    for _ in 0..5 {
+        rig.post(SEND, 10);
+    }
+    let now = Time::from_ns(rig.now);
+    let run = rig.requester.run(now, 3, &mut rig.world);
+    assert_eq!((run, asked(&rig.world.take_sent())), (Run::More, vec![102]));
+}
+
+/// concerns rows 3.074
+#[test]
+fn the_message_that_fills_the_window_asks() {
+    let mut rig = Rig::new(SendAttr {
+        window: 3,
+        ..send_attr(Service::Rc)
+    });
+    for _ in 0..5 {
+        rig.post(SEND, 10);
+    }
+    assert_eq!(asked(&rig.run()), [102]);
+}
+
+/// What may not be sent at once gives no acknowledge that others could wait for.
+///
+/// concerns rows 3.074
+#[test]
+fn a_message_asks_if_what_follows_may_have_to_wait() {
+    let fenced = SendWr {
+        op: SEND,
+        length: 0,
+        signaled: true,
+        solicited: false,
+        fence: true,
+    };
+    for op in [READ, ADD, INVALIDATE, BIND] {
+        let mut rig = Rig::rc();
+        rig.post(SEND, 10);
+        rig.post(op, 8);
+        assert_eq!(asked(&rig.run()).first(), Some(&100), "{op:?}");
+    }
+    let mut rig = Rig::rc();
+    rig.post(SEND, 10);
+    rig.world.post_wr(fenced, Vec::new());
+    assert_eq!(asked(&rig.run()), [100, 101]);
+    let mut rig = Rig::rc();
+    rig.post(SEND, 10);
+    rig.post(SendOp::Invalid(WcStatus::LocQpOpErr), 1);
+    assert_eq!(asked(&rig.run()), [100]);
+}
+
+/// concerns rows 3.074, 3.082
+#[test]
+fn messages_before_one_that_fails_are_acknowledged_by_a_duplicate() {
+    let mut rig = Rig::rc();
+    for _ in 0..4 {
+        rig.post(SEND, 10);
+    }
+    rig.world.good_transmits = 3;
+    rig.world
+        .transmit_errors
+        .push_back(TransmitError::Fault(WcStatus::LocProtErr));
+    let sent = rig.run();
+    let psns: Vec<_> = sent.iter().map(|s| s.headers.psn().get()).collect();
+    assert_eq!(psns, [100, 101, 102, 100]);
+    assert_eq!(asked(&sent), [100], "the duplicate");
+    rig.ack(102);
+    rig.requester
+        .run(Time::from_ns(rig.now), 10, &mut rig.world);
+    assert_eq!(
+        rig.statuses(),
+        [Success, Success, Success, WcStatus::LocProtErr]
+    );
+}
+
+/// concerns rows 3.049, 3.074
+#[test]
+fn draining_asks_for_what_nothing_has_asked_for() {
+    let mut rig = Rig::rc();
+    for _ in 0..4 {
+        rig.post(SEND, 10);
+    }
+    rig.world.good_transmits = 2;
+    rig.world
+        .transmit_errors
+        .push_back(TransmitError::QueueFull);
+    let now = Time::from_ns(rig.now);
+    assert_eq!(rig.requester.run(now, 10, &mut rig.world), Run::Blocked);
+    assert_eq!(asked(&rig.world.take_sent()), []);
+    rig.requester.drain(true, &mut rig.world);
+    assert_eq!(asked(&rig.run()), [100], "again");
+    rig.ack(101);
+    rig.run();
+    assert_eq!(rig.world.events, [QpEvent::SqDrained]);
+    assert_eq!(rig.statuses(), [Success; 2]);
+}
+
 /// concerns rows 3.074
 #[test]
 fn ghosts_and_duplicates_have_no_effect() {

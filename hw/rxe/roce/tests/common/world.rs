@@ -61,6 +61,8 @@ pub struct World {
     pub locals: Vec<u32>,
     /// The result of local operations.
     pub local_result: Result<(), WcStatus>,
+    /// So many transmissions go well before those errors.
+    pub good_transmits: usize,
     /// The results of the next transmissions.
     pub transmit_errors: VecDeque<TransmitError>,
     pub scatter_result: Result<(), WcStatus>,
@@ -93,6 +95,7 @@ impl World {
             completions: Vec::new(),
             locals: Vec::new(),
             local_result: Ok(()),
+            good_transmits: 0,
             transmit_errors: VecDeque::new(),
             scatter_result: Ok(()),
             receives: VecDeque::new(),
@@ -176,7 +179,9 @@ impl SendOps for World {
         offset: u32,
         len: u32,
     ) -> Result<(), TransmitError> {
-        if let Some(error) = self.transmit_errors.pop_front() {
+        if let Some(left) = self.good_transmits.checked_sub(1) {
+            self.good_transmits = left;
+        } else if let Some(error) = self.transmit_errors.pop_front() {
             return Err(error);
         }
         if self.rng.hits(self.busy) {
