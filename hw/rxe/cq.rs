@@ -11,10 +11,14 @@ use kernel::sync::Arc;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::{
     abi::wc::WcStatus,
-    provider::wc::{KernelWc, QpNumbers, Wc, WcExtra, WcSink},
+    provider::{
+        cq::CqInitAttr,
+        wc::{KernelWc, QpNumbers, Wc, WcExtra, WcSink},
+    },
 };
 use rdma::{CqEvent, CqHandle, MaySleep, NotifyFlags};
 
+use crate::doorbell::Doorbells;
 use crate::limits;
 use crate::ring::{Full, Mappings, MmapInfo, Producer, RingIndices};
 
@@ -100,9 +104,25 @@ struct State {
     /// For user space that polls by a uverbs command.
     numbers: Option<QpNumbers>,
     armed: Armed,
+    /// Completions since it was armed.
+    since_armed: u32,
     /// A completion was lost, and the consumer was notified.
     overrun: bool,
 }
+
+/// Completions that a consumer has not polled yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pending {
+    /// There are none.
+    Nothing,
+    /// There are some; the consumer arms the CQ and sleeps when there are none.
+    Notified,
+    /// There are some; the consumer polls all the time.
+    Polled,
+}
+
+/// A consumer that has not armed the CQ for so many completions polls.
+const FORGOTTEN: u32 = 4096;
 
 /// The CQ was full: a completion is lost, and the work queue that it belongs to must go to the error state (IBTA vol.
 /// 1, 11.6.3.1).
@@ -113,58 +133,92 @@ pub(crate) struct Overflow;
 #[pin_data]
 pub(crate) struct Cq {
     handle: Arc<CqHandle>,
+    vector: u32,
+    /// Of queue pairs that send their completions here.
+    #[pin]
+    pub(crate) doorbells: Doorbells,
     /// Taken in any context; nothing is locked inside.
     #[pin]
     state: SpinLockIrq<State>,
 }
 
 impl Cq {
-    fn new(handle: &Arc<CqHandle>, ring: Ring, numbers: Option<QpNumbers>) -> Result<Arc<Self>> {
+    fn new(
+        handle: &Arc<CqHandle>,
+        ring: Ring,
+        vector: u32,
+        numbers: Option<QpNumbers>,
+        told: bool,
+    ) -> Result<Arc<Self>> {
         let state = State {
             ring,
             numbers,
             armed: Armed::No,
+            since_armed: if told { 0 } else { FORGOTTEN },
             overrun: false,
         };
         Arc::pin_init(
             pin_init!(Self {
                 handle: handle.clone(),
+                vector,
+                doorbells <- Doorbells::new(),
                 state <- new_spinlock_irq!(state, "Cq::state"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Creates a CQ for a kernel consumer, with at least `entries` entries.
+    /// Creates a CQ for a kernel consumer, with at least as many entries as `attr` says.
     ///
     /// # Errors
     ///
     /// `EINVAL` for more than [`limits::MAX_CQE`], `ENOMEM`.
     pub(crate) fn for_kernel(
         handle: &Arc<CqHandle>,
-        entries: u32,
+        attr: &CqInitAttr,
         _ctx: &MaySleep,
     ) -> Result<Arc<Self>> {
-        check_size(entries)?;
-        Self::new(handle, Ring::Kernel(KernelRing::new(entries)?), None)
+        check_size(attr.cqe)?;
+        let ring = Ring::Kernel(KernelRing::new(attr.cqe)?);
+        Self::new(handle, ring, attr.comp_vector, None, false)
     }
 
-    /// Creates a CQ whose ring is mapped by user space.
+    /// Creates a CQ whose ring is mapped by user space. `told`: the program is told of completions by a channel.
     ///
     /// # Errors
     ///
     /// As for [`Self::for_kernel`].
     pub(crate) fn for_user(
         handle: &Arc<CqHandle>,
-        entries: u32,
+        attr: &CqInitAttr,
+        told: bool,
         mappings: &Arc<Mappings>,
         ctx: &MaySleep,
     ) -> Result<(Arc<Self>, MmapInfo)> {
-        check_size(entries)?;
-        let ring = Producer::new(mappings, entries, USER_WC, ctx)?;
+        check_size(attr.cqe)?;
+        let ring = Producer::new(mappings, attr.cqe, USER_WC, ctx)?;
         let info = ring.mmap_info();
         let numbers = QpNumbers::new(ctx)?;
-        Ok((Self::new(handle, Ring::User(ring), Some(numbers))?, info))
+        let ring = Ring::User(ring);
+        let cq = Self::new(handle, ring, attr.comp_vector, Some(numbers), told)?;
+        Ok((cq, info))
+    }
+
+    /// The completion vector.
+    pub(crate) fn vector(&self) -> u32 {
+        self.vector
+    }
+
+    /// Whether the consumer has completions to poll, and if so, how it learns of them.
+    pub(crate) fn pending(&self) -> Pending {
+        let state = self.state.lock();
+        if state.ring.is_empty() {
+            Pending::Nothing
+        } else if state.armed != Armed::No || state.since_armed < FORGOTTEN {
+            Pending::Notified
+        } else {
+            Pending::Polled
+        }
     }
 
     /// Number of entries.
@@ -190,6 +244,7 @@ impl Cq {
             }
             return Err(Overflow);
         }
+        state.since_armed = state.since_armed.saturating_add(1);
         let wanted = match state.armed {
             Armed::No => false,
             Armed::Solicited => solicited || wc.status != WcStatus::Success,
@@ -220,12 +275,16 @@ impl Cq {
         }
     }
 
-    /// Arms the CQ for one call of the completion handler. Any context.
+    /// Arms the CQ for one call of the completion handler, and answers the doorbells that wait. Any context for the CQ of a
+    /// kernel consumer, process context for that of a program.
     ///
     /// Arming for the next completion overrides arming for a solicited one. Returns whether there are completions whose
     /// notification was missed, if `flags` ask for that.
     pub(crate) fn request_notify(&self, flags: NotifyFlags) -> bool {
+        // The program is going to sleep.
+        self.doorbells.answer();
         let mut state = self.state.lock();
+        state.since_armed = 0;
         if flags.contains(NotifyFlags::NEXT_COMP) {
             state.armed = Armed::Next;
         } else if flags.contains(NotifyFlags::SOLICITED) && state.armed == Armed::No {

@@ -5,11 +5,10 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use kernel::prelude::*;
-use kernel::sync::Arc;
-use kernel::workqueue::{self, impl_has_work, new_work, Work, WorkItem};
+use kernel::sync::{rcu, Arc};
 use kernel_ext::deferred_drop::DeferredDrop;
 use kernel_ext::net::device::NetDevice;
-use kernel_ext::work;
+use kernel_ext::net::skb::SkBuff;
 use kernel_ext::xarray::Table;
 use rdma::abi::ah::AhFields;
 use rdma::MaySleep;
@@ -17,7 +16,7 @@ use roce::mtu::Mtu;
 
 use crate::addresses::Addresses;
 use crate::ah::{Ahs, Av};
-use crate::backlog::{Backlog, Waiting};
+use crate::backlog::{Next, Origin, Waiting};
 use crate::counters::Counters;
 use crate::ids::PORT;
 use crate::limits;
@@ -58,24 +57,13 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// Hardware counters of the port.
     pub(crate) counters: Counters,
     mtu: AtomicU8,
-    /// Packets to itself.
-    #[pin]
-    pub(crate) backlog: Backlog,
-    /// Delivers packets to itself.
-    #[pin]
-    work: Work<Self>,
     bad_pkeys: AtomicU32,
     qkey_violations: AtomicU32,
     sys_image_guid: AtomicU64,
     guid: [u8; 8],
 }
 
-impl_has_work! { impl{Q: Send + Sync + 'static} HasWork<Self> for Rxe<Q> { self.work } }
-
-impl<Q: Member + Send + Sync + 'static> Rxe<Q>
-where
-    Self: WorkItem<Pointer = Arc<Self>>,
-{
+impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
     /// Creates the data of a device on `ndev`.
     pub(crate) fn new(ndev: &NetDevice) -> Result<Arc<Self>> {
         let guid = guid_of(ndev);
@@ -92,8 +80,6 @@ where
                 addresses <- Addresses::new(),
                 counters: Counters::default(),
                 mtu: AtomicU8::new(mtu_of(ndev) as u8),
-                backlog <- Backlog::new(),
-                work <- new_work!("Rxe::work"),
                 bad_pkeys: AtomicU32::new(0),
                 qkey_violations: AtomicU32::new(0),
                 sys_image_guid: AtomicU64::new(u64::from_ne_bytes(guid)),
@@ -103,22 +89,19 @@ where
         )
     }
 
-    /// Queues a packet of the device to itself. Softirq or process context.
-    pub(crate) fn loop_back(this: &Arc<Self>, packet: Waiting) {
-        this.backlog.push(packet);
-        Self::schedule_delivery(this);
+    /// Gives a packet of the device to the QP of the device that it is for, which is handled by its work item, or as `next`.
+    /// Softirq or process context, also with locks of the sender held.
+    pub(crate) fn loop_back(&self, qpn: u32, skb: SkBuff, next: &mut Next) {
+        let guard = rcu::read_lock();
+        if let Some(qp) = self.qps.get(qpn, &guard) {
+            let origin = Origin::Own;
+            Q::enqueue(qp, Waiting { skb, origin }, Some(next));
+        }
     }
 
-    /// Schedules the work item that delivers them. Any context.
-    pub(crate) fn schedule_delivery(this: &Arc<Self>) {
-        work::enqueue(workqueue::system_bh(), this);
-    }
-
-    /// Stops the delivery permanently and drops the queued packets. Called after the last QP was destroyed.
-    pub(crate) fn stop(this: &Arc<Self>, sleep: &MaySleep) {
-        DeferredDrop::flush(&this.old_qps, sleep);
-        work::cancel_sync(this, sleep);
-        this.backlog.clear();
+    /// Waits until the destroyed QPs are freed. Called after the last one was destroyed.
+    pub(crate) fn stop(&self, sleep: &MaySleep) {
+        DeferredDrop::flush(&self.old_qps, sleep);
     }
 }
 

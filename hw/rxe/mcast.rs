@@ -9,7 +9,7 @@
 //! | lock | context | protects | inside it |
 //! |---|---|---|---|
 //! | `change` | process | attaching and detaching | `table`, the net device's |
-//! | `table` | process, softirq | the members | engines' |
+//! | `table` | process, softirq | the members | backlogs' |
 //!
 //! An attached QP cannot be destroyed, so a group never has the last reference to one.
 
@@ -20,8 +20,8 @@ use kernel_ext::net::device::{MacAddress, NetDevice};
 use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
 use rdma::{Gid, MaySleep};
 
+use crate::backlog::{Next, Waiting};
 use crate::limits;
-use crate::packet::Incoming;
 
 /// A member of groups: a QP.
 pub(crate) trait Member {
@@ -31,8 +31,9 @@ pub(crate) trait Member {
     /// Counts a detachment.
     fn count_detached(&self);
 
-    /// Receives a packet of a group. Softirq context.
-    fn receive(this: ArcBorrow<'_, Self>, incoming: &Incoming);
+    /// Adds a packet to those that wait for it. Softirq or process context, also with locks of others held.
+    /// It is handled by its work item, or as `next`.
+    fn enqueue(this: ArcBorrow<'_, Self>, packet: Waiting, next: Option<&mut Next>);
 }
 
 type Members<Q> = KVec<Arc<Q>>;
@@ -167,13 +168,13 @@ impl<Q: Member> Groups<Q> {
         Ok(())
     }
 
-    /// Delivers a packet to all members of a group. Softirq context.
-    ///
-    /// Errors of one member do not affect the others.
-    pub(crate) fn deliver(&self, gid: Gid, incoming: &Incoming) {
+    /// Gives each member of a group a packet that `copy` makes; one without memory for it gets none. Softirq context.
+    pub(crate) fn deliver(&self, gid: Gid, copy: impl Fn() -> Option<Waiting>) {
         let table = self.table.lock();
         for member in table.groups.get(&gid).into_iter().flatten() {
-            Q::receive(member.as_arc_borrow(), incoming);
+            if let Some(packet) = copy() {
+                Q::enqueue(member.as_arc_borrow(), packet, None);
+            }
         }
     }
 }

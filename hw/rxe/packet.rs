@@ -7,9 +7,10 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use kernel::prelude::*;
 use kernel::transmute::AsBytes;
 use kernel_ext::bindings;
-use kernel_ext::net::header::IpHeader;
+use kernel_ext::net::header::{IpHeader, UdpHeader};
 use kernel_ext::net::skb::SkBuff;
 use rdma::Gid;
+use roce::icrc;
 use roce::wire::Packet;
 
 /// A valid packet for a device.
@@ -34,6 +35,15 @@ impl Incoming {
     /// Frees the packet as a delivered one.
     pub(crate) fn consume(self) {
         self.skb.consume();
+    }
+
+    /// The length of the packet from its IP header on: those with options or extensions were rejected.
+    pub(crate) fn length(&self) -> usize {
+        let ip = match &self.ip {
+            IpHeader::V4(_) => icrc::IPV4_LEN,
+            IpHeader::V6(_) => icrc::IPV6_LEN,
+        };
+        ip + size_of::<UdpHeader>() + self.skb.len()
     }
 
     /// The headers and the length of the payload.

@@ -3,21 +3,22 @@
 //! Queue pairs: `struct ib_qp` of `<rdma/ib_verbs.h>`.
 //!
 //! A QP is one state machine, the *engine*: requester, responder and their queues, behind one lock that disables
-//! softirqs. Every event takes the lock, passes its data and runs the engine: a packet (softirq), a doorbell (process
-//! context), the timer, and the QP's own work item, which continues when a budget is used up, when the send queue of
-//! the network has room again, and for consumers that have posted in a context in which the lock must not be taken.
+//! softirqs. Whoever takes the lock handles all packets in the QP's [backlog](crate::backlog), and runs requester and responder
+//! once: a doorbell (process context), a packet (softirq), and the QP's own work item on the QP's [processor](home). The work item
+//! is queued for packets that arrive elsewhere, by the timer, when a budget is used up, when the send queue of the network has
+//! room again, and for requests that are posted in a context in which the lock must not be taken.
 //!
 //! ```text
-//!   post_send ─┐                          ┌─ requester ─┐
-//!   packet ────┤ Engine (one lock, BH) ───┤             ├─ QpOps: memory, CQs, packets out
-//!   timer ─────┤                          └─ responder ─┘
-//!   work ──────┘
+//!   post_send ──────────────┐                          ┌─ requester ─┐
+//!   packet ─────────────────┤ Engine (one lock, BH) ───┤             ├─ QpOps: memory, CQs, packets out
+//!   packet, timer ── work ──┘                          └─ responder ─┘
 //! ```
 //!
 //! | lock | context | protects | inside it |
 //! |---|---|---|---|
 //! | `attr` | process | `modify_qp` and `query_qp` | `engine` |
-//! | `engine` | process, softirq | the engine | `posted_*`, SRQ, CQ, MR and MW locks, the timer's |
+//! | `engine` | process, softirq | the engine | `posted_*`, SRQ, CQ, MR and MW locks, the timer's, backlogs' |
+//! | `backlog` | process, softirq | packets that wait for the QP | the work item is queued |
 //! | `posted_sends`, `posted_recvs` | any | requests posted by kernel consumers | nothing |
 //!
 //! The device's table, the timer and the work item own references to a QP. Its memory must be freed in a context that
@@ -27,6 +28,7 @@
 mod attr;
 mod create;
 mod engine;
+mod home;
 mod ops;
 mod post;
 mod recv;
@@ -34,22 +36,24 @@ mod recv_queue;
 mod send;
 mod send_queue;
 
+use crate::backlog::{Backlog, Next, Waiting};
 use crate::cq::Cq;
 use crate::device::Rxe;
+use crate::doorbell::{Doorbell, LONGEST_WAIT};
 use crate::ids::PdId;
 use crate::mcast::Member;
 use crate::mw::BinderId;
-use crate::packet::Incoming;
 use crate::tx::{Flight, Path, Waiter};
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
 use attr::{Attr, Fixed};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use engine::{Engine, BUDGET};
+use home::Home;
 use kernel::prelude::*;
-use kernel::sync::{Arc, ArcBorrow, Mutex};
+use kernel::sync::{rcu, Arc, ArcBorrow, Mutex};
 use kernel::workqueue::{self, impl_has_work, Work, WorkItem};
 use kernel_ext::error::EOPNOTSUPP;
-use kernel_ext::sync::{SpinLockBh, SpinLockIrq};
+use kernel_ext::sync::{SpinLockBh, SpinLockBhGuard, SpinLockIrq};
 use kernel_ext::timer::{impl_has_timer, now_ns, OnTimer, Timer};
 use kernel_ext::work;
 use rdma::{
@@ -86,6 +90,9 @@ pub(crate) struct Qp {
     /// Number of multicast groups that it is attached to.
     groups: AtomicU32,
     flight: Arc<Flight<Qp>>,
+    home: Home,
+    #[pin]
+    backlog: Backlog,
     #[pin]
     engine: SpinLockBh<Engine>,
     #[pin]
@@ -94,6 +101,8 @@ pub(crate) struct Qp {
     posted_recvs: SpinLockIrq<Inbox<RecvWqe>>,
     #[pin]
     attr: Mutex<Attr>,
+    /// The doorbell waits in the send CQ.
+    doorbell_waits: AtomicBool,
     /// The work item is queued and has not started: it is queued only once.
     scheduled: AtomicBool,
     #[pin]
@@ -112,13 +121,22 @@ impl WorkItem for Qp {
         // Pairs with the swap in `schedule`: a thread that finds the flag set has stored its data before, so this run
         // sees it.
         this.scheduled.swap(false, Ordering::SeqCst);
-        this.as_arc_borrow().drive(|_, _| {});
+        this.as_arc_borrow().drive(|_, _| Sends::Yes);
     }
 }
 
 impl OnTimer for Qp {
     fn expired(this: Arc<Self>) {
-        this.as_arc_borrow().drive(|_, _| {});
+        this.withdraw_doorbell();
+        Self::schedule(&this);
+    }
+}
+
+impl Doorbell for Qp {
+    fn answer(self: Arc<Self>) {
+        // Pairs with the swap in `defer`: a thread that finds the flag set has posted its requests before, so this run sees them.
+        self.doorbell_waits.swap(false, Ordering::SeqCst);
+        self.as_arc_borrow().drive(|_, _| Sends::InOrder);
     }
 }
 
@@ -137,20 +155,28 @@ impl Member for Qp {
         self.groups.fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn receive(this: ArcBorrow<'_, Self>, incoming: &Incoming) {
-        this.drive(|engine, qp| engine.receive(qp, incoming));
+    fn enqueue(this: ArcBorrow<'_, Self>, packet: Waiting, next: Option<&mut Next>) {
+        this.backlog.push(packet, || {
+            let claimed =
+                this.home.may_be_here() && next.is_some_and(|next| next.claim(this.number()));
+            if !claimed {
+                Self::schedule(&this.into());
+            }
+        });
     }
 }
+
+/// So many packets from the network may wait for a QP. Beyond, whoever brings one handles them: a sender on this host is slowed
+/// down, and none is dropped.
+const HIGH_WATER: usize = 256;
+
+/// So many QPs that give each other packets are handled one after the other; the next one waits for its work item.
+const LONGEST_CHAIN: usize = 8;
 
 impl Qp {
     /// The QP's number.
     pub(crate) fn number(&self) -> u32 {
         self.id.number()
-    }
-
-    /// The transport service.
-    pub(crate) fn service(&self) -> Service {
-        self.service
     }
 
     /// The current state.
@@ -173,27 +199,47 @@ impl Qp {
         });
     }
 
-    /// Handles a packet, and those that `more` gives, together. Softirq context.
-    pub(crate) fn receive_all(
-        this: ArcBorrow<'_, Self>,
-        first: Incoming,
-        more: &mut dyn FnMut() -> Option<Incoming>,
-    ) {
-        this.drive(|engine, qp| {
-            let mut next = Some(first);
-            while let Some(incoming) = next {
-                engine.receive(qp, &incoming);
-                incoming.consume();
-                next = more();
+    /// Handles a packet from the network if the QP may run on this processor, and else adds it to those that wait. Softirq
+    /// context, without locks.
+    pub(crate) fn receive(this: ArcBorrow<'_, Self>, packet: Waiting) {
+        let here = this.home.may_be_here();
+        let waiting = this.backlog.push(packet, || {
+            if !here {
+                Self::schedule(&this.into());
             }
         });
+        if here {
+            this.drive_or_schedule();
+        } else if waiting > HIGH_WATER {
+            this.drive(|_, _| Sends::No);
+        }
     }
 
-    /// Queues the QP's work item. Any context.
+    /// Queues the QP's work item on its processor, or on this one. Any context.
     #[inline]
     fn schedule(this: &Arc<Self>) {
         if !this.scheduled.swap(true, Ordering::SeqCst) {
-            work::enqueue(workqueue::system_bh(), this);
+            work::enqueue_on(this.home.cpu(), workqueue::system_bh(), this);
+        }
+    }
+
+    /// Lets the doorbell wait in the send CQ; returns false if it cannot.
+    fn defer(self: &Arc<Self>) -> bool {
+        if self.doorbell_waits.swap(true, Ordering::SeqCst) {
+            return true;
+        }
+        if !self.send_cq.doorbells.add(self.clone()) {
+            self.doorbell_waits.store(false, Ordering::SeqCst);
+            return false;
+        }
+        Timer::arm(self, now_ns().saturating_add(LONGEST_WAIT));
+        true
+    }
+
+    /// The doorbell waits no longer: the engine is going to run.
+    fn withdraw_doorbell(&self) {
+        if self.doorbell_waits.swap(false, Ordering::SeqCst) {
+            self.send_cq.doorbells.remove(self);
         }
     }
 
@@ -251,6 +297,7 @@ impl Qp {
             // What is left is freed without the lock.
             slots = slots.take().map(|slots| engine.grow(slots));
             engine.change_state(qp, was, modify.state, attr);
+            Sends::Yes
         });
         Ok(())
     }
@@ -293,6 +340,8 @@ impl Qp {
         // A packet that has found the QP before finds the engine dead.
         let qps = &self.rxe.qps;
         qps.remove_later(self.number(), &self.rxe.old_qps, sleep);
+        self.withdraw_doorbell();
+        self.backlog.close();
         self.flight.detach();
         Timer::shut_down(self, sleep);
         work::cancel_sync(self, sleep);
@@ -300,27 +349,91 @@ impl Qp {
         Ok(())
     }
 
-    /// Takes the lock, calls `f` with the engine, and runs it.
-    fn drive(self: ArcBorrow<'_, Self>, f: impl FnOnce(&mut Engine, &Qp)) {
+    /// Takes the lock, calls `f` with the engine, and runs it; then those of QPs of the device that were given packets.
+    fn drive(self: ArcBorrow<'_, Self>, f: impl FnOnce(&mut Engine, &Qp) -> Sends) {
         let qp: &Qp = &self;
-        let mut engine = qp.engine.lock();
-        if engine.dead {
+        let engine = qp.engine.lock();
+        let next = self.drive_locked(engine, f);
+        qp.drive_next(next);
+    }
+
+    /// As [`Self::drive`], unless somebody has the lock: then the work item is queued.
+    #[inline]
+    fn drive_or_schedule(self: ArcBorrow<'_, Self>) {
+        let qp: &Qp = &self;
+        match qp.engine.try_lock() {
+            Some(engine) => {
+                let next = self.drive_locked(engine, |_, _| Sends::InOrder);
+                qp.drive_next(next);
+            }
+            None => qp.backlog.wake(|| Self::schedule(&self.into())),
+        }
+    }
+
+    /// Runs the engine of a QP, that of the QP that it gives packets, and so on.
+    #[inline]
+    fn drive_next(&self, mut next: Option<u32>) {
+        if next.is_none() {
             return;
+        }
+        let guard = rcu::read_lock();
+        for _ in 0..LONGEST_CHAIN {
+            let found = next.and_then(|qpn| self.rxe.qps.get(qpn, &guard));
+            let Some(qp) = found else {
+                return;
+            };
+            let this: &Qp = &qp;
+            next = qp.drive_locked(this.engine.lock(), |_, _| Sends::InOrder);
+        }
+        if let Some(qp) = next.and_then(|qpn| self.rxe.qps.get(qpn, &guard)) {
+            qp.backlog.wake(|| Self::schedule(&qp.into()));
+        }
+    }
+
+    /// As [`Self::drive`], with the lock held; returns the number of a QP that is to be handled next.
+    fn drive_locked(
+        self: ArcBorrow<'_, Self>,
+        mut engine: SpinLockBhGuard<'_, Engine>,
+        f: impl FnOnce(&mut Engine, &Qp) -> Sends,
+    ) -> Option<u32> {
+        let qp: &Qp = &self;
+        if engine.dead {
+            return None;
         }
         if qp.service == Service::Ud {
             engine.set_datagram_mtu(qp.rxe.mtu());
         }
-        f(&mut engine, qp);
-        let more = engine.run(qp);
+        let sends = match f(&mut engine, qp) {
+            Sends::Yes => true,
+            Sends::No => false,
+            Sends::InOrder => engine.queues.loops_back() || qp.home.may_be_here(),
+        };
+        let (received, mut more) = engine.receive_all(qp);
+        more |= if sends { engine.run(qp) } else { true };
+        let sent = core::mem::take(&mut engine.queues.sent);
+        qp.home.note(received, sent);
         if !qp.user {
             engine.queues.forget_routes();
         }
         let deadline = engine.requester.next_deadline();
+        let next = engine.queues.next.take();
         if more {
             Self::schedule(&self.into());
         }
         if let Some(deadline) = deadline {
             Timer::arm(&self.into(), deadline.as_ns());
         }
+        next
     }
+}
+
+/// Whether a run of the engine sends packets, or leaves that to the work item.
+///
+/// Net devices and their queues preserve the order of packets for each processor alone, so they are sent from the processor of
+/// the QP. Packets to QPs of the same device go through their backlogs, in any case in order.
+enum Sends {
+    Yes,
+    No,
+    /// If they are sent from the QP's processor, or do not need to be.
+    InOrder,
 }

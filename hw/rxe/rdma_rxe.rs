@@ -11,13 +11,14 @@
 //! | [`rx`] | receiving packets |
 //! | [`link`] | the links of a network namespace, the UDP port |
 //! | [`qp`] | queue pairs: their state, their engines, their timers |
+//! | [`check`] | validating packets for a queue pair |
 //! | [`device`] | the data of a device: tables of its objects, its port |
 //! | [`mcast`], [`srq`] | multicast groups, shared receive queues |
 //! | [`wqe`] | parsing work requests |
 //! | [`mw`], [`mr`] | memory windows and regions |
 //! | [`cq`], [`tx`] | completion queues, transmitting packets |
-//! | [`addresses`], [`ah`], [`backlog`] | addresses of a device, address vectors, loopback packets |
-//! | [`packet`], [`icrc`] | received packets, the ICRC |
+//! | [`addresses`], [`ah`], [`backlog`] | addresses of a device, address vectors, packets that wait for a queue pair |
+//! | [`packet`], [`icrc`], [`doorbell`] | received packets, the ICRC, doorbells that wait |
 //! | [`ring`] | rings in memory shared with user space |
 //! | [`mad`], [`counters`] | performance MADs, hardware counters |
 //! | [`limits`], [`ids`] | limits of a device, identifiers |
@@ -35,9 +36,11 @@ use rdma::MaySleep;
 mod addresses;
 mod ah;
 mod backlog;
+mod check;
 mod counters;
 mod cq;
 mod device;
+mod doorbell;
 mod icrc;
 mod ids;
 mod limits;

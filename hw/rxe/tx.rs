@@ -4,14 +4,13 @@
 //!
 //! A packet is one linear buffer: room for the link-layer header, IP, UDP, the headers of [`roce::wire`], the payload
 //! (copied once), pad bytes and ICRC. It is sent by the IP stack of the net device's namespace. A packet to a GID of
-//! the same device is added to the device's [backlog](crate::backlog), without ICRC.
+//! the same device is added to the [backlog](crate::backlog) of its QP, without ICRC.
 //!
 //! [`Flight`] counts the packets of a QP in flight: above a limit the QP stops sending, and when enough packets have
 //! left, its work item runs again. Net devices and their backlogs preserve the order of packets only per CPU, so a QP
 //! changes its CPU only when all its packets have left.
 
 use crate::ah::Av;
-use crate::backlog::Waiting;
 use crate::counters::{Counter, Counters};
 use crate::icrc::{seal_v4, seal_v6};
 use crate::ids::UDP_PORT;
@@ -236,6 +235,12 @@ impl Path {
         self.route = None;
     }
 
+    /// Whether the destination is the same device.
+    #[inline]
+    pub(crate) fn loops_back(&self) -> bool {
+        self.loopback
+    }
+
     /// Whether this is the path for `av`.
     pub(crate) fn is_to(&self, av: &Arc<Av>) -> bool {
         Arc::ptr_eq(&self.av, av)
@@ -345,7 +350,7 @@ impl Packet {
         path: &mut Path,
         flight: &Arc<Flight<W>>,
         counters: &Counters,
-        loop_back: impl FnOnce(Waiting),
+        loop_back: impl FnOnce(u32, SkBuff),
     ) {
         let sent = self.try_send(path, flight, loop_back);
         match sent {
@@ -361,7 +366,7 @@ impl Packet {
         self,
         path: &mut Path,
         flight: &Arc<Flight<W>>,
-        loop_back: impl FnOnce(Waiting),
+        loop_back: impl FnOnce(u32, SkBuff),
     ) -> Result<usize> {
         let mut skb = self.skb.ok_or(ENOMEM)?;
         push_headers(&mut skb, path).ok_or(ENOBUFS)?;
@@ -369,8 +374,7 @@ impl Packet {
         skb.set_owner(flight.clone())?;
         flight.count_sent(!path.loopback);
         if path.loopback {
-            let qpn = self.dest_qpn.get();
-            loop_back(Waiting { skb, qpn });
+            loop_back(self.dest_qpn.get(), skb);
             return Ok(bytes);
         }
         match path.find_route()? {

@@ -243,7 +243,7 @@ impl Provider for Driver {
 
     fn dealloc_driver(dev: &Device<Self>, ctx: &MaySleep) {
         dev.link.close(ctx);
-        Rxe::stop(&dev.rxe, ctx);
+        dev.rxe.stop(ctx);
     }
 
     fn modify_port(
@@ -378,10 +378,11 @@ impl Provider for Driver {
             return Err(EOPNOTSUPP);
         }
         let new = match udata {
-            None => crate::cq::Cq::for_kernel(&handle, attr.cqe, ctx)?,
+            None => crate::cq::Cq::for_kernel(&handle, attr, ctx)?,
             Some(udata) => {
                 let mappings = mappings(udata)?;
-                let (new, info) = crate::cq::Cq::for_user(&handle, attr.cqe, mappings, ctx)?;
+                let told = cq.has_channel();
+                let (new, info) = crate::cq::Cq::for_user(&handle, attr, told, mappings, ctx)?;
                 respond_mmap(udata, info)?;
                 new
             }

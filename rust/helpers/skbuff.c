@@ -75,11 +75,6 @@ __rust_helper __be16 rust_helper_skb_protocol(const struct sk_buff *skb)
 	return skb->protocol;
 }
 
-__rust_helper void rust_helper_skb_queue_head_init(struct sk_buff_head *list)
-{
-	skb_queue_head_init(list);
-}
-
 /* Where an Ethernet packet came from; false if it came without a header of the link. */
 __rust_helper bool rust_helper_skb_ethernet_source(const struct sk_buff *skb, u8 (*source)[ETH_ALEN])
 {

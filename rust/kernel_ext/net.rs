@@ -12,6 +12,7 @@ pub mod ns;
 pub mod resolve;
 pub mod route;
 pub mod skb;
+pub mod skb_list;
 mod socket;
 pub mod udp_tunnel;
 pub mod upper;

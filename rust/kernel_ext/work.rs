@@ -20,7 +20,7 @@ use core::{
 use kernel::{
     prelude::*,
     sync::Arc,
-    workqueue::{HasWork, Queue, Work, WorkItem},
+    workqueue::{HasWork, Queue, RawWorkItem, Work, WorkItem},
 };
 
 /// Returns the C work item inside `object`.
@@ -40,6 +40,28 @@ where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID> + Send + Sync + 'static,
 {
     queue.enqueue::<Arc<T>, ID>(object.clone()).is_ok()
+}
+
+/// As [`enqueue`], on the processor `cpu`, or on any if that is offline.
+pub fn enqueue_on<T, const ID: u64>(cpu: u32, queue: &Queue, object: &Arc<T>) -> bool
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID> + Send + Sync + 'static,
+{
+    let queue = core::ptr::from_ref(queue).cast_mut().cast();
+    // SAFETY: The queue is valid, and `queue_work_online` returns false only for work that is queued already. The object is
+    // `Send`, and has no lifetimes.
+    let queued = unsafe {
+        object
+            .clone()
+            .__enqueue(|work| bindings::queue_work_online(cpu, queue, work.cast()))
+    };
+    queued.is_ok()
+}
+
+/// The number of the `n`th processor that is online, counted round and round. It may go offline at any time.
+pub fn nth_online_cpu(n: u32) -> u32 {
+    // SAFETY: The function may be called in any context.
+    unsafe { bindings::nth_online_cpu(n) }
 }
 
 /// Cancels the work of `object`, and waits until it is not running; returns whether it was queued.

@@ -4,7 +4,7 @@
 //!
 //! C header: `include/rdma/uverbs_std_types.h`.
 
-use core::ptr::null_mut;
+use core::ptr::{self, null_mut};
 
 use kernel::{ffi::c_void, prelude::*, sync::aref::ARef};
 use rdma::{
@@ -112,7 +112,10 @@ pub fn create(
     let handlers = CqHandlers {
         completion: Some(on_completion),
         event: Some(on_cq_event),
-        context: null_mut(),
+        // A driver can see whether the program is told of completions; the handlers do not need it.
+        context: spec.channel.as_deref().map_or(null_mut(), |channel| {
+            ptr::from_ref(channel).cast_mut().cast()
+        }),
     };
     let cq = Fresh::new_cq(device, handlers, sleep)?;
     // SAFETY: The memory of a `Fresh` is ours alone.

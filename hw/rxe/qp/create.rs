@@ -4,9 +4,11 @@
 
 use super::attr::{self, Attr};
 use super::engine::Engine;
+use super::home::Home;
 use super::recv_queue::{RecvQueue, Source};
 use super::send_queue::SendQueue;
 use super::Qp;
+use crate::backlog::Backlog;
 use crate::cq::Cq;
 use crate::device::Rxe;
 use crate::ids::{PdId, PORT};
@@ -149,6 +151,8 @@ struct Parts<'a> {
     send_cq: Arc<Cq>,
     recv_cq: Arc<Cq>,
     srq: Option<&'a Arc<Srq>>,
+    /// The completion vector, or 0.
+    vector: u32,
 }
 
 impl Parts<'_> {
@@ -186,7 +190,7 @@ impl Qp {
             return Err(EINVAL);
         }
         attr::check_cap(&init.cap(), init.srq().is_some())?;
-        let parts = Parts {
+        let mut parts = Parts {
             rxe,
             pd: *base.pd().ok_or(EINVAL)?.data(),
             events,
@@ -197,6 +201,11 @@ impl Qp {
             send_cq: init.send_cq().ok_or(EINVAL)?.data().clone(),
             recv_cq: init.recv_cq().ok_or(EINVAL)?.data().clone(),
             srq: init.srq().map(|srq| srq.data()),
+            vector: 0,
+        };
+        parts.vector = match parts.send_cq.vector() {
+            0 => parts.recv_cq.vector(),
+            vector => vector,
         };
         let queues = NewQueues::new(&parts, init.cap(), sleep)?;
         init.set_cap(queues.cap);
@@ -266,8 +275,11 @@ impl Qp {
                 outstanding_sends: AtomicU32::new(0),
                 outstanding_recvs: AtomicU32::new(0),
                 groups: AtomicU32::new(0),
+                doorbell_waits: AtomicBool::new(false),
                 scheduled: AtomicBool::new(false),
                 flight,
+                home: Home::new(parts.vector, id.number()),
+                backlog <- Backlog::new(),
                 engine <- new_spinlock_bh!(engine, "rxe_qp::engine"),
                 posted_sends <- new_spinlock_irq!(posted_sends, "rxe_qp::posted_sends"),
                 posted_recvs <- new_spinlock_irq!(posted_recvs, "rxe_qp::posted_recvs"),

@@ -8,6 +8,8 @@ use super::ops::{QpOps, Queues};
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::Qp;
+use crate::backlog::{Taken, Waiting};
+use crate::check;
 use crate::limits;
 use crate::mr::Region;
 use crate::packet::Incoming;
@@ -61,6 +63,8 @@ pub(crate) struct Engine {
     pub(super) requester: Requester,
     pub(super) responder: Receiver,
     pub(super) queues: Queues,
+    /// Packets that were taken from the backlog, and wait for the next run.
+    taken: Taken,
     /// `destroy` has begun: nothing is processed any more.
     pub(super) dead: bool,
 }
@@ -86,6 +90,7 @@ impl Engine {
             requester: Requester::new(),
             responder: Responder::new(shared, slots),
             queues <- Queues::init(send, recv),
+            taken: Taken::none(),
             dead: false,
         }))
     }
@@ -218,8 +223,31 @@ impl Engine {
         }
     }
 
+    /// Handles packets of the backlog; returns how many, and whether there are more.
+    pub(super) fn receive_all(&mut self, qp: &Qp) -> (u32, bool) {
+        for received in 0..BUDGET {
+            let Some(packet) = self.next_packet(qp) else {
+                return (received, false);
+            };
+            if let Some(incoming) = check::accept(&qp.rxe, qp.service, packet) {
+                self.receive(qp, &incoming);
+                incoming.consume();
+            }
+        }
+        (BUDGET, true)
+    }
+
+    /// The oldest packet of the backlog.
+    #[inline]
+    fn next_packet(&mut self, qp: &Qp) -> Option<Waiting> {
+        if self.taken.is_empty() {
+            self.taken = qp.backlog.take();
+        }
+        self.taken.next()
+    }
+
     /// Passes a packet to the requester or the responder.
-    pub(super) fn receive(&mut self, qp: &Qp, incoming: &Incoming) {
+    fn receive(&mut self, qp: &Qp, incoming: &Incoming) {
         let connected = qp.service != Service::Ud;
         if connected
             && !self

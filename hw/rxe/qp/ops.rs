@@ -7,7 +7,7 @@ use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::Qp;
 use crate::ah::Av;
-use crate::device::Rxe;
+use crate::backlog::Next;
 use crate::packet::Incoming;
 use crate::tx::{self, Path};
 use kernel::prelude::*;
@@ -27,6 +27,10 @@ pub(crate) struct Queues {
     pub(super) access: Access,
     /// The state that an engine has changed to by itself.
     pub(super) moved: Option<State>,
+    /// Packets sent in this run.
+    pub(super) sent: u32,
+    /// A QP of the device that was given packets.
+    pub(super) next: Next,
     /// A completion was lost because the CQ was full.
     pub(super) overflowed: bool,
 }
@@ -49,8 +53,16 @@ impl Queues {
             datagram_path: None,
             access: Access::empty(),
             moved: None,
+            sent: 0,
+            next: Next::default(),
             overflowed: false,
         })
+    }
+
+    /// Whether the peer of a connected QP is a QP of the same device.
+    #[inline]
+    pub(super) fn loops_back(&self) -> bool {
+        self.path.as_ref().is_some_and(Path::loops_back)
     }
 
     /// See [`Path::forget_route`].
@@ -87,8 +99,10 @@ impl QpOps<'_> {
         };
         if let Some(path) = path {
             let Qp { rxe, flight, .. } = self.qp;
-            packet.send(path, flight, &rxe.counters, |packet| {
-                Rxe::loop_back(rxe, packet)
+            let next = &mut self.queues.next;
+            self.queues.sent = self.queues.sent.wrapping_add(1);
+            packet.send(path, flight, &rxe.counters, |qpn, skb| {
+                rxe.loop_back(qpn, skb, next);
             });
         }
     }

@@ -5,8 +5,13 @@
 //! User space has written its requests to the ring already, and `post_send` is only the doorbell; requests of the
 //! uverbs command are written to the ring here. Requests of a kernel consumer are copied to an inbox, from which the
 //! engine takes them later.
+//!
+//! A doorbell runs the engine at once if the program has polled all its completions: it is likely to wait for this request. The
+//! requests of a program that posts faster than it polls are handled together: on another processor at once, on this one
+//! [when the program is going to sleep](crate::doorbell).
 
-use super::Qp;
+use super::{Qp, Sends};
+use crate::cq::Pending;
 use crate::wqe::{self, Objects};
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
@@ -25,6 +30,10 @@ impl Qp {
             return Err(EINVAL);
         }
         if self.user {
+            if wrs.is_empty() {
+                self.ring();
+                return Ok(());
+            }
             return self.drive_sends(wrs);
         }
         let posted = self.copy_sends(wrs);
@@ -32,12 +41,31 @@ impl Qp {
         posted
     }
 
+    /// Handles a doorbell. Process context.
+    #[inline(never)]
+    fn ring(self: &Arc<Self>) {
+        let here = self.home.may_be_here();
+        let now = match self.send_cq.pending() {
+            Pending::Nothing => true,
+            Pending::Notified if here && self.defer() => return,
+            Pending::Notified => false,
+            Pending::Polled => here,
+        };
+        if now {
+            self.as_arc_borrow().drive_or_schedule();
+        } else {
+            Self::schedule(self);
+        }
+    }
+
     /// The same for user space. Not inlined, so that kernel consumers do not need the engine's stack space.
     #[inline(never)]
     fn drive_sends<P: Objects>(self: &Arc<Self>, wrs: &mut SendWrs<'_, P>) -> Result {
         let mut posted = Ok(());
-        self.as_arc_borrow()
-            .drive(|engine, _| posted = engine.queues.send.post(wrs));
+        self.as_arc_borrow().drive(|engine, _| {
+            posted = engine.queues.send.post(wrs);
+            Sends::InOrder
+        });
         posted
     }
 
@@ -78,8 +106,10 @@ impl Qp {
     #[inline(never)]
     fn drive_recvs(self: &Arc<Self>, wrs: &mut RecvWrs<'_>) -> Result {
         let mut posted = Ok(());
-        self.as_arc_borrow()
-            .drive(|engine, _| posted = engine.queues.recv.post(wrs));
+        self.as_arc_borrow().drive(|engine, _| {
+            posted = engine.queues.recv.post(wrs);
+            Sends::InOrder
+        });
         posted
     }
 

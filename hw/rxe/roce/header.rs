@@ -231,6 +231,18 @@ pub struct Feth {
 }
 
 impl Bth {
+    /// The length of the header, in bytes.
+    pub const LEN: usize = 12;
+
+    /// The destination QP of a packet that begins with the header, of which nothing else is looked at. `None` for a packet that
+    /// is shorter.
+    #[inline]
+    pub fn peek_dest_qpn(head: &[u8]) -> Option<Qpn> {
+        let &[_, _, _, _, _, high, middle, low, _, _, _, _] =
+            head.first_chunk::<{ Self::LEN }>()?;
+        Some(Qpn::new(u32::from_be_bytes([0, high, middle, low])))
+    }
+
     /// Reads the header and the pad count.
     #[inline]
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<(Self, usize), ParseError> {

@@ -12,7 +12,6 @@ use kernel::{
     prelude::*,
     sync::Arc,
     transmute::{AsBytes, FromBytes},
-    types::Opaque,
 };
 
 /// An owned packet. Dropping it frees it as a dropped packet; see [`SkBuff::consume`].
@@ -471,79 +470,5 @@ impl Drop for SkBuff {
                 bindings::SKB_DROP_REASON_NOT_SPECIFIED,
             )
         };
-    }
-}
-
-/// A queue of packets, with its own lock. Any context.
-///
-/// Dropping it frees its packets.
-#[pin_data(PinnedDrop)]
-pub struct SkbQueue {
-    #[pin]
-    head: Opaque<bindings::sk_buff_head>,
-}
-
-// SAFETY: Packets may be used on any thread.
-unsafe impl Send for SkbQueue {}
-// SAFETY: The queue has a lock.
-unsafe impl Sync for SkbQueue {}
-
-impl SkbQueue {
-    /// Returns an initialiser of an empty queue.
-    pub fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            // SAFETY: `slot` is valid for writes; the value is pinned from here on.
-            head <- Opaque::ffi_init(|slot| unsafe { bindings::skb_queue_head_init(slot) }),
-        })
-    }
-
-    /// Returns the number of packets, which may change concurrently.
-    #[inline]
-    pub fn len(&self) -> usize {
-        // SAFETY: The queue is initialised; the word is read once.
-        unsafe { (&raw const (*self.head.get()).qlen).read_volatile() as usize }
-    }
-
-    /// Whether the queue is empty, which may change concurrently.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Adds a packet at the end.
-    #[inline]
-    pub fn push_back(&self, packet: SkBuff) {
-        // SAFETY: The queue is initialised, and takes the packet over.
-        unsafe { bindings::skb_queue_tail(self.head.get(), packet.into_raw()) };
-    }
-
-    /// Returns a packet to the start.
-    #[inline]
-    pub fn push_front(&self, packet: SkBuff) {
-        // SAFETY: The queue is initialised, and takes the packet over.
-        unsafe { bindings::skb_queue_head(self.head.get(), packet.into_raw()) };
-    }
-
-    /// Takes the first packet.
-    #[inline]
-    pub fn pop_front(&self) -> Option<SkBuff> {
-        // SAFETY: The queue is initialised.
-        let skb = unsafe { bindings::skb_dequeue(self.head.get()) };
-        // INVARIANT: The queue's packets are nobody else's, by `push_back` and `push_front`.
-        NonNull::new(skb).map(SkBuff)
-    }
-
-    /// Frees all packets.
-    pub fn purge(&self) {
-        while let Some(packet) = self.pop_front() {
-            drop(packet);
-        }
-    }
-}
-
-#[pinned_drop]
-impl PinnedDrop for SkbQueue {
-    fn drop(self: Pin<&mut Self>) {
-        self.purge();
     }
 }

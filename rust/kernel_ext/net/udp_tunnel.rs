@@ -182,17 +182,15 @@ impl<T: Receive> UdpSocket<T> {
         let Some(packet) = NonNull::new(skb) else {
             return 0;
         };
-        // SAFETY: The kernel hands the packet over. It came through a device, which is there during the call; its route
-        // may not be kept beyond the call, nor is it needed.
+        // SAFETY: The kernel hands the packet over. It came through a device, which is there during the call; neither that nor
+        // the route may be kept beyond the call, as the packet may.
         let (packet, device) = unsafe {
-            let device = NetDevice::from_raw(
-                (*skb)
-                    .__bindgen_anon_1
-                    .__bindgen_anon_1
-                    .__bindgen_anon_1
-                    .dev
-                    .cast(),
-            );
+            let place = &raw mut (*skb)
+                .__bindgen_anon_1
+                .__bindgen_anon_1
+                .__bindgen_anon_1
+                .dev;
+            let device = NetDevice::from_raw(place.replace(core::ptr::null_mut()).cast());
             bindings::skb_dst_drop(skb);
             (SkBuff::from_raw(packet), device)
         };

@@ -72,6 +72,13 @@ impl<P: ProviderData> Base<ib_cq, P> {
         unsafe { (&raw mut (*self.as_raw()).cqe).write_volatile(cqe) };
     }
 
+    /// Whether a CQ of user space has a completion channel, by which its program is told of completions.
+    #[inline]
+    pub fn has_channel(&self) -> bool {
+        // SAFETY: By the type invariants. ib_uverbs sets the field before it creates the CQ.
+        !unsafe { (*self.as_raw()).cq_context }.is_null()
+    }
+
     /// How many completions the CQ holds.
     #[inline]
     pub fn cqe(&self) -> u32 {

@@ -294,6 +294,12 @@ impl<'a, P: ProviderData> SendWrs<'a, P> {
     pub(crate) fn bad(&self) -> *const ib_send_wr {
         self.taken
     }
+
+    /// Whether there are no more requests.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.next.is_null()
+    }
 }
 
 impl<'a, P: ProviderData> Iterator for SendWrs<'a, P> {

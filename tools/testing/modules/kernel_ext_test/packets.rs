@@ -12,7 +12,8 @@ use kernel_ext::{
         notifier,
         ns::NetNamespace,
         route::{Flow4, Flow6, Route4, Route6},
-        skb::{InFlight, SkBuff, SkbQueue},
+        skb::{InFlight, SkBuff},
+        skb_list::SkbList,
         udp_tunnel::{self, IpVersion, Receive, UdpSocket},
         xmit::{ip4_local_out, ip6_local_out},
     },
@@ -162,11 +163,17 @@ fn limits() -> Result {
     drop(copy);
     check!(packet.is_writable() && packet.data_mut().is_some());
 
-    let queue = KBox::pin_init(SkbQueue::new(), GFP_KERNEL)?;
-    queue.push_back(packet);
-    queue.push_front(packet6()?);
-    check!(queue.len() == 2);
-    check!(queue.pop_front().map(|packet| packet.len()) == Some(40 + usize::from(UDP_LEN)));
+    let len = packet.len();
+    let mut list = SkbList::new();
+    list.push_back(packet);
+    list.push_back(packet6()?);
+    check!(list.len() == 2);
+    check!(list.pop_front().map(|packet| packet.len()) == Some(len));
+    list.push_back(packet4()?);
+    check!(list.pop_front().map(|packet| packet.len()) == Some(40 + usize::from(UDP_LEN)));
+    check!(list.len() == 1 && !list.is_empty());
+    check!(list.pop_front().map(|packet| packet.len()) == Some(len));
+    check!(list.pop_front().is_none() && list.is_empty());
     Ok(())
 }
 

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Validating packets for a queue pair (IBTA volume 1, section 9.6; annex A17). A packet is parsed once, by
+//! [`roce::wire::Packet::parse`], and its ICRC is checked over the socket buffer. Invalid packets are dropped.
+
+use crate::backlog::{Origin, Waiting};
+use crate::counters::Counter;
+use crate::device::Rxe;
+use crate::icrc::is_intact;
+use crate::ids::PKEY;
+use crate::packet::Incoming;
+use core::net::IpAddr;
+use kernel_ext::net::header::{IpHeader, Ipv4Header, UdpHeader, IPPROTO_UDP};
+use kernel_ext::net::skb::SkBuff;
+use roce::icrc;
+use roce::state::Service;
+use roce::wire::{Packet, MAX_HEADERS};
+
+/// Validates and counts a packet for a QP of a service.
+#[inline]
+pub(crate) fn accept<Q: Send + Sync>(
+    rxe: &Rxe<Q>,
+    service: Service,
+    packet: Waiting,
+) -> Option<Incoming> {
+    let Waiting { skb, origin } = packet;
+    let incoming = match origin {
+        Origin::Wire { vlan_id } => count(rxe, parse(skb, vlan_id, true)?),
+        Origin::Own => count(rxe, parse(without_ip_header(skb)?, None, false)?),
+        Origin::Group { vlan_id } => parse(skb, vlan_id, false)?,
+    };
+    let group = matches!(origin, Origin::Group { .. });
+    is_for(rxe, service, &incoming, group).then_some(incoming)
+}
+
+/// Validates and counts a packet of the network for a multicast group.
+pub(crate) fn accept_for_group<Q: Send + Sync>(
+    rxe: &Rxe<Q>,
+    skb: SkBuff,
+    vlan_id: Option<u16>,
+) -> Option<Incoming> {
+    let incoming = parse(skb, vlan_id, true)?;
+    if !is_for_many(incoming.destination()) {
+        return None;
+    }
+    let incoming = count(rxe, incoming);
+    is_for(rxe, Service::Ud, &incoming, true).then_some(incoming)
+}
+
+fn count<Q: Send + Sync>(rxe: &Rxe<Q>, incoming: Incoming) -> Incoming {
+    rxe.counters.add(Counter::ReceivedPackets, 1);
+    rxe.counters
+        .add(Counter::ReceivedBytes, incoming.length() as u64);
+    incoming
+}
+
+fn without_ip_header(mut skb: SkBuff) -> Option<SkBuff> {
+    match skb.data().first() {
+        Some(&Ipv4Header::VERSION_IHL) => skb.pull(icrc::IPV4_LEN)?,
+        _ => skb.pull(icrc::IPV6_LEN)?,
+    }
+    Some(skb)
+}
+
+/// Validates a packet that begins with its UDP header, and parses its headers. `sealed`: its ICRC must be right.
+#[inline]
+fn parse(mut skb: SkBuff, vlan_id: Option<u16>, sealed: bool) -> Option<Incoming> {
+    const UDP: usize = size_of::<UdpHeader>();
+    let ip = skb.ip_header()?;
+    let directly_behind = match &ip {
+        IpHeader::V4(ip) => ip.version_ihl == Ipv4Header::VERSION_IHL,
+        IpHeader::V6(ip) => ip.next_header == IPPROTO_UDP,
+    };
+    let udp = skb.udp_header()?;
+    let whole = usize::from(udp.length.get()) == skb.len();
+    if !directly_behind || !whole {
+        return None;
+    }
+    skb.ensure_linear(skb.len().min(UDP + MAX_HEADERS)).ok()?;
+    skb.pull(UDP)?;
+    let packet = Packet::parse(skb.data(), skb.len()).ok()?;
+    if sealed && !is_intact(&skb, &ip, &udp) {
+        return None;
+    }
+    Some(Incoming::new(skb, ip, packet, vlan_id))
+}
+
+/// Whether two P_Keys belong to the same partition, at least one of them with full membership (IBTA volume 1, section
+/// 10.9.3).
+fn same_partition(a: u16, b: u16) -> bool {
+    const FULL: u16 = 0x8000;
+    a & !FULL == b & !FULL && (a | b) & FULL != 0
+}
+
+/// Whether an address is multicast or broadcast. The destination QP of such a packet is
+/// [`Qpn::MULTICAST`](roce::wire::Qpn::MULTICAST) (IBTA volume 1, section 10.5.2), never a single QP.
+fn is_for_many(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_broadcast() || address.is_multicast(),
+        IpAddr::V6(address) => address.is_multicast(),
+    }
+}
+
+/// Whether a packet is of a QP's service, and of its partition. One to a multicast address is for no single QP, and a
+/// datagram to an address that is not the device's for none.
+#[inline]
+fn is_for<Q: Send + Sync>(
+    rxe: &Rxe<Q>,
+    service: Service,
+    incoming: &Incoming,
+    group: bool,
+) -> bool {
+    let bth = incoming.packet().bth();
+    if bth.opcode.service() != service.into() {
+        return false;
+    }
+    if !group {
+        let own = || rxe.addresses.contains(incoming.destination_gid());
+        if is_for_many(incoming.destination()) || (service == Service::Ud && !own()) {
+            return false;
+        }
+    }
+    if !same_partition(bth.pkey, PKEY) {
+        rxe.count_bad_pkey();
+        return false;
+    }
+    true
+}
