@@ -55,7 +55,7 @@ help:
 	@echo '  make soak HOURS=1     mixed traffic, loss, flaps, kills, devices and clients that come and go; counters every minute'
 	@echo '  make list             the tests, and the rows of the feature list that each proves'
 	@echo '  make rows             how many rows the tests on this commit proved; MISSING=core lists those of a priority that are missing'
-	@echo '  make prove-rows N=10  breaks so many rows, drawn by a seed (SEED=), in a copy: their tests must fail (a minute each)'
+	@echo '  make prove-rows N=10  breaks so many rows (or all), drawn by a seed (SEED=), or ROWS="2.026 3.104", in a copy: their tests must fail'
 	@echo '  MIX="rdma_rxe" for demo, shell and check: which of our modules are loaded, the rest are stock;'
 	@echo '                        default: all; MIX= : stock only'
 	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
@@ -148,7 +148,7 @@ list:
 
 N ?= 10
 prove-rows: environment
-	@tools/testing/prove-rows --count $(N) $(if $(SEED),--seed $(SEED))
+	@tools/testing/prove-rows --count $(N) $(if $(SEED),--seed $(SEED)) $(if $(ROWS),--rows $(ROWS))
 
 rows:
 	@$(check) --rows $(if $(MISSING),--missing $(MISSING))
