@@ -11,7 +11,12 @@
  *   modifying an SRQ          IB_EVENT_SRQ_LIMIT_REACHED
  *   modifying a WQ            IB_EVENT_WQ_FATAL
  *
+ * The parameter "event" is a number of enum ib_event_type. An event of an object is reported in place of these, until another number
+ * is written; an event of the port or the device is reported at once. -1: nothing is in their place.
+ *
  * What a client in the kernel posts is flushed at once.
+ *
+ * With the parameter "modify_cq" set the device moderates CQs: 3 completions, 4 microseconds, and no others.
  *
  * The parameter "fail" names an object that is not destroyed: the method answers EDEADLK. "live" tells how many objects there are.
  */
@@ -46,6 +51,40 @@ static int live_get(char *buf, const struct kernel_param *kp)
 }
 static const struct kernel_param_ops live_ops = { .get = live_get };
 module_param_cb(live, &live_ops, NULL, 0400);
+
+static int event = -1;
+
+static int event_set(const char *val, const struct kernel_param *kp)
+{
+	struct ib_event of_port = { .device = device, .element.port_num = 1 }, of_device = { .device = device };
+	int ret = kstrtoint(val, 0, &event);
+
+	if (ret || !device)
+		return ret;
+	switch (event) {
+	case IB_EVENT_PORT_ACTIVE:
+	case IB_EVENT_PORT_ERR:
+	case IB_EVENT_LID_CHANGE:
+	case IB_EVENT_PKEY_CHANGE:
+	case IB_EVENT_SM_CHANGE:
+	case IB_EVENT_CLIENT_REREGISTER:
+	case IB_EVENT_GID_CHANGE:
+	case IB_EVENT_DEVICE_SPEED_CHANGE:
+		of_port.event = event;
+		ib_dispatch_event(&of_port);
+		break;
+	case IB_EVENT_DEVICE_FATAL:
+		of_device.event = event;
+		ib_dispatch_event(&of_device);
+		break;
+	}
+	return 0;
+}
+static const struct kernel_param_ops event_ops = { .set = event_set };
+module_param_cb(event, &event_ops, NULL, 0200);
+
+/* What is reported in place of the usual event. */
+static enum ib_event_type event_or(enum ib_event_type usual) { return event < 0 ? usual : event; }
 
 static int made(void)
 {
@@ -194,13 +233,15 @@ static int poll_cq(struct ib_cq *cq, int count, struct ib_wc *wc)
 
 static int req_notify_cq(struct ib_cq *cq, enum ib_cq_notify_flags flags)
 {
-	struct ib_event event = { .device = device, .element.cq = cq, .event = IB_EVENT_CQ_ERR };
+	struct ib_event event = { .device = device, .element.cq = cq, .event = event_or(IB_EVENT_CQ_ERR) };
 
 	cq->comp_handler(cq, cq->cq_context);
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
 		cq->event_handler(&event, cq->cq_context);
 	return 0;
 }
+
+static int modify_cq(struct ib_cq *cq, u16 count, u16 period) { return count == 3 && period == 4 ? 0 : -ERANGE; }
 
 static int create_qp(struct ib_qp *qp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
 {
@@ -213,7 +254,7 @@ static int create_qp(struct ib_qp *qp, struct ib_qp_init_attr *attr, struct ib_u
 
 static int modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
 {
-	struct ib_event event = { .device = device, .element.qp = qp, .event = IB_EVENT_COMM_EST };
+	struct ib_event event = { .device = device, .element.qp = qp, .event = event_or(IB_EVENT_COMM_EST) };
 
 	qp->event_handler(&event, qp->qp_context);
 	return 0;
@@ -241,7 +282,7 @@ static int create_srq(struct ib_srq *srq, struct ib_srq_init_attr *attr, struct 
 
 static int modify_srq(struct ib_srq *srq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask, struct ib_udata *udata)
 {
-	struct ib_event event = { .device = device, .element.srq = srq, .event = IB_EVENT_SRQ_LIMIT_REACHED };
+	struct ib_event event = { .device = device, .element.srq = srq, .event = event_or(IB_EVENT_SRQ_LIMIT_REACHED) };
 
 	srq->event_handler(&event, srq->srq_context);
 	return 0;
@@ -264,7 +305,7 @@ static struct ib_wq *create_wq(struct ib_pd *pd, struct ib_wq_init_attr *attr, s
 
 static int modify_wq(struct ib_wq *wq, struct ib_wq_attr *attr, u32 mask, struct ib_udata *udata)
 {
-	struct ib_event event = { .device = device, .element.wq = wq, .event = IB_EVENT_WQ_FATAL };
+	struct ib_event event = { .device = device, .element.wq = wq, .event = event_or(IB_EVENT_WQ_FATAL) };
 
 	wq->event_handler(&event, wq->wq_context);
 	return 0;
@@ -512,6 +553,10 @@ static const struct ib_device_ops ops = {
 	.size_ib_xrcd = sizeof(struct ib_xrcd),
 };
 
+static const struct ib_device_ops moderation_ops = { .modify_cq = modify_cq };
+static bool moderates;
+module_param_named(modify_cq, moderates, bool, 0400);
+
 static int __init fake_verbs_init(void)
 {
 	int ret;
@@ -525,6 +570,8 @@ static int __init fake_verbs_init(void)
 	device->driver_def = definitions;
 	device->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
 	ib_set_device_ops(device, &ops);
+	if (moderates)
+		ib_set_device_ops(device, &moderation_ops);
 	ret = ib_register_device(device, "fakev%d", NULL);
 	if (ret)
 		ib_dealloc_device(device);

@@ -6,6 +6,7 @@
  *   uverbs_fake NODE ours|stock
  */
 #include "uverbs.h"
+#include <poll.h>
 #include <sched.h>
 
 /* The ib_uverbs is ours. */
@@ -208,10 +209,70 @@ static void events(uint32_t pd)
 /* XRC domains
  * ------------------------------------------------------------------------------------------------------------------ */
 
+static int open_xrcd(int fd, uint32_t oflags, uint32_t *xrcd)
+{
+	struct ib_uverbs_open_xrcd request = { .fd = fd, .oflags = oflags };
+	struct ib_uverbs_open_xrcd_resp response = { 0 };
+	int ret = invoke(IB_USER_VERBS_CMD_OPEN_XRCD, &request, sizeof(request), &response, sizeof(response));
+
+	*xrcd = response.xrcd_handle;
+	return ret;
+}
+
+static int close_xrcd(uint32_t xrcd)
+{
+	struct ib_uverbs_close_xrcd request = { xrcd };
+
+	return invoke(IB_USER_VERBS_CMD_CLOSE_XRCD, &request, sizeof(request), NULL, 0);
+}
+
+/* How many objects the driver has. */
+static int live(void)
+{
+	FILE *file = fopen("/sys/module/fake_verbs/parameters/live", "r");
+	int count = -1;
+
+	if (!file || fscanf(file, "%d", &count) != 1 || fclose(file))
+		die("live", errno);
+	return count;
+}
+
+/* A domain is known by the inode of a file: who opens the same file, by whatever name, has the same domain. */
+static void xrc_by_file(void)
+{
+	static const char path[] = "/run/fake-xrcd", other[] = "/run/fake-xrcd.link";
+	int file, same, before = live();
+	uint32_t one, two, three;
+
+	unlink(other);
+	file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	if (file < 0 || link(path, other))
+		die(path, errno);
+	same = open(other, O_RDONLY);
+	expect("xrcd of a file: no such descriptor", EBADF, open_xrcd(999, O_CREAT, &one));
+	expect("xrcd of a file: there is none yet", EAGAIN, open_xrcd(file, 0, &one));
+	expect("xrcd of a file: O_CREAT makes it", 0, open_xrcd(file, O_CREAT, &one));
+	expect("xrcd of a file: O_EXCL wants a new one", EINVAL, open_xrcd(same, O_CREAT | O_EXCL, &two));
+	expect("xrcd of a file: by another name of it", 0, open_xrcd(same, 0, &two));
+	expect("xrcd of a file: and once more", 0, open_xrcd(file, O_CREAT, &three));
+	verdict("xrcd of a file: the driver has one, with three handles", live() == before + 1 && one != two && two != three, "more");
+	expect("xrcd of a file: closed", 0, close_xrcd(one));
+	expect("xrcd of a file: closed once", ENOENT, close_xrcd(one));
+	expect("xrcd of a file: a second handle is closed", 0, close_xrcd(two));
+	verdict("xrcd of a file: while there is a handle it stays", live() == before + 1, "it is gone");
+	expect("xrcd of a file: the last is closed", 0, close_xrcd(three));
+	verdict("xrcd of a file: it is gone", live() == before, "it stays");
+	expect("xrcd of a file: there is none any more", EAGAIN, open_xrcd(file, 0, &one));
+	expect("xrcd of a file: O_EXCL makes a new one", 0, open_xrcd(file, O_CREAT | O_EXCL, &one));
+	expect("xrcd of a file: which is closed", 0, close_xrcd(one));
+	close(same);
+	close(file);
+	unlink(other);
+	unlink(path);
+}
+
 static void xrc(uint32_t pd)
 {
-	struct ib_uverbs_open_xrcd request = { .fd = -1, .oflags = O_CREAT };
-	struct ib_uverbs_open_xrcd_resp response = { 0 };
 	uint32_t cq = create_cq(0xc1, -1), srq, target, qp, answer, number = 0, xrcd;
 	struct ib_uverbs_attr more[] = {
 		handle(UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE, cq), handle(UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE, 0),
@@ -220,8 +281,7 @@ static void xrc(uint32_t pd)
 	struct ib_uverbs_attr tags[] = { more[0], u32_in(UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS, 30) };
 	struct ib_uverbs_attr of_target[1], of_rc[4];
 
-	expect("xrcd: opened", 0, invoke(IB_USER_VERBS_CMD_OPEN_XRCD, &request, sizeof(request), &response, sizeof(response)));
-	xrcd = response.xrcd_handle;
+	expect("xrcd: opened", 0, open_xrcd(-1, O_CREAT, &xrcd));
 	more[1].data = xrcd;
 	expect("xrcd: an SRQ", 0, create_srq(pd, IB_UVERBS_SRQT_XRC, &srq, more, 3, &answer));
 	verdict("xrcd: the number of the SRQ", number == 77, "another");
@@ -309,6 +369,99 @@ static void work_queues(uint32_t pd)
 	expect_counted("cq", UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, cq, 2, 0);
 }
 
+/* All events
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+#define EVENT "/sys/module/fake_verbs/parameters/event"
+
+enum element { OF_CQ, OF_QP, OF_SRQ, OF_WQ, OF_PORT, OF_DEVICE, OF_TABLE };
+
+/* Each event of enum ib_event_type, in its order, and what it is about. That of the GIDs the core makes itself, where its table changes. */
+static const struct { const char *name; enum element element; } all_events[] = {
+	{ "CQ_ERR", OF_CQ }, { "QP_FATAL", OF_QP }, { "QP_REQ_ERR", OF_QP }, { "QP_ACCESS_ERR", OF_QP }, { "COMM_EST", OF_QP },
+	{ "SQ_DRAINED", OF_QP }, { "PATH_MIG", OF_QP }, { "PATH_MIG_ERR", OF_QP }, { "DEVICE_FATAL", OF_DEVICE },
+	{ "PORT_ACTIVE", OF_PORT }, { "PORT_ERR", OF_PORT }, { "LID_CHANGE", OF_PORT }, { "PKEY_CHANGE", OF_PORT }, { "SM_CHANGE", OF_PORT },
+	{ "SRQ_ERR", OF_SRQ }, { "SRQ_LIMIT_REACHED", OF_SRQ }, { "QP_LAST_WQE_REACHED", OF_QP }, { "CLIENT_REREGISTER", OF_PORT },
+	{ "GID_CHANGE", OF_TABLE }, { "WQ_FATAL", OF_WQ }, { "DEVICE_SPEED_CHANGE", OF_PORT },
+};
+
+/* The next event that the driver reports of an object, or, of the port and the device, that it reports at once; -1: the usual ones. */
+static void let_report(int type)
+{
+	FILE *file = fopen(EVENT, "w");
+
+	if (!file || fprintf(file, "%d", type) < 0 || fclose(file))
+		die(EVENT, errno);
+}
+
+static void expect_one_event(const char *name, uint64_t element, uint32_t type)
+{
+	struct ib_uverbs_async_event_desc event = { 0 };
+	struct pollfd ready = { .fd = async, .events = POLLIN };
+	char why[100];
+
+	if (poll(&ready, 1, 5000) != 1 || read(async, &event, sizeof(event)) != sizeof(event)) {
+		verdict(name, false, "none");
+		return;
+	}
+	snprintf(why, sizeof(why), "type %u of %#llx, not %u of %#llx", event.event_type, (unsigned long long)event.element, type,
+		 (unsigned long long)element);
+	verdict(name, event.element == element && event.event_type == type && !event.reserved, why);
+}
+
+/* A program gets each event that there is, with its type and its element: its own word for an object, the number of a port. */
+static void every_event(uint32_t pd)
+{
+	static const uint64_t elements[] = { [OF_CQ] = 0xc4, [OF_QP] = 0x9b, [OF_SRQ] = 0x5109, [OF_WQ] = 0x39, [OF_PORT] = 1 };
+	int channel = open_channel();
+	uint32_t cq = create_cq(0xc4, channel), srq, qp, wq, answers[3], answer;
+	struct ib_uverbs_attr links[] = {
+		handle(UVERBS_ATTR_CREATE_QP_PD_HANDLE, pd), handle(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, cq),
+		handle(UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, cq),
+	};
+	struct ib_uverbs_modify_srq limit = { .srq_limit = 1, .attr_mask = 2 };
+	struct ib_uverbs_ex_modify_wq modify = { .attr_mask = 1, .wq_state = 1 };
+	uint32_t counts[OF_TABLE + 1] = { 0 };
+	uint64_t completion = 0;
+
+	expect("all events: a QP", 0, create_qp(IB_UVERBS_QPT_UD, &qp, &answer, links, 3));
+	expect("all events: an SRQ", 0, create_srq(pd, IB_UVERBS_SRQT_BASIC, &srq, NULL, 0, &answer));
+	expect("all events: a WQ", 0, create_wq(pd, cq, 0, 0, &wq, answers));
+	limit.srq_handle = srq;
+	modify.wq_handle = wq;
+	for (uint32_t type = 0; type < sizeof(all_events) / sizeof(all_events[0]); type++) {
+		enum element element = all_events[type].element;
+		char name[60];
+		int error = 0;
+
+		let_report(type);
+		switch (element) {
+		case OF_CQ: error = arm(cq); break;
+		case OF_QP: error = modify_qp(qp); break;
+		case OF_SRQ: error = invoke(IB_USER_VERBS_CMD_MODIFY_SRQ, &limit, sizeof(limit), NULL, 0); break;
+		case OF_WQ: error = invoke(EX(IB_USER_VERBS_EX_CMD_MODIFY_WQ), &modify, sizeof(modify), NULL, 0); break;
+		default: break;
+		}
+		if (error)
+			die(all_events[type].name, error);
+		snprintf(name, sizeof(name), "all events: %s", all_events[type].name);
+		if (element == OF_TABLE)
+			expect_no_event("all events: GID_CHANGE, but not of a driver", async);
+		else
+			expect_one_event(name, element == OF_DEVICE ? 0 : elements[element], type);
+		counts[element]++;
+	}
+	let_report(-1);
+	expect_no_event("all events: each once", async);
+	/* The events of an object that were read are counted for it. */
+	expect_counted("wq", UVERBS_OBJECT_WQ, UVERBS_METHOD_WQ_DESTROY, wq, 1, counts[OF_WQ]);
+	expect_counted("srq", UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_DESTROY, srq, 1, counts[OF_SRQ]);
+	expect_counted("qp", UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, qp, 1, counts[OF_QP]);
+	verdict("all events: a completion", read(channel, &completion, 8) == 8 && completion == 0xc4, "none, or another");
+	expect_counted("cq", UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, cq, 2, 1);
+	close(channel);
+}
+
 /* Memory
  * ------------------------------------------------------------------------------------------------------------------ */
 
@@ -364,11 +517,10 @@ static struct ib_uverbs_attr choice(uint16_t id, uint8_t which)
 	return attr;
 }
 
-static int alloc_dmah(uint32_t cpu, uint8_t memory, uint8_t hint, uint32_t *dmah)
+static int alloc_dmah_of(struct ib_uverbs_attr memory, uint32_t cpu, uint8_t hint, uint32_t *dmah)
 {
 	struct ib_uverbs_attr attrs[] = {
-		handle(ALLOC_DMAH_HANDLE, 0), u32_in(ALLOC_DMAH_CPU, cpu), choice(ALLOC_DMAH_MEMORY, memory),
-		data_in(ALLOC_DMAH_HINT, &hint, 1),
+		handle(ALLOC_DMAH_HANDLE, 0), u32_in(ALLOC_DMAH_CPU, cpu), memory, data_in(ALLOC_DMAH_HINT, &hint, 1),
 	};
 	int ret = CALL(OBJECT_DMAH, 0, attrs);
 
@@ -376,8 +528,14 @@ static int alloc_dmah(uint32_t cpu, uint8_t memory, uint8_t hint, uint32_t *dmah
 	return ret;
 }
 
+static int alloc_dmah(uint32_t cpu, uint8_t memory, uint8_t hint, uint32_t *dmah)
+{
+	return alloc_dmah_of(choice(ALLOC_DMAH_MEMORY, memory), cpu, hint, dmah);
+}
+
 static void hints(uint32_t pd)
 {
+	struct ib_uverbs_attr odd = choice(ALLOC_DMAH_MEMORY, 1);
 	uint32_t dmah, mr, lkey;
 	struct ib_uverbs_attr source[] = { u64_in(REG_MR_ADDR, 0x3010), handle(REG_MR_DMAH, 0) };
 	cpu_set_t one, all;
@@ -391,6 +549,8 @@ static void hints(uint32_t pd)
 	sched_setaffinity(0, sizeof(all), &all);
 	expect("dmah: memory that there is not", EOPNOTSUPP, alloc_dmah(0, 2, 0, &dmah));
 	expect("dmah: a hint that there is not", EINVAL, alloc_dmah(0, 1, 4, &dmah));
+	odd.attr_data.enum_data.reserved = 1;
+	expect("dmah: a reserved byte of a choice", EINVAL, alloc_dmah_of(odd, 0, 2, &dmah));
 	expect("dmah: a good one", 0, alloc_dmah(0, 1, 2, &dmah));
 	source[1].data = dmah;
 	expect("dmah: a region with hints", 0, reg_mr(pd, source, 2, 0x7010, &mr, &lkey));
@@ -543,6 +703,61 @@ static void flows(uint32_t pd)
 	expect_counted("cq", UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, cq, 2, 0);
 }
 
+/* The extended commands of what the ioctl methods above make and destroy, and the one that has no method. */
+static void extended_commands(uint32_t pd)
+{
+	uint32_t cq = create_cq(0xc5, -1), qp, answer;
+	struct ib_uverbs_ex_create_wq create_wq = { .user_handle = 0x39, .pd_handle = pd, .cq_handle = cq, .max_wr = 8, .max_sge = 3 };
+	struct ib_uverbs_ex_create_wq_resp wq = { 0 };
+	struct ib_uverbs_ex_modify_wq modify_wq = { .attr_mask = 1, .wq_state = 1 };
+	struct ib_uverbs_ex_destroy_wq destroy_wq = { 0 };
+	struct ib_uverbs_ex_destroy_wq_resp wq_gone = { .events_reported = 77 };
+	struct { struct ib_uverbs_ex_create_rwq_ind_table head; uint32_t wqs[2]; } create_table = { { 0 } };
+	struct ib_uverbs_ex_create_rwq_ind_table_resp table = { 0 };
+	struct ib_uverbs_ex_destroy_rwq_ind_table destroy_table = { 0 };
+	struct ib_uverbs_ex_modify_cq modify_cq = { .cq_handle = cq, .attr_mask = 1, .attr = { 3, 4 } };
+	struct { struct ib_uverbs_create_flow head; struct ib_uverbs_flow_spec_action_drop drop; } create_flow = {
+		.head.flow_attr = { .size = sizeof(create_flow.drop), .num_of_specs = 1, .port = 1 },
+		.drop = { .type = 0x1001, .size = sizeof(create_flow.drop) },
+	};
+	struct ib_uverbs_create_flow_resp flow = { 0 };
+	struct ib_uverbs_destroy_flow destroy_flow = { 0 };
+	struct ib_uverbs_attr links[] = {
+		handle(UVERBS_ATTR_CREATE_QP_PD_HANDLE, pd), handle(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, cq),
+		handle(UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, cq),
+	};
+
+#define EXTENDED(number, request, response) invoke(EX(IB_USER_VERBS_EX_CMD_##number), &(request), sizeof(request), &(response), sizeof(response))
+#define EXTENDED_IN(number, request) invoke(EX(IB_USER_VERBS_EX_CMD_##number), &(request), sizeof(request), NULL, 0)
+	expect("CREATE_WQ", 0, EXTENDED(CREATE_WQ, create_wq, wq));
+	verdict("CREATE_WQ: its room and its number", wq.max_wr == 8 && wq.max_sge == 3 && wq.wqn == 5, "others");
+	modify_wq.wq_handle = destroy_wq.wq_handle = create_table.wqs[0] = wq.wq_handle;
+	expect("MODIFY_WQ", 0, EXTENDED_IN(MODIFY_WQ, modify_wq));
+	expect_event("MODIFY_WQ: the driver was asked", async, 0x39, EVENT_WQ_FATAL);
+	expect("CREATE_RWQ_IND_TBL", 0, EXTENDED(CREATE_RWQ_IND_TBL, create_table, table));
+	destroy_table.ind_tbl_handle = table.ind_tbl_handle;
+	expect("DESTROY_WQ: not while a table has it", EBUSY, EXTENDED(DESTROY_WQ, destroy_wq, wq_gone));
+	expect("DESTROY_RWQ_IND_TBL", 0, EXTENDED_IN(DESTROY_RWQ_IND_TBL, destroy_table));
+	expect("DESTROY_RWQ_IND_TBL: once", ENOENT, EXTENDED_IN(DESTROY_RWQ_IND_TBL, destroy_table));
+	expect("DESTROY_WQ", 0, EXTENDED(DESTROY_WQ, destroy_wq, wq_gone));
+	verdict("DESTROY_WQ: how many events were read", wq_gone.events_reported == 1, "another number");
+
+	expect("MODIFY_CQ", 0, EXTENDED_IN(MODIFY_CQ, modify_cq));
+	modify_cq.attr.cq_period = 5;
+	expect("MODIFY_CQ: what the driver refuses", ERANGE, EXTENDED_IN(MODIFY_CQ, modify_cq));
+	modify_cq.attr_mask = 2;
+	expect("MODIFY_CQ: something else of it", EOPNOTSUPP, EXTENDED_IN(MODIFY_CQ, modify_cq));
+
+	expect("CREATE_FLOW: a QP", 0, create_qp(IB_UVERBS_QPT_UD, &qp, &answer, links, 3));
+	create_flow.head.qp_handle = qp;
+	expect("CREATE_FLOW", 0, EXTENDED(CREATE_FLOW, create_flow, flow));
+	destroy_flow.flow_handle = flow.flow_handle;
+	expect("DESTROY_FLOW", 0, EXTENDED_IN(DESTROY_FLOW, destroy_flow));
+	expect("DESTROY_FLOW: once", ENOENT, EXTENDED_IN(DESTROY_FLOW, destroy_flow));
+	expect_counted("qp", UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, qp, 1, 0);
+	expect_counted("cq", UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, cq, 2, 0);
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t pd, dm, dmah;
@@ -556,12 +771,15 @@ int main(int argc, char **argv)
 	pd = alloc_pd();
 	events(pd);
 	xrc(pd);
+	xrc_by_file();
+	every_event(pd);
 	work_queues(pd);
 	device_memory(pd);
 	hints(pd);
 	buffers(pd);
 	again(pd);
 	flows(pd);
+	extended_commands(pd);
 	file = dma_buffers();
 	expect_destroyed("pd", UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, pd);
 	expect("closing: memory of the device", 0, alloc_dm(1, 6, &dm));

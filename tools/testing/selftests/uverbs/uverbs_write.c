@@ -133,6 +133,53 @@ static void headers(void)
 	verdict("commands that there are not", refused, false, strerror(errno));
 }
 
+/* What no driver in software has: well-formed commands, which fail before anybody looks at their handles. */
+static void of_richer_devices(void)
+{
+	struct ib_uverbs_open_xrcd xrcd = { .fd = -1, .oflags = O_CREAT };
+	struct ib_uverbs_open_xrcd_resp xrcd_made;
+	struct ib_uverbs_open_qp open_qp = { .user_handle = 1, .pd_handle = 0, .qpn = 17, .qp_type = IBV_QPT_XRC_RECV };
+	WITH_DRIVER(ib_uverbs_create_qp_resp) qp_opened;
+	struct ib_uverbs_close_xrcd close_xrcd = {};
+	struct { struct ib_uverbs_create_flow head; struct ib_uverbs_flow_spec_action_drop drop; } flow = {
+		.head.flow_attr = { .size = sizeof(flow.drop), .num_of_specs = 1, .port = 1 },
+		.drop = { .type = IBV_FLOW_SPEC_ACTION_DROP, .size = sizeof(flow.drop) },
+	};
+	struct ib_uverbs_ex_create_wq wq = { .max_wr = 8, .max_sge = 1 };
+	struct { struct ib_uverbs_ex_create_rwq_ind_table head; uint32_t wqs[2]; } table = { { 0 } };
+	struct ib_uverbs_ex_modify_wq modify_wq = { .attr_mask = 1, .wq_state = 1 };
+	struct ib_uverbs_ex_modify_cq modify_cq = { .attr_mask = 1, .attr = { 3, 4 } };
+	uint64_t handle_alone = 0, response[16];
+	const struct {
+		const char *name;
+		uint32_t command;
+		const void *request;
+		size_t in, out;
+	} extended[] = {
+#define CASE(number, request, out) { #number, IB_USER_VERBS_EX_CMD_##number, &(request), sizeof(request), out }
+		CASE(CREATE_FLOW, flow, sizeof(struct ib_uverbs_create_flow_resp)), CASE(DESTROY_FLOW, handle_alone, 0),
+		CASE(CREATE_WQ, wq, sizeof(struct ib_uverbs_ex_create_wq_resp)), CASE(MODIFY_WQ, modify_wq, 0),
+		CASE(DESTROY_WQ, handle_alone, sizeof(struct ib_uverbs_ex_destroy_wq_resp)),
+		CASE(CREATE_RWQ_IND_TBL, table, sizeof(struct ib_uverbs_ex_create_rwq_ind_table_resp)),
+		CASE(DESTROY_RWQ_IND_TBL, handle_alone, 0), CASE(MODIFY_CQ, modify_cq, 0),
+	};
+	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT };
+
+	is("not of this device: OPEN_XRCD", EOPNOTSUPP, RUN(OPEN_XRCD, xrcd, xrcd_made));
+	is("not of this device: CLOSE_XRCD", EOPNOTSUPP, DO(CLOSE_XRCD, close_xrcd));
+	is("not of this device: OPEN_QP", EOPNOTSUPP,
+	   command(IB_USER_VERBS_CMD_OPEN_QP, &open_qp, sizeof(open_qp), &qp_opened, sizeof(qp_opened.core) + 32));
+	for (size_t i = 0; i < ARRAY_SIZE(extended); i++) {
+		char name[60];
+
+		snprintf(name, sizeof(name), "not of this device: %s", extended[i].name);
+		is(name, EOPNOTSUPP, raw_write_ex(fd, extended[i].command, extended[i].request, extended[i].in,
+						  extended[i].out ? response : NULL, extended[i].out));
+	}
+	errno = 0;
+	is("not of this device: ibv_open_xrcd", EOPNOTSUPP, ibv_open_xrcd(context, &attr) ? 0 : errno);
+}
+
 static void base_objects(void)
 {
 	struct ib_uverbs_alloc_pd alloc = {};
@@ -639,6 +686,7 @@ int main(int argc, char **argv)
 	absent = mmap(NULL, SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	context_and_queries(argv[1]);
 	headers();
+	of_richer_devices();
 	base_objects();
 	queues();
 	queue_pairs();
