@@ -10,6 +10,8 @@
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <sys/socket.h>
+/* After the C library's headers of the network: the kernel's leave out what they have. */
+#include "uverbs_raw.h"
 
 #define QPS 4	/* the last one is no member */
 
@@ -122,6 +124,38 @@ static void refusals(void)
 	verdict("EINVAL: detach what is not attached", ibv_detach_mcast(ends[0].qp, &group, 0) == EINVAL, false, "detached");
 }
 
+/* IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK of <rdma/ib_verbs.h>. */
+#define BLOCK_MULTICAST_LOOPBACK (1 << 1)
+
+/* A UD QP with flags of its creation, which the library would not let pass. */
+static int create_flagged(uint32_t flags)
+{
+	struct ib_uverbs_ex_create_qp create = {
+		.pd_handle = pd->handle, .send_cq_handle = ends[0].cq->handle, .recv_cq_handle = ends[0].cq->handle, .qp_type = IBV_QPT_UD,
+		.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .create_flags = flags,
+	};
+	struct { struct ib_uverbs_ex_create_qp_resp core; struct rxe_create_qp_resp driver; } made = { { { 0 } } };
+	struct ib_uverbs_destroy_qp destroy = { 0 };
+	struct ib_uverbs_destroy_qp_resp gone;
+	int error = raw_write_ex_driver(context->cmd_fd, IB_USER_VERBS_EX_CMD_CREATE_QP, &create, sizeof(create), &made, sizeof(made),
+					sizeof(made.driver));
+
+	destroy.qp_handle = made.core.base.qp_handle;
+	if (!error && raw_write(context->cmd_fd, IB_USER_VERBS_CMD_DESTROY_QP, &destroy, sizeof(destroy), &gone, sizeof(gone)))
+		die("destroy a QP");
+	return error;
+}
+
+/* A sender that is a member gets its own datagrams, and no flag of its QP can change that. */
+static void loopback(void)
+{
+	int error = create_flagged(0);
+
+	verdict("a QP without flags", !error, false, strerror(error));
+	error = create_flagged(BLOCK_MULTICAST_LOOPBACK);
+	verdict("EOPNOTSUPP: a QP that would not hear its own datagrams", error == EOPNOTSUPP, false, strerror(error));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct setup ud = { .type = IBV_QPT_UD };
@@ -150,6 +184,7 @@ int main(int argc, char **argv)
 	if (!ah)
 		die("create an AH of a group");
 	refusals();
+	loopback();
 	expect("nobody is attached", "0000", QKEY);
 	for (int i = 0; i < QPS - 1; i++)
 		if (ibv_attach_mcast(ends[i].qp, &group, 0))
@@ -165,6 +200,9 @@ int main(int argc, char **argv)
 	ibv_detach_mcast(ends[2].qp, &group, 0);
 	verdict("the net device listens no more", users() == before, true, "/proc/net/dev_mcast");
 	expect("nobody is left", "0000", QKEY);
+	ibv_attach_mcast(ends[0].qp, &group, 0);
+	expect("the sender alone", "1000", QKEY);
+	ibv_detach_mcast(ends[0].qp, &group, 0);
 	ibv_attach_mcast(ends[3].qp, &group, 0);
 	expect("a new member", "0001", QKEY);
 	/* Ends with a member attached: the kernel detaches it. */

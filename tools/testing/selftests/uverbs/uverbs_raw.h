@@ -45,20 +45,29 @@ static inline int raw_write(int fd, uint32_t command, void *request, size_t in, 
 	return write(fd, buffer, length) == (ssize_t)length ? 0 : errno;
 }
 
-/* As raw_write, of an extended command; all of it is the core's. */
-static inline int raw_write_ex(int fd, uint32_t command, const void *request, size_t in, void *response, size_t out)
+/* As raw_write, of an extended command; the last bytes of the response are the driver's. */
+static inline int raw_write_ex_driver(int fd, uint32_t command, const void *request, size_t in, void *response, size_t out, size_t driver)
 {
 	struct {
 		struct ib_uverbs_cmd_hdr header;
 		struct ib_uverbs_ex_cmd_hdr extended;
 		char request[4096];
-	} all = { { command | IB_USER_VERBS_CMD_FLAG_EXTENDED, in / 8, out / 8 }, { .response = (uintptr_t)response } };
+	} all = {
+		{ command | IB_USER_VERBS_CMD_FLAG_EXTENDED, in / 8, (out - driver) / 8 },
+		{ .response = (uintptr_t)response, .provider_out_words = driver / 8 },
+	};
 	size_t length = sizeof(all.header) + sizeof(all.extended) + in;
 
 	if (in > sizeof(all.request))
 		return E2BIG;
 	memcpy(all.request, request, in);
 	return write(fd, &all, length) == (ssize_t)length ? 0 : errno;
+}
+
+/* The same; all of it is the core's. */
+static inline int raw_write_ex(int fd, uint32_t command, const void *request, size_t in, void *response, size_t out)
+{
+	return raw_write_ex_driver(fd, command, request, in, response, out, 0);
 }
 
 #endif
