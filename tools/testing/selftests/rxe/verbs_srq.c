@@ -5,6 +5,7 @@
  *   verbs_srq DEVICE GID_INDEX
  */
 #include "verbs.h"
+#include "uverbs_raw.h"
 
 #define WRS 16
 
@@ -59,6 +60,66 @@ static bool refused(uint32_t max_wr, uint32_t max_sge)
 	return !made;
 }
 
+/* The errno of an ibv_create_srq_ex, 0 if an SRQ was made. */
+static int error_of_ex(struct ibv_srq_init_attr_ex init)
+{
+	struct ibv_srq *made;
+
+	errno = 0;
+	made = ibv_create_srq_ex(context, &init);
+	if (made)
+		ibv_destroy_srq(made);
+	return made ? 0 : errno;
+}
+
+/* The extended call: a basic SRQ, which is then the one of all cases below; the other types are of richer devices. */
+static void extended_creation(uint32_t max_srq_wr)
+{
+	struct ibv_srq_init_attr_ex init = {
+		.attr = { .max_wr = WRS - 1, .max_sge = 2 }, .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = IBV_SRQT_BASIC, .pd = pd, .srq_context = &srq,
+	}, other = init;
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+	struct ib_uverbs_create_xsrq create = { .srq_type = IBV_SRQT_XRC, .max_wr = WRS, .max_sge = 2 };
+	struct { struct ib_uverbs_create_srq_resp core; char driver[64]; } made = { { 0 } };
+	struct ib_uverbs_destroy_srq destroy = { 0 };
+	struct ib_uverbs_destroy_srq_resp gone;
+	int error;
+
+	srq = ibv_create_srq_ex(context, &init);
+	if (!srq)
+		die("create an SRQ by the extended call");
+	verdict("the extended call: the sizes of a new SRQ", init.attr.max_wr >= WRS - 1 && init.attr.max_sge == 2 && sizes_are(WRS - 1, 2, 0),
+		false, "query");
+	verdict("the extended call: its PD and its context", srq->pd == pd && srq->srq_context == &srq, false, "others");
+	other.comp_mask = IBV_SRQ_INIT_ATTR_PD;
+	error = error_of_ex(other);
+	verdict("the extended call: without a type it is a basic one", !error, false, strerror(error));
+	other = init;
+	other.attr.max_wr = max_srq_wr + 1;
+	error = error_of_ex(other);
+	verdict("the extended call: EINVAL beyond max_srq_wr", error == EINVAL, false, strerror(error));
+	other = init;
+	other.srq_type = IBV_SRQT_TM;
+	other.comp_mask |= IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM;
+	other.cq = cq;
+	other.tm_cap = (struct ibv_tm_cap){ .max_num_tags = 4, .max_ops = 4 };
+	error = error_of_ex(other);
+	verdict("the extended call: EOPNOTSUPP: tags", error == EOPNOTSUPP, false, strerror(error));
+	/* Without a domain, which this device has not, the library would not send it. */
+	create.pd_handle = pd->handle;
+	create.cq_handle = cq->handle;
+	error = raw_write(context->cmd_fd, IB_USER_VERBS_CMD_CREATE_XSRQ, &create, sizeof(create), &made, sizeof(made));
+	verdict("CREATE_XSRQ: EINVAL: no XRC", error == EINVAL, false, strerror(error));
+	create.srq_type = IBV_SRQT_BASIC;
+	error = raw_write(context->cmd_fd, IB_USER_VERBS_CMD_CREATE_XSRQ, &create, sizeof(create), &made, sizeof(made));
+	verdict("CREATE_XSRQ: a basic one", !error && made.core.max_wr >= WRS && made.core.max_sge == 2, false, strerror(error));
+	destroy.srq_handle = made.core.srq_handle;
+	error = raw_write(context->cmd_fd, IB_USER_VERBS_CMD_DESTROY_SRQ, &destroy, sizeof(destroy), &gone, sizeof(gone));
+	verdict("CREATE_XSRQ: which goes", !error, false, strerror(error));
+	ibv_destroy_cq(cq);
+}
+
 static void creation(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = WRS - 1, .max_sge = 2 } };
@@ -74,6 +135,8 @@ static void creation(void)
 	if (!srq)
 		die("create an SRQ");
 	verdict("the sizes of a new SRQ", init.attr.max_wr >= WRS - 1 && init.attr.max_sge == 2 && sizes_are(WRS - 1, 2, 0), false, "query");
+	ibv_destroy_srq(srq);
+	extended_creation(attr.max_srq_wr);
 	verdict("no limit above the size", modify(IBV_SRQ_LIMIT, 0, 1000) && sizes_are(WRS - 1, 2, 0), false, "accepted");
 	verdict("no size of 0", modify(IBV_SRQ_MAX_WR, 0, 0) && sizes_are(WRS - 1, 2, 0), false, "accepted");
 }
