@@ -42,6 +42,11 @@ cycle() { add rxe0 vethA && link_down A; }
 traffic_cycle() { link_up A && link_up B && pingpong ibv_rc_pingpong -n 20 > /dev/null && link_down A && link_down B; }
 module_cycle() { modules_load && link_up A && modules_unload; }
 
+# cold: no module of RDMA is loaded.
+cold() { ! grep -E '^(ib_|rdma_|iw_cm)' /proc/modules; }
+loaded() { grep -q "^$1 " /proc/modules; }
+rdma_depends() { modinfo -F depends "$1" | tr , '\n' | grep -E '^(ib|rdma|iw)_' | sort | xargs; } # a module
+
 # deleted_in_use: a link goes while a program has it open; at the latest when that ends, the device is gone.
 deleted_in_use() {
 	local watcher deleter
@@ -122,6 +127,21 @@ hosts_down 2> /dev/null
 check "network devices are released" eval '! dmesg | grep "waiting for .* to become free"'
 
 check "unload" modules_unload
+check "nothing of RDMA is loaded" cold
+stock=/lib/modules/$(uname -r)/kernel/drivers/infiniband
+check_equal "the modules of RDMA that the driver depends on" "$(rdma_depends $stock/sw/rxe/rdma_rxe.ko)" "$(rdma_depends rdma_rxe)"
+check "modprobe of the driver alone" modprobe rdma_rxe
+check "it has pulled in ib_core, which it uses" test -e /sys/module/ib_core/holders/rdma_rxe
+net_up || exit
+check "a link" link_up A
+# Since the pages of programs are ib_core's, no driver needs ib_uverbs: who looks for a device file makes the kernel load it.
+check "so far without ib_uverbs" eval '! loaded ib_uverbs'
+check "the first program that looks for devices sees it" on A sh -c 'ibv_devices | grep rxe0'
+check "for it has pulled in ib_uverbs" loaded ib_uverbs
+check "and no connection manager" eval '! loaded rdma_ucm'
+link_down A
+net_down
+check "unload again" modules_unload
 net_up || exit
 check "the link type loads the module" add rxe0 lo
 check "unload with a link" modprobe -r rdma_rxe
