@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # What the device says of itself to a program: ibv_devinfo -v as it was recorded on the stock modules, names of states and events
-# (verbs_names.c), and what the tools say without a driver.
-# rows: 3.077 3.081 3.092 3.126 3.129 3.130 3.132 4.004 4.042 4.166 4.167 4.168 4.169 8.053
+# (verbs_names.c), what a program says that has the driver linked to it (devinfo_static.c), and what the tools say without a driver.
+# rows: 3.077 3.081 3.092 3.126 3.129 3.130 3.132 4.004 4.033 4.042 4.166 4.167 4.168 4.169 8.053
 # mixes: all
 # timeout: 90
 . "$(dirname "$0")/lib.sh"
@@ -58,15 +58,6 @@ watched() {
 	grep -q 'event_type IBV_EVENT_PORT_ERR (10), port 1' /run/asyncwatch && grep -q 'event_type IBV_EVENT_PORT_ACTIVE (9), port 1' /run/asyncwatch
 }
 
-hosts_up || exit
-[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
-as_recorded "$(dirname "$0")/devinfo-expected.txt" sections
-check_equal "on-demand paging and paths that migrate are claimed by stock alone" "$(our_driver || echo "AUTO_PATH_MIG ODP_SUPPORT")" \
-	"$(on A ibv_devinfo -v -d rxe0 | grep -oE 'AUTO_PATH_MIG|\<ODP_SUPPORT' | xargs)"
-told "names: the end" on A timeout 30 "$(dirname "$0")/verbs_names" rxe0 "$(gid_index A)"
-check "events by their names" watched
-check "nothing is left" retry 5 no_objects
-
 # refuses WORDS COMMAND...: the command ends with an error and says so.
 refuses() {
 	local output status=0
@@ -74,6 +65,29 @@ refuses() {
 	echo "status $status: $output"
 	[ $status != 0 ] && grep -q "$1" <<< "$output"
 }
+
+# The library finds its drivers by the files in /etc/libibverbs.d: a command for which there are none, or another one.
+undriven() { on A unshare -m bash -c 'mount -t tmpfs none /etc/libibverbs.d && "$@"' undriven "$@"; }
+misdriven() { undriven bash -c 'echo "driver nosuch" > /etc/libibverbs.d/nosuch.driver && "$@"' misdriven "$@"; }
+# The lines of ibv_devinfo without their indents.
+plain() { sed -E 's/^\s*//; s/:\s+/: /; /^$/d'; }
+
+hosts_up || exit
+[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+as_recorded "$(dirname "$0")/devinfo-expected.txt" sections
+check_equal "on-demand paging and paths that migrate are claimed by stock alone" "$(our_driver || echo "AUTO_PATH_MIG ODP_SUPPORT")" \
+	"$(on A ibv_devinfo -v -d rxe0 | grep -oE 'AUTO_PATH_MIG|\<ODP_SUPPORT' | xargs)"
+told "names: the end" on A timeout 30 "$(dirname "$0")/verbs_names" rxe0 "$(gid_index A)"
+check "events by their names" watched
+static=$(dirname "$0")/devinfo_static
+check "a program with the driver in it loads no library" eval '! ldd "$static" 2> /dev/null | grep "=>"'
+check_equal "what it says of the device" "$(on A ibv_devinfo -d rxe0 | plain)" "$(on A "$static" rxe0 2>&1)"
+check "the library alone knows no device without its driver" refuses 'No IB devices found' undriven ibv_devinfo
+check "and warns of it" refuses 'Warning: no userspace device-specific driver found for rxe0' undriven env IBV_SHOW_WARNINGS=1 ibv_devinfo
+check "and of a driver that is not there" refuses "Warning: couldn't load driver 'libnosuch-" misdriven ibv_devinfo
+check_equal "the program with the driver in it needs none" "$(on A ibv_devinfo -d rxe0 | plain)" "$(undriven "$static" rxe0 2>&1)"
+check "nothing is left" retry 5 no_objects
+
 hosts_down
 check "without ib_uverbs" modprobe -r rdma_ucm rdma_rxe ib_uverbs
 check "the tools say that there is nothing" refuses 'No IB devices found' ibv_devinfo
