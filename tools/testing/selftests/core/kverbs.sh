@@ -4,7 +4,7 @@
 # kernels: stock debug
 # rows: 1.003 1.004 1.005 1.006 1.007 1.008 1.009 1.010 1.011 1.012 1.014 1.019 1.021 1.022 1.023 1.025 1.026
 # rows: 1.027 1.028 1.029 1.030 1.033 1.034 1.037 1.045 1.046 1.048 1.050 1.054 1.058 1.060 1.062
-# rows: 1.064 1.066 1.067 1.069 1.070 1.071 1.072 2.001 2.002 2.005 2.021 9.013 9.017 9.018 9.021
+# rows: 1.064 1.066 1.067 1.069 1.070 1.071 1.072 2.001 2.002 2.005 2.021 3.027 9.013 9.017 9.018 9.021
 # timeout: 300
 . "$(dirname "$0")/lib.sh"
 
@@ -17,7 +17,7 @@ rdma link add rxe0 type rxe netdev left
 log() { cat /sys/module/$module/parameters/log; }
 # lines: what the module has logged.
 lines() { since_mark $module; }
-results() { lines | grep -E '^(pass|fail)\|'; }
+results() { lines | grep -E '^(pass|fail|known)\|'; }
 # value NAME: what it has logged of the device.
 value() { lines | sed -n "s/^value|$1 //p"; }
 # devinfo NAME: what libibverbs says of the device.
