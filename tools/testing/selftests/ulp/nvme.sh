@@ -5,10 +5,7 @@
 # rows: 1.049 3.032
 # timeout: 90
 . "$(dirname "$0")/lib.sh"
-
-target=/sys/kernel/config/nvmet
-subsystem=$target/subsystems/ferroband
-data=/tmp/nvme-data
+. "$(dirname "$0")/nvme.bash"
 
 # The kernel's target and host live in the initial namespace.
 device_up() {
@@ -19,57 +16,8 @@ device_up() {
 	rdma link add rxeN type rxe netdev vethN && retry 5 grep -qs '0a00:0901' /sys/class/infiniband/rxeN/ports/1/gids/*
 }
 
-target_up() {
-	modprobe nvmet-rdma || return
-	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config || return
-	mkdir "$subsystem" "$subsystem/namespaces/1" "$target/ports/1" || return
-	echo 1 > "$subsystem/attr_allow_any_host"
-	echo -n $disk > "$subsystem/namespaces/1/device_path"
-	[ $disk = /dev/ram0 ] || echo 1 > "$subsystem/namespaces/1/buffered_io"
-	echo 1 > "$subsystem/namespaces/1/enable" || return
-	cd "$target/ports/1" || return
-	echo rdma > addr_trtype
-	echo ipv4 > addr_adrfam
-	echo 10.0.9.1 > addr_traddr
-	echo 4420 > addr_trsvcid
-	ln -s "$subsystem" subsystems/ferroband
-	cd /
-}
-
-connect() {
-	modprobe nvme-rdma || return
-	echo "transport=rdma,traddr=10.0.9.1,trsvcid=4420,nqn=ferroband,nr_io_queues=2" > /dev/nvme-fabrics || return
-	retry 10 test -b /dev/nvme0n1
-}
-
-# Blocks of several sizes: one page, a few, many.
-write_data() {
-	test -b /dev/nvme0n1 || return
-	head -c 16M /dev/urandom > $data
-	dd if=$data of=/dev/nvme0n1 bs=4k count=256 oflag=direct status=none &&
-		dd if=$data of=/dev/nvme0n1 bs=64k skip=16 seek=16 count=48 oflag=direct status=none &&
-		dd if=$data of=/dev/nvme0n1 bs=1M skip=4 seek=4 count=12 oflag=direct status=none
-}
-
-same_data() { cmp -n 16M $data "$1"; }
-read_data() { test -b /dev/nvme0n1 && dd if=/dev/nvme0n1 of=$data.read bs=512k count=32 iflag=direct status=none && same_data $data.read; }
-
-disconnect() { echo 1 > /sys/class/nvme/nvme0/delete_controller && retry 10 test ! -e /sys/class/nvme/nvme0; }
-
-target_down() {
-	rm "$target/ports/1/subsystems/ferroband" && rmdir "$target/ports/1" "$subsystem/namespaces/1" "$subsystem" || return
-	modprobe -r nvme-rdma nvmet-rdma
-	[ $disk != /dev/ram0 ] || modprobe -r brd
-	rdma link del rxeN && ip link del vethN
-}
-
 modprobe -n nvmet-rdma || skip_all "this kernel has no nvmet-rdma"
-# Of the target: a RAM disk, or a file where the kernel has none.
-disk=/dev/ram0
-if ! modprobe brd rd_nr=1 rd_size=32768 2> /dev/null; then
-	disk=/tmp/nvme-disk
-	truncate -s 32M $disk
-fi
+disk_up
 check "a device" device_up
 check "a target with a disk in memory" target_up
 check "the host connects" connect
@@ -77,7 +25,8 @@ check "write 16 MiB in blocks of 4 KiB to 1 MiB" write_data
 check "what lies on the target's disk is the same" same_data "$disk"
 check "read it back" read_data
 check "disconnect" disconnect
-check "the target and the link go" target_down
-rm -f $data $data.read /tmp/nvme-disk
+check "the target goes" target_down
+disk_down
+check "the link goes" eval 'rdma link del rxeN && ip link del vethN'
 check "the driver is not used any more" retry 10 not_used rdma_rxe
 finish

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # siw, iWARP over TCP, on this ib_core: connections by the stock iw_cm and rdma_cm carry validated data, rsockets and perftest;
-# a link goes under its users; iwpmd, the port mapper, hears of each port by netlink.
+# a link goes under its users; iwpmd, the port mapper, hears of each port by netlink. The kernel's NVMe target reads what the host
+# writes by READs that invalidate the region of the data (READ_WITH_INV).
 # Debian does not build siw; it comes from the source of its kernel (tools/provision, LEFT_OUT).
-# rows: 3.020 5.047 6.041
+# rows: 3.020 3.027 5.047 6.041
 # timeout: 300
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/nvme.bash"
 
 siws_up() {
 	on A rdma link add siwA type siw netdev "$(netdev A)" && on B rdma link add siwB type siw netdev "$(netdev B)" || return
@@ -56,6 +58,22 @@ siw_up() {
 mapper_knows() { grep -q "recvfrom.*nlmsg_type=$1 " /run/iwpmd.trace; }
 no_mapper() { ! pidof iwpmd; }
 
+# watched_posts: the kernel notes of each request that siw gets its opcode and that of the next one in its list.
+trace=/sys/kernel/tracing
+watched_posts() {
+	mountpoint -q $trace || mount -t tracefs none $trace || return
+	echo 'p:siw_post siw_post_send first=+28(%si):u32 next=+28(+0(%si)):u32' > $trace/kprobe_events && : > $trace/trace &&
+		echo 1 > $trace/events/kprobes/siw_post/enable
+}
+unwatched_posts() { echo 0 > $trace/events/kprobes/siw_post/enable && echo > $trace/kprobe_events; }
+# at_least COUNT: so many READ_WITH_INV were posted, and no other READ.
+at_least() {
+	local count
+	count=$(grep -c '=11\b' $trace/trace)
+	echo "$count of READ_WITH_INV, $(grep -c '=4\b' $trace/trace) of READ"
+	[ "$count" -ge "$1" ] && ! grep -q '=4\b' $trace/trace
+}
+
 modprobe -qn siw || skip_all "there is no siw for this kernel"
 modules_load && modprobe siw && net_up || exit
 check "two iWARP links" siws_up
@@ -74,6 +92,20 @@ check "nothing is left" retry 10 no_objects
 check "the links go" siws_down
 net_down
 check "the port mapper" mapped
+check "a link for the kernel's users" siw_up
+disk_up
+check "an NVMe target" target_up
+check "its host connects" connect
+check "requests are watched" watched_posts
+check "the host writes 16 MiB" write_data
+check "the target has read them by READs that invalidate" at_least 60
+check "requests are watched no more" unwatched_posts
+check "what lies on the target's disk is the same" same_data "$disk"
+check "the host reads them back" read_data
+check "disconnect" disconnect
+check "the target goes" target_down
+disk_down
+check "the link goes" eval 'rdma link del siwN && ip link del vethN'
 check "siw goes" modprobe -r siw
 check "ib_core is in use no more" modules_unload
 finish
