@@ -16,7 +16,8 @@
  *
  * What a client in the kernel posts is flushed at once.
  *
- * With the parameter "modify_cq" set the device moderates CQs: 3 completions, 4 microseconds, and no others.
+ * With the parameter "more" set the device moderates CQs (3 completions, 4 microseconds, and no others) and has address handles, and its
+ * port requires a GRH of each.
  *
  * The parameter "fail" names an object that is not destroyed: the method answers EDEADLK. "live" tells how many objects there are.
  */
@@ -119,9 +120,14 @@ static int query_port(struct ib_device *ib, u32 port, struct ib_port_attr *attr)
 	return 0;
 }
 
+static bool more;
+module_param(more, bool, 0400);
+
 static int get_port_immutable(struct ib_device *ib, u32 port, struct ib_port_immutable *immutable)
 {
 	immutable->gid_tbl_len = immutable->pkey_tbl_len = 1;
+	if (more)
+		immutable->core_cap_flags = RDMA_CORE_CAP_IB_GRH_REQUIRED;
 	return 0;
 }
 
@@ -553,9 +559,17 @@ static const struct ib_device_ops ops = {
 	.size_ib_xrcd = sizeof(struct ib_xrcd),
 };
 
-static const struct ib_device_ops moderation_ops = { .modify_cq = modify_cq };
-static bool moderates;
-module_param_named(modify_cq, moderates, bool, 0400);
+/* The driver makes any address handle: what is wrong with one the core has to see. */
+static int create_ah(struct ib_ah *ah, struct rdma_ah_init_attr *attr, struct ib_udata *udata) { return made(); }
+static int destroy_ah(struct ib_ah *ah, u32 flags) { return gone("ah"); }
+
+static const struct ib_device_ops more_ops = {
+	.create_ah = create_ah,
+	.create_user_ah = create_ah,
+	.destroy_ah = destroy_ah,
+	.modify_cq = modify_cq,
+	.size_ib_ah = sizeof(struct ib_ah),
+};
 
 static int __init fake_verbs_init(void)
 {
@@ -570,8 +584,8 @@ static int __init fake_verbs_init(void)
 	device->driver_def = definitions;
 	device->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
 	ib_set_device_ops(device, &ops);
-	if (moderates)
-		ib_set_device_ops(device, &moderation_ops);
+	if (more)
+		ib_set_device_ops(device, &more_ops);
 	ret = ib_register_device(device, "fakev%d", NULL);
 	if (ret)
 		ib_dealloc_device(device);

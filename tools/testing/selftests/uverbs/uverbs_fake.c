@@ -758,6 +758,25 @@ static void extended_commands(uint32_t pd)
 	expect_counted("cq", UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, cq, 2, 0);
 }
 
+/* A port that requires a GRH says so, and has no address handle without one. */
+static void addresses(uint32_t pd)
+{
+	struct ib_uverbs_query_port query = { .port_num = 1 };
+	struct ib_uverbs_query_port_resp port = { 0 };
+	struct ib_uverbs_create_ah create = { .user_handle = 1, .pd_handle = pd, .attr = { .dlid = 3, .port_num = 1, .grh.hop_limit = 4 } };
+	struct ib_uverbs_create_ah_resp made = { 0 };
+	int before = live();
+
+	create.attr.grh.dgid[15] = 9;
+	expect("ah: the port", 0, invoke(IB_USER_VERBS_CMD_QUERY_PORT, &query, sizeof(query), &port, sizeof(port)));
+	verdict("ah: it requires a GRH", port.flags & IB_UVERBS_QPF_GRH_REQUIRED, "it does not say so");
+	expect("ah: none without a GRH", EINVAL, invoke(IB_USER_VERBS_CMD_CREATE_AH, &create, sizeof(create), &made, sizeof(made)));
+	verdict("ah: which the driver was not asked for", live() == before, "it was");
+	create.attr.is_global = 1;
+	expect("ah: one with a GRH", 0, invoke(IB_USER_VERBS_CMD_CREATE_AH, &create, sizeof(create), &made, sizeof(made)));
+	expect_destroyed("ah", UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, made.ah_handle);
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t pd, dm, dmah;
@@ -780,6 +799,7 @@ int main(int argc, char **argv)
 	again(pd);
 	flows(pd);
 	extended_commands(pd);
+	addresses(pd);
 	file = dma_buffers();
 	expect_destroyed("pd", UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, pd);
 	expect("closing: memory of the device", 0, alloc_dm(1, 6, &dm));

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Objects of user space that no software driver has, on a device that does not exist (uverbs_fake.c, ../modules/fake_verbs.c).
 # kernels: stock debug
-# rows: 3.120 3.121 4.020 4.022 4.082 4.083 4.087 4.088 4.089 4.090 4.091 4.092 4.093 4.094 4.095 4.120 4.134
+# rows: 3.120 3.121 3.128 4.020 4.022 4.082 4.083 4.087 4.088 4.089 4.090 4.091 4.092 4.093 4.094 4.095 4.120 4.134
 # mix: ib_uverbs
 # mixes: all
 # timeout: 90
@@ -12,7 +12,7 @@ modinfo fake_verbs > /dev/null 2>&1 || skip_all "fake_verbs is built with FERROB
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 live() { [ "$(cat /sys/module/fake_verbs/parameters/live)" = 0 ]; }
 
-check "the modules load" eval 'modprobe ib_uverbs && modprobe fake_verbs modify_cq=1'
+check "the modules load" eval 'modprobe ib_uverbs && modprobe fake_verbs more=1'
 node=$(retry 5 ls -d /sys/class/infiniband_verbs/uverbs* && grep -l fakev0 /sys/class/infiniband_verbs/uverbs*/ibdev)
 node=/dev/infiniband/$(basename "$(dirname "$node")")
 retry 5 test -c "$node"
