@@ -337,6 +337,22 @@ static void try_address(void)
 	verdict("create_ah and destroy_ah", ah && !ibv_destroy_ah(ah), false, strerror(errno));
 }
 
+/* The one P_Key that a RoCE port has. */
+static void try_pkeys(void)
+{
+	__be16 pkey = 0, other = 0;
+	struct ibv_port_attr port;
+	char why[32];
+	int error = ibv_query_pkey(context, 1, 0, &pkey);
+
+	snprintf(why, sizeof(why), "error %d, P_Key %#x", error, be16toh(pkey));
+	verdict("query_pkey: the default P_Key", !error && be16toh(pkey) == 0xffff, false, why);
+	verdict("query_pkey: no other one", !ibv_query_port(context, 1, &port) && port.pkey_tbl_len == 1 &&
+		ibv_query_pkey(context, 1, 1, &other) == -1, false, "there is");
+	verdict("get_pkey_index: of the default P_Key", ibv_get_pkey_index(context, 1, htobe16(0xffff)) == 0, false, "another");
+	verdict("get_pkey_index: of one that is not there", ibv_get_pkey_index(context, 1, htobe16(0x8001)) == -1, false, "an index");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct setup usual;
@@ -354,6 +370,7 @@ int main(int argc, char **argv)
 	try_limits(&end);
 	try_registration();
 	try_address();
+	try_pkeys();
 	try_destroy();
 	end_destroy(&end);
 	return 0;
