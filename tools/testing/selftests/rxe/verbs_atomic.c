@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Atomicity among the queue pairs of a device: several of them add to one number at the same time.
+ * Atomicity among the queue pairs of a device: several of them add to one number at the same time. Half of their peers are of the
+ * device itself and half of another one, for a driver may deliver what a device sends to itself in one place.
  *
- *   verbs_atomic DEVICE GID_INDEX COUNT      so many additions by each queue pair
+ *   verbs_atomic DEVICE GID_INDEX PEER PEER_GID_INDEX COUNT      so many additions by each queue pair
  */
 #include "verbs.h"
 
@@ -19,13 +20,38 @@ static uint64_t total;
 
 static const struct setup usual;
 
-/* From RESET to RTS, with all the time that a loaded machine may need for an answer. */
-static void patient(struct end *end, struct end *peer)
+/* A device, and what verbs.h has of it. */
+static struct side {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	union ibv_gid gid;
+	int gid_index;
+} near, far;
+
+static struct side side_open(char *device, char *index)
 {
+	context = NULL;
+	open_device(3, (char *[]){ "", device, index });
+	return (struct side){ context, pd, gid, gid_index };
+}
+
+static void use(const struct side *side)
+{
+	context = side->context;
+	pd = side->pd;
+	gid = side->gid;
+	gid_index = side->gid_index;
+}
+
+/* From RESET to RTS, with all the time that a loaded machine may need for an answer. */
+static void patient(struct end *end, const struct side *side, struct end *peer, const struct side *peers)
+{
+	use(side);
 	for (int state = IBV_QPS_INIT; state <= IBV_QPS_RTS; state++) {
 		struct ibv_qp_attr attr;
 		int mask = step(state, &usual, peer->qp->qp_num, &attr);
 
+		attr.ah_attr.grh.dgid = peers->gid;
 		attr.timeout = 17;	/* half a second */
 		attr.retry_cnt = 7;
 		if (ibv_modify_qp(end->qp, &attr, mask))
@@ -116,10 +142,12 @@ int main(int argc, char **argv)
 	struct ibv_device_attr limits;
 	int count;
 
-	open_device(argc, argv);
-	if (argc < 4)
-		die("usage: DEVICE GID_INDEX COUNT");
-	count = atoi(argv[3]) / BATCH * BATCH;
+	if (argc < 6)
+		die("usage: DEVICE GID_INDEX PEER PEER_GID_INDEX COUNT");
+	near = side_open(argv[1], argv[2]);
+	far = side_open(argv[3], argv[4]);
+	use(&near);
+	count = atoi(argv[5]) / BATCH * BATCH;
 	total = (uint64_t)QPS * count;
 	ibv_query_device(context, &limits);
 	verdict("the device is atomic among its queue pairs", limits.atomic_cap == IBV_ATOMIC_HCA, false, "atomic_cap");
@@ -130,10 +158,14 @@ int main(int argc, char **argv)
 	if (!seen || !mr)
 		die("memory");
 	for (int i = 0; i < QPS; i++) {
+		const struct side *side = i % 2 ? &far : &near;
+
+		use(side);
 		end_init(&from[i], &usual);
+		use(&near);
 		end_init(&to[i], &usual);
-		patient(&from[i], &to[i]);
-		patient(&to[i], &from[i]);
+		patient(&from[i], side, &to[i], &near);
+		patient(&to[i], &near, &from[i], side);
 	}
 	add(count);
 	return 0;
