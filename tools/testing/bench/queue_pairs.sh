@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# What an idle queue pair costs (bench_qps.c).
+
+one_round() {
+	local memory create destroy
+	read -r memory create destroy < <(on A timeout 300 /ferroband/selftests/bench_qps rxe0 $((500 * SCALE))) || return
+	measure "memory of a queue pair, bytes" "$memory"
+	measure "ibv_create_qp" "$create"
+	measure "ibv_destroy_qp" "$destroy"
+}
+
+rounds ib_core ib_uverbs_support ib_uverbs rdma_rxe
