@@ -36,6 +36,7 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `Lifecycle::change` | transitions between enabled and taken down, and between namespaces | process context | all of the core's but `SubDevices::list` |
+//! | `Lifecycle::model` | the device's place in the driver model | process context | locks of the driver model |
 //! | `Unregister::device` | the device to be unregistered | any context | nothing |
 
 pub(crate) mod cgroup;
@@ -66,6 +67,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
+        class::{ModelEntry, Registering},
         device::{allocate, Registered},
         Device,
     },
@@ -193,16 +195,17 @@ fn put(device: &Device) {
 
 /// Registers a device: see [`ib_register_device`].
 fn register(
-    device: &Device,
+    mut device: Registering<'_>,
     name: &CStr,
     dma_device: Option<&kernel::device::Device>,
     sleep: &MaySleep,
 ) -> Result {
-    Names::lock(sleep).assign(device, name, sleep)?;
-    // SAFETY: A driver registers its device from one thread, and the header says that the DMA device is the device's parent or
-    // its equal. Nobody keeps the device registered yet, and clients and user space come to it by such references alone.
-    unsafe { describe(device, dma_device, sleep)? };
-    stages::set_up(device, sleep)?;
+    Names::lock(sleep).assign(&mut device, name, sleep)?;
+    // SAFETY: By its invariants this thread alone registers the device, and the header says that the DMA device is the device's
+    // parent or its equal. Nobody keeps the device registered yet, and clients and user space come to it by such references alone.
+    unsafe { describe(&device, dma_device, sleep)? };
+    stages::set_up(&mut device, sleep)?;
+    let device = device.into_device();
     let registered = begin_registered(device).ok_or(EINVAL)?;
     if let Err(error) = enable(&registered, sleep) {
         // Another thread may unregister the device concurrently: it waits for our reference, and then reads `failing`.
@@ -213,7 +216,7 @@ fn register(
         failing.store(false, Ordering::Release);
         return Err(error);
     }
-    device.announce(sleep);
+    in_model(device, |entry| entry.announce(sleep));
     notify::notify(device, NotifyEvent::Registered, sleep);
     for port in device.ports() {
         if netdev::of(device, port).is_some() {
@@ -253,6 +256,12 @@ pub(crate) fn with_change_lock<R>(device: &Device, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Runs `f` with the device's place in the driver model. `None` if it has none.
+fn in_model<R>(device: &Device, f: impl FnOnce(&mut ModelEntry) -> R) -> Option<R> {
+    let mut model = device.core().lifecycle.model.lock();
+    (*model).as_mut().map(f)
+}
+
 /// Renames a registered device.
 ///
 /// # Errors
@@ -266,7 +275,7 @@ pub(crate) fn rename(device: &Registered, name: &CStr, sleep: &MaySleep) -> Resu
     if names.is_taken(name) {
         return Err(EEXIST);
     }
-    device.core_device().rename_in_model(name, sleep)?;
+    in_model(device, |entry| entry.rename(name, sleep)).ok_or(ENODEV)??;
     device.set_name_field(name);
     compat::renamed(device, sleep);
     drop(names);
@@ -321,7 +330,7 @@ fn ib_set_device_ops(device: &Device, ops: Input<'_, bindings::ib_device_ops>) {
 /// device.
 #[export]
 fn ib_register_device(
-    device: &Device,
+    device: Registering<'_>,
     name: &CStr,
     dma_device: Option<&kernel::device::Device>,
     sleep: &MaySleep,

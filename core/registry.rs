@@ -25,7 +25,7 @@
 //! |---|---|---|---|
 //! | `TABLE` | the table and its marks | any context | `PortNetdev` |
 //! | `PortNetdev::ndev` | the net device of a port | any context | nothing |
-//! | `NAMES` | the names of all devices: each is unique | process context | locks of the driver model, `TABLE` |
+//! | `NAMES` | the names of all devices: each is unique | process context | `Lifecycle::model`, locks of the driver model, `TABLE` |
 
 use kernel::{
     alloc::kvec::KVec,
@@ -35,7 +35,11 @@ use kernel::{
 };
 use kernel_ext::{net::device::NetDevice, static_lock::static_lock};
 use rdma::{
-    core::{class::Class, device::Registered, Device},
+    core::{
+        class::{Class, Registering},
+        device::Registered,
+        Device,
+    },
     MaySleep,
 };
 
@@ -281,7 +285,12 @@ impl Names {
     /// # Errors
     ///
     /// `ENFILE` where the name is in use, `EINVAL` for another `%` than one `%d`, `ENOMEM`.
-    pub(crate) fn assign(&self, device: &Device, pattern: &CStr, sleep: &MaySleep) -> Result {
+    pub(crate) fn assign(
+        &self,
+        device: &mut Registering<'_>,
+        pattern: &CStr,
+        sleep: &MaySleep,
+    ) -> Result {
         let pattern = pattern.to_bytes();
         match pattern.iter().position(|&byte| byte == b'%') {
             None => self.assign_plain(device, pattern, sleep),
@@ -296,7 +305,7 @@ impl Names {
         }
     }
 
-    fn assign_plain(&self, device: &Device, name: &[u8], sleep: &MaySleep) -> Result {
+    fn assign_plain(&self, device: &mut Registering<'_>, name: &[u8], sleep: &MaySleep) -> Result {
         let name = CString::try_from_fmt(fmt!("{}", BStr::from_bytes(name)))?;
         if self.is_taken(&name) {
             return Err(ENFILE);
@@ -307,7 +316,7 @@ impl Names {
 
     fn assign_numbered(
         &self,
-        device: &Device,
+        device: &mut Registering<'_>,
         before: &[u8],
         after: &[u8],
         sleep: &MaySleep,
@@ -324,7 +333,7 @@ impl Names {
     }
 
     /// Assigns a device an unused name.
-    fn give(&self, device: &Device, name: &CStr, sleep: &MaySleep) -> Result {
+    fn give(&self, device: &mut Registering<'_>, name: &CStr, sleep: &MaySleep) -> Result {
         device.set_name_in_model(name, sleep)?;
         device.set_name_field(name);
         Ok(())

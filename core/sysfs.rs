@@ -9,10 +9,9 @@
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
-//! | `DeviceState::files` | the attribute groups of the device | process context | nothing |
 //! | `DeviceState::trees` | the port directories of the device, for each namespace | process context | locks of sysfs |
 //!
-//! Neither is taken by `show` and `store`: removing files waits for these.
+//! It is not taken by `show` and `store`: removing files waits for these.
 //!
 //! C header: `include/rdma/ib_sysfs.h`.
 
@@ -25,8 +24,9 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
+        class::Registering,
         stats::HwCounters,
-        sysfs::{DeviceFiles, PortDirectory, PortGroup, PortKobject},
+        sysfs::{PortDirectory, PortGroup, PortKobject},
         CoreDevice, Device,
     },
     MaySleep,
@@ -52,19 +52,10 @@ fn address(seen_as: &CoreDevice) -> usize {
 }
 
 /// Sets the attribute groups of a device before it is added to the driver core.
-pub(crate) fn set_up_device(device: &Device, sleep: &MaySleep) -> Result {
+pub(crate) fn set_up_device(device: &mut Registering<'_>, sleep: &MaySleep) -> Result {
     let counters = hw_stats::counters(device, None, sleep)?;
     let counters = counters.as_ref().map(hw_stats::group).transpose()?;
-    // SAFETY: The device is about to be put into the driver model; `clean_up_device` runs when it is out of it.
-    let files = unsafe { DeviceFiles::publish(device, device::group()?, counters) };
-    *device.core().sysfs.files.lock() = Some(files);
-    Ok(())
-}
-
-/// Frees the attribute groups of a device that was removed from the driver core.
-pub(crate) fn clean_up_device(device: &Device, _sleep: &MaySleep) {
-    let files = device.core().sysfs.files.lock().take();
-    drop(files);
+    device.set_files(device::group()?, counters)
 }
 
 /// The hardware counters of a port, which only the device's own namespace has.

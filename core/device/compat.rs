@@ -165,12 +165,8 @@ pub(crate) fn hide(device: &Device, sleep: &MaySleep) {
 
 /// Renames the compat devices of a device.
 pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
-    for compat in device.core().compat.list.lock().iter() {
-        if compat
-            .device
-            .rename_in_model(&device.name(), sleep)
-            .is_err()
-        {
+    for compat in device.core().compat.list.lock().iter_mut() {
+        if compat.device.rename(&device.name(), sleep).is_err() {
             pr_warn!("a namespace sees a device under its old name\n");
         }
     }

@@ -5,7 +5,7 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{
     error::EOPNOTSUPP,
-    net::ns::{impl_has_pernet_slot, NetNamespace, PerNamespace, PernetRegistration},
+    net::ns::{impl_has_pernet_slot, NetNamespace, NetRef, PerNamespace, PernetRegistration},
 };
 use rdma::{
     core::{device::Registered, Device},
@@ -46,11 +46,13 @@ impl PerNamespace for Namespace {
 
     fn exit(this: Arc<Self>, sleep: &MaySleep) {
         compat::leave(this.cookie, sleep);
+        let Some(initial) = NetNamespace::init().get() else {
+            return;
+        };
         for device in registry::devices(DeviceFilter::All) {
-            if device.net().cookie() == this.cookie && this.cookie != NetNamespace::init().cookie()
-            {
+            if device.net().cookie() == this.cookie && this.cookie != initial.cookie() {
                 // Fails only for a device that is being unregistered.
-                let _ = change(&device, this.cookie, NetNamespace::init(), sleep);
+                let _ = change(&device, this.cookie, &initial, None, sleep);
             }
         }
     }
@@ -61,19 +63,21 @@ impl PerNamespace for Namespace {
 /// # Errors
 ///
 /// `ENODEV` for a device that is not registered or not in that namespace; `ENOMEM`, if its name cannot be published there:
-/// the device is then where it was. A client that cannot have it there is told of in the log.
-fn change(device: &Device, from: u64, to: &NetNamespace, sleep: &MaySleep) -> Result {
+/// the device then goes `back`, if it can. A client that cannot have it there is told of in the log.
+fn change(
+    device: &Device,
+    from: u64,
+    to: &NetRef,
+    back: Option<&NetRef>,
+    sleep: &MaySleep,
+) -> Result {
     device::with_change_lock(device, || {
         if !device.is_registered() || device.net().cookie() != from {
             return Err(ENODEV);
         }
-        device.announce_leaving(sleep);
+        device::in_model(device, |entry| entry.announce_leaving(sleep));
         device::disable(device, sleep);
-        let old = device.set_net(to);
-        let renamed = device.core_device().rename_in_model(&device.name(), sleep);
-        if renamed.is_err() {
-            device.restore_net(old);
-        }
+        let moved = device::in_model(device, |entry| entry.move_to(to, back, sleep));
         let registered = device::begin_registered(device).ok_or(EINVAL)?;
         if let Err(error) = device::enable(&registered, sleep) {
             let error = error.to_errno();
@@ -82,8 +86,8 @@ fn change(device: &Device, from: u64, to: &NetNamespace, sleep: &MaySleep) -> Re
                 fmt!("not enabled after a change of namespace: {error}\n"),
             );
         }
-        device.announce(sleep);
-        renamed
+        device::in_model(device, |entry| entry.announce(sleep));
+        moved.unwrap_or(Err(ENODEV))
     })
 }
 
@@ -95,13 +99,14 @@ fn change(device: &Device, from: u64, to: &NetNamespace, sleep: &MaySleep) -> Re
 pub(crate) fn move_to(
     device: Registered,
     from: &NetNamespace,
-    to: &NetNamespace,
+    to: &NetRef,
     sleep: &MaySleep,
 ) -> Result {
     if netns::is_shared() || !device.has_disassociate() {
         return Err(EOPNOTSUPP);
     }
+    let from = from.get().ok_or(ENODEV)?;
     let held = device.hold();
     drop(device);
-    change(&held, from.cookie(), to, sleep)
+    change(&held, from.cookie(), to, Some(&from), sleep)
 }

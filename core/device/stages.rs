@@ -5,15 +5,18 @@
 //! Each list is constant and run in order; cleanup runs it in reverse. An area adds a line here and nothing elsewhere.
 
 use kernel::error::Result;
-use rdma::{core::Device, MaySleep};
+use rdma::{
+    core::{class::Registering, Device},
+    MaySleep,
+};
 
 use super::{cgroup, dispatch};
-use crate::{counters, cq::pool, gid::cache_update, sysfs};
+use crate::{counters, cq::pool, gid::cache_update, private::DeviceExt, sysfs};
 
 /// A step of registration, and its cleanup.
 pub(crate) struct Stage {
     /// Runs when a device is registered. On failure it leaves nothing to clean up.
-    pub(crate) setup: fn(&Device, &MaySleep) -> Result,
+    pub(crate) setup: fn(&mut Registering<'_>, &MaySleep) -> Result,
     /// Runs when a device is unregistered, and when a later step of its registration fails.
     pub(crate) cleanup: fn(&Device, &MaySleep),
 }
@@ -25,11 +28,11 @@ pub(crate) struct Stage {
 /// the device first, so that cleanup finds it without users.
 pub(crate) const REGISTER: &[Stage] = &[
     Stage {
-        setup: dispatch::open,
+        setup: |device, sleep| dispatch::open(device, sleep),
         cleanup: dispatch::close,
     },
     Stage {
-        setup: cache_update::set_up,
+        setup: |device, sleep| cache_update::set_up(device, sleep),
         cleanup: cache_update::clean_up,
     },
     // Queued events update caches, so the queue is closed before the caches are cleaned up.
@@ -37,22 +40,22 @@ pub(crate) const REGISTER: &[Stage] = &[
         setup: |_, _| Ok(()),
         cleanup: dispatch::close,
     },
-    // The sysfs groups are set before the device is added to the driver core.
+    // The sysfs groups are set before the device is added to the driver model, and freed when it is removed from it.
     Stage {
         setup: sysfs::set_up_device,
-        cleanup: sysfs::clean_up_device,
+        cleanup: |_, _| (),
     },
     Stage {
-        setup: cgroup::register,
+        setup: |device, sleep| cgroup::register(device, sleep),
         cleanup: cgroup::unregister,
     },
     Stage {
-        setup: counters::set_up,
+        setup: |device, sleep| counters::set_up(device, sleep),
         cleanup: counters::clean_up,
     },
     Stage {
-        setup: Device::add_to_model,
-        cleanup: Device::remove_from_model,
+        setup: add_to_model,
+        cleanup: remove_from_model,
     },
     Stage {
         setup: |device, sleep| sysfs::set_up_ports(device.core_device(), sleep),
@@ -60,11 +63,27 @@ pub(crate) const REGISTER: &[Stage] = &[
     },
 ];
 
+/// Puts a device into the driver model.
+fn add_to_model(device: &mut Registering<'_>, sleep: &MaySleep) -> Result {
+    let entry = device.add_to_model(sleep)?;
+    *device.core().lifecycle.model.lock() = Some(entry);
+    Ok(())
+}
+
+/// Takes a device out of the driver model.
+fn remove_from_model(device: &Device, sleep: &MaySleep) {
+    // Its files are waited for, so this is not under the lock.
+    let entry = device.core().lifecycle.model.lock().take();
+    if let Some(entry) = entry {
+        entry.remove(sleep);
+    }
+}
+
 /// Steps after the removal of all clients, before unregistration waits for references.
 pub(crate) const QUIESCE: &[fn(&Device, &MaySleep)] = &[pool::free_all];
 
 /// Runs the steps of registration; on failure cleans up those that are done.
-pub(crate) fn set_up(device: &Device, sleep: &MaySleep) -> Result {
+pub(crate) fn set_up(device: &mut Registering<'_>, sleep: &MaySleep) -> Result {
     for (nth, stage) in REGISTER.iter().enumerate() {
         if let Err(error) = (stage.setup)(device, sleep) {
             for done in REGISTER.iter().take(nth).rev() {

@@ -15,7 +15,7 @@ use kernel_ext::{
     sync::{new_spinlock_irq, Completion, SpinLockIrq},
 };
 use rdma::core::{
-    class::CompatDevice,
+    class::{CompatDevice, ModelEntry},
     device::{Registered, SubDevice},
     event::Event,
     Device,
@@ -29,6 +29,9 @@ pub(crate) struct Lifecycle {
     pub(super) change: Mutex<()>,
     /// Registration has failed: the caller of `ib_register_device` deallocates the device, not the core.
     pub(super) failing: AtomicBool,
+    /// The device's place in the driver model, from its registration on until it is unregistered.
+    #[pin]
+    pub(super) model: Mutex<Option<ModelEntry>>,
     /// The last registration reference was dropped.
     #[pin]
     pub(super) unused: Completion,
@@ -40,6 +43,7 @@ impl Lifecycle {
         try_pin_init!(Self {
             change <- new_mutex!((), "Lifecycle::change"),
             failing: AtomicBool::new(false),
+            model <- new_mutex!(None, "Lifecycle::model"),
             unused <- Completion::new(),
             unregister: Unregister::new()?,
         })

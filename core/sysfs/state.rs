@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Data of a device in sysfs: its attribute groups, and its ports in each namespace.
+//! Data of a device in sysfs: its ports in each namespace.
 
 use kernel::{
     new_mutex,
@@ -8,16 +8,11 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 use kernel_ext::sysfs::Directory;
-use rdma::core::{
-    stats::HwCounters,
-    sysfs::{DeviceFiles, PortDirectory},
-};
+use rdma::core::{stats::HwCounters, sysfs::PortDirectory};
 
 /// Data of a device in sysfs.
 #[pin_data]
 pub(crate) struct DeviceState {
-    #[pin]
-    pub(super) files: Mutex<Option<DeviceFiles>>,
     #[pin]
     pub(super) trees: Mutex<KVec<Tree>>,
 }
@@ -25,7 +20,6 @@ pub(crate) struct DeviceState {
 impl DeviceState {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            files <- new_mutex!(None, "DeviceState::files"),
             trees <- new_mutex!(KVec::new(), "DeviceState::trees"),
         })
     }

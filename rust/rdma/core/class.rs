@@ -4,14 +4,18 @@
 //!
 //! C headers: `include/linux/device.h`, `include/rdma/ib_verbs.h`.
 
-use core::{marker::PhantomData, ptr::NonNull};
+use core::{marker::PhantomData, mem::ManuallyDrop, ops::Deref, ptr::NonNull};
 
-use kernel::{error::to_result, ffi::c_int, prelude::*, types::Opaque};
-use kernel_ext::net::ns::NetNamespace;
+use kernel::{error::to_result, ffi::c_int, prelude::*, sync::aref::ARef, types::Opaque};
+use kernel_ext::{
+    entry::FromC,
+    net::ns::{NetNamespace, NetRef},
+};
 use rdma_bindings as bindings;
 
 use super::{
     device::{self, Private},
+    sysfs::{DeviceFiles, DeviceGroup},
     CoreDevice, Device,
 };
 use crate::MaySleep;
@@ -223,6 +227,18 @@ impl core::ops::Deref for CompatDevice {
     }
 }
 
+impl CompatDevice {
+    /// Gives it another name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver model.
+    pub fn rename(&mut self, name: &CStr, _sleep: &MaySleep) -> Result {
+        // SAFETY: By the type invariants, and it is borrowed alone; the name is copied.
+        to_result(unsafe { bindings::device_rename(self.as_dev(), name.as_char_ptr()) })
+    }
+}
+
 impl Drop for CompatDevice {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
@@ -253,12 +269,6 @@ impl CoreDevice {
     pub fn is_own(&self) -> bool {
         self.owner().as_dev() == self.as_dev()
     }
-
-    /// Gives the device another name in the driver model.
-    pub fn rename_in_model(&self, name: &CStr, _sleep: &MaySleep) -> Result {
-        // SAFETY: The device is in the driver model; the name is copied.
-        to_result(unsafe { bindings::device_rename(self.as_dev(), name.as_char_ptr()) })
-    }
 }
 
 impl Device {
@@ -268,77 +278,190 @@ impl Device {
         // SAFETY: The member is inside of the device; a view is a transparent wrapper.
         unsafe { &*(&raw const (*self.as_raw()).__bindgen_anon_1.coredev).cast::<CoreDevice>() }
     }
+}
 
-    /// Gives a device that is not in the driver model yet its name there.
-    pub fn set_name_in_model(&self, name: &CStr, _sleep: &MaySleep) -> Result {
-        // SAFETY: The device is being registered; the name is copied.
+/// A device that its driver registers.
+///
+/// # Invariants
+///
+/// The device is registered in this call, by this thread alone. Before, it was not in the driver model; by this value it gets there
+/// once at most, which `in_model` says.
+pub struct Registering<'a> {
+    device: &'a Device,
+    files: Option<DeviceFiles>,
+    in_model: bool,
+}
+
+// SAFETY: As for a reference.
+unsafe impl FromC for Registering<'_> {
+    type Raw = *mut bindings::ib_device;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // INVARIANT: By the header a driver registers its device once, from one thread.
+        Self {
+            // SAFETY: By the safety requirements the device is there.
+            device: unsafe { Device::from_raw(raw) },
+            files: None,
+            in_model: false,
+        }
+    }
+}
+
+impl Deref for Registering<'_> {
+    type Target = Device;
+
+    #[inline]
+    fn deref(&self) -> &Device {
+        self.device
+    }
+}
+
+impl<'a> Registering<'a> {
+    /// The device, once it has got all that comes by this.
+    #[inline]
+    pub fn into_device(self) -> &'a Device {
+        self.device
+    }
+
+    /// Gives the device its name in the driver model, before it is there.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` afterwards; `ENOMEM`.
+    pub fn set_name_in_model(&mut self, name: &CStr, _sleep: &MaySleep) -> Result {
+        if self.in_model {
+            return Err(EEXIST);
+        }
+        // SAFETY: By the type invariants nobody knows the device's name; the new one is copied.
         to_result(unsafe {
             bindings::dev_set_name(self.as_dev(), c"%s".as_char_ptr(), name.as_char_ptr())
         })
     }
 
+    /// Says which files the device will have in sysfs: `own`, then those of the driver, then counters.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` where that was said before.
+    pub fn set_files(&mut self, own: DeviceGroup, counters: Option<DeviceGroup>) -> Result {
+        if self.in_model || self.files.is_some() {
+            return Err(EEXIST);
+        }
+        // SAFETY: By the type invariants the device is not in the driver model. The files are dropped when it is out of it, or
+        // when it did not get there.
+        self.files = Some(unsafe { DeviceFiles::publish(self, own, counters) });
+        Ok(())
+    }
+
     /// Puts the device into the driver model: it is in sysfs from now on. User space is told later, by
-    /// [`announce`](Self::announce).
-    pub fn add_to_model(&self, _sleep: &MaySleep) -> Result {
-        // SAFETY: The device is initialised and has a name; what fails here leaves it as it was.
+    /// [`ModelEntry::announce`].
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if it was put there before; those of the driver model, which leave the device as it was.
+    pub fn add_to_model(&mut self, _sleep: &MaySleep) -> Result<ModelEntry> {
+        if self.in_model {
+            return Err(EEXIST);
+        }
+        // SAFETY: By the type invariants the device is not in the driver model; who allocates it initialises it. The driver model
+        // refuses a device without a name.
         unsafe {
             bindings::dev_set_uevent_suppress(self.as_dev(), 1);
             to_result(bindings::device_add(self.as_dev())).inspect_err(|_| {
                 bindings::dev_set_uevent_suppress(self.as_dev(), 0);
-            })
+            })?;
         }
+        self.in_model = true;
+        // INVARIANT: The device was just added.
+        Ok(ModelEntry(ManuallyDrop::new(Added {
+            device: self.hold(),
+            _files: self.files.take(),
+        })))
+    }
+}
+
+/// A device that is in the driver model, and its files there.
+struct Added {
+    device: ARef<Device>,
+    _files: Option<DeviceFiles>,
+}
+
+/// The place of a device in the driver model. Where it is lost instead of [removed](Self::remove), the device stays there for
+/// good.
+///
+/// # Invariants
+///
+/// The device is in the driver model, as long as this is there, and nobody else changes that.
+#[must_use = "it is removed, or stays for good"]
+pub struct ModelEntry(ManuallyDrop<Added>);
+
+impl ModelEntry {
+    fn device(&self) -> &Device {
+        &self.0.device
     }
 
-    /// Takes the device out of the driver model; user space is told, if it was told of the device.
-    pub fn remove_from_model(&self, _sleep: &MaySleep) {
-        // SAFETY: The device is in the driver model.
-        unsafe {
-            bindings::device_del(self.as_dev());
-            bindings::dev_set_uevent_suppress(self.as_dev(), 0);
-        }
+    /// Gives the device another name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver model.
+    pub fn rename(&mut self, name: &CStr, _sleep: &MaySleep) -> Result {
+        let dev = self.device().as_dev();
+        // SAFETY: By the type invariants, and the entry is borrowed alone; the name is copied.
+        to_result(unsafe { bindings::device_rename(dev, name.as_char_ptr()) })
+    }
+
+    /// Moves the device to another namespace. If it cannot be renamed there, it goes `back`; with `None` it is in the other
+    /// namespace all the same, and maybe not in sysfs.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver model.
+    pub fn move_to(&mut self, net: &NetRef, back: Option<&NetRef>, sleep: &MaySleep) -> Result {
+        self.set_net(net);
+        // This is how the driver model looks at the namespace again.
+        let name = self.device().name();
+        self.rename(&name, sleep).inspect_err(|_| {
+            if let Some(back) = back {
+                self.set_net(back);
+            }
+        })
+    }
+
+    fn set_net(&mut self, net: &NetRef) {
+        let core = self.device().core_device().as_raw();
+        // SAFETY: The pointer is written whole. The namespace is not being deleted yet, and before that is done the core moves all
+        // devices out of it.
+        unsafe { bindings::ib_core_device_set_net(core, net.as_raw().cast()) };
     }
 
     /// Tells user space that the device has come (`KOBJ_ADD`).
-    pub fn announce(&self, _sleep: &MaySleep) {
-        // SAFETY: The device is in the driver model. What does not reach user space is no error here.
+    pub fn announce(&mut self, _sleep: &MaySleep) {
+        let dev = self.device().as_dev();
+        // SAFETY: By the type invariants, and the entry is borrowed alone. What does not reach user space is no error here.
         unsafe {
-            bindings::dev_set_uevent_suppress(self.as_dev(), 0);
-            bindings::kobject_uevent(
-                &raw mut (*self.as_dev()).kobj,
-                bindings::kobject_action_KOBJ_ADD,
-            );
+            bindings::dev_set_uevent_suppress(dev, 0);
+            bindings::kobject_uevent(&raw mut (*dev).kobj, bindings::kobject_action_KOBJ_ADD);
         }
     }
 
     /// Tells user space that the device goes (`KOBJ_REMOVE`), though it stays in the driver model.
-    pub fn announce_leaving(&self, _sleep: &MaySleep) {
-        // SAFETY: The device is in the driver model. What does not reach user space is no error here.
-        unsafe {
-            let action = bindings::kobject_action_KOBJ_REMOVE;
-            bindings::kobject_uevent(&raw mut (*self.as_dev()).kobj, action);
-        }
+    pub fn announce_leaving(&mut self, _sleep: &MaySleep) {
+        let dev = self.device().as_dev();
+        let action = bindings::kobject_action_KOBJ_REMOVE;
+        // SAFETY: By the type invariants, and the entry is borrowed alone. What does not reach user space is no error here.
+        unsafe { bindings::kobject_uevent(&raw mut (*dev).kobj, action) };
     }
 
-    /// Moves the device to another namespace, for sysfs after the next renaming; returns the old one. For the core, while
-    /// nobody has the device registered.
-    pub fn set_net(&self, net: &NetNamespace) -> OldNet {
-        let old = OldNet(NonNull::from(self.net()));
-        // SAFETY: The namespace is one.
+    /// Takes the device out of the driver model; user space is told, if it was told of the device.
+    pub fn remove(self, _sleep: &MaySleep) {
+        let dev = self.device().as_dev();
+        // SAFETY: By the type invariants, and the entry is given up.
         unsafe {
-            bindings::ib_core_device_set_net(self.core_device().as_raw(), net.as_raw().cast())
-        };
-        old
-    }
-
-    /// Moves the device back.
-    pub fn restore_net(&self, old: OldNet) {
-        // SAFETY: The namespace was the device's, and whoever moves the device holds it up while it goes.
-        unsafe {
-            let net = old.0.as_ref().as_raw();
-            bindings::ib_core_device_set_net(self.core_device().as_raw(), net.cast());
+            bindings::device_del(dev);
+            bindings::dev_set_uevent_suppress(dev, 0);
         }
+        drop(ManuallyDrop::into_inner(self.0));
     }
 }
-
-/// The namespace that a device was in.
-pub struct OldNet(NonNull<NetNamespace>);

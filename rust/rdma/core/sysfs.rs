@@ -260,7 +260,7 @@ unsafe extern "C" fn store_of_device(
 }
 
 /// The files of a device that is in the driver model, or about to be. Dropping it gives them up.
-pub struct DeviceFiles {
+pub(super) struct DeviceFiles {
     device: ARef<Device>,
     _own: DeviceGroup,
     _counters: Option<DeviceGroup>,
@@ -272,8 +272,9 @@ impl DeviceFiles {
     ///
     /// # Safety
     ///
-    /// The device is not in the driver model now, and is not any more when this is dropped.
-    pub unsafe fn publish(
+    /// The device is being registered, by this thread alone. It is not in the driver model now, and is not any more when this is
+    /// dropped.
+    pub(super) unsafe fn publish(
         device: &Device,
         own: DeviceGroup,
         counters: Option<DeviceGroup>,
@@ -285,16 +286,19 @@ impl DeviceFiles {
             (!drivers.is_null()).then_some(drivers),
             with_counters,
         ];
-        // SAFETY: The device is being registered: nobody else uses the fields.
-        let raw = unsafe { &mut *device.as_raw() };
-        raw.groups = pin_init::zeroed();
-        for (slot, group) in raw.groups.iter_mut().zip(groups.into_iter().flatten()) {
-            *slot = group;
+        let raw = device.as_raw();
+        // SAFETY: By the safety requirements nobody uses the members.
+        unsafe {
+            let slots = &mut (*raw).groups;
+            *slots = pin_init::zeroed();
+            for (slot, group) in slots.iter_mut().zip(groups.into_iter().flatten()) {
+                *slot = group;
+            }
+            (*raw).hw_stats_attr_index = match with_counters {
+                None => 0,
+                Some(_) => 1 + u8::from(!drivers.is_null()),
+            };
         }
-        raw.hw_stats_attr_index = match with_counters {
-            None => 0,
-            Some(_) => 1 + u8::from(!drivers.is_null()),
-        };
         Self {
             device: device.hold(),
             _own: own,
