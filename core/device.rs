@@ -37,6 +37,7 @@
 //! |---|---|---|---|
 //! | `Lifecycle::change` | transitions between enabled and taken down, and between namespaces | process context | all of the core's but `SubDevices::list` |
 //! | `Lifecycle::model` | the device's place in the driver model | process context | locks of the driver model |
+//! | `Lifecycle::cgroup` | the device's registration with the cgroup controller | process context | nothing |
 //! | `Unregister::device` | the device to be unregistered | any context | nothing |
 
 pub(crate) mod cgroup;

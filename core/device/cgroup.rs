@@ -7,19 +7,25 @@
 use kernel::prelude::*;
 use kernel_ext::{bindings, export::export};
 use rdma::{
-    core::{cgroup::CgroupObject, Device},
+    core::{cgroup::CgroupObject, class::Registering, Device},
     MaySleep,
 };
 
+use crate::private::DeviceExt;
+
 /// Registers a device with the controller, under its name.
-pub(crate) fn register(device: &Device, sleep: &MaySleep) -> Result {
-    device.register_cgroup(sleep);
+pub(super) fn register(device: &mut Registering<'_>, sleep: &MaySleep) -> Result {
+    let entry = device.register_cgroup(sleep)?;
+    *device.core().lifecycle.cgroup.lock() = Some(entry);
     Ok(())
 }
 
 /// Unregisters a device; remaining charges are dropped.
-pub(crate) fn unregister(device: &Device, sleep: &MaySleep) {
-    device.unregister_cgroup(sleep);
+pub(super) fn unregister(device: &Device, sleep: &MaySleep) {
+    let entry = device.core().lifecycle.cgroup.lock().take();
+    if let Some(entry) = entry {
+        entry.remove(sleep);
+    }
 }
 
 /// Charges one resource of a device to the current process's cgroup. Process context.

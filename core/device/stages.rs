@@ -46,7 +46,7 @@ pub(crate) const REGISTER: &[Stage] = &[
         cleanup: |_, _| (),
     },
     Stage {
-        setup: |device, sleep| cgroup::register(device, sleep),
+        setup: cgroup::register,
         cleanup: cgroup::unregister,
     },
     Stage {

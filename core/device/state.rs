@@ -15,6 +15,7 @@ use kernel_ext::{
     sync::{new_spinlock_irq, Completion, SpinLockIrq},
 };
 use rdma::core::{
+    cgroup::CgroupEntry,
     class::{CompatDevice, ModelEntry},
     device::{Registered, SubDevice},
     event::Event,
@@ -32,6 +33,9 @@ pub(crate) struct Lifecycle {
     /// The device's place in the driver model, from its registration on until it is unregistered.
     #[pin]
     pub(super) model: Mutex<Option<ModelEntry>>,
+    /// The device's registration with the rdma cgroup controller, as long.
+    #[pin]
+    pub(super) cgroup: Mutex<Option<CgroupEntry>>,
     /// The last registration reference was dropped.
     #[pin]
     pub(super) unused: Completion,
@@ -44,6 +48,7 @@ impl Lifecycle {
             change <- new_mutex!((), "Lifecycle::change"),
             failing: AtomicBool::new(false),
             model <- new_mutex!(None, "Lifecycle::model"),
+            cgroup <- new_mutex!(None, "Lifecycle::cgroup"),
             unused <- Completion::new(),
             unregister: Unregister::new()?,
         })

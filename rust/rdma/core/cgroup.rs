@@ -5,15 +5,16 @@
 //! C header: `include/linux/cgroup_rdma.h`.
 
 use core::{
+    mem::ManuallyDrop,
     ptr::null_mut,
     sync::atomic::{AtomicPtr, Ordering},
 };
 
-use kernel::{error::to_result, prelude::*};
+use kernel::{error::to_result, prelude::*, sync::aref::ARef};
 use kernel_ext::entry::view_of;
 use rdma_bindings as bindings;
 
-use super::Device;
+use super::{class::Registering, Device};
 use crate::MaySleep;
 
 view_of! {
@@ -61,19 +62,43 @@ impl CgroupObject {
     }
 }
 
-impl Device {
-    /// Lets the cgroup account for the device.
-    pub fn register_cgroup(&self, _sleep: &MaySleep) {
-        // SAFETY: The device is being registered; its name is where it is as long as the device.
-        unsafe {
-            (*self.as_raw()).cg_device.name = (&raw mut (*self.as_raw()).name).cast();
-            bindings::rdmacg_register_device(&raw mut (*self.as_raw()).cg_device);
+impl Registering<'_> {
+    /// Registers the device with the controller, under the name that it has.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if that was done before.
+    pub fn register_cgroup(&mut self, _sleep: &MaySleep) -> Result<CgroupEntry> {
+        if self.in_cgroup {
+            return Err(EEXIST);
         }
+        let raw = self.as_raw();
+        // SAFETY: By the type invariants the device is not registered with the controller; its name is where it is as long as the
+        // device.
+        unsafe {
+            (*raw).cg_device.name = (&raw mut (*raw).name).cast();
+            bindings::rdmacg_register_device(&raw mut (*raw).cg_device);
+        }
+        self.in_cgroup = true;
+        // INVARIANT: It was just registered.
+        Ok(CgroupEntry(ManuallyDrop::new(self.hold())))
     }
+}
 
-    /// Ends that.
-    pub fn unregister_cgroup(&self, _sleep: &MaySleep) {
-        // SAFETY: The device is registered with the cgroup.
-        unsafe { bindings::rdmacg_unregister_device(&raw mut (*self.as_raw()).cg_device) };
+/// The registration of a device with the controller. Where it is lost instead of [removed](Self::remove), the device stays
+/// registered for good.
+///
+/// # Invariants
+///
+/// The device is registered with the controller, as long as this is there.
+#[must_use = "it is removed, or stays for good"]
+pub struct CgroupEntry(ManuallyDrop<ARef<Device>>);
+
+impl CgroupEntry {
+    /// Ends the registration; remaining charges are dropped.
+    pub fn remove(self, _sleep: &MaySleep) {
+        let device = ManuallyDrop::into_inner(self.0);
+        // SAFETY: By the type invariants, and the entry is given up.
+        unsafe { bindings::rdmacg_unregister_device(&raw mut (*device.as_raw()).cg_device) };
     }
 }

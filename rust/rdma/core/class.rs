@@ -284,12 +284,13 @@ impl Device {
 ///
 /// # Invariants
 ///
-/// The device is registered in this call, by this thread alone. Before, it was not in the driver model; by this value it gets there
-/// once at most, which `in_model` says.
+/// The device is registered in this call, by this thread alone. Before, it was neither in the driver model nor registered with the
+/// cgroup controller; by this value it gets there once at most, which `in_model` and `in_cgroup` say.
 pub struct Registering<'a> {
     device: &'a Device,
     files: Option<DeviceFiles>,
     in_model: bool,
+    pub(super) in_cgroup: bool,
 }
 
 // SAFETY: As for a reference.
@@ -304,6 +305,7 @@ unsafe impl FromC for Registering<'_> {
             device: unsafe { Device::from_raw(raw) },
             files: None,
             in_model: false,
+            in_cgroup: false,
         }
     }
 }
