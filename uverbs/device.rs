@@ -19,11 +19,11 @@ use kernel_ext::{
     static_lock::static_lock,
 };
 use rdma::{
-    client::registration::{Client, ClientTable, NlInfo},
+    client::registration::{Client, ClientTable, Counted, NlInfo},
     core::{uobject::RemoveReason, Device},
     MaySleep,
 };
-use rdma_uverbs::node::Node;
+use rdma_uverbs::node::{Node, OwnNode};
 
 use crate::{file, sysfs, tree};
 
@@ -115,7 +115,7 @@ pub(crate) struct Uverbs;
 pub(crate) static CLIENT: ClientTable<Uverbs> = ClientTable::new();
 
 impl Client for Uverbs {
-    type Data = Node;
+    type Data = Counted<OwnNode>;
 
     const NAME: &'static CStr = c"uverbs";
     const ANY_DEVICE: bool = true;
@@ -124,40 +124,37 @@ impl Client for Uverbs {
         &CLIENT
     }
 
-    fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Node>> {
+    fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Self::Data>> {
         if device.ops().alloc_ucontext.is_none() || device.sub_type() == RDMA_DEVICE_TYPE_SMI {
             return Err(EOPNOTSUPP);
         }
         let number = Number::take()?;
         let api = tree::build(device, sleep)?;
-        let node = Node::new(device, api, &sysfs::CLASS, &sysfs::ATTRIBUTES, sleep)?;
+        let node = OwnNode::new(device, api, &sysfs::CLASS, &sysfs::ATTRIBUTES, sleep)?;
+        let node = Counted::new(node)?;
+        let (n, devt) = (number.number, number.devt);
         let operations = file::operations(device);
-        let published = node.publish(
-            number.number,
-            number.devt,
-            operations,
-            &crate::THIS_MODULE,
-            sleep,
-        );
-        // When it fails late, a process may have opened the node.
-        published.inspect_err(|_| node.retire(true, sleep))?;
+        // SAFETY: `remove` is called before the device goes: it unpublishes the node, and disassociates it or waits for its files.
+        unsafe { node.publish(n, devt, operations, &crate::THIS_MODULE, sleep)? };
         // `remove` frees it.
         core::mem::forget(number);
         Ok(node)
     }
 
-    fn remove(device: &Device, node: ARef<Node>, sleep: &MaySleep) {
-        node.unpublish(sleep);
+    fn remove(device: &Device, node: ARef<Self::Data>, sleep: &MaySleep) {
+        let Some(unpublished) = node.unpublish(sleep) else {
+            return;
+        };
         free(node.number());
         let can_disassociate = device.has_disassociate();
         if can_disassociate {
             disassociate(&node, sleep);
         }
         // Without `disassociate_ucontext` the removal waits until all files are closed.
-        node.retire(!can_disassociate, sleep);
+        unpublished.retire(!can_disassociate, sleep);
     }
 
-    fn nl_info(device: &Device, node: &Node, info: &mut NlInfo<'_>) -> Result {
+    fn nl_info(device: &Device, node: &Self::Data, info: &mut NlInfo<'_>) -> Result {
         if info.port().is_some() {
             return Err(EINVAL);
         }

@@ -14,9 +14,10 @@
 
 use core::{
     mem::offset_of,
+    ops::Deref,
     pin::Pin,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicPtr, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU8, Ordering},
 };
 
 use kernel::{
@@ -67,8 +68,38 @@ unsafe impl CdevOwner for Node {
     const OFFSET: usize = offset_of!(ib_uverbs_device, cdev);
 }
 
-impl Node {
-    /// The node of a device, not published yet; its files use the methods of `api`.
+/// The node has been made.
+const NEW: u8 = 0;
+/// It is being published, or that has failed.
+const PUBLISHING: u8 = 1;
+/// It is published.
+const PUBLISHED: u8 = 2;
+/// It was unpublished.
+const UNPUBLISHED: u8 = 3;
+
+/// A node of our own: it is published once, and unpublished once. Where this is dropped in between, the node stays published for
+/// good.
+///
+/// # Invariants
+///
+/// `stage` is how far the node is. While it is published, one reference is for that. Its first use is counted until it is published,
+/// and while it is.
+pub struct OwnNode {
+    node: ARef<Node>,
+    stage: AtomicU8,
+}
+
+impl Deref for OwnNode {
+    type Target = Node;
+
+    #[inline]
+    fn deref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl OwnNode {
+    /// The node of a device; its files use the methods of `api`.
     ///
     /// # Errors
     ///
@@ -79,7 +110,7 @@ impl Node {
         class: &'static NodeClass<T>,
         attributes: &'static Attributes,
         _sleep: &MaySleep,
-    ) -> Result<ARef<Self>> {
+    ) -> Result<Self> {
         let memory = KBox::<ib_uverbs_device>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
         let raw = KBox::into_raw(memory);
         // SAFETY: The memory is ours, and not moved from here on.
@@ -105,10 +136,102 @@ impl Node {
             (*raw).ib_dev = device.as_raw();
             (*raw).num_comp_vectors = (*device.as_raw()).num_comp_vectors as u32;
             (*raw).uapi = KBox::into_raw(Pin::into_inner_unchecked(api)).cast();
-            Ok(ARef::from_raw(NonNull::new_unchecked(raw).cast()))
+            // INVARIANT: The node was just made, with a use.
+            Ok(Self {
+                node: ARef::from_raw(NonNull::new_unchecked(raw).cast()),
+                stage: AtomicU8::new(NEW),
+            })
         }
     }
 
+    /// Publishes the node as `uverbsN` with the N `number` and the device number `devt`. The code of `operations` is in `owner`.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if that was tried before; `ENOMEM`, and those of the driver model. A process that opened the node meanwhile has
+    /// closed it then.
+    ///
+    /// # Safety
+    ///
+    /// Before the RDMA device goes, the node is unpublished, and then either [disassociated](Node::disassociate), or
+    /// [retired](Unpublished::retire) with a wait for its files.
+    pub unsafe fn publish(
+        &self,
+        number: u32,
+        devt: bindings::dev_t,
+        operations: &'static Exported<bindings::file_operations>,
+        owner: &'static ThisModule,
+        sleep: &MaySleep,
+    ) -> Result {
+        self.advance(NEW, PUBLISHING).ok_or(EEXIST)?;
+        let (raw, dev) = (self.as_raw(), self.raw_dev());
+        // SAFETY: By the type invariants the node was new, so nobody uses the members; the name is copied.
+        let published = unsafe {
+            (*raw).devnum = number as c_int;
+            (*dev).devt = devt;
+            to_result(bindings::dev_set_name(
+                dev,
+                c"uverbs%d".as_char_ptr(),
+                number as c_int,
+            ))
+            .and_then(|()| {
+                let cdev = &raw mut (*raw).cdev;
+                bindings::cdev_init(cdev, &raw const operations.0);
+                (*cdev).owner = owner.as_ptr();
+                to_result(bindings::cdev_device_add(cdev, dev))
+            })
+        };
+        // INVARIANT: The node is not published, or was just published, and the first use is counted.
+        let end = Unpublished(self.node.clone());
+        if let Err(error) = published {
+            // It may fail after a process has opened the node.
+            end.retire(true, sleep);
+            return Err(error);
+        }
+        core::mem::forget(end);
+        self.stage.store(PUBLISHED, Ordering::Release);
+        Ok(())
+    }
+
+    /// Unpublishes the node: it cannot be opened any more. `None` if it is not published.
+    pub fn unpublish(&self, _sleep: &MaySleep) -> Option<Unpublished> {
+        self.advance(PUBLISHED, UNPUBLISHED)?;
+        // SAFETY: By the type invariants the node was published until now, and has a reference for that, which is taken over.
+        unsafe {
+            bindings::cdev_device_del(&raw mut (*self.as_raw()).cdev, self.raw_dev());
+            // INVARIANT: It is unpublished, by this call alone.
+            Some(Unpublished(ARef::from_raw(NonNull::from(&*self.node))))
+        }
+    }
+
+    fn advance(&self, from: u8, to: u8) -> Option<()> {
+        let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        let changed = self.stage.compare_exchange(from, to, order, failed);
+        changed.map(drop).ok()
+    }
+}
+
+/// A node that is not published any more, and may still have open files.
+///
+/// # Invariants
+///
+/// The first use of the node is counted, and this is to drop it.
+#[must_use = "the node is retired, or its files cannot be waited for"]
+pub struct Unpublished(ARef<Node>);
+
+impl Unpublished {
+    /// Drops the first use of the node; with `wait`, waits until no file is open.
+    pub fn retire(self, wait: bool, _sleep: &MaySleep) {
+        // By the type invariants it is counted.
+        drop(Use(&self.0));
+        if wait {
+            // SAFETY: The member was initialised, and the token shows that it may sleep.
+            unsafe { bindings::wait_for_completion(&raw mut (*self.0.as_raw()).comp) };
+        }
+    }
+}
+
+impl Node {
     /// The node of an open file.
     #[inline]
     pub fn of(file: &UverbsFile) -> &Self {
@@ -164,57 +287,12 @@ impl Node {
         }
     }
 
-    /// Publishes the node as `uverbsN` with the N `number` and the device number `devt`. The code of `operations` is in `owner`.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`, `EEXIST`, and those of the driver model.
-    pub fn publish(
-        &self,
-        number: u32,
-        devt: bindings::dev_t,
-        operations: &'static Exported<bindings::file_operations>,
-        owner: &'static ThisModule,
-        _sleep: &MaySleep,
-    ) -> Result {
-        let (raw, dev) = (self.as_raw(), self.raw_dev());
-        // SAFETY: Nobody sees the node yet; the name is copied.
-        unsafe {
-            (*raw).devnum = number as c_int;
-            (*dev).devt = devt;
-            to_result(bindings::dev_set_name(
-                dev,
-                c"uverbs%d".as_char_ptr(),
-                number as c_int,
-            ))?;
-            let cdev = &raw mut (*raw).cdev;
-            bindings::cdev_init(cdev, &raw const operations.0);
-            (*cdev).owner = owner.as_ptr();
-            to_result(bindings::cdev_device_add(cdev, dev))
-        }
-    }
-
-    /// Unpublishes the node: it cannot be opened any more.
-    pub fn unpublish(&self, _sleep: &MaySleep) {
-        // SAFETY: The node was published.
-        unsafe { bindings::cdev_device_del(&raw mut (*self.as_raw()).cdev, self.raw_dev()) };
-    }
-
     /// Separates the node from the RDMA device, and waits until no command uses that any more.
     pub fn disassociate(&self, sleep: &MaySleep) {
         self.device_member()
             .store(ptr::null_mut(), Ordering::Release);
         self.api().disassociate_pre();
         self.srcu().synchronize(sleep);
-    }
-
-    /// Drops the first use of the node; with `wait`, waits until no file is open.
-    pub fn retire(&self, wait: bool, _sleep: &MaySleep) {
-        drop(Use(self));
-        if wait {
-            // SAFETY: The member was initialised, and the token shows that it may sleep.
-            unsafe { bindings::wait_for_completion(&raw mut (*self.as_raw()).comp) };
-        }
     }
 
     fn try_use(&self) -> Option<Use<'_>> {
