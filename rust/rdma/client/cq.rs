@@ -32,7 +32,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
-    mem::MaybeUninit,
+    mem::{offset_of, MaybeUninit},
     ptr::{null, null_mut, NonNull},
     sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
@@ -45,7 +45,7 @@ use kernel::{
 };
 use kernel_ext::sync::SoftirqsOff;
 use rdma_bindings::{
-    self as bindings, ib_cq, ib_cq_init_attr, ib_event, ib_qp, ib_wc, work_struct, workqueue_struct,
+    self as bindings, ib_cq, ib_cq_init_attr, ib_event, ib_qp, ib_wc, workqueue_struct,
 };
 
 use super::{
@@ -54,7 +54,10 @@ use super::{
     room::Room,
     Device,
 };
-use crate::{handler::HandlerWork, CqEvent, MaySleep, NotifyFlags};
+use crate::{
+    handler::{HandlerOwner, HandlerWork},
+    CqEvent, MaySleep, NotifyFlags,
+};
 
 c_enum! {
     /// Who takes completions and calls their handlers: `enum ib_poll_context`.
@@ -113,12 +116,28 @@ impl<'d> Notifier<'d> {
     fn new(device: &Device<'d>, listener: impl OnCompletions + 'd) -> Result<Arc<Self>> {
         let listener: KBox<dyn OnCompletions + 'd> = KBox::new(listener, GFP_KERNEL)?;
         let init = pin_init!(Self {
-            work <- HandlerWork::new(notify, kernel::static_lock_class!()),
+            work <- HandlerWork::new::<Self>(kernel::static_lock_class!()),
             queue: device.scope.queue,
             cq: AtomicPtr::new(null_mut()),
             listener,
         });
         Arc::pin_init(init, GFP_KERNEL)
+    }
+}
+
+// SAFETY: The work item is the member `work`.
+unsafe impl HandlerOwner for Notifier<'_> {
+    const OFFSET: usize = offset_of!(Self, work);
+
+    /// Tells the listener that there are completions.
+    unsafe fn run(this: NonNull<Self>) {
+        // SAFETY: By the safety requirements: the notifier stays until its work item is disabled, and so does the queue.
+        unsafe {
+            let notifier = this.as_ref();
+            if let Some(cq) = notifier.cq.load(Ordering::Acquire).as_ref() {
+                notifier.listener.completions(cq);
+            }
+        }
     }
 }
 
@@ -546,8 +565,8 @@ unsafe extern "C" fn completions(_cq: *mut ib_cq, context: *mut c_void) {
     // SAFETY: By the safety requirements: the context is a notifier, which stays longer than the queue, and so does what does
     // the work.
     unsafe {
-        let notifier = &*context.cast::<Notifier<'_>>();
-        notifier.work.queue(notifier.queue.as_ptr());
+        let notifier = NonNull::new_unchecked(context.cast::<Notifier<'_>>());
+        HandlerWork::queue(notifier, notifier.as_ref().queue.as_ptr());
     }
 }
 
@@ -561,21 +580,5 @@ unsafe extern "C" fn cq_event(event: *mut ib_event, context: *mut c_void) {
     let (event, notifier) = unsafe { ((*event).event, &*context.cast::<Notifier<'_>>()) };
     if let Ok(event) = CqEvent::try_from(event) {
         notifier.listener.cq_event(event);
-    }
-}
-
-/// The work function: tells a listener that there are completions.
-///
-/// # Safety
-///
-/// `work` is that of a [`Notifier`].
-unsafe extern "C" fn notify(work: *mut work_struct) {
-    let work: *mut HandlerWork = work.cast();
-    // SAFETY: By the safety requirements: the notifier stays until its work item is disabled, and so does the queue.
-    unsafe {
-        let notifier = &*kernel::container_of!(work, Notifier<'_>, work);
-        if let Some(cq) = notifier.cq.load(Ordering::Acquire).as_ref() {
-            notifier.listener.completions(cq);
-        }
     }
 }

@@ -9,16 +9,22 @@
 //!
 //! An object whose driver fails to destroy it goes to the [list for another attempt](super::retry).
 
-use core::{mem::MaybeUninit, ops::Deref, ptr::NonNull};
+use core::{
+    mem::{offset_of, MaybeUninit},
+    ops::Deref,
+    ptr::NonNull,
+};
 
 use kernel::{
     prelude::*,
     sync::{Arc, Refcount},
 };
-use rdma_bindings::work_struct;
 
 use super::{device::Scope, retry::Link, Device, DropsAnywhere};
-use crate::{handler::HandlerWork, MaySleep};
+use crate::{
+    handler::{HandlerOwner, HandlerWork},
+    MaySleep,
+};
 
 /// An object of the device.
 pub(super) trait Object: Send + Sync {
@@ -41,6 +47,17 @@ struct Counted<T: Object> {
     value: T,
 }
 
+// SAFETY: The work item is the member `work`.
+unsafe impl<T: Object> HandlerOwner for Counted<T> {
+    const OFFSET: usize = offset_of!(Self, work);
+
+    /// Destroys the object, which has no reference any more.
+    unsafe fn run(this: NonNull<Self>) {
+        // SAFETY: By the safety requirements: it was queued once, after the last reference. Work items run in process context.
+        unsafe { destroy(this, &MaySleep::assume()) };
+    }
+}
+
 /// Memory for an object that is about to be made: so nothing can fail when it is there.
 pub(super) struct UninitObject<T: Object>(KBox<MaybeUninit<Counted<T>>>);
 
@@ -55,7 +72,7 @@ impl<T: Object> UninitObject<T> {
             count: Refcount::new(1),
             scope: device.scope.clone(),
             link: Link::new(destroy_again::<T>),
-            work <- HandlerWork::new(destroy_last::<T>, kernel::static_lock_class!()),
+            work <- HandlerWork::new::<Counted<T>>(kernel::static_lock_class!()),
             value,
         });
         match self.0.write_pin_init(init) {
@@ -120,8 +137,9 @@ impl<T: Object> Drop for Deferred<T> {
     fn drop(&mut self) {
         let counted = self.counted();
         if counted.count.dec_and_test() {
-            // SAFETY: The queue goes after all handles of the device, and the object has one.
-            unsafe { counted.work.queue(counted.scope.queue.as_ptr()) };
+            // SAFETY: The queue goes after all handles of the device, and the object has one. The work item destroys the object:
+            // the pointer is that of its box.
+            unsafe { HandlerWork::queue(self.0, counted.scope.queue.as_ptr()) };
         }
     }
 }
@@ -196,22 +214,5 @@ unsafe fn destroy_again<T: Object>(link: NonNull<Link>, sleep: &MaySleep) {
     unsafe {
         let counted: *const Counted<T> = kernel::container_of!(link.as_ptr(), Counted<T>, link);
         destroy(NonNull::new_unchecked(counted.cast_mut()), sleep);
-    }
-}
-
-/// Destroys an object that has no reference any more.
-///
-/// # Safety
-///
-/// `work` is that of a `Counted<T>` without references; this is called once.
-unsafe extern "C" fn destroy_last<T: Object>(work: *mut work_struct) {
-    let work: *mut HandlerWork = work.cast();
-    // SAFETY: By the safety requirements; work items run in process context.
-    unsafe {
-        let counted: *const Counted<T> = kernel::container_of!(work, Counted<T>, work);
-        destroy(
-            NonNull::new_unchecked(counted.cast_mut()),
-            &MaySleep::assume(),
-        );
     }
 }

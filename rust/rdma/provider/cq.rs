@@ -4,14 +4,14 @@
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-use core::ptr::NonNull;
+use core::{mem::offset_of, ptr::NonNull};
 
 use kernel::{prelude::*, sync::Arc};
-use rdma_bindings::{self as bindings, ib_cq, work_struct};
+use rdma_bindings::{self as bindings, ib_cq};
 
 use crate::{
     abi::{cq::CqCreateFlags, event::CqEvent},
-    handler::HandlerWork,
+    handler::{HandlerOwner, HandlerWork},
     provider::{
         data::ProviderData,
         event::{new_event, EventSource, Events},
@@ -121,7 +121,7 @@ impl CqHandle {
         Arc::pin_init(
             pin_init!(Self {
                 cq,
-                completion <- HandlerWork::new(Self::run, kernel::static_lock_class!()),
+                completion <- HandlerWork::new::<Self>(kernel::static_lock_class!()),
                 events,
             }),
             GFP_KERNEL,
@@ -134,8 +134,8 @@ impl CqHandle {
     #[inline]
     pub fn notify(&self) {
         // SAFETY: The queue is always there; the object's owner holds a reference until it has
-        // called `close`.
-        unsafe { self.completion.queue(bindings::system_bh_wq) };
+        // called `close`. The work item reads the object.
+        unsafe { HandlerWork::queue(NonNull::from(self), bindings::system_bh_wq) };
     }
 
     /// Tells the CQ's owner of `event`, in process context.
@@ -154,17 +154,16 @@ impl CqHandle {
         self.completion.disable();
         self.events.close();
     }
+}
 
-    /// The work function of completions.
-    ///
-    /// # Safety
-    ///
-    /// `work` must be the work item in a `CqHandle`.
-    unsafe extern "C" fn run(work: *mut work_struct) {
-        let work: *mut HandlerWork = work.cast();
+// SAFETY: The work item is the member `completion`.
+unsafe impl HandlerOwner for CqHandle {
+    const OFFSET: usize = offset_of!(Self, completion);
+
+    /// Calls the completion handler.
+    unsafe fn run(this: NonNull<Self>) {
         // SAFETY: By the safety requirements; the handle stays until the work is disabled.
-        let this = unsafe { &*kernel::container_of!(work, Self, completion) };
-        let cq = this.cq.as_ptr();
+        let cq = unsafe { this.as_ref() }.cq.as_ptr();
         // SAFETY: By the type invariants. The core sets the handler of its own CQs only after it
         // has created them, so the field may be written now.
         unsafe {

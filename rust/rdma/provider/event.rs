@@ -14,16 +14,17 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
+    mem::offset_of,
     ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
 };
 
 use kernel::{prelude::*, sync::Arc};
-use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_srq, work_struct};
+use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_srq};
 
 use crate::{
     abi::event::{QpEvent, SrqEvent},
-    handler::HandlerWork,
+    handler::{HandlerOwner, HandlerWork},
 };
 
 /// A kind of object with an event handler.
@@ -67,7 +68,7 @@ impl<C: EventSource> Events<C> {
             pin_init!(Self {
                 source,
                 pending: AtomicU32::new(0),
-                work <- HandlerWork::new(Self::run, kernel::static_lock_class!()),
+                work <- HandlerWork::new::<Self>(kernel::static_lock_class!()),
             }),
             GFP_KERNEL,
         )
@@ -76,24 +77,23 @@ impl<C: EventSource> Events<C> {
     pub(crate) fn raise_raw(&self, event: u32) {
         self.pending.fetch_or(1 << event, Ordering::AcqRel);
         // SAFETY: The queue is always there. `Self::close` is called before the last reference
-        // goes, as the object's owner holds one until then.
-        unsafe { self.work.queue(bindings::system_dfl_wq) };
+        // goes, as the object's owner holds one until then. The work item shares the object.
+        unsafe { HandlerWork::queue(NonNull::from(self), bindings::system_dfl_wq) };
     }
 
     /// Ends the delivery of events.
     pub(crate) fn close(&self) {
         self.work.disable();
     }
+}
 
-    /// The work function.
-    ///
-    /// # Safety
-    ///
-    /// `work` must be the work item in an `Events<C>`.
-    unsafe extern "C" fn run(work: *mut work_struct) {
-        let work: *mut HandlerWork = work.cast();
+// SAFETY: The work item is the member `work`.
+unsafe impl<C: EventSource> HandlerOwner for Events<C> {
+    const OFFSET: usize = offset_of!(Self, work);
+
+    unsafe fn run(this: NonNull<Self>) {
         // SAFETY: By the safety requirements; the events stay until the work is disabled.
-        let this = unsafe { &*kernel::container_of!(work, Self, work) };
+        let this = unsafe { this.as_ref() };
         let mut pending = this.pending.swap(0, Ordering::AcqRel);
         while pending != 0 {
             let event = pending.trailing_zeros();
