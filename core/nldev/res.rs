@@ -413,7 +413,7 @@ fn mr(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     writer.u64(c::RDMA_NLDEV_ATTR_RES_MRLEN, mr.length(), PAD)?;
     writer.u32(c::RDMA_NLDEV_ATTR_RES_MRN, entry.res.id())?;
     if entry.res.is_user() {
-        writer.u32(c::RDMA_NLDEV_ATTR_RES_PDN, mr.pd().res().id())?;
+        writer.u32(c::RDMA_NLDEV_ATTR_RES_PDN, mr.pd_id())?;
     }
     owner(entry.res, writer)?;
     optional(entry.device.fill_mr(mr, writer))

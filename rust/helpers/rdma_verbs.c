@@ -17,6 +17,16 @@ __rust_helper void rust_helper_ib_work_init(struct work_struct *work, work_func_
 	INIT_WORK(work, function);
 }
 
+/* Frees an object after the RCU readers that may have it. Its first two words are used for that. */
+__rust_helper void rust_helper_rdma_object_free_rcu(void *object)
+{
+	struct {
+		struct rcu_head rcu;
+	} *dead = object;
+
+	kfree_rcu(dead, rcu);
+}
+
 /* The members of a zeroed XRC domain that are not zero. */
 __rust_helper void rust_helper_ib_xrcd_init_members(struct ib_xrcd *xrcd)
 {

@@ -115,33 +115,51 @@ pub fn reg_user(
     Ok(mr)
 }
 
-/// Reregisters a region (`rereg_user_mr`). `to` is the protection domain that `rereg` moves it to, if any. Returns a region that
+/// What of a region changes when it is registered anew.
+pub struct Change {
+    /// `enum ib_mr_rereg_flags`: which of these are to be used.
+    pub flags: u32,
+    /// Its memory.
+    pub range: Range,
+    /// `enum ib_access_flags`.
+    pub access: u32,
+}
+
+/// Reregisters a region (`rereg_user_mr`). `to` is the protection domain that this moves it to, if any. Returns a region that
 /// replaces the old one, if the driver has created one.
 ///
 /// # Errors
 ///
 /// Those of the driver.
 pub fn rereg<'a>(
-    old: &WriteLocked<'_, Mr>,
-    rereg: &Rereg<'a>,
-    to: Option<&Pd>,
+    old: &'a mut WriteLocked<'_, Mr>,
+    change: &Change,
+    to: Option<&'a Pd>,
     udata: &UdataView,
     sleep: &MaySleep,
 ) -> Result<Option<NewMr<'a>>> {
-    // A driver may set the new domain itself.
-    let former = old.pd();
+    // SAFETY: `old` is locked for writing, and borrowed alone as long as a new region may be in its domain.
+    let former = unsafe { old.pd() };
+    let rereg = Rereg {
+        flags: change.flags,
+        start: change.range.start,
+        length: change.range.length,
+        iova: change.range.iova,
+        access: change.access,
+        pd: to.unwrap_or(former),
+    };
     // SAFETY: `old` is locked for writing.
-    let made = unsafe { old.driver_rereg_user(rereg, udata, sleep)? };
+    let made = unsafe { old.driver_rereg_user(&rereg, udata, sleep)? };
     if made.is_some() {
         return Ok(made);
     }
     if let Some(pd) = to {
-        // SAFETY: `old` is locked for writing, and its domain counts it.
+        // SAFETY: `old` is locked for writing, and its domain counts it, also where the driver has set the new one already.
         unsafe { old.set_pd(former, pd) };
         track::sync(&**old, sleep);
     }
-    if rereg.flags & bindings::IB_MR_REREG_TRANS != 0 {
-        old.set_range(rereg.iova, rereg.length);
+    if change.flags & bindings::IB_MR_REREG_TRANS != 0 {
+        old.set_range(change.range.iova, change.range.length);
     }
     Ok(None)
 }

@@ -4,10 +4,10 @@
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
-use rdma::core::{driver::user::Rereg, Mr, Pd};
+use rdma::core::{Mr, Pd};
 use rdma_uverbs::{
     lookup::{self, ReadLocked, WriteLocked},
-    mr::{self, Range},
+    mr::{self, Change, Range},
     new::NewObject,
     request::{zeroed, Call},
     verbs::track,
@@ -54,6 +54,15 @@ pub(super) fn reg(
     Ok(response)
 }
 
+/// The range of a reregistration.
+fn range_of(request: &c::ib_uverbs_rereg_mr) -> Range {
+    Range {
+        start: request.start,
+        length: request.length,
+        iova: request.hca_va,
+    }
+}
+
 /// Checks the flags and addresses of a reregistration.
 fn check_rereg(request: &c::ib_uverbs_rereg_mr) -> Result {
     if request.flags == 0 {
@@ -62,12 +71,7 @@ fn check_rereg(request: &c::ib_uverbs_rereg_mr) -> Result {
     if request.flags & !c::IB_MR_REREG_SUPPORTED != 0 {
         return Err(EOPNOTSUPP);
     }
-    let range = Range {
-        start: request.start,
-        length: request.length,
-        iova: request.hca_va,
-    };
-    if request.flags & c::IB_MR_REREG_TRANS != 0 && !range.is_aligned() {
+    if request.flags & c::IB_MR_REREG_TRANS != 0 && !range_of(request).is_aligned() {
         return Err(EINVAL);
     }
     Ok(())
@@ -85,7 +89,7 @@ pub(super) fn rereg(
 ) -> Result<c::ib_uverbs_rereg_mr_resp> {
     check_rereg(&request)?;
     let changes = |flag: u32| request.flags & flag != 0;
-    let old = WriteLocked::<Mr>::get(call.command, request.mr_handle, call.sleep)?;
+    let mut old = WriteLocked::<Mr>::get(call.command, request.mr_handle, call.sleep)?;
     if old.is_device_memory() {
         return Err(EINVAL);
     }
@@ -96,21 +100,19 @@ pub(super) fn rereg(
     let named = changes(c::IB_MR_REREG_PD)
         .then(|| ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep))
         .transpose()?;
-    let other = named.filter(|pd| !core::ptr::eq::<Pd>(&**pd, old.pd()));
+    let other = named.filter(|pd| !old.is_in(pd));
     if other.is_none() {
         flags &= !c::IB_MR_REREG_PD;
     }
     // A driver may return a new region, which needs an object.
     let new = NewObject::<Mr>::begin(call.command, call.sleep)?;
-    let rereg = Rereg {
+    let change = Change {
         flags,
-        start: request.start,
-        length: request.length,
-        iova: request.hca_va,
+        range: range_of(&request),
         access: request.access_flags,
-        pd: other.as_deref().unwrap_or(old.pd()),
     };
-    let made = mr::rereg(&old, &rereg, other.as_deref(), call.udata(), call.sleep)?;
+    let to = other.as_deref();
+    let made = mr::rereg(&mut old, &change, to, call.udata(), call.sleep)?;
     let Some(mr) = made else {
         return Ok(c::ib_uverbs_rereg_mr_resp {
             lkey: old.lkey(),

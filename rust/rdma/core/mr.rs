@@ -10,6 +10,7 @@ use kernel::{
     error::to_result,
     ffi::{c_int, c_uint},
     prelude::*,
+    sync::rcu,
 };
 use kernel_ext::entry::FromC;
 use rdma_bindings::{self as bindings, ib_mr, ib_sge, ib_sig_attrs, list_head, scatterlist};
@@ -34,11 +35,35 @@ impl Mr {
         kind: u32 = type_;
     }
 
-    /// The protection domain. Re-registration changes it: for who destroys the region, or makes it.
+    /// The protection domain.
+    ///
+    /// # Safety
+    ///
+    /// The region is locked as long as the domain is used: nobody registers it anew meanwhile, in another domain.
     #[inline]
-    pub fn pd(&self) -> &Pd {
+    pub unsafe fn pd(&self) -> &Pd {
         // SAFETY: The domain stays as long as the region is in it.
         unsafe { &*(&raw const (*self.as_raw()).pd).read_volatile().cast() }
+    }
+
+    /// Whether it is in a protection domain, at this moment.
+    #[inline]
+    pub fn is_in(&self, pd: &Pd) -> bool {
+        // SAFETY: Any value is valid, and others write it whole.
+        let own = unsafe { (&raw const (*self.as_raw()).pd).read_volatile() };
+        own == pd.as_raw()
+    }
+
+    /// The number of its protection domain in resource tracking. User space may register the region anew meanwhile, in another
+    /// domain, and deallocate this one.
+    pub fn pd_id(&self) -> u32 {
+        let _inside = rcu::read_lock();
+        // SAFETY: The region counts its domain. When it does not any more, and the domain is destroyed, the memory stays for the RCU
+        // readers, by `DriverObject::RCU`, and the number in it.
+        unsafe {
+            let pd = (&raw const (*self.as_raw()).pd).read_volatile();
+            (&raw const (*pd).res.id).read_volatile()
+        }
     }
 
     /// The key for local use. Registering it anew changes it.

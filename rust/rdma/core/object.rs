@@ -28,7 +28,7 @@ use kernel::{
     prelude::*,
 };
 use kernel_ext::entry::{view_of, FromC, IntoC, View};
-use rdma_bindings::{ib_device_ops, ib_udata};
+use rdma_bindings::{self as bindings, ib_device_ops, ib_udata};
 
 use super::{Device, RestrackEntry};
 use crate::MaySleep;
@@ -57,6 +57,9 @@ pub unsafe trait DriverObject: View {
 
     /// Whether the driver may say on which NUMA node it wants the object.
     const NUMA: bool = false;
+
+    /// Whether RCU readers may have the object when it is destroyed. They may read all of it but the first two words.
+    const RCU: bool = false;
 }
 
 /// An object that resource tracking knows.
@@ -150,6 +153,12 @@ impl<T: DriverObject> Deref for Fresh<T> {
 
 impl<T: DriverObject> Drop for Fresh<T> {
     fn drop(&mut self) {
+        if T::RCU {
+            const { assert!(!T::RCU || size_of::<T::C>() >= size_of::<bindings::callback_head>()) };
+            // SAFETY: By the type invariants; there is room for the two words that RCU has for itself until it frees the memory.
+            unsafe { bindings::rdma_object_free_rcu(self.0.as_ptr().cast()) };
+            return;
+        }
         // SAFETY: By the type invariants; `kfree` does not look at the size.
         unsafe { Kmalloc::free(self.0.cast(), core::alloc::Layout::new::<T::C>()) };
     }
@@ -418,14 +427,14 @@ pub(crate) use tracked;
 
 /// An object whose memory the core allocates, at the size that a member of the methods tells.
 macro_rules! driver_object {
-    ($view:ty, $size:ident $(, $numa:ident)?) => {
+    ($view:ty, $size:ident $(, $option:ident)*) => {
         // SAFETY: The structure has pointers and numbers alone, and locks that are zero or set up when it is made.
         unsafe impl $crate::core::object::DriverObject for $view {
             #[inline]
             fn size(ops: &rdma_bindings::ib_device_ops) -> usize {
                 ops.$size
             }
-            $( const $numa: bool = true; )?
+            $( const $option: bool = true; )*
         }
     };
 }

@@ -20,7 +20,8 @@ use super::{
 };
 use crate::MaySleep;
 
-driver_object!(Pd, size_ib_pd);
+// Who reads the number of a region's domain does not lock the region.
+driver_object!(Pd, size_ib_pd, RCU);
 counted!(Pd);
 tracked!(Pd);
 

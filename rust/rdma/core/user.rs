@@ -130,7 +130,7 @@ impl Mr {
     ///
     /// # Safety
     ///
-    /// The region is locked for whoever registers it anew, and `former` counts it.
+    /// The region is locked for whoever registers it anew. `former` counts it, and is not used by [`Self::pd`] any more.
     pub unsafe fn set_pd(&self, former: &Pd, pd: &Pd) {
         pd.uses().inc();
         // SAFETY: By the safety requirements nobody else changes the region, and others read the pointer whole; the former
