@@ -27,6 +27,7 @@ use kernel_ext::net::header::{Be16, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_U
 use kernel_ext::net::route::{Flow4, Flow6, Route4, Route6};
 use kernel_ext::net::skb::{InFlight, SkBuff};
 use kernel_ext::net::xmit::{ip4_local_out, ip6_local_out};
+use kernel_ext::room::Room;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::MaySleep;
 use roce::icrc;
@@ -304,7 +305,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// Makes a packet of `headers` and `len` bytes that `fill` writes.
+    /// Makes a packet of `headers` and `len` bytes, which `fill` writes.
     ///
     /// # Errors
     ///
@@ -313,7 +314,7 @@ impl Packet {
     pub(crate) fn build<E>(
         headers: &Headers,
         len: u32,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+        fill: impl FnOnce(&mut Room<'_>) -> Result<(), E>,
     ) -> Result<Self, E> {
         const BELOW: usize = LINK_ROOM + size_of::<Ipv6Header>() + size_of::<UdpHeader>();
         let pad = pad_len(len);
@@ -328,14 +329,17 @@ impl Packet {
         let Ok(mut skb) = SkBuff::alloc(BELOW, total, Gfp::ATOMIC) else {
             return Ok(lost);
         };
-        let Some(bytes) = skb.put(total) else {
+        let filled = skb.append(total, |room| {
+            // What finds no room is missing below.
+            let _ = room.write(&head[..head_len]);
+            fill(room)?;
+            let _ = room.write_zeros(pad + icrc::LEN);
+            Ok(())
+        });
+        filled.unwrap_or(Ok(()))?;
+        if skb.len() != total {
             return Ok(lost);
-        };
-        let (front, rest) = bytes.split_at_mut(head_len);
-        let (payload, tail) = rest.split_at_mut(len as usize);
-        front.copy_from_slice(&head[..head_len]);
-        fill(payload)?;
-        tail.fill(0);
+        }
         Ok(Self {
             skb: Some(skb),
             dest_qpn,

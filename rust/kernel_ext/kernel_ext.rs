@@ -29,6 +29,7 @@ pub mod param;
 pub mod random;
 pub mod rcu_box;
 pub mod revocable;
+pub mod room;
 pub mod rwsem;
 pub mod shared;
 pub mod sleepable;

@@ -3,6 +3,7 @@
 //! Fast registration memory regions, which are registered and invalidated by work requests, in softirq context.
 
 use kernel::prelude::*;
+use kernel_ext::room::Room;
 use rdma::provider::mr::VirtAtomic;
 use rdma::{Access, VirtDma};
 
@@ -141,10 +142,10 @@ impl Fast {
         })
     }
 
-    /// Copies from `offset` of the region.
-    pub(super) fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), MrError> {
-        self.pieces(offset, to.len(), |address, part| {
-            self.virt.read(address, to.get_mut(part).ok_or(EINVAL)?)
+    /// Copies `len` bytes from `offset` of the region.
+    pub(super) fn read(&self, offset: u64, len: usize, to: &mut Room<'_>) -> Result<(), MrError> {
+        self.pieces(offset, len, |address, part| {
+            self.virt.read(address, part.len(), to)
         })
     }
 

@@ -5,6 +5,7 @@
 #[kernel::prelude::kunit_tests(rxe_memory_regions)]
 mod tests {
     use super::super::*;
+    use kernel_ext::room::Room;
 
     const READ: Access = Access::REMOTE_READ;
     const WRITE: Access = Access::REMOTE_WRITE.with(Access::LOCAL_WRITE);
@@ -97,7 +98,10 @@ mod tests {
             .map_err(Error::from)?;
         fix.mrs.remove(&mr, &fix.sleep)?;
         assert_eq!(fix.check(mr.key(), READ, 0, 1), Err(MrError::Invalid));
-        assert_eq!(region.copy_out(0, &mut [0]), Err(MrError::Invalid));
+        assert_eq!(
+            region.copy_out(0, 1, &mut Room::over(&mut [0])),
+            Err(MrError::Invalid)
+        );
         // Indices are cyclic: one is not reused at once.
         assert!(index_of(fix.dma(READ)?.key()) != index_of(mr.key()));
         assert_eq!(fix.mrs.remove(&mr, &fix.sleep), Err(EINVAL));
@@ -201,10 +205,16 @@ mod tests {
             .check(mr.key(), fix.pd, READ, IOVA, 8)
             .map_err(Error::from)?;
         assert_eq!(fix.mrs.invalidate(mr.key(), fix.pd), Ok(()));
-        assert_eq!(region.copy_out(0, &mut [0; 8]), Err(MrError::Invalid));
+        assert_eq!(
+            region.copy_out(0, 8, &mut Room::over(&mut [0; 8])),
+            Err(MrError::Invalid)
+        );
         // The same key again is a new registration.
         assert_eq!(mr.register(fix.pd, mr.key(), READ, IOVA), Ok(()));
-        assert_eq!(region.copy_out(0, &mut [0; 8]), Err(MrError::Invalid));
+        assert_eq!(
+            region.copy_out(0, 8, &mut Room::over(&mut [0; 8])),
+            Err(MrError::Invalid)
+        );
         Ok(())
     }
 
@@ -236,9 +246,12 @@ mod tests {
         assert_eq!(word(start + 2 * PAGE - 8), [9, 10, 11, 12, 13, 14, 15, 16]);
         assert_eq!(word(start), [17, 18, 19, 20, 21, 22, 23, 24]);
         let mut got = [0; 32];
-        assert_eq!(all.copy_out(0, &mut got), Ok(()));
+        assert_eq!(all.copy_out(0, 32, &mut Room::over(&mut got)), Ok(()));
         assert_eq!(got, sent);
-        assert_eq!(all.copy_out(1, &mut got), Err(MrError::OutOfRange));
+        assert_eq!(
+            all.copy_out(1, 32, &mut Room::over(&mut got)),
+            Err(MrError::OutOfRange)
+        );
         assert_eq!(all.fetch_add(4, 1), Err(MrError::Misaligned));
         let old = u64::from_ne_bytes([17, 18, 19, 20, 21, 22, 23, 24]);
         assert_eq!(all.compare_swap(16, old, 5), Ok(old));

@@ -5,7 +5,10 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel_ext::sync::{SpinLockIrq, SpinLockIrqGuard};
+use kernel_ext::{
+    room::Room,
+    sync::{SpinLockIrq, SpinLockIrqGuard},
+};
 
 use super::{Fast, Memory, Mr, MrError, Term};
 
@@ -66,14 +69,17 @@ impl Region {
         })
     }
 
-    /// Copies from `offset`.
+    /// Copies `len` bytes from `offset`.
     #[inline]
-    pub(crate) fn copy_out(&self, offset: u32, to: &mut [u8]) -> Result<(), MrError> {
-        let at = self.place(offset, to.len())?;
+    pub(crate) fn copy_out(&self, offset: u32, len: u32, to: &mut Room<'_>) -> Result<(), MrError> {
+        let len = len as usize;
+        let at = self.place(offset, len)?;
         self.with(|memory| match memory {
-            Memory::Dma(virt) => virt.read(at, to).map_err(|_| MrError::Invalid),
-            Memory::User(umem) => umem.read(at as usize, to).map_err(|_| MrError::Invalid),
-            Memory::Fast(fast) => self.lock(fast)?.read(at, to),
+            Memory::Dma(virt) => virt.read(at, len, to).map_err(|_| MrError::Invalid),
+            Memory::User(umem) => umem
+                .read(at as usize, len, to)
+                .map_err(|_| MrError::Invalid),
+            Memory::Fast(fast) => self.lock(fast)?.read(at, len, to),
         })
     }
 

@@ -246,7 +246,7 @@ impl<'p> RecvOps for QpOps<'p> {
         }
         let len = data.as_ref().map_or(0, |part| part.len);
         let packet = tx::Packet::build(headers, len, |to| match &data {
-            Some(part) => part.region.copy_out(part.offset, to),
+            Some(part) => part.region.copy_out(part.offset, len, to),
             None => Ok(()),
         })
         .map_err(|_| RespondError::Nak(RemoteFault::Access))?;

@@ -10,6 +10,7 @@ use crate::mr::MrError;
 use crate::packet::Payload;
 use crate::tx;
 use crate::wqe::{self, Data, Local, SendWqe};
+use kernel_ext::room::Room;
 use rdma::{Access, Wc};
 use roce::memory::{SendOp, SendOps, SendWr, TransmitError};
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
@@ -37,24 +38,23 @@ pub(crate) fn wc_status(status: WcStatus) -> rdma::WcStatus {
 }
 
 impl QpOps<'_> {
-    /// Copies bytes `offset..` of a request's data to `to`.
+    /// Copies `len` bytes from `offset` of a request's data to `to`.
     fn gather(
         &self,
         wqe: &SendWqe,
         data: &[u8],
-        offset: u32,
-        to: &mut [u8],
+        (offset, len): (u32, u32),
+        to: &mut Room<'_>,
     ) -> Result<(), WcStatus> {
         match wqe.data {
             Data::Inline => {
                 let from = data
                     .get(offset as usize..)
-                    .and_then(|rest| rest.get(..to.len()))
+                    .and_then(|rest| rest.get(..len as usize))
                     .ok_or(WcStatus::LocProtErr)?;
-                to.copy_from_slice(from);
-                Ok(())
+                to.write(from).map_err(|_| WcStatus::LocProtErr)
             }
-            Data::List(count) => self.gather_list(data, count, offset, to),
+            Data::List(count) => self.gather_list(data, count, (offset, len), to),
         }
     }
 
@@ -62,23 +62,20 @@ impl QpOps<'_> {
         &self,
         list: &[u8],
         count: u32,
-        offset: u32,
-        mut to: &mut [u8],
+        (offset, len): (u32, u32),
+        to: &mut Room<'_>,
     ) -> Result<(), WcStatus> {
-        let len = to.len() as u32;
+        let mut left = len;
         for sge in wqe::parts(list, count, offset, len) {
-            let (part, rest) = to
-                .split_at_mut_checked(sge.length as usize)
-                .ok_or(WcStatus::LocProtErr)?;
+            left = left.checked_sub(sge.length).ok_or(WcStatus::LocProtErr)?;
             self.qp
                 .rxe
                 .mrs
                 .check(sge.lkey, self.qp.pd, Access::empty(), sge.addr, sge.length)
-                .and_then(|region| region.copy_out(0, part))
+                .and_then(|region| region.copy_out(0, sge.length, to))
                 .map_err(|_| WcStatus::LocProtErr)?;
-            to = rest;
         }
-        if to.is_empty() {
+        if left == 0 {
             Ok(())
         } else {
             Err(WcStatus::LocProtErr)
@@ -172,7 +169,7 @@ impl<'p> SendOps for QpOps<'p> {
             self.check_answer(wqe, data).map_err(TransmitError::Fault)?;
         }
         let av = wqe.av.clone();
-        let fill = |to: &mut [u8]| self.gather(wqe, data, offset, to);
+        let fill = |to: &mut Room<'_>| self.gather(wqe, data, (offset, len), to);
         let packet = tx::Packet::build(headers, len, fill).map_err(TransmitError::Fault)?;
         self.send(packet, av);
         Ok(())

@@ -9,6 +9,7 @@ use super::{
 use crate::ids::GSI_QKEY;
 use crate::limits;
 use kernel::prelude::*;
+use kernel_ext::room::Room;
 use rdma::abi::wr::Remote;
 use rdma::{QpType, Sge, VirtDma};
 use roce::memory::{AtomicOp, SendExtra, SendOp, UdDest};
@@ -283,17 +284,11 @@ fn copy_inline(
     limits: &Limits,
     data: &mut [u8],
 ) -> Result<(Data, u64)> {
-    let mut room = data.get_mut(..limits.max_inline as usize).ok_or(EINVAL)?;
-    let mut length = 0u64;
+    let mut room = Room::over(data.get_mut(..limits.max_inline as usize).ok_or(EINVAL)?);
     for sge in sg_list {
-        let (part, rest) = room
-            .split_at_mut_checked(sge.length as usize)
-            .ok_or(EINVAL)?;
-        memory.read(sge.addr, part)?;
-        room = rest;
-        length = length.saturating_add(sge.length.into());
+        memory.read(sge.addr, sge.length as usize, &mut room)?;
     }
-    Ok((Data::Inline, length))
+    Ok((Data::Inline, room.written() as u64))
 }
 
 /// Converts a receive request of a kernel consumer, with its list in `data`.

@@ -5,8 +5,12 @@
 //! C header: `include/linux/skbuff.h`.
 
 use super::header::{IpHeader, Ipv4Header, Ipv6Header, UdpHeader};
-use crate::{bindings, gfp::Gfp, shared::read_prefix};
-use core::{mem::ManuallyDrop, ptr::NonNull, slice};
+use crate::{bindings, gfp::Gfp, room::Room, shared::read_prefix};
+use core::{
+    mem::ManuallyDrop,
+    ptr::{self, NonNull},
+    slice,
+};
 use kernel::{
     ffi::c_void,
     prelude::*,
@@ -166,60 +170,61 @@ impl SkBuff {
         Some(unsafe { slice::from_raw_parts_mut(self.inner().data, self.headlen()) })
     }
 
-    /// Extends the packet by `len` bytes at its end and returns them; their content is undefined.
-    ///
-    /// The caller must write all of them before the packet is sent. `None` if there is no room, or the data is shared.
+    /// Extends the packet at its end by what `write` writes, which is no more than `len` bytes. `None`, without a call, if there is
+    /// no room for them, or the data is shared.
     #[inline]
-    pub fn put(&mut self, len: usize) -> Option<&mut [u8]> {
+    pub fn append<R>(&mut self, len: usize, write: impl FnOnce(&mut Room<'_>) -> R) -> Option<R> {
         if len > self.tailroom() || !self.is_writable() {
             return None;
         }
         let skb = self.as_raw();
-        // SAFETY: There is room for `len` bytes behind the tail, and the packet is linear.
-        unsafe {
+        // SAFETY: There is room for `len` bytes behind the tail, and the packet is linear and borrowed alone.
+        let (tail, room) = unsafe {
             let tail = (*skb).head.add((*skb).tail as usize);
-            (*skb).tail = (*skb).tail.wrapping_add(len as u32);
-            (*skb).len = (*skb).len.wrapping_add(len as u32);
-            Some(slice::from_raw_parts_mut(tail, len))
+            (tail, slice::from_raw_parts_mut(tail.cast(), len))
+        };
+        let mut room = Room::new(room);
+        let result = write(&mut room);
+        // `write` may have put another room in place of this one.
+        if !ptr::eq(room.start(), tail) {
+            return None;
         }
+        let written = room.written() as u32;
+        // SAFETY: So many bytes behind the tail are initialised.
+        unsafe {
+            (*skb).tail = (*skb).tail.wrapping_add(written);
+            (*skb).len = (*skb).len.wrapping_add(written);
+        }
+        Some(result)
     }
 
-    /// Extends the packet at its end by zeros and returns them. `None` as for [`SkBuff::put`].
-    pub fn put_zeroed(&mut self, len: usize) -> Option<&mut [u8]> {
-        let bytes = self.put(len)?;
-        bytes.fill(0);
-        Some(bytes)
-    }
-
-    /// Extends the packet at its end by `bytes`. `None` as for [`SkBuff::put`].
+    /// Extends the packet at its end by `bytes`. `None` as for [`SkBuff::append`].
     pub fn put_slice(&mut self, bytes: &[u8]) -> Option<()> {
-        self.put(bytes.len())?.copy_from_slice(bytes);
-        Some(())
+        self.append(bytes.len(), |room| room.write(bytes))?.ok()
     }
 
-    /// Extends the packet by `len` bytes at its start and returns them; their content is undefined.
-    ///
-    /// The caller must write all of them before the packet is sent. `None` if there is no room, or the data is shared.
+    /// Extends the packet at its start by `bytes`. `None` if there is no room, or the data is shared.
     #[inline]
-    pub fn push(&mut self, len: usize) -> Option<&mut [u8]> {
+    pub fn push_slice(&mut self, bytes: &[u8]) -> Option<()> {
+        let len = bytes.len();
         if len > self.headroom() || !self.is_writable() {
             return None;
         }
         let skb = self.as_raw();
-        // SAFETY: There is room for `len` bytes before the data.
+        // SAFETY: There is room for `len` bytes before the data; the packet is borrowed alone, so `bytes` are no part of it.
         unsafe {
-            (*skb).data = (*skb).data.sub(len);
+            let start = (*skb).data.sub(len);
+            ptr::copy_nonoverlapping(bytes.as_ptr(), start, len);
+            (*skb).data = start;
             (*skb).len = (*skb).len.wrapping_add(len as u32);
-            Some(slice::from_raw_parts_mut((*skb).data, len))
         }
+        Some(())
     }
 
-    /// Pushes a header to the packet. `None` as for [`SkBuff::push`].
+    /// Pushes a header to the packet. `None` as for [`SkBuff::push_slice`].
     #[inline]
     pub fn push_header<T: AsBytes>(&mut self, header: &T) -> Option<()> {
-        self.push(size_of::<T>())?
-            .copy_from_slice(header.as_bytes());
-        Some(())
+        self.push_slice(header.as_bytes())
     }
 
     /// Removes `len` bytes from the start, which become headroom. `None` if the linear part is shorter.

@@ -12,6 +12,7 @@ use core::{
 };
 
 use kernel::{error::to_result, ffi, prelude::*};
+use kernel_ext::room::Room;
 use rdma_bindings::{self as bindings, ib_mr, ib_mw, scatterlist};
 
 use crate::{
@@ -343,24 +344,23 @@ impl VirtDma {
         Ok(addr as usize as *mut u8)
     }
 
-    /// Copies from the kernel's memory.
+    /// Copies `len` bytes from the kernel's memory.
     ///
     /// # Errors
     ///
-    /// `EFAULT` for what is not in the kernel's half of the address space.
+    /// `EFAULT` for what is not in the kernel's half of the address space, `EINVAL` if there is no room.
     #[inline]
-    pub fn read(self, addr: u64, to: &mut [u8]) -> Result {
-        let from = Self::check(addr, to.len())?;
-        // SAFETY: A client in the kernel answers for the address; `to` is ours.
-        unsafe { ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
-        Ok(())
+    pub fn read(self, addr: u64, len: usize, to: &mut Room<'_>) -> Result {
+        let from = Self::check(addr, len)?;
+        // SAFETY: A client in the kernel answers for the address; the room is ours, and all bytes are copied.
+        unsafe { to.write_with(len, |to| ptr::copy_nonoverlapping(from, to, len)) }
     }
 
     /// Copies to the kernel's memory.
     ///
     /// # Errors
     ///
-    /// As for [`Self::read`].
+    /// `EFAULT` as for [`Self::read`].
     #[inline]
     pub fn write(self, addr: u64, from: &[u8]) -> Result {
         let to = Self::check(addr, from.len())?;

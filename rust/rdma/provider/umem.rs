@@ -12,6 +12,7 @@ use kernel::{
     page::{BorrowedPage, PAGE_SIZE},
     prelude::*,
 };
+use kernel_ext::room::Room;
 use rdma_bindings::{self as bindings, ib_umem};
 
 use crate::{provider::mr::VirtAtomic, Access, Device, MaySleep};
@@ -166,21 +167,24 @@ impl Umem {
         }
     }
 
-    /// Copies from the memory, from the byte `at` on.
+    /// Copies `len` bytes from the memory, from the byte `at` on.
     ///
     /// # Errors
     ///
-    /// `EFAULT` for what is not in the range.
+    /// `EFAULT` for what is not in the range, `EINVAL` if there is no room.
     #[inline]
-    pub fn read(&self, mut at: usize, mut to: &mut [u8]) -> Result {
-        self.check(at, to.len())?;
-        while !to.is_empty() {
-            let (from, len) = self.chunk(at, to.len())?;
-            let (now, rest) = to.split_at_mut(len);
-            // SAFETY: By the type invariants the bytes are in a pinned page.
-            unsafe { bindings::memcpy_shared(now.as_mut_ptr().cast(), from.cast(), len) };
-            to = rest;
-            at = at.wrapping_add(len);
+    pub fn read(&self, mut at: usize, mut len: usize, to: &mut Room<'_>) -> Result {
+        self.check(at, len)?;
+        while len != 0 {
+            let (from, now) = self.chunk(at, len)?;
+            // SAFETY: By the type invariants the bytes are in a pinned page; all of them are copied.
+            unsafe {
+                to.write_with(now, |to| {
+                    bindings::memcpy_shared(to.cast(), from.cast(), now)
+                })?
+            };
+            len = len.wrapping_sub(now);
+            at = at.wrapping_add(now);
         }
         Ok(())
     }

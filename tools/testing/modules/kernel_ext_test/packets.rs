@@ -17,6 +17,7 @@ use kernel_ext::{
         udp_tunnel::{self, IpVersion, Receive, UdpSocket},
         xmit::{ip4_local_out, ip6_local_out},
     },
+    room::Room,
 };
 
 const PORT: u16 = 4791;
@@ -154,11 +155,17 @@ fn routes(net: &NetNamespace, device: u32) -> Result<(Route4, Route6)> {
 /// What a packet refuses.
 fn limits() -> Result {
     let mut packet = packet4()?;
-    check!(packet.put(1 << 20).is_none() && packet.push(1 << 20).is_none());
+    check!(packet.append(1 << 20, |_| ()).is_none() && packet.push_slice(&[0; 256]).is_none());
+    check!(packet.append(8, |room| room.write(&[0; 9])) == Some(Err(EINVAL)));
+    let len = packet.len();
+    check!(packet.append(8, |room| room.write(&[1; 3])) == Some(Ok(())) && packet.len() == len + 3);
+    check!(packet
+        .append(8, |room| *room = Room::new(&mut []))
+        .is_none());
     check!(packet.pull(packet.len() + 1).is_none() && packet.ensure_linear(1 << 16).is_err());
     check!(SkBuff::alloc(usize::MAX, 1, Gfp::ATOMIC).is_err());
     let copy = packet.try_clone(Gfp::ATOMIC)?;
-    check!(!copy.is_writable() && packet.push(1).is_none() && packet.data_mut().is_none());
+    check!(!copy.is_writable() && packet.push_slice(&[0]).is_none() && packet.data_mut().is_none());
     check!(packet.set_owner(Object::new(0)?) == Err(EBUSY));
     drop(copy);
     check!(packet.is_writable() && packet.data_mut().is_some());
