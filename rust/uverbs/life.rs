@@ -324,7 +324,7 @@ impl Found {
     /// # Safety
     ///
     /// `raw` is what a lookup for `locked` has returned, and is given up.
-    pub unsafe fn from_raw(raw: *mut ib_uobject, locked: LookupMode) -> Self {
+    unsafe fn from_raw(raw: *mut ib_uobject, locked: LookupMode) -> Self {
         // SAFETY: By the safety requirements.
         let object = unsafe { ARef::<Uobject>::from_raw(NonNull::new_unchecked(raw).cast()) };
         let by_file = object.api_object().type_class() == &raw const bindings::uverbs_fd_class;
@@ -402,6 +402,68 @@ unsafe impl FromC for FoundMode<'_> {
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: By the safety requirements.
         Self(unsafe { LookupMode::from_c(raw) }, PhantomData)
+    }
+}
+
+/// An object of an ioctl attribute, as C gives it back together with the access that it was acquired for: an [`AcquiredFor`]. A
+/// value lives no longer than the call, and no function has two.
+pub struct AcquiredArg<'a>(*mut ib_uobject, PhantomData<&'a ib_uobject>);
+
+/// The access that C has acquired an [`AcquiredArg`] for.
+pub struct AcquiredFor<'a>(bindings::uverbs_obj_access, PhantomData<&'a ib_uobject>);
+
+/// An object of an ioctl attribute.
+pub enum Acquired {
+    /// It was looked up.
+    Found(Found),
+    /// It was begun.
+    Begun(Uncommitted),
+}
+
+impl<'a> AcquiredArg<'a> {
+    /// The object that C gives back. `None` if there is none: it may have been destroyed.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an access that there is not.
+    pub fn acquired(self, AcquiredFor(access, _): AcquiredFor<'a>) -> Result<Option<Acquired>> {
+        if self.0.is_null() {
+            return Ok(None);
+        }
+        let mode = match access {
+            bindings::UVERBS_ACCESS_READ => LookupMode::Read,
+            bindings::UVERBS_ACCESS_WRITE => LookupMode::Write,
+            bindings::UVERBS_ACCESS_DESTROY => LookupMode::Destroy,
+            bindings::UVERBS_ACCESS_NEW => {
+                // SAFETY: Both are of the same call, and the header says that the object was begun and is given up.
+                let begun = unsafe { Uncommitted::from_c(self.0) };
+                return Ok(Some(Acquired::Begun(begun)));
+            }
+            _ => return Err(EINVAL),
+        };
+        // SAFETY: As above, for an object that was looked up in this mode.
+        let found = unsafe { Found::from_raw(self.0, mode) };
+        Ok(Some(Acquired::Found(found)))
+    }
+}
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for AcquiredArg<'_> {
+    type Raw = *mut ib_uobject;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
+    }
+}
+
+// SAFETY: The enumeration of C.
+unsafe impl FromC for AcquiredFor<'_> {
+    type Raw = bindings::uverbs_obj_access;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
     }
 }
 

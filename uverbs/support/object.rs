@@ -12,8 +12,8 @@
 
 use kernel::prelude::*;
 use kernel_ext::{
-    bindings::{self, ib_uobject, uverbs_attr_bundle},
-    entry::{Const, ErrPtr, FromC, IntoC},
+    bindings::{self, ib_uobject},
+    entry::{Const, ErrPtr, IntoC},
     error::EOPNOTSUPP,
     export::export,
 };
@@ -28,7 +28,8 @@ use rdma::{
 use rdma_uverbs::{
     file,
     life::{
-        self, Begun, Exclusive, Found, FoundArg, FoundMode, Kind, LookedUp, Reference, Uncommitted,
+        self, Acquired, AcquiredArg, AcquiredFor, Begun, Exclusive, Found, FoundArg, FoundMode,
+        Kind, LookedUp, Reference, Uncommitted,
     },
     list,
 };
@@ -292,38 +293,24 @@ fn rdma_uattrs_has_raw_cap(attrs: Const<'_, AttrBundle>) -> bool {
     file::has_raw_cap(attrs.file())
 }
 
-/// Puts back an object from `uverbs_get_uobject_from_file`, with the same access. With `commit` a new object is committed, else it
-/// is aborted; with `hw_obj_valid` its `destroy_object` is called then. Process context.
-///
-/// # Safety
-///
-/// `uobj` was acquired in the same command with this access; it may be null for `UVERBS_ACCESS_DESTROY`.
+/// Puts back an object from `uverbs_get_uobject_from_file`, with the same access; null for one that was destroyed. With `commit_it` a
+/// new object is committed, else it is aborted; with `hw_obj_valid` its `destroy_object` is called then. Process context.
 #[export(GPL, ns = "rdma_core")]
-unsafe extern "C" fn uverbs_finalize_object(
-    uobj: *mut ib_uobject,
-    access: bindings::uverbs_obj_access,
+fn uverbs_finalize_object(
+    uobj: AcquiredArg<'_>,
+    access: AcquiredFor<'_>,
     hw_obj_valid: bool,
     commit_it: bool,
-    attrs: *mut uverbs_attr_bundle,
+    attrs: &AttrBundle,
+    sleep: &MaySleep,
 ) {
-    if uobj.is_null() {
-        return;
-    }
-    // SAFETY: By the safety requirements the object was looked up, or begun, and this takes it over.
-    unsafe {
-        match access {
-            bindings::UVERBS_ACCESS_READ => Found::from_raw(uobj, LookupMode::Read).put(),
-            bindings::UVERBS_ACCESS_WRITE => Found::from_raw(uobj, LookupMode::Write).put(),
-            bindings::UVERBS_ACCESS_DESTROY => Found::from_raw(uobj, LookupMode::Destroy).put(),
-            bindings::UVERBS_ACCESS_NEW if commit_it => commit(Uncommitted::from_c(uobj)),
-            bindings::UVERBS_ACCESS_NEW => {
-                let command = <&AttrBundle>::from_c(attrs);
-                let sleep = &MaySleep::assume();
-                abort(Uncommitted::from_c(uobj), hw_obj_valid, command, sleep);
-            }
-            _ => {
-                kernel::warn_on!(true);
-            }
+    match uobj.acquired(access) {
+        Ok(Some(Acquired::Found(found))) => found.put(),
+        Ok(Some(Acquired::Begun(object))) if commit_it => commit(object),
+        Ok(Some(Acquired::Begun(object))) => abort(object, hw_obj_valid, attrs, sleep),
+        Ok(None) => {}
+        Err(_) => {
+            kernel::warn_on!(true);
         }
     }
 }
