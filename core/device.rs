@@ -37,6 +37,7 @@
 //! |---|---|---|---|
 //! | `Lifecycle::change` | transitions between enabled and taken down, and between namespaces | process context | all of the core's but `SubDevices::list` |
 //! | `Lifecycle::model` | the device's place in the driver model | process context | locks of the driver model |
+//! | `Lifecycle::own` | the core's own registration reference | process context | nothing |
 //! | `Lifecycle::cgroup` | the device's registration with the cgroup controller | process context | nothing |
 //! | `Unregister::device` | the device to be unregistered | any context | nothing |
 
@@ -174,24 +175,19 @@ pub(crate) fn disable(device: &Device, sleep: &MaySleep) {
     for end in stages::QUIESCE {
         end(device, sleep);
     }
-    put(device);
+    let own = device.core().lifecycle.own.lock().take();
+    drop(own);
     device.core().lifecycle.unused.wait(sleep);
     compat::hide(device, sleep);
 }
 
 /// Takes the two initial registration references: the core's own, which [`disable`] drops, and the caller's.
 pub(crate) fn begin_registered(device: &Device) -> Option<Registered> {
-    let own = device.first_registered();
-    let callers = device.try_get();
-    core::mem::forget(own);
-    callers
-}
-
-/// Drops a registration reference.
-fn put(device: &Device) {
-    if device.put_registered() {
-        device.core().lifecycle.unused.complete();
-    }
+    let mut own = device.core().lifecycle.own.lock();
+    let first = device.first_registered()?;
+    let callers = first.again();
+    *own = Some(first);
+    Some(callers)
 }
 
 /// Registers a device: see [`ib_register_device`].
@@ -349,10 +345,8 @@ fn ib_unregister_device(device: &Device, sleep: &MaySleep) {
 /// Unregisters a device and drops the caller's registration reference. It may be called concurrently; each call returns
 /// when the device is unregistered. Process context.
 #[export]
-fn ib_unregister_device_and_put(device: &Device, sleep: &MaySleep) {
-    let _held = device.hold();
-    put(device);
-    unregister(device, sleep);
+fn ib_unregister_device_and_put(device: Registered, sleep: &MaySleep) {
+    unregister_and_put(device, sleep);
 }
 
 /// As `ib_unregister_device_and_put`, for the core.
@@ -387,6 +381,6 @@ fn ib_unregister_driver(driver_id: bindings::rdma_driver_id, sleep: &MaySleep) {
 
 /// Drops a registration reference. Any context.
 #[export]
-fn ib_device_put(device: &Device) {
-    put(device);
+fn ib_device_put(device: Registered) {
+    device.put(|device| device.core().lifecycle.unused.complete());
 }

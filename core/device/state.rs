@@ -30,6 +30,9 @@ pub(crate) struct Lifecycle {
     pub(super) change: Mutex<()>,
     /// Registration has failed: the caller of `ib_register_device` deallocates the device, not the core.
     pub(super) failing: AtomicBool,
+    /// The core's own registration reference, while the device is enabled.
+    #[pin]
+    pub(super) own: Mutex<Option<Registered>>,
     /// The device's place in the driver model, from its registration on until it is unregistered.
     #[pin]
     pub(super) model: Mutex<Option<ModelEntry>>,
@@ -47,6 +50,7 @@ impl Lifecycle {
         try_pin_init!(Self {
             change <- new_mutex!((), "Lifecycle::change"),
             failing: AtomicBool::new(false),
+            own <- new_mutex!(None, "Lifecycle::own"),
             model <- new_mutex!(None, "Lifecycle::model"),
             cgroup <- new_mutex!(None, "Lifecycle::cgroup"),
             unused <- Completion::new(),

@@ -19,7 +19,7 @@ use kernel::{
     prelude::*,
     sync::aref::{ARef, AlwaysRefCounted},
 };
-use kernel_ext::net::ns::NetNamespace;
+use kernel_ext::{entry::FromC, net::ns::NetNamespace};
 use rdma_bindings::{self as bindings, ib_device};
 
 use super::Device;
@@ -498,17 +498,12 @@ impl Device {
         unsafe { &*(&raw const (*self.as_raw()).refcount).cast() }
     }
 
-    /// Counts one registration reference, the first. For the core, once nobody has one.
-    pub fn first_registered(&self) -> Registered {
-        self.registrations().set(1);
+    /// Counts the first registration reference: the device is registered from now on. `None` if there is one already.
+    pub fn first_registered(&self) -> Option<Registered> {
+        let count = self.registrations().as_atomic();
+        count.cmpxchg(0, 1, kernel::sync::atomic::Full).ok()?;
         // INVARIANT: The reference was just counted.
-        Registered(NonNull::from(self))
-    }
-
-    /// Gives up a registration reference; says whether it was the last. For the core alone: others drop a [`Registered`].
-    #[must_use]
-    pub fn put_registered(&self) -> bool {
-        self.registrations().dec_and_test()
+        Some(Registered(NonNull::from(self)))
     }
 }
 
@@ -542,11 +537,33 @@ impl Registered {
         Self(self.0)
     }
 
+    /// Gives up the reference; calls `last` if it was the last one. For the core: others drop it. Unregistration waits for what
+    /// `last` does.
+    pub fn put(self, last: impl FnOnce(&Device)) {
+        let device = core::mem::ManuallyDrop::new(self);
+        // The device is there until unregistration goes on.
+        if device.registrations().dec_and_test() {
+            last(&device);
+        }
+    }
+
     /// Hands the reference over to C code.
     pub fn into_raw(self) -> *mut ib_device {
         let raw = self.as_raw();
         core::mem::forget(self);
         raw
+    }
+}
+
+// SAFETY: The type is the same on both sides.
+unsafe impl FromC for Registered {
+    type Raw = *mut ib_device;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // INVARIANT: The header says that the caller gives up a registration reference.
+        // SAFETY: By the safety requirements there is a device.
+        Self(unsafe { NonNull::new_unchecked(raw) }.cast())
     }
 }
 
