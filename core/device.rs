@@ -105,14 +105,18 @@ impl SleepableWork for Unregister {
 }
 
 /// Allocates a device of `size` bytes, including the driver's part.
-fn alloc(size: usize, net: &NetNamespace, _sleep: &MaySleep) -> Result<NonNull<Device>> {
+///
+/// # Safety
+///
+/// The namespace is not deleted before the device is registered, or deallocated.
+unsafe fn alloc(size: usize, net: &NetNamespace, _sleep: &MaySleep) -> Result<NonNull<Device>> {
     let raw = allocate::<Private, _>(size, Private::new())?;
     let net = if netns::is_shared() {
         NetNamespace::init()
     } else {
         net
     };
-    // SAFETY: The device was just allocated for the class.
+    // SAFETY: The device was just allocated for the class; the rest is by the safety requirements.
     unsafe {
         CLASS.initialize(raw.as_ref(), net);
         raw.as_ref().set_default_commands();
@@ -296,7 +300,8 @@ pub(crate) fn get_by_index(net: &NetNamespace, index: u32) -> Option<Registered>
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
 fn _ib_alloc_device(size: usize, net: &NetNamespace, sleep: &MaySleep) -> *mut bindings::ib_device {
-    match alloc(size, net, sleep) {
+    // SAFETY: The header says that the namespace exists until the driver has registered the device, or deallocated it.
+    match unsafe { alloc(size, net, sleep) } {
         Ok(device) => device.as_ptr().cast(),
         Err(_) => core::ptr::null_mut(),
     }

@@ -103,7 +103,7 @@ impl Compat {
 impl CompatDevices {
     /// Adds the compat device of a device in a namespace, unless that is its own or has one already.
     fn show_in(&self, device: &Device, net: &NetNamespace, sleep: &MaySleep) -> Result {
-        if !netns::is_shared() || device.net() == net {
+        if !netns::is_shared() || device.is_in(net) {
             return Ok(());
         }
         let cookie = net.cookie();

@@ -49,11 +49,13 @@ impl PerNamespace for Namespace {
         let Some(initial) = NetNamespace::init().get() else {
             return;
         };
+        if this.cookie == initial.cookie() {
+            return;
+        }
+        // A device that is leaving already is waited for, too: by its lock.
         for device in registry::devices(DeviceFilter::All) {
-            if device.net().cookie() == this.cookie && this.cookie != initial.cookie() {
-                // Fails only for a device that is being unregistered.
-                let _ = change(&device, this.cookie, &initial, None, sleep);
-            }
+            // `ENODEV` for a device that is not in the namespace.
+            let _ = change(&device, this.cookie, &initial, None, sleep);
         }
     }
 }
@@ -72,7 +74,7 @@ fn change(
     sleep: &MaySleep,
 ) -> Result {
     device::with_change_lock(device, || {
-        if !device.is_registered() || device.net().cookie() != from {
+        if !device.is_registered() || device.with_namespace(NetNamespace::cookie) != from {
             return Err(ENODEV);
         }
         device::in_model(device, |entry| entry.announce_leaving(sleep));

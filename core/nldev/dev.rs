@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | `DELETING` | deletion of links, one at a time | process context | what drivers take |
 
-use kernel::{prelude::*, sync::aref::ARef};
+use kernel::prelude::*;
 use kernel_ext::{
     bindings as c,
     net::{
@@ -138,16 +138,22 @@ fn list(query: &Query<'_>, dump: &mut Dump<'_>) -> Result {
     for_each_device(query, dump, c::RDMA_NLDEV_CMD_GET, fill)
 }
 
-/// The net device of a port, and whether it is in a network namespace.
-fn netdev_in(device: &Device, port: u32, net: &NetNamespace) -> Option<(ARef<NetDevice>, bool)> {
-    let ndev = netdev::of(device, port)?;
-    let here = ndev.with_namespace(|of_ndev| of_ndev == net);
-    Some((ndev, here.unwrap_or(false)))
-}
-
 /// Whether the net device of a port is in another namespace than the device.
 pub(super) fn is_elsewhere(device: &Device, port: u32) -> bool {
-    netdev_in(device, port, device.net()).is_some_and(|(_, here)| !here)
+    netdev::of(device, port).is_some_and(|ndev| !is_with(&ndev, device))
+}
+
+/// Whether a net device is in the namespace of a device.
+fn is_with(ndev: &NetDevice, device: &Device) -> bool {
+    ndev.with_namespace(|net| device.is_in(net)) == Some(true)
+}
+
+/// Adds the net device of a port, if it is in the namespace of the device.
+pub(super) fn own_netdev_of(device: &Device, port: u32, writer: &mut Writer<'_>) -> Result {
+    match netdev::of(device, port) {
+        Some(ndev) if is_with(&ndev, device) => put_netdev(&ndev, writer),
+        _ => Ok(()),
+    }
 }
 
 /// Adds the net device of a port, if it is in the network namespace.
@@ -157,9 +163,15 @@ pub(super) fn netdev_of(
     net: &NetNamespace,
     writer: &mut Writer<'_>,
 ) -> Result {
-    let Some((ndev, true)) = netdev_in(device, port, net) else {
-        return Ok(());
-    };
+    match netdev::of(device, port) {
+        Some(ndev) if ndev.with_namespace(|of_ndev| of_ndev == net) == Some(true) => {
+            put_netdev(&ndev, writer)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn put_netdev(ndev: &NetDevice, writer: &mut Writer<'_>) -> Result {
     writer.u32(c::RDMA_NLDEV_ATTR_NDEV_INDEX, ndev.index())?;
     let mut name = [0; IFNAME_SIZE + 1];
     for (to, from) in name.iter_mut().zip(ndev.name().as_bytes()) {

@@ -33,15 +33,18 @@ fn describe(event: NotifyEvent) -> (u32, Option<u32>, &'static str) {
     }
 }
 
-/// Notifies the listeners in the device's network namespace.
+/// Notifies the listeners in the device's network namespace. A namespace that is being deleted has none.
 pub(crate) fn notify(device: &Device, event: NotifyEvent, sleep: &MaySleep) {
+    let Some(net) = device.namespace() else {
+        return;
+    };
     let (kind, _, name) = describe(event);
     let command = kind_of(c::RDMA_NLDEV_CMD_MONITOR);
     let sent = Message::notification(command, sleep, |writer| {
         fill(device, event, writer)?;
         writer.u8(c::RDMA_NLDEV_ATTR_EVENT_TYPE, kind as u8)
     })
-    .and_then(|reply| netlink::multicast(device.net(), reply, c::RDMA_NL_GROUP_NOTIFY, sleep));
+    .and_then(|reply| netlink::multicast(&net, reply, c::RDMA_NL_GROUP_NOTIFY, sleep));
     if sent.is_err() {
         printk::warn(device, fmt!("Failed to send RDMA monitor {name} event\n"));
     }
@@ -53,12 +56,12 @@ fn fill(device: &Device, event: NotifyEvent, writer: &mut Writer<'_>) -> Result 
         return dev::handle_of(device, writer);
     };
     if matches!(event, NotifyEvent::NetdevRenamed(_)) {
-        return dev::netdev_of(device, port, device.net(), writer);
+        return dev::own_netdev_of(device, port, writer);
     }
     if dev::is_elsewhere(device, port) {
         return Ok(());
     }
     dev::handle_of(device, writer)?;
     writer.u32(c::RDMA_NLDEV_ATTR_PORT_INDEX, port)?;
-    dev::netdev_of(device, port, device.net(), writer)
+    dev::own_netdev_of(device, port, writer)
 }

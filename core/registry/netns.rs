@@ -30,7 +30,7 @@ pub(crate) fn set_shared(shared: bool) {
 
 /// Whether a network namespace has access to a device.
 pub(crate) fn may_access(device: &Device, net: &NetNamespace) -> bool {
-    is_shared() || device.net() == net
+    is_shared() || device.is_in(net)
 }
 
 /// Returns whether a network namespace has access to a device. Any context.
@@ -50,10 +50,8 @@ fn rdma_dev_has_raw_cap(dev: Const<'_, Device>) -> bool {
 
 /// As `rdma_dev_has_raw_cap`, for the core.
 pub(crate) fn has_raw_cap(device: &Device) -> bool {
-    let net = if is_shared() {
-        NetNamespace::init()
-    } else {
-        device.net()
-    };
-    rdma::core::device::has_raw_cap(net)
+    if is_shared() {
+        return rdma::core::device::has_raw_cap(NetNamespace::init());
+    }
+    device.with_namespace(rdma::core::device::has_raw_cap)
 }

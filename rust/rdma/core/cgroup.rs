@@ -32,17 +32,21 @@ impl CgroupObject {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a resource that there is not, or a device that no cgroup accounts for; `EAGAIN` at the limit, `ENOMEM`.
+    /// `EINVAL` for an unknown resource, or a device that is not registered with the controller; `ENODEV` for a device that is being
+    /// unregistered; `EAGAIN` at the limit, `ENOMEM`.
     pub fn try_charge(&self, device: &Device, resource: u32) -> Result {
-        // SAFETY: The device is there.
+        // A pool that is made after the end of the device's `CgroupEntry` would stay in the cgroup's list.
+        let device = device.try_get().ok_or(ENODEV)?;
+        // SAFETY: The member exists as long as the device.
         let accounting = unsafe { &raw mut (*device.as_raw()).cg_device };
-        // SAFETY: As above; the list is set up when the device is registered with the cgroup.
-        let is_registered = unsafe { !(*accounting).rpools.next.is_null() };
-        if resource >= bindings::RDMACG_RESOURCE_MAX || !is_registered {
+        // SAFETY: The device is registered, and the list was set up before that, if the device is registered with the controller.
+        let is_accounted = unsafe { !(*accounting).rpools.next.is_null() };
+        if resource >= bindings::RDMACG_RESOURCE_MAX || !is_accounted {
             return Err(EINVAL);
         }
         let mut cgroup = null_mut();
-        // SAFETY: The device was registered with the cgroup, and the resource is one.
+        // SAFETY: The device is registered with the controller: it leaves it after the last `Registered` is dropped, which the core
+        // waits for. The resource is a known one.
         to_result(unsafe { bindings::rdmacg_try_charge(&mut cgroup, accounting, resource) })?;
         self.cgroup().store(cgroup, Ordering::Release);
         Ok(())

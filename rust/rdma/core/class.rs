@@ -10,6 +10,7 @@ use kernel::{error::to_result, ffi::c_int, prelude::*, sync::aref::ARef, types::
 use kernel_ext::{
     entry::FromC,
     net::ns::{NetNamespace, NetRef},
+    sync::rcu,
 };
 use rdma_bindings as bindings;
 
@@ -57,7 +58,7 @@ impl<P: Private> Class<P> {
     /// # Safety
     ///
     /// The device is from [`device::allocate`] for `P`, and nobody has it yet. From now on it is freed by giving up the
-    /// reference that this leaves to the caller.
+    /// reference that this leaves to the caller. The namespace is not deleted before the device is in the driver model, or gone.
     pub unsafe fn initialize(&'static self, device: &Device, net: &NetNamespace) {
         // SAFETY: By the safety requirements; the namespace is one.
         unsafe {
@@ -421,21 +422,25 @@ impl ModelEntry {
     ///
     /// Those of the driver model.
     pub fn move_to(&mut self, net: &NetRef, back: Option<&NetRef>, sleep: &MaySleep) -> Result {
-        self.set_net(net);
+        self.set_net(net, sleep);
         // This is how the driver model looks at the namespace again.
         let name = self.device().name();
         self.rename(&name, sleep).inspect_err(|_| {
             if let Some(back) = back {
-                self.set_net(back);
+                self.set_net(back, sleep);
             }
         })
     }
 
-    fn set_net(&mut self, net: &NetRef) {
+    /// Puts the device into another namespace. When it returns, nobody has the former one from the device any more.
+    fn set_net(&mut self, net: &NetNamespace, sleep: &MaySleep) {
+        if self.device().is_in(net) {
+            return;
+        }
         let core = self.device().core_device().as_raw();
-        // SAFETY: The pointer is written whole. The namespace is not being deleted yet, and before that is done the core moves all
-        // devices out of it.
+        // SAFETY: The pointer is written whole. Before a namespace is deleted, the core moves all devices in the driver model out of it.
         unsafe { bindings::ib_core_device_set_net(core, net.as_raw().cast()) };
+        rcu::synchronize(sleep);
     }
 
     /// Tells user space that the device has come (`KOBJ_ADD`).
@@ -456,14 +461,16 @@ impl ModelEntry {
         unsafe { bindings::kobject_uevent(&raw mut (*dev).kobj, action) };
     }
 
-    /// Takes the device out of the driver model; user space is told, if it was told of the device.
-    pub fn remove(self, _sleep: &MaySleep) {
+    /// Takes the device out of the driver model; user space is told, if it was told of the device. From then on the device is in
+    /// the initial namespace, because its own one does not wait for it any more.
+    pub fn remove(mut self, sleep: &MaySleep) {
         let dev = self.device().as_dev();
         // SAFETY: By the type invariants, and the entry is given up.
         unsafe {
             bindings::device_del(dev);
             bindings::dev_set_uevent_suppress(dev, 0);
         }
+        self.set_net(NetNamespace::init(), sleep);
         drop(ManuallyDrop::into_inner(self.0));
     }
 }

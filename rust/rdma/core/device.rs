@@ -17,9 +17,15 @@ use core::{
 use kernel::{
     alloc::{allocator::Kmalloc, Allocator},
     prelude::*,
-    sync::aref::{ARef, AlwaysRefCounted},
+    sync::{
+        aref::{ARef, AlwaysRefCounted},
+        rcu,
+    },
 };
-use kernel_ext::{entry::FromC, net::ns::NetNamespace};
+use kernel_ext::{
+    entry::FromC,
+    net::ns::{NetNamespace, NetRef},
+};
 use rdma_bindings::{self as bindings, ib_device};
 
 use super::Device;
@@ -410,14 +416,31 @@ impl Device {
         }
     }
 
-    /// The namespace that the device is in.
-    #[inline]
-    pub fn net(&self) -> &NetNamespace {
-        // SAFETY: The device was given a namespace when it was made. A namespace that goes moves its devices first.
+    fn raw_net(&self) -> *mut kernel_ext::bindings::net {
+        // SAFETY: The pointer is set when the device is made, and written whole when the device moves.
         unsafe {
             let net = &raw const (*self.as_raw()).__bindgen_anon_1.coredev.rdma_net.net;
-            NetNamespace::from_raw(net.read_volatile().cast())
+            net.read_volatile().cast()
         }
+    }
+
+    /// Calls `f` with the network namespace that the device is in, which exists during the call. `f` must not sleep.
+    pub fn with_namespace<R>(&self, f: impl FnOnce(&NetNamespace) -> R) -> R {
+        let _guard = rcu::read_lock();
+        // SAFETY: A namespace that is deleted waits for the device to leave it, and leaving waits for RCU readers:
+        // `ModelEntry::set_net`. By the contract of `Class::initialize` the namespace exists until the device is in the driver model.
+        f(unsafe { NetNamespace::from_raw(self.raw_net()) })
+    }
+
+    /// Returns a counted reference to the network namespace that the device is in, unless that is being deleted. Any context.
+    pub fn namespace(&self) -> Option<NetRef> {
+        self.with_namespace(NetNamespace::get)
+    }
+
+    /// Whether the device is in a network namespace. Any context.
+    #[inline]
+    pub fn is_in(&self, net: &NetNamespace) -> bool {
+        core::ptr::eq(self.raw_net().cast(), net.as_raw())
     }
 
     /// The kind of link that the device is: `rdma link delete` asks there. Null for none.
