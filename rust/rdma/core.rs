@@ -3,9 +3,9 @@
 //! The C structures of RDMA objects as the core and ib_uverbs use them, for a driver in any language.
 //!
 //! Each type is a transparent wrapper of a structure: a reference to it is a pointer that C may pass or get. Members that are
-//! constant or synchronised have safe accessors, one file a concept; a method that changes a member says who may call it.
+//! constant or synchronised have safe accessors, in one file per concept. A method that changes a member says who may call it.
 //!
-//! Drivers in Rust have typed objects with their own data: [`crate::Device`], [`crate::Pd`] and so on.
+//! For drivers in Rust there are typed objects with driver data: [`crate::Device`], [`crate::Pd`] and so on.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -61,7 +61,8 @@ use rdma_bindings::{
 };
 
 view_of! {
-    /// A device. [`ARef<Device>`](kernel::sync::aref::ARef) keeps its memory, [`Registered`](device::Registered) keeps it registered.
+    /// A device: `struct ib_device`. An [`ARef<Device>`](kernel::sync::aref::ARef) keeps its memory, a
+    /// [`Registered`](device::Registered) keeps it registered.
     pub struct Device(ib_device);
 }
 view_of! {
@@ -69,19 +70,19 @@ view_of! {
     pub struct CoreDevice(ib_core_device);
 }
 view_of! {
-    /// Someone who is told of devices that come and go.
+    /// A client of the core, which is notified of devices that are added and removed: `struct ib_client`.
     pub struct Client(ib_client);
 }
 view_of! {
-    /// An event, as a driver raises it.
+    /// An asynchronous event, as a driver dispatches it: `struct ib_event`.
     ///
     /// # Invariants
     ///
-    /// It is filled in, and does not change while it is lent.
+    /// The event is filled in, and does not change while it is borrowed.
     pub struct EventView(ib_event);
 }
 view_of! {
-    /// Someone who is told of a device's events.
+    /// A handler of a device's asynchronous events: `struct ib_event_handler`.
     pub struct EventHandler(ib_event_handler);
 }
 view_of! {
@@ -137,42 +138,41 @@ view_of! {
     pub struct FlowAction(ib_flow_action);
 }
 view_of! {
-    /// Memory of the device.
+    /// Device memory: `struct ib_dm`.
     pub struct Dm(ib_dm);
 }
 view_of! {
-    /// Hints for DMA.
+    /// A DMA handle, with TLP processing hints: `struct ib_dmah`.
     pub struct Dmah(ib_dmah);
 }
 view_of! {
-    /// Counters of flows.
+    /// Counters of flow steering rules: `struct ib_counters`.
     pub struct Counters(ib_counters);
 }
 view_of! {
-    /// A counter of a port that queue pairs are bound to.
+    /// A per-port counter that queue pairs are bound to: `struct rdma_counter`.
     pub struct Counter(rdma_counter);
 }
 view_of! {
-    /// An open device file's state in the core.
+    /// The user context of an open device file: `struct ib_ucontext`.
     pub struct Ucontext(ib_ucontext);
 }
 view_of! {
-    /// An object of user space.
+    /// A user object: `struct ib_uobject`.
     pub struct Uobject(ib_uobject);
 }
-/// The attributes of a command of user space.
+/// A command of user space with its attributes: `struct uverbs_attr_bundle`.
 ///
-/// A command belongs to the thread that carries it out: a reference cannot go to another one, so what a command keeps of itself
-/// changes under nobody's eyes.
+/// Only the thread that executes the command uses it: the type is neither `Send` nor `Sync`, so its members need no locking.
 ///
 /// # Invariants
 ///
-/// The structure is the member `bundle` of a `struct bundle_priv`, which stays until the command is done, and whose owner
-/// frees what is in the list `allocated_mem`.
+/// The structure is the member `bundle` of a `struct bundle_priv`, which is valid until the command has returned, and whose owner
+/// frees the entries of the list `allocated_mem`.
 #[repr(transparent)]
 pub struct AttrBundle(Opaque<uverbs_attr_bundle>);
 
-// SAFETY: A transparent wrapper of an `Opaque`.
+// SAFETY: The type is a transparent wrapper of an `Opaque`.
 unsafe impl View for AttrBundle {
     type C = uverbs_attr_bundle;
 }
@@ -186,6 +186,6 @@ impl AttrBundle {
 }
 
 view_of! {
-    /// What resource tracking keeps of an object.
+    /// The resource tracking entry of an object: `struct rdma_restrack_entry`.
     pub struct RestrackEntry(rdma_restrack_entry);
 }

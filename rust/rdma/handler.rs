@@ -7,25 +7,25 @@ use core::ptr::NonNull;
 use kernel::{prelude::*, types::Opaque};
 use rdma_bindings::{self as bindings, work_struct, workqueue_struct};
 
-/// An object with a work item, which calls its handlers.
+/// An object with a [`HandlerWork`], which calls the object's handlers.
 ///
 /// # Safety
 ///
-/// `OFFSET` is where the object's [`HandlerWork`] is in it.
+/// `OFFSET` is the offset of the [`HandlerWork`] in `Self`.
 pub(crate) unsafe trait HandlerOwner: Sized {
-    /// Where the work item is.
+    /// The offset of the work item in bytes.
     const OFFSET: usize;
 
     /// Calls the handlers.
     ///
     /// # Safety
     ///
-    /// `this` is the object that [`HandlerWork::queue`] was called with, and is there. The work item calls it, once each time that it
-    /// was queued, and not twice at once.
+    /// `this` is the object that [`HandlerWork::queue`] was called with, and is valid. Only the work item calls this, once for
+    /// each time that it was queued, and never concurrently with itself.
     unsafe fn run(this: NonNull<Self>);
 }
 
-/// A work item inside of a counted handle.
+/// A work item in a reference-counted handle.
 ///
 /// # Invariants
 ///
@@ -33,20 +33,20 @@ pub(crate) unsafe trait HandlerOwner: Sized {
 #[repr(transparent)]
 pub(crate) struct HandlerWork(Opaque<work_struct>);
 
-// SAFETY: Work items may be used from any thread.
+// SAFETY: `struct work_struct` may be used from any thread: it is changed atomically or under the locks of the work queue.
 unsafe impl Send for HandlerWork {}
 
-// SAFETY: As above.
+// SAFETY: `struct work_struct` may be used from any thread: it is changed atomically or under the locks of the work queue.
 unsafe impl Sync for HandlerWork {}
 
 impl HandlerWork {
-    /// The work item of a `T`.
+    /// Returns an initializer of the work item of a `T`, with the lock class `key`.
     pub(crate) fn new<T: HandlerOwner>(
         key: Pin<&'static kernel::sync::LockClassKey>,
     ) -> impl PinInit<Self> {
         let name = kernel_ext::class_name!("rdma_handler");
         let init = move |slot: *mut Self| {
-            // SAFETY: `slot` is room for a work item that stays where it is.
+            // SAFETY: `slot` is valid for writes, and pinned from here on.
             unsafe {
                 bindings::init_work_with_key(
                     Opaque::cast_into(slot.cast()),
@@ -58,22 +58,22 @@ impl HandlerWork {
             };
             Ok(())
         };
-        // SAFETY: The closure initialises the slot, and cannot fail.
+        // SAFETY: The closure initialises all of the slot, and returns `Ok`.
         unsafe { pin_init::pin_init_from_closure(init) }
     }
 
-    /// Queues the work item of `owner`; does nothing if it is pending or disabled.
+    /// Queues the work item of `owner` on `queue`; does nothing if the item is pending or disabled.
     ///
     /// # Safety
     ///
-    /// `queue` must be a work queue. `owner` must have been initialised with [`Self::new`] for a `T`, and must stay until
-    /// [`Self::disable`] has returned, or the work item has run for the last time. What [`HandlerOwner::run`] may do to the object,
-    /// the pointer may be used for.
+    /// `queue` must be a valid work queue. The work item of `owner` must have been initialised with [`Self::new`] for a `T`, and
+    /// `owner` must be valid until [`Self::disable`] has returned, or the work item has run for the last time. The provenance of
+    /// `owner` must permit all that [`HandlerOwner::run`] does to the object.
     #[inline]
     pub(crate) unsafe fn queue<T: HandlerOwner>(owner: NonNull<T>, queue: *mut workqueue_struct) {
         let cpu = bindings::wq_misc_consts_WORK_CPU_UNBOUND as i32;
-        // SAFETY: By the safety requirements; the work item is so far inside of the object. Its pointer is made of that of the
-        // object, to which `run` goes back.
+        // SAFETY: By the safety requirements; by those of the trait the work item is `T::OFFSET` bytes inside the object. Its
+        // pointer has the provenance of the whole object, so that `run` may go back to the object's beginning.
         unsafe {
             let work = owner.byte_add(T::OFFSET).cast::<work_struct>();
             bindings::queue_work_on(cpu, queue, work.as_ptr());
@@ -84,15 +84,15 @@ impl HandlerWork {
     ///
     /// # Safety
     ///
-    /// `work` is the pointer that [`Self::queue`] made of a `T`, which is there.
+    /// `work` is the pointer that [`Self::queue`] derived from a `T`, which is still valid.
     unsafe extern "C" fn run<T: HandlerOwner>(work: *mut work_struct) {
-        // SAFETY: By the safety requirements the object begins so far before the work item.
+        // SAFETY: By the safety requirements the object begins `T::OFFSET` bytes before the work item.
         unsafe { T::run(NonNull::new_unchecked(work).byte_sub(T::OFFSET).cast()) };
     }
 
-    /// Prevents further runs and waits for the present one. Sleeps, for a handler that sleeps.
+    /// Prevents further runs, and waits for the one that is under way. May sleep.
     pub(crate) fn disable(&self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the work item is initialised.
         unsafe { bindings::disable_work_sync(self.0.get()) };
     }
 }

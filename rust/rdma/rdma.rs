@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RDMA midlayer's C interface in types: for drivers, for the core, and for clients in the kernel.
+//! Safe types over the RDMA midlayer's C interface, for drivers, for the core, and for clients in the kernel.
 //!
-//! | module | who uses it |
+//! | module | users |
 //! |---|---|
 //! | [`abi`] | all: values and layouts of the C headers |
 //! | [`provider`] | drivers: [`Provider`] and the objects that its methods get |
-//! | [`core`](crate::core) | the core and ib_uverbs: the C structures of any driver, and calls into drivers |
+//! | [`core`](crate::core) | the core and ib_uverbs: the C structures of all drivers, and calls into drivers
+//! |
 //! | [`client`] | clients in the kernel that use devices |
 //!
 //! `core` imports `abi`; `provider` and `client` import both, and not each other.
@@ -16,19 +17,20 @@
 //! A driver implements [`Provider`] for its device and gets a [`Device`]; the verbs of
 //! `<rdma/ib_verbs.h>` arrive as methods on typed references. In steps:
 //!
-//! 1. Write a type for the device, name what it keeps with each object ([`ProviderData`]), and implement
-//!    [`Provider`] for it, with `#[vtable]`. Methods that are left out are absent for the core too, which
-//!    answers for them as it does for any driver that lacks them.
+//! 1. Write a type for the device, name the driver data of each object ([`ProviderData`]), and implement
+//!    [`Provider`] for it, with `#[vtable]`. A method that is left out is null in `struct ib_device_ops`, and
+//!    the core answers as it does for any driver without it.
 //! 2. [`Device::alloc`] it, describe it with [`DeviceInfo`], give each port its net device with
 //!    [`NewDevice::set_netdev`], and [`NewDevice::register`] it. From then on the core owns it.
 //! 3. For `rdma link add`, implement [`LinkOps`] and keep the [`provider::link::Registration`] in the
 //!    module.
-//! 4. When the module goes, drop the registration, then call [`provider::register::unregister_driver`].
+//! 4. When the module is unloaded, drop the registration, then call
+//!    [`provider::register::unregister_driver`].
 //!
-//! Contexts are types: a method that may sleep is given a [`MaySleep`], the others have none
-//! and so cannot call what sleeps. Completion and event handlers of the core's clients are only
-//! reached through [`CqHandle`], [`QpHandle`] and [`SrqHandle`], which call them from work
-//! items: never from the call chain of a method, one at a time, and not after destruction.
+//! The calling context is a type: a method that may sleep gets a [`MaySleep`] token. The others get none, and
+//! so cannot call functions that sleep. Completion and event handlers of the core's clients are called
+//! through [`CqHandle`], [`QpHandle`] and [`SrqHandle`] alone, which call them from work items: one at a
+//! time, never from within a method, and not after the object is destroyed.
 //!
 //! C headers: `include/rdma/*.h`.
 
@@ -73,8 +75,8 @@ pub use provider::{
     wr::{RecvWr, RecvWrs, SendOp, SendWr, SendWrs},
 };
 
-/// What messages in the log begin with.
+/// The prefix of log messages.
 const __LOG_PREFIX: &[u8] = b"rdma\0";
 
-/// The C interface, for C entry points.
+/// The bindings of the C interface, for C entry points.
 pub use rdma_bindings as bindings;

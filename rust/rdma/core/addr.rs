@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Socket addresses, and what resolving one makes known: `struct rdma_dev_addr`.
+//! Socket addresses, and the results of resolving them: `struct rdma_dev_addr`.
 //!
 //! C header: `include/rdma/ib_addr.h`.
 
@@ -27,7 +27,8 @@ use rdma_bindings::{
 use super::gid::BorrowedGid;
 
 view_of! {
-    /// What resolving an address is about, and fills in: who resolves has it alone until the answer.
+    /// The parameters and results of an address resolution. Only the resolver uses the structure until it
+    /// answers.
     pub struct DevAddr(rdma_dev_addr);
 }
 
@@ -38,7 +39,7 @@ const INET6: u16 = bindings::AF_INET6 as u16;
 /// `AF_IB`.
 const IB: u16 = bindings::AF_IB as u16;
 
-/// Returns how many bytes a socket address of a family has; 0 for a family that the RDMA stack does not know.
+/// The size in bytes of a socket address of a family; 0 for an unsupported family.
 pub const fn size_of_family(family: u16) -> usize {
     match family {
         INET => size_of::<sockaddr_in>(),
@@ -48,7 +49,7 @@ pub const fn size_of_family(family: u16) -> usize {
     }
 }
 
-/// A socket address that C lends for a call, as a pointer to `T`. It has as many bytes as its family says.
+/// A socket address that C lends for a call, as a pointer to `T`. Its family determines its size.
 pub struct Sockaddr<'a, T = sockaddr>(NonNull<T>, PhantomData<&'a T>);
 
 impl<T> Sockaddr<'_, T> {
@@ -63,7 +64,7 @@ impl<T> Sockaddr<'_, T> {
     pub fn to_storage(&self) -> Storage {
         let mut storage = Storage::of_family(self.family());
         let size = size_of_family(self.family());
-        // SAFETY: An address has as many bytes as its family says; there is room for all families.
+        // SAFETY: The family determines the size of the address, and `Storage` has room for all families.
         unsafe {
             core::ptr::copy_nonoverlapping(
                 self.0.as_ptr().cast::<u8>(),
@@ -75,22 +76,22 @@ impl<T> Sockaddr<'_, T> {
     }
 }
 
-// SAFETY: C passes an address as a pointer to what may be the beginning of it.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for Sockaddr<'_> {
     type Raw = *const sockaddr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the address is there.
+        // SAFETY: By the safety requirements the address is valid.
         let raw = unsafe { NonNull::new_unchecked(raw.cast_mut()) };
         Self(raw, PhantomData)
     }
 }
 
-/// A socket address that C passes without `const`, and may leave out.
+/// A socket address that C passes without `const`, and that may be null.
 pub struct SockaddrArgument<'a, T = sockaddr>(pub Option<Sockaddr<'a, T>>);
 
-// SAFETY: As for `Sockaddr`; null is no address.
+// SAFETY: `Raw` is the pointer type in the header; null is no address.
 unsafe impl<T> FromC for SockaddrArgument<'_, T> {
     type Raw = *mut T;
 
@@ -104,9 +105,9 @@ unsafe impl<T> FromC for SockaddrArgument<'_, T> {
 #[derive(Clone, Copy)]
 pub struct Storage(__kernel_sockaddr_storage);
 
-// SAFETY: An address is plain data; the pointer in the C type is there for alignment.
+// SAFETY: An address is plain data: the pointer in the C type only sets its alignment.
 unsafe impl Send for Storage {}
-// SAFETY: As above.
+// SAFETY: An address is plain data: the pointer in the C type only sets its alignment.
 unsafe impl Sync for Storage {}
 
 impl Storage {
@@ -124,7 +125,7 @@ impl Storage {
         unsafe { (&raw const self.0).cast::<u16>().read() }
     }
 
-    /// The IP address, if it is one of IP.
+    /// The IP address; `None` for another family.
     pub fn ip(&self) -> Option<IpAddress> {
         let raw = &raw const self.0;
         // SAFETY: The storage has room for an address of either kind, and any bytes are one.
@@ -141,10 +142,10 @@ impl Storage {
         }
     }
 
-    /// Sets the IP address of a socket address of the same kind.
+    /// Sets the IP address of a socket address of the same family; does nothing for another family.
     pub fn set_ip(&mut self, address: IpAddress) {
         let raw = &raw mut self.0;
-        // SAFETY: As above.
+        // SAFETY: The storage has room for an address of either kind, and any bytes are one.
         unsafe {
             match (self.family(), address) {
                 (INET, IpAddress::V4(address)) => {
@@ -159,21 +160,21 @@ impl Storage {
     }
 }
 
-/// What of a net device goes into a packet that leaves by it.
+/// The link-layer properties of a net device that resolutions report.
 #[derive(Clone, Copy)]
 pub struct SourceL2 {
     /// The hardware address.
     pub address: HardwareAddress,
-    /// The hardware address for packets to all.
+    /// The broadcast hardware address.
     pub broadcast: HardwareAddress,
-    /// The kind of link, `ARPHRD_*`.
+    /// The link type, `ARPHRD_*`.
     pub link_type: u16,
-    /// The number of the net device.
+    /// The index of the net device.
     pub ifindex: u32,
 }
 
 impl SourceL2 {
-    /// What of `ndev` goes into a packet.
+    /// The properties of `ndev`.
     pub fn of(ndev: &NetDevice) -> Self {
         Self {
             address: ndev.hardware_address(),
@@ -187,32 +188,32 @@ impl SourceL2 {
 impl DevAddr {
     /// The namespace to resolve in; `None` if C named none, or it is being taken down.
     pub fn net(&self) -> Option<NetRef> {
-        // SAFETY: C fills the member in before it has an address resolved, and keeps the namespace meanwhile.
+        // SAFETY: C sets the member before it starts the resolution, and holds the namespace during it.
         unsafe {
             let net = NonNull::new((*self.as_raw()).net)?;
             NetNamespace::from_raw(net.as_ptr().cast()).get()
         }
     }
 
-    /// The number of the net device to leave by; 0: any.
+    /// The index of the outgoing net device; 0 for any.
     pub fn bound_device(&self) -> c_int {
-        // SAFETY: The structure is there, and changed by who resolves alone.
+        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
         unsafe { (*self.as_raw()).bound_dev_if }
     }
 
-    /// The source, for a resolution by it.
+    /// The source GID entry, for a resolution by source GID.
     pub fn sgid(&self) -> Option<BorrowedGid<'_>> {
-        // SAFETY: The structure is there. C keeps a reference to the entry meanwhile.
+        // SAFETY: `self` is a valid structure, and C holds a reference to the entry during the resolution.
         unsafe {
             let raw = (*self.as_raw()).sgid_attr;
             (!raw.is_null()).then(|| BorrowedGid::from_raw(raw))
         }
     }
 
-    /// Sets what of the net device goes into packets.
+    /// Sets the properties of the source net device.
     pub fn set_source(&self, source: &SourceL2) {
         let raw = self.as_raw();
-        // SAFETY: The structure is there, and changed by who resolves alone.
+        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
         unsafe {
             (*raw).src_dev_addr = source.address;
             (*raw).broadcast = source.broadcast;
@@ -221,10 +222,10 @@ impl DevAddr {
         }
     }
 
-    /// Sets what is known of the route: the kind of network, `enum rdma_network_type`, and the hop limit.
+    /// Sets the network type (`enum rdma_network_type`) and the hop limit of the route.
     pub fn set_route(&self, network: u32, hop_limit: c_int) {
         let raw = self.as_raw();
-        // SAFETY: As above.
+        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
         unsafe {
             (*raw).network = network;
             (*raw).hoplimit = hop_limit;
@@ -233,14 +234,14 @@ impl DevAddr {
 
     /// Sets the hardware address of the next hop.
     pub fn set_destination(&self, address: &HardwareAddress) {
-        // SAFETY: As above.
+        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
         unsafe { (*self.as_raw()).dst_dev_addr = *address };
     }
 
-    /// Forgets where it was resolved, after a resolution by the source GID.
+    /// Resets the net device and the namespace, after a resolution by source GID.
     pub fn forget_device(&self) {
         let raw = self.as_raw();
-        // SAFETY: As above.
+        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
         unsafe {
             (*raw).net = NetNamespace::init().as_raw().cast();
             (*raw).bound_dev_if = 0;
@@ -248,13 +249,13 @@ impl DevAddr {
     }
 }
 
-/// Whom to tell that an address is resolved, or is not, as C asked for it.
+/// The C callback of a resolution.
 type Callback = unsafe extern "C" fn(c_int, *mut sockaddr, *mut rdma_dev_addr, *mut c_void);
 
-/// What C passes as a callback.
+/// A callback as an argument of C.
 pub struct CallbackArgument(Option<Callback>);
 
-// SAFETY: The same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for CallbackArgument {
     type Raw = Option<Callback>;
 
@@ -264,11 +265,12 @@ unsafe impl FromC for CallbackArgument {
     }
 }
 
-/// A request of a C consumer to resolve an address, answered once, or not at all if it is cancelled.
+/// A request of a C consumer to resolve an address. It is answered once, or dropped when it is cancelled.
 ///
 /// # Invariants
 ///
-/// `addr` is valid until the callback is called, or `rdma_addr_cancel` has returned, which drops this.
+/// `addr` is valid until the callback is called, or until `rdma_addr_cancel` has returned, which drops the
+/// request.
 pub struct ResolveRequest {
     addr: NonNull<DevAddr>,
     callback: CallbackArgument,
@@ -277,7 +279,7 @@ pub struct ResolveRequest {
 
 // SAFETY: The callback may be called on any thread.
 unsafe impl Send for ResolveRequest {}
-// SAFETY: A shared reference gives the address alone.
+// SAFETY: A shared reference gives access to `addr` alone, which may be used from any thread.
 unsafe impl Sync for ResolveRequest {}
 
 impl ResolveRequest {
@@ -285,7 +287,8 @@ impl ResolveRequest {
     ///
     /// # Safety
     ///
-    /// `addr` stays until the request is answered or dropped; the callback takes `context`, in process context.
+    /// `addr` is valid until the request is answered or dropped. The callback may be called with `context`, in
+    /// process context.
     pub unsafe fn new(addr: &DevAddr, callback: CallbackArgument, context: *mut c_void) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -295,17 +298,18 @@ impl ResolveRequest {
         }
     }
 
-    /// What is filled in by the answer.
+    /// The structure that the resolution fills in.
     pub fn addr(&self) -> &DevAddr {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `addr` is valid.
         unsafe { self.addr.as_ref() }
     }
 
-    /// Answers: calls back.
+    /// Answers the request: calls the callback with the result and the source address.
     pub fn answer(self, result: Result, mut source: Storage) {
         let status = result.err().map_or(0, |error| error.to_errno());
         if let Some(callback) = self.callback.0 {
-            // SAFETY: By the type invariants; the request goes with this.
+            // SAFETY: By the type invariants `addr` is valid; the request is consumed, so the callback is
+            // called once.
             unsafe {
                 callback(
                     status,

@@ -39,23 +39,23 @@ impl Ah {
         kind: u32 = type_;
     }
 
-    /// Lets the handle have the source of an address vector, in place of the one that it had.
+    /// Replaces the source GID entry of the handle, and drops the former one.
     ///
-    /// The callers of verbs see to it that a handle is not changed while it is used.
+    /// By the verbs' contract a handle is not modified while requests use it.
     pub fn set_source(&self, source: Option<GidRef>) {
         let source = source.map_or(core::ptr::null(), GidRef::into_raw);
-        // SAFETY: The member is a pointer, which is swapped whole.
+        // SAFETY: The member is a pointer that is exchanged atomically.
         let old = unsafe {
             let member = &raw mut (*self.as_raw()).sgid_attr;
             AtomicPtr::from_ptr(member.cast()).swap(source.cast_mut(), Ordering::AcqRel)
         };
-        // SAFETY: The handle owned that reference, if there was one; one swap returns it.
+        // SAFETY: The handle owned the reference, which the exchange has removed.
         drop((!old.is_null()).then(|| unsafe { GidRef::from_raw(old) }));
     }
 }
 
 impl Fresh<Ah> {
-    /// Memory for an address handle for a vector, with a reference to the vector's source.
+    /// Allocates an address handle for a vector, with a reference to the vector's source.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Fresh<Ah> {
 }
 
 view_of! {
-    /// The header in front of a datagram, as it was received: a GRH or what stands in its place.
+    /// The 40 bytes in front of a received datagram: a GRH, or an IP header in its place.
     pub struct GrhView(ib_grh);
 }
 
@@ -80,7 +80,7 @@ impl GrhView {
     /// The bytes, read once.
     #[inline]
     pub fn header(&self) -> NetworkHeader {
-        // SAFETY: The header has 40 bytes; the memory may be anybody's.
+        // SAFETY: The header has 40 bytes. The volatile read tolerates concurrent writers.
         NetworkHeader::new(unsafe { self.as_raw().cast::<[u8; 40]>().read_volatile() })
     }
 }
@@ -88,13 +88,13 @@ impl GrhView {
 const _: () = assert!(size_of::<ib_grh>() == 40);
 
 impl AhVector {
-    /// Whether packets carry a global route.
+    /// Whether packets carry a GRH.
     #[inline]
     pub fn has_route(&self) -> bool {
         u32::from(self.raw().ah_flags) & bindings::IB_AH_GRH != 0
     }
 
-    /// The destination of the global route.
+    /// The destination GID.
     #[inline]
     pub fn dgid(&self) -> Gid {
         Gid::from_raw(&self.raw().grh.dgid)
@@ -106,7 +106,7 @@ impl AhVector {
         if self.raw().type_ != bindings::RDMA_AH_ATTR_TYPE_ROCE {
             return None;
         }
-        // SAFETY: Any bytes are an address, and an address vector for RoCE has that member of the union.
+        // SAFETY: Any bytes are a valid address, and `roce` is the member of the union for RoCE.
         Some(unsafe { self.raw().__bindgen_anon_1.roce.dmac })
     }
 
@@ -119,12 +119,12 @@ impl AhVector {
         });
     }
 
-    /// Sets the hop limit of the global route.
+    /// Sets the hop limit of the GRH.
     pub fn set_hop_limit(&mut self, hop_limit: u8) {
         self.modify(|raw| raw.grh.hop_limit = hop_limit);
     }
 
-    /// An address vector of a kind, `enum rdma_ah_attr_type`, from a port.
+    /// Creates an address vector of a type (`enum rdma_ah_attr_type`) for a port.
     pub fn new(kind: u32, port_num: u32, sl: u8) -> Self {
         let mut vector = Self::zeroed();
         vector.modify(|raw| {
@@ -135,7 +135,7 @@ impl AhVector {
         vector
     }
 
-    /// Sets where packets go in the subnet, and what of the path's source is not in the port's LID.
+    /// Sets the destination LID and the path bits of the source LID.
     pub fn set_lids(&mut self, dlid: u32, path_bits: u8) {
         self.modify(|raw| match raw.type_ {
             bindings::RDMA_AH_ATTR_TYPE_OPA => {
@@ -155,7 +155,7 @@ impl AhVector {
         });
     }
 
-    /// Says that packets are to carry a global route that the device makes, for Omni-Path.
+    /// Sets `make_grd` of an Omni-Path address vector: the device creates a GRH.
     pub fn make_globally_routed(&mut self) {
         self.modify(|raw| {
             if raw.type_ == bindings::RDMA_AH_ATTR_TYPE_OPA {
@@ -164,7 +164,7 @@ impl AhVector {
         });
     }
 
-    /// A reference to the source, if packets carry a global route.
+    /// Takes a reference to the source GID entry, if packets carry a GRH.
     pub fn route_source(&self) -> Option<GidRef> {
         if !self.has_route() {
             return None;
@@ -173,17 +173,18 @@ impl AhVector {
     }
 }
 
-/// In which context an address handle is made or destroyed: `enum rdma_create_ah_flags`, `enum rdma_destroy_ah_flags`.
+/// The context in which an address handle is created or destroyed: `enum rdma_create_ah_flags`, `enum
+/// rdma_destroy_ah_flags`.
 pub struct AhContext<'a> {
     flags: u32,
     sleep: Option<Token<'a>>,
 }
 
-/// The token of a context.
+/// The token of a context that may sleep.
 enum Token<'a> {
-    /// Another C entry point has made it.
+    /// Borrowed from another C entry point.
     Borrowed(&'a MaySleep),
-    /// The flags say so.
+    /// Made from the flags.
     Own(MaySleep),
 }
 
@@ -202,7 +203,7 @@ impl<'a> AhContext<'a> {
         self.flags
     }
 
-    /// The token, where the caller may sleep.
+    /// The token, if the context may sleep.
     #[inline]
     pub fn sleep(&self) -> Option<&MaySleep> {
         match self.sleep.as_ref()? {
@@ -214,14 +215,14 @@ impl<'a> AhContext<'a> {
 
 const _: () = assert!(bindings::RDMA_CREATE_AH_SLEEPABLE == bindings::RDMA_DESTROY_AH_SLEEPABLE);
 
-// SAFETY: The header has `u32 flags`.
+// SAFETY: `Raw` is the `u32` of the header.
 unsafe impl FromC for AhContext<'_> {
     type Raw = u32;
 
     #[inline]
     unsafe fn from_c(flags: u32) -> Self {
         let sleepable = flags & bindings::RDMA_CREATE_AH_SLEEPABLE != 0;
-        // SAFETY: By the flag the caller says that it may sleep.
+        // SAFETY: By the header the flag promises a context that may sleep.
         let sleep = sleepable.then(|| unsafe { MaySleep::assume() });
         if let Some(sleep) = &sleep {
             sleep.check();
@@ -234,12 +235,12 @@ unsafe impl FromC for AhContext<'_> {
 }
 
 impl Device {
-    /// The device of a bond that a packet would leave through: all of a flow do. `None` if there is none. Any context but
-    /// hard interrupts.
+    /// The port of a bond that a packet would leave through, which is the same for all packets of a flow. `None` if there
+    /// is none. Any context except for hard interrupts.
     ///
     /// The packet begins with an Ethernet header, which IPv4 or IPv6 without options and UDP follow.
     pub fn slave_of_bond(&self, bond: &NetDevice, packet: SkBuff) -> Option<ARef<NetDevice>> {
-        // SAFETY: The device and the bond are there; the helper looks at the headers that are in the packet, and returns a
+        // SAFETY: The device and the bond are valid; the helper reads the headers in the packet, and returns a counted
         // reference.
         unsafe {
             let slave =

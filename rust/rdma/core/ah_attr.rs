@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors that own a reference to their source GID: `struct rdma_ah_attr` as the core hands it around.
+//! Address vectors that own a reference to their source GID entry: `struct rdma_ah_attr`.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -12,9 +12,9 @@ use rdma_bindings::{self as bindings, rdma_ah_attr};
 use super::gid::{BorrowedGid, GidRef};
 use crate::Gid;
 
-/// An address vector. It owns a reference to the entry of a GID table that it names, if it names one.
+/// An address vector, which owns a reference to its source GID entry, if it has one.
 ///
-/// Where C passes one to be changed, it is filled in or zeroed.
+/// C passes one for writing filled in or zeroed.
 ///
 /// # Invariants
 ///
@@ -23,60 +23,60 @@ use crate::Gid;
 pub struct AhVector(rdma_ah_attr);
 
 impl AhVector {
-    /// An address vector that names nothing.
+    /// A zeroed address vector.
     pub fn zeroed() -> Self {
-        // INVARIANT: It is null.
+        // INVARIANT: The pointer is null.
         Self(pin_init::zeroed())
     }
 
-    /// The C structure. Its `grh.sgid_attr` is not for changing.
+    /// The C structure.
     #[inline]
     pub fn raw(&self) -> &rdma_ah_attr {
         &self.0
     }
 
-    /// Calls `f` with the C structure for changing; what it does to `grh.sgid_attr` is undone.
+    /// Calls `f` with the C structure. Changes of `f` to `grh.sgid_attr` are reverted.
     pub fn modify(&mut self, f: impl FnOnce(&mut rdma_ah_attr)) {
         let sgid = self.0.grh.sgid_attr;
         f(&mut self.0);
         self.0.grh.sgid_attr = sgid;
     }
 
-    /// The source: an entry of a GID table.
+    /// The source GID entry.
     #[inline]
     pub fn sgid(&self) -> Option<BorrowedGid<'_>> {
         let raw = NonNull::new(self.0.grh.sgid_attr.cast_mut())?;
-        // SAFETY: By the type invariants the entry is referenced.
+        // SAFETY: By the type invariants the address vector holds a reference to the entry.
         Some(unsafe { BorrowedGid::from_raw(raw.as_ptr()) })
     }
 
-    /// Takes the source out.
+    /// Takes the source GID entry out of the address vector.
     #[inline]
     pub fn take_sgid(&mut self) -> Option<GidRef> {
         let raw = core::mem::replace(&mut self.0.grh.sgid_attr, null());
-        // SAFETY: By the type invariants the reference was ours.
+        // SAFETY: By the type invariants the address vector owned the reference, which was just removed.
         (!raw.is_null()).then(|| unsafe { GidRef::from_raw(raw) })
     }
 
-    /// Puts a source in.
+    /// Sets the source GID entry, and drops the former one.
     #[inline]
     pub fn set_sgid(&mut self, sgid: GidRef) {
         drop(self.take_sgid());
         self.0.grh.sgid_attr = sgid.into_raw();
     }
 
-    /// Moves the address vector out; what stays behind is the same without a source.
+    /// Moves the address vector out. A copy without the source stays behind.
     pub fn take(&mut self) -> Self {
         let mut taken = Self(self.0);
-        // INVARIANT: The reference has moved.
+        // INVARIANT: The reference has moved to `taken`.
         self.0.grh.sgid_attr = null();
-        // The port of an address vector without a route may be read on.
+        // The other members of the copy stay readable.
         taken.0.grh.sgid_index = self.0.grh.sgid_index;
         taken
     }
 
-    /// Makes the address vector one with a global route from `sgid`. A source that it had is forgotten, not dropped: C
-    /// code need not have filled it in.
+    /// Sets a GRH with the source `sgid`. The former source is overwritten without being dropped, since C code need
+    /// not have filled it in.
     pub fn set_route(&mut self, route: &Route, sgid: GidRef) {
         self.0.ah_flags = bindings::IB_AH_GRH as u8;
         if let Some(dgid) = route.dgid {
@@ -90,9 +90,9 @@ impl AhVector {
     }
 }
 
-/// A global route without its source.
+/// The members of a GRH, without its source.
 pub struct Route {
-    /// The destination; `None` leaves the one that is there.
+    /// The destination GID; `None` leaves it as it is.
     pub dgid: Option<Gid>,
     /// The flow label, 20 bits.
     pub flow_label: u32,
@@ -105,7 +105,7 @@ pub struct Route {
 impl Clone for AhVector {
     fn clone(&self) -> Self {
         let mut copy = Self(self.0);
-        // INVARIANT: The copy gets a reference of its own.
+        // INVARIANT: The copy has its own counted reference.
         copy.0.grh.sgid_attr = self.sgid().map_or(null(), |sgid| sgid.hold().into_raw());
         copy
     }
@@ -117,45 +117,47 @@ impl Drop for AhVector {
     }
 }
 
-// SAFETY: A transparent wrapper.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for &AhVector {
     type Raw = *const rdma_ah_attr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the address vector is there, and names an entry that is referenced.
+        // SAFETY: By the safety requirements the address vector is valid, and by the header its source is null or
+        // referenced; the wrapper is transparent.
         unsafe { &*raw.cast() }
     }
 }
 
-// SAFETY: A transparent wrapper.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for &mut AhVector {
     type Raw = *mut rdma_ah_attr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: As above; the caller lends it for changing.
+        // SAFETY: By the safety requirements the address vector is valid and lent for writing; the wrapper is
+        // transparent.
         unsafe { &mut *raw.cast() }
     }
 }
 
-/// Where C wants an address vector to be put. What is there at first may be anything.
+/// The output argument for an address vector. Its memory need not be initialised.
 pub struct AhAttrOut<'a>(&'a mut core::mem::MaybeUninit<AhVector>);
 
 impl AhAttrOut<'_> {
-    /// Puts an address vector there; C owns its reference from now on.
+    /// Writes the address vector. C owns its reference from now on.
     pub fn set(self, vector: AhVector) {
         self.0.write(vector);
     }
 }
 
-// SAFETY: A transparent wrapper, in memory of any content.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for AhAttrOut<'_> {
     type Raw = *mut rdma_ah_attr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements there is a place.
+        // SAFETY: By the safety requirements the memory is valid for writes.
         Self(unsafe { &mut *raw.cast() })
     }
 }

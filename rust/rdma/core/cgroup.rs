@@ -18,17 +18,18 @@ use super::{class::Registering, Device};
 use crate::MaySleep;
 
 view_of! {
-    /// What an object has charged: `struct ib_rdmacg_object`.
+    /// The cgroup charge of an object: `struct ib_rdmacg_object`.
     pub struct CgroupObject(bindings::ib_rdmacg_object);
 }
 
 impl CgroupObject {
     fn cgroup(&self) -> &AtomicPtr<bindings::rdma_cgroup> {
-        // SAFETY: The member is a pointer, and is there as long as the object.
+        // SAFETY: The member is a pointer that is valid as long as the object, and that is accessed atomically.
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).cg) }
     }
 
-    /// Charges the present process's cgroup for one resource of a device, `enum rdmacg_resource_type`, and remembers the cgroup.
+    /// Charges the cgroup of the current process for one resource of a device (`enum rdmacg_resource_type`), and stores the
+    /// cgroup.
     ///
     /// # Errors
     ///
@@ -52,13 +53,13 @@ impl CgroupObject {
         Ok(())
     }
 
-    /// Gives back what was charged, if anything is.
+    /// Reverts the charge, if there is one.
     pub fn uncharge(&self, device: &Device, resource: u32) {
         let cgroup = self.cgroup().swap(null_mut(), Ordering::AcqRel);
         if cgroup.is_null() || resource >= bindings::RDMACG_RESOURCE_MAX {
             return;
         }
-        // SAFETY: The cgroup was remembered with a reference, which one swap returns; the device is there.
+        // SAFETY: The cgroup was stored with a reference, which the exchange has returned; `device` is a valid device.
         unsafe {
             let device = &raw mut (*device.as_raw()).cg_device;
             bindings::rdmacg_uncharge(cgroup, device, resource);
@@ -67,34 +68,34 @@ impl CgroupObject {
 }
 
 impl Registering<'_> {
-    /// Registers the device with the controller, under the name that it has.
+    /// Registers the device with the rdma cgroup controller, under its current name.
     ///
     /// # Errors
     ///
-    /// `EEXIST` if that was done before.
+    /// `EEXIST` if it was registered before.
     pub fn register_cgroup(&mut self, _sleep: &MaySleep) -> Result<CgroupEntry> {
         if self.in_cgroup {
             return Err(EEXIST);
         }
         let raw = self.as_raw();
-        // SAFETY: By the type invariants the device is not registered with the controller; its name is where it is as long as the
-        // device.
+        // SAFETY: By the type invariants the device is not registered with the controller; its name lies in the device, and so is
+        // valid as long.
         unsafe {
             (*raw).cg_device.name = (&raw mut (*raw).name).cast();
             bindings::rdmacg_register_device(&raw mut (*raw).cg_device);
         }
         self.in_cgroup = true;
-        // INVARIANT: It was just registered.
+        // INVARIANT: The device was just registered.
         Ok(CgroupEntry(ManuallyDrop::new(self.hold())))
     }
 }
 
-/// The registration of a device with the controller. Where it is lost instead of [removed](Self::remove), the device stays
+/// The registration of a device with the controller. If it is dropped instead of [removed](Self::remove), the device stays
 /// registered for good.
 ///
 /// # Invariants
 ///
-/// The device is registered with the controller, as long as this is there.
+/// The device is registered with the controller as long as this value exists.
 #[must_use = "it is removed, or stays for good"]
 pub struct CgroupEntry(ManuallyDrop<ARef<Device>>);
 
@@ -102,7 +103,7 @@ impl CgroupEntry {
     /// Ends the registration; remaining charges are dropped.
     pub fn remove(self, _sleep: &MaySleep) {
         let device = ManuallyDrop::into_inner(self.0);
-        // SAFETY: By the type invariants, and the entry is given up.
+        // SAFETY: By the type invariants the device is registered; the entry is consumed, so it is unregistered once.
         unsafe { bindings::rdmacg_unregister_device(&raw mut (*device.as_raw()).cg_device) };
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices in the driver model: `/sys/class/infiniband`, and adding devices to it.
+//! RDMA devices in the driver model: the class `/sys/class/infiniband`, and adding devices to it.
 //!
 //! C headers: `include/linux/device.h`, `include/rdma/ib_verbs.h`.
 
@@ -21,16 +21,16 @@ use super::{
 };
 use crate::MaySleep;
 
-/// The class of RDMA devices, `/sys/class/infiniband`: a `static` of the core, whose devices have a `P`.
+/// The class of RDMA devices, `/sys/class/infiniband`: a `static` of the core, whose devices have private data of the type `P`.
 ///
-/// Each device is in the class once for each namespace that sees it. A device is freed with the last reference.
+/// Each device has one entry in the class for each network namespace that sees it. It is freed with its last reference.
 pub struct Class<P>(Opaque<bindings::class>, PhantomData<fn() -> P>);
 
-// SAFETY: The driver model guards the class.
+// SAFETY: The driver model synchronises access to a class.
 unsafe impl<P> Sync for Class<P> {}
 
 impl<P: Private> Class<P> {
-    /// The class.
+    /// Creates the class, which is not registered yet.
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
         Self(
@@ -46,21 +46,22 @@ impl<P: Private> Class<P> {
         )
     }
 
-    /// Makes the class known.
+    /// Registers the class.
     pub fn register(&'static self, _sleep: &MaySleep) -> Result<ClassRegistration<P>> {
         // SAFETY: The class is a static, and is registered once at a time: by the module's initialisation.
         to_result(unsafe { bindings::class_register(self.0.get()) })?;
         Ok(ClassRegistration(self))
     }
 
-    /// Lets the driver model count the references of a new device of the class, in the namespace `net`.
+    /// Initialises the reference count of a new device of the class, in the namespace `net` (`device_initialize`).
     ///
     /// # Safety
     ///
-    /// The device is from [`device::allocate`] for `P`, and nobody has it yet. From now on it is freed by giving up the
-    /// reference that this leaves to the caller. The namespace is not deleted before the device is in the driver model, or gone.
+    /// The device is from [`device::allocate`] for `P`, and no other thread refers to it yet. After the call the caller owns one
+    /// reference; the device is freed by `put_device` alone. The namespace is not deleted before the device is in the driver model,
+    /// or freed.
     pub unsafe fn initialize(&'static self, device: &Device, net: &NetNamespace) {
-        // SAFETY: By the safety requirements; the namespace is one.
+        // SAFETY: By the safety requirements the device is new; `net` is a valid namespace.
         unsafe {
             bindings::ib_device_init_members(device.as_raw(), net.as_raw().cast());
             let dev = device.as_dev();
@@ -74,7 +75,7 @@ impl<P: Private> Class<P> {
     ///
     /// The driver model calls it with a device of the class that has no reference left.
     unsafe extern "C" fn release(dev: *mut bindings::device) {
-        // SAFETY: The device is the member of an `ib_device`, which `initialize` was called for.
+        // SAFETY: The device is the member of an `ib_device` that `initialize` was called for, and that has no reference left.
         unsafe {
             let offset = core::mem::offset_of!(bindings::ib_device, __bindgen_anon_1);
             let device = dev.byte_sub(offset).cast::<Device>();
@@ -89,7 +90,7 @@ impl<P: Private> Class<P> {
         dev: *const bindings::device,
         env: *mut bindings::kobj_uevent_env,
     ) -> c_int {
-        // SAFETY: Both are there during the call.
+        // SAFETY: The driver model passes a device of the class and the uevent's environment, both valid during the call.
         let ret = unsafe {
             let dev: &kernel::device::Device = kernel::device::Device::from_raw(dev.cast_mut());
             let name = dev.name();
@@ -110,11 +111,11 @@ impl<P: Private> Class<P> {
         unsafe { bindings::ib_core_device_ns(dev) }
     }
 
-    /// Makes the device that another namespace sees of `owner`, with the same name and parent.
+    /// Adds the entry by which another namespace sees `owner`, with the same name and parent.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what the driver model says.
+    /// `ENOMEM`, and those of `device_add`.
     pub fn add_compat(
         &'static self,
         owner: &Device,
@@ -123,7 +124,7 @@ impl<P: Private> Class<P> {
     ) -> Result<CompatDevice> {
         let zeroed = KBox::<Compat>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
         let raw = KBox::into_raw(zeroed);
-        // SAFETY: The structure is ours, and stays in its place; the parent of a device outlives it. From here on
+        // SAFETY: The structure is a new heap allocation, which does not move; the parent of a device outlives it. From here on
         // `release_compat` frees the structure with the last reference, of which there is one.
         let new = unsafe {
             (*raw).groups = compat_groups(owner);
@@ -139,7 +140,7 @@ impl<P: Private> Class<P> {
             NewCompat(NonNull::new_unchecked(core.cast()))
         };
         let name = owner.name();
-        // SAFETY: The name is copied; the device is ours.
+        // SAFETY: The name is copied; this function owns the device's only reference.
         unsafe {
             to_result(bindings::dev_set_name(
                 new.0.as_ref().as_dev(),
@@ -150,12 +151,12 @@ impl<P: Private> Class<P> {
         }
         let core = new.0;
         core::mem::forget(new);
-        // INVARIANT: The device was added, and the reference is ours.
+        // INVARIANT: The device was added, and the result takes over its reference.
         Ok(CompatDevice(core))
     }
 }
 
-/// The class is registered while this is there.
+/// The registration of a class; dropping it unregisters the class.
 pub struct ClassRegistration<P: 'static>(&'static Class<P>);
 
 impl<P> Drop for ClassRegistration<P> {
@@ -165,7 +166,7 @@ impl<P> Drop for ClassRegistration<P> {
     }
 }
 
-/// A device as another namespace sees it, and its attributes: up to two groups, then null.
+/// The entry of a device in another namespace, and its attribute groups: up to two, then null.
 #[repr(C)]
 #[derive(Zeroable)]
 struct Compat {
@@ -173,7 +174,7 @@ struct Compat {
     groups: [*const bindings::attribute_group; 3],
 }
 
-/// The attributes of the core and of the driver, without the hardware counters: these are for the own namespace.
+/// The attribute groups of the core and of the driver, without the hardware counters, which only the device's own namespace sees.
 fn compat_groups(owner: &Device) -> [*const bindings::attribute_group; 3] {
     // SAFETY: Both are constant from registration on.
     let (groups, counters) = unsafe {
@@ -189,12 +190,12 @@ fn compat_groups(owner: &Device) -> [*const bindings::attribute_group; 3] {
     [next(), next(), core::ptr::null()]
 }
 
-/// A device that is not added yet: its reference.
+/// The reference to an entry that is not added yet.
 struct NewCompat(NonNull<CoreDevice>);
 
 impl Drop for NewCompat {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: `self` owns the reference.
         unsafe { bindings::put_device(self.0.as_ref().as_dev()) };
     }
 }
@@ -203,20 +204,20 @@ impl Drop for NewCompat {
 ///
 /// The driver model calls it with a device that [`Class::add_compat`] made and that has no reference left.
 unsafe extern "C" fn release_compat(dev: *mut bindings::device) {
-    // SAFETY: The device is the first member of the structure, whose box was given up.
+    // SAFETY: The device is the first member of a `Compat`, whose box `add_compat` has leaked.
     drop(unsafe { KBox::from_raw(dev.cast::<Compat>()) });
 }
 
-/// What a namespace sees of a device that is in another one. Dropping it takes it out of sysfs.
+/// The entry by which a namespace sees a device of another namespace. Dropping it removes it from sysfs.
 ///
 /// # Invariants
 ///
-/// The device is in the driver model, and one reference is ours.
+/// The device is in the driver model, and `self` owns one reference to it.
 pub struct CompatDevice(NonNull<CoreDevice>);
 
-// SAFETY: The driver model's devices may be used from any thread.
+// SAFETY: Devices of the driver model may be used from any thread.
 unsafe impl Send for CompatDevice {}
-// SAFETY: As above.
+// SAFETY: Devices of the driver model may be used from any thread.
 unsafe impl Sync for CompatDevice {}
 
 impl core::ops::Deref for CompatDevice {
@@ -229,13 +230,14 @@ impl core::ops::Deref for CompatDevice {
 }
 
 impl CompatDevice {
-    /// Gives it another name.
+    /// Renames the entry.
     ///
     /// # Errors
     ///
     /// Those of the driver model.
     pub fn rename(&mut self, name: &CStr, _sleep: &MaySleep) -> Result {
-        // SAFETY: By the type invariants, and it is borrowed alone; the name is copied.
+        // SAFETY: By the type invariants the device is in the driver model; `&mut self` excludes another renaming; the name is
+        // copied.
         to_result(unsafe { bindings::device_rename(self.as_dev(), name.as_char_ptr()) })
     }
 }
@@ -254,18 +256,18 @@ impl CoreDevice {
     /// The device in the driver model.
     #[inline]
     pub fn as_dev(&self) -> *mut bindings::device {
-        // SAFETY: The member is inside of the structure.
+        // SAFETY: The member lies in the structure, which is valid as `self` is.
         unsafe { &raw mut (*self.as_raw()).dev }
     }
 
     /// The device itself.
     #[inline]
     pub fn owner(&self) -> &Device {
-        // SAFETY: The field is set when the structure is made, and the owner outlives it.
+        // SAFETY: The field is constant after the structure is made, and the owner outlives the structure.
         unsafe { Device::from_raw((*self.as_raw()).owner) }
     }
 
-    /// Whether this is how the device is seen in its own namespace.
+    /// Whether this is the entry of the device in its own namespace.
     #[inline]
     pub fn is_own(&self) -> bool {
         self.owner().as_dev() == self.as_dev()
@@ -273,20 +275,20 @@ impl CoreDevice {
 }
 
 impl Device {
-    /// How the device is seen in its own namespace.
+    /// The entry of the device in its own namespace.
     #[inline]
     pub fn core_device(&self) -> &CoreDevice {
-        // SAFETY: The member is inside of the device; a view is a transparent wrapper.
+        // SAFETY: The member lies in the device; a view is a transparent wrapper.
         unsafe { &*(&raw const (*self.as_raw()).__bindgen_anon_1.coredev).cast::<CoreDevice>() }
     }
 }
 
-/// A device that its driver registers.
+/// A device that its driver is registering.
 ///
 /// # Invariants
 ///
-/// The device is registered in this call, by this thread alone. Before, it was neither in the driver model nor registered with the
-/// cgroup controller; by this value it gets there once at most, which `in_model` and `in_cgroup` say.
+/// The device is registered in this call, by this thread alone. Before the call it was neither in the driver model nor registered
+/// with the cgroup controller. Through this value it is added to each at most once, as `in_model` and `in_cgroup` record.
 pub struct Registering<'a> {
     device: &'a Device,
     files: Option<DeviceFiles>,
@@ -294,7 +296,7 @@ pub struct Registering<'a> {
     pub(super) in_cgroup: bool,
 }
 
-// SAFETY: As for a reference.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for Registering<'_> {
     type Raw = *mut bindings::ib_device;
 
@@ -302,7 +304,7 @@ unsafe impl FromC for Registering<'_> {
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // INVARIANT: By the header a driver registers its device once, from one thread.
         Self {
-            // SAFETY: By the safety requirements the device is there.
+            // SAFETY: By the safety requirements the device is valid.
             device: unsafe { Device::from_raw(raw) },
             files: None,
             in_model: false,
@@ -321,54 +323,53 @@ impl Deref for Registering<'_> {
 }
 
 impl<'a> Registering<'a> {
-    /// The device, once it has got all that comes by this.
+    /// Ends this stage of the registration, and returns the device.
     #[inline]
     pub fn into_device(self) -> &'a Device {
         self.device
     }
 
-    /// Gives the device its name in the driver model, before it is there.
+    /// Sets the name of the device in the driver model, before it is added there.
     ///
     /// # Errors
     ///
-    /// `EEXIST` afterwards; `ENOMEM`.
+    /// `EEXIST` if the device was added; `ENOMEM`.
     pub fn set_name_in_model(&mut self, name: &CStr, _sleep: &MaySleep) -> Result {
         if self.in_model {
             return Err(EEXIST);
         }
-        // SAFETY: By the type invariants nobody knows the device's name; the new one is copied.
+        // SAFETY: By the type invariants only this thread uses the name before the device is added; the new name is copied.
         to_result(unsafe {
             bindings::dev_set_name(self.as_dev(), c"%s".as_char_ptr(), name.as_char_ptr())
         })
     }
 
-    /// Says which files the device will have in sysfs: `own`, then those of the driver, then counters.
+    /// Sets the attribute groups of the device in sysfs: `own`, then those of the driver, then `counters`.
     ///
     /// # Errors
     ///
-    /// `EEXIST` where that was said before.
+    /// `EEXIST` if they were set before.
     pub fn set_files(&mut self, own: DeviceGroup, counters: Option<DeviceGroup>) -> Result {
         if self.in_model || self.files.is_some() {
             return Err(EEXIST);
         }
-        // SAFETY: By the type invariants the device is not in the driver model. The files are dropped when it is out of it, or
-        // when it did not get there.
+        // SAFETY: By the type invariants the device is not in the driver model. The files are dropped after it was removed from
+        // there, or if it was not added.
         self.files = Some(unsafe { DeviceFiles::publish(self, own, counters) });
         Ok(())
     }
 
-    /// Puts the device into the driver model: it is in sysfs from now on. User space is told later, by
-    /// [`ModelEntry::announce`].
+    /// Adds the device to the driver model, and so to sysfs. The uevent `KOBJ_ADD` is sent later, by [`ModelEntry::announce`].
     ///
     /// # Errors
     ///
-    /// `EEXIST` if it was put there before; those of the driver model, which leave the device as it was.
+    /// `EEXIST` if it was added before; those of `device_add`, which leave the device as it was.
     pub fn add_to_model(&mut self, _sleep: &MaySleep) -> Result<ModelEntry> {
         if self.in_model {
             return Err(EEXIST);
         }
-        // SAFETY: By the type invariants the device is not in the driver model; who allocates it initialises it. The driver model
-        // refuses a device without a name.
+        // SAFETY: By the type invariants the device is not in the driver model; `Class::initialize` was called when it was
+        // allocated. `device_add` refuses a device without a name.
         unsafe {
             bindings::dev_set_uevent_suppress(self.as_dev(), 1);
             to_result(bindings::device_add(self.as_dev())).inspect_err(|_| {
@@ -384,18 +385,18 @@ impl<'a> Registering<'a> {
     }
 }
 
-/// A device that is in the driver model, and its files there.
+/// A device in the driver model, with its attribute groups.
 struct Added {
     device: ARef<Device>,
     _files: Option<DeviceFiles>,
 }
 
-/// The place of a device in the driver model. Where it is lost instead of [removed](Self::remove), the device stays there for
+/// The entry of a device in the driver model. If it is dropped instead of [removed](Self::remove), the device stays there for
 /// good.
 ///
 /// # Invariants
 ///
-/// The device is in the driver model, as long as this is there, and nobody else changes that.
+/// The device is in the driver model as long as this value exists, and only this value changes that.
 #[must_use = "it is removed, or stays for good"]
 pub struct ModelEntry(ManuallyDrop<Added>);
 
@@ -404,26 +405,27 @@ impl ModelEntry {
         &self.0.device
     }
 
-    /// Gives the device another name.
+    /// Renames the device in the driver model.
     ///
     /// # Errors
     ///
     /// Those of the driver model.
     pub fn rename(&mut self, name: &CStr, _sleep: &MaySleep) -> Result {
         let dev = self.device().as_dev();
-        // SAFETY: By the type invariants, and the entry is borrowed alone; the name is copied.
+        // SAFETY: By the type invariants the device is in the driver model; `&mut self` excludes another renaming; the name is
+        // copied.
         to_result(unsafe { bindings::device_rename(dev, name.as_char_ptr()) })
     }
 
-    /// Moves the device to another namespace. If it cannot be renamed there, it goes `back`; with `None` it is in the other
-    /// namespace all the same, and maybe not in sysfs.
+    /// Moves the device to another namespace. If its entry cannot be moved there, the device returns to `back`; with `None` it
+    /// belongs to the other namespace all the same, and may be missing in sysfs.
     ///
     /// # Errors
     ///
     /// Those of the driver model.
     pub fn move_to(&mut self, net: &NetRef, back: Option<&NetRef>, sleep: &MaySleep) -> Result {
         self.set_net(net, sleep);
-        // This is how the driver model looks at the namespace again.
+        // The driver model reads the namespace of a device again when the device is renamed.
         let name = self.device().name();
         self.rename(&name, sleep).inspect_err(|_| {
             if let Some(back) = back {
@@ -432,40 +434,43 @@ impl ModelEntry {
         })
     }
 
-    /// Puts the device into another namespace. When it returns, nobody has the former one from the device any more.
+    /// Puts the device into another namespace, and waits for the RCU readers that have read the former one.
     fn set_net(&mut self, net: &NetNamespace, sleep: &MaySleep) {
         if self.device().is_in(net) {
             return;
         }
         let core = self.device().core_device().as_raw();
-        // SAFETY: The pointer is written whole. Before a namespace is deleted, the core moves all devices in the driver model out of it.
+        // SAFETY: The pointer is written by a single store. Before a namespace is freed, the core moves all devices in the driver model
+        // out of it.
         unsafe { bindings::ib_core_device_set_net(core, net.as_raw().cast()) };
         rcu::synchronize(sleep);
     }
 
-    /// Tells user space that the device has come (`KOBJ_ADD`).
+    /// Sends the uevent `KOBJ_ADD` of the device.
     pub fn announce(&mut self, _sleep: &MaySleep) {
         let dev = self.device().as_dev();
-        // SAFETY: By the type invariants, and the entry is borrowed alone. What does not reach user space is no error here.
+        // SAFETY: By the type invariants the device is in the driver model; `&mut self` excludes other changes. A uevent that is
+        // lost is no error.
         unsafe {
             bindings::dev_set_uevent_suppress(dev, 0);
             bindings::kobject_uevent(&raw mut (*dev).kobj, bindings::kobject_action_KOBJ_ADD);
         }
     }
 
-    /// Tells user space that the device goes (`KOBJ_REMOVE`), though it stays in the driver model.
+    /// Sends the uevent `KOBJ_REMOVE` of the device, which stays in the driver model.
     pub fn announce_leaving(&mut self, _sleep: &MaySleep) {
         let dev = self.device().as_dev();
         let action = bindings::kobject_action_KOBJ_REMOVE;
-        // SAFETY: By the type invariants, and the entry is borrowed alone. What does not reach user space is no error here.
+        // SAFETY: By the type invariants the device is in the driver model; `&mut self` excludes other changes. A uevent that is
+        // lost is no error.
         unsafe { bindings::kobject_uevent(&raw mut (*dev).kobj, action) };
     }
 
-    /// Takes the device out of the driver model; user space is told, if it was told of the device. From then on the device is in
-    /// the initial namespace, because its own one does not wait for it any more.
+    /// Removes the device from the driver model. The uevent `KOBJ_REMOVE` is sent if `KOBJ_ADD` was. The device is then in the
+    /// initial namespace, because a namespace that is deleted does not wait for it any more.
     pub fn remove(mut self, sleep: &MaySleep) {
         let dev = self.device().as_dev();
-        // SAFETY: By the type invariants, and the entry is given up.
+        // SAFETY: By the type invariants the device is in the driver model; the entry is consumed, so it is removed once.
         unsafe {
             bindings::device_del(dev);
             bindings::dev_set_uevent_suppress(dev, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients as the core calls them: `struct ib_client`.
+//! Calls of the core into its clients: `struct ib_client`.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -20,11 +20,11 @@ use crate::MaySleep;
 
 /// The data of a client for a device, as `ib_set_client_data` takes it.
 ///
-/// To the core it is a word that it keeps and hands back.
+/// The core stores the pointer and returns it, and does not dereference it.
 #[derive(Clone, Copy)]
 pub struct ClientData(*mut c_void);
 
-// SAFETY: A `void *` in the header.
+// SAFETY: `Raw` is the `void *` of the header.
 unsafe impl FromC for ClientData {
     type Raw = *mut c_void;
 
@@ -39,7 +39,7 @@ impl Client {
     ///
     /// # Safety
     ///
-    /// `raw` must be a client that stays for `'a`.
+    /// `raw` must be a client that is valid for `'a`.
     #[inline]
     pub unsafe fn from_raw<'a>(raw: *mut bindings::ib_client) -> &'a Self {
         // SAFETY: By the safety requirements; a view is a transparent wrapper.
@@ -48,37 +48,37 @@ impl Client {
 
     /// The client's name.
     pub fn name(&self) -> &CStr {
-        // SAFETY: The name is constant while the client is there.
+        // SAFETY: The name is constant while the client is registered, and `self` is.
         unsafe { CStr::from_char_ptr((*self.as_raw()).name) }
     }
 
-    /// The number under which devices keep the client's data.
+    /// The index of the client's data in each device's array.
     #[inline]
     pub fn id(&self) -> u32 {
-        // SAFETY: The number is set before the client's first callback.
+        // SAFETY: The core sets the member before the client's first callback.
         unsafe { (*self.as_raw()).client_id }
     }
 
-    /// Gives the client its number. For the core, which calls nothing of the client yet.
+    /// Sets the index of the client's data. Called during registration, before the client's first callback.
     pub fn set_id(&self, id: u32) {
-        // SAFETY: The client is being registered, and hears of no device yet.
+        // SAFETY: The client is being registered, and none of its callbacks has run yet.
         unsafe { (*self.as_raw()).client_id = id };
     }
 
-    /// Whether the client wants devices too that lack methods which the kernel's users need.
+    /// Whether the client is added to devices without all kernel verbs too (`no_kverbs_req`).
     pub fn takes_any_device(&self) -> bool {
-        // SAFETY: The field is constant while the client is there.
+        // SAFETY: The field is constant while the client is valid.
         unsafe { (*self.as_raw()).no_kverbs_req() != 0 }
     }
 
-    /// Tells the client of a device that has come.
+    /// Calls the client's `add` for a device.
     ///
     /// # Safety
     ///
-    /// The client does not have the device, nobody else tells it of it, and the device stays registered until the client was
-    /// told that it goes.
+    /// `add` was not called for the device, or `remove` was called since; no other thread calls `add` for it; the device stays
+    /// registered until `remove` has returned.
     pub unsafe fn add(&self, device: &Device, _sleep: &MaySleep) -> Result {
-        // SAFETY: The client is there.
+        // SAFETY: `self` is a valid client, and its callbacks are constant.
         match unsafe { (*self.as_raw()).add } {
             // SAFETY: By the safety requirements.
             Some(add) => to_result(unsafe { add(device.as_raw()) }),
@@ -86,12 +86,12 @@ impl Client {
         }
     }
 
-    /// Tells the client that a device goes. When this returns it has nothing left of it.
+    /// Calls the client's `remove` for a device. When it returns, the client does not use the device any more.
     ///
     /// # Safety
     ///
-    /// The client has the device, none of its other callbacks runs for it, and nobody else tells it that the device goes. `data`
-    /// is what it keeps of it.
+    /// `add` has succeeded for the device, none of the client's other callbacks runs for it, and `remove` is called once. `data`
+    /// is the client's data for the device.
     pub unsafe fn remove(&self, device: &Device, data: ClientData, _sleep: &MaySleep) {
         // SAFETY: By the safety requirements.
         unsafe {
@@ -101,11 +101,12 @@ impl Client {
         }
     }
 
-    /// Tells the client that a device has a new name.
+    /// Calls the client's `rename` for a device that has a new name.
     ///
     /// # Safety
     ///
-    /// The client has the device: it was told of it, and is not told that it goes until this returns. `data` is what it keeps of it.
+    /// `add` has succeeded for the device, and `remove` is not called before this returns. `data` is the client's data for the
+    /// device.
     pub unsafe fn rename(&self, device: &Device, data: ClientData, _sleep: &MaySleep) {
         // SAFETY: By the safety requirements.
         unsafe {
@@ -115,11 +116,12 @@ impl Client {
         }
     }
 
-    /// The client's net device for an address. `None` where it has none.
+    /// The net device to which the client maps an address, referenced. `None` where there is none.
     ///
     /// # Safety
     ///
-    /// The client has the device: it was told of it, and is not told that it goes until this returns. `data` is what it keeps of it.
+    /// `add` has succeeded for the device, and `remove` is not called before this returns. `data` is the client's data for the
+    /// device.
     pub unsafe fn net_dev_by_params(
         &self,
         device: &Device,
@@ -127,7 +129,7 @@ impl Client {
         data: ClientData,
         _sleep: &MaySleep,
     ) -> Option<ARef<NetDevice>> {
-        // SAFETY: The client is there.
+        // SAFETY: `self` is a valid client, and its callbacks are constant.
         let call = unsafe { (*self.as_raw()).get_net_dev_by_params }?;
         let NetDevRequest {
             port,
@@ -142,15 +144,16 @@ impl Client {
         }
     }
 
-    /// What the client tells user space of a device. `None` where it tells nothing of any.
+    /// Queries the client for its character device of an RDMA device. `None` if the client has no `get_nl_info`.
     ///
     /// # Errors
     ///
-    /// What the client says; `EINVAL` where it names no character device.
+    /// Those of the callback; `EINVAL` if it returns no character device.
     ///
     /// # Safety
     ///
-    /// The client has the device: it was told of it, and is not told that it goes until this returns. `data` is what it keeps of it.
+    /// `add` has succeeded for the device, and `remove` is not called before this returns. `data` is the client's data for the
+    /// device.
     pub unsafe fn nl_info(
         &self,
         device: &Device,
@@ -158,30 +161,32 @@ impl Client {
         request: &ClientRequest<'_>,
         _sleep: &MaySleep,
     ) -> Option<Result<ClientInfo>> {
-        // SAFETY: The client is there.
+        // SAFETY: `self` is a valid client, and its callbacks are constant.
         let call = unsafe { (*self.as_raw()).get_nl_info }?;
         // SAFETY: By the safety requirements.
         Some(request.ask(|info| unsafe { call(device.as_raw(), data.0, info) }))
     }
 
-    /// What the client tells user space without a device. `None` where it tells nothing.
+    /// Queries the client for its character device that belongs to no RDMA device. `None` if the client has no
+    /// `get_global_nl_info`.
     ///
     /// # Errors
     ///
-    /// What the client says; `EINVAL` where it names no character device.
+    /// Those of the callback; `EINVAL` if it returns no character device.
     pub fn global_nl_info(
         &self,
         request: &ClientRequest<'_>,
         _sleep: &MaySleep,
     ) -> Option<Result<ClientInfo>> {
-        // SAFETY: The client is there.
+        // SAFETY: `self` is a valid client, and its callbacks are constant.
         let call = unsafe { (*self.as_raw()).get_global_nl_info }?;
-        // SAFETY: As above.
+        // SAFETY: `self` is a valid client, and its callbacks are constant.
         Some(request.ask(|info| unsafe { call(info) }))
     }
 }
 
-/// What user space asks a client: which port is meant, and the message to which the client may add attributes.
+/// A query of user space to a client (`struct ib_client_nl_info`): the port, and the message to which the client may add
+/// attributes.
 pub struct ClientRequest<'a> {
     msg: *mut bindings::sk_buff,
     port: u32,
@@ -189,11 +194,11 @@ pub struct ClientRequest<'a> {
 }
 
 impl ClientRequest<'_> {
-    /// A request.
+    /// Creates a request.
     ///
     /// # Safety
     ///
-    /// `msg` is a netlink message that is being written, and nobody else writes it as long as the request is there.
+    /// `msg` is a netlink message under construction, and only the request writes to it as long as the request exists.
     pub unsafe fn new(msg: *mut bindings::sk_buff, port: u32) -> Self {
         Self {
             msg,
@@ -202,7 +207,7 @@ impl ClientRequest<'_> {
         }
     }
 
-    /// Has a callback of a client fill in its answer, and takes a reference to the character device.
+    /// Calls a client's callback to fill in the answer, and takes a reference to the character device.
     fn ask(&self, call: impl FnOnce(*mut ib_client_nl_info) -> c_int) -> Result<ClientInfo> {
         let mut info = ib_client_nl_info {
             nl_msg: self.msg,
@@ -211,7 +216,7 @@ impl ClientRequest<'_> {
         };
         match call(&mut info) {
             0 => {}
-            // That is what the absence of a client is told by.
+            // User space takes `ENOENT` as the absence of the client.
             ret if ret == ENOENT.to_errno() => return Err(EINVAL),
             ret => return Err(Error::from_errno(ret)),
         }
@@ -226,25 +231,25 @@ impl ClientRequest<'_> {
     }
 }
 
-/// The number of a character device as user space knows it: 12 bits of the major number, 20 of the minor one.
+/// The device number in the encoding of user space: 12 bits of the major number, 20 of the minor number.
 pub fn chardev_number(cdev: &kernel::device::Device) -> u64 {
-    // SAFETY: The device is there; its number is constant.
+    // SAFETY: `cdev` is a valid device, whose number is constant.
     let number = unsafe { (*super::device::raw_dev(cdev)).devt };
     let (major, minor) = (u64::from(number >> 20), u64::from(number & 0xf_ffff));
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// What a client tells user space of itself.
+/// The answer of a client: its character device and its ABI.
 pub struct ClientInfo {
-    /// The port that the character device is for, or that was asked for.
+    /// The port that the character device belongs to, or that was queried.
     pub port: u32,
-    /// The version of the interface.
+    /// The version of the ABI.
     pub abi: u64,
     /// The character device, referenced.
     pub cdev: ARef<kernel::device::Device>,
 }
 
-/// Which net device is asked for: that of a request to a connection manager.
+/// The parameters of `get_net_dev_by_params`: those of a request to the connection manager.
 #[derive(Clone, Copy)]
 pub struct NetDevRequest {
     port: u32,
@@ -254,11 +259,12 @@ pub struct NetDevRequest {
 }
 
 impl NetDevRequest {
-    /// A request that came to `port` with `pkey`, for the address `addr`, on a net device that uses `gid`; null: any.
+    /// A request that was received on `port` with `pkey`, for the address `addr`, on a net device that has `gid`. A null pointer
+    /// matches any.
     ///
     /// # Safety
     ///
-    /// Both pointers are what the header asks for, as long as the request is there.
+    /// Both pointers are null or valid as long as the request exists, as the header demands.
     pub unsafe fn new(port: u32, pkey: u16, gid: *const ib_gid, addr: *const sockaddr) -> Self {
         Self {
             port,
@@ -269,25 +275,25 @@ impl NetDevRequest {
     }
 }
 
-/// A client that C has registered: shared between the lists that it is in.
+/// A handle of a client that C has registered.
 ///
 /// # Invariants
 ///
-/// The client stays until `ib_unregister_client` returns, which waits until nobody has such a handle.
+/// The client is valid: `ib_unregister_client` does not return before all handles are dropped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClientRef(NonNull<bindings::ib_client>);
 
 // SAFETY: Clients may be used from any thread.
 unsafe impl Send for ClientRef {}
-// SAFETY: As above.
+// SAFETY: Clients may be used from any thread.
 unsafe impl Sync for ClientRef {}
 
 impl ClientRef {
-    /// A handle of a client.
+    /// Creates a handle of a client.
     ///
     /// # Safety
     ///
-    /// The caller sees to the invariants: it drops all handles before the client may go.
+    /// All handles are dropped before `ib_unregister_client` returns for the client.
     pub unsafe fn new(client: &Client) -> Self {
         // INVARIANT: By the safety requirements.
         Self(NonNull::from(client).cast())
@@ -305,35 +311,35 @@ impl core::ops::Deref for ClientRef {
 }
 
 impl Device {
-    /// Makes room for a client's data, which is null.
+    /// Reserves an entry for a client's data, which is null at first.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn reserve_client_data(&self, client: &Client, _sleep: &MaySleep) -> Result {
-        // SAFETY: The array is there as long as the device.
+        // SAFETY: The array is a member of the device, and has its own lock; `self` is a valid device.
         to_result(unsafe {
             let array = &raw mut (*self.as_raw()).client_data;
             bindings::xa_reserve_entry(array, client.id() as usize, bindings::GFP_KERNEL)
         })
     }
 
-    /// A client's data. Any context.
+    /// The data of a client, null if none was set. Any context.
     pub fn client_data(&self, client: &Client) -> ClientData {
-        // SAFETY: The array is there as long as the device.
+        // SAFETY: The array is a member of the device, and has its own lock; `self` is a valid device.
         unsafe {
             let array = &raw mut (*self.as_raw()).client_data;
             ClientData(bindings::xa_load(array, client.id() as usize))
         }
     }
 
-    /// Sets a client's data.
+    /// Sets the data of a client.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where there was no room made; `EINVAL` for a pointer that cannot be kept.
+    /// `ENOMEM` where no entry was reserved; `EINVAL` for a pointer that an XArray cannot store.
     pub fn set_client_data(&self, client: &Client, data: ClientData, _sleep: &MaySleep) -> Result {
-        // SAFETY: The array is there as long as the device.
+        // SAFETY: The array is a member of the device, and has its own lock; `self` is a valid device.
         to_result(unsafe {
             let array = &raw mut (*self.as_raw()).client_data;
             let index = client.id() as usize;
@@ -346,9 +352,9 @@ impl Device {
         })
     }
 
-    /// Gives up the room of a client's data.
+    /// Erases the entry of a client's data.
     pub fn erase_client_data(&self, client: &Client) {
-        // SAFETY: The array is there as long as the device.
+        // SAFETY: The array is a member of the device, and has its own lock; `self` is a valid device.
         unsafe {
             let array = &raw mut (*self.as_raw()).client_data;
             bindings::xa_erase(array, client.id() as usize);
@@ -356,9 +362,9 @@ impl Device {
     }
 }
 
-/// Loads the module of a client that user space asks for: `rdma-client-NAME`.
+/// Loads the module of a client that user space has named: `rdma-client-NAME`.
 pub fn request_module(name: &CStr, _sleep: &MaySleep) {
-    // SAFETY: The name is a string. Whether there is a module shows in whether there is a client afterwards.
+    // SAFETY: The name is a NUL-terminated string. The result is ignored: a lookup of the client follows.
     unsafe {
         bindings::__request_module(true, c"rdma-client-%s".as_char_ptr(), name.as_char_ptr())
     };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Commands of user space: their attributes, and the part that is for the driver.
+//! Commands of user space: their attributes, and the part for the driver.
 //!
-//! A command is in process context, on the stack of the system call: its structures stay until that returns.
+//! A command is executed in process context. Its structures are on the stack of the system call, and valid until that returns.
 //!
 //! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_types.h`.
 
@@ -27,21 +27,22 @@ use rdma_bindings::{
 use super::{object::UdataView, AttrBundle, Device, Ucontext};
 
 view_of! {
-    /// An open device file.
+    /// An open device file of ib_uverbs: `struct ib_uverbs_file`.
     pub struct UverbsFile(ib_uverbs_file);
 }
 
 impl UverbsFile {
-    /// The core's state of the file, if a command has made it.
+    /// The user context of the file; null before a command has created it.
     pub fn ucontext(&self) -> *mut ib_ucontext {
-        // SAFETY: The member is a pointer, which is set once, when the state is complete.
+        // SAFETY: The member is a pointer that is set once, atomically.
         let ucontext = unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).ucontext) };
         ucontext.load(Ordering::Acquire)
     }
 
-    /// Whether the device is still there. The caller holds `disassociate_srcu`.
+    /// Whether the file still has its device. The result stays true as long as `disassociate_srcu` is held.
     pub fn has_device(&self) -> bool {
-        // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device goes.
+        // SAFETY: The file holds a reference to the character device; the member is a pointer that is cleared atomically when
+        // the RDMA device is removed.
         let device = unsafe { AtomicPtr::from_ptr(&raw mut (*(*self.as_raw()).device).ib_dev) };
         !device.load(Ordering::Acquire).is_null()
     }
@@ -50,7 +51,7 @@ impl UverbsFile {
 impl Ucontext {
     /// The device.
     pub fn device(&self) -> &Device {
-        // SAFETY: The member is set when the context is made; the device stays longer.
+        // SAFETY: The member is constant after the context is made, and the device outlives the context.
         unsafe { &*(*self.as_raw()).device.cast() }
     }
 }
@@ -63,20 +64,20 @@ impl UdataView {
         unsafe { (*self.as_raw()).inlen }
     }
 
-    /// Copies the request, of which what is missing is zero, and what is too much must be zero.
+    /// Copies the request to `room`. The rest of a longer `room` is zeroed; the rest of a longer request must be zero.
     ///
     /// # Errors
     ///
-    /// `E2BIG` where it is not, `EFAULT`.
+    /// `E2BIG` for a longer request whose rest is not zero, `EFAULT`.
     pub fn read(&self, room: &BytesOut<'_>) -> Result {
-        // SAFETY: By the invariants of the room; what user space has is checked by the function.
+        // SAFETY: By its invariants `room` is valid for writes; the function checks the user address.
         to_result(unsafe {
             let raw = &*self.as_raw();
             bindings::copy_struct_from_user(room.as_ptr(), room.len(), raw.inbuf, raw.inlen)
         })
     }
 
-    /// Copies a response: cut off, or filled with zeros.
+    /// Copies a response to user space, truncated to the user's buffer, or followed by zeros.
     ///
     /// # Errors
     ///
@@ -85,7 +86,7 @@ impl UdataView {
         // SAFETY: The members are constant during the command.
         let raw = unsafe { &*self.as_raw() };
         let len = response.len().min(raw.outlen);
-        // SAFETY: By the invariants of the bytes; where they go is checked by the functions.
+        // SAFETY: By their invariants the bytes are valid for reads; the functions check the user address.
         let left = unsafe {
             match bindings::copy_to_user(raw.outbuf, response.as_ptr(), len) {
                 0 => bindings::clear_user(
@@ -102,36 +103,36 @@ impl UdataView {
     }
 }
 
-/// A value that C passes as a pointer, or null for none.
+/// A copy of a value that C passes by a pointer, which may be null.
 pub struct MaybeValue<T>(pub Option<T>);
 
-// SAFETY: The value is read in the call.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: Copy + Zeroable> FromC for MaybeValue<T> {
     type Raw = *mut T;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements the pointer is null or valid.
         Self(unsafe { raw.as_ref() }.copied())
     }
 }
 
-/// A command, which C passes as a pointer to `const`; null for none.
+/// A command that C passes as a pointer to `const`, which may be null.
 #[derive(Clone, Copy)]
 pub struct MaybeCommand<'a>(pub Option<&'a AttrBundle>);
 
-// SAFETY: As for a reference; null is none.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for MaybeCommand<'_> {
     type Raw = *const uverbs_attr_bundle;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        // SAFETY: By the safety requirements the pointer is null or valid; a view is a transparent wrapper.
         Self(unsafe { raw.cast::<AttrBundle>().as_ref() })
     }
 }
 
-/// An attribute that is data.
+/// An attribute of a command that carries data.
 ///
 /// # Invariants
 ///
@@ -143,7 +144,7 @@ pub struct DataAttr<'a> {
 }
 
 impl<'a> DataAttr<'a> {
-    /// How many bytes user space has sent, or has room for.
+    /// The number of bytes that user space has sent, or has room for.
     #[inline]
     pub fn len(self) -> usize {
         usize::from(self.raw.len)
@@ -155,18 +156,18 @@ impl<'a> DataAttr<'a> {
         self.raw.len == 0
     }
 
-    /// The data, where it is not longer than a word; else where it is in user space.
+    /// The data, if it has at most 8 bytes; otherwise its user address.
     #[inline]
     pub fn word(self) -> u64 {
-        // SAFETY: Any value is a valid number.
+        // SAFETY: Any bytes are a valid number.
         unsafe { self.raw.__bindgen_anon_1.data }
     }
 
-    /// The flags that user space has sent, in 4 or 8 bytes.
+    /// Reads flags of 4 or 8 bytes.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for flags that are not allowed, or another length.
+    /// `EINVAL` for flags outside `allowed`, or another length.
     pub fn flags(self, allowed: u64) -> Result<u64> {
         let flags = match self.len() {
             8 => self.word(),
@@ -179,7 +180,7 @@ impl<'a> DataAttr<'a> {
         Ok(flags)
     }
 
-    /// Fills in what user space has room for, and says that it is filled in.
+    /// Copies `from` to user space, truncated to the user's buffer, and marks the attribute as valid output.
     ///
     /// # Errors
     ///
@@ -187,14 +188,14 @@ impl<'a> DataAttr<'a> {
     pub fn write(self, from: BytesIn<'_>) -> Result {
         let to = self.word() as usize as *mut c_void;
         let len = from.len().min(self.len());
-        // SAFETY: By the invariants of the bytes; where they go is checked by the function.
+        // SAFETY: By their invariants the bytes are valid for reads; the function checks the user address.
         if unsafe { bindings::copy_to_user(to, from.as_ptr(), len) } != 0 {
             return Err(EFAULT);
         }
         self.mark_output()
     }
 
-    /// Clears what comes after the first `len` bytes.
+    /// Zeroes the user's buffer after the first `len` bytes.
     ///
     /// # Errors
     ///
@@ -204,14 +205,14 @@ impl<'a> DataAttr<'a> {
             return Ok(());
         };
         let to = (self.word() as usize).wrapping_add(len) as *mut c_void;
-        // SAFETY: Where it is, is checked by the function.
+        // SAFETY: The function checks the user address.
         if unsafe { bindings::clear_user(to, rest) } != 0 {
             return Err(EFAULT);
         }
         Ok(())
     }
 
-    /// Says in the command of user space that the attribute is filled in.
+    /// Sets `UVERBS_ATTR_F_VALID_OUTPUT` in the attribute of user space.
     ///
     /// # Errors
     ///
@@ -234,7 +235,7 @@ impl<'a> DataAttr<'a> {
 }
 
 impl AttrBundle {
-    /// The command as ib_uverbs has it.
+    /// The `struct bundle_priv` of the command.
     fn whole(&self) -> *mut bundle_priv {
         self.as_raw()
             .cast::<u8>()
@@ -243,19 +244,19 @@ impl AttrBundle {
     }
 
     fn raw_attr(&self, id: u16) -> Option<&uverbs_attr> {
-        // SAFETY: The command is there; the function returns an attribute that is there as long, or an errno.
+        // SAFETY: `self` is a valid command; the function returns an attribute that is valid as long, or an errno.
         let attr = unsafe { bindings::uverbs_attr_get(self.as_raw(), id) };
         let attr = from_err_ptr(attr.cast_mut()).ok()?;
-        // SAFETY: As above.
+        // SAFETY: The pointer is no errno, so it is an attribute that is valid as long as the command.
         Some(unsafe { &*attr })
     }
 
-    /// An attribute that is data, if user space has sent it. The method's description says that it is data.
+    /// The attribute `id`, which the method declares as data; `None` if user space has not sent it.
     pub fn data(&self, id: usize) -> Option<DataAttr<'_>> {
         let attr = self.raw_attr(id as u16)?;
-        // SAFETY: Data is a number and plain data: any value is valid.
+        // SAFETY: The member of the union is plain data, of which any bytes are valid.
         let raw = unsafe { &*(&raw const attr.__bindgen_anon_1).cast() };
-        // INVARIANT: It is one of the command's.
+        // INVARIANT: The attribute is one of the command's.
         Some(DataAttr { command: self, raw })
     }
 
@@ -265,17 +266,17 @@ impl AttrBundle {
         self.raw_attr(id as u16).is_some()
     }
 
-    /// Reads an attribute into plain data, which may be longer: then the rest stays as it is.
+    /// Copies an attribute to `to`. If `to` is longer, its rest is unchanged.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if there is none, `EINVAL` if it is too long, `EFAULT`.
+    /// `ENOENT` if user space has not sent it, `EINVAL` if it is longer than `to`, `EFAULT`.
     pub fn read<T: FromBytes>(&self, id: u32, to: &mut T) -> Result {
-        // SAFETY: The type says that any bytes are a value.
+        // SAFETY: By `FromBytes` any bytes are a valid `T`.
         unsafe { self.read_plain(id, to) }
     }
 
-    /// As [`Self::read`], for types that do not say so.
+    /// As [`Self::read`], for types without [`FromBytes`].
     ///
     /// # Errors
     ///
@@ -283,36 +284,37 @@ impl AttrBundle {
     ///
     /// # Safety
     ///
-    /// Any bytes are a value of `T`.
+    /// Any bytes are a valid `T`.
     pub unsafe fn read_plain<T>(&self, id: u32, to: &mut T) -> Result {
         let to = core::ptr::from_mut(to).cast();
-        // SAFETY: There is room; by the safety requirements any bytes will do.
+        // SAFETY: `to` is valid for writes of its size; by the safety requirements any bytes are a valid `T`.
         to_result(unsafe {
             bindings::_uverbs_copy_from(to, self.as_raw(), id as usize, size_of::<T>())
         })
     }
 
-    /// The device of the context that the command is in.
+    /// The device of the command's context; `None` if the command has no context yet.
     pub fn context_device(&self) -> Option<&Device> {
-        // SAFETY: The context stays during the command.
+        // SAFETY: The context is valid during the command.
         let context = unsafe { (*self.as_raw()).__bindgen_anon_1.__bindgen_anon_1.context };
-        // SAFETY: As above; a view is a transparent wrapper.
+        // SAFETY: The context is valid during the command; a view is a transparent wrapper.
         unsafe { context.cast::<Ucontext>().as_ref() }.map(Ucontext::device)
     }
 
-    /// Takes from the driver what user space has sent for it.
+    /// Hides the driver's part of the command from the driver, and returns it empty.
     pub fn clear_driver_udata(&self) -> &UdataView {
         let udata = self.driver_udata();
-        // SAFETY: The command is this thread's, and the structure plain.
+        // SAFETY: Only this thread uses the command, and any value of the structure is valid.
         unsafe { udata.as_raw().write(bindings::ib_udata::zeroed()) };
         udata
     }
 
-    /// Says that the object of an attribute is complete: should the command fail it is to be destroyed.
+    /// Marks the new object of an attribute as created in hardware: if the command fails, the object is destroyed.
     pub fn set_object_complete(&self, id: u16) {
-        // SAFETY: It is arithmetic.
+        // SAFETY: The function is pure arithmetic.
         let index = unsafe { bindings::uverbs_attr_index(id) } as usize;
-        // SAFETY: By the type invariants; the command is this thread's, and `bits` is not used beyond this function.
+        // SAFETY: By the type invariants the structure is valid; only this thread uses the command, and `bits` does not leave
+        // this function.
         let bits = unsafe { &mut (*self.whole()).uobj_hw_obj_valid };
         let word_bits = usize::BITS as usize;
         if let Some(word) = bits.get_mut(index / word_bits) {
@@ -320,14 +322,15 @@ impl AttrBundle {
         }
     }
 
-    /// Zeroed memory that is there until the command is done: from the command's own room, or allocated.
+    /// Returns zeroed memory that is valid until the command has returned: from the command's buffer, or allocated.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, `EOVERFLOW`.
     pub fn alloc(&self, size: usize, gfp: Gfp) -> Result<*mut c_void> {
         let whole = self.whole();
-        // SAFETY: By the type invariants; the command is this thread's. What is in use of its room is at the front.
+        // SAFETY: By the type invariants the structure is valid, and only this thread uses the command. The used part of its
+        // buffer is at the front.
         unsafe {
             let used = (*whole).internal_used.checked_add(size).ok_or(EOVERFLOW)?;
             if used > (*whole).internal_avail {
@@ -353,8 +356,8 @@ impl AttrBundle {
         };
         let memory = KVmalloc::alloc(layout, flags | __GFP_ZERO, NumaNode::NO_NODE)?;
         let head = memory.cast::<bundle_alloc_head>().as_ptr();
-        // SAFETY: The memory is new, and by the type invariants what is in the list is freed with `kvfree`; the command is this
-        // thread's.
+        // SAFETY: The memory is new. By the type invariants the entries of the list are freed with the command, and only this
+        // thread uses the command.
         unsafe {
             let whole = self.whole();
             (*head).__bindgen_anon_1.__bindgen_anon_1.next = (*whole).allocated_mem;
@@ -364,6 +367,6 @@ impl AttrBundle {
     }
 }
 
-/// How C wants memory to be allocated.
+/// Allocation flags as an argument of C.
 #[derive(Clone, Copy)]
 pub struct Gfp(pub gfp_t);

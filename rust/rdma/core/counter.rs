@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of a port that queue pairs are bound to: `struct rdma_counter`.
+//! Per-port counters that queue pairs are bound to: `struct rdma_counter`.
 //!
-//! A counter counts what its queue pairs do, in place of the counters of the port. The driver makes it in the device when
-//! the first queue pair is bound to it, and takes it out of the device when the last one has left.
+//! A counter counts the traffic of its queue pairs, in place of the port's counters. The driver allocates it in the
+//! device when the first queue pair is bound to it, and frees it there when the last one is unbound.
 //!
 //! C header: `include/rdma/rdma_counter.h`.
 
@@ -23,19 +23,19 @@ use crate::MaySleep;
 driver_object!(Counter, size_rdma_counter);
 tracked!(Counter);
 
-/// Who binds the queue pairs of a port, or of a counter: `enum rdma_nl_counter_mode`.
+/// How queue pairs of a port are bound to counters: `enum rdma_nl_counter_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterMode {
-    /// Nobody.
+    /// They are not bound.
     None,
-    /// The core: queue pairs that are alike in what the mask says (`RDMA_COUNTER_MASK_*`, not 0) have a counter.
+    /// The core binds queue pairs that agree in the properties of the mask (`RDMA_COUNTER_MASK_*`, not 0) to one counter.
     Auto(u32),
-    /// The administrator.
+    /// The administrator binds them.
     Manual,
 }
 
 impl CounterMode {
-    /// The number of the header.
+    /// The value of the header's enumeration.
     pub fn number(self) -> u32 {
         match self {
             Self::None => bindings::RDMA_COUNTER_MODE_NONE,
@@ -44,7 +44,7 @@ impl CounterMode {
         }
     }
 
-    /// What queue pairs are alike in.
+    /// The mask of the properties in which queue pairs agree; 0 unless `Auto`.
     pub fn mask(self) -> u32 {
         match self {
             Self::Auto(mask) => mask,
@@ -59,9 +59,9 @@ impl Counter {
         device: Device = device;
     }
 
-    /// Whose queue pairs they are that are bound to it.
+    /// How queue pairs are bound to the counter.
     pub fn mode(&self) -> CounterMode {
-        // SAFETY: The member is set when the counter is made.
+        // SAFETY: The member is constant after the counter is made.
         let mode = unsafe { &(*self.as_raw()).mode };
         match mode.mode {
             bindings::RDMA_COUNTER_MODE_AUTO => CounterMode::Auto(mode.mask),
@@ -70,25 +70,26 @@ impl Counter {
         }
     }
 
-    /// The type of its queue pairs, `enum ib_qp_type`, where they are alike in it.
+    /// The type of its queue pairs (`enum ib_qp_type`), where they agree in it.
     pub fn qp_type(&self) -> u32 {
-        // SAFETY: The member is set when the counter is made.
+        // SAFETY: The member is constant after the counter is made.
         unsafe { (*self.as_raw()).mode.param.qp_type as u32 }
     }
 
-    /// What it has counted, as it was last asked.
+    /// The values that were read last.
     pub fn stats(&self) -> &HwCounters {
-        // SAFETY: The member is set when the counter is made, and stays as long. The wrapper is transparent.
+        // SAFETY: The member is constant after the counter is made, and its target is valid as long as the counter. The
+        // wrapper is transparent.
         unsafe { &*(&raw const (*self.as_raw()).stats).cast() }
     }
 }
 
-/// A counter, as the core has it. Dropping it frees it: when no queue pair is bound to it, and the driver and resource
-/// tracking do not know it any more.
+/// A counter with its ownership. It is dropped, and so freed, after the last queue pair is unbound and the driver and
+/// resource tracking have released it.
 ///
 /// # Invariants
 ///
-/// It has the values that the driver has allocated for it.
+/// `stats` are the values that the driver has allocated for the counter.
 pub struct OwnedCounter(Fresh<Counter>);
 
 // SAFETY: Counters may be used from any thread.
@@ -112,16 +113,17 @@ impl OwnedCounter {
         let raw = counter.raw();
         raw.device = device.as_raw();
         raw.port = port;
-        // SAFETY: The memory is ours, and is not moved.
+        // SAFETY: The memory is owned by this function, and is not moved.
         unsafe { bindings::rdma_counter_init_members(raw) };
         counter.driver_init(sleep);
         let stats = counter.driver_alloc_stats(sleep).ok_or(ENOMEM)?;
         counter.raw().stats = stats.into_raw();
-        // INVARIANT: Just now.
+        // INVARIANT: The driver has just allocated the values.
         Ok(Self(counter))
     }
 
-    /// Says how queue pairs are bound to it, and whether optional counters are of it too. Before any is.
+    /// Sets how queue pairs are bound to the counter, and whether it includes optional counters. Called before any queue
+    /// pair is bound.
     pub fn set_mode(&mut self, mode: CounterMode, qp_type: u32, with_optional: bool) {
         self.0.raw().mode = bindings::rdma_counter_mode {
             mode: mode.number(),
@@ -146,15 +148,16 @@ impl Deref for OwnedCounter {
 impl Drop for OwnedCounter {
     fn drop(&mut self) {
         let stats = core::mem::replace(&mut self.0.raw().stats, core::ptr::null_mut());
-        // SAFETY: The driver has allocated them for the core, and nobody uses them any more.
+        // SAFETY: By the type invariants the driver has allocated the values for this counter, which is being dropped.
         drop(NonNull::new(stats).map(|stats| unsafe { HwCounters::from_raw(stats) }));
     }
 }
 
 impl Qp {
-    /// Forgets its counter, which goes though the driver has not let go of the queue pair. For who destroys the latter.
+    /// Resets the pointer to the counter, which is freed although the driver has failed to unbind the queue pair. Called
+    /// when the queue pair is destroyed.
     pub fn forget_counter(&self) {
-        // SAFETY: Nobody binds a queue pair that is being destroyed; readers read the pointer whole.
+        // SAFETY: A queue pair that is being destroyed is not bound to another counter; readers use a single load.
         unsafe { (&raw mut (*self.as_raw()).counter).write_volatile(core::ptr::null_mut()) };
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters and actions of flows: `struct ib_counters`, `struct ib_flow_action`.
+//! Counters and actions of flow steering rules: `struct ib_counters`, `struct ib_flow_action`.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -32,7 +32,7 @@ impl Counters {
 }
 
 impl Fresh<Counters> {
-    /// Memory for counters of an object of user space.
+    /// Allocates counters with a user object.
     ///
     /// # Errors
     ///

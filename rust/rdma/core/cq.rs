@@ -29,7 +29,7 @@ use super::{
 };
 use crate::MaySleep;
 
-/// A handler of events of an object, as C has it.
+/// A C handler of an object's asynchronous events; `None` is a null pointer.
 pub type EventFn = Option<unsafe extern "C" fn(*mut ib_event, *mut c_void)>;
 
 driver_object!(Cq, size_ib_cq);
@@ -37,22 +37,22 @@ counted!(Cq);
 tracked!(Cq);
 
 view_of! {
-    /// What a completion queue is to be like.
+    /// The attributes of a completion queue that is to be created: `struct ib_cq_init_attr`.
     pub struct CqInit(ib_cq_init_attr);
 }
 
 impl CqInit {
     constants! {
-        /// How many completions it has room for.
+        /// The number of completions that it holds, at least.
         cqe: u32 = cqe;
     }
 }
 
-/// What a completion queue of the core's own is to be like.
+/// The attributes of a completion queue that the core itself creates.
 pub struct OwnCqInit(ib_cq_init_attr);
 
 impl OwnCqInit {
-    /// So many completions, and a completion vector.
+    /// Attributes of a queue of `cqe` completions with this completion vector.
     pub fn new(cqe: u32, comp_vector: u32) -> Self {
         Self(ib_cq_init_attr {
             cqe,
@@ -61,9 +61,9 @@ impl OwnCqInit {
         })
     }
 
-    /// As drivers take it.
+    /// The attributes as drivers take them.
     pub fn view(&self) -> &CqInit {
-        // SAFETY: A view is a transparent wrapper; nobody changes what it shows.
+        // SAFETY: A view is a transparent wrapper; the attributes do not change while `self` is borrowed.
         unsafe { &*core::ptr::from_ref(&self.0).cast() }
     }
 }
@@ -76,46 +76,46 @@ impl Cq {
     constants! {
         /// The completion vector.
         comp_vector: u32 = comp_vector;
-        /// `enum ib_poll_context`: who polls.
+        /// `enum ib_poll_context`: the context in which the queue is polled.
         poll_ctx: u32 = poll_ctx;
     }
 
-    /// How many completions it has room for. Resizing changes it.
+    /// The number of completions that the queue holds. Resizing the queue changes it.
     #[inline]
     pub fn cqe(&self) -> u32 {
-        // SAFETY: The driver writes the number whole.
+        // SAFETY: The driver writes the number by a single store.
         let cqe = unsafe { (&raw const (*self.as_raw()).cqe).read_volatile() };
         u32::try_from(cqe).unwrap_or(0)
     }
 
-    /// Whether it belongs to a pool of the device.
+    /// Whether the queue belongs to a pool of the device.
     #[inline]
     pub fn is_shared(&self) -> bool {
-        // SAFETY: The owner alone writes the bit, before the queue is in a pool and after it was taken out.
+        // SAFETY: Only the owner writes the bit, before the queue is in a pool and after it was removed.
         unsafe { ib_cq::shared_raw(self.as_raw()) != 0 }
     }
 
-    /// Whether users of the pool have claimed room in it.
+    /// Whether users of the pool have reserved completions in the queue.
     #[inline]
     pub fn is_claimed(&self) -> bool {
         self.claimed() != 0
     }
 
-    /// How much room users of the pool have claimed.
+    /// The number of completions that users of the pool have reserved.
     #[inline]
     pub fn claimed(&self) -> u32 {
-        // SAFETY: Any value is valid; writers have the pool's lock.
+        // SAFETY: Any value is valid; a writer uses a single store.
         unsafe { (&raw const (*self.as_raw()).cqe_used).read_volatile() }
     }
 
     fn set_claimed(&self, count: u32) {
-        // SAFETY: Any value is valid, and it is written whole.
+        // SAFETY: Any value is valid, and a single store writes it.
         unsafe { (&raw mut (*self.as_raw()).cqe_used).write_volatile(count) };
     }
 }
 
 impl Fresh<Cq> {
-    /// Memory for a completion queue with handlers of its own.
+    /// Allocates a completion queue with these handlers.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Fresh<Cq> {
         Ok(cq)
     }
 
-    /// Memory for a completion queue that is polled for its client, and for a batch of completions.
+    /// Allocates a completion queue that the core polls, with memory for a batch of completions.
     ///
     /// # Errors
     ///
@@ -156,28 +156,29 @@ impl Fresh<Cq> {
         Ok(cq)
     }
 
-    /// Frees the batch of completions, if there is one.
+    /// Frees the batch of completions, if the queue has one.
     pub(super) fn free_batch(&mut self) {
         let batch = core::mem::replace(&mut self.raw().wc, null_mut());
-        // SAFETY: `new_polled` has allocated it, and nobody polls a queue that the driver does not know.
+        // SAFETY: `new_polled` has allocated the batch, and a queue without a driver is not polled: `&mut self` is a
+        // `Fresh`.
         drop((!batch.is_null()).then(|| unsafe { KBox::from_raw(batch.cast::<RawBatch>()) }));
     }
 }
 
-/// Who is told of completions and of events, and with what.
+/// The handlers of a completion queue, with their context.
 pub struct CqHandlers {
     /// The handler of completions.
     pub completion: ib_comp_handler,
     /// The handler of events.
     pub event: EventFn,
-    /// What handlers get.
+    /// The argument of the handlers.
     pub context: *mut c_void,
 }
 
-/// A handler of C, or none, as an argument of a C entry point.
+/// A C handler, or null, as an argument of a C entry point.
 pub struct Handler<T>(pub T);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for Handler<EventFn> {
     type Raw = EventFn;
 
@@ -187,7 +188,7 @@ unsafe impl FromC for Handler<EventFn> {
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for Handler<ib_comp_handler> {
     type Raw = ib_comp_handler;
 
@@ -197,19 +198,19 @@ unsafe impl FromC for Handler<ib_comp_handler> {
     }
 }
 
-/// How many completions a polled queue takes at once.
+/// The number of completions that a polled queue takes at once, at most.
 pub const BATCH: usize = 16;
 
-/// What polls a queue: a member of either kind.
+/// The poller of a queue: a union of `struct irq_poll` and `struct work_struct`.
 type PollItem = bindings::ib_cq__bindgen_ty_1;
 
 type RawBatch = [MaybeUninit<ib_wc>; BATCH];
 
-/// A queue that the core polls for a client, or the client by the core's function.
+/// A queue that the core polls, or that its client polls by `ib_process_cq_direct`.
 ///
 /// # Invariants
 ///
-/// Each request that completes there has a handler (`wr_cqe`), which stays until it was called, or none.
+/// The `wr_cqe` of each completion is null, or a handler that is valid until it was called.
 #[derive(Clone, Copy)]
 pub struct ClientCq<'a>(&'a Cq);
 
@@ -222,47 +223,47 @@ impl core::ops::Deref for ClientCq<'_> {
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for ClientCq<'_> {
     type Raw = *mut ib_cq;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the queue is there; a view is a transparent wrapper.
-        // INVARIANT: Whoever has a queue polled by the core posts requests with handlers.
+        // SAFETY: By the safety requirements the queue is valid; a view is a transparent wrapper.
+        // INVARIANT: By the header the requests of a queue that the core polls have a `wr_cqe`.
         Self(unsafe { &*raw.cast() })
     }
 }
 
-/// A completion of a request with a handler, as a driver has filled it in. It is delivered once.
+/// A completion that a driver has filled in, and that is not delivered yet.
 pub struct Completion<'a> {
     wc: &'a mut ib_wc,
     cq: ClientCq<'a>,
 }
 
 impl Completion<'_> {
-    /// Whether the request was carried out.
+    /// Whether the status is `IB_WC_SUCCESS`.
     #[inline]
     pub fn is_success(&self) -> bool {
         self.wc.status == bindings::IB_WC_SUCCESS
     }
 
-    /// Calls the handler of the request; says whether it has one.
+    /// Calls the handler of the request; returns whether it has one.
     #[inline]
     pub fn deliver(self) -> bool {
-        // SAFETY: By the invariants of the queue there is a handler or nothing.
+        // SAFETY: By the invariants of `ClientCq` the member of the union is `wr_cqe`.
         let handler = unsafe { self.wc.__bindgen_anon_1.wr_cqe };
-        // SAFETY: By the same invariants; the completion was not delivered yet.
+        // SAFETY: By the same invariants the handler is null or valid, since the completion was not delivered yet.
         let Some(done) = (unsafe { handler.as_ref() }).and_then(|cqe| cqe.done) else {
             return false;
         };
-        // SAFETY: The queue and the completion are there during the call.
+        // SAFETY: The queue and the completion are valid during the call.
         unsafe { done(self.cq.as_raw(), self.wc) };
         true
     }
 }
 
-/// The completions that were taken from a queue at once.
+/// The completions of one `poll_cq`.
 pub struct Taken<'a> {
     wcs: core::slice::IterMut<'a, ib_wc>,
     cq: ClientCq<'a>,
@@ -285,23 +286,23 @@ impl<'a> Iterator for Taken<'a> {
 
 impl ExactSizeIterator for Taken<'_> {}
 
-/// Room for completions.
+/// A buffer for completions.
 pub struct Batch<'a>(&'a mut [MaybeUninit<ib_wc>]);
 
 impl<'a> Batch<'a> {
-    /// A batch in this room.
+    /// Wraps a buffer.
     #[inline]
     pub fn new(room: &'a mut [MaybeUninit<ib_wc>]) -> Self {
         Self(room)
     }
 
-    /// How many completions there is room for.
+    /// The capacity in completions.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.0.len()
     }
 
-    /// Lets the driver fill in up to `max` completions.
+    /// Polls up to `max` completions from the driver.
     #[inline]
     pub fn poll<'b>(&'b mut self, cq: ClientCq<'b>, max: usize) -> Taken<'b> {
         let max = max.min(self.capacity());
@@ -313,147 +314,150 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The turn of the one who polls a queue: a queue has one poller at a time, and each has a batch.
+/// The exclusive right to poll a queue, and so to use its batch. A queue has one poller at a time.
 ///
 /// # Invariants
 ///
-/// The queue is from `new_polled`. Nobody else has a turn of it, and so nobody else has its batch or feeds its moderation.
+/// The queue is from `new_polled`. This is the only `Turn` of the queue, so that only its holder uses the queue's batch and
+/// its DIM state.
 pub struct Turn<'a>(&'a Cq);
 
 impl<'a> Turn<'a> {
     /// The queue.
     #[inline]
     pub fn cq(&self) -> ClientCq<'a> {
-        // INVARIANT: Clients of queues from `new_polled` post requests with handlers.
+        // INVARIANT: By the header the requests of a queue from `new_polled` have a `wr_cqe`.
         ClientCq(self.0)
     }
 
     /// The batch of the queue.
     #[inline]
     pub fn batch(&mut self) -> Batch<'_> {
-        // SAFETY: `new_polled` has allocated it; by the type invariants nobody else uses it, nor do we while `self` is lent.
+        // SAFETY: `new_polled` has allocated the batch; by the type invariants only this turn uses it, and `self` is
+        // borrowed mutably.
         Batch(unsafe { &mut *(*self.0.as_raw()).wc.cast::<RawBatch>() })
     }
 
-    /// Tells the moderation, if there is one, how many completions this turn has found.
+    /// Passes the number of completions of this turn to DIM, if the queue uses it.
     #[inline]
     pub fn measure(&mut self, completed: u32) {
-        // SAFETY: The member is constant while the queue is polled.
+        // SAFETY: By the type invariants the queue is polled, and the member is constant while it is.
         let dim = unsafe { (*self.0.as_raw()).dim };
         if !dim.is_null() {
-            // SAFETY: By the type invariants it is not fed by another poller now.
+            // SAFETY: By the type invariants no other poller uses the DIM state.
             unsafe { bindings::rdma_dim(dim, completed.into()) };
         }
     }
 }
 
-/// The turn of a softirq.
+/// The turn of a softirq that polls a queue.
 ///
 /// # Invariants
 ///
-/// Softirqs poll the queue.
+/// Softirqs poll the queue: its poller is an `irq_poll`.
 pub struct SoftirqTurn<'a>(Turn<'a>);
 
 impl<'a> SoftirqTurn<'a> {
-    /// What every turn has.
+    /// The turn.
     #[inline]
     pub fn turn(&mut self) -> &mut Turn<'a> {
         &mut self.0
     }
 
-    /// Ends polling: the next turn may begin. Completions are to be announced again, or it is to be asked for.
+    /// Ends the turn, so that the next one may begin. After that the poller requests the next notification, or calls
+    /// [`SoftirqIdle::resume`].
     #[inline]
     pub fn complete(self) -> SoftirqIdle<'a> {
         let cq = self.0 .0;
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the queue has a poller of this kind.
         unsafe { bindings::irq_poll_complete(cq.iop()) };
         // INVARIANT: Those of `self`.
         SoftirqIdle(cq)
     }
 }
 
-/// A queue that a softirq has polled and does not poll any more.
+/// A queue whose softirq has ended its turn.
 ///
 /// # Invariants
 ///
-/// Softirqs poll the queue.
+/// Softirqs poll the queue: its poller is an `irq_poll`.
 pub struct SoftirqIdle<'a>(&'a Cq);
 
 impl SoftirqIdle<'_> {
-    /// Lets a softirq poll soon.
+    /// Schedules the softirq that polls the queue.
     #[inline]
     pub fn resume(self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the queue has a poller of this kind.
         unsafe { self.0.schedule_softirq() };
     }
 }
 
-/// The turn of a work item.
+/// The turn of a work item that polls a queue.
 ///
 /// # Invariants
 ///
-/// Work items poll the queue.
+/// Work items poll the queue: its poller is a `work_struct`.
 pub struct WorkTurn<'a>(Turn<'a>);
 
 impl<'a> WorkTurn<'a> {
-    /// The turn of a queue.
+    /// Begins the turn of a work item.
     ///
     /// # Safety
     ///
-    /// Work items poll the queue, and none does now or before this turn ends but the one that this is called in.
+    /// The caller runs in the work item that polls the queue, and no other poller runs before this turn ends.
     #[inline]
     pub unsafe fn new(cq: &'a Cq) -> Self {
         // INVARIANT: By the safety requirements.
         Self(Turn(cq))
     }
 
-    /// What every turn has.
+    /// The turn.
     #[inline]
     pub fn turn(&mut self) -> &mut Turn<'a> {
         &mut self.0
     }
 
-    /// Lets a work item poll soon.
+    /// Queues the work item that polls the queue.
     #[inline]
     pub fn resume(self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the queue has a poller of this kind.
         unsafe { self.0 .0.schedule_work() };
     }
 }
 
-/// Who polls completion queues for their clients: the core.
+/// The functions of the core that poll completion queues for clients.
 pub trait Poller: 'static {
-    /// Polls in softirq context; says how many completions there were. `budget` is how many there may be.
+    /// Polls up to `budget` completions in softirq context; returns their number.
     fn softirq(turn: SoftirqTurn<'_>, budget: u32) -> u32;
 
-    /// Polls in a work item.
+    /// Polls in a work item, in process context.
     fn work(turn: WorkTurn<'_>, sleep: &MaySleep);
 
-    /// Completions were announced, and a softirq or a work item is about to poll. Any context.
+    /// The driver has called the completion handler, and a softirq or a work item is about to poll. Any context.
     fn announced(cq: &Cq);
 
-    /// A completion was announced on a queue that its client polls.
+    /// The driver has called the completion handler of a queue that its client polls.
     fn unsolicited(cq: &Cq);
 
-    /// How completions arrive has changed: the queue is to be moderated by this profile.
+    /// DIM has chosen another profile for the queue: the index `profile`.
     fn moderate(cq: &Cq, profile: usize, sleep: &MaySleep);
 }
 
-/// Who polls a queue: `enum ib_poll_context` with what the core has for it.
+/// The poller of a queue: `enum ib_poll_context` with its parameters.
 pub enum Polling {
     /// The client.
     Direct,
-    /// Softirqs, so many completions at a time.
+    /// A softirq, with this `irq_poll` weight in completions.
     Softirq(u16),
-    /// Work items of a work queue, which stays as long as the module.
+    /// A work item on this work queue.
     Work(&'static SleepableQueue),
 }
 
-/// A queue from `new_polled` that its driver has just created, and that nobody polls yet.
+/// A queue from `new_polled` that its driver has just created, and that has no poller yet.
 ///
 /// # Invariants
 ///
-/// Nobody else knows the queue, and completions are not announced yet.
+/// Only this value refers to the queue, and its completion handler is not called yet.
 pub struct NewCq(Owned<Cq>);
 
 impl core::ops::Deref for NewCq {
@@ -474,11 +478,12 @@ impl NewCq {
         Self(cq)
     }
 
-    /// Lets the queue be polled, and moderate itself if `dim`; without memory it does not.
+    /// Sets up the poller of the queue, and DIM if `dim`. If memory for DIM is short the queue does without.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where its `poll_ctx` names another one who polls: then the queue is destroyed, unless the driver fails.
+    /// `EINVAL` where the queue's `poll_ctx` is not that of `polling`: then the queue is destroyed, unless the driver fails
+    /// to.
     pub fn poll<P: Poller>(
         self,
         polling: Polling,
@@ -490,7 +495,8 @@ impl NewCq {
         {
             (bindings::IB_POLL_DIRECT, Polling::Direct) => unsolicited::<P>,
             (bindings::IB_POLL_SOFTIRQ, Polling::Softirq(weight)) => {
-                // SAFETY: By the type invariants nobody uses the member, which is that of queues that are polled so.
+                // SAFETY: By the type invariants the queue is not used yet, and its `poll_ctx` selects this member of the
+                // union.
                 unsafe { bindings::irq_poll_init(cq.iop(), weight.into(), Some(softirq::<P>)) };
                 schedule_softirq::<P>
             }
@@ -498,7 +504,8 @@ impl NewCq {
                 bindings::IB_POLL_WORKQUEUE | bindings::IB_POLL_UNBOUND_WORKQUEUE,
                 Polling::Work(queue),
             ) => {
-                // SAFETY: As above.
+                // SAFETY: By the type invariants the queue is not used yet, and its `poll_ctx` selects this member of the
+                // union.
                 unsafe {
                     (*raw).comp_wq = queue.as_raw();
                     bindings::ib_work_init(cq.work(), Some(work::<P>));
@@ -516,13 +523,13 @@ impl NewCq {
         if dim {
             start_dim::<P>(&cq);
         }
-        // SAFETY: By the type invariants completions are not announced yet.
+        // SAFETY: By the type invariants the handler is not called yet.
         unsafe { (*raw).comp_handler = Some(handler) };
         Ok(cq)
     }
 }
 
-/// Lets a queue moderate itself; without memory it does not. Nobody polls it yet.
+/// Sets up DIM for a queue that is not polled yet. If memory is short the queue does without.
 fn start_dim<P: Poller>(cq: &Owned<Cq>) {
     let Ok(mut dim) = KBox::new(pin_init::zeroed::<bindings::dim>(), GFP_KERNEL) else {
         return;
@@ -532,7 +539,7 @@ fn start_dim<P: Poller>(cq: &Owned<Cq>) {
     dim.profile_ix = bindings::RDMA_DIM_START_PROFILE as u8;
     dim.priv_ = cq.as_raw().cast();
     let dim = KBox::into_raw(dim);
-    // SAFETY: The memory is the queue's from now on, which nobody polls.
+    // SAFETY: The queue owns the memory from now on, and is not polled yet.
     unsafe {
         bindings::ib_work_init(&raw mut (*dim).work, Some(moderate::<P>));
         (*cq.as_raw()).dim = dim;
@@ -546,11 +553,11 @@ impl Owned<Cq> {
         self.of_client().is_some()
     }
 
-    /// Destroys a queue that is polled: waits until nobody does, lets the driver destroy it, and frees its batch.
+    /// Destroys a queue from `new_polled`: stops its poller, lets the driver destroy it, and frees its batch.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a queue that is not, and those of the driver, which then still uses the queue.
+    /// `EINVAL` for any other queue, and those of the driver, which then still uses the queue.
     pub fn destroy_polled(self, sleep: &MaySleep) -> Destroyed<Cq> {
         if !self.is_polled() {
             return Err(Failed {
@@ -565,13 +572,13 @@ impl Owned<Cq> {
         self.driver_destroy_polled(sleep)
     }
 
-    /// Waits until nobody polls, and ends the moderation.
+    /// Stops the poller, waits for it, and ends DIM.
     fn stop_polling(&self, sleep: &MaySleep) {
         match self.poll_ctx() {
             bindings::IB_POLL_SOFTIRQ => {
                 // SAFETY: A queue with this `poll_ctx` is polled in softirqs, by `NewCq::poll`.
                 unsafe { bindings::irq_poll_disable(self.iop()) };
-                // A poller that has said it is done may still ask for the next announcement, and measure.
+                // After `irq_poll_complete` a poller may still request the next notification, and feed DIM.
                 kernel_ext::sync::rcu::synchronize_expedited(sleep);
             }
             bindings::IB_POLL_WORKQUEUE | bindings::IB_POLL_UNBOUND_WORKQUEUE => {
@@ -580,63 +587,63 @@ impl Owned<Cq> {
             }
             _ => {}
         }
-        // SAFETY: Nobody polls the queue any more, which is taken down.
+        // SAFETY: The poller has been stopped, and `self` is the owner's queue, which is being destroyed.
         let dim = unsafe { core::mem::replace(&mut (*self.as_raw()).dim, null_mut()) };
         if dim.is_null() {
             return;
         }
-        // SAFETY: `start_dim` has made it.
+        // SAFETY: `start_dim` has allocated it.
         unsafe {
             bindings::cancel_work_sync(&raw mut (*dim).work);
             drop(KBox::from_raw(dim));
         }
     }
 
-    /// Says whether the queue belongs to a pool of the device.
+    /// Sets whether the queue belongs to a pool of the device.
     pub fn set_shared(&mut self, shared: bool) {
-        // SAFETY: Only the owner writes the bit, and `self` is lent once.
+        // SAFETY: Only the owner writes the bit, and `self` is borrowed mutably.
         unsafe { ib_cq::set_shared_raw(self.as_raw(), shared.into()) };
     }
 }
 
 impl Cq {
     fn iop(&self) -> *mut irq_poll {
-        // SAFETY: The member is there.
+        // SAFETY: The member lies in the queue, which is valid as `self` is.
         unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
     }
 
     fn work(&self) -> *mut work_struct {
-        // SAFETY: The member is there.
+        // SAFETY: The member lies in the queue, which is valid as `self` is.
         unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
     }
 
-    /// The queue as one whose requests have handlers; `None` for one whose client polls and handles completions by itself.
+    /// The queue as a [`ClientCq`]; `None` for one whose client calls `ib_poll_cq`.
     pub fn of_client(&self) -> Option<ClientCq<'_>> {
-        // SAFETY: The member is constant from `new_polled` on until the queue is gone.
+        // SAFETY: The member is constant from `new_polled` on until the queue is destroyed.
         let polled = unsafe { !(*self.as_raw()).wc.is_null() };
-        // INVARIANT: The queue is from `new_polled`: its clients post requests with handlers.
+        // INVARIANT: By the header the requests of a queue from `new_polled` have a `wr_cqe`.
         polled.then_some(ClientCq(self))
     }
 
-    /// Lets a softirq poll soon.
+    /// Schedules the softirq that polls the queue.
     ///
     /// # Safety
     ///
-    /// Softirqs poll the queue.
+    /// Softirqs poll the queue: its poller is an `irq_poll`.
     #[inline]
     unsafe fn schedule_softirq(&self) {
         // SAFETY: By the safety requirements.
         unsafe { bindings::irq_poll_sched(self.iop()) };
     }
 
-    /// Lets a work item poll soon.
+    /// Queues the work item that polls the queue.
     ///
     /// # Safety
     ///
-    /// Work items poll the queue.
+    /// Work items poll the queue: its poller is a `work_struct`.
     #[inline]
     unsafe fn schedule_work(&self) {
-        // SAFETY: By the safety requirements; `poll_in_work` has set both.
+        // SAFETY: By the safety requirements `NewCq::poll` has set the work queue and the work item.
         unsafe {
             let any_cpu = bindings::WORK_CPU_UNBOUND as c_int;
             bindings::queue_work_on(any_cpu, (*self.as_raw()).comp_wq, self.work());
@@ -646,7 +653,7 @@ impl Cq {
 
 /// # Safety
 ///
-/// `cq` is a queue made for `poll_directly::<P>`.
+/// `cq` is a valid queue that [`NewCq::poll`] has set up for [`Polling::Direct`].
 unsafe extern "C" fn unsolicited<P: Poller>(cq: *mut ib_cq, _context: *mut c_void) {
     // SAFETY: By the safety requirements.
     P::unsolicited(unsafe { &*cq.cast() });
@@ -654,7 +661,7 @@ unsafe extern "C" fn unsolicited<P: Poller>(cq: *mut ib_cq, _context: *mut c_voi
 
 /// # Safety
 ///
-/// `cq` is a queue made for `poll_in_softirq::<P>`.
+/// `cq` is a valid queue that [`NewCq::poll`] has set up for [`Polling::Softirq`].
 unsafe extern "C" fn schedule_softirq<P: Poller>(cq: *mut ib_cq, _context: *mut c_void) {
     // SAFETY: By the safety requirements.
     let cq: &Cq = unsafe { &*cq.cast() };
@@ -665,7 +672,7 @@ unsafe extern "C" fn schedule_softirq<P: Poller>(cq: *mut ib_cq, _context: *mut 
 
 /// # Safety
 ///
-/// `iop` is the member of a queue made for `poll_in_softirq::<P>`.
+/// `iop` is the member of a valid queue that [`NewCq::poll`] has set up for [`Polling::Softirq`].
 unsafe extern "C" fn softirq<P: Poller>(iop: *mut irq_poll, budget: c_int) -> c_int {
     // SAFETY: By the safety requirements.
     let cq: &Cq =
@@ -677,7 +684,7 @@ unsafe extern "C" fn softirq<P: Poller>(iop: *mut irq_poll, budget: c_int) -> c_
 
 /// # Safety
 ///
-/// `cq` is a queue made for `poll_in_work::<P>`.
+/// `cq` is a valid queue that [`NewCq::poll`] has set up for [`Polling::Work`].
 unsafe extern "C" fn schedule_work<P: Poller>(cq: *mut ib_cq, _context: *mut c_void) {
     // SAFETY: By the safety requirements.
     let cq: &Cq = unsafe { &*cq.cast() };
@@ -688,21 +695,21 @@ unsafe extern "C" fn schedule_work<P: Poller>(cq: *mut ib_cq, _context: *mut c_v
 
 /// # Safety
 ///
-/// `item` is the member of a queue made for `poll_in_work::<P>`.
+/// `item` is the member of a valid queue that [`NewCq::poll`] has set up for [`Polling::Work`].
 unsafe extern "C" fn work<P: Poller>(item: *mut work_struct) {
     // SAFETY: By the safety requirements.
     let cq: &Cq =
         unsafe { &*kernel::container_of!(item.cast::<PollItem>(), ib_cq, __bindgen_anon_1).cast() };
-    // SAFETY: A work item does not run twice at a time; that of a `SleepableQueue` may sleep.
+    // SAFETY: A work item does not run concurrently with itself, and one on a `SleepableQueue` may sleep.
     let (turn, sleep) = unsafe { (WorkTurn::new(cq), MaySleep::assume()) };
     P::work(turn, &sleep);
 }
 
 /// # Safety
 ///
-/// `item` is the member of what `start_dim::<P>` has made.
+/// `item` is the member of a `struct dim` from `start_dim::<P>`.
 unsafe extern "C" fn moderate<P: Poller>(item: *mut work_struct) {
-    // SAFETY: By the safety requirements; work items may sleep.
+    // SAFETY: By the safety requirements; `struct dim` has its work item on a queue of process context.
     unsafe {
         let dim = kernel::container_of!(item, bindings::dim, work);
         let profile = (*dim).profile_ix.into();
@@ -711,7 +718,7 @@ unsafe extern "C" fn moderate<P: Poller>(item: *mut work_struct) {
     }
 }
 
-/// The completion queues of a device that clients share, of one `enum ib_poll_context`. The lock is held.
+/// A pool of a device: the completion queues of one `enum ib_poll_context` that clients share. Its lock is held.
 pub struct CqPool<'a> {
     device: &'a Device,
     nth: usize,
@@ -719,7 +726,7 @@ pub struct CqPool<'a> {
 }
 
 impl Device {
-    /// Locks the queues that clients share, of one `enum ib_poll_context`. `None` where they are not shared.
+    /// Locks the pool of an `enum ib_poll_context`. `None` for one without a pool.
     pub fn cq_pool(&self, poll_ctx: u32) -> Option<CqPool<'_>> {
         if poll_ctx > bindings::IB_POLL_LAST_POOL_TYPE {
             return None;
@@ -727,12 +734,12 @@ impl Device {
         Some(CqPool {
             device: self,
             nth: poll_ctx as usize,
-            // SAFETY: The lock was set up with the device.
+            // SAFETY: The lock is initialised with the device.
             _lock: unsafe { list::Locked::take(&raw mut (*self.as_raw()).cq_pools_lock) },
         })
     }
 
-    /// How many completion vectors are worth using: no more than there are CPUs.
+    /// The number of completion vectors, at most that of the online CPUs.
     pub fn usable_vectors(&self) -> u32 {
         // SAFETY: The member is constant from registration on.
         let (vectors, cpus) = unsafe {
@@ -747,7 +754,7 @@ impl Device {
 
 impl<'a> CqPool<'a> {
     fn head(&self) -> *mut bindings::list_head {
-        // SAFETY: `cq_pool` has checked that there are so many.
+        // SAFETY: `cq_pool` has checked the index.
         unsafe {
             (&raw mut (*self.device.as_raw()).cq_pools)
                 .cast::<bindings::list_head>()
@@ -755,7 +762,7 @@ impl<'a> CqPool<'a> {
         }
     }
 
-    /// The first queue that is as wanted.
+    /// The first queue that `wanted` accepts.
     pub fn find(&self, mut wanted: impl FnMut(&Cq) -> bool) -> Option<&'a Cq> {
         let mut at = self.head();
         loop {
@@ -769,25 +776,25 @@ impl<'a> CqPool<'a> {
         }
     }
 
-    /// Claims room in a queue of the pool.
+    /// Reserves `count` completions in a queue of the pool.
     pub fn claim(&self, cq: &Cq, count: u32) {
         cq.set_claimed(cq.claimed().wrapping_add(count));
     }
 
-    /// Gives room in a queue of the pool back. What was not claimed is not given back.
+    /// Releases `count` reserved completions of a queue of the pool. The count does not go below 0.
     pub fn give_back(&self, cq: &Cq, count: u32) {
         cq.set_claimed(cq.claimed().saturating_sub(count));
     }
 
-    /// Adds a queue in front. Its owner is the pool from now on.
+    /// Adds a queue at the front, and gives its ownership to the pool.
     pub fn add(&self, cq: Owned<Cq>) {
         // SAFETY: The lock is held, and the queue is in no list.
         unsafe { list::insert_after(self.head(), &raw mut (*cq.into_raw()).pool_entry) };
     }
 
-    /// Takes a queue out, if there is one.
+    /// Removes the first queue, and takes its ownership. `None` for an empty pool.
     pub fn take(&self) -> Option<Owned<Cq>> {
-        // SAFETY: The lock is held; the pool was the queue's owner.
+        // SAFETY: The lock is held, and the pool owns the queue.
         unsafe {
             let entry = list::first(self.head())?;
             list::remove(entry);
@@ -802,7 +809,7 @@ view_of! {
     ///
     /// # Invariants
     ///
-    /// It is filled in, and does not change while it is lent.
+    /// The completion is filled in, and does not change while it is borrowed.
     pub struct WcView(ib_wc);
 }
 
@@ -810,7 +817,7 @@ impl WcView {
     /// A copy.
     #[inline]
     pub fn get(&self) -> ib_wc {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the queue has a poller of this kind.
         unsafe { *self.as_raw() }
     }
 }

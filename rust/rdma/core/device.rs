@@ -2,8 +2,8 @@
 
 //! Devices: `struct ib_device`, its references, and its members that are constant or synchronised.
 //!
-//! A device is counted twice. [`ARef<Device>`] keeps the memory (`get_device`); a [`Registered`] keeps the device
-//! registered (`ib_device_try_get`), and unregistration waits until there is none.
+//! A device has two reference counts. An [`ARef<Device>`] keeps the memory (`get_device`). A [`Registered`] keeps the device
+//! registered (`ib_device_try_get`), and unregistration waits until none is left.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -31,7 +31,7 @@ use rdma_bindings::{self as bindings, ib_device};
 use super::Device;
 use crate::abi::port::PortImmutable;
 
-/// The commands of user space that all devices have: `uverbs_cmd_mask`.
+/// The `write()` commands that all devices support: `uverbs_cmd_mask`.
 const DEFAULT_COMMANDS: u64 = {
     let commands = [
         bindings::IB_USER_VERBS_CMD_ALLOC_MW,
@@ -74,10 +74,10 @@ const DEFAULT_COMMANDS: u64 = {
     mask
 };
 
-/// How many bytes the name of a device has at most, the NUL at its end included.
+/// The size of a device name in bytes, the terminating NUL included.
 const NAME_MAX: usize = bindings::IB_DEVICE_NAME_MAX as usize;
 
-/// The name of a device, copied: it ends with NUL.
+/// A copy of a device name, terminated with NUL.
 pub struct DeviceName([u8; NAME_MAX]);
 
 impl Deref for DeviceName {
@@ -101,24 +101,24 @@ impl core::fmt::Debug for DeviceName {
     }
 }
 
-/// What the core keeps of each device, in front of it in memory.
+/// The core's private data of a device, which lies in front of it in memory.
 ///
 /// # Safety
 ///
-/// One type of a module implements it, the module is the core, and all devices that the module has to do with are from
-/// [`allocate`] for this type.
+/// Exactly one type implements it, in the core, and every `&Device` in the core refers to a device from [`allocate`] for this
+/// type.
 pub unsafe trait Private: Send + Sync {}
 
-/// The beginning of an allocation: `ib_device` follows.
+/// The beginning of an allocation, which the `ib_device` follows.
 #[repr(C, align(64))]
 struct Front<T>(T);
 
-/// How much lies in front of the device.
+/// The offset of the device in an allocation, in bytes.
 const fn front<T>() -> usize {
     core::mem::size_of::<Front<T>>()
 }
 
-/// The layout of an allocation whose device, with the driver's data, has `size` bytes.
+/// The layout of an allocation whose device has `size` bytes, the driver's data included.
 fn layout<T>(size: usize) -> Result<core::alloc::Layout> {
     let total = front::<T>().checked_add(size).ok_or(EOVERFLOW)?;
     let align = core::mem::align_of::<Front<T>>();
@@ -126,13 +126,13 @@ fn layout<T>(size: usize) -> Result<core::alloc::Layout> {
     Ok(layout.pad_to_align())
 }
 
-/// Allocates a device and what the core keeps of it. Both are zeroed, then `init` makes the latter.
+/// Allocates a device with the core's private data. Both are zeroed, then `init` initialises the private data.
 ///
-/// The size of the device and of the driver's data behind it is `size`.
+/// `size` is the size in bytes of the device and of the driver's data behind it.
 ///
 /// # Errors
 ///
-/// `EINVAL` where `size` is less than that of a device, `ENOMEM`, and what `init` fails with.
+/// `EINVAL` where `size` is less than that of a device, `ENOMEM`, and those of `init`.
 pub fn allocate<T: Private, E>(size: usize, init: impl PinInit<T, E>) -> Result<NonNull<Device>>
 where
     Error: From<E>,
@@ -153,13 +153,13 @@ where
     Ok(unsafe { memory.add(front::<T>()) }.cast())
 }
 
-/// Frees a device, and drops what the core keeps of it.
+/// Frees a device, and drops the core's private data.
 ///
 /// # Safety
 ///
-/// The device is from [`allocate`] for this type, and nobody uses it any more.
+/// The device is from [`allocate`] for this type, and is not used any more.
 pub unsafe fn free<T: Private>(device: NonNull<Device>) {
-    // SAFETY: By the safety requirements, the device lies so far inside the allocation, which begins with a `T`.
+    // SAFETY: By the safety requirements the device is at `front::<T>()` in an allocation that begins with a `T`.
     unsafe {
         let memory = device.cast::<u8>().sub(front::<T>());
         core::ptr::drop_in_place(memory.as_ptr().cast::<T>());
@@ -171,12 +171,12 @@ pub unsafe fn free<T: Private>(device: NonNull<Device>) {
 // SAFETY: `get_device` and `put_device` count references; the memory stays until there is none.
 unsafe impl AlwaysRefCounted for Device {
     fn inc_ref(&self) {
-        // SAFETY: The device is there, as `self` is.
+        // SAFETY: `self` is a valid device.
         unsafe { bindings::get_device(self.as_dev()) };
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference.
+        // SAFETY: By the safety requirements of the trait a reference is given up.
         unsafe { bindings::put_device(obj.as_ref().as_dev()) };
     }
 }
@@ -186,12 +186,12 @@ pub fn raw_dev(dev: &kernel::device::Device) -> *mut bindings::device {
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// Reads a field that does not change while a reference to the device may be had, or that everybody reads as it is.
+/// Reads a field that is constant while the device is shared, or whose readers take any value.
 macro_rules! field {
     ($device:expr, $($member:tt)+) => {{
         let raw: *mut ib_device = $device.as_raw();
-        // SAFETY: The device is there; any value of the field's type is valid, and another CPU that writes it at the same
-        // time writes it whole.
+        // SAFETY: `$raw` is a valid device; any value of the field's type is valid, and a concurrent writer uses a single
+        // store.
         unsafe { (&raw const (*raw).$($member)+).read_volatile() }
     }};
 }
@@ -201,34 +201,34 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// `raw` must be a device that stays for `'a`.
+    /// `raw` must be a device that is valid for `'a`.
     #[inline]
     pub unsafe fn from_raw<'a>(raw: *mut ib_device) -> &'a Self {
         // SAFETY: By the safety requirements; a view is a transparent wrapper.
         unsafe { &*raw.cast() }
     }
 
-    /// The device in the driver model.
+    /// The `struct device` of the device's own namespace, as a pointer.
     #[inline]
     pub fn as_dev(&self) -> *mut bindings::device {
-        // SAFETY: The field is inside of the device.
+        // SAFETY: The field lies in the device, which is valid as `self` is.
         unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1.dev).cast() }
     }
 
-    /// The device in the driver model.
+    /// The `struct device` of the device's own namespace.
     #[inline]
     pub fn dev(&self) -> &kernel::device::Device {
-        // SAFETY: It is there as long as `self`.
+        // SAFETY: It is a member of the device, and so valid as long as `self`.
         unsafe { kernel::device::Device::from_raw(self.as_dev()) }
     }
 
-    /// A reference that keeps the memory. Any context.
+    /// Takes a reference that keeps the memory. Any context.
     #[inline]
     pub fn hold(&self) -> ARef<Self> {
         self.into()
     }
 
-    /// What the core keeps of the device.
+    /// The core's private data of the device.
     #[inline]
     pub fn private<T: Private>(&self) -> &T {
         // SAFETY: By the safety requirements of `Private` the device is from `allocate` for this type.
@@ -237,11 +237,11 @@ impl Device {
 
     /// The bytes of the name.
     fn name_bytes(&self) -> &[AtomicU8; NAME_MAX] {
-        // SAFETY: The array is there as long as the device. Rust changes its bytes one by one, and C reads them so.
+        // SAFETY: The array is a member of the device. Rust changes its bytes one by one, and C reads them one by one.
         unsafe { &*(&raw const (*self.as_raw()).name).cast() }
     }
 
-    /// A copy of the name. While it is being changed, it may be read in part as before and in part as after.
+    /// A copy of the name. While the device is being renamed, the copy may be a mixture of the old name and the new one.
     pub fn name(&self) -> DeviceName {
         let mut bytes = [0; NAME_MAX];
         // The last byte stays NUL.
@@ -257,19 +257,19 @@ impl Device {
         DeviceName(bytes)
     }
 
-    /// The number among all devices. 0 and above; constant from registration on.
+    /// The index of the device among all devices, from 0. Constant from registration on.
     #[inline]
     pub fn index(&self) -> u32 {
         field!(self, index)
     }
 
-    /// Says which number the device has. For the registry, under its lock.
+    /// Sets the index of the device. The registry calls it under its lock.
     pub fn set_index(&self, index: u32) {
-        // SAFETY: Any value is valid, and it is written whole.
+        // SAFETY: Any value is valid, and a single store writes it.
         unsafe { (&raw mut (*self.as_raw()).index).write_volatile(index) };
     }
 
-    /// Sets the name that is read without the driver model; cut off after 63 bytes. For the registry, under its lock.
+    /// Sets the member `name`, truncated to 63 bytes. The registry calls it under its lock.
     pub fn set_name_field(&self, name: &CStr) {
         let name = name.to_bytes();
         // The last byte is NUL, and stays so.
@@ -284,26 +284,26 @@ impl Device {
         field!(self, node_type).into()
     }
 
-    /// The GUID, its bytes in the order of the wire.
+    /// The node GUID, big endian.
     #[inline]
     pub fn node_guid(&self) -> [u8; 8] {
         field!(self, node_guid).to_ne_bytes()
     }
 
-    /// Whether the device is an InfiniBand switch: then it has a port 0 and no other.
+    /// Whether the device is an InfiniBand switch, whose only port here is its management port 0.
     #[inline]
     pub fn is_switch(&self) -> bool {
         // SAFETY: The bit is constant from registration on.
         unsafe { ib_device::is_switch_raw(self.as_raw()) != 0 }
     }
 
-    /// How many ports it has that packets go through.
+    /// The number of physical ports.
     #[inline]
     pub fn phys_port_cnt(&self) -> u32 {
         field!(self, phys_port_cnt)
     }
 
-    /// The numbers of its ports.
+    /// The port numbers.
     #[inline]
     pub fn ports(&self) -> RangeInclusive<u32> {
         if self.is_switch() {
@@ -313,20 +313,20 @@ impl Device {
         }
     }
 
-    /// Whether it has a port of this number.
+    /// Whether the device has this port.
     #[inline]
     pub fn is_port_valid(&self, port: u32) -> bool {
         self.ports().contains(&port)
     }
 
-    /// What of a port never changes. `None` if there is no such port, or the device was never to be registered.
+    /// The immutable data of a port. `None` if there is no such port, or if the registration of the device has not begun.
     pub fn immutable(&self, port: u32) -> Option<PortImmutable> {
         let data = self.port_data(port)?;
-        // SAFETY: The port's data is there; it is constant from registration on.
+        // SAFETY: `data` is an entry of the port array; its member is constant from registration on.
         Some(unsafe { (&raw const (*data.as_ptr()).immutable).read_volatile() })
     }
 
-    /// The header's data of a port.
+    /// The `struct ib_port_data` of a port; `None` as for [`Self::immutable`].
     pub fn port_data(&self, port: u32) -> Option<NonNull<bindings::ib_port_data>> {
         if !self.is_port_valid(port) {
             return None;
@@ -336,38 +336,38 @@ impl Device {
         Some(unsafe { array.add(port as usize) })
     }
 
-    /// `core_cap_flags` of a port; none where there is no such port.
+    /// `core_cap_flags` (`RDMA_CORE_CAP_*`) of a port; 0 where there is no such port.
     #[inline]
     pub fn port_caps(&self, port: u32) -> u32 {
         self.immutable(port).map_or(0, |port| port.core_cap_flags)
     }
 
-    /// Whether a port speaks InfiniBand.
+    /// Whether the protocol of a port is InfiniBand.
     #[inline]
     pub fn is_ib(&self, port: u32) -> bool {
         self.port_caps(port) & bindings::RDMA_CORE_CAP_PROT_IB != 0
     }
 
-    /// Whether a port speaks RoCE, of either version.
+    /// Whether the protocol of a port is RoCE, of either version.
     #[inline]
     pub fn is_roce(&self, port: u32) -> bool {
         let roce = bindings::RDMA_CORE_CAP_PROT_ROCE | bindings::RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
         self.port_caps(port) & roce != 0
     }
 
-    /// Whether a port speaks iWARP.
+    /// Whether the protocol of a port is iWARP.
     #[inline]
     pub fn is_iwarp(&self, port: u32) -> bool {
         self.port_caps(port) & bindings::RDMA_CORE_CAP_PROT_IWARP != 0
     }
 
-    /// What the device can, as it said when it was registered.
+    /// The attributes of the device (`struct ib_device_attr`), as the driver reported them at registration.
     pub fn attrs(&self) -> &bindings::ib_device_attr {
         // SAFETY: The attributes are constant from registration on.
         unsafe { &(*self.as_raw()).attrs }
     }
 
-    /// The methods.
+    /// The methods of the driver.
     #[inline]
     pub fn ops(&self) -> &bindings::ib_device_ops {
         // SAFETY: The methods are constant from registration on.
@@ -380,27 +380,27 @@ impl Device {
         self.ops().driver_id
     }
 
-    /// Whether it has all methods that the kernel's users need.
+    /// Whether the driver has all methods that clients in the kernel need.
     #[inline]
     pub fn is_kverbs_provider(&self) -> bool {
         // SAFETY: The bit is constant from registration on.
         unsafe { ib_device::kverbs_provider_raw(self.as_raw()) != 0 }
     }
 
-    /// Whether completion queues moderate themselves.
+    /// Whether completion queues use dynamic interrupt moderation (DIM).
     #[inline]
     pub fn uses_dim(&self) -> bool {
-        // SAFETY: The bit is read as it is; nobody writes another of the word at that time.
+        // SAFETY: Any value of the bit is valid.
         unsafe { ib_device::use_cq_dim_raw(self.as_raw()) != 0 }
     }
 
-    /// Says whether completion queues made from now on moderate themselves.
+    /// Sets whether completion queues that are created from now on use dynamic interrupt moderation.
     pub fn set_dim(&self, on: bool) {
         // SAFETY: The other bits of the word are constant from registration on.
         unsafe { ib_device::set_use_cq_dim_raw(self.as_raw(), on.into()) };
     }
 
-    /// The device that does the DMA. `None` for one that the CPU stands in for.
+    /// The device that does the DMA. `None` for a software device, where the CPU copies.
     pub fn dma_device(&self) -> Option<&kernel::device::Device> {
         let raw = NonNull::new(field!(self, dma_device))?;
         // SAFETY: It is there as long as the device is registered.
@@ -409,7 +409,7 @@ impl Device {
 
     /// The parent in the driver model.
     pub fn parent_dev(&self) -> Option<&kernel::device::Device> {
-        // SAFETY: The field is constant from registration on; a device keeps its parent.
+        // SAFETY: The field is constant from registration on, and a device holds a reference to its parent.
         unsafe {
             let parent = NonNull::new((*self.as_dev()).parent)?;
             Some(kernel::device::Device::from_raw(parent.as_ptr()))
@@ -417,7 +417,7 @@ impl Device {
     }
 
     fn raw_net(&self) -> *mut kernel_ext::bindings::net {
-        // SAFETY: The pointer is set when the device is made, and written whole when the device moves.
+        // SAFETY: The pointer is set when the device is made, and written by a single store when the device moves.
         unsafe {
             let net = &raw const (*self.as_raw()).__bindgen_anon_1.coredev.rdma_net.net;
             net.read_volatile().cast()
@@ -455,17 +455,18 @@ impl Device {
         field!(self, type_)
     }
 
-    /// `enum rdma_nl_name_assign_type`: who has given the name.
+    /// `enum rdma_nl_name_assign_type`: whether user space has set the name.
     #[inline]
     pub fn name_assign_type(&self) -> u32 {
         field!(self, name_assign_type)
     }
 
-    /// Says which device does the DMA: none for the CPU. For registration.
+    /// Sets the device that does the DMA; `None` for a software device. Called during registration.
     ///
     /// # Safety
     ///
-    /// The device is being registered, by this thread alone; nobody uses what is set here yet. The DMA device outlives it.
+    /// The device is being registered by this thread alone, and no other code reads the members that are set here yet. The DMA
+    /// device outlives the device.
     pub unsafe fn set_dma_device(&self, dma_device: Option<&kernel::device::Device>) {
         let raw = dma_device.map_or(core::ptr::null_mut(), raw_dev);
         // SAFETY: By the safety requirements.
@@ -476,11 +477,11 @@ impl Device {
         }
     }
 
-    /// Asks the driver what the device can, and keeps it. For registration.
+    /// Queries the driver for the device's attributes, and stores them. Called during registration.
     ///
     /// # Safety
     ///
-    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    /// The device is being made or registered by this thread alone, and no other code reads the members that are set here yet.
     pub unsafe fn fill_attrs(&self, sleep: &crate::MaySleep) -> Result {
         // SAFETY: By the safety requirements.
         let attrs = unsafe { &mut (*self.as_raw()).attrs };
@@ -488,26 +489,26 @@ impl Device {
         self.driver_query_device(attrs, sleep)
     }
 
-    /// Lets user space use the commands that all devices have. For a new device.
+    /// Enables the commands that all devices support. Called for a new device.
     ///
     /// # Safety
     ///
-    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    /// The device is being made or registered by this thread alone, and no other code reads the members that are set here yet.
     pub unsafe fn set_default_commands(&self) {
         // SAFETY: By the safety requirements.
         unsafe { (*self.as_raw()).uverbs_cmd_mask = DEFAULT_COMMANDS };
     }
 
-    /// A reference that keeps the device registered; `None` if it is not, or not any more. Any context.
+    /// Takes a reference that keeps the device registered; `None` if the device is not registered. Any context.
     #[inline]
     pub fn try_get(&self) -> Option<Registered> {
-        // SAFETY: The device is there.
+        // SAFETY: `self` is a valid device.
         let got = unsafe { bindings::ib_device_try_get(self.as_raw()) };
         // INVARIANT: The reference was just counted.
         got.then(|| Registered(NonNull::from(self)))
     }
 
-    /// Whether the device is registered at this moment.
+    /// Whether the device is registered at the moment of the call.
     pub fn is_registered(&self) -> bool {
         self.registrations()
             .as_atomic()
@@ -515,13 +516,14 @@ impl Device {
             != 0
     }
 
-    /// How many references keep the device registered.
+    /// The count of registration references.
     fn registrations(&self) -> &kernel::sync::Refcount {
         // SAFETY: `Refcount` is a transparent wrapper of the field, which C uses atomically too.
         unsafe { &*(&raw const (*self.as_raw()).refcount).cast() }
     }
 
-    /// Counts the first registration reference: the device is registered from now on. `None` if there is one already.
+    /// Sets the count of registration references from 0 to 1: the device is registered from now on. `None` if the count is not
+    /// 0.
     pub fn first_registered(&self) -> Option<Registered> {
         let count = self.registrations().as_atomic();
         count.cmpxchg(0, 1, kernel::sync::atomic::Full).ok()?;
@@ -530,16 +532,16 @@ impl Device {
     }
 }
 
-/// A reference that keeps a device registered: unregistration waits for it, so hold it shortly.
+/// A reference that keeps a device registered. Unregistration waits for it, so it is held for a short time only.
 ///
 /// # Invariants
 ///
-/// The device is registered, and one reference is ours.
+/// The device is registered, and `self` owns one registration reference.
 pub struct Registered(NonNull<Device>);
 
 // SAFETY: Devices may be used from any thread.
 unsafe impl Send for Registered {}
-// SAFETY: As above.
+// SAFETY: Devices may be used from any thread.
 unsafe impl Sync for Registered {}
 
 impl Registered {
@@ -553,18 +555,18 @@ impl Registered {
         Self(NonNull::from(device))
     }
 
-    /// One more reference. Any context.
+    /// Takes one more reference. Any context.
     pub fn again(&self) -> Self {
         self.registrations().inc();
-        // INVARIANT: As for this one; the reference was just counted.
+        // INVARIANT: `self` keeps the device registered; the new reference was just counted.
         Self(self.0)
     }
 
-    /// Gives up the reference; calls `last` if it was the last one. For the core: others drop it. Unregistration waits for what
-    /// `last` does.
+    /// Gives up the reference, and calls `last` if it was the last one. Unregistration waits until `last` has completed it.
+    /// Only the core calls this; other code drops the reference.
     pub fn put(self, last: impl FnOnce(&Device)) {
         let device = core::mem::ManuallyDrop::new(self);
-        // The device is there until unregistration goes on.
+        // Unregistration waits for `last`, so the device is valid until then.
         if device.registrations().dec_and_test() {
             last(&device);
         }
@@ -578,7 +580,7 @@ impl Registered {
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for Registered {
     type Raw = *mut ib_device;
 
@@ -602,29 +604,29 @@ impl Deref for Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the device is valid.
         unsafe { bindings::ib_device_put(self.as_raw()) };
     }
 }
 
-/// Whether the present process may use raw packets in a namespace.
+/// Whether the current process has `CAP_NET_RAW` in a namespace.
 pub fn has_raw_cap(net: &NetNamespace) -> bool {
-    // SAFETY: The namespace is there.
+    // SAFETY: `net` is a valid namespace.
     unsafe { bindings::net_raw_capable(net.as_raw().cast()) }
 }
 
-/// A sub-device that the driver made of another device, until it is deleted.
+/// A sub-device that a driver has added to a parent device: `add_sub_dev`.
 ///
 /// # Invariants
 ///
-/// The device is there until `delete`.
+/// The device is valid until `delete` is called.
 pub struct SubDevice(NonNull<Device>);
 
 // SAFETY: Devices may be used from any thread.
 unsafe impl Send for SubDevice {}
 
 impl SubDevice {
-    /// Has the driver make one of `parent`, which stays registered as long as the sub-device.
+    /// Lets the driver of `parent` add a sub-device. `parent` stays registered as long as the sub-device.
     pub fn add(
         parent: &Device,
         sub_type: u32,
@@ -632,30 +634,30 @@ impl SubDevice {
         sleep: &crate::MaySleep,
     ) -> Result<Self> {
         let sub = parent.driver_add_sub_dev(sub_type, name, sleep)?;
-        // SAFETY: The driver has just made the device, which is no one's parent and has none.
+        // SAFETY: The driver has just made the device, which is in no list of sub-devices yet.
         unsafe {
             let raw = sub.as_ref().as_raw();
             (*raw).type_ = sub_type;
             (*raw).parent = parent.as_raw();
         }
-        // INVARIANT: The driver keeps the device until it is told to delete it.
+        // INVARIANT: By the header the driver keeps the device until `del_sub_dev`.
         Ok(Self(sub))
     }
 
-    /// Whether it is this device.
+    /// Whether `device` is this sub-device.
     pub fn is(&self, device: &Device) -> bool {
         self.0 == NonNull::from(device)
     }
 
-    /// Has the driver unregister and deallocate it.
+    /// Lets the driver unregister and deallocate the sub-device.
     pub fn delete(self, parent: &Device, sleep: &crate::MaySleep) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the device is valid.
         parent.driver_del_sub_dev(unsafe { self.0.as_ref() }, sleep);
     }
 }
 
 impl Registered {
-    /// The device that this is a sub-device of, which is registered as long as this.
+    /// The parent of a sub-device, which stays registered as long as the sub-device; `None` for any other device.
     pub fn parent(&self) -> Option<&Device> {
         let parent = NonNull::new(field!(self, parent))?;
         // SAFETY: A sub-device that is registered keeps its parent registered.

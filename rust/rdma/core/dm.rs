@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of devices, and hints for DMA: `struct ib_dm`, `struct ib_dmah`.
+//! Device memory and DMA handles: `struct ib_dm`, `struct ib_dmah`.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -27,14 +27,14 @@ impl Dm {
     }
 }
 
-/// What hints for DMA say. What is `None` is not said.
+/// The hints of a DMA handle; `None` for a hint that is not given.
 #[derive(Clone, Copy)]
 pub struct DmaHints {
-    /// The CPU that uses the memory.
+    /// The CPU that accesses the memory.
     pub cpu: Option<u32>,
-    /// `enum tph_mem_type`: what kind of memory it is.
+    /// The memory type: `enum tph_mem_type`.
     pub memory: Option<u32>,
-    /// How it is used: the two bits of a processing hint of PCI Express.
+    /// The TLP processing hint of PCI Express, two bits.
     pub hint: Option<u8>,
 }
 
@@ -46,7 +46,7 @@ impl Dmah {
 }
 
 impl Fresh<Dmah> {
-    /// Memory for hints of an object of user space.
+    /// Allocates a DMA handle with a user object.
     ///
     /// # Errors
     ///

@@ -2,17 +2,17 @@
 
 //! Calls of the core into a driver: the methods of `struct ib_device_ops`, for a driver in any language.
 //!
-//! Each is a safe method on a view. Where a driver has left a method out, the call says `None`, or the error that the
-//! header promises. One file an area.
+//! Each is a safe method on a view. Where a driver lacks a method, the call returns `None`, or the error that the
+//! header promises. There is one file per area.
 //!
-//! Drivers in Rust are on the other side: [`crate::provider`].
+//! The other side, for drivers in Rust, is [`crate::provider`].
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-/// A method of a device, if the driver has it.
+/// Reads a method of a device; `None` if the driver lacks it.
 macro_rules! op {
     ($device:expr, $name:ident) => {
-        // SAFETY: The device is there, and its methods are constant from registration on.
+        // SAFETY: `$device` is a valid device, and its methods are constant from registration on.
         unsafe { (*$device.as_raw()).ops.$name }
     };
 }

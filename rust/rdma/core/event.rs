@@ -16,9 +16,9 @@ use crate::MaySleep;
 #[derive(Clone, Copy)]
 pub struct Event(ib_event);
 
-// SAFETY: What the event points to is looked at by handlers alone, which know that it is there.
+// SAFETY: The type does not dereference the pointers of the event, except for `device`, which is unsafe.
 unsafe impl Send for Event {}
-// SAFETY: As above.
+// SAFETY: The type does not dereference the pointers of the event, except for `device`, which is unsafe.
 unsafe impl Sync for Event {}
 
 impl EventView {
@@ -31,7 +31,7 @@ impl EventView {
 }
 
 impl Event {
-    /// An event of a port.
+    /// Creates an event of a port.
     pub fn of_port(kind: u32, device: &Device, port: u32) -> Self {
         let mut event: ib_event = pin_init::zeroed();
         event.device = device.as_raw();
@@ -40,7 +40,7 @@ impl Event {
         Self(event)
     }
 
-    /// What happened: `enum ib_event_type`.
+    /// The type of the event: `enum ib_event_type`.
     #[inline]
     pub fn kind(&self) -> u32 {
         self.0.event
@@ -49,15 +49,15 @@ impl Event {
     /// The port, for an event of a port.
     #[inline]
     pub fn port(&self) -> u32 {
-        // SAFETY: Any value of the union has these bytes.
+        // SAFETY: Any bytes of the union are a valid number.
         unsafe { self.0.element.port_num }
     }
 
-    /// The device that it happened to.
+    /// The device of the event.
     ///
     /// # Safety
     ///
-    /// The event is one that a driver raises right now, so that its device is there.
+    /// A driver is dispatching the event, so that its device is valid.
     pub unsafe fn device(&self) -> &Device {
         // SAFETY: By the safety requirements.
         unsafe { Device::from_raw(self.0.device) }
@@ -65,10 +65,11 @@ impl Event {
 }
 
 impl EventHandler {
-    /// The device whose events the handler wants.
+    /// The device whose events the handler gets.
     #[inline]
     pub fn device(&self) -> &Device {
-        // SAFETY: The field is set before the handler is registered, and the device is there as long as the handler is.
+        // SAFETY: The field is set before the handler is registered, and the device is valid as long as the handler is
+        // registered.
         unsafe { Device::from_raw((*self.as_raw()).device) }
     }
 }
@@ -77,7 +78,8 @@ impl EventHandler {
 ///
 /// # Invariants
 ///
-/// The handler is there until `ib_unregister_event_handler` returns, which takes it out and waits until it does not run.
+/// The handler is valid until `ib_unregister_event_handler` returns, which removes it from the list, and waits until it
+/// does not run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HandlerRef(NonNull<ib_event_handler>);
 
@@ -85,9 +87,9 @@ pub struct HandlerRef(NonNull<ib_event_handler>);
 unsafe impl Send for HandlerRef {}
 
 impl HandlerRef {
-    /// A handle of a handler that is being registered or unregistered.
+    /// Creates a handle of an event handler that is being registered or unregistered.
     pub fn new(handler: &EventHandler) -> Self {
-        // INVARIANT: Who unregisters waits; a handler that is not in a list is not called.
+        // INVARIANT: `ib_unregister_event_handler` waits for the handler, and a handler in no list is not called.
         Self(NonNull::from(handler).cast())
     }
 
@@ -95,10 +97,10 @@ impl HandlerRef {
     ///
     /// # Safety
     ///
-    /// The handler is in a list, or whoever takes it out waits for this call.
+    /// The handler is in a list, or the thread that removes it waits for this call.
     pub unsafe fn call(self, event: &Event, _sleep: &MaySleep) {
         let mut event = event.0;
-        // SAFETY: By the safety requirements the handler is there.
+        // SAFETY: By the safety requirements the handler is valid.
         unsafe {
             if let Some(handler) = (*self.0.as_ptr()).handler {
                 handler(self.0.as_ptr(), &mut event);
@@ -114,18 +116,19 @@ impl HandlerRef {
 
     fn set_next(self, next: Option<Self>) {
         let next = next.map_or(core::ptr::null_mut(), |next| next.0.as_ptr());
-        // SAFETY: By the type invariants; the member is the list's.
+        // SAFETY: By the type invariants the handler is valid, and only the list uses the member.
         unsafe { (*self.0.as_ptr()).list.next = next.cast::<bindings::list_head>() };
     }
 }
 
-/// Handlers in the order of their registration. The links are in the handlers: adding needs no memory.
+/// A list of handlers in the order of their registration. The links are members of the handlers, so that adding one
+/// allocates no memory.
 #[derive(Default)]
 pub struct HandlerList {
     first: Option<HandlerRef>,
 }
 
-// SAFETY: Whoever has the list has its handlers' links.
+// SAFETY: The list owns the links of its handlers.
 unsafe impl Send for HandlerList {}
 
 impl HandlerList {
@@ -134,7 +137,7 @@ impl HandlerList {
         self.first
     }
 
-    /// The handler after one that is in the list.
+    /// The handler after one in the list.
     pub fn after(&self, handler: HandlerRef) -> Option<HandlerRef> {
         handler.next()
     }
@@ -152,7 +155,7 @@ impl HandlerList {
         last.set_next(Some(handler));
     }
 
-    /// Takes a handler out; says whether it was in the list.
+    /// Removes a handler, and returns whether it was in the list.
     pub fn remove(&mut self, handler: HandlerRef) -> bool {
         let mut before = None;
         let mut at = self.first;
@@ -172,13 +175,14 @@ impl HandlerList {
     }
 }
 
-/// Who is told of a device's events.
+/// A listener to a device's asynchronous events.
 pub trait OnEvent: Send + Sync {
-    /// An event, in process context. The caches are up to date with it. It must not drop its [`Listening`].
+    /// Handles an event, in process context. The core's caches already reflect the event. The function must not drop its
+    /// own [`Listening`].
     fn event(&self, event: &Event, sleep: &MaySleep);
 }
 
-/// The structure of C, and who is told.
+/// The C structure with its listener.
 #[pin_data]
 struct RegisteredHandler<T> {
     #[pin]
@@ -187,7 +191,7 @@ struct RegisteredHandler<T> {
 }
 
 impl<T> RegisteredHandler<T> {
-    /// The structure of C: a pointer made of the whole, to which [`tell`] goes back.
+    /// The C structure. The pointer has the provenance of the whole, to which [`tell`] goes back.
     fn as_raw(&self) -> *mut ib_event_handler {
         let offset = core::mem::offset_of!(Self, raw);
         let this = core::ptr::from_ref(self).cast_mut();
@@ -195,23 +199,23 @@ impl<T> RegisteredHandler<T> {
     }
 }
 
-/// A listener who is told of a device's events until this is dropped, which may sleep.
+/// The registration of a listener. Dropping it unregisters the listener, and may sleep.
 ///
 /// # Invariants
 ///
-/// The structure is registered.
+/// The C structure is registered.
 pub struct Listening<T: OnEvent> {
     told: Pin<KBox<RegisteredHandler<T>>>,
     _device: ARef<Device>,
 }
 
-// SAFETY: The listener may be used from any thread; C uses the rest.
+// SAFETY: The listener may be used from any thread, and the C structure is used by the core alone.
 unsafe impl<T: OnEvent> Send for Listening<T> {}
-// SAFETY: As above.
+// SAFETY: The listener may be used from any thread, and the C structure is used by the core alone.
 unsafe impl<T: OnEvent> Sync for Listening<T> {}
 
 impl<T: OnEvent> Listening<T> {
-    /// Tells `listener` of the events of a device from now on.
+    /// Registers `listener` for the events of a device.
     ///
     /// # Errors
     ///
@@ -228,16 +232,16 @@ impl<T: OnEvent> Listening<T> {
             listener,
         });
         let told = KBox::pin_init(init, GFP_KERNEL)?;
-        // SAFETY: The structure stays where it is until it is unregistered, and so does the device.
+        // SAFETY: The structure does not move until it is unregistered, and the device is valid until then.
         unsafe { bindings::ib_register_event_handler(told.as_raw()) };
-        // INVARIANT: It is registered.
+        // INVARIANT: The structure was just registered.
         Ok(Self {
             told,
             _device: device.hold(),
         })
     }
 
-    /// Who is told.
+    /// The listener.
     pub fn listener(&self) -> &T {
         &self.told.listener
     }
@@ -245,7 +249,7 @@ impl<T: OnEvent> Listening<T> {
 
 impl<T: OnEvent> Drop for Listening<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants. No handler runs when this returns.
+        // SAFETY: By the type invariants the structure is registered. No handler runs when the function returns.
         unsafe { bindings::ib_unregister_event_handler(self.told.as_raw()) };
     }
 }

@@ -12,11 +12,11 @@ use rdma_bindings::{
 
 use super::{object::UseCount, Counters, FlowAction};
 
-/// What packets a specification lets through: how long a filter is, and where value and mask lie in the kernel's
-/// specification, which begins with its type and its size.
+/// The filter of a specification: the length of value and mask, and their offsets in the kernel's specification,
+/// which begins with its type and its size.
 #[derive(Clone, Copy)]
 pub struct Filter {
-    /// The length of the value, and of the mask.
+    /// The length of the value in bytes, and of the mask.
     pub len: usize,
     value: usize,
     mask: usize,
@@ -56,24 +56,25 @@ impl Filter {
     }
 }
 
-/// What is done with packets that a rule lets through.
+/// An action for the packets that a rule matches.
 pub enum Action<'a> {
-    /// They are marked with a tag.
+    /// Marks them with a tag.
     Tag(u32),
-    /// They are dropped.
+    /// Drops them.
     Drop,
-    /// What an object of user space says.
+    /// Applies a flow action of user space.
     Handle(&'a FlowAction),
-    /// They are counted.
+    /// Counts them.
     Count(&'a Counters),
 }
 
-/// A flow steering rule, for a driver.
+/// The attributes of a flow steering rule, for a driver.
 ///
 /// # Invariants
 ///
-/// The words begin with a `struct ib_flow_attr`. `size` says how many bytes of them are in use: those, and whole
-/// specifications. Objects that specifications name count this as a user: `used` has their counts.
+/// The words begin with a `struct ib_flow_attr`. Their first `size` bytes are in use, by that structure and
+/// whole specifications. The objects that specifications refer to count this value as a user; `used` has their
+/// use counts.
 pub struct FlowAttr {
     words: KVec<u64>,
     size: usize,
@@ -83,14 +84,14 @@ pub struct FlowAttr {
 impl Drop for FlowAttr {
     fn drop(&mut self) {
         for count in &self.used {
-            // SAFETY: By the type invariants the count is there, and counts this.
+            // SAFETY: By the type invariants the count is valid, and counts this value.
             unsafe { UseCount::new(*count).dec() };
         }
     }
 }
 
 impl FlowAttr {
-    /// A rule with room for `specs` specifications.
+    /// Allocates a rule with room for `specs` specifications.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl FlowAttr {
             size: head,
             used: KVec::new(),
         };
-        // SAFETY: The words are ours, and begin with the structure.
+        // SAFETY: The words are owned exclusively, and begin with the structure.
         let raw = unsafe { &mut *attr.words.as_mut_ptr().cast::<ib_flow_attr>() };
         raw.type_ = kind;
         raw.priority = priority;
@@ -122,27 +123,27 @@ impl FlowAttr {
         Ok(attr)
     }
 
-    /// For drivers.
+    /// The argument of a driver's method.
     pub(crate) fn as_raw(&mut self) -> *mut ib_flow_attr {
         let raw = self.words.as_mut_ptr().cast::<ib_flow_attr>();
-        // SAFETY: The words are ours, and begin with the structure.
+        // SAFETY: The words are owned exclusively, and begin with the structure.
         unsafe { (*raw).size = self.size as u16 };
         raw
     }
 
-    /// Room for another specification of `size` bytes.
+    /// Reserves room for another specification of `size` bytes.
     fn room(&mut self, size: usize) -> Result<*mut u8> {
         let end = self.size.checked_add(size).ok_or(EINVAL)?;
         if end.div_ceil(size_of::<u64>()) > self.words.len() {
             return Err(EINVAL);
         }
-        // SAFETY: It is within the words.
+        // SAFETY: The offset lies within the words.
         let place = unsafe { self.words.as_mut_ptr().cast::<u8>().add(self.size) };
         self.size = end;
         Ok(place)
     }
 
-    /// Adds a specification of a type, which `filter` belongs to, with the first bytes of value and mask.
+    /// Adds a specification of the type `kind` with its `filter`, and the first bytes of its value and mask.
     ///
     /// # Errors
     ///
@@ -151,12 +152,12 @@ impl FlowAttr {
         let place = self.room(filter.size)?;
         let copy = |offset: usize, bytes: &[u8]| {
             let len = bytes.len().min(filter.len);
-            // SAFETY: Value and mask lie within the specification, for which there is room.
+            // SAFETY: Value and mask lie within the specification, for which `room` has reserved the memory.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), place.add(offset), len) };
         };
         copy(filter.value, value);
         copy(filter.mask, mask);
-        // SAFETY: Every specification begins with these.
+        // SAFETY: Every specification begins with its type and its size.
         unsafe {
             place.cast::<u32>().write_unaligned(kind);
             place
@@ -167,11 +168,11 @@ impl FlowAttr {
         Ok(())
     }
 
-    /// Counts this as a user of what has the count.
+    /// Counts this value as a user of an object.
     ///
     /// # Safety
     ///
-    /// `count` is there, and what has it stays while it counts users.
+    /// `count` is the valid use count of an object that is not destroyed while it has users.
     unsafe fn hold(&mut self, count: *mut atomic_t) -> Result {
         self.used.push(count, GFP_KERNEL)?;
         // SAFETY: By the safety requirements.
@@ -179,7 +180,7 @@ impl FlowAttr {
         Ok(())
     }
 
-    /// Adds an action. What it names stays as long as this.
+    /// Adds an action. An object that it refers to is valid as long as `self`.
     ///
     /// # Errors
     ///
@@ -194,7 +195,7 @@ impl FlowAttr {
                     size: size as u16,
                     $($member: $value,)*
                 };
-                // SAFETY: There is room.
+                // SAFETY: `room` has reserved the memory.
                 unsafe { place.write_unaligned(spec) };
             }};
         }
@@ -207,7 +208,7 @@ impl FlowAttr {
             }
             Action::Drop => put!(IB_FLOW_SPEC_ACTION_DROP, ib_flow_spec_action_drop {}),
             Action::Handle(action) => {
-                // SAFETY: The action is there, and is not destroyed while it has users.
+                // SAFETY: The action is valid, and is not destroyed while it has users.
                 unsafe { self.hold(&raw mut (*action.as_raw()).usecnt)? };
                 put!(
                     IB_FLOW_SPEC_ACTION_HANDLE,
@@ -217,7 +218,7 @@ impl FlowAttr {
                 )
             }
             Action::Count(counters) => {
-                // SAFETY: The counters are there, and are not destroyed while they have users.
+                // SAFETY: The counters are valid, and are not destroyed while they have users.
                 unsafe { self.hold(&raw mut (*counters.as_raw()).usecnt)? };
                 put!(
                     IB_FLOW_SPEC_ACTION_COUNT,

@@ -2,8 +2,8 @@
 
 //! Members of a memory region that belong to a pool of registration handles.
 //!
-//! A driver that registers memory through handles, which the device makes slowly, has the core keep those that are not in
-//! use in pools: one for each kind of handle, which a key says.
+//! A driver may register memory through handles that are slow to create. The core keeps unused handles in pools, one pool
+//! for each key.
 //!
 //! C header: `include/rdma/frmr_pools.h`.
 
@@ -13,18 +13,18 @@ use rdma_bindings::{self as bindings, ib_frmr_key, ib_mr};
 
 use super::{Device, Mr};
 
-/// What handles are good for. Handles of one pool are alike in all.
+/// The key of a pool: the properties of its handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FrmrKey {
-    /// With translation of addresses by the device (PCIe ATS).
+    /// Whether the device translates addresses itself (PCIe ATS).
     pub ats: bool,
     /// `enum ib_access_flags`.
     pub access_flags: i32,
-    /// A matter of the driver's, which administrators may name.
+    /// A key of the driver, which administrators may set.
     pub vendor_key: u64,
-    /// A matter of the driver's; 0 for pools that administrators may fill.
+    /// A key of the driver's own; 0 for pools that administrators may fill.
     pub kernel_vendor_key: u64,
-    /// How many blocks of memory a handle has room for.
+    /// The capacity of a handle in DMA blocks.
     pub dma_blocks: usize,
 }
 
@@ -49,8 +49,8 @@ impl FrmrKey {
         raw
     }
 
-    /// Whether handles of a pool with this key are good for a region that asks for another one: they are alike, and have
-    /// room for as many blocks, but for less than twice as many.
+    /// Whether handles with this key fit a region that asks for `wanted`: the capacity is at least the wanted one and
+    /// less than twice as much, and all other properties are equal.
     pub fn is_good_for(&self, wanted: &Self) -> bool {
         let alike = Self {
             dma_blocks: wanted.dma_blocks,
@@ -61,23 +61,23 @@ impl FrmrKey {
     }
 }
 
-/// A pool, as regions refer to it.
+/// The type of the pools that regions refer to.
 ///
 /// # Safety
 ///
-/// One type of a module implements it, the module is the core, and regions are given references to no other.
+/// Exactly one type implements it, in the core, so that every pool reference of a region is of this type.
 pub unsafe trait FrmrPool: Send + Sync {}
 
 impl Mr {
-    /// What kind of handle the region asks for, as the driver has filled it in.
+    /// The key that the driver has set in the region.
     pub fn frmr_key(&self) -> FrmrKey {
-        // SAFETY: The driver makes the region: it is the only one that uses the member.
+        // SAFETY: The driver is creating the region, and only its thread uses the member.
         FrmrKey::from_raw(unsafe { &(*self.as_raw()).frmr.key })
     }
 
-    /// Gives the region a handle, and the pool that this is of.
+    /// Sets the handle of the region, and the handle's pool.
     pub fn set_frmr<T: FrmrPool>(&self, pool: Arc<T>, handle: u32) {
-        // SAFETY: As above.
+        // SAFETY: The driver is creating the region, and only its thread uses the member.
         unsafe {
             (*self.as_raw()).frmr.pool = Arc::into_raw(pool).cast_mut().cast();
             (*self.as_raw()).frmr.handle = handle;
@@ -85,8 +85,8 @@ impl Mr {
     }
 }
 
-/// The handle that a driver takes from a region, and the pool that it is of. The region's member stays as it was: drivers
-/// look there for whether the region had a handle from a pool.
+/// The handle that a driver takes from a region, with the handle's pool. The region's member is not cleared: drivers read
+/// there whether the region had a handle from a pool.
 pub struct GivenFrmr<T: FrmrPool> {
     /// The pool.
     pub pool: Arc<T>,
@@ -94,13 +94,13 @@ pub struct GivenFrmr<T: FrmrPool> {
     pub handle: u32,
 }
 
-// SAFETY: The header says so of the functions that take a handle from a region.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: FrmrPool> FromC for GivenFrmr<T> {
     type Raw = *mut ib_mr;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: The region has a handle from `set_frmr`, which the driver gives up, once. By the safety requirements of
-        // `FrmrPool` it is of this type.
+        // SAFETY: By the header the region has a handle from `set_frmr`, which the driver gives up once. By the safety
+        // requirements of `FrmrPool` its pool is a `T`.
         unsafe {
             let frmr = &(*raw).frmr;
             Self {
@@ -112,13 +112,13 @@ unsafe impl<T: FrmrPool> FromC for GivenFrmr<T> {
 }
 
 impl Device {
-    /// Whether regions may have such access: `enum ib_access_flags`.
+    /// Checks the access flags of a region: `enum ib_access_flags`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for flags that do not go together or that there are not, `EOPNOTSUPP` for what the device cannot.
+    /// `EINVAL` for unknown flags or an invalid combination, `EOPNOTSUPP` for access that the device does not support.
     pub fn check_mr_access(&self, flags: u32) -> Result {
-        // SAFETY: The device is there.
+        // SAFETY: `self` is a valid device.
         kernel::error::to_result(unsafe { bindings::ib_check_mr_access(self.as_raw(), flags) })
     }
 }

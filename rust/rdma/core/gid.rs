@@ -2,9 +2,9 @@
 
 //! Entries of GID tables with their reference count: `struct ib_gid_attr`.
 //!
-//! An entry is a counted object around the C structure. C code has references to it, which it may take and drop in any
-//! context; the last one frees the entry there and then. The net device of an entry may be taken away while others look
-//! at the entry under RCU; so it is let go a grace period later.
+//! An entry is a reference-counted object around the C structure. C code takes and drops references in any context; the
+//! last one frees the entry immediately. The net device of an entry may be removed while RCU readers use it, so its
+//! reference is dropped after a grace period.
 //!
 //! C headers: `include/rdma/ib_cache.h`, `include/rdma/ib_verbs.h`.
 
@@ -39,23 +39,23 @@ impl From<ib_gid> for Gid {
 }
 
 impl Gid {
-    /// The prefix of the subnet: the first 8 bytes, as a number.
+    /// The subnet prefix: the first 8 bytes, as a number.
     pub fn subnet_prefix(&self) -> u64 {
         u64::from_be_bytes(*self.0.first_chunk().unwrap_or(&[0; 8]))
     }
 }
 
-/// What an entry belongs to.
+/// The GID table that entries belong to.
 pub trait GidTable: Send + Sync + 'static {
-    /// The last reference to an entry of the table is gone. Any context.
+    /// Called when the last reference to the entry `index` is dropped. Any context.
     fn left(&self, index: u16);
 }
 
-/// What an entry is made from.
+/// The properties of a new entry.
 pub struct NewGid<'a> {
     /// The GID.
     pub gid: Gid,
-    /// What the GID is for.
+    /// The GID type.
     pub gid_type: GidType,
     /// The port, from 1.
     pub port_num: u32,
@@ -69,8 +69,8 @@ pub struct NewGid<'a> {
 ///
 /// # Invariants
 ///
-/// The members of `attr` are constant, but for `ndev`. That is null, or the device in `owned`, which RCU readers may look
-/// at for a grace period after it became null. `owned` is taken by who sets `ndev` to null, and by nobody else.
+/// The members of `attr` are constant, except for `ndev`. That is null, or the device in `owned`, which RCU readers may
+/// use for a grace period after `ndev` became null. Only the thread that sets `ndev` to null takes `owned`.
 #[repr(C)]
 pub struct GidEntry {
     attr: Opaque<ib_gid_attr>,
@@ -82,11 +82,11 @@ pub struct GidEntry {
 
 // SAFETY: Devices and tables may be used from any thread.
 unsafe impl Send for GidEntry {}
-// SAFETY: By the invariants nothing that is not atomic changes.
+// SAFETY: By the type invariants only `ndev` changes, atomically, and one thread takes `owned`.
 unsafe impl Sync for GidEntry {}
 
 impl GidEntry {
-    /// Makes an entry of a table of `device`, which is not in the table yet.
+    /// Allocates an entry for a table of `device`, which is not in the table yet.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl GidEntry {
             index: new.index,
             port_num: new.port_num,
         };
-        // INVARIANT: `ndev` is what `owned` holds.
+        // INVARIANT: `ndev` is the device in `owned`.
         let entry = Self {
             attr: Opaque::new(attr),
             owned: UnsafeCell::new(owned),
@@ -123,7 +123,7 @@ impl GidEntry {
 
     #[inline]
     fn as_attr(&self) -> &GidAttr {
-        // SAFETY: The entry is there as long as `self`.
+        // SAFETY: The structure is a member of `self`.
         unsafe { GidAttr::from_raw(self.as_raw()) }
     }
 
@@ -133,7 +133,7 @@ impl GidEntry {
         self.as_attr().gid()
     }
 
-    /// What the GID is for.
+    /// The GID type.
     #[inline]
     pub fn gid_type(&self) -> GidType {
         self.as_attr().gid_type()
@@ -153,7 +153,7 @@ impl GidEntry {
 
     #[inline]
     fn ndev_slot(&self) -> &AtomicPtr<net_device> {
-        // SAFETY: The member is valid as long as `self`; C code reads it, and this alone writes it.
+        // SAFETY: The member is valid as long as `self`; C reads it by a single load, and Rust accesses it atomically.
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).ndev) }
     }
 
@@ -161,17 +161,18 @@ impl GidEntry {
     #[inline]
     pub fn ndev<'g>(&self, _guard: &'g rcu::Guard) -> Option<&'g NetDevice> {
         let ndev = NonNull::new(self.ndev_slot().load(Ordering::Acquire))?;
-        // SAFETY: By the type invariants the device is held until a grace period after it can be found here.
+        // SAFETY: By the type invariants the device is valid until a grace period after `ndev` became null, and the guard
+        // is an RCU reader.
         Some(unsafe { NetDevice::from_raw(ndev.as_ptr()) })
     }
 
-    /// Says whether the GID belongs to a net device.
+    /// Whether the GID belongs to `ndev`.
     #[inline]
     pub fn is_on(&self, ndev: &NetDevice) -> bool {
         self.ndev_slot().load(Ordering::Relaxed) == ndev.as_raw()
     }
 
-    /// Takes the net device away.
+    /// Removes the net device from the entry.
     pub fn take_ndev(&self) {
         if self
             .ndev_slot()
@@ -180,30 +181,30 @@ impl GidEntry {
         {
             return;
         }
-        // SAFETY: By the type invariants nobody else uses `owned`: only one swap returns the device.
+        // SAFETY: By the type invariants only this thread takes `owned`: one exchange of `ndev` returns the device.
         let owned = unsafe { (*self.owned.get()).take() };
         drop(owned);
     }
 
-    /// Whether the entry is in its table, where it can be found.
+    /// Whether the entry is in its table.
     #[inline]
     pub fn is_valid(&self) -> bool {
         self.valid.load(Ordering::Acquire)
     }
 
-    /// Says whether the entry is in its table. For the table.
+    /// Sets whether the entry is in its table. Called by the table.
     #[inline]
     pub fn set_valid(&self, valid: bool) {
         self.valid.store(valid, Ordering::Release);
     }
 
-    /// What the driver keeps for the entry.
+    /// The driver's context of the entry.
     #[inline]
     pub fn context(&self) -> *mut c_void {
         self.context.load(Ordering::Acquire)
     }
 
-    /// Where the driver writes what it keeps for the entry.
+    /// The place of the driver's context.
     #[inline]
     pub fn context_slot(&self) -> *mut *mut c_void {
         self.context.as_ptr()
@@ -216,20 +217,20 @@ impl Drop for GidEntry {
     }
 }
 
-/// A counted reference to an entry, as C has it in a `const struct ib_gid_attr *`.
+/// A counted reference to an entry, which C holds as a `const struct ib_gid_attr *`.
 ///
-/// As an argument of a C entry point it is one that the caller hands over.
+/// As an argument of a C entry point it takes over C's reference.
 #[derive(Clone)]
 pub struct GidRef(Arc<GidEntry>);
 
 impl GidRef {
-    /// A reference for C.
+    /// Creates a reference for C.
     #[inline]
     pub fn new(entry: Arc<GidEntry>) -> Self {
         Self(entry)
     }
 
-    /// Gives the reference to C.
+    /// Hands the reference over to C.
     #[inline]
     pub fn into_raw(self) -> *const ib_gid_attr {
         // The structure is the entry's first member.
@@ -257,27 +258,27 @@ impl Deref for GidRef {
     }
 }
 
-// SAFETY: Entries of GID tables are made by `GidEntry::new` alone.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for GidRef {
     type Raw = *const ib_gid_attr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the caller hands over a reference to an entry.
+        // SAFETY: By the header the function takes over a reference to an entry, and only `GidEntry::new` makes entries.
         unsafe { Self::from_raw(raw) }
     }
 }
 
-/// An entry that C lends for the time of a call.
+/// An entry that C lends for a call.
 #[derive(Clone, Copy)]
 pub struct BorrowedGid<'a>(&'a GidEntry);
 
 impl<'a> BorrowedGid<'a> {
-    /// Borrows the entry around a C structure.
+    /// Borrows the entry of a C structure.
     ///
     /// # Safety
     ///
-    /// `raw` is of an entry of a GID table, which is referenced throughout `'a`.
+    /// `raw` is the structure of a [`GidEntry`] that is referenced throughout `'a`.
     #[inline]
     pub unsafe fn from_raw(raw: *const ib_gid_attr) -> Self {
         // SAFETY: By the safety requirements; the structure is the first member of the entry.
@@ -293,7 +294,7 @@ impl<'a> BorrowedGid<'a> {
     /// Counts a reference.
     #[inline]
     pub fn hold(self) -> GidRef {
-        // SAFETY: Entries are in an `Arc` always; the count is given to a reference of its own.
+        // SAFETY: Entries are always in an `Arc`. `ManuallyDrop` keeps the borrowed reference; the clone counts its own.
         let entry = core::mem::ManuallyDrop::new(unsafe { Arc::from_raw(self.0) });
         GidRef(Arc::clone(&entry))
     }
@@ -308,27 +309,28 @@ impl Deref for BorrowedGid<'_> {
     }
 }
 
-// SAFETY: As for `GidRef`.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for BorrowedGid<'_> {
     type Raw = *const ib_gid_attr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the caller has a reference.
+        // SAFETY: By the safety requirements C holds a reference to the entry during the call.
         unsafe { Self::from_raw(raw) }
     }
 }
 
-/// An entry that C passes, or none (null).
+/// A borrowed entry as an argument of C, which may be null.
 pub struct BorrowedGidArgument<'a>(pub Option<BorrowedGid<'a>>);
 
-// SAFETY: As above; null is no entry.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for BorrowedGidArgument<'_> {
     type Raw = *const ib_gid_attr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the caller has a reference if the pointer is not null.
+        // SAFETY: By the safety requirements C holds a reference to the entry during the call, if the pointer is not
+        // null.
         Self((!raw.is_null()).then(|| unsafe { BorrowedGid::from_raw(raw) }))
     }
 }
@@ -345,36 +347,36 @@ impl IntoC for GidResult {
     }
 }
 
-// SAFETY: A GID is plain data.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for Gid {
     type Raw = *const ib_gid;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the GID is there; it need not be aligned for numbers.
+        // SAFETY: By the safety requirements the GID is valid; a read of bytes needs no alignment.
         Self(unsafe { raw.cast::<[u8; 16]>().read() })
     }
 }
 
-/// A GID that C passes without `const`, though it is only read. It may be absent (null).
+/// A GID that C passes without `const`, though it is only read, and that may be null.
 pub struct GidArgument(pub Option<Gid>);
 
-// SAFETY: A GID is plain data.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for GidArgument {
     type Raw = *mut ib_gid;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the GID is there if the pointer is not null.
+        // SAFETY: By the safety requirements the GID is valid if the pointer is not null.
         Self((!raw.is_null()).then(|| unsafe { Gid::from_c(raw) }))
     }
 }
 
-/// Where C wants an Ethernet address to be put, if it wants that.
+/// The output argument for an Ethernet address, which may be null.
 pub struct MacOut<'a>(Option<&'a mut MaybeUninit<MacAddress>>);
 
 impl MacOut<'_> {
-    /// Puts an address there.
+    /// Writes the address, if C wants it.
     #[inline]
     pub fn set(self, address: MacAddress) {
         if let Some(place) = self.0 {
@@ -383,13 +385,13 @@ impl MacOut<'_> {
     }
 }
 
-// SAFETY: The header has a place for an address of 6 bytes as a pointer to the first.
+// SAFETY: `Raw` is the pointer type in the header, to the first of 6 bytes.
 unsafe impl FromC for MacOut<'_> {
     type Raw = *mut u8;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements there is a place if the pointer is not null.
+        // SAFETY: By the safety requirements the memory is valid for writes if the pointer is not null.
         Self(unsafe { raw.cast::<MaybeUninit<MacAddress>>().as_mut() })
     }
 }

@@ -14,28 +14,28 @@ use super::device::Registered;
 use crate::MaySleep;
 
 view_of! {
-    /// A kind of links, as its driver describes it.
+    /// A link type, as its driver describes it: `struct rdma_link_ops`.
     pub struct LinkKind(bindings::rdma_link_ops);
 }
 
-/// A kind of links that is registered.
+/// A handle of a registered link type.
 ///
 /// # Invariants
 ///
-/// The kind stays as long as there is such a handle.
+/// The link type is valid as long as the handle.
 pub struct LinkKindRef(NonNull<LinkKind>);
 
-// SAFETY: Kinds of links may be used from any thread.
+// SAFETY: Link types are constant, and may be used from any thread.
 unsafe impl Send for LinkKindRef {}
-// SAFETY: As above.
+// SAFETY: Link types are constant, and may be used from any thread.
 unsafe impl Sync for LinkKindRef {}
 
 impl LinkKindRef {
-    /// A handle.
+    /// Creates a handle.
     ///
     /// # Safety
     ///
-    /// The handle is dropped before the kind goes.
+    /// The handle is dropped before the link type becomes invalid.
     pub unsafe fn new(kind: &LinkKind) -> Self {
         // INVARIANT: By the safety requirements.
         Self(NonNull::from(kind))
@@ -45,40 +45,43 @@ impl LinkKindRef {
         self.0.as_ptr().cast()
     }
 
-    /// The name of the kind.
+    /// The name of the link type.
     pub fn name(&self) -> &CStr {
         // SAFETY: By the type invariants; the name is constant.
         unsafe { CStr::from_char_ptr((*self.raw()).type_) }
     }
 
-    /// Whether it is a handle of this kind.
+    /// Whether it is a handle of this link type.
     pub fn is(&self, kind: &LinkKind) -> bool {
         self.0 == NonNull::from(kind)
     }
 
-    /// Has the driver make a link.
+    /// Lets the driver create a link.
     pub fn make(&self, name: &CStr, ndev: &NetDevice, _sleep: &MaySleep) -> Result {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the link type is valid.
         let call = unsafe { (*self.raw()).newlink }.ok_or(EINVAL)?;
-        // SAFETY: The name is a string, the net device is there, and so is the driver.
+        // SAFETY: The name is a string and the net device is valid; by the type invariants so is the
+        // driver's function.
         to_result(unsafe { call(name.as_char_ptr(), ndev.as_raw().cast()) })
     }
 }
 
-/// Loads the module of a kind of links: `rdma-link-NAME`.
+/// Loads the module of a link type: `rdma-link-NAME`.
 pub fn request_module(kind: &CStr, _sleep: &MaySleep) {
-    // SAFETY: The name is a string. Whether there is a module shows in whether there is a kind afterwards.
+    // SAFETY: The name is a NUL-terminated string. The result is ignored: a lookup of the link type
+    // follows.
     unsafe { bindings::__request_module(true, c"rdma-link-%s".as_char_ptr(), kind.as_char_ptr()) };
 }
 
 impl Registered {
-    /// Tells the driver that a user deletes the link that the device is, before it is unregistered.
+    /// Calls the driver's `dellink` before the device of a link is unregistered, when a user deletes the
+    /// link.
     ///
     /// # Errors
     ///
-    /// What the driver says: then it has given up the reference itself, as the method's contract is.
+    /// Those of the driver, which by the method's contract has then given up the reference itself.
     pub fn dellink(self, _sleep: &MaySleep) -> Result<Self> {
-        // SAFETY: A device's kind stays as long as the device is registered.
+        // SAFETY: The link type is valid as long as the device is registered.
         let call = unsafe { self.link_ops().as_ref() }.and_then(|ops| ops.dellink);
         let Some(call) = call else {
             return Ok(self);

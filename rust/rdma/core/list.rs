@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lists of C that the core shares with headers and consumers, and the locks around them.
+//! C lists that the core shares with headers and consumers, and the spin locks that protect them.
 //!
 //! C headers: `include/linux/list.h`, `include/linux/spinlock.h`.
 
 use kernel::ffi::c_ulong;
 use rdma_bindings::{self as bindings, list_head, spinlock_t};
 
-/// Makes an empty list.
+/// Initialises an empty list.
 ///
 /// # Safety
 ///
-/// `head` is there and ours.
+/// `head` is valid for writes, and no other thread accesses it.
 pub unsafe fn init(head: *mut list_head) {
     // SAFETY: By the safety requirements.
     unsafe {
@@ -24,7 +24,7 @@ pub unsafe fn init(head: *mut list_head) {
 ///
 /// # Safety
 ///
-/// `head` is a list, and its lock is held.
+/// `head` is a valid list, and its lock is held.
 pub unsafe fn first(head: *mut list_head) -> Option<*mut list_head> {
     // SAFETY: By the safety requirements.
     unsafe { after(head, head) }
@@ -34,14 +34,14 @@ pub unsafe fn first(head: *mut list_head) -> Option<*mut list_head> {
 ///
 /// # Safety
 ///
-/// `head` is a list, `entry` is its head or in it, and its lock is held.
+/// `head` is a valid list, `entry` is its head or in it, and its lock is held.
 pub unsafe fn after(head: *mut list_head, entry: *mut list_head) -> Option<*mut list_head> {
     // SAFETY: By the safety requirements.
     let next = unsafe { (*entry).next };
     (next != head).then_some(next)
 }
 
-/// Inserts an entry after another one, or after the head: then it is the first.
+/// Inserts an entry after another one, or after the head, as the first.
 ///
 /// # Safety
 ///
@@ -67,7 +67,7 @@ pub unsafe fn append(head: *mut list_head, entry: *mut list_head) {
     unsafe { insert_after((*head).prev, entry) };
 }
 
-/// Takes an entry out.
+/// Removes an entry.
 ///
 /// # Safety
 ///
@@ -82,11 +82,11 @@ pub unsafe fn remove(entry: *mut list_head) {
     }
 }
 
-/// A spin lock of C that is held, with interrupts off.
+/// A C spin lock that is held with interrupts disabled.
 ///
 /// # Invariants
 ///
-/// The lock is held by us; `flags` are from taking it.
+/// This context holds the lock; `flags` are from taking it.
 pub struct Locked {
     lock: *mut spinlock_t,
     flags: c_ulong,
@@ -97,7 +97,7 @@ impl Locked {
     ///
     /// # Safety
     ///
-    /// `lock` is set up, and stays as long as the result.
+    /// `lock` is initialised, is not held by this context, and is valid as long as the result.
     pub unsafe fn take(lock: *mut spinlock_t) -> Self {
         // INVARIANT: The lock was just taken.
         Self {

@@ -3,11 +3,11 @@
 //! Management datagrams (MADs): the structures that the MAD layer of the core shares with its clients in C, and the special
 //! queue pairs that MADs travel over.
 //!
-//! | type | is | owned by |
+//! | type | meaning | owner |
 //! |---|---|---|
-//! | [`AgentBody`](agent::AgentBody) | `struct ib_mad_agent`, inside of the layer's agent | the client that registered it |
-//! | [`SendBody`](send::SendBody) | `struct ib_mad_send_buf` and its memory, inside of the layer's send | the client; the layer too while it is posted |
-//! | [`RecvMad`](recv::RecvMad) | `struct ib_mad_recv_wc` and its memory | who has it: the queue pair, the layer, at last the client |
+//! | [`AgentBody`](agent::AgentBody) | `struct ib_mad_agent`, in the layer's agent | the client that registered it |
+//! | [`SendBody`](send::SendBody) | `struct ib_mad_send_buf` and its memory | the client; the layer too while it is posted |
+//! | [`RecvMad`](recv::RecvMad) | `struct ib_mad_recv_wc` and its memory | in turn the queue pair, the layer, the client |
 //! | [`SpecialQps`](qp::SpecialQps) | QP0 and QP1 of a port, and their completion queue | the layer |
 //!
 //! C header: `include/rdma/ib_mad.h`.
@@ -25,33 +25,33 @@ use kernel::{
 };
 use kernel_ext::entry::{FromC, IntoC};
 
-/// The part of an object that C knows.
+/// The part of an object that C uses.
 ///
 /// # Safety
 ///
-/// A `C` is at the beginning of the type.
+/// `Self` begins with a `C`.
 pub unsafe trait Body {
-    /// The structure of C.
+    /// The C structure.
     type C;
 }
 
-/// An object of the layer, counted, whose body C has pointers to: [`embeds!`](crate::embeds) implements it.
+/// A reference-counted object of the layer, to whose body C has pointers. [`embeds!`](crate::embeds) implements it.
 ///
 /// # Safety
 ///
-/// There is a `Self::Body` at `OFFSET`.
+/// `Self` has a `Self::Body` at `OFFSET`.
 pub unsafe trait Embeds: Sized + Send + Sync + 'static {
-    /// What C knows of it.
+    /// The body.
     type Body: Body;
 
-    /// Where the body is in the object.
+    /// The offset of the body in bytes.
     const OFFSET: usize;
 
-    /// What C knows of it.
+    /// The body.
     fn body(&self) -> &Self::Body;
 }
 
-/// Says which member of an object is its body.
+/// Implements [`Embeds`] for an object, whose body is the member.
 #[macro_export]
 macro_rules! embeds {
     ($object:ty { $member:ident: $body:ty }) => {
@@ -70,13 +70,13 @@ macro_rules! embeds {
 
 type CBody<T> = <<T as Embeds>::Body as Body>::C;
 
-/// The body of an object, for C; from it [`object_of`] comes back to the object, of which the pointer is to be made.
+/// The body of an object, for C. The result has the provenance of `object`, so that [`object_of`] may go back to the object.
 #[inline]
 fn body_of<T: Embeds>(object: *const T) -> *mut CBody<T> {
     object.wrapping_byte_add(T::OFFSET).cast_mut().cast()
 }
 
-/// The pointer that C has of an object.
+/// The pointer by which C refers to an object.
 #[inline]
 pub fn c_pointer<T: Embeds>(object: &Arc<T>) -> *mut CBody<T> {
     body_of(Arc::as_ptr(object))
@@ -88,7 +88,7 @@ fn object_of<T: Embeds>(raw: *mut CBody<T>) -> *const T {
     raw.wrapping_byte_sub(T::OFFSET).cast()
 }
 
-/// An object of which C lends a pointer during a call.
+/// An object that C lends for a call.
 pub struct Borrowed<'a, T: Embeds>(ArcBorrow<'a, T>);
 
 impl<T: Embeds> core::ops::Deref for Borrowed<'_, T> {
@@ -101,48 +101,49 @@ impl<T: Embeds> core::ops::Deref for Borrowed<'_, T> {
 }
 
 impl<T: Embeds> Borrowed<'_, T> {
-    /// A reference of one's own.
+    /// Takes a reference.
     #[inline]
     pub fn hold(&self) -> Arc<T> {
         self.0.into()
     }
 }
 
-// SAFETY: A lender passes a pointer to the body of a live object, which is inside of an `Arc`.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: Embeds> FromC for Borrowed<'_, T> {
     type Raw = *mut CBody<T>;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements C has a reference, and does not give it up during the call.
+        // SAFETY: By the safety requirements `raw` is the body of an object in an `Arc`, to which C holds a reference during the
+        // call.
         Self(unsafe { ArcBorrow::from_raw(object_of(raw)) })
     }
 }
 
-/// An object of which C lends a pointer during a call, or null.
+/// An object that C lends for a call, or null.
 pub struct MaybeBorrowed<'a, T: Embeds>(pub Option<Borrowed<'a, T>>);
 
-// SAFETY: As above; null is no object.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: Embeds> FromC for MaybeBorrowed<'_, T> {
     type Raw = *mut CBody<T>;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements the pointer is null or valid as for `Borrowed`.
         Self((!raw.is_null()).then(|| unsafe { Borrowed::from_c(raw) }))
     }
 }
 
-/// C's reference to an object, which it gives up by a call.
+/// C's reference to an object, which the call takes over.
 pub struct Given<T: Embeds>(pub Arc<T>);
 
-// SAFETY: The header says that the function takes the object over.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: Embeds> FromC for Given<T> {
     type Raw = *mut CBody<T>;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: C's reference was made by `MadeForC`, and C gives it up.
+        // SAFETY: `MadeForC` has given the reference to C, and by the header the function takes it over.
         Self(unsafe { Arc::from_raw(object_of(raw)) })
     }
 }
@@ -156,7 +157,7 @@ impl<T: Embeds> IntoC for MadeForC<T> {
     #[inline]
     fn into_c(self) -> Self::Raw {
         match self.0 {
-            // The reference is C's, until it comes back as `Given`.
+            // C owns the reference until it comes back as `Given`.
             Ok(object) => body_of(Arc::into_raw(object)),
             Err(error) => error.to_ptr(),
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of devices that user space maps: `struct rdma_user_mmap_entry`.
+//! Device memory that user space maps: `struct rdma_user_mmap_entry`.
 //!
 //! | lock | protects |
 //! |---|---|
-//! | `umap_lock` of a device file | its list of mappings; that one entry at a time is inserted |
-//! | `xa_lock` of `mmap_xa` of a context | which entry is at which offset, and whether it was removed |
+//! | `umap_lock` of a device file | its list of mappings; the insertion of entries |
+//! | `xa_lock` of `mmap_xa` of a context | the entry at each offset, and whether it was removed |
 //! | `dmabufs_lock` of an entry | its list of DMA buffers |
 //!
 //! `umap_lock` and `dmabufs_lock` are mutexes: process context; `xa_lock` is taken inside.
@@ -28,11 +28,11 @@ use super::{list, Ucontext};
 use crate::MaySleep;
 
 view_of! {
-    /// Memory that user space may map, at an offset of the device file.
+    /// Memory that user space may map at an offset of the device file.
     pub struct MmapEntry(rdma_user_mmap_entry);
 }
 view_of! {
-    /// What ib_uverbs keeps of a mapping.
+    /// The data of ib_uverbs for a mapping.
     pub struct UmapPriv(rdma_umap_priv);
 }
 view_of! {
@@ -40,14 +40,14 @@ view_of! {
     ///
     /// # Invariants
     ///
-    /// The mapping is locked, for writing where it is being made, as long as it is lent.
+    /// The mapping is locked as long as it is borrowed, for writing if it is being created.
     pub struct VmaView(vm_area_struct);
 }
 
-/// How pages are mapped: `pgprot_t`.
+/// The protection of a mapping: `pgprot_t`.
 pub struct Protection(bindings::pgprot_t);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for Protection {
     type Raw = bindings::pgprot_t;
 
@@ -57,11 +57,11 @@ unsafe impl FromC for Protection {
     }
 }
 
-/// A reference of an entry. Dropping the last tells the driver, which frees it.
+/// A counted reference to an entry. Dropping the last one calls the driver's `mmap_free`.
 ///
 /// # Invariants
 ///
-/// The reference is ours.
+/// `self` owns one reference.
 pub struct EntryRef(NonNull<MmapEntry>);
 
 impl EntryRef {
@@ -74,7 +74,7 @@ impl core::ops::Deref for EntryRef {
     type Target = MmapEntry;
 
     fn deref(&self) -> &MmapEntry {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the entry is valid.
         unsafe { self.0.as_ref() }
     }
 }
@@ -82,14 +82,14 @@ impl core::ops::Deref for EntryRef {
 impl Drop for EntryRef {
     fn drop(&mut self) {
         let raw = self.as_raw();
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the entry is valid, and `self` owned a reference.
         if unsafe { bindings::refcount_dec_and_test(&raw mut (*raw).ref_.refcount) } {
             self.free();
         }
     }
 }
 
-// SAFETY: A caller passes its reference.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for EntryRef {
     type Raw = *mut rdma_user_mmap_entry;
 
@@ -103,7 +103,7 @@ unsafe impl FromC for EntryRef {
 /// A reference that C hands over, or null.
 pub struct MaybeEntryRef(pub Option<EntryRef>);
 
-// SAFETY: As for `EntryRef`.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for MaybeEntryRef {
     type Raw = *mut rdma_user_mmap_entry;
 
@@ -134,19 +134,19 @@ struct Offsets<'a>(&'a Ucontext);
 impl<'a> Offsets<'a> {
     fn lock(context: &'a Ucontext) -> Self {
         let this = Self(context);
-        // SAFETY: The array is there as long as the context.
+        // SAFETY: The array is valid as long as the context.
         unsafe { bindings::xa_lock(this.array()) };
         this
     }
 
     fn array(&self) -> *mut xarray {
-        // SAFETY: The context is there.
+        // SAFETY: The context is valid.
         unsafe { &raw mut (*self.0.as_raw()).mmap_xa }
     }
 
-    /// The first offset from `from` to `to` that is taken.
+    /// The first used offset from `from` to `to`.
     fn first_taken(&self, mut from: usize, to: usize) -> Option<usize> {
-        // SAFETY: The array is there.
+        // SAFETY: The array is valid.
         let found = unsafe { bindings::xa_find(self.array(), &mut from, to, bindings::XA_PRESENT) };
         (!found.is_null()).then_some(from)
     }
@@ -154,16 +154,16 @@ impl<'a> Offsets<'a> {
     /// Frees offsets.
     fn erase(&self, range: core::ops::Range<usize>) {
         for offset in range {
-            // SAFETY: The array is there, and locked.
+            // SAFETY: The array is valid, and its lock is held.
             unsafe { bindings::__xa_erase(self.array(), offset) };
         }
     }
 
-    /// Gives an entry all offsets of a range. The lock may be dropped meanwhile.
+    /// Stores an entry at all offsets of a range. The lock may be dropped temporarily.
     fn insert(&self, entry: &MmapEntry, range: core::ops::Range<usize>) -> Result {
         for offset in range.clone() {
             let value = entry.as_raw().cast::<c_void>();
-            // SAFETY: The array is there, and locked; the entry takes its offsets back before it goes.
+            // SAFETY: The array is valid, and its lock is held; `free` erases the offsets before the entry is freed.
             let stored =
                 unsafe { bindings::__xa_insert(self.array(), offset, value, bindings::GFP_KERNEL) };
             if stored != 0 {
@@ -177,49 +177,50 @@ impl<'a> Offsets<'a> {
 
 impl Drop for Offsets<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the lock is held.
         unsafe { bindings::xa_unlock(self.array()) };
     }
 }
 
 impl MmapEntry {
     fn context(&self) -> &Ucontext {
-        // SAFETY: The member is set when the entry is inserted; the context stays longer.
+        // SAFETY: The member is constant after the entry is inserted, and the context outlives the entry.
         unsafe { &*(*self.as_raw()).ucontext.cast() }
     }
 
-    /// How many pages it has.
+    /// The number of pages.
     pub fn page_count(&self) -> usize {
-        // SAFETY: The member is set when the entry is inserted.
+        // SAFETY: The member is constant after the entry is inserted.
         unsafe { (*self.as_raw()).npages }
     }
 
-    /// Its first offset, in pages.
+    /// The first offset in pages.
     fn start(&self) -> usize {
-        // SAFETY: The member is set when the entry is inserted.
+        // SAFETY: The member is constant after the entry is inserted.
         unsafe { (*self.as_raw()).start_pgoff }
     }
 
-    /// Frees its offsets, and leaves it to the driver. The last reference is gone.
+    /// Frees the offsets, and calls the driver's `mmap_free`. The last reference is dropped.
     fn free(&self) {
         let context = self.context();
         let start = self.start();
         Offsets::lock(context).erase(start..start.saturating_add(self.page_count()));
         if let Some(mmap_free) = context.device().ops().mmap_free {
-            // SAFETY: The entry is the driver's, and nobody else has it.
+            // SAFETY: The entry has no references, and `mmap_free` takes it over.
             unsafe { mmap_free(self.as_raw()) };
         }
     }
 
-    /// Gives it `len` bytes of offsets of a context, of which the first is from `min` to `max`, in pages.
+    /// Allocates offsets of a context for `len` bytes. The first offset is from `min` to `max`, in pages.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no such room, or no memory; `EINVAL` for no length.
+    /// `ENOMEM` if no such range is free, or memory is short; `EINVAL` if `len` is 0.
     ///
     /// # Safety
     ///
-    /// The entry is new: nobody else uses it, and it is in no context. Its owner removes it before the context goes.
+    /// The entry is new: only this thread uses it, and it is in no context. Its owner removes it before the context is
+    /// destroyed.
     pub unsafe fn insert(
         &self,
         context: &Ucontext,
@@ -232,7 +233,7 @@ impl MmapEntry {
             return Err(EINVAL);
         }
         let raw = self.as_raw();
-        // SAFETY: By the safety requirements. The file stays as long as the context.
+        // SAFETY: By the safety requirements. The file is valid as long as the context.
         let mutex = unsafe {
             bindings::rdma_user_mmap_entry_init(raw);
             (*raw).ucontext = context.as_raw();
@@ -243,13 +244,13 @@ impl MmapEntry {
         let offsets = Offsets::lock(context);
         let range = find_gap(&offsets, pages, min, max)?;
         let start = range.start;
-        // SAFETY: As above.
+        // SAFETY: By the safety requirements. The file is valid as long as the context.
         unsafe { (*raw).start_pgoff = start };
         offsets.insert(self, range)
     }
 }
 
-/// Finds offsets that are free.
+/// Finds free offsets.
 fn find_gap(
     offsets: &Offsets<'_>,
     pages: u32,
@@ -277,7 +278,7 @@ impl EntryRef {
     pub fn find(context: &Ucontext, offset: usize) -> Option<Self> {
         u32::try_from(offset).ok()?;
         let offsets = Offsets::lock(context);
-        // SAFETY: The array is locked: what is in it is there, though perhaps without references.
+        // SAFETY: The lock of the array is held, so that its entries are valid, though their reference count may be 0.
         unsafe {
             let entry = bindings::xa_load(offsets.array(), offset).cast::<rdma_user_mmap_entry>();
             let usable = !entry.is_null()
@@ -288,11 +289,11 @@ impl EntryRef {
         }
     }
 
-    /// Says that it may not be mapped any more, takes its DMA buffers away, and drops the driver's reference.
+    /// Prevents further mappings, revokes the DMA buffers of the entry, and drops the driver's reference.
     #[inline]
     pub fn remove(self, sleep: &MaySleep) {
         let raw = self.as_raw();
-        // SAFETY: The entry is there; its locks are held where they must be.
+        // SAFETY: `self` keeps the entry valid, and the locks are held as the table at the top demands.
         unsafe {
             let guard = CMutex::from_raw(&raw mut (*raw).dmabufs_lock).lock(sleep);
             let offsets = Offsets::lock(self.context());
@@ -307,7 +308,7 @@ impl EntryRef {
     }
 }
 
-/// Takes a DMA buffer away from its importers, and waits until they are done.
+/// Revokes a DMA buffer from its importers, and waits until they do not use it any more.
 ///
 /// # Safety
 ///
@@ -315,8 +316,8 @@ impl EntryRef {
 #[inline]
 pub unsafe fn revoke(file: *mut ib_uverbs_dmabuf_file) {
     const FOREVER: usize = isize::MAX as usize;
-    // SAFETY: By the safety requirements; the list's reference keeps the file until it is dropped, and the file's owner waits
-    // for the lock.
+    // SAFETY: By the safety requirements. The list's reference keeps the file until it is dropped, and the release of the
+    // file takes the lock.
     unsafe {
         let buffer = (*file).dmabuf;
         let resv = (*buffer).resv;
@@ -335,16 +336,16 @@ pub unsafe fn revoke(file: *mut ib_uverbs_dmabuf_file) {
 }
 
 impl UmapPriv {
-    /// Registers a mapping with its device file, and keeps the entry that it is of.
+    /// Registers a mapping with its device file, and takes a reference to its entry.
     ///
     /// # Safety
     ///
-    /// The structure is new, and stays until `ib_uverbs` frees it with the mapping, which is being made, of a file of
-    /// `ib_uverbs`.
+    /// The structure is new, and valid until `ib_uverbs` frees it with the mapping. The mapping is being created, of a file
+    /// of `ib_uverbs`.
     pub unsafe fn register(&self, vma: &VmaView, entry: Option<&MmapEntry>, sleep: &MaySleep) {
         let (raw, area) = (self.as_raw(), vma.as_raw());
-        // SAFETY: By the safety requirements, and the mapping is locked: it keeps its file. The entry is lent, so it has a
-        // reference.
+        // SAFETY: By the safety requirements. The mapping is locked, and holds a reference to its file. The entry is
+        // borrowed, so it has a reference.
         unsafe {
             let file = (*(*area).vm_file)
                 .private_data
@@ -364,40 +365,40 @@ impl UmapPriv {
 impl VmaView {
     /// Its length in bytes.
     pub fn len(&self) -> usize {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the mapping is locked.
         unsafe {
             let area = &(*self.as_raw()).__bindgen_anon_1.__bindgen_anon_1;
             area.vm_end.saturating_sub(area.vm_start)
         }
     }
 
-    /// Whether it has no length.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Its offset into the file, in pages.
     pub fn offset(&self) -> usize {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the mapping is locked.
         unsafe { (*self.as_raw()).vm_pgoff }
     }
 
-    /// Whether writes are seen by others who map the same.
+    /// Whether the mapping is shared (`VM_SHARED`).
     pub fn is_shared(&self) -> bool {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the mapping is locked.
         unsafe { (*self.as_raw()).__bindgen_anon_2.vm_flags & bindings::VM_SHARED != 0 }
     }
 
-    /// Whether it is of the device file that a context is of.
+    /// Whether the mapping is of the context's device file.
     pub fn is_of(&self, context: &Ucontext) -> bool {
-        // SAFETY: By the type invariants; it keeps its file, as the context does.
+        // SAFETY: By the type invariants; the mapping and the context each hold a reference to their file.
         unsafe {
             let file = (*self.as_raw()).vm_file;
             !file.is_null() && (*file).private_data == (*context.as_raw()).ufile.cast()
         }
     }
 
-    /// Maps `size` bytes of a device's memory into all of it, and registers the mapping.
+    /// Maps `size` bytes of device memory into the whole mapping, and registers the mapping.
     ///
     /// # Errors
     ///
@@ -405,8 +406,8 @@ impl VmaView {
     ///
     /// # Safety
     ///
-    /// The mapping is being made, of a file of `ib_uverbs`. The frames are memory of the file's device, which user space may
-    /// use as `protection` says until the device is disassociated or `entry` is removed.
+    /// The mapping is being created, of a file of `ib_uverbs`. The page frames are memory of the file's device, which user
+    /// space may access with `protection` until the device is disassociated or `entry` is removed.
     pub unsafe fn map_io(
         &self,
         pfn: usize,
@@ -428,7 +429,7 @@ impl VmaView {
         let view = unsafe { &*core::ptr::from_mut(&mut *private).cast::<UmapPriv>() };
         // SAFETY: By the safety requirements; the structure is new.
         unsafe { view.register(self, entry, sleep) };
-        // `ib_uverbs` frees it when the mapping goes.
+        // `ib_uverbs` frees it with the mapping.
         let _ = KBox::into_raw(private);
         Ok(())
     }

@@ -39,75 +39,76 @@ impl Mr {
     ///
     /// # Safety
     ///
-    /// The region is locked as long as the domain is used: nobody registers it anew meanwhile, in another domain.
+    /// The region's user object is locked as long as the result is used, so that no `rereg_user_mr` moves the region to another
+    /// domain.
     #[inline]
     pub unsafe fn pd(&self) -> &Pd {
-        // SAFETY: The domain stays as long as the region is in it.
+        // SAFETY: By the safety requirements the region stays in the domain, which counts it.
         unsafe { &*(&raw const (*self.as_raw()).pd).read_volatile().cast() }
     }
 
-    /// Whether it is in a protection domain, at this moment.
+    /// Whether the region is in this protection domain at the moment of the call.
     #[inline]
     pub fn is_in(&self, pd: &Pd) -> bool {
-        // SAFETY: Any value is valid, and others write it whole.
+        // SAFETY: Any value is valid; a concurrent writer uses a single store.
         let own = unsafe { (&raw const (*self.as_raw()).pd).read_volatile() };
         own == pd.as_raw()
     }
 
-    /// The number of its protection domain in resource tracking. User space may register the region anew meanwhile, in another
-    /// domain, and deallocate this one.
+    /// The restrack number of the region's protection domain. Concurrently, `rereg_user_mr` may move the region to another
+    /// domain, and the former one may be destroyed.
     pub fn pd_id(&self) -> u32 {
         let _inside = rcu::read_lock();
-        // SAFETY: The region counts its domain. When it does not any more, and the domain is destroyed, the memory stays for the RCU
-        // readers, by `DriverObject::RCU`, and the number in it.
+        // SAFETY: The domain is valid while it counts the region. After that it may be destroyed, but by `DriverObject::RCU` its
+        // memory is freed after the end of this RCU section, with the number intact.
         unsafe {
             let pd = (&raw const (*self.as_raw()).pd).read_volatile();
             (&raw const (*pd).res.id).read_volatile()
         }
     }
 
-    /// The key for local use. Registering it anew changes it.
+    /// The local key. `rereg_user_mr` may change it.
     #[inline]
     pub fn lkey(&self) -> u32 {
         // SAFETY: Any value is valid.
         unsafe { (&raw const (*self.as_raw()).lkey).read_volatile() }
     }
 
-    /// The key for remote use. Registering it anew changes it.
+    /// The remote key. `rereg_user_mr` may change it.
     #[inline]
     pub fn rkey(&self) -> u32 {
         // SAFETY: Any value is valid.
         unsafe { (&raw const (*self.as_raw()).rkey).read_volatile() }
     }
 
-    /// The size of the pages that memory is mapped in.
+    /// The page size of the mapping in bytes.
     #[inline]
     pub fn page_size(&self) -> u32 {
         // SAFETY: Any value is valid.
         unsafe { (&raw const (*self.as_raw()).page_size).read_volatile() }
     }
 
-    /// Says of which size the pages are that memory is mapped in. For who maps, alone.
+    /// Sets the page size of the mapping in bytes. Called while the region is being mapped.
     #[inline]
     pub fn set_page_size(&self, page_size: u32) {
         // SAFETY: Any value is valid, and it is written whole.
         unsafe { (&raw mut (*self.as_raw()).page_size).write_volatile(page_size) };
     }
 
-    /// Says which addresses the region has. For who maps, alone.
+    /// Sets the I/O virtual address and the length in bytes. Called while the region is being mapped.
     #[inline]
     pub fn set_range(&self, iova: u64, length: u64) {
-        // SAFETY: Any values are valid, and each is written whole.
+        // SAFETY: Any values are valid, and a single store writes each.
         unsafe {
             (&raw mut (*self.as_raw()).iova).write_volatile(iova);
             (&raw mut (*self.as_raw()).length).write_volatile(length);
         }
     }
 
-    /// The address and the length of the region. While it is being mapped, one of them may be new and the other one not.
+    /// The I/O virtual address and the length in bytes. While the region is being mapped, one may be new and the other old.
     #[inline]
     pub fn range(&self) -> (u64, u64) {
-        // SAFETY: Any values are valid, and each is written whole.
+        // SAFETY: Any values are valid, and a single store writes each.
         unsafe {
             let raw = self.as_raw();
             let iova = (&raw const (*raw).iova).read_volatile();
@@ -116,18 +117,18 @@ impl Mr {
     }
 }
 
-/// A region as a driver has just made it.
+/// A region that a driver has just created.
 ///
 /// # Invariants
 ///
-/// The driver has made it in the domain, and nobody else has it.
+/// The driver has created the region in the domain, and only this value refers to it.
 pub struct NewMr<'a> {
     mr: NonNull<ib_mr>,
     pd: &'a Pd,
 }
 
 impl<'a> NewMr<'a> {
-    /// Takes over what a driver has made.
+    /// Takes over the result of a driver's method.
     ///
     /// # Errors
     ///
@@ -135,26 +136,26 @@ impl<'a> NewMr<'a> {
     ///
     /// # Safety
     ///
-    /// `mr` is an errno, or a region that a driver has just made in the domain.
+    /// `mr` is an errno (`ERR_PTR`), or a region that a driver has just created in the domain.
     pub(crate) unsafe fn from_driver(pd: &'a Pd, mr: *mut ib_mr) -> Result<Self> {
         let mr = NonNull::new(kernel::error::from_err_ptr(mr)?).ok_or(EINVAL)?;
         // INVARIANT: By the safety requirements.
         Ok(Self { mr, pd })
     }
 
-    /// Fills in what the core and clients know of the region. Its domain counts it.
+    /// Fills in the core's part of the region, and counts it as a user of its domain.
     pub fn into_owned(self, kind: u32) -> Owned<Mr> {
         self.pd.uses().inc();
         self.fill(kind)
     }
 
-    /// Makes it a region that its domain has for itself, and does not count.
+    /// Fills in the core's part of a region of the domain itself, which is not counted as its user.
     pub fn into_internal(self, kind: u32) -> InternalMr {
         InternalMr(self.fill(kind))
     }
 
     fn fill(self, kind: u32) -> Owned<Mr> {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the region is valid, and only this thread uses it.
         unsafe {
             let raw = self.mr.as_ptr();
             (*raw).device = self.pd.device().as_raw();
@@ -169,10 +170,10 @@ impl<'a> NewMr<'a> {
         }
     }
 
-    /// As [`Self::into_owned`], for user memory; the driver has filled in what user space knows.
+    /// As [`Self::into_owned`], for user memory; the driver has filled in the keys.
     pub fn into_user(self, iova: u64, length: u64) -> Owned<Mr> {
         self.pd.uses().inc();
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the region is valid, and only this thread uses it.
         unsafe {
             let raw = self.mr.as_ptr();
             (*raw).device = self.pd.device().as_raw();
@@ -185,10 +186,11 @@ impl<'a> NewMr<'a> {
         }
     }
 
-    /// As [`Self::into_owned`], for a region of user space, of which the driver has filled in addresses and length.
+    /// As [`Self::into_owned`], for a region of the user object `object`; the driver has filled in its address and length.
     pub fn into_object(self, kind: u32, object: &Uobject) -> Owned<Mr> {
         let mr = self.into_owned(kind);
-        // SAFETY: The region is being made; regions of user space are in no pool.
+        // SAFETY: The region is new, and only this thread uses it. User regions are in no pool, so that the member of the union
+        // is `uobject`.
         unsafe { *(&raw mut (*mr.as_raw()).__bindgen_anon_1).cast() = object.as_raw() };
         mr
     }
@@ -196,13 +198,13 @@ impl<'a> NewMr<'a> {
     /// As [`Self::into_owned`], for an integrity region.
     pub fn into_integrity(self, attrs: SigAttrs) -> Owned<Mr> {
         let mr = self.into_owned(bindings::IB_MR_TYPE_INTEGRITY);
-        // SAFETY: The region is being made; it owns the attributes from now on.
+        // SAFETY: The region is new, and only this thread uses it. It owns the attributes from now on.
         unsafe { (*mr.as_raw()).sig_attrs = KBox::into_raw(attrs.0) };
         mr
     }
 }
 
-/// A region that its protection domain has for itself, and does not count as a user.
+/// A region of a protection domain itself, which is not counted as its user.
 pub struct InternalMr(pub(super) Owned<Mr>);
 
 impl core::ops::Deref for InternalMr {
@@ -215,10 +217,10 @@ impl core::ops::Deref for InternalMr {
 }
 
 impl Owned<Mr> {
-    /// What the region uses, of those that are counted.
+    /// The counted parents of the region.
     pub(super) fn parent_counts(&self) -> ParentCounts<3> {
         let (null, raw) = (core::ptr::null_mut(), self.as_raw());
-        // SAFETY: The region is counted by all from its making on.
+        // SAFETY: Each parent counts the region since it was created.
         unsafe {
             let dm = (*raw).dm;
             let dmah = (*raw).dmah;
@@ -239,11 +241,11 @@ impl Owned<Mr> {
     }
 }
 
-/// How the integrity of data is checked: memory for it, of an integrity region.
+/// The signature attributes of an integrity region: `struct ib_sig_attrs`.
 pub struct SigAttrs(KBox<ib_sig_attrs>);
 
 impl SigAttrs {
-    /// Attributes that say nothing.
+    /// Allocates zeroed attributes.
     ///
     /// # Errors
     ///
@@ -252,41 +254,42 @@ impl SigAttrs {
         Ok(Self(KBox::new(pin_init::zeroed(), GFP_KERNEL)?))
     }
 
-    /// The attributes of a region, if it has any, to be freed when the driver has let go of the region.
+    /// The attributes of a region, or null. They are freed after the driver has destroyed the region.
     pub(super) fn pointer(mr: &Owned<Mr>) -> *mut ib_sig_attrs {
-        // SAFETY: The member is set when the region is made.
+        // SAFETY: The member is constant after the region is made.
         unsafe { (*mr.as_raw()).sig_attrs }
     }
 
-    /// Takes over the attributes of a region that is gone.
+    /// Takes over the attributes of a destroyed region.
     ///
     /// # Safety
     ///
     /// `attrs` is from [`Self::pointer`] for that region.
     pub(super) unsafe fn of_gone(attrs: *mut ib_sig_attrs) -> Option<Self> {
-        // SAFETY: By the safety requirements; `into_integrity` has put them there.
+        // SAFETY: By the safety requirements; `into_integrity` has made the pointer from a `KBox`.
         (!attrs.is_null()).then(|| Self(unsafe { KBox::from_raw(attrs) }))
     }
 }
 
-/// A pool of a queue pair: regions that wait to be used. The lock is the queue pair's.
+/// A pool of a queue pair: its list of free regions, under the queue pair's `mr_lock`.
 ///
 /// # Invariants
 ///
-/// `list` has regions of clients in the kernel, which are the pool's, and is used under the queue pair's lock alone.
+/// The entries of `list` are kernel regions that the pool owns, and the list is accessed under the queue pair's `mr_lock` alone.
 #[derive(Clone, Copy)]
 pub struct MrPool<'a> {
     qp: &'a Qp,
     list: *mut list_head,
 }
 
-/// The list of a pool, as C passes it with the queue pair.
+/// The list of a pool, which C passes together with an [`MrPoolQp`].
 pub struct MrListArg<'a>(*mut list_head, PhantomData<&'a list_head>);
 
-/// The queue pair of a pool, as C passes it with the list. A value lives no longer than the call, and no function has two.
+/// The queue pair of a pool, which C passes together with an [`MrListArg`]. A value does not outlive the call, and no exported
+/// function takes two of them.
 pub struct MrPoolQp<'a>(&'a Qp);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for MrListArg<'_> {
     type Raw = *mut list_head;
 
@@ -296,21 +299,21 @@ unsafe impl FromC for MrListArg<'_> {
     }
 }
 
-// SAFETY: As for a reference.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for MrPoolQp<'_> {
     type Raw = *mut bindings::ib_qp;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the queue pair is there; a view is a transparent wrapper.
+        // SAFETY: By the safety requirements the queue pair is valid; a view is a transparent wrapper.
         Self(unsafe { &*raw.cast() })
     }
 }
 
 impl<'a> MrPoolQp<'a> {
-    /// The pool that the two arguments name.
+    /// Joins the two arguments.
     pub fn pool(self, list: MrListArg<'a>) -> MrPool<'a> {
-        // INVARIANT: Both are of the same call, and by the header the list is a pool of the queue pair.
+        // INVARIANT: Both are from the same call, and by the header the list is a pool of the queue pair.
         MrPool {
             qp: self.0,
             list: list.0,
@@ -318,15 +321,15 @@ impl<'a> MrPoolQp<'a> {
     }
 }
 
-/// A region that a pool has lent.
+/// A region that a pool has lent to a borrower.
 ///
 /// # Invariants
 ///
-/// The region is in no list, and the borrower alone changes it. It stays as long as its queue pair.
+/// The region is in no list, and only the holder of this value changes it. It is valid as long as its queue pair.
 pub struct LentMr<'a>(&'a Mr);
 
 impl LentMr<'_> {
-    /// Hands the region over: to C, or to a context of the RW API.
+    /// Hands the region over to C, or to a context of the RW API.
     #[inline]
     pub fn into_raw(self) -> *mut ib_mr {
         self.0.as_raw()
@@ -342,37 +345,37 @@ impl core::ops::Deref for LentMr<'_> {
     }
 }
 
-// SAFETY: As for a reference.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for LentMr<'_> {
     type Raw = *mut ib_mr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the region is there; a view is a transparent wrapper.
-        // INVARIANT: C passes a region that it was lent, by the pool that it passes along.
+        // SAFETY: By the safety requirements the region is valid; a view is a transparent wrapper.
+        // INVARIANT: By the header C passes back a region that this pool has lent.
         Self(unsafe { &*raw.cast() })
     }
 }
 
 impl Qp {
     fn lock_mrs(&self) -> list::Locked {
-        // SAFETY: The lock was set up with the queue pair.
+        // SAFETY: The lock is initialised with the queue pair.
         unsafe { list::Locked::take(&raw mut (*self.as_raw()).mr_lock) }
     }
 
-    /// The regions for the RW API.
+    /// The pool `rdma_mrs`: regions for the RW API.
     pub fn rdma_mrs(&self) -> MrPool<'_> {
-        // SAFETY: The member is set up with the queue pair.
+        // SAFETY: The member is initialised with the queue pair.
         let list = unsafe { &raw mut (*self.as_raw()).rdma_mrs };
-        // INVARIANT: It is a pool of the queue pair.
+        // INVARIANT: The list is a pool of the queue pair.
         MrPool { qp: self, list }
     }
 
-    /// The regions for the RW API that check the integrity of data.
+    /// The pool `sig_mrs`: integrity regions for the RW API.
     pub fn sig_mrs(&self) -> MrPool<'_> {
-        // SAFETY: The member is set up with the queue pair.
+        // SAFETY: The member is initialised with the queue pair.
         let list = unsafe { &raw mut (*self.as_raw()).sig_mrs };
-        // INVARIANT: It is a pool of the queue pair.
+        // INVARIANT: The list is a pool of the queue pair.
         MrPool { qp: self, list }
     }
 }
@@ -383,17 +386,17 @@ impl<'a> MrPool<'a> {
         self.qp
     }
 
-    /// Adds a region to the pool, at the end. Its owner is the pool from now on.
+    /// Appends a region to the pool, and gives its ownership to the pool.
     pub fn add(self, mr: Owned<Mr>) {
         let _locked = self.qp.lock_mrs();
         // SAFETY: The lock is held, and an owned region is in no list.
         unsafe { list::append(self.list, entry_of(mr.into_raw())) };
     }
 
-    /// Takes a region out of the pool, for good.
+    /// Removes a region from the pool, and takes its ownership. `None` for an empty pool.
     pub fn remove(self) -> Option<Owned<Mr>> {
         let _locked = self.qp.lock_mrs();
-        // SAFETY: The lock is held; by the type invariants the pool was the region's owner.
+        // SAFETY: The lock is held; by the type invariants the pool owns the region.
         unsafe {
             let entry = list::first(self.list)?;
             list::remove(entry);
@@ -401,56 +404,56 @@ impl<'a> MrPool<'a> {
         }
     }
 
-    /// Lends a region of the pool. Any context.
+    /// Lends a region of the pool; `None` if it is empty. Any context.
     pub fn lend(self) -> Option<LentMr<'a>> {
         let _locked = self.qp.lock_mrs();
-        // SAFETY: The lock is held; a lent region stays as long as the queue pair.
+        // SAFETY: The lock is held; a lent region is valid as long as the queue pair, by the invariants of `LentMr`.
         unsafe {
             let entry = list::first(self.list)?;
             list::remove(entry);
             self.count_lent(1);
-            // INVARIANT: It is in no list now.
+            // INVARIANT: The region was just removed from the list.
             Some(LentMr(&*mr_of(entry).cast()))
         }
     }
 
-    /// Takes a region back that it has lent, to the front. Any context.
+    /// Takes a lent region back, to the front of the list. Any context.
     pub fn take_back(self, mr: LentMr<'_>) {
         let _locked = self.qp.lock_mrs();
-        // SAFETY: The lock is held; by its invariants the region is in no list.
+        // SAFETY: The lock is held; by the invariants of `LentMr` the region is in no list.
         unsafe {
             list::insert_after(self.list, entry_of(mr.into_raw()));
             self.count_lent(-1);
         }
     }
 
-    /// Counts lent regions.
+    /// Adds `more` to the number of lent regions.
     ///
     /// # Safety
     ///
-    /// The lock is held.
+    /// The queue pair's `mr_lock` is held.
     unsafe fn count_lent(self, more: c_int) {
         let used = self.qp.mrs_used().wrapping_add(more);
-        // SAFETY: By the safety requirements nobody else writes it; others read it whole.
+        // SAFETY: By the safety requirements there is no other writer; readers use a single load.
         unsafe { (&raw mut (*self.qp.as_raw()).mrs_used).write_volatile(used) };
     }
 }
 
-/// The link of a region in a pool.
+/// The list entry of a region.
 ///
 /// # Safety
 ///
-/// `mr` is a region of a client in the kernel.
+/// `mr` is a valid kernel region.
 unsafe fn entry_of(mr: *mut ib_mr) -> *mut list_head {
     // SAFETY: By the safety requirements.
     unsafe { (&raw mut (*mr).__bindgen_anon_1).cast() }
 }
 
-/// The region of a link.
+/// The region of a list entry.
 ///
 /// # Safety
 ///
-/// `entry` is the link of a region.
+/// `entry` is the list entry of a valid region.
 unsafe fn mr_of(entry: *mut list_head) -> *mut ib_mr {
     // SAFETY: By the safety requirements.
     unsafe {
@@ -462,18 +465,18 @@ unsafe fn mr_of(entry: *mut list_head) -> *mut ib_mr {
     }
 }
 
-/// A list of memory that is mapped for DMA, as C passes it. Its length comes as another argument.
+/// A DMA-mapped scatter list as an argument of C. Its length is another argument.
 ///
 /// # Invariants
 ///
-/// `first` is null, or the first piece of a list whose last piece is marked as that.
+/// `first` is null, or the first entry of a scatter list whose last entry has the end mark.
 #[derive(Clone, Copy)]
 pub struct DmaList<'a> {
     first: *mut scatterlist,
     _list: PhantomData<&'a scatterlist>,
 }
 
-// SAFETY: The type is the same on both sides; null where the length is 0.
+// SAFETY: `Raw` is the type in the header; the pointer is null where the length is 0.
 unsafe impl FromC for DmaList<'_> {
     type Raw = *mut scatterlist;
 
@@ -486,23 +489,23 @@ unsafe impl FromC for DmaList<'_> {
     }
 }
 
-/// A piece of memory for DMA.
+/// An entry of a DMA-mapped scatter list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaSpan {
-    /// Where it begins.
+    /// The DMA address.
     pub address: u64,
-    /// How many bytes it has.
+    /// The length in bytes.
     pub length: u32,
 }
 
 impl<'a> DmaList<'a> {
-    /// For drivers.
+    /// The argument of a driver's method.
     #[inline]
     pub fn as_raw(self) -> *mut scatterlist {
         self.first
     }
 
-    /// The first `count` pieces; fewer if the list ends earlier.
+    /// The first `count` entries; fewer if the list ends earlier.
     pub fn spans(self, count: usize) -> DmaSpans<'a> {
         DmaSpans {
             next: NonNull::new(self.first),
@@ -512,11 +515,11 @@ impl<'a> DmaList<'a> {
     }
 }
 
-/// The pieces of a [`DmaList`].
+/// An iterator over the entries of a [`DmaList`].
 ///
 /// # Invariants
 ///
-/// `next` is a piece of the list if there are any `left`.
+/// `next` is an entry of the list if `left` is not 0.
 pub struct DmaSpans<'a> {
     next: Option<NonNull<scatterlist>>,
     left: usize,
@@ -530,7 +533,7 @@ impl Iterator for DmaSpans<'_> {
     fn next(&mut self) -> Option<DmaSpan> {
         self.left = self.left.checked_sub(1)?;
         let sg = self.next?;
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `next` is an entry of the list.
         unsafe {
             self.next = NonNull::new(bindings::sg_next(sg.as_ptr()));
             Some(DmaSpan {
@@ -541,25 +544,26 @@ impl Iterator for DmaSpans<'_> {
     }
 }
 
-/// How far into the first piece of a list a mapping begins; where it ended, afterwards. It may be absent.
+/// The offset in bytes into the first entry at which a mapping begins; after the mapping, that at which it ended. A null pointer
+/// stands for 0.
 pub struct SgOffset<'a>(Option<&'a mut c_uint>);
 
 impl<'a> SgOffset<'a> {
-    /// A mapping that begins at the first piece.
+    /// The offset 0, without a place for the end.
     pub const NONE: Self = Self(None);
 
-    /// A mapping that begins so far into the first piece.
+    /// The offset in `offset`, which is updated.
     pub fn at(offset: &'a mut c_uint) -> Self {
         Self(Some(offset))
     }
 
-    /// Where the mapping begins.
+    /// The offset at which the mapping begins, in bytes.
     #[inline]
     pub fn get(&self) -> c_uint {
         self.0.as_deref().copied().unwrap_or(0)
     }
 
-    /// Says where the mapping has ended.
+    /// Sets the offset at which the mapping has ended.
     #[inline]
     pub fn set(&mut self, offset: c_uint) {
         if let Some(place) = &mut self.0 {
@@ -567,7 +571,7 @@ impl<'a> SgOffset<'a> {
         }
     }
 
-    /// For drivers.
+    /// The argument of a driver's method.
     #[inline]
     pub(crate) fn pointer(&mut self) -> *mut c_uint {
         self.0
@@ -576,26 +580,27 @@ impl<'a> SgOffset<'a> {
     }
 }
 
-// SAFETY: A number, or null.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for SgOffset<'_> {
     type Raw = *mut c_uint;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the number is there if the pointer is not null.
+        // SAFETY: By the safety requirements the pointer is null or valid for the call.
         Self(unsafe { raw.as_mut() })
     }
 }
 
-/// Ranges of memory, as C passes them with a [`RangeCount`]. A value lives no longer than the call, and no function has two.
+/// Ranges of memory, which C passes together with a [`RangeCount`]. A value does not outlive the call, and no exported function
+/// takes two of them.
 pub struct Ranges<'a>(*mut ib_sge, PhantomData<&'a ib_sge>);
 
-/// How many [`Ranges`] there are.
+/// The number of [`Ranges`].
 #[derive(Clone, Copy)]
 pub struct RangeCount<'a>(u32, PhantomData<&'a ib_sge>);
 
 impl<'a> Ranges<'a> {
-    /// For drivers.
+    /// Joins the arguments for a driver's method.
     #[inline]
     pub(crate) fn for_driver(self, count: RangeCount<'a>) -> (*mut ib_sge, u32) {
         (self.0, count.0)
@@ -603,14 +608,14 @@ impl<'a> Ranges<'a> {
 }
 
 impl RangeCount<'_> {
-    /// Whether there is none.
+    /// Whether the count is 0.
     #[inline]
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
 
-// SAFETY: The header has `u32`.
+// SAFETY: `Raw` is the `u32` of the header.
 unsafe impl FromC for RangeCount<'_> {
     type Raw = u32;
 
@@ -620,7 +625,7 @@ unsafe impl FromC for RangeCount<'_> {
     }
 }
 
-// SAFETY: The type is the same on both sides; null where there are none.
+// SAFETY: `Raw` is the type in the header; the pointer is null where there are none.
 unsafe impl FromC for Ranges<'_> {
     type Raw = *mut ib_sge;
 
@@ -630,8 +635,8 @@ unsafe impl FromC for Ranges<'_> {
     }
 }
 
-/// A region that its driver maps right now, alone, as C passes it with a [`SetPage`]. A value lives no longer than the call, and
-/// no function has two.
+/// A region that its driver is mapping, which C passes together with a [`SetPage`]. A value does not outlive the call, and no
+/// exported function takes two of them.
 pub struct MappingMr<'a>(&'a Mr);
 
 impl core::ops::Deref for MappingMr<'_> {
@@ -643,44 +648,44 @@ impl core::ops::Deref for MappingMr<'_> {
     }
 }
 
-// SAFETY: As for a reference.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for MappingMr<'_> {
     type Raw = *mut ib_mr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the region is there; a view is a transparent wrapper.
+        // SAFETY: By the safety requirements the region is valid; a view is a transparent wrapper.
         Self(unsafe { &*raw.cast() })
     }
 }
 
-/// The function of a driver that takes the pages of a list, one by one.
+/// The function of a driver that stores the page addresses of a mapping, one per call.
 pub struct SetPage<'a>(
     unsafe extern "C" fn(*mut ib_mr, u64) -> c_int,
     PhantomData<&'a Mr>,
 );
 
 impl<'a> SetPage<'a> {
-    /// Hands a page over.
+    /// Passes the DMA address of a page to the driver.
     ///
     /// # Errors
     ///
-    /// What the driver answers where it has no room for more.
+    /// Those of the driver, whose page table may be full.
     #[inline]
     pub fn call(&self, mr: &MappingMr<'a>, page: u64) -> Result {
-        // SAFETY: The driver has passed it for this region, in the same call, and maps the region right now.
+        // SAFETY: The driver has passed the function for this region in the same call, and is mapping the region.
         let ret = unsafe { (self.0)(mr.as_raw(), page) };
         to_result(ret.min(0))
     }
 }
 
-// SAFETY: The header has a pointer to such a function, which is not null.
+// SAFETY: `Raw` is the function pointer in the header, which is not null.
 unsafe impl FromC for SetPage<'_> {
     type Raw = Option<unsafe extern "C" fn(*mut ib_mr, u64) -> c_int>;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements there is one.
+        // SAFETY: By the safety requirements the pointer is not null.
         Self(unsafe { raw.unwrap_unchecked() }, PhantomData)
     }
 }

@@ -20,16 +20,16 @@ use crate::MaySleep;
 ///
 /// # Invariants
 ///
-/// It stays until the client is unregistered. Its callbacks are those of the header.
+/// The table is valid until the client is unregistered. Its callbacks have the types of the header.
 pub struct CallbackTable(NonNull<rdma_nl_cbs>);
 
-// SAFETY: The header says that the caller keeps the table, and what is in it.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for CallbackTable {
     type Raw = *const rdma_nl_cbs;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements there is a table.
-        // INVARIANT: As above.
+        // SAFETY: By the safety requirements the table is valid.
+        // INVARIANT: By the header the client keeps the table until it is unregistered.
         Self(unsafe { NonNull::new_unchecked(raw.cast_mut()) })
     }
 }
@@ -38,7 +38,8 @@ unsafe impl FromC for CallbackTable {
 ///
 /// # Invariants
 ///
-/// `table` is null, or that of a [`CallbackTable`] with `ops` entries. It stays while `users` is held.
+/// `table` is null, or that of a [`CallbackTable`] with `ops` entries, which is valid while `users` is
+/// held.
 pub struct ClientCallbacks {
     users: StaticRwSem,
     table: AtomicPtr<rdma_nl_cbs>,
@@ -60,19 +61,19 @@ impl ClientCallbacks {
         self.ops
     }
 
-    /// Whether there are callbacks, which may change at once.
+    /// Whether callbacks are registered at the moment of the call.
     pub fn are_there(&self) -> bool {
         !self.table.load(Ordering::Acquire).is_null()
     }
 
-    /// Registers the callbacks. Returns false if there are some.
+    /// Registers the callbacks. Returns false if others are registered.
     ///
     /// # Safety
     ///
     /// The table has an entry for each command of this client.
     pub unsafe fn register(&self, table: CallbackTable) -> bool {
         let (order, failed) = (Ordering::AcqRel, Ordering::Acquire);
-        // INVARIANT: By the safety requirements; `unregister` takes the table away.
+        // INVARIANT: By the safety requirements; `unregister` resets the pointer.
         self.table
             .compare_exchange(null_mut(), table.0.as_ptr(), order, failed)
             .is_ok()
@@ -90,7 +91,7 @@ impl ClientCallbacks {
     }
 }
 
-/// The callbacks of a client, which are not unregistered meanwhile.
+/// The callbacks of a client, which stay registered as long as this value exists.
 pub struct HeldCallbacks(
     &'static ClientCallbacks,
     #[expect(dead_code, reason = "it is a lock")] ReadGuard<'static>,
@@ -103,7 +104,8 @@ impl HeldCallbacks {
         if op >= self.0.ops {
             return None;
         }
-        // SAFETY: By the type invariants of the client, which is held.
+        // SAFETY: By the invariants of `ClientCallbacks`, whose `users` is held, the table is valid
+        // and has `ops` entries.
         let callbacks = unsafe { table.add(op as usize).as_ref() };
         let there = callbacks.doit.is_some() || callbacks.dump.is_some();
         there.then_some(Callbacks(callbacks, PhantomData))
@@ -114,7 +116,7 @@ impl HeldCallbacks {
 ///
 /// # Invariants
 ///
-/// They are those of a client that is held for `'a`.
+/// The callbacks are those of a client that is held for `'a`.
 #[derive(Clone, Copy)]
 pub struct Callbacks<'a>(&'a rdma_nl_cbs, PhantomData<&'a HeldCallbacks>);
 
@@ -124,13 +126,13 @@ impl Callbacks<'_> {
         u32::from(self.0.flags) & bindings::RDMA_NL_ADMIN_PERM != 0
     }
 
-    /// Answers a message.
+    /// Calls `doit` for a message.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the command only dumps, and those of the client.
     pub fn answer(&self, request: &Request<'_>, sleep: &MaySleep) -> Result {
-        // SAFETY: By the type invariants it is a handler of such messages, whose module is there.
+        // SAFETY: By the type invariants the function handles such messages, and its module is loaded.
         unsafe { request.call(self.0.doit.ok_or(EINVAL)?, sleep) }
     }
 
@@ -140,7 +142,8 @@ impl Callbacks<'_> {
     ///
     /// `EINVAL` if the command does not dump, and those of the client.
     pub fn dump(&self, request: &Request<'_>, sleep: &MaySleep) -> Result {
-        // SAFETY: As above; the socket keeps this module, which the client's module uses.
+        // SAFETY: By the type invariants the function handles such messages. The socket holds a
+        // reference to this module, which the client's module depends on.
         unsafe { request.start_dump(self.0.dump.ok_or(EINVAL)?, sleep) }
     }
 }

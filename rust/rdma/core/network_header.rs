@@ -11,12 +11,12 @@ use crate::Gid;
 
 /// The 40 bytes in front of a received datagram: a GRH, an IPv6 header, or 20 bytes of anything and an IPv4 header.
 ///
-/// The memory may be anybody's, so it is read once.
+/// User space may change the memory concurrently, so it is read once.
 #[derive(Clone, Copy)]
 pub struct NetworkHeader([u8; 40]);
 
 impl NetworkHeader {
-    /// Takes the bytes.
+    /// Wraps the bytes.
     #[inline]
     pub fn new(bytes: [u8; 40]) -> Self {
         Self(bytes)
@@ -28,7 +28,7 @@ impl NetworkHeader {
         &self.0
     }
 
-    /// What is an IPv4 header, if it is one.
+    /// The bytes of the IPv4 header, if it is one.
     #[inline]
     pub fn ipv4(&self) -> &[u8; 20] {
         let (_, header) = self.0.split_at(20);
@@ -36,7 +36,7 @@ impl NetworkHeader {
         header.first_chunk().unwrap_or(&[0; 20])
     }
 
-    /// Source and destination of a GRH or an IPv6 header.
+    /// The source and the destination of a GRH or an IPv6 header.
     #[inline]
     pub fn gids(&self) -> (Gid, Gid) {
         let [_, _, _, _, _, _, _, _, gids @ ..] = &self.0;
@@ -46,13 +46,13 @@ impl NetworkHeader {
     }
 }
 
-// SAFETY: The union has 40 bytes.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for NetworkHeader {
     type Raw = *const rdma_network_hdr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the header is there.
+        // SAFETY: By the safety requirements the header is valid, and it has 40 bytes.
         Self::new(unsafe { raw.cast::<[u8; 40]>().read_volatile() })
     }
 }

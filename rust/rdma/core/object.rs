@@ -2,15 +2,15 @@
 
 //! Ownership of the objects that the core allocates and a driver creates and destroys.
 //!
-//! | type | is |
+//! | type | meaning |
 //! |---|---|
-//! | [`Fresh<T>`] | memory of an object that no driver knows, of the size that the driver named; dropping it frees it |
-//! | [`Owned<T>`] | an object that the driver has created, as its owner has it; dropping it leaves it there |
-//! | `&T` | an object that somebody else owns and that stays during a call |
+//! | [`Fresh<T>`] | memory of an object that is not created yet, of the size that the driver declares; dropping it frees it |
+//! | [`Owned<T>`] | an object that the driver has created, with its ownership; dropping it leaks the object |
+//! | `&T` | a borrowed object, which is valid during the call |
 //!
-//! A create method of a driver turns a `Fresh<T>` into an `Owned<T>`, and a destroy method does the reverse; where they fail,
-//! the caller gets back what it gave ([`Failed`]). So nothing is freed that a driver still knows, and nothing is used after
-//! it was freed.
+//! A create method of a driver turns a `Fresh<T>` into an `Owned<T>`, and a destroy method does the reverse; on failure the
+//! argument is handed back ([`Failed`]). So no object is freed that a driver still uses, and no object is used after it was
+//! freed.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -34,50 +34,50 @@ use super::{Device, RestrackEntry};
 use crate::MaySleep;
 
 view_of! {
-    /// What a driver gets of a command of user space. The core hands it on.
+    /// The part of a user command that is for the driver (`struct ib_udata`). The core passes it through.
     pub struct UdataView(ib_udata);
 }
 
 impl UdataView {
-    /// What drivers take: null for a caller in the kernel.
+    /// The pointer that a driver's method takes: null where a client in the kernel calls.
     #[inline]
     pub(crate) fn pointer(udata: Option<&Self>) -> *mut ib_udata {
         udata.map_or(core::ptr::null_mut(), Self::as_raw)
     }
 }
 
-/// An object whose memory the core allocates, at the size that the driver names.
+/// An object whose memory the core allocates, of the size that the driver declares in `struct ib_device_ops`.
 ///
 /// # Safety
 ///
-/// Zeros are a valid value of the structure, and so is any value of its members of C's types.
+/// The all-zero value is valid for `C`, and so is any value of its members.
 pub unsafe trait DriverObject: View {
-    /// The size that a driver has named; it begins with the core's part. 0 if it has named none.
+    /// The size in bytes that the driver declares, the core's part at the beginning included; 0 if it declares none.
     fn size(ops: &ib_device_ops) -> usize;
 
-    /// Whether the driver may say on which NUMA node it wants the object.
+    /// Whether the driver may choose the NUMA node of the object.
     const NUMA: bool = false;
 
-    /// Whether RCU readers may have the object when it is destroyed. They may read all of it but the first two words.
+    /// Whether RCU readers may refer to the object when it is destroyed. They may read all of it except for the first two words.
     const RCU: bool = false;
 }
 
-/// An object that resource tracking knows.
+/// An object with a resource tracking entry.
 pub trait Tracked {
-    /// What resource tracking keeps in it.
+    /// The resource tracking entry.
     fn res(&self) -> &RestrackEntry;
 }
 
-/// Memory of an object that no driver knows.
+/// Memory of an object that no driver has created yet, or that the driver has destroyed.
 ///
 /// # Invariants
 ///
-/// The memory is from `Kmalloc`, ours alone, and begins with an initialised `T::C`.
+/// The memory is from `Kmalloc`, `self` owns it exclusively, and it begins with an initialised `T::C`.
 pub struct Fresh<T: DriverObject>(NonNull<T>);
 
 impl<T: DriverObject> Fresh<T> {
-    /// Allocates zeroed memory; without `sleep`, from the reserves. The members that a driver relies on are to be set before the
-    /// memory is handed out.
+    /// Allocates zeroed memory; without `sleep`, with `GFP_ATOMIC`. The members that a driver relies on are set before the memory
+    /// is handed out.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl<T: DriverObject> Fresh<T> {
         Self::alloc_size(T::size(device.ops()), flags, node)
     }
 
-    /// Allocates zeroed memory for the core's part alone.
+    /// Allocates zeroed memory for the core's part alone, without driver data.
     pub(crate) fn alloc_core(_sleep: &MaySleep) -> Result<Self> {
         Self::alloc_size(0, GFP_KERNEL, NumaNode::NO_NODE)
     }
@@ -107,18 +107,18 @@ impl<T: DriverObject> Fresh<T> {
         let layout = layout.map_err(|_| EOVERFLOW)?;
         const { assert!(align_of::<T::C>() <= align_of::<u64>()) };
         let memory = Kmalloc::alloc(layout, flags | __GFP_ZERO, node)?;
-        // INVARIANT: It was just allocated; zeros are a valid value.
+        // INVARIANT: The memory was just allocated, and zeros are a valid `T::C`.
         Ok(Self(memory.cast()))
     }
 
     /// The core's part, to be filled in.
     #[inline]
     pub(crate) fn raw(&mut self) -> &mut T::C {
-        // SAFETY: By the type invariants it is ours alone.
+        // SAFETY: By the type invariants `self` owns the memory exclusively, and it begins with a valid `T::C`.
         unsafe { &mut *self.0.as_ptr().cast() }
     }
 
-    /// Calls a create method of the driver, which may fail with an errno.
+    /// Calls `create`, a create method of the driver, which returns 0 or a negative errno.
     ///
     /// # Safety
     ///
@@ -155,7 +155,8 @@ impl<T: DriverObject> Drop for Fresh<T> {
     fn drop(&mut self) {
         if T::RCU {
             const { assert!(!T::RCU || size_of::<T::C>() >= size_of::<bindings::callback_head>()) };
-            // SAFETY: By the type invariants; there is room for the two words that RCU has for itself until it frees the memory.
+            // SAFETY: By the type invariants; the first two words of the object, which RCU readers do not read, hold the
+            // `rcu_head` until the memory is freed.
             unsafe { bindings::rdma_object_free_rcu(self.0.as_ptr().cast()) };
             return;
         }
@@ -164,18 +165,18 @@ impl<T: DriverObject> Drop for Fresh<T> {
     }
 }
 
-/// An object that its driver has created, as its owner has it: `struct ib_x *`, to be destroyed by the owner.
+/// An object that its driver has created, with its ownership: `struct ib_x *`, which the owner destroys.
 ///
 /// # Invariants
 ///
-/// The object is there, and nobody else destroys it.
+/// The object is valid, and only the holder of this value destroys it.
 pub struct Owned<T: View>(NonNull<T>);
 
-// SAFETY: Objects may be used from any thread.
+// SAFETY: The value owns the object, and a `T: Send` may be destroyed on another thread.
 unsafe impl<T: View + Send> Send for Owned<T> {}
 
 impl<T: View> Owned<T> {
-    /// Takes an object over.
+    /// Takes over the ownership of an object.
     ///
     /// # Safety
     ///
@@ -194,15 +195,15 @@ impl<T: View> Owned<T> {
 }
 
 impl<T: DriverObject> Owned<T> {
-    /// Calls a destroy method of the driver, which may fail with an errno.
+    /// Calls `destroy`, a destroy method of the driver, which returns 0 or a negative errno.
     ///
     /// # Safety
     ///
-    /// When `destroy` returns 0 the driver does not know the object any more, and has left the core's part as it was.
+    /// When `destroy` returns 0 the driver does not use the object any more, and has left the core's part as it was.
     #[inline]
     pub(crate) unsafe fn destroy(self, destroy: impl FnOnce(*mut T::C) -> c_int) -> Destroyed<T> {
         match to_result(destroy(self.0.as_ptr().cast())) {
-            // INVARIANT: The memory was the core's from the beginning, and by the safety requirements it is ours alone.
+            // INVARIANT: The core has allocated the memory, and by the safety requirements the driver does not use it any more.
             Ok(()) => Ok(Fresh(self.0)),
             Err(error) => Err(Failed {
                 object: self,
@@ -211,11 +212,11 @@ impl<T: DriverObject> Owned<T> {
         }
     }
 
-    /// Turns an object that no driver knows back into memory.
+    /// Turns an object of the core alone back into memory.
     ///
     /// # Safety
     ///
-    /// The object was made by [`Fresh::core_only`], and nobody has a pointer to it any more.
+    /// The object was made by [`Fresh::core_only`], and no pointer to it is used any more.
     #[inline]
     pub(crate) unsafe fn into_memory(self) -> Fresh<T> {
         // INVARIANT: By the safety requirements.
@@ -224,10 +225,10 @@ impl<T: DriverObject> Owned<T> {
 }
 
 impl<T: DriverObject> Fresh<T> {
-    /// Makes the memory an object that the core alone knows.
+    /// Turns the memory into an object of the core alone, which no driver creates.
     #[inline]
     pub(crate) fn core_only(self) -> Owned<T> {
-        // INVARIANT: There is no driver that would have to create it.
+        // INVARIANT: The object needs no driver to create it, and the exclusive ownership passes to the result.
         Owned(ManuallyDrop::new(self).0)
     }
 }
@@ -242,7 +243,7 @@ impl<T: View> Deref for Owned<T> {
     }
 }
 
-// SAFETY: An owner passes its object.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: View> FromC for Owned<T> {
     type Raw = *mut T::C;
 
@@ -253,28 +254,28 @@ unsafe impl<T: View> FromC for Owned<T> {
     }
 }
 
-/// What comes back from a method that failed: what it was given, and why.
+/// The error of a create or destroy method, with the object that the method was given.
 pub struct Failed<O> {
-    /// What the method was given.
+    /// The object that the method was given.
     pub object: O,
     /// Why it failed.
     pub error: Error,
 }
 
 impl<O> Failed<O> {
-    /// Leaves the object as it is.
+    /// Leaks the object, which stays as it is, and returns the error.
     pub fn keep(self) -> Error {
         self.error
     }
 }
 
-/// What a create method returns.
+/// The result of a create method.
 pub type Created<T> = Result<Owned<T>, Failed<Fresh<T>>>;
 
-/// What a destroy method returns.
+/// The result of a destroy method.
 pub type Destroyed<T> = Result<Fresh<T>, Failed<Owned<T>>>;
 
-/// What a C entry point returns of an object that it has made: the object, or an errno in the pointer (`ERR_PTR`).
+/// The return value of a C entry point that makes an object: the object, or an errno in the pointer (`ERR_PTR`).
 pub struct Made<T: View>(pub Result<Owned<T>>);
 
 impl<T: View> IntoC for Made<T> {
@@ -286,29 +287,29 @@ impl<T: View> IntoC for Made<T> {
     }
 }
 
-/// How often an object is used by others: its member `usecnt`.
+/// The number of users of an object: its member `usecnt`.
 #[derive(Clone, Copy)]
 pub struct UseCount<'a>(&'a AtomicI32);
 
 impl<'a> UseCount<'a> {
-    /// The count of an object.
+    /// Borrows the use count of an object.
     ///
     /// # Safety
     ///
-    /// `count` is there for `'a`.
+    /// `count` is valid for `'a`.
     #[inline]
     pub unsafe fn new(count: *mut rdma_bindings::atomic_t) -> Self {
-        // SAFETY: By the safety requirements; C uses it atomically too.
+        // SAFETY: By the safety requirements; C accesses the count atomically too.
         Self(unsafe { AtomicI32::from_ptr(count.cast()) })
     }
 
-    /// One more user.
+    /// Counts one more user.
     #[inline]
     pub fn inc(self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One user less.
+    /// Counts one user less.
     ///
     /// # Safety
     ///
@@ -325,86 +326,88 @@ impl<'a> UseCount<'a> {
     }
 }
 
-/// The counts of what an object uses, for when the object is gone and does not use it any more.
+/// The use counts of the parents of an object, which are decremented when the object is destroyed.
 ///
 /// # Invariants
 ///
-/// Each is null, or the count of an object that stays until it is counted down: it counts the object that went.
+/// Each pointer is null, or the use count of an object that counts the destroyed one as a user, and so is valid until it is
+/// decremented.
 pub(super) struct ParentCounts<const N: usize>([*mut rdma_bindings::atomic_t; N]);
 
 impl<const N: usize> ParentCounts<N> {
-    /// What an object uses.
+    /// Collects the use counts of an object's parents.
     ///
     /// # Safety
     ///
-    /// Each count is null, or that of an object which counts this one as a user.
+    /// Each pointer is null, or the use count of a parent that counts this object as a user.
     pub(super) unsafe fn new(counts: [*mut rdma_bindings::atomic_t; N]) -> Self {
         // INVARIANT: By the safety requirements.
         Self(counts)
     }
 
-    /// Counts all down.
+    /// Decrements all counts.
     ///
     /// # Safety
     ///
-    /// The object that was counted is gone.
+    /// The object that the parents count as a user is destroyed.
     pub(super) unsafe fn release(self) {
         for count in self.0.into_iter().filter(|count| !count.is_null()) {
-            // SAFETY: By the type invariants the count is there, and by the safety requirements the object that it counts has gone.
+            // SAFETY: By the type invariants the count is valid, and by the safety requirements the counted user is destroyed.
             unsafe { UseCount::new(count).dec() };
         }
     }
 }
 
-/// Accessors of members that are constant as long as the object is there, and of objects that are there as long.
+/// Defines accessors of pointer members that are constant during the object's life, and whose targets live at least as long as
+/// the object.
 ///
-/// `name: Type` is an object, `name?: Type` one that may be absent.
+/// `name: Type` is a target that is never null, `name?: Type` one that may be.
 macro_rules! links {
     ($($(#[$attr:meta])* $name:ident: $ty:ty = $($member:ident).+;)*) => {$(
         $(#[$attr])*
         #[inline]
         pub fn $name(&self) -> &$ty {
-            // SAFETY: The member is set when the object is made, and the other one stays as long as this one.
+            // SAFETY: The member is constant after the object is made, and its target lives at least as long as the object.
             unsafe { &*(*self.as_raw()).$($member).+.cast() }
         }
     )*};
 }
 pub(crate) use links;
 
-/// As [`links`], for what may be absent.
+/// As [`links`], for pointers that may be null.
 macro_rules! optional_links {
     ($($(#[$attr:meta])* $name:ident: $ty:ty = $($member:ident).+;)*) => {$(
         $(#[$attr])*
         #[inline]
         pub fn $name(&self) -> Option<&$ty> {
-            // SAFETY: The member is set when the object is made, and the other one stays as long as this one.
+            // SAFETY: The member is constant after the object is made, and its target lives at least as long as the object.
             unsafe { (*self.as_raw()).$($member).+.cast::<$ty>().as_ref() }
         }
     )*};
 }
 pub(crate) use optional_links;
 
-/// Members that are constant as long as the object is there.
+/// Defines accessors of members that are constant during the object's life.
 macro_rules! constants {
     ($($(#[$attr:meta])* $name:ident: $ty:ty = $($member:ident).+;)*) => {$(
         $(#[$attr])*
         #[inline]
         pub fn $name(&self) -> $ty {
-            // SAFETY: The member is set when the object is made.
+            // SAFETY: The member is constant after the object is made.
             unsafe { (&raw const (*self.as_raw()).$($member).+).read() }
         }
     )*};
 }
 pub(crate) use constants;
 
-/// The use count and what resource tracking keeps.
+/// Defines accessors of the use count and of the resource tracking entry.
 macro_rules! counted {
     ($view:ty) => {
         impl $view {
-            /// How often others use it.
+            /// The use count.
             #[inline]
             pub fn uses(&self) -> $crate::core::object::UseCount<'_> {
-                // SAFETY: The member is there as long as the object.
+                // SAFETY: The member is valid as long as the object.
                 unsafe { $crate::core::object::UseCount::new(&raw mut (*self.as_raw()).usecnt) }
             }
         }
@@ -417,7 +420,7 @@ macro_rules! tracked {
         impl $crate::core::object::Tracked for $view {
             #[inline]
             fn res(&self) -> &$crate::core::RestrackEntry {
-                // SAFETY: The member is there as long as the object; a view is a transparent wrapper.
+                // SAFETY: The member is valid as long as the object; a view is a transparent wrapper.
                 unsafe { &*(&raw mut (*self.as_raw()).res).cast() }
             }
         }
@@ -425,10 +428,10 @@ macro_rules! tracked {
 }
 pub(crate) use tracked;
 
-/// An object whose memory the core allocates, at the size that a member of the methods tells.
+/// Implements [`DriverObject`] for an object whose size is a member of `struct ib_device_ops`.
 macro_rules! driver_object {
     ($view:ty, $size:ident $(, $option:ident)*) => {
-        // SAFETY: The structure has pointers and numbers alone, and locks that are zero or set up when it is made.
+        // SAFETY: The structure consists of pointers and numbers, and of locks that are initialised when the object is made.
         unsafe impl $crate::core::object::DriverObject for $view {
             #[inline]
             fn size(ops: &rdma_bindings::ib_device_ops) -> usize {

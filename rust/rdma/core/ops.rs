@@ -8,7 +8,7 @@ use rdma_bindings::ib_device_ops;
 
 use super::Device;
 
-/// Takes over what is not there yet: the first table that has a member wins.
+/// Copies the members that are not set yet: the first table that sets a member wins.
 macro_rules! take {
     ($to:ident, $from:ident; $($name:ident)*) => {
         $( if $to.$name.is_none() { $to.$name = $from.$name; } )*
@@ -30,11 +30,11 @@ macro_rules! take_sizes {
 }
 
 impl Device {
-    /// Adds methods to those that the device has. What it has already stays.
+    /// Adds the methods of `from` that the device does not have yet.
     ///
     /// # Safety
     ///
-    /// The device is not registered, and this is the only thread that changes it.
+    /// The device is not registered, and only this thread accesses its methods.
     pub unsafe fn merge_ops(&self, from: &ib_device_ops) {
         // SAFETY: By the safety requirements.
         let to = unsafe { &mut (*self.as_raw()).ops };
@@ -83,11 +83,12 @@ impl Device {
         }
     }
 
-    /// Whether the device has all methods that the kernel's users need; keeps the answer. For registration.
+    /// Sets whether the device has all methods that clients in the kernel need. Called during registration.
     ///
     /// # Safety
     ///
-    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    /// The device is being made or registered by this thread alone, and no other code reads the members
+    /// that are set here yet.
     pub unsafe fn check_mandatory_ops(&self) {
         let ops = self.ops();
         let all = ops.query_device.is_some()

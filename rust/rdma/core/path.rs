@@ -9,11 +9,11 @@ use rdma_bindings::{self as bindings, ib_sa_mcmember_rec, sa_path_rec};
 
 use crate::Gid;
 
-/// A path, which its owner has lent for changing.
+/// A path, which C lends for writing.
 #[repr(transparent)]
 pub struct Path(sa_path_rec);
 
-/// What kind of fabric a path leads through: `enum sa_path_rec_type`.
+/// The type of a path: `enum sa_path_rec_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     /// InfiniBand.
@@ -32,7 +32,7 @@ impl PathKind {
         matches!(self, Self::RoceV1 | Self::RoceV2)
     }
 
-    /// The type that GIDs of both ends have: `enum ib_gid_type`.
+    /// The GID type of both ends: `enum ib_gid_type`.
     pub fn gid_type(self) -> u32 {
         match self {
             Self::RoceV1 => bindings::IB_GID_TYPE_ROCE,
@@ -48,7 +48,7 @@ impl Path {
         &self.0
     }
 
-    /// The kind. What the header does not know is as InfiniBand, as the header has it.
+    /// The kind. An unknown type counts as InfiniBand, as in the header.
     pub fn kind(&self) -> PathKind {
         match self.0.rec_type {
             bindings::SA_PATH_REC_TYPE_ROCE_V1 => PathKind::RoceV1,
@@ -58,19 +58,19 @@ impl Path {
         }
     }
 
-    /// The GID of the source.
+    /// The source GID.
     pub fn sgid(&self) -> Gid {
         Gid::from_raw(&self.0.sgid)
     }
 
-    /// The GID of the destination.
+    /// The destination GID.
     pub fn dgid(&self) -> Gid {
         Gid::from_raw(&self.0.dgid)
     }
 
     /// The LIDs of source and destination; zeros for RoCE.
     pub fn lids(&self) -> (u32, u32) {
-        // SAFETY: The kind says which member there is; both are numbers, so any bytes are.
+        // SAFETY: The kind selects the member of the union; both are numbers, of which any bytes are valid.
         unsafe {
             match self.kind() {
                 PathKind::Ib => {
@@ -88,14 +88,15 @@ impl Path {
 
     /// The Ethernet address of the next hop, for RoCE.
     pub fn dmac(&self) -> Option<MacAddress> {
-        // SAFETY: Any bytes are an address.
+        // SAFETY: Any bytes are a valid address.
         let dmac = unsafe { self.0.__bindgen_anon_1.roce.dmac };
         self.kind().is_roce().then_some(dmac)
     }
 
-    /// Whether it is known already that there is a route, for RoCE.
+    /// Whether the route is resolved already, for RoCE.
     pub fn is_resolved(&self) -> bool {
-        // SAFETY: The kind says that C has a flag there, which may be read as a byte.
+        // SAFETY: The kind selects the member of the union; the flag is read as a byte, of which any value is
+        // valid.
         let flag = unsafe {
             (&raw const self.0.__bindgen_anon_1.roce)
                 .cast::<u8>()
@@ -104,7 +105,7 @@ impl Path {
         self.kind().is_roce() && flag != 0
     }
 
-    /// Notes that there is a route, for RoCE.
+    /// Marks the route as resolved, for RoCE.
     pub fn set_resolved(&mut self) {
         if self.kind().is_roce() {
             self.0.__bindgen_anon_1.roce.route_resolved = true;
@@ -112,13 +113,14 @@ impl Path {
     }
 }
 
-// SAFETY: A transparent wrapper.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for &mut Path {
     type Raw = *mut sa_path_rec;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the path is there; the caller lends it for changing.
+        // SAFETY: By the safety requirements the path is valid and lent for writing; the wrapper is
+        // transparent.
         unsafe { &mut *raw.cast() }
     }
 }

@@ -20,7 +20,8 @@ use super::{
 };
 use crate::MaySleep;
 
-// Who reads the number of a region's domain does not lock the region.
+// Readers of the number of a region's domain do not lock the region, so the memory is freed after a grace
+// period.
 driver_object!(Pd, size_ib_pd, RCU);
 counted!(Pd);
 tracked!(Pd);
@@ -31,13 +32,13 @@ impl Pd {
         device: Device = device;
     }
     constants! {
-        /// The key of all memory, for local use. Constant from the allocation on.
+        /// The local key of all memory. Constant after the allocation.
         local_dma_lkey: u32 = local_dma_lkey;
     }
 }
 
 impl Fresh<Pd> {
-    /// Memory for a protection domain of a client in the kernel, with `enum ib_pd_flags`.
+    /// Allocates a protection domain of a client in the kernel, with `enum ib_pd_flags`.
     ///
     /// # Errors
     ///
@@ -52,37 +53,37 @@ impl Fresh<Pd> {
 }
 
 impl Owned<Pd> {
-    /// Says which key is for all memory in local use.
+    /// Sets the local key of all memory.
     pub fn set_local_dma_lkey(&mut self, lkey: u32) {
-        // SAFETY: The owner alone writes the number, whole.
+        // SAFETY: Only the owner writes the number, by a single store.
         unsafe { (&raw mut (*self.as_raw()).local_dma_lkey).write_volatile(lkey) };
     }
 
-    /// Says which key is for all memory in remote use.
+    /// Sets the remote key of all memory.
     pub fn set_unsafe_global_rkey(&mut self, rkey: u32) {
-        // SAFETY: The owner alone writes the number, whole.
+        // SAFETY: Only the owner writes the number, by a single store.
         unsafe { (&raw mut (*self.as_raw()).unsafe_global_rkey).write_volatile(rkey) };
     }
 
-    /// Gives the domain the region of all memory, to be taken back before it is deallocated.
+    /// Sets the domain's own region of all memory, which is taken back before the domain is deallocated.
     pub fn set_internal_mr(&mut self, mr: InternalMr) {
-        // SAFETY: The owner alone uses the member, and `self` is lent once.
+        // SAFETY: Only the owner uses the member, and `self` is borrowed mutably.
         unsafe { (*self.as_raw()).__internal_mr = mr.0.into_raw() };
     }
 
-    /// Takes the region of all memory back, before the domain is deallocated.
+    /// Takes back the domain's own region, before the domain is deallocated.
     pub fn take_internal_mr(&mut self) -> Option<InternalMr> {
-        // SAFETY: The owner alone uses the member, and `self` is lent once.
+        // SAFETY: Only the owner uses the member, and `self` is borrowed mutably.
         let mr = unsafe {
             core::mem::replace(&mut (*self.as_raw()).__internal_mr, core::ptr::null_mut())
         };
-        // SAFETY: The domain was the region's owner.
+        // SAFETY: The domain owned the region.
         NonNull::new(mr).map(|mr| InternalMr(unsafe { Owned::from_raw(mr) }))
     }
 }
 
 impl Device {
-    /// The device's key for all memory in local use, if it says that it has one.
+    /// The device's local key of all memory, for a device with `IBK_LOCAL_DMA_LKEY`.
     #[inline]
     pub fn local_dma_lkey(&self) -> u32 {
         // SAFETY: The member is constant from registration on.
@@ -94,7 +95,7 @@ driver_object!(Xrcd, size_ib_xrcd);
 counted!(Xrcd);
 
 view_of! {
-    /// The file that an XRC domain is named by.
+    /// The inode that identifies an XRC domain.
     pub struct Inode(inode);
 }
 
@@ -104,14 +105,14 @@ impl Xrcd {
         device: Device = device;
     }
 
-    /// Whether there are target queue pairs.
+    /// Whether the domain has target queue pairs.
     pub fn has_targets(&self) -> bool {
-        // SAFETY: The array is there as long as the domain.
+        // SAFETY: The array is valid as long as the domain.
         !unsafe { bindings::ib_xrcd_is_empty(self.as_raw()) }
     }
 
-    /// Calls `f` with the target queue pair of a number while the domain keeps it: between [`Self::publish`] and
-    /// [`Self::withdraw`].
+    /// Calls `f` with the target queue pair of a number, if it is published: between [`Self::publish`] and
+    /// `LockedTargets::withdraw`.
     ///
     /// `f` runs with the domain's semaphore held for reading.
     pub fn with_target<R>(
@@ -123,23 +124,24 @@ impl Xrcd {
         let _guard = self.targets_rwsem().read(sleep);
         // SAFETY: The semaphore is held.
         let qp = NonNull::new(unsafe { bindings::ib_xrcd_target(self.as_raw(), qp_num) })?;
-        // SAFETY: As long as the semaphore is held the queue pair is not withdrawn, and so stays.
+        // SAFETY: As long as the semaphore is held the queue pair is not withdrawn, and it is withdrawn before
+        // it is destroyed.
         Some(f(unsafe { qp.cast::<Qp>().as_ref() }))
     }
 
-    /// Lets a target queue pair be found by its number.
+    /// Adds a target queue pair to the domain, where it is found by its number.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn publish(&self, qp: &Owned<Qp>, _sleep: &MaySleep) -> Result {
-        // SAFETY: Both are there; who destroys the queue pair withdraws it first.
+        // SAFETY: Both structures are valid, and the core withdraws a queue pair before it destroys it.
         kernel::error::to_result(unsafe { bindings::ib_xrcd_publish(self.as_raw(), qp.as_raw()) })
     }
 
-    /// Holds the domain's semaphore for writing: nobody finds a target queue pair.
+    /// Takes the domain's semaphore for writing, which excludes lookups of target queue pairs.
     pub(crate) fn lock_targets<'a>(&'a self, sleep: &MaySleep) -> LockedTargets<'a> {
-        // INVARIANT: It was just taken.
+        // INVARIANT: The semaphore was just taken.
         LockedTargets {
             xrcd: self,
             _guard: self.targets_rwsem().write(sleep),
@@ -147,12 +149,12 @@ impl Xrcd {
     }
 
     fn targets_rwsem(&self) -> &RwSem {
-        // SAFETY: The semaphore was initialised with the domain, and stays as long.
+        // SAFETY: The semaphore was initialised with the domain, and is valid as long.
         unsafe { RwSem::from_raw(&raw mut (*self.as_raw()).tgt_qps_rwsem) }
     }
 }
 
-/// The target queue pairs of a domain, which nobody finds meanwhile.
+/// The target queue pairs of a domain, locked against lookups.
 ///
 /// # Invariants
 ///
@@ -163,15 +165,15 @@ pub(crate) struct LockedTargets<'a> {
 }
 
 impl LockedTargets<'_> {
-    /// Lets a target queue pair not be found any more.
+    /// Removes a target queue pair from the domain.
     pub(crate) fn withdraw(&self, qp: &Qp) {
-        // SAFETY: By the type invariants the semaphore is held to write.
+        // SAFETY: By the type invariants the semaphore is held for writing.
         unsafe { bindings::ib_xrcd_erase(self.xrcd.as_raw(), qp.qp_num()) };
     }
 }
 
 impl Fresh<Xrcd> {
-    /// Memory for an XRC domain, named by a file or by nothing.
+    /// Allocates an XRC domain, identified by an inode if there is one.
     ///
     /// # Errors
     ///
@@ -181,7 +183,7 @@ impl Fresh<Xrcd> {
         let raw: &mut ib_xrcd = xrcd.raw();
         raw.device = device.as_raw();
         raw.inode = inode.map_or(core::ptr::null_mut(), Inode::as_raw);
-        // SAFETY: The memory is ours, and is not moved.
+        // SAFETY: This function owns the memory, which is not moved.
         unsafe { bindings::ib_xrcd_init_members(raw) };
         Ok(xrcd)
     }

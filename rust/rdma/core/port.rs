@@ -14,16 +14,16 @@ use crate::{
     MaySleep,
 };
 
-/// The header's data of all ports of a device, by port number.
+/// The `struct ib_port_data` of all ports of a device, indexed by port number.
 pub struct PortArray(KVec<bindings::ib_port_data>);
 
-// SAFETY: The array is memory; what is in it is guarded as the header says.
+// SAFETY: The array is plain memory, and its elements have their own locks.
 unsafe impl Send for PortArray {}
-// SAFETY: As above.
+// SAFETY: The array is plain memory, and its elements have their own locks.
 unsafe impl Sync for PortArray {}
 
 impl PortArray {
-    /// The data for the ports of `device`, whose number is known.
+    /// Allocates the data for the ports of `device`, whose number is set.
     ///
     /// # Errors
     ///
@@ -39,17 +39,17 @@ impl PortArray {
             array.push(pin_init::zeroed::<bindings::ib_port_data>(), GFP_KERNEL)?;
         }
         for port in array.iter_mut() {
-            // SAFETY: The array is not moved any more: the vector has its memory.
+            // SAFETY: The vector owns the array, which is not moved any more.
             unsafe { bindings::ib_port_data_init_members(port, device.as_raw()) };
         }
         Ok(Self(array))
     }
 
-    /// Shows the array to the header's functions.
+    /// Sets the array in the device, where the header's functions read it.
     ///
     /// # Safety
     ///
-    /// The array stays as long as the device.
+    /// The array is valid as long as the device.
     pub unsafe fn publish(&self, device: &Device) {
         // SAFETY: The device is not registered yet, and the caller is the only one that sets the field.
         unsafe { (*device.as_raw()).port_data = self.0.as_ptr().cast_mut() };
@@ -57,15 +57,16 @@ impl PortArray {
 }
 
 impl Device {
-    /// Asks the driver what of each port never changes, and keeps it. For registration.
+    /// Queries the immutable data of each port from the driver, and stores it. Called during registration.
     ///
     /// # Errors
     ///
-    /// What the driver says; `EINVAL` where a port has a size for MADs and no MADs.
+    /// Those of the driver; `EINVAL` for a port whose maximum MAD size contradicts its capabilities.
     ///
     /// # Safety
     ///
-    /// The device is being made or registered, by this thread alone; nobody uses what is set here yet.
+    /// The device is being made or registered by this thread alone, and no other code reads the members that are set here
+    /// yet.
     pub unsafe fn fill_immutables(&self, sleep: &MaySleep) -> Result {
         for port in self.ports() {
             let data = self.port_data(port).ok_or(EINVAL)?;
@@ -80,17 +81,17 @@ impl Device {
         Ok(())
     }
 
-    /// Remembers the state of a port's link; says whether it was another one.
+    /// Stores the state of a port, and returns whether it has changed.
     pub fn port_state_changed(&self, port: u32, state: u32, _sleep: &MaySleep) -> bool {
         if self.port_data(port).is_none() {
             return false;
         }
-        // SAFETY: The port is there; process context with interrupts on.
+        // SAFETY: The port was checked; the token proves process context, with interrupts enabled.
         unsafe { bindings::ib_port_state_changed(self.as_raw(), port, state) }
     }
 }
 
-/// What the net device's link makes of an iWARP port: MTU and state of `attr`.
+/// Sets the MTU and the state of an iWARP port in `attr`, as those of its net device.
 pub fn fill_from_netdev(ndev: &NetDevice, attr: &mut bindings::ib_port_attr) {
     attr.max_mtu = bindings::IB_MTU_4096;
     attr.active_mtu = Mtu::fitting(ndev.mtu()) as u32;
@@ -114,40 +115,40 @@ pub fn fill_from_netdev(ndev: &NetDevice, attr: &mut bindings::ib_port_attr) {
 
 /// Whether a net device has an IPv4 address.
 fn has_ipv4(ndev: &NetDevice) -> bool {
-    // SAFETY: The net device is there.
+    // SAFETY: `ndev` is a valid net device.
     unsafe { bindings::netdev_has_ipv4(ndev.as_raw().cast()) }
 }
 
-/// The state of a port that is what its net device is: `IB_PORT_ACTIVE` or `IB_PORT_DOWN`.
+/// The port state that follows from the net device: `IB_PORT_ACTIVE` or `IB_PORT_DOWN`.
 pub fn netdev_port_state(ndev: &NetDevice) -> u32 {
-    // SAFETY: The net device is there.
+    // SAFETY: `ndev` is a valid net device.
     unsafe { bindings::ib_get_curr_port_state(ndev.as_raw().cast()) }
 }
 
 /// Whether a net device is a bond or team, or a port of one.
 pub fn is_lag(ndev: &NetDevice) -> bool {
-    // SAFETY: The net device is there.
+    // SAFETY: `ndev` is a valid net device.
     unsafe { bindings::netdev_is_lag(ndev.as_raw().cast()) }
 }
 
-/// Where the header's functions find what of a port never changes; null for a port that is not there.
+/// The pointer to the immutable data of a port, for the header's functions; null for an unknown port.
 pub fn immutable_ptr(device: &Device, port: u32) -> *const PortImmutable {
     match device.port_data(port) {
-        // SAFETY: The port's data is there.
+        // SAFETY: `data` is a valid element of the port array.
         Some(data) => unsafe { &raw const (*data.as_ptr()).immutable },
         None => core::ptr::null(),
     }
 }
 
-/// The speed of a net device in Mbit/s, if it knows one, and the number of its lanes; 0: it does not tell. `None` where it
-/// cannot be asked. Takes RTNL.
+/// The speed of a net device in Mbit/s, if it is known, and the number of its lanes, 0 if unknown. `None` where the net
+/// device cannot be queried. Takes RTNL.
 ///
 /// # Errors
 ///
-/// `ENODEV` where the net device goes.
+/// `ENODEV` if the net device is being unregistered.
 pub fn netdev_speed(ndev: &NetDevice, _sleep: &MaySleep) -> Result<Option<(Option<u32>, u32)>> {
     let (mut speed, mut lanes) = (0, 0);
-    // SAFETY: The net device is there, and the token shows that it may sleep.
+    // SAFETY: `ndev` is a valid net device, and the token proves that the context may sleep.
     let ret = unsafe { bindings::netdev_speed(ndev.as_raw().cast(), &mut speed, &mut lanes) };
     match ret {
         0 => Ok(Some(((speed != u32::MAX).then_some(speed), lanes))),

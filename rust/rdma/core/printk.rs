@@ -14,7 +14,7 @@ use rdma_bindings as bindings;
 
 use super::{device::raw_dev, Device};
 
-/// How urgent a message is: `KERN_EMERG` to `KERN_INFO`.
+/// The level of a message: `KERN_EMERG` to `KERN_INFO`.
 #[derive(Clone, Copy)]
 pub struct Level(u8);
 
@@ -35,7 +35,7 @@ impl Level {
     pub const INFO: Self = Self(6);
 }
 
-/// The rest of a message, for `printk`'s formats.
+/// The body of a message, as an argument of `printk`.
 #[derive(Clone, Copy)]
 enum Message {
     /// A `struct va_format`: `%pV`.
@@ -63,7 +63,7 @@ impl Message {
 /// Prints a message. Any context.
 pub fn print(level: Level, device: &Device, message: fmt::Arguments<'_>) {
     let message = Message::Rust(core::ptr::from_ref(&message).cast_mut().cast());
-    // SAFETY: The message is what its kind says.
+    // SAFETY: The pointer is a `fmt::Arguments`, as the variant demands.
     unsafe { prefixed(level, Some(device), message) };
 }
 
@@ -71,7 +71,7 @@ pub fn print(level: Level, device: &Device, message: fmt::Arguments<'_>) {
 ///
 /// # Safety
 ///
-/// As for `vprintk`, `args` points to the argument list, a `va_list`, which is what the format asks for.
+/// As for `vprintk`, `args` points to a `va_list` with the arguments that the format demands.
 pub unsafe fn emit(
     level: Level,
     device: Option<&Device>,
@@ -86,18 +86,18 @@ pub unsafe fn emit(
     unsafe { prefixed(level, device, Message::C((&raw mut message).cast())) };
 }
 
-/// Prints a message with what it begins with: parent's driver, parent and device.
+/// Prints a message with its prefix: the parent's driver, the parent and the device.
 ///
 /// # Safety
 ///
-/// The message points to what its kind says.
+/// The pointer of the message has the type that its variant demands.
 unsafe fn prefixed(level: Level, device: Option<&Device>, message: Message) {
     let (message, [with_parent, without_parent, without_device]) = message.parts();
     // `KERN_SOH` and the digit.
     let kern = [1, b'0' | level.0, 0];
     let kern: *const c_char = kern.as_ptr();
     let name = |dev: &kernel::device::Device| dev.name().as_char_ptr();
-    // SAFETY: The formats take these arguments: strings, and the message as its kind says.
+    // SAFETY: The formats take these arguments: strings, and a message of this variant.
     unsafe {
         match device.map(|device| (device, device.parent_dev())) {
             Some((device, Some(parent))) => {

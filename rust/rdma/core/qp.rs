@@ -2,8 +2,8 @@
 
 //! Queue pairs and the attributes that create and modify them: `struct ib_qp`, `ib_qp_init_attr`, `ib_qp_attr`.
 //!
-//! An XRC target queue pair is shared: it has *handles*, each a `struct ib_qp` of the core alone whose `real_qp` is the one
-//! that the driver knows.
+//! An XRC target queue pair is shared: it has *handles*. A handle is a `struct ib_qp` that only the core uses, and whose
+//! `real_qp` is the driver's queue pair.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -38,7 +38,7 @@ use super::{
 };
 use crate::MaySleep;
 
-// SAFETY: The structure has pointers and numbers alone, and locks and lists that `new_qp` sets up.
+// SAFETY: The structure consists of pointers and numbers, and of locks and lists that `new_qp` initialises.
 unsafe impl DriverObject for Qp {
     const NUMA: bool = true;
 
@@ -52,25 +52,26 @@ tracked!(Qp);
 counted!(RwqIndTable);
 
 view_of! {
-    /// What a queue pair is to be like; what it has become, once the driver has created it.
+    /// The attributes of a queue pair that is to be created; the driver updates them to what it has created: `struct
+    /// ib_qp_init_attr`.
     ///
     /// # Invariants
     ///
-    /// It is filled in, and lent for changing to the verb that makes the queue pair.
+    /// The structure is filled in, and lent for writing to the verb that creates the queue pair.
     pub struct QpInit(ib_qp_init_attr);
 }
 
 view_of! {
-    /// How a shared queue pair is opened.
+    /// The attributes for opening a shared queue pair: `struct ib_qp_open_attr`.
     ///
     /// # Invariants
     ///
-    /// It is filled in, and does not change while it is lent.
+    /// The structure is filled in, and does not change while it is borrowed.
     pub struct QpOpen(ib_qp_open_attr);
 }
 
 view_of! {
-    /// An object of user space that is a queue pair.
+    /// A user object that is a queue pair: `struct ib_uqp_object`.
     pub struct UqpObject(ib_uqp_object);
 }
 
@@ -80,28 +81,28 @@ impl QpInit {
         kind: u32 = qp_type;
         /// `enum ib_qp_create_flags`.
         create_flags: u32 = create_flags;
-        /// The port, where one is needed before the queue pair has its own.
+        /// The port, for the types of queue pairs that need one at creation.
         port_num: u32 = port_num;
-        /// How many contexts of the RW API it has room for; 0: the API is not used.
+        /// The number of contexts of the RW API in use at once; 0 if the API is not used.
         max_rdma_ctxs: u32 = cap.max_rdma_ctxs;
-        /// How many send requests it has room for.
+        /// The capacity of the send queue in requests.
         max_send_wr: u32 = cap.max_send_wr;
-        /// How many pieces a send request may have.
+        /// The number of scatter/gather elements of a send request, at most.
         max_send_sge: u32 = cap.max_send_sge;
     }
     optional_links! {
-        /// The XRC domain, of a target queue pair.
+        /// The XRC domain, for an XRC target queue pair.
         xrcd: Xrcd = xrcd;
     }
 
-    /// Whether the queue pair is to check the integrity of data.
+    /// Whether the queue pair is to support data integrity (`IB_QP_CREATE_INTEGRITY_EN`).
     pub fn wants_integrity(&self) -> bool {
         self.create_flags() & bindings::IB_QP_CREATE_INTEGRITY_EN as u32 != 0
     }
 
-    /// Asks for another room for send requests. Before the queue pair is created.
+    /// Sets the capacity of the send queue in requests, before the queue pair is created.
     pub fn set_max_send_wr(&self, max_send_wr: u32) {
-        // SAFETY: By the type invariants it is lent for changing.
+        // SAFETY: By the type invariants the structure is lent for writing.
         unsafe { (*self.as_raw()).cap.max_send_wr = max_send_wr };
     }
 }
@@ -119,21 +120,21 @@ impl Qp {
     links! {
         /// The device.
         device: Device = device;
-        /// The queue pair that the driver knows: itself, or what this is a handle of.
+        /// The driver's queue pair: `self`, or the one that `self` is a handle of.
         real: Qp = real_qp;
     }
     optional_links! {
         /// The protection domain; XRC target queue pairs have none.
         pd: Pd = pd;
-        /// Where sends complete.
+        /// The completion queue of send requests.
         send_cq: Cq = send_cq;
-        /// Where receives complete.
+        /// The completion queue of receive requests.
         recv_cq: Cq = recv_cq;
         /// The shared receive queue.
         srq: Srq = srq;
-        /// The table of work queues.
+        /// The indirection table of receive work queues.
         rwq_ind_tbl: RwqIndTable = rwq_ind_tbl;
-        /// The XRC domain, of a target queue pair.
+        /// The XRC domain, for an XRC target queue pair.
         xrcd: Xrcd = xrcd;
     }
     constants! {
@@ -141,11 +142,11 @@ impl Qp {
         kind: u32 = qp_type;
         /// The number.
         qp_num: u32 = qp_num;
-        /// How many pieces an RDMA WRITE may have.
+        /// The number of scatter/gather elements of an RDMA WRITE, at most.
         max_write_sge: u32 = max_write_sge;
-        /// How many pieces an RDMA READ may have.
+        /// The number of scatter/gather elements of an RDMA READ, at most.
         max_read_sge: u32 = max_read_sge;
-        /// Whether it can check the integrity of data.
+        /// Whether the queue pair supports data integrity.
         integrity_en: bool = integrity_en;
     }
 
@@ -155,17 +156,17 @@ impl Qp {
         !core::ptr::eq(self, self.real())
     }
 
-    /// Whether user space has made it.
+    /// Whether user space has created the queue pair.
     #[inline]
     pub fn is_of_user(&self) -> bool {
         // SAFETY: The member is constant.
         unsafe { !(*self.as_raw()).uobject.is_null() }
     }
 
-    /// Whether it is bound to a counter.
+    /// Whether the queue pair is bound to a counter.
     #[inline]
     pub fn has_counter(&self) -> bool {
-        // SAFETY: Another CPU writes the pointer whole.
+        // SAFETY: A concurrent writer uses a single store.
         unsafe {
             !(&raw const (*self.as_raw()).counter)
                 .read_volatile()
@@ -173,24 +174,23 @@ impl Qp {
         }
     }
 
-    /// How many regions of its pools are lent.
+    /// The number of regions of the queue pair's pools that are lent.
     #[inline]
     pub fn mrs_used(&self) -> c_int {
-        // SAFETY: Another CPU writes the number whole.
+        // SAFETY: A concurrent writer uses a single store.
         unsafe { (&raw const (*self.as_raw()).mrs_used).read_volatile() }
     }
 
-    /// Says which port it has. For who modifies the queue pair: callers of the verb take turns.
+    /// Sets the port. Called when the queue pair is modified.
     pub fn set_port(&self, port: u32) {
-        // SAFETY: Readers read the number whole.
+        // SAFETY: Any value is valid; readers use a single load.
         unsafe { (&raw mut (*self.as_raw()).port).write_volatile(port) };
     }
 
-    /// Gives it the sources of its path, or of its alternate path. For who modifies the queue pair: threads of user space may
-    /// do so at once.
+    /// Sets the source GID of a path, and drops the former one. Threads may call it concurrently.
     pub fn set_source(&self, path: Path, source: Option<GidRef>) {
         let source = source.map_or(core::ptr::null(), GidRef::into_raw);
-        // SAFETY: The members are pointers, which are swapped whole.
+        // SAFETY: The members are pointers, which are exchanged atomically.
         let old = unsafe {
             let raw = self.as_raw();
             let member = match path {
@@ -199,19 +199,19 @@ impl Qp {
             };
             AtomicPtr::from_ptr(member.cast()).swap(source.cast_mut(), Ordering::AcqRel)
         };
-        // SAFETY: The queue pair owned that reference, if there was one.
+        // SAFETY: The queue pair owned the reference, which the exchange has removed.
         drop((!old.is_null()).then(|| unsafe { GidRef::from_raw(old) }));
     }
 
-    /// What waits for the event that the last receive request was taken from the shared receive queue.
+    /// The completion of the event `IB_EVENT_QP_LAST_WQE_REACHED`.
     pub fn last_wqe_reached(&self) -> &Completion {
-        // SAFETY: The member is set up when the queue pair is made; the wrapper is transparent.
+        // SAFETY: The member is initialised when the queue pair is allocated; the wrapper is transparent.
         unsafe { &*(&raw const (*self.as_raw()).srq_completion).cast() }
     }
 
-    /// Tells the client that has made the queue pair of an event.
+    /// Passes an event to the client that has created the queue pair.
     fn tell_client(&self, event: *mut ib_event) {
-        // SAFETY: The members are constant; the client's handler is there as long as the queue pair.
+        // SAFETY: The members are constant, and the client's handler is valid as long as the queue pair.
         unsafe {
             let raw = self.as_raw();
             if let Some(handler) = (*raw).registered_event_handler {
@@ -220,12 +220,12 @@ impl Qp {
         }
     }
 
-    /// Tells the owners of all handles of an event, each with its own handle in it.
+    /// Passes an event to the owners of all handles, with the owner's handle in it.
     fn tell_handles(&self, event: *mut ib_event) {
         let _locked = self.lock_handles();
         let head = self.handles();
         let mut at = head;
-        // SAFETY: The lock is held; a handle in the list is there, and its handler too.
+        // SAFETY: The lock is held; a handle in the list is valid, and so is its handler.
         unsafe {
             while let Some(entry) = list::after(head, at) {
                 let handle = kernel::container_of!(entry, ib_qp, open_list);
@@ -239,16 +239,16 @@ impl Qp {
     }
 
     fn handles(&self) -> *mut bindings::list_head {
-        // SAFETY: The member is there.
+        // SAFETY: The member lies in the queue pair, which is valid as `self` is.
         unsafe { &raw mut (*self.as_raw()).open_list }
     }
 
     fn lock_handles(&self) -> list::Locked {
-        // SAFETY: The lock was set up with the device.
+        // SAFETY: The lock is initialised with the device.
         unsafe { list::Locked::take(&raw mut (*self.device().as_raw()).qp_open_list_lock) }
     }
 
-    /// Opens a handle.
+    /// Opens a handle of a shared queue pair.
     ///
     /// # Errors
     ///
@@ -264,31 +264,31 @@ impl Qp {
         raw.qp_type = self.kind();
         self.uses().inc();
         let _locked = self.lock_handles();
-        // SAFETY: The lock is held, and the handle is in no list.
+        // SAFETY: The lock is held, and the new handle is in no list.
         unsafe { list::insert_after(self.handles(), &raw mut raw.open_list) };
         Ok(handle.core_only())
     }
 }
 
-/// Which of the paths of a queue pair.
+/// A path of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Path {
-    /// The one that packets take.
+    /// The path that packets take.
     Primary,
-    /// The one that they may be moved to.
+    /// The alternate path, for automatic path migration.
     Alternate,
 }
 
-/// Who is told of a queue pair's events, and with what.
+/// The handler of a queue pair's events, with its context.
 pub struct QpHandlers {
     event: super::cq::EventFn,
     context: *mut c_void,
 }
 
 impl QpInit {
-    /// Who is told of events.
+    /// The handler of events.
     pub fn handlers(&self) -> QpHandlers {
-        // SAFETY: By the type invariants it is filled in.
+        // SAFETY: By the type invariants the structure is filled in.
         let raw = unsafe { &*self.as_raw() };
         QpHandlers {
             event: raw.event_handler,
@@ -298,9 +298,9 @@ impl QpInit {
 }
 
 impl QpOpen {
-    /// Who is told of events.
+    /// The handler of events.
     pub fn handlers(&self) -> QpHandlers {
-        // SAFETY: By the type invariants it is filled in.
+        // SAFETY: By the type invariants the structure is filled in.
         let raw = unsafe { &*self.as_raw() };
         QpHandlers {
             event: raw.event_handler,
@@ -310,7 +310,7 @@ impl QpOpen {
 }
 
 impl Fresh<Qp> {
-    /// Memory for a queue pair.
+    /// Allocates a queue pair, and fills in the core's part.
     ///
     /// # Errors
     ///
@@ -322,7 +322,7 @@ impl Fresh<Qp> {
         uobject: Option<&UqpObject>,
         sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: By the type invariants it is filled in.
+        // SAFETY: By the type invariants the structure is filled in.
         let init = unsafe { &*init.as_raw() };
         let mut qp = Self::alloc(device, Some(sleep))?;
         let raw: &mut ib_qp = qp.raw();
@@ -339,30 +339,30 @@ impl Fresh<Qp> {
         raw.qp_context = init.qp_context;
         raw.send_cq = init.send_cq;
         raw.recv_cq = init.recv_cq;
-        // SAFETY: The memory is ours, and is not moved.
+        // SAFETY: `self` owns the memory, which is not moved.
         unsafe { bindings::ib_qp_init_members(raw) };
         Ok(qp)
     }
 }
 
 impl Owned<Qp> {
-    /// Puts the completion queues back that the client has asked for: a driver may have put others there while it created
-    /// the queue pair.
+    /// Restores the completion queues that the client has requested: a driver may have replaced them while it created the
+    /// queue pair.
     ///
     /// # Safety
     ///
-    /// The driver has just created the queue pair, which is not handed out yet.
+    /// The driver has just created the queue pair, and only this thread uses it.
     pub unsafe fn restore_cqs(&self, init: &QpInit) {
-        // SAFETY: By the safety requirements; `init` is filled in.
+        // SAFETY: By the safety requirements; by its invariants `init` is filled in.
         unsafe {
             (*self.as_raw()).send_cq = (*init.as_raw()).send_cq;
             (*self.as_raw()).recv_cq = (*init.as_raw()).recv_cq;
         }
     }
 
-    /// Says what requests may be like: for the RW API.
+    /// Sets the limits of requests that the RW API reads.
     pub fn set_limits(&mut self, max_write_sge: u32, max_read_sge: u32, integrity_en: bool) {
-        // SAFETY: The owner alone writes the members, each whole, and `self` is lent once.
+        // SAFETY: Only the owner writes the members, by single stores, and `self` is borrowed mutably.
         unsafe {
             let raw = self.as_raw();
             (&raw mut (*raw).max_write_sge).write_volatile(max_write_sge);
@@ -371,10 +371,12 @@ impl Owned<Qp> {
         }
     }
 
-    /// Makes it a shared one of an XRC domain: it has no resources of its own, and events go to its handles.
+    /// Turns the queue pair into a shared one of an XRC domain: it has no queues of its own, and its events go to its
+    /// handles.
     pub fn make_shared(&mut self, xrcd: &Xrcd) {
         xrcd.uses().inc();
-        // SAFETY: The owner alone writes the members, and `self` is lent once; the domain counts the queue pair.
+        // SAFETY: Only the owner writes the members, and `self` is borrowed mutably; `inc` has counted the queue pair as a
+        // user of the domain.
         unsafe {
             let raw = self.as_raw();
             (*raw).event_handler = Some(shared_event);
@@ -387,9 +389,9 @@ impl Owned<Qp> {
         }
     }
 
-    /// Gives a handle the object of user space that it is.
+    /// Sets the user object of a handle.
     pub fn set_uobject(&mut self, uobject: Option<&UqpObject>) {
-        // SAFETY: The owner alone writes the member, and `self` is lent once.
+        // SAFETY: Only the owner writes the member, and `self` is borrowed mutably.
         unsafe { (*self.as_raw()).uobject = uobject.map_or(null_mut(), UqpObject::as_raw) };
     }
 
@@ -397,7 +399,7 @@ impl Owned<Qp> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is none: then it is left as it is.
+    /// `EINVAL` if the queue pair is no handle, which then stays as it is.
     pub fn close(self) -> Result {
         if !self.is_handle() {
             return Err(EINVAL);
@@ -405,26 +407,26 @@ impl Owned<Qp> {
         let real = self.real();
         {
             let _locked = real.lock_handles();
-            // SAFETY: The lock is held, and an open handle is in the list.
+            // SAFETY: The lock is held, and an open handle is in the list of its queue pair.
             unsafe { list::remove(&raw mut (*self.as_raw()).open_list) };
         }
-        // SAFETY: `open` has counted the handle, which is out of the list.
+        // SAFETY: `open` has counted the handle, which was just removed from the list.
         unsafe { real.uses().dec() };
-        // SAFETY: Events do not reach the handle any more, and the owner has given it up.
+        // SAFETY: The handle is not in the list any more, so that events do not reach it, and `self` was its owner.
         drop(unsafe { self.into_memory() });
         Ok(())
     }
 
-    /// Closes a handle of an XRC target queue pair. If it was the last one, nobody finds the queue pair any more, which is
+    /// Closes a handle of an XRC target queue pair. If it was the last one, the queue pair is removed from its domain, and
     /// returned to be destroyed.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is no such handle: then it is left as it is.
+    /// `EINVAL` if the queue pair is no such handle, which then stays as it is.
     pub fn close_shared(self, sleep: &MaySleep) -> Result<Option<Owned<Qp>>> {
         let real = NonNull::from(self.real());
-        // SAFETY: The handle counts as a use of the queue pair, and afterwards the domain's semaphore is held: without a
-        // handle it is destroyed by who has closed the last one, after it was withdrawn.
+        // SAFETY: The handle counts as a user of the queue pair. After it is closed the domain's semaphore is held, which the
+        // closer of the last handle takes to remove the queue pair from the domain, before it destroys the queue pair.
         let (real, raw) = unsafe { (real.as_ref(), real.cast::<ib_qp>()) };
         let xrcd = real.xrcd().ok_or(EINVAL)?;
         let targets = xrcd.lock_targets(sleep);
@@ -433,14 +435,14 @@ impl Owned<Qp> {
             return Ok(None);
         }
         targets.withdraw(real);
-        // SAFETY: The handles were the owners; there is none, and none can be opened.
+        // SAFETY: The handles owned the queue pair; none is left, and none can be opened any more.
         Ok(Some(unsafe { Owned::from_raw(raw) }))
     }
 }
 
 /// # Safety
 ///
-/// `event` is of a queue pair.
+/// `event` is a valid event of a queue pair.
 unsafe extern "C" fn event(event: *mut ib_event, _context: *mut c_void) {
     // SAFETY: By the safety requirements.
     let (qp, kind) = unsafe { (&*(*event).element.qp.cast::<Qp>(), (*event).event) };
@@ -452,13 +454,13 @@ unsafe extern "C" fn event(event: *mut ib_event, _context: *mut c_void) {
 
 /// # Safety
 ///
-/// `context` is a shared queue pair, `event` is of it.
+/// `context` is a valid shared queue pair, and `event` a valid event of it.
 unsafe extern "C" fn shared_event(event: *mut ib_event, context: *mut c_void) {
     // SAFETY: By the safety requirements.
     unsafe { &*context.cast::<Qp>() }.tell_handles(event);
 }
 
-/// Attributes of a queue pair, which a change of it begins with.
+/// Attributes for modifying a queue pair (`struct ib_qp_attr`), from which a [`QpChange`] is made.
 ///
 /// # Invariants
 ///
@@ -467,36 +469,36 @@ unsafe extern "C" fn shared_event(event: *mut ib_event, context: *mut c_void) {
 pub struct QpAttr(ib_qp_attr);
 
 impl QpAttr {
-    /// A change to a state, and nothing else.
+    /// Attributes that change the state alone.
     pub fn to_state(state: u32) -> Self {
         let mut attr: ib_qp_attr = pin_init::zeroed();
         attr.qp_state = state;
-        // INVARIANT: They are zeroed.
+        // INVARIANT: All attributes are zero, and so are the sources.
         Self(attr)
     }
 
-    /// Nothing.
+    /// Zeroed attributes.
     pub fn zeroed() -> Self {
-        // INVARIANT: They are zeroed.
+        // INVARIANT: All attributes are zero, and so are the sources.
         Self(pin_init::zeroed())
     }
 
-    /// For verbs of C.
+    /// The C structure, for verbs of C.
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut ib_qp_attr {
         &mut self.0
     }
 
-    /// Calls `f` with the C structure for changing; what it does to the sources and the net device is undone.
+    /// Calls `f` with the C structure. Changes of `f` to the sources and to the net device are reverted.
     pub fn modify(&mut self, f: impl FnOnce(&mut ib_qp_attr)) {
         f(&mut self.0);
         forget_sources(&mut self.0);
         self.0.xmit_slave = null_mut();
     }
 
-    /// The change that these attributes make; `mask` is `enum ib_qp_attr_mask`.
+    /// The change to the attributes in `mask` (`enum ib_qp_attr_mask`).
     pub fn change(&mut self, mask: u32) -> QpChange<'_> {
-        // INVARIANT: All of it is filled in, and the sources are null.
+        // INVARIANT: All attributes are filled in, and by the type invariants the sources are null.
         QpChange {
             attr: &mut self.0,
             mask,
@@ -504,17 +506,17 @@ impl QpAttr {
     }
 }
 
-/// Forgets the sources of the address vectors.
+/// Sets the sources of the address vectors to null.
 pub(super) fn forget_sources(attr: &mut ib_qp_attr) {
     attr.ah_attr.grh.sgid_attr = core::ptr::null();
     attr.alt_ah_attr.grh.sgid_attr = core::ptr::null();
 }
 
-/// A change of a queue pair: its attributes, and the mask that names those that change.
+/// A change of a queue pair: attributes, and the mask of those that change.
 ///
 /// # Invariants
 ///
-/// What the mask names is filled in, and an address vector that it names is an [`AhVector`].
+/// The attributes in the mask are filled in, and an address vector in the mask is a valid [`AhVector`].
 pub struct QpChange<'a> {
     attr: &'a mut ib_qp_attr,
     mask: u32,
@@ -533,7 +535,7 @@ impl QpChange<'_> {
         self.attr
     }
 
-    /// For drivers.
+    /// The arguments of a driver's method.
     #[inline]
     pub(crate) fn for_driver(&mut self) -> (*mut ib_qp_attr, c_int) {
         (self.attr, self.mask as c_int)
@@ -546,17 +548,17 @@ impl QpChange<'_> {
             Path::Primary => (bindings::IB_QP_AV, &raw mut self.attr.ah_attr),
             Path::Alternate => (bindings::IB_QP_ALT_PATH, &raw mut self.attr.alt_ah_attr),
         };
-        // SAFETY: The wrapper is transparent; by the type invariants what the mask names is an `AhVector`.
+        // SAFETY: The wrapper is transparent; by the type invariants a vector in the mask is a valid `AhVector`.
         self.has(attribute).then(|| unsafe { &mut *raw.cast() })
     }
 
-    /// Sets the PSNs that receiving and sending begin with.
+    /// Sets the initial PSNs of the receive queue and of the send queue.
     pub fn set_psns(&mut self, rq_psn: u32, sq_psn: u32) {
         self.attr.rq_psn = rq_psn;
         self.attr.sq_psn = sq_psn;
     }
 
-    /// Calls `f` while the attributes say through which device of a bond packets leave.
+    /// Calls `f` while `xmit_slave` of the attributes is set: the port of a bond that packets leave through.
     pub fn with_slave<R>(
         &mut self,
         slave: Option<&ARef<NetDevice>>,
@@ -569,26 +571,26 @@ impl QpChange<'_> {
     }
 }
 
-/// The attributes of a change, as C passes them: with the mask as another argument.
+/// The attributes of a change as an argument of C, which passes the mask as another one.
 ///
-/// A value lives no longer than the call of the exported function that C has passed it to, and no function has two of them.
+/// The value does not outlive the call of the exported function, and no exported function takes two of them.
 pub struct QpAttrArg<'a>(*mut ib_qp_attr, PhantomData<&'a mut ib_qp_attr>);
 
-/// The mask that C passes with a [`QpAttrArg`].
+/// The mask that belongs to a [`QpAttrArg`].
 pub struct QpMaskArg<'a>(u32, PhantomData<&'a mut ib_qp_attr>);
 
 impl<'a> QpAttrArg<'a> {
-    /// The change that the two arguments describe.
+    /// Joins the two arguments.
     pub fn change(self, mask: QpMaskArg<'a>) -> QpChange<'a> {
-        // SAFETY: C has lent the attributes for the call.
+        // SAFETY: By `FromC` the attributes are valid, and lent for the call.
         let attr = unsafe { &mut *self.0 };
-        // INVARIANT: The mask is of the same call, and by the header what it names is filled in, the sources of address
-        // vectors with null or a referenced entry.
+        // INVARIANT: The mask is from the same call. By the header the attributes in it are filled in, with sources that are
+        // null or referenced.
         QpChange { attr, mask: mask.0 }
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for QpAttrArg<'_> {
     type Raw = *mut ib_qp_attr;
 
@@ -598,7 +600,7 @@ unsafe impl FromC for QpAttrArg<'_> {
     }
 }
 
-// SAFETY: The header has `int`.
+// SAFETY: `Raw` is the `int` of the header.
 unsafe impl FromC for QpMaskArg<'_> {
     type Raw = c_int;
 
@@ -609,19 +611,20 @@ unsafe impl FromC for QpMaskArg<'_> {
 }
 
 impl AttrBundle {
-    /// The driver's part of the command.
+    /// The part of the command that is for the driver.
     pub fn driver_udata(&self) -> &UdataView {
-        // SAFETY: It is there as long as the command; a view is a transparent wrapper.
+        // SAFETY: It is a member of the command; a view is a transparent wrapper.
         unsafe { &*bindings::rdma_driver_udata(self.as_raw()).cast() }
     }
 }
 
-/// The name of the module that has made an object, for resource tracking; it stays as long as the object.
+/// The name of the kernel module that has created an object, for resource tracking (`KBUILD_MODNAME`). It is valid as long as
+/// the object.
 #[derive(Clone, Copy)]
 pub struct Caller(*const c_char);
 
 impl Caller {
-    /// Nobody in the kernel: the present process.
+    /// No kernel module: the object belongs to the current process.
     pub const PROCESS: Self = Self(core::ptr::null());
 
     /// A module of the kernel.
@@ -629,7 +632,7 @@ impl Caller {
         Self(name.to_bytes_with_nul().as_ptr().cast())
     }
 
-    /// For resource tracking.
+    /// The pointer for resource tracking; null for [`Self::PROCESS`].
     #[inline]
     pub fn as_ptr(self) -> *const c_char {
         self.0
@@ -641,12 +644,12 @@ impl kernel::fmt::Display for Caller {
         if self.0.is_null() {
             return f.write_str("user");
         }
-        // SAFETY: The name stays as long as the object.
+        // SAFETY: By the header the name is a string that is valid as long as the object.
         kernel::fmt::Display::fmt(unsafe { CStr::from_char_ptr(self.0) }, f)
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for Caller {
     type Raw = *const c_char;
 

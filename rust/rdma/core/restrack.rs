@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Resource tracking: `struct rdma_restrack_entry`, the part of an object that the core lists.
+//! Resource tracking: `struct rdma_restrack_entry`, a member of each tracked object.
 //!
-//! An entry is counted. Its first reference is that of whoever made the object, who waits for the end of all others before
-//! the object goes.
+//! An entry is reference-counted. The owner of the object has the first reference, and waits until all others are given up before
+//! it destroys the object.
 //!
 //! C header: `include/rdma/restrack.h`.
 
@@ -23,14 +23,14 @@ use super::{
 use crate::MaySleep;
 
 view_of! {
-    /// An identifier of the connection manager, with what the manager has of it.
+    /// An identifier of the RDMA connection manager, with its private part: `struct rdma_id_private`.
     pub struct CmId(rdma_id_private);
 }
 
-/// How many kinds of objects are listed.
+/// The number of tracked types: `RDMA_RESTRACK_MAX`.
 pub const KINDS: usize = bindings::RDMA_RESTRACK_MAX as usize;
 
-/// The object that an entry is a part of.
+/// The object that an entry is a member of.
 pub enum Owner<'a> {
     /// A protection domain.
     Pd(&'a Pd),
@@ -38,23 +38,23 @@ pub enum Owner<'a> {
     Cq(&'a Cq),
     /// A queue pair.
     Qp(&'a Qp),
-    /// An identifier of the connection manager.
+    /// A connection manager identifier.
     CmId(&'a CmId),
     /// A memory region.
     Mr(&'a Mr),
-    /// An open device file.
+    /// A user context.
     Context(&'a Ucontext),
     /// A counter.
     Counter(&'a Counter),
     /// A shared receive queue.
     Srq(&'a Srq),
-    /// Hints for DMA.
+    /// A DMA handle.
     Dmah(&'a Dmah),
 }
 
 macro_rules! owner {
     ($entry:expr, $view:ident, $c:ident) => {
-        // SAFETY: The kind says that the entry is a member of such an object, which is there as long as the entry.
+        // SAFETY: The type of the entry says that it is a member of such an object, which is valid as long as the entry.
         unsafe {
             let offset = core::mem::offset_of!(bindings::$c, res);
             &*$entry.as_raw().byte_sub(offset).cast::<$view>()
@@ -63,10 +63,10 @@ macro_rules! owner {
 }
 
 impl Owner<'_> {
-    /// The device. `None` for an identifier that has none yet.
+    /// The device. `None` for a connection manager identifier that is not bound to a device yet.
     pub fn device(&self) -> Option<&Device> {
-        // SAFETY: The objects are there. The member is set before the object is listed, and does not change until it is
-        // not any more.
+        // SAFETY: The references are valid. The member is set before the object is listed, and is constant as long as the object
+        // is listed.
         let device = unsafe {
             match self {
                 Self::Pd(pd) => (*pd.as_raw()).device,
@@ -80,7 +80,7 @@ impl Owner<'_> {
                 Self::Dmah(dmah) => (*dmah.as_raw()).device,
             }
         };
-        // SAFETY: An object's device stays as long as the object.
+        // SAFETY: A device outlives its objects.
         unsafe { device.cast::<Device>().as_ref() }
     }
 }
@@ -89,56 +89,56 @@ impl RestrackEntry {
     constants! {
         /// `enum rdma_restrack_type`.
         kind: u32 = type_;
-        /// The number among those of its kind, once it is listed.
+        /// The number among the entries of its type, once it is listed.
         id: u32 = id;
-        /// Whether it is listed, or would be.
+        /// Whether the entry was added.
         is_valid: bool = valid;
-        /// Whether the object is one of user space.
+        /// Whether the object belongs to user space.
         is_user: bool = user;
     }
 
-    /// Whether it is to be listed.
+    /// Whether the entry is to be listed.
     #[inline]
     pub fn is_tracked(&self) -> bool {
         // SAFETY: The bit is set before the entry is added.
         unsafe { rdma_restrack_entry::no_track_raw(self.as_raw()) == 0 }
     }
 
-    /// Counts a reference, unless there is none any more. Any context.
+    /// Takes a reference unless the count is 0. Any context.
     #[must_use]
     pub fn try_get(&self) -> bool {
-        // SAFETY: The entry is there.
+        // SAFETY: `self` is a valid entry.
         unsafe { bindings::restrack_get(self.as_raw()) }
     }
 
-    /// Gives up a reference, and says whether it was the last: then who waits for that goes on. Any context.
+    /// Gives up a reference, and returns whether it was the last. The last one completes the owner's wait. Any context.
     ///
-    /// Of an entry that is not listed, the process is forgotten with the last reference.
+    /// With the last reference of an entry that is not listed, the reference to the process is dropped too.
     ///
     /// # Safety
     ///
-    /// A reference is given up that is counted, and not used any more.
+    /// The caller gives up a counted reference.
     unsafe fn put(&self) -> bool {
         // SAFETY: By the safety requirements.
         if !unsafe { bindings::restrack_put(self.as_raw()) } {
             return false;
         }
         if !self.is_valid() {
-            // SAFETY: The last reference is gone, and the owner waits.
+            // SAFETY: The last reference was given up, and the owner waits.
             unsafe { self.forget_task() };
         }
-        // SAFETY: The entry is there until its owner has waited for this.
+        // SAFETY: The owner waits for this completion, and the entry is valid until then.
         unsafe { bindings::complete(&raw mut (*self.as_raw()).comp) };
         true
     }
 
-    /// Forgets the process.
+    /// Drops the reference to the process.
     ///
     /// # Safety
     ///
-    /// Nobody else uses the field.
+    /// No other thread accesses the member `task`.
     unsafe fn forget_task(&self) {
-        // SAFETY: By the safety requirements; the reference to the process was the entry's.
+        // SAFETY: By the safety requirements; the entry owned the reference to the process.
         unsafe {
             let task = core::mem::replace(&mut (*self.as_raw()).task, core::ptr::null_mut());
             if !task.is_null() {
@@ -149,7 +149,7 @@ impl RestrackEntry {
 
     /// Whether there are references.
     fn has_references(&self) -> bool {
-        // SAFETY: The member is there as long as the entry, and C uses it atomically too.
+        // SAFETY: The member is valid as long as the entry, and C accesses it atomically too.
         let count = unsafe {
             let count = &raw mut (*self.as_raw()).kref.refcount.refs.counter;
             AtomicI32::from_ptr(count)
@@ -157,24 +157,25 @@ impl RestrackEntry {
         count.load(Ordering::Acquire) != 0
     }
 
-    /// The number that the object's process has for the present one; `None` for one that has ended or cannot be seen.
+    /// The PID of the object's process in the namespace of the current process; `None` if that process has ended or is not
+    /// visible.
     pub fn pid(&self) -> Option<u32> {
-        // SAFETY: The entry keeps its process.
+        // SAFETY: The entry holds a reference to its process.
         let pid = unsafe { bindings::restrack_pid(self.as_raw()) };
         (pid != 0).then_some(pid)
     }
 
-    /// Whether the object is of the same process as another one, ended or not.
+    /// Whether both objects belong to the same process.
     pub fn is_of_task_of(&self, other: &Self) -> bool {
-        // SAFETY: The entries keep their processes.
+        // SAFETY: Each entry holds a reference to its process.
         unsafe {
             bindings::restrack_task_nr(self.as_raw()) == bindings::restrack_task_nr(other.as_raw())
         }
     }
 
-    /// Which module of the kernel the object is for. Empty where nobody has said.
+    /// The name of the kernel module that the object belongs to; empty if none was set.
     pub fn kernel_name(&self) -> &CStr {
-        // SAFETY: The name stays as long as the object.
+        // SAFETY: By `set_kernel_name` the name is valid as long as the object.
         unsafe {
             let name = (*self.as_raw()).kern_name;
             if name.is_null() {
@@ -185,7 +186,7 @@ impl RestrackEntry {
         }
     }
 
-    /// The object. `None` for a kind that there is not.
+    /// The object. `None` for an unknown type.
     pub fn owner(&self) -> Option<Owner<'_>> {
         Some(match self.kind() {
             bindings::RDMA_RESTRACK_PD => Owner::Pd(owner!(self, Pd, ib_pd)),
@@ -202,23 +203,23 @@ impl RestrackEntry {
     }
 }
 
-/// The entry of an object, as the one has it who makes, lists and destroys the object: the first reference is theirs, from
-/// [`Self::begin`] until [`Self::drain`].
+/// The entry of an object, with the rights of the object's owner, who has the first reference from [`Self::begin`] until
+/// [`Self::drain`].
 ///
 /// # Invariants
 ///
-/// Nobody else makes the entry, lists it or says for whom the object is, as long as this is there.
+/// Only the object's owner initialises the entry, lists it, or sets whom the object belongs to, as long as this value exists.
 #[derive(Clone, Copy)]
 pub struct OwnEntry<'a>(&'a RestrackEntry);
 
-// SAFETY: The header says that the owner of an object calls the functions that take it.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for OwnEntry<'_> {
     type Raw = *mut rdma_restrack_entry;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: By the safety requirements; a view is a transparent wrapper.
-        // INVARIANT: By the header.
+        // INVARIANT: By the header the owner of the object calls the functions that take this argument.
         Self(unsafe { &*raw.cast() })
     }
 }
@@ -232,7 +233,7 @@ impl core::ops::Deref for OwnEntry<'_> {
     }
 }
 
-/// Who has an object alone, and so its entry. An [`Owned`] and a [`Fresh`] are with one thread at a time.
+/// A value that owns an object, and so its entry. One thread at a time has an [`Owned`] or a [`Fresh`].
 pub trait Owns {
     /// The entry.
     fn entry(&self) -> OwnEntry<'_>;
@@ -241,7 +242,7 @@ pub trait Owns {
 impl<T: View + Tracked> Owns for Owned<T> {
     #[inline]
     fn entry(&self) -> OwnEntry<'_> {
-        // INVARIANT: The owner alone lists the object and destroys it.
+        // INVARIANT: `self` owns the object.
         OwnEntry(self.res())
     }
 }
@@ -249,83 +250,84 @@ impl<T: View + Tracked> Owns for Owned<T> {
 impl<T: DriverObject + Tracked> Owns for Fresh<T> {
     #[inline]
     fn entry(&self) -> OwnEntry<'_> {
-        // INVARIANT: The memory is ours alone.
+        // INVARIANT: `self` owns the memory exclusively.
         OwnEntry(self.res())
     }
 }
 
 impl OwnEntry<'_> {
-    /// Says under which number it is listed, before it is.
+    /// Sets the number of the entry, before it is listed.
     pub fn set_id(self, id: u32) {
-        // SAFETY: By the type invariants nobody else writes the number, which others read whole.
+        // SAFETY: By the type invariants there is no other writer; readers use a single load.
         unsafe { (&raw mut (*self.as_raw()).id).write_volatile(id) };
     }
 
-    /// Says that it is listed.
+    /// Marks the entry as listed.
     pub fn set_valid(self) {
-        // SAFETY: By the type invariants nobody else writes the field, which others read whole.
+        // SAFETY: By the type invariants there is no other writer; readers use a single load.
         unsafe { (&raw mut (*self.as_raw()).valid).write_volatile(true) };
     }
 
-    /// Makes a new entry: one reference, no name.
+    /// Initialises the entry of a new object: one reference, no name.
     pub fn begin(self, kind: u32) {
-        // SAFETY: By the type invariants nobody else makes the entry; before it is made nobody has a reference.
+        // SAFETY: By the type invariants only this thread initialises the entry, and there are no references before that.
         unsafe {
             bindings::restrack_begin(self.as_raw());
             (*self.as_raw()).type_ = kind;
         }
     }
 
-    /// Makes an entry without references one with its first reference again.
+    /// Gives an entry without references its first reference again.
     pub fn begin_again(self) {
         if !self.has_references() {
-            // SAFETY: The entry has no references, and by the type invariants nobody else makes it.
+            // SAFETY: The entry has no references, and by the type invariants only this thread initialises it.
             unsafe { bindings::restrack_again(self.as_raw()) };
         }
     }
 
-    /// Gives up the first reference, and waits until the last has been given up. Nothing to do where that was done.
+    /// Gives up the first reference, and waits until the last one is given up. Does nothing if there are no references.
     pub fn drain(self, _sleep: &MaySleep) {
         if !self.has_references() {
             return;
         }
-        // SAFETY: The first reference is given up here alone, and the count was 0 ever since; so it is there. The token shows that
-        // it may sleep.
+        // SAFETY: Only this function gives up the first reference, and the count is 0 after that, so that the first reference is
+        // still counted here. The token proves that the context may sleep.
         unsafe {
             self.put();
             bindings::wait_for_completion(&raw mut (*self.as_raw()).comp);
         }
     }
 
-    /// Gives up the first reference of an entry whose object is not made after all. Any context.
+    /// Gives up the first reference of an entry whose object could not be created. Returns whether it was the last. Any context.
     ///
     /// # Safety
     ///
     /// The entry was begun, and neither listed nor abandoned since.
     pub unsafe fn abandon(self) -> bool {
-        // SAFETY: By the safety requirements the first reference is there.
+        // SAFETY: By the safety requirements the first reference is counted.
         unsafe { self.put() }
     }
 
-    /// Says which module of the kernel the object is for.
+    /// Sets the name of the kernel module that the object belongs to.
     ///
     /// # Safety
     ///
-    /// The string stays as long as the object.
+    /// `name` is null, or a string that is valid as long as the object.
     pub unsafe fn set_kernel_name(self, name: *const kernel::ffi::c_char) {
-        // SAFETY: By the type invariants nobody else uses the field before the entry is listed.
+        // SAFETY: By the type invariants there is no other writer, and readers find the entry only after it is listed.
         unsafe { (*self.as_raw()).kern_name = name };
     }
 
-    /// Says that the object is for the present process.
+    /// Sets the current process as the one that the object belongs to.
     pub fn set_current_task(self) {
-        // SAFETY: There is a present process.
+        // SAFETY: `current` is a valid process.
         unsafe { self.attach(bindings::get_current()) };
     }
 
-    /// Says that the object is for whom another one is.
+    /// Lets the object belong to the same process or module as `parent`.
     pub fn set_owner_of(self, parent: &RestrackEntry) {
-        // SAFETY: The other entry is there, and keeps its process or the name.
+        // SAFETY: `parent` is a valid entry, which holds a reference to its process, or whose name is valid as long as its
+        // object.
         unsafe {
             let parent_raw = parent.as_raw();
             if !parent.is_user() {
@@ -336,14 +338,14 @@ impl OwnEntry<'_> {
         }
     }
 
-    /// Keeps a process.
+    /// Takes a reference to a process, and sets it.
     ///
     /// # Safety
     ///
-    /// There is the process.
+    /// `task` is a valid process.
     unsafe fn attach(self, task: *mut bindings::task_struct) {
-        // SAFETY: By the safety requirements, and nobody else uses the field before the entry is listed; the entry's reference
-        // to a former process is given up.
+        // SAFETY: By the safety requirements; readers use the field only after the entry is listed. The entry's reference to a
+        // former process is dropped.
         unsafe {
             bindings::get_task_struct(task);
             (*self).forget_task();
@@ -352,12 +354,12 @@ impl OwnEntry<'_> {
         }
     }
 
-    /// Ends an entry that was never listed, or is drained: the process is forgotten.
+    /// Ends an entry that was never listed, or is drained, and drops the reference to the process.
     pub fn end(self) {
         if self.is_valid() && self.has_references() {
             return;
         }
-        // SAFETY: The entry was never found, or all references are given up; by the type invariants nobody else ends it.
+        // SAFETY: The entry was never listed, or all references are given up; by the type invariants only this thread ends it.
         unsafe {
             (&raw mut (*self.as_raw()).valid).write_volatile(false);
             self.forget_task();
@@ -365,24 +367,24 @@ impl OwnEntry<'_> {
     }
 }
 
-/// A listed entry, as the list has it: it is taken out before the object goes.
+/// An element of the list: a listed entry.
 ///
 /// # Invariants
 ///
-/// The entry is there as long as it is in the list.
+/// The entry is valid as long as this value exists: it is removed from the list before its object is destroyed.
 pub struct Listed(NonNull<RestrackEntry>);
 
 // SAFETY: Entries may be used from any thread.
 unsafe impl Send for Listed {}
-// SAFETY: As above.
+// SAFETY: Entries may be used from any thread.
 unsafe impl Sync for Listed {}
 
 impl Listed {
-    /// An entry for the list.
+    /// Creates a list element.
     ///
     /// # Safety
     ///
-    /// It is taken out of the list before the object goes.
+    /// The result is dropped before the object is destroyed.
     pub unsafe fn new(entry: &RestrackEntry) -> Self {
         // INVARIANT: By the safety requirements.
         Self(NonNull::from(entry))
@@ -391,22 +393,22 @@ impl Listed {
     /// The entry.
     #[inline]
     pub fn entry(&self) -> &RestrackEntry {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the entry is valid.
         unsafe { self.0.as_ref() }
     }
 
-    /// A reference to the entry, unless the object is about to go.
+    /// Takes a reference to the entry; `None` if its object is being destroyed.
     pub fn get(&self) -> Option<EntryRef> {
         // INVARIANT: The reference was just counted.
         self.entry().try_get().then(|| EntryRef(self.0))
     }
 }
 
-/// A counted reference to an entry, which keeps the object.
+/// A counted reference to an entry, which keeps its object valid.
 ///
 /// # Invariants
 ///
-/// One reference is ours.
+/// `self` owns one counted reference.
 pub struct EntryRef(NonNull<RestrackEntry>);
 
 impl EntryRef {
@@ -417,22 +419,22 @@ impl EntryRef {
         raw
     }
 
-    /// Gives the reference up, and says whether it was the last.
+    /// Gives up the reference, and returns whether it was the last.
     pub fn put(self) -> bool {
         let entry = core::mem::ManuallyDrop::new(self);
-        // SAFETY: By the type invariants; it is not used after this.
+        // SAFETY: By the type invariants `self` owns the reference, and is not used after this.
         unsafe { (**entry).put() }
     }
 }
 
-// SAFETY: Who gives up a reference passes it.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for EntryRef {
     type Raw = *mut rdma_restrack_entry;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements there is an entry.
-        // INVARIANT: The header says that the function takes the reference over.
+        // SAFETY: By the safety requirements the entry is valid.
+        // INVARIANT: By the header the function takes over a counted reference.
         Self(unsafe { NonNull::new_unchecked(raw) }.cast())
     }
 }
@@ -442,31 +444,31 @@ impl core::ops::Deref for EntryRef {
 
     #[inline]
     fn deref(&self) -> &RestrackEntry {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the entry is valid.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for EntryRef {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants; it is not used after this.
+        // SAFETY: By the type invariants `self` owns the reference, and is not used after this.
         unsafe { (**self).put() };
     }
 }
 
-/// Reads a member that may change meanwhile: it is told as it is.
+/// Reads a member that may change concurrently, by a single load.
 macro_rules! now {
     ($view:expr, $($member:ident).+) => {
-        // SAFETY: The object is there; the member is a number, and is written whole.
+        // SAFETY: The object is valid; any value of the number is valid, and a concurrent writer uses a single store.
         unsafe { (&raw const (*$view.as_raw()).$($member).+).read_volatile() }
     };
 }
 
-/// The number of the open device file that an object of user space belongs to.
+/// The restrack number of the user context that a user object belongs to.
 ///
 /// # Safety
 ///
-/// The object is null, or there and of user space: then its file stays as long.
+/// `object` is null, or a valid user object, whose context is valid as long.
 unsafe fn context_id(object: *const bindings::ib_uobject) -> Option<u32> {
     // SAFETY: By the safety requirements.
     unsafe {
@@ -481,7 +483,7 @@ impl Qp {
         now!(self, port)
     }
 
-    /// The counter that it is bound to, by number.
+    /// Whether the queue pair is bound to this counter.
     pub fn counter_is(&self, counter: &Counter) -> bool {
         let bound = now!(self, counter);
         core::ptr::eq(bound, counter.as_raw())
@@ -489,38 +491,38 @@ impl Qp {
 }
 
 impl Cq {
-    /// How many objects use it, as it is told.
+    /// The number of users at the moment of the call.
     pub fn use_count(&self) -> u64 {
         now!(self, usecnt.counter) as u64
     }
 
-    /// Whether it moderates itself.
+    /// Whether the queue uses dynamic interrupt moderation.
     pub fn has_dim(&self) -> bool {
         !now!(self, dim).is_null()
     }
 
-    /// The number of the open device file.
+    /// The restrack number of the user context; `None` for an object of the kernel.
     pub fn context_id(&self) -> Option<u32> {
         let object = now!(self, uobject);
-        // SAFETY: The object of user space stays as long as the queue.
+        // SAFETY: The user object is valid as long as the queue.
         unsafe { context_id(object.cast()) }
     }
 }
 
 impl Pd {
-    /// How many objects use it, as it is told.
+    /// The number of users at the moment of the call.
     pub fn use_count(&self) -> u64 {
         now!(self, usecnt.counter) as u64
     }
 
-    /// The number of the open device file.
+    /// The restrack number of the user context; `None` for an object of the kernel.
     pub fn context_id(&self) -> Option<u32> {
         let object = now!(self, uobject);
-        // SAFETY: The object of user space stays as long as the domain.
+        // SAFETY: The user object is valid as long as the domain.
         unsafe { context_id(object) }
     }
 
-    /// The key of all memory for peers, if it was asked for.
+    /// The remote key of all memory, if the domain was allocated with `IB_PD_UNSAFE_GLOBAL_RKEY`.
     pub fn global_rkey(&self) -> Option<u32> {
         let asked = now!(self, flags) & bindings::IB_PD_UNSAFE_GLOBAL_RKEY != 0;
         asked.then(|| now!(self, unsafe_global_rkey))
@@ -528,14 +530,14 @@ impl Pd {
 }
 
 impl Mr {
-    /// How many bytes.
+    /// The length in bytes.
     pub fn length(&self) -> u64 {
         now!(self, length)
     }
 }
 
 impl Srq {
-    /// Whether it has a completion queue.
+    /// Whether the shared receive queue has a completion queue.
     pub fn has_cq(&self) -> bool {
         matches!(self.kind(), bindings::IB_SRQT_XRC | bindings::IB_SRQT_TM)
     }
@@ -584,10 +586,10 @@ impl CmId {
         now!(self, state) as u32
     }
 
-    /// Copies of the addresses of both ends; `None` for one that is not known.
+    /// Copies of the source address and the destination address; `None` for one that is not set.
     pub fn addresses(&self) -> [Option<RawAddress>; 2] {
         let raw = self.as_raw();
-        // SAFETY: The identifier is there.
+        // SAFETY: `self` is a valid identifier.
         let places = unsafe {
             let addr = &raw const (*raw).id.route.addr;
             [
@@ -596,8 +598,8 @@ impl CmId {
             ]
         };
         places.map(|place| {
-            // SAFETY: The address is a member of the identifier, which is made of bytes that are all set. One that is being
-            // written is copied as it is.
+            // SAFETY: The address is a member of the identifier, and any bytes are a `RawAddress`. A concurrent write yields a
+            // mixture of old bytes and new ones.
             let bytes = unsafe { place.read_volatile() };
             (bytes.first_chunk::<2>() != Some(&[0, 0])).then_some(bytes)
         })

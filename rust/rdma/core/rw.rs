@@ -2,16 +2,16 @@
 
 //! Contexts of the RW API: `struct rdma_rw_ctx`, the requests in it, and the memory that they transfer.
 //!
-//! A context is its consumer's memory, and stays where it is: its requests point to each other. In the order of its life it is
+//! A context lies in memory of its consumer, and does not move: its requests point to each other. Its stages are
 //!
-//! | type | is | what follows |
+//! | type | stage | next |
 //! |---|---|---|
-//! | [`RwRoom`] | memory for a context | one of its `set_…` makes it a context |
-//! | [`RwReady`] | a context whose requests are not under way | [`RwReady::post`], [`RwReady::chain`] |
-//! | [`RwUsed`] | a context whose requests are completed, and which is given up | [`RwUsed::destroy`] |
+//! | [`RwRoom`] | memory for a context | one of its `set_…` methods |
+//! | [`RwReady`] | a context whose requests are not posted | [`RwReady::post`], [`RwReady::chain`] |
+//! | [`RwUsed`] | a context whose requests have completed, and which is given up | [`RwUsed::destroy`] |
 //!
-//! C passes the other arguments of these functions for this context alone: a type for each of them says so, whose values live
-//! no longer than the call, and of which no function has two for different contexts.
+//! The other arguments that C passes with a context belong to this context. A type for each of them says so: its values do not
+//! outlive the call, and no exported function takes two that belong to different contexts.
 //!
 //! C header: `include/rdma/rw.h`.
 
@@ -44,33 +44,35 @@ use super::{
 
 type RegCtx = bindings::rdma_rw_ctx__bindgen_ty_1_rdma_rw_reg_ctx;
 
-/// Memory for a context, which nobody else uses.
+/// Uninitialised memory for a context, lent exclusively.
 pub struct RwRoom<'a>(&'a mut rdma_rw_ctx);
 
-/// A context that was set up, whose requests are not under way.
+/// A context that was set up, and whose requests are not posted.
 ///
 /// # Invariants
 ///
-/// The union's member is that of the kind, and nobody else uses the context. It stays until its requests are completed.
+/// The member of the union is the one that the kind selects, and the context is lent exclusively. It is valid until its requests
+/// have completed.
 pub struct RwReady<'a>(&'a mut rdma_rw_ctx);
 
-/// A context that was set up, and is given up: its requests are not under way.
+/// A context that is given up, and whose requests are not posted.
 ///
 /// # Invariants
 ///
-/// The union's member is that of the kind, and nobody else uses the context, or what it has.
+/// The member of the union is the one that the kind selects, and only the holder of this value uses the context and its
+/// resources.
 pub struct RwUsed<'a>(&'a mut rdma_rw_ctx);
 
 macro_rules! context_from_c {
     ($($name:ident)*) => {$(
-        // SAFETY: The type is the same on both sides.
+        // SAFETY: `Raw` is the type in the header.
         unsafe impl FromC for $name<'_> {
             type Raw = *mut rdma_rw_ctx;
 
             #[inline]
             unsafe fn from_c(raw: Self::Raw) -> Self {
-                // SAFETY: By the safety requirements the context is there, and C lends it for changing.
-                // INVARIANT: The header says so of the function that has such an argument.
+                // SAFETY: By the safety requirements the context is valid, and lent for writing.
+                // INVARIANT: By the header the functions that take this argument get a context in this stage.
                 Self(unsafe { &mut *raw })
             }
         }
@@ -78,7 +80,7 @@ macro_rules! context_from_c {
 }
 context_from_c! { RwRoom RwReady RwUsed }
 
-/// The queue pair that C passes with a context: the one that the context was or is being set up for.
+/// The queue pair that C passes with a context: the one that the context is set up for.
 pub struct RwQp<'a>(&'a Qp);
 
 impl core::ops::Deref for RwQp<'_> {
@@ -90,21 +92,21 @@ impl core::ops::Deref for RwQp<'_> {
     }
 }
 
-// SAFETY: As for a reference.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for RwQp<'_> {
     type Raw = *mut bindings::ib_qp;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the queue pair is there; a view is a transparent wrapper.
+        // SAFETY: By the safety requirements the queue pair is valid; a view is a transparent wrapper.
         Self(unsafe { &*raw.cast() })
     }
 }
 
-/// A list that C passes with a context that is given up: the one that was mapped for it, or an empty one.
+/// A list that C passes with a context that is given up: the one that was mapped for the context, or an empty one.
 pub struct RwList<'a>(DmaList<'a>);
 
-// SAFETY: As for a list.
+// SAFETY: `Raw` is the pointer type in the header, as for `DmaList`.
 unsafe impl FromC for RwList<'_> {
     type Raw = *mut bindings::scatterlist;
 
@@ -115,7 +117,7 @@ unsafe impl FromC for RwList<'_> {
     }
 }
 
-/// What a context is; `None` if it was never set up.
+/// The kind of a context; `None` if the context was never set up.
 fn kind_of(ctx: &rdma_rw_ctx) -> Option<RwKind> {
     match ctx.type_ {
         0 => Some(RwKind::Single),
@@ -127,35 +129,35 @@ fn kind_of(ctx: &rdma_rw_ctx) -> Option<RwKind> {
     }
 }
 
-/// What a context is: `type` in the header's structure, whose values are the core's.
+/// The kind of a context: `type` in `struct rdma_rw_ctx`, whose values are private to the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RwKind {
-    /// One request for one piece of memory.
+    /// One request with one scatter/gather element.
     Single,
-    /// Requests for several pieces each.
+    /// Requests with several scatter/gather elements each.
     Multi,
-    /// Requests for regions.
+    /// Requests with memory regions.
     Regions,
-    /// One request for a region that checks the integrity of data.
+    /// One request with an integrity region.
     Integrity,
-    /// One request for memory that the IOMMU makes one piece.
+    /// One request for a range of pages that the IOMMU maps contiguously.
     Iova,
 }
 
-/// What is transferred where.
+/// A transfer: the remote memory and the direction.
 #[derive(Clone, Copy)]
 pub struct Transfer {
-    /// The address at the other end.
+    /// The remote address.
     pub remote_addr: u64,
-    /// The key at the other end.
+    /// The remote key.
     pub rkey: u32,
     /// `DMA_TO_DEVICE`: RDMA WRITE; `DMA_FROM_DEVICE`: RDMA READ.
     pub direction: dma_data_direction,
 }
 
 impl Transfer {
-    /// Whether the memory is read from the other end.
+    /// Whether the transfer is an RDMA READ.
     #[inline]
     pub fn is_read(&self) -> bool {
         self.direction as c_int != bindings::dma_data_direction_DMA_TO_DEVICE
@@ -169,7 +171,7 @@ impl Transfer {
         }
     }
 
-    /// A request; `done` bytes were transferred by others before.
+    /// The request at the offset `done`, in bytes, of the transfer.
     fn request(&self, done: u64) -> ib_rdma_wr {
         let mut request: ib_rdma_wr = pin_init::zeroed();
         request.wr.opcode = self.opcode();
@@ -183,7 +185,7 @@ impl Transfer {
 ///
 /// # Invariants
 ///
-/// The regions are lent from the pool of the kind, to nobody else.
+/// The regions are lent from the pool that `integrity` selects, to `self` alone.
 pub struct Regions<'a> {
     qp: &'a RwQp<'a>,
     integrity: bool,
@@ -191,13 +193,13 @@ pub struct Regions<'a> {
 }
 
 impl<'a> Regions<'a> {
-    /// Room for `count` regions of the RW API; or of those that check the integrity of data.
+    /// Allocates room for `count` regions from the pool of the RW API, or from that of integrity regions.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn new(qp: &'a RwQp<'a>, count: u32, integrity: bool) -> Result<Self> {
-        // INVARIANT: There is none.
+        // INVARIANT: There are no regions.
         Ok(Self {
             qp,
             integrity,
@@ -209,11 +211,11 @@ impl<'a> Regions<'a> {
         pool_of(self.qp, self.integrity)
     }
 
-    /// Lends one more, calls `f` with it, and keeps it for the transfer.
+    /// Borrows one more region, calls `f` with it, and keeps it for the transfer.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if there is none in the pool, `ENOMEM`; and those of `f`.
+    /// `EAGAIN` if the pool is empty, `ENOMEM`, and those of `f`.
     pub fn lend<R>(&mut self, f: impl FnOnce(&LentMr<'_>) -> Result<R>) -> Result<R> {
         self.regions.reserve(1, GFP_KERNEL)?;
         let mr = self.pool().lend().ok_or(EAGAIN)?;
@@ -221,13 +223,14 @@ impl<'a> Regions<'a> {
         let mut region: RegCtx = pin_init::zeroed();
         // INVARIANT: The region was just lent.
         region.mr = mr.into_raw();
-        // There is room.
+        // `new` has reserved the capacity.
         self.regions.push(region, GFP_KERNEL)?;
         result
     }
 
-    /// Makes the requests that register the regions and transfer into or from them; says how many that are, and gives all to a
-    /// context. `access` is what the regions allow, `invalidates` says that a READ invalidates its region by itself.
+    /// Sets up the requests that register the regions and transfer to or from them, moves all to a context, and returns the
+    /// number of requests. `access` are the access flags of the regions; `invalidates` says that an RDMA READ invalidates its
+    /// region by itself.
     pub fn into_ctx(
         mut self,
         ctx: &mut RwRoom<'_>,
@@ -240,7 +243,7 @@ impl<'a> Regions<'a> {
         let mut done = 0;
         let mut prev: *mut ib_send_wr = null_mut();
         for region in &mut self.regions {
-            // SAFETY: By the type invariants the region is lent to us.
+            // SAFETY: By the type invariants the region is lent to `self`.
             let mr = unsafe { LentMr::from_c(region.mr) };
             let more = set_up_region(region, &mr, transfer, done, invalidates);
             requests = u32::wrapping_add(requests, more);
@@ -248,7 +251,7 @@ impl<'a> Regions<'a> {
             done = done.wrapping_add(region.sge.length.into());
             let first = first_of(region);
             if !prev.is_null() {
-                // SAFETY: It is in the region before, which stays where it is.
+                // SAFETY: `prev` is a request in the preceding element of the array, which does not move.
                 unsafe { (*prev).next = first };
             }
             prev = &mut region.wr.wr;
@@ -273,7 +276,7 @@ impl<'a> Regions<'a> {
     }
 }
 
-/// The first request of a region: that which invalidates what was registered before, if there was anything.
+/// The first request of a region: the invalidation of the former registration, if there is one.
 fn first_of(region: &mut RegCtx) -> *mut ib_send_wr {
     if region.inv_wr.next.is_null() {
         &mut region.reg_wr.wr
@@ -282,7 +285,7 @@ fn first_of(region: &mut RegCtx) -> *mut ib_send_wr {
     }
 }
 
-/// Makes the requests of a region; says how many.
+/// Sets up the requests of a region, and returns their number.
 fn set_up_region(
     region: &mut RegCtx,
     mr: &LentMr<'_>,
@@ -314,18 +317,17 @@ fn set_up_region(
     requests
 }
 
-/// What is different for a region that checks the integrity of data: what protects it is not transferred where the wire has
-/// none.
+/// Adapts the request to an integrity region: the protection information is not transferred where the wire domain has none.
 fn integrity_request(region: &mut RegCtx) {
     region.reg_wr.wr.opcode = bindings::IB_WR_REG_MR_INTEGRITY;
-    // SAFETY: A lent region stays, with the attributes that it may have; the borrower alone changes them.
+    // SAFETY: A lent region is valid, with its signature attributes, if any; only the borrower changes them.
     let attrs = unsafe { (*region.mr).sig_attrs.as_ref() };
     if let Some(attrs) = attrs.filter(|attrs| attrs.wire.sig_type == bindings::IB_SIG_TYPE_NONE) {
         region.sge.length = region.sge.length.wrapping_sub(attrs.meta_length as u32);
     }
 }
 
-/// The pool of a queue pair for the RW API, or that for the integrity of data.
+/// The pool of a queue pair for the RW API, or that of integrity regions.
 fn pool_of(qp: &Qp, integrity: bool) -> MrPool<'_> {
     if integrity {
         qp.sig_mrs()
@@ -337,7 +339,7 @@ fn pool_of(qp: &Qp, integrity: bool) -> MrPool<'_> {
 impl Drop for Regions<'_> {
     fn drop(&mut self) {
         for region in &self.regions {
-            // SAFETY: By the type invariants the region is lent to us.
+            // SAFETY: By the type invariants the region is lent to `self`.
             let mr = unsafe { LentMr::from_c(region.mr) };
             self.pool().take_back(mr);
         }
@@ -345,25 +347,25 @@ impl Drop for Regions<'_> {
 }
 
 view_of! {
-    /// How the integrity of data is to be checked.
+    /// The signature attributes of a transfer: `struct ib_sig_attrs`.
     pub struct SigAttrsView(ib_sig_attrs);
 }
 
 impl LentMr<'_> {
-    /// Whether the region was registered before, and not invalidated since.
+    /// Whether the region is registered, and so needs an invalidation first.
     #[inline]
     fn needs_invalidation(&self) -> bool {
-        // SAFETY: By the type invariants the borrower is the only one that changes it.
+        // SAFETY: By the type invariants only the borrower changes the region.
         unsafe { (*self.as_raw()).need_inval }
     }
 
-    /// Says how the region checks the integrity of data.
+    /// Sets the signature attributes of the region.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a region that does not.
+    /// `EINVAL` for a region that is no integrity region.
     pub fn set_sig_attrs(&self, attrs: &SigAttrsView) -> Result {
-        // SAFETY: By the type invariants the borrower is the only one that changes the region and its attributes, if it has any.
+        // SAFETY: By the type invariants only the borrower changes the region and its attributes, if any.
         unsafe {
             let own = (*self.as_raw()).sig_attrs;
             if own.is_null() {
@@ -374,11 +376,11 @@ impl LentMr<'_> {
         Ok(())
     }
 
-    /// Gives the region another key, as it is about to be registered.
+    /// Advances the keys of the region before it is registered, and returns the remote key.
     fn next_key(&self, need_inval: bool) -> u32 {
         let low = self.lkey().wrapping_add(1) & 0xff;
         let (lkey, rkey) = (self.lkey() & !0xff | low, self.rkey() & !0xff | low);
-        // SAFETY: By the type invariants the borrower is the only one that changes it; others read the keys whole.
+        // SAFETY: By the type invariants only the borrower changes the region; others read each key by a single load.
         unsafe {
             let raw = self.as_raw();
             (*raw).need_inval = need_inval;
@@ -401,10 +403,10 @@ impl RwRoom<'_> {
         fill(&mut self.0.__bindgen_anon_1);
     }
 
-    /// Makes it one request for one piece.
+    /// Sets up one request for one element.
     pub fn set_single(&mut self, span: DmaSpan, lkey: u32, transfer: &Transfer) {
         self.set(RwKind::Single, 1, |u| {
-            // SAFETY: The memory is the consumer's, and stays where it is.
+            // SAFETY: The memory is lent exclusively, does not move, and any bytes are a valid member of the union.
             let single = unsafe { &mut u.single };
             single.sge = ib_sge {
                 addr: span.address,
@@ -417,11 +419,11 @@ impl RwRoom<'_> {
         });
     }
 
-    /// Makes it requests for up to `max_sge` pieces each; says how many.
+    /// Sets up requests with up to `max_sge` elements each, and returns their number.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EINVAL` without pieces.
+    /// `ENOMEM`; `EINVAL` without elements.
     pub fn set_multi(
         &mut self,
         spans: impl Iterator<Item = DmaSpan>,
@@ -458,7 +460,7 @@ impl RwRoom<'_> {
         let (sges, _, _) = sges.into_raw_parts();
         let (wrs, _, _) = requests.into_raw_parts();
         for nth in 1..nr_ops as usize {
-            // SAFETY: There are so many requests.
+            // SAFETY: `nth` is less than the number of requests in the array.
             unsafe { (*wrs.add(nth - 1)).wr.next = &mut (*wrs.add(nth)).wr };
         }
         let map = bindings::rdma_rw_ctx__bindgen_ty_1__bindgen_ty_2 { sges, wrs };
@@ -468,11 +470,11 @@ impl RwRoom<'_> {
         Ok(nr_ops)
     }
 
-    /// Makes it one request for a range of pages that the IOMMU makes one piece.
+    /// Sets up one request for a range of pages that the IOMMU maps contiguously.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` where there is no IOMMU that does; as mapping for DMA fails.
+    /// `EOPNOTSUPP` where no IOMMU can do that; and those of DMA mapping.
     pub fn set_iova(
         &mut self,
         device: &Device,
@@ -485,7 +487,7 @@ impl RwRoom<'_> {
         let total = range.len();
         let first = { range }.next(bvecs).ok_or(EINVAL)?;
         let mut state = pin_init::zeroed();
-        // SAFETY: The device and the page are there.
+        // SAFETY: The device and the page are valid.
         let got = unsafe {
             let phys = bindings::rdma_bvec_phys(&first);
             bindings::dma_iova_try_alloc(dma_device, &mut state, phys, total)
@@ -497,7 +499,7 @@ impl RwRoom<'_> {
         let mut link = || -> Result {
             while let Some(piece) = range.next(bvecs) {
                 let length = piece.bv_len as usize;
-                // SAFETY: The range was allocated, and the page stays as long as the context.
+                // SAFETY: The IOVA range was allocated, and the page is valid as long as the context.
                 to_result(unsafe {
                     let phys = bindings::rdma_bvec_phys(&piece);
                     bindings::dma_iova_link(
@@ -506,18 +508,18 @@ impl RwRoom<'_> {
                 })?;
                 mapped = mapped.wrapping_add(length);
             }
-            // SAFETY: So much was linked.
+            // SAFETY: `mapped` bytes of the range were linked.
             to_result(unsafe { bindings::dma_iova_sync(dma_device, &mut state, 0, mapped) })
         };
         if let Err(error) = link() {
-            // SAFETY: So much was linked.
+            // SAFETY: `mapped` bytes of the range were linked.
             unsafe {
                 bindings::dma_iova_destroy(dma_device, &mut state, mapped, direction, 0);
             }
             return Err(error);
         }
         self.set(RwKind::Iova, 1, |u| {
-            // SAFETY: The memory is the consumer's, and stays where it is.
+            // SAFETY: The memory is lent exclusively, does not move, and any bytes are a valid member of the union.
             let iova = unsafe { &mut u.iova };
             iova.state = state;
             iova.mapped_len = mapped;
@@ -538,17 +540,18 @@ impl RwRoom<'_> {
 ///
 /// # Safety
 ///
-/// The context has regions.
+/// The kind of the context is [`RwKind::Regions`] or [`RwKind::Integrity`].
 unsafe fn regions_of(ctx: &mut rdma_rw_ctx) -> &mut [RegCtx] {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements the member of the union is `reg`, an array of `nr_ops` elements.
     unsafe { core::slice::from_raw_parts_mut(*ctx.__bindgen_anon_1.reg, ctx.nr_ops as usize) }
 }
 
 impl RwReady<'_> {
-    /// Gets the requests ready for being posted: regions get new keys. Returns the first one and the last one.
+    /// Prepares the requests for posting, with new keys for regions. Returns the first request and the last one.
     fn requests(&mut self) -> Option<(*mut ib_send_wr, *mut ib_send_wr)> {
         let kind = kind_of(self.0)?;
-        // SAFETY: By the type invariants the union's member is that of the kind, and regions are lent to the context.
+        // SAFETY: By the type invariants the member of the union is the one that the kind selects, and the regions are lent to
+        // the context.
         unsafe {
             let raw = &mut *self.0;
             match kind {
@@ -581,13 +584,13 @@ impl RwReady<'_> {
         }
     }
 
-    /// The requests as a chain, ready for being posted: the last one is followed by `chain`, or completes with `done`. Null
-    /// for a context that was never set up.
+    /// Prepares the requests for posting, and returns the first. `chain` follows the last one; without `chain` the last one
+    /// completes with `done`. Null for a context that was never set up.
     pub fn chain(mut self, done: RwDone<'_>, chain: RwChain<'_>) -> *mut ib_send_wr {
         let Some((first, last)) = self.requests() else {
             return null_mut();
         };
-        // SAFETY: By the type invariants nobody else uses the requests.
+        // SAFETY: By the type invariants the context is lent exclusively, with its requests.
         let last = unsafe { &mut *last };
         if chain.0.is_null() {
             last.__bindgen_anon_1.wr_cqe = done.0;
@@ -598,14 +601,14 @@ impl RwReady<'_> {
         first
     }
 
-    /// Posts the requests; returns 0 or what the driver answers. Any context.
+    /// Posts the requests; returns 0 or the driver's errno. Any context.
     pub fn post(self, qp: &RwQp<'_>, done: RwDone<'_>, chain: RwChain<'_>) -> c_int {
         let first = self.chain(done, chain);
         if first.is_null() {
             return EINVAL.to_errno();
         }
-        // SAFETY: By the type invariants the context stays until the requests are completed, and so do what follows them and
-        // its handler, which C has passed with it.
+        // SAFETY: By the type invariants the context is valid until the requests have completed. So are `chain` and `done`,
+        // which C has passed with it.
         unsafe { qp.driver_post_send(first) }
     }
 }
@@ -616,8 +619,8 @@ impl RwUsed<'_> {
         kind_of(self.0)
     }
 
-    /// Lets go of what the context has, and of the lists that were mapped for it; `one_by_one` says that its pages were mapped
-    /// one by one. Any context.
+    /// Releases the resources of the context, and unmaps the lists that were mapped for it; `one_by_one` says that its pages
+    /// were mapped one by one. Any context.
     pub fn destroy<'a, const N: usize>(
         self,
         qp: &RwQp<'_>,
@@ -631,7 +634,7 @@ impl RwUsed<'_> {
         self.release(qp, device, direction, one_by_one);
         for (RwList(list), count) in lists.into_iter().filter(|(_, count)| *count != 0) {
             if let Ok(table) = list.table(count) {
-                // INVARIANT: C has passed the list that was mapped with the context, which is gone.
+                // INVARIANT: By the header C passes the list that was mapped with the context, which is given up.
                 drop(Mapping::of(device, table, direction));
             }
         }
@@ -644,7 +647,8 @@ impl RwUsed<'_> {
         direction: dma_data_direction,
         one_by_one: bool,
     ) {
-        // SAFETY: By the type invariants the union's member is that of the kind, and the context owns what it has.
+        // SAFETY: By the type invariants the member of the union is the one that the kind selects, and the context owns its
+        // resources.
         unsafe {
             let kind = self.kind();
             let raw = self.0;
@@ -699,7 +703,7 @@ impl RwUsed<'_> {
 ///
 /// # Safety
 ///
-/// It is from a `KVec`, and nobody uses it any more.
+/// `array` is the memory of a `KVec`, which is not used any more.
 unsafe fn free<T>(array: *mut T) {
     if let Some(array) = core::ptr::NonNull::new(array) {
         // SAFETY: By the safety requirements; `kfree` does not look at the size.
@@ -707,10 +711,10 @@ unsafe fn free<T>(array: *mut T) {
     }
 }
 
-/// The handler of a context's completion, or none.
+/// The completion handler that C passes with a context, or null.
 pub struct RwDone<'a>(*mut ib_cqe, PhantomData<&'a ib_cqe>);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for RwDone<'_> {
     type Raw = *mut ib_cqe;
 
@@ -720,10 +724,10 @@ unsafe impl FromC for RwDone<'_> {
     }
 }
 
-/// Requests that follow those of a context, or none.
+/// The requests that follow those of a context, or null.
 pub struct RwChain<'a>(*mut ib_send_wr, PhantomData<&'a ib_send_wr>);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for RwChain<'_> {
     type Raw = *mut ib_send_wr;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients of the subnet administrator (SA): `struct ib_sa_client`, how they are answered, and members of multicast groups,
-//! `struct ib_sa_multicast`.
+//! Clients of the subnet administrator (SA), `struct ib_sa_client`, their callbacks, and multicast group members, `struct
+//! ib_sa_multicast`.
 //!
 //! C header: `include/rdma/ib_sa.h`.
 
@@ -33,34 +33,34 @@ use super::{
 use crate::MaySleep;
 
 view_of! {
-    /// Someone who asks the subnet administrator.
+    /// A client of the subnet administrator.
     ///
     /// # Invariants
     ///
-    /// The client has come, and its owner alone says that it goes.
+    /// The client is registered, and only its owner unregisters it.
     pub struct SaClient(ib_sa_client);
 }
 
-/// Room for a client that is to come, as C passes it.
+/// The memory of a client that is being registered.
 pub struct NewSaClient<'a>(&'a mut ib_sa_client);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for NewSaClient<'_> {
     type Raw = *mut ib_sa_client;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the structure is there. The header says that the client is new, or has gone: nobody
-        // uses it.
+        // SAFETY: By the safety requirements the structure is valid. By the header the client is new or was unregistered, so
+        // that the structure is unused.
         Self(unsafe { &mut *raw })
     }
 }
 
 impl NewSaClient<'_> {
-    /// The client comes: sets the structure up.
+    /// Registers the client: initialises the structure.
     pub fn begin(self) {
         let raw: *mut ib_sa_client = self.0;
-        // SAFETY: The structure is ours; C uses the number atomically.
+        // SAFETY: The structure is lent exclusively.
         unsafe {
             AtomicI32::from_ptr((&raw mut (*raw).users).cast()).store(1, Ordering::Relaxed);
             rdma_bindings::init_completion(&raw mut (*raw).comp);
@@ -70,12 +70,12 @@ impl NewSaClient<'_> {
 
 impl SaClient {
     fn users(&self) -> &AtomicI32 {
-        // SAFETY: The member is there as long as the client; C uses it atomically too.
+        // SAFETY: The member is valid as long as the client; C accesses it atomically too.
         unsafe { AtomicI32::from_ptr((&raw mut (*self.as_raw()).users).cast()) }
     }
 
     fn gone(&self) -> &Completion {
-        // SAFETY: By the type invariants the member is set up; the wrapper is transparent.
+        // SAFETY: By the type invariants the member is initialised; the wrapper is transparent.
         unsafe { &*(&raw const (*self.as_raw()).comp).cast() }
     }
 
@@ -85,42 +85,42 @@ impl SaClient {
         }
     }
 
-    /// The client asks something: it does not go before the result is dropped.
+    /// Counts a query of the client, which is not unregistered before the result is dropped.
     pub fn hold(&self) -> SaClientUse {
         self.users().fetch_add(1, Ordering::Relaxed);
-        // INVARIANT: It is counted.
+        // INVARIANT: The query was just counted.
         SaClientUse(NonNull::from(self))
     }
 }
 
 impl Owned<SaClient> {
-    /// The client goes: waits until it has all its answers.
+    /// Unregisters the client: waits until all its queries are answered.
     pub fn end(self, sleep: &MaySleep) {
         self.put();
         self.gone().wait(sleep);
     }
 }
 
-/// A client that waits for an answer.
+/// A counted query of a client.
 ///
 /// # Invariants
 ///
-/// The client counts it, and is there until it is dropped.
+/// The client counts this value, and is valid until it is dropped.
 pub struct SaClientUse(NonNull<SaClient>);
 
 // SAFETY: Clients may be used from any thread.
 unsafe impl Send for SaClientUse {}
-// SAFETY: As above.
+// SAFETY: Clients may be used from any thread.
 unsafe impl Sync for SaClientUse {}
 
 impl Drop for SaClientUse {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the client is valid.
         unsafe { self.0.as_ref() }.put();
     }
 }
 
-/// A record that has an answer of C's form: how many there may be is a part of it, or not.
+/// Defines the callback type of a record. A `counted` callback gets the number of records.
 macro_rules! callbacks {
     ($($(#[$doc:meta])* $name:ident($record:ty $(, $count:ident)?);)*) => {$(
         $(#[$doc])*
@@ -131,10 +131,10 @@ macro_rules! callbacks {
 
         // SAFETY: Callbacks may be called on any thread.
         unsafe impl Send for $name {}
-        // SAFETY: As above.
+        // SAFETY: Callbacks may be called on any thread.
         unsafe impl Sync for $name {}
 
-        // SAFETY: The type is the same on both sides.
+        // SAFETY: `Raw` is the type in the header.
         unsafe impl FromC for Handler<Option<callbacks!(@type $record $(, $count)?)>> {
             type Raw = Option<callbacks!(@type $record $(, $count)?)>;
 
@@ -145,7 +145,7 @@ macro_rules! callbacks {
         }
 
         impl $name {
-            /// A callback of C, or none, and what it gets.
+            /// Creates a callback from a C function, which may be null, and its context.
             pub fn new(
                 call: Handler<Option<callbacks!(@type $record $(, $count)?)>>,
                 context: *mut c_void,
@@ -153,7 +153,7 @@ macro_rules! callbacks {
                 Self { call: call.0, context }
             }
 
-            /// Answers: with a status, and records if there are any.
+            /// Calls the callback with a status and the records.
             pub fn answer(&self, status: Result, records: &mut [$record], _sleep: &MaySleep) {
                 let status = status.map_or_else(Error::to_errno, |()| 0);
                 let first = match records.is_empty() {
@@ -161,7 +161,7 @@ macro_rules! callbacks {
                     false => records.as_mut_ptr(),
                 };
                 let _count = records.len() as c_uint;
-                // SAFETY: The client counts its question, so its callback is there; the records are there during the call.
+                // SAFETY: The client counts its query, so that its callback is valid; the records are valid during the call.
                 unsafe {
                     if let Some(call) = self.call {
                         callbacks!(@call call, status, first, _count, self.context $(, $count)?);
@@ -181,63 +181,63 @@ macro_rules! callbacks {
 }
 
 callbacks! {
-    /// Who is told of paths.
+    /// The callback of a path query.
     PathCallback(sa_path_rec, counted);
-    /// Who is told of services.
+    /// The callback of a service query.
     ServiceCallback(sa_service_rec, counted);
-    /// Who is told of GUIDs.
+    /// The callback of a GUID query.
     GuidInfoCallback(ib_sa_guidinfo_rec);
 }
 
-/// The type of a callback in the header.
+/// The C type of the callback.
 pub type PathHandler =
     Handler<Option<unsafe extern "C" fn(c_int, *mut sa_path_rec, c_uint, *mut c_void)>>;
-/// The type of a callback in the header.
+/// The C type of the callback.
 pub type ServiceHandler =
     Handler<Option<unsafe extern "C" fn(c_int, *mut sa_service_rec, c_uint, *mut c_void)>>;
-/// The type of a callback in the header.
+/// The C type of the callback.
 pub type GuidInfoHandler =
     Handler<Option<unsafe extern "C" fn(c_int, *mut ib_sa_guidinfo_rec, *mut c_void)>>;
 
-/// Where C wants the name of its question to be put.
+/// The output argument for the handle of a query.
 pub struct SaQueryOut<'a>(&'a mut *mut ib_sa_query);
 
-// SAFETY: The header has a pointer to a place.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for SaQueryOut<'_> {
     type Raw = *mut *mut ib_sa_query;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements the pointer is valid for writes.
         Self(unsafe { &mut *raw })
     }
 }
 
 impl SaQueryOut<'_> {
-    /// Puts a name there, which C only hands back; 0: none.
+    /// Writes the handle of the query, which is opaque to C; 0 for none.
     pub fn set(&mut self, name: usize) {
         *self.0 = core::ptr::without_provenance_mut(name);
     }
 }
 
-/// A member of a multicast group, as C knows it.
+/// A member of a multicast group: `struct ib_sa_multicast`.
 #[repr(transparent)]
 pub struct MulticastBody(Opaque<ib_sa_multicast>);
 
-// SAFETY: What changes is changed by who joins the group for the member, one at a time.
+// SAFETY: Only the thread that joins the group for the member changes it, one at a time.
 unsafe impl Send for MulticastBody {}
-// SAFETY: As above.
+// SAFETY: Only the thread that joins the group for the member changes it, one at a time.
 unsafe impl Sync for MulticastBody {}
 
-// SAFETY: A transparent wrapper.
+// SAFETY: The type is a transparent wrapper of an `ib_sa_multicast`.
 unsafe impl Body for MulticastBody {
     type C = ib_sa_multicast;
 }
 
-/// The type of a member's callback in the header.
+/// The C type of a member's callback.
 pub type MulticastFn = Option<unsafe extern "C" fn(c_int, *mut ib_sa_multicast) -> c_int>;
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for Handler<MulticastFn> {
     type Raw = MulticastFn;
 
@@ -248,7 +248,7 @@ unsafe impl FromC for Handler<MulticastFn> {
 }
 
 impl MulticastBody {
-    /// A member that wants to join.
+    /// Creates a member that is to join.
     pub fn new(
         record: &ib_sa_mcmember_rec,
         mask: u64,
@@ -263,26 +263,26 @@ impl MulticastBody {
         Self(Opaque::new(raw))
     }
 
-    /// What the member wants, or has joined.
+    /// The record that the member requests, or has joined with.
     pub fn record(&self) -> ib_sa_mcmember_rec {
-        // SAFETY: Who joins the group for the member calls it, one at a time.
+        // SAFETY: Only the thread that joins the group for the member accesses the record, one at a time.
         unsafe { (*self.0.get()).rec }
     }
 
-    /// Says what the member has joined.
+    /// Sets the record that the member has joined with.
     pub fn set_record(&self, record: &ib_sa_mcmember_rec) {
-        // SAFETY: As above; the client reads it when it is told.
+        // SAFETY: Only the thread that joins the group for the member accesses the record; the client reads it in its callback.
         unsafe { (*self.0.get()).rec = *record };
     }
 
-    /// Which members of the record the member wants, in the order of the wire.
+    /// The component mask of the request, big endian.
     pub fn mask(&self) -> u64 {
         // SAFETY: The member is constant.
         unsafe { (*self.0.get()).comp_mask }
     }
 }
 
-/// Tells the client of a member what became of it. Returns the client's reference to the member if it gives that up.
+/// Calls the callback of a member. Returns the client's reference to the member if the client gives it up.
 pub fn tell_member<T: Embeds<Body = MulticastBody>>(
     member: &Arc<T>,
     status: Result,
@@ -290,8 +290,8 @@ pub fn tell_member<T: Embeds<Body = MulticastBody>>(
 ) -> Option<Given<T>> {
     let status = status.map_or_else(Error::to_errno, |()| 0);
     let raw = c_pointer(member);
-    // SAFETY: The client is there as long as its member, whose end waits for this call. By its answer it gives its reference
-    // up, which it has from when the member was made.
+    // SAFETY: The client's callback is valid as long as the member, whose release waits for this call. A return value other than
+    // 0 gives up the reference that the client got when the member was made.
     unsafe {
         let gives_up = (*raw)
             .callback

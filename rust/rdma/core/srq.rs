@@ -22,16 +22,17 @@ counted!(Srq);
 tracked!(Srq);
 
 view_of! {
-    /// What a shared receive queue is to be like; what it has become, once the driver has created it.
+    /// The attributes of a shared receive queue that is to be created; the driver updates them to what it has
+    /// created: `struct ib_srq_init_attr`.
     ///
     /// # Invariants
     ///
-    /// It is filled in, and lent to the verb that makes the queue.
+    /// The structure is filled in, and lent for writing to the verb that creates the queue.
     pub struct SrqInit(ib_srq_init_attr);
 }
 
 view_of! {
-    /// An object of user space that is a shared receive queue.
+    /// A user object that is a shared receive queue: `struct ib_usrq_object`.
     pub struct UsrqObject(ib_usrq_object);
 }
 
@@ -56,7 +57,8 @@ impl Srq {
         if self.kind() != bindings::IB_SRQT_XRC {
             return None;
         }
-        // SAFETY: The member is that of the type, set when the queue is made; the domain stays as long as the queue.
+        // SAFETY: The type selects the member of the union, which is constant after the queue is made; the domain
+        // outlives the queue.
         unsafe {
             (*self.as_raw())
                 .ext
@@ -69,13 +71,13 @@ impl Srq {
     }
 }
 
-/// Whether shared receive queues of a type have a completion queue.
+/// Whether shared receive queues of this type have a completion queue.
 fn has_cq(srq_type: u32) -> bool {
     matches!(srq_type, bindings::IB_SRQT_XRC | bindings::IB_SRQT_TM)
 }
 
 impl Fresh<Srq> {
-    /// Memory for a shared receive queue.
+    /// Allocates a shared receive queue, and fills in the core's part.
     ///
     /// # Errors
     ///
@@ -86,7 +88,7 @@ impl Fresh<Srq> {
         uobject: Option<&UsrqObject>,
         sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: By the type invariants it is filled in.
+        // SAFETY: By the type invariants the structure is filled in.
         let init = unsafe { &*init.as_raw() };
         let mut srq = Self::alloc(pd.device(), Some(sleep))?;
         let raw: &mut ib_srq = srq.raw();
@@ -100,7 +102,7 @@ impl Fresh<Srq> {
             raw.ext.cq = init.ext.cq;
         }
         if init.srq_type == bindings::IB_SRQT_XRC {
-            // SAFETY: The member is that of the type.
+            // SAFETY: The type selects the member of the union.
             raw.ext.__bindgen_anon_1.xrc.xrcd = unsafe { init.ext.__bindgen_anon_1.xrc.xrcd };
         }
         Ok(srq)
@@ -110,7 +112,7 @@ impl Fresh<Srq> {
 counted!(Wq);
 
 view_of! {
-    /// What a work queue is to be like.
+    /// The attributes of a work queue that is to be created: `struct ib_wq_init_attr`.
     pub struct WqInit(ib_wq_init_attr);
 }
 
@@ -133,15 +135,15 @@ impl Wq {
 }
 
 impl Owned<Wq> {
-    /// Has its domain and its completion queue count it.
+    /// Counts the queue as a user of its domain and its completion queue.
     pub(super) fn count_parents(&self) {
         self.pd().uses().inc();
         self.cq().uses().inc();
     }
 
-    /// What the queue uses.
+    /// The counted parents of the queue.
     pub(super) fn parent_counts(&self) -> ParentCounts<2> {
-        // SAFETY: The queue is counted by both from its making on.
+        // SAFETY: Both count the queue as a user since it was created.
         unsafe {
             let raw = self.as_raw();
             ParentCounts::new([&raw mut (*(*raw).pd).usecnt, &raw mut (*(*raw).cq).usecnt])

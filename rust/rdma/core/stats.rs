@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of the hardware: `struct rdma_hw_stats`, its memory and its lock.
+//! Hardware counters: `struct rdma_hw_stats`, its memory and its lock.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -23,20 +23,21 @@ use rdma_bindings::{self as bindings, rdma_hw_stats, rdma_stat_desc};
 
 use crate::MaySleep;
 
-/// Counters, their names and their values.
+/// Hardware counters with their descriptions and values.
 ///
 /// # Invariants
 ///
-/// The structure is there, from [`HwCounters::alloc`], and ours alone but for those who hold its lock. Its names stay as long.
+/// The structure is from [`HwCounters::alloc`], and `self` owns it. Its values are accessed under its lock. Its descriptions are
+/// valid as long.
 #[repr(transparent)]
 pub struct HwCounters(NonNull<rdma_hw_stats>);
 
-// SAFETY: What changes is guarded by the lock.
+// SAFETY: Members that change are protected by the lock, or accessed by single loads.
 unsafe impl Send for HwCounters {}
-// SAFETY: As above.
+// SAFETY: Members that change are protected by the lock, or accessed by single loads.
 unsafe impl Sync for HwCounters {}
 
-/// The layout of counters, and of the bits that say which are off.
+/// The layouts of the counters, and of the bitmap of disabled ones.
 fn layouts(count: usize) -> Option<(core::alloc::Layout, core::alloc::Layout)> {
     let size = count.checked_mul(size_of::<u64>())?;
     let size = size.checked_add(size_of::<rdma_hw_stats>())?;
@@ -45,13 +46,14 @@ fn layouts(count: usize) -> Option<(core::alloc::Layout, core::alloc::Layout)> {
     Some((all, core::alloc::Layout::array::<usize>(words).ok()?))
 }
 
-/// The names of counters, as C passes them with their number; or null. They stay as long as counters that have them.
+/// The descriptions of counters as an argument of C, which may be null. They are valid as long as the counters.
 pub struct StatDescs<'a>(*const rdma_stat_desc, PhantomData<&'a rdma_stat_desc>);
 
-/// How many counters there are, as C passes it with [`StatDescs`]. A value lives no longer than the call, and no function has two.
+/// The number of [`StatDescs`], which C passes together with them. A value does not outlive the call, and no exported function
+/// takes two of them.
 pub struct StatCount<'a>(i32, PhantomData<&'a rdma_stat_desc>);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for StatDescs<'_> {
     type Raw = *const rdma_stat_desc;
 
@@ -61,7 +63,7 @@ unsafe impl FromC for StatDescs<'_> {
     }
 }
 
-// SAFETY: The header has `int`.
+// SAFETY: `Raw` is the `int` of the header.
 unsafe impl FromC for StatCount<'_> {
     type Raw = i32;
 
@@ -72,9 +74,9 @@ unsafe impl FromC for StatCount<'_> {
 }
 
 impl HwCounters {
-    /// Allocates counters that are 0. Their values are good for `lifespan` milliseconds.
+    /// Allocates counters with the value 0. Values are valid for `lifespan` milliseconds.
     ///
-    /// `None` where there is no memory.
+    /// `None` if memory is short.
     pub fn alloc<'a>(
         StatDescs(descs, _): StatDescs<'a>,
         StatCount(count, _): StatCount<'a>,
@@ -84,10 +86,11 @@ impl HwCounters {
         let flags = GFP_KERNEL | __GFP_ZERO;
         let raw = Kmalloc::alloc(all, flags, NumaNode::NO_NODE).ok()?;
         let raw = raw.cast::<rdma_hw_stats>();
-        // INVARIANT: It was just allocated; zeros are a valid value. By the header the names stay.
+        // INVARIANT: The structure was just allocated, and zeros are a valid value. By the header the descriptions are valid as
+        // long.
         let this = Self(raw);
         let disabled = Kmalloc::alloc(disabled, flags, NumaNode::NO_NODE).ok()?;
-        // SAFETY: The structure is ours.
+        // SAFETY: `this` owns the structure.
         unsafe {
             (*raw.as_ptr()).is_disabled = disabled.as_ptr().cast();
             (*raw.as_ptr()).descs = descs;
@@ -103,60 +106,61 @@ impl HwCounters {
     ///
     /// # Safety
     ///
-    /// They are from `rdma_alloc_hw_stats_struct`, and the caller gives them up. Their names stay as long.
+    /// The counters are from `rdma_alloc_hw_stats_struct`, and the caller gives them up. Their descriptions are valid as long.
     pub(crate) unsafe fn from_raw(raw: NonNull<rdma_hw_stats>) -> Self {
         // INVARIANT: By the safety requirements.
         Self(raw)
     }
 
-    /// Hands them over to C code.
+    /// Hands the counters over to C.
     pub fn into_raw(self) -> *mut rdma_hw_stats {
         let raw = self.0.as_ptr();
         core::mem::forget(self);
         raw
     }
 
-    /// How many counters there are.
+    /// The number of counters.
     pub fn count(&self) -> i32 {
         // SAFETY: By the type invariants; the field is constant.
         unsafe { (*self.0.as_ptr()).num_counters }
     }
 
-    /// The description of a counter. `None` for one that there is not.
+    /// The description of a counter; `None` for an unknown index.
     fn desc(&self, nth: u32) -> Option<&rdma_stat_desc> {
         // SAFETY: By the type invariants; the field is constant.
         let descs = unsafe { (*self.0.as_ptr()).descs };
         if descs.is_null() || i64::from(nth) >= i64::from(self.count()) {
             return None;
         }
-        // SAFETY: There is a description for each counter.
+        // SAFETY: The index was checked, and there is a description for each counter.
         Some(unsafe { &*descs.add(nth as usize) })
     }
 
-    /// The name of a counter. `None` for one that there is not.
+    /// The name of a counter; `None` for an unknown index.
     pub fn name(&self, nth: u32) -> Option<&CStr> {
         let desc = self.desc(nth)?;
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the description is valid, and its name is a string.
         Some(unsafe { CStr::from_char_ptr(desc.name) })
     }
 
-    /// The numbers of all counters that have names.
+    /// The indices of all counters with descriptions.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         let count = if self.is_named() { self.count() } else { 0 };
         0..u32::try_from(count).unwrap_or(0)
     }
 
-    /// Whether a counter can be switched on and off. One that there is not cannot.
+    /// Whether a counter can be enabled and disabled; false for an unknown index.
     pub fn is_optional(&self, nth: u32) -> bool {
         let desc = self.desc(nth);
         desc.is_some_and(|desc| desc.flags & bindings::IB_STAT_FLAG_OPTIONAL != 0)
     }
 
-    /// The word, and the bit in it, that says whether a counter is off. `None` for one that there is not.
+    /// The word and the bit that disable a counter; `None` for an unknown index.
     fn switch(&self, nth: u32) -> Option<(&AtomicUsize, usize)> {
         let bits = usize::BITS;
         self.desc(nth)?;
-        // SAFETY: By the type invariants; there is a bit for each counter, and drivers change words atomically.
+        // SAFETY: By the type invariants the bitmap is valid; it has a bit for each counter, and drivers change its words
+        // atomically.
         let word = unsafe {
             let words = (*self.0.as_ptr()).is_disabled.cast::<usize>();
             AtomicUsize::from_ptr(words.add((nth / bits) as usize))
@@ -164,37 +168,37 @@ impl HwCounters {
         Some((word, 1 << (nth % bits)))
     }
 
-    /// Whether a counter is on.
+    /// Whether a counter is enabled.
     pub fn is_enabled(&self, nth: u32) -> bool {
         let off = self.switch(nth);
         off.is_none_or(|(word, bit)| word.load(Ordering::Relaxed) & bit == 0)
     }
 
-    /// The value of a counter, as it is at this moment; 0 for one that there is not.
+    /// The value of a counter, without the lock; 0 for an unknown index.
     pub fn peek(&self, nth: u32) -> u64 {
         if self.desc(nth).is_none() {
             return 0;
         }
-        // SAFETY: By the type invariants; there is a value for each counter. Another CPU that writes it writes it whole.
+        // SAFETY: By the type invariants; there is a value for each counter, and a concurrent writer uses a single store.
         unsafe {
             let values = (&raw const (*self.0.as_ptr()).value).cast::<u64>();
             values.add(nth as usize).read_volatile()
         }
     }
 
-    /// Whether the counters have names.
+    /// Whether the counters have descriptions.
     pub fn is_named(&self) -> bool {
         // SAFETY: By the type invariants; the field is constant.
         unsafe { !(*self.0.as_ptr()).descs.is_null() }
     }
 
-    /// The names of the counters that are always on, and which counters these are.
+    /// The indices and names of the counters that are not optional.
     pub fn names(&self) -> impl Iterator<Item = (u32, Name)> + '_ {
         // SAFETY: By the type invariants; the field is constant.
         let descs = unsafe { (*self.0.as_ptr()).descs };
         let count = if descs.is_null() { 0 } else { self.count() };
         (0..u32::try_from(count).unwrap_or(0)).filter_map(move |nth| {
-            // SAFETY: There is a description for each counter, and its name stays as long as `self`.
+            // SAFETY: There is a description for each counter, and its name is valid as long as `self`.
             unsafe {
                 let desc = &*descs.add(nth as usize);
                 let always = desc.flags & bindings::IB_STAT_FLAG_OPTIONAL == 0;
@@ -203,18 +207,18 @@ impl HwCounters {
         })
     }
 
-    /// Locks them, to look at the values.
+    /// Locks the counters, for access to their values.
     pub fn lock(&self, sleep: &MaySleep) -> HwCountersGuard<'_> {
-        // SAFETY: The mutex was initialised with the counters, and stays as long.
+        // SAFETY: The mutex was initialised with the counters, and is valid as long.
         let mutex = unsafe { CMutex::from_raw(&raw mut (*self.0.as_ptr()).lock) };
-        // INVARIANT: It was just locked.
+        // INVARIANT: The mutex was just locked.
         HwCountersGuard {
             raw: self.0,
             _guard: mutex.lock(sleep),
         }
     }
 
-    /// Says whether a counter is on. For who holds the lock.
+    /// Enables or disables a counter, under the lock.
     pub fn set_enabled(&self, nth: u32, on: bool, _locked: &HwCountersGuard<'_>) {
         if let Some((word, bit)) = self.switch(nth) {
             if on {
@@ -228,7 +232,7 @@ impl HwCounters {
 
 impl Drop for HwCounters {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants both are from `kmalloc`, or null, and nobody uses them any more.
+        // SAFETY: By the type invariants both are from `kmalloc`, or null, and `self` owns them.
         unsafe {
             bindings::kfree((*self.0.as_ptr()).is_disabled.cast());
             bindings::kfree(self.0.as_ptr().cast());
@@ -236,15 +240,15 @@ impl Drop for HwCounters {
     }
 }
 
-/// Counters that a caller gives up; none where it had none.
+/// Counters that C gives up, or null.
 pub struct GivenCounters(pub Option<HwCounters>);
 
-// SAFETY: The caller hands its counters over.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for GivenCounters {
     type Raw = *mut rdma_hw_stats;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements, and what the header says.
+        // SAFETY: By the safety requirements the counters are valid, and by the header the function takes them over.
         Self(NonNull::new(raw).map(|raw| unsafe { HwCounters::from_raw(raw) }))
     }
 }
@@ -253,7 +257,7 @@ unsafe impl FromC for GivenCounters {
 ///
 /// # Invariants
 ///
-/// The guard is of the counters' lock.
+/// The guard holds the lock of the counters.
 pub struct HwCountersGuard<'a> {
     raw: NonNull<rdma_hw_stats>,
     _guard: CMutexGuard<'a>,
@@ -265,19 +269,19 @@ impl HwCountersGuard<'_> {
         self.raw.as_ptr()
     }
 
-    /// Whether the values are young enough.
+    /// Whether the values are younger than their lifespan.
     pub fn is_fresh(&self) -> bool {
-        // SAFETY: The lock is held.
+        // SAFETY: By the type invariants the lock is held.
         unsafe { bindings::rdma_hw_stats_fresh(self.raw.as_ptr()) }
     }
 
-    /// All values are from now.
+    /// Sets the time of the values to the current time.
     pub fn touch(&mut self) {
-        // SAFETY: The lock is held.
+        // SAFETY: By the type invariants the lock is held.
         unsafe { bindings::rdma_hw_stats_touch(self.raw.as_ptr()) };
     }
 
-    /// The value of a counter; 0 for one that there is not.
+    /// The value of a counter; 0 for an unknown index.
     pub fn value(&self, nth: u32) -> u64 {
         // SAFETY: The lock is held; there is a value for each counter.
         unsafe {
@@ -290,15 +294,15 @@ impl HwCountersGuard<'_> {
         }
     }
 
-    /// How long values are good, in milliseconds.
+    /// The lifespan of values in milliseconds.
     pub fn lifespan(&self) -> u32 {
-        // SAFETY: The lock is held.
+        // SAFETY: By the type invariants the lock is held.
         unsafe { bindings::rdma_hw_stats_lifespan(self.raw.as_ptr()) }
     }
 
-    /// Says how long values are good, in milliseconds.
+    /// Sets the lifespan of values in milliseconds.
     pub fn set_lifespan(&mut self, milliseconds: u32) {
-        // SAFETY: The lock is held.
+        // SAFETY: By the type invariants the lock is held.
         unsafe {
             (*self.raw.as_ptr()).lifespan = kernel::time::msecs_to_jiffies(milliseconds);
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices and ports in sysfs: their files, and the directories of ports.
+//! The attributes of devices and ports in sysfs, and the directories of ports.
 //!
-//! Files in a port's directory are `struct ib_port_attribute`, whoever has made them: the core, the driver or a client.
+//! All files in a port's directory are `struct ib_port_attribute`, those of the driver and of clients included.
 //!
 //! C header: `include/rdma/ib_sysfs.h`.
 
@@ -27,25 +27,25 @@ use rdma_bindings::{
 use super::{stats::HwCounters, CoreDevice, Device};
 use crate::MaySleep;
 
-/// What a file is about.
+/// The object of a file.
 pub struct Subject<'a> {
     /// The device.
     pub device: &'a Device,
     /// The port; 0 for a file of the device.
     pub port: u32,
-    /// The file's number among those of its kind.
+    /// The file's index among those of its kind.
     pub index: u32,
-    /// The counters, for a file of counters.
+    /// The hardware counters, for a file of a counter.
     pub stats: Option<&'a HwCounters>,
 }
 
-/// Writes what a file contains: a line, with its newline.
+/// Writes the content of a file: a line with its newline.
 pub type Show = fn(&Subject<'_>, &mut Text<'_>, &MaySleep) -> Result;
 
-/// Takes what was written to a file.
+/// Stores the bytes that were written to a file.
 pub type Store = fn(&Subject<'_>, &[u8], &MaySleep) -> Result;
 
-/// What answers for a file of the core.
+/// The functions of a file of the core.
 pub struct Behaviour {
     show: Show,
     store: Option<Store>,
@@ -54,22 +54,22 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// A file that can be read.
+    /// A read-only file.
     pub fn read(name: Name, show: Show) -> NewFile<Self> {
         Self::new(name, show, None, 0, None)
     }
 
-    /// A file that root may write.
+    /// A file that only root may write.
     pub fn read_write(name: Name, show: Show, store: Store) -> NewFile<Self> {
         Self::new(name, show, Some(store), 0, None)
     }
 
-    /// A file that can be read, one of many.
+    /// A read-only file with an index, one of many.
     pub fn numbered(name: Name, show: Show, index: u32) -> NewFile<Self> {
         Self::new(name, show, None, index, None)
     }
 
-    /// A file of counters.
+    /// A file of a hardware counter.
     pub fn of_counters(
         name: Name,
         show: Show,
@@ -108,11 +108,11 @@ impl Behaviour {
         }
     }
 
-    /// Answers a read.
+    /// Executes a read: returns the number of bytes, or a negative errno.
     ///
     /// # Safety
     ///
-    /// There is room for a page at `page`. Process context.
+    /// `page` is valid for writes of a page. The context is process context.
     unsafe fn answer(&self, device: &Device, port: u32, page: *mut c_char) -> isize {
         // SAFETY: By the safety requirements.
         let (mut text, sleep) = unsafe { (Text::new(page), MaySleep::assume()) };
@@ -122,11 +122,11 @@ impl Behaviour {
         })
     }
 
-    /// Takes a write.
+    /// Executes a write: returns `count`, or a negative errno.
     ///
     /// # Safety
     ///
-    /// There are `count` bytes at `page`. Process context.
+    /// `page` is valid for reads of `count` bytes. The context is process context.
     unsafe fn take(&self, device: &Device, port: u32, page: *const c_char, count: usize) -> isize {
         // SAFETY: By the safety requirements.
         let (bytes, sleep) = unsafe {
@@ -141,7 +141,7 @@ impl Behaviour {
     }
 }
 
-/// Who may use a file.
+/// The permission bits of a file.
 const fn mode(writable: bool) -> u16 {
     if writable {
         0o644
@@ -150,7 +150,7 @@ const fn mode(writable: bool) -> u16 {
     }
 }
 
-// SAFETY: Both structures begin with an attribute; the methods are for this type of files.
+// SAFETY: The structure begins with a `struct attribute`, and the methods are those of this type of files.
 unsafe impl RawAttribute<Behaviour> for ib_port_attribute {
     fn new(writable: bool) -> Self {
         let mut raw: Self = pin_init::zeroed();
@@ -161,7 +161,7 @@ unsafe impl RawAttribute<Behaviour> for ib_port_attribute {
     }
 }
 
-// SAFETY: As above.
+// SAFETY: The structure begins with a `struct attribute`, and the methods are those of this type of files.
 unsafe impl RawAttribute<Behaviour> for device_attribute {
     fn new(writable: bool) -> Self {
         let mut raw: Self = pin_init::zeroed();
@@ -176,15 +176,15 @@ unsafe impl RawAttribute<Behaviour> for device_attribute {
     }
 }
 
-/// Files of the core in a port's directory.
+/// A group of files of the core in a port's directory.
 pub type PortGroup = Group<ib_port_attribute, Behaviour>;
 
-/// Files of the core in a device's directory.
+/// A group of files of the core in a device's directory.
 pub type DeviceGroup = Group<device_attribute, Behaviour>;
 
 /// # Safety
 ///
-/// The file is one of a [`PortGroup`] that is in the directory of the port; there is room for a page.
+/// The file is one of a [`PortGroup`] in the directory of the port; the buffer is valid for writes of a page.
 unsafe extern "C" fn show_of_port(
     device: *mut ib_device,
     port: u32,
@@ -201,7 +201,7 @@ unsafe extern "C" fn show_of_port(
 
 /// # Safety
 ///
-/// The file is one of a [`PortGroup`] that is in the directory of the port; there are `count` bytes.
+/// The file is one of a [`PortGroup`] in the directory of the port; the buffer is valid for reads of `count` bytes.
 unsafe extern "C" fn store_of_port(
     device: *mut ib_device,
     port: u32,
@@ -217,11 +217,11 @@ unsafe extern "C" fn store_of_port(
     }
 }
 
-/// The device that the driver model means.
+/// The RDMA device of a `struct device` of the class.
 ///
 /// # Safety
 ///
-/// `dev` is the device in an `ib_core_device` that is there for `'a`.
+/// `dev` is the device in an `ib_core_device` that is valid for `'a`.
 unsafe fn owner<'a>(dev: *mut device) -> &'a Device {
     const { assert!(core::mem::offset_of!(bindings::ib_core_device, dev) == 0) };
     // SAFETY: By the safety requirements; a view is a transparent wrapper.
@@ -230,7 +230,7 @@ unsafe fn owner<'a>(dev: *mut device) -> &'a Device {
 
 /// # Safety
 ///
-/// The file is one of a [`DeviceGroup`] that is in the directory of the device; there is room for a page.
+/// The file is one of a [`DeviceGroup`] in the directory of the device; the buffer is valid for writes of a page.
 unsafe extern "C" fn show_of_device(
     dev: *mut device,
     file: *mut device_attribute,
@@ -245,7 +245,7 @@ unsafe extern "C" fn show_of_device(
 
 /// # Safety
 ///
-/// The file is one of a [`DeviceGroup`] that is in the directory of the device; there are `count` bytes.
+/// The file is one of a [`DeviceGroup`] in the directory of the device; the buffer is valid for reads of `count` bytes.
 unsafe extern "C" fn store_of_device(
     dev: *mut device,
     file: *mut device_attribute,
@@ -259,7 +259,7 @@ unsafe extern "C" fn store_of_device(
     }
 }
 
-/// The files of a device that is in the driver model, or about to be. Dropping it gives them up.
+/// The attribute groups of a device that is in the driver model, or about to be. Dropping the value resets them.
 pub(super) struct DeviceFiles {
     device: ARef<Device>,
     _own: DeviceGroup,
@@ -267,13 +267,12 @@ pub(super) struct DeviceFiles {
 }
 
 impl DeviceFiles {
-    /// Says which files a device has when it is put into the driver model: those of the core, then those of the driver,
-    /// then counters.
+    /// Sets the attribute groups that a device has when it is added to the driver model: those of the core, then those of the
+    /// driver, then `counters`.
     ///
     /// # Safety
     ///
-    /// The device is being registered, by this thread alone. It is not in the driver model now, and is not any more when this is
-    /// dropped.
+    /// The device is being registered by this thread alone. It is not in the driver model now, nor when the result is dropped.
     pub(super) unsafe fn publish(
         device: &Device,
         own: DeviceGroup,
@@ -287,7 +286,7 @@ impl DeviceFiles {
             with_counters,
         ];
         let raw = device.as_raw();
-        // SAFETY: By the safety requirements nobody uses the members.
+        // SAFETY: By the safety requirements no other code uses the members.
         unsafe {
             let slots = &mut (*raw).groups;
             *slots = pin_init::zeroed();
@@ -309,7 +308,7 @@ impl DeviceFiles {
 
 impl Drop for DeviceFiles {
     fn drop(&mut self) {
-        // SAFETY: The device is not in the driver model, so nobody uses the fields.
+        // SAFETY: By the safety requirements of `publish` the device is not in the driver model, so that the members are unused.
         unsafe {
             (*self.device.as_raw()).groups = pin_init::zeroed();
             (*self.device.as_raw()).hw_stats_attr_index = 0;
@@ -317,7 +316,7 @@ impl Drop for DeviceFiles {
     }
 }
 
-/// A directory about a port, as C knows it.
+/// A directory of a port, as a kobject of C.
 #[repr(C)]
 struct Inner {
     kobj: Opaque<kobject>,
@@ -330,24 +329,24 @@ struct Inner {
 impl Inner {
     /// # Safety
     ///
-    /// `kobj` is that of a [`PortDirectory`].
+    /// `kobj` is the kobject of a [`PortDirectory`].
     unsafe fn of(kobj: *mut kobject) -> *mut Self {
-        // It is the first member.
+        // `kobj` is the first member.
         const { assert!(core::mem::offset_of!(Inner, kobj) == 0) };
         kobj.cast()
     }
 
     /// # Safety
     ///
-    /// The directory has no reference left.
+    /// `kobj` is the kobject of a directory without references.
     unsafe extern "C" fn release(kobj: *mut kobject) {
-        // SAFETY: By the safety requirements; the box was given up when the directory was made.
+        // SAFETY: By the safety requirements; `PortDirectory::new` has leaked the box.
         drop(unsafe { KBox::from_raw(Self::of(kobj)) });
     }
 
     /// # Safety
     ///
-    /// The file is a `struct ib_port_attribute` of the directory; there is room for a page.
+    /// The file is a `struct ib_port_attribute` of the directory; the buffer is valid for writes of a page.
     unsafe extern "C" fn show(
         kobj: *mut kobject,
         file: *mut attribute,
@@ -366,7 +365,7 @@ impl Inner {
 
     /// # Safety
     ///
-    /// The file is a `struct ib_port_attribute` of the directory; there are `count` bytes.
+    /// The file is a `struct ib_port_attribute` of the directory; the buffer is valid for reads of `count` bytes.
     unsafe extern "C" fn store(
         kobj: *mut kobject,
         file: *mut attribute,
@@ -386,11 +385,11 @@ impl Inner {
     }
 }
 
-/// A constant table of C.
+/// A constant C structure in a static.
 #[repr(transparent)]
 struct Constant<T>(T);
 
-// SAFETY: It is constant.
+// SAFETY: The value is constant.
 unsafe impl<T> Sync for Constant<T> {}
 
 static METHODS: Constant<sysfs_ops> = Constant(sysfs_ops {
@@ -404,28 +403,28 @@ static KIND: Constant<kobj_type> = Constant(kobj_type {
     ..pin_init::zeroed()
 });
 
-/// A directory about a port: the port's own, or one in it. Dropping it takes it out of sysfs.
+/// A directory of a port: the port's own, or one inside it. Dropping it removes it from sysfs.
 ///
 /// # Invariants
 ///
-/// The directory is in sysfs with its groups, and one reference is ours.
+/// The directory is in sysfs with its groups, and `self` owns one reference to it.
 pub struct PortDirectory(NonNull<Inner>);
 
-// SAFETY: Directories may be used from any thread.
+// SAFETY: Kobjects may be used from any thread.
 unsafe impl Send for PortDirectory {}
 
-/// A reference that is given up unless it is taken.
+/// A reference that is given up on drop, unless it is taken.
 struct NewDirectory(NonNull<Inner>);
 
 impl Drop for NewDirectory {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: `self` owns the reference.
         unsafe { bindings::kobject_put(self.0.as_ptr().cast()) };
     }
 }
 
 impl PortDirectory {
-    /// Makes a directory with files, in another one that is the device's or in it.
+    /// Creates a directory with files, in the directory of the device or in one below it.
     ///
     /// # Errors
     ///
@@ -452,10 +451,10 @@ impl PortDirectory {
         };
         let raw = NonNull::from(KBox::leak(KBox::new(inner, GFP_KERNEL)?));
         let kobj: *mut kobject = raw.as_ptr().cast();
-        // SAFETY: The object is new and zeroed; the type is right for it. From here on it is counted.
+        // SAFETY: The kobject is new and zeroed, and `KIND` is its type. From here on it is reference-counted.
         unsafe { bindings::kobject_init(kobj, &raw const KIND.0) };
         let new = NewDirectory(raw);
-        // SAFETY: The parent is there; the name is copied; the groups are there as long as the directory.
+        // SAFETY: The parent is valid; the name is copied; the directory owns the groups, or they are constant.
         unsafe {
             let format = c"%s".as_char_ptr();
             let name = name.as_char_ptr();
@@ -465,47 +464,47 @@ impl PortDirectory {
                 .inspect_err(|_| bindings::kobject_del(kobj))?;
         }
         core::mem::forget(new);
-        // INVARIANT: The directory is there, and the reference is ours.
+        // INVARIANT: The directory was just added, and the result takes over the reference.
         Ok(Self(raw))
     }
 
-    /// The directory, for others in it.
+    /// The kobject, as the parent of other directories.
     pub fn kobject(&self) -> &Kobject {
-        // SAFETY: By the type invariants; a view is a transparent wrapper.
+        // SAFETY: By the type invariants the directory is valid; a view is a transparent wrapper.
         unsafe { self.0.cast().as_ref() }
     }
 
     /// The port.
     pub fn port(&self) -> u32 {
-        // SAFETY: By the type invariants; the field is constant.
+        // SAFETY: By the type invariants the directory is valid; the field is constant.
         unsafe { (*self.0.as_ptr()).port }
     }
 
-    /// Puts files of C code into the directory.
+    /// Adds groups of C code to the directory.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, `EEXIST`.
     pub fn add_groups(&self, groups: RawGroups, _sleep: &MaySleep) -> Result {
         let list = groups.as_raw().cast_const();
-        // SAFETY: The directory and the groups are there.
+        // SAFETY: The directory and the groups are valid.
         to_result(unsafe { bindings::sysfs_create_groups(self.kobject().as_raw(), list) })
     }
 
-    /// Takes files of C code out of the directory, and waits for those who read them.
+    /// Removes groups of C code from the directory, and waits for their readers.
     pub fn remove_groups(&self, groups: RawGroups, _sleep: &MaySleep) {
         let list = groups.as_raw().cast_const();
         if list.is_null() {
             return;
         }
-        // SAFETY: The directory and the groups are there.
+        // SAFETY: The directory and the groups are valid.
         unsafe { bindings::sysfs_remove_groups(self.kobject().as_raw(), list) };
     }
 }
 
 impl Drop for PortDirectory {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants. Taking files out waits for those who read them.
+        // SAFETY: By the type invariants. The removal of files waits for their readers.
         unsafe {
             let kobj = self.kobject().as_raw();
             if !(*self.0.as_ptr()).groups.is_empty() {
@@ -517,15 +516,16 @@ impl Drop for PortDirectory {
     }
 }
 
-/// A port's directory, as the header passes it.
+/// The kobject of a port's directory, as an argument of C.
 pub struct PortKobject<'a>(NonNull<Inner>, PhantomData<&'a Inner>);
 
-// SAFETY: The directory of a port is one that the core has made.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for PortKobject<'_> {
     type Raw = *mut kobject;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements and what the header says.
+        // SAFETY: By the safety requirements; by the header the kobject is that of a port's directory, which the core has
+        // created.
         let inner = unsafe { NonNull::new_unchecked(Inner::of(raw)) };
         Self(inner, PhantomData)
     }
@@ -534,35 +534,35 @@ unsafe impl FromC for PortKobject<'_> {
 impl<'a> PortKobject<'a> {
     /// The device.
     pub fn device(&self) -> &'a Device {
-        // SAFETY: The directory is there, and the device as long.
+        // SAFETY: The directory is valid, and it holds a reference to the device.
         unsafe { &(*self.0.as_ptr()).device }
     }
 
     /// The port.
     pub fn port(&self) -> u32 {
-        // SAFETY: The directory is there; the field is constant.
+        // SAFETY: The directory is valid, and the field is constant.
         unsafe { (*self.0.as_ptr()).port }
     }
 }
 
 impl CoreDevice {
-    /// The device's directory.
+    /// The kobject of the device's directory.
     pub fn kobject(&self) -> &Kobject {
-        // SAFETY: The member is there as long as the device; a view is a transparent wrapper.
+        // SAFETY: The member is valid as long as the device; a view is a transparent wrapper.
         unsafe { &*(&raw mut (*self.as_dev()).kobj).cast() }
     }
 }
 
 impl Device {
-    /// The driver's files for each port.
+    /// The driver's attribute groups for each port.
     pub fn driver_port_groups(&self) -> RawGroups {
-        // SAFETY: The driver's groups are constant.
+        // SAFETY: The driver's groups are constant as long as the device is registered.
         unsafe { RawGroups::new(self.ops().port_groups) }
     }
 
-    /// The description of the node. It may be changed at any time: then it may be a mixture.
+    /// The node description. While it is being changed, the copy may be a mixture of old bytes and new ones.
     pub fn node_desc(&self) -> [u8; 64] {
-        // SAFETY: The field is an array of bytes; any are valid.
+        // SAFETY: The field is an array of bytes; any value is valid.
         unsafe {
             let desc = &raw const (*self.as_raw()).node_desc;
             desc.cast::<[u8; 64]>().read_volatile()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tracepoints of the core, which `perf`, `trace-cmd` and `bpftrace` know as `rdma_core:*`. Any context.
+//! Tracepoints of the core: `rdma_core:*`. Any context.
 //!
-//! Where nobody traces, one costs a look at its key. The definitions are in `core/trace.c`; so only the core can use this
-//! module, and all of it is inline.
+//! A disabled tracepoint costs a test of its static key. The definitions are in `core/trace.c`, so that only the core can
+//! use this module, and all of it is inline.
 //!
 //! C header: `include/trace/events/rdma_core.h`.
 
@@ -12,7 +12,7 @@ use rdma_bindings::{ib_cq, ib_mr, ib_mr_type, ib_pd, ib_poll_context};
 
 use crate::core::{Cq, Mr, Pd};
 
-/// Declares tracepoints, and a safe function for each: the arguments, and what C gets of them.
+/// Declares tracepoints with a safe function for each: its arguments, and their conversion for C.
 macro_rules! tracepoints {
     ($(
         $(#[$doc:meta])*
@@ -32,9 +32,9 @@ macro_rules! tracepoints {
                 #[cfg(not(CONFIG_TRACEPOINTS))]
                 let _: ($($c,)*) = ($($raw,)*);
                 #[cfg(CONFIG_TRACEPOINTS)]
-                // SAFETY: C has defined the tracepoint.
+                // SAFETY: C defines the tracepoint in the same module.
                 if unsafe { $crate::core::trace::is_on(&raw const [<__tracepoint_ $name>]) } {
-                    // SAFETY: The objects are there, for the arguments are references to them.
+                    // SAFETY: The arguments are references, so that the objects are valid.
                     unsafe { [<rust_do_trace_ $name>]($($raw),*) };
                 }
             }
@@ -43,24 +43,24 @@ macro_rules! tracepoints {
 }
 pub(crate) use tracepoints;
 
-/// Whether anybody traces.
+/// Whether the tracepoint is enabled.
 ///
 /// # Safety
 ///
-/// `point` is a tracepoint, which stays as long as its module.
+/// `point` is a valid tracepoint.
 #[inline(always)]
 #[cfg(CONFIG_TRACEPOINTS)]
 pub(crate) unsafe fn is_on(point: *const rdma_bindings::tracepoint) -> bool {
     use core::sync::atomic::{AtomicI32, Ordering};
 
-    // SAFETY: By the safety requirements. The key counts who traces, and is changed atomically.
+    // SAFETY: By the safety requirements. The key is a count that is changed atomically.
     unsafe {
         let count = &raw const (*point).key.key.enabled.counter;
         AtomicI32::from_ptr(count.cast_mut()).load(Ordering::Relaxed) > 0
     }
 }
 
-/// What C gets of a new region: the region, or an errno.
+/// The argument of C for a new region: the region, or an errno.
 #[inline(always)]
 fn region(mr: Result<&Mr, &Error>) -> *const ib_mr {
     match mr {
@@ -70,31 +70,31 @@ fn region(mr: Result<&Mr, &Error>) -> *const ib_mr {
 }
 
 tracepoints! {
-    /// Completions were announced on a queue, and a poller is on its way.
+    /// The completion handler of a queue was called, and its poller is scheduled.
     cq_schedule(cq: &Cq => cq.as_raw(), *mut ib_cq);
-    /// A poller has not found all completions, and comes again.
+    /// A poller has used up its budget, and is scheduled again.
     cq_reschedule(cq: &Cq => cq.as_raw(), *mut ib_cq);
     /// A poller begins.
     cq_process(cq: &Cq => cq.as_raw(), *const ib_cq);
     /// A poller has asked for `requested` completions, and got `count`.
     cq_poll(cq: &Cq => cq.as_raw(), *const ib_cq; requested: usize => requested as c_int, c_int;
         count: usize => count as c_int, c_int);
-    /// What a queue pair has posted was drained from a queue.
+    /// A queue pair was drained from a queue.
     cq_drain_complete(cq: &Cq => cq.as_raw(), *const ib_cq);
-    /// A queue is moderated: after so many completions, or so many microseconds.
+    /// The moderation of a queue was set, in completions and microseconds.
     cq_modify(cq: &Cq => cq.as_raw(), *const ib_cq; comps: u16 => comps, u16; usec: u16 => usec, u16);
-    /// A queue was made that is polled for its client.
+    /// A queue that the core polls was created.
     cq_alloc(cq: &Cq => cq.as_raw(), *const ib_cq; cqe: u32 => cqe as c_int, c_int;
         comp_vector: u32 => comp_vector as c_int, c_int; poll_ctx: u32 => poll_ctx, ib_poll_context);
-    /// It could not be made.
+    /// The creation of such a queue has failed.
     cq_alloc_error(cqe: u32 => cqe as c_int, c_int; comp_vector: u32 => comp_vector as c_int, c_int;
         poll_ctx: u32 => poll_ctx, ib_poll_context; error: Error => error.to_errno(), c_int);
-    /// A queue is freed that was polled for its client.
+    /// Such a queue is freed.
     cq_free(cq: &Cq => cq.as_raw(), *const ib_cq);
-    /// A region was made for registering memory later, or could not be made.
+    /// A region was allocated by `ib_alloc_mr`, or its allocation has failed.
     mr_alloc(pd: &Pd => pd.as_raw(), *const ib_pd; kind: u32 => kind, ib_mr_type; max_num_sg: u32 => max_num_sg, u32;
         mr: Result<&Mr, &Error> => region(mr), *const ib_mr);
-    /// A region was made that checks the integrity of data, or could not be made.
+    /// An integrity region was allocated, or its allocation has failed.
     mr_integ_alloc(pd: &Pd => pd.as_raw(), *const ib_pd; max_data_sg: u32 => max_data_sg, u32;
         max_meta_sg: u32 => max_meta_sg, u32; mr: Result<&Mr, &Error> => region(mr), *const ib_mr);
     /// A region is deregistered.

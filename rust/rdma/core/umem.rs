@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of user space, as devices are given it: `struct ib_umem`.
+//! User memory for the DMA of a device: `struct ib_umem`.
 //!
-//! It comes in three kinds, and who owns one has an [`OwnedUmem`]: dropping it releases the memory.
+//! There are three kinds. The owner of user memory has an [`OwnedUmem`]; dropping it releases the memory.
 //!
 //! C headers: `include/rdma/ib_umem.h`, `include/rdma/iter.h`.
 
@@ -22,22 +22,22 @@ use odp::OdpMemory;
 use pin::Pinned;
 
 view_of! {
-    /// Memory of user space.
+    /// User memory: `struct ib_umem`.
     pub struct UmemView(ib_umem);
 }
 
-/// What may be done with memory: `enum ib_access_flags`.
+/// The access that memory permits: `enum ib_access_flags`.
 #[derive(Clone, Copy)]
 pub struct AccessFlags(pub c_int);
 
 impl AccessFlags {
-    /// Whether all of these are wanted.
+    /// Whether all of these flags are set.
     #[inline]
     pub fn has(self, flags: bindings::ib_access_flags) -> bool {
         self.0 as u32 & flags == flags
     }
 
-    /// Whether the device, or somebody through it, may write. Binding a window may allow that later.
+    /// Whether the device may write, for itself or a remote peer. Binding a memory window may permit that later.
     #[inline]
     pub fn is_writable(self) -> bool {
         const WRITES: u32 = bindings::IB_ACCESS_LOCAL_WRITE
@@ -51,11 +51,12 @@ impl AccessFlags {
 impl UmemView {
     /// Reads a member that does not change.
     fn get<T>(&self, member: impl FnOnce(&ib_umem) -> T) -> T {
-        // SAFETY: The structure is there, and its members do not change once it is set up but `iova`, by `set_iova`.
+        // SAFETY: `self` is a valid structure, whose members are constant after its initialisation, except for
+        // `iova`.
         member(unsafe { &*self.as_raw() })
     }
 
-    /// Where it begins: an address of the process, or the offset into a DMA buffer.
+    /// The start: an address of the process, or the offset into a DMA buffer.
     #[inline]
     pub fn address(&self) -> usize {
         self.get(|raw| raw.address)
@@ -73,13 +74,13 @@ impl UmemView {
         self.len() == 0
     }
 
-    /// How far into its page it begins, in bytes.
+    /// The offset of the start in its page, in bytes.
     #[inline]
     pub fn offset(&self) -> usize {
         self.address() % PAGE_SIZE
     }
 
-    /// Whether it may be written to.
+    /// Whether it is writable.
     #[inline]
     pub fn is_writable(&self) -> bool {
         self.get(|raw| raw.writable() != 0)
@@ -91,19 +92,19 @@ impl UmemView {
         if !self.get(|raw| raw.is_odp() != 0) {
             return None;
         }
-        // SAFETY: Such memory is the first member of a `struct ib_umem_odp`; the shift is constant.
+        // SAFETY: Memory with `is_odp` is the first member of a `struct ib_umem_odp`; the shift is constant.
         Some(unsafe { (*self.as_raw().cast::<bindings::ib_umem_odp>()).page_shift })
     }
 
-    /// Says at which address the device will see it. The owner alone does that.
+    /// Sets the I/O virtual address. Only the owner calls it.
     #[inline]
     pub fn set_iova(&self, iova: u64) {
-        // SAFETY: Any value is valid, and it is written whole.
+        // SAFETY: Any value is valid, and a single store writes it.
         unsafe { (&raw mut (*self.as_raw()).iova).write_volatile(iova) };
     }
 }
 
-/// Memory of user space, as its owner has it.
+/// User memory with its ownership.
 pub enum OwnedUmem {
     /// Pinned.
     Pinned(Pinned),
@@ -114,14 +115,14 @@ pub enum OwnedUmem {
 }
 
 impl OwnedUmem {
-    /// Takes the memory over.
+    /// Takes over the memory.
     ///
     /// # Safety
     ///
-    /// `raw` is memory that `into_raw` of one of the kinds returned, and the caller was its owner.
+    /// `raw` is from `into_raw` of one of the kinds, and the caller gives up its ownership.
     #[inline]
     unsafe fn from_raw(raw: NonNull<ib_umem>) -> Self {
-        // SAFETY: The flags are constant, and say which kind it is, of which the structure is the first member.
+        // SAFETY: The flags are constant, and select the kind, of which the structure is the first member.
         unsafe {
             if (*raw.as_ptr()).is_dmabuf() != 0 {
                 Self::Dmabuf(Dmabuf::from_raw(raw.cast()))
@@ -133,7 +134,7 @@ impl OwnedUmem {
         }
     }
 
-    /// What all kinds have.
+    /// The common part of all kinds.
     #[inline]
     pub fn view(&self) -> &UmemView {
         match self {
@@ -154,17 +155,17 @@ impl OwnedUmem {
     }
 }
 
-/// Memory that C hands over: it may be null or an errno, which is nothing.
+/// Memory that C hands over; `None` for null or an errno.
 pub struct GivenUmem(pub Option<OwnedUmem>);
 
-// SAFETY: The owner passes its memory.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for GivenUmem {
     type Raw = *mut ib_umem;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         let raw = kernel::error::from_err_ptr(raw).ok().and_then(NonNull::new);
-        // SAFETY: By the safety requirements, and the header says that the function takes the memory over.
+        // SAFETY: By the safety requirements the memory is valid, and by the header the function takes it over.
         Self(raw.map(|raw| unsafe { OwnedUmem::from_raw(raw) }))
     }
 }

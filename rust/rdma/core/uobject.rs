@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects of user space, of any type: `struct ib_uobject`.
+//! User objects of any type: `struct ib_uobject`.
 //!
-//! An object is locked by its use count: shared by any number of commands, or for one alone. Its members change only under
-//! the exclusive lock; what others may read meanwhile is read and written whole.
+//! The use count of an object is its lock, shared or exclusive. Members change only under the exclusive lock; those that
+//! are read without it are accessed by single loads and stores.
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/uverbs_types.h`, `include/rdma/uverbs_std_types.h`.
 
@@ -23,29 +23,29 @@ use rdma_bindings as bindings;
 use super::{cgroup::CgroupObject, command::UverbsFile, AttrBundle, Ucontext, Uobject};
 
 view_of! {
-    /// A kind of objects, as a device has it: `struct uverbs_api_object`.
+    /// An object type of a device: `struct uverbs_api_object`.
     pub struct ApiObject(bindings::uverbs_api_object);
 }
 
 impl ApiObject {
-    /// Its number: `UVERBS_OBJECT_*`, or a driver's with `UVERBS_ID_NS_SHIFT`'s bit.
+    /// The number of the type: `UVERBS_OBJECT_*`, or a driver's, with the bit `1 << UVERBS_ID_NS_SHIFT`.
     #[inline]
     pub fn id(&self) -> u32 {
         // SAFETY: The member is constant.
         unsafe { (*self.as_raw()).id }
     }
 
-    /// How its objects are described; null when the driver has gone.
+    /// The description of the type; null after the driver was removed.
     #[inline]
     pub fn type_attrs(&self) -> *const bindings::uverbs_obj_type {
-        // SAFETY: The member is a pointer that is cleared once.
+        // SAFETY: The member is a pointer that is valid as long as `self`, and that C and Rust access atomically.
         let member = unsafe { &raw mut (*self.as_raw()).type_attrs };
-        // SAFETY: As above.
+        // SAFETY: The member is a pointer that is valid as long as `self`, and that C and Rust access atomically.
         unsafe { AtomicPtr::from_ptr(member.cast::<*mut bindings::uverbs_obj_type>()) }
             .load(Ordering::Acquire)
     }
 
-    /// Which class its objects are of: by number or by file descriptor.
+    /// The class of the type: objects with an IDR number, or with a file descriptor.
     #[inline]
     pub fn type_class(&self) -> *const bindings::uverbs_obj_type_class {
         // SAFETY: The member is constant.
@@ -53,24 +53,24 @@ impl ApiObject {
     }
 }
 
-/// Why an object is destroyed.
+/// Why an object is destroyed: `enum rdma_remove_reason`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum RemoveReason {
-    /// A command says so. It may fail, and then the object stays.
+    /// A command destroys it. The destruction may fail, and then the object stays.
     Destroy = bindings::RDMA_REMOVE_DESTROY,
     /// The file is closed.
     Close = bindings::RDMA_REMOVE_CLOSE,
-    /// The device goes.
+    /// The device is removed.
     DriverRemove = bindings::RDMA_REMOVE_DRIVER_REMOVE,
-    /// It was not made completely.
+    /// Its creation has failed.
     Abort = bindings::RDMA_REMOVE_ABORT,
-    /// The driver was not able to destroy it, and is not asked any more.
+    /// The driver has failed to destroy it, and is not called again.
     DriverFailure = bindings::RDMA_REMOVE_DRIVER_FAILURE,
 }
 
 impl RemoveReason {
-    /// From C's `enum rdma_remove_reason`; what nobody knows is a close.
+    /// From C's `enum rdma_remove_reason`; an unknown value is a close.
     pub fn from_raw(raw: bindings::rdma_remove_reason) -> Self {
         match raw {
             bindings::RDMA_REMOVE_DESTROY => Self::Destroy,
@@ -82,7 +82,7 @@ impl RemoveReason {
     }
 }
 
-// SAFETY: The enumeration of C.
+// SAFETY: `Raw` is the enumeration in the header.
 unsafe impl kernel_ext::entry::FromC for RemoveReason {
     type Raw = bindings::rdma_remove_reason;
 
@@ -92,14 +92,14 @@ unsafe impl kernel_ext::entry::FromC for RemoveReason {
     }
 }
 
-/// How an object is locked while somebody has looked it up.
+/// How a lookup locks an object: `enum rdma_lookup_mode`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LookupMode {
-    /// Shared with others that read.
+    /// Shared.
     Read,
-    /// For one alone.
+    /// Exclusive.
     Write,
-    /// Not yet: it is going to be destroyed, and locked for that.
+    /// Not locked: the destruction of the object locks it later.
     Destroy,
 }
 
@@ -115,7 +115,7 @@ impl LookupMode {
     }
 }
 
-// SAFETY: The enumeration of C.
+// SAFETY: `Raw` is the enumeration in the header.
 unsafe impl kernel_ext::entry::FromC for LookupMode {
     type Raw = bindings::rdma_lookup_mode;
 
@@ -129,49 +129,49 @@ unsafe impl kernel_ext::entry::FromC for LookupMode {
     }
 }
 
-/// The use count of an object that one has for oneself.
+/// The use count of an object that is locked exclusively.
 const EXCLUSIVE: i32 = -1;
 
 impl Uobject {
-    /// The file that it belongs to.
+    /// The open file that the object belongs to.
     #[inline]
     pub fn file(&self) -> &UverbsFile {
-        // SAFETY: The member is constant, and the file stays as long as its objects.
+        // SAFETY: The member is constant, and an object holds a reference to its file.
         unsafe { &*(*self.as_raw()).ufile.cast() }
     }
 
-    /// The kind of object.
+    /// The type of the object.
     #[inline]
     pub fn api_object(&self) -> &ApiObject {
-        // SAFETY: The member is constant, and what it refers to stays as long as the file.
+        // SAFETY: The member is constant, and its target is valid as long as the file.
         unsafe { &*(*self.as_raw()).uapi_object.cast() }
     }
 
     fn id_member(&self) -> &AtomicI32 {
-        // SAFETY: The member is a number, and is there as long as the object.
+        // SAFETY: The member is an aligned number, which is valid as long as the object.
         unsafe { AtomicI32::from_ptr(&raw mut (*self.as_raw()).id) }
     }
 
-    /// Its number in the file; for one that is not committed yet and is known by a file descriptor: that.
+    /// The number of the object in its file. For a file descriptor object that is not committed yet, the descriptor.
     #[inline]
     pub fn id(&self) -> u32 {
         self.id_member().load(Ordering::Relaxed) as u32
     }
 
-    /// Sets its number. For ib_uverbs_support.
+    /// Sets the number. Called by ib_uverbs_support.
     #[inline]
     pub fn set_id(&self, id: u32) {
         self.id_member().store(id as i32, Ordering::Relaxed);
     }
 
-    /// What user space calls it in completions and events.
+    /// The handle by which user space identifies the object in completions and events.
     #[inline]
     pub fn user_handle(&self) -> u64 {
-        // SAFETY: The member is set while the object is made.
+        // SAFETY: The member is set while the object is being created.
         unsafe { (*self.as_raw()).user_handle }
     }
 
-    /// Sets what user space calls it. For whoever makes the object.
+    /// Sets the handle of user space. Called while the object is being created.
     #[inline]
     pub fn set_user_handle(&self, handle: u64) {
         // SAFETY: Any value is valid, and it is written whole.
@@ -179,19 +179,19 @@ impl Uobject {
     }
 
     fn context_member(&self) -> &AtomicPtr<bindings::ib_ucontext> {
-        // SAFETY: The member is a pointer.
+        // SAFETY: The member is a pointer that is valid as long as `self`, and that is accessed atomically.
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).context) }
     }
 
-    /// The context that it is in; none when it was destroyed.
+    /// The context of the object; `None` after it was destroyed.
     #[inline]
     pub fn context(&self) -> Option<&Ucontext> {
         let context = self.context_member().load(Ordering::Relaxed);
-        // SAFETY: The context stays as long as an object that is not destroyed; a view is a transparent wrapper.
+        // SAFETY: The context is valid as long as it has objects that are not destroyed; a view is a transparent wrapper.
         unsafe { context.cast::<Ucontext>().as_ref() }
     }
 
-    /// Says that it was destroyed. For ib_uverbs_support.
+    /// Marks the object as destroyed. Called by ib_uverbs_support.
     #[inline]
     pub fn clear_context(&self) {
         self.context_member()
@@ -199,43 +199,43 @@ impl Uobject {
     }
 
     fn object_member(&self) -> &AtomicPtr<c_void> {
-        // SAFETY: The member is a pointer.
+        // SAFETY: The member is a pointer that is valid as long as `self`, and that is accessed atomically.
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).object) }
     }
 
-    /// What the kernel has for it: the driver's object, or the file; null if it was destroyed.
+    /// The kernel's object behind it: the driver's object, or the file; null after it was destroyed.
     #[inline]
     pub fn object(&self) -> *mut c_void {
         self.object_member().load(Ordering::Relaxed)
     }
 
-    /// Sets what the kernel has for it. For whoever makes or destroys it: who reads it takes it as what the kind says.
+    /// Sets the kernel's object. Called while the object is being created or destroyed.
     ///
     /// # Safety
     ///
-    /// It is null, or what the kind says, and stays until the object is destroyed.
+    /// `object` is null, or of the C type that the object's type demands, and is valid until the user object is destroyed.
     #[inline]
     pub unsafe fn set_object(&self, object: *mut c_void) {
         self.object_member().store(object, Ordering::Relaxed);
     }
 
-    /// What it has charged.
+    /// What the object has charged to the rdma cgroup.
     #[inline]
     pub fn cgroup(&self) -> &CgroupObject {
-        // SAFETY: The member is there as long as the object; a view is a transparent wrapper.
+        // SAFETY: The member is valid as long as the object; a view is a transparent wrapper.
         unsafe { &*(&raw mut (*self.as_raw()).cg_obj).cast() }
     }
 
     fn uses(&self) -> &AtomicI32 {
-        // SAFETY: The member is there as long as the object; C uses it atomically too.
+        // SAFETY: The member is valid as long as the object; C accesses it atomically too.
         unsafe { AtomicI32::from_ptr((&raw mut (*self.as_raw()).usecnt).cast()) }
     }
 
-    /// Locks it, without waiting. The lock for [`LookupMode::Destroy`] is none.
+    /// Locks the object without waiting. [`LookupMode::Destroy`] takes no lock.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if somebody has it who does not share.
+    /// `EBUSY` if a conflicting lock is held.
     pub fn try_lock(&self, mode: LookupMode) -> Result {
         let locked = match mode {
             LookupMode::Read => self
@@ -253,11 +253,11 @@ impl Uobject {
         locked.then_some(()).ok_or(EBUSY)
     }
 
-    /// Unlocks it.
+    /// Unlocks the object.
     ///
     /// # Safety
     ///
-    /// The caller has it locked so, and gives that up.
+    /// The caller holds the lock in this mode, and gives it up.
     pub unsafe fn unlock(&self, mode: LookupMode) {
         match mode {
             LookupMode::Read => {
@@ -268,15 +268,15 @@ impl Uobject {
         }
     }
 
-    /// Keeps its memory.
+    /// Takes a reference that keeps the memory.
     #[inline]
     pub fn hold(&self) -> ARef<Self> {
         self.into()
     }
 
-    /// Whether its file lists it: it is committed, and not destroyed.
+    /// Whether the object is in its file's list: it is committed, and not destroyed.
     pub fn is_listed(&self) -> bool {
-        // SAFETY: The member is a list; the pointer is read once.
+        // SAFETY: The member is an initialised list head; a single load reads its pointer.
         unsafe {
             let list = &raw mut (*self.as_raw()).list;
             (&raw const (*list).next).read_volatile() != list
@@ -287,13 +287,14 @@ impl Uobject {
 // SAFETY: The memory is freed with the last reference, after RCU readers have left.
 unsafe impl AlwaysRefCounted for Uobject {
     fn inc_ref(&self) {
-        // SAFETY: The object is there.
+        // SAFETY: `self` is a valid object, and so has a reference.
         unsafe { bindings::refcount_inc(&raw mut (*self.as_raw()).ref_.refcount) };
     }
 
     unsafe fn dec_ref(object: NonNull<Self>) {
         let raw = object.as_ptr().cast::<bindings::ib_uobject>();
-        // SAFETY: By the safety requirements; with the last reference nobody finds the object any more.
+        // SAFETY: By the safety requirements a reference is given up. With the last one the object is in no table any
+        // more, and the memory is freed after a grace period.
         unsafe {
             if bindings::refcount_dec_and_test(&raw mut (*raw).ref_.refcount) {
                 bindings::ib_uobject_free_rcu(raw);
@@ -303,29 +304,30 @@ unsafe impl AlwaysRefCounted for Uobject {
 }
 
 impl UverbsFile {
-    /// The kinds of objects that the file's device has.
+    /// Looks up an object type of the file's device.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if there is none of the number.
+    /// `ENOENT` for an unknown number.
     pub fn api_object(&self, id: u16) -> Result<&ApiObject> {
-        // SAFETY: The tree stays as long as the file; its objects are not taken out.
+        // SAFETY: The tree is valid as long as the file, and no entry is removed from it before.
         let object = unsafe {
             let api = (*(*self.as_raw()).device).uapi;
             let key = bindings::uapi_key_obj(id.into());
             bindings::radix_tree_lookup(&raw const (*api).radix, key as usize)
         };
         let object = NonNull::new(object.cast::<ApiObject>()).ok_or(ENOENT)?;
-        // SAFETY: As above; a view is a transparent wrapper.
+        // SAFETY: The tree is valid as long as the file, and no entry is removed from it before; a view is a transparent
+        // wrapper.
         Ok(unsafe { object.as_ref() })
     }
 }
 
 impl AttrBundle {
-    /// The file that the command came from.
+    /// The file that the command was issued on.
     #[inline]
     pub fn file(&self) -> &UverbsFile {
-        // SAFETY: The member is constant, and the file stays during the command.
+        // SAFETY: The member is constant, and the file is open during the command.
         unsafe {
             &*(*self.as_raw())
                 .__bindgen_anon_1
@@ -335,10 +337,10 @@ impl AttrBundle {
         }
     }
 
-    /// The context that the command is in, if that is known yet.
+    /// The context of the command, if it is known yet.
     #[inline]
     pub fn context(&self) -> Option<&Ucontext> {
-        // SAFETY: The command is this thread's, and the context stays during it.
+        // SAFETY: Only this thread uses the command, and the context is valid during the command.
         unsafe {
             (*self.as_raw())
                 .__bindgen_anon_1
@@ -349,11 +351,11 @@ impl AttrBundle {
         }
     }
 
-    /// Says in which context the command is.
+    /// Sets the context of the command.
     #[inline]
     pub fn set_context(&self, context: Option<&Ucontext>) {
         let context = context.map_or(ptr::null_mut(), Ucontext::as_raw);
-        // SAFETY: The command is this thread's.
+        // SAFETY: Only this thread uses the command, by the type `AttrBundle`.
         unsafe { (*self.as_raw()).__bindgen_anon_1.__bindgen_anon_1.context = context };
     }
 }

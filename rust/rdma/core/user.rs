@@ -2,7 +2,7 @@
 
 //! Members of objects that ib_uverbs fills in before a driver creates them, and those that it reads and changes.
 //!
-//! Each has a `struct ib_uobject`, which stays as long as the object: who destroys the one destroys the other first.
+//! Each has a `struct ib_uobject`, which outlives the object: ib_uverbs destroys the object before its user object.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -29,7 +29,7 @@ driver_object!(Ucontext, size_ib_ucontext);
 tracked!(Ucontext);
 
 impl Fresh<Ucontext> {
-    /// Memory for what a device keeps of an open device file.
+    /// Allocates the user context of an open device file.
     ///
     /// # Errors
     ///
@@ -39,27 +39,27 @@ impl Fresh<Ucontext> {
         let raw: &mut ib_ucontext = context.raw();
         raw.device = device.as_raw();
         raw.ufile = file.as_raw();
-        // SAFETY: The memory is ours, and is not moved.
+        // SAFETY: This function owns the memory, which is not moved.
         unsafe { bindings::ib_ucontext_init_members(raw) };
         Ok(context)
     }
 
-    /// Says what the file's owner may use beyond what everybody may: bits of `enum rdma_user_cap`.
+    /// Sets the user capabilities of the file: bits of `enum rdma_user_cap`.
     pub fn set_enabled_caps(&mut self, caps: u64) {
         self.raw().enabled_caps = caps;
     }
 }
 
 impl Ucontext {
-    /// What the file has charged to its cgroup.
+    /// What the file has charged to the rdma cgroup.
     pub fn cgroup(&self) -> &CgroupObject {
-        // SAFETY: The member is there as long as the context; a view is a transparent wrapper.
+        // SAFETY: The member is valid as long as the context; a view is a transparent wrapper.
         unsafe { &*(&raw mut (*self.as_raw()).cg_obj).cast() }
     }
 }
 
 impl Fresh<Pd> {
-    /// Memory for a protection domain of user space.
+    /// Allocates a protection domain of user space.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Fresh<Pd> {
 }
 
 impl Fresh<Mw> {
-    /// Memory for a memory window of user space; `kind` is `enum ib_mw_type`. The domain is not counted as used.
+    /// Allocates a memory window of user space; `kind` is `enum ib_mw_type`. The domain does not count it as a user.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Mw {
         pd: Pd = pd;
     }
 
-    /// The key for remote use. Binding changes it.
+    /// The remote key. Binding the window changes it.
     #[inline]
     pub fn rkey(&self) -> u32 {
         // SAFETY: Any value is valid.
@@ -107,10 +107,10 @@ impl Mw {
 }
 
 impl NewMr<'_> {
-    /// Makes it a region of user space that takes the place of another one.
+    /// Fills in the core's part of a user region that replaces another one.
     pub fn into_replacement(self, uobject: &Uobject) -> Owned<Mr> {
         let mr = self.into_owned(bindings::IB_MR_TYPE_USER);
-        // SAFETY: The region is being made.
+        // SAFETY: The region is new, and only this thread uses it.
         unsafe {
             *(&raw mut (*mr.as_raw()).__bindgen_anon_1).cast() = uobject.as_raw();
         }
@@ -119,22 +119,23 @@ impl NewMr<'_> {
 }
 
 impl Mr {
-    /// Whether it is one of the device's memory.
+    /// Whether it is a region of device memory.
     pub fn is_device_memory(&self) -> bool {
-        // SAFETY: The member is set when the region is made.
+        // SAFETY: The member is constant after the region is made.
         unsafe { !(*self.as_raw()).dm.is_null() }
     }
 
-    /// Moves it to another protection domain, which is counted as used in place of the former one: the one that it had before
-    /// the driver was asked.
+    /// Moves the region to another protection domain, which counts it in place of `former`, the domain that it had before the
+    /// driver was called.
     ///
     /// # Safety
     ///
-    /// The region is locked for whoever registers it anew. `former` counts it, and is not used by [`Self::pd`] any more.
+    /// This thread has locked the region's user object exclusively. `former` counts the region, and no result of [`Self::pd`]
+    /// is used any more.
     pub unsafe fn set_pd(&self, former: &Pd, pd: &Pd) {
         pd.uses().inc();
-        // SAFETY: By the safety requirements nobody else changes the region, and others read the pointer whole; the former
-        // domain counts it, and does not have it any more.
+        // SAFETY: By the safety requirements there is no other writer, and readers use a single load; the former domain
+        // counts the region, which has just left it.
         unsafe {
             (&raw mut (*self.as_raw()).pd).write_volatile(pd.as_raw());
             former.uses().dec();
@@ -143,9 +144,9 @@ impl Mr {
 }
 
 impl Owned<Ah> {
-    /// Says which object of user space it is.
+    /// Sets the user object.
     pub fn set_uobject(&mut self, uobject: &Uobject) {
-        // SAFETY: The owner alone uses the member, and `self` is lent once.
+        // SAFETY: Only the owner uses the member, and `self` is borrowed mutably.
         unsafe { (*self.as_raw()).uobject = uobject.as_raw() };
     }
 }
@@ -158,10 +159,10 @@ impl Flow {
 }
 
 impl Owned<Flow> {
-    /// Fills in what the core knows of a rule that a driver has made; the queue pair is counted as used.
+    /// Fills in the core's part of a rule that a driver has created, and counts it as a user of the queue pair.
     pub fn init(&mut self, qp: &Qp, uobject: &Uobject) {
         qp.uses().inc();
-        // SAFETY: The owner alone uses the members, and `self` is lent once.
+        // SAFETY: Only the owner uses the members, and `self` is borrowed mutably.
         unsafe {
             (*self.as_raw()).qp = qp.as_raw();
             (*self.as_raw()).device = qp.device().as_raw();
@@ -170,11 +171,12 @@ impl Owned<Flow> {
     }
 }
 
-/// The work queues of a table, each counted as used by it: an array that whoever destroys the table frees with `kfree`.
+/// The work queues of an indirection table, which count it as a user. The array is freed with `kfree` when the table is
+/// destroyed.
 pub struct WqArray(KVec<NonNull<ib_wq>>);
 
 impl WqArray {
-    /// Room for so many.
+    /// Allocates room for `count` work queues.
     ///
     /// # Errors
     ///
@@ -183,7 +185,7 @@ impl WqArray {
         Ok(Self(KVec::with_capacity(count, GFP_KERNEL)?))
     }
 
-    /// Adds a work queue, and counts it as used.
+    /// Adds a work queue, and counts the table as its user.
     ///
     /// # Errors
     ///
@@ -195,7 +197,7 @@ impl WqArray {
         Ok(())
     }
 
-    /// For drivers.
+    /// The argument of a driver's method.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut *mut ib_wq {
         self.0.as_mut_ptr().cast()
     }
@@ -204,14 +206,14 @@ impl WqArray {
 impl Drop for WqArray {
     fn drop(&mut self) {
         for wq in &self.0 {
-            // SAFETY: The work queue counts its entry here, which goes, as a user: so it is there.
+            // SAFETY: The work queue counts this entry as a user, and so is still valid.
             unsafe { (*wq.as_ptr().cast::<Wq>()).uses().dec() };
         }
     }
 }
 
 impl Fresh<RwqIndTable> {
-    /// Memory for a table of `1 << log_size` work queues.
+    /// Allocates an indirection table of `1 << log_size` work queues.
     ///
     /// # Errors
     ///
@@ -230,21 +232,21 @@ impl Fresh<RwqIndTable> {
         Ok(table)
     }
 
-    /// How many work queues there are to be: the logarithm to base 2.
+    /// The base-2 logarithm of the number of work queues.
     pub(crate) fn log_size(&mut self) -> u32 {
         self.raw().log_ind_tbl_size
     }
 
-    /// The work queues, while a driver makes the table.
+    /// Lends the array of work queues to the driver that creates the table.
     pub(crate) fn lend_queues(&mut self, queues: &mut WqArray) {
         self.raw().ind_tbl = queues.as_mut_ptr();
     }
 }
 
 impl Owned<RwqIndTable> {
-    /// Gives the table its work queues, for good.
+    /// Gives the ownership of the array to the table.
     pub(crate) fn keep_queues(&self, queues: WqArray) {
-        // The driver has been given the same pointer.
+        // `lend_queues` has set the same pointer.
         core::mem::forget(queues);
     }
 }
@@ -257,7 +259,7 @@ impl RwqIndTable {
 
     /// The number that the driver has given the table.
     pub fn number(&self) -> u32 {
-        // SAFETY: The member is set when the table is made.
+        // SAFETY: The member is constant after the table is made.
         unsafe { (*self.as_raw()).ind_tbl_num }
     }
 }
@@ -265,36 +267,36 @@ impl RwqIndTable {
 impl Wq {
     /// `enum ib_wq_state`.
     pub fn state(&self) -> u32 {
-        // SAFETY: The driver writes the number whole.
+        // SAFETY: The driver writes the number by a single store.
         unsafe { (&raw const (*self.as_raw()).state).read_volatile() }
     }
 }
 
-/// A path as user space gives it, and gets it back: what address handles and queue pairs have in common.
+/// The path of an address handle or a queue pair in the user ABI.
 #[derive(Clone, Copy, Default)]
 pub struct UserPath {
-    /// The local identifier of the destination; 0 over Ethernet.
+    /// The destination LID; 0 over Ethernet.
     pub dlid: u16,
     /// The service level.
     pub sl: u8,
-    /// The low bits of the source's local identifier.
+    /// The path bits of the source LID.
     pub src_path_bits: u8,
     /// `enum ib_rate`.
     pub static_rate: u8,
     /// The port.
     pub port_num: u8,
-    /// The global route, if there is one.
+    /// The GRH, if there is one.
     pub route: Option<UserRoute>,
 }
 
-/// A global route as user space gives it. Its source is an index.
+/// A GRH in the user ABI. Its source is an index.
 #[derive(Clone, Copy, Default)]
 pub struct UserRoute {
-    /// The destination's GID.
+    /// The destination GID.
     pub dgid: [u8; 16],
     /// The flow label, 20 bits.
     pub flow_label: u32,
-    /// The index of the source in the port's GID table.
+    /// The index of the source GID in the port's table.
     pub sgid_index: u8,
     /// The hop limit.
     pub hop_limit: u8,
@@ -303,14 +305,14 @@ pub struct UserRoute {
 }
 
 impl UserPath {
-    /// The address vector of the path, for a port that the device has. It names no source but by its index.
+    /// The address vector of the path, for a valid port of the device. Its source is only an index.
     pub fn to_vector(self, device: &Device) -> AhVector {
         let mut vector = AhVector::zeroed();
         vector.modify(|raw| self.fill(device, raw));
         vector
     }
 
-    /// Puts the path into an address vector.
+    /// Fills in an address vector with the path.
     pub fn fill(self, device: &Device, raw: &mut rdma_ah_attr) {
         let port = u32::from(self.port_num);
         raw.type_ = device.ah_type(port);
@@ -347,7 +349,7 @@ impl UserPath {
     /// The path of an address vector.
     pub fn of(raw: &rdma_ah_attr) -> Self {
         let global = u32::from(raw.ah_flags) & bindings::IB_AH_GRH != 0;
-        // SAFETY: The members are numbers; which of them are set says the type.
+        // SAFETY: The type selects the member of the union; the members are numbers.
         let (dlid, src_path_bits) = unsafe {
             match raw.type_ {
                 bindings::RDMA_AH_ATTR_TYPE_IB => {
@@ -379,7 +381,7 @@ impl UserPath {
 }
 
 impl Device {
-    /// `enum rdma_ah_attr_type`: what address vectors of a port are like.
+    /// The type of a port's address vectors: `enum rdma_ah_attr_type`.
     pub fn ah_type(&self, port: u32) -> u32 {
         if self.is_roce(port) {
             return bindings::RDMA_AH_ATTR_TYPE_ROCE;
@@ -396,7 +398,7 @@ impl Device {
         bindings::RDMA_AH_ATTR_TYPE_UNDEFINED
     }
 
-    /// Whether a port has the long addresses of Omni-Path.
+    /// Whether a port uses the extended LIDs of Omni-Path.
     pub fn has_opa_addresses(&self, port: u32) -> bool {
         self.port_caps(port) & bindings::RDMA_CORE_CAP_OPA_AH == bindings::RDMA_CORE_CAP_OPA_AH
     }

@@ -23,21 +23,21 @@ impl Device {
         op!(self, counter_dealloc).is_some() && op!(self, counter_alloc_stats).is_some()
     }
 
-    /// Whether there are counters of ports that can be asked for.
+    /// Whether ports have hardware counters.
     pub fn has_port_stats(&self) -> bool {
         op!(self, alloc_hw_port_stats).is_some() && op!(self, get_hw_stats).is_some()
     }
 
-    /// Whether optional counters can be switched on and off.
+    /// Whether optional counters can be enabled and disabled.
     pub fn has_modify_hw_stat(&self) -> bool {
         op!(self, modify_hw_stat).is_some()
     }
 
-    /// Has the driver switch an optional counter of a port on or off.
+    /// Lets the driver enable or disable an optional counter of a port.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` where the driver has none, and what it answers.
+    /// `EOPNOTSUPP` where the driver lacks the method, and those of the driver.
     pub fn driver_modify_hw_stat(
         &self,
         port: u32,
@@ -46,14 +46,14 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self, modify_hw_stat).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The device is there, and has the port.
+        // SAFETY: `self` is a valid device; the driver checks the port and the index.
         to_result(unsafe { call(self.as_raw(), port, nth, on) })
     }
 }
 
 /// Locks a counter, as drivers expect in `counter_bind_qp`, `counter_unbind_qp` and `counter_update_stats`.
 fn lock<'a>(counter: &'a Counter, sleep: &MaySleep) -> CMutexGuard<'a> {
-    // SAFETY: The mutex was initialised with the counter, and stays as long.
+    // SAFETY: The mutex was initialised with the counter, and is valid as long.
     unsafe { CMutex::from_raw(&raw mut (*counter.as_raw()).lock) }.lock(sleep)
 }
 
@@ -61,30 +61,31 @@ impl Counter {
     /// Lets the driver prepare its part of a new counter.
     pub(crate) fn driver_init(&self, _sleep: &MaySleep) {
         if let Some(call) = op!(self.device(), counter_init) {
-            // SAFETY: The memory has the driver's size.
+            // SAFETY: The memory has the size that the driver declares.
             unsafe { call(self.as_raw()) };
         }
     }
 
-    /// Has the driver allocate the values of a new counter.
+    /// Lets the driver allocate the values of a new counter.
     pub(crate) fn driver_alloc_stats(&self, _sleep: &MaySleep) -> Option<HwCounters> {
         let call = op!(self.device(), counter_alloc_stats)?;
-        // SAFETY: The driver has prepared the counter.
+        // SAFETY: The driver has initialised its part of the counter.
         let raw = unsafe { call(self.as_raw()) };
-        // SAFETY: The driver has allocated them for the core. The driver's names are constant.
+        // SAFETY: The driver has allocated the values for the core, and their names are constant.
         NonNull::new(raw).map(|raw| unsafe { HwCounters::from_raw(raw) })
     }
 
-    /// Has the driver bind a queue pair to the counter, which stays until that is undone. With the first one the driver
-    /// makes the counter in the device, and gives it its number.
+    /// Lets the driver bind a queue pair to the counter. With the first one the driver allocates the counter in the
+    /// device, and sets its number.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the queue pair is bound already, `EOPNOTSUPP` where it cannot be, and what the driver answers.
+    /// `EINVAL` if the queue pair is bound already, `EOPNOTSUPP` where the driver lacks the method, and those of the
+    /// driver.
     ///
     /// # Safety
     ///
-    /// Both are of one device, and the counter stays as long as the queue pair is bound to it.
+    /// Both belong to one device, and the counter is valid as long as the queue pair is bound to it.
     pub unsafe fn driver_bind(&self, qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
         if qp.has_counter() {
             return Err(EINVAL);
@@ -95,42 +96,42 @@ impl Counter {
         to_result(unsafe { call(self.as_raw(), qp.as_raw(), port) })
     }
 
-    /// Has the driver undo that.
+    /// Lets the driver unbind a queue pair from the counter.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the queue pair is not bound to it, `EOPNOTSUPP` where that cannot be undone, and what the driver
-    /// answers.
+    /// `EINVAL` if the queue pair is not bound to it, `EOPNOTSUPP` where the driver lacks the method, and those of the
+    /// driver.
     pub fn driver_unbind(&self, qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
         if !qp.counter_is(self) {
             return Err(EINVAL);
         }
         let call = op!(self.device(), counter_unbind_qp).ok_or(EOPNOTSUPP)?;
         let _locked = lock(self, sleep);
-        // SAFETY: The queue pair is bound to the counter, which is there.
+        // SAFETY: The queue pair is bound to the counter, and both are valid.
         to_result(unsafe { call(qp.as_raw(), port) })
     }
 
-    /// Has the driver bring the values up to date.
+    /// Lets the driver update the values.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where it cannot, and what it answers.
+    /// `EINVAL` where the driver lacks the method, and those of the driver.
     pub fn driver_update(&self, sleep: &MaySleep) -> Result {
         let call = op!(self.device(), counter_update_stats).ok_or(EINVAL)?;
         let _locked = lock(self, sleep);
-        // SAFETY: The counter is there, and has its values.
+        // SAFETY: The counter is valid, and has its values.
         to_result(unsafe { call(self.as_raw()) })
     }
 
-    /// Has the driver take the counter out of the device. No queue pair is bound to it any more.
+    /// Lets the driver free the counter in the device, after the last queue pair was unbound.
     ///
     /// # Errors
     ///
-    /// What the driver answers: the counter goes all the same.
+    /// Those of the driver; the counter is freed all the same.
     pub fn driver_dealloc(&self, _sleep: &MaySleep) -> Result {
         let call = op!(self.device(), counter_dealloc).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The counter is there.
+        // SAFETY: `self` is a valid counter.
         to_result(unsafe { call(self.as_raw()) })
     }
 }

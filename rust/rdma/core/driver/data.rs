@@ -30,14 +30,14 @@ impl Device {
         let Some(call) = op!(self, get_numa_node) else {
             return NumaNode::NO_NODE;
         };
-        // SAFETY: The device is there.
+        // SAFETY: `self` is a valid device.
         let node = unsafe { call(self.as_raw()) };
         NumaNode::new(node).unwrap_or(NumaNode::NO_NODE)
     }
 }
 
 impl Cq {
-    /// Takes as many completions as there are and there is room for. Any context.
+    /// Polls completions, at most `room.len()`. Any context.
     #[inline]
     pub(crate) fn driver_poll<'a>(&self, room: &'a mut [MaybeUninit<ib_wc>]) -> &'a mut [ib_wc] {
         let Some(call) = op!(self.device(), poll_cq) else {
@@ -45,26 +45,26 @@ impl Cq {
         };
         let most = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
         let first = room.as_mut_ptr().cast::<ib_wc>();
-        // SAFETY: There is room for so many.
+        // SAFETY: `first` is valid for writes of `most` completions.
         let count = usize::try_from(unsafe { call(self.as_raw(), most, first) }).unwrap_or(0);
-        // SAFETY: The driver has filled in so many, which are no more than there is room for.
+        // SAFETY: By the header the driver has filled in `count` completions, and `min` bounds them to the buffer.
         unsafe { core::slice::from_raw_parts_mut(first, count.min(room.len())) }
     }
 
-    /// Asks for an announcement: `enum ib_cq_notify_flags`. Says whether there are completions that will not be announced.
-    /// Any context.
+    /// Requests a completion notification (`enum ib_cq_notify_flags`). Returns whether there may be completions that no
+    /// notification will announce. Any context.
     #[inline]
     pub fn driver_req_notify(&self, flags: u32) -> bool {
         let Some(call) = op!(self.device(), req_notify_cq) else {
             return false;
         };
-        // SAFETY: The queue is there.
+        // SAFETY: `self` is a valid queue.
         unsafe { call(self.as_raw(), flags) > 0 }
     }
 }
 
 impl Mr {
-    /// Maps the first pieces of a list into the region; says how many. Any context.
+    /// Maps entries of a list into the region, and returns their number. Any context.
     #[inline]
     pub fn driver_map_sg(
         &self,
@@ -74,12 +74,12 @@ impl Mr {
     ) -> Result<c_uint> {
         let call = op!(self.device(), map_mr_sg).ok_or(EOPNOTSUPP)?;
         list.has(count)?;
-        // SAFETY: The list is there, and has so many pieces.
+        // SAFETY: The list is valid, and was checked to have `count` entries.
         let ret = unsafe { call(self.as_raw(), list.as_raw(), count, offset.pointer()) };
         c_uint::try_from(ret).map_err(|_| Error::from_errno(ret))
     }
 
-    /// Maps data and what protects it into an integrity region. Any context.
+    /// Maps data and protection information into an integrity region. Any context.
     #[inline]
     pub fn driver_map_sg_pi(
         &self,
@@ -91,7 +91,7 @@ impl Mr {
             (data, meta);
         data.has(data_count)?;
         meta.has(meta_count)?;
-        // SAFETY: The lists are there, and have so many pieces.
+        // SAFETY: The lists are valid, and were checked to have so many entries.
         to_result(unsafe {
             call(
                 self.as_raw(),
@@ -106,7 +106,7 @@ impl Mr {
     }
 }
 
-/// A request whose completion somebody waits for.
+/// The completion handler of a drain request, and the completion that the drainer waits for.
 #[pin_data]
 struct Marker {
     #[pin]
@@ -128,9 +128,9 @@ impl Marker {
 
     /// # Safety
     ///
-    /// The completion is that of a request with a marker's `cqe`.
+    /// `wc` is the completion of a request whose `wr_cqe` is the `cqe` of a marker.
     unsafe extern "C" fn completed(_cq: *mut ib_cq, wc: *mut ib_wc) {
-        // SAFETY: By the safety requirements; who has posted the request waits until `done` is complete.
+        // SAFETY: By the safety requirements; `drain` waits until `done` is complete, so the marker is valid.
         unsafe {
             let cqe = Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
             let marker: *const Self = kernel::container_of!(cqe, Self, cqe);
@@ -138,18 +138,18 @@ impl Marker {
         }
     }
 
-    /// Posts a request, and waits until it is completed; calls `poll` every 100 ms if there is one.
+    /// Posts a request, and waits for its completion. Calls `poll`, if any, every 100 ms.
     fn drain(
         post: impl FnOnce(*mut ib_cqe) -> c_int,
         poll: Option<&dyn Fn()>,
         sleep: &MaySleep,
     ) -> Result {
         pin_init::stack_pin_init!(let waiter = Self::new());
-        // Made of the whole, to which `completed` goes back.
+        // The pointer has the provenance of the whole marker, to which `completed` goes back.
         let whole = core::ptr::from_ref(&*waiter).cast_mut();
         let cqe = whole.wrapping_byte_add(core::mem::offset_of!(Self, cqe));
         to_result(post(cqe.cast()))?;
-        // The request is posted: nothing but its completion may end this.
+        // The request refers to the marker, so this may only return after its completion.
         match poll {
             None => waiter.done.wait(sleep),
             Some(poll) => {
@@ -163,11 +163,11 @@ impl Marker {
 }
 
 impl Qp {
-    /// Posts requests for sending: a chain. Any context.
+    /// Posts a chain of send requests. Returns 0 or a negative errno. Any context.
     ///
     /// # Safety
     ///
-    /// The requests, what they refer to and the handlers of their completions are there as long as the header says.
+    /// The requests, the memory that they refer to, and their completion handlers are valid as long as the header demands.
     #[inline]
     pub unsafe fn driver_post_send(&self, first: *const ib_send_wr) -> c_int {
         let Some(call) = op!(self.device(), post_send) else {
@@ -178,7 +178,7 @@ impl Qp {
         unsafe { call(self.as_raw(), first, &mut bad) }
     }
 
-    /// Posts requests for receiving: a chain. Any context.
+    /// Posts a chain of receive requests. Returns 0 or a negative errno. Any context.
     ///
     /// # Safety
     ///
@@ -193,46 +193,46 @@ impl Qp {
         unsafe { call(self.as_raw(), first, &mut bad) }
     }
 
-    /// Posts a request for sending, of a queue pair in error, and waits until it is completed: so are all before it. Calls
-    /// `poll` every 100 ms if there is one.
+    /// Posts a send request to a queue pair in the error state, and waits for its completion. All earlier send requests
+    /// have completed then. Calls `poll`, if any, every 100 ms.
     ///
     /// # Errors
     ///
-    /// What the driver answers when the request is posted.
+    /// Those of the driver's `post_send`.
     pub fn driver_flush_sends(&self, poll: Option<&dyn Fn()>, sleep: &MaySleep) -> Result {
         let mut request: ib_rdma_wr = pin_init::zeroed();
         request.wr.opcode = bindings::IB_WR_RDMA_WRITE;
         let post = |cqe| {
             request.wr.__bindgen_anon_1.wr_cqe = cqe;
-            // SAFETY: The request has no data; `Marker` waits for its completion.
+            // SAFETY: The request has no data; `drain` keeps it and the marker until its completion.
             unsafe { self.driver_post_send(&request.wr) }
         };
         Marker::drain(post, poll, sleep)
     }
 
-    /// As [`Self::driver_flush_sends`], for receiving.
+    /// As [`Self::driver_flush_sends`], for receive requests.
     pub fn driver_flush_receives(&self, poll: Option<&dyn Fn()>, sleep: &MaySleep) -> Result {
         let mut request: ib_recv_wr = pin_init::zeroed();
         let post = |cqe| {
             request.__bindgen_anon_1.wr_cqe = cqe;
-            // SAFETY: The request has no data; `Marker` waits for its completion.
+            // SAFETY: The request has no data; `drain` keeps it and the marker until its completion.
             unsafe { self.driver_post_recv(&request) }
         };
         Marker::drain(post, poll, sleep)
     }
 
-    /// Lets the driver drain what is sent, in its own way. `None` where it has none.
+    /// Calls the driver's `drain_sq`; `None` where the driver lacks it.
     pub fn driver_drain_sq(&self, _sleep: &MaySleep) -> Option<()> {
         let call = op!(self.device(), drain_sq)?;
-        // SAFETY: The queue pair is there.
+        // SAFETY: `self` is a valid queue pair.
         unsafe { call(self.as_raw()) };
         Some(())
     }
 
-    /// Lets the driver drain what is received, in its own way. `None` where it has none.
+    /// Calls the driver's `drain_rq`; `None` where the driver lacks it.
     pub fn driver_drain_rq(&self, _sleep: &MaySleep) -> Option<()> {
         let call = op!(self.device(), drain_rq)?;
-        // SAFETY: The queue pair is there.
+        // SAFETY: `self` is a valid queue pair.
         unsafe { call(self.as_raw()) };
         Some(())
     }

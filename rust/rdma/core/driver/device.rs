@@ -19,18 +19,18 @@ use rdma_bindings::{
 
 use crate::{core::Device, MaySleep};
 
-/// The room for a firmware's version: `IB_FW_VERSION_NAME_MAX`.
+/// The size of a firmware version in bytes, NUL included: `IB_FW_VERSION_NAME_MAX`.
 pub const FW_VERSION_MAX: usize = rdma_bindings::IB_FW_VERSION_NAME_MAX as usize;
 
 impl Device {
-    /// Asks what the device can.
+    /// Queries the attributes of the device.
     pub fn driver_query_device(&self, attr: &mut ib_device_attr, _sleep: &MaySleep) -> Result {
         let call = op!(self, query_device).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The driver fills in the attributes of its device; the core asks without user data.
+        // SAFETY: `self` and `attr` are valid; a null `udata` is a query of the kernel.
         to_result(unsafe { call(self.as_raw(), attr, core::ptr::null_mut()) })
     }
 
-    /// Asks what of a port never changes.
+    /// Queries the immutable data of a port.
     pub fn driver_port_immutable(
         &self,
         port: u32,
@@ -38,11 +38,11 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self, get_port_immutable).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The driver fills in what it knows of a port of its device.
+        // SAFETY: `self` and `immutable` are valid during the call.
         to_result(unsafe { call(self.as_raw(), port, immutable) })
     }
 
-    /// Asks for the attributes of a port, some of which the core has filled in.
+    /// Queries the attributes of a port. The core has filled in some of them before.
     pub fn driver_query_port(
         &self,
         port: u32,
@@ -50,20 +50,21 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self, query_port).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The driver fills in the attributes of a port of its device.
+        // SAFETY: `self` and `attr` are valid during the call.
         to_result(unsafe { call(self.as_raw(), port, attr) })
     }
 
-    /// Asks for an entry of a port's P_Key table.
+    /// Queries an entry of a port's P_Key table.
     pub fn driver_query_pkey(&self, port: u32, index: u16, _sleep: &MaySleep) -> Result<u16> {
         let call = op!(self, query_pkey).ok_or(EOPNOTSUPP)?;
         let mut pkey = 0;
-        // SAFETY: The driver fills in an entry of its device's table, or says that there is none.
+        // SAFETY: `self` and the result's memory are valid during the call; the driver checks the index.
         to_result(unsafe { call(self.as_raw(), port, index, &mut pkey) })?;
         Ok(pkey)
     }
 
-    /// Asks for an entry of a port's GID table. `None` where the core has the table.
+    /// Queries an entry of a port's GID table. `None` where the driver lacks the method: the core keeps the
+    /// table.
     pub fn driver_query_gid(
         &self,
         port: u32,
@@ -72,31 +73,32 @@ impl Device {
     ) -> Option<Result<ib_gid>> {
         let call = op!(self, query_gid)?;
         let mut gid = pin_init::zeroed();
-        // SAFETY: The driver fills in an entry of its device's table, or says that there is none.
+        // SAFETY: `self` and the result's memory are valid during the call; the driver checks the index.
         let ret = unsafe { call(self.as_raw(), port, index, &mut gid) };
         Some(to_result(ret).map(|()| gid))
     }
 
-    /// Asks what carries a port's packets. `None` where the node's type tells. Any context.
+    /// Queries the link layer of a port. `None` where the driver lacks the method: the node type determines
+    /// it. Any context.
     pub fn driver_link_layer(&self, port: u32) -> Option<u32> {
         let call = op!(self, get_link_layer)?;
-        // SAFETY: The driver is asked of a port of its device.
+        // SAFETY: `self` is a valid device.
         Some(unsafe { call(self.as_raw(), port) })
     }
 
-    /// Whether the driver says itself which net device a port has.
+    /// Whether the driver has `get_netdev`.
     pub fn has_get_netdev(&self) -> bool {
         op!(self, get_netdev).is_some()
     }
 
-    /// Asks which net device a port has. Any context.
+    /// Queries the net device of a port. Any context.
     pub fn driver_get_netdev(&self, port: u32) -> Option<ARef<NetDevice>> {
         let call = op!(self, get_netdev)?;
-        // SAFETY: The driver is asked of a port of its device, and counts a reference for us.
+        // SAFETY: `self` is a valid device; by the header the result is null or a counted reference.
         unsafe { NetDevice::from_counted(call(self.as_raw(), port).cast()) }
     }
 
-    /// Changes attributes of the device.
+    /// Modifies attributes of the device.
     pub fn driver_modify_device(
         &self,
         mask: c_int,
@@ -104,11 +106,11 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self, modify_device).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The driver reads what the mask tells of.
+        // SAFETY: `self` and `attr` are valid during the call, and all of `attr` is initialised.
         to_result(unsafe { call(self.as_raw(), mask, attr) })
     }
 
-    /// Changes attributes of a port. `None` where the driver cannot.
+    /// Modifies attributes of a port. `None` where the driver lacks the method.
     pub fn driver_modify_port(
         &self,
         port: u32,
@@ -117,19 +119,20 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Option<Result> {
         let call = op!(self, modify_port)?;
-        // SAFETY: The driver reads what the mask tells of.
+        // SAFETY: `self` and `attr` are valid during the call, and all of `attr` is initialised.
         Some(to_result(unsafe { call(self.as_raw(), port, mask, attr) }))
     }
 
-    /// Asks for the version of the firmware. `None` where the driver does not know.
+    /// Queries the firmware version. `None` where the driver lacks the method.
     pub fn driver_fw_str(&self, text: &mut [u8; FW_VERSION_MAX]) -> Option<()> {
         let call = op!(self, get_dev_fw_str)?;
-        // SAFETY: The driver writes a string that ends within the room.
+        // SAFETY: By the header the driver writes a NUL-terminated string of at most `FW_VERSION_MAX`
+        // bytes.
         unsafe { call(self.as_raw(), text.as_mut_ptr()) };
         Some(())
     }
 
-    /// Tells the driver that the device is registered now.
+    /// Calls the driver's `enable_driver`, at the end of the registration.
     pub fn driver_enable(&self, _sleep: &MaySleep) -> Result {
         match op!(self, enable_driver) {
             // SAFETY: The driver is told once for each registration.
@@ -138,16 +141,16 @@ impl Device {
         }
     }
 
-    /// Whether the driver lets the core deallocate its devices.
+    /// Whether the driver has `dealloc_driver`, and so lets the core deallocate its devices.
     pub fn has_dealloc_driver(&self) -> bool {
         op!(self, dealloc_driver).is_some()
     }
 
-    /// Tells the driver to let go of what it has of the device: the last call of a method.
+    /// Calls the driver's `dealloc_driver`, the last call of a method.
     ///
     /// # Safety
     ///
-    /// The device is not registered, and nobody calls a method of it any more.
+    /// The device is not registered, and no method of it is called concurrently or later.
     pub unsafe fn driver_dealloc(&self, _sleep: &MaySleep) {
         if let Some(call) = op!(self, dealloc_driver) {
             // SAFETY: By the safety requirements.
@@ -155,12 +158,13 @@ impl Device {
         }
     }
 
-    /// Whether programs can be taken off the device while they use it.
+    /// Whether user contexts can be disassociated from the device (`disassociate_ucontext`).
     pub fn has_disassociate(&self) -> bool {
         op!(self, disassociate_ucontext).is_some()
     }
 
-    /// Tells the driver of an event of a port's net device. `None` where the core sees to it.
+    /// Reports an event of a port's net device to the driver. `None` where the driver lacks the method: the
+    /// core handles the event.
     pub fn driver_report_port_event(
         &self,
         ndev: &NetDevice,
@@ -168,7 +172,7 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Option<()> {
         let call = op!(self, report_port_event)?;
-        // SAFETY: Both devices are there.
+        // SAFETY: `self` and `ndev` are valid during the call.
         unsafe { call(self.as_raw(), ndev.as_raw().cast(), event) };
         Some(())
     }
@@ -178,7 +182,8 @@ impl Device {
         op!(self, add_sub_dev).is_some() && op!(self, del_sub_dev).is_some()
     }
 
-    /// Makes a sub-device: a device of its own, registered, that the driver takes back with the call below.
+    /// Lets the driver add a sub-device, a registered device of its own, which [`Self::driver_del_sub_dev`]
+    /// deletes.
     pub fn driver_add_sub_dev(
         &self,
         sub_type: u32,
@@ -186,7 +191,7 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Result<NonNull<Device>> {
         let call = op!(self, add_sub_dev).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The device is registered.
+        // SAFETY: The device is registered, and the name is a string.
         let raw = from_err_ptr(unsafe { call(self.as_raw(), sub_type, name.as_char_ptr()) })?;
         NonNull::new(raw.cast()).ok_or(EINVAL)
     }
@@ -194,7 +199,7 @@ impl Device {
     /// Unregisters and deallocates a sub-device of this device.
     pub fn driver_del_sub_dev(&self, sub: &Device, _sleep: &MaySleep) {
         if let Some(call) = op!(self, del_sub_dev) {
-            // SAFETY: The sub-device is one that the driver made for this device, and is taken back once.
+            // SAFETY: The sub-device is one that the driver has added to this device, and is deleted once.
             unsafe { call(sub.as_raw()) };
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver for handles of fast registration: `struct ib_frmr_pool_ops`.
+//! Calls into a driver for fast registration handles: `struct ib_frmr_pool_ops`.
 //!
 //! C header: `include/rdma/frmr_pools.h`.
 
@@ -13,31 +13,31 @@ use crate::{
     MaySleep,
 };
 
-/// The methods of a driver.
+/// A driver's methods for pools of handles.
 ///
 /// # Invariants
 ///
-/// They are there as long as the driver's devices.
+/// The methods are valid as long as the driver's devices.
 #[derive(Clone, Copy)]
 pub struct FrmrDriver(ib_frmr_pool_ops);
 
-// SAFETY: A driver passes its table.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for FrmrDriver {
     type Raw = *const ib_frmr_pool_ops;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements.
-        // INVARIANT: The driver's code is there as long as its devices.
+        // SAFETY: By the safety requirements the table is valid.
+        // INVARIANT: The driver's code is valid as long as its devices.
         Self(unsafe { *raw })
     }
 }
 
 impl FrmrDriver {
-    /// Makes handles: all, or none.
+    /// Creates handles: all of them, or none.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what the driver answers.
+    /// `ENOMEM`, and those of the driver.
     pub fn create(
         &self,
         device: &Device,
@@ -48,7 +48,8 @@ impl FrmrDriver {
         let call = self.0.create_frmrs.ok_or(EOPNOTSUPP)?;
         let mut handles = KVec::from_elem(0, count as usize, GFP_KERNEL | __GFP_NOWARN)?;
         let mut key = key.to_raw();
-        // SAFETY: The device is the driver's, and there is room for so many handles.
+        // SAFETY: The device belongs to the driver, and `handles` is valid for writes of `count`
+        // handles.
         to_result(unsafe { call(device.as_raw(), &mut key, handles.as_mut_ptr(), count) })?;
         Ok(handles)
     }
@@ -59,22 +60,22 @@ impl FrmrDriver {
             return;
         };
         if count != 0 {
-            // SAFETY: The device is the driver's, as are the handles, which nobody has any more.
+            // SAFETY: The device belongs to the driver, and `handles` holds `count` of its handles.
             unsafe { call(device.as_raw(), handles.as_mut_ptr(), count) };
         }
     }
 
-    /// What the driver makes of the key that an administrator names.
+    /// Lets the driver translate the key that an administrator has given.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn build_key(&self, device: &Device, key: FrmrKey, _sleep: &MaySleep) -> Result<FrmrKey> {
         let Some(call) = self.0.build_key else {
             return Ok(key);
         };
         let (from, mut to) = (key.to_raw(), pin_init::zeroed());
-        // SAFETY: The device is the driver's.
+        // SAFETY: The device belongs to the driver.
         to_result(unsafe { call(device.as_raw(), &from, &mut to) })?;
         Ok(FrmrKey::from_raw(&to))
     }

@@ -12,33 +12,33 @@ use crate::{
 };
 
 impl Device {
-    /// Whether the driver wants to hear of the entries of a port's GID table: `rdma_cap_roce_gid_table`.
+    /// Whether the driver is notified of changes to a port's GID table: `rdma_cap_roce_gid_table`.
     #[inline]
     pub fn keeps_gid_table(&self, port: u32) -> bool {
         self.is_roce(port) && op!(self, add_gid).is_some() && op!(self, del_gid).is_some()
     }
 
-    /// Tells the driver of an entry that is about to come, if it wants to hear of it.
+    /// Calls the driver's `add_gid` for a new entry, if the driver keeps the port's table.
     ///
     /// # Errors
     ///
-    /// What the driver answers; then it does not hear of the end of the entry.
+    /// Those of the driver. After an error `del_gid` is not called for the entry.
     pub fn driver_add_gid(&self, entry: &GidEntry, _sleep: &MaySleep) -> Result {
         let (true, Some(call)) = (self.keeps_gid_table(entry.port_num()), op!(self, add_gid))
         else {
             return Ok(());
         };
-        // SAFETY: The entry is one of the device's; the driver may write what it keeps for it.
+        // SAFETY: The entry belongs to the device, and the driver may write the context slot.
         to_result(unsafe { call(entry.as_raw(), entry.context_slot()) })
     }
 
-    /// Tells the driver that an entry goes, if it wants to hear of it.
+    /// Calls the driver's `del_gid` for an entry, if the driver keeps the port's table.
     pub fn driver_del_gid(&self, entry: &GidEntry, _sleep: &MaySleep) {
         let (true, Some(call)) = (self.keeps_gid_table(entry.port_num()), op!(self, del_gid))
         else {
             return;
         };
-        // SAFETY: The driver has heard that the entry comes, and hears once that it goes.
+        // SAFETY: `add_gid` has succeeded for the entry, and `del_gid` is called once for it.
         let _ = unsafe { call(entry.as_raw(), entry.context_slot()) };
     }
 }

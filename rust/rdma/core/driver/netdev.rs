@@ -13,13 +13,13 @@ use rdma_bindings::{self as bindings, net_device, rdma_netdev_alloc_params};
 
 use crate::{core::Device, MaySleep};
 
-/// What makes a new net device one of its kind, as C has it.
+/// The C function that sets up a new net device.
 type Setup = Option<unsafe extern "C" fn(*mut net_device)>;
 
-/// What makes a new net device one of its kind, as an argument of C.
+/// The setup function of a net device, as an argument of C.
 pub struct NetdevSetup(Setup);
 
-// SAFETY: The same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for NetdevSetup {
     type Raw = Setup;
 
@@ -29,7 +29,7 @@ unsafe impl FromC for NetdevSetup {
     }
 }
 
-/// What a driver wants of a net device on a port of its device.
+/// The parameters that a driver wants for a net device on a port.
 pub struct NetdevParams<'a> {
     device: &'a Device,
     port: u32,
@@ -37,11 +37,11 @@ pub struct NetdevParams<'a> {
 }
 
 impl Device {
-    /// Asks what the driver wants of a net device of a kind, `enum rdma_netdev_t`, on a port.
+    /// Queries the driver's parameters for a net device of a type (`enum rdma_netdev_t`) on a port.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` where the driver has no hand in them; what it answers.
+    /// `EOPNOTSUPP` where the driver lacks the method, and those of the driver.
     pub fn driver_netdev_params(
         &self,
         port: u32,
@@ -50,7 +50,7 @@ impl Device {
     ) -> Result<NetdevParams<'_>> {
         let call = op!(self, rdma_netdev_get_params).ok_or(EOPNOTSUPP)?;
         let mut raw = pin_init::zeroed();
-        // SAFETY: The driver fills in what it wants.
+        // SAFETY: `self` and `raw` are valid during the call.
         to_result(unsafe { call(self.as_raw(), port, kind, &mut raw) })?;
         Ok(NetdevParams {
             device: self,
@@ -61,7 +61,7 @@ impl Device {
 }
 
 impl NetdevParams<'_> {
-    /// Allocates a net device, which nobody knows yet.
+    /// Allocates a net device, which is not registered yet.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl NetdevParams<'_> {
         setup: NetdevSetup,
     ) -> Result<NonNull<net_device>> {
         let private = c_int::try_from(self.raw.sizeof_priv).map_err(|_| ENOMEM)?;
-        // SAFETY: The header says that a `NetdevSetup` sets up a net device with as many private bytes as the driver asks for.
+        // SAFETY: By the header a `NetdevSetup` sets up a net device with as much private data as the driver's parameters say.
         let ndev = unsafe {
             bindings::alloc_netdev_mqs(
                 private,
@@ -87,14 +87,14 @@ impl NetdevParams<'_> {
         NonNull::new(ndev.cast()).ok_or(ENOMEM)
     }
 
-    /// Has the driver make its part of a net device that is not registered yet.
+    /// Lets the driver initialise its part of a net device that is not registered yet.
     ///
     /// # Errors
     ///
-    /// What the driver answers; `EOPNOTSUPP` where it makes none.
+    /// Those of the driver; `EOPNOTSUPP` where it has no initialisation function.
     pub fn initialize(&self, ndev: &NetDevice) -> Result {
         let call = self.raw.initialize_rdma_netdev.ok_or(EOPNOTSUPP)?;
-        // SAFETY: The driver has asked for this parameter.
+        // SAFETY: The driver has returned the function and its parameter together, and the net device is new.
         to_result(unsafe {
             call(
                 self.device.as_raw(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver that create, change, query and destroy objects.
+//! Calls into a driver that create, modify, query and destroy objects.
 //!
 //! Create methods take memory and return an object, destroy methods the reverse: see [`crate::core::object`].
 //!
@@ -29,23 +29,23 @@ use crate::{
     Gid, MaySleep,
 };
 
-/// Calls a create method that fills memory in; without the method, fails as the header says.
+/// Calls a create method on allocated memory. Without the method it fails with `EOPNOTSUPP`.
 macro_rules! create {
     ($object:ident.$op:ident($($argument:expr),*)) => {{
         match op!($object.device(), $op) {
-            // SAFETY: The memory has the driver's size, and the members are set; what is created stays until the driver
-            // destroys it.
+            // SAFETY: The memory has the size that the driver declares, with the core's members set. An object that is created is
+            // valid until the driver destroys it.
             Some(call) => unsafe { $object.create(|raw| call(raw, $($argument),*)) },
             None => Err(Failed { object: $object, error: EOPNOTSUPP }),
         }
     }};
 }
 
-/// Calls a destroy method that leaves the memory behind.
+/// Calls a destroy method that does not free the memory.
 macro_rules! destroy {
     ($object:ident.$op:ident($($argument:expr),*)) => {{
         match op!($object.device(), $op) {
-            // SAFETY: The driver has created the object, and the owner gives it up.
+            // SAFETY: By the invariants of `Owned` the driver has created the object, and its owner gives it up.
             Some(call) => unsafe { $object.destroy(|raw| call(raw, $($argument),*)) },
             None => Err(Failed { object: $object, error: EOPNOTSUPP }),
         }
@@ -58,7 +58,7 @@ macro_rules! free {
         let Some(call) = op!($object.device(), $op) else {
             return Err(Failed { object: $object, error: EOPNOTSUPP });
         };
-        // SAFETY: The driver has created the object, and the owner gives it up.
+        // SAFETY: By the invariants of `Owned` the driver has created the object, and its owner gives it up.
         let ret = unsafe { call($object.as_raw(), $($argument),*) };
         to_result(ret).map_err(|error| Failed { object: $object, error })
     }};
@@ -99,12 +99,12 @@ impl Device {
         op!(self, create_ah).is_some()
     }
 
-    /// Whether there are XRC domains.
+    /// Whether the driver supports XRC domains.
     pub fn has_alloc_xrcd(&self) -> bool {
         op!(self, alloc_xrcd).is_some()
     }
 
-    /// Whether there are queue pairs.
+    /// Whether the driver supports queue pairs.
     pub fn has_create_qp(&self) -> bool {
         op!(self, create_qp).is_some()
     }
@@ -114,7 +114,7 @@ impl Device {
         op!(self, modify_cq).is_some()
     }
 
-    /// Whether there are multicast groups to join and to leave.
+    /// Whether queue pairs can join multicast groups, and leave them.
     pub fn has_mcast(&self) -> (bool, bool) {
         (
             op!(self, attach_mcast).is_some(),
@@ -122,28 +122,28 @@ impl Device {
         )
     }
 
-    /// Whether there are regions that memory is mapped into later.
+    /// Whether the driver has `alloc_mr`.
     pub fn has_alloc_mr(&self) -> bool {
         op!(self, alloc_mr).is_some()
     }
 
-    /// Whether memory can be mapped into regions.
+    /// Whether the driver has `map_mr_sg`.
     pub fn has_map_mr_sg(&self) -> bool {
         op!(self, map_mr_sg).is_some()
     }
 
-    /// Whether there are regions that check the integrity of data.
+    /// Whether the driver has `alloc_mr_integrity`.
     pub fn has_integrity(&self) -> bool {
         op!(self, alloc_mr_integrity).is_some() && self.has_map_mr_sg_pi()
     }
 
-    /// Whether memory can be mapped into regions that check the integrity of data.
+    /// Whether the driver has `map_mr_sg_pi`.
     pub fn has_map_mr_sg_pi(&self) -> bool {
         op!(self, map_mr_sg_pi).is_some()
     }
 }
 
-/// What drivers get for a new address handle.
+/// The argument of a driver for a new address handle.
 fn ah_init(
     vector: &mut AhVector,
     context: &AhContext<'_>,
@@ -157,7 +157,7 @@ fn ah_init(
 }
 
 impl Fresh<Ah> {
-    /// Lets the driver make an address handle for a client in the kernel. Sleeps only where the context says so.
+    /// Lets the driver create an address handle for a client in the kernel. Sleeps only if the context may.
     pub fn driver_create(
         self,
         vector: &mut AhVector,
@@ -168,7 +168,7 @@ impl Fresh<Ah> {
         create!(self.create_ah(&mut init, null_mut()))
     }
 
-    /// Lets the driver make an address handle for user space.
+    /// Lets the driver create an address handle for user space.
     pub fn driver_create_user(
         self,
         vector: &mut AhVector,
@@ -181,30 +181,30 @@ impl Fresh<Ah> {
 }
 
 impl Owned<Ah> {
-    /// Lets the driver destroy an address handle. Sleeps only where the context says so.
+    /// Lets the driver destroy an address handle. Sleeps only if the context may.
     pub fn driver_destroy(self, context: &AhContext<'_>) -> Destroyed<Ah> {
         destroy!(self.destroy_ah(context.flags()))
     }
 }
 
 impl Ah {
-    /// Lets the driver change an address handle. Any context.
+    /// Lets the driver modify an address handle. Any context.
     pub fn driver_modify(&self, vector: &mut AhVector) -> Result {
         let call = op!(self.device(), modify_ah).ok_or(EOPNOTSUPP)?;
-        // SAFETY: Both are there.
+        // SAFETY: Both structures are valid during the call.
         to_result(unsafe { call(self.as_raw(), core::ptr::from_mut(vector).cast()) })
     }
 
-    /// Asks the driver for the address vector. Any context.
+    /// Queries the address vector from the driver. Any context.
     pub fn driver_query(&self, vector: &mut rdma_ah_attr) -> Result {
         let call = op!(self.device(), query_ah).ok_or(EOPNOTSUPP)?;
-        // SAFETY: Both are there.
+        // SAFETY: Both structures are valid during the call.
         to_result(unsafe { call(self.as_raw(), vector) })
     }
 }
 
 impl Fresh<Cq> {
-    /// Lets the driver make a completion queue for a client in the kernel, which has handlers of its own; `EINVAL` for another.
+    /// Lets the driver create a completion queue with its client's handlers; `EINVAL` for a polled queue.
     pub fn driver_create(self, init: &CqInit, _sleep: &MaySleep) -> Created<Cq> {
         if self.of_client().is_some() {
             return Err(Failed {
@@ -215,8 +215,7 @@ impl Fresh<Cq> {
         create!(self.create_cq(init.as_raw(), null_mut()))
     }
 
-    /// Lets the driver make a completion queue that is polled for its client; `EINVAL` for another. Where it fails, the batch is
-    /// freed.
+    /// Lets the driver create a queue from `new_polled`; `EINVAL` for any other. If it fails, the batch is freed.
     pub fn driver_create_polled(
         self,
         init: &CqInit,
@@ -230,7 +229,7 @@ impl Fresh<Cq> {
         }
         let create = || create!(self.create_cq(init.as_raw(), null_mut()));
         match create() {
-            // SAFETY: The driver has just created the queue, and it is from `new_polled`, as it has a batch.
+            // SAFETY: The driver has just created the queue, which has a batch, and so is from `new_polled`.
             Ok(cq) => Ok(unsafe { NewCq::new(cq) }),
             Err(mut failed) => {
                 failed.object.free_batch();
@@ -241,7 +240,7 @@ impl Fresh<Cq> {
 }
 
 impl Owned<Cq> {
-    /// Lets the driver destroy a completion queue; `EINVAL` for one that is polled.
+    /// Lets the driver destroy a completion queue; `EINVAL` for one from `new_polled`.
     pub fn driver_destroy(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Destroyed<Cq> {
         if self.is_polled() {
             return Err(Failed {
@@ -252,27 +251,26 @@ impl Owned<Cq> {
         destroy!(self.destroy_cq(UdataView::pointer(udata)))
     }
 
-    /// Tells the driver that nobody will poll the queue any more, if it wants to hear of that.
+    /// Calls the driver's `pre_destroy_cq`, if it has one, after the queue's poller was stopped.
     pub(in crate::core) fn driver_pre_destroy(&self, _sleep: &MaySleep) -> Result {
         match op!(self.device(), pre_destroy_cq) {
-            // SAFETY: The owner takes the queue down.
+            // SAFETY: The owner is destroying the queue, and its poller was stopped.
             Some(call) => to_result(unsafe { call(self.as_raw()) }),
             None => Ok(()),
         }
     }
 
-    /// Lets the driver destroy a completion queue that nobody polls any more, and that it may have taken down already; then frees
-    /// the batch.
+    /// Lets the driver destroy a completion queue whose poller was stopped, after `pre_destroy_cq`, and frees the batch.
     pub(in crate::core) fn driver_destroy_polled(self, _sleep: &MaySleep) -> Destroyed<Cq> {
         let destroyed = match op!(self.device(), post_destroy_cq) {
             None => destroy!(self.destroy_cq(null_mut())),
             Some(call) => {
                 let destroy = |raw| {
-                    // SAFETY: The owner gives the queue up.
+                    // SAFETY: By the invariants of `Owned` the driver has created the queue, and its owner gives it up.
                     unsafe { call(raw) };
                     0
                 };
-                // SAFETY: The driver does not know the queue afterwards.
+                // SAFETY: By the header the driver does not use the queue after `destroy_cq` or `post_destroy_cq` has returned 0.
                 unsafe { self.destroy(destroy) }
             }
         };
@@ -283,16 +281,16 @@ impl Owned<Cq> {
 }
 
 impl Cq {
-    /// Lets the driver moderate a completion queue.
+    /// Lets the driver set the moderation of a completion queue: `count` completions or `period` microseconds.
     pub fn driver_modify(&self, count: u16, period: u16, _sleep: &MaySleep) -> Result {
         let call = op!(self.device(), modify_cq).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The queue is there.
+        // SAFETY: `self` is a valid queue.
         to_result(unsafe { call(self.as_raw(), count, period) })
     }
 }
 
 impl Fresh<Srq> {
-    /// Lets the driver make a shared receive queue.
+    /// Lets the driver create a shared receive queue.
     pub fn driver_create(
         self,
         init: &SrqInit,
@@ -311,23 +309,23 @@ impl Owned<Srq> {
 }
 
 impl Srq {
-    /// Lets the driver change a shared receive queue.
+    /// Lets the driver modify a shared receive queue.
     pub fn driver_modify(&self, attr: &mut ib_srq_attr, mask: u32, _sleep: &MaySleep) -> Result {
         let call = op!(self.device(), modify_srq).ok_or(EOPNOTSUPP)?;
-        // SAFETY: Both are there.
+        // SAFETY: Both structures are valid during the call.
         to_result(unsafe { call(self.as_raw(), attr, mask, null_mut()) })
     }
 
-    /// Asks the driver what a shared receive queue is like.
+    /// Queries the attributes of a shared receive queue from the driver.
     pub fn driver_query(&self, attr: &mut ib_srq_attr, _sleep: &MaySleep) -> Result {
         let call = op!(self.device(), query_srq).ok_or(EOPNOTSUPP)?;
-        // SAFETY: Both are there.
+        // SAFETY: Both structures are valid during the call.
         to_result(unsafe { call(self.as_raw(), attr) })
     }
 }
 
 impl Fresh<Qp> {
-    /// Lets the driver make a queue pair.
+    /// Lets the driver create a queue pair.
     pub fn driver_create(
         self,
         init: &QpInit,
@@ -339,7 +337,7 @@ impl Fresh<Qp> {
 }
 
 impl Owned<Qp> {
-    /// Lets the driver destroy a queue pair; `EINVAL` for a handle, which no driver knows.
+    /// Lets the driver destroy a queue pair; `EINVAL` for a handle, which only the core uses.
     pub fn driver_destroy(self, udata: Option<&UdataView>, _sleep: &MaySleep) -> Destroyed<Qp> {
         if self.is_handle() {
             return Err(Failed {
@@ -352,7 +350,7 @@ impl Owned<Qp> {
 }
 
 impl Qp {
-    /// Lets the driver change a queue pair; a handle stands for the one that the driver knows.
+    /// Lets the driver modify a queue pair. For a handle this is the shared queue pair.
     pub fn driver_modify(
         &self,
         change: &mut QpChange<'_>,
@@ -362,11 +360,11 @@ impl Qp {
         let call = op!(self.device(), modify_qp).ok_or(EOPNOTSUPP)?;
         let (attr, mask) = change.for_driver();
         let qp = self.real().as_raw();
-        // SAFETY: All are there; by the invariants of the change what the mask names is filled in.
+        // SAFETY: All structures are valid; by the invariants of `QpChange` the attributes in the mask are filled in.
         to_result(unsafe { call(qp, attr, mask, UdataView::pointer(udata)) })
     }
 
-    /// Asks the driver what a queue pair is like; a handle stands for the one that the driver knows.
+    /// Queries the attributes of a queue pair from the driver. For a handle this is the shared queue pair.
     ///
     /// The sources of the address vectors are null afterwards.
     pub fn driver_query(
@@ -378,36 +376,36 @@ impl Qp {
     ) -> Result {
         let call = op!(self.device(), query_qp).ok_or(EOPNOTSUPP)?;
         qp::forget_sources(attr);
-        // SAFETY: All are there.
+        // SAFETY: All structures are valid during the call.
         to_result(unsafe { call(self.real().as_raw(), attr, mask, init) })
     }
 
-    /// Lets the driver join a multicast group.
+    /// Lets the driver attach the queue pair to a multicast group.
     pub fn driver_attach_mcast(&self, gid: Gid, lid: u16, _sleep: &MaySleep) -> Result {
         let call = op!(self.device(), attach_mcast).ok_or(EOPNOTSUPP)?;
         let mut gid: ib_gid = gid.to_raw();
-        // SAFETY: Both are there.
+        // SAFETY: Both structures are valid during the call.
         to_result(unsafe { call(self.real().as_raw(), &mut gid, lid) })
     }
 
-    /// Lets the driver leave a multicast group.
+    /// Lets the driver detach the queue pair from a multicast group.
     pub fn driver_detach_mcast(&self, gid: Gid, lid: u16, _sleep: &MaySleep) -> Result {
         let call = op!(self.device(), detach_mcast).ok_or(EOPNOTSUPP)?;
         let mut gid: ib_gid = gid.to_raw();
-        // SAFETY: Both are there.
+        // SAFETY: Both structures are valid during the call.
         to_result(unsafe { call(self.real().as_raw(), &mut gid, lid) })
     }
 }
 
 impl Pd {
-    /// Lets the driver make the region of all memory.
+    /// Lets the driver create a DMA region of all memory (`get_dma_mr`).
     pub fn driver_get_dma_mr(&self, access: c_int, _sleep: &MaySleep) -> Result<NewMr<'_>> {
         let call = op!(self.device(), get_dma_mr).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The domain is there; the driver returns a new region or an errno.
+        // SAFETY: The domain is valid; by the header the driver returns a new region in it or an errno.
         unsafe { NewMr::from_driver(self, call(self.as_raw(), access)) }
     }
 
-    /// Lets the driver make a region that memory is mapped into later.
+    /// Lets the driver allocate a region for later mapping (`alloc_mr`).
     pub fn driver_alloc_mr(
         &self,
         kind: u32,
@@ -415,11 +413,11 @@ impl Pd {
         _sleep: &MaySleep,
     ) -> Result<NewMr<'_>> {
         let call = op!(self.device(), alloc_mr).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The domain is there; the driver returns a new region or an errno.
+        // SAFETY: The domain is valid; by the header the driver returns a new region in it or an errno.
         unsafe { NewMr::from_driver(self, call(self.as_raw(), kind, max_num_sg)) }
     }
 
-    /// Lets the driver make a region that checks the integrity of data.
+    /// Lets the driver allocate an integrity region (`alloc_mr_integrity`).
     pub fn driver_alloc_mr_integrity(
         &self,
         max_data_sg: u32,
@@ -427,11 +425,11 @@ impl Pd {
         _sleep: &MaySleep,
     ) -> Result<NewMr<'_>> {
         let call = op!(self.device(), alloc_mr_integrity).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The domain is there; the driver returns a new region or an errno.
+        // SAFETY: The domain is valid; by the header the driver returns a new region in it or an errno.
         unsafe { NewMr::from_driver(self, call(self.as_raw(), max_data_sg, max_meta_sg)) }
     }
 
-    /// Tells the driver how memory will be used.
+    /// Passes advice about ranges of memory to the driver (`advise_mr`).
     pub fn driver_advise_mr<'a>(
         &self,
         advice: u32,
@@ -442,19 +440,19 @@ impl Pd {
     ) -> Result {
         let call = op!(self.device(), advise_mr).ok_or(EOPNOTSUPP)?;
         let (ranges, count) = ranges.for_driver(count);
-        // SAFETY: The domain is there, and there are so many ranges: C has passed both in one call.
+        // SAFETY: The domain is valid, and `ranges` has `count` elements, since C has passed both in one call.
         to_result(unsafe { call(self.as_raw(), advice, flags, ranges, count, null_mut()) })
     }
 
-    /// Whether the driver wants to hear how memory will be used.
+    /// Whether the driver has `advise_mr`.
     pub fn has_advise_mr(&self) -> bool {
         op!(self.device(), advise_mr).is_some()
     }
 }
 
 impl Owned<Mr> {
-    /// Lets the driver deregister a region, and free it. The attributes of an integrity region are freed, too, and what the region
-    /// has used is counted down.
+    /// Lets the driver deregister and free a region. Then the attributes of an integrity region are freed, and the use counts of
+    /// the region's parents decremented.
     pub fn driver_dereg(
         self,
         udata: Option<&UdataView>,
@@ -462,7 +460,7 @@ impl Owned<Mr> {
     ) -> Result<(), Failed<Self>> {
         let (attrs, used) = (SigAttrs::pointer(&self), self.parent_counts());
         free!(self.dereg_mr(UdataView::pointer(udata)))?;
-        // SAFETY: They were those of the region, which is gone.
+        // SAFETY: The attributes and the counts belonged to the region, which is destroyed.
         unsafe {
             drop(SigAttrs::of_gone(attrs));
             used.release();
@@ -472,7 +470,7 @@ impl Owned<Mr> {
 }
 
 impl InternalMr {
-    /// Lets the driver deregister the region, and free it.
+    /// Lets the driver deregister and free the region.
     pub fn driver_dereg(self, _sleep: &MaySleep) -> Result<(), Failed<Self>> {
         let mr = self.0;
         let dereg = || free!(mr.dereg_mr(UdataView::pointer(None)));
@@ -484,20 +482,20 @@ impl InternalMr {
 }
 
 impl Mr {
-    /// Asks the driver whether the integrity of data was found to be broken.
+    /// Queries from the driver whether data integrity errors were found (`check_mr_status`).
     pub fn driver_check_status(&self, mask: u32, status: &mut ib_mr_status) -> Result {
         let call = op!(self.device(), check_mr_status).ok_or(EOPNOTSUPP)?;
-        // SAFETY: Both are there.
+        // SAFETY: Both structures are valid during the call.
         to_result(unsafe { call(self.as_raw(), mask, status) })
     }
 }
 
 impl Pd {
-    /// Lets the driver make a work queue of a client in the kernel, and fills in what the client knows of it. Domain and completion
-    /// queue count it.
+    /// Lets the driver create a work queue of a client in the kernel, and fills in the core's part. Domain and completion queue
+    /// count it as a user.
     pub fn driver_create_wq(&self, init: &WqInit, _sleep: &MaySleep) -> Result<Owned<Wq>> {
         let call = op!(self.device(), create_wq).ok_or(EOPNOTSUPP)?;
-        // SAFETY: Both are there; the driver returns a new queue or an errno.
+        // SAFETY: Both structures are valid; by the header the driver returns a new queue or an errno.
         unsafe {
             let wq = kernel::error::from_err_ptr(call(self.as_raw(), init.as_raw(), null_mut()))?;
             let wq = core::ptr::NonNull::new(wq).ok_or(EINVAL)?;
@@ -518,7 +516,7 @@ impl Pd {
 }
 
 impl Owned<Wq> {
-    /// Lets the driver destroy a work queue, and free it. What it has used is counted down.
+    /// Lets the driver destroy and free a work queue. Then the use counts of its parents are decremented.
     pub fn driver_destroy(
         self,
         udata: Option<&UdataView>,
@@ -526,7 +524,7 @@ impl Owned<Wq> {
     ) -> Result<(), Failed<Self>> {
         let used = self.parent_counts();
         free!(self.destroy_wq(UdataView::pointer(udata)))?;
-        // SAFETY: The queue is gone.
+        // SAFETY: The queue is destroyed.
         unsafe { used.release() };
         Ok(())
     }
@@ -536,32 +534,32 @@ impl Device {
     /// Lets the driver set the state of a virtual function's link.
     pub fn driver_set_vf_link_state(&self, vf: c_int, port: u32, state: c_int) -> Result {
         let call = op!(self, set_vf_link_state).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The device is there.
+        // SAFETY: `self` is a valid device, and the arguments are valid during the call.
         to_result(unsafe { call(self.as_raw(), vf, port, state) })
     }
 
-    /// Asks the driver what a virtual function is like.
+    /// Queries the configuration of a virtual function.
     pub fn driver_get_vf_config(&self, vf: c_int, port: u32, info: &mut ifla_vf_info) -> Result {
         let call = op!(self, get_vf_config).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The device is there.
+        // SAFETY: `self` is a valid device, and the arguments are valid during the call.
         to_result(unsafe { call(self.as_raw(), vf, port, info) })
     }
 
-    /// Asks the driver for what a virtual function has counted.
+    /// Queries the statistics of a virtual function.
     pub fn driver_get_vf_stats(&self, vf: c_int, port: u32, stats: &mut ifla_vf_stats) -> Result {
         let call = op!(self, get_vf_stats).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The device is there.
+        // SAFETY: `self` is a valid device, and the arguments are valid during the call.
         to_result(unsafe { call(self.as_raw(), vf, port, stats) })
     }
 
     /// Lets the driver set a GUID of a virtual function.
     pub fn driver_set_vf_guid(&self, vf: c_int, port: u32, guid: u64, kind: c_int) -> Result {
         let call = op!(self, set_vf_guid).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The device is there.
+        // SAFETY: `self` is a valid device, and the arguments are valid during the call.
         to_result(unsafe { call(self.as_raw(), vf, port, guid, kind) })
     }
 
-    /// Asks the driver for the GUIDs of a virtual function.
+    /// Queries the GUIDs of a virtual function.
     pub fn driver_get_vf_guid(
         &self,
         vf: c_int,
@@ -570,7 +568,7 @@ impl Device {
         port_guid: &mut ifla_vf_guid,
     ) -> Result {
         let call = op!(self, get_vf_guid).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The device is there.
+        // SAFETY: `self` is a valid device, and the arguments are valid during the call.
         to_result(unsafe { call(self.as_raw(), vf, port, node, port_guid) })
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver for hardware counters and for those of the performance management class.
+//! Calls into a driver for hardware counters and performance management MADs.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -18,16 +18,17 @@ use crate::{
     MaySleep,
 };
 
-/// How many bytes of a MAD follow its header.
+/// The range of a MAD's data, after its common header.
 const MAD_DATA: core::ops::RangeFrom<usize> = 24..;
 
-/// Which byte of a MAD's data says of which port the counters are wanted.
+/// The offset of `PortSelect` in the data of a performance management MAD.
 ///
 /// Reference: InfiniBand Architecture Specification, volume 1, 16.1.3.5 (PortCounters).
 const PORT_SELECT: usize = 41;
 
 impl Device {
-    /// Has the driver allocate the counters of a port, or with `None` those of the device. `None` where it has none.
+    /// Lets the driver allocate the counters of a port, or with `None` those of the device. Returns `None` where the
+    /// driver has none.
     ///
     /// # Errors
     ///
@@ -40,19 +41,19 @@ impl Device {
         let raw = match port {
             Some(port) => {
                 let call = op!(self, alloc_hw_port_stats)?;
-                // SAFETY: The port is one of the device.
+                // SAFETY: `self` is a valid device, and the driver checks the port.
                 unsafe { call(self.as_raw(), port) }
             }
             None => {
                 let call = op!(self, alloc_hw_device_stats)?;
-                // SAFETY: The device is there.
+                // SAFETY: `self` is a valid device.
                 unsafe { call(self.as_raw()) }
             }
         };
         let Some(raw) = NonNull::new(raw) else {
             return Some(Err(ENOMEM));
         };
-        // SAFETY: The driver has allocated them for the core. The driver's names are constant.
+        // SAFETY: The driver has allocated the counters for the core, and their names are constant.
         let stats = unsafe { HwCounters::from_raw(raw) };
         if stats.count() <= 0 || !stats.is_named() {
             return Some(Err(ENOMEM));
@@ -60,11 +61,12 @@ impl Device {
         Some(Ok(stats))
     }
 
-    /// Has the driver bring a counter up to date, or all if there is none of the number; says how many it has.
+    /// Lets the driver update the counter `nth`, or all for an index out of range. Returns the number of updated
+    /// counters.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn driver_get_stats(
         &self,
         stats: &mut HwCountersGuard<'_>,
@@ -73,7 +75,7 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Result<i32> {
         let call = op!(self, get_hw_stats).ok_or(EINVAL)?;
-        // SAFETY: The counters are those of the device or port, and locked.
+        // SAFETY: The counters are those of the device or port, and their lock is held.
         let ret = unsafe { call(self.as_raw(), stats.as_raw(), port, nth) };
         if ret < 0 {
             return Err(Error::from_errno(ret));
@@ -81,18 +83,18 @@ impl Device {
         Ok(ret)
     }
 
-    /// Whether the driver answers MADs.
+    /// Whether the driver has `process_mad`.
     pub fn has_process_mad(&self) -> bool {
         op!(self, process_mad).is_some()
     }
 
-    /// Gets an attribute of the performance management class: the answer's data, behind the common header.
+    /// Gets an attribute of the performance management class from the driver (IBTA volume 1, section 16.1).
     ///
-    /// `select` says that the attribute is one of a port.
+    /// `select` sets `PortSelect` of the request to the port.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` where the driver answers no MADs, `EINVAL` where it does not answer this one, `ENOMEM`.
+    /// `EOPNOTSUPP` where the driver lacks `process_mad`, `EINVAL` where it does not answer, `ENOMEM`.
     pub fn driver_perf_get(
         &self,
         port: u32,
@@ -113,7 +115,7 @@ impl Device {
             request.data[PORT_SELECT] = port as u8;
         }
         let (mut size, mut pkey_index) = (size_of::<ib_mad>(), 0);
-        // SAFETY: The driver reads the request, which came in no packet, and writes the answer.
+        // SAFETY: Request and answer are valid during the call; the request has no completion and no GRH.
         let ret = unsafe {
             call(
                 self.as_raw(),
@@ -135,11 +137,11 @@ impl Device {
     }
 }
 
-/// An answer of the performance management class.
+/// A response of the performance management class.
 pub struct PmaResponse(KBox<ib_mad>);
 
 impl PmaResponse {
-    /// `N` bytes of the attribute, which begins at byte 40 of the data; zeros behind its end.
+    /// `N` bytes at the offset `at` of the attribute, which begins at byte 40 of the data; zeros after its end.
     pub fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
         let data = Mad::from_raw(&self.0).bytes().get(MAD_DATA);
         let data = data.and_then(|data| data.get(at.checked_add(40)?..));

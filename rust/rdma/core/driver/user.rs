@@ -32,7 +32,7 @@ use crate::{
 };
 
 impl Device {
-    /// Asks what the device can, with what user space has sent along.
+    /// Queries the attributes of the device, with user data.
     pub fn driver_query_device_user(
         &self,
         attr: &mut ib_device_attr,
@@ -40,13 +40,13 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self, query_device).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The driver fills in the attributes of its device.
+        // SAFETY: All structures are valid during the call.
         to_result(unsafe { call(self.as_raw(), attr, udata.as_raw()) })
     }
 }
 
 impl Fresh<Ucontext> {
-    /// Lets the driver take up an open device file.
+    /// Lets the driver allocate a user context.
     pub fn driver_alloc(self, udata: &UdataView, _sleep: &MaySleep) -> Created<Ucontext> {
         create!(self.alloc_ucontext(udata.as_raw()))
     }
@@ -66,15 +66,15 @@ impl Owned<Mw> {
     }
 }
 
-/// What of a region is registered anew.
+/// The arguments of `rereg_user_mr`.
 pub struct Rereg<'a> {
-    /// `enum ib_mr_rereg_flags`: which of these are to be used.
+    /// `enum ib_mr_rereg_flags`: which of the members change.
     pub flags: u32,
-    /// Where the memory begins in the present process.
+    /// The start address in the current process.
     pub start: u64,
-    /// How many bytes.
+    /// The length in bytes.
     pub length: u64,
-    /// Where peers and requests see it.
+    /// The I/O virtual address.
     pub iova: u64,
     /// `enum ib_access_flags`.
     pub access: u32,
@@ -83,11 +83,11 @@ pub struct Rereg<'a> {
 }
 
 impl Mr {
-    /// Lets the driver register a region anew. It may have to make another one for that, which is to take its place.
+    /// Lets the driver re-register a region. The driver may return a new region that replaces it.
     ///
     /// # Safety
     ///
-    /// The region is locked for this thread.
+    /// The user object of the region is locked exclusively by this thread.
     pub unsafe fn driver_rereg_user<'a>(
         &self,
         rereg: &Rereg<'a>,
@@ -95,7 +95,7 @@ impl Mr {
         _sleep: &MaySleep,
     ) -> Result<Option<NewMr<'a>>> {
         let call = op!(self.device(), rereg_user_mr).ok_or(EOPNOTSUPP)?;
-        // SAFETY: By the safety requirements; the driver returns an errno, null or a new region of the domain.
+        // SAFETY: By the safety requirements; by the header the driver returns an errno, null or a new region of the domain.
         unsafe {
             let mr = from_err_ptr(call(
                 self.as_raw(),
@@ -115,20 +115,20 @@ impl Mr {
     }
 }
 
-/// A completion that a driver has handed over, with the number of its queue pair, which may go at any time afterwards.
+/// A polled completion, with the number of its queue pair. The queue pair itself may be destroyed at any time.
 pub struct PolledWc {
     wc: ib_wc,
     qp_num: u32,
 }
 
 impl PolledWc {
-    /// The completion. Its queue pair may have gone.
+    /// The completion. Its pointer to the queue pair may dangle.
     #[inline]
     pub fn wc(&self) -> &ib_wc {
         &self.wc
     }
 
-    /// The number of the queue pair; 0 where the driver names none.
+    /// The number of the queue pair; 0 where the driver has set none.
     #[inline]
     pub fn qp_num(&self) -> u32 {
         self.qp_num
@@ -136,34 +136,34 @@ impl PolledWc {
 }
 
 impl Cq {
-    /// Lets the driver give a completion queue room for so many completions.
+    /// Lets the driver resize a completion queue to `cqe` completions.
     pub fn driver_resize_user(&self, cqe: u32, udata: &UdataView, _sleep: &MaySleep) -> Result {
         let call = op!(self.device(), resize_user_cq).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The queue is there.
+        // SAFETY: `self` is a valid queue.
         to_result(unsafe { call(self.as_raw(), cqe, udata.as_raw()) })
     }
 
-    /// Takes a completion, if there is one.
+    /// Polls one completion; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn driver_poll_one(&self) -> Result<Option<PolledWc>> {
         let call = op!(self.device(), poll_cq).ok_or(EOPNOTSUPP)?;
         let mut wc: ib_wc = pin_init::zeroed();
-        // SAFETY: There is room for one.
+        // SAFETY: `wc` is valid for writes of one completion.
         let ret = unsafe { call(self.as_raw(), 1, &mut wc) };
         if ret < 0 {
             return Err(Error::from_errno(ret));
         }
-        // SAFETY: The header says that a driver names the queue pair of a completion, which is there when `poll_cq` returns.
+        // SAFETY: By the header the driver sets the queue pair of a completion, which is valid when `poll_cq` returns.
         let qp_num = unsafe { wc.qp.as_ref() }.map_or(0, |qp| qp.qp_num);
         Ok((ret > 0).then_some(PolledWc { wc, qp_num }))
     }
 }
 
 impl Srq {
-    /// Lets the driver change a shared receive queue, with what user space has sent along.
+    /// Lets the driver modify a shared receive queue, with user data.
     pub fn driver_modify_user(
         &self,
         attr: &mut ib_srq_attr,
@@ -172,13 +172,13 @@ impl Srq {
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self.device(), modify_srq).ok_or(EOPNOTSUPP)?;
-        // SAFETY: Both are there.
+        // SAFETY: Both structures are valid during the call.
         to_result(unsafe { call(self.as_raw(), attr, mask, udata.as_raw()) })
     }
 }
 
 impl Wq {
-    /// Lets the driver change a work queue.
+    /// Lets the driver modify a work queue, with user data.
     pub fn driver_modify_user(
         &self,
         attr: &mut ib_wq_attr,
@@ -187,13 +187,13 @@ impl Wq {
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self.device(), modify_wq).ok_or(EOPNOTSUPP)?;
-        // SAFETY: Both are there.
+        // SAFETY: Both structures are valid during the call.
         to_result(unsafe { call(self.as_raw(), attr, mask, udata.as_raw()) })
     }
 }
 
 impl Fresh<RwqIndTable> {
-    /// Lets the driver make a table of work queues, which belong to it afterwards.
+    /// Lets the driver create an indirection table, which owns the array of work queues afterwards.
     pub fn driver_create(
         mut self,
         mut queues: WqArray,
@@ -212,7 +212,7 @@ impl Fresh<RwqIndTable> {
 }
 
 impl Qp {
-    /// Lets the driver make a rule that steers packets to the queue pair.
+    /// Lets the driver create a rule that steers packets to the queue pair.
     pub fn driver_create_flow(
         &self,
         attr: &mut FlowAttr,
@@ -220,7 +220,8 @@ impl Qp {
         _sleep: &MaySleep,
     ) -> Result<Owned<Flow>> {
         let call = op!(self.device(), create_flow).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The queue pair is there, and the description is complete; the driver returns a new rule or an errno.
+        // SAFETY: The queue pair is valid, and the attributes are complete; by the header the driver returns a new rule or
+        // an errno.
         unsafe {
             let flow = from_err_ptr(call(self.as_raw(), attr.as_raw(), udata.as_raw()))?;
             let flow = core::ptr::NonNull::new(flow).ok_or(EINVAL)?;
@@ -228,12 +229,11 @@ impl Qp {
         }
     }
 
-    /// Posts a chain of requests for sending, which may be empty; where that fails, returns the first that was not posted
-    /// too.
+    /// Posts a chain of send requests, which may be empty. On failure the first request that was not posted is returned too.
     ///
     /// # Safety
     ///
-    /// The requests, what they refer to and their ends are there during the call.
+    /// The requests and what they refer to are valid during the call, and the chain ends with null.
     pub unsafe fn driver_post_user_sends(
         &self,
         first: *const ib_send_wr,
@@ -247,11 +247,11 @@ impl Qp {
         to_result(ret).map_err(|error| (error, bad))
     }
 
-    /// As [`Self::driver_post_user_sends`], for receiving.
+    /// As [`Self::driver_post_user_sends`], for receive requests.
     ///
     /// # Safety
     ///
-    /// As there.
+    /// Those of [`Qp::driver_post_user_sends`].
     pub unsafe fn driver_post_user_recvs(
         &self,
         first: *const ib_recv_wr,
@@ -271,7 +271,7 @@ impl Srq {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// Those of [`Qp::driver_post_user_sends`].
     pub unsafe fn driver_post_user_recvs(
         &self,
         first: *const ib_recv_wr,

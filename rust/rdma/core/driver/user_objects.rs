@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls into a driver that create and destroy objects by commands with attributes of the driver's own.
+//! Calls into a driver that create and destroy user objects.
 //!
 //! As in [`super::objects`], create methods take memory and return an object, destroy methods the reverse.
 //!
@@ -32,35 +32,35 @@ use crate::{
 };
 
 impl Device {
-    /// Whether user space can have completion queues.
+    /// Whether user space can create completion queues.
     pub fn has_user_cq(&self) -> bool {
         let create = op!(self, create_cq).is_some() || op!(self, create_user_cq).is_some();
         create && op!(self, destroy_cq).is_some()
     }
 
-    /// Whether there are counters of flows.
+    /// Whether the driver has `create_counters`.
     pub fn has_create_counters(&self) -> bool {
         op!(self, create_counters).is_some()
     }
 
-    /// Whether buffers of other devices can be registered.
+    /// Whether DMA buffers can be registered.
     pub fn has_reg_dmabuf(&self) -> bool {
         op!(self, reg_user_mr_dmabuf).is_some()
     }
 
-    /// Whether memory of the device can be registered.
+    /// Whether device memory can be registered.
     pub fn has_reg_dm(&self) -> bool {
         op!(self, reg_dm_mr).is_some()
     }
 
-    /// Whether there is memory of the device to be allocated.
+    /// Whether device memory can be allocated.
     pub fn has_alloc_dm(&self) -> bool {
         op!(self, alloc_dm).is_some()
     }
 }
 
 impl Fresh<Cq> {
-    /// Lets the driver make a completion queue of user space.
+    /// Lets the driver create a completion queue of user space.
     pub fn driver_create_user(
         self,
         init: &CqInit,
@@ -75,8 +75,8 @@ impl Fresh<Cq> {
 }
 
 impl Pd {
-    /// Lets the driver make a work queue of user space. Domain and completion queue count it. The caller fills in what user space
-    /// knows of it.
+    /// Lets the driver create a work queue of user space. Domain and completion queue count it as a user. The caller sets its
+    /// user object.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Pd {
     ) -> Result<Owned<Wq>> {
         let call = op!(self.device(), create_wq).ok_or(EOPNOTSUPP)?;
         init.cq = cq.as_raw();
-        // SAFETY: All are there; the driver returns a new queue or an errno.
+        // SAFETY: All structures are valid; by the header the driver returns a new queue or an errno.
         unsafe {
             let wq = from_err_ptr(call(self.as_raw(), init, udata.as_raw()))?;
             let wq = NonNull::new(wq).ok_or(EINVAL)?;
@@ -105,7 +105,7 @@ impl Pd {
         }
     }
 
-    /// Lets the driver register memory of the present process, for user space or for a client in the kernel.
+    /// Lets the driver register memory of the current process, for user space or for a client in the kernel.
     ///
     /// # Errors
     ///
@@ -122,14 +122,14 @@ impl Pd {
         let dmah = dmah.map_or(null_mut(), Dmah::as_raw);
         let (pd, access) = (self.as_raw(), access as c_int);
         let udata = UdataView::pointer(udata);
-        // SAFETY: All are there; the driver returns a new region or an errno.
+        // SAFETY: All structures are valid; by the header the driver returns a new region in the domain or an errno.
         unsafe {
             let mr = call(pd, start, length, iova, access, dmah, udata);
             NewMr::from_driver(self, mr)
         }
     }
 
-    /// Lets the driver register a part of a buffer of another device.
+    /// Lets the driver register a range of a DMA buffer.
     ///
     /// # Errors
     ///
@@ -146,14 +146,14 @@ impl Pd {
         let call = op!(self.device(), reg_user_mr_dmabuf).ok_or(EOPNOTSUPP)?;
         let dmah = dmah.map_or(null_mut(), Dmah::as_raw);
         let (pd, access, command) = (self.as_raw(), access as c_int, command.as_raw());
-        // SAFETY: All are there; the driver returns a new region or an errno.
+        // SAFETY: All structures are valid; by the header the driver returns a new region in the domain or an errno.
         unsafe {
             let mr = call(pd, offset, length, iova, fd, access, dmah, command);
             NewMr::from_driver(self, mr)
         }
     }
 
-    /// Lets the driver register memory of the device.
+    /// Lets the driver register device memory.
     ///
     /// # Errors
     ///
@@ -166,14 +166,14 @@ impl Pd {
         _sleep: &MaySleep,
     ) -> Result<NewMr<'_>> {
         let call = op!(self.device(), reg_dm_mr).ok_or(EOPNOTSUPP)?;
-        // SAFETY: All are there; the driver returns a new region or an errno.
+        // SAFETY: All structures are valid; by the header the driver returns a new region in the domain or an errno.
         unsafe {
             let mr = call(self.as_raw(), dm.as_raw(), attr, command.as_raw());
             NewMr::from_driver(self, mr)
         }
     }
 
-    /// Tells the driver how user space will use memory.
+    /// Passes advice of user space about ranges of memory to the driver.
     ///
     /// # Errors
     ///
@@ -189,23 +189,23 @@ impl Pd {
         let call = op!(self.device(), advise_mr).ok_or(EOPNOTSUPP)?;
         let count = u32::try_from(ranges.len())?;
         let (pd, ranges, command) = (self.as_raw(), ranges.as_mut_ptr(), command.as_raw());
-        // SAFETY: All are there, and there are so many ranges.
+        // SAFETY: All structures are valid, and `ranges` has `count` elements.
         to_result(unsafe { call(pd, advice, flags, ranges, count, command) })
     }
 }
 
 impl Owned<RwqIndTable> {
-    /// Lets the driver destroy a table of work queues, which do not count it as a user any more.
+    /// Lets the driver destroy an indirection table. Then its work queues do not count it as a user any more.
     pub fn driver_destroy(self, _sleep: &MaySleep) -> Destroyed<RwqIndTable> {
         let mut memory = destroy!(self.destroy_rwq_ind_table())?;
         let raw: &mut ib_rwq_ind_table = memory.raw();
         let queues = core::mem::replace(&mut raw.ind_tbl, null_mut());
         let count = 1usize.checked_shl(raw.log_ind_tbl_size).unwrap_or(0);
         if !queues.is_null() {
-            // SAFETY: The array was allocated for so many queues by `kmalloc`, and was the table's.
+            // SAFETY: The table owned the array, which `kmalloc` has allocated for `count` queues.
             let queues = unsafe { KVec::from_raw_parts(queues, count, count) };
             for wq in &queues {
-                // SAFETY: The queue counts the table, which is destroyed, as a user: so it is there.
+                // SAFETY: The queue counts the destroyed table as a user, and so is still valid.
                 unsafe { (*wq.cast::<Wq>()).uses().dec() };
             }
         }
@@ -221,21 +221,21 @@ impl Flow {
 }
 
 impl Owned<Flow> {
-    /// Lets the driver destroy a flow, and free it.
+    /// Lets the driver destroy and free a flow.
     pub fn driver_destroy(self, _sleep: &MaySleep) -> Result<(), Failed<Self>> {
         free!(self.destroy_flow())
     }
 }
 
 impl Owned<FlowAction> {
-    /// Lets the driver destroy an action of flows, and free it.
+    /// Lets the driver destroy and free a flow action.
     pub fn driver_destroy(self, _sleep: &MaySleep) -> Result<(), Failed<Self>> {
         free!(self.destroy_flow_action())
     }
 }
 
 impl Device {
-    /// Lets the driver allocate memory of the device. The caller fills in what user space knows of it.
+    /// Lets the driver allocate device memory. The caller sets its user object.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ impl Device {
         _sleep: &MaySleep,
     ) -> Result<Owned<Dm>> {
         let call = op!(self, alloc_dm).ok_or(EOPNOTSUPP)?;
-        // SAFETY: All are there; the driver returns new memory or an errno.
+        // SAFETY: All structures are valid; by the header the driver returns new device memory or an errno.
         unsafe {
             let dm = call(self.as_raw(), context.as_raw(), attr, command.as_raw());
             let dm = NonNull::new(from_err_ptr(dm)?).ok_or(EINVAL)?;
@@ -260,7 +260,7 @@ impl Device {
 }
 
 impl Owned<Dm> {
-    /// Lets the driver take memory of the device back.
+    /// Lets the driver free device memory.
     pub fn driver_dealloc(
         self,
         command: &AttrBundle,
@@ -271,22 +271,22 @@ impl Owned<Dm> {
 }
 
 impl Owned<Mr> {
-    /// Says that the region is of memory of the device, and counts it there.
+    /// Sets the device memory of the region, and counts the region as its user.
     ///
     /// # Safety
     ///
-    /// The driver has just made the region, which is not handed out yet.
+    /// The driver has just created the region, and only this thread uses it.
     pub unsafe fn set_dm(&self, dm: &Dm) {
         dm.uses().inc();
         // SAFETY: By the safety requirements.
         unsafe { (*self.as_raw()).dm = dm.as_raw() };
     }
 
-    /// Gives the region hints for DMA, and counts it there.
+    /// Sets the DMA handle of the region, and counts the region as its user.
     ///
     /// # Safety
     ///
-    /// The driver has just made the region, which is not handed out yet.
+    /// The driver has just created the region, and only this thread uses it.
     pub unsafe fn set_dmah(&self, dmah: &Dmah) {
         dmah.uses().inc();
         // SAFETY: By the safety requirements.
@@ -295,28 +295,28 @@ impl Owned<Mr> {
 }
 
 impl Fresh<Dmah> {
-    /// Lets the driver take hints for DMA.
+    /// Lets the driver allocate a DMA handle.
     pub fn driver_alloc(self, command: &AttrBundle, _sleep: &MaySleep) -> Created<Dmah> {
         create!(self.alloc_dmah(command.as_raw()))
     }
 }
 
 impl Owned<Dmah> {
-    /// Lets the driver forget hints for DMA.
+    /// Lets the driver free a DMA handle.
     pub fn driver_dealloc(self, command: &AttrBundle, _sleep: &MaySleep) -> Destroyed<Dmah> {
         destroy!(self.dealloc_dmah(command.as_raw()))
     }
 }
 
 impl Fresh<Counters> {
-    /// Lets the driver make counters of flows.
+    /// Lets the driver create flow counters.
     pub fn driver_create(self, command: &AttrBundle, _sleep: &MaySleep) -> Created<Counters> {
         create!(self.create_counters(command.as_raw()))
     }
 }
 
 impl Owned<Counters> {
-    /// Lets the driver destroy counters of flows.
+    /// Lets the driver destroy flow counters.
     pub fn driver_destroy(self, _sleep: &MaySleep) -> Destroyed<Counters> {
         destroy!(self.destroy_counters())
     }
@@ -346,7 +346,7 @@ impl Counters {
             ncounters: u32::try_from(values.len())?,
             flags,
         };
-        // SAFETY: All are there, and there is room for so many values.
+        // SAFETY: All structures are valid, and the buffer has room for the number of values in `attr`.
         to_result(unsafe { call(self.as_raw(), &mut attr, command.as_raw()) })
     }
 }

@@ -31,7 +31,7 @@ use crate::{
     MaySleep,
 };
 
-/// An agent, as C knows it, and what the tracepoints want of it behind that.
+/// The C structure of an agent, followed by the data that tracepoints read.
 #[repr(C)]
 pub struct AgentBody {
     private: Opaque<ib_mad_agent_private>,
@@ -40,28 +40,29 @@ pub struct AgentBody {
     port: Opaque<ib_mad_port_private>,
 }
 
-// SAFETY: What changes is atomic, or set before another thread has the agent.
+// SAFETY: Members that change are atomic, or are set before the agent is shared.
 unsafe impl Send for AgentBody {}
-// SAFETY: As above.
+// SAFETY: Members that change are atomic, or are set before the agent is shared.
 unsafe impl Sync for AgentBody {}
 
-// SAFETY: It begins with an `ib_mad_agent`.
+// SAFETY: The structure begins with an `ib_mad_agent`.
 unsafe impl Body for AgentBody {
     type C = ib_mad_agent;
 }
 
-// SAFETY: C passes a pointer to an agent that the core has made, which is a whole `AgentBody`.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for &AgentBody {
     type Raw = *const ib_mad_agent;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements the pointer is an agent that the core has made, and so points to an
+        // `AgentBody`.
         unsafe { &*raw.cast() }
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for Handler<ib_mad_send_handler> {
     type Raw = ib_mad_send_handler;
 
@@ -71,7 +72,7 @@ unsafe impl FromC for Handler<ib_mad_send_handler> {
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for Handler<ib_mad_recv_handler> {
     type Raw = ib_mad_recv_handler;
 
@@ -81,18 +82,18 @@ unsafe impl FromC for Handler<ib_mad_recv_handler> {
     }
 }
 
-/// Who is told of an agent's MADs, and with what.
+/// The handlers of an agent, with their context.
 pub struct AgentHandlers {
-    /// Told of MADs that were sent, or could not be.
+    /// Called for each MAD that was sent, or whose sending has failed.
     pub send: ib_mad_send_handler,
-    /// Told of MADs that were received.
+    /// Called for each received MAD.
     pub recv: ib_mad_recv_handler,
-    /// What the client keeps in the agent.
+    /// The client's context in the agent.
     pub context: *mut c_void,
 }
 
 impl AgentHandlers {
-    /// Nobody: the core has an agent of its own.
+    /// No handlers, for an agent of the core itself.
     pub const NONE: Self = Self {
         send: None,
         recv: None,
@@ -100,11 +101,11 @@ impl AgentHandlers {
     };
 }
 
-/// What an agent is to be like.
+/// The properties of a new agent.
 pub struct AgentInit<'a> {
     /// The device.
     pub device: &'a Device,
-    /// The queue pair that its MADs travel over.
+    /// The special queue pair of the agent's MADs.
     pub qp: &'a Qp,
     /// The port.
     pub port_num: u32,
@@ -115,7 +116,7 @@ pub struct AgentInit<'a> {
 }
 
 impl AgentBody {
-    /// An agent, which has no number yet.
+    /// Creates an agent without a number.
     pub fn new(
         init: &AgentInit<'_>,
         request: Option<RegistrationRequest>,
@@ -147,10 +148,10 @@ impl AgentBody {
         }
     }
 
-    /// Sets the links between what the tracepoints read. Once, before C or another thread has the agent.
+    /// Sets the links between the structures that tracepoints read. Called once, before the agent is shared.
     pub fn link<T: Embeds<Body = Self>>(agent: &Arc<T>, has_request: bool) {
         let body = agent.body();
-        // SAFETY: What is in an `Arc` stays where it is. The pointers are set before somebody reads them.
+        // SAFETY: The content of an `Arc` does not move. The agent is not shared yet, so the members have no readers.
         unsafe {
             let private = body.private.get();
             (*body.qp_info.get()).port_priv = body.port.get();
@@ -167,13 +168,13 @@ impl AgentBody {
         self.private.get().cast()
     }
 
-    /// For tracepoints.
+    /// The argument of tracepoints.
     #[inline]
     pub(super) fn as_private(&self) -> *mut ib_mad_agent_private {
         self.private.get()
     }
 
-    /// For tracepoints: the queue pair.
+    /// The queue pair argument of tracepoints.
     #[inline]
     pub(super) fn qp_info(&self) -> *mut ib_mad_qp_info {
         self.qp_info.get()
@@ -185,13 +186,13 @@ impl AgentBody {
         self.number().load(Ordering::Relaxed)
     }
 
-    /// Says which number the agent has: before its client has it.
+    /// Sets the agent's number, before its client gets the agent.
     pub fn set_hi_tid(&self, hi_tid: u32) {
         self.number().store(hi_tid, Ordering::Relaxed);
     }
 
     fn number(&self) -> &AtomicU32 {
-        // SAFETY: The member is there, and aligned; C only reads it.
+        // SAFETY: The member is valid as long as `self`, and aligned; C only reads it.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.as_raw()).hi_tid) }
     }
 
@@ -202,7 +203,7 @@ impl AgentBody {
         unsafe { (*self.as_raw()).rmpp_version }
     }
 
-    /// Whether the core does RMPP for the client. Constant.
+    /// Whether the core executes RMPP for the client. Constant.
     #[inline]
     pub fn is_kernel_rmpp(&self) -> bool {
         // SAFETY: The member is constant.
@@ -210,21 +211,21 @@ impl AgentBody {
         self.rmpp_version() != 0 && flags & bindings::IB_MAD_USER_RMPP == 0
     }
 
-    /// Whether the client wants to hear of MADs that are received. Constant.
+    /// Whether the client has a receive handler. Constant.
     #[inline]
     pub fn has_recv_handler(&self) -> bool {
         // SAFETY: The member is constant.
         unsafe { (*self.as_raw()).recv_handler.is_some() }
     }
 
-    /// Whether the client wants to hear of MADs that were sent. Constant.
+    /// Whether the client has a send handler. Constant.
     #[inline]
     pub fn has_send_handler(&self) -> bool {
         // SAFETY: The member is constant.
         unsafe { (*self.as_raw()).send_handler.is_some() }
     }
 
-    /// Gives a posted MAD back to the client, which owns it from now on.
+    /// Calls the send handler for a posted MAD, which the client owns again from now on.
     pub fn tell_sent<S: Embeds<Body = SendBody>>(
         &self,
         posted: Posted<S>,
@@ -237,8 +238,8 @@ impl AgentBody {
             status,
             vendor_err,
         };
-        // SAFETY: The handler is constant, and its client has not returned from unregistering the agent. The MAD is the
-        // client's again by this call, of which there is one for each post.
+        // SAFETY: The handler is constant, and valid until the client has returned from unregistering the agent.
+        // `Posted` is consumed, so the MAD is returned to the client once per post.
         unsafe {
             if let Some(handler) = (*self.as_raw()).send_handler {
                 handler(self.as_raw(), &mut told);
@@ -246,15 +247,15 @@ impl AgentBody {
         }
     }
 
-    /// Gives a MAD that was received to the client, and says which request it answers.
+    /// Calls the receive handler for a MAD, with the request that it answers, if any.
     pub fn tell_received<S: Embeds<Body = SendBody>>(
         &self,
         request: Option<&Arc<S>>,
         mad: RecvMad,
         _sleep: &MaySleep,
     ) {
-        // SAFETY: The handler is constant, and its client has not returned from unregistering the agent. It owns the MAD
-        // from now on, and the request is there during the call.
+        // SAFETY: The handler is constant, and valid until the client has returned from unregistering the agent. The
+        // client owns the MAD from now on, and the request is valid during the call.
         unsafe {
             if let Some(handler) = (*self.as_raw()).recv_handler {
                 let request = request.map_or(null_mut(), |request| c_pointer(request));
@@ -264,7 +265,7 @@ impl AgentBody {
     }
 }
 
-/// What an agent registers for: `struct ib_mad_reg_req`.
+/// The requests that an agent registers for: `struct ib_mad_reg_req`.
 #[derive(Clone, Copy)]
 pub struct RegistrationRequest(ib_mad_reg_req);
 
@@ -284,28 +285,28 @@ impl RegistrationRequest {
         self.0.oui
     }
 
-    /// The methods of requests: a bit each.
+    /// The methods of requests, one bit per method.
     pub fn methods(&self) -> u128 {
         let [low, high] = self.0.method_mask;
         low as u128 | (high as u128) << 64
     }
 }
 
-/// As an argument of a C entry point; null: the agent only sends.
+/// The registration as an argument of C; null for an agent that gets no requests.
 pub struct RegistrationArgument(pub Option<RegistrationRequest>);
 
-// SAFETY: The header has a pointer to what the caller has filled in, or null.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for RegistrationArgument {
     type Raw = *mut ib_mad_reg_req;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements the pointer is null or valid.
         Self(unsafe { raw.as_ref() }.map(|raw| RegistrationRequest(*raw)))
     }
 }
 
-/// What the header says of a flag as a number.
+/// A flag as a number: 0 or 1.
 #[inline]
 pub fn truth(flag: bool) -> c_int {
     flag.into()

@@ -3,8 +3,8 @@
 //! The special queue pairs of a port, QP0 for subnet management (SMI) and QP1 for general services (GSI), and their
 //! completion queue, which work items poll.
 //!
-//! Memory that is posted to receive belongs to its queue pair until its completion, or until queue pair and completion
-//! queue are gone. A MAD that is posted to be sent has a reference of the queue pair's until its completion.
+//! A receive buffer that is posted belongs to its queue pair until its completion, or until queue pair and completion queue
+//! are destroyed. For a MAD that is posted for sending the queue pair holds a reference until its completion.
 //!
 //! IBTA specification, volume 1, sections 3.9.5 and 13.4.
 //!
@@ -38,28 +38,28 @@ use crate::{
     MaySleep,
 };
 
-/// The device writes.
+/// The DMA direction of receive buffers.
 const FROM_DEVICE: bindings::dma_data_direction =
     bindings::dma_data_direction_DMA_FROM_DEVICE as bindings::dma_data_direction;
 
-/// Who has made the queue pairs, for resource tracking.
+/// The owner of the queue pairs in resource tracking.
 const OWNER: &CStr = c"ib_core";
 
 /// The layer that uses special queue pairs: the core's.
 pub trait MadLayer: Sized + 'static {
     /// A MAD to be sent.
     type Send: Embeds<Body = SendBody>;
-    /// What the layer keeps with a queue pair.
+    /// The layer's data of a queue pair.
     type Queue: Send + Sync;
 
-    /// A MAD was sent, or could not be.
+    /// Called when a MAD was sent, or its sending has failed.
     fn sent(qp: &Arc<SpecialQp<Self>>, send: Arc<Self::Send>, wc: &ib_wc, sleep: &MaySleep);
 
-    /// A MAD was received.
+    /// Called when a MAD was received.
     fn received(qp: &SpecialQp<Self>, mad: RecvMad, sleep: &MaySleep);
 }
 
-/// Which special queue pair it is.
+/// The kind of a special queue pair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SpecialKind {
     /// QP0: subnet management.
@@ -77,7 +77,7 @@ impl SpecialKind {
         }
     }
 
-    /// The Q_Key that it has.
+    /// The Q_Key of the queue pair.
     const fn qkey(self) -> u32 {
         match self {
             Self::Smi => 0,
@@ -86,17 +86,17 @@ impl SpecialKind {
     }
 }
 
-/// What is posted to receive: the memory, by its place.
+/// The posted receive buffers, by their slot.
 struct Receives {
     slots: KVec<Option<RecvMad>>,
     free: KVec<usize>,
 }
 
-/// What posting needs, in any context.
+/// The queue pair for posting, in any context.
 ///
 /// # Invariants
 ///
-/// While `qp` is there, so is the queue pair.
+/// If `qp` is `Some`, the queue pair is valid.
 struct Open {
     qp: Option<NonNull<ib_qp>>,
 }
@@ -110,30 +110,30 @@ pub struct SpecialQp<L: MadLayer> {
     device: ARef<Device>,
     kind: SpecialKind,
     lkey: u32,
-    /// What the layer keeps with it.
+    /// The layer's data.
     #[pin]
     pub queue: L::Queue,
     #[pin]
     open: SpinLockIrq<Open>,
     #[pin]
     receives: SpinLockIrq<Receives>,
-    /// The queue pair as its owner has it: who changes or destroys it has the lock.
+    /// The queue pair for its owner. Modifying or destroying it takes the lock.
     #[pin]
     owned: Mutex<Open>,
     #[pin]
     _pinned: PhantomPinned,
 }
 
-/// How large the queues are, in requests.
+/// The sizes of the queues in requests.
 #[derive(Clone, Copy)]
 pub struct Depths {
-    /// How many MADs may be on their way.
+    /// The number of MADs that may be posted for sending.
     pub send: u32,
-    /// How many may be received before they are looked at.
+    /// The number of receive buffers.
     pub recv: u32,
 }
 
-/// What the special queue pairs of a port use.
+/// The resources that the special queue pairs of a port share.
 struct Shared {
     pd: NonNull<ib_pd>,
     cq: NonNull<ib_cq>,
@@ -145,9 +145,9 @@ pub struct SpecialQps<L: MadLayer> {
     shared: Option<Shared>,
 }
 
-// SAFETY: What is in it may be used from any thread.
+// SAFETY: The queue pairs and their resources may be used from any thread.
 unsafe impl<L: MadLayer> Send for SpecialQps<L> {}
-// SAFETY: Shared references only read.
+// SAFETY: Shared references only read the members.
 unsafe impl<L: MadLayer> Sync for SpecialQps<L> {}
 
 fn made<T>(object: *mut T) -> Result<NonNull<T>> {
@@ -155,13 +155,13 @@ fn made<T>(object: *mut T) -> Result<NonNull<T>> {
 }
 
 impl<L: MadLayer> SpecialQps<L> {
-    /// Makes the special queue pairs of a port: not usable yet.
+    /// Creates the special queue pairs of a port, in the reset state.
     ///
-    /// `queue` makes what the layer keeps with each.
+    /// `queue` initialises the layer's data of each.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what the driver answers.
+    /// `ENOMEM`, and those of the driver.
     pub fn new<I: PinInit<L::Queue, Error>>(
         device: &Device,
         port: u32,
@@ -176,8 +176,8 @@ impl<L: MadLayer> SpecialQps<L> {
             .send
             .saturating_add(depths.recv)
             .saturating_mul(count);
-        // SAFETY: The device is registered, and is not unregistered before `close`; process context. What is made is taken
-        // down by `Drop` or `close`.
+        // SAFETY: The device is registered, and is not unregistered before `close`; process context. `Drop` or `close`
+        // destroys the resources.
         let mut qps = unsafe {
             let pd = made(bindings::__ib_alloc_pd(device.as_raw(), 0, name))?;
             let cq = made(bindings::__ib_alloc_cq(
@@ -222,7 +222,7 @@ impl<L: MadLayer> SpecialQps<L> {
             slots.push(None, GFP_KERNEL)?;
             free.push(nth, GFP_KERNEL)?;
         }
-        // SAFETY: The domain is there.
+        // SAFETY: The domain is valid: `shared` owns it.
         let lkey = unsafe { (*shared.pd.as_ptr()).local_dma_lkey };
         let init = try_pin_init!(SpecialQp {
             device: device.hold(),
@@ -245,11 +245,11 @@ impl<L: MadLayer> SpecialQps<L> {
         attr.cap.max_recv_sge = 1;
         attr.qp_type = kind.qp_type();
         attr.port_num = port;
-        // SAFETY: The domain and the completion queue are there until `close`, which destroys the queue pair first.
+        // SAFETY: The domain and the completion queue are valid until `close`, which destroys the queue pair first.
         let qp = made(unsafe {
             bindings::ib_create_qp_kernel(shared.pd.as_ptr(), &mut attr, OWNER.as_char_ptr())
         })?;
-        // INVARIANT: `close` takes it out before it destroys it.
+        // INVARIANT: `close` takes the pointer out before it destroys the queue pair.
         this.owned.lock().qp = Some(qp);
         this.open.lock().qp = Some(qp);
         self.qps.push(this, GFP_KERNEL).map_err(Into::into)
@@ -260,16 +260,16 @@ impl<L: MadLayer> SpecialQps<L> {
         self.qps.iter().find(|qp| qp.kind == kind)
     }
 
-    /// All of them.
+    /// All special queue pairs of the port.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<SpecialQp<L>>> {
         self.qps.iter()
     }
 
-    /// Makes the queue pairs usable.
+    /// Moves the queue pairs to the ready-to-send state.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn start(&self, pkey_index: u16, sleep: &MaySleep) -> Result {
         for qp in &self.qps {
             qp.start(pkey_index, sleep)?;
@@ -277,11 +277,11 @@ impl<L: MadLayer> SpecialQps<L> {
         Ok(())
     }
 
-    /// Takes the queue pairs down: nothing is posted or completed any more when this returns.
+    /// Destroys the queue pairs. Nothing is posted or completed any more when this returns.
     ///
     /// # Errors
     ///
-    /// What the driver answers: then all that it may still write to stays allocated.
+    /// Those of the driver. Then all memory that the device may still write to is leaked.
     pub fn close(&mut self, _sleep: &MaySleep) -> Result {
         let Some(shared) = self.shared.take() else {
             return Ok(());
@@ -290,7 +290,7 @@ impl<L: MadLayer> SpecialQps<L> {
             let mut owned = qp.owned.lock();
             qp.open.lock().qp = None;
             if let Some(raw) = owned.qp.take() {
-                // SAFETY: Nobody finds the queue pair any more, and who uses it has one of the locks.
+                // SAFETY: The pointer was taken out under both locks, and every user of the queue pair holds one of them.
                 let ret = unsafe { bindings::ib_destroy_qp_user(raw.as_ptr(), null_mut()) };
                 if let Err(error) = to_result(ret) {
                     drop(owned);
@@ -299,7 +299,8 @@ impl<L: MadLayer> SpecialQps<L> {
                 }
             }
         }
-        // SAFETY: No queue pair uses them, and we have made them. Freeing the completion queue waits for who polls it.
+        // SAFETY: `new` has created the resources, and no queue pair uses them any more. Freeing the completion queue waits
+        // for its poller.
         unsafe {
             bindings::ib_free_cq(shared.cq.as_ptr());
             bindings::ib_dealloc_pd_user(shared.pd.as_ptr(), null_mut());
@@ -312,7 +313,7 @@ impl<L: MadLayer> SpecialQps<L> {
 }
 
 impl<L: MadLayer> SpecialQps<L> {
-    /// Keeps what a queue pair may still write to.
+    /// Leaks the memory that the device may still write to.
     fn leak(&self) {
         for qp in &self.qps {
             core::mem::forget(qp.clone());
@@ -335,22 +336,22 @@ impl<L: MadLayer> SpecialQp<L> {
         &self.device
     }
 
-    /// Which one it is.
+    /// The kind of the queue pair.
     #[inline]
     pub fn kind(&self) -> SpecialKind {
         self.kind
     }
 
-    /// The key of all memory.
+    /// The local key of all memory.
     #[inline]
     pub fn lkey(&self) -> u32 {
         self.lkey
     }
 
-    /// Calls `f` with the queue pair, if it is still there. Any context; `f` runs under a spin lock.
+    /// Calls `f` with the queue pair, if it is not destroyed. Any context; `f` runs under a spin lock.
     pub fn with<R>(&self, f: impl FnOnce(&Qp) -> R) -> Option<R> {
         let open = self.open.lock();
-        // SAFETY: By the invariants, while the lock is held.
+        // SAFETY: By the invariants of `Open` the queue pair is valid while the lock is held.
         let qp = open.qp.map(|qp| unsafe { qp.cast::<Qp>().as_ref() })?;
         Some(f(qp))
     }
@@ -358,7 +359,8 @@ impl<L: MadLayer> SpecialQp<L> {
     fn modify(&self, attr: &mut ib_qp_attr, mask: u32, _sleep: &MaySleep) -> Result {
         let owned = self.owned.lock();
         let qp = owned.qp.ok_or(ENODEV)?;
-        // SAFETY: By the invariants, while the lock is held; the members that the mask names are set.
+        // SAFETY: By the invariants of `Open` the queue pair is valid while the lock is held; the attributes in the mask
+        // are set.
         to_result(unsafe { bindings::ib_modify_qp(qp.as_ptr(), attr, mask as c_int) })
     }
 
@@ -377,11 +379,11 @@ impl<L: MadLayer> SpecialQp<L> {
         self.modify(&mut attr, state | bindings::IB_QP_SQ_PSN, sleep)
     }
 
-    /// Lets the queue pair send again after a send has failed.
+    /// Moves the queue pair back to the ready-to-send state after a send has failed.
     ///
     /// # Errors
     ///
-    /// `ENODEV` once it is gone, and what the driver answers.
+    /// `ENODEV` after the queue pair was destroyed, and those of the driver.
     pub fn recover(&self, sleep: &MaySleep) -> Result {
         let mut attr: ib_qp_attr = pin_init::zeroed();
         attr.qp_state = bindings::IB_QPS_RTS;
@@ -390,7 +392,7 @@ impl<L: MadLayer> SpecialQp<L> {
         self.modify(&mut attr, mask, sleep)
     }
 
-    /// Makes the address handle that a reply is sent with. Waits for the sender's neighbour entry, a second at most.
+    /// Creates the address handle for a reply. Waits at most one second for the sender's neighbour entry.
     ///
     /// # Errors
     ///
@@ -398,14 +400,15 @@ impl<L: MadLayer> SpecialQp<L> {
     pub fn address_of_sender(&self, to: &Sender, port: u32, _sleep: &MaySleep) -> Result<OwnAh> {
         let owned = self.owned.lock();
         let qp = owned.qp.ok_or(ENODEV)?;
-        // SAFETY: By the invariants, while the lock is held; the completion and the header are those of a MAD.
+        // SAFETY: By the invariants of `Open` the queue pair is valid while the lock is held; the completion and the header
+        // are those of a MAD.
         unsafe {
             let ah = bindings::ib_create_ah_from_wc((*qp.as_ptr()).pd, &to.wc, &to.grh, port);
             Ok(OwnAh::new(Owned::from_raw(made(ah)?)))
         }
     }
 
-    /// Makes the address handle of an address vector.
+    /// Creates the address handle of an address vector.
     ///
     /// # Errors
     ///
@@ -414,7 +417,8 @@ impl<L: MadLayer> SpecialQp<L> {
         let owned = self.owned.lock();
         let qp = owned.qp.ok_or(ENODEV)?;
         let flags = bindings::RDMA_CREATE_AH_SLEEPABLE;
-        // SAFETY: By the invariants, while the lock is held; the wrapper of the vector is transparent.
+        // SAFETY: By the invariants of `Open` the queue pair is valid while the lock is held; the wrapper of the vector is
+        // transparent.
         unsafe {
             let vector = core::ptr::from_mut(vector).cast();
             let ah = bindings::rdma_create_ah((*qp.as_ptr()).pd, vector, flags);
@@ -422,11 +426,12 @@ impl<L: MadLayer> SpecialQp<L> {
         }
     }
 
-    /// Posts a MAD to be sent: [`MadLayer::sent`] is called once, unless this fails. Any context.
+    /// Posts a MAD for sending. [`MadLayer::sent`] is called once, unless this fails. Any context.
     ///
     /// # Errors
     ///
-    /// `ENODEV` once the queue pair is gone, `EINVAL` for a MAD that has no address, `ENOMEM`, and what the driver answers.
+    /// `ENODEV` after the queue pair was destroyed, `EINVAL` for a MAD without an address, `ENOMEM`, and those of the
+    /// driver.
     pub fn post_send(self: &Arc<Self>, send: &Arc<L::Send>) -> Result {
         let body = send.body();
         if body.ah().is_none() {
@@ -439,19 +444,19 @@ impl<L: MadLayer> SpecialQp<L> {
             return Err(ENODEV);
         };
         let done = cqe_of(send);
-        // SAFETY: The MAD is not on its way, so nobody uses its handler.
+        // SAFETY: The MAD is not posted, so its completion handler is unused.
         unsafe { (*done).done = Some(sent::<L>) };
         body.set_queue(Arc::as_ptr(self).cast());
-        // The queue pair's references, which the completion takes back: to the MAD, and to itself.
+        // These are references of the queue pair to the MAD and to itself, which the completion takes back.
         core::mem::forget((send.clone(), self.clone()));
-        // SAFETY: By the invariants, while the lock is held; the MAD, its memory and its handler stay until the completion,
-        // and its address handle by the header's contract with its client.
+        // SAFETY: By the invariants of `Open` the queue pair is valid while the lock is held. The reference keeps the MAD,
+        // its memory and its handler until the completion; by the header the client keeps the address handle as long.
         let ret = body.with_request(done, |request| unsafe {
             qp.cast::<Qp>().as_ref().driver_post_send(&request.wr)
         });
         drop(open);
         to_result(ret).inspect_err(|_| {
-            // SAFETY: The request was not posted: the references are still ours.
+            // SAFETY: The request was not posted, so this function still owns the references.
             unsafe {
                 drop(Arc::from_raw(Arc::as_ptr(send)));
                 drop(Arc::from_raw(Arc::as_ptr(self)));
@@ -460,18 +465,19 @@ impl<L: MadLayer> SpecialQp<L> {
         })
     }
 
-    /// Posts memory to receive: [`MadLayer::received`] is called with it at most once. Any context.
+    /// Posts a receive buffer. [`MadLayer::received`] is called with it at most once. Any context.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` where all places are taken, `ENODEV` once the queue pair is gone, `ENOMEM`, and what the driver answers.
+    /// `ENOBUFS` where all slots are in use, `ENODEV` after the queue pair was destroyed, `ENOMEM`, and those of the
+    /// driver.
     pub fn post_recv(&self, mad: RecvMad) -> Result {
         let open = self.open.lock();
         let qp = open.qp.ok_or(ENODEV)?;
         let slot = self.receives.lock().free.pop().ok_or(ENOBUFS)?;
         let give_back = |error| {
             let mut receives = self.receives.lock();
-            // There is room: the place was taken from there.
+            // The vector has room: the slot was taken from it.
             let _ = receives.free.push_within_capacity(slot);
             let mad = receives.slots.get_mut(slot).and_then(Option::take);
             drop(receives);
@@ -479,7 +485,7 @@ impl<L: MadLayer> SpecialQp<L> {
         };
         let (area, length) = mad.area();
         let raw = mad.as_ptr();
-        // SAFETY: The memory is ours until it is posted, then its place's.
+        // SAFETY: This function owns the memory until it is posted; then the slot owns it.
         let address = unsafe {
             let device = self.device.as_raw();
             let address = bindings::ib_dma_map_single(device, area.cast(), length, FROM_DEVICE);
@@ -501,8 +507,7 @@ impl<L: MadLayer> SpecialQp<L> {
             lkey: self.lkey,
         };
         let mut request: ib_recv_wr = pin_init::zeroed();
-        // SAFETY: The memory has its place, where it stays until the completion, or until queue pair and completion queue
-        // are gone.
+        // SAFETY: The slot keeps the memory until the completion, or until queue pair and completion queue are destroyed.
         let ret = unsafe {
             request.__bindgen_anon_1.wr_cqe = &raw mut (*raw).cqe;
             request.sg_list = &mut piece;
@@ -518,32 +523,32 @@ impl<L: MadLayer> SpecialQp<L> {
         })
     }
 
-    /// How many places for memory to receive into are free.
+    /// The number of free slots for receive buffers.
     pub fn free_receives(&self) -> usize {
         self.receives.lock().free.len()
     }
 
     fn unmap(&self, mad: &RecvMad) {
         let (_, length) = mad.area();
-        // SAFETY: It was mapped by `post_recv`.
+        // SAFETY: `post_recv` has mapped the memory.
         unsafe {
             let address = (*mad.as_ptr()).address;
             bindings::ib_dma_unmap_single(self.device.as_raw(), address, length, FROM_DEVICE);
         }
     }
 
-    /// Takes memory back that a completion is about.
+    /// Takes back the receive buffer of a completion.
     fn take(&self, slot: usize) -> Option<RecvMad> {
         let mut receives = self.receives.lock();
         let mad = receives.slots.get_mut(slot)?.take()?;
-        // There is room: the place was taken from there.
+        // The vector has room: the slot was taken from it.
         let _ = receives.free.push_within_capacity(slot);
         drop(receives);
         self.unmap(&mad);
         Some(mad)
     }
 
-    /// Frees all memory that is posted. Queue pair and completion queue are gone.
+    /// Frees all posted receive buffers, after queue pair and completion queue were destroyed.
     fn forget_receives(&self) {
         let slots = core::mem::take(&mut self.receives.lock().slots);
         for mad in slots.into_iter().flatten() {
@@ -552,7 +557,7 @@ impl<L: MadLayer> SpecialQp<L> {
     }
 }
 
-/// What the completion of a MAD names: a pointer made of the whole object, to which [`sent`] goes back.
+/// The `wr_cqe` of a MAD. The pointer has the provenance of the whole object, to which [`sent`] goes back.
 fn cqe_of<T: Embeds<Body = SendBody>>(send: &Arc<T>) -> *mut ib_cqe {
     let offset = T::OFFSET + core::mem::offset_of!(SendBody, cqe);
     Arc::as_ptr(send)
@@ -563,9 +568,9 @@ fn cqe_of<T: Embeds<Body = SendBody>>(send: &Arc<T>) -> *mut ib_cqe {
 
 /// # Safety
 ///
-/// The completion is that of a MAD that `post_send` has posted, and is told of once; work items poll.
+/// `wc` is the completion of a MAD that `post_send` has posted, delivered once, in process context.
 unsafe extern "C" fn sent<L: MadLayer>(_cq: *mut ib_cq, wc: *mut ib_wc) {
-    // SAFETY: By the safety requirements the references are those that `post_send` gave away.
+    // SAFETY: By the safety requirements these are the references that `post_send` has leaked.
     unsafe {
         let cqe = kernel::types::Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
         let body: *const SendBody = kernel::container_of!(cqe, SendBody, cqe);
@@ -578,10 +583,10 @@ unsafe extern "C" fn sent<L: MadLayer>(_cq: *mut ib_cq, wc: *mut ib_wc) {
 
 /// # Safety
 ///
-/// The completion is that of memory that `post_recv` has posted, and is told of once; work items poll.
+/// `wc` is the completion of a buffer that `post_recv` has posted, delivered once, in process context.
 unsafe extern "C" fn received<L: MadLayer>(_cq: *mut ib_cq, wc: *mut ib_wc) {
-    // SAFETY: By the safety requirements the memory is still posted, and the queue pair's structure is there: it stays at
-    // least until the completion queue is gone.
+    // SAFETY: By the safety requirements the buffer is still posted. The structure of the queue pair is valid at least
+    // until the completion queue is destroyed.
     unsafe {
         let cqe = (*wc).__bindgen_anon_1.wr_cqe;
         let raw: *mut Raw = kernel::container_of!(cqe, Raw, cqe);

@@ -18,15 +18,15 @@ use rdma_bindings::{
 
 use crate::core::{list, network_header::NetworkHeader};
 
-/// The memory of a MAD: the MAD itself follows.
+/// The header of a receive buffer, which the MAD follows.
 #[repr(C)]
 pub(super) struct Raw {
-    /// For the completion of the request to receive.
+    /// The completion handler of the receive request.
     pub(super) cqe: ib_cqe,
-    /// The queue pair that the memory is posted to, and its place there.
+    /// The queue pair that the buffer is posted to, and its slot there.
     pub(super) queue: *const c_void,
     pub(super) slot: usize,
-    /// Where the device finds the memory.
+    /// The DMA address.
     pub(super) address: u64,
     wc: ib_wc,
     recv_wc: ib_mad_recv_wc,
@@ -35,24 +35,24 @@ pub(super) struct Raw {
     mad: [u8; 0],
 }
 
-/// A MAD that was received, or memory for one; of several segments of RMPP, the first with all others behind it.
+/// A received MAD, or a buffer for one. For an RMPP message this is the first segment, which owns all others.
 ///
 /// # Invariants
 ///
-/// The memory is from [`Self::new`] and ours alone. `rmpp_list` has this MAD and those of its other segments, each from
-/// `new` too.
+/// The memory is from [`Self::new`], and owned exclusively. `rmpp_list` has this MAD and those of its other segments, which
+/// are from `new` too.
 pub struct RecvMad(NonNull<Raw>);
 
-/// Who has sent a MAD: what the device tells of the packet, and its GRH.
+/// The sender of a MAD: the completion and the GRH of its packet.
 #[derive(Clone, Copy)]
 pub struct Sender {
     pub(super) wc: ib_wc,
     pub(super) grh: ib_grh,
 }
 
-// SAFETY: They are numbers; nobody follows the pointers of a completion that is over.
+// SAFETY: The members are plain data; the pointers of the completion are not dereferenced.
 unsafe impl Send for Sender {}
-// SAFETY: As above.
+// SAFETY: The members are plain data; the pointers of the completion are not dereferenced.
 unsafe impl Sync for Sender {}
 
 impl Sender {
@@ -62,9 +62,9 @@ impl Sender {
     }
 }
 
-// SAFETY: The memory is the owner's alone.
+// SAFETY: `self` owns the memory exclusively.
 unsafe impl Send for RecvMad {}
-// SAFETY: Shared references only read.
+// SAFETY: Shared references only read the memory.
 unsafe impl Sync for RecvMad {}
 
 fn layout(size: usize) -> Result<Layout> {
@@ -73,7 +73,7 @@ fn layout(size: usize) -> Result<Layout> {
 }
 
 impl RecvMad {
-    /// Zeroed memory for a MAD of up to `size` bytes, which are at least those of one of InfiniBand.
+    /// Allocates a zeroed buffer for a MAD of up to `size` bytes, at least the 256 of an InfiniBand MAD.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl RecvMad {
         }
         let memory = Kmalloc::alloc(layout(size)?, flags | __GFP_ZERO, NumaNode::NO_NODE)?;
         let raw = memory.cast::<Raw>();
-        // SAFETY: The memory is ours, large enough, and zeros are a value of the structure.
+        // SAFETY: The memory is new and large enough, and zeros are a valid value of the structure.
         unsafe {
             let this = raw.as_ptr();
             (*this).size = size;
@@ -97,15 +97,15 @@ impl RecvMad {
                 &raw mut (*this).recv_wc.recv_buf.list,
             );
         }
-        // INVARIANT: It was just made.
+        // INVARIANT: The memory was just allocated, and the list has this MAD alone.
         Ok(Self(raw))
     }
 
-    /// Another one from the same sender, which has the first `length` bytes of the MAD, and zeros behind them.
+    /// Allocates a MAD from the same sender, with the first `length` bytes of this one, followed by zeros.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` for more bytes than there are.
+    /// `ENOMEM`; `EINVAL` if the MAD is shorter.
     pub fn copy_of_start(&self, length: usize, flags: Flags) -> Result<Self> {
         let start = self.mad().get(..length).ok_or(EINVAL)?;
         let mut copy = Self::new(self.mad().len(), flags)?;
@@ -137,9 +137,9 @@ impl RecvMad {
         self.0.as_ptr()
     }
 
-    /// What a device writes into: the GRH, and the MAD behind it.
+    /// The area that the device writes: the GRH, followed by the MAD.
     pub(super) fn area(&self) -> (*mut u8, usize) {
-        // SAFETY: The member is inside.
+        // SAFETY: By the type invariants the structure is valid.
         let grh = unsafe { &raw mut (*self.0.as_ptr()).grh };
         let length = self.raw().size.saturating_add(size_of::<ib_grh>());
         (grh.cast(), length)
@@ -148,7 +148,7 @@ impl RecvMad {
     /// The MAD.
     #[inline]
     pub fn mad(&self) -> &[u8] {
-        // SAFETY: There are so many bytes behind the structure, which are ours as it is.
+        // SAFETY: By the type invariants the bytes follow the structure in one allocation, which `self` owns.
         unsafe {
             let mad: *const u8 = (&raw const (*self.0.as_ptr()).mad).cast();
             core::slice::from_raw_parts(mad, self.raw().size)
@@ -158,27 +158,28 @@ impl RecvMad {
     /// The MAD, for writing.
     #[inline]
     pub fn mad_mut(&mut self) -> &mut [u8] {
-        // SAFETY: As above, and the owner lends all of it.
+        // SAFETY: By the type invariants the bytes follow the structure in one allocation, which `self` owns and lends
+        // mutably.
         unsafe {
             let mad: *mut u8 = (&raw mut (*self.0.as_ptr()).mad).cast();
             core::slice::from_raw_parts_mut(mad, self.raw().size)
         }
     }
 
-    /// The first bytes of the MAD; zeros where it has not so many.
+    /// `N` bytes at the offset `at` of the MAD; zeros after its end.
     #[inline]
     pub fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
         let found = self.mad().get(at..).and_then(|rest| rest.first_chunk());
         found.copied().unwrap_or([0; N])
     }
 
-    /// The completion that the MAD came with.
+    /// The completion of the MAD.
     #[inline]
     pub fn wc(&self) -> &ib_wc {
         &self.raw().wc
     }
 
-    /// Says with which completion the MAD came.
+    /// Sets the completion of the MAD.
     pub fn set_wc(&mut self, wc: &ib_wc) {
         self.raw_mut().wc = *wc;
     }
@@ -186,43 +187,44 @@ impl RecvMad {
     /// The global route header.
     #[inline]
     pub fn network_header(&self) -> NetworkHeader {
-        // SAFETY: The header has 40 bytes, any of which are a value.
+        // SAFETY: The header has 40 bytes, of which any value is valid.
         NetworkHeader::new(unsafe { (&raw const self.raw().grh).cast::<[u8; 40]>().read() })
     }
 
-    /// Clears what is behind the first `length` bytes: what a shorter packet has not written.
+    /// Zeroes the MAD after the first `length` bytes, which a shorter packet has not written.
     pub fn clear_from(&mut self, length: usize) {
         if let Some(rest) = self.mad_mut().get_mut(length..) {
             rest.fill(0);
         }
     }
 
-    /// Says that the MAD came in no packet: it has no global route header.
+    /// Marks the MAD as local: it came in no packet, and has no GRH.
     pub fn set_local(&mut self) {
         self.raw_mut().recv_wc.recv_buf.grh = core::ptr::null_mut();
     }
 
-    /// Says how long the message is, with all its segments, and how long one of them.
+    /// Sets the length of the message and that of a segment, in bytes.
     pub fn set_length(&mut self, length: usize, segment: usize) {
         let recv_wc = &mut self.raw_mut().recv_wc;
         recv_wc.mad_len = c_int::try_from(length).unwrap_or(c_int::MAX);
         recv_wc.mad_seg_size = segment;
     }
 
-    /// How long the message is, with all its segments, in bytes.
+    /// The length of the message in bytes, with all its segments.
     pub fn length(&self) -> usize {
         usize::try_from(self.raw().recv_wc.mad_len).unwrap_or(0)
     }
 
-    /// How long a segment of the message is, in bytes.
+    /// The length of a segment in bytes.
     pub fn segment_size(&self) -> usize {
         self.raw().recv_wc.mad_seg_size
     }
 
-    /// Appends the next segment of the message, which is a single one.
+    /// Appends the next segment of the message, which has no segments of its own.
     pub fn append(&mut self, segment: RecvMad) {
         let segment = core::mem::ManuallyDrop::new(segment);
-        // SAFETY: Both are ours. The segment leaves its own list, which is empty then, for this one, whose first MAD owns it.
+        // SAFETY: Both are owned exclusively. The segment moves from its own list, which is empty then, to this one, whose
+        // first MAD owns it.
         unsafe {
             let entry = &raw mut (*segment.as_ptr()).recv_wc.recv_buf.list;
             list::remove(entry);
@@ -230,7 +232,7 @@ impl RecvMad {
         }
     }
 
-    /// Calls `f` with each segment's bytes, in their order.
+    /// Calls `f` with the bytes of each segment, in order.
     pub fn for_each_segment(&self, mut f: impl FnMut(&[u8])) {
         // SAFETY: By the type invariants.
         unsafe {
@@ -245,7 +247,7 @@ impl RecvMad {
         }
     }
 
-    /// The sender. `None`: the MAD came in no packet.
+    /// The sender; `None` if the MAD came in no packet.
     pub fn sender(&self) -> Option<Sender> {
         let raw = self.raw();
         let (wc, grh) = (raw.wc, raw.grh);
@@ -255,12 +257,12 @@ impl RecvMad {
     /// Hands the MAD over to C.
     pub(super) fn into_raw(self) -> *mut ib_mad_recv_wc {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: The member is inside.
+        // SAFETY: By the type invariants the structure is valid.
         unsafe { &raw mut (*this.as_ptr()).recv_wc }
     }
 
-    /// The driver looks at a MAD first; it may write an answer into `answer`. Says what became of it
-    /// (`enum ib_mad_result`), how long the answer is, and the index of its P_Key.
+    /// Lets the driver process the MAD (`process_mad`), which may write a response to `answer`. Returns the result (`enum
+    /// ib_mad_result`), the length of the response, and the index of its P_Key.
     pub fn driver_process(
         &self,
         device: &crate::core::Device,
@@ -270,8 +272,8 @@ impl RecvMad {
     ) -> Option<(u32, usize, u16)> {
         let grh = self.raw().recv_wc.recv_buf.grh;
         let (mut length, mut pkey_index) = (answer.raw().size, 0);
-        // SAFETY: The device is there; a driver reads this MAD and its completion, and writes into the answer, whose
-        // length it is told.
+        // SAFETY: The device is valid; the driver reads this MAD and its completion, and writes at most the length of
+        // `answer` that it is passed.
         let ret = unsafe {
             let call = (*device.as_raw()).ops.process_mad?;
             call(
@@ -290,7 +292,7 @@ impl RecvMad {
     }
 }
 
-/// The memory of the MAD that a list entry is in.
+/// The buffer of a list entry.
 ///
 /// # Safety
 ///
@@ -306,7 +308,7 @@ unsafe fn owner_of(entry: *mut bindings::list_head) -> *mut Raw {
 
 impl Drop for RecvMad {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants; the entries are taken out before their memory goes, this MAD's own last.
+        // SAFETY: By the type invariants; each entry is removed before its memory is freed, that of this MAD last.
         unsafe {
             let head = &raw mut (*self.as_ptr()).recv_wc.rmpp_list;
             while let Some(entry) = list::first(head) {
@@ -322,16 +324,16 @@ impl Drop for RecvMad {
     }
 }
 
-// SAFETY: The header's function takes a MAD over that a handler was given.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for RecvMad {
     type Raw = *mut ib_mad_recv_wc;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements it was made by `into_raw`, and the client owns it.
+        // SAFETY: By the safety requirements the pointer is from `into_raw`, and the client gives up the MAD.
         let raw = unsafe { kernel::container_of!(raw, Raw, recv_wc) };
-        // INVARIANT: As above. Clients leave the list as it is.
-        // SAFETY: The member is inside of the structure, which is not at zero.
+        // INVARIANT: The MAD was owned by the client, and by the header clients do not change the list.
+        // SAFETY: `raw` is a valid pointer, and so not null.
         Self(unsafe { NonNull::new_unchecked(raw) })
     }
 }

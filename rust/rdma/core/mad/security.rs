@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What security modules say of agents: whether they may manage the subnet, and which P_Keys they may use. Where the kernel
-//! asks none about InfiniBand, all may do all.
+//! Security module checks of agents: whether they may manage the subnet, and which P_Keys they may use. Without
+//! `CONFIG_SECURITY_INFINIBAND` everything is permitted.
 //!
 //! C header: `include/linux/security.h`.
 
@@ -12,19 +12,19 @@ use super::agent::AgentBody;
 use crate::MaySleep;
 
 impl AgentBody {
-    /// Lets security modules know of an agent: to be taken back by [`Self::forget_security`].
+    /// Allocates the security state of an agent, which [`Self::forget_security`] frees.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what they answer.
+    /// `ENOMEM`, and those of security modules.
     pub fn note_security(&self, _sleep: &MaySleep) -> Result {
-        // SAFETY: The agent is being made.
+        // SAFETY: The agent is being created.
         to_result(unsafe { bindings::ib_mad_security_alloc(self.as_raw()) })
     }
 
-    /// Ends what [`Self::note_security`] has begun.
+    /// Frees the state of [`Self::note_security`].
     pub fn forget_security(&self, _sleep: &MaySleep) {
-        // SAFETY: The agent goes; its client does not use it any more.
+        // SAFETY: The agent is being unregistered, and its client does not use it any more.
         unsafe { bindings::ib_mad_security_free(self.as_raw()) };
     }
 
@@ -32,9 +32,9 @@ impl AgentBody {
     ///
     /// # Errors
     ///
-    /// What security modules answer.
+    /// Those of security modules.
     pub fn may_manage_subnet(&self) -> Result {
-        // SAFETY: The agent is there.
+        // SAFETY: `self` is a valid agent.
         to_result(unsafe { bindings::ib_mad_security_smp(self.as_raw()) })
     }
 
@@ -42,9 +42,9 @@ impl AgentBody {
     ///
     /// # Errors
     ///
-    /// What security modules answer.
+    /// Those of security modules.
     pub fn may_use_pkey(&self, subnet_prefix: u64, pkey: u16) -> Result {
-        // SAFETY: The agent is there.
+        // SAFETY: `self` is a valid agent.
         to_result(unsafe { bindings::ib_mad_security_pkey(self.as_raw(), subnet_prefix, pkey) })
     }
 }

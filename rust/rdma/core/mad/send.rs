@@ -2,7 +2,7 @@
 
 //! MADs to send and their memory: `struct ib_mad_send_buf`.
 //!
-//! A message of RMPP has a header that all its packets begin with, and a row of segments, one for each packet.
+//! An RMPP message has a header with which all its packets begin, and an array of segments, one per packet.
 //!
 //! C header: `include/rdma/ib_mad.h`.
 
@@ -27,36 +27,36 @@ use crate::{
     MaySleep,
 };
 
-/// The Q_Key that says that the queue pair's own is used.
+/// The Q_Key value that selects the queue pair's own Q_Key.
 const OWN_QKEY: u32 = bindings::IB_QP_SET_QKEY;
 
-/// The device reads.
+/// The DMA direction of send buffers.
 const TO_DEVICE: bindings::dma_data_direction =
     bindings::dma_data_direction_DMA_TO_DEVICE as bindings::dma_data_direction;
 
-/// What a MAD to be sent is to be like.
+/// The properties of a new MAD.
 pub struct SendInit<'a> {
     /// The device.
     pub device: &'a Device,
-    /// The key of all memory.
+    /// The local key of all memory.
     pub lkey: u32,
-    /// The number of the peer's queue pair.
+    /// The number of the remote queue pair.
     pub remote_qpn: u32,
     /// The index of the P_Key.
     pub pkey_index: u16,
-    /// How many bytes each packet begins with.
+    /// The length in bytes of the header of each packet.
     pub header: usize,
-    /// How many bytes follow it in one packet.
+    /// The length in bytes of the payload of each packet.
     pub payload: usize,
-    /// For how many bytes behind the header there is memory, without RMPP: no less than `payload`.
+    /// The size in bytes of the memory after the header, without RMPP: at least `payload`.
     pub room: usize,
-    /// How many bytes of data the client has.
+    /// The length in bytes of the client's data.
     pub data: usize,
-    /// How many packets of RMPP there are; 0: the MAD is one packet, without RMPP.
+    /// The number of RMPP packets; 0 for a MAD of one packet without RMPP.
     pub segments: usize,
 }
 
-/// An address handle of the layer's own. Dropping it destroys it. Any context.
+/// An address handle that the layer owns. Dropping it destroys the handle, in any context.
 pub struct OwnAh(Option<Owned<Ah>>);
 
 impl OwnAh {
@@ -77,19 +77,19 @@ unsafe impl Sync for OwnAh {}
 impl Drop for OwnAh {
     fn drop(&mut self) {
         if let Some(ah) = self.0.take() {
-            // SAFETY: The handle is ours; without the flag the driver does not sleep.
+            // SAFETY: `self` owns the handle; without the flag the driver does not sleep.
             unsafe { bindings::rdma_destroy_ah_user(ah.into_raw(), 0, null_mut()) };
         }
     }
 }
 
-/// A MAD to be sent, as C knows it, and its memory.
+/// The C structure of a MAD for sending, and its memory.
 #[repr(C)]
 pub struct SendBody {
     buf: Opaque<ib_mad_send_buf>,
-    /// For the completion of the request to send.
+    /// The completion handler of the send request.
     pub(super) cqe: Opaque<ib_cqe>,
-    /// The header, and without RMPP the payload behind it.
+    /// The header, followed by the payload if RMPP is not used.
     memory: Opaque<KVec<u8>>,
     segments: KVec<KVec<u8>>,
     device: ARef<Device>,
@@ -98,38 +98,38 @@ pub struct SendBody {
     payload: usize,
     header: usize,
     pkey_index: AtomicU16,
-    /// The port that a switch sends it by.
+    /// The port that a switch sends the MAD through.
     port_num: AtomicU32,
-    /// Which segment is sent.
+    /// The segment that is sent.
     segment: AtomicU32,
-    /// The queue pair that it is posted to.
+    /// The queue pair that the MAD is posted to.
     queue: AtomicPtr<c_void>,
-    /// Where the device finds header and payload.
+    /// The DMA addresses of header and payload.
     mapped: [AtomicU64; 2],
     ah: Option<Arc<OwnAh>>,
 }
 
-// SAFETY: What changes is atomic, or of C: the client leaves a MAD alone that is posted.
+// SAFETY: Members that change are atomic, or belong to C, whose client by the header does not change a posted MAD.
 unsafe impl Send for SendBody {}
-// SAFETY: As above.
+// SAFETY: Members that change are atomic, or belong to C, whose client by the header does not change a posted MAD.
 unsafe impl Sync for SendBody {}
 
-// SAFETY: `buf` is at the beginning.
+// SAFETY: The structure begins with `buf`.
 unsafe impl Body for SendBody {
     type C = ib_mad_send_buf;
 }
 
-/// Zeroed memory.
+/// Allocates zeroed memory.
 fn zeroed(length: usize, flags: Flags) -> Result<KVec<u8>> {
     Ok(KVec::from_elem(0, length, flags)?)
 }
 
 impl SendBody {
-    /// A MAD that is zero, and goes to `ah` if that is given: else the client says where.
+    /// Allocates a zeroed MAD with the address handle `ah`; without one the client sets it.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EOVERFLOW` for numbers that C's structure has no room for.
+    /// `ENOMEM`; `EOVERFLOW` for numbers that do not fit into the C structure.
     pub fn new(init: &SendInit<'_>, ah: Option<Arc<OwnAh>>, flags: Flags) -> Result<Self> {
         let number = |number: usize| i32::try_from(number).map_err(|_| EOVERFLOW);
         let inline = match init.segments {
@@ -174,9 +174,9 @@ impl SendBody {
         })
     }
 
-    /// Says whose the MAD is. Before C or another thread has it.
+    /// Sets the agent of the MAD, before the MAD is shared.
     pub fn set_agent(&mut self, agent: *mut bindings::ib_mad_agent) {
-        // SAFETY: The MAD is being made.
+        // SAFETY: `&mut self` is exclusive.
         unsafe { (*self.buf.get()).mad_agent = agent };
     }
 
@@ -187,17 +187,16 @@ impl SendBody {
     }
 
     fn memory(&self) -> &KVec<u8> {
-        // SAFETY: The vector is set when the MAD is made, and does not change; its bytes do, by C too, so nobody makes
-        // a reference to them.
+        // SAFETY: The vector is constant after the MAD is made. C changes its bytes, so no reference to them is made.
         unsafe { &*self.memory.get() }
     }
 
-    /// `N` bytes of the header; zeros behind the end of the memory.
+    /// `N` bytes at the offset `at`; zeros after the end of the memory.
     #[inline]
     pub fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
         let memory = self.memory();
         match at.checked_add(N) {
-            // SAFETY: The bytes are inside; they may be anybody's.
+            // SAFETY: The bytes lie within the memory. The volatile read tolerates concurrent writers.
             Some(end) if end <= memory.len() => unsafe {
                 memory.as_ptr().add(at).cast::<[u8; N]>().read_volatile()
             },
@@ -205,12 +204,12 @@ impl SendBody {
         }
     }
 
-    /// Writes bytes of the header, if they are inside of the memory.
+    /// Writes bytes of the header, if they lie within the memory.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         let memory = self.memory();
         match at.checked_add(bytes.len()) {
-            // SAFETY: The bytes are inside; the memory was made as bytes that may be written, and who posts or has the
-            // MAD writes them.
+            // SAFETY: The bytes lie within the memory, whose pointer permits writes; only the client or the layer writes
+            // them, whichever owns the MAD.
             Some(end) if end <= memory.len() => unsafe {
                 let to = memory.as_ptr().cast_mut().add(at);
                 core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -219,31 +218,31 @@ impl SendBody {
         }
     }
 
-    /// The memory of a segment, from 0 on.
+    /// The memory of a segment; the first has the index 0.
     pub fn segment(&self, nth: usize) -> Option<*mut u8> {
         self.segments
             .get(nth)
             .map(|segment| segment.as_ptr().cast_mut())
     }
 
-    /// How many segments there are; 0: no RMPP.
+    /// The number of segments; 0 without RMPP.
     #[inline]
     pub fn segments(&self) -> u32 {
         self.segments.len() as u32
     }
 
-    /// Says which segment is sent next, from 0 on.
+    /// Selects the segment that is sent next; the first has the index 0.
     pub fn select(&self, nth: u32) {
         self.segment.store(nth, Ordering::Relaxed);
     }
 
-    /// How many bytes of data the client has.
+    /// The length in bytes of the client's data.
     pub fn data_length(&self) -> usize {
         // SAFETY: The member is constant.
         usize::try_from(unsafe { (*self.as_raw()).data_len }).unwrap_or(0)
     }
 
-    /// How many bytes each packet begins with.
+    /// The length in bytes of the header of each packet.
     pub fn header_length(&self) -> usize {
         self.header
     }
@@ -253,45 +252,45 @@ impl SendBody {
         self.payload
     }
 
-    /// Asks the driver for the address vector that it goes to. `None`: there is none. Any context.
+    /// Queries the address vector of the MAD from the driver. `None` without an address handle. Any context.
     pub fn address(&self) -> Option<bindings::rdma_ah_attr> {
         let mut vector = pin_init::zeroed();
         self.ah()?.driver_query(&mut vector).ok()?;
         Some(vector)
     }
 
-    /// How long to wait for a response, in milliseconds; 0: none is expected.
+    /// The timeout for a response in milliseconds; 0 if none is expected.
     #[inline]
     pub fn timeout_ms(&self) -> u32 {
-        // SAFETY: The client sets the member before it posts the MAD.
+        // SAFETY: Any value is valid, and the client does not change the member while the MAD is posted.
         let timeout = unsafe { (&raw const (*self.as_raw()).timeout_ms).read_volatile() };
         u32::try_from(timeout).unwrap_or(0)
     }
 
-    /// Sets how long to wait for a response.
+    /// Sets the timeout for a response in milliseconds.
     pub fn set_timeout_ms(&self, timeout: u32) {
         let timeout = i32::try_from(timeout).unwrap_or(i32::MAX);
-        // SAFETY: The MAD is posted: its client leaves it alone.
+        // SAFETY: Any value is valid; by the header the client does not access a posted MAD.
         unsafe { (&raw mut (*self.as_raw()).timeout_ms).write_volatile(timeout) };
     }
 
-    /// How often to send it again; how often it was, once it is posted.
+    /// The number of retries: before posting the limit, after that the retries done.
     pub fn retries(&self) -> u32 {
-        // SAFETY: The client sets the member before it posts the MAD.
+        // SAFETY: Any value is valid, and the client does not change the member while the MAD is posted.
         let retries = unsafe { (&raw const (*self.as_raw()).retries).read_volatile() };
         u32::try_from(retries).unwrap_or(0)
     }
 
-    /// Sets how often it was sent again.
+    /// Sets the number of retries done.
     pub fn set_retries(&self, retries: u32) {
         let retries = i32::try_from(retries).unwrap_or(i32::MAX);
-        // SAFETY: The MAD is posted: its client leaves it alone.
+        // SAFETY: Any value is valid; by the header the client does not access a posted MAD.
         unsafe { (&raw mut (*self.as_raw()).retries).write_volatile(retries) };
     }
 
-    /// Where it goes. `None`: the client has not said it.
+    /// The address handle; `None` if the client has set none.
     pub fn ah(&self) -> Option<&Ah> {
-        // SAFETY: The client's handle is there while the MAD is posted, or it is ours.
+        // SAFETY: The handle is null, the client's, which is valid while the MAD is posted, or owned by `self`.
         unsafe { (*self.as_raw()).ah.cast::<Ah>().as_ref() }
     }
 
@@ -305,32 +304,32 @@ impl SendBody {
         self.pkey_index.store(index, Ordering::Relaxed);
     }
 
-    /// The number of the peer's queue pair, and the Q_Key.
+    /// The number of the remote queue pair, and the Q_Key.
     pub fn remote(&self) -> (u32, u32) {
         (self.remote_qpn, OWN_QKEY)
     }
 
-    /// The port that a switch sends it by; 0 for others.
+    /// The port that a switch sends the MAD through; 0 for other nodes.
     pub fn port_num(&self) -> u32 {
         self.port_num.load(Ordering::Relaxed)
     }
 
-    /// Says by which port a switch sends it.
+    /// Sets the port that a switch sends the MAD through.
     pub fn set_port_num(&self, port_num: u32) {
         self.port_num.store(port_num, Ordering::Relaxed);
     }
 
-    /// Notes the queue pair that it is posted to.
+    /// Sets the queue pair that the MAD is posted to.
     pub(super) fn set_queue(&self, queue: *const c_void) {
         self.queue.store(queue.cast_mut(), Ordering::Relaxed);
     }
 
-    /// The queue pair that it is posted to.
+    /// The queue pair that the MAD is posted to.
     pub(super) fn queue(&self) -> *const c_void {
         self.queue.load(Ordering::Relaxed)
     }
 
-    /// Maps what is sent for the device.
+    /// Maps header and payload for DMA.
     pub(super) fn map(&self) -> Result {
         let header = self.memory().as_ptr().cast_mut();
         let nth = self.segment.load(Ordering::Relaxed) as usize;
@@ -354,7 +353,7 @@ impl SendBody {
     }
 
     fn map_one(&self, memory: *mut u8, length: usize) -> Result<u64> {
-        // SAFETY: The memory is there as long as `self`, which whoever posts it keeps.
+        // SAFETY: The memory is valid as long as `self`, which the queue pair's reference keeps while it is posted.
         unsafe {
             let device = self.device.as_raw();
             let address = bindings::ib_dma_map_single(device, memory.cast(), length, TO_DEVICE);
@@ -367,13 +366,13 @@ impl SendBody {
 
     fn unmap_one(&self, address: &AtomicU64, length: usize) {
         let address = address.load(Ordering::Relaxed);
-        // SAFETY: It was mapped by `map_one`.
+        // SAFETY: `map_one` has mapped the memory.
         unsafe {
             bindings::ib_dma_unmap_single(self.device.as_raw(), address, length, TO_DEVICE);
         }
     }
 
-    /// Ends what [`Self::map`] began.
+    /// Unmaps what [`Self::map`] has mapped.
     pub(super) fn unmap(&self) {
         let [first, second] = &self.mapped;
         self.unmap_one(first, self.header);
@@ -382,7 +381,7 @@ impl SendBody {
         }
     }
 
-    /// Calls `post` with the request to send; its completion names `done`.
+    /// Calls `post` with the send request, whose `wr_cqe` is `done`.
     pub(super) fn with_request<R>(
         &self,
         done: *mut ib_cqe,
@@ -402,7 +401,7 @@ impl SendBody {
         request.wr.num_sge = if self.payload == 0 { 1 } else { 2 };
         request.wr.opcode = bindings::IB_WR_SEND;
         request.wr.send_flags = bindings::IB_SEND_SIGNALED;
-        // SAFETY: The member is set.
+        // SAFETY: The member is set before the MAD is posted.
         request.ah = unsafe { (*self.as_raw()).ah };
         request.remote_qpn = self.remote_qpn;
         request.remote_qkey = OWN_QKEY;
@@ -411,8 +410,8 @@ impl SendBody {
         post(&request)
     }
 
-    /// The driver handles a MAD that is not sent over the wire, but meant for this port. As
-    /// [`RecvMad::driver_process`](super::recv::RecvMad::driver_process).
+    /// Lets the driver process a MAD that is addressed to this port, as
+    /// [`RecvMad::driver_process`](super::recv::RecvMad::driver_process) does.
     pub fn driver_process(
         &self,
         wc: &bindings::ib_wc,
@@ -422,8 +421,8 @@ impl SendBody {
     ) -> Option<(u32, usize, u16)> {
         let (mut length, mut pkey_index) = (answer.mad().len(), 0);
         let room = length;
-        // SAFETY: The device is there; a driver reads the request and its completion, and writes into the answer, whose
-        // length it is told. It does not sleep: posting may come in any context.
+        // SAFETY: The device is valid; the driver reads the request and its completion, and writes at most the length of the
+        // answer that it is passed. By the header it does not sleep.
         let ret = unsafe {
             let call = (*self.device.as_raw()).ops.process_mad?;
             call(
@@ -444,21 +443,21 @@ impl SendBody {
 
 impl Drop for SendBody {
     fn drop(&mut self) {
-        // SAFETY: The vector was made by `new`, and nobody uses it any more.
+        // SAFETY: `new` has initialised the vector, and `&mut self` is exclusive.
         unsafe { core::ptr::drop_in_place(self.memory.get()) };
     }
 }
 
-/// A MAD that its client has posted: it comes back to the client once, by `AgentBody::tell_sent`, or stays its own where
-/// posting fails.
+/// A MAD that its client has posted. `AgentBody::tell_sent` returns it to the client once; if posting fails the client keeps
+/// it.
 pub struct Posted<S>(Arc<S>);
 
 impl<S: Embeds<Body = SendBody>> Posted<S> {
-    /// The client posts a MAD.
+    /// Takes over a MAD that its client posts.
     ///
     /// # Safety
     ///
-    /// The client leaves the MAD alone until it is told of it, or told that posting has failed. There is one value for each
+    /// The client does not access the MAD until its send handler is called, or posting has failed. There is one value per
     /// post.
     unsafe fn by_client(send: Arc<S>) -> Self {
         Self(send)
@@ -471,25 +470,26 @@ impl<S: Embeds<Body = SendBody>> Posted<S> {
     }
 }
 
-/// A chain of MADs that C posts at once.
+/// A chain of MADs that C posts in one call.
 pub struct Chain<'a, T: Embeds<Body = SendBody>>(MaybeBorrowed<'a, T>);
 
-// SAFETY: As for `Borrowed`; each MAD names the next.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: Embeds<Body = SendBody>> FromC for Chain<'_, T> {
     type Raw = *mut ib_mad_send_buf;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements the pointer is null or a MAD that C lends.
         Self(unsafe { MaybeBorrowed::from_c(raw) })
     }
 }
 
 impl<T: Embeds<Body = SendBody>> Chain<'_, T> {
-    /// Takes the first MAD off, to post it. The chain is not looked at there any more: the MAD may be sent and freed at once.
+    /// Removes the first MAD, for posting. Its link is not read afterwards, since the MAD may be sent and freed at once.
     pub fn take_first(&mut self) -> Option<Posted<T>> {
         let first = self.0 .0.take()?;
-        // SAFETY: The client has filled in the members, lends the whole chain, and posts each MAD of it by this call.
+        // SAFETY: By the header the client has filled in the members, lends the whole chain, and posts each of its MADs by
+        // this call.
         unsafe {
             self.0 = MaybeBorrowed::from_c((*first.body().as_raw()).next);
             Some(Posted::by_client(first.hold()))
@@ -497,22 +497,22 @@ impl<T: Embeds<Body = SendBody>> Chain<'_, T> {
     }
 }
 
-/// Where C wants to be told of the MAD that could not be posted; it may not want it.
+/// The output argument for the MAD whose posting has failed, which may be null.
 pub struct BadSend<'a>(Option<&'a mut *mut ib_mad_send_buf>);
 
-// SAFETY: The header has a pointer to a place, or null.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for BadSend<'_> {
     type Raw = *mut *mut ib_mad_send_buf;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements the pointer is null or valid for writes.
         Self(unsafe { raw.as_mut() })
     }
 }
 
 impl BadSend<'_> {
-    /// Says which one it is.
+    /// Writes the MAD whose posting has failed.
     pub fn set<T: Embeds<Body = SendBody>>(self, send: &Arc<T>) {
         if let Some(place) = self.0 {
             *place = c_pointer(send);
@@ -520,17 +520,17 @@ impl BadSend<'_> {
     }
 }
 
-/// How memory may be allocated: `gfp_t` of C.
+/// Allocation flags (`gfp_t`), with the context that they promise.
 pub enum SendFlags<'a> {
-    /// Another C entry point has made the token.
+    /// The token is borrowed from another C entry point.
     Borrowed(&'a MaySleep),
-    /// The flags say that the caller may sleep.
+    /// The flags promise a context that may sleep.
     Own(MaySleep),
-    /// The caller may not sleep.
+    /// The context may not sleep.
     Atomic,
 }
 
-// SAFETY: The type is a number on both sides.
+// SAFETY: `Raw` is the integer type of the header.
 unsafe impl FromC for SendFlags<'_> {
     type Raw = bindings::gfp_t;
 
@@ -538,14 +538,14 @@ unsafe impl FromC for SendFlags<'_> {
     unsafe fn from_c(raw: Self::Raw) -> Self {
         match raw & bindings::GFP_KERNEL & !bindings::GFP_ATOMIC {
             0 => Self::Atomic,
-            // SAFETY: By such flags the caller says that it may sleep.
+            // SAFETY: By the header such flags promise a context that may sleep.
             _ => Self::Own(unsafe { MaySleep::assume() }),
         }
     }
 }
 
 impl SendFlags<'_> {
-    /// The token, where the caller may sleep.
+    /// The token, if the context may sleep.
     pub fn sleep(&self) -> Option<&MaySleep> {
         match self {
             Self::Borrowed(sleep) => Some(sleep),
@@ -554,7 +554,7 @@ impl SendFlags<'_> {
         }
     }
 
-    /// As the kernel crate has them.
+    /// The flags as the kernel crate's type.
     pub fn get(&self) -> Flags {
         match self {
             Self::Atomic => GFP_ATOMIC,
@@ -562,7 +562,7 @@ impl SendFlags<'_> {
         }
     }
 
-    /// As this project's crates have them.
+    /// The flags as [`Gfp`].
     pub fn gfp(&self) -> Gfp<'_> {
         self.sleep().map_or(Gfp::ATOMIC, Gfp::kernel)
     }

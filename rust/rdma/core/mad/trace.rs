@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tracepoints of management datagrams, which `perf`, `trace-cmd` and `bpftrace` know as `ib_mad:*`. Any context.
+//! Tracepoints of management datagrams: `ib_mad:*`. Any context.
 //!
-//! Where nobody traces, one costs a look at its key. The definitions are in `core/trace_mad.c`; so only the core can use this
-//! module, and all of it is inline.
+//! A disabled tracepoint costs a test of its static key. The definitions are in `core/trace_mad.c`, so that only the core can
+//! use this module, and all of it is inline.
 //!
 //! C header: `include/trace/events/ib_mad.h`.
 
@@ -18,18 +18,18 @@ use rdma_bindings::{
 use super::{agent::AgentBody, recv::RecvMad, send::SendBody};
 use crate::core::{trace::tracepoints, Device, Qp};
 
-/// What is traced of a MAD that is sent, besides the MAD.
+/// The retry state of a MAD that is sent.
 #[derive(Clone, Copy)]
 pub struct Attempts {
     /// The transaction ID that it was posted with.
     pub tid: u64,
-    /// How long an answer is awaited, in jiffies.
+    /// The timeout for a response in jiffies.
     pub timeout: usize,
-    /// How often it may be sent again.
+    /// The maximum number of retries.
     pub max_retries: u32,
-    /// How often it still may.
+    /// The number of retries left.
     pub retries_left: u32,
-    /// It is sent again because another one has failed.
+    /// Whether it is sent again because another one has failed.
     pub retry: bool,
 }
 
@@ -39,16 +39,16 @@ pub struct Sent<'a> {
     pub agent: &'a AgentBody,
     /// The MAD.
     pub send: &'a SendBody,
-    /// How often it was sent, and may be.
+    /// The retry state.
     pub attempts: Attempts,
 }
 
 impl Sent<'_> {
-    /// As C takes it.
+    /// The C structure that tracepoints take.
     fn private(&self) -> ib_mad_send_wr_private {
         let mut traced: ib_mad_send_wr_private = pin_init::zeroed();
         traced.mad_agent_priv = self.agent.as_private();
-        // SAFETY: The MAD is posted: its client leaves it alone.
+        // SAFETY: The MAD is posted, and by the header its client does not change it meanwhile.
         traced.send_buf = unsafe { *self.send.as_raw() };
         traced.send_wr.ah = traced.send_buf.ah;
         (traced.send_wr.remote_qpn, traced.send_wr.remote_qkey) = self.send.remote();
@@ -82,7 +82,7 @@ tracepoints! {
     /// A MAD is given to the queue pair again, because another one has failed.
     ib_mad_error_handler(sent: &Sent<'_> => from_mut(&mut sent.private()), *mut ib_mad_send_wr_private;
         at: &AgentBody => at.qp_info(), *mut ib_mad_qp_info);
-    /// The completion of a MAD has come.
+    /// The completion of a MAD was polled.
     ib_mad_send_done_handler(sent: &Sent<'_> => from_mut(&mut sent.private()), *mut ib_mad_send_wr_private;
         wc: &ib_wc => from_ref(wc).cast_mut(), *mut ib_wc);
     /// A MAD was received.
@@ -99,9 +99,9 @@ tracepoints! {
     ib_mad_send_done_agent(agent: &AgentBody => agent.as_private(), *mut ib_mad_agent_private);
     /// The agent that gets a MAD.
     ib_mad_recv_done_agent(agent: &AgentBody => agent.as_private(), *mut ib_mad_agent_private);
-    /// An agent has come.
+    /// An agent was registered.
     ib_mad_create_agent(agent: &AgentBody => agent.as_private(), *mut ib_mad_agent_private);
-    /// An agent goes.
+    /// An agent is being unregistered.
     ib_mad_unregister_agent(agent: &AgentBody => agent.as_private(), *mut ib_mad_agent_private);
     /// An SMP was received.
     ib_mad_handle_ib_smi(smp: &RecvMad => smp.mad().as_ptr().cast_mut().cast(), *mut ib_smp);

@@ -17,11 +17,11 @@ use crate::core::{
     Device,
 };
 
-/// A list of memory that is mapped for DMA; dropping it ends that.
+/// A scatter list that is mapped for DMA; dropping it unmaps the list.
 ///
 /// # Invariants
 ///
-/// The table is mapped in this direction, and its list stays for `'a`.
+/// The table is mapped in this direction, and its list is valid for `'a`.
 pub struct Mapping<'a> {
     device: &'a Device,
     table: sg_table,
@@ -30,11 +30,11 @@ pub struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    /// Maps the first `count` pieces of a list.
+    /// Maps the first `count` entries of a list.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a list that has fewer; `EIO`, `ENOMEM` …: as mapping for DMA fails.
+    /// `EINVAL` for a list that has fewer; `EIO`, `ENOMEM` and others from DMA mapping.
     pub fn new(
         device: &'a Device,
         list: DmaList<'a>,
@@ -42,13 +42,13 @@ impl<'a> Mapping<'a> {
         direction: dma_data_direction,
     ) -> Result<Self> {
         let mut table = list.table(count)?;
-        // SAFETY: The list has so many pieces, and stays for `'a`.
+        // SAFETY: The list has `count` entries, and is valid for `'a`.
         to_result(unsafe { bindings::ib_dma_map_sgtable(device.as_raw(), &mut table, direction) })?;
-        // INVARIANT: It was just mapped.
+        // INVARIANT: The table was just mapped.
         Ok(Self::of(device, table, direction))
     }
 
-    /// A mapping that is there: by the type invariants.
+    /// Takes over a table that fulfils the type invariants.
     pub(super) fn of(device: &'a Device, table: sg_table, direction: dma_data_direction) -> Self {
         Self {
             device,
@@ -58,12 +58,12 @@ impl<'a> Mapping<'a> {
         }
     }
 
-    /// How many pieces there are for the device.
+    /// The number of DMA-mapped entries.
     pub fn count(&self) -> u32 {
         self.table.nents
     }
 
-    /// Leaves the memory mapped: a context has it now.
+    /// Leaves the memory mapped, for a context that takes it over.
     pub fn keep(self) {
         core::mem::forget(self);
     }
@@ -71,7 +71,7 @@ impl<'a> Mapping<'a> {
 
 impl Drop for Mapping<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the table is mapped in this direction.
         unsafe {
             let device = self.device.as_raw();
             bindings::ib_dma_unmap_sgtable(device, &mut self.table, self.direction);
@@ -79,13 +79,13 @@ impl Drop for Mapping<'_> {
     }
 }
 
-/// An array of pages, as C passes it with a [`BvecRange`].
+/// An array of `struct bio_vec`, which C passes together with a [`BvecRange`].
 pub struct Bvecs<'a> {
     pub(super) first: *const bio_vec,
     _array: PhantomData<&'a bio_vec>,
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for Bvecs<'_> {
     type Raw = *const bio_vec;
 
@@ -98,46 +98,46 @@ unsafe impl FromC for Bvecs<'_> {
     }
 }
 
-/// Where in an array of pages a range is, as C passes it with [`Bvecs`].
+/// A range in an array of `struct bio_vec`, which C passes together with [`Bvecs`].
 ///
 /// # Invariants
 ///
-/// The range lies in the array that C has passed with it. No function has two of them.
+/// The range lies in the array that C passes in the same call. No exported function takes two of them.
 #[derive(Clone, Copy)]
 pub struct BvecRange<'a>(bvec_iter, PhantomData<&'a bio_vec>);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for BvecRange<'_> {
     type Raw = bvec_iter;
 
     #[inline]
     unsafe fn from_c(raw: bvec_iter) -> Self {
-        // INVARIANT: By the header.
+        // INVARIANT: By the header the range lies in the array.
         Self(raw, PhantomData)
     }
 }
 
 impl BvecRange<'_> {
-    /// How many bytes are left of it.
+    /// The number of bytes left.
     pub fn len(&self) -> usize {
         self.0.bi_size as usize
     }
 
-    /// Whether nothing is left of it.
+    /// Whether no bytes are left.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The next piece.
+    /// The next entry.
     pub(super) fn next(&mut self, bvecs: &Bvecs<'_>) -> Option<bio_vec> {
         let mut piece = pin_init::zeroed();
-        // SAFETY: By the type invariants the range lies in the array.
+        // SAFETY: By the type invariants the range lies in the array of the same call.
         let there = unsafe { bindings::rdma_bvec_next(bvecs.first, &mut self.0, &mut piece) };
         there.then_some(piece)
     }
 }
 
-/// Pages that are mapped one by one; dropping them ends that.
+/// Pages that are mapped one by one; dropping the value unmaps them.
 pub struct MappedPages<'a> {
     device: &'a Device,
     direction: dma_data_direction,
@@ -145,11 +145,11 @@ pub struct MappedPages<'a> {
 }
 
 impl<'a> MappedPages<'a> {
-    /// Maps the pieces of a range, of which there are no more than `most`.
+    /// Maps the entries of a range, at most `most`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` for more pieces.
+    /// `ENOMEM`; `EINVAL` for more entries; and those of DMA mapping.
     pub fn new(
         device: &'a Device,
         bvecs: &Bvecs<'_>,
@@ -167,7 +167,7 @@ impl<'a> MappedPages<'a> {
                 return Err(EINVAL);
             }
             let mut addr = 0;
-            // SAFETY: The page is there as long as the context.
+            // SAFETY: By the header the page is valid as long as the context.
             let mapped = unsafe {
                 bindings::rdma_bvec_map(device.as_raw(), &mut piece, direction, &mut addr)
             };
@@ -175,14 +175,14 @@ impl<'a> MappedPages<'a> {
                 return Err(ENOMEM);
             }
             let length = piece.bv_len;
-            // There is room.
+            // The capacity for `most` entries is reserved.
             this.pieces
                 .push(ib_sge { addr, length, lkey }, GFP_KERNEL)?;
         }
         Ok(this)
     }
 
-    /// The pieces.
+    /// The mapped entries.
     pub fn spans(&self) -> impl Iterator<Item = DmaSpan> + '_ {
         self.pieces.iter().map(|piece| DmaSpan {
             address: piece.addr,
@@ -190,12 +190,12 @@ impl<'a> MappedPages<'a> {
         })
     }
 
-    /// How many pieces there are.
+    /// The number of entries.
     pub fn count(&self) -> u32 {
         self.pieces.len() as u32
     }
 
-    /// Leaves the pages mapped: a context has them now.
+    /// Leaves the pages mapped, for a context that takes them over.
     pub fn keep(mut self) {
         self.pieces.clear();
     }
@@ -209,9 +209,9 @@ impl Drop for MappedPages<'_> {
     }
 }
 
-/// Ends the mapping of a page.
+/// Unmaps a page.
 pub(super) fn unmap_page(device: &Device, piece: &ib_sge, direction: dma_data_direction) {
-    // SAFETY: The page was mapped so, and is unmapped once.
+    // SAFETY: The page was mapped in this direction, and is unmapped once.
     unsafe {
         let length = piece.length as usize;
         bindings::rdma_bvec_unmap(device.as_raw(), piece.addr, length, direction);
@@ -219,7 +219,7 @@ pub(super) fn unmap_page(device: &Device, piece: &ib_sge, direction: dma_data_di
 }
 
 impl Device {
-    /// The device that does the DMA, for the kernel's functions.
+    /// The device that does the DMA; `None` for a software device.
     pub(super) fn dma_device_raw(&self) -> Option<*mut bindings::device> {
         // SAFETY: The member is constant from registration on.
         let raw = unsafe { (*self.as_raw()).dma_device };
@@ -227,18 +227,18 @@ impl Device {
     }
 }
 
-/// Pages as a list, which is mapped for DMA; dropping it ends that, and frees the list.
+/// Pages as a scatter list that is mapped for DMA; dropping it unmaps and frees the list.
 pub struct PageList<'a> {
     mapping: Mapping<'a>,
     list: KVec<scatterlist>,
 }
 
 impl<'a> PageList<'a> {
-    /// Makes a list of the pieces of a range, of which there are no more than `most`, and maps it.
+    /// Makes a scatter list of the entries of a range, at most `most`, and maps it.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` for more pieces; and as mapping for DMA fails.
+    /// `ENOMEM`; `EINVAL` for more entries; and those of DMA mapping.
     pub fn new(
         device: &'a Device,
         bvecs: &Bvecs<'_>,
@@ -255,31 +255,32 @@ impl<'a> PageList<'a> {
             let Some(last) = list.last_mut() else {
                 return Err(EINVAL);
             };
-            // SAFETY: The entry is ours.
+            // SAFETY: `last` is an element of the vector, which this function owns.
             unsafe { bindings::rdma_sg_set(last, &piece) };
         }
         let last = list.last_mut().ok_or(EINVAL)?;
-        // SAFETY: The entry is ours, and the last.
+        // SAFETY: `last` is the last element of the vector, which this function owns.
         unsafe { bindings::rdma_sg_end(last) };
         let count = list.len() as u32;
-        // SAFETY: The list ends by itself, and stays where it is: the vector has its memory, and is dropped after the mapping.
+        // SAFETY: The last entry has the end mark. The vector owns the memory, which does not move, and is dropped after the
+        // mapping.
         let pieces = unsafe { DmaList::from_c(list.as_mut_ptr()) };
         let mapping = Mapping::new(device, pieces, count, direction)?;
         Ok(Self { mapping, list })
     }
 
-    /// How many pieces there are for the device.
+    /// The number of DMA-mapped entries.
     pub fn count(&self) -> u32 {
         self.mapping.count()
     }
 
-    /// The pieces.
+    /// The mapped list.
     pub fn list(&self) -> DmaList<'_> {
-        // SAFETY: As when it was mapped.
+        // SAFETY: The list has an end mark, and is valid as long as `self` owns it.
         unsafe { DmaList::from_c(self.mapping.table.sgl) }
     }
 
-    /// Gives it to a context.
+    /// Hands the table over to a context.
     pub(super) fn into_table(self) -> sg_table {
         let table = self.mapping.table;
         self.mapping.keep();
@@ -289,7 +290,7 @@ impl<'a> PageList<'a> {
 }
 
 impl DmaList<'_> {
-    /// Whether the list has `count` pieces.
+    /// Checks that the list has `count` entries.
     ///
     /// # Errors
     ///
@@ -302,7 +303,7 @@ impl DmaList<'_> {
         (!last.is_null()).then_some(()).ok_or(EINVAL)
     }
 
-    /// The first `count` pieces as a table, not mapped.
+    /// The first `count` entries as a table that is not mapped.
     ///
     /// # Errors
     ///
@@ -316,17 +317,17 @@ impl DmaList<'_> {
         })
     }
 
-    /// The list without its first `count` pieces.
+    /// The list without its first `count` entries.
     pub fn skip(self, count: u32) -> Self {
         let mut at = self.as_raw();
         for _ in 0..count {
             if at.is_null() {
                 break;
             }
-            // SAFETY: The list ends by itself.
+            // SAFETY: By the type invariants `at` is an entry of a list with an end mark.
             at = unsafe { bindings::sg_next(at) };
         }
-        // SAFETY: As the list itself.
+        // SAFETY: `at` is null, or the rest of the same list.
         unsafe { Self::from_c(at) }
     }
 }

@@ -2,10 +2,10 @@
 
 //! DMA buffers: `struct ib_umem_dmabuf`.
 //!
-//! The buffer's reservation lock (`dma_resv`) protects whether it is mapped, pinned or revoked. Whoever exports the buffer
+//! The buffer's reservation lock (`dma_resv`) protects the state: mapped, pinned, revoked. The exporter of the buffer
 //! takes it too, and calls the driver under it.
 //!
-//! What calls the functions of DMA buffers is inline: their names are in a name space that only the core imports.
+//! Callers of `dma_buf_*` functions are inline: these symbols are in a namespace that only the core imports.
 //!
 //! C headers: `include/rdma/ib_umem.h`, `include/linux/dma-buf.h`, `include/linux/dma-resv.h`.
 
@@ -35,11 +35,11 @@ view_of! {
     pub struct DmabufUmem(ib_umem_dmabuf);
 }
 
-/// What an importer of a buffer has to say. It is constant, and stays as long as the driver.
+/// The methods of an importer: a constant structure that is valid as long as the driver.
 #[derive(Clone, Copy)]
 pub struct AttachOps(*const dma_buf_attach_ops);
 
-// SAFETY: A driver passes its methods.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for AttachOps {
     type Raw = *const dma_buf_attach_ops;
 
@@ -49,11 +49,11 @@ unsafe impl FromC for AttachOps {
     }
 }
 
-/// What a driver wants to be called when a range is revoked.
+/// The function of a driver that is called when a range is revoked.
 #[derive(Clone, Copy)]
 pub struct RevokeCallback(Option<unsafe extern "C" fn(*mut c_void)>);
 
-// SAFETY: A driver passes its function.
+// SAFETY: `Raw` is the function pointer in the header.
 unsafe impl FromC for RevokeCallback {
     type Raw = Option<unsafe extern "C" fn(*mut c_void)>;
 
@@ -63,14 +63,14 @@ unsafe impl FromC for RevokeCallback {
     }
 }
 
-/// Methods of ours.
+/// Importer methods of the core.
 pub struct OwnOps(dma_buf_attach_ops);
 
-// SAFETY: They are constant.
+// SAFETY: The methods are constant.
 unsafe impl Sync for OwnOps {}
 
 impl OwnOps {
-    /// For a buffer that is pinned, and stays.
+    /// The methods for a pinned buffer that is never revoked.
     #[inline]
     pub const fn pinned() -> Self {
         Self(dma_buf_attach_ops {
@@ -79,7 +79,7 @@ impl OwnOps {
         })
     }
 
-    /// For a buffer that is pinned, and may be taken away.
+    /// The methods for a pinned buffer that the exporter may revoke.
     #[inline]
     pub const fn revocable() -> Self {
         Self(dma_buf_attach_ops {
@@ -88,21 +88,22 @@ impl OwnOps {
         })
     }
 
-    /// As drivers pass theirs.
+    /// The methods as a driver passes them.
     #[inline]
     pub fn get(&'static self) -> AttachOps {
         AttachOps(&self.0)
     }
 }
 
-/// Revokes a range for an exporter that takes its buffer away.
+/// Revokes a range for the exporter of its buffer.
 ///
 /// # Safety
 ///
-/// `attach` is an attachment of ours, and the lock of its buffer is held.
+/// `attach` is an attachment from [`Dmabuf::attach`], and the lock of its buffer is held.
 #[inline]
 unsafe extern "C" fn invalidate(attach: *mut dma_buf_attachment) {
-    // SAFETY: What we attach has our structure. The lock is held by the exporter, who unlocks it.
+    // SAFETY: By the safety requirements the private data is the structure that `Dmabuf::attach` has set. The exporter
+    // holds the lock, and unlocks it.
     let range: &DmabufUmem = unsafe { &*(*attach).importer_priv.cast() };
     ManuallyDrop::new(Locked(range)).revoke();
 }
@@ -111,19 +112,19 @@ impl DmabufUmem {
     /// The lock of the buffer.
     #[inline]
     fn resv(&self) -> *mut dma_resv {
-        // SAFETY: The attachment is constant, and keeps the buffer.
+        // SAFETY: The attachment is constant, and holds a reference to the buffer.
         unsafe { (*(*(*self.as_raw()).attach).dmabuf).resv }
     }
 
     /// Locks the buffer.
     #[inline]
     pub fn lock(&self, _sleep: &MaySleep) -> Locked<'_> {
-        // SAFETY: The lock is there as long as the buffer.
+        // SAFETY: The lock is valid as long as the buffer.
         unsafe { bindings::dma_resv_lock(self.resv(), core::ptr::null_mut()) };
         Locked(self)
     }
 
-    /// The lock, which the caller in C holds, and keeps.
+    /// The lock that C holds, and keeps.
     ///
     /// # Safety
     ///
@@ -142,7 +143,7 @@ impl DmabufUmem {
 pub struct Locked<'a>(&'a DmabufUmem);
 
 impl Locked<'_> {
-    /// Leaves it locked: the caller in C unlocks it.
+    /// Leaves the buffer locked for C, which unlocks it.
     #[inline]
     pub fn leave(self) {
         let _ = ManuallyDrop::new(self);
@@ -152,11 +153,11 @@ impl Locked<'_> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it was revoked, `ETIMEDOUT`, those of the exporter.
+    /// `EINVAL` if it was revoked, `ETIMEDOUT`, and those of the exporter.
     #[inline]
     pub fn map(&self) -> Result {
         let raw = self.0.as_raw();
-        // SAFETY: The lock is held that protects the structure.
+        // SAFETY: By the type invariants the lock is held, which protects the structure.
         unsafe {
             if (*raw).revoked() != 0 {
                 return Err(EINVAL);
@@ -175,11 +176,11 @@ impl Locked<'_> {
         }
     }
 
-    /// Takes the range from the device, if it is mapped.
+    /// Unmaps the range from the device, if it is mapped.
     #[inline]
     pub fn unmap(&self) {
         let raw = self.0.as_raw();
-        // SAFETY: The lock is held that protects the structure.
+        // SAFETY: By the type invariants the lock is held, which protects the structure.
         unsafe {
             if (*raw).sgt.is_null() {
                 return;
@@ -190,7 +191,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Pins the buffer where it is.
+    /// Pins the buffer.
     ///
     /// # Errors
     ///
@@ -198,7 +199,7 @@ impl Locked<'_> {
     #[inline]
     pub fn pin(&self) -> Result {
         let raw = self.0.as_raw();
-        // SAFETY: The lock is held that protects the structure.
+        // SAFETY: By the type invariants the lock is held, which protects the structure.
         unsafe {
             to_result(bindings::dma_buf_pin((*raw).attach))?;
             (*raw).set_pinned(1);
@@ -206,22 +207,23 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Says what is to be called when the range is revoked, with which argument.
+    /// Sets the function that is called when the range is revoked, and its argument.
     #[inline]
     pub fn on_revoke(&self, callback: RevokeCallback, argument: *mut c_void) {
         let raw = self.0.as_raw();
-        // SAFETY: The lock is held that protects the structure.
+        // SAFETY: By the type invariants the lock is held, which protects the structure.
         unsafe {
             (*raw).pinned_revoke = callback.0;
             (*raw).private = argument;
         }
     }
 
-    /// Takes the range away for good: the driver is told, once, and the range unmapped and unpinned.
+    /// Revokes the range for good: calls the driver's function once, and unmaps and unpins the range.
     #[inline]
     pub fn revoke(&self) {
         let raw = self.0.as_raw();
-        // SAFETY: The lock is held that protects the structure; the driver's function and argument belong together.
+        // SAFETY: By the type invariants the lock is held, which protects the structure; the driver's function and
+        // argument were set together.
         unsafe {
             if (*raw).revoked() != 0 {
                 return;
@@ -242,16 +244,17 @@ impl Locked<'_> {
 impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the lock is held.
         unsafe { bindings::dma_resv_unlock(self.0.resv()) };
     }
 }
 
-/// How long a mapped entry is for the device (sg_dma_len): kernels without an IOMMU have one length for both.
+/// The DMA length of a mapped entry (`sg_dma_len`). Kernels without `CONFIG_NEED_SG_DMA_LENGTH` have one length for CPU
+/// and device.
 ///
 /// # Safety
 ///
-/// The entry is valid, and nobody else uses its length.
+/// The entry is valid, and no other reference to its length is used.
 unsafe fn dma_length<'a>(sg: *mut scatterlist) -> &'a mut u32 {
     // SAFETY: By the safety requirements.
     unsafe {
@@ -308,7 +311,7 @@ unsafe fn cut(raw: *mut ib_umem_dmabuf) {
     }
 }
 
-/// Makes the buffer's list what it was.
+/// Reverts [`cut`].
 ///
 /// # Safety
 ///
@@ -333,20 +336,20 @@ unsafe fn uncut(raw: *mut ib_umem_dmabuf) {
     }
 }
 
-/// A range of a DMA buffer, as its owner has it. Dropping it revokes it, in process context.
+/// A range of a DMA buffer with its ownership. Dropping it revokes the range, in process context.
 ///
 /// # Invariants
 ///
-/// The structure is ours alone, and attached to a buffer that we have a reference of.
+/// `self` owns the structure, which is attached to a buffer, and one reference to that buffer.
 pub struct Dmabuf(NonNull<ib_umem_dmabuf>);
 
 impl Dmabuf {
-    /// Attaches a device to `len` bytes from `offset` on of the buffer that a file descriptor is of.
+    /// Attaches a device to `len` bytes at `offset` of the DMA buffer of a file descriptor.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no length, a range that the buffer does not have, or without a device for the DMA; `EBADF`, `ENOMEM`,
-    /// those of the exporter.
+    /// `EINVAL` for a length of 0, a range outside the buffer, or a software device; `EBADF`, `ENOMEM`, and those of the
+    /// exporter.
     #[inline]
     pub fn attach(
         device: &Device,
@@ -369,36 +372,36 @@ impl Dmabuf {
         range.umem.set_writable(access.is_writable().into());
         range.umem.set_is_dmabuf(1);
         let private = core::ptr::from_mut(&mut *range).cast();
-        // SAFETY: The buffer is there; the methods are constant, and the structure stays until it is detached.
+        // SAFETY: The buffer is valid; the methods are constant, and the structure is valid until it is detached.
         range.attach = from_err_ptr(unsafe {
             bindings::dma_buf_dynamic_attach(buffer.0.as_ptr(), dma_device, ops.0, private)
         })?;
-        // INVARIANT: It is attached; the reference is its from now on.
+        // INVARIANT: The structure is attached, and takes over the reference to the buffer.
         let _ = ManuallyDrop::new(buffer);
         Ok(Self(NonNull::from(KBox::leak(range))))
     }
 
-    /// Takes the range over.
+    /// Takes over the range.
     ///
     /// # Safety
     ///
-    /// `raw` is from [`Self::into_raw`], and the caller was its owner.
+    /// `raw` is from [`Self::into_raw`], and the caller gives up its ownership.
     #[inline]
     pub(super) unsafe fn from_raw(raw: NonNull<ib_umem_dmabuf>) -> Self {
         // INVARIANT: By the safety requirements.
         Self(raw)
     }
 
-    /// Hands it over to C.
+    /// Hands the range over to C.
     #[inline]
     pub fn into_raw(self) -> *mut ib_umem_dmabuf {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// What all memory has.
+    /// The common part of user memory.
     #[inline]
     pub fn view(&self) -> &UmemView {
-        // SAFETY: The first member; a view is a transparent wrapper.
+        // SAFETY: The common part is the first member; a view is a transparent wrapper.
         unsafe { self.0.cast().as_ref() }
     }
 
@@ -417,7 +420,7 @@ impl Drop for Dmabuf {
         // SAFETY: Ranges are dropped in process context.
         let sleep = unsafe { MaySleep::assume() };
         range.lock(&sleep).revoke();
-        // SAFETY: By the type invariants; nobody uses the attachment any more.
+        // SAFETY: By the type invariants; the attachment is not used any more.
         unsafe {
             let attach = (*self.0.as_ptr()).attach;
             let buffer = (*attach).dmabuf;
@@ -428,27 +431,27 @@ impl Drop for Dmabuf {
     }
 }
 
-/// A reference of a buffer.
+/// A counted reference to a DMA buffer.
 ///
 /// # Invariants
 ///
-/// The reference is ours.
+/// `self` owns the reference.
 struct Buffer(NonNull<bindings::dma_buf>);
 
 impl Buffer {
-    /// The buffer that a file descriptor of the process is of.
+    /// The DMA buffer of a file descriptor of the current process.
     #[inline]
     fn get(fd: c_int) -> Result<Self> {
-        // SAFETY: It returns a reference, or an errno.
+        // SAFETY: The function checks the descriptor, and returns a counted reference or an errno.
         let raw = from_err_ptr(unsafe { bindings::dma_buf_get(fd) })?;
-        // INVARIANT: As above.
+        // INVARIANT: The function has returned a counted reference.
         Ok(Self(NonNull::new(raw).ok_or(EINVAL)?))
     }
 
     /// Its length in bytes.
     #[inline]
     fn len(&self) -> usize {
-        // SAFETY: The reference is ours; the length is constant.
+        // SAFETY: `self` owns a reference to the buffer, whose size is constant.
         unsafe { (*self.0.as_ptr()).size }
     }
 }
@@ -456,7 +459,7 @@ impl Buffer {
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owns the reference.
         unsafe { bindings::dma_buf_put(self.0.as_ptr()) };
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that is paged in on demand: `struct ib_umem_odp`.
+//! On-demand paging (ODP) of user memory: `struct ib_umem_odp`.
 //!
-//! The memory's mutex, `umem_mutex`, protects its table of pages. The notifier of the driver takes it too, also while memory
-//! is reclaimed: so nothing is allocated with it.
+//! The mutex `umem_mutex` protects the table of pages. The driver's notifier takes it too, also during memory reclaim, so no
+//! memory is allocated while it is held.
 //!
 //! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/hmm.h`, `include/linux/mmu_notifier.h`.
 
@@ -24,15 +24,15 @@ use super::{AccessFlags, UmemView};
 use crate::{core::Device, MaySleep};
 
 view_of! {
-    /// Memory that is paged in on demand.
+    /// User memory with on-demand paging: `struct ib_umem_odp`.
     pub struct OdpUmem(ib_umem_odp);
 }
 
-/// What a driver does when pages go. They are constant, and stay as long as the driver.
+/// The MMU interval notifier methods of a driver: a constant structure that is valid as long as the driver.
 #[derive(Clone, Copy)]
 pub struct NotifierOps(*const mmu_interval_notifier_ops);
 
-// SAFETY: A driver passes its methods.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for NotifierOps {
     type Raw = *const mmu_interval_notifier_ops;
 
@@ -42,7 +42,7 @@ unsafe impl FromC for NotifierOps {
     }
 }
 
-/// A range of addresses, from the first page to the one after the last.
+/// A range of addresses in whole pages.
 #[derive(Clone, Copy)]
 pub struct Range {
     /// The first address.
@@ -52,14 +52,14 @@ pub struct Range {
 }
 
 impl OdpUmem {
-    /// What all memory has.
+    /// The common part of user memory.
     #[inline]
     pub fn umem(&self) -> &UmemView {
-        // SAFETY: The first member; a view is a transparent wrapper.
+        // SAFETY: The common part is the first member; a view is a transparent wrapper.
         unsafe { &*self.as_raw().cast() }
     }
 
-    /// Whether it only stands for the whole address space, for others that are made of it.
+    /// Whether it is implicit: a root for the whole address space, which has no pages itself.
     #[inline]
     pub fn is_implicit(&self) -> bool {
         // SAFETY: The member is constant.
@@ -73,10 +73,10 @@ impl OdpUmem {
         unsafe { (*self.as_raw()).page_shift }
     }
 
-    /// The addresses that it covers, in whole pages.
+    /// The range of addresses, in whole pages.
     #[inline]
     pub fn range(&self) -> Range {
-        // SAFETY: The notifier's range does not change once it is there.
+        // SAFETY: The range of the notifier is constant after it is inserted.
         let tree = unsafe { &(*self.as_raw()).notifier.interval_tree };
         Range {
             start: tree.start as u64,
@@ -84,9 +84,9 @@ impl OdpUmem {
         }
     }
 
-    /// The process's memory, while the process is there that it was made by.
+    /// The `mm` of the process that the memory belongs to; `None` after that process has exited.
     fn memory(&self) -> Option<ARef<MmWithUser>> {
-        // SAFETY: By the invariants of [`OdpMemory`] the structure and the process identifier are referenced.
+        // SAFETY: By the invariants of [`OdpMemory`] there are references to `owning_mm` and `tgid`.
         unsafe {
             let raw = self.as_raw();
             let task = bindings::get_pid_task((*raw).tgid, bindings::pid_type_PIDTYPE_PID);
@@ -106,30 +106,30 @@ impl OdpUmem {
     }
 }
 
-/// The table of pages, locked.
+/// The locked table of pages.
 ///
 /// # Invariants
 ///
-/// The memory's mutex is held.
+/// `umem_mutex` is held.
 pub struct Locked<'a>(&'a OdpUmem);
 
 impl<'a> Locked<'a> {
-    /// Leaves it locked: the caller in C unlocks it.
+    /// Leaves the mutex locked for C, which unlocks it.
     pub fn leave(self) {
         let _ = ManuallyDrop::new(self);
     }
 
-    /// The lock of memory that the caller has locked, for the time of the call.
+    /// The lock of memory that C has locked for the call.
     ///
     /// # Safety
     ///
-    /// The caller has locked it, and keeps it so while it is used.
+    /// The mutex is held as long as the result is used.
     pub unsafe fn held_by_caller(umem: &'a OdpUmem) -> ManuallyDrop<Self> {
         // INVARIANT: By the safety requirements.
         ManuallyDrop::new(Self(umem))
     }
 
-    /// An entry of the table, which has one for each page of the kernel's size.
+    /// An entry of the table, which has one for each page of the kernel's page size.
     ///
     /// # Safety
     ///
@@ -139,7 +139,7 @@ impl<'a> Locked<'a> {
         unsafe { (*self.0.as_raw()).map.pfn_list.add(index) }
     }
 
-    /// Whether the entries of a range have each at least the page size of the memory, or are not there.
+    /// Whether each page of a range is absent, or at least of the memory's page size.
     pub fn pages_large_enough(&self, range: Range) -> bool {
         let whole = self.0.range();
         let shift = self.0.page_shift();
@@ -156,7 +156,7 @@ impl<'a> Locked<'a> {
         })
     }
 
-    /// Takes the pages of a range from the device.
+    /// Unmaps the pages of a range from the device.
     pub fn unmap(&self, range: Range) {
         let whole = self.0.range();
         let shift = self.0.page_shift();
@@ -176,7 +176,7 @@ impl<'a> Locked<'a> {
     /// `index` is that of a page of the memory.
     unsafe fn unmap_page(&self, index: usize) {
         let raw = self.0.as_raw();
-        // SAFETY: The mutex is held, and the index is in the table.
+        // SAFETY: By the type invariants the mutex is held, and by the safety requirements the index is in the table.
         unsafe {
             let entry = self.entry(index);
             let pfn = *entry;
@@ -194,12 +194,12 @@ impl<'a> Locked<'a> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the mutex is held.
         unsafe { bindings::mutex_unlock(&raw mut (*self.0.as_raw()).umem_mutex) };
     }
 }
 
-/// Pages that are looked up in a process's tables.
+/// A lookup of pages in a process's page tables.
 pub struct Lookup<'a> {
     umem: &'a OdpUmem,
     memory: ARef<MmWithUserAsync>,
@@ -208,21 +208,21 @@ pub struct Lookup<'a> {
     deadline: usize,
 }
 
-/// Why pages could not be locked.
+/// The error of a lookup.
 pub enum LookupError {
-    /// The tables change: again.
+    /// The page tables have changed; the lookup is to be repeated.
     Again,
-    /// It cannot be done.
+    /// The lookup has failed.
     Failed(Error),
 }
 
 impl<'a> Lookup<'a> {
-    /// A look at the pages of a range that is within the memory's; `fault` pages in those that are not there, for
-    /// writing if `access` has `HMM_PFN_WRITE`.
+    /// Creates a lookup of the pages of `range`. With `fault` it faults in missing pages, for writing if `access` has
+    /// `HMM_PFN_WRITE`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the process is gone, `EFAULT` for another range.
+    /// `EINVAL` if the process has exited, `EFAULT` for a range outside the memory's.
     pub fn new(
         umem: &'a OdpUmem,
         range: Range,
@@ -234,13 +234,13 @@ impl<'a> Lookup<'a> {
         if umem.is_implicit() || range.start < whole.start || range.end > whole.end {
             return Err(EFAULT);
         }
-        // A driver may hold a lock that the end of a process's memory needs: let somebody else do that.
+        // A driver may hold a lock that the teardown of an `mm` takes, so the teardown runs asynchronously.
         let memory = MmWithUser::into_mmput_async(umem.memory().ok_or(EINVAL)?);
         let mut flags = 0;
         if fault {
             flags = bindings::HMM_PFN_REQ_FAULT | access as usize & bindings::HMM_PFN_WRITE;
         }
-        // SAFETY: Reads the time.
+        // SAFETY: `jiffies` is a valid static, and any value is valid.
         let deadline = unsafe { bindings::jiffies.wrapping_add(bindings::hmm_range_timeout()) };
         Ok(Self {
             umem,
@@ -252,21 +252,20 @@ impl<'a> Lookup<'a> {
     }
 
     fn is_late(&self) -> bool {
-        // SAFETY: Reads the time.
+        // SAFETY: `jiffies` is a valid static, and any value is valid.
         let now = unsafe { (&raw const bindings::jiffies).read_volatile() };
         (now.wrapping_sub(self.deadline) as isize) > 0
     }
 
-    /// Looks, and locks the table if nothing has changed meanwhile.
+    /// Looks up the pages, and locks the table if the page tables have not changed since.
     ///
     /// # Errors
     ///
-    /// `Again`, until the time is over; then `EBUSY`. `EFAULT` where pages are wanted that the process has not mapped so.
+    /// `Again` until the timeout, then `EBUSY`; `EFAULT` for pages that the process has not mapped with this access.
     pub fn try_lock(&self) -> Result<Locked<'a>, LookupError> {
         let raw = self.umem.as_raw();
         let first = self.range.start.wrapping_sub(self.umem.range().start) as usize / PAGE_SIZE;
-        // SAFETY: The range is within the memory's, whose table has an entry for each page; the process's memory is there
-        // while the reference is.
+        // SAFETY: The range lies within the memory's, whose table has an entry for each page; the reference keeps the `mm` valid.
         let (seq, status) = unsafe {
             let notifier = &raw mut (*raw).notifier;
             let mut range = bindings::hmm_range::zeroed();
@@ -287,7 +286,7 @@ impl<'a> Lookup<'a> {
             Err(error) => return Err(LookupError::Failed(error)),
         }
         let locked = self.umem.lock();
-        // SAFETY: The mutex is held that the notifier takes.
+        // SAFETY: The mutex that the notifier takes is held.
         if unsafe { bindings::mmu_interval_read_retry(&raw mut (*raw).notifier, seq) } {
             return Err(LookupError::Again);
         }
@@ -295,22 +294,23 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// Memory that is paged in on demand, as its owner has it. Dropping it takes all pages from the device, in process context.
+/// ODP memory with its ownership. Dropping it unmaps all pages from the device, in process context.
 ///
 /// # Invariants
 ///
-/// The structure is ours alone, with references of `tgid` and `owning_mm`; its table and its notifier are there unless it is implicit.
+/// `self` owns the structure, with references to `tgid` and `owning_mm`. Its table and its notifier are set up unless it is
+/// implicit.
 pub struct OdpMemory(NonNull<ib_umem_odp>);
 
-/// A structure that is not in use yet.
+/// A structure that describes ODP memory, without a table and a notifier.
 ///
 /// # Invariants
 ///
-/// The structure is ours alone, with references of `tgid` and `owning_mm`.
+/// `self` owns the structure, with references to `tgid` and `owning_mm`.
 pub struct NewOdp(NonNull<ib_umem_odp>);
 
 impl NewOdp {
-    /// A structure that describes no memory yet.
+    /// Allocates a structure without references.
     fn describe(
         device: *mut bindings::ib_device,
         writable: bool,
@@ -321,16 +321,16 @@ impl NewOdp {
         odp.umem.set_is_odp(1);
         odp.umem.set_writable(writable.into());
         odp.page_shift = page_shift;
-        // SAFETY: The mutex is ours.
+        // SAFETY: The structure is new, and only this thread uses it.
         unsafe { bindings::ib_umem_odp_init_lock(&mut *odp) };
         Ok(odp)
     }
 
-    /// Describes memory of the present process.
+    /// Describes memory of the current process.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EFAULT` for a thread that has no memory of user space.
+    /// `ENOMEM`; `EFAULT` for a kernel thread, which has no `mm`.
     pub fn of_process(
         device: &Device,
         access: AccessFlags,
@@ -341,43 +341,44 @@ impl NewOdp {
         let mm = task.mm().ok_or(EFAULT)?;
         let mut odp = Self::describe(device.as_raw(), access.is_writable(), page_shift)?;
         odp.umem.owning_mm = keep(mm);
-        // SAFETY: The present process is there.
+        // SAFETY: `current` is a valid process.
         odp.tgid = unsafe {
             bindings::get_task_pid(bindings::get_current(), bindings::pid_type_PIDTYPE_TGID)
         };
-        // INVARIANT: It was just allocated, and the references taken.
+        // INVARIANT: The structure was just allocated, and the references were taken.
         Ok(Self(NonNull::from(KBox::leak(odp))))
     }
 
-    /// Describes memory of the process that `root` is of.
+    /// Describes memory of the process that `root` belongs to.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn child_of(root: &OdpUmem, _sleep: &MaySleep) -> Result<Self> {
         let raw = root.as_raw();
-        // SAFETY: The root is lent, and its members are constant.
+        // SAFETY: `root` is borrowed, and its members are constant.
         let device = unsafe { (*raw).umem.ibdev };
         let mut odp = Self::describe(device, root.umem().is_writable(), PAGE_SHIFT as u32)?;
-        // SAFETY: The root has references, and its members are constant.
+        // SAFETY: `root` holds the references, and its members are constant.
         unsafe {
             odp.umem.owning_mm = keep(Mm::from_raw((*raw).umem.owning_mm));
             odp.tgid = bindings::get_pid((*raw).tgid);
         }
-        // INVARIANT: It was just allocated, and the references taken.
+        // INVARIANT: The structure was just allocated, and the references were taken.
         Ok(Self(NonNull::from(KBox::leak(odp))))
     }
 
-    /// The memory that stands for the whole address space.
+    /// Turns it into an implicit root for the whole address space.
     pub fn implicit(self) -> OdpMemory {
         let this = ManuallyDrop::new(self);
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owned the structure.
         unsafe { (*this.0.as_ptr()).is_implicit_odp = true };
-        // INVARIANT: It is implicit.
+        // INVARIANT: The memory is implicit, and needs no table and no notifier.
         OdpMemory(this.0)
     }
 
-    /// Begins to watch `len` bytes at `address`, in the whole pages `range`. `memory` is the process's.
+    /// Allocates the table for `len` bytes at `address`, in the whole pages `range`, and inserts the notifier. `memory` is the
+    /// `mm` of the process.
     ///
     /// # Errors
     ///
@@ -391,7 +392,7 @@ impl NewOdp {
     ) -> Result<OdpMemory> {
         let raw = self.0.as_ptr();
         let size = range.end.saturating_sub(range.start) as usize;
-        // SAFETY: By the type invariants the structure is ours.
+        // SAFETY: By the type invariants `self` owns the structure.
         unsafe {
             (*raw).umem.address = address;
             (*raw).umem.length = len;
@@ -409,20 +410,20 @@ impl NewOdp {
                 return Err(error);
             }
         }
-        // INVARIANT: The table and the notifier are there.
+        // INVARIANT: The table and the notifier were just set up.
         Ok(OdpMemory(ManuallyDrop::new(self).0))
     }
 
-    /// Keeps the process's memory while it is being watched; `None` if it is gone.
+    /// Takes a reference to the `mm` of the process; `None` if the process has exited.
     pub fn memory(&self) -> Option<ARef<MmWithUser>> {
-        // SAFETY: By the type invariants it is referenced.
+        // SAFETY: By the type invariants `self` holds a reference to `owning_mm`.
         unsafe { Mm::from_raw((*self.0.as_ptr()).umem.owning_mm) }.mmget_not_zero()
     }
 }
 
 impl Drop for NewOdp {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owns the structure and the references.
         unsafe {
             bindings::put_pid((*self.0.as_ptr()).tgid);
             bindings::mmdrop((*self.0.as_ptr()).umem.owning_mm);
@@ -431,9 +432,9 @@ impl Drop for NewOdp {
     }
 }
 
-/// Takes a reference of the structure that describes a process's memory.
+/// Takes a reference to a `struct mm_struct`.
 fn keep(mm: &Mm) -> *mut bindings::mm_struct {
-    // SAFETY: It is there.
+    // SAFETY: `mm` is valid.
     unsafe { bindings::mmgrab(mm.as_raw()) };
     mm.as_raw()
 }
@@ -442,7 +443,7 @@ fn keep(mm: &Mm) -> *mut bindings::mm_struct {
 ///
 /// # Safety
 ///
-/// The structure is the caller's, and has no table.
+/// The caller owns the structure, which has no table.
 unsafe fn alloc_table(raw: *mut ib_umem_odp, pages: usize) -> Result {
     // SAFETY: By the safety requirements.
     unsafe {
@@ -458,7 +459,7 @@ unsafe fn alloc_table(raw: *mut ib_umem_odp, pages: usize) -> Result {
         }
         let mut table = KVVec::<usize>::with_capacity(pages, GFP_KERNEL | __GFP_NOWARN)?;
         table.extend_with(pages, 0, GFP_KERNEL)?;
-        // `kvfree` frees it: of a vector only the memory is left.
+        // The vector is leaked; `free_table` frees its memory with `kvfree`.
         (*raw).map.pfn_list = ManuallyDrop::new(table).as_mut_ptr();
         Ok(())
     }
@@ -468,7 +469,7 @@ unsafe fn alloc_table(raw: *mut ib_umem_odp, pages: usize) -> Result {
 ///
 /// # Safety
 ///
-/// The structure is the caller's, and has a table that nobody uses.
+/// The caller owns the structure, whose table is not used any more.
 unsafe fn free_table(raw: *mut ib_umem_odp) {
     // SAFETY: By the safety requirements.
     unsafe {
@@ -482,22 +483,22 @@ unsafe fn free_table(raw: *mut ib_umem_odp) {
 }
 
 impl OdpMemory {
-    /// Takes the memory over.
+    /// Takes over the memory.
     ///
     /// # Safety
     ///
-    /// `raw` is from [`Self::into_raw`], and the caller was its owner.
+    /// `raw` is from [`Self::into_raw`], and the caller gives up its ownership.
     pub(super) unsafe fn from_raw(raw: NonNull<ib_umem_odp>) -> Self {
         // INVARIANT: By the safety requirements.
         Self(raw)
     }
 
-    /// Hands it over to C.
+    /// Hands the memory over to C.
     pub fn into_raw(self) -> *mut ib_umem_odp {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// What all memory has.
+    /// The common part of user memory.
     #[inline]
     pub fn view(&self) -> &UmemView {
         self.odp().umem()
@@ -515,35 +516,36 @@ impl Drop for OdpMemory {
         let raw = self.0.as_ptr();
         if !self.odp().is_implicit() {
             self.odp().lock().unmap(self.odp().range());
-            // SAFETY: The notifier is there, and no device uses the memory any more.
+            // SAFETY: By the type invariants the notifier is set up; the owner drops the memory after its devices have stopped
+            // using it.
             unsafe {
                 bindings::mmu_interval_notifier_remove(&raw mut (*raw).notifier);
                 free_table(raw);
             }
         }
-        // INVARIANT: The structure is ours alone.
+        // INVARIANT: `self` owned the structure, whose table was freed.
         drop(NewOdp(self.0));
     }
 }
 
-// SAFETY: The owner passes its memory.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for OdpMemory {
     type Raw = *mut ib_umem_odp;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements there is memory, and the header says that the function takes it over.
+        // SAFETY: By the safety requirements the memory is valid, and by the header the function takes it over.
         unsafe { Self::from_raw(NonNull::new_unchecked(raw)) }
     }
 }
 
 /// The size of huge pages, as a shift.
 pub fn huge_page_shift() -> u32 {
-    // SAFETY: A constant of the kernel's.
+    // SAFETY: The function returns a constant.
     unsafe { bindings::rdma_huge_page_shift() }
 }
 
-/// The result of mapping: a number of pages, as C has it.
+/// Converts the number of mapped pages to C's return value.
 pub fn count(pages: u64) -> Result<c_int> {
     Ok(c_int::try_from(pages)?)
 }

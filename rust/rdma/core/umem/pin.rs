@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pinned memory of user space, accounted to `RLIMIT_MEMLOCK`.
+//! Pinned user memory, accounted to `RLIMIT_MEMLOCK`.
 //!
 //! C header: `include/rdma/ib_umem.h`.
 
@@ -17,27 +17,27 @@ use rdma_bindings::{self as bindings, ib_device, ib_umem};
 use super::{AccessFlags, UmemView};
 use crate::{core::Device, MaySleep};
 
-/// How many pages are pinned at once: those whose pointers fill a page, 512.
+/// The number of pages that are pinned at once: as many pointers as fit into a page, 512.
 const BATCH: usize = PAGE_SIZE / size_of::<*mut bindings::page>();
 
-/// Whether the process may lock memory at all.
+/// Whether the current process may lock memory at all.
 pub fn may_lock() -> bool {
-    // SAFETY: It looks at the present process.
+    // SAFETY: The function reads the current process.
     unsafe { bindings::can_do_mlock() }
 }
 
-/// Whether the process may lock as much as it likes.
+/// Whether the current process may lock memory without a limit.
 fn may_lock_all() -> bool {
-    // SAFETY: It looks at the present process.
+    // SAFETY: The function reads the current process.
     unsafe { bindings::capable(bindings::CAP_IPC_LOCK as c_int) }
 }
 
-/// Memory of a process that is pinned, or about to be. Dropping it undoes what was done: in process context.
+/// Memory of a process that is pinned, or about to be. Dropping it reverts all steps, in process context.
 ///
 /// # Invariants
 ///
-/// The structure is ours alone. `owning_mm` is a reference that is ours. The scatter list has pages that are pinned for us;
-/// if `mapped` it is mapped. If `charged` the memory's pages are counted as the process's.
+/// `self` owns the structure, and a reference to `owning_mm`. The scatter list has pages that are pinned for it, and is
+/// mapped for DMA if `mapped`. If `charged` the pages are counted in `pinned_vm` of `owning_mm`.
 pub struct Pinned {
     raw: NonNull<ib_umem>,
     charged: bool,
@@ -45,11 +45,11 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Describes `len` bytes at `address` of the present process, of which nothing is pinned yet.
+    /// Describes `len` bytes at `address` of the current process, without pinning them.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EFAULT` for a thread that has no memory of user space.
+    /// `ENOMEM`; `EFAULT` for a kernel thread, which has no `mm`.
     pub fn new(
         device: &Device,
         address: usize,
@@ -70,9 +70,9 @@ impl Pinned {
         if access.has(bindings::IB_ACCESS_RELAXED_ORDERING) {
             umem.dma_attrs |= usize::try_from(bindings::DMA_ATTR_WEAK_ORDERING)?;
         }
-        // SAFETY: The present process has it.
+        // SAFETY: `mm` is that of the current process, and so valid.
         unsafe { bindings::mmgrab(mm.as_raw()) };
-        // INVARIANT: It was just allocated; its list is empty.
+        // INVARIANT: The structure was just allocated, and its list is empty.
         Ok(Self {
             raw: NonNull::from(KBox::leak(umem)),
             charged: false,
@@ -80,11 +80,11 @@ impl Pinned {
         })
     }
 
-    /// Takes the memory over.
+    /// Takes over the memory.
     ///
     /// # Safety
     ///
-    /// `raw` is from [`Self::into_raw`], and the caller was its owner.
+    /// `raw` is from [`Self::into_raw`], and the caller gives up its ownership.
     pub(super) unsafe fn from_raw(raw: NonNull<ib_umem>) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -94,28 +94,28 @@ impl Pinned {
         }
     }
 
-    /// Hands it over to C.
+    /// Hands the memory over to C.
     pub(super) fn into_raw(self) -> *mut ib_umem {
         ManuallyDrop::new(self).raw.as_ptr()
     }
 
-    /// How many pages it touches.
+    /// The number of pages that the memory touches.
     pub fn page_count(&self) -> usize {
         self.offset().saturating_add(self.len()).div_ceil(PAGE_SIZE)
     }
 
-    /// Counts its pages as pinned by the process.
+    /// Adds the pages to the process's pinned pages.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where that would be more than the process may lock.
+    /// `ENOMEM` where that exceeds `RLIMIT_MEMLOCK`.
     pub fn charge(&mut self) -> Result {
         let pages = self.page_count() as u64;
-        // INVARIANT: Counted in the next statement; dropping takes it back.
+        // INVARIANT: The next statement counts the pages; dropping reverts it.
         self.charged = true;
-        // SAFETY: The reference is ours.
+        // SAFETY: By the type invariants `self` owns the reference.
         let total = unsafe { bindings::mm_add_pinned((*self.raw.as_ptr()).owning_mm, pages) };
-        // SAFETY: It looks at the present process.
+        // SAFETY: The function reads the current process.
         let limit = unsafe { bindings::rdma_memlock_limit() } as u64;
         if total > limit && !may_lock_all() {
             return Err(ENOMEM);
@@ -127,7 +127,7 @@ impl Pinned {
     ///
     /// # Errors
     ///
-    /// `EFAULT` where the process has not mapped the memory so, `EINTR`, `ENOMEM`.
+    /// `EFAULT` where the process has not mapped the memory with this access, `EINTR`, `ENOMEM`.
     pub fn pin(&mut self, sleep: &MaySleep) -> Result {
         let mut at = self.address().wrapping_sub(self.offset());
         let mut left = self.page_count();
@@ -143,7 +143,7 @@ impl Pinned {
         Ok(())
     }
 
-    /// Pins some of `left` pages from `at` on, as many as there is room for in `pages`, and appends them. How many those are.
+    /// Pins up to `left` pages at `at`, as many as fit into `pages`, and appends them to the list. Returns their number.
     fn pin_batch(
         &mut self,
         at: usize,
@@ -158,7 +158,7 @@ impl Pinned {
         };
         let flags = bindings::FOLL_LONGTERM | write;
         let count = left.min(pages.len()) as c_int;
-        // SAFETY: There is room for `count` pages; the range is checked by the function.
+        // SAFETY: `pages` has room for `count` pages; the function checks the range.
         let pinned = unsafe {
             bindings::rdma_cond_resched();
             bindings::pin_user_pages_fast(at, count, flags, pages.as_mut_ptr())
@@ -169,7 +169,8 @@ impl Pinned {
         let done = pinned as usize;
         let more = u32::try_from(left.saturating_sub(done)).map_err(|_| EINVAL)?;
         let raw = self.raw.as_ptr();
-        // SAFETY: The list is ours; the pages are pinned, and the list's from now on if it takes them.
+        // SAFETY: By the type invariants `self` owns the list. The pages are pinned, and belong to the list if the function
+        // succeeds.
         unsafe {
             let appended = to_result(bindings::sg_alloc_append_table_from_pages(
                 &raw mut (*raw).sgt_append,
@@ -194,17 +195,17 @@ impl Pinned {
     ///
     /// Those of the DMA layer.
     pub fn map(&mut self, _sleep: &MaySleep) -> Result {
-        // SAFETY: The list is ours, of pages that are pinned.
+        // SAFETY: By the type invariants `self` owns the list, whose pages are pinned.
         to_result(unsafe { bindings::ib_umem_map_dma(self.raw.as_ptr()) })?;
-        // INVARIANT: It is mapped.
+        // INVARIANT: The list was just mapped.
         self.mapped = true;
         Ok(())
     }
 
-    /// Unpins the pages of the list, dirty if the device may have written to them.
+    /// Unpins the pages of the list, and marks them dirty if the device may have written to them.
     fn unpin(&mut self) {
         let dirty = self.mapped && self.is_writable();
-        // SAFETY: The list is ours, of pages that are pinned, and that nobody uses any more.
+        // SAFETY: By the type invariants `self` owns the list, whose pages are pinned, and which is not mapped any more.
         unsafe {
             let table = &raw mut (*self.raw.as_ptr()).sgt_append;
             let mut sg = (*table).sgt.sgl;
@@ -237,12 +238,12 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         let raw = self.raw.as_ptr();
         if self.mapped {
-            // SAFETY: By the type invariants it is mapped.
+            // SAFETY: By the type invariants the list is mapped.
             unsafe { bindings::ib_umem_unmap_dma(raw) };
         }
         self.unpin();
         let pages = self.page_count() as u64;
-        // SAFETY: By the type invariants the structure and the reference are ours, and the pages counted if so.
+        // SAFETY: By the type invariants `self` owns the structure and the reference, and the pages are counted if `charged`.
         unsafe {
             let mm = (*raw).owning_mm;
             if self.charged {
@@ -255,14 +256,14 @@ impl Drop for Pinned {
 }
 
 impl UmemView {
-    /// Copies `len` bytes from `at` on out of pinned memory. How many those were.
+    /// Copies `len` bytes at the offset `at` of pinned memory, and returns the number of copied bytes.
     ///
     /// # Safety
     ///
-    /// `to` has room for `len` bytes.
+    /// `to` is valid for writes of `len` bytes.
     pub unsafe fn copy_to(&self, to: *mut c_void, len: usize, at: usize) -> usize {
         let skip = at.saturating_add(self.offset());
-        // SAFETY: By the safety requirements; the list is that of the memory.
+        // SAFETY: By the safety requirements; the scatter list belongs to `self`.
         unsafe {
             let sgt = &(*self.as_raw()).sgt_append.sgt;
             bindings::sg_pcopy_to_buffer(sgt.sgl, sgt.orig_nents, to, len, skip as isize)
@@ -271,9 +272,9 @@ impl UmemView {
 }
 
 impl Device {
-    /// Whether its DMA cannot reach the memory of this guest, which is encrypted.
+    /// Whether DMA goes through bounce buffers, since the memory of a confidential guest is encrypted.
     pub fn bounces_dma(&self) -> bool {
-        // SAFETY: The member is constant once the device is registered.
+        // SAFETY: The member is constant from registration on.
         unsafe { ib_device::cc_dma_bounce_raw(self.as_raw()) != 0 }
     }
 }

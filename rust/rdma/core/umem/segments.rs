@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The scatter list of mapped memory: what the device sees of it, piece by piece.
+//! The DMA segments of mapped user memory, and iterators over them.
 //!
 //! C headers: `include/linux/scatterlist.h`, `include/rdma/iter.h`.
 
@@ -11,17 +11,17 @@ use rdma_bindings::{self as bindings, ib_block_iter, ib_umem, scatterlist};
 
 use super::UmemView;
 
-/// A piece of memory that is contiguous for the device.
+/// A DMA segment: memory that is contiguous for the device.
 #[derive(Clone, Copy)]
 pub struct Segment {
-    /// Its address for the device.
+    /// The DMA address.
     pub address: u64,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub len: u32,
 }
 
 impl Segment {
-    /// Reads an entry of a mapped list.
+    /// Reads an entry of a mapped scatter list.
     ///
     /// # Safety
     ///
@@ -33,11 +33,11 @@ impl Segment {
     }
 }
 
-/// The pieces of mapped memory, in order.
+/// An iterator over the segments of mapped memory.
 ///
 /// # Invariants
 ///
-/// `next` is null, or an entry of a mapped list that is there for `'a`.
+/// `next` is null, or an entry of a mapped list that is valid for `'a`.
 pub struct Segments<'a> {
     next: *mut scatterlist,
     left: u32,
@@ -52,7 +52,7 @@ impl Iterator for Segments<'_> {
             return None;
         }
         self.left = self.left.checked_sub(1)?;
-        // SAFETY: By the type invariants; an entry leads to the one after it, or to null.
+        // SAFETY: By the type invariants `next` is an entry, and `sg_next` returns the following one or null.
         unsafe {
             let segment = Segment::read(self.next);
             self.next = bindings::sg_next(self.next);
@@ -61,11 +61,11 @@ impl Iterator for Segments<'_> {
     }
 }
 
-/// Memory that is mapped for DMA, as C passes it: pinned, or a DMA buffer that the caller keeps mapped during the call.
+/// Memory that is mapped for DMA, as an argument of C: pinned, or a DMA buffer that stays mapped during the call.
 ///
 /// # Invariants
 ///
-/// The list of the memory is mapped, and stays for `'a`.
+/// The list of the memory is mapped for `'a`.
 pub struct MappedUmem<'a>(&'a UmemView);
 
 impl core::ops::Deref for MappedUmem<'_> {
@@ -77,20 +77,20 @@ impl core::ops::Deref for MappedUmem<'_> {
     }
 }
 
-// SAFETY: As for a reference.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for MappedUmem<'_> {
     type Raw = *mut ib_umem;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the memory is there; a view is a transparent wrapper.
-        // INVARIANT: The header says that it is mapped.
+        // SAFETY: By the safety requirements the memory is valid; a view is a transparent wrapper.
+        // INVARIANT: By the header the memory is mapped during the call.
         Self(unsafe { &*raw.cast() })
     }
 }
 
 impl MappedUmem<'_> {
-    /// The pieces that the device sees.
+    /// The DMA segments.
     pub fn segments(&self) -> Segments<'_> {
         // SAFETY: By the type invariants the list does not change.
         let sgt = unsafe { &(*self.as_raw()).sgt_append.sgt };
@@ -103,21 +103,21 @@ impl MappedUmem<'_> {
     }
 }
 
-/// Where somebody is who goes over a scatter list in blocks of one size.
+/// The state of an iteration over a scatter list in blocks of one size: `struct ib_block_iter`.
 ///
 /// # Invariants
 ///
-/// It was set up for a list of at least `__sg_nents` entries from `__sg` on, which is mapped and stays for `'a`.
+/// From `__sg` on the list has at least `__sg_nents` entries, and is mapped for `'a`.
 pub struct BlockIter<'a>(&'a mut ib_block_iter);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for BlockIter<'_> {
     type Raw = *mut ib_block_iter;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements it is there, and lent for changing.
-        // INVARIANT: The header says that it was set up, for memory that stays mapped meanwhile.
+        // SAFETY: By the safety requirements the structure is valid, and lent for writing.
+        // INVARIANT: By the header the iteration was initialised, for memory that stays mapped.
         Self(unsafe { &mut *raw })
     }
 }
@@ -126,36 +126,36 @@ impl BlockIter<'_> {
     /// The entry of the list that the next block begins in.
     pub fn segment(&self) -> Option<Segment> {
         let is_there = self.0.__sg_nents != 0 && !self.0.__sg.is_null();
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `__sg` is an entry of a mapped list.
         is_there.then(|| unsafe { Segment::read(self.0.__sg) })
     }
 
-    /// Goes on to the next entry.
+    /// Moves to the next entry.
     pub fn next_segment(&mut self) {
         if self.segment().is_none() {
             return;
         }
-        // SAFETY: By the type invariants there is an entry, which leads to the one after it, or to null.
+        // SAFETY: By the type invariants `__sg` is an entry, and `sg_next` returns the following one or null.
         self.0.__sg = unsafe { bindings::sg_next(self.0.__sg) };
         self.0.__sg_nents = self.0.__sg_nents.saturating_sub(1);
     }
 
-    /// How far into the entry the next block begins, in bytes.
+    /// The offset of the next block in the entry, in bytes.
     pub fn advance(&self) -> u32 {
         self.0.__sg_advance
     }
 
-    /// Says how far into the entry the next block begins.
+    /// Sets the offset of the next block in the entry, in bytes.
     pub fn set_advance(&mut self, advance: u32) {
         self.0.__sg_advance = advance;
     }
 
-    /// The size of a block, a power of two.
+    /// The block size in bytes, a power of two.
     pub fn block_size(&self) -> u64 {
         1u64.wrapping_shl(self.0.__pg_bit)
     }
 
-    /// Says where the present block begins.
+    /// Sets the DMA address of the current block.
     pub fn set_address(&mut self, address: u64) {
         self.0.__dma_addr = address;
     }
