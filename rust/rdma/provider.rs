@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a driver of an RDMA device implements ([`Provider`](crate::Provider)) and is given: `struct ib_device_ops` of
-//! `include/rdma/ib_verbs.h`.
+//! The interface of a driver of an RDMA device: the methods that it implements ([`Provider`](crate::Provider)) and
+//! their arguments. C header: `include/rdma/ib_verbs.h`.
 
 pub mod ah;
 pub mod cq;

@@ -43,11 +43,11 @@ impl<P: ProviderData> Base<ib_ah, P> {
     }
 }
 
-/// An address vector that the core hands over.
+/// An address vector that the core passes to a method.
 ///
 /// # Invariants
 ///
-/// The structure is valid for `'a`, and so is the GID table entry that it names, if any.
+/// The structure is valid for `'a`, and so is its source GID entry, if any.
 #[derive(Clone, Copy)]
 pub struct AhAttr<'a>(&'a rdma_ah_attr);
 
@@ -56,13 +56,13 @@ impl<'a> AhAttr<'a> {
     ///
     /// # Safety
     ///
-    /// If `raw` names an entry of a GID table, the entry must be referenced during `'a`.
+    /// If `raw` has a source GID entry, the entry must be referenced during `'a`.
     #[inline]
     pub unsafe fn from_raw(raw: &'a rdma_ah_attr) -> Self {
         Self(raw)
     }
 
-    /// The address vector by itself.
+    /// A copy of the address vector, without its source GID entry.
     pub fn fields(&self) -> AhFields {
         let raw = self.0;
         let is_roce = raw.type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE;
@@ -78,7 +78,7 @@ impl<'a> AhAttr<'a> {
             static_rate: raw.static_rate,
             port_num: raw.port_num,
             dmac: if is_roce {
-                // SAFETY: The type says that the union has the form of RoCE.
+                // SAFETY: The type selects the member `roce` of the union.
                 unsafe { raw.__bindgen_anon_1.roce.dmac }
             } else {
                 [0; 6]
@@ -86,7 +86,7 @@ impl<'a> AhAttr<'a> {
         }
     }
 
-    /// Whether the address vector has a global route.
+    /// Whether the address vector has a GRH.
     #[inline]
     pub fn has_grh(&self) -> bool {
         u32::from(self.0.ah_flags) & bindings::IB_AH_GRH != 0
@@ -98,18 +98,18 @@ impl<'a> AhAttr<'a> {
         self.0.type_ == bindings::RDMA_AH_ATTR_TYPE_ROCE
     }
 
-    /// The source: an entry of the port's GID table. The core sets it for RoCE.
+    /// The source GID entry. The core sets it for RoCE.
     #[inline]
     pub fn sgid_attr(&self) -> Option<&'a GidAttr> {
         let raw = self.0.grh.sgid_attr;
         if !self.has_grh() || raw.is_null() {
             return None;
         }
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the entry is valid for `'a`.
         Some(unsafe { GidAttr::from_raw(raw) })
     }
 
-    /// A copy with a reference of its own.
+    /// A copy with its own reference to the source GID entry.
     #[inline]
     pub fn to_owned(&self) -> OwnedAhAttr {
         OwnedAhAttr {
@@ -119,16 +119,16 @@ impl<'a> AhAttr<'a> {
     }
 }
 
-/// An address vector with a reference of its source's GID table entry.
+/// An address vector with a reference to its source GID entry.
 #[derive(Clone)]
 pub struct OwnedAhAttr {
     /// The address vector.
     pub fields: AhFields,
-    /// The source.
+    /// The source GID entry.
     pub sgid_attr: Option<ARef<GidAttr>>,
 }
 
-/// Where a query method writes an address vector.
+/// The output argument for an address vector.
 pub struct AhAttrOut<'a> {
     raw: *mut rdma_ah_attr,
     _raw: PhantomData<&'a mut rdma_ah_attr>,
@@ -139,7 +139,7 @@ impl AhAttrOut<'_> {
     ///
     /// # Safety
     ///
-    /// `raw` must be valid for writes while this lives.
+    /// `raw` must be valid for writes as long as the result exists.
     #[inline]
     pub(crate) unsafe fn new(raw: *mut rdma_ah_attr) -> Self {
         Self {
@@ -150,7 +150,7 @@ impl AhAttrOut<'_> {
 
     /// Writes an address vector of RoCE.
     pub fn set(&mut self, fields: &AhFields) {
-        // SAFETY: By the contract of `new`.
+        // SAFETY: By the safety requirements of `new`.
         unsafe { self.raw.write(fields.to_raw()) };
     }
 }

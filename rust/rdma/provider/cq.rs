@@ -26,7 +26,7 @@ pub type Cq<P> = Object<ib_cq, P, <P as ProviderData>::Cq, Arc<CqHandle>>;
 /// The core's part of a CQ.
 pub type CqBase<P> = Base<ib_cq, P>;
 
-/// What a CQ is asked to be: `struct ib_cq_init_attr`.
+/// The attributes of a CQ that is to be created: `struct ib_cq_init_attr`.
 #[derive(Clone, Copy, Debug)]
 pub struct CqInitAttr {
     /// The least number of completions that the CQ must hold; not zero.
@@ -58,39 +58,40 @@ impl<P: ProviderData> Base<ib_cq, P> {
     /// Whether the CQ belongs to user space.
     #[inline]
     pub fn is_user(&self) -> bool {
-        // SAFETY: By the type invariants; the core sets the field before it creates the CQ.
+        // SAFETY: By the type invariants; the field is constant, and set before the create method.
         unsafe { !(*self.as_raw()).uobject.is_null() }
     }
 
-    /// Says how many completions the CQ holds, which the core reports to its user.
+    /// Sets the number of completions that the CQ holds, which the core reports to its user.
     ///
-    /// For the methods that create and resize a CQ; the core runs one of them at a time.
+    /// Called by the methods that create and resize a CQ, which the core serialises.
     #[inline]
     pub fn set_cqe(&self, cqe: u32) {
         let cqe = i32::try_from(cqe).unwrap_or(i32::MAX);
-        // SAFETY: By the type invariants; C code writes the field without a lock as well.
+        // SAFETY: By the type invariants the CQ is valid; any value is valid, and a single store writes
+        // it.
         unsafe { (&raw mut (*self.as_raw()).cqe).write_volatile(cqe) };
     }
 
-    /// Whether a CQ of user space has a completion channel, by which its program is told of completions.
+    /// Whether a CQ of user space has a completion channel, for completion notifications.
     #[inline]
     pub fn has_channel(&self) -> bool {
         // SAFETY: By the type invariants. ib_uverbs sets the field before it creates the CQ.
         !unsafe { (*self.as_raw()).cq_context }.is_null()
     }
 
-    /// How many completions the CQ holds.
+    /// The number of completions that the CQ holds.
     #[inline]
     pub fn cqe(&self) -> u32 {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the CQ is valid; any value is valid.
         let cqe = unsafe { (&raw const (*self.as_raw()).cqe).read_volatile() };
         u32::try_from(cqe).unwrap_or(0)
     }
 }
 
-/// The handlers of a CQ: what a driver keeps in order to call them.
+/// A handle to the handlers of a CQ, which a driver keeps to call them.
 ///
-/// Both methods may be called from any context. See [`event`](crate::provider::event) for the law.
+/// Both methods may be called from any context. See [`event`](crate::provider::event) for the rules.
 ///
 /// # Invariants
 ///
@@ -103,20 +104,20 @@ pub struct CqHandle {
     events: Arc<Events<ib_cq>>,
 }
 
-// SAFETY: `cq` is only used by the work item, which may run on any thread.
+// SAFETY: Only the work item uses `cq`, and it may run on any thread.
 unsafe impl Send for CqHandle {}
-// SAFETY: As above.
+// SAFETY: Only the work item uses `cq`, and it may run on any thread.
 unsafe impl Sync for CqHandle {}
 
 impl CqHandle {
-    /// The handlers of `cq`.
+    /// Creates a handle to the handlers of `cq`.
     ///
     /// # Safety
     ///
     /// `cq` must stay valid until [`Self::close`] has returned, which must happen before the
     /// caller's reference is dropped.
     pub(crate) unsafe fn new(cq: NonNull<ib_cq>) -> Result<Arc<Self>> {
-        // SAFETY: By the safety requirements: `close` closes the events.
+        // SAFETY: By the safety requirements; `close` closes the events too.
         let events = unsafe { Events::new(cq) }?;
         Arc::pin_init(
             pin_init!(Self {
@@ -128,44 +129,45 @@ impl CqHandle {
         )
     }
 
-    /// Calls the completion handler soon, in softirq context.
+    /// Schedules a call of the completion handler, in softirq context.
     ///
-    /// For a CQ that was armed and got what it was armed for; it is the driver that disarms it.
+    /// The driver calls it for an armed CQ that has got the completion it was armed for, and disarms the
+    /// CQ itself.
     #[inline]
     pub fn notify(&self) {
-        // SAFETY: The queue is always there; the object's owner holds a reference until it has
-        // called `close`. The work item reads the object.
+        // SAFETY: The work queue is a static. The object's owner holds a reference until it has called
+        // `close`. The work item only reads the object.
         unsafe { HandlerWork::queue(NonNull::from(self), bindings::system_bh_wq) };
     }
 
-    /// Tells the CQ's owner of `event`, in process context.
+    /// Reports `event` to the CQ's owner, in process context.
     #[inline]
     pub fn raise(&self, event: CqEvent) {
         self.events.raise_raw(event.as_raw());
     }
 
-    /// Ends the calls of the completion handler, and waits for the one that runs.
+    /// Prevents further calls of the completion handler, and waits for the one that runs.
     pub(crate) fn close_completion(&self) {
         self.completion.disable();
     }
 
-    /// Ends the calls of handlers, and waits for those that run.
+    /// Prevents further calls of the handlers, and waits for those that run.
     pub(crate) fn close(&self) {
         self.completion.disable();
         self.events.close();
     }
 }
 
-// SAFETY: The work item is the member `completion`.
+// SAFETY: `OFFSET` is the offset of the member `completion`.
 unsafe impl HandlerOwner for CqHandle {
     const OFFSET: usize = offset_of!(Self, completion);
 
     /// Calls the completion handler.
     unsafe fn run(this: NonNull<Self>) {
-        // SAFETY: By the safety requirements; the handle stays until the work is disabled.
+        // SAFETY: By the safety requirements; the handle is valid until the work item is disabled.
         let cq = unsafe { this.as_ref() }.cq.as_ptr();
-        // SAFETY: By the type invariants. The core sets the handler of its own CQs only after it
-        // has created them, so the field may be written now.
+        // SAFETY: By the type invariants `cq` is valid. The core sets the handler of a polled CQ after
+        // it has created the CQ, so the field may be written concurrently.
         unsafe {
             if let Some(handler) = (&raw const (*cq).comp_handler).read_volatile() {
                 handler(cq, (*cq).cq_context);
@@ -177,8 +179,8 @@ unsafe impl HandlerOwner for CqHandle {
 impl EventSource for ib_cq {
     unsafe fn deliver(this: NonNull<Self>, event: u32) {
         let cq = this.as_ptr();
-        // SAFETY: By the safety requirements; the core has set the fields before it created the
-        // CQ, and the handler takes an event of the CQ and the CQ's context.
+        // SAFETY: By the safety requirements; the core has set the fields before it has created the CQ,
+        // and the handler takes an event of the CQ and the CQ's context.
         unsafe {
             let mut event = new_event((*cq).device, event);
             event.element.cq = cq;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a driver keeps in each object of its devices, behind `struct ib_pd`, `struct ib_qp` and so on.
+//! The types of a driver's data in each object, which follows `struct ib_pd`, `struct ib_qp` and so on.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-/// The types of a driver's data; that of a device is the type itself.
+/// The types of a driver's data in its objects. `Self` is the data of a device.
 ///
-/// Typed objects such as [`Qp`](crate::Qp) need this trait alone. [`Provider`](crate::Provider) adds the methods.
+/// Typed objects such as [`Qp`](crate::Qp) only need this trait. [`Provider`](crate::Provider) adds the methods.
 pub trait ProviderData: Sized + Send + Sync + 'static {
     /// The driver's data of a user context.
     type Ucontext: Send + Sync + 'static;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices with the driver's data behind `struct ib_device`.
+//! Devices with the driver's data: `struct ib_device`.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -11,7 +11,7 @@ use rdma_bindings::{self as bindings, ib_device};
 
 use crate::{abi::event::DeviceEvent, provider::event::new_event, MaySleep};
 
-/// A device: the core's structure, and the driver's data, to which it dereferences.
+/// A device: the core's structure, followed by the driver's data, to which it dereferences.
 ///
 /// # Invariants
 ///
@@ -23,9 +23,9 @@ pub struct Device<P> {
     data: MaybeUninit<P>,
 }
 
-// SAFETY: The core's structure may be used from any thread.
+// SAFETY: The core's structure may be used from any thread, and the bound covers the driver's data.
 unsafe impl<P: Send> Send for Device<P> {}
-// SAFETY: As above.
+// SAFETY: The core's structure may be used from any thread, and the bound covers the driver's data.
 unsafe impl<P: Sync> Sync for Device<P> {}
 
 impl<P> Deref for Device<P> {
@@ -33,7 +33,7 @@ impl<P> Deref for Device<P> {
 
     #[inline]
     fn deref(&self) -> &P {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the data is initialised.
         unsafe { self.data.assume_init_ref() }
     }
 }
@@ -54,18 +54,20 @@ impl<P> Device<P> {
     ///
     /// # Errors
     ///
-    /// As for `init`; there is no data then.
+    /// Those of `init`. Then the data is not initialised.
     ///
     /// # Safety
     ///
-    /// `raw` must be a device that the core has allocated at the size of `Self`, without data yet.
+    /// `raw` must be a device that the core has allocated with the size of `Self`, and whose data is not
+    /// initialised.
     pub(crate) unsafe fn init_data<E>(
         raw: NonNull<ib_device>,
         init: impl PinInit<P, E>,
     ) -> Result<(), E> {
         const { assert!(align_of::<Self>() == align_of::<ib_device>()) };
         let this = raw.cast::<Self>().as_ptr();
-        // SAFETY: By the safety requirements the data is behind the core's structure; it will not be moved.
+        // SAFETY: By the safety requirements there is memory for the data after the core's structure, and
+        // it is not moved.
         unsafe { init.__pinned_init((&raw mut (*this).data).cast()) }
     }
 
@@ -73,7 +75,7 @@ impl<P> Device<P> {
     ///
     /// # Safety
     ///
-    /// As for [`Self::from_raw`]; nobody may use the device as one of `P` any more.
+    /// As for [`Self::from_raw`]; the driver's data must not be used any more.
     pub(crate) unsafe fn drop_data(raw: *mut ib_device) {
         // SAFETY: By the safety requirements and the type invariants.
         unsafe { (*raw.cast::<Self>()).data.assume_init_drop() };
@@ -85,24 +87,25 @@ impl<P> Device<P> {
         self.base.get()
     }
 
-    /// The device's name. It is valid now, but a user may change it at any time.
+    /// The device's name, which a user may change at any time.
     pub fn name(&self) -> &CStr {
-        // SAFETY: `name` is an array that ends with a NUL at all times.
+        // SAFETY: `name` is an array whose last byte is NUL at all times.
         unsafe { CStr::from_char_ptr((&raw const (*self.as_raw()).name).cast()) }
     }
 
-    /// Tells the clients of what happened to the device or to a port. May be called in any
-    /// context: the handlers run later, from a work queue.
+    /// Dispatches an asynchronous event of the device or a port to clients. May be called in any context:
+    /// the handlers run later, from a work queue.
     pub fn dispatch_event(&self, event: DeviceEvent, port_num: u32) {
         let mut event = new_event(self.as_raw(), event.as_raw());
         event.element.port_num = port_num;
-        // SAFETY: The event is one of this device.
+        // SAFETY: `event` is a valid event of this device.
         unsafe { bindings::ib_dispatch_event(&event) };
     }
 
-    /// Changes the node's description; for `modify_device`.
+    /// Sets the node description; called by `modify_device`.
     pub fn set_node_desc(&self, desc: &[u8; 64]) {
-        // SAFETY: `self` is a device; the core writes the field without a lock as well.
+        // SAFETY: `self` is a valid device; the field is an array of bytes, of which readers take any
+        // value.
         unsafe {
             ptr::copy_nonoverlapping(
                 desc.as_ptr(),
@@ -112,24 +115,25 @@ impl<P> Device<P> {
         };
     }
 
-    /// A reference that keeps the device registered; `None` if it is not, or not any more.
+    /// Takes a reference that keeps the device registered; `None` if the device is not registered.
     pub fn try_get(&self) -> Option<DeviceRef<P>> {
-        // SAFETY: `self` is a device.
+        // SAFETY: `self` is a valid device.
         let got = unsafe { bindings::ib_device_try_get(self.as_raw()) };
         got.then(|| DeviceRef(NonNull::from(self)))
     }
 }
 
-/// A reference that keeps a device registered: unregistration waits for it, so hold it shortly.
+/// A reference that keeps a device registered. Unregistration waits for it, so it is held for a short time
+/// only.
 ///
 /// # Invariants
 ///
-/// The device is registered, and one reference is ours.
+/// The device is registered, and `self` owns one registration reference.
 pub struct DeviceRef<P>(NonNull<Device<P>>);
 
-// SAFETY: A device may be used from any thread.
+// SAFETY: A device may be used from any thread, as the bound says.
 unsafe impl<P: Send + Sync> Send for DeviceRef<P> {}
-// SAFETY: As above.
+// SAFETY: A device may be used from any thread, as the bound says.
 unsafe impl<P: Send + Sync> Sync for DeviceRef<P> {}
 
 impl<P> Deref for DeviceRef<P> {
@@ -137,7 +141,7 @@ impl<P> Deref for DeviceRef<P> {
 
     #[inline]
     fn deref(&self) -> &Device<P> {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the device is valid.
         unsafe { self.0.as_ref() }
     }
 }
@@ -153,37 +157,37 @@ impl<P> DeviceRef<P> {
         Self(raw.cast())
     }
 
-    /// Starts unregistration from a work queue. May be called under locks that unregistration
-    /// takes, the RTNL for one. Drop the reference soon: unregistration waits for it, and
-    /// [`unregister_driver`](super::register::unregister_driver) waits for that.
+    /// Starts unregistration from a work queue. May be called under locks that unregistration takes, such
+    /// as the RTNL. Unregistration waits until the reference is dropped, and
+    /// [`unregister_driver`](super::register::unregister_driver) waits for unregistration.
     pub fn unregister_queued(&self) {
         // SAFETY: By the type invariants; the device has `dealloc_driver`.
         unsafe { bindings::ib_unregister_device_queued(self.as_raw()) };
     }
 
-    /// Unregisters the device and waits until it is. Others may do so at the same time.
+    /// Unregisters the device, and waits until it is unregistered. Other threads may do so concurrently.
     pub fn unregister(self, _sleep: &MaySleep) {
         let raw = self.as_raw();
         core::mem::forget(self);
-        // SAFETY: By the type invariants; C takes over the reference.
+        // SAFETY: By the type invariants `self` owns a reference, which C takes over.
         unsafe { bindings::ib_unregister_device_and_put(raw) };
     }
 }
 
 impl<P> Drop for DeviceRef<P> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owns the reference.
         unsafe { bindings::ib_device_put(self.as_raw()) };
     }
 }
 
-/// What `modify_device` changes: `struct ib_device_modify`.
+/// The changes of `modify_device`: `struct ib_device_modify`.
 pub struct DeviceModify<'a> {
-    /// The system image's GUID, in the order of the processor.
+    /// The system image GUID, in CPU byte order.
     pub sys_image_guid: Option<u64>,
-    /// The node's description.
+    /// The node description.
     pub node_desc: Option<&'a [u8; 64]>,
-    /// Whether anything else is asked for.
+    /// Whether other attributes are to be changed.
     pub other: bool,
 }
 

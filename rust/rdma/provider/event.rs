@@ -2,14 +2,15 @@
 
 //! Delivery of asynchronous events to the handlers of an object: `struct ib_event`.
 //!
-//! The law of the midlayer: a handler is never called from the call chain of a method, not
-//! twice at once for the same object, and not after the object is destroyed. So a driver never
-//! calls one. It has a counted handle of the object, made before the create method runs, and
-//! asks it; the handle's work item calls the handler, and destruction disables the work item and
-//! waits for it. A handle may outlive its object, it is then without effect. Asking costs an
-//! atomic operation and `queue_work`, and may be done from any context.
+//! The rules of the midlayer: a handler is never called from within a method, never concurrently
+//! with itself for one object, and not after the object is destroyed. So a driver never calls a
+//! handler directly. It has a reference-counted handle of the object, which is made before the
+//! create method runs, and raises events with it. The handle's work item calls the handler;
+//! destruction disables the work item and waits for it. A handle that outlives its object has no
+//! effect. Raising an event costs an atomic operation and `queue_work`, and may be done from any
+//! context.
 //!
-//! Events that are raised again before their handler ran are one event.
+//! An event that is raised again before its handler has run is delivered once.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -27,18 +28,18 @@ use crate::{
     handler::{HandlerOwner, HandlerWork},
 };
 
-/// A kind of object with an event handler.
+/// A type of objects with an event handler.
 pub trait EventSource {
     /// Calls the object's event handler, if there is one.
     ///
     /// # Safety
     ///
-    /// `this` must be an object that is not destroyed before this returns; process context, by
-    /// one caller at a time.
+    /// `this` must be an object that is not destroyed before this returns. The context must be
+    /// process context, and calls for one object must not be concurrent.
     unsafe fn deliver(this: NonNull<Self>, event: u32);
 }
 
-/// The events of an object: what a driver keeps in order to raise them.
+/// The events of an object: the handle with which a driver raises them.
 ///
 /// # Invariants
 ///
@@ -53,11 +54,11 @@ pub struct Events<C: EventSource> {
 
 // SAFETY: `source` is only used by the work item, which may run on any thread.
 unsafe impl<C: EventSource> Send for Events<C> {}
-// SAFETY: As above.
+// SAFETY: `source` is only used by the work item, which may run on any thread.
 unsafe impl<C: EventSource> Sync for Events<C> {}
 
 impl<C: EventSource> Events<C> {
-    /// The events of `source`.
+    /// Creates the handle for the events of `source`.
     ///
     /// # Safety
     ///
@@ -76,30 +77,30 @@ impl<C: EventSource> Events<C> {
 
     pub(crate) fn raise_raw(&self, event: u32) {
         self.pending.fetch_or(1 << event, Ordering::AcqRel);
-        // SAFETY: The queue is always there. `Self::close` is called before the last reference
-        // goes, as the object's owner holds one until then. The work item shares the object.
+        // SAFETY: The work queue is a static. The object's owner holds a reference until it has
+        // called `Self::close`. The work item only reads the object.
         unsafe { HandlerWork::queue(NonNull::from(self), bindings::system_dfl_wq) };
     }
 
-    /// Ends the delivery of events.
+    /// Prevents further deliveries, and waits for the one that runs.
     pub(crate) fn close(&self) {
         self.work.disable();
     }
 }
 
-// SAFETY: The work item is the member `work`.
+// SAFETY: `OFFSET` is the offset of the member `work`.
 unsafe impl<C: EventSource> HandlerOwner for Events<C> {
     const OFFSET: usize = offset_of!(Self, work);
 
     unsafe fn run(this: NonNull<Self>) {
-        // SAFETY: By the safety requirements; the events stay until the work is disabled.
+        // SAFETY: By the safety requirements; the handle is valid until the work item is disabled.
         let this = unsafe { this.as_ref() };
         let mut pending = this.pending.swap(0, Ordering::AcqRel);
         while pending != 0 {
             let event = pending.trailing_zeros();
             pending &= pending - 1;
-            // SAFETY: By the type invariants, as the work item is not disabled yet; a work item
-            // is not run twice at once.
+            // SAFETY: By the type invariants `source` is valid, since the work item is not disabled
+            // yet; a work item does not run concurrently with itself.
             unsafe { C::deliver(this.source, event) };
         }
     }
@@ -109,7 +110,7 @@ unsafe impl<C: EventSource> HandlerOwner for Events<C> {
 pub type QpHandle = Events<ib_qp>;
 
 impl QpHandle {
-    /// Tells the QP's owner of `event`.
+    /// Reports `event` to the QP's owner.
     #[inline]
     pub fn raise(&self, event: QpEvent) {
         self.raise_raw(event.as_raw());
@@ -120,7 +121,7 @@ impl QpHandle {
 pub type SrqHandle = Events<ib_srq>;
 
 impl SrqHandle {
-    /// Tells the SRQ's owner of `event`.
+    /// Reports `event` to the SRQ's owner.
     #[inline]
     pub fn raise(&self, event: SrqEvent) {
         self.raise_raw(event.as_raw());
@@ -130,7 +131,7 @@ impl SrqHandle {
 impl EventSource for ib_qp {
     unsafe fn deliver(this: NonNull<Self>, event: u32) {
         let qp = this.as_ptr();
-        // SAFETY: By the safety requirements; the core has set the fields before it created the
+        // SAFETY: By the safety requirements; the core has set the fields before it has created the
         // QP, and the handler takes an event of the QP and the QP's context.
         unsafe {
             let mut event = new_event((*qp).device, event);
@@ -145,7 +146,8 @@ impl EventSource for ib_qp {
 impl EventSource for ib_srq {
     unsafe fn deliver(this: NonNull<Self>, event: u32) {
         let srq = this.as_ptr();
-        // SAFETY: As for a QP.
+        // SAFETY: By the safety requirements; the core has set the fields before it has created the
+        // SRQ, and the handler takes an event of the SRQ and the SRQ's context.
         unsafe {
             let mut event = new_event((*srq).device, event);
             event.element.srq = srq;
@@ -156,7 +158,7 @@ impl EventSource for ib_srq {
     }
 }
 
-/// An event of `device`, its element still empty.
+/// An event of `device`, whose element is zeroed.
 pub(crate) fn new_event(device: *mut bindings::ib_device, event: u32) -> ib_event {
     ib_event {
         device,

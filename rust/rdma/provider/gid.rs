@@ -18,7 +18,7 @@ impl<P> Device<P> {
     ///
     /// `EINVAL` for a wrong port or index, `ENODATA` for an entry that is not valid.
     pub fn gid_attr(&self, port_num: u32, index: u16) -> Result<ARef<GidAttr>> {
-        // SAFETY: `self` is a device.
+        // SAFETY: `self` is a valid device.
         let raw = unsafe { bindings::rdma_get_gid_attr(self.as_raw(), port_num, i32::from(index)) };
         owned_gid_attr(raw)
     }
@@ -30,7 +30,7 @@ impl<P> Device<P> {
     /// As for [`Self::gid_attr`].
     pub fn query_gid(&self, port_num: u32, index: u16) -> Result<Gid> {
         let mut gid = ib_gid { raw: [0; 16] };
-        // SAFETY: `self` is a device; `gid` is valid for writes.
+        // SAFETY: `self` is a valid device; `gid` is valid for writes.
         to_result(unsafe {
             bindings::rdma_query_gid(self.as_raw(), port_num, i32::from(index), &mut gid)
         })?;
@@ -42,7 +42,7 @@ impl<P> Device<P> {
     ///
     /// # Errors
     ///
-    /// `ENOENT` if there is none.
+    /// `ENOENT` if there is no such entry.
     pub fn find_gid(
         &self,
         gid: Gid,
@@ -52,7 +52,7 @@ impl<P> Device<P> {
     ) -> Result<ARef<GidAttr>> {
         let gid = gid.to_raw();
         let ndev = ndev.map_or(core::ptr::null_mut(), NetDevice::as_raw);
-        // SAFETY: `self` is a device, `gid` is valid for reads and `ndev` is one or null.
+        // SAFETY: `self` is a valid device, `gid` is valid for reads, and `ndev` is a valid net device or null.
         let raw = unsafe {
             bindings::rdma_find_gid_by_port(
                 self.as_raw(),

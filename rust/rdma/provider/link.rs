@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Links: devices that `rdma link add NAME type TYPE netdev DEV` makes, `struct rdma_link_ops`.
+//! Links: devices that `rdma link add NAME type TYPE netdev DEV` creates, `struct rdma_link_ops`.
 //!
-//! The module of a link of type `TYPE` names its alias, so that the command loads it:
-//! `process_module! { …, alias: ["rdma-link-TYPE"] }`.
+//! The module of the link type `TYPE` declares an alias, so that the command loads it: `process_module!
+//! { …, alias: ["rdma-link-TYPE"] }`.
 //!
 //! C header: `include/rdma/rdma_netlink.h`.
 
@@ -19,27 +19,27 @@ use rdma_bindings::{self as bindings, ib_device, net_device, rdma_link_ops};
 
 use crate::{Device, MaySleep, NewDevice, Provider};
 
-/// A type of links.
+/// A link type.
 #[vtable]
 #[expect(unused_variables, reason = "the bodies of absent methods use none")]
 pub trait LinkOps: Sized + 'static {
     /// The type's name.
     const TYPE: &'static CStr;
-    /// The devices that links of this type are.
+    /// The device type of its links.
     type Device: Provider;
 
-    /// Makes a device named `name` on `ndev`.
+    /// Creates a device named `name` on `ndev`.
     ///
-    /// Called with the RTNL neither held nor needed; `ndev` is referenced.
+    /// Called without the RTNL; `ndev` is referenced during the call.
     fn newlink(name: &CStr, ndev: &NetDevice, sleep: &MaySleep) -> Result;
 
-    /// Runs before a user deletes a link, whose device is unregistered afterwards.
+    /// Called when a user deletes a link, before its device is unregistered.
     fn dellink(dev: &Device<Self::Device>, sleep: &MaySleep) -> Result {
         kernel::build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 }
 
-/// The C structure of a type of links: a `static` of the driver.
+/// The C structure of a link type: a `static` of the driver.
 ///
 /// ```
 /// # use rdma::provider::link::{Link, LinkOps};
@@ -50,16 +50,16 @@ pub trait LinkOps: Sized + 'static {
 /// ```
 pub struct Link<L: LinkOps> {
     ops: UnsafeCell<rdma_link_ops>,
-    /// It is on the core's list.
+    /// Whether the structure is on the core's list.
     registered: AtomicBool,
     _ops: PhantomData<fn() -> L>,
 }
 
-// SAFETY: What changes is the list node, which the core's lock protects.
+// SAFETY: Only the list node changes, under the core's lock, and `registered`, which is atomic.
 unsafe impl<L: LinkOps> Sync for Link<L> {}
 
 impl<L: LinkOps> Link<L> {
-    /// The structure for `L`.
+    /// Creates the structure for `L`.
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
         let ops = rdma_link_ops {
@@ -83,16 +83,17 @@ impl<L: LinkOps> Link<L> {
         self.ops.get()
     }
 
-    /// Makes the type known to users until what is returned is dropped.
+    /// Registers the link type until the result is dropped.
     ///
     /// # Errors
     ///
-    /// `EBUSY` where it is known already.
+    /// `EBUSY` if the type is registered already.
     pub fn register(&'static self) -> Result<Registration> {
         if self.registered.swap(true, Ordering::Acquire) {
             return Err(EBUSY);
         }
-        // SAFETY: The structure is there for ever, and on no list; `Registration` takes it off the list.
+        // SAFETY: The structure is a static, and `registered` shows that it is on no list;
+        // `Registration` removes it from the list.
         unsafe { bindings::rdma_link_register(self.as_raw()) };
         Ok(Registration {
             ops: self.as_raw(),
@@ -132,10 +133,10 @@ impl<L: LinkOps> Link<L> {
 }
 
 impl<P: Provider> NewDevice<P> {
-    /// Says which kind of link the device is: `rdma link delete` asks there. The user has given such
-    /// a device its name, so that udev does not rename it.
+    /// Sets the link type of the device, which `rdma link delete` uses. The name of such a device counts
+    /// as set by the user, so that udev does not rename it.
     pub fn set_link<L: LinkOps>(&mut self, link: &'static Link<L>) {
-        // SAFETY: By the type invariants; the link is there for ever.
+        // SAFETY: By the type invariants the device is not shared; the link is a static.
         unsafe {
             (*self.as_raw()).link_ops = link.as_raw();
             (*self.as_raw()).name_assign_type = bindings::RDMA_NAME_ASSIGN_TYPE_USER;
@@ -143,7 +144,7 @@ impl<P: Provider> NewDevice<P> {
     }
 }
 
-/// A type of links that users know of: unknown again when dropped.
+/// The registration of a link type; dropping it unregisters the type.
 ///
 /// # Invariants
 ///
@@ -155,12 +156,12 @@ pub struct Registration {
 
 // SAFETY: The core's list may be used from any thread.
 unsafe impl Send for Registration {}
-// SAFETY: Nothing can be done with a shared reference.
+// SAFETY: A shared reference has no methods.
 unsafe impl Sync for Registration {}
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the structure is on the core's list.
         unsafe { bindings::rdma_link_unregister(self.ops) };
         self.registered.store(false, Ordering::Release);
     }

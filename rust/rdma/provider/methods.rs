@@ -38,38 +38,36 @@ use crate::{
     WcSink,
 };
 
-/// A kind of RDMA device.
+/// A driver's type of RDMA devices.
 ///
-/// Implement it with `#[vtable]`. A method that is not implemented is absent for the core.
-/// The core wants those that have no default here, and those marked "kernel verbs" for a device
-/// that clients in the kernel may use.
+/// It is implemented with `#[vtable]`. A method that is not implemented is null in `struct ib_device_ops`. The core
+/// requires the methods without a default here, and those marked "kernel verbs" for a device that clients in the
+/// kernel may use.
 ///
-/// # Laws of the midlayer
+/// # Rules of the midlayer
 ///
-/// * All methods may run at once, with each other and with themselves. The core serialises
-///   little: it does not destroy an object that is in use, nor while a method runs on it; user
-///   space's commands exclude each other per object.
+/// * All methods may run concurrently, with each other and with themselves. The core does not destroy an object that
+///   is in use, nor while a method runs on it. Commands of user space exclude each other per object.
 /// * A method without a [`MaySleep`] may be called in any context, and must not sleep.
 /// * A method never calls a completion or event handler, directly or not, except through the
 ///   handles; see [`event`](crate::provider::event).
-/// * A device may be used from the call of `register` until its unregistration is complete, then
-///   all objects are destroyed.
+/// * A device may be used from the call of `register` until its unregistration is complete. By then all its objects
+///   are destroyed.
 ///
 /// # Objects
 ///
-/// A create method returns the driver's data, which lives in the core's object. When it fails,
-/// the core frees the object. A destroy method releases what the data holds for others; if it
-/// succeeds, the data is dropped afterwards, in the same context. It may fail only for a reason
-/// that the specification knows, and not once user space is gone: the object would leak.
+/// A create method returns the driver's data, which lives in the core's object. When it fails, the core frees the
+/// object. A destroy method releases the resources of the data; if it succeeds, the data is dropped afterwards, in
+/// the same context. It fails only for reasons in the specification, and not after user space has closed the device:
+/// the object would leak.
 ///
 /// C header: `include/rdma/ib_verbs.h`; `Documentation/infiniband/core_locking.rst`.
 #[vtable]
 #[expect(unused_variables, reason = "the bodies of absent methods use none")]
 pub trait Provider: ProviderData {
-    /// Which driver this is for user space: `enum rdma_driver_id`. A module has one provider for
-    /// a number.
+    /// The driver's identifier for user space: `enum rdma_driver_id`. A module has one provider per identifier.
     const DRIVER_ID: u32;
-    /// The version of the driver's own ABI towards user space.
+    /// The version of the driver's own user ABI.
     const ABI_VERSION: u32;
     /// The device's own attributes in sysfs.
     const DEVICE_GROUP: Option<&'static AttributeGroup> = None;
@@ -81,10 +79,10 @@ pub trait Provider: ProviderData {
 
     // The device and its ports.
 
-    /// Says what the device can. The fields of `attr` are zero.
+    /// Fills in the attributes of the device. The fields of `attr` are zero at first.
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr, sleep: &MaySleep) -> Result;
 
-    /// Says what a port is. The fields of `attr` are zero. `EINVAL` for a port that is not there.
+    /// Fills in the attributes of a port. The fields of `attr` are zero at first. `EINVAL` for an unknown port.
     fn query_port(
         dev: &Device<Self>,
         port_num: u32,
@@ -92,7 +90,7 @@ pub trait Provider: ProviderData {
         sleep: &MaySleep,
     ) -> Result;
 
-    /// Says what of a port never changes, when the device is registered.
+    /// Fills in the immutable data of a port. Called when the device is registered.
     fn get_port_immutable(
         dev: &Device<Self>,
         port_num: u32,
@@ -100,43 +98,44 @@ pub trait Provider: ProviderData {
         sleep: &MaySleep,
     ) -> Result;
 
-    /// Says what carries a port's packets.
+    /// Returns the link layer of a port.
     fn get_link_layer(dev: &Device<Self>, port_num: u32) -> LinkLayer {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Reads an entry of a port's P_Key table. `EINVAL` for one that is not there.
+    /// Reads an entry of a port's P_Key table. `EINVAL` for an unknown entry.
     fn query_pkey(dev: &Device<Self>, port_num: u32, index: u16, sleep: &MaySleep) -> Result<u16> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Reads an entry of a port's GID table; the core keeps the table of RoCE itself.
+    /// Reads an entry of a port's GID table. Not called for a RoCE port, whose table the core keeps.
     fn query_gid(dev: &Device<Self>, port_num: u32, index: u32, sleep: &MaySleep) -> Result<Gid> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Adds an entry to a port's GID table, which the core keeps: a port of RoCE. The entry does not change until
-    /// [`del_gid`](Self::del_gid). RTNL may be held. Calls for a port are serialised by the core.
+    /// Called for a new entry of a RoCE port's GID table, which the core keeps. The entry is constant until
+    /// [`del_gid`](Self::del_gid). The RTNL may be held. The core serialises the calls for a port.
     fn add_gid(dev: &Device<Self>, attr: &GidAttr, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Removes an entry that [`add_gid`](Self::add_gid) has added. A driver that has one of the two methods has both.
+    /// Called for an entry that is removed, after [`add_gid`](Self::add_gid) has succeeded for it. A driver
+    /// implements both methods or none.
     fn del_gid(dev: &Device<Self>, attr: &GidAttr, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Writes the version of the firmware; what is longer than 31 bytes is cut off.
+    /// Writes the firmware version, which is truncated to 31 bytes.
     fn get_dev_fw_str(dev: &Device<Self>, out: &mut dyn fmt::Write) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Changes what a user may change of a device. `EOPNOTSUPP` for anything else.
+    /// Modifies attributes of the device. `EOPNOTSUPP` for attributes that cannot be changed.
     fn modify_device(dev: &Device<Self>, change: &DeviceModify<'_>, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Changes a port.
+    /// Modifies attributes of a port.
     fn modify_port(
         dev: &Device<Self>,
         port_num: u32,
@@ -147,19 +146,18 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Runs when the device is registered, before clients are told of it. When it fails, so does
-    /// the registration.
+    /// Called when the device is registered, before it is added to clients. An error fails the registration.
     fn enable_driver(dev: &Device<Self>, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Runs when the device is unregistered and all objects are destroyed, before the driver's
-    /// data of the device is dropped.
+    /// Called after the device is unregistered and all objects are destroyed, before the driver's data of the device
+    /// is dropped.
     fn dealloc_driver(dev: &Device<Self>, sleep: &MaySleep) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Answers a MAD. Any context: a directed route is answered while it is posted.
+    /// Processes a MAD, and may answer it. Any context: a directed route MAD is processed while it is posted.
     fn process_mad(
         dev: &Device<Self>,
         info: &MadInfo,
@@ -169,9 +167,8 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Updates counters of a port: the one at `index` of [`PORT_STATS`](Self::PORT_STATS), or
-    /// all if `index` is `None`, or more than was asked for. Returns what was updated in the
-    /// same way.
+    /// Updates counters of a port: the one at `index` of [`PORT_STATS`](Self::PORT_STATS), or all if `index` is
+    /// `None`. It may update more. Returns the index of the updated counter, or `None` for all.
     fn get_hw_stats(
         dev: &Device<Self>,
         stats: &mut HwStats<'_>,
@@ -184,7 +181,7 @@ pub trait Provider: ProviderData {
 
     // User contexts and PDs.
 
-    /// Makes a user context: a process has opened the device.
+    /// Creates a user context, when a process opens the device.
     fn alloc_ucontext(
         ctx: &UcontextBase<Self>,
         udata: &Udata<'_>,
@@ -198,22 +195,22 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Lets go of what a user context has mapped, for the device goes while the process still has it open.
+    /// Disassociates a user context from the device, which is unregistered while the process still has it open.
     ///
-    /// With this method the device's unregistration destroys the objects of user space itself, without
-    /// it, it waits until all processes have closed the device. What is mapped and belongs to the
-    /// process alone, like the pages of [`SharedMem`](kernel_ext::shared::SharedMem), may stay.
+    /// With this method unregistration destroys the objects of user space; without it, unregistration waits until all
+    /// processes have closed the device. Mapped pages that belong to the process alone, like those of
+    /// [`SharedMem`](kernel_ext::shared::SharedMem), may stay mapped.
     fn disassociate_ucontext(ctx: &Ucontext<Self>, sleep: &MaySleep) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Maps memory of the device, `vma.offset()` says which. `EINVAL` for an offset that the
-    /// driver has not given out in this context.
+    /// Maps memory of the device, which `vma.offset()` selects. `EINVAL` for an offset that the driver has not
+    /// returned in this context.
     fn mmap(ctx: &Ucontext<Self>, vma: &Vma<'_>, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Makes a PD; kernel verbs. `udata` is there for a PD of user space.
+    /// Creates a PD; kernel verbs. `udata` is `Some` for a PD of user space.
     fn alloc_pd(pd: &PdBase<Self>, udata: Option<&Udata<'_>>, sleep: &MaySleep)
         -> Result<Self::Pd>;
 
@@ -224,7 +221,7 @@ pub trait Provider: ProviderData {
 
     // Address handles.
 
-    /// Makes an AH. It may sleep only with `sleep`; there is `udata` only with `sleep`.
+    /// Creates an AH. It may sleep only with `sleep`; `udata` is `None` without `sleep`.
     fn create_ah(
         ah: &AhBase<Self>,
         attr: &AhAttr<'_>,
@@ -234,12 +231,12 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Changes an AH.
+    /// Modifies an AH.
     fn modify_ah(ah: &Ah<Self>, attr: &AhAttr<'_>) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Says what an AH is.
+    /// Returns the address vector of an AH.
     fn query_ah(ah: &Ah<Self>) -> Result<AhFields> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
@@ -251,7 +248,7 @@ pub trait Provider: ProviderData {
 
     // Completion queues.
 
-    /// Makes a CQ, which must tell its size with `cq.set_cqe`; kernel verbs.
+    /// Creates a CQ, and sets its size with `cq.set_cqe`; kernel verbs.
     fn create_cq(
         cq: &CqBase<Self>,
         attr: &CqInitAttr,
@@ -260,12 +257,12 @@ pub trait Provider: ProviderData {
         sleep: &MaySleep,
     ) -> Result<Self::Cq>;
 
-    /// Resizes a CQ of user space, which must tell its size with `cq.base().set_cqe`.
+    /// Resizes a CQ of user space, and sets its size with `cq.base().set_cqe`.
     fn resize_cq(cq: &Cq<Self>, cqe: u32, udata: &Udata<'_>, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Sets after how many completions, or how many microseconds, the handler is called.
+    /// Sets the moderation: the handler is called after `count` completions or `period_us` microseconds.
     fn modify_cq(cq: &Cq<Self>, count: u16, period_us: u16, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
@@ -275,8 +272,8 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Takes completions from a CQ, as many as there are and there is room for; kernel verbs.
-    /// What was pushed before an error counts, and the error is lost.
+    /// Polls completions from a CQ, as many as fit into `out`; kernel verbs. If completions were pushed before an
+    /// error, they are returned and the error is dropped.
     fn poll_cq(cq: &Cq<Self>, out: &mut WcSink<'_>) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
@@ -286,15 +283,15 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Arms a CQ. Whether completions may have been missed, if
-    /// [`REPORT_MISSED_EVENTS`](NotifyFlags::REPORT_MISSED_EVENTS) asks for that.
+    /// Arms a CQ. Returns whether completions may have been missed, if
+    /// [`REPORT_MISSED_EVENTS`](NotifyFlags::REPORT_MISSED_EVENTS) is set.
     fn req_notify_cq(cq: &Cq<Self>, flags: NotifyFlags) -> Result<bool> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     // Queue pairs.
 
-    /// Makes a QP, which must get its number by `qp.set_qp_num`; kernel verbs.
+    /// Creates a QP, and sets its number with `qp.set_qp_num`; kernel verbs.
     fn create_qp(
         qp: &QpBase<Self>,
         init: &mut QpInitAttr<'_, Self>,
@@ -303,7 +300,7 @@ pub trait Provider: ProviderData {
         sleep: &MaySleep,
     ) -> Result<Self::Qp>;
 
-    /// Changes a QP; kernel verbs. The core does not check the transition.
+    /// Modifies a QP; kernel verbs. The core does not check the state transition.
     fn modify_qp(
         qp: &Qp<Self>,
         attr: &QpModify<'_>,
@@ -313,7 +310,7 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Says what a QP is: at least what `mask` names, and in `init` the sizes.
+    /// Returns the attributes of a QP: at least those in `mask`, and the sizes in `init`.
     fn query_qp(
         qp: &Qp<Self>,
         mask: QpAttrMask,
@@ -324,13 +321,13 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Releases a QP: when it returns, the QP makes no completion any more.
+    /// Releases a QP. After it returns, the QP generates no completions.
     fn destroy_qp(qp: &Qp<Self>, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Posts requests to the send queue; kernel verbs. For a QP of user space the chain is
-    /// empty: this is the doorbell of its ring.
+    /// Posts requests to the send queue; kernel verbs. For a QP of user space the chain is empty, and the call is the
+    /// doorbell of its ring.
     fn post_send(qp: &Qp<Self>, wrs: &mut SendWrs<'_, Self>) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
@@ -352,7 +349,7 @@ pub trait Provider: ProviderData {
 
     // Shared receive queues.
 
-    /// Makes an SRQ.
+    /// Creates an SRQ.
     fn create_srq(
         srq: &SrqBase<Self>,
         init: &mut SrqInitAttr<'_>,
@@ -363,7 +360,7 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Changes the size or the limit of an SRQ.
+    /// Modifies the size or the limit of an SRQ.
     fn modify_srq(
         srq: &Srq<Self>,
         attr: &SrqAttr,
@@ -374,7 +371,7 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Says what an SRQ is.
+    /// Returns the attributes of an SRQ.
     fn query_srq(srq: &Srq<Self>, sleep: &MaySleep) -> Result<SrqAttr> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
@@ -391,7 +388,7 @@ pub trait Provider: ProviderData {
 
     // Memory.
 
-    /// Makes an MR of all of the kernel's memory; kernel verbs. `memory` is the right to it.
+    /// Creates an MR of all kernel memory; kernel verbs. `memory` is the right to access it.
     fn get_dma_mr(
         pd: &Pd<Self>,
         access: Access,
@@ -411,7 +408,7 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Changes an MR of user space in place, or makes a new one to replace it.
+    /// Re-registers an MR of user space in place, or creates a new one that replaces it.
     fn rereg_user_mr(
         mr: &Mr<Self>,
         change: &Rereg<'_, Self>,
@@ -421,14 +418,13 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Releases an MR: when it returns, its keys grant nothing any more. `EINVAL` while windows
-    /// are bound to it.
+    /// Releases an MR. After it returns, its keys grant no access. `EINVAL` while windows are bound to it.
     fn dereg_mr(mr: &Mr<Self>, sleep: &MaySleep) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Makes an MR for fast registration, of up to `max_num_sg` pages. What is mapped to it is
-    /// accessed with `memory`.
+    /// Creates an MR for fast registration, of up to `max_num_sg` pages. `memory` is the right to access the memory
+    /// that is mapped to it.
     fn alloc_mr(
         pd: &Pd<Self>,
         mr_type: MrType,
@@ -439,13 +435,13 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Maps a scatter list to an MR for fast registration, with [`SgList::to_pages`]. Returns
-    /// how many entries are mapped.
+    /// Maps a scatter list to an MR for fast registration, with [`SgList::to_pages`]. Returns the number of mapped
+    /// entries.
     fn map_mr_sg(mr: &Mr<Self>, list: SgList<'_>) -> Result<u32> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Takes advice about memory of on-demand MRs.
+    /// Handles advice about ranges of on-demand MRs.
     fn advise_mr(
         pd: &Pd<Self>,
         advice: Advice,
@@ -456,7 +452,7 @@ pub trait Provider: ProviderData {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Makes an MW, which must get its key by `mw.set_rkey`.
+    /// Creates an MW, and sets its key with `mw.set_rkey`.
     fn alloc_mw(
         mw: &MwBase<Self>,
         udata: Option<&Udata<'_>>,

@@ -27,22 +27,21 @@ use crate::{
 
 /// A memory region of a device of `P`.
 ///
-/// Unlike other objects it is allocated here, not by the core. Dereferences to the driver's
-/// data.
+/// Unlike other objects it is allocated here, not by the core. It dereferences to the driver's data.
 #[repr(C)]
 pub struct Mr<P: ProviderData> {
     base: Base<ib_mr, P>,
-    /// Where `ib_sg_to_pages` sends pages while it runs; else null. Who has put a sink there alone takes it away.
+    /// The sink for pages while `ib_sg_to_pages` runs; else null. Only the thread that has set the sink resets it.
     page_sink: AtomicPtr<ffi::c_void>,
     data: P::Mr,
 }
 
-// SAFETY: The core's part may be used from any thread, the driver's part says so itself.
+// SAFETY: The core's part may be used from any thread, and `P::Mr` is `Send` and `Sync`.
 unsafe impl<P: ProviderData> Send for Mr<P> {}
-// SAFETY: As above.
+// SAFETY: The core's part may be used from any thread, and `P::Mr` is `Send` and `Sync`.
 unsafe impl<P: ProviderData> Sync for Mr<P> {}
 
-/// What a method returns that makes an MR.
+/// The result of a method that creates an MR.
 pub struct NewMr<D> {
     /// The driver's data.
     pub data: D,
@@ -53,13 +52,13 @@ pub struct NewMr<D> {
 }
 
 impl<P: ProviderData> Mr<P> {
-    /// Makes an MR in `pd` of what `new` says, which C owns from here on; null where it makes none.
+    /// Creates an MR in `pd` from the result of `new`. C owns the MR from here on. Null if `new` returns `None`.
     ///
-    /// There is room for it before the driver makes its part: what that has put into its tables need not be taken back.
+    /// The memory is allocated before `new` is called, so that the driver's part need not be reverted.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what `new` says.
+    /// `ENOMEM`, and those of `new`.
     pub(crate) fn make(
         pd: &Pd<P>,
         new: impl FnOnce() -> Result<Option<NewMr<P::Mr>>>,
@@ -68,8 +67,7 @@ impl<P: ProviderData> Mr<P> {
         let Some(new) = new()? else {
             return Ok(ptr::null_mut());
         };
-        // SAFETY: The structure consists of numbers, pointers that may be null, and what the core
-        // initialises itself.
+        // SAFETY: The structure consists of numbers, pointers that may be null, and members that the core initialises.
         let mut raw: ib_mr = unsafe { core::mem::zeroed() };
         raw.device = pd.base().device().as_raw();
         raw.pd = pd.base().as_raw();
@@ -98,7 +96,7 @@ impl<P: ProviderData> Mr<P> {
     ///
     /// # Safety
     ///
-    /// `raw` must come from [`Self::make`], and nobody may use it any more.
+    /// `raw` must come from [`Self::make`], and must not be used any more.
     pub(crate) unsafe fn take(raw: *mut ib_mr) -> KBox<Self> {
         // SAFETY: By the safety requirements.
         unsafe { KBox::from_raw(raw.cast()) }
@@ -116,7 +114,7 @@ impl<P: ProviderData> Mr<P> {
         &self.data
     }
 
-    /// What [`SgList::to_pages`] calls for a page.
+    /// The callback of [`SgList::to_pages`] for a page.
     ///
     /// # Safety
     ///
@@ -125,7 +123,7 @@ impl<P: ProviderData> Mr<P> {
         // SAFETY: By the safety requirements.
         let this = unsafe { Self::from_raw(raw) };
         let sink = this.page_sink.load(Ordering::Relaxed);
-        // SAFETY: `to_pages` has stored its parameter, and waits; it runs once at a time for an MR.
+        // SAFETY: `to_pages` has stored its sink, and returns only after this call; it does not run concurrently for one MR.
         let sink = unsafe { &mut *sink.cast::<&mut dyn FnMut(u64) -> Result>() };
         match sink(addr) {
             Ok(()) => 0,
@@ -168,46 +166,45 @@ impl<P: ProviderData> Base<ib_mr, P> {
         self.view().rkey()
     }
 
-    /// The address that the MR begins at, for who uses the key. For fast registration, after
-    /// [`SgList::to_pages`].
+    /// The I/O virtual address of the MR. Set by [`SgList::to_pages`], for fast registration.
     #[inline]
     pub fn iova(&self) -> u64 {
         // SAFETY: By the type invariants.
         unsafe { (&raw const (*self.as_raw()).iova).read_volatile() }
     }
 
-    /// The length in bytes, after [`SgList::to_pages`].
+    /// The length in bytes. Set by [`SgList::to_pages`].
     #[inline]
     pub fn length(&self) -> u64 {
         // SAFETY: By the type invariants.
         unsafe { (&raw const (*self.as_raw()).length).read_volatile() }
     }
 
-    /// The size of the pages that the client maps, in bytes; a power of two. For `map_mr_sg`.
+    /// The page size of the mapping in bytes, a power of two. Read by `map_mr_sg`.
     #[inline]
     pub fn page_size(&self) -> u32 {
         self.view().page_size()
     }
 }
 
-/// What `reg_user_mr` registers.
+/// The arguments of `reg_user_mr`.
 #[derive(Clone, Copy, Debug)]
 pub struct UserMr {
     /// The first address, in the caller's address space.
     pub start: u64,
     /// The length in bytes.
     pub length: u64,
-    /// The address that users of the keys give for the first byte.
+    /// The I/O virtual address of the first byte.
     pub iova: u64,
-    /// What may be done.
+    /// The permitted access.
     pub access: Access,
 }
 
-/// What `rereg_user_mr` changes; what is `None` stays.
+/// The changes of `rereg_user_mr`; `None` for a property that does not change.
 pub struct Rereg<'a, P: ProviderData> {
-    /// Start, length and address for users of the keys.
+    /// The start, the length and the I/O virtual address.
     pub translation: Option<(u64, u64, u64)>,
-    /// What may be done.
+    /// The permitted access.
     pub access: Option<Access>,
     /// The PD. The core moves the MR's own reference.
     pub pd: Option<&'a Pd<P>>,
@@ -217,7 +214,7 @@ pub struct Rereg<'a, P: ProviderData> {
 ///
 /// # Invariants
 ///
-/// The list has `nents` mapped entries, `offset` is null or valid.
+/// The list has `nents` DMA-mapped entries, and `offset` is null or valid.
 pub struct SgList<'a> {
     list: *mut scatterlist,
     nents: ffi::c_int,
@@ -230,8 +227,8 @@ impl SgList<'_> {
     ///
     /// # Safety
     ///
-    /// `list` must have `nents` entries that are mapped for the device; `offset` must be null or
-    /// valid; both while this lives.
+    /// `list` must have `nents` entries that are mapped for the device, and `offset` must be null or valid, both as long as
+    /// the result exists.
     #[inline]
     pub(crate) unsafe fn new(
         list: *mut scatterlist,
@@ -246,7 +243,7 @@ impl SgList<'_> {
         }
     }
 
-    /// How many entries the list has.
+    /// The number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         usize::try_from(self.nents).unwrap_or(0)
@@ -258,14 +255,14 @@ impl SgList<'_> {
         self.len() == 0
     }
 
-    /// Cuts the list into pages of the MR's page size, gives the address of each to `sink`, and
-    /// sets the MR's address and length. Returns how many entries are mapped whole.
+    /// Splits the list into pages of the MR's page size, passes the address of each to `sink`, and sets the MR's address and
+    /// length. Returns the number of entries that are mapped completely.
     ///
-    /// The addresses are what [`VirtDma`] takes. When `sink` fails, mapping ends before that page.
+    /// The addresses are those that [`VirtDma`] takes. When `sink` fails, the mapping ends before that page.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an offset that is not in the list; `EBUSY` where another thread maps the MR; the error of `sink` for the
+    /// `EINVAL` for an offset outside the list; `EBUSY` if another thread is mapping the MR; the error of `sink` for the
     /// first page.
     pub fn to_pages<P: ProviderData>(
         self,
@@ -281,7 +278,7 @@ impl SgList<'_> {
                 Ordering::Relaxed,
             )
             .map_err(|_| EBUSY)?;
-        // SAFETY: By the type invariants; the callback finds the sink where it was just put.
+        // SAFETY: By the type invariants; the callback reads the sink that was just stored.
         let mapped = unsafe {
             bindings::ib_sg_to_pages(
                 mr.base.as_raw(),
@@ -297,29 +294,27 @@ impl SgList<'_> {
     }
 }
 
-/// The right to access the kernel's memory by address.
+/// The right to access kernel memory by address.
 ///
-/// A device that does DMA in software has no DMA addresses: for it, the addresses in the work
-/// requests, scatter lists and DMA MRs of clients in the kernel are those of the kernel itself
-/// (`ib_virt_dma_to_ptr`). The driver gets this right where such addresses come from, and it is
-/// the clients that answer for them, as with any driver: the right is not to be used for an
-/// address that came from user space or, without a registration, from the wire.
+/// A device that does DMA in software has no DMA addresses: for it, the addresses in the work requests, scatter lists and
+/// DMA MRs of clients in the kernel are those of the kernel itself (`ib_virt_dma_to_ptr`). The driver gets this right
+/// together with such addresses, which the clients guarantee to be valid, as for any driver. The right is not to be used for
+/// an address from user space or, without a registration, from the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtDma(());
 
 impl VirtDma {
-    /// The right to access the kernel's memory.
+    /// Creates the right to access kernel memory.
     ///
     /// # Safety
     ///
-    /// It may only be handed to a driver together with addresses that a client in the kernel
-    /// answers for.
+    /// It may only be passed to a driver together with addresses that a client in the kernel guarantees to be valid.
     #[inline]
     pub(crate) const unsafe fn new() -> Self {
         Self(())
     }
 
-    /// The right of a KUnit test, for memory of its own.
+    /// Creates the right for a KUnit test, for memory of its own.
     ///
     /// # Errors
     ///
@@ -332,8 +327,8 @@ impl VirtDma {
         Ok(Self(()))
     }
 
-    /// Checks that `len` bytes at `addr` are in the kernel's half of the address space, or in that of its own which it
-    /// has in User Mode Linux.
+    /// Checks that `len` bytes at `addr` are in the kernel's half of the address space, or in User Mode Linux in its own
+    /// address space.
     #[inline]
     fn check(addr: u64, len: usize) -> Result<*mut u8> {
         const KERNEL_HALF: u64 = if cfg!(CONFIG_UML) { 1 << 12 } else { 1 << 63 };
@@ -348,11 +343,12 @@ impl VirtDma {
     ///
     /// # Errors
     ///
-    /// `EFAULT` for what is not in the kernel's half of the address space, `EINVAL` if there is no room.
+    /// `EFAULT` for addresses outside the kernel's half of the address space, `EINVAL` if `to` is too small.
     #[inline]
     pub fn read(self, addr: u64, len: usize, to: &mut Room<'_>) -> Result {
         let from = Self::check(addr, len)?;
-        // SAFETY: A client in the kernel answers for the address; the room is ours, and all bytes are copied.
+        // SAFETY: By the safety requirements of `VirtDma::new` a client in the kernel guarantees the address; `to` is valid
+        // for writes, and all bytes are written.
         unsafe { to.write_with(len, |to| ptr::copy_nonoverlapping(from, to, len)) }
     }
 
@@ -364,7 +360,8 @@ impl VirtDma {
     #[inline]
     pub fn write(self, addr: u64, from: &[u8]) -> Result {
         let to = Self::check(addr, from.len())?;
-        // SAFETY: A client in the kernel answers for the address; `from` is ours.
+        // SAFETY: By the safety requirements of `VirtDma::new` a client in the kernel guarantees the address; `from` is a
+        // valid slice.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         Ok(())
     }
@@ -380,28 +377,27 @@ impl VirtDma {
         if !at.is_aligned() {
             return Err(EINVAL);
         }
-        // SAFETY: A client in the kernel answers for the address.
+        // SAFETY: By the safety requirements of `VirtDma::new` a client in the kernel guarantees the address.
         Ok(unsafe { VirtAtomic::new(at) })
     }
 }
 
-/// Eight bytes of memory that others access at the same time.
+/// Eight bytes of memory that are accessed concurrently.
 pub struct VirtAtomic<'a>(&'a AtomicU64);
 
 impl<'a> VirtAtomic<'a> {
-    /// The bytes at `at`.
+    /// Borrows the bytes at `at`.
     ///
     /// # Safety
     ///
     /// `at` must be aligned and stay valid during `'a`.
     #[inline]
     pub(crate) unsafe fn new(at: *mut u64) -> Self {
-        // SAFETY: By the safety requirements; others access the bytes with atomic operations, or
-        // accept what they find.
+        // SAFETY: By the safety requirements; other accesses are atomic, or tolerate concurrent changes.
         Self(unsafe { AtomicU64::from_ptr(at) })
     }
 
-    /// The bytes as an atomic number of this processor.
+    /// The bytes as an atomic number in CPU byte order.
     #[inline]
     pub fn get(&self) -> &'a AtomicU64 {
         self.0
@@ -429,24 +425,24 @@ impl<P: ProviderData> Base<ib_mw, P> {
         unsafe { Pd::from_raw((*self.as_raw()).pd) }
     }
 
-    /// What kind of MW.
+    /// The type of the MW.
     #[inline]
     pub fn mw_type(&self) -> Result<MwType> {
-        // SAFETY: By the type invariants; the core sets the field before it creates the MW.
+        // SAFETY: By the type invariants; the field is constant, and set before the create method.
         MwType::try_from(unsafe { (*self.as_raw()).type_ })
     }
 
-    /// The key.
+    /// The remote key.
     #[inline]
     pub fn rkey(&self) -> u32 {
         // SAFETY: By the type invariants.
         unsafe { (&raw const (*self.as_raw()).rkey).read_volatile() }
     }
 
-    /// Gives the MW its key: when it is created, and when it is bound.
+    /// Sets the remote key, when the MW is created and when it is bound.
     #[inline]
     pub fn set_rkey(&self, rkey: u32) {
-        // SAFETY: By the type invariants; C code writes the field without a lock as well.
+        // SAFETY: By the type invariants the MW is valid; any value is valid, and a single store writes it.
         unsafe { (&raw mut (*self.as_raw()).rkey).write_volatile(rkey) };
     }
 }

@@ -2,11 +2,10 @@
 
 //! Objects that the core allocates and a driver extends: the layout that `INIT_RDMA_OBJ_SIZE` declares in C.
 //!
-//! The core allocates a PD, AH, CQ, QP, SRQ, MW and user context at the size that the driver
-//! names. So such an object is the core's structure, followed by what this crate needs to call
-//! the object's handlers and by the driver's data. The data is there from the moment that the
-//! driver's create method has returned it until the destroy method has succeeded, which is the
-//! time in which the core hands out the object.
+//! The core allocates each PD, AH, CQ, QP, SRQ, MW and user context with the size that the driver declares.
+//! Such an object is the core's structure, followed by the handle for the object's handlers and by the
+//! driver's data. The data is initialised from the return of the driver's create method until the destroy
+//! method has succeeded. The core passes the object to methods only in that time.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -19,21 +18,22 @@ use crate::{provider::data::ProviderData, Device};
 
 /// The core's part of an object `C` of a device of `P`.
 ///
-/// A create method is given this part alone: the driver's part is what the method makes.
+/// A create method gets this part alone: the driver's part is the method's result.
 ///
 /// # Invariants
 ///
-/// The C structure is one that the core has set up and not yet freed.
+/// The C structure is one that the core has initialised and not freed.
 #[repr(transparent)]
 pub struct Base<C, P> {
     raw: Opaque<C>,
     _provider: PhantomData<fn() -> P>,
 }
 
-// SAFETY: The core's structures may be used from any thread; methods read only what is constant
-// or synchronise.
+// SAFETY: The core's structures may be used from any thread; methods only read constant members, or
+// synchronise.
 unsafe impl<C, P> Send for Base<C, P> {}
-// SAFETY: As above.
+// SAFETY: The core's structures may be used from any thread; methods only read constant members, or
+// synchronise.
 unsafe impl<C, P> Sync for Base<C, P> {}
 
 impl<C, P> Base<C, P> {
@@ -43,7 +43,7 @@ impl<C, P> Base<C, P> {
         self.raw.get()
     }
 
-    /// A structure of our own.
+    /// Wraps a structure that this crate allocates.
     #[inline]
     pub(crate) fn new(raw: C) -> Self {
         Self {
@@ -66,12 +66,12 @@ impl<C, P> Base<C, P> {
 
 /// An object `C` of a device of `P` with the driver's data `D` and its handle `H`.
 ///
-/// Dereferences to the driver's data; [`base`](Self::base) is the core's part.
+/// It dereferences to the driver's data; [`base`](Self::base) is the core's part.
 ///
 /// # Invariants
 ///
-/// Whoever has a reference got it between the success of the create method and the success of
-/// the destroy method, when `handle` and `data` are initialised.
+/// References exist only between the success of the create method and the success of the destroy method,
+/// when `handle` and `data` are initialised.
 #[repr(C)]
 pub struct Object<C, P, D, H = ()> {
     base: Base<C, P>,
@@ -80,7 +80,7 @@ pub struct Object<C, P, D, H = ()> {
 }
 
 impl<C, P, D, H> Object<C, P, D, H> {
-    /// What the core must allocate, which aligns it for numbers of 64 bits.
+    /// The size in bytes that the core allocates, with an alignment of 64 bits.
     pub(crate) const SIZE: usize = {
         assert!(align_of::<Self>() <= align_of::<u64>());
         size_of::<Self>()
@@ -95,14 +95,14 @@ impl<C, P, D, H> Object<C, P, D, H> {
     /// The driver's part.
     #[inline]
     pub fn data(&self) -> &D {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the data is initialised.
         unsafe { self.data.assume_init_ref() }
     }
 
-    /// What reaches the object's handlers.
+    /// The handle for the object's handlers.
     #[inline]
     pub(crate) fn handle(&self) -> &H {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the handle is initialised.
         unsafe { self.handle.assume_init_ref() }
     }
 
@@ -118,9 +118,9 @@ impl<C, P, D, H> Object<C, P, D, H> {
         unsafe { &*raw.cast() }
     }
 
-    /// Runs a create method and moves in what it makes.
+    /// Runs a create method, and moves its result into the object.
     ///
-    /// `close` ends the calls to the object's handlers if the method fails.
+    /// `close` prevents further calls of the object's handlers if the method fails.
     ///
     /// # Safety
     ///
@@ -134,8 +134,8 @@ impl<C, P, D, H> Object<C, P, D, H> {
         // SAFETY: By the safety requirements.
         let data = make(unsafe { Base::from_raw(raw) }).inspect_err(|_| close(&handle))?;
         let this: *mut Self = raw.cast();
-        // SAFETY: By the safety requirements there is room for all of `Self`, and nobody else
-        // knows of it yet.
+        // SAFETY: By the safety requirements there is memory for all of `Self`, and only this thread uses
+        // it.
         unsafe {
             (&raw mut (*this).handle).write(MaybeUninit::new(handle));
             (&raw mut (*this).data).write(MaybeUninit::new(data));
@@ -145,11 +145,11 @@ impl<C, P, D, H> Object<C, P, D, H> {
 
     /// Runs a destroy method and, if it succeeds, drops the driver's data.
     ///
-    /// `close` ends the calls to the object's handlers before the data goes.
+    /// `close` prevents further calls of the object's handlers before the data is dropped.
     ///
     /// # Safety
     ///
-    /// As for [`Self::from_raw`]; if this succeeds, nobody may use the object again.
+    /// As for [`Self::from_raw`]; if this succeeds, the object must not be used again.
     pub(crate) unsafe fn destroy(
         raw: *mut C,
         release: impl FnOnce(&Self) -> Result,
@@ -194,7 +194,7 @@ impl<P: ProviderData> Base<ib_pd, P> {
     /// The user object, for a PD of user space.
     #[inline]
     pub(crate) fn uobject(&self) -> *mut ib_uobject {
-        // SAFETY: By the type invariants; the core sets the field before it creates the PD.
+        // SAFETY: By the type invariants; the field is constant, and set before the create method.
         unsafe { (*self.as_raw()).uobject }
     }
 

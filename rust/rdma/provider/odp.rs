@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! On-demand paging: memory of user space that is not pinned, but faulted in, `struct ib_umem_odp`.
+//! On-demand paging: user memory that is faulted in instead of pinned, `struct ib_umem_odp`.
 //!
 //! C header: `include/rdma/ib_umem_odp.h`.
 
@@ -24,32 +24,33 @@ use crate::{abi::access::Access, provider::mr::VirtAtomic, Device, MaySleep};
 ///
 /// # Invariants
 ///
-/// The region is valid until this is dropped.
+/// `self` owns the region, which is valid.
 pub struct OdpUmem(NonNull<ib_umem_odp>);
 
 // SAFETY: The region may be used, and released, from any thread.
 unsafe impl Send for OdpUmem {}
-// SAFETY: As above; its mutex protects what changes.
+// SAFETY: The region may be used, and released, from any thread; its mutex protects the members
+// that change.
 unsafe impl Sync for OdpUmem {}
 
-/// What the memory management asks of a region.
+/// The MMU interval notifier methods of a region.
 static NOTIFIER_OPS: mmu_interval_notifier_ops = mmu_interval_notifier_ops {
     invalidate: Some(invalidate),
     ..pin_init::zeroed()
 };
 
-/// Pages of a region are about to go.
+/// Unmaps pages of a region that are about to be removed from the process.
 ///
 /// # Safety
 ///
-/// `notifier` must be that of a region, `range` valid.
+/// `notifier` must be that of a region, and `range` must be valid.
 unsafe extern "C" fn invalidate(
     notifier: *mut mmu_interval_notifier,
     range: *const mmu_notifier_range,
     seq: ffi::c_ulong,
 ) -> bool {
-    // SAFETY: By the safety requirements; whoever says that it may block is in process context.
-    // The functions want the mutex to be held, and clip the range.
+    // SAFETY: By the safety requirements; a blockable `range` promises process context. The mutex
+    // is held as the functions demand, and they clip the range.
     unsafe {
         if (*range).flags & bindings::MMU_NOTIFIER_RANGE_BLOCKABLE == 0 {
             return false;
@@ -65,11 +66,11 @@ unsafe extern "C" fn invalidate(
 }
 
 impl OdpUmem {
-    /// Watches `len` bytes at `addr` of the calling process; nothing is faulted in yet.
+    /// Creates a region of `len` bytes at `addr` of the current process, without faulting in pages.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a range that is none or is beyond the address space, `ENOMEM`.
+    /// `EINVAL` for a range that is empty or beyond the address space, `ENOMEM`.
     pub fn new<P>(
         dev: &Device<P>,
         addr: u64,
@@ -78,28 +79,28 @@ impl OdpUmem {
         _sleep: &MaySleep,
     ) -> Result<Self> {
         let (addr, len) = (usize::try_from(addr)?, usize::try_from(len)?);
-        // Huge pages are only a hint, and would change what an index means.
+        // Huge pages are only a hint, and would change the meaning of an index.
         let access = (access | Access::ON_DEMAND).without(Access::HUGETLB).bits() as i32;
-        // SAFETY: `dev` is a device; the core checks the range.
+        // SAFETY: `dev` is a valid device; the core checks the range.
         let raw =
             unsafe { bindings::ib_umem_odp_get(dev.as_raw(), addr, len, access, &NOTIFIER_OPS) };
         Ok(Self(NonNull::new(from_err_ptr(raw)?).ok_or(EINVAL)?))
     }
 
-    /// Whether the memory may be written to.
+    /// Whether the memory is writable.
     #[inline]
     pub fn is_writable(&self) -> bool {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the region is valid.
         unsafe { bindings::ib_umem_writable(&raw const (*self.0.as_ptr()).umem) }
     }
 
-    /// Faults in the `len` bytes at `addr`, an address of the process, and keeps them until the
-    /// guard is dropped.
+    /// Faults in the `len` bytes at `addr`, an address of the process, and keeps them present until
+    /// the guard is dropped.
     ///
     /// # Errors
     ///
-    /// `EACCES` if they may not be written to and shall be; `EFAULT` if they are not in the
-    /// range, or not mapped; `EINVAL` if the process is gone.
+    /// `EACCES` for a write to memory that is not writable; `EFAULT` for bytes that are outside the
+    /// range, or not mapped; `EINVAL` if the process has exited.
     pub fn fault(
         &self,
         addr: u64,
@@ -130,7 +131,7 @@ impl OdpUmem {
         })
     }
 
-    /// Notes which of the `len` bytes at `addr` are there already, without faulting.
+    /// Records which pages of the `len` bytes at `addr` are present, without faulting.
     ///
     /// # Errors
     ///
@@ -154,12 +155,12 @@ impl OdpUmem {
 
 impl Drop for OdpUmem {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants; nobody uses the region any more.
+        // SAFETY: By the type invariants `self` owns the region.
         unsafe { bindings::ib_umem_odp_release(self.0.as_ptr()) };
     }
 }
 
-/// Bytes of a region that are there and stay.
+/// Bytes of a region that stay present.
 ///
 /// # Invariants
 ///
@@ -169,7 +170,7 @@ pub struct OdpGuard<'a> {
     addr: u64,
     end: u64,
     write: bool,
-    /// The mutex is unlocked by the thread that locked it.
+    /// The thread that has locked the mutex unlocks it.
     _locked: NotThreadSafe,
 }
 
@@ -181,7 +182,8 @@ impl OdpGuard<'_> {
             return Err(EFAULT);
         }
         let region = self.region.0.as_ptr();
-        // SAFETY: By the type invariants; an address in the range has an index.
+        // SAFETY: By the type invariants the region is locked, and an address in its range has an
+        // index.
         let page = unsafe {
             let start = (*region).notifier.interval_tree.start as u64;
             let index = addr.wrapping_sub(start) >> PAGE_SHIFT;
@@ -201,12 +203,12 @@ impl OdpGuard<'_> {
     ///
     /// # Errors
     ///
-    /// `EFAULT` for what was not faulted in.
+    /// `EFAULT` for pages that were not faulted in.
     pub fn read(&self, mut addr: u64, mut to: &mut [u8]) -> Result {
         while !to.is_empty() {
             let (from, len) = self.chunk(addr, to.len(), false)?;
             let (now, rest) = to.split_at_mut(len);
-            // SAFETY: The page is there while the region is locked.
+            // SAFETY: The page is present while the region is locked.
             unsafe { bindings::memcpy_shared(now.as_mut_ptr().cast(), from.cast(), len) };
             to = rest;
             addr = addr.wrapping_add(len as u64);
@@ -218,12 +220,12 @@ impl OdpGuard<'_> {
     ///
     /// # Errors
     ///
-    /// `EFAULT` for what was not faulted in for writing.
+    /// `EFAULT` for pages that were not faulted in for writing.
     pub fn write(&self, mut addr: u64, mut from: &[u8]) -> Result {
         while !from.is_empty() {
             let (to, len) = self.chunk(addr, from.len(), true)?;
             let (now, rest) = from.split_at(len);
-            // SAFETY: The page is there, and writable, while the region is locked.
+            // SAFETY: The page is present and writable while the region is locked.
             unsafe { bindings::memcpy_shared(to.cast(), now.as_ptr().cast(), len) };
             from = rest;
             addr = addr.wrapping_add(len as u64);
@@ -241,14 +243,14 @@ impl OdpGuard<'_> {
             return Err(EINVAL);
         }
         let (bytes, _) = self.chunk(addr, 8, true)?;
-        // SAFETY: The page is there, and writable, while the region is locked.
+        // SAFETY: The page is present and writable while the region is locked.
         Ok(unsafe { VirtAtomic::new(bytes.cast()) })
     }
 }
 
 impl Drop for OdpGuard<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the region is locked by this thread.
         unsafe { bindings::ib_umem_odp_unlock(self.region.0.as_ptr()) };
     }
 }

@@ -2,16 +2,16 @@
 
 //! The C entry points of the methods of a [`Provider`], and their table, `struct ib_device_ops`.
 //!
-//! Each C entry point trusts the core for the contract of `struct ib_device_ops`, and that is the proof
-//! of all its unsafe conversions:
+//! Each C entry point relies on the contract of `struct ib_device_ops`, which the core fulfils. This
+//! *contract of the table* is the proof of its unsafe conversions:
 //!
-//! * Pointers to objects are those of objects of a device of `P`, because the table is only given to
-//!   such devices ([`Device::alloc`](crate::Device::alloc)). For a create method the object is
-//!   newly allocated at the size that the table names, for others it was created by the C entry point here.
-//!   It is not destroyed while the method runs, and not used once it was destroyed.
-//! * Pointers to attributes are valid, and nobody else uses them while the method runs.
+//! * Pointers to objects are those of objects of a device of `P`, because only such devices get the table
+//!   ([`Device::alloc`](crate::Device::alloc)). For a create method the object is newly allocated with the
+//!   size in the table; for other methods the create entry point here has succeeded. The object is not
+//!   destroyed while the method runs, and not used after it was destroyed.
+//! * Pointers to attributes are valid, and the method has exclusive access to them.
 //! * `udata` is null for a client in the kernel, else the driver's part of a command.
-//! * Methods for which a token is made are called in process context.
+//! * Methods whose entry point makes a [`MaySleep`](crate::MaySleep) token are called in process context.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -29,7 +29,7 @@ mod queue;
 /// The table of the C entry points of `P`.
 pub(crate) struct ProviderOps<P>(PhantomData<P>);
 
-/// What C gets for a result without a value.
+/// Converts a result to 0 or a negative errno.
 #[inline]
 fn errno(result: Result) -> c_int {
     match result {
@@ -38,21 +38,21 @@ fn errno(result: Result) -> c_int {
     }
 }
 
-/// What C gets for a result that is a pointer.
+/// Converts a result to a pointer or an errno in it (`ERR_PTR`).
 #[inline]
 fn err_ptr<T>(result: Result<*mut T>) -> *mut T {
     result.unwrap_or_else(|err| err.to_ptr())
 }
 
-/// The end of an object without handlers.
+/// The `close` function of an object without handlers.
 fn no_handler(_: &()) {}
 
-/// The object's pointer for its handle.
+/// Converts an object's pointer, which is not null.
 fn not_null<T>(raw: *mut T) -> Result<NonNull<T>> {
     NonNull::new(raw).ok_or(EINVAL)
 }
 
-/// A C entry point if the driver has the method.
+/// The C entry point of a method, or `None` if the driver lacks the method.
 macro_rules! entry {
     ($has:ident, $entry:expr) => {
         if P::$has {
@@ -64,7 +64,7 @@ macro_rules! entry {
 }
 
 impl<P: Provider> ProviderOps<P> {
-    /// The table; it lacks the owner, which is no constant.
+    /// The table without the owner, which is not a constant.
     pub(crate) const OPS: ib_device_ops = ib_device_ops {
         driver_id: P::DRIVER_ID,
         uverbs_abi_ver: P::ABI_VERSION,

@@ -36,23 +36,23 @@ impl<P: ProviderData> Base<ib_qp, P> {
         unsafe { Device::from_raw((*self.as_raw()).device) }
     }
 
-    /// The PD that the QP belongs to; the receiving side of an XRC has none.
+    /// The PD that the QP belongs to; an XRC target QP has none.
     #[inline]
     pub fn pd(&self) -> Option<&Pd<P>> {
         // SAFETY: The core has set `pd`, which outlives the QPs in it.
         let raw = unsafe { (*self.as_raw()).pd };
-        // SAFETY: As above.
+        // SAFETY: The core has set `pd`, which outlives the QPs in it.
         (!raw.is_null()).then(|| unsafe { Pd::from_raw(raw) })
     }
 
     /// Whether the QP belongs to user space.
     #[inline]
     pub fn is_user(&self) -> bool {
-        // SAFETY: By the type invariants; the core sets the field before it creates the QP.
+        // SAFETY: By the type invariants; the field is constant, and set before the create method.
         unsafe { !(*self.as_raw()).uobject.is_null() }
     }
 
-    /// The transport service, as the core has it.
+    /// The transport service type.
     #[inline]
     pub fn qp_type(&self) -> Result<QpType> {
         // SAFETY: By the type invariants; the field is constant.
@@ -62,29 +62,30 @@ impl<P: ProviderData> Base<ib_qp, P> {
     /// The QP's number.
     #[inline]
     pub fn qp_num(&self) -> u32 {
-        // SAFETY: By the type invariants; the number is written whole.
+        // SAFETY: By the type invariants the QP is valid; any value is valid, and a concurrent
+        // writer uses a single store.
         unsafe { (&raw const (*self.as_raw()).qp_num).read_volatile() }
     }
 
-    /// Gives the QP its number, 24 bits.
+    /// Sets the QP number, 24 bits.
     ///
-    /// For the create method, which must do so: nobody else reads the number before.
+    /// The create method must call it. The number is not read before.
     #[inline]
     pub fn set_qp_num(&self, qp_num: u32) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the QP is valid; any value is valid.
         unsafe { (&raw mut (*self.as_raw()).qp_num).write_volatile(qp_num) };
     }
 
-    /// The identity that completions carry. Valid once the QP has its number.
+    /// The identity of the QP in completions. Valid after the number is set.
     #[inline]
     pub fn id(&self) -> QpId {
         QpId::new(self.as_raw(), self.qp_num())
     }
 }
 
-/// What a QP is asked to be: `struct ib_qp_init_attr`.
+/// The attributes of a QP that is to be created: `struct ib_qp_init_attr`.
 ///
-/// The driver may raise [`cap`](Self::set_cap) to what it really gives.
+/// The driver may raise [`cap`](Self::set_cap) to the actual sizes.
 pub struct QpInitAttr<'a, P> {
     raw: &'a mut ib_qp_init_attr,
     _provider: core::marker::PhantomData<fn() -> P>,
@@ -95,7 +96,7 @@ impl<'a, P: ProviderData> QpInitAttr<'a, P> {
     ///
     /// # Safety
     ///
-    /// The objects that `raw` names must be of devices of `P` and stay valid for `'a`.
+    /// The objects that `raw` refers to must belong to devices of `P`, and be valid for `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(raw: &'a mut ib_qp_init_attr) -> Self {
         Self {
@@ -104,29 +105,29 @@ impl<'a, P: ProviderData> QpInitAttr<'a, P> {
         }
     }
 
-    /// The transport service.
+    /// The transport service type.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for none that the header knows.
+    /// `EINVAL` for a type that is not in the header.
     #[inline]
     pub fn qp_type(&self) -> Result<QpType> {
         QpType::try_from(self.raw.qp_type)
     }
 
-    /// The sizes that are asked for.
+    /// The requested sizes.
     #[inline]
     pub fn cap(&self) -> QpCap {
         self.raw.cap
     }
 
-    /// Says what sizes the QP has.
+    /// Sets the actual sizes.
     #[inline]
     pub fn set_cap(&mut self, cap: QpCap) {
         self.raw.cap = cap;
     }
 
-    /// Whether each request on the send queue makes a completion.
+    /// Whether each request on the send queue generates a completion.
     #[inline]
     pub fn sq_sig_all(&self) -> bool {
         self.raw.sq_sig_type == bindings::IB_SIGNAL_ALL_WR
@@ -148,7 +149,7 @@ impl<'a, P: ProviderData> QpInitAttr<'a, P> {
     #[inline]
     pub fn send_cq(&self) -> Option<&'a Cq<P>> {
         let raw = self.raw.send_cq;
-        // SAFETY: By the contract of `from_raw`.
+        // SAFETY: By the safety requirements of `from_raw`.
         (!raw.is_null()).then(|| unsafe { Cq::from_raw(raw) })
     }
 
@@ -156,7 +157,7 @@ impl<'a, P: ProviderData> QpInitAttr<'a, P> {
     #[inline]
     pub fn recv_cq(&self) -> Option<&'a Cq<P>> {
         let raw = self.raw.recv_cq;
-        // SAFETY: By the contract of `from_raw`.
+        // SAFETY: By the safety requirements of `from_raw`.
         (!raw.is_null()).then(|| unsafe { Cq::from_raw(raw) })
     }
 
@@ -164,7 +165,7 @@ impl<'a, P: ProviderData> QpInitAttr<'a, P> {
     #[inline]
     pub fn srq(&self) -> Option<&'a Srq<P>> {
         let raw = self.raw.srq;
-        // SAFETY: By the contract of `from_raw`.
+        // SAFETY: By the safety requirements of `from_raw`.
         (!raw.is_null()).then(|| unsafe { Srq::from_raw(raw) })
     }
 }
@@ -172,69 +173,69 @@ impl<'a, P: ProviderData> QpInitAttr<'a, P> {
 /// The alternate path of a QP.
 #[derive(Clone, Copy)]
 pub struct AltPath<'a> {
-    /// The path.
+    /// The address vector of the path.
     pub av: AhAttr<'a>,
-    /// The P_Key.
+    /// The P_Key index.
     pub pkey_index: u16,
     /// The port.
     pub port_num: u32,
-    /// The timeout of acknowledgements.
+    /// The acknowledgement timeout, encoded as in [`QpModify::timeout`].
     pub timeout: u8,
 }
 
-/// The attributes that a call of `modify_qp` sets. What is `None` stays.
+/// The attributes that a call of `modify_qp` sets; `None` for an attribute that does not change.
 ///
-/// Enumerations are checked; ranges of numbers are for the driver to check.
+/// Enumerations are checked; the driver checks the ranges of numbers.
 #[derive(Default)]
 pub struct QpModify<'a> {
-    /// Which attributes are set.
+    /// The mask of the attributes that are set.
     pub mask: QpAttrMask,
     /// The next state.
     pub state: Option<QpState>,
-    /// The state that the caller assumes.
+    /// The state that the caller assumes the QP to be in.
     pub cur_state: Option<QpState>,
-    /// Whether draining is reported.
+    /// Whether the event `IB_EVENT_SQ_DRAINED` is raised.
     pub en_sqd_async_notify: Option<bool>,
-    /// What the peer may do.
+    /// The access that the remote QP has.
     pub access: Option<Access>,
-    /// The P_Key.
+    /// The P_Key index.
     pub pkey_index: Option<u16>,
     /// The port.
     pub port_num: Option<u32>,
     /// The Q_Key.
     pub qkey: Option<u32>,
-    /// The path.
+    /// The address vector of the primary path.
     pub av: Option<AhAttr<'a>>,
-    /// The path's MTU.
+    /// The path MTU.
     pub path_mtu: Option<Mtu>,
-    /// The timeout of acknowledgements: 4.096 us times two to the power of this, 0 for none.
+    /// The acknowledgement timeout: 4.096 us times two to the power of this value; 0 for none.
     pub timeout: Option<u8>,
-    /// How often to retry, 0 to 7.
+    /// The number of retries, 0 to 7.
     pub retry_cnt: Option<u8>,
-    /// How often to retry when the peer is not ready, 0 to 6; 7 for ever.
+    /// The number of retries after an RNR NAK, 0 to 6; 7 for unlimited.
     pub rnr_retry: Option<u8>,
-    /// The first PSN that is received.
+    /// The initial PSN of the receive queue.
     pub rq_psn: Option<u32>,
-    /// How many reads and atomics may be outstanding.
+    /// The number of RDMA READs and atomics that this side may have outstanding.
     pub max_rd_atomic: Option<u8>,
     /// The alternate path.
     pub alt_path: Option<AltPath<'a>>,
-    /// How long the peer shall wait when this side is not ready: `enum ib_rnr_timeout`.
+    /// The minimum RNR NAK timer: `enum ib_rnr_timeout`.
     pub min_rnr_timer: Option<u8>,
-    /// The first PSN that is sent.
+    /// The initial PSN of the send queue.
     pub sq_psn: Option<u32>,
-    /// How many reads and atomics of the peer may be outstanding.
+    /// The number of RDMA READs and atomics that the remote QP may have outstanding.
     pub max_dest_rd_atomic: Option<u8>,
     /// The state of path migration.
     pub path_mig_state: Option<MigState>,
     /// The sizes.
     pub cap: Option<QpCap>,
-    /// The peer's number.
+    /// The number of the remote QP.
     pub dest_qp_num: Option<u32>,
 }
 
 impl<'a> QpModify<'a> {
-    /// Reads what `mask` says is there.
+    /// Reads the attributes in `mask`.
     ///
     /// # Errors
     ///
@@ -242,7 +243,7 @@ impl<'a> QpModify<'a> {
     ///
     /// # Safety
     ///
-    /// Entries of GID tables that the paths name must be referenced during `'a`.
+    /// The source GID entries of the paths must be referenced during `'a`.
     pub(crate) unsafe fn from_raw(raw: &'a ib_qp_attr, mask: u32) -> Result<Self> {
         let mask = QpAttrMask::from_bits(mask);
         let has = |flag| mask.contains(flag);
@@ -290,15 +291,15 @@ impl<'a> QpModify<'a> {
     }
 }
 
-/// Where `query_qp` writes what a QP was created as.
+/// The output argument of `query_qp` for the attributes at creation.
 pub struct QpInitOut<'a>(&'a mut ib_qp_init_attr);
 
 impl<'a> QpInitOut<'a> {
-    /// Begins with what the core knows.
+    /// Fills in the attributes that the core knows.
     ///
     /// # Safety
     ///
-    /// `qp` must be a QP.
+    /// `qp` must be a valid QP.
     pub(crate) unsafe fn new(raw: &'a mut ib_qp_init_attr, qp: *const ib_qp) -> Self {
         // SAFETY: By the safety requirements; the fields are constant.
         *raw = unsafe {
@@ -315,12 +316,12 @@ impl<'a> QpInitOut<'a> {
         Self(raw)
     }
 
-    /// The sizes.
+    /// Sets the sizes.
     pub fn set_cap(&mut self, cap: QpCap) {
         self.0.cap = cap;
     }
 
-    /// Whether each request on the send queue makes a completion.
+    /// Whether each request on the send queue generates a completion.
     pub fn set_sq_sig_all(&mut self, all: bool) {
         self.0.sq_sig_type = if all {
             bindings::IB_SIGNAL_ALL_WR
@@ -330,7 +331,7 @@ impl<'a> QpInitOut<'a> {
     }
 }
 
-/// Where `query_qp` writes what a QP is. All fields are zero at first.
+/// The output argument of `query_qp` for the current attributes. All fields are zero at first.
 pub struct QpAttrOut<'a>(&'a mut ib_qp_attr);
 
 impl<'a> QpAttrOut<'a> {
@@ -340,14 +341,14 @@ impl<'a> QpAttrOut<'a> {
         Self(raw)
     }
 
-    /// The state, and whether SQD is still draining.
+    /// Sets the state, and whether the send queue is still draining.
     pub fn set_state(&mut self, state: QpState, sq_draining: bool) {
         self.0.qp_state = state.as_raw();
         self.0.cur_qp_state = state.as_raw();
         self.0.sq_draining = sq_draining.into();
     }
 
-    /// The path's MTU.
+    /// The path MTU.
     pub fn set_path_mtu(&mut self, mtu: Mtu) {
         self.0.path_mtu = mtu.as_raw();
     }
@@ -362,18 +363,18 @@ impl<'a> QpAttrOut<'a> {
         self.0.qkey = qkey;
     }
 
-    /// The next PSNs of the receive and the send queue.
+    /// Sets the next PSNs of the receive queue and the send queue.
     pub fn set_psns(&mut self, rq_psn: u32, sq_psn: u32) {
         self.0.rq_psn = rq_psn;
         self.0.sq_psn = sq_psn;
     }
 
-    /// The peer's number.
+    /// The number of the remote QP.
     pub fn set_dest_qp_num(&mut self, qp_num: u32) {
         self.0.dest_qp_num = qp_num;
     }
 
-    /// What the peer may do.
+    /// The access that the remote QP has.
     pub fn set_access(&mut self, access: Access) {
         self.0.qp_access_flags = access.bits() as i32;
     }
@@ -398,31 +399,32 @@ impl<'a> QpAttrOut<'a> {
         self.0.alt_timeout = timeout;
     }
 
-    /// The port and the P_Key.
+    /// Sets the port and the P_Key index.
     pub fn set_port(&mut self, port_num: u32, pkey_index: u16) {
         self.0.port_num = port_num;
         self.0.pkey_index = pkey_index;
     }
 
-    /// How many reads and atomics may be outstanding, of this side and of the peer.
+    /// Sets the numbers of RDMA READs and atomics that this side and the remote QP may have
+    /// outstanding.
     pub fn set_rd_atomic(&mut self, max_rd_atomic: u8, max_dest_rd_atomic: u8) {
         self.0.max_rd_atomic = max_rd_atomic;
         self.0.max_dest_rd_atomic = max_dest_rd_atomic;
     }
 
-    /// How long the peer shall wait when this side is not ready.
+    /// Sets the minimum RNR NAK timer: `enum ib_rnr_timeout`.
     pub fn set_min_rnr_timer(&mut self, timer: u8) {
         self.0.min_rnr_timer = timer;
     }
 
-    /// The timeout of acknowledgements and the numbers of retries.
+    /// Sets the acknowledgement timeout and the numbers of retries.
     pub fn set_retries(&mut self, timeout: u8, retry_cnt: u8, rnr_retry: u8) {
         self.0.timeout = timeout;
         self.0.retry_cnt = retry_cnt;
         self.0.rnr_retry = rnr_retry;
     }
 
-    /// Whether draining is reported.
+    /// Whether the event `IB_EVENT_SQ_DRAINED` is raised.
     pub fn set_en_sqd_async_notify(&mut self, enabled: bool) {
         self.0.en_sqd_async_notify = enabled.into();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a driver allocates, registers and unregisters its devices: `ib_register_device` of `include/rdma/ib_verbs.h`.
+//! Allocation, registration and unregistration of a driver's devices: `ib_register_device` of `include/rdma/ib_verbs.h`.
 
 use core::{ops::Deref, ptr, ptr::NonNull};
 
@@ -15,31 +15,31 @@ use super::{
 };
 use crate::MaySleep;
 
-/// What a device says of itself before it is registered.
+/// The properties of a device that are set before it is registered.
 pub struct DeviceInfo<'a> {
     /// `enum rdma_node_type`: [`NODE_IB_CA`](crate::abi::device::NODE_IB_CA) for RoCE.
     pub node_type: u8,
-    /// The number of ports; they count from 1.
+    /// The number of ports, which are numbered from 1.
     pub phys_port_cnt: u32,
     /// The number of completion vectors.
     pub num_comp_vectors: u32,
-    /// The node's GUID, its bytes in the order of the wire.
+    /// The node GUID, big endian.
     pub node_guid: [u8; 8],
-    /// The node's description; what is longer than 63 bytes is cut off.
+    /// The node description, which is truncated to 63 bytes.
     pub node_desc: &'a [u8],
-    /// A key for all of the kernel's memory, if the device says that it has one.
+    /// The local key of all kernel memory, for a device with `IBK_LOCAL_DMA_LKEY`.
     pub local_dma_lkey: u32,
-    /// The commands of user space besides those that all devices have; see [`uverbs_cmd`](crate::abi::device::uverbs_cmd).
+    /// The `write()` commands besides those that all devices support; see [`uverbs_cmd`](crate::abi::device::uverbs_cmd).
     pub uverbs_cmd_mask: u64,
 }
 
 impl<P: Provider> Device<P> {
-    /// Allocates a device that belongs to `net`, while namespaces do not share devices; without
-    /// one to the first namespace.
+    /// Allocates a device that belongs to the network namespace `net` if namespaces do not share devices; `None` stands
+    /// for the initial one.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what `init` fails with.
+    /// `ENOMEM`, and those of `init`.
     pub fn alloc<E>(
         init: impl PinInit<P, E>,
         net: Option<&NetNamespace>,
@@ -49,32 +49,32 @@ impl<P: Provider> Device<P> {
         Error: From<E>,
     {
         let net = net.map_or(&raw mut bindings::init_net, |net| net.as_raw().cast());
-        // SAFETY: The size is that of an `ib_device` and more; `net` is a namespace.
+        // SAFETY: The size is at least that of an `ib_device`; `net` is a valid namespace.
         let raw = unsafe { bindings::_ib_alloc_device(size_of::<Self>(), net) };
         let this = NonNull::new(raw).ok_or(ENOMEM)?;
-        // SAFETY: The device was just allocated at this size.
+        // SAFETY: The device was just allocated with this size.
         if let Err(err) = unsafe { Self::init_data(this, init) } {
-            // SAFETY: The device is ours, and has no methods yet.
+            // SAFETY: This function owns the device, which has no methods yet.
             unsafe { bindings::ib_dealloc_device(raw) };
             return Err(err.into());
         }
         let mut ops = ProviderOps::<P>::OPS;
         ops.owner = P::module().as_ptr().cast();
-        // SAFETY: The device is ours; the core copies the methods. They are those of a
-        // `Device<P>`, which this is from now on.
+        // SAFETY: This function owns the device; the core copies the methods. They are those of a `Device<P>`, whose data
+        // was just initialised.
         unsafe { bindings::ib_set_device_ops(raw, &ops) };
         Ok(NewDevice(this.cast()))
     }
 }
 
-/// A device that is not registered yet: deallocated when dropped.
+/// A device that is not registered yet. Dropping it deallocates the device.
 ///
 /// # Invariants
 ///
-/// Nobody else knows of the device.
+/// `self` owns the device, which is not registered.
 pub struct NewDevice<P: Provider>(NonNull<Device<P>>);
 
-// SAFETY: A device may be used from any thread.
+// SAFETY: `self` owns the device, which may be used from any thread.
 unsafe impl<P: Provider> Send for NewDevice<P> {}
 
 impl<P: Provider> Deref for NewDevice<P> {
@@ -88,10 +88,10 @@ impl<P: Provider> Deref for NewDevice<P> {
 }
 
 impl<P: Provider> NewDevice<P> {
-    /// Says what the device is.
+    /// Sets the properties of the device.
     pub fn describe(&mut self, info: &DeviceInfo<'_>) {
         let raw = self.as_raw();
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants only `self` uses the device, and it is borrowed mutably.
         let raw = unsafe { &mut *raw };
         raw.node_type = info.node_type;
         raw.phys_port_cnt = info.phys_port_cnt;
@@ -105,14 +105,14 @@ impl<P: Provider> NewDevice<P> {
         }
     }
 
-    /// Gives a port its net device, to which the core holds a reference from then on. The core
-    /// keeps the port's GID table by the addresses of that net device.
+    /// Sets the net device of a port, to which the core takes a reference. The core fills the port's GID table from the
+    /// addresses of that net device.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a port that is not there, `ENOMEM`.
+    /// `EINVAL` for an unknown port, `ENOMEM`.
     pub fn set_netdev(&mut self, ndev: &NetDevice, port_num: u32, _sleep: &MaySleep) -> Result {
-        // SAFETY: By the type invariants; `ndev` is a net device.
+        // SAFETY: By the type invariants the device is valid; `ndev` is a valid net device.
         to_result(unsafe {
             bindings::ib_device_set_netdev(self.as_raw(), ndev.as_raw().cast(), port_num)
         })
@@ -120,16 +120,15 @@ impl<P: Provider> NewDevice<P> {
 
     /// Registers the device under `name`, which may contain one `%d` for a free number.
     ///
-    /// The device does no DMA: the core hands over the kernel's addresses, see
-    /// [`VirtDma`](crate::VirtDma). Methods may be called from now on. When this succeeds, the
-    /// core owns the device, which may be unregistered at any time by others.
+    /// The device does no DMA: the core passes kernel addresses, see [`VirtDma`](crate::VirtDma). Methods may be called
+    /// from now on. On success the core owns the device, which other threads may unregister at any time.
     ///
     /// # Errors
     ///
-    /// `ENFILE` if the name is taken, `EINVAL` for one that is none, `ENOMEM`, and what the methods
-    /// answer that it calls; the device is deallocated then.
+    /// `ENFILE` if the name is in use, `EINVAL` for an invalid name, `ENOMEM`, and those of the methods that it calls. On
+    /// an error the device is deallocated.
     pub fn register(self, name: &CStr, _sleep: &MaySleep) -> Result {
-        // SAFETY: By the type invariants; a null device is one without DMA.
+        // SAFETY: By the type invariants the device is not registered; a null DMA device stands for a software device.
         to_result(unsafe {
             bindings::ib_register_device(self.as_raw(), name.as_char_ptr(), ptr::null_mut())
         })?;
@@ -140,32 +139,33 @@ impl<P: Provider> NewDevice<P> {
 
 impl<P: Provider> Drop for NewDevice<P> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants. It calls `dealloc_driver`, which drops the data.
+        // SAFETY: By the type invariants `self` owns the device. The function calls `dealloc_driver`, which drops the
+        // data.
         unsafe { bindings::ib_dealloc_device(self.as_raw()) };
     }
 }
 
 impl<P: Provider> DeviceRef<P> {
-    /// The device of this driver whose port has the net device `ndev`. Any context.
+    /// Finds the device of this driver that has a port with the net device `ndev`. Any context.
     pub fn by_netdev(ndev: &NetDevice) -> Option<Self> {
-        // SAFETY: `ndev` is a net device.
+        // SAFETY: `ndev` is a valid net device.
         let raw = unsafe { bindings::ib_device_get_by_netdev(ndev.as_raw().cast(), P::DRIVER_ID) };
         let raw = NonNull::new(raw)?;
-        // Another module's driver may have the same number: its devices are not ours.
-        // SAFETY: The core has taken a reference for us.
+        // Another module may have a driver with the same identifier, whose devices are not of `P`.
+        // SAFETY: By the header the core has taken a reference for the result, so the device is valid.
         let ours = unsafe { (*raw.as_ptr()).ops.owner == P::module().as_ptr().cast() };
         if !ours {
-            // SAFETY: The reference is ours.
+            // SAFETY: This function owns the reference.
             unsafe { bindings::ib_device_put(raw.as_ptr()) };
             return None;
         }
-        // SAFETY: The device is one of `P`, and the reference is ours.
+        // SAFETY: The owner shows that the device is one of `P`, and this function owns the reference.
         Some(unsafe { Self::from_raw(raw) })
     }
 }
 
-/// Unregisters all devices of the driver `P`, and waits until all that were being unregistered
-/// are: what a module must do before it goes. New ones must not be made any more.
+/// Unregisters all devices of the driver `P`, and waits for pending unregistrations. A module calls it when it is
+/// unloaded, after it has stopped making new devices.
 pub fn unregister_driver<P: Provider>(_sleep: &MaySleep) {
     // SAFETY: Devices of the driver have `dealloc_driver`.
     unsafe { bindings::ib_unregister_driver(P::DRIVER_ID) };

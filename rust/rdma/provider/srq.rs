@@ -22,8 +22,8 @@ pub type Srq<P> = Object<ib_srq, P, <P as ProviderData>::Srq, Arc<SrqHandle>>;
 /// The core's part of an SRQ.
 pub type SrqBase<P> = Base<ib_srq, P>;
 
-/// What an SRQ is asked to be: `struct ib_srq_init_attr`. What the driver sets in
-/// [`attr`](Self::attr), the core reports to the user.
+/// The attributes of an SRQ that is to be created: `struct ib_srq_init_attr`. The core reports the
+/// driver's changes to [`attr`](Self::attr) to the user.
 pub struct SrqInitAttr<'a>(&'a mut ib_srq_init_attr);
 
 impl<'a> SrqInitAttr<'a> {
@@ -32,7 +32,7 @@ impl<'a> SrqInitAttr<'a> {
         Self(raw)
     }
 
-    /// What kind of SRQ; `None` for one that the header does not know.
+    /// The SRQ type; `None` for one that is not in the header.
     #[inline]
     pub fn srq_type(&self) -> Option<SrqType> {
         SrqType::try_from(self.0.srq_type).ok()
@@ -63,7 +63,7 @@ impl<P: ProviderData> Base<ib_srq, P> {
     /// Whether the SRQ belongs to user space.
     #[inline]
     pub fn is_user(&self) -> bool {
-        // SAFETY: By the type invariants; the core sets the field before it creates the SRQ.
+        // SAFETY: By the type invariants; the field is constant, and set before the create method.
         unsafe { !(*self.as_raw()).uobject.is_null() }
     }
 }

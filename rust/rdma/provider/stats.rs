@@ -7,17 +7,17 @@
 use kernel::prelude::*;
 use rdma_bindings::{rdma_hw_stats, rdma_stat_desc};
 
-/// The name of a counter.
+/// The description of a counter: its name.
 #[repr(transparent)]
 pub struct StatDesc(rdma_stat_desc);
 
 // SAFETY: A description is constant.
 unsafe impl Sync for StatDesc {}
-// SAFETY: As above.
+// SAFETY: A description is constant.
 unsafe impl Send for StatDesc {}
 
 impl StatDesc {
-    /// A counter named `name`.
+    /// Describes a counter named `name`.
     pub const fn new(name: &'static CStr) -> Self {
         Self(rdma_stat_desc {
             name: name.to_bytes_with_nul().as_ptr().cast(),
@@ -38,7 +38,8 @@ impl HwStats<'_> {
     ///
     /// # Safety
     ///
-    /// `raw` must be valid, and no one else may use its values, while this lives.
+    /// `raw` must be valid, and its values must not be used otherwise, as long as the result
+    /// exists.
     pub(crate) unsafe fn from_raw(raw: *mut rdma_hw_stats) -> Self {
         // SAFETY: By the safety requirements; the values follow the structure.
         unsafe {
@@ -48,7 +49,7 @@ impl HwStats<'_> {
         }
     }
 
-    /// Sets the counter at `index`; without effect if there is none.
+    /// Sets the counter at `index`; does nothing for an index out of range.
     pub fn set(&mut self, index: usize, value: u64) {
         if let Some(slot) = self.0.get_mut(index) {
             *slot = value;

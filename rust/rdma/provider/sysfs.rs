@@ -2,7 +2,7 @@
 
 //! A device's own attributes in sysfs: files in `/sys/class/infiniband/NAME/`.
 //!
-//! New attributes belong to netlink; this is for those that user space knows drivers by.
+//! New attributes belong to netlink; this is for those that existing user space reads.
 //!
 //! C header: `include/linux/sysfs.h`.
 
@@ -13,25 +13,24 @@ use rdma_bindings::{self as bindings, attribute, attribute_group, device, device
 
 use crate::{provider::data::ProviderData, Device, MaySleep};
 
-/// A file that can be read.
+/// A read-only file.
 pub trait DeviceAttribute: 'static {
     /// The file's name.
     const NAME: &'static CStr;
     /// The devices that have the file.
     type Device: ProviderData;
 
-    /// Writes what the file contains, a line with its newline; what is longer than a page is cut
-    /// off.
+    /// Writes the content of the file: a line with its newline, truncated to a page.
     fn show(dev: &Device<Self::Device>, out: &mut dyn fmt::Write, sleep: &MaySleep) -> Result;
 }
 
-/// The attributes of a kind of devices.
+/// The attribute group of a driver's devices.
 #[repr(transparent)]
 pub struct AttributeGroup(attribute_group);
 
 // SAFETY: The group is constant.
 unsafe impl Sync for AttributeGroup {}
-// SAFETY: As above.
+// SAFETY: The group is constant.
 unsafe impl Send for AttributeGroup {}
 
 impl AttributeGroup {
@@ -72,14 +71,14 @@ impl<A: DeviceAttribute> Single<A> {
     ///
     /// # Safety
     ///
-    /// `dev` must be the device in an `ib_device` of `A::Device`, or in one of its likenesses in
-    /// another namespace; `buf` must have room for a page. Process context.
+    /// `dev` must be the device in an `ib_device` of `A::Device`, or in its entry in another
+    /// namespace. `buf` must be valid for writes of a page. The context must be process context.
     unsafe extern "C" fn show(
         dev: *mut device,
         _attr: *mut device_attribute,
         buf: *mut ffi::c_char,
     ) -> isize {
-        // SAFETY: By the safety requirements; the file goes before the device does.
+        // SAFETY: By the safety requirements; the file is removed before the device is freed.
         let (dev, mut out, sleep) = unsafe {
             (
                 Device::from_raw(bindings::rdma_device_to_ibdev(dev)),
@@ -94,7 +93,7 @@ impl<A: DeviceAttribute> Single<A> {
     }
 }
 
-/// A buffer of C's for a string, which is cut off where it ends.
+/// A C buffer for a string, which is truncated to the buffer's size.
 ///
 /// # Invariants
 ///
@@ -106,11 +105,11 @@ pub(crate) struct Bounded {
 }
 
 impl Bounded {
-    /// An empty string.
+    /// Begins an empty string.
     ///
     /// # Safety
     ///
-    /// `buf` must be valid for writes of `size` bytes, at least one, while this lives.
+    /// `buf` must be valid for writes of `size` bytes, at least one, as long as the result exists.
     pub(crate) unsafe fn new(buf: *mut u8, size: usize) -> Self {
         // SAFETY: By the safety requirements.
         unsafe { buf.write(0) };
@@ -126,7 +125,7 @@ impl fmt::Write for Bounded {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = self.size.saturating_sub(1).saturating_sub(self.written);
         let len = text.len().min(room);
-        // SAFETY: By the type invariants there is room for `len` bytes and a NUL.
+        // SAFETY: By the type invariants there is room for `len` more bytes and a NUL.
         unsafe {
             let end = self.buf.add(self.written);
             ptr::copy_nonoverlapping(text.as_ptr(), end, len);

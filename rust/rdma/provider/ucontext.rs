@@ -17,14 +17,14 @@ use crate::{
     Device,
 };
 
-/// A process that has opened a device of `P`.
+/// A user context of a device of `P`: a process that has opened the device.
 pub type Ucontext<P> = Object<ib_ucontext, P, <P as ProviderData>::Ucontext>;
 
 /// The core's part of a user context.
 pub type UcontextBase<P> = Base<ib_ucontext, P>;
 
 impl<P: ProviderData> Base<ib_ucontext, P> {
-    /// The device that is open.
+    /// The device of the context.
     #[inline]
     pub fn device(&self) -> &Device<P> {
         // SAFETY: The core has set `device`, which outlives its objects.
@@ -32,7 +32,7 @@ impl<P: ProviderData> Base<ib_ucontext, P> {
     }
 }
 
-/// An area of a process that `mmap` shall fill. Dereferences to the kernel crate's type.
+/// A memory area of a process that `mmap` is to map. It dereferences to the kernel crate's type.
 #[derive(Clone, Copy)]
 pub struct Vma<'a>(&'a VmaNew);
 
@@ -41,17 +41,18 @@ impl<'a> Vma<'a> {
     ///
     /// # Safety
     ///
-    /// `raw` must be an area that is being mapped during `'a`, its address space locked.
+    /// `raw` must be an area that is being mapped during `'a`, with its address space locked.
     #[inline]
     pub(crate) unsafe fn from_raw(raw: *mut vm_area_struct) -> Self {
         // SAFETY: By the safety requirements.
         Self(unsafe { VmaNew::from_raw(raw) })
     }
 
-    /// The offset that the process asks for, in bytes.
+    /// The requested offset in bytes.
     #[inline]
     pub fn offset(&self) -> u64 {
-        // SAFETY: A `Vma` is an area that is being mapped, its address space locked.
+        // SAFETY: By the safety requirements of `from_raw` the area is being mapped, and its
+        // address space is locked.
         let pages = unsafe { (*self.0.as_ptr()).vm_pgoff };
         (pages as u64).wrapping_shl(kernel::page::PAGE_SHIFT as u32)
     }
@@ -62,7 +63,7 @@ impl<'a> Vma<'a> {
         self.0.end().saturating_sub(self.0.start())
     }
 
-    /// Whether the area has no length.
+    /// Whether the length is 0.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The driver's part of a command of user space: `struct ib_udata`.
+//! The part of a user command that is for the driver: `struct ib_udata`.
 //!
-//! The rules for requests and responses that grow with time stand in the header: a request may be
-//! shorter than the kernel's structure (the rest is zero) or longer (the rest must be zero); a
-//! response is cut off or filled with zeros.
+//! The header has the rules for requests and responses of another length than the kernel's
+//! structure. A request may be shorter (the rest is zero) or longer (the rest must be zero). A
+//! response is truncated, or followed by zeros.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -19,20 +19,20 @@ use rdma_bindings::{self as bindings, ib_udata};
 
 use crate::{provider::data::ProviderData, Ucontext};
 
-/// Request and response of a command, as the driver has them. Only in process context.
+/// The request and the response of a command, for the driver. It exists in process context only.
 ///
 /// # Invariants
 ///
 /// The structure is the driver's part of a command of user space, valid for `'a`.
 pub struct Udata<'a> {
     raw: NonNull<ib_udata>,
-    /// Whether the command was given in a context that is complete.
+    /// Whether the user context of the command is complete.
     in_context: bool,
     _raw: PhantomData<&'a mut ib_udata>,
 }
 
 impl<'a> Udata<'a> {
-    /// The data of a command; `None` if a client in the kernel is the caller.
+    /// The data of a command; `None` for a client in the kernel.
     ///
     /// # Safety
     ///
@@ -47,7 +47,7 @@ impl<'a> Udata<'a> {
         })
     }
 
-    /// The data of the command that makes a user context.
+    /// The data of the command that creates a user context.
     ///
     /// # Safety
     ///
@@ -65,26 +65,26 @@ impl<'a> Udata<'a> {
     /// The length of the request in bytes.
     #[inline]
     pub fn inlen(&self) -> usize {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the structure is valid.
         unsafe { self.raw.as_ref().inlen }
     }
 
-    /// The room for the response in bytes.
+    /// The size of the response buffer in bytes.
     #[inline]
     pub fn outlen(&self) -> usize {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the structure is valid.
         unsafe { self.raw.as_ref().outlen }
     }
 
-    /// Reads the request, of which user space must send the first `min_len` bytes.
+    /// Reads the request, of which user space must have sent at least the first `min_len` bytes.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is too short, `EOPNOTSUPP` if it is longer than `T` and not zero there,
+    /// `EINVAL` if it is too short, `EOPNOTSUPP` if it is longer than `T` and the rest is not zero,
     /// `EFAULT`.
     pub fn read<T: FromBytes>(&self, min_len: usize) -> Result<T> {
         let mut request = MaybeUninit::<T>::zeroed();
-        // SAFETY: By the type invariants; `request` has room for a `T`.
+        // SAFETY: By the type invariants; `request` is valid for writes of a `T`.
         to_result(unsafe {
             bindings::_ib_copy_validate_udata_in(
                 self.raw.as_ptr(),
@@ -93,11 +93,11 @@ impl<'a> Udata<'a> {
                 min_len,
             )
         })?;
-        // SAFETY: Any bytes are a `T`, and all were written.
+        // SAFETY: By `FromBytes` any bytes are a valid `T`, and all were written.
         Ok(unsafe { request.assume_init() })
     }
 
-    /// Answers with `response`, as far as there is room.
+    /// Writes `response`, truncated to the response buffer.
     ///
     /// # Errors
     ///
@@ -113,11 +113,11 @@ impl<'a> Udata<'a> {
         })
     }
 
-    /// Answers with `response`, for which there must be room.
+    /// Writes `response` completely.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is not, `EFAULT`.
+    /// `EINVAL` if the response buffer is too small, `EFAULT`.
     pub fn respond_all<T: AsBytes>(&self, response: &T) -> Result {
         if self.outlen() < size_of::<T>() {
             return Err(EINVAL);
@@ -125,43 +125,43 @@ impl<'a> Udata<'a> {
         self.respond(response)
     }
 
-    /// Checks that there is no request, or only zeros.
+    /// Checks that the request is empty, or consists of zeros.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` if there is one, `EFAULT`.
+    /// `EOPNOTSUPP` if it does not, `EFAULT`.
     pub fn no_request(&self) -> Result {
         if self.inlen() == 0 {
             return Ok(());
         }
-        // SAFETY: By the type invariants; nothing is written to a structure without length.
+        // SAFETY: By the type invariants; a length of 0 writes nothing.
         to_result(unsafe {
             bindings::_ib_copy_validate_udata_in(self.raw.as_ptr(), core::ptr::null_mut(), 0, 0)
         })
     }
 
-    /// Answers with zeros.
+    /// Zeroes the response buffer.
     ///
     /// # Errors
     ///
     /// `EFAULT`.
     pub fn respond_empty(&self) -> Result {
-        // SAFETY: By the type invariants; nothing is read from a structure without length.
+        // SAFETY: By the type invariants; a length of 0 reads nothing.
         to_result(unsafe { bindings::_ib_respond_udata(self.raw.as_ptr(), core::ptr::null(), 0) })
     }
 
-    /// The user context that the command was given in; `None` while it is made.
+    /// The user context of the command; `None` while the context is being created.
     pub fn context<P: ProviderData>(&self) -> Option<&'a Ucontext<P>> {
         if !self.in_context {
             return None;
         }
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the structure is the driver's part of a command.
         let raw = unsafe { bindings::rdma_udata_to_ucontext(self.raw.as_ptr()) };
         if raw.is_null() {
             return None;
         }
-        // SAFETY: The context stays while a command runs, which comes after its creation; it is
-        // one of the device that has handed over the data.
+        // SAFETY: The context is complete, and valid while the command runs; it belongs to the
+        // device that has passed the data.
         Some(unsafe { Ucontext::from_raw(raw) })
     }
 }

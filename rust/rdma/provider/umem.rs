@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pinned memory of user space: `struct ib_umem`.
+//! Pinned user memory: `struct ib_umem`.
 //!
 //! C header: `include/rdma/ib_umem.h`.
 
@@ -17,19 +17,19 @@ use rdma_bindings::{self as bindings, ib_umem};
 
 use crate::{provider::mr::VirtAtomic, Access, Device, MaySleep};
 
-/// A range of a process's memory that is pinned: it stays where it is until this is dropped.
+/// A range of a process's memory that is pinned until the value is dropped.
 ///
-/// The memory is shared with the process, which may write to it at any time. So it is only copied
-/// from and to, by calls that the compiler can neither repeat nor leave out, or accessed with atomic
-/// operations.
+/// The process may write to the memory at any time. So it is only copied by calls that the compiler
+/// can neither repeat nor omit, or accessed by atomic operations.
 ///
-/// Dropping it sleeps, and needs the device. So the data of an MR keeps it where `dereg_mr` can take
-/// it out, while those who still copy are waited for: in an `Option` under a lock, or revocably.
+/// Dropping it sleeps, and needs the device. So the data of an MR keeps it in a place from which
+/// `dereg_mr` can remove it after all concurrent copies have ended: in an `Option` under a lock, or
+/// in a `Revocable`.
 ///
 /// # Invariants
 ///
-/// `pages` are the addresses of the pinned pages, in order; the range begins `offset` bytes into
-/// the first, and ends in the last.
+/// `pages` are the kernel addresses of the pinned pages, in order. The range begins at `offset` in
+/// the first page, and ends in the last.
 pub struct Umem {
     raw: NonNull<ib_umem>,
     pages: KVVec<*mut u8>,
@@ -40,16 +40,18 @@ pub struct Umem {
 
 // SAFETY: Pinned memory may be used, and released, from any thread.
 unsafe impl Send for Umem {}
-// SAFETY: As above; whoever accesses the same bytes at once finds one or the other.
+// SAFETY: Pinned memory may be used, and released, from any thread; concurrent accesses to the same
+// bytes are copies that tolerate changes, or atomic.
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    /// Pins `len` bytes at `addr` of the calling process.
+    /// Pins `len` bytes at `addr` of the current process.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a range without length or beyond the address space, `EFAULT` for one that is
-    /// not mapped so, `EPERM` or `ENOMEM` if the process may not pin so much, `ENOMEM`.
+    /// `EINVAL` for a range that is empty or beyond the address space, `EFAULT` for memory that is
+    /// not mapped with this access, `EPERM` or `ENOMEM` if the process may not pin so much,
+    /// `ENOMEM`.
     pub fn new<P>(
         dev: &Device<P>,
         addr: u64,
@@ -59,12 +61,12 @@ impl Umem {
     ) -> Result<Self> {
         let (addr, len) = (usize::try_from(addr)?, usize::try_from(len)?);
         let access = access.bits() as i32;
-        // SAFETY: `dev` is a device; the range is checked by the core.
+        // SAFETY: `dev` is a valid device; the core checks the range.
         let raw = unsafe { bindings::ib_umem_get_va(dev.as_raw(), addr, len, access) };
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(EINVAL)?;
         // SAFETY: The memory is pinned.
         let writable = unsafe { bindings::ib_umem_writable(raw.as_ptr()) };
-        // From here on, dropping releases it.
+        // From here on, dropping `this` releases the memory.
         let mut this = Self {
             raw,
             pages: KVVec::new(),
@@ -84,8 +86,8 @@ impl Umem {
             .ok_or(EINVAL)?
             .div_ceil(PAGE_SIZE);
         let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
-        // SAFETY: The memory is pinned; there is room for `count` addresses, and as many as are
-        // returned are initialised.
+        // SAFETY: The memory is pinned; the vector has room for `count` addresses, and the function
+        // initialises as many as it returns.
         unsafe {
             let to = pages.spare_capacity_mut().as_mut_ptr().cast();
             let found = bindings::ib_umem_page_addresses(self.raw.as_ptr(), to, count);
@@ -104,40 +106,40 @@ impl Umem {
         self.len
     }
 
-    /// Whether the range has no length.
+    /// Whether the length is 0.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How far into its page the range begins, in bytes.
+    /// The offset of the range in its first page, in bytes.
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Whether the memory may be written to.
+    /// Whether the memory is writable.
     #[inline]
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// How many pages the range touches.
+    /// The number of pages that the range touches.
     #[inline]
     pub fn page_count(&self) -> usize {
         self.pages.len()
     }
 
-    /// A page, for packets that carry it instead of a copy.
+    /// A page, for packets that refer to it instead of a copy.
     pub fn page(&self, index: usize) -> Option<BorrowedPage<'_>> {
         let address = *self.pages.get(index)?;
-        // SAFETY: The address is one of the kernel's direct map.
+        // SAFETY: By the type invariants the address is in the kernel's direct map.
         let page = NonNull::new(unsafe { bindings::rdma_virt_to_page(address.cast()) })?;
-        // SAFETY: The page is pinned while `self` is there.
+        // SAFETY: The page is pinned as long as `self`.
         Some(unsafe { BorrowedPage::from_raw(page) })
     }
 
-    /// Checks that the memory, pinned as it is, will do for `access`.
+    /// Checks that the pinned memory permits `access`.
     ///
     /// # Errors
     ///
@@ -149,7 +151,7 @@ impl Umem {
         to_result(unsafe { bindings::ib_umem_check_rereg(self.raw.as_ptr(), FLAGS, access) })
     }
 
-    /// The bytes from `at` to the end of their page or of `limit`.
+    /// The bytes at the offset `at`, up to `limit` bytes or the end of their page.
     #[inline]
     fn chunk(&self, at: usize, limit: usize) -> Result<(*mut u8, usize)> {
         let at = self.offset.checked_add(at).ok_or(EFAULT)?;
@@ -158,7 +160,7 @@ impl Umem {
         Ok((page.wrapping_add(within), limit.min(PAGE_SIZE - within)))
     }
 
-    /// Checks that `len` bytes from `at` are in the range.
+    /// Checks that `len` bytes at the offset `at` are in the range.
     #[inline]
     fn check(&self, at: usize, len: usize) -> Result {
         match at.checked_add(len) {
@@ -167,17 +169,18 @@ impl Umem {
         }
     }
 
-    /// Copies `len` bytes from the memory, from the byte `at` on.
+    /// Copies `len` bytes from the memory, at the offset `at`.
     ///
     /// # Errors
     ///
-    /// `EFAULT` for what is not in the range, `EINVAL` if there is no room.
+    /// `EFAULT` for bytes outside the range, `EINVAL` if `to` is too small.
     #[inline]
     pub fn read(&self, mut at: usize, mut len: usize, to: &mut Room<'_>) -> Result {
         self.check(at, len)?;
         while len != 0 {
             let (from, now) = self.chunk(at, len)?;
-            // SAFETY: By the type invariants the bytes are in a pinned page; all of them are copied.
+            // SAFETY: By the type invariants the bytes are in a pinned page; all of them are written
+            // to `to`.
             unsafe {
                 to.write_with(now, |to| {
                     bindings::memcpy_shared(to.cast(), from.cast(), now)
@@ -189,11 +192,11 @@ impl Umem {
         Ok(())
     }
 
-    /// Copies to the memory, from the byte `at` on.
+    /// Copies to the memory, at the offset `at`.
     ///
     /// # Errors
     ///
-    /// `EACCES` if it may not be written to, `EFAULT` for what is not in the range.
+    /// `EACCES` if the memory is not writable, `EFAULT` for bytes outside the range.
     #[inline]
     pub fn write(&self, mut at: usize, mut from: &[u8]) -> Result {
         self.check_writable()?;
@@ -218,7 +221,7 @@ impl Umem {
         }
     }
 
-    /// The eight bytes from `at` on, for atomic operations.
+    /// The eight bytes at the offset `at`, for atomic operations.
     ///
     /// # Errors
     ///
@@ -232,8 +235,8 @@ impl Umem {
         if !number.is_aligned() {
             return Err(EINVAL);
         }
-        // SAFETY: By the type invariants the bytes are in a pinned page, and as they are
-        // aligned, in one.
+        // SAFETY: By the type invariants the bytes are in pinned pages, and since they are aligned,
+        // in a single one.
         Ok(unsafe { VirtAtomic::new(number) })
     }
 }
@@ -241,7 +244,7 @@ impl Umem {
 impl Drop for Umem {
     fn drop(&mut self) {
         kernel::task::might_sleep();
-        // SAFETY: The memory is pinned, and nobody uses it any more.
+        // SAFETY: `self` owns the pinned memory, which is not used any more.
         unsafe { bindings::ib_umem_release(self.raw.as_ptr()) };
     }
 }

@@ -23,13 +23,13 @@ use crate::{
     MaySleep,
 };
 
-/// What a message brought besides its data.
+/// The part of a completion besides the message's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WcExtra {
     /// Nothing.
     #[default]
     None,
-    /// Immediate data, the four bytes as they were on the wire.
+    /// Immediate data, four bytes in wire order.
     Imm([u8; 4]),
     /// The R_Key that the message invalidated.
     Invalidated(u32),
@@ -38,44 +38,44 @@ pub enum WcExtra {
 /// A work completion.
 #[derive(Clone, Copy, Debug)]
 pub struct Wc {
-    /// What the work request was called by its poster.
+    /// The identifier of the work request.
     pub wr_id: u64,
-    /// How it ended.
+    /// The status.
     pub status: WcStatus,
-    /// What it was.
+    /// The opcode.
     pub opcode: WcOpcode,
-    /// More about an error, in the driver's terms.
+    /// The driver-specific error code.
     pub vendor_err: u32,
-    /// Bytes received, read or fetched.
+    /// The number of bytes that were received or read.
     pub byte_len: u32,
     /// The QP.
     pub qp: QpId,
     /// Immediate data or an invalidated R_Key.
     pub ex: WcExtra,
-    /// The sender's QP number; datagrams only.
+    /// The sender's QP number; for datagrams only.
     pub src_qp: u32,
     /// The sender's LID.
     pub slid: u32,
-    /// Which of the other fields are valid.
+    /// The flags, which also mark the fields that are valid.
     pub flags: WcFlags,
-    /// The index of the P_Key; QP1 only.
+    /// The P_Key index; for QP1 only.
     pub pkey_index: u16,
     /// The service level.
     pub sl: u8,
     /// The low bits of the destination LID.
     pub dlid_path_bits: u8,
-    /// The port; MADs of switches only.
+    /// The port; for MADs of switches only.
     pub port_num: u32,
     /// The sender's MAC address.
     pub smac: [u8; 6],
     /// The VLAN.
     pub vlan_id: u16,
-    /// The network header: `enum rdma_network_type`.
+    /// The type of the network header: `enum rdma_network_type`.
     pub network_hdr_type: u8,
 }
 
 impl Wc {
-    /// A completion of `wr_id` on `qp`; the other fields are zero.
+    /// Creates a completion of `wr_id` on `qp`; the other fields are zero.
     #[inline]
     pub const fn new(qp: QpId, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Self {
         Self {
@@ -109,8 +109,8 @@ impl Wc {
         }
     }
 
-    /// The flags in the numbers of user space: `enum ibv_wc_flags` of libibverbs, which is not the kernel's
-    /// where it comes to invalidation.
+    /// The flags in the user ABI: `enum ibv_wc_flags` of libibverbs, which differs from the kernel's in the flag for
+    /// invalidation.
     fn uverbs_flags(&self) -> u32 {
         const IBV_WC_WITH_INV: u32 = 1 << 3;
         let flags = self.all_flags();
@@ -121,7 +121,7 @@ impl Wc {
         }
     }
 
-    /// The opcode in the numbers of user space.
+    /// The opcode in the user ABI.
     ///
     /// `enum ib_uverbs_wc_opcode` lacks the kernel's own requests, which user space cannot post.
     fn uverbs_opcode(&self) -> u32 {
@@ -133,7 +133,7 @@ impl Wc {
         }
     }
 
-    /// The completion as user space reads it from a ring.
+    /// The completion in the form that user space reads from a ring.
     pub fn to_uverbs(&self) -> UserWc {
         let mut wc = ib_uverbs_wc {
             wr_id: self.wr_id,
@@ -159,7 +159,7 @@ impl Wc {
         UserWc(wc)
     }
 
-    /// The completion as consumers in the kernel read it.
+    /// The completion in the form that clients in the kernel read.
     #[inline]
     pub fn to_kernel(&self) -> KernelWc {
         let mut wc = ib_wc {
@@ -190,18 +190,18 @@ impl Wc {
     }
 }
 
-/// A completion as consumers in the kernel read it: `struct ib_wc`.
+/// A completion for clients in the kernel: `struct ib_wc`.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct KernelWc(ib_wc);
 
-// SAFETY: A completion only names its queue pair; who uses it must have made sure that this is there, on any thread.
+// SAFETY: The type never dereferences the pointer to the queue pair.
 unsafe impl Send for KernelWc {}
-// SAFETY: As above.
+// SAFETY: The type never dereferences the pointer to the queue pair.
 unsafe impl Sync for KernelWc {}
 
 impl KernelWc {
-    /// A completion of nothing: zeroes.
+    /// A zeroed completion.
     pub const NONE: Self = Self(pin_init::zeroed());
 }
 
@@ -224,16 +224,17 @@ impl Deref for UserWc {
     }
 }
 
-/// A LID in 16 bits; what is longer is the permissive one, as `ib_lid_cpu16` has it.
+/// A LID in 16 bits. A longer one becomes the permissive LID, as in `ib_lid_cpu16`.
 fn lid16(lid: u32) -> u16 {
     u16::try_from(lid).unwrap_or(u16::MAX)
 }
 
-/// Where `poll_cq` puts completions: the array of its caller.
+/// The output argument of `poll_cq`: an array of completions.
 ///
 /// # Invariants
 ///
-/// All three are places in one array, in this order, or its end; there is room from `next` on.
+/// All three point into one array or to its end, in the order `first`, `next`, `end`; the array is valid for writes from
+/// `next` on.
 pub struct WcSink<'a> {
     first: *mut ib_wc,
     next: *mut ib_wc,
@@ -242,11 +243,11 @@ pub struct WcSink<'a> {
 }
 
 impl WcSink<'_> {
-    /// The array of `room` completions at `first`.
+    /// Wraps the array of `room` completions at `first`.
     ///
     /// # Safety
     ///
-    /// `first` must be valid for writes of `room` completions while this lives.
+    /// `first` must be valid for writes of `room` completions as long as the result exists.
     #[inline]
     pub(crate) unsafe fn new(first: *mut ib_wc, room: usize) -> Self {
         Self {
@@ -258,21 +259,21 @@ impl WcSink<'_> {
         }
     }
 
-    /// How many more completions may be pushed.
+    /// The number of completions that may still be pushed.
     #[inline]
     pub fn room(&self) -> usize {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants both pointers are into one array.
         unsafe { self.end.offset_from(self.next) as usize }
     }
 
-    /// How many completions were pushed.
+    /// The number of completions that were pushed.
     #[inline]
     pub fn written(&self) -> usize {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants both pointers are into one array.
         unsafe { self.next.offset_from(self.first) as usize }
     }
 
-    /// Hands over a completion, or gives it back if there is no room.
+    /// Pushes a completion.
     #[inline]
     pub fn push(&mut self, wc: &Wc) -> Result<(), NoRoom> {
         match self.extend(&[wc.to_kernel()]) {
@@ -281,11 +282,11 @@ impl WcSink<'_> {
         }
     }
 
-    /// Hands over the first of these completions, as many as there is room for. Returns how many.
+    /// Pushes the first of these completions, as many as fit. Returns their number.
     #[inline]
     pub fn extend(&mut self, wcs: &[KernelWc]) -> usize {
         let count = wcs.len().min(self.room());
-        // SAFETY: By the type invariants there is room for so many; the type is a transparent wrapper.
+        // SAFETY: By the type invariants there is room for `count` completions; the type is a transparent wrapper.
         unsafe {
             ptr::copy_nonoverlapping(wcs.as_ptr().cast(), self.next, count);
             self.next = self.next.add(count);
@@ -294,26 +295,27 @@ impl WcSink<'_> {
     }
 }
 
-/// The queue pairs that the completions of a process name which it polls through the kernel, by number.
+/// The queue pairs to which completions refer that a process polls through the kernel, by number.
 ///
-/// A completion names its queue pair by a pointer, of which ib_uverbs reads the number, maybe after the queue pair was
-/// destroyed. An entry stands for the queue pair: it has nothing but the number, never changes, and stays as long as the
-/// table, which is part of the completion queue. It is made when the first completion of its number is polled.
+/// A completion refers to its queue pair by a pointer, through which ib_uverbs reads the number, possibly after the queue
+/// pair was destroyed. An entry of the table takes the place of the queue pair: it only has the number, never changes, and
+/// is valid as long as the table, which belongs to the completion queue. It is added when the first completion of its number
+/// is polled.
 ///
-/// A process can write any numbers to its ring: an entry is made for [`Self::MOST`] of them at most. The others, and one for
-/// which there is no memory, are told as number 0.
+/// A process can write arbitrary numbers to its ring, so the table has at most [`Self::MOST`] entries. Further numbers, and
+/// those for which memory is short, are reported as 0.
 pub struct QpNumbers {
     none: KBox<QpNumber>,
     entries: RBTree<u32, KBox<QpNumber>>,
     len: usize,
 }
 
-/// A queue pair of which there is the number alone.
+/// A `struct ib_qp` of which only the number is set.
 struct QpNumber(Opaque<ib_qp>);
 
-// SAFETY: The structure is only read once it is made.
+// SAFETY: The structure is constant after it is made.
 unsafe impl Send for QpNumber {}
-// SAFETY: As above.
+// SAFETY: The structure is constant after it is made.
 unsafe impl Sync for QpNumber {}
 
 impl QpNumber {
@@ -325,10 +327,10 @@ impl QpNumber {
 }
 
 impl QpNumbers {
-    /// How many numbers a table has at most.
+    /// The maximum number of entries.
     const MOST: usize = 4096;
 
-    /// An empty table.
+    /// Creates an empty table.
     ///
     /// # Errors
     ///
@@ -341,7 +343,7 @@ impl QpNumbers {
         })
     }
 
-    /// The entry of a number, as long as the table. Any context.
+    /// The entry of a number, which is valid as long as the table. Any context.
     fn name(&mut self, number: u32) -> *mut ib_qp {
         if self.entries.get(&number).is_none() && self.len < Self::MOST {
             let entry = QpNumber::new(number, GFP_ATOMIC);
@@ -356,7 +358,7 @@ impl QpNumbers {
 }
 
 impl WcSink<'_> {
-    /// Hands over a completion as user space reads it from a ring, whatever is in it, or gives it back if there is no room.
+    /// Pushes a completion in the form that user space reads from a ring, whatever its content is.
     pub fn push_user(
         &mut self,
         user: &[u8; size_of::<UserWc>()],
@@ -365,7 +367,7 @@ impl WcSink<'_> {
         if self.next == self.end {
             return Err(NoRoom);
         }
-        // SAFETY: Any bytes are a value of the structure.
+        // SAFETY: Any bytes are a valid value of the structure.
         let user: ib_uverbs_wc = unsafe { user.as_ptr().cast::<ib_uverbs_wc>().read_unaligned() };
         let mut wc = ib_wc {
             status: user.status,
@@ -383,13 +385,13 @@ impl WcSink<'_> {
             ..pin_init::zeroed()
         };
         wc.__bindgen_anon_1.wr_id = user.wr_id;
-        // SAFETY: Both forms are 4 bytes.
+        // SAFETY: Both members of the union have 4 bytes.
         wc.ex.imm_data = unsafe { user.ex.imm_data };
         self.extend(&[KernelWc(wc)]);
         Ok(())
     }
 }
 
-/// The caller of `poll_cq` wants no more completions.
+/// The array of `poll_cq` is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;

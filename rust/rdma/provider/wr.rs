@@ -2,9 +2,9 @@
 
 //! Work requests of clients in the kernel: `struct ib_send_wr`, `struct ib_recv_wr`.
 //!
-//! `post_send` and `post_recv` get a chain and take one request after the other from it. When
-//! such a method fails, C is told that the request taken last is the bad one, so a request must
-//! be taken only when all before it are posted.
+//! `post_send` and `post_recv` get a chain, from which they take one request after the other. When
+//! such a method fails, the request taken last is reported as the bad one. So a request must be
+//! taken only after all earlier ones are posted.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -34,129 +34,128 @@ use crate::{
 pub(crate) unsafe fn sge_list<'a>(first: *const ib_sge, count: i32) -> &'a [Sge] {
     match usize::try_from(count) {
         Ok(count) if count > 0 && !first.is_null() => {
-            // SAFETY: By the safety requirements; the layouts are the same.
+            // SAFETY: By the safety requirements; `Sge` has the layout of `ib_sge`.
             unsafe { core::slice::from_raw_parts(first.cast(), count) }
         }
         _ => &[],
     }
 }
 
-/// Where a datagram goes: `struct ib_ud_wr`.
+/// The destination of a datagram: `struct ib_ud_wr`.
 pub struct UdSend<'a, P: ProviderData> {
-    /// The path.
+    /// The address handle.
     pub ah: &'a Ah<P>,
-    /// The peer's number.
+    /// The number of the remote QP.
     pub remote_qpn: u32,
-    /// The peer's Q_Key; with the high bit set, the QP's own is to be used.
+    /// The remote Q_Key; with the high bit set, the QP's own Q_Key is used.
     pub remote_qkey: u32,
-    /// The P_Key; QP1 only.
+    /// The P_Key index; for QP1 only.
     pub pkey_index: u16,
 }
 
-/// What a request to send asks for.
+/// The operation of a send request.
 pub enum SendOp<'a, P: ProviderData> {
     /// Send.
     Send,
-    /// Send with immediate data, four bytes as they go on the wire.
+    /// Send with immediate data, four bytes in wire order.
     SendImm([u8; 4]),
-    /// Send, and invalidate a key of the peer.
+    /// Send, and invalidate a remote key.
     SendInv(u32),
-    /// Write to the peer's memory.
+    /// Write to remote memory.
     Write(Remote),
-    /// Write to the peer's memory, and hand over immediate data.
+    /// Write to remote memory, with immediate data.
     WriteImm(Remote, [u8; 4]),
-    /// Read from the peer's memory.
+    /// Read from remote memory.
     Read(Remote),
-    /// Read from the peer's memory, then invalidate a local key.
+    /// Read from remote memory, then invalidate a local key.
     ReadInv(Remote, u32),
-    /// Compare eight bytes of the peer's memory and swap them.
+    /// Compare and swap eight bytes of remote memory.
     CompareSwap {
-        /// Where.
+        /// The remote address and key.
         remote: Remote,
-        /// What must be there.
+        /// The value to compare with.
         compare: u64,
-        /// What to put there.
+        /// The new value.
         swap: u64,
     },
-    /// Add to eight bytes of the peer's memory.
+    /// Add to eight bytes of remote memory.
     FetchAdd {
-        /// Where.
+        /// The remote address and key.
         remote: Remote,
-        /// How much.
+        /// The value to add.
         add: u64,
     },
     /// Invalidate a local key.
     LocalInv(u32),
-    /// Register the pages that an MR was mapped to.
+    /// Register an MR with the pages that were mapped to it.
     RegMr {
         /// The MR.
         mr: &'a Mr<P>,
-        /// The key that it shall have.
+        /// The new key of the MR.
         key: u32,
-        /// What may be done with it.
+        /// The permitted access.
         access: Access,
     },
 }
 
-/// A request to send.
+/// A send request.
 ///
 /// # Invariants
 ///
-/// The request, with what follows it for its opcode and for the type of the QP, is valid for
-/// `'a`.
+/// The request is valid for `'a`, in the structure that its opcode and the type of the QP select.
 #[derive(Clone, Copy)]
 pub struct SendWr<'a, P> {
     raw: &'a ib_send_wr,
     qp_type: QpType,
-    /// A program has posted it, through ib_uverbs.
+    /// Whether a program has posted it, through ib_uverbs.
     of_user: bool,
     _provider: PhantomData<fn() -> P>,
 }
 
 impl<'a, P: ProviderData> SendWr<'a, P> {
-    /// What the poster calls the request.
+    /// The identifier of the request.
     #[inline]
     pub fn wr_id(&self) -> u64 {
-        // SAFETY: Both fields of the union are 64 bits of the poster's.
+        // SAFETY: Both members of the union have 64 bits, of which any value is a valid number.
         unsafe { self.raw.__bindgen_anon_1.wr_id }
     }
 
-    /// How it is sent.
+    /// The flags of the request.
     #[inline]
     pub fn flags(&self) -> SendFlags {
         SendFlags::from_bits(self.raw.send_flags as u32)
     }
 
-    /// The local memory.
+    /// The scatter/gather list of local memory.
     #[inline]
     pub fn sg_list(&self) -> &'a [Sge] {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the request is valid, with its list.
         unsafe { sge_list(self.raw.sg_list, self.raw.num_sge) }
     }
 
-    /// The right to copy the data of a request that is sent [`INLINE`](SendFlags::INLINE):
-    /// addresses in the list are the kernel's then, whatever the keys. Programs have no such right.
+    /// The right to copy the data of a request with [`INLINE`](SendFlags::INLINE), whose list has
+    /// kernel addresses and no valid keys. Requests of programs have no such right.
     #[inline]
     pub fn inline_data(&self) -> Option<VirtDma> {
         if self.of_user || !self.flags().contains(SendFlags::INLINE) {
             return None;
         }
-        // SAFETY: It is a client in the kernel that has posted the request.
+        // SAFETY: A client in the kernel has posted the request, and guarantees its addresses.
         Some(unsafe { VirtDma::new() })
     }
 
-    /// Where it goes, on a datagram QP.
+    /// The destination, on a datagram QP.
     pub fn ud(&self) -> Option<UdSend<'a, P>> {
         if !self.qp_type.is_datagram() {
             return None;
         }
-        // SAFETY: By the type invariants, for the type of the QP.
+        // SAFETY: By the type invariants the request of a datagram QP is an `ib_ud_wr`.
         let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_ud_wr>() };
         if raw.ah.is_null() {
             return None;
         }
         Some(UdSend {
-            // SAFETY: The AH stays until the request completes.
+            // SAFETY: By the header the AH is valid until the request completes.
             ah: unsafe { Ah::from_raw(raw.ah) },
             remote_qpn: raw.remote_qpn,
             remote_qkey: raw.remote_qkey,
@@ -164,7 +163,7 @@ impl<'a, P: ProviderData> SendWr<'a, P> {
         })
     }
 
-    /// What is asked for.
+    /// The operation.
     ///
     /// # Errors
     ///
@@ -204,20 +203,20 @@ impl<'a, P: ProviderData> SendWr<'a, P> {
 
     #[inline]
     fn imm(&self) -> [u8; 4] {
-        // SAFETY: The opcode says so; any bytes are immediate data.
+        // SAFETY: The opcode selects the member of the union; any bytes are valid.
         unsafe { self.raw.ex.imm_data }.to_ne_bytes()
     }
 
     #[inline]
     fn invalidate_rkey(&self) -> u32 {
-        // SAFETY: The opcode says so; any number is a key.
+        // SAFETY: The opcode selects the member of the union; any number is valid.
         unsafe { self.raw.ex.invalidate_rkey }
     }
 
-    /// For opcodes of reads and writes.
+    /// The remote address and key, for the opcodes of RDMA READ and WRITE.
     #[inline]
     fn remote(&self) -> Remote {
-        // SAFETY: By the type invariants, for the opcode.
+        // SAFETY: By the type invariants the request of such an opcode is an `ib_rdma_wr`.
         let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_rdma_wr>() };
         Remote {
             addr: raw.remote_addr,
@@ -225,10 +224,10 @@ impl<'a, P: ProviderData> SendWr<'a, P> {
         }
     }
 
-    /// For opcodes of atomics.
+    /// The remote address and key and the operands, for the opcodes of atomics.
     #[inline]
     fn atomic(&self) -> (Remote, u64, u64) {
-        // SAFETY: By the type invariants, for the opcode.
+        // SAFETY: By the type invariants the request of such an opcode is an `ib_atomic_wr`.
         let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_atomic_wr>() };
         (
             Remote {
@@ -240,15 +239,16 @@ impl<'a, P: ProviderData> SendWr<'a, P> {
         )
     }
 
-    /// For fast registration.
+    /// The operation of a fast registration.
     fn reg_mr(&self) -> Result<SendOp<'a, P>> {
-        // SAFETY: By the type invariants, for the opcode.
+        // SAFETY: By the type invariants the request of such an opcode is an `ib_reg_wr`.
         let raw = unsafe { &*ptr::from_ref(self.raw).cast::<ib_reg_wr>() };
         if raw.mr.is_null() {
             return Err(EINVAL);
         }
         Ok(SendOp::RegMr {
-            // SAFETY: The MR is of the QP's device, and stays until the request completes.
+            // SAFETY: By the header the MR belongs to the QP's device, and is valid until the
+            // request completes.
             mr: unsafe { Mr::from_raw(raw.mr) },
             key: raw.key,
             access: Access::from_bits(raw.access as u32),
@@ -256,11 +256,12 @@ impl<'a, P: ProviderData> SendWr<'a, P> {
     }
 }
 
-/// A chain of requests to send.
+/// A chain of send requests.
 ///
 /// # Invariants
 ///
-/// All requests are valid for `'a`; `taken` is the one taken last, else the first, else null.
+/// All requests are valid for `'a`; `taken` is the request taken last, or the first one if none was
+/// taken, or null for an empty chain.
 pub struct SendWrs<'a, P> {
     next: *const ib_send_wr,
     taken: *const ib_send_wr,
@@ -275,8 +276,8 @@ impl<'a, P: ProviderData> SendWrs<'a, P> {
     ///
     /// # Safety
     ///
-    /// The chain must be one for a QP of type `qp_type` of a device of `P`, and be valid during
-    /// `'a`. If it is `of_user`, it was made by ib_uverbs.
+    /// The chain must be for a QP of type `qp_type` of a device of `P`, and be valid during `'a`.
+    /// `of_user` must be true if ib_uverbs has made it.
     #[inline]
     pub(crate) unsafe fn new(first: *const ib_send_wr, qp_type: QpType, of_user: bool) -> Self {
         Self {
@@ -289,7 +290,7 @@ impl<'a, P: ProviderData> SendWrs<'a, P> {
         }
     }
 
-    /// The request that C is told of when the method fails.
+    /// The request that is reported to C when the method fails.
     #[inline]
     pub(crate) fn bad(&self) -> *const ib_send_wr {
         self.taken
@@ -307,7 +308,7 @@ impl<'a, P: ProviderData> Iterator for SendWrs<'a, P> {
 
     #[inline]
     fn next(&mut self) -> Option<SendWr<'a, P>> {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `next` is null or a valid request.
         let raw = unsafe { self.next.as_ref() }?;
         self.taken = self.next;
         self.next = raw.next;
@@ -320,7 +321,7 @@ impl<'a, P: ProviderData> Iterator for SendWrs<'a, P> {
     }
 }
 
-/// A request to receive.
+/// A receive request.
 ///
 /// # Invariants
 ///
@@ -329,22 +330,22 @@ impl<'a, P: ProviderData> Iterator for SendWrs<'a, P> {
 pub struct RecvWr<'a>(&'a ib_recv_wr);
 
 impl<'a> RecvWr<'a> {
-    /// What the poster calls the request.
+    /// The identifier of the request.
     #[inline]
     pub fn wr_id(&self) -> u64 {
-        // SAFETY: Both fields of the union are 64 bits of the poster's.
+        // SAFETY: Both members of the union have 64 bits, of which any value is a valid number.
         unsafe { self.0.__bindgen_anon_1.wr_id }
     }
 
-    /// The local memory.
+    /// The scatter/gather list of local memory.
     #[inline]
     pub fn sg_list(&self) -> &'a [Sge] {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the request is valid, with its list.
         unsafe { sge_list(self.0.sg_list, self.0.num_sge) }
     }
 }
 
-/// A chain of requests to receive.
+/// A chain of receive requests.
 ///
 /// # Invariants
 ///
@@ -360,7 +361,7 @@ impl RecvWrs<'_> {
     ///
     /// # Safety
     ///
-    /// The chain must be valid while this lives.
+    /// The chain must be valid as long as the result exists.
     #[inline]
     pub(crate) unsafe fn new(first: *const ib_recv_wr) -> Self {
         Self {
@@ -370,7 +371,7 @@ impl RecvWrs<'_> {
         }
     }
 
-    /// The request that C is told of when the method fails.
+    /// The request that is reported to C when the method fails.
     #[inline]
     pub(crate) fn bad(&self) -> *const ib_recv_wr {
         self.taken
@@ -382,7 +383,7 @@ impl<'a> Iterator for RecvWrs<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<RecvWr<'a>> {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `next` is null or a valid request.
         let raw = unsafe { self.next.as_ref() }?;
         self.taken = self.next;
         self.next = raw.next;

@@ -150,7 +150,8 @@ impl<P: Provider> ProviderOps<P> {
         attr: *const ib_gid_attr,
         _context: *mut *mut c_void,
     ) -> c_int {
-        // SAFETY: By the contract of the table; the core has a reference to the entry, which names its device.
+        // SAFETY: By the contract of the table; the core holds a reference to the entry, whose `device` is
+        // that of `P`.
         let (dev, attr, sleep) = unsafe {
             (
                 Device::from_raw((*attr).device),
@@ -170,7 +171,8 @@ impl<P: Provider> ProviderOps<P> {
         attr: *const ib_gid_attr,
         _context: *mut *mut c_void,
     ) -> c_int {
-        // SAFETY: By the contract of the table; the core has a reference to the entry, which names its device.
+        // SAFETY: By the contract of the table; the core holds a reference to the entry, whose `device` is
+        // that of `P`.
         let (dev, attr, sleep) = unsafe {
             (
                 Device::from_raw((*attr).device),
@@ -253,7 +255,8 @@ impl<P: Provider> ProviderOps<P> {
         if P::HAS_DEALLOC_DRIVER {
             P::dealloc_driver(this, &sleep);
         }
-        // SAFETY: This is the last method that the core calls, and no object is left.
+        // SAFETY: By the contract of the table this is the last method that the core calls, after all objects
+        // were destroyed.
         unsafe { Device::<P>::drop_data(dev) };
     }
 
@@ -283,7 +286,7 @@ impl<P: Provider> ProviderOps<P> {
         P::process_mad(dev, &info, input, output).bits() as c_int
     }
 
-    /// Makes room for the values of [`Provider::PORT_STATS`].
+    /// Allocates the values of [`Provider::PORT_STATS`].
     ///
     /// # Safety
     ///
@@ -293,7 +296,7 @@ impl<P: Provider> ProviderOps<P> {
         _port_num: u32,
     ) -> *mut rdma_hw_stats {
         const LIFESPAN: usize = bindings::RDMA_HW_STATS_DEFAULT_LIFESPAN as usize;
-        // SAFETY: The descriptions are constant and as many as is said.
+        // SAFETY: The descriptions are constant, and `len` is their number.
         unsafe {
             bindings::rdma_alloc_hw_stats_struct(
                 StatDesc::as_raw(P::PORT_STATS),
@@ -314,7 +317,7 @@ impl<P: Provider> ProviderOps<P> {
         port_num: u32,
         index: c_int,
     ) -> c_int {
-        // SAFETY: By the contract of the table; the core holds the lock of the values.
+        // SAFETY: By the contract of the table; the core holds the lock that protects the values.
         let (dev, mut stats, sleep) = unsafe {
             (
                 Device::from_raw(dev),

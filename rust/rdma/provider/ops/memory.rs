@@ -29,7 +29,8 @@ impl<P: Provider> ProviderOps<P> {
     ///
     /// See [`ops`](crate::provider::ops).
     pub(super) unsafe extern "C" fn get_dma_mr(pd: *mut ib_pd, access: c_int) -> *mut ib_mr {
-        // SAFETY: By the contract of the table; only clients in the kernel have such MRs.
+        // SAFETY: By the contract of the table; only clients in the kernel have such MRs, and
+        // guarantee the addresses that they use with them.
         let (pd, memory, sleep) = unsafe { (Pd::from_raw(pd), VirtDma::new(), MaySleep::assume()) };
         let access = Access::from_bits(access as u32);
         err_ptr(Mr::make(pd, || {
@@ -84,7 +85,7 @@ impl<P: Provider> ProviderOps<P> {
         udata: *mut ib_udata,
     ) -> *mut ib_mr {
         let has = |flag: bindings::ib_mr_rereg_flags| flags as u32 & flag != 0;
-        // SAFETY: By the contract of the table; `pd` is the new one, or the one that stays.
+        // SAFETY: By the contract of the table; `pd` is the new PD, or the current one.
         let (mr, pd, udata, sleep) = unsafe {
             (
                 Mr::from_raw(mr),
@@ -116,7 +117,7 @@ impl<P: Provider> ProviderOps<P> {
                 return err.to_errno();
             }
         }
-        // SAFETY: By the contract of the table, it is our own now.
+        // SAFETY: By the contract of the table the MR is not used any more.
         drop(unsafe { Mr::<P>::take(mr) });
         0
     }
@@ -131,7 +132,8 @@ impl<P: Provider> ProviderOps<P> {
         mr_type: bindings::ib_mr_type,
         max_num_sg: u32,
     ) -> *mut ib_mr {
-        // SAFETY: By the contract of the table; only clients in the kernel have such MRs.
+        // SAFETY: By the contract of the table; only clients in the kernel have such MRs, and
+        // guarantee the addresses that they use with them.
         let (pd, memory, sleep) = unsafe { (Pd::from_raw(pd), VirtDma::new(), MaySleep::assume()) };
         err_ptr(Mr::make(pd, || {
             let mr_type = MrType::try_from(mr_type)?;

@@ -40,7 +40,7 @@ impl<P: Provider> ProviderOps<P> {
         udata: *mut ib_udata,
     ) -> c_int {
         const SLEEPABLE: u32 = bindings::RDMA_CREATE_AH_SLEEPABLE;
-        // SAFETY: By the contract of the table; the flag says that the context may sleep.
+        // SAFETY: By the contract of the table; the flag promises a context that may sleep.
         errno(unsafe {
             Ah::create(
                 ah,
@@ -90,7 +90,7 @@ impl<P: Provider> ProviderOps<P> {
             if !P::HAS_DESTROY_AH {
                 return Ok(());
             }
-            // SAFETY: The flag says that the context may sleep.
+            // SAFETY: By the contract of the table the flag promises a context that may sleep.
             let sleep = (flags & SLEEPABLE != 0).then(|| unsafe { MaySleep::assume() });
             P::destroy_ah(ah, sleep.as_ref())
         };
@@ -110,7 +110,7 @@ impl<P: Provider> ProviderOps<P> {
         attr: *const ib_cq_init_attr,
         attrs: *mut uverbs_attr_bundle,
     ) -> c_int {
-        // SAFETY: By the contract of the table. The driver's part comes first in the bundle.
+        // SAFETY: By the contract of the table. `driver_udata` is the first member of the bundle.
         errno((|| unsafe {
             let handle = CqHandle::new(not_null(cq)?)?;
             Cq::create(
@@ -157,8 +157,8 @@ impl<P: Provider> ProviderOps<P> {
         errno(P::modify_cq(cq, count, period, &sleep))
     }
 
-    /// Ends the calls of a kernel CQ's completion handler, before the core cancels the work that
-    /// the handler queues.
+    /// Prevents further calls of a kernel CQ's completion handler, before the core cancels the work
+    /// item that the handler queues.
     ///
     /// # Safety
     ///
