@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The verbs for clients in the kernel: the objects of a device, posting, polling, and what happens when the device is
-//! removed.
+//! The verbs for clients in the kernel: the objects of a device, posting, polling, and the removal of a device.
 //!
-//! 1. Implement [`Client`]: in [`add`](Client::add), make of a [`Device`] what is needed of it, and return that: the client's
-//!    [data](Client::Data) of the device.
-//! 2. Make a `static` [`table::Table`], register it, and keep the [`table::Registration`] in the module.
+//! 1. Implement [`Client`]: [`add`](Client::add) creates the objects that the client needs on a [`Device`], and returns them as
+//!    the client's [data](Client::Data) of the device.
+//! 2. Define a `static` [`table::Table`], register it, and keep the [`table::Registration`] in the module.
 //!
-//! | object | is | goes |
+//! | object | ownership | may be dropped in |
 //! |---|---|---|
-//! | [`Device`] | a handle, cloned | any context |
-//! | [`Pd`], [`Cq`], [`Ah`], [`Mr`] | counted, or owned; destroyed by a work queue, when nothing uses it | any context |
-//! | [`Qp`], [`Srq`] | owned, or counted; destroyed at once: waits, and calls handlers | process context alone |
-//! | [`QpHandle`](qp::QpHandle), [`SrqHandle`](srq::SrqHandle) | for posting; keeps nothing | any context |
-//! | [`Work`] | a request with its memory, owned by who may touch that | any context |
+//! | [`Device`] | a handle, which can be cloned | any context |
+//! | [`Pd`], [`Cq`], [`Ah`], [`Mr`] | counted, or owned; destroyed by a work queue after its last user | any context |
+//! | [`Qp`], [`Srq`] | owned, or counted; destroyed immediately, which waits, and calls handlers | process context only |
+//! | [`QpHandle`](qp::QpHandle), [`SrqHandle`](srq::SrqHandle) | for posting; does not keep the object | any context |
+//! | [`Work`] | a request with its memory, owned by whoever may access the memory | any context |
 //! | [`dma::Buffer`], [`dma::Pages`] | memory that is mapped for the device | any context |
 //!
-//! # What the types say
+//! # What the types guarantee
 //!
-//! * All that is made of a device has the lifetime `'d` of that [`Device`], which is that of no other device and longer than
-//!   no call of the client: so it can live in the client's data of this device and nowhere else, and the data is dropped
-//!   before [`remove`](Client::remove) has returned. A QP with a CQ of another device does not compile.
-//! * Objects keep what they need: a QP its PD and its CQs. The order in which they are dropped does not matter.
-//! * What a driver does not destroy stays, with all that it needs, and is tried again when the device or the client goes, which
-//!   waits for that.
-//! * Creating and changing objects may sleep: that takes a [`MaySleep`]. Posting and polling do not. Handlers of completions,
-//!   which may run in a softirq, have no token, and cannot own what waits when it is dropped ([`DropsAnywhere`]): so no object
-//!   is made or destroyed in one.
-//! * The [state](qp::State) of a QP is a part of its type: requests to receive are posted from [`Init`](qp::Init) on, requests
-//!   to send in [`Rts`](qp::Rts). So is its [transport](qp::Transport), which says what may be asked of the peer.
-//! * A request that is posted owns its memory until it is completed; memory that a peer may reach at any time is copied from
-//!   and to, never borrowed. It has room for its completion, too: no completion queue overruns.
+//! * All objects of a device have the lifetime `'d` of that [`Device`]. No other device has the same lifetime, and it does not
+//!   outlive the calls of the client. So an object can only be stored in the client's data of its device, which is dropped when
+//!   [`remove`](Client::remove) has returned. A QP with a CQ of another device does not compile.
+//! * Objects hold references to the objects that they use: a QP to its PD and its CQs. The order in which they are dropped does
+//!   not matter.
+//! * An object that the driver fails to destroy stays, with all objects that it uses. The destruction is tried again, until it
+//!   succeeds, when the device is removed or the client unregistered.
+//! * Creating and modifying objects may sleep, and takes a [`MaySleep`] token. Posting and polling do not sleep. Completion
+//!   handlers, which may run in a softirq, get no token, and cannot own values that wait when they are dropped
+//!   ([`DropsAnywhere`]). So no object is created or destroyed in a handler.
+//! * The [state](qp::State) of a QP is a part of its type: receive requests are posted from [`Init`](qp::Init) on, send requests
+//!   in [`Rts`](qp::Rts). So is its [transport](qp::Transport), which determines the operations of send requests.
+//! * A posted request owns its memory until its completion. Memory that a remote peer may access at any time is copied, never
+//!   borrowed. A completion queue entry is reserved for each posted request, so that no completion queue overruns.
 //!
 //! # Example
 //!
@@ -79,7 +79,7 @@
 //! }
 //! ```
 //!
-//! All of this speaks the C contract, so it works on any `ib_core`.
+//! The module uses the exported C functions alone, so it works on any `ib_core`.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 

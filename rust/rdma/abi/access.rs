@@ -5,31 +5,31 @@
 use rdma_bindings as bindings;
 
 c_flags! {
-    /// What may be done with memory: `enum ib_access_flags`.
+    /// The access that a region permits: `enum ib_access_flags`.
     pub struct Access(u32) {
         /// The device may write.
         LOCAL_WRITE = bindings::IB_ACCESS_LOCAL_WRITE;
-        /// The peer may write.
+        /// Remote peers may write.
         REMOTE_WRITE = bindings::IB_ACCESS_REMOTE_WRITE;
-        /// The peer may read.
+        /// Remote peers may read.
         REMOTE_READ = bindings::IB_ACCESS_REMOTE_READ;
-        /// The peer may do atomic operations.
+        /// Remote peers may execute atomic operations.
         REMOTE_ATOMIC = bindings::IB_ACCESS_REMOTE_ATOMIC;
         /// Windows may be bound.
         MW_BIND = bindings::IB_ACCESS_MW_BIND;
-        /// Addresses count from zero.
+        /// Addresses are offsets from the start of the region.
         ZERO_BASED = bindings::IB_ZERO_BASED;
         /// Pages are faulted in when they are needed.
         ON_DEMAND = bindings::IB_ACCESS_ON_DEMAND;
         /// The memory consists of huge pages.
         HUGETLB = bindings::IB_ACCESS_HUGETLB;
-        /// Writes may pass each other.
+        /// Writes may be reordered (PCIe relaxed ordering).
         RELAXED_ORDERING = bindings::IB_ACCESS_RELAXED_ORDERING;
-        /// The peer may flush to global visibility.
+        /// Remote peers may flush to global visibility.
         FLUSH_GLOBAL = bindings::IB_ACCESS_FLUSH_GLOBAL;
-        /// The peer may flush to persistence.
+        /// Remote peers may flush to persistence.
         FLUSH_PERSISTENT = bindings::IB_ACCESS_FLUSH_PERSISTENT;
-        /// All that a device may ignore.
+        /// The flags that a device may ignore.
         OPTIONAL = bindings::IB_ACCESS_OPTIONAL;
     }
 }

@@ -6,14 +6,14 @@ use rdma_bindings::{self as bindings, rdma_ah_attr};
 
 use super::gid::Gid;
 
-/// An address vector without its reference of a GID table.
+/// An address vector without a reference to its source GID entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AhFields {
-    /// The global route. Always there for RoCE.
+    /// The GRH; always `Some` for RoCE.
     pub grh: Option<GlobalRoute>,
     /// The service level, 0 to 15 (RoCE: 0 to 7).
     pub sl: u8,
-    /// The highest rate: `enum ib_rate`.
+    /// The maximum static rate: `enum ib_rate`.
     pub static_rate: u8,
     /// The port, from 1.
     pub port_num: u32,
@@ -22,8 +22,8 @@ pub struct AhFields {
 }
 
 impl AhFields {
-    /// An address vector of RoCE, without a reference to its source: the core finds that by its index, and what queries return
-    /// has none.
+    /// A RoCE address vector without a reference to its source GID entry: the core looks the entry up by its index, and the
+    /// result of a query has none.
     pub(crate) fn to_raw(self) -> rdma_ah_attr {
         let mut raw: rdma_ah_attr = pin_init::zeroed();
         raw.type_ = bindings::RDMA_AH_ATTR_TYPE_ROCE;
@@ -43,14 +43,14 @@ impl AhFields {
     }
 }
 
-/// A global route: `struct ib_global_route` without its reference of a GID table.
+/// A GRH: `struct ib_global_route` without a reference to its source GID entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GlobalRoute {
-    /// The destination.
+    /// The destination GID.
     pub dgid: Gid,
     /// The flow label, 20 bits.
     pub flow_label: u32,
-    /// The index of the source in the port's GID table.
+    /// The index of the source GID in the port's table.
     pub sgid_index: u8,
     /// The hop limit.
     pub hop_limit: u8,

@@ -6,19 +6,19 @@
 use rdma_bindings as bindings;
 
 c_flags! {
-    /// What a CQ is armed for: `enum ib_cq_notify_flags`.
+    /// The event that a CQ is armed for: `enum ib_cq_notify_flags`.
     pub struct NotifyFlags(u32) {
         /// The next solicited completion, or one in error.
         SOLICITED = bindings::IB_CQ_SOLICITED;
         /// The next completion.
         NEXT_COMP = bindings::IB_CQ_NEXT_COMP;
-        /// The method shall say whether completions may have been missed.
+        /// The method returns whether completions may have been missed.
         REPORT_MISSED_EVENTS = bindings::IB_CQ_REPORT_MISSED_EVENTS;
     }
 }
 
 c_flags! {
-    /// How a CQ is created: `enum ib_uverbs_ex_create_cq_flags`.
+    /// The creation flags of a CQ: `enum ib_uverbs_ex_create_cq_flags`.
     pub struct CqCreateFlags(u32) {
         /// Completions carry a time stamp.
         TIMESTAMP_COMPLETION = bindings::IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;

@@ -4,11 +4,11 @@
 
 use rdma_bindings as bindings;
 
-/// What a device can: `struct ib_device_attr`.
+/// The attributes of a device: `struct ib_device_attr`.
 pub use rdma_bindings::ib_device_attr as DeviceAttr;
 
-/// `device_cap_flags` and the like have the names of the header: `rdma_bindings::IB_DEVICE_*`,
-/// `IBK_*`, `IB_ODP_*`, `IB_ATOMIC_*` are re-exported here.
+/// The values of `device_cap_flags` and similar members, with the names of the header:
+/// `rdma_bindings::IB_DEVICE_*`, `IBK_*`, `IB_ODP_*`, `IB_ATOMIC_*` are re-exported here.
 pub mod cap {
     pub use rdma_bindings::{
         IBK_ALLOW_USER_UNREG, IBK_LOCAL_DMA_LKEY, IBK_ON_DEMAND_PAGING, IBK_SG_GAPS_REG,
@@ -29,8 +29,8 @@ pub mod cap {
 /// Node type of a channel adapter, for InfiniBand and RoCE: `RDMA_NODE_IB_CA`.
 pub const NODE_IB_CA: u8 = bindings::RDMA_NODE_IB_CA as u8;
 
-/// Commands of user space that a device may have besides those that all have:
-/// `enum ib_uverbs_write_cmds`.
+/// The `write()` commands that a device may support besides those of all devices: `enum
+/// ib_uverbs_write_cmds`.
 pub mod uverbs_cmd {
     use rdma_bindings as bindings;
 

@@ -5,7 +5,7 @@
 use rdma_bindings as bindings;
 
 c_enum! {
-    /// What can happen to a CQ.
+    /// The events of a CQ.
     pub enum CqEvent {
         /// The CQ overran, or cannot be used for another reason.
         Err = bindings::IB_EVENT_CQ_ERR,
@@ -13,13 +13,13 @@ c_enum! {
 }
 
 c_enum! {
-    /// What can happen to a QP.
+    /// The events of a QP.
     pub enum QpEvent {
         /// A local error which a completion could not report.
         Fatal = bindings::IB_EVENT_QP_FATAL,
-        /// A request of the peer was invalid.
+        /// A request of the remote QP was invalid.
         ReqErr = bindings::IB_EVENT_QP_REQ_ERR,
-        /// A request of the peer violated an access right.
+        /// A request of the remote QP violated access rights.
         AccessErr = bindings::IB_EVENT_QP_ACCESS_ERR,
         /// The first packet arrived before the QP was in RTS.
         CommEst = bindings::IB_EVENT_COMM_EST,
@@ -35,7 +35,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// What can happen to an SRQ.
+    /// The events of an SRQ.
     pub enum SrqEvent {
         /// The SRQ cannot be used any more.
         Err = bindings::IB_EVENT_SRQ_ERR,
@@ -45,7 +45,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// What can happen to a device or to one of its ports.
+    /// The events of a device or a port.
     pub enum DeviceEvent {
         /// The device cannot be used any more.
         Fatal = bindings::IB_EVENT_DEVICE_FATAL,
@@ -59,7 +59,7 @@ c_enum! {
         PkeyChange = bindings::IB_EVENT_PKEY_CHANGE,
         /// The port's subnet manager has changed.
         SmChange = bindings::IB_EVENT_SM_CHANGE,
-        /// Clients must register again with the subnet's administration.
+        /// Clients must re-register with the subnet administrator.
         ClientReregister = bindings::IB_EVENT_CLIENT_REREGISTER,
         /// The port's GID table has changed.
         GidChange = bindings::IB_EVENT_GID_CHANGE,

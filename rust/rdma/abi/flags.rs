@@ -4,8 +4,8 @@
 
 /// Declares a set of flags over a C word.
 ///
-/// Bits without a name are kept as they came from C: a method that must refuse them asks
-/// [`without`](Access::without) the ones that it knows for emptiness.
+/// Bits without a name are kept as they came from C. To refuse them, a method checks that the set
+/// is empty [`without`](Access::without) the flags that it supports.
 macro_rules! c_flags {
     (
         $(#[$meta:meta])*
@@ -27,13 +27,13 @@ macro_rules! c_flags {
                 Self(0)
             }
 
-            /// The set that C writes as `bits`.
+            /// The set with the C value `bits`.
             #[inline]
             pub const fn from_bits(bits: $repr) -> Self {
                 Self(bits)
             }
 
-            /// The set as C writes it.
+            /// The C value of the set.
             #[inline]
             pub const fn bits(self) -> $repr {
                 self.0
@@ -63,7 +63,7 @@ macro_rules! c_flags {
                 Self(self.0 | other.0)
             }
 
-            /// What is left without `other`.
+            /// The set without the flags in `other`.
             #[inline]
             pub const fn without(self, other: Self) -> Self {
                 Self(self.0 & !other.0)
@@ -90,7 +90,7 @@ macro_rules! c_flags {
 
 /// Declares an enumeration over the constants of a C enumeration.
 ///
-/// `TryFrom<u32>` answers `EINVAL` for what is not listed.
+/// `TryFrom<u32>` returns `EINVAL` for values that are not listed.
 macro_rules! c_enum {
     (
         $(#[$meta:meta])*

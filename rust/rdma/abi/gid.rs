@@ -13,27 +13,27 @@ use kernel::{
 use kernel_ext::net::device::NetDevice;
 use rdma_bindings::{self as bindings, ib_gid, ib_gid_attr};
 
-/// A global identifier: 16 bytes in the order of the wire. For RoCE it is an IPv6 address, or an
-/// IPv4 address mapped into one.
+/// A global identifier: 16 bytes in wire order. For RoCE it is an IPv6 address, or an IPv4 address mapped
+/// into one.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Gid(pub [u8; 16]);
 
 impl Gid {
-    /// The GID in C's type.
+    /// The GID as the C type.
     #[inline]
     pub fn to_raw(self) -> ib_gid {
         ib_gid { raw: self.0 }
     }
 
-    /// The GID of a subnet's prefix and an interface's ID.
+    /// Creates the GID of a subnet prefix and an interface ID.
     pub fn from_parts(prefix: [u8; 8], id: u64) -> Self {
         let [a, b, c, d, e, f, g, h] = prefix;
         let [i, j, k, l, m, n, o, p] = id.to_be_bytes();
         Self([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p])
     }
 
-    /// The GID that C has.
+    /// Creates the GID from the C type.
     #[inline]
     pub fn from_raw(raw: &ib_gid) -> Self {
         // SAFETY: All bytes of the union are always initialised.
@@ -55,7 +55,7 @@ impl Gid {
         }
     }
 
-    /// The IPv4 address that is mapped into the GID, in the order of the wire.
+    /// The IPv4 address that is mapped into the GID, in wire order.
     #[inline]
     pub fn ipv4(&self) -> Option<[u8; 4]> {
         let [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] = self.0 else {
@@ -64,7 +64,7 @@ impl Gid {
         Some([a, b, c, d])
     }
 
-    /// The GID that an IPv4 address is mapped into.
+    /// The GID to which an IPv4 address is mapped.
     #[inline]
     pub const fn from_ipv4(addr: [u8; 4]) -> Self {
         let [a, b, c, d] = addr;
@@ -73,7 +73,7 @@ impl Gid {
 }
 
 c_enum! {
-    /// What a GID is used for: `enum ib_gid_type`.
+    /// The type of a GID: `enum ib_gid_type`.
     pub enum GidType {
         /// InfiniBand.
         Ib = bindings::IB_GID_TYPE_IB,
@@ -86,8 +86,8 @@ c_enum! {
 
 /// An entry of a port's GID table: `struct ib_gid_attr`.
 ///
-/// The table counts references: an [`ARef`] keeps the entry, while its index is not used for
-/// another GID. References may be taken and dropped in any context.
+/// The entry is reference-counted: an [`ARef`] keeps the entry valid, and its index is not reused meanwhile.
+/// References may be taken and dropped in any context.
 ///
 /// # Invariants
 ///
@@ -98,13 +98,13 @@ pub struct GidAttr(Opaque<ib_gid_attr>);
 // SAFETY: Entries may be used from any thread.
 unsafe impl Send for GidAttr {}
 
-// SAFETY: As above; what changes is read under RCU.
+// SAFETY: Entries may be used from any thread; the member that changes is read under RCU.
 unsafe impl Sync for GidAttr {}
 
-// SAFETY: The core counts the references.
+// SAFETY: The core counts the references, and keeps the entry until the last one is dropped.
 unsafe impl AlwaysRefCounted for GidAttr {
     fn inc_ref(&self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the entry is referenced.
         unsafe { bindings::rdma_hold_gid_attr(self.as_raw()) };
     }
 
@@ -139,7 +139,7 @@ impl GidAttr {
         Gid::from_raw(unsafe { &(*self.as_raw()).gid })
     }
 
-    /// What the GID is for.
+    /// The type of the GID.
     #[inline]
     pub fn gid_type(&self) -> GidType {
         // SAFETY: By the type invariants; the field is constant.
@@ -165,12 +165,12 @@ impl GidAttr {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if there is none, or if the entry is about to go.
+    /// `ENODEV` if there is none, or if the entry is being removed.
     pub fn ndev<'a>(&self, _rcu: &'a rcu::Guard) -> Result<&'a NetDevice> {
-        // SAFETY: By the type invariants; the read-side critical section is entered.
+        // SAFETY: By the type invariants; the guard proves an RCU read-side critical section.
         let raw = unsafe { bindings::rdma_read_gid_attr_ndev_rcu(self.as_raw()) };
         let raw = from_err_ptr(raw)?;
-        // SAFETY: The net device stays for the length of the critical section.
+        // SAFETY: The net device is valid until the critical section ends.
         Ok(unsafe { NetDevice::from_raw(raw.cast()) })
     }
 
@@ -178,11 +178,11 @@ impl GidAttr {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if there is none, or if the entry is about to go.
+    /// `ENODEV` if there is none, or if the entry is being removed.
     pub fn mac(&self) -> Result<[u8; 6]> {
         let mut mac = [0; 6];
         let no_vlan = core::ptr::null_mut();
-        // SAFETY: By the type invariants; there is room for an address.
+        // SAFETY: By the type invariants; the result has room for an address.
         to_result(unsafe {
             bindings::rdma_read_gid_l2_fields(self.as_raw(), no_vlan, mac.as_mut_ptr())
         })?;
@@ -190,10 +190,10 @@ impl GidAttr {
     }
 }
 
-/// Takes over the reference that C returned, or the error.
+/// Takes over the reference or the errno that C has returned.
 pub(crate) fn owned_gid_attr(raw: *const ib_gid_attr) -> Result<ARef<GidAttr>> {
     let raw = from_err_ptr(raw.cast_mut())?;
     let raw = NonNull::new(raw.cast::<GidAttr>()).ok_or(ENOENT)?;
-    // SAFETY: C returned a reference of an entry, which is ours now.
+    // SAFETY: C has returned a counted reference to an entry, which this function takes over.
     Ok(unsafe { ARef::from_raw(raw) })
 }

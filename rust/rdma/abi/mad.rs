@@ -7,18 +7,18 @@
 use rdma_bindings::{self as bindings, ib_mad};
 
 c_flags! {
-    /// What became of a MAD: `enum ib_mad_result`.
+    /// The result of `process_mad`: `enum ib_mad_result`.
     pub struct MadResult(u32) {
         /// It was processed.
         SUCCESS = bindings::IB_MAD_RESULT_SUCCESS;
-        /// The output is an answer that must be sent.
+        /// The output is a response to be sent.
         REPLY = bindings::IB_MAD_RESULT_REPLY;
         /// It needs no further processing.
         CONSUMED = bindings::IB_MAD_RESULT_CONSUMED;
     }
 }
 
-/// How a MAD came.
+/// How a MAD was received.
 #[derive(Clone, Copy, Debug)]
 pub struct MadInfo {
     /// The port.
@@ -32,32 +32,32 @@ pub struct MadInfo {
 pub struct Mad(ib_mad);
 
 impl Mad {
-    /// The MAD that C has.
+    /// Borrows a C structure.
     #[inline]
     pub(crate) fn from_raw(raw: &ib_mad) -> &Self {
         // SAFETY: `Self` is a transparent wrapper.
         unsafe { &*core::ptr::from_ref(raw).cast() }
     }
 
-    /// The MAD that C has, for writing.
+    /// Borrows a C structure for writing.
     #[inline]
     pub(crate) fn from_raw_mut(raw: &mut ib_mad) -> &mut Self {
         // SAFETY: `Self` is a transparent wrapper.
         unsafe { &mut *core::ptr::from_mut(raw).cast() }
     }
 
-    /// All bytes.
+    /// The bytes of the MAD.
     #[inline]
     pub fn bytes(&self) -> &[u8; 256] {
         const { assert!(size_of::<ib_mad>() == 256) };
-        // SAFETY: The structure consists of numbers without gaps.
+        // SAFETY: The structure consists of numbers without padding.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 
-    /// All bytes, for writing.
+    /// The bytes of the MAD, for writing.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8; 256] {
-        // SAFETY: As above; any bytes are a MAD.
+        // SAFETY: The structure consists of numbers without padding, and any bytes are valid.
         unsafe { &mut *core::ptr::from_mut(self).cast() }
     }
 
@@ -73,13 +73,13 @@ impl Mad {
         self.0.mad_hdr.method
     }
 
-    /// The attribute, in the order of the processor.
+    /// The attribute ID, in CPU byte order.
     #[inline]
     pub fn attr_id(&self) -> u16 {
         u16::from_be(self.0.mad_hdr.attr_id)
     }
 
-    /// Makes the header that of an answer without an error: the request's, with another method.
+    /// Sets the header of a response without an error: that of the request with another method.
     #[inline]
     pub fn set_answer_to(&mut self, request: &Self, method: u8) {
         self.0.mad_hdr = request.0.mad_hdr;
@@ -87,7 +87,7 @@ impl Mad {
         self.set_status(0);
     }
 
-    /// Sets the status, in the order of the processor.
+    /// Sets the status, in CPU byte order.
     #[inline]
     pub fn set_status(&mut self, status: u16) {
         self.0.mad_hdr.status = status.to_be();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kinds of memory regions and windows, and advice about them: `include/rdma/ib_verbs.h`, `include/uapi/rdma/ib_user_ioctl_verbs.h`.
+//! Types of memory regions and windows, and advice about them: `include/rdma/ib_verbs.h`,
+//! `include/uapi/rdma/ib_user_ioctl_verbs.h`.
 
 use rdma_bindings as bindings;
 
 c_enum! {
-    /// What kind of MR: `enum ib_mr_type`.
+    /// The type of an MR: `enum ib_mr_type`.
     pub enum MrType {
         /// For fast registration, of whole pages.
         MemReg = bindings::IB_MR_TYPE_MEM_REG,
@@ -15,7 +16,7 @@ c_enum! {
         Dm = bindings::IB_MR_TYPE_DM,
         /// User memory.
         User = bindings::IB_MR_TYPE_USER,
-        /// All of the kernel's memory.
+        /// All kernel memory.
         Dma = bindings::IB_MR_TYPE_DMA,
         /// With data integrity.
         Integrity = bindings::IB_MR_TYPE_INTEGRITY,
@@ -23,7 +24,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// What kind of MW: `enum ib_mw_type`.
+    /// The type of an MW: `enum ib_mw_type`.
     pub enum MwType {
         /// Bound by a verb, to a PD.
         Type1 = bindings::IB_MW_TYPE_1,
@@ -33,21 +34,21 @@ c_enum! {
 }
 
 c_enum! {
-    /// What is advised: `enum ib_uverbs_advise_mr_advice`.
+    /// Advice about memory: `enum ib_uverbs_advise_mr_advice`.
     pub enum Advice {
         /// The memory will be read.
         Prefetch = bindings::IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH,
         /// The memory will be written.
         PrefetchWrite = bindings::IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE,
-        /// The memory will be read; what is not there need not be brought.
+        /// The memory will be read; only pages that are present are prefetched.
         PrefetchNoFault = bindings::IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
     }
 }
 
 c_flags! {
-    /// How advice is to be taken: `enum ib_uverbs_advise_mr_flag`.
+    /// Flags of advice: `enum ib_uverbs_advise_mr_flag`.
     pub struct AdviseFlags(u32) {
-        /// Return only when it is done.
+        /// The call returns after the advice is executed.
         FLUSH = bindings::IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
     }
 }

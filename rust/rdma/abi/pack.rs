@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fields of packed headers and attributes: tables that say where each one is, and one engine that goes through them.
+//! Packed headers and attributes: tables of their fields, and functions that pack and unpack by a table.
 //!
-//! A packed form is a row of words of 32 bits in network byte order. A table has a line for each of its fields, with the
-//! member of the kernel's structure that the field is of; [`packed!`](crate::packed) makes one. Members are in network
-//! byte order too, and a whole number of bytes.
+//! A packed form is an array of 32-bit words in network byte order. A table has a line for each field, with the corresponding
+//! member of the kernel's structure; [`packed!`](crate::packed) makes one. Members are in network byte order too, and have a
+//! whole number of bytes.
 //!
 //! Any context.
 //!
@@ -21,9 +21,9 @@ use rdma_bindings::{ib_field, ib_gid};
 pub struct Field {
     /// The first bit.
     first: usize,
-    /// How many bits it has.
+    /// The length in bits.
     bits: usize,
-    /// What of the structure it is; `None`: reserved, and zero.
+    /// The member of the structure; `None` for reserved bits, which are zero.
     member: Option<Member>,
 }
 
@@ -34,28 +34,28 @@ pub struct Member {
     size: usize,
 }
 
-/// What a packed member may be: bytes, in network byte order.
+/// A type of packed members: bytes in network byte order.
 ///
 /// # Safety
 ///
-/// The type has no padding, and any bytes are a value of it.
+/// The type has no padding, and any bytes are a valid value.
 pub unsafe trait Bytes: Copy {}
 
-// SAFETY: They are.
+// SAFETY: The type has no padding, and any bytes are a valid value.
 unsafe impl Bytes for u8 {}
-// SAFETY: As above.
+// SAFETY: The type has no padding, and any bytes are a valid value.
 unsafe impl Bytes for u16 {}
-// SAFETY: As above.
+// SAFETY: The type has no padding, and any bytes are a valid value.
 unsafe impl Bytes for u32 {}
-// SAFETY: As above.
+// SAFETY: The type has no padding, and any bytes are a valid value.
 unsafe impl Bytes for u64 {}
-// SAFETY: As above.
+// SAFETY: The type has no padding, and any bytes are a valid value.
 unsafe impl Bytes for ib_gid {}
-// SAFETY: An array has no padding.
+// SAFETY: An array of such a type has no padding, and any bytes are a valid value.
 unsafe impl<T: Bytes, const N: usize> Bytes for [T; N] {}
 
 impl Member {
-    /// The member at `offset`, whose type is told by a pointer that is not used.
+    /// The member at `offset`. The pointer only determines its type.
     #[doc(hidden)]
     pub const fn of<T: Bytes>(offset: usize, _kind: *const T) -> Self {
         Self {
@@ -65,11 +65,11 @@ impl Member {
     }
 }
 
-/// The longest field that is a number: longer ones are rows of bytes.
+/// The maximum length of a numeric field in bits; longer fields are byte arrays.
 const NUMBER_BITS: usize = 64;
 
 impl Field {
-    /// A field of `bits` bits from bit `bit` of word `word` on.
+    /// A field of `bits` bits that begins at bit `bit` of word `word`.
     pub const fn new(word: usize, bit: usize, bits: usize, member: Option<Member>) -> Self {
         Self {
             first: word.wrapping_mul(32).wrapping_add(bit),
@@ -78,7 +78,7 @@ impl Field {
         }
     }
 
-    /// The field of a table of C's; `None` where nothing can be such a field.
+    /// Converts a field of a C table; `None` for an invalid field.
     pub fn from_c(raw: &ib_field) -> Option<Self> {
         let word = usize::try_from(raw.offset_words).ok()?;
         let bit = usize::try_from(raw.offset_bits).ok()?;
@@ -91,7 +91,8 @@ impl Field {
         field.is_possible().then_some(field)
     }
 
-    /// Whether the field can be packed: a number of a member that is one, or a row of bytes that the member has.
+    /// Whether the field can be packed: a number in a member of a numeric size, or a byte array in a member that is long
+    /// enough.
     pub const fn is_possible(&self) -> bool {
         if self.bits > NUMBER_BITS && (self.first % 8 != 0 || self.bits % 8 != 0) {
             return false;
@@ -103,12 +104,12 @@ impl Field {
         }
     }
 
-    /// How many bytes the packed form has up to the end of the field.
+    /// The offset in bytes of the end of the field.
     pub const fn end(&self) -> usize {
         self.first.wrapping_add(self.bits).div_ceil(8)
     }
 
-    /// The bytes that the field is in, and how far its last bit is from their end.
+    /// The bytes that contain the field, and the distance in bits of its last bit from their end.
     fn window<'a>(&self, packed: &'a mut [u8]) -> Option<(&'a mut [u8], u32)> {
         let window = packed.get_mut(self.first / 8..self.end())?;
         let end = self.first.wrapping_add(self.bits);
@@ -116,7 +117,7 @@ impl Field {
         Some((window, after as u32))
     }
 
-    /// Puts a value into a packed form.
+    /// Writes a value to a packed form.
     fn put(&self, value: u64, packed: &mut [u8]) {
         let Some((window, after)) = self.window(packed) else {
             return;
@@ -127,7 +128,7 @@ impl Field {
         set_number(window, rest | value);
     }
 
-    /// Takes the value out of a packed form.
+    /// Reads the value from a packed form.
     fn get(&self, packed: &mut [u8]) -> u64 {
         let Some((window, after)) = self.window(packed) else {
             return 0;
@@ -136,18 +137,18 @@ impl Field {
     }
 }
 
-/// So many ones.
+/// A mask of `bits` ones.
 const fn mask(bits: usize) -> u128 {
     (1u128 << bits) - 1
 }
 
-/// The number that bytes are.
+/// Reads big-endian bytes as a number.
 fn number(bytes: &[u8]) -> u128 {
     let add = |number, byte: &u8| (number << 8) | u128::from(*byte);
     bytes.iter().fold(0, add)
 }
 
-/// Makes bytes a number.
+/// Writes a number as big-endian bytes.
 fn set_number(bytes: &mut [u8], mut number: u128) {
     for byte in bytes.iter_mut().rev() {
         *byte = number as u8;
@@ -159,7 +160,7 @@ fn set_number(bytes: &mut [u8], mut number: u128) {
 ///
 /// # Safety
 ///
-/// The field is possible; there is a structure at `from` with its member, which stays as it is meanwhile.
+/// The field is possible. `from` is a valid structure with the field's member, which is not changed during the call.
 pub unsafe fn pack_field(field: &Field, from: *const u8, packed: &mut [u8]) {
     let bytes = match field.member {
         // SAFETY: By the safety requirements.
@@ -184,7 +185,7 @@ pub unsafe fn pack_field(field: &Field, from: *const u8, packed: &mut [u8]) {
 ///
 /// # Safety
 ///
-/// The field is possible; there is a structure at `to` with its member, which is ours meanwhile.
+/// The field is possible. `to` is a valid structure with the field's member, to which the call has exclusive access.
 pub unsafe fn unpack_field(field: &Field, packed: &mut [u8], to: *mut u8) {
     let Some(Member { offset, size }) = field.member else {
         return;
@@ -202,11 +203,11 @@ pub unsafe fn unpack_field(field: &Field, packed: &mut [u8], to: *mut u8) {
     }
 }
 
-/// The packed form of a structure: how long it is, and its fields.
+/// The packed form of a structure: its length and its fields.
 ///
 /// # Invariants
 ///
-/// All fields are possible and within the length, and their members are in the structure, and are [`Bytes`].
+/// All fields are possible and within the length; their members lie in the structure, and are [`Bytes`].
 pub struct Table<T> {
     length: usize,
     fields: &'static [Field],
@@ -214,11 +215,12 @@ pub struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// For [`packed!`](crate::packed). Does not compile where a field is not possible or behind the end.
+    /// Creates a table, for [`packed!`](crate::packed). It does not compile if a field is not possible, or exceeds the
+    /// length.
     ///
     /// # Safety
     ///
-    /// The members are in the structure, and are [`Bytes`].
+    /// The members lie in the structure, and are [`Bytes`].
     #[doc(hidden)]
     pub const unsafe fn new(length: usize, fields: &'static [Field]) -> Self {
         let mut nth = 0;
@@ -226,7 +228,7 @@ impl<T> Table<T> {
             assert!(fields[nth].is_possible() && fields[nth].end() <= length);
             nth += 1;
         }
-        // INVARIANT: Checked above; and by the safety requirements.
+        // INVARIANT: The assertions above have checked the fields; the rest is by the safety requirements.
         Self {
             length,
             fields,
@@ -234,7 +236,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// How many bytes the packed form has.
+    /// The length of the packed form in bytes.
     pub const fn length(&self) -> usize {
         self.length
     }
@@ -243,7 +245,7 @@ impl<T> Table<T> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` where there is no room for [`Self::length`] bytes.
+    /// `EINVAL` if `packed` is shorter than [`Self::length`].
     pub fn pack(&self, from: &T, packed: &mut [u8]) -> Result {
         let packed = packed.get_mut(..self.length).ok_or(EINVAL)?;
         for field in self.fields {
@@ -253,11 +255,11 @@ impl<T> Table<T> {
         Ok(())
     }
 
-    /// Unpacks the members of a structure that have a field.
+    /// Unpacks the fields to the members of a structure.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where there are fewer than [`Self::length`] bytes.
+    /// `EINVAL` if `packed` is shorter than [`Self::length`].
     pub fn unpack(&self, packed: &mut [u8], to: &mut T) -> Result {
         let packed = packed.get_mut(..self.length).ok_or(EINVAL)?;
         for field in self.fields {
@@ -268,8 +270,8 @@ impl<T> Table<T> {
     }
 }
 
-/// Makes the [`Table`] of a structure: how many bytes the packed form has, and for each field the word, the bit and the bits,
-/// and the member in brackets: none, if the bits are reserved.
+/// Defines the [`Table`] of a structure: the length of the packed form in bytes, and for each field its word, its first bit
+/// and its length in bits, with the member in brackets, which are empty for reserved bits.
 ///
 /// ```
 /// # use rdma::{
@@ -287,7 +289,7 @@ macro_rules! packed {
     (@member $ty:ty,) => { None };
     (@member $ty:ty, $($member:ident).+) => {{
         let place = ::core::mem::MaybeUninit::<$ty>::uninit();
-        // SAFETY: The pointer to the member is not used.
+        // SAFETY: The pointer to the member is not dereferenced.
         let member = unsafe { &raw const (*place.as_ptr()).$($member).+ };
         Some($crate::abi::pack::Member::of(::core::mem::offset_of!($ty, $($member).+), member))
     }};
@@ -301,7 +303,7 @@ macro_rules! packed {
                     $crate::packed!(@member $ty, $($member)*),
                 ),
             )*];
-            // SAFETY: `@member` asks for members of the type, which are bytes.
+            // SAFETY: `@member` only accepts members of the type that are `Bytes`.
             unsafe { $crate::abi::pack::Table::<$ty>::new($length, FIELDS) }
         }
     };

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ports: `struct ib_port_attr` and what belongs to it in `include/rdma/ib_verbs.h`.
+//! Ports: `struct ib_port_attr` and related types of `include/rdma/ib_verbs.h`.
 
 use kernel_ext::net::device::NetDevice;
 use rdma_bindings as bindings;
 
-/// What a port is: `struct ib_port_attr`.
+/// The attributes of a port: `struct ib_port_attr`.
 pub use rdma_bindings::ib_port_attr as PortAttr;
 
-/// What of a port never changes: `struct ib_port_immutable`.
+/// The immutable data of a port: `struct ib_port_immutable`.
 pub use rdma_bindings::ib_port_immutable as PortImmutable;
 
-/// What `modify_port` sets: `struct ib_port_modify`.
+/// The changes of `modify_port`: `struct ib_port_modify`.
 pub use rdma_bindings::ib_port_modify as PortModify;
 
 /// `core_cap_flags` of a port for RoCE version 2: `RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP`.
@@ -22,7 +22,7 @@ pub const CORE_PORT_IBA_ROCE_UDP_ENCAP: u32 = bindings::RDMA_CORE_CAP_PROT_ROCE_
     | bindings::RDMA_CORE_CAP_ETH_AH;
 
 c_enum! {
-    /// The size of a packet's payload: `enum ib_mtu`.
+    /// The MTU, the maximum payload of a packet: `enum ib_mtu`.
     pub enum Mtu {
         /// 256 bytes.
         B256 = bindings::IB_MTU_256,
@@ -44,7 +44,7 @@ impl Mtu {
         128 << (self as u32)
     }
 
-    /// The largest MTU that fits into `bytes`; the smallest where none does.
+    /// The largest MTU that is at most `bytes`; the smallest one if there is none.
     pub const fn fitting(bytes: u32) -> Self {
         match bytes {
             4096.. => Self::B4096,
@@ -69,7 +69,7 @@ c_enum! {
         Armed = bindings::IB_PORT_ARMED,
         /// Active.
         Active = bindings::IB_PORT_ACTIVE,
-        /// Active, but about to go.
+        /// Active, with the physical link in error recovery.
         ActiveDefer = bindings::IB_PORT_ACTIVE_DEFER,
     }
 }
@@ -79,9 +79,9 @@ c_enum! {
     pub enum PhysState {
         /// Asleep.
         Sleep = bindings::IB_PORT_PHYS_STATE_SLEEP,
-        /// Looking for a peer.
+        /// Polling for a link partner.
         Polling = bindings::IB_PORT_PHYS_STATE_POLLING,
-        /// Switched off.
+        /// Disabled.
         Disabled = bindings::IB_PORT_PHYS_STATE_DISABLED,
         /// In training.
         Training = bindings::IB_PORT_PHYS_STATE_PORT_CONFIGURATION_TRAINING,
@@ -95,9 +95,9 @@ c_enum! {
 }
 
 c_enum! {
-    /// What carries the packets: `enum rdma_link_layer`.
+    /// The link layer of a port: `enum rdma_link_layer`.
     pub enum LinkLayer {
-        /// Not said.
+        /// Unspecified.
         Unspecified = bindings::IB_LINK_LAYER_UNSPECIFIED,
         /// InfiniBand.
         InfiniBand = bindings::IB_LINK_LAYER_INFINIBAND,
@@ -107,7 +107,7 @@ c_enum! {
 }
 
 c_flags! {
-    /// What `modify_port` changes: `enum ib_port_modify_flags`.
+    /// The mask of `modify_port`: `enum ib_port_modify_flags`.
     pub struct PortModifyMask(u32) {
         /// Shut the port down.
         SHUTDOWN = bindings::IB_PORT_SHUTDOWN;
@@ -120,9 +120,9 @@ c_flags! {
     }
 }
 
-/// The state of a port on `ndev`: active while the interface runs and has a carrier, else down.
+/// The state of a port on `ndev`: active while the net device is running with a carrier, else down.
 pub fn state_of(ndev: &NetDevice) -> PortState {
-    // SAFETY: `ndev` is a net device.
+    // SAFETY: `ndev` is a valid net device.
     let raw = unsafe { bindings::ib_get_curr_port_state(ndev.as_raw().cast()) };
     PortState::try_from(raw).unwrap_or(PortState::Down)
 }

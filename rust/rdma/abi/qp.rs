@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Types, states and attributes of queue pairs: `enum ib_qp_type`, `ib_qp_state` and `ib_qp_attr_mask` of `include/rdma/ib_verbs.h`.
+//! Types, states and attributes of queue pairs: `enum ib_qp_type`, `ib_qp_state` and `ib_qp_attr_mask` of
+//! `include/rdma/ib_verbs.h`.
 
 use core::ptr;
 
 use rdma_bindings::{self as bindings, ib_qp};
 
-/// What a QP holds: `struct ib_qp_cap`.
+/// The sizes of a QP: `struct ib_qp_cap`.
 pub use rdma_bindings::ib_qp_cap as QpCap;
 
 c_enum! {
-    /// The transport service: `enum ib_qp_type`.
+    /// The transport service type: `enum ib_qp_type`.
     pub enum QpType {
         /// QP 0.
         Smi = bindings::IB_QPT_SMI,
@@ -28,17 +29,17 @@ c_enum! {
         RawEthertype = bindings::IB_QPT_RAW_ETHERTYPE,
         /// Raw Ethernet packet.
         RawPacket = bindings::IB_QPT_RAW_PACKET,
-        /// The sending side of an extended reliable connection.
+        /// The initiator of an extended reliable connection (XRC).
         XrcIni = bindings::IB_QPT_XRC_INI,
-        /// The receiving side of an extended reliable connection.
+        /// The target of an extended reliable connection (XRC).
         XrcTgt = bindings::IB_QPT_XRC_TGT,
-        /// What a driver alone knows.
+        /// A driver-specific type.
         Driver = bindings::IB_QPT_DRIVER,
     }
 }
 
 impl QpType {
-    /// Whether work requests name their destination.
+    /// Whether each work request has its own destination.
     #[inline]
     pub const fn is_datagram(self) -> bool {
         matches!(self, Self::Ud | Self::Gsi | Self::Smi)
@@ -66,10 +67,10 @@ c_enum! {
 }
 
 impl QpState {
-    /// Whether a QP of type `qp_type` may go from this state to `next` with the attributes in
-    /// `mask`: the table of the specification, as the core has it.
+    /// Whether a QP of type `qp_type` may go from this state to `next` with the attributes in `mask`: the core's table of the
+    /// specification (IBTA volume 1, section 10.3).
     pub fn may_become(self, next: Self, qp_type: QpType, mask: QpAttrMask) -> bool {
-        // SAFETY: The function only looks up a table.
+        // SAFETY: The function only reads a constant table.
         unsafe {
             bindings::ib_modify_qp_is_ok(
                 self.as_raw(),
@@ -94,49 +95,49 @@ c_enum! {
 }
 
 c_flags! {
-    /// Which attributes a call is about: `enum ib_qp_attr_mask`.
+    /// A mask of QP attributes: `enum ib_qp_attr_mask`.
     pub struct QpAttrMask(u32) {
         /// The next state.
         STATE = bindings::IB_QP_STATE;
         /// The state that the caller assumes.
         CUR_STATE = bindings::IB_QP_CUR_STATE;
-        /// Whether draining is reported.
+        /// Whether the event `IB_EVENT_SQ_DRAINED` is raised.
         EN_SQD_ASYNC_NOTIFY = bindings::IB_QP_EN_SQD_ASYNC_NOTIFY;
-        /// What the peer may do.
+        /// The access that the remote QP has.
         ACCESS_FLAGS = bindings::IB_QP_ACCESS_FLAGS;
-        /// The P_Key.
+        /// The P_Key index.
         PKEY_INDEX = bindings::IB_QP_PKEY_INDEX;
         /// The port.
         PORT = bindings::IB_QP_PORT;
         /// The Q_Key.
         QKEY = bindings::IB_QP_QKEY;
-        /// The path.
+        /// The address vector of the primary path.
         AV = bindings::IB_QP_AV;
-        /// The path's MTU.
+        /// The path MTU.
         PATH_MTU = bindings::IB_QP_PATH_MTU;
-        /// The timeout of acknowledgements.
+        /// The acknowledgement timeout.
         TIMEOUT = bindings::IB_QP_TIMEOUT;
-        /// How often to retry.
+        /// The number of retries.
         RETRY_CNT = bindings::IB_QP_RETRY_CNT;
-        /// How often to retry when the peer is not ready.
+        /// The number of retries after an RNR NAK.
         RNR_RETRY = bindings::IB_QP_RNR_RETRY;
-        /// The first PSN that is received.
+        /// The initial PSN of the receive queue.
         RQ_PSN = bindings::IB_QP_RQ_PSN;
-        /// How many reads and atomics may be outstanding.
+        /// The number of RDMA READs and atomics that this side may have outstanding.
         MAX_QP_RD_ATOMIC = bindings::IB_QP_MAX_QP_RD_ATOMIC;
         /// The alternate path.
         ALT_PATH = bindings::IB_QP_ALT_PATH;
-        /// How long the peer shall wait when this side is not ready.
+        /// The minimum RNR NAK timer.
         MIN_RNR_TIMER = bindings::IB_QP_MIN_RNR_TIMER;
-        /// The first PSN that is sent.
+        /// The initial PSN of the send queue.
         SQ_PSN = bindings::IB_QP_SQ_PSN;
-        /// How many reads and atomics of the peer may be outstanding.
+        /// The number of RDMA READs and atomics that the remote QP may have outstanding.
         MAX_DEST_RD_ATOMIC = bindings::IB_QP_MAX_DEST_RD_ATOMIC;
         /// The state of path migration.
         PATH_MIG_STATE = bindings::IB_QP_PATH_MIG_STATE;
         /// The sizes.
         CAP = bindings::IB_QP_CAP;
-        /// The peer's number.
+        /// The number of the remote QP.
         DEST_QPN = bindings::IB_QP_DEST_QPN;
         /// The rate limit.
         RATE_LIMIT = bindings::IB_QP_RATE_LIMIT;
@@ -145,18 +146,18 @@ c_flags! {
     }
 }
 
-/// Which QP a completion belongs to: an identity, not a reference.
+/// The QP of a completion: an identity, not a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QpId {
-    /// Never dereferenced here.
+    /// The pointer is never dereferenced here.
     raw: *mut ib_qp,
     number: u32,
 }
 
-// SAFETY: The pointer is only an identity.
+// SAFETY: The pointer is an identity, and is not dereferenced.
 unsafe impl Send for QpId {}
 
-// SAFETY: As above.
+// SAFETY: The pointer is an identity, and is not dereferenced.
 unsafe impl Sync for QpId {}
 
 impl QpId {

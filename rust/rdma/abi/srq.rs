@@ -8,7 +8,7 @@ use rdma_bindings as bindings;
 pub use rdma_bindings::ib_srq_attr as SrqAttr;
 
 c_enum! {
-    /// What kind of SRQ: `enum ib_srq_type`.
+    /// The type of an SRQ: `enum ib_srq_type`.
     pub enum SrqType {
         /// For the QPs of a PD.
         Basic = bindings::IB_SRQT_BASIC,
@@ -20,7 +20,7 @@ c_enum! {
 }
 
 c_flags! {
-    /// Which attributes `modify_srq` sets: `enum ib_srq_attr_mask`.
+    /// The mask of `modify_srq`: `enum ib_srq_attr_mask`.
     pub struct SrqAttrMask(u32) {
         /// The number of work requests.
         MAX_WR = bindings::IB_SRQ_MAX_WR;

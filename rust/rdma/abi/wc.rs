@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How work requests end: `enum ib_wc_status`, `ib_wc_opcode` and `ib_wc_flags` of `include/rdma/ib_verbs.h`.
+//! Status, opcode and flags of work completions: `enum ib_wc_status`, `ib_wc_opcode` and `ib_wc_flags` of
+//! `include/rdma/ib_verbs.h`.
 
 use rdma_bindings as bindings;
 
 c_enum! {
-    /// How a work request ended: `enum ib_wc_status`.
+    /// The status of a work completion: `enum ib_wc_status`.
     pub enum WcStatus {
-        /// It did what it was asked for.
+        /// The request has succeeded.
         Success = bindings::IB_WC_SUCCESS,
         /// The message does not fit the local buffers, or is longer than the port allows.
         LocLenErr = bindings::IB_WC_LOC_LEN_ERR,
-        /// The QP could not do the operation.
+        /// The QP could not execute the operation.
         LocQpOpErr = bindings::IB_WC_LOC_QP_OP_ERR,
-        /// An end-to-end context could not do the operation.
+        /// An end-to-end context could not execute the operation.
         LocEecOpErr = bindings::IB_WC_LOC_EEC_OP_ERR,
-        /// A local buffer is not registered, or not for this.
+        /// A local buffer is not registered, or not for this access.
         LocProtErr = bindings::IB_WC_LOC_PROT_ERR,
-        /// The QP went into the error state first.
+        /// The QP entered the error state before the request was executed.
         WrFlushErr = bindings::IB_WC_WR_FLUSH_ERR,
         /// A memory window could not be bound.
         MwBindErr = bindings::IB_WC_MW_BIND_ERR,
-        /// The peer answered with what was not expected.
+        /// The responder has sent an unexpected response.
         BadRespErr = bindings::IB_WC_BAD_RESP_ERR,
         /// A remote write with immediate data failed in local memory.
         LocAccessErr = bindings::IB_WC_LOC_ACCESS_ERR,
-        /// The peer found the request invalid.
+        /// The responder has found the request invalid.
         RemInvReqErr = bindings::IB_WC_REM_INV_REQ_ERR,
-        /// The peer found that the request violates an access right.
+        /// The request violates access rights at the responder.
         RemAccessErr = bindings::IB_WC_REM_ACCESS_ERR,
-        /// The peer could not do the operation.
+        /// The responder could not execute the operation.
         RemOpErr = bindings::IB_WC_REM_OP_ERR,
-        /// The peer did not answer in time, too often.
+        /// The responder has not answered in time, and the retries are exhausted.
         RetryExcErr = bindings::IB_WC_RETRY_EXC_ERR,
-        /// The peer was not ready to receive, too often.
+        /// The responder was not ready to receive, and the RNR retries are exhausted.
         RnrRetryExcErr = bindings::IB_WC_RNR_RETRY_EXC_ERR,
-        /// The reliable datagram domain did not fit.
+        /// The reliable datagram domain does not match.
         LocRddViolErr = bindings::IB_WC_LOC_RDD_VIOL_ERR,
-        /// The peer found the reliable datagram invalid.
+        /// The responder has found the reliable datagram invalid.
         RemInvRdReqErr = bindings::IB_WC_REM_INV_RD_REQ_ERR,
-        /// The peer aborted the operation.
+        /// The responder has aborted the operation.
         RemAbortErr = bindings::IB_WC_REM_ABORT_ERR,
         /// The end-to-end context's number is invalid.
         InvEecnErr = bindings::IB_WC_INV_EECN_ERR,
@@ -47,15 +48,15 @@ c_enum! {
         InvEecStateErr = bindings::IB_WC_INV_EEC_STATE_ERR,
         /// The error cannot be attributed.
         FatalErr = bindings::IB_WC_FATAL_ERR,
-        /// The peer did not answer in time.
+        /// The responder has not answered in time.
         RespTimeoutErr = bindings::IB_WC_RESP_TIMEOUT_ERR,
-        /// None of the others.
+        /// Any other error.
         GeneralErr = bindings::IB_WC_GENERAL_ERR,
     }
 }
 
 c_enum! {
-    /// What ended: `enum ib_wc_opcode`. Not valid in a completion in error.
+    /// The opcode of a work completion: `enum ib_wc_opcode`. Not valid in a completion with an error.
     pub enum WcOpcode {
         /// A send.
         Send = bindings::IB_WC_SEND,
@@ -91,13 +92,13 @@ c_enum! {
 }
 
 c_flags! {
-    /// What else a completion has: `enum ib_wc_flags`.
+    /// The flags of a work completion: `enum ib_wc_flags`.
     pub struct WcFlags(u32) {
         /// A GRH lies in the first 40 bytes of the buffer.
         GRH = bindings::IB_WC_GRH;
-        /// Immediate data; [`Wc::ex`] has it. Set from there.
+        /// [`Wc::ex`] has immediate data, from which the flag is set.
         WITH_IMM = bindings::IB_WC_WITH_IMM;
-        /// An invalidated R_Key; [`Wc::ex`] has it. Set from there.
+        /// [`Wc::ex`] has an invalidated R_Key, from which the flag is set.
         WITH_INVALIDATE = bindings::IB_WC_WITH_INVALIDATE;
         /// The IP checksum is right.
         IP_CSUM_OK = bindings::IB_WC_IP_CSUM_OK;

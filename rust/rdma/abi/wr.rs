@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flags and addresses of work requests: `enum ib_send_flags`, `struct ib_sge` and `struct ib_rdma_wr` of `include/rdma/ib_verbs.h`.
+//! Flags and addresses of work requests: `enum ib_send_flags`, `struct ib_sge` and `struct ib_rdma_wr` of
+//! `include/rdma/ib_verbs.h`.
 
 use rdma_bindings::{self as bindings, ib_sge};
 
 c_flags! {
-    /// How a request is sent: `enum ib_send_flags`.
+    /// The flags of a send request: `enum ib_send_flags`.
     pub struct SendFlags(u32) {
-        /// Only after the reads and atomics before it.
+        /// The request starts after earlier RDMA READs and atomics have completed.
         FENCE = bindings::IB_SEND_FENCE;
-        /// With a completion.
+        /// The request generates a completion.
         SIGNALED = bindings::IB_SEND_SIGNALED;
-        /// The peer's completion is a solicited one.
+        /// The completion at the receiver is a solicited one.
         SOLICITED = bindings::IB_SEND_SOLICITED;
         /// The data is copied when the request is posted.
         INLINE = bindings::IB_SEND_INLINE;
@@ -20,7 +21,7 @@ c_flags! {
     }
 }
 
-/// A piece of memory: `struct ib_sge`.
+/// A scatter/gather element: `struct ib_sge`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sge {
@@ -39,11 +40,11 @@ const _: () = {
     assert!(core::mem::offset_of!(Sge, lkey) == core::mem::offset_of!(ib_sge, lkey));
 };
 
-/// A place in the peer's memory.
+/// An address in remote memory, with its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remote {
     /// The address.
     pub addr: u64,
-    /// The key.
+    /// The remote key.
     pub rkey: u32,
 }

@@ -46,41 +46,42 @@ use super::{
 };
 use crate::{AhFields, MaySleep};
 
-/// An address handle, counted. Any context may drop it: it is destroyed later, when no datagram needs it any more.
+/// A reference-counted address handle. It may be dropped in any context, and is destroyed later, after the last datagram
+/// that uses it.
 #[derive(Clone)]
 pub struct Ah<'d>(Deferred<Inner<'d>>);
 
 /// # Invariants
 ///
-/// The address handle is ours.
+/// `self` owns the address handle.
 struct Inner<'d> {
     raw: NonNull<ib_ah>,
     _pd: Pd<'d>,
 }
 
-// SAFETY: Address handles may be used from any thread.
+// SAFETY: Address handles may be used and destroyed from any thread.
 unsafe impl Send for Inner<'_> {}
-// SAFETY: As above.
+// SAFETY: Address handles may be used and destroyed from any thread.
 unsafe impl Sync for Inner<'_> {}
 
-/// The GRH that precedes a datagram in its receiver's memory, for those that have one: `struct ib_grh`, 40 bytes. For RoCE
-/// version 2 over IPv4 the last 20 bytes are the IPv4 header.
+/// The length of the GRH in front of a datagram in the receiver's memory: `struct ib_grh`, 40 bytes. For RoCE version 2
+/// over IPv4 the last 20 bytes are the IPv4 header.
 pub const GRH_LENGTH: usize = 40;
 
 const _: () = assert!(core::mem::size_of::<ib_grh>() == GRH_LENGTH);
 
 impl<'d> Ah<'d> {
-    /// Makes an address handle.
+    /// Creates an address handle.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an address that cannot be, `ENOMEM`, and what the driver answers.
+    /// `EINVAL` for an invalid address, `ENOMEM`, and those of the driver.
     pub fn new(pd: &Pd<'d>, address: &AhFields, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
         Self::make(pd, address, bindings::RDMA_CREATE_AH_SLEEPABLE, GFP_KERNEL)
     }
 
-    /// Makes an address handle in any context: the core is told that it must not sleep. The MAC address must be given.
+    /// Creates an address handle in any context, without sleeping. The MAC address must be set.
     ///
     /// # Errors
     ///
@@ -89,11 +90,11 @@ impl<'d> Ah<'d> {
         Self::make(pd, address, 0, GFP_ATOMIC)
     }
 
-    /// Makes an address handle for an answer to the sender of a datagram, which was received with `grh` on `port`.
+    /// Creates an address handle for a reply to the sender of a datagram, which was received with `grh` on `port`.
     ///
     /// # Errors
     ///
-    /// As for [`Self::new`], and what resolving the address fails with.
+    /// As for [`Self::new`], and those of resolving the address.
     pub fn for_answer(
         pd: &Pd<'d>,
         source: &Source,
@@ -103,7 +104,7 @@ impl<'d> Ah<'d> {
     ) -> Result<Self> {
         sleep.check();
         let wc = source.as_wc();
-        // SAFETY: The protection domain is there. The header has these bytes, and may lie anywhere in memory.
+        // SAFETY: The protection domain is valid. The header has 40 bytes, without an alignment.
         Self::keep(pd, GFP_KERNEL, || unsafe {
             let grh: ib_grh = grh.as_ptr().cast::<ib_grh>().read_unaligned();
             bindings::ib_create_ah_from_wc(pd.as_raw(), &wc, &grh, port)
@@ -117,20 +118,20 @@ impl<'d> Ah<'d> {
         gfp: kernel::alloc::Flags,
     ) -> Result<Self> {
         let mut attr = address.to_raw();
-        // SAFETY: The protection domain is there; the core copies the address.
+        // SAFETY: The protection domain is valid; the core copies the address.
         Self::keep(pd, gfp, || unsafe {
             bindings::rdma_create_ah(pd.as_raw(), &mut attr, flags)
         })
     }
 
-    /// Keeps an address handle of C's that `make` makes.
+    /// Wraps the C address handle that `make` creates.
     fn keep(
         pd: &Pd<'d>,
         gfp: kernel::alloc::Flags,
         make: impl FnOnce() -> *mut ib_ah,
     ) -> Result<Self> {
         let blank = UninitObject::new(gfp)?;
-        // INVARIANT: It was just made.
+        // INVARIANT: The address handle was just created.
         let inner = Inner {
             raw: made(make())?,
             _pd: pd.clone(),
@@ -148,7 +149,8 @@ impl Object for Inner<'_> {
 
     fn destroy(&self, _sleep: &MaySleep) -> Result {
         let flags = bindings::RDMA_DESTROY_AH_SLEEPABLE;
-        // SAFETY: By the type invariants; datagrams have a reference to this.
+        // SAFETY: By the type invariants `self` owns the handle; datagrams hold references to it, so none uses it any
+        // more.
         to_result(unsafe { bindings::rdma_destroy_ah_user(self.raw.as_ptr(), flags, null_mut()) })
     }
 }

@@ -19,14 +19,14 @@ use super::{
     work::{Handler, PostError, Posted, Work},
 };
 
-/// Works of a chain that were not posted, in their order.
+/// The works of a chain that were not posted, in order.
 pub type Rest<'d, H, const N: usize> = [Option<Pin<KBox<Work<'d, H>>>>; N];
 
-/// A chain that was not posted, or not all of it.
+/// The error of posting a chain, of which all or some requests were not posted.
 pub struct ChainError<'d, H, const N: usize> {
-    /// Why.
+    /// The error.
     pub error: Error,
-    /// What was not posted. All that was before it has been.
+    /// The works that were not posted. All earlier ones were posted.
     pub rest: Rest<'d, H, N>,
 }
 
@@ -40,7 +40,7 @@ macro_rules! chain {
     ($(#[$meta:meta])* $name:ident, $state:ident, $slot:ty, $raw:ident, $post:ident) => {
         $(#[$meta])*
         ///
-        /// It lies on the stack, and takes some 200 bytes for each request.
+        /// The chain takes about 200 bytes of stack per request.
         pub struct $name<'q, 'd, T: Transport, S: $state, H: Handler<'d>, const N: usize> {
             qp: &'q QpRef<'d, T, S>,
             slots: [Option<($slot, Posted<'d, H>)>; N],
@@ -58,12 +58,12 @@ macro_rules! chain {
                 }
             }
 
-            /// How many requests there are.
+            /// The number of requests.
             pub fn len(&self) -> usize {
                 self.count
             }
 
-            /// Whether there are none.
+            /// Whether there are no requests.
             pub fn is_empty(&self) -> bool {
                 self.count == 0
             }
@@ -84,11 +84,11 @@ macro_rules! chain {
                 next
             }
 
-            /// Posts the requests, in their order. Any context.
+            /// Posts the requests, in order. Any context.
             ///
             /// # Errors
             ///
-            /// As for one request; those before the one that failed are posted.
+            /// As for one request; the requests before the failed one are posted.
             pub fn post(mut self) -> Result<(), ChainError<'d, H, N>> {
                 let first = self.link();
                 if first.is_null() {
@@ -96,12 +96,12 @@ macro_rules! chain {
                 }
                 let mut bad = null();
                 let posted = self.qp.guarded(|raw| {
-                    // SAFETY: The queue pair is there; the driver copies the requests; the works stay until they are
-                    // completed.
+                    // SAFETY: The queue pair is valid; the driver copies the requests; the works are valid until
+                    // they are completed.
                     to_result(unsafe { bindings::$post(raw, first, &mut bad) })
                 });
                 let Err(error) = posted else {
-                    // They are the device's now.
+                    // The queue pair owns the works now.
                     self.slots = [const { None }; N];
                     return Ok(());
                 };
@@ -109,7 +109,7 @@ macro_rules! chain {
                 Err(ChainError { error, rest })
             }
 
-            /// Takes back what was not posted: from the request `bad` on, or all.
+            /// Takes back the works that were not posted: from the request `bad` on, or all.
             fn rest(&mut self, bad: *const $raw) -> Rest<'d, H, N> {
                 let is_bad = |(slot, _): &($slot, _)| core::ptr::eq(slot.address(), bad);
                 let posted = self.slots.iter().flatten().position(is_bad).unwrap_or(0);
@@ -128,7 +128,7 @@ macro_rules! chain {
         {
             fn drop(&mut self) {
                 for (_, posted) in self.slots.iter_mut().filter_map(Option::take) {
-                    // SAFETY: What is still here was not posted.
+                    // SAFETY: The works that are still in `slots` were not posted.
                     drop(unsafe { posted.take_back(false) });
                 }
             }
@@ -137,16 +137,16 @@ macro_rules! chain {
 }
 
 chain! {
-    /// Requests to send that are posted at once, up to `N`: made by [`QpRef::send_chain`].
+    /// Up to `N` send requests that are posted in one call: made by [`QpRef::send_chain`].
     SendChain, CanSend, SendSlot<'d>, ib_send_wr, ib_post_send
 }
 
 chain! {
-    /// Requests to receive that are posted at once, up to `N`: made by [`QpRef::receive_chain`].
+    /// Up to `N` receive requests that are posted in one call: made by [`QpRef::receive_chain`].
     ReceiveChain, CanReceive, ReceiveSlot, ib_recv_wr, ib_post_recv
 }
 
-/// There is no room.
+/// The error for a full chain.
 fn full<'d, H>(work: Pin<KBox<Work<'d, H>>>) -> PostError<'d, H> {
     let error = ENOSPC;
     PostError { error, work }
@@ -157,7 +157,7 @@ impl<'d, T: Transport, S: CanSend, H: Handler<'d>, const N: usize> SendChain<'_,
     ///
     /// # Errors
     ///
-    /// `ENOSPC` where there is no room for another, and as for [`QpRef::post_send`].
+    /// `ENOSPC` if the chain is full, and as for [`QpRef::post_send`].
     pub fn push(
         &mut self,
         work: Pin<KBox<Work<'d, H>>>,
@@ -180,7 +180,7 @@ impl<'d, T: Transport, S: CanReceive, H: Handler<'d>, const N: usize>
     ///
     /// # Errors
     ///
-    /// `ENOSPC` where there is no room for another, `ENOMEM` where there is none for its completion.
+    /// `ENOSPC` if the chain is full, `ENOMEM` if the completion queue has no free entry.
     pub fn push(&mut self, work: Pin<KBox<Work<'d, H>>>) -> Result<(), PostError<'d, H>> {
         if self.count >= N {
             return Err(full(work));
@@ -192,14 +192,14 @@ impl<'d, T: Transport, S: CanReceive, H: Handler<'d>, const N: usize>
 }
 
 impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
-    /// An empty chain of up to `N` requests to send.
+    /// An empty chain of up to `N` send requests.
     pub fn send_chain<H: Handler<'d>, const N: usize>(&self) -> SendChain<'_, 'd, T, S, H, N> {
         SendChain::new(self)
     }
 }
 
 impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
-    /// An empty chain of up to `N` requests to receive.
+    /// An empty chain of up to `N` receive requests.
     pub fn receive_chain<H: Handler<'d>, const N: usize>(
         &self,
     ) -> ReceiveChain<'_, 'd, T, S, H, N> {

@@ -2,12 +2,12 @@
 
 //! Completion queues, polled by the core (`ib_alloc_cq`) or by the client (`ib_create_cq`).
 //!
-//! | who takes completions from the queue | made by |
+//! | poller of the queue | made by |
 //! |---|---|
-//! | a softirq, or a work item: the handlers run there, one at a time | [`Cq::new`] |
-//! | the client, when it likes, with [`Cq::poll`] | [`Cq::new`], [`PollContext::Direct`] |
-//! | the client, which is told that there are some, once each time that the queue is [armed](CqRef::arm) | [`Cq::notified`] |
-//! A client that is told polls, and arms the queue again, until nothing can have come in between:
+//! | a softirq or a work item, which calls the handlers one at a time | [`Cq::new`] |
+//! | the client, at any time, with [`Cq::poll`] | [`Cq::new`], [`PollContext::Direct`] |
+//! | the client, after one notification for each time that the queue is [armed](CqRef::arm) | [`Cq::notified`] |
+//! A notified client polls, and arms the queue again, until no completion was missed:
 //!
 //! ```
 //! use rdma::{
@@ -60,54 +60,54 @@ use crate::{
 };
 
 c_enum! {
-    /// Who takes completions and calls their handlers: `enum ib_poll_context`.
+    /// The poller, which calls completion handlers: `enum ib_poll_context`.
     pub enum PollContext {
         /// The client, with [`Cq::poll`].
         Direct = bindings::IB_POLL_DIRECT,
         /// A softirq: handlers must not sleep.
         SoftIrq = bindings::IB_POLL_SOFTIRQ,
-        /// A work item, on the CPU where completions are announced.
+        /// A work item, on the CPU of the completion notification.
         WorkQueue = bindings::IB_POLL_WORKQUEUE,
         /// A work item, on any CPU.
         UnboundWorkQueue = bindings::IB_POLL_UNBOUND_WORKQUEUE,
     }
 }
 
-/// Who is told that there are completions.
+/// A listener to completion notifications.
 pub trait OnCompletions: Send + Sync {
-    /// There are completions in a queue that was armed; it is not armed any more.
+    /// Called for an armed queue that has completions. The queue is not armed any more.
     ///
-    /// A work item of the client calls this: in process context, with none of the driver's locks held, in whatever context
-    /// the driver announces completions (stock's `rdma_rxe` does so with the queue locked, where nobody could poll). So it may
-    /// poll, arm the queue again, post, and take locks that are held across posts. Not twice at once for a queue, and not
-    /// any more when the queue is being destroyed.
+    /// A work item of the client calls it, in process context and without locks of the driver, whatever the context of the
+    /// driver's notification is (the stock `rdma_rxe` notifies with the queue locked, where polling would deadlock). So it may
+    /// poll, arm the queue again, post, and take locks that are held across posts. Calls for one queue are not concurrent, and
+    /// none runs after the destruction of the queue has begun.
     ///
-    /// There is no [`MaySleep`]: the handlers that polling calls have none either.
+    /// It gets no [`MaySleep`] token: the handlers that polling calls get none either.
     fn completions(&self, cq: &CqRef<'_>);
 
-    /// Something has happened to the queue. It overran: completions are lost, and the queue pairs that they were of are in
-    /// error, or will be. Any context.
+    /// Called for an event of the queue: it has overrun. Completions are lost, and their queue pairs enter the error state. Any
+    /// context.
     fn cq_event(&self, _event: CqEvent) {}
 }
 
-/// How a queue is polled.
+/// The poller of a queue.
 enum Polling<'d> {
-    /// By the core.
+    /// The core.
     Core,
-    /// By the client, when it likes.
+    /// The client, at any time.
     Direct,
-    /// By the client, which is told.
+    /// The client, after a notification.
     Notified(Arc<Notifier<'d>>),
 }
 
-/// Tells a listener, from a work item: the context of C's queue.
+/// Notifies a listener from a work item. It is the context of the C queue.
 #[pin_data]
 struct Notifier<'d> {
     #[pin]
     work: HandlerWork,
-    /// Does the work. It is there as long as the device's handles.
+    /// The work queue, which is valid as long as handles of the device exist.
     queue: NonNull<workqueue_struct>,
-    /// The completion queue, from when it was made until it is to be destroyed. It is there until the work item is disabled.
+    /// The completion queue, after it is created and before it is destroyed. It is valid until the work item is disabled.
     cq: AtomicPtr<CqRef<'d>>,
     listener: KBox<dyn OnCompletions + 'd>,
 }
@@ -125,13 +125,13 @@ impl<'d> Notifier<'d> {
     }
 }
 
-// SAFETY: The work item is the member `work`.
+// SAFETY: `OFFSET` is the offset of the member `work`.
 unsafe impl HandlerOwner for Notifier<'_> {
     const OFFSET: usize = offset_of!(Self, work);
 
-    /// Tells the listener that there are completions.
+    /// Notifies the listener.
     unsafe fn run(this: NonNull<Self>) {
-        // SAFETY: By the safety requirements: the notifier stays until its work item is disabled, and so does the queue.
+        // SAFETY: By the safety requirements; the notifier is valid until its work item is disabled, and so is the queue.
         unsafe {
             let notifier = this.as_ref();
             if let Some(cq) = notifier.cq.load(Ordering::Acquire).as_ref() {
@@ -141,26 +141,26 @@ unsafe impl HandlerOwner for Notifier<'_> {
     }
 }
 
-/// A completion queue, as those see it who poll it.
+/// A completion queue, for polling.
 ///
 /// # Invariants
 ///
-/// The queue is ours.
+/// `self` owns the queue.
 pub struct CqRef<'d> {
     raw: NonNull<ib_cq>,
     polling: Polling<'d>,
-    /// Whether somebody polls it who is not the core: see [`turn`].
+    /// The state of polling by the client: see [`turn`].
     turn: AtomicU32,
     room: Arc<Room>,
     device: Device<'d>,
 }
 
-/// A completion queue. Any context may drop it: it is destroyed later, when no queue pair has it any more.
+/// A completion queue. It may be dropped in any context, and is destroyed later, after its last queue pair.
 pub struct Cq<'d>(Deferred<CqRef<'d>>);
 
-// SAFETY: Completion queues may be used from any thread, and so may who is told.
+// SAFETY: Completion queues may be used from any thread, and listeners are `Send` and `Sync`.
 unsafe impl Send for CqRef<'_> {}
-// SAFETY: As above.
+// SAFETY: Completion queues may be used from any thread, and listeners are `Send` and `Sync`.
 unsafe impl Sync for CqRef<'_> {}
 
 impl<'d> core::ops::Deref for Cq<'d> {
@@ -172,13 +172,13 @@ impl<'d> core::ops::Deref for Cq<'d> {
 }
 
 impl<'d> Cq<'d> {
-    /// Makes a completion queue with room for `entries` completions: one for each request that is posted, all that an SRQ may
-    /// have, and one more for each queue of each QP, which destroying the QP needs. Where there is none, nothing is posted,
-    /// so it cannot overrun. `vector` is its completion vector, less than [`Device::completion_vectors`].
+    /// Creates a completion queue of `entries` completions. An entry is needed for each posted request, for each possible
+    /// request of an SRQ, and for each queue of each QP, to drain it. Without a free entry posting fails, so that the queue
+    /// cannot overrun. `vector` is its completion vector, less than [`Device::completion_vectors`].
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a queue without room, `ENOMEM`, and what the driver answers.
+    /// `EINVAL` for 0 entries, `ENOMEM`, and those of the driver.
     pub fn new(
         device: &Device<'d>,
         entries: u32,
@@ -198,7 +198,7 @@ impl<'d> Cq<'d> {
             PollContext::Direct => Polling::Direct,
             _ => Polling::Core,
         };
-        // SAFETY: The device is registered; the name is constant.
+        // SAFETY: The device is registered, and the name is constant.
         let raw = unsafe {
             bindings::__ib_alloc_cq(
                 device.as_raw(),
@@ -212,7 +212,7 @@ impl<'d> Cq<'d> {
         Ok(Self::keep(blank, device, polling, room, made(raw)?))
     }
 
-    /// Makes a completion queue which `listener` is told of: see [`Self::arm`].
+    /// Creates a completion queue that notifies `listener`: see [`CqRef::arm`].
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl<'d> Cq<'d> {
             comp_vector: vector,
             flags: 0,
         };
-        // SAFETY: The device is registered; the context stays until the queue is destroyed; the name is constant.
+        // SAFETY: The device is registered; the context is valid until the queue is destroyed; the name is constant.
         let raw = unsafe {
             bindings::__ib_create_cq(
                 device.as_raw(),
@@ -248,7 +248,7 @@ impl<'d> Cq<'d> {
         Ok(Self::keep(blank, device, polling, room, made(raw)?))
     }
 
-    /// Memory for a queue that is about to be made.
+    /// Allocates the memory for a queue.
     fn blank() -> Result<Memory<'d>> {
         Ok((
             UninitObject::new(GFP_KERNEL)?,
@@ -256,7 +256,7 @@ impl<'d> Cq<'d> {
         ))
     }
 
-    /// Keeps a queue of C's that was just made.
+    /// Wraps a C queue that was just created.
     fn keep(
         (blank, whole): Memory<'d>,
         device: &Device<'d>,
@@ -264,7 +264,7 @@ impl<'d> Cq<'d> {
         room: Arc<Room>,
         raw: NonNull<ib_cq>,
     ) -> Arc<Self> {
-        // INVARIANT: It was just made.
+        // INVARIANT: The queue was just created.
         let cq = CqRef {
             raw,
             polling,
@@ -281,10 +281,10 @@ impl<'d> Cq<'d> {
     }
 }
 
-/// Memory for a queue, and for what counts who uses it.
+/// The memory of a queue, and of the reference that its users count.
 type Memory<'d> = (UninitObject<CqRef<'d>>, UniqueArc<MaybeUninit<Cq<'d>>>);
 
-/// How many completions are taken at a time.
+/// The number of completions of one `ib_poll_cq`.
 const BATCH: usize = 8;
 
 impl<'d> CqRef<'d> {
@@ -301,13 +301,14 @@ impl<'d> CqRef<'d> {
         &self.device
     }
 
-    /// Takes up to `budget` completions and calls their handlers, here and now. Returns how many there were. Any context.
+    /// Polls up to `budget` completions, and calls their handlers. Returns the number of completions. Any context.
     ///
-    /// Only one does so at a time. Meanwhile others, also handlers, get none: who polls does so once more for them.
+    /// There is one poller at a time. A concurrent call, also from a handler, returns 0, and makes the current poller poll once
+    /// more.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a queue that its client does not poll.
+    /// `EINVAL` for a queue that the core polls.
     pub fn poll(&self, budget: u32) -> Result<u32> {
         if matches!(self.polling, Polling::Core) {
             return Err(EINVAL);
@@ -322,7 +323,7 @@ impl<'d> CqRef<'d> {
         Ok(count)
     }
 
-    /// Says whether nobody else polls. Who does will do so once more, else.
+    /// Takes the turn to poll. Returns false if there is a poller, which polls once more then.
     fn take_turn(&self) -> bool {
         let next = |now| match now {
             turn::NOBODY => Some(turn::SOMEBODY),
@@ -332,36 +333,36 @@ impl<'d> CqRef<'d> {
         self.turn.fetch_update(ordering, relaxed, next) == Ok(turn::NOBODY)
     }
 
-    /// Says whether somebody else polls, who will do so once more.
+    /// Returns whether there is another poller, which polls once more then.
     fn leave_to_other(&self) -> bool {
         let next = |now| (now != turn::NOBODY).then_some(turn::ONCE_MORE);
         let (ordering, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
         self.turn.fetch_update(ordering, relaxed, next).is_ok()
     }
 
-    /// Ends a turn, unless there is to be one more poll.
+    /// Ends the turn. Returns false if the poller must poll once more.
     fn leave_turn(&self) -> bool {
         self.turn.fetch_sub(1, Ordering::AcqRel) == turn::SOMEBODY
     }
 
-    /// As [`Self::poll`], for who has made sure that nobody else polls.
+    /// As [`Self::poll`], for the holder of the turn.
     fn poll_alone(&self, budget: u32) -> u32 {
         if let Polling::Notified(_) = self.polling {
             return self.dispatch(budget, null());
         }
         let budget = c_int::try_from(budget).unwrap_or(c_int::MAX);
-        // SAFETY: By the type invariants; nobody else polls.
+        // SAFETY: By the type invariants; the turn excludes other pollers.
         let count = unsafe { bindings::ib_process_cq_direct(self.as_raw(), budget) };
         u32::try_from(count).unwrap_or(0)
     }
 
-    /// Takes completions and calls what their requests name. That does not look at the queue pair `gone`.
+    /// Polls completions, and calls the handlers of their requests, which do not access the queue pair `gone`.
     fn dispatch(&self, budget: u32, gone: *const ib_qp) -> u32 {
         let mut total = 0u32;
         while total < budget {
             let mut batch: [ib_wc; BATCH] = pin_init::zeroed();
             let wanted = budget.saturating_sub(total).min(BATCH as u32);
-            // SAFETY: By the type invariants; there is room for so many.
+            // SAFETY: By the type invariants; `batch` has room for `wanted` completions.
             let count =
                 unsafe { bindings::ib_poll_cq(self.as_raw(), wanted as c_int, batch.as_mut_ptr()) };
             let count = u32::try_from(count).unwrap_or(0);
@@ -369,7 +370,7 @@ impl<'d> CqRef<'d> {
                 if core::ptr::eq(wc.qp, gone) {
                     wc.qp = null_mut();
                 }
-                // SAFETY: All requests of clients of this crate name what is to be called.
+                // SAFETY: The `wr_cqe` of all requests of this crate is a valid handler until its completion.
                 unsafe {
                     let cqe = wc.__bindgen_anon_1.wr_cqe;
                     if let Some(done) = cqe.as_ref().and_then(|cqe| cqe.done) {
@@ -385,13 +386,13 @@ impl<'d> CqRef<'d> {
         total
     }
 
-    /// Arms the queue: its listener is told of the next completion, or of the next solicited one
-    /// ([`NotifyFlags::SOLICITED`]). Says whether completions may have come before, of which nobody is told: then poll, and
-    /// arm again. Any context.
+    /// Arms the queue: its listener is notified of the next completion, or of the next solicited one
+    /// ([`NotifyFlags::SOLICITED`]). Returns whether completions may have been missed; then the client polls, and arms the queue
+    /// again. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a queue that was not made by [`Cq::notified`], and what the driver answers.
+    /// `EINVAL` for a queue that was not made by [`Cq::notified`], and those of the driver.
     pub fn arm(&self, what: NotifyFlags) -> Result<bool> {
         if !matches!(self.polling, Polling::Notified(_)) {
             return Err(EINVAL);
@@ -400,22 +401,22 @@ impl<'d> CqRef<'d> {
         // SAFETY: By the type invariants.
         let ret = unsafe { bindings::ib_req_notify_cq(self.as_raw(), flags.bits()) };
         to_result(ret)?;
-        // Who polls now will do so once more.
+        // A current poller polls once more.
         Ok(ret > 0 && !self.leave_to_other())
     }
 
-    /// Whether the client polls, and the core never does.
+    /// Whether the client polls after notifications, and the core never polls.
     pub(super) fn is_notified(&self) -> bool {
         matches!(self.polling, Polling::Notified(_))
     }
 
-    /// Calls `f` while nobody polls by [`Self::poll`].
+    /// Calls `f` with [`Self::poll`] excluded.
     pub(super) fn while_not_polled<R>(&self, f: impl FnOnce(&PollGuard<'_, 'd>) -> R) -> R {
         if matches!(self.polling, Polling::Core) {
             return f(&PollGuard(self));
         }
         while !self.take_turn() {
-            // SAFETY: Objects are destroyed in process context.
+            // SAFETY: Objects are destroyed in process context, without locks.
             unsafe { bindings::msleep(1) };
         }
         let result = f(&PollGuard(self));
@@ -425,7 +426,7 @@ impl<'d> CqRef<'d> {
         result
     }
 
-    /// Calls `f` while nobody else takes completions from the queue, nor the core, and no handler runs.
+    /// Calls `f` with all other pollers excluded, the core included; no handler runs meanwhile.
     pub(super) fn exclusively<R>(
         &self,
         sleep: &MaySleep,
@@ -434,29 +435,29 @@ impl<'d> CqRef<'d> {
         if !matches!(self.polling, Polling::Core) {
             return self.while_not_polled(|_| f(&ExclusiveGuard(self)));
         }
-        // One at a time stops the core.
+        // Only the holder of the turn stops the core.
         while !self.take_turn() {
-            // SAFETY: Objects are destroyed in process context.
+            // SAFETY: Objects are destroyed in process context, without locks.
             unsafe { bindings::msleep(1) };
         }
         self.stop_core(sleep);
         let result = f(&ExclusiveGuard(self));
         self.resume_core();
-        // Whoever else wants a turn waits for one: there is nothing to do for it.
+        // Others that want the turn wait for it, so no further poll is needed.
         while !self.leave_turn() {}
         result
     }
 
-    /// Whether the core polls in softirqs. Queues that it does not poll have no context for polling.
+    /// Whether the core polls in softirqs. Queues of clients have no poll context.
     fn is_in_softirq(&self) -> bool {
         // SAFETY: By the type invariants; the member is constant.
         let context = unsafe { (*self.as_raw()).poll_ctx };
         matches!(self.polling, Polling::Core) && context == bindings::IB_POLL_SOFTIRQ
     }
 
-    /// Waits until the core does not poll, and lets it not do so.
+    /// Stops polling by the core, and waits until it has ended.
     fn stop_core(&self, _sleep: &MaySleep) {
-        // SAFETY: By the type invariants; the core polls the queue, by the member that is for its context.
+        // SAFETY: By the type invariants; the core polls the queue, and its poll context selects the member of the union.
         unsafe {
             let poller = &raw mut (*self.as_raw()).__bindgen_anon_1;
             if self.is_in_softirq() {
@@ -467,9 +468,9 @@ impl<'d> CqRef<'d> {
         }
     }
 
-    /// Lets the core poll again, which it does at once: completions may have been announced meanwhile.
+    /// Lets the core poll again, and schedules a poll, since notifications may have been missed.
     fn resume_core(&self) {
-        // SAFETY: As for `stop_core`, which was called before.
+        // SAFETY: As in `stop_core`, which was called before.
         unsafe {
             let poller = &raw mut (*self.as_raw()).__bindgen_anon_1;
             if self.is_in_softirq() {
@@ -484,25 +485,25 @@ impl<'d> CqRef<'d> {
     }
 }
 
-/// How many completions are taken with softirqs off.
+/// The number of completions that are polled with softirqs disabled.
 const SOFTIRQ_BATCH: u32 = 64;
 
-/// Who polls a queue that the core does not poll. One does at a time; whoever else wants to has that one poll once more, so
-/// that nobody waits and nothing is missed.
+/// The turn to poll a queue that the core does not poll. There is one poller at a time. Any other makes it poll once more, so
+/// that no caller waits and no completion is missed.
 mod turn {
-    /// Nobody does.
+    /// There is no poller.
     pub(super) const NOBODY: u32 = 0;
-    /// Somebody does.
+    /// There is a poller.
     pub(super) const SOMEBODY: u32 = 1;
-    /// Somebody does, and will do so once more.
+    /// There is a poller, which polls once more.
     pub(super) const ONCE_MORE: u32 = 2;
 }
 
-/// A queue that nobody polls by [`CqRef::poll`] meanwhile.
+/// A queue for which [`CqRef::poll`] is excluded.
 pub(super) struct PollGuard<'a, 'd>(&'a CqRef<'d>);
 
 impl PollGuard<'_, '_> {
-    /// Calls the handlers of what there is, in a queue that only the client polls.
+    /// Polls a queue that only the client polls, and calls the handlers.
     pub(super) fn poll(&self) {
         if !matches!(self.0.polling, Polling::Core) {
             self.0.poll_alone(u32::MAX);
@@ -510,11 +511,11 @@ impl PollGuard<'_, '_> {
     }
 }
 
-/// A queue from which nobody else takes completions meanwhile.
+/// A queue for which all other pollers are excluded.
 pub(super) struct ExclusiveGuard<'a, 'd>(&'a CqRef<'d>);
 
 impl ExclusiveGuard<'_, '_> {
-    /// Calls the handlers of all completions that there are now. They do not look at the queue pair `gone`, which was destroyed.
+    /// Polls the queue until it is empty, and calls the handlers, which do not access the destroyed queue pair `gone`.
     pub(super) fn empty(&self, gone: *const ib_qp, sleep: &MaySleep) {
         let cq = self.0;
         // SAFETY: By the type invariants; the member is constant.
@@ -523,7 +524,7 @@ impl ExclusiveGuard<'_, '_> {
         while left > 0 {
             let count = match cq.is_in_softirq() {
                 false => cq.dispatch(left, gone),
-                // Handlers rely on softirqs being off.
+                // These handlers expect disabled softirqs.
                 true => {
                     let _off = SoftirqsOff::new(sleep);
                     cq.dispatch(left.min(SOFTIRQ_BATCH), gone)
@@ -540,43 +541,42 @@ impl ExclusiveGuard<'_, '_> {
 impl Object for CqRef<'_> {
     const WHAT: &'static str = "a completion queue";
 
-    /// Nobody is told of completions any more, who could poll, when the queue is destroyed; and when it is destroyed, and nobody
-    /// announces completions any more, what they are announced to is freed.
+    /// Disables the notifier before the queue is destroyed, so that no listener polls it. The notifier is freed after the
+    /// destruction, which ends the driver's notifications.
     fn destroy(&self, _sleep: &MaySleep) -> Result {
         let Polling::Notified(notifier) = &self.polling else {
-            // SAFETY: By the type invariants; what uses it has a reference to this.
+            // SAFETY: By the type invariants `self` owns the queue; its users hold references, so none is left.
             unsafe { bindings::ib_free_cq(self.as_raw()) };
             return Ok(());
         };
         if !notifier.cq.swap(null_mut(), Ordering::AcqRel).is_null() {
             notifier.work.disable();
         }
-        // SAFETY: As above.
+        // SAFETY: By the type invariants `self` owns the queue; its users hold references, so none is left.
         to_result(unsafe { bindings::ib_destroy_cq_user(self.as_raw(), null_mut()) })
     }
 }
 
-/// A C entry point: there are completions.
+/// The C entry point of completion notifications.
 ///
 /// # Safety
 ///
-/// The driver calls it with the context of a queue that [`Cq::notified`] has made, and that is not destroyed yet.
+/// The driver calls it with the context of a queue that [`Cq::notified`] has created, and that is not destroyed yet.
 unsafe extern "C" fn completions(_cq: *mut ib_cq, context: *mut c_void) {
-    // SAFETY: By the safety requirements: the context is a notifier, which stays longer than the queue, and so does what does
-    // the work.
+    // SAFETY: By the safety requirements the context is a notifier, which outlives the queue, and so does the work queue.
     unsafe {
         let notifier = NonNull::new_unchecked(context.cast::<Notifier<'_>>());
         HandlerWork::queue(notifier, notifier.as_ref().queue.as_ptr());
     }
 }
 
-/// A C entry point: an event of a completion queue.
+/// The C entry point of events of a completion queue.
 ///
 /// # Safety
 ///
-/// As for [`completions`], and with an event.
+/// As for [`completions`]; `event` is a valid event.
 unsafe extern "C" fn cq_event(event: *mut ib_event, context: *mut c_void) {
-    // SAFETY: By the safety requirements, as above.
+    // SAFETY: By the safety requirements the context is a notifier, which outlives the queue.
     let (event, notifier) = unsafe { ((*event).event, &*context.cast::<Notifier<'_>>()) };
     if let Ok(event) = CqEvent::try_from(event) {
         notifier.listener.cq_event(event);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ownership of a device's objects: which are destroyed by a work item, and which by their owner.
+//! Ownership of a device's objects, which a work item or their owner destroys.
 //!
-//! | | is destroyed |
+//! | type | destroyed by |
 //! |---|---|
-//! | [`Deferred`] | by a work queue, after the last reference was dropped: any context may drop it |
-//! | [`Owned`] | by who drops it, in process context |
+//! | [`Deferred`] | a work item, after the last reference is dropped, in any context |
+//! | [`Owned`] | the owner that drops it, in process context |
 //!
 //! An object whose driver fails to destroy it goes to the [list for another attempt](super::retry).
 
@@ -26,17 +26,17 @@ use crate::{
     MaySleep,
 };
 
-/// An object of the device.
+/// An object of a device.
 pub(super) trait Object: Send + Sync {
-    /// What it is, for messages.
+    /// The name of the object type, for messages.
     const WHAT: &'static str;
 
-    /// Has the driver destroy it. What the driver may use is a part of `self`, which is dropped only after a success. After an
-    /// error this may be called again.
+    /// Lets the driver destroy the object. `self` owns all that the driver may still use, and is dropped only after a success.
+    /// After an error this may be called again.
     fn destroy(&self, sleep: &MaySleep) -> Result;
 }
 
-/// An object, counted. It has a handle of the device, so that is there.
+/// A reference-counted object. It holds a handle of the device, which stays registered as long.
 #[pin_data]
 struct Counted<T: Object> {
     count: Refcount,
@@ -47,18 +47,19 @@ struct Counted<T: Object> {
     value: T,
 }
 
-// SAFETY: The work item is the member `work`.
+// SAFETY: `OFFSET` is the offset of the member `work`.
 unsafe impl<T: Object> HandlerOwner for Counted<T> {
     const OFFSET: usize = offset_of!(Self, work);
 
-    /// Destroys the object, which has no reference any more.
+    /// Destroys the object, which has no references any more.
     unsafe fn run(this: NonNull<Self>) {
-        // SAFETY: By the safety requirements: it was queued once, after the last reference. Work items run in process context.
+        // SAFETY: By the safety requirements; the item was queued once, after the last reference was dropped. Work items run in
+        // process context.
         unsafe { destroy(this, &MaySleep::assume()) };
     }
 }
 
-/// Memory for an object that is about to be made: so nothing can fail when it is there.
+/// Memory for an object that is about to be created, so that nothing fails after its creation.
 pub(super) struct UninitObject<T: Object>(KBox<MaybeUninit<Counted<T>>>);
 
 impl<T: Object> UninitObject<T> {
@@ -76,43 +77,43 @@ impl<T: Object> UninitObject<T> {
             value,
         });
         match self.0.write_pin_init(init) {
-            // SAFETY: It stays where it is until it is destroyed.
+            // SAFETY: The object is not moved until it is destroyed.
             Ok(counted) => NonNull::from(KBox::leak(unsafe { Pin::into_inner_unchecked(counted) })),
             Err(never) => match never {},
         }
     }
 
-    /// An object that is dropped later, after its last reference.
+    /// Initialises an object that a work item destroys after its last reference.
     pub(super) fn deferred(self, device: &Device<'_>, value: T) -> Deferred<T> {
         // INVARIANT: The first reference was just counted.
         Deferred(self.fill(device, value))
     }
 
-    /// An object with an owner.
+    /// Initialises an object with one owner.
     pub(super) fn owned(self, device: &Device<'_>, value: T) -> Owned<T> {
-        // INVARIANT: It was just made.
+        // INVARIANT: The object was just initialised.
         Owned(self.fill(device, value))
     }
 }
 
-/// A counted reference of an object, which is destroyed in process context after the last one.
+/// A counted reference to an object, which is destroyed in process context after the last one is dropped.
 ///
 /// # Invariants
 ///
-/// It is one of the references that are counted.
+/// `self` is one of the counted references.
 pub(super) struct Deferred<T: Object>(NonNull<Counted<T>>);
 
-// SAFETY: The object is shared, and dropped by another thread.
+// SAFETY: `Object` requires `Send` and `Sync`: the object is shared, and a work item destroys it.
 unsafe impl<T: Object> Send for Deferred<T> {}
-// SAFETY: As above.
+// SAFETY: `Object` requires `Send` and `Sync`: the object is shared, and a work item destroys it.
 unsafe impl<T: Object> Sync for Deferred<T> {}
 
-// SAFETY: A work queue destroys the object.
+// SAFETY: A work item destroys the object, so that dropping a reference does not wait.
 unsafe impl<T: Object> DropsAnywhere for Deferred<T> {}
 
 impl<T: Object> Deferred<T> {
     fn counted(&self) -> &Counted<T> {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the object has a reference, and so is valid.
         unsafe { self.0.as_ref() }
     }
 }
@@ -120,7 +121,7 @@ impl<T: Object> Deferred<T> {
 impl<T: Object> Clone for Deferred<T> {
     fn clone(&self) -> Self {
         self.counted().count.inc();
-        // INVARIANT: It was just counted.
+        // INVARIANT: The reference was just counted.
         Self(self.0)
     }
 }
@@ -137,23 +138,23 @@ impl<T: Object> Drop for Deferred<T> {
     fn drop(&mut self) {
         let counted = self.counted();
         if counted.count.dec_and_test() {
-            // SAFETY: The queue goes after all handles of the device, and the object has one. The work item destroys the object:
-            // the pointer is that of its box.
+            // SAFETY: The work queue outlives all handles of the device, and the object holds one. The pointer has the provenance
+            // of the object's box, which the work item frees.
             unsafe { HandlerWork::queue(self.0, counted.scope.queue.as_ptr()) };
         }
     }
 }
 
-/// An object with one owner, who destroys it by dropping this, in process context.
+/// An object with one owner. Dropping it, in process context, destroys the object.
 ///
 /// # Invariants
 ///
-/// The object is there, and nobody else destroys it.
+/// The object is valid, and only the holder of this value destroys it.
 pub(super) struct Owned<T: Object>(NonNull<Counted<T>>);
 
-// SAFETY: The object is for all threads.
+// SAFETY: `Object` requires `Send` and `Sync`.
 unsafe impl<T: Object> Send for Owned<T> {}
-// SAFETY: As above.
+// SAFETY: `Object` requires `Send` and `Sync`.
 unsafe impl<T: Object> Sync for Owned<T> {}
 
 impl<T: Object> !DropsAnywhere for Owned<T> {}
@@ -162,14 +163,15 @@ impl<T: Object> Deref for Owned<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the object is valid.
         &unsafe { self.0.as_ref() }.value
     }
 }
 
 impl<T: Object> Drop for Owned<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants. It is dropped in process context: handlers cannot own it.
+        // SAFETY: By the type invariants. The type is not `DropsAnywhere`, so that handlers cannot own it: it is dropped in
+        // process context.
         unsafe { destroy(self.0, &MaySleep::assume()) };
     }
 }
@@ -178,12 +180,12 @@ impl<T: Object> Drop for Owned<T> {
 ///
 /// # Safety
 ///
-/// The object is there, nobody else uses it or destroys it, and it is not used by the caller any more.
+/// The object is valid, and the caller has exclusive access, which it gives up.
 unsafe fn destroy<T: Object>(counted: NonNull<Counted<T>>, sleep: &MaySleep) {
     // SAFETY: By the safety requirements.
     let object = unsafe { counted.as_ref() };
     let Err(error) = object.value.destroy(sleep) else {
-        // SAFETY: By the safety requirements; it was allocated by `KBox`.
+        // SAFETY: By the safety requirements; the object was allocated by `KBox`.
         return drop(unsafe { KBox::from_raw(counted.as_ptr()) });
     };
     let scope = &object.scope;
@@ -196,8 +198,8 @@ unsafe fn destroy<T: Object>(counted: NonNull<Counted<T>>, sleep: &MaySleep) {
             error.to_errno()
         );
     }
-    // SAFETY: By the safety requirements. The device's client does not go before the object has, which has a handle. The pointer is
-    // made of the whole object, to which `destroy_again` goes back.
+    // SAFETY: By the safety requirements. The object holds a handle of the device, for which the unregistration of the client
+    // waits. The pointer has the provenance of the whole object, to which `destroy_again` goes back.
     unsafe {
         let link = &raw mut (*counted.as_ptr()).link;
         scope.retry.add(NonNull::new_unchecked(link));
@@ -210,7 +212,7 @@ unsafe fn destroy<T: Object>(counted: NonNull<Counted<T>>, sleep: &MaySleep) {
 ///
 /// As for [`destroy`]; `link` is that of a `Counted<T>`.
 unsafe fn destroy_again<T: Object>(link: NonNull<Link>, sleep: &MaySleep) {
-    // SAFETY: By the safety requirements. The pointer was made of the whole object.
+    // SAFETY: By the safety requirements; the pointer has the provenance of the whole object.
     unsafe {
         let counted: *const Counted<T> = kernel::container_of!(link.as_ptr(), Counted<T>, link);
         destroy(NonNull::new_unchecked(counted.cast_mut()), sleep);

@@ -31,32 +31,33 @@ use crate::{
 ///
 /// # Safety
 ///
-/// That is so. The compiler works it out for each type from what the type consists of; trait objects have to name it.
+/// Dropping a value of the type neither sleeps nor waits. The compiler derives the auto trait from the parts of a type; trait
+/// objects have to name it.
 pub unsafe auto trait DropsAnywhere {}
 
 /// Ties an object to its device: `'d` stands for the device, and neither grows nor shrinks.
 pub(super) type Brand<'d> = PhantomData<fn(&'d ()) -> &'d ()>;
 
-/// What a client has of a device is counted here.
+/// The state of a client's handles and objects of a device.
 pub(super) struct Scope {
     pub(super) device: Registered,
-    /// Whose objects of the device are.
+    /// The owner of the objects, for resource tracking.
     pub(super) owner: &'static CStr,
-    /// What is destroyed later is destroyed here. The queue goes when the client does.
+    /// The work queue that destroys objects. It is valid until the client is unregistered.
     pub(super) queue: NonNull<workqueue_struct>,
-    /// How many handles there are.
+    /// The number of handles.
     pub(super) handles: AtomicUsize,
-    /// What the driver has not destroyed.
+    /// The objects that the driver has failed to destroy.
     pub(super) retry: RetryList,
 }
 
-// SAFETY: Work queues may be used from any thread.
+// SAFETY: Work queues may be used from any thread, and the other members are `Send` and `Sync`.
 unsafe impl Send for Scope {}
-// SAFETY: As above.
+// SAFETY: Work queues may be used from any thread, and the other members are `Send` and `Sync`.
 unsafe impl Sync for Scope {}
 
-/// A device, as a client has it, and what the client makes of it too: from [`Client::add`](super::Client::add) on until [`Client::remove`](super::Client::remove) has
-/// returned. It is registered all that time.
+/// A handle of a device. The client and its objects have handles from [`Client::add`](super::Client::add) on until
+/// [`Client::remove`](super::Client::remove) has returned. The device is registered all that time.
 pub struct Device<'d> {
     pub(super) scope: Arc<Scope>,
     pub(super) _brand: Brand<'d>,
@@ -79,57 +80,57 @@ impl Drop for Device<'_> {
 }
 
 impl Device<'_> {
-    /// The C structure, which is there as long as `self`: for a connection manager.
+    /// The C structure, which is valid as long as `self`, for a connection manager.
     pub fn as_raw(&self) -> *mut ib_device {
         self.scope.device.as_raw()
     }
 
-    /// Whose objects of the device are: the client's name.
+    /// The owner of the objects: the client's name.
     pub fn owner(&self) -> &'static CStr {
         self.scope.owner
     }
 
-    /// The device's name at this moment, for messages.
+    /// The current name of the device, for messages.
     pub fn name(&self) -> DeviceName {
         self.scope.device.name()
     }
 
-    /// The GUID of the node, in the order of the wire.
+    /// The node GUID, big endian.
     pub fn node_guid(&self) -> [u8; 8] {
         self.scope.device.node_guid()
     }
 
-    /// The numbers of the ports.
+    /// The port numbers.
     pub fn ports(&self) -> core::ops::RangeInclusive<u32> {
         self.scope.device.ports()
     }
 
-    /// Whether a port is of RoCE.
+    /// Whether the protocol of a port is RoCE.
     pub fn is_roce(&self, port: u32) -> bool {
         self.scope.device.is_roce(port)
     }
 
-    /// What the device can: `struct ib_device_attr`.
+    /// The attributes of the device: `struct ib_device_attr`.
     pub fn attrs(&self) -> &DeviceAttr {
         self.scope.device.attrs()
     }
 
-    /// How many completion vectors there are.
+    /// The number of completion vectors.
     pub fn completion_vectors(&self) -> u32 {
-        // SAFETY: The member is constant once the device is registered.
+        // SAFETY: The member is constant from registration on.
         let count = unsafe { (*self.as_raw()).num_comp_vectors };
         u32::try_from(count).unwrap_or(0)
     }
 
-    /// What a port is like at this moment.
+    /// Queries the attributes of a port.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a port that there is not, and what the driver answers.
+    /// `EINVAL` for an unknown port, and those of the driver.
     pub fn query_port(&self, port: u32, sleep: &MaySleep) -> Result<PortAttr> {
         sleep.check();
         let mut attr: PortAttr = pin_init::zeroed();
-        // SAFETY: The device is registered; there is room for the answer.
+        // SAFETY: The device is registered; `attr` is valid for writes.
         to_result(unsafe { bindings::ib_query_port(self.as_raw(), port, &mut attr) })?;
         Ok(attr)
     }
@@ -138,14 +139,14 @@ impl Device<'_> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a port or an index that there is not, `ENODATA` for an entry that is not valid.
+    /// `EINVAL` for an unknown port or index, `ENODATA` for an entry that is not valid.
     pub fn gid(&self, port: u32, index: u16) -> Result<ARef<GidAttr>> {
         // SAFETY: The device is registered.
         owned_gid_attr(unsafe { bindings::rdma_get_gid_attr(self.as_raw(), port, index.into()) })
     }
 }
 
-/// The address of an object of C's that was just made.
+/// Converts the result of a C function that creates an object.
 pub(super) fn made<T>(raw: *mut T) -> Result<NonNull<T>> {
     NonNull::new(kernel::error::from_err_ptr(raw)?).ok_or(ENOMEM)
 }

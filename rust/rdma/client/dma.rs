@@ -4,11 +4,11 @@
 //!
 //! | | [`Buffer`] | [`Pages`] |
 //! |---|---|---|
-//! | the memory is | in one piece, up to some megabytes | single pages |
-//! | who has it | one owner: the client, or a request that is posted | everybody, counted: peers may reach it at any time |
-//! | the CPU | reads and writes slices | copies |
+//! | memory | contiguous, up to some megabytes | single pages |
+//! | owner | one: the client, or a posted request | counted: remote peers may access it at any time |
+//! | CPU access | slices | copies |
 //!
-//! In which [direction](Direction) data goes is a part of the type.
+//! The [direction](Direction) of the DMA is a part of the type.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -24,11 +24,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// In which direction data goes.
+/// The direction of DMA.
 pub trait Direction: sealed::Sealed + Send + Sync + 'static {
     /// `enum dma_data_direction`.
     const RAW: dma_data_direction;
-    /// Whether the device, or a peer through it, may write to the memory.
+    /// Whether the device, for itself or a remote peer, may write to the memory.
     const IS_WRITTEN: bool;
 }
 
@@ -57,11 +57,11 @@ directions! {
     Bidirectional(dma_data_direction_DMA_BIDIRECTIONAL, true);
 }
 
-/// Memory in one piece, with one owner.
+/// Contiguous memory with one owner.
 ///
 /// # Invariants
 ///
-/// All of `memory` is mapped at `address` for `device`.
+/// All of `memory` is mapped for `device` at the DMA address `address`.
 pub struct Buffer<'d, D: Direction = Bidirectional> {
     memory: KVec<u8>,
     address: u64,
@@ -70,7 +70,7 @@ pub struct Buffer<'d, D: Direction = Bidirectional> {
 }
 
 impl<'d, D: Direction> Buffer<'d, D> {
-    /// Allocates and maps `length` bytes, which are zero.
+    /// Allocates and maps `length` zeroed bytes.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl<'d, D: Direction> Buffer<'d, D> {
     pub fn map(device: &Device<'d>, mut memory: KVec<u8>) -> Result<Self> {
         u32::try_from(memory.len()).map_err(|_| EINVAL)?;
         let start: *mut c_void = memory.as_mut_ptr().cast();
-        // SAFETY: The device is registered, and the memory is there until it is unmapped.
+        // SAFETY: The device is registered, and the vector is not dropped before it is unmapped.
         let address = unsafe {
             let raw = device.as_raw();
             let address = bindings::ib_dma_map_single(raw, start, memory.len(), D::RAW);
@@ -96,7 +96,7 @@ impl<'d, D: Direction> Buffer<'d, D> {
             }
             address
         };
-        // INVARIANT: It was just mapped.
+        // INVARIANT: The memory was just mapped.
         Ok(Self {
             memory,
             address,
@@ -105,10 +105,10 @@ impl<'d, D: Direction> Buffer<'d, D> {
         })
     }
 
-    /// Unmaps the memory, and gives it back. Any context.
+    /// Unmaps the memory, and returns it. Any context.
     pub fn unmap(mut self) -> KVec<u8> {
         self.unmap_now();
-        // Nothing is mapped any more: unmapping that does nothing.
+        // The empty vector that is left is not unmapped.
         core::mem::take(&mut self.memory)
     }
 
@@ -116,24 +116,24 @@ impl<'d, D: Direction> Buffer<'d, D> {
         if self.memory.is_empty() {
             return;
         }
-        // SAFETY: By the type invariants; nobody uses the memory.
+        // SAFETY: By the type invariants the memory is mapped, and no request uses it, since `self` owns it.
         unsafe {
             let raw = self.device.as_raw();
             bindings::ib_dma_unmap_single(raw, self.address, self.memory.len(), D::RAW);
         }
     }
 
-    /// The device that it is mapped for.
+    /// The device that the memory is mapped for.
     pub fn device(&self) -> &Device<'d> {
         &self.device
     }
 
-    /// How many bytes there are.
+    /// The length in bytes.
     pub fn length(&self) -> u32 {
         u32::try_from(self.memory.len()).unwrap_or(u32::MAX)
     }
 
-    /// Where the device finds the memory.
+    /// The DMA address.
     pub(super) fn address(&self) -> u64 {
         self.address
     }
@@ -143,32 +143,32 @@ impl<'d, D: Direction> Buffer<'d, D> {
         &self.memory
     }
 
-    /// The memory, for changing.
+    /// The memory, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory
     }
 
-    /// Copies `bytes` to the beginning of the memory: as many as it has room for.
+    /// Copies `bytes` to the beginning of the memory, truncated to its length.
     pub fn write(&mut self, bytes: &[u8]) {
         for (to, from) in self.memory.iter_mut().zip(bytes) {
             *to = *from;
         }
     }
 
-    /// Hands the memory over to the device.
+    /// Synchronises the memory for the device.
     pub(super) fn to_device(&self) {
         let length = self.memory.len();
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the memory is mapped.
         unsafe {
             let raw = self.device.as_raw();
             bindings::ib_dma_sync_single_for_device(raw, self.address, length, D::RAW);
         }
     }
 
-    /// Takes the memory back from the device.
+    /// Synchronises the memory for the CPU.
     pub(super) fn to_cpu(&self) {
         let length = self.memory.len();
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the memory is mapped.
         unsafe {
             let raw = self.device.as_raw();
             bindings::ib_dma_sync_single_for_cpu(raw, self.address, length, D::RAW);
@@ -182,12 +182,12 @@ impl<D: Direction> Drop for Buffer<'_, D> {
     }
 }
 
-/// Whole pages, which peers may reach at any time: for [`Mr`](super::Mr)s.
+/// Whole pages that remote peers may access at any time, for [`Mr`](super::Mr)s.
 ///
 /// # Invariants
 ///
-/// `list` is a scatter list of all `pages`, which is mapped for `device` in `mapped` pieces. Nobody has references to the
-/// bytes.
+/// `list` is a scatter list of all `pages`, which is mapped for `device` in `mapped` entries. There are no references to
+/// the bytes.
 pub struct Pages<'d, D: Direction = Bidirectional> {
     pages: KVec<kernel::page::Page>,
     list: KVec<scatterlist>,
@@ -196,17 +196,17 @@ pub struct Pages<'d, D: Direction = Bidirectional> {
     _direction: PhantomData<fn() -> D>,
 }
 
-// SAFETY: Pages and what describes them may be used from any thread; the bytes are only copied.
+// SAFETY: Pages and their scatter list may be used from any thread; the bytes are only copied.
 unsafe impl<D: Direction> Send for Pages<'_, D> {}
-// SAFETY: As above.
+// SAFETY: Pages and their scatter list may be used from any thread; the bytes are only copied.
 unsafe impl<D: Direction> Sync for Pages<'_, D> {}
 
 impl<'d, D: Direction> Pages<'d, D> {
-    /// Allocates and maps pages for `length` bytes, which are zero. May sleep.
+    /// Allocates and maps zeroed pages for `length` bytes. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for nothing, `ENOMEM`.
+    /// `EINVAL` for a length of 0, `ENOMEM`.
     pub fn new(device: &Device<'d>, length: u32, sleep: &crate::MaySleep) -> Result<Arc<Self>> {
         sleep.check();
         let count = (length as usize).div_ceil(PAGE_SIZE);
@@ -222,7 +222,7 @@ impl<'d, D: Direction> Pages<'d, D> {
         }
         let mut list = KVec::<scatterlist>::with_capacity(count, GFP_KERNEL)?;
         let room = list.spare_capacity_mut().as_mut_ptr().cast::<scatterlist>();
-        // SAFETY: There is room for so many entries, and so many pages.
+        // SAFETY: `list` has an entry for each of the pages.
         let mapped = unsafe {
             let all = count as u32;
             bindings::rdma_sg_set_pages(room, raw_pages.as_mut_ptr().cast(), all);
@@ -233,7 +233,7 @@ impl<'d, D: Direction> Pages<'d, D> {
         if mapped == 0 {
             return Err(ENOMEM);
         }
-        // INVARIANT: They were just mapped.
+        // INVARIANT: The list was just mapped.
         let pages = Self {
             pages,
             list,
@@ -244,26 +244,26 @@ impl<'d, D: Direction> Pages<'d, D> {
         Ok(Arc::new(pages, GFP_KERNEL)?)
     }
 
-    /// How many bytes there are: whole pages.
+    /// The length in bytes, a multiple of the page size.
     pub fn length(&self) -> usize {
         self.pages.len().saturating_mul(PAGE_SIZE)
     }
 
-    /// How many pages there are.
+    /// The number of pages.
     pub fn count(&self) -> usize {
         self.pages.len()
     }
 
-    /// The scatter list, as it is mapped. C writes to its entries only while it maps them.
+    /// The mapped scatter list. C writes to its entries only while it maps them.
     pub(super) fn list(&self) -> (*mut scatterlist, u32) {
         (self.list.as_ptr().cast_mut(), self.mapped)
     }
 
-    /// Copies bytes out. Any context.
+    /// Copies bytes from the pages. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if they are not all inside.
+    /// `EINVAL` for a range outside the pages.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result {
         self.check(offset, to.len())?;
         self.sync(bindings::rdma_sync_sg_for_cpu);
@@ -272,11 +272,11 @@ impl<'d, D: Direction> Pages<'d, D> {
         })
     }
 
-    /// Copies bytes in. Any context.
+    /// Copies bytes to the pages. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if they do not all fit.
+    /// `EINVAL` for a range outside the pages.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result {
         self.check(offset, from.len())?;
         self.each_page(offset, from.len(), |page, at, range| {
@@ -303,11 +303,11 @@ impl<'d, D: Direction> Pages<'d, D> {
         ),
     ) {
         let list = self.list.as_ptr().cast_mut();
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the list is mapped.
         unsafe { sync(self.device.as_raw(), list, self.list.len() as i32, D::RAW) };
     }
 
-    /// Calls `f` with each page of a range, where in it that begins, and which bytes of the range are there.
+    /// Calls `f` with each page of a range, the offset in the page, and the corresponding part of the range.
     fn each_page(
         &self,
         offset: usize,
@@ -321,7 +321,7 @@ impl<'d, D: Direction> Pages<'d, D> {
             let inside = at % PAGE_SIZE;
             let end = length.min(done.saturating_add(PAGE_SIZE.saturating_sub(inside)));
             let raw = NonNull::new(page.as_ptr()).ok_or(EINVAL)?;
-            // SAFETY: The page is ours, and by the type invariants nobody has references to its bytes.
+            // SAFETY: `self` owns the page, and by the type invariants there are no references to its bytes.
             let page = unsafe { SharedPage::from_raw(raw.cast()) };
             f(page, inside, done..end)?;
             done = end;
@@ -333,7 +333,7 @@ impl<'d, D: Direction> Pages<'d, D> {
 impl<D: Direction> Drop for Pages<'_, D> {
     fn drop(&mut self) {
         let list = self.list.as_mut_ptr();
-        // SAFETY: By the type invariants; nobody uses the pages.
+        // SAFETY: By the type invariants the list is mapped, and no region uses the pages, since each holds a reference.
         unsafe {
             let raw = self.device.as_raw();
             bindings::ib_dma_unmap_sg(raw, list, self.list.len() as i32, D::RAW);

@@ -42,28 +42,29 @@ use crate::{
     MaySleep, QpEvent,
 };
 
-/// An event of a device.
+/// An event of a device or a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortEvent {
-    /// What has happened.
+    /// The event.
     pub event: DeviceEvent,
-    /// The port that it is about; of no meaning for events of the whole device.
+    /// The port; meaningless for events of the whole device.
     pub port: u32,
 }
 
-/// Who is told of a device's events.
+/// A listener to a device's events.
 pub trait OnDeviceEvent: Send + Sync {
-    /// An event, in process context. The caches are up to date with it. It must not drop its [`Registration`].
+    /// Handles an event, in process context. The core's caches already reflect the event. The function must
+    /// not drop its own [`Registration`].
     fn device_event(&self, event: PortEvent, sleep: &MaySleep);
 }
 
-/// Who is told of a queue pair's events.
+/// A listener to a queue pair's events.
 pub trait OnQpEvent: Send + Sync {
-    /// An event. Any context.
+    /// Handles an event. Any context.
     fn qp_event(&self, event: QpEvent);
 }
 
-/// A listener as the core knows it.
+/// The adapter of a listener for the core.
 struct Listener<T>(T);
 
 impl<T: OnDeviceEvent> OnEvent for Listener<T> {
@@ -75,7 +76,7 @@ impl<T: OnDeviceEvent> OnEvent for Listener<T> {
     }
 }
 
-/// A listener who is told of a device's events until this is dropped, which may sleep.
+/// The registration of a listener. Dropping it unregisters the listener, and may sleep.
 pub struct Registration<'d, T: OnDeviceEvent + 'd> {
     listening: Listening<Listener<T>>,
     _device: Device<'d>,
@@ -84,7 +85,7 @@ pub struct Registration<'d, T: OnDeviceEvent + 'd> {
 impl<T: OnDeviceEvent> !DropsAnywhere for Registration<'_, T> {}
 
 impl<'d, T: OnDeviceEvent + 'd> Registration<'d, T> {
-    /// Tells `listener` of the events of a device from now on.
+    /// Registers `listener` for the events of a device.
     ///
     /// # Errors
     ///
@@ -98,7 +99,7 @@ impl<'d, T: OnDeviceEvent + 'd> Registration<'d, T> {
         })
     }
 
-    /// Who is told.
+    /// The listener.
     pub fn listener(&self) -> &T {
         &self.listening.listener().0
     }

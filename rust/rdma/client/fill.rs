@@ -12,7 +12,7 @@ use rdma_bindings::{ib_atomic_wr, ib_rdma_wr, ib_reg_wr, ib_send_wr, ib_ud_wr};
 use super::{device::Brand, resources::Resources};
 use crate::abi::wr::Remote;
 
-/// Any request to send.
+/// A send request of any opcode.
 #[repr(C)]
 pub(super) union AnySend {
     send: ManuallyDrop<ib_send_wr>,
@@ -24,33 +24,34 @@ pub(super) union AnySend {
 
 impl AnySend {
     pub(super) fn send(&mut self) -> &mut ib_send_wr {
-        // SAFETY: All forms begin with this one, and any bytes that were zero, or set by members, are one.
+        // SAFETY: All members of the union begin with this one, which was zeroed at first, and is valid with
+        // any values of its members.
         unsafe { &mut self.send }
     }
 }
 
-/// What is asked for by a type of queue pair.
+/// An operation of a transport.
 #[expect(unreachable_pub, reason = "a part of a sealed public trait")]
 pub trait Fill<'d> {
-    /// Fills in a request that is new. Returns what it needs until it is completed.
+    /// Fills in a new request. Returns the resources that it needs until its completion.
     fn fill(self, request: &mut Filled<'d>) -> Result<Resources<'d>>;
 }
 
-/// A request but for its memory.
+/// A send request without its scatter/gather list.
 #[expect(unreachable_pub, reason = "a part of a sealed public trait")]
 pub struct Filled<'d> {
     pub(super) wr: AnySend,
-    /// It is about memory of the work.
+    /// Whether it transfers memory of the work.
     pub(super) has_memory: bool,
     _device: Brand<'d>,
 }
 
 impl Filled<'_> {
-    /// A request for nothing yet.
+    /// A zeroed request.
     #[inline]
     pub(super) fn new() -> Self {
         Self {
-            // SAFETY: Zeroes are a value of each form.
+            // SAFETY: Zeros are a valid value of each member.
             wr: unsafe { core::mem::zeroed() },
             has_memory: true,
             _device: core::marker::PhantomData,
@@ -74,7 +75,8 @@ impl Filled<'_> {
 
     #[inline]
     pub(super) fn remote(&mut self, remote: Remote) {
-        // SAFETY: The request is zeroed, but for its first part, which all forms have.
+        // SAFETY: The request is zeroed, except for the `ib_send_wr` at the beginning, which all members of the
+        // union share.
         let rdma = unsafe { &mut *self.wr.rdma };
         rdma.remote_addr = remote.addr;
         rdma.rkey = remote.rkey;
@@ -82,7 +84,8 @@ impl Filled<'_> {
 
     #[inline]
     pub(super) fn atomic(&mut self, remote: Remote, compare_add: u64, swap: u64) {
-        // SAFETY: As above.
+        // SAFETY: The request is zeroed, except for the `ib_send_wr` at the beginning, which all members of the
+        // union share.
         let atomic = unsafe { &mut *self.wr.atomic };
         atomic.remote_addr = remote.addr;
         atomic.rkey = remote.rkey;

@@ -3,14 +3,15 @@
 //! Memory regions for fast registration: `ib_alloc_mr`, `ib_map_mr_sg`, and the work requests that register and
 //! invalidate.
 //!
-//! | state | what may come next |
+//! | state | next |
 //! |---|---|
-//! | free | [`Mr::map`] gives it pages and a new key |
-//! | mapped | `RegMr` is posted: from then on it is registered; or other pages are mapped |
-//! | registered | peers may reach the pages with the key. `LocalInv` is posted; or a peer sends with invalidation, of which the completion tells: [`Mr::note_invalidated`] |
+//! | free | [`Mr::map`] maps pages, and sets a new key |
+//! | mapped | posting `RegMr` makes it registered; [`Mr::map`] maps other pages |
+//! | registered | remote peers may access the pages with the key. The completion of a `LocalInv`, or of a message that has
+//! invalidated the key ([`Mr::note_invalidated`]), makes it free |
 //! | free | from when that was completed |
 //!
-//! Peers get what [`Mr::remote`] returns, as soon as the request is completed:
+//! The client passes the result of [`Mr::remote`] to peers after the completion of `RegMr`:
 //!
 //! ```
 //! use kernel::prelude::*;
@@ -44,8 +45,8 @@
 //! }
 //! ```
 //!
-//! The pages stay mapped as long as they are the region's. A region that is dropped is destroyed later, when no request
-//! needs it any more; then its key is no more.
+//! The pages stay mapped as long as the region refers to them. A region that is dropped is destroyed later, after the last
+//! request that uses it. Its key becomes invalid then.
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
@@ -70,34 +71,34 @@ use super::{
 };
 use crate::{abi::wr::Remote, Access, MaySleep};
 
-/// A memory region for fast registration. Any context may drop it: it is destroyed later.
+/// A memory region for fast registration. It may be dropped in any context, and is destroyed later.
 pub struct Mr<'d>(Shared<'d>);
 
-/// A region, as a request keeps it.
+/// A request's reference to a region.
 pub(super) type Shared<'d> = Deferred<Inner<'d>>;
 
 /// # Invariants
 ///
-/// The region is ours. What is mapped to it is in `use_`.
+/// `self` owns the region. `use_` owns the pages that are mapped to it.
 pub(super) struct Inner<'d> {
     raw: NonNull<ib_mr>,
     use_: Pin<KBox<SpinLockIrq<Use<'d>>>>,
     _pd: Pd<'d>,
 }
 
-/// What a region is used for.
+/// The use of a region: its state and its pages.
 struct Use<'d> {
     state: State,
-    /// The device may write to the pages.
+    /// Whether the device may write to the pages.
     is_written: bool,
     /// The pages.
     _pages: Option<Arc<dyn Send + Sync + DropsAnywhere + 'd>>,
 }
 
-/// See the table of the module.
+/// The state of a region: see the table of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody reaches memory with it.
+    /// The key permits no access.
     Free,
     /// Pages are being mapped.
     Mapping,
@@ -109,18 +110,17 @@ pub enum State {
     Invalidating,
 }
 
-// SAFETY: Memory regions may be used from any thread.
+// SAFETY: Memory regions may be used from any thread; the lock protects `use_`.
 unsafe impl Send for Inner<'_> {}
-// SAFETY: As above.
+// SAFETY: Memory regions may be used from any thread; the lock protects `use_`.
 unsafe impl Sync for Inner<'_> {}
 
 impl<'d> Mr<'d> {
-    /// Makes a region that `max_pages` pages can be mapped to, not more than the device's `max_fast_reg_page_list_len`.
+    /// Creates a region for up to `max_pages` pages, at most the device's `max_fast_reg_page_list_len`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for too many pages, `EOPNOTSUPP` for a device without fast registration, `ENOMEM`, and what the driver
-    /// answers.
+    /// `EINVAL` for too many pages, `EOPNOTSUPP` for a device without fast registration, `ENOMEM`, and those of the driver.
     pub fn new(pd: &Pd<'d>, max_pages: u32, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
         let init = Use {
@@ -130,11 +130,11 @@ impl<'d> Mr<'d> {
         };
         let blank = UninitObject::new(GFP_KERNEL)?;
         let use_ = KBox::pin_init(new_spinlock_irq!(init, "Mr::use"), GFP_KERNEL)?;
-        // SAFETY: The protection domain is there.
+        // SAFETY: The protection domain is valid.
         let raw = made(unsafe {
             bindings::ib_alloc_mr(pd.as_raw(), bindings::IB_MR_TYPE_MEM_REG, max_pages)
         })?;
-        // INVARIANT: It was just made.
+        // INVARIANT: The region was just created.
         let inner = Inner {
             raw,
             use_,
@@ -143,11 +143,11 @@ impl<'d> Mr<'d> {
         Ok(Self(blank.deferred(pd.device(), inner)))
     }
 
-    /// Maps pages to a region that is free, in place of those that were; it gets a new key.
+    /// Maps pages to a region that is not registered, in place of the former ones, and sets a new key.
     ///
     /// # Errors
     ///
-    /// `EBUSY` for a region that is registered, `EINVAL` for more pages than it has room for, and what the driver answers.
+    /// `EBUSY` for a registered region, `EINVAL` for too many pages, and those of the driver.
     pub fn map<D: Direction>(&self, pages: &Arc<Pages<'d, D>>, sleep: &MaySleep) -> Result {
         sleep.check();
         let before = self.0.pass(|state| match state {
@@ -159,7 +159,7 @@ impl<'d> Mr<'d> {
         use_.state = match mapped {
             Ok(()) => State::Mapped,
             Err(_) if before == State::Free => before,
-            // What was mapped before is no more.
+            // The former pages are not mapped any more.
             Err(_) => State::Free,
         };
         use_.is_written = D::IS_WRITTEN;
@@ -174,8 +174,8 @@ impl<'d> Mr<'d> {
         let (list, count) = pages.list();
         let raw = self.0.raw.as_ptr();
         let wanted = i32::try_from(count).map_err(|_| EINVAL)?;
-        // SAFETY: By the type invariants; the list is mapped for the device, as the lifetime says, and the state says that
-        // nobody else changes the region.
+        // SAFETY: By the type invariants; by the lifetime the list is mapped for this device, and the state `Mapping` excludes
+        // other changes of the region.
         let mapped = unsafe {
             let page_size = PAGE_SIZE as u32;
             bindings::ib_map_mr_sg(raw, list, wanted, null_mut(), page_size)
@@ -184,38 +184,38 @@ impl<'d> Mr<'d> {
         if mapped != wanted {
             return Err(EINVAL);
         }
-        // SAFETY: As above.
+        // SAFETY: By the type invariants; the state `Mapping` excludes other changes of the region.
         unsafe { bindings::ib_update_fast_reg_key(raw, next_key((*raw).rkey)) };
         Ok(())
     }
 
-    /// What the region is used for now.
+    /// The current state of the region.
     pub fn state(&self) -> State {
         self.0.use_.lock().state
     }
 
-    /// Its key for peers.
+    /// The remote key.
     pub fn rkey(&self) -> u32 {
-        // SAFETY: By the type invariants; the member is written whole.
+        // SAFETY: By the type invariants; any value is valid, and a concurrent writer uses a single store.
         unsafe { (&raw const (*self.0.raw.as_ptr()).rkey).read_volatile() }
     }
 
-    /// How many bytes are mapped to it.
+    /// The number of mapped bytes.
     pub fn length(&self) -> u64 {
-        // SAFETY: As above.
+        // SAFETY: By the type invariants; any value is valid, and a concurrent writer uses a single store.
         unsafe { (&raw const (*self.0.raw.as_ptr()).length).read_volatile() }
     }
 
-    /// Where a peer finds byte `offset` of it: what it is told, for reads, writes and atomics.
+    /// The remote address and key of the byte at `offset`, which a peer needs for RDMA READ, WRITE and atomics.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for one that there is not.
+    /// `EINVAL` for an offset outside the region.
     pub fn remote(&self, offset: u64) -> Result<Remote> {
         if offset >= self.length() {
             return Err(EINVAL);
         }
-        // SAFETY: As above.
+        // SAFETY: By the type invariants; any value is valid, and a concurrent writer uses a single store.
         let start = unsafe { (&raw const (*self.0.raw.as_ptr()).iova).read_volatile() };
         Ok(Remote {
             addr: start.wrapping_add(offset),
@@ -223,8 +223,8 @@ impl<'d> Mr<'d> {
         })
     }
 
-    /// Takes note of what a [completion](super::work::Completion::invalidated) says: if it is this region that the peer has
-    /// invalidated, it is free now, and the answer is yes. Any context.
+    /// Handles a remote invalidation, which a [completion](super::work::Completion::invalidated) reports. Returns whether it
+    /// concerns this region, which is free then. Any context.
     pub fn note_invalidated(&self, invalidated: Invalidated<'_, 'd>) -> bool {
         let mut use_ = self.0.use_.lock();
         let is_this = invalidated.key() == self.rkey() && use_.state == State::Registered;
@@ -239,7 +239,7 @@ impl<'d> Mr<'d> {
     }
 }
 
-/// That a peer has invalidated a region with a message, as its completion says. Nobody else can: it is what a region is freed on.
+/// The proof that a message of a peer has invalidated a region. Only a completion makes it.
 pub struct Invalidated<'a, 'd> {
     key: u32,
     _completion: PhantomData<&'a ()>,
@@ -247,7 +247,7 @@ pub struct Invalidated<'a, 'd> {
 }
 
 impl Invalidated<'_, '_> {
-    /// For a completion that says so.
+    /// Creates the proof, for a completion that reports the invalidation.
     pub(super) fn new(key: u32) -> Self {
         Self {
             key,
@@ -273,7 +273,7 @@ impl Inner<'_> {
         self.raw.as_ptr()
     }
 
-    /// Goes from a state to the one that `next` says. Returns the former.
+    /// Changes the state to the one that `next` returns. Returns the former state.
     fn pass(&self, next: impl FnOnce(State) -> Option<State>) -> Result<State> {
         let mut use_ = self.use_.lock();
         let before = use_.state;
@@ -285,7 +285,7 @@ impl Inner<'_> {
         self.use_.lock().state = state;
     }
 
-    /// Registration is about to be posted. Returns the key.
+    /// Begins the registration, before its request is posted. Returns the key.
     pub(super) fn begin_register(&self, access: Access) -> Result<u32> {
         let mut use_ = self.use_.lock();
         if use_.state != State::Mapped {
@@ -295,23 +295,23 @@ impl Inner<'_> {
             return Err(EINVAL);
         }
         use_.state = State::Registered;
-        // SAFETY: By the type invariants; nobody changes it now.
+        // SAFETY: By the type invariants; the state excludes changes of the key.
         Ok(unsafe { (*self.as_raw()).rkey })
     }
 
-    /// Registration was not done.
+    /// Reverts [`Self::begin_register`].
     pub(super) fn undo_register(&self) {
         self.set(State::Mapped);
     }
 
-    /// Invalidation is about to be posted. Returns the key.
+    /// Begins the invalidation, before its request is posted. Returns the key.
     pub(super) fn begin_invalidate(&self) -> Result<u32> {
         self.pass(|state| (state == State::Registered).then_some(State::Invalidating))?;
-        // SAFETY: By the type invariants; nobody changes it now.
+        // SAFETY: By the type invariants; the state excludes changes of the key.
         Ok(unsafe { (*self.as_raw()).rkey })
     }
 
-    /// Invalidation was done, or was not.
+    /// Ends the invalidation, which was executed if `is_done`.
     pub(super) fn end_invalidate(&self, is_done: bool) {
         self.set(match is_done {
             true => State::Free,
@@ -324,7 +324,8 @@ impl Object for Inner<'_> {
     const WHAT: &'static str = "a memory region";
 
     fn destroy(&self, _sleep: &MaySleep) -> Result {
-        // SAFETY: By the type invariants; requests have a reference to this. The pages go later.
+        // SAFETY: By the type invariants `self` owns the region; requests hold references to it, so none is left. The pages are
+        // freed afterwards.
         to_result(unsafe { bindings::ib_dereg_mr_user(self.as_raw(), null_mut()) })
     }
 }

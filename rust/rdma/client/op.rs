@@ -15,81 +15,81 @@ use super::{
 };
 use crate::{abi::wr::Remote, Access};
 
-/// What a reliable connection asks of the peer, or of the device.
+/// The operations of a reliable connection.
 #[derive(Clone, Copy)]
 pub enum RcOp<'a, 'd> {
-    /// A message.
+    /// Sends a message.
     Send,
-    /// A message, and immediate data in the order of the wire.
+    /// Sends a message with immediate data, in wire order.
     SendImm([u8; 4]),
-    /// A message, and a region of the peer's with this key is invalidated.
+    /// Sends a message, and invalidates the remote region with this key.
     SendInv(u32),
-    /// The bytes are written to the peer's memory.
+    /// Writes the bytes to remote memory.
     Write(Remote),
-    /// So they are, and immediate data tells the peer, who must have posted a request to receive.
+    /// Writes the bytes to remote memory, with immediate data, which consumes a receive request of the peer.
     WriteImm(Remote, [u8; 4]),
-    /// The peer's memory is read into that of the work.
+    /// Reads remote memory into that of the work.
     Read(Remote),
-    /// Eight bytes of the peer's memory are read, and `swap` written there if they are `compare`. Bytes are in the order of
-    /// the machine.
+    /// Reads eight bytes of remote memory, and writes `swap` there if they equal `compare`. The values are in CPU byte
+    /// order.
     CompareSwap {
-        /// Where: a multiple of 8.
+        /// The remote address, a multiple of 8, and its key.
         remote: Remote,
-        /// What must be there.
+        /// The value to compare with.
         compare: u64,
-        /// What to put there.
+        /// The new value.
         swap: u64,
     },
-    /// Eight bytes of the peer's memory are read, and `add` is added there.
+    /// Reads eight bytes of remote memory, and adds `add` to them.
     FetchAdd {
-        /// Where: a multiple of 8.
+        /// The remote address, a multiple of 8, and its key.
         remote: Remote,
-        /// How much.
+        /// The value to add.
         add: u64,
     },
-    /// A region is registered, so that it can be reached. The work's memory has no part in it.
+    /// Registers a region, which makes its key valid. The work's memory is not used.
     RegMr {
-        /// The region, to which pages are mapped.
+        /// The region, with mapped pages.
         mr: &'a Mr<'d>,
-        /// What may be done with it.
+        /// The permitted access.
         access: Access,
     },
-    /// A region that is registered is invalidated. The work's memory has no part in it.
+    /// Invalidates a registered region. The work's memory is not used.
     LocalInv(&'a Mr<'d>),
 }
 
-/// What an unreliable connection asks of the peer, or of the device: see [`RcOp`].
+/// The operations of an unreliable connection: see [`RcOp`].
 #[derive(Clone, Copy)]
 pub enum UcOp<'a, 'd> {
-    /// A message.
+    /// Sends a message.
     Send,
-    /// A message, and immediate data.
+    /// Sends a message with immediate data.
     SendImm([u8; 4]),
-    /// The bytes are written to the peer's memory.
+    /// Writes the bytes to remote memory.
     Write(Remote),
-    /// So they are, and immediate data tells the peer.
+    /// Writes the bytes to remote memory, with immediate data.
     WriteImm(Remote, [u8; 4]),
-    /// A region is registered.
+    /// Registers a region.
     RegMr {
         /// The region.
         mr: &'a Mr<'d>,
-        /// What may be done with it.
+        /// The permitted access.
         access: Access,
     },
-    /// A region is invalidated.
+    /// Invalidates a region.
     LocalInv(&'a Mr<'d>),
 }
 
 /// A datagram.
 #[derive(Clone, Copy)]
 pub struct UdOp<'a, 'd> {
-    /// Where it goes.
+    /// The destination.
     pub ah: &'a Ah<'d>,
-    /// The number of the peer's queue pair.
+    /// The number of the remote queue pair.
     pub qp_num: u32,
-    /// Its Q_Key; with the high bit set, the own queue pair's is used.
+    /// The remote Q_Key; with the high bit set, the local queue pair's Q_Key is used.
     pub qkey: u32,
-    /// Immediate data, in the order of the wire.
+    /// Immediate data, in wire order.
     pub immediate: Option<[u8; 4]>,
 }
 
@@ -138,13 +138,13 @@ impl<'d> Fill<'d> for RcOp<'_, 'd> {
     }
 }
 
-/// A request to register a region, whose state says so from now on.
+/// Fills in a request that registers a region, and changes the region's state.
 fn register<'d>(request: &mut Filled<'d>, mr: &Mr<'d>, access: Access) -> Result<Resources<'d>> {
     request.opcode(bindings::IB_WR_REG_MR);
     request.has_memory = false;
     let mr = mr.shared();
     let key = mr.begin_register(access)?;
-    // SAFETY: The request is zeroed, but for its first part, which all forms have.
+    // SAFETY: The request is zeroed, except for the `ib_send_wr` at the beginning, which all members of the union share.
     let reg = unsafe { &mut *request.wr.reg };
     reg.mr = mr.as_raw();
     reg.key = key;
@@ -152,7 +152,7 @@ fn register<'d>(request: &mut Filled<'d>, mr: &Mr<'d>, access: Access) -> Result
     Ok(Resources::Register(mr))
 }
 
-/// A request to invalidate a region, whose state says so from now on.
+/// Fills in a request that invalidates a region, and changes the region's state.
 fn invalidate<'d>(request: &mut Filled<'d>, mr: &Mr<'d>) -> Result<Resources<'d>> {
     request.opcode(bindings::IB_WR_LOCAL_INV);
     request.has_memory = false;
@@ -186,7 +186,8 @@ impl<'d> Fill<'d> for UdOp<'_, 'd> {
                 request.immediate(data);
             }
         }
-        // SAFETY: The request is zeroed, but for its first part, which all forms have.
+        // SAFETY: The request is zeroed, except for the `ib_send_wr` at the beginning, which all members of the union
+        // share.
         let ud = unsafe { &mut *request.wr.ud };
         ud.ah = self.ah.as_raw();
         ud.remote_qpn = self.qp_num;

@@ -16,13 +16,14 @@ use super::{
 };
 use crate::MaySleep;
 
-/// A protection domain, counted. Any context may drop it: it is destroyed later, when nothing uses it any more.
+/// A reference-counted protection domain. It may be dropped in any context, and is destroyed later, after its
+/// last user.
 #[derive(Clone)]
 pub struct Pd<'d>(Deferred<Inner<'d>>);
 
 /// # Invariants
 ///
-/// The protection domain is ours.
+/// `self` owns the protection domain.
 struct Inner<'d> {
     raw: NonNull<ib_pd>,
     device: Device<'d>,
@@ -30,15 +31,15 @@ struct Inner<'d> {
 
 // SAFETY: Protection domains may be used from any thread.
 unsafe impl Send for Inner<'_> {}
-// SAFETY: As above.
+// SAFETY: Protection domains may be used from any thread.
 unsafe impl Sync for Inner<'_> {}
 
 impl<'d> Pd<'d> {
-    /// Makes a protection domain.
+    /// Creates a protection domain.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what the driver answers.
+    /// `ENOMEM`, and those of the driver.
     pub fn new(device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
         let blank = UninitObject::new(GFP_KERNEL)?;
@@ -46,7 +47,7 @@ impl<'d> Pd<'d> {
         let raw = made(unsafe {
             bindings::__ib_alloc_pd(device.as_raw(), 0, device.owner().as_char_ptr())
         })?;
-        // INVARIANT: It was just made.
+        // INVARIANT: The protection domain was just created.
         let inner = Inner {
             raw,
             device: device.clone(),
@@ -63,7 +64,7 @@ impl<'d> Pd<'d> {
         self.0.raw.as_ptr()
     }
 
-    /// The key for memory of the kernel that is mapped for DMA.
+    /// The local key of kernel memory that is mapped for DMA.
     pub(super) fn lkey(&self) -> u32 {
         // SAFETY: By the type invariants; the member is constant.
         unsafe { (*self.as_raw()).local_dma_lkey }
@@ -74,7 +75,7 @@ impl Object for Inner<'_> {
     const WHAT: &'static str = "a protection domain";
 
     fn destroy(&self, _sleep: &MaySleep) -> Result {
-        // SAFETY: By the type invariants; what uses it has a reference to this.
+        // SAFETY: By the type invariants `self` owns the domain; its users hold references, so none is left.
         to_result(unsafe { bindings::ib_dealloc_pd_user(self.raw.as_ptr(), null_mut()) })
     }
 }

@@ -2,18 +2,18 @@
 
 //! Queue pairs whose transport and state are part of their type: `struct ib_qp`.
 //!
-//! | state | what may be posted | what comes next |
+//! | state | requests that may be posted | next |
 //! |---|---|---|
 //! | [`Reset`] | nothing | [`into_init`](Qp::into_init) |
-//! | [`Init`] | requests to receive | [`into_rtr`](Qp::into_rtr) |
-//! | [`Rtr`] | requests to receive | [`into_rts`](Qp::into_rts) |
+//! | [`Init`] | receive requests | [`into_rtr`](Qp::into_rtr) |
+//! | [`Rtr`] | receive requests | [`into_rts`](Qp::into_rts) |
 //! | [`Rts`] | all requests | [`into_sqd`](Qp::into_sqd) |
-//! | [`Sqd`] | all; those to send wait | [`resume`](Qp::resume) |
+//! | [`Sqd`] | all; send requests wait | [`resume`](Qp::resume) |
 //! | [`Err`](struct@Err) | all; they are flushed | [`into_reset`](Qp::into_reset) |
 //!
-//! Each state may become [`Err`](struct@Err). The device may do that too, by itself: requests are flushed then, and nothing
-//! else changes.
-//! Peers exchange their numbers and addresses by a means of their own, or by the connection manager (crate `rdma_cm`):
+//! Each state may change to [`Err`](struct@Err). The device may do that by itself too: then requests are flushed, and the
+//! type does not change. Peers exchange their numbers and addresses by their own protocol, or by the connection manager
+//! (crate `rdma_cm`):
 //!
 //! ```
 //! use kernel::{prelude::*, sync::Arc};
@@ -114,33 +114,34 @@ pub use transport::{
     ConnectedInit, DatagramInit, Peer, Rc, Sending, Transport, Uc, UcPeer, UcSending, Ud, UdSending,
 };
 
-/// What a queue pair is to be like.
+/// The attributes of a new queue pair.
 pub struct Config<'a, 'd> {
-    /// Where requests to send are completed.
+    /// The completion queue of send requests.
     pub send_cq: &'a Arc<Cq<'d>>,
-    /// Where requests to receive are completed.
+    /// The completion queue of receive requests.
     pub recv_cq: &'a Arc<Cq<'d>>,
-    /// How many requests to send may be posted.
+    /// The capacity of the send queue in requests.
     pub max_sends: u32,
-    /// How many requests to receive may be posted.
+    /// The capacity of the receive queue in requests.
     pub max_receives: u32,
-    /// How many pieces of memory a request may have, up to [`MAX_PIECES`](super::work::MAX_PIECES).
+    /// The maximum number of memory pieces of a request, up to [`MAX_PIECES`](super::work::MAX_PIECES).
     pub max_pieces: u32,
-    /// Where requests to receive are taken from, if the queue pair is not to have a queue for them.
+    /// The shared receive queue, in place of a receive queue.
     pub srq: Option<&'a Arc<Srq<'d>>>,
-    /// Who is told of its events.
+    /// The listener to its events.
     pub events: Option<Arc<dyn OnQpEvent + 'd>>,
 }
 
-/// A queue pair, as its owner has it: the context of C's.
+/// A queue pair with its ownership. It is the context of the C queue pair.
 ///
 /// # Invariants
 ///
-/// The queue pair is ours, from when the address in `shared` is set. Completions know `shared` alone, at the beginning.
+/// `self` owns the queue pair after the address in `shared` is set. Completions only use `shared`, which is at the
+/// beginning.
 #[repr(C)]
 pub(super) struct Owner<'d> {
     shared: Arc<Shared<'d>>,
-    /// It has left the reset state, so requests may have been posted.
+    /// Whether it has left the reset state, so that requests may have been posted.
     used: AtomicBool,
     pd: Pd<'d>,
     send_cq: Arc<Cq<'d>>,
@@ -151,7 +152,7 @@ pub(super) struct Owner<'d> {
     _reserved: [Reserved; 2],
 }
 
-/// A queue pair. Dropping it, in process context, waits until all that is posted has been handled.
+/// A queue pair. Dropping it, in process context, waits until all posted requests are handled.
 pub struct Qp<'d, T: Transport, S: State> {
     owner: Owned<Owner<'d>>,
     _type: PhantomData<(T, S)>,
@@ -159,16 +160,17 @@ pub struct Qp<'d, T: Transport, S: State> {
 
 impl<T: Transport, S: State> !DropsAnywhere for Qp<'_, T, S> {}
 
-/// A counted handle of a queue pair, for posting in any context. It does not keep the queue pair: when that is destroyed, or
-/// reset, posting fails. Any context may drop it.
+/// A counted handle of a queue pair, for posting in any context. It does not keep the queue pair: after that is destroyed or
+/// reset, posting fails. It may be dropped in any context.
 pub struct QpHandle<'d, T: Transport, S: State> {
     shared: Arc<Shared<'d>>,
     _type: PhantomData<(T, S)>,
 }
 
-/// Why a queue pair has not changed its state; it is as it was, or the device has put it in error.
+/// The error of a state change, with the queue pair. The queue pair is unchanged, or the device has moved it to the error
+/// state.
 pub struct Failed<'d, T: Transport, S: State> {
-    /// Why.
+    /// The error.
     pub error: Error,
     /// The queue pair.
     pub qp: Qp<'d, T, S>,
@@ -207,12 +209,12 @@ impl<T: Transport, S: State> Clone for QpHandle<'_, T, S> {
 }
 
 impl<'d, T: Transport> Qp<'d, T, Reset> {
-    /// Makes a queue pair.
+    /// Creates a queue pair.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for what the device has not; `ENOMEM`, also where a completion queue has no room for the last request of a
-    /// queue, or for all of an SRQ; and what the driver answers.
+    /// `EINVAL` for attributes that the device does not support; `ENOMEM`, also where a completion queue has no free entries
+    /// for draining a queue, or for all requests of an SRQ; and those of the driver.
     pub fn new(pd: &Pd<'d>, config: Config<'_, 'd>, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
         let reserved = [
@@ -265,15 +267,15 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
         }
         init.sq_sig_type = bindings::IB_SIGNAL_REQ_WR;
         init.qp_type = T::TYPE.as_raw();
-        // SAFETY: The queue pair has references to what it uses; its context stays until it is destroyed.
+        // SAFETY: The queue pair holds references to the objects that it uses; its context is valid until it is destroyed.
         let raw = made(unsafe {
             let name = pd.device().owner().as_char_ptr();
             bindings::ib_create_qp_kernel(pd.as_raw(), &mut init, name)
         })?;
-        // SAFETY: It was just made; the number is constant.
+        // SAFETY: The queue pair was just created; the number is constant.
         let number = unsafe { raw.as_ref() }.qp_num;
         owner.shared.number.store(number, Ordering::Relaxed);
-        // INVARIANT: It was just made.
+        // INVARIANT: The queue pair was just created.
         owner.shared.raw.store(raw.as_ptr(), Ordering::Release);
         Ok(Self {
             owner,
@@ -285,7 +287,7 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a port that there is not, and what the driver answers.
+    /// `EINVAL` for an unknown port, and those of the driver.
     pub fn into_init(
         self,
         init: &T::Init,
@@ -296,11 +298,11 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
 }
 
 impl<'d, T: Transport> Qp<'d, T, Init> {
-    /// Lets the queue pair receive: from the peer, where it is connected to one.
+    /// Moves the queue pair to the ready-to-receive state, connected to the peer if the transport has one.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a path that cannot be, and what the driver answers.
+    /// `EINVAL` for an invalid path, and those of the driver.
     pub fn into_rtr(
         self,
         peer: &T::Peer,
@@ -311,11 +313,11 @@ impl<'d, T: Transport> Qp<'d, T, Init> {
 }
 
 impl<'d, T: Transport> Qp<'d, T, Rtr> {
-    /// Lets the queue pair send.
+    /// Moves the queue pair to the ready-to-send state.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn into_rts(
         self,
         sending: &T::Sending,
@@ -326,12 +328,12 @@ impl<'d, T: Transport> Qp<'d, T, Rtr> {
 }
 
 impl<'d, T: Transport> Qp<'d, T, Rts> {
-    /// Has the queue pair begin no more requests to send. When those that were begun are ended, its events tell:
-    /// [`QpEvent::SqDrained`].
+    /// Moves the queue pair to the send-queue-drain state, in which it starts no send requests. When those under way have
+    /// ended, the event [`QpEvent::SqDrained`] is raised.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn into_sqd(self, sleep: &MaySleep) -> Result<Qp<'d, T, Sqd>, Failed<'d, T, Rts>> {
         let fill = |attr: &mut ib_qp_attr| {
             attr.en_sqd_async_notify = 1;
@@ -342,22 +344,22 @@ impl<'d, T: Transport> Qp<'d, T, Rts> {
 }
 
 impl<'d, T: Transport> Qp<'d, T, Sqd> {
-    /// Lets the queue pair send again.
+    /// Moves the queue pair back to the ready-to-send state.
     ///
     /// # Errors
     ///
-    /// What the driver answers: not all that was begun may be ended.
+    /// Those of the driver: requests may still be under way.
     pub fn resume(self, sleep: &MaySleep) -> Result<Qp<'d, T, Rts>, Failed<'d, T, Sqd>> {
         self.become_with(|_| QpAttrMask::empty(), sleep)
     }
 }
 
 impl<'d, T: Transport> Qp<'d, T, Err> {
-    /// Puts the queue pair back to what it was when it was made. First all that is posted is handled.
+    /// Resets the queue pair, after all posted requests are handled.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn into_reset(self, sleep: &MaySleep) -> Result<Qp<'d, T, Reset>, Failed<'d, T, Err>> {
         if let Result::Err(error) = self.owner.drain(sleep) {
             self.owner.shared.closing.store(false, Ordering::SeqCst);
@@ -388,19 +390,19 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
         let mut attr: ib_qp_attr = pin_init::zeroed();
         let mask = fill(&mut attr) | QpAttrMask::STATE;
         attr.qp_state = N::STATE.as_raw();
-        // SAFETY: The mask says what is filled in.
+        // SAFETY: The attributes in the mask are filled in.
         unsafe { self.become_raw(&mut attr, mask, sleep) }
     }
 
-    /// Changes the state as `attr` says, for a connection manager, which fills it in.
+    /// Changes the state with the attributes of a connection manager.
     ///
     /// # Errors
     ///
-    /// What the driver answers; `EINVAL` for another state than `N`, and for a port that there is not.
+    /// Those of the driver; `EINVAL` for another state than `N`, and for an unknown port.
     ///
     /// # Safety
     ///
-    /// What the mask names is filled in.
+    /// The attributes in the mask are filled in.
     pub unsafe fn become_raw<N: State>(
         self,
         attr: &mut ib_qp_attr,
@@ -408,7 +410,7 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
         sleep: &MaySleep,
     ) -> Result<Qp<'d, T, N>, Failed<'d, T, S>> {
         sleep.check();
-        // The stock core trusts its callers with that.
+        // The stock core does not check the port.
         let device = self.owner.pd.device();
         let no_port =
             mask.contains(QpAttrMask::PORT) && !device.scope.device.is_port_valid(attr.port_num);
@@ -436,31 +438,31 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
         })
     }
 
-    /// Ends all requests with an error.
+    /// Moves the queue pair to the error state, which flushes all requests.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn into_err(self, sleep: &MaySleep) -> Result<Qp<'d, T, Err>, Failed<'d, T, S>> {
         self.become_with(|_| QpAttrMask::empty(), sleep)
     }
 
-    /// The state that the device says the queue pair is in: it may have put it in error.
+    /// Queries the actual state from the device, which may have moved the queue pair to the error state.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn query_state(&self, sleep: &MaySleep) -> Result<QpState> {
         sleep.check();
         let mut attr: ib_qp_attr = pin_init::zeroed();
         let mut init: ib_qp_init_attr = pin_init::zeroed();
         let mask = QpAttrMask::STATE.bits() as c_int;
-        // SAFETY: By the type invariants; there is room for the answer.
+        // SAFETY: By the type invariants; the results are valid for writes.
         to_result(unsafe { bindings::ib_query_qp(self.as_raw(), &mut attr, mask, &mut init) })?;
         QpState::try_from(attr.qp_state)
     }
 
-    /// A handle for posting elsewhere.
+    /// Creates a handle for posting.
     pub fn handle(&self) -> QpHandle<'d, T, S> {
         QpHandle {
             shared: self.owner.shared.clone(),
@@ -473,24 +475,24 @@ impl<'d, T: Transport, S: State> Qp<'d, T, S> {
         &self.owner.pd
     }
 
-    /// Whether requests to receive come from an SRQ.
+    /// Whether receive requests come from an SRQ.
     pub fn has_srq(&self) -> bool {
         self.owner.srq.is_some()
     }
 
-    /// The C structure, which is there as long as `self`: for a connection manager.
+    /// The C structure, which is valid as long as `self`, for a connection manager.
     pub fn as_raw(&self) -> *mut ib_qp {
         self.owner.shared.raw.load(Ordering::Acquire)
     }
 }
 
-/// A C entry point: an event of a queue pair.
+/// The C entry point of events of a queue pair.
 ///
 /// # Safety
 ///
 /// The core calls it with an event and the context of a queue pair that is not destroyed yet.
 unsafe extern "C" fn qp_event(event: *mut ib_event, context: *mut c_void) {
-    // SAFETY: By the safety requirements; the context is set in `Qp::new`.
+    // SAFETY: By the safety requirements the context is the `Owner` that `Qp::new` has set.
     let (event, owner) = unsafe { ((*event).event, &*context.cast::<Owner<'_>>()) };
     let Ok(event) = QpEvent::try_from(event) else {
         return;

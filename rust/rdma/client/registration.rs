@@ -3,7 +3,7 @@
 //! Registration of a client with the core: `struct ib_client`.
 //!
 //! 1. Implement [`Client`] for a type.
-//! 2. Make a `static` [`ClientTable`] of it.
+//! 2. Define a `static` [`ClientTable`] of it.
 //! 3. Keep its [`Registration`] in the module.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
@@ -29,55 +29,56 @@ use rdma_bindings as bindings;
 
 use crate::{core::Device, MaySleep};
 
-/// Who is told of devices. Both methods may sleep; they are not called at once for a device.
+/// A client, which is notified of devices. `add` and `remove` may sleep, and are not called concurrently for one
+/// device.
 pub trait Client: Sized + 'static {
-    /// What the client keeps of each device, counted: where nothing else counts it, a [`Counted`].
+    /// The client's data of a device, which is reference-counted, for example by [`Counted`].
     type Data: AlwaysRefCounted;
 
     /// The client's name, for the alias `rdma-client-NAME`.
     const NAME: &'static CStr;
 
-    /// The client's table, of which there is one.
+    /// The client's only table.
     fn table() -> &'static ClientTable<Self>;
 
-    /// Whether the client wants devices too that lack methods which the kernel's users need.
+    /// Whether the client is added to devices without all kernel verbs too.
     const ANY_DEVICE: bool;
 
-    /// A device has come, or the client has.
+    /// Called for a device that is registered, when the device or the client is registered.
     ///
     /// # Errors
     ///
-    /// Any: the client does not hear of the device again.
+    /// Any error: no other method is called for the device.
     fn add(device: &Device, sleep: &MaySleep) -> Result<ARef<Self::Data>>;
 
-    /// A device goes, or the client does. When this returns the client uses the device no more.
+    /// Called when the device or the client is unregistered. After it returns the client does not use the device.
     fn remove(device: &Device, data: ARef<Self::Data>, sleep: &MaySleep);
 
-    /// A device has a new name.
+    /// Called for a device that was renamed.
     fn renamed(_device: &Device, _data: &Self::Data, _sleep: &MaySleep) {}
 
-    /// User space asks for the client's character device.
+    /// Called when user space queries the client's character device.
     ///
     /// # Errors
     ///
-    /// Any; user space sees it.
+    /// Any error; it is returned to user space.
     fn nl_info(_device: &Device, _data: &Self::Data, _info: &mut NlInfo<'_>) -> Result {
         Err(EOPNOTSUPP)
     }
 }
 
-/// What a client keeps of a device.
+/// A reference-counted value, for the data of a device.
 ///
 /// # Invariants
 ///
-/// It was allocated by [`Self::new`].
+/// The value was allocated by [`Self::new`].
 pub struct Counted<T> {
     count: Refcount,
     value: T,
 }
 
 impl<T: Send + Sync> Counted<T> {
-    /// Counts the first reference of a value.
+    /// Allocates a value with one reference.
     ///
     /// # Errors
     ///
@@ -88,7 +89,7 @@ impl<T: Send + Sync> Counted<T> {
             value,
         };
         let counted = KBox::leak(KBox::new(counted, GFP_KERNEL)?);
-        // SAFETY: The first reference is handed over.
+        // SAFETY: The result takes over the first reference.
         Ok(unsafe { ARef::from_raw(NonNull::from(counted)) })
     }
 }
@@ -101,32 +102,32 @@ impl<T> core::ops::Deref for Counted<T> {
     }
 }
 
-// SAFETY: The value is there until the last reference is dropped.
+// SAFETY: The value is valid until the last reference is dropped.
 unsafe impl<T: Send + Sync> AlwaysRefCounted for Counted<T> {
     fn inc_ref(&self) {
         self.count.inc();
     }
 
     unsafe fn dec_ref(this: NonNull<Self>) {
-        // SAFETY: By the safety requirements there is a reference.
+        // SAFETY: By the safety requirements the caller owns a reference.
         if unsafe { this.as_ref() }.count.dec_and_test() {
-            // SAFETY: That was the last one; by the type invariants it was allocated so.
+            // SAFETY: That was the last reference; by the type invariants `KBox` has allocated the value.
             drop(unsafe { KBox::from_raw(this.as_ptr()) });
         }
     }
 }
 
-/// What a client tells user space of its character device, over netlink: `struct ib_client_nl_info`.
+/// The answer to a query for a client's character device, over netlink: `struct ib_client_nl_info`.
 pub struct NlInfo<'a>(&'a mut bindings::ib_client_nl_info);
 
 impl NlInfo<'_> {
-    /// The port that user space asks for. `None`: the device as such.
+    /// The port of the query; `None` for the device as a whole.
     pub fn port(&self) -> Option<u32> {
         (self.0.port != u32::MAX).then_some(self.0.port)
     }
 
-    /// Says which character device it is, and the version of what goes over it. The core counts a reference of
-    /// the device while the client still knows it.
+    /// Sets the character device and the version of its ABI. The core takes a reference to the character device before
+    /// the client can release it.
     pub fn set(&mut self, cdev: &kernel::device::Device, abi: u64) {
         self.0.cdev = crate::core::device::raw_dev(cdev);
         self.0.abi = abi;
@@ -136,27 +137,27 @@ impl NlInfo<'_> {
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` if there is no room.
+    /// `EMSGSIZE` if the message is full.
     pub fn put_u32(&mut self, attribute: u32, value: u32) -> Result {
         let (len, from) = (size_of::<u32>() as c_int, &raw const value);
-        // SAFETY: The message is being written by the core, which waits.
+        // SAFETY: The core has lent the message for the call.
         to_result(unsafe { bindings::nla_put(self.0.nl_msg, attribute as c_int, len, from.cast()) })
     }
 }
 
-/// A client, as the core knows it: a `static`.
+/// The C structure of a client: a `static`.
 pub struct ClientTable<T> {
     raw: Opaque<bindings::ib_client>,
-    /// Whether the core knows it.
+    /// Whether the client is registered.
     registered: AtomicBool,
     _client: PhantomData<fn() -> T>,
 }
 
-// SAFETY: The core guards what changes.
+// SAFETY: The core synchronises the members that change, and `registered` is atomic.
 unsafe impl<T> Sync for ClientTable<T> {}
 
 impl<T: Client> ClientTable<T> {
-    /// A client.
+    /// Creates the structure.
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
         let mut client: bindings::ib_client = pin_init::zeroed();
@@ -172,11 +173,11 @@ impl<T: Client> ClientTable<T> {
         }
     }
 
-    /// Registers the client: it hears of the devices that are there before this returns.
+    /// Registers the client. `add` is called for all registered devices before this returns.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a table that is not that of the client, `EBUSY` for one that is registered, `ENOMEM`.
+    /// `EINVAL` for a table other than the client's, `EBUSY` for a registered one, `ENOMEM`.
     pub fn register(&'static self, _sleep: &MaySleep) -> Result<Registration<T>> {
         if !core::ptr::eq(self, T::table()) {
             return Err(EINVAL);
@@ -184,7 +185,7 @@ impl<T: Client> ClientTable<T> {
         if self.registered.swap(true, Ordering::AcqRel) {
             return Err(EBUSY);
         }
-        // SAFETY: The client is a static, and nobody has it yet.
+        // SAFETY: The structure is a static, and `registered` shows that it is not registered yet.
         let registered = to_result(unsafe {
             (*self.raw.get()).set_no_kverbs_req(T::ANY_DEVICE.into());
             bindings::ib_register_client(self.raw.get())
@@ -196,13 +197,13 @@ impl<T: Client> ClientTable<T> {
         Ok(Registration(self))
     }
 
-    /// What the client has of a device.
+    /// The client's data of a device.
     ///
     /// # Safety
     ///
-    /// The client is not told meanwhile that the device goes.
+    /// `remove` is not called for the device as long as the result is used.
     pub unsafe fn data<'a>(&'static self, device: &'a Device) -> Option<&'a T::Data> {
-        // SAFETY: The device is there, and so is the data, by the safety requirements.
+        // SAFETY: The device is valid, and by the safety requirements so is the data.
         unsafe {
             let id = (*self.raw.get()).client_id as usize;
             let array = &raw mut (*device.as_raw()).client_data;
@@ -219,7 +220,7 @@ impl<T: Client> ClientTable<T> {
         match added {
             Ok(data) => {
                 let data = ARef::into_raw(data).as_ptr().cast::<c_void>();
-                // SAFETY: The client's table is what the core called for the device. There is only one of a `T`.
+                // SAFETY: The table is that of the client that the core calls; a `T` has only one.
                 unsafe { bindings::ib_set_client_data(device, T::table().raw.get(), data) };
                 0
             }
@@ -234,13 +235,14 @@ impl<T: Client> ClientTable<T> {
         let Some(data) = NonNull::new(data.cast::<T::Data>()) else {
             return;
         };
-        // SAFETY: By the safety requirements; the reference was given to the core, which forgets it. Clients may sleep.
+        // SAFETY: By the safety requirements; `add` has given the reference to the core, which gives it back here.
+        // Clients may sleep.
         unsafe { T::remove(&*device.cast(), ARef::from_raw(data), &MaySleep::assume()) };
     }
 
     /// # Safety
     ///
-    /// The core calls it with a device that was added and does not go meanwhile, and the data.
+    /// The core calls it with a device that was added and is not removed during the call, and its data.
     unsafe extern "C" fn rename(device: *mut bindings::ib_device, data: *mut c_void) {
         // SAFETY: By the safety requirements. Clients may sleep.
         unsafe {
@@ -252,7 +254,8 @@ impl<T: Client> ClientTable<T> {
 
     /// # Safety
     ///
-    /// The core calls it with a device that was added and does not go meanwhile, the data, and what is to be filled in.
+    /// The core calls it with a device that was added and is not removed during the call, its data, and the structure
+    /// to fill in.
     unsafe extern "C" fn get_nl_info(
         device: *mut bindings::ib_device,
         data: *mut c_void,
@@ -267,12 +270,12 @@ impl<T: Client> ClientTable<T> {
     }
 }
 
-/// The client is registered while this is there. Dropping it takes the client's devices away.
+/// The registration of a client. Dropping it unregisters the client, and removes all its devices.
 pub struct Registration<T: 'static>(&'static ClientTable<T>);
 
 impl<T> Drop for Registration<T> {
     fn drop(&mut self) {
-        // SAFETY: The client was registered.
+        // SAFETY: `register` has registered the client.
         unsafe { bindings::ib_unregister_client(self.0.raw.get()) };
         self.0.registered.store(false, Ordering::Release);
     }

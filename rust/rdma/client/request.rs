@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests as drivers read them: `struct ib_send_wr`, `struct ib_recv_wr`. They are on the stack of the caller that
-//! posts: a request may be completed and its memory be freed before the driver follows the link to the next one of a
-//! chain.
+//! The C work requests that drivers read: `struct ib_send_wr`, `struct ib_recv_wr`. They are on the stack of the posting
+//! function, since a work may be completed and freed before the driver follows the link to the next request of a chain.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -17,14 +16,14 @@ use super::{
     work::{Handler, Posted, MAX_PIECES},
 };
 
-/// A request to send, with its memory list.
+/// A send request with its scatter/gather list.
 pub(super) struct SendSlot<'d> {
     request: Filled<'d>,
     list: [ib_sge; MAX_PIECES],
 }
 
 impl<'d> SendSlot<'d> {
-    /// A request for nothing yet.
+    /// A zeroed request.
     #[inline]
     pub(super) fn new() -> Self {
         Self {
@@ -33,13 +32,13 @@ impl<'d> SendSlot<'d> {
         }
     }
 
-    /// Fills in what is asked for, where the request is new. Returns what it needs until it is completed.
+    /// Fills in the operation of a new request. Returns the resources that it needs until its completion.
     #[inline]
     pub(super) fn ask(&mut self, op: impl Fill<'d>) -> Result<Resources<'d>> {
         op.fill(&mut self.request)
     }
 
-    /// Fills in the rest, for work that was handed over.
+    /// Fills in the scatter/gather list and the handler of a work that was handed over.
     #[inline]
     pub(super) fn fill<H: Handler<'d>>(&mut self, posted: &Posted<'d, H>, lkey: u32) {
         let count = match self.request.has_memory {
@@ -52,7 +51,7 @@ impl<'d> SendSlot<'d> {
         wr.send_flags = posted.flags().bits() as i32;
     }
 
-    /// The request, which is followed by `next`. It points to parts of the slot.
+    /// Links the request to `next`, and returns it. It points to other members of the slot.
     pub(super) fn link(&mut self, next: *const ib_send_wr) -> *const ib_send_wr {
         let list = self.list.as_mut_ptr();
         let wr = self.request.wr.send();
@@ -61,20 +60,20 @@ impl<'d> SendSlot<'d> {
         wr
     }
 
-    /// Where the request is.
+    /// The address of the request.
     pub(super) fn address(&self) -> *const ib_send_wr {
         (&raw const self.request.wr).cast()
     }
 }
 
-/// A request to receive, with its memory list.
+/// A receive request with its scatter/gather list.
 pub(super) struct ReceiveSlot {
     wr: ib_recv_wr,
     list: [ib_sge; MAX_PIECES],
 }
 
 impl ReceiveSlot {
-    /// The request for work that was handed over.
+    /// Fills in the request for a work that was handed over.
     pub(super) fn new<'d, H: Handler<'d>>(posted: &Posted<'d, H>, lkey: u32) -> Self {
         let mut slot = Self {
             wr: pin_init::zeroed(),
@@ -85,19 +84,19 @@ impl ReceiveSlot {
         slot
     }
 
-    /// The request, which is followed by `next`. It points to parts of the slot.
+    /// Links the request to `next`, and returns it. It points to other members of the slot.
     pub(super) fn link(&mut self, next: *const ib_recv_wr) -> *const ib_recv_wr {
         self.wr.sg_list = self.list.as_mut_ptr();
         self.wr.next = next.cast_mut();
         &self.wr
     }
 
-    /// Where the request is.
+    /// The address of the request.
     pub(super) fn address(&self) -> *const ib_recv_wr {
         &self.wr
     }
 
-    /// The request alone.
+    /// The request, without a next one.
     pub(super) fn raw(&mut self) -> *const ib_recv_wr {
         self.link(null_mut())
     }

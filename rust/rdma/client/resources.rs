@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a posted work request uses until it is completed: an address handle, a memory region, a slot of an SRQ.
+//! The resources that a posted work request uses until its completion: an address handle, a memory region, a slot of an
+//! SRQ.
 
 use core::{
     ptr::NonNull,
@@ -9,26 +10,26 @@ use core::{
 
 use super::{ah::Ah, mr, slots::Slot};
 
-/// What a work request uses until it is completed.
+/// The resources of a work request.
 #[expect(unreachable_pub, reason = "a part of a sealed public trait")]
 pub enum Resources<'d> {
-    /// Nothing but its memory.
+    /// None besides its memory.
     Nothing,
-    /// Where the datagram goes.
+    /// The destination of a datagram.
     Address {
-        /// The handle stays until then.
+        /// The address handle.
         _ah: Ah<'d>,
     },
     /// The region that is registered.
     Register(mr::Shared<'d>),
     /// The region that is invalidated.
     Invalidate(mr::Shared<'d>),
-    /// Its place in an SRQ.
+    /// Its slot in an SRQ.
     Srq(Slot),
 }
 
 impl Resources<'_> {
-    /// The request is completed, or was not posted.
+    /// Releases the resources of a request that is completed or was not posted; `is_done` if it was executed.
     pub(super) fn release(self, is_done: bool) {
         match self {
             Self::Register(mr) if !is_done => mr.undo_register(),
@@ -39,24 +40,24 @@ impl Resources<'_> {
     }
 }
 
-/// Counts a request that is posted, until its completion is handled: where the queue pair cannot be asked for its last one.
+/// Counts a posted request until its completion is handled, for queue pairs that cannot be drained by a drain request.
 ///
 /// # Invariants
 ///
-/// The counter is there as long as it is not zero.
+/// The counter is valid as long as it is not zero.
 pub(super) struct Outstanding(NonNull<AtomicUsize>);
 
-// SAFETY: The counter is for all threads.
+// SAFETY: The counter is atomic.
 unsafe impl Send for Outstanding {}
-// SAFETY: As above.
+// SAFETY: The counter is atomic.
 unsafe impl Sync for Outstanding {}
 
 impl Outstanding {
-    /// Counts one more.
+    /// Counts one more request.
     ///
     /// # Safety
     ///
-    /// The counter stays as long as it is not zero.
+    /// The counter is valid as long as it is not zero.
     pub(super) unsafe fn new(counter: &AtomicUsize) -> Self {
         counter.fetch_add(1, Ordering::Relaxed);
         // INVARIANT: By the safety requirements.
@@ -66,7 +67,7 @@ impl Outstanding {
 
 impl Drop for Outstanding {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants; it is not zero.
+        // SAFETY: By the type invariants; the counter includes `self`, and so is not zero.
         unsafe { self.0.as_ref() }.fetch_sub(1, Ordering::Release);
     }
 }

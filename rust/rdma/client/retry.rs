@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that their driver failed to destroy. They stay, with all that they use, since the driver may still use them. When the
-//! device or the client goes, they are destroyed again, until the driver succeeds.
+//! Objects that their driver has failed to destroy. They stay, with all objects that they use, since the driver may still access
+//! them. The removal of the device or the client repeats the destruction until the driver succeeds.
 
 use core::{
     ptr::{null_mut, NonNull},
@@ -17,7 +17,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// A link in no list. `destroy` destroys the object that it is a part of, or puts it on the list again.
+    /// A link in no list. `destroy` destroys the object that contains the link, or adds it to the list again.
     pub(super) const fn new(destroy: unsafe fn(NonNull<Link>, &MaySleep)) -> Self {
         Self {
             next: AtomicPtr::new(null_mut()),
@@ -26,11 +26,11 @@ impl Link {
     }
 }
 
-/// Objects that were not destroyed. They may be added from any context.
+/// A list of objects that were not destroyed. Objects may be added from any context.
 ///
 /// # Invariants
 ///
-/// The links are those of objects that were not destroyed.
+/// The links are members of valid objects that are owned by the list.
 pub(super) struct RetryList {
     first: AtomicPtr<Link>,
     is_told: AtomicBool,
@@ -49,13 +49,14 @@ impl RetryList {
     ///
     /// # Safety
     ///
-    /// The link is that of an object that nobody else destroys, and is in no list. Its function may be called with it.
+    /// The link is in no list, and is a member of an object whose ownership passes to the list. Its function may be called with
+    /// it.
     pub(super) unsafe fn add(&self, link: NonNull<Link>) {
         // INVARIANT: By the safety requirements.
         let _ = self
             .first
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |first| {
-                // SAFETY: By the safety requirements the object is there, as nobody finds it in the list yet.
+                // SAFETY: By the safety requirements the object is valid, and it is not in the list yet.
                 unsafe { link.as_ref() }
                     .next
                     .store(first, Ordering::Relaxed);
@@ -63,16 +64,16 @@ impl RetryList {
             });
     }
 
-    /// Says whether this is asked for the first time.
+    /// Returns true for the first call only.
     pub(super) fn is_first_time(&self) -> bool {
         !self.is_told.swap(true, Ordering::Relaxed)
     }
 
-    /// Destroys all that is in the list now. What the driver does not destroy is in the list again.
+    /// Destroys all objects that are in the list now. Those that the driver fails to destroy are added again.
     pub(super) fn destroy(&self, sleep: &MaySleep) {
         let mut next = self.first.swap(null_mut(), Ordering::AcqRel);
         while let Some(link) = NonNull::new(next) {
-            // SAFETY: By the type invariants the object is there. It is in no list now, and may go in its function.
+            // SAFETY: By the type invariants the object is valid. It was removed from the list, and its function may free it.
             unsafe {
                 let Link {
                     next: after,

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits: a request is posted only if its completion queue has a free entry for it, so that no completion queue
-//! overruns. A lost completion would block the destruction of its queue pair for ever. A queue of a queue pair takes no
-//! more requests than were asked for, even if the driver has made it larger; one entry more is for draining.
+//! Credits: a request is posted only if its completion queue has a free entry for it, so that no completion queue overruns. A
+//! lost completion would block the destruction of its queue pair for ever. A queue of a queue pair takes no more requests than
+//! were requested at its creation, even if the driver has made it larger. One more entry is for draining.
 //!
-//! | what takes room | from | until |
+//! | user of entries | from | until |
 //! |---|---|---|
-//! | a request of a queue pair | it is posted | its completion is taken from the queue |
-//! | the last request of each queue of a queue pair | it is made | it is destroyed |
-//! | an SRQ, for all of its requests at once | the first queue pair that has both is made | the last one is destroyed |
+//! | a request of a queue pair | posting | its completion is polled |
+//! | the drain request of each queue of a queue pair | the queue pair is created | it is destroyed |
+//! | an SRQ, for all of its requests | the first queue pair with this SRQ and completion queue is created | the last one is
+//! destroyed |
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `Room::srqs` | which SRQs take room | process | nothing |
+//! | `Room::srqs` | the SRQs that use entries | process | nothing |
 
 use core::{
     ptr::NonNull,
@@ -25,24 +26,24 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
-/// What a queue is drained with takes room for a request.
+/// The number of entries for the drain request of a queue.
 pub(super) const DRAIN_REQUESTS: u32 = 1;
 
-/// The room of a completion queue.
+/// The free entries of a completion queue.
 #[pin_data]
 pub(super) struct Room {
-    /// How many completions more there is room for. Less than none for a moment, where somebody asks in vain.
+    /// The number of free entries. It is negative for a moment when a request for an entry fails.
     free: AtomicI32,
     #[pin]
     srqs: Mutex<KVec<Srq>>,
 }
 
-/// An SRQ that takes room.
+/// An SRQ that uses entries.
 struct Srq {
-    /// Says which it is.
+    /// The address, which identifies the SRQ.
     address: usize,
     room: i32,
-    /// How many queue pairs have it.
+    /// The number of queue pairs that use it.
     users: usize,
 }
 
@@ -57,12 +58,12 @@ fn take(free: &AtomicI32, count: i32) -> Result {
 
 #[inline]
 fn give(free: &AtomicI32, count: i32) {
-    // A completion was taken from its queue before, with the lock held: who posts next finds it gone.
+    // The completion was polled before, under the queue's lock, so the next poster finds its entry free.
     free.fetch_add(count, Ordering::Relaxed);
 }
 
 impl Room {
-    /// Room for `entries` completions.
+    /// Creates the count of `entries` free entries.
     pub(super) fn new(entries: u32) -> Result<Arc<Self>> {
         let free = i32::try_from(entries).unwrap_or(i32::MAX);
         let init = pin_init!(Self {
@@ -72,7 +73,7 @@ impl Room {
         Arc::pin_init(init, GFP_KERNEL)
     }
 
-    /// Takes room for an SRQ of so many requests, unless it has some.
+    /// Takes entries for an SRQ of this many requests, unless it has them already.
     fn take_for_srq(&self, address: usize, requests: usize) -> Result {
         let mut srqs = self.srqs.lock();
         if let Some(srq) = srqs.iter_mut().find(|srq| srq.address == address) {
@@ -82,7 +83,7 @@ impl Room {
         let room = i32::try_from(requests).map_err(|_| ENOMEM)?;
         srqs.reserve(1, GFP_KERNEL)?;
         take(&self.free, room)?;
-        // There is room for it.
+        // The capacity was reserved.
         let _ = srqs.push_within_capacity(Srq {
             address,
             room,
@@ -91,7 +92,7 @@ impl Room {
         Ok(())
     }
 
-    /// A queue pair does not have the SRQ any more.
+    /// Releases the SRQ for a queue pair; the last one gives its entries back.
     fn give_of_srq(&self, address: usize) {
         let mut srqs = self.srqs.lock();
         if let Some(srq) = srqs.iter_mut().find(|srq| srq.address == address) {
@@ -106,14 +107,14 @@ impl Room {
 
 /// A queue of a queue pair.
 pub(super) struct Queue {
-    /// How many more requests there may be.
+    /// The number of requests that may still be posted.
     free: AtomicI32,
-    /// Where they are completed.
+    /// The completion queue of its requests.
     room: Arc<Room>,
 }
 
 impl Queue {
-    /// A queue of so many requests, which are completed there.
+    /// Creates the count of a queue of this many requests.
     pub(super) fn new(requests: u32, room: &Arc<Room>) -> Self {
         Self {
             free: AtomicI32::new(i32::try_from(requests).unwrap_or(i32::MAX)),
@@ -121,60 +122,61 @@ impl Queue {
         }
     }
 
-    /// Takes room for a request and its completion. Any context.
+    /// Takes a credit for a request and its completion. Any context.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where there is none.
+    /// `ENOMEM` if none is left.
     ///
     /// # Safety
     ///
-    /// The queue stays longer than the credit.
+    /// The queue outlives the credit.
     #[inline]
     pub(super) unsafe fn take_credit(&self) -> Result<Credit> {
         take(&self.free, 1)?;
-        // INVARIANT: By the safety requirements. Where there is no room for the completion, that for the request is given back.
+        // INVARIANT: By the safety requirements. If there is no entry for the completion, the credit for the request is given
+        // back.
         take(&self.room.free, 1)
             .inspect_err(|_| give(&self.free, 1))
             .map(|()| Credit(NonNull::from(self)))
     }
 }
 
-/// The room of a request and its completion, from the post until that is taken from the queue. Any context may drop it.
+/// The credit of a request and its completion, from posting until the completion is polled. It may be dropped in any context.
 ///
 /// # Invariants
 ///
-/// The queue is there, and what is taken of its room is to be given back.
+/// The queue is valid, and `self` owns one of its requests and one completion entry.
 pub(super) struct Credit(NonNull<Queue>);
 
-// SAFETY: Queues are for all threads.
+// SAFETY: The counts of queues are atomic.
 unsafe impl Send for Credit {}
-// SAFETY: As above.
+// SAFETY: The counts of queues are atomic.
 unsafe impl Sync for Credit {}
 
 impl Drop for Credit {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the queue is valid.
         let queue = unsafe { self.0.as_ref() };
         give(&queue.room.free, 1);
         give(&queue.free, 1);
     }
 }
 
-/// What a queue of a queue pair takes of a completion queue, as long as the queue pair is there.
+/// The entries of a completion queue that a queue pair reserves for its life.
 pub(super) struct Reserved {
     room: Arc<Room>,
-    /// Of an SRQ; else there is room for the last request.
+    /// The SRQ that the entries are for; `None` for those of a drain request.
     srq: Option<usize>,
 }
 
 impl Reserved {
-    /// Room for the last request of a queue.
+    /// Reserves the entry for the drain request of a queue.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where there is none.
+    /// `ENOMEM` if none is left.
     pub(super) fn drain(room: &Arc<Room>) -> Result<Self> {
         take(&room.free, DRAIN_REQUESTS as i32)?;
         Ok(Self {
@@ -183,11 +185,11 @@ impl Reserved {
         })
     }
 
-    /// Room for the requests of the SRQ with this address.
+    /// Reserves entries for all requests of the SRQ with this address.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where there is none.
+    /// `ENOMEM` if none is left.
     pub(super) fn srq(room: &Arc<Room>, address: usize, requests: usize) -> Result<Self> {
         room.take_for_srq(address, requests)?;
         Ok(Self {

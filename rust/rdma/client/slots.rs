@@ -4,7 +4,7 @@
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `Srq::slots` | which requests are posted | any, interrupts off | nothing |
+//! | `Srq::slots` | the posted requests | any, interrupts off | nothing |
 
 use core::ptr::null_mut;
 
@@ -12,7 +12,7 @@ use kernel::{prelude::*, sync::Arc};
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma_bindings::ib_cqe;
 
-/// Which requests are posted. It never allocates when they are.
+/// The posted requests. Posting allocates no memory.
 #[pin_data]
 pub(super) struct Slots {
     #[pin]
@@ -20,23 +20,23 @@ pub(super) struct Slots {
 }
 
 struct Table {
-    /// What the completion of each request names; null for a slot that is free, or about to be used.
+    /// The `wr_cqe` of each request; null for a slot that is free, or about to be used.
     posted: KVec<*mut ib_cqe>,
-    /// The free slots. There is room for all of them.
+    /// The free slots, with capacity for all.
     free: KVec<u32>,
 }
 
-// SAFETY: What the requests name may be used from any thread.
+// SAFETY: The completion handlers of requests may be used from any thread.
 unsafe impl Send for Table {}
 
-/// The place of a request in the table of an SRQ.
+/// The slot of a request in the table of an SRQ.
 pub(super) struct Slot {
     slots: Arc<Slots>,
     nth: u32,
 }
 
 impl Slots {
-    /// Room for so many requests.
+    /// Allocates slots for `count` requests.
     pub(super) fn new(count: u32) -> Result<Arc<Self>> {
         let mut free = KVec::with_capacity(count as usize, GFP_KERNEL)?;
         for nth in 0..count {
@@ -58,19 +58,19 @@ impl Slots {
         })
     }
 
-    /// Says what the completion of a request names, from when it is about to be posted. `nth` is its slot's.
+    /// Sets the `wr_cqe` of the request in slot `nth`, before it is posted.
     pub(super) fn set(&self, nth: u32, cqe: *mut ib_cqe) {
         if let Some(slot) = self.table.lock().posted.get_mut(nth as usize) {
             *slot = cqe;
         }
     }
 
-    /// How many requests there is room for.
+    /// The number of slots.
     pub(super) fn len(&self) -> usize {
         self.table.lock().posted.len()
     }
 
-    /// A request that is posted. It is not forgotten by this.
+    /// The `wr_cqe` of any posted request, which keeps its slot.
     pub(super) fn any(&self) -> Option<*mut ib_cqe> {
         let table = self.table.lock();
         table.posted.iter().copied().find(|cqe| !cqe.is_null())
@@ -78,18 +78,18 @@ impl Slots {
 }
 
 impl Slot {
-    /// Which it is.
+    /// The index of the slot.
     pub(super) fn nth(&self) -> u32 {
         self.nth
     }
 
-    /// The request is completed, or was not posted.
+    /// Frees the slot of a request that is completed or was not posted.
     pub(super) fn free(self) {
         let mut table = self.slots.table.lock();
         if let Some(slot) = table.posted.get_mut(self.nth as usize) {
             *slot = null_mut();
         }
-        // There is room for all.
+        // The vector has capacity for all slots.
         let _ = table.free.push_within_capacity(self.nth);
     }
 }

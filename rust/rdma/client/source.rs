@@ -6,7 +6,7 @@
 
 use rdma_bindings::ib_wc;
 
-/// Who has sent a datagram: for an [answer](super::Ah::for_answer).
+/// The sender of a datagram, for a [reply](super::Ah::for_answer).
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
     /// The number of the sender's queue pair.
@@ -22,7 +22,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// The sender of what has this completion.
+    /// The sender of the datagram with this completion.
     pub(super) fn of(wc: &ib_wc) -> Self {
         Self {
             qp_num: wc.src_qp,
@@ -37,7 +37,7 @@ impl Source {
         }
     }
 
-    /// The parts of a completion by which the core finds the sender.
+    /// A completion with the members from which the core derives the sender.
     pub(super) fn as_wc(&self) -> ib_wc {
         ib_wc {
             src_qp: self.qp_num,

@@ -2,7 +2,7 @@
 
 //! Shared receive queues: `struct ib_srq`.
 //!
-//! Queue pairs share it by their [`Config::srq`](super::qp::Config::srq). Its owner is told when it runs low:
+//! Queue pairs share it by their [`Config::srq`](super::qp::Config::srq). An event tells its owner when it runs low:
 //!
 //! ```
 //! use kernel::{prelude::*, sync::Arc};
@@ -65,53 +65,53 @@ use super::{
 };
 use crate::{MaySleep, SrqEvent};
 
-/// Who is told of an SRQ's events.
+/// A listener to an SRQ's events.
 pub trait OnSrqEvent: Send + Sync {
-    /// An event. Any context.
+    /// Handles an event. Any context.
     fn srq_event(&self, event: SrqEvent);
 }
 
-/// What an SRQ is to be like.
+/// The attributes of a new SRQ.
 pub struct Config<'d> {
-    /// How many requests may be posted.
+    /// The capacity in requests.
     pub max_receives: u32,
-    /// How many pieces of memory each of them may have, up to [`MAX_PIECES`](super::work::MAX_PIECES).
+    /// The maximum number of memory pieces of a request, up to [`MAX_PIECES`](super::work::MAX_PIECES).
     pub max_pieces: u32,
-    /// Who is told of its events.
+    /// The listener to its events.
     pub events: Option<Arc<dyn OnSrqEvent + 'd>>,
 }
 
-/// A shared receive queue, as those see it who post, in any context. Borrowed from the [`Srq`], or from a [`SrqHandle`].
+/// A shared receive queue for posting, in any context. Borrowed from the [`Srq`], or from a [`SrqHandle`].
 ///
 /// # Invariants
 ///
-/// `raw` is the queue, and is used in RCU read-side critical sections only that begin before `closing` is set.
+/// `raw` is the queue. It is used only in RCU read-side critical sections that begin before `closing` is set.
 pub struct SrqRef<'d> {
     raw: NonNull<ib_srq>,
-    /// It is about to be destroyed.
+    /// Whether the queue is about to be destroyed.
     closing: AtomicBool,
     lkey: u32,
     slots: Arc<Slots>,
     _brand: Brand<'d>,
 }
 
-/// A shared receive queue. Dropping it, in process context, hands back what no queue pair has taken.
+/// A shared receive queue. Dropping it, in process context, returns the requests that no queue pair has taken to their handlers.
 pub struct Srq<'d>(Owned<Whole<'d>>);
 
-/// A shared receive queue, as its owner has it.
+/// A shared receive queue with its ownership.
 ///
 /// # Invariants
 ///
-/// The queue is ours.
+/// `self` owns the queue.
 struct Whole<'d> {
     shared: Arc<SrqRef<'d>>,
-    /// The context of the queue, if there is somebody.
+    /// The listener, which is the context of the C queue, if there is one.
     _events: Option<KBox<Arc<dyn OnSrqEvent + 'd>>>,
     _pd: Pd<'d>,
 }
 
-/// A counted handle of a shared receive queue, for posting in any context, also in the handlers of its requests. It does not
-/// keep the queue: when that is destroyed, posting fails. Any context may drop it.
+/// A counted handle of a shared receive queue, for posting in any context, also in the handlers of its requests. It does not keep
+/// the queue: after that is destroyed, posting fails. It may be dropped in any context.
 #[derive(Clone)]
 pub struct SrqHandle<'d>(Arc<SrqRef<'d>>);
 
@@ -119,7 +119,7 @@ impl !DropsAnywhere for Srq<'_> {}
 
 // SAFETY: Shared receive queues may be used from any thread.
 unsafe impl Send for SrqRef<'_> {}
-// SAFETY: As above.
+// SAFETY: Shared receive queues may be used from any thread.
 unsafe impl Sync for SrqRef<'_> {}
 
 impl<'d> Deref for Srq<'d> {
@@ -139,11 +139,12 @@ impl<'d> Deref for SrqHandle<'d> {
 }
 
 impl<'d> Srq<'d> {
-    /// Makes a shared receive queue.
+    /// Creates a shared receive queue.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for more than the device has, `EOPNOTSUPP` for a device without SRQs, `ENOMEM`, and what the driver answers.
+    /// `EINVAL` for sizes that exceed the device's limits, `EOPNOTSUPP` for a device without SRQs, `ENOMEM`, and those of the
+    /// driver.
     pub fn new(pd: &Pd<'d>, config: Config<'d>, sleep: &MaySleep) -> Result<Arc<Self>> {
         sleep.check();
         let slots = Slots::new(config.max_receives)?;
@@ -164,7 +165,7 @@ impl<'d> Srq<'d> {
         init.attr.max_wr = config.max_receives;
         init.attr.max_sge = config.max_pieces;
         init.srq_type = bindings::IB_SRQT_BASIC;
-        // SAFETY: The protection domain is there, and the context stays until the queue is destroyed.
+        // SAFETY: The protection domain is valid, and the context is valid until the queue is destroyed.
         let raw = made(unsafe {
             bindings::ib_create_srq_user(pd.as_raw(), &mut init, null_mut(), null_mut())
         })?;
@@ -175,7 +176,7 @@ impl<'d> Srq<'d> {
             slots,
             _brand: PhantomData,
         });
-        // INVARIANT: It was just made.
+        // INVARIANT: The queue was just created.
         let whole = Whole {
             shared: shared.into(),
             _events: events,
@@ -184,42 +185,42 @@ impl<'d> Srq<'d> {
         Ok(srq.write(Self(blank.owned(pd.device(), whole))).into())
     }
 
-    /// A handle for posting elsewhere.
+    /// Creates a handle for posting.
     pub fn handle(&self) -> SrqHandle<'d> {
         SrqHandle(self.0.shared.clone())
     }
 
-    /// How many requests may be posted.
+    /// The capacity in requests.
     pub(super) fn max_receives(&self) -> usize {
         self.slots.len()
     }
 
-    /// Arms the limit: its events tell once when fewer requests than that are left. 0: disarms it.
+    /// Arms the limit: an event is raised once when fewer requests than `limit` are left. 0 disarms it.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for more than there is room for, and what the driver answers.
+    /// `EINVAL` for a limit that exceeds the capacity, and those of the driver.
     pub fn arm_limit(&self, limit: u32, sleep: &MaySleep) -> Result {
         sleep.check();
         let mut attr = ib_srq_attr {
             srq_limit: limit,
             ..pin_init::zeroed()
         };
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the queue is valid.
         to_result(unsafe {
             bindings::ib_modify_srq(self.as_raw(), &mut attr, bindings::IB_SRQ_LIMIT)
         })
     }
 
-    /// The limit that is armed; 0 for none.
+    /// Queries the armed limit; 0 for none.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Those of the driver.
     pub fn limit(&self, sleep: &MaySleep) -> Result<u32> {
         sleep.check();
         let mut attr: ib_srq_attr = pin_init::zeroed();
-        // SAFETY: By the type invariants; there is room for the answer.
+        // SAFETY: By the type invariants; `attr` is valid for writes.
         to_result(unsafe { bindings::ib_query_srq(self.as_raw(), &mut attr) })?;
         Ok(attr.srq_limit)
     }
@@ -230,11 +231,11 @@ impl<'d> SrqRef<'d> {
         self.raw.as_ptr()
     }
 
-    /// Posts a request to receive into the work's memory. Any context.
+    /// Posts a receive request for the work's memory. Any context.
     ///
     /// # Errors
     ///
-    /// `ESHUTDOWN` while the queue is being destroyed, `ENOMEM` where there is no room, and what the driver answers.
+    /// `ESHUTDOWN` while the queue is being destroyed, `ENOMEM` if the queue is full, and those of the driver.
     pub fn post_receive<H: Handler<'d>>(
         &self,
         work: Pin<KBox<Work<'d, H>>>,
@@ -251,7 +252,7 @@ impl<'d> SrqRef<'d> {
         if self.closing.load(Ordering::SeqCst) {
             return posted.outcome(Err(ESHUTDOWN));
         }
-        // SAFETY: By the type invariants. The driver copies the request; the work stays until it is completed.
+        // SAFETY: By the type invariants. The driver copies the request; the work is valid until its completion.
         let ret = unsafe { bindings::ib_post_srq_recv(self.as_raw(), request.raw(), null_mut()) };
         posted.outcome(to_result(ret))
     }
@@ -264,7 +265,7 @@ impl Object for Whole<'_> {
         let srq = &self.shared;
         srq.closing.store(true, Ordering::SeqCst);
         rcu::synchronize_expedited(sleep);
-        // SAFETY: By the type invariants; queue pairs with this have a reference to it.
+        // SAFETY: By the type invariants `self` owns the queue; its queue pairs hold references, so none is left.
         to_result(unsafe { bindings::ib_destroy_srq_user(srq.as_raw(), null_mut()) })?;
         while let Some(cqe) = srq.slots.any() {
             let mut wc = ib_wc {
@@ -273,8 +274,8 @@ impl Object for Whole<'_> {
                 ..pin_init::zeroed()
             };
             wc.__bindgen_anon_1.wr_cqe = cqe;
-            // SAFETY: The request was posted, and nobody else completes it, as the queue is gone, and the queue pairs that had it
-            // are, with their completions. It frees its slot.
+            // SAFETY: The request was posted. The queue and its queue pairs are destroyed, and their completions are handled, so
+            // that the request is completed here alone. It frees its slot.
             unsafe {
                 if let Some(done) = (*cqe).done {
                     done(null_mut(), &mut wc);
@@ -285,13 +286,13 @@ impl Object for Whole<'_> {
     }
 }
 
-/// A C entry point: an event of a shared receive queue.
+/// The C entry point of events of a shared receive queue.
 ///
 /// # Safety
 ///
 /// The core calls it with an event and the context of a queue that is not destroyed yet.
 unsafe extern "C" fn srq_event(event: *mut ib_event, context: *mut c_void) {
-    // SAFETY: By the safety requirements; the context is set in `Srq::new`.
+    // SAFETY: By the safety requirements the context is the listener that `Srq::new` has set.
     let (event, listener) = unsafe { ((*event).event, &*context.cast::<Arc<dyn OnSrqEvent>>()) };
     if let Ok(event) = SrqEvent::try_from(event) {
         listener.srq_event(event);

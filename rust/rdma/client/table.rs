@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients that create objects on devices: their registration, and their data of each device.
+//! Clients that create objects on devices: their registration, and their data per device.
 //!
 //! ```text
 //! init: TABLE.register()   → add() for each device    → Registration
@@ -60,7 +60,7 @@
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `Registry::devices` | which devices the client has | process | nothing |
+//! | `Registry::devices` | the devices of the client | process | nothing |
 //!
 //! C header: `include/rdma/ib_verbs.h` (`struct ib_client`).
 
@@ -87,29 +87,29 @@ use crate::{
     MaySleep,
 };
 
-/// A user of devices. What it makes of a device stands in its data of the device.
+/// A client that uses devices. Its data of a device owns all objects that it creates there.
 pub trait Client: Sized + 'static {
-    /// What the client has of a device.
+    /// The client's data of a device.
     type Data<'d>: Send + Sync;
 
-    /// The client's name: the alias `rdma-client-NAME`, and whose objects they are in `rdma resource`.
+    /// The client's name, for the alias `rdma-client-NAME`, and for its objects in `rdma resource`.
     const NAME: &'static CStr;
 
-    /// The client's table, of which there is one.
+    /// The client's only table.
     fn table() -> &'static Table<Self>;
 
-    /// A device has come, or the client has. May sleep.
+    /// Called for each registered device, when the device or the client is registered. May sleep.
     ///
     /// # Errors
     ///
-    /// Any: the client does not hear of the device again.
+    /// Any error: no other method is called for the device.
     fn add<'d>(device: &Device<'d>, sleep: &MaySleep) -> Result<Self::Data<'d>>;
 
-    /// A device goes, or the client does. What was begun elsewhere with the data, by a [visitor](Registration::visit), is to
-    /// end now; then the data is dropped. May sleep.
+    /// Called when the device or the client is unregistered. It ends all activities with the data that a
+    /// [visitor](Registration::visit) has begun. The data is dropped afterwards. May sleep.
     fn remove<'d>(_device: &Device<'d>, _data: &Self::Data<'d>, _sleep: &MaySleep) {}
 
-    /// A device has a new name. May sleep.
+    /// Called for a device that was renamed. May sleep.
     fn renamed<'d>(_device: &Device<'d>, _data: &Self::Data<'d>, _sleep: &MaySleep) {}
 }
 
@@ -120,7 +120,7 @@ pub struct Table<C: Client> {
 }
 
 impl<C: Client> Table<C> {
-    /// A table.
+    /// Creates a table.
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
         Self {
@@ -129,11 +129,11 @@ impl<C: Client> Table<C> {
         }
     }
 
-    /// Registers the client: it hears of the devices that are there before this returns.
+    /// Registers the client. `add` is called for all registered devices before this returns.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a table that is not that of the client, `EBUSY` for one that is registered, `ENOMEM`.
+    /// `EINVAL` for a table other than the client's, `EBUSY` for a registered one, `ENOMEM`.
     pub fn register(&'static self, sleep: &MaySleep) -> Result<Registration<C>> {
         let registry = Registry::new(sleep)?;
         let raw = core::ptr::from_ref(&*registry).cast_mut();
@@ -155,19 +155,19 @@ impl<C: Client> Table<C> {
     }
 }
 
-/// The devices that a client has.
+/// The devices of a client.
 #[pin_data]
 struct Registry<C: Client> {
     #[pin]
     devices: Mutex<KVec<Listed<C>>>,
-    /// Here is destroyed what cannot be destroyed where it is dropped.
+    /// The work queue that destroys objects which are dropped in any context.
     queue: OwnedQueue,
 }
 
 /// A device in the registry.
 struct Listed<C: Client> {
     entry: ARef<Counted<Entry<C>>>,
-    /// There is data, which may be visited.
+    /// Whether the device has data, which may be visited.
     is_open: bool,
 }
 
@@ -181,7 +181,7 @@ impl<C: Client> Registry<C> {
         KBox::pin_init(init, GFP_KERNEL)
     }
 
-    /// Lists a device that has no data yet.
+    /// Adds a device that has no data yet.
     fn list(&self, entry: &ARef<Counted<Entry<C>>>) -> Result {
         let entry = entry.clone();
         let is_open = false;
@@ -189,20 +189,20 @@ impl<C: Client> Registry<C> {
         Ok(self.devices.lock().push(listed, GFP_KERNEL)?)
     }
 
-    /// Lets visitors in.
+    /// Admits visitors to a device.
     fn open(&self, opened: &Entry<C>) {
         for listed in self.devices.lock().iter_mut() {
             listed.is_open |= core::ptr::eq(&**listed.entry, opened);
         }
     }
 
-    /// Lets no visitors in any more.
+    /// Removes a device, which admits no visitors any more.
     fn unlist(&self, gone: &Entry<C>) {
         let mut devices = self.devices.lock();
         devices.retain(|listed| !core::ptr::eq(&**listed.entry, gone));
     }
 
-    /// The next device after the first `nth`, with one more visitor.
+    /// Enters the next device after the first `nth` as a visitor.
     fn enter(&self, nth: &mut usize) -> Option<ARef<Counted<Entry<C>>>> {
         let devices = self.devices.lock();
         loop {
@@ -216,20 +216,20 @@ impl<C: Client> Registry<C> {
     }
 }
 
-/// What a client has of a device.
+/// A device of a client, with the client's data.
 struct Entry<C: Client> {
     scope: Arc<Scope>,
-    /// Room from `KBox` for the data, for the lifetime that stands for the device. The data is there as long as there are
+    /// Memory from `KBox` for the data, whose lifetime stands for the device. The data is initialised as long as there are
     /// visitors.
     data: NonNull<C::Data<'static>>,
-    /// Who uses the data: one for being in the registry.
+    /// The number of visitors, of which the registry is one.
     visitors: AtomicUsize,
     unvisited: Pin<KBox<Completion>>,
 }
 
-// SAFETY: The data may be used from any thread.
+// SAFETY: `C::Data` is `Send` and `Sync`, and the other members may be used from any thread.
 unsafe impl<C: Client> Send for Entry<C> {}
-// SAFETY: As above.
+// SAFETY: `C::Data` is `Send` and `Sync`, and the other members may be used from any thread.
 unsafe impl<C: Client> Sync for Entry<C> {}
 
 impl<C: Client> Entry<C> {
@@ -240,7 +240,7 @@ impl<C: Client> Entry<C> {
     /// The caller is a visitor.
     unsafe fn with<R>(&self, f: impl for<'d> FnOnce(&Device<'d>, &C::Data<'d>) -> R) -> R {
         let device = Device::of(&self.scope);
-        // SAFETY: There is data as long as there is a visitor. Its lifetime is the one that the handle has here.
+        // SAFETY: The data is initialised as long as there is a visitor. Its lifetime is that of the handle here.
         f(&device, unsafe { self.data.cast().as_ref() })
     }
 
@@ -252,7 +252,7 @@ impl<C: Client> Entry<C> {
 }
 
 impl Device<'_> {
-    /// A handle of a device, for a call of the client.
+    /// Creates a handle of a device, for a call of the client.
     fn of(scope: &Arc<Scope>) -> Self {
         scope.handles.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -262,18 +262,19 @@ impl Device<'_> {
     }
 }
 
-/// How long a device that has handles is waited for at a time.
+/// The interval in milliseconds of checks for handles of a device.
 const WAIT_MS: u32 = 1;
-/// After how many times that is said.
+/// The number of checks after which a message is logged.
 const SAY_AFTER: u32 = 10_000;
 
 impl Scope {
-    /// Waits until there are no handles of the device. Only what is destroyed by the queue, waits in the retry list, or was leaked, has one.
+    /// Waits until there are no handles of the device. Only objects that the work queue destroys, that are in the retry list, or
+    /// that were leaked still hold one.
     fn wait(&self, sleep: &MaySleep) {
         sleep.check();
         let mut waits = 0u32;
         loop {
-            // SAFETY: The queue is there as long as the client is registered.
+            // SAFETY: The work queue is valid as long as the client is registered.
             unsafe { bindings::__flush_workqueue(self.queue.as_ptr()) };
             self.retry.destroy(sleep);
             if self.handles.load(Ordering::Acquire) == 0 {
@@ -287,23 +288,23 @@ impl Scope {
                     self.device.name()
                 );
             }
-            // SAFETY: The caller may sleep.
+            // SAFETY: The token proves that the context may sleep.
             unsafe { bindings::msleep(WAIT_MS) };
         }
     }
 }
 
-/// A client as the core knows it.
+/// The adapter of a client for the core.
 struct Bridge<C>(PhantomData<C>);
 
 impl<C: Client> Bridge<C> {
     fn registry() -> Result<&'static Registry<C>> {
         let registry = NonNull::new(C::table().registry.load(Ordering::Acquire)).ok_or(ENODEV)?;
-        // SAFETY: The registry is there as long as the client is registered, and the core's calls end before.
+        // SAFETY: The registry is valid as long as the client is registered, and unregistration waits for the core's calls.
         Ok(unsafe { registry.as_ref() })
     }
 
-    /// Has the client make its data of a device.
+    /// Lets the client create its data of a device.
     fn make(
         scope: &Arc<Scope>,
         registry: &Registry<C>,
@@ -312,7 +313,7 @@ impl<C: Client> Bridge<C> {
         let unvisited = KBox::pin_init(Completion::new(), GFP_KERNEL)?;
         let room = KBox::into_raw(KBox::<C::Data<'static>>::new_uninit(GFP_KERNEL)?);
         let free = kernel::types::ScopeGuard::new(|| {
-            // SAFETY: It was allocated above, and there is no data in it.
+            // SAFETY: The memory was allocated above, and holds no data.
             drop(unsafe { KBox::from_raw(room) });
         });
         let entry = Counted::new(Entry {
@@ -322,9 +323,9 @@ impl<C: Client> Bridge<C> {
             unvisited,
         })?;
         registry.list(&entry)?;
-        // When the client has made its data, nothing fails any more.
+        // Nothing fails after the client has created its data.
         match C::add(&Device::of(scope), sleep) {
-            // SAFETY: There is room, for data of any lifetime.
+            // SAFETY: The memory has the layout of the data, for any lifetime.
             Ok(data) => unsafe { entry.data.cast().write(data) },
             Err(error) => {
                 registry.unlist(&entry);
@@ -368,22 +369,22 @@ impl<C: Client> registration::Client for Bridge<C> {
         if let Ok(registry) = Self::registry() {
             registry.unlist(&entry);
         }
-        // SAFETY: The registry's visit has not ended.
+        // SAFETY: The registry counts as a visitor until this call has returned.
         unsafe { entry.with(|device, data| C::remove(device, data, sleep)) };
         entry.leave();
         entry.unvisited.wait(sleep);
-        // SAFETY: It was allocated so, and written; there are no visitors, and never will be.
+        // SAFETY: The data was allocated by `KBox` and initialised; there are no visitors any more.
         drop(unsafe { KBox::from_raw(entry.data.as_ptr()) });
         entry.scope.wait(sleep);
     }
 
     fn renamed(_device: &DeviceView, entry: &Self::Data, sleep: &MaySleep) {
-        // SAFETY: A device that has a new name is in the registry, and does not go meanwhile.
+        // SAFETY: A renamed device is in the registry, and is not removed during the call.
         unsafe { entry.with(|device, data| C::renamed(device, data, sleep)) };
     }
 }
 
-/// The client is registered while this is there. Dropping it, in process context, takes the client's devices away.
+/// The registration of a client. Dropping it, in process context, unregisters the client, and removes all its devices.
 pub struct Registration<C: Client> {
     /// Dropped first.
     client: Option<registration::Registration<Bridge<C>>>,
@@ -392,10 +393,10 @@ pub struct Registration<C: Client> {
 }
 
 impl<C: Client> Registration<C> {
-    /// Calls `f` with each device that the client has at this moment, until it answers something.
+    /// Calls `f` with each current device of the client, until it returns `Some`.
     ///
-    /// A device does not go before `f` has returned: [`Client::remove`] is called meanwhile, but the data stays. Not in
-    /// methods of the client.
+    /// A device is not removed completely before `f` has returned: [`Client::remove`] may be called concurrently, but the data is
+    /// dropped after `f`. Not to be called in methods of the client.
     pub fn visit<R>(
         &self,
         mut f: impl for<'d> FnMut(&Device<'d>, &C::Data<'d>, &MaySleep) -> Option<R>,
@@ -404,7 +405,7 @@ impl<C: Client> Registration<C> {
         sleep.check();
         let mut nth = 0;
         while let Some(entry) = self.registry.enter(&mut nth) {
-            // SAFETY: It has just been entered.
+            // SAFETY: `enter` has just counted this visitor.
             let answer = unsafe { entry.with(|device, data| f(device, data, sleep)) };
             entry.leave();
             if answer.is_some() {

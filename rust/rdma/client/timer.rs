@@ -44,24 +44,23 @@ use crate::MaySleep;
 
 pub use kernel_ext::interrupt::Context;
 
-/// The shortest time, in nanoseconds, after which a timer calls: one that is due at once, again and again, would not let go of
-/// its CPU.
+/// The shortest interval of a timer in nanoseconds. A timer that expires immediately, again and again, would monopolise its CPU.
 pub const MIN_INTERVAL: u64 = 1_000;
 
-/// What a timer does.
+/// The handler of a timer.
 pub trait OnTick: Send + DropsAnywhere {
-    /// The time has come. Returns after how many nanoseconds, at least [`MIN_INTERVAL`], the next is to come; `None` for no next
-    /// one but that of a [`Timer::start`] meanwhile. One call at a time.
+    /// Called when the timer expires, one call at a time. Returns the time to the next expiry in nanoseconds, at least
+    /// [`MIN_INTERVAL`], or `None` for no further expiry; a concurrent [`Timer::start`] stays effective.
     ///
-    /// In the context of the timer: it must not sleep, but may post and poll.
+    /// It runs in the context of the timer: it must not sleep, but may post and poll.
     fn tick(&mut self) -> Option<u64>;
 }
 
-/// A timer of a client. Dropping it, in process context, waits until it does not call, and then drops what it calls.
+/// A timer of a client. Dropping it, in process context, cancels the timer, waits for its handler, and drops the handler.
 ///
 /// # Invariants
 ///
-/// The timer was set up.
+/// The timer is initialised.
 pub struct Timer<'d, T: OnTick + 'd> {
     inner: Pin<KBox<Inner<T>>>,
     _device: Device<'d>,
@@ -72,26 +71,26 @@ struct Inner<T> {
     #[pin]
     timer: Opaque<hrtimer>,
     context: Context,
-    /// For the timer's call alone.
+    /// The handler, which only the expiry function uses.
     call: UnsafeCell<T>,
 }
 
 impl<T: OnTick> !DropsAnywhere for Timer<'_, T> {}
 
-// SAFETY: Timers may be used from any thread; what is called goes from one to another.
+// SAFETY: Timers may be used from any thread, and the handler is `Send`.
 unsafe impl<T: OnTick> Send for Timer<'_, T> {}
-// SAFETY: As above; nobody but the timer's call has a reference to what is called.
+// SAFETY: Timers may be used from any thread, and only the expiry function, one call at a time, refers to the handler.
 unsafe impl<T: OnTick> Sync for Timer<'_, T> {}
 
 impl<'d, T: OnTick + 'd> Timer<'d, T> {
-    /// Makes a timer, which does not run yet.
+    /// Creates a timer that is not started yet.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn new(device: &Device<'d>, context: Context, call: T) -> Result<Self> {
         let init = pin_init!(Inner {
-            // SAFETY: There is room for a timer, which stays where it is.
+            // SAFETY: `slot` is valid for writes, and the timer is pinned from here on.
             timer <- Opaque::ffi_init(|slot| unsafe {
                 let clock = bindings::CLOCK_MONOTONIC as bindings::clockid_t;
                 bindings::hrtimer_setup(slot, Some(expired::<T>), clock, context.mode());
@@ -99,44 +98,45 @@ impl<'d, T: OnTick + 'd> Timer<'d, T> {
             context,
             call: UnsafeCell::new(call),
         });
-        // INVARIANT: It was just set up.
+        // INVARIANT: The timer was just initialised.
         Ok(Self {
             inner: KBox::pin_init(init, GFP_KERNEL)?,
             _device: device.clone(),
         })
     }
 
-    /// Has the timer call in so many nanoseconds, at least [`MIN_INTERVAL`], whatever was to be before. Any context. While the timer
-    /// calls, what comes later counts: this, or what the call returns.
+    /// Starts the timer, which expires after this many nanoseconds, at least [`MIN_INTERVAL`], in place of a former expiry. Any
+    /// context. During a call of the handler the later one of this and the handler's return value is effective.
     pub fn start(&self, nanoseconds: u64) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the timer is initialised.
         unsafe { Inner::start(&raw const *self.inner, nanoseconds) };
     }
 
-    /// Stops the timer, and waits until it does not call.
+    /// Stops the timer, and waits for its handler.
     pub fn stop(&self, sleep: &MaySleep) {
         sleep.check();
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the timer is initialised.
         unsafe { bindings::hrtimer_cancel(self.inner.timer.get()) };
     }
 }
 
 impl<T: OnTick> Drop for Timer<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the timer is initialised.
         unsafe { bindings::hrtimer_cancel(self.inner.timer.get()) };
     }
 }
 
 impl<T> Inner<T> {
-    /// Has the timer call in so many nanoseconds.
+    /// Starts the timer, which expires after this many nanoseconds.
     ///
     /// # Safety
     ///
-    /// The timer of `this` was set up. `this` is a pointer to the whole structure, to which the call goes back.
+    /// The timer of `this` is initialised. `this` has the provenance of the whole structure, to which the expiry function goes
+    /// back.
     unsafe fn start(this: *const Self, nanoseconds: u64) {
         let time = ktime_t::try_from(nanoseconds.max(MIN_INTERVAL)).unwrap_or(ktime_t::MAX);
-        // SAFETY: By the safety requirements. The kernel lets no two calls of a timer run at once.
+        // SAFETY: By the safety requirements. The kernel does not run two calls of one timer concurrently.
         unsafe {
             let timer = Opaque::cast_into(&raw const (*this).timer);
             bindings::hrtimer_start_range_ns(timer, time, 0, (*this).context.mode());
@@ -144,14 +144,14 @@ impl<T> Inner<T> {
     }
 }
 
-/// A C entry point: the time has come.
+/// The C entry point of the expiry.
 ///
 /// # Safety
 ///
-/// C calls it with the timer of an `Inner<T>`, not twice at once.
+/// C calls it with the timer of a valid `Inner<T>`, not concurrently for one timer.
 unsafe extern "C" fn expired<T: OnTick>(timer: *mut hrtimer) -> hrtimer_restart {
-    // SAFETY: By the safety requirements: there is no other reference to what is called. Another thread may have started the timer
-    // meanwhile, so that it must not be moved on; but it may be started.
+    // SAFETY: By the safety requirements there is no other reference to the handler. Another thread may have started the timer
+    // concurrently, so it must not be forwarded, but it may be started.
     unsafe {
         let inner: *const Inner<T> =
             kernel::container_of!(Opaque::cast_from(timer), Inner<T>, timer);

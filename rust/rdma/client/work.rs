@@ -2,13 +2,13 @@
 
 //! A work request together with its memory and its completion handler: `struct ib_cqe`.
 //!
-//! | who has a [`Work`] | what may be done with it |
+//! | owner of a [`Work`] | operations |
 //! |---|---|
-//! | its owner, as `Pin<KBox<Work<H>>>` | its bytes are read and written; it is dropped; it is posted |
-//! | the queue pair, from a successful post on | nothing: the device, or the peer, may be at its bytes |
-//! | its handler, when the request is completed | the handler is the owner now, and may post it again |
+//! | the client, as `Pin<KBox<Work<H>>>` | its bytes are read and written; it is dropped; it is posted |
+//! | the queue pair, after a successful post | none: the device or the peer may access its bytes |
+//! | its handler, after the completion | those of the client; it may be posted again |
 //!
-//! A receiver that posts each request again when it is completed:
+//! A receiver that posts each completed request again:
 //!
 //! ```
 //! use kernel::prelude::*;
@@ -34,9 +34,9 @@
 //! }
 //! ```
 //!
-//! So no request is without its memory, and nobody looks at memory that a device writes. Each request that was posted is
-//! completed once: at the latest when the queue pair, or the SRQ, is destroyed, which flushes it. Nothing is allocated when it
-//! is posted.
+//! So the memory of a request is valid until its completion, and the CPU does not access memory that a device is writing. Each
+//! posted request is completed once, at the latest when the destruction of the queue pair or the SRQ flushes it. Posting
+//! allocates no memory.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -61,15 +61,15 @@ use crate::{abi::wr::SendFlags, MaySleep, WcOpcode, WcStatus};
 
 pub use super::source::Source;
 
-/// How many pieces of memory a request has at most.
+/// The maximum number of memory pieces of a request.
 pub const MAX_PIECES: usize = 4;
 
-/// Who handles the completion of requests.
+/// A handler of completions.
 pub trait Handler<'d>: Send + Sized + DropsAnywhere + 'd {
-    /// The request is completed; the work is the handler's. In the context that the completion queue is polled in: it must not
-    /// sleep there, but may post, poll, and make address handles.
+    /// Called when the request is completed, with the ownership of the work. It runs in the context in which the completion
+    /// queue is polled: it must not sleep, but may post, poll, and create address handles.
     ///
-    /// When the queue pair is destroyed, all that is posted is completed with [`WcStatus::WrFlushErr`], and nothing more can be
+    /// When the queue pair is destroyed, all posted requests are completed with [`WcStatus::WrFlushErr`], and no others can be
     /// posted.
     fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>);
 }
@@ -86,14 +86,14 @@ pub struct Work<'d, H> {
     more: [Option<Buffer<'d>>; MAX_PIECES - 1],
     flags: SendFlags,
     resources: Resources<'d>,
-    /// The room of its completion.
+    /// The credit of the posted request.
     credit: Option<Credit>,
     outstanding: Option<Outstanding>,
     handler: H,
 }
 
 impl<'d, H: Handler<'d>> Work<'d, H> {
-    /// A request with `length` bytes of memory, which are zero.
+    /// Allocates a request with `length` bytes of zeroed memory.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
         )
     }
 
-    /// A request with memory that is mapped already. Any context, with flags for that.
+    /// Creates a request with memory that is mapped already. Any context, with suitable flags.
     ///
     /// # Errors
     ///
@@ -143,44 +143,44 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
         &self.handler
     }
 
-    /// What of it is not pinned.
+    /// The parts that are not pinned.
     fn parts(self: Pin<&mut Self>) -> &mut Self {
         // SAFETY: Only `cqe` is pinned, which no method changes.
         unsafe { self.get_unchecked_mut() }
     }
 
-    /// The handler, for changing.
+    /// The handler, for writing.
     pub fn handler_mut(self: Pin<&mut Self>) -> &mut H {
         &mut self.parts().handler
     }
 
-    /// The memory: its first piece, whatever [`Self::set_length`] says.
+    /// All of the first piece of memory, independent of [`Self::set_length`].
     pub fn bytes(&self) -> &[u8] {
         self.buffer.bytes()
     }
 
-    /// The memory, for changing.
+    /// All of the first piece of memory, for writing.
     pub fn bytes_mut(self: Pin<&mut Self>) -> &mut [u8] {
         self.parts().buffer.bytes_mut()
     }
 
-    /// Copies `bytes` to the beginning of the memory: as many as its first piece has room for.
+    /// Copies `bytes` to the first piece of memory, truncated to its length.
     pub fn write(self: Pin<&mut Self>, bytes: &[u8]) {
         self.parts().buffer.write(bytes);
     }
 
-    /// Says how many bytes of the first piece the request is about: all of them if this is more.
+    /// Sets the number of bytes of the first piece that the request transfers, limited to its length.
     pub fn set_length(self: Pin<&mut Self>, length: u32) {
         let this = self.parts();
         this.length = length.min(this.buffer.length());
     }
 
-    /// How many bytes of the first piece the request is about.
+    /// The number of bytes of the first piece that the request transfers.
     pub fn length(&self) -> u32 {
         self.length
     }
 
-    /// Adds a piece of memory behind the others. Any context.
+    /// Appends a piece of memory. Any context.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
         }
     }
 
-    /// The `nth` piece of memory, from 0, for changing.
+    /// The `nth` piece of memory, from 0, for writing.
     pub fn piece_mut(self: Pin<&mut Self>, nth: usize) -> Option<&mut Buffer<'d>> {
         let this = self.parts();
         match nth.checked_sub(1) {
@@ -212,19 +212,19 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
         }
     }
 
-    /// Takes away the last piece of memory, if it is not the first.
+    /// Removes the last piece of memory, if it is not the first.
     pub fn take_piece(self: Pin<&mut Self>) -> Option<Buffer<'d>> {
         let more = &mut self.parts().more;
         more.iter_mut().rev().find_map(Option::take)
     }
 
-    /// Says how the request is sent: [`SendFlags::FENCE`], [`SendFlags::SOLICITED`]. Others have no effect: each request is
-    /// completed, and its data stays where it is.
+    /// Sets the flags of a send request: [`SendFlags::FENCE`], [`SendFlags::SOLICITED`]. Others have no effect: each request
+    /// generates a completion, and its data is not copied when it is posted.
     pub fn set_flags(self: Pin<&mut Self>, flags: SendFlags) {
         self.parts().flags = flags;
     }
 
-    /// Hands the work over, with what it needs; [`Posted::take_back`] gets it back.
+    /// Hands the work over with its resources; [`Posted::take_back`] takes it back.
     #[inline]
     pub(super) fn hand_over(
         self: Pin<KBox<Self>>,
@@ -232,7 +232,7 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
         credit: Option<Credit>,
         outstanding: Option<Outstanding>,
     ) -> Posted<'d, H> {
-        // SAFETY: The work stays where it is.
+        // SAFETY: The work is not moved.
         let mut work = unsafe { Pin::into_inner_unchecked(self) };
         work.resources = resources;
         work.credit = credit;
@@ -243,29 +243,29 @@ impl<'d, H: Handler<'d>> Work<'d, H> {
     }
 }
 
-/// Work that was handed over.
+/// A work that was handed over for posting.
 pub(super) struct Posted<'d, H>(NonNull<Work<'d, H>>);
 
 impl<'d, H: Handler<'d>> Posted<'d, H> {
     fn work(&self) -> &Work<'d, H> {
-        // SAFETY: The work is there until it is taken back.
+        // SAFETY: The work is valid until it is taken back.
         unsafe { self.0.as_ref() }
     }
 
-    /// What the completion names: a pointer made of the whole work, to which [`done`] goes back.
+    /// The `wr_cqe` of the request. The pointer has the provenance of the whole work, to which [`done`] goes back.
     pub(super) fn cqe(&self) -> *mut ib_cqe {
-        // SAFETY: The work is there until it is taken back.
+        // SAFETY: The work is valid until it is taken back.
         Opaque::cast_into(unsafe { &raw const (*self.0.as_ptr()).cqe })
     }
 
-    /// How it is sent.
+    /// The flags of the send request.
     pub(super) fn flags(&self) -> SendFlags {
         let own = SendFlags::FENCE.with(SendFlags::SOLICITED);
         let chosen = SendFlags::from_bits(self.work().flags.bits() & own.bits());
         chosen | SendFlags::SIGNALED
     }
 
-    /// Fills in the pieces of memory. Returns how many there are. All of each if `is_whole`.
+    /// Fills in the scatter/gather list, with all bytes of each piece if `is_whole`. Returns the number of elements.
     pub(super) fn fill(&self, list: &mut [ib_sge; MAX_PIECES], lkey: u32, is_whole: bool) -> i32 {
         let work = self.work();
         let first = if is_whole {
@@ -294,7 +294,7 @@ impl<'d, H: Handler<'d>> Posted<'d, H> {
         count
     }
 
-    /// How a post ended, as C says it.
+    /// Converts the result of the C function that posts.
     pub(super) fn outcome(self, ret: Result) -> Result<(), PostError<'d, H>> {
         let Err(error) = ret else {
             return Ok(());
@@ -304,30 +304,30 @@ impl<'d, H: Handler<'d>> Posted<'d, H> {
         Err(PostError { error, work })
     }
 
-    /// Takes the work back, and that it is counted. `is_done` if the request did what it was to do.
+    /// Takes back the work and its count. `is_done` if the request has succeeded.
     ///
     /// # Safety
     ///
-    /// The request was not posted, or is completed; this is done once.
+    /// The request was not posted, or is completed. The work is taken back once.
     pub(super) unsafe fn take_back(
         self,
         is_done: bool,
     ) -> (Pin<KBox<Work<'d, H>>>, Option<Outstanding>) {
-        // SAFETY: By the safety requirements it is ours.
+        // SAFETY: By the safety requirements this function owns the work.
         let mut work = unsafe { KBox::from_raw(self.0.as_ptr()) };
         core::mem::replace(&mut work.resources, Resources::Nothing).release(is_done);
         work.credit = None;
         let outstanding = work.outstanding.take();
         work.buffer.to_cpu();
         work.more.iter().flatten().for_each(Buffer::to_cpu);
-        // SAFETY: It never moved.
+        // SAFETY: The work was never moved.
         (unsafe { Pin::new_unchecked(work) }, outstanding)
     }
 }
 
-/// Work that could not be posted.
+/// The error of posting, with the work.
 pub struct PostError<'d, H> {
-    /// Why.
+    /// The error.
     pub error: Error,
     /// The work.
     pub work: Pin<KBox<Work<'d, H>>>,
@@ -342,32 +342,32 @@ impl<'d, H> From<PostError<'d, H>> for Error {
 /// The completion of a request: `struct ib_wc`.
 pub struct Completion<'a, 'd> {
     wc: &'a ib_wc,
-    /// `None` where no queue pair has taken the request, or that has gone since.
+    /// `None` if no queue pair has taken the request, or if that was destroyed since.
     qp: Option<&'a Shared<'d>>,
 }
 
 impl<'a, 'd> Completion<'a, 'd> {
-    /// How the request ended. What the header does not know is an error.
+    /// The status. A value that is not in the header counts as an error.
     pub fn status(&self) -> WcStatus {
         WcStatus::try_from(self.wc.status).unwrap_or(WcStatus::GeneralErr)
     }
 
-    /// Whether the request did what it was to do.
+    /// Whether the request has succeeded.
     pub fn is_success(&self) -> bool {
         self.wc.status == bindings::IB_WC_SUCCESS
     }
 
-    /// What has ended. Without meaning for requests that failed.
+    /// The opcode. Meaningless for a failed request.
     pub fn opcode(&self) -> Option<WcOpcode> {
         WcOpcode::try_from(self.wc.opcode).ok()
     }
 
-    /// More about an error, in the driver's terms.
+    /// The driver-specific error code.
     pub fn vendor_err(&self) -> u32 {
         self.wc.vendor_err
     }
 
-    /// How many bytes were received, for a request to receive that did not fail. Datagrams: with the GRH.
+    /// The number of received bytes, for a successful receive request. For datagrams it includes the GRH.
     pub fn length(&self) -> u32 {
         self.wc.byte_len
     }
@@ -376,22 +376,22 @@ impl<'a, 'd> Completion<'a, 'd> {
         self.wc.wc_flags as u32 & flag != 0
     }
 
-    /// The immediate data that came with a message, in the order of the wire.
+    /// The immediate data of a message, in wire order.
     pub fn immediate(&self) -> Option<[u8; 4]> {
-        // SAFETY: The member is a number, so any bytes are one.
+        // SAFETY: The member is a number, of which any bytes are valid.
         let data = unsafe { self.wc.ex.imm_data }.to_ne_bytes();
         self.has(bindings::IB_WC_WITH_IMM).then_some(data)
     }
 
-    /// That the peer has invalidated a region with a message: for [`Mr::note_invalidated`](super::Mr::note_invalidated).
+    /// The proof that the message has invalidated a region, for [`Mr::note_invalidated`](super::Mr::note_invalidated).
     pub fn invalidated(&self) -> Option<Invalidated<'_, 'd>> {
-        // SAFETY: As above.
+        // SAFETY: The member is a number, of which any bytes are valid.
         let key = unsafe { self.wc.ex.invalidate_rkey };
         let is_told = self.is_success() && self.has(bindings::IB_WC_WITH_INVALIDATE);
         is_told.then(|| Invalidated::new(key))
     }
 
-    /// Who has sent a datagram.
+    /// The sender of a datagram.
     pub fn source(&self) -> Source {
         Source::of(self.wc)
     }
@@ -401,27 +401,27 @@ impl<'a, 'd> Completion<'a, 'd> {
         self.qp.map(Shared::number)
     }
 
-    /// The queue pair, for posting more requests to receive. `None` for a request of an SRQ that no
-    /// queue pair has taken, or one that goes.
+    /// The queue pair, for posting receive requests. `None` for another transport, for a request of an SRQ that no queue pair
+    /// has taken, and if the queue pair is being destroyed.
     pub fn receiver<T: Transport>(&self) -> Option<&'a QpRef<'d, T, Init>> {
         QpRef::of(self.qp?)
     }
 
-    /// The queue pair, for posting more requests to send, if it can send, and is of this transport.
+    /// The queue pair, for posting send requests, if it has been ready to send, and has this transport.
     pub fn sender<T: Transport>(&self) -> Option<&'a QpRef<'d, T, Rts>> {
         let qp = self.qp?;
         qp.can_send().then(|| QpRef::of(qp))?
     }
 }
 
-/// A C entry point: a request is completed.
+/// The C entry point for the completion of a request.
 ///
 /// # Safety
 ///
 /// The core calls it once for each request that was posted with the `cqe` of a [`Work<H>`], with its completion.
 unsafe extern "C" fn done<'d, H: Handler<'d>>(_cq: *mut ib_cq, wc: *mut ib_wc) {
-    // SAFETY: By the safety requirements; the work was handed over when it was posted. The context of a queue pair that work is
-    // posted to begins with what is shared of it, and who destroys a queue pair waits until its completions are handled.
+    // SAFETY: By the safety requirements; the work was handed over when it was posted. The context of its queue pair begins
+    // with a `Shared`, and the destruction of the queue pair waits until its completions are handled.
     let ((work, outstanding), completion) = unsafe {
         let wc = &*wc;
         let cqe = Opaque::cast_from(wc.__bindgen_anon_1.wr_cqe);
@@ -433,6 +433,6 @@ unsafe extern "C" fn done<'d, H: Handler<'d>>(_cq: *mut ib_cq, wc: *mut ib_wc) {
         (work, Completion { wc, qp })
     };
     H::done(work, &completion);
-    // Now the queue pair may go.
+    // From here on the queue pair may be destroyed.
     drop(outstanding);
 }

@@ -2,14 +2,15 @@
 
 //! Draining a queue pair, then destroying it: `ib_drain_qp`, `ib_destroy_qp`.
 //!
-//! | what is posted | how its end is known |
+//! | requests | end of draining |
 //! |---|---|
-//! | requests of connections | a last request is posted to each queue, which is completed after the others; or the driver has a way of its own |
-//! | datagrams | they are counted |
-//! | requests that were taken from an SRQ | the queue pair tells of the last one ([`QpEvent::LastWqeReached`](crate::QpEvent)); the completion queue is polled until it is empty, before the queue pair is destroyed and after that |
+//! | of connections | the completion of a drain request, which is posted to each queue last; or the driver's own method |
+//! | datagrams | their count is 0 |
+//! | taken from an SRQ | the event [`QpEvent::LastWqeReached`](crate::QpEvent); then the completion queue is polled until it is
+//! empty, before and after the queue pair is destroyed |
 //!
-//! All that this needs is made with the queue pair. Where the device fails, the queue pair stays, and all of this is done again
-//! later.
+//! All resources for draining are allocated with the queue pair. If the device fails, the queue pair stays, and draining is
+//! repeated later.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -29,21 +30,21 @@ use crate::{
     MaySleep, QpState,
 };
 
-/// How long the last request of a queue is waited for at a time, while completions are polled.
+/// The interval in milliseconds between two polls while a drain request is awaited.
 const POLL_MS: u32 = 10;
 
-/// How many times [`POLL_MS`] a connection is waited for that takes no more requests from an SRQ: a minute, as in the core.
+/// The maximum wait for the last request of an SRQ, in units of [`POLL_MS`]: a minute, as in the core.
 const LAST_WQE_WAITS: u32 = 6_000;
 
 impl Owner<'_> {
-    /// Ends all requests, and waits until they are handled. Nothing can be posted from now on.
+    /// Flushes all requests, and waits until they are handled. Nothing can be posted from now on.
     ///
     /// # Errors
     ///
-    /// What the driver answers: then requests may still be posted.
+    /// Those of the driver. Then requests may still be under way.
     pub(super) fn drain(&self, sleep: &MaySleep) -> Result {
         self.shared.closing.store(true, Ordering::SeqCst);
-        // Who has not seen that is inside a critical section.
+        // Posters that have not seen the flag are in a critical section.
         rcu::synchronize_expedited(sleep);
         if !self.used.load(Ordering::Acquire) {
             return Ok(());
@@ -62,14 +63,14 @@ impl Owner<'_> {
         Ok(())
     }
 
-    /// As [`Self::drain`], where nobody else polls.
+    /// As [`Self::drain`], with other pollers excluded.
     fn drain_polled(&self, cqs: [&PollGuard<'_, '_>; 2], sleep: &MaySleep) -> Result {
         let raw = self.shared.raw.load(Ordering::Acquire);
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `raw` is the queue pair.
         unsafe { end_all(raw) }?;
         if self.shared.is_counted() {
             self.wait_for_counted(cqs);
-            // A datagram is received at once, or not at all: there is nothing to wait for.
+            // A datagram is received completely, or not at all: there is nothing to wait for.
             return Ok(());
         }
         self.drain_sends(raw, cqs, sleep)?;
@@ -80,17 +81,17 @@ impl Owner<'_> {
         Ok(())
     }
 
-    /// A last request relies on there being one without an address, which there is not for datagrams. It is enough to count.
+    /// A drain request has no address handle, which a datagram needs. So datagrams are counted instead.
     fn wait_for_counted(&self, cqs: [&PollGuard<'_, '_>; 2]) {
         while self.shared.outstanding.load(Ordering::Acquire) != 0 {
             cqs.iter().for_each(|cq| cq.poll());
-            // SAFETY: The caller may sleep.
+            // SAFETY: Queue pairs are drained in process context, without locks.
             unsafe { bindings::msleep(1) };
         }
     }
 
-    /// Whether a driver can drain by itself. It relies on the core's polling, or on polling by itself; not where the client is
-    /// told of completions.
+    /// Whether the driver's own method can be used. It relies on polling by the core or by itself, so not where the client polls
+    /// after notifications.
     fn may_driver_drain(&self) -> bool {
         !self.send_cq.is_notified() && !self.recv_cq.is_notified()
     }
@@ -101,9 +102,9 @@ impl Owner<'_> {
         cqs: [&PollGuard<'_, '_>; 2],
         sleep: &MaySleep,
     ) -> Result {
-        // SAFETY: By the type invariants; the methods of a device do not change.
+        // SAFETY: By the type invariants; the methods of a device are constant.
         if self.may_driver_drain() && unsafe { (*(*raw).device).ops.drain_sq.is_some() } {
-            // SAFETY: By the type invariants; the caller may sleep.
+            // SAFETY: By the type invariants; queue pairs are drained in process context.
             unsafe { bindings::ib_drain_sq(raw) };
             return Ok(());
         }
@@ -113,7 +114,7 @@ impl Owner<'_> {
         request.wr.send_flags = bindings::IB_SEND_SIGNALED;
         request.wr.opcode = bindings::IB_WR_RDMA_WRITE;
         let mut bad = null();
-        // SAFETY: By the type invariants; what the completion names stays until it has come.
+        // SAFETY: By the type invariants; the handler is valid until the completion.
         to_result(unsafe { bindings::ib_post_send(raw, &request.wr, &mut bad) })?;
         wait(last, cqs, sleep);
         Ok(())
@@ -125,9 +126,9 @@ impl Owner<'_> {
         cqs: [&PollGuard<'_, '_>; 2],
         sleep: &MaySleep,
     ) -> Result {
-        // SAFETY: As for requests to send.
+        // SAFETY: As for send requests above.
         if self.may_driver_drain() && unsafe { (*(*raw).device).ops.drain_rq.is_some() } {
-            // SAFETY: By the type invariants; the caller may sleep.
+            // SAFETY: By the type invariants; queue pairs are drained in process context.
             unsafe { bindings::ib_drain_rq(raw) };
             return Ok(());
         }
@@ -135,14 +136,14 @@ impl Owner<'_> {
         let mut request: ib_recv_wr = pin_init::zeroed();
         request.__bindgen_anon_1.wr_cqe = last.as_cqe();
         let mut bad = null();
-        // SAFETY: As for requests to send.
+        // SAFETY: As for send requests above.
         to_result(unsafe { bindings::ib_post_recv(raw, &request, &mut bad) })?;
         wait(last, cqs, sleep);
         Ok(())
     }
 
-    /// Waits until a connection takes no more requests from its SRQ: a driver may forget those whose completions it has not
-    /// written yet when the queue pair is destroyed. Nothing but these depends on it, so it is not waited for for ever.
+    /// Waits until a connection takes no more requests from its SRQ, since a driver may lose the completions of such requests
+    /// when the queue pair is destroyed. Only these requests depend on the event, so the wait is bounded.
     fn wait_for_last_wqe(&self, cqs: [&PollGuard<'_, '_>; 2]) {
         if !self.drain.has_received.load(Ordering::Acquire) {
             return;
@@ -152,7 +153,7 @@ impl Owner<'_> {
             if self.drain.is_last_wqe_reached.load(Ordering::Acquire) {
                 return;
             }
-            // SAFETY: The caller may sleep.
+            // SAFETY: Queue pairs are drained in process context, without locks.
             unsafe { bindings::msleep(POLL_MS) };
         }
         kernel::pr_warn_once!(
@@ -163,7 +164,7 @@ impl Owner<'_> {
 
     fn destroy_now(&self) -> Result {
         let raw = self.shared.raw.load(Ordering::Acquire);
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `raw` is the queue pair, which is drained.
         to_result(unsafe { bindings::ib_destroy_qp_user(raw, null_mut()) })
     }
 }
@@ -174,14 +175,14 @@ impl Object for Owner<'_> {
     fn destroy(&self, sleep: &MaySleep) -> Result {
         let raw = self.shared.raw.load(Ordering::Acquire);
         if raw.is_null() {
-            // It was never made.
+            // The queue pair was never created.
             return Ok(());
         }
         self.drain(sleep)?;
         if self.srq.is_none() {
             return self.destroy_now();
         }
-        // The device may have completed one more request of the SRQ meanwhile, whose completion names the queue pair.
+        // The device may have completed another request of the SRQ, whose completion refers to the queue pair.
         self.recv_cq.exclusively(sleep, |cq| {
             self.destroy_now()?;
             cq.empty(raw, sleep);
@@ -190,11 +191,11 @@ impl Object for Owner<'_> {
     }
 }
 
-/// Puts a queue pair in error.
+/// Moves a queue pair to the error state.
 ///
 /// # Safety
 ///
-/// It is one.
+/// `raw` is a valid queue pair.
 unsafe fn end_all(raw: *mut ib_qp) -> Result {
     let mut attr: ib_qp_attr = pin_init::zeroed();
     attr.qp_state = QpState::Err.as_raw();
@@ -203,7 +204,7 @@ unsafe fn end_all(raw: *mut ib_qp) -> Result {
     to_result(unsafe { bindings::ib_modify_qp(raw, &mut attr, mask) })
 }
 
-/// Waits until the last request of a queue is completed, after it was posted.
+/// Waits for the completion of a drain request.
 fn wait(last: &DrainCqe, cqs: [&PollGuard<'_, '_>; 2], sleep: &MaySleep) {
     loop {
         cqs.iter().for_each(|cq| cq.poll());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of draining a queue pair, and the completions of the last request of its queues: `struct ib_cqe`.
+//! The state of draining a queue pair, and the completion handlers of its drain requests: `struct ib_cqe`.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -17,9 +17,9 @@ pub(super) struct Drain {
     pub(super) sends: DrainCqe,
     #[pin]
     pub(super) receives: DrainCqe,
-    /// It takes no more requests from its SRQ: the device has said so.
+    /// Whether the device has reported the last request from the SRQ.
     pub(super) is_last_wqe_reached: AtomicBool,
-    /// It may have taken requests from its SRQ.
+    /// Whether it may have taken requests from its SRQ.
     pub(super) has_received: AtomicBool,
 }
 
@@ -34,24 +34,24 @@ impl Drain {
         KBox::pin_init(init, GFP_KERNEL)
     }
 
-    /// The queue pair takes no more requests from its SRQ.
+    /// Records that the queue pair takes no more requests from its SRQ.
     pub(super) fn last_wqe_reached(&self) {
         self.is_last_wqe_reached.store(true, Ordering::Release);
     }
 
-    /// The queue pair is ready to receive.
+    /// Records that the queue pair is ready to receive.
     pub(super) fn begin_receiving(&self) {
         self.has_received.store(true, Ordering::Release);
     }
 
-    /// The queue pair was reset.
+    /// Records that the queue pair was reset.
     pub(super) fn reset(&self) {
         self.is_last_wqe_reached.store(false, Ordering::Release);
         self.has_received.store(false, Ordering::Release);
     }
 }
 
-/// The completion of the last request of a queue.
+/// The completion handler of a drain request.
 #[pin_data]
 pub(super) struct DrainCqe {
     #[pin]
@@ -71,7 +71,8 @@ impl DrainCqe {
         })
     }
 
-    /// What the completion names: a pointer made of the whole, to which [`drain_done`] goes back.
+    /// The `wr_cqe` of the drain request. The pointer has the provenance of the whole, to which [`drain_done`]
+    /// goes back.
     pub(super) fn as_cqe(&self) -> *mut ib_cqe {
         let offset = core::mem::offset_of!(Self, cqe);
         let this = core::ptr::from_ref(self).cast_mut();
@@ -79,18 +80,18 @@ impl DrainCqe {
     }
 }
 
-// SAFETY: What the completion names is for all threads.
+// SAFETY: The members may be used from any thread: the handler is constant, and the completion synchronises.
 unsafe impl Send for DrainCqe {}
-// SAFETY: As above.
+// SAFETY: The members may be used from any thread: the handler is constant, and the completion synchronises.
 unsafe impl Sync for DrainCqe {}
 
-/// A C entry point: the last request of a queue is completed.
+/// The C entry point for the completion of a drain request.
 ///
 /// # Safety
 ///
-/// The completion names the `cqe` of a [`DrainCqe`].
+/// The `wr_cqe` of the completion is the `cqe` of a valid [`DrainCqe`].
 unsafe extern "C" fn drain_done(_cq: *mut ib_cq, wc: *mut ib_wc) {
-    // SAFETY: By the safety requirements; who waits does so until this has told it.
+    // SAFETY: By the safety requirements; the waiter keeps the structure until this has completed it.
     unsafe {
         let cqe = Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
         let last: *const DrainCqe = kernel::container_of!(cqe, DrainCqe, cqe);

@@ -21,7 +21,7 @@ use crate::client::{
 };
 
 impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
-    /// Hands work over for a request to send, which is filled in.
+    /// Fills in a send request, and hands its work over.
     #[inline]
     pub(in crate::client) fn prepare_send<H: Handler<'d>>(
         &self,
@@ -39,12 +39,12 @@ impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
         Ok(posted)
     }
 
-    /// Posts a request to send the work's memory, or to read into it. Any context.
+    /// Posts a send request for the work's memory. Any context.
     ///
     /// # Errors
     ///
-    /// `ESHUTDOWN` while the queue pair is being destroyed or reset, `ENOMEM` where there is no room for the request, or for
-    /// its completion, `EBUSY` for a region that is not in the state for that, and what the driver answers.
+    /// `ESHUTDOWN` while the queue pair is being destroyed or reset, `ENOMEM` if the send queue or the completion queue is
+    /// full, `EBUSY` for a region in another state, and those of the driver.
     pub fn post_send<H: Handler<'d>>(
         &self,
         work: Pin<KBox<Work<'d, H>>>,
@@ -54,7 +54,7 @@ impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
         let posted = self.prepare_send(&mut slot, work, op)?;
         let ret = self.guarded(|raw| {
             let request = slot.link(core::ptr::null());
-            // SAFETY: By the type invariants. The driver copies the request; the work stays until it is completed.
+            // SAFETY: By the type invariants. The driver copies the request; the work is valid until its completion.
             to_result(unsafe { bindings::ib_post_send(raw, request, null_mut()) })
         });
         posted.outcome(ret)
@@ -62,7 +62,7 @@ impl<'d, T: Transport, S: CanSend> QpRef<'d, T, S> {
 }
 
 impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
-    /// Hands work over for a request to receive.
+    /// Fills in a receive request, and hands its work over.
     pub(in crate::client) fn prepare_receive<H: Handler<'d>>(
         &self,
         work: Pin<KBox<Work<'d, H>>>,
@@ -75,7 +75,7 @@ impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
         Ok((ReceiveSlot::new(&posted, self.shared.lkey), posted))
     }
 
-    /// Posts a request to receive into all of the work's memory. Any context.
+    /// Posts a receive request for all of the work's memory. Any context.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl<'d, T: Transport, S: CanReceive> QpRef<'d, T, S> {
     ) -> Result<(), PostError<'d, H>> {
         let (mut slot, posted) = self.prepare_receive(work)?;
         let ret = self.guarded(|raw| {
-            // SAFETY: As for sending.
+            // SAFETY: By the type invariants. The driver copies the request; the work is valid until its completion.
             to_result(unsafe { bindings::ib_post_recv(raw, slot.raw(), null_mut()) })
         });
         posted.outcome(ret)

@@ -21,21 +21,21 @@ use crate::{
     QpType,
 };
 
-/// A queue pair, as those see it who post, in any context.
+/// The part of a queue pair for posting, in any context.
 ///
 /// # Invariants
 ///
-/// `raw` is the queue pair, and is used in RCU read-side critical sections only that begin before `closing` is set.
+/// `raw` is the queue pair. It is used only in RCU read-side critical sections that begin before `closing` is set.
 pub(in crate::client) struct Shared<'d> {
     pub(super) raw: AtomicPtr<ib_qp>,
     pub(super) number: AtomicU32,
     pub(super) qp_type: u32,
     pub(super) lkey: u32,
-    /// Nothing may be posted: it is about to be destroyed, or reset.
+    /// Whether posting fails, since the queue pair is about to be destroyed or reset.
     pub(super) closing: AtomicBool,
-    /// It has been ready to send.
+    /// Whether it has been ready to send.
     pub(super) can_send: AtomicBool,
-    /// Which requests are posted, and not handled: of datagrams only.
+    /// The number of posted requests that are not handled; for datagrams only.
     pub(super) outstanding: AtomicUsize,
     pub(super) sends: Queue,
     pub(super) receives: Queue,
@@ -58,15 +58,15 @@ impl Shared<'_> {
         self.can_send.load(Ordering::Acquire)
     }
 
-    /// Whether the core cannot drain it: it knows no last request to send for datagrams.
+    /// Whether requests are counted: a datagram queue pair cannot be drained by a drain request.
     pub(super) fn is_counted(&self) -> bool {
         self.qp_type == QpType::Ud.as_raw()
     }
 
-    /// Takes room for a request that is about to be posted to a queue of this.
+    /// Takes a credit for a request that is about to be posted to a queue of `self`.
     #[inline]
     pub(super) fn take_credit(&self, queue: &Queue) -> Result<Credit> {
-        // SAFETY: `self` has the queue, and is there until all that is posted has been handled.
+        // SAFETY: `self` owns the queue, and is valid until all posted requests are handled.
         unsafe { queue.take_credit() }
     }
 
@@ -76,18 +76,18 @@ impl Shared<'_> {
         if !self.is_counted() {
             return None;
         }
-        // SAFETY: Who destroys the queue pair waits until the counter is zero.
+        // SAFETY: The destruction of the queue pair waits until the counter is zero.
         Some(unsafe { Outstanding::new(&self.outstanding) })
     }
 }
 
 impl<'d, T: Transport, S: State> QpRef<'d, T, S> {
     pub(super) fn cast<'a>(shared: &'a Shared<'d>) -> &'a Self {
-        // SAFETY: It is a transparent wrapper.
+        // SAFETY: The type is a transparent wrapper.
         unsafe { &*core::ptr::from_ref(shared).cast() }
     }
 
-    /// The queue pair in a handler, which may treat it as one of this type and state. `None` for another transport.
+    /// The queue pair for a handler, with this transport and state. `None` for another transport.
     pub(in crate::client) fn of<'a>(shared: &'a Shared<'d>) -> Option<&'a Self> {
         (shared.qp_type == T::TYPE.as_raw()).then(|| Self::cast(shared))
     }
@@ -97,7 +97,7 @@ impl<'d, T: Transport, S: State> QpRef<'d, T, S> {
         self.shared.number()
     }
 
-    /// Calls `post` with the queue pair, if that is not being destroyed.
+    /// Calls `post` with the queue pair, unless that is being destroyed or reset.
     pub(in crate::client) fn guarded(&self, post: impl FnOnce(*mut ib_qp) -> Result) -> Result {
         let _inside = rcu::read_lock();
         if self.shared.closing.load(Ordering::SeqCst) {

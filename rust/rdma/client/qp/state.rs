@@ -6,7 +6,7 @@
 
 use crate::QpState;
 
-/// Only this crate implements the traits of types of queue pairs.
+/// Seals the traits of queue pair types: only this crate implements them.
 pub trait Sealed {}
 
 /// A state of a queue pair, as a type.
@@ -15,10 +15,10 @@ pub trait State: Sealed + Send + Sync + 'static {
     const STATE: QpState;
 }
 
-/// A state in which requests to receive may be posted.
+/// A state in which receive requests may be posted.
 pub trait CanReceive: State {}
 
-/// A state in which requests to send may be posted.
+/// A state in which send requests may be posted.
 pub trait CanSend: CanReceive {}
 
 macro_rules! states {
@@ -39,7 +39,7 @@ macro_rules! states {
 }
 
 states! {
-    /// Reset: it was just made.
+    /// Reset.
     Reset:;
     /// Initialised.
     Init: CanReceive;
@@ -47,7 +47,7 @@ states! {
     Rtr: CanReceive;
     /// Ready to send.
     Rts: CanReceive CanSend;
-    /// Send queue drain: what was begun is ended, and nothing is begun.
+    /// Send queue drain: requests under way are finished, and no others are started.
     Sqd: CanReceive CanSend;
     /// Error.
     Err: CanReceive CanSend;

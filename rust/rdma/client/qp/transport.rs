@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transports RC, UC and UD as types: the attributes that each needs to change state, and the operations that it has.
+//! The transports RC, UC and UD as types, with their operations and the attributes of their state changes.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -19,22 +19,22 @@ use crate::{
 
 /// A transport service, as a type.
 pub trait Transport: Sealed + Send + Sync + 'static {
-    /// The service.
+    /// The transport service type.
     const TYPE: QpType;
-    /// What a queue pair is initialised with.
+    /// The attributes of the change to `Init`.
     type Init;
-    /// Whom it receives from.
+    /// The attributes of the change to `Rtr`.
     type Peer;
-    /// How it sends.
+    /// The attributes of the change to `Rts`.
     type Sending;
-    /// What a request to send may ask for.
+    /// The operations of send requests.
     type Op<'a, 'd: 'a>: Fill<'d>;
 
-    /// Fills in what the change to `Init` sets. Returns what that is.
+    /// Fills in the attributes of the change to `Init`, and returns their mask.
     fn fill_init(init: &Self::Init, attr: &mut ib_qp_attr) -> QpAttrMask;
-    /// As above, for the change to `Rtr`.
+    /// Fills in the attributes of the change to `Rtr`, and returns their mask.
     fn fill_peer(peer: &Self::Peer, attr: &mut ib_qp_attr) -> QpAttrMask;
-    /// As above, for the change to `Rts`.
+    /// Fills in the attributes of the change to `Rts`, and returns their mask.
     fn fill_sending(sending: &Self::Sending, attr: &mut ib_qp_attr) -> QpAttrMask;
 }
 
@@ -49,84 +49,84 @@ impl Sealed for Rc {}
 impl Sealed for Uc {}
 impl Sealed for Ud {}
 
-/// What a queue pair of a connection is initialised with.
+/// The attributes of a connected queue pair's change to `Init`.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectedInit {
     /// The port, from 1.
     pub port: u32,
     /// The index of the P_Key; 0 for RoCE.
     pub pkey_index: u16,
-    /// What the peer may do with regions that allow it too.
+    /// The access that the peer has to regions that permit it too.
     pub access: Access,
 }
 
-/// What a queue pair for datagrams is initialised with.
+/// The attributes of a datagram queue pair's change to `Init`.
 #[derive(Clone, Copy, Debug)]
 pub struct DatagramInit {
     /// The port, from 1.
     pub port: u32,
     /// The index of the P_Key; 0 for RoCE.
     pub pkey_index: u16,
-    /// Its Q_Key, which senders must know.
+    /// The Q_Key, which senders must know.
     pub qkey: u32,
 }
 
-/// The other end of a reliable connection.
+/// The remote end of a reliable connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// The path to it, for RoCE.
+    /// The path to the peer, for RoCE.
     pub path: AhFields,
     /// The MTU of the path.
     pub mtu: Mtu,
-    /// The number of its queue pair, 24 bits.
+    /// The number of the peer's queue pair, 24 bits.
     pub qp_num: u32,
-    /// The number of the first packet that it sends, 24 bits.
+    /// The initial PSN of the peer, 24 bits.
     pub psn: u32,
-    /// How many of its RDMA READs and atomic operations may be under way: up to the device's `max_qp_rd_atom`.
+    /// The number of RDMA READs and atomics that the peer may have outstanding, at most the device's `max_qp_rd_atom`.
     pub reads: u8,
-    /// How long it waits when there is no request to receive: `enum ib_rnr_timeout`, 0 to 31.
+    /// The minimum RNR NAK timer: `enum ib_rnr_timeout`, 0 to 31.
     pub rnr_timer: u8,
 }
 
-/// How a reliable connection sends.
+/// The sending attributes of a reliable connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
-    /// The number of the first packet, 24 bits.
+    /// The initial PSN, 24 bits.
     pub psn: u32,
-    /// How many RDMA READs and atomic operations may be under way: up to the peer's [`Peer::reads`].
+    /// The number of RDMA READs and atomics that this side may have outstanding, at most the peer's [`Peer::reads`].
     pub reads: u8,
-    /// How long an acknowledgement is waited for: 4.096 microseconds times two to the power of this, up to 31; 0: for ever.
+    /// The acknowledgement timeout: 4.096 microseconds times two to the power of this value, up to 31; 0 for no timeout.
     pub timeout: u8,
-    /// How often a packet is sent again that is not acknowledged, up to 7.
+    /// The number of retries of an unacknowledged packet, up to 7.
     pub retries: u8,
-    /// How often one is for which the peer was not ready, up to 6; 7: for ever.
+    /// The number of retries after an RNR NAK, up to 6; 7 for unlimited.
     pub rnr_retries: u8,
 }
 
-/// The other end of an unreliable connection.
+/// The remote end of an unreliable connection.
 #[derive(Clone, Copy, Debug)]
 pub struct UcPeer {
-    /// The path to it, for RoCE.
+    /// The path to the peer, for RoCE.
     pub path: AhFields,
     /// The MTU of the path.
     pub mtu: Mtu,
-    /// The number of its queue pair, 24 bits.
+    /// The number of the peer's queue pair, 24 bits.
     pub qp_num: u32,
-    /// The number of the first packet that it sends, 24 bits.
+    /// The initial PSN of the peer, 24 bits.
     pub psn: u32,
 }
 
-/// How an unreliable connection sends.
+/// The sending attributes of an unreliable connection.
 #[derive(Clone, Copy, Debug)]
 pub struct UcSending {
-    /// The number of the first packet, 24 bits.
+    /// The initial PSN, 24 bits.
     pub psn: u32,
 }
 
-/// How a queue pair for datagrams sends.
+/// The sending attributes of a datagram queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct UdSending {
-    /// The number of the first packet, 24 bits.
+    /// The initial PSN, 24 bits.
     pub psn: u32,
 }
 
