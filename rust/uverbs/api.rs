@@ -4,8 +4,8 @@
 //! (`struct uverbs_api`).
 //!
 //! It is built once from the tables of ib_uverbs and of the driver. When the device is removed, the entries of the driver are
-//! cleared; nothing else changes. ib_uverbs_support and ib_core read two parts as C does: the radix tree of object classes, which
-//! is the first member, and the handler of a method.
+//! cleared; nothing else changes. ib_uverbs_support and ib_core read two parts with the layout of C: the radix tree of object
+//! classes, which is the first member, and the handler of a method.
 //!
 //! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_types.h`.
 
@@ -47,7 +47,7 @@ const ATTRS: usize = c::UVERBS_API_ATTR_BKEY_LEN as usize;
 
 /// An attribute of a method.
 pub struct Attr {
-    /// What it is.
+    /// The type of the attribute.
     pub kind: Kind,
     index: u8,
 }
@@ -78,9 +78,9 @@ pub struct Method {
     attrs: KVec<Attr>,
 }
 
-// SAFETY: The handler may be called from any thread.
+// SAFETY: The handler is a function pointer, which is changed atomically and may be called from any thread.
 unsafe impl Send for Method {}
-// SAFETY: As above.
+// SAFETY: The handler is a function pointer, which is changed atomically and may be called from any thread.
 unsafe impl Sync for Method {}
 
 const fn method_key(object: u16, method: u16) -> u32 {
@@ -94,7 +94,7 @@ impl Method {
     pub fn new(object: u16, id: u16, handler: Option<RawHandler>, of_driver: bool) -> Self {
         let handler = handler.map_or(core::ptr::null_mut(), |handler| handler as *mut c_void);
         let destroy: RawHandler = c::uverbs_destroy_def_handler;
-        // INVARIANT: See above.
+        // INVARIANT: `handler` is a `RawHandler` or null.
         Self {
             driver: of_driver && handler != destroy as *mut c_void,
             handler: AtomicPtr::new(handler),
@@ -121,7 +121,7 @@ impl Method {
     ///
     /// # Errors
     ///
-    /// `EEXIST` if the ID is taken, `EOVERFLOW` for an ID that is too large, `EINVAL` for a second object that is created or
+    /// `EEXIST` if the ID is in use, `EOVERFLOW` for an ID that is too large, `EINVAL` for a second object that is created or
     /// destroyed, or one that is not mandatory; `ENOMEM`.
     pub fn add_attr(&mut self, table: AttrTable<'_>, of_driver: bool) -> Result {
         let index = attr_index(table.id()).ok_or(EOVERFLOW)?;
@@ -195,7 +195,7 @@ impl Method {
         !self.handler.load(Ordering::Acquire).is_null()
     }
 
-    /// Calls the handler. The caller holds `disassociate_srcu`.
+    /// Calls the handler. Called with `disassociate_srcu` held.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl Method {
         if handler.is_null() {
             return Err(EIO);
         }
-        // SAFETY: By the type invariants. A handler takes any command of the method, and stays while the device is not gone.
+        // SAFETY: By the type invariants. A handler takes any command of the method, and is valid until the device is removed.
         to_result(unsafe {
             let handler = core::mem::transmute::<*mut c_void, RawHandler>(handler);
             handler(command.as_raw())
@@ -254,8 +254,8 @@ impl WriteTable {
 ///
 /// # Invariants
 ///
-/// `tree` has a pointer to each of `classes` at `uapi_key_obj()` of its number, and nothing else. It is the first member, as
-/// in `struct uverbs_api`.
+/// The entries of `tree` are pointers to the elements of `classes`, each at `uapi_key_obj()` of its number. It is the first
+/// member, as in `struct uverbs_api`.
 #[pin_data(PinnedDrop)]
 #[repr(C)]
 pub struct Api {
@@ -273,9 +273,9 @@ pub struct Api {
 #[repr(transparent)]
 struct Class(Opaque<c::uverbs_api_object>);
 
-// SAFETY: What changes in it is read and written whole.
+// SAFETY: The member that changes is accessed by single loads and stores.
 unsafe impl Send for Class {}
-// SAFETY: As above.
+// SAFETY: The member that changes is accessed by single loads and stores.
 unsafe impl Sync for Class {}
 
 impl Class {
@@ -290,14 +290,14 @@ impl Class {
     }
 }
 
-// SAFETY: The tree is not changed any more; what changes in the rest is read and written whole.
+// SAFETY: The tree is constant after it is built; members that change are accessed by single loads and stores.
 unsafe impl Send for Api {}
-// SAFETY: As above.
+// SAFETY: The tree is constant after it is built; members that change are accessed by single loads and stores.
 unsafe impl Sync for Api {}
 
 /// The parts of an [`Api`].
 pub struct Parts {
-    /// `enum rdma_driver_id`: commands must name it.
+    /// `enum rdma_driver_id`, which commands must send.
     pub driver_id: u32,
     /// The object classes; one without a type has only methods.
     pub classes: KVec<(u16, Option<ObjectType>)>,
@@ -310,7 +310,7 @@ pub struct Parts {
 }
 
 impl Api {
-    /// An API of these parts.
+    /// Builds an API of these parts.
     ///
     /// # Errors
     ///
@@ -323,7 +323,7 @@ impl Api {
         }
         let mut methods = parts.methods;
         methods.sort_unstable_by_key(|method| method.key);
-        // INVARIANT: The tree has nothing yet; below it gets the classes.
+        // INVARIANT: The tree and `classes` are empty; the loop below adds the classes to both.
         let this = KBox::pin_init(
             pin_init!(Self {
                 // SAFETY: `tree` is valid for writes; the value is pinned from here on. A radix tree keeps in its flags how its
@@ -344,17 +344,17 @@ impl Api {
     }
 
     fn insert(&self, id: u16, class: &Class) -> Result {
-        // SAFETY: It is arithmetic.
+        // SAFETY: The function is pure arithmetic.
         let key = unsafe { c::uapi_key_obj(id.into()) };
         if key == c::UVERBS_API_KEY_ERR {
             return Err(EOVERFLOW);
         }
         let entry = class.0.get().cast();
-        // SAFETY: The tree is valid, and the class stays as long.
+        // SAFETY: The tree is valid, and the class is valid as long.
         to_result(unsafe { c::radix_tree_insert(self.tree.get(), key as usize, entry) })
     }
 
-    /// `enum rdma_driver_id`, which commands must name.
+    /// `enum rdma_driver_id`, which commands must send.
     pub fn driver_id(&self) -> u32 {
         self.driver_id
     }
@@ -366,8 +366,7 @@ impl Api {
         self.methods.get(nth.ok()?)
     }
 
-    /// The write command of the command word of a header. For a command that is not supported it may be one that answers so
-    /// when it is called.
+    /// The write command of a header's command word. For an unsupported command it may be one whose call returns `EOPNOTSUPP`.
     ///
     /// # Errors
     ///
@@ -387,7 +386,8 @@ impl Api {
         table.0.get(number).ok_or(EOPNOTSUPP)
     }
 
-    /// The device is being removed: methods of the driver answer `EIO` from now on. The caller waits for those that run.
+    /// Called when the device is being removed: methods of the driver return `EIO` from now on. The caller waits for those that
+    /// are running.
     pub fn disassociate_pre(&self) {
         for method in self.methods.iter().filter(|method| method.driver) {
             method
@@ -396,10 +396,10 @@ impl Api {
         }
     }
 
-    /// The driver may be unloaded after this: clears what points to it. The device has no objects any more.
+    /// Clears all pointers to the driver, which may be unloaded afterwards. Called when the device has no objects any more.
     pub fn disassociate(&self) {
         for class in &self.classes {
-            // SAFETY: The member is a pointer, which is read and written whole.
+            // SAFETY: The member is a pointer that is accessed atomically.
             let object_type = unsafe {
                 let member = &raw mut (*class.0.get()).type_attrs;
                 AtomicPtr::from_ptr(member.cast::<*mut c::uverbs_obj_type>())
@@ -416,7 +416,7 @@ impl Api {
 #[pinned_drop]
 impl PinnedDrop for Api {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: Nobody else has the tree any more; its entries are freed with `classes`.
+        // SAFETY: `self` owns the tree; its entries are freed with `classes`.
         unsafe { c::xa_destroy(self.tree.get()) };
     }
 }

@@ -27,11 +27,11 @@ use crate::{
 /// Any bytes are a valid value, and there is no padding: all bytes of a value may be copied to user space.
 pub unsafe trait Plain: Copy + Zeroable {}
 
-/// Says of structures of `include/uapi/rdma` that they are [`Plain`].
+/// Implements [`Plain`] for structures of `include/uapi/rdma`.
 #[macro_export]
 macro_rules! plain {
     ($($ty:ty)*) => {$(
-        // SAFETY: A number, or a structure of numbers whose padding has names.
+        // SAFETY: The type is a number, or a structure of numbers whose padding consists of named members.
         unsafe impl $crate::attrs::Plain for $ty {}
     )*};
 }
@@ -92,7 +92,7 @@ pub trait Attributes {
     /// The object that the command creates. `EINVAL` the second time.
     fn new_object<T: Class>(&self, id: u32) -> Result<NewObject<'_, T>>;
 
-    /// Copies a value to user space, cut off at the length of its buffer.
+    /// Copies a value to user space, truncated to the length of the buffer.
     fn put<T: Plain>(&self, id: u32, value: &T) -> Result;
 
     /// As [`put`](Self::put), and succeeds without the attribute.
@@ -104,7 +104,7 @@ pub trait Attributes {
     /// As [`put`](Self::put), of several values.
     fn put_slice<T: Plain>(&self, id: u32, values: &[T]) -> Result;
 
-    /// Copies elements to user space that have `element` bytes there: cut off, or filled with zeros.
+    /// Copies elements to user space, where each has `element` bytes: truncated, or followed by zeros.
     fn put_elements<T: Plain>(&self, id: u32, values: &[T], element: usize) -> Result;
 
     /// The context of the file. `EINVAL` if it has none yet, `EIO` if the device was removed.
@@ -114,7 +114,7 @@ pub trait Attributes {
 /// An attribute that user space sent: its type in the table, and its parsed value.
 fn sent(command: &AttrBundle, id: u32) -> Result<(&Kind, &c::uverbs_attr)> {
     let index = attr_index(id as u16).ok_or(ENOENT)?;
-    // SAFETY: The dispatch of ioctl sets the member to the method, which stays during the command; write leaves it null.
+    // SAFETY: The dispatch of ioctl sets the member to the method, which is valid during the command; write leaves it null.
     let method = unsafe {
         let head = &(*command.as_raw()).__bindgen_anon_1.__bindgen_anon_1;
         if head.attr_present[0] & 1usize.wrapping_shl(index.into()) == 0 {
@@ -123,7 +123,7 @@ fn sent(command: &AttrBundle, id: u32) -> Result<(&Kind, &c::uverbs_attr)> {
         head.method_elm.cast::<Method>().as_ref()
     };
     let attr = method.and_then(|method| method.attr(index)).ok_or(ENOENT)?;
-    // SAFETY: The dispatch of ioctl has made room for all attributes of the method.
+    // SAFETY: The array has an element for each attribute of the method.
     let raw = unsafe { &*(*command.as_raw()).attrs.as_ptr().add(usize::from(index)) };
     Ok((&attr.kind, raw))
 }
@@ -200,7 +200,7 @@ impl Attributes for AttrBundle {
     fn structure<T: Plain>(&self, id: u32) -> Result<T> {
         data(self, id)?;
         let mut value: T = pin_init::zeroed();
-        // SAFETY: Any bytes are a value of plain data.
+        // SAFETY: By `Plain` any bytes are a valid value.
         unsafe { self.read_plain(id, &mut value)? };
         Ok(value)
     }
@@ -219,7 +219,7 @@ impl Attributes for AttrBundle {
             return Ok(value);
         }
         let from = attr.word() as usize as *const kernel::ffi::c_void;
-        // SAFETY: There is room; where it comes from is checked by the function, and any bytes are a valid value.
+        // SAFETY: `to` is valid for writes of a `T`; the function checks the user address, and any bytes are a valid value.
         if unsafe { c::copy_from_user(to, from, size_of::<T>()) } != 0 {
             return Err(EFAULT);
         }
@@ -228,7 +228,7 @@ impl Attributes for AttrBundle {
 
     fn bytes(&self, id: u32) -> Result<&[u8]> {
         let (kind, raw) = sent(self, id)?;
-        // SAFETY: Any bytes are valid numbers; it is looked at below what it is.
+        // SAFETY: Any bytes are valid numbers; the type of the attribute is checked below.
         let attr = unsafe { &*(&raw const raw.__bindgen_anon_1).cast::<c::uverbs_ptr_attr>() };
         let copied = match kind {
             Kind::In(data) => data.copied,
@@ -243,10 +243,10 @@ impl Attributes for AttrBundle {
         let from = if usize::from(attr.len) <= size_of::<u64>() {
             (&raw const attr.__bindgen_anon_1).cast()
         } else {
-            // SAFETY: The dispatch of ioctl has put it into memory that stays until the command is done.
+            // SAFETY: The dispatch of ioctl has copied the data to memory that is valid during the command.
             unsafe { attr.__bindgen_anon_1.ptr.cast::<u8>() }
         };
-        // SAFETY: As above.
+        // SAFETY: The dispatch of ioctl has copied the data to memory that is valid during the command.
         Ok(unsafe { core::slice::from_raw_parts(from, attr.len.into()) })
     }
 
@@ -255,7 +255,8 @@ impl Attributes for AttrBundle {
         if !matches!(access, Access::Read | Access::Write) {
             return Err(EINVAL);
         }
-        // SAFETY: An object that is looked up was not destroyed, so it has what its class says; a view is a transparent wrapper.
+        // SAFETY: An object that was looked up is not destroyed, so its `object` is a `T`, as its class demands; a view is a
+        // transparent wrapper.
         unsafe { uobject.object().cast::<T>().as_ref() }.ok_or(EINVAL)
     }
 
@@ -285,7 +286,8 @@ impl Attributes for AttrBundle {
         let (_, raw) = sent(self, id)?;
         let (_, access) = object_of::<T>(self, id)?;
         let raw = core::ptr::from_ref(raw).cast_mut();
-        // SAFETY: By the table it is an object. The dispatch of ioctl sets the second member to the method; nobody else uses it.
+        // SAFETY: By the table the attribute is an object. The dispatch of ioctl sets the second member to its table entry; only
+        // this thread uses it.
         let asked = unsafe {
             let asked = &raw mut (*raw).__bindgen_anon_1.obj_attr.attr_elm;
             asked.replace(core::ptr::null_mut()).is_null()
@@ -293,7 +295,7 @@ impl Attributes for AttrBundle {
         if access != Access::New || asked {
             return Err(EINVAL);
         }
-        // SAFETY: The table says that the object is new, and see above.
+        // SAFETY: By the table the object is new, and the check above makes this the only call for the attribute.
         unsafe { NewObject::of_attr(self, id as u16) }
     }
 
@@ -326,7 +328,7 @@ impl Attributes for AttrBundle {
         let known = element.min(size_of::<T>());
         for (nth, value) in values.iter().enumerate() {
             let at = to.wrapping_add(nth.wrapping_mul(element));
-            // SAFETY: The value is valid; where it goes is checked by the functions.
+            // SAFETY: The value is valid for reads; the functions check the user address.
             let left = unsafe {
                 match c::copy_to_user(at as *mut _, core::ptr::from_ref(value).cast(), known) {
                     0 => c::clear_user(at.wrapping_add(known) as *mut _, element - known),

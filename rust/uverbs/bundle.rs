@@ -60,7 +60,7 @@ impl Request {
         const HEAD: usize = size_of::<ib_uverbs_ioctl_hdr>();
         let at = UserPtr::from_addr(at);
         let mut head = MaybeUninit::<ib_uverbs_ioctl_hdr>::zeroed();
-        // SAFETY: There is room; any bytes are valid for the members, which are numbers.
+        // SAFETY: The structure is valid for writes; any bytes are valid for its members, which are numbers.
         let head = unsafe {
             if c::copy_from_user(head.as_mut_ptr().cast(), at.as_const_ptr(), HEAD) != 0 {
                 return Err(EFAULT);
@@ -93,13 +93,13 @@ pub struct Sent {
     pub id: u16,
     /// The length of the data or of the buffer, in bytes.
     pub len: u16,
-    /// Whether the command fails if the kernel does not know it.
+    /// Whether the command fails if the kernel does not support it.
     pub is_mandatory: bool,
-    /// The ID of the structure, where it is one of several (`enum_data.elem_id`); then `reserved` is zero.
+    /// The ID of the selected structure, for an attribute with several (`enum_data.elem_id`). Then `reserved` is zero.
     pub choice: u8,
-    /// The byte beside it.
+    /// The reserved byte after `choice`.
     pub reserved: u8,
-    /// The data, if it is not longer than this; else its address.
+    /// The data, if it has at most 8 bytes; otherwise its address.
     pub data: u64,
 }
 
@@ -114,7 +114,8 @@ impl Sent {
         self.choice == 0 && self.reserved == 0
     }
 
-    /// Whether the data after the first `len` bytes is zero; false if it cannot be read. There is some.
+    /// Whether the data after the first `len` bytes is zero; false if it cannot be read. `len` is less than the length of the
+    /// data.
     pub fn is_zero_after(&self, len: u16) -> bool {
         if self.is_inline() {
             let bytes = self.data.to_ne_bytes();
@@ -158,15 +159,16 @@ impl Sent {
     }
 }
 
-/// The size of the buffer for attributes of a command on the stack, in bytes.
+/// The size in bytes of the attribute buffer of a command on the stack.
 const ROOM: usize = size_of::<bundle_priv>() - offset_of!(bundle_priv, internal_buffer);
 
 /// A command.
 ///
 /// # Invariants
 ///
-/// `raw` is a command of `method`, this one's alone; what user space has sent is at `uattrs`, `attrs` in number. For each bit
-/// of `uobj_finalize` there is an [`Acquired`] object in the attribute, and for each of `spec_finalize` a list of them.
+/// `raw` is a command of `method`, which `self` owns exclusively. The `attrs` attributes that user space has sent are at
+/// `uattrs`. For each bit of `uobj_finalize` the attribute has an [`Acquired`] object, and for each bit of `spec_finalize` a
+/// list of such objects.
 pub struct Bundle<'a> {
     raw: NonNull<bundle_priv>,
     method: &'a Method,
@@ -187,7 +189,7 @@ impl<'a> Bundle<'a> {
         sleep: &MaySleep,
         body: impl FnOnce(&mut Self) -> Result,
     ) -> Result {
-        // Both counts are those of a method's attributes, at most.
+        // Both counts are at most the number of a method's attributes.
         let need = size_of::<uverbs_attr>()
             .wrapping_mul(method.places())
             .wrapping_add(size_of::<ib_uverbs_attr>().wrapping_mul(request.attrs));
@@ -196,14 +198,14 @@ impl<'a> Bundle<'a> {
         let (raw, room) = if need <= ROOM {
             (stack.as_mut_ptr(), ROOM)
         } else {
-            // A little more, for what the handler allocates.
+            // The rest of the buffer is for allocations of the handler.
             let words = need.wrapping_add(ROOM).div_ceil(size_of::<u64>());
             let front = offset_of!(bundle_priv, internal_buffer).div_ceil(size_of::<u64>());
             heap = KVec::from_elem(0, words.wrapping_add(front), GFP_KERNEL)?;
             let room = words.wrapping_mul(size_of::<u64>());
             (heap.as_mut_ptr().cast(), room)
         };
-        // SAFETY: The memory is new and zeroed, and stays until the end.
+        // SAFETY: The memory is new and zeroed, and outlives `this`.
         let mut this = unsafe { Self::new(raw, room, file, method, request)? };
         let result = this.read_sent(request.attrs).and_then(|()| body(&mut this));
         this.put_back(result.is_ok(), sleep);
@@ -212,7 +214,7 @@ impl<'a> Bundle<'a> {
 
     /// # Safety
     ///
-    /// `raw` is zeroed, up to `room` bytes after its head, and the bundle's alone as long as that is there.
+    /// `raw` is zeroed, up to `room` bytes after its head, and the bundle has exclusive access to it during its life.
     unsafe fn new(
         raw: *mut bundle_priv,
         room: usize,
@@ -228,7 +230,7 @@ impl<'a> Bundle<'a> {
             (*raw).bundle.ufile = file.as_raw();
             (*raw).bundle.method_elm = method.as_raw();
         }
-        // INVARIANT: No attribute is there yet, and no object.
+        // INVARIANT: There are no attributes and no objects yet.
         Ok(Self {
             // SAFETY: By the safety requirements.
             raw: unsafe { NonNull::new_unchecked(raw) },
@@ -240,7 +242,7 @@ impl<'a> Bundle<'a> {
     fn read_sent(&mut self, attrs: usize) -> Result {
         let size = attrs.saturating_mul(size_of::<ib_uverbs_attr>());
         let memory = self.command().alloc(size, Gfp(c::GFP_KERNEL))?;
-        // SAFETY: The memory is as large, zeroed, and stays until the command is done; it holds numbers.
+        // SAFETY: The memory is large enough, zeroed, and valid during the command; its content is numbers.
         unsafe {
             let raw = self.raw.as_ptr();
             if size != 0 && c::copy_from_user(memory, (*raw).user_attrs.cast(), size) != 0 {
@@ -248,7 +250,7 @@ impl<'a> Bundle<'a> {
             }
             (*raw).uattrs = memory.cast();
         }
-        // INVARIANT: See above.
+        // INVARIANT: The attributes were just read to `uattrs`.
         self.attrs = attrs;
         Ok(())
     }
@@ -266,7 +268,7 @@ impl<'a> Bundle<'a> {
 
     /// The attribute that user space sent at a position from 0.
     pub fn sent(&self, nth: usize) -> Option<Sent> {
-        // SAFETY: By the type invariants; nobody changes it.
+        // SAFETY: By the type invariants; the attributes are constant after they are read.
         let sent = unsafe {
             let uattrs = (*self.raw.as_ptr()).uattrs;
             core::slice::from_raw_parts(uattrs.cast_const(), self.attrs)
@@ -301,13 +303,13 @@ impl<'a> Bundle<'a> {
     }
 
     fn present(&self) -> u64 {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `raw` is valid, and only `self` uses it.
         unsafe { (*self.raw.as_ptr()).bundle.attr_present[0] as u64 }
     }
 
     /// Marks an attribute as set.
     pub fn set_present(&mut self, attr: &Attr) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `raw` is valid, and only `self` uses it.
         unsafe { (*self.raw.as_ptr()).bundle.attr_present[0] |= bit(attr.index()) };
     }
 
@@ -325,7 +327,7 @@ impl<'a> Bundle<'a> {
             uattr_idx: sent.nth,
             enum_id: sent.choice,
         };
-        // SAFETY: There is room for each attribute of the method.
+        // SAFETY: The array has an element for each attribute of the method.
         unsafe {
             self.slot(attr.index())
                 .cast::<c::uverbs_ptr_attr>()
@@ -345,7 +347,7 @@ impl<'a> Bundle<'a> {
         }
         let len = usize::from(sent.len);
         let memory = self.command().alloc(len, Gfp(c::GFP_KERNEL))?;
-        // SAFETY: The memory is as large, and stays until the command is done.
+        // SAFETY: The memory is large enough, and valid during the command.
         unsafe {
             if c::copy_from_user(memory, sent.data as usize as *const _, len) != 0 {
                 return Err(EFAULT);
@@ -375,8 +377,8 @@ impl<'a> Bundle<'a> {
             uobject: object.into_raw().as_ptr(),
             attr_elm: core::ptr::from_ref(attr).cast_mut().cast(),
         };
-        // SAFETY: There is room for each attribute of the method.
-        // INVARIANT: The object is acquired.
+        // SAFETY: The array has an element for each attribute of the method.
+        // INVARIANT: The object was just acquired.
         unsafe {
             self.slot(attr.index())
                 .cast::<c::uverbs_obj_attr>()
@@ -418,8 +420,8 @@ impl<'a> Bundle<'a> {
         let list = self.command().alloc(size, Gfp(c::GFP_KERNEL))?;
         let list = list.cast::<*mut c::ib_uobject>();
         let slot = self.slot(attr.index()).cast::<c::uverbs_objs_arr_attr>();
-        // SAFETY: There is room for each attribute of the method.
-        // INVARIANT: There are no objects in the list yet.
+        // SAFETY: The array has an element for each attribute of the method.
+        // INVARIANT: The list has no objects yet.
         unsafe {
             slot.write(c::uverbs_objs_arr_attr {
                 uobjects: list,
@@ -430,8 +432,8 @@ impl<'a> Bundle<'a> {
         for (nth, id) in ids.enumerate() {
             let id = i64::from(u32::from_ne_bytes(id.try_into().map_err(|_| EINVAL)?));
             let object = Acquired::get(self.command(), wanted.class, wanted.access, id, sleep)?;
-            // SAFETY: The list has room for as many as there are numbers.
-            // INVARIANT: One more is acquired.
+            // SAFETY: The list has an element for each handle.
+            // INVARIANT: The object was just acquired.
             unsafe {
                 list.add(nth).write(object.into_raw().as_ptr());
                 (*slot).len = (nth as u16).wrapping_add(1);
@@ -440,7 +442,7 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// Marks the driver's response as valid in user space; drivers do not do so.
+    /// Marks the driver's response as valid output in user space, which drivers do not do.
     ///
     /// # Errors
     ///
@@ -457,7 +459,7 @@ impl<'a> Bundle<'a> {
             c::UVERBS_ATTR_UHW_IN,
             c::UVERBS_ATTR_UHW_OUT,
         );
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `raw` is valid, and only `self` uses it.
         unsafe { (*self.raw.as_ptr()).bundle.driver_udata = udata };
     }
 
@@ -471,12 +473,12 @@ impl<'a> Bundle<'a> {
         object.destroy(sleep)
     }
 
-    /// The object of an attribute, which stays the command's.
+    /// Borrows the object of an attribute from the command.
     fn acquired(&self, index: u8) -> Option<ManuallyDrop<Acquired<'_>>> {
         let (Kind::Idr(wanted) | Kind::Fd(wanted)) = &self.method.attr(index)?.kind else {
             return None;
         };
-        // SAFETY: By the type invariants there is an object if the bit is set.
+        // SAFETY: By the type invariants the attribute has an object if the bit is set.
         unsafe {
             if (*self.raw.as_ptr()).uobj_finalize[0] & bit(index) == 0 {
                 return None;
@@ -490,7 +492,7 @@ impl<'a> Bundle<'a> {
 
     /// Puts all objects back: single ones first, then lists, each in the order of their indices.
     fn put_back(&mut self, commit: bool, sleep: &MaySleep) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `raw` is valid, and only `self` uses it.
         let complete = unsafe { (*self.raw.as_ptr()).uobj_hw_obj_valid[0] };
         for index in 0..self.method.places() as u8 {
             if let Some(object) = self.acquired(index) {
@@ -501,8 +503,8 @@ impl<'a> Bundle<'a> {
         for index in 0..self.method.places() as u8 {
             self.put_list_back(index, commit, sleep);
         }
-        // SAFETY: As above.
-        // INVARIANT: Nothing is acquired any more.
+        // SAFETY: By the type invariants `raw` is valid, and only `self` uses it.
+        // INVARIANT: The bits are cleared, and the objects are put back below.
         unsafe {
             (*self.raw.as_ptr()).uobj_finalize = [0];
             (*self.raw.as_ptr()).spec_finalize = [0];
@@ -531,7 +533,7 @@ impl<'a> Bundle<'a> {
 
 impl Drop for Bundle<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants nobody has the command any more, and what it has allocated is in the list.
+        // SAFETY: By the type invariants only `self` uses the command, and its allocations are in the list.
         unsafe {
             let mut next = (*self.raw.as_ptr()).allocated_mem;
             while let Some(head) = NonNull::new(next) {
@@ -559,7 +561,7 @@ fn udata(command: &AttrBundle, request: u32, response: u32) -> ib_udata {
     udata
 }
 
-/// The address and length of data in user space: that of short data may be inside of the attribute.
+/// The address and the length of data in user space. The address of short data may be that of the attribute itself.
 fn place(command: &AttrBundle, id: u32, may_be_inline: bool) -> Option<(UserPtr, usize)> {
     let len = command.size(id).ok()?;
     let index = attr_index(id as u16)?;
@@ -585,7 +587,7 @@ fn place(command: &AttrBundle, id: u32, may_be_inline: bool) -> Option<(UserPtr,
 /// the response.
 pub fn fill_core_udata(command: &AttrBundle, request: u32, response: u32) -> (usize, usize) {
     let udata = udata(command, request, response);
-    // SAFETY: The command is this thread's.
+    // SAFETY: Only this thread uses the command, by the type `AttrBundle`.
     unsafe { (*command.as_raw()).__bindgen_anon_1.__bindgen_anon_1.ucore = udata };
     (udata.inlen, udata.outlen)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Classes of user-space objects (`UVERBS_OBJECT_*`): the object ID, the memory of a `struct ib_uobject`, and the driver's object.
+//! Classes of user-space objects (`UVERBS_OBJECT_*`): the object ID, the memory of a `struct ib_uobject`, and the driver's
+//! object.
 //!
 //! C headers: `include/rdma/uverbs_types.h`, `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
@@ -20,7 +21,8 @@ use rdma_bindings as bindings;
 ///
 /// The objects whose ID is [`ID`](Self::ID) are described by an [`IdrType`](crate::table::IdrType) or an
 /// [`FdType`](crate::table::FdType) of this class. [`Memory`](Self::Memory) begins with the `ib_uobject`, is transparent or
-/// `repr(C)`, and may be zero. For a class with a [`View`](kernel_ext::entry::View): the `object` of its objects is null or `Self`.
+/// `repr(C)`, and may be zero. For a class with a [`View`](kernel_ext::entry::View): the `object` of its objects is null or
+/// `Self`.
 pub unsafe trait Class: Sized {
     /// The object ID, `UVERBS_OBJECT_*`.
     const ID: u16;
@@ -41,7 +43,7 @@ pub unsafe trait Class: Sized {
 ///
 /// # Invariants
 ///
-/// The object is of the class `T` and complete, and its holder alone uses it.
+/// The object is of the class `T` and complete, and only the holder of this value uses it.
 pub struct Destroying<'a, T: Class>(&'a T::Memory);
 
 impl<'a, T: Class> Destroying<'a, T> {
@@ -55,7 +57,7 @@ impl<'a, T: Class> Destroying<'a, T> {
         Self(memory)
     }
 
-    /// The part that all objects have.
+    /// The common part of all objects.
     #[inline]
     pub fn uobject(&self) -> &'a Uobject {
         // SAFETY: The memory of each class begins with the object.

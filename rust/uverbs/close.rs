@@ -15,12 +15,12 @@ use rdma_bindings as bindings;
 
 use crate::{file::HwDestroyGuard, umap};
 
-/// Destroys the context of a file that has no objects any more, if there is one.
+/// Destroys the context of a file without objects, if it has one.
 ///
 /// When the device is removed, the file's mappings are zapped first; a file that is closed has none.
 pub fn destroy_context(file: &HwDestroyGuard<'_>, why: RemoveReason, sleep: &MaySleep) {
     let raw = file.ucontext();
-    // SAFETY: The context is the file's, and `hw_destroy_rwsem` is held to write; a view is a transparent wrapper.
+    // SAFETY: The context belongs to the file, and `hw_destroy_rwsem` is held for writing; a view is a transparent wrapper.
     let Some(context) = (unsafe { raw.cast::<Ucontext>().as_ref() }) else {
         return;
     };
@@ -28,12 +28,12 @@ pub fn destroy_context(file: &HwDestroyGuard<'_>, why: RemoveReason, sleep: &May
     if why == RemoveReason::DriverRemove {
         umap::disassociate(file, sleep);
         if let Some(disassociate) = device.ops().disassociate_ucontext {
-            // SAFETY: The context is the driver's, and its file makes no more calls.
+            // SAFETY: The driver has created the context, and `hw_destroy_rwsem` excludes commands of its file.
             unsafe { disassociate(raw) };
         }
     }
-    // SAFETY: The context was charged, tracked and allocated when it was created. Only the file refers to it, and no longer does
-    // after this.
+    // SAFETY: The context was charged, tracked and allocated when it was created. Only the file refers to it, until the pointer
+    // is cleared here.
     unsafe {
         let cgroup = &raw mut (*raw).cg_obj;
         bindings::ib_rdmacg_uncharge(

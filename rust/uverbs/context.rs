@@ -23,17 +23,17 @@ use rdma_bindings as c;
 
 use crate::{file::hw_destroy, request::Call, verbs::track};
 
-/// A context that is being created: the command uses it, but it is not the file's yet.
+/// A context that is being created. The command uses it before it is published in the file.
 ///
-/// Dropping it frees it. Objects that the command has begun in it are dropped before.
+/// Dropping it frees the context. Objects that the command has begun in it are dropped before.
 pub struct NewContext<'a> {
-    /// `None` once it is the file's.
+    /// `None` after it is published.
     memory: Option<Fresh<Ucontext>>,
     call: Call<'a>,
 }
 
 impl<'a> NewContext<'a> {
-    /// A context of the command's device, which the driver does not know yet.
+    /// Allocates a context of the command's device, which the driver has not created yet.
     ///
     /// # Errors
     ///
@@ -49,7 +49,8 @@ impl<'a> NewContext<'a> {
         })
     }
 
-    /// Has the driver allocate the context, and makes it the file's. `caps` are its capabilities: bits of `enum rdma_user_cap`.
+    /// Lets the driver allocate the context, and publishes it in the file. `caps` are its capabilities: bits of `enum
+    /// rdma_user_cap`.
     ///
     /// # Errors
     ///
@@ -72,7 +73,7 @@ impl<'a> NewContext<'a> {
     }
 }
 
-/// Charges the rdma cgroup for a context, and has the driver allocate it.
+/// Charges the rdma cgroup for a context, and lets the driver allocate it.
 fn create(
     memory: Fresh<Ucontext>,
     call: &Call<'_>,
@@ -104,25 +105,27 @@ impl Drop for NewContext<'_> {
     }
 }
 
-/// The device of a command, which needs no context for that.
+/// The device of a command, which need not have a context.
 ///
 /// # Errors
 ///
 /// `EIO` if it was removed.
 pub fn device(command: &AttrBundle) -> Result<&Device> {
-    // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device is removed.
+    // SAFETY: The file holds a reference to the character device; the member is a pointer that is cleared atomically when the
+    // device is removed.
     let member =
         unsafe { AtomicPtr::from_ptr(&raw mut (*(*command.file().as_raw()).device).ib_dev) };
     let device = member.load(Ordering::Acquire);
-    // SAFETY: A command runs inside `disassociate_srcu`, which whoever clears the member waits for before the device is removed.
+    // SAFETY: A command runs with `disassociate_srcu` held; after the member is cleared, the removal of the device waits for its
+    // readers.
     unsafe { device.cast::<Device>().as_ref() }.ok_or(EIO)
 }
 
-/// A file that has no context, and in which no other command makes one.
+/// A file without a context, in which no other command can create one.
 ///
 /// # Invariants
 ///
-/// The guards are of the file's `ucontext_lock` and `hw_destroy_rwsem`.
+/// The guards hold the file's `ucontext_lock` and `hw_destroy_rwsem`.
 struct Making<'a> {
     file: &'a UverbsFile,
     // Released first.
@@ -133,7 +136,7 @@ struct Making<'a> {
 impl<'a> Making<'a> {
     fn begin(file: &'a UverbsFile, sleep: &MaySleep) -> Result<Self> {
         let hw_destroy = hw_destroy(file).try_read().ok_or(EIO)?;
-        // SAFETY: The mutex was initialised with the file, and stays as long.
+        // SAFETY: The mutex was initialised with the file, and is valid as long.
         let mutex = unsafe { CMutex::from_raw(&raw mut (*file.as_raw()).ucontext_lock) };
         let making = Self {
             file,

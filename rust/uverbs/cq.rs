@@ -45,13 +45,13 @@ unsafe impl Class for Cq {
 }
 
 impl CqObject {
-    /// Reports events and completions from now on.
+    /// Starts reporting events and completions.
     fn open(&self, channel: Option<ARef<EventFile>>, file: Option<ARef<AsyncFile>>) {
         self.completions.open(channel);
         self.event.open(file);
     }
 
-    /// Reports nothing any more.
+    /// Stops reporting.
     fn close(&self) {
         self.completions.close();
         self.event.close();
@@ -68,9 +68,9 @@ impl CqObject {
 ///
 /// # Safety
 ///
-/// The queue is one of user space, and stays during the call. Any context.
+/// `cq` is a queue of user space that is valid during the call. Any context.
 unsafe extern "C" fn on_completion(cq: *mut bindings::ib_cq, _context: *mut c_void) {
-    // SAFETY: By the safety requirements; the object stays as long as the queue.
+    // SAFETY: By the safety requirements; the object is valid as long as the queue.
     let object = unsafe { &*(*cq).uobject.cast::<CqObject>() };
     let handle = object.uobject().user_handle();
     object.completions.report(Report::Completion(handle));
@@ -84,7 +84,7 @@ pub struct CqSpec {
     pub comp_vector: u32,
     /// `enum ib_uverbs_ex_create_cq_flags`.
     pub flags: u32,
-    /// User space's identifier of it, which events carry.
+    /// The identifier of user space, which events carry.
     pub user_handle: u64,
     /// The channel that reports completion events.
     pub channel: Option<ARef<EventFile>>,
@@ -96,7 +96,7 @@ pub struct CqSpec {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and those of the driver: then nothing is left.
+/// `ENOMEM`, and those of the driver. On an error no queue is left.
 pub fn create(
     command: &AttrBundle,
     object: &CqObject,
@@ -112,13 +112,14 @@ pub fn create(
     let handlers = CqHandlers {
         completion: Some(on_completion),
         event: Some(on_cq_event),
-        // A driver can see whether the program is told of completions; the handlers do not need it.
+        // The context only shows a driver whether the program gets completion events; the handlers do not
+        // use it.
         context: spec.channel.as_deref().map_or(null_mut(), |channel| {
             ptr::from_ref(channel).cast_mut().cast()
         }),
     };
     let cq = Fresh::new_cq(device, handlers, sleep)?;
-    // SAFETY: The memory of a `Fresh` is ours alone.
+    // SAFETY: By the invariants of `Fresh` only this function uses the memory.
     unsafe { (*cq.as_raw()).uobject = object.uobject().as_raw().cast() };
     object.uobject().set_user_handle(spec.user_handle);
     object.open(spec.channel, spec.async_file);
@@ -147,7 +148,7 @@ pub fn destroy(
     _sleep: &MaySleep,
 ) -> Result {
     let udata = command.driver_udata().as_raw();
-    // SAFETY: The object is given up; it is gone if the function succeeds.
+    // SAFETY: The object is given up; the function destroys it if it returns 0.
     unsafe { destroy_by(&object, |cq| bindings::ib_destroy_cq_user(cq, udata))? };
     object.close();
     Ok(())

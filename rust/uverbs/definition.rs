@@ -3,7 +3,7 @@
 //! Reading of uverbs definitions (`struct uapi_definition`): those of [`table`](super::table), and those of C drivers, which have
 //! the same layout.
 //!
-//! A table is constant; one of a driver stays until the driver's device is unregistered. The API of a device keeps copies.
+//! A table is constant; that of a driver is valid until the driver's device is unregistered. The API of a device has copies.
 //!
 //! C header: `include/rdma/uverbs_ioctl.h`.
 
@@ -36,9 +36,9 @@ impl Definitions<'static> {
     /// A list from a [`table`](super::table); it may be empty.
     pub fn of(list: &'static [Definition]) -> Self {
         let root = Definition::chain(list);
-        // SAFETY: `chain` has set the member, and has looked that the list has an end.
+        // SAFETY: `chain` has set the member, and has checked that the list has an end.
         let next = unsafe { root.as_raw().__bindgen_anon_2.chain };
-        // INVARIANT: See above.
+        // INVARIANT: The list is a `static` that ends with `UAPI_DEF_END`.
         Self {
             next,
             _list: PhantomData,
@@ -49,9 +49,9 @@ impl Definitions<'static> {
 impl<'a> Definitions<'a> {
     /// The definitions of a device's driver (`driver_def`).
     pub fn of_driver(device: &'a Device) -> Self {
-        // INVARIANT: The driver has set the member before it registered the device, or left it null.
+        // INVARIANT: The driver has set the member before it registered the device, or it is null.
         Self {
-            // SAFETY: The member is constant while the device is there.
+            // SAFETY: The member is constant while the device is registered.
             next: unsafe { (*device.as_raw()).driver_def },
             _list: PhantomData,
         }
@@ -74,8 +74,8 @@ pub struct Need<'a>(&'a uapi_definition);
 impl Need<'_> {
     /// Whether a device meets it.
     pub fn is_met(self, device: &Device, _sleep: &MaySleep) -> bool {
-        // SAFETY: The kind of the entry says which member is set; a function of a driver takes any device of the driver; an
-        // offset is that of a member of `ib_device_ops` that is a pointer.
+        // SAFETY: The kind of the entry selects the member of the union. A function of a driver takes any device of the driver;
+        // an offset is that of a pointer member of `ib_device_ops`.
         unsafe {
             let what = &self.0.__bindgen_anon_2;
             if u32::from(self.0.kind) == c::UAPI_DEF_IS_SUPPORTED_FUNC {
@@ -110,15 +110,15 @@ impl<'a> Iterator for Definitions<'a> {
     type Item = Entry<'a>;
 
     fn next(&mut self) -> Option<Entry<'a>> {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `next` is null or a valid entry.
         let raw = unsafe { self.next.as_ref() }?;
         let kind = u32::from(raw.kind);
         if kind == c::UAPI_DEF_END {
             return None;
         }
-        // INVARIANT: It was not the last.
+        // INVARIANT: The entry was not the last one.
         self.next = self.next.wrapping_add(1);
-        // SAFETY: The kind of the entry says which members are set, and they refer to what is constant too.
+        // SAFETY: The kind of the entry selects the members of the unions, and their targets are constant too.
         Some(unsafe {
             match kind {
                 c::UAPI_DEF_CHAIN => Entry::Chain(Definitions {
@@ -193,7 +193,7 @@ impl WriteMethod {
             handler,
             ..Self::NOT_SUPPORTED
         };
-        // Extended commands look at sizes themselves.
+        // Extended commands check sizes themselves.
         if !this.is_ex && handler.is_some() {
             this.has_udata = write.has_udata() != 0;
             this.has_resp = write.has_resp() != 0;
@@ -203,7 +203,7 @@ impl WriteMethod {
         this
     }
 
-    /// Whether a device has the command: `uverbs_cmd_mask` names those that are not extended.
+    /// Whether a device supports the command. For commands that are not extended this is a bit of `uverbs_cmd_mask`.
     pub fn is_offered(&self, device: &Device) -> bool {
         // SAFETY: The member is constant while the device is registered.
         let offered = unsafe { (*device.as_raw()).uverbs_cmd_mask };
@@ -226,15 +226,15 @@ impl WriteMethod {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ObjectType(*const uverbs_obj_type);
 
-// SAFETY: Types are constant.
+// SAFETY: Types are constant until their driver is unloaded.
 unsafe impl Send for ObjectType {}
-// SAFETY: As above.
+// SAFETY: Types are constant until their driver is unloaded.
 unsafe impl Sync for ObjectType {}
 
 impl ObjectType {
     /// From C's pointer; null is none.
     ///
-    /// It is one that [`ObjectTable::object_type`] has found, and the driver is still there.
+    /// The type is one that [`ObjectTable::object_type`] has returned, and its driver is still loaded.
     pub(crate) fn from_raw(raw: *const uverbs_obj_type) -> Option<Self> {
         (!raw.is_null()).then_some(Self(raw))
     }
@@ -246,7 +246,7 @@ impl ObjectType {
 
     /// The type's class: `struct uverbs_obj_type_class`.
     pub(crate) fn class(self) -> *const c::uverbs_obj_type_class {
-        // SAFETY: Types are constant.
+        // SAFETY: Types are constant until their driver is unloaded.
         unsafe { (*self.0).type_class }
     }
 
@@ -260,7 +260,7 @@ impl ObjectType {
         core::ptr::eq(self.class(), &raw const c::uverbs_fd_class)
     }
 
-    /// Whether the type is used after the device was removed: by files whose operations keep its module.
+    /// Whether the type is used after the device is removed, by files whose operations hold a reference to its module.
     pub fn outlives_device(self) -> bool {
         if !self.is_fd() {
             return false;
@@ -274,7 +274,7 @@ impl ObjectType {
 ///
 /// # Invariants
 ///
-/// There are `left` pointers at `next`, constant for `'a`, and what they point to is too.
+/// There are `left` pointers at `next`. They and their targets are constant for `'a`.
 struct Pointers<'a, T> {
     next: *const *const T,
     left: usize,
@@ -286,7 +286,7 @@ impl<'a, T> Iterator for Pointers<'a, T> {
 
     fn next(&mut self) -> Option<&'a T> {
         while self.left > 0 {
-            // SAFETY: By the type invariants.
+            // SAFETY: By the type invariants `next` is a valid pointer if `left` is not 0.
             let item = unsafe { self.next.read().as_ref() };
             self.left -= 1;
             self.next = self.next.wrapping_add(1);
@@ -315,7 +315,7 @@ impl<'a> ObjectTable<'a> {
 
     /// Its methods.
     pub fn methods(self) -> impl Iterator<Item = MethodTable<'a>> {
-        // INVARIANT: The table says how many there are.
+        // INVARIANT: The table has the number of its elements.
         let list = Pointers {
             next: self.0.methods.cast::<*const uverbs_method_def>(),
             left: if self.0.methods.is_null() {
@@ -351,7 +351,7 @@ impl<'a> MethodTable<'a> {
 
     /// Its attributes.
     pub fn attrs(self) -> impl Iterator<Item = AttrTable<'a>> {
-        // INVARIANT: The table says how many there are.
+        // INVARIANT: The table has the number of its elements.
         let list = Pointers {
             next: self.0.attrs.cast::<*const uverbs_attr_def>(),
             left: if self.has_attrs() {
@@ -370,7 +370,7 @@ impl<'a> MethodTable<'a> {
 pub struct Data {
     /// The shortest length.
     pub min: u16,
-    /// The length that the kernel knows.
+    /// The length that the kernel supports.
     pub len: u16,
     /// Whether user space may send more, if it is zero.
     pub zero_trailing: bool,
@@ -453,7 +453,7 @@ impl AttrTable<'_> {
 }
 
 fn data(spec: &uverbs_attr_spec) -> Data {
-    // SAFETY: The type of the attribute says that the member is set; it is plain data.
+    // SAFETY: The type of the attribute selects the member of the union, which is plain data.
     let size = unsafe { spec.u.ptr };
     Data {
         min: size.min_len,
@@ -464,7 +464,7 @@ fn data(spec: &uverbs_attr_spec) -> Data {
 }
 
 fn choices(spec: &uverbs_attr_spec) -> Result<KVec<Option<Data>>> {
-    // SAFETY: The type of the attribute says that the members are set, and that there are so many choices.
+    // SAFETY: The type of the attribute selects the members of the unions, which are an array of choices and its length.
     let choices = unsafe {
         core::slice::from_raw_parts(spec.u2.enum_def.ids, usize::from(spec.u.enum_def.num_elems))
     };
@@ -477,7 +477,7 @@ fn choices(spec: &uverbs_attr_spec) -> Result<KVec<Option<Data>>> {
 }
 
 fn object(spec: &uverbs_attr_spec) -> ObjectUse {
-    // SAFETY: The type of the attribute says that the member is set; it is plain data.
+    // SAFETY: The type of the attribute selects the member of the union, which is plain data.
     let object = unsafe { spec.u.obj };
     ObjectUse {
         class: object.obj_type,
@@ -486,7 +486,7 @@ fn object(spec: &uverbs_attr_spec) -> ObjectUse {
 }
 
 fn objects(spec: &uverbs_attr_spec) -> Kind {
-    // SAFETY: As above.
+    // SAFETY: The type of the attribute selects the member of the union, which is plain data.
     let list = unsafe { spec.u2.objs_arr };
     let object = ObjectUse {
         class: list.obj_type,
@@ -495,7 +495,7 @@ fn objects(spec: &uverbs_attr_spec) -> Kind {
     Kind::Idrs(object, list.min_len..=list.max_len)
 }
 
-/// What is not known to C either is what can do least.
+/// An unknown value becomes the access with the least rights.
 fn access(raw: u8) -> Access {
     Access::from_raw(raw.into()).unwrap_or(Access::Read)
 }

@@ -25,16 +25,16 @@ use crate::class::{Class, Destroying};
 fn take<T: Class + View>(object: &Destroying<'_, T>) -> Result<Owned<T>> {
     let object = object.uobject();
     let raw = NonNull::new(object.object().cast::<T::C>()).ok_or(EINVAL)?;
-    // SAFETY: The `object` of an object of the class is a `T`, which is its own, and no longer is from now on.
+    // SAFETY: The `object` of an object of the class is a `T` that it owns; the ownership passes to the result.
     unsafe {
         object.set_object(null_mut());
         Ok(Owned::from_raw(raw))
     }
 }
 
-/// Gives it back.
+/// Gives the driver's object back.
 fn put_back<T: Class + View>(object: &Destroying<'_, T>, raw: *mut T::C) {
-    // SAFETY: It was taken out of this object, and was not destroyed.
+    // SAFETY: `take` has removed it from this object, and it was not destroyed.
     unsafe { object.uobject().set_object(raw.cast()) };
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn destroy<T: Class + View, D>(
 ///
 /// # Safety
 ///
-/// When `function` returns 0 the object is gone.
+/// When `function` returns 0 it has destroyed the object.
 pub(crate) unsafe fn destroy_by<T: Class + View>(
     object: &Destroying<'_, T>,
     function: impl FnOnce(*mut T::C) -> c_int,
@@ -87,7 +87,7 @@ pub fn pd(
         return Err(EBUSY);
     }
     let udata = command.driver_udata().as_raw();
-    // SAFETY: The object is given up; it is gone if the function succeeds.
+    // SAFETY: The object is given up; the function destroys it if it returns 0.
     unsafe { destroy_by(&object, |pd| bindings::ib_dealloc_pd_user(pd, udata)) }
 }
 
@@ -104,7 +104,7 @@ pub fn ah(
 ) -> Result {
     const SLEEPABLE: u32 = bindings::RDMA_DESTROY_AH_SLEEPABLE;
     let udata = command.driver_udata().as_raw();
-    // SAFETY: The object is given up; it is gone if the function succeeds.
+    // SAFETY: The object is given up; the function destroys it if it returns 0.
     unsafe {
         destroy_by(&object, |ah| {
             bindings::rdma_destroy_ah_user(ah, SLEEPABLE, udata)
@@ -124,7 +124,7 @@ pub fn mr(
     _sleep: &MaySleep,
 ) -> Result {
     let udata = command.driver_udata().as_raw();
-    // SAFETY: The object is given up; it is gone if the function succeeds.
+    // SAFETY: The object is given up; the function destroys it if it returns 0.
     unsafe { destroy_by(&object, |mr| bindings::ib_dereg_mr_user(mr, udata)) }
 }
 
@@ -140,12 +140,12 @@ pub fn mw(
     sleep: &MaySleep,
 ) -> Result {
     let memory = destroy(&object, |mw| mw.driver_dealloc(sleep))?;
-    // SAFETY: The window, which was counted when it was made, is destroyed.
+    // SAFETY: The window, which was counted when it was created, is destroyed.
     unsafe { memory.pd().uses().dec() };
     Ok(())
 }
 
-/// Destroys a table of work queues.
+/// Destroys an indirection table of work queues.
 ///
 /// # Errors
 ///
@@ -162,7 +162,7 @@ pub fn rwq_ind_table(
     destroy(&object, |table| table.driver_destroy(sleep)).map(drop)
 }
 
-/// Destroys an action of flows.
+/// Destroys a flow action.
 ///
 /// # Errors
 ///
@@ -179,7 +179,7 @@ pub fn flow_action(
     destroy(&object, |action| action.driver_destroy(sleep))
 }
 
-/// Destroys counters of flows.
+/// Destroys flow counters.
 ///
 /// # Errors
 ///
@@ -196,11 +196,11 @@ pub fn counters(
     destroy(&object, |counters| counters.driver_destroy(sleep)).map(drop)
 }
 
-/// Gives memory of the device back.
+/// Frees device memory.
 ///
 /// # Errors
 ///
-/// `EBUSY` while a region is of it, and those of the driver.
+/// `EBUSY` while a region uses it, and those of the driver.
 pub fn dm(
     object: Destroying<'_, Dm>,
     _why: RemoveReason,
@@ -213,11 +213,11 @@ pub fn dm(
     destroy(&object, |dm| dm.driver_dealloc(command, sleep))
 }
 
-/// Forgets hints for DMA.
+/// Deallocates a DMA handle.
 ///
 /// # Errors
 ///
-/// `EBUSY` while a region has them, and those of the driver.
+/// `EBUSY` while a region uses it, and those of the driver.
 pub fn dmah(
     object: Destroying<'_, Dmah>,
     _why: RemoveReason,
@@ -228,14 +228,14 @@ pub fn dmah(
         return Err(EBUSY);
     }
     let memory = destroy(&object, |dmah| {
-        // SAFETY: The object is listed; there are no references of its entry afterwards.
+        // SAFETY: The object is listed; the function waits until its entry has no references.
         unsafe { bindings::rdma_restrack_begin_del(dmah.res().as_raw()) };
         dmah.driver_dealloc(command, sleep).inspect_err(|failed| {
-            // SAFETY: The object is valid, and was taken out of the list above.
+            // SAFETY: The object is valid, and `rdma_restrack_begin_del` has removed it from the list.
             unsafe { bindings::rdma_restrack_abort_del(failed.object.res().as_raw()) };
         })
     })?;
-    // SAFETY: The object was taken out of the list; its memory is still there.
+    // SAFETY: `rdma_restrack_begin_del` has removed the object from the list; its memory is not freed yet.
     unsafe { bindings::rdma_restrack_commit_del(memory.res().as_raw()) };
     Ok(())
 }

@@ -38,7 +38,7 @@ pub fn alloc_dm(
     let dm = context
         .device()
         .driver_alloc_dm(context, &mut attr, command, sleep)?;
-    // SAFETY: The driver has just made it, and alone knows it besides us.
+    // SAFETY: The driver has just created it, and only this thread and the driver use it.
     unsafe {
         (*dm.as_raw()).length = attr.length as u32;
         (*dm.as_raw()).uobject = object.as_raw();
@@ -71,7 +71,7 @@ pub fn alloc_dmah(
 ///
 /// `EINVAL`, `EPERM`.
 pub fn check_cpu(cpu: u32) -> Result {
-    // SAFETY: It reads what the current process has.
+    // SAFETY: The function reads the current process.
     match unsafe { bindings::uverbs_cpu_allowed(cpu) } {
         0 => Ok(()),
         error => Err(Error::from_errno(error)),

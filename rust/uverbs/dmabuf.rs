@@ -9,7 +9,7 @@
 //! | `dmabufs_lock` of the entry | its list of buffers. A mutex; the reservation lock is taken inside |
 //! | the reservation lock of a buffer | whether it was revoked, for importers |
 //!
-//! Everything is `#[inline]`, so that ib_uverbs alone, which exports buffers, needs the symbols of dma-buf.
+//! All functions are `#[inline]`, so that only ib_uverbs, which exports buffers, needs the symbols of dma-buf.
 //!
 //! C headers: `include/linux/dma-buf.h`, `include/linux/dma-buf-mapping.h`.
 
@@ -59,12 +59,12 @@ unsafe impl Class for Dmabufs {
     type Memory = DmabufObject;
     const IS_FILE: bool = true;
 
-    /// Revokes the buffer: takes it away from its importers, and waits until they are done.
+    /// Revokes the buffer from its importers, and waits until they do not use it any more.
     #[inline]
     fn detach(object: Destroying<'_, Self>, why: RemoveReason, sleep: &MaySleep) {
         let raw = object.as_raw();
-        // SAFETY: The object is complete, so `export` has set both pointers, of which the entry's is a reference; `detach` is
-        // called once. The lock of the entry is held for revoking.
+        // SAFETY: The object is complete, so `export` has set both pointers; that of the entry is a counted reference, which
+        // this single call of `detach` takes over. The lock of the entry is held while the buffer is revoked.
         unsafe {
             let entry = EntryRef::from_c((*raw).mmap_entry);
             let locked = lock_dmabufs(&entry, sleep);
@@ -82,15 +82,15 @@ unsafe impl Class for Dmabufs {
 /// Locks the list of buffers of an entry.
 #[inline]
 fn lock_dmabufs<'a>(entry: &'a MmapEntry, sleep: &MaySleep) -> CMutexGuard<'a> {
-    // SAFETY: The mutex was initialised with the entry, and stays as long.
+    // SAFETY: The mutex was initialised with the entry, and is valid as long.
     unsafe { CMutex::from_raw(&raw mut (*entry.as_raw()).dmabufs_lock) }.lock(sleep)
 }
 
 impl DmabufObject {
-    /// The part that all objects have.
+    /// The common part of all objects.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
-        // SAFETY: The structure begins with that.
+        // SAFETY: The structure begins with the `ib_uobject`.
         unsafe { &*self.as_raw().cast() }
     }
 }
@@ -119,7 +119,8 @@ impl NewObject<'_, Dmabufs> {
             };
             from_err_ptr(bindings::dma_buf_export(&info))?
         };
-        // SAFETY: As above; the buffer is new, and this thread has its only reference.
+        // SAFETY: The object is new: this thread alone uses its memory; the buffer is new, and this thread has its only
+        // reference.
         unsafe {
             (*raw).dmabuf = buffer;
             if let Err(error) = self.list(&entry, sleep) {
@@ -134,7 +135,7 @@ impl NewObject<'_, Dmabufs> {
         Ok(())
     }
 
-    /// The mmap entry at an offset in pages; asks the driver for its physical address.
+    /// Finds the mmap entry at an offset in pages, and queries its physical address from the driver.
     #[inline]
     fn find(&self, page: isize) -> Result<EntryRef> {
         let context = self.context()?;
@@ -171,11 +172,11 @@ impl NewObject<'_, Dmabufs> {
     }
 }
 
-/// Removes the object from a buffer, whose file may stay longer.
+/// Removes the object from a buffer, whose file may outlive the object.
 ///
 /// # Safety
 ///
-/// This thread has a reference of the buffer, which nobody has imported, or which was revoked.
+/// This thread holds a reference to the buffer, which was not imported, or was revoked.
 #[inline]
 unsafe fn abandon(buffer: *mut dma_buf) {
     // SAFETY: By the safety requirements.
@@ -218,7 +219,7 @@ unsafe extern "C" fn attach(_buffer: *mut dma_buf, attachment: *mut dma_buf_atta
 #[inline]
 unsafe extern "C" fn map(attachment: *mut dma_buf_attachment, direction: c_int) -> *mut sg_table {
     let direction = direction as dma_data_direction;
-    // SAFETY: The buffer stays as long as it has importers, and has an object unless it was revoked; its members are
+    // SAFETY: The buffer is valid as long as it has importers, and has an object unless it was revoked; its members are
     // constant.
     unsafe {
         let file = (*(*attachment).dmabuf)
@@ -247,7 +248,7 @@ unsafe extern "C" fn unmap(
     direction: c_int,
 ) {
     let direction = direction as dma_data_direction;
-    // SAFETY: The object stays until all addresses were given back: who destroys it waits for that.
+    // SAFETY: The object is valid: its destruction waits until all mappings are unmapped.
     unsafe {
         let file = (*(*attachment).dmabuf)
             .priv_
@@ -261,7 +262,7 @@ unsafe extern "C" fn unmap(
 
 /// # Safety
 ///
-/// dma-buf calls it for an importer. A buffer cannot be pinned, for it may be revoked.
+/// dma-buf calls it for an importer. A buffer cannot be pinned, since it may be revoked.
 #[inline]
 unsafe extern "C" fn pin(_attachment: *mut dma_buf_attachment) -> c_int {
     EOPNOTSUPP.to_errno()
@@ -269,7 +270,7 @@ unsafe extern "C" fn pin(_attachment: *mut dma_buf_attachment) -> c_int {
 
 /// # Safety
 ///
-/// dma-buf calls it after a successful `pin`; it must be there where there is a `pin`.
+/// dma-buf calls it after a successful `pin`; it is mandatory with `pin`.
 #[inline]
 unsafe extern "C" fn unpin(_attachment: *mut dma_buf_attachment) {}
 
@@ -278,7 +279,7 @@ unsafe extern "C" fn unpin(_attachment: *mut dma_buf_attachment) {}
 /// dma-buf calls it when the buffer's file is released, in process context.
 #[inline]
 unsafe extern "C" fn release(buffer: *mut dma_buf) {
-    // SAFETY: The file has kept its object, unless that was not made completely.
+    // SAFETY: The file holds a reference to its object, unless the creation of that has failed.
     unsafe {
         let file = (*buffer).priv_.cast::<ib_uverbs_dmabuf_file>();
         if !file.is_null() {

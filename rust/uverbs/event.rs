@@ -3,8 +3,8 @@
 //! Completion channels and async event files: the queues of events that user space reads, and the objects that report events.
 //!
 //! A completion channel is an [`EventFile`], an async event file an [`AsyncFile`]. Both are the memory of an `ib_uobject`: zeroed
-//! at first, counted by its reference count, and freed by RCU without being dropped. All that they own is pending events, which
-//! are freed when the file is closed.
+//! at first, counted by its reference count, and freed by RCU without being dropped. They only own pending events, which are
+//! freed when the file is closed.
 //!
 //! An object that reports events has a [`Source`] for each file that it reports to. When the object is destroyed, its pending
 //! events are freed; the number of those that were read is the response, for which libibverbs waits until they are acknowledged.
@@ -109,13 +109,13 @@ struct Event {
 }
 
 impl Event {
-    /// Takes an event out of its lists.
+    /// Removes an event from its lists.
     ///
     /// # Safety
     ///
     /// `event` is in the lists of a file whose lock is held; the caller removes it with this call alone.
     unsafe fn unlink(event: *mut Self) -> KBox<Self> {
-        // SAFETY: By the safety requirements and the type invariants; an event was a box before it came into the lists.
+        // SAFETY: By the safety requirements and the type invariants; an event in the lists was leaked from a box.
         unsafe {
             list::remove(&raw mut (*event).in_file);
             if !(*event).source.is_null() {
@@ -128,7 +128,7 @@ impl Event {
 
 /// The state of a queue.
 struct State {
-    /// No event is added or waited for any more.
+    /// Whether the file is closed: no event is added or awaited any more.
     closed: bool,
     /// The pending events, oldest first. The list is initialised in place.
     events: list_head,
@@ -184,7 +184,7 @@ impl Queue {
         })
     }
 
-    /// Wakes up all who wait.
+    /// Wakes up all waiters.
     fn notify(&self) {
         self.wait.notify_all();
         self.fasync.notify();
@@ -203,7 +203,7 @@ view_of! {
     pub struct EventFile(RawEventFile);
 }
 
-// SAFETY: The memory is counted by its object.
+// SAFETY: The reference count is that of the `ib_uobject`.
 unsafe impl AlwaysRefCounted for EventFile {
     fn inc_ref(&self) {
         self.uobject().inc_ref();
@@ -216,7 +216,7 @@ unsafe impl AlwaysRefCounted for EventFile {
 }
 
 impl EventFile {
-    /// The part that all objects have.
+    /// The common part of all objects.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: The file begins with the object.
@@ -229,22 +229,22 @@ impl EventFile {
     }
 
     fn queue_member(&self) -> &InitOnce<Queue> {
-        // SAFETY: The member may be shared from the beginning: zeros are a value that is not initialised yet.
+        // SAFETY: The member may be shared from the beginning: zeros are a valid `InitOnce`.
         unsafe { &(*self.as_raw()).queue }
     }
 
-    /// Makes a new file an open one with no events. Later calls do nothing.
+    /// Opens a new file, without events. Later calls do nothing.
     fn init(&self) {
         self.queue_member().init(Queue::new(), |queue| {
             let mut state = queue.state.lock();
-            // SAFETY: The list is ours while the state is locked, and does not move.
+            // SAFETY: The state is locked, so this thread has exclusive access to the list, which does not move.
             unsafe { list::init(state.events()) };
         });
     }
 
     /// Adds an event of the device, unless the file is closed, and wakes up readers. Any context.
     ///
-    /// The event is lost if there is no memory for it.
+    /// The event is lost if memory is short.
     pub fn push(&self, report: Report) {
         self.push_of(report, None);
     }
@@ -262,7 +262,7 @@ impl EventFile {
             return;
         }
         let event = KBox::into_raw(event);
-        // INVARIANT: The source, if any, is open and of this file.
+        // INVARIANT: The source, if any, is open and belongs to this file.
         // SAFETY: The event is new, and the lock of the lists is held.
         unsafe {
             list::append(state.events(), &raw mut (*event).in_file);
@@ -299,7 +299,7 @@ impl EventFile {
         if unsafe { first.as_ref() }.report.size() > room {
             return Err(EINVAL);
         }
-        // SAFETY: As above.
+        // SAFETY: The event is in the list, which is locked.
         let event = unsafe { Event::unlink(first.as_ptr()) };
         // SAFETY: By the invariants of an event in the list its source is open, and so valid.
         if let Some(source) = unsafe { event.source.as_ref() } {
@@ -335,7 +335,7 @@ impl EventFile {
         let Some(queue) = self.queue() else {
             return bindings::POLLERR;
         };
-        // Not longer than `file`, which keeps this: its pollers are gone when the file is released.
+        // `file` holds a reference to this object, and its pollers have left the wait queue when the file is released.
         table.register_wait(file, &queue.get_ref().wait);
         let mut state = queue.state.lock();
         if state.first().is_some() {
@@ -377,7 +377,7 @@ view_of! {
     pub struct AsyncFile(RawAsyncFile);
 }
 
-// SAFETY: As for `EventFile`.
+// SAFETY: The reference count is that of the `ib_uobject`.
 unsafe impl AlwaysRefCounted for AsyncFile {
     fn inc_ref(&self) {
         self.uobject().inc_ref();
@@ -412,7 +412,7 @@ impl core::ops::Deref for AsyncFile {
 }
 
 impl NewObject<'_, CompletionChannel> {
-    /// Completes the channel: it is open, with no events.
+    /// Completes and opens the channel, without events.
     pub fn start(self) {
         self.init();
         self.finish();
@@ -420,7 +420,7 @@ impl NewObject<'_, CompletionChannel> {
 }
 
 impl NewObject<'_, AsyncEvents> {
-    /// Completes the file: it is open, and gets the events of the device from now on.
+    /// Completes and opens the file, which gets the events of the device from now on.
     ///
     /// # Errors
     ///
@@ -428,8 +428,8 @@ impl NewObject<'_, AsyncEvents> {
     pub fn start(self, _sleep: &MaySleep) -> Result {
         let device = self.context()?.device().as_raw();
         self.init();
-        // SAFETY: The object is new, so that this thread alone uses the handler. It is complete below, so it does not go
-        // before `AsyncEvents::detach`, which unregisters the handler.
+        // SAFETY: The object is new, so that only this thread uses the handler. The object is completed below, so
+        // `AsyncEvents::detach`, which unregisters the handler, is called before it is freed.
         unsafe {
             let handler = &raw mut (*self.as_raw()).handler;
             (*handler).device = device;
@@ -449,7 +449,7 @@ unsafe extern "C" fn on_device_event(
     handler: *mut bindings::ib_event_handler,
     event: *mut bindings::ib_event,
 ) {
-    // SAFETY: By the safety requirements. Of the events of a device the element is the port.
+    // SAFETY: By the safety requirements. The element of a device's event is the port number.
     let (file, element, kind) = unsafe {
         let file = handler
             .byte_sub(offset_of!(RawAsyncFile, handler))
@@ -466,7 +466,7 @@ unsafe extern "C" fn on_device_event(
 /// if there is none yet.
 pub fn default_async(file: &UverbsFile) -> Option<ARef<AsyncFile>> {
     let default = default_member(file).load(Ordering::Acquire);
-    // SAFETY: The file keeps it, once it is set.
+    // SAFETY: The file holds a reference after the pointer is set.
     unsafe { default.as_ref() }.map(ARef::from)
 }
 
@@ -480,13 +480,14 @@ pub fn set_default_async(file: &UverbsFile, default: &AsyncFile) {
         Ordering::Acquire,
     );
     if set.is_err() {
-        // SAFETY: The reference is still ours.
+        // SAFETY: The exchange has failed, so this function still owns the reference.
         drop(unsafe { ARef::from_raw(reference) });
     }
 }
 
 fn default_member(file: &UverbsFile) -> &AtomicPtr<AsyncFile> {
-    // SAFETY: The member is a pointer, which stays as long as the file, and used here and by who releases the file alone.
+    // SAFETY: The member is a pointer that is valid as long as the file. Only this module and the release of the file access it,
+    // atomically.
     unsafe { AtomicPtr::from_ptr((&raw mut (*file.as_raw()).default_async_file).cast()) }
 }
 
@@ -496,8 +497,8 @@ fn default_member(file: &UverbsFile) -> &AtomicPtr<AsyncFile> {
 ///
 /// # Invariants
 ///
-/// `file` is null, or that of a file of which this has a reference: then `events`, guarded by the file's lock,
-/// is a list of those of the file's events whose source this is.
+/// `file` is null, or a file to which `self` owns a reference. Then `events`, protected by the file's lock, is the list of those
+/// of the file's events whose source is `self`.
 #[repr(C)]
 pub struct Source {
     file: AtomicPtr<EventFile>,
@@ -505,13 +506,13 @@ pub struct Source {
     reported: AtomicU32,
 }
 
-// SAFETY: What is not atomic is guarded by a lock.
+// SAFETY: Members that are not atomic are protected by the file's lock.
 unsafe impl Send for Source {}
-// SAFETY: As above.
+// SAFETY: Members that are not atomic are protected by the file's lock.
 unsafe impl Sync for Source {}
 
 impl Source {
-    /// Reports to `file` from now on, unless it has a file.
+    /// Starts reporting to `file`, unless the source has a file already.
     pub fn open(&self, file: Option<ARef<EventFile>>) {
         let Some(file) = file else {
             return;
@@ -525,8 +526,8 @@ impl Source {
             self.file
                 .compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Acquire);
         if opened.is_ok() {
-            // INVARIANT: The reference is this source's from now on.
-            // SAFETY: The list is used under the lock of the file alone, which is held.
+            // INVARIANT: The source owns the reference from now on.
+            // SAFETY: The list is accessed under the file's lock, which is held.
             unsafe { list::init(self.events.get()) };
             core::mem::forget(file.clone());
         }
@@ -536,9 +537,9 @@ impl Source {
         ptr::eq(self.file.load(Ordering::Acquire), file)
     }
 
-    /// The file. The guard keeps its memory: that is freed by RCU.
+    /// The file, whose memory is freed by RCU and so valid as long as the guard.
     fn file<'a>(&self, _guard: &'a rcu::Guard) -> Option<&'a EventFile> {
-        // SAFETY: The source has a reference of the file, or has had it when the guard was there already.
+        // SAFETY: The source owns a reference to the file, or has dropped it after the guard's critical section has begun.
         unsafe { self.file.load(Ordering::Acquire).as_ref() }
     }
 
@@ -551,7 +552,7 @@ impl Source {
         }
     }
 
-    /// Frees the pending events, and reports no more. Any context.
+    /// Stops reporting, and frees the pending events. Any context.
     pub fn close(&self) {
         let guard = rcu::read_lock();
         let Some(file) = self.file(&guard) else {
@@ -564,7 +565,7 @@ impl Source {
         if !self.is_of(file) {
             return;
         }
-        // SAFETY: The list is one of events, and its lock is held.
+        // SAFETY: By the type invariants the list is one of events; the file's lock is held.
         unsafe {
             while let Some(link) = list::first(self.events.get()) {
                 drop(Event::unlink(
@@ -574,7 +575,7 @@ impl Source {
         }
         self.file.store(ptr::null_mut(), Ordering::Release);
         drop(state);
-        // SAFETY: The reference was this source's, and is nobody's now.
+        // SAFETY: The source owned the reference, and the pointer was just cleared.
         drop(unsafe { ARef::from_raw(NonNull::from(file)) });
     }
 
@@ -598,7 +599,8 @@ unsafe impl Class for CompletionChannel {
 /// The class of async event files.
 pub struct AsyncEvents;
 
-// SAFETY: As above.
+// SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`, and zeros are a file
+// that is not initialised yet.
 unsafe impl Class for AsyncEvents {
     const ID: u16 = bindings::UVERBS_OBJECT_ASYNC_EVENT as u16;
     type Memory = AsyncFile;

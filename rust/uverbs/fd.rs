@@ -21,7 +21,7 @@ use rdma_bindings as bindings;
 pub struct FdType<'a>(&'a bindings::uverbs_obj_fd_type);
 
 impl<'a> FdType<'a> {
-    /// The type of an object class; `None` if its objects have handles, or the driver was removed.
+    /// The type of an object class; `None` if its objects have handles, or if the driver was removed.
     pub fn of(kind: &'a ApiObject) -> Option<Self> {
         if kind.type_class() != &raw const bindings::uverbs_fd_class {
             return None;
@@ -43,7 +43,7 @@ impl<'a> FdType<'a> {
         if !self.has_own_files() {
             return true;
         }
-        // SAFETY: The table stays as long as the description.
+        // SAFETY: The table is valid as long as the description.
         let release = unsafe { (*self.0.fops).release };
         release.is_some_and(|release| {
             let ours: unsafe extern "C" fn(*mut bindings::inode, *mut bindings::file) -> _ =
@@ -61,12 +61,12 @@ impl<'a> FdType<'a> {
         if !self.has_own_files() {
             return Ok(None);
         }
-        // SAFETY: The description is one.
+        // SAFETY: By the type the description is that of a class of file descriptors.
         let file = from_err_ptr(unsafe { bindings::uverbs_fd_type_file(self.0) })?;
         Ok(NonNull::new(file).map(FileHeld))
     }
 
-    /// Finds the object of a file descriptor of the current process; takes a reference of its file.
+    /// Finds the object of a file descriptor of the current process, and takes a reference to its file.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl<'a> FdType<'a> {
             return Err(EBADF);
         }
         let object = NonNull::new(file.private_data().load(Ordering::Acquire)).ok_or(EBADF)?;
-        // SAFETY: A file with these operations has its object as long as it is not released, and it is kept.
+        // SAFETY: A file with these operations holds a reference to its object until it is released, and `file` keeps it.
         let object = unsafe { object.cast::<Uobject>().as_ref() };
         Ok((file, object.hold()))
     }
@@ -87,7 +87,7 @@ impl<'a> FdType<'a> {
     ///
     /// # Safety
     ///
-    /// The object is of this type, was not destroyed, and the caller alone uses it.
+    /// The object is of this type and not destroyed, and the caller has exclusive access to it.
     pub(crate) unsafe fn destroy_object(self, object: &Uobject, why: bindings::rdma_remove_reason) {
         if let Some(destroy) = self.0.destroy_object {
             // SAFETY: By the safety requirements.
@@ -96,14 +96,14 @@ impl<'a> FdType<'a> {
     }
 }
 
-/// The call of `release_cleanup` for an object whose file is released: when this is dropped.
+/// Calls `release_cleanup` of an object whose file is released, when it is dropped.
 pub struct Cleanup {
     function: unsafe extern "C" fn(*mut bindings::ib_uobject),
     object: ARef<Uobject>,
 }
 
 impl Cleanup {
-    /// That of an object; `None` if its type has no such function.
+    /// Creates the call for an object; `None` if its type has no such function.
     pub(crate) fn of(object: &Uobject) -> Option<Self> {
         let function = FdType::of(object.api_object())?.0.release_cleanup?;
         Some(Self {
@@ -115,12 +115,12 @@ impl Cleanup {
 
 impl Drop for Cleanup {
     fn drop(&mut self) {
-        // SAFETY: The function is the type's; its module stays as long as the file.
+        // SAFETY: The function belongs to the object's type, whose module is loaded as long as the file is open.
         unsafe { (self.function)(self.object.as_raw()) };
     }
 }
 
-/// A counted reference of a file.
+/// A counted reference to a file.
 pub struct FileHeld(NonNull<bindings::file>);
 
 impl FileHeld {
@@ -133,7 +133,7 @@ impl FileHeld {
         Self(file.cast())
     }
 
-    /// Gives the reference up to be the `object` of an object.
+    /// Gives up the reference, which becomes the `object` of an object.
     pub fn into_raw(self) -> *mut c_void {
         ManuallyDrop::new(self).0.as_ptr().cast()
     }
@@ -144,7 +144,7 @@ impl FileHeld {
     }
 
     fn private_data(&self) -> &AtomicPtr<c_void> {
-        // SAFETY: The file is valid; the member is a pointer, of which an object that is committed is the first.
+        // SAFETY: The file is valid; the member is a pointer that is accessed atomically.
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.0.as_ptr()).private_data) }
     }
 }
@@ -154,8 +154,8 @@ impl FileHeld {
 ///
 /// # Safety
 ///
-/// The number of the object is a descriptor that is reserved, its `object` is its file, and the caller gives up a reference
-/// of the device file for it.
+/// The number of the object is a descriptor that is reserved, its `object` is its file, and the caller gives up a reference to
+/// the device file for it.
 pub(crate) unsafe fn install(object: ARef<Uobject>) {
     let fd = object.id();
     object.set_id(0);
@@ -170,13 +170,13 @@ pub(crate) unsafe fn install(object: ARef<Uobject>) {
     if private.load(Ordering::Relaxed).is_null() {
         private.store(object.as_raw().cast(), Ordering::Release);
     }
-    // SAFETY: The number is reserved; the reference is given up.
+    // SAFETY: By the safety requirements the number is reserved; the reference is given up.
     unsafe { bindings::fd_install(fd, file.into_raw().cast()) };
 }
 
 impl Drop for FileHeld {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: `self` owns the reference.
         unsafe { bindings::fput(self.0.as_ptr()) };
     }
 }
@@ -185,7 +185,7 @@ impl Drop for FileHeld {
 pub struct Descriptor(u32);
 
 impl Descriptor {
-    /// Reserves one with `O_CLOEXEC`.
+    /// Reserves a descriptor with `O_CLOEXEC`.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ impl Descriptor {
             .map_err(|_| Error::from_errno(fd))
     }
 
-    /// One that [`Self::keep`] has left reserved.
+    /// Takes over a descriptor that [`Self::keep`] has left reserved.
     ///
     /// # Safety
     ///
@@ -215,7 +215,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: It is reserved.
+        // SAFETY: `self` owns the reserved descriptor.
         unsafe { bindings::put_unused_fd(self.0) };
     }
 }

@@ -4,8 +4,9 @@
 //!
 //! | lock | protects |
 //! |---|---|
-//! | `hw_destroy_rwsem` | the context and the objects as a whole: held to read by a command that creates or destroys an object, to write where all are destroyed |
-//! | `uobjects_lock` | the list of objects, while the above is held to read |
+//! | `hw_destroy_rwsem` | the context and the objects as a whole: held for reading by commands that create or destroy an object,
+//! for writing when all are destroyed |
+//! | `uobjects_lock` | the list of objects, while `hw_destroy_rwsem` is held for reading |
 //! | `ucontext_lock` | creating the context |
 //!
 //! `hw_destroy_rwsem` and `ucontext_lock` are taken in process context; `uobjects_lock` is a spin lock with interrupts off, taken
@@ -36,7 +37,7 @@ use rdma_bindings as bindings;
 
 use crate::handles::Handles;
 
-/// A counted reference of an open device file.
+/// A counted reference to an open device file.
 pub type FileRef = ARef<File>;
 
 /// An open device file.
@@ -52,7 +53,7 @@ impl core::ops::Deref for File {
     }
 }
 
-// SAFETY: The file goes with the last reference.
+// SAFETY: The file is freed with its last reference.
 unsafe impl AlwaysRefCounted for File {
     fn inc_ref(&self) {
         // SAFETY: The file is valid.
@@ -75,7 +76,7 @@ impl File {
     /// The file of a view.
     #[inline]
     pub fn of(file: &UverbsFile) -> &Self {
-        // SAFETY: A transparent wrapper.
+        // SAFETY: The type is a transparent wrapper.
         unsafe { &*core::ptr::from_ref(file).cast() }
     }
 
@@ -84,7 +85,7 @@ impl File {
         self.into()
     }
 
-    /// A new file of a device, without context and objects.
+    /// Allocates a file of a device, without a context and objects.
     ///
     /// # Errors
     ///
@@ -101,7 +102,7 @@ impl File {
         let layout = core::alloc::Layout::new::<bindings::ib_uverbs_file>();
         let memory = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?;
         let file = memory.cast::<bindings::ib_uverbs_file>();
-        // SAFETY: The memory is ours, and zeroed; the reference is the caller's.
+        // SAFETY: The memory is new and zeroed; by the safety requirements the references are given up to it.
         unsafe {
             (*file.as_ptr()).device = device.as_ptr();
             bindings::ib_uverbs_file_init_members(file.as_ptr());
@@ -110,7 +111,7 @@ impl File {
         }
     }
 
-    /// Takes `hw_destroy_rwsem` to write: waits until no command creates or destroys an object.
+    /// Takes `hw_destroy_rwsem` for writing: waits until no command creates or destroys an object.
     pub fn lock_hw_destroy(&self, sleep: &MaySleep) -> HwDestroyGuard<'_> {
         HwDestroyGuard {
             file: self,
@@ -119,17 +120,18 @@ impl File {
     }
 }
 
-/// `hw_destroy_rwsem` of a file. While it is held to read, the file's context and objects are not all destroyed.
+/// `hw_destroy_rwsem` of a file. While it is held for reading, the destruction of the file's context and of all objects is
+/// excluded.
 pub fn hw_destroy(file: &UverbsFile) -> &RwSem {
-    // SAFETY: The semaphore was initialised with the file, and stays as long.
+    // SAFETY: The semaphore was initialised with the file, and is valid as long.
     unsafe { RwSem::from_raw(&raw mut (*file.as_raw()).hw_destroy_rwsem) }
 }
 
-/// A file whose `hw_destroy_rwsem` is held to write: no command creates or destroys an object.
+/// A file whose `hw_destroy_rwsem` is held for writing: no command creates or destroys an object.
 ///
 /// # Invariants
 ///
-/// The guard is that of the file's `hw_destroy_rwsem`.
+/// The guard holds the file's `hw_destroy_rwsem`.
 pub struct HwDestroyGuard<'a> {
     file: &'a File,
     _guard: WriteGuard<'a>,
@@ -138,7 +140,7 @@ pub struct HwDestroyGuard<'a> {
 impl HwDestroyGuard<'_> {
     /// Whether the file has objects.
     pub fn has_objects(&self) -> bool {
-        // SAFETY: By the type invariants nobody changes the list.
+        // SAFETY: By the type invariants the semaphore is held for writing, so the list does not change.
         unsafe {
             let list = &raw mut (*self.as_raw()).uobjects;
             (*list).next != list
@@ -154,7 +156,7 @@ impl HwDestroyGuard<'_> {
         if self.ucontext().is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: By the type invariants the semaphore is held to write; there is a context.
+        // SAFETY: By the type invariants the semaphore is held for writing; the file has a context.
         kernel::error::to_result(unsafe {
             bindings::__uverbs_cleanup_ufile(self.as_raw(), why as u32)
         })
@@ -169,21 +171,21 @@ impl core::ops::Deref for HwDestroyGuard<'_> {
     }
 }
 
-/// A file without references. Dropping it frees it, and drops the references that it had.
+/// A file without references. Dropping it frees the file, and drops the references that the file holds.
 ///
 /// # Invariants
 ///
-/// Its objects are destroyed, and nothing else uses it.
+/// Its objects are destroyed, and only this value uses it.
 pub struct LastFile(NonNull<bindings::ib_uverbs_file>);
 
-// SAFETY: The function that takes it is called with the reference count when the last reference is gone.
+// SAFETY: `Raw` is the type of the reference count, with which the function is called when the last reference is dropped.
 unsafe impl FromC for LastFile {
     type Raw = *mut bindings::kref;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
         let offset = core::mem::offset_of!(bindings::ib_uverbs_file, ref_);
         // INVARIANT: By the safety requirements.
-        // SAFETY: As above; the count is a member of the file.
+        // SAFETY: By the safety requirements; the count is a member of the file.
         Self(unsafe { NonNull::new_unchecked(raw.byte_sub(offset).cast()) })
     }
 }
@@ -198,7 +200,7 @@ impl core::ops::Deref for LastFile {
 }
 
 impl LastFile {
-    /// Drops the reference of the driver's module, which the file has while the driver has no `disassociate_ucontext`.
+    /// Drops the reference to the driver's module, which the file holds if the driver has no `disassociate_ucontext`.
     fn put_driver(&self) {
         let _guard = domain(self).read();
         // SAFETY: The device is valid while `disassociate_srcu` is held.
@@ -207,7 +209,7 @@ impl LastFile {
         };
         let ops = device.ops();
         if ops.disassociate_ucontext.is_none() {
-            // SAFETY: The file has kept the module since it was opened.
+            // SAFETY: The file holds a reference to the module since it was opened.
             unsafe { bindings::module_put(ops.owner) };
         }
     }
@@ -216,7 +218,7 @@ impl LastFile {
 impl Drop for LastFile {
     fn drop(&mut self) {
         let file = self.0.as_ptr();
-        // SAFETY: By the type invariants; the file gives back the references that it has had.
+        // SAFETY: By the type invariants; the file owns these references, and is freed here.
         unsafe {
             Handles::of(self).destroy();
             self.put_driver();
@@ -240,9 +242,9 @@ impl Drop for LastFile {
     }
 }
 
-/// `disassociate_srcu` of a file's device: commands read in it while they use the device.
+/// `disassociate_srcu` of a file's device: commands are its readers while they use the device.
 fn domain(file: &UverbsFile) -> &Srcu {
-    // SAFETY: The file keeps its device; a view is a transparent wrapper.
+    // SAFETY: The file holds a reference to its device; a view is a transparent wrapper.
     unsafe { &*(&raw mut (*(*file.as_raw()).device).disassociate_srcu).cast() }
 }
 
@@ -252,7 +254,8 @@ fn domain(file: &UverbsFile) -> &Srcu {
 ///
 /// The caller holds `disassociate_srcu` as long as it uses the result.
 unsafe fn ib_device(file: &UverbsFile) -> Option<&Device> {
-    // SAFETY: The file keeps the character device; the member is a pointer that is cleared when the device is removed.
+    // SAFETY: The file holds a reference to the character device; the member is a pointer that is cleared atomically when the
+    // device is removed.
     let device = unsafe { AtomicPtr::from_ptr(&raw mut (*(*file.as_raw()).device).ib_dev) };
     // SAFETY: By the safety requirements; a view is a transparent wrapper.
     unsafe { device.load(Ordering::Acquire).cast::<Device>().as_ref() }
@@ -265,6 +268,6 @@ pub fn has_raw_cap(file: &UverbsFile) -> bool {
     // SAFETY: The device is valid while `disassociate_srcu` is held.
     let device = unsafe { ib_device(file) };
     let device = device.filter(|_| !file.ucontext().is_null());
-    // SAFETY: As above.
+    // SAFETY: The device is valid while `disassociate_srcu` is held.
     device.is_some_and(|device| unsafe { bindings::rdma_dev_has_raw_cap(device.as_raw()) })
 }

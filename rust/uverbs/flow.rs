@@ -27,11 +27,11 @@ use crate::{
 };
 
 view_of! {
-    /// The actions and counters that a rule uses, with room for some more. Of one thread at a time.
+    /// The actions and counters that a rule uses, with a capacity. One thread at a time uses it.
     pub struct FlowResources(ib_uflow_resources);
 }
 
-/// What a rule uses.
+/// An object that a rule uses.
 #[derive(Clone, Copy)]
 pub enum Used<'a> {
     /// An action.
@@ -40,28 +40,28 @@ pub enum Used<'a> {
     Counters(&'a Counters),
 }
 
-/// Counts up or down how often something is used.
+/// Adds `change` to a use count.
 ///
 /// # Safety
 ///
-/// `count` is there.
+/// `count` is a valid use count.
 unsafe fn count(count: *mut bindings::atomic_t, change: i32) {
-    // SAFETY: By the safety requirements; C uses it atomically too.
+    // SAFETY: By the safety requirements; C accesses it atomically too.
     unsafe { AtomicI32::from_ptr(count.cast()) }.fetch_add(change, Ordering::Relaxed);
 }
 
 impl FlowResources {
-    /// Remembers what the rule uses, and counts that up.
+    /// Records an object that the rule uses, and counts the rule as its user.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if there is no room.
+    /// `ENOSPC` if the capacity is exhausted.
     ///
     /// # Safety
     ///
-    /// No other thread uses the structure meanwhile.
+    /// No other thread uses the structure during the call.
     pub unsafe fn add(&self, used: Used<'_>) -> Result {
-        // SAFETY: By the safety requirements; the structure has arrays of `max` pointers, and `num` is how many both have.
+        // SAFETY: By the safety requirements; the structure has two arrays of `max` pointers, of which `num` are in use.
         unsafe {
             let raw = self.as_raw();
             if (*raw).num >= (*raw).max {
@@ -91,15 +91,16 @@ impl FlowResources {
     }
 }
 
-/// The resources of a rule, as its owner has them. Dropping them counts down what is used.
+/// The resources of a rule with their ownership. Dropping it decrements the use counts.
 ///
 /// # Invariants
 ///
-/// The structure is from a `KBox`, and its arrays from `KVec`s of the capacity `max`. What is in them counts this as a user.
+/// The structure is from a `KBox`, and its arrays from `KVec`s of the capacity `max`. The objects in them count this value
+/// as a user.
 pub struct OwnedResources(NonNull<FlowResources>);
 
 impl OwnedResources {
-    /// Room for what `max` specifications use.
+    /// Allocates resources with a capacity for `max` specifications.
     ///
     /// # Errors
     ///
@@ -108,11 +109,11 @@ impl OwnedResources {
         let mut raw = KBox::new(ib_uflow_resources::zeroed(), GFP_KERNEL)?;
         let counters = KVec::with_capacity(max, GFP_KERNEL)?;
         let collection = KVec::with_capacity(max, GFP_KERNEL)?;
-        // Both have room for `max` at least.
+        // Both vectors have a capacity of at least `max`.
         raw.max = max;
         raw.counters = counters.into_raw_parts().0;
         raw.collection = collection.into_raw_parts().0;
-        // INVARIANT: As just made.
+        // INVARIANT: The structure and the vectors were just allocated.
         Ok(Self(NonNull::from(KBox::leak(raw)).cast()))
     }
 
@@ -120,13 +121,13 @@ impl OwnedResources {
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if there is no room.
+    /// `ENOSPC` if the capacity is exhausted.
     pub fn add(&mut self, used: Used<'_>) -> Result {
-        // SAFETY: By the type invariants the structure is ours, and `self` is lent once.
+        // SAFETY: By the type invariants `self` owns the structure, and it is borrowed mutably.
         unsafe { self.0.as_ref().add(used) }
     }
 
-    /// Gives them to C.
+    /// Hands the resources over to C.
     pub fn into_raw(self) -> *mut ib_uflow_resources {
         core::mem::ManuallyDrop::new(self).0.as_ptr().cast()
     }
@@ -136,14 +137,14 @@ impl core::ops::Deref for OwnedResources {
     type Target = FlowResources;
 
     fn deref(&self) -> &FlowResources {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the structure is valid.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for OwnedResources {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owns the structure, and is counted by its objects.
         unsafe {
             let raw = KBox::from_raw(self.0.as_ptr().cast::<ib_uflow_resources>());
             for nth in 0..raw.collection_num {
@@ -158,10 +159,10 @@ impl Drop for OwnedResources {
     }
 }
 
-/// What C passes and gets as the owner of resources; null for none.
+/// Owned resources that C passes or gets, or null.
 pub struct MaybeResources(pub Option<OwnedResources>);
 
-// SAFETY: A caller passes what it owns.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for MaybeResources {
     type Raw = *mut ib_uflow_resources;
 
@@ -192,10 +193,10 @@ unsafe impl Class for Flow {
 }
 
 impl FlowObject {
-    /// The part that all objects have.
+    /// The common part of all objects.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
-        // SAFETY: The structure begins with that.
+        // SAFETY: The structure begins with the `ib_uobject`.
         unsafe { &*self.as_raw().cast() }
     }
 }
@@ -203,7 +204,7 @@ impl FlowObject {
 impl NewObject<'_, Flow> {
     /// Completes the object of a rule with the driver's object, and with what the rule uses.
     pub fn complete_flow(self, flow: Owned<Flow>, resources: OwnedResources) {
-        // SAFETY: The object is new, and this thread alone uses it; `destroy` frees the resources.
+        // SAFETY: The object is new, and only this thread uses it; `destroy` frees the resources.
         unsafe { (*self.as_raw()).resources = resources.into_raw() };
         self.complete(flow);
     }
@@ -223,10 +224,10 @@ pub fn destroy(
     let qp = driver_object(&object)?.qp().map(Qp::uses);
     destroy::destroy(&object, |flow| flow.driver_destroy(sleep))?;
     if let Some(uses) = qp {
-        // SAFETY: The flow, which was counted when it was made, is destroyed.
+        // SAFETY: The flow, which was counted when it was created, is destroyed.
         unsafe { uses.dec() };
     }
-    // SAFETY: The member is null, or what `complete_flow` or a driver allocated for the rule, which is gone.
+    // SAFETY: The member is null, or was allocated by `complete_flow` or a driver for the rule, which is destroyed.
     unsafe {
         let resources = core::mem::replace(&mut (*object.as_raw()).resources, null_mut());
         bindings::ib_uverbs_flow_resources_free(resources);

@@ -22,8 +22,8 @@ use rdma_bindings as bindings;
 ///
 /// # Invariants
 ///
-/// Each entry is reserved (reads as null), or an object of which it owns a reference; the memory of an object is freed after
-/// RCU readers have left.
+/// Each entry is reserved (it reads as null), or an object to which it owns a reference. The memory of an object is freed after
+/// a grace period.
 #[derive(Clone, Copy)]
 pub struct Handles<'a>(&'a UverbsFile);
 
@@ -31,16 +31,16 @@ pub struct Handles<'a>(&'a UverbsFile);
 ///
 /// # Invariants
 ///
-/// Nothing uses its handles.
+/// Its handles are not used yet.
 pub struct NewFile<'a>(&'a UverbsFile);
 
-// SAFETY: The function that takes it is the first to be called for a file.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for NewFile<'_> {
     type Raw = *mut bindings::ib_uverbs_file;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // INVARIANT: By the safety requirements.
-        // SAFETY: As above; a view is a transparent wrapper.
+        // INVARIANT: By the header the function that takes this argument is the first one that is called for a file.
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
         Self(unsafe { &*raw.cast() })
     }
 }
@@ -48,7 +48,7 @@ unsafe impl FromC for NewFile<'_> {
 impl NewFile<'_> {
     /// Initialises the handles: all are free.
     pub fn init(self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the array is not used yet.
         unsafe {
             bindings::xa_init_flags(&raw mut (*self.0.as_raw()).idr, bindings::XA_FLAGS_ALLOC)
         };
@@ -56,14 +56,14 @@ impl NewFile<'_> {
 }
 
 impl<'a> Handles<'a> {
-    /// Those of a file.
+    /// The handles of a file.
     #[inline]
     pub fn of(file: &'a UverbsFile) -> Self {
         Self(file)
     }
 
     fn array(self) -> *mut bindings::xarray {
-        // SAFETY: The array stays as long as the file.
+        // SAFETY: The array is valid as long as the file.
         unsafe { &raw mut (*self.0.as_raw()).idr }
     }
 
@@ -90,7 +90,7 @@ impl<'a> Handles<'a> {
         // SAFETY: The array was initialised.
         let object = unsafe { bindings::xa_load(self.array(), number) };
         let object = NonNull::new(object.cast::<bindings::ib_uobject>())?;
-        // SAFETY: The memory stays while the guard is there. Where there is a reference left it is ours now.
+        // SAFETY: The memory is valid as long as the guard. If the count is not 0, this function takes a reference.
         unsafe {
             bindings::kref_get_unless_zero(&raw mut (*object.as_ptr()).ref_)
                 .then(|| ARef::from_raw(object.cast()))
@@ -102,7 +102,7 @@ impl<'a> Handles<'a> {
         // SAFETY: The array was initialised.
         let entry = unsafe { bindings::xa_erase(self.array(), number as usize) };
         let object = NonNull::new(entry.cast::<Uobject>())?;
-        // SAFETY: By the type invariants the entry was a reference.
+        // SAFETY: By the type invariants the entry owned a reference.
         Some(unsafe { ARef::from_raw(object) })
     }
 
@@ -115,15 +115,15 @@ impl<'a> Handles<'a> {
             bindings::xa_reserve_again(self.array(), number, entry.cast(), bindings::GFP_KERNEL)
         };
         let entry = NonNull::new(entry.cast::<Uobject>())?;
-        // SAFETY: By the type invariants the entry was a reference.
+        // SAFETY: By the type invariants the entry owned a reference.
         there.then(|| unsafe { ARef::from_raw(entry) })
     }
 
-    /// Destroys the array when the file is freed, with the references that are left in it.
+    /// Destroys the array when the file is freed, and drops the references that are left in it.
     ///
     /// # Safety
     ///
-    /// Nothing uses the file's handles after this.
+    /// The file's handles are not used after this.
     pub unsafe fn destroy(self) {
         let mut number = 0;
         loop {
@@ -148,8 +148,8 @@ impl<'a> Handles<'a> {
 pub fn publish(object: ARef<Uobject>) {
     let (array, number) = (Handles::of(object.file()).array(), object.id());
     let entry = ManuallyDrop::new(object).as_raw().cast();
-    // SAFETY: The array was initialised; the file stays during the call, for `hw_destroy_rwsem` is held.
-    // INVARIANT: The entry owns the reference. Its place is there, so that nothing can fail.
+    // SAFETY: The array was initialised; the file is valid during the call, since `hw_destroy_rwsem` is held.
+    // INVARIANT: The entry owns the reference. The handle is reserved, so that the store cannot fail.
     let old = unsafe { bindings::xa_store(array, number as usize, entry, bindings::GFP_KERNEL) };
     kernel::warn_on!(!old.is_null());
 }
@@ -166,7 +166,7 @@ impl Number<'_> {
         ManuallyDrop::new(self).number
     }
 
-    /// The file that it is a handle of.
+    /// The file of the handle.
     pub(crate) fn file(&self) -> &UverbsFile {
         self.handles.0
     }

@@ -20,17 +20,17 @@ const INITIALISED: u8 = 2;
 ///
 /// # Invariants
 ///
-/// `state` is 0 at first. `value` is initialised, and stays where it is, once `state` is `INITIALISED`; while it is
-/// `INITIALISING` the thread that set that alone uses `value`.
+/// `state` is 0 at first. After `state` is `INITIALISED`, `value` is initialised, and does not move. While it is
+/// `INITIALISING`, only the thread that has set it uses `value`.
 #[repr(C)]
 pub struct InitOnce<T> {
     state: AtomicU8,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: `value` is written by one thread, before others see it through `state`; after that only `&T` are given out.
+// SAFETY: One thread writes `value` before `state` publishes it; after that only `&T` are given out.
 unsafe impl<T: Send + Sync> Send for InitOnce<T> {}
-// SAFETY: As above.
+// SAFETY: One thread writes `value` before `state` publishes it; after that only `&T` are given out.
 unsafe impl<T: Send + Sync> Sync for InitOnce<T> {}
 
 impl<T> InitOnce<T> {
@@ -43,13 +43,13 @@ impl<T> InitOnce<T> {
             return;
         }
         let value = self.value.get().cast::<T>();
-        // SAFETY: By the type invariants the value is this thread's, and stays where it is.
+        // SAFETY: By the type invariants only this thread uses the value, which does not move.
         let value = unsafe {
             let Ok(()) = init.__pinned_init(value);
             Pin::new_unchecked(&*value)
         };
         finish(value);
-        // INVARIANT: It was initialised above.
+        // INVARIANT: The value was initialised above.
         self.state.store(INITIALISED, Ordering::Release);
     }
 
@@ -57,7 +57,7 @@ impl<T> InitOnce<T> {
     #[inline]
     pub fn get(&self) -> Option<Pin<&T>> {
         let ready = self.state.load(Ordering::Acquire) == INITIALISED;
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the value is initialised, and does not move.
         ready.then(|| unsafe { Pin::new_unchecked(&*self.value.get().cast::<T>()) })
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! References of inodes: processes share an XRC domain by naming it by the same file.
+//! References to inodes: processes share an XRC domain that the same file identifies.
 //!
 //! C header: `include/linux/fs.h`.
 
@@ -10,7 +10,7 @@ use kernel::{fs::file::LocalFile, prelude::*};
 use rdma::{core::pd::Inode, MaySleep};
 use rdma_bindings as c;
 
-/// A counted reference of an inode.
+/// A counted reference to an inode.
 ///
 /// # Invariants
 ///
@@ -19,7 +19,7 @@ pub struct InodeRef(NonNull<Inode>);
 
 // SAFETY: Inodes may be used from any thread.
 unsafe impl Send for InodeRef {}
-// SAFETY: As above.
+// SAFETY: Inodes may be used from any thread.
 unsafe impl Sync for InodeRef {}
 
 impl InodeRef {
@@ -30,7 +30,7 @@ impl InodeRef {
     /// `EBADF` if the descriptor is not open.
     pub fn of_fd(fd: u32, _sleep: &MaySleep) -> Result<Self> {
         let file = LocalFile::fget(fd)?;
-        // SAFETY: The file is valid, and keeps its inode.
+        // SAFETY: The file is valid, and holds a reference to its inode.
         let inode = unsafe { c::igrab((*file.as_ptr()).f_inode.cast()) };
         // INVARIANT: The reference was just counted.
         NonNull::new(inode.cast()).map(Self).ok_or(EBADF)
@@ -42,14 +42,15 @@ impl Deref for InodeRef {
 
     #[inline]
     fn deref(&self) -> &Inode {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the inode is valid.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for InodeRef {
     fn drop(&mut self) {
-        // SAFETY: The reference is given up. Whoever drops it may sleep: it is made with a token, and kept where one is.
+        // SAFETY: By the type invariants `self` owns the reference. It is made with a token, and dropped in process
+        // context.
         unsafe { c::iput(self.as_raw().cast()) };
     }
 }

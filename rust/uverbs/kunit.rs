@@ -49,7 +49,7 @@ impl<M: TestModule> ProviderData for Driver<M> {
 
 #[vtable]
 impl<M: TestModule> Provider for Driver<M> {
-    // No module of the kernel has this device any more.
+    // The kernel's driver of this device was removed.
     const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
     const ABI_VERSION: u32 = 1;
 
@@ -114,7 +114,7 @@ pub struct TestFile {
 impl TestFile {
     /// # Safety
     ///
-    /// `ib_dev` is registered as long as the file is there.
+    /// `ib_dev` is registered as long as the result exists.
     unsafe fn new(ib_dev: *mut c::ib_device) -> Result<Self> {
         let mut device = KBox::init(pin_init::init_zeroed::<c::ib_uverbs_device>(), GFP_KERNEL)?;
         let mut context = KBox::init(pin_init::init_zeroed::<c::ib_ucontext>(), GFP_KERNEL)?;
@@ -124,12 +124,13 @@ impl TestFile {
         file.device = &raw mut *device;
         file.ucontext = &raw mut *context;
         context.ufile = &raw mut *file;
-        // SAFETY: The file is zeroed, stays where it is, and nobody else has it.
+        // SAFETY: The file is zeroed, is not moved, and only this function uses it.
         unsafe {
             c::ib_uverbs_file_init_members(&raw mut *file);
             c::setup_ufile_idr_uobject(&raw mut *file);
         }
-        // INVARIANT: Just done; the device by the safety requirements.
+        // INVARIANT: The structures were just initialised; by the safety requirements the device is
+        // registered.
         Ok(Self {
             file,
             device,
@@ -144,10 +145,10 @@ impl TestFile {
         File::of(unsafe { &*file })
     }
 
-    /// Makes the file see its device as removed.
+    /// Clears the device of the file, as its removal does.
     pub fn lose_device(&self) {
         let member = (&raw const self.device.ib_dev).cast_mut();
-        // SAFETY: The member is a pointer, which everybody uses atomically.
+        // SAFETY: The member is a pointer that is accessed atomically.
         unsafe { AtomicPtr::from_ptr(member) }
             .store(null_mut(), core::sync::atomic::Ordering::Release);
     }
@@ -156,11 +157,11 @@ impl TestFile {
 impl Drop for TestFile {
     fn drop(&mut self) {
         let file = &raw mut *self.file;
-        // SAFETY: By the type invariants, and nobody uses the file any more.
+        // SAFETY: By the type invariants `self` owns the structures.
         let _ = to_result(unsafe {
             c::__uverbs_cleanup_ufile(file, RemoveReason::DriverFailure as u32)
         });
-        // SAFETY: As above.
+        // SAFETY: By the type invariants `self` owns the structures.
         unsafe {
             crate::handles::Handles::of(self.get()).destroy();
             c::mutex_destroy(&raw mut (*file).umap_lock);
@@ -187,7 +188,7 @@ impl TestKind {
         kind.id = id;
         kind.type_attrs = idr_type.as_type();
         kind.type_class = &raw const c::uverbs_idr_class;
-        // INVARIANT: Just done.
+        // INVARIANT: The members were just set.
         Ok(Self(kind))
     }
 
@@ -201,7 +202,7 @@ impl TestKind {
 
 /// Sets the `object` of an object, so that its `destroy_object` is called. That must not use it.
 pub fn give(object: &Uobject) {
-    // SAFETY: The kinds of tests do not use it.
+    // SAFETY: The types of tests do not use the pointer.
     unsafe { object.set_object(object.as_raw().cast()) };
 }
 
@@ -209,10 +210,10 @@ pub fn give(object: &Uobject) {
 ///
 /// # Errors
 ///
-/// What registering the device fails with, and the test.
+/// Those of registering the device, and those of `test`.
 pub fn with_file<M: TestModule>(test: impl FnOnce(&TestFile, &MaySleep) -> Result) -> Result {
     let sleep = &MaySleep::of_test()?;
-    // What a test has left that was ended by a failure.
+    // Removes the devices that an aborted test has left.
     unregister_driver::<Driver<M>>(sleep);
     let mut device = Device::alloc(Driver::<M>(PhantomData), None, sleep)?;
     device.describe(&DeviceInfo {

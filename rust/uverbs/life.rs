@@ -8,11 +8,11 @@
 //! | [`Kind`] | the object class that a caller asks for |
 //! | [`Allocated`] | allocated |
 //! | [`Reserved`] | with a handle or file descriptor; lookups do not find it |
-//! | [`Uncommitted`] | begun, not committed: as above, and `hw_destroy_rwsem` is held to read |
+//! | [`Uncommitted`] | begun, not committed: as `Reserved`, with `hw_destroy_rwsem` held for reading |
 //! | [`Found`] | looked up |
 //! | [`Exclusive`] | locked for writing |
 //! | [`Released`] | its file is released |
-//! | [`Reference`] | a reference of its memory |
+//! | [`Reference`] | a reference to its memory |
 //!
 //! C header: `include/rdma/uverbs_types.h`.
 
@@ -56,14 +56,14 @@ pub enum Kind<'a> {
     Absent,
 }
 
-// SAFETY: A caller passes a kind, or an errno for none; `ENOMSG` says that any will do.
+// SAFETY: `Raw` is the pointer type in the header: an object class, or an errno, of which `ENOMSG` stands for any class.
 unsafe impl FromC for Kind<'_> {
     type Raw = *const bindings::uverbs_api_object;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         match kernel::error::from_err_ptr(raw.cast_mut()) {
-            // SAFETY: By the safety requirements; a view is a transparent wrapper.
+            // SAFETY: By the safety requirements the pointer is null or valid; a view is a transparent wrapper.
             Ok(kind) => unsafe { kind.cast::<ApiObject>().as_ref() }.map_or(Self::Absent, Self::Of),
             Err(error) if error.to_errno() == -(bindings::ENOMSG as i32) => Self::Any,
             Err(_) => Self::Absent,
@@ -82,7 +82,7 @@ pub fn allocate(
     context: &Ucontext,
     _sleep: &MaySleep,
 ) -> Result<Allocated> {
-    // SAFETY: The member is null once the driver was removed; else a type, which is constant.
+    // SAFETY: The member is null after the driver was removed, and otherwise a type, which is constant.
     let size = unsafe { kind.type_attrs().as_ref() }.ok_or(EIO)?.obj_size;
     if size < size_of::<ib_uobject>() {
         return Err(EINVAL);
@@ -91,7 +91,7 @@ pub fn allocate(
         core::alloc::Layout::from_size_align(size, align_of::<u64>()).map_err(|_| EINVAL)?;
     let memory = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?;
     let object = memory.cast::<ib_uobject>();
-    // SAFETY: The memory is ours, zeroed and large enough. The first reference is that of the result.
+    // SAFETY: The memory is new, zeroed and large enough. The result owns the first reference.
     unsafe {
         let raw = object.as_ptr();
         (*raw).ufile = file.as_raw();
@@ -102,7 +102,7 @@ pub fn allocate(
         bindings::refcount_set(&raw mut (*raw).ref_.refcount, 1);
         let object = ARef::<Uobject>::from_raw(object.cast());
         object.try_lock(LookupMode::Write)?;
-        // INVARIANT: It was just allocated.
+        // INVARIANT: The object was just allocated.
         Ok(Allocated(object))
     }
 }
@@ -111,15 +111,15 @@ pub fn allocate(
 ///
 /// # Invariants
 ///
-/// The holder alone uses the object.
+/// Only the holder of this value uses the object.
 pub struct Allocated(ARef<Uobject>);
 
 impl Allocated {
-    /// Gives it a handle.
+    /// Sets the handle of the object.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the handle is another file's, or the class has file descriptors.
+    /// `EINVAL` if the handle belongs to another file, or the class has file descriptors.
     pub fn with_handle(self, number: Number<'_>) -> Result<Reserved> {
         if !core::ptr::eq(number.file(), self.0.file()) || has_descriptor(&self.0) {
             return Err(EINVAL);
@@ -129,7 +129,7 @@ impl Allocated {
         Ok(Reserved(self.0))
     }
 
-    /// Gives it a file descriptor, and its file, unless the method that creates the object does so.
+    /// Sets the file descriptor of the object, and its file, unless the method that creates the object does so.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl Allocated {
             return Err(EINVAL);
         }
         if let Some(file) = file {
-            // SAFETY: The `object` of an object with a file descriptor is its file, with a reference.
+            // SAFETY: The `object` of an object with a file descriptor is a counted reference to its file.
             unsafe { self.0.set_object(file.into_raw()) };
         }
         self.0.set_id(descriptor.keep());
@@ -162,12 +162,13 @@ fn has_descriptor(object: &Uobject) -> bool {
 /// # Invariants
 ///
 /// Lookups do not find the object, which is not in the file's list. Its ID is reserved: among the handles of its file, or the
-/// file descriptors of the current process. Of an object with a file descriptor the `object` is null or a reference of its file.
+/// file descriptors of the current process. The `object` of an object with a file descriptor is null or a counted reference to
+/// its file.
 pub struct Reserved(ARef<Uobject>);
 
 impl Reserved {
-    /// Unlocks the object and publishes it: lookups find it from now on. One with a file descriptor has a reference of the device file until its
-    /// own file is released.
+    /// Unlocks the object and publishes it: lookups find it from now on. An object with a file descriptor holds a reference to
+    /// the device file until its own file is released.
     pub fn publish(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this, and not dropped.
@@ -176,7 +177,8 @@ impl Reserved {
         unsafe { object.unlock(LookupMode::Write) };
         if has_descriptor(&object) {
             core::mem::forget(File::of(object.file()).hold());
-            // SAFETY: By the type invariants the descriptor is reserved, and `object` is the file; the reference is as above.
+            // SAFETY: By the type invariants the descriptor is reserved, and `object` is the file; the reference to the device
+            // file was just leaked.
             unsafe { fd::install(object) };
         } else {
             handles::publish(object);
@@ -197,7 +199,7 @@ impl Drop for Reserved {
         let id = self.0.id();
         if has_descriptor(&self.0) {
             let file = NonNull::new(self.0.object());
-            // SAFETY: By the type invariants the reference of the file is the object's, and the descriptor is reserved; both are
+            // SAFETY: By the type invariants the object owns the reference to the file, and the descriptor is reserved; both are
             // given up.
             unsafe {
                 self.0.set_object(core::ptr::null_mut());
@@ -215,17 +217,17 @@ impl Drop for Reserved {
 ///
 /// # Invariants
 ///
-/// `hw_destroy_rwsem` of the object's file is held to read.
+/// `hw_destroy_rwsem` of the object's file is held for reading.
 pub struct Uncommitted {
     object: Reserved,
 }
 
 impl Uncommitted {
-    /// An object that is begun. `guard` is of its file's `hw_destroy_rwsem`.
+    /// Wraps an object that is begun. `guard` holds its file's `hw_destroy_rwsem`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the guard is another file's.
+    /// `EINVAL` if the guard belongs to another file.
     pub fn new(object: Reserved, guard: ReadGuard<'_>) -> Result<Self> {
         if !core::ptr::eq(guard.semaphore(), hw_destroy(object.file())) {
             return Err(EINVAL);
@@ -238,14 +240,14 @@ impl Uncommitted {
     /// Passes the object to `f`, and releases `hw_destroy_rwsem` of its file after that.
     pub fn finish(self, f: impl FnOnce(Reserved)) {
         let file = File::of(self.object.file()).hold();
-        // SAFETY: By the type invariants it is held to read, and `self` goes.
+        // SAFETY: By the type invariants the semaphore is held for reading, and `self` is consumed.
         let _guard = unsafe { hw_destroy(&file).assume_read() };
         f(self.object);
     }
 
     /// The object, locked for writing.
     pub fn exclusive(&self) -> Exclusive<'_> {
-        // INVARIANT: Lookups do not find the object, so that the holder of `self` alone uses it.
+        // INVARIANT: Lookups do not find the object, so that only the holder of `self` uses it.
         Exclusive(&self.object)
     }
 }
@@ -258,14 +260,14 @@ impl core::ops::Deref for Uncommitted {
     }
 }
 
-// SAFETY: A caller passes an object that it has begun.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for Uncommitted {
     type Raw = *mut ib_uobject;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // INVARIANT: By the safety requirements, and the header says that the function takes it over.
-        // SAFETY: As above.
+        // INVARIANT: By the header the object was begun, and the function takes it over.
+        // SAFETY: By the safety requirements the object is valid, and by the header the function takes over its reference.
         let object = unsafe { ARef::from_raw(NonNull::new_unchecked(raw).cast()) };
         Self {
             object: Reserved(object),
@@ -287,11 +289,11 @@ impl IntoC for Begun {
     }
 }
 
-/// An object that was looked up: a reference, and one of its file if it has a file descriptor.
+/// An object that was looked up: a reference to it, and one to its file if it has a file descriptor.
 ///
 /// # Invariants
 ///
-/// The holder has the object locked as `locked` says.
+/// The holder of this value has locked the object in the mode `locked`.
 pub struct Found {
     _file: Option<FileHeld>,
     object: ARef<Uobject>,
@@ -299,9 +301,9 @@ pub struct Found {
 }
 
 impl Found {
-    /// One that was found by its handle.
+    /// An object that was found by its handle.
     pub fn numbered(object: ARef<Uobject>) -> Self {
-        // INVARIANT: It is not locked.
+        // INVARIANT: `LookupMode::Destroy` stands for no lock.
         Self {
             _file: None,
             object,
@@ -309,9 +311,9 @@ impl Found {
         }
     }
 
-    /// One that was found by its file descriptor.
+    /// An object that was found by its file descriptor.
     pub fn of_file(file: FileHeld, object: ARef<Uobject>) -> Self {
-        // INVARIANT: It is not locked.
+        // INVARIANT: `LookupMode::Destroy` stands for no lock.
         Self {
             _file: Some(file),
             object,
@@ -329,9 +331,9 @@ impl Found {
         let object = unsafe { ARef::<Uobject>::from_raw(NonNull::new_unchecked(raw).cast()) };
         let by_file = object.api_object().type_class() == &raw const bindings::uverbs_fd_class;
         let file = NonNull::new(object.object()).filter(|_| by_file);
-        // SAFETY: An object that was looked up by a file descriptor keeps its file.
+        // SAFETY: A lookup by a file descriptor has taken a reference to the file.
         let _file = file.map(|file| unsafe { FileHeld::from_raw(file) });
-        // INVARIANT: By the safety requirements.
+        // INVARIANT: By the safety requirements and the header.
         Self {
             _file,
             object,
@@ -339,24 +341,24 @@ impl Found {
         }
     }
 
-    /// Locks it, without waiting.
+    /// Locks the object without waiting.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if somebody has it who does not share, or this has locked it before.
+    /// `EBUSY` if a conflicting lock is held, or if `self` has locked it before.
     pub fn lock(&mut self, mode: LookupMode) -> Result {
         if self.locked != LookupMode::Destroy {
             return Err(EBUSY);
         }
         self.object.try_lock(mode)?;
-        // INVARIANT: It was just locked.
+        // INVARIANT: The object was just locked.
         self.locked = mode;
         Ok(())
     }
 
-    /// Unlocks it, and drops the references.
+    /// Unlocks the object, and drops the references.
     pub fn put(self) {
-        // SAFETY: By the type invariants it is locked so.
+        // SAFETY: By the type invariants the object is locked in this mode.
         unsafe { self.object.unlock(self.locked) };
     }
 }
@@ -369,22 +371,22 @@ impl core::ops::Deref for Found {
     }
 }
 
-/// An object that was looked up, as C gives it back together with how it is locked: a [`FoundMode`]. A value lives no longer
-/// than the call, and no function has two.
+/// An object that was looked up, which C gives back together with a [`FoundMode`]. A value does not outlive the call, and no
+/// exported function takes two of them.
 pub struct FoundArg<'a>(*mut ib_uobject, PhantomData<&'a ib_uobject>);
 
-/// How C has locked a [`FoundArg`].
+/// The mode in which a [`FoundArg`] is locked.
 pub struct FoundMode<'a>(LookupMode, PhantomData<&'a ib_uobject>);
 
 impl<'a> FoundArg<'a> {
-    /// The object that C gives back.
+    /// Joins the two arguments.
     pub fn locked(self, FoundMode(mode, _): FoundMode<'a>) -> Found {
-        // SAFETY: Both are of the same call, and the header says that the object was looked up so and is given up.
+        // SAFETY: Both are from the same call. By the header the object was looked up in this mode, and is given up.
         unsafe { Found::from_raw(self.0, mode) }
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for FoundArg<'_> {
     type Raw = *mut ib_uobject;
 
@@ -394,7 +396,7 @@ unsafe impl FromC for FoundArg<'_> {
     }
 }
 
-// SAFETY: The enumeration of C.
+// SAFETY: `Raw` is the enumeration in the header.
 unsafe impl FromC for FoundMode<'_> {
     type Raw = bindings::rdma_lookup_mode;
 
@@ -405,27 +407,27 @@ unsafe impl FromC for FoundMode<'_> {
     }
 }
 
-/// An object of an ioctl attribute, as C gives it back together with the access that it was acquired for: an [`AcquiredFor`]. A
-/// value lives no longer than the call, and no function has two.
+/// An object of an ioctl attribute, which C gives back together with an [`AcquiredFor`]. A value does not outlive the call, and
+/// no exported function takes two of them.
 pub struct AcquiredArg<'a>(*mut ib_uobject, PhantomData<&'a ib_uobject>);
 
-/// The access that C has acquired an [`AcquiredArg`] for.
+/// The access that an [`AcquiredArg`] was acquired for.
 pub struct AcquiredFor<'a>(bindings::uverbs_obj_access, PhantomData<&'a ib_uobject>);
 
 /// An object of an ioctl attribute.
 pub enum Acquired {
-    /// It was looked up.
+    /// An object that was looked up.
     Found(Found),
-    /// It was begun.
+    /// An object that was begun.
     Begun(Uncommitted),
 }
 
 impl<'a> AcquiredArg<'a> {
-    /// The object that C gives back. `None` if there is none: it may have been destroyed.
+    /// Joins the two arguments. `None` if there is no object: it may have been destroyed.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an access that there is not.
+    /// `EINVAL` for an unknown access.
     pub fn acquired(self, AcquiredFor(access, _): AcquiredFor<'a>) -> Result<Option<Acquired>> {
         if self.0.is_null() {
             return Ok(None);
@@ -435,19 +437,19 @@ impl<'a> AcquiredArg<'a> {
             bindings::UVERBS_ACCESS_WRITE => LookupMode::Write,
             bindings::UVERBS_ACCESS_DESTROY => LookupMode::Destroy,
             bindings::UVERBS_ACCESS_NEW => {
-                // SAFETY: Both are of the same call, and the header says that the object was begun and is given up.
+                // SAFETY: Both are from the same call. By the header the object was begun, and is given up.
                 let begun = unsafe { Uncommitted::from_c(self.0) };
                 return Ok(Some(Acquired::Begun(begun)));
             }
             _ => return Err(EINVAL),
         };
-        // SAFETY: As above, for an object that was looked up in this mode.
+        // SAFETY: Both are from the same call. By the header the object was looked up in this mode, and is given up.
         let found = unsafe { Found::from_raw(self.0, mode) };
         Ok(Some(Acquired::Found(found)))
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for AcquiredArg<'_> {
     type Raw = *mut ib_uobject;
 
@@ -457,7 +459,7 @@ unsafe impl FromC for AcquiredArg<'_> {
     }
 }
 
-// SAFETY: The enumeration of C.
+// SAFETY: `Raw` is the enumeration in the header.
 unsafe impl FromC for AcquiredFor<'_> {
     type Raw = bindings::uverbs_obj_access;
 
@@ -485,17 +487,17 @@ impl IntoC for LookedUp {
 ///
 /// # Invariants
 ///
-/// Its use count is -1, and the holder of this alone uses the object.
+/// Its use count is -1, and only the holder of this value uses the object.
 pub struct Exclusive<'a>(&'a Uobject);
 
-// SAFETY: A caller passes an object that it has looked up to write.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for Exclusive<'_> {
     type Raw = *mut ib_uobject;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // INVARIANT: By the safety requirements.
-        // SAFETY: As above; a view is a transparent wrapper.
+        // INVARIANT: By the safety requirements and the header.
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
         Self(unsafe { &*raw.cast() })
     }
 }
@@ -508,7 +510,7 @@ impl<'a> Exclusive<'a> {
     /// `EBUSY` if it is locked.
     pub fn try_lock(object: &'a Uobject) -> Result<Self> {
         object.try_lock(LookupMode::Write)?;
-        // INVARIANT: It was just locked.
+        // INVARIANT: The object was just locked.
         Ok(Self(object))
     }
 
@@ -519,13 +521,13 @@ impl<'a> Exclusive<'a> {
 
     /// Unlocks the object.
     pub fn unlock(self) {
-        // SAFETY: By the type invariants it is locked for writing.
+        // SAFETY: By the type invariants the object is locked for writing.
         unsafe { self.0.unlock(LookupMode::Write) };
     }
 
-    /// Clears `object` without destroying it, where the driver failed to do so.
+    /// Clears `object`, which the driver has failed to destroy.
     pub fn disown(&self) {
-        // SAFETY: An `Exclusive` has the object alone.
+        // SAFETY: By the type invariants only `self` uses the object; null is always valid.
         unsafe { self.0.set_object(core::ptr::null_mut()) };
     }
 
@@ -533,7 +535,7 @@ impl<'a> Exclusive<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the driver: then the object stays. `EIO` if the driver was removed.
+    /// Those of the driver, after which the object stays; `EIO` if the driver was removed.
     pub fn destroy_numbered(
         &self,
         why: RemoveReason,
@@ -544,10 +546,11 @@ impl<'a> Exclusive<'a> {
             return Ok(());
         }
         let description = self.0.api_object().type_attrs();
-        // SAFETY: A description of this class is the first member of that structure, and constant.
+        // SAFETY: The description of a type of this class is the first member of a `uverbs_obj_idr_type`, and constant.
         let description = unsafe { description.cast::<bindings::uverbs_obj_idr_type>().as_ref() };
         let destroy = description.and_then(|it| it.destroy_object).ok_or(EIO)?;
-        // SAFETY: An `Exclusive` has the object alone, of which the description is; it is not destroyed yet.
+        // SAFETY: By the type invariants only `self` uses the object. The description is that of its type, and it is not
+        // destroyed yet.
         to_result(unsafe { destroy(self.0.as_raw(), why as u32, command.as_raw()) })?;
         self.disown();
         Ok(())
@@ -563,7 +566,8 @@ impl<'a> Exclusive<'a> {
             return Ok(());
         }
         let description = FdType::of(self.0.api_object()).ok_or(EIO)?;
-        // SAFETY: An `Exclusive` has the object alone, of which the description is; it is not destroyed yet.
+        // SAFETY: By the type invariants only `self` uses the object. The description is that of its type, and it is not
+        // destroyed yet.
         unsafe { description.destroy_object(self.0, why as u32) };
         Ok(())
     }
@@ -577,7 +581,7 @@ impl core::ops::Deref for Exclusive<'_> {
     }
 }
 
-/// An object whose file is released: the references that the file had.
+/// An object whose file is released, with the references that the file has held.
 pub struct Released {
     /// The device file. Dropped first.
     pub file: FileRef,
@@ -586,12 +590,13 @@ pub struct Released {
     pub object: ARef<Uobject>,
 }
 
-// SAFETY: The release method of an object's file passes the file's object.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for Released {
     type Raw = *mut ib_uobject;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the file had both references since the object was committed.
+        // SAFETY: By the header the object is that of a released file, which has held both references since the object was
+        // committed.
         unsafe {
             Self {
                 file: ARef::from_raw(NonNull::new_unchecked((*raw).ufile).cast()),
@@ -605,12 +610,12 @@ unsafe impl FromC for Released {
 /// A file of an object, which is being released.
 pub struct ReleasedFile(NonNull<bindings::file>);
 
-// SAFETY: The release method of a file passes the file.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for ReleasedFile {
     type Raw = *mut bindings::file;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements the file is valid.
         Self(unsafe { NonNull::new_unchecked(raw) })
     }
 }
@@ -618,34 +623,34 @@ unsafe impl FromC for ReleasedFile {
 impl ReleasedFile {
     /// The file's object, whose `release_cleanup` is called last; `None` if it was never committed.
     pub fn into_object(self) -> Option<Released> {
-        // SAFETY: The file is valid, and is released once, by the owner of `self`.
+        // SAFETY: The file is valid, and is released once, by the holder of `self`.
         let object = unsafe { (*self.0.as_ptr()).private_data };
         let object = NonNull::new(object.cast::<ib_uobject>())?;
-        // SAFETY: Files of this release method have their object there, and are released once.
+        // SAFETY: A file with this release method has its object in `private_data`, and is released once.
         let mut released = unsafe { Released::from_c(object.as_ptr()) };
         released._cleanup = Cleanup::of(&released.object);
         Some(released)
     }
 }
 
-/// A reference of the memory of an object, which a caller gives up.
+/// A reference to the memory of an object, which C gives up.
 pub struct Reference(pub ARef<Uobject>);
 
-// SAFETY: A caller passes its reference.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for Reference {
     type Raw = *mut ib_uobject;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements, and the header says that the function takes it over.
+        // SAFETY: By the safety requirements the object is valid, and by the header the function takes over the reference.
         Self(unsafe { ARef::from_raw(NonNull::new_unchecked(raw).cast()) })
     }
 }
 
-/// A command without a request, for destroying objects when their file is closed or the device removed.
+/// A command without a request, for the destruction of objects when their file is closed or the device is removed.
 pub struct OwnCommand(Command);
 
 impl OwnCommand {
-    /// One for a file.
+    /// Creates a command of a file.
     pub fn new(file: &UverbsFile) -> Self {
         Self(Command::empty(file))
     }
@@ -658,14 +663,14 @@ impl OwnCommand {
 
 /// The context of a file, if it has one.
 pub fn context_of(file: &UverbsFile) -> Option<&Ucontext> {
-    // SAFETY: The context stays as long as the commands and the objects of the file; a view is a transparent wrapper.
+    // SAFETY: The context is valid as long as commands run or objects of the file exist; a view is a transparent wrapper.
     unsafe { file.ucontext().cast::<Ucontext>().as_ref() }
 }
 
 /// Calls the driver's `ufile_hw_cleanup`, before a file's objects are destroyed.
 pub fn announce_cleanup(file: &UverbsFile, context: &Ucontext, _sleep: &MaySleep) {
     if let Some(cleanup) = context.device().ops().ufile_hw_cleanup {
-        // SAFETY: The driver's function gets the file of its context; the token shows that it may sleep.
+        // SAFETY: The driver's function takes the file of its context; the token proves that the context may sleep.
         unsafe { cleanup(file.as_raw()) };
     }
 }

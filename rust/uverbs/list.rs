@@ -16,7 +16,7 @@ use rdma_bindings::{self as bindings, list_head};
 ///
 /// # Invariants
 ///
-/// The lock is held. Each object in the list has a reference for that.
+/// The lock is held. The list owns a reference to each of its objects.
 struct List<'a> {
     file: &'a UverbsFile,
     flags: c_ulong,
@@ -24,14 +24,14 @@ struct List<'a> {
 
 impl<'a> List<'a> {
     fn lock(file: &'a UverbsFile) -> Self {
-        // SAFETY: The lock stays as long as the file.
+        // SAFETY: The lock is valid as long as the file.
         let flags = unsafe { bindings::spin_lock_irqsave(&raw mut (*file.as_raw()).uobjects_lock) };
-        // INVARIANT: It was just locked.
+        // INVARIANT: The lock was just taken.
         Self { file, flags }
     }
 
     fn head(&self) -> *mut list_head {
-        // SAFETY: The list stays as long as the file.
+        // SAFETY: The list is valid as long as the file.
         unsafe { &raw mut (*self.file.as_raw()).uobjects }
     }
 
@@ -42,14 +42,15 @@ impl<'a> List<'a> {
         }
         let offset = core::mem::offset_of!(bindings::ib_uobject, list);
         let object = link.wrapping_byte_sub(offset).cast::<Uobject>();
-        // SAFETY: The elements of the list are members of objects, which stay while they are listed.
+        // SAFETY: The elements of the list are members of objects, which are valid as long as they are
+        // listed.
         Some(unsafe { object.as_ref() }?.hold())
     }
 }
 
 impl Drop for List<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the lock is held.
         unsafe {
             bindings::spin_unlock_irqrestore(
                 &raw mut (*self.file.as_raw()).uobjects_lock,
@@ -60,11 +61,11 @@ impl Drop for List<'_> {
 }
 
 fn link(object: &Uobject) -> *mut list_head {
-    // SAFETY: The member stays as long as the object.
+    // SAFETY: The member is valid as long as the object.
     unsafe { &raw mut (*object.as_raw()).list }
 }
 
-/// Adds an object, if it is not in the list, with a reference.
+/// Adds an object with a reference, unless it is in the list.
 pub fn add(object: ARef<Uobject>) {
     let list = List::lock(object.file());
     if object.is_listed() {
@@ -72,7 +73,7 @@ pub fn add(object: ARef<Uobject>) {
     }
     let (head, link) = (list.head(), link(&object));
     // SAFETY: The list is locked, and the object is in none.
-    // INVARIANT: The list has the reference.
+    // INVARIANT: The list takes over the reference.
     unsafe {
         let first = (*head).next;
         (*link).next = first;
@@ -91,7 +92,7 @@ pub fn remove(object: &Uobject) -> Option<ARef<Uobject>> {
         return None;
     }
     let link = link(object);
-    // SAFETY: The list is locked, and the object is in it, which has a reference for that.
+    // SAFETY: The list is locked, and the object is in it, with a reference that the list owns.
     unsafe {
         let (next, prev) = ((*link).next, (*link).prev);
         (*prev).next = next;

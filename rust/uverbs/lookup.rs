@@ -39,8 +39,8 @@ impl Mode for Write {
     const MODE: LookupMode = LookupMode::Write;
 }
 
-/// An object that a command has looked up and locked; it is put back when this is dropped. It derefs to the driver's object: a
-/// `ReadLocked<Pd>` to a `Pd`.
+/// An object that a command has looked up and locked. Dropping it puts the object back. It dereferences to the driver's
+/// object: a `ReadLocked<Pd>` to a `Pd`.
 ///
 /// # Invariants
 ///
@@ -70,9 +70,9 @@ impl<'a, T: Class, M: Mode> Locked<'a, T, M> {
                 command.as_raw(),
             )
         })?;
-        // SAFETY: The function returns an object or an errno.
+        // SAFETY: The function has returned an object, which is not null.
         let object = unsafe { NonNull::new_unchecked(object) }.cast();
-        // INVARIANT: It was just looked up.
+        // INVARIANT: The object was just looked up.
         Ok(Self {
             object,
             _command: PhantomData,
@@ -95,7 +95,7 @@ impl<'a, T: Class, M: Mode> Locked<'a, T, M> {
         core::mem::ManuallyDrop::new(self).object.as_ptr().cast()
     }
 
-    /// The part that all objects have.
+    /// The common part of all objects.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: By the type invariants; the memory of each class begins with the object.
@@ -139,7 +139,7 @@ impl<T: Class, M: Mode> Drop for Locked<'_, T, M> {
     }
 }
 
-/// An object that a command has destroyed. Its memory stays until this is dropped, for the response.
+/// An object that a command has destroyed. Its memory is valid until this value is dropped, for the response.
 ///
 /// # Invariants
 ///
@@ -154,16 +154,16 @@ impl<'a, T: Class> Destroyed<'a, T> {
     ///
     /// # Errors
     ///
-    /// As for [`WriteLocked::get`] without `EIO`, and those of the driver: then the object stays.
+    /// As for [`WriteLocked::get`] without `EIO`, and those of the driver, after which the object stays.
     pub fn get(command: &'a AttrBundle, id: u32, _sleep: &MaySleep) -> Result<Self> {
         let kind = command.file().api_object(T::ID).map_err(|_| EINVAL)?;
-        // SAFETY: Both are valid during the call; the token shows that it may sleep.
+        // SAFETY: Both are valid during the call; the token proves that the context may sleep.
         let object = from_err_ptr(unsafe {
             bindings::__uobj_get_destroy(kind.as_raw(), id, command.as_raw())
         })?;
-        // SAFETY: The function returns an object or an errno.
+        // SAFETY: The function has returned an object, which is not null.
         let object = unsafe { NonNull::new_unchecked(object) }.cast();
-        // INVARIANT: It was just destroyed.
+        // INVARIANT: The object was just destroyed.
         Ok(Self {
             object,
             _command: PhantomData,
@@ -238,7 +238,8 @@ pub struct Acquired<'a> {
 }
 
 impl<'a> Acquired<'a> {
-    /// Looks an object up, or begins a new one and ignores `id`. An object to be destroyed is so by [`Self::destroy`].
+    /// Looks an object up, or begins a new one and ignores `id`. [`Self::destroy`] destroys an object that was acquired for
+    /// that.
     ///
     /// # Errors
     ///
@@ -250,13 +251,13 @@ impl<'a> Acquired<'a> {
         id: i64,
         _sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: The command is valid; the token shows that it may sleep.
+        // SAFETY: The command is valid; the token proves that the context may sleep.
         let object = from_err_ptr(unsafe {
             bindings::uverbs_get_uobject_from_file(object_id, access as u32, id, command.as_raw())
         })?;
-        // SAFETY: The function returns an object or an errno.
+        // SAFETY: The function has returned an object, which is not null.
         let object = unsafe { NonNull::new_unchecked(object) }.cast();
-        // INVARIANT: It was just acquired.
+        // INVARIANT: The object was just acquired.
         Ok(Self {
             object,
             access,
@@ -266,7 +267,7 @@ impl<'a> Acquired<'a> {
 
     /// The object that a handler of write has completed, if any.
     pub fn completed(command: &'a AttrBundle) -> Option<Self> {
-        // SAFETY: The command is this thread's.
+        // SAFETY: Only this thread uses the command.
         let object = unsafe {
             let member = &raw mut (*command.as_raw())
                 .__bindgen_anon_1
@@ -274,7 +275,7 @@ impl<'a> Acquired<'a> {
                 .uobject;
             member.replace(core::ptr::null_mut())
         };
-        // INVARIANT: The handler has begun it, and its reference is in the command.
+        // INVARIANT: The handler has begun the object, and the command holds its reference.
         NonNull::new(object.cast()).map(|object| Self {
             object,
             access: Access::New,
@@ -286,7 +287,7 @@ impl<'a> Acquired<'a> {
     ///
     /// # Safety
     ///
-    /// It did, in the same command with the same access, and this is called once for it.
+    /// `raw` is from [`Self::into_raw`] of the same command and access, and this is called once for it.
     pub unsafe fn from_raw(
         command: &'a AttrBundle,
         object: NonNull<bindings::ib_uobject>,
@@ -318,7 +319,7 @@ impl<'a> Acquired<'a> {
     ///
     /// `EBUSY` if it is locked, and those of the driver.
     pub fn destroy(&self, _sleep: &MaySleep) -> Result {
-        // SAFETY: By the type invariants; the token shows that it may sleep.
+        // SAFETY: By the type invariants; the token proves that the context may sleep.
         to_result(unsafe { bindings::uobj_destroy(self.uobject().as_raw(), self.command.as_raw()) })
     }
 
@@ -329,7 +330,7 @@ impl<'a> Acquired<'a> {
     }
 
     fn put(&self, complete: bool, commit: bool) {
-        // SAFETY: By the type invariants, and `self` goes.
+        // SAFETY: By the type invariants the object is not finished, and `self` is consumed.
         unsafe {
             bindings::uverbs_finalize_object(
                 self.object.as_ptr().cast(),

@@ -78,7 +78,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether both addresses have the same offset in a page, as they must.
+    /// Whether both addresses have the same offset in a page, which drivers require.
     pub fn is_aligned(&self) -> bool {
         const IN_PAGE: u64 = kernel::page::PAGE_SIZE as u64 - 1;
         self.start & IN_PAGE == self.iova & IN_PAGE
@@ -109,17 +109,17 @@ pub fn reg_user(
     let mr = account(mr, bindings::IB_MR_TYPE_USER, object);
     mr.set_range(iova, length);
     if let Some(dmah) = dmah {
-        // SAFETY: The driver has just made the region, and its object is not complete yet.
+        // SAFETY: The driver has just created the region, and its object is not complete yet.
         unsafe { mr.set_dmah(dmah) };
     }
     Ok(mr)
 }
 
-/// What of a region changes when it is registered anew.
+/// The changes of a re-registration.
 pub struct Change {
     /// `enum ib_mr_rereg_flags`: which of these are to be used.
     pub flags: u32,
-    /// Its memory.
+    /// The address range.
     pub range: Range,
     /// `enum ib_access_flags`.
     pub access: u32,
@@ -138,7 +138,7 @@ pub fn rereg<'a>(
     udata: &UdataView,
     sleep: &MaySleep,
 ) -> Result<Option<NewMr<'a>>> {
-    // SAFETY: `old` is locked for writing, and borrowed alone as long as a new region may be in its domain.
+    // SAFETY: `old` is locked for writing, and borrowed mutably as long as the result is used.
     let former = unsafe { old.pd() };
     let rereg = Rereg {
         flags: change.flags,
@@ -154,7 +154,7 @@ pub fn rereg<'a>(
         return Ok(made);
     }
     if let Some(pd) = to {
-        // SAFETY: `old` is locked for writing, and its domain counts it, also where the driver has set the new one already.
+        // SAFETY: `old` is locked for writing, and `former` counts it, even if the driver has set the new domain already.
         unsafe { old.set_pd(former, pd) };
         track::sync(&**old, sleep);
     }
@@ -164,7 +164,7 @@ pub fn rereg<'a>(
     Ok(None)
 }
 
-/// Registers a part of a DMA buffer, by its file descriptor, for an object that is being created.
+/// Registers a range of a DMA buffer, by its file descriptor, for an object that is being created.
 ///
 /// # Errors
 ///
@@ -182,7 +182,7 @@ pub fn reg_dmabuf(
     let mr = pd.driver_reg_dmabuf(range, fd, access, dmah, command, sleep)?;
     let mr = account(mr, bindings::IB_MR_TYPE_USER, object);
     if let Some(dmah) = dmah {
-        // SAFETY: The driver has just made the region, and its object is not complete yet.
+        // SAFETY: The driver has just created the region, and its object is not complete yet.
         unsafe { mr.set_dmah(dmah) };
     }
     Ok(mr)
@@ -192,7 +192,7 @@ pub fn reg_dmabuf(
 ///
 /// # Errors
 ///
-/// `EINVAL` for a range outside of the memory; `EOPNOTSUPP`, and those of the driver.
+/// `EINVAL` for a range outside the memory; `EOPNOTSUPP`, and those of the driver.
 pub fn reg_dm(
     command: &AttrBundle,
     object: &Uobject,
@@ -213,7 +213,7 @@ pub fn reg_dm(
     };
     let mr = pd.driver_reg_dm(dm, &mut attr, command, sleep)?;
     let mr = account(mr, bindings::IB_MR_TYPE_DM, object);
-    // SAFETY: The driver has just made the region, and its object is not complete yet.
+    // SAFETY: The driver has just created the region, and its object is not complete yet.
     unsafe { mr.set_dm(dm) };
     Ok(mr)
 }

@@ -3,7 +3,7 @@
 //! Objects that a command creates.
 //!
 //! An object is begun, completed with the driver's object, and committed when the command succeeds. Lookups do not find it before
-//! that. `hw_destroy_rwsem` is held to read from the beginning to the commit.
+//! that. `hw_destroy_rwsem` is held for reading from the beginning to the commit.
 //!
 //! C headers: `include/rdma/uverbs_types.h`, `include/rdma/uverbs_std_types.h`.
 
@@ -28,7 +28,7 @@ enum Origin {
     Attr(u16),
 }
 
-/// An object that a command creates: to be [completed](Self::complete), or dropped on failure. It derefs to its
+/// An object that a command creates, which is [completed](Self::complete), or dropped on failure. It dereferences to its
 /// [memory](Class::Memory), zeroed at first.
 ///
 /// # Invariants
@@ -49,12 +49,12 @@ impl<'a, T: Class> NewObject<'a, T> {
     /// being closed; `ENOMEM`; those of the rdma cgroup.
     pub fn begin(command: &'a AttrBundle, _sleep: &MaySleep) -> Result<Self> {
         let kind = command.file().api_object(T::ID).map_err(|_| EINVAL)?;
-        // SAFETY: Both are valid; the token shows that it may sleep.
+        // SAFETY: Both are valid; the token proves that the context may sleep.
         let object = from_err_ptr(unsafe {
             bindings::rdma_alloc_begin_uobject(kind.as_raw(), command.as_raw())
         })?;
-        // INVARIANT: It was just begun.
-        // SAFETY: The function returns an object or an errno.
+        // INVARIANT: The object was just begun.
+        // SAFETY: The function has returned an object, which is not null.
         let object = unsafe { NonNull::new_unchecked(object) }.cast();
         Ok(Self {
             object,
@@ -71,9 +71,9 @@ impl<'a, T: Class> NewObject<'a, T> {
     ///
     /// # Safety
     ///
-    /// The method's description says `UVERBS_ACCESS_NEW` for the attribute, and this is called once in a command.
+    /// The method's table has `UVERBS_ACCESS_NEW` for the attribute, and this is called once per command.
     pub unsafe fn of_attr(command: &'a AttrBundle, attr: u16) -> Result<Self> {
-        // SAFETY: The command is valid; the function returns an attribute that stays as long, or an errno.
+        // SAFETY: The command is valid; the function returns an attribute that is valid as long, or an errno.
         let uobject = unsafe {
             let attr = from_err_ptr(bindings::uverbs_attr_get(command.as_raw(), attr).cast_mut())?;
             (*attr).__bindgen_anon_1.obj_attr.uobject
@@ -91,7 +91,7 @@ impl<'a, T: Class> NewObject<'a, T> {
         })
     }
 
-    /// The part that all objects have.
+    /// The common part of all objects.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: By the type invariants; the memory of each class begins with the object.
@@ -110,7 +110,7 @@ impl<'a, T: Class> NewObject<'a, T> {
         self.command
     }
 
-    /// The context that it is in.
+    /// The context of the object.
     pub fn context(&self) -> Result<&Ucontext> {
         self.uobject().context().ok_or(EINVAL)
     }
@@ -121,23 +121,23 @@ impl<'a, T: Class> NewObject<'a, T> {
     where
         T: View,
     {
-        // SAFETY: The driver's object is of the kind, and its owner is this object from now on.
+        // SAFETY: The driver's object is a `T`, and this object owns it from now on.
         unsafe { self.uobject().set_object(object.into_raw().cast()) };
         self.finish()
     }
 
-    /// As [`Self::complete`], and commits the object in the place of another one: it gets the handle of that, which is
-    /// destroyed. The command does not fail after this.
+    /// As [`Self::complete`], and commits the object in place of another one, which is destroyed: the object gets its handle. The
+    /// command does not fail after this.
     pub fn replace(self, old: WriteLocked<'a, T>, object: Owned<T>)
     where
         T: View,
     {
-        // SAFETY: The driver's object is of the kind, and its owner is this object from now on.
+        // SAFETY: The driver's object is a `T`, and this object owns it from now on.
         unsafe { self.uobject().set_object(object.into_raw().cast()) };
         let this = ManuallyDrop::new(self);
         let (new, command) = (this.object.as_ptr().cast(), this.command.as_raw());
         let old = old.into_raw();
-        // SAFETY: By the type invariants both are the command's alone; the old one is unlocked when it is destroyed.
+        // SAFETY: By the type invariants only the command uses both objects; the old one is unlocked when it is destroyed.
         unsafe {
             bindings::rdma_assign_uobject(old, new, command);
             bindings::rdma_alloc_commit_uobject(new, command);
@@ -149,7 +149,7 @@ impl<'a, T: Class> NewObject<'a, T> {
     pub(crate) fn finish(self) -> &'a T::Memory {
         let this = ManuallyDrop::new(self);
         match this.origin {
-            // SAFETY: The command is this thread's, and has no object yet.
+            // SAFETY: Only this thread uses the command, which has no object yet.
             Origin::Write => unsafe {
                 (*this.command.as_raw())
                     .__bindgen_anon_1
@@ -158,7 +158,7 @@ impl<'a, T: Class> NewObject<'a, T> {
             },
             Origin::Attr(attr) => this.command.set_object_complete(attr),
         }
-        // SAFETY: By the type invariants; the object stays during the command.
+        // SAFETY: By the type invariants; the object is valid during the command.
         unsafe { this.object.as_ref() }
     }
 }
@@ -176,7 +176,7 @@ impl<T: Class> Deref for NewObject<'_, T> {
 impl<T: Class> Drop for NewObject<'_, T> {
     fn drop(&mut self) {
         if let Origin::Write = self.origin {
-            // SAFETY: By the type invariants; the driver has no object for it. In an `ioctl()` the engine does it.
+            // SAFETY: By the type invariants; it has no driver object. In an `ioctl()` the engine aborts it.
             unsafe {
                 bindings::rdma_alloc_abort_uobject(
                     self.object.as_ptr().cast(),

@@ -2,8 +2,8 @@
 
 //! The character device of an RDMA device, `/dev/infiniband/uverbsN`: `struct ib_uverbs_device`.
 //!
-//! It outlives its RDMA device while files are open. [`Access`] holds `disassociate_srcu`: the RDMA device is not removed
-//! meanwhile, unless it was before.
+//! It outlives its RDMA device while files are open. An [`Access`] holds `disassociate_srcu`, which delays the removal of the
+//! RDMA device.
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
@@ -63,7 +63,7 @@ unsafe impl AlwaysRefCounted for Node {
     }
 }
 
-// SAFETY: The character device is the member `cdev`.
+// SAFETY: `OFFSET` is the offset of the member `cdev`.
 unsafe impl CdevOwner for Node {
     const OFFSET: usize = offset_of!(ib_uverbs_device, cdev);
 }
@@ -77,13 +77,13 @@ const PUBLISHED: u8 = 2;
 /// It was unpublished.
 const UNPUBLISHED: u8 = 3;
 
-/// A node of our own: it is published once, and unpublished once. Where this is dropped in between, the node stays published for
-/// good.
+/// A node with its ownership: it is published once, and unpublished once. If this value is dropped in between, the node stays
+/// published for good.
 ///
 /// # Invariants
 ///
-/// `stage` is how far the node is. While it is published, one reference is for that. Its first use is counted until it is published,
-/// and while it is.
+/// `stage` is the stage of the node. A published node owns one reference to itself. Its first use is counted until it is
+/// unpublished.
 pub struct OwnNode {
     node: ARef<Node>,
     stage: AtomicU8,
@@ -99,7 +99,7 @@ impl Deref for OwnNode {
 }
 
 impl OwnNode {
-    /// The node of a device; its files use the methods of `api`.
+    /// Creates the node of a device; its files use the methods of `api`.
     ///
     /// # Errors
     ///
@@ -113,18 +113,18 @@ impl OwnNode {
     ) -> Result<Self> {
         let memory = KBox::<ib_uverbs_device>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
         let raw = KBox::into_raw(memory);
-        // SAFETY: The memory is ours, and not moved from here on.
+        // SAFETY: The memory is new, and not moved from here on.
         let initialised = unsafe {
             let srcu = &*(&raw mut (*raw).disassociate_srcu).cast::<Srcu>();
             srcu.init()
         };
         if let Err(error) = initialised {
-            // SAFETY: The memory is still ours.
+            // SAFETY: The initialisation has failed, so this function still owns the memory.
             drop(unsafe { KBox::from_raw(raw) });
             return Err(error);
         }
-        // SAFETY: As above; from `device_initialize` on `release` frees it with the last reference, of which there is one. The
-        // parent outlives the RDMA device, which stays until the node is unpublished.
+        // SAFETY: This function still owns the memory; from `device_initialize` on `release` frees it with the last reference, of
+        // which there is one. The parent outlives the RDMA device, which is registered until the node is unpublished.
         unsafe {
             bindings::ib_uverbs_device_init_members(raw);
             bindings::device_initialize(&raw mut (*raw).dev);
@@ -136,7 +136,7 @@ impl OwnNode {
             (*raw).ib_dev = device.as_raw();
             (*raw).num_comp_vectors = (*device.as_raw()).num_comp_vectors as u32;
             (*raw).uapi = KBox::into_raw(Pin::into_inner_unchecked(api)).cast();
-            // INVARIANT: The node was just made, with a use.
+            // INVARIANT: The node was just created, with its first use.
             Ok(Self {
                 node: ARef::from_raw(NonNull::new_unchecked(raw).cast()),
                 stage: AtomicU8::new(NEW),
@@ -148,12 +148,12 @@ impl OwnNode {
     ///
     /// # Errors
     ///
-    /// `EEXIST` if that was tried before; `ENOMEM`, and those of the driver model. A process that opened the node meanwhile has
-    /// closed it then.
+    /// `EEXIST` for a second call; `ENOMEM`, and those of the driver model. On an error, the function waits until processes that
+    /// have opened the node have closed it.
     ///
     /// # Safety
     ///
-    /// Before the RDMA device goes, the node is unpublished, and then either [disassociated](Node::disassociate), or
+    /// Before the RDMA device is unregistered, the node is unpublished, and then either [disassociated](Node::disassociate), or
     /// [retired](Unpublished::retire) with a wait for its files.
     pub unsafe fn publish(
         &self,
@@ -165,7 +165,7 @@ impl OwnNode {
     ) -> Result {
         self.advance(NEW, PUBLISHING).ok_or(EEXIST)?;
         let (raw, dev) = (self.as_raw(), self.raw_dev());
-        // SAFETY: By the type invariants the node was new, so nobody uses the members; the name is copied.
+        // SAFETY: By the type invariants the node was new, so that the members are unused; the name is copied.
         let published = unsafe {
             (*raw).devnum = number as c_int;
             (*dev).devt = devt;
@@ -184,7 +184,7 @@ impl OwnNode {
         // INVARIANT: The node is not published, or was just published, and the first use is counted.
         let end = Unpublished(self.node.clone());
         if let Err(error) = published {
-            // It may fail after a process has opened the node.
+            // The function may fail after a process has opened the node.
             end.retire(true, sleep);
             return Err(error);
         }
@@ -196,10 +196,10 @@ impl OwnNode {
     /// Unpublishes the node: it cannot be opened any more. `None` if it is not published.
     pub fn unpublish(&self, _sleep: &MaySleep) -> Option<Unpublished> {
         self.advance(PUBLISHED, UNPUBLISHED)?;
-        // SAFETY: By the type invariants the node was published until now, and has a reference for that, which is taken over.
+        // SAFETY: By the type invariants the node was published until now, and owned a reference for that, which is taken over.
         unsafe {
             bindings::cdev_device_del(&raw mut (*self.as_raw()).cdev, self.raw_dev());
-            // INVARIANT: It is unpublished, by this call alone.
+            // INVARIANT: Only this call has unpublished the node.
             Some(Unpublished(ARef::from_raw(NonNull::from(&*self.node))))
         }
     }
@@ -215,17 +215,17 @@ impl OwnNode {
 ///
 /// # Invariants
 ///
-/// The first use of the node is counted, and this is to drop it.
+/// The first use of the node is counted, and this value owns it.
 #[must_use = "the node is retired, or its files cannot be waited for"]
 pub struct Unpublished(ARef<Node>);
 
 impl Unpublished {
     /// Drops the first use of the node; with `wait`, waits until no file is open.
     pub fn retire(self, wait: bool, _sleep: &MaySleep) {
-        // By the type invariants it is counted.
+        // By the type invariants the first use is counted.
         drop(Use(&self.0));
         if wait {
-            // SAFETY: The member was initialised, and the token shows that it may sleep.
+            // SAFETY: The member was initialised, and the token proves that the context may sleep.
             unsafe { bindings::wait_for_completion(&raw mut (*self.0.as_raw()).comp) };
         }
     }
@@ -235,24 +235,24 @@ impl Node {
     /// The node of an open file.
     #[inline]
     pub fn of(file: &UverbsFile) -> &Self {
-        // SAFETY: The member is constant, and the file has a reference.
+        // SAFETY: The member is constant, and the file holds a reference.
         unsafe { &*(*file.as_raw()).device.cast() }
     }
 
     fn raw_dev(&self) -> *mut bindings::device {
-        // SAFETY: The member is inside of the structure.
+        // SAFETY: The member lies in the structure, which is valid as `self` is.
         unsafe { &raw mut (*self.as_raw()).dev }
     }
 
     /// The device in the driver model.
     pub fn dev(&self) -> &kernel::device::Device {
-        // SAFETY: The device stays as long as the node.
+        // SAFETY: The device is a member of the node.
         unsafe { kernel::device::Device::from_raw(self.raw_dev()) }
     }
 
     /// The N of `uverbsN`.
     pub fn number(&self) -> u32 {
-        // SAFETY: The member is set before anyone sees the node.
+        // SAFETY: The member is set before the node is published.
         unsafe { (*self.as_raw()).devnum as u32 }
     }
 
@@ -274,11 +274,11 @@ impl Node {
     }
 
     fn device_member(&self) -> &AtomicPtr<bindings::ib_device> {
-        // SAFETY: The member is a pointer.
+        // SAFETY: The member is a pointer that is accessed atomically.
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).ib_dev) }
     }
 
-    /// Enters `disassociate_srcu`. Commands do so until they are done.
+    /// Enters `disassociate_srcu`. Commands hold it until they return.
     #[inline]
     pub fn access(&self) -> Access<'_> {
         Access {
@@ -287,7 +287,7 @@ impl Node {
         }
     }
 
-    /// Separates the node from the RDMA device, and waits until no command uses that any more.
+    /// Clears the RDMA device of the node, and waits until no command uses the device any more.
     pub fn disassociate(&self, sleep: &MaySleep) {
         self.device_member()
             .store(ptr::null_mut(), Ordering::Release);
@@ -302,12 +302,12 @@ impl Node {
     }
 
     fn lock_files(&self, sleep: &MaySleep) -> CMutexGuard<'_> {
-        // SAFETY: The mutex was initialised with the node, and stays as long.
+        // SAFETY: The mutex was initialised with the node, and is valid as long.
         unsafe { CMutex::from_raw(&raw mut (*self.as_raw()).lists_mutex) }.lock(sleep)
     }
 
     fn files(&self) -> *mut bindings::list_head {
-        // SAFETY: The member is inside of the structure.
+        // SAFETY: The member lies in the structure, which is valid as `self` is.
         unsafe { &raw mut (*self.as_raw()).uverbs_file_list }
     }
 
@@ -323,7 +323,7 @@ impl Node {
         let device = access.device().ok_or(EIO)?;
         may(device)?;
         let driver = Driver::hold(device)?;
-        // SAFETY: What the file gives back is given to it below.
+        // SAFETY: The references that the last reference to the file drops are given up to it below.
         let file = unsafe { File::alloc(NonNull::from(self).cast(), sleep) }?;
         core::mem::forget((user, driver, ARef::from(self)));
         // SAFETY: The list is locked, and the file in none.
@@ -334,14 +334,14 @@ impl Node {
     /// Removes a file from the list of open files, if it is in it.
     pub fn forget_file(&self, file: &UverbsFile, sleep: &MaySleep) {
         let _lock = self.lock_files(sleep);
-        // SAFETY: The list is locked, and the file in it, or in none, which is a list of its own.
+        // SAFETY: The list is locked. The file is in it, or its entry is an empty list of its own.
         unsafe { list::remove(&raw mut (*file.as_raw()).list) };
     }
 
-    /// Removes a file from the list, and returns a reference of it.
+    /// Removes the first file from the list, and returns a reference to it.
     pub fn take_file(&self, sleep: &MaySleep) -> Option<FileRef> {
         let _lock = self.lock_files(sleep);
-        // SAFETY: The list is locked; a file is taken out of it before its opener's reference is dropped.
+        // SAFETY: The list is locked; a file is removed from it before its opener's reference is dropped.
         unsafe {
             let link = list::first(self.files())?;
             list::remove(link);
@@ -353,7 +353,7 @@ impl Node {
     pub fn for_each_file(&self, mut f: impl FnMut(&File), sleep: &MaySleep) {
         let _lock = self.lock_files(sleep);
         let mut link = self.files();
-        // SAFETY: The list is locked; its files are there.
+        // SAFETY: The list is locked, so that its files are valid.
         unsafe {
             while let Some(next) = list::after(self.files(), link) {
                 f(&*Self::file_of(next));
@@ -373,8 +373,8 @@ impl Node {
 ///
 /// The driver model calls it with the device of a [`Node`] that has no reference left.
 unsafe extern "C" fn release(dev: *mut bindings::device) {
-    // SAFETY: The device is the member of a node, whose box was given up; its files are closed, so nobody has it. The last
-    // reference goes in process context.
+    // SAFETY: The device is the member of a node, whose box `new` has leaked. It has no references, so its files are closed. The
+    // last reference is dropped in process context.
     unsafe {
         let raw = dev
             .byte_sub(offset_of!(ib_uverbs_device, dev))
@@ -403,7 +403,7 @@ impl Drop for Use<'_> {
     }
 }
 
-/// A reference of the module of a driver without `disassociate_ucontext`, for an open file; ib_uverbs_support drops it.
+/// A reference to the module of a driver without `disassociate_ucontext`, for an open file; ib_uverbs_support drops it.
 struct Driver(*mut bindings::module);
 
 impl Driver {
@@ -412,7 +412,7 @@ impl Driver {
             return Ok(None);
         }
         let module = device.ops().owner;
-        // SAFETY: The driver's module is there, for its device is; null is the kernel itself.
+        // SAFETY: The driver's module is valid as long as its device; null stands for the kernel itself.
         let held = unsafe { bindings::try_module_get(module) };
         held.then(|| Some(Self(module))).ok_or(ENODEV)
     }
@@ -425,7 +425,7 @@ impl Drop for Driver {
     }
 }
 
-/// `disassociate_srcu` is held.
+/// A guard that holds `disassociate_srcu` of a node.
 pub struct Access<'a> {
     node: &'a Node,
     _guard: srcu::ReadGuard<'a>,
@@ -436,19 +436,19 @@ impl Access<'_> {
     #[inline]
     pub fn device(&self) -> Option<&Device> {
         let device = self.node.device_member().load(Ordering::Acquire);
-        // SAFETY: Who clears the member waits for this guard before the device is removed; a view is a transparent wrapper.
+        // SAFETY: After the member is cleared, the removal of the device waits for this guard; a view is a transparent wrapper.
         unsafe { device.cast::<Device>().as_ref() }
     }
 }
 
 /// Whether the current process may use a device from its network namespace.
 pub fn may_access(device: &Device) -> bool {
-    // SAFETY: The device is valid; a process has a namespace as long as it makes system calls.
+    // SAFETY: The device is valid, and the current process has a network namespace during a system call.
     unsafe { bindings::rdma_dev_access_netns(device.as_raw(), bindings::current_net()) }
 }
 
-/// Whether the current process has the credentials that the file was opened with, and the caller is not the kernel: writes that
-/// are commands need that.
+/// Whether the current process has the credentials that the file was opened with, and the access is not the kernel's. Commands by
+/// `write()` require that.
 pub fn is_safe(file: &kernel::fs::File) -> bool {
     // SAFETY: The file is valid.
     unsafe { bindings::ib_safe_file_access(file.as_ptr()) }
@@ -471,7 +471,7 @@ pub struct DeviceAttribute(bindings::device_attribute);
 unsafe impl Sync for DeviceAttribute {}
 
 impl DeviceAttribute {
-    /// A file that everybody may read.
+    /// Creates a file that all users may read.
     pub const fn new<T: Attribute>() -> Self {
         let mut raw: bindings::device_attribute = pin_init::zeroed();
         raw.attr.name = kernel::str::as_char_ptr_in_const_context(T::NAME);

@@ -47,7 +47,7 @@ pub enum SendKind<'a> {
 
 /// The remote address and key of a request of user space.
 pub fn rdma(request: &c::ib_uverbs_send_wr) -> SendKind<'static> {
-    // SAFETY: All forms are numbers: any value is valid.
+    // SAFETY: All members of the union are numbers, of which any value is valid.
     let rdma = unsafe { &request.wr.rdma };
     SendKind::Rdma {
         remote_addr: rdma.remote_addr,
@@ -57,7 +57,7 @@ pub fn rdma(request: &c::ib_uverbs_send_wr) -> SendKind<'static> {
 
 /// The members of an atomic request of user space.
 pub fn atomic(request: &c::ib_uverbs_send_wr) -> SendKind<'static> {
-    // SAFETY: As in `rdma`.
+    // SAFETY: All members of the union are numbers, of which any value is valid.
     let atomic = unsafe { &request.wr.atomic };
     SendKind::Atomic {
         remote_addr: atomic.remote_addr,
@@ -69,22 +69,22 @@ pub fn atomic(request: &c::ib_uverbs_send_wr) -> SendKind<'static> {
 
 /// The handle of the address handle, the remote QP number and the remote Q_Key of a UD request of user space.
 pub fn datagram(request: &c::ib_uverbs_send_wr) -> (u32, u32, u32) {
-    // SAFETY: As in `rdma`.
+    // SAFETY: All members of the union are numbers, of which any value is valid.
     let ud = unsafe { &request.wr.ud };
     (ud.ah, ud.remote_qpn, ud.remote_qkey)
 }
 
 /// The immediate data of a request of user space, big endian, or the key to be invalidated.
 pub fn extra(request: &c::ib_uverbs_send_wr) -> u32 {
-    // SAFETY: Both forms are numbers.
+    // SAFETY: Both members of the union are numbers, of which any value is valid.
     unsafe { request.ex.invalidate_rkey }
 }
 
-/// Sets the members of a completion for user space that are unions in `struct ib_wc`: the identifier of the request, the QP number
-/// and the immediate data.
+/// Sets the members of a completion for user space that are unions in `struct ib_wc`: the identifier of the request, the QP
+/// number and the immediate data.
 pub fn fill_wc(user: &mut c::ib_uverbs_wc, polled: &PolledWc) {
     let wc = polled.wc();
-    // SAFETY: Requests of user space have a number, and immediate data and keys are numbers.
+    // SAFETY: Requests of user space have a number in `wr_id`; immediate data and keys are numbers too.
     unsafe {
         user.wr_id = wc.__bindgen_anon_1.wr_id;
         user.ex.imm_data = wc.ex.imm_data;
@@ -94,9 +94,9 @@ pub fn fill_wc(user: &mut c::ib_uverbs_wc, polled: &PolledWc) {
 
 /// A send request.
 pub struct Send<'a> {
-    /// User space's identifier of it.
+    /// The identifier of user space.
     pub wr_id: u64,
-    /// `enum ib_wr_opcode`, of the kind.
+    /// `enum ib_wr_opcode`, which matches `kind`.
     pub opcode: u32,
     /// `enum ib_send_flags`.
     pub flags: u32,
@@ -143,7 +143,7 @@ pub struct NotPosted {
 }
 
 impl<'a> SendChain<'a> {
-    /// An empty chain for `count` requests with these SGEs.
+    /// Allocates an empty chain for `count` requests with these SGEs.
     ///
     /// # Errors
     ///
@@ -156,11 +156,11 @@ impl<'a> SendChain<'a> {
         })
     }
 
-    /// Adds a request at the end.
+    /// Appends a request.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for SGEs outside of the chain's, `ENOMEM`.
+    /// `EINVAL` for SGEs outside the chain's, `ENOMEM`.
     pub fn push(&mut self, send: Send<'a>) -> Result {
         let sges = self.sges.get_mut(send.sges).ok_or(EINVAL)?;
         let mut common: ib_send_wr = pin_init::zeroed();
@@ -212,7 +212,7 @@ impl<'a> SendChain<'a> {
                 any.ud = core::mem::ManuallyDrop::new(ud);
             }
         }
-        // INVARIANT: The pieces are the chain's, and the handle was just added.
+        // INVARIANT: The SGEs are elements of `sges`, and the handle was just added.
         self.requests.push(any, GFP_KERNEL)?;
         Ok(())
     }
@@ -226,11 +226,11 @@ impl<'a> SendChain<'a> {
         let mut first: *mut ib_send_wr = null_mut();
         for request in self.requests.iter_mut().rev() {
             let raw = core::ptr::from_mut(request).cast::<ib_send_wr>();
-            // SAFETY: All forms begin with what all have.
+            // SAFETY: All members of the union begin with an `ib_send_wr`.
             unsafe { (*raw).next = first };
             first = raw;
         }
-        // SAFETY: By the type invariants what the requests refer to is there, as they are.
+        // SAFETY: By the type invariants the requests and what they refer to are valid.
         let posted = unsafe { qp.real().driver_post_user_sends(first) };
         posted.map_err(|(error, bad)| {
             let is_bad = |request: &AnySend| core::ptr::from_ref(request).cast() == bad;
@@ -258,7 +258,7 @@ pub struct RecvChain {
 }
 
 impl RecvChain {
-    /// An empty chain for `count` requests with these SGEs.
+    /// Allocates an empty chain for `count` requests with these SGEs.
     ///
     /// # Errors
     ///
@@ -270,11 +270,11 @@ impl RecvChain {
         })
     }
 
-    /// Adds a request at the end.
+    /// Appends a request.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for SGEs outside of the chain's, `ENOMEM`.
+    /// `EINVAL` for SGEs outside the chain's, `ENOMEM`.
     pub fn push(&mut self, wr_id: u64, sges: Range<usize>) -> Result {
         let sges = self.sges.get_mut(sges).ok_or(EINVAL)?;
         let mut request: ib_recv_wr = pin_init::zeroed();
@@ -283,7 +283,7 @@ impl RecvChain {
         if !sges.is_empty() {
             request.sg_list = sges.as_mut_ptr();
         }
-        // INVARIANT: The pieces are the chain's.
+        // INVARIANT: The SGEs are elements of `sges`.
         self.requests.push(request, GFP_KERNEL)?;
         Ok(())
     }
@@ -313,7 +313,7 @@ impl RecvChain {
     /// Those of the driver.
     pub fn post(mut self, qp: &Qp) -> Result<(), NotPosted> {
         let first = self.link();
-        // SAFETY: By the type invariants what the requests refer to is there, as they are.
+        // SAFETY: By the type invariants the requests and what they refer to are valid.
         let posted = unsafe { qp.real().driver_post_user_recvs(first) };
         posted.map_err(|failed| self.not_posted(failed))
     }
@@ -325,7 +325,7 @@ impl RecvChain {
     /// Those of the driver.
     pub fn post_srq(mut self, srq: &Srq) -> Result<(), NotPosted> {
         let first = self.link();
-        // SAFETY: By the type invariants what the requests refer to is there, as they are.
+        // SAFETY: By the type invariants the requests and what they refer to are valid.
         let posted = unsafe { srq.driver_post_user_recvs(first) };
         posted.map_err(|failed| self.not_posted(failed))
     }

@@ -63,25 +63,25 @@ pub type Group = (Gid, u16);
 pub type Groups = KVec<Group>;
 
 impl QpObject {
-    /// Reports events from now on; there are no groups yet.
+    /// Starts reporting events, without groups.
     fn open(&self, file: Option<ARef<AsyncFile>>) {
         let groups = new_mutex!(Groups::new(), "QpObject::groups");
         self.groups.init(groups, |_| {});
         self.event.open(file);
     }
 
-    /// Reports nothing any more, and uses no XRC domain and no memory beside the object's.
+    /// Stops reporting, ends the use of an XRC domain, and frees the memory of the groups.
     fn close(&self, sleep: &MaySleep) {
         self.xrcd.clear();
         drop(self.take_groups(sleep));
         self.event.close();
     }
 
-    /// Calls `f` with the groups, which stay locked meanwhile.
+    /// Calls `f` with the groups locked.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the queue pair is not there yet; those of `f`.
+    /// `EINVAL` if the queue pair is not created yet; those of `f`.
     pub fn with_groups<R>(
         &self,
         _sleep: &MaySleep,
@@ -98,7 +98,7 @@ impl QpObject {
     /// Leaves all groups.
     fn leave_groups(&self, qp: &Qp, sleep: &MaySleep) {
         for (gid, lid) in self.take_groups(sleep) {
-            // The groups go with the queue pair if the driver does not know them.
+            // The groups are freed with the queue pair even if the driver fails.
             let _ = detach_mcast(qp, gid, lid, sleep);
         }
     }
@@ -135,7 +135,7 @@ pub struct QpSpec<'a> {
     pub source_qpn: u32,
     /// Whether each send request generates a completion.
     pub sq_sig_all: bool,
-    /// User space's identifier of it, which events carry.
+    /// The identifier of user space, which events carry.
     pub user_handle: u64,
     /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
@@ -181,8 +181,8 @@ fn init_attr(spec: &QpSpec<'_>) -> bindings::ib_qp_init_attr {
 ///
 /// # Errors
 ///
-/// `EPERM` for a source QP number without `CAP_NET_RAW`; `EINVAL` for an XRC domain that was destroyed, and those of ib_core and of
-/// the driver: then nothing is left.
+/// `EPERM` for a source QP number without `CAP_NET_RAW`; `EINVAL` for an XRC domain that was destroyed, and those of ib_core and
+/// of the driver. On an error no queue pair is left.
 pub fn create(
     command: &AttrBundle,
     object: &QpObject,
@@ -205,7 +205,7 @@ pub fn create(
     object.uobject().set_user_handle(spec.user_handle);
     object.open(spec.async_file);
     let user = object.uobject().as_raw().cast();
-    // SAFETY: All are valid, and stay as long as the queue pair, for which it counts them; the name is a constant.
+    // SAFETY: All are valid; the queue pair counts as their user, and so they outlive it; the name is a constant.
     let made = from_err_ptr(unsafe {
         let name = c"ib_uverbs".as_char_ptr();
         let command = command.as_raw();
@@ -214,7 +214,8 @@ pub fn create(
     let qp = made
         .and_then(|raw| NonNull::new(raw).ok_or(EINVAL))
         .inspect_err(|_| object.close(sleep))?;
-    // SAFETY: The function has made it for us; it is counted as a user of what it uses until it is destroyed.
+    // SAFETY: The function has created the queue pair for this function; it counts as a user of its parents until it is
+    // destroyed.
     let qp = unsafe {
         bindings::ib_qp_usecnt_inc(qp.as_ptr());
         Owned::from_raw(qp)
@@ -236,7 +237,7 @@ pub fn create(
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is none of the number, `ENOMEM`.
+/// `EINVAL` for an unknown number, `ENOMEM`.
 pub fn open(
     xrcd: &ReadLocked<'_, Xrcd>,
     number: u32,
@@ -249,13 +250,13 @@ pub fn open(
     attr.qp_num = number;
     attr.qp_type = kind;
     object.open(None);
-    // SAFETY: Both are valid during the call; the handler looks at the queue pair's object.
+    // SAFETY: Both are valid during the call; the handler uses the queue pair's object.
     let qp = from_err_ptr(unsafe { bindings::ib_open_qp(xrcd.as_raw(), &mut attr) });
     let qp = qp
         .and_then(|raw| NonNull::new(raw).ok_or(EINVAL))
         .inspect_err(|_| object.close(sleep))?;
     object.xrcd.set(xrcd.memory());
-    // SAFETY: It was just made, and has no other owner. The handler ignores events that came before it had an object.
+    // SAFETY: The handle was just created, and has no other owner. The event handler ignores events before the object is set.
     unsafe {
         let member = &raw mut (*qp.as_ptr()).uobject;
         member.write_volatile(object.uobject().as_raw().cast());
@@ -283,7 +284,7 @@ pub fn destroy(
         object.leave_groups(qp, sleep);
     }
     let udata = command.driver_udata().as_raw();
-    // SAFETY: The object is given up; it is gone if the function succeeds.
+    // SAFETY: The object is given up; the function destroys it if it returns 0.
     unsafe { destroy_by(&object, |qp| bindings::ib_destroy_qp_user(qp, udata))? };
     object.close(sleep);
     Ok(())

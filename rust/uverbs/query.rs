@@ -46,7 +46,7 @@ pub fn handles(file: &UverbsFile, kind: &ApiObject, room: &mut [u32]) -> usize {
     count
 }
 
-/// All valid entries of the GID tables of a device, up to `max` of them.
+/// The valid entries of the GID tables of a device, at most `max`.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub fn gid_table(
     _sleep: &MaySleep,
 ) -> Result<KVVec<ib_uverbs_gid_entry>> {
     let mut entries = KVVec::from_elem(pin_init::zeroed(), max, GFP_KERNEL)?;
-    // SAFETY: The device is valid, and there is room for so many.
+    // SAFETY: The device is valid, and the vector has room for its length.
     let count =
         unsafe { c::rdma_query_gid_table(device.as_raw(), entries.as_mut_ptr(), entries.len()) };
     let count = usize::try_from(count).map_err(|_| EINVAL)?;
@@ -65,11 +65,11 @@ pub fn gid_table(
     Ok(entries)
 }
 
-/// A counted reference of an entry of a GID table.
+/// A counted reference to an entry of a GID table.
 ///
 /// # Invariants
 ///
-/// The entry is valid, and the reference is ours.
+/// `self` owns a reference to the entry.
 struct GidAttr(NonNull<c::ib_gid_attr>);
 
 impl GidAttr {
@@ -78,7 +78,7 @@ impl GidAttr {
         let entry = from_err_ptr(unsafe {
             c::rdma_get_gid_attr(device.as_raw(), port, index as i32).cast_mut()
         })?;
-        // INVARIANT: It was just found.
+        // INVARIANT: The function has returned a counted reference.
         Ok(Self(NonNull::new(entry).ok_or(ENODATA)?))
     }
 
@@ -88,7 +88,7 @@ impl GidAttr {
         // SAFETY: By the type invariants; the function returns a net device or an errno.
         let ndev = from_err_ptr(unsafe { c::rdma_read_gid_attr_ndev_rcu(self.0.as_ptr()) });
         let ifindex = match ndev {
-            // SAFETY: The net device stays until the guard goes; the number is constant.
+            // SAFETY: The net device is valid as long as the guard; its index is constant.
             Ok(ndev) => unsafe { (*ndev).ifindex as u32 },
             Err(error) if error == ENODEV => 0,
             Err(error) => return Err(error),
@@ -100,7 +100,7 @@ impl GidAttr {
 
 impl Drop for GidAttr {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owns the reference.
         unsafe { c::rdma_put_gid_attr(self.0.as_ptr()) };
     }
 }
@@ -142,7 +142,7 @@ pub fn gid_entry(
 pub fn port_speed(device: &Device, port: u32, _sleep: &MaySleep) -> Result<u64> {
     let query = device.ops().query_port_speed.ok_or(EOPNOTSUPP)?;
     let mut speed = 0;
-    // SAFETY: The device is valid, and the token shows that it may sleep.
+    // SAFETY: The device is valid, and the token proves that the context may sleep.
     to_result(unsafe { query(device.as_raw(), port, &mut speed) })?;
     Ok(speed)
 }
@@ -154,7 +154,7 @@ pub fn port_speed(device: &Device, port: u32, _sleep: &MaySleep) -> Result<u64> 
 /// Those of the driver; `EOPNOTSUPP` if it has no method.
 pub fn query_ucontext(context: &Ucontext, command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let query = context.device().ops().query_ucontext.ok_or(EOPNOTSUPP)?;
-    // SAFETY: Both are valid, and the token shows that it may sleep.
+    // SAFETY: Both are valid, and the token proves that the context may sleep.
     to_result(unsafe { query(context.as_raw(), command.as_raw()) })
 }
 
@@ -170,7 +170,7 @@ pub fn user_caps(fds: &[u8], _sleep: &MaySleep) -> Result<u64> {
         list.push(i32::from_ne_bytes(fd), GFP_KERNEL)?;
     }
     let mut caps = 0;
-    // SAFETY: The list is ours.
+    // SAFETY: The list is a local vector.
     to_result(unsafe { c::ib_get_ucaps(list.as_mut_ptr(), list.len() as i32, &mut caps) })?;
     Ok(caps)
 }

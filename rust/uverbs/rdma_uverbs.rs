@@ -25,7 +25,7 @@
 //! | [`verbs`], [`query`] | functions of ib_core and ib_verbs that commands call |
 //! | [`post`] | chains of work requests |
 //! | [`records`] | local identifiers of address vectors and path records |
-//! | [`inode`] | references of inodes |
+//! | [`inode`] | references to inodes |
 //! | [`ucap`] | character devices that stand for a capability |
 //! | `kunit` | a device file for tests |
 //!

@@ -29,9 +29,9 @@ pub struct PathLids {
 }
 
 impl PathLids {
-    /// Those of a path record; zero for a RoCE path.
+    /// The identifiers of a path record; zero for a RoCE path.
     pub fn of(record: &sa_path_rec) -> Self {
-        // SAFETY: The kind says which member is set; they are plain data.
+        // SAFETY: The kind selects the member of the union; all are plain data.
         unsafe {
             match record.rec_type {
                 bindings::SA_PATH_REC_TYPE_IB => {

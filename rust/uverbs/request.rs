@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The request is read once, before the function, and the response is written after it. A request may be shorter than
-//! the structure (the rest is zero) or longer (the rest must be zero); a response is cut off or filled up with zeros.
+//! the structure (the rest is zero) or longer (the rest must be zero); a response is truncated, or followed by zeros.
 //! A command whose request has a variable length reads it itself: [`custom`], [`Call::head`].
 //!
 //! C header: `include/uapi/rdma/ib_user_verbs.h`.
@@ -39,7 +39,7 @@ pub unsafe trait Record {}
 
 macro_rules! records {
     ($($ty:ident)*) => {$(
-        // SAFETY: The structure is of numbers, which fill it, as an ABI for both word sizes demands.
+        // SAFETY: The structure consists of numbers without padding, as an ABI for both word sizes demands.
         unsafe impl Record for c::$ty {}
     )*};
 }
@@ -72,13 +72,13 @@ records! {
     ib_uverbs_ex_destroy_rwq_ind_table
     ib_uverbs_cmd_hdr ib_uverbs_ex_cmd_hdr
 }
-// SAFETY: A number.
+// SAFETY: The type is a number.
 unsafe impl Record for u8 {}
-// SAFETY: A number.
+// SAFETY: The type is a number.
 unsafe impl Record for u32 {}
-// SAFETY: A number.
+// SAFETY: The type is a number.
 unsafe impl Record for u64 {}
-// SAFETY: There are no bytes.
+// SAFETY: The type has no bytes.
 unsafe impl Record for () {}
 
 /// A zeroed structure.
@@ -92,7 +92,7 @@ pub fn zeroed<T: Record>() -> T {
 pub struct Call<'a> {
     /// The command.
     pub command: &'a AttrBundle,
-    /// The caller may sleep.
+    /// The token of the command's context.
     pub sleep: &'a MaySleep,
 }
 
@@ -127,11 +127,11 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` if it is longer than the structure and not zero there; `EFAULT`.
+    /// `EOPNOTSUPP` if it is longer than the structure and the rest is not zero; `EFAULT`.
     pub fn request<Q: Record>(&self) -> Result<Q> {
         let core = self.core();
         let mut request = MaybeUninit::<Q>::zeroed();
-        // SAFETY: There is room; what user space has is checked by the function.
+        // SAFETY: `request` is valid for writes; the function checks the user address.
         let ret = unsafe {
             let to = request.as_mut_ptr().cast();
             c::copy_struct_from_user(to, size_of::<Q>(), core.inbuf, core.inlen)
@@ -166,7 +166,7 @@ impl<'a> Call<'a> {
         }
         let core = self.core();
         let copied = len.min(core.outlen);
-        // SAFETY: The value has so many bytes; where they go is checked by the functions.
+        // SAFETY: The value is valid for reads of its size; the functions check the user address.
         let left = unsafe {
             match c::copy_to_user(core.outbuf, from.as_ptr(), copied) {
                 0 => c::clear_user(core.outbuf.wrapping_byte_add(copied), core.outlen - copied),
@@ -184,7 +184,7 @@ impl<'a> Call<'a> {
     pub fn put<R: Record>(&self, offset: usize, value: &R) -> Result {
         let to = self.core().outbuf.wrapping_byte_add(offset);
         let from = core::ptr::from_ref(value).cast();
-        // SAFETY: The value has so many bytes; where they go is checked by the function.
+        // SAFETY: The value is valid for reads of its size; the function checks the user address.
         whole(unsafe { c::copy_to_user(to, from, size_of::<R>()) })
     }
 
@@ -286,9 +286,9 @@ impl Bytes<'_> {
         }
         let mut value = MaybeUninit::<Q>::zeroed();
         let from = self.at.wrapping_byte_add(offset);
-        // SAFETY: There is room; where it comes from is checked by the function.
+        // SAFETY: The memory is valid for writes; the function checks the user address.
         whole(unsafe { c::copy_from_user(value.as_mut_ptr().cast(), from, size_of::<Q>()) })?;
-        // SAFETY: Any bytes are a value, and all were written.
+        // SAFETY: Any bytes are a valid value, and all were written.
         Ok(unsafe { value.assume_init() })
     }
 
@@ -300,11 +300,11 @@ impl Bytes<'_> {
     pub fn read_array<Q: Record>(&self) -> Result<KVec<Q>> {
         let count = self.len / size_of::<Q>().max(1);
         let mut array = KVec::<Q>::with_capacity(count, GFP_KERNEL)?;
-        // SAFETY: There is room; where it comes from is checked by the function.
+        // SAFETY: The memory is valid for writes; the function checks the user address.
         whole(unsafe {
             c::copy_from_user(array.as_mut_ptr().cast(), self.at, count * size_of::<Q>())
         })?;
-        // SAFETY: Any bytes are a value, and so many were written.
+        // SAFETY: Any bytes are a valid value, and `count` values were written.
         unsafe { array.inc_len(count) };
         Ok(array)
     }

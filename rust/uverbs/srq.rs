@@ -38,7 +38,7 @@ unsafe impl Class for Srq {
 }
 
 impl SrqObject {
-    /// Reports nothing any more, and uses no XRC domain.
+    /// Stops reporting, and ends the use of an XRC domain.
     fn close(&self) {
         self.xrcd.clear();
         self.event.close();
@@ -53,7 +53,7 @@ pub enum SrqKind<'a> {
     Xrc(&'a Cq, &'a XrcdObject),
     /// `IB_SRQT_TM`: the completion queue, and the largest number of tags.
     TagMatching(&'a Cq, u32),
-    /// Another one, which the driver may know.
+    /// Another type, which the driver may support.
     Other(u32),
 }
 
@@ -67,7 +67,7 @@ pub struct SrqSpec<'a> {
     pub max_sge: u32,
     /// The limit below which `IB_EVENT_SRQ_LIMIT_REACHED` is reported.
     pub limit: u32,
-    /// User space's identifier of it, which events carry.
+    /// The identifier of user space, which events carry.
     pub user_handle: u64,
     /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
@@ -89,7 +89,7 @@ pub struct NewSrq {
 ///
 /// # Errors
 ///
-/// `EINVAL` for an XRC domain that was destroyed, and those of the driver: then nothing is left.
+/// `EINVAL` for an XRC domain that was destroyed, and those of the driver. On an error no queue is left.
 pub fn create(
     command: &AttrBundle,
     object: &SrqObject,
@@ -133,12 +133,13 @@ pub fn create(
     object.event.open(spec.async_file);
     let udata = command.driver_udata().as_raw();
     let user = object.uobject().as_raw().cast();
-    // SAFETY: All are valid, and of a type that the attributes say.
+    // SAFETY: All structures are valid, and the type selects the members of the attributes.
     let made = unsafe { bindings::ib_create_srq_user(pd.as_raw(), &mut init, user, udata) };
     let raw = from_err_ptr(made)
         .and_then(|raw| core::ptr::NonNull::new(raw).ok_or(EINVAL))
         .inspect_err(|_| object.close())?;
-    // SAFETY: The function has made it for us; the member is that of the type.
+    // SAFETY: The function has created the queue for this function; the type selects the member of the
+    // union.
     let (srq, number) = unsafe {
         let number = is_xrc.then(|| (*raw.as_ptr()).ext.__bindgen_anon_1.xrc.srq_num);
         (Owned::from_raw(raw), number)
@@ -163,7 +164,7 @@ pub fn destroy(
     _sleep: &MaySleep,
 ) -> Result {
     let udata = command.driver_udata().as_raw();
-    // SAFETY: The object is given up; it is gone if the function succeeds.
+    // SAFETY: The object is given up; the function destroys it if it returns 0.
     unsafe { destroy_by(&object, |srq| bindings::ib_destroy_srq_user(srq, udata))? };
     object.close();
     Ok(())

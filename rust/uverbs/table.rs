@@ -124,7 +124,7 @@ impl Size {
     }
 }
 
-// The bits of `struct uverbs_attr_spec`, from the lowest.
+// The bit-fields of `struct uverbs_attr_spec`, from the lowest bit.
 const ZERO_TRAILING: u8 = 1 << 0;
 const ALLOC_AND_COPY: u8 = 1 << 1;
 const MANDATORY: u8 = 1 << 2;
@@ -134,7 +134,7 @@ const IS_UDATA: u8 = 1 << 3;
 #[repr(transparent)]
 pub struct Choice(uverbs_attr_spec);
 
-// SAFETY: Constant data.
+// SAFETY: The data is constant.
 unsafe impl Sync for Choice {}
 
 impl Choice {
@@ -152,7 +152,7 @@ impl Choice {
 #[derive(Clone, Copy)]
 pub struct Attr(uverbs_attr_def);
 
-// SAFETY: Constant data.
+// SAFETY: The data is constant.
 unsafe impl Sync for Attr {}
 
 impl Attr {
@@ -217,12 +217,12 @@ impl Attr {
         Self::new(id, c::UVERBS_ATTR_TYPE_RAW_FD)
     }
 
-    /// User space must send it.
+    /// Makes the attribute mandatory.
     pub const fn mandatory(self) -> Self {
         self.flag(MANDATORY)
     }
 
-    /// The data is copied to the kernel before the handler runs.
+    /// Lets the dispatch copy the data to the kernel before the handler runs.
     pub const fn alloc_and_copy(self) -> Self {
         self.flag(ALLOC_AND_COPY)
     }
@@ -277,7 +277,8 @@ impl Attr {
 pub trait Handler: Fn(&AttrBundle, &MaySleep) -> Result + Copy + 'static {}
 impl<F: Fn(&AttrBundle, &MaySleep) -> Result + Copy + 'static> Handler for F {}
 
-/// A function that destroys objects of a class. It may fail, and leave the object as it was, where user space asks for it.
+/// A function that destroys objects of a class. If user space requests the destruction it may fail, and leave the object
+/// unchanged.
 pub trait Destroy<T: Class>:
     Fn(Destroying<'_, T>, RemoveReason, &AttrBundle, &MaySleep) -> Result + Copy + 'static
 {
@@ -295,10 +296,10 @@ impl<T: Class, F: Fn(&T::Memory, RemoveReason, &MaySleep) + Copy + 'static> Deta
 pub trait Release<T: Class>: Fn(&T::Memory, &MaySleep) + Copy + 'static {}
 impl<T: Class, F: Fn(&T::Memory, &MaySleep) + Copy + 'static> Release<T> for F {}
 
-/// The value of a function's type, which has no size.
+/// The value of a function's type, whose size is zero.
 const fn function<F: Copy>() -> F {
     const { assert!(size_of::<F>() == 0) };
-    // SAFETY: The type has no bits; a function's type always has its value.
+    // SAFETY: The type has size zero, and a function's type has exactly one value.
     unsafe { NonNull::<F>::dangling().read() }
 }
 
@@ -348,7 +349,8 @@ unsafe extern "C" fn detach_door<T: Class, D: Detach<T>>(
             MaySleep::assume(),
         )
     };
-    // SAFETY: As above.
+    // SAFETY: ib_uverbs_support calls it once for an object, in process context, with one of the type, which is complete and
+    // locked for writing.
     T::detach(unsafe { Destroying::new(object) }, reason, &sleep);
     function::<D>()(object, reason, &sleep);
 }
@@ -357,7 +359,7 @@ unsafe extern "C" fn detach_door<T: Class, D: Detach<T>>(
 ///
 /// ib_uverbs_support calls it, as `release_cleanup` of a type of files of the class.
 unsafe extern "C" fn release_door<T: Class, R: Release<T>>(uobj: *mut ib_uobject) {
-    // SAFETY: ib_uverbs_support calls it in process context, with an object of the type, which stays during the call.
+    // SAFETY: ib_uverbs_support calls it in process context, with an object of the type that is valid during the call.
     let (object, sleep) = unsafe { (&*uobj.cast::<T::Memory>(), MaySleep::assume()) };
     function::<R>()(object, &sleep);
 }
@@ -366,11 +368,11 @@ unsafe extern "C" fn release_door<T: Class, R: Release<T>>(uobj: *mut ib_uobject
 #[repr(transparent)]
 pub struct Method(uverbs_method_def);
 
-// SAFETY: Constant data.
+// SAFETY: The data is constant.
 unsafe impl Sync for Method {}
 
 impl Method {
-    /// A method with its handler, which is called when all attributes have been checked.
+    /// A method with its handler, which is called after all attributes are checked.
     pub const fn new<H: Handler>(id: u32, _handler: H, attrs: &'static [&'static Attr]) -> Self {
         Self::with_door(id, handler_door::<H>, attrs)
     }
@@ -400,7 +402,7 @@ impl Method {
 #[repr(transparent)]
 pub struct IdrType(uverbs_obj_idr_type);
 
-// SAFETY: Constant data.
+// SAFETY: The data is constant.
 unsafe impl Sync for IdrType {}
 
 impl IdrType {
@@ -416,7 +418,7 @@ impl IdrType {
         })
     }
 
-    /// The part that all types have.
+    /// The common part of all types.
     #[cfg(CONFIG_KUNIT = "y")]
     pub(crate) fn as_type(&'static self) -> *const uverbs_obj_type {
         &raw const self.0.type_
@@ -427,7 +429,7 @@ impl IdrType {
 #[repr(transparent)]
 pub struct FdType(uverbs_obj_fd_type);
 
-// SAFETY: Constant data.
+// SAFETY: The data is constant.
 unsafe impl Sync for FdType {}
 
 impl FdType {
@@ -457,7 +459,7 @@ impl FdType {
         this
     }
 
-    /// Objects whose file the allocating method makes.
+    /// Objects whose file the creating method makes.
     pub const fn without_operations<T: Class>(flags: u32) -> Self {
         const fn detach_of<T: Class, D: Detach<T>>(_detach: D, flags: u32) -> FdType {
             FdType::with_detach::<T, D>(flags)
@@ -481,8 +483,8 @@ impl FdType {
     }
 }
 
-/// The `struct file_operations` of the files of a class: a `static`. Each class needs one of its own, for its address tells
-/// whether a file descriptor is of the class.
+/// The `struct file_operations` of the files of a class: a `static`. Each class needs its own table, whose address identifies
+/// file descriptors of the class.
 pub struct ObjectFileOps<T: Class> {
     table: Exported<file_operations>,
     _class: PhantomData<fn() -> T>,
@@ -506,7 +508,7 @@ impl<T: Class> ObjectFileOps<T> {
 #[repr(transparent)]
 pub struct Object(uverbs_object_def);
 
-// SAFETY: Constant data.
+// SAFETY: The data is constant.
 unsafe impl Sync for Object {}
 
 impl Object {
@@ -566,7 +568,7 @@ pub struct WriteSizes {
 #[derive(Clone, Copy)]
 pub struct Definition(uapi_definition);
 
-// SAFETY: Constant data.
+// SAFETY: The data is constant.
 unsafe impl Sync for Definition {}
 
 impl Definition {

@@ -14,14 +14,14 @@ use kernel_ext::{
 use rdma::MaySleep;
 use rdma_bindings::{self as bindings, cdev, device, file_operations};
 
-/// The operations of such a device: it can only be opened.
+/// The file operations of such a device, which can only be opened.
 pub struct Files(file_operations);
 
 // SAFETY: The table is constant.
 unsafe impl Sync for Files {}
 
 impl Files {
-    /// The table, for a `static` of a module that stays while a node is open.
+    /// Creates the table, for a `static` of a module that is loaded while a node is open.
     pub const fn new(module: &'static ThisModule) -> Self {
         Self(file_operations {
             owner: module.as_ptr(),
@@ -34,11 +34,11 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// `EBADF` if it is none of these devices.
+    /// `EBADF` for any other descriptor.
     pub fn number_of(&'static self, descriptor: i32) -> Result<u32> {
         // SAFETY: The function takes any number.
         let file = NonNull::new(unsafe { bindings::fget(descriptor as u32) }).ok_or(EBADF)?;
-        // SAFETY: The file is kept; its members, and the number of the node, are constant.
+        // SAFETY: The reference keeps the file; its members and the number of the node are constant.
         unsafe {
             let file = file.as_ptr();
             let ours = core::ptr::eq((*file).f_op, &self.0);
@@ -57,12 +57,12 @@ struct RawNode {
     dev: device,
 }
 
-/// A device that is not in the driver model yet: its reference.
+/// The reference to a device that is not in the driver model yet.
 struct NewNode(NonNull<RawNode>);
 
 impl Drop for NewNode {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: `self` owns the reference.
         unsafe { bindings::put_device(&raw mut (*self.0.as_ptr()).dev) };
     }
 }
@@ -72,14 +72,14 @@ impl Drop for NewNode {
 /// The driver model calls it with a device that has no reference left.
 unsafe extern "C" fn release(dev: *mut device) {
     let offset = core::mem::offset_of!(RawNode, dev);
-    // SAFETY: By the safety requirements; the box was given up when the node was made.
+    // SAFETY: By the safety requirements; `Node::new` has leaked the box.
     drop(unsafe { KBox::from_raw(dev.byte_sub(offset).cast::<RawNode>()) });
 }
 
-/// A device. Dropping it removes it from `/dev`; open files stay.
+/// A device. Dropping it removes the device from `/dev`; open files stay open.
 pub struct Node(NewNode);
 
-// SAFETY: The driver model guards the node.
+// SAFETY: The driver model synchronises access to the node.
 unsafe impl Send for Node {}
 
 impl Node {
@@ -97,8 +97,8 @@ impl Node {
     ) -> Result<Self> {
         let zeroed = KBox::<RawNode>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
         let raw = KBox::into_raw(zeroed);
-        // SAFETY: The structures are ours, zeroed, and stay in their place; from the initialisation on the last reference
-        // frees them, which is ours. The name is copied.
+        // SAFETY: The structures are new, zeroed, and not moved. From the initialisation on the last reference, which
+        // this function owns, frees them. The name is copied.
         unsafe {
             let dev = &raw mut (*raw).dev;
             bindings::device_initialize(dev);
@@ -119,7 +119,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         let raw = self.0 .0.as_ptr();
-        // SAFETY: The node is in the driver model; its reference goes after this.
+        // SAFETY: The node is in the driver model; its reference is dropped after this.
         unsafe { bindings::cdev_device_del(&raw mut (*raw).cdev, &raw mut (*raw).dev) };
     }
 }
@@ -127,7 +127,7 @@ impl Drop for Node {
 /// A capability: `enum rdma_user_cap`.
 pub struct Capability(pub usize);
 
-// SAFETY: The enumeration of C; who gets it looks whether it is one.
+// SAFETY: `Raw` is the enumeration in the header; any number is valid, and its users check it.
 unsafe impl FromC for Capability {
     type Raw = bindings::rdma_user_cap;
 

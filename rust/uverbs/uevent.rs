@@ -19,23 +19,23 @@ pub struct EventObject {
 
 // SAFETY: `events` may be used from any thread, and so may the object through its view.
 unsafe impl Send for EventObject {}
-// SAFETY: As above.
+// SAFETY: `events` may be used from any thread, and so may the object through its view.
 unsafe impl Sync for EventObject {}
 
 impl EventObject {
-    /// The part that all objects have.
+    /// The common part of all objects.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: A view is a transparent wrapper.
         unsafe { &*self.uobject.get().cast() }
     }
 
-    /// Reports events to a file from now on; without one, never.
+    /// Starts reporting events to a file; without one, no events are reported.
     pub(crate) fn open(&self, file: Option<ARef<AsyncFile>>) {
         self.events.open(file.map(|file| ARef::from(&**file)));
     }
 
-    /// Reports no more events, and drops those that were not read.
+    /// Stops reporting, and drops the events that were not read.
     pub(crate) fn close(&self) {
         self.events.close();
     }
@@ -55,7 +55,7 @@ impl EventObject {
     }
 }
 
-/// Makes the members of [`EventObject`] those of the types that begin with one.
+/// Implements `Deref` to [`EventObject`] for the types that begin with one.
 macro_rules! event_object {
     ($ty:ident) => {
         impl core::ops::Deref for $ty {
@@ -76,9 +76,9 @@ macro_rules! event_handlers {
         ///
         /// # Safety
         ///
-        /// The event is about such an object, which stays during the call. Any context.
+        /// The event is one of such an object, which is valid during the call. Any context.
         pub(crate) unsafe extern "C" fn $name(event: *mut ib_event, _context: *mut c_void) {
-            // SAFETY: By the safety requirements; an object of user space stays as long as the driver's.
+            // SAFETY: By the safety requirements; a user object is valid as long as the driver's object.
             unsafe {
                 let object = (*(*event).element.$member).uobject.cast::<EventObject>();
                 if let Some(object) = object.as_ref() {
@@ -89,12 +89,12 @@ macro_rules! event_handlers {
     )*};
 }
 event_handlers! {
-    /// For drivers: an event of a completion queue.
+    /// The event handler of completion queues.
     on_cq_event: cq;
-    /// For drivers: an event of a queue pair. A target queue pair may have lost its object.
+    /// The event handler of queue pairs. An XRC target queue pair may have no object any more.
     on_qp_event: qp;
-    /// For drivers: an event of a shared receive queue.
+    /// The event handler of shared receive queues.
     on_srq_event: srq;
-    /// For drivers: an event of a work queue.
+    /// The event handler of work queues.
     on_wq_event: wq;
 }

@@ -2,8 +2,8 @@
 
 //! Mappings of device memory through a device file (`struct rdma_umap_priv`), which are zapped when the device is removed.
 //!
-//! The driver registers a mapping (`rdma_user_mmap_io`); copies and splits of it are registered too. After a mapping was zapped, a
-//! fault gets a page of zeros: where the process may write, one page that all mappings of the file share.
+//! The driver registers a mapping (`rdma_user_mmap_io`); copies and splits of it are registered too. After a mapping was zapped,
+//! a fault maps a page of zeros. In writable mappings this is one page that all mappings of the file share.
 //!
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
@@ -34,11 +34,11 @@ use crate::{
     node::Node,
 };
 
-/// A device file as a mapping has it.
+/// Borrows the device file of a mapping.
 ///
 /// # Safety
 ///
-/// `raw` is an open device file, and stays for `'a`.
+/// `raw` is an open device file that is valid for `'a`.
 unsafe fn file_of<'a>(raw: *mut ib_uverbs_file) -> &'a UverbsFile {
     // SAFETY: By the safety requirements; a view is a transparent wrapper.
     unsafe { &*raw.cast() }
@@ -48,7 +48,7 @@ unsafe fn file_of<'a>(raw: *mut ib_uverbs_file) -> &'a UverbsFile {
 ///
 /// # Invariants
 ///
-/// The guard is of the file's `umap_lock`.
+/// The guard holds the file's `umap_lock`.
 struct Mappings<'a> {
     file: &'a UverbsFile,
     _guard: CMutexGuard<'a>,
@@ -56,9 +56,9 @@ struct Mappings<'a> {
 
 impl<'a> Mappings<'a> {
     fn lock(file: &'a UverbsFile, sleep: &MaySleep) -> Self {
-        // SAFETY: The mutex was initialised with the file, and stays as long.
+        // SAFETY: The mutex was initialised with the file, and is valid as long.
         let mutex = unsafe { CMutex::from_raw(&raw mut (*file.as_raw()).umap_lock) };
-        // INVARIANT: It was just locked.
+        // INVARIANT: The mutex was just locked.
         Self {
             file,
             _guard: mutex.lock(sleep),
@@ -66,7 +66,7 @@ impl<'a> Mappings<'a> {
     }
 
     fn head(&self) -> *mut bindings::list_head {
-        // SAFETY: The list stays as long as the file.
+        // SAFETY: The list is valid as long as the file.
         unsafe { &raw mut (*self.file.as_raw()).umaps }
     }
 
@@ -76,13 +76,13 @@ impl<'a> Mappings<'a> {
             .cast()
     }
 
-    /// Removes a mapping from the list, and drops its reference of an mmap entry.
+    /// Removes a mapping from the list, and drops its reference to an mmap entry.
     ///
     /// # Safety
     ///
     /// The mapping is in the list.
     unsafe fn remove(&self, mapping: *mut rdma_umap_priv) {
-        // SAFETY: By the safety requirements; the mapping has a reference of its entry, if it has one.
+        // SAFETY: By the safety requirements; the mapping owns a reference to its entry, if it has one.
         unsafe {
             list::remove(&raw mut (*mapping).list);
             let entry = core::mem::replace(&mut (*mapping).entry, ptr::null_mut());
@@ -92,10 +92,10 @@ impl<'a> Mappings<'a> {
         }
     }
 
-    /// The memory of a process that has mappings of the file, with a reference. Mappings of processes that are exiting are removed:
-    /// nothing accesses them any more.
+    /// The memory of a process that has mappings of the file, with a reference. Mappings of exiting processes are removed, since
+    /// they are not accessed any more.
     fn next_process(&self) -> Option<Process> {
-        // SAFETY: The list is locked, so its mappings are there, and their processes' structures with them.
+        // SAFETY: The list is locked, so that its mappings are valid, with the `mm_struct` of their processes.
         unsafe {
             while let Some(link) = list::first(self.head()) {
                 let mapping = Self::of_link(link);
@@ -120,7 +120,7 @@ struct Process(*mut bindings::mm_struct);
 impl Process {
     /// Zaps the mappings of a file in the process.
     fn zap(&self, file: &UverbsFile, sleep: &MaySleep) {
-        // SAFETY: By the type invariants; mappings of the process do not go while its `mmap_lock` is held.
+        // SAFETY: By the type invariants; mappings of the process are not removed while its `mmap_lock` is held.
         unsafe {
             bindings::mmap_read_lock(self.0);
             let mappings = Mappings::lock(file, sleep);
@@ -141,7 +141,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owns the reference.
         unsafe { bindings::mmput(self.0) };
     }
 }
@@ -168,7 +168,7 @@ unsafe fn zap(vma: *mut vm_area_struct) {
     }
 }
 
-/// Zaps all mappings of a file: a process that touches one gets a page of zeros.
+/// Zaps all mappings of a file. Later accesses get a page of zeros.
 pub fn disassociate(file: &HwDestroyGuard<'_>, sleep: &MaySleep) {
     loop {
         let mappings = Mappings::lock(file, sleep);
@@ -181,7 +181,7 @@ pub fn disassociate(file: &HwDestroyGuard<'_>, sleep: &MaySleep) {
     }
 }
 
-/// Has the driver map the memory at the mapping's offset.
+/// Lets the driver map the memory at the mapping's offset.
 ///
 /// # Errors
 ///
@@ -193,10 +193,10 @@ pub fn map(file: &UverbsFile, area: &VmaNew, _sleep: &MaySleep) -> Result {
         .ok_or(EINVAL)?
         .cast::<Ucontext>();
     let _hw_destroy = hw_destroy(file).try_read().ok_or(EIO)?;
-    // SAFETY: The context stays while the device does, which `access` keeps.
+    // SAFETY: The context is valid as long as the device, whose removal `access` delays.
     let context = unsafe { context.as_ref() };
     let mmap = context.device().ops().mmap.ok_or(ENODEV)?;
-    // SAFETY: The mapping is being made, of the context's file; what the driver does not register in it has no private data.
+    // SAFETY: The mapping of the context's file is being created; it has no private data unless the driver registers it.
     to_result(unsafe {
         (*area.as_ptr()).vm_ops = &raw const OPERATIONS.0;
         mmap(context.as_raw(), area.as_ptr())
@@ -231,7 +231,7 @@ unsafe fn parts(vma: *mut vm_area_struct) -> (*mut ib_uverbs_file, *mut rdma_uma
 ///
 /// The kernel calls it with a new mapping whose members are those of the old one.
 unsafe extern "C" fn opened(vma: *mut vm_area_struct) {
-    // SAFETY: By the safety requirements; the old mapping keeps the file, and what it registered.
+    // SAFETY: By the safety requirements; the old mapping holds references to the file and to its entry.
     unsafe {
         let (file, old) = parts(vma);
         if old.is_null() || register_copy(file, vma, old).is_some() {
@@ -250,7 +250,7 @@ unsafe fn register_copy(
     vma: *mut vm_area_struct,
     old: *mut rdma_umap_priv,
 ) -> Option<()> {
-    // SAFETY: By the safety requirements the mapping keeps the file. Nobody removes the old mapping's entry while
+    // SAFETY: By the safety requirements the mapping holds a reference to the file. The old mapping's entry is not removed while
     // `hw_destroy_rwsem` is held.
     unsafe {
         let file = file_of(file);
@@ -264,14 +264,14 @@ unsafe fn register_copy(
     Some(())
 }
 
-/// A mapping is removed.
+/// Called when a mapping is removed.
 ///
 /// # Safety
 ///
 /// The kernel calls it with a mapping that is not used any more.
 unsafe extern "C" fn closed(vma: *mut vm_area_struct) {
-    // SAFETY: By the safety requirements; the mapping keeps the file until this returns, and closing may sleep. The
-    // `rdma_umap_priv` is a box, in the file's list or, when it was removed, in one of its own.
+    // SAFETY: By the safety requirements; the mapping holds a reference to the file until this returns, and closing may sleep.
+    // The `rdma_umap_priv` is from a box. It is in the file's list, or after its removal in a list of its own.
     unsafe {
         let (file, mapping) = parts(vma);
         if mapping.is_null() {
@@ -282,13 +282,13 @@ unsafe extern "C" fn closed(vma: *mut vm_area_struct) {
     }
 }
 
-/// A process has accessed a page of a mapping that was zapped.
+/// Called when a process accesses a page of a zapped mapping.
 ///
 /// # Safety
 ///
 /// The kernel calls it with a fault in a mapping.
 unsafe extern "C" fn fault(vmf: *mut vm_fault) -> vm_fault_t {
-    // SAFETY: By the safety requirements. The page that is handed over is counted for the process.
+    // SAFETY: By the safety requirements. A reference to the page is counted for the process.
     unsafe {
         let vma = (*vmf).__bindgen_anon_1.vma;
         let (file, mapping) = parts(vma);
@@ -310,7 +310,7 @@ unsafe extern "C" fn fault(vmf: *mut vm_fault) -> vm_fault_t {
     0
 }
 
-/// The page that replaces zapped ones; it is freed with the file. Null if there is no memory.
+/// The page that replaces zapped ones, which is freed with the file. Null if memory is short.
 ///
 /// # Safety
 ///

@@ -59,7 +59,7 @@ pub mod track {
         failed.error
     }
 
-    /// Waits until nothing reads the object, which has changed; later readers see the change.
+    /// Waits for current readers of a changed object; later readers see the change.
     pub fn sync(object: &impl Tracked, _sleep: &rdma::MaySleep) {
         // SAFETY: The object is valid, and listed.
         unsafe { c::rdma_restrack_sync(object.res().as_raw()) };
@@ -74,7 +74,7 @@ pub fn has_raw_cap(command: &AttrBundle) -> bool {
 
 /// Whether privileged Q_Keys need no capability (`rdma system set privileged-qkey on`).
 pub fn privileged_qkey() -> bool {
-    // SAFETY: It may be asked at any time.
+    // SAFETY: The function has no preconditions.
     unsafe { c::rdma_nl_get_privileged_qkey() }
 }
 
@@ -85,7 +85,7 @@ pub fn privileged_qkey() -> bool {
 /// `EINVAL` if there is no such port, and those of the driver.
 pub fn query_port(device: &Device, port: u32, _sleep: &MaySleep) -> Result<c::ib_port_attr> {
     let mut attr = pin_init::zeroed();
-    // SAFETY: The device is valid, and the attributes are ours.
+    // SAFETY: The device is valid, and the attributes are local.
     to_result(unsafe { c::ib_query_port(device.as_raw(), port, &mut attr) })?;
     Ok(attr)
 }
@@ -100,7 +100,7 @@ pub fn link_layer(device: &Device, port: u32) -> u32 {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a path that is wrong, `ENOMEM`, and those of the driver.
+/// `EINVAL` for an invalid path, `ENOMEM`, and those of the driver.
 pub fn create_ah(
     pd: &Pd,
     vector: &mut AhVector,
@@ -111,11 +111,11 @@ pub fn create_ah(
     // SAFETY: All are valid; the address vector's wrapper is transparent, and the function leaves its source as it was.
     let ah = from_err_ptr(unsafe { c::rdma_create_user_ah(pd.as_raw(), vector, udata.as_raw()) })?;
     let ah = NonNull::new(ah).ok_or(EINVAL)?;
-    // SAFETY: It was just made, and is ours.
+    // SAFETY: The handle was just created, and this function owns it.
     Ok(unsafe { Owned::from_raw(ah) })
 }
 
-/// Moderates a completion queue.
+/// Sets the moderation of a completion queue: `count` completions or `period` microseconds.
 ///
 /// # Errors
 ///
@@ -132,7 +132,7 @@ pub fn set_cq_moderation(cq: &Cq, count: u16, period: u16, _sleep: &MaySleep) ->
 /// `EOPNOTSUPP`, and those of the driver.
 pub fn query_srq(srq: &Srq, _sleep: &MaySleep) -> Result<c::ib_srq_attr> {
     let mut attr = pin_init::zeroed();
-    // SAFETY: The queue is valid, and the attributes are ours.
+    // SAFETY: The queue is valid, and the attributes are local.
     to_result(unsafe { c::ib_query_srq(srq.as_raw(), &mut attr) })?;
     Ok(attr)
 }
@@ -141,7 +141,7 @@ pub fn query_srq(srq: &Srq, _sleep: &MaySleep) -> Result<c::ib_srq_attr> {
 ///
 /// # Errors
 ///
-/// `EINVAL` and others for a path that is wrong, and those of the driver.
+/// `EINVAL` and others for an invalid path, and those of the driver.
 pub fn modify_qp(
     qp: &Qp,
     attr: &mut QpAttr,

@@ -42,7 +42,7 @@ pub struct WqSpec {
     pub max_sge: u32,
     /// `enum ib_uverbs_wq_flags`.
     pub create_flags: u32,
-    /// User space's identifier of it, which events carry.
+    /// The identifier of user space, which events carry.
     pub user_handle: u64,
     /// The file that reports asynchronous events.
     pub async_file: Option<ARef<AsyncFile>>,
@@ -64,7 +64,7 @@ pub struct NewWq {
 ///
 /// # Errors
 ///
-/// Those of the driver: then nothing is left.
+/// Those of the driver. On an error no queue is left.
 pub fn create(
     command: &AttrBundle,
     object: &WqObject,
@@ -85,7 +85,7 @@ pub fn create(
     let wq = pd
         .driver_create_user_wq(&mut init, cq, command.driver_udata(), sleep)
         .inspect_err(|_| object.close())?;
-    // SAFETY: The driver has just made it, and alone knows it besides us.
+    // SAFETY: The driver has just created the queue, and only this thread and the driver use it.
     let number = unsafe {
         let raw = wq.as_raw();
         (*raw).wq_type = init.wq_type;
@@ -114,7 +114,7 @@ pub fn destroy(
     _sleep: &MaySleep,
 ) -> Result {
     let udata = command.driver_udata().as_raw();
-    // SAFETY: The object is given up; it is gone if the function succeeds.
+    // SAFETY: The object is given up; the function destroys it if it returns 0.
     unsafe { destroy_by(&object, |wq| bindings::ib_destroy_wq_user(wq, udata))? };
     object.close();
     Ok(())

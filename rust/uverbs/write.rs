@@ -26,7 +26,7 @@ pub struct Span {
 impl Span {
     /// Whether the addresses are ones of user space (`access_ok`).
     pub fn is_user(&self) -> bool {
-        // SAFETY: The addresses are looked at alone.
+        // SAFETY: The function only checks the addresses.
         unsafe { c::user_access_ok(self.at.as_const_ptr(), self.len) }
     }
 
@@ -55,7 +55,7 @@ pub struct Spans {
     pub driver_response: Span,
 }
 
-/// The `ib_udata` of a request and a response; the address of one without length is null.
+/// The `ib_udata` of a request and a response; the address of an empty one is null.
 fn udata(request: Span, response: Span) -> ib_udata {
     let mut udata: ib_udata = pin_init::zeroed();
     udata.inlen = request.len;
@@ -75,8 +75,8 @@ fn udata(request: Span, response: Span) -> ib_udata {
 
 /// A write command: an [`AttrBundle`] without attributes.
 ///
-/// The bundle is inside of a `struct bundle_priv`, as that of an ioctl command, without a buffer for allocations: what is
-/// allocated for the command is freed with this.
+/// The bundle is the member of a `struct bundle_priv`, as for an ioctl command, without a buffer for allocations.
+/// Allocations of the command are freed with this value.
 ///
 /// # Invariants
 ///
@@ -104,14 +104,15 @@ impl Command {
 
     /// The command as handlers see it.
     pub fn bundle(&self) -> &AttrBundle {
-        // SAFETY: The member stays as long as `self`; a view is a transparent wrapper.
+        // SAFETY: The member is valid as long as `self`; a view is a transparent wrapper.
         unsafe { &*(&raw mut (*self.0.get()).bundle).cast() }
     }
 }
 
 impl Drop for Command {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants, and nobody has the command any more. `kvfree` does not look at the size.
+        // SAFETY: By the type invariants all allocations are in the list, and `self` owns the command. `kvfree` does not
+        // use the size.
         unsafe {
             let mut next = (*self.0.get()).allocated_mem;
             while let Some(head) = NonNull::new(next) {

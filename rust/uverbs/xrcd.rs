@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! XRC domains of user space (`struct ib_uxrcd_object`), and those that processes share by naming the same file.
+//! XRC domains of user space (`struct ib_uxrcd_object`), and those that processes share by the same file.
 //!
 //! C headers: `include/rdma/uverbs_std_types.h`, `include/rdma/ib_verbs.h`.
 
@@ -42,7 +42,7 @@ pub struct XrcdObject {
 
 // SAFETY: `uses` is atomic, and the object may be used from any thread through its view.
 unsafe impl Send for XrcdObject {}
-// SAFETY: As above.
+// SAFETY: `uses` is atomic, and the object may be used from any thread through its view.
 unsafe impl Sync for XrcdObject {}
 
 // SAFETY: ib_uverbs has a table entry of the class with this ID; the structure begins with the `ib_uobject`.
@@ -52,7 +52,7 @@ unsafe impl Class for Xrcd {
 }
 
 impl XrcdObject {
-    /// The part that all objects have.
+    /// The common part of all objects.
     #[inline]
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: A view is a transparent wrapper.
@@ -66,32 +66,32 @@ impl XrcdObject {
     }
 }
 
-/// The XRC domain that an object uses, if any: a domain that is used is not destroyed.
+/// The XRC domain that an object uses, if any. A domain with users is not destroyed.
 #[repr(transparent)]
 pub(crate) struct XrcdLink(AtomicPtr<XrcdObject>);
 
 impl XrcdLink {
-    /// Uses a domain, and no other one any more.
+    /// Sets the domain that the object uses, in place of the former one.
     pub(crate) fn set(&self, xrcd: &XrcdObject) {
         xrcd.uses.fetch_add(1, Ordering::Relaxed);
         self.replace(core::ptr::from_ref(xrcd).cast_mut());
     }
 
-    /// Uses no domain any more.
+    /// Ends the use of the domain.
     pub(crate) fn clear(&self) {
         self.replace(null_mut());
     }
 
     fn replace(&self, xrcd: *mut XrcdObject) {
         let former = self.0.swap(xrcd, Ordering::Relaxed);
-        // SAFETY: `set` has counted this as a user of the domain, which therefore was not destroyed.
+        // SAFETY: `set` has counted this object as a user of the domain, which so was not destroyed.
         if let Some(former) = unsafe { former.as_ref() } {
             former.uses.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Allocates an XRC domain. The caller keeps `inode` as long as the domain.
+/// Allocates an XRC domain. The caller holds the reference to `inode` as long as the domain exists.
 fn alloc(
     device: &Device,
     inode: Option<&Inode>,
@@ -99,7 +99,7 @@ fn alloc(
     _sleep: &MaySleep,
 ) -> Result<Owned<Xrcd>> {
     let inode = inode.map_or(null_mut(), Inode::as_raw);
-    // SAFETY: All are valid during the call; the domain does nothing with the inode but to compare it.
+    // SAFETY: All are valid during the call; the domain only compares the pointer to the inode.
     let xrcd = unsafe { bindings::ib_alloc_xrcd_user(device.as_raw(), inode, udata.as_raw()) };
     let xrcd = NonNull::new(from_err_ptr(xrcd)?).ok_or(EINVAL)?;
     // SAFETY: It was just allocated, and has no other owner.
@@ -119,18 +119,18 @@ fn dealloc(
     })
 }
 
-/// A domain that is named by a file.
+/// A domain that a file identifies.
 struct Named {
     inode: InodeRef,
     xrcd: Owned<Xrcd>,
 }
 
-/// The domains that are named by files.
+/// The domains that files identify.
 ///
 /// # Invariants
 ///
-/// The use count of each counts the user-space objects that have it as their `object`, each of which stands for one
-/// [`Owned`] beside the one in the list.
+/// The use count of each is the number of user objects that have it as their `object`. Each of them stands for one more [`Owned`]
+/// besides the one in the list.
 pub struct NamedXrcds(StaticVec<Named>);
 
 impl Default for NamedXrcds {
@@ -140,12 +140,12 @@ impl Default for NamedXrcds {
 }
 
 impl NamedXrcds {
-    /// No domain.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self(StaticVec::new())
     }
 
-    /// The domain of a device that is named by a file.
+    /// Finds the domain of a device that a file identifies.
     pub fn find(&self, device: &Device, inode: &InodeRef) -> Option<NamedXrcd<'_>> {
         let is_this = |named: &&Named| {
             let same_device = core::ptr::eq(named.xrcd.device(), device);
@@ -157,7 +157,7 @@ impl NamedXrcds {
             .map(|named| NamedXrcd(&named.xrcd))
     }
 
-    /// Allocates a domain for an object that is being made; with an inode, one that other objects share.
+    /// Allocates a domain for an object that is being created; with an inode, one that other objects may share.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl NamedXrcds {
         let slot = self.0.reserve()?;
         let xrcd = alloc(device, Some(&inode), udata, sleep)?;
         NamedXrcd(&xrcd).share(new);
-        // INVARIANT: Shared by the one object.
+        // INVARIANT: The use count is 1, for the one object.
         slot.push(Named { inode, xrcd });
         Ok(())
     }
@@ -186,7 +186,7 @@ impl NamedXrcds {
     ///
     /// # Errors
     ///
-    /// `EBUSY` while it is used, and those of the driver: then all stays as it is.
+    /// `EBUSY` while it is used, and those of the driver. On an error nothing changes.
     pub fn release(
         &mut self,
         xrcd: Owned<Xrcd>,
@@ -197,7 +197,8 @@ impl NamedXrcds {
         let Some(nth) = self.0.iter().position(is_this) else {
             return dealloc(xrcd, udata, sleep);
         };
-        // SAFETY: By the type invariants `xrcd` was an object's, which was counted; where deallocating fails it is counted again.
+        // SAFETY: By the type invariants the object's use of the domain was counted; if the deallocation fails it is counted
+        // again.
         unsafe { xrcd.uses().dec() };
         if xrcd.uses().is_used() {
             return Ok(());
@@ -209,15 +210,15 @@ impl NamedXrcds {
     }
 }
 
-/// A domain that is named by a file, and that objects may share.
+/// A domain that a file identifies, and that objects may share.
 pub struct NamedXrcd<'a>(&'a Owned<Xrcd>);
 
 impl NamedXrcd<'_> {
-    /// Completes an object that is being made with this domain.
+    /// Completes an object that is being created with this domain.
     pub fn share(&self, new: NewObject<'_, Xrcd>) {
         // INVARIANT: One more object is counted.
         self.0.uses().inc();
-        // SAFETY: The domain stays as long as it is counted as used.
+        // SAFETY: The domain is valid as long as its use is counted.
         unsafe { new.uobject().set_object(self.0.as_raw().cast()) };
         new.finish();
     }
