@@ -163,8 +163,17 @@ impl Backlog {
 
     /// Takes all packets.
     #[inline]
-    pub(crate) fn take(&self) -> Taken {
+    fn take(&self) -> Taken {
         Taken(core::mem::take(&mut self.state.lock().packets))
+    }
+
+    /// The oldest packet: of those that were taken before, and else of all that wait now.
+    #[inline]
+    pub(crate) fn next(&self, taken: &mut Taken) -> Option<Waiting> {
+        if taken.is_empty() {
+            *taken = self.take();
+        }
+        taken.next()
     }
 
     /// Drops all packets, now and from now on.

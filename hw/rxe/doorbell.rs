@@ -6,6 +6,7 @@
 //! from many being handled together: one acknowledge, one completion event. Its doorbells wait in the completion queue until it
 //! arms that, which it does before it sleeps, or until a timer expires.
 
+use crate::sync::{AtomicBool, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
@@ -20,6 +21,49 @@ const PLACES: usize = 16;
 pub(crate) trait Doorbell: Send + Sync {
     /// Handles the requests that were posted. Process context, without locks.
     fn answer(self: Arc<Self>);
+}
+
+/// Whether the doorbell of a queue pair waits in the completion queue.
+pub(crate) struct Deferred(AtomicBool);
+
+impl Deferred {
+    /// It does not.
+    pub(crate) fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// Lets the doorbell wait, and calls `arm`, which has [`Self::withdraw`] called in time; returns false if it cannot wait.
+    pub(crate) fn defer<Q: Doorbell + 'static>(
+        &self,
+        qp: &Arc<Q>,
+        doorbells: &Doorbells,
+        arm: impl FnOnce(),
+    ) -> bool {
+        if self.0.swap(true, Ordering::SeqCst) {
+            return true;
+        }
+        if !doorbells.add(qp.clone()) {
+            // Others that found the flag set have posted their requests before: the caller's run sees them.
+            self.0.swap(false, Ordering::SeqCst);
+            return false;
+        }
+        arm();
+        true
+    }
+
+    /// The doorbell waits no longer: the engine is going to run.
+    pub(crate) fn withdraw<Q: Doorbell>(&self, qp: &Q, doorbells: &Doorbells) {
+        if self.0.swap(false, Ordering::SeqCst) {
+            doorbells.remove(qp);
+        }
+    }
+
+    /// The doorbell is answered: the engine runs.
+    pub(crate) fn answer(&self, drive: impl FnOnce()) {
+        // Pairs with the swap in `defer`: a thread that finds the flag set has posted its requests before, so this run sees them.
+        self.0.swap(false, Ordering::SeqCst);
+        drive();
+    }
 }
 
 type Places = [Option<Arc<dyn Doorbell>>; PLACES];
@@ -59,7 +103,7 @@ impl Doorbells {
     }
 
     /// Takes the doorbell of a queue pair out, if it waits.
-    pub(crate) fn remove<Q: Doorbell>(&self, qp: &Q) {
+    fn remove<Q: Doorbell>(&self, qp: &Q) {
         let is_its = |place: &&mut Option<Arc<dyn Doorbell>>| {
             place
                 .as_ref()

@@ -35,18 +35,19 @@ mod recv;
 mod recv_queue;
 mod send;
 mod send_queue;
+mod wakeup;
 
 use crate::backlog::{Backlog, Next, Waiting};
 use crate::cq::Cq;
 use crate::device::Rxe;
-use crate::doorbell::{Doorbell, LONGEST_WAIT};
+use crate::doorbell::{Deferred, Doorbell, LONGEST_WAIT};
 use crate::ids::PdId;
 use crate::mcast::Member;
 use crate::mw::BinderId;
 use crate::tx::{Flight, Path, Waiter};
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
 use attr::{Attr, Fixed};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use engine::{Engine, BUDGET};
 use home::Home;
 use kernel::prelude::*;
@@ -62,6 +63,7 @@ use rdma::{
 };
 use rdma::{MaySleep, QpHandle, QpId, QpModify, QpState, QpType};
 use roce::state::{Run, Service, Time};
+use wakeup::{Duty, Scheduled};
 
 /// A queue pair.
 #[pin_data]
@@ -102,9 +104,8 @@ pub(crate) struct Qp {
     #[pin]
     attr: Mutex<Attr>,
     /// The doorbell waits in the send CQ.
-    doorbell_waits: AtomicBool,
-    /// The work item is queued and has not started: it is queued only once.
-    scheduled: AtomicBool,
+    doorbell_waits: Deferred,
+    scheduled: Scheduled,
     #[pin]
     work: Work<Self>,
     #[pin]
@@ -118,10 +119,8 @@ impl WorkItem for Qp {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // Pairs with the swap in `schedule`: a thread that finds the flag set has stored its data before, so this run
-        // sees it.
-        this.scheduled.swap(false, Ordering::SeqCst);
-        this.as_arc_borrow().drive(|_, _| Sends::Yes);
+        let qp = this.as_arc_borrow();
+        this.scheduled.run(|| qp.drive(|_, _| Sends::Yes));
     }
 }
 
@@ -134,9 +133,9 @@ impl OnTimer for Qp {
 
 impl Doorbell for Qp {
     fn answer(self: Arc<Self>) {
-        // Pairs with the swap in `defer`: a thread that finds the flag set has posted its requests before, so this run sees them.
-        self.doorbell_waits.swap(false, Ordering::SeqCst);
-        self.as_arc_borrow().drive(|_, _| Sends::InOrder);
+        let qp = self.as_arc_borrow();
+        self.doorbell_waits
+            .answer(|| qp.drive(|_, _| Sends::InOrder));
     }
 }
 
@@ -165,10 +164,6 @@ impl Member for Qp {
         });
     }
 }
-
-/// So many packets from the network may wait for a QP. Beyond, whoever brings one handles them: a sender on this host is slowed
-/// down, and none is dropped.
-const HIGH_WATER: usize = 256;
 
 /// So many QPs that give each other packets are handled one after the other; the next one waits for its work item.
 const LONGEST_CHAIN: usize = 8;
@@ -203,44 +198,32 @@ impl Qp {
     /// context, without locks.
     pub(crate) fn receive(this: ArcBorrow<'_, Self>, packet: Waiting) {
         let here = this.home.may_be_here();
-        let waiting = this.backlog.push(packet, || {
-            if !here {
-                Self::schedule(&this.into());
-            }
-        });
-        if here {
-            this.drive_or_schedule();
-        } else if waiting > HIGH_WATER {
-            this.drive(|_, _| Sends::No);
+        match wakeup::bring(&this.backlog, packet, here, || Self::schedule(&this.into())) {
+            Duty::TryToDrive => this.drive_or_schedule(),
+            Duty::Drive => this.drive(|_, _| Sends::No),
+            Duty::Nothing => {}
         }
     }
 
     /// Queues the QP's work item on its processor, or on this one. Any context.
     #[inline]
     fn schedule(this: &Arc<Self>) {
-        if !this.scheduled.swap(true, Ordering::SeqCst) {
+        this.scheduled.schedule(|| {
             work::enqueue_on(this.home.cpu(), workqueue::system_bh(), this);
-        }
+        });
     }
 
     /// Lets the doorbell wait in the send CQ; returns false if it cannot.
     fn defer(self: &Arc<Self>) -> bool {
-        if self.doorbell_waits.swap(true, Ordering::SeqCst) {
-            return true;
-        }
-        if !self.send_cq.doorbells.add(self.clone()) {
-            self.doorbell_waits.store(false, Ordering::SeqCst);
-            return false;
-        }
-        Timer::arm(self, now_ns().saturating_add(LONGEST_WAIT));
-        true
+        let doorbells = &self.send_cq.doorbells;
+        self.doorbell_waits.defer(self, doorbells, || {
+            Timer::arm(self, now_ns().saturating_add(LONGEST_WAIT));
+        })
     }
 
     /// The doorbell waits no longer: the engine is going to run.
     fn withdraw_doorbell(&self) {
-        if self.doorbell_waits.swap(false, Ordering::SeqCst) {
-            self.send_cq.doorbells.remove(self);
-        }
+        self.doorbell_waits.withdraw(self, &self.send_cq.doorbells);
     }
 
     fn fixed(&self) -> Fixed {
@@ -361,12 +344,10 @@ impl Qp {
     #[inline]
     fn drive_or_schedule(self: ArcBorrow<'_, Self>) {
         let qp: &Qp = &self;
-        match qp.engine.try_lock() {
-            Some(engine) => {
-                let next = self.drive_locked(engine, |_, _| Sends::InOrder);
-                qp.drive_next(next);
-            }
-            None => qp.backlog.wake(|| Self::schedule(&self.into())),
+        let schedule = || Self::schedule(&self.into());
+        if let Some(engine) = wakeup::lock_or_wake(&qp.engine, &qp.backlog, schedule) {
+            let next = self.drive_locked(engine, |_, _| Sends::InOrder);
+            qp.drive_next(next);
         }
     }
 

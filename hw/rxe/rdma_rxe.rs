@@ -55,6 +55,7 @@ mod qp;
 mod ring;
 mod rx;
 mod srq;
+mod sync;
 mod tx;
 mod verbs;
 mod wqe;

@@ -7,10 +7,12 @@ use super::engine::Engine;
 use super::home::Home;
 use super::recv_queue::{RecvQueue, Source};
 use super::send_queue::SendQueue;
+use super::wakeup::Scheduled;
 use super::Qp;
 use crate::backlog::Backlog;
 use crate::cq::Cq;
 use crate::device::Rxe;
+use crate::doorbell::Deferred;
 use crate::ids::{PdId, PORT};
 use crate::limits;
 use crate::mw::BinderId;
@@ -18,7 +20,7 @@ use crate::ring::{Consumer, Mappings, MmapInfo, UserCommand};
 use crate::srq::Srq;
 use crate::tx::Flight;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::AtomicU32;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, UniqueArc};
 use kernel::workqueue::new_work;
@@ -275,8 +277,8 @@ impl Qp {
                 outstanding_sends: AtomicU32::new(0),
                 outstanding_recvs: AtomicU32::new(0),
                 groups: AtomicU32::new(0),
-                doorbell_waits: AtomicBool::new(false),
-                scheduled: AtomicBool::new(false),
+                doorbell_waits: Deferred::new(),
+                scheduled: Scheduled::new(),
                 flight,
                 home: Home::new(parts.vector, id.number()),
                 backlog <- Backlog::new(),

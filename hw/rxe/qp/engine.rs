@@ -8,7 +8,7 @@ use super::ops::{QpOps, Queues};
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::Qp;
-use crate::backlog::{Taken, Waiting};
+use crate::backlog::Taken;
 use crate::check;
 use crate::limits;
 use crate::mr::Region;
@@ -226,7 +226,7 @@ impl Engine {
     /// Handles packets of the backlog; returns how many, and whether there are more.
     pub(super) fn receive_all(&mut self, qp: &Qp) -> (u32, bool) {
         for received in 0..BUDGET {
-            let Some(packet) = self.next_packet(qp) else {
+            let Some(packet) = qp.backlog.next(&mut self.taken) else {
                 return (received, false);
             };
             if let Some(incoming) = check::accept(&qp.rxe, qp.service, packet) {
@@ -235,15 +235,6 @@ impl Engine {
             }
         }
         (BUDGET, true)
-    }
-
-    /// The oldest packet of the backlog.
-    #[inline]
-    fn next_packet(&mut self, qp: &Qp) -> Option<Waiting> {
-        if self.taken.is_empty() {
-            self.taken = qp.backlog.take();
-        }
-        self.taken.next()
     }
 
     /// Passes a packet to the requester or the responder.
