@@ -58,6 +58,14 @@ impl Deferred {
         }
     }
 
+    /// The doorbell never waits again: the queue pair is destroyed, and nobody rings any more.
+    pub(crate) fn end<Q: Doorbell>(&self, qp: &Q, doorbells: &Doorbells) {
+        self.0.swap(false, Ordering::SeqCst);
+        // Whatever the flag says: an answer that began before the doorbell was withdrawn clears it even if the doorbell waits
+        // again. The place would keep the queue pair, which keeps the completion queue.
+        doorbells.remove(qp);
+    }
+
     /// The doorbell is answered: the engine runs.
     pub(crate) fn answer(&self, drive: impl FnOnce()) {
         // Pairs with the swap in `defer`: a thread that finds the flag set has posted its requests before, so this run sees them.
@@ -102,7 +110,7 @@ impl Doorbells {
         }
     }
 
-    /// Takes the doorbell of a queue pair out, if it waits.
+    /// Takes the doorbell of a queue pair out, wherever it waits. The caller has a reference to the queue pair.
     fn remove<Q: Doorbell>(&self, qp: &Q) {
         let is_its = |place: &&mut Option<Arc<dyn Doorbell>>| {
             place
@@ -110,9 +118,10 @@ impl Doorbells {
                 .is_some_and(|waiting| core::ptr::addr_eq(&raw const **waiting, qp))
         };
         let mut places = self.places.lock();
-        let removed = places.iter_mut().find(is_its).and_then(Option::take);
-        drop(places);
-        drop(removed);
+        for place in places.iter_mut().filter(is_its) {
+            // Not the last reference.
+            *place = None;
+        }
     }
 
     /// Answers all. Process context, without locks.

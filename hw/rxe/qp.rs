@@ -323,7 +323,8 @@ impl Qp {
         // A packet that has found the QP before finds the engine dead.
         let qps = &self.rxe.qps;
         qps.remove_later(self.number(), &self.rxe.old_qps, sleep);
-        self.withdraw_doorbell();
+        let qp: &Self = self;
+        self.doorbell_waits.end(qp, &self.send_cq.doorbells);
         self.backlog.close();
         self.flight.detach();
         Timer::shut_down(self, sleep);
