@@ -2,6 +2,9 @@
 # shellcheck shell=bash
 # Programs of librdmacm from one host to the other one, over the stock connection managers: the wall-clock time of the client.
 
+# shellcheck disable=SC2034 # lib.sh reads it
+needs_connections="ib_core ib_uverbs_support ib_uverbs ib_cm iw_cm rdma_cm rdma_ucm rdma_rxe"
+
 # timed MEASURE COUNT SERVER... -- CLIENT...: the time of one of COUNT.
 timed() {
 	local name=$1 count=$2 server=() pid begin end
@@ -17,17 +20,15 @@ timed() {
 		end=$(date +%s%N)
 		measure "$name" $(((end - begin) / count))
 	else
-		echo "$name: $(tail -n 3 /tmp/connections.log)" >&2
+		failed "$name" "$(tail -n 3 /tmp/connections.log)"
 		kill $pid
 	fi
 	wait $pid
 }
 
-one_round() {
+round_connections() {
 	local address pings=$((1000 * SCALE)) connections=$((1000 * SCALE))
 	address=$(addr A)
 	timed "rping round trip" $pings rping -s -a "$address" -C $pings -- rping -c -a "$address" -C $pings -v
 	timed "cmtime connection" $connections cmtime -c $connections -- cmtime -c $connections -s "$address"
 }
-
-rounds ib_core ib_uverbs_support ib_uverbs ib_cm iw_cm rdma_cm rdma_ucm rdma_rxe

@@ -2,17 +2,29 @@
 # shellcheck shell=bash
 # Messages of a program with completion events (bench_verbs.c), on one device and from one host to the other one.
 
-# message NAME OPERATION SIZE DEPTH QPS COUNT
-message() {
-	local name=$1 value
+# shellcheck disable=SC2034 # lib.sh reads it
+needs_verbs="ib_core ib_uverbs_support ib_uverbs rdma_rxe"
+
+# bench_verbs MEASURE WORD...: the time of a message.
+bench_verbs() {
+	local name=$1 said
 	shift
-	value=$(on A timeout 600 /ferroband/selftests/bench_verbs "$@" rxe0 "$gid_a" rxe0 "$gid_a") &&
-		measure "$name, one device" "$value"
-	value=$(on A timeout 600 /ferroband/selftests/bench_verbs "$@" rxe0 "$gid_a" rxe1 "$gid_b") &&
-		measure "$name, veth" "$value"
+	if said=$(on A timeout 600 /ferroband/selftests/bench_verbs "$@" 2>&1); then
+		measure "$name" "$said"
+	else
+		failed "$name" "$said"
+	fi
 }
 
-one_round() {
+# message NAME OPERATION SIZE DEPTH QPS COUNT
+message() {
+	local name=$1
+	shift
+	bench_verbs "$name, one device" "$@" rxe0 "$gid_a" rxe0 "$gid_a"
+	bench_verbs "$name, veth" "$@" rxe0 "$gid_a" rxe1 "$gid_b"
+}
+
+round_verbs() {
 	local gid_a gid_b
 	gid_a=$(gid_index A)
 	gid_b=$(gid_index B)
@@ -24,5 +36,3 @@ one_round() {
 	message "send 64 B, 16 QPs, 16 under way" send 64 16 16 $((60 * SCALE))
 	message "write 64 KiB, 16 QPs, 4 under way" write 65536 4 16 $((6 * SCALE))
 }
-
-rounds ib_core ib_uverbs_support ib_uverbs rdma_rxe
