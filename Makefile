@@ -60,7 +60,7 @@ help:
 	@echo '                        default: all; MIX= : stock only'
 	@echo '  FERROBAND_TESTS=m     for make: the test modules too (make check does so)'
 	@echo '  make bench            our modules against the stock ones, in turn: a table of medians, and out/bench/bench.txt, .json and .svg;'
-	@echo '                        some 15 minutes; RUN=verbs only a part (tools/bench --help)'
+	@echo '                        some 15 minutes; RUN=verbs only a part (Documentation/performance.md; tools/bench --help)'
 	@echo '  KERNEL=debug, uml, kcsan  for all of these: not on the stock kernel, but on one that looks at locks, contexts and leaks,'
 	@echo '                        on User Mode Linux with KASAN, or on one that looks at data races; make kernel KERNEL=... only builds it (once, 6 to 15 minutes)'
 	@echo '  make mutants          changes the protocol (hw/rxe/roce) in one place after the other, in a copy: which changes does no test see?'
