@@ -51,9 +51,9 @@ round_pace() {
 	local gid_a gid_b
 	gid_a=$(gid_index A)
 	gid_b=$(gid_index B)
-	pace "send 64 B, 1 under way" ACKs send 64 1 1 $((1000 * SCALE))
-	pace "send 64 B, 32 under way" ACKs send 64 32 1 $((4000 * SCALE))
-	pace "send 64 B, 16 QPs, 16 under way" ACKs send 64 16 16 $((250 * SCALE))
-	pace "write 64 KiB, 8 under way" ACKs write 65536 8 1 $((200 * SCALE))
-	pace "read 64 KiB, 8 under way" answers read 65536 8 1 $((200 * SCALE))
+	pace "send 64 B, 1 under way" ACKs send 64 1 1 $((500 * SCALE))
+	pace "send 64 B, 32 under way" ACKs send 64 32 1 $((2000 * SCALE))
+	pace "send 64 B, 16 QPs, 16 under way" ACKs send 64 16 16 $((125 * SCALE))
+	pace "write 64 KiB, 8 under way" ACKs write 65536 8 1 $((100 * SCALE))
+	pace "read 64 KiB, 8 under way" answers read 65536 8 1 $((100 * SCALE))
 }

@@ -28,7 +28,7 @@ one() {
 	local program=$1 service=$2 size=$3 qps=$4 place=$5 said name words=() parse=by_rate value
 	name="${program#ib_} $(size_name "$size"), $service, "
 	case $program in
-	*_lat) parse=by_latency words=(-n $((300 * SCALE))) ;;
+	*_lat) parse=by_latency words=(-n $((200 * SCALE))) ;;
 	*) name+="$qps QP$([ "$qps" = 1 ] || echo s), " words=(-n "$(iterations "$service" "$size" "$qps")" -q "$qps") ;;
 	esac
 	name+="${place/_/ }"
@@ -46,16 +46,16 @@ one() {
 chosen() {
 	cat <<- END
 		ib_write_bw RC 65536 1,4,16,64 veth
-		ib_write_bw RC 65536 1,16 one_device
+		ib_write_bw RC 65536 16 one_device
 		ib_send_bw RC 64 1,4,16,64 veth
-		ib_send_bw RC 64 1,16 one_device
+		ib_send_bw RC 64 16 one_device
 		ib_read_bw RC 65536 1,16 veth
 		ib_send_bw UC 64 1,16 veth
-		ib_write_bw UC 65536 1,16 veth
+		ib_write_bw UC 65536 16 veth
 		ib_send_bw UD 64 1,16 veth
 		ib_send_lat RC 64 1 veth,one_device
 		ib_send_lat UC,UD 64 1 veth
-		ib_write_lat RC 64,65536 1 veth
+		ib_write_lat RC 64 1 veth
 		ib_read_lat RC 64 1 veth
 	END
 }
