@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Draws the figures of tools/bench: plot.py BENCH.JSON BENCH.SVG. Runs in the build root, which has matplotlib.
+"""Draws the figures of tools/bench: plot.py BENCH.JSON BENCH.SVG. Runs in a root of its own, which has matplotlib: IN_ROOT=plot.
 
 Times and instructions are drawn in relation to the median of the first mix, others as they are. A dot is a median, a bar goes
 from the least to the greatest value.
