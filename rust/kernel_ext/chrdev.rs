@@ -26,11 +26,11 @@ view_of! {
 ///
 /// The type is a transparent wrapper of the structure, with a `struct cdev` at the offset.
 pub unsafe trait CdevOwner {
-    /// Where the character device is in the structure.
+    /// The offset of the character device in the structure.
     const OFFSET: usize;
 }
 
-// SAFETY: It is one itself.
+// SAFETY: The type is a transparent wrapper of a `struct cdev`.
 unsafe impl CdevOwner for Cdev {
     const OFFSET: usize = 0;
 }
@@ -58,7 +58,7 @@ impl Numbers {
         _sleep: &MaySleep,
     ) -> Result<Self> {
         let first = (major << MINOR_BITS) | minor;
-        // SAFETY: The name stays.
+        // SAFETY: The name is `'static`.
         to_result(unsafe { bindings::register_chrdev_region(first, count, name.as_char_ptr()) })?;
         Ok(Self { first, count })
     }
@@ -70,7 +70,7 @@ impl Numbers {
     /// `EBUSY` if all major numbers are in use, `ENOMEM`.
     pub fn dynamic(count: u32, name: &'static CStr, _sleep: &MaySleep) -> Result<Self> {
         let mut first = 0;
-        // SAFETY: The name stays.
+        // SAFETY: The name is `'static`.
         to_result(unsafe {
             bindings::alloc_chrdev_region(&mut first, 0, count, name.as_char_ptr())
         })?;
@@ -90,7 +90,7 @@ impl Numbers {
 
 impl Drop for Numbers {
     fn drop(&mut self) {
-        // SAFETY: The numbers are ours.
+        // SAFETY: `self` owns the numbers.
         unsafe { bindings::unregister_chrdev_region(self.first, self.count) };
     }
 }
@@ -106,7 +106,7 @@ pub trait Nodes: 'static {
 /// A device class with nodes: a `static`.
 pub struct NodeClass<T>(Opaque<bindings::class>, PhantomData<fn() -> T>);
 
-// SAFETY: The driver model guards the class.
+// SAFETY: The driver model synchronises access to a class.
 unsafe impl<T> Sync for NodeClass<T> {}
 
 impl<T: Nodes> NodeClass<T> {
@@ -133,7 +133,7 @@ impl<T: Nodes> NodeClass<T> {
     ///
     /// Errors of the driver core.
     pub fn register_bare(&'static self, _sleep: &MaySleep) -> Result<ClassRegistration<T>> {
-        // SAFETY: The class is a static, and is registered once at a time: by who keeps the registration.
+        // SAFETY: The class is a static, and the holder of the registration keeps it registered once.
         to_result(unsafe { bindings::class_register(self.as_raw()) })?;
         Ok(ClassRegistration(self))
     }
@@ -149,7 +149,7 @@ impl<T: Nodes> NodeClass<T> {
         sleep: &MaySleep,
     ) -> Result<ClassRegistration<T>> {
         let registration = self.register_bare(sleep)?;
-        // SAFETY: The class is registered; the file is a static, and goes with the class.
+        // SAFETY: The class is registered; the file is a static, and is removed with the class.
         to_result(unsafe {
             let file = &raw const (*text.0.get()).attr;
             bindings::class_create_file_ns(self.as_raw(), file, core::ptr::null())
@@ -164,7 +164,7 @@ impl<T: Nodes> NodeClass<T> {
         dev: *const bindings::device,
         mode: *mut bindings::umode_t,
     ) -> *mut c_char {
-        // SAFETY: The place is null, or may be written; the device has a name.
+        // SAFETY: `mode` is null or valid for writes; the device has a name.
         unsafe {
             if let Some(mode) = mode.as_mut() {
                 *mode = T::MODE;
@@ -182,7 +182,7 @@ pub struct ClassRegistration<T: 'static>(&'static NodeClass<T>);
 
 impl<T> Drop for ClassRegistration<T> {
     fn drop(&mut self) {
-        // SAFETY: The class was registered.
+        // SAFETY: `register_bare` has registered the class.
         unsafe { bindings::class_unregister(self.0 .0.get()) };
     }
 }

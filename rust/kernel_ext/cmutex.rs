@@ -8,28 +8,28 @@ use crate::{bindings, context::MaySleep, entry::view_of};
 use kernel::types::NotThreadSafe;
 
 view_of! {
-    /// A `struct mutex` that C code locks too. What it protects is up to the structure that it is a member of.
+    /// A `struct mutex` that C code locks too. The structure that contains it defines what it protects.
     pub struct CMutex(bindings::mutex);
 }
 
 impl CMutex {
-    /// A mutex of a C structure.
+    /// Borrows a mutex of a C structure.
     ///
     /// # Safety
     ///
-    /// `raw` is an initialised mutex, and stays for `'a`.
+    /// `raw` is an initialised mutex that is valid for `'a`.
     #[inline]
     pub unsafe fn from_raw<'a>(raw: *mut bindings::mutex) -> &'a Self {
         // SAFETY: By the safety requirements; a view is a transparent wrapper.
         unsafe { &*raw.cast() }
     }
 
-    /// Locks it. Sleeps while another task has it locked.
+    /// Locks the mutex. Sleeps while another task holds it.
     #[inline]
     pub fn lock(&self, _sleep: &MaySleep) -> CMutexGuard<'_> {
-        // SAFETY: The mutex is initialised, and the token shows that it may sleep.
+        // SAFETY: The mutex is initialised, and the token proves that the context may sleep.
         unsafe { bindings::mutex_lock(self.as_raw()) };
-        // INVARIANT: It was just locked.
+        // INVARIANT: The mutex was just locked.
         CMutexGuard(self, NotThreadSafe)
     }
 }
@@ -45,7 +45,7 @@ pub struct CMutexGuard<'a>(&'a CMutex, NotThreadSafe);
 impl Drop for CMutexGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants this task holds the mutex.
         unsafe { bindings::mutex_unlock(self.0.as_raw()) };
     }
 }

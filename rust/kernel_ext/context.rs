@@ -50,7 +50,7 @@ impl MaySleep {
         if !kernel::kunit::in_kunit_test() {
             return Err(EPERM);
         }
-        // INVARIANT: KUnit's threads hold nothing while they call a test.
+        // INVARIANT: KUnit calls a test in process context, without locks.
         Ok(Self(NotThreadSafe))
     }
 
@@ -63,7 +63,7 @@ impl MaySleep {
 
     /// Yields the CPU to other tasks if necessary: `cond_resched()`.
     pub fn cond_resched(&self) {
-        // SAFETY: The token shows that it may sleep.
+        // SAFETY: The token proves that the context may sleep.
         unsafe { crate::bindings::schedule() };
     }
 }

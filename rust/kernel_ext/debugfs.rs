@@ -48,7 +48,7 @@ pub struct Table<T> {
     _control: PhantomData<fn(T)>,
 }
 
-// SAFETY: The tables do not change.
+// SAFETY: The tables are constant.
 unsafe impl<T> Sync for Table<T> {}
 
 impl<T: Control> Table<T> {
@@ -80,9 +80,9 @@ pub struct Dir {
     _parent: Option<Arc<Dir>>,
 }
 
-// SAFETY: Folders may be used from any thread.
+// SAFETY: debugfs directories may be used from any thread.
 unsafe impl Send for Dir {}
-// SAFETY: As above.
+// SAFETY: debugfs directories may be used from any thread.
 unsafe impl Sync for Dir {}
 
 impl Dir {
@@ -93,7 +93,7 @@ impl Dir {
     /// `ENOMEM`.
     pub fn new(name: &CStr, parent: Option<&Arc<Self>>, _sleep: &MaySleep) -> Result<Arc<Self>> {
         let inside = parent.map_or(null_mut(), |parent| parent.raw);
-        // SAFETY: The name is copied; debugfs takes errors for folders.
+        // SAFETY: The name is copied; debugfs accepts an error in place of a directory.
         let raw = unsafe { bindings::debugfs_create_dir(name.as_char_ptr(), inside) };
         let dir = Self {
             raw,
@@ -105,7 +105,8 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // SAFETY: The folder is ours, or an error. What was in it is gone.
+        // SAFETY: `self` owns the directory, or it is an error. Its content holds references to it, and so was
+        // removed.
         unsafe { bindings::debugfs_remove(self.raw) };
     }
 }
@@ -121,9 +122,9 @@ pub struct Files<T> {
     _dir: Arc<Dir>,
 }
 
-// SAFETY: Files may be used from any thread.
+// SAFETY: debugfs files may be used from any thread, and `T` is `Send` and `Sync`.
 unsafe impl<T: Control> Send for Files<T> {}
-// SAFETY: As above.
+// SAFETY: debugfs files may be used from any thread, and `T` is `Send` and `Sync`.
 unsafe impl<T: Control> Sync for Files<T> {}
 
 impl<T: Control> Files<T> {
@@ -137,11 +138,12 @@ impl<T: Control> Files<T> {
         let data: *mut c_void = core::ptr::from_ref(&*control).cast_mut().cast();
         let make = |name: &CStr, mode, table| {
             let (name, aux) = (name.as_char_ptr(), null_mut());
-            // SAFETY: The name is copied; the folder is ours, or an error. The data stays until the file is removed.
+            // SAFETY: The name is copied; the directory is valid, or an error. The data is valid until the file is
+            // removed.
             unsafe { bindings::debugfs_create_file_full(name, mode, dir.raw, data, aux, table) }
         };
         let table = T::table();
-        // INVARIANT: So it is.
+        // INVARIANT: The files were created with this data.
         Ok(Self {
             files: [
                 make(T::WRITTEN, 0o200, &table.written),
@@ -161,7 +163,8 @@ impl<T: Control> Files<T> {
 impl<T> Drop for Files<T> {
     fn drop(&mut self) {
         for file in self.files {
-            // SAFETY: The file is ours, or an error. No method runs, or will, when this returns.
+            // SAFETY: `self` owns the file, or it is an error. When the function returns, no method is running or
+            // will be called.
             unsafe { bindings::debugfs_remove(file) };
         }
     }
@@ -171,7 +174,7 @@ impl<T> Drop for Files<T> {
 ///
 /// # Safety
 ///
-/// The kernel calls it for a file of a [`Files<T>`] which it does not remove meanwhile, in process context.
+/// The kernel calls it for a file of a [`Files<T>`] that is not removed during the call, in process context.
 unsafe extern "C" fn write<T: Control>(
     file: *mut bindings::file,
     from: *const c_char,
@@ -206,7 +209,7 @@ fn copy(from: *const c_char, len: usize, most: usize) -> Result<KVec<u8>> {
 ///
 /// # Safety
 ///
-/// The kernel calls it for a file of a [`Files<T>`] which it does not remove meanwhile.
+/// The kernel calls it for a file of a [`Files<T>`] that is not removed during the call.
 unsafe extern "C" fn open<T: Control>(
     inode: *mut bindings::inode,
     file: *mut bindings::file,
@@ -219,7 +222,8 @@ unsafe extern "C" fn open<T: Control>(
 ///
 /// # Safety
 ///
-/// The kernel calls it for a file that [`open`] has opened, and does not remove meanwhile, in process context.
+/// The kernel calls it for a file that [`open`] has opened, and that is not removed during the call, in process
+/// context.
 unsafe extern "C" fn show<T: Control>(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
     // SAFETY: By the safety requirements; `single_open` has set the private data.
     let (control, to, sleep) = unsafe {

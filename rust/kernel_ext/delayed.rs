@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Delayed work items that may sleep: what [`sleepable`](crate::sleepable) is for work without a delay.
+//! Delayed work items that may sleep: as [`sleepable`](crate::sleepable), with a delay.
 //!
 //! The item is the kernel crate's: a field `DelayedWork<Sleepable<T>>` of an object in an [`Arc`], with [`SleepableWork`],
 //! `impl_has_delayed_work!`, `new_delayed_work!`. Work that waits or is queued owns a reference to its object.
@@ -44,7 +44,7 @@ where
     // SAFETY: The queue and the work item are valid; the reference that was just counted keeps the item until it has run.
     let was_waiting = unsafe { bindings::mod_delayed_work_on(CPU, queue.as_raw(), work, delay) };
     if was_waiting {
-        // SAFETY: The work that waited has a reference already, so this one is still ours.
+        // SAFETY: The pending work owns a reference already, so this function still owns this one.
         drop(unsafe { Arc::from_raw(owned) });
     }
 }
@@ -59,10 +59,10 @@ pub fn enqueue_unless_pending<T, const ID: u64>(
 {
     let owned = Arc::into_raw(object.clone());
     let work = raw_work::<T, ID>(object);
-    // SAFETY: As for `enqueue`.
+    // SAFETY: The queue and the work item are valid; the reference that was just counted keeps the item until it has run.
     let queued = unsafe { bindings::queue_delayed_work_on(CPU, queue.as_raw(), work, delay) };
     if !queued {
-        // SAFETY: The work that is pending has a reference already, so this one is still ours.
+        // SAFETY: The pending work owns a reference already, so this function still owns this one.
         drop(unsafe { Arc::from_raw(owned) });
     }
 }
@@ -72,10 +72,10 @@ pub fn cancel<T, const ID: u64>(object: &Arc<T>) -> bool
 where
     T: SleepableWork<ID> + HasDelayedWork<Sleepable<T>, ID>,
 {
-    // SAFETY: The work item lives as long as `object`.
+    // SAFETY: The work item is valid as long as `object`.
     let was_waiting = unsafe { bindings::cancel_delayed_work(raw_work::<T, ID>(object)) };
     if was_waiting {
-        // SAFETY: Queueing made a reference the queue's; the work will not run to take that back.
+        // SAFETY: Queueing has given a reference to the queue, and the cancelled work does not take it back.
         drop(unsafe { Arc::from_raw(Arc::as_ptr(object)) });
     }
     was_waiting
@@ -86,10 +86,10 @@ pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _sleep: &MaySleep) -> bool
 where
     T: SleepableWork<ID> + HasDelayedWork<Sleepable<T>, ID>,
 {
-    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
+    // SAFETY: The work item is valid as long as `object`, and the token proves that the context may sleep.
     let was_waiting = unsafe { bindings::cancel_delayed_work_sync(raw_work::<T, ID>(object)) };
     if was_waiting {
-        // SAFETY: As for `cancel`.
+        // SAFETY: Queueing has given a reference to the queue, and the cancelled work does not take it back.
         drop(unsafe { Arc::from_raw(Arc::as_ptr(object)) });
     }
     was_waiting
@@ -101,6 +101,6 @@ pub fn flush<T, const ID: u64>(object: &Arc<T>, _sleep: &MaySleep)
 where
     T: SleepableWork<ID> + HasDelayedWork<Sleepable<T>, ID>,
 {
-    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
+    // SAFETY: The work item is valid as long as `object`, and the token proves that the context may sleep.
     unsafe { bindings::flush_delayed_work(raw_work::<T, ID>(object)) };
 }

@@ -17,9 +17,9 @@
 //! | an integer, `bool`, a raw pointer | the same |
 //! | `Result` | `int`: 0 or a negative errno |
 //! | [`ErrPtr<T>`] | `T *`, or an errno in it (`ERR_PTR`) |
-//! | [`BytesIn`], [`BytesOut`] | `const void *` or `void *`, and a `size_t`: so many bytes |
-//! | [`SliceOut<T>`] | `T *` and a `size_t`: room for so many values |
-//! | `&MaySleep` | nothing: it is made by the generated function |
+//! | [`BytesIn`], [`BytesOut`] | `const void *` or `void *`, and a `size_t`: the number of bytes |
+//! | [`SliceOut<T>`] | `T *` and a `size_t`: the number of values |
+//! | `&MaySleep` | none: the generated function makes it |
 //!
 //! Other types are arguments if they implement [`FromC`]; [`view_of!`](crate::view_of) defines a view of a C structure.
 
@@ -43,7 +43,8 @@ pub unsafe trait FromC {
     unsafe fn from_c(raw: Self::Raw) -> Self;
 }
 
-/// Conversion of two arguments from C, a pointer and a number, which the macro knows by the name of the type.
+/// Conversion of two arguments from C, a pointer and a number. The macro recognises the implementing types by their
+/// names.
 ///
 /// # Safety
 ///
@@ -64,7 +65,7 @@ pub unsafe trait FromCPair {
 ///
 /// # Invariants
 ///
-/// There are `len` bytes at `start` for `'a`, which need not be initialised: a C structure has padding.
+/// `start` is valid for reads of `len` bytes for `'a`. They need not be initialised: a C structure has padding.
 #[derive(Clone, Copy)]
 pub struct BytesIn<'a> {
     start: *const ffi::c_void,
@@ -76,7 +77,7 @@ impl<'a> BytesIn<'a> {
     /// The bytes of values, padding included.
     #[inline]
     pub fn of<T>(values: &'a [T]) -> Self {
-        // INVARIANT: The values are there for `'a`.
+        // INVARIANT: The values are borrowed for `'a`.
         Self {
             start: values.as_ptr().cast(),
             len: size_of_val(values),
@@ -96,14 +97,14 @@ impl<'a> BytesIn<'a> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-// SAFETY: The types are those of a buffer that is only read.
+// SAFETY: `Pointer` is the type of a buffer that is only read, in the header.
 unsafe impl FromCPair for BytesIn<'_> {
     type Pointer = *const ffi::c_void;
 
@@ -118,11 +119,11 @@ unsafe impl FromCPair for BytesIn<'_> {
     }
 }
 
-/// Room for bytes that C wants to have copied there.
+/// A C buffer for output bytes.
 ///
 /// # Invariants
 ///
-/// There is room for `len` bytes at `start` for `'a`, which nobody else uses.
+/// `start` is valid for writes of `len` bytes for `'a`, with exclusive access.
 pub struct BytesOut<'a> {
     start: *mut ffi::c_void,
     len: usize,
@@ -142,14 +143,14 @@ impl BytesOut<'_> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-// SAFETY: The types are those of a buffer that is filled in.
+// SAFETY: `Pointer` is the type of an output buffer in the header.
 unsafe impl FromCPair for BytesOut<'_> {
     type Pointer = *mut ffi::c_void;
 
@@ -164,10 +165,10 @@ unsafe impl FromCPair for BytesOut<'_> {
     }
 }
 
-/// Room for values that C wants to have filled in.
+/// A C array for output values.
 pub struct SliceOut<'a, T>(pub &'a mut [core::mem::MaybeUninit<T>]);
 
-// SAFETY: The types are those of an array that is filled in.
+// SAFETY: `Pointer` is the type of an output array in the header.
 unsafe impl<T> FromCPair for SliceOut<'_, T> {
     type Pointer = *mut T;
 
@@ -176,7 +177,7 @@ unsafe impl<T> FromCPair for SliceOut<'_, T> {
         if count == 0 {
             return Self(&mut []);
         }
-        // SAFETY: By the safety requirements there is room for so many values.
+        // SAFETY: By the safety requirements the array is valid for writes of `count` values.
         Self(unsafe { core::slice::from_raw_parts_mut(first.cast(), count) })
     }
 }
@@ -192,7 +193,7 @@ pub trait IntoC {
 
 macro_rules! plain {
     ($($ty:ty)*) => {$(
-        // SAFETY: The type is the same on both sides.
+        // SAFETY: `Raw` is the type in the header.
         unsafe impl FromC for $ty {
             type Raw = Self;
 
@@ -214,7 +215,7 @@ macro_rules! plain {
 }
 plain! { u8 u16 u32 u64 usize i8 i16 i32 i64 isize bool }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl<T> FromC for *mut T {
     type Raw = Self;
 
@@ -224,7 +225,7 @@ unsafe impl<T> FromC for *mut T {
     }
 }
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl<T> FromC for *const T {
     type Raw = Self;
 
@@ -298,12 +299,12 @@ macro_rules! view_of {
         #[repr(transparent)]
         $vis struct $name(::kernel::types::Opaque<$c>);
 
-        // SAFETY: The structure may be used from any thread; what changes in it is guarded by the methods.
+        // SAFETY: The structure may be used from any thread; the methods synchronise access to members that change.
         unsafe impl Send for $name {}
-        // SAFETY: As above.
+        // SAFETY: The structure may be used from any thread; the methods synchronise access to members that change.
         unsafe impl Sync for $name {}
 
-        // SAFETY: A transparent wrapper of an `Opaque`.
+        // SAFETY: The type is a transparent wrapper of an `Opaque`.
         unsafe impl $crate::entry::View for $name {
             type C = $c;
         }
@@ -319,24 +320,24 @@ macro_rules! view_of {
 }
 pub use view_of;
 
-// SAFETY: A view is where the structure is.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: View> FromC for &T {
     type Raw = *mut T::C;
 
     #[inline(always)]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the structure is there; a view is a transparent wrapper.
+        // SAFETY: By the safety requirements the structure is valid; a view is a transparent wrapper.
         unsafe { &*raw.cast() }
     }
 }
 
-// SAFETY: As for a reference; null is no structure.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: View> FromC for Option<&T> {
     type Raw = *mut T::C;
 
     #[inline(always)]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the structure is there if the pointer is not null.
+        // SAFETY: By the safety requirements the structure is valid if the pointer is not null.
         unsafe { raw.cast::<T>().as_ref() }
     }
 }
@@ -354,28 +355,28 @@ impl<T> core::ops::Deref for Const<'_, T> {
     }
 }
 
-// SAFETY: As for a reference.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: View> FromC for Const<'_, T> {
     type Raw = *const T::C;
 
     #[inline(always)]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the structure is there; a view is a transparent wrapper.
+        // SAFETY: By the safety requirements the structure is valid; a view is a transparent wrapper.
         Self(unsafe { &*raw.cast() })
     }
 }
 
-// SAFETY: `struct device` is what the kernel's type is a transparent wrapper of.
+// SAFETY: The kernel's type is a transparent wrapper of an `Opaque` `struct device`.
 unsafe impl View for kernel::device::Device {
     type C = crate::bindings::device;
 }
 
-// SAFETY: `struct net_device` is what the type is a transparent wrapper of.
+// SAFETY: The type is a transparent wrapper of an `Opaque` `struct net_device`.
 unsafe impl View for crate::net::device::NetDevice {
     type C = crate::bindings::net_device;
 }
 
-// SAFETY: `struct net` is what the type is a transparent wrapper of.
+// SAFETY: The type is a transparent wrapper of an `Opaque` `struct net`.
 unsafe impl View for crate::net::ns::NetNamespace {
     type C = crate::bindings::net;
 }
@@ -392,13 +393,13 @@ impl IntoC for Option<kernel::sync::aref::ARef<crate::net::device::NetDevice>> {
     }
 }
 
-// SAFETY: A string of C is what a `CStr` refers to.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for &CStr {
     type Raw = *const ffi::c_char;
 
     #[inline(always)]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the string is there.
+        // SAFETY: By the safety requirements the string is valid.
         unsafe { CStr::from_char_ptr(raw) }
     }
 }
@@ -416,24 +417,24 @@ impl<T> core::ops::Deref for Input<'_, T> {
     }
 }
 
-// SAFETY: As for a reference to plain data, which the caller does not change during the call.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: Zeroable> FromC for Input<'_, T> {
     type Raw = *const T;
 
     #[inline(always)]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the data is there.
+        // SAFETY: By the safety requirements the data is valid, and not changed during the call.
         Self(unsafe { &*raw })
     }
 }
 
-// SAFETY: As for a reference to plain data, which is the callee's during the call.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T: Zeroable> FromC for &mut T {
     type Raw = *mut T;
 
     #[inline(always)]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements the data is there.
+        // SAFETY: By the safety requirements the data is valid, and lent for writing during the call.
         unsafe { &mut *raw }
     }
 }
@@ -445,7 +446,7 @@ impl<'a, T: Zeroable> Out<'a, T> {
     /// Sets the value.
     #[inline(always)]
     pub fn set(self, value: T) {
-        // SAFETY: The place is ours during the call, and plain data needs no drop.
+        // SAFETY: The pointer is valid for writes during the call, and plain data needs no drop.
         unsafe { self.0.as_ptr().write(value) };
     }
 
@@ -453,7 +454,7 @@ impl<'a, T: Zeroable> Out<'a, T> {
     #[inline]
     pub fn zeroed(self) -> &'a mut T {
         let place = self.0.as_ptr();
-        // SAFETY: The place is ours during the call; zeros are a valid value.
+        // SAFETY: The pointer is valid for writes during the call; zeros are a valid value.
         unsafe {
             place.write_bytes(0, 1);
             &mut *place
@@ -464,27 +465,27 @@ impl<'a, T: Zeroable> Out<'a, T> {
     ///
     /// # Safety
     ///
-    /// The C header says that the caller has filled the place in.
+    /// By the C header the caller has initialised the value.
     #[inline(always)]
     pub unsafe fn filled(self) -> &'a mut T {
-        // SAFETY: The place is ours during the call, and filled by the safety requirements.
+        // SAFETY: The pointer is valid during the call, and by the safety requirements the value is initialised.
         unsafe { &mut *self.0.as_ptr() }
     }
 }
 
-// SAFETY: The place is used for writing.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T> FromC for Out<'_, T> {
     type Raw = *mut T;
 
     #[inline(always)]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements there is a place.
+        // SAFETY: By the safety requirements the pointer is not null.
         let place = unsafe { core::ptr::NonNull::new_unchecked(raw) };
         Self(place, PhantomData)
     }
 }
 
-// SAFETY: As above; null is no place.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl<T> FromC for Option<Out<'_, T>> {
     type Raw = *mut T;
 

@@ -23,7 +23,7 @@ pub unsafe trait ExportedStatic: Sync {
 #[doc(hidden)]
 pub fn check<T: ExportedStatic>(_header: *const T::Header, _this: &T) {}
 
-// SAFETY: A transparent wrapper.
+// SAFETY: The type is a transparent wrapper of `T`, and `Sync`.
 unsafe impl<T> ExportedStatic for Exported<T> {
     type Header = T;
 }

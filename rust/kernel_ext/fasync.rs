@@ -16,9 +16,9 @@ use crate::bindings;
 #[repr(transparent)]
 pub struct Fasync(UnsafeCell<*mut bindings::fasync_struct>);
 
-// SAFETY: The kernel guards the list.
+// SAFETY: The kernel synchronises access to the list.
 unsafe impl Send for Fasync {}
-// SAFETY: As above.
+// SAFETY: The kernel synchronises access to the list.
 unsafe impl Sync for Fasync {}
 
 impl Fasync {
@@ -29,13 +29,13 @@ impl Fasync {
 
     /// Notifies all processes: `SIGIO`, or the signal of `F_SETSIG`. Any context.
     pub fn notify(&self) {
-        // SAFETY: The list is there; the function takes the locks that it needs.
+        // SAFETY: The list is valid; the function takes the necessary locks.
         unsafe { bindings::kill_fasync_input(self.0.get()) };
     }
 
-    /// Adds or removes a file, as the arguments of its `fasync` method say.
+    /// Adds or removes a file, with the arguments of its `fasync` method.
     pub(crate) fn set(&self, fd: c_int, file: &File, on: c_int) -> Result<c_int> {
-        // SAFETY: The list is there, and the file too during the call.
+        // SAFETY: The list is valid, and the file is valid during the call.
         let ret = unsafe { bindings::fasync_helper(fd, file.as_ptr(), on, self.0.get()) };
         kernel::error::to_result(ret.min(0)).map(|()| ret)
     }

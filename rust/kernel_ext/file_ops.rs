@@ -3,7 +3,7 @@
 //! Methods of open files: `struct file_operations`.
 //!
 //! A type implements [`FileOps`], and [`table`] makes the C table from it. The private data of a file is a
-//! [`FileOps::Private`], of which the file has a reference.
+//! [`FileOps::Private`], to which the file owns a reference.
 //!
 //! C header: `include/linux/fs.h`.
 
@@ -33,7 +33,7 @@ pub trait FileOps: Sized + 'static {
     /// The private data of a file is a reference to this type.
     type Private: AlwaysRefCounted + Sync;
 
-    /// The structure whose character device is opened; [`Cdev`] where there is no `open`.
+    /// The structure whose character device is opened; [`Cdev`] without `open`.
     type Node: CdevOwner;
 
     /// A character device is opened. The file has no position.
@@ -105,9 +105,9 @@ pub type RawRelease =
 ///
 /// # Safety
 ///
-/// A file that C code opens with this table has a reference of a `T::Private` as its private data, from the time on
-/// that it has a descriptor, and `release` drops it. Where `T` has `open`, the table is for the character devices of `T::Node`
-/// alone.
+/// A file that C code opens with this table owns a reference to a `T::Private` as its private data before it gets a
+/// descriptor, and `release` drops the reference. If `T` has `open`, the table is used for character devices of `T::Node`
+/// only.
 pub const unsafe fn table<T: FileOps>(
     owner: &ThisModule,
     release: Option<RawRelease>,
@@ -150,9 +150,9 @@ struct Call<'a, T: FileOps> {
 impl<T: FileOps> Call<'_, T> {
     /// # Safety
     ///
-    /// The kernel calls a method of `file`, whose table is of `T`.
+    /// The kernel calls a method of `file`, whose table is that of `T`.
     unsafe fn new(file: *mut bindings::file) -> Self {
-        // SAFETY: By the safety requirements; the file keeps its private data. Methods of files may sleep.
+        // SAFETY: By the safety requirements; the file owns a reference to its private data. Methods of files may sleep.
         unsafe {
             Self {
                 file: File::from_raw_file(file),
@@ -183,7 +183,7 @@ unsafe extern "C" fn open<T: FileOps>(
     inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
-    // SAFETY: By the safety requirements: the inode has its device during the call, which is a member of a `T::Node`, and
+    // SAFETY: By the safety requirements; during the call the inode has its device, which is a member of a `T::Node`, and
     // opening may sleep.
     let opened = unsafe {
         let cdev = (*inode).__bindgen_anon_5.i_cdev;
@@ -192,7 +192,7 @@ unsafe extern "C" fn open<T: FileOps>(
     };
     match opened {
         Ok(private) => {
-            // SAFETY: The file is still ours alone. The function cannot fail.
+            // SAFETY: The file is being opened, so only this thread uses it. The function cannot fail.
             unsafe {
                 (*file).private_data = ARef::into_raw(private).as_ptr().cast();
                 bindings::stream_open(inode, file)
@@ -204,12 +204,12 @@ unsafe extern "C" fn open<T: FileOps>(
 
 /// # Safety
 ///
-/// The kernel calls it for a file that was opened with `open::<T>`, and that nobody has any more.
+/// The kernel calls it for a file that was opened with `open::<T>`, when its last descriptor and mapping is closed.
 unsafe extern "C" fn release_file<T: FileOps>(
     _inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
-    // SAFETY: The private data is the reference from `open`, and nobody uses it any more. Releasing may sleep.
+    // SAFETY: The private data is the reference from `open`, and no method of the file runs any more. Releasing may sleep.
     unsafe {
         let private = NonNull::new_unchecked((*file).private_data.cast());
         T::release(ARef::from_raw(private), &MaySleep::assume());
@@ -249,7 +249,7 @@ unsafe extern "C" fn write<T: FileOps>(
 
 /// # Safety
 ///
-/// As for [`Call::new`]; `table` is null, or one during the call.
+/// As for [`Call::new`]; `table` is null, or valid during the call.
 unsafe extern "C" fn poll<T: FileOps>(
     file: *mut bindings::file,
     table: *mut bindings::poll_table_struct,
@@ -275,7 +275,7 @@ unsafe extern "C" fn ioctl<T: FileOps>(
 
 /// # Safety
 ///
-/// As for [`Call::new`]; `area` is a mapping that is being made.
+/// As for [`Call::new`]; `area` is a mapping that is being created.
 unsafe extern "C" fn mmap<T: FileOps>(
     file: *mut bindings::file,
     area: *mut bindings::vm_area_struct,

@@ -33,11 +33,11 @@ impl<'a> Gfp<'a> {
     }
 }
 
-// SAFETY: The type is that of allocation flags.
+// SAFETY: `Raw` is the type of allocation flags in the header.
 unsafe impl FromC for Gfp<'_> {
     type Raw = bindings::gfp_t;
 
-    /// The flags of a caller fit its context.
+    /// Wraps the flags, which by the header fit the context of the call.
     #[inline(always)]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         Self(raw, PhantomData)

@@ -57,8 +57,8 @@ impl Job {
 
 /// # Invariants
 ///
-/// Outside of [`Interrupter::call`] the timer is not queued, and its callback does not run. Inside, the job is that of the call,
-/// and changes only while that is so.
+/// Outside [`Interrupter::call`] the timer is not queued, and its callback does not run. The job changes only while the timer is
+/// idle.
 #[pin_data]
 struct Inner {
     #[pin]
@@ -71,7 +71,7 @@ struct Inner {
 /// Calls closures in interrupt context.
 pub struct Interrupter(Pin<KBox<Inner>>);
 
-// SAFETY: A timer may be used from any thread; the job is used by calls alone, which have the value for themselves.
+// SAFETY: A timer may be used from any thread; only `call` uses the job, with exclusive access to the value.
 unsafe impl Send for Interrupter {}
 
 impl Interrupter {
@@ -89,7 +89,7 @@ impl Interrupter {
             }),
             GFP_KERNEL,
         )?;
-        // INVARIANT: The timer was not set up yet.
+        // INVARIANT: The timer is not initialised yet, and so idle.
         Ok(Self(inner))
     }
 
@@ -108,15 +108,15 @@ impl Interrupter {
             run: run::<R, F>,
             closure: (&raw mut closure).cast(),
         });
-        // SAFETY: By the type invariants the timer is idle, so it may be set up (anew) and started; it stays where it is.
+        // SAFETY: By the type invariants the timer is idle, so it may be initialised again and started; it is pinned.
         unsafe {
             let clock = bindings::CLOCK_MONOTONIC as bindings::clockid_t;
             bindings::hrtimer_setup(timer, Some(expired), clock, context.mode());
             bindings::hrtimer_start_range_ns(timer, 0, 0, context.mode());
         }
         self.0.done.wait(sleep);
-        // INVARIANT: The callback has returned too, when this does.
-        // SAFETY: The timer was set up.
+        // INVARIANT: The function waits for the callback.
+        // SAFETY: The timer was initialised.
         unsafe { bindings::hrtimer_cancel(timer) };
         self.0.job.set(Job::NONE);
         closure.1
@@ -127,7 +127,7 @@ impl Interrupter {
 ///
 /// # Safety
 ///
-/// `closure` is the place of a closure and its result, which nobody else uses meanwhile.
+/// `closure` points to a closure and its result, with exclusive access during the call.
 unsafe fn run<R, F: FnOnce() -> R>(closure: *mut c_void) {
     // SAFETY: By the safety requirements.
     let (f, result) = unsafe { &mut *closure.cast::<(Option<F>, Option<R>)>() };
@@ -140,7 +140,7 @@ unsafe fn run<R, F: FnOnce() -> R>(closure: *mut c_void) {
 ///
 /// The timer is that of an `Inner` which is in a call.
 unsafe extern "C" fn expired(timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
-    // SAFETY: By the safety requirements; `Opaque` is transparent. The caller waits for the completion, so the closure is there.
+    // SAFETY: By the safety requirements; `Opaque` is transparent. `call` waits for the completion, so the closure is valid.
     let inner = unsafe {
         let inner = kernel::container_of!(Opaque::cast_from(timer), Inner, timer);
         let job = (*inner).job.get();

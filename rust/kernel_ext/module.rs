@@ -61,7 +61,7 @@ impl InitOnce {
 ///
 /// # Invariants
 ///
-/// `module!` of the kernel crate has the value, and drops it when the kernel unloads the module, in process context. It is
+/// `module!` of the kernel crate owns the value, and drops it when the kernel unloads the module, in process context. It is
 /// `None` only while it is dropped.
 pub struct Loaded<M: ProcessModule>(Option<M>);
 
@@ -80,8 +80,8 @@ impl<M: ProcessModule> Loaded<M> {
         if once.0.swap(true, Ordering::Relaxed) {
             return Err(EBUSY);
         }
-        // SAFETY: The first call is that of the kernel, in process context: before it run only setters of parameters, which
-        // are the kernel's.
+        // SAFETY: The first call is that of the kernel, in process context: before it only setters of parameters run, which
+        // are functions of the kernel.
         let sleep = &unsafe { MaySleep::assume() };
         // INVARIANT: The first caller is `module!`, by the safety requirements.
         Ok(Self(Some(M::init(module, sleep)?)))
@@ -91,7 +91,7 @@ impl<M: ProcessModule> Loaded<M> {
 impl<M: ProcessModule> Drop for Loaded<M> {
     fn drop(&mut self) {
         if let Some(module) = self.0.take() {
-            // SAFETY: By the type invariants.
+            // SAFETY: By the type invariants the value is dropped in process context.
             module.exit(&unsafe { MaySleep::assume() });
         }
     }
@@ -102,7 +102,7 @@ impl<M: ProcessModule> Drop for Loaded<M> {
 #[macro_export]
 macro_rules! process_module {
     (type: $type:ty, $($rest:tt)*) => {
-        /// The module as the kernel loads it: safe code has no value of it.
+        /// The type that the kernel loads, of which safe code has no value.
         struct LoadedModule {
             _loaded: $crate::module::Loaded<$type>,
         }
@@ -132,14 +132,14 @@ pub struct ModuleRef(&'static ThisModule);
 impl ModuleRef {
     /// Takes a reference. `None` if the module is being unloaded. Any context.
     pub fn get(module: &'static ThisModule) -> Option<Self> {
-        // SAFETY: The module is there, for its code or that of one which needs it runs.
+        // SAFETY: The module is valid, since its code or that of a dependent module is running.
         unsafe { bindings::try_module_get(module.as_ptr()) }.then(|| Self(module))
     }
 }
 
 impl Drop for ModuleRef {
     fn drop(&mut self) {
-        // SAFETY: `get` counted the reference.
+        // SAFETY: `get` has counted the reference.
         unsafe { bindings::module_put(self.0.as_ptr()) };
     }
 }

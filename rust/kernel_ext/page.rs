@@ -22,7 +22,7 @@ pub struct SharedPage<'a>(NonNull<bindings::page>, PhantomData<&'a ()>);
 
 // SAFETY: The page is pinned, so that any thread may use it; all accesses are copies or atomic.
 unsafe impl Send for SharedPage<'_> {}
-// SAFETY: As above.
+// SAFETY: The page is pinned, so that any thread may use it; all accesses are copies or atomic.
 unsafe impl Sync for SharedPage<'_> {}
 
 impl<'a> SharedPage<'a> {
@@ -30,7 +30,7 @@ impl<'a> SharedPage<'a> {
     ///
     /// # Safety
     ///
-    /// `page` stays a valid page of its memory throughout `'a`, and nobody has references to its bytes.
+    /// `page` is a valid page throughout `'a`, and there are no references to its bytes.
     #[inline]
     pub unsafe fn from_raw(page: NonNull<bindings::page>) -> Self {
         // INVARIANT: By the safety requirements.
@@ -53,7 +53,7 @@ impl<'a> SharedPage<'a> {
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result {
         let mapped = self.map();
         let from = mapped.at(offset, to.len())?;
-        // SAFETY: Both are valid for the length; `to` is a reference, so that it is no part of the page.
+        // SAFETY: Both are valid for the length; `to` is a reference, and so not a part of the page.
         unsafe { copy_volatile(from, to.as_mut_ptr(), to.len()) };
         Ok(())
     }
@@ -67,7 +67,7 @@ impl<'a> SharedPage<'a> {
     pub fn write(&self, offset: usize, from: &[u8]) -> Result {
         let mapped = self.map();
         let to = mapped.at(offset, from.len())?;
-        // SAFETY: Both are valid for the length; `from` is a reference, so that it is no part of the page.
+        // SAFETY: Both are valid for the length; `from` is a reference, and so not a part of the page.
         unsafe { copy_volatile(from.as_ptr(), to, from.len()) };
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Mapped {
 impl Drop for Mapped {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `map` mapped the page.
+        // SAFETY: `map` has mapped the page.
         unsafe { bindings::kunmap_local(self.0.cast()) };
     }
 }

@@ -58,7 +58,7 @@ macro_rules! raw_param {
             static PARAM: ::kernel::module_param::KernelParam =
                 ::kernel::module_param::KernelParam::new(::kernel::bindings::kernel_param {
                     name: ::kernel::str::as_char_ptr_in_const_context($name),
-                    // SAFETY: The module's own structure, which the kernel makes when it loads the module.
+                    // SAFETY: The kernel creates the module's own structure when it loads the module.
                     mod_: unsafe {
                         core::ptr::from_ref(&::kernel::bindings::__this_module)
                             .cast::<::kernel::bindings::module>()
@@ -69,8 +69,8 @@ macro_rules! raw_param {
                     level: -1,
                     flags: 0,
                     __bindgen_anon_1: ::kernel::bindings::kernel_param__bindgen_ty_1 {
-                        // An atomic has the layout of what is in it; the kernel sets it before the module runs, and
-                        // reads it as it is.
+                        // An atomic has the layout of its value; the kernel sets it before the module runs, and
+                        // reads it by a single load.
                         arg: (&raw const $place).cast_mut().cast(),
                     },
                 });

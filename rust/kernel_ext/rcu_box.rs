@@ -20,9 +20,9 @@ struct Inner<T> {
 /// disabled: its `drop` must not sleep. A module with such boxes calls [`barrier`] before it is unloaded.
 pub struct RcuBox<T: Send + 'static>(ManuallyDrop<KBox<Inner<T>>>);
 
-// SAFETY: The value may be used and dropped on any thread; the head is used by RCU alone.
+// SAFETY: The value may be used and dropped on any thread; only RCU uses the head.
 unsafe impl<T: Send> Send for RcuBox<T> {}
-// SAFETY: A shared reference gives the value alone.
+// SAFETY: A shared reference gives access to the value alone.
 unsafe impl<T: Send + Sync> Sync for RcuBox<T> {}
 
 impl<T: Send + 'static> RcuBox<T> {
@@ -48,7 +48,7 @@ impl<T: Send + 'static> RcuBox<T> {
     ///
     /// RCU calls it, a grace period after `drop` handed the allocation over.
     unsafe extern "C" fn free(head: *mut bindings::callback_head) {
-        // SAFETY: `head` is the first member of an `Inner<T>` from `KBox::into_raw`, which is ours again.
+        // SAFETY: `head` is the first member of an `Inner<T>` from `KBox::into_raw`, whose ownership RCU returns.
         drop(unsafe { KBox::from_raw(head.cast::<Inner<T>>()) });
     }
 }
@@ -65,13 +65,13 @@ impl<T: Send + 'static> Drop for RcuBox<T> {
     fn drop(&mut self) {
         // SAFETY: The box is not used again.
         let inner = KBox::into_raw(unsafe { ManuallyDrop::take(&mut self.0) });
-        // SAFETY: The head comes first, and is used for this alone; `free` takes the allocation back.
+        // SAFETY: The head is the first member, and only used here; `free` takes the allocation back.
         unsafe { bindings::call_rcu(inner.cast(), Some(Self::free)) };
     }
 }
 
 /// Waits until the values of all dropped boxes are dropped.
 pub fn barrier(_may_sleep: &MaySleep) {
-    // SAFETY: The token shows that it may sleep.
+    // SAFETY: The token proves that the context may sleep.
     unsafe { bindings::rcu_barrier() };
 }

@@ -55,8 +55,8 @@ impl<T> Revocable<T> {
             return;
         }
         sync::rcu::synchronize_expedited(may_sleep);
-        // SAFETY: By the type invariants: who uses the object found `gone` unset, so began before the grace period, and
-        // has ended with it.
+        // SAFETY: By the type invariants a user of the object has found `gone` unset, so its critical section has begun
+        // before the grace period, and has ended with it.
         unsafe { self.inner.revoke_nosync() };
     }
 }

@@ -1,50 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Room for bytes: memory that is written before it is read.
+//! Output buffers: memory that is written before it is read.
 
 use core::{mem::MaybeUninit, ptr, slice};
 
 use kernel::prelude::*;
 
-/// Room for bytes, which is written from its start on. What it had before cannot be read.
+/// A buffer that is written from its start on, and whose former content cannot be read.
 ///
 /// # Invariants
 ///
-/// The first `written` bytes are initialised, and there are no fewer bytes.
+/// `written` is at most the length of `bytes`, and the first `written` bytes are initialised.
 pub struct Room<'a> {
     bytes: &'a mut [MaybeUninit<u8>],
     written: usize,
 }
 
 impl<'a> Room<'a> {
-    /// Room that nothing is written to.
+    /// Creates an empty buffer over memory.
     #[inline]
     pub fn new(bytes: &'a mut [MaybeUninit<u8>]) -> Self {
-        // INVARIANT: Nothing is written.
+        // INVARIANT: No bytes are written.
         Self { bytes, written: 0 }
     }
 
-    /// Room in place of bytes.
+    /// Creates an empty buffer over initialised bytes.
     #[inline]
     pub fn over(bytes: &'a mut [u8]) -> Self {
         let len = bytes.len();
-        // SAFETY: The types have the same layout; what is written is initialised, and what is not stays as it is.
+        // SAFETY: The types have the same layout, and a `Room` only writes initialised bytes, so that all bytes
+        // stay initialised.
         Self::new(unsafe { slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) })
     }
 
-    /// How many bytes are written.
+    /// The number of written bytes.
     #[inline]
     pub fn written(&self) -> usize {
         self.written
     }
 
-    /// How many more bytes there is room for.
+    /// The number of bytes that may still be written.
     #[inline]
     pub fn left(&self) -> usize {
         self.bytes.len().saturating_sub(self.written)
     }
 
-    /// Where the room begins.
+    /// The start of the buffer.
     #[inline]
     pub(crate) fn start(&self) -> *const u8 {
         self.bytes.as_ptr().cast()
@@ -54,11 +55,11 @@ impl<'a> Room<'a> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no room.
+    /// `EINVAL` if fewer bytes are left.
     ///
     /// # Safety
     ///
-    /// `write` initialises as many bytes where it is told, and no more.
+    /// `write` initialises `len` bytes at its argument, and writes no others.
     #[inline]
     pub unsafe fn write_with(&mut self, len: usize, write: impl FnOnce(*mut u8)) -> Result {
         let end = self.written.checked_add(len).ok_or(EINVAL)?;
@@ -73,11 +74,11 @@ impl<'a> Room<'a> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no room.
+    /// `EINVAL` if fewer bytes are left.
     #[inline]
     pub fn write(&mut self, from: &[u8]) -> Result {
         let len = from.len();
-        // SAFETY: All bytes are copied; the room is borrowed alone, so `from` is no part of it.
+        // SAFETY: All bytes are copied; `self` is borrowed mutably, so `from` is not a part of the buffer.
         unsafe { self.write_with(len, |to| ptr::copy_nonoverlapping(from.as_ptr(), to, len)) }
     }
 
@@ -85,7 +86,7 @@ impl<'a> Room<'a> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no room.
+    /// `EINVAL` if fewer bytes are left.
     #[inline]
     pub fn write_zeros(&mut self, len: usize) -> Result {
         // SAFETY: All bytes are written.

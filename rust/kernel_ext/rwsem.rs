@@ -7,13 +7,13 @@
 use crate::{bindings, context::MaySleep};
 use kernel::types::{NotThreadSafe, Opaque};
 
-/// A semaphore that many tasks hold to read, or one to write.
+/// A semaphore that many tasks hold for reading, or one for writing.
 #[repr(transparent)]
 pub struct RwSem(Opaque<bindings::rw_semaphore>);
 
 // SAFETY: A semaphore may be used from any thread.
 unsafe impl Send for RwSem {}
-// SAFETY: As above.
+// SAFETY: A semaphore may be used from any thread.
 unsafe impl Sync for RwSem {}
 
 impl RwSem {
@@ -26,67 +26,67 @@ impl RwSem {
         Self(Opaque::zeroed())
     }
 
-    /// Initialises it.
+    /// Initialises the semaphore.
     ///
     /// # Safety
     ///
     /// It is called once.
     pub unsafe fn init(&'static self) {
-        // SAFETY: By the safety requirements nobody uses it yet; a static is not moved.
+        // SAFETY: By the safety requirements it is not used yet; a static is not moved.
         unsafe { bindings::init_rwsem(self.0.get()) };
     }
 
-    /// A semaphore of a C structure.
+    /// Borrows a semaphore of a C structure.
     ///
     /// # Safety
     ///
-    /// `raw` is an initialised semaphore, and stays for `'a`.
+    /// `raw` is an initialised semaphore that is valid for `'a`.
     #[inline]
     pub unsafe fn from_raw<'a>(raw: *mut bindings::rw_semaphore) -> &'a Self {
         // SAFETY: By the safety requirements; the type is a transparent wrapper.
         unsafe { &*raw.cast() }
     }
 
-    /// Takes it to read. Sleeps while a task has it to write.
+    /// Takes it for reading. Sleeps while a task holds it for writing.
     pub fn read(&self, _sleep: &MaySleep) -> ReadGuard<'_> {
-        // SAFETY: It was initialised, and the token shows that it may sleep.
+        // SAFETY: The semaphore is initialised, and the token proves that the context may sleep.
         unsafe { bindings::down_read(self.0.get()) };
-        // INVARIANT: It was just taken.
+        // INVARIANT: The semaphore was just taken.
         ReadGuard(self, NotThreadSafe)
     }
 
-    /// Takes it to read without waiting. `None` if a task has it to write, or waits for that.
+    /// Takes it for reading without waiting. `None` if a task holds it for writing, or waits for that.
     pub fn try_read(&self) -> Option<ReadGuard<'_>> {
-        // SAFETY: It was initialised.
+        // SAFETY: The semaphore is initialised.
         let taken = unsafe { bindings::down_read_trylock(self.0.get()) };
-        // INVARIANT: It was just taken.
+        // INVARIANT: The semaphore was just taken.
         (taken == 1).then(|| ReadGuard(self, NotThreadSafe))
     }
 
-    /// The guard of a semaphore that is held to read, after [`core::mem::forget`] of the one that took it.
+    /// The guard of a semaphore that is held for reading, after [`core::mem::forget`] of the former guard.
     ///
     /// # Safety
     ///
-    /// The semaphore is held to read, and the caller gives that up to the guard.
+    /// The semaphore is held for reading, and the caller gives that up to the guard.
     pub unsafe fn assume_read(&self) -> ReadGuard<'_> {
         // INVARIANT: By the safety requirements.
         ReadGuard(self, NotThreadSafe)
     }
 
-    /// Takes it to write. Sleeps while other tasks have it.
+    /// Takes it for writing. Sleeps while other tasks hold it.
     pub fn write(&self, _sleep: &MaySleep) -> WriteGuard<'_> {
-        // SAFETY: It was initialised, and the token shows that it may sleep.
+        // SAFETY: The semaphore is initialised, and the token proves that the context may sleep.
         unsafe { bindings::down_write(self.0.get()) };
-        // INVARIANT: It was just taken.
+        // INVARIANT: The semaphore was just taken.
         WriteGuard(self, NotThreadSafe)
     }
 }
 
-/// The semaphore is held to read. Dropping the guard releases it.
+/// A guard of a semaphore that is held for reading. Dropping it releases the semaphore.
 ///
 /// # Invariants
 ///
-/// As the type says.
+/// The semaphore is held for reading.
 #[must_use]
 pub struct ReadGuard<'a>(&'a RwSem, NotThreadSafe);
 
@@ -99,22 +99,22 @@ impl<'a> ReadGuard<'a> {
 
 impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the semaphore is held for reading.
         unsafe { bindings::up_read(self.0 .0.get()) };
     }
 }
 
-/// The semaphore is held to write. Dropping the guard releases it.
+/// A guard of a semaphore that is held for writing. Dropping it releases the semaphore.
 ///
 /// # Invariants
 ///
-/// As the type says.
+/// The semaphore is held for writing.
 #[must_use]
 pub struct WriteGuard<'a>(&'a RwSem, NotThreadSafe);
 
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the semaphore is held for writing.
         unsafe { bindings::up_write(self.0 .0.get()) };
     }
 }

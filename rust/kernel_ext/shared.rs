@@ -56,7 +56,7 @@ impl SharedMem {
             .checked_next_multiple_of(PAGE_SIZE)
             .filter(|&len| len != 0)
             .ok_or(EINVAL)?;
-        // SAFETY: The token shows that it may sleep.
+        // SAFETY: The token proves that the context may sleep.
         let base = unsafe { bindings::vmalloc_user_noprof(len) };
         let base = NonNull::new(base.cast()).ok_or(ENOMEM)?;
         // INVARIANT: `vmalloc_user` zeroes the memory.
@@ -107,7 +107,7 @@ impl SharedMem {
     fn word(&self, offset: usize) -> Option<&AtomicU32> {
         let ptr = self.typed::<u32>(offset)?;
         // SAFETY: The pointer is aligned and inside the memory, which lives as long as `self`; other accesses are atomic
-        // or of user space.
+        // or made by user space.
         Some(unsafe { AtomicU32::from_ptr(ptr.as_ptr()) })
     }
 
@@ -146,7 +146,7 @@ impl SharedMem {
     #[inline]
     pub fn write<T: AsBytes + Copy>(&self, offset: usize, value: &T) -> Option<()> {
         let ptr = self.typed::<T>(offset)?;
-        // SAFETY: The pointer is aligned and inside the memory; `AsBytes` says that `T` has no uninitialised bytes.
+        // SAFETY: The pointer is aligned and inside the memory; by `AsBytes` a `T` has no uninitialised bytes.
         unsafe { ptr.as_ptr().write_volatile(*value) };
         Some(())
     }
@@ -170,8 +170,8 @@ impl SharedMem {
 
 impl Drop for SharedMem {
     fn drop(&mut self) {
-        // SAFETY: The memory is from `vmalloc_user`, and nobody uses it any more; user space has its own references to
-        // the pages.
+        // SAFETY: The memory is from `vmalloc_user`, and `self` owns it; mappings of user space hold their own references
+        // to the pages.
         unsafe { bindings::vfree(self.base.as_ptr().cast()) };
     }
 }

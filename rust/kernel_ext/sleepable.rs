@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work items that may sleep: the type of the work says so, and it can be queued only where its worker may sleep.
+//! Work items that may sleep: their type ensures that they are only queued where the worker may sleep.
 //!
 //! As for [`work`](crate::work), the item is the kernel crate's [`Work`], in a field of an object in an [`Arc`], and queued
 //! work owns a reference to its object. The field's type names [`Sleepable`], so that no function of the kernel crate can
-//! queue it, on a BH queue least of all:
+//! queue it, for example on a BH queue:
 //!
 //! ```
 //! # use kernel::{impl_has_work, new_work, prelude::*, sync::Arc, workqueue::Work};
@@ -47,7 +47,7 @@ use kernel::{
     workqueue::{HasWork, RawWorkItem, Work, WorkItem, WorkItemPointer},
 };
 
-/// A type with a work item that may sleep. `ID` tells the items of a type apart.
+/// A type with a work item that may sleep. `ID` distinguishes the items of a type.
 pub trait SleepableWork<const ID: u64 = 0>:
     HasWork<Sleepable<Self>, ID> + Send + Sync + Sized + 'static
 {
@@ -60,7 +60,7 @@ pub trait SleepableWork<const ID: u64 = 0>:
 /// There are no values: the kernel crate would let anyone queue a value of this type, on any queue.
 pub struct Sleepable<T>(Infallible, PhantomData<fn() -> T>);
 
-// SAFETY: There are no values, so it passes no pointers.
+// SAFETY: The type has no values, so it passes no pointers.
 unsafe impl<T, const ID: u64> RawWorkItem<ID> for Sleepable<T> {
     type EnqueueOutput = Infallible;
 
@@ -72,13 +72,13 @@ unsafe impl<T, const ID: u64> RawWorkItem<ID> for Sleepable<T> {
     }
 }
 
-// SAFETY: There are no values, so `__enqueue` uses no `work_struct`.
+// SAFETY: The type has no values, so `__enqueue` uses no `work_struct`.
 unsafe impl<T: SleepableWork<ID>, const ID: u64> WorkItemPointer<ID> for Sleepable<T> {
     unsafe extern "C" fn run(work: *mut kernel::bindings::work_struct) {
         let work = work.cast::<Work<Self, ID>>();
-        // SAFETY: Only `enqueue` and those of `delayed` queue the item. They queue the field that `HasWork` names, of an
-        // object in an `Arc`, with a reference that is now ours. Their queue is a `SleepableQueue`: its workers run in
-        // process context and hold nothing that forbids sleeping.
+        // SAFETY: Only `enqueue` and the functions of `delayed` queue the item. They queue the field that `HasWork` names,
+        // of an object in an `Arc`, with a reference that this function takes over. Their queue is a `SleepableQueue`,
+        // whose workers run in process context, without locks.
         unsafe {
             let object = <T as HasWork<Self, ID>>::work_container_of(work);
             T::run(Arc::from_raw(object), &MaySleep::assume());
@@ -112,7 +112,7 @@ pub fn enqueue<T: SleepableWork<ID>, const ID: u64>(
     // SAFETY: The queue and the work item are valid; the reference that was just counted keeps the item until it has run.
     let queued = unsafe { bindings::queue_work_on(cpu, queue.as_raw(), raw_work::<T, ID>(object)) };
     if !queued {
-        // SAFETY: The work that is queued has a reference already, so this one is still ours.
+        // SAFETY: The queued work owns a reference already, so this function still owns this one.
         drop(unsafe { Arc::from_raw(owned) });
     }
     queued
@@ -125,10 +125,10 @@ pub fn cancel_sync<T: SleepableWork<ID>, const ID: u64>(
     object: &Arc<T>,
     _sleep: &MaySleep,
 ) -> bool {
-    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
+    // SAFETY: The work item is valid as long as `object`, and the token proves that the context may sleep.
     let was_queued = unsafe { bindings::cancel_work_sync(raw_work::<T, ID>(object)) };
     if was_queued {
-        // SAFETY: `enqueue` made a reference the queue's; the work will not run to take that back.
+        // SAFETY: `enqueue` has given a reference to the queue, and the cancelled work does not take it back.
         drop(unsafe { Arc::from_raw(Arc::as_ptr(object)) });
     }
     was_queued
@@ -138,6 +138,6 @@ pub fn cancel_sync<T: SleepableWork<ID>, const ID: u64>(
 ///
 /// Not from within the work itself.
 pub fn flush<T: SleepableWork<ID>, const ID: u64>(object: &Arc<T>, _sleep: &MaySleep) -> bool {
-    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
+    // SAFETY: The work item is valid as long as `object`, and the token proves that the context may sleep.
     unsafe { bindings::flush_work(raw_work::<T, ID>(object)) }
 }

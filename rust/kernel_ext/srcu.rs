@@ -22,7 +22,7 @@ impl Srcu {
     ///
     /// # Safety
     ///
-    /// Nobody uses the domain yet, and it is not moved from now on.
+    /// The domain is not used yet, and is not moved from now on.
     pub unsafe fn init(&self) -> Result {
         // SAFETY: By the safety requirements.
         to_result(unsafe { bindings::srcu_struct_init(self.as_raw()) })
@@ -43,7 +43,7 @@ impl Srcu {
     pub fn read(&self) -> ReadGuard<'_> {
         ReadGuard {
             srcu: self,
-            // SAFETY: A domain is initialised before safe code gets at it.
+            // SAFETY: A domain is initialised before safe code gets a reference to it.
             index: unsafe { bindings::srcu_read_lock(self.as_raw()) },
             _not_send: NotThreadSafe,
         }
@@ -51,7 +51,7 @@ impl Srcu {
 
     /// Waits for all current readers. The caller is not one of them.
     pub fn synchronize(&self, _sleep: &MaySleep) {
-        // SAFETY: The domain is initialised; the token shows that it may sleep.
+        // SAFETY: The domain is initialised; the token proves that the context may sleep.
         unsafe { bindings::synchronize_srcu(self.as_raw()) };
     }
 }
@@ -65,7 +65,7 @@ pub struct ReadGuard<'a> {
 
 impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
-        // SAFETY: `index` is what entering returned to this task.
+        // SAFETY: `index` is the result of `srcu_read_lock` in this task.
         unsafe { bindings::srcu_read_unlock(self.srcu.as_raw(), self.index) };
     }
 }

@@ -40,7 +40,8 @@ impl Once {
         Self(AtomicU8::new(Self::NEW))
     }
 
-    /// Calls `init` if nobody has, and waits until it has returned. Any context but NMI. `init` does not sleep.
+    /// Calls `init` in the first call; any other waits until it has returned. Any context but NMI. `init` must not
+    /// sleep.
     #[inline]
     fn call(&self, init: impl FnOnce()) {
         if self.0.load(Ordering::Acquire) != Self::DONE {
@@ -50,7 +51,7 @@ impl Once {
 
     #[cold]
     fn call_first(&self, init: impl FnOnce()) {
-        // An interrupt on this CPU would wait for the initialisation that it interrupts.
+        // An interrupt on this CPU would wait forever for the initialisation that it has interrupted.
         // SAFETY: Interrupts are restored below, on the same CPU.
         let flags = unsafe { bindings::local_irq_save() };
         let order = Ordering::Acquire;
@@ -89,12 +90,13 @@ impl<B: GlobalLockBackend> StaticLock<B> {
     pub const unsafe fn new(data: B::Item) -> Self {
         Self {
             once: Once::new(),
-            // SAFETY: All other methods initialise it first; `B` is of this lock alone by the safety requirements.
+            // SAFETY: All other methods initialise it first; by the safety requirements `B` belongs to this lock
+            // alone.
             lock: unsafe { GlobalLock::new(data) },
         }
     }
 
-    /// Takes the lock, in the contexts that its kind is for.
+    /// Takes the lock, in the contexts that its type permits.
     #[inline]
     pub fn lock(&'static self) -> GlobalGuard<B> {
         // SAFETY: `once` calls this once; `lock` has no other user before it has returned.
@@ -166,12 +168,12 @@ impl StaticRwSem {
         &self.semaphore
     }
 
-    /// Takes it to read. Sleeps while a task has it to write.
+    /// Takes it for reading. Sleeps while a task holds it for writing.
     pub fn read(&'static self, sleep: &MaySleep) -> ReadGuard<'static> {
         self.initialised().read(sleep)
     }
 
-    /// Takes it to write. Sleeps while other tasks have it.
+    /// Takes it for writing. Sleeps while other tasks hold it.
     pub fn write(&'static self, sleep: &MaySleep) -> WriteGuard<'static> {
         self.initialised().write(sleep)
     }

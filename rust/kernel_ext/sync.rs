@@ -56,7 +56,7 @@ unsafe impl Backend for BhBackend {
 
     #[inline]
     unsafe fn unlock(ptr: *mut Self::State, _state: &Self::GuardState) {
-        // SAFETY: The caller owns the lock, by the safety requirements of the trait.
+        // SAFETY: By the safety requirements of the trait the lock is held.
         unsafe { bindings::spin_unlock_bh(ptr) };
     }
 
@@ -109,7 +109,7 @@ unsafe impl Backend for IrqBackend {
 
     #[inline]
     unsafe fn unlock(ptr: *mut Self::State, flags: &Self::GuardState) {
-        // SAFETY: The caller owns the lock and `flags` are those of `lock`.
+        // SAFETY: By the safety requirements of the trait the lock is held, and `flags` are those of `lock`.
         unsafe { bindings::spin_unlock_irqrestore(ptr, *flags) };
     }
 
@@ -230,7 +230,7 @@ impl Completion {
 
     /// Waits until it is complete, uninterruptibly.
     pub fn wait(&self, _may_sleep: &MaySleep) {
-        // SAFETY: `inner` was initialised, and the token shows that it may sleep.
+        // SAFETY: `inner` was initialised, and the token proves that the context may sleep.
         unsafe { bindings::wait_for_completion(self.inner.get()) };
     }
 
@@ -238,19 +238,19 @@ impl Completion {
     #[must_use]
     pub fn wait_timeout(&self, milliseconds: u32, _may_sleep: &MaySleep) -> bool {
         let jiffies = kernel::time::msecs_to_jiffies(milliseconds);
-        // SAFETY: `inner` was initialised, and the token shows that it may sleep.
+        // SAFETY: `inner` was initialised, and the token proves that the context may sleep.
         unsafe { bindings::wait_for_completion_timeout(self.inner.get(), jiffies) != 0 }
     }
 }
 
-/// Softirqs are disabled on this CPU while this exists, as within a softirq. The code must not sleep meanwhile.
+/// A guard that disables softirqs on this CPU. The code must not sleep while it exists.
 pub struct SoftirqsOff(NotThreadSafe);
 
 impl SoftirqsOff {
     /// Disables softirqs.
     #[inline]
     pub fn new(_may_sleep: &MaySleep) -> Self {
-        // SAFETY: The token shows process context, and the guard stays with its task: it is not `Send`.
+        // SAFETY: The token proves process context, and the guard is not `Send`, so that its task drops it.
         unsafe { bindings::local_bh_disable() };
         Self(NotThreadSafe)
     }
@@ -258,7 +258,7 @@ impl SoftirqsOff {
 
 impl Drop for SoftirqsOff {
     fn drop(&mut self) {
-        // SAFETY: They were turned off here, by this task.
+        // SAFETY: `new` has disabled softirqs, in this task.
         unsafe { bindings::local_bh_enable() };
     }
 }
@@ -269,20 +269,20 @@ pub mod rcu {
 
     /// Waits for all current readers: `synchronize_rcu()`. Takes milliseconds to tens of milliseconds.
     pub fn synchronize(_may_sleep: &MaySleep) {
-        // SAFETY: The token shows that it may sleep, so it is not a reader itself.
+        // SAFETY: The token proves that the context may sleep, so that it is not a reader itself.
         unsafe { bindings::synchronize_rcu() };
     }
 
     /// Like [`synchronize`], but expedited: takes tens of microseconds, and interrupts the other CPUs.
     pub fn synchronize_expedited(_may_sleep: &MaySleep) {
-        // SAFETY: The token shows that it may sleep, so it is not a reader itself.
+        // SAFETY: The token proves that the context may sleep, so that it is not a reader itself.
         unsafe { bindings::synchronize_rcu_expedited() };
     }
 
     /// Waits until each task has voluntarily left the code that it is executing; interrupt handlers and softirqs have
     /// then left, too: `synchronize_rcu_tasks()`. For code that is about to be unloaded. Takes up to seconds.
     pub fn synchronize_tasks(_may_sleep: &MaySleep) {
-        // SAFETY: The token shows that it may sleep.
+        // SAFETY: The token proves that the context may sleep.
         unsafe {
             bindings::synchronize_rcu_tasks();
             bindings::synchronize_rcu();
@@ -291,7 +291,7 @@ pub mod rcu {
 
     /// Waits for all packets in the receive path: `synchronize_net()`.
     pub fn synchronize_net(_may_sleep: &MaySleep) {
-        // SAFETY: The token shows that it may sleep, so it is not a reader itself.
+        // SAFETY: The token proves that the context may sleep, so that it is not a reader itself.
         unsafe { bindings::synchronize_net() };
     }
 }

@@ -38,7 +38,7 @@ impl Text<'_> {
     ///
     /// # Safety
     ///
-    /// `page` is valid for writes of a page, as long as this lives.
+    /// `page` is valid for writes of a page, as long as the result exists.
     pub unsafe fn new(page: *mut c_char) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -52,7 +52,7 @@ impl Text<'_> {
     pub fn append(&mut self, bytes: &[u8]) {
         let room = (PAGE_SIZE - 1).saturating_sub(self.written);
         let length = bytes.len().min(room);
-        // SAFETY: By the type invariants there is room for so many bytes.
+        // SAFETY: By the type invariants the page has room for `length` more bytes.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.page.add(self.written), length) };
         self.written = self.written.wrapping_add(length);
     }
@@ -105,7 +105,7 @@ impl Name {
     ///
     /// # Safety
     ///
-    /// The string is there as long as the file.
+    /// The string is valid as long as the file.
     pub const unsafe fn borrowed(name: *const c_char) -> Self {
         Self(NameKind::Text(name))
     }
@@ -133,8 +133,8 @@ fn decimal(mut number: u32) -> [u8; NUMBER_SIZE] {
 ///
 /// # Safety
 ///
-/// The structure begins with a `struct attribute`. The methods that `new` gives it are right for it being the beginning
-/// of a [`File<Self, B>`].
+/// The structure begins with a `struct attribute`. The methods that `new` sets may assume that it is the beginning of a
+/// [`File<Self, B>`].
 pub unsafe trait RawAttribute<B>: Sized {
     /// The structure without a name, for a readable and, if `writable`, writable file.
     fn new(writable: bool) -> Self;
@@ -153,7 +153,7 @@ impl<A: RawAttribute<B>, B> File<A, B> {
     ///
     /// # Safety
     ///
-    /// `raw` is the attribute of such a file, which is there for `'a`.
+    /// `raw` is the attribute of such a file, which is valid for `'a`.
     pub unsafe fn from_raw<'a>(raw: *const A) -> &'a Self {
         // SAFETY: The file begins with the attribute.
         unsafe { &*raw.cast() }
@@ -196,7 +196,7 @@ pub struct NewFile<B> {
 
 /// The files of a directory or subdirectory.
 pub struct Group<A, B> {
-    /// They are not moved any more.
+    /// The files, which are not moved any more.
     _files: KVVec<File<A, B>>,
     _list: KVVec<*mut attribute>,
     raw: KBox<attribute_group>,
@@ -204,7 +204,7 @@ pub struct Group<A, B> {
 
 // SAFETY: The tables are constant.
 unsafe impl<A, B: Send> Send for Group<A, B> {}
-// SAFETY: As above.
+// SAFETY: The tables are constant.
 unsafe impl<A, B: Sync> Sync for Group<A, B> {}
 
 impl<A: RawAttribute<B>, B> Group<A, B> {
@@ -257,7 +257,7 @@ impl<A, B> Group<A, B> {
 #[derive(Clone, Copy)]
 pub struct RawGroups(*mut *const attribute_group);
 
-// SAFETY: The type is the same on both sides.
+// SAFETY: `Raw` is the type in the header.
 unsafe impl FromC for RawGroups {
     type Raw = *mut *const attribute_group;
 
@@ -271,7 +271,7 @@ impl RawGroups {
     ///
     /// # Safety
     ///
-    /// The list is one, and it and the groups are there as long as they are in a directory.
+    /// `raw` is null or a null-terminated list; it and the groups are valid as long as they are in a directory.
     pub unsafe fn new(raw: *mut *const attribute_group) -> Self {
         Self(raw)
     }
@@ -286,10 +286,10 @@ impl RawGroups {
 ///
 /// # Invariants
 ///
-/// One reference is ours.
+/// `self` owns one reference.
 pub struct Directory(NonNull<Kobject>);
 
-// SAFETY: Directories may be used from any thread.
+// SAFETY: Kobjects may be used from any thread.
 unsafe impl Send for Directory {}
 
 impl Directory {
@@ -299,7 +299,7 @@ impl Directory {
     ///
     /// `ENOMEM`, also where the name is in use.
     pub fn new(parent: &Kobject, name: &CStr, _sleep: &MaySleep) -> Result<Self> {
-        // SAFETY: The parent is there; the name is copied.
+        // SAFETY: The parent is valid; the name is copied.
         let raw = unsafe { bindings::kobject_create_and_add(name.as_char_ptr(), parent.as_raw()) };
         Ok(Self(NonNull::new(raw).ok_or(ENOMEM)?.cast()))
     }
@@ -309,14 +309,14 @@ impl core::ops::Deref for Directory {
     type Target = Kobject;
 
     fn deref(&self) -> &Kobject {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the directory is referenced.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owns the reference.
         unsafe { bindings::kobject_put(self.as_raw()) };
     }
 }

@@ -86,7 +86,7 @@ pub unsafe trait HasTimer<const ID: u64>: Sized {
 #[macro_export]
 macro_rules! impl_has_timer {
     (impl HasTimer<$id:literal> for $self:ty { self.$field:ident }) => {
-        // SAFETY: Both are about the same field, whose type the compiler checks.
+        // SAFETY: Both functions use the same field, whose type the compiler checks.
         unsafe impl $crate::timer::HasTimer<$id> for $self {
             #[inline]
             unsafe fn raw_timer(this: *const Self) -> *const $crate::timer::Timer<Self, $id> {
@@ -119,8 +119,8 @@ enum State {
 ///
 /// # Invariants
 ///
-/// The state is `Armed` if and only if the C timer is queued, or is about to call `callback`, or is inside it before the
-/// lock; then it owns a reference to the object. The C timer is queued only with the lock held.
+/// The state is `Armed` if and only if the C timer is queued, is about to call `callback`, or is in it before the lock
+/// is taken. Then the timer owns a reference to the object. The C timer is queued only with the lock held.
 #[pin_data]
 pub struct Timer<T, const ID: u64 = 0> {
     #[pin]
@@ -132,7 +132,7 @@ pub struct Timer<T, const ID: u64 = 0> {
 
 // SAFETY: The C timer may be used from any thread.
 unsafe impl<T, const ID: u64> Send for Timer<T, ID> {}
-// SAFETY: The C timer has a lock of its own.
+// SAFETY: The C timer has its own lock.
 unsafe impl<T, const ID: u64> Sync for Timer<T, ID> {}
 
 impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
@@ -168,15 +168,15 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
         match *state {
             State::ShutDown => return,
             State::Armed(earlier) if earlier <= deadline_ns => return,
-            // It has a reference already.
+            // The timer owns a reference already.
             State::Armed(_) => {}
             State::Idle => {
                 let _ = Arc::into_raw(object.clone());
             }
         }
-        // INVARIANT: The C timer is queued below, with the lock held; it has a reference.
+        // INVARIANT: The C timer is queued below, with the lock held, and with a reference.
         *state = State::Armed(deadline_ns);
-        // SAFETY: The C timer was set up.
+        // SAFETY: The C timer was initialised.
         unsafe {
             bindings::hrtimer_start_range_ns(
                 timer.hrtimer.get(),
@@ -224,7 +224,7 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
     fn try_cancel(object: &Arc<T>, next: State) -> Cancelled {
         let timer = Self::of(object);
         let mut state = timer.state.lock();
-        // SAFETY: The C timer was set up.
+        // SAFETY: The C timer was initialised.
         let tried = unsafe { bindings::hrtimer_try_to_cancel(timer.hrtimer.get()) };
         let cancelled = match tried {
             0 => Cancelled::NotArmed,
@@ -232,7 +232,7 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
             _ => Cancelled::Running,
         };
         match (cancelled, *state) {
-            // The callback has the reference, or will take it; but nobody arms the timer any more.
+            // The callback has taken the reference, or will take it; but the timer cannot be armed any more.
             (Cancelled::Running, State::Idle) if next == State::ShutDown => *state = next,
             (Cancelled::Running, _) => {}
             // INVARIANT: The C timer is neither queued nor in its callback.
@@ -255,26 +255,27 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
     /// `hrtimer` is the C timer of a `Self` that [`Timer::new`] set up and [`Timer::arm`] armed.
     unsafe extern "C" fn callback(hrtimer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
         let hrtimer = Opaque::cast_from(hrtimer);
-        // SAFETY: By the safety requirements; the timer is a field of `Self`, which is a field of a `T`.
+        // SAFETY: By the safety requirements; the C timer is a field of `Self`, which is a field of a `T`.
         let timer: *const Self = unsafe { kernel::container_of!(hrtimer, Self, hrtimer) };
-        // SAFETY: As above; a queued timer owns a reference to the object.
+        // SAFETY: By the safety requirements the callback of `timer` runs; an armed timer owns a reference to the
+        // object.
         if let Some(object) = unsafe { Self::take_expired(timer) } {
             T::expired(object);
         }
         bindings::hrtimer_restart_HRTIMER_NORESTART
     }
 
-    /// Takes the reference of an expired timer, unless it was armed again meanwhile.
+    /// Takes the reference of an expired timer, unless it was armed again concurrently.
     ///
     /// # Safety
     ///
     /// `timer` is the timer whose callback runs.
     unsafe fn take_expired(timer: *const Self) -> Option<Arc<T>> {
-        // SAFETY: The armed timer owns a reference to the object that it is a field of; should another CPU have armed
-        // it anew, then the reference is that one's and nobody can take it before the lock is released below.
+        // SAFETY: The armed timer owns a reference to the object that it is a field of. If another CPU has armed it
+        // again, it owns a new one, which cannot be taken before the lock is released below.
         let this = unsafe { &*timer };
         let mut state = this.state.lock();
-        // SAFETY: The C timer was set up.
+        // SAFETY: The C timer was initialised.
         if unsafe { bindings::hrtimer_is_queued(this.hrtimer.get()) } {
             return None;
         }
@@ -284,7 +285,7 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
         // INVARIANT: The C timer is not queued, and its callback is past the lock.
         *state = State::Idle;
         drop(state);
-        // SAFETY: The timer was armed, so it owned a reference, which is ours now.
+        // SAFETY: The timer was armed, so it owned a reference, which this function takes over.
         Some(unsafe { Arc::from_raw(T::container_of(timer)) })
     }
 }

@@ -42,7 +42,7 @@ where
     queue.enqueue::<Arc<T>, ID>(object.clone()).is_ok()
 }
 
-/// As [`enqueue`], on the processor `cpu`, or on any if that is offline.
+/// As [`enqueue`], on the processor `cpu`, or on any other if that is offline.
 pub fn enqueue_on<T, const ID: u64>(cpu: u32, queue: &Queue, object: &Arc<T>) -> bool
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID> + Send + Sync + 'static,
@@ -58,7 +58,7 @@ where
     queued.is_ok()
 }
 
-/// The number of the `n`th processor that is online, counted round and round. It may go offline at any time.
+/// The number of the `n`th online processor, modulo their count. It may go offline at any time.
 pub fn nth_online_cpu(n: u32) -> u32 {
     // SAFETY: The function may be called in any context.
     unsafe { bindings::nth_online_cpu(n) }
@@ -72,10 +72,10 @@ pub fn cancel_sync<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> 
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
 {
-    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
+    // SAFETY: The work item is valid as long as `object`, and the token proves that the context may sleep.
     let was_queued = unsafe { bindings::cancel_work_sync(raw_work::<T, ID>(object)) };
     if was_queued {
-        // SAFETY: `Queue::enqueue` turned a reference into the queue's; the work will not run to take that back.
+        // SAFETY: `Queue::enqueue` has given a reference to the queue, and the cancelled work does not take it back.
         drop(unsafe { Arc::from_raw(Arc::as_ptr(object)) });
     }
     was_queued
@@ -88,7 +88,7 @@ pub fn flush<T, const ID: u64>(object: &Arc<T>, _may_sleep: &MaySleep) -> bool
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
 {
-    // SAFETY: The work item lives as long as `object`, and the token shows that it may sleep.
+    // SAFETY: The work item is valid as long as `object`, and the token proves that the context may sleep.
     unsafe { bindings::flush_work(raw_work::<T, ID>(object)) }
 }
 
@@ -101,11 +101,11 @@ where
 pub struct SleepableQueue(Queue);
 
 impl SleepableQueue {
-    /// A queue of C.
+    /// Borrows a C workqueue.
     ///
     /// # Safety
     ///
-    /// `queue` is a workqueue that stays for `'a`, and not a BH queue.
+    /// `queue` is a workqueue that is valid for `'a`, and not a BH queue.
     pub unsafe fn from_raw<'a>(queue: *const bindings::workqueue_struct) -> &'a Self {
         // SAFETY: By the safety requirements; the types are transparent.
         // INVARIANT: By the safety requirements.
@@ -128,7 +128,7 @@ impl Deref for SleepableQueue {
 
 /// Returns the system's queue for work that any CPU may run: `system_dfl_wq`.
 ///
-/// `kernel::workqueue::system_unbound` gives the queue that the kernel calls deprecated when somebody uses it.
+/// `kernel::workqueue::system_unbound` returns a queue for which the kernel logs a deprecation warning.
 pub fn system_dfl() -> &'static SleepableQueue {
     // SAFETY: The kernel makes the queue before any module is loaded, without `WQ_BH`, and never removes it.
     unsafe { SleepableQueue::from_raw(bindings::system_dfl_wq.cast()) }
@@ -161,7 +161,7 @@ impl core::ops::BitOr for QueueFlags {
     type Output = Self;
 
     fn bitor(self, rhs: Self) -> Self {
-        // INVARIANT: Neither has `WQ_BH`.
+        // INVARIANT: By the type invariants neither has `WQ_BH`.
         Self(self.0 | rhs.0)
     }
 }
@@ -170,7 +170,7 @@ impl core::ops::BitOr for QueueFlags {
 ///
 /// # Invariants
 ///
-/// The queue is ours, and not a BH queue.
+/// `self` owns the queue, which is not a BH queue.
 pub struct OwnedQueue(NonNull<bindings::workqueue_struct>);
 
 // SAFETY: Work queues may be used from any thread.
@@ -181,8 +181,8 @@ unsafe impl Sync for OwnedQueue {}
 impl OwnedQueue {
     /// Creates a queue; `name` appears in the names of its workers.
     ///
-    /// `max_active` limits the work items of the queue that run at once: per CPU, or in total for an unbound queue; 0
-    /// is the default.
+    /// `max_active` limits the number of the queue's work items that run concurrently: per CPU, or in total for an unbound
+    /// queue; 0 is the default.
     ///
     /// # Errors
     ///
@@ -193,10 +193,10 @@ impl OwnedQueue {
         max_active: u16,
         _may_sleep: &MaySleep,
     ) -> Result<Self> {
-        // SAFETY: The name is copied, and the token shows that it may sleep.
+        // SAFETY: The name is copied, and the token proves that the context may sleep.
         let queue =
             unsafe { bindings::alloc_workqueue(name.as_char_ptr(), flags.0, max_active.into()) };
-        // INVARIANT: It was just made, without `WQ_BH`.
+        // INVARIANT: The queue was just created, without `WQ_BH`.
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
@@ -207,7 +207,7 @@ impl OwnedQueue {
 
     /// Waits for all work that was queued before the call.
     pub fn flush(&self, _may_sleep: &MaySleep) {
-        // SAFETY: The queue is valid, and the token shows that it may sleep.
+        // SAFETY: The queue is valid, and the token proves that the context may sleep.
         unsafe { bindings::__flush_workqueue(self.0.as_ptr()) };
     }
 }
@@ -223,7 +223,7 @@ impl Deref for OwnedQueue {
 
 impl Drop for OwnedQueue {
     fn drop(&mut self) {
-        // SAFETY: The queue is ours, and nobody can queue work any more.
+        // SAFETY: `self` owns the queue, and no reference to it is left that could queue work.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
     }
 }
@@ -258,14 +258,14 @@ impl GlobalQueue {
     #[inline]
     pub fn get(&self) -> Option<&SleepableQueue> {
         let queue = NonNull::new(self.0.load(Ordering::Acquire))?;
-        // SAFETY: By the type invariants; nobody queues work while the module's last queue goes.
+        // SAFETY: By the type invariants; work is not queued any more while the owner drops the queue.
         Some(unsafe { SleepableQueue::from_raw(queue.as_ptr()) })
     }
 
     /// Waits for all work that was queued before the call.
     pub fn flush(&self, _may_sleep: &MaySleep) {
         if let Some(queue) = NonNull::new(self.0.load(Ordering::Acquire)) {
-            // SAFETY: By the type invariants, and the token shows that it may sleep.
+            // SAFETY: By the type invariants, and the token proves that the context may sleep.
             unsafe { bindings::__flush_workqueue(queue.as_ptr()) };
         }
     }
@@ -277,7 +277,7 @@ pub struct InstalledQueue(&'static GlobalQueue, OwnedQueue);
 impl Drop for InstalledQueue {
     fn drop(&mut self) {
         // Work that queues more work of the module has finished before this.
-        // SAFETY: A queue goes in process context.
+        // SAFETY: The owner of a queue drops it in process context.
         self.1.flush(&unsafe { MaySleep::assume() });
         self.0 .0.store(null_mut(), Ordering::Release);
     }

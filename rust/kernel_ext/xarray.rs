@@ -35,7 +35,7 @@ pub struct Table<T: Send + Sync + 'static> {
 
 // SAFETY: The objects may be used and dropped on any thread; the C array has its own lock.
 unsafe impl<T: Send + Sync> Send for Table<T> {}
-// SAFETY: As above; `next` is used under the lock alone.
+// SAFETY: The objects may be used and dropped on any thread; the C array has its own lock; `next` is only used under that lock.
 unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
 impl<T: Send + Sync + 'static> Table<T> {
@@ -79,9 +79,9 @@ impl<T: Send + Sync + 'static> Table<T> {
     /// `ENOMEM`, `EBUSY` if all indices are in use.
     pub fn insert(&self, object: Arc<T>, flags: Gfp<'_>) -> Result<u32> {
         let entry = object.into_foreign();
-        // INVARIANT: The entry owns the reference, if it gets into the table.
+        // INVARIANT: The entry owns the reference, if it is stored in the table.
         self.allocate(entry, flags).inspect_err(|_| {
-            // SAFETY: `entry` is from `into_foreign`, and did not get into the table.
+            // SAFETY: `entry` is from `into_foreign`, and was not stored in the table.
             drop(unsafe { Arc::<T>::from_foreign(entry) })
         })
     }
@@ -94,12 +94,12 @@ impl<T: Send + Sync + 'static> Table<T> {
     pub fn insert_at(&self, index: u32, object: Arc<T>, flags: Gfp<'_>) -> Result {
         let entry = object.into_foreign();
         // SAFETY: The array is valid.
-        // INVARIANT: The entry owns the reference, if it gets into the table.
+        // INVARIANT: The entry owns the reference, if it is stored in the table.
         let ret = unsafe {
             bindings::xa_insert_irqsave(self.xa.get(), index as usize, entry, flags.as_raw())
         };
         kernel::error::to_result(ret).inspect_err(|_| {
-            // SAFETY: `entry` is from `into_foreign`, and did not get into the table.
+            // SAFETY: `entry` is from `into_foreign`, and was not stored in the table.
             drop(unsafe { Arc::<T>::from_foreign(entry) })
         })
     }
@@ -140,7 +140,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         let entry = unsafe { bindings::xa_erase_irqsave(self.xa.get(), index as usize) };
         let entry = NonNull::new(entry)?;
         sync::rcu::synchronize_expedited(may_sleep);
-        // SAFETY: The entry is from `into_foreign`; it is out of the table, and all its readers have left.
+        // SAFETY: The entry is from `into_foreign`; it was removed from the table, and all its readers have left.
         Some(unsafe { Arc::from_foreign(entry.as_ptr().cast()) })
     }
 
@@ -160,8 +160,8 @@ impl<T: Send + Sync + 'static> Table<T> {
         let Some(entry) = NonNull::new(entry) else {
             return false;
         };
-        // SAFETY: The entry is from `into_foreign`, and out of the table. Readers that have found it borrow the reference, which
-        // is dropped after they have left.
+        // SAFETY: The entry is from `into_foreign`, and was removed from the table. Readers that have found it borrow the
+        // reference, which is dropped after they have left.
         let object = unsafe { Arc::from_foreign(entry.as_ptr().cast()) };
         DeferredDrop::push(place, object, may_sleep);
         true
@@ -223,10 +223,10 @@ impl<T: Send + Sync> PinnedDrop for Table<T> {
             };
             // SAFETY: The array is valid.
             unsafe { bindings::xa_erase_irqsave(self.xa.get(), from) };
-            // SAFETY: The entry is from `into_foreign`, and nobody else has the table.
+            // SAFETY: The entry is from `into_foreign`, and `&mut self` is exclusive.
             drop(unsafe { Arc::<T>::from_foreign(entry.as_ptr().cast()) });
         }
-        // SAFETY: The array is valid, and nobody uses it any more.
+        // SAFETY: The array is valid, and `&mut self` is exclusive.
         unsafe { bindings::xa_destroy(self.xa.get()) };
     }
 }

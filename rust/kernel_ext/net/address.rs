@@ -68,7 +68,7 @@ impl NetDevice {
     /// (`net/addrconf.h`).
     pub fn interface_id(&self) -> Option<[u8; 8]> {
         let device = self.as_raw();
-        // SAFETY: The device is valid; any values of the members are.
+        // SAFETY: The device is valid, and any values of the members are valid.
         let (length, number) = unsafe {
             (
                 (&raw const (*device).addr_len).read_volatile(),
@@ -105,8 +105,7 @@ impl NetDevice {
         address: &IpAddress,
         _guard: &'g rcu::Guard,
     ) -> Option<&'g Self> {
-        // SAFETY: The namespace and the address are valid, and the guard is the read-side critical section that is
-        // asked for.
+        // SAFETY: The namespace and the address are valid, and the guard is the required read-side critical section.
         let device = unsafe {
             match address {
                 IpAddress::V4(address) => {
@@ -136,7 +135,7 @@ impl Collected {
     ///
     /// # Safety
     ///
-    /// `this` is a `Collected` that nobody else uses, `address` is valid for `N` bytes; atomic context.
+    /// `this` is a `Collected` with exclusive access, and `address` is valid for reads of `N` bytes. Atomic context.
     unsafe extern "C" fn push<const N: usize>(this: *mut c_void, address: *const c_void) {
         // SAFETY: By the safety requirements.
         let (this, bytes) = unsafe {
@@ -190,7 +189,8 @@ unsafe fn notify<T: AddressListener>(
 /// The notifier chain of IPv4 addresses.
 struct Inet<T>(PhantomData<T>);
 
-// SAFETY: These two change that chain, and wait for calls; an address and its device are valid during the call.
+// SAFETY: The two functions change the IPv4 chain, and unregistering waits for calls; an address and its device are
+// valid during the call.
 unsafe impl<T: AddressListener> Chain for Inet<T> {
     type Listener = Arc<T>;
     const REGISTER: Change = bindings::register_inetaddr_notifier;
@@ -210,7 +210,8 @@ unsafe impl<T: AddressListener> Chain for Inet<T> {
 /// The notifier chain of IPv6 addresses.
 struct Inet6<T>(PhantomData<T>);
 
-// SAFETY: As for `Inet`.
+// SAFETY: The two functions change the IPv6 chain, and unregistering waits for calls; an address and its device are
+// valid during the call.
 unsafe impl<T: AddressListener> Chain for Inet6<T> {
     type Listener = Arc<T>;
     const REGISTER: Change = bindings::register_inet6addr_notifier;

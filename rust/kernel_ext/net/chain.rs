@@ -49,9 +49,9 @@ pub struct NotifierBlock<C: Chain> {
     listener: C::Listener,
 }
 
-// SAFETY: It may be taken out of the chain on any thread.
+// SAFETY: The block may be removed from the chain on any thread, and the listener is `Send`.
 unsafe impl<C: Chain> Send for NotifierBlock<C> {}
-// SAFETY: A shared reference gives the listener alone, which is `Sync`.
+// SAFETY: A shared reference gives access to the listener alone, which is `Sync`.
 unsafe impl<C: Chain> Sync for NotifierBlock<C> {}
 
 impl<C: Chain> NotifierBlock<C> {
@@ -69,8 +69,8 @@ impl<C: Chain> NotifierBlock<C> {
         try_pin_init!(Self {
             listener,
             block <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
-                // SAFETY: `slot` is valid for writes, and pinned until `drop` takes it out; the listener, which is set
-                // already, lies beside it.
+                // SAFETY: `slot` is valid for writes, and pinned until `drop` removes it from the chain; the listener,
+                // which `call` uses, is already initialised.
                 unsafe {
                     slot.write(bindings::notifier_block {
                         notifier_call: Some(Self::call),
@@ -89,13 +89,14 @@ impl<C: Chain> NotifierBlock<C> {
 
     /// # Safety
     ///
-    /// The chain calls it, with the block that `init` put there.
+    /// The chain calls it with the block that `init` has registered.
     unsafe extern "C" fn call(
         block: *mut bindings::notifier_block,
         event: c_ulong,
         data: *mut c_void,
     ) -> c_int {
-        // SAFETY: The block is a field of `Self`, which lives until it is out of the chain; the chain calls.
+        // SAFETY: The block is a field of `Self`, which is valid until the block is removed from the chain; the chain
+        // calls this.
         unsafe {
             let this = kernel::container_of!(Opaque::cast_from(block), Self, block);
             C::notify(&(*this).listener, event, data);
@@ -107,7 +108,7 @@ impl<C: Chain> NotifierBlock<C> {
 #[pinned_drop]
 impl<C: Chain> PinnedDrop for NotifierBlock<C> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: `init` put the block into the chain.
+        // SAFETY: `init` has registered the block.
         unsafe { (C::UNREGISTER)(self.block.get()) };
     }
 }

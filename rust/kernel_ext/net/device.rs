@@ -26,7 +26,7 @@ pub struct NetDevice(Opaque<bindings::net_device>);
 
 // SAFETY: Devices may be used from any thread.
 unsafe impl Send for NetDevice {}
-// SAFETY: The methods read what C code reads without a lock too, or take the locks that are needed.
+// SAFETY: The methods read members that C code reads without a lock too, or take the necessary locks.
 unsafe impl Sync for NetDevice {}
 
 // SAFETY: `dev_hold` and `dev_put` count references; a device lives until its count is zero.
@@ -37,7 +37,7 @@ unsafe impl AlwaysRefCounted for NetDevice {
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference.
+        // SAFETY: By the safety requirements of the trait a reference is given up.
         unsafe { bindings::dev_put(obj.cast().as_ptr()) };
     }
 }
@@ -86,7 +86,7 @@ impl NetDevice {
     /// Finds a device of a namespace by its index. Any context but hard interrupts.
     pub fn by_index(net: &NetNamespace, index: u32) -> Option<ARef<Self>> {
         let index = i32::try_from(index).ok()?;
-        // SAFETY: The namespace is valid; the returned reference is ours.
+        // SAFETY: The namespace is valid; the function returns a counted reference.
         unsafe { Self::from_counted(bindings::dev_get_by_index(net.as_raw(), index)) }
     }
 
@@ -97,7 +97,7 @@ impl NetDevice {
         _guard: &'g rcu::Guard,
     ) -> Option<&'g Self> {
         let index = i32::try_from(index).ok()?;
-        // SAFETY: The namespace is valid, and the guard is the read-side critical section that is asked for.
+        // SAFETY: The namespace is valid, and the guard is the required read-side critical section.
         let dev = NonNull::new(unsafe { bindings::dev_get_by_index_rcu(net.as_raw(), index) })?;
         // SAFETY: A device that an RCU reader finds is valid until the critical section ends.
         Some(unsafe { Self::from_raw(dev.as_ptr()) })
@@ -105,7 +105,7 @@ impl NetDevice {
 
     /// Finds a device of a namespace by its name, or one of its alternative names. Any context but hard interrupts.
     pub fn by_name(net: &NetNamespace, name: &CStr) -> Option<ARef<Self>> {
-        // SAFETY: The namespace and the name are valid; the returned reference is ours.
+        // SAFETY: The namespace and the name are valid; the function returns a counted reference.
         unsafe { Self::from_counted(bindings::dev_get_by_name(net.as_raw(), name.as_char_ptr())) }
     }
 
@@ -139,14 +139,15 @@ impl NetDevice {
     /// `ENOMEM`; `EINVAL` for a device without Ethernet addresses.
     pub fn add_multicast(&self, address: &MacAddress, _may_sleep: &MaySleep) -> Result {
         self.check_ethernet()?;
-        // SAFETY: The device is valid, and reads as many bytes as its addresses have.
+        // SAFETY: The device is valid, and its addresses have 6 bytes, as checked above.
         to_result(unsafe { bindings::dev_mc_add(self.as_raw(), address.as_ptr()) })
     }
 
     /// Reverts one call of [`Self::add_multicast`]. A surplus call has no effect.
     pub fn remove_multicast(&self, address: &MacAddress, _may_sleep: &MaySleep) {
         if self.check_ethernet().is_ok() {
-            // SAFETY: As above. The only error is that the address was not added.
+            // SAFETY: The device is valid, and its addresses have 6 bytes, as checked above. The only error is that the
+            // address was not added.
             unsafe { bindings::dev_mc_del(self.as_raw(), address.as_ptr()) };
         }
     }
@@ -239,7 +240,7 @@ impl NetDevice {
     /// Returns the bond, bridge or team that this device is a port of.
     pub fn master(&self) -> Option<ARef<Self>> {
         let _guard = rcu::read_lock();
-        // SAFETY: The device is valid, and the guard is the read-side critical section that is asked for.
+        // SAFETY: The device is valid, and the guard is the required read-side critical section.
         let master = unsafe { bindings::netdev_master_upper_dev_get_rcu(self.as_raw()) };
         let master = NonNull::new(master)?;
         // SAFETY: A device that an RCU reader finds is valid until the critical section ends.
@@ -248,7 +249,7 @@ impl NetDevice {
 
     /// Whether `upper` is an upper device of this one, at any level (a VLAN, a bond, a macvlan …).
     pub fn has_upper(&self, upper: &Self, _guard: &rcu::Guard) -> bool {
-        // SAFETY: Both devices are valid, and the guard is the read-side critical section that is asked for.
+        // SAFETY: Both devices are valid, and the guard is the required read-side critical section.
         unsafe { bindings::netdev_has_upper_dev_all_rcu(self.as_raw(), upper.as_raw()) }
     }
 
@@ -260,8 +261,8 @@ impl NetDevice {
         if u32::from(read!(self, reg_state)) >= bindings::NETREG_UNREGISTERED {
             return None;
         }
-        // SAFETY: The device is valid. A namespace goes down after its devices were unregistered or moved, both of which
-        // wait for RCU readers, as `dev_net_rcu` asks for.
+        // SAFETY: The device is valid. A namespace is taken down after its devices were unregistered or moved, both of
+        // which wait for RCU readers, as `dev_net_rcu` requires.
         Some(f(unsafe {
             NetNamespace::from_raw(bindings::dev_net_rcu(self.as_raw()))
         }))

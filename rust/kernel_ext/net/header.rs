@@ -116,17 +116,17 @@ pub struct UdpHeader {
     pub checksum: Be16,
 }
 
-// SAFETY: Arrays of bytes, without padding.
+// SAFETY: The structure consists of bytes and arrays of bytes, without padding.
 unsafe impl FromBytes for Ipv4Header {}
-// SAFETY: Arrays of bytes, without padding.
+// SAFETY: The structure consists of bytes and arrays of bytes, without padding.
 unsafe impl AsBytes for Ipv4Header {}
-// SAFETY: Arrays of bytes, without padding.
+// SAFETY: The structure consists of bytes and arrays of bytes, without padding.
 unsafe impl FromBytes for Ipv6Header {}
-// SAFETY: Arrays of bytes, without padding.
+// SAFETY: The structure consists of bytes and arrays of bytes, without padding.
 unsafe impl AsBytes for Ipv6Header {}
-// SAFETY: Arrays of bytes, without padding.
+// SAFETY: The structure consists of bytes and arrays of bytes, without padding.
 unsafe impl FromBytes for UdpHeader {}
-// SAFETY: Arrays of bytes, without padding.
+// SAFETY: The structure consists of bytes and arrays of bytes, without padding.
 unsafe impl AsBytes for UdpHeader {}
 
 const _: () = {

@@ -23,15 +23,15 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The socket is open, and ours.
+/// The socket is open, and `self` owns it.
 pub struct KernelSocket(NonNull<bindings::sock>);
 
 // SAFETY: Sockets may be used from any thread.
 unsafe impl Send for KernelSocket {}
-// SAFETY: As above.
+// SAFETY: Sockets may be used from any thread.
 unsafe impl Sync for KernelSocket {}
 
-/// What a [`KernelSocket`] does with the messages of user space.
+/// The handler of a [`KernelSocket`]'s messages from user space.
 pub trait Receiver {
     /// Whether messages of type `kind` that are not requests (`NLM_F_REQUEST`) are handled, too.
     fn wants(kind: u32) -> bool;
@@ -50,7 +50,7 @@ pub trait Receiver {
 ///
 /// The kernel calls it with a packet from user space, for a socket of [`KernelSocket::open`].
 unsafe extern "C" fn input<R: Receiver>(skb: *mut bindings::sk_buff) {
-    // SAFETY: The kernel passes packets on in the process context of the sender, without spinlocks.
+    // SAFETY: The kernel calls this in the process context of the sender, without spinlocks.
     let sleep = &unsafe { MaySleep::assume() };
     // SAFETY: By the safety requirements.
     unsafe { receive(skb, R::wants, |request| R::handle(request, sleep)) };
@@ -66,7 +66,7 @@ impl KernelSocket {
     ///
     /// # Safety
     ///
-    /// The socket is dropped before the namespace is taken down, and the code of `R` is there until then.
+    /// The socket is dropped before the namespace is taken down, and the module of `R` is loaded until then.
     pub unsafe fn open<R: Receiver>(
         net: &NetNamespace,
         protocol: u32,
@@ -82,7 +82,7 @@ impl KernelSocket {
                 Some(input::<R>),
             )
         };
-        // INVARIANT: It was just opened.
+        // INVARIANT: The socket was just opened.
         NonNull::new(sock).map(Self).ok_or(ENOMEM)
     }
 
@@ -99,7 +99,7 @@ impl KernelSocket {
     /// `ECONNREFUSED` where the port does not exist, `EAGAIN` where its socket is full.
     pub fn unicast(&self, message: Message, portid: u32, wait: Option<&MaySleep>) -> Result {
         let (skb, nonblock) = (message.into_raw(), wait.is_none().into());
-        // SAFETY: The socket is open, and takes the packet over; without a token it does not wait.
+        // SAFETY: The socket is open; the function takes over the packet, and without a token it does not wait.
         let sent = unsafe { bindings::netlink_unicast(self.0.as_ptr(), skb, portid, nonblock) };
         to_result(sent.min(0))
     }
@@ -111,14 +111,14 @@ impl KernelSocket {
     /// `ESRCH` without listeners, `ENOBUFS` where a listener's socket is full.
     pub fn multicast(&self, message: Message, group: u32, flags: Gfp<'_>) -> Result {
         let (skb, flags) = (message.into_raw(), flags.as_raw());
-        // SAFETY: The socket is open, and takes the packet over; the flags fit the context.
+        // SAFETY: The socket is open; the function takes over the packet; by their type the flags fit the context.
         to_result(unsafe { bindings::nlmsg_multicast(self.0.as_ptr(), skb, 0, group, flags) })
     }
 }
 
 impl Drop for KernelSocket {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owns the open socket.
         unsafe { bindings::netlink_kernel_release(self.0.as_ptr()) };
     }
 }
@@ -155,7 +155,7 @@ impl<'a, const N: usize> Attrs<'a, N> {
     fn bytes(&self, attr: u32) -> Option<&'a [u8]> {
         let raw = *self.table.get(attr as usize)?;
         let header = core::mem::size_of::<bindings::nlattr>();
-        // SAFETY: The kernel has found the attribute in the message, which is there for `'a`.
+        // SAFETY: The kernel has found the attribute in the message, which is valid for `'a`.
         unsafe {
             let length = usize::from(raw.as_ref()?.nla_len).saturating_sub(header);
             let data = raw.cast::<u8>().add(header);
@@ -244,7 +244,7 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     fn header(&self) -> &bindings::nlmsghdr {
-        // SAFETY: The message is there for `'a`.
+        // SAFETY: The message is valid for `'a`.
         unsafe { &*self.header }
     }
 
@@ -271,26 +271,26 @@ impl<'a> Request<'a> {
 
     /// The sender's port ID.
     pub fn portid(&self) -> u32 {
-        // SAFETY: The packet is there.
+        // SAFETY: The packet is valid.
         unsafe { bindings::netlink_portid(self.skb) }
     }
 
     /// Whether both the sender and the opener of the socket have CAP_NET_ADMIN in the initial user namespace.
     pub fn may_admin(&self) -> bool {
-        // SAFETY: The packet is there.
+        // SAFETY: The packet is valid.
         unsafe { bindings::netlink_capable(self.skb, bindings::CAP_NET_ADMIN as c_int) }
     }
 
     /// As [`Self::may_admin`], in the user namespace of a network namespace.
     pub fn may_admin_net(&self, net: &NetNamespace) -> bool {
-        // SAFETY: The packet and the namespace are there.
+        // SAFETY: The packet and the namespace are valid.
         unsafe { bindings::netlink_may_admin_net(self.skb, net.as_raw()) }
     }
 
     /// Iterator over all attributes: type and payload. It ends before a truncated one.
     pub fn each(&self) -> impl Iterator<Item = (u32, &'a [u8])> {
         let header = core::mem::size_of::<bindings::nlmsghdr>();
-        // SAFETY: The kernel has checked that the message, which is there for `'a`, has so many bytes.
+        // SAFETY: `receive` has checked that the message, which is valid for `'a`, has this length.
         let bytes: &'a [u8] = unsafe {
             let length = ((*self.header).nlmsg_len as usize).saturating_sub(header);
             core::slice::from_raw_parts(self.header.cast::<u8>().add(header), length)
@@ -364,7 +364,7 @@ impl<'a> Request<'a> {
 
     /// Sets the message of the extended ack.
     pub fn set_extack_msg(&self, why: &'static CStr) {
-        // SAFETY: The place for the words is null, or there as long as the request.
+        // SAFETY: The extended ack is null, or valid as long as the request.
         if let Some(extack) = unsafe { self.extack.as_mut() } {
             extack._msg = why.as_char_ptr();
         }
@@ -372,7 +372,7 @@ impl<'a> Request<'a> {
 
     /// Starts a dump: `D` fills packets until it adds no more messages.
     pub fn start_dump_by<D: Dumper>(&self, sleep: &MaySleep) -> Result {
-        // SAFETY: It is a function for dumps, of the module that has the handler of the request.
+        // SAFETY: `fill_dump` is a function for such dumps, in the module of the request's handler.
         unsafe { self.start_dump(fill_dump::<D>, sleep) }
     }
 
@@ -380,9 +380,9 @@ impl<'a> Request<'a> {
     ///
     /// # Safety
     ///
-    /// It is a function for such dumps, and its code is there as long as the socket.
+    /// `dump` is a function for such dumps, and its module is loaded as long as the socket is open.
     pub unsafe fn start_dump(&self, dump: DumpFn, _sleep: &MaySleep) -> Result {
-        // SAFETY: The message is there; the rest by the safety requirements.
+        // SAFETY: The message is valid; the rest is by the safety requirements.
         to_result(unsafe { bindings::netlink_dump(self.skb, self.header, Some(dump)) })
     }
 
@@ -390,7 +390,7 @@ impl<'a> Request<'a> {
     ///
     /// # Safety
     ///
-    /// It is a handler of such messages, and its module is there.
+    /// `handler` is a handler of such messages, and its module is loaded.
     pub unsafe fn call(&self, handler: DoFn, _sleep: &MaySleep) -> Result {
         // SAFETY: By the safety requirements.
         to_result(unsafe { handler(self.skb, self.header, self.extack) })
@@ -408,7 +408,7 @@ pub type DoFn = unsafe extern "C" fn(
 pub type DumpFn =
     unsafe extern "C" fn(*mut bindings::sk_buff, *mut bindings::netlink_callback) -> c_int;
 
-/// What fills the packets of a dump.
+/// The source of a dump's packets.
 pub trait Dumper {
     /// Fills the next packet, in the context of its reader. The dump is over when it adds no message.
     ///
@@ -427,7 +427,7 @@ unsafe extern "C" fn fill_dump<D: Dumper>(
     skb: *mut bindings::sk_buff,
     callback: *mut bindings::netlink_callback,
 ) -> c_int {
-    // SAFETY: By the safety requirements; a dump goes on in the process context of who reads, under a mutex.
+    // SAFETY: By the safety requirements; a dump continues in the process context of its reader, under a mutex.
     let (mut dump, sleep) = unsafe { (Dump::new(skb, callback), MaySleep::assume()) };
     match D::fill(&mut dump, &sleep) {
         Ok(()) => dump.length(),
@@ -448,7 +448,8 @@ unsafe fn receive(
 ) {
     let header_size = core::mem::size_of::<bindings::nlmsghdr>();
     loop {
-        // SAFETY: The packet is ours during the call; its data begins with a header if it is long enough.
+        // SAFETY: By the safety requirements this call has exclusive access to the packet; its data begins with a
+        // header if it is long enough.
         let (left, header) = unsafe {
             (
                 (*skb).len as usize,
@@ -458,7 +459,8 @@ unsafe fn receive(
         if left < header_size {
             return;
         }
-        // SAFETY: As above.
+        // SAFETY: By the safety requirements this call has exclusive access to the packet; its data begins with a
+        // header if it is long enough.
         let length = unsafe { (*header).nlmsg_len } as usize;
         if length < header_size || left < length {
             return;
@@ -483,11 +485,11 @@ unsafe fn receive(
             Ok(()) if !acknowledge => {}
             result => {
                 let error = result.err().map_or(0, Error::to_errno);
-                // SAFETY: The packet and the message are there.
+                // SAFETY: The packet and the message are valid.
                 unsafe { bindings::netlink_ack(skb, header, error, &extack) };
             }
         }
-        // SAFETY: The packet has so many bytes.
+        // SAFETY: The packet has at least `left` bytes.
         unsafe { bindings::skb_pull(skb, length.next_multiple_of(4).min(left) as u32) };
     }
 }
@@ -507,7 +509,7 @@ pub struct Writer<'a> {
     _message: PhantomData<&'a mut ()>,
 }
 
-// SAFETY: C passes a message that is being written.
+// SAFETY: `Raw` is the pointer type in the header, of a message under construction.
 unsafe impl FromC for Writer<'_> {
     type Raw = *mut bindings::sk_buff;
 
@@ -529,10 +531,10 @@ impl Writer<'_> {
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` where there is no room.
+    /// `EMSGSIZE` if the message is full.
     pub fn header(&mut self, bytes: &[u8]) -> Result {
         let length = u32::try_from(bytes.len()).map_err(|_| EMSGSIZE)?;
-        // SAFETY: The packet is being written; there is as much room as was asked for.
+        // SAFETY: The message is under construction, and the tailroom was checked.
         unsafe {
             let place: *mut u8 = bindings::nlmsg_append(self.skb, length).cast();
             let place = NonNull::new(place).ok_or(EMSGSIZE)?;
@@ -545,11 +547,11 @@ impl Writer<'_> {
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` where there is no room, as for all following functions.
+    /// `EMSGSIZE` if the message is full, as for all following functions.
     pub fn bytes(&mut self, attr: u32, bytes: &[u8]) -> Result {
         let length = c_int::try_from(bytes.len()).map_err(|_| EMSGSIZE)?;
         let data: *const c_void = bytes.as_ptr().cast();
-        // SAFETY: The packet is being written; there are so many bytes.
+        // SAFETY: The message is under construction; `data` is valid for reads of `length` bytes.
         to_result(unsafe { bindings::nla_put(self.skb, attr as c_int, length, data) })
     }
 
@@ -566,7 +568,7 @@ impl Writer<'_> {
     /// Adds a 64-bit number, aligned by a padding attribute `pad` if necessary.
     pub fn u64(&mut self, attr: u32, value: u64, pad: u32) -> Result {
         let data: *const c_void = (&raw const value).cast();
-        // SAFETY: The packet is being written; there are 8 bytes.
+        // SAFETY: The message is under construction; the value has 8 bytes.
         to_result(unsafe {
             bindings::nla_put_64bit(self.skb, attr as c_int, 8, data, pad as c_int)
         })
@@ -585,7 +587,7 @@ impl Writer<'_> {
         fill: impl FnOnce(&mut Self) -> Result<R>,
     ) -> Result<R> {
         let flag = flag == Nested::Flagged;
-        // SAFETY: The packet is being written.
+        // SAFETY: The message is under construction.
         let start = unsafe { bindings::nla_nest_start_flagged(self.skb, attr as c_int, flag) };
         if start.is_null() {
             return Err(EMSGSIZE);
@@ -594,7 +596,7 @@ impl Writer<'_> {
         match filled {
             // SAFETY: The attribute was begun above.
             Ok(_) => unsafe { bindings::nla_nest_end(self.skb, start) },
-            // SAFETY: As above.
+            // SAFETY: The attribute was begun above.
             Err(_) => unsafe { bindings::nla_nest_cancel(self.skb, start) },
         }
         filled
@@ -602,7 +604,7 @@ impl Writer<'_> {
 
     /// Adds a message with a header and the attributes that `fill` adds. If that fails, nothing is added.
     fn message<R>(&mut self, to: Header, fill: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        // SAFETY: The packet is being written.
+        // SAFETY: The message is under construction.
         let header = unsafe {
             bindings::nlmsg_put(
                 self.skb,
@@ -620,7 +622,7 @@ impl Writer<'_> {
         match filled {
             // SAFETY: The message was begun above.
             Ok(_) => unsafe { bindings::nlmsg_end(self.skb, header) },
-            // SAFETY: As above.
+            // SAFETY: The message was begun above.
             Err(_) => unsafe { bindings::nlmsg_cancel(self.skb, header) },
         }
         filled
@@ -640,7 +642,7 @@ struct Header {
 ///
 /// # Invariants
 ///
-/// The packet is ours.
+/// `self` owns the packet.
 pub struct Message(NonNull<bindings::sk_buff>);
 
 impl Message {
@@ -649,9 +651,9 @@ impl Message {
         flags: Gfp<'_>,
         fill: impl FnOnce(&mut Writer<'_>) -> Result,
     ) -> Result<Self> {
-        // SAFETY: Allocates a packet; the flags know the context.
+        // SAFETY: The function allocates a packet; by their type the flags fit the context.
         let skb = unsafe { bindings::nlmsg_new_default(flags.as_raw()) };
-        // INVARIANT: It was just allocated.
+        // INVARIANT: The packet was just allocated.
         let reply = Self(NonNull::new(skb).ok_or(ENOMEM)?);
         let mut writer = Writer {
             skb,
@@ -726,20 +728,20 @@ impl Message {
     }
 }
 
-// SAFETY: The type is that of a packet, which the caller gives up.
+// SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for Message {
     type Raw = *mut bindings::sk_buff;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the safety requirements there is a packet.
-        // INVARIANT: The caller gives it up.
+        // SAFETY: By the safety requirements the packet is valid.
+        // INVARIANT: By the header C gives up the packet.
         Self(unsafe { NonNull::new_unchecked(raw) })
     }
 }
 
 impl Drop for Message {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `self` owns the packet.
         unsafe { bindings::nlmsg_free(self.0.as_ptr()) };
     }
 }
@@ -756,7 +758,7 @@ impl<'a> Dump<'a> {
     ///
     /// # Safety
     ///
-    /// The kernel calls a [`DumpFn`] with these.
+    /// The arguments are those of the kernel's call of a [`DumpFn`], and valid for `'a`.
     unsafe fn new(skb: *mut bindings::sk_buff, callback: *mut bindings::netlink_callback) -> Self {
         Self {
             skb,
@@ -779,25 +781,25 @@ impl<'a> Dump<'a> {
 
     /// The requester's network namespace.
     pub fn net(&self) -> &'a NetNamespace {
-        // SAFETY: The packet has the socket that it goes to.
+        // SAFETY: The packet has the socket that it is sent to.
         unsafe { NetNamespace::from_raw(bindings::netlink_skb_net(self.skb)) }
     }
 
     /// The position at the end of the last packet, initially 0.
     pub fn position(&self) -> u64 {
-        // SAFETY: The words of the callback are the dump's own.
+        // SAFETY: The callback is valid, and its words belong to the dump.
         unsafe { (*self.callback).__bindgen_anon_1.args[0] as u64 }
     }
 
     /// Sets the position for the next packet.
     pub fn set_position(&mut self, position: u64) {
-        // SAFETY: As above.
+        // SAFETY: The callback is valid, and its words belong to the dump.
         unsafe { (*self.callback).__bindgen_anon_1.args[0] = position as kernel::ffi::c_long };
     }
 
     /// The length of the packet, in bytes. An empty packet ends the dump.
     fn length(&self) -> c_int {
-        // SAFETY: The packet is there.
+        // SAFETY: The packet is valid.
         unsafe { (*self.skb).len as c_int }
     }
 
@@ -805,7 +807,7 @@ impl<'a> Dump<'a> {
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` where there is no more room, and errors of `fill`: no message is added.
+    /// `EMSGSIZE` if the packet is full, and errors of `fill`. On an error no message is added.
     pub fn message<R>(
         &mut self,
         kind: u32,

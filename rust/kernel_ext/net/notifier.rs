@@ -66,8 +66,8 @@ pub trait Listener: Send + Sync + 'static {
     /// Handles an event. Process context, with RTNL held: it must not take RTNL, nor wait for a holder of RTNL.
     fn event(&self, device: &NetDevice, event: Event, may_sleep: &MaySleep);
 
-    /// `upper` has become an upper device (`linked`), or is not any more. Called before [`Event::ChangeUpper`], in the
-    /// same context.
+    /// `upper` has become an upper device (`linked`), or has ceased to be one. Called before [`Event::ChangeUpper`], in
+    /// the same context.
     fn upper_changed(
         &self,
         _device: &NetDevice,
@@ -81,8 +81,8 @@ pub trait Listener: Send + Sync + 'static {
 /// The notifier chain of net devices.
 pub struct Devices<T>(PhantomData<T>);
 
-// SAFETY: These two change that chain, and wait for calls; it calls in process context, with a device that is there during
-// the call; a change of what stands on it comes with that device.
+// SAFETY: The two functions change the chain of net devices, and unregistering waits for calls. The chain calls in process
+// context, with a device that is valid during the call; an event about an upper device has that device too.
 unsafe impl<T: Listener> Chain for Devices<T> {
     type Listener = T;
     const REGISTER: Change = bindings::register_netdevice_notifier;

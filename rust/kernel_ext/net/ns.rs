@@ -34,7 +34,7 @@ pub struct NetNamespace(Opaque<bindings::net>);
 
 // SAFETY: Namespaces may be used from any thread.
 unsafe impl Send for NetNamespace {}
-// SAFETY: Nothing inside is reached without the locks that it needs.
+// SAFETY: Members are accessed under the locks that they require.
 unsafe impl Sync for NetNamespace {}
 
 impl NetNamespace {
@@ -42,8 +42,8 @@ impl NetNamespace {
     ///
     /// # Safety
     ///
-    /// `ptr` is a valid namespace throughout `'a`, and its subsystems are not taken down meanwhile: somebody counts a
-    /// reference, or a device of it is registered, or RCU readers are waited for before it is.
+    /// `ptr` is a valid namespace throughout `'a`, and its subsystems are not taken down before: there is a counted reference,
+    /// or one of its devices is registered, or the teardown waits for the current RCU reader.
     #[inline]
     pub unsafe fn from_raw<'a>(ptr: *mut bindings::net) -> &'a Self {
         // SAFETY: By the safety requirements; `NetNamespace` is transparent.
@@ -66,7 +66,7 @@ impl NetNamespace {
     pub fn get(&self) -> Option<NetRef> {
         // SAFETY: The namespace is valid.
         let net = NonNull::new(unsafe { bindings::maybe_get_net(self.as_raw()) })?;
-        // INVARIANT: `maybe_get_net` counted a reference, which is ours.
+        // INVARIANT: `maybe_get_net` has counted a reference, which the result owns.
         Some(NetRef(net))
     }
 
@@ -95,12 +95,12 @@ impl Eq for NetNamespace {}
 ///
 /// # Invariants
 ///
-/// The namespace is valid, and a reference that was counted is ours.
+/// The namespace is valid, and `self` owns one counted reference.
 pub struct NetRef(NonNull<bindings::net>);
 
 // SAFETY: The count is atomic, and namespaces may be used from any thread.
 unsafe impl Send for NetRef {}
-// SAFETY: As above.
+// SAFETY: The count is atomic, and namespaces may be used from any thread.
 unsafe impl Sync for NetRef {}
 
 impl NetRef {
@@ -110,16 +110,16 @@ impl NetRef {
     ///
     /// `EBADF` for an invalid descriptor, `EINVAL` for another kind of file.
     pub fn of_fd(fd: u32) -> Result<Self> {
-        // SAFETY: Any number may be asked for.
+        // SAFETY: The function checks the descriptor.
         let net = unsafe { kernel::error::from_err_ptr(bindings::get_net_ns_by_fd(fd as c_int)) }?;
-        // INVARIANT: `get_net_ns_by_fd` counted a reference, which is ours.
+        // INVARIANT: `get_net_ns_by_fd` has counted a reference, which the result owns.
         NonNull::new(net).map(Self).ok_or(EINVAL)
     }
 }
 
 impl Clone for NetRef {
     fn clone(&self) -> Self {
-        // SAFETY: By the invariants the count is not 0.
+        // SAFETY: By the type invariants the count is not 0.
         unsafe { bindings::get_net(self.0.as_ptr()) };
         // INVARIANT: The reference was just counted.
         Self(self.0)
@@ -131,14 +131,14 @@ impl Deref for NetRef {
 
     #[inline]
     fn deref(&self) -> &NetNamespace {
-        // SAFETY: By the invariants.
+        // SAFETY: By the type invariants the namespace is referenced.
         unsafe { NetNamespace::from_raw(self.0.as_ptr()) }
     }
 }
 
 impl Drop for NetRef {
     fn drop(&mut self) {
-        // SAFETY: By the invariants the reference is ours. Any context: the last one queues the rest as work.
+        // SAFETY: By the type invariants `self` owns the reference. Any context: the last one queues the cleanup as work.
         unsafe { bindings::put_net(self.0.as_ptr()) };
     }
 }
@@ -163,9 +163,9 @@ pub trait PerNamespace: HasPernetSlot + Send + Sync {
 /// [`impl_has_pernet_slot!`]: crate::impl_has_pernet_slot
 pub struct PernetSlot<T> {
     number: UnsafeCell<c_uint>,
-    /// A registration exists, or is being made or dropped.
+    /// Whether a registration exists, or is being made or dropped.
     taken: AtomicBool,
-    /// All namespaces have data. For RCU readers.
+    /// Whether all namespaces have data; for RCU readers.
     registered: AtomicBool,
     _data: PhantomData<fn() -> T>,
 }
@@ -217,7 +217,7 @@ pub unsafe trait HasPernetSlot: Sized + 'static {
 #[macro_export]
 macro_rules! impl_has_pernet_slot {
     (impl HasPernetSlot for $self:ty) => {
-        // SAFETY: There is one static.
+        // SAFETY: The slot is a single static.
         unsafe impl $crate::net::ns::HasPernetSlot for $self {
             fn slot() -> &'static $crate::net::ns::PernetSlot<Self> {
                 static SLOT: $crate::net::ns::PernetSlot<$self> =
@@ -245,13 +245,13 @@ pub fn of<T: PerNamespace>(net: &NetNamespace) -> Option<Arc<T>> {
     if !T::slot().registered.load(Ordering::Acquire) {
         return None;
     }
-    // SAFETY: The slot was registered in this read-side critical section, which unregistering waits for.
+    // SAFETY: The slot was found registered in this read-side critical section, for which unregistering waits.
     let entry = unsafe { entry::<T>(net)?.as_ref() };
     let data = entry.published.load(Ordering::Acquire);
     if data.is_null() {
         return None;
     }
-    // SAFETY: What is published is from `Arc::into_raw`, and let go a grace period after it is published no more.
+    // SAFETY: Published data is from `Arc::into_raw`, and its reference is dropped a grace period after it is unpublished.
     Some(unsafe { ArcBorrow::from_raw(data.cast_const()) }.into())
 }
 
@@ -259,11 +259,11 @@ pub fn of<T: PerNamespace>(net: &NetNamespace) -> Option<Arc<T>> {
 ///
 /// # Safety
 ///
-/// The slot of `T` is registered, or being registered or unregistered by a caller of this.
+/// The slot of `T` is registered, or is being registered or unregistered by the caller.
 unsafe fn entry<T: PerNamespace>(net: &NetNamespace) -> Option<NonNull<Entry<T>>> {
     // SAFETY: The number was written before the kernel called `init` for the first time.
     let number = unsafe { *T::slot().number.get() };
-    // SAFETY: The namespace is valid; the kernel made room for an `Entry` there.
+    // SAFETY: The namespace is valid; the kernel has allocated an `Entry` there.
     NonNull::new(unsafe { bindings::net_generic_checked(net.as_raw(), number) }.cast())
 }
 
@@ -277,7 +277,7 @@ pub struct PernetRegistration<T: PerNamespace> {
 
 // SAFETY: The registration may be dropped on any thread that may sleep.
 unsafe impl<T: PerNamespace> Send for PernetRegistration<T> {}
-// SAFETY: Through a shared reference data are read, which are `Sync`.
+// SAFETY: A shared reference only gives access to the data, which is `Sync`.
 unsafe impl<T: PerNamespace> Sync for PernetRegistration<T> {}
 
 impl<T: PerNamespace> PernetRegistration<T> {
@@ -301,8 +301,8 @@ impl<T: PerNamespace> PernetRegistration<T> {
         if T::slot().taken.swap(true, Ordering::Acquire) {
             return Err(EBUSY);
         }
-        // SAFETY: The operations are pinned, and `drop` unregisters them before they go. `taken` lets one registration write the
-        // number, which `init` alone reads before `registered` is set.
+        // SAFETY: The operations are pinned, and `drop` unregisters them before they are freed. `taken` permits one registration
+        // to write the number, which only `init` reads before `registered` is set.
         if let Err(error) = to_result(unsafe { bindings::register_pernet_subsys(ops.get()) }) {
             T::slot().taken.store(false, Ordering::Release);
             return Err(error);
@@ -318,15 +318,15 @@ impl<T: PerNamespace> PernetRegistration<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it, as the registered operations say.
+    /// The kernel calls it as a function of the registered operations.
     unsafe extern "C" fn init(net: *mut bindings::net) -> c_int {
-        // SAFETY: The kernel calls with a namespace that it is making, in process context.
+        // SAFETY: The kernel passes a namespace that it is creating, in process context.
         let (net, may_sleep) = unsafe { (NetNamespace::from_raw(net), MaySleep::assume()) };
         from_result(|| {
             // SAFETY: The slot is being registered, or is registered.
             let entry = unsafe { entry::<T>(net) }.ok_or(ENOMEM)?.as_ptr();
             let data = Arc::into_raw(T::new(net, &may_sleep)?);
-            // SAFETY: The kernel made room for the entry, and filled it with zeros; nobody else writes it yet.
+            // SAFETY: The kernel has allocated and zeroed the entry, and only this function writes it before it is published.
             unsafe {
                 (*entry).owned = data;
                 (*entry).published.store(data.cast_mut(), Ordering::Release);
@@ -339,9 +339,9 @@ impl<T: PerNamespace> PernetRegistration<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it, as the registered operations say.
+    /// The kernel calls it as a function of the registered operations.
     unsafe extern "C" fn pre_exit(net: *mut bindings::net) {
-        // SAFETY: The kernel calls with a namespace whose subsystems are there, while the slot is registered.
+        // SAFETY: The kernel passes a namespace whose subsystems exist, while the slot is registered.
         if let Some(entry) = unsafe { entry::<T>(NetNamespace::from_raw(net)) } {
             // SAFETY: The entry is valid.
             let entry = unsafe { entry.as_ref() };
@@ -353,18 +353,18 @@ impl<T: PerNamespace> PernetRegistration<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it, as the registered operations say.
+    /// The kernel calls it as a function of the registered operations.
     unsafe extern "C" fn exit(net: *mut bindings::net) {
-        // SAFETY: The kernel calls with a namespace whose entry for the slot is still there.
+        // SAFETY: The kernel passes a namespace whose entry for the slot still exists.
         let Some(entry) = (unsafe { entry::<T>(NetNamespace::from_raw(net)) }) else {
             return;
         };
-        // SAFETY: The entry is valid, and `owned` is used by `init` and here alone.
+        // SAFETY: The entry is valid, and only `init` and this function use `owned`.
         let data = unsafe { core::mem::replace(&mut (*entry.as_ptr()).owned, null()) };
         if data.is_null() {
             return;
         }
-        // SAFETY: `init` gave up the reference, and all who found it published have left. Process context.
+        // SAFETY: `init` has leaked the reference, and all readers that have found it published have left. Process context.
         let (data, may_sleep) = unsafe { (Arc::from_raw(data), MaySleep::assume()) };
         T::exit(data, &may_sleep);
     }
@@ -373,7 +373,7 @@ impl<T: PerNamespace> PernetRegistration<T> {
 impl<T: PerNamespace> Drop for PernetRegistration<T> {
     fn drop(&mut self) {
         T::slot().registered.store(false, Ordering::Release);
-        // SAFETY: `new` registered the operations. The kernel waits for RCU readers before it calls `exit` and forgets the
+        // SAFETY: `new` has registered the operations. The kernel waits for RCU readers before it calls `exit` and releases the
         // entries and the number.
         unsafe { bindings::unregister_pernet_subsys(self.ops.get()) };
         T::slot().taken.store(false, Ordering::Release);

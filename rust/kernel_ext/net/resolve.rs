@@ -43,7 +43,7 @@ impl NetDevice {
 ///
 /// # Invariants
 ///
-/// `dst` is valid, and the reference is ours.
+/// `dst` is valid, and `self` owns one reference to it.
 pub struct Path {
     dst: NonNull<bindings::dst_entry>,
     destination: IpAddress,
@@ -66,7 +66,7 @@ impl Path {
         destination: IpAddress,
     ) -> Result<(Self, IpAddress)> {
         let net = net.get().ok_or(EHOSTUNREACH)?;
-        // SAFETY: The namespace and the addresses are valid; a route comes with a reference.
+        // SAFETY: The namespace and the addresses are valid; the function returns a counted reference to a route.
         let (dst, source) = unsafe {
             match (source, destination) {
                 (IpAddress::V4(source), IpAddress::V4(to)) => {
@@ -84,7 +84,7 @@ impl Path {
             }
         };
         let dst = NonNull::new(from_err_ptr(dst)?).ok_or(EHOSTUNREACH)?;
-        // INVARIANT: The reference was just handed over.
+        // INVARIANT: The function has returned a counted reference.
         let path = Self {
             dst,
             destination,
@@ -95,26 +95,26 @@ impl Path {
 
     /// Returns the hop limit of the route.
     pub fn hop_limit(&self) -> c_int {
-        // SAFETY: By the invariants.
+        // SAFETY: By the type invariants the route is valid.
         unsafe { bindings::dst_hop_limit(self.dst.as_ptr()) }
     }
 
     /// Whether the destination is a local address.
     pub fn is_local(&self) -> bool {
-        // SAFETY: By the invariants.
+        // SAFETY: By the type invariants the route is valid.
         unsafe { bindings::dst_is_local(self.dst.as_ptr()) }
     }
 
     /// Whether the route has a gateway.
     pub fn has_gateway(&self) -> bool {
-        // SAFETY: By the invariants.
+        // SAFETY: By the type invariants the route is valid.
         unsafe { bindings::dst_has_gateway(self.dst.as_ptr()) }
     }
 
     /// Returns the egress device.
     pub fn device<'g>(&self, _guard: &'g rcu::Guard) -> &'g NetDevice {
-        // SAFETY: By the invariants, and the guard is the read-side critical section that is asked for; a route always
-        // has a device, if only the loopback device of its namespace.
+        // SAFETY: By the type invariants, and the guard is the required read-side critical section; a route always has
+        // a device, at least the loopback device of its namespace.
         unsafe { NetDevice::from_raw(bindings::dst_dev_rcu(self.dst.as_ptr()).cast()) }
     }
 
@@ -129,7 +129,8 @@ impl Path {
             IpAddress::V6(address) => address.as_ptr().cast(),
         };
         let mut address = HardwareAddress::default();
-        // SAFETY: By the invariants; the destination is of the route's kind, and there is room for any address.
+        // SAFETY: By the type invariants; the destination has the route's IP version, and the result has room for any
+        // hardware address.
         to_result(unsafe {
             bindings::dst_next_hop_address(self.dst.as_ptr(), destination, address.as_mut_ptr())
         })?;
@@ -139,7 +140,7 @@ impl Path {
 
 impl Drop for Path {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: `self` owns the reference.
         unsafe { bindings::dst_release(self.dst.as_ptr()) };
     }
 }
@@ -153,7 +154,8 @@ pub trait NeighbourListener: Send + Sync + 'static {
 /// The notifier chain of network events.
 pub struct NetEvents<T>(PhantomData<T>);
 
-// SAFETY: These two change that chain, and wait for calls; what an event is about comes with it.
+// SAFETY: The two functions change the chain of network events, and unregistering waits for calls; the data of an
+// event is valid during the call.
 unsafe impl<T: NeighbourListener> Chain for NetEvents<T> {
     type Listener = T;
     const REGISTER: Change = bindings::netevent_register;

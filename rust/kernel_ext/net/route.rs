@@ -55,14 +55,14 @@ pub struct Flow6 {
 ///
 /// # Invariants
 ///
-/// `dst` is valid, and the reference is ours.
+/// `dst` is valid, and `self` owns one reference to it.
 struct Dst {
     dst: NonNull<bindings::dst_entry>,
     loopback: ARef<NetDevice>,
 }
 
 impl Dst {
-    /// Does a lookup.
+    /// Executes a lookup.
     ///
     /// # Safety
     ///
@@ -71,7 +71,7 @@ impl Dst {
         net: &NetNamespace,
         lookup: impl FnOnce(*mut bindings::net) -> *mut bindings::dst_entry,
     ) -> Result<Self> {
-        // Until the loopback device is held.
+        // This reference is needed until the loopback device is referenced.
         let net = net.get().ok_or(EHOSTUNREACH)?;
         let dst = NonNull::new(from_err_ptr(lookup(net.as_raw()))?).ok_or(EHOSTUNREACH)?;
         // SAFETY: A namespace that is not taken down has its loopback device.
@@ -102,7 +102,7 @@ impl Clone for Dst {
 
 impl Drop for Dst {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours. The loopback device is let go after it.
+        // SAFETY: `self` owns the reference. The loopback device is released after it.
         unsafe { bindings::dst_release(self.raw()) };
     }
 }
@@ -125,7 +125,7 @@ impl Route4 {
     ///
     /// Routing errors such as `ENETUNREACH`, `EHOSTUNREACH`, `EACCES`.
     pub fn lookup(net: &NetNamespace, flow: &Flow4) -> Result<Self> {
-        // SAFETY: A route comes with a reference.
+        // SAFETY: The arguments are valid; the function returns a counted reference or an errno.
         let dst = unsafe {
             Dst::lookup(net, |net| {
                 bindings::udp_route4(
@@ -166,7 +166,7 @@ impl Route6 {
     ///
     /// Routing errors such as `ENETUNREACH`, `EHOSTUNREACH`, `EACCES`.
     pub fn lookup(net: &NetNamespace, flow: &Flow6) -> Result<Self> {
-        // SAFETY: The addresses are valid, and need no alignment that bytes have not; a route comes with a reference.
+        // SAFETY: The addresses are valid, and need no alignment; the function returns a counted reference or an errno.
         let dst = unsafe {
             Dst::lookup(net, |net| {
                 bindings::udp_route6(
@@ -234,7 +234,7 @@ pub fn ipv4_identification(
     protocol: u8,
     segments: u16,
 ) -> Be16 {
-    /// C code wants it so.
+    /// The header with the alignment that C requires.
     #[repr(C, align(4))]
     struct Aligned(Ipv4Header);
 

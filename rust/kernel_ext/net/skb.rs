@@ -25,12 +25,12 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `0` is a valid `sk_buff` that nobody else has a reference to.
+/// `0` is a valid `sk_buff`, to which `self` owns the only reference.
 pub struct SkBuff(NonNull<bindings::sk_buff>);
 
 // SAFETY: Packets may be used and freed on any thread.
 unsafe impl Send for SkBuff {}
-// It is not `Sync`: `skb_clone` notes in the packet that its bytes are shared, without a lock.
+// The type is not `Sync`: `skb_clone` marks the packet's data as shared, without a lock.
 
 /// Accounting of packets in flight: see [`SkBuff::set_owner`].
 pub trait InFlight: Send + Sync + 'static {
@@ -55,7 +55,7 @@ impl SkBuff {
         // SAFETY: The flags fit the context, by their type.
         let skb = unsafe { bindings::alloc_skb(size as u32, gfp.as_raw()) };
         let skb = NonNull::new(skb).ok_or(ENOMEM)?;
-        // SAFETY: The packet is new and empty, and has at least that much room: what `skb_reserve` does.
+        // SAFETY: The packet is new and empty, and has at least that much room. This is what `skb_reserve` does.
         unsafe {
             (*skb.as_ptr()).data = (*skb.as_ptr()).data.add(headroom);
             (*skb.as_ptr()).tail = headroom as u32;
@@ -68,7 +68,7 @@ impl SkBuff {
     ///
     /// # Safety
     ///
-    /// `ptr` is a valid packet that the caller alone has, and hands over.
+    /// `ptr` is a valid packet, and the caller hands over the only reference to it.
     #[inline]
     pub unsafe fn from_raw(ptr: NonNull<bindings::sk_buff>) -> Self {
         // INVARIANT: By the safety requirements.
@@ -89,13 +89,13 @@ impl SkBuff {
 
     #[inline]
     fn inner(&self) -> &bindings::sk_buff {
-        // SAFETY: By the invariants, and all that C changes meanwhile are the shared bytes and counters behind it.
+        // SAFETY: By the type invariants; concurrently C only changes the shared bytes and the counters behind the structure.
         unsafe { self.0.as_ref() }
     }
 
     /// Frees the packet as delivered (`consume_skb()`).
     pub fn consume(self) {
-        // SAFETY: The packet is ours and not used any more.
+        // SAFETY: `self` owns the packet, which is not used any more.
         unsafe { bindings::consume_skb(self.into_raw()) };
     }
 
@@ -156,7 +156,7 @@ impl SkBuff {
     /// Returns the linear part.
     #[inline]
     pub fn data(&self) -> &[u8] {
-        // SAFETY: The linear part is that long; nobody writes it while it is shared.
+        // SAFETY: The linear part is that long, and it is not written while it is shared.
         unsafe { slice::from_raw_parts(self.inner().data, self.headlen()) }
     }
 
@@ -166,31 +166,31 @@ impl SkBuff {
         if !self.is_writable() {
             return None;
         }
-        // SAFETY: The linear part is that long, and by the check this packet's alone.
+        // SAFETY: The linear part is that long, and by the check it is not shared.
         Some(unsafe { slice::from_raw_parts_mut(self.inner().data, self.headlen()) })
     }
 
-    /// Extends the packet at its end by what `write` writes, which is no more than `len` bytes. `None`, without a call, if there is
-    /// no room for them, or the data is shared.
+    /// Appends the bytes that `write` writes, at most `len`. `None`, without a call, if the tailroom is too small, or the data is
+    /// shared.
     #[inline]
     pub fn append<R>(&mut self, len: usize, write: impl FnOnce(&mut Room<'_>) -> R) -> Option<R> {
         if len > self.tailroom() || !self.is_writable() {
             return None;
         }
         let skb = self.as_raw();
-        // SAFETY: There is room for `len` bytes behind the tail, and the packet is linear and borrowed alone.
+        // SAFETY: The tailroom has `len` bytes, and the packet is linear and borrowed mutably.
         let (tail, room) = unsafe {
             let tail = (*skb).head.add((*skb).tail as usize);
             (tail, slice::from_raw_parts_mut(tail.cast(), len))
         };
         let mut room = Room::new(room);
         let result = write(&mut room);
-        // `write` may have put another room in place of this one.
+        // `write` may have replaced the room by another one.
         if !ptr::eq(room.start(), tail) {
             return None;
         }
         let written = room.written() as u32;
-        // SAFETY: So many bytes behind the tail are initialised.
+        // SAFETY: By the invariants of `Room` the written bytes after the tail are initialised.
         unsafe {
             (*skb).tail = (*skb).tail.wrapping_add(written);
             (*skb).len = (*skb).len.wrapping_add(written);
@@ -203,7 +203,7 @@ impl SkBuff {
         self.append(bytes.len(), |room| room.write(bytes))?.ok()
     }
 
-    /// Extends the packet at its start by `bytes`. `None` if there is no room, or the data is shared.
+    /// Extends the packet at its start by `bytes`. `None` if the headroom is too small, or the data is shared.
     #[inline]
     pub fn push_slice(&mut self, bytes: &[u8]) -> Option<()> {
         let len = bytes.len();
@@ -211,7 +211,7 @@ impl SkBuff {
             return None;
         }
         let skb = self.as_raw();
-        // SAFETY: There is room for `len` bytes before the data; the packet is borrowed alone, so `bytes` are no part of it.
+        // SAFETY: The headroom has `len` bytes; the packet is borrowed mutably, so `bytes` is not a part of it.
         unsafe {
             let start = (*skb).data.sub(len);
             ptr::copy_nonoverlapping(bytes.as_ptr(), start, len);
@@ -251,7 +251,7 @@ impl SkBuff {
         if len >= self.len() {
             return Ok(());
         }
-        // SAFETY: The packet is ours.
+        // SAFETY: `self` owns the packet, and is borrowed mutably.
         kernel::error::to_result(unsafe { bindings::pskb_trim(self.as_raw(), len as u32) })
     }
 
@@ -266,7 +266,7 @@ impl SkBuff {
             return Ok(());
         }
         let len = u32::try_from(len).map_err(|_| EINVAL)?;
-        // SAFETY: The packet is ours.
+        // SAFETY: `self` owns the packet, and is borrowed mutably.
         if unsafe { bindings::pskb_may_pull(self.as_raw(), len) } {
             Ok(())
         } else {
@@ -337,7 +337,7 @@ impl SkBuff {
             bindings::skb_prepare_seq_read(self.as_raw(), offset as u32, end as u32, &mut state)
         };
         loop {
-            // SAFETY: The state was prepared, and is read until it says that it is done, which gives back its mapping.
+            // SAFETY: The state was prepared, and is read until it returns 0, which releases its mapping.
             let n = unsafe { bindings::skb_seq_read(done, &mut bytes, &mut state) };
             if n == 0 {
                 return Ok(());
@@ -353,37 +353,37 @@ impl SkBuff {
     /// Sets the network (IP) header to the start of the packet.
     #[inline]
     pub fn set_network_header(&mut self) {
-        // SAFETY: The packet is ours.
+        // SAFETY: `self` owns the packet, and is borrowed mutably.
         unsafe { bindings::skb_reset_network_header(self.as_raw()) };
     }
 
     /// Sets the transport (UDP) header to the start of the packet.
     #[inline]
     pub fn set_transport_header(&mut self) {
-        // SAFETY: The packet is ours.
+        // SAFETY: `self` owns the packet, and is borrowed mutably.
         unsafe { bindings::skb_reset_transport_header(self.as_raw()) };
     }
 
     /// Sets the priority, for queueing disciplines.
     pub fn set_priority(&mut self, priority: u32) {
-        // SAFETY: The packet is ours.
+        // SAFETY: `self` owns the packet, and is borrowed mutably.
         unsafe { bindings::skb_set_priority(self.as_raw(), priority) };
     }
 
     /// Sets the mark, for packet filters and routing.
     pub fn set_mark(&mut self, mark: u32) {
-        // SAFETY: The packet is ours.
+        // SAFETY: `self` owns the packet, and is borrowed mutably.
         unsafe { bindings::skb_set_mark(self.as_raw(), mark) };
     }
 
-    /// Sets a word of the control buffer, which is free for whoever has the packet.
+    /// Sets a word of the control buffer, which the owner of the packet may use.
     #[inline]
     pub fn set_note(&mut self, note: u32) {
-        // SAFETY: The packet is ours.
+        // SAFETY: `self` owns the packet, and is borrowed mutably.
         unsafe { bindings::skb_set_note(self.as_raw(), note) };
     }
 
-    /// The word that [`SkBuff::set_note`] has set, if nobody else had the packet since.
+    /// The word that [`SkBuff::set_note`] has set, if the packet had no other owner since.
     #[inline]
     pub fn note(&self) -> u32 {
         // SAFETY: The packet is valid.
@@ -394,7 +394,7 @@ impl SkBuff {
     fn header_at<T: FromBytes>(&self, offset: i32) -> Option<T> {
         let start = self.headroom().checked_add_signed(offset as isize)?;
         let len = self.headroom().checked_add(self.headlen())?;
-        // SAFETY: From `head` on there are the bytes of the headroom, and those of the linear part.
+        // SAFETY: The headroom and the linear part are `len` initialised bytes at `head`.
         let bytes = unsafe { slice::from_raw_parts(self.inner().head, len) };
         read_prefix(bytes.get(start..)?)
     }
@@ -435,10 +435,10 @@ impl SkBuff {
         if !self.is_writable() || unsafe { bindings::skb_zcopy(self.as_raw()) } {
             return Err(EBUSY);
         }
-        // SAFETY: The packet is ours.
+        // SAFETY: `self` owns the packet, and is borrowed mutably.
         unsafe { bindings::skb_orphan(self.as_raw()) };
-        // SAFETY: The packet is ours alone, so its `skb_shared_info` is too. The kernel uses the argument only together
-        // with a destructor, and for lent bytes, which these are not.
+        // SAFETY: `self` owns the packet, and its data is not shared, so neither is its `skb_shared_info`. The kernel uses the
+        // argument only together with a destructor, and for zero-copy data, which this is not.
         unsafe {
             let shared = bindings::skb_shinfo(self.as_raw());
             (*shared).__bindgen_anon_2.destructor_arg = Arc::into_raw(owner).cast_mut().cast();
@@ -457,7 +457,7 @@ impl SkBuff {
 ///
 /// `skb` is a packet whose owner is a `T`; called once.
 unsafe extern "C" fn release<T: InFlight>(skb: *mut bindings::sk_buff) {
-    // SAFETY: `set_owner` put the owner there, and gave up the reference.
+    // SAFETY: `set_owner` has stored the owner, and leaked its reference.
     let owner = unsafe {
         let owner: *mut c_void = (*bindings::skb_shinfo(skb)).__bindgen_anon_2.destructor_arg;
         Arc::from_raw(owner.cast::<T>().cast_const())
@@ -467,7 +467,7 @@ unsafe extern "C" fn release<T: InFlight>(skb: *mut bindings::sk_buff) {
 
 impl Drop for SkBuff {
     fn drop(&mut self) {
-        // SAFETY: The packet is ours and not used any more.
+        // SAFETY: `self` owns the packet, which is not used any more.
         unsafe {
             bindings::sk_skb_reason_drop(
                 core::ptr::null(),

@@ -10,8 +10,8 @@ use core::ptr::{null_mut, NonNull};
 ///
 /// # Invariants
 ///
-/// The list has `len` packets, which are ours: `first`, from there on the `next` of each, and at the end `last`, whose `next`
-/// is null. `first` is null in an empty list.
+/// The list owns `len` packets: `first`, then the `next` of each, up to `last`, whose `next` is null. `first` is null in an
+/// empty list.
 pub struct SkbList {
     first: *mut bindings::sk_buff,
     last: *mut bindings::sk_buff,
@@ -21,7 +21,7 @@ pub struct SkbList {
 // SAFETY: Packets may be used and freed on any thread.
 unsafe impl Send for SkbList {}
 
-/// The place of a packet's link to the next one.
+/// The link of a packet to the next one.
 ///
 /// # Safety
 ///
@@ -49,7 +49,7 @@ impl SkbList {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.first.is_null()
@@ -59,7 +59,7 @@ impl SkbList {
     #[inline]
     pub fn push_back(&mut self, packet: SkBuff) {
         let packet = packet.into_raw();
-        // SAFETY: The packet is ours now; if there is a last one, it is valid, by the invariants.
+        // SAFETY: The list takes over the packet; by the type invariants the last packet, if any, is valid.
         unsafe {
             *link(packet) = null_mut();
             if self.first.is_null() {
@@ -73,13 +73,13 @@ impl SkbList {
         self.len = self.len.wrapping_add(1);
     }
 
-    /// Takes the first packet.
+    /// Removes the first packet.
     #[inline]
     pub fn pop_front(&mut self) -> Option<SkBuff> {
         let packet = NonNull::new(self.first)?;
-        // SAFETY: By the invariants the packet is valid and ours, and has a link.
+        // SAFETY: By the type invariants the list owns the packet, which is valid and has a link.
         unsafe {
-            // INVARIANT: The next packet is the first one, or there is none.
+            // INVARIANT: `first` is the next packet, or null.
             self.first = *link(packet.as_ptr());
             *link(packet.as_ptr()) = null_mut();
             self.len = self.len.wrapping_sub(1);

@@ -19,7 +19,7 @@ pub(super) type Release = unsafe extern "C" fn(*mut bindings::sock);
 ///
 /// # Invariants
 ///
-/// `sock` is a UDP tunnel's, which is ours, and `release` is the function to close it with.
+/// `sock` is the socket of a UDP tunnel, which `self` owns, and `release` is the function that closes it.
 pub(super) struct Socket {
     sock: NonNull<bindings::sock>,
     release: Release,
@@ -33,7 +33,8 @@ impl Socket {
     ///
     /// # Safety
     ///
-    /// `sock` is a UDP tunnel's, which the caller hands over, and `release` is `udp_tunnel_sock_release`.
+    /// `sock` is the socket of a UDP tunnel, which the caller hands over, and `release` is
+    /// `udp_tunnel_sock_release`.
     pub(super) unsafe fn from_raw(sock: NonNull<bindings::sock>, release: Release) -> Self {
         // INVARIANT: By the safety requirements.
         Self { sock, release }
@@ -42,7 +43,8 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // SAFETY: By the invariants. A packet that is found to be for the socket from here on goes nowhere.
+        // SAFETY: By the type invariants `self` owns the socket. A packet that arrives for it from here on is
+        // dropped.
         unsafe {
             bindings::udp_tunnel_stop(self.sock.as_ptr());
             (self.release)(self.sock.as_ptr());

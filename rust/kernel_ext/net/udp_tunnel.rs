@@ -64,7 +64,7 @@ impl Registration {
 ///
 /// # Invariants
 ///
-/// `foreign` is a reference to the receiver from [`ForeignOwnable::into_foreign`], which is ours. `sock` is in `sockets`
+/// `foreign` is a reference to the receiver from [`ForeignOwnable::into_foreign`], which `self` owns. `sock` is in `sockets`
 /// unless it has been closed.
 pub struct UdpSocket<T: Receive> {
     sock: NonNull<bindings::sock>,
@@ -75,7 +75,7 @@ pub struct UdpSocket<T: Receive> {
 
 // SAFETY: Sockets may be used and closed on any thread.
 unsafe impl<T: Receive> Send for UdpSocket<T> {}
-// SAFETY: A shared reference gives the receiver alone, which is `Sync`.
+// SAFETY: A shared reference gives access to the receiver alone, which is `Sync`.
 unsafe impl<T: Receive> Sync for UdpSocket<T> {}
 
 impl<T: Receive> UdpSocket<T> {
@@ -95,23 +95,23 @@ impl<T: Receive> UdpSocket<T> {
         let sockets = ns::of::<Sockets>(net).ok_or(ENODEV)?;
         let foreign = receiver.clone().into_foreign();
         let opened = sockets.add(may_sleep, || {
-            // SAFETY: The list keeps the namespace from being taken down meanwhile. The receiver is let go a grace period
+            // SAFETY: The list prevents the teardown of the namespace during the call. The receiver is released a grace period
             // after the socket was closed, or below if there is no socket.
             unsafe { Self::open_raw(net, version, port, foreign) }
         });
         let sock = opened.inspect_err(|_| {
-            // SAFETY: The token shows that it may sleep. If there was a socket, it is closed again, as in `drop`; the reference is
-            // from `into_foreign`.
+            // SAFETY: The token proves that the context may sleep. If there was a socket, it is closed again, as in `drop`; the
+            // reference is from `into_foreign`.
             unsafe {
                 bindings::synchronize_net();
                 drop(Arc::<T>::from_foreign(foreign));
             }
         })?;
-        // INVARIANT: The reference is ours, and the socket is in the list. `into_foreign` does not return null.
+        // INVARIANT: This function owns the reference, and the socket is in the list.
         Ok(Self {
             sock,
             sockets,
-            // SAFETY: As above.
+            // SAFETY: `into_foreign` does not return null.
             foreign: unsafe { NonNull::new_unchecked(foreign) },
             receiver,
         })
@@ -121,8 +121,8 @@ impl<T: Receive> UdpSocket<T> {
     ///
     /// # Safety
     ///
-    /// `net` is not taken down during the call. `foreign` is a receiver from `into_foreign`, which stays until a grace
-    /// period after the socket was closed.
+    /// `net` is not taken down during the call. `foreign` is a receiver from `into_foreign` that is valid until a grace period
+    /// after the socket was closed.
     unsafe fn open_raw(
         net: &NetNamespace,
         version: IpVersion,
@@ -133,7 +133,7 @@ impl<T: Receive> UdpSocket<T> {
         let mut config: bindings::udp_port_cfg = unsafe { MaybeUninit::zeroed().assume_init() };
         config.local_udp_port = port.to_be();
         let mut socket = core::ptr::null_mut();
-        // SAFETY: The namespace, the configuration and the place for the result are valid; the caller may sleep.
+        // SAFETY: The namespace, the configuration and the result are valid; sockets are opened in process context.
         to_result(unsafe {
             match version {
                 IpVersion::V4 => {
@@ -147,7 +147,7 @@ impl<T: Receive> UdpSocket<T> {
                 }
             }
         })?;
-        // SAFETY: The socket was just made, so that it has a `sock`.
+        // SAFETY: The socket was just created, so that it has a `sock`.
         let sock = unsafe { NonNull::new((*socket).sk.cast()).ok_or(ENOTSOCK)? };
         let mut tunnel = bindings::udp_tunnel_sock_cfg {
             // The kernel keeps flags in the three low bits; they are 0, since the receiver is an allocation.
@@ -157,7 +157,7 @@ impl<T: Receive> UdpSocket<T> {
             encap_rcv: Some(Self::encap_rcv),
             ..pin_init::zeroed()
         };
-        // SAFETY: The socket is ours; the receiver stays long enough, by the safety requirements.
+        // SAFETY: This function owns the socket; by the safety requirements the receiver is valid long enough.
         unsafe {
             bindings::setup_udp_tunnel_sock(net.as_raw(), sock.as_ptr(), &mut tunnel);
             Ok(Socket::from_raw(sock, bindings::udp_tunnel_sock_release))
@@ -182,8 +182,8 @@ impl<T: Receive> UdpSocket<T> {
         let Some(packet) = NonNull::new(skb) else {
             return 0;
         };
-        // SAFETY: The kernel hands the packet over. It came through a device, which is there during the call; neither that nor
-        // the route may be kept beyond the call, as the packet may.
+        // SAFETY: The kernel hands the packet over. Its ingress device is valid during the call only, and so is its route; they
+        // are removed from the packet, which may be kept longer.
         let (packet, device) = unsafe {
             let place = &raw mut (*skb)
                 .__bindgen_anon_1
@@ -200,7 +200,7 @@ impl<T: Receive> UdpSocket<T> {
             // The socket is being closed; the packet is dropped.
             return 0;
         }
-        // SAFETY: `open` put the receiver there, and it is let go a grace period after the socket was closed.
+        // SAFETY: `open` has set the receiver, and it is released a grace period after the socket was closed.
         let receiver = unsafe { Arc::<T>::borrow(receiver) };
         T::receive(&receiver, packet, device);
         0
@@ -212,9 +212,9 @@ impl<T: Receive> Drop for UdpSocket<T> {
         self.sockets.close(self.sock);
         // The kernel looks up sockets, and calls their callbacks, within RCU read-side critical sections; closing removes
         // the socket from lookups, but does not wait for running ones.
-        // SAFETY: Dropping may sleep.
+        // SAFETY: The type is dropped in process context, as its documentation demands.
         unsafe { bindings::synchronize_net() };
-        // SAFETY: By the invariants the reference is ours; nobody who might use it is left.
+        // SAFETY: By the type invariants `self` owns the reference; all its RCU readers have left.
         drop(unsafe { Arc::<T>::from_foreign(self.foreign.as_ptr()) });
     }
 }

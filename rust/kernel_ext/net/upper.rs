@@ -25,7 +25,7 @@ impl NetDevice {
         if !self.is_bond() {
             return None;
         }
-        // SAFETY: The device is a bond, and the guard is the read-side critical section that is asked for.
+        // SAFETY: The device is a bond, and the guard is the required read-side critical section.
         let port = unsafe { bindings::bond_active_port_rcu(self.as_raw()) };
         // SAFETY: A device that an RCU reader finds is valid until the critical section ends.
         NonNull::new(port).map(|port| unsafe { Self::from_raw(port.as_ptr()) })
@@ -33,7 +33,7 @@ impl NetDevice {
 
     /// Returns the VLAN ID of the VLAN device directly below this device, if there is one.
     pub fn lower_vlan_id(&self, _guard: &rcu::Guard) -> Option<u16> {
-        // SAFETY: The device is valid, and the guard is the read-side critical section that is asked for.
+        // SAFETY: The device is valid, and the guard is the required read-side critical section.
         let id = unsafe { bindings::netdev_lower_vlan_id_rcu(self.as_raw()) };
         u16::try_from(id).ok()
     }
@@ -53,8 +53,8 @@ impl NetDevice {
             flags: 0,
             data: (&raw mut to).cast(),
         };
-        // SAFETY: The device is valid, the guard is the read-side critical section that is asked for, and the callback
-        // gets `to`.
+        // SAFETY: The device is valid, the guard is the required read-side critical section, and the callback gets
+        // `to`.
         unsafe {
             bindings::netdev_walk_all_upper_dev_rcu(self.as_raw(), Some(Uppers::push), &mut private)
         };
@@ -72,7 +72,7 @@ impl NetDevice {
     pub fn for_each<F: FnMut(&Self)>(mut f: F, _may_sleep: &MaySleep) {
         /// # Safety
         ///
-        /// `f` is an `F` that nobody else uses, `device` is valid.
+        /// `f` is an `F` with exclusive access, and `device` is valid.
         unsafe extern "C" fn call<F: FnMut(&NetDevice)>(
             f: *mut c_void,
             device: *mut bindings::net_device,
@@ -80,7 +80,7 @@ impl NetDevice {
             // SAFETY: By the safety requirements.
             unsafe { (*f.cast::<F>())(NetDevice::from_raw(device)) }
         }
-        // SAFETY: The token shows that it may sleep; `call` gets `f`.
+        // SAFETY: The token proves that the context may sleep; `call` gets `f`.
         unsafe { bindings::netdev_walk_all(Some(call::<F>), (&raw mut f).cast()) };
     }
 }
@@ -94,7 +94,7 @@ struct Uppers {
 impl Uppers {
     /// # Safety
     ///
-    /// `upper` is a valid device, `private` has an `Uppers` that nobody else uses; atomic context.
+    /// `upper` is a valid device, and `private` has an `Uppers` with exclusive access. Atomic context.
     unsafe extern "C" fn push(
         upper: *mut bindings::net_device,
         private: *mut bindings::netdev_nested_priv,

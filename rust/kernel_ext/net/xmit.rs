@@ -51,7 +51,7 @@ pub fn ip4_local_out(mut skb: SkBuff, route: &Route4) -> Result {
     if skb.data().first() != Some(&Ipv4Header::VERSION_IHL) {
         return Err(EINVAL);
     }
-    // SAFETY: The packet has its header, and the route gets a reference of its own.
+    // SAFETY: The packet begins with its header, and the packet gets its own reference to the route.
     sent(unsafe {
         bindings::dst_hold(route.as_raw());
         bindings::ip4_send(skb.into_raw(), route.as_raw())
@@ -68,7 +68,7 @@ pub fn ip4_local_out(mut skb: SkBuff, route: &Route4) -> Result {
 /// the device.
 pub fn ip6_local_out(mut skb: SkBuff, route: &Route6) -> Result {
     begins_with(&mut skb, 6, size_of::<Ipv6Header>())?;
-    // SAFETY: The packet has its header, and the route gets a reference of its own.
+    // SAFETY: The packet begins with its header, and the packet gets its own reference to the route.
     sent(unsafe {
         bindings::dst_hold(route.as_raw());
         bindings::ip6_send(skb.into_raw(), route.as_raw())
