@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! C entry points: the `unsafe extern "C"` function that `#[export]` writes for a safe one.
+//! C entry points: the `unsafe extern "C"` function that `#[export]` generates for a safe one.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::visit_mut::VisitMut;
 
-/// Makes every lifetime of a type `'static`: what C passes for a type does not depend on lifetimes.
+/// Replaces every lifetime of a type by `'static`: the C representation of a type does not depend on lifetimes.
 struct EraseLifetimes;
 
 impl VisitMut for EraseLifetimes {
@@ -35,7 +35,7 @@ impl VisitMut for NamesStatic {
     }
 }
 
-/// Refuses an argument that is said to stay longer than the call.
+/// Rejects an argument with the lifetime `'static`: no argument outlives the call.
 fn check_lifetimes(ty: &syn::Type) -> syn::Result<()> {
     let mut found = NamesStatic(false);
     found.visit_type_mut(&mut ty.clone());
@@ -70,8 +70,8 @@ fn is_pair(ty: &syn::Type) -> bool {
     name_of(ty).is_some_and(|name| PAIRS.iter().any(|pair| name == pair))
 }
 
-/// Writes the C entry point of a safe function: it has the function's name for C, and turns each argument from C, and the
-/// result to C.
+/// Generates the C entry point of a safe function. It has the function's name in C, and converts the arguments from C and
+/// the result to C.
 pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
     let name = &function.sig.ident;
     let mut parameters = Vec::new();
@@ -88,8 +88,8 @@ pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
         arguments.push(argument.clone());
         if is_token(&input.ty) {
             conversions.push(quote! {
-                // SAFETY: The header says that the function may sleep, so C calls it in process context, with
-                // nothing held that forbids sleeping.
+                // SAFETY: By the header the function may sleep, so C calls it in process context, without locks that
+                // forbid sleeping.
                 let #argument = &unsafe { ::kernel_ext::context::MaySleep::assume() };
             });
             continue;
@@ -101,14 +101,14 @@ pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
             parameters.push(quote! { #argument: <#ty as ::kernel_ext::entry::FromCPair>::Pointer });
             parameters.push(quote! { #count: usize });
             conversions.push(quote! {
-                // SAFETY: C passes what the header asks for, and it is valid during the call.
+                // SAFETY: By the safety requirements C passes what the header requires, valid during the call.
                 let #argument = unsafe { ::kernel_ext::entry::FromCPair::from_c(#argument, #count) };
             });
             continue;
         }
         parameters.push(quote! { #argument: <#ty as ::kernel_ext::entry::FromC>::Raw });
         conversions.push(quote! {
-            // SAFETY: C passes what the header asks for, and it is valid during the call.
+            // SAFETY: By the safety requirements C passes what the header requires, valid during the call.
             let #argument = unsafe { ::kernel_ext::entry::FromC::from_c(#argument) };
         });
     }
@@ -126,7 +126,7 @@ pub(crate) fn expand(function: &syn::ItemFn) -> syn::Result<TokenStream> {
             ///
             /// # Safety
             ///
-            /// The arguments are what the C header asks for.
+            /// The arguments are those that the C header requires, and valid during the call.
             #[export_name = #symbol]
             unsafe extern "C" fn entry(#(#parameters),*) -> #output {
                 #(#conversions)*

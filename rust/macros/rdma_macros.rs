@@ -10,7 +10,7 @@ use syn::parse::Parser;
 
 /// Exports a function or a static to C under its own name, as `EXPORT_SYMBOL` does.
 ///
-/// | written | is |
+/// | attribute | equivalent |
 /// |---|---|
 /// | `#[export]` | `EXPORT_SYMBOL` |
 /// | `#[export(GPL)]` | `EXPORT_SYMBOL_GPL` |
@@ -20,8 +20,8 @@ use syn::parse::Parser;
 /// The type of the item is checked against the declaration in the C header: an item that the headers do not declare, or
 /// declare otherwise, does not compile.
 ///
-/// On a safe function it writes the function that C calls: a *C entry point*, which turns the arguments from C and the result to
-/// C by the traits of `kernel_ext::entry`. A `&MaySleep` is not among the arguments of C: the C entry point makes it.
+/// For a safe function it generates the function that C calls: a *C entry point*, which converts the arguments from C and the
+/// result to C by the traits of `kernel_ext::entry`. A `&MaySleep` is no C argument: the C entry point makes it.
 ///
 /// ```
 /// # use kernel::prelude::*;
@@ -38,8 +38,8 @@ use syn::parse::Parser;
 /// }
 /// ```
 ///
-/// A function that is `unsafe extern "C"` already, because nothing can be generated for it, is exported as it is. A
-/// static is a `kernel_ext::export::Exported<T>` for the `T` of the header, or another `ExportedStatic`.
+/// A function that is `unsafe extern "C"` already is exported as it is; this is for functions whose entry point cannot be
+/// generated. A static is a `kernel_ext::export::Exported<T>` for the `T` of the header, or another `ExportedStatic`.
 ///
 /// C header: `include/linux/export.h`.
 #[proc_macro_attribute]
@@ -47,7 +47,7 @@ pub fn export(attr: TokenStream, item: TokenStream) -> TokenStream {
     expand_export(attr, item).unwrap_or_else(|err| err.to_compile_error().into())
 }
 
-/// What stands in the parentheses of `#[export(…)]`.
+/// The arguments of `#[export(…)]`.
 #[derive(Default)]
 struct ExportArgs {
     license: &'static str,
@@ -109,7 +109,7 @@ fn expand_export(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStrea
             ))
         }
     };
-    // What modpost reads: see `___EXPORT_SYMBOL` in <linux/export.h>.
+    // The record that modpost reads: see `___EXPORT_SYMBOL` in <linux/export.h>.
     let record = format!(
         ".section \".export_symbol\",\"a\"\n\
          __export_symbol_{name}:\n\
@@ -128,7 +128,7 @@ fn expand_export(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStrea
     .into())
 }
 
-/// Whether a function has the ABI of C already, or is unsafe: then nothing can be generated for it.
+/// Whether a function has the C ABI already, or is unsafe: then no entry point is generated.
 fn is_door(function: &syn::ItemFn) -> bool {
     function.sig.abi.is_some() || function.sig.unsafety.is_some()
 }

@@ -9,13 +9,14 @@ use rdma::bindings::{self, sockaddr_in, sockaddr_in6};
 /// An IP address, and a port of the connection manager's TCP port space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// IPv4; the address in the order of the wire.
+    /// IPv4; the address is in wire order.
     V4([u8; 4], u16),
-    /// IPv6; the address in the order of the wire, and the index of the interface of a link-local one.
+    /// IPv6; the address is in wire order. The last number is the interface index of a link-local
+    /// address.
     V6([u8; 16], u16, u32),
 }
 
-/// An address as C has it.
+/// The C structure of an address.
 #[repr(C)]
 pub(crate) union Raw {
     v4: sockaddr_in,

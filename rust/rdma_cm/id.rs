@@ -4,7 +4,7 @@
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `State::events` | what an identifier has told | process, interrupts off | nothing |
+//! | `State::events` | the pending events of an identifier | process, interrupts off | nothing |
 //!
 //! C header: `include/rdma/rdma_cm.h`.
 
@@ -36,7 +36,7 @@ use rdma::{
 
 use crate::Address;
 
-/// What an identifier has told, and nobody has heard.
+/// The pending events of an identifier.
 #[pin_data]
 struct State {
     #[pin]
@@ -70,15 +70,15 @@ struct Told {
     kind: rdma_cm_event_type,
     status: c_int,
     private_data: KVec<u8>,
-    /// The identifier of a peer that wants to connect.
+    /// The new identifier, for a connection request of a peer.
     raw: Option<RawId>,
 }
 
-/// An identifier, which is destroyed with this.
+/// An identifier. Dropping it destroys the identifier.
 ///
 /// # Invariants
 ///
-/// It is ours, and its context is the state.
+/// `self` owns the identifier, whose context is `state`.
 struct RawId {
     raw: NonNull<rdma_cm_id>,
     state: Arc<State>,
@@ -86,12 +86,12 @@ struct RawId {
 
 // SAFETY: Identifiers may be used from any thread.
 unsafe impl Send for RawId {}
-// SAFETY: As above.
+// SAFETY: Identifiers may be used from any thread.
 unsafe impl Sync for RawId {}
 
 impl Drop for RawId {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants. No handler runs when this returns.
+        // SAFETY: By the type invariants `self` owns the identifier. No handler runs when the function returns.
         unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
     }
 }
@@ -105,7 +105,7 @@ pub(crate) struct Id<'d> {
 
 impl !DropsAnywhere for Id<'_> {}
 
-/// An event that was waited for.
+/// An awaited event.
 pub(crate) struct Event<'d> {
     pub(crate) private_data: KVec<u8>,
     pub(crate) id: Option<Id<'d>>,
@@ -116,8 +116,8 @@ impl<'d> Id<'d> {
         sleep.check();
         let state = State::new()?;
         let context = Arc::as_ptr(&state).cast_mut().cast();
-        // SAFETY: The state stays until the identifier is destroyed, which counts a reference to the namespace; the name is
-        // constant.
+        // SAFETY: The state is valid until the identifier is destroyed. The identifier holds a reference to the namespace; the
+        // name is constant.
         let raw = unsafe {
             bindings::__rdma_create_kernel_id(
                 net.as_raw(),
@@ -129,7 +129,7 @@ impl<'d> Id<'d> {
             )
         };
         let raw = NonNull::new(kernel::error::from_err_ptr(raw)?).ok_or(ENOMEM)?;
-        // INVARIANT: It was just made.
+        // INVARIANT: The identifier was just created.
         Ok(Self::of(RawId { raw, state }, device))
     }
 
@@ -145,9 +145,9 @@ impl<'d> Id<'d> {
         self.raw.raw.as_ptr()
     }
 
-    /// Fails where the identifier is not bound to the device.
+    /// Fails if the identifier is not bound to the device.
     pub(crate) fn check_device(&self) -> Result {
-        // SAFETY: It is an identifier; a device that it is bound to stays the same.
+        // SAFETY: The identifier is valid, and its device is constant after it is bound.
         match unsafe { (*self.as_raw()).device } == self.device.as_raw() {
             true => Ok(()),
             false => Err(ENODEV),
@@ -156,18 +156,18 @@ impl<'d> Id<'d> {
 
     pub(crate) fn bind(&self, address: &Address) -> Result {
         let mut address = address.to_raw();
-        // SAFETY: Both are there for the call.
+        // SAFETY: Both are valid during the call.
         to_result(unsafe { bindings::rdma_bind_addr(self.as_raw(), (&raw mut address).cast()) })
     }
 
     pub(crate) fn listen(&self, backlog: u16) -> Result {
-        // SAFETY: It is an identifier.
+        // SAFETY: By the type invariants the identifier is valid.
         to_result(unsafe { bindings::rdma_listen(self.as_raw(), backlog.into()) })
     }
 
-    /// The port that it is bound to.
+    /// The port that the identifier is bound to.
     pub(crate) fn source_port(&self) -> u16 {
-        // SAFETY: It is an identifier; the port is at the same place in addresses of either kind.
+        // SAFETY: The identifier is valid; the port has the same offset in addresses of either family.
         let port = unsafe {
             let address = &raw const (*self.as_raw()).route.addr.src_addr;
             (&raw const (*address.cast::<bindings::sockaddr_in>()).sin_port).read()
@@ -184,7 +184,7 @@ impl<'d> Id<'d> {
         let mut source = source.map(|source| source.to_raw());
         let source = source.as_mut().map_or(null_mut(), |raw| &raw mut *raw);
         let destination = destination.to_raw();
-        // SAFETY: All are there for the call, which copies the addresses.
+        // SAFETY: All are valid during the call, which copies the addresses.
         to_result(unsafe {
             bindings::rdma_resolve_addr(
                 self.as_raw(),
@@ -196,22 +196,22 @@ impl<'d> Id<'d> {
     }
 
     pub(crate) fn resolve_route(&self, timeout_ms: u32) -> Result {
-        // SAFETY: It is an identifier.
+        // SAFETY: By the type invariants the identifier is valid.
         to_result(unsafe { bindings::rdma_resolve_route(self.as_raw(), timeout_ms as c_ulong) })
     }
 
     pub(crate) fn connect(&self, mut params: rdma_conn_param) -> Result {
-        // SAFETY: It is an identifier; the parameters are copied.
+        // SAFETY: The identifier is valid; the parameters are copied.
         to_result(unsafe { bindings::rdma_connect(self.as_raw(), &mut params) })
     }
 
-    /// Accepts a peer, or what a peer has answered.
+    /// Accepts a connection request, or the reply of a peer.
     pub(crate) fn accept(&self, params: Option<rdma_conn_param>) -> Result {
         let mut params = params;
         let params = params
             .as_mut()
             .map_or(null_mut(), |params| &raw mut *params);
-        // SAFETY: As above. It is called with the lock of the handlers held.
+        // SAFETY: The identifier is valid; the parameters are copied. The function requires the handler lock, which is held.
         to_result(unsafe {
             bindings::rdma_lock_handler(self.as_raw());
             let ret = bindings::rdma_accept(self.as_raw(), params);
@@ -223,18 +223,18 @@ impl<'d> Id<'d> {
     pub(crate) fn reject(&self, why: &[u8]) -> Result {
         let length = u8::try_from(why.len()).map_err(|_| EINVAL)?;
         let reason = bindings::IB_CM_REJ_CONSUMER_DEFINED as u8;
-        // SAFETY: It is an identifier; the bytes are copied.
+        // SAFETY: The identifier is valid; the bytes are copied.
         to_result(unsafe {
             bindings::rdma_reject(self.as_raw(), why.as_ptr().cast(), length, reason)
         })
     }
 
     pub(crate) fn disconnect(&self) -> Result {
-        // SAFETY: It is an identifier.
+        // SAFETY: By the type invariants the identifier is valid.
         to_result(unsafe { bindings::rdma_disconnect(self.as_raw()) })
     }
 
-    /// Changes the state of a queue pair as the connection manager says.
+    /// Changes the state of a queue pair with the attributes of the connection manager.
     pub(crate) fn modify<S: QpStateType, N: QpStateType>(
         &self,
         qp: Qp<'d, Rc, S>,
@@ -243,13 +243,13 @@ impl<'d> Id<'d> {
         let mut attr: ib_qp_attr = pin_init::zeroed();
         attr.qp_state = N::STATE.as_raw();
         let mut mask = 0;
-        // SAFETY: It is an identifier; there is room for both.
+        // SAFETY: The identifier is valid; both results are valid for writes.
         to_result(unsafe { bindings::rdma_init_qp_attr(self.as_raw(), &mut attr, &mut mask) })?;
-        // SAFETY: The connection manager has filled in what the mask names.
+        // SAFETY: The connection manager has filled in the attributes in the mask.
         Ok(unsafe { qp.become_raw(&mut attr, QpAttrMask::from_bits(mask as u32), sleep) }?)
     }
 
-    /// Waits for an event, `timeout_ms` milliseconds in all; others that mean nothing are passed over.
+    /// Waits for an event, at most `timeout_ms` milliseconds. Other events are ignored unless they are failures.
     pub(crate) fn expect(
         &self,
         kind: rdma_cm_event_type,
@@ -287,7 +287,7 @@ impl<'d> Id<'d> {
     }
 }
 
-/// What an event that nobody has waited for means. `None`: nothing.
+/// The failure that another event stands for; `None` for an event to be ignored.
 fn failure(told: &Told) -> Option<Error> {
     let refused = Error::from_errno(-(bindings::ECONNREFUSED as c_int));
     match told.kind {
@@ -305,11 +305,11 @@ fn failure(told: &Told) -> Option<Error> {
     }
 }
 
-/// The bytes that came with an event of a connection.
+/// The private data of a connection event.
 ///
 /// # Safety
 ///
-/// The event is one of the connection manager's.
+/// The event is a valid event of the connection manager.
 unsafe fn private_data(event: &rdma_cm_event) -> Result<KVec<u8>> {
     let mut bytes = KVec::new();
     let has_some = matches!(
@@ -318,7 +318,8 @@ unsafe fn private_data(event: &rdma_cm_event) -> Result<KVec<u8>> {
             | bindings::RDMA_CM_EVENT_CONNECT_RESPONSE
             | bindings::RDMA_CM_EVENT_REJECTED
     );
-    // SAFETY: Events of these kinds have this form, and by the safety requirements so many bytes.
+    // SAFETY: The type of the event selects the member of the union, and by the safety requirements its private data has this
+    // length.
     let (from, length) = unsafe {
         let conn = &event.param.conn;
         (
@@ -327,19 +328,20 @@ unsafe fn private_data(event: &rdma_cm_event) -> Result<KVec<u8>> {
         )
     };
     if has_some && !from.is_null() && length != 0 {
-        // SAFETY: As above.
+        // SAFETY: By the safety requirements the private data is valid for reads of `length` bytes.
         let told = unsafe { core::slice::from_raw_parts(from, length) };
         bytes.extend_from_slice(told, GFP_KERNEL)?;
     }
     Ok(bytes)
 }
 
-/// A C entry point: an identifier tells something. Where that fails for a peer that wants to connect, its identifier is destroyed.
+/// The C entry point of events of an identifier. If it fails for a connection request, the connection manager destroys the new
+/// identifier.
 ///
 /// # Safety
 ///
-/// The connection manager calls it, in process context, with an identifier whose context is a [`State`], or for a peer that
-/// wants to connect a new one that has the context of who listens, and an event.
+/// The connection manager calls it in process context with an event and an identifier, whose context is a [`State`]. A connection
+/// request has a new identifier with the context of the listener.
 unsafe extern "C" fn told(id: *mut rdma_cm_id, event: *mut rdma_cm_event) -> c_int {
     // SAFETY: By the safety requirements.
     let outcome = unsafe {
@@ -349,14 +351,14 @@ unsafe extern "C" fn told(id: *mut rdma_cm_id, event: *mut rdma_cm_event) -> c_i
     outcome.map_or_else(Error::to_errno, |()| 0)
 }
 
-/// Keeps an event.
+/// Stores an event.
 ///
 /// # Safety
 ///
 /// As for [`told`].
 unsafe fn hear(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event) -> Result {
     let is_request = event.event == bindings::RDMA_CM_EVENT_CONNECT_REQUEST;
-    // Other events must not end an identifier that its owner will destroy.
+    // An error for other events would destroy an identifier that its owner destroys too.
     // SAFETY: By the safety requirements.
     let private_data = match unsafe { private_data(event) } {
         Err(error) if is_request => return Err(error),
@@ -376,15 +378,15 @@ unsafe fn hear(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event) -> Res
     }
     let own = State::new()?;
     let raw = NonNull::new(id).ok_or(EINVAL)?;
-    // Room first, so that nothing fails when the identifier is ours.
+    // The capacity is reserved first, so that nothing fails after the identifier is taken over.
     let mut events = state.events.lock();
     events.reserve(1, GFP_ATOMIC)?;
-    // SAFETY: By the safety requirements; nobody else knows the new identifier.
+    // SAFETY: By the safety requirements; only this thread uses the new identifier.
     unsafe { (*id).context = Arc::as_ptr(&own).cast_mut().cast::<c_void>() };
-    // INVARIANT: Who listens owns it from now on.
+    // INVARIANT: The listener owns the identifier from now on.
     heard.raw = Some(RawId { raw, state: own });
     if let Err(lost) = events.push_within_capacity(heard) {
-        // The connection manager destroys it: this must not.
+        // The connection manager destroys the identifier, so it must not be dropped here.
         core::mem::forget(lost);
         return Err(ENOMEM);
     }

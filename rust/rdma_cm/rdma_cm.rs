@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections of clients, made by the connection manager: `rdma_cm`.
+//! Connections of clients by the RDMA connection manager: `rdma_cm`.
 //!
-//! A crate of its own, since who links to it needs `rdma_cm.ko`, which other clients do not. [`verbs`](rdma::client) has queue
-//! pairs whose clients exchange what is needed by means of their own.
+//! It is a separate crate, since its users depend on `rdma_cm.ko`. With [`rdma::client`] alone, peers exchange the attributes
+//! of queue pairs by their own protocol.
 //!
-//! | the one side | the other |
+//! | active side | passive side |
 //! |---|---|
 //! | [`Route::resolve`] an address, on a device | [`Listener::new`] on an address of a device |
-//! | [`Route::init`] a queue pair, post requests to receive | [`Listener::next`]: a [`Request`] |
-//! | [`Route::connect`]: a [`Connection`] | [`Request::init`] a queue pair, post requests to receive |
+//! | [`Route::init`] a queue pair, post receive requests | [`Listener::next`]: a [`Request`] |
+//! | [`Route::connect`]: a [`Connection`] | [`Request::init`] a queue pair, post receive requests |
 //! | | [`Request::accept`]: a [`Connection`]; or [`Request::reject`] |
 //!
-//! All of it may sleep, and all of it is a client's of one device: it goes with the client's data of that.
+//! All functions may sleep. All objects belong to a client's data of one device, and are dropped with it.
 //!
 //! ```
 //! use kernel::prelude::*;
@@ -68,24 +68,24 @@ use rdma::{
 pub use address::Address;
 use id::{Event, Id};
 
-/// What messages in the log begin with.
+/// The prefix of log messages.
 const __LOG_PREFIX: &[u8] = b"rdma_cm\0";
 
-/// How long answers are waited for, in milliseconds.
+/// The timeout for replies in milliseconds.
 const TIMEOUT_MS: u32 = 10_000;
 
-/// How two ends talk.
+/// The parameters of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Params<'a> {
-    /// What the peer is told besides: up to 56 bytes from who connects, 196 from who accepts.
+    /// The private data for the peer: up to 56 bytes from the active side, 196 from the passive side.
     pub private_data: &'a [u8],
-    /// How many RDMA READs and atomic operations of the peer may be under way.
+    /// The number of RDMA READs and atomics that the peer may have outstanding.
     pub responder_resources: u8,
-    /// How many of one's own may be.
+    /// The number of RDMA READs and atomics that this side may have outstanding.
     pub initiator_depth: u8,
-    /// How often a packet is sent again that is not acknowledged, up to 7. Only who connects says that.
+    /// The number of retries of an unacknowledged packet, up to 7. Only the active side sets it.
     pub retries: u8,
-    /// How often one is for which the peer was not ready, up to 6; 7: for ever.
+    /// The number of retries after an RNR NAK, up to 6; 7 for unlimited.
     pub rnr_retries: u8,
 }
 
@@ -106,17 +106,17 @@ impl Params<'_> {
     }
 }
 
-/// A way to a peer, from a device.
+/// A route from a device to a peer.
 pub struct Route<'d> {
     id: Id<'d>,
 }
 
 impl<'d> Route<'d> {
-    /// Finds the way to an address, in a network namespace.
+    /// Resolves an address and the route to it, in a network namespace.
     ///
     /// # Errors
     ///
-    /// `ENODEV` where the way does not begin at this device, `ETIMEDOUT`, and what the connection manager answers.
+    /// `ENODEV` if the route does not begin at this device, `ETIMEDOUT`, and those of the connection manager.
     pub fn resolve(
         device: &Device<'d>,
         net: &NetNamespace,
@@ -137,12 +137,12 @@ impl<'d> Route<'d> {
     ///
     /// # Errors
     ///
-    /// What the connection manager and the driver answer.
+    /// Those of the connection manager and of the driver.
     pub fn init(&self, qp: Qp<'d, Rc, Reset>, sleep: &MaySleep) -> Result<Qp<'d, Rc, Init>> {
         self.id.modify(qp, sleep)
     }
 
-    /// Connects, and waits until that is done: see [`Self::begin`] and [`Connecting::finish`].
+    /// Connects, and waits for the connection: see [`Self::begin`] and [`Connecting::finish`].
     ///
     /// # Errors
     ///
@@ -156,11 +156,11 @@ impl<'d> Route<'d> {
         self.begin(qp, params, sleep)?.finish(sleep)
     }
 
-    /// Asks the peer for a connection.
+    /// Sends a connection request to the peer.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for too much private data, and what the connection manager answers.
+    /// `EINVAL` for too much private data, and those of the connection manager.
     pub fn begin(
         self,
         qp: Qp<'d, Rc, Init>,
@@ -174,41 +174,41 @@ impl<'d> Route<'d> {
     }
 }
 
-/// A connection that the peer was asked for.
+/// A connection whose request was sent to the peer.
 pub struct Connecting<'d> {
-    /// The queue pair, which goes before the identifier.
+    /// The queue pair, which is dropped before the identifier.
     qp: Qp<'d, Rc, Init>,
     id: Id<'d>,
 }
 
 impl<'d> Connecting<'d> {
-    /// Waits for the peer's answer. Returns what it has told besides, too.
+    /// Waits for the peer's reply. Returns the connection, and the private data of the reply.
     ///
     /// # Errors
     ///
-    /// `ECONNREFUSED` where the peer rejects, `ETIMEDOUT`, and what the connection manager and the driver answer.
+    /// `ECONNREFUSED` if the peer rejects the request, `ETIMEDOUT`, and those of the connection manager and of the driver.
     pub fn finish(self, sleep: &MaySleep) -> Result<(Connection<'d>, KVec<u8>)> {
         let kind = bindings::RDMA_CM_EVENT_CONNECT_RESPONSE;
         let event = self.id.expect(kind, TIMEOUT_MS, sleep)?;
         let qp: Qp<'d, Rc, Rtr> = self.id.modify(self.qp, sleep)?;
         let qp: Qp<'d, Rc, Rts> = self.id.modify(qp, sleep)?;
-        // The peer hears that this side is ready.
+        // This tells the peer that this side is ready (RTU).
         self.id.accept(None)?;
         Ok((Connection { qp, id: self.id }, event.private_data))
     }
 }
 
-/// Who waits for peers, on an address of a device.
+/// A listener for connection requests, on an address of a device.
 pub struct Listener<'d> {
     id: Id<'d>,
 }
 
 impl<'d> Listener<'d> {
-    /// Listens, in a network namespace. `backlog` is how many requests may wait.
+    /// Starts listening, in a network namespace. `backlog` is the maximum number of pending requests.
     ///
     /// # Errors
     ///
-    /// `ENODEV` for an address that is not this device's, `EADDRINUSE`, and what the connection manager answers.
+    /// `ENODEV` for an address of another device, `EADDRINUSE`, and those of the connection manager.
     pub fn new(
         device: &Device<'d>,
         net: &NetNamespace,
@@ -223,16 +223,16 @@ impl<'d> Listener<'d> {
         Ok(Self { id })
     }
 
-    /// The port that is listened on: the one that was found where 0 was asked for.
+    /// The local port; for a request of port 0 the one that was chosen.
     pub fn port(&self) -> u16 {
         self.id.source_port()
     }
 
-    /// Waits for the next peer.
+    /// Waits for the next connection request.
     ///
     /// # Errors
     ///
-    /// `ETIMEDOUT` where there is none for so many milliseconds.
+    /// `ETIMEDOUT` if there is none within `timeout_ms` milliseconds.
     pub fn next(&self, timeout_ms: u32, sleep: &MaySleep) -> Result<Request<'d>> {
         let kind = bindings::RDMA_CM_EVENT_CONNECT_REQUEST;
         let Event {
@@ -243,14 +243,14 @@ impl<'d> Listener<'d> {
     }
 }
 
-/// A peer wants to connect. Dropping this rejects it.
+/// A connection request of a peer. Dropping it rejects the request.
 pub struct Request<'d> {
     id: Id<'d>,
     private_data: KVec<u8>,
 }
 
 impl<'d> Request<'d> {
-    /// What the peer tells besides: 56 bytes, of which the last may have no meaning.
+    /// The private data of the peer: 56 bytes, padded at the end.
     pub fn private_data(&self) -> &[u8] {
         &self.private_data
     }
@@ -259,12 +259,12 @@ impl<'d> Request<'d> {
     ///
     /// # Errors
     ///
-    /// What the connection manager and the driver answer.
+    /// Those of the connection manager and of the driver.
     pub fn init(&self, qp: Qp<'d, Rc, Reset>, sleep: &MaySleep) -> Result<Qp<'d, Rc, Init>> {
         self.id.modify(qp, sleep)
     }
 
-    /// Lets the peer connect, and waits until that is done: see [`Self::begin`] and [`Accepting::finish`].
+    /// Accepts the request, and waits for the connection: see [`Self::begin`] and [`Accepting::finish`].
     ///
     /// # Errors
     ///
@@ -278,7 +278,7 @@ impl<'d> Request<'d> {
         self.begin(qp, params, sleep)?.finish(sleep)
     }
 
-    /// Lets the peer connect: [`Self::ready`] and [`Ready::accept`].
+    /// Accepts the request: [`Self::ready`] and [`Ready::accept`].
     ///
     /// # Errors
     ///
@@ -292,31 +292,31 @@ impl<'d> Request<'d> {
         self.ready(qp, sleep)?.accept(params, sleep)
     }
 
-    /// Makes a queue pair ready for the peer, who does not hear of it yet.
+    /// Moves a queue pair to the ready-to-send state for the peer, without a reply.
     ///
     /// # Errors
     ///
-    /// What the connection manager and the driver answer.
+    /// Those of the connection manager and of the driver.
     pub fn ready(self, qp: Qp<'d, Rc, Init>, sleep: &MaySleep) -> Result<Ready<'d>> {
         let qp: Qp<'d, Rc, Rtr> = self.id.modify(qp, sleep)?;
         let qp: Qp<'d, Rc, Rts> = self.id.modify(qp, sleep)?;
         Ok(Ready { qp, id: self.id })
     }
 
-    /// Does not let the peer connect, and tells it why: up to 148 bytes.
+    /// Rejects the request, with private data of up to 148 bytes.
     ///
     /// # Errors
     ///
-    /// What the connection manager answers.
+    /// Those of the connection manager.
     pub fn reject(self, why: &[u8], sleep: &MaySleep) -> Result {
         sleep.check();
         self.id.reject(why)
     }
 }
 
-/// A queue pair that is ready for a peer who wants to connect. Dropping this rejects the peer.
+/// A request with a queue pair that is ready. Dropping it rejects the request.
 pub struct Ready<'d> {
-    /// The queue pair, which goes before the identifier.
+    /// The queue pair, which is dropped before the identifier.
     qp: Qp<'d, Rc, Rts>,
     id: Id<'d>,
 }
@@ -330,11 +330,11 @@ impl<'d> core::ops::Deref for Ready<'d> {
 }
 
 impl<'d> Ready<'d> {
-    /// Lets the peer connect.
+    /// Accepts the request.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for too much private data, and what the connection manager answers.
+    /// `EINVAL` for too much private data, and those of the connection manager.
     pub fn accept(self, params: &Params<'_>, sleep: &MaySleep) -> Result<Accepting<'d>> {
         sleep.check();
         let raw = params.to_raw(self.qp.number(), self.qp.has_srq())?;
@@ -346,19 +346,19 @@ impl<'d> Ready<'d> {
     }
 }
 
-/// A connection that a peer may make.
+/// An accepted connection, which the peer has not confirmed yet.
 pub struct Accepting<'d> {
-    /// The queue pair, which goes before the identifier.
+    /// The queue pair, which is dropped before the identifier.
     qp: Qp<'d, Rc, Rts>,
     id: Id<'d>,
 }
 
 impl<'d> Accepting<'d> {
-    /// Waits until the peer has heard of it.
+    /// Waits until the peer has confirmed the connection (RTU).
     ///
     /// # Errors
     ///
-    /// `ETIMEDOUT` and others where the peer is gone.
+    /// `ETIMEDOUT` and others if the peer does not respond.
     pub fn finish(self, sleep: &MaySleep) -> Result<Connection<'d>> {
         let kind = bindings::RDMA_CM_EVENT_ESTABLISHED;
         self.id.expect(kind, TIMEOUT_MS, sleep)?;
@@ -367,9 +367,9 @@ impl<'d> Accepting<'d> {
     }
 }
 
-/// A connection. Dropping it disconnects, and waits until all that is posted has been handled.
+/// A connection. Dropping it disconnects, and waits until all posted requests are handled.
 pub struct Connection<'d> {
-    /// The queue pair, which goes before the identifier.
+    /// The queue pair, which is dropped before the identifier.
     qp: Qp<'d, Rc, Rts>,
     id: Id<'d>,
 }
@@ -383,21 +383,21 @@ impl<'d> core::ops::Deref for Connection<'d> {
 }
 
 impl Connection<'_> {
-    /// Ends the connection, or answers the peer who has ended it: requests are flushed, at both ends.
+    /// Ends the connection, or replies to the peer that has ended it. The requests of both ends are flushed.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for one that is ended, and what the connection manager answers.
+    /// `EINVAL` for a connection that has ended, and those of the connection manager.
     pub fn disconnect(&self, sleep: &MaySleep) -> Result {
         sleep.check();
         self.id.disconnect()
     }
 
-    /// Waits until the peer has ended the connection, or has answered that this side has, or the device goes.
+    /// Waits until the peer has ended the connection, or has replied to its end by this side, or until the device is removed.
     ///
     /// # Errors
     ///
-    /// `ETIMEDOUT` where that is not so for so many milliseconds.
+    /// `ETIMEDOUT` if none of that happens within `timeout_ms` milliseconds.
     pub fn wait_disconnected(&self, timeout_ms: u32, sleep: &MaySleep) -> Result {
         let kind = bindings::RDMA_CM_EVENT_DISCONNECTED;
         self.id.expect(kind, timeout_ms, sleep).map(drop)
