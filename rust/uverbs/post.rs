@@ -217,7 +217,7 @@ impl<'a> SendChain<'a> {
         Ok(())
     }
 
-    /// Posts the chain, which may be empty.
+    /// Posts the chain.
     ///
     /// # Errors
     ///
@@ -240,6 +240,17 @@ impl<'a> SendChain<'a> {
             }
         })
     }
+}
+
+/// Rings the doorbell of a queue pair whose queues are mapped into user space: posts a chain without requests.
+///
+/// # Errors
+///
+/// Those of the driver.
+pub fn ring_doorbell(qp: &Qp) -> Result<(), NotPosted> {
+    // SAFETY: There are no requests.
+    let rung = unsafe { qp.real().driver_post_user_sends(core::ptr::null()) };
+    rung.map_err(|(error, _)| NotPosted { nth: 0, error })
 }
 
 /// The position of a request from 1; the number of all, if it is none of them.

@@ -24,12 +24,12 @@ struct Posted<'a> {
     records: Bytes<'a>,
     size: usize,
     count: u32,
-    sges: KVec<c::ib_sge>,
+    sges: Bytes<'a>,
 }
 
 impl<'a> Posted<'a> {
-    /// Reads the arrays that follow a command: `count` requests of `size` bytes each, and `sges` SGEs.
-    fn read(mut tail: Tail<'a>, count: u32, size: u32, sges: u32) -> Result<Self> {
+    /// Finds the arrays that follow a command: `count` requests of `size` bytes each, and `sges` SGEs.
+    fn find(mut tail: Tail<'a>, count: u32, size: u32, sges: u32) -> Result<Self> {
         let size = size as usize;
         let records = tail.take_records(count, size)?;
         let sges = tail.take_records(sges, size_of::<c::ib_sge>())?;
@@ -41,7 +41,7 @@ impl<'a> Posted<'a> {
             records,
             size,
             count,
-            sges: sges.read_array()?,
+            sges,
         })
     }
 
@@ -51,9 +51,9 @@ impl<'a> Posted<'a> {
         self.records.get(offset)
     }
 
-    /// Moves the SGEs to a chain.
-    fn take_sges(&mut self) -> KVec<c::ib_sge> {
-        core::mem::take(&mut self.sges)
+    /// Reads the SGEs, for a chain.
+    fn read_sges(&self) -> Result<KVec<c::ib_sge>> {
+        self.sges.read_array()
     }
 }
 
@@ -64,10 +64,10 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn of(posted: &Posted<'_>) -> Self {
+    fn of(sges: &[c::ib_sge]) -> Self {
         Self {
             next: 0,
-            all: posted.sges.len(),
+            all: sges.len(),
         }
     }
 
@@ -120,9 +120,10 @@ fn has_extra(opcode: u32) -> bool {
     )
 }
 
-fn send_chain<'a>(call: &Call<'a>, qp: &Qp, mut posted: Posted<'a>) -> Result<SendChain<'a>> {
-    let mut pieces = Pieces::of(&posted);
-    let mut chain = SendChain::new(posted.count as usize, posted.take_sges())?;
+fn send_chain<'a>(call: &Call<'a>, qp: &Qp, posted: &Posted<'a>) -> Result<SendChain<'a>> {
+    let sges = posted.read_sges()?;
+    let mut pieces = Pieces::of(&sges);
+    let mut chain = SendChain::new(posted.count as usize, sges)?;
     for nth in 0..posted.count {
         let request: c::ib_uverbs_send_wr = posted.record(nth)?;
         let sges = pieces.take(request.num_sge)?;
@@ -159,12 +160,16 @@ fn outcome(posted: Result<(), NotPosted>) -> (u32, Result) {
 /// which the response has the position of the first request that was not posted.
 pub(super) fn post_send(call: &Call<'_>) -> Result {
     let (request, tail) = call.head::<c::ib_uverbs_post_send>()?;
-    let posted = Posted::read(tail, request.wr_count, request.wqe_size, request.sge_count)?;
+    let posted = Posted::find(tail, request.wr_count, request.wqe_size, request.sge_count)?;
     if posted.size < size_of::<c::ib_uverbs_send_wr>() {
         return Err(EINVAL);
     }
     let qp = ReadLocked::<Qp>::get(call.command, request.qp_handle, call.sleep)?;
-    let (bad_wr, result) = outcome(send_chain(call, &qp, posted)?.post(&qp));
+    let (bad_wr, result) = outcome(if posted.count == 0 {
+        post::ring_doorbell(&qp)
+    } else {
+        send_chain(call, &qp, &posted)?.post(&qp)
+    });
     call.respond(&c::ib_uverbs_post_send_resp { bad_wr })?;
     result
 }
@@ -173,9 +178,10 @@ fn recv_chain(tail: Tail<'_>, count: u32, size: u32, sges: u32) -> Result<RecvCh
     if (size as usize) < size_of::<c::ib_uverbs_recv_wr>() {
         return Err(EINVAL);
     }
-    let mut posted = Posted::read(tail, count, size, sges)?;
-    let mut pieces = Pieces::of(&posted);
-    let mut chain = RecvChain::new(count as usize, posted.take_sges())?;
+    let posted = Posted::find(tail, count, size, sges)?;
+    let sges = posted.read_sges()?;
+    let mut pieces = Pieces::of(&sges);
+    let mut chain = RecvChain::new(count as usize, sges)?;
     for nth in 0..count {
         let request: c::ib_uverbs_recv_wr = posted.record(nth)?;
         chain.push(request.wr_id, pieces.take(request.num_sge)?)?;
