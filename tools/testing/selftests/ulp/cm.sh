@@ -4,7 +4,7 @@
 # (udpong is not among them: librdmacm makes an address handle without a GRH for itself, which RoCE refuses.)
 # rows: 3.009 4.126 5.003 5.004 5.006 5.009 5.011 5.013 5.014 5.016 5.021 5.024 5.025 5.026 5.040 5.041 5.048 5.051
 # rows: 5.052 5.053 5.054 5.055 5.061 5.062 5.063 5.065 5.067 5.071 5.072 5.073 5.075 5.086 5.091 5.096 5.103
-# rows: 5.104 5.105 6.031 6.033 7.049 9.019
+# rows: 5.070 5.104 5.105 6.031 6.033 7.049 9.019
 # timeout: 900
 . "$(dirname "$0")/lib.sh"
 
@@ -82,9 +82,22 @@ multicast() {
 joined() { on A ip maddr show dev "$(netdev A)" | grep -q "inet *$1 users $2"; }
 left() { ! on A ip maddr show dev "$(netdev A)" | grep "inet *$1"; }
 
+# A request that nobody answers: the connection manager repeats it for more than a minute before it tells so.
+ask_nobody() {
+	on A ip neigh replace 10.0.0.88 lladdr 02:00:00:00:00:88 nud permanent dev "$(netdev A)"
+	on_exec A timeout 600 ucmatose -s 10.0.0.88 -c 1 > /run/nobody.log 2>&1 &
+	nobody=$!
+}
+unreachable() {
+	wait "$nobody"
+	cat /run/nobody.log
+	grep -q 'RDMA_CM_EVENT_UNREACHABLE, error: -110' /run/nobody.log
+}
+
 hosts_up || exit
 a4=$(addr A) a6=$(addr6 A)
 
+ask_nobody
 check "rping, IPv4" ping_verified "$a4"
 check "rping, IPv6" ping_verified "$a6"
 check "rping, 64 KiB" ping_verified "$a4" -S 60000
@@ -107,6 +120,7 @@ check "mckey, joined only to send" multicast -o
 check "no such service" rejected
 check "killed client" client_killed
 check "and another connection" ping_verified "$a4"
+check "UNREACHABLE" unreachable
 netem A loss 20% && netem B loss 20%
 # A ping is six messages, one after the other, and the time-out of rdma_cm's queue pairs is 2 seconds.
 check "every fifth packet is lost" lossy_ping
