@@ -227,6 +227,10 @@ static void locked(void)
 	snprintf(why, sizeof(why), "%ld KiB, then %ld", before, with);
 	verdict("pinned: with the privilege beyond the limit", mr && with == before + 1024, false, why);
 	verdict("pinned: nothing after dereg_mr", mr && !ibv_dereg_mr(mr) && pinned() == before, false, "some");
+	mr = ibv_reg_mr(pd, memory, 1 << 20, LW);
+	small = ibv_reg_mr(pd, memory, 1 << 20, LW);
+	verdict("pinned: the same memory counts twice", mr && small && pinned() == before + 2048, false, "once");
+	verdict("pinned: and not after two dereg_mr", !ibv_dereg_mr(mr) && !ibv_dereg_mr(small) && pinned() == before, false, "some");
 	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
 		die("drop privileges");
 	prctl(PR_SET_DUMPABLE, 1); /* so that /proc/self can be read */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Queue pairs by concept: what each service and each state does (verbs_qp.c), requests of the extended interface (verbs_wr.c).
-# rows: 3.010 3.015 3.026 3.036 3.049 3.050 3.055 3.059 3.061 4.064 4.145 4.148 4.155 4.160 4.161
+# rows: 3.010 3.015 3.026 3.036 3.049 3.050 3.055 3.059 3.061 3.099 4.064 4.145 4.148 4.155 4.160 4.161
 # mixes: all
 # timeout: 150
 . "$(dirname "$0")/lib.sh"

@@ -85,6 +85,8 @@ static const char *received(uint32_t length, uint32_t skip, bool immediate)
 		return "the receiver's completion";
 	if (!!(wc.wc_flags & IBV_WC_WITH_IMM) != immediate || (immediate && wc.imm_data != htonl(IMMEDIATE)))
 		return "the immediate";
+	if (skip && !(wc.wc_flags & IBV_WC_GRH))
+		return "the GRH";
 	return memcmp(a.buffer, b.buffer + skip, length) ? "data" : NULL;
 }
 
