@@ -613,6 +613,33 @@ static void datagrams(void)
 	events_of(&b);
 }
 
+/* A limit that a shared queue is given; one that was made by the extended command. */
+static void changed_queue(uint32_t handle)
+{
+	struct { struct ib_uverbs_modify_srq core; uint64_t driver; } modify = {
+		.core = { .srq_handle = handle, .attr_mask = IBV_SRQ_LIMIT, .srq_limit = 7 },
+	};
+	struct ib_uverbs_query_srq query = { .srq_handle = handle };
+	struct ib_uverbs_query_srq_resp attributes = {};
+	struct ib_uverbs_create_xsrq create = { .srq_type = IB_UVERBS_SRQT_BASIC, .pd_handle = pd_handle, .max_wr = 20, .max_sge = 3 };
+	WITH_DRIVER(ib_uverbs_create_srq_resp) made;
+	struct ib_uverbs_destroy_srq destroy = {};
+	struct ib_uverbs_destroy_srq_resp gone;
+
+	is("a limit for it", 0, DO(MODIFY_SRQ, modify));
+	verdict("which it has", !RUN(QUERY_SRQ, query, attributes) && attributes.srq_limit == 7, false, "another");
+	modify.core.srq_limit = 100000;
+	verdict("but none beyond its size", DO(MODIFY_SRQ, modify) == EINVAL && !RUN(QUERY_SRQ, query, attributes) && attributes.srq_limit == 7,
+		false, "taken");
+	modify.core.srq_handle = 0xfff0;
+	is("no queue is changed that there is not", ENOENT, DO(MODIFY_SRQ, modify));
+	is("a queue by CREATE_XSRQ", 0, command(IB_USER_VERBS_CMD_CREATE_XSRQ, &create, sizeof(create), &made, sizeof(made.core) + 24));
+	query.srq_handle = destroy.srq_handle = made.core.srq_handle;
+	verdict("is as was asked for", !RUN(QUERY_SRQ, query, attributes) && attributes.max_wr >= 20 && attributes.max_sge == 3, false, "response");
+	is("and goes", 0, RUN(DESTROY_SRQ, destroy, gone));
+	is("no more than once", ENOENT, RUN(DESTROY_SRQ, destroy, gone));
+}
+
 static void shared_queue(bool data)
 {
 	struct ib_uverbs_create_srq create = { .pd_handle = pd_handle, .max_wr = 50, .max_sge = 2 };
@@ -630,6 +657,8 @@ static void shared_queue(bool data)
 	srq = query.srq_handle = destroy.srq_handle = made.core.srq_handle;
 	is("what it is like", 0, RUN(QUERY_SRQ, query, attributes));
 	verdict("as was asked for", attributes.max_wr >= 50 && attributes.max_sge == 2, false, "response");
+	if (data)
+		changed_queue(srq);
 	make_qp(&a, IBV_QPT_RC, false);
 	make_qp(&b, IBV_QPT_RC, true);
 	is("while a queue pair uses it, it stays", EBUSY, RUN(DESTROY_SRQ, destroy, gone));

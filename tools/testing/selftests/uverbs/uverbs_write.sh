@@ -4,7 +4,7 @@
 # driver cannot: it ignores what is posted so, and lets the kernel follow a pointer made of a completion's bytes.
 # smoke: yes
 # kernels: stock debug
-# rows: 1.057 2.039 4.005 4.006 4.007 4.008 4.009 4.010 4.011 4.012 4.013 4.014 4.015 4.017 4.018 4.020 4.023 4.087 9.006
+# rows: 1.057 2.039 4.005 4.006 4.007 4.008 4.009 4.010 4.011 4.012 4.013 4.014 4.015 4.016 4.017 4.018 4.020 4.023 4.087 9.006
 # rows: 9.032
 # mix: ib_uverbs
 # mixes: all
