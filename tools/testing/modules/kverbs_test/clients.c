@@ -48,7 +48,7 @@ static int add(struct ib_device *device, int nth)
 {
 	/* A client may sleep, while others add and remove devices. */
 	if (nth == 3)
-		msleep(500);
+		msleep(1000);
 	saw(" +%d%s", nth, dev_name(&device->dev));
 	ib_set_client_data(device, &clients[nth - 1], &clients[nth - 1]);
 	if (ib_get_client_data(device, &clients[nth - 1]) != &clients[nth - 1])
@@ -71,7 +71,7 @@ static void unlisten(void)
 static void removed(struct ib_device *device, void *data, int nth)
 {
 	if (nth == 3)
-		msleep(500);
+		msleep(1000);
 	saw(" -%d%s%s", nth, dev_name(&device->dev), data == &clients[nth - 1] ? "" : "-wrong-data");
 	if (nth == 1 && listening && handler.device == device)
 		unlisten();

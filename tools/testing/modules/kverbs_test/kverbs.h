@@ -59,6 +59,7 @@ void kv_drop_completions(struct ib_cq *cq);
 
 void kv_test_queries(struct kv *kv);
 void kv_test_events(struct kv *kv);
+void kv_test_states(struct kv *kv);
 void kv_test_objects(struct kv *kv);
 void kv_test_srq(struct kv *kv);
 void kv_test_ah(struct kv *kv);

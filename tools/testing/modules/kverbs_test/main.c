@@ -40,6 +40,7 @@ static int __init kverbs_init(void)
 	if (!ret) {
 		kv_test_queries(&kv);
 		kv_test_events(&kv);
+		kv_test_states(&kv);
 		kv_test_objects(&kv);
 		kv_test_cq(&kv);
 		kv_test_qp(&kv);

@@ -60,6 +60,7 @@ void kv_test_queries(struct kv *kv)
 	CHECK_EQ("ib_find_pkey", 0, ib_find_pkey(dev, KV_PORT, 0x7fff, &index));
 	CHECK_EQ("the index of the P_Key", 0, index);
 	CHECK_EQ("a P_Key that is not there", -ENOENT, ib_find_pkey(dev, KV_PORT, 0x1234, &index));
+	pr_info("value|node_guid %016llx\n", be64_to_cpu(dev->node_guid));
 	pr_info("value|max_qp %d\n", dev->attrs.max_qp);
 	pr_info("value|max_qp_wr %d\n", dev->attrs.max_qp_wr);
 	pr_info("value|max_cq %d\n", dev->attrs.max_cq);
