@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What is told about a device: libibverbs, sysfs, rdma(8), events, and how it follows its network device.
 # smoke: yes
-# rows: 3.005 3.112 3.113 3.118 3.124 3.125 3.127 3.134 3.135 4.001 4.029 4.031 4.032 4.036 4.038 4.039 4.040 4.048
+# rows: 1.016 3.005 3.112 3.113 3.118 3.124 3.125 3.127 3.134 3.135 4.001 4.029 4.031 4.032 4.036 4.038 4.039 4.040 4.048
 # mixes: all
 # timeout: 180
 . "$(dirname "$0")/lib.sh"
@@ -42,6 +42,28 @@ event() {
 # mtu BYTES ENUM: the device's MTU follows the network device's.
 mtu() { on A ip link set vethA mtu "$1" && retry 3 eval '[ "$(devinfo active_mtu)" = '"'$2'"' ]'; }
 state() { retry 5 eval '[ "$(cat $sys/ports/1/state)" = "'"$1"'" ]'; }
+
+# announced add|remove: a link comes or goes, and udev is told of the device and of what programs open of it.
+announced() {
+	local watcher status=0
+	on A modprobe ib_umad
+	"$here/uevents.py" > /run/uevents &
+	watcher=$!
+	retry 5 grep -q listening /run/uevents
+	case $1 in
+	add) on A ip link add spare type veth peer name other && on A rdma link add rxe7 type rxe netdev spare ;;
+	remove) on A rdma link delete rxe7 ;;
+	esac || status=1
+	retry 5 grep -q "$1 infiniband rxe7" /run/uevents
+	kill $watcher
+	wait $watcher
+	cat /run/uevents
+	[ "$(sed -E "/^$1 /!d; s/(umad|uverbs)[0-9]+\$/\1/" /run/uevents | sort | xargs)" = \
+		"$1 infiniband rxe7 $1 infiniband_mad umad $1 infiniband_verbs uverbs" ] || status=1
+	# The device itself comes last: when it is told of, all of it is there.
+	[ "$(sed -n '$p' /run/uevents)" = "$1 infiniband rxe7" ] || status=1
+	return $status
+}
 
 hosts_up || exit
 mac=$(on A cat /sys/class/net/vethA/address)
@@ -130,5 +152,7 @@ retry 5 gid_index A 6 > /dev/null
 before=$(read_sys ports/1/hw_counters/sent_pkts)
 check "ping-pong" pingpong ibv_rc_pingpong -n 50
 check "sent_pkts counts" [ $(($(read_sys ports/1/hw_counters/sent_pkts) - before)) -ge 200 ]
+check "udev is told of a device when all of it is there" announced add
+check "and when it goes" announced remove
 check "names can be changed" eval 'on A rdma dev set rxe0 name first && test -e /sys/class/infiniband/first && on A rdma dev set first name rxe0'
 finish
