@@ -16,6 +16,9 @@ import tempfile
 from .environment import KERNEL, OUT, REPO, in_root, paths
 from .relocations import leave_out_frame_addresses
 
+# The examples of the manual "RDMA Aware Networks Programming" (rc.c, mc.c, srq.c): not ours to give away.
+MANUAL = pathlib.Path(os.environ.get("MANUAL") or REPO.parent / "shared/reference/seed-programs")
+
 ROOT_MODULES = ("virtio_blk", "ext4")
 
 INIT = """#!/bin/busybox sh
@@ -116,9 +119,20 @@ def programs() -> list[pathlib.Path]:
     target.mkdir(parents=True, exist_ok=True)
     with open(target / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        in_root("make", "-s", f"-j{os.cpu_count()}", "-C", str(REPO / "tools/testing/selftests"), f"OUTPUT={target}", check=True)
+        examples = _copy_of_manual(OUT / "manual")
+        in_root("make", "-s", f"-j{os.cpu_count()}", "-C", str(REPO / "tools/testing/selftests"), f"OUTPUT={target}",
+                f"MANUAL={OUT / 'manual'}", check=True)
     sources = (source for pattern in ("selftests/*/*.c", "bench/*.c") for source in (REPO / "tools/testing").glob(pattern))
-    return [target / source.stem for source in sorted(sources)]
+    return [target / source.stem for source in sorted(sources)] + [target / f"manual_{source.stem}" for source in examples]
+
+
+def _copy_of_manual(target: pathlib.Path) -> list[pathlib.Path]:
+    """The manual's examples, where the build root sees them. None where nobody has them."""
+    target.mkdir(exist_ok=True)
+    sources = [source for name in ("rc", "mc", "srq") if (source := MANUAL / f"{name}.c").exists()]
+    for source in sources:
+        shutil.copy2(source, target)
+    return sources
 
 
 def module_closure(names: tuple[str, ...]) -> list[pathlib.Path]:

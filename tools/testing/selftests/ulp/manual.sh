@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The examples of the manual "RDMA Aware Networks Programming", as they are printed there: messages, reads and writes of a connection
+# (rc.c), multicast (mc.c), four queue pairs on one shared receive queue (srq.c). They are not in this repository: MANUAL=FOLDER of
+# the environment says where they are.
+# rows: 5.033 5.035 7.037 7.040 7.041
+# timeout: 120
+. "$(dirname "$0")/lib.sh"
+
+here=$(dirname "$0")
+[ -x "$here/manual_rc" ] || skip_all "the manual's examples are not there"
+
+# pair SERVER -- CLIENT: two programs that find each other, the client once `ready` says so; what they print is in /run/manual.*.
+pair() {
+	local server=() server_pid status=0
+	while [ "$1" != -- ]; do server+=("$1"); shift; done
+	shift
+	on_exec A timeout 30 stdbuf -oL "${server[@]}" > /run/manual.server 2>&1 &
+	server_pid=$!
+	retry 10 ready
+	on B timeout 30 stdbuf -oL "$@" > /run/manual.client 2>&1 || status=$?
+	wait $server_pid || status=$?
+	cat /run/manual.server /run/manual.client
+	return $status
+}
+said() { grep -q "$2" "/run/manual.$1" || { echo "the $1 has not said: $2"; return 1; }; }
+
+# All of its messages are as long as the first one, 16 bytes.
+connection() {
+	ready() { _listens A 19875; }
+	pair "$here/manual_rc" -d rxe0 -g "$(gid_index A)" -- "$here/manual_rc" -d rxe1 -g "$(gid_index B)" "$(addr A)" &&
+		said server 'test result is 0' && said client 'test result is 0' && said client "Message is: 'SEND operation '" &&
+		said client "Contents of server's buffer: 'RDMA read operat" && said server "Contents of server buffer: 'RDMA write opera"
+}
+# The sender leaves the group when its last message is sent: it does not wait for others, and nor do its threads for it.
+multicast() {
+	ready() { grep -q 'waiting for messages' /run/manual.server; }
+	pair "$here/manual_mc" -m 239.1.2.5 -b "$(addr A)" -- "$here/manual_mc" -s -m 239.1.2.5 -b "$(addr B)"
+	said server 'received message 4' && said client 'sent message 4' && ! grep -q 'returned\|status [^0]' /run/manual.server /run/manual.client
+}
+shared_queue() {
+	ready() { grep -q 'waiting for connection' /run/manual.server && sleep 0.5; }
+	pair "$here/manual_srq" -s -a "$(addr A)" -- "$here/manual_srq" -a "$(addr A)"
+	said server 'recv count: 100' && said client 'send count: 100' && [ "$(sed -n 's/.*recv count.*qp_num: //p' /run/manual.server | sort -u | wc -l)" = 4 ] &&
+		! grep -q 'returned\|work completion' /run/manual.server /run/manual.client
+}
+
+hosts_up || exit
+check "a connection: send, read, write" connection
+check "multicast: four messages" multicast
+check "a shared receive queue: 100 messages of four queue pairs" shared_queue
+check "nothing is left" retry 5 no_objects
+finish
