@@ -41,7 +41,8 @@ multicast() {
 shared_queue() {
 	ready() { grep -q 'waiting for connection' /run/manual.server && sleep 0.5; }
 	pair "$here/manual_srq" -s -a "$(addr A)" -- "$here/manual_srq" -a "$(addr A)"
-	said server 'recv count: 100' && said client 'send count: 100' && [ "$(sed -n 's/.*recv count.*qp_num: //p' /run/manual.server | sort -u | wc -l)" = 4 ] &&
+	said server 'recv count: 100' && said client 'send count: 100' &&
+		[ "$(sed -n 's/.*recv count.*qp_num: //p' /run/manual.server | sort -u | wc -l)" = 4 ] &&
 		! grep -q 'returned\|work completion' /run/manual.server /run/manual.client
 }
 
