@@ -32,16 +32,15 @@ connection() {
 		said server 'test result is 0' && said client 'test result is 0' && said client "Message is: 'SEND operation '" &&
 		said client "Contents of server's buffer: 'RDMA read operat" && said server "Contents of server buffer: 'RDMA write opera"
 }
-# The sender leaves the group when its last message is sent: it does not wait for others, and nor do its threads for it.
 multicast() {
 	ready() { grep -q 'waiting for messages' /run/manual.server; }
-	pair "$here/manual_mc" -m 239.1.2.5 -b "$(addr A)" -- "$here/manual_mc" -s -m 239.1.2.5 -b "$(addr B)"
-	said server 'received message 4' && said client 'sent message 4' && ! grep -q 'returned\|status [^0]' /run/manual.server /run/manual.client
+	pair "$here/manual_mc" -m 239.1.2.5 -b "$(addr A)" -- "$here/manual_mc" -s -m 239.1.2.5 -b "$(addr B)" &&
+		said server 'received message 4' && said client 'sent message 4' && ! grep -q 'returned\|status [^0]' /run/manual.server /run/manual.client
 }
 shared_queue() {
 	ready() { grep -q 'waiting for connection' /run/manual.server && sleep 0.5; }
-	pair "$here/manual_srq" -s -a "$(addr A)" -- "$here/manual_srq" -a "$(addr A)"
-	said server 'recv count: 100' && said client 'send count: 100' &&
+	pair "$here/manual_srq" -s -a "$(addr A)" -- "$here/manual_srq" -a "$(addr A)" &&
+		said server 'recv count: 100' && said client 'send count: 100' &&
 		[ "$(sed -n 's/.*recv count.*qp_num: //p' /run/manual.server | sort -u | wc -l)" = 4 ] &&
 		! grep -q 'returned\|work completion' /run/manual.server /run/manual.client
 }
