@@ -15,7 +15,7 @@ static const int masks[] = {
 	RC_RTS & ~(IB_QP_RNR_RETRY | IB_QP_MAX_QP_RD_ATOMIC | IB_QP_RETRY_CNT),
 };
 #define TYPES { IB_QPT_SMI, IB_QPT_GSI, IB_QPT_RC, IB_QPT_UC, IB_QPT_UD, IB_QPT_RAW_PACKET, IB_QPT_XRC_INI, IB_QPT_XRC_TGT }
-#define ATTRIBUTES 22
+#define ATTRIBUTES 26
 
 static u32 allowed;
 

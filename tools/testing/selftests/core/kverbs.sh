@@ -59,7 +59,7 @@ check "to the end" grep -q '^done$' <(lines)
 for name in max_qp max_qp_wr max_cq max_cqe max_mr max_pd max_srq max_ah; do
 	check_equal "$name is what libibverbs says" "$(devinfo $name)" "$(value $name)"
 done
-check_equal "which transitions of states there are, with which attributes: as in the stock core" cbf3153e:2871 "$(value states)"
+check_equal "which transitions of states there are, with which attributes: as in the stock core" f17974a9:3908 "$(value states)"
 check_equal "the GUID is made of the MAC address" "$(eui64 "$(cat /sys/class/net/left/address)")" "$(value node_guid)"
 check_equal "the GID is that in sysfs" "$(cat /sys/class/infiniband/rxe0/ports/1/gids/0)" "$(value gid0)"
 
