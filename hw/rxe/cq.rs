@@ -106,6 +106,8 @@ struct State {
     armed: Armed,
     /// Completions since it was armed.
     since_armed: u32,
+    /// Doorbells in a row that found completions, since the CQ was armed.
+    pressing: u32,
     /// A completion was lost, and the consumer was notified.
     overrun: bool,
 }
@@ -120,6 +122,9 @@ pub(crate) enum Pending {
     /// There are some; the consumer polls all the time.
     Polled,
 }
+
+/// A consumer posts faster than it polls where so many doorbells in a row find completions.
+const PRESSING: u32 = 16;
 
 /// A consumer that has not armed the CQ for so many completions polls.
 const FORGOTTEN: u32 = 4096;
@@ -155,6 +160,7 @@ impl Cq {
             numbers,
             armed: Armed::No,
             since_armed: if told { 0 } else { FORGOTTEN },
+            pressing: 0,
             overrun: false,
         };
         Arc::pin_init(
@@ -209,16 +215,21 @@ impl Cq {
         self.vector
     }
 
-    /// Whether the consumer has completions to poll, and if so, how it learns of them.
-    pub(crate) fn pending(&self) -> Pending {
-        let state = self.state.lock();
+    /// Takes note of a doorbell of a queue pair that sends its completions here. Returns whether the consumer has completions to
+    /// poll, and if so, how it learns of them; and whether it had some at each of the last [`PRESSING`] doorbells.
+    pub(crate) fn doorbell(&self) -> (Pending, bool) {
+        let mut state = self.state.lock();
         if state.ring.is_empty() {
-            Pending::Nothing
-        } else if state.armed != Armed::No || state.since_armed < FORGOTTEN {
+            state.pressing = 0;
+            return (Pending::Nothing, false);
+        }
+        state.pressing = state.pressing.saturating_add(1);
+        let pending = if state.armed != Armed::No || state.since_armed < FORGOTTEN {
             Pending::Notified
         } else {
             Pending::Polled
-        }
+        };
+        (pending, state.pressing >= PRESSING)
     }
 
     /// Number of entries.
@@ -285,6 +296,7 @@ impl Cq {
         self.doorbells.answer();
         let mut state = self.state.lock();
         state.since_armed = 0;
+        state.pressing = 0;
         if flags.contains(NotifyFlags::NEXT_COMP) {
             state.armed = Armed::Next;
         } else if flags.contains(NotifyFlags::SOLICITED) && state.armed == Armed::No {

@@ -5,13 +5,14 @@
 //! A queue pair with little to do has none: whoever has something for it runs its engine at once, on the same processor, as
 //! nothing is faster than that. One that handles many packets at a time gets a processor, where its work item runs, so that the
 //! two ends of a connection within one host work at the same time: who sends them stays on the processor that it is on, and who
-//! receives them goes to another one. A completion vector other than 0 names the processor.
+//! receives them goes to another one. So does a queue pair whose program posts faster than it polls: the program has a processor
+//! to itself then. A completion vector other than 0 names the processor.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::cpu::CpuId;
 use kernel_ext::work::nth_online_cpu;
 
-/// Packets handled in one run with which a queue pair gets a processor.
+/// Packets sent in one run, or received before any is sent, with which a queue pair gets a processor.
 const BUSY: u32 = 16;
 
 /// Packets handled in one run that are few.
@@ -28,6 +29,8 @@ pub(super) struct Home {
     cpu: AtomicU32,
     /// Runs with few packets since the last one with more. Written with the engine's lock held.
     quiet_runs: AtomicU32,
+    /// Packets received since the last one was sent: many, where they ask for few acknowledges. As above.
+    burst: AtomicU32,
     /// The completion vector, or 0.
     vector: u32,
     /// Spreads queue pairs over processors.
@@ -45,6 +48,7 @@ impl Home {
         Self {
             cpu: AtomicU32::new(NONE),
             quiet_runs: AtomicU32::new(0),
+            burst: AtomicU32::new(0),
             vector,
             seed: spread(qpn),
         }
@@ -61,14 +65,18 @@ impl Home {
     /// Takes note of the packets that a run of the engine has received and sent. With the engine's lock held.
     #[inline]
     pub(super) fn note(&self, received: u32, sent: u32) {
-        let most = received.max(sent);
+        let burst = self.burst.load(Ordering::Relaxed).saturating_add(received);
+        let is_busy = burst.max(sent) >= BUSY;
+        let burst_goes_on = sent == 0 && !is_busy;
+        self.burst
+            .store(if burst_goes_on { burst } else { 0 }, Ordering::Relaxed);
         let has_none = self.cpu.load(Ordering::Relaxed) == NONE;
-        if most >= BUSY {
+        if is_busy {
             self.quiet_runs.store(0, Ordering::Relaxed);
             if has_none {
-                self.settle(sent >= received);
+                self.settle(sent >= burst);
             }
-        } else if most < QUIET && !has_none {
+        } else if received.max(sent) < QUIET && !has_none {
             let runs = self.quiet_runs.load(Ordering::Relaxed).saturating_add(1);
             self.quiet_runs.store(runs, Ordering::Relaxed);
             if runs >= QUIET_RUNS {
@@ -77,10 +85,19 @@ impl Home {
         }
     }
 
-    fn settle(&self, sends: bool) {
+    /// Takes note of a program that posts faster than it polls: the queue pair gets another processor than the program's, where
+    /// requests gather while the program goes on. Process context.
+    #[inline]
+    pub(super) fn leave_to_program(&self) {
+        if self.cpu.load(Ordering::Relaxed) == NONE {
+            self.settle(false);
+        }
+    }
+
+    fn settle(&self, stays: bool) {
         let here = CpuId::current().as_u32();
         let cpu = match self.vector {
-            0 if sends => here,
+            0 if stays => here,
             0 => self.other_than(here),
             vector => vector,
         };

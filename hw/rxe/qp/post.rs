@@ -7,8 +7,8 @@
 //! engine takes them later.
 //!
 //! A doorbell runs the engine at once if the program has polled all its completions: it is likely to wait for this request. The
-//! requests of a program that posts faster than it polls are handled together: on another processor at once, on this one
-//! [when the program is going to sleep](crate::doorbell).
+//! requests of a program that posts faster than it polls are handled together: on [another processor](super::home) at once, on
+//! this one [when the program is going to sleep](crate::doorbell).
 
 use super::{Qp, Sends};
 use crate::cq::Pending;
@@ -44,8 +44,12 @@ impl Qp {
     /// Handles a doorbell. Process context.
     #[inline(never)]
     fn ring(self: &Arc<Self>) {
+        let (pending, pressing) = self.send_cq.doorbell();
+        if pressing {
+            self.home.leave_to_program();
+        }
         let here = self.home.may_be_here();
-        let now = match self.send_cq.pending() {
+        let now = match pending {
             Pending::Nothing => true,
             Pending::Notified if here && self.defer() => return,
             Pending::Notified => false,
