@@ -6,8 +6,7 @@
 //! |---|---|
 //! | [`abi`] | all: values and layouts of the C headers |
 //! | [`provider`] | drivers: [`Provider`] and the objects that its methods get |
-//! | [`core`](crate::core) | the core and ib_uverbs: the C structures of all drivers, and calls into drivers
-//! |
+//! | [`core`](crate::core) | the core and ib_uverbs: the C structures of all drivers, and calls into drivers |
 //! | [`client`] | clients in the kernel that use devices |
 //!
 //! `core` imports `abi`; `provider` and `client` import both, and not each other.

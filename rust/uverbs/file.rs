@@ -4,8 +4,7 @@
 //!
 //! | lock | protects |
 //! |---|---|
-//! | `hw_destroy_rwsem` | the context and the objects as a whole: held for reading by commands that create or destroy an object,
-//! for writing when all are destroyed |
+//! | `hw_destroy_rwsem` | the context and the objects as a whole: held for reading by commands that create or destroy an object, for writing when all are destroyed |
 //! | `uobjects_lock` | the list of objects, while `hw_destroy_rwsem` is held for reading |
 //! | `ucontext_lock` | creating the context |
 //!

@@ -7,8 +7,7 @@
 //! |---|---|
 //! | free | [`Mr::map`] maps pages, and sets a new key |
 //! | mapped | posting `RegMr` makes it registered; [`Mr::map`] maps other pages |
-//! | registered | remote peers may access the pages with the key. The completion of a `LocalInv`, or of a message that has
-//! invalidated the key ([`Mr::note_invalidated`]), makes it free |
+//! | registered | remote peers may access the pages with the key. The completion of a `LocalInv`, or of a message that has invalidated the key ([`Mr::note_invalidated`]), makes it free |
 //! | free | from when that was completed |
 //!
 //! The client passes the result of [`Mr::remote`] to peers after the completion of `RegMr`:

@@ -8,8 +8,7 @@
 //! |---|---|---|
 //! | a request of a queue pair | posting | its completion is polled |
 //! | the drain request of each queue of a queue pair | the queue pair is created | it is destroyed |
-//! | an SRQ, for all of its requests | the first queue pair with this SRQ and completion queue is created | the last one is
-//! destroyed |
+//! | an SRQ, for all of its requests | the first queue pair with this SRQ and completion queue is created | the last one is destroyed |
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|

@@ -6,8 +6,7 @@
 //! |---|---|
 //! | of connections | the completion of a drain request, which is posted to each queue last; or the driver's own method |
 //! | datagrams | their count is 0 |
-//! | taken from an SRQ | the event [`QpEvent::LastWqeReached`](crate::QpEvent); then the completion queue is polled until it is
-//! empty, before and after the queue pair is destroyed |
+//! | taken from an SRQ | the event [`QpEvent::LastWqeReached`](crate::QpEvent); then the completion queue is polled until it is empty, before and after the queue pair is destroyed |
 //!
 //! All resources for draining are allocated with the queue pair. If the device fails, the queue pair stays, and draining is
 //! repeated later.
