@@ -54,6 +54,31 @@ fn expired() {
     });
 }
 
+/// The program goes on to ring meanwhile, so that the doorbell may wait in two places, and destroys the queue pair.
+#[test]
+fn rung_again() {
+    check(3, || {
+        let qp = Qp::alone();
+        qp.ring(1);
+        let again = {
+            let qp = qp.clone();
+            thread::spawn(move || {
+                qp.ring(2);
+                qp.ring(3);
+            })
+        };
+        let arm = {
+            let qp = qp.clone();
+            thread::spawn(move || qp.doorbells.answer())
+        };
+        qp.expire();
+        again.join().unwrap();
+        arm.join().unwrap();
+        qp.destroy();
+        assert_eq!(Arc::strong_count(&qp), 1, "it waits for ever");
+    });
+}
+
 /// Another queue pair.
 struct Other;
 

@@ -123,3 +123,15 @@ fn destroyed() {
         });
     }
 }
+
+/// One of two senders finds the QP locked by the other one, while it is destroyed.
+#[test]
+fn destroyed_while_locked() {
+    check(3, || {
+        let qp = Qp::alone();
+        let senders = [send(&qp, 0, 1, true), send(&qp, 1, 1, true)];
+        qp.destroy();
+        join(senders);
+        assert!(!qp.is_queued(), "woken after it was closed");
+    });
+}
