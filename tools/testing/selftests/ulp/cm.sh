@@ -86,13 +86,9 @@ left() { ! on A ip maddr show dev "$(netdev A)" | grep "inet *$1"; }
 ask_nobody() {
 	on A ip neigh replace 10.0.0.88 lladdr 02:00:00:00:00:88 nud permanent dev "$(netdev A)"
 	on_exec A timeout 600 ucmatose -s 10.0.0.88 -c 1 > /run/nobody.log 2>&1 &
-	nobody=$!
 }
-unreachable() {
-	wait "$nobody"
-	cat /run/nobody.log
-	grep -q 'RDMA_CM_EVENT_UNREACHABLE, error: -110' /run/nobody.log
-}
+# It prints when it ends.
+unreachable() { retry 120 test -s /run/nobody.log && cat /run/nobody.log && grep -q 'RDMA_CM_EVENT_UNREACHABLE, error: -110' /run/nobody.log; }
 
 hosts_up || exit
 a4=$(addr A) a6=$(addr6 A)
@@ -120,10 +116,10 @@ check "mckey, joined only to send" multicast -o
 check "no such service" rejected
 check "killed client" client_killed
 check "and another connection" ping_verified "$a4"
-check "UNREACHABLE" unreachable
 netem A loss 20% && netem B loss 20%
 # A ping is six messages, one after the other, and the time-out of rdma_cm's queue pairs is 2 seconds.
 check "every fifth packet is lost" lossy_ping
 netem_off A; netem_off B
+check "UNREACHABLE" unreachable
 check "nothing is left" retry 10 no_objects
 finish
