@@ -156,8 +156,7 @@ impl Member for Qp {
 
     fn enqueue(this: ArcBorrow<'_, Self>, packet: Waiting, next: Option<&mut Next>) {
         this.backlog.push(packet, || {
-            let claimed =
-                this.home.may_be_here() && next.is_some_and(|next| next.claim(this.number()));
+            let claimed = this.home.meets() && next.is_some_and(|next| next.claim(this.number()));
             if !claimed {
                 Self::schedule(&this.into());
             }
@@ -197,7 +196,7 @@ impl Qp {
     /// Handles a packet from the network if the QP may run on this processor, and else adds it to those that wait. Softirq
     /// context, without locks.
     pub(crate) fn receive(this: ArcBorrow<'_, Self>, packet: Waiting) {
-        let here = this.home.may_be_here();
+        let here = this.home.meets();
         match wakeup::bring(&this.backlog, packet, here, || Self::schedule(&this.into())) {
             Duty::TryToDrive => this.drive_or_schedule(),
             Duty::Drive => this.drive(|_, _| Sends::No),

@@ -5,7 +5,7 @@
 //! A queue pair with little to do has none: whoever has something for it runs its engine at once, on the same processor, as
 //! nothing is faster than that. One that handles many packets at a time gets a processor, where its work item runs, so that the
 //! two ends of a connection within one host work at the same time: who sends them stays on the processor that it is on, and who
-//! receives them goes to another one. So does a queue pair whose program posts faster than it polls: the program has a processor
+//! receives them goes to another one, and moves on if they are sent there after all. So does a queue pair whose program posts faster than it polls: the program has a processor
 //! to itself then. A completion vector other than 0 names the processor.
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +21,9 @@ const QUIET: u32 = 4;
 /// So many runs with few packets end it.
 const QUIET_RUNS: u32 = 64;
 
+/// So many packets in a row that are brought on the queue pair's processor move it to another one.
+const MEETINGS: u32 = 64;
+
 /// The value for no processor.
 const NONE: u32 = u32::MAX;
 
@@ -31,6 +34,8 @@ pub(super) struct Home {
     quiet_runs: AtomicU32,
     /// Packets received since the last one was sent: many, where they ask for few acknowledges. As above.
     burst: AtomicU32,
+    /// Packets in a row that were brought on the queue pair's own processor.
+    met: AtomicU32,
     /// The completion vector, or 0.
     vector: u32,
     /// Spreads queue pairs over processors.
@@ -49,6 +54,7 @@ impl Home {
             cpu: AtomicU32::new(NONE),
             quiet_runs: AtomicU32::new(0),
             burst: AtomicU32::new(0),
+            met: AtomicU32::new(0),
             vector,
             seed: spread(qpn),
         }
@@ -83,6 +89,30 @@ impl Home {
                 self.cpu.store(NONE, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Takes note of a packet that is brought here, and tells whether the engine may run on this processor. Softirq context.
+    ///
+    /// Who brings packets for long on the queue pair's processor is likely to send them there: the queue pair moves to another one.
+    #[inline]
+    pub(super) fn meets(&self) -> bool {
+        let cpu = self.cpu.load(Ordering::Relaxed);
+        if cpu == NONE {
+            return true;
+        }
+        let here = CpuId::current().as_u32();
+        if cpu != here {
+            self.met.store(0, Ordering::Relaxed);
+            return false;
+        }
+        let met = self.met.load(Ordering::Relaxed).wrapping_add(1);
+        self.met.store(met % MEETINGS, Ordering::Relaxed);
+        if met < MEETINGS || self.vector != 0 {
+            return true;
+        }
+        let other = self.other_than(here);
+        self.cpu.store(other, Ordering::Relaxed);
+        other == here
     }
 
     /// Takes note of a program that posts faster than it polls: the queue pair gets another processor than the program's, where
