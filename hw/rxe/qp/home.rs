@@ -5,8 +5,8 @@
 //! A queue pair with little to do has none: whoever has something for it runs its engine at once, on the same processor, as
 //! nothing is faster than that. One that handles many packets at a time gets a processor, where its work item runs, so that the
 //! two ends of a connection within one host work at the same time: who sends them stays on the processor that it is on, and who
-//! receives them goes to another one, and moves on if they are sent there after all. So does a queue pair whose program posts faster than it polls: the program has a processor
-//! to itself then. A completion vector other than 0 names the processor.
+//! receives them goes to another one, and moves on if they are sent there after all. So does a queue pair whose program posts
+//! faster than it polls: the program has a processor to itself then. A completion vector other than 0 names the processor.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::cpu::CpuId;
