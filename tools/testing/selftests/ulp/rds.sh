@@ -32,13 +32,15 @@ devices_up() {
 		sysctl -q net.ipv4.conf.$end.accept_local=1 net.ipv4.conf.$end.rp_filter=0
 		ip link set $end mtu 4200 up || return
 	done
-	ip addr add $a/32 dev vethP && ip addr add $b/32 dev vethQ && ip route add $b/32 dev vethP && ip route add $a/32 dev vethQ || return
+	ip addr add $a/32 dev vethP && ip addr add $b/32 dev vethQ && routes_up || return
 	neighbour $b vethP vethQ && neighbour $a vethQ vethP || return
 	rdma link add rxeP type rxe netdev vethP && rdma link add rxeQ type rxe netdev vethQ || return
 	retry 5 grep -qs '0a00:0701' /sys/class/infiniband/rxeP/ports/1/gids/* && retry 5 grep -qs '0a00:0702' /sys/class/infiniband/rxeQ/ports/1/gids/*
 }
 neighbour() { ip neigh replace "$1" lladdr "$(cat "/sys/class/net/$3/address")" dev "$2" nud permanent; }
-devices_down() { rdma link del rxeP && rdma link del rxeQ && ip link del vethP; }
+routes_up() { ip route add $b/32 dev vethP && ip route add $a/32 dev vethQ; }
+routes_down() { ip route del $b/32 dev vethP && ip route del $a/32 dev vethQ; }
+devices_down() { routes_down && rdma link del rxeP && rdma link del rxeQ && ip link del vethP; }
 
 over_both() {
 	local before after
@@ -49,9 +51,10 @@ over_both() {
 	[ "${before% *}" -lt "${after% *}" ] && [ "${before#* }" -lt "${after#* }" ]
 }
 
-# A link goes under a connection; with the link back, RDS connects again.
+# A link goes under a connection; with the link back, RDS connects again. The routes go first: RDS tries again at once, and while an id
+# resolves its route, the stock rdma_cm cannot have both the device removed and the id destroyed (cma_cancel_route() finds no device).
 reconnects() {
-	rdma link del rxeQ && rdma link add rxeQ type rxe netdev vethQ || return
+	routes_down && rdma link del rxeQ && rdma link add rxeQ type rxe netdev vethQ && routes_up || return
 	retry 5 grep -qs '0a00:0702' /sys/class/infiniband/rxeQ/ports/1/gids/* && retry 30 over_both messages
 }
 
