@@ -32,10 +32,11 @@ connection() {
 		said server 'test result is 0' && said client 'test result is 0' && said client "Message is: 'SEND operation '" &&
 		said client "Contents of server's buffer: 'RDMA read operat" && said server "Contents of server buffer: 'RDMA write opera"
 }
+# Not its four messages: the receiver's completion queue holds three, and nothing makes the sender wait for the receiver.
 multicast() {
 	ready() { grep -q 'waiting for messages' /run/manual.server; }
-	pair "$here/manual_mc" -m 239.1.2.5 -b "$(addr A)" -- "$here/manual_mc" -s -m 239.1.2.5 -b "$(addr B)" &&
-		said server 'received message 4' && said client 'sent message 4' && ! grep -q 'returned\|status [^0]' /run/manual.server /run/manual.client
+	pair "$here/manual_mc" -c 3 -m 239.1.2.5 -b "$(addr A)" -- "$here/manual_mc" -c 3 -s -m 239.1.2.5 -b "$(addr B)" &&
+		said server 'received message 3' && said client 'sent message 3' && ! grep -q 'returned\|status [^0]' /run/manual.server /run/manual.client
 }
 shared_queue() {
 	ready() { grep -q 'waiting for connection' /run/manual.server && sleep 0.5; }
@@ -47,7 +48,7 @@ shared_queue() {
 
 hosts_up || exit
 check "a connection: send, read, write" connection
-check "multicast: four messages" multicast
+check "multicast: three messages" multicast
 check "a shared receive queue: 100 messages of four queue pairs" shared_queue
 check "nothing is left" retry 5 no_objects
 finish
