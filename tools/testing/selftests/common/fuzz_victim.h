@@ -231,7 +231,18 @@ static uint32_t some_psn(void)
 	return one_in(2) ? liked[below(ARRAY_SIZE(liked))] : any() & 0xffffff;
 }
 
-static void connect_victim(struct victim *victim)
+static enum ibv_qp_state state_of(const struct victim *victim)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+
+	if (ibv_query_qp(victim->qp, &attr, IBV_QP_STATE, &init))
+		die("query a QP");
+	return attr.qp_state;
+}
+
+/* False if a packet that was under way to the QP has failed it in RTR. */
+static bool connect_victim(struct victim *victim)
 {
 	struct setup setup = { .type = victim->type, .mtu = victim->mtu, .min_rnr_timer = 1 + below(3) };
 	struct ibv_qp_attr attr;
@@ -250,9 +261,13 @@ static void connect_victim(struct victim *victim)
 		attr.max_dest_rd_atomic = below(5);
 		attr.max_rd_atomic = below(5);
 		attr.qp_access_flags = one_in(8) ? below(16) & ~IBV_ACCESS_MW_BIND : ACCESS_ALL;
-		if (ibv_modify_qp(victim->qp, &attr, mask))
-			die("bring a QP up");
+		if (ibv_modify_qp(victim->qp, &attr, mask)) {
+			if (state != IBV_QPS_RTS || state_of(victim) != IBV_QPS_ERR)
+				die("bring a QP up");
+			return false;
+		}
 	}
+	return true;
 }
 
 static void drain(struct victim *victim)
@@ -308,10 +323,11 @@ static void build(struct victim *victim, struct ibv_ah *ah)
 		unmake_victim(victim);
 	if (anew)
 		make_victim(victim);
-	else if (move(victim->qp, IBV_QPS_RESET))
-		die("reset a QP");
-	drain(victim);
-	connect_victim(victim);
+	do {
+		if (move(victim->qp, IBV_QPS_RESET))
+			die("reset a QP");
+		drain(victim);
+	} while (!connect_victim(victim));
 	if (victim->grouped && anew)
 		for (int six = 0; six < 2; six++)
 			if (ibv_attach_mcast(victim->qp, &groups[six], 0))

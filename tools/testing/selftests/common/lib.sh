@@ -87,7 +87,11 @@ told() {
 		known\ *) known_on "${kind#known }" "$name" eval "echo '$why'; false" ;;
 		fail) diagnose <<< "$why"; fail "$name" ;;
 		skip) skip "$name" "$why" ;;
-		status) check_equal "$1" 0 "$name" ;;
+		status)
+			# Where a program was when a signal ended it, as the kernel says it.
+			[ "$name" -lt 128 ] || dmesg | grep -a "\[[0-9]*\]: segfault\|traps: \|Code: " | tail -2 | diagnose
+			check_equal "$1" 0 "$name"
+			;;
 		*) diagnose <<< "$line" ;;
 		esac
 	done < <("${@:2}" 2>&1; echo "status|$?")
