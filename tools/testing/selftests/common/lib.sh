@@ -139,6 +139,10 @@ skip_all() {
 # Attacks
 # ----------------------------------------------------------------------------------------------------------------------
 
+# together COMMAND...: all threads of a program on one processor in User Mode Linux, which tells no other processor when memory is
+# mapped anew: a thread that maps and unmaps would go on with the old pages where it comes to next.
+together() { if grep -q 'User Mode Linux' /proc/cpuinfo; then taskset -c 0 "$@"; else "$@"; fi; }
+
 # fuzz_count FEW [MANY]: how many calls a fuzzer makes: COUNT, or many (200,000) where nothing is emulated, or the few.
 fuzz_count() { echo "${COUNT:-$(grep -q 'User Mode Linux' /proc/cpuinfo && echo "${2:-200000}" || echo "$1")}"; }
 

@@ -9,5 +9,5 @@
 our_driver || skip_all "the stock driver crashes"
 hosts_up 5000 || exit
 for host in A B; do on $host ip route add 224.0.0.0/4 dev "$(netdev $host)"; done
-told "the fuzzer ends well" "$(dirname "$0")/fuzz_packets" rxe0 A vethA rxe1 B vethB "$(fuzz_count 12000)" "${SEED:-1}" "${ROUND:-0}"
+told "the fuzzer ends well" together "$(dirname "$0")/fuzz_packets" rxe0 A vethA rxe1 B vethB "$(fuzz_count 12000)" "${SEED:-1}" "${ROUND:-0}"
 after_attack
