@@ -42,13 +42,13 @@ mapped() {
 	local kind status=0
 	siw_up || return
 	setsid strace -f -o /run/iwpmd.trace iwpmd > /dev/null 2>&1 < /dev/null &
-	retry 10 grep -q 'recvfrom.*nlmsg_type=0x808 ' /run/iwpmd.trace || status=1
+	retry 30 grep -q 'recvfrom.*nlmsg_type=0x808 ' /run/iwpmd.trace || status=1
 	timeout 60 rping -s -a 10.0.9.1 -V -C 10 &
 	sleep 1
 	timeout 60 rping -c -a 10.0.9.1 -V -C 10 || status=1
 	wait $! || status=1
 	for kind in 0x801 0x802 0x803; do retry 5 mapper_knows $kind || { echo "no message $kind"; status=1; }; done
-	kill "$(pidof iwpmd)" && retry 10 no_mapper || status=1
+	kill "$(pidof iwpmd)" && retry 30 no_mapper || status=1
 	rdma link del siwN && ip link del vethN && return $status
 }
 siw_up() {
