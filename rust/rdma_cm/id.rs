@@ -63,6 +63,15 @@ impl State {
     fn pop(&self) -> Option<Told> {
         self.events.lock().remove(0).ok()
     }
+
+    /// Whether the next event is the end of the connection. It stays pending.
+    fn is_ended(&self) -> bool {
+        let is_ended = self.events.lock().first().is_some_and(Told::is_end);
+        if is_ended {
+            self.some.complete();
+        }
+        is_ended
+    }
 }
 
 /// An event.
@@ -72,6 +81,12 @@ struct Told {
     private_data: KVec<u8>,
     /// The new identifier, for a connection request of a peer.
     raw: Option<RawId>,
+}
+
+impl Told {
+    fn is_end(&self) -> bool {
+        self.kind == bindings::RDMA_CM_EVENT_DISCONNECTED
+    }
 }
 
 /// An identifier. Dropping it destroys the identifier.
@@ -109,6 +124,15 @@ impl !DropsAnywhere for Id<'_> {}
 pub(crate) struct Event<'d> {
     pub(crate) private_data: KVec<u8>,
     pub(crate) id: Option<Id<'d>>,
+}
+
+impl Event<'_> {
+    fn without_data() -> Self {
+        Self {
+            private_data: KVec::new(),
+            id: None,
+        }
+    }
 }
 
 impl<'d> Id<'d> {
@@ -250,6 +274,9 @@ impl<'d> Id<'d> {
     }
 
     /// Waits for an event, at most `timeout_ms` milliseconds. Other events are ignored unless they are failures.
+    ///
+    /// A peer that ends a connection had confirmed it, by a message that may be lost: where that is waited for, the end counts for it,
+    /// and stays pending.
     pub(crate) fn expect(
         &self,
         kind: rdma_cm_event_type,
@@ -263,6 +290,9 @@ impl<'d> Id<'d> {
             if !self.raw.state.some.wait_timeout(left, sleep) {
                 return Err(ETIMEDOUT);
             }
+            if kind == bindings::RDMA_CM_EVENT_ESTABLISHED && self.raw.state.is_ended() {
+                return Ok(Event::without_data());
+            }
             let Some(told) = self.raw.state.pop() else {
                 continue;
             };
@@ -272,13 +302,10 @@ impl<'d> Id<'d> {
                     id: told.raw.map(|raw| Self::of(raw, &self.device)),
                 });
             }
-            let is_end = kind == bindings::RDMA_CM_EVENT_DISCONNECTED
+            let is_removed = kind == bindings::RDMA_CM_EVENT_DISCONNECTED
                 && told.kind == bindings::RDMA_CM_EVENT_DEVICE_REMOVAL;
-            if is_end {
-                return Ok(Event {
-                    private_data: KVec::new(),
-                    id: None,
-                });
+            if is_removed {
+                return Ok(Event::without_data());
             }
             if let Some(error) = failure(&told) {
                 return Err(error);

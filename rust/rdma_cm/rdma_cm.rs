@@ -354,7 +354,7 @@ pub struct Accepting<'d> {
 }
 
 impl<'d> Accepting<'d> {
-    /// Waits until the peer has confirmed the connection (RTU).
+    /// Waits until the peer has confirmed the connection (RTU), or has ended it already.
     ///
     /// # Errors
     ///

@@ -46,6 +46,12 @@ if check "rdma_perf_cm is loaded" modprobe rdma_perf_cm; then
 	kinds by_cm
 	by_cm "iterations=$ITERATIONS"
 	results rdma_perf_cm
+	# What confirms a connection (RTU: attribute 0x14 of the MAD) is lost, so that its end is the next that the server hears.
+	on B tc qdisc add dev "$(netdev B)" clsact
+	on B tc filter add dev "$(netdev B)" egress protocol ip u32 match u16 0x14 0xffff at 64 action drop
+	check "no confirmation arrives" by_cm "op=read iterations=20"
+	check "one was sent" eval 'on B tc -s filter show dev "$(netdev B)" egress | grep "dropped [1-9]"'
+	on B tc qdisc del dev "$(netdev B)" clsact
 	gids="client=rxe0 server=rxe1 client_gid=$(gid_index A) server_gid=$(gid_index B)"
 	for op in send write read fetch_add cmp_swap; do
 		check "both ends, $op" put_here A rdma_perf_cm/run "$gids verify=1 op=$op iterations=100 qps=4"
