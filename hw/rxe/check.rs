@@ -14,7 +14,7 @@ use kernel_ext::net::header::{IpHeader, Ipv4Header, UdpHeader, IPPROTO_UDP};
 use kernel_ext::net::skb::SkBuff;
 use roce::icrc;
 use roce::state::Service;
-use roce::wire::{Packet, MAX_HEADERS};
+use roce::wire::{Bth, Packet, MAX_HEADERS};
 
 /// Validates and counts a packet for a QP of a service.
 #[inline]
@@ -110,15 +110,20 @@ fn is_for<Q: Send + Sync>(
     incoming: &Incoming,
     group: bool,
 ) -> bool {
-    let bth = incoming.packet().bth();
-    if bth.opcode.service() != service.into() {
-        return false;
-    }
     if !group {
         let own = || rxe.addresses.contains(incoming.destination_gid());
         if is_for_many(incoming.destination()) || (service == Service::Ud && !own()) {
             return false;
         }
+    }
+    suits(rxe, service, incoming.packet().bth())
+}
+
+/// Whether a packet is of a QP's service, and of its partition.
+#[inline]
+pub(crate) fn suits<Q: Send + Sync>(rxe: &Rxe<Q>, service: Service, bth: &Bth) -> bool {
+    if bth.opcode.service() != service.into() {
+        return false;
     }
     if !same_partition(bth.pkey, PKEY) {
         rxe.count_bad_pkey();

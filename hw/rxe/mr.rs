@@ -18,13 +18,14 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{rcu, Arc};
 use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::random;
 use kernel_ext::revocable::Revocable;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use kernel_ext::xarray::Table;
+use rdma::provider::extent::Extent;
 use rdma::provider::mr::UserMr;
 use rdma::{Access, MaySleep, Umem, VirtDma};
 
@@ -436,7 +437,6 @@ impl Mrs {
     }
 
     /// Checks that objects of `pd` may access `len` bytes at `va` by `key`. Any context.
-    /// `access` is empty for local reads.
     /// `access` is empty for reading locally.
     ///
     /// # Errors
@@ -451,7 +451,7 @@ impl Mrs {
         va: u64,
         len: u32,
     ) -> Result<Region, MrError> {
-        let guard = kernel::sync::rcu::read_lock();
+        let guard = rcu::read_lock();
         let mr = self
             .table
             .get(index_of(key), &guard)
@@ -469,13 +469,38 @@ impl Mrs {
         })
     }
 
+    /// Checks that objects of `pd` may read `len` bytes at `va` by the local key, and returns them, to copy from for the rest of a
+    /// critical section. `None` for memory that is only accessed with a lock held. Any context.
+    ///
+    /// # Errors
+    ///
+    /// See [`MrError`].
+    #[inline]
+    pub(crate) fn extent<'a>(
+        &'a self,
+        key: u32,
+        pd: PdId,
+        va: u64,
+        len: u32,
+        guard: &'a rcu::Guard,
+    ) -> Result<Option<Extent<'a>>, MrError> {
+        let mr = self.table.peek(index_of(key), guard);
+        let mr = mr.ok_or(MrError::Invalid)?;
+        if mr.pd() != pd {
+            return Err(MrError::WrongPd);
+        }
+        let (start, _) = mr.check(key, Access::empty(), va, len.into())?;
+        let memory = mr.memory.borrow(guard).ok_or(MrError::Invalid)?;
+        Ok(memory.extent(start, len))
+    }
+
     /// Checks that objects of `pd` may access a whole user region. Any context.
     ///
     /// # Errors
     ///
     /// See [`MrError`].
     pub(crate) fn check_whole(&self, key: u32, pd: PdId, access: Access) -> Result<(), MrError> {
-        let guard = kernel::sync::rcu::read_lock();
+        let guard = rcu::read_lock();
         let found = self.table.get(index_of(key), &guard);
         let mr = found.ok_or(MrError::Invalid)?;
         if mr.pd() != pd {
@@ -491,7 +516,7 @@ impl Mrs {
     ///
     /// [`MrError::Invalid`] where no fast registration region has the key, [`MrError::WrongPd`].
     pub(crate) fn invalidate(&self, key: u32, pd: PdId) -> Result<(), MrError> {
-        let guard = kernel::sync::rcu::read_lock();
+        let guard = rcu::read_lock();
         let mr = self
             .table
             .get(index_of(key), &guard)

@@ -13,6 +13,9 @@ use rdma::Gid;
 use roce::icrc;
 use roce::wire::Packet;
 
+use crate::mr::{MrError, Region};
+use crate::source::Source;
+
 /// A valid packet for a device.
 pub(crate) struct Incoming {
     skb: SkBuff,
@@ -78,12 +81,8 @@ impl Incoming {
     }
 
     /// The type of that header: `enum rdma_network_type`.
-    pub(crate) fn network_type(&self) -> u8 {
-        let network = match &self.ip {
-            IpHeader::V4(_) => bindings::RDMA_NETWORK_IPV4,
-            IpHeader::V6(_) => bindings::RDMA_NETWORK_IPV6,
-        };
-        network as u8
+    fn network_type(&self) -> u8 {
+        network_type(self.source())
     }
 
     /// The source address.
@@ -111,9 +110,48 @@ impl Incoming {
     }
 
     /// The VLAN of the packet.
-    pub(crate) fn vlan_id(&self) -> Option<u16> {
+    fn vlan_id(&self) -> Option<u16> {
         self.vlan_id
     }
+}
+
+/// How a message has come to a queue pair.
+#[derive(Clone, Copy)]
+pub(crate) enum Arrival<'a> {
+    /// In this packet.
+    Packet(&'a Incoming),
+    /// From memory, over a path of this type: `enum rdma_network_type`.
+    Memory {
+        /// The type.
+        network_type: u8,
+    },
+}
+
+impl Arrival<'_> {
+    /// The type of the network header: `enum rdma_network_type`.
+    pub(crate) fn network_type(&self) -> u8 {
+        match self {
+            Self::Packet(incoming) => incoming.network_type(),
+            Self::Memory { network_type } => *network_type,
+        }
+    }
+
+    /// The VLAN that it came through.
+    pub(crate) fn vlan_id(&self) -> Option<u16> {
+        match self {
+            Self::Packet(incoming) => incoming.vlan_id(),
+            Self::Memory { .. } => None,
+        }
+    }
+}
+
+/// The `enum rdma_network_type` of packets between such addresses.
+pub(crate) fn network_type(address: IpAddr) -> u8 {
+    let network = match address {
+        IpAddr::V4(_) => bindings::RDMA_NETWORK_IPV4,
+        IpAddr::V6(_) => bindings::RDMA_NETWORK_IPV6,
+    };
+    network as u8
 }
 
 /// The payload type of the engines.
@@ -129,48 +167,86 @@ pub(crate) enum Payload<'a> {
     },
     /// Bytes in kernel memory.
     Bytes(&'a [u8]),
+    /// A part of the sender's memory.
+    Memory {
+        /// The memory.
+        source: &'a Source<'a>,
+        /// Offset of the part.
+        offset: u32,
+        /// Length of the part.
+        len: u32,
+    },
 }
 
 impl Payload<'_> {
     /// The length in bytes.
     pub(crate) fn len(&self) -> u32 {
         match self {
-            Self::Packet { len, .. } => *len,
+            Self::Packet { len, .. } | Self::Memory { len, .. } => *len,
             Self::Bytes(bytes) => bytes.len() as u32,
         }
     }
 
-    /// Passes bytes `from..from + len` to `put`, in pieces with their offset from `from`, until it returns false.
+    /// The offset in the packet or the memory of bytes `from..from + len`; `None` beyond the end.
+    #[inline]
+    fn place(&self, offset: u32, from: u32, len: u32) -> Option<u32> {
+        from.checked_add(len).filter(|&end| end <= self.len())?;
+        offset.checked_add(from)
+    }
+
+    /// Copies bytes `from..from + len` to offset `at` of a region.
     ///
     /// # Errors
     ///
-    /// `EFAULT` where `put` returned false, `EINVAL` beyond the end.
+    /// As for [`Region::copy_in`]; [`MrError::OutOfRange`] beyond the end.
     #[inline]
-    pub(crate) fn copy(
+    pub(crate) fn copy_to(
         &self,
         from: u32,
         len: u32,
-        mut put: impl FnMut(u32, &[u8]) -> bool,
-    ) -> Result {
-        let end = from
-            .checked_add(len)
-            .filter(|&end| end <= self.len())
-            .ok_or(EINVAL)?;
-        let (mut at, mut stored) = (0u32, true);
-        let mut piece = |bytes: &[u8]| {
-            stored = stored && put(at, bytes);
-            at = at.saturating_add(bytes.len() as u32);
-        };
+        region: &Region,
+        at: u32,
+    ) -> Result<(), MrError> {
+        let place = |offset| self.place(offset, from, len).ok_or(MrError::OutOfRange);
         match self {
             Self::Packet { skb, offset, .. } => {
-                skb.for_each_slice(offset.saturating_add(from as usize), len as usize, piece)?;
+                let (mut at, mut copied) = (at, Ok(()));
+                let start = place(*offset as u32)?;
+                let walked = skb.for_each_slice(start as usize, len as usize, |bytes| {
+                    copied = copied.and_then(|()| region.copy_in(at, bytes));
+                    at = at.saturating_add(bytes.len() as u32);
+                });
+                walked.map_err(|_| MrError::OutOfRange)?;
+                copied
             }
-            Self::Bytes(bytes) => piece(bytes.get(from as usize..end as usize).ok_or(EINVAL)?),
+            Self::Bytes(bytes) => {
+                let start = place(0)? as usize;
+                let end = start.saturating_add(len as usize);
+                region.copy_in(at, bytes.get(start..end).ok_or(MrError::OutOfRange)?)
+            }
+            Self::Memory { source, offset, .. } => source.copy_to(place(*offset)?, len, region, at),
         }
-        if stored {
-            Ok(())
-        } else {
-            Err(EFAULT)
+    }
+
+    /// Copies the first bytes to `to`.
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::OutOfRange`] beyond the end.
+    pub(crate) fn read(&self, to: &mut [u8]) -> Result<(), MrError> {
+        let len = u32::try_from(to.len()).map_err(|_| MrError::OutOfRange)?;
+        let place = |offset| self.place(offset, 0, len).ok_or(MrError::OutOfRange);
+        match self {
+            Self::Packet { skb, offset, .. } => {
+                let start = place(*offset as u32)?;
+                skb.copy_bits(start as usize, to)
+                    .map_err(|_| MrError::OutOfRange)
+            }
+            Self::Bytes(bytes) => {
+                to.copy_from_slice(bytes.get(..to.len()).ok_or(MrError::OutOfRange)?);
+                Ok(())
+            }
+            Self::Memory { source, offset, .. } => source.read(place(*offset)?, to),
         }
     }
 }

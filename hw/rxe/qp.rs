@@ -27,6 +27,7 @@
 
 mod attr;
 mod create;
+mod direct;
 mod engine;
 mod home;
 mod ops;

@@ -15,10 +15,11 @@
 //! | [`device`] | the data of a device: tables of its objects, its port |
 //! | [`mcast`], [`srq`] | multicast groups, shared receive queues |
 //! | [`wqe`] | parsing work requests |
-//! | [`mw`], [`mr`] | memory windows and regions |
+//! | [`mw`] | memory windows |
 //! | [`cq`], [`tx`] | completion queues, transmitting packets |
 //! | [`addresses`], [`ah`], [`backlog`] | addresses of a device, address vectors, packets that wait for a queue pair |
 //! | [`packet`], [`icrc`], [`doorbell`] | received packets, the ICRC, doorbells that wait |
+//! | [`source`], [`mr`] | memory that messages are copied from without packets, memory regions |
 //! | [`ring`] | rings in memory shared with user space |
 //! | [`mad`], [`counters`] | performance MADs, hardware counters |
 //! | [`limits`], [`ids`] | limits of a device, identifiers |
@@ -54,6 +55,7 @@ mod packet;
 mod qp;
 mod ring;
 mod rx;
+mod source;
 mod srq;
 mod sync;
 mod tx;
@@ -67,6 +69,12 @@ process_module! {
     description: "Soft RDMA transport",
     license: "GPL",
     alias: ["rdma-link-rxe"],
+    params: {
+        direct_copy: u8 {
+            default: 1,
+            description: "Copy messages between queue pairs of a device without packets (0: always in packets)",
+        },
+    },
 }
 
 /// The module. UDP ports are opened by links.

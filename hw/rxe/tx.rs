@@ -14,7 +14,7 @@ use crate::ah::Av;
 use crate::counters::{Counter, Counters};
 use crate::icrc::{seal_v4, seal_v6};
 use crate::ids::UDP_PORT;
-use crate::packet::Incoming;
+use crate::packet::{network_type, Incoming};
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use kernel::cpu::CpuId;
@@ -31,7 +31,8 @@ use kernel_ext::room::Room;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 use rdma::MaySleep;
 use roce::icrc;
-use roce::wire::{pad_len, Headers, Qpn, MAX_HEADERS};
+use roce::run::PacketRun;
+use roce::wire::{pad_len, Bth, Headers, Qpn, MAX_HEADERS};
 
 /// The first source port (annex A17 of IBTA volume 1 does not define it; as the kernel's
 /// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
@@ -250,6 +251,32 @@ impl Path {
     /// Whether a packet was sent from this path's destination to its source.
     pub(crate) fn is_from_peer(&self, incoming: &Incoming) -> bool {
         incoming.destination() == self.source && incoming.source() == self.av.destination
+    }
+
+    /// Whether `other` is the path in the opposite direction.
+    #[inline]
+    pub(crate) fn is_reverse_of(&self, other: &Self) -> bool {
+        other.av.destination == self.source && other.source == self.av.destination
+    }
+
+    /// The type of its packets: `enum rdma_network_type`.
+    pub(crate) fn network_type(&self) -> u8 {
+        network_type(self.source)
+    }
+
+    /// The length of all packets of a run on this path, from the IP header on.
+    pub(crate) fn bytes_of(&self, run: &PacketRun) -> u64 {
+        let ip = match self.source {
+            IpAddr::V4(_) => icrc::IPV4_LEN,
+            IpAddr::V6(_) => icrc::IPV6_LEN,
+        };
+        let more = (ip + size_of::<UdpHeader>() + Bth::LEN + icrc::LEN) as u64;
+        let packet = run.packet();
+        let extra = packet
+            .udp_payload_len()
+            .saturating_sub(Bth::LEN + icrc::LEN);
+        more.saturating_mul(run.count().into())
+            .saturating_add(extra as u64)
     }
 
     /// Looks up a route, if there is no valid one.

@@ -13,3 +13,11 @@ __rust_helper void rust_helper_memcpy_shared(void *to, const void *from, size_t 
 	memcpy(to, from, len);
 	instrument_memcpy_after(to, from, len, 0);
 }
+
+/* As memcpy_shared(), where both may overlap. */
+__rust_helper void rust_helper_memmove_shared(void *to, const void *from, size_t len)
+{
+	instrument_memcpy_before(to, from, len);
+	memmove(to, from, len);
+	instrument_memcpy_after(to, from, len, 0);
+}

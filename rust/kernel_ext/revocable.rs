@@ -41,10 +41,16 @@ impl<T> Revocable<T> {
     #[inline]
     pub fn access<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
         let guard = rcu::read_lock();
+        self.borrow(&guard).map(f)
+    }
+
+    /// Borrows the object for the rest of a critical section; `None` once it is revoked. Any context.
+    #[inline]
+    pub fn borrow<'a>(&'a self, guard: &'a rcu::Guard) -> Option<&'a T> {
         if self.gone.load(Ordering::Relaxed) {
             return None;
         }
-        self.inner.try_access_with_guard(&guard).map(f)
+        self.inner.try_access_with_guard(guard)
     }
 
     /// Revokes the object: when this returns, it is dropped and not accessed any more.

@@ -127,6 +127,14 @@ impl<T: Send + Sync + 'static> Table<T> {
         Some(unsafe { Arc::<T>::borrow(entry.as_ptr().cast()) })
     }
 
+    /// As [`Self::get`], as a plain reference.
+    #[inline]
+    pub fn peek<'a>(&'a self, index: u32, guard: &'a rcu::Guard) -> Option<&'a T> {
+        let object = self.get(index, guard)?;
+        // SAFETY: An `ArcBorrow` keeps the object valid and shared for its whole lifetime, also when it is a copy.
+        Some(unsafe { &*core::ptr::from_ref::<T>(&object) })
+    }
+
     /// Finds the object with an index and takes a reference to it. Any context.
     #[inline]
     pub fn find(&self, index: u32) -> Option<Arc<T>> {

@@ -8,6 +8,7 @@ pub mod cq;
 pub mod data;
 pub mod device;
 pub mod event;
+pub mod extent;
 pub mod gid;
 pub mod link;
 pub mod methods;

@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 use kernel_ext::room::Room;
+use rdma::provider::extent::Extent;
 use rdma::provider::mr::VirtAtomic;
 use rdma::{Access, VirtDma};
 
@@ -139,6 +140,20 @@ impl Fast {
     pub(super) fn write(&self, offset: u64, from: &[u8]) -> Result<(), MrError> {
         self.pieces(offset, from.len(), |address, part| {
             self.virt.write(address, from.get(part).ok_or(EINVAL)?)
+        })
+    }
+
+    /// Copies `len` bytes at `from` of other memory to `offset` of the region.
+    pub(super) fn write_from(
+        &self,
+        offset: u64,
+        other: &Extent<'_>,
+        from: usize,
+        len: usize,
+    ) -> Result<(), MrError> {
+        self.pieces(offset, len, |address, part| {
+            let from = from.checked_add(part.start).ok_or(EINVAL)?;
+            self.virt.write_from(address, other, from, part.len())
         })
     }
 

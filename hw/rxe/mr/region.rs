@@ -2,15 +2,30 @@
 
 //! Validated ranges of memory, by which memory is accessed.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{rcu, Arc};
 use kernel_ext::{
     room::Room,
     sync::{SpinLockIrq, SpinLockIrqGuard},
 };
+use rdma::provider::extent::Extent;
 
 use super::{Fast, Memory, Mr, MrError, Term};
+
+impl Memory {
+    /// The `len` bytes at an address of a DMA region, or an offset of a user region, to copy from. `None` for memory that is only
+    /// accessed with a lock held.
+    pub(super) fn extent(&self, at: u64, len: u32) -> Option<Extent<'_>> {
+        match self {
+            Self::Dma(virt) => virt.extent(at, len as usize).ok(),
+            Self::User(umem) => umem.extent(at as usize, len as usize).ok(),
+            Self::Fast(_) => None,
+        }
+    }
+}
 
 /// A validated range of memory.
 ///
@@ -67,6 +82,60 @@ impl Region {
             Memory::User(umem) => umem.write(at as usize, from).map_err(|_| MrError::Invalid),
             Memory::Fast(fast) => self.lock(fast)?.write(at, from),
         })
+    }
+
+    /// Copies `len` bytes at `from` of other memory to `offset`.
+    pub(crate) fn copy_from(
+        &self,
+        offset: u32,
+        other: &Extent<'_>,
+        from: usize,
+        len: usize,
+    ) -> Result<(), MrError> {
+        let at = self.place(offset, len)?;
+        self.with(|memory| match memory {
+            Memory::Dma(virt) => virt
+                .write_from(at, other, from, len)
+                .map_err(|_| MrError::Invalid),
+            Memory::User(umem) => umem
+                .write_from(at as usize, other, from, len)
+                .map_err(|_| MrError::Invalid),
+            Memory::Fast(fast) => self.copy_locked(fast, at, other, from..from.saturating_add(len)),
+        })
+    }
+
+    /// Copies a range of other memory to an offset of a fast registration region. The lock, which disables interrupts, is dropped
+    /// after each page.
+    fn copy_locked(
+        &self,
+        fast: &SpinLockIrq<Fast>,
+        mut at: u64,
+        other: &Extent<'_>,
+        range: Range<usize>,
+    ) -> Result<(), MrError> {
+        let Range { mut start, end } = range;
+        while start < end {
+            let now = end.wrapping_sub(start).min(PAGE_SIZE);
+            self.lock(fast)?.write_from(at, other, start, now)?;
+            start = start.wrapping_add(now);
+            at = at.wrapping_add(now as u64);
+        }
+        Ok(())
+    }
+
+    /// The `len` bytes at `offset`, to copy from for the rest of a critical section. `None` where they can only be accessed with a
+    /// lock held, or not any more.
+    pub(crate) fn extent<'a>(
+        &'a self,
+        offset: u32,
+        len: u32,
+        guard: &'a rcu::Guard,
+    ) -> Option<Extent<'a>> {
+        if self.term.is_some() {
+            return None;
+        }
+        let at = self.place(offset, len as usize).ok()?;
+        self.mr.memory.borrow(guard)?.extent(at, len)
     }
 
     /// Copies `len` bytes from `offset`.

@@ -12,7 +12,7 @@ use crate::backlog::Taken;
 use crate::check;
 use crate::limits;
 use crate::mr::Region;
-use crate::packet::Incoming;
+use crate::packet::{Arrival, Incoming, Payload};
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
 use kernel_ext::timer::now_ns;
@@ -21,6 +21,7 @@ use roce::mtu::Mtu;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::state::{Run, Service, State, Time};
+use roce::wire::Packet;
 
 /// Packets or flushed requests that an engine processes in one run. The rest is left to the work item.
 pub(super) const BUDGET: u32 = 64;
@@ -104,7 +105,7 @@ impl Engine {
     pub(super) fn split<'p>(
         &'p mut self,
         qp: &'p Qp,
-        incoming: Option<&'p Incoming>,
+        arrival: Option<Arrival<'p>>,
     ) -> (&'p mut Requester, &'p mut Receiver, QpOps<'p>) {
         let Self {
             requester,
@@ -118,7 +119,7 @@ impl Engine {
             QpOps {
                 qp,
                 queues,
-                incoming,
+                arrival,
             },
         )
     }
@@ -237,7 +238,7 @@ impl Engine {
         (BUDGET, true)
     }
 
-    /// Passes a packet to the requester or the responder.
+    /// Handles a packet, if it comes from the peer.
     fn receive(&mut self, qp: &Qp, incoming: &Incoming) {
         let connected = qp.service != Service::Ud;
         if connected
@@ -249,14 +250,24 @@ impl Engine {
         {
             return;
         }
-        let packet = incoming.packet();
-        let payload = incoming.payload();
-        let (requester, responder, mut ops) = self.split(qp, Some(incoming));
+        let arrival = Arrival::Packet(incoming);
+        self.take(qp, incoming.packet(), &incoming.payload(), arrival);
+    }
+
+    /// Passes a packet, or a run of them, to the requester or the responder.
+    pub(super) fn take(
+        &mut self,
+        qp: &Qp,
+        packet: &Packet,
+        payload: &Payload<'_>,
+        arrival: Arrival<'_>,
+    ) {
+        let (requester, responder, mut ops) = self.split(qp, Some(arrival));
         let opcode = packet.headers().opcode();
         if opcode.is_response() {
-            requester.receive(packet, &payload, Time::from_ns(now_ns()), &mut ops);
+            requester.receive(packet, payload, Time::from_ns(now_ns()), &mut ops);
         } else if opcode.is_request() {
-            responder.receive(packet, &payload, &mut ops);
+            responder.receive(packet, payload, &mut ops);
         }
         self.settle(qp);
     }

@@ -8,12 +8,23 @@ use super::send_queue::SendQueue;
 use super::Qp;
 use crate::ah::Av;
 use crate::backlog::Next;
-use crate::packet::Incoming;
+use crate::packet::Arrival;
 use crate::tx::{self, Path};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::Access;
+use roce::mtu::Mtu;
 use roce::state::State;
+
+/// Most bytes that are copied at a time, with softirqs disabled.
+const LONGEST_COPY: u32 = 1 << 16;
+
+/// The path of a connected queue pair to one of the same device, if messages may be [copied](super::direct).
+#[inline]
+pub(super) fn direct_path(path: Option<&Path>) -> Option<&Path> {
+    let enabled = *crate::module_parameters::direct_copy.value() != 0;
+    path.filter(|path| enabled && path.loops_back())
+}
 
 /// Queues and paths of requester and responder.
 pub(crate) struct Queues {
@@ -39,8 +50,8 @@ pub(crate) struct Queues {
 pub(crate) struct QpOps<'p> {
     pub(super) qp: &'p Qp,
     pub(super) queues: &'p mut Queues,
-    /// The packet that is being received, if any.
-    pub(super) incoming: Option<&'p Incoming>,
+    /// How the message has come that is being received, if any.
+    pub(super) arrival: Option<Arrival<'p>>,
 }
 
 impl Queues {
@@ -83,6 +94,15 @@ impl Queues {
 }
 
 impl QpOps<'_> {
+    /// The number of packets that may be sent at a time.
+    #[inline]
+    pub(super) fn longest(&self, mtu: Mtu) -> u32 {
+        match direct_path(self.queues.path.as_ref()) {
+            Some(_) => LONGEST_COPY >> mtu.shift(),
+            None => 1,
+        }
+    }
+
     /// Sends a packet: to `av`, or to the peer of a connected QP.
     ///
     /// If that fails, the packet is lost, as on the wire.

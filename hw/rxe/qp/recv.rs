@@ -3,21 +3,26 @@
 //! [`RecvOps`] of a queue pair: the responder's access to the receive queue, the memory of remote requests, and the
 //! network.
 
-use super::ops::QpOps;
+use super::direct;
+use super::ops::{direct_path, QpOps, Queues};
 use super::recv_queue::Current;
 use super::send::wc_status;
 use crate::mr::{MrError, Region};
-use crate::packet::Payload;
+use crate::packet::{Arrival, Payload};
+use crate::source::Source;
 use crate::tx;
 use crate::wqe;
 use core::sync::atomic::{fence, Ordering};
+use kernel::sync::rcu;
 use rdma::{
     abi::wc::WcFlags,
     provider::wc::{Wc, WcExtra},
 };
 use roce::memory::{AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError};
+use roce::mtu::Mtu;
+use roce::run::PacketRun;
 use roce::state::{Access, Counter, QpEvent, RecvCompletion, RecvOpcode, Service, State, WcStatus};
-use roce::wire::{Feth, Headers, Reth};
+use roce::wire::{Feth, Reth};
 
 impl QpOps<'_> {
     /// Copies a payload to `offset` of the current receive.
@@ -29,10 +34,27 @@ impl QpOps<'_> {
 
     /// Copies the network header in front of a datagram (IBTA volume 1, section 11.4.1.2).
     fn put_grh(&self) -> Result<(), WcStatus> {
-        match self.incoming {
-            Some(incoming) => self.recv_put(0, &Payload::Bytes(&incoming.grh())),
-            None => Ok(()),
+        match self.arrival {
+            Some(Arrival::Packet(incoming)) => self.recv_put(0, &Payload::Bytes(&incoming.grh())),
+            Some(Arrival::Memory { .. }) | None => Ok(()),
         }
+    }
+
+    /// Copies a response to the memory of a peer on the same device; returns whether it did.
+    fn copy_response(&mut self, run: &PacketRun, data: Option<&RegionPart<'_, Region>>) -> bool {
+        let Queues { path, next, .. } = &mut *self.queues;
+        let Some(path) = direct_path(path.as_ref()) else {
+            return false;
+        };
+        let guard = rcu::read_lock();
+        let mut source = Source::new();
+        if let Some(RegionPart { region, offset }) = data {
+            let memory = region.extent(*offset, run.payload_len(), &guard);
+            if memory.and_then(|memory| source.push(memory)).is_none() {
+                return false;
+            }
+        }
+        direct::hand_over(self.qp, path, run, &source, next)
     }
 
     /// The memory range of a remote request, if access to it is allowed.
@@ -64,15 +86,15 @@ impl QpOps<'_> {
         if self.qp.service == Service::Ud {
             wc.src_qp = completion.src_qpn.get();
         }
-        let Some(incoming) = self.incoming else {
+        let Some(arrival) = self.arrival else {
             return;
         };
         if self.qp.user {
             return;
         }
         wc.flags |= WcFlags::WITH_NETWORK_HDR_TYPE;
-        wc.network_hdr_type = incoming.network_type();
-        if let Some(vlan_id) = incoming.vlan_id() {
+        wc.network_hdr_type = arrival.network_type();
+        if let Some(vlan_id) = arrival.vlan_id() {
             wc.flags |= WcFlags::WITH_VLAN;
             wc.vlan_id = vlan_id;
         }
@@ -183,9 +205,7 @@ impl<'p> RecvOps for QpOps<'p> {
         payload: &Self::Payload,
     ) -> Result<(), RemoteFault> {
         payload
-            .copy(0, payload.len(), |at, bytes| {
-                region.copy_in(offset.saturating_add(at), bytes).is_ok()
-            })
+            .copy_to(0, payload.len(), region, offset)
             .map_err(|_| RemoteFault::Access)
     }
 
@@ -203,13 +223,9 @@ impl<'p> RecvOps for QpOps<'p> {
         payload: &Self::Payload,
     ) -> Result<(), RemoteFault> {
         let mut value = [0; 8];
-        let copied = payload.copy(0, value.len() as u32, |at, bytes| {
-            let place = value
-                .get_mut(at as usize..)
-                .and_then(|rest| rest.get_mut(..bytes.len()));
-            place.map(|place| place.copy_from_slice(bytes)).is_some()
-        });
-        copied.map_err(|_| RemoteFault::InvalidRequest)?;
+        payload
+            .read(&mut value)
+            .map_err(|_| RemoteFault::InvalidRequest)?;
         region
             .store(0, u64::from_ne_bytes(value))
             .map_err(remote_fault)
@@ -236,21 +252,32 @@ impl<'p> RecvOps for QpOps<'p> {
         self.qp.invalidate(rkey).map_err(|_| RemoteFault::Access)
     }
 
+    #[inline]
+    fn longest_run(&mut self, mtu: Mtu) -> u32 {
+        self.longest(mtu)
+    }
+
     fn respond(
         &mut self,
-        headers: &Headers,
+        run: &PacketRun,
         data: Option<RegionPart<'_, Region>>,
     ) -> Result<(), RespondError> {
+        if self.copy_response(run, data.as_ref()) {
+            return Ok(());
+        }
         if !self.qp.flight.has_room() {
             return Err(RespondError::QueueFull);
         }
-        let len = data.as_ref().map_or(0, |part| part.len);
-        let packet = tx::Packet::build(headers, len, |to| match &data {
-            Some(part) => part.region.copy_out(part.offset, len, to),
-            None => Ok(()),
-        })
-        .map_err(|_| RespondError::Nak(RemoteFault::Access))?;
-        self.send(packet, None);
+        for slice in run.packets() {
+            let packet = tx::Packet::build(&slice.headers, slice.len, |to| match &data {
+                Some(RegionPart { region, offset }) => {
+                    region.copy_out(offset.saturating_add(slice.offset), slice.len, to)
+                }
+                None => Ok(()),
+            })
+            .map_err(|_| RespondError::Nak(RemoteFault::Access))?;
+            self.send(packet, None);
+        }
         Ok(())
     }
 

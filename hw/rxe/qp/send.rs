@@ -2,19 +2,24 @@
 
 //! [`SendOps`] of a queue pair: the requester's access to the send queue, memory and the network.
 
-use super::ops::QpOps;
+use super::direct;
+use super::ops::{direct_path, QpOps, Queues};
 use super::Qp;
 use crate::counters;
 use crate::ids::PdId;
 use crate::mr::MrError;
 use crate::packet::Payload;
+use crate::source::Source;
 use crate::tx;
 use crate::wqe::{self, Data, Local, SendWqe};
+use kernel::sync::rcu;
 use kernel_ext::room::Room;
+use rdma::provider::extent::Extent;
 use rdma::{Access, Wc};
 use roce::memory::{SendOp, SendOps, SendWr, TransmitError};
+use roce::mtu::Mtu;
+use roce::run::{PacketRun, Slice};
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
-use roce::wire::Headers;
 
 /// The `enum ib_wc_opcode` of a completion.
 fn wc_opcode(opcode: Option<WcOpcode>) -> rdma::WcOpcode {
@@ -82,6 +87,43 @@ impl QpOps<'_> {
         }
     }
 
+    /// Sends a packet of a run whose data is from `offset` on in that of request `index`.
+    fn send_slice(&mut self, index: u32, slice: &Slice, offset: u32) -> Result<(), TransmitError> {
+        let send = &self.queues.send;
+        let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
+        let part = (offset.saturating_add(slice.offset), slice.len);
+        let fill = |to: &mut Room<'_>| self.gather(wqe, send.data(index), part, to);
+        let packet = tx::Packet::build(&slice.headers, slice.len, fill);
+        let packet = packet.map_err(TransmitError::Fault)?;
+        let av = wqe.av.clone();
+        self.send(packet, av);
+        Ok(())
+    }
+
+    /// Copies a request with its data to the memory of a peer on the same device; returns whether it did.
+    fn copy_request(
+        &mut self,
+        index: u32,
+        run: &PacketRun,
+        offset: u32,
+    ) -> Result<bool, TransmitError> {
+        let qp = self.qp;
+        let Queues {
+            send, path, next, ..
+        } = &mut *self.queues;
+        let Some(path) = direct_path(path.as_ref()) else {
+            return Ok(false);
+        };
+        let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
+        let guard = rcu::read_lock();
+        let part = (offset, run.payload_len());
+        let source = source_of(qp, wqe, send.data(index), part, &guard);
+        match source.map_err(TransmitError::Fault)? {
+            Some(source) => Ok(direct::hand_over(qp, path, run, &source, next)),
+            None => Ok(false),
+        }
+    }
+
     /// Copies a payload to local memory of `pd`, from `offset` of a scatter list on.
     pub(super) fn scatter_list(
         &self,
@@ -99,9 +141,7 @@ impl QpOps<'_> {
                 .check(sge.lkey, pd, Access::LOCAL_WRITE, sge.addr, sge.length)
                 .map_err(|_| WcStatus::LocProtErr)?;
             payload
-                .copy(done, sge.length, |at, bytes| {
-                    region.copy_in(at, bytes).is_ok()
-                })
+                .copy_to(done, sge.length, &region, 0)
                 .map_err(|_| WcStatus::LocProtErr)?;
             done = done.saturating_add(sge.length);
         }
@@ -144,6 +184,42 @@ impl QpOps<'_> {
     }
 }
 
+/// The memory of `len` bytes at `offset` of a request's data. `None` where some of it can only be accessed with a lock held, or it
+/// has too many pieces.
+fn source_of<'a>(
+    qp: &'a Qp,
+    wqe: &SendWqe,
+    data: &'a [u8],
+    (offset, len): (u32, u32),
+    guard: &'a rcu::Guard,
+) -> Result<Option<Source<'a>>, WcStatus> {
+    let mut source = Source::new();
+    let Data::List(count) = wqe.data else {
+        let inline = data
+            .get(offset as usize..)
+            .and_then(|rest| rest.get(..len as usize))
+            .ok_or(WcStatus::LocProtErr)?;
+        return Ok(source.push(Extent::of_bytes(inline)).map(|()| source));
+    };
+    let mut left = len;
+    for sge in wqe::parts(data, count, offset, len) {
+        left = left.checked_sub(sge.length).ok_or(WcStatus::LocProtErr)?;
+        let memory = qp
+            .rxe
+            .mrs
+            .extent(sge.lkey, qp.pd, sge.addr, sge.length, guard)
+            .map_err(|_| WcStatus::LocProtErr)?;
+        if memory.and_then(|memory| source.push(memory)).is_none() {
+            return Ok(None);
+        }
+    }
+    if left == 0 {
+        Ok(Some(source))
+    } else {
+        Err(WcStatus::LocProtErr)
+    }
+}
+
 impl<'p> SendOps for QpOps<'p> {
     type Payload = Payload<'p>;
 
@@ -152,27 +228,25 @@ impl<'p> SendOps for QpOps<'p> {
         self.queues.send.look(self.qp, index).map(|wqe| wqe.wr)
     }
 
-    fn transmit(
-        &mut self,
-        index: u32,
-        headers: &Headers,
-        offset: u32,
-        len: u32,
-    ) -> Result<(), TransmitError> {
+    #[inline]
+    fn longest_run(&mut self, mtu: Mtu) -> u32 {
+        self.longest(mtu)
+    }
+
+    fn transmit(&mut self, index: u32, run: &PacketRun, offset: u32) -> Result<(), TransmitError> {
+        let wqe = self.queues.send.get(index).ok_or(TransmitError::Dropped)?;
+        if matches!(wqe.wr.op, SendOp::Read { .. } | SendOp::Atomic { .. }) {
+            let data = self.queues.send.data(index);
+            self.check_answer(wqe, data).map_err(TransmitError::Fault)?;
+        }
+        if self.copy_request(index, run, offset)? {
+            return Ok(());
+        }
         if !self.qp.flight.has_room() {
             return Err(TransmitError::QueueFull);
         }
-        let send = &self.queues.send;
-        let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
-        let data = send.data(index);
-        if matches!(wqe.wr.op, SendOp::Read { .. } | SendOp::Atomic { .. }) {
-            self.check_answer(wqe, data).map_err(TransmitError::Fault)?;
-        }
-        let av = wqe.av.clone();
-        let fill = |to: &mut Room<'_>| self.gather(wqe, data, (offset, len), to);
-        let packet = tx::Packet::build(headers, len, fill).map_err(TransmitError::Fault)?;
-        self.send(packet, av);
-        Ok(())
+        run.packets()
+            .try_for_each(|slice| self.send_slice(index, &slice, offset))
     }
 
     fn scatter(

@@ -179,8 +179,9 @@ impl Requester {
                 return self.fail(status, ops);
             }
         }
-        if self.oldest.packet.saturating_add(1) < total {
-            self.oldest.advance(1, total);
+        let count = packet.count();
+        if self.oldest.packet.saturating_add(count) < total {
+            self.oldest.advance(count, total);
         } else {
             if let Err(status) = self.invalidate(&wr, ops) {
                 return self.fail(status, ops);
@@ -201,13 +202,15 @@ impl Requester {
             SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => 0,
             _ => return false,
         };
-        let last = self.oldest.packet.saturating_add(1) >= total;
-        let expected = length.saturating_sub(offset).min(self.attr.mtu.bytes());
+        let last = self.oldest.packet.saturating_add(packet.count()) >= total;
+        let most = packet.count() << self.attr.mtu.shift();
+        let expected = length.saturating_sub(offset).min(most);
         let positive = match headers.aeth() {
             Some(aeth) => aeth.syndrome.is_ack(),
             None => true,
         };
-        positive && headers.opcode().ends() == last && packet.payload_len() == expected
+        let whole = packet.count() == 1 || packet.payload_fits(self.attr.mtu);
+        positive && whole && headers.opcode().ends() == last && packet.payload_len() == expected
     }
 
     fn invalidate<O: SendOps>(&mut self, wr: &SendWr, ops: &mut O) -> Result<(), WcStatus> {

@@ -16,11 +16,13 @@
 //! * `offset + len` never exceeds the length that the driver has given for the object, so it does not overflow. `len`
 //!   may be 0.
 
+use crate::mtu::Mtu;
 use crate::opcode::Opcode;
+use crate::run::PacketRun;
 use crate::state::{
     Access, Completion, Counter, QpEvent, RecvCompletion, State, WcOpcode, WcStatus,
 };
-use crate::wire::{Feth, Headers, NakCode, Qpn, Reth};
+use crate::wire::{Feth, NakCode, Qpn, Reth};
 
 /// A send work request, as read once by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,21 +227,21 @@ pub trait SendOps {
     /// incomplete request to the first one that is not posted.
     fn wr(&mut self, index: u32) -> Option<SendWr>;
 
-    /// Sends a packet: `headers`, then bytes `offset..offset + len` of work request `index`, the
-    /// pad ([`pad_len`](crate::wire::pad_len) of `len`) and the ICRC.
+    /// The number of packets, at least 1, that the next call of [`transmit`](Self::transmit) may take, on a path with this MTU.
+    #[inline]
+    fn longest_run(&mut self, _mtu: Mtu) -> u32 {
+        1
+    }
+
+    /// Sends a run of packets: each with its headers, its part of the bytes from `offset` on of work request `index`, the pad
+    /// ([`pad_len`](crate::wire::pad_len)) and the ICRC.
     ///
-    /// For READ and ATOMIC requests `len` is 0; the driver should check here whether the local memory is writable, so
+    /// READ and ATOMIC requests have no payload; the driver should check here whether the local memory is writable, so
     /// that a fault occurs before the effect at the peer.
     ///
     /// # Errors
-    /// See [`TransmitError`].
-    fn transmit(
-        &mut self,
-        index: u32,
-        headers: &Headers,
-        offset: u32,
-        len: u32,
-    ) -> Result<(), TransmitError>;
+    /// See [`TransmitError`]; they concern the whole run.
+    fn transmit(&mut self, index: u32, run: &PacketRun, offset: u32) -> Result<(), TransmitError>;
 
     /// Copies the payload of a READ response to `offset` of the data of work request `index`.
     ///
@@ -374,14 +376,20 @@ pub trait RecvOps {
     /// `Access` where the peer may not invalidate the key.
     fn invalidate(&mut self, rkey: u32) -> Result<(), RemoteFault>;
 
-    /// Sends a response: `headers`, then, for READ responses, bytes `offset..offset + len` of a
-    /// region checked for [`Access::Read`], the pad and the ICRC.
+    /// As [`SendOps::longest_run`], for [`respond`](Self::respond).
+    #[inline]
+    fn longest_run(&mut self, _mtu: Mtu) -> u32 {
+        1
+    }
+
+    /// Sends a run of response packets: each with its headers, for READ responses its part of the bytes from `data.offset` on of
+    /// a region checked for [`Access::Read`], the pad and the ICRC.
     ///
     /// # Errors
-    /// See [`RespondError`].
+    /// See [`RespondError`]; they concern the whole run.
     fn respond(
         &mut self,
-        headers: &Headers,
+        run: &PacketRun,
         data: Option<RegionPart<'_, Self::Region>>,
     ) -> Result<(), RespondError>;
 
@@ -397,13 +405,11 @@ pub trait RecvOps {
     fn count(&mut self, _counter: Counter) {}
 }
 
-/// Bytes `offset..offset + len` of a region.
+/// The bytes of a region from an offset on, as many as the payload has.
 #[derive(Debug)]
 pub struct RegionPart<'a, R> {
     /// The region.
     pub region: &'a R,
     /// Offset of the part.
     pub offset: u32,
-    /// Length of the part.
-    pub len: u32,
 }

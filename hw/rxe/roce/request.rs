@@ -6,8 +6,9 @@ use crate::memory::{AtomicOp, SendExtra, SendOp, SendWr, UdDest};
 use crate::mtu::Mtu;
 use crate::opcode::{Opcode, Position, Tail};
 use crate::psn::Psn;
+use crate::run::PacketRun;
 use crate::state::{SendAttr, Service, WcOpcode, WcStatus, MAX_MESSAGE};
-use crate::wire::{AtomicEth, Bth, Deth, Headers, Ieth, ImmDt, Parts, Reth};
+use crate::wire::{AtomicEth, Bth, Deth, Headers, Ieth, ImmDt, Packet, Parts, Reth};
 
 /// The high bit of a "controlled" queue key, in place of which the queue pair's own is sent (IBTA volume 1, 3.5.3).
 const QKEY_FROM_QP: u32 = 1 << 31;
@@ -18,16 +19,17 @@ pub(crate) struct PacketSpec {
     pub(crate) psn: Psn,
     /// Its number in the message.
     pub(crate) packet: u32,
+    /// The number of packets, where it is a run of them.
+    pub(crate) count: u32,
     /// Whether it is the last one of the message.
     pub(crate) ends: bool,
     pub(crate) ack_req: bool,
 }
 
-/// A request packet: its headers, and the range of the work request's data that is its payload.
+/// A request packet, or a run of them, and the offset of its payload in the work request's data.
 pub(crate) struct Request {
-    pub(crate) headers: Headers,
+    pub(crate) run: PacketRun,
     pub(crate) offset: u32,
-    pub(crate) len: u32,
 }
 
 /// Properties of a packet that depend on the operation.
@@ -135,14 +137,14 @@ impl SendWr {
         bth.ack_req = spec.ack_req;
         let left = self.length.saturating_sub(offset);
         let len = if has_payload {
-            left.min(attr.mtu.bytes())
+            left.min(spec.count << attr.mtu.shift())
         } else {
             0
         };
+        let packet = Packet::run(Headers::new(bth, &parts), len, spec.count);
         Some(Request {
-            headers: Headers::new(bth, &parts),
+            run: PacketRun::new(packet, attr.mtu),
             offset,
-            len,
         })
     }
 

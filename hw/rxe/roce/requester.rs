@@ -449,37 +449,32 @@ impl Requester {
         }
         let total = wr.packets(self.attr.mtu);
         let answered = wr.is_answered();
-        let count = if answered {
-            total.saturating_sub(self.next.packet)
-        } else {
-            1
-        };
-        if !self.has_room(answered, count) {
+        let packet = self.next.packet;
+        let left = total.saturating_sub(packet);
+        let least = if answered { left } else { 1 };
+        if !self.has_room(answered, least) {
             return Step::Stop(Run::Idle);
         }
-        let packet = self.next.packet;
+        let in_run = if answered { 1 } else { self.run_of(left, ops) };
+        let count = least.max(in_run);
         let ends = packet.saturating_add(count) >= total;
         let follower = if ends && !last && !answered {
             self.follower(ops)
         } else {
             None
         };
-        let ack_req = self.requests_ack(ends && follower.is_none(), count);
+        let ack_req = self.requests_ack(ends && follower.is_none(), in_run, count);
         let spec = PacketSpec {
             psn: self.next.psn(),
             packet,
+            count: in_run,
             ends,
             ack_req,
         };
-        let Some(request) = wr.request(&self.attr, spec) else {
+        let Some(Request { run, offset }) = wr.request(&self.attr, spec) else {
             return self.set_fault(WcStatus::LocQpOpErr);
         };
-        let Request {
-            headers,
-            offset,
-            len,
-        } = &request;
-        match ops.transmit(self.next.index, headers, *offset, *len) {
+        match ops.transmit(self.next.index, &run, offset) {
             Ok(()) => {}
             Err(TransmitError::Dropped) => ops.count(Counter::SendErr),
             Err(TransmitError::QueueFull) => return Step::Stop(Run::Blocked),
@@ -488,7 +483,7 @@ impl Requester {
         self.unasked = if ack_req {
             0
         } else {
-            self.unasked.saturating_add(1)
+            self.unasked.saturating_add(in_run)
         };
         self.sent(wr, count, total, answered, now, ops);
         if follower.is_some() {
@@ -496,6 +491,24 @@ impl Requester {
             self.next.wr = follower;
         }
         Step::Done
+    }
+
+    /// The number of the next packets of a SEND or WRITE that are sent as one run, of `left`.
+    ///
+    /// A run ends where an acknowledge is requested: the window and the interval count packets.
+    #[inline]
+    fn run_of<O: SendOps>(&self, left: u32, ops: &mut O) -> u32 {
+        if left == 1 || self.probing {
+            return 1;
+        }
+        let room = match self.attr.service {
+            Service::Rc => {
+                let window = self.attr.window.saturating_sub(self.outstanding());
+                window.min(ACK_REQ_INTERVAL.saturating_sub(self.unasked))
+            }
+            Service::Uc | Service::Ud => left,
+        };
+        ops.longest_run(self.attr.mtu).min(left).min(room).max(1)
     }
 
     /// The work request after the one at `next`, if it is posted and its first packet can be sent as soon as this one's last: that
@@ -537,18 +550,19 @@ impl Requester {
         self.next.psn().offset(self.oldest.psn())
     }
 
-    /// Whether the packet at `next` requests an acknowledge; `ends`: it is the last one for now.
+    /// Whether the last of `packets` packets at `next`, which use `count` sequence numbers, requests an acknowledge; `ends`: it is
+    /// the last one for now.
     #[inline]
-    fn requests_ack(&self, ends: bool, count: u32) -> bool {
+    fn requests_ack(&self, ends: bool, packets: u32, count: u32) -> bool {
         if self.attr.service != Service::Rc {
             return false;
         }
         ends || self.probing
-            || self.unasked.saturating_add(1) >= ACK_REQ_INTERVAL
+            || self.unasked.saturating_add(packets) >= ACK_REQ_INTERVAL
             || self.outstanding().saturating_add(count) >= self.attr.window
     }
 
-    /// Records that the packet at `next`, which uses `count` sequence numbers, was sent.
+    /// Records that the packets at `next`, which use `count` sequence numbers, were sent.
     #[inline]
     fn sent<O: SendOps>(
         &mut self,

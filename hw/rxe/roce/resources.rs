@@ -50,12 +50,14 @@ pub(crate) struct Resource<R> {
     answered: bool,
 }
 
-/// A response packet, with the range of the region that is its payload.
+/// A run of response packets, with the region that the payload comes from, and the offset there.
 pub(crate) struct Response<'a, R> {
     pub(crate) opcode: Opcode,
     pub(crate) psn: Psn,
+    pub(crate) count: u32,
     pub(crate) parts: Parts,
-    pub(crate) data: Option<(&'a R, u32, u32)>,
+    pub(crate) len: u32,
+    pub(crate) data: Option<(&'a R, u32)>,
 }
 
 impl<R> Resource<R> {
@@ -92,9 +94,19 @@ impl<R> Resource<R> {
         self.sending = None;
     }
 
-    /// The next packet of the response.
-    pub(crate) fn response(&self, mtu: Mtu) -> Option<Response<'_, R>> {
+    /// Whether more than one packet of the response is to be sent.
+    #[inline]
+    pub(crate) fn has_many(&self) -> bool {
+        let left = self
+            .sending
+            .map(|sending| sending.end.saturating_sub(sending.next));
+        left > Some(1)
+    }
+
+    /// The next packets of the response, at most `longest`.
+    pub(crate) fn response(&self, mtu: Mtu, longest: u32) -> Option<Response<'_, R>> {
         let Sending { start, next, end } = self.sending?;
+        let count = end.saturating_sub(next).min(longest).max(1);
         let aeth = Aeth {
             syndrome: Syndrome::ACK,
             msn: self.msn,
@@ -103,17 +115,17 @@ impl<R> Resource<R> {
             aeth,
             ..Parts::default()
         };
-        let at = Position::of(next == start, next.saturating_add(1) >= end);
+        let at = Position::of(next == start, next.saturating_add(count) >= end);
         let mut opcode = Opcode::read_response(at);
-        let mut data = None;
+        let (mut len, mut data) = (0, None);
         match &self.answer {
             Answer::Read(reth, region) => {
                 let offset = next << mtu.shift();
-                let len = reth.length.saturating_sub(offset).min(mtu.bytes());
+                len = reth.length.saturating_sub(offset).min(count << mtu.shift());
                 let base = start << mtu.shift();
                 data = region
                     .as_ref()
-                    .map(|region| (region, offset.saturating_sub(base), len));
+                    .map(|region| (region, offset.saturating_sub(base)));
             }
             Answer::Atomic(original) => {
                 opcode = Opcode::RcAtomicAcknowledge;
@@ -126,17 +138,19 @@ impl<R> Resource<R> {
         Some(Response {
             opcode,
             psn: self.psn.add(next),
+            count,
             parts,
+            len,
             data,
         })
     }
 
-    /// Records that the next packet was sent. Releases the memory after the last one.
-    pub(crate) fn sent(&mut self) {
+    /// Records that the next `count` packets were sent. Releases the memory after the last one.
+    pub(crate) fn sent(&mut self, count: u32) {
         let Some(sending) = &mut self.sending else {
             return;
         };
-        sending.next = sending.next.saturating_add(1);
+        sending.next = sending.next.saturating_add(count);
         if sending.next < sending.end {
             return;
         }

@@ -15,8 +15,9 @@ use crate::memory::{NextRecv, RecvOps, RegionPart, RemoteFault, RespondError};
 use crate::mtu::Mtu;
 use crate::opcode::{Kind, Opcode};
 use crate::psn::{Msn, Psn};
-use crate::resources::Resources;
 pub use crate::resources::Slot;
+use crate::resources::{Resources, Response};
+use crate::run::PacketRun;
 use crate::state::{
     Access, Counter, QpEvent, RecvAttr, RecvCompletion, RecvOpcode, RemoteAccess, Run, Service,
     State, WcStatus,
@@ -227,8 +228,8 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         *last_wqe_told = false;
     }
 
-    /// Handles a request packet. The driver has checked the partition key and, for RC and UC, that the packet is from
-    /// the peer.
+    /// Handles a request packet, or a run of them that [`takes_run`](Self::takes_run) allows. The driver has checked the
+    /// partition key and, for RC and UC, that the packet is from the peer.
     ///
     /// Afterwards [`run`](Self::run) must be called, once for a batch of requests.
     pub fn receive<O: RecvOps<Region = R>>(
@@ -247,6 +248,13 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             Service::Uc => self.unreliable(packet, payload, ops),
             Service::Ud => self.datagram(packet, payload, ops),
         }
+    }
+
+    /// Whether a run of packets with this first PSN may be handled as one: on a reliable connection, a part of another one may be
+    /// a duplicate. Of others, the packets are handled one by one.
+    #[inline]
+    pub fn takes_run(&self, first: Psn) -> bool {
+        self.attr.service == Service::Uc || first == self.expected
     }
 
     fn establish<O: RecvOps<Region = R>>(&mut self, ops: &mut O) {
@@ -297,7 +305,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         }
         let acknowledged = matches!(bth.opcode.kind(), Kind::Send | Kind::Write);
         if acknowledged {
-            self.ackable = Some(bth.psn);
+            self.ackable = Some(bth.psn.add(taken.saturating_sub(1)));
         }
         self.reply = match self.reply {
             // Packets after the gap were dropped, so the peer must send them again in any case.
@@ -397,7 +405,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         } else if bth.psn != self.expected {
             self.message = None; // A part of this message is lost, and with it the message.
         }
-        self.expected = bth.psn.next();
+        self.expected = bth.psn.add(packet.count());
         let done = self.check(packet).and_then(|()| {
             self.take_receive(bth.opcode, ops)?;
             match bth.opcode.kind() {
@@ -470,18 +478,25 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     #[inline]
     fn step<O: RecvOps<Region = R>>(&mut self, ops: &mut O) -> Option<Run> {
         if let Some(resource) = self.resources.sending() {
-            let Some(response) = resource.response(self.attr.mtu) else {
+            let mtu = self.attr.mtu;
+            let longest = if resource.has_many() {
+                ops.longest_run(mtu)
+            } else {
+                1
+            };
+            let Some(response) = resource.response(mtu, longest) else {
                 return Some(Run::Idle);
             };
-            let (psn, opcode) = (response.psn, response.opcode);
-            let bth = Bth::new(opcode, self.attr.pkey, self.attr.dest_qpn, psn);
-            let part = response.data.map(|(region, offset, len)| RegionPart {
-                region,
-                offset,
-                len,
-            });
-            match ops.respond(&Headers::new(bth, &response.parts), part) {
-                Ok(()) | Err(RespondError::Dropped) => resource.sent(),
+            let Response {
+                psn, count, len, ..
+            } = response;
+            let bth = Bth::new(response.opcode, self.attr.pkey, self.attr.dest_qpn, psn);
+            let packet = Packet::run(Headers::new(bth, &response.parts), len, count);
+            let part = response
+                .data
+                .map(|(region, offset)| RegionPart { region, offset });
+            match ops.respond(&PacketRun::new(packet, mtu), part) {
+                Ok(()) | Err(RespondError::Dropped) => resource.sent(count),
                 Err(RespondError::QueueFull) => return Some(Run::Blocked),
                 Err(RespondError::Nak(_)) if resource.is_answered() => resource.cancel(),
                 Err(RespondError::Nak(fault)) => self.abort_response(fault, psn, ops),
@@ -538,7 +553,8 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             aeth,
             ..Parts::default()
         };
-        match ops.respond(&Headers::new(bth, &parts), None) {
+        let packet = Packet::new(Headers::new(bth, &parts), 0);
+        match ops.respond(&PacketRun::new(packet, self.attr.mtu), None) {
             Err(RespondError::QueueFull) => return Some(Run::Blocked),
             Ok(()) | Err(RespondError::Dropped | RespondError::Nak(_)) => self.reply = None,
         }

@@ -10,7 +10,7 @@
 //!
 //! * [`psn`]: sequence numbers; [`mtu`]: packet sizes; [`timer`]: encoded times;
 //! * [`opcode`]: the specification's table of opcodes;
-//! * [`wire`]: reading and writing headers and packets;
+//! * [`wire`]: reading and writing headers and packets; [`run`]: consecutive packets of a message as one;
 //! * [`icrc`]: the invariant CRC;
 //! * [`state`]: service, state and attributes of a queue pair; [`memory`]: interfaces to the driver;
 //! * [`requester`], with the completer as its other half, and [`responder`]: the two sides of a
@@ -36,6 +36,7 @@ mod request;
 pub mod requester;
 mod resources;
 pub mod responder;
+pub mod run;
 pub mod state;
 pub mod timer;
 pub mod wire;

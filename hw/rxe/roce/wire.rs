@@ -127,6 +127,22 @@ pub struct Parts {
     pub feth: Feth,
 }
 
+impl Parts {
+    /// The extension headers of `headers`, and defaults for the others.
+    #[inline]
+    pub(crate) fn of(headers: &Headers) -> Self {
+        let default = Self::default();
+        Self {
+            reth: headers.reth().unwrap_or(default.reth),
+            aeth: headers.aeth().unwrap_or(default.aeth),
+            immdt: headers.immdt().unwrap_or(default.immdt),
+            ieth: headers.ieth().unwrap_or(default.ieth),
+            deth: headers.deth().unwrap_or(default.deth),
+            ..default
+        }
+    }
+}
+
 impl Default for Parts {
     #[inline]
     fn default() -> Self {
@@ -263,20 +279,30 @@ impl Headers {
     }
 }
 
-/// A validated packet.
+/// A validated packet, or a [run](crate::run) of packets in the form of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
     headers: Headers,
     payload_len: u32,
+    /// The number of packets, at least 1.
+    count: u32,
 }
 
 impl Packet {
     /// Makes a packet from validated headers, for a payload of `payload_len` bytes.
     #[inline]
     pub const fn new(headers: Headers, payload_len: u32) -> Self {
+        Self::run(headers, payload_len, 1)
+    }
+
+    /// Makes a run of `count` packets, at least 1, with `payload_len` bytes of payload in all: those of a SEND, a WRITE or the
+    /// response to a READ.
+    #[inline]
+    pub const fn run(headers: Headers, payload_len: u32, count: u32) -> Self {
         Self {
             headers,
             payload_len,
+            count,
         }
     }
 
@@ -313,6 +339,7 @@ impl Packet {
         Ok(Self {
             headers: Headers { bth, ext },
             payload_len,
+            count: 1,
         })
     }
 
@@ -326,6 +353,13 @@ impl Packet {
     #[inline]
     pub const fn bth(&self) -> &Bth {
         &self.headers.bth
+    }
+
+    /// The number of packets: 1, or that of a run. As many sequence numbers are used by a request that carries data, and by a
+    /// response.
+    #[inline]
+    pub const fn count(&self) -> u32 {
+        self.count
     }
 
     /// Offset of the packet's payload in the UDP payload, in bytes: 12 to 40.
@@ -360,9 +394,24 @@ impl Packet {
     /// it without a response (section 9.8.3.2.2).
     #[inline]
     pub const fn payload_fits(&self, mtu: Mtu) -> bool {
+        if self.count > 1 {
+            return self.run_fits(mtu);
+        }
         self.headers
             .opcode()
             .payload()
             .allows(self.payload_len, mtu)
+    }
+
+    /// Whether all packets of a run but the last of a message are full.
+    const fn run_fits(&self, mtu: Mtu) -> bool {
+        let len = self.payload_len as u64;
+        let most = (self.count as u64) << mtu.shift();
+        let least = if self.headers.opcode().ends() {
+            most.saturating_sub(mtu.bytes() as u64).saturating_add(1)
+        } else {
+            most
+        };
+        least <= len && len <= most
     }
 }

@@ -330,7 +330,7 @@ impl VirtDma {
     /// Checks that `len` bytes at `addr` are in the kernel's half of the address space, or in User Mode Linux in its own
     /// address space.
     #[inline]
-    fn check(addr: u64, len: usize) -> Result<*mut u8> {
+    pub(super) fn check(addr: u64, len: usize) -> Result<*mut u8> {
         const KERNEL_HALF: u64 = if cfg!(CONFIG_UML) { 1 << 12 } else { 1 << 63 };
         let last = addr.checked_add(len as u64).ok_or(EFAULT)?;
         if addr < KERNEL_HALF || last < KERNEL_HALF {

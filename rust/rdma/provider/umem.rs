@@ -153,7 +153,7 @@ impl Umem {
 
     /// The bytes at the offset `at`, up to `limit` bytes or the end of their page.
     #[inline]
-    fn chunk(&self, at: usize, limit: usize) -> Result<(*mut u8, usize)> {
+    pub(super) fn chunk(&self, at: usize, limit: usize) -> Result<(*mut u8, usize)> {
         let at = self.offset.checked_add(at).ok_or(EFAULT)?;
         let page = *self.pages.get(at / PAGE_SIZE).ok_or(EFAULT)?;
         let within = at % PAGE_SIZE;
@@ -162,7 +162,7 @@ impl Umem {
 
     /// Checks that `len` bytes at the offset `at` are in the range.
     #[inline]
-    fn check(&self, at: usize, len: usize) -> Result {
+    pub(super) fn check(&self, at: usize, len: usize) -> Result {
         match at.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
             _ => Err(EFAULT),
@@ -213,7 +213,7 @@ impl Umem {
     }
 
     #[inline]
-    fn check_writable(&self) -> Result {
+    pub(super) fn check_writable(&self) -> Result {
         if self.writable {
             Ok(())
         } else {

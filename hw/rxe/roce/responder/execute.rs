@@ -73,11 +73,11 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         let taken = match (opcode.kind(), packet.headers().ext()) {
             (Kind::Send, _) => {
                 self.send(packet, payload, ops)?;
-                1
+                packet.count()
             }
             (Kind::Write, _) => {
                 self.write(packet, payload, ops)?;
-                1
+                packet.count()
             }
             (Kind::ReadRequest, Ext::Reth(reth)) => self.read(reth, ops)?,
             (Kind::CompareSwap | Kind::FetchAdd, Ext::AtomicEth(atomic)) => {

@@ -47,6 +47,8 @@ struct Case {
     late_receives: bool,
     retry_cnt: u8,
     drains: bool,
+    /// The longest run of packets.
+    longest_run: u32,
     /// Whether the network has no impairments.
     calm: bool,
 }
@@ -199,6 +201,7 @@ fn case() -> impl Strategy<Value = Case> {
             late_receives: late,
             retry_cnt: 7,
             drains: seed % 5 == 0,
+            longest_run: [1, 1, 3, 16, 100][(seed >> 8) as usize % 5],
             calm,
         },
     )
@@ -426,6 +429,7 @@ fn run(case: &Case) -> Outcome {
     let mut ends = worlds.map(|world| endpoint(case, world));
     for side in 0..2 {
         ends[side].drains = case.drains;
+        ends[side].world.longest_run = case.longest_run;
         post_receives(case, &mut ends[side], &plans[1 - side], &mut rng);
     }
     let mut network = Network::new(ends, case.impairments, case.seed);

@@ -137,6 +137,7 @@ fn run(case: &Case) -> (usize, usize) {
     for _ in 0..2 * case.messages {
         receiver.post_recv(case.longest as usize + grh); // repeated datagrams take one each
     }
+    sender.longest_run = [1, 3, 16][(case.seed >> 8) as usize % 3];
     let ends = [endpoint(case, sender), endpoint(case, receiver)];
     let mut network = Network::new(ends, case.impairments, case.seed);
     assert!(

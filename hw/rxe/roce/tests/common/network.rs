@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
+use roce::run::PacketRun;
 use roce::state::{RecvAttr, Run, SendAttr, State, Time};
 use roce::wire::{pad_len, Packet, MAX_HEADERS};
 
@@ -101,6 +102,44 @@ impl Endpoint {
         }
     }
 
+    /// Handles packets that have arrived together, joined to runs.
+    fn receive_all(&mut self, packets: &[(Packet, &[u8])], now: u64) {
+        let mut rest = packets;
+        while let Some(((first, _), _)) = rest.split_first() {
+            let Some(mut run) = PacketRun::of(first) else {
+                self.receive(first, rest[0].1, now);
+                rest = &rest[1..];
+                continue;
+            };
+            let more = rest[1..].iter().take_while(|(next, _)| run.append(next));
+            let (joined, left) = rest.split_at(1 + more.count());
+            rest = left;
+            let is_response = first.bth().opcode.is_response();
+            if is_response || self.responder.takes_run(first.bth().psn) {
+                let payload: Vec<u8> = joined
+                    .iter()
+                    .flat_map(|(_, bytes)| *bytes)
+                    .copied()
+                    .collect();
+                self.receive(run.packet(), &payload, now);
+            } else {
+                for (packet, payload) in joined {
+                    self.receive(packet, payload, now);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, packet: &Packet, payload: &[u8], now: u64) {
+        if packet.bth().opcode.is_response() {
+            let now = Time::from_ns(now);
+            self.requester
+                .receive(packet, payload, now, &mut self.world);
+        } else {
+            self.responder.receive(packet, payload, &mut self.world);
+        }
+    }
+
     fn drain_or_resume(&mut self, now: u64, rng: &mut Rng) {
         match self.requester.state() {
             State::Rts if self.drains && rng.hits(50) => {
@@ -133,7 +172,8 @@ struct Flight {
     arrival: u64,
     order: u64,
     to: usize,
-    bytes: Vec<u8>,
+    /// The packets of a run that stay together, or one packet.
+    packets: Vec<Vec<u8>>,
 }
 
 pub struct Network {
@@ -145,6 +185,8 @@ pub struct Network {
     flights: BinaryHeap<Reverse<Flight>>,
     order: u64,
     impairments: Impairments,
+    /// Whether the packets of a run arrive together.
+    together: bool,
     rng: Rng,
     /// The last arrival in each direction: without reordering packets arrive in order.
     last: [u64; 2],
@@ -164,6 +206,7 @@ impl Network {
             flights: BinaryHeap::new(),
             order: 0,
             impairments,
+            together: seed % 2 == 0,
             rng: Rng::new(seed),
             last: [0; 2],
         }
@@ -204,17 +247,13 @@ impl Network {
             let Some(Reverse(flight)) = self.flights.pop() else {
                 return;
             };
-            let Some((packet, payload)) = decode(&flight.bytes) else {
+            let packets: Vec<_> = flight.packets.iter().filter_map(|p| decode(p)).collect();
+            if packets.is_empty() {
                 continue;
-            };
-            self.delivered += 1;
-            let end = &mut self.ends[flight.to];
-            if packet.bth().opcode.is_response() {
-                let now = Time::from_ns(self.now);
-                end.requester.receive(&packet, payload, now, &mut end.world);
-            } else {
-                end.responder.receive(&packet, payload, &mut end.world);
             }
+            self.delivered += packets.len() as u64;
+            let end = &mut self.ends[flight.to];
+            end.receive_all(&packets, self.now);
             end.follow_moves(self.now);
             // Packets that arrive within a short time are answered together.
             let soon = self.now + 200;
@@ -224,24 +263,30 @@ impl Network {
 
     /// Adds the sent packets of an endpoint to the network.
     fn collect(&mut self, side: usize) {
-        for sent in self.ends[side].world.take_sent() {
+        let mut run = Vec::new();
+        let mut sent = self.ends[side].world.take_sent().into_iter().peekable();
+        while let Some(packet) = sent.next() {
             self.sent += 1;
-            if self.rng.hits(self.impairments.loss) {
+            if !self.rng.hits(self.impairments.loss) {
+                run.push(self.encode(&packet));
+            }
+            let goes_on = sent.peek().is_some_and(|next| next.follows);
+            if (goes_on && self.together) || run.is_empty() {
                 continue;
             }
+            let run = std::mem::take(&mut run);
             let copies = if self.rng.hits(self.impairments.duplicate) {
                 2
             } else {
                 1
             };
             for _ in 0..copies {
-                let bytes = self.encode(&sent);
-                self.send(1 - side, bytes);
+                self.send(1 - side, run.clone());
             }
         }
     }
 
-    fn send(&mut self, to: usize, bytes: Vec<u8>) {
+    fn send(&mut self, to: usize, packets: Vec<Vec<u8>>) {
         let mut arrival = (self.now + 2_000).max(self.last[to] + 50);
         self.last[to] = arrival;
         if self.rng.hits(self.impairments.reorder) {
@@ -252,7 +297,7 @@ impl Network {
             arrival,
             order: self.order,
             to,
-            bytes,
+            packets,
         }));
     }
 

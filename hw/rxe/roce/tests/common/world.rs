@@ -8,7 +8,9 @@ use roce::memory::{
     AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError, SendOp, SendOps, SendWr,
     TransmitError,
 };
+use roce::mtu::Mtu;
 use roce::responder::Slot;
+use roce::run::PacketRun;
 use roce::state::{Access, Completion, Counter, QpEvent, RecvCompletion, State, WcStatus};
 use roce::wire::{Feth, Headers, Reth};
 
@@ -31,6 +33,8 @@ pub struct Work {
 pub struct Sent {
     pub headers: Headers,
     pub payload: Vec<u8>,
+    /// Whether the packet before it belongs to the same run.
+    pub follows: bool,
 }
 
 /// A receive that completed.
@@ -85,6 +89,8 @@ pub struct World {
     /// Per thousand packets: send queue full, and dropped.
     pub busy: u32,
     pub dropped: u32,
+    /// The longest run of packets that is sent at once.
+    pub longest_run: u32,
     rng: Rng,
 }
 
@@ -114,6 +120,7 @@ impl World {
             counts: Vec::new(),
             busy: 0,
             dropped: 0,
+            longest_run: 1,
             rng: Rng::new(seed),
         }
     }
@@ -154,6 +161,28 @@ impl World {
         self.sent.drain(..).collect()
     }
 
+    /// Records the packets of a run.
+    fn send(&mut self, run: &PacketRun, data: &[u8]) {
+        assert_eq!(data.len(), run.payload_len() as usize);
+        assert!(run.count() <= self.longest_run, "a run is too long");
+        let mut at = 0;
+        for slice in run.packets() {
+            assert_eq!(slice.offset, at, "a gap in a run");
+            at += slice.len;
+            self.sent.push_back(Sent {
+                headers: slice.headers,
+                payload: data[slice.offset as usize..][..slice.len as usize].to_vec(),
+                follows: slice.offset > 0,
+            });
+        }
+        assert_eq!(at, run.payload_len());
+    }
+
+    /// The longest run that may be sent now.
+    fn run_limit(&mut self) -> u32 {
+        1 + self.rng.below(u64::from(self.longest_run)) as u32
+    }
+
     fn range(&mut self, region: &Region, offset: u32, len: usize) -> &mut [u8] {
         let offset = offset as usize;
         assert!(offset + len <= region.len, "outside of the region");
@@ -172,13 +201,11 @@ impl SendOps for World {
         self.queue.get(index as usize).map(|work| work.wr)
     }
 
-    fn transmit(
-        &mut self,
-        index: u32,
-        headers: &Headers,
-        offset: u32,
-        len: u32,
-    ) -> Result<(), TransmitError> {
+    fn longest_run(&mut self, _mtu: Mtu) -> u32 {
+        self.run_limit()
+    }
+
+    fn transmit(&mut self, index: u32, run: &PacketRun, offset: u32) -> Result<(), TransmitError> {
         if let Some(left) = self.good_transmits.checked_sub(1) {
             self.good_transmits = left;
         } else if let Some(error) = self.transmit_errors.pop_front() {
@@ -191,11 +218,8 @@ impl SendOps for World {
             return Err(TransmitError::Dropped);
         }
         let data = &self.queue[index as usize].data;
-        let payload = data[offset as usize..][..len as usize].to_vec();
-        self.sent.push_back(Sent {
-            headers: *headers,
-            payload,
-        });
+        let data = data[offset as usize..][..run.payload_len() as usize].to_vec();
+        self.send(run, &data);
         Ok(())
     }
 
@@ -322,9 +346,13 @@ impl RecvOps for World {
         Ok(())
     }
 
+    fn longest_run(&mut self, _mtu: Mtu) -> u32 {
+        self.run_limit()
+    }
+
     fn respond(
         &mut self,
-        headers: &Headers,
+        run: &PacketRun,
         data: Option<RegionPart<'_, Region>>,
     ) -> Result<(), RespondError> {
         if let Some(error) = self.respond_errors.pop_front() {
@@ -340,14 +368,11 @@ impl RecvOps for World {
             None => Vec::new(),
             Some(part) => {
                 assert_eq!(part.region.access, Access::Read);
-                self.range(part.region, part.offset, part.len as usize)
-                    .to_vec()
+                let len = run.payload_len() as usize;
+                self.range(part.region, part.offset, len).to_vec()
             }
         };
-        self.sent.push_back(Sent {
-            headers: *headers,
-            payload,
-        });
+        self.send(run, &payload);
         Ok(())
     }
 

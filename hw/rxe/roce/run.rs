@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs of packets: consecutive packets of one message, which are sent and received by one call.
+//!
+//! An engine sends runs; [`PacketRun::append`] makes them of packets that were received together.
+//!
+//! A run is described by the packet that would carry the same bytes on a path with a larger MTU: the whole of a WRITE, for
+//! example, by an RDMA WRITE Only. The engines handle that one packet; where single packets are needed, [`PacketRun::packets`]
+//! makes them. All packets of a run but the last of a message have a payload of the path's MTU.
+//!
+//! ```text
+//!   run      RDMA WRITE Only, PSN 7, RETH, 9000 bytes, ImmDt, 3 packets
+//!   packets  RDMA WRITE First,  PSN 7, RETH, 4096 bytes
+//!            RDMA WRITE Middle, PSN 8,       4096 bytes
+//!            RDMA WRITE Last,   PSN 9,        808 bytes, ImmDt
+//! ```
+
+use crate::mtu::Mtu;
+use crate::opcode::{Kind, Opcode, Position, Service};
+use crate::wire::{Bth, Headers, Packet, Parts};
+
+/// A run of packets on a path.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketRun {
+    packet: Packet,
+    mtu: Mtu,
+}
+
+/// A packet of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice {
+    /// Its headers.
+    pub headers: Headers,
+    /// The offset of its payload in the run's, in bytes.
+    pub offset: u32,
+    /// The length of its payload, in bytes.
+    pub len: u32,
+}
+
+impl PacketRun {
+    /// The run that `packet` describes.
+    #[inline]
+    pub(crate) const fn new(packet: Packet, mtu: Mtu) -> Self {
+        Self { packet, mtu }
+    }
+
+    /// A run that begins with a received packet; `None` where it is no part of a longer message.
+    pub fn of(first: &Packet) -> Option<Self> {
+        let headers = first.headers();
+        let mtu = Mtu::fitting(first.payload_len())?;
+        let joins = headers.opcode().service() != Service::Ud
+            && matches!(
+                headers.opcode().kind(),
+                Kind::Send | Kind::Write | Kind::ReadResponse
+            )
+            && mtu.bytes() == first.payload_len()
+            && !headers.opcode().ends()
+            && is_positive(headers);
+        joins.then_some(Self::new(*first, mtu))
+    }
+
+    /// Adds the next received packet, if it continues the message; returns whether it does.
+    pub fn append(&mut self, next: &Packet) -> bool {
+        let (run, headers) = (self.packet.headers(), next.headers());
+        let (have, new) = (run.bth(), headers.bth());
+        let continues = new.opcode.service() == have.opcode.service()
+            && new.opcode.kind() == have.opcode.kind()
+            && !have.opcode.ends()
+            && !new.opcode.begins()
+            && new.psn == have.psn.add(self.count())
+            && (new.dest_qpn, new.pkey, new.migrated) == (have.dest_qpn, have.pkey, have.migrated)
+            && next.count() == 1
+            && next.payload_fits(self.mtu)
+            && is_positive(headers);
+        let payload_len = self.payload_len().checked_add(next.payload_len());
+        let (true, Some(payload_len)) = (continues, payload_len) else {
+            return false;
+        };
+        let Some(opcode) = opcode_of(new.opcode, have.opcode.begins(), new.opcode.ends()) else {
+            return false;
+        };
+        let bth = Bth {
+            opcode,
+            solicited: new.solicited,
+            fecn: have.fecn || new.fecn,
+            becn: have.becn || new.becn,
+            ack_req: have.ack_req || new.ack_req,
+            ..*have
+        };
+        let (begin, end) = (Parts::of(run), Parts::of(headers));
+        let parts = Parts {
+            reth: begin.reth,
+            aeth: headers.aeth().unwrap_or(begin.aeth),
+            ..end
+        };
+        let count = self.count().saturating_add(1);
+        self.packet = Packet::run(Headers::new(bth, &parts), payload_len, count);
+        true
+    }
+
+    /// The packet that describes the run.
+    #[inline]
+    pub const fn packet(&self) -> &Packet {
+        &self.packet
+    }
+
+    /// The number of packets, at least 1.
+    #[inline]
+    pub const fn count(&self) -> u32 {
+        self.packet.count()
+    }
+
+    /// The length of the payloads of all packets, in bytes.
+    #[inline]
+    pub const fn payload_len(&self) -> u32 {
+        self.packet.payload_len()
+    }
+
+    /// The packets, in order.
+    #[inline]
+    pub fn packets(&self) -> impl Iterator<Item = Slice> + '_ {
+        (0..self.count()).map(|index| self.slice(index))
+    }
+
+    #[inline]
+    fn slice(&self, index: u32) -> Slice {
+        let headers = self.packet.headers();
+        if self.count() == 1 {
+            return Slice {
+                headers: *headers,
+                offset: 0,
+                len: self.payload_len(),
+            };
+        }
+        let offset = index << self.mtu.shift();
+        let last = index.saturating_add(1) == self.count();
+        let mut bth = *headers.bth();
+        let (begins, ends) = (index == 0 && bth.opcode.begins(), last && bth.opcode.ends());
+        bth.opcode = opcode_of(bth.opcode, begins, ends).unwrap_or(bth.opcode);
+        bth.psn = bth.psn.add(index);
+        bth.ack_req &= last;
+        bth.solicited &= last;
+        Slice {
+            headers: Headers::new(bth, &Parts::of(headers)),
+            offset,
+            len: self
+                .payload_len()
+                .saturating_sub(offset)
+                .min(self.mtu.bytes()),
+        }
+    }
+}
+
+/// The opcode of a packet of the same message that begins it or not, and ends it or not. `of` is the last packet of the message
+/// where that ends it.
+fn opcode_of(of: Opcode, begins: bool, ends: bool) -> Option<Opcode> {
+    let at = Position::of(begins, ends);
+    match of.kind() {
+        Kind::Send => Opcode::send(of.service(), at, of.tail()),
+        Kind::Write => Opcode::write(of.service(), at, of.tail()),
+        Kind::ReadResponse => Some(Opcode::read_response(at)),
+        _ => None,
+    }
+}
+
+/// Whether a packet is no response, or a positive one.
+fn is_positive(headers: &Headers) -> bool {
+    headers.aeth().is_none_or(|aeth| aeth.syndrome.is_ack())
+}

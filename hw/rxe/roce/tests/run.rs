@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs of packets: the packets of a run are those of the specification's table, and joined they are the run again.
+
+use proptest::prelude::*;
+use roce::mtu::Mtu;
+use roce::opcode::{Kind, Opcode, Position, Service, Tail};
+use roce::psn::{Msn, Psn};
+use roce::run::PacketRun;
+use roce::wire::{Aeth, Bth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth, Syndrome};
+
+/// A message in packets, as an engine that knows no runs sends it.
+#[derive(Clone, Debug)]
+struct Message {
+    packets: Vec<Packet>,
+    mtu: Mtu,
+}
+
+fn parts(seed: u64) -> Parts {
+    Parts {
+        reth: Reth {
+            va: seed,
+            rkey: seed as u32,
+            length: 9999,
+        },
+        aeth: Aeth {
+            syndrome: Syndrome::ACK,
+            msn: Msn::new(seed as u32),
+        },
+        immdt: ImmDt(seed as u32),
+        ieth: Ieth { rkey: 5 },
+        ..Parts::default()
+    }
+}
+
+fn opcode(kind: Kind, service: Service, at: Position, tail: Tail) -> Option<Opcode> {
+    match kind {
+        Kind::Send => Opcode::send(service, at, tail),
+        Kind::Write => Opcode::write(service, at, tail),
+        _ => Some(Opcode::read_response(at)),
+    }
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let kinds = [
+        (Kind::Send, Service::Rc, Tail::Plain),
+        (Kind::Send, Service::Rc, Tail::Immediate),
+        (Kind::Send, Service::Rc, Tail::Invalidate),
+        (Kind::Send, Service::Uc, Tail::Plain),
+        (Kind::Write, Service::Rc, Tail::Plain),
+        (Kind::Write, Service::Uc, Tail::Immediate),
+        (Kind::ReadResponse, Service::Rc, Tail::Plain),
+    ];
+    let shape = (0..kinds.len(), 0..5usize, 2..40u32, 1..=4096u32);
+    (shape, any::<u64>(), any::<u32>(), any::<bool>()).prop_map(
+        move |((kind, mtu, count, last), seed, psn, solicited)| {
+            let (kind, service, tail) = kinds[kind];
+            let mtu = Mtu::ALL[mtu];
+            let packet = |index: u32| {
+                let ends = index + 1 == count;
+                let at = Position::of(index == 0, ends);
+                let opcode = opcode(kind, service, at, tail).expect("it has such packets");
+                let mut bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(psn).add(index));
+                bth.solicited = solicited && ends;
+                bth.ack_req = ends;
+                let len = if ends {
+                    1 + last % mtu.bytes()
+                } else {
+                    mtu.bytes()
+                };
+                Packet::new(Headers::new(bth, &parts(seed)), len)
+            };
+            Message {
+                packets: (0..count).map(packet).collect(),
+                mtu,
+            }
+        },
+    )
+}
+
+fn joined(packets: &[Packet]) -> Option<PacketRun> {
+    let mut run = PacketRun::of(packets.first()?)?;
+    packets[1..]
+        .iter()
+        .all(|next| run.append(next))
+        .then_some(run)
+}
+
+proptest! {
+    #[test]
+    fn packets_make_a_run_and_a_run_its_packets(message in message(), cut in 0.0..1.0f64) {
+        let Message { packets, mtu } = message;
+        let from = (cut * (packets.len() - 1) as f64) as usize;
+        for part in [&packets[..], &packets[from..], &packets[..=from]] {
+            let [first, .., last] = part else { continue };
+            let run = joined(part).expect("a message in order");
+            prop_assert_eq!(run.count() as usize, part.len());
+            prop_assert_eq!(run.packet().count() as usize, part.len());
+            prop_assert!(run.packet().payload_fits(mtu));
+            let opcode = run.packet().headers().opcode();
+            prop_assert_eq!(opcode.begins(), first.headers().opcode().begins());
+            prop_assert_eq!(opcode.ends(), last.headers().opcode().ends());
+            let mut at = 0;
+            for (slice, packet) in run.packets().zip(part) {
+                prop_assert_eq!(slice.headers, *packet.headers());
+                prop_assert_eq!((slice.offset, slice.len), (at, packet.payload_len()));
+                at += slice.len;
+            }
+            prop_assert_eq!(at, run.payload_len());
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_order_does_not_join(message in message(), wrong in 1..40usize, how in 0..7u32) {
+        let Message { mut packets, mtu } = message;
+        let wrong = 1 + wrong % (packets.len() - 1);
+        let packet = packets[wrong];
+        let mut bth = *packet.bth();
+        let mut len = packet.payload_len();
+        let mut fields = parts(1);
+        match how {
+            0 => bth.psn = bth.psn.next(),
+            1 => bth.dest_qpn = Qpn::new(8),
+            2 => bth.pkey = 1,
+            3 => bth.opcode = Opcode::RcAcknowledge,
+            4 => len = mtu.bytes() + 4,
+            5 => bth.opcode = *[Opcode::RcSendFirst, Opcode::RcWriteFirst]
+                .iter()
+                .find(|first| first.kind() == bth.opcode.kind())
+                .unwrap_or(&Opcode::RcReadResponseFirst),
+            _ => {
+                fields.aeth.syndrome = Syndrome::Nak(NakCode::RemoteAccess);
+                prop_assume!(packet.headers().aeth().is_some());
+            }
+        }
+        packets[wrong] = Packet::new(Headers::new(bth, &fields), len);
+        prop_assert!(joined(&packets).is_none());
+        prop_assert!(wrong == 1 || joined(&packets[..wrong]).is_some());
+    }
+}
+
+#[test]
+fn what_is_whole_or_not_full_begins_no_run() {
+    let packet = |opcode, len| {
+        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(7));
+        Packet::new(Headers::new(bth, &parts(3)), len)
+    };
+    assert!(PacketRun::of(&packet(Opcode::RcSendFirst, 1024)).is_some());
+    assert!(PacketRun::of(&packet(Opcode::RcSendFirst, 1023)).is_none());
+    assert!(PacketRun::of(&packet(Opcode::RcSendFirst, 8192)).is_none());
+    assert!(PacketRun::of(&packet(Opcode::RcSendFirst, 0)).is_none());
+    assert!(PacketRun::of(&packet(Opcode::RcSendOnly, 1024)).is_none());
+    assert!(PacketRun::of(&packet(Opcode::RcSendLast, 1024)).is_none());
+    assert!(PacketRun::of(&packet(Opcode::UdSendOnly, 1024)).is_none());
+    assert!(PacketRun::of(&packet(Opcode::RcReadRequest, 0)).is_none());
+    assert!(PacketRun::of(&packet(Opcode::RcAcknowledge, 0)).is_none());
+}
+
+#[test]
+fn a_run_fits_if_all_packets_but_the_last_are_full() {
+    let run = |opcode, len, count| {
+        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(7));
+        Packet::run(Headers::new(bth, &parts(3)), len, count).payload_fits(Mtu::Mtu1024)
+    };
+    assert!(run(Opcode::RcSendOnly, 2048, 2) && run(Opcode::RcSendOnly, 1025, 2));
+    assert!(!run(Opcode::RcSendOnly, 2049, 2) && !run(Opcode::RcSendOnly, 1024, 2));
+    assert!(run(Opcode::RcSendMiddle, 2048, 2) && !run(Opcode::RcSendMiddle, 2047, 2));
+    assert!(!run(Opcode::RcSendOnly, 0, 2) && !run(Opcode::RcSendOnly, 1, u32::MAX));
+}
