@@ -139,6 +139,72 @@ proptest! {
     }
 }
 
+fn read_response(opcode: Opcode, psn: u32, syndrome: Syndrome) -> Packet {
+    let mut fields = parts(3);
+    fields.aeth.syndrome = syndrome;
+    let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(psn));
+    Packet::new(Headers::new(bth, &fields), 1024)
+}
+
+#[test]
+fn a_negative_response_is_no_part_of_a_run() {
+    let nak = Syndrome::Nak(NakCode::RemoteAccess);
+    let begin = |syndrome| PacketRun::of(&read_response(Opcode::RcReadResponseFirst, 7, syndrome));
+    assert!(begin(nak).is_none());
+    let mut run = begin(Syndrome::ACK).expect("a READ response");
+    assert!(!run.append(&read_response(Opcode::RcReadResponseLast, 8, nak)));
+    assert!(run.append(&read_response(
+        Opcode::RcReadResponseLast,
+        8,
+        Syndrome::ACK
+    )));
+}
+
+#[test]
+fn nothing_follows_the_last_packet() {
+    let send = |opcode, psn| {
+        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(psn));
+        Packet::new(Headers::new(bth, &parts(3)), 1024)
+    };
+    let mut run = PacketRun::of(&send(Opcode::RcSendFirst, 7)).expect("the begin of a message");
+    assert!(run.append(&send(Opcode::RcSendLast, 8)));
+    assert!(!run.append(&send(Opcode::RcSendMiddle, 9)));
+    assert!(!run.append(&send(Opcode::RcSendLast, 9)));
+}
+
+#[test]
+fn a_run_is_not_joined_to_a_run() {
+    let middle = |psn, len, count| {
+        let bth = Bth::new(Opcode::RcSendMiddle, 0xffff, Qpn::new(9), Psn::new(psn));
+        Packet::run(Headers::new(bth, &parts(3)), len, count)
+    };
+    let mut run = PacketRun::of(&middle(7, 1024, 1)).expect("a packet in the middle");
+    assert!(!run.append(&middle(8, 2048, 2)));
+    assert!(run.append(&middle(8, 1024, 1)));
+}
+
+#[test]
+fn a_run_has_what_one_of_its_packets_asks_for() {
+    let middle = |psn, mark: fn(&mut Bth)| {
+        let mut bth = Bth::new(Opcode::RcSendMiddle, 0xffff, Qpn::new(9), Psn::new(psn));
+        mark(&mut bth);
+        Packet::new(Headers::new(bth, &parts(3)), 1024)
+    };
+    let asked = |marked: u32, mark: fn(&mut Bth)| {
+        let packet = |psn| middle(psn, if psn == marked { mark } else { |_| {} });
+        let mut run = PacketRun::of(&packet(7)).expect("a packet in the middle");
+        assert!(run.append(&packet(8)) && run.append(&packet(9)));
+        *run.packet().bth()
+    };
+    for psn in 7..10 {
+        assert!(asked(psn, |bth| bth.ack_req = true).ack_req);
+        assert!(asked(psn, |bth| bth.fecn = true).fecn);
+        assert!(asked(psn, |bth| bth.becn = true).becn);
+    }
+    let none = asked(0, |_| {});
+    assert!(!none.ack_req && !none.fecn && !none.becn);
+}
+
 #[test]
 fn what_is_whole_or_not_full_begins_no_run() {
     let packet = |opcode, len| {

@@ -91,6 +91,8 @@ pub struct World {
     pub dropped: u32,
     /// The longest run of packets that is sent at once.
     pub longest_run: u32,
+    /// Runs are as long as they may be; otherwise each of a random length.
+    pub exact_runs: bool,
     rng: Rng,
 }
 
@@ -121,6 +123,7 @@ impl World {
             busy: 0,
             dropped: 0,
             longest_run: 1,
+            exact_runs: false,
             rng: Rng::new(seed),
         }
     }
@@ -180,6 +183,9 @@ impl World {
 
     /// The longest run that may be sent now.
     fn run_limit(&mut self) -> u32 {
+        if self.exact_runs {
+            return self.longest_run;
+        }
         1 + self.rng.below(u64::from(self.longest_run)) as u32
     }
 
