@@ -4,6 +4,7 @@
 //! [`roce::wire::Packet::parse`], and its ICRC is checked over the socket buffer. Invalid packets are dropped.
 
 use crate::backlog::{Origin, Waiting};
+use crate::buffer::Buffer;
 use crate::counters::Counter;
 use crate::device::Rxe;
 use crate::icrc::is_intact;
@@ -54,6 +55,21 @@ fn count<Q: Send + Sync>(rxe: &Rxe<Q>, incoming: Incoming) -> Incoming {
     incoming
 }
 
+/// Validates and counts one of the packets in a buffer for a QP of a service, which is not that of datagrams.
+pub(crate) fn accept_part<Q: Send + Sync>(
+    rxe: &Rxe<Q>,
+    service: Service,
+    buffer: &Buffer,
+    index: usize,
+) -> Option<Packet> {
+    let packet = buffer.packet(index)?;
+    rxe.counters.add(Counter::ReceivedPackets, 1);
+    rxe.counters
+        .add(Counter::ReceivedBytes, buffer.length(index) as u64);
+    let single = service != Service::Ud && !is_for_many(buffer.destination());
+    (single && suits(rxe, service, packet.bth())).then_some(packet)
+}
+
 fn without_ip_header(mut skb: SkBuff) -> Option<SkBuff> {
     match skb.data().first() {
         Some(&Ipv4Header::VERSION_IHL) => skb.pull(icrc::IPV4_LEN)?,
@@ -79,7 +95,8 @@ fn parse(mut skb: SkBuff, vlan_id: Option<u16>, sealed: bool) -> Option<Incoming
     skb.ensure_linear(skb.len().min(UDP + MAX_HEADERS)).ok()?;
     skb.pull(UDP)?;
     let packet = Packet::parse(skb.data(), skb.len()).ok()?;
-    if sealed && !is_intact(&skb, &ip, &udp) {
+    let intact = |bth| is_intact(&skb, 0..skb.len(), bth, &ip, &udp);
+    if sealed && !skb.data().first_chunk().is_some_and(intact) {
         return None;
     }
     Some(Incoming::new(skb, ip, packet, vlan_id))

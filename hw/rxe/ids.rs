@@ -3,7 +3,9 @@
 //! Identifiers: protection domains, the port, its P_Key, the Q_Key of QP1, the UDP port (IBTA volume 1, sections 9.2
 //! and 10.9; annex A17).
 
+use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_ext::bindings;
 
 /// The only port.
 pub(crate) const PORT: u32 = 1;
@@ -16,6 +18,15 @@ pub(crate) const GSI_QKEY: u32 = 0x8001_0000;
 
 /// The UDP port of RoCEv2.
 pub(crate) const UDP_PORT: u16 = 4791;
+
+/// The `enum rdma_network_type` of packets between such addresses.
+pub(crate) fn network_type(address: IpAddr) -> u8 {
+    let network = match address {
+        IpAddr::V4(_) => bindings::RDMA_NETWORK_IPV4,
+        IpAddr::V6(_) => bindings::RDMA_NETWORK_IPV6,
+    };
+    network as u8
+}
 
 /// Identifies a protection domain. IDs are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,7 +71,8 @@ struct Socket {
 ///
 /// `EADDRINUSE` where the port is in use, and errors of sockets.
 fn attach(net: &NetNamespace, links: &Arc<Links>, sleep: &MaySleep) -> Result<Socket> {
-    let open = |version| UdpSocket::open(net, version, UDP_PORT, links.clone(), sleep);
+    let whole = *crate::module_parameters::segmentation.value() != 0;
+    let open = |version| UdpSocket::open(net, version, UDP_PORT, whole, links.clone(), sleep);
     let v4 = open(IpVersion::V4)?;
     let v6 = match open(IpVersion::V6) {
         Ok(socket) => Some(socket),

@@ -3,16 +3,17 @@
 //! A received packet with parsed headers: addresses, payload, and the network header for a datagram's receiver (IBTA
 //! volume 1, section 11.4.1.2).
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::IpAddr;
 use kernel::prelude::*;
 use kernel::transmute::AsBytes;
-use kernel_ext::bindings;
 use kernel_ext::net::header::{IpHeader, UdpHeader};
 use kernel_ext::net::skb::SkBuff;
 use rdma::Gid;
 use roce::icrc;
 use roce::wire::Packet;
 
+use crate::buffer::Places;
+use crate::ids::network_type;
 use crate::mr::{MrError, Region};
 use crate::source::Source;
 
@@ -87,18 +88,12 @@ impl Incoming {
 
     /// The source address.
     pub(crate) fn source(&self) -> IpAddr {
-        match &self.ip {
-            IpHeader::V4(ip) => IpAddr::V4(Ipv4Addr::from(ip.source)),
-            IpHeader::V6(ip) => IpAddr::V6(Ipv6Addr::from(ip.source)),
-        }
+        self.ip.source()
     }
 
     /// The destination address.
     pub(crate) fn destination(&self) -> IpAddr {
-        match &self.ip {
-            IpHeader::V4(ip) => IpAddr::V4(Ipv4Addr::from(ip.destination)),
-            IpHeader::V6(ip) => IpAddr::V6(Ipv6Addr::from(ip.destination)),
-        }
+        self.ip.destination()
     }
 
     /// The destination address as a GID.
@@ -120,10 +115,12 @@ impl Incoming {
 pub(crate) enum Arrival<'a> {
     /// In this packet.
     Packet(&'a Incoming),
-    /// From memory, over a path of this type: `enum rdma_network_type`.
-    Memory {
+    /// Otherwise: over a path of a type, `enum rdma_network_type`, and a VLAN.
+    Other {
         /// The type.
         network_type: u8,
+        /// The VLAN.
+        vlan_id: Option<u16>,
     },
 }
 
@@ -132,7 +129,7 @@ impl Arrival<'_> {
     pub(crate) fn network_type(&self) -> u8 {
         match self {
             Self::Packet(incoming) => incoming.network_type(),
-            Self::Memory { network_type } => *network_type,
+            Self::Other { network_type, .. } => *network_type,
         }
     }
 
@@ -140,18 +137,9 @@ impl Arrival<'_> {
     pub(crate) fn vlan_id(&self) -> Option<u16> {
         match self {
             Self::Packet(incoming) => incoming.vlan_id(),
-            Self::Memory { .. } => None,
+            Self::Other { vlan_id, .. } => *vlan_id,
         }
     }
-}
-
-/// The `enum rdma_network_type` of packets between such addresses.
-pub(crate) fn network_type(address: IpAddr) -> u8 {
-    let network = match address {
-        IpAddr::V4(_) => bindings::RDMA_NETWORK_IPV4,
-        IpAddr::V6(_) => bindings::RDMA_NETWORK_IPV6,
-    };
-    network as u8
 }
 
 /// The payload type of the engines.
@@ -162,6 +150,17 @@ pub(crate) enum Payload<'a> {
         skb: &'a SkBuff,
         /// Offset of the part.
         offset: usize,
+        /// Length of the part.
+        len: u32,
+    },
+    /// Parts of packets in one buffer.
+    Packets {
+        /// The buffer.
+        skb: &'a SkBuff,
+        /// Where their payloads are.
+        places: &'a Places,
+        /// Offset of the part in the payload of all of them.
+        offset: u32,
         /// Length of the part.
         len: u32,
     },
@@ -182,7 +181,7 @@ impl Payload<'_> {
     /// The length in bytes.
     pub(crate) fn len(&self) -> u32 {
         match self {
-            Self::Packet { len, .. } | Self::Memory { len, .. } => *len,
+            Self::Packet { len, .. } | Self::Packets { len, .. } | Self::Memory { len, .. } => *len,
             Self::Bytes(bytes) => bytes.len() as u32,
         }
     }
@@ -219,6 +218,22 @@ impl Payload<'_> {
                 walked.map_err(|_| MrError::OutOfRange)?;
                 copied
             }
+            Self::Packets {
+                skb,
+                places,
+                offset,
+                ..
+            } => {
+                let (mut at, mut copied) = (at, Ok(()));
+                let walked = places.for_each(place(*offset)?, len, |start, len| {
+                    skb.for_each_slice(start, len, |bytes| {
+                        copied = copied.and_then(|()| region.copy_in(at, bytes));
+                        at = at.saturating_add(bytes.len() as u32);
+                    })
+                });
+                walked.map_err(|_| MrError::OutOfRange)?;
+                copied
+            }
             Self::Bytes(bytes) => {
                 let start = place(0)? as usize;
                 let end = start.saturating_add(len as usize);
@@ -241,6 +256,22 @@ impl Payload<'_> {
                 let start = place(*offset as u32)?;
                 skb.copy_bits(start as usize, to)
                     .map_err(|_| MrError::OutOfRange)
+            }
+            Self::Packets {
+                skb,
+                places,
+                offset,
+                ..
+            } => {
+                let mut rest = to;
+                let copied = places.for_each(place(*offset)?, len, |start, len| {
+                    let (now, left) = core::mem::take(&mut rest)
+                        .split_at_mut_checked(len)
+                        .ok_or(EINVAL)?;
+                    rest = left;
+                    skb.copy_bits(start, now)
+                });
+                copied.map_err(|_| MrError::OutOfRange)
             }
             Self::Bytes(bytes) => {
                 to.copy_from_slice(bytes.get(..to.len()).ok_or(MrError::OutOfRange)?);

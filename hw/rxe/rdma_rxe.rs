@@ -16,9 +16,13 @@
 //! | [`mcast`], [`srq`] | multicast groups, shared receive queues |
 //! | [`wqe`] | parsing work requests |
 //! | [`mw`] | memory windows |
-//! | [`cq`], [`tx`] | completion queues, transmitting packets |
+//! | [`cq`], [`segments`] | completion queues, packets that are sent in one buffer |
+//! | [`tx`] | transmitting packets |
+//! | [`path`], [`flight`] | paths of packets, packets in flight |
 //! | [`addresses`], [`ah`], [`backlog`] | addresses of a device, address vectors, packets that wait for a queue pair |
-//! | [`packet`], [`icrc`], [`doorbell`] | received packets, the ICRC, doorbells that wait |
+//! | [`packet`], [`doorbell`] | received packets, doorbells that wait |
+//! | [`buffer`] | several packets in one received buffer |
+//! | [`icrc`] | the ICRC |
 //! | [`source`], [`mr`] | memory that messages are copied from without packets, memory regions |
 //! | [`ring`] | rings in memory shared with user space |
 //! | [`mad`], [`counters`] | performance MADs, hardware counters |
@@ -37,11 +41,13 @@ use rdma::MaySleep;
 mod addresses;
 mod ah;
 mod backlog;
+mod buffer;
 mod check;
 mod counters;
 mod cq;
 mod device;
 mod doorbell;
+mod flight;
 mod icrc;
 mod ids;
 mod limits;
@@ -52,9 +58,11 @@ mod mr;
 mod mw;
 mod newlink;
 mod packet;
+mod path;
 mod qp;
 mod ring;
 mod rx;
+mod segments;
 mod source;
 mod srq;
 mod sync;
@@ -73,6 +81,10 @@ process_module! {
         direct_copy: u8 {
             default: 1,
             description: "Copy messages between queue pairs of a device without packets (0: always in packets)",
+        },
+        segmentation: u8 {
+            default: 1,
+            description: "Send and take packets of a message together, by UDP segmentation offload (0: one by one)",
         },
     },
 }
@@ -105,7 +117,7 @@ impl ProcessModule for RdmaRxe {
     fn exit(self, sleep: &MaySleep) {
         drop(self.link);
         rdma::provider::register::unregister_driver::<verbs::Driver>(sleep);
-        tx::wait_for_packets(sleep);
+        flight::wait_for_packets(sleep);
         pr_info!("unloaded\n");
     }
 }

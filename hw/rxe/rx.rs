@@ -8,6 +8,7 @@
 //! is validated once, and a clone of it added to the backlog of each member.
 
 use crate::backlog::{Origin, Waiting};
+use crate::buffer;
 use crate::check::accept_for_group;
 use crate::device::Rxe;
 use crate::link::Links;
@@ -35,6 +36,12 @@ impl Receive for Links {
         if let Some(rxe) = found {
             receive(&rxe, packet, vlan_id);
         }
+    }
+
+    fn takes_whole(_this: &Self, packet: &SkBuff, payload: usize) -> bool {
+        packet
+            .segment_size()
+            .is_some_and(|size| buffer::is_for_one(packet, payload, size))
     }
 }
 

@@ -25,6 +25,8 @@
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/netdevice.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter_ipv4.h>
 #include <linux/netlink.h>
 #include <linux/pagemap.h>
 #include <linux/random.h>
@@ -40,6 +42,7 @@
 #include <net/addrconf.h>
 #include <net/dst.h>
 #include <net/ip.h>
+#include <net/ip6_checksum.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
@@ -48,6 +51,7 @@
 #include <net/route.h>
 #include <net/sock.h>
 #include <net/udp_tunnel.h>
+#include <net/xfrm.h>
 #include <rdma/ib.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>

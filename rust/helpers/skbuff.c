@@ -94,3 +94,59 @@ __rust_helper u32 rust_helper_skb_note(const struct sk_buff *skb)
 {
 	return *(const u32 *)skb->cb;
 }
+
+/* The memory of a page fragment. */
+__rust_helper void *rust_helper_skb_frag_address(const struct sk_buff *skb, unsigned int index)
+{
+	return skb_frag_address(&skb_shinfo(skb)->frags[index]);
+}
+
+__rust_helper unsigned int rust_helper_skb_frag_size(const struct sk_buff *skb, unsigned int index)
+{
+	return skb_frag_size(&skb_shinfo(skb)->frags[index]);
+}
+
+/*
+ * Makes datagrams with so many bytes of payload each of a UDP packet whose headers are set: whoever sends it cuts it, or hands it
+ * over whole.
+ */
+__rust_helper void rust_helper_skb_segment_udp(struct sk_buff *skb, u16 size, u16 count)
+{
+	unsigned int len = skb->len - skb_transport_offset(skb);
+	struct skb_shared_info *shared = skb_shinfo(skb);
+
+	udp_hdr(skb)->check = ip_hdr(skb)->version == 6 ?
+		~udp_v6_check(len, &ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr, 0) :
+		~udp_v4_check(len, ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, 0);
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	skb->csum_start = skb_transport_header(skb) - skb->head;
+	skb->csum_offset = offsetof(struct udphdr, check);
+	shared->gso_type = SKB_GSO_UDP_L4;
+	shared->gso_size = size;
+	shared->gso_segs = count;
+}
+
+/* The length of the datagrams that a whole UDP packet for this host consists of, if its checksum is known to be right; else 0. */
+__rust_helper u16 rust_helper_skb_udp_segment_size(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shared = skb_shinfo(skb);
+	bool verified = skb->ip_summed == CHECKSUM_PARTIAL || skb->ip_summed == CHECKSUM_UNNECESSARY;
+
+	if (!skb_is_gso(skb) || skb->encapsulation || skb->pkt_type != PACKET_HOST || !verified)
+		return 0;
+	if (!(shared->gso_type & SKB_GSO_UDP_L4) || shared->gso_type & SKB_GSO_FRAGLIST)
+		return 0;
+	return shared->gso_size;
+}
+
+/* Whether IPsec lets a packet pass that is for a UDP socket without a policy of its own. */
+__rust_helper bool rust_helper_udp_policy_check(struct sk_buff *skb)
+{
+	return ip_hdr(skb)->version == 6 ? xfrm6_policy_check(NULL, XFRM_POLICY_IN, skb) :
+					   xfrm4_policy_check(NULL, XFRM_POLICY_IN, skb);
+}
+
+__rust_helper void rust_helper_nf_reset_ct(struct sk_buff *skb)
+{
+	nf_reset_ct(skb);
+}

@@ -14,3 +14,14 @@ __rust_helper void rust_helper_udp_tunnel_stop(struct sock *sk)
 {
 	WRITE_ONCE(udp_sk(sk)->encap_rcv, NULL);
 }
+
+/* From now on the network stack may put datagrams together that a device has received one by one. */
+__rust_helper void rust_helper_udp_enable_gro(struct sock *sk)
+{
+	udp_set_bit(GRO_ENABLED, sk);
+}
+
+__rust_helper struct net *rust_helper_sock_net(const struct sock *sk)
+{
+	return sock_net(sk);
+}

@@ -11,6 +11,7 @@ pub mod notifier;
 pub mod ns;
 pub mod resolve;
 pub mod route;
+pub mod segments;
 pub mod skb;
 pub mod skb_list;
 mod socket;

@@ -45,6 +45,13 @@ impl<'a> Room<'a> {
         self.bytes.len().saturating_sub(self.written)
     }
 
+    /// The written bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: By the type invariants they are initialised, and there are as many.
+        unsafe { slice::from_raw_parts(self.bytes.as_ptr().cast(), self.written) }
+    }
+
     /// The start of the buffer.
     #[inline]
     pub(crate) fn start(&self) -> *const u8 {

@@ -16,11 +16,10 @@ use crate::backlog::Next;
 use crate::check;
 use crate::counters::{Counter, Counters};
 use crate::packet::{Arrival, Payload};
+use crate::path::Path;
 use crate::source::Source;
-use crate::tx::Path;
 use kernel::sync::rcu;
-use roce::run::{PacketRun, Slice};
-use roce::wire::Packet;
+use roce::run::PacketRun;
 
 /// Gives a run of packets with its payload to the peer, which becomes the `next` queue pair to be handled. Returns whether it did; a
 /// queue pair that there is not loses the packets, as on the wire.
@@ -45,7 +44,7 @@ pub(super) fn hand_over(
         if more {
             return false;
         }
-        engine.take_run(&peer, path, run, source);
+        engine.take_copy(&peer, path, run, source);
     }
     drop(engine);
     count_sent(counters, path, run);
@@ -62,7 +61,7 @@ fn count_sent(counters: &Counters, path: &Path, run: &PacketRun) {
 
 impl Engine {
     /// Handles a run of packets that comes over `path` without being sent.
-    fn take_run(&mut self, qp: &Qp, path: &Path, run: &PacketRun, source: &Source<'_>) {
+    fn take_copy(&mut self, qp: &Qp, path: &Path, run: &PacketRun, source: &Source<'_>) {
         let counters = &qp.rxe.counters;
         counters.add(Counter::ReceivedPackets, run.count().into());
         counters.add(Counter::ReceivedBytes, path.bytes_of(run));
@@ -71,33 +70,15 @@ impl Engine {
         if !from_peer || !check::suits(&qp.rxe, qp.service, run.packet().bth()) {
             return;
         }
-        let arrival = Arrival::Memory {
+        let arrival = Arrival::Other {
             network_type: path.network_type(),
+            vlan_id: None,
         };
         let payload = |offset, len| Payload::Memory {
             source,
             offset,
             len,
         };
-        let first = run.packet().bth();
-        let whole =
-            run.count() == 1 || first.opcode.is_response() || self.responder.takes_run(first.psn);
-        if whole {
-            let payload = payload(0, run.payload_len());
-            return self.take(qp, run.packet(), &payload, arrival);
-        }
-        for Slice {
-            headers,
-            offset,
-            len,
-        } in run.packets()
-        {
-            self.take(
-                qp,
-                &Packet::new(headers, len),
-                &payload(offset, len),
-                arrival,
-            );
-        }
+        self.take_run(qp, run, payload, arrival);
     }
 }

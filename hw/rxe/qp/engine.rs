@@ -8,7 +8,8 @@ use super::ops::{QpOps, Queues};
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
 use super::Qp;
-use crate::backlog::Taken;
+use crate::backlog::{Origin, Taken};
+use crate::buffer::{Buffer, Places};
 use crate::check;
 use crate::limits;
 use crate::mr::Region;
@@ -20,6 +21,7 @@ use rdma::QpState;
 use roce::mtu::Mtu;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
+use roce::run::{PacketRun, Slice};
 use roce::state::{Run, Service, State, Time};
 use roce::wire::Packet;
 
@@ -226,16 +228,25 @@ impl Engine {
 
     /// Handles packets of the backlog; returns how many, and whether there are more.
     pub(super) fn receive_all(&mut self, qp: &Qp) -> (u32, bool) {
-        for received in 0..BUDGET {
+        let mut received = 0u32;
+        while received < BUDGET {
             let Some(packet) = qp.backlog.next(&mut self.taken) else {
                 return (received, false);
             };
+            if let (Some(size), Origin::Wire { vlan_id }) =
+                (packet.skb.segment_size(), packet.origin)
+            {
+                let buffer = Buffer::new(packet.skb, size, vlan_id);
+                received = received.saturating_add(self.receive_buffer(qp, buffer));
+                continue;
+            }
+            received = received.wrapping_add(1);
             if let Some(incoming) = check::accept(&qp.rxe, qp.service, packet) {
                 self.receive(qp, &incoming);
                 incoming.consume();
             }
         }
-        (BUDGET, true)
+        (received, true)
     }
 
     /// Handles a packet, if it comes from the peer.
@@ -246,7 +257,7 @@ impl Engine {
                 .queues
                 .path
                 .as_ref()
-                .is_some_and(|path| path.is_from_peer(incoming))
+                .is_some_and(|path| path.is_from_peer(incoming.source(), incoming.destination()))
         {
             return;
         }
@@ -270,6 +281,94 @@ impl Engine {
             responder.receive(packet, payload, &mut ops);
         }
         self.settle(qp);
+    }
+
+    /// Passes on a run of packets, whose payload is that from an offset on, and so long: in one step, or, where some of its packets may
+    /// be duplicates, one by one.
+    pub(super) fn take_run<'p>(
+        &mut self,
+        qp: &Qp,
+        run: &PacketRun,
+        payload: impl Fn(u32, u32) -> Payload<'p>,
+        arrival: Arrival<'_>,
+    ) {
+        let first = run.packet().bth();
+        let whole =
+            run.count() == 1 || first.opcode.is_response() || self.responder.takes_run(first.psn);
+        if whole {
+            let payload = payload(0, run.payload_len());
+            return self.take(qp, run.packet(), &payload, arrival);
+        }
+        for Slice {
+            headers,
+            offset,
+            len,
+        } in run.packets()
+        {
+            self.take(
+                qp,
+                &Packet::new(headers, len),
+                &payload(offset, len),
+                arrival,
+            );
+        }
+    }
+
+    /// Handles the packets of a buffer, if they come from the peer: those that belong together as runs. Returns how many packets it has,
+    /// at least 1.
+    fn receive_buffer(&mut self, qp: &Qp, buffer: Option<Buffer>) -> u32 {
+        let own = self.queues.path.as_ref();
+        let Some(buffer) = buffer else {
+            return 1;
+        };
+        let count = buffer.count();
+        let from_peer =
+            own.is_some_and(|own| own.is_from_peer(buffer.source(), buffer.destination()));
+        let mut gathered: Option<(PacketRun, Places)> = None;
+        for index in 0..count {
+            let Some(packet) = check::accept_part(&qp.rxe, qp.service, &buffer, index) else {
+                continue;
+            };
+            let start = buffer.payload_at(index, &packet);
+            if let Some((run, places)) = &mut gathered {
+                if places.has_room() && run.append(&packet) {
+                    places.push(start);
+                    continue;
+                }
+            }
+            let next = (PacketRun::of(&packet), Places::new(start, &packet));
+            if let Some((run, places)) = gathered.replace(next) {
+                self.take_gathered(qp, &buffer, &run, &places, from_peer);
+            }
+        }
+        if let Some((run, places)) = gathered {
+            self.take_gathered(qp, &buffer, &run, &places, from_peer);
+        }
+        buffer.consume();
+        count.max(1) as u32
+    }
+
+    fn take_gathered(
+        &mut self,
+        qp: &Qp,
+        buffer: &Buffer,
+        run: &PacketRun,
+        places: &Places,
+        from_peer: bool,
+    ) {
+        let arrival = Arrival::Other {
+            network_type: buffer.network_type(),
+            vlan_id: buffer.vlan_id(),
+        };
+        let payload = |offset, len| Payload::Packets {
+            skb: buffer.skb(),
+            places,
+            offset,
+            len,
+        };
+        if from_peer {
+            self.take_run(qp, run, payload, arrival);
+        }
     }
 
     /// Runs requester and responder; returns whether there is more to do at once.

@@ -9,7 +9,9 @@ use super::Qp;
 use crate::ah::Av;
 use crate::backlog::Next;
 use crate::packet::Arrival;
-use crate::tx::{self, Path};
+use crate::path::Path;
+use crate::segments;
+use crate::tx;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::Access;
@@ -24,6 +26,11 @@ const LONGEST_COPY: u32 = 1 << 16;
 pub(super) fn direct_path(path: Option<&Path>) -> Option<&Path> {
     let enabled = *crate::module_parameters::direct_copy.value() != 0;
     path.filter(|path| enabled && path.loops_back())
+}
+
+/// Whether several packets are sent as [one buffer](crate::segments).
+fn segmentation() -> bool {
+    *crate::module_parameters::segmentation.value() != 0
 }
 
 /// Queues and paths of requester and responder.
@@ -97,9 +104,11 @@ impl QpOps<'_> {
     /// The number of packets that may be sent at a time.
     #[inline]
     pub(super) fn longest(&self, mtu: Mtu) -> u32 {
-        match direct_path(self.queues.path.as_ref()) {
-            Some(_) => LONGEST_COPY >> mtu.shift(),
-            None => 1,
+        let path = self.queues.path.as_ref();
+        match path.map(Path::loops_back) {
+            Some(true) if direct_path(path).is_some() => LONGEST_COPY >> mtu.shift(),
+            Some(false) if segmentation() => segments::MOST,
+            _ => 1,
         }
     }
 

@@ -9,11 +9,12 @@ use super::recv_queue::Current;
 use super::send::wc_status;
 use crate::mr::{MrError, Region};
 use crate::packet::{Arrival, Payload};
+use crate::segments;
 use crate::source::Source;
-use crate::tx;
 use crate::wqe;
 use core::sync::atomic::{fence, Ordering};
 use kernel::sync::rcu;
+use kernel_ext::room::Room;
 use rdma::{
     abi::wc::WcFlags,
     provider::wc::{Wc, WcExtra},
@@ -36,7 +37,7 @@ impl QpOps<'_> {
     fn put_grh(&self) -> Result<(), WcStatus> {
         match self.arrival {
             Some(Arrival::Packet(incoming)) => self.recv_put(0, &Payload::Bytes(&incoming.grh())),
-            Some(Arrival::Memory { .. }) | None => Ok(()),
+            Some(Arrival::Other { .. }) | None => Ok(()),
         }
     }
 
@@ -268,15 +269,18 @@ impl<'p> RecvOps for QpOps<'p> {
         if !self.qp.flight.has_room() {
             return Err(RespondError::QueueFull);
         }
-        for slice in run.packets() {
-            let packet = tx::Packet::build(&slice.headers, slice.len, |to| match &data {
+        let mut next = 0u32;
+        while next < run.count() {
+            let fill = |at: u32, len: u32, to: &mut Room<'_>| match &data {
                 Some(RegionPart { region, offset }) => {
-                    region.copy_out(offset.saturating_add(slice.offset), slice.len, to)
+                    region.copy_out(offset.saturating_add(at), len, to)
                 }
                 None => Ok(()),
-            })
-            .map_err(|_| RespondError::Nak(RemoteFault::Access))?;
+            };
+            let built = segments::build(self.queues.path.as_ref(), run, next, fill);
+            let (packet, count) = built.map_err(|_| RespondError::Nak(RemoteFault::Access))?;
             self.send(packet, None);
+            next = next.saturating_add(count);
         }
         Ok(())
     }

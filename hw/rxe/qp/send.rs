@@ -9,8 +9,8 @@ use crate::counters;
 use crate::ids::PdId;
 use crate::mr::MrError;
 use crate::packet::Payload;
+use crate::segments;
 use crate::source::Source;
-use crate::tx;
 use crate::wqe::{self, Data, Local, SendWqe};
 use kernel::sync::rcu;
 use kernel_ext::room::Room;
@@ -18,7 +18,7 @@ use rdma::provider::extent::Extent;
 use rdma::{Access, Wc};
 use roce::memory::{SendOp, SendOps, SendWr, TransmitError};
 use roce::mtu::Mtu;
-use roce::run::{PacketRun, Slice};
+use roce::run::PacketRun;
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
 
 /// The `enum ib_wc_opcode` of a completion.
@@ -87,16 +87,27 @@ impl QpOps<'_> {
         }
     }
 
-    /// Sends a packet of a run whose data is from `offset` on in that of request `index`.
-    fn send_slice(&mut self, index: u32, slice: &Slice, offset: u32) -> Result<(), TransmitError> {
-        let send = &self.queues.send;
-        let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
-        let part = (offset.saturating_add(slice.offset), slice.len);
-        let fill = |to: &mut Room<'_>| self.gather(wqe, send.data(index), part, to);
-        let packet = tx::Packet::build(&slice.headers, slice.len, fill);
-        let packet = packet.map_err(TransmitError::Fault)?;
-        let av = wqe.av.clone();
-        self.send(packet, av);
+    /// Sends a run of packets whose data is from `offset` on in that of request `index`.
+    fn send_request(
+        &mut self,
+        index: u32,
+        run: &PacketRun,
+        offset: u32,
+    ) -> Result<(), TransmitError> {
+        let mut next = 0u32;
+        while next < run.count() {
+            let Queues { send, path, .. } = &*self.queues;
+            let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
+            let fill = |at: u32, len: u32, to: &mut Room<'_>| {
+                let part = (offset.saturating_add(at), len);
+                self.gather(wqe, send.data(index), part, to)
+            };
+            let built = segments::build(path.as_ref(), run, next, fill);
+            let (packet, count) = built.map_err(TransmitError::Fault)?;
+            let av = wqe.av.clone();
+            self.send(packet, av);
+            next = next.saturating_add(count);
+        }
         Ok(())
     }
 
@@ -245,8 +256,7 @@ impl<'p> SendOps for QpOps<'p> {
         if !self.qp.flight.has_room() {
             return Err(TransmitError::QueueFull);
         }
-        run.packets()
-            .try_for_each(|slice| self.send_slice(index, &slice, offset))
+        self.send_request(index, run, offset)
     }
 
     fn scatter(

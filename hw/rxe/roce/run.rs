@@ -37,6 +37,27 @@ pub struct Slice {
     pub len: u32,
 }
 
+impl Slice {
+    /// The length of the packet, from the base transport header to the ICRC, in bytes.
+    #[inline]
+    pub const fn udp_payload_len(&self) -> usize {
+        Packet::new(self.headers, self.len).udp_payload_len()
+    }
+}
+
+/// Packets of a run that can be sent in one buffer; see [`PacketRun::segments`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// The number of the first one.
+    pub first: u32,
+    /// How many there are.
+    pub count: u32,
+    /// The length of each of them, but for the last one, in bytes.
+    pub size: u32,
+    /// The length of all of them, in bytes.
+    pub total: u32,
+}
+
 impl PacketRun {
     /// The run that `packet` describes.
     #[inline]
@@ -44,28 +65,30 @@ impl PacketRun {
         Self { packet, mtu }
     }
 
-    /// A run that begins with a received packet; `None` where it is no part of a longer message.
-    pub fn of(first: &Packet) -> Option<Self> {
-        let headers = first.headers();
-        let mtu = Mtu::fitting(first.payload_len())?;
-        let joins = headers.opcode().service() != Service::Ud
-            && matches!(
-                headers.opcode().kind(),
-                Kind::Send | Kind::Write | Kind::ReadResponse
-            )
-            && mtu.bytes() == first.payload_len()
+    /// A run of one received packet.
+    pub fn of(first: &Packet) -> Self {
+        let mtu = Mtu::fitting(first.payload_len()).unwrap_or(Mtu::Mtu256);
+        Self::new(*first, mtu)
+    }
+
+    /// Whether packets may follow in the message, as many bytes as the MTU each.
+    fn goes_on(&self) -> bool {
+        let headers = self.packet.headers();
+        let kinds = [Kind::Send, Kind::Write, Kind::ReadResponse];
+        headers.opcode().service() != Service::Ud
+            && kinds.contains(&headers.opcode().kind())
             && !headers.opcode().ends()
-            && is_positive(headers);
-        joins.then_some(Self::new(*first, mtu))
+            && self.payload_len() == self.count() << self.mtu.shift()
+            && is_positive(headers)
     }
 
     /// Adds the next received packet, if it continues the message; returns whether it does.
     pub fn append(&mut self, next: &Packet) -> bool {
         let (run, headers) = (self.packet.headers(), next.headers());
         let (have, new) = (run.bth(), headers.bth());
-        let continues = new.opcode.service() == have.opcode.service()
+        let continues = self.goes_on()
+            && new.opcode.service() == have.opcode.service()
             && new.opcode.kind() == have.opcode.kind()
-            && !have.opcode.ends()
             && !new.opcode.begins()
             && new.psn == have.psn.add(self.count())
             && (new.dest_qpn, new.pkey, new.migrated) == (have.dest_qpn, have.pkey, have.migrated)
@@ -122,8 +145,36 @@ impl PacketRun {
         (0..self.count()).map(|index| self.slice(index))
     }
 
+    /// The packets from `first` on, at most `most` and `longest` bytes, that have the same length but for the last one, which may be
+    /// shorter.
+    pub fn segments(&self, first: u32, most: u32, longest: u32) -> Segments {
+        let length = |index| self.slice(index).udp_payload_len() as u32;
+        let size = length(first);
+        let mut segments = Segments {
+            first,
+            count: 1,
+            size,
+            total: size,
+        };
+        let end = self.count().min(first.saturating_add(most));
+        for index in first.saturating_add(1)..end {
+            let next = length(index);
+            let total = segments.total.saturating_add(next);
+            if next > size || total > longest {
+                break;
+            }
+            segments.count = segments.count.saturating_add(1);
+            segments.total = total;
+            if next < size {
+                break;
+            }
+        }
+        segments
+    }
+
+    /// The packet with a number.
     #[inline]
-    fn slice(&self, index: u32) -> Slice {
+    pub fn slice(&self, index: u32) -> Slice {
         let headers = self.packet.headers();
         if self.count() == 1 {
             return Slice {

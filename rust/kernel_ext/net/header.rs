@@ -6,6 +6,8 @@
 //!
 //! C headers: `include/uapi/linux/{ip,ipv6,udp}.h`.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use kernel::transmute::{AsBytes, FromBytes};
 
 /// The protocol number of UDP.
@@ -142,4 +144,24 @@ pub enum IpHeader {
     V4(Ipv4Header),
     /// IPv6.
     V6(Ipv6Header),
+}
+
+impl IpHeader {
+    /// The source address.
+    #[inline]
+    pub fn source(&self) -> IpAddr {
+        match self {
+            Self::V4(ip) => IpAddr::V4(Ipv4Addr::from(ip.source)),
+            Self::V6(ip) => IpAddr::V6(Ipv6Addr::from(ip.source)),
+        }
+    }
+
+    /// The destination address.
+    #[inline]
+    pub fn destination(&self) -> IpAddr {
+        match self {
+            Self::V4(ip) => IpAddr::V4(Ipv4Addr::from(ip.destination)),
+            Self::V6(ip) => IpAddr::V6(Ipv6Addr::from(ip.destination)),
+        }
+    }
 }

@@ -18,6 +18,9 @@ use kernel::{
     transmute::{AsBytes, FromBytes},
 };
 
+/// Most datagrams of a packet that [`SkBuff::segment_udp`] makes.
+pub const MAX_SEGMENTS: usize = 16;
+
 /// An owned packet. Dropping it frees it as a dropped packet; see [`SkBuff::consume`].
 ///
 /// It has a linear part, [`data`](SkBuff::data), with headroom and tailroom, and may have page fragments and further
@@ -34,10 +37,11 @@ unsafe impl Send for SkBuff {}
 
 /// Accounting of packets in flight: see [`SkBuff::set_owner`].
 pub trait InFlight: Send + Sync + 'static {
-    /// The packet has left this machine's queues, or was dropped. Softirq or process context, must not sleep.
+    /// The packet, which had so many [segments](SkBuff::segments) when the owner was set, has left this machine's queues, or was
+    /// dropped. Softirq or process context, must not sleep.
     ///
     /// May be called from within the transmit function.
-    fn released(this: Arc<Self>);
+    fn released(this: Arc<Self>, segments: u32);
 }
 
 impl SkBuff {
@@ -445,10 +449,23 @@ impl SkBuff {
             (*self.as_raw())
                 .__bindgen_anon_3
                 .__bindgen_anon_1
-                .destructor = Some(release::<T>);
+                .destructor = Some(release_of::<T>(self.segments()));
         }
         Ok(())
     }
+}
+
+/// The type of `skb->destructor`.
+type Destructor = unsafe extern "C" fn(*mut bindings::sk_buff);
+
+/// The destructor of a packet with so many segments. The number is a part of the function: others may change that in the packet.
+fn release_of<T: InFlight>(segments: usize) -> Destructor {
+    macro_rules! numbers {
+        ($($n:literal)*) => { [$(release::<T, $n>),*] };
+    }
+    let all: [Destructor; MAX_SEGMENTS] = numbers![1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16];
+    let index = segments.wrapping_sub(1);
+    all.get(index).copied().unwrap_or(release::<T, 1>)
 }
 
 /// The destructor that [`SkBuff::set_owner`] sets.
@@ -456,13 +473,13 @@ impl SkBuff {
 /// # Safety
 ///
 /// `skb` is a packet whose owner is a `T`; called once.
-unsafe extern "C" fn release<T: InFlight>(skb: *mut bindings::sk_buff) {
+unsafe extern "C" fn release<T: InFlight, const SEGMENTS: u32>(skb: *mut bindings::sk_buff) {
     // SAFETY: `set_owner` has stored the owner, and leaked its reference.
     let owner = unsafe {
         let owner: *mut c_void = (*bindings::skb_shinfo(skb)).__bindgen_anon_2.destructor_arg;
         Arc::from_raw(owner.cast::<T>().cast_const())
     };
-    T::released(owner);
+    T::released(owner, SEGMENTS);
 }
 
 impl Drop for SkBuff {

@@ -8,6 +8,7 @@ use super::ns::{NetNamespace, PerNamespace};
 use crate::{bindings, context::MaySleep, sync::new_mutex};
 use core::ptr::NonNull;
 use kernel::{
+    error::to_result,
     prelude::*,
     sync::{Arc, Mutex},
 };
@@ -19,10 +20,12 @@ pub(super) type Release = unsafe extern "C" fn(*mut bindings::sock);
 ///
 /// # Invariants
 ///
-/// `sock` is the socket of a UDP tunnel, which `self` owns, and `release` is the function that closes it.
+/// `sock` is the socket of a UDP tunnel, which `self` owns, and `release` is the function that closes it. `hook` is registered in the
+/// socket's namespace, and valid.
 pub(super) struct Socket {
     sock: NonNull<bindings::sock>,
     release: Release,
+    hook: Option<NonNull<bindings::nf_hook_ops>>,
 }
 
 // SAFETY: Sockets may be used and closed on any thread.
@@ -37,15 +40,53 @@ impl Socket {
     /// `udp_tunnel_sock_release`.
     pub(super) unsafe fn from_raw(sock: NonNull<bindings::sock>, release: Release) -> Self {
         // INVARIANT: By the safety requirements.
-        Self { sock, release }
+        Self {
+            sock,
+            release,
+            hook: None,
+        }
+    }
+
+    /// Registers a hook, which is given the socket, until the socket is closed. From now on datagrams that come one by one may be put
+    /// together (GRO).
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// `hook` has all members but the function and its argument, is used for nothing else, and is valid until a grace period after the
+    /// socket was closed. So is what `function` accesses.
+    pub(super) unsafe fn register(
+        mut self,
+        hook: *mut bindings::nf_hook_ops,
+        function: bindings::nf_hookfn,
+    ) -> Result<Self> {
+        let hook = NonNull::new(hook).ok_or(EINVAL)?;
+        // SAFETY: By the safety requirements; the socket has a namespace, which it does not outlive.
+        unsafe {
+            (*hook.as_ptr()).hook = function;
+            (*hook.as_ptr()).priv_ = self.sock.as_ptr().cast();
+            let net = bindings::sock_net(self.sock.as_ptr());
+            to_result(bindings::nf_register_net_hook(net, hook.as_ptr()))?;
+            bindings::udp_enable_gro(self.sock.as_ptr());
+        }
+        // INVARIANT: It is registered.
+        self.hook = Some(hook);
+        Ok(self)
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants `self` owns the socket. A packet that arrives for it from here on is
-        // dropped.
+        // SAFETY: By the type invariants `self` owns the socket, and the hook is registered. A packet that arrives for the socket from
+        // here on is dropped.
         unsafe {
+            if let Some(hook) = self.hook {
+                let net = bindings::sock_net(self.sock.as_ptr());
+                bindings::nf_unregister_net_hook(net, hook.as_ptr());
+            }
             bindings::udp_tunnel_stop(self.sock.as_ptr());
             (self.release)(self.sock.as_ptr());
         }

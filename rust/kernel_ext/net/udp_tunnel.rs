@@ -6,17 +6,23 @@
 
 use super::{
     device::NetDevice,
+    header::{IpHeader, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_UDP},
     ns::{self, NetNamespace, PernetRegistration},
     skb::SkBuff,
     socket::{Socket, Sockets},
 };
 use crate::{bindings, context::MaySleep, error::ENOTSOCK};
-use core::{mem::MaybeUninit, ptr::NonNull};
+use core::{
+    cell::UnsafeCell,
+    mem::{ManuallyDrop, MaybeUninit},
+    ptr::NonNull,
+};
 use kernel::{
     error::to_result,
     ffi::{c_int, c_void},
     prelude::*,
     sync::Arc,
+    transmute::AsBytes,
     types::ForeignOwnable,
 };
 
@@ -26,6 +32,10 @@ pub trait Receive: Send + Sync + 'static {
     ///
     /// The packet begins with its UDP header; `device` is its ingress device. Its UDP checksum was verified.
     fn receive(this: &Self, packet: SkBuff, device: &NetDevice);
+
+    /// Whether [`receive`](Self::receive) takes several datagrams in [one packet](super::segments), whose payload begins at an offset
+    /// of it. If not, it gets them one by one. Softirq context, must not sleep.
+    fn takes_whole(this: &Self, packet: &SkBuff, payload: usize) -> bool;
 }
 
 /// The IP version of a [`UdpSocket`].
@@ -54,6 +64,50 @@ impl Registration {
     }
 }
 
+/// A hook of netfilter.
+struct Hook(UnsafeCell<bindings::nf_hook_ops>);
+
+// SAFETY: Only the kernel accesses what is inside, under locks of its own.
+unsafe impl Send for Hook {}
+// SAFETY: As above.
+unsafe impl Sync for Hook {}
+
+impl Hook {
+    /// One for packets to this host, after all filters.
+    fn new(version: IpVersion) -> Self {
+        let protocol = match version {
+            IpVersion::V4 => bindings::NFPROTO_IPV4,
+            IpVersion::V6 => bindings::NFPROTO_IPV6,
+        };
+        Self(UnsafeCell::new(bindings::nf_hook_ops {
+            pf: protocol as u8,
+            hooknum: bindings::NF_INET_LOCAL_IN,
+            // After all others: `NF_IP_PRI_LAST`.
+            priority: c_int::MAX,
+            ..pin_init::zeroed()
+        }))
+    }
+}
+
+/// Checks that a packet, which begins with its IP header, is UDP, whole, and for this port; returns where its UDP header is.
+fn udp_at(packet: &mut SkBuff, port: u16) -> Option<usize> {
+    let (ip, protocol) = match packet.ip_header()? {
+        IpHeader::V4(ip) if ip.version_ihl == Ipv4Header::VERSION_IHL => {
+            (size_of::<Ipv4Header>(), ip.protocol)
+        }
+        IpHeader::V4(_) => return None,
+        IpHeader::V6(ip) => (size_of::<Ipv6Header>(), ip.next_header),
+    };
+    packet
+        .ensure_linear(ip.checked_add(size_of::<UdpHeader>())?)
+        .ok()?;
+    // The transport header is set where the IP layer has found it.
+    let udp = packet.udp_header()?;
+    let behind_ip = packet.data().get(ip..)?.starts_with(udp.as_bytes());
+    let whole = packet.len().checked_sub(ip) == Some(udp.length.get().into());
+    (protocol == IPPROTO_UDP && behind_ip && whole && udp.destination.get() == port).then_some(ip)
+}
+
 /// An open UDP port in a namespace, on all addresses of one IP version.
 ///
 /// Dropping it, or [`UdpSocket::close`], closes the port, and waits for packets in the receive path: it may sleep.
@@ -68,6 +122,8 @@ impl Registration {
 /// unless it has been closed.
 pub struct UdpSocket<T: Receive> {
     sock: NonNull<bindings::sock>,
+    #[expect(dead_code, reason = "the kernel uses it until the socket is closed")]
+    hook: Pin<KBox<Hook>>,
     sockets: Arc<Sockets>,
     foreign: NonNull<c_void>,
     receiver: Arc<T>,
@@ -79,7 +135,7 @@ unsafe impl<T: Receive> Send for UdpSocket<T> {}
 unsafe impl<T: Receive> Sync for UdpSocket<T> {}
 
 impl<T: Receive> UdpSocket<T> {
-    /// Opens a port; from now on `receiver` gets its packets.
+    /// Opens a port; from now on `receiver` gets its packets: `whole`, if it takes several datagrams in one packet.
     ///
     /// # Errors
     ///
@@ -89,15 +145,23 @@ impl<T: Receive> UdpSocket<T> {
         net: &NetNamespace,
         version: IpVersion,
         port: u16,
+        whole: bool,
         receiver: Arc<T>,
         may_sleep: &MaySleep,
     ) -> Result<Self> {
         let sockets = ns::of::<Sockets>(net).ok_or(ENODEV)?;
+        let hook = KBox::pin(Hook::new(version), GFP_KERNEL)?;
         let foreign = receiver.clone().into_foreign();
         let opened = sockets.add(may_sleep, || {
             // SAFETY: The list prevents the teardown of the namespace during the call. The receiver is released a grace period
             // after the socket was closed, or below if there is no socket.
-            unsafe { Self::open_raw(net, version, port, foreign) }
+            let socket = unsafe { Self::open_raw(net, version, port, foreign) }?;
+            if whole {
+                // SAFETY: The hook is in a pinned allocation, which is released a grace period after the socket was closed.
+                unsafe { socket.register(hook.0.get(), Some(Self::local_in)) }
+            } else {
+                Ok(socket)
+            }
         });
         let sock = opened.inspect_err(|_| {
             // SAFETY: The token proves that the context may sleep. If there was a socket, it is closed again, as in `drop`; the
@@ -110,6 +174,7 @@ impl<T: Receive> UdpSocket<T> {
         // INVARIANT: This function owns the reference, and the socket is in the list.
         Ok(Self {
             sock,
+            hook,
             sockets,
             // SAFETY: `into_foreign` does not return null.
             foreign: unsafe { NonNull::new_unchecked(foreign) },
@@ -172,6 +237,85 @@ impl<T: Receive> UdpSocket<T> {
         &self.receiver
     }
 
+    /// Takes a packet of several datagrams in front of the UDP layer, which would cut it for such a socket (`udp_unexpected_gso()`).
+    ///
+    /// # Safety
+    ///
+    /// The kernel calls it at `NF_INET_LOCAL_IN`, within an RCU read-side critical section, with the only reference to a packet whose
+    /// IP header is valid; `sock` is a socket that `open_raw` set up, which may be closed.
+    unsafe extern "C" fn local_in(
+        sock: *mut c_void,
+        skb: *mut bindings::sk_buff,
+        state: *const bindings::nf_hook_state,
+    ) -> u32 {
+        // SAFETY: By the safety requirements.
+        match unsafe { Self::take_whole(sock.cast(), skb, (*state).in_) } {
+            Some(()) => bindings::NF_STOLEN,
+            None => bindings::NF_ACCEPT,
+        }
+    }
+
+    /// Takes the packet, or leaves it to the UDP layer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::local_in`]; `device` is the ingress device.
+    #[inline]
+    unsafe fn take_whole(
+        sock: *mut bindings::sock,
+        skb: *mut bindings::sk_buff,
+        device: *mut bindings::net_device,
+    ) -> Option<()> {
+        // SAFETY: The packet is valid, and not given away but by `steal`.
+        let mut packet = unsafe { ManuallyDrop::new(SkBuff::from_raw(NonNull::new(skb)?)) };
+        packet.segment_size()?;
+        // SAFETY: The socket is released a grace period after it was closed at the earliest.
+        let port = unsafe {
+            (*sock)
+                .__sk_common
+                .__bindgen_anon_3
+                .__bindgen_anon_1
+                .skc_num
+        };
+        let ip = udp_at(&mut packet, port)?;
+        // SAFETY: As above; the receiver is released a grace period after the socket was closed. The device is that of the packet.
+        unsafe {
+            let receiver = bindings::rcu_dereference_sk_user_data(sock);
+            if receiver.is_null() || !bindings::udp_policy_check(skb) {
+                return None;
+            }
+            let receiver = Arc::<T>::borrow(receiver);
+            let payload = ip.checked_add(size_of::<UdpHeader>())?;
+            if !T::takes_whole(&receiver, &packet, payload) {
+                return None;
+            }
+            packet.pull(ip)?;
+            bindings::nf_reset_ct(skb);
+            let packet = Self::scrub(NonNull::new(skb)?);
+            T::receive(&receiver, packet, NetDevice::from_raw(device));
+        }
+        Some(())
+    }
+
+    /// Removes from a packet what is valid in the receive path only: its ingress device, and its route.
+    ///
+    /// # Safety
+    ///
+    /// `skb` is a valid packet, and the caller hands over the only reference to it.
+    unsafe fn scrub(skb: NonNull<bindings::sk_buff>) -> SkBuff {
+        // SAFETY: By the safety requirements.
+        unsafe {
+            let place = &raw mut (*skb.as_ptr())
+                .__bindgen_anon_1
+                .__bindgen_anon_1
+                .__bindgen_anon_1
+                .dev;
+            place.write(core::ptr::null_mut());
+            bindings::skb_dst_drop(skb.as_ptr());
+            SkBuff::from_raw(skb)
+        }
+    }
+
     /// # Safety
     ///
     /// The kernel calls it, for a socket that `open_raw` set up, and hands the packet over.
@@ -182,17 +326,14 @@ impl<T: Receive> UdpSocket<T> {
         let Some(packet) = NonNull::new(skb) else {
             return 0;
         };
-        // SAFETY: The kernel hands the packet over. Its ingress device is valid during the call only, and so is its route; they
-        // are removed from the packet, which may be kept longer.
+        // SAFETY: The kernel hands the packet over. Its ingress device is valid during the call only.
         let (packet, device) = unsafe {
-            let place = &raw mut (*skb)
+            let device = (*skb)
                 .__bindgen_anon_1
                 .__bindgen_anon_1
                 .__bindgen_anon_1
                 .dev;
-            let device = NetDevice::from_raw(place.replace(core::ptr::null_mut()).cast());
-            bindings::skb_dst_drop(skb);
-            (SkBuff::from_raw(packet), device)
+            (Self::scrub(packet), NetDevice::from_raw(device.cast()))
         };
         // SAFETY: The kernel calls within an RCU read-side critical section.
         let receiver = unsafe { bindings::rcu_dereference_sk_user_data(sock) };

@@ -79,7 +79,7 @@ fn message() -> impl Strategy<Value = Message> {
 }
 
 fn joined(packets: &[Packet]) -> Option<PacketRun> {
-    let mut run = PacketRun::of(packets.first()?)?;
+    let mut run = PacketRun::of(packets.first()?);
     packets[1..]
         .iter()
         .all(|next| run.append(next))
@@ -150,14 +150,11 @@ fn read_response(opcode: Opcode, psn: u32, syndrome: Syndrome) -> Packet {
 fn a_negative_response_is_no_part_of_a_run() {
     let nak = Syndrome::Nak(NakCode::RemoteAccess);
     let begin = |syndrome| PacketRun::of(&read_response(Opcode::RcReadResponseFirst, 7, syndrome));
-    assert!(begin(nak).is_none());
-    let mut run = begin(Syndrome::ACK).expect("a READ response");
+    let last = read_response(Opcode::RcReadResponseLast, 8, Syndrome::ACK);
+    assert!(!begin(nak).append(&last));
+    let mut run = begin(Syndrome::ACK);
     assert!(!run.append(&read_response(Opcode::RcReadResponseLast, 8, nak)));
-    assert!(run.append(&read_response(
-        Opcode::RcReadResponseLast,
-        8,
-        Syndrome::ACK
-    )));
+    assert!(run.append(&read_response(Opcode::RcReadResponseLast, 8, Syndrome::ACK)));
 }
 
 #[test]
@@ -166,7 +163,7 @@ fn nothing_follows_the_last_packet() {
         let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(psn));
         Packet::new(Headers::new(bth, &parts(3)), 1024)
     };
-    let mut run = PacketRun::of(&send(Opcode::RcSendFirst, 7)).expect("the begin of a message");
+    let mut run = PacketRun::of(&send(Opcode::RcSendFirst, 7));
     assert!(run.append(&send(Opcode::RcSendLast, 8)));
     assert!(!run.append(&send(Opcode::RcSendMiddle, 9)));
     assert!(!run.append(&send(Opcode::RcSendLast, 9)));
@@ -178,7 +175,7 @@ fn a_run_is_not_joined_to_a_run() {
         let bth = Bth::new(Opcode::RcSendMiddle, 0xffff, Qpn::new(9), Psn::new(psn));
         Packet::run(Headers::new(bth, &parts(3)), len, count)
     };
-    let mut run = PacketRun::of(&middle(7, 1024, 1)).expect("a packet in the middle");
+    let mut run = PacketRun::of(&middle(7, 1024, 1));
     assert!(!run.append(&middle(8, 2048, 2)));
     assert!(run.append(&middle(8, 1024, 1)));
 }
@@ -192,7 +189,7 @@ fn a_run_has_what_one_of_its_packets_asks_for() {
     };
     let asked = |marked: u32, mark: fn(&mut Bth)| {
         let packet = |psn| middle(psn, if psn == marked { mark } else { |_| {} });
-        let mut run = PacketRun::of(&packet(7)).expect("a packet in the middle");
+        let mut run = PacketRun::of(&packet(7));
         assert!(run.append(&packet(8)) && run.append(&packet(9)));
         *run.packet().bth()
     };
@@ -206,20 +203,80 @@ fn a_run_has_what_one_of_its_packets_asks_for() {
 }
 
 #[test]
-fn what_is_whole_or_not_full_begins_no_run() {
-    let packet = |opcode, len| {
-        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(7));
+fn what_is_whole_or_not_full_is_a_run_by_itself() {
+    let packet = |opcode, psn, len| {
+        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(psn));
         Packet::new(Headers::new(bth, &parts(3)), len)
     };
-    assert!(PacketRun::of(&packet(Opcode::RcSendFirst, 1024)).is_some());
-    assert!(PacketRun::of(&packet(Opcode::RcSendFirst, 1023)).is_none());
-    assert!(PacketRun::of(&packet(Opcode::RcSendFirst, 8192)).is_none());
-    assert!(PacketRun::of(&packet(Opcode::RcSendFirst, 0)).is_none());
-    assert!(PacketRun::of(&packet(Opcode::RcSendOnly, 1024)).is_none());
-    assert!(PacketRun::of(&packet(Opcode::RcSendLast, 1024)).is_none());
-    assert!(PacketRun::of(&packet(Opcode::UdSendOnly, 1024)).is_none());
-    assert!(PacketRun::of(&packet(Opcode::RcReadRequest, 0)).is_none());
-    assert!(PacketRun::of(&packet(Opcode::RcAcknowledge, 0)).is_none());
+    let goes_on = |opcode: Opcode, len| {
+        let first = packet(opcode, 7, len);
+        let mut run = PacketRun::of(&first);
+        assert_eq!((run.count(), *run.packet()), (1, first));
+        let next = match opcode.kind() {
+            Kind::Write => Opcode::RcWriteLast,
+            Kind::ReadResponse => Opcode::RcReadResponseLast,
+            _ => Opcode::RcSendLast,
+        };
+        run.append(&packet(next, 8, 100))
+    };
+    assert!(goes_on(Opcode::RcSendFirst, 1024) && goes_on(Opcode::RcWriteMiddle, 256));
+    assert!(goes_on(Opcode::RcReadResponseMiddle, 4096));
+    assert!(!goes_on(Opcode::RcSendFirst, 1023) && !goes_on(Opcode::RcSendFirst, 8192));
+    assert!(!goes_on(Opcode::RcSendFirst, 0) && !goes_on(Opcode::RcSendFirst, 128));
+    assert!(!goes_on(Opcode::RcSendOnly, 1024) && !goes_on(Opcode::RcSendLast, 1024));
+    assert!(!goes_on(Opcode::UdSendOnly, 1024) && !goes_on(Opcode::RcReadRequest, 0));
+    assert!(!goes_on(Opcode::RcAcknowledge, 0));
+}
+
+#[test]
+fn segments_have_one_length_but_for_the_last() {
+    let run = |opcode: Opcode, len, count| {
+        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(7));
+        let mut run = PacketRun::of(&Packet::new(Headers::new(bth, &parts(3)), 1024));
+        for index in 1..count {
+            let ends = index + 1 == count;
+            let at = Position::of(false, ends);
+            let next = crate::opcode(opcode.kind(), Service::Rc, at, Tail::Plain);
+            let bth = Bth::new(
+                next.expect("it has such packets"),
+                0xffff,
+                Qpn::new(9),
+                Psn::new(7 + index),
+            );
+            let packet = Packet::new(Headers::new(bth, &parts(3)), if ends { len } else { 1024 });
+            assert!(run.append(&packet));
+        }
+        run
+    };
+    let cut = |run: &PacketRun, most, longest| {
+        let (mut first, mut counts) = (0, Vec::new());
+        while first < run.count() {
+            let segments = run.segments(first, most, longest);
+            let lengths: Vec<u32> = (first..first + segments.count)
+                .map(|index| run.slice(index).udp_payload_len() as u32)
+                .collect();
+            let (last, others) = lengths.split_last().expect("at least one");
+            assert!(others.iter().all(|length| *length == segments.size));
+            assert!(*last <= segments.size && lengths.iter().sum::<u32>() == segments.total);
+            assert!(segments.count == 1 || segments.total <= longest && segments.count <= most);
+            counts.push(segments.count);
+            first += segments.count;
+        }
+        counts
+    };
+    // A WRITE begins with a RETH, the response to a READ begins and ends with an AETH: one shorter packet may follow the first one.
+    let write = run(Opcode::RcWriteFirst, 1024, 20);
+    assert_eq!(cut(&write, 16, 65_000), [2, 16, 2]);
+    assert_eq!(cut(&write, 64, 65_000), [2, 18]);
+    assert_eq!(cut(&write, 64, 3 * 1040), [2, 3, 3, 3, 3, 3, 3]);
+    assert_eq!(cut(&write, 1, 65_000), [1; 20]);
+    assert_eq!(cut(&run(Opcode::RcWriteFirst, 5, 20), 64, 65_000), [2, 18]);
+    assert_eq!(cut(&run(Opcode::RcSendFirst, 1024, 4), 64, 65_000), [4]);
+    let read = run(Opcode::RcReadResponseFirst, 1024, 6);
+    assert_eq!(cut(&read, 64, 65_000), [2, 3, 1]);
+    let read = run(Opcode::RcReadResponseFirst, 1020, 6);
+    assert_eq!(cut(&read, 64, 65_000), [2, 4]);
+    assert_eq!(cut(&run(Opcode::RcSendFirst, 1024, 1), 64, 65_000), [1]);
 }
 
 #[test]

@@ -123,7 +123,12 @@ fn runs_are_the_packets_that_single_ones_would_be() {
                 let runs = story(seed, service, longest_run);
                 assert_eq!(runs, single, "seed {seed}, {service:?}, {longest_run}");
             }
-            longest = single.iter().map(Vec::len).max().max(Some(longest)).unwrap_or(0);
+            longest = single
+                .iter()
+                .map(Vec::len)
+                .max()
+                .max(Some(longest))
+                .unwrap_or(0);
         }
     }
     assert!(longest > 64, "no long messages were sent");

@@ -3,6 +3,7 @@
 //! Packets over the loopback device: built, sent, received by a tunnel's socket, and accounted for.
 
 use super::*;
+use core::num::NonZeroU16;
 use kernel_ext::{
     error::EADDRINUSE,
     gfp::Gfp,
@@ -12,6 +13,7 @@ use kernel_ext::{
         notifier,
         ns::NetNamespace,
         route::{Flow4, Flow6, Route4, Route6},
+        segments::PagedSkb,
         skb::{InFlight, SkBuff},
         skb_list::SkbList,
         udp_tunnel::{self, IpVersion, Receive, UdpSocket},
@@ -29,6 +31,8 @@ const UDP_LEN: u16 = (size_of::<UdpHeader>() + PAYLOAD.len()) as u16;
 
 static RECEIVED: AtomicUsize = AtomicUsize::new(0);
 static RELEASED: AtomicUsize = AtomicUsize::new(0);
+/// Packets of several datagrams that the receiver was offered, and did not take.
+static WHOLE: AtomicUsize = AtomicUsize::new(0);
 static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts the packets that are as they were sent.
@@ -40,6 +44,13 @@ impl Receive for Receiver {
             RECEIVED.fetch_add(1, SeqCst);
         }
         packet.consume();
+    }
+
+    fn takes_whole(_this: &Self, packet: &SkBuff, payload: usize) -> bool {
+        let mut copied = [0; PAYLOAD.len()];
+        let begins = packet.copy_bits(payload, &mut copied).is_ok() && copied == PAYLOAD;
+        WHOLE.fetch_add(usize::from(begins), SeqCst);
+        false
     }
 }
 
@@ -74,8 +85,8 @@ fn is_intact(packet: &SkBuff) -> bool {
 }
 
 impl InFlight for Object {
-    fn released(_this: Arc<Self>) {
-        RELEASED.fetch_add(1, SeqCst);
+    fn released(_this: Arc<Self>, segments: u32) {
+        RELEASED.fetch_add(segments as usize, SeqCst);
     }
 }
 
@@ -87,23 +98,21 @@ impl notifier::Listener for Listener {
     }
 }
 
-/// Returns a packet of UDP without an IP header.
-fn udp_packet() -> Result<SkBuff> {
-    let mut packet = SkBuff::alloc(128, 64, Gfp::ATOMIC)?;
-    packet.put_slice(PAYLOAD).ok_or(ENOMEM)?;
+/// Puts a UDP header in front of a payload.
+fn push_udp(packet: &mut SkBuff) -> Result {
     let udp = UdpHeader {
         source: Be16::new(SOURCE_PORT),
         destination: Be16::new(PORT),
-        length: Be16::new(UDP_LEN),
+        length: Be16::new((size_of::<UdpHeader>() + packet.len()) as u16),
         checksum: Be16::default(),
     };
     packet.push_header(&udp).ok_or(ENOMEM)?;
     packet.set_transport_header();
-    Ok(packet)
+    Ok(())
 }
 
-fn packet4() -> Result<SkBuff> {
-    let mut packet = udp_packet()?;
+/// Puts an IPv4 header in front of a packet of UDP.
+fn push_ip4(packet: &mut SkBuff) -> Result {
     let ip = Ipv4Header {
         version_ihl: Ipv4Header::VERSION_IHL,
         tos: 0x20,
@@ -115,11 +124,12 @@ fn packet4() -> Result<SkBuff> {
         ..Ipv4Header::default()
     };
     packet.push_header(&ip).ok_or(ENOMEM)?;
-    Ok(packet)
+    packet.set_network_header();
+    Ok(())
 }
 
-fn packet6() -> Result<SkBuff> {
-    let mut packet = udp_packet()?;
+/// Puts an IPv6 header in front of a packet of UDP.
+fn push_ip6(packet: &mut SkBuff) -> Result {
     let ip = Ipv6Header {
         version_class_flow: Ipv6Header::first_word(0x20, 0),
         next_header: IPPROTO_UDP,
@@ -129,6 +139,27 @@ fn packet6() -> Result<SkBuff> {
         ..Ipv6Header::default()
     };
     packet.push_header(&ip).ok_or(ENOMEM)?;
+    packet.set_network_header();
+    Ok(())
+}
+
+/// Returns a packet of UDP without an IP header.
+fn udp_packet() -> Result<SkBuff> {
+    let mut packet = SkBuff::alloc(128, 64, Gfp::ATOMIC)?;
+    packet.put_slice(PAYLOAD).ok_or(ENOMEM)?;
+    push_udp(&mut packet)?;
+    Ok(packet)
+}
+
+fn packet4() -> Result<SkBuff> {
+    let mut packet = udp_packet()?;
+    push_ip4(&mut packet)?;
+    Ok(packet)
+}
+
+fn packet6() -> Result<SkBuff> {
+    let mut packet = udp_packet()?;
+    push_ip6(&mut packet)?;
     Ok(packet)
 }
 
@@ -184,6 +215,51 @@ fn limits() -> Result {
     Ok(())
 }
 
+/// Puts the payload three times into pages, in pieces.
+fn three_payloads() -> Result<SkBuff> {
+    const LEN: usize = PAYLOAD.len();
+    let mut packet = PagedSkb::alloc(128, 3 * LEN as u16, Gfp::ATOMIC)?;
+    check!(packet.write(&[0; 3 * LEN + 1]).is_none());
+    packet.write(PAYLOAD).ok_or(EINVAL)?;
+    let mut seen = 0;
+    let write = |_, room: &mut Room<'_>| room.write(PAYLOAD);
+    let written = packet.fill(LEN, write, |bytes| seen += usize::from(bytes == PAYLOAD));
+    check!(written == Some(Ok(())) && seen == 1);
+    // A piece that is not filled makes no packet, nor does one that is not written.
+    let lacking = |_, _: &mut Room<'_>| Ok::<(), Error>(());
+    check!(packet.fill(LEN, lacking, |_| {}).is_none());
+    check!(packet.fill(LEN, |_, _| Err(EIO), |_| {}) == Some(Err(EIO)));
+    check!(PagedSkb::alloc(0, 1, Gfp::ATOMIC)?.finish().is_none());
+    packet.write(PAYLOAD).ok_or(EINVAL)?;
+    packet.finish().ok_or(EINVAL)
+}
+
+/// Sends three datagrams in one packet, by IPv4 and IPv6.
+fn segmented(route4: &Route4, route6: &Route6) -> Result {
+    const SIZE: NonZeroU16 = NonZeroU16::new(PAYLOAD.len() as u16).unwrap();
+    for six in [false, true] {
+        let mut packet = three_payloads()?;
+        check!(packet.segment_udp(SIZE) == Err(EINVAL));
+        push_udp(&mut packet)?;
+        if six {
+            push_ip6(&mut packet)?;
+        } else {
+            push_ip4(&mut packet)?;
+        }
+        check!(packet.segments() == 1 && packet.segment_size().is_none());
+        check!(packet.segment_udp(NonZeroU16::MAX) == Err(EINVAL));
+        packet.segment_udp(SIZE)?;
+        check!(packet.segments() == 3 && packet.segment_size() == Some(SIZE));
+        packet.set_owner(Object::new(0)?)?;
+        if six {
+            ip6_local_out(packet, route6)?;
+        } else {
+            ip4_local_out(packet, route4)?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn test(may_sleep: &MaySleep) -> Result {
     let net = NetNamespace::init();
     let _sockets = udp_tunnel::Registration::new(may_sleep)?;
@@ -192,7 +268,7 @@ pub(super) fn test(may_sleep: &MaySleep) -> Result {
     check!(EVENTS.load(SeqCst) >= 2);
     let lo = NetDevice::by_name(net, c"lo").ok_or(ENODEV)?;
     let receiver = Arc::new(Receiver, GFP_KERNEL)?;
-    let open = |version| UdpSocket::open(net, version, PORT, receiver.clone(), may_sleep);
+    let open = |version| UdpSocket::open(net, version, PORT, true, receiver.clone(), may_sleep);
     let (v4, v6) = (open(IpVersion::V4)?, open(IpVersion::V6)?);
     check!(open(IpVersion::V6).err() == Some(EADDRINUSE));
 
@@ -209,6 +285,11 @@ pub(super) fn test(may_sleep: &MaySleep) -> Result {
     limits()?;
     pause(100, may_sleep)?;
     check!(RECEIVED.load(SeqCst) == 20 && RELEASED.load(SeqCst) == 20 && LIVE.load(SeqCst) == 0);
+    segmented(&route4, &route6)?;
+    pause(100, may_sleep)?;
+    // Each of the two was offered whole, and came as three datagrams.
+    check!(WHOLE.load(SeqCst) == 2 && RECEIVED.load(SeqCst) == 26);
+    check!(RELEASED.load(SeqCst) == 26 && LIVE.load(SeqCst) == 0);
 
     drop((v4, v6, route4, route6, lo, listener));
     check!(Arc::into_unique_or_drop(receiver).is_some());

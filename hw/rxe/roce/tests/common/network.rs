@@ -106,16 +106,12 @@ impl Endpoint {
     fn receive_all(&mut self, packets: &[(Packet, &[u8])], now: u64) {
         let mut rest = packets;
         while let Some(((first, _), _)) = rest.split_first() {
-            let Some(mut run) = PacketRun::of(first) else {
-                self.receive(first, rest[0].1, now);
-                rest = &rest[1..];
-                continue;
-            };
+            let mut run = PacketRun::of(first);
             let more = rest[1..].iter().take_while(|(next, _)| run.append(next));
             let (joined, left) = rest.split_at(1 + more.count());
             rest = left;
             let is_response = first.bth().opcode.is_response();
-            if is_response || self.responder.takes_run(first.bth().psn) {
+            if run.count() == 1 || is_response || self.responder.takes_run(first.bth().psn) {
                 let payload: Vec<u8> = joined
                     .iter()
                     .flat_map(|(_, bytes)| *bytes)

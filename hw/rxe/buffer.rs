@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Several packets in one received buffer: from a sender on this host that [sends them together](crate::segments), from another
+//! virtual machine, or put together by the network stack, which receives them one by one (GRO). They have the same addresses and
+//! ports, and the same length but for the last one, which may be shorter.
+//!
+//! Whoever made the buffer is not trusted: each packet is parsed, and its ICRC is checked, as if it had come by itself.
+
+use crate::icrc::is_intact;
+use crate::ids::network_type;
+use core::net::IpAddr;
+use core::num::{NonZeroU16, NonZeroUsize};
+use core::ops::Range;
+use kernel::prelude::*;
+use kernel_ext::net::header::{Be16, IpHeader, UdpHeader};
+use kernel_ext::net::skb::SkBuff;
+use roce::icrc;
+use roce::mtu::Mtu;
+use roce::opcode::{Opcode, Service};
+use roce::wire::{Bth, Packet, Qpn, MAX_HEADERS};
+
+/// Most packets in a buffer (`UDP_MAX_SEGMENTS`). The network stack cuts one with more.
+const MOST: usize = 128;
+
+/// How many parts of `size` bytes `len` bytes have.
+fn parts(len: usize, size: NonZeroUsize) -> usize {
+    len.saturating_add(size.get().wrapping_sub(1)) / size
+}
+
+/// One of the parts of `len` bytes, of `size` bytes each.
+fn part(len: usize, size: usize, index: usize) -> Range<usize> {
+    let start = index.saturating_mul(size).min(len);
+    start..start.saturating_add(size).min(len)
+}
+
+/// Whether a buffer, whose payload begins at an offset, is for one connected queue pair, so that it need not be cut.
+pub(crate) fn is_for_one(skb: &SkBuff, payload: usize, size: NonZeroU16) -> bool {
+    const SHORTEST: usize = Bth::LEN + icrc::LEN;
+    let Some(len) = skb.len().checked_sub(payload) else {
+        return false;
+    };
+    let count = parts(len, size.into());
+    let size = usize::from(size.get());
+    if size < SHORTEST || !(2..=MOST).contains(&count) {
+        return false;
+    }
+    let target = |index| {
+        let mut bth = [0; Bth::LEN];
+        let at = payload.checked_add(part(len, size, index).start)?;
+        skb.copy_bits(at, &mut bth).ok()?;
+        let [opcode, ..] = bth;
+        let connected =
+            Opcode::from_code(opcode).is_some_and(|opcode| opcode.service() != Service::Ud);
+        let qpn = Bth::peek_dest_qpn(&bth)?;
+        (connected && qpn != Qpn::MULTICAST).then_some(qpn)
+    };
+    let first = target(0);
+    first.is_some() && (1..count).all(|index| target(index) == first)
+}
+
+/// Several packets in one buffer.
+pub(crate) struct Buffer {
+    /// Begins after the UDP header.
+    skb: SkBuff,
+    ip: IpHeader,
+    udp: UdpHeader,
+    size: NonZeroUsize,
+    vlan_id: Option<u16>,
+}
+
+impl Buffer {
+    /// A buffer of packets of `size` bytes, that begins with its UDP header.
+    pub(crate) fn new(mut skb: SkBuff, size: NonZeroU16, vlan_id: Option<u16>) -> Option<Self> {
+        let ip = skb.ip_header()?;
+        let udp = skb.udp_header()?;
+        skb.pull(size_of::<UdpHeader>())?;
+        Some(Self {
+            skb,
+            ip,
+            udp,
+            size: size.into(),
+            vlan_id,
+        })
+    }
+
+    /// The number of packets.
+    pub(crate) fn count(&self) -> usize {
+        parts(self.skb.len(), self.size)
+    }
+
+    /// The memory.
+    pub(crate) fn skb(&self) -> &SkBuff {
+        &self.skb
+    }
+
+    /// Where a packet is.
+    fn part(&self, index: usize) -> Range<usize> {
+        part(self.skb.len(), self.size.get(), index)
+    }
+
+    /// Where the payload of a packet begins.
+    pub(crate) fn payload_at(&self, index: usize, packet: &Packet) -> usize {
+        let start = self.part(index).start;
+        start.saturating_add(packet.payload_offset())
+    }
+
+    /// The length of a packet from its IP header on.
+    pub(crate) fn length(&self, index: usize) -> usize {
+        let ip = match &self.ip {
+            IpHeader::V4(_) => icrc::IPV4_LEN,
+            IpHeader::V6(_) => icrc::IPV6_LEN,
+        };
+        let part = self.part(index);
+        part.len().saturating_add(ip + size_of::<UdpHeader>())
+    }
+
+    /// Parses the packet with a number. `None` for one that is not valid.
+    pub(crate) fn packet(&self, index: usize) -> Option<Packet> {
+        let part = self.part(index);
+        let mut head = [0; MAX_HEADERS];
+        let head = head.get_mut(..part.len().min(MAX_HEADERS))?;
+        self.skb.copy_bits(part.start, head).ok()?;
+        let packet = Packet::parse(head, part.len()).ok()?;
+        let bth = head.first_chunk()?;
+        // The sender's identifications count up, or, where the stack has put the packets together, may all be the same.
+        let intact = |count| {
+            let (ip, udp) = self.headers(part.len(), count)?;
+            is_intact(&self.skb, part.clone(), bth, &ip, &udp).then_some(())
+        };
+        intact(index as u16).or_else(|| intact(0))?;
+        Some(packet)
+    }
+
+    /// The headers of a packet with a payload of `len` bytes, whose identification is so far from the first one's.
+    fn headers(&self, len: usize, count: u16) -> Option<(IpHeader, UdpHeader)> {
+        let length = u16::try_from(len.checked_add(size_of::<UdpHeader>())?).ok()?;
+        let udp = UdpHeader {
+            length: Be16::new(length),
+            ..self.udp
+        };
+        let ip = match self.ip {
+            IpHeader::V4(mut ip) => {
+                ip.total_length = Be16::new(length.checked_add(icrc::IPV4_LEN as u16)?);
+                ip.identification = Be16::new(ip.identification.get().wrapping_add(count));
+                IpHeader::V4(ip)
+            }
+            IpHeader::V6(mut ip) => {
+                ip.payload_length = Be16::new(length);
+                IpHeader::V6(ip)
+            }
+        };
+        Some((ip, udp))
+    }
+
+    /// The source address.
+    pub(crate) fn source(&self) -> IpAddr {
+        self.ip.source()
+    }
+
+    /// The destination address.
+    pub(crate) fn destination(&self) -> IpAddr {
+        self.ip.destination()
+    }
+
+    /// The type of the network header: `enum rdma_network_type`.
+    pub(crate) fn network_type(&self) -> u8 {
+        network_type(self.source())
+    }
+
+    /// The VLAN of the packets.
+    pub(crate) fn vlan_id(&self) -> Option<u16> {
+        self.vlan_id
+    }
+
+    /// Frees the buffer as a delivered one.
+    pub(crate) fn consume(self) {
+        self.skb.consume();
+    }
+}
+
+/// Most packets of a run.
+const LONGEST: usize = 64;
+
+/// Where the payloads of a run's packets are in a buffer. All but the last one have the same length.
+pub(crate) struct Places {
+    starts: [u32; LONGEST],
+    count: usize,
+    /// The binary logarithm of that length.
+    shift: u32,
+}
+
+impl Places {
+    /// That of the first packet.
+    pub(crate) fn new(start: usize, packet: &Packet) -> Self {
+        let mut starts = [0; LONGEST];
+        starts[0] = start as u32;
+        // The payload of one packet alone may have any length.
+        let shift = Mtu::fitting(packet.payload_len())
+            .filter(|mtu| mtu.bytes() == packet.payload_len())
+            .map_or(u32::BITS - 1, Mtu::shift);
+        Self {
+            starts,
+            count: 1,
+            shift,
+        }
+    }
+
+    /// Whether one more can be added.
+    pub(crate) fn has_room(&self) -> bool {
+        self.count < LONGEST
+    }
+
+    /// Adds the next one.
+    pub(crate) fn push(&mut self, start: usize) {
+        if let Some(place) = self.starts.get_mut(self.count) {
+            *place = start as u32;
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    /// Calls `each` for the pieces of bytes `from..from + len` of the run's payload: where it is in the buffer, and its length.
+    ///
+    /// # Errors
+    ///
+    /// Those of `each`, `EINVAL` beyond the last packet.
+    pub(crate) fn for_each(
+        &self,
+        mut from: u32,
+        mut len: u32,
+        mut each: impl FnMut(usize, usize) -> Result,
+    ) -> Result {
+        let known = self.starts.get(..self.count).unwrap_or(&[]);
+        let each_has = 1u32.wrapping_shl(self.shift);
+        while len != 0 {
+            let start = known
+                .get(from.wrapping_shr(self.shift) as usize)
+                .ok_or(EINVAL)?;
+            let within = from & each_has.wrapping_sub(1);
+            let now = each_has.wrapping_sub(within).min(len);
+            each(start.saturating_add(within) as usize, now as usize)?;
+            from = from.saturating_add(now);
+            len = len.wrapping_sub(now);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The path of packets: an address vector, the UDP source port, and the route (annex A17 of IBTA volume 1).
+
+use crate::ah::Av;
+use crate::icrc::KernelCrc;
+use crate::ids::{network_type, UDP_PORT};
+use core::net::IpAddr;
+use kernel::prelude::*;
+use kernel::sync::{rcu, Arc};
+use kernel::transmute::AsBytes;
+use kernel_ext::net::header::{Be16, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_UDP, IP_DF};
+use kernel_ext::net::route::{Flow4, Flow6, Route4, Route6};
+use kernel_ext::net::skb::SkBuff;
+use roce::icrc::{self, Icrc};
+use roce::run::PacketRun;
+use roce::wire::Bth;
+
+/// The first source port (annex A17 of IBTA volume 1 does not define it; as the kernel's
+/// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
+const FIRST_SOURCE_PORT: u16 = 0xc000;
+
+/// A cached route.
+pub(crate) enum Route {
+    V4(Route4),
+    V6(Route6),
+}
+
+impl Route {
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::V4(route) => route.is_valid(),
+            Self::V6(route) => route.is_valid(),
+        }
+    }
+}
+
+/// The path of packets: an address vector and the route to it.
+pub(crate) struct Path {
+    av: Arc<Av>,
+    source: IpAddr,
+    source_port: u16,
+    /// Whether the destination is the same device.
+    loopback: bool,
+    route: Option<Route>,
+}
+
+/// The source port that spreads flows: from the flow label, or else from the numbers of both QPs, so that both
+/// directions of a connection use the same (`rdma_get_udp_sport`).
+fn source_port(flow_label: u32, qpn: u32, dest_qpn: u32) -> u16 {
+    let label = if flow_label != 0 {
+        flow_label
+    } else {
+        let mut product = u64::from(qpn).wrapping_mul(u64::from(dest_qpn));
+        product ^= product >> 20;
+        product ^= product >> 40;
+        (product & 0xf_ffff) as u32
+    };
+    let folded = (label & 0x3fff) ^ ((label & 0xf_c000) >> 14);
+    FIRST_SOURCE_PORT | folded as u16
+}
+
+impl Path {
+    /// Makes the path for `av`, for packets from one QP to another. Any context.
+    pub(crate) fn new(av: Arc<Av>, qpn: u32, dest_qpn: u32) -> Self {
+        let source = av.source_address();
+        let guard = rcu::read_lock();
+        let own_mac = av
+            .source
+            .ndev(&guard)
+            .is_ok_and(|ndev| ndev.address() == av.fields.dmac);
+        let loopback = own_mac || source == av.destination;
+        drop(guard);
+        let source_port = source_port(av.route().flow_label, qpn, dest_qpn);
+        Self {
+            av,
+            source,
+            source_port,
+            loopback,
+            route: None,
+        }
+    }
+
+    /// Drops the cached route.
+    ///
+    /// A route keeps its namespace alive. User QPs may keep theirs, since user space exits first; but QPs of kernel
+    /// consumers are destroyed only when their namespace is deleted.
+    pub(crate) fn forget_route(&mut self) {
+        self.route = None;
+    }
+
+    /// Whether the destination is the same device.
+    #[inline]
+    pub(crate) fn loops_back(&self) -> bool {
+        self.loopback
+    }
+
+    /// Whether this is the path for `av`.
+    pub(crate) fn is_to(&self, av: &Arc<Av>) -> bool {
+        Arc::ptr_eq(&self.av, av)
+    }
+
+    /// Whether a packet between two addresses was sent from this path's destination to its source.
+    #[inline]
+    pub(crate) fn is_from_peer(&self, source: IpAddr, destination: IpAddr) -> bool {
+        destination == self.source && source == self.av.destination
+    }
+
+    /// Whether `other` is the path in the opposite direction.
+    #[inline]
+    pub(crate) fn is_reverse_of(&self, other: &Self) -> bool {
+        other.av.destination == self.source && other.source == self.av.destination
+    }
+
+    /// The type of its packets: `enum rdma_network_type`.
+    pub(crate) fn network_type(&self) -> u8 {
+        network_type(self.source)
+    }
+
+    /// The length of all packets of a run on this path, from the IP header on.
+    pub(crate) fn bytes_of(&self, run: &PacketRun) -> u64 {
+        let ip = match self.source {
+            IpAddr::V4(_) => icrc::IPV4_LEN,
+            IpAddr::V6(_) => icrc::IPV6_LEN,
+        };
+        let more = (ip + size_of::<UdpHeader>() + Bth::LEN + icrc::LEN) as u64;
+        let packet = run.packet();
+        let extra = packet
+            .udp_payload_len()
+            .saturating_sub(Bth::LEN + icrc::LEN);
+        more.saturating_mul(run.count().into())
+            .saturating_add(extra as u64)
+    }
+
+    /// Looks up a route, if there is no valid one.
+    ///
+    /// A multicast route depends on whether the host has joined the group, so it is looked up for each packet.
+    pub(crate) fn find_route(&mut self) -> Result<&Route> {
+        let keeps = !self.av.destination.is_multicast();
+        if !(keeps && self.route.as_ref().is_some_and(Route::is_valid)) {
+            self.route = None;
+            self.route = Some(self.lookup()?);
+        }
+        self.route.as_ref().ok_or(ENOENT)
+    }
+
+    fn lookup(&self) -> Result<Route> {
+        let guard = rcu::read_lock();
+        let ndev = self.av.source.ndev(&guard)?;
+        let traffic_class = self.av.route().traffic_class;
+        ndev.with_namespace(|net| match (self.source, self.av.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let flow = Flow4 {
+                    device: ndev.index(),
+                    source: source.octets(),
+                    destination: destination.octets(),
+                    tos: traffic_class,
+                    source_port: self.source_port,
+                    destination_port: UDP_PORT,
+                };
+                Route4::lookup(net, &flow).map(Route::V4)
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let flow = Flow6 {
+                    device: ndev.index(),
+                    source: source.octets(),
+                    destination: destination.octets(),
+                    traffic_class,
+                    source_port: self.source_port,
+                    destination_port: UDP_PORT,
+                };
+                Route6::lookup(net, &flow).map(Route::V6)
+            }
+            _ => Err(EINVAL),
+        })
+        .ok_or(ENODEV)?
+    }
+}
+
+/// The IP and UDP headers of a datagram.
+pub(crate) enum Network {
+    V4(Ipv4Header, UdpHeader),
+    V6(Ipv6Header, UdpHeader),
+}
+
+impl Path {
+    /// The headers of a datagram with `len` bytes of payload, and with this identification, which IPv4 has. `None` if it is too long.
+    #[inline]
+    pub(crate) fn network(&self, len: usize, identification: u16) -> Option<Network> {
+        let length = u16::try_from(len.checked_add(size_of::<UdpHeader>())?).ok()?;
+        let udp = UdpHeader {
+            source: Be16::new(self.source_port),
+            destination: Be16::new(UDP_PORT),
+            length: Be16::new(length),
+            checksum: Be16::new(0),
+        };
+        let route = self.av.route();
+        match (self.source, self.av.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let ip = Ipv4Header {
+                    version_ihl: Ipv4Header::VERSION_IHL,
+                    tos: route.traffic_class,
+                    total_length: Be16::new(length.checked_add(size_of::<Ipv4Header>() as u16)?),
+                    identification: Be16::new(identification),
+                    fragment: Be16::new(IP_DF),
+                    ttl: route.hop_limit,
+                    protocol: IPPROTO_UDP,
+                    checksum: Be16::new(0),
+                    source: source.octets(),
+                    destination: destination.octets(),
+                };
+                Some(Network::V4(ip, udp))
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let ip = Ipv6Header {
+                    version_class_flow: Ipv6Header::first_word(route.traffic_class, 0),
+                    payload_length: Be16::new(length),
+                    next_header: IPPROTO_UDP,
+                    hop_limit: route.hop_limit,
+                    source: source.octets(),
+                    destination: destination.octets(),
+                };
+                Some(Network::V6(ip, udp))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Network {
+    /// The length of the headers, in bytes.
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        let ip = match self {
+            Self::V4(..) => icrc::IPV4_LEN,
+            Self::V6(..) => icrc::IPV6_LEN,
+        };
+        ip + size_of::<UdpHeader>()
+    }
+
+    /// Starts the ICRC of a datagram with these headers and a base transport header.
+    #[inline]
+    pub(crate) fn icrc(&self, bth: &[u8; icrc::BTH_LEN]) -> Option<Icrc<KernelCrc>> {
+        Some(match self {
+            Self::V4(ip, udp) => Icrc::ipv4(
+                ip.as_bytes().try_into().ok()?,
+                udp.as_bytes().try_into().ok()?,
+                bth,
+            ),
+            Self::V6(ip, udp) => Icrc::ipv6(
+                ip.as_bytes().try_into().ok()?,
+                udp.as_bytes().try_into().ok()?,
+                bth,
+            ),
+        })
+    }
+
+    /// Adds the headers to a packet. `None` where there is no room for them.
+    #[inline]
+    pub(crate) fn push(&self, skb: &mut SkBuff) -> Option<()> {
+        match self {
+            Self::V4(ip, udp) => push(skb, udp, ip),
+            Self::V6(ip, udp) => push(skb, udp, ip),
+        }
+    }
+}
+
+#[inline]
+fn push<T: AsBytes>(skb: &mut SkBuff, udp: &UdpHeader, ip: &T) -> Option<()> {
+    skb.push_header(udp)?;
+    skb.set_transport_header();
+    skb.push_header(ip)?;
+    skb.set_network_header();
+    Some(())
+}
