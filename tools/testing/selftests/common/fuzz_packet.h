@@ -7,11 +7,13 @@
 
 #include "fuzz.h"
 #include <arpa/inet.h>
+#include <linux/virtio_net.h>
 #include <string.h>
 
 #define ROCE_PORT 4791
 #define LARGEST 4600	/* bytes of a transport packet without its ICRC */
 #define FRAME (LARGEST + 128)
+#define SEGMENTED (65535 + 14)	/* bytes of a frame that consists of several */
 
 /* Opcodes: the operation of a reliable connection; a service is added to it. */
 enum {
@@ -37,6 +39,13 @@ struct path {
 struct frame {
 	size_t length;
 	uint8_t bytes[FRAME];
+};
+
+/* Several packets with the same headers of IP and UDP, which are cut at every gso_size bytes (UDP segmentation offload). */
+struct segmented {
+	struct virtio_net_hdr offload;
+	size_t length;
+	uint8_t bytes[SEGMENTED];
 };
 
 static uint32_t crc_table[4][256];
@@ -201,8 +210,11 @@ static uint32_t icrc_of(const uint8_t *ip, size_t length, bool six)
 	return ~crc32_over(crc32_over(0xffffffff, masked, 8 + head), ip + head, length - head);
 }
 
+static inline size_t headers_of(const uint8_t *bytes) { return 14 + (bytes[14] >> 4 == 6 ? 40 : 20) + 8; }
+
 /* Puts Ethernet, IP and UDP around a packet, and the ICRC behind it, which is right if `intact`. */
-static void wrap(struct frame *frame, const struct path *path, const struct packet *packet, bool intact)
+static void wrap_as(struct frame *frame, const struct path *path, const struct packet *packet, bool intact, uint16_t identification,
+		    uint16_t port)
 {
 	uint8_t *ethernet = frame->bytes, *ip = ethernet + 14, *udp = ip + (path->six ? 40 : 20);
 	size_t payload = 8 + packet->length + 4, whole = udp - ip + payload;
@@ -221,13 +233,13 @@ static void wrap(struct frame *frame, const struct path *path, const struct pack
 		memcpy(ip + 24, path->target, 16);
 	} else {
 		put32(ip, 0x45000000 | whole);
-		put32(ip + 4, any() << 16);
+		put16(ip + 4, identification);
 		put32(ip + 8, 64 << 24 | 17 << 16);
 		memcpy(ip + 12, path->source, 4);
 		memcpy(ip + 16, path->target, 4);
 		put16(ip + 10, folded(sum_of(ip, 20)));
 	}
-	put16(udp, 0xc000 | (any() & 0x3fff));
+	put16(udp, port);
 	put16(udp + 2, ROCE_PORT);
 	put16(udp + 4, payload);
 	memcpy(udp + 8, packet->bytes, packet->length);
@@ -236,6 +248,49 @@ static void wrap(struct frame *frame, const struct path *path, const struct pack
 	if (path->six)
 		put16(udp + 6, folded(sum_of(ip + 8, 32) + 17 + payload + sum_of(udp, payload)));
 	frame->length = 14 + whole;
+}
+
+static void wrap(struct frame *frame, const struct path *path, const struct packet *packet, bool intact)
+{
+	wrap_as(frame, path, packet, intact, any(), 0xc000 | (any() & 0x3fff));
+}
+
+/* Adds what a frame has behind its headers; they are those of the first one. Returns whether there was room. */
+static inline bool add_segment(struct segmented *all, const struct frame *frame)
+{
+	size_t head = headers_of(frame->bytes), skipped = all->length ? head : 0;
+
+	if (all->length + frame->length - skipped > SEGMENTED)
+		return false;
+	memcpy(all->bytes + all->length, frame->bytes + skipped, frame->length - skipped);
+	all->length += frame->length - skipped;
+	return true;
+}
+
+/* Makes the headers those of the whole, whose parts have `size` bytes. */
+static inline void finish_segments(struct segmented *all, uint16_t size)
+{
+	size_t head = headers_of(all->bytes), payload = all->length - head + 8;
+	uint8_t *ip = all->bytes + 14, *udp = all->bytes + head - 8;
+	bool six = ip[0] >> 4 == 6;
+
+	put16(udp + 4, payload);
+	put16(udp + 6, ~folded((six ? sum_of(ip + 8, 32) : sum_of(ip + 12, 8)) + 17 + payload));
+	if (six) {
+		put16(ip + 4, payload);
+	} else {
+		put16(ip + 2, all->length - 14);
+		put16(ip + 10, 0);
+		put16(ip + 10, folded(sum_of(ip, 20)));
+	}
+	all->offload = (struct virtio_net_hdr){
+		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+		.gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
+		.hdr_len = head,
+		.gso_size = size,
+		.csum_start = head - 8,
+		.csum_offset = 6,
+	};
 }
 
 #endif

@@ -14,13 +14,18 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #define BATCH 64
+#define SEGMENTED_BATCH 8
 
-static int sender, listener;
+static int sender, segment_sender, listener;
 static struct frame frames[BATCH + 4];
 static size_t frame_count;
-static struct frame heard[BATCH];
+static struct segmented segmented[SEGMENTED_BATCH];	/* sent after the frames */
+static size_t segmented_count;
+static uint64_t segmented_refused;	/* by the socket they were sent to */
+static struct segmented heard[BATCH];
 static struct path paths[2], group_paths[2];	/* by IP version */
 
 static void flush(void)
@@ -42,22 +47,36 @@ static void flush(void)
 			sent += count;
 	}
 	frame_count = 0;
+	for (size_t i = 0; i < segmented_count; i++) {
+		struct iovec parts[] = { { &segmented[i].offload, sizeof(segmented[i].offload) }, { segmented[i].bytes, segmented[i].length } };
+
+		while (writev(segment_sender, parts, 2) < 0)
+			/* With other lengths than it has, a buffer is refused, or cannot be cut. */
+			if (errno == EINVAL || errno == ENOBUFS) {
+				segmented_refused++;
+				break;
+			} else if (errno != EAGAIN && errno != EINTR) {
+				die("send a frame of several packets");
+			}
+	}
+	segmented_count = 0;
 }
 
 /* What has come since the last time; how many frames, 0 for none. */
 static int receive_frames(void)
 {
 	static struct mmsghdr messages[BATCH];
-	static struct iovec pieces[BATCH];
+	static struct iovec pieces[BATCH][2];
 	int count;
 
 	for (int i = 0; i < BATCH; i++) {
-		pieces[i] = (struct iovec){ heard[i].bytes, FRAME };
-		messages[i].msg_hdr = (struct msghdr){ .msg_iov = &pieces[i], .msg_iovlen = 1 };
+		pieces[i][0] = (struct iovec){ &heard[i].offload, sizeof(heard[i].offload) };
+		pieces[i][1] = (struct iovec){ heard[i].bytes, SEGMENTED };
+		messages[i].msg_hdr = (struct msghdr){ .msg_iov = pieces[i], .msg_iovlen = 2 };
 	}
 	count = recvmmsg(listener, messages, BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < count; i++)
-		heard[i].length = messages[i].msg_len;
+		heard[i].length = messages[i].msg_len - sizeof(heard[i].offload);
 	return count;
 }
 
@@ -85,12 +104,13 @@ static void mac_of(const char *netdev, uint8_t *mac)
 	close(fd);
 }
 
-static int packet_socket(const char *netdev, int protocol, int option)
+static int packet_socket(const char *netdev, int protocol, int option, bool offload)
 {
 	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(protocol), .sll_ifindex = if_nametoindex(netdev) };
 	int fd = socket(AF_PACKET, SOCK_RAW, 0), one = 1, size = 32 << 20;
 
-	if (fd < 0 || setsockopt(fd, SOL_PACKET, option, &one, sizeof(one)) || bind(fd, (void *)&address, sizeof(address)))
+	if (fd < 0 || setsockopt(fd, SOL_PACKET, option, &one, sizeof(one)) ||
+	    (offload && setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof(one))) || bind(fd, (void *)&address, sizeof(address)))
 		die("open a packet socket");
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
 	return fd;
@@ -127,8 +147,9 @@ static void wire_init(char **here, char **there, union ibv_gid gids[2][2])
 	crc_init();
 	in_namespace(there[0]);
 	mac_of(there[1], peer_mac);
-	sender = packet_socket(there[1], 0, PACKET_QDISC_BYPASS);
-	listener = packet_socket(there[1], ETH_P_ALL, PACKET_IGNORE_OUTGOING);
+	sender = packet_socket(there[1], 0, PACKET_QDISC_BYPASS, false);
+	segment_sender = packet_socket(there[1], 0, PACKET_QDISC_BYPASS, true);
+	listener = packet_socket(there[1], ETH_P_ALL, PACKET_IGNORE_OUTGOING, true);
 	in_namespace(here[0]);
 	mac_of(here[1], mac);
 	for (int six = 0; six < 2; six++) {

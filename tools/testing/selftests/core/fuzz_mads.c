@@ -163,7 +163,7 @@ static bool memory_comes_back(long before, long more, int seconds)
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* The MAD in a frame to QP 1, or NULL. */
-static const struct mad *mad_of(const struct frame *frame)
+static const struct mad *mad_of(const struct segmented *frame)
 {
 	const uint8_t *ethernet = frame->bytes, *udp;
 	bool six = ethernet[12] == 0x86;

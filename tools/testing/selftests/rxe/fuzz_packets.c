@@ -18,10 +18,10 @@
 #define RECORDED 128
 #define LENGTHS 4480	/* of transport packets in the sweep: more than a path MTU of 4096 needs */
 
-enum kind { SWEEP, REQUEST, RESPONSE, MUTATED, NOISE, BYSTANDER, MULTICAST, MANAGEMENT, NETWORK, KINDS };
+enum kind { SWEEP, REQUEST, RESPONSE, MUTATED, NOISE, BYSTANDER, MULTICAST, MANAGEMENT, NETWORK, SEGMENTS, KINDS };
 
 static const char *const kinds[] = { "opcode and length", "requests", "responses", "mutated traffic", "noise", "to the bystander",
-				     "to groups", "to QP 0 and 1", "IP and UDP" };
+				     "to groups", "to QP 0 and 1", "IP and UDP", "several in a buffer" };
 
 static uint64_t counts[KINDS], wrong_icrcs, sixes, seen_of[256], leaks, rounds;
 static bool opcodes_swept[256], lengths_swept[LENGTHS];
@@ -412,8 +412,87 @@ static void network(void)
 		spoil_network(frame);
 }
 
-static void (*const makers[KINDS])(void) = { sweep, requests, responses, mutated, noise, to_bystander, to_groups, to_managers, network };
-static const uint8_t shares[KINDS] = { 22, 24, 22, 14, 5, 4, 4, 2, 3 };
+/* The next part of a message for a buffer of several packets; most are right, but for the last one all of the same length. */
+static bool next_segment(struct segmented *all, struct victim *victim, uint8_t operation, uint32_t psn, size_t payload, uint16_t number)
+{
+	uint8_t service = victim->type == IBV_QPT_RC ? SERVICE_RC : victim->type == IBV_QPT_UC ? SERVICE_UC : SERVICE_UD;
+	struct names names = some_names(100);
+	static struct packet packet;
+	static struct frame frame;
+	size_t whole;
+
+	if (operation >= READ_FIRST && operation <= READ_ONLY) {
+		answer(&packet, operation, victim->qp->qp_num, psn, below(32), any(), payload);
+	} else {
+		begin(&packet, service | operation, victim->qp->qp_num, psn, one_in(4));
+		append_names(&packet, &names);
+		append_payload(&packet, payload);
+	}
+	whole = packet.length;
+	if (one_in(40))
+		put32(packet.bytes + 4, some_qpn());
+	if (one_in(30))
+		spoil(&packet);
+	if (!one_in(200))
+		packet.length = whole;
+	if (packet.length >= 8 && get24(packet.bytes + 5) == bystander.ends[0].qp->qp_num)
+		packet.bytes[5] ^= 0x80;
+	wrap_as(&frame, &paths[victim->six], &packet, !one_in(100), number, 0xc000 | victim->qp->qp_num);
+	if (!add_segment(all, &frame))
+		return false;
+	counts[kind]++;
+	return true;
+}
+
+/* Packets of a SEND, of a WRITE or of the answer to a READ in one buffer, which may be cut at the wrong place, or end too early. */
+static void segments(void)
+{
+	struct victim *victim = some_victim();
+	struct segmented *all = &segmented[segmented_count];
+	uint32_t mtu = mtu_of(victim), psn = near(victim->expected), count = 2 + below(20), size = 12 + mtu + 4;
+	uint8_t middle = one_in(2) ? SEND_MIDDLE : WRITE_MIDDLE;
+	bool counts_up = !one_in(4);
+	uint16_t number = any();
+
+	if (segmented_count == SEGMENTED_BATCH)
+		return;
+	if (victim->type == IBV_QPT_UD)
+		middle = SEND_ONLY, size += 8;
+	if (victim->asked_count && one_in(3)) {
+		middle = READ_MIDDLE;
+		psn = near(victim->asked[below(victim->asked_count < ASKED ? victim->asked_count : ASKED)].psn);
+	} else if (middle == WRITE_MIDDLE) {
+		struct names names = some_names(count * mtu - below(mtu));
+		static struct packet first;
+
+		begin(&first, (victim->type == IBV_QPT_RC ? SERVICE_RC : SERVICE_UC) | WRITE_FIRST, victim->qp->qp_num, psn++, false);
+		append_names(&first, &names);
+		append_payload(&first, mtu);
+		send_one(victim, &first);
+	}
+	all->length = 0;
+	for (uint32_t i = 0; i < count; i++, psn++) {
+		bool ends = i + 1 == count && !one_in(4);
+		uint8_t operation = middle == SEND_ONLY ? SEND_ONLY : ends ? middle + 1u : middle;
+
+		if (i == 0 && middle == SEND_MIDDLE && !one_in(4))
+			operation = SEND_FIRST;
+		if (middle == SEND_MIDDLE && one_in(6) && !ends)
+			operation = SEND_LAST;
+		psn += one_in(60) - (one_in(60) ? 2 : 0);
+		if (!next_segment(all, victim, operation, psn, ends ? below(mtu + 1) : mtu, counts_up ? number + i : number))
+			break;
+	}
+	if (one_in(12))
+		all->length -= below(all->length / 2);
+	if (middle != READ_MIDDLE)
+		victim->expected = psn & 0xffffff;
+	finish_segments(all, one_in(16) ? (one_in(2) ? below(9000) : size / 2 + below(size)) : size);
+	segmented_count++;
+}
+
+static void (*const makers[KINDS])(void) = { sweep, requests, responses, mutated, noise, to_bystander, to_groups, to_managers, network, segments };
+static const uint8_t shares[KINDS] = { 21, 23, 21, 14, 5, 4, 4, 2, 3, 3 };
 
 static void one(void)
 {
@@ -457,10 +536,15 @@ static void listen_in(void)
 	while ((count = receive_frames()) > 0)
 		for (int i = 0; i < count; i++) {
 			const uint8_t *bytes = heard[i].bytes;
-			size_t head = 14 + (bytes[14] >> 4 == 6 ? 40 : 20) + 8;
+			size_t head = headers_of(bytes), each = heard[i].offload.gso_size, left = heard[i].length - head;
 
-			if (heard[i].length >= head + 16 && bytes[head - 6] == ROCE_PORT >> 8 && bytes[head - 5] == (ROCE_PORT & 0xff))
-				note(bytes + head, heard[i].length - head - 4);
+			if (heard[i].length < head || bytes[head - 6] != ROCE_PORT >> 8 || bytes[head - 5] != (ROCE_PORT & 0xff))
+				continue;
+			for (size_t now; left; bytes += now, left -= now) {
+				now = each && each < left ? each : left;
+				if (now >= 16)
+					note(bytes + head, now - 4);
+			}
 		}
 }
 
@@ -612,6 +696,7 @@ static void report(uint64_t total)
 	}
 	printf("%9lu packets in all, %lu of them with a wrong ICRC, %lu IPv6\n", (unsigned long)total, (unsigned long)wrong_icrcs, (unsigned long)sixes);
 	printf("%lu opcodes, %lu lengths\n", (unsigned long)opcodes, (unsigned long)lengths);
+	printf("%lu buffers of several packets were refused where they were sent\n", (unsigned long)segmented_refused);
 	printf("the device sent %lu answers and %lu requests; %lu receives and %lu sends succeeded, QPs were built %lu times, %lu events\n",
 	       (unsigned long)answers, (unsigned long)asked, (unsigned long)received, (unsigned long)done, (unsigned long)rebuilt, (unsigned long)events);
 	for (size_t i = 0; i < ARRAY_SIZE(completions); i++)

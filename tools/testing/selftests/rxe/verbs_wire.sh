@@ -10,6 +10,8 @@
 headers() { on A timeout 60 "$here/verbs_wire" headers rxe0 "$(gid_index A)" rxe1 "$(gid_index B)"; }
 
 hosts_up || exit
+# Packets that are sent together are cut before they are seen.
+for host in A B; do on $host ip link set dev "$(netdev $host)" gso_max_segs 1 || exit; done
 here=$(dirname "$0")
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 # An address of B that is no GID of its device, for which A has a route.
