@@ -19,19 +19,23 @@
 pub(crate) mod state;
 
 use kernel::prelude::*;
-use kernel_ext::{bindings as c, entry::Const, error::EOPNOTSUPP};
+use kernel_ext::{bindings as c, error::EOPNOTSUPP};
 use rdma::{
     core::{
-        counter::{CounterMode, OwnedCounter},
+        counter::{CounterMode, NewCounter, OwnedCounter},
         object::Tracked,
-        restrack::{EntryRef, Owner, Owns},
+        restrack::{EntryRef, Owner, Unlisted},
         stats::HwCounters,
         Device, Qp,
     },
     MaySleep,
 };
 
-use crate::{private::DeviceExt, registry::netns, restrack};
+use crate::{
+    private::DeviceExt,
+    registry::netns,
+    restrack::{self, track},
+};
 use state::{BoundCounter, Mode, Port, State};
 
 /// The supported criteria of auto mode.
@@ -88,18 +92,17 @@ impl State {
             return Err(ENOMEM);
         }
         self.live.reserve(1, GFP_KERNEL)?;
-        let mut counter = OwnedCounter::new(device, port, sleep)?;
+        let mut counter = NewCounter::new(device, port, sleep)?;
         let by_type = mode.mode.mask() & c::RDMA_COUNTER_MASK_QP_TYPE != 0;
         let qp_type = if by_type { qp.kind() } else { 0 };
         counter.set_mode(mode.mode, qp_type, mode.with_optional);
-        restrack::rdma_restrack_new(counter.entry(), c::RDMA_RESTRACK_COUNTER);
         if let Err(error) = bind_to(&counter, qp, port, sleep) {
-            // SAFETY: It was begun above, and is not listed.
-            unsafe { counter.entry().abandon() };
+            counter.unlisted().abandon();
             return Err(error);
         }
-        restrack::rdma_restrack_parent_name(counter.entry(), Const(qp.res()));
-        restrack::rdma_restrack_add(counter.entry());
+        track::set_owner_of(&mut counter, qp);
+        let counter = counter.into_owned();
+        track::add(&counter);
         let number = counter.number();
         self.live
             .push(BoundCounter { counter, users: 1 }, GFP_KERNEL)?;
@@ -160,7 +163,7 @@ impl State {
 /// Frees a counter without queue pairs.
 fn finish(counter: Option<OwnedCounter>, sleep: &MaySleep) {
     if let Some(counter) = counter {
-        restrack::rdma_restrack_del(counter.entry(), sleep);
+        track::remove(&counter, sleep);
         // The counter is freed even if the driver fails.
         let _ = counter.driver_dealloc(sleep);
     }

@@ -37,8 +37,8 @@ fn create(
     if init.cqe() == 0 {
         return Err(EINVAL);
     }
-    let cq = Fresh::new_cq(device, handlers, sleep)?;
-    track::begin(&cq, c::RDMA_RESTRACK_CQ, caller);
+    let mut cq = Fresh::new_cq(device, handlers, sleep)?;
+    track::set_owner(&mut cq, caller);
     let cq = cq.driver_create(init, sleep).map_err(track::discard)?;
     track::add(&cq);
     Ok(cq)
@@ -151,8 +151,8 @@ fn make_polled(
     sleep: &MaySleep,
 ) -> Result<Owned<Cq>> {
     let (poll_ctx, vector) = (polled.poll_ctx, polled.comp_vector);
-    let cq = Fresh::new_polled(device, polled.context, poll_ctx, vector, sleep)?;
-    track::begin(&cq, c::RDMA_RESTRACK_CQ, caller);
+    let mut cq = Fresh::new_polled(device, polled.context, poll_ctx, vector, sleep)?;
+    track::set_owner(&mut cq, caller);
     let init = OwnCqInit::new(polled.cqe, vector);
     let cq = cq.driver_create_polled(init.view(), sleep);
     let cq = poll::start(cq.map_err(track::discard)?, sleep)?;

@@ -26,7 +26,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        restrack::{EntryRef, Listed, OwnEntry, Owner},
+        restrack::{EntryKind, EntryRef, Listed, NewEntry, OwnEntry, Owner, UnlistedEntry},
         Device, RestrackEntry,
     },
     MaySleep,
@@ -182,7 +182,7 @@ fn remove(entry: &RestrackEntry) {
 
 /// Initialises the entry of a kind, `enum rdma_restrack_type`. Any context.
 #[export]
-pub(crate) fn rdma_restrack_new(res: OwnEntry<'_>, kind: bindings::rdma_restrack_type) {
+fn rdma_restrack_new(res: NewEntry<'_>, kind: EntryKind<'_>) {
     res.begin(kind);
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn rdma_restrack_new(res: OwnEntry<'_>, kind: bindings::rdma_restrack
 ///
 /// The name stays valid as long as the object.
 #[export]
-pub(crate) fn rdma_restrack_set_name(res: OwnEntry<'_>, caller: *const c_char) {
+pub(crate) fn rdma_restrack_set_name(mut res: UnlistedEntry<'_>, caller: *const c_char) {
     if caller.is_null() {
         res.set_current_task();
     } else {
@@ -201,7 +201,10 @@ pub(crate) fn rdma_restrack_set_name(res: OwnEntry<'_>, caller: *const c_char) {
 
 /// Sets the owner of an object to that of another one.
 #[export]
-pub(crate) fn rdma_restrack_parent_name(dst: OwnEntry<'_>, parent: Const<'_, RestrackEntry>) {
+pub(crate) fn rdma_restrack_parent_name(
+    mut dst: UnlistedEntry<'_>,
+    parent: Const<'_, RestrackEntry>,
+) {
     dst.set_owner_of(&parent);
 }
 
@@ -253,7 +256,7 @@ pub(crate) fn rdma_restrack_abort_del(res: OwnEntry<'_>) {
 
 /// Frees the ID of an object that was destroyed.
 #[export]
-pub(crate) fn rdma_restrack_commit_del(res: OwnEntry<'_>) {
+pub(crate) fn rdma_restrack_commit_del(res: UnlistedEntry<'_>) {
     if is_listed(&res) {
         remove(&res);
     }

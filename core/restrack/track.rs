@@ -8,34 +8,33 @@ use rdma::{
     core::{
         object::{Destroyed, DriverObject, Failed, Fresh, Owned, Tracked},
         qp::Caller,
-        restrack::Owns,
+        restrack::{Owns, Unlisted},
     },
     MaySleep,
 };
 
 use crate::restrack;
 
-/// Starts tracking an object that is being created, for a kernel module or the current process.
-pub(crate) fn begin(object: &impl Owns, kind: u32, caller: Caller) {
-    restrack::rdma_restrack_new(object.entry(), kind);
-    restrack::rdma_restrack_set_name(object.entry(), caller.as_ptr());
+/// Lets an object that is being created belong to a kernel module or the current process.
+pub(crate) fn set_owner(object: &mut impl Unlisted, caller: Caller) {
+    restrack::rdma_restrack_set_name(object.unlisted(), caller.as_ptr());
 }
 
-/// Starts tracking an object that is being created, with the owner of another one.
-pub(crate) fn begin_under(object: &impl Owns, kind: u32, parent: &impl Tracked) {
-    restrack::rdma_restrack_new(object.entry(), kind);
-    restrack::rdma_restrack_parent_name(object.entry(), Const(parent.res()));
+/// Lets an object that is being created belong to the owner of another one.
+pub(crate) fn set_owner_of(object: &mut impl Unlisted, parent: &impl Tracked) {
+    restrack::rdma_restrack_parent_name(object.unlisted(), Const(parent.res()));
 }
 
-/// Lists an object that was created.
+/// Lists an object that was created, unless it is listed.
 pub(crate) fn add(object: &impl Owns) {
-    restrack::rdma_restrack_add(object.entry());
+    if !object.entry().is_valid() {
+        restrack::rdma_restrack_add(object.entry());
+    }
 }
 
 /// Stops tracking an object that the driver has failed to create, and frees it.
-pub(crate) fn discard<T: DriverObject + Tracked>(failed: Failed<Fresh<T>>) -> Error {
-    // SAFETY: `begin` was called for the object, which is not listed before the driver has made it.
-    unsafe { failed.object.entry().abandon() };
+pub(crate) fn discard<T: DriverObject + Tracked>(mut failed: Failed<Fresh<T>>) -> Error {
+    failed.object.unlisted().abandon();
     failed.error
 }
 
@@ -56,8 +55,8 @@ pub(crate) fn destroy<T: DriverObject + Tracked>(
 ) -> Result<Fresh<T>> {
     restrack::rdma_restrack_begin_del(object.entry(), sleep);
     match destroy(object) {
-        Ok(memory) => {
-            restrack::rdma_restrack_commit_del(memory.entry());
+        Ok(mut memory) => {
+            restrack::rdma_restrack_commit_del(memory.unlisted());
             Ok(memory)
         }
         Err(failed) => {

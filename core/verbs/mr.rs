@@ -6,7 +6,7 @@ use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
-        mr::{DmaList, DmaSpan, MappingMr, SetPage, SgOffset, SigAttrs},
+        mr::{DmaList, DmaSpan, MappingMr, NewMr, SetPage, SgOffset, SigAttrs},
         object::{Failed, Made, Owned, UdataView},
         trace, Mr, Pd,
     },
@@ -15,9 +15,14 @@ use rdma::{
 
 use crate::restrack::track;
 
-/// Tracks a new region.
-fn account(pd: &Pd, mr: Owned<Mr>) -> Owned<Mr> {
-    track::begin_under(&mr, c::RDMA_RESTRACK_MR, pd);
+/// Fills in a new region by `finish`, and tracks it.
+fn account(
+    pd: &Pd,
+    mut mr: NewMr<'_>,
+    finish: impl FnOnce(NewMr<'_>) -> Owned<Mr>,
+) -> Owned<Mr> {
+    track::set_owner_of(&mut mr, pd);
+    let mr = finish(mr);
     track::add(&mr);
     mr
 }
@@ -41,7 +46,7 @@ fn make(pd: &Pd, kind: u32, max_num_sg: u32, sleep: &MaySleep) -> Result<Owned<M
         return Err(EINVAL);
     }
     let mr = pd.driver_alloc_mr(kind, max_num_sg, sleep)?;
-    Ok(account(pd, mr.into_owned(kind)))
+    Ok(account(pd, mr, |mr| mr.into_owned(kind)))
 }
 
 /// Allocates an integrity region.
@@ -74,7 +79,7 @@ fn make_integrity(
     }
     let attrs = SigAttrs::new()?;
     let mr = pd.driver_alloc_mr_integrity(max_data_sg, max_meta_sg, sleep)?;
-    Ok(account(pd, mr.into_integrity(attrs)))
+    Ok(account(pd, mr, |mr| mr.into_integrity(attrs)))
 }
 
 /// Deregisters a region.
@@ -100,7 +105,7 @@ fn reg_user(
         return Err(EINVAL);
     }
     let mr = pd.driver_reg_user((start, length, iova), access, None, None, sleep)?;
-    Ok(account(pd, mr.into_user(iova, length)))
+    Ok(account(pd, mr, |mr| mr.into_user(iova, length)))
 }
 
 /// Registers memory of the current process for a kernel client. Process context.

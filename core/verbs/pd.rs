@@ -19,8 +19,8 @@ use rdma::{
 use crate::restrack::track;
 
 fn alloc(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> Result<Owned<Pd>> {
-    let pd = Fresh::new_pd(device, flags, sleep)?;
-    track::begin(&pd, c::RDMA_RESTRACK_PD, caller);
+    let mut pd = Fresh::new_pd(device, flags, sleep)?;
+    track::set_owner(&mut pd, caller);
     let mut pd = pd.driver_alloc(None, sleep).map_err(track::discard)?;
     track::add(&pd);
     if let Err(error) = add_keys(device, &mut pd, flags, caller, sleep) {

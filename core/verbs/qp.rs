@@ -57,8 +57,8 @@ fn create(
     if !device.has_create_qp() {
         return Err(EOPNOTSUPP);
     }
-    let qp = Fresh::new_qp(device, pd, init, creator.uobject, sleep)?;
-    track::begin(&qp, c::RDMA_RESTRACK_QP, creator.caller);
+    let mut qp = Fresh::new_qp(device, pd, init, creator.uobject, sleep)?;
+    track::set_owner(&mut qp, creator.caller);
     let udata = creator.bundle.map(AttrBundle::driver_udata);
     let qp = qp
         .driver_create(init, udata, sleep)

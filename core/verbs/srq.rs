@@ -33,9 +33,9 @@ fn create(
     udata: Option<&UdataView>,
     sleep: &MaySleep,
 ) -> Result<Owned<Srq>> {
-    let srq = Fresh::new_srq(pd, init, uobject, sleep)?;
+    let mut srq = Fresh::new_srq(pd, init, uobject, sleep)?;
     count_uses(&srq, |uses| uses.inc());
-    track::begin_under(&srq, c::RDMA_RESTRACK_SRQ, pd);
+    track::set_owner_of(&mut srq, pd);
     let srq = srq.driver_create(init, udata, sleep).map_err(|failed| {
         // SAFETY: The queue, which was counted above, is not made after all.
         count_uses(&failed.object, |uses| unsafe { uses.dec() });

@@ -40,8 +40,8 @@ impl<'a> NewContext<'a> {
     /// `EIO` if the device was removed, `ENOMEM`.
     pub fn new(call: Call<'a>) -> Result<Self> {
         let file = call.command.file();
-        let memory = Fresh::new_ucontext(device(call.command)?, file, call.sleep)?;
-        track::begin(&memory, c::RDMA_RESTRACK_CTX);
+        let mut memory = Fresh::new_ucontext(device(call.command)?, file, call.sleep)?;
+        track::set_owner(&mut memory);
         call.command.set_context(Some(&memory));
         Ok(Self {
             memory: Some(memory),
@@ -97,7 +97,7 @@ fn create(
 
 impl Drop for NewContext<'_> {
     fn drop(&mut self) {
-        let Some(memory) = &self.memory else {
+        let Some(memory) = &mut self.memory else {
             return;
         };
         self.call.command.set_context(None);

@@ -118,12 +118,12 @@ pub fn create(
             ptr::from_ref(channel).cast_mut().cast()
         }),
     };
-    let cq = Fresh::new_cq(device, handlers, sleep)?;
+    let mut cq = Fresh::new_cq(device, handlers, sleep)?;
     // SAFETY: By the invariants of `Fresh` only this function uses the memory.
     unsafe { (*cq.as_raw()).uobject = object.uobject().as_raw().cast() };
     object.uobject().set_user_handle(spec.user_handle);
     object.open(spec.channel, spec.async_file);
-    track::begin(&cq, bindings::RDMA_RESTRACK_CQ);
+    track::set_owner(&mut cq);
     // SAFETY: A view is a transparent wrapper; drivers do not change it.
     let init = unsafe { &*(&raw const init).cast::<CqInit>() };
     let cq = cq

@@ -58,8 +58,8 @@ pub fn alloc_dmah(
     sleep: &MaySleep,
 ) -> Result<Owned<Dmah>> {
     let context = object.context().ok_or(EINVAL)?;
-    let dmah = Fresh::new_dmah(context.device(), object, hints, sleep)?;
-    track::begin(&dmah, bindings::RDMA_RESTRACK_DMAH);
+    let mut dmah = Fresh::new_dmah(context.device(), object, hints, sleep)?;
+    track::set_owner(&mut dmah);
     let dmah = dmah.driver_alloc(command, sleep).map_err(track::discard)?;
     track::add(&dmah);
     Ok(dmah)

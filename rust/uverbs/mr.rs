@@ -59,9 +59,9 @@ pub fn check_access(device: &Device, access: u32) -> Result {
 }
 
 /// Completes the core's part of a region that a driver has just created.
-fn account(mr: NewMr<'_>, kind: u32, object: &Uobject) -> Owned<Mr> {
+fn account(mut mr: NewMr<'_>, kind: u32, object: &Uobject) -> Owned<Mr> {
+    track::set_owner(&mut mr);
     let mr = mr.into_object(kind, object);
-    track::begin(&mr, bindings::RDMA_RESTRACK_MR);
     track::add(&mr);
     mr
 }

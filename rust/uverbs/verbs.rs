@@ -27,35 +27,37 @@ pub mod track {
     use kernel::prelude::*;
     use rdma::core::{
         object::{DriverObject, Failed, Fresh, Tracked},
-        restrack::Owns,
+        restrack::{Owns, Unlisted},
     };
     use rdma_bindings as c;
 
-    /// Prepares the entry of an object of the current process; `kind` is `enum rdma_restrack_type`.
-    pub fn begin(object: &impl Owns, kind: u32) {
-        let res = object.entry().as_raw();
-        // SAFETY: By the invariants of an `OwnEntry`, and the object is not listed yet.
-        unsafe {
-            c::rdma_restrack_new(res, kind);
-            c::rdma_restrack_set_name(res, core::ptr::null());
+    /// Lets an object that is being created belong to the current process.
+    pub fn set_owner(object: &mut impl Unlisted) {
+        // SAFETY: By the invariants of an `UnlistedEntry` it is begun, and not listed.
+        unsafe { c::rdma_restrack_set_name(object.unlisted().as_raw(), core::ptr::null()) };
+    }
+
+    /// Lists an object that was created, unless it is listed.
+    pub fn add(object: &impl Owns) {
+        let entry = object.entry();
+        if !entry.is_valid() {
+            // SAFETY: By the invariants of an `OwnEntry` no other thread lists the object, which is not listed.
+            unsafe { c::rdma_restrack_add(entry.as_raw()) };
         }
     }
 
-    /// Lists an object that was created.
-    pub fn add(object: &impl Owns) {
-        // SAFETY: The object is valid, and was begun.
-        unsafe { c::rdma_restrack_add(object.entry().as_raw()) };
-    }
-
     /// Drops the entry of an object that was not created.
-    pub fn forget(object: &impl Owns) {
-        // SAFETY: The object was begun, and not added: this is the only reference.
-        unsafe { c::rdma_restrack_put(object.entry().as_raw()) };
+    pub fn forget(object: &mut impl Unlisted) {
+        let entry = object.unlisted();
+        if entry.has_first_reference() {
+            // SAFETY: By the invariants of an `UnlistedEntry` the reference that is counted is the first.
+            unsafe { c::rdma_restrack_put(entry.as_raw()) };
+        }
     }
 
     /// As [`forget`], and frees the memory of the object.
-    pub fn discard<T: DriverObject + Tracked>(failed: Failed<Fresh<T>>) -> Error {
-        forget(&failed.object);
+    pub fn discard<T: DriverObject + Tracked>(mut failed: Failed<Fresh<T>>) -> Error {
+        forget(&mut failed.object);
         failed.error
     }
 

@@ -113,15 +113,15 @@ pub(super) fn rereg(
     };
     let to = other.as_deref();
     let made = mr::rereg(&mut old, &change, to, call.udata(), call.sleep)?;
-    let Some(mr) = made else {
+    let Some(mut mr) = made else {
         return Ok(c::ib_uverbs_rereg_mr_resp {
             lkey: old.lkey(),
             rkey: old.rkey(),
             ..zeroed()
         });
     };
+    track::set_owner(&mut mr);
     let mr = mr.into_replacement(new.uobject());
-    track::begin(&mr, c::RDMA_RESTRACK_MR);
     track::add(&mr);
     let response = c::ib_uverbs_rereg_mr_resp {
         lkey: mr.lkey(),

@@ -10,17 +10,18 @@
 use core::{ops::Deref, ptr::NonNull};
 
 use kernel::prelude::*;
+use kernel_ext::entry::FromC;
 use rdma_bindings as bindings;
 
 use super::{
-    object::{driver_object, links, tracked, Fresh},
-    restrack::{OwnEntry, Owns},
+    object::{driver_object, links, tracked, Fresh, Tracked},
+    restrack::{OwnEntry, Owns, Unlisted, UnlistedEntry},
     stats::HwCounters,
     Counter, Device, Qp,
 };
 use crate::MaySleep;
 
-driver_object!(Counter, size_rdma_counter);
+driver_object!(Counter, size_rdma_counter; RDMA_RESTRACK_COUNTER);
 tracked!(Counter);
 
 /// How queue pairs of a port are bound to counters: `enum rdma_nl_counter_mode`.
@@ -98,11 +99,35 @@ unsafe impl Send for OwnedCounter {}
 impl Owns for OwnedCounter {
     #[inline]
     fn entry(&self) -> OwnEntry<'_> {
-        self.0.entry()
+        // SAFETY: `self` owns the counter, whose entry was begun with its memory; counters are not `Sync`.
+        unsafe { OwnEntry::from_c(self.0.res().as_raw()) }
     }
 }
 
-impl OwnedCounter {
+/// A counter that was just allocated, and that no queue pair is bound to but in an attempt that decides whether it stays.
+///
+/// # Invariants
+///
+/// The counter is not listed.
+pub struct NewCounter(OwnedCounter);
+
+impl Unlisted for NewCounter {
+    #[inline]
+    fn unlisted(&mut self) -> UnlistedEntry<'_> {
+        self.0 .0.unlisted()
+    }
+}
+
+impl Deref for NewCounter {
+    type Target = OwnedCounter;
+
+    #[inline]
+    fn deref(&self) -> &OwnedCounter {
+        &self.0
+    }
+}
+
+impl NewCounter {
     /// Allocates a counter of a port.
     ///
     /// # Errors
@@ -119,13 +144,17 @@ impl OwnedCounter {
         let stats = counter.driver_alloc_stats(sleep).ok_or(ENOMEM)?;
         counter.raw().stats = stats.into_raw();
         // INVARIANT: The driver has just allocated the values.
-        Ok(Self(counter))
+        Ok(Self(OwnedCounter(counter)))
     }
 
-    /// Sets how queue pairs are bound to the counter, and whether it includes optional counters. Called before any queue
-    /// pair is bound.
+    /// The counter, to be listed.
+    pub fn into_owned(self) -> OwnedCounter {
+        self.0
+    }
+
+    /// Sets how queue pairs are bound to the counter, and whether it includes optional counters.
     pub fn set_mode(&mut self, mode: CounterMode, qp_type: u32, with_optional: bool) {
-        self.0.raw().mode = bindings::rdma_counter_mode {
+        self.0 .0.raw().mode = bindings::rdma_counter_mode {
             mode: mode.number(),
             mask: mode.mask(),
             param: bindings::auto_mode_param {

@@ -32,7 +32,7 @@ use crate::MaySleep;
 /// A C handler of an object's asynchronous events; `None` is a null pointer.
 pub type EventFn = Option<unsafe extern "C" fn(*mut ib_event, *mut c_void)>;
 
-driver_object!(Cq, size_ib_cq);
+driver_object!(Cq, size_ib_cq; RDMA_RESTRACK_CQ);
 counted!(Cq);
 tracked!(Cq);
 

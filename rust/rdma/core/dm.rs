@@ -13,7 +13,7 @@ use super::{
 };
 use crate::MaySleep;
 
-driver_object!(Dmah, size_ib_dmah);
+driver_object!(Dmah, size_ib_dmah; RDMA_RESTRACK_DMAH);
 tracked!(Dmah);
 
 impl Dm {

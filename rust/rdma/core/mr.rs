@@ -18,6 +18,7 @@ use rdma_bindings::{self as bindings, ib_mr, ib_sge, ib_sig_attrs, list_head, sc
 use super::{
     list,
     object::{constants, counted, links, tracked, Owned, ParentCounts},
+    restrack::{Unlisted, UnlistedEntry},
     Device, Dm, Dmah, Mr, Pd, Qp, Uobject,
 };
 
@@ -121,10 +122,18 @@ impl Mr {
 ///
 /// # Invariants
 ///
-/// The driver has created the region in the domain, and only this value refers to it.
+/// The driver has created the region in the domain, and only this value refers to it. Its resource tracking entry is begun.
 pub struct NewMr<'a> {
     mr: NonNull<ib_mr>,
     pd: &'a Pd,
+}
+
+impl Unlisted for NewMr<'_> {
+    #[inline]
+    fn unlisted(&mut self) -> UnlistedEntry<'_> {
+        // SAFETY: By the type invariants the entry is begun, and only `self`, which is borrowed mutably, refers to it.
+        unsafe { UnlistedEntry::from_c(&raw mut (*self.mr.as_ptr()).res) }
+    }
 }
 
 impl<'a> NewMr<'a> {
@@ -139,6 +148,11 @@ impl<'a> NewMr<'a> {
     /// `mr` is an errno (`ERR_PTR`), or a region that a driver has just created in the domain.
     pub(crate) unsafe fn from_driver(pd: &'a Pd, mr: *mut ib_mr) -> Result<Self> {
         let mr = NonNull::new(kernel::error::from_err_ptr(mr)?).ok_or(EINVAL)?;
+        // SAFETY: By the safety requirements the region is new, and nobody knows its entry.
+        unsafe {
+            bindings::restrack_begin(&raw mut (*mr.as_ptr()).res);
+            (*mr.as_ptr()).res.type_ = bindings::RDMA_RESTRACK_MR;
+        }
         // INVARIANT: By the safety requirements.
         Ok(Self { mr, pd })
     }

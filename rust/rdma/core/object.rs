@@ -60,6 +60,10 @@ pub unsafe trait DriverObject: View {
 
     /// Whether RCU readers may refer to the object when it is destroyed. They may read all of it except for the first two words.
     const RCU: bool = false;
+
+    /// Prepares the resource tracking entry of a new object, if it has one: its type, and the first reference.
+    #[inline]
+    fn begin_entry(_object: &mut Self::C) {}
 }
 
 /// An object with a resource tracking entry.
@@ -108,7 +112,9 @@ impl<T: DriverObject> Fresh<T> {
         const { assert!(align_of::<T::C>() <= align_of::<u64>()) };
         let memory = Kmalloc::alloc(layout, flags | __GFP_ZERO, node)?;
         // INVARIANT: The memory was just allocated, and zeros are a valid `T::C`.
-        Ok(Self(memory.cast()))
+        let mut fresh = Self(memory.cast());
+        T::begin_entry(fresh.raw());
+        Ok(fresh)
     }
 
     /// The core's part, to be filled in.
@@ -428,9 +434,23 @@ macro_rules! tracked {
 }
 pub(crate) use tracked;
 
-/// Implements [`DriverObject`] for an object whose size is a member of `struct ib_device_ops`.
+/// The method of [`DriverObject`] for an object with a resource tracking entry; `kind` is of `enum rdma_restrack_type`.
+macro_rules! begin_entry {
+    ($kind:ident) => {
+        #[inline]
+        fn begin_entry(object: &mut Self::C) {
+            // SAFETY: The object is new, and borrowed exclusively.
+            unsafe { rdma_bindings::restrack_begin(&mut object.res) };
+            object.res.type_ = rdma_bindings::$kind;
+        }
+    };
+}
+pub(crate) use begin_entry;
+
+/// Implements [`DriverObject`] for an object whose size is a member of `struct ib_device_ops`. For one with a resource tracking
+/// entry, the entry's type comes last.
 macro_rules! driver_object {
-    ($view:ty, $size:ident $(, $option:ident)*) => {
+    ($view:ty, $size:ident $(, $option:ident)* $(; $kind:ident)?) => {
         // SAFETY: The structure consists of pointers and numbers, and of locks that are initialised when the object is made.
         unsafe impl $crate::core::object::DriverObject for $view {
             #[inline]
@@ -438,6 +458,7 @@ macro_rules! driver_object {
                 ops.$size
             }
             $( const $option: bool = true; )*
+            $( $crate::core::object::begin_entry!($kind); )?
         }
     };
 }

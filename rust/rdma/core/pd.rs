@@ -22,7 +22,7 @@ use crate::MaySleep;
 
 // Readers of the number of a region's domain do not lock the region, so the memory is freed after a grace
 // period.
-driver_object!(Pd, size_ib_pd, RCU);
+driver_object!(Pd, size_ib_pd, RCU; RDMA_RESTRACK_PD);
 counted!(Pd);
 tracked!(Pd);
 

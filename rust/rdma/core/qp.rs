@@ -32,7 +32,8 @@ use super::{
     gid::GidRef,
     list,
     object::{
-        constants, counted, links, optional_links, tracked, DriverObject, Fresh, Owned, UdataView,
+        begin_entry, constants, counted, links, optional_links, tracked, DriverObject, Fresh, Owned,
+        UdataView,
     },
     AttrBundle, Cq, Device, Pd, Qp, RwqIndTable, Srq, Xrcd,
 };
@@ -46,6 +47,8 @@ unsafe impl DriverObject for Qp {
     fn size(ops: &bindings::ib_device_ops) -> usize {
         ops.size_ib_qp
     }
+
+    begin_entry!(RDMA_RESTRACK_QP);
 }
 counted!(Qp);
 tracked!(Qp);

@@ -8,6 +8,7 @@
 //! C header: `include/rdma/restrack.h`.
 
 use core::{
+    marker::PhantomData,
     ptr::NonNull,
     sync::atomic::{AtomicI32, Ordering},
 };
@@ -147,6 +148,19 @@ impl RestrackEntry {
         }
     }
 
+    /// Marks the entry as not listed, and drops the reference to the process.
+    ///
+    /// # Safety
+    ///
+    /// No other thread accesses the entry.
+    unsafe fn close(&self) {
+        // SAFETY: By the safety requirements.
+        unsafe {
+            (&raw mut (*self.as_raw()).valid).write_volatile(false);
+            self.forget_task();
+        }
+    }
+
     /// Whether there are references.
     fn has_references(&self) -> bool {
         // SAFETY: The member is valid as long as the entry, and C accesses it atomically too.
@@ -175,7 +189,7 @@ impl RestrackEntry {
 
     /// The name of the kernel module that the object belongs to; empty if none was set.
     pub fn kernel_name(&self) -> &CStr {
-        // SAFETY: By `set_kernel_name` the name is valid as long as the object.
+        // SAFETY: By `UnlistedEntry::set_kernel_name` the name is valid as long as the object.
         unsafe {
             let name = (*self.as_raw()).kern_name;
             if name.is_null() {
@@ -203,28 +217,30 @@ impl RestrackEntry {
     }
 }
 
-/// The entry of an object, with the rights of the object's owner, who has the first reference from [`Self::begin`] until
-/// [`Self::drain`].
+/// The entry of an object that is not listed: it is being made, or its driver has destroyed it.
 ///
 /// # Invariants
 ///
-/// Only the object's owner initialises the entry, lists it, or sets whom the object belongs to, as long as this value exists.
-#[derive(Clone, Copy)]
-pub struct OwnEntry<'a>(&'a RestrackEntry);
+/// The entry is begun with the type of its object. It has no reference but the first, and only this value is used to change it.
+pub struct UnlistedEntry<'a>(&'a RestrackEntry, NotSend);
+
+/// For values of one thread.
+type NotSend = PhantomData<*mut ()>;
 
 // SAFETY: `Raw` is the pointer type in the header.
-unsafe impl FromC for OwnEntry<'_> {
+unsafe impl FromC for UnlistedEntry<'_> {
     type Raw = *mut rdma_restrack_entry;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: By the safety requirements; a view is a transparent wrapper.
-        // INVARIANT: By the header the owner of the object calls the functions that take this argument.
-        Self(unsafe { &*raw.cast() })
+        // INVARIANT: By the header the owner of the object calls the functions that take this argument, between
+        // `rdma_restrack_new` and `rdma_restrack_add`, or after `rdma_restrack_begin_del`, which waits for the readers.
+        Self(unsafe { &*raw.cast() }, PhantomData)
     }
 }
 
-impl core::ops::Deref for OwnEntry<'_> {
+impl core::ops::Deref for UnlistedEntry<'_> {
     type Target = RestrackEntry;
 
     #[inline]
@@ -233,99 +249,40 @@ impl core::ops::Deref for OwnEntry<'_> {
     }
 }
 
-/// A value that owns an object, and so its entry. One thread at a time has an [`Owned`] or a [`Fresh`].
-pub trait Owns {
+/// A value that alone refers to an object that is not listed.
+pub trait Unlisted {
     /// The entry.
-    fn entry(&self) -> OwnEntry<'_>;
+    fn unlisted(&mut self) -> UnlistedEntry<'_>;
 }
 
-impl<T: View + Tracked> Owns for Owned<T> {
+impl<T: DriverObject + Tracked> Unlisted for Fresh<T> {
     #[inline]
-    fn entry(&self) -> OwnEntry<'_> {
-        // INVARIANT: `self` owns the object.
-        OwnEntry(self.res())
+    fn unlisted(&mut self) -> UnlistedEntry<'_> {
+        // INVARIANT: `DriverObject::begin_entry` has begun the entry. `self` owns the memory exclusively and is borrowed mutably.
+        // An object is taken from the list, by the contract of `Listed`, and its readers are waited for before it is memory again.
+        UnlistedEntry(self.res(), PhantomData)
     }
 }
 
-impl<T: DriverObject + Tracked> Owns for Fresh<T> {
-    #[inline]
-    fn entry(&self) -> OwnEntry<'_> {
-        // INVARIANT: `self` owns the memory exclusively.
-        OwnEntry(self.res())
-    }
-}
-
-impl OwnEntry<'_> {
-    /// Sets the number of the entry, before it is listed.
-    pub fn set_id(self, id: u32) {
-        // SAFETY: By the type invariants there is no other writer; readers use a single load.
-        unsafe { (&raw mut (*self.as_raw()).id).write_volatile(id) };
-    }
-
-    /// Marks the entry as listed.
-    pub fn set_valid(self) {
-        // SAFETY: By the type invariants there is no other writer; readers use a single load.
-        unsafe { (&raw mut (*self.as_raw()).valid).write_volatile(true) };
-    }
-
-    /// Initialises the entry of a new object: one reference, no name.
-    pub fn begin(self, kind: u32) {
-        // SAFETY: By the type invariants only this thread initialises the entry, and there are no references before that.
-        unsafe {
-            bindings::restrack_begin(self.as_raw());
-            (*self.as_raw()).type_ = kind;
-        }
-    }
-
-    /// Gives an entry without references its first reference again.
-    pub fn begin_again(self) {
-        if !self.has_references() {
-            // SAFETY: The entry has no references, and by the type invariants only this thread initialises it.
-            unsafe { bindings::restrack_again(self.as_raw()) };
-        }
-    }
-
-    /// Gives up the first reference, and waits until the last one is given up. Does nothing if there are no references.
-    pub fn drain(self, _sleep: &MaySleep) {
-        if !self.has_references() {
-            return;
-        }
-        // SAFETY: Only this function gives up the first reference, and the count is 0 after that, so that the first reference is
-        // still counted here. The token proves that the context may sleep.
-        unsafe {
-            self.put();
-            bindings::wait_for_completion(&raw mut (*self.as_raw()).comp);
-        }
-    }
-
-    /// Gives up the first reference of an entry whose object could not be created. Returns whether it was the last. Any context.
-    ///
-    /// # Safety
-    ///
-    /// The entry was begun, and neither listed nor abandoned since.
-    pub unsafe fn abandon(self) -> bool {
-        // SAFETY: By the safety requirements the first reference is counted.
-        unsafe { self.put() }
-    }
-
+impl UnlistedEntry<'_> {
     /// Sets the name of the kernel module that the object belongs to.
     ///
     /// # Safety
     ///
     /// `name` is null, or a string that is valid as long as the object.
-    pub unsafe fn set_kernel_name(self, name: *const kernel::ffi::c_char) {
-        // SAFETY: By the type invariants there is no other writer, and readers find the entry only after it is listed.
+    pub unsafe fn set_kernel_name(&mut self, name: *const kernel::ffi::c_char) {
+        // SAFETY: By the type invariants there is no reader and no other writer.
         unsafe { (*self.as_raw()).kern_name = name };
     }
 
     /// Sets the current process as the one that the object belongs to.
-    pub fn set_current_task(self) {
+    pub fn set_current_task(&mut self) {
         // SAFETY: `current` is a valid process.
         unsafe { self.attach(bindings::get_current()) };
     }
 
     /// Lets the object belong to the same process or module as `parent`.
-    pub fn set_owner_of(self, parent: &RestrackEntry) {
+    pub fn set_owner_of(&mut self, parent: &RestrackEntry) {
         // SAFETY: `parent` is a valid entry, which holds a reference to its process, or whose name is valid as long as its
         // object.
         unsafe {
@@ -343,14 +300,152 @@ impl OwnEntry<'_> {
     /// # Safety
     ///
     /// `task` is a valid process.
-    unsafe fn attach(self, task: *mut bindings::task_struct) {
-        // SAFETY: By the safety requirements; readers use the field only after the entry is listed. The entry's reference to a
-        // former process is dropped.
+    unsafe fn attach(&mut self, task: *mut bindings::task_struct) {
+        // SAFETY: By the safety requirements, and by the type invariants there is no reader. The entry's reference to a former
+        // process is dropped.
         unsafe {
             bindings::get_task_struct(task);
-            (*self).forget_task();
+            self.forget_task();
             (*self.as_raw()).task = task;
             (*self.as_raw()).user = true;
+        }
+    }
+
+    /// Whether the first reference is there: it was not given up.
+    #[inline]
+    pub fn has_first_reference(&self) -> bool {
+        self.has_references()
+    }
+
+    /// Gives up the first reference of an entry whose object could not be created, if it is there. Any context.
+    pub fn abandon(self) {
+        if self.has_first_reference() {
+            // SAFETY: By the type invariants the reference that is counted is the first.
+            unsafe { self.put() };
+        }
+    }
+
+    /// Ends the entry of an object that is destroyed, and drops the reference to the process.
+    pub fn end(self) {
+        // SAFETY: By the type invariants nobody uses the entry.
+        unsafe { self.close() };
+    }
+}
+
+/// The entry of a new object, which C passes together with an [`EntryKind`].
+pub struct NewEntry<'a>(&'a RestrackEntry);
+
+/// The type of a new object, `enum rdma_restrack_type`, which C passes together with a [`NewEntry`]. A value does not outlive the
+/// call, and no exported function takes two of them.
+pub struct EntryKind<'a>(u32, PhantomData<&'a ()>);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for NewEntry<'_> {
+    type Raw = *mut rdma_restrack_entry;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+// SAFETY: `Raw` is the type in the header.
+unsafe impl FromC for EntryKind<'_> {
+    type Raw = bindings::rdma_restrack_type;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
+    }
+}
+
+impl<'a> NewEntry<'a> {
+    /// Initialises the entry: one reference, no name.
+    pub fn begin(self, kind: EntryKind<'a>) {
+        // SAFETY: Both are from the same call, and by the header the object is new and of this type.
+        unsafe {
+            bindings::restrack_begin(self.0.as_raw());
+            (*self.0.as_raw()).type_ = kind.0;
+        }
+    }
+}
+
+/// The entry of an object, with the rights of the object's owner, who has the first reference until [`Self::drain`].
+///
+/// # Invariants
+///
+/// The entry is begun with the type of its object, or was never begun and is all zeros. Only the object's owner, on one thread,
+/// lists the entry or gives up its first reference, as long as this value exists.
+#[derive(Clone, Copy)]
+pub struct OwnEntry<'a>(&'a RestrackEntry, NotSend);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for OwnEntry<'_> {
+    type Raw = *mut rdma_restrack_entry;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        // INVARIANT: By the header the owner of the object calls the functions that take this argument.
+        Self(unsafe { &*raw.cast() }, PhantomData)
+    }
+}
+
+impl core::ops::Deref for OwnEntry<'_> {
+    type Target = RestrackEntry;
+
+    #[inline]
+    fn deref(&self) -> &RestrackEntry {
+        self.0
+    }
+}
+
+/// A value that owns an object, and so its entry. One thread at a time has it.
+pub trait Owns {
+    /// The entry.
+    fn entry(&self) -> OwnEntry<'_>;
+}
+
+impl<T: View + Tracked> Owns for Owned<T> {
+    #[inline]
+    fn entry(&self) -> OwnEntry<'_> {
+        // INVARIANT: `self` owns the object, and is not `Sync`. Its memory was a `Fresh` or is from C; both begin the entry.
+        OwnEntry(self.res(), PhantomData)
+    }
+}
+
+impl OwnEntry<'_> {
+    /// Sets the number of the entry, before it is listed.
+    pub fn set_id(self, id: u32) {
+        // SAFETY: By the type invariants there is no other writer; readers use a single load.
+        unsafe { (&raw mut (*self.as_raw()).id).write_volatile(id) };
+    }
+
+    /// Marks the entry as listed.
+    pub fn set_valid(self) {
+        // SAFETY: By the type invariants there is no other writer; readers use a single load.
+        unsafe { (&raw mut (*self.as_raw()).valid).write_volatile(true) };
+    }
+
+    /// Gives an entry without references its first reference again.
+    pub fn begin_again(self) {
+        if !self.has_references() {
+            // SAFETY: The entry has no references, and by the type invariants only this thread gives it the first one.
+            unsafe { bindings::restrack_again(self.as_raw()) };
+        }
+    }
+
+    /// Gives up the first reference, and waits until the last one is given up. Does nothing if there are no references.
+    pub fn drain(self, _sleep: &MaySleep) {
+        if !self.has_references() {
+            return;
+        }
+        // SAFETY: By the type invariants no other thread gives up the first reference. This function waits until the count is 0,
+        // and so does not find it counted twice. The token proves that the context may sleep.
+        unsafe {
+            self.put();
+            bindings::wait_for_completion(&raw mut (*self.as_raw()).comp);
         }
     }
 
@@ -360,10 +455,7 @@ impl OwnEntry<'_> {
             return;
         }
         // SAFETY: The entry was never listed, or all references are given up; by the type invariants only this thread ends it.
-        unsafe {
-            (&raw mut (*self.as_raw()).valid).write_volatile(false);
-            self.forget_task();
-        }
+        unsafe { self.close() };
     }
 }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::MaySleep;
 
-driver_object!(Srq, size_ib_srq);
+driver_object!(Srq, size_ib_srq; RDMA_RESTRACK_SRQ);
 counted!(Srq);
 tracked!(Srq);
 

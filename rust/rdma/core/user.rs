@@ -25,7 +25,7 @@ use crate::MaySleep;
 
 driver_object!(Mw, size_ib_mw);
 driver_object!(RwqIndTable, size_ib_rwq_ind_table);
-driver_object!(Ucontext, size_ib_ucontext);
+driver_object!(Ucontext, size_ib_ucontext; RDMA_RESTRACK_CTX);
 tracked!(Ucontext);
 
 impl Fresh<Ucontext> {
