@@ -365,12 +365,9 @@ pub(crate) fn unregister_and_put(device: Registered, sleep: &MaySleep) {
 /// otherwise. `ib_unregister_driver` waits for it.
 #[export]
 fn ib_unregister_device_queued(device: &Device) {
-    let Some(workers) = UNREGISTER_QUEUE.get() else {
-        return;
-    };
     let unregister = &device.core().lifecycle.unregister;
     let old = unregister.device.lock().replace(device.hold());
-    sleepable::enqueue(workers, unregister);
+    UNREGISTER_QUEUE.with(|workers| sleepable::enqueue(workers, unregister));
     drop(old);
 }
 

@@ -166,7 +166,9 @@ impl Poller for Core {
 ///
 /// `EINVAL` for an invalid poll context: the queue is destroyed then.
 pub(crate) fn start(cq: NewCq, sleep: &MaySleep) -> Result<Owned<Cq>> {
-    let work = |queue: &'static GlobalQueue| queue.get().map(Polling::Work);
+    // SAFETY: The driver of the queue's device uses symbols of this module, which stays loaded, with the workqueues, until the
+    // driver has gone.
+    let work = |queue: &'static GlobalQueue| unsafe { queue.get() }.map(Polling::Work);
     let polling = match cq.poll_ctx() {
         c::IB_POLL_SOFTIRQ => Some(Polling::Softirq(SOFTIRQ_BUDGET)),
         c::IB_POLL_WORKQUEUE => work(&BOUND),

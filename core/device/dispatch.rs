@@ -99,9 +99,6 @@ pub(crate) fn close(device: &Device, sleep: &MaySleep) {
 /// If memory is short, the event is lost.
 pub(crate) fn dispatch(device: &Device, event: Event) {
     let queue = &device.core().dispatch;
-    let Some(workers) = ib_wq.get() else {
-        return;
-    };
     let waiting = Waiting {
         device: device.hold(),
         event,
@@ -112,7 +109,7 @@ pub(crate) fn dispatch(device: &Device, event: Event) {
         return;
     }
     // Under the lock, so that `close` flushes the work of each accepted event.
-    sleepable::enqueue(workers, queue);
+    ib_wq.with(|workers| sleepable::enqueue(workers, queue));
 }
 
 /// Dispatches an event to the handlers of a device, asynchronously and in order. Any context.

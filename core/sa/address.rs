@@ -103,15 +103,11 @@ impl SleepableWork<1> for SaPort {
 pub(super) fn changed(port: &Arc<SaPort>, is_another: bool) {
     let old = port.address.lock().take();
     drop(old);
-    let Some(workers) = ib_wq.get() else {
-        return;
-    };
     if is_another {
         *port.capabilities.lock() = Capabilities::default();
-        let delay = kernel::time::msecs_to_jiffies(ASK_AFTER_MS);
-        delayed::enqueue::<_, 2>(workers, port, delay);
+        ask_later(port);
     }
-    sleepable::enqueue::<_, 1>(workers, port);
+    ib_wq.with(|workers| sleepable::enqueue::<_, 1>(workers, port));
 }
 
 /// Completion of the ClassPortInfo query.
@@ -128,10 +124,13 @@ fn retry_later(port: &Arc<SaPort>) {
         return;
     }
     drop(capabilities);
-    if let Some(workers) = ib_wq.get() {
-        let delay = kernel::time::msecs_to_jiffies(ASK_AFTER_MS);
-        delayed::enqueue::<_, 2>(workers, port, delay);
-    }
+    ask_later(port);
+}
+
+/// Schedules the ClassPortInfo query.
+fn ask_later(port: &Arc<SaPort>) {
+    let delay = kernel::time::msecs_to_jiffies(ASK_AFTER_MS);
+    ib_wq.with(|workers| delayed::enqueue::<_, 2>(workers, port, delay));
 }
 
 impl QueryHandler for Answer {

@@ -139,9 +139,8 @@ fn arm(all: &Administration) {
     };
     let left_ms = first.until.saturating_sub(now_ns()).div_ceil(1_000_000);
     let left_ms = u32::try_from(left_ms).unwrap_or(u32::MAX);
-    if let Some(workers) = WORKERS.get() {
-        delayed::enqueue(workers, service, kernel::time::msecs_to_jiffies(left_ms));
-    }
+    let delay = kernel::time::msecs_to_jiffies(left_ms);
+    WORKERS.with(|workers| delayed::enqueue(workers, service, delay));
 }
 
 /// Adds a query to those sent to user space; returns its netlink sequence number.

@@ -4,7 +4,10 @@
 //!
 //! C headers: `include/linux/fs.h`, `include/linux/cdev.h`, `include/linux/device/class.h`.
 
-use core::marker::PhantomData;
+use core::{
+    marker::PhantomData,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use kernel::{
     error::to_result,
@@ -104,7 +107,12 @@ pub trait Nodes: 'static {
 }
 
 /// A device class with nodes: a `static`.
-pub struct NodeClass<T>(Opaque<bindings::class>, PhantomData<fn() -> T>);
+pub struct NodeClass<T> {
+    raw: Opaque<bindings::class>,
+    /// Whether there is a [`ClassRegistration`].
+    registered: AtomicBool,
+    _nodes: PhantomData<fn() -> T>,
+}
 
 // SAFETY: The driver model synchronises access to a class.
 unsafe impl<T> Sync for NodeClass<T> {}
@@ -112,29 +120,38 @@ unsafe impl<T> Sync for NodeClass<T> {}
 impl<T: Nodes> NodeClass<T> {
     /// A class with this name.
     pub const fn new(name: &'static CStr) -> Self {
-        Self(
-            Opaque::new(bindings::class {
+        Self {
+            raw: Opaque::new(bindings::class {
                 name: kernel::str::as_char_ptr_in_const_context(name),
                 devnode: Some(Self::devnode),
                 ..pin_init::zeroed()
             }),
-            PhantomData,
-        )
+            registered: AtomicBool::new(false),
+            _nodes: PhantomData,
+        }
     }
 
     /// The C structure.
     pub fn as_raw(&'static self) -> *const bindings::class {
-        self.0.get()
+        self.raw.get()
     }
 
     /// Registers the class.
     ///
     /// # Errors
     ///
-    /// Errors of the driver core.
+    /// `EBUSY` if the class is registered; errors of the driver core.
     pub fn register_bare(&'static self, _sleep: &MaySleep) -> Result<ClassRegistration<T>> {
-        // SAFETY: The class is a static, and the holder of the registration keeps it registered once.
-        to_result(unsafe { bindings::class_register(self.as_raw()) })?;
+        if self.registered.swap(true, Ordering::Acquire) {
+            return Err(EBUSY);
+        }
+        // SAFETY: The class is a static, and the flag has shown that it is not registered.
+        let registered = to_result(unsafe { bindings::class_register(self.as_raw()) });
+        if let Err(error) = registered {
+            self.registered.store(false, Ordering::Release);
+            return Err(error);
+        }
+        // INVARIANT: The class was just registered.
         Ok(ClassRegistration(self))
     }
 
@@ -142,7 +159,7 @@ impl<T: Nodes> NodeClass<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the driver core.
+    /// `EBUSY` if the class is registered; errors of the driver core.
     pub fn register(
         &'static self,
         text: &'static ClassText,
@@ -178,12 +195,17 @@ impl<T: Nodes> NodeClass<T> {
 }
 
 /// Keeps the class registered until it is dropped.
+///
+/// # Invariants
+///
+/// The class is registered, and there is no other registration of it.
 pub struct ClassRegistration<T: 'static>(&'static NodeClass<T>);
 
 impl<T> Drop for ClassRegistration<T> {
     fn drop(&mut self) {
-        // SAFETY: `register_bare` has registered the class.
-        unsafe { bindings::class_unregister(self.0 .0.get()) };
+        // SAFETY: By the type invariants the class is registered.
+        unsafe { bindings::class_unregister(self.0.raw.get()) };
+        self.0.registered.store(false, Ordering::Release);
     }
 }
 

@@ -10,32 +10,48 @@ use crate::{bindings, context::MaySleep, entry::view_of};
 
 view_of! {
     /// An SRCU domain in a C structure.
+    ///
+    /// # Invariants
+    ///
+    /// The domain is initialised.
     pub struct Srcu(bindings::srcu_struct);
 }
 
-impl Srcu {
-    /// Initialises a domain; [`cleanup`](Self::cleanup) must be called at the end.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    ///
-    /// # Safety
-    ///
-    /// The domain is not used yet, and is not moved from now on.
-    pub unsafe fn init(&self) -> Result {
-        // SAFETY: By the safety requirements.
-        to_result(unsafe { bindings::srcu_struct_init(self.as_raw()) })
-    }
+/// Initialises a domain; [`cleanup`] must be called at the end.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+///
+/// # Safety
+///
+/// `domain` is valid, not used yet, and not moved from now on.
+pub unsafe fn init(domain: *mut bindings::srcu_struct) -> Result {
+    // SAFETY: By the safety requirements.
+    to_result(unsafe { bindings::srcu_struct_init(domain) })
+}
 
-    /// Cleans up a domain.
+/// Cleans up a domain.
+///
+/// # Safety
+///
+/// The domain was initialised, has no readers, and is not used any more.
+pub unsafe fn cleanup(domain: *mut bindings::srcu_struct, _sleep: &MaySleep) {
+    // SAFETY: By the safety requirements.
+    unsafe { bindings::cleanup_srcu_struct(domain) };
+}
+
+impl Srcu {
+    /// Borrows a domain.
     ///
     /// # Safety
     ///
-    /// The domain was initialised, has no readers, and is not used any more.
-    pub unsafe fn cleanup(&self, _sleep: &MaySleep) {
-        // SAFETY: By the safety requirements.
-        unsafe { bindings::cleanup_srcu_struct(self.as_raw()) };
+    /// The domain is initialised, and not cleaned up during `'a`.
+    #[inline]
+    pub unsafe fn from_raw<'a>(domain: *mut bindings::srcu_struct) -> &'a Self {
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        // INVARIANT: By the safety requirements.
+        unsafe { &*domain.cast() }
     }
 
     /// Enters a read-side critical section, which may sleep. Not in interrupts.
@@ -43,7 +59,7 @@ impl Srcu {
     pub fn read(&self) -> ReadGuard<'_> {
         ReadGuard {
             srcu: self,
-            // SAFETY: A domain is initialised before safe code gets a reference to it.
+            // SAFETY: By the type invariants.
             index: unsafe { bindings::srcu_read_lock(self.as_raw()) },
             _not_send: NotThreadSafe,
         }
@@ -51,7 +67,7 @@ impl Srcu {
 
     /// Waits for all current readers. The caller is not one of them.
     pub fn synchronize(&self, _sleep: &MaySleep) {
-        // SAFETY: The domain is initialised; the token proves that the context may sleep.
+        // SAFETY: By the type invariants; the token proves that the context may sleep.
         unsafe { bindings::synchronize_srcu(self.as_raw()) };
     }
 }

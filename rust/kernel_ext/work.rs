@@ -19,7 +19,7 @@ use core::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc,
+    sync::{rcu, Arc},
     workqueue::{HasWork, Queue, RawWorkItem, Work, WorkItem},
 };
 
@@ -110,6 +110,12 @@ impl SleepableQueue {
         // SAFETY: By the safety requirements; the types are transparent.
         // INVARIANT: By the safety requirements.
         unsafe { &*queue.cast::<Self>() }
+    }
+
+    /// Waits for all work that was queued before the call.
+    pub fn flush(&self, _may_sleep: &MaySleep) {
+        // SAFETY: The queue is valid, and the token proves that the context may sleep.
+        unsafe { bindings::__flush_workqueue(self.as_raw()) };
     }
 
     /// The C structure, which is valid as long as `self`.
@@ -204,12 +210,6 @@ impl OwnedQueue {
     pub fn as_raw(&self) -> NonNull<bindings::workqueue_struct> {
         self.0
     }
-
-    /// Waits for all work that was queued before the call.
-    pub fn flush(&self, _may_sleep: &MaySleep) {
-        // SAFETY: The queue is valid, and the token proves that the context may sleep.
-        unsafe { bindings::__flush_workqueue(self.0.as_ptr()) };
-    }
 }
 
 impl Deref for OwnedQueue {
@@ -232,7 +232,8 @@ impl Drop for OwnedQueue {
 ///
 /// # Invariants
 ///
-/// The pointer is null, or that of a queue that an [`InstalledQueue`] owns.
+/// The pointer is null, or that of a queue that an [`InstalledQueue`] owns. The owner resets it, and waits for RCU readers, before
+/// the queue goes.
 #[repr(transparent)]
 pub struct GlobalQueue(AtomicPtr<bindings::workqueue_struct>);
 
@@ -254,20 +255,25 @@ impl GlobalQueue {
         InstalledQueue(self, queue)
     }
 
-    /// The queue. `None` before it is installed, and while the module is unloaded.
+    /// Calls `f` with the queue, in an RCU section: `f` must not sleep. `None` before the queue is installed, and while the module
+    /// is unloaded.
     #[inline]
-    pub fn get(&self) -> Option<&SleepableQueue> {
+    pub fn with<R>(&self, f: impl FnOnce(&SleepableQueue) -> R) -> Option<R> {
+        let _inside = rcu::read_lock();
         let queue = NonNull::new(self.0.load(Ordering::Acquire))?;
-        // SAFETY: By the type invariants; work is not queued any more while the owner drops the queue.
-        Some(unsafe { SleepableQueue::from_raw(queue.as_ptr()) })
+        // SAFETY: By the type invariants the queue stays until the RCU section ends.
+        Some(f(unsafe { SleepableQueue::from_raw(queue.as_ptr()) }))
     }
 
-    /// Waits for all work that was queued before the call.
-    pub fn flush(&self, _may_sleep: &MaySleep) {
-        if let Some(queue) = NonNull::new(self.0.load(Ordering::Acquire)) {
-            // SAFETY: By the type invariants, and the token proves that the context may sleep.
-            unsafe { bindings::__flush_workqueue(queue.as_ptr()) };
-        }
+    /// The queue, as [`Self::with`], for longer than an RCU section.
+    ///
+    /// # Safety
+    ///
+    /// The [`InstalledQueue`] is not dropped as long as the result is used.
+    pub unsafe fn get(&self) -> Option<&SleepableQueue> {
+        let queue = NonNull::new(self.0.load(Ordering::Acquire))?;
+        // SAFETY: By the type invariants, and the owner keeps the queue by the safety requirements.
+        Some(unsafe { SleepableQueue::from_raw(queue.as_ptr()) })
     }
 }
 
@@ -276,9 +282,11 @@ pub struct InstalledQueue(&'static GlobalQueue, OwnedQueue);
 
 impl Drop for InstalledQueue {
     fn drop(&mut self) {
-        // Work that queues more work of the module has finished before this.
         // SAFETY: The owner of a queue drops it in process context.
-        self.1.flush(&unsafe { MaySleep::assume() });
+        let sleep = unsafe { MaySleep::assume() };
+        // Work that queues more work of the module has finished after this.
+        self.1.flush(&sleep);
         self.0 .0.store(null_mut(), Ordering::Release);
+        crate::sync::rcu::synchronize_expedited(&sleep);
     }
 }

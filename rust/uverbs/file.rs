@@ -243,8 +243,8 @@ impl Drop for LastFile {
 
 /// `disassociate_srcu` of a file's device: commands are its readers while they use the device.
 fn domain(file: &UverbsFile) -> &Srcu {
-    // SAFETY: The file holds a reference to its device; a view is a transparent wrapper.
-    unsafe { &*(&raw mut (*(*file.as_raw()).device).disassociate_srcu).cast() }
+    // SAFETY: The file holds a reference to its device. The member is initialised with the device, and cleaned up with its memory.
+    unsafe { Srcu::from_raw(&raw mut (*(*file.as_raw()).device).disassociate_srcu) }
 }
 
 /// The RDMA device of a file, unless it was removed.

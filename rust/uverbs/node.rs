@@ -114,10 +114,7 @@ impl OwnNode {
         let memory = KBox::<ib_uverbs_device>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
         let raw = KBox::into_raw(memory);
         // SAFETY: The memory is new, and not moved from here on.
-        let initialised = unsafe {
-            let srcu = &*(&raw mut (*raw).disassociate_srcu).cast::<Srcu>();
-            srcu.init()
-        };
+        let initialised = unsafe { srcu::init(&raw mut (*raw).disassociate_srcu) };
         if let Err(error) = initialised {
             // SAFETY: The initialisation has failed, so this function still owns the memory.
             drop(unsafe { KBox::from_raw(raw) });
@@ -269,8 +266,8 @@ impl Node {
     }
 
     fn srcu(&self) -> &Srcu {
-        // SAFETY: The member is initialised when the node is made; a view is a transparent wrapper.
-        unsafe { &*(&raw mut (*self.as_raw()).disassociate_srcu).cast() }
+        // SAFETY: The member is initialised when the node is made, and cleaned up with its memory.
+        unsafe { Srcu::from_raw(&raw mut (*self.as_raw()).disassociate_srcu) }
     }
 
     fn device_member(&self) -> &AtomicPtr<bindings::ib_device> {
@@ -382,8 +379,7 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
         drop(Pin::new_unchecked(KBox::from_raw(
             (*raw).uapi.cast::<Api>(),
         )));
-        let srcu = &*(&raw mut (*raw).disassociate_srcu).cast::<Srcu>();
-        srcu.cleanup(&MaySleep::assume());
+        srcu::cleanup(&raw mut (*raw).disassociate_srcu, &MaySleep::assume());
         drop(KBox::from_raw(raw));
     }
 }

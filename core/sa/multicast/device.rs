@@ -126,7 +126,10 @@ impl Client for Groups {
     fn remove(_device: &Device, data: ARef<Self::Data>, sleep: &MaySleep) {
         let listening = data.listening.lock().take();
         drop(listening);
-        WORKERS.flush(sleep);
+        // SAFETY: `Started` unregisters the client, which waits for this function, before it drops the queue.
+        if let Some(workers) = unsafe { WORKERS.get() } {
+            workers.flush(sleep);
+        }
         close_all(&data.ports, sleep);
     }
 }

@@ -156,9 +156,7 @@ impl Group {
     /// Queues the group's work. The caller has set the group busy or added a request, and passes one use of the group
     /// to the work.
     pub(super) fn run_later(self: &Arc<Self>) {
-        if let Some(workers) = WORKERS.get() {
-            sleepable::enqueue(workers, self);
-        }
+        WORKERS.with(|workers| sleepable::enqueue(workers, self));
     }
 }
 
