@@ -126,11 +126,9 @@ impl State {
         let nth = all.position(|live| qp.counter_is(&live.counter));
         let nth = nth.ok_or(EINVAL)?;
         let live = self.live.get_mut(nth).ok_or(EINVAL)?;
-        if let Err(error) = live.counter.driver_unbind(qp, port, sleep) {
-            if !force {
-                return Err(error);
-            }
-            qp.forget_counter();
+        match force {
+            true => live.counter.driver_unbind_last(qp, port, sleep)?,
+            false => live.counter.driver_unbind(qp, port, sleep)?,
         }
         live.users = live.users.saturating_sub(1);
         if live.users != 0 {

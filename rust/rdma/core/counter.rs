@@ -7,7 +7,11 @@
 //!
 //! C header: `include/rdma/rdma_counter.h`.
 
-use core::{ops::Deref, ptr::NonNull};
+use core::{
+    ops::Deref,
+    ptr::NonNull,
+    sync::atomic::{AtomicPtr, Ordering},
+};
 
 use kernel::prelude::*;
 use kernel_ext::entry::FromC;
@@ -183,10 +187,15 @@ impl Drop for OwnedCounter {
 }
 
 impl Qp {
-    /// Resets the pointer to the counter, which is freed although the driver has failed to unbind the queue pair. Called
-    /// when the queue pair is destroyed.
-    pub fn forget_counter(&self) {
-        // SAFETY: A queue pair that is being destroyed is not bound to another counter; readers use a single load.
-        unsafe { (&raw mut (*self.as_raw()).counter).write_volatile(core::ptr::null_mut()) };
+    /// Resets the pointer to the counter, if it is this one.
+    pub(super) fn leave_counter(&self, counter: &Counter) {
+        // SAFETY: The member is a pointer, which C reads by a single load.
+        let member = unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).counter) };
+        let _ = member.compare_exchange(
+            counter.as_raw(),
+            core::ptr::null_mut(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
     }
 }

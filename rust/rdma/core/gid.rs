@@ -14,7 +14,7 @@ use core::{
     mem::MaybeUninit,
     ops::Deref,
     ptr::{null_mut, NonNull},
-    sync::atomic::{AtomicBool, AtomicPtr, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering},
 };
 
 use kernel::{
@@ -27,7 +27,7 @@ use kernel_ext::{
     net::device::{MacAddress, NetDevice},
     rcu_box::RcuBox,
 };
-use rdma_bindings::{ib_gid, ib_gid_attr, net_device};
+use rdma_bindings::{ib_device, ib_gid, ib_gid_attr, net_device};
 
 use super::Device;
 use crate::{Gid, GidAttr, GidType};
@@ -65,6 +65,13 @@ pub struct NewGid<'a> {
     pub ndev: Option<&'a NetDevice>,
 }
 
+/// The driver was not asked to add the entry.
+const NEW: u8 = 0;
+/// The driver has added the entry.
+const ADDED: u8 = 1;
+/// The driver has not added the entry, or was asked to delete it.
+const GONE: u8 = 2;
+
 /// An entry of a GID table.
 ///
 /// # Invariants
@@ -77,6 +84,8 @@ pub struct GidEntry {
     owned: UnsafeCell<Option<RcuBox<ARef<NetDevice>>>>,
     context: AtomicPtr<c_void>,
     valid: AtomicBool,
+    /// Whether the driver has the entry: [`NEW`], [`ADDED`] or [`GONE`].
+    in_driver: AtomicU8,
     table: Arc<dyn GidTable>,
 }
 
@@ -110,6 +119,7 @@ impl GidEntry {
             owned: UnsafeCell::new(owned),
             context: AtomicPtr::new(null_mut()),
             valid: AtomicBool::new(false),
+            in_driver: AtomicU8::new(NEW),
             table,
         };
         Ok(Arc::new(entry, GFP_KERNEL)?)
@@ -202,6 +212,35 @@ impl GidEntry {
     #[inline]
     pub fn context(&self) -> *mut c_void {
         self.context.load(Ordering::Acquire)
+    }
+
+    /// Calls `add`, by which the driver gets the entry, unless it was called before.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if it was called before, and those of `add`.
+    pub(super) fn add_to_driver(&self, add: impl FnOnce() -> Result) -> Result {
+        let first = self
+            .in_driver
+            .compare_exchange(NEW, GONE, Ordering::Relaxed, Ordering::Relaxed);
+        first.map_err(|_| EEXIST)?;
+        add()?;
+        self.in_driver.store(ADDED, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether the driver has the entry, which it loses now: true once.
+    pub(super) fn take_from_driver(&self) -> bool {
+        self.in_driver
+            .compare_exchange(ADDED, GONE, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// The device.
+    #[inline]
+    pub(super) fn device(&self) -> *mut ib_device {
+        // SAFETY: By the type invariants the member is constant.
+        unsafe { (*self.as_raw()).device }
     }
 
     /// The place of the driver's context.

@@ -13,7 +13,7 @@ use kernel_ext::{
 };
 
 use crate::{
-    core::{stats::HwCounters, Counter, Device, Qp},
+    core::{counter::OwnedCounter, stats::HwCounters, Counter, Device, Qp},
     MaySleep,
 };
 
@@ -112,6 +112,22 @@ impl Counter {
         to_result(unsafe { call(qp.as_raw(), port) })
     }
 
+    /// As [`Self::driver_unbind`], for a queue pair that is being destroyed: if the driver fails, the queue pair is not bound to
+    /// the counter any more all the same.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the queue pair is not bound to it.
+    pub fn driver_unbind_last(&self, qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
+        if !qp.counter_is(self) {
+            return Err(EINVAL);
+        }
+        if self.driver_unbind(qp, port, sleep).is_err() {
+            qp.leave_counter(self);
+        }
+        Ok(())
+    }
+
     /// Lets the driver update the values.
     ///
     /// # Errors
@@ -124,14 +140,17 @@ impl Counter {
         to_result(unsafe { call(self.as_raw()) })
     }
 
-    /// Lets the driver free the counter in the device, after the last queue pair was unbound.
+}
+
+impl OwnedCounter {
+    /// Lets the driver free the counter in the device, and drops it.
     ///
     /// # Errors
     ///
     /// Those of the driver; the counter is freed all the same.
-    pub fn driver_dealloc(&self, _sleep: &MaySleep) -> Result {
+    pub fn driver_dealloc(self, _sleep: &MaySleep) -> Result {
         let call = op!(self.device(), counter_dealloc).ok_or(EOPNOTSUPP)?;
-        // SAFETY: `self` is a valid counter.
+        // SAFETY: The counter is valid, and given up. By the contract of `driver_bind` no queue pair is bound to it.
         to_result(unsafe { call(self.as_raw()) })
     }
 }

@@ -22,23 +22,28 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Those of the driver. After an error `del_gid` is not called for the entry.
+    /// `EINVAL` for an entry of another device, `EEXIST` if this was called for the entry before, and those of the driver. After
+    /// an error `del_gid` is not called for the entry.
     pub fn driver_add_gid(&self, entry: &GidEntry, _sleep: &MaySleep) -> Result {
+        if !core::ptr::eq(entry.device(), self.as_raw()) {
+            return Err(EINVAL);
+        }
         let (true, Some(call)) = (self.keeps_gid_table(entry.port_num()), op!(self, add_gid))
         else {
             return Ok(());
         };
         // SAFETY: The entry belongs to the device, and the driver may write the context slot.
-        to_result(unsafe { call(entry.as_raw(), entry.context_slot()) })
+        entry.add_to_driver(|| to_result(unsafe { call(entry.as_raw(), entry.context_slot()) }))
     }
 
-    /// Calls the driver's `del_gid` for an entry, if the driver keeps the port's table.
+    /// Calls the driver's `del_gid` for an entry, if the driver has added it.
     pub fn driver_del_gid(&self, entry: &GidEntry, _sleep: &MaySleep) {
-        let (true, Some(call)) = (self.keeps_gid_table(entry.port_num()), op!(self, del_gid))
-        else {
+        if !core::ptr::eq(entry.device(), self.as_raw()) || !entry.take_from_driver() {
             return;
-        };
-        // SAFETY: `add_gid` has succeeded for the entry, and `del_gid` is called once for it.
-        let _ = unsafe { call(entry.as_raw(), entry.context_slot()) };
+        }
+        if let Some(call) = op!(self, del_gid) {
+            // SAFETY: `add_gid` has succeeded for the entry, which belongs to the device, and `take_from_driver` is true once.
+            let _ = unsafe { call(entry.as_raw(), entry.context_slot()) };
+        }
     }
 }
