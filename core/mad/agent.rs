@@ -6,7 +6,11 @@
 
 use core::sync::atomic::AtomicU32;
 
-use kernel::{new_delayed_work, prelude::*, sync::Arc};
+use kernel::{
+    new_delayed_work,
+    prelude::*,
+    sync::{Arc, UniqueArc},
+};
 use kernel_ext::{
     bindings as c, delayed, error::EPROTONOSUPPORT, sync::new_spinlock_irq, uses::Uses,
 };
@@ -96,7 +100,7 @@ fn new(
     wanted: &AgentAttr,
     client: Client,
     handlers: AgentHandlers,
-) -> Result<Arc<Agent>> {
+) -> Result<Pin<UniqueArc<Agent>>> {
     let qp = port.qp(wanted.kind).ok_or(EPROTONOSUPPORT)?.clone();
     let make = |raw: &rdma::core::Qp| {
         let init = AgentInit {
@@ -109,7 +113,7 @@ fn new(
         AgentBody::new(&init, wanted.request, handlers)
     };
     let body = qp.with(make).ok_or(ENODEV)?;
-    Arc::pin_init(
+    UniqueArc::pin_init(
         pin_init!(Agent {
             body,
             port: port.clone(),
@@ -139,11 +143,12 @@ pub(crate) fn register_at(
     handlers: AgentHandlers,
     sleep: &MaySleep,
 ) -> Result<Arc<Agent>> {
-    let agent = new(port, wanted, client, handlers)?;
-    AgentBody::link(&agent, wanted.request.is_some());
+    let mut agent = new(port, wanted, client, handlers)?;
+    AgentBody::link(agent.as_mut(), wanted.request.is_some());
     if security::is_asked(&agent) {
-        agent.body.note_security(sleep)?;
+        AgentBody::note_security(agent.as_mut(), sleep)?;
     }
+    let agent: Arc<Agent> = agent.into();
     let may = match security::is_asked(&agent) && wanted.kind == SpecialKind::Smi {
         true => agent.body.may_manage_subnet(),
         false => Ok(()),
@@ -154,7 +159,7 @@ pub(crate) fn register_at(
         None => Ok(()),
     });
     if let Err(error) = registered {
-        withdraw(&agent, sleep);
+        withdraw(&agent);
         return Err(error);
     }
     trace::ib_mad_create_agent(&agent.body);
@@ -189,12 +194,9 @@ pub(crate) fn register(
 }
 
 /// Removes an agent from dispatch: it receives no more MADs.
-fn withdraw(agent: &Arc<Agent>, sleep: &MaySleep) {
+fn withdraw(agent: &Arc<Agent>) {
     dispatch::unregister(agent);
     state::remove_agent(agent);
-    if security::is_asked(agent) {
-        agent.body.forget_security(sleep);
-    }
 }
 
 /// Cancels all posted MADs of an agent: those with the queue pair are returned on completion, the others now.
@@ -231,9 +233,6 @@ pub(crate) fn unregister(agent: &Arc<Agent>, sleep: &MaySleep) {
     return_undelivered(agent, sleep);
     agent.uses.end(sleep);
     reassembly::end(agent, sleep);
-    if security::is_asked(agent) {
-        agent.body.forget_security(sleep);
-    }
 }
 
 /// Returns the locally handled SMPs of an agent whose work was canceled.

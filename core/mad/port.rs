@@ -81,14 +81,19 @@ fn mad_size(device: &Device, port_num: u32, is_opa: bool) -> Result<usize> {
 }
 
 /// Creates the queue pairs of a port and registers it.
-fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<PortQps> {
+///
+/// # Safety
+///
+/// The device is registered, and is not unregistered before [`close`] was called for the result.
+unsafe fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<PortQps> {
     let caps = device.port_caps(port_num);
     let is_opa = caps & c::RDMA_CORE_CAP_OPA_MAD != 0;
     let mad_size = mad_size(device, port_num, is_opa)?;
     let depths = depths::get();
     let kinds = kinds_of(caps);
     let queue = |_| Queue::new(port_num, depths.send);
-    let qps = SpecialQps::new(device, port_num, &kinds, depths, queue, sleep)?;
+    // SAFETY: By the safety requirements; `close` closes them.
+    let qps = unsafe { SpecialQps::new(device, port_num, &kinds, depths, queue, sleep)? };
     let mut opened = PortQps { port_num, qps };
     let started = start(device, &opened, is_opa, mad_size, sleep);
     if let Err(error) = started {
@@ -211,7 +216,8 @@ impl DeviceClient for Ports {
             let opened = ports
                 .reserve(1, GFP_KERNEL)
                 .map_err(Error::from)
-                .and_then(|()| open(device, port_num, sleep));
+                // SAFETY: A device is registered from `add` until `remove` has returned, which closes the ports.
+                .and_then(|()| unsafe { open(device, port_num, sleep) });
             match opened {
                 Ok(opened) => ports.push(opened, GFP_KERNEL)?,
                 Err(error) => {

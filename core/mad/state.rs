@@ -42,7 +42,7 @@ use kernel_ext::{
 use rdma::{
     core::{
         mad::{
-            agent::{AgentBody, RegistrationRequest},
+            agent::{self, AgentBody, AgentInUse, OfAgent, RegistrationRequest},
             qp::{SpecialKind, SpecialQp},
             recv::{RecvMad, Sender},
             send::{OwnAh, Posted, SendBody},
@@ -172,17 +172,9 @@ impl Agent {
     /// Returns a MAD to its owner.
     pub(crate) fn give_back(&self, origin: Origin, status: u32, vendor_err: u32, sleep: &MaySleep) {
         match (origin, &self.client) {
-            (Origin::Client(posted), _) => self.body.tell_sent(posted, status, vendor_err, sleep),
+            (Origin::Client(posted), _) => agent::tell_sent(posted, status, vendor_err, sleep),
             (Origin::Core(send), Client::Core(client)) => client.sent(&send, status, sleep),
             (Origin::Core(_) | Origin::Layer(_), _) => {}
-        }
-    }
-
-    /// Delivers a received MAD to the client, with the request that it answers.
-    pub(crate) fn deliver(&self, request: Option<&Arc<SendMad>>, mad: RecvMad, sleep: &MaySleep) {
-        match &self.client {
-            Client::C => self.body.tell_received(request, mad, sleep),
-            Client::Core(client) => client.received(request, mad, sleep),
         }
     }
 
@@ -216,6 +208,23 @@ impl core::ops::Deref for AgentUse {
     }
 }
 
+// SAFETY: `agent::unregister`, by which a client unregisters its agent, waits in `Uses::end` until the value is dropped.
+unsafe impl AgentInUse for AgentUse {
+    fn body(&self) -> &AgentBody {
+        &self.0.body
+    }
+}
+
+impl AgentUse {
+    /// Delivers a received MAD to the client, with the request that it answers.
+    pub(crate) fn deliver(&self, request: Option<&Arc<SendMad>>, mad: RecvMad, sleep: &MaySleep) {
+        match &self.client {
+            Client::C => agent::tell_received(self, request, mad, sleep),
+            Client::Core(client) => client.received(request, mad, sleep),
+        }
+    }
+}
+
 impl Drop for AgentUse {
     fn drop(&mut self) {
         self.0.uses.put();
@@ -236,6 +245,14 @@ pub(crate) struct SendMad {
 }
 
 embeds!(SendMad { body: SendBody });
+
+impl OfAgent for SendMad {
+    type Use = AgentUse;
+
+    fn agent(&self) -> &AgentUse {
+        &self.agent
+    }
+}
 
 /// Identifies a MAD in its agent's table: transaction ID, and address of the MAD.
 pub(crate) type Key = (u64, usize);

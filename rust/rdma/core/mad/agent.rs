@@ -5,8 +5,9 @@
 //! C header: `include/rdma/ib_mad.h`.
 
 use core::{
+    pin::Pin,
     ptr::null_mut,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use kernel::{
@@ -38,6 +39,8 @@ pub struct AgentBody {
     request: Opaque<ib_mad_reg_req>,
     qp_info: Opaque<ib_mad_qp_info>,
     port: Opaque<ib_mad_port_private>,
+    /// Whether security modules have a state of the agent.
+    pub(super) secured: AtomicBool,
 }
 
 // SAFETY: Members that change are atomic, or are set before the agent is shared.
@@ -145,13 +148,14 @@ impl AgentBody {
                 device: init.device.as_raw(),
                 port_num: init.port_num as c_int,
             }),
+            secured: AtomicBool::new(false),
         }
     }
 
-    /// Sets the links between the structures that tracepoints read. Called once, before the agent is shared.
-    pub fn link<T: Embeds<Body = Self>>(agent: &Arc<T>, has_request: bool) {
-        let body = agent.body();
-        // SAFETY: The content of an `Arc` does not move. The agent is not shared yet, so the members have no readers.
+    /// Sets the links between the structures that tracepoints read.
+    pub fn link<T: Embeds<Body = Self>>(agent: Pin<&mut T>, has_request: bool) {
+        let body = agent.into_ref().get_ref().body();
+        // SAFETY: The agent is pinned, and is borrowed exclusively, so the members have no readers.
         unsafe {
             let private = body.private.get();
             (*body.qp_info.get()).port_priv = body.port.get();
@@ -225,42 +229,58 @@ impl AgentBody {
         unsafe { (*self.as_raw()).send_handler.is_some() }
     }
 
-    /// Calls the send handler for a posted MAD, which the client owns again from now on.
-    pub fn tell_sent<S: Embeds<Body = SendBody>>(
-        &self,
-        posted: Posted<S>,
-        status: u32,
-        vendor_err: u32,
-        _sleep: &MaySleep,
-    ) {
-        let mut told = ib_mad_send_wc {
-            send_buf: c_pointer(posted.send()),
-            status,
-            vendor_err,
-        };
-        // SAFETY: The handler is constant, and valid until the client has returned from unregistering the agent.
-        // `Posted` is consumed, so the MAD is returned to the client once per post.
-        unsafe {
-            if let Some(handler) = (*self.as_raw()).send_handler {
-                handler(self.as_raw(), &mut told);
-            }
+}
+
+/// A use of an agent, during which the handlers of its client may be called.
+///
+/// # Safety
+///
+/// The client's unregistering of the agent does not return as long as the value exists.
+pub unsafe trait AgentInUse {
+    /// The agent.
+    fn body(&self) -> &AgentBody;
+}
+
+/// A MAD to be sent, with a use of its agent.
+pub trait OfAgent: Embeds<Body = SendBody> {
+    /// The use.
+    type Use: AgentInUse;
+
+    /// The agent that sends it.
+    fn agent(&self) -> &Self::Use;
+}
+
+/// Calls the send handler for a posted MAD, which the client owns again from now on.
+pub fn tell_sent<S: OfAgent>(posted: Posted<S>, status: u32, vendor_err: u32, _sleep: &MaySleep) {
+    let agent = posted.send().agent().body().as_raw();
+    let mut told = ib_mad_send_wc {
+        send_buf: c_pointer(posted.send()),
+        status,
+        vendor_err,
+    };
+    // SAFETY: The handler is constant, and by the safety requirements of `AgentInUse` it is valid as long as `posted`, which is
+    // consumed, so that the MAD is returned to the client once per post.
+    unsafe {
+        if let Some(handler) = (*agent).send_handler {
+            handler(agent, &mut told);
         }
     }
+}
 
-    /// Calls the receive handler for a MAD, with the request that it answers, if any.
-    pub fn tell_received<S: Embeds<Body = SendBody>>(
-        &self,
-        request: Option<&Arc<S>>,
-        mad: RecvMad,
-        _sleep: &MaySleep,
-    ) {
-        // SAFETY: The handler is constant, and valid until the client has returned from unregistering the agent. The
-        // client owns the MAD from now on, and the request is valid during the call.
-        unsafe {
-            if let Some(handler) = (*self.as_raw()).recv_handler {
-                let request = request.map_or(null_mut(), |request| c_pointer(request));
-                handler(self.as_raw(), request, mad.into_raw());
-            }
+/// Calls the receive handler for a MAD, with the request that it answers, if any.
+pub fn tell_received<S: Embeds<Body = SendBody>>(
+    agent: &impl AgentInUse,
+    request: Option<&Arc<S>>,
+    mad: RecvMad,
+    _sleep: &MaySleep,
+) {
+    let agent = agent.body().as_raw();
+    // SAFETY: The handler is constant, and by the safety requirements of `AgentInUse` it is valid during the call. The client owns
+    // the MAD from now on, and the request is valid during the call.
+    unsafe {
+        if let Some(handler) = (*agent).recv_handler {
+            let request = request.map_or(null_mut(), |request| c_pointer(request));
+            handler(agent, request, mad.into_raw());
         }
     }
 }

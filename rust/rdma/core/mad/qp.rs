@@ -162,7 +162,11 @@ impl<L: MadLayer> SpecialQps<L> {
     /// # Errors
     ///
     /// `ENOMEM`, and those of the driver.
-    pub fn new<I: PinInit<L::Queue, Error>>(
+    ///
+    /// # Safety
+    ///
+    /// The device is registered, and is not unregistered before [`Self::close`] was called.
+    pub unsafe fn new<I: PinInit<L::Queue, Error>>(
         device: &Device,
         port: u32,
         kinds: &[SpecialKind],
@@ -176,8 +180,7 @@ impl<L: MadLayer> SpecialQps<L> {
             .send
             .saturating_add(depths.recv)
             .saturating_mul(count);
-        // SAFETY: The device is registered, and is not unregistered before `close`; process context. `Drop` or `close`
-        // destroys the resources.
+        // SAFETY: By the safety requirements; process context. `close` destroys the resources.
         let mut qps = unsafe {
             let pd = made(bindings::__ib_alloc_pd(device.as_raw(), 0, name))?;
             let cq = made(bindings::__ib_alloc_cq(
