@@ -70,7 +70,7 @@ use kernel_ext::{
 use rdma::{
     core::{
         class::{ModelEntry, Registering},
-        device::{allocate, Registered},
+        device::{allocate, BeginsRegistered, Registered},
         Device,
     },
     MaySleep,
@@ -144,15 +144,20 @@ unsafe fn dealloc(device: &Device, sleep: &MaySleep) {
 ///
 /// # Safety
 ///
-/// The device is being registered, by this thread alone, and `dma_device` outlives it.
+/// The device is being registered, by this thread alone.
 unsafe fn describe(
     device: &Device,
     dma_device: Option<&kernel::device::Device>,
     sleep: &MaySleep,
 ) -> Result {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements; the reference to the DMA device goes with the device's memory, or when it is replaced.
     unsafe {
         device.set_dma_device(dma_device);
+        let former = core::mem::replace(
+            &mut *device.core().lifecycle.dma_device.lock(),
+            dma_device.map(ARef::from),
+        );
+        drop(former);
         device.check_mandatory_ops();
         device.make_ports(sleep)?;
         device.fill_immutables(sleep)?;
@@ -164,9 +169,13 @@ unsafe fn describe(
 ///
 /// On failure it is registered all the same, and a client or a namespace may lack it: who registers it disables it then, who
 /// moves it leaves it so.
-pub(crate) fn enable(device: &Registered, sleep: &MaySleep) -> Result {
+pub(crate) fn enable(
+    device: &Registered,
+    begins: BeginsRegistered<'_>,
+    sleep: &MaySleep,
+) -> Result {
     registry::mark_registered(device, true);
-    device.driver_enable(sleep)?;
+    begins.driver_enable(sleep)?;
     client::open(device);
     client::add_all(device, sleep)?;
     compat::show(device, sleep)
@@ -186,12 +195,12 @@ pub(crate) fn disable(device: &Device, sleep: &MaySleep) {
 }
 
 /// Takes the two initial registration references: the core's own, which [`disable`] drops, and the caller's.
-pub(crate) fn begin_registered(device: &Device) -> Option<Registered> {
+pub(crate) fn begin_registered(device: &Device) -> Option<(Registered, BeginsRegistered<'_>)> {
     let mut own = device.core().lifecycle.own.lock();
-    let first = device.first_registered()?;
+    let (first, begins) = device.first_registered()?;
     let callers = first.again();
     *own = Some(first);
-    Some(callers)
+    Some((callers, begins))
 }
 
 /// Registers a device: see [`ib_register_device`].
@@ -202,13 +211,13 @@ fn register(
     sleep: &MaySleep,
 ) -> Result {
     Names::lock(sleep).assign(&mut device, name, sleep)?;
-    // SAFETY: By its invariants this thread alone registers the device, and the header says that the DMA device is the device's
-    // parent or its equal. Nobody keeps the device registered yet, and clients and user space come to it by such references alone.
+    // SAFETY: By its invariants this thread alone registers the device. Nobody keeps the device registered yet, and clients and user
+    // space come to it by such references alone.
     unsafe { describe(&device, dma_device, sleep)? };
     stages::set_up(&mut device, sleep)?;
     let device = device.into_device();
-    let registered = begin_registered(device).ok_or(EINVAL)?;
-    if let Err(error) = enable(&registered, sleep) {
+    let (registered, begins) = begin_registered(device).ok_or(EINVAL)?;
+    if let Err(error) = enable(&registered, begins, sleep) {
         // Another thread may unregister the device concurrently: it waits for our reference, and then reads `failing`.
         let failing = &device.core().lifecycle.failing;
         failing.store(true, Ordering::Release);

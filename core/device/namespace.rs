@@ -80,8 +80,8 @@ fn change(
         device::in_model(device, |entry| entry.announce_leaving(sleep));
         device::disable(device, sleep);
         let moved = device::in_model(device, |entry| entry.move_to(to, back, sleep));
-        let registered = device::begin_registered(device).ok_or(EINVAL)?;
-        if let Err(error) = device::enable(&registered, sleep) {
+        let (registered, begins) = device::begin_registered(device).ok_or(EINVAL)?;
+        if let Err(error) = device::enable(&registered, begins, sleep) {
             let error = error.to_errno();
             printk::warn(
                 device,

@@ -39,6 +39,9 @@ pub(crate) struct Lifecycle {
     /// The device's registration with the rdma cgroup controller, as long.
     #[pin]
     pub(super) cgroup: Mutex<Option<CgroupEntry>>,
+    /// The device that does the DMA, from the first registration on.
+    #[pin]
+    pub(super) dma_device: Mutex<Option<ARef<kernel::device::Device>>>,
     /// The last registration reference was dropped.
     #[pin]
     pub(super) unused: Completion,
@@ -53,6 +56,7 @@ impl Lifecycle {
             own <- new_mutex!(None, "Lifecycle::own"),
             model <- new_mutex!(None, "Lifecycle::model"),
             cgroup <- new_mutex!(None, "Lifecycle::cgroup"),
+            dma_device <- new_mutex!(None, "Lifecycle::dma_device"),
             unused <- Completion::new(),
             unregister: Unregister::new()?,
         })
@@ -127,17 +131,11 @@ impl EventQueue {
     }
 }
 
-/// A sub-device, with a registration reference to its parent.
-pub(super) struct ListedSubDevice {
-    pub(super) sub: SubDevice,
-    pub(super) parent: Registered,
-}
-
 /// The sub-devices of a device, in the order of creation.
 #[pin_data]
 pub(crate) struct SubDevices {
     #[pin]
-    pub(super) list: Mutex<KVec<ListedSubDevice>>,
+    pub(super) list: Mutex<KVec<SubDevice>>,
 }
 
 impl SubDevices {

@@ -21,7 +21,6 @@ use rdma::{
     MaySleep,
 };
 
-use super::state::ListedSubDevice;
 use crate::private::DeviceExt;
 
 /// Creates a sub-device.
@@ -35,18 +34,14 @@ pub(crate) fn add(parent: &Device, sub_type: u32, name: &CStr, sleep: &MaySleep)
         return Err(EOPNOTSUPP);
     }
     let registered = parent.try_get().ok_or(EINVAL)?;
-    let sub = SubDevice::add(parent, sub_type, name, sleep)?;
+    let sub = SubDevice::add(registered, sub_type, name, sleep)?;
     let mut list = parent.core().subdevices.list.lock();
     if list.reserve(1, GFP_KERNEL).is_err() {
         drop(list);
-        sub.delete(parent, sleep);
+        drop(sub.delete(sleep));
         return Err(ENOMEM);
     }
-    let listed = ListedSubDevice {
-        sub,
-        parent: registered,
-    };
-    Ok(list.push(listed, GFP_KERNEL)?)
+    Ok(list.push(sub, GFP_KERNEL)?)
 }
 
 /// Deletes a sub-device, and drops the caller's registration reference.
@@ -59,13 +54,12 @@ pub(crate) fn delete(sub: Registered, sleep: &MaySleep) -> Result {
     let mut list = parent.core().subdevices.list.lock();
     let at = list
         .iter()
-        .position(|listed| listed.sub.is(&sub))
+        .position(|listed| listed.is(&sub))
         .ok_or(ENODEV)?;
     let listed = list.remove(at).map_err(|_| ENODEV)?;
     drop(list);
     drop(sub);
-    let ListedSubDevice { sub, parent } = listed;
-    sub.delete(&parent, sleep);
+    drop(listed.delete(sleep));
     Ok(())
 }
 
@@ -73,14 +67,9 @@ pub(crate) fn delete(sub: Registered, sleep: &MaySleep) -> Result {
 pub(crate) fn remove_all(parent: &Device, sleep: &MaySleep) {
     loop {
         let last = parent.core().subdevices.list.lock().pop();
-        let Some(ListedSubDevice {
-            sub,
-            parent: registered,
-        }) = last
-        else {
+        let Some(last) = last else {
             return;
         };
-        sub.delete(parent, sleep);
-        drop(registered);
+        drop(last.delete(sleep));
     }
 }

@@ -4,7 +4,13 @@
 //!
 //! C headers: `include/linux/device.h`, `include/rdma/ib_verbs.h`.
 
-use core::{marker::PhantomData, mem::ManuallyDrop, ops::Deref, ptr::NonNull};
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ops::Deref,
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use kernel::{error::to_result, ffi::c_int, prelude::*, sync::aref::ARef, types::Opaque};
 use kernel_ext::{
@@ -24,7 +30,12 @@ use crate::MaySleep;
 /// The class of RDMA devices, `/sys/class/infiniband`: a `static` of the core, whose devices have private data of the type `P`.
 ///
 /// Each device has one entry in the class for each network namespace that sees it. It is freed with its last reference.
-pub struct Class<P>(Opaque<bindings::class>, PhantomData<fn() -> P>);
+pub struct Class<P> {
+    raw: Opaque<bindings::class>,
+    /// Whether there is a [`ClassRegistration`].
+    registered: AtomicBool,
+    _private: PhantomData<fn() -> P>,
+}
 
 // SAFETY: The driver model synchronises access to a class.
 unsafe impl<P> Sync for Class<P> {}
@@ -33,8 +44,8 @@ impl<P: Private> Class<P> {
     /// Creates the class, which is not registered yet.
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
-        Self(
-            Opaque::new(bindings::class {
+        Self {
+            raw: Opaque::new(bindings::class {
                 name: kernel::str::as_char_ptr_in_const_context(c"infiniband"),
                 dev_release: Some(Self::release),
                 dev_uevent: Some(Self::uevent),
@@ -42,14 +53,27 @@ impl<P: Private> Class<P> {
                 namespace: Some(Self::namespace),
                 ..pin_init::zeroed()
             }),
-            PhantomData,
-        )
+            registered: AtomicBool::new(false),
+            _private: PhantomData,
+        }
     }
 
     /// Registers the class.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it is registered; those of the driver model.
     pub fn register(&'static self, _sleep: &MaySleep) -> Result<ClassRegistration<P>> {
-        // SAFETY: The class is a static, and is registered once at a time: by the module's initialisation.
-        to_result(unsafe { bindings::class_register(self.0.get()) })?;
+        if self.registered.swap(true, Ordering::Acquire) {
+            return Err(EBUSY);
+        }
+        // SAFETY: The class is a static, and the flag has shown that it is not registered.
+        let registered = to_result(unsafe { bindings::class_register(self.raw.get()) });
+        if let Err(error) = registered {
+            self.registered.store(false, Ordering::Release);
+            return Err(error);
+        }
+        // INVARIANT: The class was just registered.
         Ok(ClassRegistration(self))
     }
 
@@ -65,7 +89,7 @@ impl<P: Private> Class<P> {
         unsafe {
             bindings::ib_device_init_members(device.as_raw(), net.as_raw().cast());
             let dev = device.as_dev();
-            (*dev).class = self.0.get();
+            (*dev).class = self.raw.get();
             (*dev).groups = (&raw mut (*device.as_raw()).groups).cast();
             bindings::device_initialize(dev);
         }
@@ -130,7 +154,7 @@ impl<P: Private> Class<P> {
             (*raw).groups = compat_groups(owner);
             let core = &raw mut (*raw).core;
             (*core).owner = owner.as_raw();
-            (*core).dev.class = self.0.get();
+            (*core).dev.class = self.raw.get();
             (*core).dev.release = Some(release_compat);
             (*core).dev.groups = (&raw mut (*raw).groups).cast();
             (*core).dev.parent = (*owner.as_dev()).parent;
@@ -157,12 +181,17 @@ impl<P: Private> Class<P> {
 }
 
 /// The registration of a class; dropping it unregisters the class.
+///
+/// # Invariants
+///
+/// The class is registered, and there is no other registration of it.
 pub struct ClassRegistration<P: 'static>(&'static Class<P>);
 
 impl<P> Drop for ClassRegistration<P> {
     fn drop(&mut self) {
-        // SAFETY: The class was registered.
-        unsafe { bindings::class_unregister(self.0 .0.get()) };
+        // SAFETY: By the type invariants the class is registered.
+        unsafe { bindings::class_unregister(self.0.raw.get()) };
+        self.0.registered.store(false, Ordering::Release);
     }
 }
 

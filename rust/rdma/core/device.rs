@@ -8,6 +8,7 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use core::{
+    mem::ManuallyDrop,
     ops::Deref,
     ops::RangeInclusive,
     ptr::NonNull,
@@ -196,6 +197,29 @@ macro_rules! field {
     }};
 }
 
+/// The flags of a device, which share a byte.
+#[derive(Clone, Copy)]
+enum Flag {
+    IsSwitch,
+    KverbsProvider,
+    UseCqDim,
+    CcDmaBounce,
+}
+
+impl Flag {
+    #[inline]
+    fn mask(self) -> u8 {
+        let flag = |is: bool| u16::from(is);
+        let flags = ib_device::new_bitfield_1(
+            flag(matches!(self, Self::IsSwitch)),
+            flag(matches!(self, Self::KverbsProvider)),
+            flag(matches!(self, Self::UseCqDim)),
+            flag(matches!(self, Self::CcDmaBounce)),
+        );
+        flags.get(0, 8) as u8
+    }
+}
+
 impl Device {
     /// Borrows a device.
     ///
@@ -290,11 +314,22 @@ impl Device {
         field!(self, node_guid).to_ne_bytes()
     }
 
+    /// The byte of the device's flags, of which `use_cq_dim` may change at any time.
+    #[inline]
+    fn flags(&self) -> &AtomicU8 {
+        // SAFETY: The member is one byte, which is valid as long as the device, and is accessed atomically.
+        unsafe { AtomicU8::from_ptr((&raw mut (*self.as_raw())._bitfield_1).cast()) }
+    }
+
+    #[inline]
+    fn has_flag(&self, flag: Flag) -> bool {
+        self.flags().load(Ordering::Relaxed) & flag.mask() != 0
+    }
+
     /// Whether the device is an InfiniBand switch, whose only port here is its management port 0.
     #[inline]
     pub fn is_switch(&self) -> bool {
-        // SAFETY: The bit is constant from registration on.
-        unsafe { ib_device::is_switch_raw(self.as_raw()) != 0 }
+        self.has_flag(Flag::IsSwitch)
     }
 
     /// The number of physical ports.
@@ -383,27 +418,33 @@ impl Device {
     /// Whether the driver has all methods that clients in the kernel need.
     #[inline]
     pub fn is_kverbs_provider(&self) -> bool {
-        // SAFETY: The bit is constant from registration on.
-        unsafe { ib_device::kverbs_provider_raw(self.as_raw()) != 0 }
+        self.has_flag(Flag::KverbsProvider)
     }
 
     /// Whether completion queues use dynamic interrupt moderation (DIM).
     #[inline]
     pub fn uses_dim(&self) -> bool {
-        // SAFETY: Any value of the bit is valid.
-        unsafe { ib_device::use_cq_dim_raw(self.as_raw()) != 0 }
+        self.has_flag(Flag::UseCqDim)
     }
 
     /// Sets whether completion queues that are created from now on use dynamic interrupt moderation.
     pub fn set_dim(&self, on: bool) {
-        // SAFETY: The other bits of the word are constant from registration on.
-        unsafe { ib_device::set_use_cq_dim_raw(self.as_raw(), on.into()) };
+        let mask = Flag::UseCqDim.mask();
+        match on {
+            true => self.flags().fetch_or(mask, Ordering::Relaxed),
+            false => self.flags().fetch_and(!mask, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether DMA goes through bounce buffers, since the memory of a confidential guest is encrypted.
+    pub fn bounces_dma(&self) -> bool {
+        self.has_flag(Flag::CcDmaBounce)
     }
 
     /// The device that does the DMA. `None` for a software device, where the CPU copies.
     pub fn dma_device(&self) -> Option<&kernel::device::Device> {
         let raw = NonNull::new(field!(self, dma_device))?;
-        // SAFETY: It is there as long as the device is registered.
+        // SAFETY: By the contract of `set_dma_device` it is there as long as the device.
         Some(unsafe { kernel::device::Device::from_raw(raw.as_ptr()) })
     }
 
@@ -466,7 +507,7 @@ impl Device {
     /// # Safety
     ///
     /// The device is being registered by this thread alone, and no other code reads the members that are set here yet. The DMA
-    /// device outlives the device.
+    /// device outlives the device, or stays until this is called again.
     pub unsafe fn set_dma_device(&self, dma_device: Option<&kernel::device::Device>) {
         let raw = dma_device.map_or(core::ptr::null_mut(), raw_dev);
         // SAFETY: By the safety requirements.
@@ -524,11 +565,24 @@ impl Device {
 
     /// Sets the count of registration references from 0 to 1: the device is registered from now on. `None` if the count is not
     /// 0.
-    pub fn first_registered(&self) -> Option<Registered> {
+    pub fn first_registered(&self) -> Option<(Registered, BeginsRegistered<'_>)> {
         let count = self.registrations().as_atomic();
         count.cmpxchg(0, 1, kernel::sync::atomic::Full).ok()?;
-        // INVARIANT: The reference was just counted.
-        Some(Registered(NonNull::from(self)))
+        // INVARIANT: The reference was just counted, as the first.
+        Some((Registered(NonNull::from(self)), BeginsRegistered(self)))
+    }
+}
+
+/// A device that was just registered.
+///
+/// # Invariants
+///
+/// There is one value for each time that the device is registered.
+pub struct BeginsRegistered<'a>(&'a Device);
+
+impl<'a> BeginsRegistered<'a> {
+    pub(super) fn into_device(self) -> &'a Device {
+        self.0
     }
 }
 
@@ -617,10 +671,15 @@ pub fn has_raw_cap(net: &NetNamespace) -> bool {
 
 /// A sub-device that a driver has added to a parent device: `add_sub_dev`.
 ///
+/// If it is dropped instead of [deleted](Self::delete), the sub-device and its parent stay registered for good.
+///
 /// # Invariants
 ///
-/// The device is valid until `delete` is called.
-pub struct SubDevice(NonNull<Device>);
+/// The driver of `parent` has added `sub` to it, which is valid until `delete` is called. `parent` is registered as long.
+pub struct SubDevice {
+    sub: NonNull<Device>,
+    parent: ManuallyDrop<Registered>,
+}
 
 // SAFETY: Devices may be used from any thread.
 unsafe impl Send for SubDevice {}
@@ -628,31 +687,34 @@ unsafe impl Send for SubDevice {}
 impl SubDevice {
     /// Lets the driver of `parent` add a sub-device. `parent` stays registered as long as the sub-device.
     pub fn add(
-        parent: &Device,
+        parent: Registered,
         sub_type: u32,
         name: &CStr,
         sleep: &crate::MaySleep,
     ) -> Result<Self> {
         let sub = parent.driver_add_sub_dev(sub_type, name, sleep)?;
-        // SAFETY: The driver has just made the device, which is in no list of sub-devices yet.
+        // SAFETY: The driver has just made the device. Readers use single loads.
         unsafe {
             let raw = sub.as_ref().as_raw();
-            (*raw).type_ = sub_type;
-            (*raw).parent = parent.as_raw();
+            (&raw mut (*raw).type_).write_volatile(sub_type);
+            (&raw mut (*raw).parent).write_volatile(parent.as_raw());
         }
         // INVARIANT: By the header the driver keeps the device until `del_sub_dev`.
-        Ok(Self(sub))
+        let parent = ManuallyDrop::new(parent);
+        Ok(Self { sub, parent })
     }
 
     /// Whether `device` is this sub-device.
     pub fn is(&self, device: &Device) -> bool {
-        self.0 == NonNull::from(device)
+        self.sub == NonNull::from(device)
     }
 
-    /// Lets the driver unregister and deallocate the sub-device.
-    pub fn delete(self, parent: &Device, sleep: &crate::MaySleep) {
-        // SAFETY: By the type invariants the device is valid.
-        parent.driver_del_sub_dev(unsafe { self.0.as_ref() }, sleep);
+    /// Lets the driver unregister and deallocate the sub-device. Returns the reference to the parent.
+    pub fn delete(self, sleep: &crate::MaySleep) -> Registered {
+        let parent = ManuallyDrop::into_inner(self.parent);
+        // SAFETY: By the type invariants, and `self` is consumed.
+        unsafe { parent.driver_del_sub_dev(self.sub, sleep) };
+        parent
     }
 }
 
@@ -660,7 +722,8 @@ impl Registered {
     /// The parent of a sub-device, which stays registered as long as the sub-device; `None` for any other device.
     pub fn parent(&self) -> Option<&Device> {
         let parent = NonNull::new(field!(self, parent))?;
-        // SAFETY: A sub-device that is registered keeps its parent registered.
+        // SAFETY: `SubDevice::add` alone sets the member. By its invariants the parent is registered until `SubDevice::delete` has
+        // unregistered the sub-device, which waits for `self`.
         Some(unsafe { Device::from_raw(parent.as_ptr()) })
     }
 }

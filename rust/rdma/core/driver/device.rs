@@ -17,7 +17,13 @@ use rdma_bindings::{
     ib_device_attr, ib_device_modify, ib_gid, ib_port_attr, ib_port_immutable, ib_port_modify,
 };
 
-use crate::{core::Device, MaySleep};
+use crate::{
+    core::{
+        device::{BeginsRegistered, Registered},
+        Device,
+    },
+    MaySleep,
+};
 
 /// The size of a firmware version in bytes, NUL included: `IB_FW_VERSION_NAME_MAX`.
 pub const FW_VERSION_MAX: usize = rdma_bindings::IB_FW_VERSION_NAME_MAX as usize;
@@ -132,15 +138,6 @@ impl Device {
         Some(())
     }
 
-    /// Calls the driver's `enable_driver`, at the end of the registration.
-    pub fn driver_enable(&self, _sleep: &MaySleep) -> Result {
-        match op!(self, enable_driver) {
-            // SAFETY: The driver is told once for each registration.
-            Some(call) => to_result(unsafe { call(self.as_raw()) }),
-            None => Ok(()),
-        }
-    }
-
     /// Whether the driver has `dealloc_driver`, and so lets the core deallocate its devices.
     pub fn has_dealloc_driver(&self) -> bool {
         op!(self, dealloc_driver).is_some()
@@ -182,25 +179,44 @@ impl Device {
         op!(self, add_sub_dev).is_some() && op!(self, del_sub_dev).is_some()
     }
 
+}
+
+impl BeginsRegistered<'_> {
+    /// Calls the driver's `enable_driver`, once for each registration.
+    pub fn driver_enable(self, _sleep: &MaySleep) -> Result {
+        let device = self.into_device();
+        match op!(device, enable_driver) {
+            // SAFETY: By the invariants of `self`, which is consumed.
+            Some(call) => to_result(unsafe { call(device.as_raw()) }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Registered {
     /// Lets the driver add a sub-device, a registered device of its own, which [`Self::driver_del_sub_dev`]
     /// deletes.
-    pub fn driver_add_sub_dev(
+    pub(in crate::core) fn driver_add_sub_dev(
         &self,
         sub_type: u32,
         name: &CStr,
         _sleep: &MaySleep,
     ) -> Result<NonNull<Device>> {
         let call = op!(self, add_sub_dev).ok_or(EOPNOTSUPP)?;
-        // SAFETY: The device is registered, and the name is a string.
+        // SAFETY: By the type invariants the device is registered, and the name is a string.
         let raw = from_err_ptr(unsafe { call(self.as_raw(), sub_type, name.as_char_ptr()) })?;
         NonNull::new(raw.cast()).ok_or(EINVAL)
     }
 
     /// Unregisters and deallocates a sub-device of this device.
-    pub fn driver_del_sub_dev(&self, sub: &Device, _sleep: &MaySleep) {
+    ///
+    /// # Safety
+    ///
+    /// The driver has added the sub-device to this device, and it is deleted once.
+    pub(in crate::core) unsafe fn driver_del_sub_dev(&self, sub: NonNull<Device>, _sleep: &MaySleep) {
         if let Some(call) = op!(self, del_sub_dev) {
-            // SAFETY: The sub-device is one that the driver has added to this device, and is deleted once.
-            unsafe { call(sub.as_raw()) };
+            // SAFETY: By the safety requirements.
+            unsafe { call(sub.as_ptr().cast()) };
         }
     }
 }

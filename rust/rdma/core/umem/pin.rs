@@ -12,7 +12,7 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
 };
-use rdma_bindings::{self as bindings, ib_device, ib_umem};
+use rdma_bindings::{self as bindings, ib_umem};
 
 use super::{AccessFlags, UmemView};
 use crate::{core::Device, MaySleep};
@@ -268,13 +268,5 @@ impl UmemView {
             let sgt = &(*self.as_raw()).sgt_append.sgt;
             bindings::sg_pcopy_to_buffer(sgt.sgl, sgt.orig_nents, to, len, skip as isize)
         }
-    }
-}
-
-impl Device {
-    /// Whether DMA goes through bounce buffers, since the memory of a confidential guest is encrypted.
-    pub fn bounces_dma(&self) -> bool {
-        // SAFETY: The member is constant from registration on.
-        unsafe { ib_device::cc_dma_bounce_raw(self.as_raw()) != 0 }
     }
 }
