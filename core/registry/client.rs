@@ -31,7 +31,10 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        client::{request_module, ClientData, ClientInfo, ClientRef, ClientRequest, NetDevRequest},
+        client::{
+            request_module, ClientData, ClientInfo, ClientRef, ClientRequest, NetDevRequest,
+            NewClient,
+        },
         Client, Device,
     },
     MaySleep,
@@ -229,19 +232,20 @@ pub(crate) fn for_each<R>(
 }
 
 /// Appends a client to the list, with an ID above all others.
-fn list(client: ClientRef) -> Result {
+fn list(client: NewClient<'_>) -> Result<ClientRef> {
     let mut clients = CLIENTS.lock();
     let id = match clients.last() {
         Some(last) => last.client.id().checked_add(1).ok_or(ENOSPC)?,
         None => 0,
     };
+    // SAFETY: `ib_unregister_client` takes the client from the list and from all devices.
+    let client = unsafe { ClientRef::new(client.with_id(id)) };
     let listed = Listed {
         client,
         active: true,
     };
     clients.push(listed)?;
-    client.set_id(id);
-    Ok(())
+    Ok(client)
 }
 
 /// Removes all devices from a client; when this returns, its callbacks are not running and will not run.
@@ -332,10 +336,8 @@ pub(crate) fn renamed(device: &Device, sleep: &MaySleep) {
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
-fn ib_register_client(client: &Client, sleep: &MaySleep) -> Result {
-    // SAFETY: `ib_unregister_client` takes the client from the list and from all devices.
-    let client = unsafe { ClientRef::new(client) };
-    list(client)?;
+fn ib_register_client(client: NewClient<'_>, sleep: &MaySleep) -> Result {
+    let client = list(client)?;
     for device in registry::devices(DeviceFilter::Registered) {
         if let Err(error) = add_all(&device, sleep) {
             unregister(client, sleep);

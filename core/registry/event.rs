@@ -17,7 +17,10 @@
 use kernel::prelude::*;
 use kernel_ext::export::export;
 use rdma::{
-    core::{event::HandlerRef, Device, EventHandler},
+    core::{
+        event::{HandlerRef, NewHandler},
+        Device, EventHandler,
+    },
     MaySleep,
 };
 
@@ -54,7 +57,7 @@ impl HandlersState {
 }
 
 impl Handlers {
-    fn add(&self, handler: HandlerRef) {
+    fn add(&self, handler: NewHandler<'_>) {
         self.state.lock().list.push(handler);
     }
 
@@ -138,14 +141,14 @@ pub(crate) fn deliver(device: &Device, event: &Event, sleep: &MaySleep) {
 
 /// Registers an event handler. Process context.
 #[export]
-fn ib_register_event_handler(event_handler: &EventHandler, _sleep: &MaySleep) {
-    let handlers = &event_handler.device().core().handlers;
-    handlers.add(HandlerRef::new(event_handler));
+fn ib_register_event_handler(event_handler: NewHandler<'_>, _sleep: &MaySleep) {
+    let device = event_handler.device().hold();
+    device.core().handlers.add(event_handler);
 }
 
 /// Unregisters an event handler. When this returns, it is not running. Process context.
 #[export]
 fn ib_unregister_event_handler(event_handler: &EventHandler, _sleep: &MaySleep) {
     let handlers = &event_handler.device().core().handlers;
-    handlers.remove(HandlerRef::new(event_handler));
+    handlers.remove(HandlerRef::of(event_handler));
 }

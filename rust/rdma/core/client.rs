@@ -59,12 +59,6 @@ impl Client {
         unsafe { (*self.as_raw()).client_id }
     }
 
-    /// Sets the index of the client's data. Called during registration, before the client's first callback.
-    pub fn set_id(&self, id: u32) {
-        // SAFETY: The client is being registered, and none of its callbacks has run yet.
-        unsafe { (*self.as_raw()).client_id = id };
-    }
-
     /// Whether the client is added to devices without all kernel verbs too (`no_kverbs_req`).
     pub fn takes_any_device(&self) -> bool {
         // SAFETY: The field is constant while the client is valid.
@@ -163,10 +157,12 @@ impl Client {
     ) -> Option<Result<ClientInfo>> {
         // SAFETY: `self` is a valid client, and its callbacks are constant.
         let call = unsafe { (*self.as_raw()).get_nl_info }?;
-        // SAFETY: By the safety requirements.
-        Some(request.ask(|info| unsafe { call(device.as_raw(), data.0, info) }))
+        // SAFETY: By the safety requirements. A client keeps its character device of a device until `remove` is called.
+        Some(unsafe { request.ask(|info| call(device.as_raw(), data.0, info)) })
     }
+}
 
+impl ClientRef {
     /// Queries the client for its character device that belongs to no RDMA device. `None` if the client has no
     /// `get_global_nl_info`.
     ///
@@ -178,10 +174,39 @@ impl Client {
         request: &ClientRequest<'_>,
         _sleep: &MaySleep,
     ) -> Option<Result<ClientInfo>> {
-        // SAFETY: `self` is a valid client, and its callbacks are constant.
+        // SAFETY: By the type invariants the client is valid, and its callbacks are constant.
         let call = unsafe { (*self.as_raw()).get_global_nl_info }?;
-        // SAFETY: `self` is a valid client, and its callbacks are constant.
-        Some(request.ask(|info| unsafe { call(info) }))
+        // SAFETY: As above. A client keeps its character device until `ib_unregister_client` has returned, which by the type
+        // invariants waits for `self`.
+        Some(unsafe { request.ask(|info| call(info)) })
+    }
+}
+
+/// A client that is being registered.
+///
+/// # Invariants
+///
+/// None of its callbacks was called, and no other thread refers to it.
+pub struct NewClient<'a>(&'a Client);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for NewClient<'_> {
+    type Raw = *mut bindings::ib_client;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the client is valid; a view is a transparent wrapper.
+        // INVARIANT: By the header a client is registered once at a time, by one thread.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+impl<'a> NewClient<'a> {
+    /// Sets the index of the client's data.
+    pub fn with_id(self, id: u32) -> &'a Client {
+        // SAFETY: By the type invariants there is no other user.
+        unsafe { (*self.0.as_raw()).client_id = id };
+        self.0
     }
 }
 
@@ -208,7 +233,11 @@ impl ClientRequest<'_> {
     }
 
     /// Calls a client's callback to fill in the answer, and takes a reference to the character device.
-    fn ask(&self, call: impl FnOnce(*mut ib_client_nl_info) -> c_int) -> Result<ClientInfo> {
+    ///
+    /// # Safety
+    ///
+    /// The character device that `call` fills in stays until this returns.
+    unsafe fn ask(&self, call: impl FnOnce(*mut ib_client_nl_info) -> c_int) -> Result<ClientInfo> {
         let mut info = ib_client_nl_info {
             nl_msg: self.msg,
             port: self.port,
@@ -224,8 +253,7 @@ impl ClientRequest<'_> {
         Ok(ClientInfo {
             port: info.port,
             abi: info.abi,
-            // SAFETY: The client keeps its device at least until it is told that the RDMA device goes, or is unregistered:
-            // whoever asks holds that up.
+            // SAFETY: By the safety requirements.
             cdev: unsafe { kernel::device::Device::get_device(cdev.as_ptr()) },
         })
     }

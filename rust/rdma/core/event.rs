@@ -4,9 +4,10 @@
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-use core::ptr::NonNull;
+use core::{ops::Deref, ptr::NonNull};
 
 use kernel::{prelude::*, sync::aref::ARef, types::Opaque};
+use kernel_ext::entry::FromC;
 use rdma_bindings::{self as bindings, ib_event, ib_event_handler};
 
 use super::{Device, EventHandler, EventView};
@@ -74,12 +75,35 @@ impl EventHandler {
     }
 }
 
-/// A handler that is in a [`HandlerList`].
+/// A handler that is being registered.
 ///
 /// # Invariants
 ///
-/// The handler is valid until `ib_unregister_event_handler` returns, which removes it from the list, and waits until it
-/// does not run.
+/// The handler is in no list, and is valid until `ib_unregister_event_handler` has returned for it.
+pub struct NewHandler<'a>(&'a EventHandler);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for NewHandler<'_> {
+    type Raw = *mut ib_event_handler;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the handler is valid; a view is a transparent wrapper.
+        // INVARIANT: By the header a handler is registered once, and stays until it was unregistered.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+impl Deref for NewHandler<'_> {
+    type Target = EventHandler;
+
+    #[inline]
+    fn deref(&self) -> &EventHandler {
+        self.0
+    }
+}
+
+/// The identity of a handler, which may be registered or not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HandlerRef(NonNull<ib_event_handler>);
 
@@ -87,9 +111,8 @@ pub struct HandlerRef(NonNull<ib_event_handler>);
 unsafe impl Send for HandlerRef {}
 
 impl HandlerRef {
-    /// Creates a handle of an event handler that is being registered or unregistered.
-    pub fn new(handler: &EventHandler) -> Self {
-        // INVARIANT: `ib_unregister_event_handler` waits for the handler, and a handler in no list is not called.
+    /// The identity of a handler.
+    pub fn of(handler: &EventHandler) -> Self {
         Self(NonNull::from(handler).cast())
     }
 
@@ -108,21 +131,32 @@ impl HandlerRef {
         }
     }
 
-    fn next(self) -> Option<Self> {
-        // SAFETY: By the type invariants.
+    /// # Safety
+    ///
+    /// The handler is in a list, which is borrowed.
+    unsafe fn next(self) -> Option<Self> {
+        // SAFETY: By the safety requirements and the invariants of the list.
         let next = unsafe { (*self.0.as_ptr()).list.next };
         NonNull::new(next.cast()).map(Self)
     }
 
-    fn set_next(self, next: Option<Self>) {
+    /// # Safety
+    ///
+    /// The handler is in a list, or is being added to one, which is borrowed mutably.
+    unsafe fn set_next(self, next: Option<Self>) {
         let next = next.map_or(core::ptr::null_mut(), |next| next.0.as_ptr());
-        // SAFETY: By the type invariants the handler is valid, and only the list uses the member.
+        // SAFETY: By the safety requirements and the invariants of the list.
         unsafe { (*self.0.as_ptr()).list.next = next.cast::<bindings::list_head>() };
     }
 }
 
 /// A list of handlers in the order of their registration. The links are members of the handlers, so that adding one
 /// allocates no memory.
+///
+/// # Invariants
+///
+/// The handlers in the list are valid, and in no other list: a handler is removed before `ib_unregister_event_handler` returns
+/// for it. Only the list uses their links.
 #[derive(Default)]
 pub struct HandlerList {
     first: Option<HandlerRef>,
@@ -137,22 +171,31 @@ impl HandlerList {
         self.first
     }
 
-    /// The handler after one in the list.
+    fn iter(&self) -> impl Iterator<Item = HandlerRef> + '_ {
+        // SAFETY: Each comes from the list, which is borrowed.
+        core::iter::successors(self.first, |at| unsafe { at.next() })
+    }
+
+    /// The handler after one; `None` if that is the last, or not in the list.
     pub fn after(&self, handler: HandlerRef) -> Option<HandlerRef> {
-        handler.next()
+        let mut from = self.iter().skip_while(|at| *at != handler);
+        from.next()?;
+        from.next()
     }
 
     /// Adds a handler at the end.
-    pub fn push(&mut self, handler: HandlerRef) {
-        handler.set_next(None);
-        let Some(mut last) = self.first else {
-            self.first = Some(handler);
-            return;
-        };
-        while let Some(next) = last.next() {
-            last = next;
+    pub fn push(&mut self, handler: NewHandler<'_>) {
+        let new = HandlerRef::of(&handler);
+        let last = self.iter().last();
+        // INVARIANT: By its invariants the handler is in no list, and valid until it was unregistered.
+        // SAFETY: The handler is being added to the list, which is borrowed mutably; the last one is in it.
+        unsafe {
+            new.set_next(None);
+            match last {
+                None => self.first = Some(new),
+                Some(last) => last.set_next(Some(new)),
+            }
         }
-        last.set_next(Some(handler));
     }
 
     /// Removes a handler, and returns whether it was in the list.
@@ -160,11 +203,13 @@ impl HandlerList {
         let mut before = None;
         let mut at = self.first;
         while let Some(here) = at {
-            let next = here.next();
+            // SAFETY: The handler comes from the list, which is borrowed.
+            let next = unsafe { here.next() };
             if here == handler {
                 match before {
                     None => self.first = next,
-                    Some(before) => HandlerRef::set_next(before, next),
+                    // SAFETY: The handler comes from the list, which is borrowed mutably.
+                    Some(before) => unsafe { HandlerRef::set_next(before, next) },
                 }
                 return true;
             }
