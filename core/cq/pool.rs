@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
-    core::{object::Owned, qp::Caller, Cq, Device},
+    core::{cq::TakenCq, object::Owned, qp::Caller, Cq, Device},
     MaySleep,
 };
 
@@ -75,11 +75,13 @@ fn free(mut cq: Owned<Cq>, sleep: &MaySleep) {
 /// Frees the shared queues of a device without clients.
 pub(crate) fn free_all(device: &Device, sleep: &MaySleep) {
     for poll_ctx in 0..=c::IB_POLL_LAST_POOL_TYPE {
-        while let Some(cq) = device.cq_pool(poll_ctx).and_then(|pool| pool.take()) {
-            if cq.is_claimed() {
-                pr_warn!("a client has left with room in a shared completion queue\n");
+        while let Some(taken) = device.cq_pool(poll_ctx).and_then(|mut pool| pool.take()) {
+            match taken {
+                TakenCq::Unused(cq) => free(cq, sleep),
+                TakenCq::Claimed => {
+                    pr_warn!("a client has left with room in a shared completion queue\n");
+                }
             }
-            free(cq, sleep);
         }
     }
 }
@@ -96,13 +98,13 @@ fn vector_for(device: &Device, wish: c_int) -> Result<u32> {
 }
 
 /// Claims entries in a shared queue.
-pub(crate) fn get<'a>(
-    device: &'a Device,
+pub(crate) fn get(
+    device: &Device,
     cqe: u32,
     wish: c_int,
     poll_ctx: u32,
     sleep: &MaySleep,
-) -> Result<&'a Cq> {
+) -> Result<*mut c::ib_cq> {
     if poll_ctx > c::IB_POLL_LAST_POOL_TYPE {
         return Err(EINVAL);
     }
@@ -117,13 +119,11 @@ pub(crate) fn get<'a>(
             let wanted = cq.claimed().checked_add(cqe);
             cq.comp_vector() == vector && wanted.is_some_and(|wanted| wanted <= cq.cqe())
         };
-        {
-            let pool = device.cq_pool(poll_ctx).ok_or(EINVAL)?;
-            if let Some(cq) = pool.find(fits) {
-                pool.claim(cq, cqe);
-                return Ok(cq);
-            }
+        let pool = device.cq_pool(poll_ctx).ok_or(EINVAL)?;
+        if let Some(cq) = pool.claim(cqe, fits) {
+            return Ok(cq);
         }
+        drop(pool);
         grow(device, cqe, poll_ctx, sleep)?;
     }
 }
@@ -142,8 +142,7 @@ fn ib_cq_pool_get(
     poll_ctx: c::ib_poll_context,
     sleep: &MaySleep,
 ) -> kernel_ext::entry::ErrPtr<c::ib_cq> {
-    let cq = get(device, nr_cqe, comp_vector_hint, poll_ctx, sleep);
-    kernel_ext::entry::ErrPtr(cq.map(Cq::as_raw))
+    kernel_ext::entry::ErrPtr(get(device, nr_cqe, comp_vector_hint, poll_ctx, sleep))
 }
 
 /// Returns entries of a shared queue. Process context.
@@ -161,27 +160,51 @@ mod tests {
 
     const CONTEXT: u32 = c::IB_POLL_SOFTIRQ;
 
+    /// Calls `f` with a queue of a pool.
+    fn look<R>(
+        device: &Device,
+        context: u32,
+        cq: *mut c::ib_cq,
+        f: impl FnOnce(&Cq) -> R,
+    ) -> Result<R> {
+        let pool = device.cq_pool(context).ok_or(EINVAL)?;
+        pool.look(cq, f).ok_or(ENOENT)
+    }
+
+    /// Gives back entries, and returns how many are claimed after that.
+    fn give_back(device: &Device, context: u32, cq: *mut c::ib_cq, count: u32) -> Result<u32> {
+        let pool = device.cq_pool(context).ok_or(EINVAL)?;
+        let left = pool.look(cq, |cq| {
+            pool.give_back(cq, count);
+            cq.claimed()
+        });
+        left.ok_or(ENOENT)
+    }
+
     #[test]
     fn clients_share_a_queue_until_it_is_full() -> Result {
         with_device(|device, _, sleep| {
             let get = |cqe| get(device, cqe, 0, CONTEXT, sleep);
             let first = get(SHARED_CQE - 1)?;
             assert!(core::ptr::eq(first, get(1)?));
-            assert_eq!(first.claimed(), SHARED_CQE);
+            assert_eq!(look(device, CONTEXT, first, Cq::claimed)?, SHARED_CQE);
             let second = get(1)?;
             assert!(!core::ptr::eq(first, second));
-            ib_cq_pool_put(first, 2);
+            give_back(device, CONTEXT, first, 2)?;
             // The newest queue is tried first.
             assert!(core::ptr::eq(second, get(2)?));
             let large = get(MAX_CQE)?;
-            assert!(large.cqe() >= MAX_CQE && large.claimed() == MAX_CQE);
+            assert!(look(device, CONTEXT, large, Cq::cqe)? >= MAX_CQE);
+            assert_eq!(look(device, CONTEXT, large, Cq::claimed)?, MAX_CQE);
             // Each poll context has queues of its own.
             let other = super::get(device, 1, 0, c::IB_POLL_WORKQUEUE, sleep)?;
-            assert_eq!(other.claimed(), 1);
-            for cq in [first, second, large, other] {
-                ib_cq_pool_put(cq, cq.claimed());
-                assert_eq!(cq.claimed(), 0);
+            assert_eq!(look(device, c::IB_POLL_WORKQUEUE, other, Cq::claimed)?, 1);
+            assert_eq!(look(device, CONTEXT, other, Cq::claimed), Err(ENOENT));
+            for cq in [first, second, large] {
+                let claimed = look(device, CONTEXT, cq, Cq::claimed)?;
+                assert_eq!(give_back(device, CONTEXT, cq, claimed)?, 0);
             }
+            assert_eq!(give_back(device, c::IB_POLL_WORKQUEUE, other, 1)?, 0);
             Ok(())
         })
     }
@@ -190,10 +213,8 @@ mod tests {
     fn no_more_is_returned_than_was_claimed() -> Result {
         with_device(|device, _, sleep| {
             let cq = get(device, 3, 0, CONTEXT, sleep)?;
-            ib_cq_pool_put(cq, 4);
-            assert_eq!(cq.claimed(), 0);
-            ib_cq_pool_put(cq, u32::MAX);
-            assert_eq!(cq.claimed(), 0);
+            assert_eq!(give_back(device, CONTEXT, cq, 4)?, 0);
+            assert_eq!(give_back(device, CONTEXT, cq, u32::MAX)?, 0);
             Ok(())
         })
     }

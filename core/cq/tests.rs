@@ -128,9 +128,14 @@ mod moderation {
             assert_eq!(rdma_set_cq_moderation(cq, 7, 9, sleep), Ok(()));
             assert_eq!(log.take()?.first().copied(), Some((7, 9)));
             let shared = pool::get(device, 1, 0, c::IB_POLL_SOFTIRQ, sleep)?;
-            let refused = rdma_set_cq_moderation(shared, 7, 9, sleep);
-            pool::ib_cq_pool_put(shared, 1);
-            assert_eq!(refused, Err(EOPNOTSUPP));
+            let pool = device.cq_pool(c::IB_POLL_SOFTIRQ).ok_or(EINVAL)?;
+            let refused = pool.look(shared, |shared| {
+                pool.give_back(shared, 1);
+                // It is refused before the driver, which might sleep, is asked.
+                rdma_set_cq_moderation(shared, 7, 9, sleep)
+            });
+            drop(pool);
+            assert_eq!(refused, Some(Err(EOPNOTSUPP)));
             assert_eq!(log.take()?.len(), 0);
             Ok(())
         })

@@ -718,6 +718,14 @@ unsafe extern "C" fn moderate<P: Poller>(item: *mut work_struct) {
     }
 }
 
+/// A queue that was removed from its pool.
+pub enum TakenCq {
+    /// Nobody has completions of the queue.
+    Unused(Owned<Cq>),
+    /// A client has left without giving back what it has claimed, and may use the queue, which therefore stays for good.
+    Claimed,
+}
+
 /// A pool of a device: the completion queues of one `enum ib_poll_context` that clients share. Its lock is held.
 pub struct CqPool<'a> {
     device: &'a Device,
@@ -762,23 +770,31 @@ impl<'a> CqPool<'a> {
         }
     }
 
-    /// The first queue that `wanted` accepts.
-    pub fn find(&self, mut wanted: impl FnMut(&Cq) -> bool) -> Option<&'a Cq> {
+    /// The first queue that `wanted` accepts, while the pool is locked.
+    fn find(&self, mut wanted: impl FnMut(&Cq) -> bool) -> Option<&Cq> {
         let mut at = self.head();
         loop {
             // SAFETY: The lock is held.
             at = unsafe { list::after(self.head(), at) }?;
-            // SAFETY: Queues of the pool stay until the device goes.
-            let cq: &'a Cq = unsafe { &*kernel::container_of!(at, ib_cq, pool_entry).cast() };
+            // SAFETY: The lock is held, so the queue stays in the pool as long as `self` is borrowed: `take` borrows it mutably.
+            let cq: &Cq = unsafe { &*kernel::container_of!(at, ib_cq, pool_entry).cast() };
             if wanted(cq) {
                 return Some(cq);
             }
         }
     }
 
-    /// Reserves `count` completions in a queue of the pool.
-    pub fn claim(&self, cq: &Cq, count: u32) {
+    /// Reserves `count` completions in the first queue that `wanted` accepts. The result is for C: the queue stays until they are
+    /// given back.
+    pub fn claim(&self, count: u32, wanted: impl FnMut(&Cq) -> bool) -> Option<*mut ib_cq> {
+        let cq = self.find(wanted)?;
         cq.set_claimed(cq.claimed().wrapping_add(count));
+        Some(cq.as_raw())
+    }
+
+    /// Calls `f` with a queue, if it is in the pool. `f` must not sleep.
+    pub fn look<R>(&self, cq: *const ib_cq, f: impl FnOnce(&Cq) -> R) -> Option<R> {
+        self.find(|at| core::ptr::eq(at.as_raw(), cq)).map(f)
     }
 
     /// Releases `count` reserved completions of a queue of the pool. The count does not go below 0.
@@ -792,15 +808,21 @@ impl<'a> CqPool<'a> {
         unsafe { list::insert_after(self.head(), &raw mut (*cq.into_raw()).pool_entry) };
     }
 
-    /// Removes the first queue, and takes its ownership. `None` for an empty pool.
-    pub fn take(&self) -> Option<Owned<Cq>> {
+    /// Removes the first queue. `None` for an empty pool.
+    pub fn take(&mut self) -> Option<TakenCq> {
         // SAFETY: The lock is held, and the pool owns the queue.
-        unsafe {
+        let cq: Owned<Cq> = unsafe {
             let entry = list::first(self.head())?;
             list::remove(entry);
-            let cq = kernel::container_of!(entry, ib_cq, pool_entry);
-            NonNull::new(cq).map(|cq| Owned::from_raw(cq))
-        }
+            Owned::from_raw(NonNull::new(kernel::container_of!(
+                entry, ib_cq, pool_entry
+            ))?)
+        };
+        Some(match cq.is_claimed() {
+            true => TakenCq::Claimed,
+            // Nobody can claim completions of a queue that is in no pool.
+            false => TakenCq::Unused(cq),
+        })
     }
 }
 
