@@ -40,8 +40,8 @@ use kernel_ext::{
 use rdma::{
     core::{
         addr::{
-            size_of_family, CallbackArgument, DevAddr, ResolveRequest, Sockaddr, SockaddrArgument,
-            SourceL2, Storage,
+            size_of_family, CallbackArgument, DevAddr, LentDevAddr, ResolveRequest, Sockaddr,
+            SockaddrArgument, SourceL2, Storage,
         },
         gid::BorrowedGid,
     },
@@ -79,8 +79,8 @@ impl State {
         if let Ok(route) = &answer {
             self.source = Some(route.source);
         }
-        if let Some(Waiter::C(question, _)) = &self.waiter {
-            fill_dev_addr(question.addr(), query, &answer);
+        if let Some(Waiter::C(question, _)) = &mut self.waiter {
+            fill_dev_addr(question.addr_mut(), query, &answer);
         }
         self.answer = answer;
     }
@@ -93,8 +93,8 @@ impl State {
         };
         if waits {
             route.set_next_hop_gid(gid);
-            if let Some(Waiter::C(question, _)) = &self.waiter {
-                fill_dev_addr(question.addr(), query, &self.answer);
+            if let Some(Waiter::C(question, _)) = &mut self.waiter {
+                fill_dev_addr(question.addr_mut(), query, &self.answer);
             }
         }
     }
@@ -135,7 +135,7 @@ impl SleepableWork for Request {
 }
 
 /// Copies a result to a C caller's `struct rdma_dev_addr`.
-fn fill_dev_addr(addr: &DevAddr, query: &Query, answer: &Result<Route>) {
+fn fill_dev_addr(mut addr: LentDevAddr<'_>, query: &Query, answer: &Result<Route>) {
     if let Ok(route) = answer {
         addr.set_source(&route.l2);
         addr.set_route(route.network, route.hop_limit);
@@ -410,7 +410,7 @@ fn size_within<T>(address: SockaddrArgument<'_, T>) -> c_int {
 
 /// Copies the source hardware address and device attributes of a net device. Any context.
 #[export]
-fn rdma_copy_src_l2_addr(addr: &DevAddr, ndev: Const<'_, NetDevice>) {
+fn rdma_copy_src_l2_addr(mut addr: LentDevAddr<'_>, ndev: Const<'_, NetDevice>) {
     addr.set_source(&SourceL2::of(&ndev));
 }
 
@@ -420,7 +420,7 @@ fn rdma_copy_src_l2_addr(addr: &DevAddr, ndev: Const<'_, NetDevice>) {
 ///
 /// `ENODEV` without such a device, `EADDRNOTAVAIL` if none has the address, `EINVAL` without a namespace.
 #[export]
-fn rdma_translate_ip(address: Sockaddr<'_>, addr: &DevAddr) -> Result {
+fn rdma_translate_ip(address: Sockaddr<'_>, mut addr: LentDevAddr<'_>) -> Result {
     let net = addr.net().ok_or(EINVAL)?;
     let index = addr.bound_device();
     let guard = rcu::read_lock();
@@ -434,7 +434,7 @@ fn rdma_translate_ip(address: Sockaddr<'_>, addr: &DevAddr) -> Result {
 }
 
 /// The query for the arguments of `rdma_resolve_ip`.
-fn query_of(addr: &DevAddr, source: &Storage, to: &Storage, by_gid: bool) -> Result<Query> {
+fn query_of(addr: &LentDevAddr<'_>, source: &Storage, to: &Storage, by_gid: bool) -> Result<Query> {
     let net = addr.net().ok_or(EINVAL)?;
     let egress = if by_gid {
         Egress::Gid(addr.sgid().ok_or(EINVAL)?.hold())
@@ -458,7 +458,7 @@ fn query_of(addr: &DevAddr, source: &Storage, to: &Storage, by_gid: bool) -> Res
 fn rdma_resolve_ip(
     source: SockaddrArgument<'_>,
     destination: Sockaddr<'_>,
-    addr: &DevAddr,
+    addr: LentDevAddr<'_>,
     timeout_ms: c_ulong,
     callback: CallbackArgument,
     by_gid: bool,
@@ -473,7 +473,7 @@ fn rdma_resolve_ip(
     if source.family() != destination.family() {
         return Err(EINVAL);
     }
-    let query = query_of(addr, &source, &destination, by_gid)?;
+    let query = query_of(&addr, &source, &destination, by_gid)?;
     // SAFETY: The header says that `addr` stays until the callback is called; who withdraws the question waits until it is
     // dropped. The callback is for this context.
     let question = unsafe { ResolveRequest::new(addr, callback, context) };

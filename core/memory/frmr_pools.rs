@@ -27,8 +27,8 @@ use kernel_ext::{
 use rdma::{
     core::{
         driver::frmr::FrmrDriver,
-        frmr::{FrmrKey, FrmrPool, GivenFrmr},
-        Device, Mr,
+        frmr::{FrmrKey, FrmrPool, GivenFrmr, NewFrmr},
+        Device,
     },
     MaySleep,
 };
@@ -320,10 +320,10 @@ fn ib_frmr_pools_cleanup(device: &Device, sleep: &MaySleep) {
 ///
 /// `EINVAL` for a device without pools, `ENOMEM`, and errors of the driver.
 #[export]
-fn ib_frmr_pool_pop(device: &Device, mr: &Mr, sleep: &MaySleep) -> Result {
-    let pool = find_or_make(device, &mr.frmr_key())?;
+fn ib_frmr_pool_pop(device: &Device, mr: NewFrmr<'_>, sleep: &MaySleep) -> Result {
+    let pool = find_or_make(device, &mr.key())?;
     let handle = pool.take(sleep)?;
-    mr.set_frmr(pool, handle);
+    mr.set(pool, handle);
     Ok(())
 }
 

@@ -132,7 +132,7 @@ pub(super) fn leave(member: Arc<Member>, sleep: &MaySleep) {
         let mut state = group.state.lock();
         let joined = *member.state.lock() == MemberState::Joined;
         if joined {
-            let ways = member.body.record().join_state;
+            let ways = member.body.wanted().join_state;
             state.count(ways, |count| count.saturating_sub(1));
         }
         let taken = state.take_out(&member);
@@ -182,7 +182,7 @@ fn join_here(state: &mut State, member: &Arc<Member>, ways: u8) {
     state.count(ways, |count| count.saturating_add(1));
     let mut record = state.record;
     record.join_state = ways;
-    member.body.set_record(&record);
+    member.body.set_joined(&record);
     if let Some(member) = state.take_out(member) {
         // Capacity was reserved when the member was added.
         let _ = state.active.push_within_capacity(member);
@@ -213,7 +213,7 @@ fn lose_members(group: &Arc<Group>, sleep: &MaySleep) {
                 state.record.join_state = 0;
                 return;
             };
-            let ways = member.body.record().join_state;
+            let ways = member.body.wanted().join_state;
             state.count(ways, |count| count.saturating_sub(1));
             *member.state.lock() = MemberState::Lost;
             if !member.uses.get() {
@@ -245,7 +245,7 @@ fn next(group: &Group) -> Action {
         return Action::Lose;
     }
     if let Some(member) = state.pending.first().cloned() {
-        let wanted = member.body.record();
+        let wanted = *member.body.wanted();
         let ways = wanted.join_state;
         if !member.uses.get() {
             // It is leaving, and removes itself.
@@ -315,8 +315,7 @@ fn send_join(group: &Arc<Group>, member: &Arc<Member>, sleep: &MaySleep) -> Resu
         member: member.clone(),
     };
     let handler = KBox::new(handler, GFP_KERNEL)?;
-    let record = member.body.record();
-    let what = (&record, member.body.mask());
+    let what = (member.body.wanted(), member.body.mask());
     query(group, method::SET, what, handler, sleep)
 }
 

@@ -9,14 +9,14 @@
 //! C headers: `include/rdma/ib_umem.h`, `include/linux/dma-buf.h`.
 
 use kernel::{
-    ffi::{c_int, c_ulong, c_void},
+    ffi::{c_int, c_ulong},
     prelude::*,
 };
 use kernel_ext::{bindings::ib_umem_dmabuf, entry::ErrPtr, export::export};
 use rdma::{
     core::{
         umem::{
-            dmabuf::{AttachOps, Dmabuf, DmabufUmem, OwnOps, RevokeCallback},
+            dmabuf::{AttachOps, Dmabuf, DmabufUmem, OwnOps, RevokeArg, RevokeCallback},
             AccessFlags,
         },
         Device,
@@ -174,11 +174,11 @@ fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
 #[export]
 fn ib_umem_dmabuf_set_revoke_locked(
     umem_dmabuf: &DmabufUmem,
-    revoke: RevokeCallback,
-    private: *mut c_void,
+    revoke: RevokeCallback<'_>,
+    private: RevokeArg<'_>,
 ) {
     // SAFETY: The header says that the caller has locked it.
-    unsafe { umem_dmabuf.held_by_caller() }.on_revoke(revoke, private);
+    unsafe { umem_dmabuf.held_by_caller() }.on_revoke(revoke.with(private));
 }
 
 /// Maps a range. The caller has locked the buffer; process context.

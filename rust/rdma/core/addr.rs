@@ -27,9 +27,27 @@ use rdma_bindings::{
 use super::gid::BorrowedGid;
 
 view_of! {
-    /// The parameters and results of an address resolution. Only the resolver uses the structure until it
-    /// answers.
+    /// The parameters and results of an address resolution.
     pub struct DevAddr(rdma_dev_addr);
+}
+
+/// A [`DevAddr`] that C lends: for a call, or until the request is answered.
+///
+/// # Invariants
+///
+/// The structure is valid, and nobody else uses it as long as this value exists.
+pub struct LentDevAddr<'a>(&'a DevAddr);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for LentDevAddr<'_> {
+    type Raw = *mut rdma_dev_addr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the structure is valid; a view is a transparent wrapper.
+        // INVARIANT: By the header only the resolver uses the structure, until it answers.
+        Self(unsafe { &*raw.cast() })
+    }
 }
 
 /// `AF_INET`.
@@ -185,7 +203,11 @@ impl SourceL2 {
     }
 }
 
-impl DevAddr {
+impl LentDevAddr<'_> {
+    fn as_raw(&self) -> *mut rdma_dev_addr {
+        self.0.as_raw()
+    }
+
     /// The namespace to resolve in; `None` if C named none, or it is being taken down.
     pub fn net(&self) -> Option<NetRef> {
         // SAFETY: C sets the member before it starts the resolution, and holds the namespace during it.
@@ -197,13 +219,13 @@ impl DevAddr {
 
     /// The index of the outgoing net device; 0 for any.
     pub fn bound_device(&self) -> c_int {
-        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
+        // SAFETY: By the type invariants.
         unsafe { (*self.as_raw()).bound_dev_if }
     }
 
     /// The source GID entry, for a resolution by source GID.
     pub fn sgid(&self) -> Option<BorrowedGid<'_>> {
-        // SAFETY: `self` is a valid structure, and C holds a reference to the entry during the resolution.
+        // SAFETY: By the type invariants; C holds a reference to the entry during the resolution.
         unsafe {
             let raw = (*self.as_raw()).sgid_attr;
             (!raw.is_null()).then(|| BorrowedGid::from_raw(raw))
@@ -211,9 +233,9 @@ impl DevAddr {
     }
 
     /// Sets the properties of the source net device.
-    pub fn set_source(&self, source: &SourceL2) {
+    pub fn set_source(&mut self, source: &SourceL2) {
         let raw = self.as_raw();
-        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
+        // SAFETY: By the type invariants, and `self` is borrowed mutably.
         unsafe {
             (*raw).src_dev_addr = source.address;
             (*raw).broadcast = source.broadcast;
@@ -223,9 +245,9 @@ impl DevAddr {
     }
 
     /// Sets the network type (`enum rdma_network_type`) and the hop limit of the route.
-    pub fn set_route(&self, network: u32, hop_limit: c_int) {
+    pub fn set_route(&mut self, network: u32, hop_limit: c_int) {
         let raw = self.as_raw();
-        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
+        // SAFETY: By the type invariants, and `self` is borrowed mutably.
         unsafe {
             (*raw).network = network;
             (*raw).hoplimit = hop_limit;
@@ -233,15 +255,15 @@ impl DevAddr {
     }
 
     /// Sets the hardware address of the next hop.
-    pub fn set_destination(&self, address: &HardwareAddress) {
-        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
+    pub fn set_destination(&mut self, address: &HardwareAddress) {
+        // SAFETY: By the type invariants, and `self` is borrowed mutably.
         unsafe { (*self.as_raw()).dst_dev_addr = *address };
     }
 
     /// Resets the net device and the namespace, after a resolution by source GID.
-    pub fn forget_device(&self) {
+    pub fn forget_device(&mut self) {
         let raw = self.as_raw();
-        // SAFETY: `self` is a valid structure, and only the resolver accesses it during a resolution.
+        // SAFETY: By the type invariants, and `self` is borrowed mutably.
         unsafe {
             (*raw).net = NetNamespace::init().as_raw().cast();
             (*raw).bound_dev_if = 0;
@@ -269,7 +291,7 @@ unsafe impl FromC for CallbackArgument {
 ///
 /// # Invariants
 ///
-/// `addr` is valid until the callback is called, or until `rdma_addr_cancel` has returned, which drops the
+/// `addr` is lent until the callback is called, or until `rdma_addr_cancel` has returned, which drops the
 /// request.
 pub struct ResolveRequest {
     addr: NonNull<DevAddr>,
@@ -287,12 +309,16 @@ impl ResolveRequest {
     ///
     /// # Safety
     ///
-    /// `addr` is valid until the request is answered or dropped. The callback may be called with `context`, in
+    /// `addr` is lent until the request is answered or dropped. The callback may be called with `context`, in
     /// process context.
-    pub unsafe fn new(addr: &DevAddr, callback: CallbackArgument, context: *mut c_void) -> Self {
+    pub unsafe fn new(
+        addr: LentDevAddr<'_>,
+        callback: CallbackArgument,
+        context: *mut c_void,
+    ) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
-            addr: addr.into(),
+            addr: addr.0.into(),
             callback,
             context,
         }
@@ -302,6 +328,13 @@ impl ResolveRequest {
     pub fn addr(&self) -> &DevAddr {
         // SAFETY: By the type invariants `addr` is valid.
         unsafe { self.addr.as_ref() }
+    }
+
+    /// The structure, for writing.
+    pub fn addr_mut(&mut self) -> LentDevAddr<'_> {
+        // SAFETY: By the type invariants `addr` is valid.
+        // INVARIANT: `self` is borrowed mutably, and by the type invariants nobody else uses the structure.
+        LentDevAddr(unsafe { self.addr.as_ref() })
     }
 
     /// Answers the request: calls the callback with the result and the source address.

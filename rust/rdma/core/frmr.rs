@@ -11,7 +11,7 @@ use kernel::{prelude::*, sync::Arc};
 use kernel_ext::entry::FromC;
 use rdma_bindings::{self as bindings, ib_frmr_key, ib_mr};
 
-use super::{Device, Mr};
+use super::Device;
 
 /// The key of a pool: the properties of its handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,20 +68,31 @@ impl FrmrKey {
 /// Exactly one type implements it, in the core, so that every pool reference of a region is of this type.
 pub unsafe trait FrmrPool: Send + Sync {}
 
-impl Mr {
+/// The member `frmr` of a region that a driver is creating.
+pub struct NewFrmr<'a>(&'a mut bindings::ib_mr__bindgen_ty_2);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for NewFrmr<'_> {
+    type Raw = *mut ib_mr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the region is valid. By the header the driver is creating it, has set the key, and uses
+        // the member for this call alone.
+        Self(unsafe { &mut (*raw).frmr })
+    }
+}
+
+impl NewFrmr<'_> {
     /// The key that the driver has set in the region.
-    pub fn frmr_key(&self) -> FrmrKey {
-        // SAFETY: The driver is creating the region, and only its thread uses the member.
-        FrmrKey::from_raw(unsafe { &(*self.as_raw()).frmr.key })
+    pub fn key(&self) -> FrmrKey {
+        FrmrKey::from_raw(&self.0.key)
     }
 
     /// Sets the handle of the region, and the handle's pool.
-    pub fn set_frmr<T: FrmrPool>(&self, pool: Arc<T>, handle: u32) {
-        // SAFETY: The driver is creating the region, and only its thread uses the member.
-        unsafe {
-            (*self.as_raw()).frmr.pool = Arc::into_raw(pool).cast_mut().cast();
-            (*self.as_raw()).frmr.handle = handle;
-        }
+    pub fn set<T: FrmrPool>(self, pool: Arc<T>, handle: u32) {
+        self.0.pool = Arc::into_raw(pool).cast_mut().cast();
+        self.0.handle = handle;
     }
 }
 
@@ -99,7 +110,7 @@ unsafe impl<T: FrmrPool> FromC for GivenFrmr<T> {
     type Raw = *mut ib_mr;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: By the header the region has a handle from `set_frmr`, which the driver gives up once. By the safety
+        // SAFETY: By the header the region has a handle from `NewFrmr::set`, which the driver gives up once. By the safety
         // requirements of `FrmrPool` its pool is a `T`.
         unsafe {
             let frmr = &(*raw).frmr;

@@ -7,7 +7,7 @@
 
 use core::{
     ptr::{null_mut, NonNull},
-    sync::atomic::{AtomicI32, Ordering},
+    sync::atomic::{AtomicI32, AtomicU8, Ordering},
 };
 
 use kernel::{
@@ -221,15 +221,30 @@ impl SaQueryOut<'_> {
 }
 
 /// A member of a multicast group: `struct ib_sa_multicast`.
-#[repr(transparent)]
-pub struct MulticastBody(Opaque<ib_sa_multicast>);
+///
+/// # Invariants
+///
+/// The members of `raw` are constant, except for `rec`, which is written once: while `joined` is [`JOINING`].
+#[repr(C)]
+pub struct MulticastBody {
+    raw: Opaque<ib_sa_multicast>,
+    wanted: ib_sa_mcmember_rec,
+    joined: AtomicU8,
+}
 
-// SAFETY: Only the thread that joins the group for the member changes it, one at a time.
+/// The member has not joined.
+const WAITING: u8 = 0;
+/// The record that the member joins with is being written.
+const JOINING: u8 = 1;
+/// The member has joined with the record.
+const JOINED: u8 = 2;
+
+// SAFETY: By the type invariants one thread alone changes the structure.
 unsafe impl Send for MulticastBody {}
-// SAFETY: Only the thread that joins the group for the member changes it, one at a time.
+// SAFETY: By the type invariants one thread alone changes the structure.
 unsafe impl Sync for MulticastBody {}
 
-// SAFETY: The type is a transparent wrapper of an `ib_sa_multicast`.
+// SAFETY: The type begins with an `ib_sa_multicast`.
 unsafe impl Body for MulticastBody {
     type C = ib_sa_multicast;
 }
@@ -260,34 +275,48 @@ impl MulticastBody {
         raw.comp_mask = mask;
         raw.callback = callback.0;
         raw.context = context;
-        Self(Opaque::new(raw))
+        Self {
+            raw: Opaque::new(raw),
+            wanted: *record,
+            joined: AtomicU8::new(WAITING),
+        }
     }
 
-    /// The record that the member requests, or has joined with.
-    pub fn record(&self) -> ib_sa_mcmember_rec {
-        // SAFETY: Only the thread that joins the group for the member accesses the record, one at a time.
-        unsafe { (*self.0.get()).rec }
+    /// The record that the member requests.
+    pub fn wanted(&self) -> &ib_sa_mcmember_rec {
+        &self.wanted
     }
 
-    /// Sets the record that the member has joined with.
-    pub fn set_record(&self, record: &ib_sa_mcmember_rec) {
-        // SAFETY: Only the thread that joins the group for the member accesses the record; the client reads it in its callback.
-        unsafe { (*self.0.get()).rec = *record };
+    /// Sets the record that the member has joined with, the first time. After that the client is told.
+    pub fn set_joined(&self, record: &ib_sa_mcmember_rec) {
+        let first =
+            self.joined
+                .compare_exchange(WAITING, JOINING, Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_err() {
+            return;
+        }
+        // SAFETY: The exchange succeeds once. By the header the client reads the record when it was told that the member has joined,
+        // which `tell_member` does only after the store below.
+        unsafe { (*self.raw.get()).rec = *record };
+        self.joined.store(JOINED, Ordering::Release);
     }
 
     /// The component mask of the request, big endian.
     pub fn mask(&self) -> u64 {
-        // SAFETY: The member is constant.
-        unsafe { (*self.0.get()).comp_mask }
+        // SAFETY: By the type invariants the member is constant.
+        unsafe { (*self.raw.get()).comp_mask }
     }
 }
 
-/// Calls the callback of a member. Returns the client's reference to the member if the client gives it up.
+/// Calls the callback of a member: with success only if it has joined, else with `EINVAL`. Returns the client's reference to the
+/// member if the client gives it up.
 pub fn tell_member<T: Embeds<Body = MulticastBody>>(
     member: &Arc<T>,
     status: Result,
     _sleep: &MaySleep,
 ) -> Option<Given<T>> {
+    let has_joined = member.body().joined.load(Ordering::Acquire) == JOINED;
+    let status = status.and(has_joined.then_some(()).ok_or(EINVAL));
     let status = status.map_or_else(Error::to_errno, |()| 0);
     let raw = c_pointer(member);
     // SAFETY: The client's callback is valid as long as the member, whose release waits for this call. A return value other than

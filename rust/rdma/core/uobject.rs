@@ -9,7 +9,7 @@
 
 use core::{
     ptr::{self, NonNull},
-    sync::atomic::{AtomicI32, AtomicPtr, Ordering},
+    sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering},
 };
 
 use kernel::{
@@ -164,18 +164,21 @@ impl Uobject {
         self.id_member().store(id as i32, Ordering::Relaxed);
     }
 
+    fn user_handle_member(&self) -> &AtomicU64 {
+        // SAFETY: The member is an aligned number, which is valid as long as the object.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.as_raw()).user_handle) }
+    }
+
     /// The handle by which user space identifies the object in completions and events.
     #[inline]
     pub fn user_handle(&self) -> u64 {
-        // SAFETY: The member is set while the object is being created.
-        unsafe { (*self.as_raw()).user_handle }
+        self.user_handle_member().load(Ordering::Relaxed)
     }
 
     /// Sets the handle of user space. Called while the object is being created.
     #[inline]
     pub fn set_user_handle(&self, handle: u64) {
-        // SAFETY: Any value is valid, and it is written whole.
-        unsafe { (&raw mut (*self.as_raw()).user_handle).write_volatile(handle) };
+        self.user_handle_member().store(handle, Ordering::Relaxed);
     }
 
     fn context_member(&self) -> &AtomicPtr<bindings::ib_ucontext> {

@@ -9,7 +9,7 @@
 //!
 //! C headers: `include/rdma/ib_umem.h`, `include/linux/dma-buf.h`, `include/linux/dma-resv.h`.
 
-use core::{mem::ManuallyDrop, ptr::NonNull};
+use core::{marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};
 
 use kernel::{
     error::{from_err_ptr, to_result},
@@ -49,17 +49,47 @@ unsafe impl FromC for AttachOps {
     }
 }
 
-/// The function of a driver that is called when a range is revoked.
-#[derive(Clone, Copy)]
-pub struct RevokeCallback(Option<unsafe extern "C" fn(*mut c_void)>);
+/// The function of a driver that is called when a range is revoked, which C passes together with a [`RevokeArg`].
+pub struct RevokeCallback<'a>(
+    Option<unsafe extern "C" fn(*mut c_void)>,
+    PhantomData<&'a ()>,
+);
+
+/// The argument of a [`RevokeCallback`]. A value does not outlive the call, and no exported function takes two of them.
+pub struct RevokeArg<'a>(*mut c_void, PhantomData<&'a ()>);
+
+/// A function of a driver, with its argument.
+///
+/// # Invariants
+///
+/// The function may be called with the argument until the range goes.
+pub struct OnRevoke(Option<unsafe extern "C" fn(*mut c_void)>, *mut c_void);
 
 // SAFETY: `Raw` is the function pointer in the header.
-unsafe impl FromC for RevokeCallback {
+unsafe impl FromC for RevokeCallback<'_> {
     type Raw = Option<unsafe extern "C" fn(*mut c_void)>;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        Self(raw)
+        Self(raw, PhantomData)
+    }
+}
+
+// SAFETY: `Raw` is the `void *` of the header.
+unsafe impl FromC for RevokeArg<'_> {
+    type Raw = *mut c_void;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        Self(raw, PhantomData)
+    }
+}
+
+impl<'a> RevokeCallback<'a> {
+    /// Joins the two arguments.
+    pub fn with(self, argument: RevokeArg<'a>) -> OnRevoke {
+        // INVARIANT: Both are from the same call, and by the header the driver gets its argument back.
+        OnRevoke(self.0, argument.0)
     }
 }
 
@@ -207,14 +237,14 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Sets the function that is called when the range is revoked, and its argument.
+    /// Sets what is called when the range is revoked.
     #[inline]
-    pub fn on_revoke(&self, callback: RevokeCallback, argument: *mut c_void) {
+    pub fn on_revoke(&self, told: OnRevoke) {
         let raw = self.0.as_raw();
         // SAFETY: By the type invariants the lock is held, which protects the structure.
         unsafe {
-            (*raw).pinned_revoke = callback.0;
-            (*raw).private = argument;
+            (*raw).pinned_revoke = told.0;
+            (*raw).private = told.1;
         }
     }
 
@@ -222,8 +252,8 @@ impl Locked<'_> {
     #[inline]
     pub fn revoke(&self) {
         let raw = self.0.as_raw();
-        // SAFETY: By the type invariants the lock is held, which protects the structure; the driver's function and
-        // argument were set together.
+        // SAFETY: By the type invariants the lock is held, which protects the structure; by the invariants of `OnRevoke`
+        // the driver's function may be called with the argument.
         unsafe {
             if (*raw).revoked() != 0 {
                 return;
