@@ -16,11 +16,7 @@ use rdma::{
 use crate::restrack::track;
 
 /// Fills in a new region by `finish`, and tracks it.
-fn account(
-    pd: &Pd,
-    mut mr: NewMr<'_>,
-    finish: impl FnOnce(NewMr<'_>) -> Owned<Mr>,
-) -> Owned<Mr> {
+fn account(pd: &Pd, mut mr: NewMr<'_>, finish: impl FnOnce(NewMr<'_>) -> Owned<Mr>) -> Owned<Mr> {
     track::set_owner_of(&mut mr, pd);
     let mr = finish(mr);
     track::add(&mr);

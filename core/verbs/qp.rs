@@ -11,7 +11,7 @@ use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
         object::{Fresh, Made, Owned, UdataView, UseCount},
-        qp::{Caller, Path, QpAttrArg, QpChange, QpInit, QpMaskArg, QpOpen, UqpObject},
+        qp::{Caller, LentQpInit, Path, QpAttrArg, QpChange, QpInit, QpMaskArg, QpOpen, UqpObject},
         AttrBundle, Device, Pd, Qp, Xrcd,
     },
     MaySleep,
@@ -72,24 +72,19 @@ fn create(
 /// Makes a queue pair shared, and opens its first handle.
 fn share(mut qp: Owned<Qp>, xrcd: &Xrcd, init: &QpInit, sleep: &MaySleep) -> Result<Owned<Qp>> {
     qp.make_shared(xrcd);
-    let opened = qp.open(init.handlers(), sleep).and_then(|handle| {
-        if let Err(error) = xrcd.publish(&qp, sleep) {
-            handle.close()?;
-            return Err(error);
-        }
-        Ok(handle)
-    });
-    match opened {
-        Ok(handle) => {
-            // From here on it is owned by its handles.
-            let _ = qp.into_raw();
-            Ok(handle)
-        }
+    let handle = match qp.open(init.handlers(), sleep) {
+        Ok(handle) => handle,
         Err(error) => {
             destroy_shared(qp, sleep);
-            Err(error)
+            return Err(error);
         }
+    };
+    if let Err(failed) = Xrcd::publish(qp, sleep) {
+        handle.close()?;
+        destroy_shared(failed.object, sleep);
+        return Err(failed.error);
     }
+    Ok(handle)
 }
 
 /// Destroys a shared queue pair without handles.
@@ -134,21 +129,26 @@ fn create_user(
     Ok(handle)
 }
 
-fn create_kernel(pd: &Pd, init: &QpInit, caller: Caller, sleep: &MaySleep) -> Result<Owned<Qp>> {
+fn create_kernel(
+    pd: &Pd,
+    mut init: LentQpInit<'_>,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Result<Owned<Qp>> {
     let device = pd.device();
     let uses_rw = init.max_rdma_ctxs() != 0;
     if uses_rw {
-        rw::make_room(device, init);
+        rw::make_room(device, &mut init);
     }
     let creator = Creator {
         bundle: None,
         uobject: None,
         caller,
     };
-    let mut qp = create(device, Some(pd), init, &creator, sleep)?;
+    let mut qp = create(device, Some(pd), &init, &creator, sleep)?;
     count_uses(&qp, |uses| uses.inc());
     if uses_rw {
-        if let Err(error) = rw::fill_pools(&qp, init, sleep) {
+        if let Err(error) = rw::fill_pools(&qp, &init, sleep) {
             let _ = destroy(qp, None, sleep);
             return Err(error);
         }
@@ -359,7 +359,12 @@ fn ib_create_qp_user(
 ///
 /// `EOPNOTSUPP`, `ENOMEM`, and errors of the driver.
 #[export]
-fn ib_create_qp_kernel(pd: &Pd, attr: &QpInit, caller: Caller, sleep: &MaySleep) -> Made<Qp> {
+fn ib_create_qp_kernel(
+    pd: &Pd,
+    attr: LentQpInit<'_>,
+    caller: Caller,
+    sleep: &MaySleep,
+) -> Made<Qp> {
     Made(create_kernel(pd, attr, caller, sleep))
 }
 

@@ -15,7 +15,7 @@ use rdma::{
     core::{
         mr::{DmaList, DmaSpan, SgOffset},
         object::Owned,
-        qp::QpInit,
+        qp::{LentQpInit, QpInit},
         rw::{
             BvecRange, Bvecs, MappedPages, Mapping, PageList, Regions, RwChain, RwDone, RwKind,
             RwList, RwQp, RwReady, RwRoom, RwUsed, SigAttrsView, Transfer,
@@ -70,11 +70,12 @@ fn requests_per_context(device: &Device, port: u32, integrity: bool) -> u32 {
 }
 
 /// Adds the send queue entries for all contexts of a queue pair, up to the limit of the device.
-pub(crate) fn make_room(device: &Device, init: &QpInit) {
+pub(crate) fn make_room(device: &Device, init: &mut LentQpInit<'_>) {
     let each = requests_per_context(device, init.port_num(), init.wants_integrity());
     let wanted = each.saturating_mul(init.max_rdma_ctxs());
     let most = u32::try_from(device.attrs().max_qp_wr).unwrap_or(0);
-    init.set_max_send_wr(init.max_send_wr().saturating_add(wanted).min(most));
+    let max_send_wr = init.max_send_wr().saturating_add(wanted).min(most);
+    init.set_max_send_wr(max_send_wr);
 }
 
 /// Fills the memory region pools of a queue pair.

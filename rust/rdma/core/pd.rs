@@ -6,7 +6,7 @@
 
 use core::ptr::NonNull;
 
-use kernel::prelude::*;
+use kernel::{error::to_result, prelude::*};
 use kernel_ext::{
     entry::view_of,
     rwsem::{RwSem, WriteGuard},
@@ -15,7 +15,7 @@ use rdma_bindings::{self as bindings, ib_pd, ib_xrcd, inode};
 
 use super::{
     mr::InternalMr,
-    object::{constants, counted, driver_object, links, tracked, Fresh, Owned},
+    object::{constants, counted, driver_object, links, tracked, Failed, Fresh, Owned},
     Device, Pd, Qp, Xrcd,
 };
 use crate::MaySleep;
@@ -129,14 +129,25 @@ impl Xrcd {
         Some(f(unsafe { qp.cast::<Qp>().as_ref() }))
     }
 
-    /// Adds a target queue pair to the domain, where it is found by its number.
+    /// Adds a target queue pair to its domain, where it is found by its number, and gives its ownership to its handles: closing
+    /// the last one withdraws it from the domain, and returns it.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
-    pub fn publish(&self, qp: &Owned<Qp>, _sleep: &MaySleep) -> Result {
-        // SAFETY: Both structures are valid, and the core withdraws a queue pair before it destroys it.
-        kernel::error::to_result(unsafe { bindings::ib_xrcd_publish(self.as_raw(), qp.as_raw()) })
+    /// `EINVAL` for a queue pair without domain, `ENOMEM`.
+    pub fn publish(qp: Owned<Qp>, _sleep: &MaySleep) -> Result<(), Failed<Owned<Qp>>> {
+        let published = qp.xrcd().ok_or(EINVAL).and_then(|xrcd| {
+            // SAFETY: Both structures are valid. `Owned::close_shared` alone makes an owner of the queue pair again, and withdraws
+            // it before that.
+            to_result(unsafe { bindings::ib_xrcd_publish(xrcd.as_raw(), qp.as_raw()) })
+        });
+        match published {
+            Ok(()) => {
+                let _ = qp.into_raw();
+                Ok(())
+            }
+            Err(error) => Err(Failed { object: qp, error }),
+        }
     }
 
     /// Takes the domain's semaphore for writing, which excludes lookups of target queue pairs.

@@ -9,6 +9,7 @@
 
 use core::{
     marker::PhantomData,
+    ops::Deref,
     ptr::{null_mut, NonNull},
     sync::atomic::{AtomicPtr, Ordering},
 };
@@ -32,8 +33,8 @@ use super::{
     gid::GidRef,
     list,
     object::{
-        begin_entry, constants, counted, links, optional_links, tracked, DriverObject, Fresh, Owned,
-        UdataView,
+        begin_entry, constants, counted, links, optional_links, tracked, DriverObject, Fresh,
+        Owned, UdataView,
     },
     AttrBundle, Cq, Device, Pd, Qp, RwqIndTable, Srq, Xrcd,
 };
@@ -74,7 +75,11 @@ view_of! {
 }
 
 view_of! {
-    /// A user object that is a queue pair: `struct ib_uqp_object`.
+    /// A user object that is a queue pair: `struct ib_uqp_object`, as an argument of C.
+    ///
+    /// # Invariants
+    ///
+    /// The object stays until the queue pair is destroyed that is made for it.
     pub struct UqpObject(ib_uqp_object);
 }
 
@@ -102,10 +107,40 @@ impl QpInit {
     pub fn wants_integrity(&self) -> bool {
         self.create_flags() & bindings::IB_QP_CREATE_INTEGRITY_EN as u32 != 0
     }
+}
 
+/// A [`QpInit`] that C lends for one call.
+///
+/// # Invariants
+///
+/// Nobody else uses the structure as long as this value exists.
+pub struct LentQpInit<'a>(&'a QpInit);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for LentQpInit<'_> {
+    type Raw = *mut ib_qp_init_attr;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // SAFETY: By the safety requirements the structure is valid, and filled in; a view is a transparent wrapper.
+        // INVARIANT: By the header the verb updates the structure, which is the caller's own.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+impl Deref for LentQpInit<'_> {
+    type Target = QpInit;
+
+    #[inline]
+    fn deref(&self) -> &QpInit {
+        self.0
+    }
+}
+
+impl LentQpInit<'_> {
     /// Sets the capacity of the send queue in requests, before the queue pair is created.
-    pub fn set_max_send_wr(&self, max_send_wr: u32) {
-        // SAFETY: By the type invariants the structure is lent for writing.
+    pub fn set_max_send_wr(&mut self, max_send_wr: u32) {
+        // SAFETY: By the type invariants there is no other user, and `self` is borrowed mutably.
         unsafe { (*self.as_raw()).cap.max_send_wr = max_send_wr };
     }
 }
@@ -394,7 +429,7 @@ impl Owned<Qp> {
 
     /// Sets the user object of a handle.
     pub fn set_uobject(&mut self, uobject: Option<&UqpObject>) {
-        // SAFETY: Only the owner writes the member, and `self` is borrowed mutably.
+        // SAFETY: Only the owner writes the member, and `self` is borrowed mutably. By its invariants the object stays.
         unsafe { (*self.as_raw()).uobject = uobject.map_or(null_mut(), UqpObject::as_raw) };
     }
 
