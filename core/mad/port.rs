@@ -19,7 +19,7 @@ use rdma::{
     core::{
         mad::{
             agent::AgentHandlers,
-            qp::{SpecialKind, SpecialQps},
+            qp::{Depths, SpecialKind, SpecialQps},
             recv::RecvMad,
         },
         Device,
@@ -80,20 +80,17 @@ fn mad_size(device: &Device, port_num: u32, is_opa: bool) -> Result<usize> {
     Ok(least)
 }
 
-/// Creates the queue pairs of a port and registers it.
-///
-/// # Safety
-///
-/// The device is registered, and is not unregistered before [`close`] was called for the result.
-unsafe fn open(device: &Device, port_num: u32, sleep: &MaySleep) -> Result<PortQps> {
+/// Creates the queue pairs of a port by `make`, and registers it.
+fn open(
+    device: &Device,
+    port_num: u32,
+    make: impl FnOnce(&[SpecialKind], Depths) -> Result<SpecialQps<Layer>>,
+    sleep: &MaySleep,
+) -> Result<PortQps> {
     let caps = device.port_caps(port_num);
     let is_opa = caps & c::RDMA_CORE_CAP_OPA_MAD != 0;
     let mad_size = mad_size(device, port_num, is_opa)?;
-    let depths = depths::get();
-    let kinds = kinds_of(caps);
-    let queue = |_| Queue::new(port_num, depths.send);
-    // SAFETY: By the safety requirements; `close` closes them.
-    let qps = unsafe { SpecialQps::new(device, port_num, &kinds, depths, queue, sleep)? };
+    let qps = make(&kinds_of(caps), depths::get())?;
     let mut opened = PortQps { port_num, qps };
     let started = start(device, &opened, is_opa, mad_size, sleep);
     if let Err(error) = started {
@@ -213,11 +210,15 @@ impl DeviceClient for Ports {
             if device.port_caps(port_num) & c::RDMA_CORE_CAP_IB_MAD == 0 {
                 continue;
             }
+            let make = |kinds: &[SpecialKind], depths: Depths| {
+                let queue = |_| Queue::new(port_num, depths.send);
+                // SAFETY: A device is registered from `add` until `remove` has returned, which closes the ports.
+                unsafe { SpecialQps::new(device, port_num, kinds, depths, queue, sleep) }
+            };
             let opened = ports
                 .reserve(1, GFP_KERNEL)
                 .map_err(Error::from)
-                // SAFETY: A device is registered from `add` until `remove` has returned, which closes the ports.
-                .and_then(|()| unsafe { open(device, port_num, sleep) });
+                .and_then(|()| open(device, port_num, make, sleep));
             match opened {
                 Ok(opened) => ports.push(opened, GFP_KERNEL)?,
                 Err(error) => {

@@ -634,8 +634,8 @@ impl RwUsed<'_> {
         self.release(qp, device, direction, one_by_one);
         for (RwList(list), count) in lists.into_iter().filter(|(_, count)| *count != 0) {
             if let Ok(table) = list.table(count) {
-                // INVARIANT: By the header C passes the list that was mapped with the context, which is given up.
-                drop(Mapping::of(device, table, direction));
+                // SAFETY: By the header C passes the list that was mapped with the context, which is given up.
+                drop(unsafe { Mapping::of(device, table, direction) });
             }
         }
     }

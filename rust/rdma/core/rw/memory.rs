@@ -44,12 +44,21 @@ impl<'a> Mapping<'a> {
         let mut table = list.table(count)?;
         // SAFETY: The list has `count` entries, and is valid for `'a`.
         to_result(unsafe { bindings::ib_dma_map_sgtable(device.as_raw(), &mut table, direction) })?;
-        // INVARIANT: The table was just mapped.
-        Ok(Self::of(device, table, direction))
+        // SAFETY: The table was just mapped, and nobody else knows that.
+        Ok(unsafe { Self::of(device, table, direction) })
     }
 
-    /// Takes over a table that fulfils the type invariants.
-    pub(super) fn of(device: &'a Device, table: sg_table, direction: dma_data_direction) -> Self {
+    /// Takes over a mapped table.
+    ///
+    /// # Safety
+    ///
+    /// The table is mapped in this direction, its list is valid for `'a`, and nobody else unmaps it.
+    pub(super) unsafe fn of(
+        device: &'a Device,
+        table: sg_table,
+        direction: dma_data_direction,
+    ) -> Self {
+        // INVARIANT: By the safety requirements.
         Self {
             device,
             table,
@@ -138,6 +147,10 @@ impl BvecRange<'_> {
 }
 
 /// Pages that are mapped one by one; dropping the value unmaps them.
+///
+/// # Invariants
+///
+/// `pieces` are mapped in this direction, and nobody else unmaps them.
 pub struct MappedPages<'a> {
     device: &'a Device,
     direction: dma_data_direction,
@@ -204,14 +217,19 @@ impl<'a> MappedPages<'a> {
 impl Drop for MappedPages<'_> {
     fn drop(&mut self) {
         for piece in &self.pieces {
-            unmap_page(self.device, piece, self.direction);
+            // SAFETY: By the type invariants the page is mapped, and it is unmapped here alone.
+            unsafe { unmap_page(self.device, piece, self.direction) };
         }
     }
 }
 
 /// Unmaps a page.
-pub(super) fn unmap_page(device: &Device, piece: &ib_sge, direction: dma_data_direction) {
-    // SAFETY: The page was mapped in this direction, and is unmapped once.
+///
+/// # Safety
+///
+/// The page is mapped in this direction, and is unmapped once.
+pub(super) unsafe fn unmap_page(device: &Device, piece: &ib_sge, direction: dma_data_direction) {
+    // SAFETY: By the safety requirements.
     unsafe {
         let length = piece.length as usize;
         bindings::rdma_bvec_unmap(device.as_raw(), piece.addr, length, direction);
