@@ -15,7 +15,7 @@ use kernel::{
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
 use rdma::{
     abi::{
-        device::{DeviceAttr, NODE_IB_CA},
+        device::{DeviceAttr, DriverId, NODE_IB_CA},
         port::{PortAttr, PortImmutable, PortState},
     },
     core::Device as DeviceView,
@@ -98,7 +98,7 @@ impl ProviderData for Driver {
 #[vtable]
 impl Provider for Driver {
     // The ID of a driver that the kernel does not have any more.
-    const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
+    const DRIVER_ID: DriverId = DriverId::TEST;
     const ABI_VERSION: u32 = 1;
     const PORT_STATS: &'static [StatDesc] = &[StatDesc::new(c"one"), StatDesc::new(c"two")];
 

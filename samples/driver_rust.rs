@@ -12,7 +12,7 @@ use kernel_ext::{
 };
 use rdma::{
     abi::{
-        device::{DeviceAttr, NODE_IB_CA},
+        device::{DeviceAttr, DriverId, NODE_IB_CA},
         port::{PortAttr, PortImmutable, PortState},
     },
     bindings,
@@ -59,7 +59,7 @@ impl ProviderData for Driver {
 
 #[vtable]
 impl Provider for Driver {
-    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
+    const DRIVER_ID: DriverId = DriverId::RXE;
     const ABI_VERSION: u32 = 1;
 
     fn module() -> &'static ThisModule {

@@ -26,7 +26,7 @@ use rdma::{
     provider::cq::{Cq, CqHandle, CqInitAttr},
 };
 use rdma::{
-    abi::device::DeviceAttr,
+    abi::device::{DeviceAttr, DriverId},
     provider::device::{Device, DeviceModify},
 };
 use rdma::{
@@ -145,7 +145,7 @@ impl ProviderData for Driver {
 
 #[vtable]
 impl Provider for Driver {
-    const DRIVER_ID: u32 = bindings::RDMA_DRIVER_RXE;
+    const DRIVER_ID: DriverId = DriverId::RXE;
     /// `RXE_UVERBS_ABI_VERSION`.
     const ABI_VERSION: u32 = 2;
     const DEVICE_GROUP: Option<&'static AttributeGroup> = Some(AttributeGroup::of::<Parent>());

@@ -8,7 +8,7 @@ use kernel::{error::to_result, prelude::*, sync::Arc};
 use kernel_ext::error::EOPNOTSUPP;
 use rdma::{
     abi::{
-        device::{DeviceAttr, NODE_IB_CA},
+        device::{DeviceAttr, DriverId, NODE_IB_CA},
         port::{PortAttr, PortImmutable},
     },
     core::{
@@ -50,7 +50,7 @@ impl<M: TestModule> ProviderData for Driver<M> {
 #[vtable]
 impl<M: TestModule> Provider for Driver<M> {
     // The kernel's driver of this device was removed.
-    const DRIVER_ID: u32 = c::RDMA_DRIVER_NES;
+    const DRIVER_ID: DriverId = DriverId::TEST;
     const ABI_VERSION: u32 = 1;
 
     fn module() -> &'static ThisModule {

@@ -26,6 +26,39 @@ pub mod cap {
     };
 }
 
+/// The identifier of a driver for user space: `enum rdma_driver_id`.
+///
+/// # Invariants
+///
+/// The drivers of this identifier have `dealloc_driver`, so that the core may unregister all their devices.
+#[derive(Clone, Copy)]
+pub struct DriverId(u32);
+
+impl DriverId {
+    // INVARIANT: Software RoCE is the only driver of this identifier in the kernel, and has the method.
+    /// Software RoCE: `RDMA_DRIVER_RXE`.
+    pub const RXE: Self = Self(bindings::RDMA_DRIVER_RXE);
+
+    // INVARIANT: The kernel has no driver of this identifier any more.
+    /// For tests: `RDMA_DRIVER_NES`.
+    pub const TEST: Self = Self(bindings::RDMA_DRIVER_NES);
+
+    /// The identifier of another driver.
+    ///
+    /// # Safety
+    ///
+    /// All drivers of this identifier have `dealloc_driver`.
+    pub const unsafe fn new(number: u32) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self(number)
+    }
+
+    /// The value of the header's enumeration.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// Node type of a channel adapter, for InfiniBand and RoCE: `RDMA_NODE_IB_CA`.
 pub const NODE_IB_CA: u8 = bindings::RDMA_NODE_IB_CA as u8;
 

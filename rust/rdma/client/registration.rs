@@ -62,7 +62,7 @@ pub trait Client: Sized + 'static {
     /// # Errors
     ///
     /// Any error; it is returned to user space.
-    fn nl_info(_device: &Device, _data: &Self::Data, _info: &mut NlInfo<'_>) -> Result {
+    fn nl_info<'a>(_device: &Device, _data: &'a Self::Data, _info: &mut NlInfo<'a>) -> Result {
         Err(EOPNOTSUPP)
     }
 }
@@ -118,19 +118,32 @@ unsafe impl<T: Send + Sync> AlwaysRefCounted for Counted<T> {
 }
 
 /// The answer to a query for a client's character device, over netlink: `struct ib_client_nl_info`.
-pub struct NlInfo<'a>(&'a mut bindings::ib_client_nl_info);
+///
+/// # Invariants
+///
+/// The structure is lent for the call. The core has a reference to the character device before `'a` ends.
+pub struct NlInfo<'a>(
+    NonNull<bindings::ib_client_nl_info>,
+    PhantomData<&'a kernel::device::Device>,
+);
 
-impl NlInfo<'_> {
-    /// The port of the query; `None` for the device as a whole.
-    pub fn port(&self) -> Option<u32> {
-        (self.0.port != u32::MAX).then_some(self.0.port)
+impl<'a> NlInfo<'a> {
+    fn raw(&mut self) -> &mut bindings::ib_client_nl_info {
+        // SAFETY: By the type invariants.
+        unsafe { self.0.as_mut() }
     }
 
-    /// Sets the character device and the version of its ABI. The core takes a reference to the character device before
-    /// the client can release it.
-    pub fn set(&mut self, cdev: &kernel::device::Device, abi: u64) {
-        self.0.cdev = crate::core::device::raw_dev(cdev);
-        self.0.abi = abi;
+    /// The port of the query; `None` for the device as a whole.
+    pub fn port(&mut self) -> Option<u32> {
+        let port = self.raw().port;
+        (port != u32::MAX).then_some(port)
+    }
+
+    /// Sets the character device and the version of its ABI.
+    pub fn set(&mut self, cdev: &'a kernel::device::Device, abi: u64) {
+        let raw = self.raw();
+        raw.cdev = crate::core::device::raw_dev(cdev);
+        raw.abi = abi;
     }
 
     /// Adds a number to the answer, as the attribute `RDMA_NLDEV_ATTR_*`.
@@ -140,8 +153,9 @@ impl NlInfo<'_> {
     /// `EMSGSIZE` if the message is full.
     pub fn put_u32(&mut self, attribute: u32, value: u32) -> Result {
         let (len, from) = (size_of::<u32>() as c_int, &raw const value);
+        let msg = self.raw().nl_msg;
         // SAFETY: The core has lent the message for the call.
-        to_result(unsafe { bindings::nla_put(self.0.nl_msg, attribute as c_int, len, from.cast()) })
+        to_result(unsafe { bindings::nla_put(msg, attribute as c_int, len, from.cast()) })
     }
 }
 
@@ -261,9 +275,11 @@ impl<T: Client> ClientTable<T> {
         data: *mut c_void,
         info: *mut bindings::ib_client_nl_info,
     ) -> c_int {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements. The core has a reference to the character device before it calls `remove`, which
+        // ends the lifetime of the data.
         let told = unsafe {
-            let mut info = NlInfo(&mut *info);
+            // INVARIANT: As above.
+            let mut info = NlInfo(NonNull::new_unchecked(info), PhantomData);
             T::nl_info(&*device.cast(), &*data.cast(), &mut info)
         };
         told.map_or_else(Error::to_errno, |()| 0)

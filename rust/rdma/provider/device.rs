@@ -87,12 +87,6 @@ impl<P> Device<P> {
         self.base.get()
     }
 
-    /// The device's name, which a user may change at any time.
-    pub fn name(&self) -> &CStr {
-        // SAFETY: `name` is an array whose last byte is NUL at all times.
-        unsafe { CStr::from_char_ptr((&raw const (*self.as_raw()).name).cast()) }
-    }
-
     /// Dispatches an asynchronous event of the device or a port to clients. May be called in any context:
     /// the handlers run later, from a work queue.
     pub fn dispatch_event(&self, event: DeviceEvent, port_num: u32) {

@@ -13,7 +13,7 @@ use crate::{
         access::Access,
         ah::AhFields,
         cq::NotifyFlags,
-        device::DeviceAttr,
+        device::{DeviceAttr, DriverId},
         gid::GidAttr,
         mad::{MadInfo, MadResult},
         mr::{Advice, AdviseFlags, MrType},
@@ -66,7 +66,7 @@ use crate::{
 #[expect(unused_variables, reason = "the bodies of absent methods use none")]
 pub trait Provider: ProviderData {
     /// The driver's identifier for user space: `enum rdma_driver_id`. A module has one provider per identifier.
-    const DRIVER_ID: u32;
+    const DRIVER_ID: DriverId;
     /// The version of the driver's own user ABI.
     const ABI_VERSION: u32;
     /// The device's own attributes in sysfs.

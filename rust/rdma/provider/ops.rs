@@ -66,7 +66,7 @@ macro_rules! entry {
 impl<P: Provider> ProviderOps<P> {
     /// The table without the owner, which is not a constant.
     pub(crate) const OPS: ib_device_ops = ib_device_ops {
-        driver_id: P::DRIVER_ID,
+        driver_id: P::DRIVER_ID.number(),
         uverbs_abi_ver: P::ABI_VERSION,
         device_group: match P::DEVICE_GROUP {
             Some(group) => group.as_raw(),

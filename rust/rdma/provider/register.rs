@@ -149,7 +149,9 @@ impl<P: Provider> DeviceRef<P> {
     /// Finds the device of this driver that has a port with the net device `ndev`. Any context.
     pub fn by_netdev(ndev: &NetDevice) -> Option<Self> {
         // SAFETY: `ndev` is a valid net device.
-        let raw = unsafe { bindings::ib_device_get_by_netdev(ndev.as_raw().cast(), P::DRIVER_ID) };
+        let raw = unsafe {
+            bindings::ib_device_get_by_netdev(ndev.as_raw().cast(), P::DRIVER_ID.number())
+        };
         let raw = NonNull::new(raw)?;
         // Another module may have a driver with the same identifier, whose devices are not of `P`.
         // SAFETY: By the header the core has taken a reference for the result, so the device is valid.
@@ -167,6 +169,6 @@ impl<P: Provider> DeviceRef<P> {
 /// Unregisters all devices of the driver `P`, and waits for pending unregistrations. A module calls it when it is
 /// unloaded, after it has stopped making new devices.
 pub fn unregister_driver<P: Provider>(_sleep: &MaySleep) {
-    // SAFETY: Devices of the driver have `dealloc_driver`.
-    unsafe { bindings::ib_unregister_driver(P::DRIVER_ID) };
+    // SAFETY: By the invariants of the identifier its devices have `dealloc_driver`.
+    unsafe { bindings::ib_unregister_driver(P::DRIVER_ID.number()) };
 }

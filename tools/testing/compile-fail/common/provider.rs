@@ -38,7 +38,7 @@ macro_rules! provider {
 
         #[vtable]
         impl Provider for Minimal {
-            const DRIVER_ID: u32 = 0;
+            const DRIVER_ID: rdma::abi::device::DriverId = rdma::abi::device::DriverId::TEST;
             const ABI_VERSION: u32 = 0;
 
             fn module() -> &'static ThisModule {
