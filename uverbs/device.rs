@@ -154,7 +154,7 @@ impl Client for Uverbs {
         unpublished.retire(!can_disassociate, sleep);
     }
 
-    fn nl_info(device: &Device, node: &Self::Data, info: &mut NlInfo<'_>) -> Result {
+    fn nl_info<'a>(device: &Device, node: &'a Self::Data, info: &mut NlInfo<'a>) -> Result {
         if info.port().is_some() {
             return Err(EINVAL);
         }

@@ -53,7 +53,8 @@ pub(crate) fn ioctl(
     if !method.is_callable() {
         return Err(EIO);
     }
-    Bundle::run(file, method, &request, sleep, |bundle| run(bundle, sleep))?;
+    // SAFETY: The method is from the API of the file's device, and `_access` holds `disassociate_srcu`.
+    unsafe { Bundle::run(file, method, &request, sleep, |bundle| run(bundle, sleep))? };
     Ok(0)
 }
 
@@ -73,7 +74,7 @@ fn run(bundle: &mut Bundle<'_>, sleep: &MaySleep) -> Result {
     if let Some(index) = method.destroys() {
         bundle.destroy(index, sleep)?;
     }
-    method.call(bundle.command(), sleep).map_err(no_fallback)?;
+    bundle.call(sleep).map_err(no_fallback)?;
     if method.has_udata() {
         bundle.mark_driver_output()?;
     }

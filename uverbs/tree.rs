@@ -55,9 +55,9 @@ pub(crate) fn build(device: &Device, sleep: &MaySleep) -> Result<Pin<KBox<Api>>>
 }
 
 /// An object class.
-struct Class {
+struct Class<'a> {
     id: u16,
-    object_type: Option<ObjectType>,
+    object_type: Option<ObjectType<'a>>,
     is_disabled: bool,
 }
 
@@ -72,7 +72,7 @@ struct Command {
 struct Tree<'a> {
     device: &'a Device,
     of_driver: bool,
-    classes: KVec<Class>,
+    classes: KVec<Class<'a>>,
     methods: KVec<Method>,
     commands: KVec<Command>,
     /// The object class that the next entries belong to.
@@ -94,7 +94,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn merge(&mut self, list: Definitions<'_>, sleep: &MaySleep) -> Result {
+    fn merge(&mut self, list: Definitions<'a>, sleep: &MaySleep) -> Result {
         // Each list says for itself what its entries belong to.
         let outside = (self.object.take(), self.command.take());
         for entry in list {
@@ -118,7 +118,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    fn class(&mut self, id: u16) -> Result<&mut Class> {
+    fn class(&mut self, id: u16) -> Result<&mut Class<'a>> {
         let known = self.classes.iter().position(|class| class.id == id);
         let nth = known.unwrap_or(self.classes.len());
         if known.is_none() {
@@ -132,7 +132,7 @@ impl<'a> Tree<'a> {
         self.classes.get_mut(nth).ok_or(EINVAL)
     }
 
-    fn merge_object(&mut self, table: ObjectTable<'_>) -> Result {
+    fn merge_object(&mut self, table: ObjectTable<'a>) -> Result {
         let id = table.id();
         self.object = Some(id);
         let of_driver = self.of_driver;

@@ -50,7 +50,8 @@ pub(crate) fn write(file: &File, from: UserPtr, len: usize, sleep: &MaySleep) ->
 
     let _device_stays = node.access();
     let command = Command::new(file, &spans);
-    let result = method.call(command.bundle(), sleep);
+    // SAFETY: The method is from the API of the file's device, and `_device_stays` holds `disassociate_srcu`.
+    let result = unsafe { method.call(command.bundle(), sleep) };
     if let Some(object) = Acquired::completed(command.bundle()) {
         object.finish(true, result.is_ok(), sleep);
     }

@@ -195,17 +195,23 @@ impl Method {
         !self.handler.load(Ordering::Acquire).is_null()
     }
 
-    /// Calls the handler. Called with `disassociate_srcu` held.
+    /// Calls the handler.
     ///
     /// # Errors
     ///
     /// `EIO` if the device was removed, and those of the handler.
-    pub fn call(&self, command: &AttrBundle, _sleep: &MaySleep) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// The command is one of this method, and of a file of the device whose API has the method. `disassociate_srcu` of that device
+    /// is held.
+    pub(crate) unsafe fn call(&self, command: &AttrBundle, _sleep: &MaySleep) -> Result {
         let handler = self.handler.load(Ordering::Acquire);
         if handler.is_null() {
             return Err(EIO);
         }
-        // SAFETY: By the type invariants. A handler takes any command of the method, and is valid until the device is removed.
+        // SAFETY: By the type invariants. A handler takes any command of the method, and is valid until the device is removed, for
+        // which the holder of `disassociate_srcu` delays.
         to_result(unsafe {
             let handler = core::mem::transmute::<*mut c_void, RawHandler>(handler);
             handler(command.as_raw())
@@ -270,8 +276,11 @@ pub struct Api {
 }
 
 /// An object class: `struct uverbs_api_object`.
-#[repr(transparent)]
-struct Class(Opaque<c::uverbs_api_object>);
+struct Class {
+    raw: Opaque<c::uverbs_api_object>,
+    /// Whether the type is used after the device is removed.
+    outlives_device: bool,
+}
 
 // SAFETY: The member that changes is accessed by single loads and stores.
 unsafe impl Send for Class {}
@@ -279,14 +288,17 @@ unsafe impl Send for Class {}
 unsafe impl Sync for Class {}
 
 impl Class {
-    fn new(id: u16, object_type: Option<ObjectType>) -> Self {
+    fn new(id: u16, object_type: Option<ObjectType<'_>>) -> Self {
         let mut raw: c::uverbs_api_object = pin_init::zeroed();
         if let Some(object_type) = object_type {
             raw.id = id.into();
             raw.type_attrs = object_type.as_raw();
             raw.type_class = object_type.class();
         }
-        Self(Opaque::new(raw))
+        Self {
+            raw: Opaque::new(raw),
+            outlives_device: object_type.is_some_and(ObjectType::outlives_device),
+        }
     }
 }
 
@@ -296,11 +308,11 @@ unsafe impl Send for Api {}
 unsafe impl Sync for Api {}
 
 /// The parts of an [`Api`].
-pub struct Parts {
+pub struct Parts<'a> {
     /// `enum rdma_driver_id`, which commands must send.
     pub driver_id: u32,
     /// The object classes; one without a type has only methods.
-    pub classes: KVec<(u16, Option<ObjectType>)>,
+    pub classes: KVec<(u16, Option<ObjectType<'a>>)>,
     /// The methods.
     pub methods: KVec<Method>,
     /// The write commands.
@@ -315,7 +327,7 @@ impl Api {
     /// # Errors
     ///
     /// `ENOMEM`, `EOVERFLOW` for a class whose ID is too large.
-    pub fn new(parts: Parts, _sleep: &MaySleep) -> Result<Pin<KBox<Self>>> {
+    pub fn new(parts: Parts<'_>, _sleep: &MaySleep) -> Result<Pin<KBox<Self>>> {
         let mut classes = KVec::with_capacity(parts.classes.len(), GFP_KERNEL)?;
         for (id, object_type) in &parts.classes {
             let class = KBox::new(Class::new(*id, *object_type), GFP_KERNEL)?;
@@ -349,7 +361,7 @@ impl Api {
         if key == c::UVERBS_API_KEY_ERR {
             return Err(EOVERFLOW);
         }
-        let entry = class.0.get().cast();
+        let entry = class.raw.get().cast();
         // SAFETY: The tree is valid, and the class is valid as long.
         to_result(unsafe { c::radix_tree_insert(self.tree.get(), key as usize, entry) })
     }
@@ -401,12 +413,10 @@ impl Api {
         for class in &self.classes {
             // SAFETY: The member is a pointer that is accessed atomically.
             let object_type = unsafe {
-                let member = &raw mut (*class.0.get()).type_attrs;
+                let member = &raw mut (*class.raw.get()).type_attrs;
                 AtomicPtr::from_ptr(member.cast::<*mut c::uverbs_obj_type>())
             };
-            let keep = ObjectType::from_raw(object_type.load(Ordering::Relaxed))
-                .is_some_and(ObjectType::outlives_device);
-            if !keep {
+            if !class.outlives_device {
                 object_type.store(core::ptr::null_mut(), Ordering::Release);
             }
         }

@@ -168,7 +168,8 @@ const ROOM: usize = size_of::<bundle_priv>() - offset_of!(bundle_priv, internal_
 ///
 /// `raw` is a command of `method`, which `self` owns exclusively. The `attrs` attributes that user space has sent are at
 /// `uattrs`. For each bit of `uobj_finalize` the attribute has an [`Acquired`] object, and for each bit of `spec_finalize` a
-/// list of such objects.
+/// list of such objects. The method is one of the API of the device of the command's file, and `disassociate_srcu` of that device is
+/// held.
 pub struct Bundle<'a> {
     raw: NonNull<bundle_priv>,
     method: &'a Method,
@@ -182,7 +183,11 @@ impl<'a> Bundle<'a> {
     /// # Errors
     ///
     /// `ENOMEM`, `EFAULT`, and those of `body`.
-    pub fn run(
+    ///
+    /// # Safety
+    ///
+    /// The method is one of the API of the file's device, whose `disassociate_srcu` is held.
+    pub unsafe fn run(
         file: &UverbsFile,
         method: &'a Method,
         request: &Request,
@@ -205,7 +210,7 @@ impl<'a> Bundle<'a> {
             let room = words.wrapping_mul(size_of::<u64>());
             (heap.as_mut_ptr().cast(), room)
         };
-        // SAFETY: The memory is new and zeroed, and outlives `this`.
+        // SAFETY: The memory is new and zeroed, and outlives `this`; the rest is by the safety requirements.
         let mut this = unsafe { Self::new(raw, room, file, method, request)? };
         let result = this.read_sent(request.attrs).and_then(|()| body(&mut this));
         this.put_back(result.is_ok(), sleep);
@@ -214,7 +219,8 @@ impl<'a> Bundle<'a> {
 
     /// # Safety
     ///
-    /// `raw` is zeroed, up to `room` bytes after its head, and the bundle has exclusive access to it during its life.
+    /// `raw` is zeroed, up to `room` bytes after its head, and the bundle has exclusive access to it during its life. The rest is as
+    /// for [`Self::run`].
     unsafe fn new(
         raw: *mut bundle_priv,
         room: usize,
@@ -259,6 +265,16 @@ impl<'a> Bundle<'a> {
     pub fn command(&self) -> &AttrBundle {
         // SAFETY: By the type invariants; a view is a transparent wrapper.
         unsafe { &*(&raw mut (*self.raw.as_ptr()).bundle).cast() }
+    }
+
+    /// Calls the handler of the method.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the device was removed, and those of the handler.
+    pub fn call(&self, sleep: &MaySleep) -> Result {
+        // SAFETY: By the type invariants.
+        unsafe { self.method.call(self.command(), sleep) }
     }
 
     /// The method.

@@ -7,7 +7,7 @@
 //!
 //! C header: `include/rdma/uverbs_ioctl.h`.
 
-use core::{marker::PhantomData, ops::RangeInclusive};
+use core::{marker::PhantomData, ops::RangeInclusive, ptr::NonNull};
 
 use kernel::{error::to_result, ffi::c_int, prelude::*};
 use rdma::{
@@ -215,39 +215,35 @@ impl WriteMethod {
     /// # Errors
     ///
     /// `EOPNOTSUPP` if it is not supported, and those of the handler.
-    pub fn call(&self, bundle: &AttrBundle, _sleep: &MaySleep) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// The command is of a file of the device whose API has the method, and `disassociate_srcu` of that device is held.
+    pub unsafe fn call(&self, bundle: &AttrBundle, _sleep: &MaySleep) -> Result {
         let handler = self.handler.ok_or(kernel_ext::error::EOPNOTSUPP)?;
-        // SAFETY: A handler takes any command of its file.
+        // SAFETY: By the safety requirements the handler is valid; it takes any command of its file.
         to_result(unsafe { handler(bundle.as_raw()) })
     }
 }
 
 /// The type of an object class: `struct uverbs_obj_type`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ObjectType(*const uverbs_obj_type);
+///
+/// # Invariants
+///
+/// The structure is constant for `'a`. That of a file is the first member of a `struct uverbs_obj_fd_type`.
+#[derive(Clone, Copy)]
+pub struct ObjectType<'a>(NonNull<uverbs_obj_type>, PhantomData<&'a uverbs_obj_type>);
 
-// SAFETY: Types are constant until their driver is unloaded.
-unsafe impl Send for ObjectType {}
-// SAFETY: Types are constant until their driver is unloaded.
-unsafe impl Sync for ObjectType {}
-
-impl ObjectType {
-    /// From C's pointer; null is none.
-    ///
-    /// The type is one that [`ObjectTable::object_type`] has returned, and its driver is still loaded.
-    pub(crate) fn from_raw(raw: *const uverbs_obj_type) -> Option<Self> {
-        (!raw.is_null()).then_some(Self(raw))
-    }
-
+impl ObjectType<'_> {
     /// C's pointer.
     pub(crate) fn as_raw(self) -> *const uverbs_obj_type {
-        self.0
+        self.0.as_ptr()
     }
 
     /// The type's class: `struct uverbs_obj_type_class`.
     pub(crate) fn class(self) -> *const c::uverbs_obj_type_class {
-        // SAFETY: Types are constant until their driver is unloaded.
-        unsafe { (*self.0).type_class }
+        // SAFETY: By the type invariants.
+        unsafe { self.0.as_ref() }.type_class
     }
 
     /// Whether the objects have handles.
@@ -265,8 +261,9 @@ impl ObjectType {
         if !self.is_fd() {
             return false;
         }
-        // SAFETY: The type of a file is the first member of that structure.
-        unsafe { (*self.0.cast::<uverbs_obj_fd_type>()).release_cleanup }.is_some()
+        // SAFETY: By the type invariants.
+        let file = unsafe { self.0.cast::<uverbs_obj_fd_type>().as_ref() };
+        file.release_cleanup.is_some()
     }
 }
 
@@ -309,8 +306,10 @@ impl<'a> ObjectTable<'a> {
     }
 
     /// Its type; `None` for a table that only adds methods.
-    pub fn object_type(self) -> Option<ObjectType> {
-        ObjectType::from_raw(self.0.type_attrs)
+    pub fn object_type(self) -> Option<ObjectType<'a>> {
+        let raw = NonNull::new(self.0.type_attrs.cast_mut())?;
+        // INVARIANT: The type that a definition names stays as long as the definition.
+        Some(ObjectType(raw, PhantomData))
     }
 
     /// Its methods.

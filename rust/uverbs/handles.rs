@@ -119,6 +119,17 @@ impl<'a> Handles<'a> {
         there.then(|| unsafe { ARef::from_raw(entry) })
     }
 
+    /// Stores an object at its handle, which is reserved: a lookup finds it from now on.
+    pub fn publish(self, object: ARef<Uobject>) {
+        let number = object.id() as usize;
+        let entry = ManuallyDrop::new(object).as_raw().cast();
+        // SAFETY: The array was initialised, and is valid as long as the file.
+        // INVARIANT: The entry owns the reference. The store into a reserved entry cannot fail; if it fails elsewhere, the object
+        // leaks.
+        let old = unsafe { bindings::xa_store(self.array(), number, entry, bindings::GFP_KERNEL) };
+        kernel::warn_on!(!old.is_null());
+    }
+
     /// Destroys the array when the file is freed, and drops the references that are left in it.
     ///
     /// # Safety
@@ -144,16 +155,6 @@ impl<'a> Handles<'a> {
     }
 }
 
-/// Stores an object at its handle, which is reserved: a lookup finds it from now on.
-pub fn publish(object: ARef<Uobject>) {
-    let (array, number) = (Handles::of(object.file()).array(), object.id());
-    let entry = ManuallyDrop::new(object).as_raw().cast();
-    // SAFETY: The array was initialised; the file is valid during the call, since `hw_destroy_rwsem` is held.
-    // INVARIANT: The entry owns the reference. The handle is reserved, so that the store cannot fail.
-    let old = unsafe { bindings::xa_store(array, number as usize, entry, bindings::GFP_KERNEL) };
-    kernel::warn_on!(!old.is_null());
-}
-
 /// A reserved handle. Dropping it frees the handle.
 pub struct Number<'a> {
     handles: Handles<'a>,
@@ -161,7 +162,7 @@ pub struct Number<'a> {
 }
 
 impl Number<'_> {
-    /// Leaves it reserved, for [`publish`] or [`Handles::free`].
+    /// Leaves it reserved, for [`Handles::publish`] or [`Handles::free`].
     pub fn keep(self) -> u32 {
         ManuallyDrop::new(self).number
     }

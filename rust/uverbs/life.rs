@@ -41,7 +41,7 @@ use rdma_bindings::{self as bindings, ib_uobject};
 use crate::{
     fd::{self, Cleanup, Descriptor, FdType, FileHeld},
     file::{hw_destroy, File, FileRef},
-    handles::{self, Handles, Number},
+    handles::{Handles, Number},
     write::Command,
 };
 
@@ -169,7 +169,9 @@ pub struct Reserved(ARef<Uobject>);
 impl Reserved {
     /// Unlocks the object and publishes it: lookups find it from now on. An object with a file descriptor holds a reference to
     /// the device file until its own file is released.
-    pub fn publish(self) {
+    ///
+    /// `file` is the object's file.
+    pub fn publish(self, file: &UverbsFile) {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used after this, and not dropped.
         let object = unsafe { core::ptr::read(&this.0) };
@@ -181,7 +183,7 @@ impl Reserved {
             // file was just leaked.
             unsafe { fd::install(object) };
         } else {
-            handles::publish(object);
+            Handles::of(file).publish(object);
         }
     }
 }
@@ -238,11 +240,11 @@ impl Uncommitted {
     }
 
     /// Passes the object to `f`, and releases `hw_destroy_rwsem` of its file after that.
-    pub fn finish(self, f: impl FnOnce(Reserved)) {
+    pub fn finish(self, f: impl FnOnce(Reserved, &UverbsFile)) {
         let file = File::of(self.object.file()).hold();
         // SAFETY: By the type invariants the semaphore is held for reading, and `self` is consumed.
         let _guard = unsafe { hw_destroy(&file).assume_read() };
-        f(self.object);
+        f(self.object, &file);
     }
 
     /// The object, locked for writing.

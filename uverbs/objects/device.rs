@@ -37,7 +37,9 @@ fn invoke_write(command: &AttrBundle, sleep: &MaySleep) -> Result {
     if request < method.req_size.into() || response < method.resp_size.into() {
         return Err(ENOSPC);
     }
-    let result = method.call(command, sleep);
+    // SAFETY: The method is from the API of the file's device. The command is an ioctl of that file, during which `disassociate_srcu`
+    // is held: by the contract of `Bundle::run`.
+    let result = unsafe { method.call(command, sleep) };
     if let Some(object) = Acquired::completed(command) {
         object.finish(true, result.is_ok(), sleep);
     }

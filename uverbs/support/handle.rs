@@ -22,7 +22,7 @@ use rdma::{
 };
 use rdma_uverbs::{
     fd::{Descriptor, FdType},
-    handles::{self, Handles},
+    handles::Handles,
     life::{self, Exclusive, Found, Reserved},
 };
 
@@ -191,6 +191,6 @@ pub(crate) fn swap(old: &Uobject, new: &Uobject) -> Result {
     let (of_old, of_new) = (old.id(), new.id());
     old.set_id(of_new);
     new.set_id(of_old);
-    handles::publish(moved);
+    handles.publish(moved);
     Ok(())
 }

@@ -79,9 +79,9 @@ fn begin(kind: Kind<'_>, command: &AttrBundle, sleep: &MaySleep) -> Result<Uncom
 }
 
 fn commit(object: Uncommitted) {
-    object.finish(|object| {
+    object.finish(|object, file| {
         list::add(object.hold());
-        object.publish();
+        object.publish(file);
     });
 }
 
@@ -91,7 +91,7 @@ fn abort(object: Uncommitted, complete: bool, command: &AttrBundle, sleep: &MayS
         kernel::warn_on!(true);
         return commit(object);
     }
-    object.finish(handle::abort);
+    object.finish(|object, _file| handle::abort(object));
 }
 
 fn look_up(

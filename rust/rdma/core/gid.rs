@@ -220,9 +220,9 @@ impl GidEntry {
     ///
     /// `EEXIST` if it was called before, and those of `add`.
     pub(super) fn add_to_driver(&self, add: impl FnOnce() -> Result) -> Result {
-        let first = self
-            .in_driver
-            .compare_exchange(NEW, GONE, Ordering::Relaxed, Ordering::Relaxed);
+        let first =
+            self.in_driver
+                .compare_exchange(NEW, GONE, Ordering::Relaxed, Ordering::Relaxed);
         first.map_err(|_| EEXIST)?;
         add()?;
         self.in_driver.store(ADDED, Ordering::Release);

@@ -139,7 +139,6 @@ impl Counter {
         // SAFETY: The counter is valid, and has its values.
         to_result(unsafe { call(self.as_raw()) })
     }
-
 }
 
 impl OwnedCounter {

@@ -178,7 +178,6 @@ impl Device {
     pub fn has_sub_devices(&self) -> bool {
         op!(self, add_sub_dev).is_some() && op!(self, del_sub_dev).is_some()
     }
-
 }
 
 impl BeginsRegistered<'_> {
@@ -213,7 +212,11 @@ impl Registered {
     /// # Safety
     ///
     /// The driver has added the sub-device to this device, and it is deleted once.
-    pub(in crate::core) unsafe fn driver_del_sub_dev(&self, sub: NonNull<Device>, _sleep: &MaySleep) {
+    pub(in crate::core) unsafe fn driver_del_sub_dev(
+        &self,
+        sub: NonNull<Device>,
+        _sleep: &MaySleep,
+    ) {
         if let Some(call) = op!(self, del_sub_dev) {
             // SAFETY: By the safety requirements.
             unsafe { call(sub.as_ptr().cast()) };

@@ -228,7 +228,6 @@ impl AgentBody {
         // SAFETY: The member is constant.
         unsafe { (*self.as_raw()).send_handler.is_some() }
     }
-
 }
 
 /// A use of an agent, during which the handlers of its client may be called.
