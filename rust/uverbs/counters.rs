@@ -8,7 +8,8 @@ use kernel::prelude::*;
 use rdma::{
     core::{
         object::{Fresh, Owned},
-        AttrBundle, Counters, Uobject,
+        uobject::ObjectLink,
+        AttrBundle, Counters,
     },
     MaySleep,
 };
@@ -18,7 +19,7 @@ use rdma::{
 /// # Errors
 ///
 /// `ENOMEM`, `EOPNOTSUPP`, and those of the driver.
-pub fn create(command: &AttrBundle, object: &Uobject, sleep: &MaySleep) -> Result<Owned<Counters>> {
+pub fn create(command: &AttrBundle, object: ObjectLink<'_>, sleep: &MaySleep) -> Result<Owned<Counters>> {
     let context = object.context().ok_or(EINVAL)?;
     let counters = Fresh::new_counters(context.device(), object, sleep)?;
     counters

@@ -9,7 +9,8 @@ use rdma::{
     core::{
         dm::DmaHints,
         object::{Fresh, Owned},
-        AttrBundle, Dm, Dmah, Uobject,
+        uobject::ObjectLink,
+        AttrBundle, Dm, Dmah,
     },
     MaySleep,
 };
@@ -24,7 +25,7 @@ use crate::verbs::track;
 /// `EINVAL` without a context; `EOPNOTSUPP`, and those of the driver.
 pub fn alloc_dm(
     command: &AttrBundle,
-    object: &Uobject,
+    object: ObjectLink<'_>,
     length: u64,
     alignment: u32,
     sleep: &MaySleep,
@@ -53,7 +54,7 @@ pub fn alloc_dm(
 /// `ENOMEM`, `EOPNOTSUPP`, and those of the driver.
 pub fn alloc_dmah(
     command: &AttrBundle,
-    object: &Uobject,
+    object: ObjectLink<'_>,
     hints: DmaHints,
     sleep: &MaySleep,
 ) -> Result<Owned<Dmah>> {

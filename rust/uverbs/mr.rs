@@ -11,7 +11,8 @@ use rdma::{
         driver::user::Rereg,
         mr::NewMr,
         object::{Owned, UdataView},
-        AttrBundle, Device, Dm, Dmah, Mr, Pd, Uobject,
+        uobject::ObjectLink,
+        AttrBundle, Device, Dm, Dmah, Mr, Pd,
     },
     MaySleep,
 };
@@ -59,7 +60,7 @@ pub fn check_access(device: &Device, access: u32) -> Result {
 }
 
 /// Completes the core's part of a region that a driver has just created.
-fn account(mut mr: NewMr<'_>, kind: u32, object: &Uobject) -> Owned<Mr> {
+fn account(mut mr: NewMr<'_>, kind: u32, object: ObjectLink<'_>) -> Owned<Mr> {
     track::set_owner(&mut mr);
     let mr = mr.into_object(kind, object);
     track::add(&mr);
@@ -92,7 +93,7 @@ impl Range {
 /// Those of the driver.
 pub fn reg_user(
     command: &AttrBundle,
-    object: &Uobject,
+    object: ObjectLink<'_>,
     pd: &Pd,
     range: Range,
     access: u32,
@@ -171,7 +172,7 @@ pub fn rereg<'a>(
 /// `EOPNOTSUPP`, and those of the driver.
 pub fn reg_dmabuf(
     command: &AttrBundle,
-    object: &Uobject,
+    object: ObjectLink<'_>,
     pd: &Pd,
     (fd, range): (c_int, Range),
     access: u32,
@@ -195,7 +196,7 @@ pub fn reg_dmabuf(
 /// `EINVAL` for a range outside the memory; `EOPNOTSUPP`, and those of the driver.
 pub fn reg_dm(
     command: &AttrBundle,
-    object: &Uobject,
+    object: ObjectLink<'_>,
     pd: &Pd,
     dm: &Dm,
     (offset, length): (u64, u64),

@@ -12,7 +12,7 @@ use core::{mem::ManuallyDrop, ops::Deref, ptr::NonNull};
 use kernel::{error::from_err_ptr, prelude::*};
 use kernel_ext::entry::View;
 use rdma::{
-    core::{object::Owned, AttrBundle, Ucontext, Uobject},
+    core::{object::Owned, uobject::ObjectLink, AttrBundle, Ucontext, Uobject},
     MaySleep,
 };
 use rdma_bindings as bindings;
@@ -96,6 +96,13 @@ impl<'a, T: Class> NewObject<'a, T> {
     pub fn uobject(&self) -> &Uobject {
         // SAFETY: By the type invariants; the memory of each class begins with the object.
         unsafe { self.object.cast().as_ref() }
+    }
+
+    /// The link to the object, for the driver's object that it is completed with.
+    #[inline]
+    pub fn link(&self) -> ObjectLink<'_> {
+        // SAFETY: A driver's object that is made for the object completes it, and is destroyed before it, or it is not made after all.
+        unsafe { ObjectLink::new(self.uobject()) }
     }
 
     /// Its handle or file descriptor.

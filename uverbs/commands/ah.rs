@@ -51,7 +51,7 @@ pub(super) fn create(
     let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
     let mut vector = path(&request.attr).to_vector(device);
     let mut ah = verbs::create_ah(&pd, &mut vector, call.udata(), call.sleep)?;
-    ah.set_uobject(new.uobject());
+    ah.set_uobject(new.link());
     new.uobject().set_user_handle(request.user_handle);
     let response = c::ib_uverbs_create_ah_resp {
         ah_handle: new.id(),

@@ -189,7 +189,7 @@ pub(super) fn create(call: &Call<'_>) -> Result {
         return Err(EINVAL);
     }
     let mut flow = qp.driver_create_flow(&mut attr, call.udata(), call.sleep)?;
-    flow.init(&qp, new.uobject());
+    flow.init(&qp, new.link());
     let response = c::ib_uverbs_create_flow_resp {
         comp_mask: 0,
         flow_handle: new.id(),

@@ -37,7 +37,7 @@ pub(super) fn reg(
     let pd = ReadLocked::<Pd>::get(call.command, request.pd_handle, call.sleep)?;
     let mr = mr::reg_user(
         call.command,
-        new.uobject(),
+        new.link(),
         &pd,
         range,
         access,
@@ -121,7 +121,7 @@ pub(super) fn rereg(
         });
     };
     track::set_owner(&mut mr);
-    let mr = mr.into_replacement(new.uobject());
+    let mr = mr.into_replacement(new.link());
     track::add(&mr);
     let response = c::ib_uverbs_rereg_mr_resp {
         lkey: mr.lkey(),

@@ -26,7 +26,7 @@ pub(super) fn alloc(
     if !matches!(kind, c::IB_MW_TYPE_1 | c::IB_MW_TYPE_2) {
         return Err(EINVAL);
     }
-    let mw = Fresh::<Mw>::new_user(&pd, new.uobject(), kind, call.sleep)?;
+    let mw = Fresh::<Mw>::new_user(&pd, new.link(), kind, call.sleep)?;
     let mw = mw
         .driver_alloc(call.udata(), call.sleep)
         .map_err(|failed| failed.error)?;

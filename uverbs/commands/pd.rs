@@ -22,7 +22,7 @@ pub(super) fn alloc(
     _request: c::ib_uverbs_alloc_pd,
 ) -> Result<c::ib_uverbs_alloc_pd_resp> {
     let new = NewObject::<Pd>::begin(call.command, call.sleep)?;
-    let mut pd = Fresh::<Pd>::new_user(call.device()?, new.uobject(), call.sleep)?;
+    let mut pd = Fresh::<Pd>::new_user(call.device()?, new.link(), call.sleep)?;
     track::set_owner(&mut pd);
     let pd = pd
         .driver_alloc(Some(call.udata()), call.sleep)

@@ -126,7 +126,7 @@ pub(super) fn create_table(call: &Call<'_>) -> Result {
     }
     let new = NewObject::<RwqIndTable>::begin(call.command, call.sleep)?;
     let device = call.device()?;
-    let table = Fresh::<RwqIndTable>::new_user(device, new.uobject(), log_size, call.sleep)?;
+    let table = Fresh::<RwqIndTable>::new_user(device, new.link(), log_size, call.sleep)?;
     let table = table
         .driver_create(queues, call.udata(), call.sleep)
         .map_err(|failed| failed.error)?;

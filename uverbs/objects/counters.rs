@@ -24,7 +24,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     if !object.context()?.device().has_create_counters() {
         return Err(EOPNOTSUPP);
     }
-    let counters = counters::create(command, object.uobject(), sleep)?;
+    let counters = counters::create(command, object.link(), sleep)?;
     object.complete(counters);
     Ok(())
 }

@@ -26,7 +26,7 @@ fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     }
     let length = command.structure(c::UVERBS_ATTR_ALLOC_DM_LENGTH)?;
     let alignment = command.structure(c::UVERBS_ATTR_ALLOC_DM_ALIGNMENT)?;
-    let dm = dm::alloc_dm(command, object.uobject(), length, alignment, sleep)?;
+    let dm = dm::alloc_dm(command, object.link(), length, alignment, sleep)?;
     object.complete(dm);
     Ok(())
 }

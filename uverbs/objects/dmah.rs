@@ -38,7 +38,7 @@ fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
         memory: memory.map(Into::into),
         hint,
     };
-    let dmah = dm::alloc_dmah(command, object.uobject(), hints, sleep)?;
+    let dmah = dm::alloc_dmah(command, object.link(), hints, sleep)?;
     object.complete(dmah);
     Ok(())
 }

@@ -102,7 +102,7 @@ fn reg_dm(command: &AttrBundle, sleep: &MaySleep) -> Result {
     }
     mr::check_access(pd.device(), access)?;
     let place = (offset, length);
-    let mr = mr::reg_dm(command, object.uobject(), pd, dm, place, access, sleep)?;
+    let mr = mr::reg_dm(command, object.link(), pd, dm, place, access, sleep)?;
     let keys = (
         c::UVERBS_ATTR_REG_DM_MR_RESP_LKEY,
         c::UVERBS_ATTR_REG_DM_MR_RESP_RKEY,
@@ -137,7 +137,7 @@ fn reg_dmabuf(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let id = c::UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS;
     let access = access_of(command, id, DMABUF_ACCESS, pd)?;
     let buffer = (fd as i32, range);
-    let mr = mr::reg_dmabuf(command, object.uobject(), pd, buffer, access, None, sleep)?;
+    let mr = mr::reg_dmabuf(command, object.link(), pd, buffer, access, None, sleep)?;
     let keys = (
         c::UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY,
         c::UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY,
@@ -178,7 +178,7 @@ fn reg(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let dmah = optional(command.object::<Dmah>(c::UVERBS_ATTR_REG_MR_DMA_HANDLE))?;
     let allowed = fd.map_or(ACCESS_SUPPORTED, |_| DMABUF_ACCESS);
     let access = access_of(command, c::UVERBS_ATTR_REG_MR_ACCESS_FLAGS, allowed, pd)?;
-    let uobject = object.uobject();
+    let uobject = object.link();
     let mr = match fd {
         Some(fd) => mr::reg_dmabuf(command, uobject, pd, (fd, range), access, dmah, sleep)?,
         None => mr::reg_user(command, uobject, pd, range, access, dmah, sleep)?,

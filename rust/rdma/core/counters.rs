@@ -9,7 +9,8 @@ use rdma_bindings::ib_counters;
 
 use super::{
     object::{counted, driver_object, links, Fresh},
-    Counters, Device, FlowAction, Uobject,
+    uobject::ObjectLink,
+    Counters, Device, FlowAction,
 };
 use crate::MaySleep;
 
@@ -37,7 +38,7 @@ impl Fresh<Counters> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new_counters(device: &Device, object: &Uobject, sleep: &MaySleep) -> Result<Self> {
+    pub fn new_counters(device: &Device, object: ObjectLink<'_>, sleep: &MaySleep) -> Result<Self> {
         let mut counters = Self::alloc(device, Some(sleep))?;
         let raw: &mut ib_counters = counters.raw();
         raw.device = device.as_raw();

@@ -9,7 +9,8 @@ use rdma_bindings::{self as bindings, ib_dmah};
 
 use super::{
     object::{constants, driver_object, links, tracked, Fresh},
-    Device, Dm, Dmah, Uobject,
+    uobject::ObjectLink,
+    Device, Dm, Dmah,
 };
 use crate::MaySleep;
 
@@ -53,7 +54,7 @@ impl Fresh<Dmah> {
     /// `ENOMEM`.
     pub fn new_dmah(
         device: &Device,
-        object: &Uobject,
+        object: ObjectLink<'_>,
         hints: DmaHints,
         sleep: &MaySleep,
     ) -> Result<Self> {

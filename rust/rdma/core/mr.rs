@@ -19,7 +19,8 @@ use super::{
     list,
     object::{constants, counted, links, tracked, Owned, ParentCounts},
     restrack::{Unlisted, UnlistedEntry},
-    Device, Dm, Dmah, Mr, Pd, Qp, Uobject,
+    uobject::ObjectLink,
+    Device, Dm, Dmah, Mr, Pd, Qp,
 };
 
 tracked!(Mr);
@@ -201,7 +202,7 @@ impl<'a> NewMr<'a> {
     }
 
     /// As [`Self::into_owned`], for a region of the user object `object`; the driver has filled in its address and length.
-    pub fn into_object(self, kind: u32, object: &Uobject) -> Owned<Mr> {
+    pub fn into_object(self, kind: u32, object: ObjectLink<'_>) -> Owned<Mr> {
         let mr = self.into_owned(kind);
         // SAFETY: The region is new, and only this thread uses it. User regions are in no pool, so that the member of the union
         // is `uobject`.

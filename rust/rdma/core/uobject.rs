@@ -53,6 +53,39 @@ impl ApiObject {
     }
 }
 
+/// The user object that an object of the kernel is made for.
+///
+/// # Invariants
+///
+/// The user object stays until the object of the kernel is destroyed.
+#[derive(Clone, Copy)]
+pub struct ObjectLink<'a>(&'a Uobject);
+
+impl<'a> ObjectLink<'a> {
+    /// The link to an object.
+    ///
+    /// # Safety
+    ///
+    /// The user object stays until the object of the kernel is destroyed that the value is used for.
+    #[inline]
+    pub unsafe fn new(object: &'a Uobject) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self(object)
+    }
+
+    /// C's pointer.
+    #[inline]
+    pub fn as_raw(self) -> *mut bindings::ib_uobject {
+        self.0.as_raw()
+    }
+
+    /// The context of the object.
+    #[inline]
+    pub fn context(self) -> Option<&'a Ucontext> {
+        self.0.context()
+    }
+}
+
 /// Why an object is destroyed: `enum rdma_remove_reason`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]

@@ -19,7 +19,8 @@ use super::{
     command::UverbsFile,
     mr::NewMr,
     object::{driver_object, links, tracked, Fresh, Owned},
-    Ah, Device, Flow, Mr, Mw, Pd, Qp, RwqIndTable, Ucontext, Uobject, Wq,
+    uobject::ObjectLink,
+    Ah, Device, Flow, Mr, Mw, Pd, Qp, RwqIndTable, Ucontext, Wq,
 };
 use crate::MaySleep;
 
@@ -64,7 +65,7 @@ impl Fresh<Pd> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new_user(device: &Device, uobject: &Uobject, sleep: &MaySleep) -> Result<Self> {
+    pub fn new_user(device: &Device, uobject: ObjectLink<'_>, sleep: &MaySleep) -> Result<Self> {
         let mut pd = Self::alloc(device, Some(sleep))?;
         let raw: &mut ib_pd = pd.raw();
         raw.device = device.as_raw();
@@ -79,7 +80,7 @@ impl Fresh<Mw> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new_user(pd: &Pd, uobject: &Uobject, kind: u32, sleep: &MaySleep) -> Result<Self> {
+    pub fn new_user(pd: &Pd, uobject: ObjectLink<'_>, kind: u32, sleep: &MaySleep) -> Result<Self> {
         let mut mw = Self::alloc(pd.device(), Some(sleep))?;
         let raw: &mut ib_mw = mw.raw();
         raw.device = pd.device().as_raw();
@@ -108,7 +109,7 @@ impl Mw {
 
 impl NewMr<'_> {
     /// Fills in the core's part of a user region that replaces another one.
-    pub fn into_replacement(self, uobject: &Uobject) -> Owned<Mr> {
+    pub fn into_replacement(self, uobject: ObjectLink<'_>) -> Owned<Mr> {
         let mr = self.into_owned(bindings::IB_MR_TYPE_USER);
         // SAFETY: The region is new, and only this thread uses it.
         unsafe {
@@ -145,8 +146,8 @@ impl Mr {
 
 impl Owned<Ah> {
     /// Sets the user object.
-    pub fn set_uobject(&mut self, uobject: &Uobject) {
-        // SAFETY: Only the owner uses the member, and `self` is borrowed mutably.
+    pub fn set_uobject(&mut self, uobject: ObjectLink<'_>) {
+        // SAFETY: Only the owner uses the member, and `self` is borrowed mutably. By the invariants of the link the object stays.
         unsafe { (*self.as_raw()).uobject = uobject.as_raw() };
     }
 }
@@ -160,7 +161,7 @@ impl Flow {
 
 impl Owned<Flow> {
     /// Fills in the core's part of a rule that a driver has created, and counts it as a user of the queue pair.
-    pub fn init(&mut self, qp: &Qp, uobject: &Uobject) {
+    pub fn init(&mut self, qp: &Qp, uobject: ObjectLink<'_>) {
         qp.uses().inc();
         // SAFETY: Only the owner uses the members, and `self` is borrowed mutably.
         unsafe {
@@ -220,7 +221,7 @@ impl Fresh<RwqIndTable> {
     /// `ENOMEM`.
     pub fn new_user(
         device: &Device,
-        uobject: &Uobject,
+        uobject: ObjectLink<'_>,
         log_size: u32,
         sleep: &MaySleep,
     ) -> Result<Self> {

@@ -44,7 +44,7 @@ impl<'a> Mapping<'a> {
         let mut table = list.table(count)?;
         // SAFETY: The list has `count` entries, and is valid for `'a`.
         to_result(unsafe { bindings::ib_dma_map_sgtable(device.as_raw(), &mut table, direction) })?;
-        // SAFETY: The table was just mapped, and nobody else knows that.
+        // SAFETY: The table was just mapped, for the result alone.
         Ok(unsafe { Self::of(device, table, direction) })
     }
 
