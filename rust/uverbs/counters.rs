@@ -19,7 +19,11 @@ use rdma::{
 /// # Errors
 ///
 /// `ENOMEM`, `EOPNOTSUPP`, and those of the driver.
-pub fn create(command: &AttrBundle, object: ObjectLink<'_>, sleep: &MaySleep) -> Result<Owned<Counters>> {
+pub fn create(
+    command: &AttrBundle,
+    object: ObjectLink<'_>,
+    sleep: &MaySleep,
+) -> Result<Owned<Counters>> {
     let context = object.context().ok_or(EINVAL)?;
     let counters = Fresh::new_counters(context.device(), object, sleep)?;
     counters
