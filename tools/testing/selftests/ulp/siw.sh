@@ -43,10 +43,7 @@ mapped() {
 	siw_up || return
 	setsid strace -f -o /run/iwpmd.trace iwpmd > /dev/null 2>&1 < /dev/null &
 	retry 30 grep -q 'recvfrom.*nlmsg_type=0x808 ' /run/iwpmd.trace || status=1
-	timeout 60 rping -s -a 10.0.9.1 -V -C 10 &
-	sleep 1
-	timeout 60 rping -c -a 10.0.9.1 -V -C 10 || status=1
-	wait $! || status=1
+	ping_itself || ping_itself || ping_itself || status=1
 	for kind in 0x801 0x802 0x803; do retry 5 mapper_knows $kind || { echo "no message $kind"; status=1; }; done
 	kill "$(pidof iwpmd)" && retry 30 no_mapper || status=1
 	rdma link del siwN && ip link del vethN && return $status
@@ -54,6 +51,15 @@ mapped() {
 siw_up() {
 	ip link add vethN type veth peer name vethM && ip addr add 10.0.9.1/24 dev vethN || return
 	ip link set vethM up && ip link set vethN up && rdma link add siwN type siw netdev vethN
+}
+# Where both ends are one device, siw loses the first message of a connection now and then, with all modules of the stock kernel too.
+ping_itself() {
+	local server
+	timeout 20 rping -s -a 10.0.9.1 -V -C 10 &
+	server=$!
+	sleep 1
+	timeout 15 rping -c -a 10.0.9.1 -V -C 10 || { wait $server; return 1; }
+	wait $server
 }
 mapper_knows() { grep -q "recvfrom.*nlmsg_type=$1 " /run/iwpmd.trace; }
 no_mapper() { ! pidof iwpmd; }
