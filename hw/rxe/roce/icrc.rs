@@ -78,9 +78,15 @@ impl<C: Crc32> Icrc<C> {
         transport[6] = 0xff; // UDP checksum
         transport[7] = 0xff;
         transport[UDP_LEN + 4] = 0xff; // FECN, BECN, reserved
-        let state = C::update(SEED, masked_ip);
+
+        // In one piece: a call of the CRC saves the registers of the FPU.
+        let mut headers = [0; IPV6_LEN + UDP_LEN + BTH_LEN];
+        let (ip, rest) = headers.split_at_mut(masked_ip.len().min(IPV6_LEN));
+        ip.copy_from_slice(masked_ip);
+        rest[..UDP_LEN + BTH_LEN].copy_from_slice(&transport);
+        let len = ip.len() + UDP_LEN + BTH_LEN;
         Self {
-            state: C::update(state, &transport),
+            state: C::update(SEED, &headers[..len]),
             crc: PhantomData,
         }
     }
