@@ -66,6 +66,7 @@ help:
 	@echo '  make mutants          changes the protocol (hw/rxe/roce) in one place after the other, in a copy: which changes does no test see?'
 	@echo '                        Hours; a part of it: MUTANTS="--file requester.rs" or "--shard 0/8" (options of cargo-mutants)'
 	@echo 'Develop'
+	@echo '  make clippy           the lints of all crates (FERROBAND_TESTS=m: of the test modules too), beside the objects of make'
 	@echo '  make rustfmt, rustfmtcheck, rustdoc, rust-analyzer'
 	@echo '  make environment      only provisions (roots, kernel tree, QEMU); make prune removes outdated parts of the cache'
 	@echo '  KDIR=<dir>            builds on this machine against that prepared kernel tree, without the build root'
@@ -83,6 +84,10 @@ copy:
 modules: $(environment) $(copy)
 	@$(kbuild) -j$(JOBS) $(if $(CLIPPY),CLIPPY=1) $(if $(FERROBAND_TESTS),FERROBAND_TESTS=m) modules
 	@sed 's|.*/||; s|\.o$$|.ko|; s|^|made: $(out)/|' '$(out)/modules.order'
+
+# Of the modules' crates, without objects of its own.
+clippy: modules
+	@$(kbuild) -j$(JOBS) $(if $(FERROBAND_TESTS),FERROBAND_TESTS=m) RDMA_LINT=1 modules
 
 # Not by default: a module that lacks an export, for a stock module that needs it would not load any more.
 # Staged first: the build root does not see this machine's /lib/modules.
@@ -154,5 +159,5 @@ prove-rows: environment
 rows:
 	@$(check) --rows $(if $(MISSING),--missing $(MISSING))
 
-.PHONY: all help environment kernel prune modules modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
+.PHONY: all help environment kernel prune modules clippy modules_install clean rustfmt rustfmtcheck rustdoc rust-analyzer \
 	abi bench copy demo shell check check-long soak mutants list rows prove-rows

@@ -16,10 +16,8 @@
 
 use kernel::{
     ffi::{c_int, c_ulong, c_void},
-    impl_has_delayed_work, new_delayed_work, new_mutex,
     prelude::*,
-    sync::{rcu, Arc, Mutex},
-    workqueue::DelayedWork,
+    sync::{rcu, Arc},
 };
 use kernel_ext::{
     bindings as c, delayed,
@@ -31,16 +29,12 @@ use kernel_ext::{
         device::NetDevice,
         resolve::{NeighbourListener, NeighbourRegistration},
     },
-    sleepable::{Sleepable, SleepableWork},
-    static_lock::static_lock,
-    sync::Completion,
-    timer::now_ns,
     work::{OwnedQueue, QueueFlags},
 };
 use rdma::{
     core::{
         addr::{
-            size_of_family, CallbackArgument, DevAddr, LentDevAddr, ResolveRequest, Sockaddr,
+            size_of_family, CallbackArgument, DevAddr, DevAddrMut, ResolveRequest, Sockaddr,
             SockaddrArgument, SourceL2, Storage,
         },
         gid::BorrowedGid,
@@ -50,222 +44,15 @@ use rdma::{
 
 pub(crate) mod ls;
 mod query;
+mod request;
+mod state;
 
-use query::{device_of, Egress, Query, Route};
+use query::device_of;
+use request::{dequeue, submit};
+use state::{Egress, Query, Request, Waiter, RESOLVER};
 
 /// Timeout for resolving the destination of a datagram, in milliseconds.
 const DATAGRAM_TIMEOUT_MS: u64 = 1000;
-
-/// The receiver of the result.
-enum Waiter {
-    /// A C caller, with its callback and the source address.
-    C(ResolveRequest, Storage),
-    /// A thread that waits for [`Request::answered`].
-    Thread,
-}
-
-/// State of a request.
-struct State {
-    /// `None` once the request is completed or canceled.
-    waiter: Option<Waiter>,
-    answer: Result<Route>,
-    /// The source address that the last route lookup has chosen.
-    source: Option<IpAddress>,
-}
-
-impl State {
-    /// Sets the result, and copies it to a C caller's `struct rdma_dev_addr`.
-    fn set_answer(&mut self, query: &Query, answer: Result<Route>) {
-        if let Ok(route) = &answer {
-            self.source = Some(route.source);
-        }
-        if let Some(Waiter::C(question, _)) = &mut self.waiter {
-            fill_dev_addr(question.addr_mut(), query, &answer);
-        }
-        self.answer = answer;
-    }
-
-    /// Sets the GID from user space, if the request still waits for it.
-    fn set_gid(&mut self, query: &Query, gid: Gid) {
-        let waits = self.waiter.is_some() && self.result() == Err(ENODATA);
-        let Ok(route) = self.answer.as_mut().map_err(|_| ()) else {
-            return;
-        };
-        if waits {
-            route.set_next_hop_gid(gid);
-            if let Some(Waiter::C(question, _)) = &mut self.waiter {
-                fill_dev_addr(question.addr_mut(), query, &self.answer);
-            }
-        }
-    }
-
-    /// The status of the request; `ENODATA` while it is pending.
-    fn result(&self) -> Result {
-        match &self.answer {
-            Ok(route) => route.next_hop.map(|_| ()),
-            Err(error) => Err(*error),
-        }
-    }
-}
-
-/// A request that is being resolved.
-#[pin_data]
-struct Request {
-    query: Query,
-    /// The address of a C caller's `struct rdma_dev_addr`, which `rdma_addr_cancel` looks for.
-    about: usize,
-    /// Deadline, in nanoseconds.
-    deadline: u64,
-    #[pin]
-    state: Mutex<State>,
-    #[pin]
-    answered: Completion,
-    #[pin]
-    work: DelayedWork<Sleepable<Request>>,
-}
-
-impl_has_delayed_work! {
-    impl HasDelayedWork<Sleepable<Self>> for Request { self.work }
-}
-
-impl SleepableWork for Request {
-    fn run(this: Arc<Self>, sleep: &MaySleep) {
-        this.process(sleep);
-    }
-}
-
-/// Copies a result to a C caller's `struct rdma_dev_addr`.
-fn fill_dev_addr(mut addr: LentDevAddr<'_>, query: &Query, answer: &Result<Route>) {
-    if let Ok(route) = answer {
-        addr.set_source(&route.l2);
-        addr.set_route(route.network, route.hop_limit);
-        if let Ok(next_hop) = &route.next_hop {
-            addr.set_destination(next_hop);
-        }
-    }
-    if matches!(query.egress, Egress::Gid(_)) {
-        addr.forget_device();
-    }
-}
-
-impl Request {
-    /// Makes a request and tries to resolve it for the first time.
-    fn new(query: Query, waiter: Waiter, timeout_ms: u64, sleep: &MaySleep) -> Result<Arc<Self>> {
-        let timeout = timeout_ms.saturating_mul(1_000_000);
-        let about = match &waiter {
-            Waiter::C(question, _) => core::ptr::from_ref(question.addr()).addr(),
-            Waiter::Thread => 0,
-        };
-        let mut state = State {
-            waiter: Some(waiter),
-            answer: Err(ENODATA),
-            source: None,
-        };
-        state.set_answer(&query, query.resolve(sleep));
-        Arc::pin_init(
-            pin_init!(Self {
-                query,
-                about,
-                deadline: now_ns().saturating_add(timeout),
-                state <- new_mutex!(state, "addr::Request::state"),
-                answered <- Completion::new(),
-                work <- new_delayed_work!("addr::Request"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Jiffies until the deadline.
-    fn remaining(&self) -> c_ulong {
-        let milliseconds = self.deadline.saturating_sub(now_ns()).div_ceil(1_000_000);
-        kernel::time::msecs_to_jiffies(u32::try_from(milliseconds).unwrap_or(u32::MAX))
-    }
-
-    /// Retries a pending request; completes one that is resolved, has failed or has timed out.
-    fn process(self: &Arc<Self>, sleep: &MaySleep) {
-        let mut state = self.state.lock();
-        if state.waiter.is_none() {
-            return;
-        }
-        if state.result() == Err(ENODATA) {
-            state.set_answer(&self.query, self.query.resolve(sleep));
-            let expired = now_ns() >= self.deadline;
-            if state.result().is_err() && expired {
-                state.answer = Err(ETIMEDOUT);
-            } else if state.result() == Err(ENODATA) {
-                drop(state);
-                return requeue(self);
-            }
-        }
-        let waiter = state.waiter.take();
-        let result = state.result();
-        let source = state.source;
-        drop(state);
-        match waiter {
-            Some(Waiter::C(question, mut storage)) => {
-                if let Some(source) = source {
-                    storage.set_ip(source);
-                }
-                question.answer(result, storage);
-            }
-            Some(Waiter::Thread) => self.answered.complete_all(),
-            None => {}
-        }
-        forget(self);
-    }
-}
-
-/// The list of pending requests.
-struct Resolver {
-    requests: KVec<Arc<Request>>,
-    /// Set as long as the module is loaded.
-    queue: Option<Arc<OwnedQueue>>,
-}
-
-static_lock! {
-    static RESOLVER: SpinLockIrq<Resolver> = Resolver {
-        requests: KVec::new(),
-        queue: None,
-    };
-}
-
-/// Adds a request to the list and queues a retry at once: it may have become resolvable before it was in the list.
-fn submit(request: &Arc<Request>) -> Result {
-    let mut resolver = RESOLVER.lock();
-    resolver.requests.push(request.clone(), GFP_ATOMIC)?;
-    if let Some(queue) = &resolver.queue {
-        delayed::enqueue(queue, request, 0);
-    }
-    Ok(())
-}
-
-/// Schedules the retry of a request at its deadline, unless it was canceled.
-fn requeue(request: &Arc<Request>) {
-    let resolver = RESOLVER.lock();
-    let mut requests = resolver.requests.iter();
-    if !requests.any(|waiting| Arc::ptr_eq(waiting, request)) {
-        return;
-    }
-    if let Some(queue) = &resolver.queue {
-        // If a neighbour has become known meanwhile, the work is queued already.
-        delayed::enqueue_unless_pending(queue, request, request.remaining());
-    }
-}
-
-/// Removes a request from the list.
-fn dequeue(wanted: impl Fn(&Arc<Request>) -> bool) -> Option<Arc<Request>> {
-    let mut resolver = RESOLVER.lock();
-    let index = resolver.requests.iter().position(wanted)?;
-    resolver.requests.remove(index).ok()
-}
-
-/// Removes a completed request.
-fn forget(request: &Arc<Request>) {
-    let taken = dequeue(|waiting| Arc::ptr_eq(waiting, request));
-    // It may have been queued again before it was removed.
-    delayed::cancel(request);
-    drop(taken);
-}
 
 /// Retries all requests when a neighbour becomes known.
 struct NeighbourEvents;
@@ -276,7 +63,7 @@ impl NeighbourListener for NeighbourEvents {
         let Some(queue) = &resolver.queue else {
             return;
         };
-        for request in &resolver.requests {
+        for request in resolver.requests.iter() {
             delayed::enqueue(queue, request, 0);
         }
     }
@@ -410,7 +197,7 @@ fn size_within<T>(address: SockaddrArgument<'_, T>) -> c_int {
 
 /// Copies the source hardware address and device attributes of a net device. Any context.
 #[export]
-fn rdma_copy_src_l2_addr(mut addr: LentDevAddr<'_>, ndev: Const<'_, NetDevice>) {
+fn rdma_copy_src_l2_addr(mut addr: DevAddrMut<'_>, ndev: Const<'_, NetDevice>) {
     addr.set_source(&SourceL2::of(&ndev));
 }
 
@@ -420,7 +207,7 @@ fn rdma_copy_src_l2_addr(mut addr: LentDevAddr<'_>, ndev: Const<'_, NetDevice>) 
 ///
 /// `ENODEV` without such a device, `EADDRNOTAVAIL` if none has the address, `EINVAL` without a namespace.
 #[export]
-fn rdma_translate_ip(address: Sockaddr<'_>, mut addr: LentDevAddr<'_>) -> Result {
+fn rdma_translate_ip(address: Sockaddr<'_>, mut addr: DevAddrMut<'_>) -> Result {
     let net = addr.net().ok_or(EINVAL)?;
     let index = addr.bound_device();
     let guard = rcu::read_lock();
@@ -434,7 +221,7 @@ fn rdma_translate_ip(address: Sockaddr<'_>, mut addr: LentDevAddr<'_>) -> Result
 }
 
 /// The query for the arguments of `rdma_resolve_ip`.
-fn query_of(addr: &LentDevAddr<'_>, source: &Storage, to: &Storage, by_gid: bool) -> Result<Query> {
+fn query_of(addr: &DevAddrMut<'_>, source: &Storage, to: &Storage, by_gid: bool) -> Result<Query> {
     let net = addr.net().ok_or(EINVAL)?;
     let egress = if by_gid {
         Egress::Gid(addr.sgid().ok_or(EINVAL)?.hold())
@@ -454,11 +241,14 @@ fn query_of(addr: &LentDevAddr<'_>, source: &Storage, to: &Storage, by_gid: bool
 ///
 /// `EINVAL` for addresses of two families, or without a namespace, `ENOMEM`; routing errors.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn rdma_resolve_ip(
     source: SockaddrArgument<'_>,
     destination: Sockaddr<'_>,
-    addr: LentDevAddr<'_>,
+    addr: DevAddrMut<'_>,
     timeout_ms: c_ulong,
     callback: CallbackArgument,
     by_gid: bool,
@@ -474,10 +264,10 @@ fn rdma_resolve_ip(
         return Err(EINVAL);
     }
     let query = query_of(&addr, &source, &destination, by_gid)?;
-    // SAFETY: The header says that `addr` stays until the callback is called; who withdraws the question waits until it is
-    // dropped. The callback is for this context.
-    let question = unsafe { ResolveRequest::new(addr, callback, context) };
-    let waiter = Waiter::C(question, source);
+    // SAFETY: The header says that `addr` stays valid until the callback is called, or the request is cancelled;
+    // `rdma_addr_cancel` waits until it is dropped. The callback is for this context.
+    let c_request = unsafe { ResolveRequest::new(addr, callback, context) };
+    let waiter = Waiter::C(c_request, source);
     let request = Request::new(query, waiter, timeout_ms as u64, sleep)?;
     let first = request.state.lock().result();
     match first {

@@ -58,8 +58,8 @@ impl Mode {
 
 /// Binds a queue pair to a counter of its device.
 fn bind_to(counter: &OwnedCounter, qp: &Qp, port: u32, sleep: &MaySleep) -> Result {
-    // SAFETY: The counters of a device are asked for by its own queue pairs alone. A counter is dropped only after `unbind` has
-    // taken its last queue pair, or where it was not bound.
+    // SAFETY: Only queue pairs of the counter's own device are bound to it. A counter is dropped only after `unbind` has
+    // removed its last queue pair, or if no queue pair was bound to it.
     unsafe { counter.driver_bind(qp, port, sleep) }
 }
 

@@ -2,6 +2,8 @@
 
 //! Completion queues: creation and destruction. [`poll`]: polling for kernel clients; [`pool`]: queues shared by
 //! clients.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 pub(crate) mod poll;
 pub(crate) mod pool;
@@ -18,7 +20,7 @@ use kernel_ext::{bindings as c, entry::Const, error::EOPNOTSUPP, export::export}
 use rdma::{
     core::{
         cq::{CqHandlers, CqInit, EventFn, Handler, OwnCqInit},
-        object::{Fresh, Made, Owned, UdataView},
+        object::{Fresh, Owned, OwnedOrErr, UdataView},
         qp::Caller,
         trace, Cq, Device,
     },
@@ -58,13 +60,13 @@ fn __ib_create_cq(
     cq_attr: Const<'_, CqInit>,
     caller: Caller,
     sleep: &MaySleep,
-) -> Made<Cq> {
+) -> OwnedOrErr<Cq> {
     let handlers = CqHandlers {
         completion: comp_handler.0,
         event: event_handler.0,
         context: cq_context,
     };
-    Made(create(device, handlers, &cq_attr, caller, sleep))
+    OwnedOrErr(create(device, handlers, &cq_attr, caller, sleep))
 }
 
 /// Sets the interrupt moderation of a completion queue: number of completions, and period in microseconds. Process
@@ -185,14 +187,14 @@ fn __ib_alloc_cq(
     poll_ctx: c::ib_poll_context,
     caller: Caller,
     sleep: &MaySleep,
-) -> Made<Cq> {
+) -> OwnedOrErr<Cq> {
     let polled = Polled {
         context: private,
         cqe: nr_cqe as u32,
         comp_vector: comp_vector as u32,
         poll_ctx,
     };
-    Made(alloc_polled(device, &polled, caller, sleep))
+    OwnedOrErr(alloc_polled(device, &polled, caller, sleep))
 }
 
 /// The next completion vector.
@@ -207,7 +209,7 @@ fn __ib_alloc_cq_any(
     poll_ctx: c::ib_poll_context,
     caller: Caller,
     sleep: &MaySleep,
-) -> Made<Cq> {
+) -> OwnedOrErr<Cq> {
     let vectors = device.usable_vectors();
     let nth = NEXT_VECTOR.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     let polled = Polled {
@@ -216,7 +218,7 @@ fn __ib_alloc_cq_any(
         comp_vector: nth.checked_rem(vectors).unwrap_or(0),
         poll_ctx,
     };
-    Made(alloc_polled(device, &polled, caller, sleep))
+    OwnedOrErr(alloc_polled(device, &polled, caller, sleep))
 }
 
 /// Frees an unused completion queue of `__ib_alloc_cq`. Process context.

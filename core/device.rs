@@ -40,6 +40,8 @@
 //! | `Lifecycle::own` | the core's own registration reference | process context | nothing |
 //! | `Lifecycle::cgroup` | the device's registration with the cgroup controller | process context | nothing |
 //! | `Unregister::device` | the device to be unregistered | any context | nothing |
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 pub(crate) mod cgroup;
 pub(crate) mod compat;
@@ -70,7 +72,7 @@ use kernel_ext::{
 use rdma::{
     core::{
         class::{ModelEntry, Registering},
-        device::{allocate, BeginsRegistered, Registered},
+        device::{allocate, NewlyRegistered, Registered},
         Device,
     },
     MaySleep,
@@ -167,13 +169,9 @@ unsafe fn describe(
 
 /// Enables a device for its driver, for clients and for namespaces.
 ///
-/// On failure it is registered all the same, and a client or a namespace may lack it: who registers it disables it then, who
-/// moves it leaves it so.
-pub(crate) fn enable(
-    device: &Registered,
-    begins: BeginsRegistered<'_>,
-    sleep: &MaySleep,
-) -> Result {
+/// On failure the device is still marked as registered, but some clients or namespaces may not have it. Registration then
+/// disables the device; a move between namespaces leaves it enabled.
+pub(crate) fn enable(device: &Registered, begins: NewlyRegistered<'_>, sleep: &MaySleep) -> Result {
     registry::mark_registered(device, true);
     begins.driver_enable(sleep)?;
     client::open(device);
@@ -195,7 +193,7 @@ pub(crate) fn disable(device: &Device, sleep: &MaySleep) {
 }
 
 /// Takes the two initial registration references: the core's own, which [`disable`] drops, and the caller's.
-pub(crate) fn begin_registered(device: &Device) -> Option<(Registered, BeginsRegistered<'_>)> {
+pub(crate) fn begin_registered(device: &Device) -> Option<(Registered, NewlyRegistered<'_>)> {
     let mut own = device.core().lifecycle.own.lock();
     let (first, begins) = device.first_registered()?;
     let callers = first.again();
@@ -211,8 +209,8 @@ fn register(
     sleep: &MaySleep,
 ) -> Result {
     Names::lock(sleep).assign(&mut device, name, sleep)?;
-    // SAFETY: By its invariants this thread alone registers the device. Nobody keeps the device registered yet, and clients and user
-    // space come to it by such references alone.
+    // SAFETY: By its invariants this thread alone registers the device. There is no registration reference to the device yet, and
+    // clients and user space reach it only by one.
     unsafe { describe(&device, dma_device, sleep)? };
     stages::set_up(&mut device, sleep)?;
     let device = device.into_device();
@@ -222,7 +220,7 @@ fn register(
         let failing = &device.core().lifecycle.failing;
         failing.store(true, Ordering::Release);
         drop(registered);
-        take_down(device, sleep);
+        take_down(&device.hold(), sleep);
         failing.store(false, Ordering::Release);
         return Err(error);
     }
@@ -238,12 +236,12 @@ fn register(
 
 /// Unregisters a device and its sub-devices, unless it is not registered.
 fn unregister(device: &Device, sleep: &MaySleep) {
-    let _held = device.hold();
+    let held = device.hold();
     subdevice::remove_all(device, sleep);
-    take_down(device, sleep);
+    take_down(&held, sleep);
 }
 
-fn take_down(device: &Device, sleep: &MaySleep) {
+fn take_down(device: &ARef<Device>, sleep: &MaySleep) {
     let lifecycle = &device.core().lifecycle;
     let _change = lifecycle.change.lock();
     if !device.is_registered() {
@@ -254,8 +252,8 @@ fn take_down(device: &Device, sleep: &MaySleep) {
     netdev::forget_all(device);
     stages::clean_up(device, sleep);
     if !lifecycle.failing.load(Ordering::Acquire) && device.has_dealloc_driver() {
-        // SAFETY: A driver with `dealloc_driver` leaves this to the core. A device is taken down once: under the lock it was
-        // registered until now. Whoever has it unregistered keeps a reference.
+        // SAFETY: A driver with `dealloc_driver` leaves the reference of the allocation to the core. It is given up once: under the
+        // lock the device was registered until now. `device` is another reference.
         unsafe { dealloc(device, sleep) };
     }
 }

@@ -2,8 +2,8 @@
 
 //! `ib_core`: devices, their clients and events, verbs, caches, netlink and sysfs of the RDMA stack.
 //!
-//! Areas by level; an area imports only from those below it. The data that an area keeps for each device is in its
-//! `state` module, [`private`] has all of them; so the area imports [`private`], which imports its `state`.
+//! Areas by level; an area imports only from those below it. The data that an area keeps for each device is defined in
+//! its `state` module. [`private`] combines the data of all areas: it imports each `state`, and the areas import it.
 //!
 //! | area | what |
 //! |---|---|
@@ -25,6 +25,8 @@
 //! | `kunit` | a device for tests |
 //!
 //! Exported functions stand at the end of their area's file.
+//!
+//! C headers: `include/rdma/*.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{

@@ -32,6 +32,7 @@ pub(crate) mod build;
 mod complete;
 mod depths;
 mod dispatch;
+mod double_sided;
 pub(crate) mod header;
 mod local;
 mod matching;
@@ -41,6 +42,7 @@ mod receive;
 mod respond;
 mod rmpp;
 mod security;
+mod segment;
 mod smi;
 pub(crate) mod state;
 mod timeout;
@@ -60,7 +62,7 @@ use rdma::{
             qp::SpecialKind,
             recv::RecvMad,
             send::{BadSend, Chain, SendFlags},
-            Borrowed, Given, MadeForC, MaybeBorrowed,
+            ArcOrErr, Borrowed, MaybeBorrowed, OwnedArg,
         },
         Device,
     },
@@ -99,7 +101,10 @@ fn kind_of(qp_type: u32) -> Option<SpecialKind> {
 /// another agent's; `ENODEV` where the port is not open; `ENOMEM`, also where eight vendors of the class have agents;
 /// errors of security modules.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn ib_register_mad_agent(
     device: &Device,
     port_num: u32,
@@ -111,9 +116,9 @@ fn ib_register_mad_agent(
     context: *mut c_void,
     registration_flags: u32,
     sleep: &MaySleep,
-) -> MadeForC<Agent> {
+) -> ArcOrErr<Agent> {
     let Some(kind) = kind_of(qp_type) else {
-        return MadeForC(Err(EINVAL));
+        return ArcOrErr(Err(EINVAL));
     };
     let wanted = AgentAttr {
         kind,
@@ -128,7 +133,7 @@ fn ib_register_mad_agent(
         recv: recv_handler.0,
         context,
     };
-    MadeForC(agent::register(
+    ArcOrErr(agent::register(
         device,
         port_num,
         &wanted,
@@ -141,7 +146,7 @@ fn ib_register_mad_agent(
 /// Unregisters an agent. When this returns, its handlers do not run and all its MADs have been returned. Process
 /// context, not from a handler.
 #[export]
-fn ib_unregister_mad_agent(mad_agent: Given<Agent>, sleep: &MaySleep) {
+fn ib_unregister_mad_agent(mad_agent: OwnedArg<Agent>, sleep: &MaySleep) {
     agent::unregister(&mad_agent.0, sleep);
 }
 
@@ -152,7 +157,10 @@ fn ib_unregister_mad_agent(mad_agent: Given<Agent>, sleep: &MaySleep) {
 ///
 /// `EINVAL` for invalid lengths, and for RMPP where the core does not do it for the agent; `ENOMEM`.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn ib_create_send_mad(
     mad_agent: Borrowed<'_, Agent>,
     remote_qpn: u32,
@@ -162,11 +170,11 @@ fn ib_create_send_mad(
     data_len: c_int,
     gfp_mask: SendFlags<'_>,
     base_version: u8,
-) -> MadeForC<SendMad> {
+) -> ArcOrErr<SendMad> {
     let lengths =
         usize::try_from(hdr_len).and_then(|header| Ok((header, usize::try_from(data_len)?)));
     let Ok((header, data)) = lengths else {
-        return MadeForC(Err(EINVAL));
+        return ArcOrErr(Err(EINVAL));
     };
     let wanted = build::SendBufAttr {
         remote_qpn,
@@ -176,12 +184,12 @@ fn ib_create_send_mad(
         data,
         opa: base_version == header::OPA_BASE_VERSION,
     };
-    MadeForC(build::new(&mad_agent.hold(), &wanted, None, gfp_mask.get()))
+    ArcOrErr(build::new(&mad_agent.hold(), &wanted, None, gfp_mask.get()))
 }
 
 /// Frees a MAD that is not posted. Any context.
 #[export]
-fn ib_free_send_mad(send_buf: Given<SendMad>) {
+fn ib_free_send_mad(send_buf: OwnedArg<SendMad>) {
     drop(send_buf);
 }
 

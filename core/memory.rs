@@ -10,6 +10,8 @@
 //! | [`frmr_pools`] | pools of fast registration memory region (FRMR) handles |
 //! | [`block_iter`], [`dma`] | iteration over DMA blocks; DMA mapping for software devices |
 //! | [`state`] | data of a device |
+//!
+//! C headers: `include/rdma/ib_umem.h`, `include/rdma/frmr_pools.h`.
 
 mod block_iter;
 mod dma;

@@ -9,6 +9,8 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `ClientCallbacks::users` | held for reading while a client's handler runs, so that its table stays | process context | what handlers take |
+//!
+//! C headers: `include/rdma/rdma_netlink.h`, `include/uapi/rdma/rdma_netlink.h`.
 
 use kernel::{
     ffi::{c_char, c_int, c_uint, c_void},
@@ -102,8 +104,9 @@ const SEND_TIMEOUT: usize = 10 * bindings::HZ as usize;
 impl PerNamespace for Socket {
     fn new(net: &NetNamespace, sleep: &MaySleep) -> Result<Arc<Self>> {
         let protocol = bindings::NETLINK_RDMA;
-        // SAFETY: The socket is closed when the namespace goes: whoever else has it has a socket of the namespace, or a
-        // device that is in it, which keep the namespace. The code is this module's, which each user's socket keeps.
+        // SAFETY: The socket is closed when the namespace is deleted. Each other user has a socket of the namespace, or a
+        // device in it, either of which keeps the namespace. The code is that of this module, which each user's socket
+        // keeps loaded.
         let socket = unsafe { KernelSocket::open::<Clients>(net, protocol, SEND_TIMEOUT, sleep)? };
         Ok(Arc::new(Self(socket), GFP_KERNEL)?)
     }
@@ -130,7 +133,7 @@ pub(crate) fn send(net: &NetNamespace, reply: Message, portid: u32) -> Result {
 ///
 /// # Errors
 ///
-/// `ENOBUFS` where a listener's socket is full. No listeners are no error.
+/// `ENOBUFS` where a listener's socket is full. It is not an error if there are no listeners.
 pub(crate) fn multicast(
     net: &NetNamespace,
     notice: Message,
@@ -143,7 +146,7 @@ pub(crate) fn multicast(
     }
 }
 
-/// As [`multicast`], with allocation flags; no listeners are an error.
+/// As [`multicast`], with allocation flags; it is an error if there are no listeners.
 ///
 /// # Errors
 ///
@@ -220,7 +223,8 @@ fn handle(request: &Request<'_>, sleep: &MaySleep) -> Result {
 /// Loads the module of a client.
 fn request_module(number: u32, _sleep: &MaySleep) {
     let name: *const c_char = c"rdma-netlink-subsys-%u".as_char_ptr();
-    // SAFETY: The name has a place for one number. Whether there is a module shows in whether there is a client afterwards.
+    // SAFETY: The format has one conversion, for the number. The return value is not needed: a loaded module has registered
+    // the client.
     unsafe { bindings::__request_module(true, name, number as c_uint) };
 }
 
@@ -295,7 +299,7 @@ unsafe extern "C" fn ibnl_put_msg(
     flags: c_int,
 ) -> *mut c_void {
     let kind = message_kind(client as u32, op as u32) as c_int;
-    // SAFETY: By the safety requirements. What a message carries follows its header.
+    // SAFETY: By the safety requirements. The payload of a message follows its header.
     unsafe {
         let header = bindings::nlmsg_put(skb, 0, seq as u32, kind, len, flags);
         *nlh = header;

@@ -5,6 +5,8 @@
 //! Each area has one field, of its own type, in [`Private`] and, if necessary, in [`PortPrivate`]. Fields are
 //! initialised with the device or its ports, and dropped with their memory, when there are no users left: dropping only
 //! frees memory. Earlier cleanup is done in the area's stage (see `stages`).
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_device`, `struct ib_port_data`).
 
 use kernel::{prelude::*, sync::SetOnce};
 use rdma::{

@@ -26,6 +26,8 @@
 //! | `TABLE` | the table and its marks | any context | `PortNetdev` |
 //! | `PortNetdev::ndev` | the net device of a port | any context | nothing |
 //! | `NAMES` | the names of all devices: each is unique | process context | `Lifecycle::model`, locks of the driver model, `TABLE` |
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{
     alloc::kvec::KVec,

@@ -13,6 +13,8 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `DeviceState::tables` | the objects of a device | process context | nothing |
+//!
+//! C header: `include/rdma/restrack.h`.
 
 use kernel::{
     ffi::{c_char, c_int},
@@ -140,7 +142,7 @@ fn insert(entry: OwnEntry<'_>) -> Result {
             return Err(EBUSY);
         }
         entry.set_id(id);
-        // SAFETY: An object is taken out of the list before it goes.
+        // SAFETY: An object is removed from the list before it is freed.
         let listed = Some(unsafe { Listed::new(&entry) });
         table
             .slots
@@ -168,7 +170,7 @@ fn suspend(entry: &RestrackEntry) {
 fn resume(entry: &RestrackEntry) {
     with_table(entry, |table| {
         if let Some(slot) = table.slots.get_mut(&entry.id()) {
-            // SAFETY: An object is taken out of the list before it goes.
+            // SAFETY: An object is removed from the list before it is freed.
             slot.listed = Some(unsafe { Listed::new(entry) });
         }
     });
@@ -194,7 +196,7 @@ pub(crate) fn rdma_restrack_set_name(mut res: UnlistedEntry<'_>, caller: *const 
     if caller.is_null() {
         res.set_current_task();
     } else {
-        // SAFETY: The name is a constant of the module that has the object made.
+        // SAFETY: The name is a constant of the module that requests the object.
         unsafe { res.set_kernel_name(caller) };
     }
 }

@@ -17,7 +17,7 @@
 //! | [`record`] | packing and unpacking records |
 //!
 //! RoCE ports have no SA: paths are resolved by IP address (see [`addr`](crate::addr)), and joining a multicast group
-//! informs nobody. Functions for such a port return `ENODEV`.
+//! generates no notification. Functions for such a port return `ENODEV`.
 //!
 //! C header: `include/rdma/ib_sa.h`. IBTA specification, volume 1, chapter 15.
 
@@ -46,7 +46,7 @@ use rdma::{
     client::registration::Registration,
     core::{
         cq::Handler,
-        mad::{send::SendFlags, Given},
+        mad::{send::SendFlags, OwnedArg},
         object::Owned,
         path::Path,
         sa::{
@@ -125,7 +125,10 @@ fn ib_sa_cancel_query(id: c_int, query: *mut c::ib_sa_query) {
 /// `ENODEV` for a port without an SA, `EAGAIN` while its address is not known, `EINVAL` for a RoCE path, `ENOMEM`, and
 /// those of posting a MAD.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn ib_sa_path_rec_get(
     client: &SaClient,
     device: &Device,
@@ -157,7 +160,10 @@ fn ib_sa_path_rec_get(
 ///
 /// As for `ib_sa_path_rec_get`.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn ib_sa_service_rec_get(
     client: &SaClient,
     device: &Device,
@@ -189,7 +195,10 @@ fn ib_sa_service_rec_get(
 ///
 /// As for `ib_sa_path_rec_get`; `EINVAL` for an invalid method.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn ib_sa_guid_info_rec_query(
     client: &SaClient,
     device: &Device,
@@ -229,7 +238,10 @@ fn ib_sa_guid_info_rec_query(
 ///
 /// `ENODEV` for a port without an SA, `ENOMEM`.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn ib_sa_join_multicast(
     client: &SaClient,
     device: &Device,
@@ -252,7 +264,7 @@ fn ib_sa_join_multicast(
 /// Leaves a multicast group. When this returns, the callback is not called any more. Process context, not from the
 /// callback.
 #[export]
-fn ib_sa_free_multicast(multicast: Given<Member>, sleep: &MaySleep) {
+fn ib_sa_free_multicast(multicast: OwnedArg<Member>, sleep: &MaySleep) {
     multicast::leave(multicast.0, sleep);
 }
 

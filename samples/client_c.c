@@ -20,7 +20,7 @@ struct hello {
 	struct ib_cq *cq;
 	struct ib_qp *qp;
 	struct ib_cqe sent, received;
-	/* The device reads one and writes the other: nothing else is in their cache lines. */
+	/* The device reads "out" and writes "in": each has cache lines of its own. */
 	char out[64] ____cacheline_aligned, in[64] ____cacheline_aligned;
 	u64 dma_out ____cacheline_aligned, dma_in;
 };
@@ -37,7 +37,7 @@ static void received(struct ib_cq *cq, struct ib_wc *wc)
 		pr_info("client_c: received: %.*s\n", (int)wc->byte_len, hello->in);
 }
 
-/* From the device to itself. */
+/* Connects the queue pair to itself: the path is from the device to itself. */
 static int connect(struct hello *hello, struct ib_device *device)
 {
 	struct ib_qp_attr attr = {

@@ -30,7 +30,7 @@ process_module! {
 const PORT: u32 = 1;
 const MESSAGE: &[u8] = b"hello";
 
-/// What happens when a request is completed: that of a message that was received is logged.
+/// The completion handler of the requests: it logs the message that was received.
 struct Log;
 
 impl<'d> Handler<'d> for Log {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The smallest driver: a device with one InfiniBand port, of which programs may ask what it is, and nothing more.
+//! The smallest driver: a device with one InfiniBand port, which programs may query, and nothing more.
 //!
-//! Built with `FERROBAND_TESTS=m`; then, without `rdma_rxe`, `modprobe driver_rust`, and see `ibv_devinfo -d rxe_sample`. It
-//! says that it is of rxe's kind, so libibverbs takes its provider for that, which asks the kernel all questions.
+//! Built with `FERROBAND_TESTS=m`; then, without `rdma_rxe`, `modprobe driver_rust`, and see `ibv_devinfo -d rxe_sample`. Its
+//! driver ID is that of rxe, so libibverbs uses the rxe provider, which passes all queries to the kernel.
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{

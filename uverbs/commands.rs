@@ -33,21 +33,21 @@ mod srq;
 mod wq;
 pub(crate) mod xrcd;
 
-/// The command before it needs a method of the driver.
+/// A condition: the preceding command requires a method of the driver.
 macro_rules! needs {
     ($method:ident) => {
         Definition::method_needs(offset_of!(c::ib_device_ops, $method))
     };
 }
 
-/// The object class before it, with all commands, needs a method of the driver.
+/// A condition: the preceding object class, with all its commands, requires a method of the driver.
 macro_rules! class_needs {
     ($method:ident) => {
         Definition::object_needs(offset_of!(c::ib_device_ops, $method))
     };
 }
 
-/// The table.
+/// The definitions of all write commands.
 pub(crate) static DEFINITIONS: &[Definition] = &[
     Definition::object_start(c::UVERBS_OBJECT_AH),
     command_with_udata(c::IB_USER_VERBS_CMD_CREATE_AH, ah::create),

@@ -134,7 +134,8 @@ impl Client for Uverbs {
         let node = Counted::new(node)?;
         let (n, devt) = (number.number, number.devt);
         let operations = file::operations(device);
-        // SAFETY: `remove` is called before the device goes: it unpublishes the node, and disassociates it or waits for its files.
+        // SAFETY: `remove` is called before the device is unregistered: it unpublishes the node, and disassociates it or waits for
+        // its files.
         unsafe { node.publish(n, devt, operations, &crate::THIS_MODULE, sleep)? };
         // `remove` frees it.
         core::mem::forget(number);

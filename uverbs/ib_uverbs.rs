@@ -16,6 +16,8 @@
 //! | `marshall` | conversion of structures of ib_core to those of user space, for other modules |
 //!
 //! A file imports only from those below it. The types of objects, files and tables are in the crate `rdma_uverbs`.
+//!
+//! C headers: `include/uapi/rdma/ib_user_verbs.h`, `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{

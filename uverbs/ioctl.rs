@@ -2,9 +2,9 @@
 
 //! Dispatch of ioctl commands: `RDMA_VERBS_IOCTL`.
 //!
-//! Before the handler runs, each attribute is checked against the method's table: its objects are looked up and locked, or begun.
-//! An object that the method destroys is destroyed before the handler runs, too. After the handler all objects are put back; new
-//! ones are committed if it succeeded.
+//! Before the handler runs, each attribute is checked against the method's table: its objects are looked up and locked, or begun
+//! (`rdma_alloc_begin_uobject`). An object that the method destroys is destroyed before the handler runs, too. After the handler
+//! all objects are put back; new ones are committed if it succeeded.
 //!
 //! C headers: `include/uapi/rdma/rdma_user_ioctl.h`, `include/rdma/uverbs_ioctl.h`.
 

@@ -8,6 +8,8 @@
 //! | `…/uverbsN/ibdev` | the name of the RDMA device |
 //! | `…/uverbsN/abi_version` | the version of the driver's part of commands |
 //! | `…/uverbsN/dev` | the device number, by the driver model |
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h` (`IB_USER_VERBS_ABI_VERSION`).
 
 use core::fmt::Write;
 

@@ -95,7 +95,7 @@ impl<'a> Tree<'a> {
     }
 
     fn merge(&mut self, list: Definitions<'a>, sleep: &MaySleep) -> Result {
-        // Each list says for itself what its entries belong to.
+        // An entry belongs to the object class or command before it in its own list.
         let outside = (self.object.take(), self.command.take());
         for entry in list {
             match entry {
@@ -154,7 +154,7 @@ impl<'a> Tree<'a> {
         let is_it = |method: &Method| method.is(object, table.id());
         let known = self.methods.iter().position(is_it);
         let nth = known.unwrap_or(self.methods.len());
-        // Who adds attributes to a method has no handler of its own.
+        // A new method has a handler; a table that adds attributes to an existing method has none.
         if known.is_some() == table.handler().is_some() {
             return Err(EINVAL);
         }

@@ -73,7 +73,7 @@ fn plain(
     let mut room = in_bytes(header.out_words);
     let (request, response) = (method.req_size.into(), method.resp_size.into());
     if sent.len < request {
-        // The libraries of two releases tell too short a length for this one, though they send all.
+        // The libraries of two releases send a length that is too short for this command, though they send all bytes.
         if header.command != c::IB_USER_VERBS_CMD_DESTROY_CQ || whole.len != 16 {
             return Err(ENOSPC);
         }

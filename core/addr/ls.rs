@@ -62,7 +62,7 @@ fn ip_resolved(answer: &Request<'_>, sleep: &MaySleep) -> Result {
     };
     if let Some(gid) = attrs.array(c::LS_NLA_TYPE_DGID) {
         if !addr::answer(answer.seq(), Gid(gid), sleep) {
-            pr_info!("nobody has asked for the GID {:02x?}\n", gid);
+            pr_info!("no request for the GID {:02x?}\n", gid);
         }
     }
     Ok(())

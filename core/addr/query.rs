@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One attempt to resolve an address: a route lookup, and the hardware address of the next hop.
-
-use core::sync::atomic::{AtomicU32, Ordering};
+//!
+//! C header: `include/rdma/ib_addr.h`.
 
 use kernel::{ffi::c_int, prelude::*, sync::rcu};
 use kernel_ext::{
@@ -14,65 +14,13 @@ use kernel_ext::{
         device::{LinkType, NetDevice},
         netlink::Message,
         ns::{NetNamespace, NetRef},
-        resolve::{HardwareAddress, Path},
+        resolve::Path,
     },
 };
-use rdma::{
-    core::{addr::SourceL2, gid::GidRef},
-    Gid, MaySleep,
-};
+use rdma::{core::addr::SourceL2, MaySleep};
 
+use super::state::{Egress, Query, Route};
 use crate::netlink;
-
-/// An IPoIB hardware address has flags and a QPN before the GID.
-const IPOIB_QPN_BYTES: usize = 4;
-
-/// What is to be resolved.
-pub(super) struct Query {
-    /// The source address; unspecified if the route chooses it.
-    pub(super) source: IpAddress,
-    /// The destination address.
-    pub(super) destination: IpAddress,
-    /// The egress of the packets.
-    pub(super) egress: Egress,
-    /// The netlink sequence number for user space.
-    pub(super) seq: u32,
-}
-
-impl Query {
-    /// A query with a new sequence number.
-    pub(super) fn new(source: IpAddress, destination: IpAddress, egress: Egress) -> Self {
-        static SEQ: AtomicU32 = AtomicU32::new(1);
-        Self {
-            source,
-            destination,
-            egress,
-            seq: SEQ.fetch_add(1, Ordering::Relaxed),
-        }
-    }
-}
-
-/// The egress of packets.
-pub(super) enum Egress {
-    /// The net device of a GID.
-    Gid(GidRef),
-    /// A namespace and the index of its net device; 0: any device.
-    Net(NetRef, c_int),
-}
-
-/// A resolved route.
-pub(super) struct Route {
-    /// The source address; if it was unspecified, the one chosen by the route.
-    pub(super) source: IpAddress,
-    /// Attributes of the egress device.
-    pub(super) l2: SourceL2,
-    /// `enum rdma_network_type`.
-    pub(super) network: c::rdma_network_type,
-    /// The hop limit.
-    pub(super) hop_limit: c_int,
-    /// The hardware address of the next hop; `ENODATA` if it is not known yet.
-    pub(super) next_hop: Result<HardwareAddress>,
-}
 
 impl Egress {
     /// The namespace and the index of the egress device.
@@ -202,17 +150,5 @@ impl Query {
         let init = NetNamespace::init();
         let _ = request.and_then(|it| netlink::multicast(init, it, c::RDMA_NL_GROUP_LS, sleep));
         ENODATA
-    }
-}
-
-impl Route {
-    /// Sets the GID of the next hop from a response of user space.
-    pub(super) fn set_next_hop_gid(&mut self, gid: Gid) {
-        let mut address = HardwareAddress::default();
-        let is_ipoib = self.l2.link_type == LinkType::INFINIBAND.0;
-        let offset = if is_ipoib { IPOIB_QPN_BYTES } else { 0 };
-        let place = address.iter_mut().skip(offset);
-        place.zip(gid.0).for_each(|(to, from)| *to = from);
-        self.next_hop = Ok(address);
     }
 }

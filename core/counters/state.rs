@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Data of a device's counters for queue pairs.
+//!
+//! C header: `include/rdma/rdma_counter.h`.
 
 use kernel::{new_mutex, prelude::*, sync::Mutex};
 use rdma::core::counter::{CounterMode, OwnedCounter};

@@ -11,6 +11,8 @@
 //!
 //! A poller takes completions until there are none, requests notification, and polls once more if a completion was
 //! missed. One poller of a queue runs at a time, so one completion handler runs at a time.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`enum ib_poll_context`, `ib_process_cq_direct`).
 
 use core::mem::MaybeUninit;
 
@@ -167,7 +169,7 @@ impl Poller for Core {
 /// `EINVAL` for an invalid poll context: the queue is destroyed then.
 pub(crate) fn start(cq: NewCq, sleep: &MaySleep) -> Result<Owned<Cq>> {
     // SAFETY: The driver of the queue's device uses symbols of this module, which stays loaded, with the workqueues, until the
-    // driver has gone.
+    // driver is unloaded.
     let work = |queue: &'static GlobalQueue| unsafe { queue.get() }.map(Polling::Work);
     let polling = match cq.poll_ctx() {
         c::IB_POLL_SOFTIRQ => Some(Polling::Softirq(SOFTIRQ_BUDGET)),

@@ -10,13 +10,15 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `ib_device::cq_pools_lock` | the shared completion queues, and the entries claimed | process | nothing |
+//!
+//! C header: `include/rdma/ib_verbs.h` (`ib_cq_pool_get`).
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
-    core::{cq::TakenCq, object::Owned, qp::Caller, Cq, Device},
+    core::{cq::RemovedCq, object::Owned, qp::Caller, Cq, Device},
     MaySleep,
 };
 
@@ -77,8 +79,8 @@ pub(crate) fn free_all(device: &Device, sleep: &MaySleep) {
     for poll_ctx in 0..=c::IB_POLL_LAST_POOL_TYPE {
         while let Some(taken) = device.cq_pool(poll_ctx).and_then(|mut pool| pool.take()) {
             match taken {
-                TakenCq::Unused(cq) => free(cq, sleep),
-                TakenCq::Claimed => {
+                RemovedCq::Unused(cq) => free(cq, sleep),
+                RemovedCq::Claimed => {
                     pr_warn!("a client has left with room in a shared completion queue\n");
                 }
             }

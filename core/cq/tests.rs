@@ -80,7 +80,7 @@ mod moderation {
     #[test]
     fn it_follows_the_rate_of_completions_step_by_step() -> Result {
         with_cq(true, |cq, _, log, _| {
-            // SAFETY: Work items poll the queue, and none does: nothing completes there.
+            // SAFETY: Work items poll the queue, and none of them runs, since nothing completes on the queue.
             let mut turn = unsafe { WorkTurn::new(cq) };
             let turn = turn.turn();
             // The first one starts the measurement; each following one has more completions.
@@ -131,7 +131,7 @@ mod moderation {
             let pool = device.cq_pool(c::IB_POLL_SOFTIRQ).ok_or(EINVAL)?;
             let refused = pool.look(shared, |shared| {
                 pool.give_back(shared, 1);
-                // It is refused before the driver, which might sleep, is asked.
+                // It fails before the driver, which might sleep, is called.
                 rdma_set_cq_moderation(shared, 7, 9, sleep)
             });
             drop(pool);

@@ -13,6 +13,8 @@
 //! |---|---|---|---|
 //! | `NETS` | the namespaces except for the initial one; changes of the mode | process context | `CompatDevices::list` |
 //! | `CompatDevices::list` | the compat devices of a device | process context | locks of the driver model, those of `sysfs` |
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_core_device`).
 
 use core::ptr::NonNull;
 
@@ -38,7 +40,7 @@ unsafe impl Send for Net {}
 
 impl Net {
     fn get(&self) -> &NetNamespace {
-        // SAFETY: A namespace is taken out of the list before it goes.
+        // SAFETY: A namespace is removed from the list before it is freed.
         unsafe { self.0.as_ref() }
     }
 }
@@ -54,7 +56,7 @@ static_lock! {
 /// Those of adding a compat device; the namespace is then not in the list.
 pub(super) fn enter(net: &NetNamespace, sleep: &MaySleep) -> Result {
     let cookie = net.cookie();
-    NETS.lock().push(Net(NonNull::from(net)))?;
+    NETS.lock().push(Net(NonNull::from(net)), GFP_KERNEL)?;
     show_all_in(cookie, sleep).inspect_err(|_| leave(cookie, sleep))
 }
 

@@ -13,6 +13,8 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `EventQueue::pending` | the queued events | any context | the allocator |
+//!
+//! C header: `include/rdma/ib_verbs.h` (`ib_dispatch_event`).
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{
@@ -118,7 +120,7 @@ pub(crate) fn dispatch(device: &Device, event: Event) {
 #[export]
 fn ib_dispatch_event(event: Const<'_, EventView>) {
     let event = event.get();
-    // SAFETY: A driver raises the event of a device of its own.
+    // SAFETY: A driver dispatches events of its own devices only.
     let device = unsafe { event.device() };
     dispatch(device, event);
 }

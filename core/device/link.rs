@@ -7,6 +7,8 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `KINDS` | the list of link types; held while a link is created, so that its driver stays | process context | what drivers take |
+//!
+//! C header: `include/rdma/rdma_netlink.h` (`struct rdma_link_ops`).
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -51,7 +53,7 @@ fn rdma_link_register(ops: &LinkKind, _sleep: &MaySleep) {
         pr_warn!("there are two drivers for one kind of links\n");
         return;
     }
-    if kinds.push(kind).is_err() {
+    if kinds.push(kind, GFP_KERNEL).is_err() {
         pr_warn!("no memory for a kind of links\n");
     }
 }

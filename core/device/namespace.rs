@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Moving devices between network namespaces: on request, and when their namespace is deleted.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`rdma_dev_net`).
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{
@@ -52,7 +54,7 @@ impl PerNamespace for Namespace {
         if this.cookie == initial.cookie() {
             return;
         }
-        // A device that is leaving already is waited for, too: by its lock.
+        // The lock of a device that is already being moved makes this wait for the move.
         for device in registry::devices(DeviceFilter::All) {
             // `ENODEV` for a device that is not in the namespace.
             let _ = change(&device, this.cookie, &initial, None, sleep);
@@ -64,8 +66,8 @@ impl PerNamespace for Namespace {
 ///
 /// # Errors
 ///
-/// `ENODEV` for a device that is not registered or not in that namespace; `ENOMEM`, if its name cannot be published there:
-/// the device then goes `back`, if it can. A client that cannot have it there is told of in the log.
+/// `ENODEV` for a device that is not registered or not in that namespace; `ENOMEM` if its name cannot be published in the new
+/// one. The device is then moved back to `back`, its former namespace, if possible. Clients whose `add` fails are logged.
 fn change(
     device: &Device,
     from: u64,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Port events that follow from events of a port's net device: port active, port error, netdev renamed.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`enum ib_event_type`).
 
 use kernel::prelude::*;
 use kernel_ext::{

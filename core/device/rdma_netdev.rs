@@ -37,7 +37,10 @@ fn rdma_alloc_netdev(
 ///
 /// As for `rdma_alloc_netdev`.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn rdma_init_netdev(
     device: &Device,
     port_num: u32,

@@ -3,6 +3,8 @@
 //! The steps of device registration and unregistration.
 //!
 //! Each list is constant and run in order; cleanup runs it in reverse. An area adds a line here and nothing elsewhere.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`ib_register_device`).
 
 use kernel::error::Result;
 use rdma::{
@@ -72,7 +74,7 @@ fn add_to_model(device: &mut Registering<'_>, sleep: &MaySleep) -> Result {
 
 /// Takes a device out of the driver model.
 fn remove_from_model(device: &Device, sleep: &MaySleep) {
-    // Its files are waited for, so this is not under the lock.
+    // Removal waits for the device's files, so the lock is not held.
     let entry = device.core().lifecycle.model.lock().take();
     if let Some(entry) = entry {
         entry.remove(sleep);

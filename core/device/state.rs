@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Data of a device: lifecycle, queued events, compat devices, sub-devices.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_device`).
 
 use core::sync::atomic::AtomicBool;
 
@@ -36,7 +38,7 @@ pub(crate) struct Lifecycle {
     /// The device's place in the driver model, from its registration on until it is unregistered.
     #[pin]
     pub(super) model: Mutex<Option<ModelEntry>>,
-    /// The device's registration with the rdma cgroup controller, as long.
+    /// The device's registration with the rdma cgroup controller, for the same period.
     #[pin]
     pub(super) cgroup: Mutex<Option<CgroupEntry>>,
     /// The device that does the DMA, from the first registration on.

@@ -10,6 +10,8 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `SubDevices::list` | the sub-devices of a device | process context | the allocator |
+//!
+//! C header: `include/rdma/ib_verbs.h` (`ib_add_sub_device`).
 
 use kernel::prelude::*;
 use kernel_ext::error::EOPNOTSUPP;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Updating the caches of a device: at registration, and before events about changes.
+//!
+//! C header: `include/rdma/ib_cache.h`.
 
 use kernel::prelude::*;
 use rdma::{

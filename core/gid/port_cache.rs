@@ -9,6 +9,8 @@
 //! | `PortCache` | the attributes of a port | any, interrupts off | nothing |
 //!
 //! Reference: InfiniBand Architecture Specification, volume 1, 10.9 (P_Keys).
+//!
+//! C header: `include/rdma/ib_cache.h`.
 
 use kernel::prelude::*;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};

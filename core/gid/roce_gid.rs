@@ -9,7 +9,7 @@
 //! * a GID for each IPv4 and IPv6 address of the port's net device and of its upper devices (VLANs, macvlans, bridges
 //!   …); of a bond only while the port's net device is the active one.
 //!
-//! Events of net devices and addresses are handled by work, one after the other in the order of their occurrence.
+//! Events of net devices and addresses are handled by work items, one at a time, in the order of their occurrence.
 //!
 //! # Locks
 //!
@@ -215,7 +215,7 @@ impl BondState {
 /// Relation of a net device to the net device of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relation {
-    /// None is required, nor a net device of the port.
+    /// Any, even if the port has no net device.
     Any,
     /// Its addresses are GIDs of the port.
     Addresses,
@@ -287,7 +287,7 @@ fn for_each_port(relation: Relation, ndev: &NetDevice, sleep: &MaySleep, f: impl
     }
 }
 
-/// Enables automatic GIDs of a device, which has its GID tables.
+/// Enables automatic GIDs of a device whose GID tables exist.
 pub(crate) fn follow(device: &Device, sleep: &MaySleep) {
     *device.core().roce_gid.follows.lock() = true;
     registry::mark_gid_updates(device, true);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Data of the caches of a device and of its ports.
+//!
+//! C header: `include/rdma/ib_cache.h`.
 
 use kernel::{
     new_mutex,

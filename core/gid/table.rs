@@ -261,11 +261,11 @@ impl GidTable {
         self.delete_all(device, |_| true, sleep);
     }
 
-    /// Deletes all GIDs for which `goes` is true; returns whether there were any.
+    /// Deletes all GIDs for which `is_deleted` is true; returns whether there were any.
     pub(crate) fn delete_all(
         &self,
         device: &Device,
-        goes: impl Fn(&GidEntry) -> bool,
+        is_deleted: impl Fn(&GidEntry) -> bool,
         sleep: &MaySleep,
     ) -> bool {
         let _guard = self.change.lock();
@@ -275,7 +275,7 @@ impl GidTable {
             let found = {
                 let slots = self.slots.lock();
                 let entry = slots.get(index).and_then(Slot::entry);
-                entry.is_some_and(|entry| goes(entry))
+                entry.is_some_and(|entry| is_deleted(entry))
             };
             deleted |= found && self.take(device, index, sleep);
         }

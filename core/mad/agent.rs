@@ -43,9 +43,9 @@ const MAX_CLASS: u8 = 80;
 pub(crate) struct AgentAttr {
     /// The queue pair of its MADs.
     pub(crate) kind: SpecialKind,
-    /// The requests that it receives. `None`: none.
+    /// The requests that it receives; `None` if it receives responses only.
     pub(crate) request: Option<RegistrationRequest>,
-    /// The version of RMPP; 0: none.
+    /// The version of RMPP; 0 for an agent without RMPP.
     pub(crate) rmpp_version: u8,
     /// `IB_MAD_USER_RMPP`.
     pub(crate) flags: u32,

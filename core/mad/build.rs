@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Allocating MADs to be sent (`ib_create_send_mad`).
+//!
+//! C header: `include/rdma/ib_mad.h`.
 
 use kernel::{alloc::Flags, prelude::*, sync::Arc};
 use rdma::{

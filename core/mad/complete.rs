@@ -12,7 +12,7 @@ use rdma::{
 };
 
 use super::{
-    rmpp::segment::{self, AfterSend},
+    segment::{self, AfterSend},
     state::{Agent, Entry, Key, Layer, Phase, SendMad, Table},
     transmit,
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Sizes of the special queue pairs' queues: the module parameters `send_queue_size` and `recv_queue_size`.
+//!
+//! C header: `include/rdma/ib_mad.h`.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 

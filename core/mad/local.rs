@@ -19,10 +19,10 @@ use super::{
     state::{AgentUse, Port, SendMad},
 };
 
-/// The LID that everybody takes.
+/// The permissive LID, which every port accepts.
 const PERMISSIVE_LID: u32 = 0xffff;
 
-/// Where a posted SMP goes.
+/// The path of a posted SMP.
 pub(super) enum Outgoing {
     /// It is sent over the queue pair.
     Wire,

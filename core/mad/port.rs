@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Opening the ports of a device for MADs, and closing them: the first client of the core.
+//!
+//! C header: `include/rdma/ib_mad.h`.
 
 use kernel::{
     new_mutex, new_work,

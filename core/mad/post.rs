@@ -3,6 +3,8 @@
 //! Posting and canceling MADs (`ib_post_send_mad`, `ib_modify_mad`).
 //!
 //! Flow control: for some classes the outstanding requests of an agent are limited; further ones are queued.
+//!
+//! C header: `include/rdma/ib_mad.h`.
 
 use core::sync::atomic::Ordering;
 
@@ -11,10 +13,10 @@ use kernel_ext::{error::ESHUTDOWN, timer::now_ns};
 use rdma::core::mad::recv::RecvMad;
 
 use super::{
+    double_sided,
     header::{class, has_rmpp, rmpp_type, Header},
     local::{self, Outgoing},
-    rmpp::{segment, turn},
-    security,
+    security, segment,
     state::{AgentUse, Entry, Local, NewEntry, Origin, Phase, SendMad, Table},
     transmit::transmit,
 };
@@ -78,7 +80,7 @@ pub(crate) fn post(origin: Origin) -> Result {
     }
     let limited = is_limited(&send, &header);
     let window = match send.is_kernel_rmpp() {
-        true => turn::first_window(&send),
+        true => double_sided::first_window(&send),
         false => 0,
     };
     let agent = &send.agent;

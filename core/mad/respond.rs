@@ -4,6 +4,8 @@
 //!
 //! Resolving a sender's address takes up to a second. A response to an unresolved address waits in a queue of its port,
 //! so that other MADs are received meanwhile.
+//!
+//! C header: `include/rdma/ib_mad.h`.
 
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::sleepable::{self, SleepableWork};

@@ -4,19 +4,17 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`segment`] | sending: segments, window, retries |
+//! | [`segment`](super::segment) | sending: segments, window, retries |
 //! | [`reply`] | sending ACK, ABORT and STOP |
 //! | [`ack`] | receiving them |
 //! | [`reassembly`] | receiving DATA: reassembly of segments |
-//! | [`turn`] | double-sided transfers: the window of the response |
+//! | [`double_sided`](super::double_sided) | double-sided transfers: the window of the response |
 //!
 //! IBTA specification, volume 1, section 13.6.
 
 pub(super) mod ack;
 pub(super) mod reassembly;
 mod reply;
-pub(super) mod segment;
-pub(super) mod turn;
 
 use kernel::sync::Arc;
 use rdma::{core::mad::recv::RecvMad, MaySleep};

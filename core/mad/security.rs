@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Checks of MAD agents by security modules, on InfiniBand ports.
+//!
+//! C header: `include/linux/security.h`.
 
 use kernel::prelude::*;
 use rdma::core::mad::qp::SpecialKind;

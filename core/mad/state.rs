@@ -20,6 +20,8 @@
 //! | `Agent::table` | the MADs of an agent | any context | `Reassembly::received`, `Outbox`, the work queue |
 //! | `Reassembly::received` | the segments of a message | any context | nothing |
 //! | `Outbox` | the MADs of a queue pair that wait to be sent | any context | `SpecialQp::open`, what drivers take |
+//!
+//! C header: `include/rdma/ib_mad.h`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -34,9 +36,10 @@ use kernel_ext::{
     delayed,
     sleepable::Sleepable,
     static_lock::static_lock,
+    static_vec::StaticVec,
     sync::{new_spinlock_irq, SpinLockIrq},
     timer::now_ns,
-    uses::Uses,
+    uses::{Use, Used, Uses},
     work::OwnedQueue,
 };
 use rdma::{
@@ -158,6 +161,13 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Sleepable<Self>> for Agent { self.timer }
 }
 
+// SAFETY: The count is a member.
+unsafe impl Used for Agent {
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
 impl Agent {
     /// Whether the core does RMPP for the client.
     pub(crate) fn is_kernel_rmpp(&self) -> bool {
@@ -166,7 +176,7 @@ impl Agent {
 
     /// Takes a use of the agent, unless it is being unregistered.
     pub(crate) fn try_use(self: &Arc<Self>) -> Option<AgentUse> {
-        self.uses.get().then(|| AgentUse(self.clone()))
+        Use::new(self).map(AgentUse)
     }
 
     /// Returns a MAD to its owner.
@@ -198,7 +208,7 @@ impl Agent {
 }
 
 /// A use of an agent: unregistering waits until it is dropped.
-pub(crate) struct AgentUse(Arc<Agent>);
+pub(crate) struct AgentUse(Use<Agent>);
 
 impl core::ops::Deref for AgentUse {
     type Target = Arc<Agent>;
@@ -222,12 +232,6 @@ impl AgentUse {
             Client::C => agent::tell_received(self, request, mad, sleep),
             Client::Core(client) => client.received(request, mad, sleep),
         }
-    }
-}
-
-impl Drop for AgentUse {
-    fn drop(&mut self) {
-        self.0.uses.put();
     }
 }
 
@@ -740,8 +744,8 @@ impl Outbox {
 
 /// The open ports, and the agents by number.
 struct Registry {
-    ports: KVec<OpenPort>,
-    agents: KVec<Arc<Agent>>,
+    ports: StaticVec<OpenPort>,
+    agents: StaticVec<Arc<Agent>>,
     next_number: u32,
 }
 
@@ -768,8 +772,8 @@ const MAX_AGENTS: u32 = 1 << 24;
 
 static_lock! {
     static LAYER: SpinLockIrq<Registry> = Registry {
-        ports: KVec::new(),
-        agents: KVec::new(),
+        ports: StaticVec::new(),
+        agents: StaticVec::new(),
         next_number: 0,
     };
 }
@@ -795,8 +799,7 @@ pub(crate) fn add_port(port: Arc<Port>) -> Result {
         port,
         responders: [const { None }; 2],
     };
-    LAYER.lock().ports.push(open, GFP_ATOMIC)?;
-    Ok(())
+    LAYER.lock().ports.push(open, GFP_ATOMIC)
 }
 
 /// Sets the core's agents of a port.
@@ -815,7 +818,7 @@ pub(crate) fn remove_port(device: &Device, port_num: u32) -> Option<OpenPort> {
         .ports
         .iter()
         .position(|open| is(&open.port, device, port_num))?;
-    registry.ports.remove(nth).ok()
+    registry.ports.remove(nth)
 }
 
 /// Assigns an agent its number.
@@ -835,9 +838,8 @@ pub(crate) fn add_agent(agent: &Arc<Agent>) -> Result {
         let search = |agent: &Arc<Agent>| agent.body.hi_tid();
         if let Err(place) = registry.agents.binary_search_by_key(&number, search) {
             agent.body.set_hi_tid(number);
-            registry.agents.reserve(1, GFP_ATOMIC)?;
-            // Capacity was reserved.
-            let _ = registry.agents.insert_within_capacity(place, agent.clone());
+            let slot = registry.agents.reserve(GFP_ATOMIC)?;
+            slot.insert(place, agent.clone());
             registry.next_number = number.wrapping_add(1);
             return Ok(());
         }
@@ -853,7 +855,7 @@ pub(crate) fn remove_agent(agent: &Agent) {
     let found = registry
         .agents
         .binary_search_by_key(&number, |agent| agent.body.hi_tid());
-    let taken = found.ok().and_then(|nth| registry.agents.remove(nth).ok());
+    let taken = found.ok().and_then(|nth| registry.agents.remove(nth));
     drop(registry);
     drop(taken);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The work of an agent: requests that have timed out are sent again or returned; locally handled SMPs are delivered.
+//!
+//! C header: `include/rdma/ib_mad.h`.
 
 use core::sync::atomic::Ordering;
 
@@ -10,7 +12,7 @@ use rdma::MaySleep;
 
 use super::{
     complete::{self, send_queued},
-    rmpp::segment,
+    segment,
     state::{Agent, Key, Local, Phase, Table},
     transmit::transmit,
 };

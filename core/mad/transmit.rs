@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Posting MADs to the queue pair: as many as its send queue holds; the others wait in order.
+//!
+//! C header: `include/rdma/ib_mad.h`.
 
 use core::sync::atomic::Ordering;
 

@@ -27,7 +27,7 @@ use kernel_ext::{
 use rdma::{
     core::{
         driver::frmr::FrmrDriver,
-        frmr::{FrmrKey, FrmrPool, GivenFrmr, NewFrmr},
+        frmr::{FrmrArg, FrmrKey, FrmrPool, NewFrmr},
         Device,
     },
     MaySleep,
@@ -112,7 +112,7 @@ impl Handles {
     }
 }
 
-// SAFETY: No other type of this module implements it, and all regions have their pools from here.
+// SAFETY: No other type of this module implements it, and the pools of all regions are made in this file.
 unsafe impl FrmrPool for Pool {}
 
 /// Usage of a pool, for netlink.
@@ -152,7 +152,7 @@ impl Pool {
         Ok(handle)
     }
 
-    /// Returns a handle. Returns whether it is the only fresh one, so that aging must be scheduled.
+    /// Puts a handle back. Returns whether it is the only fresh one, so that aging must be scheduled.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl Pool {
 impl SleepableWork for Pool {
     fn run(this: Arc<Self>, sleep: &MaySleep) {
         let aged = this.handles.lock().age();
-        // Without memory it is retried.
+        // If memory is short, aging is retried after the next period.
         let (mut gone, more) = aged.unwrap_or((KVVec::new(), true));
         this.driver.destroy(&this.device, &mut gone, sleep);
         if more {
@@ -329,8 +329,8 @@ fn ib_frmr_pool_pop(device: &Device, mr: NewFrmr<'_>, sleep: &MaySleep) -> Resul
 
 /// Returns the handle of a region to its pool. Process context.
 #[export]
-fn ib_frmr_pool_push(device: &Device, mr: GivenFrmr<Pool>, sleep: &MaySleep) {
-    let GivenFrmr { pool, handle } = mr;
+fn ib_frmr_pool_push(device: &Device, mr: FrmrArg<Pool>, sleep: &MaySleep) {
+    let FrmrArg { pool, handle } = mr;
     match pool.give_back(handle) {
         Ok(false) => {}
         Ok(true) => {
@@ -344,7 +344,7 @@ fn ib_frmr_pool_push(device: &Device, mr: GivenFrmr<Pool>, sleep: &MaySleep) {
 
 /// Drops the handle of a region, which the driver has destroyed. Any context that may sleep.
 #[export]
-fn ib_frmr_pool_drop(mr: GivenFrmr<Pool>) {
+fn ib_frmr_pool_drop(mr: FrmrArg<Pool>) {
     let mut handles = mr.pool.handles.lock();
     handles.in_use = handles.in_use.saturating_sub(1);
 }

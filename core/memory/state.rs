@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Data of a device's FRMR pools.
+//!
+//! C header: `include/rdma/frmr_pools.h`.
 
 use kernel::{
     alloc::KVVec,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The driver's data in commands of user space, and attributes (`uverbs_ioctl.h`).
+//! Access of drivers to their data and to the attributes in commands of user space.
 //!
 //! All functions run in process context during a command, whose structures are not shared.
 //!
@@ -35,7 +35,7 @@ fn flags(command: &AttrBundle, id: usize, allowed: u64) -> Result<u64> {
 /// `ENOENT` if it is missing, `EINVAL` for unknown flags, `EFAULT`.
 pub(crate) fn buffer_desc(command: &AttrBundle, id: u16) -> Result<ib_uverbs_buffer_desc> {
     let mut desc = ib_uverbs_buffer_desc::zeroed();
-    // SAFETY: The description is numbers.
+    // SAFETY: The descriptor consists of numbers.
     unsafe { command.read_plain(id.into(), &mut desc)? };
     if desc.flags & !c::IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK != 0 {
         return Err(EINVAL);

@@ -22,7 +22,7 @@ use rdma::{
         command::MaybeCommand,
         umem::{
             segments::{MappedUmem, Segment},
-            AccessFlags, GivenUmem, OwnedUmem, UmemView,
+            AccessFlags, OwnedUmem, UmemArg, UmemView,
         },
         AttrBundle, Device,
     },
@@ -245,7 +245,7 @@ fn ib_umem_get_cq_buf_or_va(
 
 /// Releases memory that the device does not use any more; null and error pointers are ignored. Process context.
 #[export]
-fn ib_umem_release(umem: GivenUmem) {
+fn ib_umem_release(umem: UmemArg) {
     drop(umem);
 }
 

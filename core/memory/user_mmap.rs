@@ -25,7 +25,8 @@ fn insert(
     sleep: &MaySleep,
 ) -> Result {
     let entry = entry.ok_or(EINVAL)?;
-    // SAFETY: The header says that a driver inserts an entry that it has just made, and removes it before the context goes.
+    // SAFETY: The header says that a driver inserts an entry that it has just made, and removes it before the context is
+    // destroyed.
     unsafe { entry.insert(context, len, range, sleep) }
 }
 

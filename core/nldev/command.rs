@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Entries of the command tables, and received requests.
+//!
+//! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{

@@ -7,6 +7,8 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `DELETING` | deletion of links, one at a time | process context | what drivers take |
+//!
+//! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -246,7 +248,7 @@ fn get_chardev(query: &Query<'_>, writer: &mut Writer<'_>) -> Result {
         Some(device) => query.port(device)?.unwrap_or(u32::MAX),
         None => 0,
     };
-    // SAFETY: The message is being written, by nobody else as long as `writer` is not used.
+    // SAFETY: `writer` is borrowed mutably, so its message is being written, and only through the request until that is answered.
     let request = unsafe { ClientRequest::new(writer.as_raw(), port) };
     let info = client::nl_info(device.as_deref(), &kind, &request, query.sleep)?;
     let number = rdma::core::client::chardev_number(&info.cdev);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Commands of FRMR pools: `rdma resource … frmr_pools`.
+//!
+//! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use core::cell::Cell;
 

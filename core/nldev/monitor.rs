@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Notifications to user space: `rdma monitor`.
+//!
+//! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{

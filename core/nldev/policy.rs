@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Policies of the attributes `RDMA_NLDEV_*` in requests.
+//!
+//! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use kernel_ext::{
     bindings::{self as c, *},

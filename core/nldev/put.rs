@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Attributes that drivers add to messages about their objects, each a name and a value.
+//!
+//! C header: `include/rdma/restrack.h` (`rdma_nl_put_driver_u32`).
 
 use kernel::prelude::*;
 use kernel_ext::{

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Commands of resource tracking: `rdma resource`.
+//!
+//! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use core::cell::Cell;
 

@@ -7,6 +7,8 @@
 //! | a port only | the hardware counters of the port, including its queue pairs' counters |
 //! | queue pairs | their counters, or the binding mode of a port |
 //! | memory regions | the driver's counters of each region |
+//!
+//! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{

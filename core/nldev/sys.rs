@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Commands of system settings: `rdma system`.
+//!
+//! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

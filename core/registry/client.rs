@@ -20,6 +20,8 @@
 //! |---|---|---|---|
 //! | `Bindings::state` | the bindings of a device | process context | `CLIENTS`, the allocator |
 //! | `CLIENTS` | the list of clients | process context | the allocator |
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{
     prelude::*,
@@ -124,7 +126,8 @@ pub(crate) fn add_all(device: &Device, sleep: &MaySleep) -> Result {
         state.list.push(binding, GFP_KERNEL)?;
         state.adder = Some(TaskId::current());
         drop(state);
-        // SAFETY: `Phase::Adding` keeps others away, and no device goes before `remove_all`, which takes it from its clients.
+        // SAFETY: `Phase::Adding` excludes other threads, and no device is freed before `remove_all`, which removes it from its
+        // clients.
         let added = unsafe { client.add(device, sleep) };
         if added.is_err() {
             device.erase_client_data(&client);
@@ -244,7 +247,7 @@ fn list(client: NewClient<'_>) -> Result<ClientRef> {
         client,
         active: true,
     };
-    clients.push(listed)?;
+    clients.push(listed, GFP_KERNEL)?;
     Ok(client)
 }
 
@@ -351,7 +354,7 @@ fn ib_register_client(client: NewClient<'_>, sleep: &MaySleep) -> Result {
 /// run. Process context, not from a callback of the client.
 #[export]
 fn ib_unregister_client(client: &Client, sleep: &MaySleep) {
-    // SAFETY: The handle goes when this returns.
+    // SAFETY: The handle is dropped when this returns.
     let client = unsafe { ClientRef::new(client) };
     unregister(client, sleep);
 }
@@ -382,7 +385,7 @@ fn ib_get_net_dev_by_params(
     if !dev.is_ib(port) {
         return None;
     }
-    // SAFETY: The pointers are the caller's, for the time of the call.
+    // SAFETY: By the header the pointers are null or valid until this function returns.
     let request = unsafe { NetDevRequest::new(port, pkey, gid, addr) };
     for_each(dev, |client, data| {
         // SAFETY: `for_each` goes through clients that have the device, and counts the call.

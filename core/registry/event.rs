@@ -13,6 +13,8 @@
 //! | lock | protects | taken in | inside of it |
 //! |---|---|---|---|
 //! | `Handlers::state` | the list of handlers, and the position of a delivery | process context | nothing |
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_event_handler`).
 
 use kernel::prelude::*;
 use kernel_ext::export::export;
@@ -132,8 +134,8 @@ pub(crate) fn deliver(device: &Device, event: &Event, sleep: &MaySleep) {
     let mut event = *event;
     let mut at = handlers.begin(&event);
     while let Some(handler) = at {
-        // SAFETY: The handler was in the list when the delivery came to it, and who takes it out waits until the delivery
-        // has gone on.
+        // SAFETY: The handler was in the list when the delivery reached it, and the function that removes it waits until the
+        // delivery has advanced.
         unsafe { handler.call(&event, sleep) };
         at = handlers.advance(&mut event);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The net device of a port.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`ib_device_set_netdev`).
 
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{bindings, entry::Out, export::export, net::device::NetDevice};

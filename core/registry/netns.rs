@@ -3,6 +3,8 @@
 //! Access to devices by network namespaces.
 //!
 //! In shared mode, the default, all namespaces have access; in exclusive mode only the one that the device is in.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`rdma_dev_access_netns`).
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Netlink notifications about a device, `enum rdma_nl_notify_event_type`: `rdma monitor`.
+//!
+//! C header: `include/uapi/rdma/rdma_netlink.h`.
 
 use kernel::sync::SetOnce;
 use rdma::{core::Device, MaySleep};

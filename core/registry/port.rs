@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Queries of ports and devices: attributes, P_Keys, link layer, speed, firmware version.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`ib_query_port`, `ib_query_pkey`).
 
 use kernel::prelude::*;
 use kernel_ext::{bindings, entry::Out, error::EOPNOTSUPP, export::export};
@@ -320,7 +322,7 @@ pub(crate) fn fw_text(device: &Device) -> [u8; FW_VERSION_MAX] {
 ///
 /// # Safety
 ///
-/// There is a device, and room for so many bytes at `text`.
+/// The device is valid, and so are `IB_FW_VERSION_NAME_MAX` bytes at `text`.
 #[export]
 unsafe extern "C" fn ib_get_device_fw_str(
     device: *mut bindings::ib_device,

@@ -31,7 +31,7 @@ macro_rules! entry {
         ///
         /// # Safety
         ///
-        /// As for `printk` the arguments are what the format asks for. The device is there, or null.
+        /// The arguments match the format, as for `printk`. The device is valid or null.
         #[export]
         unsafe extern "C" fn $name(device: *const ib_device, format: *const c_char, mut args: ...) {
             // SAFETY: By the safety requirements. On x86-64 a `va_list` is an array of one structure, and a `VaList` the

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Data of a device's clients and event handlers, and of a port's net device.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::{
     new_condvar, new_mutex,

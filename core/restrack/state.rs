@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Tables of a device's objects, by kind and ID.
+//!
+//! C header: `include/rdma/restrack.h`.
 
 use kernel::{new_spinlock, prelude::*, rbtree::RBTree, sync::SpinLock};
 use rdma::core::restrack::{Listed, KINDS};

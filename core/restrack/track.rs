@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Calls of the verbs to resource tracking during an object's lifetime.
+//!
+//! C header: `include/rdma/restrack.h`.
 
 use kernel::prelude::*;
 use kernel_ext::entry::Const;

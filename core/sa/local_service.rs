@@ -207,13 +207,14 @@ pub(super) fn resolve(
 /// Cancels a query that was sent to user space; returns whether it was.
 pub(super) fn cancel(query: &Arc<Query>) -> bool {
     let mut all = ADMINISTRATION.lock();
-    let Some(mut pending) = all.take_netlink_query(|one| Arc::ptr_eq(&one.query, query)) else {
+    let mut pending = all.netlink_queries.iter();
+    let place = pending.position(|one| Arc::ptr_eq(&one.query, query));
+    // An earlier deadline than all others makes it the first.
+    let Some(first) = place.and_then(|nth| all.netlink_queries.move_to_front(nth)) else {
         return false;
     };
     query.state.lock().canceled = true;
-    pending.until = now_ns();
-    // Its slot is free again. An earlier deadline than all others makes it the first.
-    let _ = all.netlink_queries.insert_within_capacity(0, pending);
+    first.until = now_ns();
     arm(&all);
     true
 }
@@ -340,7 +341,7 @@ fn set_timeout(request: &Request<'_>, _sleep: &MaySleep) -> Result {
     let wanted = u32::try_from(wanted as i32).unwrap_or(0).clamp(least, most);
     let mut all = ADMINISTRATION.lock();
     let before = TIMEOUT_MS.swap(wanted, Ordering::Relaxed);
-    for pending in &mut all.netlink_queries {
+    for pending in all.netlink_queries.iter_mut() {
         let longer = u64::from(wanted).saturating_mul(1_000_000);
         let shorter = u64::from(before).saturating_mul(1_000_000);
         pending.until = pending.until.saturating_add(longer).saturating_sub(shorter);

@@ -17,12 +17,12 @@ use kernel_ext::{
     error::EADDRNOTAVAIL,
     sleepable::SleepableWork,
     sync::new_spinlock_irq,
-    uses::Uses,
+    uses::{Use, Uses},
 };
 use rdma::{
     core::{
         cq::Handler,
-        mad::{recv::RecvMad, send::SendFlags, MadeForC},
+        mad::{recv::RecvMad, send::SendFlags, ArcOrErr},
         sa::{tell_member, MulticastBody, MulticastFn, SaClient},
         Device,
     },
@@ -101,7 +101,7 @@ pub(super) fn join(
     let room = reserve(&group);
     room.inspect_err(|_| port.release(&group))?;
     // The callback may run, and the member be freed, before this returns.
-    let raw = MadeForC(Ok(member.clone())).into_c();
+    let raw = ArcOrErr(Ok(member.clone())).into_c();
     let mut state = group.state.lock();
     // Capacity was reserved.
     let _ = state.pending.push_within_capacity(member);
@@ -132,8 +132,8 @@ pub(super) fn leave(member: Arc<Member>, sleep: &MaySleep) {
         let mut state = group.state.lock();
         let joined = *member.state.lock() == MemberState::Joined;
         if joined {
-            let ways = member.body.wanted().join_state;
-            state.count(ways, |count| count.saturating_sub(1));
+            let join_states = member.body.wanted().join_state;
+            state.count(join_states, |count| count.saturating_sub(1));
         }
         let taken = state.take_out(&member);
         if state.mode == Mode::Idle {
@@ -152,9 +152,9 @@ pub(super) fn leave(member: Arc<Member>, sleep: &MaySleep) {
 }
 
 /// Calls a member's callback; if it fails, the member leaves.
-fn notify(member: &Arc<Member>, status: Result, sleep: &MaySleep) {
-    let given_up = tell_member(member, status, sleep);
-    member.uses.put();
+fn notify(member: Use<Member>, status: Result, sleep: &MaySleep) {
+    let given_up = tell_member(&member, status, sleep);
+    drop(member);
     if let Some(given_up) = given_up {
         leave(given_up.0, sleep);
     }
@@ -162,26 +162,24 @@ fn notify(member: &Arc<Member>, status: Result, sleep: &MaySleep) {
 
 /// Removes a member, and calls its callback with the error.
 fn fail(group: &Group, member: &Arc<Member>, error: Error, sleep: &MaySleep) {
-    let taken = {
+    let (used, taken) = {
         let mut state = group.state.lock();
         // A member that leaves at the same time is in no list any more.
-        let used = member.uses.get();
-        let taken = state.take_out(member);
-        if !used {
-            return;
-        }
-        taken
+        let used = Use::new(member);
+        (used, state.take_out(member))
     };
     drop(taken);
-    notify(member, Err(error), sleep);
+    if let Some(used) = used {
+        notify(used, Err(error), sleep);
+    }
 }
 
 /// Adds a member to a group that the port has joined in these join states already.
-fn join_here(state: &mut State, member: &Arc<Member>, ways: u8) {
+fn join_here(state: &mut State, member: &Arc<Member>, join_states: u8) {
     *member.state.lock() = MemberState::Joined;
-    state.count(ways, |count| count.saturating_add(1));
+    state.count(join_states, |count| count.saturating_add(1));
     let mut record = state.record;
-    record.join_state = ways;
+    record.join_state = join_states;
     member.body.set_joined(&record);
     if let Some(member) = state.take_out(member) {
         // Capacity was reserved when the member was added.
@@ -213,15 +211,14 @@ fn lose_members(group: &Arc<Group>, sleep: &MaySleep) {
                 state.record.join_state = 0;
                 return;
             };
-            let ways = member.body.wanted().join_state;
-            state.count(ways, |count| count.saturating_sub(1));
+            let join_states = member.body.wanted().join_state;
+            state.count(join_states, |count| count.saturating_sub(1));
             *member.state.lock() = MemberState::Lost;
-            if !member.uses.get() {
-                continue;
-            }
-            member
+            Use::new(&member)
         };
-        notify(&member, Err(reset()), sleep);
+        if let Some(member) = member {
+            notify(member, Err(reset()), sleep);
+        }
     }
 }
 
@@ -230,9 +227,9 @@ enum Action {
     /// Handle a lost membership or a changed P_Key.
     Lose,
     /// A member's join has completed: call its callback.
-    Notify(Arc<Member>, Result),
+    Notify(Use<Member>, Result),
     /// Send a join to the SA for a member.
-    Join(Arc<Member>),
+    Join(Use<Member>),
     /// Send a leave to the SA for join states.
     Leave(u8),
     /// Nothing to do.
@@ -246,34 +243,34 @@ fn next(group: &Group) -> Action {
     }
     if let Some(member) = state.pending.first().cloned() {
         let wanted = *member.body.wanted();
-        let ways = wanted.join_state;
-        if !member.uses.get() {
+        let join_states = wanted.join_state;
+        let Some(used) = Use::new(&member) else {
             // It is leaving, and removes itself.
             let taken = state.take_out(&member);
             drop(state);
             drop(taken);
             return next(group);
-        }
-        if state.record.join_state & ways != ways {
-            return Action::Join(member);
+        };
+        if state.record.join_state & join_states != join_states {
+            return Action::Join(used);
         }
         if mcmember::matches(&state.record, &wanted, member.body.mask()) {
-            join_here(&mut state, &member, ways);
-            return Action::Notify(member, Ok(()));
+            join_here(&mut state, &member, join_states);
+            return Action::Notify(used, Ok(()));
         }
         let taken = state.take_out(&member);
         drop(state);
         drop(taken);
-        return Action::Notify(member, Err(EINVAL));
+        return Action::Notify(used, Err(EINVAL));
     }
-    match state.ways_to_leave() {
+    match state.unused_join_states() {
         0 => {
             state.mode = Mode::Idle;
             Action::Done
         }
-        ways => {
-            state.record.join_state &= !ways;
-            Action::Leave(ways)
+        join_states => {
+            state.record.join_state &= !join_states;
+            Action::Leave(join_states)
         }
     }
 }
@@ -283,17 +280,18 @@ fn run(group: &Arc<Group>, sleep: &MaySleep) {
     loop {
         match next(group) {
             Action::Lose => lose(group, sleep),
-            Action::Notify(member, status) => notify(&member, status, sleep),
+            Action::Notify(member, status) => notify(member, status, sleep),
             Action::Join(member) => {
                 let sent = send_join(group, &member, sleep);
-                member.uses.put();
+                let left = Arc::clone(&member);
+                drop(member);
                 match sent {
                     Ok(()) => return,
-                    Err(error) => fail(group, &member, error, sleep),
+                    Err(error) => fail(group, &left, error, sleep),
                 }
             }
-            Action::Leave(ways) => {
-                if send_leave(group, ways, sleep).is_ok() {
+            Action::Leave(join_states) => {
+                if send_leave(group, join_states, sleep).is_ok() {
                     return;
                 }
             }
@@ -320,12 +318,12 @@ fn send_join(group: &Arc<Group>, member: &Arc<Member>, sleep: &MaySleep) -> Resu
 }
 
 /// Sends a leave to the SA.
-fn send_leave(group: &Arc<Group>, ways: u8, sleep: &MaySleep) -> Result {
+fn send_leave(group: &Arc<Group>, join_states: u8, sleep: &MaySleep) -> Result {
     let record = {
         let mut state = group.state.lock();
-        state.leaving = ways;
+        state.leaving = join_states;
         let mut record = state.record;
-        record.join_state = ways;
+        record.join_state = join_states;
         record
     };
     let mask = mcmember::mask_of(&[bit::MGID, bit::PORT_GID, bit::JOIN_STATE]);
@@ -397,7 +395,7 @@ impl QueryHandler for LeaveHandler {
             }
             again.then_some(state.leaving)
         };
-        if again.is_some_and(|ways| send_leave(group, ways, sleep).is_ok()) {
+        if again.is_some_and(|join_states| send_leave(group, join_states, sleep).is_ok()) {
             return;
         }
         run(group, sleep);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The client of the core that keeps the ports of subnets with an SA; it comes after the MAD client.
+//!
+//! C header: `include/rdma/ib_sa.h`.
 
 use kernel::{
     new_delayed_work, new_mutex, new_work,
@@ -99,7 +101,7 @@ fn close(port: &Arc<SaPort>, sleep: &MaySleep) {
     let taken = {
         let mut all = ADMINISTRATION.lock();
         let place = all.ports.iter().position(|one| Arc::ptr_eq(one, port));
-        place.and_then(|nth| all.ports.remove(nth).ok())
+        place.and_then(|nth| all.ports.remove(nth))
     };
     drop(taken);
     local_service::end(port, sleep);

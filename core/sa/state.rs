@@ -10,6 +10,8 @@
 //! | `SaPort::address` | the address of the SA | any context | nothing |
 //! | `SaPort::capabilities` | the capabilities of the SA | any context | nothing |
 //! | `Query::state` | the state of a query | any context | nothing |
+//!
+//! C header: `include/rdma/ib_sa.h`.
 
 use kernel::{
     impl_has_delayed_work, impl_has_work,
@@ -19,7 +21,7 @@ use kernel::{
 };
 use kernel_ext::{
     bindings::sa_path_rec, random, sleepable::Sleepable, static_lock::static_lock,
-    sync::SpinLockIrq,
+    static_vec::StaticVec, sync::SpinLockIrq,
 };
 use rdma::{
     core::{
@@ -137,11 +139,11 @@ impl_has_delayed_work! {
 
 /// All ports and queries.
 pub(super) struct Administration {
-    pub(super) ports: KVec<Arc<SaPort>>,
-    queries: KVec<Arc<Query>>,
+    pub(super) ports: StaticVec<Arc<SaPort>>,
+    queries: StaticVec<Arc<Query>>,
     next_id: Option<u32>,
     /// Queries sent to user space, by deadline.
-    pub(super) netlink_queries: KVec<NetlinkQuery>,
+    pub(super) netlink_queries: StaticVec<NetlinkQuery>,
     pub(super) next_seq: u32,
     /// The work for timeouts of user space, as long as the module is loaded.
     pub(super) service: Option<Arc<Service>>,
@@ -149,10 +151,10 @@ pub(super) struct Administration {
 
 static_lock! {
     pub(super) static ADMINISTRATION: SpinLockIrq<Administration> = Administration {
-        ports: KVec::new(),
-        queries: KVec::new(),
+        ports: StaticVec::new(),
+        queries: StaticVec::new(),
         next_id: None,
-        netlink_queries: KVec::new(),
+        netlink_queries: StaticVec::new(),
         next_seq: 0,
         service: None,
     };
@@ -198,10 +200,9 @@ impl Administration {
     ///
     /// `ENOMEM`.
     pub(super) fn add(&mut self, query: &Arc<Query>) -> Result {
-        self.queries.reserve(1, GFP_ATOMIC)?;
         if let Err(place) = self.place(query.id) {
-            // Capacity was reserved.
-            let _ = self.queries.insert_within_capacity(place, query.clone());
+            let slot = self.queries.reserve(GFP_ATOMIC)?;
+            slot.insert(place, query.clone());
         }
         Ok(())
     }
@@ -214,7 +215,7 @@ impl Administration {
     /// Removes a query.
     pub(super) fn remove(&mut self, id: u32) -> Option<Arc<Query>> {
         let place = self.place(id).ok()?;
-        self.queries.remove(place).ok()
+        self.queries.remove(place)
     }
 
     /// Removes a query from those sent to user space.
@@ -223,6 +224,6 @@ impl Administration {
         wanted: impl Fn(&NetlinkQuery) -> bool,
     ) -> Option<NetlinkQuery> {
         let place = self.netlink_queries.iter().position(wanted)?;
-        self.netlink_queries.remove(place).ok()
+        self.netlink_queries.remove(place)
     }
 }

@@ -3,6 +3,8 @@
 //! Port counters of the performance management class, which are read from the driver by `process_mad`.
 //!
 //! Reference: InfiniBand Architecture Specification, volume 1, 16.1.3 and 16.1.4.
+//!
+//! C header: `include/rdma/ib_pma.h`.
 
 use core::fmt::Write;
 
@@ -10,7 +12,7 @@ use kernel::prelude::*;
 use kernel_ext::sysfs::{Name, Text};
 use rdma::{
     core::{
-        sysfs::{Behaviour, PortGroup, Subject},
+        sysfs::{AttrContext, Behaviour, PortGroup},
         Device,
     },
     MaySleep,
@@ -114,7 +116,7 @@ pub(super) fn group(device: &Device, port: u32, sleep: &MaySleep) -> Result<Port
     PortGroup::new(Some(c"counters"), files)
 }
 
-fn show(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn show(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let counter = COUNTERS.get(of.index as usize).ok_or(EINVAL)?;
     let answer = (of.device).driver_perf_get(of.port, counter.attribute, true, sleep)?;
     let word = u64::from_be_bytes(answer.bytes(usize::from(counter.at / 8)));

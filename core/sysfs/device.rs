@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The attribute files of a device.
+//!
+//! C header: `include/rdma/ib_sysfs.h`.
 
 use core::fmt::Write;
 
@@ -10,7 +12,7 @@ use kernel_ext::{
     sysfs::{Name, Text},
 };
 use rdma::{
-    core::sysfs::{Behaviour, DeviceGroup, Show, Subject},
+    core::sysfs::{AttrContext, Behaviour, DeviceGroup, Show},
     MaySleep,
 };
 
@@ -36,7 +38,7 @@ fn until_nul(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or(&[])
 }
 
-fn node_type(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
+fn node_type(of: &AttrContext<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     let node_type = of.device.node_type();
     let name = match node_type {
         bindings::RDMA_NODE_IB_CA => "CA",
@@ -59,28 +61,28 @@ fn guid(bytes: [u8; 8], text: &mut Text<'_>) -> Result {
     Ok(writeln!(text, "{a:04x}:{b:04x}:{c:04x}:{d:04x}")?)
 }
 
-fn node_guid(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
+fn node_guid(of: &AttrContext<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     guid(of.device.node_guid(), text)
 }
 
-fn sys_image_guid(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
+fn sys_image_guid(of: &AttrContext<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     guid(of.device.attrs().sys_image_guid.to_ne_bytes(), text)
 }
 
-fn fw_ver(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
+fn fw_ver(of: &AttrContext<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     text.append(until_nul(&port::fw_text(of.device)));
     text.append(b"\n");
     Ok(())
 }
 
-fn node_desc(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
+fn node_desc(of: &AttrContext<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     text.append(until_nul(&of.device.node_desc()));
     text.append(b"\n");
     Ok(())
 }
 
 /// Sets the node description, at most 64 bytes; a newline is not removed.
-fn set_node_desc(of: &Subject<'_>, written: &[u8], sleep: &MaySleep) -> Result {
+fn set_node_desc(of: &AttrContext<'_>, written: &[u8], sleep: &MaySleep) -> Result {
     let mut wanted: bindings::ib_device_modify = pin_init::zeroed();
     for (to, from) in wanted.node_desc.iter_mut().zip(written) {
         *to = *from as c_char;

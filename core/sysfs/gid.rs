@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The files of a port's GID table: for each entry its GID, net device and type.
+//!
+//! C header: `include/rdma/ib_sysfs.h`.
 
 use core::fmt::Write;
 
@@ -9,7 +11,7 @@ use kernel_ext::sysfs::{Name, Text};
 use rdma::{
     core::{
         gid::GidRef,
-        sysfs::{Behaviour, PortGroup, Show, Subject},
+        sysfs::{AttrContext, Behaviour, PortGroup, Show},
     },
     MaySleep,
 };
@@ -41,13 +43,13 @@ fn group(name: &'static CStr, length: u32, show: Show) -> Result<PortGroup> {
 /// # Errors
 ///
 /// `EINVAL` if there is no entry; user space relies on this error code.
-fn entry(of: &Subject<'_>) -> Result<GidRef> {
+fn entry(of: &AttrContext<'_>) -> Result<GidRef> {
     let index = i32::try_from(of.index).map_err(|_| EINVAL)?;
     table::get(of.device, of.port, index).map_err(|_| EINVAL)
 }
 
 /// An index without an entry is shown as the zero GID: tools read the whole table.
-fn gid(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
+fn gid(of: &AttrContext<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     let gid = entry(of).map_or([0; 16], |entry| entry.gid().0);
     for (nth, part) in gid.chunks_exact(2).enumerate() {
         let separator = if nth == 0 { "" } else { ":" };
@@ -60,7 +62,7 @@ fn gid(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-fn ndev(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
+fn ndev(of: &AttrContext<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     let entry = entry(of)?;
     let guard = rcu::read_lock();
     let name = entry.ndev(&guard).ok_or(EINVAL)?.name();
@@ -69,7 +71,7 @@ fn ndev(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-fn gid_type(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
+fn gid_type(of: &AttrContext<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     text.append(table::type_name(entry(of)?.gid_type().as_raw()).to_bytes());
     text.append(b"\n");
     Ok(())

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Files of hardware counters, of a port or a device, and of their lifespan.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct rdma_hw_stats`).
 
 use core::{fmt::Write, num::IntErrorKind};
 
@@ -12,8 +14,8 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        stats::{GivenCounters, HwCounters, StatCount, StatDescs},
-        sysfs::{Behaviour, Subject},
+        stats::{CountersArg, HwCounters, StatCount, StatDescs},
+        sysfs::{AttrContext, Behaviour},
         Device,
     },
     MaySleep,
@@ -67,7 +69,7 @@ pub(super) fn group<A: RawAttribute<Behaviour>>(
     Group::new(Some(c"hw_counters"), Iterator::chain(each, [lifespan]))
 }
 
-fn show(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn show(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let stats = of.stats.ok_or(EINVAL)?;
     let mut guard = stats.lock(sleep);
     if !guard.is_fresh() {
@@ -84,7 +86,7 @@ fn show(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     Ok(writeln!(text, "{value}")?)
 }
 
-fn lifespan(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn lifespan(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let lifespan = of.stats.ok_or(EINVAL)?.lock(sleep).lifespan();
     Ok(writeln!(text, "{lifespan}")?)
 }
@@ -111,14 +113,14 @@ fn parse_lifespan(written: &[u8]) -> Result<u32> {
     Ok(number)
 }
 
-fn set_lifespan(of: &Subject<'_>, written: &[u8], sleep: &MaySleep) -> Result {
+fn set_lifespan(of: &AttrContext<'_>, written: &[u8], sleep: &MaySleep) -> Result {
     let lifespan = parse_lifespan(written)?;
     of.stats.ok_or(EINVAL)?.lock(sleep).set_lifespan(lifespan);
     Ok(())
 }
 
-/// Allocates `num_counters` zeroed counters for a driver, with the names `descs`, which must stay valid as long. Values
-/// are cached for `lifespan` milliseconds. Null where memory is short. Process context.
+/// Allocates `num_counters` zeroed counters for a driver, with the names `descs`, which must stay valid as long as the
+/// counters. Values are cached for `lifespan` milliseconds. Null where memory is short. Process context.
 ///
 /// C header: `include/rdma/ib_verbs.h`.
 #[export]
@@ -133,7 +135,7 @@ fn rdma_alloc_hw_stats_struct(
 
 /// Frees counters; null is ignored.
 #[export]
-fn rdma_free_hw_stats_struct(stats: GivenCounters) {
+fn rdma_free_hw_stats_struct(stats: CountersArg) {
     drop(stats);
 }
 

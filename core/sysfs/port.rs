@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The attribute files of a port.
+//!
+//! C header: `include/rdma/ib_sysfs.h`.
 
 use core::fmt::Write;
 
@@ -11,7 +13,7 @@ use kernel_ext::{
 };
 use rdma::{
     abi::port::PortAttr,
-    core::sysfs::{Behaviour, PortGroup, Show, Subject},
+    core::sysfs::{AttrContext, Behaviour, PortGroup, Show},
     MaySleep,
 };
 
@@ -35,37 +37,37 @@ pub(super) fn group() -> Result<PortGroup> {
     PortGroup::new(None, files)
 }
 
-fn query(of: &Subject<'_>, sleep: &MaySleep) -> Result<PortAttr> {
+fn query(of: &AttrContext<'_>, sleep: &MaySleep) -> Result<PortAttr> {
     port::query(of.device, of.port, sleep)
 }
 
-fn state(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn state(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let state = query(of, sleep)?.state;
     Ok(writeln!(text, "{state}: {}", port::state_name(state))?)
 }
 
-fn lid(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn lid(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     Ok(writeln!(text, "{:#x}", query(of, sleep)?.lid)?)
 }
 
-fn lid_mask_count(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn lid_mask_count(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     Ok(writeln!(text, "{}", query(of, sleep)?.lmc)?)
 }
 
-fn sm_lid(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn sm_lid(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     Ok(writeln!(text, "{:#x}", query(of, sleep)?.sm_lid)?)
 }
 
-fn sm_sl(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn sm_sl(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     Ok(writeln!(text, "{}", query(of, sleep)?.sm_sl)?)
 }
 
-fn cap_mask(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn cap_mask(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let flags = query(of, sleep)?.port_cap_flags;
     Ok(writeln!(text, "{flags:#010x}")?)
 }
 
-fn speed(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn speed(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let speed = rate::Speed::of(&query(of, sleep)?);
     let lanes = speed.lanes.ok_or(EINVAL)?;
     let rate = speed.rate();
@@ -76,7 +78,7 @@ fn speed(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-fn phys_state(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
+fn phys_state(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let state = query(of, sleep)?.phys_state;
     let name = match u32::from(state) {
         bindings::IB_PORT_PHYS_STATE_SLEEP => "Sleep",
@@ -91,7 +93,7 @@ fn phys_state(of: &Subject<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result
     Ok(writeln!(text, "{state}: {name}")?)
 }
 
-fn link_layer(of: &Subject<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
+fn link_layer(of: &AttrContext<'_>, text: &mut Text<'_>, _sleep: &MaySleep) -> Result {
     let name = match port::link_layer(of.device, of.port) {
         bindings::IB_LINK_LAYER_INFINIBAND => "InfiniBand",
         bindings::IB_LINK_LAYER_ETHERNET => "Ethernet",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Data of a device in sysfs: its ports in each namespace.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_core_device`).
 
 use kernel::{
     new_mutex,

@@ -6,6 +6,8 @@
 //! [`with_source`] looks up the entry, and restores the caller's address vector afterwards.
 //!
 //! These verbs may be called in any context unless the flags allow sleeping.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_ah`).
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -21,7 +23,7 @@ use rdma::{
         cq::WcView,
         gid::GidRef,
         network_header::NetworkHeader,
-        object::{Failed, Fresh, Made, Owned, UdataView},
+        object::{Failed, Fresh, Owned, OwnedOrErr, UdataView},
         Ah, Device, Pd,
     },
     Gid, MaySleep,
@@ -53,11 +55,12 @@ fn check(device: &Device, vector: &AhVector) -> Result {
     Ok(())
 }
 
-/// Calls `f` while an address vector of `owner`, if it has one, contains its source entry, if the vector has a GRH.
+/// Calls `f` with the source entry set in the address vector of `owner`, if there is a vector and it has a GRH.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an address vector that is invalid for the device; that of a missing source; and errors of `f`.
+/// `EINVAL` for an address vector that is invalid for the device; the error of looking up the source entry; and errors
+/// of `f`.
 pub(super) fn with_source<O: ?Sized, R>(
     device: &Device,
     owner: &mut O,
@@ -187,8 +190,8 @@ fn create_user(
 ///
 /// `EINVAL` for an address vector that is invalid for the device, `EOPNOTSUPP`, `ENOMEM`, and errors of the driver.
 #[export]
-fn rdma_create_ah(pd: &Pd, ah_attr: &mut AhVector, flags: AhContext<'_>) -> Made<Ah> {
-    Made(create(pd, ah_attr, &flags))
+fn rdma_create_ah(pd: &Pd, ah_attr: &mut AhVector, flags: AhContext<'_>) -> OwnedOrErr<Ah> {
+    OwnedOrErr(create(pd, ah_attr, &flags))
 }
 
 /// Creates an address handle for user space, or for a kernel client if `udata` is null. Resolves the Ethernet address
@@ -203,9 +206,9 @@ fn rdma_create_user_ah(
     ah_attr: &mut AhVector,
     udata: Option<&UdataView>,
     sleep: &MaySleep,
-) -> Made<Ah> {
+) -> OwnedOrErr<Ah> {
     let context = AhContext::sleepable(sleep);
-    Made(create_user(pd, ah_attr, udata, &context, sleep))
+    OwnedOrErr(create_user(pd, ah_attr, udata, &context, sleep))
 }
 
 /// Changes the address vector of an address handle; its type must be the same. Any context.
@@ -380,8 +383,8 @@ fn reply_to(
 ///
 /// # Errors
 ///
-/// `EPROTOTYPE` for a datagram over Ethernet without a GRH; `EINVAL` for an invalid header; that of a missing source;
-/// `ETIMEDOUT`, or routing errors such as `EHOSTUNREACH`.
+/// `EPROTOTYPE` for a datagram over Ethernet without a GRH; `EINVAL` for an invalid header; the error of looking up the
+/// source entry; `ETIMEDOUT`, or routing errors such as `EHOSTUNREACH`.
 #[export]
 fn ib_init_ah_attr_from_wc(
     device: &Device,
@@ -416,8 +419,8 @@ fn ib_create_ah_from_wc(
     grh: Const<'_, GrhView>,
     port_num: u32,
     sleep: &MaySleep,
-) -> Made<Ah> {
+) -> OwnedOrErr<Ah> {
     let vector = reply_to(pd.device(), port_num, &wc.get(), &grh.header(), sleep);
     let context = AhContext::sleepable(sleep);
-    Made(vector.and_then(|mut vector| create(pd, &mut vector, &context)))
+    OwnedOrErr(vector.and_then(|mut vector| create(pd, &mut vector, &context)))
 }

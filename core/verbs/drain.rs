@@ -6,10 +6,12 @@
 //! posted completes after all others. With a shared receive queue, the function waits for the LAST_WQE_REACHED event
 //! and polls the completion queue instead.
 //!
-//! The completion queue must be one of `ib_alloc_cq`, with room for the marker, and nothing else may be posted
-//! meanwhile.
+//! The completion queue must be one of `ib_alloc_cq`, with room for the marker, and nothing else may be posted during
+//! the drain.
 //!
 //! Reference: InfiniBand Architecture Specification 1.7, volume 1, section 10.3.1.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`ib_drain_qp`).
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, export::export};

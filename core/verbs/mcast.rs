@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Attaching queue pairs to multicast groups.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`ib_attach_mcast`).
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};

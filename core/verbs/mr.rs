@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Memory regions: allocation, mapping, deregistration.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_mr`).
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
         mr::{DmaList, DmaSpan, MappingMr, NewMr, SetPage, SgOffset, SigAttrs},
-        object::{Failed, Made, Owned, UdataView},
+        object::{Failed, Owned, OwnedOrErr, UdataView},
         trace, Mr, Pd,
     },
     MaySleep,
@@ -117,8 +119,8 @@ fn ib_reg_user_mr(
     virt_addr: u64,
     access_flags: c_int,
     sleep: &MaySleep,
-) -> Made<Mr> {
-    Made(reg_user(
+) -> OwnedOrErr<Mr> {
+    OwnedOrErr(reg_user(
         pd,
         (start, length, virt_addr),
         access_flags as u32,
@@ -165,8 +167,13 @@ fn ib_dereg_mr_user(mr: Owned<Mr>, udata: Option<&UdataView>, sleep: &MaySleep) 
 ///
 /// `EOPNOTSUPP` without driver support, `EINVAL` for an integrity region, and errors of the driver.
 #[export]
-fn ib_alloc_mr(pd: &Pd, mr_type: c::ib_mr_type, max_num_sg: u32, sleep: &MaySleep) -> Made<Mr> {
-    Made(alloc(pd, mr_type, max_num_sg, sleep))
+fn ib_alloc_mr(
+    pd: &Pd,
+    mr_type: c::ib_mr_type,
+    max_num_sg: u32,
+    sleep: &MaySleep,
+) -> OwnedOrErr<Mr> {
+    OwnedOrErr(alloc(pd, mr_type, max_num_sg, sleep))
 }
 
 /// Allocates an integrity region. Process context.
@@ -180,8 +187,8 @@ fn ib_alloc_mr_integrity(
     max_num_data_sg: u32,
     max_num_meta_sg: u32,
     sleep: &MaySleep,
-) -> Made<Mr> {
-    Made(alloc_integrity(pd, max_num_data_sg, max_num_meta_sg, sleep))
+) -> OwnedOrErr<Mr> {
+    OwnedOrErr(alloc_integrity(pd, max_num_data_sg, max_num_meta_sg, sleep))
 }
 
 /// Queries the integrity status of a region; `check_mask` is `enum ib_mr_status_check`.
@@ -233,7 +240,10 @@ pub(crate) fn map(
 ///
 /// `EOPNOTSUPP` without driver support or for another type of region, and errors of the driver.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn ib_map_mr_sg_pi(
     mr: &Mr,
     data_sg: DmaList<'_>,
@@ -296,7 +306,7 @@ fn to_pages(
         let begin = piece.address.wrapping_add(offset.into());
         let end = piece.address.wrapping_add(piece.length.into());
         let mut page = begin & mask;
-        // An element that continues within a page: the page is set already.
+        // If the element continues within a page, that page is set already.
         let goes_on = last_end.is_some_and(|last| last & !mask != 0 || page != begin);
         if goes_on && last_end != Some(begin) {
             break;

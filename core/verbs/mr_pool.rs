@@ -7,7 +7,7 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
-    core::mr::{LentMr, MrListArg, MrPool, MrPoolQp},
+    core::mr::{MrListArg, MrPool, MrPoolQp, PooledMr},
     MaySleep,
 };
 
@@ -81,12 +81,12 @@ fn ib_mr_pool_destroy(qp: MrPoolQp<'_>, list: MrListArg<'_>, sleep: &MaySleep) {
 /// Takes a region from a pool; null if it is empty. Any context.
 #[export]
 fn ib_mr_pool_get(qp: MrPoolQp<'_>, list: MrListArg<'_>) -> *mut c::ib_mr {
-    let lent = qp.pool(list).lend();
-    lent.map_or(core::ptr::null_mut(), LentMr::into_raw)
+    let mr = qp.pool(list).get();
+    mr.map_or(core::ptr::null_mut(), PooledMr::into_raw)
 }
 
 /// Returns a region to its pool. Any context.
 #[export]
-fn ib_mr_pool_put(qp: MrPoolQp<'_>, list: MrListArg<'_>, mr: LentMr<'_>) {
-    qp.pool(list).take_back(mr);
+fn ib_mr_pool_put(qp: MrPoolQp<'_>, list: MrListArg<'_>, mr: PooledMr<'_>) {
+    qp.pool(list).put(mr);
 }

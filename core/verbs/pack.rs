@@ -15,7 +15,7 @@ use rdma::abi::pack::{pack_field, unpack_field, Field};
 ///
 /// # Safety
 ///
-/// There are `len` entries at `table`, which stay.
+/// `table` points to `len` entries, which are valid and constant for `'a`.
 unsafe fn fields<'a>(
     table: *const ib_field,
     len: c_int,
@@ -39,7 +39,7 @@ unsafe fn fields<'a>(
 ///
 /// # Safety
 ///
-/// There is a packed form with all fields at `packed`, which is ours.
+/// `packed` points to a buffer that has all fields, and only the result accesses it for `'a`.
 unsafe fn packed<'a>(fields: impl Iterator<Item = Field>, packed: *mut c_void) -> &'a mut [u8] {
     match fields.map(|field| field.end()).max() {
         // SAFETY: By the safety requirements.
@@ -53,7 +53,8 @@ unsafe fn packed<'a>(fields: impl Iterator<Item = Field>, packed: *mut c_void) -
 ///
 /// # Safety
 ///
-/// There are `desc_len` fields at `desc`, their members at `structure`, and room for them at `buf`.
+/// `desc` points to `desc_len` fields, `structure` to a structure with their members, and `buf` to a buffer with room
+/// for them.
 #[export]
 unsafe extern "C" fn ib_pack(
     desc: *const ib_field,
@@ -61,7 +62,7 @@ unsafe extern "C" fn ib_pack(
     structure: *mut c_void,
     buf: *mut c_void,
 ) {
-    // SAFETY: By the safety requirements; the fields are possible.
+    // SAFETY: By the safety requirements; invalid fields are skipped.
     unsafe {
         let fields = fields(desc, desc_len);
         let packed = packed(fields.clone(), buf);
@@ -83,7 +84,7 @@ unsafe extern "C" fn ib_unpack(
     buf: *mut c_void,
     structure: *mut c_void,
 ) {
-    // SAFETY: By the safety requirements; the fields are possible.
+    // SAFETY: By the safety requirements; invalid fields are skipped.
     unsafe {
         let fields = fields(desc, desc_len);
         let packed = packed(fields.clone(), buf);

@@ -4,12 +4,14 @@
 //!
 //! A kernel client's protection domain has a local key for all memory: the device's own key, or that of an internal DMA
 //! memory region.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_pd`).
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
     core::{
-        object::{Fresh, Made, Owned, UdataView},
+        object::{Fresh, Owned, OwnedOrErr, UdataView},
         qp::Caller,
         Device, Pd,
     },
@@ -86,8 +88,8 @@ fn dealloc(pd: Owned<Pd>, udata: Option<&UdataView>, sleep: &MaySleep) -> Result
 ///
 /// `ENOMEM`, and errors of the driver.
 #[export]
-fn __ib_alloc_pd(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> Made<Pd> {
-    Made(alloc(device, flags, caller, sleep))
+fn __ib_alloc_pd(device: &Device, flags: u32, caller: Caller, sleep: &MaySleep) -> OwnedOrErr<Pd> {
+    OwnedOrErr(alloc(device, flags, caller, sleep))
 }
 
 /// Deallocates an unused protection domain. Process context.

@@ -5,13 +5,15 @@
 //! The creator of a queue pair counts the uses of other objects: this file for kernel clients, `ib_uverbs` for user
 //! space (`ib_qp_usecnt_inc`). An XRC target queue pair is shared: creating and opening it return handles, and it is
 //! destroyed with the last handle.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_qp`).
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
-        object::{Fresh, Made, Owned, UdataView, UseCount},
-        qp::{Caller, LentQpInit, Path, QpAttrArg, QpChange, QpInit, QpMaskArg, QpOpen, UqpObject},
+        object::{Fresh, Owned, OwnedOrErr, UdataView, UseCount},
+        qp::{Caller, Path, QpAttrArg, QpChange, QpInit, QpInitMut, QpMaskArg, QpOpen, UqpObject},
         AttrBundle, Device, Pd, Qp, Xrcd,
     },
     MaySleep,
@@ -131,7 +133,7 @@ fn create_user(
 
 fn create_kernel(
     pd: &Pd,
-    mut init: LentQpInit<'_>,
+    mut init: QpInitMut<'_>,
     caller: Caller,
     sleep: &MaySleep,
 ) -> Result<Owned<Qp>> {
@@ -200,7 +202,7 @@ fn is_connected(kind: u32) -> bool {
     )
 }
 
-/// Where a modification comes from.
+/// A modification of a queue pair; `udata` is set if user space requests it.
 struct Change<'a> {
     qp: &'a Qp,
     udata: Option<&'a UdataView>,
@@ -285,7 +287,7 @@ impl Change<'_> {
         self.limit_psns(attr);
         let qp = self.qp;
         if attr.has(c::IB_QP_PORT | c::IB_QP_STATE) && attr.raw().qp_state == c::IB_QPS_INIT {
-            // Without a counter of its own it is counted by the port.
+            // If this fails, the queue pair is included in the counters of the port only.
             let _ = counters::bind_auto(qp, attr.raw().port_num, self.sleep);
         }
         qp.driver_modify(attr, self.udata, self.sleep)?;
@@ -349,8 +351,8 @@ fn ib_create_qp_user(
     uobj: Option<&UqpObject>,
     caller: Caller,
     sleep: &MaySleep,
-) -> Made<Qp> {
-    Made(create_user(dev, pd, attr, uattrs, uobj, caller, sleep))
+) -> OwnedOrErr<Qp> {
+    OwnedOrErr(create_user(dev, pd, attr, uattrs, uobj, caller, sleep))
 }
 
 /// Creates a queue pair for a kernel client, with resources for the RW API if it asks for them. Process context.
@@ -361,11 +363,11 @@ fn ib_create_qp_user(
 #[export]
 fn ib_create_qp_kernel(
     pd: &Pd,
-    attr: LentQpInit<'_>,
+    attr: QpInitMut<'_>,
     caller: Caller,
     sleep: &MaySleep,
-) -> Made<Qp> {
-    Made(create_kernel(pd, attr, caller, sleep))
+) -> OwnedOrErr<Qp> {
+    OwnedOrErr(create_kernel(pd, attr, caller, sleep))
 }
 
 /// Increments the use counts of all objects that a queue pair uses. Any context.
@@ -471,12 +473,12 @@ fn ib_query_qp(
 ///
 /// `EINVAL` if the queue pair does not exist, `ENOMEM`.
 #[export]
-fn ib_open_qp(xrcd: &Xrcd, attr: &QpOpen, sleep: &MaySleep) -> Made<Qp> {
+fn ib_open_qp(xrcd: &Xrcd, attr: &QpOpen, sleep: &MaySleep) -> OwnedOrErr<Qp> {
     if attr.kind() != c::IB_QPT_XRC_TGT {
-        return Made(Err(EINVAL));
+        return OwnedOrErr(Err(EINVAL));
     }
     let opened = xrcd.with_target(attr.qp_num(), sleep, |qp| qp.open(attr.handlers(), sleep));
-    Made(opened.unwrap_or(Err(EINVAL)))
+    OwnedOrErr(opened.unwrap_or(Err(EINVAL)))
 }
 
 /// Closes a handle of a shared queue pair, which is not destroyed. Process context.

@@ -7,7 +7,8 @@
 //!
 //! This file has no imports: a host test compares all combinations with the C table (`tools/testing/host/qp_state`).
 //!
-//! Reference: InfiniBand Architecture Specification 1.7, volume 1, section 11.2.5.2; annex A14 for XRC.
+//! C header: `include/rdma/ib_verbs.h` (`ib_modify_qp_is_ok`). InfiniBand Architecture Specification 1.7, volume 1, section
+//! 11.2.5.2; annex A14 for XRC.
 
 /// A set of attributes: `enum ib_qp_attr_mask`.
 pub(crate) type Mask = u32;
@@ -238,7 +239,8 @@ const TRANSITIONS: &[Transition] = &[
 
 /// Whether a transition of a queue pair of a type is valid with a set of attributes.
 ///
-/// The current state is an allowed attribute in the states from RTR to SQE, since only these change by themselves.
+/// The current state is an allowed attribute in the states from RTR to SQE, since the device changes only these without
+/// a request.
 pub(crate) fn is_ok(from: u32, to: u32, kind: u32, mask: Mask) -> bool {
     if mask & CUR_STATE != 0 && !matches!(from, RTR | RTS | SQD | SQE) {
         return false;

@@ -15,10 +15,10 @@ use rdma::{
     core::{
         mr::{DmaList, DmaSpan, SgOffset},
         object::Owned,
-        qp::{LentQpInit, QpInit},
+        qp::{QpInit, QpInitMut},
         rw::{
             BvecRange, Bvecs, MappedPages, Mapping, PageList, Regions, RwChain, RwDone, RwKind,
-            RwList, RwQp, RwReady, RwRoom, RwUsed, SigAttrsView, Transfer,
+            RwList, RwQp, RwReady, RwUninit, RwUsed, SigAttrsView, Transfer,
         },
         Device, Pd, Qp,
     },
@@ -70,7 +70,7 @@ fn requests_per_context(device: &Device, port: u32, integrity: bool) -> u32 {
 }
 
 /// Adds the send queue entries for all contexts of a queue pair, up to the limit of the device.
-pub(crate) fn make_room(device: &Device, init: &mut LentQpInit<'_>) {
+pub(crate) fn make_room(device: &Device, init: &mut QpInitMut<'_>) {
     let each = requests_per_context(device, init.port_num(), init.wants_integrity());
     let wanted = each.saturating_mul(init.max_rdma_ctxs());
     let most = u32::try_from(device.attrs().max_qp_wr).unwrap_or(0);
@@ -162,7 +162,7 @@ fn map_regions<'a>(
     let mut left = count;
     while left != 0 {
         let part = left.min(pages);
-        regions.lend(|mr| {
+        regions.take_region(|mr| {
             let from = SgOffset::at(&mut offset);
             let page_size = kernel::page::PAGE_SIZE as u32;
             let mapped = mr::map(mr, list, part as c_int, from, page_size);
@@ -188,7 +188,7 @@ fn max_sge(qp: &Qp, transfer: &Transfer) -> u32 {
 }
 
 fn init(
-    ctx: &mut RwRoom<'_>,
+    ctx: &mut RwUninit<'_>,
     qp: &RwQp<'_>,
     port: u32,
     (list, count, mut offset): (DmaList<'_>, u32, u32),
@@ -242,7 +242,7 @@ fn init(
 }
 
 fn init_bvec(
-    ctx: &mut RwRoom<'_>,
+    ctx: &mut RwUninit<'_>,
     qp: &RwQp<'_>,
     port: u32,
     (bvecs, count, range): (&Bvecs<'_>, u32, BvecRange<'_>),
@@ -284,7 +284,7 @@ fn init_bvec(
 }
 
 fn init_signature(
-    ctx: &mut RwRoom<'_>,
+    ctx: &mut RwUninit<'_>,
     qp: &RwQp<'_>,
     port: u32,
     (data, data_count): (DmaList<'_>, u32),
@@ -305,7 +305,7 @@ fn init_signature(
     };
     let mut regions = Regions::new(qp, 1, true)?;
     let meta_mapped = meta_map.as_ref().map_or(0, Mapping::count);
-    regions.lend(|mr| {
+    regions.take_region(|mr| {
         mr.set_sig_attrs(attrs)?;
         mr::map_pi(
             mr,
@@ -334,9 +334,12 @@ fn counted(requests: Result<u32>) -> c_int {
 /// `EIO` for an offset beyond the list; `EAGAIN` where regions are required and the pool is empty; `ENOMEM`, and errors
 /// of mapping.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn rdma_rw_ctx_init(
-    mut ctx: RwRoom<'_>,
+    mut ctx: RwUninit<'_>,
     qp: RwQp<'_>,
     port_num: u32,
     sg: DmaList<'_>,
@@ -361,9 +364,12 @@ fn rdma_rw_ctx_init(
 ///
 /// `EINVAL` for an empty array; else as for `rdma_rw_ctx_init`.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn rdma_rw_ctx_init_bvec(
-    mut ctx: RwRoom<'_>,
+    mut ctx: RwUninit<'_>,
     qp: RwQp<'_>,
     port_num: u32,
     bvecs: Bvecs<'_>,
@@ -393,9 +399,12 @@ fn rdma_rw_ctx_init_bvec(
 ///
 /// `EINVAL` beyond the size of a region; else as for `rdma_rw_ctx_init`.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn rdma_rw_ctx_signature_init(
-    mut ctx: RwRoom<'_>,
+    mut ctx: RwUninit<'_>,
     qp: RwQp<'_>,
     port_num: u32,
     sg: DmaList<'_>,
@@ -482,7 +491,10 @@ fn rdma_rw_ctx_destroy_bvec(
 
 /// As `rdma_rw_ctx_destroy`, for one of `rdma_rw_ctx_signature_init`. Any context.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn rdma_rw_ctx_destroy_signature(
     ctx: RwUsed<'_>,
     qp: RwQp<'_>,

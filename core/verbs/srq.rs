@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Shared receive queues.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_srq`).
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, export::export};
 use rdma::{
     core::{
-        object::{Fresh, Made, Owned, UdataView},
+        object::{Fresh, Owned, OwnedOrErr, UdataView},
         srq::{SrqInit, UsrqObject},
         Pd, Srq,
     },
@@ -37,7 +39,7 @@ fn create(
     count_uses(&srq, |uses| uses.inc());
     track::set_owner_of(&mut srq, pd);
     let srq = srq.driver_create(init, udata, sleep).map_err(|failed| {
-        // SAFETY: The queue, which was counted above, is not made after all.
+        // SAFETY: The creation of the queue, which was counted above, has failed.
         count_uses(&failed.object, |uses| unsafe { uses.dec() });
         track::discard(failed)
     })?;
@@ -57,8 +59,8 @@ fn ib_create_srq_user(
     uobject: Option<&UsrqObject>,
     udata: Option<&UdataView>,
     sleep: &MaySleep,
-) -> Made<Srq> {
-    Made(create(pd, srq_init_attr, uobject, udata, sleep))
+) -> OwnedOrErr<Srq> {
+    OwnedOrErr(create(pd, srq_init_attr, uobject, udata, sleep))
 }
 
 /// Modifies a shared receive queue; `srq_attr_mask` is `enum ib_srq_attr_mask`. Process context.

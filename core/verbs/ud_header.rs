@@ -104,7 +104,7 @@ const NEXT_HEADER_BTH: u8 = 0x1b;
 /// Length of the InfiniBand headers of each datagram, and the ICRC after the payload.
 const TRANSPORT_BYTES: u16 = (c::IB_BTH_BYTES + c::IB_DETH_BYTES + c::IB_ICRC_BYTES) as u16;
 
-/// The headers of a datagram that are present: numbers other than zero.
+/// Which headers a datagram has: a number other than zero stands for a header that is present.
 struct Parts {
     lrh: c_int,
     eth: c_int,
@@ -182,7 +182,10 @@ fn fill(header: &mut c::ib_ud_header, payload: c_int, parts: &Parts) -> Result {
 ///
 /// `EINVAL` for UDP without an IPv4 or IPv6 header.
 #[export]
-#[expect(clippy::too_many_arguments, reason = "the header has so many")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the C header declares these arguments"
+)]
 fn ib_ud_header_init(
     payload_bytes: c_int,
     lrh_present: c_int,

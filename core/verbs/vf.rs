@@ -5,6 +5,8 @@
 //! # Errors
 //!
 //! `EOPNOTSUPP` without driver support, and errors of the driver.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`ib_set_vf_link_state`).
 
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, export::export};

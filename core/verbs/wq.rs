@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Work queues: the receive queues of an RWQ indirection table.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_wq`).
 
 use kernel::prelude::*;
 use kernel_ext::export::export;
 use rdma::{
     core::{
-        object::{Failed, Made, Owned, UdataView},
+        object::{Failed, Owned, OwnedOrErr, UdataView},
         srq::WqInit,
         Pd, Wq,
     },
@@ -19,8 +21,8 @@ use rdma::{
 ///
 /// `EOPNOTSUPP` without driver support, and errors of the driver.
 #[export]
-fn ib_create_wq(pd: &Pd, init_attr: &WqInit, sleep: &MaySleep) -> Made<Wq> {
-    Made(pd.driver_create_wq(init_attr, sleep))
+fn ib_create_wq(pd: &Pd, init_attr: &WqInit, sleep: &MaySleep) -> OwnedOrErr<Wq> {
+    OwnedOrErr(pd.driver_create_wq(init_attr, sleep))
 }
 
 /// Destroys a work queue. Process context.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! XRC domains, in which target queue pairs and shared receive queues are found by number.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct ib_xrcd`).
 
 use kernel::prelude::*;
 use kernel_ext::{error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
-        object::{Failed, Fresh, Made, Owned, UdataView},
+        object::{Failed, Fresh, Owned, OwnedOrErr, UdataView},
         pd::Inode,
         Device, Xrcd,
     },
@@ -37,8 +39,8 @@ fn ib_alloc_xrcd_user(
     inode: Option<&Inode>,
     udata: Option<&UdataView>,
     sleep: &MaySleep,
-) -> Made<Xrcd> {
-    Made(alloc(device, inode, udata, sleep))
+) -> OwnedOrErr<Xrcd> {
+    OwnedOrErr(alloc(device, inode, udata, sleep))
 }
 
 /// Deallocates an XRC domain. Process context.

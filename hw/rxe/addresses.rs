@@ -2,13 +2,13 @@
 
 //! The addresses of a device: the RoCE v2 entries of its port's GID table (IBTA volume 1, annex A17).
 //!
-//! A queue pair that is connected takes packets between two addresses only. A datagram queue pair takes them from
-//! anybody, but only if they are sent to an address of the device: UDP port 4791 receives what is for any address of
-//! the network namespace, and broadcasts. A datagram with its destination in the work request finds its source here.
+//! A connected queue pair accepts packets between two addresses only. A datagram queue pair accepts them from any source, but only
+//! if they are sent to an address of the device: UDP port 4791 receives packets for all addresses of the network namespace, and
+//! broadcasts. A datagram with its destination in the work request gets its source address from here.
 //!
-//! | lock | context | protects | inside it |
+//! | lock | protects | taken in | inside |
 //! |---|---|---|---|
-//! | `list` | process, softirq | the addresses | the allocator |
+//! | `Addresses::list` | the addresses that datagrams may be sent to | process, softirq; softirqs off | the allocator |
 
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;

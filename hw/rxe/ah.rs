@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Address vectors and address handles: `struct rdma_ah_attr` and `struct ib_ah` of `<rdma/ib_verbs.h>`.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Ah::av` | the address vector | any, interrupts off | nothing |
 
 use core::net::IpAddr;
 use core::net::{Ipv4Addr, Ipv6Addr};

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets that wait for a queue pair: from the network, and from other queue pairs of its device.
+//! The backlog of a queue pair: received packets from the network and from other queue pairs of its device.
 //!
-//! Whoever has a packet for a queue pair adds it here, without the queue pair's own locks, and the queue pair's work item takes
-//! them all. So packets are handled on the queue pair's processor, many together, and never from within the transmit path.
+//! Packets are added without the QP's engine lock; the QP's work item takes them in a batch. So they are handled on the QP's CPU,
+//! and never within the transmit path.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Backlog::state` | the packets that wait for a queue pair | process, softirq; softirqs off | the work queue's |
 
 use kernel::prelude::*;
 use kernel_ext::net::skb::SkBuff;
 use kernel_ext::net::skb_list::SkbList;
 use kernel_ext::sync::{new_spinlock_bh, SpinLockBh};
 
-/// Where a packet comes from.
+/// The maximum number of packets in the backlog while the engine waits for a page fault.
+const MAX_WAITING: usize = 4096;
+
+/// The origin of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The network. It begins with its UDP header.
@@ -18,7 +25,7 @@ pub(crate) enum Origin {
         /// The VLAN that it came through.
         vlan_id: Option<u16>,
     },
-    /// The network, for a multicast group: it was validated and counted.
+    /// The network, for a multicast group. The packet was validated and counted.
     Group {
         /// The VLAN that it came through.
         vlan_id: Option<u16>,
@@ -32,7 +39,7 @@ const GROUP: u32 = 1 << 30;
 const TAGGED: u32 = 1 << 16;
 
 impl Origin {
-    fn to_note(self) -> u32 {
+    fn to_cb_word(self) -> u32 {
         let vlan = |id: Option<u16>| id.map_or(0, |id| TAGGED | u32::from(id));
         match self {
             Self::Wire { vlan_id } => vlan(vlan_id),
@@ -41,9 +48,9 @@ impl Origin {
         }
     }
 
-    fn from_note(note: u32) -> Self {
-        let vlan_id = (note & TAGGED != 0).then_some(note as u16);
-        match (note & OWN, note & GROUP) {
+    fn from_cb_word(word: u32) -> Self {
+        let vlan_id = (word & TAGGED != 0).then_some(word as u16);
+        match (word & OWN, word & GROUP) {
             (0, 0) => Self::Wire { vlan_id },
             (0, _) => Self::Group { vlan_id },
             _ => Self::Own,
@@ -51,7 +58,7 @@ impl Origin {
     }
 }
 
-/// A packet that waits.
+/// A packet in the backlog.
 pub(crate) struct Waiting {
     pub(crate) skb: SkBuff,
     pub(crate) origin: Origin,
@@ -66,7 +73,7 @@ impl Taken {
         Self(SkbList::new())
     }
 
-    /// Whether there are none.
+    /// Whether there are no packets.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -79,27 +86,23 @@ impl Iterator for Taken {
     #[inline]
     fn next(&mut self) -> Option<Waiting> {
         let skb = self.0.pop_front()?;
-        let origin = Origin::from_note(skb.note());
+        let origin = Origin::from_cb_word(skb.cb_word());
         Some(Waiting { skb, origin })
     }
 }
 
-/// The queue pair that a processor handles next: one that was given a packet by the one that it handles now.
+/// The queue pair whose engine this thread runs next: one to whose backlog the current one has added a packet.
 #[derive(Default)]
 pub(crate) struct Next(Option<u32>);
 
 impl Next {
-    /// Makes it the queue pair with this number, if it is none yet; returns whether it did.
+    /// Sets the next queue pair, if none is set; returns whether it is `qpn`.
     #[inline]
     pub(crate) fn claim(&mut self, qpn: u32) -> bool {
-        let free = self.0.is_none();
-        if free {
-            self.0 = Some(qpn);
-        }
-        free
+        *self.0.get_or_insert(qpn) == qpn
     }
 
-    /// Takes the number out.
+    /// Takes the number of the next queue pair.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<u32> {
         self.0.take()
@@ -108,11 +111,13 @@ impl Next {
 
 struct State {
     packets: SkbList,
-    /// The queue pair takes packets.
+    /// Packets in the list; a GRO buffer has several.
+    count: usize,
+    /// Whether packets are accepted.
     open: bool,
 }
 
-/// The packets that wait for a queue pair.
+/// The backlog of a queue pair.
 #[pin_data]
 pub(crate) struct Backlog {
     #[pin]
@@ -124,6 +129,7 @@ impl Backlog {
     pub(crate) fn new() -> impl PinInit<Self> {
         let state = State {
             packets: SkbList::new(),
+            count: 0,
             open: true,
         };
         pin_init!(Self {
@@ -131,28 +137,42 @@ impl Backlog {
         })
     }
 
-    /// Adds a packet, and calls `wake` if it is the only one; returns how many there are. A packet for a closed backlog is
-    /// dropped. Softirq or process context.
+    /// Adds a packet, or several in a GRO buffer, and calls `wake` if there are no others; returns the number of packets. Those for a
+    /// closed backlog are dropped. Softirq or process context.
     #[inline]
     pub(crate) fn push(&self, packet: Waiting, wake: impl FnOnce()) -> usize {
         let Waiting { mut skb, origin } = packet;
-        skb.set_note(origin.to_note());
+        skb.set_cb_word(origin.to_cb_word());
+        let count = skb.segments();
         let mut state = self.state.lock();
         if !state.open {
             drop(state);
             drop(skb);
             return 0;
         }
+        let first = state.packets.is_empty();
         state.packets.push_back(skb);
-        let len = state.packets.len();
-        if len == 1 {
-            // With the lock held: once it is closed, nobody is woken.
+        state.count = state.count.saturating_add(count);
+        if first {
+            // With the lock held, so that `wake` is not called after the backlog is closed.
             wake();
         }
-        len
+        state.count
     }
 
-    /// Calls `wake`, unless it is closed.
+    /// Drops all packets if there are too many: those that wait for a fault of memory may be sent faster than it is resolved.
+    #[cold]
+    pub(crate) fn limit(&self) {
+        let mut state = self.state.lock();
+        if state.count > MAX_WAITING {
+            state.count = 0;
+            let packets = core::mem::take(&mut state.packets);
+            drop(state);
+            drop(packets);
+        }
+    }
+
+    /// Calls `wake`, unless the backlog is closed.
     pub(crate) fn wake(&self, wake: impl FnOnce()) {
         let state = self.state.lock();
         if state.open {
@@ -164,10 +184,12 @@ impl Backlog {
     /// Takes all packets.
     #[inline]
     fn take(&self) -> Taken {
-        Taken(core::mem::take(&mut self.state.lock().packets))
+        let mut state = self.state.lock();
+        state.count = 0;
+        Taken(core::mem::take(&mut state.packets))
     }
 
-    /// The oldest packet: of those that were taken before, and else of all that wait now.
+    /// The oldest packet: from `taken` if that is not empty, otherwise after taking all packets of the backlog.
     #[inline]
     pub(crate) fn next(&self, taken: &mut Taken) -> Option<Waiting> {
         if taken.is_empty() {
@@ -176,7 +198,7 @@ impl Backlog {
         taken.next()
     }
 
-    /// Drops all packets, now and from now on.
+    /// Closes the backlog: drops its packets, and all that are added later.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.open = false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Several packets in one received buffer: from a sender on this host that [sends them together](crate::segments), from another
-//! virtual machine, or put together by the network stack, which receives them one by one (GRO). They have the same addresses and
-//! ports, and the same length but for the last one, which may be shorter.
+//! A received GRO buffer (`SKB_GSO_UDP_L4`): several packets with the same addresses and ports, and with the same length except for
+//! the last one, which may be shorter.
 //!
-//! Whoever made the buffer is not trusted: each packet is parsed, and its ICRC is checked, as if it had come by itself.
+//! It comes from a sender on this host that [sends them together](crate::segments), from another virtual machine, or from GRO in
+//! the network stack. Its origin is not trusted: each packet is parsed, and its ICRC is checked, as for a single packet.
 
 use crate::icrc::is_intact;
 use crate::ids::network_type;
@@ -19,21 +19,22 @@ use roce::mtu::Mtu;
 use roce::opcode::{Opcode, Service};
 use roce::wire::{Bth, Packet, Qpn, MAX_HEADERS};
 
-/// Most packets in a buffer (`UDP_MAX_SEGMENTS`). The network stack cuts one with more.
-const MOST: usize = 128;
+/// The maximum number of packets in a buffer (`UDP_MAX_SEGMENTS`). The network stack segments larger ones.
+const MAX_SEGMENTS: usize = 128;
 
-/// How many parts of `size` bytes `len` bytes have.
+/// The number of segments of `size` bytes in `len` bytes.
 fn parts(len: usize, size: NonZeroUsize) -> usize {
     len.saturating_add(size.get().wrapping_sub(1)) / size
 }
 
-/// One of the parts of `len` bytes, of `size` bytes each.
+/// The byte range of a segment of `size` bytes in `len` bytes.
 fn part(len: usize, size: usize, index: usize) -> Range<usize> {
     let start = index.saturating_mul(size).min(len);
     start..start.saturating_add(size).min(len)
 }
 
-/// Whether a buffer, whose payload begins at an offset, is for one connected queue pair, so that it need not be cut.
+/// Whether all packets of a buffer, whose UDP payload begins at an offset, are for one connected queue pair, so that it need not be
+/// segmented.
 pub(crate) fn is_for_one(skb: &SkBuff, payload: usize, size: NonZeroU16) -> bool {
     const SHORTEST: usize = Bth::LEN + icrc::LEN;
     let Some(len) = skb.len().checked_sub(payload) else {
@@ -41,7 +42,7 @@ pub(crate) fn is_for_one(skb: &SkBuff, payload: usize, size: NonZeroU16) -> bool
     };
     let count = parts(len, size.into());
     let size = usize::from(size.get());
-    if size < SHORTEST || !(2..=MOST).contains(&count) {
+    if size < SHORTEST || !(2..=MAX_SEGMENTS).contains(&count) {
         return false;
     }
     let target = |index| {
@@ -58,7 +59,7 @@ pub(crate) fn is_for_one(skb: &SkBuff, payload: usize, size: NonZeroU16) -> bool
     first.is_some() && (1..count).all(|index| target(index) == first)
 }
 
-/// Several packets in one buffer.
+/// A received GRO buffer.
 pub(crate) struct Buffer {
     /// Begins after the UDP header.
     skb: SkBuff,
@@ -69,7 +70,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of packets of `size` bytes, that begins with its UDP header.
+    /// Wraps a buffer of packets of `size` bytes, which begins with its UDP header.
     pub(crate) fn new(mut skb: SkBuff, size: NonZeroU16, vlan_id: Option<u16>) -> Option<Self> {
         let ip = skb.ip_header()?;
         let udp = skb.udp_header()?;
@@ -93,12 +94,12 @@ impl Buffer {
         &self.skb
     }
 
-    /// Where a packet is.
+    /// The byte range of a packet.
     fn part(&self, index: usize) -> Range<usize> {
         part(self.skb.len(), self.size.get(), index)
     }
 
-    /// Where the payload of a packet begins.
+    /// The offset of a packet's payload.
     pub(crate) fn payload_at(&self, index: usize, packet: &Packet) -> usize {
         let start = self.part(index).start;
         start.saturating_add(packet.payload_offset())
@@ -114,7 +115,7 @@ impl Buffer {
         part.len().saturating_add(ip + size_of::<UdpHeader>())
     }
 
-    /// Parses the packet with a number. `None` for one that is not valid.
+    /// Parses the packet with an index. `None` for an invalid one.
     pub(crate) fn packet(&self, index: usize) -> Option<Packet> {
         let part = self.part(index);
         let mut head = [0; MAX_HEADERS];
@@ -122,7 +123,7 @@ impl Buffer {
         self.skb.copy_bits(part.start, head).ok()?;
         let packet = Packet::parse(head, part.len()).ok()?;
         let bth = head.first_chunk()?;
-        // The sender's identifications count up, or, where the stack has put the packets together, may all be the same.
+        // The IPv4 identifications count up, or may all be the same after GRO.
         let intact = |count| {
             let (ip, udp) = self.headers(part.len(), count)?;
             is_intact(&self.skb, part.clone(), bth, &ip, &udp).then_some(())
@@ -131,7 +132,8 @@ impl Buffer {
         Some(packet)
     }
 
-    /// The headers of a packet with a payload of `len` bytes, whose identification is so far from the first one's.
+    /// The IP and UDP headers of a packet with `len` bytes of UDP payload. `count` is added to the IPv4 identification of the first
+    /// packet.
     fn headers(&self, len: usize, count: u16) -> Option<(IpHeader, UdpHeader)> {
         let length = u16::try_from(len.checked_add(size_of::<UdpHeader>())?).ok()?;
         let udp = UdpHeader {
@@ -178,21 +180,21 @@ impl Buffer {
     }
 }
 
-/// Most packets of a run.
-const LONGEST: usize = 64;
+/// The maximum number of packets of a run.
+const MAX_RUN: usize = 64;
 
-/// Where the payloads of a run's packets are in a buffer. All but the last one have the same length.
-pub(crate) struct Places {
-    starts: [u32; LONGEST],
+/// The payload offsets of a run's packets in a buffer. All payloads except the last one have the same length.
+pub(crate) struct PayloadOffsets {
+    starts: [u32; MAX_RUN],
     count: usize,
-    /// The binary logarithm of that length.
+    /// The binary logarithm of the payload length.
     shift: u32,
 }
 
-impl Places {
-    /// That of the first packet.
+impl PayloadOffsets {
+    /// The offset of the first packet.
     pub(crate) fn new(start: usize, packet: &Packet) -> Self {
-        let mut starts = [0; LONGEST];
+        let mut starts = [0; MAX_RUN];
         starts[0] = start as u32;
         // The payload of one packet alone may have any length.
         let shift = Mtu::fitting(packet.payload_len())
@@ -205,12 +207,12 @@ impl Places {
         }
     }
 
-    /// Whether one more can be added.
+    /// Whether another offset can be added.
     pub(crate) fn has_room(&self) -> bool {
-        self.count < LONGEST
+        self.count < MAX_RUN
     }
 
-    /// Adds the next one.
+    /// Adds the offset of the next packet.
     pub(crate) fn push(&mut self, start: usize) {
         if let Some(place) = self.starts.get_mut(self.count) {
             *place = start as u32;
@@ -218,7 +220,7 @@ impl Places {
         }
     }
 
-    /// Calls `each` for the pieces of bytes `from..from + len` of the run's payload: where it is in the buffer, and its length.
+    /// Calls `each` with the pieces of bytes `from..from + len` of the run's payload: the offset in the buffer, and the length.
     ///
     /// # Errors
     ///

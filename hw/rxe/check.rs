@@ -55,17 +55,20 @@ fn count<Q: Send + Sync>(rxe: &Rxe<Q>, incoming: Incoming) -> Incoming {
     incoming
 }
 
-/// Validates and counts one of the packets in a buffer for a QP of a service, which is not that of datagrams.
+/// Validates one of the packets in a GRO buffer for a QP of a connected service, and counts it if `counts`.
 pub(crate) fn accept_part<Q: Send + Sync>(
     rxe: &Rxe<Q>,
     service: Service,
     buffer: &Buffer,
     index: usize,
+    counts: bool,
 ) -> Option<Packet> {
     let packet = buffer.packet(index)?;
-    rxe.counters.add(Counter::ReceivedPackets, 1);
-    rxe.counters
-        .add(Counter::ReceivedBytes, buffer.length(index) as u64);
+    if counts {
+        rxe.counters.add(Counter::ReceivedPackets, 1);
+        rxe.counters
+            .add(Counter::ReceivedBytes, buffer.length(index) as u64);
+    }
     let single = service != Service::Ud && !is_for_many(buffer.destination());
     (single && suits(rxe, service, packet.bth())).then_some(packet)
 }
@@ -78,7 +81,8 @@ fn without_ip_header(mut skb: SkBuff) -> Option<SkBuff> {
     Some(skb)
 }
 
-/// Validates a packet that begins with its UDP header, and parses its headers. `sealed`: its ICRC must be right.
+/// Validates a packet that begins with its UDP header, and parses its headers. `sealed`: the packet has an ICRC, which must be
+/// correct.
 #[inline]
 fn parse(mut skb: SkBuff, vlan_id: Option<u16>, sealed: bool) -> Option<Incoming> {
     const UDP: usize = size_of::<UdpHeader>();
@@ -118,8 +122,8 @@ fn is_for_many(address: IpAddr) -> bool {
     }
 }
 
-/// Whether a packet is of a QP's service, and of its partition. One to a multicast address is for no single QP, and a
-/// datagram to an address that is not the device's for none.
+/// Whether a packet is of a QP's service, and of its partition. A packet to a multicast address is not for a single QP, and a
+/// datagram to an address that is not the device's is for no QP.
 #[inline]
 fn is_for<Q: Send + Sync>(
     rxe: &Rxe<Q>,

@@ -5,6 +5,10 @@
 //! Data paths [`push`](Cq::push) completions; user space reads them from its ring, a kernel consumer by
 //! [`poll`](Cq::poll). Completion and event handlers are only called from the work items of [`CqHandle`]: never from
 //! the call chain of a verb, never concurrently, and not after the CQ was destroyed.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Cq::state` | the producer's side of the user ring, or the kernel ring; whether the CQ is armed | any, interrupts off | nothing |
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -106,8 +110,8 @@ struct State {
     armed: Armed,
     /// Completions since it was armed.
     since_armed: u32,
-    /// Doorbells in a row that found completions, since the CQ was armed.
-    pressing: u32,
+    /// Consecutive doorbells that found completions, since the CQ was armed.
+    busy_doorbells: u32,
     /// A completion was lost, and the consumer was notified.
     overrun: bool,
 }
@@ -115,19 +119,19 @@ struct State {
 /// Completions that a consumer has not polled yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pending {
-    /// There are none.
+    /// There are no such completions.
     Nothing,
-    /// There are some; the consumer arms the CQ and sleeps when there are none.
+    /// There are some. The consumer arms the CQ and sleeps after it has polled them.
     Notified,
-    /// There are some; the consumer polls all the time.
+    /// There are some. The consumer polls without notifications.
     Polled,
 }
 
-/// A consumer posts faster than it polls where so many doorbells in a row find completions.
-const PRESSING: u32 = 16;
+/// After this many consecutive doorbells that find completions, the consumer posts faster than it polls.
+const BUSY_DOORBELLS: u32 = 16;
 
-/// A consumer that has not armed the CQ for so many completions polls.
-const FORGOTTEN: u32 = 4096;
+/// A consumer that has not armed the CQ for this many completions polls without notifications.
+const POLLING_COMPLETIONS: u32 = 4096;
 
 /// The CQ was full: a completion is lost, and the work queue that it belongs to must go to the error state (IBTA vol.
 /// 1, 11.6.3.1).
@@ -139,7 +143,7 @@ pub(crate) struct Overflow;
 pub(crate) struct Cq {
     handle: Arc<CqHandle>,
     vector: u32,
-    /// Of queue pairs that send their completions here.
+    /// The deferred doorbells of queue pairs whose send CQ this is.
     #[pin]
     pub(crate) doorbells: Doorbells,
     /// Taken in any context; nothing is locked inside.
@@ -153,14 +157,14 @@ impl Cq {
         ring: Ring,
         vector: u32,
         numbers: Option<QpNumbers>,
-        told: bool,
+        has_channel: bool,
     ) -> Result<Arc<Self>> {
         let state = State {
             ring,
             numbers,
             armed: Armed::No,
-            since_armed: if told { 0 } else { FORGOTTEN },
-            pressing: 0,
+            since_armed: if has_channel { 0 } else { POLLING_COMPLETIONS },
+            busy_doorbells: 0,
             overrun: false,
         };
         Arc::pin_init(
@@ -189,7 +193,7 @@ impl Cq {
         Self::new(handle, ring, attr.comp_vector, None, false)
     }
 
-    /// Creates a CQ whose ring is mapped by user space. `told`: the program is told of completions by a channel.
+    /// Creates a CQ whose ring is mapped by user space. `has_channel`: the CQ has a completion channel.
     ///
     /// # Errors
     ///
@@ -197,7 +201,7 @@ impl Cq {
     pub(crate) fn for_user(
         handle: &Arc<CqHandle>,
         attr: &CqInitAttr,
-        told: bool,
+        has_channel: bool,
         mappings: &Arc<Mappings>,
         ctx: &MaySleep,
     ) -> Result<(Arc<Self>, MmapInfo)> {
@@ -206,7 +210,7 @@ impl Cq {
         let info = ring.mmap_info();
         let numbers = QpNumbers::new(ctx)?;
         let ring = Ring::User(ring);
-        let cq = Self::new(handle, ring, attr.comp_vector, Some(numbers), told)?;
+        let cq = Self::new(handle, ring, attr.comp_vector, Some(numbers), has_channel)?;
         Ok((cq, info))
     }
 
@@ -215,21 +219,21 @@ impl Cq {
         self.vector
     }
 
-    /// Takes note of a doorbell of a queue pair that sends its completions here. Returns whether the consumer has completions to
-    /// poll, and if so, how it learns of them; and whether it had some at each of the last [`PRESSING`] doorbells.
+    /// Accounts for a doorbell of a queue pair with this send CQ. Returns whether the consumer has completions to poll, and how it
+    /// polls; and whether it had some at each of the last [`BUSY_DOORBELLS`] doorbells.
     pub(crate) fn doorbell(&self) -> (Pending, bool) {
         let mut state = self.state.lock();
         if state.ring.is_empty() {
-            state.pressing = 0;
+            state.busy_doorbells = 0;
             return (Pending::Nothing, false);
         }
-        state.pressing = state.pressing.saturating_add(1);
-        let pending = if state.armed != Armed::No || state.since_armed < FORGOTTEN {
+        state.busy_doorbells = state.busy_doorbells.saturating_add(1);
+        let pending = if state.armed != Armed::No || state.since_armed < POLLING_COMPLETIONS {
             Pending::Notified
         } else {
             Pending::Polled
         };
-        (pending, state.pressing >= PRESSING)
+        (pending, state.busy_doorbells >= BUSY_DOORBELLS)
     }
 
     /// Number of entries.
@@ -286,17 +290,17 @@ impl Cq {
         }
     }
 
-    /// Arms the CQ for one call of the completion handler, and answers the doorbells that wait. Any context for the CQ of a
-    /// kernel consumer, process context for that of a program.
+    /// Arms the CQ for one call of the completion handler, and runs the deferred doorbells. Any context for the CQ of a kernel
+    /// consumer, process context for that of a program.
     ///
     /// Arming for the next completion overrides arming for a solicited one. Returns whether there are completions whose
     /// notification was missed, if `flags` ask for that.
     pub(crate) fn request_notify(&self, flags: NotifyFlags) -> bool {
         // The program is going to sleep.
-        self.doorbells.answer();
+        self.doorbells.run_all();
         let mut state = self.state.lock();
         state.since_armed = 0;
-        state.pressing = 0;
+        state.busy_doorbells = 0;
         if flags.contains(NotifyFlags::NEXT_COMP) {
             state.armed = Armed::Next;
         } else if flags.contains(NotifyFlags::SOLICITED) && state.armed == Armed::No {

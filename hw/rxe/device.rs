@@ -21,7 +21,7 @@ use crate::counters::Counters;
 use crate::ids::PORT;
 use crate::limits;
 use crate::mcast::{Groups, Member};
-use crate::mr::Mrs;
+use crate::mr::{Mrs, Prefetches};
 use crate::mw::Mws;
 use crate::srq::Srq;
 
@@ -45,13 +45,15 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// Memory regions.
     #[pin]
     pub(crate) mrs: Mrs,
+    /// Advice about them that is not executed yet.
+    pub(crate) prefetches: Arc<Prefetches>,
     /// Memory windows.
     #[pin]
     pub(crate) mws: Mws,
     /// User address handles.
     #[pin]
     pub(crate) ahs: Ahs,
-    /// The addresses that datagrams may be sent to.
+    /// The addresses that datagrams are accepted for.
     #[pin]
     pub(crate) addresses: Addresses,
     /// Hardware counters of the port.
@@ -68,6 +70,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
     pub(crate) fn new(ndev: &NetDevice) -> Result<Arc<Self>> {
         let guid = guid_of(ndev);
         let old_qps = DeferredDrop::new()?;
+        let prefetches = Prefetches::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 qps <- Table::new(limits::QP_NUMBERS),
@@ -75,6 +78,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
                 srqs <- Table::new(limits::SRQ_NUMBERS),
                 groups <- Groups::new(),
                 mrs <- Mrs::new(),
+                prefetches,
                 mws <- Mws::new(),
                 ahs <- Ahs::new(),
                 addresses <- Addresses::new(),
@@ -89,7 +93,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
         )
     }
 
-    /// Gives a packet of the device to the QP of the device that it is for, which is handled by its work item, or as `next`.
+    /// Adds a packet of the device to the backlog of its destination QP of the device, which runs in its work item, or as `next`.
     /// Softirq or process context, also with locks of the sender held.
     pub(crate) fn loop_back(&self, qpn: u32, skb: SkBuff, next: &mut Next) {
         let guard = rcu::read_lock();
@@ -99,8 +103,9 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
         }
     }
 
-    /// Waits until the destroyed QPs are freed. Called after the last one was destroyed.
+    /// Waits until the destroyed QPs are freed, and for work items. Called after the last object was destroyed.
     pub(crate) fn stop(&self, sleep: &MaySleep) {
+        Prefetches::stop(&self.prefetches, sleep);
         DeferredDrop::flush(&self.old_qps, sleep);
     }
 }
@@ -132,8 +137,8 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
         self.sys_image_guid.store(guid, Ordering::Relaxed);
     }
 
-    /// The path to a destination that is no address handle. `None` for another port, a source that is not in the GID
-    /// table, or if memory is short. Softirq or process context.
+    /// The address vector of a datagram whose work request has the destination instead of an address handle. `None` for another
+    /// port, a source that is not in the GID table, or if memory is short. Softirq or process context.
     pub(crate) fn av(&self, fields: AhFields) -> Option<Arc<Av>> {
         let route = fields.grh.filter(|_| fields.port_num == PORT)?;
         let source = self.addresses.entry(route.sgid_index.into())?;
@@ -150,7 +155,7 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
         self.qkey_violations.load(Ordering::Relaxed)
     }
 
-    /// Resets that counter.
+    /// Resets the counter of datagrams with a wrong Q_Key.
     pub(crate) fn reset_qkey_violations(&self) {
         self.qkey_violations.store(0, Ordering::Relaxed);
     }

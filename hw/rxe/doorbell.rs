@@ -1,38 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Doorbells of user space that wait for company.
+//! Deferred doorbells: sends that a program posted before it polled its completions, which run together when it arms the CQ.
 //!
-//! A program that posts requests faster than it polls their completions gains nothing from each being handled at once, and much
-//! from many being handled together: one acknowledge, one completion event. Its doorbells wait in the completion queue until it
-//! arms that, which it does before it sleeps, or until a timer expires.
+//! A program that posts requests faster than it polls their completions gains nothing from an immediate start of each, and saves
+//! acknowledges and completion events when many start together. Its doorbells are deferred until it arms the completion queue,
+//! which it does before it sleeps, or until a timer expires.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Doorbells::deferred` | the deferred doorbells of a completion queue | process, softirq; interrupts off | nothing |
 
 use crate::sync::{AtomicBool, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
 
-/// The longest time that a doorbell waits, in nanoseconds.
-pub(crate) const LONGEST_WAIT: u64 = 100_000;
+/// The maximum delay of a doorbell, in nanoseconds.
+pub(crate) const MAX_DELAY: u64 = 100_000;
 
-/// Queue pairs of a completion queue whose doorbells may wait at a time.
-const PLACES: usize = 16;
+/// The maximum number of deferred doorbells of a completion queue.
+const MAX_DEFERRED: usize = 16;
 
-/// A queue pair whose doorbell waits.
+/// A queue pair whose doorbell may be deferred.
 pub(crate) trait Doorbell: Send + Sync {
-    /// Handles the requests that were posted. Process context, without locks.
-    fn answer(self: Arc<Self>);
+    /// Runs the engine for the requests that were posted. Process context, without locks.
+    fn run_engine(self: Arc<Self>);
 }
 
-/// Whether the doorbell of a queue pair waits in the completion queue.
+/// Whether the doorbell of a queue pair is deferred.
 pub(crate) struct Deferred(AtomicBool);
 
 impl Deferred {
-    /// It does not.
+    /// No doorbell is deferred.
     pub(crate) fn new() -> Self {
         Self(AtomicBool::new(false))
     }
 
-    /// Lets the doorbell wait, and calls `arm`, which has [`Self::withdraw`] called in time; returns false if it cannot wait.
+    /// Defers the doorbell, and calls `arm`, which starts the timer that calls [`Self::cancel`]. Returns false if there are too many
+    /// deferred doorbells.
     pub(crate) fn defer<Q: Doorbell + 'static>(
         &self,
         qp: &Arc<Q>,
@@ -51,87 +56,86 @@ impl Deferred {
         true
     }
 
-    /// The doorbell waits no longer: the engine is going to run.
-    pub(crate) fn withdraw<Q: Doorbell>(&self, qp: &Q, doorbells: &Doorbells) {
+    /// Drops the deferred doorbell; the caller runs the engine.
+    pub(crate) fn cancel<Q: Doorbell>(&self, qp: &Q, doorbells: &Doorbells) {
         if self.0.swap(false, Ordering::SeqCst) {
             doorbells.remove(qp);
         }
     }
 
-    /// The doorbell never waits again: the queue pair is destroyed, and nobody rings any more.
-    pub(crate) fn end<Q: Doorbell>(&self, qp: &Q, doorbells: &Doorbells) {
+    /// Drops the deferred doorbell of a destroyed queue pair, whose doorbell does not ring any more.
+    pub(crate) fn destroy<Q: Doorbell>(&self, qp: &Q, doorbells: &Doorbells) {
         self.0.swap(false, Ordering::SeqCst);
-        // Whatever the flag says: an answer that began before the doorbell was withdrawn clears it even if the doorbell waits
-        // again. The place would keep the queue pair, which keeps the completion queue.
+        // The flag may be clear although a doorbell is deferred: a run that began before the doorbell was cancelled clears it even
+        // if the doorbell was deferred again. The slot would keep the queue pair, which keeps the completion queue.
         doorbells.remove(qp);
     }
 
-    /// The doorbell is answered: the engine runs.
-    pub(crate) fn answer(&self, drive: impl FnOnce()) {
+    /// Runs the engine of the deferred doorbell.
+    pub(crate) fn run(&self, drive: impl FnOnce()) {
         // Pairs with the swap in `defer`: a thread that finds the flag set has posted its requests before, so this run sees them.
         self.0.swap(false, Ordering::SeqCst);
         drive();
     }
 }
 
-type Places = [Option<Arc<dyn Doorbell>>; PLACES];
+type Deferrals = [Option<Arc<dyn Doorbell>>; MAX_DEFERRED];
 
-const NONE: Places = [const { None }; PLACES];
+const NONE: Deferrals = [const { None }; MAX_DEFERRED];
 
-/// The doorbells that wait in a completion queue.
+/// The deferred doorbells of a completion queue.
 #[pin_data]
 pub(crate) struct Doorbells {
     /// Taken in process context and softirq; nothing is locked inside.
     #[pin]
-    places: SpinLockIrq<Places>,
+    deferred: SpinLockIrq<Deferrals>,
 }
 
 impl Doorbells {
-    /// None.
+    /// No deferred doorbells.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            places <- new_spinlock_irq!(NONE, "rxe_cq::doorbells"),
+            deferred <- new_spinlock_irq!(NONE, "rxe_cq::doorbells"),
         })
     }
 
-    /// Lets the doorbell of a queue pair wait; returns whether there is room for it.
+    /// Adds the doorbell of a queue pair; returns whether there was room for it.
     pub(crate) fn add(&self, qp: Arc<dyn Doorbell>) -> bool {
-        let mut places = self.places.lock();
-        match places.iter_mut().find(|place| place.is_none()) {
-            Some(place) => {
-                *place = Some(qp);
+        let mut deferred = self.deferred.lock();
+        match deferred.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => {
+                *slot = Some(qp);
                 true
             }
             None => {
-                drop(places);
+                drop(deferred);
                 drop(qp);
                 false
             }
         }
     }
 
-    /// Takes the doorbell of a queue pair out, wherever it waits. The caller has a reference to the queue pair.
+    /// Removes the doorbell of a queue pair from all slots. The caller has a reference to the queue pair.
     fn remove<Q: Doorbell>(&self, qp: &Q) {
-        let is_its = |place: &&mut Option<Arc<dyn Doorbell>>| {
-            place
-                .as_ref()
-                .is_some_and(|waiting| core::ptr::addr_eq(&raw const **waiting, qp))
+        let is_its = |slot: &&mut Option<Arc<dyn Doorbell>>| {
+            slot.as_ref()
+                .is_some_and(|other| core::ptr::addr_eq(&raw const **other, qp))
         };
-        let mut places = self.places.lock();
-        for place in places.iter_mut().filter(is_its) {
+        let mut deferred = self.deferred.lock();
+        for slot in deferred.iter_mut().filter(is_its) {
             // Not the last reference.
-            *place = None;
+            *slot = None;
         }
     }
 
-    /// Answers all. Process context, without locks.
-    pub(crate) fn answer(&self) {
-        let mut places = self.places.lock();
-        if places.iter().all(Option::is_none) {
+    /// Runs the engine of each deferred queue pair. Process context, without locks.
+    pub(crate) fn run_all(&self) {
+        let mut deferred = self.deferred.lock();
+        if deferred.iter().all(Option::is_none) {
             return;
         }
-        let waiting = core::mem::replace(&mut *places, NONE);
-        drop(places);
-        waiting.into_iter().flatten().for_each(|qp| qp.answer());
+        let qps = core::mem::replace(&mut *deferred, NONE);
+        drop(deferred);
+        qps.into_iter().flatten().for_each(|qp| qp.run_engine());
     }
 }

@@ -3,6 +3,10 @@
 //! [`Flight`] counts the packets of a QP in flight: above a limit the QP stops sending, and when enough packets have
 //! left, its work item runs again. Net devices and their backlogs preserve the order of packets only per CPU, so a QP
 //! changes its CPU only when all its packets have left.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Flight::waiter` | whose work item runs when packets have left | any (a packet may be freed anywhere), interrupts off | the work queue's |
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use kernel::cpu::CpuId;

@@ -126,6 +126,9 @@ pub(crate) fn describe(attr: &mut DeviceAttr) {
         | cap::IB_DEVICE_MEM_WINDOW_TYPE_2B) as u64;
     attr.device_cap_flags |= (cap::IB_DEVICE_ATOMIC_WRITE | cap::IB_DEVICE_FLUSH_GLOBAL) as u64;
     attr.kernel_cap_flags = u64::from(cap::IBK_ALLOW_USER_UNREG);
+    if cfg!(CONFIG_INFINIBAND_ON_DEMAND_PAGING) {
+        describe_odp(attr);
+    }
     attr.max_qp = MAX_QP as i32;
     attr.max_qp_wr = MAX_QP_WR as i32;
     attr.max_send_sge = MAX_SGE as i32;
@@ -150,4 +153,20 @@ pub(crate) fn describe(attr: &mut DeviceAttr) {
     attr.max_fast_reg_page_list_len = MAX_FAST_REG_PAGES;
     attr.max_pkeys = MAX_PKEYS;
     attr.local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
+}
+
+/// Fills in the attributes for on-demand paging.
+fn describe_odp(attr: &mut DeviceAttr) {
+    const DATAGRAMS: u32 =
+        cap::IB_ODP_SUPPORT_SEND | cap::IB_ODP_SUPPORT_RECV | cap::IB_ODP_SUPPORT_SRQ_RECV;
+    attr.kernel_cap_flags |= u64::from(cap::IBK_ON_DEMAND_PAGING);
+    attr.odp_caps.general_caps = u64::from(cap::IB_ODP_SUPPORT);
+    let services = &mut attr.odp_caps.per_transport_caps;
+    services.ud_odp_caps = DATAGRAMS;
+    services.rc_odp_caps = DATAGRAMS
+        | cap::IB_ODP_SUPPORT_WRITE
+        | cap::IB_ODP_SUPPORT_READ
+        | cap::IB_ODP_SUPPORT_ATOMIC
+        | cap::IB_ODP_SUPPORT_FLUSH
+        | cap::IB_ODP_SUPPORT_ATOMIC_WRITE;
 }

@@ -5,6 +5,10 @@
 //! The UDP port is open, for IPv4 and IPv6, only while a net device of the namespace has a link, so that it is
 //! available to applications otherwise. Closing waits for packets in the receive path.
 //! The receive path looks up devices in [`Links`], independently of `struct ib_device`, which may outlive its link.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Links::socket` | UDP port 4791 of a namespace against links that come and go | process, also with RTNL held | the network's own, but not RTNL |
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel::prelude::*;

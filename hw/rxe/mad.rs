@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! MADs that the device answers itself: the performance counters of its port, shown in `ports/1/counters/` (IBTA vol.
-//! 1, 16.1).
+//! MADs that the device responds to: the performance counters of its port, shown in `ports/1/counters/` (IBTA volume 1, section
+//! 16.1).
 
 use rdma::abi::mad::{Mad, MadResult};
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Multicast groups and the QPs attached to them.
+//! Multicast groups and the QPs attached to them (IBTA volume 1, section 10.5).
 //!
 //! A group is identified by its GID: an IPv6 multicast address or a mapped IPv4 one. The first attached QP adds the
 //! group's Ethernet address to the net device; joining the group at the IP layer is left to others
 //! (`rdma_join_multicast`). Loopback of multicast packets is also done by the IP layer.
 //!
-//! | lock | context | protects | inside it |
+//! | lock | protects | taken in | inside |
 //! |---|---|---|---|
-//! | `change` | process | attaching and detaching | `table`, the net device's |
-//! | `table` | process, softirq | the members | backlogs' |
+//! | `Groups::change` | attaching QPs to groups and detaching them against each other | process | `Groups::table`, the net device's address list |
+//! | `Groups::table` | the members of groups | process, softirq; softirqs off | `Backlog::state` |
 //!
 //! An attached QP cannot be destroyed, so a group never has the last reference to one.
 
@@ -31,8 +31,8 @@ pub(crate) trait Member {
     /// Counts a detachment.
     fn count_detached(&self);
 
-    /// Adds a packet to those that wait for it. Softirq or process context, also with locks of others held.
-    /// It is handled by its work item, or as `next`.
+    /// Adds a packet to the backlog, which the work item handles, or this thread as `next`. Softirq or process context, also with
+    /// locks of other QPs held.
     fn enqueue(this: ArcBorrow<'_, Self>, packet: Waiting, next: Option<&mut Next>);
 }
 
@@ -168,7 +168,8 @@ impl<Q: Member> Groups<Q> {
         Ok(())
     }
 
-    /// Gives each member of a group a packet that `copy` makes; one without memory for it gets none. Softirq context.
+    /// Calls `copy` for each member of a group, and adds the packet to the member's backlog; without memory the packet is lost for
+    /// that member. Softirq context.
     pub(crate) fn deliver(&self, gid: Gid, copy: impl Fn() -> Option<Waiting>) {
         let table = self.table.lock();
         for member in table.groups.get(&gid).into_iter().flatten() {

@@ -11,274 +11,57 @@
 //! |---|---|---|---|
 //! | [`Memory::Dma`] | `get_dma_mr` | all that the kernel consumer has mapped | `dereg_mr` |
 //! | [`Memory::User`] | `reg_user_mr` | pinned pages of the process | `dereg_mr` |
+//! | [`Memory::Paged`] | `reg_user_mr`, on demand | pages of the process that it has at present | `dereg_mr`; pages: by the MMU notifier |
 //! | [`Memory::Fast`] | `alloc_mr`, REG_MR | the pages of `map_mr_sg` | LOCAL_INV, `dereg_mr` |
 //!
 //! RCU protects the pages during an access; for fast registration regions, which are registered and invalidated in
-//! softirq context, a lock does.
+//! softirq context, a lock does. Pages of memory that is paged on demand come and go: each access looks them up with a lock held, and
+//! where one is absent, it fails with [`MrError::Absent`], and process context [faults it in](Fault).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use kernel::alloc::KVVec;
 use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
-use kernel_ext::error::EOPNOTSUPP;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::random;
 use kernel_ext::revocable::Revocable;
-use kernel_ext::sync::{new_spinlock_irq, SpinLockIrq};
+use kernel_ext::sync::new_spinlock_irq;
 use kernel_ext::xarray::Table;
+use rdma::abi::mr::Advice;
 use rdma::provider::extent::Extent;
 use rdma::provider::mr::UserMr;
-use rdma::{Access, MaySleep, Umem, VirtDma};
+use rdma::provider::odp::OdpUmem;
+use rdma::{Access, MaySleep, Sge, Umem, VirtDma};
 
 use crate::ids::PdId;
 use crate::limits;
 
+mod advice;
+mod error;
 mod fast;
+mod fault;
 #[cfg(CONFIG_KUNIT = "y")]
 mod kunit;
 mod lease;
+mod paged;
 mod region;
+mod registration;
 
+use advice::Prefetch;
+pub(crate) use advice::Prefetches;
+pub(crate) use error::{within, MrError};
 use fast::Fast;
+pub(crate) use fault::Fault;
 pub(crate) use lease::Lease;
-use lease::Term;
 pub(crate) use region::Region;
-
-/// Access flags that the owner of a region may set.
-pub(crate) const SUPPORTED: Access = Access::LOCAL_WRITE
-    .with(REMOTE)
-    .with(Access::MW_BIND)
-    .with(Access::FLUSH_GLOBAL)
-    .with(Access::OPTIONAL);
-
-/// All remote access flags.
-const REMOTE: Access = Access::REMOTE_WRITE
-    .with(Access::REMOTE_READ)
-    .with(Access::REMOTE_ATOMIC);
-
-/// The index of the region with a key.
-fn index_of(key: u32) -> u32 {
-    key >> 8
-}
+use registration::{index_of, Memory, DEREGISTERING, REMOTE};
+pub(crate) use registration::{Mr, SUPPORTED};
 
 /// A random variable part of a key.
 pub(crate) fn random_byte() -> u8 {
     let mut byte = [0];
     random::fill(&mut byte);
     byte[0]
-}
-
-/// Why an access is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MrError {
-    /// No region has the key, or it is not registered.
-    Invalid,
-    /// The region belongs to another protection domain.
-    WrongPd,
-    /// The region does not allow such an access.
-    NoAccess,
-    /// The range exceeds the region.
-    OutOfRange,
-    /// An atomic operation is not aligned to eight bytes.
-    Misaligned,
-}
-
-impl From<MrError> for Error {
-    fn from(_: MrError) -> Self {
-        EINVAL
-    }
-}
-
-/// Checks that `len` bytes at `va` are within `length` bytes at `iova`; returns the offset.
-pub(crate) fn within(iova: u64, length: u64, va: u64, len: u64) -> Result<u64, MrError> {
-    let offset = va.checked_sub(iova).ok_or(MrError::OutOfRange)?;
-    match offset.checked_add(len) {
-        Some(end) if end <= length => Ok(offset),
-        _ => Err(MrError::OutOfRange),
-    }
-}
-
-/// The memory of a region.
-enum Memory {
-    Dma(VirtDma),
-    User(Umem),
-    Fast(Pin<KBox<SpinLockIrq<Fast>>>),
-}
-
-/// A memory region.
-#[pin_data]
-pub(crate) struct Mr {
-    index: u32,
-    /// Of fast registration regions: the key of `alloc_mr`.
-    key: u32,
-    /// Of DMA and user regions.
-    access: AtomicU32,
-    /// The [`PdId`].
-    pd: AtomicU64,
-    /// Of user regions: start and length.
-    iova: u64,
-    length: u64,
-    /// Of user regions: the number of windows bound to it, or [`GOING`].
-    windows: AtomicU32,
-    #[pin]
-    memory: Revocable<Memory>,
-}
-
-/// In place of the number of windows: the region is being deregistered.
-const GOING: u32 = u32::MAX;
-
-impl Mr {
-    /// The key, for local and remote access.
-    pub(crate) fn key(&self) -> u32 {
-        self.key
-    }
-
-    fn pd(&self) -> PdId {
-        PdId::from_raw(self.pd.load(Ordering::Relaxed))
-    }
-
-    fn access(&self) -> Access {
-        Access::from_bits(self.access.load(Ordering::Relaxed))
-    }
-
-    /// Changes the protection domain and access flags of a user region (`rereg_user_mr`).
-    ///
-    /// # Errors
-    ///
-    /// `EACCES` for write access to memory that was pinned for reading, `EOPNOTSUPP` for unsupported access flags.
-    pub(crate) fn change(&self, pd: Option<PdId>, access: Option<Access>) -> Result {
-        if let Some(access) = access {
-            let writable = self.memory.access(|memory| match memory {
-                Memory::User(umem) => umem.is_writable(),
-                _ => false,
-            });
-            if access.is_writable() && writable != Some(true) {
-                return Err(EACCES);
-            }
-            if !access.without(SUPPORTED).is_empty() {
-                return Err(EOPNOTSUPP);
-            }
-            self.access.store(access.bits(), Ordering::Relaxed);
-        }
-        if let Some(pd) = pd {
-            self.pd.store(pd.into_raw(), Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    /// Counts the unbinding of a window.
-    pub(crate) fn unbind(&self) {
-        self.windows.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// A range of a user region for access by a window, regardless of the region's own access flags.
-    ///
-    /// # Errors
-    ///
-    /// [`MrError::OutOfRange`].
-    pub(crate) fn leased(
-        this: &Arc<Self>,
-        va: u64,
-        len: u32,
-        term: Term,
-    ) -> Result<Region, MrError> {
-        Ok(Region {
-            mr: this.clone(),
-            start: within(this.iova, this.length, va, len.into())?,
-            len,
-            epoch: 0,
-            term: Some(term),
-        })
-    }
-
-    fn with_fast<R>(&self, f: impl FnOnce(&mut Fast) -> Result<R, MrError>) -> Result<R, MrError> {
-        self.memory
-            .access(|memory| match memory {
-                Memory::Fast(fast) => f(&mut fast.lock()),
-                _ => Err(MrError::Invalid),
-            })
-            .unwrap_or(Err(MrError::Invalid))
-    }
-
-    /// Prepares a fast registration region for new pages of `page_size` bytes (`map_mr_sg`). Any context.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for another kind of region, or a page size that is not a power of two.
-    pub(crate) fn map_begin(&self, page_size: u32) -> Result {
-        if !page_size.is_power_of_two() {
-            return Err(EINVAL);
-        }
-        self.with_fast(|fast| {
-            fast.map_begin(page_size.trailing_zeros());
-            Ok(())
-        })?;
-        Ok(())
-    }
-
-    /// Adds a page to a fast registration region. Any context.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` where the region is full.
-    pub(crate) fn map_page(&self, address: u64) -> Result {
-        self.with_fast(|fast| fast.map_page(address))
-            .map_err(|_| ENOMEM)
-    }
-
-    /// Sets the range of a fast registration region in its pages: `length` bytes at `iova`. Any context.
-    pub(crate) fn map_end(&self, iova: u64, length: u64) -> Result {
-        self.with_fast(|fast| {
-            fast.map_end(iova, length);
-            Ok(())
-        })?;
-        Ok(())
-    }
-
-    /// Executes a REG_MR work request: from now on `key` refers to the mapped pages, with the first byte at address
-    /// `iova`. Any context.
-    ///
-    /// # Errors
-    ///
-    /// [`MrError::Invalid`] where the region is not a fast registration region, or is registered already, or `key`
-    /// differs in more than its lowest eight bits; [`MrError::WrongPd`].
-    pub(crate) fn register(
-        &self,
-        pd: PdId,
-        key: u32,
-        access: Access,
-        iova: u64,
-    ) -> Result<(), MrError> {
-        if self.pd() != pd {
-            return Err(MrError::WrongPd);
-        }
-        if index_of(key) != self.index {
-            return Err(MrError::Invalid);
-        }
-        self.with_fast(|fast| fast.register(key, access, iova))
-    }
-
-    fn invalidate(&self, key: u32) -> Result<(), MrError> {
-        self.with_fast(|fast| fast.invalidate(key))
-    }
-
-    /// Checks a range; returns its offset and the epoch of the registration.
-    fn check(&self, key: u32, access: Access, va: u64, len: u64) -> Result<(u64, u32), MrError> {
-        let allowed = |rights: Access| rights.contains(access).then_some(());
-        let check = |memory: &Memory| match memory {
-            Memory::Dma(_) if self.key == key => {
-                allowed(self.access()).ok_or(MrError::NoAccess)?;
-                va.checked_add(len).ok_or(MrError::OutOfRange)?;
-                Ok((va, 0))
-            }
-            Memory::User(_) if self.key == key => {
-                allowed(self.access()).ok_or(MrError::NoAccess)?;
-                Ok((within(self.iova, self.length, va, len)?, 0))
-            }
-            Memory::Fast(fast) => fast.lock().check(key, access, va, len),
-            _ => Err(MrError::Invalid),
-        };
-        self.memory.access(check).unwrap_or(Err(MrError::Invalid))
-    }
 }
 
 /// The memory regions of a device, by index.
@@ -360,6 +143,22 @@ impl Mrs {
         )
     }
 
+    /// Creates a user region that is paged on demand (`reg_user_mr`).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::add_dma`].
+    pub(crate) fn add_paged(
+        &self,
+        pd: PdId,
+        user: &UserMr,
+        umem: Arc<OdpUmem>,
+        ctx: &MaySleep,
+    ) -> Result<Arc<Mr>> {
+        let range = (user.iova, user.length);
+        self.add(pd, user.access, range, Memory::Paged(umem), ctx)
+    }
+
     /// Creates a fast registration region for up to `max_pages` pages (`alloc_mr`).
     ///
     /// # Errors
@@ -390,10 +189,14 @@ impl Mrs {
     pub(crate) fn remove(&self, mr: &Mr, ctx: &MaySleep) -> Result {
         let unbound = 0;
         mr.windows
-            .compare_exchange(unbound, GOING, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(unbound, DEREGISTERING, Ordering::AcqRel, Ordering::Acquire)
             .map_err(|_| EINVAL)?;
         drop(self.table.remove(mr.index, ctx));
+        let paged = mr.paged();
         mr.memory.revoke(ctx);
+        if let Some(umem) = paged {
+            umem.release(ctx);
+        }
         Ok(())
     }
 
@@ -415,8 +218,7 @@ impl Mrs {
         if mr.pd() != pd {
             return Err(MrError::WrongPd);
         }
-        let is_user = |memory: &Memory| matches!(memory, Memory::User(_));
-        if mr.key != key || mr.memory.access(is_user) != Some(true) {
+        if mr.key != key || mr.memory.access(Memory::is_user) != Some(true) {
             return Err(MrError::Invalid);
         }
         // IBTA volume 1, C10-73 and C10-74.
@@ -428,7 +230,11 @@ impl Mrs {
             return Err(MrError::NoAccess);
         }
         within(mr.iova, mr.length, addr, length)?;
-        let more = |windows: u32| windows.checked_add(1).filter(|&windows| windows != GOING);
+        let more = |windows: u32| {
+            windows
+                .checked_add(1)
+                .filter(|&windows| windows != DEREGISTERING)
+        };
         let counted = mr
             .windows
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
@@ -465,7 +271,7 @@ impl Mrs {
             start,
             len,
             epoch,
-            term: None,
+            grant: None,
         })
     }
 
@@ -525,5 +331,45 @@ impl Mrs {
             return Err(MrError::WrongPd);
         }
         mr.invalidate(key)
+    }
+
+    /// Converts an element of the list of `advise_mr` to the part of a region that it refers to.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where no region of `pd` has the key, with the right to write locally.
+    fn prefetch(&self, pd: PdId, advice: Advice, element: &Sge) -> Result<Prefetch> {
+        let mr = self.table.find(index_of(element.lkey)).ok_or(EINVAL)?;
+        let allowed = mr.access().contains(Access::LOCAL_WRITE);
+        if mr.key != element.lkey || mr.pd() != pd || !allowed {
+            return Err(EINVAL);
+        }
+        Ok(Prefetch::new(mr, advice, element))
+    }
+
+    /// Executes advice about a list of ranges (`advise_mr`): now, or by the work item of `later`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an invalid key, and for memory that is not paged on demand; `ENOMEM`. If the advice is executed now, the error
+    /// of the first fault that fails: `EFAULT` for memory that the process has not mapped. The ranges before it are faulted in.
+    pub(crate) fn advise(
+        &self,
+        pd: PdId,
+        advice: Advice,
+        list: &[Sge],
+        later: Option<&Arc<Prefetches>>,
+        sleep: &MaySleep,
+    ) -> Result {
+        let Some(later) = later else {
+            return list
+                .iter()
+                .try_for_each(|sge| self.prefetch(pd, advice, sge)?.execute(sleep));
+        };
+        let mut prefetches = KVVec::with_capacity(list.len(), GFP_KERNEL)?;
+        for sge in list {
+            prefetches.push(self.prefetch(pd, advice, sge)?, GFP_KERNEL)?;
+        }
+        Prefetches::push(later, prefetches)
     }
 }

@@ -8,6 +8,10 @@
 //!
 //! Windows are bound and used in softirq context. A window's lock is taken in any context; the lock of its [`Lease`] is
 //! the only one taken inside.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Mw::state` | what a window is bound to | any, interrupts off | `Lease::epoch` |
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::prelude::*;
@@ -125,7 +129,7 @@ impl Mw {
             return Err(MrError::Invalid);
         }
         let new = f(&mut state)?;
-        self.lease.end();
+        self.lease.revoke();
         let old = core::mem::replace(&mut state.bound, new);
         drop(state);
         drop(old);
@@ -209,7 +213,7 @@ impl Mw {
             return Err(MrError::Invalid);
         }
         let at = bound.translate(access, va, len)?;
-        Mr::leased(&bound.mr, at, len, Lease::current(&self.lease))
+        Mr::leased(&bound.mr, at, len, Lease::grant(&self.lease))
     }
 }
 
@@ -258,7 +262,7 @@ impl Mws {
     /// Removes a window: `dealloc_mw`. When this returns, no memory is accessed by it.
     pub(crate) fn remove(&self, mw: &Mw, ctx: &MaySleep) {
         drop(self.table.remove(mw.index, ctx));
-        mw.lease.end();
+        mw.lease.revoke();
         let bound = mw.state.lock().bound.take();
         drop(bound);
     }

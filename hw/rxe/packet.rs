@@ -12,7 +12,7 @@ use rdma::Gid;
 use roce::icrc;
 use roce::wire::Packet;
 
-use crate::buffer::Places;
+use crate::buffer::PayloadOffsets;
 use crate::ids::network_type;
 use crate::mr::{MrError, Region};
 use crate::source::Source;
@@ -110,14 +110,14 @@ impl Incoming {
     }
 }
 
-/// How a message has come to a queue pair.
+/// The arrival of a message at a queue pair.
 #[derive(Clone, Copy)]
 pub(crate) enum Arrival<'a> {
     /// In this packet.
     Packet(&'a Incoming),
-    /// Otherwise: over a path of a type, `enum rdma_network_type`, and a VLAN.
+    /// By a direct copy or in a GRO buffer, with this network type and VLAN.
     Other {
-        /// The type.
+        /// The type of the network header: `enum rdma_network_type`.
         network_type: u8,
         /// The VLAN.
         vlan_id: Option<u16>,
@@ -133,7 +133,7 @@ impl Arrival<'_> {
         }
     }
 
-    /// The VLAN that it came through.
+    /// The VLAN of the message.
     pub(crate) fn vlan_id(&self) -> Option<u16> {
         match self {
             Self::Packet(incoming) => incoming.vlan_id(),
@@ -157,8 +157,8 @@ pub(crate) enum Payload<'a> {
     Packets {
         /// The buffer.
         skb: &'a SkBuff,
-        /// Where their payloads are.
-        places: &'a Places,
+        /// The offsets of their payloads.
+        offsets: &'a PayloadOffsets,
         /// Offset of the part in the payload of all of them.
         offset: u32,
         /// Length of the part.
@@ -220,12 +220,12 @@ impl Payload<'_> {
             }
             Self::Packets {
                 skb,
-                places,
+                offsets,
                 offset,
                 ..
             } => {
                 let (mut at, mut copied) = (at, Ok(()));
-                let walked = places.for_each(place(*offset)?, len, |start, len| {
+                let walked = offsets.for_each(place(*offset)?, len, |start, len| {
                     skb.for_each_slice(start, len, |bytes| {
                         copied = copied.and_then(|()| region.copy_in(at, bytes));
                         at = at.saturating_add(bytes.len() as u32);
@@ -259,12 +259,12 @@ impl Payload<'_> {
             }
             Self::Packets {
                 skb,
-                places,
+                offsets,
                 offset,
                 ..
             } => {
                 let mut rest = to;
-                let copied = places.for_each(place(*offset)?, len, |start, len| {
+                let copied = offsets.for_each(place(*offset)?, len, |start, len| {
                     let (now, left) = core::mem::take(&mut rest)
                         .split_at_mut_checked(len)
                         .ok_or(EINVAL)?;

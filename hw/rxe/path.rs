@@ -184,7 +184,7 @@ pub(crate) enum Network {
 }
 
 impl Path {
-    /// The headers of a datagram with `len` bytes of payload, and with this identification, which IPv4 has. `None` if it is too long.
+    /// The headers of a datagram with `len` bytes of payload. `identification` is that of IPv4. `None` if it is too long.
     #[inline]
     pub(crate) fn network(&self, len: usize, identification: u16) -> Option<Network> {
         let length = u16::try_from(len.checked_add(size_of::<UdpHeader>())?).ok()?;

@@ -2,10 +2,10 @@
 
 //! Queue pairs: `struct ib_qp` of `<rdma/ib_verbs.h>`.
 //!
-//! A QP is one state machine, the *engine*: requester, responder and their queues, behind one lock that disables
-//! softirqs. Whoever takes the lock handles all packets in the QP's [backlog](crate::backlog), and runs requester and responder
-//! once: a doorbell (process context), a packet (softirq), and the QP's own work item on the QP's [processor](home). The work item
-//! is queued for packets that arrive elsewhere, by the timer, when a budget is used up, when the send queue of the network has
+//! A QP is one state machine, the *engine*: requester, responder and their queues, behind one lock that disables softirqs. A thread
+//! that takes the lock handles all packets in the QP's [backlog](crate::backlog), and runs requester and responder once: for a
+//! doorbell (process context), for a packet (softirq), and in the QP's work item on the QP's [CPU](affinity). The work item is
+//! queued for packets that arrive on other CPUs, by the timer, when a budget is used up, when the send queue of the network has
 //! room again, and for requests that are posted in a context in which the lock must not be taken.
 //!
 //! ```text
@@ -14,108 +14,56 @@
 //!   packet, timer ── work ──┘                          └─ responder ─┘
 //! ```
 //!
-//! | lock | context | protects | inside it |
+//! | lock | protects | taken in | inside |
 //! |---|---|---|---|
-//! | `attr` | process | `modify_qp` and `query_qp` | `engine` |
-//! | `engine` | process, softirq | the engine | `posted_*`, SRQ, CQ, MR and MW locks, the timer's, backlogs' |
-//! | `backlog` | process, softirq | packets that wait for the QP | the work item is queued |
-//! | `posted_sends`, `posted_recvs` | any | requests posted by kernel consumers | nothing |
+//! | `Qp::attr` | `modify_qp` and `query_qp` against each other | process | `Qp::engine` |
+//! | `Qp::engine` | requester, responder and the queues that they work on | process, softirq; softirqs off | `posted_*`, `Srq::state`, `Cq::state`, `Mw::state`, `Lease::epoch`, `Mr::fast`, `OdpUmem::pages`, `Faults::state`, `Ah::av`, `Addresses::list`, `Timer::state`, `Flight::waiter`, `Backlog::state`, the network's transmit locks |
+//! | `Qp::posted_sends`, `posted_recvs` | requests that kernel consumers have posted and the engine has not taken | any, interrupts off | nothing |
 //!
 //! The device's table, the timer and the work item own references to a QP. Its memory must be freed in a context that
 //! may sleep, so [`Qp::destroy`] drops these references before it returns, except for the table's, which is dropped
-//! after a grace period. Packets in flight refer to [`Flight`], not to the QP.
+//! after a grace period. Packets in flight refer to [`Flight`](crate::flight::Flight), not to the QP.
 
+mod affinity;
 mod attr;
 mod create;
 mod direct;
 mod engine;
-mod home;
+mod faults;
 mod ops;
 mod post;
 mod recv;
 mod recv_queue;
 mod send;
 mod send_queue;
+mod types;
 mod wakeup;
 
-use crate::backlog::{Backlog, Next, Waiting};
-use crate::cq::Cq;
-use crate::device::Rxe;
-use crate::doorbell::{Deferred, Doorbell, LONGEST_WAIT};
-use crate::flight::{Flight, Waiter};
-use crate::ids::PdId;
+use crate::backlog::{Next, Waiting};
+use crate::doorbell::{Doorbell, MAX_DELAY};
+use crate::flight::Waiter;
 use crate::mcast::Member;
-use crate::mw::BinderId;
 use crate::path::Path;
-use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
-use attr::{Attr, Fixed};
-use core::sync::atomic::{AtomicU32, Ordering};
-use engine::{Engine, BUDGET};
-use home::Home;
+use attr::Attr;
+use core::sync::atomic::Ordering;
+use engine::BUDGET;
 use kernel::prelude::*;
-use kernel::sync::{rcu, Arc, ArcBorrow, Mutex};
-use kernel::workqueue::{self, impl_has_work, Work, WorkItem};
+use kernel::sync::{rcu, Arc, ArcBorrow};
+use kernel::workqueue::WorkItem;
 use kernel_ext::error::EOPNOTSUPP;
-use kernel_ext::sync::{SpinLockBh, SpinLockBhGuard, SpinLockIrq};
-use kernel_ext::timer::{impl_has_timer, now_ns, OnTimer, Timer};
+use kernel_ext::sleepable::{self, SleepableWork};
+use kernel_ext::sync::SpinLockBhGuard;
+use kernel_ext::timer::{now_ns, OnTimer, Timer};
 use kernel_ext::work;
 use rdma::{
-    abi::qp::{QpAttrMask, QpCap},
+    abi::qp::QpAttrMask,
     provider::qp::{QpAttrOut, QpInitOut},
 };
-use rdma::{MaySleep, QpHandle, QpId, QpModify, QpState, QpType};
+use rdma::{MaySleep, QpModify, QpState};
 use roce::state::{Run, Service, Time};
-use wakeup::{Duty, Scheduled};
-
-/// A queue pair.
-#[pin_data]
-pub(crate) struct Qp {
-    rxe: Arc<Rxe<Qp>>,
-    id: QpId,
-    qp_type: QpType,
-    service: Service,
-    pd: PdId,
-    /// Identifies the QP as the binder of type 2 windows.
-    binder: BinderId,
-    /// Whether it belongs to user space.
-    user: bool,
-    signal_all: bool,
-    /// Whether it has a shared receive queue.
-    has_srq: bool,
-    cap: QpCap,
-    send_limits: Limits,
-    events: Arc<QpHandle>,
-    send_cq: Arc<Cq>,
-    recv_cq: Arc<Cq>,
-    /// The state as `enum ib_qp_state`, for readers without the lock.
-    state: AtomicU32,
-    outstanding_sends: AtomicU32,
-    outstanding_recvs: AtomicU32,
-    /// Number of multicast groups that it is attached to.
-    groups: AtomicU32,
-    flight: Arc<Flight<Qp>>,
-    home: Home,
-    #[pin]
-    backlog: Backlog,
-    #[pin]
-    engine: SpinLockBh<Engine>,
-    #[pin]
-    posted_sends: SpinLockIrq<Inbox<SendWqe>>,
-    #[pin]
-    posted_recvs: SpinLockIrq<Inbox<RecvWqe>>,
-    #[pin]
-    attr: Mutex<Attr>,
-    /// The doorbell waits in the send CQ.
-    doorbell_waits: Deferred,
-    scheduled: Scheduled,
-    #[pin]
-    work: Work<Self>,
-    #[pin]
-    timer: Timer<Self>,
-}
-
-impl_has_work! { impl HasWork<Self> for Qp { self.work } }
-impl_has_timer! { impl HasTimer<0> for Qp { self.timer } }
+use types::Engine;
+pub(crate) use types::Qp;
+use wakeup::NextStep;
 
 impl WorkItem for Qp {
     type Pointer = Arc<Self>;
@@ -126,18 +74,30 @@ impl WorkItem for Qp {
     }
 }
 
+impl SleepableWork<1> for Qp {
+    /// Faults in the memory that the engine needs, and queues the engine's work item.
+    fn run(this: Arc<Self>, sleep: &MaySleep) {
+        let Some(fault) = this.faults.begin() else {
+            return;
+        };
+        let result = fault.resolve(sleep);
+        this.faults.end(fault, result);
+        Self::schedule(&this);
+    }
+}
+
 impl OnTimer for Qp {
     fn expired(this: Arc<Self>) {
-        this.withdraw_doorbell();
+        this.cancel_doorbell();
         Self::schedule(&this);
     }
 }
 
 impl Doorbell for Qp {
-    fn answer(self: Arc<Self>) {
+    fn run_engine(self: Arc<Self>) {
         let qp = self.as_arc_borrow();
-        self.doorbell_waits
-            .answer(|| qp.drive(|_, _| Sends::InOrder));
+        self.deferred_doorbell
+            .run(|| qp.drive(|_, _| Sends::InOrder));
     }
 }
 
@@ -158,7 +118,8 @@ impl Member for Qp {
 
     fn enqueue(this: ArcBorrow<'_, Self>, packet: Waiting, next: Option<&mut Next>) {
         this.backlog.push(packet, || {
-            let claimed = this.home.meets() && next.is_some_and(|next| next.claim(this.number()));
+            let claimed =
+                this.affinity.note_packet() && next.is_some_and(|next| next.claim(this.number()));
             if !claimed {
                 Self::schedule(&this.into());
             }
@@ -166,74 +127,32 @@ impl Member for Qp {
     }
 }
 
-/// So many QPs that give each other packets are handled one after the other; the next one waits for its work item.
-const LONGEST_CHAIN: usize = 8;
+/// The maximum number of QPs that one call handles in turn; further ones wait for their work item.
+const MAX_CHAIN: usize = 8;
 
 impl Qp {
-    /// The QP's number.
-    pub(crate) fn number(&self) -> u32 {
-        self.id.number()
-    }
-
-    /// The current state.
-    pub(crate) fn state(&self) -> QpState {
-        QpState::try_from(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Err)
-    }
-
-    fn set_state(&self, state: QpState) {
-        self.state.store(state.as_raw(), Ordering::Release);
-    }
-
-    fn raise(&self, event: roce::state::QpEvent) {
-        use roce::state::QpEvent as E;
-        self.events.raise(match event {
-            E::CommEst => rdma::QpEvent::CommEst,
-            E::SqDrained => rdma::QpEvent::SqDrained,
-            E::AccessErr => rdma::QpEvent::AccessErr,
-            E::ReqErr => rdma::QpEvent::ReqErr,
-            E::LastWqeReached => rdma::QpEvent::LastWqeReached,
-        });
-    }
-
-    /// Handles a packet from the network if the QP may run on this processor, and else adds it to those that wait. Softirq
-    /// context, without locks.
+    /// Adds a packet from the network to the backlog, and runs the engine if it may run on this CPU. Softirq context, without
+    /// locks.
     pub(crate) fn receive(this: ArcBorrow<'_, Self>, packet: Waiting) {
-        let here = this.home.meets();
-        match wakeup::bring(&this.backlog, packet, here, || Self::schedule(&this.into())) {
-            Duty::TryToDrive => this.drive_or_schedule(),
-            Duty::Drive => this.drive(|_, _| Sends::No),
-            Duty::Nothing => {}
+        let here = this.affinity.note_packet();
+        match wakeup::enqueue(&this.backlog, packet, here, || Self::schedule(&this.into())) {
+            NextStep::TryToDrive => this.drive_or_schedule(),
+            NextStep::Drive => this.drive(|_, _| Sends::No),
+            NextStep::Nothing => {}
         }
     }
 
-    /// Queues the QP's work item on its processor, or on this one. Any context.
-    #[inline]
-    fn schedule(this: &Arc<Self>) {
-        this.scheduled.schedule(|| {
-            work::enqueue_on(this.home.cpu(), workqueue::system_bh(), this);
-        });
-    }
-
-    /// Lets the doorbell wait in the send CQ; returns false if it cannot.
+    /// Defers the doorbell in the send CQ; returns false if it cannot be deferred.
     fn defer(self: &Arc<Self>) -> bool {
         let doorbells = &self.send_cq.doorbells;
-        self.doorbell_waits.defer(self, doorbells, || {
-            Timer::arm(self, now_ns().saturating_add(LONGEST_WAIT));
+        self.deferred_doorbell.defer(self, doorbells, || {
+            Timer::arm(self, now_ns().saturating_add(MAX_DELAY));
         })
     }
 
-    /// The doorbell waits no longer: the engine is going to run.
-    fn withdraw_doorbell(&self) {
-        self.doorbell_waits.withdraw(self, &self.send_cq.doorbells);
-    }
-
-    fn fixed(&self) -> Fixed {
-        Fixed {
-            service: self.service,
-            qpn: self.number(),
-            signal_all: self.signal_all,
-            port_mtu: self.rxe.mtu(),
-        }
+    /// Drops the deferred doorbell; the caller runs the engine.
+    fn cancel_doorbell(&self) {
+        self.deferred_doorbell.cancel(self, &self.send_cq.doorbells);
     }
 
     /// Completes the posted sends of a QP in SQE before it goes on: at most one queue's length, since user space may
@@ -242,7 +161,9 @@ impl Qp {
         for _ in 0..=self.cap.max_send_wr / BUDGET {
             let mut engine = self.engine.lock();
             let (requester, _, mut ops) = engine.split(self, None);
-            if requester.run(Time::from_ns(now_ns()), BUDGET, &mut ops) != Run::More {
+            let run = requester.run(Time::from_ns(now_ns()), BUDGET, &mut ops);
+            ops.flush();
+            if run != Run::More {
                 return;
             }
         }
@@ -278,7 +199,7 @@ impl Qp {
             if path.is_some() {
                 engine.queues.path = path;
             }
-            // What is left is freed without the lock.
+            // The slots that are not needed any more are freed without the lock.
             slots = slots.take().map(|slots| engine.grow(slots));
             engine.change_state(qp, was, modify.state, attr);
             Sends::Yes
@@ -321,20 +242,24 @@ impl Qp {
             return Err(EBUSY);
         }
         self.engine.lock().dead = true;
-        // A packet that has found the QP before finds the engine dead.
+        // A packet whose lookup found the QP before this finds the engine dead.
         let qps = &self.rxe.qps;
         qps.remove_later(self.number(), &self.rxe.old_qps, sleep);
         let qp: &Self = self;
-        self.doorbell_waits.end(qp, &self.send_cq.doorbells);
+        self.deferred_doorbell.destroy(qp, &self.send_cq.doorbells);
         self.backlog.close();
         self.flight.detach();
         Timer::shut_down(self, sleep);
-        work::cancel_sync(self, sleep);
+        // The fault work item queues the engine's work item, which for a dead engine does not queue it again. So it is cancelled
+        // first.
+        sleepable::cancel_sync::<Self, 1>(self, sleep);
+        work::cancel_sync::<Self, 0>(self, sleep);
         self.engine.lock().reset(self);
         Ok(())
     }
 
-    /// Takes the lock, calls `f` with the engine, and runs it; then those of QPs of the device that were given packets.
+    /// Takes the lock, calls `f` with the engine, and runs it; then runs the engines of QPs of the device that it has added packets
+    /// to.
     fn drive(self: ArcBorrow<'_, Self>, f: impl FnOnce(&mut Engine, &Qp) -> Sends) {
         let qp: &Qp = &self;
         let engine = qp.engine.lock();
@@ -342,25 +267,25 @@ impl Qp {
         qp.drive_next(next);
     }
 
-    /// As [`Self::drive`], unless somebody has the lock: then the work item is queued.
+    /// As [`Self::drive`]; if another thread has the lock, queues the work item instead.
     #[inline]
     fn drive_or_schedule(self: ArcBorrow<'_, Self>) {
         let qp: &Qp = &self;
         let schedule = || Self::schedule(&self.into());
-        if let Some(engine) = wakeup::lock_or_wake(&qp.engine, &qp.backlog, schedule) {
+        if let Some(engine) = wakeup::lock_or_schedule(&qp.engine, &qp.backlog, schedule) {
             let next = self.drive_locked(engine, |_, _| Sends::InOrder);
             qp.drive_next(next);
         }
     }
 
-    /// Runs the engine of a QP, that of the QP that it gives packets, and so on.
+    /// Runs the engine of a QP, then that of the QP that it has added packets to, and so on.
     #[inline]
     fn drive_next(&self, mut next: Option<u32>) {
         if next.is_none() {
             return;
         }
         let guard = rcu::read_lock();
-        for _ in 0..LONGEST_CHAIN {
+        for _ in 0..MAX_CHAIN {
             let found = next.and_then(|qpn| self.rxe.qps.get(qpn, &guard));
             let Some(qp) = found else {
                 return;
@@ -373,7 +298,7 @@ impl Qp {
         }
     }
 
-    /// As [`Self::drive`], with the lock held; returns the number of a QP that is to be handled next.
+    /// As [`Self::drive`], with the lock held; returns the number of the QP to run next.
     fn drive_locked(
         self: ArcBorrow<'_, Self>,
         mut engine: SpinLockBhGuard<'_, Engine>,
@@ -389,17 +314,27 @@ impl Qp {
         let sends = match f(&mut engine, qp) {
             Sends::Yes => true,
             Sends::No => false,
-            Sends::InOrder => engine.queues.loops_back() || qp.home.may_be_here(),
+            Sends::InOrder => engine.queues.loops_back() || qp.affinity.allows_this_cpu(),
         };
         let (received, mut more) = engine.receive_all(qp);
-        more |= if sends { engine.run(qp) } else { true };
+        let held = engine.held.is_some();
+        if held {
+            // The work item that faults memory in runs the engine again.
+            more = false;
+            qp.backlog.limit();
+        } else {
+            more |= if sends { engine.run(qp) } else { true };
+        }
         let sent = core::mem::take(&mut engine.queues.sent);
-        qp.home.note(received, sent);
+        qp.affinity.note_run(received, sent);
         if !qp.user {
             engine.queues.forget_routes();
         }
-        let deadline = engine.requester.next_deadline();
+        let deadline = engine.requester.next_deadline().filter(|_| !held);
         let next = engine.queues.next.take();
+        if (sends || held) && qp.faults.settle() {
+            sleepable::enqueue::<Self, 1>(work::system_dfl(), &self.into());
+        }
         if more {
             Self::schedule(&self.into());
         }
@@ -412,11 +347,11 @@ impl Qp {
 
 /// Whether a run of the engine sends packets, or leaves that to the work item.
 ///
-/// Net devices and their queues preserve the order of packets for each processor alone, so they are sent from the processor of
-/// the QP. Packets to QPs of the same device go through their backlogs, in any case in order.
+/// Net devices and their queues preserve the order of packets only per CPU, so packets are sent from the CPU of the QP. Packets to
+/// QPs of the same device are added to backlogs, which preserve the order on any CPU.
 enum Sends {
     Yes,
     No,
-    /// If they are sent from the QP's processor, or do not need to be.
+    /// On the QP's CPU, and for a peer on the same device.
     InOrder,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rdma_rxe`: RoCE v2 in software, on any Ethernet device.
+//! `rdma_rxe`: RoCE v2 (IBTA volume 1, annex A17) in software, on any Ethernet device.
 //!
 //! Files by level; a file imports only from those below it:
 //!
@@ -16,14 +16,14 @@
 //! | [`mcast`], [`srq`] | multicast groups, shared receive queues |
 //! | [`wqe`] | parsing work requests |
 //! | [`mw`] | memory windows |
-//! | [`cq`], [`segments`] | completion queues, packets that are sent in one buffer |
+//! | [`cq`], [`segments`] | completion queues, GSO buffers |
 //! | [`tx`] | transmitting packets |
 //! | [`path`], [`flight`] | paths of packets, packets in flight |
-//! | [`addresses`], [`ah`], [`backlog`] | addresses of a device, address vectors, packets that wait for a queue pair |
-//! | [`packet`], [`doorbell`] | received packets, doorbells that wait |
-//! | [`buffer`] | several packets in one received buffer |
+//! | [`addresses`], [`ah`], [`backlog`] | addresses of a device, address vectors, backlogs of queue pairs |
+//! | [`packet`], [`doorbell`] | received packets, deferred doorbells |
+//! | [`buffer`] | received GRO buffers |
 //! | [`icrc`] | the ICRC |
-//! | [`source`], [`mr`] | memory that messages are copied from without packets, memory regions |
+//! | [`source`], [`mr`] | source buffers of direct copies, memory regions |
 //! | [`ring`] | rings in memory shared with user space |
 //! | [`mad`], [`counters`] | performance MADs, hardware counters |
 //! | [`limits`], [`ids`] | limits of a device, identifiers |

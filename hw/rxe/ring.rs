@@ -12,7 +12,11 @@
 //!
 //! A *kernel* ring (slots with [`RingIndices`]) is ordinary memory and needs none of this.
 //!
-//! Nothing here locks: rings are protected by the lock of their queue.
+//! Rings are protected by the lock of their queue.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Mappings::table` | the offsets at which a context's rings are mapped | process, below `mmap_lock` | nothing |
 
 use core::ops::Range;
 use kernel::mm::virt::VmaNew;

@@ -3,7 +3,7 @@
 //! Receiving packets: from UDP to the destination queue pair or multicast group (IBTA volume 1, section 9.6; annex
 //! A17).
 //!
-//! Of a packet from the UDP socket of a namespace only the number of its QP is looked at here. It is added to the
+//! Here only the QP number of a packet from the UDP socket of a namespace is read. The packet is added to the
 //! [backlog](crate::backlog) of that QP, which [validates](crate::check) it on its own processor. A packet for a multicast group
 //! is validated once, and a clone of it added to the backlog of each member.
 

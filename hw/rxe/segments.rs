@@ -1,90 +1,108 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Several packets of a run in one buffer, which crosses the network stack once, and is cut into packets by the device, or by the
-//! stack in front of it (UDP segmentation offload, `SKB_GSO_UDP_L4`). A peer gets the packets that it would get one by one.
+//! GSO buffers: several packets in one buffer, which the device or the network stack segments (`SKB_GSO_UDP_L4`).
 //!
-//! All of them but the last one have the same length, so the first packet of a WRITE, which has a RETH, goes by itself. Whoever
-//! cuts the buffer counts up the identification of IPv4, which the ICRC covers, and sets the UDP checksum, which it does not.
+//! The peer receives the same packets as without GSO. All except the last one have the same length: those of a large message, or
+//! several small messages. So the first packet of a WRITE, which has a RETH, is at most followed by one other packet. Segmentation
+//! increments the IPv4 identification, which the ICRC covers, and sets the UDP checksum, which it does not cover.
 
 use crate::path::Path;
 use crate::tx::{Packet, BELOW};
 use core::num::NonZeroU16;
-use kernel::prelude::*;
 use kernel_ext::gfp::Gfp;
 use kernel_ext::net::{segments::PagedSkb, skb::MAX_SEGMENTS};
 use kernel_ext::room::Room;
 use roce::icrc;
-use roce::run::{PacketRun, Segments, Slice};
-use roce::wire::{pad_len, MAX_HEADERS};
+use roce::run::{Segments, Slice};
+use roce::wire::{pad_len, Qpn, MAX_HEADERS};
 
-/// Most bytes in one buffer: as many as a UDP header can tell of, with the headers of IP and UDP.
-const LONGEST: u32 = 65_000;
+/// The maximum length of a buffer, without the IP and UDP headers: the UDP header has it in 16 bits.
+const MAX_LEN: usize = 65_000;
 
-/// Most packets of a run that are sent at a time.
-pub(crate) const MOST: u32 = MAX_SEGMENTS as u32;
+/// The maximum number of packets in one buffer.
+pub(crate) const MAX_PACKETS: u32 = MAX_SEGMENTS as u32;
 
-/// Makes a buffer of the packets of a run from the one at `index` on that it has room for, or of that one alone; returns it, and how
-/// many packets it has. `fill` writes payload: from an offset in the run's on, and so many bytes.
-///
-/// # Errors
-///
-/// Errors of `fill`. If memory is short the packets are lost.
-#[inline]
-pub(crate) fn build<E>(
-    path: Option<&Path>,
-    run: &PacketRun,
-    index: u32,
-    mut fill: impl FnMut(u32, u32, &mut Room<'_>) -> Result<(), E>,
-) -> Result<(Packet, u32), E> {
-    let path = path.filter(|path| run.count() > 1 && !path.loops_back());
-    if let Some(path) = path {
-        let segments = run.segments(index, MOST, LONGEST);
-        if segments.count > 1 {
-            let packet = together(path, run, segments, &mut fill)?;
-            return Ok((packet, segments.count));
-        }
-    }
-    let Slice {
-        headers,
-        offset,
-        len,
-    } = run.slice(index);
-    let packet = Packet::build(&headers, len, |room| fill(offset, len, room))?;
-    Ok((packet, 1))
-}
+/// A buffer of at least this length is sent at the end of a message, so that the peer handles it while the next buffer is built.
+const FLUSH_LEN: usize = 16_384;
 
-/// Makes a buffer of two or more packets of a run.
-fn together<E>(
-    path: &Path,
-    run: &PacketRun,
+/// A buffer that packets are added to until it is sent.
+pub(crate) struct Batch {
+    buffer: PagedSkb,
     segments: Segments,
-    fill: &mut impl FnMut(u32, u32, &mut Room<'_>) -> Result<(), E>,
-) -> Result<Packet, E> {
-    let dest_qpn = run.packet().bth().dest_qpn;
-    // Neither is more than `LONGEST`.
-    let (size, total) = (segments.size as u16, segments.total as u16);
-    let packet = |skb| Packet::segments(skb, NonZeroU16::new(size), dest_qpn);
-    let Ok(mut buffer) = PagedSkb::alloc(BELOW as u16, total, Gfp::ATOMIC) else {
-        return Ok(packet(None));
-    };
-    for index in 0..segments.count {
-        let slice = run.slice(segments.first.saturating_add(index));
-        match add(path, &mut buffer, &slice, index as u16, fill) {
-            Some(added) => added?,
-            None => return Ok(packet(None)),
-        }
-    }
-    Ok(packet(buffer.finish()))
+    dest_qpn: Qpn,
 }
 
-/// Adds a packet to a buffer: the one with this identification. `None` where there is no room.
-fn add<E>(
+impl Batch {
+    /// Allocates a buffer for packets of the length of `first`, to the same QP. `expected` is the total length of the packets that
+    /// are known to be added. `None` if memory is short.
+    #[inline]
+    pub(crate) fn new(first: &Slice, expected: usize) -> Option<Self> {
+        Some(Self {
+            buffer: PagedSkb::alloc(BELOW as u16, expected.min(MAX_LEN), Gfp::ATOMIC).ok()?,
+            segments: Segments::new(first.udp_payload_len()),
+            dest_qpn: first.headers.bth().dest_qpn,
+        })
+    }
+
+    /// Whether a packet can be added.
+    #[inline]
+    pub(crate) fn takes(&self, next: &Slice) -> bool {
+        self.segments
+            .takes(next.udp_payload_len(), MAX_PACKETS, MAX_LEN)
+    }
+
+    /// Adds a packet that the buffer [takes](Self::takes); `fill` writes the part of its payload from an offset on. Returns false
+    /// if memory is short.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `fill`. The packet is not added then.
+    #[inline]
+    pub(crate) fn add<E>(
+        &mut self,
+        path: &Path,
+        slice: &Slice,
+        fill: impl FnMut(u32, &mut Room<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let before = self.buffer.len();
+        let identification = self.segments.count() as u16;
+        let written = write(path, &mut self.buffer, slice, identification, fill);
+        if let Some(Ok(())) = written {
+            self.segments.add(slice.udp_payload_len());
+            if slice.headers.bth().opcode.ends() && self.buffer.len() >= FLUSH_LEN {
+                self.segments.close();
+            }
+            return Ok(true);
+        }
+        self.buffer.truncate(before);
+        self.segments.close();
+        written.map_or(Ok(false), |written| written.map(|()| false))
+    }
+
+    /// The buffer, to be sent. `None` if it has no packets.
+    #[inline]
+    pub(crate) fn finish(self) -> Option<Packet> {
+        let size = match self.segments.count() {
+            0 => return None,
+            1 => None,
+            // At most [`MAX_LEN`].
+            _ => NonZeroU16::new(self.segments.size() as u16),
+        };
+        Some(Packet::sealed(self.buffer.finish(), size, self.dest_qpn))
+    }
+}
+
+/// Appends the packet with this IPv4 identification to a buffer. `None` if memory is short; a part of the packet may have been
+/// written then, as after an error.
+#[inline]
+fn write<E>(
     path: &Path,
     buffer: &mut PagedSkb,
     slice: &Slice,
     identification: u16,
-    fill: &mut impl FnMut(u32, u32, &mut Room<'_>) -> Result<(), E>,
+    mut fill: impl FnMut(u32, &mut Room<'_>) -> Result<(), E>,
 ) -> Option<Result<(), E>> {
+    let gfp = Gfp::ATOMIC;
     let mut head = [0; MAX_HEADERS];
     let head_len = slice.headers.write(slice.len, &mut head);
     let head = head.get(..head_len)?;
@@ -92,21 +110,17 @@ fn add<E>(
     let network = path.network(slice.udp_payload_len(), identification)?;
     let mut sum = network.icrc(bth)?;
     sum.update(extensions);
-    buffer.write(head)?;
-    let payload = |at: usize, room: &mut Room<'_>| {
-        fill(
-            slice.offset.saturating_add(at as u32),
-            room.left() as u32,
-            room,
-        )
-    };
-    if let Err(error) = buffer.fill(slice.len as usize, payload, |bytes| sum.update(bytes))? {
+    buffer.write(head, gfp)?;
+    let payload = |at: usize, room: &mut Room<'_>| fill(at as u32, room);
+    let len = slice.len as usize;
+    if let Err(error) = buffer.fill(len, gfp, payload, |bytes| sum.update(bytes))? {
         return Some(Err(error));
     }
-    let pad = [0; 3];
-    let pad = pad.get(..pad_len(slice.len))?;
-    sum.update(pad);
-    buffer.write(pad)?;
-    let sum: [u8; icrc::LEN] = sum.finish();
-    buffer.write(&sum).map(Ok)
+    let mut tail = [0; 3 + icrc::LEN];
+    let pad = pad_len(slice.len);
+    sum.update(tail.get(..pad)?);
+    *tail.get_mut(pad..)?.first_chunk_mut()? = sum.finish();
+    buffer
+        .write(tail.get(..pad.checked_add(icrc::LEN)?)?, gfp)
+        .map(Ok)
 }

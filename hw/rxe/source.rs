@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of a message that is copied to its receiver's memory directly.
+//! Source buffers of a direct copy (`qp/direct.rs`), or of a run of packets.
 
 use crate::mr::{MrError, Region};
 use kernel::prelude::*;
+use kernel_ext::room::Room;
 use rdma::provider::extent::Extent;
 
-/// Most pieces of memory of one message. With more, it goes in packets.
-const MOST: usize = 8;
+/// The maximum number of buffers; messages with longer lists are sent in packets.
+const MAX_PIECES: usize = 8;
 
-/// Pieces of memory, one after the other.
+/// A list of buffers, in order.
 pub(crate) struct Source<'a> {
-    pieces: [Option<Extent<'a>>; MOST],
+    pieces: [Option<Extent<'a>>; MAX_PIECES],
     count: usize,
 }
 
 impl<'a> Source<'a> {
-    /// No memory.
+    /// An empty list.
     pub(crate) const fn new() -> Self {
         Self {
-            pieces: [None; MOST],
+            pieces: [None; MAX_PIECES],
             count: 0,
         }
     }
 
-    /// Adds a piece at the end, if there is room for it.
+    /// Appends a buffer, if there is room for it.
     #[inline]
     pub(crate) fn push(&mut self, piece: Extent<'a>) -> Option<()> {
         *self.pieces.get_mut(self.count)? = Some(piece);
@@ -32,7 +33,7 @@ impl<'a> Source<'a> {
         Some(())
     }
 
-    /// Passes the pieces of bytes `from..from + len` to `each`: the memory, the offset in it, and the length.
+    /// Calls `each` with the parts of bytes `from..from + len`: the buffer, the offset in it, and the length.
     ///
     /// # Errors
     ///
@@ -82,6 +83,20 @@ impl<'a> Source<'a> {
             region.copy_from(at, piece, offset, now)?;
             at = at.saturating_add(now as u32);
             Ok(())
+        })
+    }
+
+    /// Copies bytes `from..from + len` to `to`.
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::OutOfRange`] beyond the end, or if `to` is too small.
+    #[inline]
+    pub(crate) fn copy_out(&self, from: u32, len: u32, to: &mut Room<'_>) -> Result<(), MrError> {
+        self.for_each(from, len, |piece, offset, now| {
+            piece
+                .copy_out(offset, now, to)
+                .map_err(|_| MrError::OutOfRange)
         })
     }
 

@@ -7,6 +7,10 @@
 //!
 //! User requests are in the ring already; those of a kernel consumer are copied. Resizing creates a new queue, moves
 //! the posted requests, and frees the old queue without the lock.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Srq::state` | the posted requests and the limit | any, interrupts off | nothing |
 
 use kernel::prelude::*;
 use kernel::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The atomics of files that are checked as models on the host (`tools/testing/host/handover`), where loom's take their place.
+//! The atomic types of lock-free files. The model checks on the host (`tools/testing/host/handover`) replace them by those of loom.
 
 pub(crate) use core::sync::atomic::{AtomicBool, Ordering};

@@ -6,7 +6,7 @@
 //! (copied once), pad bytes and ICRC. It is sent by the IP stack of the net device's namespace. A packet to a GID of
 //! the same device is added to the [backlog](crate::backlog) of its QP, without ICRC.
 //!
-//! Packets of a run that have the same length are [one buffer](crate::segments).
+//! Packets that have the same length are sent in [one buffer](crate::segments).
 
 use crate::counters::{Counter, Counters};
 use crate::flight::{Flight, Waiter};
@@ -35,7 +35,9 @@ pub(crate) struct Packet {
     /// `None` where memory was short.
     skb: Option<SkBuff>,
     dest_qpn: Qpn,
-    /// The length of each of several packets, which have their ICRCs.
+    /// Whether it has its ICRC.
+    sealed: bool,
+    /// The length of each of several packets.
     segment: Option<NonZeroU16>,
 }
 
@@ -59,13 +61,14 @@ impl Packet {
         let lost = Self {
             skb: None,
             dest_qpn,
+            sealed: false,
             segment: None,
         };
         let Ok(mut skb) = SkBuff::alloc(BELOW, total, Gfp::ATOMIC) else {
             return Ok(lost);
         };
         let filled = skb.append(total, |room| {
-            // What finds no room is missing below.
+            // If a part does not fit, the length is wrong below, and the packet is dropped.
             let _ = room.write(&head[..head_len]);
             fill(room)?;
             let _ = room.write_zeros(pad + ICRC_LEN);
@@ -78,17 +81,20 @@ impl Packet {
         Ok(Self {
             skb: Some(skb),
             dest_qpn,
+            sealed: false,
             segment: None,
         })
     }
 
-    /// Several packets in one buffer, `None` where memory was short, of `size` bytes each, but for the last one, which may be
-    /// shorter. They are for a queue pair, and have their ICRCs.
-    pub(crate) fn segments(skb: Option<SkBuff>, size: Option<NonZeroU16>, dest_qpn: Qpn) -> Self {
+    /// A packet that has its ICRC, or several of them in one buffer, of `segment` bytes each, but for the last one, which may be
+    /// shorter. They are for a queue pair.
+    #[inline]
+    pub(crate) fn sealed(skb: SkBuff, segment: Option<NonZeroU16>, dest_qpn: Qpn) -> Self {
         Self {
-            skb,
+            skb: Some(skb),
             dest_qpn,
-            segment: size,
+            sealed: true,
+            segment,
         }
     }
 
@@ -123,7 +129,7 @@ impl Packet {
         let loops_back = path.loops_back();
         // An unfragmented packet needs no identification (RFC 6864).
         let network = path.network(skb.len(), 0).ok_or(ENOBUFS)?;
-        if !loops_back && self.segment.is_none() {
+        if !loops_back && !self.sealed {
             icrc::seal(&mut skb, |bth| network.icrc(bth)).ok_or(ENOBUFS)?;
         }
         network.push(&mut skb).ok_or(ENOBUFS)?;

@@ -14,6 +14,7 @@ use rdma::abi::port::{
     self, LinkLayer, PhysState, PortAttr, PortImmutable, PortModify, PortModifyMask, PortState,
 };
 use rdma::provider::object::{Base, Pd};
+use rdma::provider::odp::OdpUmem;
 use rdma::provider::stats::{HwStats, StatDesc};
 use rdma::provider::sysfs::{AttributeGroup, DeviceAttribute};
 use rdma::provider::wr::{RecvWrs, SendWrs};
@@ -38,12 +39,15 @@ use rdma::{
     provider::srq::{Srq, SrqBase, SrqInitAttr},
 };
 use rdma::{
-    abi::{access::Access, mr::MrType},
+    abi::{
+        access::Access,
+        mr::{Advice, AdviseFlags, MrType},
+    },
     provider::mr::{Mr, Mw, MwBase, NewMr, Rereg, SgList, UserMr, VirtDma},
 };
 use rdma::{
-    DeviceEvent, Gid, MaySleep, Provider, ProviderData, QpHandle, SrqHandle, Ucontext, Udata, Umem,
-    Vma, WcSink,
+    DeviceEvent, Gid, MaySleep, Provider, ProviderData, QpHandle, Sge, SrqHandle, Ucontext, Udata,
+    Umem, Vma, WcSink,
 };
 
 use crate::counters::{self, Counter};
@@ -130,6 +134,18 @@ fn new_mr(mr: Arc<mr::Mr>) -> NewMr<Arc<mr::Mr>> {
         lkey: key,
         rkey: key,
     }
+}
+
+/// Registers memory that is paged on demand.
+fn reg_paged(pd: &Pd<Driver>, memory: &UserMr, ctx: &MaySleep) -> Result<NewMr<Arc<mr::Mr>>> {
+    // The whole address space: `IB_ODP_SUPPORT_IMPLICIT` is not offered.
+    if (memory.start, memory.length) == (0, u64::MAX) {
+        return Err(EINVAL);
+    }
+    let dev = pd.base().device();
+    let umem = OdpUmem::new(dev, memory.start, memory.length, memory.access, ctx)?;
+    let mrs = &dev.rxe.mrs;
+    Ok(new_mr(mrs.add_paged(*pd.data(), memory, umem, ctx)?))
 }
 
 impl ProviderData for Driver {
@@ -381,8 +397,9 @@ impl Provider for Driver {
             None => crate::cq::Cq::for_kernel(&handle, attr, ctx)?,
             Some(udata) => {
                 let mappings = mappings(udata)?;
-                let told = cq.has_channel();
-                let (new, info) = crate::cq::Cq::for_user(&handle, attr, told, mappings, ctx)?;
+                let has_channel = cq.has_channel();
+                let (new, info) =
+                    crate::cq::Cq::for_user(&handle, attr, has_channel, mappings, ctx)?;
                 respond_mmap(udata, info)?;
                 new
             }
@@ -535,6 +552,9 @@ impl Provider for Driver {
             return Err(EOPNOTSUPP);
         }
         let dev = pd.base().device();
+        if memory.access.contains(Access::ON_DEMAND) {
+            return reg_paged(pd, memory, ctx);
+        }
         let umem = Umem::new(dev, memory.start, memory.length, memory.access, ctx)?;
         Ok(new_mr(dev.rxe.mrs.add_user(
             *pd.data(),
@@ -560,6 +580,18 @@ impl Provider for Driver {
 
     fn dereg_mr(mr: &Mr<Self>, ctx: &MaySleep) -> Result {
         mr.base().device().rxe.mrs.remove(mr.data(), ctx)
+    }
+
+    fn advise_mr(
+        pd: &Pd<Self>,
+        advice: Advice,
+        flags: AdviseFlags,
+        list: &[Sge],
+        ctx: &MaySleep,
+    ) -> Result {
+        let rxe = &pd.base().device().rxe;
+        let later = (!flags.contains(AdviseFlags::FLUSH)).then_some(&rxe.prefetches);
+        rxe.mrs.advise(*pd.data(), advice, list, later, ctx)
     }
 
     fn alloc_mr(

@@ -35,6 +35,7 @@
 #include <linux/sched/mm.h>
 #include <linux/security.h>
 #include <linux/skbuff.h>
+#include <linux/skbuff_ref.h>
 #include <linux/udp.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>

@@ -82,3 +82,9 @@ __rust_helper void *rust_helper_ib_umem_odp_page_address(struct ib_umem_odp *odp
 	pfn = odp->map.pfn_list[index];
 	return (pfn & wanted) == wanted ? page_address(hmm_pfn_to_page(pfn)) : NULL;
 }
+
+/* Marks a page as written to. As the core does, without its lock. */
+__rust_helper void rust_helper_rdma_set_page_dirty(void *address)
+{
+	set_page_dirty(compound_head(virt_to_page(address)));
+}

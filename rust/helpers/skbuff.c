@@ -84,18 +84,18 @@ __rust_helper bool rust_helper_skb_ethernet_source(const struct sk_buff *skb, u8
 	return true;
 }
 
-/* A word of whoever has the packet at the time. */
-__rust_helper void rust_helper_skb_set_note(struct sk_buff *skb, u32 note)
+/* The first word of the control buffer, which the owner of the packet may use. */
+__rust_helper void rust_helper_skb_set_cb_word(struct sk_buff *skb, u32 word)
 {
-	*(u32 *)skb->cb = note;
+	*(u32 *)skb->cb = word;
 }
 
-__rust_helper u32 rust_helper_skb_note(const struct sk_buff *skb)
+__rust_helper u32 rust_helper_skb_cb_word(const struct sk_buff *skb)
 {
 	return *(const u32 *)skb->cb;
 }
 
-/* The memory of a page fragment. */
+/* The memory of a page fragment; NULL if it is not the processor's. */
 __rust_helper void *rust_helper_skb_frag_address(const struct sk_buff *skb, unsigned int index)
 {
 	return skb_frag_address(&skb_shinfo(skb)->frags[index]);
@@ -104,6 +104,45 @@ __rust_helper void *rust_helper_skb_frag_address(const struct sk_buff *skb, unsi
 __rust_helper unsigned int rust_helper_skb_frag_size(const struct sk_buff *skb, unsigned int index)
 {
 	return skb_frag_size(&skb_shinfo(skb)->frags[index]);
+}
+
+/* Adds pages to a packet, as a fragment of which nothing is used yet; returns their address, or NULL. */
+__rust_helper void *rust_helper_skb_add_pages(struct sk_buff *skb, unsigned int order, gfp_t gfp)
+{
+	unsigned int count = skb_shinfo(skb)->nr_frags;
+	struct page *page;
+
+	if (count >= MAX_SKB_FRAGS)
+		return NULL;
+	if (order)
+		gfp = (gfp & ~__GFP_DIRECT_RECLAIM) | __GFP_COMP | __GFP_NOWARN;
+	page = alloc_pages(gfp, order);
+	if (!page)
+		return NULL;
+	skb_fill_page_desc(skb, count, page, 0, 0);
+	skb->truesize += PAGE_SIZE << order;
+	return page_address(page);
+}
+
+/* Appends the next bytes of the last fragment to a packet. */
+__rust_helper void rust_helper_skb_extend_frag(struct sk_buff *skb, unsigned int len)
+{
+	struct skb_shared_info *shared = skb_shinfo(skb);
+
+	skb_frag_size_add(&shared->frags[shared->nr_frags - 1], len);
+	skb->len += len;
+	skb->data_len += len;
+}
+
+/* Shortens a packet, and drops a last fragment of which nothing is used. */
+__rust_helper void rust_helper_skb_truncate_frags(struct sk_buff *skb, unsigned int len)
+{
+	struct skb_shared_info *shared = skb_shinfo(skb);
+
+	if (pskb_trim(skb, len))
+		return;
+	if (shared->nr_frags && !skb_frag_size(&shared->frags[shared->nr_frags - 1]))
+		skb_frag_unref(skb, --shared->nr_frags);
 }
 
 /*
@@ -126,27 +165,24 @@ __rust_helper void rust_helper_skb_segment_udp(struct sk_buff *skb, u16 size, u1
 	shared->gso_segs = count;
 }
 
-/* The length of the datagrams that a whole UDP packet for this host consists of, if its checksum is known to be right; else 0. */
+/* The length of the datagrams that a UDP packet for this host consists of, if its checksum is known to be right; else 0. */
 __rust_helper u16 rust_helper_skb_udp_segment_size(const struct sk_buff *skb)
 {
 	const struct skb_shared_info *shared = skb_shinfo(skb);
-	bool verified = skb->ip_summed == CHECKSUM_PARTIAL || skb->ip_summed == CHECKSUM_UNNECESSARY;
 
-	if (!skb_is_gso(skb) || skb->encapsulation || skb->pkt_type != PACKET_HOST || !verified)
+	if (!skb_is_gso(skb) || skb->encapsulation || skb->pkt_type != PACKET_HOST || !skb_csum_unnecessary(skb))
 		return 0;
 	if (!(shared->gso_type & SKB_GSO_UDP_L4) || shared->gso_type & SKB_GSO_FRAGLIST)
 		return 0;
 	return shared->gso_size;
 }
 
-/* Whether IPsec lets a packet pass that is for a UDP socket without a policy of its own. */
-__rust_helper bool rust_helper_udp_policy_check(struct sk_buff *skb)
+/*
+ * Marks datagrams in one packet as those of a tunnel: a socket with a callback gets the packet whole, or, if memory is short, its
+ * datagrams one by one.
+ */
+__rust_helper void rust_helper_skb_keep_segments(struct sk_buff *skb)
 {
-	return ip_hdr(skb)->version == 6 ? xfrm6_policy_check(NULL, XFRM_POLICY_IN, skb) :
-					   xfrm4_policy_check(NULL, XFRM_POLICY_IN, skb);
-}
-
-__rust_helper void rust_helper_nf_reset_ct(struct sk_buff *skb)
-{
-	nf_reset_ct(skb);
+	if (!skb_unclone(skb, GFP_ATOMIC))
+		skb_shinfo(skb)->gso_type |= SKB_GSO_UDP_TUNNEL;
 }

@@ -32,6 +32,17 @@ impl CMutex {
         // INVARIANT: The mutex was just locked.
         CMutexGuard(self, NotThreadSafe)
     }
+
+    /// The guard of a mutex that this task has locked.
+    ///
+    /// # Safety
+    ///
+    /// This task holds the mutex as long as the guard is used, and dropping the guard gives it up.
+    #[inline]
+    pub unsafe fn assume_locked(&self) -> CMutexGuard<'_> {
+        // INVARIANT: By the safety requirements.
+        CMutexGuard(self, NotThreadSafe)
+    }
 }
 
 /// A [`CMutex`] that is locked. Dropping the guard unlocks it.

@@ -61,6 +61,12 @@ impl MaySleep {
         kernel::task::might_sleep();
     }
 
+    /// Sleeps for at least `ms` milliseconds: `msleep()`.
+    pub fn sleep_ms(&self, ms: u32) {
+        // SAFETY: The token proves that the context may sleep.
+        unsafe { crate::bindings::msleep(ms) };
+    }
+
     /// Yields the CPU to other tasks if necessary: `cond_resched()`.
     pub fn cond_resched(&self) {
         // SAFETY: The token proves that the context may sleep.

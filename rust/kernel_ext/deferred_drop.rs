@@ -4,6 +4,10 @@
 //!
 //! As `kfree_rcu()`, but for objects whose drop may sleep. See [`Table::remove_later`].
 //!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `DeferredDrop::lists` | objects that wait for a grace period | process, softirqs off | nothing |
+//!
 //! C header: `include/linux/rcupdate.h`.
 //!
 //! [`Table::remove_later`]: crate::xarray::Table::remove_later

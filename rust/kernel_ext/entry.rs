@@ -371,28 +371,6 @@ unsafe impl View for kernel::device::Device {
     type C = crate::bindings::device;
 }
 
-// SAFETY: The type is a transparent wrapper of an `Opaque` `struct net_device`.
-unsafe impl View for crate::net::device::NetDevice {
-    type C = crate::bindings::net_device;
-}
-
-// SAFETY: The type is a transparent wrapper of an `Opaque` `struct net`.
-unsafe impl View for crate::net::ns::NetNamespace {
-    type C = crate::bindings::net;
-}
-
-impl IntoC for Option<kernel::sync::aref::ARef<crate::net::device::NetDevice>> {
-    type Raw = *mut crate::bindings::net_device;
-
-    /// Passes the reference to C.
-    fn into_c(self) -> Self::Raw {
-        match self {
-            Some(ndev) => kernel::sync::aref::ARef::into_raw(ndev).as_ptr().cast(),
-            None => core::ptr::null_mut(),
-        }
-    }
-}
-
 // SAFETY: `Raw` is the pointer type in the header.
 unsafe impl FromC for &CStr {
     type Raw = *const ffi::c_char;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The network stack: devices, namespaces, packets, routes, UDP tunnel sockets.
+//! The network stack: net devices, namespaces, packets, routes, UDP tunnel sockets. Each file names its C header.
 
 pub mod address;
 pub mod chain;

@@ -14,7 +14,7 @@
 //! }
 //!
 //! fn add(number: u32) -> Result {
-//!     NUMBERS.lock().push(number)
+//!     NUMBERS.lock().push(number, GFP_KERNEL)
 //! }
 //! ```
 //!

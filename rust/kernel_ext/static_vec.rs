@@ -4,7 +4,7 @@
 //! unloaded.
 
 use core::ops::{Deref, DerefMut};
-use kernel::prelude::*;
+use kernel::{alloc::Flags, prelude::*};
 
 /// A vector that frees its memory when it becomes empty.
 ///
@@ -16,7 +16,7 @@ use kernel::prelude::*;
 /// }
 ///
 /// fn add(number: u32) -> Result {
-///     NUMBERS.lock().push(number)
+///     NUMBERS.lock().push(number, GFP_KERNEL)
 /// }
 /// ```
 pub struct StaticVec<T>(KVec<T>);
@@ -27,24 +27,32 @@ impl<T> StaticVec<T> {
         Self(KVec::new())
     }
 
-    /// Appends a value. May sleep.
+    /// Appends a value.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn push(&mut self, value: T) -> Result {
-        self.reserve()?.push(value);
+    pub fn push(&mut self, value: T, flags: Flags) -> Result {
+        self.reserve(flags)?.push(value);
         Ok(())
     }
 
-    /// Reserves capacity for one more value. May sleep.
+    /// Reserves capacity for one more value.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn reserve(&mut self) -> Result<ReservedSlot<'_, T>> {
-        self.0.reserve(1, GFP_KERNEL)?;
+    pub fn reserve(&mut self, flags: Flags) -> Result<ReservedSlot<'_, T>> {
+        self.0.reserve(1, flags)?;
         Ok(ReservedSlot(self))
+    }
+
+    /// Moves the value at `index`, if there is one, to the front, and shifts those before it.
+    pub fn move_to_front(&mut self, index: usize) -> Option<&mut T> {
+        let value = self.0.remove(index).ok()?;
+        // The removal has freed capacity for one value.
+        let _ = self.0.insert_within_capacity(0, value);
+        self.0.first_mut()
     }
 
     /// Removes the value at `index`, if there is one, and shifts those after it.
@@ -75,6 +83,12 @@ impl<T> ReservedSlot<'_, T> {
     pub fn push(self, value: T) {
         // Capacity was reserved.
         let _ = self.0 .0.push_within_capacity(value);
+    }
+
+    /// Inserts a value at `index` and shifts those after it; beyond the end the value is dropped. Any context.
+    pub fn insert(self, index: usize, value: T) {
+        // Capacity was reserved.
+        let _ = self.0 .0.insert_within_capacity(index, value);
     }
 }
 

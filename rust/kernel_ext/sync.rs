@@ -18,6 +18,10 @@ use kernel::{
     types::{NotThreadSafe, Opaque},
 };
 
+// `try_lock` of a spinlock that is held succeeds there.
+#[cfg(not(CONFIG_SMP))]
+compile_error!("CONFIG_SMP is not set: spinlocks are empty on a kernel without SMP");
+
 /// The backend of [`SpinLockBh`].
 pub struct BhBackend;
 

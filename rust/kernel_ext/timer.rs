@@ -34,6 +34,10 @@
 //! ```
 //!
 //! C header: `include/linux/hrtimer.h`.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Timer::state` | whether the timer is armed | any, interrupts off | the timer base's |
 
 use crate::{
     bindings,

@@ -5,9 +5,12 @@
 //! Memory is managed by reference counts; this is for actions that must not happen after the teardown, such as calls of
 //! a client.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::{
+    ops::Deref,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::Arc};
 
 use crate::{context::MaySleep, sync::Completion};
 
@@ -16,6 +19,7 @@ use crate::{context::MaySleep, sync::Completion};
 pub struct Uses {
     /// The users, and one more until the teardown.
     count: AtomicUsize,
+    is_ending: AtomicBool,
     #[pin]
     gone: Completion,
 }
@@ -25,13 +29,13 @@ impl Uses {
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             count: AtomicUsize::new(1),
+            is_ending: AtomicBool::new(false),
             gone <- Completion::new(),
         })
     }
 
-    /// Adds a user, unless the object is being torn down. Each is removed by [`Self::put`]. Any context.
-    #[must_use]
-    pub fn get(&self) -> bool {
+    /// Adds a user, unless the object is being torn down.
+    fn get(&self) -> bool {
         let more = |count: usize| match count {
             0 => None,
             count => count.checked_add(1),
@@ -41,16 +45,57 @@ impl Uses {
             .is_ok()
     }
 
-    /// Removes a user. Any context.
-    pub fn put(&self) {
+    /// Removes a user that was added, or the one that the object has until its teardown.
+    fn put(&self) {
         if self.count.fetch_sub(1, Ordering::Release) == 1 {
             self.gone.complete_all();
         }
     }
 
-    /// Starts the teardown, and waits until there are no users. Called once, not by a user.
+    /// Starts the teardown, and waits until there are no users. A user that calls it waits for itself.
     pub fn end(&self, sleep: &MaySleep) {
-        self.put();
+        if !self.is_ending.swap(true, Ordering::Relaxed) {
+            self.put();
+        }
         self.gone.wait(sleep);
+    }
+}
+
+/// An object that counts its users.
+///
+/// # Safety
+///
+/// [`Self::uses`] always returns the same count, which is the object's own.
+pub unsafe trait Used {
+    /// The count.
+    fn uses(&self) -> &Uses;
+}
+
+/// A use of an object, with a reference to it: the teardown waits until this is dropped.
+///
+/// # Invariants
+///
+/// The object counts this use.
+pub struct Use<T: Used>(Arc<T>);
+
+impl<T: Used> Use<T> {
+    /// Takes a use, unless the object is being torn down. Any context.
+    pub fn new(object: &Arc<T>) -> Option<Self> {
+        // INVARIANT: The use was just counted.
+        object.uses().get().then(|| Self(object.clone()))
+    }
+}
+
+impl<T: Used> Deref for Use<T> {
+    type Target = Arc<T>;
+
+    fn deref(&self) -> &Arc<T> {
+        &self.0
+    }
+}
+
+impl<T: Used> Drop for Use<T> {
+    fn drop(&mut self) {
+        self.0.uses().put();
     }
 }

@@ -5,6 +5,10 @@
 //! A [`Table`] assigns indices to objects and finds the object with an index, also in softirq context, without a lock.
 //!
 //! C header: `include/linux/xarray.h`.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `xa_lock` of a `Table` | indices and objects; readers are under RCU, without a lock | any, interrupts off | nothing |
 
 use crate::{bindings, context::MaySleep, deferred_drop::DeferredDrop, gfp::Gfp, sync};
 use core::{cell::UnsafeCell, ffi::c_void, marker::PhantomData, ops::RangeInclusive, ptr::NonNull};

@@ -72,8 +72,8 @@
 //!     }
 //!
 //!     fn remove<'d>(device: &Device<'d>, data: &Data<'d>, _sleep: &MaySleep) {
-//!         // What is begun elsewhere ends here. Then the data is dropped.
-//!         pr_info!("{:?} goes\n", device.name());
+//!         // A client stops its threads, timers and work items here. Then the data is dropped.
+//!         pr_info!("{:?} is removed\n", device.name());
 //!         let _ = (&data.pd, &data.cq);
 //!     }
 //! }
@@ -86,6 +86,7 @@
 pub mod ah;
 pub mod chain;
 pub mod cq;
+mod credit;
 mod deferred;
 mod device;
 pub mod dma;
@@ -99,7 +100,6 @@ pub mod registration;
 mod request;
 mod resources;
 mod retry;
-mod room;
 mod slots;
 mod source;
 pub mod srq;

@@ -40,51 +40,55 @@ use crate::Address;
 #[pin_data]
 struct State {
     #[pin]
-    events: SpinLockIrq<KVec<Told>>,
+    events: SpinLockIrq<KVec<PendingEvent>>,
     #[pin]
-    some: Completion,
+    arrived: Completion,
 }
 
 impl State {
     fn new() -> Result<Arc<Self>> {
         let init = pin_init!(Self {
             events <- new_spinlock_irq!(KVec::new(), "State::events"),
-            some <- Completion::new(),
+            arrived <- Completion::new(),
         });
         Arc::pin_init(init, GFP_KERNEL)
     }
 
-    fn push(&self, told: Told) -> Result {
-        self.events.lock().push(told, GFP_ATOMIC)?;
-        self.some.complete();
+    fn push(&self, event: PendingEvent) -> Result {
+        self.events.lock().push(event, GFP_ATOMIC)?;
+        self.arrived.complete();
         Ok(())
     }
 
-    fn pop(&self) -> Option<Told> {
+    fn pop(&self) -> Option<PendingEvent> {
         self.events.lock().remove(0).ok()
     }
 
-    /// Whether the next event is the end of the connection. It stays pending.
+    /// Whether the next event is a disconnect. It stays pending.
     fn is_ended(&self) -> bool {
-        let is_ended = self.events.lock().first().is_some_and(Told::is_end);
+        let is_ended = self
+            .events
+            .lock()
+            .first()
+            .is_some_and(PendingEvent::is_disconnect);
         if is_ended {
-            self.some.complete();
+            self.arrived.complete();
         }
         is_ended
     }
 }
 
-/// An event.
-struct Told {
+/// An event that no caller has taken yet.
+struct PendingEvent {
     kind: rdma_cm_event_type,
     status: c_int,
     private_data: KVec<u8>,
-    /// The new identifier, for a connection request of a peer.
+    /// The new identifier of a connection request.
     raw: Option<RawId>,
 }
 
-impl Told {
-    fn is_end(&self) -> bool {
+impl PendingEvent {
+    fn is_disconnect(&self) -> bool {
         self.kind == bindings::RDMA_CM_EVENT_DISCONNECTED
     }
 }
@@ -145,7 +149,7 @@ impl<'d> Id<'d> {
         let raw = unsafe {
             bindings::__rdma_create_kernel_id(
                 net.as_raw(),
-                Some(told),
+                Some(event_handler),
                 context,
                 bindings::RDMA_PS_TCP,
                 bindings::IB_QPT_RC,
@@ -275,8 +279,7 @@ impl<'d> Id<'d> {
 
     /// Waits for an event, at most `timeout_ms` milliseconds. Other events are ignored unless they are failures.
     ///
-    /// A peer that ends a connection had confirmed it, by a message that may be lost: where that is waited for, the end counts for it,
-    /// and stays pending.
+    /// The RTU of a peer may be lost. So a DREQ counts as `RDMA_CM_EVENT_ESTABLISHED` too, and stays pending.
     pub(crate) fn expect(
         &self,
         kind: rdma_cm_event_type,
@@ -287,43 +290,43 @@ impl<'d> Id<'d> {
         loop {
             let waited = u32::try_from(begin.elapsed().as_millis()).unwrap_or(u32::MAX);
             let left = timeout_ms.saturating_sub(waited);
-            if !self.raw.state.some.wait_timeout(left, sleep) {
+            if !self.raw.state.arrived.wait_timeout(left, sleep) {
                 return Err(ETIMEDOUT);
             }
             if kind == bindings::RDMA_CM_EVENT_ESTABLISHED && self.raw.state.is_ended() {
                 return Ok(Event::without_data());
             }
-            let Some(told) = self.raw.state.pop() else {
+            let Some(event) = self.raw.state.pop() else {
                 continue;
             };
-            if told.kind == kind && told.status == 0 {
+            if event.kind == kind && event.status == 0 {
                 return Ok(Event {
-                    private_data: told.private_data,
-                    id: told.raw.map(|raw| Self::of(raw, &self.device)),
+                    private_data: event.private_data,
+                    id: event.raw.map(|raw| Self::of(raw, &self.device)),
                 });
             }
             let is_removed = kind == bindings::RDMA_CM_EVENT_DISCONNECTED
-                && told.kind == bindings::RDMA_CM_EVENT_DEVICE_REMOVAL;
+                && event.kind == bindings::RDMA_CM_EVENT_DEVICE_REMOVAL;
             if is_removed {
                 return Ok(Event::without_data());
             }
-            if let Some(error) = failure(&told) {
+            if let Some(error) = failure(&event) {
                 return Err(error);
             }
         }
     }
 }
 
-/// The failure that another event stands for; `None` for an event to be ignored.
-fn failure(told: &Told) -> Option<Error> {
+/// The error for an event that is not the awaited one; `None` if it is ignored.
+fn failure(event: &PendingEvent) -> Option<Error> {
     let refused = Error::from_errno(-(bindings::ECONNREFUSED as c_int));
-    match told.kind {
+    match event.kind {
         bindings::RDMA_CM_EVENT_REJECTED => Some(refused),
         bindings::RDMA_CM_EVENT_ADDR_ERROR
         | bindings::RDMA_CM_EVENT_ROUTE_ERROR
         | bindings::RDMA_CM_EVENT_CONNECT_ERROR
         | bindings::RDMA_CM_EVENT_UNREACHABLE => {
-            Some(to_result(told.status).err().unwrap_or(ETIMEDOUT))
+            Some(to_result(event.status).err().unwrap_or(ETIMEDOUT))
         }
         bindings::RDMA_CM_EVENT_DISCONNECTED | bindings::RDMA_CM_EVENT_DEVICE_REMOVAL => {
             Some(refused)
@@ -356,8 +359,8 @@ unsafe fn private_data(event: &rdma_cm_event) -> Result<KVec<u8>> {
     };
     if has_some && !from.is_null() && length != 0 {
         // SAFETY: By the safety requirements the private data is valid for reads of `length` bytes.
-        let told = unsafe { core::slice::from_raw_parts(from, length) };
-        bytes.extend_from_slice(told, GFP_KERNEL)?;
+        let data = unsafe { core::slice::from_raw_parts(from, length) };
+        bytes.extend_from_slice(data, GFP_KERNEL)?;
     }
     Ok(bytes)
 }
@@ -369,11 +372,11 @@ unsafe fn private_data(event: &rdma_cm_event) -> Result<KVec<u8>> {
 ///
 /// The connection manager calls it in process context with an event and an identifier, whose context is a [`State`]. A connection
 /// request has a new identifier with the context of the listener.
-unsafe extern "C" fn told(id: *mut rdma_cm_id, event: *mut rdma_cm_event) -> c_int {
+unsafe extern "C" fn event_handler(id: *mut rdma_cm_id, event: *mut rdma_cm_event) -> c_int {
     // SAFETY: By the safety requirements.
     let outcome = unsafe {
         let state = &*(*id).context.cast::<State>();
-        hear(state, id, &*event)
+        store_event(state, id, &*event)
     };
     outcome.map_or_else(Error::to_errno, |()| 0)
 }
@@ -382,8 +385,8 @@ unsafe extern "C" fn told(id: *mut rdma_cm_id, event: *mut rdma_cm_event) -> c_i
 ///
 /// # Safety
 ///
-/// As for [`told`].
-unsafe fn hear(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event) -> Result {
+/// As for [`event_handler`].
+unsafe fn store_event(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event) -> Result {
     let is_request = event.event == bindings::RDMA_CM_EVENT_CONNECT_REQUEST;
     // An error for other events would destroy an identifier that its owner destroys too.
     // SAFETY: By the safety requirements.
@@ -391,14 +394,14 @@ unsafe fn hear(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event) -> Res
         Err(error) if is_request => return Err(error),
         bytes => bytes.unwrap_or_default(),
     };
-    let mut heard = Told {
+    let mut pending = PendingEvent {
         kind: event.event,
         status: event.status,
         private_data,
         raw: None,
     };
     if !is_request {
-        if state.push(heard).is_err() {
+        if state.push(pending).is_err() {
             pr_warn!("an event was lost\n");
         }
         return Ok(());
@@ -411,13 +414,13 @@ unsafe fn hear(state: &State, id: *mut rdma_cm_id, event: &rdma_cm_event) -> Res
     // SAFETY: By the safety requirements; only this thread uses the new identifier.
     unsafe { (*id).context = Arc::as_ptr(&own).cast_mut().cast::<c_void>() };
     // INVARIANT: The listener owns the identifier from now on.
-    heard.raw = Some(RawId { raw, state: own });
-    if let Err(lost) = events.push_within_capacity(heard) {
+    pending.raw = Some(RawId { raw, state: own });
+    if let Err(lost) = events.push_within_capacity(pending) {
         // The connection manager destroys the identifier, so it must not be dropped here.
         core::mem::forget(lost);
         return Err(ENOMEM);
     }
     drop(events);
-    state.some.complete();
+    state.arrived.complete();
     Ok(())
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections of clients by the RDMA connection manager: `rdma_cm`.
+//! Connections of kernel clients with the RDMA connection manager: `<rdma/rdma_cm.h>`.
 //!
-//! It is a separate crate, since its users depend on `rdma_cm.ko`. With [`rdma::client`] alone, peers exchange the attributes
-//! of queue pairs by their own protocol.
+//! This is a separate crate because its users depend on `rdma_cm.ko`. Users of [`rdma::client`] alone exchange the attributes
+//! of queue pairs out of band.
 //!
 //! | active side | passive side |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | [`Route::connect`]: a [`Connection`] | [`Request::init`] a queue pair, post receive requests |
 //! | | [`Request::accept`]: a [`Connection`]; or [`Request::reject`] |
 //!
-//! All functions may sleep. All objects belong to a client's data of one device, and are dropped with it.
+//! All functions may sleep. All objects have the lifetime of one device, and are dropped before it is removed.
 //!
 //! ```
 //! use kernel::prelude::*;
@@ -43,8 +43,8 @@
 //!     let (net, address) = (NetNamespace::init(), Address::V4(peer, 7174));
 //!     let route = Route::resolve(device, net, None, &address, sleep)?;
 //!     let qp = route.init(qp, sleep)?;
-//!     // Before it is connected, requests to receive are posted.
-//!     let (connection, _answer) = route.connect(qp, &params, sleep)?;
+//!     // Receives are posted here, before the queue pair is connected.
+//!     let (connection, _private_data) = route.connect(qp, &params, sleep)?;
 //!     Ok(connection)
 //! }
 //! ```
@@ -146,7 +146,7 @@ impl<'d> Route<'d> {
     ///
     /// # Errors
     ///
-    /// As for these.
+    /// The errors of these two.
     pub fn connect(
         self,
         qp: Qp<'d, Rc, Init>,
@@ -156,7 +156,7 @@ impl<'d> Route<'d> {
         self.begin(qp, params, sleep)?.finish(sleep)
     }
 
-    /// Sends a connection request to the peer.
+    /// Sends a connection request (REQ) to the peer.
     ///
     /// # Errors
     ///
@@ -174,7 +174,7 @@ impl<'d> Route<'d> {
     }
 }
 
-/// A connection whose request was sent to the peer.
+/// A connection that waits for the REP of the peer.
 pub struct Connecting<'d> {
     /// The queue pair, which is dropped before the identifier.
     qp: Qp<'d, Rc, Init>,
@@ -182,7 +182,7 @@ pub struct Connecting<'d> {
 }
 
 impl<'d> Connecting<'d> {
-    /// Waits for the peer's reply. Returns the connection, and the private data of the reply.
+    /// Waits for the peer's reply (REP). Returns the connection, and the private data of the reply.
     ///
     /// # Errors
     ///
@@ -223,7 +223,7 @@ impl<'d> Listener<'d> {
         Ok(Self { id })
     }
 
-    /// The local port; for a request of port 0 the one that was chosen.
+    /// The local port. If the address had port 0, this is the port that was chosen.
     pub fn port(&self) -> u16 {
         self.id.source_port()
     }
@@ -268,7 +268,7 @@ impl<'d> Request<'d> {
     ///
     /// # Errors
     ///
-    /// As for these.
+    /// The errors of these two.
     pub fn accept(
         self,
         qp: Qp<'d, Rc, Init>,
@@ -282,7 +282,7 @@ impl<'d> Request<'d> {
     ///
     /// # Errors
     ///
-    /// As for these.
+    /// The errors of these two.
     pub fn begin(
         self,
         qp: Qp<'d, Rc, Init>,
@@ -292,7 +292,7 @@ impl<'d> Request<'d> {
         self.ready(qp, sleep)?.accept(params, sleep)
     }
 
-    /// Moves a queue pair to the ready-to-send state for the peer, without a reply.
+    /// Moves a queue pair to RTS for the peer, without sending the reply.
     ///
     /// # Errors
     ///
@@ -314,7 +314,7 @@ impl<'d> Request<'d> {
     }
 }
 
-/// A request with a queue pair that is ready. Dropping it rejects the request.
+/// A connection request with a queue pair in RTS. Dropping it rejects the request.
 pub struct Ready<'d> {
     /// The queue pair, which is dropped before the identifier.
     qp: Qp<'d, Rc, Rts>,
@@ -346,7 +346,7 @@ impl<'d> Ready<'d> {
     }
 }
 
-/// An accepted connection, which the peer has not confirmed yet.
+/// An accepted connection that waits for the RTU of the peer.
 pub struct Accepting<'d> {
     /// The queue pair, which is dropped before the identifier.
     qp: Qp<'d, Rc, Rts>,
@@ -354,11 +354,11 @@ pub struct Accepting<'d> {
 }
 
 impl<'d> Accepting<'d> {
-    /// Waits until the peer has confirmed the connection (RTU), or has ended it already.
+    /// Waits until the peer has confirmed the connection (RTU), or has already closed it (DREQ).
     ///
     /// # Errors
     ///
-    /// `ETIMEDOUT` and others if the peer does not respond.
+    /// `ETIMEDOUT` if the peer does not respond, and those of the connection manager.
     pub fn finish(self, sleep: &MaySleep) -> Result<Connection<'d>> {
         let kind = bindings::RDMA_CM_EVENT_ESTABLISHED;
         self.id.expect(kind, TIMEOUT_MS, sleep)?;
@@ -367,7 +367,7 @@ impl<'d> Accepting<'d> {
     }
 }
 
-/// A connection. Dropping it disconnects, and waits until all posted requests are handled.
+/// A connection with its queue pair. Dropping it disconnects, and waits until the handlers of all posted requests have run.
 pub struct Connection<'d> {
     /// The queue pair, which is dropped before the identifier.
     qp: Qp<'d, Rc, Rts>,
@@ -383,21 +383,21 @@ impl<'d> core::ops::Deref for Connection<'d> {
 }
 
 impl Connection<'_> {
-    /// Ends the connection, or replies to the peer that has ended it. The requests of both ends are flushed.
+    /// Closes the connection (DREQ), or replies to the peer that has closed it (DREP). The posted requests are flushed.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a connection that has ended, and those of the connection manager.
+    /// `EINVAL` for a closed connection, and those of the connection manager.
     pub fn disconnect(&self, sleep: &MaySleep) -> Result {
         sleep.check();
         self.id.disconnect()
     }
 
-    /// Waits until the peer has ended the connection, or has replied to its end by this side, or until the device is removed.
+    /// Waits until the connection is closed by either side, or the device is removed.
     ///
     /// # Errors
     ///
-    /// `ETIMEDOUT` if none of that happens within `timeout_ms` milliseconds.
+    /// `ETIMEDOUT` if that does not happen within `timeout_ms` milliseconds.
     pub fn wait_disconnected(&self, timeout_ms: u32, sleep: &MaySleep) -> Result {
         let kind = bindings::RDMA_CM_EVENT_DISCONNECTED;
         self.id.expect(kind, timeout_ms, sleep).map(drop)

@@ -210,8 +210,8 @@ impl Method {
         if handler.is_null() {
             return Err(EIO);
         }
-        // SAFETY: By the type invariants. A handler takes any command of the method, and is valid until the device is removed, for
-        // which the holder of `disassociate_srcu` delays.
+        // SAFETY: By the type invariants. A handler takes any command of the method, and is valid until the device is removed,
+        // which waits while `disassociate_srcu` is held.
         to_result(unsafe {
             let handler = core::mem::transmute::<*mut c_void, RawHandler>(handler);
             handler(command.as_raw())

@@ -4,7 +4,10 @@
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::{
+    cell::Cell,
+    sync::atomic::{AtomicPtr, Ordering},
+};
 
 use kernel::prelude::*;
 use kernel_ext::{
@@ -21,15 +24,37 @@ use rdma::{
 };
 use rdma_bindings as c;
 
-use crate::{file::hw_destroy, request::Call, verbs::track};
+use crate::{class::Class, file::hw_destroy, life, new::NewObject, request::Call, verbs::track};
 
-/// A context that is being created. The command uses it before it is published in the file.
+/// A context that is being created. Objects may be begun in it before it is published in the file.
 ///
-/// Dropping it frees the context. Objects that the command has begun in it are dropped before.
+/// Dropping it frees the context. The objects borrow it, so they are dropped before.
 pub struct NewContext<'a> {
     /// `None` after it is published.
-    memory: Option<Fresh<Ucontext>>,
+    memory: Cell<Option<Fresh<Ucontext>>>,
     call: Call<'a>,
+}
+
+/// Sets the context of a command until this value is dropped.
+struct InContext<'a>(&'a AttrBundle);
+
+impl<'a> InContext<'a> {
+    /// # Safety
+    ///
+    /// The context stays as long as the result, and as long as the objects that are begun in the command meanwhile.
+    unsafe fn new(command: &'a AttrBundle, context: Option<&Fresh<Ucontext>>) -> Self {
+        // SAFETY: By the safety requirements. The thread passes the command to C functions alone until the result is dropped,
+        // and these do not keep its context.
+        unsafe { command.set_context(context.map(|memory| &**memory)) };
+        Self(command)
+    }
+}
+
+impl Drop for InContext<'_> {
+    fn drop(&mut self) {
+        // Restores the context of the file, which has one if the new context was published.
+        life::use_context(self.0);
+    }
 }
 
 impl<'a> NewContext<'a> {
@@ -42,11 +67,25 @@ impl<'a> NewContext<'a> {
         let file = call.command.file();
         let mut memory = Fresh::new_ucontext(device(call.command)?, file, call.sleep)?;
         track::set_owner(&mut memory);
-        call.command.set_context(Some(&memory));
         Ok(Self {
-            memory: Some(memory),
+            memory: Cell::new(Some(memory)),
             call,
         })
+    }
+
+    /// Begins an object in the context.
+    ///
+    /// # Errors
+    ///
+    /// As for [`NewObject::begin`].
+    pub fn begin<T: Class>(&self) -> Result<NewObject<'_, T>> {
+        let memory = self.memory.take();
+        // SAFETY: `self` has the context, or the file if it was published, and the object borrows `self`.
+        let begun = unsafe { InContext::new(self.call.command, memory.as_ref()) };
+        let object = NewObject::begin(self.call.command, self.call.sleep);
+        drop(begun);
+        self.memory.set(memory);
+        object
     }
 
     /// Lets the driver allocate the context, and publishes it in the file. `caps` are its capabilities: bits of `enum
@@ -56,17 +95,19 @@ impl<'a> NewContext<'a> {
     ///
     /// `EIO` if the file is being closed or the device removed, `EINVAL` if the file has a context; those of the rdma cgroup and
     /// of the driver.
-    pub fn publish(&mut self, caps: u64) -> Result {
-        let making = Making::begin(self.call.command.file(), self.call.sleep)?;
+    pub fn publish(&self, caps: u64) -> Result {
+        let setup = ContextSetup::begin(self.call.command.file(), self.call.sleep)?;
         let mut memory = self.memory.take().ok_or(EINVAL)?;
         memory.set_enabled_caps(caps);
+        // SAFETY: The context is in the file after this, or still `self`'s; the driver begins no objects.
+        let _creating = unsafe { InContext::new(self.call.command, Some(&memory)) };
         match create(memory, &self.call) {
             Ok(context) => {
-                making.finish(context);
+                setup.finish(context);
                 Ok(())
             }
             Err((memory, error)) => {
-                self.memory = Some(memory);
+                self.memory.set(Some(memory));
                 Err(error)
             }
         }
@@ -97,11 +138,9 @@ fn create(
 
 impl Drop for NewContext<'_> {
     fn drop(&mut self) {
-        let Some(memory) = &mut self.memory else {
-            return;
-        };
-        self.call.command.set_context(None);
-        track::forget(memory);
+        if let Some(memory) = self.memory.get_mut() {
+            track::forget(memory);
+        }
     }
 }
 
@@ -121,24 +160,24 @@ pub fn device(command: &AttrBundle) -> Result<&Device> {
     unsafe { device.cast::<Device>().as_ref() }.ok_or(EIO)
 }
 
-/// A file without a context, in which no other command can create one.
+/// The creation of a file's context: the file has none, and no other command can create one.
 ///
 /// # Invariants
 ///
 /// The guards hold the file's `ucontext_lock` and `hw_destroy_rwsem`.
-struct Making<'a> {
+struct ContextSetup<'a> {
     file: &'a UverbsFile,
     // Released first.
     _ucontext: CMutexGuard<'a>,
     _hw_destroy: ReadGuard<'a>,
 }
 
-impl<'a> Making<'a> {
+impl<'a> ContextSetup<'a> {
     fn begin(file: &'a UverbsFile, sleep: &MaySleep) -> Result<Self> {
         let hw_destroy = hw_destroy(file).try_read().ok_or(EIO)?;
         // SAFETY: The mutex was initialised with the file, and is valid as long.
         let mutex = unsafe { CMutex::from_raw(&raw mut (*file.as_raw()).ucontext_lock) };
-        let making = Self {
+        let setup = Self {
             file,
             _ucontext: mutex.lock(sleep),
             _hw_destroy: hw_destroy,
@@ -146,7 +185,7 @@ impl<'a> Making<'a> {
         if !file.ucontext().is_null() {
             return Err(EINVAL);
         }
-        Ok(making)
+        Ok(setup)
     }
 
     fn finish(self, context: Owned<Ucontext>) {

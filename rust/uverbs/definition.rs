@@ -58,20 +58,20 @@ impl<'a> Definitions<'a> {
     }
 }
 
-/// What a [`Need`] applies to.
+/// What a [`Condition`] applies to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The object class before it.
+    /// The object class that precedes the condition.
     Object,
-    /// The method or command before it.
+    /// The method or command that precedes the condition.
     Method,
 }
 
 /// A condition that a device must meet.
 #[derive(Clone, Copy)]
-pub struct Need<'a>(&'a uapi_definition);
+pub struct Condition<'a>(&'a uapi_definition);
 
-impl Need<'_> {
+impl Condition<'_> {
     /// Whether a device meets it.
     pub fn is_met(self, device: &Device, _sleep: &MaySleep) -> bool {
         // SAFETY: The kind of the entry selects the member of the union. A function of a driver takes any device of the driver;
@@ -101,7 +101,7 @@ pub enum Entry<'a> {
     /// A write command.
     Write(WriteMethod),
     /// A condition that the device must meet.
-    Needs(Scope, Need<'a>),
+    Needs(Scope, Condition<'a>),
     /// An unknown entry.
     Invalid,
 }
@@ -136,8 +136,8 @@ impl<'a> Iterator for Definitions<'a> {
                 c::UAPI_DEF_WRITE => Entry::Write(WriteMethod::new(raw)),
                 c::UAPI_DEF_IS_SUPPORTED_FUNC | c::UAPI_DEF_IS_SUPPORTED_DEV_FN => {
                     match u32::from(raw.scope) {
-                        c::UAPI_SCOPE_OBJECT => Entry::Needs(Scope::Object, Need(raw)),
-                        c::UAPI_SCOPE_METHOD => Entry::Needs(Scope::Method, Need(raw)),
+                        c::UAPI_SCOPE_OBJECT => Entry::Needs(Scope::Object, Condition(raw)),
+                        c::UAPI_SCOPE_METHOD => Entry::Needs(Scope::Method, Condition(raw)),
                         _ => Entry::Invalid,
                     }
                 }

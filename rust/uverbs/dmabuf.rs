@@ -4,10 +4,10 @@
 //!
 //! The buffers of an [`MmapEntry`] are in its list. ib_core revokes them when the driver removes the entry.
 //!
-//! | lock | protects |
-//! |---|---|
-//! | `dmabufs_lock` of the entry | its list of buffers. A mutex; the reservation lock is taken inside |
-//! | the reservation lock of a buffer | whether it was revoked, for importers |
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `dmabufs_lock` of the entry | its list of buffers | process context | the reservation lock of a buffer |
+//! | the reservation lock of a buffer | whether it was revoked, for importers | process context | what importers take |
 //!
 //! All functions are `#[inline]`, so that only ib_uverbs, which exports buffers, needs the symbols of dma-buf.
 //!

@@ -57,13 +57,13 @@ impl<'a> FdType<'a> {
     /// # Errors
     ///
     /// `ENOMEM`, `ENFILE`.
-    pub fn new_file(self) -> Result<Option<FileHeld>> {
+    pub fn new_file(self) -> Result<Option<CountedFile>> {
         if !self.has_own_files() {
             return Ok(None);
         }
         // SAFETY: By the type the description is that of a class of file descriptors.
         let file = from_err_ptr(unsafe { bindings::uverbs_fd_type_file(self.0) })?;
-        Ok(NonNull::new(file).map(FileHeld))
+        Ok(NonNull::new(file).map(CountedFile))
     }
 
     /// Finds the object of a file descriptor of the current process, and takes a reference to its file.
@@ -71,9 +71,9 @@ impl<'a> FdType<'a> {
     /// # Errors
     ///
     /// `EBADF` if it is not open, or not an object's of this type.
-    pub fn find(self, fd: u32) -> Result<(FileHeld, ARef<Uobject>)> {
+    pub fn find(self, fd: u32) -> Result<(CountedFile, ARef<Uobject>)> {
         // SAFETY: The function takes any number.
-        let file = FileHeld(NonNull::new(unsafe { bindings::fget(fd) }).ok_or(EBADF)?);
+        let file = CountedFile(NonNull::new(unsafe { bindings::fget(fd) }).ok_or(EBADF)?);
         if file.operations() != self.0.fops {
             return Err(EBADF);
         }
@@ -121,9 +121,9 @@ impl Drop for Cleanup {
 }
 
 /// A counted reference to a file.
-pub struct FileHeld(NonNull<bindings::file>);
+pub struct CountedFile(NonNull<bindings::file>);
 
-impl FileHeld {
+impl CountedFile {
     /// Takes over the reference that is the `object` of an object.
     ///
     /// # Safety
@@ -164,7 +164,7 @@ pub(crate) unsafe fn install(object: ARef<Uobject>) {
         return;
     };
     // SAFETY: By the safety requirements.
-    let file = unsafe { FileHeld::from_raw(file) };
+    let file = unsafe { CountedFile::from_raw(file) };
     let object = ManuallyDrop::new(object);
     let private = file.private_data();
     if private.load(Ordering::Relaxed).is_null() {
@@ -174,7 +174,7 @@ pub(crate) unsafe fn install(object: ARef<Uobject>) {
     unsafe { bindings::fd_install(fd, file.into_raw().cast()) };
 }
 
-impl Drop for FileHeld {
+impl Drop for CountedFile {
     fn drop(&mut self) {
         // SAFETY: `self` owns the reference.
         unsafe { bindings::fput(self.0.as_ptr()) };

@@ -2,14 +2,11 @@
 
 //! Open device files: `struct ib_uverbs_file`.
 //!
-//! | lock | protects |
-//! |---|---|
-//! | `hw_destroy_rwsem` | the context and the objects as a whole: held for reading by commands that create or destroy an object, for writing when all are destroyed |
-//! | `uobjects_lock` | the list of objects, while `hw_destroy_rwsem` is held for reading |
-//! | `ucontext_lock` | creating the context |
-//!
-//! `hw_destroy_rwsem` and `ucontext_lock` are taken in process context; `uobjects_lock` is a spin lock with interrupts off, taken
-//! inside of them.
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `hw_destroy_rwsem` | the context and the objects as a whole: held for reading by commands that create or destroy an object, for writing when all are destroyed | process context | `ucontext_lock`, `uobjects_lock`, `mmap_lock` of a process, what drivers take |
+//! | `uobjects_lock` | the list of objects, while `hw_destroy_rwsem` is held for reading | process context, interrupts off | nothing |
+//! | `ucontext_lock` | creating the context | process context | what drivers take |
 //!
 //! C header: `include/rdma/uverbs_types.h`.
 

@@ -39,7 +39,7 @@ use rdma::{
 use rdma_bindings::{self as bindings, ib_uobject};
 
 use crate::{
-    fd::{self, Cleanup, Descriptor, FdType, FileHeld},
+    fd::{self, Cleanup, CountedFile, Descriptor, FdType},
     file::{hw_destroy, File, FileRef},
     handles::{Handles, Number},
     write::Command,
@@ -71,17 +71,14 @@ unsafe impl FromC for Kind<'_> {
     }
 }
 
-/// Allocates an object of a class, locked for writing.
+/// Allocates an object of a class, in the context of a command, locked for writing.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EIO` if the driver was removed; `EINVAL` if `obj_size` of the type is too small for an object.
-pub fn allocate(
-    kind: &ApiObject,
-    file: &UverbsFile,
-    context: &Ucontext,
-    _sleep: &MaySleep,
-) -> Result<Allocated> {
+/// `ENOMEM`; `EIO` if the driver was removed; `EINVAL` if `obj_size` of the type is too small for an object, or if the command
+/// has no context.
+pub fn allocate(kind: &ApiObject, command: &AttrBundle, _sleep: &MaySleep) -> Result<Allocated> {
+    let context = command.context().ok_or(EINVAL)?;
     // SAFETY: The member is null after the driver was removed, and otherwise a type, which is constant.
     let size = unsafe { kind.type_attrs().as_ref() }.ok_or(EIO)?.obj_size;
     if size < size_of::<ib_uobject>() {
@@ -91,10 +88,11 @@ pub fn allocate(
         core::alloc::Layout::from_size_align(size, align_of::<u64>()).map_err(|_| EINVAL)?;
     let memory = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?;
     let object = memory.cast::<ib_uobject>();
-    // SAFETY: The memory is new, zeroed and large enough. The result owns the first reference.
+    // SAFETY: The memory is new, zeroed and large enough. The result owns the first reference. By the contract of
+    // `AttrBundle::set_context` the context stays as long as the object.
     unsafe {
         let raw = object.as_ptr();
-        (*raw).ufile = file.as_raw();
+        (*raw).ufile = command.file().as_raw();
         (*raw).context = context.as_raw();
         (*raw).uapi_object = kind.as_raw();
         (*raw).list.next = &raw mut (*raw).list;
@@ -137,7 +135,7 @@ impl Allocated {
     pub fn with_descriptor(
         self,
         descriptor: Descriptor,
-        file: Option<FileHeld>,
+        file: Option<CountedFile>,
     ) -> Result<Reserved> {
         if !has_descriptor(&self.0) {
             return Err(EINVAL);
@@ -205,7 +203,7 @@ impl Drop for Reserved {
             // given up.
             unsafe {
                 self.0.set_object(core::ptr::null_mut());
-                drop(file.map(|file| FileHeld::from_raw(file)));
+                drop(file.map(|file| CountedFile::from_raw(file)));
                 drop(Descriptor::resume(id));
             }
         } else {
@@ -277,10 +275,10 @@ unsafe impl FromC for Uncommitted {
     }
 }
 
-/// The result of a function that begins an object: the object, or an errno in the pointer.
-pub struct Begun(pub Result<Uncommitted>);
+/// The result of a C entry point that allocates an object: the uncommitted object, or an errno (`ERR_PTR`).
+pub struct UncommittedOrErr(pub Result<Uncommitted>);
 
-impl IntoC for Begun {
+impl IntoC for UncommittedOrErr {
     type Raw = *mut ib_uobject;
 
     fn into_c(self) -> Self::Raw {
@@ -297,7 +295,7 @@ impl IntoC for Begun {
 ///
 /// The holder of this value has locked the object in the mode `locked`.
 pub struct Found {
-    _file: Option<FileHeld>,
+    _file: Option<CountedFile>,
     object: ARef<Uobject>,
     locked: LookupMode,
 }
@@ -314,7 +312,7 @@ impl Found {
     }
 
     /// An object that was found by its file descriptor.
-    pub fn of_file(file: FileHeld, object: ARef<Uobject>) -> Self {
+    pub fn of_file(file: CountedFile, object: ARef<Uobject>) -> Self {
         // INVARIANT: `LookupMode::Destroy` stands for no lock.
         Self {
             _file: Some(file),
@@ -334,7 +332,7 @@ impl Found {
         let by_file = object.api_object().type_class() == &raw const bindings::uverbs_fd_class;
         let file = NonNull::new(object.object()).filter(|_| by_file);
         // SAFETY: A lookup by a file descriptor has taken a reference to the file.
-        let _file = file.map(|file| unsafe { FileHeld::from_raw(file) });
+        let _file = file.map(|file| unsafe { CountedFile::from_raw(file) });
         // INVARIANT: By the safety requirements and the header.
         Self {
             _file,
@@ -421,7 +419,7 @@ pub enum Acquired {
     /// An object that was looked up.
     Found(Found),
     /// An object that was begun.
-    Begun(Uncommitted),
+    UncommittedOrErr(Uncommitted),
 }
 
 impl<'a> AcquiredArg<'a> {
@@ -441,7 +439,7 @@ impl<'a> AcquiredArg<'a> {
             bindings::UVERBS_ACCESS_NEW => {
                 // SAFETY: Both are from the same call. By the header the object was begun, and is given up.
                 let begun = unsafe { Uncommitted::from_c(self.0) };
-                return Ok(Some(Acquired::Begun(begun)));
+                return Ok(Some(Acquired::UncommittedOrErr(begun)));
             }
             _ => return Err(EINVAL),
         };
@@ -663,10 +661,14 @@ impl OwnCommand {
     }
 }
 
-/// The context of a file, if it has one.
-pub fn context_of(file: &UverbsFile) -> Option<&Ucontext> {
+/// Sets the context of a command to that of its file, and returns it; `None` if the file has none.
+pub fn use_context(command: &AttrBundle) -> Option<&Ucontext> {
     // SAFETY: The context is valid as long as commands run or objects of the file exist; a view is a transparent wrapper.
-    unsafe { file.ucontext().cast::<Ucontext>().as_ref() }
+    unsafe {
+        let context = command.file().ucontext().cast::<Ucontext>().as_ref();
+        command.set_context(context);
+        context
+    }
 }
 
 /// Calls the driver's `ufile_hw_cleanup`, before a file's objects are destroyed.

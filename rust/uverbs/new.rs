@@ -101,7 +101,8 @@ impl<'a, T: Class> NewObject<'a, T> {
     /// The link to the object, for the driver's object that it is completed with.
     #[inline]
     pub fn link(&self) -> ObjectLink<'_> {
-        // SAFETY: A driver's object that is made for the object completes it, and is destroyed before it, or it is not made after all.
+        // SAFETY: A driver's object that is created for this object completes it and is destroyed before it, unless its creation
+        // fails.
         unsafe { ObjectLink::new(self.uobject()) }
     }
 
@@ -183,7 +184,8 @@ impl<T: Class> Deref for NewObject<'_, T> {
 impl<T: Class> Drop for NewObject<'_, T> {
     fn drop(&mut self) {
         if let Origin::Write = self.origin {
-            // SAFETY: By the type invariants; it has no driver object. In an `ioctl()` the engine aborts it.
+            // SAFETY: By the type invariants; it has no driver object. An object of an ioctl attribute is aborted by the
+            // dispatch.
             unsafe {
                 bindings::rdma_alloc_abort_uobject(
                     self.object.as_ptr().cast(),

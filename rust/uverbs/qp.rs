@@ -2,9 +2,9 @@
 
 //! Queue pairs of user space: `struct ib_uqp_object`.
 //!
-//! | lock | protects |
-//! |---|---|
-//! | [`QpObject`]: the groups' mutex | the multicast groups that the queue pair has joined. Process context; drivers are called inside |
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `QpObject::groups` | the multicast groups that the queue pair has joined | process context | what drivers take |
 //!
 //! C header: `include/rdma/uverbs_std_types.h`.
 

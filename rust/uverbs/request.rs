@@ -206,7 +206,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The result of a copy to or from user space that left so many bytes.
+/// The result of a copy to or from user space, from the number of bytes that were not copied.
 fn whole(left: usize) -> Result {
     if left != 0 {
         return Err(EFAULT);

@@ -130,14 +130,14 @@ const ALLOC_AND_COPY: u8 = 1 << 1;
 const MANDATORY: u8 = 1 << 2;
 const IS_UDATA: u8 = 1 << 3;
 
-/// One choice of an attribute that selects among several structures.
+/// An element of an attribute that selects among several structures: `UVERBS_ATTR_ENUM_IN`.
 #[repr(transparent)]
-pub struct Choice(uverbs_attr_spec);
+pub struct EnumElement(uverbs_attr_spec);
 
 // SAFETY: The data is constant.
-unsafe impl Sync for Choice {}
+unsafe impl Sync for EnumElement {}
 
-impl Choice {
+impl EnumElement {
     /// An ID that is not used.
     pub const NONE: Self = Self(pin_init::zeroed());
 
@@ -188,7 +188,7 @@ impl Attr {
     }
 
     /// Data from user space that is one of several structures; user space sends the ID of one.
-    pub const fn enum_in(id: u32, choices: &'static [Choice]) -> Self {
+    pub const fn enum_in(id: u32, choices: &'static [EnumElement]) -> Self {
         assert!(choices.len() <= u8::MAX as usize);
         let mut attr = Self::new(id, c::UVERBS_ATTR_TYPE_ENUM_IN);
         attr.0.attr.u.enum_def.num_elems = choices.len() as u8;
@@ -617,12 +617,12 @@ impl Definition {
         Self::command(number, handler_door::<H>, sizes, true)
     }
 
-    /// The object class before it needs a method of the device: its offset in `struct ib_device_ops`.
+    /// A condition: the preceding object class requires the driver's method at this offset in `struct ib_device_ops`.
     pub const fn object_needs(offset: usize) -> Self {
         Self::needs(c::UAPI_SCOPE_OBJECT, offset)
     }
 
-    /// The method or command before it needs a method of the device: its offset in `struct ib_device_ops`.
+    /// A condition: the preceding method or command requires the driver's method at this offset in `struct ib_device_ops`.
     pub const fn method_needs(offset: usize) -> Self {
         Self::needs(c::UAPI_SCOPE_METHOD, offset)
     }

@@ -84,7 +84,7 @@ impl XrcdLink {
 
     fn replace(&self, xrcd: *mut XrcdObject) {
         let former = self.0.swap(xrcd, Ordering::Relaxed);
-        // SAFETY: `set` has counted this object as a user of the domain, which so was not destroyed.
+        // SAFETY: `set` has counted this object as a user of the domain, so that the domain was not destroyed.
         if let Some(former) = unsafe { former.as_ref() } {
             former.uses.fetch_sub(1, Ordering::Relaxed);
         }
@@ -174,7 +174,7 @@ impl NamedXrcds {
             new.complete(alloc(device, None, udata, sleep)?);
             return Ok(());
         };
-        let slot = self.0.reserve()?;
+        let slot = self.0.reserve(GFP_KERNEL)?;
         let xrcd = alloc(device, Some(&inode), udata, sleep)?;
         NamedXrcd(&xrcd).share(new);
         // INVARIANT: The use count is 1, for the one object.
@@ -224,7 +224,7 @@ impl NamedXrcd<'_> {
     }
 }
 
-/// Ends the use of an XRC domain. `dealloc` does so: other objects may share the domain.
+/// Destroys the object of an XRC domain. `dealloc` ends its use of the domain, which other objects may share.
 ///
 /// # Errors
 ///

@@ -8,8 +8,8 @@ import re
 from .environment import REPO
 
 TESTING = REPO / "tools/testing"
-# `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line.
-HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke): *(.*)$", re.MULTILINE)
+# `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone.
+HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, tests that say
 # `mixes: all` run in the first one, `mixes: every` in each, `mixes: long` in each, but in a long run alone; of these, those that
@@ -67,9 +67,12 @@ def headers(text: str) -> dict[str, str]:
     return {key: " ".join(values) for key, values in found.items()}
 
 
-def rows_of(text: str) -> list[str]:
-    """The row ids in a test's header lines, with blanks or commas between."""
-    return headers(text).get("rows", "").replace(",", " ").split()
+def rows_of(text: str, kernel: str = "stock") -> list[str]:
+    """The row ids in a test's header lines, with blanks or commas between: those of any kernel, and those of this one."""
+    found = headers(text)
+    if unknown := [key for key in found if key.startswith("rows ") and key.split()[1] not in KERNELS]:
+        raise ValueError(f"a header names no kernel: {unknown}")
+    return " ".join(found.get(key, "") for key in ("rows", f"rows {kernel}")).replace(",", " ").split()
 
 
 def _executables(directory: pathlib.Path, pattern: str) -> list[pathlib.Path]:
@@ -93,7 +96,7 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
     if scope == LONG and "long" in found and kernel == _kernels(found)[0]:
         seconds, _, env = found["long"].partition(" ")
         timeout = int(seconds)
-    test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text)), timeout,
+    test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text, kernel)), timeout,
                 tuple(sorted(found.get("mix", "").split())), provokes=tuple(found.get("provokes", "").split()),
                 allows=tuple(value.strip() for key, value in HEADER.findall(text) if key == "allows"), env=env, smoke="smoke" in found)
     if found.get("guests", "1").strip() == "2":

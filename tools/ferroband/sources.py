@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Copies of the sources, for builds that must not meet the objects of another one: clippy's, those for other kernels.
+"""Copies of the sources, for builds that must not meet the objects of another one: those for other kernels, mutations.
 
   python3 -m ferroband.sources DIRECTORY
 """

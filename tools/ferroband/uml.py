@@ -17,6 +17,9 @@ from .guest import BOOT_SECONDS, Guest, GuestError
 MEMORY = "1G"
 # Where its memory and the changes to its root are.
 SCRATCH = "/dev/shm"
+# Consistency checks of slabs. Without them SLUB has arrays of free objects, in which a pointer stays when its object is allocated:
+# kmemleak would take a lost object for one that is in use.
+SLAB_DEBUG = "slab_debug=F"
 # What the guest's init says once it listens; before that the line would echo.
 READY = b"\n@ready\n"
 
@@ -43,7 +46,7 @@ class Uml(Guest):
             f"initrd={initramfs}", f"ubd0ct={self.directory}/root.cow,{paths().guest / 'root.ext4'}",
             f"uml_dir={self.directory}", "con=null", f"con0={'fd:0' if interactive else 'null'},fd:1",
             "ssl=null", f"ssl0=fd:{theirs.fileno()}",
-            "rdinit=/init", "log_buf_len=8M", "kunit.autorun=0", "kasan_multi_shot", "panic=-1", "noreboot", "net.ifnames=0",
+            "rdinit=/init", "log_buf_len=8M", "kunit.autorun=0", "kasan_multi_shot", SLAB_DEBUG, "panic=-1", "noreboot", "net.ifnames=0",
             "ferroband.port=ttyS0", *_frequency(),
         ]
         command += ["quiet", "ferroband.shell=tty0"] if interactive else []

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The client's end: it begins operations, and measures how long they take.
+//! Queue pairs of the client: they post operations and measure the time until the completion.
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `Lane::free` | requests that are not under way | any | nothing |
+//! | `ClientQp::free` | requests that are not posted | any | nothing |
 
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -29,46 +29,46 @@ use rdma::{
 };
 
 use crate::{
-    once::Told,
     options::{Op, Options},
     run::{is_filled, pattern, Run},
+    waiter::Waiter,
 };
 
-/// What a queue pair of the client does.
+/// A queue pair of the client, with its requests.
 #[pin_data]
-pub(crate) struct Lane<'d> {
+pub(crate) struct ClientQp<'d> {
     run: Arc<Run>,
     index: usize,
     qp: QpHandle<'d, Rc, Rts>,
     /// The server's memory.
     remote: Remote,
-    /// How many operations may be begun.
+    /// The number of operations that may be posted now.
     credits: AtomicU32,
     #[pin]
-    free: SpinLockIrq<KVec<Pin<KBox<Work<'d, Asker<'d>>>>>>,
-    /// How many operations were begun.
-    asked: AtomicU64,
-    /// How many numbers were replaced.
+    free: SpinLockIrq<KVec<Pin<KBox<Work<'d, RequestHandler<'d>>>>>>,
+    /// The number of operations posted.
+    posted: AtomicU64,
+    /// The number of compare and swap operations that swapped.
     swapped: AtomicU64,
-    /// When the last message was sent that the server answers.
-    pinged: AtomicU64,
+    /// When the last operation was posted.
+    last_posted: AtomicU64,
 }
 
-/// Handles the end of a request to send.
-pub(crate) struct Asker<'d> {
-    lane: Arc<Lane<'d>>,
-    /// When it was posted, and what number it expects.
+/// The completion handler of an operation.
+pub(crate) struct RequestHandler<'d> {
+    client_qp: Arc<ClientQp<'d>>,
+    /// When it was posted, and the number that a compare and swap compares with.
     began: u64,
     expected: u64,
 }
 
-/// Handles an answer.
-pub(crate) struct Listener<'d> {
-    lane: Arc<Lane<'d>>,
+/// The completion handler of a received response.
+pub(crate) struct ResponseHandler<'d> {
+    client_qp: Arc<ClientQp<'d>>,
 }
 
-impl<'d> Lane<'d> {
-    /// A lane with the requests that it needs.
+impl<'d> ClientQp<'d> {
+    /// A queue pair with its requests.
     ///
     /// # Errors
     ///
@@ -82,28 +82,28 @@ impl<'d> Lane<'d> {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>> {
         let Options { depth, size, .. } = run.options;
-        // A message that is answered may not be completed yet when the next one is due.
-        let requests = if run.is_ping_pong() { ANSWERS } else { depth };
+        // The response to a message may come before the completion of the message.
+        let requests = if run.is_ping_pong() { RESPONSES } else { depth };
         let free = KVec::with_capacity(requests as usize, GFP_KERNEL)?;
-        let lane = Arc::pin_init(
+        let client_qp = Arc::pin_init(
             pin_init!(Self {
                 run: run.clone(),
                 index,
                 qp,
                 remote,
                 credits: AtomicU32::new(depth),
-                free <- new_spinlock_irq!(free, "Lane::free"),
-                asked: AtomicU64::new(0),
+                free <- new_spinlock_irq!(free, "ClientQp::free"),
+                posted: AtomicU64::new(0),
                 swapped: AtomicU64::new(0),
-                pinged: AtomicU64::new(0),
+                last_posted: AtomicU64::new(0),
             }),
             GFP_KERNEL,
         )?;
-        // The requests have references to the lane, and it has them.
-        let lane = ScopeGuard::new_with_data(lane, |lane| lane.close());
+        // The requests and the queue pair refer to each other.
+        let client_qp = ScopeGuard::new_with_data(client_qp, |client_qp| client_qp.close());
         for _ in 0..requests {
-            let handler = Asker {
-                lane: lane.clone(),
+            let handler = RequestHandler {
+                client_qp: client_qp.clone(),
                 began: 0,
                 expected: 0,
             };
@@ -111,29 +111,31 @@ impl<'d> Lane<'d> {
             if run.options.op != Op::Read {
                 work.as_mut().bytes_mut().fill(pattern(index));
             }
-            lane.put(work);
+            client_qp.put(work);
         }
-        Ok(lane.dismiss())
+        Ok(client_qp.dismiss())
     }
 
-    /// Posts requests to receive answers.
+    /// Posts receives for responses.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what posting fails with.
+    /// `ENOMEM`, and the errors of posting.
     pub(crate) fn listen(self: &Arc<Self>, device: &Device<'d>, sleep: &MaySleep) -> Result {
-        for _ in 0..ANSWERS {
-            let handler = Listener { lane: self.clone() };
+        for _ in 0..RESPONSES {
+            let handler = ResponseHandler {
+                client_qp: self.clone(),
+            };
             let work = Work::new(device, self.run.options.size, handler, sleep)?;
             self.qp.post_receive(work)?;
         }
         Ok(())
     }
 
-    /// Begins up to `most` operations, as many as may be. Returns how many. Any context.
-    pub(crate) fn fill(&self, most: u32) -> u32 {
+    /// Posts operations, up to `max` of them. Returns how many. Any context.
+    pub(crate) fn fill(&self, max: u32) -> u32 {
         let mut count = 0;
-        while count < most && self.begin_one() {
+        while count < max && self.begin_one() {
             count = count.saturating_add(1);
         }
         count
@@ -158,8 +160,8 @@ impl<'d> Lane<'d> {
         true
     }
 
-    fn post(&self, mut work: Pin<KBox<Work<'d, Asker<'d>>>>) {
-        let number = self.asked.fetch_add(1, Relaxed);
+    fn post(&self, mut work: Pin<KBox<Work<'d, RequestHandler<'d>>>>) {
+        let number = self.posted.fetch_add(1, Relaxed);
         let op = match self.run.options.op {
             Op::Send => RcOp::Send,
             Op::Write => RcOp::Write(self.remote),
@@ -178,20 +180,20 @@ impl<'d> Lane<'d> {
         let handler = work.as_mut().handler_mut();
         handler.began = began;
         handler.expected = number;
-        self.pinged.store(began, Relaxed);
+        self.last_posted.store(began, Relaxed);
         match self.qp.post_send(work, op) {
             Ok(()) => self.run.post.add(now_ns().saturating_sub(began)),
             Err(_) => self.run.not_posted(),
         }
     }
 
-    /// A request is not under way any more. There is room for all.
-    fn put(&self, work: Pin<KBox<Work<'d, Asker<'d>>>>) {
+    /// Takes back a completed request. The list has room for all requests.
+    fn put(&self, work: Pin<KBox<Work<'d, RequestHandler<'d>>>>) {
         let left_over = self.free.lock().push_within_capacity(work);
         drop(left_over);
     }
 
-    /// An operation has ended, so that another one may begin.
+    /// Handles the end of an operation: another one may be posted.
     fn end(&self, began: u64) {
         self.run.end(began);
         self.credits.fetch_add(1, AcqRel);
@@ -200,7 +202,7 @@ impl<'d> Lane<'d> {
         }
     }
 
-    fn check(&self, work: &Work<'d, Asker<'d>>) {
+    fn check(&self, work: &Work<'d, RequestHandler<'d>>) {
         let found = work
             .bytes()
             .first_chunk()
@@ -208,8 +210,8 @@ impl<'d> Lane<'d> {
         let is_right = match self.run.options.op {
             Op::Send | Op::Write => true,
             Op::Read => is_filled(work.bytes(), pattern(self.index)),
-            // Others of this lane may have come before.
-            Op::FetchAdd => found.is_some_and(|found| found < self.asked.load(Relaxed)),
+            // Other operations of this queue pair may have been executed in between.
+            Op::FetchAdd => found.is_some_and(|found| found < self.posted.load(Relaxed)),
             Op::CompareSwap => {
                 if found == Some(work.handler().expected) {
                     self.swapped.fetch_add(1, Relaxed);
@@ -218,86 +220,87 @@ impl<'d> Lane<'d> {
             }
         };
         if !is_right {
-            self.run.is_wrong();
+            self.run.add_wrong();
         }
     }
 
-    /// Whether an operation was begun.
+    /// Whether an operation was posted.
     pub(crate) fn was_used(&self) -> bool {
-        self.asked.load(Relaxed) > 0
+        self.posted.load(Relaxed) > 0
     }
 
-    /// What the number in the server's memory must be at the end.
+    /// The expected number in the server's memory at the end of the run.
     pub(crate) fn final_number(&self) -> u64 {
         match self.run.options.op {
             Op::CompareSwap => self.swapped.load(Relaxed),
-            _ => self.asked.load(Relaxed),
+            _ => self.posted.load(Relaxed),
         }
     }
 
-    /// Tells the server that no more comes, and waits until it has heard that. `cq` tells the end of requests.
+    /// Sends the message that ends the run, and waits for its completion on `cq`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EIO` and `ETIMEDOUT` where the server does not hear, and what posting fails with.
-    pub(crate) fn tell_end(&self, cq: &CqRef<'d>, sleep: &MaySleep) -> Result {
-        let (mut work, told) = Told::work(cq.device(), END_LENGTH, sleep)?;
+    /// `ENOMEM`, `EIO` and `ETIMEDOUT` if the message is not acknowledged, and the errors of posting.
+    pub(crate) fn send_end(&self, cq: &CqRef<'d>, sleep: &MaySleep) -> Result {
+        let (mut work, waiter) = Waiter::work(cq.device(), END_LENGTH, sleep)?;
         work.as_mut().write(&self.final_number().to_be_bytes());
         let end = [u8::from(self.was_used()), 0, 0, 0];
         self.qp.post_send(work, RcOp::SendImm(end))?;
-        told.wait(cq, sleep)
+        waiter.wait(cq, sleep)
     }
 
-    /// Gives back the requests, each of which has a reference to the lane. The queue pair is gone.
+    /// Frees the requests, each of which has a reference to this. Called after the queue pair is destroyed.
     pub(crate) fn close(&self) {
         let requests = core::mem::take(&mut *self.free.lock());
         drop(requests);
     }
 }
 
-/// How many requests to answer, and for answers, there are: more than one, for the last may not be completed yet.
-pub(crate) const ANSWERS: u32 = 4;
+/// The number of requests for sending responses, and of receives for them. One is not enough: the last one may not be complete
+/// yet.
+pub(crate) const RESPONSES: u32 = 4;
 
-/// The last message of a queue pair has immediate data, whose first byte says whether the queue pair was used, and eight bytes:
-/// what the number in the server's memory must be, in the order of the wire.
+/// The length of the message that ends the run: the expected number in the server's memory, in big endian. The first byte of
+/// its immediate data is 1 if the queue pair was used.
 pub(crate) const END_LENGTH: u32 = 8;
 
-impl<'d> Handler<'d> for Asker<'d> {
+impl<'d> Handler<'d> for RequestHandler<'d> {
     fn done(mut work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
-        let lane = work.handler().lane.clone();
-        lane.run.handle(|| {
-            if !lane.run.succeeds(completion) {
+        let client_qp = work.handler().client_qp.clone();
+        client_qp.run.handle(|| {
+            if !client_qp.run.succeeds(completion) {
                 return;
             }
             let began = work.handler().began;
-            if lane.run.options.verify {
-                lane.check(&work);
-                if lane.run.options.op == Op::Read {
+            if client_qp.run.options.verify {
+                client_qp.check(&work);
+                if client_qp.run.options.op == Op::Read {
                     work.as_mut().bytes_mut().fill(0);
                 }
             }
-            lane.put(work);
-            if !lane.run.is_ping_pong() {
-                lane.end(began);
+            client_qp.put(work);
+            if !client_qp.run.is_ping_pong() {
+                client_qp.end(began);
             }
         });
     }
 }
 
-impl<'d> Handler<'d> for Listener<'d> {
+impl<'d> Handler<'d> for ResponseHandler<'d> {
     fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
-        let lane = work.handler().lane.clone();
-        lane.run.handle(|| {
-            if !lane.run.succeeds(completion) {
+        let client_qp = work.handler().client_qp.clone();
+        client_qp.run.handle(|| {
+            if !client_qp.run.succeeds(completion) {
                 return;
             }
-            if lane.run.options.verify && !is_filled(work.bytes(), pattern(lane.index)) {
-                lane.run.is_wrong();
+            if client_qp.run.options.verify && !is_filled(work.bytes(), pattern(client_qp.index)) {
+                client_qp.run.add_wrong();
             }
-            if lane.qp.post_receive(work).is_err() {
-                lane.run.not_posted();
+            if client_qp.qp.post_receive(work).is_err() {
+                client_qp.run.not_posted();
             }
-            lane.end(lane.pinged.load(Relaxed));
+            client_qp.end(client_qp.last_posted.load(Relaxed));
         });
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs that are connected by the connection manager, each by a connection of its own.
+//! Connecting queue pairs with `rdma_cm` (`<rdma/rdma_cm.h>`), one connection for each queue pair.
 //!
-//! The client's request says what is to be done, the server's answer where its memory is: bytes in the order of the wire.
+//! The private data of the REQ has the options of the run, that of the REP the address of the server's memory, in big endian:
 //!
-//! | request | | answer | |
+//! | REQ | | REP | |
 //! |---|---|---|---|
-//! | 0 to 3 | [`REQUEST`] | 0 to 3 | [`ANSWER`] |
-//! | 4 to 11 | a number of the run, the same for all of its queue pairs | 4 to 11 | the address of the memory |
-//! | 12 to 15 | which queue pair of the run, from 0 | 12 to 15 | its key |
-//! | 16 to 31 | [`Options::terms`] | | |
+//! | 0 to 3 | [`REQUEST`] | 0 to 3 | [`REPLY`] |
+//! | 4 to 11 | a random number, the same for all queue pairs of a run | 4 to 11 | the address of the memory |
+//! | 12 to 15 | the index of the queue pair in the run, from 0 | 12 to 15 | its rkey |
+//! | 16 to 31 | [`Options::shared_bytes`] | | |
 
 use core::net::IpAddr;
 
@@ -23,27 +23,27 @@ use rdma_cm::{Address, Listener, Params, Request, Route};
 
 use crate::{
     ends::{Client, Server, PORT, READS},
-    options::{Options, TERMS_LENGTH},
-    run::{Patience, Run},
+    options::{Options, SHARED_LENGTH},
+    run::{Cancel, Run},
 };
 
-pub(crate) mod joined;
+pub(crate) mod connected;
 
-/// What a request begins with.
+/// The first bytes of the private data of a REQ.
 const REQUEST: [u8; 4] = *b"rpfq";
-/// What an answer begins with.
-const ANSWER: [u8; 4] = *b"rpfa";
-/// What a client is told that is not the one that is served, or is not understood.
+/// The first bytes of the private data of a REP.
+const REPLY: [u8; 4] = *b"rpfa";
+/// The private data of the REJ for another client, and for an invalid request.
 const BUSY: &[u8] = b"busy";
-const REQUEST_LENGTH: usize = 16 + TERMS_LENGTH;
-const ANSWER_LENGTH: usize = 16;
-/// How many requests may wait.
+const REQUEST_LENGTH: usize = 16 + SHARED_LENGTH;
+const REPLY_LENGTH: usize = 16;
+/// The maximum number of pending connection requests.
 const BACKLOG: u16 = 64;
-/// How long a request of a client in this kernel, or of one whose first request has come, is waited for.
+/// The timeout for a request of a client in this kernel, and for each further request of a client.
 const NEXT_MS: u32 = 10_000;
 
 /// The keys of a run with both ends here.
-pub(crate) const BOTH: &[&str] = &[
+pub(crate) const BOTH_KEYS: &[&str] = &[
     "client",
     "server",
     "client_gid",
@@ -60,7 +60,7 @@ pub(crate) const BOTH: &[&str] = &[
     "verify",
 ];
 /// The keys of a run with the client's end here.
-pub(crate) const CLIENT: &[&str] = &[
+pub(crate) const CLIENT_KEYS: &[&str] = &[
     "client",
     "client_gid",
     "op",
@@ -77,53 +77,53 @@ pub(crate) const CLIENT: &[&str] = &[
     "port",
 ];
 /// The keys of a run with the server's end here.
-pub(crate) const SERVER: &[&str] = &["server", "server_gid", "post", "poll", "port"];
-/// What the server learns from the client.
-pub(crate) const LEARNT: &[&str] = &["op", "pattern", "size", "depth", "qps", "verify"];
+pub(crate) const SERVER_KEYS: &[&str] = &["server", "server_gid", "post", "poll", "port"];
+/// The keys of the options that the server takes from the client.
+pub(crate) const SHARED_KEYS: &[&str] = &["op", "pattern", "size", "depth", "qps", "verify"];
 
-/// What a client asks for, by each queue pair.
+/// The private data of a REQ.
 #[derive(Clone, Copy)]
-struct Asked {
+struct RequestData {
     run: [u8; 8],
     index: u32,
-    terms: [u8; TERMS_LENGTH],
+    shared: [u8; SHARED_LENGTH],
 }
 
-impl Asked {
+impl RequestData {
     fn new(options: &Options) -> Self {
         let mut run = [0; 8];
         random::fill(&mut run);
         Self {
             run,
             index: 0,
-            terms: options.terms(),
+            shared: options.shared_bytes(),
         }
     }
 
     fn to_bytes(self) -> [u8; REQUEST_LENGTH] {
-        join([&REQUEST, &self.run, &self.index.to_be_bytes(), &self.terms])
+        join([&REQUEST, &self.run, &self.index.to_be_bytes(), &self.shared])
     }
 
-    /// What a client has asked for. `None` where it is none.
+    /// Parses private data. `None` if it is not that of this protocol.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk()?;
         let (run, rest) = rest.split_first_chunk()?;
         let (index, rest) = rest.split_first_chunk()?;
-        let asked = Self {
+        let data = Self {
             run: *run,
             index: u32::from_be_bytes(*index),
-            terms: *rest.first_chunk()?,
+            shared: *rest.first_chunk()?,
         };
-        (*head == REQUEST).then_some(asked)
+        (*head == REQUEST).then_some(data)
     }
 
-    /// Whether a client asks for more of the same.
+    /// Whether this is the request of the queue pair `index` in the run of `other`.
     fn is_next(&self, other: &Self, index: u32) -> bool {
-        self.run == other.run && self.terms == other.terms && self.index == index
+        self.run == other.run && self.shared == other.shared && self.index == index
     }
 }
 
-/// So many bytes one after the other; zeroes where there are too few.
+/// Concatenates `parts` into an array of `N` bytes, padded with zeroes.
 fn join<const N: usize, const PARTS: usize>(parts: [&[u8]; PARTS]) -> [u8; N] {
     let mut bytes = [0; N];
     let all = parts.into_iter().flatten();
@@ -131,13 +131,13 @@ fn join<const N: usize, const PARTS: usize>(parts: [&[u8]; PARTS]) -> [u8; N] {
     bytes
 }
 
-fn answer(remote: Remote) -> [u8; ANSWER_LENGTH] {
+fn reply(remote: Remote) -> [u8; REPLY_LENGTH] {
     let (addr, rkey) = (remote.addr.to_be_bytes(), remote.rkey.to_be_bytes());
-    join([&ANSWER, &addr, &rkey])
+    join([&REPLY, &addr, &rkey])
 }
 
-/// What a server has answered.
-fn answered(bytes: &[u8]) -> Result<Remote> {
+/// Parses the private data of a REP.
+fn parse_reply(bytes: &[u8]) -> Result<Remote> {
     let read = || {
         let (head, rest) = bytes.split_first_chunk()?;
         let (addr, rest) = rest.split_first_chunk()?;
@@ -145,7 +145,7 @@ fn answered(bytes: &[u8]) -> Result<Remote> {
             addr: u64::from_be_bytes(*addr),
             rkey: u32::from_be_bytes(*rest.first_chunk()?),
         };
-        (*head == ANSWER).then_some(remote)
+        (*head == REPLY).then_some(remote)
     };
     read().ok_or_else(|| Error::from_errno(-(bindings::EPROTO as i32)))
 }
@@ -160,13 +160,13 @@ fn params(private_data: &[u8]) -> Params<'_> {
     }
 }
 
-/// Where an end is: its address, and the namespace that has it.
-struct Whereabouts {
+/// The address of an end: its GID, and the network namespace of the GID.
+struct EndAddress {
     gid: Gid,
     net: NetRef,
 }
 
-impl Whereabouts {
+impl EndAddress {
     fn new(device: &Device<'_>, gid: u16) -> Result<Self> {
         let gid = device.gid(PORT, gid)?;
         let net = {
@@ -179,7 +179,7 @@ impl Whereabouts {
         })
     }
 
-    /// The address of a port there.
+    /// The socket address with that port.
     fn address(&self, port: u16) -> Address {
         match self.gid.ipv4() {
             Some(address) => Address::V4(address, port),
@@ -196,26 +196,26 @@ fn address(of: IpAddr, port: u16) -> Address {
 }
 
 impl<'d> Server<'d> {
-    /// Lets a peer connect. Returns what is to be finished, where the peer is waited for.
+    /// Accepts a request. The caller waits for the connection with `finish`.
     fn accept(&mut self, request: Request<'d>, sleep: &MaySleep) -> Result<rdma_cm::Accepting<'d>> {
-        let qp = request.init(self.place.queue_pair(sleep)?, sleep)?;
+        let qp = request.init(self.resources.queue_pair(sleep)?, sleep)?;
         let ready = request.ready(qp, sleep)?;
         let remote = self.prepare(ready.handle(), sleep)?;
-        ready.accept(&params(&answer(remote)), sleep)
+        ready.accept(&params(&reply(remote)), sleep)
     }
 
-    /// Lets a peer connect, and keeps the connection.
-    fn join(&mut self, request: Request<'d>, sleep: &MaySleep) -> Result {
+    /// Accepts a request, waits for the connection and keeps it.
+    fn accept_and_keep(&mut self, request: Request<'d>, sleep: &MaySleep) -> Result {
         let connection = self.accept(request, sleep)?.finish(sleep)?;
         self.keep(connection)
     }
 }
 
-/// Makes both ends, with their queue pairs connected.
+/// Creates both ends, with their queue pairs connected.
 ///
 /// # Errors
 ///
-/// `ENODATA` for a GID that there is not, `ENOMEM`, and what the connection manager and the drivers answer.
+/// `ENODATA` for an empty GID table entry, `ENOMEM`, and the errors of the connection manager and the drivers.
 pub(crate) fn both<'a, 'b>(
     run: &Arc<Run>,
     on: &Device<'a>,
@@ -225,123 +225,123 @@ pub(crate) fn both<'a, 'b>(
     let options = &run.options;
     let mut client = Client::new(run, on, sleep)?;
     let mut server = Server::new(run, to, sleep)?;
-    let here = Whereabouts::new(on, options.client_gid)?;
-    let there = Whereabouts::new(to, options.server_gid)?;
+    let here = EndAddress::new(on, options.client_gid)?;
+    let there = EndAddress::new(to, options.server_gid)?;
     let listener = Listener::new(to, &there.net, &there.address(0), BACKLOG, sleep)?;
     let (source, target) = (here.address(0), there.address(listener.port()));
-    let mut asked = Asked::new(options);
+    let mut data = RequestData::new(options);
     for index in 0..options.qps {
-        asked.index = index;
+        data.index = index;
         let route = Route::resolve(on, &here.net, Some(&source), &target, sleep)?;
-        let qp = route.init(client.place.queue_pair(sleep)?, sleep)?;
-        let connecting = route.begin(qp, &params(&asked.to_bytes()), sleep)?;
-        let request = next(&listener, |found| found.is_next(&asked, index), sleep)?.0;
+        let qp = route.init(client.resources.queue_pair(sleep)?, sleep)?;
+        let connecting = route.begin(qp, &params(&data.to_bytes()), sleep)?;
+        let request = next(&listener, |found| found.is_next(&data, index), sleep)?.0;
         let accepting = server.accept(request, sleep)?;
-        let (connection, said) = connecting.finish(sleep)?;
+        let (connection, private_data) = connecting.finish(sleep)?;
         server.keep(accepting.finish(sleep)?)?;
-        client.add(connection, answered(&said)?, sleep)?;
+        client.add(connection, parse_reply(&private_data)?, sleep)?;
     }
     Ok((client, server))
 }
 
-/// Waits for a request, not longer than usual. Others are rejected.
+/// Waits for the expected request, with a timeout. Other requests are rejected.
 fn next<'d>(
     listener: &Listener<'d>,
-    is_wanted: impl Fn(&Asked) -> bool,
+    is_wanted: impl Fn(&RequestData) -> bool,
     sleep: &MaySleep,
-) -> Result<(Request<'d>, Asked)> {
+) -> Result<(Request<'d>, RequestData)> {
     loop {
         let request = listener.next(NEXT_MS, sleep)?;
-        match Asked::from_bytes(request.private_data()) {
-            Some(asked) if is_wanted(&asked) => return Ok((request, asked)),
+        match RequestData::from_bytes(request.private_data()) {
+            Some(data) if is_wanted(&data) => return Ok((request, data)),
             _ => request.reject(BUSY, sleep)?,
         }
     }
 }
 
-/// Makes the client's end, connected to the server that listens at the address.
+/// Creates the client's end, connected to the server that listens at the address.
 ///
 /// # Errors
 ///
-/// As for [`both`]; `EINVAL` without an address, `ECONNREFUSED` where no server listens or it serves another client, `EPROTO`
-/// for one that is none.
+/// As for [`both`]; `EINVAL` without an address, `ECONNREFUSED` if no server listens or it serves another client, `EPROTO` if
+/// the listener is no `rdma_perf_cm`.
 pub(crate) fn client<'d>(
     run: &Arc<Run>,
     device: &Device<'d>,
-    _desk: &Desk,
-    patience: Patience<'_>,
+    _exchange: &Exchange,
+    cancel: Cancel<'_>,
     sleep: &MaySleep,
 ) -> Result<Client<'d>> {
     let options = &run.options;
     let target = address(options.address.ok_or(EINVAL)?, options.port);
     let mut client = Client::new(run, device, sleep)?;
-    let here = Whereabouts::new(device, options.client_gid)?;
+    let here = EndAddress::new(device, options.client_gid)?;
     let source = here.address(0);
-    let mut asked = Asked::new(options);
+    let mut data = RequestData::new(options);
     for index in 0..options.qps {
-        patience.check()?;
-        asked.index = index;
+        cancel.check()?;
+        data.index = index;
         let route = Route::resolve(device, &here.net, Some(&source), &target, sleep)?;
-        let qp = route.init(client.place.queue_pair(sleep)?, sleep)?;
-        let (connection, said) = route.connect(qp, &params(&asked.to_bytes()), sleep)?;
-        client.add(connection, answered(&said)?, sleep)?;
+        let qp = route.init(client.resources.queue_pair(sleep)?, sleep)?;
+        let (connection, private_data) = route.connect(qp, &params(&data.to_bytes()), sleep)?;
+        client.add(connection, parse_reply(&private_data)?, sleep)?;
     }
     Ok(client)
 }
 
-/// Makes the server's end, connected to the first client that comes, and the run that this wants.
+/// Creates the server's end, connected to the first client that comes, and the run with that client's options.
 ///
 /// # Errors
 ///
-/// As for [`both`]; `EADDRINUSE`; `EINTR` for a signal, `ENODEV` for a device that goes.
+/// As for [`both`]; `EADDRINUSE`; `EINTR` for a signal, `ENODEV` if the device is removed.
 pub(crate) fn server<'d>(
     own: &Options,
     device: &Device<'d>,
-    _desk: &Desk,
-    patience: Patience<'_>,
+    _exchange: &Exchange,
+    cancel: Cancel<'_>,
     sleep: &MaySleep,
 ) -> Result<(Arc<Run>, Server<'d>)> {
-    let here = Whereabouts::new(device, own.server_gid)?;
+    let here = EndAddress::new(device, own.server_gid)?;
     let address = here.address(own.port);
     let listener = Listener::new(device, &here.net, &address, BACKLOG, sleep)?;
-    let (request, first, theirs) = first(&listener, patience, sleep)?;
-    let run = Run::new(own.on_terms_of(&theirs))?;
+    let (request, first, theirs) = first(&listener, cancel, sleep)?;
+    let run = Run::new(own.with_shared_of(&theirs))?;
     let mut server = Server::new(&run, device, sleep)?;
-    server.join(request, sleep)?;
+    server.accept_and_keep(request, sleep)?;
     for index in 1..theirs.qps {
         let (request, _) = next(&listener, |found| found.is_next(&first, index), sleep)?;
-        server.join(request, sleep)?;
+        server.accept_and_keep(request, sleep)?;
     }
     Ok((run, server))
 }
 
-/// Waits for the first request of a client, as long as it takes.
+/// Waits for the first request of a client, without a timeout.
 fn first<'d>(
     listener: &Listener<'d>,
-    patience: Patience<'_>,
+    cancel: Cancel<'_>,
     sleep: &MaySleep,
-) -> Result<(Request<'d>, Asked, Options)> {
+) -> Result<(Request<'d>, RequestData, Options)> {
     const TRY_MS: u32 = 50;
     loop {
-        patience.check()?;
+        cancel.check()?;
         let request = match listener.next(TRY_MS, sleep) {
             Err(error) if error == ETIMEDOUT => continue,
             request => request?,
         };
-        let asked = Asked::from_bytes(request.private_data()).filter(|asked| asked.index == 0);
-        let theirs = asked.and_then(|asked| Options::from_terms(asked.terms));
-        match (asked, theirs) {
-            (Some(asked), Some(theirs)) => return Ok((request, asked, theirs)),
+        let data = RequestData::from_bytes(request.private_data()).filter(|data| data.index == 0);
+        let theirs = data.and_then(|data| Options::from_shared_bytes(data.shared));
+        match (data, theirs) {
+            (Some(data), Some(theirs)) => return Ok((request, data, theirs)),
             _ => request.reject(BUSY, sleep)?,
         }
     }
 }
 
-/// The connection manager needs no help of the user's.
-pub(crate) struct Desk;
+/// No exchange: the connection manager carries all information.
+pub(crate) struct Exchange;
 
-impl Desk {
-    /// A desk.
+impl Exchange {
+    /// An empty exchange.
     ///
     /// # Errors
     ///
@@ -350,22 +350,22 @@ impl Desk {
         Ok(Self)
     }
 
-    /// Nobody is there any more.
+    /// Does nothing.
     pub(crate) fn clear(&self) {}
 }
 
-/// There are no more files.
-pub(crate) struct MoreFiles;
+/// No more files.
+pub(crate) struct ExtraFiles;
 
-/// Makes what is in the folder of a single end besides: nothing.
+/// Creates no more files.
 ///
 /// # Errors
 ///
 /// None.
-pub(crate) fn more_files(
+pub(crate) fn extra_files(
     _folder: &Arc<Dir>,
-    _desk: &Arc<Desk>,
+    _exchange: &Arc<Exchange>,
     _sleep: &MaySleep,
-) -> Result<MoreFiles> {
-    Ok(MoreFiles)
+) -> Result<ExtraFiles> {
+    Ok(ExtraFiles)
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the client does: it begins operations and takes completions, in the context that is asked for.
+//! The loop of a run: it posts operations and polls completions in the requested context.
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `Driver::locked` | nothing: it is there to be held while requests are posted and completions taken | process, interrupts off | `Lane::free`, `Seat::answers` |
+//! | `Driver::locked` | nothing: with `post=locked` it is held around `post_send` and `poll_cq` | process, interrupts off | `ClientQp::free`, `ServerQp::responses` |
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,49 +17,49 @@ use kernel_ext::{
 use rdma::{client::Device, MaySleep};
 
 use crate::{
+    connect::{self, Exchange},
     ends::{Client, Server},
     histogram::{Histogram, Summary, BUCKETS},
-    options::{Options, Place, Poll},
-    run::{Durations, Patience, Run},
-    wire::{self, Desk},
+    options::{Options, Poll, PostContext},
+    run::{Cancel, Durations, Run},
 };
 
-/// Operations that are begun, and completions that are taken, before the context is left.
+/// The maximum number of operations posted, and of completions polled, before the context is left.
 const BATCH: u32 = 16;
-/// How long a run may go on without an end of an operation.
+/// A run in which no operation ends for that long fails.
 const STALLED_NS: u64 = 10_000_000_000;
 
-/// How long a client who has gone may have sent before that it ends, in milliseconds.
-const LAST_MS: u64 = 1000;
+/// How long the last message of a client may take after it has disconnected, in milliseconds.
+const LAST_MESSAGE_MS: u64 = 1000;
 
-/// What a run has measured.
+/// The results of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
-    /// What was asked for.
+    /// The options.
     pub(crate) options: Options,
-    /// How many operations ended, or messages came where the server's end is alone, in how many nanoseconds.
+    /// The number of operations; where only the server's end is here, of messages received.
     pub(crate) operations: u64,
-    /// See above.
+    /// The duration.
     pub(crate) nanoseconds: u64,
-    /// From the begin of an operation to its end.
+    /// From the posting of an operation to its end.
     pub(crate) latency: Summary,
-    /// Calls of `post_send`.
+    /// Durations of `post_send`.
     pub(crate) post: Summary,
-    /// Taking a completion: what a call that took some cost for each of them, without their handlers.
+    /// Durations of `poll_cq` for each completion, without the handlers.
     pub(crate) poll: Summary,
-    /// Calls that found none.
+    /// Calls of `poll_cq` that returned no completion.
     pub(crate) empty_polls: u64,
-    /// What reading the clock costs, which is in all of these once.
+    /// The cost of reading the clock, which each duration includes once.
     pub(crate) clock: u64,
 }
 
-/// Takes completions, and measures that.
+/// Polls completion queues, and measures the duration.
 struct Poller {
     cost: Durations,
     empty: AtomicU64,
 }
 
-/// Begins operations, and polls, in the context that is asked for.
+/// Posts operations and polls in the requested context.
 struct Driver<'r, 'a, 'b> {
     run: &'r Run,
     client: Option<&'r Client<'a>>,
@@ -67,17 +67,23 @@ struct Driver<'r, 'a, 'b> {
     poller: &'r Poller,
     interrupter: Interrupter,
     locked: Pin<KBox<SpinLockIrq<()>>>,
-    /// How often this was done: each time another queue pair is the first.
+    /// The number of steps so far. Each step begins with another queue pair.
     steps: usize,
 }
 
-/// Begins operations, the same number on each queue pair as far as there is room. Returns how many.
+/// Posts operations, the same number on each queue pair if the depth allows. Returns how many.
 fn begin(client: &Client<'_>, first: usize) -> u32 {
-    let lanes = client.lanes.len().max(1);
-    let each = BATCH.div_ceil(u32::try_from(lanes).unwrap_or(BATCH));
+    let count = client.client_qps.len().max(1);
+    let each = BATCH.div_ceil(u32::try_from(count).unwrap_or(BATCH));
     let mut done = 0u32;
-    for lane in client.lanes.iter().cycle().skip(first % lanes).take(lanes) {
-        done = done.saturating_add(lane.fill(each));
+    for client_qp in client
+        .client_qps
+        .iter()
+        .cycle()
+        .skip(first % count)
+        .take(count)
+    {
+        done = done.saturating_add(client_qp.fill(each));
         if done >= BATCH {
             break;
         }
@@ -85,7 +91,7 @@ fn begin(client: &Client<'_>, first: usize) -> u32 {
     done
 }
 
-/// Begins operations, and takes completions. Returns how many there were of both. Any context.
+/// Posts operations and polls completions. Returns the number of both. Any context.
 fn step(
     client: Option<&Client<'_>>,
     server: Option<&Server<'_>>,
@@ -133,27 +139,27 @@ impl Driver<'_, '_, '_> {
         let (client, server, run, poller) = (self.client, self.server, self.run, self.poller);
         let step = || step(client, server, run, poller, first);
         match run.options.post {
-            Place::Thread | Place::Handler => step(),
-            Place::Locked => {
+            PostContext::Thread | PostContext::Handler => step(),
+            PostContext::Locked => {
                 let _held = self.locked.lock();
                 step()
             }
-            Place::SoftIrq => self
+            PostContext::SoftIrq => self
                 .interrupter
                 .call(Context::Soft, step, sleep)
                 .unwrap_or(0),
-            Place::Interrupt => self
+            PostContext::Interrupt => self
                 .interrupter
                 .call(Context::Hard, step, sleep)
                 .unwrap_or(0),
         }
     }
 
-    /// Whether there is nothing more to do.
+    /// Whether the run is over.
     ///
     /// # Errors
     ///
-    /// `ECONNRESET` where a client in another kernel has gone before it has ended.
+    /// `ECONNRESET` if a client in another kernel disconnects before its last message.
     fn is_over(&self, left: &mut Option<u64>, sleep: &MaySleep) -> Result<bool> {
         if self.client.is_some() {
             return Ok(self.run.is_over());
@@ -161,29 +167,29 @@ impl Driver<'_, '_, '_> {
         let Some(server) = self.server else {
             return Ok(true);
         };
-        if server.has_end() {
+        if server.has_ended() {
             return Ok(true);
         }
-        if left.is_none() && server.is_left(sleep) {
+        if left.is_none() && server.is_disconnected(sleep) {
             *left = Some(now_ns());
         }
         match left {
-            Some(since) if now_ns().saturating_sub(*since) > LAST_MS * 1_000_000 => {
+            Some(since) if now_ns().saturating_sub(*since) > LAST_MESSAGE_MS * 1_000_000 => {
                 Err(Error::from_errno(-(rdma::bindings::ECONNRESET as i32)))
             }
             _ => Ok(false),
         }
     }
 
-    /// Goes on until the run is over.
-    fn go(&mut self, patience: Patience<'_>, sleep: &MaySleep) -> Result {
+    /// Runs until the run is over.
+    fn run_to_end(&mut self, cancel: Cancel<'_>, sleep: &MaySleep) -> Result {
         let mut progress = (self.run.ended(), now_ns());
         let mut left = None;
         while !self.is_over(&mut left, sleep)? {
             if self.run.has_failed() {
                 return Err(EIO);
             }
-            patience.check()?;
+            cancel.check()?;
             let (ended, now) = (self.run.ended(), now_ns());
             if ended != progress.0 || self.client.is_none() {
                 progress = (ended, now);
@@ -192,7 +198,7 @@ impl Driver<'_, '_, '_> {
             }
             let done = self.step(sleep);
             match self.run.options.poll {
-                // What is to come is brought by others, also on this CPU.
+                // Other work on this CPU may have to produce the next completion.
                 Poll::Direct => sleep.cond_resched(),
                 _ if done == 0 => self.run.wait(sleep),
                 _ => {}
@@ -202,7 +208,7 @@ impl Driver<'_, '_, '_> {
     }
 }
 
-/// What reading the clock costs, in nanoseconds.
+/// The cost of reading the clock, in nanoseconds.
 fn clock_cost() -> u64 {
     const READINGS: u64 = 1000;
     let began = now_ns();
@@ -223,22 +229,22 @@ fn poller() -> Result<Poller> {
     })
 }
 
-/// Does a run with both ends here, from a client's device to a server's.
+/// Does a run with both ends here, from the client's device to the server's.
 ///
 /// # Errors
 ///
-/// What making the ends fails with; `EIO` for an operation that fails, `EBADMSG` for wrong data, `ENODEV` for a device that
-/// goes, `EINTR` for a signal, `ETIMEDOUT` when nothing happens any more.
+/// Those of creating the ends; `EIO` for an operation that fails, `EBADMSG` for wrong data, `ENODEV` if a device is removed,
+/// `EINTR` for a signal, `ETIMEDOUT` if no operation ends any more.
 pub(crate) fn both(
     options: Options,
     on: &Device<'_>,
     to: &Device<'_>,
-    patience: Patience<'_>,
+    cancel: Cancel<'_>,
     sleep: &MaySleep,
 ) -> Result<Report> {
     let run = Run::new(options)?;
-    let (client, server) = wire::both(&run, on, to, sleep)?;
-    drive(&run, Some(&client), Some(&server), patience, sleep)
+    let (client, server) = connect::both(&run, on, to, sleep)?;
+    drive(&run, Some(&client), Some(&server), cancel, sleep)
 }
 
 /// Does a run with the client's end here.
@@ -249,37 +255,37 @@ pub(crate) fn both(
 pub(crate) fn client(
     options: Options,
     device: &Device<'_>,
-    desk: &Desk,
-    patience: Patience<'_>,
+    exchange: &Exchange,
+    cancel: Cancel<'_>,
     sleep: &MaySleep,
 ) -> Result<Report> {
     let run = Run::new(options)?;
-    let client = wire::client(&run, device, desk, patience, sleep)?;
-    drive(&run, Some(&client), None, patience, sleep)
+    let client = connect::client(&run, device, exchange, cancel, sleep)?;
+    drive(&run, Some(&client), None, cancel, sleep)
 }
 
 /// Does a run with the server's end here.
 ///
 /// # Errors
 ///
-/// As for [`both`]; `ECONNRESET` where the client has gone before it has ended.
+/// As for [`both`]; `ECONNRESET` if the client disconnects before its last message.
 pub(crate) fn server(
     options: Options,
     device: &Device<'_>,
-    desk: &Desk,
-    patience: Patience<'_>,
+    exchange: &Exchange,
+    cancel: Cancel<'_>,
     sleep: &MaySleep,
 ) -> Result<Report> {
-    let (run, server) = wire::server(&options, device, desk, patience, sleep)?;
-    drive(&run, None, Some(&server), patience, sleep)
+    let (run, server) = connect::server(&options, device, exchange, cancel, sleep)?;
+    drive(&run, None, Some(&server), cancel, sleep)
 }
 
-/// Does a run with these ends.
+/// Does a run with the given ends.
 fn drive(
     run: &Run,
     client: Option<&Client<'_>>,
     server: Option<&Server<'_>>,
-    patience: Patience<'_>,
+    cancel: Cancel<'_>,
     sleep: &MaySleep,
 ) -> Result<Report> {
     let poller = poller()?;
@@ -294,10 +300,10 @@ fn drive(
     };
     let began = now_ns();
     run.start(began);
-    let mut went = driver.go(patience, sleep);
+    let mut went = driver.run_to_end(cancel, sleep);
     let nanoseconds = now_ns().saturating_sub(began);
     if let (Ok(()), Some(client), None) = (went, client, server) {
-        went = client.tell_end(sleep);
+        went = client.send_end(sleep);
     }
     if let (Ok(()), Some(server), true) = (went, server, run.options.verify) {
         server.check(client)?;
@@ -305,7 +311,7 @@ fn drive(
     run.outcome()?;
     went?;
     let operations = match (client, server) {
-        (None, Some(server)) => server.taken(),
+        (None, Some(server)) => server.received(),
         _ => run.ended(),
     };
     Ok(Report {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two ends of a run. How their queue pairs are connected is the module's [`wire`](crate::wire) to say.
+//! The two ends of a run, client and server. [`connect`](crate::connect) connects their queue pairs.
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
@@ -14,35 +14,35 @@ use rdma::{
 };
 
 use crate::{
-    client::{Lane, ANSWERS},
+    client::{ClientQp, RESPONSES},
+    connect::connected::{is_disconnected, ConnectedQp},
     options::Poll,
     run::Run,
-    server::{receives, Region, Seat},
-    wire::joined::{is_left, Joined},
+    server::{receives, Region, ServerQp},
 };
 
 /// The port of the devices.
 pub(crate) const PORT: u32 = 1;
-/// READs and atomics of a queue pair that may be under way, as far as the device can.
+/// The maximum number of outstanding READs and atomics of a queue pair; the device may limit it further.
 pub(crate) const READS: u8 = 16;
-/// A queue pair of the server is asked one more thing at the beginning.
+/// Send requests of a server's queue pair besides the responses: the registration of its memory region.
 const REGISTRATIONS: u32 = 1;
-/// And one of the client at the end.
+/// Send requests of a client's queue pair besides the operations: the message that ends the run.
 const ENDS: u32 = 1;
-/// Room in a completion queue for what a queue pair is drained with.
+/// Completion queue entries for draining a queue pair.
 const DRAINS: u32 = 2;
 
-/// What both ends have: the device, and where completions go.
-pub(crate) struct Place<'d> {
+/// The verbs objects that each end has: the device, a PD and a CQ.
+pub(crate) struct EndResources<'d> {
     pub(crate) device: Device<'d>,
     pd: Pd<'d>,
     cq: Arc<Cq<'d>>,
-    /// Requests of a queue pair.
+    /// The send and receive queue sizes of a queue pair.
     sends: u32,
     receives: u32,
 }
 
-impl<'d> Place<'d> {
+impl<'d> EndResources<'d> {
     fn new(
         run: &Run,
         device: &Device<'d>,
@@ -55,8 +55,8 @@ impl<'d> Place<'d> {
             Poll::WorkQueue => PollContext::WorkQueue,
             Poll::Unbound => PollContext::UnboundWorkQueue,
         };
-        let of_one = sends.saturating_add(receives).saturating_add(DRAINS);
-        let entries = of_one.saturating_mul(run.options.qps);
+        let per_qp = sends.saturating_add(receives).saturating_add(DRAINS);
+        let entries = per_qp.saturating_mul(run.options.qps);
         Ok(Self {
             device: device.clone(),
             pd: Pd::new(device, sleep)?,
@@ -66,7 +66,7 @@ impl<'d> Place<'d> {
         })
     }
 
-    /// A queue pair that nobody knows yet.
+    /// Creates a queue pair.
     pub(crate) fn queue_pair(&self, sleep: &MaySleep) -> Result<Qp<'d, Rc, Reset>> {
         let config = Config {
             send_cq: &self.cq,
@@ -81,21 +81,21 @@ impl<'d> Place<'d> {
     }
 }
 
-/// The client's end. When it is dropped, its queue pairs go first.
+/// The client's end. Its queue pairs are dropped first.
 pub(crate) struct Client<'d> {
-    qps: KVec<Joined<'d>>,
+    qps: KVec<ConnectedQp<'d>>,
     /// One for each queue pair.
-    pub(crate) lanes: KVec<Arc<Lane<'d>>>,
-    pub(crate) place: Place<'d>,
+    pub(crate) client_qps: KVec<Arc<ClientQp<'d>>>,
+    pub(crate) resources: EndResources<'d>,
     run: Arc<Run>,
 }
 
 /// The server's end.
 pub(crate) struct Server<'d> {
-    qps: KVec<Joined<'d>>,
-    seats: KVec<Arc<Seat<'d>>>,
+    qps: KVec<ConnectedQp<'d>>,
+    server_qps: KVec<Arc<ServerQp<'d>>>,
     regions: KVec<Region<'d>>,
-    pub(crate) place: Place<'d>,
+    pub(crate) resources: EndResources<'d>,
     run: Arc<Run>,
 }
 
@@ -106,56 +106,56 @@ impl<'d> Client<'d> {
     ///
     /// `ENOMEM`, and what the driver answers.
     pub(crate) fn new(run: &Arc<Run>, device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
-        let sends = run.options.depth.max(ANSWERS).saturating_add(ENDS);
-        let requests = (sends, ANSWERS);
+        let sends = run.options.depth.max(RESPONSES).saturating_add(ENDS);
+        let requests = (sends, RESPONSES);
         Ok(Self {
             qps: KVec::new(),
-            lanes: KVec::new(),
-            place: Place::new(run, device, requests, sleep)?,
+            client_qps: KVec::new(),
+            resources: EndResources::new(run, device, requests, sleep)?,
             run: run.clone(),
         })
     }
 
-    /// Adds a queue pair, which reaches the server's memory at `remote`.
+    /// Adds a queue pair, which accesses the server's memory at `remote`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, and what posting fails with.
-    pub(crate) fn add(&mut self, qp: Joined<'d>, remote: Remote, sleep: &MaySleep) -> Result {
-        let device = &self.place.device;
-        let lane = Lane::new(
+    pub(crate) fn add(&mut self, qp: ConnectedQp<'d>, remote: Remote, sleep: &MaySleep) -> Result {
+        let device = &self.resources.device;
+        let client_qp = ClientQp::new(
             &self.run,
-            self.lanes.len(),
+            self.client_qps.len(),
             device,
             qp.handle(),
             remote,
             sleep,
         )?;
         self.qps.push(qp, GFP_KERNEL)?;
-        let pushed = self.lanes.push(lane.clone(), GFP_KERNEL);
+        let pushed = self.client_qps.push(client_qp.clone(), GFP_KERNEL);
         if pushed.is_err() {
-            lane.close();
+            client_qp.close();
         }
         pushed?;
         if self.run.is_ping_pong() {
-            lane.listen(device, sleep)?;
+            client_qp.listen(device, sleep)?;
         }
         Ok(())
     }
 
-    /// Takes completions, if that is for the client to do.
+    /// Polls the completion queue if `poll=direct`.
     pub(crate) fn poll(&self, budget: u32) -> u32 {
-        self.place.cq.poll(budget).unwrap_or(0)
+        self.resources.cq.poll(budget).unwrap_or(0)
     }
 
-    /// Tells a server in another kernel that no more comes.
+    /// Tells a server in another kernel that the run has ended.
     ///
     /// # Errors
     ///
-    /// As for [`Lane::tell_end`].
-    pub(crate) fn tell_end(&self, sleep: &MaySleep) -> Result {
-        let mut lanes = self.lanes.iter();
-        lanes.try_for_each(|lane| lane.tell_end(&self.place.cq, sleep))
+    /// As for [`ClientQp::send_end`].
+    pub(crate) fn send_end(&self, sleep: &MaySleep) -> Result {
+        let mut client_qps = self.client_qps.iter();
+        client_qps.try_for_each(|client_qp| client_qp.send_end(&self.resources.cq, sleep))
     }
 }
 
@@ -163,7 +163,9 @@ impl Drop for Client<'_> {
     fn drop(&mut self) {
         self.run.stop();
         self.qps.clear();
-        self.lanes.iter().for_each(|lane| lane.close());
+        self.client_qps
+            .iter()
+            .for_each(|client_qp| client_qp.close());
     }
 }
 
@@ -174,18 +176,18 @@ impl<'d> Server<'d> {
     ///
     /// `ENOMEM`, and what the driver answers.
     pub(crate) fn new(run: &Arc<Run>, device: &Device<'d>, sleep: &MaySleep) -> Result<Self> {
-        let requests = (ANSWERS + REGISTRATIONS, receives(&run.options));
+        let requests = (RESPONSES + REGISTRATIONS, receives(&run.options));
         Ok(Self {
             qps: KVec::new(),
-            seats: KVec::new(),
+            server_qps: KVec::new(),
             regions: KVec::new(),
-            place: Place::new(run, device, requests, sleep)?,
+            resources: EndResources::new(run, device, requests, sleep)?,
             run: run.clone(),
         })
     }
 
-    /// Gets ready for a client by a queue pair that can send, and is to be [kept](Self::keep). Returns where the memory is that
-    /// the client reaches by it.
+    /// Registers the memory of a queue pair in RTS and posts its receives; the caller then [keeps](Self::keep) the queue pair.
+    /// Returns the address and the rkey of the memory.
     ///
     /// # Errors
     ///
@@ -195,60 +197,63 @@ impl<'d> Server<'d> {
         qp: QpHandle<'d, Rc, Rts>,
         sleep: &MaySleep,
     ) -> Result<Remote> {
-        let index = self.seats.len();
+        let index = self.server_qps.len();
         let mut remote = Remote::default();
         if self.run.options.op.is_remote() {
-            let Place { pd, cq, .. } = &self.place;
+            let EndResources { pd, cq, .. } = &self.resources;
             let region = Region::new(&self.run, index, pd, &qp, cq, sleep)?;
             remote = region.remote()?;
             self.regions.push(region, GFP_KERNEL)?;
         }
-        let seat = Seat::new(&self.run, index, qp)?;
-        self.seats.push(seat.clone(), GFP_KERNEL)?;
-        seat.open(&self.place.device, sleep)?;
+        let server_qp = ServerQp::new(&self.run, index, qp)?;
+        self.server_qps.push(server_qp.clone(), GFP_KERNEL)?;
+        server_qp.open(&self.resources.device, sleep)?;
         Ok(remote)
     }
 
-    /// Keeps a queue pair that it is prepared for.
+    /// Keeps a queue pair that was [prepared](Self::prepare).
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn keep(&mut self, qp: Joined<'d>) -> Result {
+    pub(crate) fn keep(&mut self, qp: ConnectedQp<'d>) -> Result {
         Ok(self.qps.push(qp, GFP_KERNEL)?)
     }
 
-    /// Whether a client in another kernel has said by all queue pairs that no more comes.
-    pub(crate) fn has_end(&self) -> bool {
-        self.seats.iter().all(|seat| seat.has_end())
+    /// Whether a client in another kernel has ended the run on all queue pairs.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.server_qps
+            .iter()
+            .all(|server_qp| server_qp.has_ended())
     }
 
-    /// Whether a connection has ended.
-    pub(crate) fn is_left(&self, sleep: &MaySleep) -> bool {
-        self.qps.iter().any(|qp| is_left(qp, sleep))
+    /// Whether the peer has closed a connection.
+    pub(crate) fn is_disconnected(&self, sleep: &MaySleep) -> bool {
+        self.qps.iter().any(|qp| is_disconnected(qp, sleep))
     }
 
-    /// How many messages came.
-    pub(crate) fn taken(&self) -> u64 {
-        let taken = self.seats.iter().map(|seat| seat.taken());
-        taken.fold(0, u64::saturating_add)
+    /// The number of messages received.
+    pub(crate) fn received(&self) -> u64 {
+        let received = self.server_qps.iter().map(|server_qp| server_qp.received());
+        received.fold(0, u64::saturating_add)
     }
 
-    /// Takes completions, if that is for the server to do.
+    /// Polls the completion queue if `poll=direct`.
     pub(crate) fn poll(&self, budget: u32) -> u32 {
-        self.place.cq.poll(budget).unwrap_or(0)
+        self.resources.cq.poll(budget).unwrap_or(0)
     }
 
-    /// Looks at the memory that the client has reached: a client in this kernel, or one that has said what it did.
+    /// Compares the memory that the client has accessed with what is expected. `client` is the client in this kernel; a client
+    /// in another kernel has sent the expected number in its last message.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn check(&self, client: Option<&Client<'_>>) -> Result {
-        for (index, (region, seat)) in self.regions.iter().zip(&self.seats).enumerate() {
-            let number = match client.and_then(|client| client.lanes.get(index)) {
-                Some(lane) => lane.was_used().then(|| lane.final_number()),
-                None => seat.final_number(),
+        for (index, (region, server_qp)) in self.regions.iter().zip(&self.server_qps).enumerate() {
+            let number = match client.and_then(|client| client.client_qps.get(index)) {
+                Some(qp) => qp.was_used().then(|| qp.final_number()),
+                None => server_qp.final_number(),
             };
             if let Some(number) = number {
                 region.check(&self.run, index, number)?;
@@ -262,6 +267,8 @@ impl Drop for Server<'_> {
     fn drop(&mut self) {
         self.run.stop();
         self.qps.clear();
-        self.seats.iter().for_each(|seat| seat.close());
+        self.server_qps
+            .iter()
+            .for_each(|server_qp| server_qp.close());
     }
 }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How durations are distributed: counted in buckets that are at most a 64th of their value wide. Any context, any number
-//! of threads at once.
+//! Histograms of durations. A bucket is at most 1/64 of its value wide. Used in any context, by several threads at once.
 //!
-//! No kernel in here: `tools/testing/host/rdma_perf` tests it.
+//! This module does not use the kernel crate; `tools/testing/host/rdma_perf` tests it.
 
 use core::{
     ops::Deref,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Bits of a value that count, after its highest one.
+/// The number of significant bits of a value after its highest one.
 const FINE_BITS: u32 = 6;
 const FINE: usize = 1 << FINE_BITS;
-/// How many buckets there are: one for each value below 64, and 64 for each power of two above.
+/// The number of buckets: one for each value below 64, and 64 for each power of two above.
 pub const BUCKETS: usize = FINE + (u64::BITS - FINE_BITS) as usize * FINE;
 
 /// The bucket of a value.
@@ -39,7 +38,7 @@ fn middle(bucket: usize) -> u64 {
     low.wrapping_add(width / 2)
 }
 
-/// Counted durations, in nanoseconds. `B` is where the counts are: [`BUCKETS`] of them.
+/// A histogram of durations in nanoseconds. `B` is the storage of the [`BUCKETS`] counts.
 pub struct Histogram<B> {
     counts: B,
     count: AtomicU64,
@@ -49,7 +48,7 @@ pub struct Histogram<B> {
 }
 
 impl<B: Deref<Target = [AtomicU64]>> Histogram<B> {
-    /// A histogram with these counts, which are zero.
+    /// A histogram with `counts` as its storage, which is zeroed.
     pub fn new(counts: B) -> Self {
         Self {
             counts,
@@ -71,7 +70,7 @@ impl<B: Deref<Target = [AtomicU64]>> Histogram<B> {
         self.max.fetch_max(value, Relaxed);
     }
 
-    /// What was counted so far.
+    /// The statistics of the values so far.
     pub fn summary(&self) -> Summary {
         let count = self.count.load(Relaxed);
         let Some(mean) = self.sum.load(Relaxed).checked_div(count) else {
@@ -89,7 +88,7 @@ impl<B: Deref<Target = [AtomicU64]>> Histogram<B> {
         }
     }
 
-    /// The value of the `rank`-th smallest, counted from one.
+    /// The value with a rank, counted from one.
     fn at(&self, rank: u64) -> u64 {
         let mut before = 0u64;
         for (bucket, count) in self.counts.iter().enumerate() {
@@ -102,19 +101,19 @@ impl<B: Deref<Target = [AtomicU64]>> Histogram<B> {
     }
 }
 
-/// What a [`Histogram`] has counted. Minimum, maximum and mean are exact; the others are within a hundredth.
+/// Statistics of a [`Histogram`]. Minimum, maximum and mean are exact; median and 99th percentile are within 1 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How many values.
+    /// The number of values.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub mean: u64,
-    /// The smallest.
+    /// The minimum.
     pub min: u64,
-    /// Half of them are not larger.
+    /// The median.
     pub median: u64,
-    /// 99 of 100 are not larger.
+    /// The 99th percentile.
     pub p99: u64,
-    /// The largest.
+    /// The maximum.
     pub max: u64,
 }

@@ -1,91 +1,91 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a run is to be like: words `KEY=VALUE`, as they are written to the file `run`.
+//! Options of a run, parsed from the `KEY=VALUE` pairs that are written to the file `run`.
 //!
-//! Where the ends are in two kernels, the client says what is to be done, its [`TERMS`], and the server learns that from it.
+//! Where the two ends are in different kernels, the client sends the options in [`SHARED_KEYS`] to the server.
 //!
-//! No kernel in here: `tools/testing/host/rdma_perf` tests it.
+//! This module does not use the kernel crate; `tools/testing/host/rdma_perf` tests it.
 
 use core::net::IpAddr;
 
-/// What is asked of the peer.
+/// The operation that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A message.
+    /// SEND.
     Send,
-    /// Bytes are written to the peer's memory.
+    /// RDMA WRITE.
     Write,
-    /// Bytes of the peer's memory are read.
+    /// RDMA READ.
     Read,
-    /// A number in the peer's memory is added to.
+    /// Atomic fetch and add.
     FetchAdd,
-    /// A number in the peer's memory is replaced, if it is the one that is expected.
+    /// Atomic compare and swap.
     CompareSwap,
 }
 
-/// In which order operations are begun.
+/// The traffic pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// The client keeps as many under way as the depth says.
+    /// The client keeps `depth` operations outstanding on each queue pair.
     Stream,
-    /// The server answers each message with one; latencies are those of both ways.
+    /// The server responds to each message with one; the latency is that of the round trip.
     PingPong,
 }
 
-/// Where the client posts and, where that is for it to do, polls.
+/// The context in which the client posts, and polls if `poll=direct`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In a thread.
+pub enum PostContext {
+    /// A thread.
     Thread,
-    /// In a thread, under a spin lock with interrupts off.
+    /// A thread that holds a spin lock with interrupts off.
     Locked,
-    /// In a softirq.
+    /// A softirq.
     SoftIrq,
-    /// In a hard interrupt.
+    /// A hard interrupt.
     Interrupt,
-    /// In the handler of the completion before, wherever that runs.
+    /// The handler of the previous completion, in whichever context that runs.
     Handler,
 }
 
-/// Who takes completions.
+/// Who polls the completion queue, as `enum ib_poll_context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// The client.
+    /// The client itself.
     Direct,
     /// A softirq.
     SoftIrq,
-    /// A work item, on the CPU where completions are announced.
+    /// A work item on the CPU of the completion interrupt.
     WorkQueue,
-    /// A work item, on any CPU.
+    /// A work item on any CPU.
     Unbound,
 }
 
-/// A value that is one of some words.
-pub trait Word: Sized + Copy + PartialEq + 'static {
-    /// The words, and what each stands for.
-    const WORDS: &'static [(&'static str, Self)];
+/// An option whose values have names.
+pub trait ValueEnum: Sized + Copy + PartialEq + 'static {
+    /// Each value with its name.
+    const NAMES: &'static [(&'static str, Self)];
 
-    /// The value for a word.
+    /// The value with that name.
     fn parse(text: &str) -> Option<Self> {
-        let found = Self::WORDS.iter().find(|(word, _)| *word == text)?;
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text)?;
         Some(found.1)
     }
 
-    /// The word for the value.
-    fn word(self) -> &'static str {
-        let found = Self::WORDS.iter().find(|(_, value)| *value == self);
-        found.map_or("", |(word, _)| word)
+    /// The name of the value.
+    fn name(self) -> &'static str {
+        let found = Self::NAMES.iter().find(|(_, value)| *value == self);
+        found.map_or("", |(name, _)| name)
     }
 }
 
-macro_rules! words {
-    ($($ty:ident { $($word:literal => $variant:ident,)* })*) => {$(
-        impl Word for $ty {
-            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$variant)),*];
+macro_rules! value_enums {
+    ($($ty:ident { $($name:literal => $variant:ident,)* })*) => {$(
+        impl ValueEnum for $ty {
+            const NAMES: &'static [(&'static str, Self)] = &[$(($name, Self::$variant)),*];
         }
     )*};
 }
-words! {
+value_enums! {
     Op {
         "send" => Send,
         "write" => Write,
@@ -97,7 +97,7 @@ words! {
         "stream" => Stream,
         "pingpong" => PingPong,
     }
-    Place {
+    PostContext {
         "thread" => Thread,
         "locked" => Locked,
         "softirq" => SoftIrq,
@@ -113,12 +113,12 @@ words! {
 }
 
 impl Op {
-    /// Whether eight bytes are changed at once.
+    /// Whether the operation is an atomic one.
     pub fn is_atomic(self) -> bool {
         matches!(self, Self::FetchAdd | Self::CompareSwap)
     }
 
-    /// Whether the peer's memory is used.
+    /// Whether the operation accesses the server's memory.
     pub fn is_remote(self) -> bool {
         self != Self::Send
     }
@@ -127,13 +127,13 @@ impl Op {
 /// When a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// After so many operations.
+    /// After that number of operations.
     Iterations(u64),
-    /// After so many seconds.
+    /// After that number of seconds.
     Seconds(u32),
 }
 
-/// The name of a device: empty where none was named.
+/// The name of a device, or no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     bytes: [u8; Self::MAX],
@@ -148,7 +148,7 @@ impl Name {
         length: 0,
     };
 
-    /// A name. `None` for what no device is called.
+    /// A name. `None` for bytes that are no valid device name.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut name = Self::NONE;
         let is_good = |byte: &u8| byte.is_ascii_graphic() && *byte != b'/';
@@ -160,65 +160,65 @@ impl Name {
         Some(name)
     }
 
-    /// The bytes of the name. `None` where none was named.
+    /// The bytes of the name. `None` if there is no name.
     pub fn bytes(&self) -> Option<&[u8]> {
         let bytes = self.bytes.get(..self.length)?;
         (!bytes.is_empty()).then_some(bytes)
     }
 }
 
-/// What a run is to be like.
+/// The options of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The client's device.
     pub client: Name,
-    /// The server's device: where none is named it is the client's.
+    /// The server's device. The default is the client's.
     pub server: Name,
     /// The index of the client's GID.
     pub client_gid: u16,
     /// The index of the server's GID.
     pub server_gid: u16,
-    /// What is asked of the server.
+    /// The operation.
     pub op: Op,
-    /// In which order.
+    /// The traffic pattern.
     pub pattern: Pattern,
-    /// How many bytes an operation is about.
+    /// Bytes of an operation.
     pub size: u32,
-    /// How many operations of a queue pair are under way.
+    /// Outstanding operations of a queue pair.
     pub depth: u32,
-    /// How many queue pairs there are.
+    /// The number of queue pairs.
     pub qps: u32,
     /// When the run ends.
     pub limit: Limit,
-    /// Where the client posts.
-    pub post: Place,
-    /// Who takes completions.
+    /// The context in which the client posts.
+    pub post: PostContext,
+    /// Who polls the completion queue: `enum ib_poll_context`.
     pub poll: Poll,
-    /// The MTU of the path, in bytes.
+    /// The path MTU, in bytes.
     pub mtu: u32,
-    /// Data is compared with what was sent.
+    /// Whether received data is compared with the data sent.
     pub verify: bool,
-    /// Where the server listens, for the client.
+    /// The IP address on which the server listens; an option of the client.
     pub address: Option<IpAddr>,
-    /// The port there.
+    /// The port on which the server listens.
     pub port: u16,
 }
 
-/// The longest text that is understood.
+/// The maximum length of the text.
 pub const MAX_TEXT: usize = 512;
-/// The largest operation.
+/// The maximum size of an operation.
 pub const MAX_SIZE: u32 = 1 << 20;
-/// The most operations of a queue pair.
+/// The maximum number of outstanding operations of a queue pair.
 pub const MAX_DEPTH: u32 = 256;
-/// The most queue pairs.
+/// The maximum number of queue pairs.
 pub const MAX_QPS: u32 = 64;
-/// The most operations that are under way at a time.
-pub const MAX_UNDER_WAY: u32 = 4096;
-/// What all operations that are under way may be about.
+/// The maximum number of outstanding operations of all queue pairs.
+pub const MAX_OUTSTANDING: u32 = 4096;
+/// The maximum number of bytes of all outstanding operations.
 pub const MAX_MEMORY: u64 = 64 << 20;
-/// The most operations of a run.
+/// The maximum number of operations of a run.
 pub const MAX_ITERATIONS: u64 = 1_000_000_000;
-/// The longest run.
+/// The maximum duration of a run.
 pub const MAX_SECONDS: u32 = 3600;
 
 const ATOMIC_SIZE: u32 = 8;
@@ -230,7 +230,7 @@ const DEFAULT_DEPTH: u32 = 32;
 const DEFAULT_ITERATIONS: u64 = 1000;
 const DEFAULT_PORT: u16 = 18530;
 
-/// All keys, in the order of their bits in [`Given`].
+/// All keys, in the order of their bits in [`KeySet`].
 pub const KEYS: [&str; 17] = [
     "client",
     "server",
@@ -252,18 +252,18 @@ pub const KEYS: [&str; 17] = [
 ];
 
 /// The keys of a run with both ends in this kernel.
-pub const BOTH: &[&str] = KEYS.split_at(15).0;
+pub const BOTH_KEYS: &[&str] = KEYS.split_at(15).0;
 
-/// What the client says to the server: the keys of what both must know.
-pub const TERMS: &[&str] = &["op", "pattern", "size", "depth", "qps", "mtu", "verify"];
+/// The keys of the options that the client sends to the server, because both must use the same value.
+pub const SHARED_KEYS: &[&str] = &["op", "pattern", "size", "depth", "qps", "mtu", "verify"];
 
-/// Which keys stood in the text.
-struct Given(u32);
+/// A set of keys: those that the text contains.
+struct KeySet(u32);
 
-impl Given {
-    /// Those of what the client says.
-    fn terms() -> Self {
-        let bits = TERMS.iter().filter_map(|key| Self::bit(key));
+impl KeySet {
+    /// The set of [`SHARED_KEYS`].
+    fn shared() -> Self {
+        let bits = SHARED_KEYS.iter().filter_map(|key| Self::bit(key));
         Self(bits.fold(0, |all, bit| all | bit))
     }
 
@@ -272,7 +272,7 @@ impl Given {
         Some(1 << position)
     }
 
-    /// Notes a key. `None` if it is not known, or was there before.
+    /// Adds a key. `None` if it is unknown or is in the set already.
     fn add(&mut self, key: &str) -> Option<()> {
         let bit = Self::bit(key)?;
         if self.0 & bit != 0 {
@@ -287,53 +287,53 @@ impl Given {
     }
 }
 
-/// Reads words one by one.
+/// Parses `KEY=VALUE` pairs one by one.
 pub struct Reader {
     options: Options,
-    given: Given,
+    keys: KeySet,
 }
 
 impl Reader {
-    /// A reader that has read nothing.
-    #[expect(clippy::new_without_default, reason = "nothing is what it begins with")]
+    /// A reader that has read no pair.
+    #[expect(clippy::new_without_default, reason = "`new` says that it is empty")]
     pub fn new() -> Self {
         Self {
             options: Options::default(),
-            given: Given(0),
+            keys: KeySet(0),
         }
     }
 
-    /// Reads a word. `None` if it is not understood, or its key was there before.
+    /// Reads a pair. `None` if the key or the value is invalid, or the key was read before.
     pub fn add(&mut self, key: &str, value: &str) -> Option<()> {
-        self.given.add(key)?;
+        self.keys.add(key)?;
         self.options.set(key, value)
     }
 
-    /// Whether a key was there.
+    /// Whether the key was read.
     pub fn has(&self, key: &str) -> bool {
-        self.given.has(key)
+        self.keys.has(key)
     }
 
-    /// What was read. `None` where that does not go together.
+    /// The options. `None` if they contradict each other.
     pub fn finish(self) -> Option<Options> {
-        self.options.fit(&self.given)
+        self.options.fit(&self.keys)
     }
 }
 
-/// Bytes of what the client says.
-pub const TERMS_LENGTH: usize = 16;
+/// The number of bytes that encode the shared options.
+pub const SHARED_LENGTH: usize = 16;
 
-/// Where a value stands among the words.
-fn place<T: Word>(value: T) -> u8 {
-    let found = T::WORDS.iter().position(|(_, known)| *known == value);
+/// The index of a value in the table of its names.
+fn code<T: ValueEnum>(value: T) -> u8 {
+    let found = T::NAMES.iter().position(|(_, known)| *known == value);
     found
-        .and_then(|at| u8::try_from(at).ok())
+        .and_then(|index| u8::try_from(index).ok())
         .unwrap_or(u8::MAX)
 }
 
-/// The value that stands at a place among the words.
-fn at<T: Word>(place: u8) -> Option<T> {
-    T::WORDS.get(usize::from(place)).map(|(_, value)| *value)
+/// The value at an index of the table of names.
+fn from_code<T: ValueEnum>(code: u8) -> Option<T> {
+    T::NAMES.get(usize::from(code)).map(|(_, value)| *value)
 }
 
 fn within(value: u32, high: u32) -> Option<u32> {
@@ -353,7 +353,7 @@ impl Default for Options {
             depth: DEFAULT_DEPTH,
             qps: 1,
             limit: Limit::Iterations(DEFAULT_ITERATIONS),
-            post: Place::Thread,
+            post: PostContext::Thread,
             poll: Poll::SoftIrq,
             mtu: DEFAULT_MTU,
             verify: false,
@@ -363,7 +363,7 @@ impl Default for Options {
     }
 }
 
-/// A number in decimal digits, from `low` to `high`. `None` for anything else: signs, blanks, prefixes.
+/// A number of decimal digits, from `low` to `high`. `None` for anything else, as signs, blanks and prefixes.
 fn number(text: &str, low: u64, high: u64) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -381,16 +381,16 @@ fn index(text: &str) -> Option<u16> {
 }
 
 impl Options {
-    /// Reads words with some of the `keys`. `None` for text that is not understood: keys or values that there are not, a key
-    /// that is given twice, values that exclude each other.
+    /// Parses text whose keys are all in `keys`. `None` for an unknown key or an invalid value, a repeated key, and
+    /// values that contradict each other.
     pub fn parse(text: &[u8], keys: &[&str]) -> Option<Self> {
         let text = core::str::from_utf8(text).ok()?;
         if text.len() > MAX_TEXT {
             return None;
         }
         let mut reader = Reader::new();
-        for word in text.split_ascii_whitespace() {
-            let (key, value) = word.split_once('=')?;
+        for pair in text.split_ascii_whitespace() {
+            let (key, value) = pair.split_once('=')?;
             if !keys.contains(&key) {
                 return None;
             }
@@ -399,8 +399,8 @@ impl Options {
         reader.finish()
     }
 
-    /// The same with what the client says in `theirs`.
-    pub fn on_terms_of(self, theirs: &Self) -> Self {
+    /// These options with the shared ones of the client, `theirs`.
+    pub fn with_shared_of(self, theirs: &Self) -> Self {
         Self {
             op: theirs.op,
             pattern: theirs.pattern,
@@ -413,33 +413,33 @@ impl Options {
         }
     }
 
-    /// What the client says, but for the MTU.
-    pub fn terms(&self) -> [u8; TERMS_LENGTH] {
-        let [op, pattern] = [place(self.op), place(self.pattern)];
+    /// Encodes the shared options, except for the MTU.
+    pub fn shared_bytes(&self) -> [u8; SHARED_LENGTH] {
+        let [op, pattern] = [code(self.op), code(self.pattern)];
         let [size, depth, qps] = [self.size, self.depth, self.qps].map(u32::to_be_bytes);
-        let mut bytes = [0; TERMS_LENGTH];
+        let mut bytes = [0; SHARED_LENGTH];
         let head = [op, pattern, self.verify.into(), 0];
         let all = head.into_iter().chain(size).chain(depth).chain(qps);
         bytes.iter_mut().zip(all).for_each(|(to, from)| *to = from);
         bytes
     }
 
-    /// What a client says, and defaults. `None` for what no client says.
-    pub fn from_terms(bytes: [u8; TERMS_LENGTH]) -> Option<Self> {
+    /// Decodes the shared options; the others have their defaults. `None` for values that are invalid or contradict each other.
+    pub fn from_shared_bytes(bytes: [u8; SHARED_LENGTH]) -> Option<Self> {
         let [op, pattern, verify, 0, numbers @ ..] = bytes else {
             return None;
         };
         let [a, b, c, d, e, f, g, h, i, j, k, l] = numbers;
         let options = Self {
-            op: at(op)?,
-            pattern: at(pattern)?,
+            op: from_code(op)?,
+            pattern: from_code(pattern)?,
             verify: (verify <= 1).then_some(verify == 1)?,
             size: within(u32::from_be_bytes([a, b, c, d]), MAX_SIZE)?,
             depth: within(u32::from_be_bytes([e, f, g, h]), MAX_DEPTH)?,
             qps: within(u32::from_be_bytes([i, j, k, l]), MAX_QPS)?,
             ..Self::default()
         };
-        let fits = options.fit(&Given::terms())?;
+        let fits = options.fit(&KeySet::shared())?;
         (fits == options).then_some(options)
     }
 
@@ -456,7 +456,7 @@ impl Options {
             "qps" => self.qps = small(value, 1, MAX_QPS)?,
             "iterations" => self.limit = Limit::Iterations(number(value, 1, MAX_ITERATIONS)?),
             "seconds" => self.limit = Limit::Seconds(small(value, 1, MAX_SECONDS)?),
-            "post" => self.post = Place::parse(value)?,
+            "post" => self.post = PostContext::parse(value)?,
             "poll" => self.poll = Poll::parse(value)?,
             "mtu" => {
                 self.mtu = small(value, MIN_MTU, MAX_MTU).filter(|mtu| mtu.is_power_of_two())?
@@ -469,19 +469,19 @@ impl Options {
         Some(())
     }
 
-    /// Fills in what follows from the rest. `None` where that does not go together.
-    fn fit(mut self, given: &Given) -> Option<Self> {
-        if given.has("iterations") && given.has("seconds") {
+    /// Sets the defaults that depend on other options. `None` if options contradict each other.
+    fn fit(mut self, keys: &KeySet) -> Option<Self> {
+        if keys.has("iterations") && keys.has("seconds") {
             return None;
         }
         if self.op.is_atomic() {
-            if given.has("size") && self.size != ATOMIC_SIZE {
+            if keys.has("size") && self.size != ATOMIC_SIZE {
                 return None;
             }
             self.size = ATOMIC_SIZE;
         }
         if self.pattern == Pattern::PingPong {
-            if self.op != Op::Send || (given.has("depth") && self.depth != 1) {
+            if self.op != Op::Send || (keys.has("depth") && self.depth != 1) {
                 return None;
             }
             self.depth = 1;
@@ -489,8 +489,8 @@ impl Options {
         if self.server.bytes().is_none() {
             self.server = self.client;
         }
-        let under_way = self.depth.saturating_mul(self.qps);
-        let memory = u64::from(under_way).saturating_mul(self.size.into());
-        (under_way <= MAX_UNDER_WAY && memory <= MAX_MEMORY).then_some(self)
+        let outstanding = self.depth.saturating_mul(self.qps);
+        let memory = u64::from(outstanding).saturating_mul(self.size.into());
+        (outstanding <= MAX_OUTSTANDING && memory <= MAX_MEMORY).then_some(self)
     }
 }

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What one end tells the other when queue pairs are wired by hand: words `KEY=VALUE`, as they stand in the file `local` of the
-//! one and are written to the file `remote` of the other.
+//! Parsing the information that the ends exchange out of band: the `KEY=VALUE` pairs of the file `local` of one end, which are
+//! written to the file `remote` of the other.
 //!
-//! No kernel in here: `tools/testing/host/rdma_perf` tests it.
+//! This module does not use the kernel crate; `tools/testing/host/rdma_perf` tests it.
 
 use core::net::Ipv6Addr;
 
-use crate::options::{Options, Reader, MAX_QPS, TERMS};
+use crate::options::{Options, Reader, MAX_QPS, SHARED_KEYS};
 
-/// The longest text that is understood.
+/// The maximum length of the text.
 pub const MAX_TEXT: usize = 8192;
 
 /// A queue pair of the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerQp {
-    /// Its number.
+    /// Its QP number.
     pub qp_num: u32,
-    /// The number of the first packet that it sends.
+    /// Its initial PSN.
     pub psn: u32,
-    /// Where its memory is, and the key for that; both zero where it has none.
+    /// The address of its memory, or zero.
     pub address: u64,
-    /// See above.
+    /// The rkey of its memory, or zero.
     pub rkey: u32,
 }
 
-/// The peer, but for its queue pairs.
+/// The information of the peer, without its queue pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// What is to be done, if it is the client.
-    pub terms: Option<Options>,
+    /// The options of the run, if the peer is the client.
+    pub options: Option<Options>,
     /// Its GID.
     pub gid: [u8; 16],
-    /// The MAC address that packets to it get.
+    /// The destination MAC address of packets to it.
     pub mac: [u8; 6],
-    /// How many queue pairs it has.
+    /// The number of its queue pairs.
     pub qps: u32,
 }
 
@@ -74,10 +74,10 @@ fn mac(text: &str) -> Option<[u8; 6]> {
     parts.next().is_none().then_some(mac)
 }
 
-/// What is read so far.
-struct Reading<F> {
-    terms: Reader,
-    has_terms: bool,
+/// The state of the parser.
+struct Parser<F> {
+    options: Reader,
+    has_options: bool,
     gid: Option<[u8; 16]>,
     mac: Option<[u8; 6]>,
     qp: Option<PeerQp>,
@@ -85,7 +85,7 @@ struct Reading<F> {
     on_qp: F,
 }
 
-impl<F: FnMut(PeerQp) -> Option<()>> Reading<F> {
+impl<F: FnMut(PeerQp) -> Option<()>> Parser<F> {
     fn add(&mut self, key: &str, value: &str) -> Option<()> {
         match key {
             "gid" if self.gid.is_none() => {
@@ -102,16 +102,16 @@ impl<F: FnMut(PeerQp) -> Option<()>> Reading<F> {
             "psn" => self.qp.as_mut()?.psn = small(value, MAX_24_BITS)?,
             "address" => self.qp.as_mut()?.address = number(value, u64::MAX)?,
             "rkey" => self.qp.as_mut()?.rkey = small(value, u32::MAX.into())?,
-            _ if TERMS.contains(&key) => {
-                self.has_terms = true;
-                self.terms.add(key, value)?;
+            _ if SHARED_KEYS.contains(&key) => {
+                self.has_options = true;
+                self.options.add(key, value)?;
             }
             _ => return None,
         }
         Some(())
     }
 
-    /// A queue pair was told whole.
+    /// Ends the pairs of a queue pair.
     fn end_qp(&mut self) -> Option<()> {
         let Some(qp) = self.qp.take() else {
             return Some(());
@@ -121,33 +121,33 @@ impl<F: FnMut(PeerQp) -> Option<()>> Reading<F> {
     }
 }
 
-/// Reads what the peer says, and tells `on_qp` of each of its queue pairs, which may stop that. `None` for what is not
-/// understood.
+/// Parses the peer's information, and calls `on_qp` with each of its queue pairs. `None` for invalid text, and if `on_qp`
+/// returns `None`.
 pub fn parse(text: &[u8], on_qp: impl FnMut(PeerQp) -> Option<()>) -> Option<Peer> {
     let text = core::str::from_utf8(text).ok()?;
-    let mut reading = Reading {
-        terms: Reader::new(),
-        has_terms: false,
+    let mut parser = Parser {
+        options: Reader::new(),
+        has_options: false,
         gid: None,
         mac: None,
         qp: None,
         qps: 0,
         on_qp,
     };
-    for word in text.split_ascii_whitespace() {
-        let (key, value) = word.split_once('=')?;
-        reading.add(key, value)?;
+    for pair in text.split_ascii_whitespace() {
+        let (key, value) = pair.split_once('=')?;
+        parser.add(key, value)?;
     }
-    reading.end_qp()?;
-    let (has_terms, qps) = (reading.has_terms, reading.qps);
-    let terms = reading.terms.finish()?;
-    if qps == 0 || (has_terms && terms.qps != qps) {
+    parser.end_qp()?;
+    let (has_options, qps) = (parser.has_options, parser.qps);
+    let options = parser.options.finish()?;
+    if qps == 0 || (has_options && options.qps != qps) {
         return None;
     }
     Some(Peer {
-        terms: has_terms.then_some(terms),
-        gid: reading.gid?,
-        mac: reading.mac?,
+        options: has_options.then_some(options),
+        gid: parser.gid?,
+        mac: parser.mac?,
         qps,
     })
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs, as they are asked for by files: see `README.md`.
+//! The debugfs files that start a run and show its result; `README.md` describes them.
 //!
-//! * `run`: words `KEY=VALUE` are written to it by one `write`, which returns when the run is over. What is not understood gets
-//!   `EINVAL`, and nothing changes; so does a device that there is not, with `ENODEV`, and a run while another one of this
-//!   folder goes on, with `EBUSY`.
-//! * `result`: what the last run that came to its end was like, and what it has measured: lines `KEY=VALUE`. Empty before.
+//! * `run`: one `write` of `KEY=VALUE` pairs starts a run and returns when it is over. It fails with `EINVAL` for invalid text,
+//!   with `ENODEV` for an unknown device, and with `EBUSY` while another run of this folder goes on.
+//! * `result`: the options and results of the last successful run, in lines `KEY=VALUE`; empty before.
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `Runner::running` | that one run of a folder at a time goes on | process | `Runner::last`, `Desk::state`, and what making objects takes |
+//! | `Runner::running` | that one run of a folder at a time goes on | process | `Runner::last`, `Exchange::state`, and the locks that creating verbs objects takes |
 //! | `Runner::last` | the result of the last run | process | nothing |
 
 use core::sync::atomic::{AtomicBool, Ordering::Release};
@@ -30,29 +29,29 @@ use rdma::{
 };
 
 use crate::{
+    connect::{self, Exchange, ExtraFiles},
     drive::{self, Report},
     ends::PORT,
     options::{self, Name, Options},
     report,
     role::Role,
-    run::Patience,
-    wire::{self, Desk, MoreFiles},
+    run::Cancel,
     NAME,
 };
 
-/// The client of devices.
-struct User;
+/// The `ib_client`.
+struct PerfClient;
 
-static USERS: Table<User> = Table::new();
+static CLIENTS: Table<PerfClient> = Table::new();
 
-impl Client for User {
-    /// Whether the device goes, so that a run must end.
+impl Client for PerfClient {
+    /// Whether the device is being removed, so that a run must end.
     type Data<'d> = Arc<AtomicBool>;
 
     const NAME: &'static CStr = NAME;
 
     fn table() -> &'static Table<Self> {
-        &USERS
+        &CLIENTS
     }
 
     fn add<'d>(device: &Device<'d>, _sleep: &MaySleep) -> Result<Arc<AtomicBool>> {
@@ -67,22 +66,22 @@ impl Client for User {
     }
 }
 
-/// Does the runs of a folder.
+/// The state of a folder, which does its runs.
 pub(crate) struct Runner {
     role: Role,
-    users: Arc<Registration<User>>,
+    clients: Arc<Registration<PerfClient>>,
     running: Pin<KBox<Mutex<()>>>,
     last: Pin<KBox<Mutex<Option<Report>>>>,
-    desk: Arc<Desk>,
+    exchange: Arc<Exchange>,
 }
 
-/// Whether a device is the one with the name; any is, where there is none.
+/// Whether a device has the name. Without a name any device matches.
 fn is_named(device: &Device<'_>, name: &Name) -> bool {
     name.bytes()
         .is_none_or(|name| device.name().to_bytes() == name)
 }
 
-/// The same with the names of the devices.
+/// The options with the names of the devices that are used.
 fn named(options: Options, client: Option<&Device<'_>>, server: Option<&Device<'_>>) -> Options {
     let name = |device: Option<&Device<'_>>| Name::new(device?.name().to_bytes());
     Options {
@@ -93,25 +92,25 @@ fn named(options: Options, client: Option<&Device<'_>>, server: Option<&Device<'
 }
 
 impl Runner {
-    fn new(role: Role, users: &Arc<Registration<User>>) -> Result<Arc<Self>> {
+    fn new(role: Role, clients: &Arc<Registration<PerfClient>>) -> Result<Arc<Self>> {
         let runner = Self {
             role,
-            users: users.clone(),
+            clients: clients.clone(),
             running: KBox::pin_init(new_mutex!((), "Runner::running"), GFP_KERNEL)?,
             last: KBox::pin_init(new_mutex!(None, "Runner::last"), GFP_KERNEL)?,
-            desk: Arc::new(Desk::new()?, GFP_KERNEL)?,
+            exchange: Arc::new(Exchange::new()?, GFP_KERNEL)?,
         };
         Ok(Arc::new(runner, GFP_KERNEL)?)
     }
 
-    /// Calls `f` with the device of that name.
+    /// Calls `f` with the device that has the name.
     fn with(
         &self,
         name: &Name,
         f: impl for<'d> Fn(&Device<'d>, &AtomicBool, &MaySleep) -> Result<Report>,
         sleep: &MaySleep,
     ) -> Result<Report> {
-        let found = self.users.visit(
+        let found = self.clients.visit(
             |device, gone, sleep| is_named(device, name).then(|| f(device, gone, sleep)),
             sleep,
         );
@@ -120,7 +119,7 @@ impl Runner {
 
     /// Finds the devices, and does a run.
     fn run(&self, options: Options, sleep: &MaySleep) -> Result<Report> {
-        let desk = &self.desk;
+        let exchange = &self.exchange;
         match self.role {
             Role::Both => self.with(
                 &options.client,
@@ -130,18 +129,18 @@ impl Runner {
             Role::Client => self.with(
                 &options.client,
                 |device, gone, sleep| {
-                    let patience = Patience { gone: [gone; 2] };
+                    let cancel = Cancel { gone: [gone; 2] };
                     let options = named(options, Some(device), None);
-                    drive::client(options, device, desk, patience, sleep)
+                    drive::client(options, device, exchange, cancel, sleep)
                 },
                 sleep,
             ),
             Role::Server => self.with(
                 &options.server,
                 |device, gone, sleep| {
-                    let patience = Patience { gone: [gone; 2] };
+                    let cancel = Cancel { gone: [gone; 2] };
                     let options = named(options, None, Some(device));
-                    drive::server(options, device, desk, patience, sleep)
+                    drive::server(options, device, exchange, cancel, sleep)
                 },
                 sleep,
             ),
@@ -157,20 +156,20 @@ impl Runner {
         sleep: &MaySleep,
     ) -> Result<Report> {
         if options.server.bytes().is_none() {
-            let patience = Patience {
+            let cancel = Cancel {
                 gone: [client_gone; 2],
             };
             let options = named(options, Some(client), Some(client));
-            return drive::both(options, client, client, patience, sleep);
+            return drive::both(options, client, client, cancel, sleep);
         }
         self.with(
             &options.server,
             |server, server_gone, sleep| {
-                let patience = Patience {
+                let cancel = Cancel {
                     gone: [client_gone, server_gone],
                 };
                 let options = named(options, Some(client), Some(server));
-                drive::both(options, client, server, patience, sleep)
+                drive::both(options, client, server, cancel, sleep)
             },
             sleep,
         )
@@ -196,7 +195,7 @@ impl Control for RunFiles {
         let options = Options::parse(text, runner.role.keys()).ok_or(EINVAL)?;
         let _alone = runner.running.try_lock().ok_or(EBUSY)?;
         let outcome = runner.run(options, sleep);
-        runner.desk.clear();
+        runner.exchange.clear();
         *runner.last.lock() = Some(outcome?);
         Ok(())
     }
@@ -209,41 +208,41 @@ impl Control for RunFiles {
     }
 }
 
-/// The folder of the module, as long as this is there.
+/// The debugfs folder of the module, which exists until this is dropped.
 pub(crate) struct Perf {
     _both: Files<RunFiles>,
-    _client: (Files<RunFiles>, MoreFiles),
-    _server: (Files<RunFiles>, MoreFiles),
+    _client: (Files<RunFiles>, ExtraFiles),
+    _server: (Files<RunFiles>, ExtraFiles),
 }
 
-/// A folder of a single end.
+/// Creates the folder of a single end.
 fn single(
     name: &CStr,
     role: Role,
     top: &Arc<Dir>,
-    users: &Arc<Registration<User>>,
+    clients: &Arc<Registration<PerfClient>>,
     sleep: &MaySleep,
-) -> Result<(Files<RunFiles>, MoreFiles)> {
+) -> Result<(Files<RunFiles>, ExtraFiles)> {
     let folder = Dir::new(name, Some(top), sleep)?;
-    let runner = Runner::new(role, users)?;
-    let more = wire::more_files(&folder, &runner.desk, sleep)?;
+    let runner = Runner::new(role, clients)?;
+    let more = connect::extra_files(&folder, &runner.exchange, sleep)?;
     Ok((Files::new(&folder, RunFiles(runner), sleep)?, more))
 }
 
 impl Perf {
-    /// Makes the folder.
+    /// Creates the folders and files.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what registering with the core fails with.
+    /// `ENOMEM`, and the errors of `ib_register_client()`.
     pub(crate) fn new(sleep: &MaySleep) -> Result<Self> {
-        let users = Arc::new(USERS.register(sleep)?, GFP_KERNEL)?;
+        let clients = Arc::new(CLIENTS.register(sleep)?, GFP_KERNEL)?;
         let top = Dir::new(NAME, None, sleep)?;
-        let runner = Runner::new(Role::Both, &users)?;
+        let runner = Runner::new(Role::Both, &clients)?;
         Ok(Self {
             _both: Files::new(&top, RunFiles(runner), sleep)?,
-            _client: single(c"client", Role::Client, &top, &users, sleep)?,
-            _server: single(c"server", Role::Server, &top, &users, sleep)?,
+            _client: single(c"client", Role::Client, &top, &clients, sleep)?,
+            _server: single(c"server", Role::Server, &top, &clients, sleep)?,
         })
     }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! rdma_perf: how fast RDMA is for users in the kernel. A client and a server, in this kernel or each in another one, on one
-//! device or on two, send messages, write, read, and do atomic operations; posting and polling in a thread, a softirq, a hard
-//! interrupt, or under a spin lock with interrupts off. So it is the measure of what `post_send` and `poll_cq` cost, without
-//! system calls.
+//! rdma_perf: an RDMA performance test inside of the kernel.
 //!
-//! There are two modules of the same: here queue pairs are wired by hand, which any `ib_core` can; those of `rdma_perf_cm` are
-//! connected by `rdma_cm`. Which it is, `wire` says.
+//! A client and a server, in this kernel or in two, do SENDs, RDMA READs and WRITEs and atomics; they post and poll in a
+//! thread, a softirq, a hard interrupt, or under a spin lock with interrupts off. It measures `post_send` and `poll_cq`
+//! without system calls.
+//!
+//! `rdma_perf` connects its queue pairs by an out-of-band exchange, which any `ib_core` can; `rdma_perf_cm` is the same module
+//! with connections of `rdma_cm`. The module `connect` is the difference.
 
 use kernel::prelude::*;
 use kernel_ext::module::{process_module, ProcessModule};
@@ -15,9 +16,8 @@ use rdma::MaySleep;
 mod client;
 mod drive;
 mod ends;
-mod hand;
 pub mod histogram;
-mod once;
+mod oob;
 pub mod options;
 pub mod peer;
 mod perf;
@@ -25,14 +25,15 @@ mod report;
 mod role;
 mod run;
 mod server;
+mod waiter;
 
-use hand as wire;
+use oob as connect;
 
 process_module! {
     type: RdmaPerf,
     name: "rdma_perf",
     authors: ["Ferroband"],
-    description: "How fast RDMA is for users in the kernel",
+    description: "RDMA performance test inside of the kernel",
     license: "GPL",
 }
 

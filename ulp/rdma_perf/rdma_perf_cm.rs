@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! rdma_perf_cm: `rdma_perf`, with queue pairs that `rdma_cm` connects. A module of its own, since it needs that one.
+//! rdma_perf_cm: `rdma_perf` with connections of `rdma_cm`. It is a separate module because it depends on `rdma_cm.ko`.
 
 use kernel::prelude::*;
 use kernel_ext::module::{process_module, ProcessModule};
@@ -11,21 +11,21 @@ mod cm;
 mod drive;
 mod ends;
 pub mod histogram;
-mod once;
 pub mod options;
 mod perf;
 mod report;
 mod role;
 mod run;
 mod server;
+mod waiter;
 
-use cm as wire;
+use cm as connect;
 
 process_module! {
     type: RdmaPerfCm,
     name: "rdma_perf_cm",
     authors: ["Ferroband"],
-    description: "How fast RDMA is for users in the kernel, over rdma_cm",
+    description: "RDMA performance test inside of the kernel, over rdma_cm",
     license: "GPL",
 }
 

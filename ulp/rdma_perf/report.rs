@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the file `result` says.
+//! Format of the file `result`.
 
 use kernel::{seq_file::SeqFile, seq_print};
 
 use crate::{
     drive::Report,
     histogram::Summary,
-    options::{Limit, Name, Options, Word, KEYS},
+    options::{Limit, Name, Options, ValueEnum, KEYS},
     role::Role,
 };
 
@@ -20,7 +20,7 @@ fn name(name: &Name) -> &str {
     core::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Operations a second.
+/// Operations per second.
 fn rate(count: u64, nanoseconds: u64) -> u64 {
     count
         .saturating_mul(NS)
@@ -28,7 +28,7 @@ fn rate(count: u64, nanoseconds: u64) -> u64 {
         .unwrap_or(0)
 }
 
-/// Hundredths of a MiB a second.
+/// Hundredths of a MiB per second.
 fn throughput(bytes: u64, nanoseconds: u64) -> u64 {
     (bytes >> 10)
         .saturating_mul(CENTI_MIB_PER_KIB_US)
@@ -36,6 +36,7 @@ fn throughput(bytes: u64, nanoseconds: u64) -> u64 {
         .unwrap_or(0)
 }
 
+/// Prints a summary of durations.
 fn durations(to: &SeqFile, what: &str, summary: &Summary) {
     seq_print!(to, "{what}_count={}\n", summary.count);
     for (which, value) in [
@@ -49,22 +50,22 @@ fn durations(to: &SeqFile, what: &str, summary: &Summary) {
     }
 }
 
-/// Prints one of the keys of a run, with what was used.
+/// Prints an option with its value.
 fn key(to: &SeqFile, key: &str, options: &Options) {
     match (key, options.limit) {
         ("client", _) => seq_print!(to, "client={}\n", name(&options.client)),
         ("server", _) => seq_print!(to, "server={}\n", name(&options.server)),
         ("client_gid", _) => seq_print!(to, "client_gid={}\n", options.client_gid),
         ("server_gid", _) => seq_print!(to, "server_gid={}\n", options.server_gid),
-        ("op", _) => seq_print!(to, "op={}\n", options.op.word()),
-        ("pattern", _) => seq_print!(to, "pattern={}\n", options.pattern.word()),
+        ("op", _) => seq_print!(to, "op={}\n", options.op.name()),
+        ("pattern", _) => seq_print!(to, "pattern={}\n", options.pattern.name()),
         ("size", _) => seq_print!(to, "size={}\n", options.size),
         ("depth", _) => seq_print!(to, "depth={}\n", options.depth),
         ("qps", _) => seq_print!(to, "qps={}\n", options.qps),
         ("iterations", Limit::Iterations(count)) => seq_print!(to, "iterations={count}\n"),
         ("seconds", Limit::Seconds(count)) => seq_print!(to, "seconds={count}\n"),
-        ("post", _) => seq_print!(to, "post={}\n", options.post.word()),
-        ("poll", _) => seq_print!(to, "poll={}\n", options.poll.word()),
+        ("post", _) => seq_print!(to, "post={}\n", options.post.name()),
+        ("poll", _) => seq_print!(to, "poll={}\n", options.poll.name()),
         ("mtu", _) => seq_print!(to, "mtu={}\n", options.mtu),
         ("verify", _) => seq_print!(to, "verify={}\n", u8::from(options.verify)),
         ("port", _) => seq_print!(to, "port={}\n", options.port),
@@ -77,7 +78,7 @@ fn key(to: &SeqFile, key: &str, options: &Options) {
     }
 }
 
-/// Prints what a run was like.
+/// Prints the options and the results of a run.
 pub(crate) fn print(report: &Report, role: Role, to: &SeqFile) {
     for name in KEYS.iter().filter(|key| role.shows(key)) {
         key(to, name, &report.options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A run: how far it is, and what it has measured. Both ends share it; it is used in any context.
+//! The state of a run, which both ends share: its progress and the durations measured. Used in any context.
 
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -13,22 +13,22 @@ use rdma::{client::work, MaySleep, WcStatus};
 
 use crate::{
     histogram::{Histogram, BUCKETS},
-    options::{Limit, Options, Pattern, Place},
+    options::{Limit, Options, Pattern, PostContext},
 };
 
-/// What ends the waiting of a run early: devices that are removed, and signals.
+/// The conditions that cancel a run: removal of a device, and signals.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience<'a> {
+pub(crate) struct Cancel<'a> {
     /// Whether each of the devices is being removed.
     pub(crate) gone: [&'a AtomicBool; 2],
 }
 
-impl Patience<'_> {
-    /// Checks that the run may wait on.
+impl Cancel<'_> {
+    /// Checks that the run is not cancelled.
     ///
     /// # Errors
     ///
-    /// `ENODEV` for a device that is being removed, `EINTR` for a signal.
+    /// `ENODEV` if a device is being removed, `EINTR` for a signal.
     pub(crate) fn check(self) -> Result {
         if self.gone.iter().any(|gone| gone.load(Acquire)) {
             return Err(ENODEV);
@@ -51,30 +51,30 @@ fn durations() -> Result<Durations> {
     Ok(Histogram::new(counts))
 }
 
-/// How far a run is, and what it has measured.
+/// The state of a run.
 #[pin_data]
 pub(crate) struct Run {
-    /// What it is to be like.
+    /// The options.
     pub(crate) options: Options,
-    /// How many operations there may be, and until when they may begin.
+    /// The maximum number of operations, and the time after which none begins.
     limit: u64,
     deadline: AtomicU64,
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Nothing is begun any more, and what fails from now on is flushed.
+    /// No operation begins any more, and failed completions are those of flushed requests.
     stopping: AtomicBool,
     failed: AtomicBool,
-    /// How the first operation failed: `enum ib_wc_status`.
+    /// The status of the first operation that failed: `enum ib_wc_status`.
     status: AtomicU32,
-    /// Data that is not what was sent.
+    /// The number of operations with wrong data.
     wrong: AtomicU64,
     /// From the begin to the end of an operation.
     pub(crate) latency: Durations,
-    /// Calls of `post_send`.
+    /// Durations of `post_send`.
     pub(crate) post: Durations,
-    /// What handlers take, all together.
+    /// The total time in completion handlers.
     handlers_ns: AtomicU64,
-    /// The client waits for an operation to end.
+    /// Whether the client waits for the end of an operation.
     waiting: AtomicBool,
     #[pin]
     wake: Completion,
@@ -113,7 +113,7 @@ impl Run {
         )
     }
 
-    /// Time runs from now on.
+    /// Starts the run at the time `now`.
     pub(crate) fn start(&self, now: u64) {
         if let Limit::Seconds(seconds) = self.options.limit {
             let length = u64::from(seconds).saturating_mul(1_000_000_000);
@@ -125,13 +125,13 @@ impl Run {
         begun < self.limit && !self.is_stopping() && now_ns() < self.deadline.load(Relaxed)
     }
 
-    /// Counts one more operation, if there may be one.
+    /// Counts one more operation, if the limit allows it.
     pub(crate) fn begin(&self) -> bool {
         let more = |begun: u64| self.may_begin(begun).then(|| begun.saturating_add(1));
         self.begun.fetch_update(AcqRel, Acquire, more).is_ok()
     }
 
-    /// An operation has ended that was begun at that time.
+    /// Counts the end of an operation that began at the time `began`.
     pub(crate) fn end(&self, began: u64) {
         self.latency.add(now_ns().saturating_sub(began));
         self.ended.fetch_add(1, AcqRel);
@@ -140,30 +140,30 @@ impl Run {
         }
     }
 
-    /// How many operations have ended.
+    /// The number of operations that have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.ended.load(Acquire)
     }
 
-    /// All operations have ended, and no more will begin.
+    /// Whether all operations have ended, and no more will begin.
     pub(crate) fn is_over(&self) -> bool {
         let begun = self.begun.load(Acquire);
         !self.may_begin(begun) && self.ended() == begun
     }
 
-    /// Waits until an operation has ended, but not long.
+    /// Waits for the end of an operation, for a short time at most.
     pub(crate) fn wait(&self, sleep: &MaySleep) {
         const LONGEST_MS: u32 = 10;
         let before = self.ended();
         self.waiting.store(true, Release);
         if self.ended() == before {
-            // Whether one has: who waits looks at that anyway.
+            // The caller reads the progress anyway, whether or not the wait timed out.
             let _ = self.wake.wait_timeout(LONGEST_MS, sleep);
         }
         self.waiting.store(false, Release);
     }
 
-    /// Begins nothing any more.
+    /// Stops the run: no operation begins any more.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Release);
     }
@@ -173,7 +173,7 @@ impl Run {
         self.stopping.load(Acquire)
     }
 
-    /// Says whether a request was completed with success. Where not, the run has failed, unless it is stopping.
+    /// Whether a completion has the status success. If not, the run has failed, unless it is stopping.
     pub(crate) fn succeeds(&self, completion: &work::Completion<'_, '_>) -> bool {
         let status = completion.status();
         if status == WcStatus::Success {
@@ -185,7 +185,7 @@ impl Run {
         false
     }
 
-    /// A request could not be posted.
+    /// Handles a request that could not be posted: the run has failed, unless it is stopping.
     pub(crate) fn not_posted(&self) {
         if !self.is_stopping() {
             self.fail(WcStatus::GeneralErr as u32);
@@ -198,16 +198,16 @@ impl Run {
         }
     }
 
-    /// Data is not what was sent.
-    pub(crate) fn is_wrong(&self) {
+    /// Counts an operation with wrong data.
+    pub(crate) fn add_wrong(&self) {
         self.wrong.fetch_add(1, Relaxed);
     }
 
-    /// How the run went.
+    /// The outcome of the run.
     ///
     /// # Errors
     ///
-    /// `EIO` for one in which an operation failed, `EBADMSG` for data that is not what was sent.
+    /// `EIO` if an operation failed, `EBADMSG` for wrong data.
     pub(crate) fn outcome(&self) -> Result {
         if self.failed.load(Acquire) {
             pr_warn!("a request failed: status {}\n", self.status.load(Relaxed));
@@ -227,33 +227,33 @@ impl Run {
         self.failed.load(Acquire)
     }
 
-    /// Whether operations are begun where the ones before are handled.
+    /// Whether completion handlers post the next operation.
     pub(crate) fn is_by_handlers(&self) -> bool {
-        self.options.post == Place::Handler
+        self.options.post == PostContext::Handler
     }
 
-    /// Whether the server answers messages.
+    /// Whether the server responds to messages.
     pub(crate) fn is_ping_pong(&self) -> bool {
         self.options.pattern == Pattern::PingPong
     }
 
-    /// What handlers have taken so far.
+    /// The total time in completion handlers so far.
     pub(crate) fn handlers_ns(&self) -> u64 {
         self.handlers_ns.load(Relaxed)
     }
 
-    /// Calls the rest of a handler.
-    pub(crate) fn handle(&self, rest: impl FnOnce()) {
+    /// Calls the body of a completion handler, and measures its duration.
+    pub(crate) fn handle(&self, body: impl FnOnce()) {
         let began = now_ns();
-        rest();
+        body();
         let took = now_ns().saturating_sub(began);
         self.handlers_ns.fetch_add(took, Relaxed);
     }
 }
 
-/// What memory of an operation is filled with: another byte for each queue pair, never zero.
-pub(crate) fn pattern(lane: usize) -> u8 {
-    (lane % 255) as u8 + 1
+/// The byte that fills the data of the queue pair with that index; it is never zero.
+pub(crate) fn pattern(index: usize) -> u8 {
+    (index % 255) as u8 + 1
 }
 
 /// Whether memory is filled with a byte.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The write command that creates the context of a file.
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
 use rdma_uverbs::{
     context::NewContext,
     event::{set_default_async, AsyncEvents},
-    new::NewObject,
     node::Node,
     request::Call,
 };
@@ -20,9 +21,8 @@ use rdma_uverbs::{
 /// `EIO` if the device was removed, `EINVAL` if there is a context, `EMFILE`, `ENOMEM`, and those of the driver.
 pub(super) fn get(call: &Call<'_>) -> Result {
     call.request::<c::ib_uverbs_get_context>()?;
-    // Dropped last: the async event file is begun in it.
-    let mut context = NewContext::new(*call)?;
-    let new = NewObject::<AsyncEvents>::begin(call.command, call.sleep)?;
+    let context = NewContext::new(*call)?;
+    let new = context.begin::<AsyncEvents>()?;
     call.respond(&c::ib_uverbs_get_context_resp {
         async_fd: new.id(),
         num_comp_vectors: Node::of(call.command.file()).comp_vectors(),

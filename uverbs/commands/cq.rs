@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Write commands of completion queues and completion channels.
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
 use kernel::{prelude::*, sync::aref::ARef};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};

@@ -2,6 +2,8 @@
 
 //! Write commands of the data path through the kernel: posting requests and polling completions. A driver with queues mapped into
 //! user space gets empty chains, as a doorbell.
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
 use core::ops::Range;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Write commands that query a device and its ports.
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
@@ -55,7 +57,7 @@ fn attributes(device: &Device, attr: &c::ib_device_attr) -> c::ib_uverbs_query_d
     }
 }
 
-/// `IB_USER_VERBS_CMD_QUERY_DEVICE`: the attributes of when the device was registered.
+/// `IB_USER_VERBS_CMD_QUERY_DEVICE`: the attributes that the device had when it was registered.
 ///
 /// # Errors
 ///
@@ -126,7 +128,7 @@ pub(crate) fn port_response(
     attr: &c::ib_port_attr,
 ) -> c::ib_uverbs_query_port_resp {
     let ip_gids = c::ib_port_attr::ip_gids(attr) != 0;
-    // User space has this bit for itself; all others are as in PortInfo.
+    // Only the ABI of user space defines this bit; all others are those of PortInfo.
     let mut caps = attr.port_cap_flags & !c::IB_UVERBS_PCF_IP_BASED_GIDS;
     if ip_gids {
         caps |= c::IB_UVERBS_PCF_IP_BASED_GIDS;

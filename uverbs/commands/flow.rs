@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Write commands of flow steering rules.
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};
@@ -71,7 +73,7 @@ fn add_filter(attr: &mut FlowAttr, spec: &Spec<'_>) -> Result {
     if unknown.iter().any(|byte| *byte != 0) {
         return Err(EINVAL);
     }
-    // Fields of fewer bits than they have on the way here.
+    // Fields that have fewer bits in the packet than in the structure.
     let (offset, bits) = match kind {
         c::IB_FLOW_SPEC_IPV6 => (
             core::mem::offset_of!(c::ib_flow_ipv6_filter, flow_label),

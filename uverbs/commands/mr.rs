@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Write commands of memory regions.
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, error::EOPNOTSUPP};

@@ -5,6 +5,8 @@
 //! | lock | protects | taken in | inside |
 //! |---|---|---|---|
 //! | [`NAMED`] | the list of domains that are named by files, and creating and destroying any domain | process | `hw_destroy_rwsem` of the file, tried; what drivers take |
+//!
+//! C header: `include/uapi/rdma/ib_user_verbs.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings as c, static_lock::static_lock};

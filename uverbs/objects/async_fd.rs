@@ -45,5 +45,5 @@ static ALLOC: Method = Method::new(
 
 static ASYNC_EVENT: Object = Object::fd(c::UVERBS_OBJECT_ASYNC_EVENT, &TYPE, &[&ALLOC]);
 
-/// The table.
+/// The definitions of the class.
 pub(super) static DEFINITIONS: [Definition; 2] = [Definition::tree(&ASYNC_EVENT), Definition::END];

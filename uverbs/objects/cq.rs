@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `UVERBS_OBJECT_CQ`: completion queues.
+//!
+//! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use core::mem::offset_of;
 
@@ -21,7 +23,7 @@ use rdma_uverbs::{
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
 };
 
-use super::{async_file, optional};
+use super::attrs::{async_file, optional};
 
 /// `enum ib_uverbs_ex_create_cq_flags`: the known flags.
 const FLAGS: u32 =
@@ -57,7 +59,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_CREATE_CQ_RESP_CQE, &cqe)
 }
 
-/// The response: the numbers of events that were read, which libibverbs waits for to be acknowledged.
+/// Writes the response: the numbers of events that user space has read. libibverbs waits until as many are acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Cq>(c::UVERBS_ATTR_DESTROY_CQ_HANDLE)?;
     let response = ib_uverbs_destroy_cq_resp {

@@ -37,8 +37,8 @@ fn invoke_write(command: &AttrBundle, sleep: &MaySleep) -> Result {
     if request < method.req_size.into() || response < method.resp_size.into() {
         return Err(ENOSPC);
     }
-    // SAFETY: The method is from the API of the file's device. The command is an ioctl of that file, during which `disassociate_srcu`
-    // is held: by the contract of `Bundle::run`.
+    // SAFETY: The method is from the API of the file's device. The command is an ioctl of that file, during which
+    // `disassociate_srcu` is held: by the contract of `Bundle::run`.
     let result = unsafe { method.call(command, sleep) };
     if let Some(object) = Acquired::completed(command) {
         object.finish(true, result.is_ok(), sleep);
@@ -293,5 +293,5 @@ static DEVICE: Object = Object::global(
     ],
 );
 
-/// The table.
+/// The definitions of the class.
 pub(super) static DEFINITIONS: [Definition; 2] = [Definition::tree(&DEVICE), Definition::END];

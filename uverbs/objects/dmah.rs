@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `UVERBS_OBJECT_DMAH`: DMA handles, with TPH hints.
+//!
+//! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use core::mem::offset_of;
 
@@ -13,16 +15,19 @@ use rdma::{
 use rdma_uverbs::{
     attrs::Attributes,
     destroy, dm,
-    table::{Access, Attr, Choice, Definition, IdrType, Method, Object, Size},
+    table::{Access, Attr, Definition, EnumElement, IdrType, Method, Object, Size},
 };
 
-use super::optional;
+use super::attrs::optional;
 
 /// A processing hint of PCI Express has two bits.
 const HINT: u8 = 0b11;
 
 /// `enum tph_mem_type`: volatile memory, persistent memory. User space sends the ID only.
-static MEMORY_TYPES: [Choice; 2] = [Choice::ptr_in(Size::NONE), Choice::ptr_in(Size::NONE)];
+static MEMORY_TYPES: [EnumElement; 2] = [
+    EnumElement::ptr_in(Size::NONE),
+    EnumElement::ptr_in(Size::NONE),
+];
 
 fn alloc(command: &AttrBundle, sleep: &MaySleep) -> Result {
     let object = command.new_object::<Dmah>(c::UVERBS_ATTR_ALLOC_DMAH_HANDLE)?;

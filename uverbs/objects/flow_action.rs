@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `UVERBS_OBJECT_FLOW_ACTION`: flow actions. Drivers have the methods that create them.
+//!
+//! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use rdma::core::FlowAction;
 use rdma_uverbs::destroy;

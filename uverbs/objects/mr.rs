@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `UVERBS_OBJECT_MR`: memory regions.
+//!
+//! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use core::mem::offset_of;
 
@@ -21,7 +23,7 @@ use rdma_uverbs::{
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
 };
 
-use super::optional;
+use super::attrs::optional;
 
 /// The access flags that a region of a DMA buffer may have: bits of `enum ib_access_flags`.
 const DMABUF_ACCESS: u32 = c::IB_ACCESS_LOCAL_WRITE

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `UVERBS_OBJECT_MW`: memory windows.
+//!
+//! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use rdma::core::Mw;
 use rdma_uverbs::destroy;

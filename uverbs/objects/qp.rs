@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `UVERBS_OBJECT_QP`: queue pairs.
+//!
+//! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use core::mem::offset_of;
 
@@ -17,7 +19,7 @@ use rdma_uverbs::{
     verbs::has_raw_cap,
 };
 
-use super::{async_file, optional};
+use super::attrs::{async_file, optional};
 
 const SQ_SIG_ALL: u32 = c::IB_UVERBS_QP_CREATE_SQ_SIG_ALL;
 
@@ -39,7 +41,7 @@ struct Links<'a> {
     rwq_ind_table: Option<&'a RwqIndTable>,
 }
 
-/// Those of an XRC target queue pair: only the XRC domain.
+/// The domain of an XRC target queue pair, which uses no other objects.
 fn links_of_target(command: &AttrBundle) -> Result<Links<'_>> {
     let others = [
         c::UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE,
@@ -58,7 +60,8 @@ fn links_of_target(command: &AttrBundle) -> Result<Links<'_>> {
     })
 }
 
-/// Those of a queue pair with an indirection table: it receives into the work queues of the table, and need not send.
+/// The domain and objects of a queue pair with an indirection table: it receives into the work queues of the table, and need not
+/// send.
 fn links_of_table<'a>(
     command: &'a AttrBundle,
     pd: &'a Pd,
@@ -178,7 +181,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &number)
 }
 
-/// The response: the number of events that were read, which libibverbs waits for to be acknowledged.
+/// Writes the response: the number of events that user space has read. libibverbs waits until as many are acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Qp>(c::UVERBS_ATTR_DESTROY_QP_HANDLE)?;
     let response = ib_uverbs_destroy_qp_resp {

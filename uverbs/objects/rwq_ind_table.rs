@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `UVERBS_OBJECT_RWQ_IND_TBL`: receive work queue indirection tables.
+//!
+//! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use rdma::core::RwqIndTable;
 use rdma_uverbs::destroy;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `UVERBS_OBJECT_SRQ`: shared receive queues.
+//!
+//! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use core::mem::offset_of;
 
@@ -16,7 +18,7 @@ use rdma_uverbs::{
     table::{Access, Attr, Definition, IdrType, Method, Object, Size},
 };
 
-use super::async_file;
+use super::attrs::async_file;
 
 /// The attributes of a type.
 fn kind_of(command: &AttrBundle, kind: u32) -> Result<SrqKind<'_>> {
@@ -61,7 +63,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     }
 }
 
-/// The response: the number of events that were read, which libibverbs waits for to be acknowledged.
+/// Writes the response: the number of events that user space has read. libibverbs waits until as many are acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Srq>(c::UVERBS_ATTR_DESTROY_SRQ_HANDLE)?;
     let response = ib_uverbs_destroy_srq_resp {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `UVERBS_OBJECT_WQ`: work queues.
+//!
+//! C header: `include/uapi/rdma/ib_user_ioctl_cmds.h`.
 
 use core::mem::offset_of;
 
@@ -16,7 +18,7 @@ use rdma_uverbs::{
     wq::{self, WqSpec},
 };
 
-use super::async_file;
+use super::attrs::async_file;
 
 /// `enum ib_uverbs_wq_flags`: the known flags.
 const FLAGS: u32 = c::IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING
@@ -51,7 +53,7 @@ fn create(command: &AttrBundle, sleep: &MaySleep) -> Result {
     command.put(c::UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, &new.number)
 }
 
-/// The response: the number of events that were read, which libibverbs waits for to be acknowledged.
+/// Writes the response: the number of events that user space has read. libibverbs waits until as many are acknowledged.
 fn destroyed(command: &AttrBundle, _sleep: &MaySleep) -> Result {
     let object = command.memory::<Wq>(c::UVERBS_ATTR_DESTROY_WQ_HANDLE)?;
     let reported = object.events_reported();

@@ -41,15 +41,14 @@ fn destroy_one(
 ///
 /// `EINVAL` if none was destroyed, or the file has no context.
 pub(crate) fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep) -> Result {
-    let context = life::context_of(file).ok_or(EINVAL)?;
-    life::announce_cleanup(file, context, sleep);
     let mut command = OwnCommand::new(file);
     let command = command.get();
+    let context = life::use_context(command).ok_or(EINVAL)?;
+    life::announce_cleanup(file, context, sleep);
     let mut progress = Err(EINVAL);
     let mut following = list::first(file);
     while let Some(object) = following {
         following = list::next(&object);
-        command.set_context(object.context());
         if destroy_one(&object, why, command, sleep).is_ok() {
             progress = Ok(());
         }
@@ -66,8 +65,8 @@ fn release(released: Released, sleep: &MaySleep) {
     if let Some(_hw_destroy) = hw_destroy(&released.file).try_read() {
         let mut command = OwnCommand::new(&released.file);
         let command = command.get();
-        command.set_context(released.object.context());
-        // While somebody has the object looked up its file is not released.
+        life::use_context(command);
+        // The file of an object is not released while the object is looked up.
         let _ = destroy_one(&released.object, RemoveReason::Close, command, sleep);
     }
     drop(released);

@@ -19,7 +19,7 @@ fn flow_resources_alloc(num_specs: usize) -> MaybeResources {
     MaybeResources(OwnedResources::new(num_specs).ok())
 }
 
-/// Ends the use of a rule's actions and counters, and frees the resources. Null is none.
+/// Ends the use of a rule's actions and counters, and frees the resources. Null is ignored.
 #[export]
 fn ib_uverbs_flow_resources_free(uflow_res: MaybeResources) {
     drop(uflow_res);

@@ -16,7 +16,7 @@ use rdma::{
     core::{
         command::UverbsFile,
         uobject::{ApiObject, LookupMode, RemoveReason},
-        AttrBundle, Ucontext, Uobject,
+        AttrBundle, Uobject,
     },
     MaySleep,
 };
@@ -51,19 +51,14 @@ fn naming(kind: &ApiObject) -> Result<Naming> {
     }
 }
 
-/// Allocates an object, and reserves its handle or file descriptor.
-pub(crate) fn begin(
-    kind: &ApiObject,
-    file: &UverbsFile,
-    context: &Ucontext,
-    sleep: &MaySleep,
-) -> Result<Reserved> {
+/// Allocates an object in the context of a command, and reserves its handle or file descriptor.
+pub(crate) fn begin(kind: &ApiObject, command: &AttrBundle, sleep: &MaySleep) -> Result<Reserved> {
     let naming = naming(kind)?;
-    let object = life::allocate(kind, file, context, sleep)?;
+    let device = command.context_device().ok_or(EINVAL)?;
+    let object = life::allocate(kind, command, sleep)?;
     match naming {
         Naming::Number => {
-            let object = object.with_handle(Handles::of(file).reserve()?)?;
-            let device = context.device();
+            let object = object.with_handle(Handles::of(command.file()).reserve()?)?;
             object
                 .cgroup()
                 .try_charge(device, RDMACG_RESOURCE_HCA_OBJECT)?;
@@ -174,7 +169,7 @@ pub(crate) fn remove(object: &Uobject) {
     }
 }
 
-/// Exchanges the handles of an object and of one that is not committed, which stays so.
+/// Exchanges the handles of a committed object and of one that is not committed and remains so.
 ///
 /// # Errors
 ///

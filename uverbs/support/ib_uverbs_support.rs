@@ -13,6 +13,8 @@
 //!
 //! An object is begun, then committed or aborted. A command looks it up, locks it for reading or writing, and puts it back. It is
 //! destroyed with the lock for writing; one that the driver fails to destroy stays until its file is closed.
+//!
+//! C headers: `include/rdma/uverbs_std_types.h`, `include/rdma/uverbs_ioctl.h`.
 
 use kernel::prelude::*;
 

@@ -28,8 +28,8 @@ use rdma::{
 use rdma_uverbs::{
     file,
     life::{
-        self, Acquired, AcquiredArg, AcquiredFor, Begun, Exclusive, Found, FoundArg, FoundMode,
-        Kind, LookedUp, Reference, Uncommitted,
+        self, Acquired, AcquiredArg, AcquiredFor, Exclusive, Found, FoundArg, FoundMode, Kind,
+        LookedUp, Reference, Uncommitted, UncommittedOrErr,
     },
     list,
 };
@@ -68,13 +68,13 @@ fn begin(kind: Kind<'_>, command: &AttrBundle, sleep: &MaySleep) -> Result<Uncom
     };
     let file = command.file();
     let hw_destroy = file::hw_destroy(file).try_read().ok_or(EIO)?;
-    let context = match command.context() {
-        Some(context) => context,
-        None if !file.has_device() => return Err(EIO),
-        None => life::context_of(file).ok_or(EINVAL)?,
-    };
-    command.set_context(Some(context));
-    let object = handle::begin(kind, file, context, sleep)?;
+    if command.context().is_none() {
+        if !file.has_device() {
+            return Err(EIO);
+        }
+        life::use_context(command).ok_or(EINVAL)?;
+    }
+    let object = handle::begin(kind, command, sleep)?;
     Uncommitted::new(object, hw_destroy)
 }
 
@@ -118,7 +118,7 @@ fn look_up(
     }
     found.lock(mode)?;
     if let Some(command) = command {
-        command.set_context(found.context());
+        life::use_context(command);
     }
     Ok(found)
 }
@@ -144,8 +144,12 @@ fn get_destroyed(kind: Kind<'_>, id: u32, command: &AttrBundle, sleep: &MaySleep
 /// `EINVAL` if the device has no such objects or the file no context; `EIO` if the device was removed or the file's objects
 /// are being destroyed; `ENOMEM`, `EMFILE`; those of the rdma cgroup.
 #[export(GPL, ns = "rdma_core")]
-fn rdma_alloc_begin_uobject(obj: Kind<'_>, attrs: &AttrBundle, sleep: &MaySleep) -> Begun {
-    Begun(begin(obj, attrs, sleep))
+fn rdma_alloc_begin_uobject(
+    obj: Kind<'_>,
+    attrs: &AttrBundle,
+    sleep: &MaySleep,
+) -> UncommittedOrErr {
+    UncommittedOrErr(begin(obj, attrs, sleep))
 }
 
 /// Commits an object that was begun. Process context.
@@ -273,7 +277,7 @@ fn uverbs_get_uobject_from_file(
         bindings::UVERBS_ACCESS_WRITE => LookupMode::Write,
         bindings::UVERBS_ACCESS_DESTROY => LookupMode::Destroy,
         bindings::UVERBS_ACCESS_NEW => {
-            return ErrPtr(Ok(Begun(begin(kind, attrs, sleep)).into_c()));
+            return ErrPtr(Ok(UncommittedOrErr(begin(kind, attrs, sleep)).into_c()));
         }
         _ => return ErrPtr(Err(EOPNOTSUPP)),
     };
@@ -306,8 +310,8 @@ fn uverbs_finalize_object(
 ) {
     match uobj.acquired(access) {
         Ok(Some(Acquired::Found(found))) => found.put(),
-        Ok(Some(Acquired::Begun(object))) if commit_it => commit(object),
-        Ok(Some(Acquired::Begun(object))) => abort(object, hw_obj_valid, attrs, sleep),
+        Ok(Some(Acquired::UncommittedOrErr(object))) if commit_it => commit(object),
+        Ok(Some(Acquired::UncommittedOrErr(object))) => abort(object, hw_obj_valid, attrs, sleep),
         Ok(None) => {}
         Err(_) => {
             kernel::warn_on!(true);

@@ -4,6 +4,8 @@
 //!
 //! The notifiers run under locks of the network stack, so they only queue work, which holds references to the net
 //! devices. The workqueue is ordered: events are handled one at a time, in the order of their occurrence.
+//!
+//! C header: `include/linux/netdevice.h` (`enum netdev_cmd`).
 
 use kernel::{
     alloc::Flags,
@@ -182,7 +184,7 @@ impl Listener for Follower {
             return;
         }
         if let Some(steps) = steps_of(ndev, event) {
-            // A lost step may leave a reference to a net device.
+            // If a step is lost, a GID entry may keep its reference to the net device.
             self.queue(steps, GFP_KERNEL);
         }
     }

@@ -10,12 +10,12 @@ use rdma::{core::mad::recv::RecvMad, MaySleep};
 
 use super::{
     super::{
-        complete,
+        complete, double_sided,
         header::{rmpp_status, Header, Rmpp, MAD_HEADER},
-        matching,
+        matching, segment,
         state::{Agent, Key, Phase, Table, Transaction},
     },
-    reply, segment, turn,
+    reply,
 };
 
 /// The posted MAD that a packet belongs to.
@@ -93,7 +93,7 @@ pub(super) fn acknowledged(agent: &Arc<Agent>, mad: &RecvMad, rmpp: &Rmpp, sleep
                 if nth == 0 {
                     let header = Header::parse(&mad.bytes::<MAD_HEADER>(0));
                     let answered = Transaction::of(agent, &header, mad);
-                    turn::set_answer_window(&table, &answered, window);
+                    double_sided::set_answer_window(&table, &answered, window);
                 }
                 AfterAck::Nothing
             }

@@ -19,6 +19,7 @@ use rdma::{core::mad::recv::RecvMad, MaySleep};
 use super::{
     super::{
         depths,
+        double_sided::find,
         header::{
             data_offset, rmpp_flag, rmpp_status, Header, Rmpp, BASE_VERSION, MAD_HEADER, MAD_SIZE,
             OPA_MAD_SIZE, RMPP_AT, RMPP_HEADER,
@@ -26,7 +27,6 @@ use super::{
         state::{Agent, Reassembly, Received, Transaction},
     },
     reply::{self, MAX_HEADER},
-    turn::find,
 };
 
 /// Timeout of a message that is being received.
@@ -311,8 +311,9 @@ impl SleepableWork for Reassembly {
     }
 }
 
-/// Drops all messages of an agent that nobody delivers to any more. When this returns, no timeout of one is pending or
-/// running: each refers to the port, which must not end in a work of its own queue.
+/// Drops all messages of an agent that was removed from dispatch. When this returns, no timeout of a message is pending or
+/// running. Each timeout holds a reference to the port, whose last one must not be dropped by a work item of the port's own
+/// workqueue.
 pub(in super::super) fn end(agent: &Agent, sleep: &MaySleep) {
     let all = core::mem::take(&mut agent.table.lock().reassemblies);
     for one in &all {

@@ -2,9 +2,9 @@
 
 //! User memory in a dma-buf.
 //!
-//! A buffer's reservation lock (`dma_resv`), shared with its exporter and other importers, protects whether a range is
-//! mapped, pinned, revoked; process context. Under it the exporter's methods and the driver's revoke callback are
-//! called.
+//! A buffer's reservation lock (`dma_resv`), shared with its exporter and other importers, protects the state of a
+//! range: mapped, pinned, revoked. It is taken in process context, and held while the exporter's methods and the
+//! driver's revoke callback are called.
 //!
 //! C headers: `include/rdma/ib_umem.h`, `include/linux/dma-buf.h`.
 
@@ -208,7 +208,7 @@ fn ib_umem_dmabuf_revoke_lock(umem_dmabuf: &DmabufUmem, sleep: &MaySleep) {
 /// Unlocks the buffer, which the caller has locked.
 #[export]
 fn ib_umem_dmabuf_revoke_unlock(umem_dmabuf: &DmabufUmem) {
-    // SAFETY: The caller has locked it, and hands that over.
+    // SAFETY: The header says that the caller has locked it, and hands that over.
     let locked = unsafe { umem_dmabuf.held_by_caller() };
     drop(core::mem::ManuallyDrop::into_inner(locked));
 }

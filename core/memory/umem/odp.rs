@@ -2,8 +2,8 @@
 
 //! User memory with on-demand paging (ODP).
 //!
-//! Its lock, `umem_mutex` of `struct ib_umem_odp`, protects the table of pages; process context and MMU notifiers, in
-//! which memory may be reclaimed. No lock is taken and nothing is allocated inside.
+//! Its lock, `umem_mutex` of `struct ib_umem_odp`, protects the table of pages. It is taken in process context and in
+//! MMU notifiers, which memory reclaim may call: while it is held, no other lock is taken and nothing is allocated.
 //!
 //! C header: `include/rdma/ib_umem_odp.h`.
 
@@ -117,7 +117,7 @@ fn map_and_lock(
     let pages = odp::count(range.end.saturating_sub(range.start) >> umem.page_shift())?;
     let lookup = Lookup::new(umem, range, access, fault, sleep)?;
     let locked = loop {
-        match lookup.try_lock() {
+        match lookup.try_lock(sleep) {
             Ok(locked) => break locked,
             Err(LookupError::Again) => {}
             Err(LookupError::Failed(error)) => return Err(error),

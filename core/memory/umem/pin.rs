@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! User memory of the current process that is pinned for a device.
+//!
+//! C header: `include/rdma/ib_umem.h`.
 
 use kernel::prelude::*;
 use kernel_ext::{bindings::IB_ACCESS_ON_DEMAND, error::EOPNOTSUPP};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The client of the core that keeps the ports with multicast groups; it comes after the SA client.
+//!
+//! C header: `include/rdma/ib_sa.h`.
 
 use kernel::{
     new_mutex,
@@ -75,7 +77,7 @@ fn close_all(ports: &OwnPorts, sleep: &MaySleep) {
         let taken = {
             let mut all = PORTS.lock();
             let place = all.iter().position(|one| Arc::ptr_eq(one, port));
-            place.and_then(|nth| all.remove(nth).ok())
+            place.and_then(|nth| all.remove(nth))
         };
         drop(taken);
         port.uses.end(sleep);

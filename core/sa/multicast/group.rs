@@ -16,6 +16,8 @@
 //! | `PORTS` | the ports | any context | nothing |
 //! | `McastPort::groups` | the groups of a port, and who uses them | any context | `Group::state`, the work queue |
 //! | `Group::state` | a group and its members | any context | the work queue |
+//!
+//! C header: `include/rdma/ib_sa.h`.
 
 use kernel::{
     impl_has_work,
@@ -27,8 +29,9 @@ use kernel_ext::{
     bindings::ib_sa_mcmember_rec,
     sleepable::{self, Sleepable},
     static_lock::static_lock,
+    static_vec::StaticVec,
     sync::SpinLockIrq,
-    uses::Uses,
+    uses::{Use, Used, Uses},
     work::GlobalQueue,
 };
 use rdma::{
@@ -111,13 +114,13 @@ impl State {
     }
 
     /// The join states of the port that no member has.
-    pub(super) fn ways_to_leave(&self) -> u8 {
-        let nobody = |(bit, count): (usize, &u32)| match count {
+    pub(super) fn unused_join_states(&self) -> u8 {
+        let unused_bit = |(bit, count): (usize, &u32)| match count {
             0 => 1u8 << bit,
             _ => 0,
         };
-        let unused = self.counts.iter().enumerate().map(nobody);
-        unused.fold(0, |ways, way| ways | way) & self.record.join_state
+        let unused = self.counts.iter().enumerate().map(unused_bit);
+        unused.fold(0, |states, state| states | state) & self.record.join_state
     }
 
     /// Whether a member is the next one to join.
@@ -177,9 +180,17 @@ embeds!(Member {
     body: MulticastBody
 });
 
+// SAFETY: The count is a member.
+unsafe impl Used for Member {
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
 /// A group in its port's list.
 pub(super) struct Listed {
     pub(super) group: Arc<Group>,
+    _port: Use<McastPort>,
     /// Number of users: members and the queued work.
     users: u32,
 }
@@ -194,6 +205,13 @@ pub(super) struct McastPort {
     /// Users: its groups.
     #[pin]
     pub(super) uses: Uses,
+}
+
+// SAFETY: The count is a member.
+unsafe impl Used for McastPort {
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
 }
 
 impl McastPort {
@@ -220,7 +238,7 @@ impl McastPort {
     ///
     /// `ENOMEM`, `ENODEV` while the port closes.
     pub(super) fn acquire(
-        &self,
+        self: &Arc<Self>,
         mgid: Gid,
         new: impl FnOnce() -> Result<Arc<Group>>,
     ) -> Result<Arc<Group>> {
@@ -232,13 +250,10 @@ impl McastPort {
         let group = new()?;
         let listed = Listed {
             group: group.clone(),
+            _port: Use::new(self).ok_or(ENODEV)?,
             users: 1,
         };
-        if !self.uses.get() {
-            return Err(ENODEV);
-        }
-        let pushed = self.groups.lock().push(listed, GFP_ATOMIC);
-        pushed.inspect_err(|_| self.uses.put())?;
+        self.groups.lock().push(listed, GFP_ATOMIC)?;
         Ok(group)
     }
 
@@ -265,7 +280,6 @@ impl McastPort {
         let taken = groups.remove(nth).ok();
         drop(groups);
         drop(taken);
-        self.uses.put();
     }
 
     /// Sets the mode of all groups of the port on an event.
@@ -285,7 +299,7 @@ impl McastPort {
 }
 
 static_lock! {
-    pub(super) static PORTS: SpinLockIrq<KVec<Arc<McastPort>>> = KVec::new();
+    pub(super) static PORTS: SpinLockIrq<StaticVec<Arc<McastPort>>> = StaticVec::new();
 }
 
 /// The open port of a device, if it has multicast groups. Any context.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Fast registration memory regions, which are registered and invalidated by work requests, in softirq context.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Mr::fast` | the page list and the registration; held during an access | any, interrupts off | nothing |
 
 use kernel::prelude::*;
 use kernel_ext::room::Room;
@@ -8,7 +12,7 @@ use rdma::provider::extent::Extent;
 use rdma::provider::mr::VirtAtomic;
 use rdma::{Access, VirtDma};
 
-use super::{within, MrError};
+use super::error::{within, MrError};
 
 /// State of a fast registration region.
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Validated ranges of memory, by which memory is accessed.
+//! Validated ranges of memory regions, through which all accesses to memory go (IBTA volume 1, section 10.6).
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -13,33 +13,27 @@ use kernel_ext::{
 };
 use rdma::provider::extent::Extent;
 
-use super::{Fast, Memory, Mr, MrError, Term};
-
-impl Memory {
-    /// The `len` bytes at an address of a DMA region, or an offset of a user region, to copy from. `None` for memory that is only
-    /// accessed with a lock held.
-    pub(super) fn extent(&self, at: u64, len: u32) -> Option<Extent<'_>> {
-        match self {
-            Self::Dma(virt) => virt.extent(at, len as usize).ok(),
-            Self::User(umem) => umem.extent(at as usize, len as usize).ok(),
-            Self::Fast(_) => None,
-        }
-    }
-}
+use super::error::{within, MrError};
+use super::fast::Fast;
+use super::fault::Fault;
+use super::lease::Grant;
+use super::paged;
+use super::registration::{Memory, Mr};
 
 /// A validated range of memory.
 ///
 /// Offsets are relative to the range; beyond its end they fail with [`MrError::OutOfRange`]. All methods may be called
-/// in any context, and fail with [`MrError::Invalid`] once the memory is not registered any more.
+/// in any context, and fail with [`MrError::Invalid`] once the memory is not registered any more. Those that access memory fail
+/// with [`MrError::Absent`] where it is paged on demand, and must be [faulted in](Self::fault) first.
 pub(crate) struct Region {
     pub(super) mr: Arc<Mr>,
     /// Of a DMA region: the address. Otherwise: the offset in the memory region.
     pub(super) start: u64,
     pub(super) len: u32,
     /// Of fast registration regions: the epoch of the registration.
-    pub(super) epoch: u32,
-    /// Of windows: the term of their binding.
-    pub(super) term: Option<Term>,
+    pub(super) epoch: Option<u32>,
+    /// Of windows: the grant of their binding.
+    pub(super) grant: Option<Grant>,
 }
 
 impl Region {
@@ -57,16 +51,31 @@ impl Region {
 
     fn with<R>(&self, f: impl FnOnce(&Memory) -> Result<R, MrError>) -> Result<R, MrError> {
         let access = || self.mr.memory.access(f).unwrap_or(Err(MrError::Invalid));
-        match &self.term {
-            Some(term) => term.during(access),
+        match &self.grant {
+            Some(grant) => grant.access(access),
             None => access(),
         }
+    }
+
+    /// Calls `copy` with the parts of `0..len` that are copied at a time: all of it, or pages if a lock is held that disables
+    /// interrupts.
+    #[inline]
+    fn in_parts(
+        &self,
+        len: usize,
+        mut copy: impl FnMut(Range<usize>) -> Result<(), MrError>,
+    ) -> Result<(), MrError> {
+        let locks = self.grant.is_some() || self.epoch.is_some();
+        if !locks || len <= PAGE_SIZE {
+            return copy(0..len);
+        }
+        paged::parts(len).try_for_each(copy)
     }
 
     /// Locks a fast registration region, if the registration is still valid.
     fn lock<'a>(&self, fast: &'a SpinLockIrq<Fast>) -> Result<SpinLockIrqGuard<'a, Fast>, MrError> {
         let fast = fast.lock();
-        if fast.is_valid(self.epoch) {
+        if self.epoch.is_some_and(|epoch| fast.is_valid(epoch)) {
             Ok(fast)
         } else {
             Err(MrError::Invalid)
@@ -76,11 +85,16 @@ impl Region {
     /// Copies `from` to `offset`.
     #[inline]
     pub(crate) fn copy_in(&self, offset: u32, from: &[u8]) -> Result<(), MrError> {
-        let at = self.place(offset, from.len())?;
-        self.with(|memory| match memory {
-            Memory::Dma(virt) => virt.write(at, from).map_err(|_| MrError::Invalid),
-            Memory::User(umem) => umem.write(at as usize, from).map_err(|_| MrError::Invalid),
-            Memory::Fast(fast) => self.lock(fast)?.write(at, from),
+        let start = self.place(offset, from.len())?;
+        self.in_parts(from.len(), |Range { start: part, end }| {
+            let from = from.get(part..end).ok_or(MrError::OutOfRange)?;
+            let at = start.saturating_add(part as u64);
+            self.with(|memory| match memory {
+                Memory::Dma(virt) => virt.write(at, from).map_err(|_| MrError::Invalid),
+                Memory::User(umem) => umem.write(at as usize, from).map_err(|_| MrError::Invalid),
+                Memory::Paged(umem) => paged::write(umem, at as usize, from),
+                Memory::Fast(fast) => self.lock(fast)?.write(at, from),
+            })
         })
     }
 
@@ -92,35 +106,21 @@ impl Region {
         from: usize,
         len: usize,
     ) -> Result<(), MrError> {
-        let at = self.place(offset, len)?;
-        self.with(|memory| match memory {
-            Memory::Dma(virt) => virt
-                .write_from(at, other, from, len)
-                .map_err(|_| MrError::Invalid),
-            Memory::User(umem) => umem
-                .write_from(at as usize, other, from, len)
-                .map_err(|_| MrError::Invalid),
-            Memory::Fast(fast) => self.copy_locked(fast, at, other, from..from.saturating_add(len)),
+        let start = self.place(offset, len)?;
+        self.in_parts(len, |part| {
+            let at = start.saturating_add(part.start as u64);
+            let (from, len) = (from.saturating_add(part.start), part.len());
+            self.with(|memory| match memory {
+                Memory::Dma(virt) => virt
+                    .write_from(at, other, from, len)
+                    .map_err(|_| MrError::Invalid),
+                Memory::User(umem) => umem
+                    .write_from(at as usize, other, from, len)
+                    .map_err(|_| MrError::Invalid),
+                Memory::Paged(umem) => paged::write_from(umem, at as usize, other, from, len),
+                Memory::Fast(fast) => self.lock(fast)?.write_from(at, other, from, len),
+            })
         })
-    }
-
-    /// Copies a range of other memory to an offset of a fast registration region. The lock, which disables interrupts, is dropped
-    /// after each page.
-    fn copy_locked(
-        &self,
-        fast: &SpinLockIrq<Fast>,
-        mut at: u64,
-        other: &Extent<'_>,
-        range: Range<usize>,
-    ) -> Result<(), MrError> {
-        let Range { mut start, end } = range;
-        while start < end {
-            let now = end.wrapping_sub(start).min(PAGE_SIZE);
-            self.lock(fast)?.write_from(at, other, start, now)?;
-            start = start.wrapping_add(now);
-            at = at.wrapping_add(now as u64);
-        }
-        Ok(())
     }
 
     /// The `len` bytes at `offset`, to copy from for the rest of a critical section. `None` where they can only be accessed with a
@@ -131,7 +131,7 @@ impl Region {
         len: u32,
         guard: &'a rcu::Guard,
     ) -> Option<Extent<'a>> {
-        if self.term.is_some() {
+        if self.grant.is_some() {
             return None;
         }
         let at = self.place(offset, len as usize).ok()?;
@@ -148,8 +148,22 @@ impl Region {
             Memory::User(umem) => umem
                 .read(at as usize, len, to)
                 .map_err(|_| MrError::Invalid),
+            Memory::Paged(umem) => paged::read(umem, at as usize, len, to),
             Memory::Fast(fast) => self.lock(fast)?.read(at, len, to),
         })
+    }
+
+    /// The fault that makes `len` bytes at `offset` present: after [`MrError::Absent`]. The rest of the range will probably be accessed
+    /// soon.
+    pub(crate) fn fault(&self, offset: u32, len: u32, writes: bool) -> Fault {
+        let at = self.start.saturating_add(offset.into());
+        let ahead = self.len.saturating_sub(offset);
+        Fault::new(self.mr.clone(), at, len, ahead, writes)
+    }
+
+    /// The fault that makes the range present; `ahead` bytes from its start on will probably be accessed soon.
+    pub(crate) fn fault_ahead(&self, ahead: u32, writes: bool) -> Fault {
+        Fault::new(self.mr.clone(), self.start, self.len, ahead, writes)
     }
 
     /// Applies `operation` to the native-endian number at `offset`.
@@ -165,6 +179,7 @@ impl Region {
             Memory::User(umem) => Ok(operation(
                 umem.atomic(at as usize).map_err(misaligned)?.get(),
             )),
+            Memory::Paged(umem) => paged::atomic(umem, at as usize, operation),
             Memory::Fast(fast) => Ok(operation(self.lock(fast)?.atomic(at)?.get())),
         })
     }
@@ -206,5 +221,27 @@ impl Region {
     pub(crate) fn store(&self, offset: u32, value: u64) -> Result<(), MrError> {
         self.atomic(offset, |number| number.swap(value, Ordering::AcqRel))?;
         Ok(())
+    }
+}
+
+impl Mr {
+    /// A range of a user region for access by a window, regardless of the region's own access flags.
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::OutOfRange`].
+    pub(crate) fn leased(
+        this: &Arc<Self>,
+        va: u64,
+        len: u32,
+        grant: Grant,
+    ) -> Result<Region, MrError> {
+        Ok(Region {
+            mr: this.clone(),
+            start: within(this.iova, this.length, va, len.into())?,
+            len,
+            epoch: None,
+            grant: Some(grant),
+        })
     }
 }

@@ -26,6 +26,7 @@ const QP_ACCESS: Access = Access::LOCAL_WRITE
     .with(Access::REMOTE_READ)
     .with(Access::REMOTE_ATOMIC)
     .with(Access::MW_BIND)
+    .with(Access::ON_DEMAND)
     .with(Access::FLUSH_GLOBAL)
     .with(Access::FLUSH_PERSISTENT);
 
@@ -170,11 +171,11 @@ pub(crate) fn new_path(modify: &QpModify<'_>) -> Result<Option<Arc<Av>>> {
     Ok(Some(Arc::new(Av::new(attr)?, GFP_KERNEL)?))
 }
 
-/// Shortest timeout for an acknowledge, as a code: 4.2 ms. A peer in software may need as long when its processor is busy,
-/// and would be retried to death. The C driver's timeouts are no shorter, as it counts in jiffies.
+/// The minimum ACK timeout, as a code: 4.2 ms. A software peer may need as long when its CPU is busy, and a shorter timeout would
+/// exhaust the retries. The C driver's timeouts are no shorter, because it counts in jiffies.
 const LEAST_TIMEOUT: u8 = 10;
 
-/// The timeout for an acknowledge of a code; 0 is none.
+/// The ACK timeout that a code stands for; code 0 means none.
 fn ack_timeout(code: u8) -> AckTimeout {
     AckTimeout::new(match code {
         0 => 0,
@@ -215,7 +216,7 @@ impl Attr {
             }
         }
         if modify.state == Some(QpState::Sqd) {
-            // For this transition alone.
+            // The flag applies to one transition only.
             self.en_sqd_async_notify = false;
         }
         set(&mut self.en_sqd_async_notify, modify.en_sqd_async_notify);
@@ -303,7 +304,7 @@ impl Attr {
             rq_psn: Psn::new(self.rq_psn),
             pkey: PKEY,
             qkey: self.qkey(fixed),
-            // As a peer, the C driver rounds its own limit up to a power of two.
+            // A peer with the C driver rounds its own limit up to a power of two.
             max_dest_rd_atomic: match self.max_dest_rd_atomic {
                 0 => 0,
                 some => some.checked_next_power_of_two().unwrap_or(some),
@@ -336,7 +337,7 @@ impl Attr {
     }
 }
 
-/// Attributes of the specification: all others are unsupported.
+/// Whether all attributes in `mask` are defined by the specification; others are not supported.
 pub(crate) fn is_standard(mask: QpAttrMask) -> bool {
     mask.without(QpAttrMask::STANDARD_BITS).is_empty()
 }

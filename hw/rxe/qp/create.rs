@@ -2,13 +2,13 @@
 
 //! `create_qp`: creates a queue pair with its queues (`struct ib_qp_init_attr`), and adds it to the device's table.
 
+use super::affinity::Affinity;
 use super::attr::{self, Attr};
-use super::engine::Engine;
-use super::home::Home;
+use super::faults::Faults;
 use super::recv_queue::{RecvQueue, Source};
 use super::send_queue::SendQueue;
+use super::types::{Engine, Qp};
 use super::wakeup::Scheduled;
-use super::Qp;
 use crate::backlog::Backlog;
 use crate::cq::Cq;
 use crate::device::Rxe;
@@ -277,16 +277,18 @@ impl Qp {
                 outstanding_sends: AtomicU32::new(0),
                 outstanding_recvs: AtomicU32::new(0),
                 groups: AtomicU32::new(0),
-                doorbell_waits: Deferred::new(),
+                deferred_doorbell: Deferred::new(),
                 scheduled: Scheduled::new(),
                 flight,
-                home: Home::new(parts.vector, id.number()),
+                affinity: Affinity::new(parts.vector, id.number()),
                 backlog <- Backlog::new(),
                 engine <- new_spinlock_bh!(engine, "rxe_qp::engine"),
                 posted_sends <- new_spinlock_irq!(posted_sends, "rxe_qp::posted_sends"),
                 posted_recvs <- new_spinlock_irq!(posted_recvs, "rxe_qp::posted_recvs"),
                 attr <- new_mutex!(Attr::new(), "rxe_qp::attr"),
                 work <- new_work!("rxe_qp::work"),
+                faults <- Faults::new(),
+                fault_work <- new_work!("rxe_qp::fault_work"),
                 timer <- Timer::new(),
         }));
         Ok(qp.into())

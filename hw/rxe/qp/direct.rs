@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages between two connected queue pairs of one device without packets: they are copied from memory to memory.
+//! Direct copy: messages between two connected queue pairs of one device are copied from memory to memory, without packets.
 //!
-//! The sender's engine calls the receiver's, with the receiver's lock held too. It only tries to take it, so two queue pairs that
-//! send to each other at the same time do not wait for each other. Where it cannot have the lock, or packets wait for the receiver
-//! that it cannot handle first, or the memory can only be accessed with a lock held, the message goes in packets, which wait for
-//! the receiver in its [backlog](crate::backlog); so the order is kept in any case. Both engines apply the rules of packets, and
-//! the receiver answers when the sender is done.
+//! The sender's engine calls the receiver's, with both locks held. It uses a trylock for the receiver's, so two queue pairs that
+//! send to each other do not deadlock. If the lock is taken, if the receiver has a backlog that it cannot empty first, or if the
+//! memory can only be accessed with a lock held, the message is sent in packets, which are added to the receiver's
+//! [backlog](crate::backlog); so the order is kept. Both engines apply the rules of packets, and the receiver responds when the
+//! sender's run has ended. While the receiver handles its backlog within the sender's call, it sends packets: direct copies do not
+//! nest, however many queue pairs a chain of connections has.
 //!
-//! The module's parameter `direct_copy=0` has all messages go in packets.
+//! The module parameter `direct_copy=0` disables direct copies.
 
-use super::engine::Engine;
-use super::Qp;
+use super::types::{Engine, Qp};
 use crate::backlog::Next;
 use crate::check;
 use crate::counters::{Counter, Counters};
@@ -20,9 +20,10 @@ use crate::path::Path;
 use crate::source::Source;
 use kernel::sync::rcu;
 use roce::run::PacketRun;
+use roce::state::Received;
 
-/// Gives a run of packets with its payload to the peer, which becomes the `next` queue pair to be handled. Returns whether it did; a
-/// queue pair that there is not loses the packets, as on the wire.
+/// Passes a run of packets with its payload to the peer, which becomes the `next` queue pair to run. Returns false if the packets
+/// must be sent instead. Packets for an unknown QP are counted as sent and lost.
 pub(super) fn hand_over(
     qp: &Qp,
     path: &Path,
@@ -39,12 +40,8 @@ pub(super) fn hand_over(
     let Some(mut engine) = peer.engine.try_lock() else {
         return false;
     };
-    if !engine.dead {
-        let (_, more) = engine.receive_all(&peer);
-        if more {
-            return false;
-        }
-        engine.take_copy(&peer, path, run, source);
+    if !engine.dead && !engine.take_in_order(&peer, path, run, source) {
+        return false;
     }
     drop(engine);
     count_sent(counters, path, run);
@@ -60,15 +57,37 @@ fn count_sent(counters: &Counters, path: &Path, run: &PacketRun) {
 }
 
 impl Engine {
-    /// Handles a run of packets that comes over `path` without being sent.
-    fn take_copy(&mut self, qp: &Qp, path: &Path, run: &PacketRun, source: &Source<'_>) {
+    /// Handles the backlog, and then a run of packets of a direct copy. Returns false if the backlog is too long, or memory is absent.
+    fn take_in_order(
+        &mut self,
+        qp: &Qp,
+        path: &Path,
+        run: &PacketRun,
+        source: &Source<'_>,
+    ) -> bool {
+        self.queues.within_copy = true;
+        let (_, more) = self.receive_all(qp);
+        let ready = !more && self.held.is_none();
+        let taken = ready && self.take_copy(qp, path, run, source) == Received::Done;
+        self.queues.within_copy = false;
+        taken
+    }
+
+    /// Handles a run of packets of a direct copy, which have the headers of `path`.
+    fn take_copy(
+        &mut self,
+        qp: &Qp,
+        path: &Path,
+        run: &PacketRun,
+        source: &Source<'_>,
+    ) -> Received {
         let counters = &qp.rxe.counters;
         counters.add(Counter::ReceivedPackets, run.count().into());
         counters.add(Counter::ReceivedBytes, path.bytes_of(run));
         let own = self.queues.path.as_ref();
         let from_peer = own.is_some_and(|own| own.is_reverse_of(path));
         if !from_peer || !check::suits(&qp.rxe, qp.service, run.packet().bth()) {
-            return;
+            return Received::Done;
         }
         let arrival = Arrival::Other {
             network_type: path.network_type(),
@@ -79,6 +98,15 @@ impl Engine {
             offset,
             len,
         };
-        self.take_run(qp, run, payload, arrival);
+        let received = self.take_run(qp, run, payload, arrival);
+        if received == Received::Absent {
+            // They are counted when they arrive as packets.
+            counters.add(
+                Counter::ReceivedPackets,
+                u64::from(run.count()).wrapping_neg(),
+            );
+            counters.add(Counter::ReceivedBytes, path.bytes_of(run).wrapping_neg());
+        }
+        received
     }
 }

@@ -4,15 +4,14 @@
 //! section 10.3).
 
 use super::attr::{Attr, Fixed};
-use super::ops::{QpOps, Queues};
+use super::ops::QpOps;
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
-use super::Qp;
+use super::types::{Engine, Held, Qp, Queues, Receiver, Slots};
 use crate::backlog::{Origin, Taken};
-use crate::buffer::{Buffer, Places};
+use crate::buffer::{Buffer, PayloadOffsets};
 use crate::check;
 use crate::limits;
-use crate::mr::Region;
 use crate::packet::{Arrival, Incoming, Payload};
 use core::sync::atomic::Ordering;
 use kernel::prelude::*;
@@ -22,18 +21,22 @@ use roce::mtu::Mtu;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::run::{PacketRun, Slice};
-use roce::state::{Run, Service, State, Time};
+use roce::state::{Received, Run, Service, State, Time};
 use roce::wire::Packet;
 
-/// Packets or flushed requests that an engine processes in one run. The rest is left to the work item.
-pub(super) const BUDGET: u32 = 64;
+/// Packets that an engine sends, or requests that it flushes, in one run. The rest is left to the work item.
+pub(super) const BUDGET: u32 = 256;
+
+/// Packets that an engine sends to another device in one run. On this host they are delivered when it has ended and softirqs are
+/// enabled again, so the receiver handles them while the next ones are sent.
+const WIRE_BUDGET: u32 = 32;
+
+/// Packets that an engine receives in one run.
+const RECEIVE_BUDGET: u32 = 64;
 
 /// READs and ATOMICs of the peer that a QP can process and remember at first. Few connections use more;
 /// [`Engine::grow`] makes room for them.
-const RESOURCES: usize = 32;
-
-/// Resources for the peer's READs and ATOMICs.
-pub(super) type Slots = KVec<Slot<Region>>;
+const RESOURCES: usize = 4;
 
 /// Free resources. Sleeps.
 ///
@@ -58,22 +61,8 @@ pub(super) fn more_slots(max_dest_rd_atomic: Option<u8>) -> Result<Option<Slots>
     if wanted <= RESOURCES {
         return Ok(None);
     }
-    slots(limits::MAX_RD_ATOM as usize).map(Some)
+    slots(wanted.min(limits::MAX_RD_ATOM as usize)).map(Some)
 }
-
-/// The state machine of a QP and the queues that it works on.
-pub(crate) struct Engine {
-    pub(super) requester: Requester,
-    pub(super) responder: Receiver,
-    pub(super) queues: Queues,
-    /// Packets that were taken from the backlog, and wait for the next run.
-    taken: Taken,
-    /// `destroy` has begun: nothing is processed any more.
-    pub(super) dead: bool,
-}
-
-/// The responder, over memory of this device.
-type Receiver = Responder<Region, Slots>;
 
 impl Engine {
     /// Initialises an engine in RESET in place: it is too large for the stack. Sleeps.
@@ -94,6 +83,7 @@ impl Engine {
             responder: Responder::new(shared, slots),
             queues <- Queues::init(send, recv),
             taken: Taken::none(),
+            held: None,
             dead: false,
         }))
     }
@@ -185,6 +175,7 @@ impl Engine {
         self.requester.reset();
         self.responder.reset();
         self.queues.reset();
+        self.held = None;
         // Posting counts requests under the inbox's lock.
         let mut sends = qp.posted_sends.lock();
         sends.clear();
@@ -226,31 +217,61 @@ impl Engine {
         }
     }
 
-    /// Handles packets of the backlog; returns how many, and whether there are more.
+    /// Handles packets of the backlog; returns how many, and whether there are more. It stops at a packet that needs memory that is
+    /// absent, which it [holds](Held).
     pub(super) fn receive_all(&mut self, qp: &Qp) -> (u32, bool) {
         let mut received = 0u32;
-        while received < BUDGET {
-            let Some(packet) = qp.backlog.next(&mut self.taken) else {
-                return (received, false);
+        while received < RECEIVE_BUDGET {
+            let incoming = if self.held.is_some() {
+                self.resume(qp, &mut received)
+            } else {
+                let Some(packet) = qp.backlog.next(&mut self.taken) else {
+                    return (received, false);
+                };
+                if let (Some(size), Origin::Wire { vlan_id }) =
+                    (packet.skb.segment_size(), packet.origin)
+                {
+                    let count = match Buffer::new(packet.skb, size, vlan_id) {
+                        Some(buffer) => self.receive_buffer(qp, buffer, 0, 0),
+                        None => 1,
+                    };
+                    received = received.saturating_add(count);
+                    None
+                } else {
+                    received = received.wrapping_add(1);
+                    check::accept(&qp.rxe, qp.service, packet)
+                }
             };
-            if let (Some(size), Origin::Wire { vlan_id }) =
-                (packet.skb.segment_size(), packet.origin)
-            {
-                let buffer = Buffer::new(packet.skb, size, vlan_id);
-                received = received.saturating_add(self.receive_buffer(qp, buffer));
-                continue;
+            if let Some(incoming) = incoming {
+                match self.receive(qp, &incoming) {
+                    Received::Done => incoming.consume(),
+                    Received::Absent => self.held = Some(Held::Packet(incoming)),
+                }
             }
-            received = received.wrapping_add(1);
-            if let Some(incoming) = check::accept(&qp.rxe, qp.service, packet) {
-                self.receive(qp, &incoming);
-                incoming.consume();
+            if self.held.is_some() {
+                break;
             }
         }
         (received, true)
     }
 
+    /// Returns the held packet, or handles the held GRO buffer and adds its packets to `received`.
+    #[cold]
+    fn resume(&mut self, qp: &Qp, received: &mut u32) -> Option<Incoming> {
+        let (count, incoming) = match self.held.take()? {
+            Held::Packet(incoming) => (1, Some(incoming)),
+            Held::Buffer {
+                buffer,
+                next,
+                counted,
+            } => (self.receive_buffer(qp, buffer, next, counted), None),
+        };
+        *received = received.saturating_add(count);
+        incoming
+    }
+
     /// Handles a packet, if it comes from the peer.
-    fn receive(&mut self, qp: &Qp, incoming: &Incoming) {
+    fn receive(&mut self, qp: &Qp, incoming: &Incoming) -> Received {
         let connected = qp.service != Service::Ud;
         if connected
             && !self
@@ -259,10 +280,10 @@ impl Engine {
                 .as_ref()
                 .is_some_and(|path| path.is_from_peer(incoming.source(), incoming.destination()))
         {
-            return;
+            return Received::Done;
         }
         let arrival = Arrival::Packet(incoming);
-        self.take(qp, incoming.packet(), &incoming.payload(), arrival);
+        self.take(qp, incoming.packet(), &incoming.payload(), arrival)
     }
 
     /// Passes a packet, or a run of them, to the requester or the responder.
@@ -272,29 +293,36 @@ impl Engine {
         packet: &Packet,
         payload: &Payload<'_>,
         arrival: Arrival<'_>,
-    ) {
+    ) -> Received {
         let (requester, responder, mut ops) = self.split(qp, Some(arrival));
         let opcode = packet.headers().opcode();
-        if opcode.is_response() {
-            requester.receive(packet, payload, Time::from_ns(now_ns()), &mut ops);
+        let received = if opcode.is_response() {
+            requester.receive(packet, payload, Time::from_ns(now_ns()), &mut ops)
         } else if opcode.is_request() {
-            responder.receive(packet, payload, &mut ops);
-        }
+            responder.receive(packet, payload, &mut ops)
+        } else {
+            Received::Done
+        };
         self.settle(qp);
+        received
     }
 
-    /// Passes on a run of packets, whose payload is that from an offset on, and so long: in one step, or, where some of its packets may
-    /// be duplicates, one by one.
+    /// Passes a run of packets on, in one step, or one by one if some of them may be duplicates. `payload` returns the payload at an
+    /// offset in the run, with a length. If memory is absent, all of the run is to be passed again: those packets that were handled
+    /// are then duplicates.
     pub(super) fn take_run<'p>(
         &mut self,
         qp: &Qp,
         run: &PacketRun,
         payload: impl Fn(u32, u32) -> Payload<'p>,
         arrival: Arrival<'_>,
-    ) {
+    ) -> Received {
         let first = run.packet().bth();
-        let whole =
-            run.count() == 1 || first.opcode.is_response() || self.responder.takes_run(first.psn);
+        let whole = match first.opcode.is_response() {
+            _ if run.count() == 1 => true,
+            true => self.requester.takes_run(first.psn),
+            false => self.responder.takes_run(first.psn),
+        };
         if whole {
             let payload = payload(0, run.payload_len());
             return self.take(qp, run.packet(), &payload, arrival);
@@ -305,47 +333,65 @@ impl Engine {
             len,
         } in run.packets()
         {
-            self.take(
-                qp,
-                &Packet::new(headers, len),
-                &payload(offset, len),
-                arrival,
-            );
+            let packet = Packet::new(headers, len);
+            if self.take(qp, &packet, &payload(offset, len), arrival) == Received::Absent {
+                return Received::Absent;
+            }
         }
+        Received::Done
     }
 
-    /// Handles the packets of a buffer, if they come from the peer: those that belong together as runs. Returns how many packets it has,
-    /// at least 1.
-    fn receive_buffer(&mut self, qp: &Qp, buffer: Option<Buffer>) -> u32 {
+    /// Handles the packets of a GRO buffer from `first` on, if they come from the peer, in runs. The first `counted` ones were counted
+    /// before. Returns the number of packets, at least 1.
+    fn receive_buffer(&mut self, qp: &Qp, buffer: Buffer, first: usize, counted: usize) -> u32 {
         let own = self.queues.path.as_ref();
-        let Some(buffer) = buffer else {
-            return 1;
-        };
         let count = buffer.count();
         let from_peer =
             own.is_some_and(|own| own.is_from_peer(buffer.source(), buffer.destination()));
-        let mut gathered: Option<(PacketRun, Places)> = None;
-        for index in 0..count {
-            let Some(packet) = check::accept_part(&qp.rxe, qp.service, &buffer, index) else {
+        let mut gathered: Option<(PacketRun, PayloadOffsets)> = None;
+        let mut next = first;
+        for index in first..count {
+            let counts = index >= counted;
+            let Some(packet) = check::accept_part(&qp.rxe, qp.service, &buffer, index, counts)
+            else {
                 continue;
             };
             let start = buffer.payload_at(index, &packet);
-            if let Some((run, places)) = &mut gathered {
-                if places.has_room() && run.append(&packet) {
-                    places.push(start);
+            if let Some((run, offsets)) = &mut gathered {
+                if offsets.has_room() && run.append(&packet) {
+                    offsets.push(start);
                     continue;
                 }
             }
-            let next = (PacketRun::of(&packet), Places::new(start, &packet));
-            if let Some((run, places)) = gathered.replace(next) {
-                self.take_gathered(qp, &buffer, &run, &places, from_peer);
+            let new = (PacketRun::of(&packet), PayloadOffsets::new(start, &packet));
+            if let Some((run, offsets)) = gathered.replace(new) {
+                if self.take_gathered(qp, &buffer, &run, &offsets, from_peer) == Received::Absent {
+                    let counted = counted.max(index.saturating_add(1));
+                    self.held = Some(Held::Buffer {
+                        buffer,
+                        next,
+                        counted,
+                    });
+                    return index.saturating_sub(first).max(1) as u32;
+                }
+            }
+            next = index;
+        }
+        let received = match gathered {
+            Some((run, offsets)) => self.take_gathered(qp, &buffer, &run, &offsets, from_peer),
+            None => Received::Done,
+        };
+        match received {
+            Received::Done => buffer.consume(),
+            Received::Absent => {
+                self.held = Some(Held::Buffer {
+                    buffer,
+                    next,
+                    counted: count,
+                });
             }
         }
-        if let Some((run, places)) = gathered {
-            self.take_gathered(qp, &buffer, &run, &places, from_peer);
-        }
-        buffer.consume();
-        count.max(1) as u32
+        count.saturating_sub(first).max(1) as u32
     }
 
     fn take_gathered(
@@ -353,30 +399,36 @@ impl Engine {
         qp: &Qp,
         buffer: &Buffer,
         run: &PacketRun,
-        places: &Places,
+        offsets: &PayloadOffsets,
         from_peer: bool,
-    ) {
+    ) -> Received {
         let arrival = Arrival::Other {
             network_type: buffer.network_type(),
             vlan_id: buffer.vlan_id(),
         };
         let payload = |offset, len| Payload::Packets {
             skb: buffer.skb(),
-            places,
+            offsets,
             offset,
             len,
         };
-        if from_peer {
-            self.take_run(qp, run, payload, arrival);
+        if !from_peer {
+            return Received::Done;
         }
+        self.take_run(qp, run, payload, arrival)
     }
 
     /// Runs requester and responder; returns whether there is more to do at once.
     pub(super) fn run(&mut self, qp: &Qp) -> bool {
         let now = Time::from_ns(now_ns());
+        let budget = match self.queues.loops_back() {
+            true => BUDGET,
+            false => WIRE_BUDGET,
+        };
         let (requester, responder, mut ops) = self.split(qp, None);
-        let answered = responder.run(BUDGET, &mut ops);
-        let sent = requester.run(now, BUDGET, &mut ops);
+        let answered = responder.run(budget, &mut ops);
+        let sent = requester.run(now, budget, &mut ops);
+        ops.flush();
         let moved = self.settle(qp);
         moved || answered == Run::More || sent == Run::More
     }

@@ -1,63 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The driver's side of the engine: its queues and paths, as [`SendOps`](roce::memory::SendOps) and
-//! [`RecvOps`](roce::memory::RecvOps) of one call.
+//! The engine's interfaces to the driver, [`SendOps`](roce::memory::SendOps) and [`RecvOps`](roce::memory::RecvOps): the queues and
+//! paths of a queue pair during one call of the engine.
 
 use super::recv_queue::RecvQueue;
 use super::send_queue::SendQueue;
-use super::Qp;
+use super::types::{Qp, Queues};
 use crate::ah::Av;
 use crate::backlog::Next;
 use crate::packet::Arrival;
 use crate::path::Path;
-use crate::segments;
+use crate::segments::{self, Batch};
 use crate::tx;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel_ext::room::Room;
 use rdma::Access;
 use roce::mtu::Mtu;
-use roce::state::State;
+use roce::run::{PacketRun, Slice};
 
-/// Most bytes that are copied at a time, with softirqs disabled.
+/// The maximum number of bytes that are copied at a time, with softirqs disabled.
 const LONGEST_COPY: u32 = 1 << 16;
 
-/// The path of a connected queue pair to one of the same device, if messages may be [copied](super::direct).
-#[inline]
-pub(super) fn direct_path(path: Option<&Path>) -> Option<&Path> {
-    let enabled = *crate::module_parameters::direct_copy.value() != 0;
-    path.filter(|path| enabled && path.loops_back())
+/// Whether messages between queue pairs of one device are [copied](super::direct).
+fn direct_copy() -> bool {
+    *crate::module_parameters::direct_copy.value() != 0
 }
 
-/// Whether several packets are sent as [one buffer](crate::segments).
+/// Whether several packets are sent in [one buffer](crate::segments).
 fn segmentation() -> bool {
     *crate::module_parameters::segmentation.value() != 0
-}
-
-/// Queues and paths of requester and responder.
-pub(crate) struct Queues {
-    pub(super) send: SendQueue,
-    pub(super) recv: RecvQueue,
-    /// The path of a connected QP.
-    pub(super) path: Option<Path>,
-    /// The path of the last datagram.
-    datagram_path: Option<Path>,
-    /// Access flags of the peer: `qp_access_flags`.
-    pub(super) access: Access,
-    /// The state that an engine has changed to by itself.
-    pub(super) moved: Option<State>,
-    /// Packets sent in this run.
-    pub(super) sent: u32,
-    /// A QP of the device that was given packets.
-    pub(super) next: Next,
-    /// A completion was lost because the CQ was full.
-    pub(super) overflowed: bool,
 }
 
 /// The implementation of `SendOps` and `RecvOps` during one call of the engine.
 pub(crate) struct QpOps<'p> {
     pub(super) qp: &'p Qp,
     pub(super) queues: &'p mut Queues,
-    /// How the message has come that is being received, if any.
+    /// The arrival of the message that is being received, if any.
     pub(super) arrival: Option<Arrival<'p>>,
 }
 
@@ -71,7 +50,9 @@ impl Queues {
             datagram_path: None,
             access: Access::empty(),
             moved: None,
+            batch: None,
             sent: 0,
+            within_copy: false,
             next: Next::default(),
             overflowed: false,
         })
@@ -81,6 +62,12 @@ impl Queues {
     #[inline]
     pub(super) fn loops_back(&self) -> bool {
         self.path.as_ref().is_some_and(Path::loops_back)
+    }
+
+    /// Whether messages are [copied](super::direct) to the peer.
+    #[inline]
+    pub(super) fn copies(&self) -> bool {
+        !self.within_copy && self.loops_back() && direct_copy()
     }
 
     /// See [`Path::forget_route`].
@@ -96,6 +83,7 @@ impl Queues {
         self.path = None;
         self.datagram_path = None;
         self.moved = None;
+        self.batch = None;
         self.overflowed = false;
     }
 }
@@ -104,18 +92,19 @@ impl QpOps<'_> {
     /// The number of packets that may be sent at a time.
     #[inline]
     pub(super) fn longest(&self, mtu: Mtu) -> u32 {
-        let path = self.queues.path.as_ref();
-        match path.map(Path::loops_back) {
-            Some(true) if direct_path(path).is_some() => LONGEST_COPY >> mtu.shift(),
-            Some(false) if segmentation() => segments::MOST,
+        if self.queues.copies() {
+            return LONGEST_COPY >> mtu.shift();
+        }
+        match &self.queues.path {
+            Some(path) if !path.loops_back() && segmentation() => segments::MAX_PACKETS,
             _ => 1,
         }
     }
 
     /// Sends a packet: to `av`, or to the peer of a connected QP.
     ///
-    /// If that fails, the packet is lost, as on the wire.
-    pub(super) fn send(&mut self, packet: tx::Packet, av: Option<Arc<Av>>) {
+    /// If that fails, it is lost, as on the wire.
+    fn send(&mut self, packet: tx::Packet, av: Option<Arc<Av>>) {
         let path = match av {
             None => self.queues.path.as_mut(),
             Some(av) => {
@@ -129,10 +118,94 @@ impl QpOps<'_> {
         if let Some(path) = path {
             let Qp { rxe, flight, .. } = self.qp;
             let next = &mut self.queues.next;
-            self.queues.sent = self.queues.sent.wrapping_add(1);
             packet.send(path, flight, &rxe.counters, |qpn, skb| {
                 rxe.loop_back(qpn, skb, next);
             });
         }
+    }
+
+    /// Sends the packets of the batch.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        let batch = self.queues.batch.take();
+        if let Some(packet) = batch.and_then(Batch::finish) {
+            self.send(packet, None);
+        }
+    }
+
+    /// Sends the packets of a run: to `av`, or to the peer of a connected QP. `fill` writes the payload from an offset in the run
+    /// on. `more`: further packets may follow, so the last ones are kept in the batch to be sent with them.
+    ///
+    /// If that fails, or memory is short, packets are lost, as on the wire.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `fill`.
+    pub(super) fn send_run<E>(
+        &mut self,
+        run: &PacketRun,
+        av: Option<Arc<Av>>,
+        more: bool,
+        mut fill: impl FnMut(&Queues, u32, u32, &mut Room<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let several = run.count() > 1 || more || self.queues.batch.is_some();
+        let batches = several && av.is_none() && !self.queues.loops_back() && segmentation();
+        for (left, slice) in (0..run.count()).rev().zip(run.packets()) {
+            let Slice { offset, len, .. } = slice;
+            self.queues.sent = self.queues.sent.wrapping_add(1);
+            if batches && self.add_to_batch(&slice, left, more, &mut fill)? {
+                continue;
+            }
+            let queues = &*self.queues;
+            let packet =
+                tx::Packet::build(&slice.headers, len, |room| fill(queues, offset, len, room))?;
+            self.send(packet, av.clone());
+        }
+        if !more {
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// Adds a packet of a run, of which `left` packets follow, to the batch; returns false if the packet must be sent alone. A
+    /// batch that cannot take the packet is sent first.
+    fn add_to_batch<E>(
+        &mut self,
+        slice: &Slice,
+        left: u32,
+        more: bool,
+        fill: &mut impl FnMut(&Queues, u32, u32, &mut Room<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        if !matches!(&self.queues.batch, Some(batch) if batch.takes(slice)) {
+            self.flush();
+            if left == 0 && !more {
+                return Ok(false);
+            }
+            // The packets that follow one with extension headers are shorter than it, so at most one of them can be added.
+            let follow = if slice.has_extensions() {
+                1
+            } else {
+                left.max(1)
+            };
+            let count = follow.min(segments::MAX_PACKETS).saturating_add(1) as usize;
+            let expected = slice.udp_payload_len().saturating_mul(count);
+            self.queues.batch = Batch::new(slice, expected);
+        }
+        let Some(mut batch) = self.queues.batch.take() else {
+            return Ok(false);
+        };
+        let queues = &*self.queues;
+        let Some(path) = &queues.path else {
+            return Ok(false);
+        };
+        let added = batch.add(path, slice, |at, room| {
+            let len = room.left() as u32;
+            fill(queues, slice.offset.saturating_add(at), len, room)
+        });
+        self.queues.batch = Some(batch);
+        if !matches!(added, Ok(true)) {
+            self.flush();
+        }
+        added
     }
 }

@@ -6,11 +6,12 @@
 //! uverbs command are written to the ring here. Requests of a kernel consumer are copied to an inbox, from which the
 //! engine takes them later.
 //!
-//! A doorbell runs the engine at once if the program has polled all its completions: it is likely to wait for this request. The
-//! requests of a program that posts faster than it polls are handled together: on [another processor](super::home) at once, on
-//! this one [when the program is going to sleep](crate::doorbell).
+//! A doorbell runs the engine at once if the program has polled all its completions, because it probably waits for this request.
+//! The requests of a program that posts faster than it polls are handled together: at once on [another CPU](super::affinity), or
+//! on this one [when the program arms its CQ](crate::doorbell).
 
-use super::{Qp, Sends};
+use super::types::Qp;
+use super::Sends;
 use crate::cq::Pending;
 use crate::wqe::{self, Objects};
 use core::sync::atomic::Ordering;
@@ -44,11 +45,11 @@ impl Qp {
     /// Handles a doorbell. Process context.
     #[inline(never)]
     fn ring(self: &Arc<Self>) {
-        let (pending, pressing) = self.send_cq.doorbell();
-        if pressing {
-            self.home.leave_to_program();
+        let (pending, is_busy) = self.send_cq.doorbell();
+        if is_busy {
+            self.affinity.separate_from_program();
         }
-        let here = self.home.may_be_here();
+        let here = self.affinity.allows_this_cpu();
         let now = match pending {
             Pending::Nothing => true,
             Pending::Notified if here && self.defer() => return,

@@ -4,12 +4,12 @@
 //! network.
 
 use super::direct;
-use super::ops::{direct_path, QpOps, Queues};
+use super::ops::QpOps;
 use super::recv_queue::Current;
 use super::send::wc_status;
+use super::types::Queues;
 use crate::mr::{MrError, Region};
 use crate::packet::{Arrival, Payload};
-use crate::segments;
 use crate::source::Source;
 use crate::wqe;
 use core::sync::atomic::{fence, Ordering};
@@ -19,32 +19,46 @@ use rdma::{
     abi::wc::WcFlags,
     provider::wc::{Wc, WcExtra},
 };
-use roce::memory::{AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError};
+use roce::memory::{
+    AccessError, AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError,
+};
 use roce::mtu::Mtu;
 use roce::run::PacketRun;
 use roce::state::{Access, Counter, QpEvent, RecvCompletion, RecvOpcode, Service, State, WcStatus};
 use roce::wire::{Feth, Reth};
 
+/// The maximum number of bytes of a receive that are faulted in ahead of the payload: messages may be shorter than receives.
+const RECEIVE_AHEAD: u32 = 1 << 14;
+
 impl QpOps<'_> {
     /// Copies a payload to `offset` of the current receive.
-    fn recv_put(&self, offset: u32, payload: &Payload<'_>) -> Result<(), WcStatus> {
+    fn recv_put(&self, offset: u32, payload: &Payload<'_>) -> Result<(), AccessError<WcStatus>> {
         let recv = &self.queues.recv;
         let current = recv.current.ok_or(WcStatus::LocQpOpErr)?;
-        self.scatter_list(recv.pd, (&*recv.list, current.num_sge), offset, payload)
+        let list: (&[u8], u32) = (&*recv.list, current.num_sge);
+        self.scatter_list(recv.pd, list, offset, RECEIVE_AHEAD, payload)
     }
 
     /// Copies the network header in front of a datagram (IBTA volume 1, section 11.4.1.2).
-    fn put_grh(&self) -> Result<(), WcStatus> {
+    fn put_grh(&self) -> Result<(), AccessError<WcStatus>> {
         match self.arrival {
             Some(Arrival::Packet(incoming)) => self.recv_put(0, &Payload::Bytes(&incoming.grh())),
             Some(Arrival::Other { .. }) | None => Ok(()),
         }
     }
 
+    /// The error of a failed atomic operation at the start of a region; if the memory is absent, requests a fault.
+    fn explain_atomic(&self, error: MrError, region: &Region) -> AccessError<RemoteFault> {
+        let fault = || region.fault(0, ATOMIC_LEN, true);
+        let faults = &self.qp.faults;
+        faults.explain(error, fault, remote_fault(error))
+    }
+
     /// Copies a response to the memory of a peer on the same device; returns whether it did.
     fn copy_response(&mut self, run: &PacketRun, data: Option<&RegionPart<'_, Region>>) -> bool {
+        let copies = self.queues.copies();
         let Queues { path, next, .. } = &mut *self.queues;
-        let Some(path) = direct_path(path.as_ref()) else {
+        let Some(path) = path.as_ref().filter(|_| copies) else {
             return false;
         };
         let guard = rcu::read_lock();
@@ -117,6 +131,9 @@ fn flush_access(feth: Feth) -> Option<rdma::Access> {
     (feth.selectivity <= FLUSH_MR).then_some(needed)
 }
 
+/// The length of an atomic operation.
+const ATOMIC_LEN: u32 = 8;
+
 /// The NAK for memory that an atomic operation cannot access.
 fn remote_fault(error: MrError) -> RemoteFault {
     match error {
@@ -130,8 +147,8 @@ impl<'p> RecvOps for QpOps<'p> {
     type Region = Region;
 
     fn next_recv(&mut self) -> NextRecv {
-        let recv = &mut self.queues.recv;
-        let Some(wqe) = recv.take(self.qp) else {
+        let (qp, recv) = (self.qp, &mut self.queues.recv);
+        let Some(wqe) = recv.take(&qp.posted_recvs, &qp.outstanding_recvs) else {
             return NextRecv::Empty;
         };
         let num_sge = wqe.num_sge.unwrap_or(0);
@@ -148,22 +165,23 @@ impl<'p> RecvOps for QpOps<'p> {
         }
     }
 
-    fn recv_scatter(&mut self, offset: u32, payload: &Self::Payload) -> Result<(), WcStatus> {
+    fn recv_scatter(
+        &mut self,
+        offset: u32,
+        payload: &Self::Payload,
+    ) -> Result<(), AccessError<WcStatus>> {
         self.recv_put(offset, payload)
+    }
+
+    fn recv_header(&mut self) -> Result<(), AccessError<WcStatus>> {
+        self.put_grh()
     }
 
     fn complete_recv(&mut self, completion: RecvCompletion) {
         let Some(current) = self.queues.recv.current else {
             return;
         };
-        let mut status = completion.status;
-        if status == WcStatus::Success && self.qp.service == Service::Ud {
-            if let Err(error) = self.put_grh() {
-                // As for errors in the rest of the receive's memory, the QP fails.
-                status = error;
-                self.queues.moved = Some(State::Err);
-            }
-        }
+        let status = completion.status;
         self.queues.recv.current = None;
         let opcode = match completion.opcode {
             RecvOpcode::Recv => rdma::WcOpcode::Recv,
@@ -204,32 +222,34 @@ impl<'p> RecvOps for QpOps<'p> {
         region: &Region,
         offset: u32,
         payload: &Self::Payload,
-    ) -> Result<(), RemoteFault> {
-        payload
-            .copy_to(0, payload.len(), region, offset)
-            .map_err(|_| RemoteFault::Access)
+    ) -> Result<(), AccessError<RemoteFault>> {
+        let len = payload.len();
+        payload.copy_to(0, len, region, offset).map_err(|error| {
+            let fault = || region.fault(offset, len, true);
+            self.qp.faults.explain(error, fault, RemoteFault::Access)
+        })
     }
 
-    fn atomic(&mut self, region: &Region, op: AtomicOp) -> Result<u64, RemoteFault> {
+    fn atomic(&mut self, region: &Region, op: AtomicOp) -> Result<u64, AccessError<RemoteFault>> {
         match op {
             AtomicOp::CmpSwap { compare, swap } => region.compare_swap(0, compare, swap),
             AtomicOp::FetchAdd { add } => region.fetch_add(0, add),
         }
-        .map_err(remote_fault)
+        .map_err(|error| self.explain_atomic(error, region))
     }
 
     fn atomic_write(
         &mut self,
         region: &Region,
         payload: &Self::Payload,
-    ) -> Result<(), RemoteFault> {
-        let mut value = [0; 8];
+    ) -> Result<(), AccessError<RemoteFault>> {
+        let mut value = [0; ATOMIC_LEN as usize];
         payload
             .read(&mut value)
             .map_err(|_| RemoteFault::InvalidRequest)?;
         region
             .store(0, u64::from_ne_bytes(value))
-            .map_err(remote_fault)
+            .map_err(|error| self.explain_atomic(error, region))
     }
 
     /// WRITEs are visible to all processors once copied; a barrier orders them before the response.
@@ -269,20 +289,21 @@ impl<'p> RecvOps for QpOps<'p> {
         if !self.qp.flight.has_room() {
             return Err(RespondError::QueueFull);
         }
-        let mut next = 0u32;
-        while next < run.count() {
-            let fill = |at: u32, len: u32, to: &mut Room<'_>| match &data {
-                Some(RegionPart { region, offset }) => {
-                    region.copy_out(offset.saturating_add(at), len, to)
-                }
-                None => Ok(()),
-            };
-            let built = segments::build(self.queues.path.as_ref(), run, next, fill);
-            let (packet, count) = built.map_err(|_| RespondError::Nak(RemoteFault::Access))?;
-            self.send(packet, None);
-            next = next.saturating_add(count);
+        if data.is_some() && self.qp.faults.is_pending() {
+            return Err(RespondError::Absent);
         }
-        Ok(())
+        let qp = self.qp;
+        let fill = |_: &Queues, at: u32, len: u32, to: &mut Room<'_>| match &data {
+            Some(RegionPart { region, offset }) => {
+                let offset = offset.saturating_add(at);
+                region.copy_out(offset, len, to).map_err(|error| {
+                    let fault = || region.fault(offset, len, false);
+                    qp.faults.explain(error, fault, RemoteFault::Access)
+                })
+            }
+            None => Ok(()),
+        };
+        Ok(self.send_run(run, None, false, fill)?)
     }
 
     fn moved(&mut self, state: State) {

@@ -2,15 +2,15 @@
 
 //! The receive queue of a queue pair: requests in a user ring, of a kernel consumer, or of a shared receive queue.
 
-use super::Qp;
 use crate::ids::PdId;
 use crate::limits;
 use crate::ring::Consumer;
 use crate::srq::Srq;
-use crate::wqe::{self, RecvWqe};
-use core::sync::atomic::Ordering;
+use crate::wqe::{self, Inbox, RecvWqe};
+use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel_ext::sync::SpinLockIrq;
 use rdma::RecvWrs;
 
 /// Maximum size of a receive request's list.
@@ -91,12 +91,17 @@ impl RecvQueue {
         wrs.try_for_each(|wr| wqe::post_recv(&wr, self.max_sge, ring))
     }
 
-    /// Takes the next request and its list.
-    pub(super) fn take(&mut self, qp: &Qp) -> Option<RecvWqe> {
+    /// Takes the next request and its list; for a kernel consumer, from those that it has `posted`, whose number is
+    /// `outstanding`.
+    pub(super) fn take(
+        &mut self,
+        posted: &SpinLockIrq<Inbox<RecvWqe>>,
+        outstanding: &AtomicU32,
+    ) -> Option<RecvWqe> {
         match &mut self.source {
             Source::Posted => {
-                let wqe = qp.posted_recvs.lock().take(&mut *self.list)?;
-                qp.outstanding_recvs.fetch_sub(1, Ordering::AcqRel);
+                let wqe = posted.lock().take(&mut *self.list)?;
+                outstanding.fetch_sub(1, Ordering::AcqRel);
                 Some(wqe)
             }
             Source::Ring(ring) => wqe::take_recv(ring, self.max_sge, &mut *self.list),

@@ -3,20 +3,21 @@
 //! [`SendOps`] of a queue pair: the requester's access to the send queue, memory and the network.
 
 use super::direct;
-use super::ops::{direct_path, QpOps, Queues};
-use super::Qp;
+use super::ops::QpOps;
+use super::types::{Qp, Queues};
+use crate::ah::Av;
 use crate::counters;
 use crate::ids::PdId;
+use crate::limits;
 use crate::mr::MrError;
 use crate::packet::Payload;
-use crate::segments;
 use crate::source::Source;
 use crate::wqe::{self, Data, Local, SendWqe};
-use kernel::sync::rcu;
+use kernel::sync::{rcu, Arc};
 use kernel_ext::room::Room;
 use rdma::provider::extent::Extent;
 use rdma::{Access, Wc};
-use roce::memory::{SendOp, SendOps, SendWr, TransmitError};
+use roce::memory::{AccessError, SendOp, SendOps, SendWr, TransmitError};
 use roce::mtu::Mtu;
 use roce::run::PacketRun;
 use roce::state::{Completion, Counter, QpEvent, State, WcOpcode, WcStatus};
@@ -42,73 +43,80 @@ pub(crate) fn wc_status(status: WcStatus) -> rdma::WcStatus {
     rdma::WcStatus::try_from(status.to_ib()).unwrap_or(rdma::WcStatus::GeneralErr)
 }
 
+/// The `len` bytes at `offset` of inline data.
+#[inline]
+fn inline_part(data: &[u8], offset: u32, len: u32) -> Result<&[u8], WcStatus> {
+    data.get(offset as usize..)
+        .and_then(|rest| rest.get(..len as usize))
+        .ok_or(WcStatus::LocProtErr)
+}
+
+/// Copies `len` bytes from `offset` of a request's data to `to`.
+fn gather(
+    qp: &Qp,
+    wqe: &SendWqe,
+    data: &[u8],
+    (offset, len): (u32, u32),
+    to: &mut Room<'_>,
+) -> Result<(), AccessError<WcStatus>> {
+    let Data::List(count) = wqe.data else {
+        let from = inline_part(data, offset, len)?;
+        return to.write(from).map_err(|_| WcStatus::LocProtErr.into());
+    };
+    let mut left = len;
+    for sge in wqe::parts(data, count, offset, len) {
+        left = left.checked_sub(sge.length).ok_or(WcStatus::LocProtErr)?;
+        let region = qp
+            .rxe
+            .mrs
+            .check(sge.lkey, qp.pd, Access::empty(), sge.addr, sge.length)
+            .map_err(|_| WcStatus::LocProtErr)?;
+        region.copy_out(0, sge.length, to).map_err(|error| {
+            let done = len.saturating_sub(left).saturating_sub(sge.length);
+            let ahead = rest_of_element(data, count, offset.saturating_add(done));
+            let fault = || region.fault_ahead(ahead, false);
+            qp.faults.explain(error, fault, WcStatus::LocProtErr)
+        })?;
+    }
+    if left == 0 {
+        Ok(())
+    } else {
+        Err(WcStatus::LocProtErr.into())
+    }
+}
+
 impl QpOps<'_> {
-    /// Copies `len` bytes from `offset` of a request's data to `to`.
-    fn gather(
-        &self,
-        wqe: &SendWqe,
-        data: &[u8],
-        (offset, len): (u32, u32),
-        to: &mut Room<'_>,
-    ) -> Result<(), WcStatus> {
-        match wqe.data {
-            Data::Inline => {
-                let from = data
-                    .get(offset as usize..)
-                    .and_then(|rest| rest.get(..len as usize))
-                    .ok_or(WcStatus::LocProtErr)?;
-                to.write(from).map_err(|_| WcStatus::LocProtErr)
-            }
-            Data::List(count) => self.gather_list(data, count, (offset, len), to),
-        }
-    }
-
-    fn gather_list(
-        &self,
-        list: &[u8],
-        count: u32,
-        (offset, len): (u32, u32),
-        to: &mut Room<'_>,
-    ) -> Result<(), WcStatus> {
-        let mut left = len;
-        for sge in wqe::parts(list, count, offset, len) {
-            left = left.checked_sub(sge.length).ok_or(WcStatus::LocProtErr)?;
-            self.qp
-                .rxe
-                .mrs
-                .check(sge.lkey, self.qp.pd, Access::empty(), sge.addr, sge.length)
-                .and_then(|region| region.copy_out(0, sge.length, to))
-                .map_err(|_| WcStatus::LocProtErr)?;
-        }
-        if left == 0 {
-            Ok(())
-        } else {
-            Err(WcStatus::LocProtErr)
-        }
-    }
-
-    /// Sends a run of packets whose data is from `offset` on in that of request `index`.
+    /// Sends a run of packets; their payload is the data of request `index` from `offset` on.
     fn send_request(
         &mut self,
         index: u32,
         run: &PacketRun,
         offset: u32,
+        more: bool,
     ) -> Result<(), TransmitError> {
-        let mut next = 0u32;
-        while next < run.count() {
-            let Queues { send, path, .. } = &*self.queues;
-            let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
-            let fill = |at: u32, len: u32, to: &mut Room<'_>| {
-                let part = (offset.saturating_add(at), len);
-                self.gather(wqe, send.data(index), part, to)
-            };
-            let built = segments::build(path.as_ref(), run, next, fill);
-            let (packet, count) = built.map_err(TransmitError::Fault)?;
-            let av = wqe.av.clone();
-            self.send(packet, av);
-            next = next.saturating_add(count);
-        }
-        Ok(())
+        let qp = self.qp;
+        let wqe = self.queues.send.get(index).ok_or(TransmitError::Dropped)?;
+        let av = wqe.av.clone();
+        let guard = rcu::read_lock();
+        // The keys of a run are looked up once.
+        let source = match wqe.data {
+            Data::List(count) if run.count() > 1 => {
+                let list = (self.queues.send.data(index), count);
+                source_of_list(qp, list, (offset, run.payload_len()), &guard)
+                    .map_err(TransmitError::Fault)?
+            }
+            _ => None,
+        };
+        let fill = |queues: &Queues, at: u32, len: u32, to: &mut Room<'_>| {
+            if let Some(source) = &source {
+                let copied = source.copy_out(at, len, to);
+                return copied.map_err(|_| WcStatus::LocProtErr.into());
+            }
+            let wqe = queues.send.get(index).ok_or(WcStatus::LocQpOpErr)?;
+            let part = (offset.saturating_add(at), len);
+            gather(qp, wqe, queues.send.data(index), part, to)
+        };
+        Ok(self.send_run(run, av, more, fill)?)
     }
 
     /// Copies a request with its data to the memory of a peer on the same device; returns whether it did.
@@ -119,10 +127,11 @@ impl QpOps<'_> {
         offset: u32,
     ) -> Result<bool, TransmitError> {
         let qp = self.qp;
+        let copies = self.queues.copies();
         let Queues {
             send, path, next, ..
         } = &mut *self.queues;
-        let Some(path) = direct_path(path.as_ref()) else {
+        let Some(path) = path.as_ref().filter(|_| copies) else {
             return Ok(false);
         };
         let wqe = send.get(index).ok_or(TransmitError::Dropped)?;
@@ -135,14 +144,16 @@ impl QpOps<'_> {
         }
     }
 
-    /// Copies a payload to local memory of `pd`, from `offset` of a scatter list on.
+    /// Copies a payload to local memory of `pd`, from `offset` of a scatter list on. `ahead` bytes of the list will probably be
+    /// written to soon.
     pub(super) fn scatter_list(
         &self,
         pd: PdId,
         (list, count): (&[u8], u32),
         offset: u32,
+        ahead: u32,
         payload: &Payload<'_>,
-    ) -> Result<(), WcStatus> {
+    ) -> Result<(), AccessError<WcStatus>> {
         let mut done = 0u32;
         for sge in wqe::parts(list, count, offset, payload.len()) {
             let region = self
@@ -151,26 +162,36 @@ impl QpOps<'_> {
                 .mrs
                 .check(sge.lkey, pd, Access::LOCAL_WRITE, sge.addr, sge.length)
                 .map_err(|_| WcStatus::LocProtErr)?;
-            payload
-                .copy_to(done, sge.length, &region, 0)
-                .map_err(|_| WcStatus::LocProtErr)?;
+            let copied = payload.copy_to(done, sge.length, &region, 0);
+            copied.map_err(|error| {
+                let left = rest_of_element(list, count, offset.saturating_add(done));
+                let fault = || region.fault_ahead(left.min(ahead), true);
+                let faults = &self.qp.faults;
+                faults.explain(error, fault, WcStatus::LocProtErr)
+            })?;
             done = done.saturating_add(sge.length);
         }
         if done == payload.len() {
             Ok(())
         } else {
-            Err(WcStatus::LocProtErr)
+            Err(WcStatus::LocProtErr.into())
         }
     }
 
     /// Copies a part of the response to a READ or ATOMIC to the list of request `index`.
-    fn store(&self, index: u32, offset: u32, payload: &Payload<'_>) -> Result<(), WcStatus> {
+    fn store(
+        &self,
+        index: u32,
+        offset: u32,
+        payload: &Payload<'_>,
+    ) -> Result<(), AccessError<WcStatus>> {
         let send = &self.queues.send;
         let wqe = send.get(index).ok_or(WcStatus::LocQpOpErr)?;
         let Data::List(count) = wqe.data else {
-            return Err(WcStatus::LocProtErr);
+            return Err(WcStatus::LocProtErr.into());
         };
-        self.scatter_list(self.qp.pd, (send.data(index), count), offset, payload)
+        let list = (send.data(index), count);
+        self.scatter_list(self.qp.pd, list, offset, u32::MAX, payload)
     }
 
     /// Checks whether the list for the response to a READ or ATOMIC is accessible.
@@ -195,8 +216,15 @@ impl QpOps<'_> {
     }
 }
 
-/// The memory of `len` bytes at `offset` of a request's data. `None` where some of it can only be accessed with a lock held, or it
-/// has too many pieces.
+/// The number of bytes from `offset` of a list to the end of the element there.
+#[cold]
+fn rest_of_element(list: &[u8], count: u32, offset: u32) -> u32 {
+    let mut rest = wqe::parts(list, count, offset, u32::MAX);
+    rest.next().map_or(0, |element| element.length)
+}
+
+/// The memory of `len` bytes at `offset` of a request's data. `None` if some of it can only be accessed with a lock held, or if it
+/// consists of too many pieces for a [`Source`].
 fn source_of<'a>(
     qp: &'a Qp,
     wqe: &SendWqe,
@@ -204,16 +232,24 @@ fn source_of<'a>(
     (offset, len): (u32, u32),
     guard: &'a rcu::Guard,
 ) -> Result<Option<Source<'a>>, WcStatus> {
-    let mut source = Source::new();
     let Data::List(count) = wqe.data else {
-        let inline = data
-            .get(offset as usize..)
-            .and_then(|rest| rest.get(..len as usize))
-            .ok_or(WcStatus::LocProtErr)?;
+        let inline = inline_part(data, offset, len)?;
+        let mut source = Source::new();
         return Ok(source.push(Extent::of_bytes(inline)).map(|()| source));
     };
+    source_of_list(qp, (data, count), (offset, len), guard)
+}
+
+/// The memory of `len` bytes at `offset` of a gather list, as for [`source_of`].
+fn source_of_list<'a>(
+    qp: &'a Qp,
+    (list, count): (&[u8], u32),
+    (offset, len): (u32, u32),
+    guard: &'a rcu::Guard,
+) -> Result<Option<Source<'a>>, WcStatus> {
+    let mut source = Source::new();
     let mut left = len;
-    for sge in wqe::parts(data, count, offset, len) {
+    for sge in wqe::parts(list, count, offset, len) {
         left = left.checked_sub(sge.length).ok_or(WcStatus::LocProtErr)?;
         let memory = qp
             .rxe
@@ -236,7 +272,10 @@ impl<'p> SendOps for QpOps<'p> {
 
     #[inline]
     fn wr(&mut self, index: u32) -> Option<SendWr> {
-        self.queues.send.look(self.qp, index).map(|wqe| wqe.wr)
+        let qp = self.qp;
+        let find_ah = |number, request: &_| qp.find_ah(number, request);
+        let wqe = self.queues.send.look(index, &qp.posted_sends, find_ah);
+        wqe.map(|wqe| wqe.wr)
     }
 
     #[inline]
@@ -244,7 +283,13 @@ impl<'p> SendOps for QpOps<'p> {
         self.longest(mtu)
     }
 
-    fn transmit(&mut self, index: u32, run: &PacketRun, offset: u32) -> Result<(), TransmitError> {
+    fn transmit(
+        &mut self,
+        index: u32,
+        run: &PacketRun,
+        offset: u32,
+        more: bool,
+    ) -> Result<(), TransmitError> {
         let wqe = self.queues.send.get(index).ok_or(TransmitError::Dropped)?;
         if matches!(wqe.wr.op, SendOp::Read { .. } | SendOp::Atomic { .. }) {
             let data = self.queues.send.data(index);
@@ -256,7 +301,10 @@ impl<'p> SendOps for QpOps<'p> {
         if !self.qp.flight.has_room() {
             return Err(TransmitError::QueueFull);
         }
-        self.send_request(index, run, offset)
+        if self.qp.faults.is_pending() {
+            return Err(TransmitError::Absent);
+        }
+        self.send_request(index, run, offset, more)
     }
 
     fn scatter(
@@ -264,11 +312,11 @@ impl<'p> SendOps for QpOps<'p> {
         index: u32,
         offset: u32,
         payload: &Self::Payload,
-    ) -> Result<(), WcStatus> {
+    ) -> Result<(), AccessError<WcStatus>> {
         self.store(index, offset, payload)
     }
 
-    fn scatter_atomic(&mut self, index: u32, value: u64) -> Result<(), WcStatus> {
+    fn scatter_atomic(&mut self, index: u32, value: u64) -> Result<(), AccessError<WcStatus>> {
         let bytes = value.to_ne_bytes();
         self.store(index, 0, &Payload::Bytes(&bytes))
     }
@@ -295,7 +343,8 @@ impl<'p> SendOps for QpOps<'p> {
     }
 
     fn complete(&mut self, index: u32, completion: Completion) {
-        let Some(wqe) = self.queues.send.retire(self.qp, index) else {
+        let outstanding = &self.qp.outstanding_sends;
+        let Some(wqe) = self.queues.send.retire(index, outstanding) else {
             return;
         };
         if !completion.report {
@@ -324,6 +373,14 @@ impl<'p> SendOps for QpOps<'p> {
 }
 
 impl Qp {
+    /// The address vector of an address handle of user space, or, for the number 0, of the request itself.
+    fn find_ah(&self, number: u32, request: &[u8; limits::SEND_WQE]) -> Option<Arc<Av>> {
+        match number {
+            0 => self.rxe.av(wqe::parse_av(request)),
+            number => self.rxe.ahs.find(number, self.pd),
+        }
+    }
+
     /// Invalidates a local or remote key.
     pub(super) fn invalidate(&self, key: u32) -> Result<(), MrError> {
         let window = self.rxe.mws.invalidate(key, self.pd, self.binder);

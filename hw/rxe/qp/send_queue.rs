@@ -2,20 +2,26 @@
 
 //! The send queue of a queue pair: incomplete requests of a user ring or of a kernel consumer.
 
-use super::{attr, Qp};
+use super::attr;
+use crate::ah::Av;
 use crate::limits;
 use crate::ring::Consumer;
-use crate::wqe::{self, Limits, Objects, SendWqe, Slots, UserSend};
-use core::sync::atomic::Ordering;
+use crate::wqe::{self, Inbox, Limits, Objects, SendWqe, Slots, UserSend};
+use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel_ext::sync::SpinLockIrq;
 use rdma::SendWrs;
 use roce::state::WcStatus;
 
 /// Maximum number of requests read ahead of the oldest incomplete one, regardless of the size of a user ring: the
 /// copies take kernel memory. More are never in flight, since each takes at least one packet, except for local
 /// operations.
-const LOOKAHEAD: u32 = 1024;
+const LOOKAHEAD: u32 = 256;
 const _: () = assert!(LOOKAHEAD >= 2 * attr::WINDOW);
+
+/// Slots of a new queue for a user ring. Few programs have more requests under way; their queues grow.
+const FIRST_SLOTS: u32 = 16;
 
 /// Requests that were read from the ring, or taken from the inbox, and are incomplete. Protected by the engine's lock.
 pub(crate) struct SendQueue {
@@ -36,8 +42,11 @@ impl SendQueue {
     ///
     /// `EINVAL`, `ENOMEM`.
     pub(crate) fn new(ring: Option<Consumer>, capacity: u32, limits: Limits) -> Result<Self> {
-        let capacity = ring.as_ref().map_or(capacity, Consumer::capacity);
-        let slots = Slots::new(capacity.min(LOOKAHEAD), limits.data_len())?;
+        let capacity = match &ring {
+            Some(ring) => ring.capacity().min(FIRST_SLOTS),
+            None => capacity,
+        };
+        let slots = Slots::new(capacity, limits.data_len(), GFP_KERNEL_ACCOUNT)?;
         Ok(Self {
             ring,
             slots,
@@ -79,10 +88,17 @@ impl SendQueue {
         self.slots.data(index)
     }
 
-    /// Request `index`, which is read first if necessary.
-    pub(super) fn look(&mut self, qp: &Qp, index: u32) -> Option<&SendWqe> {
+    /// Request `index`, which is read first if necessary: from those that a kernel consumer has `posted`, or from the
+    /// ring, where `find_ah` gives the address vector of an address handle's number, or, for the number 0, of the
+    /// request itself.
+    pub(super) fn look(
+        &mut self,
+        index: u32,
+        posted: &SpinLockIrq<Inbox<SendWqe>>,
+        find_ah: impl FnOnce(u32, &[u8; limits::SEND_WQE]) -> Option<Arc<Av>>,
+    ) -> Option<&SendWqe> {
         if index == self.next {
-            if !self.fetch(qp) {
+            if !self.fetch(posted, find_ah) {
                 return None;
             }
             self.next = self.next.wrapping_add(1);
@@ -101,39 +117,59 @@ impl SendQueue {
     }
 
     /// Reads request `next`; returns whether there is one.
-    fn fetch(&mut self, qp: &Qp) -> bool {
+    fn fetch(
+        &mut self,
+        posted: &SpinLockIrq<Inbox<SendWqe>>,
+        find_ah: impl FnOnce(u32, &[u8; limits::SEND_WQE]) -> Option<Arc<Av>>,
+    ) -> bool {
         let outstanding = self.next.wrapping_sub(self.first);
-        if outstanding >= self.slots.capacity() {
+        if self
+            .ring
+            .as_ref()
+            .is_some_and(|ring| outstanding >= ring.available())
+        {
             return false;
         }
-        match &self.ring {
-            Some(ring) => {
-                if outstanding >= ring.available() {
-                    return false;
-                }
-                let wqe = Self::read(
-                    &mut self.slots,
-                    ring,
-                    &self.limits,
-                    qp,
-                    outstanding,
-                    self.next,
-                );
-                self.slots.put(self.next, wqe);
-                true
-            }
-            None => qp.posted_sends.lock().move_to(&mut self.slots, self.next),
+        if outstanding >= self.slots.capacity() && !self.grow() {
+            return false;
         }
+        let Some(ring) = &self.ring else {
+            return posted.lock().move_to(&mut self.slots, self.next);
+        };
+        let at = (outstanding, self.next);
+        let wqe = Self::read(&mut self.slots, ring, &self.limits, at, find_ah);
+        self.slots.put(self.next, wqe);
+        true
     }
 
-    /// Copies a user request, once, and validates the copy.
+    /// Doubles the slots of a user ring; returns whether it did. If memory is short, further requests wait until others have completed.
+    #[cold]
+    fn grow(&mut self) -> bool {
+        // The memory is charged to the process if the process runs the engine.
+        let flags = GFP_ATOMIC | __GFP_NOWARN | (GFP_KERNEL_ACCOUNT & !GFP_KERNEL);
+        let count = self.slots.capacity().saturating_mul(2);
+        if self.ring.is_none() || count > LOOKAHEAD {
+            return false;
+        }
+        let Ok(mut slots) = Slots::new(count, self.limits.data_len(), flags) else {
+            return false;
+        };
+        let mut index = self.first;
+        while index != self.next {
+            slots.move_from(&mut self.slots, index);
+            index = index.wrapping_add(1);
+        }
+        self.slots = slots;
+        true
+    }
+
+    /// Copies user request `nth` in the ring, once, to slot `index`, and validates the copy.
     fn read(
         slots: &mut Slots<SendWqe>,
         ring: &Consumer,
         limits: &Limits,
-        qp: &Qp,
-        nth: u32,
-        index: u32,
+        (nth, index): (u32, u32),
+        find_ah: impl FnOnce(u32, &[u8; limits::SEND_WQE]) -> Option<Arc<Av>>,
     ) -> SendWqe {
         let mut fixed = [0; limits::SEND_WQE];
         ring.read(nth, 0, &mut fixed);
@@ -144,22 +180,19 @@ impl SendQueue {
             .and_then(|len| room.get_mut(..len).ok_or(WcStatus::LocQpOpErr))
             .and_then(|data| {
                 ring.read(nth, limits::SEND_WQE, data);
-                user.build(limits, data, |number| match number {
-                    0 => qp.rxe.av(wqe::parse_av(&fixed)),
-                    number => qp.rxe.ahs.find(number, qp.pd),
-                })
+                user.build(limits, data, |number| find_ah(number, &fixed))
             })
             .unwrap_or_else(|status| SendWqe::invalid(wr_id, status))
     }
 
-    /// Removes the oldest request, and frees its slot.
-    pub(super) fn retire(&mut self, qp: &Qp, index: u32) -> Option<SendWqe> {
+    /// Removes the oldest request, and frees its slot. For a kernel consumer it decrements `outstanding`.
+    pub(super) fn retire(&mut self, index: u32, outstanding: &AtomicU32) -> Option<SendWqe> {
         let wqe = self.slots.take(index);
         self.first = index.wrapping_add(1);
         match &mut self.ring {
             Some(ring) => ring.advance(1),
             None => {
-                qp.outstanding_sends.fetch_sub(1, Ordering::AcqRel);
+                outstanding.fetch_sub(1, Ordering::AcqRel);
             }
         }
         wqe

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who handles what waits for a queue pair.
+//! Scheduling of a queue pair's engine: which thread or work item handles its backlog and posted requests.
 //!
-//! Whoever has something for a queue pair handles it at once, or has the queue pair's work item queued. The rules by which
-//! nothing stays behind with nobody to handle it are those of this file, [`Backlog`] and [`Deferred`](crate::doorbell::Deferred).
-//! `tools/testing/host/handover` checks them in every order of the threads.
+//! A thread that adds a packet or request runs the engine, or queues the work item. The rules in this file, in [`Backlog`] and in
+//! [`Deferred`](crate::doorbell::Deferred) ensure that no packet is left unhandled. `tools/testing/host/handover` checks them in
+//! every order of the threads.
 
 use crate::backlog::{Backlog, Waiting};
 use crate::sync::{AtomicBool, Ordering};
 use kernel_ext::sync::{SpinLockBh, SpinLockBhGuard};
 
-/// So many packets from the network may wait for a QP. Beyond, whoever brings one handles them: a sender on this host is slowed
-/// down, and none is dropped.
+/// Above this backlog length the thread that adds a packet runs the engine itself, so a local sender is throttled and no packet is
+/// dropped.
 const HIGH_WATER: usize = 256;
 
-/// Whether the work item is queued and has not started: it is queued only once.
+/// Whether the work item is queued and has not started. It is queued only once.
 pub(super) struct Scheduled(AtomicBool);
 
 impl Scheduled {
-    /// It is not queued.
+    /// The work item is not queued.
     pub(super) fn new() -> Self {
         Self(AtomicBool::new(false))
     }
@@ -31,7 +31,7 @@ impl Scheduled {
         }
     }
 
-    /// The work item runs.
+    /// Runs the engine in the work item.
     #[inline]
     pub(super) fn run(&self, drive: impl FnOnce()) {
         // Pairs with the swap in `schedule`: a thread that finds the flag set has stored its data before, so this run
@@ -41,42 +41,42 @@ impl Scheduled {
     }
 }
 
-/// What somebody who has brought a packet does next.
-pub(super) enum Duty {
-    /// Runs the engine, or [has it run](lock_or_wake).
+/// The next step of a thread that has added a packet to the backlog.
+pub(super) enum NextStep {
+    /// Run the engine, or [queue the work item](lock_or_schedule).
     TryToDrive,
-    /// Runs the engine.
+    /// Run the engine.
     Drive,
     /// Nothing: the work item is queued.
     Nothing,
 }
 
-/// Adds a packet to the backlog of a QP that may run on this processor, or not.
+/// Adds a packet to the backlog of a QP. `here`: the QP's engine may run on this CPU.
 #[inline]
-pub(super) fn bring(
+pub(super) fn enqueue(
     backlog: &Backlog,
     packet: Waiting,
     here: bool,
     schedule: impl FnOnce(),
-) -> Duty {
+) -> NextStep {
     let waiting = backlog.push(packet, || {
         if !here {
             schedule();
         }
     });
     if here {
-        Duty::TryToDrive
+        NextStep::TryToDrive
     } else if waiting > HIGH_WATER {
-        Duty::Drive
+        NextStep::Drive
     } else {
-        Duty::Nothing
+        NextStep::Nothing
     }
 }
 
-/// Takes the engine's lock, unless somebody has it: then the work item is queued, for that one may have looked for packets
+/// Takes the engine's lock. If another thread has it, queues the work item, because that thread may have read the backlog
 /// already.
 #[inline]
-pub(super) fn lock_or_wake<'a, E>(
+pub(super) fn lock_or_schedule<'a, E>(
     engine: &'a SpinLockBh<E>,
     backlog: &Backlog,
     schedule: impl FnOnce(),

@@ -8,16 +8,16 @@
 //!
 //! A response outside of the outstanding PSNs is a duplicate or a ghost and is ignored.
 
-use crate::memory::{SendOp, SendOps, SendWr};
+use crate::memory::{AccessError, SendOp, SendOps, SendWr};
 use crate::opcode::Kind;
 use crate::psn::Psn;
 use crate::requester::Requester;
-use crate::state::{Counter, Service, Time, WcStatus};
+use crate::state::{Counter, Received, Service, Time, WcStatus};
 use crate::timer::RnrTimer;
 use crate::wire::{Aeth, Ext, Headers, NakCode, Packet, Syndrome};
 
 impl Requester {
-    /// Handles a response packet of this queue pair's peer.
+    /// Handles a response packet of this queue pair's peer, or a run of them that [`takes_run`](Self::takes_run) allows.
     ///
     /// Afterwards [`run`](Self::run) must be called, once for a batch of responses.
     pub fn receive<O: SendOps>(
@@ -26,26 +26,33 @@ impl Requester {
         payload: &O::Payload,
         now: Time,
         ops: &mut O,
-    ) {
+    ) -> Received {
         let headers = packet.headers();
-        let sent = self.max_psn.offset(self.oldest.psn());
-        let current = headers.psn().is_within(self.oldest.psn(), sent);
+        let current = self.takes_run(headers.psn());
         if self.attr.service != Service::Rc || !self.state.sends() {
-            return;
+            return Received::Done;
         }
         if !current {
-            return self.refused_read(headers, ops);
+            self.refused_read(headers, ops);
+            return Received::Done;
         }
-        match (headers.opcode().kind(), headers.ext()) {
+        let handled = match (headers.opcode().kind(), headers.ext()) {
             (Kind::Acknowledge, Ext::Aeth(aeth)) => {
                 self.acknowledge(headers.psn(), *aeth, now, ops);
+                Ok(())
             }
             (Kind::AtomicAcknowledge, Ext::AethAtomicAckEth(aeth, answer)) => {
-                self.atomic_answer(headers.psn(), *aeth, answer.original, now, ops);
+                self.atomic_answer(headers.psn(), *aeth, answer.original, now, ops)
             }
             (Kind::ReadResponse, _) => self.read_response(packet, payload, now, ops),
-            _ => {}
+            _ => Ok(()),
+        };
+        match handled {
+            Ok(()) => {}
+            Err(AccessError::Absent) => return Received::Absent,
+            Err(AccessError::Failed(status)) => self.fail(status, ops),
         }
+        Received::Done
     }
 
     /// A READ that is partly answered fails: the C driver's NAK has the PSN of the request, not that of the response that is
@@ -139,21 +146,21 @@ impl Requester {
         value: u64,
         now: Time,
         ops: &mut O,
-    ) {
+    ) -> Result<(), AccessError<WcStatus>> {
         if !self.settle(psn, now, ops) {
-            return self.retry_implied(ops);
+            self.retry_implied(ops);
+            return Ok(());
         }
         let Some(wr) = self.oldest.wr(ops) else {
-            return;
+            return Ok(());
         };
         if !matches!(wr.op, SendOp::Atomic { .. }) || !aeth.syndrome.is_ack() {
-            return self.fail(WcStatus::BadRespErr, ops);
+            return Err(WcStatus::BadRespErr.into());
         }
-        if let Err(status) = ops.scatter_atomic(self.oldest.index, value) {
-            return self.fail(status, ops);
-        }
+        ops.scatter_atomic(self.oldest.index, value)?;
         self.retire(&wr, 1, ops);
         self.progressed(now);
+        Ok(())
     }
 
     fn read_response<O: SendOps>(
@@ -162,33 +169,31 @@ impl Requester {
         payload: &O::Payload,
         now: Time,
         ops: &mut O,
-    ) {
+    ) -> Result<(), AccessError<WcStatus>> {
         if !self.settle(packet.headers().psn(), now, ops) {
-            return self.retry_implied(ops);
+            self.retry_implied(ops);
+            return Ok(());
         }
         let Some(wr) = self.oldest.wr(ops) else {
-            return;
+            return Ok(());
         };
         let total = wr.packets(self.attr.mtu);
         let offset = self.oldest.packet << self.attr.mtu.shift();
         if !self.is_expected(packet, &wr, total, offset) {
-            return self.fail(WcStatus::BadRespErr, ops);
+            return Err(WcStatus::BadRespErr.into());
         }
         if packet.payload_len() > 0 {
-            if let Err(status) = ops.scatter(self.oldest.index, offset, payload) {
-                return self.fail(status, ops);
-            }
+            ops.scatter(self.oldest.index, offset, payload)?;
         }
         let count = packet.count();
         if self.oldest.packet.saturating_add(count) < total {
             self.oldest.advance(count, total);
         } else {
-            if let Err(status) = self.invalidate(&wr, ops) {
-                return self.fail(status, ops);
-            }
+            self.invalidate(&wr, ops)?;
             self.retire(&wr, total, ops);
         }
         self.progressed(now);
+        Ok(())
     }
 
     /// Whether this is the packet that answers the oldest request at `offset`.

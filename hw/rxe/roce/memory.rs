@@ -15,6 +15,8 @@
 //!   current receive, or of a [`RecvOps::Region`].
 //! * `offset + len` never exceeds the length that the driver has given for the object, so it does not overflow. `len`
 //!   may be 0.
+//! * Memory may be absent for some time (on-demand paging). An engine that finds it so changes nothing: the driver passes
+//!   the packet again ([`Received::Absent`](crate::state::Received)), or runs the engine again, when the memory is present.
 
 use crate::mtu::Mtu;
 use crate::opcode::Opcode;
@@ -176,6 +178,9 @@ pub enum TransmitError {
     /// The send queue of the network is full (back-pressure). The engine does not advance, and its `run` returns
     /// [`Run::Blocked`](crate::state::Run::Blocked); the driver runs it again when there is room.
     QueueFull,
+    /// Some of the data is not present. The engine does not advance, as for [`Self::QueueFull`]; some packets of the run
+    /// may have been sent.
+    Absent,
     /// The packet is lost, as on the wire (no route, no memory for an skb).
     Dropped,
     /// The work request cannot be sent: `LocProtErr` for an invalid local element. It fails with this status.
@@ -187,10 +192,46 @@ pub enum TransmitError {
 pub enum RespondError {
     /// As [`TransmitError::QueueFull`].
     QueueFull,
+    /// As [`TransmitError::Absent`].
+    Absent,
     /// As [`TransmitError::Dropped`].
     Dropped,
     /// The region cannot be read any more: the READ fails with this NAK.
     Nak(RemoteFault),
+}
+
+/// Why memory was not accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessError<E> {
+    /// Some of it is not present; some of it may have been accessed. The access will be repeated.
+    Absent,
+    /// The access fails with this error.
+    Failed(E),
+}
+
+impl<E> From<E> for AccessError<E> {
+    #[inline]
+    fn from(error: E) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<AccessError<WcStatus>> for TransmitError {
+    fn from(error: AccessError<WcStatus>) -> Self {
+        match error {
+            AccessError::Absent => Self::Absent,
+            AccessError::Failed(status) => Self::Fault(status),
+        }
+    }
+}
+
+impl From<AccessError<RemoteFault>> for RespondError {
+    fn from(error: AccessError<RemoteFault>) -> Self {
+        match error {
+            AccessError::Absent => Self::Absent,
+            AccessError::Failed(fault) => Self::Nak(fault),
+        }
+    }
 }
 
 /// Why a remote request fails (IBTA volume 1, 9.7.5.2): the fatal NAK codes.
@@ -239,22 +280,35 @@ pub trait SendOps {
     /// READ and ATOMIC requests have no payload; the driver should check here whether the local memory is writable, so
     /// that a fault occurs before the effect at the peer.
     ///
+    /// `more`: another request follows in the same call of the requester, if it can be sent, so that packets may be held back to be
+    /// sent together. When that call has returned, all packets must be sent.
+    ///
     /// # Errors
     /// See [`TransmitError`]; they concern the whole run.
-    fn transmit(&mut self, index: u32, run: &PacketRun, offset: u32) -> Result<(), TransmitError>;
+    fn transmit(
+        &mut self,
+        index: u32,
+        run: &PacketRun,
+        offset: u32,
+        more: bool,
+    ) -> Result<(), TransmitError>;
 
     /// Copies the payload of a READ response to `offset` of the data of work request `index`.
     ///
     /// # Errors
-    /// The status that the work request fails with, usually `LocProtErr`.
-    fn scatter(&mut self, index: u32, offset: u32, payload: &Self::Payload)
-        -> Result<(), WcStatus>;
+    /// [`AccessError::Absent`], or the status that the work request fails with, usually `LocProtErr`.
+    fn scatter(
+        &mut self,
+        index: u32,
+        offset: u32,
+        payload: &Self::Payload,
+    ) -> Result<(), AccessError<WcStatus>>;
 
     /// Stores the native-endian result of an atomic operation in the data of work request `index`.
     ///
     /// # Errors
     /// As [`scatter`](Self::scatter).
-    fn scatter_atomic(&mut self, index: u32, value: u64) -> Result<(), WcStatus>;
+    fn scatter_atomic(&mut self, index: u32, value: u64) -> Result<(), AccessError<WcStatus>>;
 
     /// Executes the local part of work request `index`: all of a [`SendOp::Local`], or the
     /// invalidation of a READ with invalidate. Called once per work request.
@@ -308,12 +362,24 @@ pub trait RecvOps {
 
     /// Copies a payload to `offset` of the current receive.
     ///
-    /// For UD, `offset` is 40: the first 40 bytes are the GRH area, which the driver fills in when the receive
-    /// completes successfully. Not called for an empty payload.
+    /// For UD, `offset` is 40: the first 40 bytes are the [GRH area](Self::recv_header). Not called for an empty payload.
     ///
     /// # Errors
-    /// The status that the receive fails with, usually `LocProtErr`.
-    fn recv_scatter(&mut self, offset: u32, payload: &Self::Payload) -> Result<(), WcStatus>;
+    /// [`AccessError::Absent`], or the status that the receive fails with, usually `LocProtErr`.
+    fn recv_scatter(
+        &mut self,
+        offset: u32,
+        payload: &Self::Payload,
+    ) -> Result<(), AccessError<WcStatus>>;
+
+    /// Fills in the GRH area of the current receive, its first 40 bytes, for a datagram.
+    ///
+    /// # Errors
+    /// As [`recv_scatter`](Self::recv_scatter).
+    #[inline]
+    fn recv_header(&mut self) -> Result<(), AccessError<WcStatus>> {
+        Ok(())
+    }
 
     /// Completes the current receive; afterwards there is none.
     fn complete_recv(&mut self, completion: RecvCompletion);
@@ -333,20 +399,24 @@ pub trait RecvOps {
     /// Copies a payload to `offset` of a region checked for [`Access::Write`].
     ///
     /// # Errors
-    /// `Access` where the region was invalidated meanwhile, `Operational` where the copy failed.
+    /// [`AccessError::Absent`]; `Access` where the region was invalidated meanwhile, `Operational` where the copy failed.
     fn write(
         &mut self,
         region: &Self::Region,
         offset: u32,
         payload: &Self::Payload,
-    ) -> Result<(), RemoteFault>;
+    ) -> Result<(), AccessError<RemoteFault>>;
 
     /// Executes an atomic operation at the start of a region of 8 aligned bytes checked for [`Access::Atomic`]; returns
     /// the old value.
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    fn atomic(&mut self, region: &Self::Region, op: AtomicOp) -> Result<u64, RemoteFault>;
+    fn atomic(
+        &mut self,
+        region: &Self::Region,
+        op: AtomicOp,
+    ) -> Result<u64, AccessError<RemoteFault>>;
 
     /// Writes the 8 bytes of `payload` atomically to the start of a region of 8 aligned bytes checked for
     /// [`Access::Write`] (ATOMIC WRITE).
@@ -357,8 +427,8 @@ pub trait RecvOps {
         &mut self,
         _region: &Self::Region,
         _payload: &Self::Payload,
-    ) -> Result<(), RemoteFault> {
-        Err(RemoteFault::InvalidRequest)
+    ) -> Result<(), AccessError<RemoteFault>> {
+        Err(RemoteFault::InvalidRequest.into())
     }
 
     /// Executes a FLUSH request.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The path MTU: the maximum payload of a packet.
+//! The path MTU, `enum ib_mtu` of `<rdma/ib_verbs.h>`: the maximum payload of a packet.
 
 /// A path MTU (PMTU): the payload of every packet of a message except for the last one. The discriminants are those of
 /// `enum ib_mtu` in `<rdma/ib_verbs.h>`.

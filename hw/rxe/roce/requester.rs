@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The send side of a queue pair: work requests in, request packets out.
+//! The requester, the send side of a queue pair: work requests in, request packets out (IBTA volume 1, 9.7).
 //!
-//! The state consists of three positions in the sequence of packets (IBTA volume 1, 9.7):
+//! The state consists of three positions in the sequence of packets:
 //!
 //! ```text
 //!   completed │ sent, not acknowledged │ sent before, to be sent again │ never sent
@@ -28,6 +28,9 @@ use crate::wire::Qpn;
 
 /// Maximum number of packets between two that request an acknowledge, also within a message.
 const ACK_REQ_INTERVAL: u32 = 64;
+
+/// Maximum number of messages that one acknowledge is requested for. The consumer posts others while the peer handles the rest.
+const MESSAGES_PER_ACK: u32 = 16;
 
 /// Maximum window: it leaves half of the distinguishable sequence numbers to a large READ.
 const MAX_WINDOW: u32 = 1 << 22;
@@ -122,6 +125,21 @@ pub(crate) enum Wait {
     Receiver(Time),
 }
 
+/// What was sent since the last packet that requests an acknowledge.
+#[derive(Clone, Copy, Debug)]
+struct Unasked {
+    packets: u32,
+    /// Messages that end in these packets.
+    messages: u32,
+}
+
+impl Unasked {
+    const NOTHING: Self = Self {
+        packets: 0,
+        messages: 0,
+    };
+}
+
 /// Progress of draining in [`State::Sqd`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
@@ -148,8 +166,7 @@ pub struct Requester {
     begun: u32,
     /// READ and ATOMIC requests between `oldest` and `next`.
     reads: u32,
-    /// Number of packets since the last acknowledge request.
-    unasked: u32,
+    unasked: Unasked,
     /// A work request that cannot be sent; it fails when all requests before it have completed.
     fault: Option<(u32, WcStatus)>,
     pub(crate) wait: Wait,
@@ -169,8 +186,8 @@ pub struct Requester {
 
 /// Result of an attempt to send.
 enum Step {
-    /// A packet was sent or an operation executed; there may be more.
-    Done,
+    /// As many packets were sent, or an operation was executed, which counts as one; there may be more.
+    Done(u32),
     /// Nothing more can be done now.
     Stop(Run),
 }
@@ -209,7 +226,7 @@ impl Requester {
             max_psn: attr.sq_psn,
             begun: 0,
             reads: 0,
-            unasked: 0,
+            unasked: Unasked::NOTHING,
             fault: None,
             wait: Wait::Nothing,
             retries_left: 0,
@@ -281,6 +298,14 @@ impl Requester {
         self.max_psn
     }
 
+    /// Whether a run of responses with this first PSN may be handled as one: the first one of others may be a duplicate, and they are
+    /// handled one by one.
+    #[inline]
+    pub fn takes_run(&self, first: Psn) -> bool {
+        let sent = self.max_psn.offset(self.oldest.psn());
+        first.is_within(self.oldest.psn(), sent)
+    }
+
     /// When [`run`](Self::run) must be called if nothing else happens.
     ///
     /// It advances with each response. A timer that expires early and is then rearmed is cheaper than one that is
@@ -337,7 +362,7 @@ impl Requester {
         *self = Self::new();
     }
 
-    /// Handles the deadline, sends at most `budget` packets, and flushes at most `budget` work requests.
+    /// Handles the deadline, sends `budget` packets, or a run more than that, and flushes at most `budget` work requests.
     ///
     /// Must be called after work requests were posted, at the deadline, after responses, after [`drain`](Self::drain),
     /// [`resume`](Self::resume) and [`error`](Self::error), and again as the result says.
@@ -365,20 +390,23 @@ impl Requester {
     }
 
     fn send<O: SendOps>(&mut self, now: Time, budget: u32, ops: &mut O) -> Run {
-        for left in (0..budget).rev() {
+        let mut left = budget;
+        while left > 0 {
             if matches!(self.wait, Wait::Receiver(_)) {
                 return Run::Idle;
             }
-            if let Step::Stop(run) = self.step(left == 0, now, ops) {
-                return run;
+            match self.step(left, now, ops) {
+                Step::Done(packets) => left = left.saturating_sub(packets),
+                Step::Stop(run) => return run,
             }
         }
         Run::More
     }
 
-    /// Sends the next packet or executes the next local operation. `last`: nothing more is sent in this run.
+    /// Sends the next packet or run of packets, or executes the next local operation. `left`: the number of packets after which
+    /// nothing more is sent.
     #[inline]
-    fn step<O: SendOps>(&mut self, last: bool, now: Time, ops: &mut O) -> Step {
+    fn step<O: SendOps>(&mut self, left: u32, now: Time, ops: &mut O) -> Step {
         let new = !precedes(self.next.index, self.begun);
         if new && self.state == State::Sqd {
             return Step::Stop(Run::Idle);
@@ -397,7 +425,7 @@ impl Requester {
         match wr.op {
             SendOp::Local { wait_all, .. } => self.step_local(wait_all, ops),
             SendOp::Invalid(status) => self.set_fault(status),
-            _ => self.step_packet(&wr, last, now, ops),
+            _ => self.step_packet(&wr, left, now, ops),
         }
     }
 
@@ -413,16 +441,16 @@ impl Requester {
     fn set_fault(&mut self, status: WcStatus) -> Step {
         self.fault = Some((self.next.index, status));
         self.ask();
-        Step::Done
+        Step::Done(1)
     }
 
-    /// Asks for an acknowledge of what was sent, if no packet has asked for it and none follows that would: sends the oldest
-    /// packet again, which the peer acknowledges as a duplicate, with all that it has received.
+    /// Requests an acknowledge for the sent packets, if none of them does, and none follows that will: sends the oldest packet
+    /// again, for which the peer, as for any duplicate, acknowledges all packets that it has received.
     fn ask(&mut self) {
-        if self.unasked > 0 && self.outstanding() > 0 {
+        if self.unasked.packets > 0 && self.outstanding() > 0 {
             self.next = self.oldest;
             self.reads = 0;
-            self.unasked = 0;
+            self.unasked = Unasked::NOTHING;
             self.probing = true;
         }
     }
@@ -440,10 +468,16 @@ impl Requester {
         }
         self.next.finish(0);
         self.retire_local(ops);
-        Step::Done
+        Step::Done(1)
     }
 
-    fn step_packet<O: SendOps>(&mut self, wr: &SendWr, last: bool, now: Time, ops: &mut O) -> Step {
+    fn step_packet<O: SendOps>(
+        &mut self,
+        wr: &SendWr,
+        budget: u32,
+        now: Time,
+        ops: &mut O,
+    ) -> Step {
         if let Err(status) = wr.check(&self.attr) {
             return self.set_fault(status);
         }
@@ -458,7 +492,7 @@ impl Requester {
         let in_run = if answered { 1 } else { self.run_of(left, ops) };
         let count = least.max(in_run);
         let ends = packet.saturating_add(count) >= total;
-        let follower = if ends && !last && !answered {
+        let follower = if ends && in_run < budget && !answered {
             self.follower(ops)
         } else {
             None
@@ -474,23 +508,38 @@ impl Requester {
         let Some(Request { run, offset }) = wr.request(&self.attr, spec) else {
             return self.set_fault(WcStatus::LocQpOpErr);
         };
-        match ops.transmit(self.next.index, &run, offset) {
+        let more = follower.is_some();
+        match ops.transmit(self.next.index, &run, offset, more) {
             Ok(()) => {}
             Err(TransmitError::Dropped) => ops.count(Counter::SendErr),
-            Err(TransmitError::QueueFull) => return Step::Stop(Run::Blocked),
+            Err(TransmitError::QueueFull | TransmitError::Absent) => {
+                return Step::Stop(Run::Blocked);
+            }
             Err(TransmitError::Fault(status)) => return self.set_fault(status),
         }
-        self.unasked = if ack_req {
-            0
-        } else {
-            self.unasked.saturating_add(in_run)
-        };
+        self.note_asked(ack_req, in_run, ends);
         self.sent(wr, count, total, answered, now, ops);
         if follower.is_some() {
             // It was read already.
             self.next.wr = follower;
         }
-        Step::Done
+        Step::Done(in_run)
+    }
+
+    /// Records whether `packets` packets, with the end of a message or not, request an acknowledge.
+    #[inline]
+    fn note_asked(&mut self, ack_req: bool, packets: u32, ends: bool) {
+        let Unasked {
+            packets: before,
+            messages,
+        } = self.unasked;
+        self.unasked = match ack_req {
+            true => Unasked::NOTHING,
+            false => Unasked {
+                packets: before.saturating_add(packets),
+                messages: messages.saturating_add(ends.into()),
+            },
+        };
     }
 
     /// The number of the next packets of a SEND or WRITE that are sent as one run, of `left`.
@@ -504,18 +553,21 @@ impl Requester {
         let room = match self.attr.service {
             Service::Rc => {
                 let window = self.attr.window.saturating_sub(self.outstanding());
-                window.min(ACK_REQ_INTERVAL.saturating_sub(self.unasked))
+                window.min(ACK_REQ_INTERVAL.saturating_sub(self.unasked.packets))
             }
             Service::Uc | Service::Ud => left,
         };
         ops.longest_run(self.attr.mtu).min(left).min(room).max(1)
     }
 
-    /// The work request after the one at `next`, if it is posted and its first packet can be sent as soon as this one's last: that
+    /// The work request after the one at `next`, if it is posted and its first packet can be sent as soon as this one's last, and that
     /// or a later packet requests the acknowledge.
     #[inline]
     fn follower<O: SendOps>(&self, ops: &mut O) -> Option<SendWr> {
         if self.attr.service != Service::Rc || self.probing || self.state != State::Rts {
+            return None;
+        }
+        if self.unasked.messages.saturating_add(1) >= MESSAGES_PER_ACK {
             return None;
         }
         let wr = ops.wr(self.next.index.wrapping_add(1))?;
@@ -526,7 +578,7 @@ impl Requester {
 
     /// Whether `count` more sequence numbers may be outstanding, and, if `answered`, one more READ or ATOMIC.
     ///
-    /// The window is for the requests of this side: how many READs the peer answers at a time, `max_rd_atomic` says.
+    /// The window limits the requests of this side; `max_rd_atomic` limits the READs that the peer answers at a time.
     #[inline]
     fn has_room(&self, answered: bool, count: u32) -> bool {
         if self.attr.service != Service::Rc {
@@ -558,7 +610,7 @@ impl Requester {
             return false;
         }
         ends || self.probing
-            || self.unasked.saturating_add(packets) >= ACK_REQ_INTERVAL
+            || self.unasked.packets.saturating_add(packets) >= ACK_REQ_INTERVAL
             || self.outstanding().saturating_add(count) >= self.attr.window
     }
 
@@ -689,7 +741,7 @@ impl Requester {
         ops.count(Counter::CompleterRetry);
         self.next = self.oldest;
         self.reads = 0;
-        self.unasked = 0;
+        self.unasked = Unasked::NOTHING;
         self.recovering = true;
         self.wait = Wait::Nothing;
     }

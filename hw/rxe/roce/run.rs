@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs of packets: consecutive packets of one message, which are sent and received by one call.
+//! Runs of packets: consecutive packets of one message, which are sent or received by one call.
 //!
 //! An engine sends runs; [`PacketRun::append`] makes them of packets that were received together.
 //!
@@ -15,9 +15,10 @@
 //!            RDMA WRITE Last,   PSN 9,        808 bytes, ImmDt
 //! ```
 
+use crate::icrc;
 use crate::mtu::Mtu;
 use crate::opcode::{Kind, Opcode, Position, Service};
-use crate::wire::{Bth, Headers, Packet, Parts};
+use crate::wire::{pad_len, Bth, Headers, Packet, Parts};
 
 /// A run of packets on a path.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,13 @@ pub struct Slice {
 }
 
 impl Slice {
+    /// Whether it has headers behind the base transport header.
+    #[inline]
+    pub const fn has_extensions(&self) -> bool {
+        let bare = Bth::LEN + self.len as usize + pad_len(self.len) + icrc::LEN;
+        self.udp_payload_len() > bare
+    }
+
     /// The length of the packet, from the base transport header to the ICRC, in bytes.
     #[inline]
     pub const fn udp_payload_len(&self) -> usize {
@@ -45,17 +53,62 @@ impl Slice {
     }
 }
 
-/// Packets of a run that can be sent in one buffer; see [`PacketRun::segments`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Packets that are sent in one buffer. All have the same length but for the last one, which may be shorter.
+#[derive(Clone, Copy, Debug)]
 pub struct Segments {
-    /// The number of the first one.
-    pub first: u32,
-    /// How many there are.
-    pub count: u32,
-    /// The length of each of them, but for the last one, in bytes.
-    pub size: u32,
-    /// The length of all of them, in bytes.
-    pub total: u32,
+    size: usize,
+    count: u32,
+    total: usize,
+    /// Whether no packet can be added.
+    full: bool,
+}
+
+impl Segments {
+    /// No packets yet; the first one has `size` bytes.
+    #[inline]
+    pub const fn new(size: usize) -> Self {
+        Self {
+            size,
+            count: 0,
+            total: 0,
+            full: false,
+        }
+    }
+
+    /// The length of a packet but for the last one, in bytes.
+    #[inline]
+    pub const fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The number of packets.
+    #[inline]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether a packet of `len` bytes can be added to a buffer of at most `most` packets and `longest` bytes.
+    #[inline]
+    pub const fn takes(&self, len: usize, most: u32, longest: usize) -> bool {
+        !self.full
+            && self.count < most
+            && len <= self.size
+            && self.total.saturating_add(len) <= longest
+    }
+
+    /// Adds a packet of `len` bytes.
+    #[inline]
+    pub fn add(&mut self, len: usize) {
+        self.count = self.count.saturating_add(1);
+        self.total = self.total.saturating_add(len);
+        self.full |= len < self.size;
+    }
+
+    /// Closes the buffer: no packet can be added.
+    #[inline]
+    pub fn close(&mut self) {
+        self.full = true;
+    }
 }
 
 impl PacketRun {
@@ -143,33 +196,6 @@ impl PacketRun {
     #[inline]
     pub fn packets(&self) -> impl Iterator<Item = Slice> + '_ {
         (0..self.count()).map(|index| self.slice(index))
-    }
-
-    /// The packets from `first` on, at most `most` and `longest` bytes, that have the same length but for the last one, which may be
-    /// shorter.
-    pub fn segments(&self, first: u32, most: u32, longest: u32) -> Segments {
-        let length = |index| self.slice(index).udp_payload_len() as u32;
-        let size = length(first);
-        let mut segments = Segments {
-            first,
-            count: 1,
-            size,
-            total: size,
-        };
-        let end = self.count().min(first.saturating_add(most));
-        for index in first.saturating_add(1)..end {
-            let next = length(index);
-            let total = segments.total.saturating_add(next);
-            if next > size || total > longest {
-                break;
-            }
-            segments.count = segments.count.saturating_add(1);
-            segments.total = total;
-            if next < size {
-                break;
-            }
-        }
-        segments
     }
 
     /// The packet with a number.

@@ -336,6 +336,15 @@ pub enum Counter {
     QkeyViolation,
 }
 
+/// Result of a call with a received packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The packet was handled, or ignored.
+    Done,
+    /// Memory that the packet needs is not present. It is to be passed again, before all later packets.
+    Absent,
+}
+
 /// Result of an engine's `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {

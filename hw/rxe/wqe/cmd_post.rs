@@ -5,7 +5,11 @@
 //!
 //! The ring is still shared with user space, which may overwrite them as it may its own requests.
 
-use super::{code, kernel_wr::kernel_request, put_sge, user::send_layout as at, Limits, Objects};
+use super::kernel_wr::kernel_request;
+use super::list::put_sge;
+use super::operation::code;
+use super::types::{Limits, Objects};
+use super::user::send_layout as at;
 use crate::limits;
 use crate::ring::Consumer;
 use core::mem::offset_of;

@@ -2,7 +2,7 @@
 
 //! The inbox of requests that kernel consumers have posted.
 
-use super::Slots;
+use super::slots::Slots;
 use kernel::prelude::*;
 
 /// Posted requests that the engine has not taken yet.
@@ -16,7 +16,7 @@ impl<T> Inbox<T> {
     /// Creates an inbox for `capacity` requests with `data_len` bytes of data each. Sleeps.
     pub(crate) fn new(capacity: u32, data_len: usize) -> Result<Self> {
         Ok(Self {
-            slots: Slots::new(capacity, data_len)?,
+            slots: Slots::new(capacity, data_len, GFP_KERNEL_ACCOUNT)?,
             first: 0,
             next: 0,
         })

@@ -2,10 +2,9 @@
 
 //! Parsing requests of kernel consumers: `struct ib_send_wr` and `struct ib_recv_wr` of `<rdma/ib_verbs.h>`.
 
-use super::{
-    check_length, code, may_inline, put_sge, send_wr, Data, Limits, Local, Objects, RecvWqe,
-    Request, SendWqe,
-};
+use super::list::put_sge;
+use super::operation::{check_length, code, may_inline, send_wr, Request};
+use super::types::{Data, Limits, Local, Objects, RecvWqe, SendWqe};
 use crate::ids::GSI_QKEY;
 use crate::limits;
 use kernel::prelude::*;
@@ -35,7 +34,7 @@ pub(crate) fn from_kernel<P: Objects>(
     if limits.service == Service::Ud {
         return datagram(wr, qp_type, limits, place, data);
     }
-    // The common ones are separate, so that their fields are written directly to `place`.
+    // The common operations are separate, so that their fields are written directly to `place`.
     match wr.op()? {
         Op::Send => {
             let extra = SendExtra::None;
@@ -121,7 +120,7 @@ fn datagram<P: Objects>(
 ///
 /// # Errors
 ///
-/// `EINVAL` where the transport service does not support it: see [`super::operation`].
+/// `EINVAL` where the transport service does not support it: see [`super::operation::operation`].
 fn rarer_op<P: Objects>(op: rdma::SendOp<'_, P>, service: Service) -> Result<(SendOp, Local)> {
     use rdma::SendOp as Op;
     let local = |opcode, wait_all| SendOp::Local { opcode, wait_all };

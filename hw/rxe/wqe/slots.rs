@@ -2,6 +2,7 @@
 
 //! Slots for the requests of a queue.
 
+use kernel::alloc::Flags;
 use kernel::prelude::*;
 
 /// Slots for the requests of a queue, each with room for its list or inline data.
@@ -15,22 +16,22 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Creates at least `count` slots with `data_len` bytes of data each; none for 0. Sleeps.
+    /// Creates at least `count` slots with `data_len` bytes of data each; none for 0. The context is that of `flags`.
     ///
     /// # Errors
     ///
     /// `EINVAL` where the sizes overflow, `ENOMEM`.
-    pub(crate) fn new(count: u32, data_len: usize) -> Result<Self> {
+    pub(crate) fn new(count: u32, data_len: usize, flags: Flags) -> Result<Self> {
         let count = match count {
             0 => 0,
             some => some.checked_next_power_of_two().ok_or(EINVAL)?,
         };
         let bytes = data_len.checked_mul(count as usize).ok_or(EINVAL)?;
-        let mut requests = KVVec::with_capacity(count as usize, GFP_KERNEL_ACCOUNT)?;
+        let mut requests = KVVec::with_capacity(count as usize, flags)?;
         for _ in 0..count {
-            requests.push(None, GFP_KERNEL_ACCOUNT)?;
+            requests.push(None, flags)?;
         }
-        let data = KVVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?;
+        let data = KVVec::from_elem(0, bytes, flags)?;
         Ok(Self {
             requests,
             data,
@@ -78,6 +79,19 @@ impl<T> Slots<T> {
     pub(crate) fn place_mut(&mut self, index: u32) -> Option<(&mut Option<T>, &mut [u8])> {
         let (place, room) = (self.place(index), self.room(index));
         Some((self.requests.get_mut(place)?, self.data.get_mut(room)?))
+    }
+
+    /// Moves request `index` with its data from other slots, which have as much data for each.
+    #[inline]
+    pub(crate) fn move_from(&mut self, other: &mut Self, index: u32) {
+        let (place, room) = (self.place(index), self.room(index));
+        let data = self.data.get_mut(room).unwrap_or(&mut []);
+        for (to, from) in data.iter_mut().zip(other.data(index)) {
+            *to = *from;
+        }
+        if let Some(slot) = self.requests.get_mut(place) {
+            *slot = other.take(index);
+        }
     }
 
     /// Stores request `index`.

@@ -2,11 +2,9 @@
 
 //! Parsing user requests: `struct rxe_send_wqe` and `struct rxe_recv_wqe`.
 
-use super::list::Raw;
-use super::{
-    check_length, code, list_length, local_part, may_inline, operation, send_wr, Data, Limits,
-    RecvWqe, Request, SendWqe,
-};
+use super::list::{list_length, Raw};
+use super::operation::{check_length, code, local_part, may_inline, operation, send_wr, Request};
+use super::types::{Data, Limits, RecvWqe, SendWqe};
 use crate::ah::Av;
 use crate::limits;
 use crate::mw::BindInfo;

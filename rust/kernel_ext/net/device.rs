@@ -5,8 +5,12 @@
 //! C header: `include/linux/netdevice.h`.
 
 use super::ns::{NetNamespace, NetRef};
-use crate::{bindings, context::MaySleep};
-use core::ptr::NonNull;
+use crate::{
+    bindings,
+    context::MaySleep,
+    entry::{IntoC, View},
+};
+use core::ptr::{null_mut, NonNull};
 use kernel::{
     error::to_result,
     prelude::*,
@@ -39,6 +43,23 @@ unsafe impl AlwaysRefCounted for NetDevice {
     unsafe fn dec_ref(obj: NonNull<Self>) {
         // SAFETY: By the safety requirements of the trait a reference is given up.
         unsafe { bindings::dev_put(obj.cast().as_ptr()) };
+    }
+}
+
+// SAFETY: The type is a transparent wrapper of an `Opaque` `struct net_device`.
+unsafe impl View for NetDevice {
+    type C = bindings::net_device;
+}
+
+impl IntoC for Option<ARef<NetDevice>> {
+    type Raw = *mut bindings::net_device;
+
+    /// Passes the reference to C.
+    fn into_c(self) -> Self::Raw {
+        match self {
+            Some(ndev) => ARef::into_raw(ndev).as_ptr().cast(),
+            None => null_mut(),
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Event {
     ChangeName,
     /// Its features have changed.
     ChangeFeatures,
-    /// It has a new upper device, or one less: see [`Listener::upper_changed`].
+    /// It has gained or lost an upper device: see [`Listener::upper_changed`].
     ChangeUpper,
     /// It is a bond whose active port has changed.
     BondFailover,

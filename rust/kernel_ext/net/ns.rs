@@ -8,7 +8,7 @@
 //!
 //! C headers: `include/net/net_namespace.h`, `include/net/netns/generic.h`.
 
-use crate::{bindings, context::MaySleep};
+use crate::{bindings, context::MaySleep, entry::View};
 use core::{
     cell::UnsafeCell,
     marker::PhantomData,
@@ -36,6 +36,11 @@ pub struct NetNamespace(Opaque<bindings::net>);
 unsafe impl Send for NetNamespace {}
 // SAFETY: Members are accessed under the locks that they require.
 unsafe impl Sync for NetNamespace {}
+
+// SAFETY: The type is a transparent wrapper of an `Opaque` `struct net`.
+unsafe impl View for NetNamespace {
+    type C = bindings::net;
+}
 
 impl NetNamespace {
     /// Borrows a namespace from its C pointer.

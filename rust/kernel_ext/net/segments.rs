@@ -10,101 +10,116 @@ use super::{
     skb::{SkBuff, MAX_SEGMENTS},
 };
 use crate::{bindings, gfp::Gfp, room::Room};
-use core::{mem::MaybeUninit, num::NonZeroU16, ptr::NonNull, slice};
-use kernel::prelude::*;
+use core::{mem::MaybeUninit, num::NonZeroU16, ptr, slice};
+use kernel::{page::PAGE_SIZE, prelude::*};
 
-/// A new packet whose data lies in pages, and is written from its start on.
+/// The maximum order of a fragment's pages: the largest one for which the page allocator has per-CPU lists.
+const MAX_ORDER: u32 = bindings::PAGE_ALLOC_COSTLY_ORDER;
+
+/// A new packet whose data lies in pages, which are added as it is written.
 ///
 /// # Invariants
 ///
-/// Nobody else has the pages. All fragments before `frag`, and `written` bytes of that one, are initialised; `left` bytes are not.
+/// Only this packet refers to the pages. `place` is the end of the written bytes in the last fragment; its pages have `room` more
+/// bytes from there on, and `room` is 0 if there is no fragment. The length of the packet is that of its written bytes.
 pub struct PagedSkb {
     skb: SkBuff,
-    frag: u32,
-    written: usize,
-    left: usize,
+    place: *mut MaybeUninit<u8>,
+    room: usize,
+    /// The expected length.
+    expected: usize,
 }
 
+// SAFETY: As `SkBuff`; `self` owns the pages.
+unsafe impl Send for PagedSkb {}
+
 impl PagedSkb {
-    /// Allocates a packet with `headroom` bytes for headers, and `len` bytes of data.
+    /// Allocates a packet without data, with `headroom` bytes for headers. Fragments for the `expected` length are no larger than they
+    /// need to be.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EINVAL` where a packet cannot be that long.
-    pub fn alloc(headroom: u16, len: u16, gfp: Gfp<'_>) -> Result<Self> {
-        // The largest order that the page allocator has lists of its own for.
-        const ORDER: i32 = bindings::PAGE_ALLOC_COSTLY_ORDER as i32;
-        let mut error = 0;
-        // SAFETY: The flags fit the context, by their type; `error` is valid for writes.
-        let skb = unsafe {
-            bindings::alloc_skb_with_frags(
-                headroom.into(),
-                len.into(),
-                ORDER,
-                &mut error,
-                gfp.as_raw(),
-            )
-        };
-        let skb = NonNull::new(skb).ok_or(ENOMEM)?;
-        // SAFETY: The packet is new; its linear part is empty and has that much room, and its fragments have `len` bytes together.
-        // Their contents are uninitialised, and this type gives the packet away only when they are written.
-        let skb = unsafe {
-            let raw = skb.as_ptr();
-            (*raw).data = (*raw).data.add(headroom.into());
-            (*raw).tail = headroom.into();
-            (*raw).data_len = len.into();
-            (*raw).len = len.into();
-            SkBuff::from_raw(skb)
-        };
-        // INVARIANT: Nothing is written.
+    /// `ENOMEM`.
+    pub fn alloc(headroom: u16, expected: usize, gfp: Gfp<'_>) -> Result<Self> {
+        // INVARIANT: There is no fragment.
         Ok(Self {
-            skb,
-            frag: 0,
-            written: 0,
-            left: len.into(),
+            skb: SkBuff::alloc(headroom.into(), 0, gfp)?,
+            place: ptr::null_mut(),
+            room: 0,
+            expected,
         })
     }
 
-    /// What is left of the present fragment, at most `most` bytes; it is not empty, if there are any left.
-    fn piece(&mut self, most: usize) -> &mut [MaybeUninit<u8>] {
-        let skb = self.skb.as_raw();
-        // SAFETY: While bytes are left there is such a fragment, whose page nobody else has; `written` is within it.
-        unsafe {
-            let rest =
-                (bindings::skb_frag_size(skb, self.frag) as usize).wrapping_sub(self.written);
-            let start = bindings::skb_frag_address(skb, self.frag).cast::<u8>();
-            slice::from_raw_parts_mut(start.add(self.written).cast(), rest.min(most))
-        }
+    /// The number of written bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.skb.len()
     }
 
-    /// Records that `len` bytes of the present fragment were written.
-    fn advance(&mut self, len: usize) {
-        // SAFETY: The fragment exists, since a piece of it was written.
-        let size = unsafe { bindings::skb_frag_size(self.skb.as_raw(), self.frag) } as usize;
+    /// Whether no bytes are written.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a fragment. `None` if memory is short, or the packet has as many as it may have.
+    fn grow(&mut self, gfp: Gfp<'_>) -> Option<()> {
+        let add = |order| {
+            // SAFETY: The flags fit the context, by their type; `self` owns the packet, which is not shared.
+            unsafe { bindings::skb_add_pages(self.skb.as_raw(), order, gfp.as_raw()) }
+        };
+        // A packet that becomes longer than expected doubles its length.
+        let wanted = match self.expected.saturating_sub(self.len()) {
+            0 => self.len(),
+            left => left,
+        };
+        let pages = wanted.div_ceil(PAGE_SIZE).max(1);
+        // One page too many costs less than another fragment.
+        let order = pages.saturating_add(1).ilog2().min(MAX_ORDER);
+        let order = if pages == 1 { 0 } else { order };
+        let (start, order) = [order, 0]
+            .into_iter()
+            .map(|order| (add(order), order))
+            .find(|(start, _)| !start.is_null())?;
+        // INVARIANT: Nothing in the pages is written yet.
+        self.place = start.cast();
+        self.room = PAGE_SIZE << order;
+        Some(())
+    }
+
+    /// Records that the next `len` bytes of the last fragment were written.
+    ///
+    /// # Safety
+    ///
+    /// They were, and there is room for them.
+    #[inline]
+    unsafe fn advance(&mut self, len: usize) {
+        // SAFETY: By the safety requirements there is a fragment, with as many bytes behind those that are used.
+        unsafe { bindings::skb_extend_frag(self.skb.as_raw(), len as u32) };
         // INVARIANT: As many bytes were initialised.
-        self.left = self.left.wrapping_sub(len);
-        self.written = self.written.wrapping_add(len);
-        if self.written == size {
-            self.frag = self.frag.wrapping_add(1);
-            self.written = 0;
-        }
+        self.place = self.place.wrapping_add(len);
+        self.room = self.room.wrapping_sub(len);
     }
 
-    /// Has `write` write the next `len` bytes, in pieces: it is given the offset of a piece in them, and the piece, which it has to
-    /// fill. `seen` is given each piece when it is written. `None` where fewer bytes are left, or a piece was not filled.
+    /// Calls `write` for the next `len` bytes, in pieces: with the offset of a piece in them, and the piece, which it must fill.
+    /// Then calls `seen` with the piece. `None` if memory is short, or if a piece was not filled; some of the bytes may have been
+    /// written then, as after an error.
     pub fn fill<E>(
         &mut self,
         len: usize,
+        gfp: Gfp<'_>,
         mut write: impl FnMut(usize, &mut Room<'_>) -> Result<(), E>,
         mut seen: impl FnMut(&[u8]),
     ) -> Option<Result<(), E>> {
-        if len > self.left {
-            return None;
-        }
         let mut done = 0usize;
         while done < len {
-            let piece = self.piece(len.wrapping_sub(done));
-            let (start, size) = (piece.as_ptr(), piece.len());
+            if self.room == 0 {
+                self.grow(gfp)?;
+            }
+            let size = self.room.min(len.wrapping_sub(done));
+            // SAFETY: By the type invariants the last fragment has as many bytes there, which are nobody else's.
+            let piece = unsafe { slice::from_raw_parts_mut(self.place, size) };
+            let start = piece.as_ptr();
             let mut room = Room::new(piece);
             if let Err(error) = write(done, &mut room) {
                 return Some(Err(error));
@@ -114,33 +129,44 @@ impl PagedSkb {
                 return None;
             }
             seen(room.bytes());
-            self.advance(size);
+            // SAFETY: The room was filled.
+            unsafe { self.advance(size) };
             done = done.wrapping_add(size);
         }
         Some(Ok(()))
     }
 
-    /// Writes the next bytes. `None` where fewer are left.
-    pub fn write(&mut self, bytes: &[u8]) -> Option<()> {
+    /// Writes the next bytes. `None` where memory is short; some of the bytes may be written then.
+    #[inline]
+    pub fn write(&mut self, bytes: &[u8], gfp: Gfp<'_>) -> Option<()> {
         let write = |offset: usize, room: &mut Room<'_>| {
             let rest = bytes.get(offset..).ok_or(EINVAL)?;
             room.write(rest.get(..room.left()).ok_or(EINVAL)?)
         };
-        self.fill(bytes.len(), write, |_| {})?.ok()
+        self.fill(bytes.len(), gfp, write, |_| {})?.ok()
     }
 
-    /// The packet; `None` if not all of it was written.
-    pub fn finish(self) -> Option<SkBuff> {
-        (self.left == 0).then_some(self.skb)
+    /// Drops all written bytes but the first `len`, if there are more.
+    pub fn truncate(&mut self, len: usize) {
+        // INVARIANT: Nothing more is written to the last fragment.
+        self.room = 0;
+        // SAFETY: `self` owns the packet, which is not shared. It becomes shorter, which needs no memory.
+        unsafe { bindings::skb_truncate_frags(self.skb.as_raw(), len.min(self.len()) as u32) };
+    }
+
+    /// The packet.
+    #[inline]
+    pub fn finish(self) -> SkBuff {
+        self.skb
     }
 }
 
 impl SkBuff {
-    /// Makes datagrams with `size` bytes of payload of this packet, at most [`MAX_SEGMENTS`]; the last one may be shorter. They are
-    /// cut by whoever sends them. Of an IPv4 packet each one has the next identification.
+    /// Marks the packet as several datagrams with `size` bytes of payload each, at most [`MAX_SEGMENTS`]; the last one may be
+    /// shorter. The network stack or the device segments the packet. Each IPv4 datagram gets the next identification.
     ///
-    /// The packet begins with its IP header, without options, and the UDP header; their network and transport header are set. The UDP
-    /// checksum is calculated by the device, or when they are cut.
+    /// The packet begins with its IP header, without options, and the UDP header; the offsets of its network and transport header
+    /// are set. The UDP checksum is calculated by the device, or when the packet is segmented.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ use kernel::{
     transmute::{AsBytes, FromBytes},
 };
 
-/// Most datagrams of a packet that [`SkBuff::segment_udp`] makes.
+/// The maximum number of datagrams in a packet that [`SkBuff::segment_udp`] makes.
 pub const MAX_SEGMENTS: usize = 16;
 
 /// An owned packet. Dropping it frees it as a dropped packet; see [`SkBuff::consume`].
@@ -37,8 +37,8 @@ unsafe impl Send for SkBuff {}
 
 /// Accounting of packets in flight: see [`SkBuff::set_owner`].
 pub trait InFlight: Send + Sync + 'static {
-    /// The packet, which had so many [segments](SkBuff::segments) when the owner was set, has left this machine's queues, or was
-    /// dropped. Softirq or process context, must not sleep.
+    /// The packet has left the queues of this machine, or was dropped. `segments` is the number of its
+    /// [segments](SkBuff::segments) when the owner was set. Softirq or process context, must not sleep.
     ///
     /// May be called from within the transmit function.
     fn released(this: Arc<Self>, segments: u32);
@@ -297,6 +297,13 @@ impl SkBuff {
     ///
     /// `EINVAL` beyond the end.
     pub fn copy_bits(&self, offset: usize, to: &mut [u8]) -> Result {
+        match self.piece(offset, to.len()) {
+            Some(bytes) if bytes.len() == to.len() => {
+                to.copy_from_slice(bytes);
+                return Ok(());
+            }
+            _ => {}
+        }
         let (offset, len) = self.range(offset, to.len())?;
         // SAFETY: The range is inside the packet, and `to` is that long.
         kernel::error::to_result(unsafe {
@@ -319,6 +326,36 @@ impl SkBuff {
         Ok(())
     }
 
+    /// The `len` bytes at `offset`, if they lie in the linear part or in one page fragment.
+    #[inline]
+    fn piece(&self, offset: usize, len: usize) -> Option<&[u8]> {
+        let linear = self.headlen();
+        let Some(mut start) = offset.checked_sub(linear) else {
+            return self.data().get(offset..offset.checked_add(len)?);
+        };
+        // SAFETY: The packet is valid, and its data has the structure behind it.
+        let count = unsafe { (*bindings::skb_shinfo(self.as_raw())).nr_frags };
+        for index in 0..u32::from(count) {
+            // SAFETY: There is such a fragment.
+            let size = unsafe { bindings::skb_frag_size(self.as_raw(), index) } as usize;
+            let Some(rest) = size.checked_sub(start).filter(|rest| *rest > 0) else {
+                start = start.wrapping_sub(size);
+                continue;
+            };
+            if rest < len {
+                return None;
+            }
+            // SAFETY: As above.
+            let bytes = unsafe { bindings::skb_frag_address(self.as_raw(), index) }.cast::<u8>();
+            if bytes.is_null() {
+                return None;
+            }
+            // SAFETY: The fragment has `rest` bytes behind `start`, and its memory is the processor's.
+            return Some(unsafe { slice::from_raw_parts(bytes.wrapping_add(start), len) });
+        }
+        None
+    }
+
     /// Calls `f` with the pieces of `len` bytes at `offset`.
     ///
     /// # Errors
@@ -326,13 +363,11 @@ impl SkBuff {
     /// `EINVAL` beyond the end.
     pub fn for_each_slice(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> Result {
         self.range(offset, len)?;
-        let end = offset.wrapping_add(len);
-        if end <= self.headlen() {
-            if let Some(bytes) = self.data().get(offset..end) {
-                f(bytes);
-            }
+        if let Some(bytes) = self.piece(offset, len) {
+            f(bytes);
             return Ok(());
         }
+        let end = offset.wrapping_add(len);
         let mut state = pin_init::zeroed::<bindings::skb_seq_state>();
         let mut bytes = core::ptr::null();
         let mut done = 0u32;
@@ -382,16 +417,16 @@ impl SkBuff {
 
     /// Sets a word of the control buffer, which the owner of the packet may use.
     #[inline]
-    pub fn set_note(&mut self, note: u32) {
+    pub fn set_cb_word(&mut self, word: u32) {
         // SAFETY: `self` owns the packet, and is borrowed mutably.
-        unsafe { bindings::skb_set_note(self.as_raw(), note) };
+        unsafe { bindings::skb_set_cb_word(self.as_raw(), word) };
     }
 
-    /// The word that [`SkBuff::set_note`] has set, if the packet had no other owner since.
+    /// The word that [`SkBuff::set_cb_word`] has set, if the packet had no other owner since.
     #[inline]
-    pub fn note(&self) -> u32 {
+    pub fn cb_word(&self) -> u32 {
         // SAFETY: The packet is valid.
-        unsafe { bindings::skb_note(self.as_raw()) }
+        unsafe { bindings::skb_cb_word(self.as_raw()) }
     }
 
     /// Reads a header at `offset` from the packet's start, which may be negative, if it is in the linear part.
@@ -458,7 +493,8 @@ impl SkBuff {
 /// The type of `skb->destructor`.
 type Destructor = unsafe extern "C" fn(*mut bindings::sk_buff);
 
-/// The destructor of a packet with so many segments. The number is a part of the function: others may change that in the packet.
+/// The destructor of a packet with this number of segments. The number is an argument of the generic function, because other code may
+/// change the number in the packet.
 fn release_of<T: InFlight>(segments: usize) -> Destructor {
     macro_rules! numbers {
         ($($n:literal)*) => { [$(release::<T, $n>),*] };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lists of socket buffers.
+//! Lists of socket buffers: `struct sk_buff` of `include/linux/skbuff.h`, linked by `next`.
 
 use super::skb::SkBuff;
 use crate::bindings;

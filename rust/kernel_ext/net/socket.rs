@@ -3,6 +3,10 @@
 //! Kernel sockets that do not keep their network namespace alive: they must be closed before it is deleted.
 //!
 //! The namespace has a list that owns them, and the opener has a handle. Either of them closes the socket.
+//!
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `Sockets::open` | the open sockets of a namespace; held while one is opened or closed | process | what opening and closing takes |
 
 use super::ns::{NetNamespace, PerNamespace};
 use crate::{bindings, context::MaySleep, sync::new_mutex};
@@ -47,8 +51,8 @@ impl Socket {
         }
     }
 
-    /// Registers a hook, which is given the socket, until the socket is closed. From now on datagrams that come one by one may be put
-    /// together (GRO).
+    /// Registers a hook, which is given the socket, until the socket is closed. From now on the network stack may
+    /// merge single datagrams (GRO).
     ///
     /// # Errors
     ///

@@ -64,7 +64,7 @@ impl Registration {
     }
 }
 
-/// A hook of netfilter.
+/// A netfilter hook.
 struct Hook(UnsafeCell<bindings::nf_hook_ops>);
 
 // SAFETY: Only the kernel accesses what is inside, under locks of its own.
@@ -73,7 +73,7 @@ unsafe impl Send for Hook {}
 unsafe impl Sync for Hook {}
 
 impl Hook {
-    /// One for packets to this host, after all filters.
+    /// A hook for packets to this host, after all filters.
     fn new(version: IpVersion) -> Self {
         let protocol = match version {
             IpVersion::V4 => bindings::NFPROTO_IPV4,
@@ -89,7 +89,8 @@ impl Hook {
     }
 }
 
-/// Checks that a packet, which begins with its IP header, is UDP, whole, and for this port; returns where its UDP header is.
+/// Checks that a packet, which begins with its IP header, is an unfragmented UDP packet for this port. Returns the offset of its
+/// UDP header.
 fn udp_at(packet: &mut SkBuff, port: u16) -> Option<usize> {
     let (ip, protocol) = match packet.ip_header()? {
         IpHeader::V4(ip) if ip.version_ihl == Ipv4Header::VERSION_IHL => {
@@ -135,7 +136,7 @@ unsafe impl<T: Receive> Send for UdpSocket<T> {}
 unsafe impl<T: Receive> Sync for UdpSocket<T> {}
 
 impl<T: Receive> UdpSocket<T> {
-    /// Opens a port; from now on `receiver` gets its packets: `whole`, if it takes several datagrams in one packet.
+    /// Opens a port, whose packets are passed to `receiver` from now on. With `whole`, it takes several datagrams in one packet.
     ///
     /// # Errors
     ///
@@ -237,7 +238,8 @@ impl<T: Receive> UdpSocket<T> {
         &self.receiver
     }
 
-    /// Takes a packet of several datagrams in front of the UDP layer, which would cut it for such a socket (`udp_unexpected_gso()`).
+    /// Makes the UDP layer pass on a packet of several datagrams in one piece. By default it segments such a packet for a socket with
+    /// a callback (`udp_unexpected_gso()`).
     ///
     /// # Safety
     ///
@@ -246,27 +248,25 @@ impl<T: Receive> UdpSocket<T> {
     unsafe extern "C" fn local_in(
         sock: *mut c_void,
         skb: *mut bindings::sk_buff,
-        state: *const bindings::nf_hook_state,
+        _state: *const bindings::nf_hook_state,
     ) -> u32 {
         // SAFETY: By the safety requirements.
-        match unsafe { Self::take_whole(sock.cast(), skb, (*state).in_) } {
-            Some(()) => bindings::NF_STOLEN,
-            None => bindings::NF_ACCEPT,
+        unsafe {
+            if Self::takes(sock.cast(), skb).is_some() {
+                bindings::skb_keep_segments(skb);
+            }
         }
+        bindings::NF_ACCEPT
     }
 
-    /// Takes the packet, or leaves it to the UDP layer.
+    /// `Some` if the receiver of the socket takes all datagrams of a packet in one piece.
     ///
     /// # Safety
     ///
-    /// As for [`Self::local_in`]; `device` is the ingress device.
+    /// As for [`Self::local_in`].
     #[inline]
-    unsafe fn take_whole(
-        sock: *mut bindings::sock,
-        skb: *mut bindings::sk_buff,
-        device: *mut bindings::net_device,
-    ) -> Option<()> {
-        // SAFETY: The packet is valid, and not given away but by `steal`.
+    unsafe fn takes(sock: *mut bindings::sock, skb: *mut bindings::sk_buff) -> Option<()> {
+        // SAFETY: The packet is valid, and is not freed here.
         let mut packet = unsafe { ManuallyDrop::new(SkBuff::from_raw(NonNull::new(skb)?)) };
         packet.segment_size()?;
         // SAFETY: The socket is released a grace period after it was closed at the earliest.
@@ -278,42 +278,13 @@ impl<T: Receive> UdpSocket<T> {
                 .skc_num
         };
         let ip = udp_at(&mut packet, port)?;
-        // SAFETY: As above; the receiver is released a grace period after the socket was closed. The device is that of the packet.
-        unsafe {
+        // SAFETY: As above; the receiver is released a grace period after the socket was closed.
+        let receiver = unsafe {
             let receiver = bindings::rcu_dereference_sk_user_data(sock);
-            if receiver.is_null() || !bindings::udp_policy_check(skb) {
-                return None;
-            }
-            let receiver = Arc::<T>::borrow(receiver);
-            let payload = ip.checked_add(size_of::<UdpHeader>())?;
-            if !T::takes_whole(&receiver, &packet, payload) {
-                return None;
-            }
-            packet.pull(ip)?;
-            bindings::nf_reset_ct(skb);
-            let packet = Self::scrub(NonNull::new(skb)?);
-            T::receive(&receiver, packet, NetDevice::from_raw(device));
-        }
-        Some(())
-    }
-
-    /// Removes from a packet what is valid in the receive path only: its ingress device, and its route.
-    ///
-    /// # Safety
-    ///
-    /// `skb` is a valid packet, and the caller hands over the only reference to it.
-    unsafe fn scrub(skb: NonNull<bindings::sk_buff>) -> SkBuff {
-        // SAFETY: By the safety requirements.
-        unsafe {
-            let place = &raw mut (*skb.as_ptr())
-                .__bindgen_anon_1
-                .__bindgen_anon_1
-                .__bindgen_anon_1
-                .dev;
-            place.write(core::ptr::null_mut());
-            bindings::skb_dst_drop(skb.as_ptr());
-            SkBuff::from_raw(skb)
-        }
+            (!receiver.is_null()).then(|| Arc::<T>::borrow(receiver))?
+        };
+        let payload = ip.checked_add(size_of::<UdpHeader>())?;
+        T::takes_whole(&receiver, &packet, payload).then_some(())
     }
 
     /// # Safety
@@ -326,14 +297,17 @@ impl<T: Receive> UdpSocket<T> {
         let Some(packet) = NonNull::new(skb) else {
             return 0;
         };
-        // SAFETY: The kernel hands the packet over. Its ingress device is valid during the call only.
+        // SAFETY: The kernel hands the packet over. Its ingress device, which is valid during the call only, and its route are removed
+        // from it.
         let (packet, device) = unsafe {
-            let device = (*skb)
+            let place = &raw mut (*skb)
                 .__bindgen_anon_1
                 .__bindgen_anon_1
                 .__bindgen_anon_1
                 .dev;
-            (Self::scrub(packet), NetDevice::from_raw(device.cast()))
+            let device = place.replace(core::ptr::null_mut());
+            bindings::skb_dst_drop(skb);
+            (SkBuff::from_raw(packet), NetDevice::from_raw(device.cast()))
         };
         // SAFETY: The kernel calls within an RCU read-side critical section.
         let receiver = unsafe { bindings::rcu_dereference_sk_user_data(sock) };

@@ -15,7 +15,7 @@
 //! };
 //!
 //! /// Sends a datagram. Any context.
-//! fn tell<'d, H: Handler<'d>>(
+//! fn send_datagram<'d, H: Handler<'d>>(
 //!     qp: &QpRef<'d, Ud, Rts>,
 //!     pd: &Pd<'d>,
 //!     (path, qp_num): (&AhFields, u32),
@@ -95,7 +95,7 @@ impl<'d> Ah<'d> {
     /// # Errors
     ///
     /// As for [`Self::new`], and those of resolving the address.
-    pub fn for_answer(
+    pub fn for_reply(
         pd: &Pd<'d>,
         source: &Source,
         grh: &[u8; GRH_LENGTH],

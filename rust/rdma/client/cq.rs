@@ -49,9 +49,9 @@ use rdma_bindings::{
 };
 
 use super::{
+    credit::CqEntries,
     deferred::{Deferred, Object, UninitObject},
     device::made,
-    room::Room,
     Device,
 };
 use crate::{
@@ -151,7 +151,7 @@ pub struct CqRef<'d> {
     polling: Polling<'d>,
     /// The state of polling by the client: see [`turn`].
     turn: AtomicU32,
-    room: Arc<Room>,
+    free: Arc<CqEntries>,
     device: Device<'d>,
 }
 
@@ -187,7 +187,7 @@ impl<'d> Cq<'d> {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>> {
         sleep.check();
-        let room = Room::new(entries)?;
+        let free = CqEntries::new(entries)?;
         let entries = c_int::try_from(entries).map_err(|_| EINVAL)?;
         let vector = c_int::try_from(vector).map_err(|_| EINVAL)?;
         if entries == 0 {
@@ -209,7 +209,7 @@ impl<'d> Cq<'d> {
                 device.owner().as_char_ptr(),
             )
         };
-        Ok(Self::keep(blank, device, polling, room, made(raw)?))
+        Ok(Self::keep(blank, device, polling, free, made(raw)?))
     }
 
     /// Creates a completion queue that notifies `listener`: see [`CqRef::arm`].
@@ -225,7 +225,7 @@ impl<'d> Cq<'d> {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>> {
         sleep.check();
-        let room = Room::new(entries)?;
+        let free = CqEntries::new(entries)?;
         let blank = Self::blank()?;
         let notifier = Notifier::new(device, listener)?;
         let attr = ib_cq_init_attr {
@@ -245,7 +245,7 @@ impl<'d> Cq<'d> {
             )
         };
         let polling = Polling::Notified(notifier);
-        Ok(Self::keep(blank, device, polling, room, made(raw)?))
+        Ok(Self::keep(blank, device, polling, free, made(raw)?))
     }
 
     /// Allocates the memory for a queue.
@@ -261,7 +261,7 @@ impl<'d> Cq<'d> {
         (blank, whole): Memory<'d>,
         device: &Device<'d>,
         polling: Polling<'d>,
-        room: Arc<Room>,
+        free: Arc<CqEntries>,
         raw: NonNull<ib_cq>,
     ) -> Arc<Self> {
         // INVARIANT: The queue was just created.
@@ -269,7 +269,7 @@ impl<'d> Cq<'d> {
             raw,
             polling,
             turn: AtomicU32::new(turn::NOBODY),
-            room,
+            free,
             device: device.clone(),
         };
         let cq = blank.deferred(device, cq);
@@ -292,8 +292,8 @@ impl<'d> CqRef<'d> {
         self.raw.as_ptr()
     }
 
-    pub(super) fn room(&self) -> &Arc<Room> {
-        &self.room
+    pub(super) fn free_entries(&self) -> &Arc<CqEntries> {
+        &self.free
     }
 
     /// The device.
@@ -411,13 +411,16 @@ impl<'d> CqRef<'d> {
     }
 
     /// Calls `f` with [`Self::poll`] excluded.
-    pub(super) fn while_not_polled<R>(&self, f: impl FnOnce(&PollGuard<'_, 'd>) -> R) -> R {
+    pub(super) fn while_not_polled<R>(
+        &self,
+        sleep: &MaySleep,
+        f: impl FnOnce(&PollGuard<'_, 'd>) -> R,
+    ) -> R {
         if matches!(self.polling, Polling::Core) {
             return f(&PollGuard(self));
         }
         while !self.take_turn() {
-            // SAFETY: Objects are destroyed in process context, without locks.
-            unsafe { bindings::msleep(1) };
+            sleep.sleep_ms(1);
         }
         let result = f(&PollGuard(self));
         while !self.leave_turn() {
@@ -433,12 +436,11 @@ impl<'d> CqRef<'d> {
         f: impl FnOnce(&ExclusiveGuard<'_, 'd>) -> R,
     ) -> R {
         if !matches!(self.polling, Polling::Core) {
-            return self.while_not_polled(|_| f(&ExclusiveGuard(self)));
+            return self.while_not_polled(sleep, |_| f(&ExclusiveGuard(self)));
         }
         // Only the holder of the turn stops the core.
         while !self.take_turn() {
-            // SAFETY: Objects are destroyed in process context, without locks.
-            unsafe { bindings::msleep(1) };
+            sleep.sleep_ms(1);
         }
         self.stop_core(sleep);
         let result = f(&ExclusiveGuard(self));

@@ -22,7 +22,7 @@
 //!     }
 //! }
 //!
-//! /// Listens as long as the answer is kept.
+//! /// Registers a listener, until the result is dropped.
 //! fn listen<'d>(device: &Device<'d>, sleep: &MaySleep) -> Result<Registration<'d, Listener>> {
 //!     Registration::new(device, Listener, sleep)
 //! }

@@ -90,10 +90,10 @@ use kernel::{
 use rdma_bindings::{self as bindings, ib_event, ib_qp, ib_qp_attr, ib_qp_init_attr};
 
 use super::{
+    credit::{Queue, Reserved, DRAIN_REQUESTS},
     deferred::{Owned, UninitObject},
     device::made,
     event::OnQpEvent,
-    room::{Queue, Reserved, DRAIN_REQUESTS},
     Cq, DropsAnywhere, Pd, Srq,
 };
 use crate::{abi::qp::QpAttrMask, MaySleep, QpEvent, QpState};
@@ -218,13 +218,13 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
     pub fn new(pd: &Pd<'d>, config: Config<'_, 'd>, sleep: &MaySleep) -> Result<Self> {
         sleep.check();
         let reserved = [
-            Reserved::drain(config.send_cq.room())?,
+            Reserved::drain(config.send_cq.free_entries())?,
             match config.srq {
                 Some(srq) => {
                     let address = srq.as_raw().addr();
-                    Reserved::srq(config.recv_cq.room(), address, srq.max_receives())?
+                    Reserved::srq(config.recv_cq.free_entries(), address, srq.max_receives())?
                 }
-                None => Reserved::drain(config.recv_cq.room())?,
+                None => Reserved::drain(config.recv_cq.free_entries())?,
             },
         ];
         let shared = Shared {
@@ -235,8 +235,8 @@ impl<'d, T: Transport> Qp<'d, T, Reset> {
             closing: AtomicBool::new(false),
             can_send: AtomicBool::new(false),
             outstanding: AtomicUsize::new(0),
-            sends: Queue::new(config.max_sends, config.send_cq.room()),
-            receives: Queue::new(config.max_receives, config.recv_cq.room()),
+            sends: Queue::new(config.max_sends, config.send_cq.free_entries()),
+            receives: Queue::new(config.max_receives, config.recv_cq.free_entries()),
             _brand: PhantomData,
         };
         let owner = Owner {

@@ -117,7 +117,7 @@ unsafe impl<T: Send + Sync> AlwaysRefCounted for Counted<T> {
     }
 }
 
-/// The answer to a query for a client's character device, over netlink: `struct ib_client_nl_info`.
+/// The reply to a netlink query for a client's character device: `struct ib_client_nl_info`.
 ///
 /// # Invariants
 ///
@@ -146,7 +146,7 @@ impl<'a> NlInfo<'a> {
         raw.abi = abi;
     }
 
-    /// Adds a number to the answer, as the attribute `RDMA_NLDEV_ATTR_*`.
+    /// Adds a number to the reply, as the attribute `RDMA_NLDEV_ATTR_*`.
     ///
     /// # Errors
     ///

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The C work requests that drivers read: `struct ib_send_wr`, `struct ib_recv_wr`. They are on the stack of the posting
-//! function, since a work may be completed and freed before the driver follows the link to the next request of a chain.
+//! The C work requests that drivers read: `struct ib_send_wr`, `struct ib_recv_wr`.
+//!
+//! They are on the stack of the posting function, since a work may be completed and freed before the driver follows the link to
+//! the next request of a chain.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that their driver has failed to destroy. They stay, with all objects that they use, since the driver may still access
-//! them. The removal of the device or the client repeats the destruction until the driver succeeds.
+//! The retry list: objects that their driver has failed to destroy.
+//!
+//! They stay allocated, with all objects that they use, since the driver may still access them. The removal of the device or the
+//! client repeats the destruction until the driver succeeds.
 
 use core::{
     ptr::{null_mut, NonNull},

@@ -6,7 +6,7 @@
 
 use rdma_bindings::ib_wc;
 
-/// The sender of a datagram, for a [reply](super::Ah::for_answer).
+/// The sender of a datagram, for a [reply](super::Ah::for_reply).
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
     /// The number of the sender's queue pair.

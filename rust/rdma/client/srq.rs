@@ -96,14 +96,14 @@ pub struct SrqRef<'d> {
 }
 
 /// A shared receive queue. Dropping it, in process context, returns the requests that no queue pair has taken to their handlers.
-pub struct Srq<'d>(Owned<Whole<'d>>);
+pub struct Srq<'d>(Owned<SrqInner<'d>>);
 
 /// A shared receive queue with its ownership.
 ///
 /// # Invariants
 ///
 /// `self` owns the queue.
-struct Whole<'d> {
+struct SrqInner<'d> {
     shared: Arc<SrqRef<'d>>,
     /// The listener, which is the context of the C queue, if there is one.
     _events: Option<KBox<Arc<dyn OnSrqEvent + 'd>>>,
@@ -177,12 +177,12 @@ impl<'d> Srq<'d> {
             _brand: PhantomData,
         });
         // INVARIANT: The queue was just created.
-        let whole = Whole {
+        let inner = SrqInner {
             shared: shared.into(),
             _events: events,
             _pd: pd.clone(),
         };
-        Ok(srq.write(Self(blank.owned(pd.device(), whole))).into())
+        Ok(srq.write(Self(blank.owned(pd.device(), inner))).into())
     }
 
     /// Creates a handle for posting.
@@ -258,7 +258,7 @@ impl<'d> SrqRef<'d> {
     }
 }
 
-impl Object for Whole<'_> {
+impl Object for SrqInner<'_> {
     const WHAT: &'static str = "a shared receive queue";
 
     fn destroy(&self, sleep: &MaySleep) -> Result {

@@ -288,8 +288,7 @@ impl Scope {
                     self.device.name()
                 );
             }
-            // SAFETY: The token proves that the context may sleep.
-            unsafe { bindings::msleep(WAIT_MS) };
+            sleep.sleep_ms(WAIT_MS);
         }
     }
 }

@@ -23,7 +23,7 @@
 //! impl<'d> Handler<'d> for Receiver {
 //!     fn done(work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
 //!         if !completion.is_success() {
-//!             return; // The queue pair is in error, or goes: the work is freed.
+//!             return; // The queue pair is in error, or is being destroyed: the work is freed.
 //!         }
 //!         let message = work.bytes().get(..completion.length() as usize);
 //!         pr_info!("{:?}\n", message);
@@ -46,6 +46,7 @@ use kernel::{prelude::*, sync::Arc, types::Opaque};
 use rdma_bindings::{self as bindings, ib_cq, ib_cqe, ib_sge, ib_wc};
 
 use super::{
+    credit::Credit,
     dma::Buffer,
     mr::Invalidated,
     qp::{
@@ -54,7 +55,6 @@ use super::{
         transport::Transport,
     },
     resources::{Outstanding, Resources},
-    room::Credit,
     Device, DropsAnywhere,
 };
 use crate::{abi::wr::SendFlags, MaySleep, WcOpcode, WcStatus};

@@ -31,15 +31,15 @@ view_of! {
     pub struct DevAddr(rdma_dev_addr);
 }
 
-/// A [`DevAddr`] that C lends: for a call, or until the request is answered.
+/// A [`DevAddr`] with exclusive access, during one call of C or until the callback of the resolution.
 ///
 /// # Invariants
 ///
 /// The structure is valid, and nobody else uses it as long as this value exists.
-pub struct LentDevAddr<'a>(&'a DevAddr);
+pub struct DevAddrMut<'a>(&'a DevAddr);
 
 // SAFETY: `Raw` is the pointer type in the header.
-unsafe impl FromC for LentDevAddr<'_> {
+unsafe impl FromC for DevAddrMut<'_> {
     type Raw = *mut rdma_dev_addr;
 
     #[inline]
@@ -203,7 +203,7 @@ impl SourceL2 {
     }
 }
 
-impl LentDevAddr<'_> {
+impl DevAddrMut<'_> {
     fn as_raw(&self) -> *mut rdma_dev_addr {
         self.0.as_raw()
     }
@@ -287,7 +287,7 @@ unsafe impl FromC for CallbackArgument {
     }
 }
 
-/// A request of a C consumer to resolve an address. It is answered once, or dropped when it is cancelled.
+/// A request of a C consumer to resolve an address. Its callback is called once, or the request is cancelled and dropped.
 ///
 /// # Invariants
 ///
@@ -309,10 +309,10 @@ impl ResolveRequest {
     ///
     /// # Safety
     ///
-    /// `addr` is lent until the request is answered or dropped. The callback may be called with `context`, in
+    /// `addr` is valid until the callback is called or the request is dropped. The callback may be called with `context`, in
     /// process context.
     pub unsafe fn new(
-        addr: LentDevAddr<'_>,
+        addr: DevAddrMut<'_>,
         callback: CallbackArgument,
         context: *mut c_void,
     ) -> Self {
@@ -331,14 +331,14 @@ impl ResolveRequest {
     }
 
     /// The structure, for writing.
-    pub fn addr_mut(&mut self) -> LentDevAddr<'_> {
+    pub fn addr_mut(&mut self) -> DevAddrMut<'_> {
         // SAFETY: By the type invariants `addr` is valid.
         // INVARIANT: `self` is borrowed mutably, and by the type invariants nobody else uses the structure.
-        LentDevAddr(unsafe { self.addr.as_ref() })
+        DevAddrMut(unsafe { self.addr.as_ref() })
     }
 
-    /// Answers the request: calls the callback with the result and the source address.
-    pub fn answer(self, result: Result, mut source: Storage) {
+    /// Completes the request: calls the callback with the result and the source address.
+    pub fn complete(self, result: Result, mut source: Storage) {
         let status = result.err().map_or(0, |error| error.to_errno());
         if let Some(callback) = self.callback.0 {
             // SAFETY: By the type invariants `addr` is valid; the request is consumed, so the callback is

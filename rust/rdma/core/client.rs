@@ -232,7 +232,7 @@ impl ClientRequest<'_> {
         }
     }
 
-    /// Calls a client's callback to fill in the answer, and takes a reference to the character device.
+    /// Calls a client's callback to fill in the reply, and takes a reference to the character device.
     ///
     /// # Safety
     ///
@@ -267,7 +267,7 @@ pub fn chardev_number(cdev: &kernel::device::Device) -> u64 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// The answer of a client: its character device and its ABI.
+/// The reply of a client: its character device and its ABI.
 pub struct ClientInfo {
     /// The port that the character device belongs to, or that was queried.
     pub port: u32,

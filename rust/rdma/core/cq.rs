@@ -264,12 +264,12 @@ impl Completion<'_> {
 }
 
 /// The completions of one `poll_cq`.
-pub struct Taken<'a> {
+pub struct PolledBatch<'a> {
     wcs: core::slice::IterMut<'a, ib_wc>,
     cq: ClientCq<'a>,
 }
 
-impl<'a> Iterator for Taken<'a> {
+impl<'a> Iterator for PolledBatch<'a> {
     type Item = Completion<'a>;
 
     #[inline]
@@ -284,7 +284,7 @@ impl<'a> Iterator for Taken<'a> {
     }
 }
 
-impl ExactSizeIterator for Taken<'_> {}
+impl ExactSizeIterator for PolledBatch<'_> {}
 
 /// A buffer for completions.
 pub struct Batch<'a>(&'a mut [MaybeUninit<ib_wc>]);
@@ -304,10 +304,10 @@ impl<'a> Batch<'a> {
 
     /// Polls up to `max` completions from the driver.
     #[inline]
-    pub fn poll<'b>(&'b mut self, cq: ClientCq<'b>, max: usize) -> Taken<'b> {
+    pub fn poll<'b>(&'b mut self, cq: ClientCq<'b>, max: usize) -> PolledBatch<'b> {
         let max = max.min(self.capacity());
         let room = self.0.get_mut(..max).unwrap_or_default();
-        Taken {
+        PolledBatch {
             wcs: cq.driver_poll(room).iter_mut(),
             cq,
         }
@@ -719,10 +719,10 @@ unsafe extern "C" fn moderate<P: Poller>(item: *mut work_struct) {
 }
 
 /// A queue that was removed from its pool.
-pub enum TakenCq {
-    /// Nobody has completions of the queue.
+pub enum RemovedCq {
+    /// All claimed entries were returned.
     Unused(Owned<Cq>),
-    /// A client has left without giving back what it has claimed, and may use the queue, which therefore stays for good.
+    /// A client has not returned its entries and may still use the queue, which is never freed.
     Claimed,
 }
 
@@ -809,7 +809,7 @@ impl<'a> CqPool<'a> {
     }
 
     /// Removes the first queue. `None` for an empty pool.
-    pub fn take(&mut self) -> Option<TakenCq> {
+    pub fn take(&mut self) -> Option<RemovedCq> {
         // SAFETY: The lock is held, and the pool owns the queue.
         let cq: Owned<Cq> = unsafe {
             let entry = list::first(self.head())?;
@@ -819,9 +819,9 @@ impl<'a> CqPool<'a> {
             ))?)
         };
         Some(match cq.is_claimed() {
-            true => TakenCq::Claimed,
+            true => RemovedCq::Claimed,
             // Nobody can claim completions of a queue that is in no pool.
-            false => TakenCq::Unused(cq),
+            false => RemovedCq::Unused(cq),
         })
     }
 }

@@ -110,19 +110,19 @@ impl core::fmt::Debug for DeviceName {
 /// type.
 pub unsafe trait Private: Send + Sync {}
 
-/// The beginning of an allocation, which the `ib_device` follows.
+/// The core's private data, which precedes the `ib_device` in an allocation.
 #[repr(C, align(64))]
-struct Front<T>(T);
+struct Prefix<T>(T);
 
 /// The offset of the device in an allocation, in bytes.
-const fn front<T>() -> usize {
-    core::mem::size_of::<Front<T>>()
+const fn device_offset<T>() -> usize {
+    core::mem::size_of::<Prefix<T>>()
 }
 
 /// The layout of an allocation whose device has `size` bytes, the driver's data included.
 fn layout<T>(size: usize) -> Result<core::alloc::Layout> {
-    let total = front::<T>().checked_add(size).ok_or(EOVERFLOW)?;
-    let align = core::mem::align_of::<Front<T>>();
+    let total = device_offset::<T>().checked_add(size).ok_or(EOVERFLOW)?;
+    let align = core::mem::align_of::<Prefix<T>>();
     let layout = core::alloc::Layout::from_size_align(total, align).map_err(|_| EOVERFLOW)?;
     Ok(layout.pad_to_align())
 }
@@ -151,7 +151,7 @@ where
         return Err(error.into());
     }
     // SAFETY: The device lies inside the allocation.
-    Ok(unsafe { memory.add(front::<T>()) }.cast())
+    Ok(unsafe { memory.add(device_offset::<T>()) }.cast())
 }
 
 /// Frees a device, and drops the core's private data.
@@ -160,12 +160,12 @@ where
 ///
 /// The device is from [`allocate`] for this type, and is not used any more.
 pub unsafe fn free<T: Private>(device: NonNull<Device>) {
-    // SAFETY: By the safety requirements the device is at `front::<T>()` in an allocation that begins with a `T`.
+    // SAFETY: By the safety requirements the device is at `device_offset::<T>()` in an allocation that begins with a `T`.
     unsafe {
-        let memory = device.cast::<u8>().sub(front::<T>());
+        let memory = device.cast::<u8>().sub(device_offset::<T>());
         core::ptr::drop_in_place(memory.as_ptr().cast::<T>());
         // `kfree` does not look at the size.
-        Kmalloc::free(memory, core::alloc::Layout::new::<Front<T>>());
+        Kmalloc::free(memory, core::alloc::Layout::new::<Prefix<T>>());
     }
 }
 
@@ -256,12 +256,13 @@ impl Device {
     #[inline]
     pub fn private<T: Private>(&self) -> &T {
         // SAFETY: By the safety requirements of `Private` the device is from `allocate` for this type.
-        unsafe { &*self.as_raw().byte_sub(front::<T>()).cast::<T>() }
+        unsafe { &*self.as_raw().byte_sub(device_offset::<T>()).cast::<T>() }
     }
 
     /// The bytes of the name.
     fn name_bytes(&self) -> &[AtomicU8; NAME_MAX] {
-        // SAFETY: The array is a member of the device. Rust changes its bytes one by one, and C reads them one by one.
+        // SAFETY: The array is a member of the device. Only the core writes it, byte by byte, in
+        // Rust; C reads it alone.
         unsafe { &*(&raw const (*self.as_raw()).name).cast() }
     }
 
@@ -287,13 +288,14 @@ impl Device {
         field!(self, index)
     }
 
-    /// Sets the index of the device. The registry calls it under its lock.
+    /// Sets the index of the device. A concurrent reader gets the old one or the new one.
     pub fn set_index(&self, index: u32) {
         // SAFETY: Any value is valid, and a single store writes it.
         unsafe { (&raw mut (*self.as_raw()).index).write_volatile(index) };
     }
 
-    /// Sets the member `name`, truncated to 63 bytes. The registry calls it under its lock.
+    /// Sets the member `name`, truncated to 63 bytes. A concurrent reader may get a mixture of the old name and the new one, and
+    /// so does the device if two threads set it.
     pub fn set_name_field(&self, name: &CStr) {
         let name = name.to_bytes();
         // The last byte is NUL, and stays so.
@@ -484,7 +486,7 @@ impl Device {
         core::ptr::eq(self.raw_net().cast(), net.as_raw())
     }
 
-    /// The kind of link that the device is: `rdma link delete` asks there. Null for none.
+    /// The link type of the device, which `rdma link delete` calls. Null for none.
     #[inline]
     pub fn link_ops(&self) -> *const bindings::rdma_link_ops {
         field!(self, link_ops)
@@ -565,11 +567,11 @@ impl Device {
 
     /// Sets the count of registration references from 0 to 1: the device is registered from now on. `None` if the count is not
     /// 0.
-    pub fn first_registered(&self) -> Option<(Registered, BeginsRegistered<'_>)> {
+    pub fn first_registered(&self) -> Option<(Registered, NewlyRegistered<'_>)> {
         let count = self.registrations().as_atomic();
         count.cmpxchg(0, 1, kernel::sync::atomic::Full).ok()?;
         // INVARIANT: The reference was just counted, as the first.
-        Some((Registered(NonNull::from(self)), BeginsRegistered(self)))
+        Some((Registered(NonNull::from(self)), NewlyRegistered(self)))
     }
 }
 
@@ -578,9 +580,9 @@ impl Device {
 /// # Invariants
 ///
 /// There is one value for each time that the device is registered.
-pub struct BeginsRegistered<'a>(&'a Device);
+pub struct NewlyRegistered<'a>(&'a Device);
 
-impl<'a> BeginsRegistered<'a> {
+impl<'a> NewlyRegistered<'a> {
     pub(super) fn into_device(self) -> &'a Device {
         self.0
     }

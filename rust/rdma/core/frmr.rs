@@ -96,9 +96,9 @@ impl NewFrmr<'_> {
     }
 }
 
-/// The handle that a driver takes from a region, with the handle's pool. The region's member is not cleared: drivers read
-/// there whether the region had a handle from a pool.
-pub struct GivenFrmr<T: FrmrPool> {
+/// The argument of `ib_frmr_pool_push()`: a region's handle, with the handle's pool. The region's member is not cleared, because
+/// drivers read from it whether the region has a handle from a pool.
+pub struct FrmrArg<T: FrmrPool> {
     /// The pool.
     pub pool: Arc<T>,
     /// The handle.
@@ -106,7 +106,7 @@ pub struct GivenFrmr<T: FrmrPool> {
 }
 
 // SAFETY: `Raw` is the pointer type in the header.
-unsafe impl<T: FrmrPool> FromC for GivenFrmr<T> {
+unsafe impl<T: FrmrPool> FromC for FrmrArg<T> {
     type Raw = *mut ib_mr;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {

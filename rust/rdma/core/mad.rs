@@ -134,30 +134,30 @@ unsafe impl<T: Embeds> FromC for MaybeBorrowed<'_, T> {
     }
 }
 
-/// C's reference to an object, which the call takes over.
-pub struct Given<T: Embeds>(pub Arc<T>);
+/// An argument by which C gives up its reference to an object.
+pub struct OwnedArg<T: Embeds>(pub Arc<T>);
 
 // SAFETY: `Raw` is the pointer type in the header.
-unsafe impl<T: Embeds> FromC for Given<T> {
+unsafe impl<T: Embeds> FromC for OwnedArg<T> {
     type Raw = *mut CBody<T>;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
-        // SAFETY: `MadeForC` has given the reference to C, and by the header the function takes it over.
+        // SAFETY: C has the reference from an `ArcOrErr`, and by the header the function takes it over.
         Self(unsafe { Arc::from_raw(object_of(raw)) })
     }
 }
 
-/// A new object for C, with a reference to it, or an errno (`ERR_PTR`).
-pub struct MadeForC<T: Embeds>(pub Result<Arc<T>>);
+/// The result of a C entry point that creates an object: a reference to it, or an errno (`ERR_PTR`).
+pub struct ArcOrErr<T: Embeds>(pub Result<Arc<T>>);
 
-impl<T: Embeds> IntoC for MadeForC<T> {
+impl<T: Embeds> IntoC for ArcOrErr<T> {
     type Raw = *mut CBody<T>;
 
     #[inline]
     fn into_c(self) -> Self::Raw {
         match self.0 {
-            // C owns the reference until it comes back as `Given`.
+            // C owns the reference until it comes back as `OwnedArg`.
             Ok(object) => body_of(Arc::into_raw(object)),
             Err(error) => error.to_ptr(),
         }

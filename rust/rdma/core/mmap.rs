@@ -2,13 +2,11 @@
 
 //! Device memory that user space maps: `struct rdma_user_mmap_entry`.
 //!
-//! | lock | protects |
-//! |---|---|
-//! | `umap_lock` of a device file | its list of mappings; the insertion of entries |
-//! | `xa_lock` of `mmap_xa` of a context | the entry at each offset, and whether it was removed |
-//! | `dmabufs_lock` of an entry | its list of DMA buffers |
-//!
-//! `umap_lock` and `dmabufs_lock` are mutexes: process context; `xa_lock` is taken inside.
+//! | lock | protects | taken in | inside |
+//! |---|---|---|---|
+//! | `umap_lock` of a device file | its list of mappings; the insertion of entries | process context | `xa_lock` of `mmap_xa` |
+//! | `xa_lock` of `mmap_xa` of a context | the entry at each offset, and whether it was removed | process context | the allocator |
+//! | `dmabufs_lock` of an entry | its list of DMA buffers | process context | `xa_lock` of `mmap_xa`, the reservation lock of a buffer |
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/linux/xarray.h`.
 

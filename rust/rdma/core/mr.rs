@@ -90,14 +90,14 @@ impl Mr {
         unsafe { (&raw const (*self.as_raw()).page_size).read_volatile() }
     }
 
-    /// Sets the page size of the mapping in bytes. Called while the region is being mapped.
+    /// Sets the page size of the mapping in bytes. A concurrent reader gets the old one or the new one.
     #[inline]
     pub fn set_page_size(&self, page_size: u32) {
         // SAFETY: Any value is valid, and it is written whole.
         unsafe { (&raw mut (*self.as_raw()).page_size).write_volatile(page_size) };
     }
 
-    /// Sets the I/O virtual address and the length in bytes. Called while the region is being mapped.
+    /// Sets the I/O virtual address and the length in bytes, one after the other.
     #[inline]
     pub fn set_range(&self, iova: u64, length: u64) {
         // SAFETY: Any values are valid, and a single store writes each.
@@ -107,7 +107,7 @@ impl Mr {
         }
     }
 
-    /// The I/O virtual address and the length in bytes. While the region is being mapped, one may be new and the other old.
+    /// The I/O virtual address and the length in bytes. While they are being set, one may be new and the other old.
     #[inline]
     pub fn range(&self) -> (u64, u64) {
         // SAFETY: Any values are valid, and a single store writes each.
@@ -336,14 +336,14 @@ impl<'a> MrPoolQp<'a> {
     }
 }
 
-/// A region that a pool has lent to a borrower.
+/// A region from a pool (`ib_mr_pool_get()`).
 ///
 /// # Invariants
 ///
 /// The region is in no list, and only the holder of this value changes it. It is valid as long as its queue pair.
-pub struct LentMr<'a>(&'a Mr);
+pub struct PooledMr<'a>(&'a Mr);
 
-impl LentMr<'_> {
+impl PooledMr<'_> {
     /// Hands the region over to C, or to a context of the RW API.
     #[inline]
     pub fn into_raw(self) -> *mut ib_mr {
@@ -351,7 +351,7 @@ impl LentMr<'_> {
     }
 }
 
-impl core::ops::Deref for LentMr<'_> {
+impl core::ops::Deref for PooledMr<'_> {
     type Target = Mr;
 
     #[inline]
@@ -361,13 +361,13 @@ impl core::ops::Deref for LentMr<'_> {
 }
 
 // SAFETY: `Raw` is the pointer type in the header.
-unsafe impl FromC for LentMr<'_> {
+unsafe impl FromC for PooledMr<'_> {
     type Raw = *mut ib_mr;
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
         // SAFETY: By the safety requirements the region is valid; a view is a transparent wrapper.
-        // INVARIANT: By the header C passes back a region that this pool has lent.
+        // INVARIANT: By the header C passes a region from `ib_mr_pool_get()`.
         Self(unsafe { &*raw.cast() })
     }
 }
@@ -419,35 +419,35 @@ impl<'a> MrPool<'a> {
         }
     }
 
-    /// Lends a region of the pool; `None` if it is empty. Any context.
-    pub fn lend(self) -> Option<LentMr<'a>> {
+    /// Takes a region from the pool; `None` if it is empty. Any context.
+    pub fn get(self) -> Option<PooledMr<'a>> {
         let _locked = self.qp.lock_mrs();
-        // SAFETY: The lock is held; a lent region is valid as long as the queue pair, by the invariants of `LentMr`.
+        // SAFETY: The lock is held; the region is valid as long as the queue pair, by the invariants of `PooledMr`.
         unsafe {
             let entry = list::first(self.list)?;
             list::remove(entry);
-            self.count_lent(1);
+            self.count_used(1);
             // INVARIANT: The region was just removed from the list.
-            Some(LentMr(&*mr_of(entry).cast()))
+            Some(PooledMr(&*mr_of(entry).cast()))
         }
     }
 
-    /// Takes a lent region back, to the front of the list. Any context.
-    pub fn take_back(self, mr: LentMr<'_>) {
+    /// Returns a region to the pool, to the front of the list. Any context.
+    pub fn put(self, mr: PooledMr<'_>) {
         let _locked = self.qp.lock_mrs();
-        // SAFETY: The lock is held; by the invariants of `LentMr` the region is in no list.
+        // SAFETY: The lock is held; by the invariants of `PooledMr` the region is in no list.
         unsafe {
             list::insert_after(self.list, entry_of(mr.into_raw()));
-            self.count_lent(-1);
+            self.count_used(-1);
         }
     }
 
-    /// Adds `more` to the number of lent regions.
+    /// Adds `more` to `mrs_used`, the number of regions in use.
     ///
     /// # Safety
     ///
     /// The queue pair's `mr_lock` is held.
-    unsafe fn count_lent(self, more: c_int) {
+    unsafe fn count_used(self, more: c_int) {
         let used = self.qp.mrs_used().wrapping_add(more);
         // SAFETY: By the safety requirements there is no other writer; readers use a single load.
         unsafe { (&raw mut (*self.qp.as_raw()).mrs_used).write_volatile(used) };

@@ -86,18 +86,18 @@ impl ClientCallbacks {
     }
 
     /// Keeps the callbacks registered until the result is dropped.
-    pub fn hold(&'static self, sleep: &MaySleep) -> HeldCallbacks {
-        HeldCallbacks(self, self.users.read(sleep))
+    pub fn hold(&'static self, sleep: &MaySleep) -> CallbacksGuard {
+        CallbacksGuard(self, self.users.read(sleep))
     }
 }
 
-/// The callbacks of a client, which stay registered as long as this value exists.
-pub struct HeldCallbacks(
+/// A guard that keeps the callbacks of a client registered.
+pub struct CallbacksGuard(
     &'static ClientCallbacks,
     #[expect(dead_code, reason = "it is a lock")] ReadGuard<'static>,
 );
 
-impl HeldCallbacks {
+impl CallbacksGuard {
     /// The callbacks of a command. `None` if the client has none.
     pub fn command(&self, op: u32) -> Option<Callbacks<'_>> {
         let table = NonNull::new(self.0.table.load(Ordering::Acquire))?;
@@ -118,7 +118,7 @@ impl HeldCallbacks {
 ///
 /// The callbacks are those of a client that is held for `'a`.
 #[derive(Clone, Copy)]
-pub struct Callbacks<'a>(&'a rdma_nl_cbs, PhantomData<&'a HeldCallbacks>);
+pub struct Callbacks<'a>(&'a rdma_nl_cbs, PhantomData<&'a CallbacksGuard>);
 
 impl Callbacks<'_> {
     /// Whether the sender needs `CAP_NET_ADMIN`.

@@ -281,10 +281,10 @@ pub type Created<T> = Result<Owned<T>, Failed<Fresh<T>>>;
 /// The result of a destroy method.
 pub type Destroyed<T> = Result<Fresh<T>, Failed<Owned<T>>>;
 
-/// The return value of a C entry point that makes an object: the object, or an errno in the pointer (`ERR_PTR`).
-pub struct Made<T: View>(pub Result<Owned<T>>);
+/// The result of a C entry point that creates an object: the object, or an errno (`ERR_PTR`).
+pub struct OwnedOrErr<T: View>(pub Result<Owned<T>>);
 
-impl<T: View> IntoC for Made<T> {
+impl<T: View> IntoC for OwnedOrErr<T> {
     type Raw = *mut T::C;
 
     #[inline]

@@ -31,7 +31,7 @@ impl Level {
     pub const WARNING: Self = Self(4);
     /// A normal but significant condition.
     pub const NOTICE: Self = Self(5);
-    /// A piece of information.
+    /// An informational message.
     pub const INFO: Self = Self(6);
 }
 

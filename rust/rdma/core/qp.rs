@@ -109,15 +109,15 @@ impl QpInit {
     }
 }
 
-/// A [`QpInit`] that C lends for one call.
+/// A [`QpInit`] with exclusive access, during one call of C.
 ///
 /// # Invariants
 ///
 /// Nobody else uses the structure as long as this value exists.
-pub struct LentQpInit<'a>(&'a QpInit);
+pub struct QpInitMut<'a>(&'a QpInit);
 
 // SAFETY: `Raw` is the pointer type in the header.
-unsafe impl FromC for LentQpInit<'_> {
+unsafe impl FromC for QpInitMut<'_> {
     type Raw = *mut ib_qp_init_attr;
 
     #[inline]
@@ -128,7 +128,7 @@ unsafe impl FromC for LentQpInit<'_> {
     }
 }
 
-impl Deref for LentQpInit<'_> {
+impl Deref for QpInitMut<'_> {
     type Target = QpInit;
 
     #[inline]
@@ -137,7 +137,7 @@ impl Deref for LentQpInit<'_> {
     }
 }
 
-impl LentQpInit<'_> {
+impl QpInitMut<'_> {
     /// Sets the capacity of the send queue in requests, before the queue pair is created.
     pub fn set_max_send_wr(&mut self, max_send_wr: u32) {
         // SAFETY: By the type invariants there is no other user, and `self` is borrowed mutably.

@@ -6,7 +6,7 @@
 //!
 //! | type | stage | next |
 //! |---|---|---|
-//! | [`RwRoom`] | memory for a context | one of its `set_…` methods |
+//! | [`RwUninit`] | memory for a context | one of its `set_…` methods |
 //! | [`RwReady`] | a context whose requests are not posted | [`RwReady::post`], [`RwReady::chain`] |
 //! | [`RwUsed`] | a context whose requests have completed, and which is given up | [`RwUsed::destroy`] |
 //!
@@ -38,14 +38,14 @@ use memory::unmap_page;
 pub use memory::{BvecRange, Bvecs, MappedPages, Mapping, PageList};
 
 use super::{
-    mr::{DmaList, DmaSpan, LentMr, MrPool},
+    mr::{DmaList, DmaSpan, MrPool, PooledMr},
     Device, Qp,
 };
 
 type RegCtx = bindings::rdma_rw_ctx__bindgen_ty_1_rdma_rw_reg_ctx;
 
-/// Uninitialised memory for a context, lent exclusively.
-pub struct RwRoom<'a>(&'a mut rdma_rw_ctx);
+/// An uninitialised context, with exclusive access.
+pub struct RwUninit<'a>(&'a mut rdma_rw_ctx);
 
 /// A context that was set up, and whose requests are not posted.
 ///
@@ -78,7 +78,7 @@ macro_rules! context_from_c {
         }
     )*};
 }
-context_from_c! { RwRoom RwReady RwUsed }
+context_from_c! { RwUninit RwReady RwUsed }
 
 /// The queue pair that C passes with a context: the one that the context is set up for.
 pub struct RwQp<'a>(&'a Qp);
@@ -211,17 +211,17 @@ impl<'a> Regions<'a> {
         pool_of(self.qp, self.integrity)
     }
 
-    /// Borrows one more region, calls `f` with it, and keeps it for the transfer.
+    /// Takes one more region from the pool, calls `f` with it, and keeps it for the transfer.
     ///
     /// # Errors
     ///
     /// `EAGAIN` if the pool is empty, `ENOMEM`, and those of `f`.
-    pub fn lend<R>(&mut self, f: impl FnOnce(&LentMr<'_>) -> Result<R>) -> Result<R> {
+    pub fn take_region<R>(&mut self, f: impl FnOnce(&PooledMr<'_>) -> Result<R>) -> Result<R> {
         self.regions.reserve(1, GFP_KERNEL)?;
-        let mr = self.pool().lend().ok_or(EAGAIN)?;
+        let mr = self.pool().get().ok_or(EAGAIN)?;
         let result = f(&mr);
         let mut region: RegCtx = pin_init::zeroed();
-        // INVARIANT: The region was just lent.
+        // INVARIANT: The region was just taken from the pool.
         region.mr = mr.into_raw();
         // `new` has reserved the capacity.
         self.regions.push(region, GFP_KERNEL)?;
@@ -233,7 +233,7 @@ impl<'a> Regions<'a> {
     /// region by itself.
     pub fn into_ctx(
         mut self,
-        ctx: &mut RwRoom<'_>,
+        ctx: &mut RwUninit<'_>,
         transfer: &Transfer,
         access: u32,
         invalidates: bool,
@@ -244,7 +244,7 @@ impl<'a> Regions<'a> {
         let mut prev: *mut ib_send_wr = null_mut();
         for region in &mut self.regions {
             // SAFETY: By the type invariants the region is lent to `self`.
-            let mr = unsafe { LentMr::from_c(region.mr) };
+            let mr = unsafe { PooledMr::from_c(region.mr) };
             let more = set_up_region(region, &mr, transfer, done, invalidates);
             requests = u32::wrapping_add(requests, more);
             region.reg_wr.access = access as c_int;
@@ -288,7 +288,7 @@ fn first_of(region: &mut RegCtx) -> *mut ib_send_wr {
 /// Sets up the requests of a region, and returns their number.
 fn set_up_region(
     region: &mut RegCtx,
-    mr: &LentMr<'_>,
+    mr: &PooledMr<'_>,
     transfer: &Transfer,
     done: u64,
     invalidates: bool,
@@ -340,8 +340,8 @@ impl Drop for Regions<'_> {
     fn drop(&mut self) {
         for region in &self.regions {
             // SAFETY: By the type invariants the region is lent to `self`.
-            let mr = unsafe { LentMr::from_c(region.mr) };
-            self.pool().take_back(mr);
+            let mr = unsafe { PooledMr::from_c(region.mr) };
+            self.pool().put(mr);
         }
     }
 }
@@ -351,7 +351,7 @@ view_of! {
     pub struct SigAttrsView(ib_sig_attrs);
 }
 
-impl LentMr<'_> {
+impl PooledMr<'_> {
     /// Whether the region is registered, and so needs an invalidation first.
     #[inline]
     fn needs_invalidation(&self) -> bool {
@@ -391,7 +391,7 @@ impl LentMr<'_> {
     }
 }
 
-impl RwRoom<'_> {
+impl RwUninit<'_> {
     fn set(
         &mut self,
         kind: RwKind,
@@ -571,7 +571,7 @@ impl RwReady<'_> {
                 RwKind::Regions | RwKind::Integrity => {
                     let regions = regions_of(raw);
                     for region in &mut *regions {
-                        let mr = LentMr::from_c(region.mr);
+                        let mr = PooledMr::from_c(region.mr);
                         let opcode = region.wr.wr.opcode;
                         let key = mr.next_key(opcode != bindings::IB_WR_RDMA_READ_WITH_INV);
                         region.reg_wr.key = key;
@@ -684,7 +684,7 @@ impl RwUsed<'_> {
                     let regions = regions_of(raw);
                     let pool = pool_of(qp, kind == RwKind::Integrity);
                     for region in &*regions {
-                        pool.take_back(LentMr::from_c(region.mr));
+                        pool.put(PooledMr::from_c(region.mr));
                     }
                     if let Some(first) = regions.first_mut().filter(|r| !r.sgt.sgl.is_null()) {
                         let list = first.sgt.sgl;

@@ -27,7 +27,7 @@ use rdma_bindings::{
 
 use super::{
     cq::Handler,
-    mad::{c_pointer, Body, Embeds, Given},
+    mad::{c_pointer, Body, Embeds, OwnedArg},
     object::Owned,
 };
 use crate::MaySleep;
@@ -287,7 +287,7 @@ impl MulticastBody {
         &self.wanted
     }
 
-    /// Sets the record that the member has joined with, the first time. After that the client is told.
+    /// Sets the record that the member has joined with, the first time, before the client's callback is called.
     pub fn set_joined(&self, record: &ib_sa_mcmember_rec) {
         let first =
             self.joined
@@ -295,7 +295,7 @@ impl MulticastBody {
         if first.is_err() {
             return;
         }
-        // SAFETY: The exchange succeeds once. By the header the client reads the record when it was told that the member has joined,
+        // SAFETY: The exchange succeeds once. By the header the client reads the record when its callback has reported the join,
         // which `tell_member` does only after the store below.
         unsafe { (*self.raw.get()).rec = *record };
         self.joined.store(JOINED, Ordering::Release);
@@ -314,7 +314,7 @@ pub fn tell_member<T: Embeds<Body = MulticastBody>>(
     member: &Arc<T>,
     status: Result,
     _sleep: &MaySleep,
-) -> Option<Given<T>> {
+) -> Option<OwnedArg<T>> {
     let has_joined = member.body().joined.load(Ordering::Acquire) == JOINED;
     let status = status.and(has_joined.then_some(()).ok_or(EINVAL));
     let status = status.map_or_else(Error::to_errno, |()| 0);
@@ -325,6 +325,6 @@ pub fn tell_member<T: Embeds<Body = MulticastBody>>(
         let gives_up = (*raw)
             .callback
             .is_some_and(|callback| callback(status, raw) != 0);
-        gives_up.then(|| Given::from_c(raw))
+        gives_up.then(|| OwnedArg::from_c(raw))
     }
 }

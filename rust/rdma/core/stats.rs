@@ -240,11 +240,11 @@ impl Drop for HwCounters {
     }
 }
 
-/// Counters that C gives up, or null.
-pub struct GivenCounters(pub Option<HwCounters>);
+/// An argument by which C gives up counters, or null.
+pub struct CountersArg(pub Option<HwCounters>);
 
 // SAFETY: `Raw` is the pointer type in the header.
-unsafe impl FromC for GivenCounters {
+unsafe impl FromC for CountersArg {
     type Raw = *mut rdma_hw_stats;
 
     unsafe fn from_c(raw: Self::Raw) -> Self {

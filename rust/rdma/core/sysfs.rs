@@ -27,8 +27,8 @@ use rdma_bindings::{
 use super::{stats::HwCounters, CoreDevice, Device};
 use crate::MaySleep;
 
-/// The object of a file.
-pub struct Subject<'a> {
+/// The arguments of an attribute's `show` and `store`.
+pub struct AttrContext<'a> {
     /// The device.
     pub device: &'a Device,
     /// The port; 0 for a file of the device.
@@ -40,10 +40,10 @@ pub struct Subject<'a> {
 }
 
 /// Writes the content of a file: a line with its newline.
-pub type Show = fn(&Subject<'_>, &mut Text<'_>, &MaySleep) -> Result;
+pub type Show = fn(&AttrContext<'_>, &mut Text<'_>, &MaySleep) -> Result;
 
 /// Stores the bytes that were written to a file.
-pub type Store = fn(&Subject<'_>, &[u8], &MaySleep) -> Result;
+pub type Store = fn(&AttrContext<'_>, &[u8], &MaySleep) -> Result;
 
 /// The functions of a file of the core.
 pub struct Behaviour {
@@ -99,8 +99,8 @@ impl Behaviour {
         }
     }
 
-    fn subject<'a>(&'a self, device: &'a Device, port: u32) -> Subject<'a> {
-        Subject {
+    fn context<'a>(&'a self, device: &'a Device, port: u32) -> AttrContext<'a> {
+        AttrContext {
             device,
             port,
             index: self.index,
@@ -117,7 +117,7 @@ impl Behaviour {
         // SAFETY: By the safety requirements.
         let (mut text, sleep) = unsafe { (Text::new(page), MaySleep::assume()) };
         from_result(|| {
-            (self.show)(&self.subject(device, port), &mut text, &sleep)?;
+            (self.show)(&self.context(device, port), &mut text, &sleep)?;
             Ok(text.len() as isize)
         })
     }
@@ -135,7 +135,7 @@ impl Behaviour {
         };
         from_result(|| {
             let store = self.store.ok_or(EIO)?;
-            store(&self.subject(device, port), bytes, &sleep)?;
+            store(&self.context(device, port), bytes, &sleep)?;
             Ok(count as isize)
         })
     }

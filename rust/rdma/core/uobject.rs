@@ -191,7 +191,7 @@ impl Uobject {
         self.id_member().load(Ordering::Relaxed) as u32
     }
 
-    /// Sets the number. Called by ib_uverbs_support.
+    /// Sets the number, by which user space names the object in responses; tables are not changed.
     #[inline]
     pub fn set_id(&self, id: u32) {
         self.id_member().store(id as i32, Ordering::Relaxed);
@@ -208,7 +208,7 @@ impl Uobject {
         self.user_handle_member().load(Ordering::Relaxed)
     }
 
-    /// Sets the handle of user space. Called while the object is being created.
+    /// Sets the handle of user space. Completions and events name the object by it from now on.
     #[inline]
     pub fn set_user_handle(&self, handle: u64) {
         self.user_handle_member().store(handle, Ordering::Relaxed);
@@ -227,7 +227,7 @@ impl Uobject {
         unsafe { context.cast::<Ucontext>().as_ref() }
     }
 
-    /// Marks the object as destroyed. Called by ib_uverbs_support.
+    /// Marks the object as destroyed: it has no context from now on.
     #[inline]
     pub fn clear_context(&self) {
         self.context_member()
@@ -376,7 +376,8 @@ impl AttrBundle {
     /// The context of the command, if it is known yet.
     #[inline]
     pub fn context(&self) -> Option<&Ucontext> {
-        // SAFETY: Only this thread uses the command, and the context is valid during the command.
+        // SAFETY: Only this thread uses the command, by the type `AttrBundle`. By the contract of `set_context` the context
+        // is valid as long as the result.
         unsafe {
             (*self.as_raw())
                 .__bindgen_anon_1
@@ -388,8 +389,13 @@ impl AttrBundle {
     }
 
     /// Sets the context of the command.
+    ///
+    /// # Safety
+    ///
+    /// The context stays as long as the objects that are begun in the command before its context is set anew, and as long as
+    /// the references to the context that [`Self::context`] returns in the meantime.
     #[inline]
-    pub fn set_context(&self, context: Option<&Ucontext>) {
+    pub unsafe fn set_context(&self, context: Option<&Ucontext>) {
         let context = context.map_or(ptr::null_mut(), Ucontext::as_raw);
         // SAFETY: Only this thread uses the command, by the type `AttrBundle`.
         unsafe { (*self.as_raw()).__bindgen_anon_1.__bindgen_anon_1.context = context };

@@ -5,6 +5,7 @@
 use core::marker::PhantomData;
 
 use kernel::prelude::*;
+use kernel_ext::room::Room;
 use rdma_bindings as bindings;
 
 use crate::provider::{mr::VirtDma, umem::Umem};
@@ -23,13 +24,13 @@ pub struct Extent<'a> {
 /// `Kernel` is the address of as many bytes as the extent has, which are valid for reads during `'a`.
 #[derive(Clone, Copy)]
 enum Bytes<'a> {
-    /// From an offset on.
+    /// User memory, and the offset of the first byte.
     User(&'a Umem, usize),
     Kernel(*const u8, PhantomData<&'a ()>),
 }
 
 impl<'a> Extent<'a> {
-    /// Bytes that nobody writes.
+    /// The bytes of a slice, which are not written during `'a`.
     #[inline]
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
         Self {
@@ -61,6 +62,31 @@ impl<'a> Extent<'a> {
         unsafe { self.copy_to(from, to.as_mut_ptr(), to.len()) }
     }
 
+    /// Copies `len` bytes from `from` on to `to`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for bytes outside of the extent, `EINVAL` if `to` is too small.
+    #[inline]
+    pub fn copy_out(&self, mut from: usize, mut len: usize, to: &mut Room<'_>) -> Result {
+        if from.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(EFAULT);
+        }
+        while len != 0 {
+            let (bytes, now) = self.chunk(from, len)?;
+            // SAFETY: The bytes are within the extent, so they are in a pinned page, or valid by the type invariants; all of them are
+            // written to `to`.
+            unsafe {
+                to.write_with(now, |to| {
+                    bindings::memcpy_shared(to.cast(), bytes.cast(), now)
+                })?
+            };
+            from = from.wrapping_add(now);
+            len = len.wrapping_sub(now);
+        }
+        Ok(())
+    }
+
     /// The bytes at `from`, up to `limit` or the end of their page.
     #[inline]
     fn chunk(&self, from: usize, limit: usize) -> Result<(*const u8, usize)> {
@@ -83,7 +109,12 @@ impl<'a> Extent<'a> {
     ///
     /// `to` must be valid for writes of `len` bytes.
     #[inline]
-    unsafe fn copy_to(&self, mut from: usize, mut to: *mut u8, mut len: usize) -> Result {
+    pub(super) unsafe fn copy_to(
+        &self,
+        mut from: usize,
+        mut to: *mut u8,
+        mut len: usize,
+    ) -> Result {
         let end = from.checked_add(len).ok_or(EFAULT)?;
         if end > self.len {
             return Err(EFAULT);

@@ -275,9 +275,9 @@ impl WcSink<'_> {
 
     /// Pushes a completion.
     #[inline]
-    pub fn push(&mut self, wc: &Wc) -> Result<(), NoRoom> {
+    pub fn push(&mut self, wc: &Wc) -> Result<(), BufferFull> {
         match self.extend(&[wc.to_kernel()]) {
-            0 => Err(NoRoom),
+            0 => Err(BufferFull),
             _ => Ok(()),
         }
     }
@@ -302,7 +302,7 @@ impl WcSink<'_> {
 /// is valid as long as the table, which belongs to the completion queue. It is added when the first completion of its number
 /// is polled.
 ///
-/// A process can write arbitrary numbers to its ring, so the table has at most [`Self::MOST`] entries. Further numbers, and
+/// A process can write arbitrary numbers to its ring, so the table has at most [`Self::MAX_ENTRIES`] entries. Further numbers, and
 /// those for which memory is short, are reported as 0.
 pub struct QpNumbers {
     none: KBox<QpNumber>,
@@ -328,7 +328,7 @@ impl QpNumber {
 
 impl QpNumbers {
     /// The maximum number of entries.
-    const MOST: usize = 4096;
+    const MAX_ENTRIES: usize = 4096;
 
     /// Creates an empty table.
     ///
@@ -345,7 +345,7 @@ impl QpNumbers {
 
     /// The entry of a number, which is valid as long as the table. Any context.
     fn name(&mut self, number: u32) -> *mut ib_qp {
-        if self.entries.get(&number).is_none() && self.len < Self::MOST {
+        if self.entries.get(&number).is_none() && self.len < Self::MAX_ENTRIES {
             let entry = QpNumber::new(number, GFP_ATOMIC);
             let entry = entry.and_then(|qp| RBTreeNode::new(number, qp, GFP_ATOMIC));
             if let Ok(entry) = entry {
@@ -363,9 +363,9 @@ impl WcSink<'_> {
         &mut self,
         user: &[u8; size_of::<UserWc>()],
         numbers: &mut QpNumbers,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), BufferFull> {
         if self.next == self.end {
-            return Err(NoRoom);
+            return Err(BufferFull);
         }
         // SAFETY: Any bytes are a valid value of the structure.
         let user: ib_uverbs_wc = unsafe { user.as_ptr().cast::<ib_uverbs_wc>().read_unaligned() };
@@ -394,4 +394,4 @@ impl WcSink<'_> {
 
 /// The array of `poll_cq` is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub struct BufferFull;

@@ -47,6 +47,17 @@ unload() {
 	rmmod "${last[@]}"
 }
 
+# driver_again [PARAMETER=VALUE]: the driver of this mix is unloaded and loaded with a parameter, if it has that; and the links.
+driver_again() {
+	local path parameter=${1:-}
+	path=$(file rdma_rxe "$mix")
+	modinfo -F parm "$path" | grep -q "^${parameter%=*}:" || parameter=
+	link_down A
+	link_down B
+	# shellcheck disable=SC2086 # none, or one
+	rmmod rdma_rxe && insmod "$path" $parameter && link_up A && link_up B
+}
+
 # measure NAME VALUE [UNIT]: without a unit it is time, or the number of instructions where these are counted.
 measure() { printf '%s\t%s\t%s\t%s\t%s\n' "$mix" "$run" "$1" "${3:-}" "$2"; }
 

@@ -12,13 +12,15 @@ needs_perftest="ib_core ib_uverbs_support ib_uverbs rdma_rxe"
 by_rate() { awk -v size="$1" '$1 == size && NF >= 5 && $5 > 0 { printf "%.0f\n", 1000 / $5; found = 1 } END { exit !found }'; }
 by_latency() { awk -v size="$1" '$1 == size && NF >= 6 && $5 > 0 { printf "%.0f\n", 1000 * $5; found = 1 } END { exit !found }'; }
 
-size_name() { [ "$1" -lt 1024 ] && echo "$1 B" || echo "$(($1 / 1024)) KiB"; }
+size_name() {
+	if [ "$1" -lt 1024 ]; then echo "$1 B"; elif [ "$1" -lt 1048576 ]; then echo "$(($1 / 1024)) KiB"; else echo "$(($1 / 1048576)) MiB"; fi
+}
 
 # iterations SERVICE SIZE QPS: of each queue pair. Without acknowledgements no more than receives that are posted at the beginning:
 # a message that finds none is lost, and its receiver waits for ever.
 iterations() {
 	local n
-	n=$((($2 > 4096 ? 160 : 2000) * SCALE / $3))
+	n=$((($2 > 65536 ? 10 : $2 > 4096 ? 160 : 2000) * SCALE / $3))
 	[ "$1" = RC ] || n=$((n > 500 ? 500 : n))
 	echo $((n < 5 ? 5 : n))
 }
@@ -45,11 +47,13 @@ one() {
 # Operation, service, size, queue pairs, place; a comma stands between alternatives.
 chosen() {
 	cat <<- END
-		ib_write_bw RC 65536 1,4,16,64 veth
+		ib_write_bw RC 65536 1,4,16,64,200 veth
+		ib_write_bw RC 1048576 1 veth,one_device
 		ib_write_bw RC 65536 16 one_device
-		ib_send_bw RC 64 1,4,16,64 veth
+		ib_send_bw RC 64 1,4,16,64,200 veth
 		ib_send_bw RC 64 16 one_device
 		ib_read_bw RC 65536 1,16 veth
+		ib_read_bw RC 1048576 1 veth,one_device
 		ib_send_bw UC 64 1,16 veth
 		ib_write_bw UC 65536 16 veth
 		ib_send_bw UD 64 1,16 veth
@@ -63,9 +67,9 @@ chosen() {
 # UD has no message that is longer than a packet, UC no read.
 all() {
 	cat <<- END
-		ib_send_bw,ib_write_bw RC,UC 64,65536 1,4,16,64 veth,one_device
-		ib_read_bw RC 64,65536 1,4,16,64 veth,one_device
-		ib_send_bw UD 64,4096 1,4,16,64 veth,one_device
+		ib_send_bw,ib_write_bw RC,UC 64,65536,1048576 1,4,16,64,200 veth,one_device
+		ib_read_bw RC 64,65536,1048576 1,4,16,64,200 veth,one_device
+		ib_send_bw UD 64,4096 1,4,16,64,200 veth,one_device
 		ib_send_lat,ib_write_lat RC,UC 64,65536 1 veth,one_device
 		ib_read_lat RC 64,65536 1 veth,one_device
 		ib_send_lat UD 64,4096 1 veth,one_device

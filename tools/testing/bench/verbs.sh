@@ -36,6 +36,10 @@ round_verbs() {
 	message "write 4 KiB, 32 under way" events write 4096 32 1 $((500 * SCALE))
 	message "write 64 KiB, 8 under way" "events poll" write 65536 8 1 $((60 * SCALE))
 	message "read 64 KiB, 8 under way" events read 65536 8 1 $((60 * SCALE))
+	message "write 1 MiB, 2 under way" events write 1048576 2 1 $((8 * SCALE))
+	message "read 1 MiB, 2 under way" events read 1048576 2 1 $((8 * SCALE))
 	message "send 64 B, 16 QPs, 16 under way" events send 64 16 16 $((60 * SCALE))
+	message "send 64 B, 64 QPs, 4 under way" events send 64 4 64 $((16 * SCALE))
+	message "send 64 B, 200 QPs, 2 under way" events send 64 2 200 $((6 * SCALE))
 	message "write 64 KiB, 16 QPs, 4 under way" events write 65536 4 16 $((6 * SCALE))
 }

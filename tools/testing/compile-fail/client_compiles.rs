@@ -173,7 +173,7 @@ pub fn answer<'d>(
     sleep: &MaySleep,
 ) -> Result {
     let op = UdOp {
-        ah: &Ah::for_answer(qp.pd(), source, grh, 1, sleep)?,
+        ah: &Ah::for_reply(qp.pd(), source, grh, 1, sleep)?,
         qp_num: source.qp_num,
         qkey: 0x1ee7,
         immediate: None,

@@ -2,7 +2,7 @@
 
 //! Connects each device to itself by the connection manager, in Rust.
 //!
-//! It runs when it is loaded. Results stand in the kernel log, as `pass|NAME` and `fail|NAME|WHY`; then `done`.
+//! It runs when it is loaded. Its results are in the kernel log, as `pass|NAME` and `fail|NAME|WHY`; then `done`.
 //!
 //! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/clients/cm_client.sh loads it.
 
@@ -34,7 +34,7 @@ process_module! {
     license: "GPL",
 }
 
-/// Fails, and says why, where something does not hold.
+/// Fails and logs a message if a condition is false.
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
@@ -44,7 +44,7 @@ macro_rules! ensure {
     };
 }
 
-/// Says when a request is completed.
+/// Signals the completion of a request.
 struct Waited(Arc<Done>);
 
 impl<'d> Handler<'d> for Waited {
@@ -55,7 +55,7 @@ impl<'d> Handler<'d> for Waited {
     }
 }
 
-/// What queue pairs are made of.
+/// The objects that queue pairs are created with.
 struct Parts<'d> {
     pd: Pd<'d>,
     cq: Arc<Cq<'d>>,
@@ -76,7 +76,7 @@ impl<'d> Parts<'d> {
     }
 }
 
-/// An address of a device, of IPv4.
+/// An IPv4 address of a device.
 fn address(device: &Device<'_>) -> Result<[u8; 4]> {
     let gids = (0..8).filter_map(|index| device.gid(1, index).ok());
     gids.filter_map(|gid| gid.gid().ipv4()).next().ok_or(ENODEV)
@@ -90,7 +90,7 @@ const PARAMS: Params<'static> = Params {
     rnr_retries: 7,
 };
 
-/// Both ends of a connection, with room for a message at the one that accepts.
+/// Both ends of a connection; a receive is posted at the passive end.
 struct Pair<'d> {
     from: Connection<'d>,
     to: Connection<'d>,
@@ -185,7 +185,7 @@ fn rejected(device: &Device<'_>, sleep: &MaySleep) -> Result {
         let finished = connecting.finish(sleep).err();
         ensure!(finished == Some(refused), "{finished:?}");
     }
-    // A request that nobody has heard is rejected when nobody listens any more.
+    // A request that is not taken from the listener is rejected when the listener is dropped.
     let route = Route::resolve(device, NetNamespace::init(), None, &there, sleep)?;
     let qp = route.init(parts.qp(sleep)?, sleep)?;
     let connecting = route.begin(qp, &PARAMS, sleep)?;
@@ -213,7 +213,7 @@ struct TestClient;
 static TABLE: Table<TestClient> = Table::new();
 
 impl Client for TestClient {
-    /// A connection that is there until the device goes.
+    /// A connection that exists until the device is removed.
     type Data<'d> = Option<Pair<'d>>;
 
     const NAME: &'static CStr = c"cm_client";
@@ -227,7 +227,7 @@ impl Client for TestClient {
     }
 }
 
-/// Says how a test has ended.
+/// Logs the result of a test.
 fn report(name: &str, result: Result) {
     match result {
         Ok(()) => pr_info!("pass|{name}\n"),

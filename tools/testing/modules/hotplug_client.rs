@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A client that comes and goes, with devices that come and go: for each device it makes a PD, a CQ and two queue pairs that
-//! are connected to each other, sends messages through them, and has nothing left of it when it is removed.
+//! A client for hotplug tests: for each device it creates a PD, a CQ and two queue pairs that are connected to each other, sends
+//! messages through them, and destroys all of them when the device is removed.
 //!
-//! What it has seen stands in `/sys/module/hotplug_client/parameters/`. `faults` counts what must not be.
+//! Its counters are in `/sys/module/hotplug_client/parameters/`; `faults` counts errors.
 //!
 //! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/clients/client.sh and storm.sh load it.
 
@@ -103,25 +103,25 @@ fn fault(what: &str) {
     count(&FAULTS);
 }
 
-/// How many bytes a message has.
+/// The length of a message in bytes.
 const LENGTH: u32 = 256;
 
-/// How many messages are sent for a device.
+/// The number of messages that are sent for a device.
 const PER_DEVICE: u32 = 64;
 
-/// How many requests to receive there are.
+/// The number of receives.
 const RECEIVES: u32 = 8;
 
-/// What is posted for a device, and what has come back.
+/// The numbers of requests that were posted for a device, and of those that have completed.
 struct Audit {
     posted: AtomicUsize,
     completed: AtomicUsize,
 }
 
-/// Closes the books when this is dropped: after the queue pairs.
-struct Books(Arc<Audit>);
+/// Compares the counts when it is dropped, after the queue pairs.
+struct AuditOnDrop(Arc<Audit>);
 
-impl Drop for Books {
+impl Drop for AuditOnDrop {
     fn drop(&mut self) {
         if self.0.posted.load(SeqCst) != self.0.completed.load(SeqCst) {
             fault("a request was posted that was not completed once");
@@ -210,11 +210,11 @@ impl OnQpEvent for Listener {
     }
 }
 
-/// What the client has of a device. The queue pairs are dropped first.
+/// The client's objects of a device. The queue pairs are dropped first.
 struct State<'d> {
     _pair: Option<[Qp<'d, Rc, Rts>; 2]>,
     _events: event::Registration<'d, Listener>,
-    _books: Books,
+    _audit_on_drop: AuditOnDrop,
 }
 
 const PORT: u32 = 1;
@@ -268,7 +268,7 @@ fn connect<'d>(
     Ok(qp.into_rtr(&peer, sleep)?.into_rts(&sending, sleep)?)
 }
 
-/// In which context the CQ of the next device is polled: each in turn.
+/// The context in which the CQ of the next device is polled: all contexts in turn.
 fn next_context() -> PollContext {
     match ADDED.load(SeqCst) % 3 {
         0 => PollContext::SoftIrq,
@@ -324,17 +324,17 @@ impl<'d> State<'d> {
             posted: AtomicUsize::new(0),
             completed: AtomicUsize::new(0),
         };
-        let books = Books(Arc::new(audit, GFP_KERNEL)?);
+        let audit_on_drop = AuditOnDrop(Arc::new(audit, GFP_KERNEL)?);
         let events = event::Registration::new(device, Listener, sleep)?;
         // A port may have no address now: then there is no traffic.
-        let pair = start(device, make, &books.0, sleep).ok();
+        let pair = start(device, make, &audit_on_drop.0, sleep).ok();
         if pair.is_some() {
             count(&CONNECTED);
         }
         Ok(Self {
             _pair: pair,
             _events: events,
-            _books: books,
+            _audit_on_drop: audit_on_drop,
         })
     }
 }
@@ -377,7 +377,7 @@ struct Hotplug {
     _audit: Balance,
 }
 
-/// Says at the end what the client has seen.
+/// Logs what the client has seen when it is unloaded.
 struct Balance;
 
 impl Drop for Balance {

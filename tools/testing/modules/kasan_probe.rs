@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Wrong on purpose: shows that KASAN sees what Rust code does to memory, in modules that are built as ours are.
+//! Invalid memory accesses on purpose: a check that KASAN detects them in Rust code of modules that are built as ours are.
 //!
 //! Built with `FERROBAND_TESTS=m` for a kernel that has KASAN; tools/testing/selftests/common/kasan.sh loads it and looks for the
 //! reports, one for each function here.

@@ -45,14 +45,14 @@ macro_rules! check {
 }
 use check;
 
-/// How many [`Object`]s there are.
+/// The number of [`Object`]s that exist.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// What the tests put into tables, queue and arm.
+/// An object that the tests add to tables, whose work they queue, and whose timer they arm.
 #[pin_data(PinnedDrop)]
 struct Object {
     number: u32,
-    /// How often its timer expired, or its work ran.
+    /// The number of times that its timer has expired, or its work has run.
     calls: AtomicUsize,
     #[pin]
     called: Completion,

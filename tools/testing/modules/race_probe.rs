@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Races on purpose: shows that KCSAN sees what Rust code does to memory, in modules that are built as ours are, and that it
-//! keeps silent of what is marked.
+//! Data races on purpose: a check that KCSAN detects them in Rust code of modules that are built as ours are, and that it does not
+//! report marked accesses.
 //!
 //! Built with `FERROBAND_TESTS=m` for a kernel that has KCSAN; tools/testing/selftests/common/kcsan.sh loads it and looks for the
-//! reports, by the names of the functions here. These are without `kcsan_`, for KCSAN takes that for itself in a stack.
+//! reports, by the names of the functions here. The names do not contain `kcsan_`, because KCSAN takes such functions in a stack
+//! trace for its own.
 
 use core::{
     cell::UnsafeCell,
@@ -34,7 +35,7 @@ process_module! {
     license: "GPL",
 }
 
-/// How long each pair of functions runs side by side, in milliseconds.
+/// The time in milliseconds for which each pair of functions runs concurrently.
 const MILLISECONDS: i64 = 1000;
 /// How often a function does its access before it looks around.
 const ROUNDS: u64 = 1000;
@@ -94,7 +95,7 @@ fn race_probe_good_loads(shared: &Shared) {
     }
 }
 
-/// Hands a value over, again and again: writes it when it is this side's turn, and then says that it is the other's.
+/// Passes a value to the other side repeatedly: writes it when it is this side's turn, and then sets the turn to the other side.
 #[inline(always)]
 fn pass(shared: &Shared, order: Ordering) {
     for n in 0..ROUNDS {
@@ -128,7 +129,7 @@ fn race_probe_takes(shared: &Shared) {
     }
 }
 
-/// The clock's ticks are written by the kernel itself, which KCSAN does not look at here.
+/// The kernel itself writes `jiffies`, in code that KCSAN does not instrument here.
 #[inline(never)]
 fn race_probe_clock_reads(_: &Shared) {
     for _ in 0..ROUNDS {
@@ -161,7 +162,7 @@ impl WorkItem for Other {
     }
 }
 
-/// Lets two sides run at the same time.
+/// Runs two sides at the same time.
 fn race(here: Side, there: Side, may_sleep: &MaySleep) -> Result {
     let queue = OwnedQueue::new(c"race_probe", QueueFlags::UNBOUND, 0, may_sleep)?;
     let other = Arc::pin_init(

@@ -20,12 +20,14 @@ def is_built(crate: str) -> bool:
     return (modules() / f"rust/lib{crate}.rmeta").exists()
 
 
-def compile_rust(source: pathlib.Path, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """Compiles `source` into `directory`; the compiler's messages are in `stderr`.
+def compile_rust(source: pathlib.Path, directory: pathlib.Path, cfgs: list[str] = []) -> subprocess.CompletedProcess[str]:
+    """Compiles `source` into `directory`, with further options of the kernel's configuration; the compiler's messages are in `stderr`.
 
-    Kbuild keeps the command of each object: this is the one of a shared crate, with another source and other crates.
+    Kbuild keeps the command of each object: this is the source's own, or that of a shared crate, with another source and other
+    crates.
     """
-    kept = (modules() / "rust/kernel_ext/.kernel_ext.o.cmd").read_text()
+    own = modules() / source.relative_to(REPO).with_name(f".{source.stem}.o.cmd") if source.is_relative_to(REPO) else None
+    kept = (own if own and own.exists() else modules() / "rust/kernel_ext/.kernel_ext.o.cmd").read_text()
     words = shlex.split(re.match(r"savedcmd_\S+ := (.*)", kept)[1])
     # As the kernel's Makefile says, which uses features of the compiler that are not stable.
     environment = dict(os.environ, RUSTC_BOOTSTRAP="1")
@@ -38,5 +40,7 @@ def compile_rust(source: pathlib.Path, directory: pathlib.Path) -> subprocess.Co
     for crate in CRATES:
         if is_built(crate):
             words += ["--extern", crate]
+    for cfg in cfgs:
+        words += ["--cfg", cfg]
     words += ["--emit=metadata,obj", "--crate-name", source.stem, str(source)]
     return subprocess.run(words, cwd=modules(), env=environment, capture_output=True, text=True, check=False)

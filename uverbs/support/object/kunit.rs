@@ -26,10 +26,10 @@ mod tests {
 
     static PD: IdrType = IdrType::new::<Pd, _>(destroyed::<Pd>);
     static MR: IdrType = IdrType::new::<Mr, _>(destroyed::<Mr>);
-    /// The number that the last object had that was destroyed.
+    /// The handle of the object that was destroyed last.
     static LAST: AtomicU32 = AtomicU32::new(0);
     static DESTROYED: AtomicU32 = AtomicU32::new(0);
-    /// The number of the object that the driver does not destroy.
+    /// The handle of the object that the driver fails to destroy.
     static STAYS: AtomicI32 = AtomicI32::new(-1);
 
     fn destroyed<T: Class<Memory = Uobject>>(
@@ -78,7 +78,7 @@ mod tests {
             self.look_up(self.pd.get(), id.into(), mode)
         }
 
-        /// Whether there is such a PD, which nobody has.
+        /// Checks that there is such a PD, and that it is not locked.
         fn is_free(&self, id: u32) -> Result {
             let found = self.find(id, LookupMode::Write)?;
             found.put();
@@ -135,7 +135,7 @@ mod tests {
             for mode in [LookupMode::Read, LookupMode::Write, LookupMode::Destroy] {
                 assert_eq!(fix.find(id, mode).err(), Some(ENOENT));
             }
-            // Its number is taken.
+            // Its handle is reserved.
             assert_eq!(fix.make(fix.pd), Ok(id + 1));
             commit(object);
             assert_eq!(fix.is_free(id), Ok(()));
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(fix.find(0, LookupMode::Read).err(), Some(ENOENT));
             let object = fix.begin(fix.pd)?;
             assert_eq!(object.id(), 0);
-            // What the driver has for it is destroyed too, if it is complete.
+            // If the object is complete, the driver's object is destroyed too.
             fix.abort(object, true);
             assert_eq!(DESTROYED.load(Relaxed), before + 1);
             assert_eq!(fix.make(fix.pd), Ok(0));
@@ -175,7 +175,7 @@ mod tests {
             let any = look_up(Kind::Any, file, id.into(), LookupMode::Read, None)?;
             assert!(core::ptr::eq(any.api_object(), fix.pd.get()));
             any.put();
-            // Nobody has locked it in vain.
+            // The failed lookups have left no lock.
             assert_eq!(fix.is_free(id), Ok(()));
             Ok(())
         })
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(find(-1), Some(EINVAL));
             assert_eq!(find(i64::MIN), Some(EINVAL));
             assert_eq!(find(1), Some(ENOENT));
-            // It is not cut off.
+            // The handle is not truncated to 32 bits.
             assert_eq!(find(1 << 32 | i64::from(id)), Some(ENOENT));
             assert_eq!(find(i64::MAX), Some(ENOENT));
             assert_eq!(fix.destroy(u32::MAX), Err(ENOENT));
@@ -307,7 +307,7 @@ mod tests {
             found.put();
             assert_eq!(fix.is_free(old), Ok(()));
             assert_eq!(fix.destroy(of_new), Ok(()));
-            // Not that of an object of another kind.
+            // Handles of objects of two classes are not exchanged.
             let new = fix.begin(fix.pd)?;
             let mr = fix.look_up(fix.mr.get(), other.into(), LookupMode::Write)?;
             assert_eq!(handle::swap(&mr, &new), Err(EINVAL));
@@ -332,7 +332,7 @@ mod tests {
                 (before + 4, 0)
             );
             assert!(!list::is_empty(file));
-            // No progress.
+            // An error, since no object is destroyed.
             assert_eq!(
                 destroy_all(file, RemoveReason::Close, fix.sleep),
                 Err(EINVAL)
@@ -367,7 +367,7 @@ mod tests {
             for id in 0..MANY {
                 assert_eq!(fix.make(fix.pd), Ok(id));
             }
-            // Each once, in an order of its own: 7 and the number have no common divisor.
+            // Each object once, in another order: 7 and `MANY` have no common divisor.
             for nth in 0..MANY {
                 assert_eq!(fix.destroy(nth * 7 % MANY), Ok(()));
             }

@@ -4,27 +4,14 @@
 
 use core::ops::DerefMut;
 
-use super::Responder;
-use crate::memory::{AtomicOp, NextRecv, RecvOps, RemoteFault};
+use super::state::{Message, Reply, Responder};
+use crate::memory::{AccessError, AtomicOp, NextRecv, RecvOps, RemoteFault};
 use crate::opcode::{Kind, Opcode, Tail};
 use crate::resources::{Answer, Resource, Slot};
 use crate::state::{
     Access, Counter, QpEvent, RecvCompletion, RecvOpcode, State, WcStatus, GRH_LEN, MAX_MESSAGE,
 };
-use crate::wire::{AtomicEth, Ext, Packet, Reth};
-
-/// An incomplete message.
-#[derive(Debug)]
-pub(super) enum Message<R> {
-    /// A SEND; its data goes to the current receive.
-    Send { received: u32 },
-    /// A WRITE of `length` bytes. An empty one has no region.
-    Write {
-        region: Option<R>,
-        length: u32,
-        received: u32,
-    },
-}
+use crate::wire::{AtomicEth, Bth, Ext, Packet, Reth};
 
 /// Why a request is not executed.
 pub(super) enum Failure {
@@ -36,6 +23,8 @@ pub(super) enum Failure {
     TooLong,
     /// The receive is invalid.
     Local(WcStatus),
+    /// Memory of the request is not present: nothing has changed.
+    Absent,
 }
 
 impl Failure {
@@ -56,6 +45,24 @@ impl Failure {
 impl From<RemoteFault> for Failure {
     fn from(fault: RemoteFault) -> Self {
         Self::Refused(fault, QpEvent::AccessErr, WcStatus::LocAccessErr)
+    }
+}
+
+impl From<AccessError<RemoteFault>> for Failure {
+    fn from(error: AccessError<RemoteFault>) -> Self {
+        match error {
+            AccessError::Absent => Self::Absent,
+            AccessError::Failed(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<AccessError<WcStatus>> for Failure {
+    fn from(error: AccessError<WcStatus>) -> Self {
+        match error {
+            AccessError::Absent => Self::Absent,
+            AccessError::Failed(status) => Self::Local(status),
+        }
     }
 }
 
@@ -94,6 +101,29 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         };
         self.accept(packet.bth(), taken);
         Ok(())
+    }
+
+    /// Advances past a request that used `taken` sequence numbers.
+    #[inline]
+    fn accept(&mut self, bth: &Bth, taken: u32) {
+        self.expected = self.expected.add(taken);
+        self.position = self.position.wrapping_add(u64::from(taken));
+        self.nak_sent = false;
+        if bth.opcode.ends() {
+            self.msn = self.msn.next();
+        }
+        let acknowledged = matches!(bth.opcode.kind(), Kind::Send | Kind::Write);
+        if acknowledged {
+            self.ackable = Some(bth.psn.add(taken.saturating_sub(1)));
+        }
+        self.reply = match self.reply {
+            // Packets after the gap were dropped, so the peer must send them again in any case.
+            Some(Reply::SequenceNak | Reply::RnrNak) => Some(Reply::SequenceNak),
+            Some(Reply::Ack) if acknowledged => Some(Reply::Ack),
+            _ if acknowledged && bth.ack_req => Some(Reply::Ack),
+            // The response to a READ or ATOMIC acknowledges the requests before it.
+            _ => None,
+        };
     }
 
     /// Checks the packet's position in its message, its length, and the access flags of the peer.
@@ -162,8 +192,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             .filter(|end| Some(*end) <= self.recv);
         let end = end.ok_or(Failure::TooLong)?;
         if len > 0 {
-            ops.recv_scatter(received, payload)
-                .map_err(Failure::Local)?;
+            ops.recv_scatter(received, payload)?;
         }
         if !packet.bth().opcode.ends() {
             self.message = Some(Message::Send { received: end });
@@ -212,7 +241,15 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             return Err(Failure::LIMIT);
         }
         if let (Some(region), true) = (&*region, len > 0) {
-            ops.write(region, *received, payload)?;
+            match ops.write(region, *received, payload) {
+                Err(AccessError::Absent) => {
+                    if opcode.begins() {
+                        self.message = None;
+                    }
+                    return Err(Failure::Absent);
+                }
+                written => written?,
+            }
         }
         *received = end;
         if !opcode.ends() {
@@ -275,7 +312,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         self.admit(1, Answer::Atomic(0), ops)?;
         match ops.atomic(&region, op) {
             Ok(original) => self.resources.answer_newest(Answer::Atomic(original)),
-            Err(fault) => return Err(self.drop_resources(fault)),
+            Err(error) => return Err(self.drop_resources(error)),
         }
         Ok(1)
     }
@@ -314,7 +351,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                 Ok(()) => return Ok(()),
                 Err(back) => resource = back,
             }
-            if self.step(ops).is_some() || self.state == State::Err {
+            if self.step(ops).is_err() || self.state == State::Err {
                 break;
             }
         }
@@ -322,9 +359,9 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     }
 
     /// Removes the resources of a failed request.
-    fn drop_resources(&mut self, fault: RemoteFault) -> Failure {
+    fn drop_resources(&mut self, error: impl Into<Failure>) -> Failure {
         self.resources.drop_newest();
-        fault.into()
+        error.into()
     }
 
     fn completion(&self, packet: &Packet, opcode: RecvOpcode, byte_len: u32) -> RecvCompletion {
@@ -355,8 +392,9 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             return Err(Failure::TooLong);
         }
         if len > 0 {
-            ops.recv_scatter(GRH_LEN, payload).map_err(Failure::Local)?;
+            ops.recv_scatter(GRH_LEN, payload)?;
         }
+        ops.recv_header()?;
         ops.count(Counter::RdmaRecv);
         self.recv = None;
         ops.complete_recv(self.completion(packet, RecvOpcode::Recv, end));

@@ -305,6 +305,21 @@ fn the_last_message_of_a_run_asks_although_more_are_posted() {
 
 /// concerns rows 3.074
 #[test]
+fn one_acknowledge_is_for_sixteen_messages_at_most() {
+    let mut rig = Rig::rc();
+    for _ in 0..40 {
+        rig.post(SEND, 10);
+    }
+    assert_eq!(asked(&rig.run()), [115, 131, 139]);
+    rig.ack(139);
+    for _ in 0..2 {
+        rig.post(SEND, 10);
+    }
+    assert_eq!(asked(&rig.run()), [141]);
+}
+
+/// concerns rows 3.074
+#[test]
 fn the_message_that_fills_the_window_asks() {
     let mut rig = Rig::new(SendAttr {
         window: 3,
@@ -314,6 +329,30 @@ fn the_message_that_fills_the_window_asks() {
         rig.post(SEND, 10);
     }
     assert_eq!(asked(&rig.run()), [102]);
+}
+
+/// concerns rows 3.074
+#[test]
+fn a_message_is_held_back_only_if_another_one_follows_at_once() {
+    let mut rig = Rig::rc();
+    for _ in 0..3 {
+        rig.post(SEND, 10);
+    }
+    rig.run();
+    assert_eq!(rig.world.more, [true, true, false]);
+    let mut rig = Rig::rc();
+    for op in [SEND, READ, SEND] {
+        rig.post(op, 8);
+    }
+    rig.run();
+    assert_eq!(rig.world.more, [false; 3]);
+    // The budget is used up.
+    let mut rig = Rig::rc();
+    rig.post(SEND, 10);
+    rig.post(SEND, 10);
+    let now = Time::from_ns(rig.now);
+    rig.requester.run(now, 1, &mut rig.world);
+    assert_eq!(rig.world.more, [false]);
 }
 
 /// What may not be sent at once gives no acknowledge that others could wait for.

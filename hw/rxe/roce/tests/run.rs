@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use roce::mtu::Mtu;
 use roce::opcode::{Kind, Opcode, Position, Service, Tail};
 use roce::psn::{Msn, Psn};
-use roce::run::PacketRun;
+use roce::run::{PacketRun, Segments};
 use roce::wire::{Aeth, Bth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth, Syndrome};
 
 /// A message in packets, as an engine that knows no runs sends it.
@@ -249,20 +249,24 @@ fn segments_have_one_length_but_for_the_last() {
         run
     };
     let cut = |run: &PacketRun, most, longest| {
-        let (mut first, mut counts) = (0, Vec::new());
-        while first < run.count() {
-            let segments = run.segments(first, most, longest);
-            let lengths: Vec<u32> = (first..first + segments.count)
-                .map(|index| run.slice(index).udp_payload_len() as u32)
-                .collect();
-            let (last, others) = lengths.split_last().expect("at least one");
-            assert!(others.iter().all(|length| *length == segments.size));
-            assert!(*last <= segments.size && lengths.iter().sum::<u32>() == segments.total);
-            assert!(segments.count == 1 || segments.total <= longest && segments.count <= most);
-            counts.push(segments.count);
-            first += segments.count;
+        let mut buffers: Vec<Vec<usize>> = Vec::new();
+        let mut segments = Segments::new(0);
+        for slice in run.packets() {
+            let len = slice.udp_payload_len();
+            if buffers.is_empty() || !segments.takes(len, most, longest) {
+                segments = Segments::new(len);
+                buffers.push(Vec::new());
+                assert!(segments.takes(len, most, usize::MAX));
+            }
+            segments.add(len);
+            buffers.last_mut().expect("there is one").push(len);
         }
-        counts
+        for lengths in &buffers {
+            let (last, others) = lengths.split_last().expect("at least one");
+            assert!(others.iter().all(|length| *length == lengths[0]) && *last <= lengths[0]);
+            assert!(others.is_empty() || lengths.iter().sum::<usize>() <= longest);
+        }
+        buffers.iter().map(Vec::len).collect::<Vec<_>>()
     };
     // A WRITE begins with a RETH, the response to a READ begins and ends with an AETH: one shorter packet may follow the first one.
     let write = run(Opcode::RcWriteFirst, 1024, 20);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs in the engines: a requester that may send runs sends the same packets as one that may not, and what is taken as a run is
-//! one.
+//! Runs of packets in the engines: a requester that may send runs sends the same packets as one that may not, and a run is received
+//! in one step only if none of its packets may be a duplicate.
 
 mod common;
 
@@ -183,4 +183,35 @@ fn a_run_that_may_begin_with_duplicates_is_taken_packet_by_packet() {
     assert!(reliable.takes_run(Psn::new(100)));
     assert!(!reliable.takes_run(Psn::new(99)) && !reliable.takes_run(Psn::new(101)));
     assert!(responder(Service::Uc).takes_run(Psn::new(99)));
+}
+
+#[test]
+fn a_response_run_that_begins_with_a_duplicate_is_taken_packet_by_packet() {
+    let mut sender = reader();
+    let answer = |opcode, psn, len| response(opcode, Psn::new(psn), Syndrome::ACK, len, 1);
+    let (first, last) = (Opcode::RcReadResponseFirst, Opcode::RcReadResponseLast);
+    assert!(sender.requester.takes_run(Psn::new(100)));
+    sender.take(&answer(first, 100, 256), &[5; 256]);
+    assert!(!sender.requester.takes_run(Psn::new(100)));
+    assert!(sender.requester.takes_run(Psn::new(101)));
+    // The peer answers the whole READ again.
+    sender.take(&answer(first, 100, 256), &[6; 256]);
+    sender.take(&answer(last, 101, 44), &[6; 44]);
+    assert_eq!(sender.world.statuses(), [WcStatus::Success]);
+    assert!(!sender.requester.takes_run(Psn::new(102)));
+}
+
+#[test]
+fn a_budget_counts_the_packets_of_runs() {
+    for (longest_run, most) in [(1, 10), (4, 12), (16, 16)] {
+        let mut sender = Sender::new(send_attr(Service::Uc), longest_run);
+        let op = SendOp::Send {
+            extra: SendExtra::None,
+        };
+        sender.world.post(op, vec![0; 256 * 100]);
+        let now = Time::from_ns(sender.now);
+        let run = sender.requester.run(now, 10, &mut sender.world);
+        assert_eq!(run, Run::More);
+        assert_eq!(sender.world.take_sent().len(), most);
+    }
 }

@@ -175,6 +175,7 @@ fn impairments() -> impl Strategy<Value = (bool, Impairments)> {
             reorder,
             corrupt,
             busy,
+            absent: busy,
             dropped,
         },
     );

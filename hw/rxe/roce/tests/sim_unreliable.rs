@@ -56,6 +56,7 @@ fn case() -> impl Strategy<Value = Case> {
                 reorder,
                 corrupt,
                 busy,
+                absent: busy,
                 dropped: 0,
             };
             Case {
@@ -64,6 +65,7 @@ fn case() -> impl Strategy<Value = Case> {
                 impairments: if calm {
                     Impairments {
                         busy,
+                        absent: busy,
                         ..Impairments::default()
                     }
                 } else {

@@ -48,12 +48,13 @@ impl Owner<'_> {
         if !self.used.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.send_cq.while_not_polled(|send_cq| {
+        self.send_cq.while_not_polled(sleep, |send_cq| {
             if Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
                 return self.drain_polled([send_cq, send_cq], sleep);
             }
-            self.recv_cq
-                .while_not_polled(|recv_cq| self.drain_polled([send_cq, recv_cq], sleep))
+            self.recv_cq.while_not_polled(sleep, |recv_cq| {
+                self.drain_polled([send_cq, recv_cq], sleep)
+            })
         })?;
         if self.srq.is_some() {
             self.recv_cq
@@ -68,24 +69,23 @@ impl Owner<'_> {
         // SAFETY: By the type invariants `raw` is the queue pair.
         unsafe { end_all(raw) }?;
         if self.shared.is_counted() {
-            self.wait_for_counted(cqs);
+            self.wait_for_counted(cqs, sleep);
             // A datagram is received completely, or not at all: there is nothing to wait for.
             return Ok(());
         }
         self.drain_sends(raw, cqs, sleep)?;
         match &self.srq {
-            Some(_) => self.wait_for_last_wqe(cqs),
+            Some(_) => self.wait_for_last_wqe(cqs, sleep),
             None => self.drain_receives(raw, cqs, sleep)?,
         }
         Ok(())
     }
 
     /// A drain request has no address handle, which a datagram needs. So datagrams are counted instead.
-    fn wait_for_counted(&self, cqs: [&PollGuard<'_, '_>; 2]) {
+    fn wait_for_counted(&self, cqs: [&PollGuard<'_, '_>; 2], sleep: &MaySleep) {
         while self.shared.outstanding.load(Ordering::Acquire) != 0 {
             cqs.iter().for_each(|cq| cq.poll());
-            // SAFETY: Queue pairs are drained in process context, without locks.
-            unsafe { bindings::msleep(1) };
+            sleep.sleep_ms(1);
         }
     }
 
@@ -143,7 +143,7 @@ impl Owner<'_> {
 
     /// Waits until a connection takes no more requests from its SRQ, since a driver may lose the completions of such requests
     /// when the queue pair is destroyed. Only these requests depend on the event, so the wait is bounded.
-    fn wait_for_last_wqe(&self, cqs: [&PollGuard<'_, '_>; 2]) {
+    fn wait_for_last_wqe(&self, cqs: [&PollGuard<'_, '_>; 2], sleep: &MaySleep) {
         if !self.drain.has_received.load(Ordering::Acquire) {
             return;
         }
@@ -152,8 +152,7 @@ impl Owner<'_> {
             if self.drain.is_last_wqe_reached.load(Ordering::Acquire) {
                 return;
             }
-            // SAFETY: Queue pairs are drained in process context, without locks.
-            unsafe { bindings::msleep(POLL_MS) };
+            sleep.sleep_ms(POLL_MS);
         }
         kernel::pr_warn_once!(
             "a queue pair of {} has not told of the last request of its shared queue\n",

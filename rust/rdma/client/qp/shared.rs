@@ -14,9 +14,9 @@ use rdma_bindings::ib_qp;
 use super::{state::State, transport::Transport};
 use crate::{
     client::{
+        credit::{Credit, Queue},
         device::Brand,
         resources::Outstanding,
-        room::{Credit, Queue},
     },
     QpType,
 };

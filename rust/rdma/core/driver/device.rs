@@ -19,7 +19,7 @@ use rdma_bindings::{
 
 use crate::{
     core::{
-        device::{BeginsRegistered, Registered},
+        device::{NewlyRegistered, Registered},
         Device,
     },
     MaySleep,
@@ -180,7 +180,7 @@ impl Device {
     }
 }
 
-impl BeginsRegistered<'_> {
+impl NewlyRegistered<'_> {
     /// Calls the driver's `enable_driver`, once for each registration.
     pub fn driver_enable(self, _sleep: &MaySleep) -> Result {
         let device = self.into_device();

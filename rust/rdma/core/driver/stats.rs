@@ -94,7 +94,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` where the driver lacks `process_mad`, `EINVAL` where it does not answer, `ENOMEM`.
+    /// `EOPNOTSUPP` where the driver lacks `process_mad`, `EINVAL` where it generates no response, `ENOMEM`.
     pub fn driver_perf_get(
         &self,
         port: u32,

@@ -16,13 +16,14 @@ use kernel::{
     ffi::{c_int, c_void},
     page::PAGE_SIZE,
     prelude::*,
+    types::NotThreadSafe,
 };
 use kernel_ext::entry::{view_of, FromC};
 use rdma_bindings::{
     self as bindings, dma_buf_attach_ops, dma_buf_attachment, dma_resv, ib_umem_dmabuf, scatterlist,
 };
 
-use super::{AccessFlags, UmemView};
+use super::view::{AccessFlags, UmemView};
 use crate::{
     core::{device::raw_dev, Device},
     MaySleep,
@@ -62,7 +63,7 @@ pub struct RevokeArg<'a>(*mut c_void, PhantomData<&'a ()>);
 ///
 /// # Invariants
 ///
-/// The function may be called with the argument until the range goes.
+/// The function may be called with the argument until the range is released.
 pub struct OnRevoke(Option<unsafe extern "C" fn(*mut c_void)>, *mut c_void);
 
 // SAFETY: `Raw` is the function pointer in the header.
@@ -135,7 +136,7 @@ unsafe extern "C" fn invalidate(attach: *mut dma_buf_attachment) {
     // SAFETY: By the safety requirements the private data is the structure that `Dmabuf::attach` has set. The exporter
     // holds the lock, and unlocks it.
     let range: &DmabufUmem = unsafe { &*(*attach).importer_priv.cast() };
-    ManuallyDrop::new(Locked(range)).revoke();
+    ManuallyDrop::new(Locked(range, NotThreadSafe)).revoke();
 }
 
 impl DmabufUmem {
@@ -151,7 +152,8 @@ impl DmabufUmem {
     pub fn lock(&self, _sleep: &MaySleep) -> Locked<'_> {
         // SAFETY: The lock is valid as long as the buffer.
         unsafe { bindings::dma_resv_lock(self.resv(), core::ptr::null_mut()) };
-        Locked(self)
+        // INVARIANT: The lock was just taken.
+        Locked(self, NotThreadSafe)
     }
 
     /// The lock that C holds, and keeps.
@@ -161,7 +163,8 @@ impl DmabufUmem {
     /// The caller has locked the buffer.
     #[inline]
     pub unsafe fn held_by_caller(&self) -> ManuallyDrop<Locked<'_>> {
-        ManuallyDrop::new(Locked(self))
+        // INVARIANT: By the safety requirements.
+        ManuallyDrop::new(Locked(self, NotThreadSafe))
     }
 }
 
@@ -169,8 +172,8 @@ impl DmabufUmem {
 ///
 /// # Invariants
 ///
-/// The buffer's reservation lock is held.
-pub struct Locked<'a>(&'a DmabufUmem);
+/// This task holds the buffer's reservation lock.
+pub struct Locked<'a>(&'a DmabufUmem, NotThreadSafe);
 
 impl Locked<'_> {
     /// Leaves the buffer locked for C, which unlocks it.
@@ -248,7 +251,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Revokes the range for good: calls the driver's function once, and unmaps and unpins the range.
+    /// Revokes the range permanently: calls the driver's function once, and unmaps and unpins the range.
     #[inline]
     pub fn revoke(&self) {
         let raw = self.0.as_raw();

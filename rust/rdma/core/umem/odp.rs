@@ -17,10 +17,13 @@ use kernel::{
     prelude::*,
     sync::aref::ARef,
 };
-use kernel_ext::entry::{view_of, FromC};
+use kernel_ext::{
+    cmutex::{CMutex, CMutexGuard},
+    entry::{view_of, FromC},
+};
 use rdma_bindings::{self as bindings, ib_umem_odp, mmu_interval_notifier_ops};
 
-use super::{AccessFlags, UmemView};
+use super::view::{AccessFlags, UmemView};
 use crate::{core::Device, MaySleep};
 
 view_of! {
@@ -73,9 +76,12 @@ impl OdpUmem {
         unsafe { (*self.as_raw()).page_shift }
     }
 
-    /// The range of addresses, in whole pages.
+    /// The range of addresses, in whole pages. Empty for implicit memory.
     #[inline]
     pub fn range(&self) -> Range {
+        if self.is_implicit() {
+            return Range { start: 0, end: 0 };
+        }
         // SAFETY: The range of the notifier is constant after it is inserted.
         let tree = unsafe { &(*self.as_raw()).notifier.interval_tree };
         Range {
@@ -98,11 +104,20 @@ impl OdpUmem {
         }
     }
 
+    /// The mutex of the table of pages.
+    #[inline]
+    fn mutex(&self) -> &CMutex {
+        // SAFETY: The mutex was initialised with the memory, and is valid as long.
+        unsafe { CMutex::from_raw(&raw mut (*self.as_raw()).umem_mutex) }
+    }
+
     /// Locks the table of pages.
-    fn lock(&self) -> Locked<'_> {
-        // SAFETY: The mutex was initialised with the memory.
-        unsafe { bindings::mutex_lock(&raw mut (*self.as_raw()).umem_mutex) };
-        Locked(self)
+    fn lock(&self, sleep: &MaySleep) -> Locked<'_> {
+        // INVARIANT: The mutex is this memory's.
+        Locked {
+            umem: self,
+            _mutex: self.mutex().lock(sleep),
+        }
     }
 }
 
@@ -110,8 +125,11 @@ impl OdpUmem {
 ///
 /// # Invariants
 ///
-/// `umem_mutex` is held.
-pub struct Locked<'a>(&'a OdpUmem);
+/// The guard holds `umem_mutex` of the memory.
+pub struct Locked<'a> {
+    umem: &'a OdpUmem,
+    _mutex: CMutexGuard<'a>,
+}
 
 impl<'a> Locked<'a> {
     /// Leaves the mutex locked for C, which unlocks it.
@@ -123,10 +141,15 @@ impl<'a> Locked<'a> {
     ///
     /// # Safety
     ///
-    /// The mutex is held as long as the result is used.
+    /// This task holds the mutex as long as the result is used.
     pub unsafe fn held_by_caller(umem: &'a OdpUmem) -> ManuallyDrop<Self> {
-        // INVARIANT: By the safety requirements.
-        ManuallyDrop::new(Self(umem))
+        // SAFETY: By the safety requirements; the guard is not dropped.
+        let mutex = unsafe { umem.mutex().assume_locked() };
+        // INVARIANT: The mutex is this memory's.
+        ManuallyDrop::new(Self {
+            umem,
+            _mutex: mutex,
+        })
     }
 
     /// An entry of the table, which has one for each page of the kernel's page size.
@@ -136,13 +159,13 @@ impl<'a> Locked<'a> {
     /// `index` is in the table.
     unsafe fn entry(&self, index: usize) -> *mut usize {
         // SAFETY: By the safety requirements.
-        unsafe { (*self.0.as_raw()).map.pfn_list.add(index) }
+        unsafe { (*self.umem.as_raw()).map.pfn_list.add(index) }
     }
 
     /// Whether each page of a range is absent, or at least of the memory's page size.
     pub fn pages_large_enough(&self, range: Range) -> bool {
-        let whole = self.0.range();
-        let shift = self.0.page_shift();
+        let whole = self.umem.range();
+        let shift = self.umem.page_shift();
         let first = (range.start.max(whole.start) - whole.start) >> PAGE_SHIFT;
         let last = range.end.min(whole.end).saturating_sub(whole.start) >> PAGE_SHIFT;
         let step = 1usize.wrapping_shl(shift.saturating_sub(PAGE_SHIFT as u32));
@@ -158,8 +181,8 @@ impl<'a> Locked<'a> {
 
     /// Unmaps the pages of a range from the device.
     pub fn unmap(&self, range: Range) {
-        let whole = self.0.range();
-        let shift = self.0.page_shift();
+        let whole = self.umem.range();
+        let shift = self.umem.page_shift();
         let mut at = range.start.max(whole.start);
         while at < range.end.min(whole.end) {
             // SAFETY: The address is within the range.
@@ -175,7 +198,7 @@ impl<'a> Locked<'a> {
     ///
     /// `index` is that of a page of the memory.
     unsafe fn unmap_page(&self, index: usize) {
-        let raw = self.0.as_raw();
+        let raw = self.umem.as_raw();
         // SAFETY: By the type invariants the mutex is held, and by the safety requirements the index is in the table.
         unsafe {
             let entry = self.entry(index);
@@ -189,13 +212,6 @@ impl<'a> Locked<'a> {
             }
             *entry &= !bindings::HMM_PFN_FLAGS;
         }
-    }
-}
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants the mutex is held.
-        unsafe { bindings::mutex_unlock(&raw mut (*self.0.as_raw()).umem_mutex) };
     }
 }
 
@@ -262,7 +278,7 @@ impl<'a> Lookup<'a> {
     /// # Errors
     ///
     /// `Again` until the timeout, then `EBUSY`; `EFAULT` for pages that the process has not mapped with this access.
-    pub fn try_lock(&self) -> Result<Locked<'a>, LookupError> {
+    pub fn try_lock(&self, sleep: &MaySleep) -> Result<Locked<'a>, LookupError> {
         let raw = self.umem.as_raw();
         let first = self.range.start.wrapping_sub(self.umem.range().start) as usize / PAGE_SIZE;
         // SAFETY: The range lies within the memory's, whose table has an entry for each page; the reference keeps the `mm` valid.
@@ -285,7 +301,7 @@ impl<'a> Lookup<'a> {
             Err(error) if error == EBUSY && !self.is_late() => return Err(LookupError::Again),
             Err(error) => return Err(LookupError::Failed(error)),
         }
-        let locked = self.umem.lock();
+        let locked = self.umem.lock(sleep);
         // SAFETY: The mutex that the notifier takes is held.
         if unsafe { bindings::mmu_interval_read_retry(&raw mut (*raw).notifier, seq) } {
             return Err(LookupError::Again);
@@ -515,7 +531,9 @@ impl Drop for OdpMemory {
     fn drop(&mut self) {
         let raw = self.0.as_ptr();
         if !self.odp().is_implicit() {
-            self.odp().lock().unmap(self.odp().range());
+            // SAFETY: Memory is dropped in process context.
+            let sleep = unsafe { MaySleep::assume() };
+            self.odp().lock(&sleep).unmap(self.odp().range());
             // SAFETY: By the type invariants the notifier is set up; the owner drops the memory after its devices have stopped
             // using it.
             unsafe {

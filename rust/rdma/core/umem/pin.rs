@@ -14,7 +14,7 @@ use kernel::{
 };
 use rdma_bindings::{self as bindings, ib_umem};
 
-use super::{AccessFlags, UmemView};
+use super::view::{AccessFlags, UmemView};
 use crate::{core::Device, MaySleep};
 
 /// The number of pages that are pinned at once: as many pointers as fit into a page, 512.

@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use kernel_ext::entry::FromC;
 use rdma_bindings::{self as bindings, ib_block_iter, ib_umem, scatterlist};
 
-use super::UmemView;
+use super::view::UmemView;
 
 /// A DMA segment: memory that is contiguous for the device.
 #[derive(Clone, Copy)]

@@ -29,7 +29,7 @@ fn armed() {
         let qp = Qp::alone();
         let first = ring(&qp, 1);
         let second = ring(&qp, 2);
-        qp.doorbells.answer();
+        qp.doorbells.run_all();
         first.join().unwrap();
         second.join().unwrap();
         settle(&qp, 2);
@@ -45,7 +45,7 @@ fn expired() {
         let again = ring(&qp, 2);
         let arm = {
             let qp = qp.clone();
-            thread::spawn(move || qp.doorbells.answer())
+            thread::spawn(move || qp.doorbells.run_all())
         };
         qp.expire();
         again.join().unwrap();
@@ -69,7 +69,7 @@ fn rung_again() {
         };
         let arm = {
             let qp = qp.clone();
-            thread::spawn(move || qp.doorbells.answer())
+            thread::spawn(move || qp.doorbells.run_all())
         };
         qp.expire();
         again.join().unwrap();
@@ -83,7 +83,7 @@ fn rung_again() {
 struct Other;
 
 impl Doorbell for Other {
-    fn answer(self: Arc<Self>) {}
+    fn run_engine(self: Arc<Self>) {}
 }
 
 /// There is no room for the doorbell.
@@ -110,7 +110,7 @@ fn destroyed() {
         qp.ring(1);
         let arm = {
             let qp = qp.clone();
-            thread::spawn(move || qp.doorbells.answer())
+            thread::spawn(move || qp.doorbells.run_all())
         };
         qp.destroy();
         arm.join().unwrap();
@@ -119,8 +119,8 @@ fn destroyed() {
     });
 }
 
-/// There is nothing to answer.
+/// No doorbell is deferred.
 #[test]
 fn empty() {
-    loom::model(|| Doorbells::new().make().answer());
+    loom::model(|| Doorbells::new().make().run_all());
 }

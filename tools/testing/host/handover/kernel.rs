@@ -27,10 +27,16 @@ pub mod prelude {
     pub const ENOSPC: Error = Error(-28);
 
     /// Flags of an allocation.
+    #[derive(Clone, Copy)]
     pub struct Flags;
 
     pub const GFP_KERNEL: Flags = Flags;
     pub const GFP_KERNEL_ACCOUNT: Flags = Flags;
+}
+
+/// Allocation.
+pub mod alloc {
+    pub use super::prelude::Flags;
 }
 
 /// Initialisers: values.
@@ -187,7 +193,7 @@ pub mod skbs {
         pub struct SkBuff {
             pub from: u32,
             pub number: u32,
-            note: u32,
+            word: u32,
             alive: Arc<AtomicUsize>,
         }
 
@@ -197,17 +203,22 @@ pub mod skbs {
                 Self {
                     from,
                     number,
-                    note: 0,
+                    word: 0,
                     alive: alive.clone(),
                 }
             }
 
-            pub fn note(&self) -> u32 {
-                self.note
+            pub fn cb_word(&self) -> u32 {
+                self.word
             }
 
-            pub fn set_note(&mut self, note: u32) {
-                self.note = note;
+            /// Packets in the buffer.
+            pub fn segments(&self) -> usize {
+                1
+            }
+
+            pub fn set_cb_word(&mut self, word: u32) {
+                self.word = word;
             }
         }
 
@@ -228,10 +239,6 @@ pub mod skbs {
         impl SkbList {
             pub const fn new() -> Self {
                 Self(VecDeque::new())
-            }
-
-            pub fn len(&self) -> usize {
-                self.0.len()
             }
 
             pub fn is_empty(&self) -> bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who handles what waits for a queue pair, and when.
+//! Model checks of the scheduling of a queue pair's engine, with loom.
 //!
 //! The driver's own files, with loom's locks and atomics in place of the kernel's: loom runs each model in every order that its
 //! threads can take, up to a number of preemptions. What is not the driver's file is a queue pair with little in it (`qp.rs`)

@@ -10,13 +10,13 @@ mod wakeup;
 use crate::backlog::{Backlog, Next, Origin, Taken, Waiting};
 use crate::doorbell::{Deferred, Doorbell, Doorbells};
 use crate::net::skb::SkBuff;
-use crate::prelude::PinInit;
+use crate::prelude::{PinInit, GFP_KERNEL_ACCOUNT};
 use crate::sync::{Arc, SpinLockBh, SpinLockBhGuard, SpinLockIrq};
 use crate::{Inbox, Slots};
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
-use wakeup::{Duty, Scheduled};
+use wakeup::{NextStep, Scheduled};
 
 /// Packets that a run handles, at most.
 const BUDGET: u32 = 2;
@@ -51,7 +51,7 @@ pub(crate) struct Qp {
     pub(crate) backlog: Backlog,
     pub(crate) engine: SpinLockBh<Engine>,
     scheduled: Scheduled,
-    doorbell_waits: Deferred,
+    deferred_doorbell: Deferred,
     pub(crate) doorbells: Arc<Doorbells>,
     posted: SpinLockIrq<Inbox<u32>>,
     outstanding: AtomicU32,
@@ -66,8 +66,8 @@ pub(crate) struct Qp {
 }
 
 impl Doorbell for Qp {
-    fn answer(self: Arc<Self>) {
-        self.doorbell_waits.answer(|| self.drive());
+    fn run_engine(self: Arc<Self>) {
+        self.deferred_doorbell.run(|| self.drive());
     }
 }
 
@@ -78,7 +78,7 @@ impl Engine {
             taken: Taken::none(),
             dead: false,
             next: Next::default(),
-            slots: Slots::new(CAPACITY, 1).unwrap(),
+            slots: Slots::new(CAPACITY, 1, GFP_KERNEL_ACCOUNT).unwrap(),
             request: 0,
             packets: Vec::new(),
             requests: Vec::new(),
@@ -94,7 +94,7 @@ impl Qp {
             backlog: Backlog::new().make(),
             engine: SpinLockBh::new(Engine::none()),
             scheduled: Scheduled::new(),
-            doorbell_waits: Deferred::new(),
+            deferred_doorbell: Deferred::new(),
             doorbells: Arc::new(Doorbells::new().make()),
             posted: SpinLockIrq::new(Inbox::new(CAPACITY, 1).unwrap()),
             outstanding: AtomicU32::new(0),
@@ -125,10 +125,10 @@ impl Qp {
 
     /// `Qp::receive`, where the QP may run on this processor, or not.
     pub(crate) fn receive(&self, packet: Waiting, here: bool) {
-        match wakeup::bring(&self.backlog, packet, here, || self.schedule()) {
-            Duty::TryToDrive => self.drive_or_schedule(),
-            Duty::Drive => self.drive(),
-            Duty::Nothing => {}
+        match wakeup::enqueue(&self.backlog, packet, here, || self.schedule()) {
+            NextStep::TryToDrive => self.drive_or_schedule(),
+            NextStep::Drive => self.drive(),
+            NextStep::Nothing => {}
         }
     }
 
@@ -168,7 +168,7 @@ impl Qp {
     /// `Qp::drive_or_schedule`, without other QPs.
     pub(crate) fn drive_or_schedule(&self) {
         let schedule = || self.schedule();
-        if let Some(engine) = wakeup::lock_or_wake(&self.engine, &self.backlog, schedule) {
+        if let Some(engine) = wakeup::lock_or_schedule(&self.engine, &self.backlog, schedule) {
             let _ = self.drive_locked(engine);
         }
     }
@@ -251,7 +251,7 @@ impl Qp {
     pub(crate) fn ring(self: &Arc<Self>, request: u32) {
         self.ring.fetch_max(request, Ordering::Relaxed);
         let arm = || self.armed.store(true, Ordering::SeqCst);
-        if !self.doorbell_waits.defer(self, &self.doorbells, arm) {
+        if !self.deferred_doorbell.defer(self, &self.doorbells, arm) {
             self.schedule();
         }
     }
@@ -260,7 +260,7 @@ impl Qp {
     pub(crate) fn expire(&self) -> bool {
         let armed = self.armed.swap(false, Ordering::SeqCst);
         if armed {
-            self.doorbell_waits.withdraw(self, &self.doorbells);
+            self.deferred_doorbell.cancel(self, &self.doorbells);
             self.schedule();
         }
         armed
@@ -269,7 +269,7 @@ impl Qp {
     /// `Qp::destroy`: afterwards nobody may queue the work item.
     pub(crate) fn destroy(&self) {
         self.engine.lock().dead = true;
-        self.doorbell_waits.end(self, &self.doorbells);
+        self.deferred_doorbell.destroy(self, &self.doorbells);
         self.backlog.close();
         // `Timer::shut_down` and `work::cancel_sync`.
         self.armed.store(false, Ordering::SeqCst);

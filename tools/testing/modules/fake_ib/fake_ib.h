@@ -159,6 +159,7 @@ extern const struct ib_device_ops fake_ib_queue_ops;
 
 /* sa.c */
 void fake_ib_sa_receive(const struct fake_ib_packet *packet);
+void fake_ib_sa_stop(void);
 
 /* commands.c */
 void fake_ib_accept_commands(bool value);

@@ -82,6 +82,7 @@ static void __exit fake_ib_exit(void)
 	debugfs_remove_recursive(directory);
 	fake_ib_remove();
 	fake_ib_wire_stop();
+	fake_ib_sa_stop();
 	fake_ib_queues_stop();
 }
 

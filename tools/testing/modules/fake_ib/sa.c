@@ -291,6 +291,12 @@ static void end_transfer(void)
 	transfer.data = NULL;
 }
 
+/* A transfer that its receiver has not finished ends with the module. */
+void fake_ib_sa_stop(void)
+{
+	end_transfer();
+}
+
 static void answer_services(struct fake_ib_packet *packet)
 {
 	struct ib_mad_hdr *header = fake_ib_hdr(packet);

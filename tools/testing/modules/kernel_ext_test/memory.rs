@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that others write, and sums over memory.
+//! Memory and pages that are shared with concurrent writers, and the CRC-32.
 
 use super::*;
 use core::ptr::NonNull;

@@ -4,6 +4,7 @@
 
 use super::*;
 use core::num::NonZeroU16;
+use kernel::page::PAGE_SIZE;
 use kernel_ext::{
     error::EADDRINUSE,
     gfp::Gfp,
@@ -35,7 +36,7 @@ static RELEASED: AtomicUsize = AtomicUsize::new(0);
 static WHOLE: AtomicUsize = AtomicUsize::new(0);
 static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts the packets that are as they were sent.
+/// Counts the packets that arrive unchanged.
 struct Receiver;
 
 impl Receive for Receiver {
@@ -183,7 +184,7 @@ fn routes(net: &NetNamespace, device: u32) -> Result<(Route4, Route6)> {
     Ok((Route4::lookup(net, &four)?, Route6::lookup(net, &six)?))
 }
 
-/// What a packet refuses.
+/// The operations that a packet rejects.
 fn limits() -> Result {
     let mut packet = packet4()?;
     check!(packet.append(1 << 20, |_| ()).is_none() && packet.push_slice(&[0; 256]).is_none());
@@ -218,20 +219,67 @@ fn limits() -> Result {
 /// Puts the payload three times into pages, in pieces.
 fn three_payloads() -> Result<SkBuff> {
     const LEN: usize = PAYLOAD.len();
-    let mut packet = PagedSkb::alloc(128, 3 * LEN as u16, Gfp::ATOMIC)?;
-    check!(packet.write(&[0; 3 * LEN + 1]).is_none());
-    packet.write(PAYLOAD).ok_or(EINVAL)?;
+    let mut packet = PagedSkb::alloc(128, 3 * LEN, Gfp::ATOMIC)?;
+    check!(packet.is_empty());
+    packet.write(PAYLOAD, Gfp::ATOMIC).ok_or(EINVAL)?;
     let mut seen = 0;
     let write = |_, room: &mut Room<'_>| room.write(PAYLOAD);
-    let written = packet.fill(LEN, write, |bytes| seen += usize::from(bytes == PAYLOAD));
-    check!(written == Some(Ok(())) && seen == 1);
-    // A piece that is not filled makes no packet, nor does one that is not written.
+    let written = packet.fill(LEN, Gfp::ATOMIC, write, |bytes| {
+        seen += usize::from(bytes == PAYLOAD);
+    });
+    check!(written == Some(Ok(())) && seen == 1 && packet.len() == 2 * LEN);
+    // A piece that is not filled is not written.
     let lacking = |_, _: &mut Room<'_>| Ok::<(), Error>(());
-    check!(packet.fill(LEN, lacking, |_| {}).is_none());
-    check!(packet.fill(LEN, |_, _| Err(EIO), |_| {}) == Some(Err(EIO)));
-    check!(PagedSkb::alloc(0, 1, Gfp::ATOMIC)?.finish().is_none());
-    packet.write(PAYLOAD).ok_or(EINVAL)?;
-    packet.finish().ok_or(EINVAL)
+    check!(packet.fill(LEN, Gfp::ATOMIC, lacking, |_| {}).is_none());
+    let failing = |_, _: &mut Room<'_>| Err(EIO);
+    check!(packet.fill(LEN, Gfp::ATOMIC, failing, |_| {}) == Some(Err(EIO)));
+    check!(packet.len() == 2 * LEN);
+    packet.write(&[1; 100], Gfp::ATOMIC).ok_or(EINVAL)?;
+    packet.truncate(2 * LEN);
+    packet.write(PAYLOAD, Gfp::ATOMIC).ok_or(EINVAL)?;
+    Ok(packet.finish())
+}
+
+/// Data of many fragments, and what is left of it when it is truncated.
+fn pages() -> Result {
+    const LEN: usize = 3000;
+    let mut packet = PagedSkb::alloc(0, 1, Gfp::ATOMIC)?;
+    for n in 1..=20u8 {
+        packet.write(&[n; LEN], Gfp::ATOMIC).ok_or(EINVAL)?;
+    }
+    check!(packet.len() == 20 * LEN);
+    let failing = |_, _: &mut Room<'_>| Err(EIO);
+    for len in [15 * LEN, 12 * LEN + 1, 3 * PAGE_SIZE, PAGE_SIZE, 0] {
+        packet.truncate(len);
+        check!(packet.len() == len);
+        check!(packet.fill(1, Gfp::ATOMIC, failing, |_| {}) == Some(Err(EIO)));
+        packet.truncate(usize::MAX);
+        check!(packet.len() == len);
+    }
+    packet.write(&[7; LEN], Gfp::ATOMIC).ok_or(EINVAL)?;
+    let mut read = [0; 10];
+    let packet = packet.finish();
+    packet.copy_bits(LEN - 10, &mut read)?;
+    check!(packet.len() == LEN && read == [7; 10]);
+    // More fragments than a packet may have.
+    let mut packet = PagedSkb::alloc(0, 1, Gfp::ATOMIC)?;
+    let mut pages = 0;
+    while packet.write(&[1; 64], Gfp::ATOMIC).is_some() {
+        pages = packet.len().div_ceil(PAGE_SIZE);
+    }
+    check!(pages >= 16 && packet.len() == pages * PAGE_SIZE);
+    Ok(())
+}
+
+/// Waits until as many packets have arrived and been freed, and a little longer: more would be wrong.
+fn arrive(count: usize, may_sleep: &MaySleep) -> Result {
+    for _ in 0..50 {
+        pause(100, may_sleep)?;
+        if RECEIVED.load(SeqCst) >= count && LIVE.load(SeqCst) == 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Sends three datagrams in one packet, by IPv4 and IPv6.
@@ -264,7 +312,7 @@ pub(super) fn test(may_sleep: &MaySleep) -> Result {
     let net = NetNamespace::init();
     let _sockets = udp_tunnel::Registration::new(may_sleep)?;
     let listener = notifier::Registration::new(Listener, may_sleep)?;
-    // The loopback device is told as registered and as up.
+    // The registration reports the loopback device as registered and as up.
     check!(EVENTS.load(SeqCst) >= 2);
     let lo = NetDevice::by_name(net, c"lo").ok_or(ENODEV)?;
     let receiver = Arc::new(Receiver, GFP_KERNEL)?;
@@ -283,10 +331,11 @@ pub(super) fn test(may_sleep: &MaySleep) -> Result {
     }
     check!(ip4_local_out(packet6()?, &route4) == Err(EINVAL));
     limits()?;
-    pause(100, may_sleep)?;
+    pages()?;
+    arrive(20, may_sleep)?;
     check!(RECEIVED.load(SeqCst) == 20 && RELEASED.load(SeqCst) == 20 && LIVE.load(SeqCst) == 0);
     segmented(&route4, &route6)?;
-    pause(100, may_sleep)?;
+    arrive(26, may_sleep)?;
     // Each of the two was offered whole, and came as three datagrams.
     check!(WHOLE.load(SeqCst) == 2 && RECEIVED.load(SeqCst) == 26);
     check!(RELEASED.load(SeqCst) == 26 && LIVE.load(SeqCst) == 0);

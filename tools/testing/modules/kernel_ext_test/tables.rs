@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables by number.
+//! Tables of objects by index.
 
 use super::*;
 use kernel::sync::rcu;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work and locks.
+//! Work items and locks.
 
 use super::*;
 use kernel::workqueue::{
@@ -44,7 +44,7 @@ impl SleepableWork for Later {
     }
 }
 
-/// Work with a delay: what is pending is canceled, or made to run at once.
+/// Delayed work: pending work is cancelled, or made to run at once.
 fn test_delayed(queue: &OwnedQueue, may_sleep: &MaySleep) -> Result {
     let later = Arc::pin_init(
         pin_init!(Later {
@@ -65,7 +65,7 @@ fn test_delayed(queue: &OwnedQueue, may_sleep: &MaySleep) -> Result {
     delayed::enqueue(queue, &later, 0);
     check!(later.ran.wait_timeout(1000, may_sleep));
     check!(!delayed::cancel_sync(&later, may_sleep));
-    // Nobody else has a reference.
+    // This is the only reference.
     check!(Arc::into_unique_or_drop(later).is_some());
     Ok(())
 }

@@ -50,6 +50,33 @@ static int register_mr(struct kv *kv, struct ib_qp *qp, struct ib_mr *mr, struct
 	return ret;
 }
 
+/* A device that takes addresses of the kernel: each element of a list gets its own one. */
+static void virtual_list(struct kv *kv)
+{
+	struct scatterlist sg[2];
+	int i, wrong = 0;
+
+	sg_init_table(sg, 2);
+	for (i = 0; i < 2; i++)
+		sg_set_buf(&sg[i], kv->memory[i], 512 * (i + 1));
+	CHECK("the device takes addresses of the kernel", ib_uses_virt_dma(kv->device));
+	CHECK_EQ("ib_dma_virt_map_sg", 2, ib_dma_virt_map_sg(kv->device, sg, 2));
+	for (i = 0; i < 2; i++)
+		wrong += sg_dma_address(&sg[i]) != (uintptr_t)kv->memory[i] || sg_dma_len(&sg[i]) != 512 * (i + 1);
+	CHECK_EQ("the addresses and lengths of the elements", 0, wrong);
+	for (i = 0; i < 2; i++)
+		sg_dma_address(&sg[i]) = 0;
+	CHECK_EQ("ib_dma_map_sg_attrs with attributes", 2,
+		 ib_dma_map_sg_attrs(kv->device, sg, 2, DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC | DMA_ATTR_WEAK_ORDERING));
+	for (i = 0; i < 2; i++)
+		wrong += sg_dma_address(&sg[i]) != (uintptr_t)kv->memory[i] || sg_dma_len(&sg[i]) != 512 * (i + 1);
+	CHECK_EQ("which gives the same", 0, wrong);
+	ib_dma_unmap_sg_attrs(kv->device, sg, 2, DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC | DMA_ATTR_WEAK_ORDERING);
+	memset(kv->memory[0], 0x12, 512);
+	CHECK_EQ("the peer reads into a list that was unmapped, whose memory is as good as before", IB_WC_SUCCESS,
+		 rdma(kv, IB_WR_RDMA_READ, kv->dma[1], kv->pd->unsafe_global_rkey));
+}
+
 static void fast_registration(struct kv *kv)
 {
 	struct ib_mr *mr = ib_alloc_mr(kv->pd, IB_MR_TYPE_MEM_REG, 4);
@@ -195,6 +222,7 @@ void kv_test_memory(struct kv *kv)
 		CHECK("as it should", !memchr_inv(page_address(page), 0x77, 512));
 		__free_page(page);
 	}
+	virtual_list(kv);
 	fast_registration(kv);
 	read_with_invalidate(kv);
 	pools(kv);

@@ -6,6 +6,33 @@
 
 struct ib_xrcd *ib_alloc_xrcd_user(struct ib_device *device, struct inode *inode, struct ib_udata *udata);
 
+/* The handle of a PD says which device it is of: what is made by a PD alone is of that device. */
+static void one_handle(struct kv *kv)
+{
+	struct ib_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 1 }, .srq_type = IB_SRQT_BASIC };
+	struct ib_mr *mr = ib_alloc_mr(kv->pd, IB_MR_TYPE_MEM_REG, 4);
+	struct ib_srq *srq = ib_create_srq(kv->pd, &init);
+	struct ib_qp *qp = kv_qp(kv, IB_QPT_UD, NULL);
+	struct rdma_ah_attr attr;
+	struct ib_ah *ah;
+
+	kv_path(kv, &attr);
+	ah = rdma_create_ah(kv->pd, &attr, RDMA_CREATE_AH_SLEEPABLE);
+	CHECK("a PD is of its device", kv->pd->device == kv->device);
+	CHECK("a region made by a PD is of its device", !IS_ERR(mr) && mr->device == kv->device && mr->pd == kv->pd);
+	CHECK("so is an SRQ", !IS_ERR(srq) && srq->device == kv->device && srq->pd == kv->pd);
+	CHECK("so is a queue pair", !IS_ERR(qp) && qp->device == kv->device && qp->pd == kv->pd);
+	CHECK("so is an address handle", !IS_ERR(ah) && ah->device == kv->device && ah->pd == kv->pd);
+	if (!IS_ERR(ah))
+		rdma_destroy_ah(ah, RDMA_DESTROY_AH_SLEEPABLE);
+	if (!IS_ERR(qp))
+		ib_destroy_qp(qp);
+	if (!IS_ERR(srq))
+		ib_destroy_srq(srq);
+	if (!IS_ERR(mr))
+		ib_dereg_mr(mr);
+}
+
 void kv_test_objects(struct kv *kv)
 {
 	struct ib_pd *pd = ib_alloc_pd(kv->device, 0);
@@ -25,6 +52,7 @@ void kv_test_objects(struct kv *kv)
 				    kv->qp[0]->qp_num != kv->qp[1]->qp_num);
 	CHECK("a queue pair counts for its PD", atomic_read(&kv->pd->usecnt) >= 3);
 	ib_destroy_qp(qp);
+	one_handle(kv);
 }
 
 struct polled {
@@ -236,6 +264,7 @@ void kv_test_srq(struct kv *kv)
 	qp = kv->qp[1] = kv_qp(kv, IB_QPT_RC, srq);
 	CHECK("a queue pair with an SRQ", !IS_ERR(qp));
 	CHECK_EQ("counts for it", 1, atomic_read(&srq->usecnt));
+	CHECK_EQ("which cannot be destroyed then", -EBUSY, ib_destroy_srq_user(srq, NULL));
 	ib_destroy_qp(kv->qp[0]);
 	kv->qp[0] = kv_qp(kv, IB_QPT_RC, NULL);
 	kv_to_init(kv->qp[0]);

@@ -10,6 +10,10 @@ static uint many = 5000;
 module_param(many, uint, 0444);
 MODULE_PARM_DESC(many, "How often what is done many times is done");
 
+static uint queue_pairs = 100000;
+module_param(queue_pairs, uint, 0444);
+MODULE_PARM_DESC(queue_pairs, "How many queue pairs are made, one after the other");
+
 static bool rearm;
 module_param(rearm, bool, 0444);
 MODULE_PARM_DESC(rearm, "A handler asks for the next completion to be announced: stock rdma_rxe calls it with its lock held");
@@ -212,14 +216,14 @@ static void in_order(struct kv *kv)
 
 #define LIVE 32
 
-/* Queue pairs that are there at the same time have different numbers. */
+/* Queue pairs that are there at the same time have different numbers, and the number of one that has gone is not the next one's. */
 static void numbers(struct kv *kv)
 {
 	struct ib_qp *live[LIVE] = {};
-	int wrong = 0;
-	u32 i, j;
+	int wrong = 0, reused = 0;
+	u32 i, j, gone = 0;
 
-	for (i = 0; i < many / 4; i++) {
+	for (i = 0; i < queue_pairs; i++) {
 		struct ib_qp *qp = kv_qp(kv, IB_QPT_UD, NULL);
 
 		if (IS_ERR(qp)) {
@@ -228,8 +232,11 @@ static void numbers(struct kv *kv)
 		}
 		for (j = 0; j < LIVE; j++)
 			wrong += live[j] && live[j]->qp_num == qp->qp_num;
-		if (live[i % LIVE])
+		reused += qp->qp_num == gone;
+		if (live[i % LIVE]) {
+			gone = live[i % LIVE]->qp_num;
 			ib_destroy_qp(live[i % LIVE]);
+		}
 		live[i % LIVE] = qp;
 		cond_resched();
 	}
@@ -237,6 +244,7 @@ static void numbers(struct kv *kv)
 		if (live[j])
 			ib_destroy_qp(live[j]);
 	CHECK_EQ("many queue pairs: no two have the same number", 0, wrong);
+	CHECK_EQ("and none the number of the last one that went", 0, reused);
 }
 
 /* An address handle that goes as soon as the request is posted that uses it: that harms nobody. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections: messages, immediate data, chains, pieces of memory.
+//! Connected queue pairs: messages, immediate data, chains of requests, scatter/gather lists.
 
 use kernel::prelude::*;
 use rdma::{
@@ -17,7 +17,7 @@ use rdma::{
 
 use crate::{
     ensure,
-    probe::{has_bytes, Connection, Node, Place, Request, CONNECTED},
+    probe::{has_bytes, Connection, Node, PortAddress, Request, CONNECTED},
     report,
 };
 
@@ -69,7 +69,7 @@ fn immediate(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// A request with these pieces of memory.
+/// A request with this scatter/gather list.
 fn in_pieces<'d>(node: &Node<'d>, pieces: &[&[u8]], sleep: &MaySleep) -> Result<Request<'d>> {
     let (first, more) = pieces.split_first().ok_or(EINVAL)?;
     let mut work = node.message(first, sleep)?;
@@ -151,7 +151,7 @@ fn chains(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
         );
         pair.from.sent.success(sleep)?;
     }
-    // One that is not posted gives back what it has.
+    // A chain that is dropped without being posted releases its requests.
     let mut unposted = pair.from_qp.send_chain::<_, 2>();
     unposted.push(pair.from.message(b"never", sleep)?, RcOp::Send)?;
     ensure!(unposted.len() == 1 && !unposted.is_empty(), "its length");
@@ -162,7 +162,7 @@ fn chains(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// A chain is as long as the queue at most, and what the driver refuses comes back with all that is behind it.
+/// A chain has at most the length of the queue. A request that the driver rejects is returned with all that follow it.
 fn long_chain(device: &Device<'_>, sleep: &MaySleep) -> Result {
     const MANY: usize = 40;
     const ROOM: usize = 16;
@@ -207,16 +207,16 @@ fn unreliable(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
     let from_qp = from.qp::<Uc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
     let to_qp = to.qp::<Uc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
-    let peer = |place: Place, qp_num| UcPeer {
+    let peer = |place: PortAddress, qp_num| UcPeer {
         path: place.path(),
         mtu: Mtu::B256,
         qp_num,
         psn: 7,
     };
-    let (number, place) = (from_qp.number(), Place::of(&from.device)?);
-    let from_qp = from_qp.into_rtr(&peer(Place::of(&to.device)?, to_qp.number()), sleep)?;
+    let (number, place) = (from_qp.number(), PortAddress::of(&from.device)?);
+    let from_qp = from_qp.into_rtr(&peer(PortAddress::of(&to.device)?, to_qp.number()), sleep)?;
     let to_qp = to_qp.into_rtr(&peer(place, number), sleep)?;
-    // Who only receives need not be ready to send.
+    // A queue pair that only receives need not be in RTS.
     let from_qp = from_qp.into_rts(&UcSending { psn: 7 }, sleep)?;
     to_qp.post_receive(to.room(1024, &to.received, sleep)?)?;
     let work = from.message(&[9; 1000], sleep)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting, polling and making address handles where one must not sleep; and the law of handlers.
+//! Posting, polling and creating address handles in contexts that must not sleep; and the rules for completion handlers.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -22,7 +22,7 @@ use rdma::{
 
 use crate::{
     ensure, polling,
-    probe::{connect, Connection, Node, Place, CONNECTED},
+    probe::{connect, Connection, Node, PortAddress, CONNECTED},
     report, AH_IN_INTERRUPTS,
 };
 
@@ -55,10 +55,10 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     });
 }
 
-/// How many times the timer comes.
+/// The number of times that the timer expires.
 const TICKS: usize = 100;
 
-/// How long is waited for what goes on.
+/// The timeout of a test.
 const TRIES: u32 = 500;
 
 fn pause() {
@@ -91,10 +91,10 @@ impl<'d> Handler<'d> for Counting {
     }
 }
 
-/// Counts that it is told, and leaves the rest to the timer.
-struct Told(Arc<Counts>);
+/// Counts completion events. The timer polls.
+struct CountEvents(Arc<Counts>);
 
-impl OnCompletions for Told {
+impl OnCompletions for CountEvents {
     fn completions(&self, _cq: &CqRef<'_>) {
         self.0.told.fetch_add(1, Ordering::SeqCst);
     }
@@ -127,7 +127,7 @@ fn request<'d>(device: &Device<'d>, counts: &Arc<Counts>) -> Result<Pin<KBox<Wor
     Work::with_buffer(buffer, Counting(counts.clone()), GFP_ATOMIC)
 }
 
-/// How long it is to the next call, in nanoseconds.
+/// The time until the next call, in nanoseconds.
 const PERIOD: u64 = 500_000;
 
 impl OnTick for Sending<'_> {
@@ -174,7 +174,7 @@ fn from_timer(from: &Device<'_>, to: &Device<'_>, context: Context, sleep: &MayS
     let counts = Arc::new(Counts::default(), GFP_KERNEL)?;
     let from = Node::new(from, PollContext::Direct, sleep)?;
     // All of the SRQ, and the last request to send.
-    let announced = Cq::notified(to, 513, 0, Told(counts.clone()), sleep)?;
+    let announced = Cq::notified(to, 513, 0, CountEvents(counts.clone()), sleep)?;
     let to = Node::with_cq(to, announced, sleep)?;
     let config = Config {
         max_receives: 512,
@@ -196,8 +196,8 @@ fn from_timer(from: &Device<'_>, to: &Device<'_>, context: Context, sleep: &MayS
         .qp::<Rc>(Some(&srq), sleep)?
         .into_init(&CONNECTED, sleep)?;
     let numbers = (from_qp.number(), to_qp.number());
-    let from_qp = connect(from_qp, &Place::of(&to.device)?, numbers.1, sleep)?;
-    let _to_qp = connect(to_qp, &Place::of(&from.device)?, numbers.0, sleep)?;
+    let from_qp = connect(from_qp, &PortAddress::of(&to.device)?, numbers.1, sleep)?;
+    let _to_qp = connect(to_qp, &PortAddress::of(&from.device)?, numbers.0, sleep)?;
     let receiving = Receiving {
         counts: counts.clone(),
         left: TICKS,
@@ -212,7 +212,7 @@ fn from_timer(from: &Device<'_>, to: &Device<'_>, context: Context, sleep: &MayS
         qp: from_qp.handle(),
         cq: from.cq.clone(),
         pd: from.pd.clone(),
-        path: Place::of(&to.device)?.path(),
+        path: PortAddress::of(&to.device)?.path(),
         ah: None,
     };
     let receiving = Timer::new(&to.device, context, receiving)?;
@@ -351,7 +351,7 @@ fn dropped_by_handlers(
         let owning = Owning {
             _cq: Cq::new(from, 1, 0, context, sleep)?,
             _mr: Mr::new(&pd, 1, sleep)?,
-            _ah: Ah::new(&pd, &Place::of(to)?.path(), sleep)?,
+            _ah: Ah::new(&pd, &PortAddress::of(to)?.path(), sleep)?,
             _pd: pd,
             counts: counts.clone(),
         };

@@ -17,7 +17,7 @@ use rdma::{
 
 use crate::{
     ensure,
-    probe::{Node, Outcome, Place},
+    probe::{Node, Outcome, PortAddress},
     report, PORT,
 };
 
@@ -59,7 +59,7 @@ fn payload<'a>(outcome: &'a Outcome<'_>) -> Option<&'a [u8]> {
 fn datagrams(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
     let (from_qp, to_qp) = (ready(&from, None, sleep)?, ready(&to, None, sleep)?);
-    let path = Place::of(&to.device)?.path();
+    let path = PortAddress::of(&to.device)?.path();
     let handles = [
         Ah::new(&from.pd, &path, sleep)?,
         Ah::new_atomic(&from.pd, &path)?,
@@ -90,7 +90,7 @@ fn datagrams(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
 fn other_qkey(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let (from, to) = Node::two(from, to, PollContext::SoftIrq, sleep)?;
     let (from_qp, to_qp) = (ready(&from, None, sleep)?, ready(&to, None, sleep)?);
-    let ah = Ah::new(&from.pd, &Place::of(&to.device)?.path(), sleep)?;
+    let ah = Ah::new(&from.pd, &PortAddress::of(&to.device)?.path(), sleep)?;
     to_qp.post_receive(to.room(256, &to.received, sleep)?)?;
     for (qkey, bytes) in [(QKEY ^ 1, b"wrong"), (QKEY, b"right")] {
         let op = UdOp {
@@ -115,7 +115,7 @@ fn answer(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     to_qp.post_receive(to.room(256, &to.received, sleep)?)?;
     from_qp.post_receive(from.room(256, &from.received, sleep)?)?;
     let ask = UdOp {
-        ah: &Ah::new(&from.pd, &Place::of(&to.device)?.path(), sleep)?,
+        ah: &Ah::new(&from.pd, &PortAddress::of(&to.device)?.path(), sleep)?,
         qp_num: to_qp.number(),
         qkey: QKEY,
         immediate: None,
@@ -124,7 +124,7 @@ fn answer(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let asked = to.received.success(sleep)?;
     let bytes = asked.work.as_ref().map(|work| work.bytes());
     let grh = bytes.and_then(|bytes| bytes.first_chunk::<GRH_LENGTH>());
-    let back = Ah::for_answer(&to.pd, &asked.source, grh.ok_or(EIO)?, PORT, sleep)?;
+    let back = Ah::for_reply(&to.pd, &asked.source, grh.ok_or(EIO)?, PORT, sleep)?;
     let answer = UdOp {
         ah: &back,
         qp_num: asked.source.qp_num,
@@ -146,15 +146,15 @@ fn impossible(device: &Device<'_>, sleep: &MaySleep) -> Result {
     let node = Node::new(device, PollContext::WorkQueue, sleep)?;
     let no_port = AhFields {
         port_num: 9,
-        ..Place::of(device)?.path()
+        ..PortAddress::of(device)?.path()
     };
     ensure!(Ah::new(&node.pd, &no_port, sleep).is_err(), "port 9");
     let no_source = AhFields {
         grh: Some(GlobalRoute {
             sgid_index: 255,
-            ..Place::of(device)?.path().grh.unwrap_or_default()
+            ..PortAddress::of(device)?.path().grh.unwrap_or_default()
         }),
-        ..Place::of(device)?.path()
+        ..PortAddress::of(device)?.path()
     };
     ensure!(Ah::new_atomic(&node.pd, &no_source).is_err(), "GID 255");
     Ok(())

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How objects end, also where the driver refuses to drain a queue pair, or to destroy an object: what it still knows must stay.
-//! When the client is gone, each request must have been handled once: its handler says `handled`.
+//! Destruction of objects, also where the driver fails to drain a queue pair or to destroy an object: the objects that the driver
+//! may still use must stay allocated. When the client is removed, each request must have been handled once: its handler logs
+//! `handled`.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -27,7 +28,7 @@ use rdma::{
 
 use crate::{
     ensure, polling,
-    probe::{connect, has_bytes, Connection, Node, Place, CONNECTED},
+    probe::{connect, has_bytes, Connection, Node, PortAddress, CONNECTED},
     report,
 };
 
@@ -47,16 +48,16 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     });
 }
 
-/// Says that it was called.
-struct Said;
+/// Logs each completion.
+struct LogCompletion;
 
-impl<'d> Handler<'d> for Said {
+impl<'d> Handler<'d> for LogCompletion {
     fn done(_work: Pin<KBox<Work<'d, Self>>>, completion: &Completion<'_, 'd>) {
         pr_info!("  handled: {:?}\n", completion.status());
     }
 }
 
-/// The listener of its completion queue goes too.
+/// Destroys a queue pair together with the listener of its completion queue.
 fn queue_pair(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let told = Arc::new(AtomicUsize::new(0), GFP_KERNEL)?;
     let pair = polling::told(from, to, &told, sleep)?;
@@ -68,7 +69,7 @@ fn queue_pair(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     pair.from.sent.success(sleep)?;
     for _ in 0..2 {
         pair.to_qp
-            .post_receive(Work::new(&pair.to.device, 64, Said, sleep)?)?;
+            .post_receive(Work::new(&pair.to.device, 64, LogCompletion, sleep)?)?;
     }
     Ok(())
 }
@@ -82,12 +83,12 @@ fn shared_queue(device: &Device<'_>, sleep: &MaySleep) -> Result {
     };
     let srq = Srq::new(&node.pd, config, sleep)?;
     for _ in 0..2 {
-        srq.post_receive(Work::new(device, 64, Said, sleep)?)?;
+        srq.post_receive(Work::new(device, 64, LogCompletion, sleep)?)?;
     }
     Ok(())
 }
 
-/// Is told that no more requests are taken from a shared queue.
+/// Records the event `IB_EVENT_QP_LAST_WQE_REACHED`.
 struct Last(Arc<AtomicBool>);
 
 impl OnQpEvent for Last {
@@ -125,7 +126,7 @@ fn last_event(device: &Device<'_>, sleep: &MaySleep) -> Result {
     };
     let qp = Qp::<Rc, _>::new(&node.pd, config, sleep)?.into_init(&CONNECTED, sleep)?;
     let number = qp.number();
-    let qp = connect(qp, &Place::of(device)?, number, sleep)?;
+    let qp = connect(qp, &PortAddress::of(device)?, number, sleep)?;
     let was_refused = qp.into_err(sleep).is_err();
     ensure!(
         was_refused || told.load(Ordering::SeqCst),

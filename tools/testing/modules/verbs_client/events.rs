@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of queue pairs, shared receive queues and completion queues. Each comes after the state that it announces: who is
-//! told asks, and finds that state.
+//! Events of queue pairs, shared receive queues and completion queues. Each comes after the state change that it announces: a
+//! query after the event finds the new state.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -25,17 +25,17 @@ use rdma::{
 
 use crate::{
     ensure,
-    probe::{connect, has_bytes, Node, Place, CONNECTED, PSN},
+    probe::{connect, has_bytes, Node, PortAddress, CONNECTED, PSN},
     report, report_known,
 };
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
-    // Stock's rxe never raises it.
+    // The stock `rdma_rxe` never raises it.
     report_known(
         "told that its peer sends, a queue pair is ready to receive",
         || established(from, to, sleep),
     );
-    // Stock's rxe tells first, and is in error some time later.
+    // The stock `rdma_rxe` raises the event first, and changes to the error state some time later.
     report_known(
         "told that its peer may not do that, a queue pair is in error",
         || refused(from, to, sleep),
@@ -55,7 +55,7 @@ pub(crate) fn by_careless_driver(device: &Device<'_>, sleep: &MaySleep) {
     report("events of each kind of object", || each_kind(device, sleep));
 }
 
-/// Takes note of events. Any context.
+/// Records events. Any context.
 #[pin_data]
 struct Noted {
     /// A bit for each kind.
@@ -79,14 +79,14 @@ impl Noted {
         self.some.complete();
     }
 
-    /// Returns as soon as there was this event.
+    /// Waits until this event was raised.
     fn wait(&self, event: u32, sleep: &MaySleep) -> Result {
         let bit = 1u32.wrapping_shl(event);
         for _ in 0..500 {
             if self.seen.load(Ordering::SeqCst) & bit != 0 {
                 return Ok(());
             }
-            // Whether it was told or not, it looks.
+            // The event is checked after the timeout too.
             let _ = self.some.wait_timeout(10, sleep);
         }
         pr_info!("  nobody was told for five seconds\n");
@@ -106,7 +106,7 @@ impl OnSrqEvent for Noted {
     }
 }
 
-/// An initialised queue pair, and what is noted of it.
+/// An initialised queue pair, and its recorded events.
 fn watched<'d>(
     node: &Node<'d>,
     srq: Option<&Arc<Srq<'d>>>,
@@ -131,7 +131,7 @@ fn established(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let from_qp = from.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
     let (to_qp, noted) = watched(&to, None, sleep)?;
     let peer = Peer {
-        path: Place::of(&from.device)?.path(),
+        path: PortAddress::of(&from.device)?.path(),
         mtu: Mtu::B1024,
         qp_num: from_qp.number(),
         psn: PSN,
@@ -139,7 +139,12 @@ fn established(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
         rnr_timer: 1,
     };
     let to_qp = to_qp.into_rtr(&peer, sleep)?;
-    let from_qp = connect(from_qp, &Place::of(&to.device)?, to_qp.number(), sleep)?;
+    let from_qp = connect(
+        from_qp,
+        &PortAddress::of(&to.device)?,
+        to_qp.number(),
+        sleep,
+    )?;
     to_qp.post_receive(to.room(8, &to.received, sleep)?)?;
     from_qp.post_send(from.message(b"first", sleep)?, RcOp::Send)?;
     noted.wait(QpEvent::CommEst.as_raw(), sleep)?;
@@ -155,8 +160,8 @@ fn refused(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let from_qp = from.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
     let (to_qp, noted) = watched(&to, None, sleep)?;
     let numbers = (from_qp.number(), to_qp.number());
-    let to_qp = connect(to_qp, &Place::of(&from.device)?, numbers.0, sleep)?;
-    let from_qp = connect(from_qp, &Place::of(&to.device)?, numbers.1, sleep)?;
+    let to_qp = connect(to_qp, &PortAddress::of(&from.device)?, numbers.0, sleep)?;
+    let from_qp = connect(from_qp, &PortAddress::of(&to.device)?, numbers.1, sleep)?;
     let nowhere = Remote {
         addr: 0,
         rkey: 0xdead00,
@@ -180,7 +185,7 @@ fn last(device: &Device<'_>, sleep: &MaySleep) -> Result {
     let srq = Srq::new(&node.pd, config, sleep)?;
     let (qp, noted) = watched(&node, Some(&srq), sleep)?;
     let number = qp.number();
-    let qp = connect(qp, &Place::of(device)?, number, sleep)?;
+    let qp = connect(qp, &PortAddress::of(device)?, number, sleep)?;
     let qp = qp.into_err(sleep)?;
     noted.wait(QpEvent::LastWqeReached.as_raw(), sleep)?;
     let state = qp.query_state(sleep)?;
@@ -188,7 +193,7 @@ fn last(device: &Device<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// Takes a lock when it is told.
+/// Takes a lock in its event handler.
 struct Locking {
     lock: Arc<Lock>,
     noted: Arc<Noted>,
@@ -232,7 +237,7 @@ fn locking<'d>(
 fn announced_at_once(device: &Device<'_>, sleep: &MaySleep) -> Result {
     let (cq, lock, _noted) = locking(device, sleep)?;
     for nth in 1..=4 {
-        // Whoever were told here would wait for itself.
+        // If the handler were called within `arm`, it would deadlock on this lock.
         let held = lock.held.lock();
         cq.arm(NotifyFlags::NEXT_COMP)?;
         drop(held);

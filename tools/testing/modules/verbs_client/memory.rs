@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fast registration, and what peers do with the memory: writes, reads, atomics, invalidation.
+//! Fast registration, and the accesses of peers to the memory: writes, reads, atomics, invalidation.
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{
@@ -40,13 +40,13 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
 
 const LENGTH: u32 = 3 * 4096;
 
-/// What peers may do.
+/// The access that peers have.
 const ACCESS: Access = Access::LOCAL_WRITE
     .with(Access::REMOTE_WRITE)
     .with(Access::REMOTE_READ)
     .with(Access::REMOTE_ATOMIC);
 
-/// A connection, and a region of the end that it goes to.
+/// A connection, and a memory region of its target.
 struct Target<'a, 'b> {
     pair: Connection<'a, 'b>,
     pages: Arc<Pages<'b>>,
@@ -95,7 +95,7 @@ impl<'a, 'b> Target<'a, 'b> {
         self.pair.from.sent.wait(sleep)
     }
 
-    /// The bytes that are at a place now.
+    /// The current bytes at an address.
     fn at<const N: usize>(&self, offset: usize) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.pages.read(offset, &mut bytes)?;
@@ -112,7 +112,7 @@ fn is_success(outcome: &Outcome<'_>, opcode: WcOpcode) -> Result {
 fn writes_and_reads(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let target = Target::new(from, to, sleep)?;
     target.register(ACCESS, sleep)?;
-    // Over the border of two pages.
+    // Across a page boundary.
     let place = target.mr.remote(4090)?;
     let outcome = target.by_peer(b"written over there", RcOp::Write(place), sleep)?;
     is_success(&outcome, WcOpcode::RdmaWrite)?;
@@ -199,7 +199,7 @@ fn local_invalidate(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Res
         is_success(&outcome, WcOpcode::LocalInv)?;
         ensure!(target.mr.state() == State::Free, "{:?}", target.mr.state());
     }
-    // The old key is of no use.
+    // The old key is invalid.
     let old = Remote {
         rkey: last,
         ..target.mr.remote(0)?

@@ -41,7 +41,7 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     report("an SRQ takes its room once", || shared(from, sleep));
 }
 
-/// A message goes, and both ends are told.
+/// Sends a message; both ends get a completion event.
 fn polled_by_core(
     from: &Device<'_>,
     to: &Device<'_>,
@@ -87,7 +87,7 @@ fn polled_by_client(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Res
     })?;
     ensure!(sent.status == WcStatus::Success, "{:?}", sent.status);
     ensure!(pair.from.cq.poll(u32::MAX) == Ok(0), "more than there is");
-    // What is left is flushed when the queue pair goes, and nobody polls then.
+    // The rest is flushed when the queue pair is destroyed; then nobody polls.
     let received = pair.to.received.clone();
     pair.expect(64, sleep)?;
     let (before, from, to) = (received.count(), pair.from, pair.to);
@@ -97,7 +97,7 @@ fn polled_by_client(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Res
     Ok(())
 }
 
-/// Polls, in the context where it is told, and arms the queue again.
+/// Polls in the completion event handler, and arms the queue again.
 struct Eager(Arc<AtomicUsize>);
 
 impl OnCompletions for Eager {
@@ -112,7 +112,7 @@ impl OnCompletions for Eager {
     }
 }
 
-/// A connection whose owners are told of completions, and poll then.
+/// A connection whose ends poll in their completion event handlers.
 pub(crate) fn told<'a, 'b>(
     from: &Device<'a>,
     to: &Device<'b>,
@@ -167,13 +167,13 @@ fn impossible(device: &Device<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// A node whose completions come to a queue with so much room, which it polls.
+/// A node whose completion queue has this capacity, and is polled by the node.
 fn with_room<'d>(device: &Device<'d>, entries: u32, sleep: &MaySleep) -> Result<Node<'d>> {
     let cq = Cq::new(device, entries, 0, PollContext::Direct, sleep)?;
     Node::with_cq(device, cq, sleep)
 }
 
-/// Where there is no room for its completion, nothing is posted: what is destroyed would wait for it for ever.
+/// A request is not posted if there is no room for its completion: the destruction would wait for the completion for ever.
 fn full(device: &Device<'_>, sleep: &MaySleep) -> Result {
     let node = with_room(device, 1, sleep)?;
     let made = node.qp::<Rc>(None, sleep);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs whose completions are waited for.
+//! Queue pairs for which a test waits until their requests are completed.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +19,7 @@ use rdma::{
 
 use crate::{ensure, PORT};
 
-/// What has become of a request.
+/// The outcome of a request.
 pub(crate) struct Outcome<'d> {
     pub(crate) status: WcStatus,
     pub(crate) opcode: Option<WcOpcode>,
@@ -27,23 +27,23 @@ pub(crate) struct Outcome<'d> {
     pub(crate) immediate: Option<[u8; 4]>,
     pub(crate) invalidated: Option<u32>,
     pub(crate) source: Source,
-    /// The request, if it did what it was to do.
+    /// The request, if it has succeeded.
     pub(crate) work: Option<Pin<KBox<Work<'d, Probe<'d>>>>>,
 }
 
-/// How many outcomes a sink has room for.
+/// The capacity of a sink, in outcomes.
 const ROOM: usize = 64;
 
-/// Where outcomes are waited for.
+/// Where tests wait for outcomes.
 #[pin_data]
 pub(crate) struct Sink<'d> {
     #[pin]
     outcomes: SpinLockIrq<KVec<Outcome<'d>>>,
     #[pin]
     some: Done,
-    /// How many requests have been completed.
+    /// The number of completed requests.
     count: AtomicUsize,
-    /// A region that peers may invalidate, and how often it is noted that they have.
+    /// A region that peers may invalidate, and the number of recorded invalidations.
     watched: Option<Arc<Mr<'d>>>,
     noted: AtomicUsize,
 }
@@ -66,12 +66,12 @@ impl<'d> Sink<'d> {
         Arc::pin_init(init, GFP_KERNEL)
     }
 
-    /// How many requests have been completed.
+    /// The number of completed requests.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// How often it was noted that the region is invalidated.
+    /// The number of recorded invalidations of the region.
     pub(crate) fn noted(&self) -> usize {
         self.noted.load(Ordering::SeqCst)
     }
@@ -81,7 +81,7 @@ impl<'d> Sink<'d> {
         self.wait_with(sleep, || {})
     }
 
-    /// As above, calling `poll` again and again.
+    /// As above, polling repeatedly by `poll`.
     pub(crate) fn wait_with(
         &self,
         sleep: &MaySleep,
@@ -106,7 +106,7 @@ impl<'d> Sink<'d> {
     }
 }
 
-/// Puts the outcome of a request into a sink.
+/// Adds the outcome of a request to a sink.
 pub(crate) struct Probe<'d>(pub(crate) Arc<Sink<'d>>);
 
 impl<'d> Handler<'d> for Probe<'d> {
@@ -135,7 +135,7 @@ impl<'d> Handler<'d> for Probe<'d> {
     }
 }
 
-/// Forgets the requests that nobody has asked for, each of which has a reference to its sink.
+/// Drops the outcomes that no test has taken, each of which has a reference to its sink.
 pub(crate) struct Emptied<'d>(pub(crate) Arc<Sink<'d>>);
 
 impl Drop for Emptied<'_> {
@@ -153,7 +153,7 @@ impl<'d> core::ops::Deref for Emptied<'d> {
     }
 }
 
-/// What queue pairs of a device are made of.
+/// The objects that queue pairs of a device are created with.
 pub(crate) struct Node<'d> {
     pub(crate) device: Device<'d>,
     pub(crate) pd: Pd<'d>,
@@ -214,7 +214,7 @@ impl<'d> Node<'d> {
         Ok(work)
     }
 
-    /// A request with so much memory, for a sink.
+    /// A request with this much memory, for a sink.
     pub(crate) fn room(
         &self,
         length: u32,
@@ -225,17 +225,17 @@ impl<'d> Node<'d> {
     }
 }
 
-/// A request whose outcome is waited for.
+/// A request whose outcome the test waits for.
 pub(crate) type Request<'d> = Pin<KBox<Work<'d, Probe<'d>>>>;
 
-/// Where a device is found.
+/// The GID and the MAC address of a device's port.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct PortAddress {
     gid: Gid,
     mac: [u8; 6],
 }
 
-impl Place {
+impl PortAddress {
     pub(crate) fn of(device: &Device<'_>) -> Result<Self> {
         let gid = device.gid(PORT, 0)?;
         Ok(Self {
@@ -259,7 +259,7 @@ impl Place {
     }
 }
 
-/// What a peer may do in these tests.
+/// The access that a peer has in these tests.
 pub(crate) const CONNECTED: ConnectedInit = ConnectedInit {
     port: PORT,
     pkey_index: 0,
@@ -269,13 +269,13 @@ pub(crate) const CONNECTED: ConnectedInit = ConnectedInit {
         .with(Access::REMOTE_ATOMIC),
 };
 
-/// The number of the first packet.
+/// The initial PSN.
 pub(crate) const PSN: u32 = 0xff_fffe;
 
 /// Connects an initialised queue pair.
 pub(crate) fn connect<'d>(
     qp: Qp<'d, Rc, Init>,
-    place: &Place,
+    place: &PortAddress,
     qp_num: u32,
     sleep: &MaySleep,
 ) -> Result<Qp<'d, Rc, Rts>> {
@@ -306,12 +306,12 @@ pub(crate) struct Connection<'a, 'b> {
 }
 
 impl<'a, 'b> Connection<'a, 'b> {
-    /// With completions in work items.
+    /// With completions that are polled in work items.
     pub(crate) fn new(from: &Device<'a>, to: &Device<'b>, sleep: &MaySleep) -> Result<Self> {
         Self::polled(from, to, PollContext::WorkQueue, sleep)
     }
 
-    /// With completions in this context.
+    /// With completions that are polled in this context.
     pub(crate) fn polled(
         from: &Device<'a>,
         to: &Device<'b>,
@@ -325,7 +325,7 @@ impl<'a, 'b> Connection<'a, 'b> {
         let from_qp = from.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
         let to_qp = to.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
         let numbers = (from_qp.number(), to_qp.number());
-        let places = (Place::of(&from.device)?, Place::of(&to.device)?);
+        let places = (PortAddress::of(&from.device)?, PortAddress::of(&to.device)?);
         Ok(Self {
             from_qp: connect(from_qp, &places.1, numbers.1, sleep)?,
             to_qp: connect(to_qp, &places.0, numbers.0, sleep)?,
@@ -334,7 +334,7 @@ impl<'a, 'b> Connection<'a, 'b> {
         })
     }
 
-    /// The receiver makes room for a message.
+    /// The receiver posts a receive for a message.
     pub(crate) fn expect(&self, length: u32, sleep: &MaySleep) -> Result {
         let work = self.to.room(length, &self.to.received, sleep)?;
         Ok(self.to_qp.post_receive(work)?)

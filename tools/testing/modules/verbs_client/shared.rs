@@ -25,7 +25,7 @@ use rdma::{
 use crate::{
     datagram::{ready, QKEY},
     ensure,
-    probe::{connect, has_bytes, Node, Place, CONNECTED},
+    probe::{connect, has_bytes, Node, PortAddress, CONNECTED},
     report,
 };
 
@@ -39,7 +39,7 @@ pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     left_over(from, to, sleep);
 }
 
-/// A queue pair for datagrams goes while completions of its shared queue are not handled.
+/// Destroys a datagram queue pair while completions of its SRQ are not handled.
 fn left_over(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     report("datagrams are left: polled by the client", || {
         not_polled(from, to, sleep)
@@ -59,7 +59,7 @@ fn left_over(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     });
 }
 
-/// Counts that the limit is reached.
+/// Counts the events that the limit is reached.
 struct Limit(Arc<AtomicUsize>);
 
 impl OnSrqEvent for Limit {
@@ -72,7 +72,7 @@ impl OnSrqEvent for Limit {
 
 fn two(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let (from, to) = Node::two(from, to, PollContext::WorkQueue, sleep)?;
-    let places = (Place::of(&from.device)?, Place::of(&to.device)?);
+    let places = (PortAddress::of(&from.device)?, PortAddress::of(&to.device)?);
     let reached = Arc::new(AtomicUsize::new(0), GFP_KERNEL)?;
     let config = Config {
         max_receives: 8,
@@ -149,7 +149,7 @@ fn handed_back(device: &Device<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// How many datagrams are sent.
+/// The number of datagrams that are sent.
 const DATAGRAMS: usize = 8;
 
 fn queue_of_datagrams<'d>(node: &Node<'d>, sleep: &MaySleep) -> Result<Arc<Srq<'d>>> {
@@ -168,7 +168,7 @@ fn send_datagrams<'d>(
     qp_num: u32,
     sleep: &MaySleep,
 ) -> Result {
-    let path = Place::of(&to.device)?.path();
+    let path = PortAddress::of(&to.device)?.path();
     let ah = Ah::new(&from.pd, &path, sleep)?;
     for _ in 0..DATAGRAMS {
         let op = UdOp {
@@ -185,7 +185,7 @@ fn send_datagrams<'d>(
     Ok(())
 }
 
-/// Nobody polls before the queue pair goes.
+/// No completion is polled before the queue pair is destroyed.
 fn not_polled(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let from = Node::new(from, PollContext::WorkQueue, sleep)?;
     let to = Node::new(to, PollContext::Direct, sleep)?;
@@ -210,13 +210,13 @@ fn not_polled(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     Ok(())
 }
 
-/// What handlers of datagrams do.
+/// The actions of the handlers of datagrams.
 #[derive(Default)]
 struct Progress {
     count: AtomicUsize,
-    /// The queue pair is gone.
+    /// The queue pair is destroyed.
     is_gone: AtomicBool,
-    /// A handler ran after that.
+    /// A handler has run after its destruction.
     is_late: AtomicBool,
 }
 
@@ -240,7 +240,7 @@ impl<'d> Handler<'d> for Slow {
     }
 }
 
-/// Polls whenever it is told.
+/// Polls in each completion event handler.
 struct Eager;
 
 impl OnCompletions for Eager {
@@ -254,7 +254,7 @@ impl OnCompletions for Eager {
     }
 }
 
-/// Handlers run when the queue pair goes.
+/// Handlers run when the queue pair is destroyed.
 fn while_handled(from: &Device<'_>, to: Node<'_>, sleep: &MaySleep) -> Result {
     let from = Node::new(from, PollContext::WorkQueue, sleep)?;
     for _ in 0..4 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! States of queue pairs, their events, and their end.
+//! States of queue pairs, their events, and their destruction.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,14 +19,14 @@ use rdma::{
 
 use crate::{
     ensure,
-    probe::{connect, has_bytes, Connection, Node, Place, CONNECTED},
+    probe::{connect, has_bytes, Connection, Node, PortAddress, CONNECTED},
     report, report_known,
 };
 
 pub(crate) fn run(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) {
     report("from state to state", || all(from, to, sleep));
     report("a change that fails", || failing(from, sleep));
-    // Stock's rxe does not begin what was posted meanwhile.
+    // The stock `rdma_rxe` does not start requests that were posted meanwhile.
     report_known("a send queue is drained, and goes on", || {
         drained(from, to, sleep)
     });
@@ -47,7 +47,7 @@ fn all(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
         "not initialised"
     );
     let number = qp.number();
-    let qp = connect(qp, &Place::of(to)?, number, sleep)?;
+    let qp = connect(qp, &PortAddress::of(to)?, number, sleep)?;
     ensure!(
         qp.query_state(sleep) == Ok(QpState::Rts),
         "not ready to send"
@@ -82,12 +82,12 @@ fn failing(device: &Device<'_>, sleep: &MaySleep) -> Result {
         return Err(EIO);
     };
     ensure!(failed.error == EINVAL, "{:?}", failed.error);
-    // The queue pair is as it was.
+    // The queue pair is unchanged.
     failed.qp.into_init(&CONNECTED, sleep)?;
     Ok(())
 }
 
-/// Counts that the send queue is drained.
+/// Counts the events `IB_EVENT_SQ_DRAINED`.
 struct Drained(Arc<AtomicUsize>);
 
 impl OnQpEvent for Drained {
@@ -113,8 +113,8 @@ fn drained(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
     let from_qp = Qp::<Rc, _>::new(&from.pd, config, sleep)?.into_init(&CONNECTED, sleep)?;
     let to_qp = to.qp::<Rc>(None, sleep)?.into_init(&CONNECTED, sleep)?;
     let numbers = (from_qp.number(), to_qp.number());
-    let to_qp = connect(to_qp, &Place::of(&from.device)?, numbers.0, sleep)?;
-    let from_qp = connect(from_qp, &Place::of(&to.device)?, numbers.1, sleep)?;
+    let to_qp = connect(to_qp, &PortAddress::of(&from.device)?, numbers.0, sleep)?;
+    let from_qp = connect(from_qp, &PortAddress::of(&to.device)?, numbers.1, sleep)?;
     to_qp.post_receive(to.room(8, &to.received, sleep)?)?;
     let from_qp = from_qp.into_sqd(sleep)?;
     for _ in 0..200 {
@@ -147,7 +147,7 @@ fn reset(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
         from,
         to,
     } = Connection::new(from, to, sleep)?;
-    let places = (Place::of(&from.device)?, Place::of(&to.device)?);
+    let places = (PortAddress::of(&from.device)?, PortAddress::of(&to.device)?);
     for nth in 0..3u8 {
         to_qp.post_receive(to.room(8, &to.received, sleep)?)?;
         from_qp.post_send(from.message(&[nth; 3], sleep)?, RcOp::Send)?;
@@ -156,7 +156,7 @@ fn reset(from: &Device<'_>, to: &Device<'_>, sleep: &MaySleep) -> Result {
             "other bytes"
         );
         from.sent.success(sleep)?;
-        // One is left, and is handed back.
+        // One request is left, and is returned.
         to_qp.post_receive(to.room(8, &to.received, sleep)?)?;
         let before = to.received.count();
         let from_again = from_qp.into_err(sleep)?.into_reset(sleep)?;

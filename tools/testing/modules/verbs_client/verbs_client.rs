@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Drives all that clients in Rust have of a device, between each two devices that there are: objects, requests, handlers,
-//! events, contexts.
+//! Tests what a device offers to clients in Rust, between each pair of devices: objects, requests, handlers, events, contexts.
 //!
-//! It runs when it is loaded. Results stand in the kernel log, as `pass|NAME`, `fail|NAME|WHY`, or `known|NAME|WHY` for a failure
+//! It runs when it is loaded. Its results are in the kernel log, as `pass|NAME`, `fail|NAME|WHY`, or `known|NAME|WHY` for a failure
 //! that the stock driver is known to have; then `done`.
 //!
-//! `part=1` tests only shared receive queues, `part=2` only how objects end, for drivers that refuse some calls by which they
-//! do: failing_ops makes one so.
+//! `part=1` tests only shared receive queues, `part=2` only the destruction of objects, for drivers whose methods for it fail:
+//! failing_ops makes them fail.
 //!
-//! A device that is not of RoCE is taken for that of `fake_verbs`.
+//! A device that is not a RoCE device is assumed to be that of `fake_verbs`.
 //!
 //! Built with `FERROBAND_TESTS=m`; tools/testing/selftests/clients/verbs_client.sh and verbs_client_ends.sh load it.
 
@@ -50,7 +49,8 @@ process_module! {
 /// The port of all devices here.
 const PORT: u32 = 1;
 
-/// Whether address handles are made in interrupts too. The lock of stock `rdma_rxe`'s table of them is not made for that.
+/// Whether address handles are created in interrupts too. The stock `rdma_rxe` takes the lock of its table without disabling
+/// interrupts.
 static AH_IN_INTERRUPTS: AtomicBool = AtomicBool::new(true);
 bool_param!(
     c"ah_in_interrupts",
@@ -58,7 +58,7 @@ bool_param!(
     b"parmtype=ah_in_interrupts:bool\0parm=ah_in_interrupts:Make address handles in interrupts\0"
 );
 
-/// Which part is tested alone.
+/// The part that is tested alone.
 static PART: AtomicI32 = AtomicI32::new(0);
 int_param!(
     c"part",
@@ -66,7 +66,7 @@ int_param!(
     b"parmtype=part:int\0parm=part:1 only shared receive queues, 2 only how objects end\0"
 );
 
-/// Runs a test, and says how it has ended. The test has a frame of its own on the stack, which is not that of its callers.
+/// Runs a test, and logs its result. The test has its own stack frame.
 #[inline(never)]
 fn report(name: &str, test: impl FnOnce() -> Result) {
     match test() {
@@ -75,7 +75,7 @@ fn report(name: &str, test: impl FnOnce() -> Result) {
     }
 }
 
-/// The same for what the stock driver is known to do wrong.
+/// As [`report`], for a test that is known to fail with the stock driver.
 #[inline(never)]
 fn report_known(name: &str, test: impl FnOnce() -> Result) {
     match test() {
@@ -84,7 +84,7 @@ fn report_known(name: &str, test: impl FnOnce() -> Result) {
     }
 }
 
-/// Fails, and says why, where something does not hold.
+/// Fails and logs a message if a condition is false.
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {

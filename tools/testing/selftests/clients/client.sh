@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A client in the kernel, in Rust: it is told of devices that come and go, before it or after it, and has traffic on each.
-# kernels: stock debug kcsan
-# rows: 1.019 1.054
+# kernels: stock debug kcsan uml
+# rows: 1.019 1.054 9.026
 # timeout: 120
 . "$(dirname "$0")/lib.sh"
 

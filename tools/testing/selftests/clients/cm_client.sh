@@ -15,7 +15,7 @@ objects() { rdma resource show "$1" | grep -c 'comm \[cm_client\]'; }    # kind
 
 mark cm_client
 check "the tests run" modprobe cm_client
-told "all tests are run" lines
+told_log "all tests are run" lines
 check "to the end" grep -q '^done$' <(lines)
 check_equal "the connection that stays has two queue pairs" 2 "$(objects qp)"
 check "the device goes under it" rdma link delete rxe0

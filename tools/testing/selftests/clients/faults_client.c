@@ -52,5 +52,5 @@ int main(void)
 		each_allocation(&one);
 	}
 	faults_done();
-	return 0;
+	return all_done();
 }

@@ -22,7 +22,7 @@ objects() { local host; for host in A B; do on $host rdma resource show $1 | gre
 mark verbs_client
 # The lock of stock rdma_rxe's table of address handles is not safe for interrupts.
 check "the tests run" modprobe verbs_client ah_in_interrupts="$(our_driver && echo Y || echo N)"
-told "all tests are run" lines
+told_log "all tests are run" lines
 check "to the end" grep -q '^done$' <(lines)
 for kind in pd cq qp mr srq; do
 	check_equal "no $kind is left" "0 0" "$(echo $(objects $kind))"

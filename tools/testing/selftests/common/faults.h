@@ -28,6 +28,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
+#include "told.h"
 
 #define NEVER 1000000000u
 #define ERRNOS 600

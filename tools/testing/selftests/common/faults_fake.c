@@ -436,5 +436,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		each_allocation(&calls[i]);
 	faults_done();
-	return 0;
+	return all_done();
 }

@@ -38,5 +38,5 @@ int main(int argc, char **argv)
 	directories[2] = "/sys/module";
 	each_allocation(&call);
 	faults_done();
-	return 0;
+	return all_done();
 }

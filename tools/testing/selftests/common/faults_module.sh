@@ -41,6 +41,7 @@ rmmod fake_verbs ib_uverbs
 net_up && link_up A || exit
 for module in ib_uverbs_support ib_uverbs client_c client_rust; do load $module; done
 rmmod client_c client_rust
+faults_everywhere
 link_up B
 check "the devices work" pingpong ibv_rc_pingpong -n 50 -c
 check "nothing is left" retry 10 no_objects

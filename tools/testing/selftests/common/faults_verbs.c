@@ -375,5 +375,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		each_allocation(&calls[i]);
 	faults_done();
-	return 0;
+	return all_done();
 }

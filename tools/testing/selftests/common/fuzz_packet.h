@@ -250,7 +250,7 @@ static void wrap_as(struct frame *frame, const struct path *path, const struct p
 	frame->length = 14 + whole;
 }
 
-static void wrap(struct frame *frame, const struct path *path, const struct packet *packet, bool intact)
+static inline void wrap(struct frame *frame, const struct path *path, const struct packet *packet, bool intact)
 {
 	wrap_as(frame, path, packet, intact, any(), 0xc000 | (any() & 0x3fff));
 }

@@ -63,7 +63,7 @@ static void flush(void)
 }
 
 /* What has come since the last time; how many frames, 0 for none. */
-static int receive_frames(void)
+static inline int receive_frames(void)
 {
 	static struct mmsghdr messages[BATCH];
 	static struct iovec pieces[BATCH][2];

@@ -9,6 +9,7 @@
 #	# SPDX-License-Identifier: GPL-2.0
 #	# What it proves, in a sentence.
 #	# rows: 3.012 4.101        the rows of the feature list that it proves
+#	# rows uml: 2.003          those that it proves on this kernel alone
 #	# timeout: 60              seconds that it may take (60 where it says nothing)
 #	# mix: ib_core             modules that must be ours for it to make sense
 #	# mixes: all               runs in all mixes of our modules and stock ones (tools/ferroband/catalogue.py)
@@ -76,8 +77,15 @@ check_equal() {
 	if [ "$2" = "$3" ]; then pass "$1"; else fail "$1"; fi
 }
 
-# told NAME COMMAND...: makes results of the lines of a program (see verbs.h), and one of its exit status.
+# told NAME COMMAND...: makes results of the lines of a program (see verbs.h), and one of its end: its exit status, and the line
+# "end|" that it prints when it has tried all that it had to (told.h).
 told() {
+	local _is_done=
+	told_log "$@"
+	[ -n "$_is_done" ] || fail "$1 is reached"
+}
+# told_log NAME COMMAND...: the same of a log, whose end others look for.
+told_log() {
 	local line kind name why
 	while IFS= read -r line; do
 		IFS='|' read -r kind name why <<< "$line"
@@ -87,6 +95,7 @@ told() {
 		known\ *) known_on "${kind#known }" "$name" eval "echo '$why'; false" ;;
 		fail) diagnose <<< "$why"; fail "$name" ;;
 		skip) skip "$name" "$why" ;;
+		end) _is_done=yes ;;
 		status)
 			# Where a program was when a signal ended it, as the kernel says it.
 			[ "$name" -lt 128 ] || dmesg | grep -a "\[[0-9]*\]: segfault\|traps: \|Code: " | tail -2 | diagnose
@@ -100,6 +109,7 @@ told() {
 # as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
 # with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
 # tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
+# RECORD=rdma_rxe records the same with that module of ours, where drivers differ.
 as_recorded() {
 	local expected=$1 got section
 	shift
@@ -111,9 +121,9 @@ as_recorded() {
 	done < <(sed -n 's/^== //p' "$expected" "$got" | sort -u)
 	check "the program ends well" eval '! grep -A 20 "^Traceback" "$got" && ! grep "^exit status" "$got"'
 }
-# What is recorded is stock's.
+# What is recorded is stock's, but for a module that is named.
 _record() {
-	[ "$(ours)" = none ] || { echo "nothing is recorded: ours are $(ours)" >&2; trap - EXIT; exit 1; }
+	[ "$(ours)" = "${RECORD/#yes/none}" ] || { echo "nothing is recorded: ours are $(ours)" >&2; trap - EXIT; exit 1; }
 	"$@"
 	trap - EXIT
 	exit
@@ -153,7 +163,7 @@ after_attack() {
 	check "nothing is left" retry 10 no_objects
 	hosts_down
 	check "the module is not in use" retry 10 not_used rdma_rxe
-	check "the kernel is well" eval '! dmesg | grep -E "BUG:|WARNING:|Oops|general protection"'
+	check "the kernel is well" eval '! said_since_boot | grep -E "BUG:|WARNING:|Oops|general protection"'
 	finish
 }
 
@@ -167,6 +177,9 @@ kernel_slowness=1
 # So many times longer are all time limits, that of `timeout` (slow/timeout) too: PACE is how slow the machine is besides.
 export SLOWNESS=$((kernel_slowness * ${PACE:-1}))
 [ $SLOWNESS = 1 ] || PATH=$(dirname "${BASH_SOURCE[0]}")/slow:$PATH
+
+# What the kernel has said since its boot: during a boot User Mode Linux with lockdep reports itself.
+said_since_boot() { dmesg | tac | sed '/guest-init: the system is up/q' | tac; }
 
 # rounds N: how often to do what would be done N times on the stock kernel.
 rounds() { echo $(($1 > kernel_slowness ? $1 / kernel_slowness : 1)); }
@@ -266,6 +279,7 @@ net_down() {
 link_up() {
 	_forget_gids "$1"
 	on "$1" rdma link add "$(dev "$1")" type rxe netdev "$(netdev "$1")" || return
+	on "$1" rdma resource show "$(dev "$1")" > "/run/ferroband-objects-$1"
 	retry 5 gid_index "$1" > /dev/null && retry 5 gid_index "$1" 6 > /dev/null
 }
 link_down() { _forget_gids "$1"; on "$1" rdma link del "$(dev "$1")"; }
@@ -389,18 +403,31 @@ perftest() {
 	return $status
 }
 
+# cm_listens HOST: waits until a program of librdmacm listens there. An identifier is in this state a moment before its service is
+# known; who is quicker is rejected.
+cm_listens() {
+	retry 5 on "$1" bash -c 'rdma resource show cm_id | grep -q LISTEN' 2> /dev/null
+	sleep 1
+}
+
 # rdma_pair SERVER -- CLIENT: two commands of librdmacm; the client starts once the server listens.
-rdma_pair() {
-	local server=() server_pid status=0
+rdma_pair() { _rdma_pair : "$@"; }
+
+# rdma_pair_lossy SERVER -- CLIENT: the same over a network that loses packets. The client alone is asked how it went: a program that
+# ends asks once for the end of its connection, and where that is lost, the server waits for ever.
+rdma_pair_lossy() { _rdma_pair kill "$@"; }
+
+_rdma_pair() { # what is done to the server once the client has ended, SERVER -- CLIENT
+	local end=$1 server=() server_pid status=0
+	shift
 	while [ "$1" != -- ]; do server+=("$1"); shift; done
 	shift
 	on_exec A timeout "${LIMIT:-30}" "${server[@]}" &
 	server_pid=$!
-	retry 5 on A bash -c 'rdma resource show cm_id | grep -q LISTEN' 2> /dev/null
-	# An identifier is in this state a moment before its service is known; who is quicker is rejected.
-	sleep 1
+	cm_listens A
 	on "$([ -n "${LOOPBACK:-}" ] && echo A || echo B)" timeout "${LIMIT:-30}" "$@" || status=$?
-	wait $server_pid || status=$?
+	$end $server_pid 2> /dev/null
+	wait $server_pid || [ "$end" = kill ] || status=$?
 	return $status
 }
 
@@ -417,13 +444,23 @@ netem_off() { _lossy=; on "$1" tc qdisc del dev "$(netdev "$1")" root 2> /dev/nu
 # Leaks
 # ----------------------------------------------------------------------------------------------------------------------
 
-# no_objects: user programs' objects are all gone: no context, and per device no more than the kernel's own GSI.
+# no_objects: user programs' objects are all gone. A device has no more of any kind than right after link_up, the kernel's own GSI
+# and clients; one that link_up has not made, no more than a GSI: a PD, a CQ and a QP.
 no_objects() { # prints what is left
 	local shown
-	shown=$(_both rdma resource show) || return
-	! awk '{ for (i = 2; i < NF; i++)
-		if (($i == "mr" || $i == "ctx" || $i == "srq" || $i == "cm_id") && $(i + 1) > 0) { print; next } }' <<< "$shown" | grep .
+	shown=$(_both rdma resource show) && grep -q . <<< "$shown" || { echo "no device is shown"; return 1; }
+	cat /run/ferroband-objects-[AB] 2> /dev/null > /run/ferroband-objects
+	! awk '{
+		for (i = 3; i < NF; i += 2)
+			if (before) { known[$2]; most[$2, $i] = $(i + 1) }
+			else if ($(i + 1) > ($2 in known ? most[$2, $i] : $i ~ /^(pd|cq|qp)$/)) { print; next }
+	}' before=1 /run/ferroband-objects before=0 - <<< "$shown" | grep .
 }
+
+# sends HOST: its device sends packets, now.
+sends() { local before; before=$(_sent_packets "$1") && sleep 0.5 && [ "$(_sent_packets "$1")" -gt "$before" ]; }
+# A network namespace's own picture of a device has no such counters.
+_sent_packets() { ${FERROBAND_HOST:+on "$1"} cat "/sys/class/infiniband/$(dev "$1")/ports/1/hw_counters/sent_pkts"; }
 
 # killed_by_us PID: a process in the background that was sent SIGKILL ran until then.
 killed_by_us() {

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "told.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define ACCESS_ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -43,7 +44,7 @@ struct end {
 struct setup {
 	enum ibv_qp_type type;
 	int access;		/* of the QPs: qp_access_flags + 1 */
-	int mtu, psn, rnr_retry_zero, min_rnr_timer, cqe;
+	int mtu, psn, rnr_retry_zero, min_rnr_timer, cqe, timeout;
 };
 
 static inline void verdict(const char *name, bool good, bool known, const char *why)
@@ -131,7 +132,7 @@ static inline int step(enum ibv_qp_state to, const struct setup *setup, uint32_t
 	*attr = (struct ibv_qp_attr){
 		.qp_state = to, .port_num = 1, .qkey = QKEY, .dest_qp_num = peer, .rq_psn = setup->psn, .sq_psn = setup->psn,
 		.path_mtu = setup->mtu ? setup->mtu : IBV_MTU_1024, .max_rd_atomic = 4, .max_dest_rd_atomic = 4,
-		.min_rnr_timer = setup->min_rnr_timer ? setup->min_rnr_timer : 1, .timeout = 14, .retry_cnt = 3,
+		.min_rnr_timer = setup->min_rnr_timer ? setup->min_rnr_timer : 1, .timeout = setup->timeout ? setup->timeout : 14, .retry_cnt = 3,
 		.rnr_retry = setup->rnr_retry_zero ? 0 : 7, .ah_attr = address(),
 		.qp_access_flags = setup->access ? setup->access - 1 : ACCESS_ALL,
 	};

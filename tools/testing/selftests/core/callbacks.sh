@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # The law of callbacks: a client that holds a lock while it posts may take it in its handlers; one handler of a completion
 # queue runs at a time; events come after the state that they announce. rules_test asks for that, in C.
-# rows: 2.006 2.007
-# kernels: stock debug kcsan
+# rows: 2.007
+# rows uml: 2.006
+# kernels: stock debug kcsan uml
 # timeout: 300
 # mixes: long
 . "$(dirname "$0")/lib.sh"

@@ -3,7 +3,8 @@
 # All methods for any context are called in each context: by a thread, under a spin lock with interrupts off, in softirqs, in
 # a hard interrupt; and in all of them at once. rules_test does so, in C; a debug kernel watches it.
 # kernels: stock debug kcsan uml
-# rows: 1.018 2.001 2.002
+# rows: 2.002
+# rows uml: 1.018 2.001 2.003
 # timeout: 300
 # mixes: all
 . "$(dirname "$0")/lib.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What is told about a device: libibverbs, sysfs, rdma(8), events, and how it follows its network device.
 # smoke: yes
-# rows: 1.016 3.005 3.112 3.113 3.118 3.124 3.125 3.127 3.134 3.135 4.001 4.029 4.031 4.032 4.036 4.038 4.039 4.040 4.048
+# rows: 1.016 3.005 3.112 3.113 3.118 3.124 3.125 3.127 3.134 4.001 4.029 4.031 4.032 4.036 4.038 4.039 4.040 4.048
 # mixes: all
 # timeout: 180
 . "$(dirname "$0")/lib.sh"

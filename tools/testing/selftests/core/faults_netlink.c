@@ -421,5 +421,5 @@ int main(int argc, char **argv)
 		compare("a link that is added afterwards has all that it had before", &whole, &now);
 	}
 	faults_done();
-	return 0;
+	return all_done();
 }

@@ -134,10 +134,25 @@ static long meminfo(const char *format)
 	return value;
 }
 
+/* What kmemleak, if the kernel has it, keeps about all objects (KiB). */
+static long notes_of_kmemleak(void)
+{
+	FILE *file = fopen("/proc/slabinfo", "r");
+	long pages, slabs, kib = 0;
+	char line[512];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "kmemleak_object %*d %*d %*d %*d %ld : tunables %*d %*d %*d : slabdata %*d %ld", &pages, &slabs) == 2)
+			kib = pages * slabs * 4;
+	if (file)
+		fclose(file);
+	return kib;
+}
+
 /* The kernel's own memory that cannot be given back. */
 static long kernel_memory(void)
 {
-	return meminfo("SUnreclaim: %ld");
+	return meminfo("SUnreclaim: %ld") - notes_of_kmemleak();
 }
 
 /* What KASAN, which User Mode Linux has here, may keep of memory that was freed: a part of all there is. */
@@ -659,5 +674,5 @@ int main(int argc, char **argv)
 	attack(strtoull(argv[11], NULL, 0));
 	flood();
 	all_strangers();
-	return 0;
+	return all_done();
 }

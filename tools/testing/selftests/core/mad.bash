@@ -11,7 +11,7 @@ sent() { cat /sys/kernel/debug/fake_ib/sent; }                  # the last datag
 run() {
 	mark $module
 	check "$1 runs" eval "echo $1 > /sys/module/$module/parameters/run"
-	told "$1" _results
+	told_log "$1" _results
 }
 _results() { since_mark $module | grep -E '^(pass|fail)\|'; }
 

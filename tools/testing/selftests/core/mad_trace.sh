@@ -34,6 +34,6 @@ mountpoint -q $tracing || mount -t tracefs none $tracing
 mad_up
 mark $module
 as_recorded "$(dirname "$0")/mad_trace-expected.txt" all
-told "trace" _results
+told_log "trace" _results
 mad_down
 finish

@@ -8,7 +8,7 @@ module=rules_test
 since() { since_mark $module; }
 # run COMMAND: see rules_test/main.c.
 run() { mark $module; echo "$1" > /sys/module/$module/parameters/run; }
-results() { told "$1" _results; } # NAME
+results() { told_log "$1" _results; } # NAME
 _results() { since | grep -E '^(pass|fail)\|'; }
 
 rules_up() {

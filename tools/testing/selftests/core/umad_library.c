@@ -118,5 +118,5 @@ int main(int argc, char **argv)
 	exchange(client, server, register_both(server), argv);
 	is("umad_close_port", !umad_close_port(client) && !umad_close_port(server), "refused");
 	umad_done();
-	return 0;
+	return all_done();
 }

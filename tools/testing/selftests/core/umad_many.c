@@ -135,5 +135,5 @@ int main(int argc, char **argv)
 	queue(agent(client.fd, (struct wish){ .version = 2 }));
 	backlog();
 	send_only();
-	return 0;
+	return all_done();
 }

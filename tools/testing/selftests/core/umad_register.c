@@ -270,5 +270,5 @@ int main(int argc, char **argv)
 	limits();
 	bad_memory();
 	layout();
-	return 0;
+	return all_done();
 }

@@ -565,7 +565,7 @@ int main(int argc, char **argv)
 		equal("20 messages of 40 segments at once", 20, at_once(20, 40 * SEGMENT));
 		drain(client.fd);
 		there_and_back("10 KiB there and back", asks, serves, VENDOR, V_SERVER, 10240);
-		return 0;
+		return all_done();
 	}
 	raw = agent(client.fd, (struct wish){ .version = V_RAW, .rmpp = 1, .flags = IB_USER_MAD_USER_RMPP });
 	raw_serves = agent(server.fd, (struct wish){ .version = V_RAW_SERVER, .rmpp = 1, .flags = IB_USER_MAD_USER_RMPP, .methods = { METHOD(GET) } });
@@ -585,5 +585,5 @@ int main(int argc, char **argv)
 	hostile_receivers();
 	two_senders(&client_other, &server_other);
 	two_devices();
-	return 0;
+	return all_done();
 }

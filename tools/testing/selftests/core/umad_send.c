@@ -639,7 +639,7 @@ int main(int argc, char **argv)
 	asks = agent(client.fd, (struct wish){ .version = 2 });
 	if (!memcmp(client.gid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12)) {
 		four();
-		return 0;
+		return all_done();
 	}
 	echo();
 	transaction_ids();
@@ -659,5 +659,5 @@ int main(int argc, char **argv)
 	goes("an agent", false);
 	goes("a file", true);
 	threads();
-	return 0;
+	return all_done();
 }

@@ -175,5 +175,5 @@ int main(int argc, char **argv)
 		unplug();
 	else
 		exchange();
-	return 0;
+	return all_done();
 }

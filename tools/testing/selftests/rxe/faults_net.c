@@ -208,5 +208,5 @@ int main(int argc, char **argv)
 		goes_on();
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
-	return 0;
+	return all_done();
 }

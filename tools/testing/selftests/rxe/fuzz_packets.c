@@ -735,5 +735,5 @@ int main(int argc, char **argv)
 	verdict("memory that is not registered stays as it is", !damage(), false, damage());
 	verdict("no byte of it was sent", !leaks, false, "a packet has it");
 	verdict("the connection beside it goes on", !bystander.failed && bystander.messages, false, bystander.failed ?: "no exchange");
-	return 0;
+	return all_done();
 }

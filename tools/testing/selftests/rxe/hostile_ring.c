@@ -461,5 +461,5 @@ int main(int argc, char **argv)
 	kill(other, SIGTERM);
 	waitpid(other, &status, 0);
 	verdict("the process beside it goes on", WIFEXITED(status) && !WEXITSTATUS(status), false, "a wrong completion or wrong data");
-	return 0;
+	return all_done();
 }

@@ -15,21 +15,28 @@ proof() {
 	on B python3 "$here/hostile_wire.py" proof 10.0.0.2 10.0.0.1 "$(cat /run/qpn)" 0x11111111
 	wait $listener
 }
+# qp_numbers PROGRAM...: the numbers of the queue pairs that these programs have; fails where one has none.
+qp_numbers() {
+	local program
+	for program; do rdma resource show qp | grep "comm $program" | grep -o 'lqpn [0-9]*' | cut -d' ' -f2 | grep . || return; done
+}
 # storm COUNT: hostile packets to a host whose QPs are at work (they may fail, that is no matter).
 storm() {
-	local server client qpns status=0
+	local server client datagrams qpns status=0
 	on_exec A timeout 40 rping -s -a 10.0.0.1 > /dev/null 2>&1 &
 	server=$!
 	sleep 1
 	on_exec B timeout 40 rping -c -a 10.0.0.1 > /dev/null 2>&1 &
 	client=$!
 	on_exec A timeout 40 ibv_ud_pingpong -d rxe0 -g "$(gid_index A)" > /dev/null 2>&1 &
-	sleep 1
-	qpns=$(rdma resource show qp | grep -o 'lqpn [0-9]*' | cut -d' ' -f2 | xargs)
+	datagrams=$!
+	retry 10 qp_numbers rping ibv_ud_pingpong && retry 10 sends B && kill -0 $server $client $datagrams || return
+	qpns=$(qp_numbers rping ibv_ud_pingpong)
+	# The number 1, which general services have, is among those that the storm guesses.
 	# shellcheck disable=SC2086 # a list
 	on B timeout 60 python3 "$here/hostile_wire.py" storm 10.0.0.2 10.0.0.1 "$1" $qpns || status=$?
-	kill $server $client $! 2> /dev/null
-	wait $server $client $!
+	kill $server $client $datagrams 2> /dev/null
+	wait $server $client $datagrams
 	return $status
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # rdma link add and del, their errors, network devices and namespaces that vanish, the module's life, the UDP port.
 # kernels: stock debug
-# rows: 6.023 9.009 9.015
+# rows: 1.017 6.023 9.009 9.015
 # mixes: long
 # timeout: 300
 . "$(dirname "$0")/lib.sh"
@@ -47,12 +47,18 @@ cold() { ! grep -E '^(ib_|rdma_|iw_cm)' /proc/modules; }
 loaded() { grep -q "^$1 " /proc/modules; }
 rdma_depends() { modinfo -F depends "$1" | tr , '\n' | grep -E '^(ib|rdma|iw)_' | sort | xargs; } # a module
 
+# watch_events: a program that has rxe0 open; its process is $watcher.
+watch_events() {
+	on_exec A stdbuf -oL ibv_asyncwatch -d rxe0 > /run/asyncwatch 2>&1 &
+	watcher=$!
+	retry 5 grep -q async /run/asyncwatch
+}
+
 # deleted_in_use: a link goes while a program has it open; at the latest when that ends, the device is gone.
 deleted_in_use() {
 	local watcher deleter
-	on_exec A ibv_asyncwatch -d rxe0 > /dev/null 2>&1 &
-	watcher=$!
-	sleep 1
+	watch_events
+	kill -0 $watcher || return
 	link_down A &
 	deleter=$!
 	sleep 1
@@ -69,7 +75,7 @@ deleted_under_traffic() {
 	_listens A 18515 || return
 	on_exec B timeout 60 ib_write_bw -F -d rxe1 -x "$(gid_index B)" -D 30 "$(addr A)" > /dev/null 2>&1 &
 	client=$!
-	sleep 3
+	retry 10 sends B && kill -0 $server $client || return
 	link_down B &
 	deleter=$!
 	sleep 1
@@ -149,10 +155,9 @@ check "the link is gone" absent rxe0
 check "the port is shut" retry 5 port_shut A
 modules_load
 link_up A
-on_exec A ibv_asyncwatch -d rxe0 > /dev/null 2>&1 &
-watcher=$!
-sleep 1
+watch_events
 check "unload while a program has it open" refused 'in use' rmmod rdma_rxe
+check "it has it open still" kill -0 $watcher
 kill $watcher
 wait $watcher 2> /dev/null
 link_down A

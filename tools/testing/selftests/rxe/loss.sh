@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Reliable transport over a network that loses, reorders, duplicates and corrupts packets on both ends.
 # rows: 3.016 3.074 3.075
-# kernels: stock kcsan
+# kernels: stock kcsan uml
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 export LIMIT=100
@@ -35,7 +35,7 @@ check "corruption" exchange ibv_rc_pingpong -n 200 -s 16384 -c
 faults loss 1% duplicate 1% delay 100us reorder 95%
 check "writes under all of it" perftest ib_write_bw -n 100 -s 65536 -m 4096
 check "reads under all of it" perftest ib_read_bw -n 50 -s 65536 -m 4096
-check "validated rping under all of it" rdma_pair rping -s -a 10.0.0.1 -V -C 40 -S 10000 -- \
+check "validated rping under all of it" rdma_pair_lossy rping -s -a 10.0.0.1 -V -C 40 -S 10000 -- \
 	rping -c -a 10.0.0.1 -V -C 40 -S 10000
 faults loss 5%
 V=6 check "5 % loss, IPv6" exchange ibv_rc_pingpong -n 100 -s 16384 -c

@@ -4,7 +4,8 @@
 # kill -9, and devices are renamed; the modules refuse to go while they are in use, and go afterwards.
 # The storm has 50 rounds; in make check-long 1,000.
 # rows: 2.009
-# kernels: stock kcsan
+# rows uml: 9.014
+# kernels: stock kcsan uml
 # mix: ib_core rdma_rxe
 # timeout: 600
 # long: 3600 ROUNDS=1000
@@ -12,18 +13,29 @@
 counters=/sys/module/storm_client/parameters
 counter() { cat "$counters/$1"; }
 
+# renamed COUNT: there and back so many times, as a client that has left in between is not told.
+renamed() {
+	local i
+	for ((i = 0; i < $1; i++)); do rdma dev set rxeS name stormy && rdma dev set stormy name rxeS || return; done
+}
+
 # Links without users: on a net device of their own.
 bare() {
 	rdma link add rxeS type rxe netdev vethS || return
 	case $(($1 % 4)) in
-	0) rdma dev set rxeS name stormy && rdma link del stormy ;;
+	0) renamed 6 && rdma link del rxeS ;;
 	1) ip link set vethS down && rdma link del rxeS && ip link set vethS up ;;
 	2) rdma link add rxeT type rxe netdev vethT && rdma link del rxeT && rdma link del rxeS ;;
 	*) rdma link del rxeS ;;
 	esac
 }
 
-# Two programs exchange data until one is killed; then the link goes under what is left.
+# A program is killed, once timeout(1) has started it: before that the process has other children.
+kill_program() { # process of timeout
+	retry 10 pkill -9 -x -P "$1" ib_write_bw
+}
+
+# The link goes under two programs that exchange data; at the latest when the one there is killed, it has gone.
 traffic() {
 	local server client deleter
 	link_up B || return
@@ -32,11 +44,12 @@ traffic() {
 	_listens A 18515 || return
 	on_exec B timeout 60 ib_write_bw -F -d rxe1 -x "$(gid_index B)" -D 30 "$(addr A)" > /dev/null 2>&1 &
 	client=$!
-	sleep 1
-	# timeout's child is the program.
-	pkill -9 -P $client
+	retry 10 sends B && kill -0 $server $client || return
 	link_down B &
 	deleter=$!
+	sleep 0.5
+	# timeout's child is the program, if it has not ended already.
+	pkill -9 -P $client
 	wait $client
 	wait $deleter || return
 	kill $server 2> /dev/null
@@ -51,12 +64,12 @@ killed() {
 		on_exec A timeout 60 ib_write_bw -F -d rxe0 -x "$(gid_index A)" -p $((19000 + i)) -D 30 > /dev/null 2>&1 &
 		pids+=($!)
 	done
-	sleep 0.5
-	for i in "${pids[@]}"; do pkill -9 -P "$i"; done
-	wait "${pids[@]}"
-	retry 10 no_objects_of_programs
+	retry 10 contexts 4 || return
+	for i in "${pids[@]}"; do kill_program "$i" || return; done
+	for i in "${pids[@]}"; do killed_by_us "$i" || return; done
+	retry 10 contexts 0
 }
-no_objects_of_programs() { [ "$(rdma resource show ctx 2> /dev/null | wc -l)" = 0 ]; }
+contexts() { [ "$(rdma resource show ctx | wc -l)" = "$1" ]; }
 
 storm() { # from, to
 	local i
@@ -69,9 +82,9 @@ refused_unload() {
 	local module watcher status=0
 	on_exec A ibv_asyncwatch -d rxe0 > /dev/null 2>&1 &
 	watcher=$!
-	sleep 1
+	retry 10 contexts 1 || return
 	for module in rdma_rxe ib_uverbs ib_core; do ! rmmod $module || status=1; done
-	kill $watcher
+	kill $watcher || status=1
 	wait $watcher 2> /dev/null
 	return $status
 }

@@ -168,5 +168,5 @@ int main(int argc, char **argv)
 		patient(&to[i], &near, &from[i], side);
 	}
 	add(count);
-	return 0;
+	return all_done();
 }

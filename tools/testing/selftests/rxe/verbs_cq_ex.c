@@ -230,5 +230,5 @@ int main(int argc, char **argv)
 	datagram();
 	none();
 	verdict("extended completions: the end", true, false, "");
-	return 0;
+	return all_done();
 }

@@ -206,5 +206,5 @@ int main(int argc, char **argv)
 	ibv_attach_mcast(ends[3].qp, &group, 0);
 	expect("a new member", "0001", QKEY);
 	/* Ends with a member attached: the kernel detaches it. */
-	return 0;
+	return all_done();
 }

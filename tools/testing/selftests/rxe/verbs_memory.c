@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory regions: every combination of rights against every operation, every kind of memory, and a region that goes before its receive.
+ * Memory regions: every combination of rights against every operation, every kind of memory, a region that goes before its receive,
+ * and regions of many small pages.
  *
- *   verbs_memory DEVICE GID_INDEX
+ *   verbs_memory DEVICE GID_INDEX [PAGES]	with PAGES: one region of so many pages, and no more
  */
 #define _GNU_SOURCE
 #include "verbs.h"
@@ -213,6 +214,52 @@ static long pinned(void)
 	return kib;
 }
 
+/* Memory of small pages, each of which is there and has its own content. */
+static uint64_t *small_pages(size_t pages, uint64_t content)
+{
+	uint64_t *memory = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED || madvise(memory, pages * 4096, MADV_NOHUGEPAGE))
+		die("small pages");
+	for (size_t i = 0; i < pages * 512; i++)
+		memory[i] = content ? content + i : 0;
+	return memory;
+}
+
+static void one_region(size_t pages)
+{
+	long before = pinned();
+	struct ibv_mr *mr = ibv_reg_mr(pd, small_pages(pages, 0), pages * 4096, LW);
+	char name[64], why[64];
+
+	snprintf(name, sizeof(name), "a region of %zu small pages counts with them", pages);
+	snprintf(why, sizeof(why), "%ld KiB, then %ld", before, pinned());
+	verdict(name, mr && pinned() == before + (long)pages * 4, false, why);
+	verdict("it counts no more when it is gone", mr && !ibv_dereg_mr(mr) && pinned() == before, false, "it does");
+}
+
+/* All that such a region has arrives in another one, each page at its place. */
+static void many_pages(size_t pages)
+{
+	uint64_t *here = small_pages(pages, 0x100000000), *there = small_pages(pages, 0);
+	struct ibv_mr *from = ibv_reg_mr(pd, here, pages * 4096, LW), *to = ibv_reg_mr(pd, there, pages * 4096, LW | RW);
+	struct ibv_sge sge = { (uintptr_t)here, pages * 4096, from ? from->lkey : 0 };
+	char name[64];
+	int status = -2;
+
+	anew();
+	if (from && to)
+		status = operate(&a, IBV_WR_RDMA_WRITE, sge, (uintptr_t)there, to->rkey);
+	snprintf(name, sizeof(name), "a WRITE from %zu small pages to as many", pages);
+	verdict(name, !status && !memcmp(here, there, pages * 4096), false, status ? ibv_wc_status_str(status) : "other bytes");
+	if (from)
+		ibv_dereg_mr(from);
+	if (to)
+		ibv_dereg_mr(to);
+	munmap(here, pages * 4096);
+	munmap(there, pages * 4096);
+}
+
 /* A region counts with its pages; without the privilege no more than RLIMIT_MEMLOCK. The process has none afterwards. */
 static void locked(void)
 {
@@ -252,12 +299,19 @@ static void locked(void)
 int main(int argc, char **argv)
 {
 	open_device(argc, argv);
+	if (argc > 3) {
+		one_region(strtoul(argv[3], NULL, 0));
+		return all_done();
+	}
 	rights();
 	kinds();
 	gone("SEND into a region that is gone", false);
 	gone("WRITE with immediate into a region that is gone", true);
+	many_pages(512);
+	many_pages(513);
+	many_pages(1025);
 	end_destroy(&a);
 	end_destroy(&b);
 	locked();
-	return 0;
+	return all_done();
 }

@@ -385,5 +385,5 @@ int main(int argc, char **argv)
 	end_destroy(&a);
 	ibv_dereg_mr(region);
 	end_destroy(&b);
-	return 0;
+	return all_done();
 }

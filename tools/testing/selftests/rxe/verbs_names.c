@@ -62,5 +62,5 @@ int main(int argc, char **argv)
 	verdict("the node of the device", !strcmp(ibv_node_type_str(context->device->node_type), "InfiniBand channel adapter"), false,
 		ibv_node_type_str(context->device->node_type));
 	verdict("the state of its port", !strcmp(ibv_port_state_str(port.state), "active"), false, ibv_port_state_str(port.state));
-	return 0;
+	return all_done();
 }

@@ -178,5 +178,5 @@ int main(int argc, char **argv)
 	end_destroy(&a);
 	end_destroy(&b);
 	one_thread();
-	return 0;
+	return all_done();
 }

@@ -371,5 +371,5 @@ int main(int argc, char **argv)
 	queried(IBV_QPT_UC);
 	queried(IBV_QPT_UD);
 	resized();
-	return 0;
+	return all_done();
 }

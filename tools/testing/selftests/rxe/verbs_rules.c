@@ -244,6 +244,35 @@ static void failed_modify(void)
 	end_destroy(&b);
 }
 
+static bool same_srq(struct ibv_srq *srq, const struct ibv_srq_attr *as)
+{
+	struct ibv_srq_attr now = { 0 };
+
+	return !ibv_query_srq(srq, &now) && now.max_wr == as->max_wr && now.max_sge == as->max_sge && now.srq_limit == as->srq_limit;
+}
+
+static void failed_modify_of_queues(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { 100, 2, 0 } };
+	struct ibv_srq *srq = ibv_create_srq(pd, &init);
+	struct ibv_cq *cq = ibv_create_cq(context, 10, NULL, NULL, 0);
+	struct ibv_srq_attr before = { 0 }, attr = { .srq_limit = 20 };
+	int cqe;
+
+	if (!srq || !cq || ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT) || ibv_query_srq(srq, &before) || before.srq_limit != 20)
+		die("an SRQ with a limit, a CQ");
+	attr.max_wr = 10;
+	verdict("a failed modify changes nothing: an SRQ smaller than its limit",
+		ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EINVAL && same_srq(srq, &before), false, "changed");
+	attr = (struct ibv_srq_attr){ .max_wr = 30, .srq_limit = before.max_wr + 1 };
+	verdict("a failed modify changes nothing: a limit above the size of an SRQ",
+		ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT) == EINVAL && same_srq(srq, &before), false, "changed");
+	cqe = cq->cqe;
+	verdict("a failed modify changes nothing: a CQ of too many entries", ibv_resize_cq(cq, 1 << 30) && cq->cqe == cqe, false, "changed");
+	ibv_destroy_cq(cq);
+	ibv_destroy_srq(srq);
+}
+
 static void *destroy(void *qp)
 {
 	ibv_destroy_qp(qp);
@@ -398,6 +427,7 @@ int main(int argc, char **argv)
 	many_regions();
 	sizes();
 	failed_modify();
+	failed_modify_of_queues();
 	unacknowledged();
 	end_init(&end, &usual);
 	kernels_own(&end);
@@ -406,5 +436,5 @@ int main(int argc, char **argv)
 	end_destroy(&end);
 	read_only();
 	tracked();
-	return 0;
+	return all_done();
 }

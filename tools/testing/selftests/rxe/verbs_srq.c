@@ -319,5 +319,5 @@ int main(int argc, char **argv)
 	ibv_destroy_qp(b1.qp);
 	ibv_destroy_qp(b2.qp);
 	verdict("the SRQ goes after its QPs", !ibv_destroy_srq(srq), false, "destroy");
-	return 0;
+	return all_done();
 }

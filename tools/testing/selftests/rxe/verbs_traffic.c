@@ -403,7 +403,7 @@ static const char *solicited(struct end *a, struct end *b)
 	struct ibv_send_wr wr = request(a, b, IBV_WR_SEND, &sge);
 
 	sge.length = 8;
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		post_receive(b, i, 0, 8);
 	if (ibv_req_notify_cq(b->cq, 1) || post(a, &wr) || wait_wc(a, 2000).status)
 		return "post";
@@ -416,6 +416,10 @@ static const char *solicited(struct end *a, struct end *b)
 		return "an event without a request for it";
 	if (ibv_req_notify_cq(b->cq, 0) || post(a, &wr) || !notified(b, 2000))
 		return "no event for the next completion";
+	/* A request for any completion is not narrowed by one for solicited ones. */
+	wr.send_flags &= ~IBV_SEND_SOLICITED;
+	if (ibv_req_notify_cq(b->cq, 0) || ibv_req_notify_cq(b->cq, 1) || post(a, &wr) || !notified(b, 2000))
+		return "no event for the next completion, when solicited ones were asked for after it";
 	return NULL;
 }
 
@@ -682,6 +686,41 @@ static void datagrams_after_mtu(const char *netdev)
 	end_destroy(&a);
 }
 
+/* A request of a QP whose address is not that of the peer is dropped: B's peer has the IPv6 address of this device, A sends by IPv4. */
+static void other_address(void)
+{
+	static const struct setup rc = { 0 };
+	union ibv_gid usual = gid;
+	int usual_index = gid_index;
+	struct ibv_gid_entry entry;
+	struct end a, b;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+	struct ibv_wc wc;
+
+	end_init(&a, &rc);
+	end_init(&b, &rc);
+	if (climb(a.qp, IBV_QPS_RTS, &rc, b.qp->qp_num))
+		die("connect A");
+	for (int i = 0; i < 16; i++) /* the address fd00::1 */
+		if (!ibv_query_gid_ex(context, 1, i, &entry, 0) && entry.gid.raw[0] == 0xfd)
+			gid = entry.gid, gid_index = i;
+	if (gid_index == usual_index || climb(b.qp, IBV_QPS_RTS, &rc, a.qp->qp_num))
+		die("connect B");
+	gid = usual;
+	gid_index = usual_index;
+	memset(a.buffer, 1, 4096);
+	wr = request(&a, &b, IBV_WR_RDMA_WRITE, &sge);
+	sge.length = 4096;
+	wc.status = -1;
+	if (!post(&a, &wr))
+		wc = wait_wc(&a, 5000);
+	verdict("RETRY_EXC_ERR: the peer's peer has another address", wc.status == IBV_WC_RETRY_EXC_ERR && !b.buffer[0] && !b.buffer[4095], false,
+		(int)wc.status < 0 ? "none" : ibv_wc_status_str(wc.status));
+	end_destroy(&a);
+	end_destroy(&b);
+}
+
 int main(int argc, char **argv)
 {
 	open_device(argc, argv);
@@ -701,7 +740,8 @@ int main(int argc, char **argv)
 		end_destroy(&a);
 		end_destroy(&b);
 	}
+	other_address();
 	datagrams();
 	datagrams_after_mtu(argv[3]);
-	return 0;
+	return all_done();
 }

@@ -87,6 +87,41 @@ static void wrong_key(void)
 	ibv_destroy_ah(ah);
 }
 
+/* A Q_Key with its highest bit set stands for that of the sender's own queue pair. */
+static void own_key(void)
+{
+	struct ibv_ah_attr attr = address();
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	struct ibv_wc wc = say(&a, &b, ah, b.qp->qp_num, 0x80000000 | (QKEY + 1));
+	char why[32];
+
+	snprintf(why, sizeof(why), "status %d", (int)wc.status);
+	verdict("a Q_Key with the highest bit: the queue pair's own is sent", !wc.status && wc.byte_len == 240, true, why);
+	ibv_destroy_ah(ah);
+}
+
+/* Who may not open raw sockets gives a queue pair no Q_Key that has the highest bit. */
+static void privileged_key(void)
+{
+	struct setup ud = { .type = IBV_QPT_UD };
+	struct ibv_qp_attr attr;
+	int mask = step(IBV_QPS_INIT, &ud, 0, &attr), refused, usual, allowed;
+	char why[80];
+
+	attr.qkey = 0x80010000;
+	if (move(a.qp, IBV_QPS_RESET) || seteuid(65534))
+		die("be nobody");
+	refused = ibv_modify_qp(a.qp, &attr, mask);
+	attr.qkey = QKEY;
+	usual = ibv_modify_qp(a.qp, &attr, mask);
+	if (move(a.qp, IBV_QPS_RESET) || seteuid(0))
+		die("be root");
+	attr.qkey = 0x80010000;
+	allowed = ibv_modify_qp(a.qp, &attr, mask);
+	snprintf(why, sizeof(why), "errors %d, %d, %d", refused, usual, allowed);
+	verdict("a privileged Q_Key: EPERM without CAP_NET_RAW", refused == EPERM && !usual && !allowed, false, why);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct setup ud = { .type = IBV_QPT_UD };
@@ -99,6 +134,7 @@ int main(int argc, char **argv)
 	header("GRH: an IPv4 header in its last 20 bytes", true);
 	echo("IPv4");
 	wrong_key();
+	own_key();
 	for (int i = 0; i < 16; i++) /* the address fd00::1 */
 		if (!ibv_query_gid_ex(context, 1, i, &entry, 0) && entry.gid.raw[0] == 0xfd)
 			gid = entry.gid, gid_index = i;
@@ -107,7 +143,8 @@ int main(int argc, char **argv)
 	pair_init(&a, &b, &ud);
 	header("GRH: an IPv6 header", false);
 	echo("IPv6");
+	privileged_key();
 	end_destroy(&a);
 	end_destroy(&b);
-	return 0;
+	return all_done();
 }

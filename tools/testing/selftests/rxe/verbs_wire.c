@@ -108,7 +108,7 @@ static int ask(enum ibv_wr_opcode opcode, uint32_t length, int flags)
 struct packet {
 	bool out, icrc;
 	long us;
-	uint8_t tos, ttl, opcode, flags, ack;
+	uint8_t tos, ttl, opcode, flags, reserved, ack;
 	uint16_t sport, pkey;
 	uint32_t qpn, psn;
 	int length;		/* behind the BTH, without the ICRC */
@@ -174,7 +174,7 @@ static bool next_packet(struct packet *p)
 		*p = (struct packet){
 			.out = from.sll_pkttype == PACKET_OUTGOING, .icrc = icrc == icrc_of(data, length - 4),
 			.us = time->tv_sec % 100000 * 1000000 + time->tv_nsec / 1000, .tos = data[1], .ttl = data[8],
-			.sport = data[20] << 8 | data[21], .opcode = data[28], .flags = data[29], .pkey = data[30] << 8 | data[31],
+			.sport = data[20] << 8 | data[21], .opcode = data[28], .flags = data[29], .pkey = data[30] << 8 | data[31], .reserved = data[32] | (data[36] & 0x7f),
 			.qpn = data[33] << 16 | data[34] << 8 | data[35], .ack = data[36] >> 7,
 			.psn = data[37] << 16 | data[38] << 8 | data[39], .length = length - 44,
 		};
@@ -273,8 +273,8 @@ static void print_packets(void)
 		uint32_t to = p.out ? b.qp->qp_num : a.qp->qp_num;
 		int headers;
 
-		printf("%s opcode %02x SE %d pad %d version %d pkey %04x ack %d psn +%u%s", p.out ? "A to B:" : "B to A:", p.opcode,
-		       p.flags >> 7, p.flags >> 4 & 3, p.flags & 15, p.pkey, p.ack, p.psn, p.qpn == to ? "" : " another QP");
+		printf("%s opcode %02x SE %d pad %d version %d pkey %04x reserved %02x ack %d psn +%u%s", p.out ? "A to B:" : "B to A:",
+		       p.opcode, p.flags >> 7, p.flags >> 4 & 3, p.flags & 15, p.pkey, p.reserved, p.ack, p.psn, p.qpn == to ? "" : " another QP");
 		headers = print_extended(&p, p.body);
 		printf(" data %d%s\n", p.length - headers, p.icrc || flush ? "" : " wrong ICRC");
 	}
@@ -453,6 +453,78 @@ static void fence(bool fenced)
 	fresh = !memcmp(b.buffer, b.buffer + 65536, 1000);
 	snprintf(why, sizeof(why), "the send carries %s data", fresh ? "new" : "old");
 	verdict(fenced ? "a fenced SEND waits for the READ before it" : "a SEND without a fence does not", fresh == fenced, false, why);
+	none();
+}
+
+/* The M bit of requests, responses and acknowledgements: a connection without path migration is in the state Migrated. */
+static void migrated(void)
+{
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD };
+	static const struct setup usual;
+	int count[2] = { 0 }, set[2] = { 0 };
+	struct packet p;
+	char why[80];
+
+	both(&usual);
+	post_receive(&b, 1, 65536, 4096);
+	forget();
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++)
+		if (ask(opcodes[i], 8, 0) || wait_wc(&a, 5000).status)
+			die("a request");
+	while (next_packet(&p)) {
+		count[p.out]++;
+		set[p.out] += p.flags >> 6 & 1;
+	}
+	snprintf(why, sizeof(why), "in %d of %d packets from A and %d of %d from B", set[1], count[1], set[0], count[0]);
+	verdict("M, the path migration state, is set", count[1] >= 4 && set[1] == count[1] && count[0] >= 4 && set[0] == count[0], true, why);
+	none();
+}
+
+/* Requests of several kinds leave in the order in which they were posted: so do their packets, whose PSNs go up by the packets of each. */
+static void order(void)
+{
+	static const struct { enum ibv_wr_opcode opcode; uint32_t length; int first, packets; } kinds[] = {
+		{ IBV_WR_SEND, 100, 0x04, 1 }, { IBV_WR_RDMA_WRITE, 600, 0x06, 3 }, { IBV_WR_RDMA_READ, 600, 0x0c, 3 },
+		{ IBV_WR_RDMA_WRITE, 50, 0x0a, 1 }, { IBV_WR_SEND, 700, 0x00, 3 }, { IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 0x14, 1 },
+	};
+	static const struct setup small = { .mtu = IBV_MTU_256 };
+	struct { int opcode; uint32_t psn; } seen[200], *at = seen;
+	uint32_t psn = 0;
+	struct packet p;
+	char why[80] = "";
+	int i, count;
+
+	both(&small);
+	for (i = 0; i < 20; i++)
+		post_receive(&b, i, 65536, 4096);
+	forget();
+	for (i = 0; i < 42; i++)
+		if (ask(kinds[i % 6].opcode, kinds[i % 6].length, 0))
+			die("post");
+	for (i = 0; i < 42; i++)
+		if (wait_wc(&a, 5000).status)
+			die("completion");
+	usleep(50000);
+	while (next_packet(&p)) {
+		bool again = at > seen && p.psn <= at[-1].psn; /* that leaves a gap where it was not sent before */
+
+		if (p.out && p.qpn == b.qp->qp_num && !again && at < seen + ARRAY_SIZE(seen))
+			at->opcode = p.opcode, at++->psn = p.psn;
+	}
+	count = at - seen;
+	at = seen;
+	for (i = 0; i < 42 && !*why; i++) {
+		int packets = kinds[i % 6].opcode == IBV_WR_RDMA_READ ? 1 : kinds[i % 6].packets;
+
+		if (at + packets > seen + count || at->opcode != kinds[i % 6].first)
+			snprintf(why, sizeof(why), "request %d: opcode %02x", i, at->opcode);
+		for (int n = 0; n < packets && !*why; n++)
+			if (at[n].psn != psn + n)
+				snprintf(why, sizeof(why), "request %d: PSN %u, not %u", i, at[n].psn, psn + n);
+		at += packets;
+		psn += kinds[i % 6].packets;
+	}
+	verdict("packets have the order in which their requests were posted", !*why && at == seen + count, false, why);
 	none();
 }
 
@@ -836,6 +908,8 @@ static void rules(void)
 	depth(4);
 	depth(16);
 	delay(false);
+	migrated();
+	order();
 	for (int timeout = 8; timeout <= 14; timeout++)
 		ack_timeout(timeout);
 	ack_timeout(0);
@@ -864,9 +938,10 @@ int main(int argc, char **argv)
 	A = side_open(argv[2], argv[3], "A");
 	B = side_open(argv[4], argv[5], "B");
 	watch_open();
-	if (!strcmp(argv[1], "headers"))
+	if (!strcmp(argv[1], "headers")) {
 		headers();
-	else
-		rules();
-	return 0;
+		return 0;
+	}
+	rules();
+	return all_done();
 }

@@ -412,5 +412,5 @@ int main(int argc, char **argv)
 		verdict(cases[i].name, !why, cases[i].known, why);
 		none();
 	}
-	return 0;
+	return all_done();
 }

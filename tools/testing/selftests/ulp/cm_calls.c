@@ -6,18 +6,15 @@
  *   cm_calls DEVICE ADDRESS SILENT		(an address on the link that nobody has)
  */
 #define _GNU_SOURCE
-#include "verbs.h"
+#include "cm.h"
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
 #define PORT 7500
 #define TEXT "a message of one queue pair to the other"
 
-/* One host is both ends. */
-static struct rdma_event_channel *clients, *servers;
 static struct sockaddr_in here, silent;
 static const char *device;
 
@@ -29,69 +26,16 @@ struct pair {
 	uint8_t private_length;
 };
 
-static bool is(const char *name, bool good)
-{
-	verdict(name, good, false, strerror(errno));
-	return good;
-}
-
 static struct sockaddr *at(struct sockaddr_in *address, uint16_t port)
 {
 	address->sin_port = htons(port);
 	return (struct sockaddr *)address;
 }
 
-/* The next event within so many milliseconds; who gets it acknowledges it. */
-static struct rdma_cm_event *next(struct rdma_event_channel *channel, int ms)
-{
-	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
-	struct rdma_cm_event *event;
-
-	return poll(&fd, 1, ms) == 1 && !rdma_get_cm_event(channel, &event) ? event : NULL;
-}
-
-/* The next event is of this type; its status goes to `status` where that is given. */
-static bool told(struct rdma_event_channel *channel, enum rdma_cm_event_type type, int ms, int *status)
-{
-	struct rdma_cm_event *event = next(channel, ms);
-	bool good = event && event->event == type;
-
-	if (!good)
-		printf("not %s but %s\n", rdma_event_str(type), event ? rdma_event_str(event->event) : "nothing");
-	if (event && status)
-		*status = event->status;
-	if (event)
-		rdma_ack_cm_event(event);
-	return good;
-}
-
-static bool comes(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
-{
-	return told(channel, type, 5000, NULL);
-}
-
-static struct rdma_cm_id *new_id(struct rdma_event_channel *channel, enum rdma_port_space space)
-{
-	struct rdma_cm_id *id;
-
-	if (rdma_create_id(channel, &id, NULL, space))
-		die("rdma_create_id");
-	return id;
-}
-
 static bool resolve(struct rdma_cm_id *id, uint16_t port)
 {
 	return !rdma_resolve_addr(id, NULL, at(&here, port), 2000) && comes(clients, RDMA_CM_EVENT_ADDR_RESOLVED) &&
 	       !rdma_resolve_route(id, 2000) && comes(clients, RDMA_CM_EVENT_ROUTE_RESOLVED);
-}
-
-static bool give_qp(struct rdma_cm_id *id)
-{
-	struct ibv_qp_init_attr init = {
-		.qp_type = id->ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC, .cap = { 8, 8, 1, 1, 64 }, .srq = id->srq,
-	};
-
-	return !rdma_create_qp(id, NULL, &init);
 }
 
 static struct rdma_cm_id *listener(struct rdma_event_channel *channel, enum rdma_port_space space, uint16_t port, int backlog)
@@ -385,6 +329,22 @@ static void backlog(void)
 	rdma_destroy_event_channel(deaf);
 }
 
+/* Who listens at the wildcard has no device; who asks there comes by one. */
+static void wildcard(void)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct rdma_cm_id *listening = new_id(servers, RDMA_PS_TCP);
+	struct pair pair = { 0 };
+
+	is("listen at the wildcard", !rdma_bind_addr(listening, at(&any, PORT)) && !rdma_listen(listening, 4) && !listening->verbs);
+	pair.client = client(RDMA_PS_TCP, PORT);
+	is("a request to an address comes there", ask(&pair, NULL) && pair.server->verbs &&
+	   !strcmp(ibv_get_device_name(pair.server->verbs->device), device));
+	is("and is answered", give_qp(pair.server) && answer(&pair, NULL));
+	drop_pair(&pair);
+	rdma_destroy_id(listening);
+}
+
 static void events(void)
 {
 	struct rdma_cm_id *listening = listener(servers, RDMA_PS_TCP, PORT, 4), *id = new_id(clients, RDMA_PS_TCP);
@@ -571,10 +531,11 @@ int main(int argc, char **argv)
 	listed();
 	connections();
 	backlog();
+	wildcard();
 	events();
 	destroying();
 	shared_queue();
 	datagrams();
 	removal();
-	return 0;
+	return all_done();
 }

@@ -86,5 +86,5 @@ int main(int argc, char **argv)
 	here.sin_family = AF_INET;
 	inet_pton(AF_INET, argv[3], &here.sin_addr);
 	raw();
-	return 0;
+	return all_done();
 }

@@ -23,17 +23,17 @@ bandwidth() { # program, option...
 
 # Both ends see the end of the connection when the link of one goes.
 link_goes() {
-	local server client
-	on_exec A timeout 30 rping -s -a "$a4" -v > /run/siw.log 2>&1 &
+	local server client status=0
+	on_exec A timeout 30 stdbuf -oL rping -s -a "$a4" -v > /run/siw.log 2>&1 &
 	server=$!
-	sleep 1
+	cm_listens A
 	on_exec B timeout 30 rping -c -a "$a4" > /dev/null 2>&1 &
 	client=$!
-	sleep 1
+	retry 20 grep -q 'ping data' /run/siw.log || return
 	rdma link del siwB || return
-	wait $client
-	wait $server
-	grep -q 'ping data' /run/siw.log && [ ! -e /sys/class/infiniband/siwB ] && on B rdma link add siwB type siw netdev "$(netdev B)"
+	wait $client; [ $? != 124 ] || status=1
+	wait $server; [ $? != 124 ] || status=1
+	[ $status = 0 ] && [ ! -e /sys/class/infiniband/siwB ] && on B rdma link add siwB type siw netdev "$(netdev B)"
 }
 
 # The port mapper serves the initial network namespace. On its netlink socket the kernel says hello (0x808), adds (0x801), queries (0x802) and

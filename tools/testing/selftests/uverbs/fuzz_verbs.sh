@@ -3,7 +3,7 @@
 # Commands at random through both doors (hostile_verbs.c: ioctl and write; uverbs_fuzz.c: write), by several threads of an
 # unprivileged user on one file, which is closed under them, while the device goes and comes again now and then: no complaint
 # of the kernel, and nothing is left. SEED=… begins another sequence; threads make it no repeatable one.
-# rows: 2.038
+# rows uml: 2.038
 # kernels: uml stock
 # mix: ib_uverbs
 # timeout: 300

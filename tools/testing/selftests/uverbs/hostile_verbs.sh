@@ -23,7 +23,8 @@ expected="$here/hostile_verbs-expected-$driver.txt"
 # Where our ib_uverbs refuses what stock lets pass (Documentation/differences.md), its sections stand in place of stock's.
 if is_ours ib_uverbs; then
 	merged=$(mktemp)
-	awk '/^== / { other = FILENAME == ARGV[2] && ($0 in differs) }
+	awk 'FNR == 1 { other = 1 }
+		/^== / { other = FILENAME == ARGV[2] && ($0 in differs) }
 		FILENAME == ARGV[1] { if (/^== /) differs[$0]; print; next } !other' "$here/hostile_verbs-differs.txt" "$expected" > "$merged"
 	expected=$merged
 fi

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include "told.h"
 
 /* Younger than the headers of the system. */
 enum { OBJECT_DMAH = 17, OBJECT_DMABUF = 18, METHOD_REG_MR = 5 };

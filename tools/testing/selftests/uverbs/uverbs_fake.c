@@ -807,5 +807,5 @@ int main(int argc, char **argv)
 	close(node);
 	close(async);
 	verdict("dmabuf: closed after the device", !close(file), "it is not");
-	return 0;
+	return all_done();
 }

@@ -666,7 +666,7 @@ int main(int argc, char **argv)
 	pair_init(&one, &two, &usual);
 	if (argc > 3 && !strcmp(argv[3], "unplug")) {
 		unplugged();
-		return 0;
+		return all_done();
 	}
 	device_files();
 	contexts();
@@ -684,5 +684,5 @@ int main(int argc, char **argv)
 	}
 	object_events();
 	/* The rest goes with the process. */
-	return 0;
+	return all_done();
 }

@@ -71,7 +71,7 @@ check "killed" killed
 # user LOG: a user of the device that is about to go.
 user() { on_exec A timeout 60 "$program" rxe0 "$(gid_index A)" unplug > "$1" 2>&1; }
 user_ends() { # log
-	retry 60 grep -q 'the context closes' "$1"
+	retry 60 grep -q '^end|' "$1"
 	grep -v ready "$1"
 }
 # A driver that cannot do without its users waits for them instead: the stock rxe.

@@ -28,5 +28,5 @@ if modinfo fake_verbs > /dev/null 2>&1; then
 	check "nothing is left of it" retry 5 live
 	check "it can be removed" retry 5 modprobe -r fake_verbs
 fi
-check "the kernel is well" eval '! dmesg | grep -E "BUG:|WARNING:|Oops|general protection"'
+check "the kernel is well" eval '! said_since_boot | grep -E "BUG:|WARNING:|Oops|general protection"'
 finish

@@ -497,5 +497,5 @@ int main(int argc, char **argv)
 	absent();
 	leave_all();
 	close(node);
-	return 0;
+	return all_done();
 }

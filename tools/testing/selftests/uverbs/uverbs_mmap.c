@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "told.h"
 
 #define PAGE 4096UL
 #define PAGES 4UL
@@ -236,5 +237,5 @@ int main(int argc, char **argv)
 	mappings(fd);
 	zapped(fd, argv[1]);
 	unplugged(fd);
-	return 0;
+	return all_done();
 }

@@ -58,5 +58,5 @@ int main(int argc, char **argv)
 	verdict("the node has gone", access(argv[2], F_OK) != 0, "it is still there");
 	fds[0] = ucap;
 	expect("a capability that has gone", EINVAL, context_with(argv[1], fds, 1));
-	return 0;
+	return all_done();
 }

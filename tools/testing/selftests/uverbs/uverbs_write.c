@@ -228,6 +228,7 @@ static void base_objects(void)
 	is("a handle of nothing", ENOENT, DO(DEREG_MR, wrong));
 	bind.pd_handle = pd_handle;
 	is("a memory window", 0, RUN(ALLOC_MW, bind, mw_made));
+	verdict("its key", mw_made.rkey && mw_made.rkey != rkey, false, "none");
 	is("it goes", 0, DO(DEALLOC_MW, ((struct ib_uverbs_dealloc_mw){ mw_made.mw_handle })));
 	bind.mw_type = 3;
 	is("no window of a third type", EINVAL, RUN(ALLOC_MW, bind, mw_made));
@@ -423,6 +424,9 @@ static int post_sends(const struct queue_pair *pair, const struct ib_uverbs_send
 	return error;
 }
 
+/* The most completions that one command has given. */
+static uint32_t most_polled;
+
 /* Polls until there are `count` completions, at most two seconds. */
 static bool poll_raw(uint32_t cq, struct ib_uverbs_wc *wc, uint32_t count)
 {
@@ -435,6 +439,8 @@ static bool poll_raw(uint32_t cq, struct ib_uverbs_wc *wc, uint32_t count)
 		must("poll a queue", command(IB_USER_VERBS_CMD_POLL_CQ, &request, sizeof(request), &response, sizeof(response)));
 		memcpy(wc + found, response.wc, response.head.count * sizeof(*wc));
 		found += response.head.count;
+		if (response.head.count > most_polled)
+			most_polled = response.head.count;
 		if (found < count)
 			usleep(1000);
 	}
@@ -640,6 +646,33 @@ static void changed_queue(uint32_t handle)
 	is("no more than once", ENOENT, RUN(DESTROY_SRQ, destroy, gone));
 }
 
+/* What is the driver's in a command: too short it is refused; what is more than anybody knows is zeros, in a request and in a response. */
+static void driver_data(uint32_t handle)
+{
+	struct { struct ib_uverbs_modify_srq core; uint8_t driver[24]; } modify = {
+		.core = { .srq_handle = handle, .attr_mask = IBV_SRQ_LIMIT, .srq_limit = 3 },
+	};
+	struct ib_uverbs_create_cq create = { .cqe = 10, .comp_channel = -1 };
+	WITH_DRIVER(ib_uverbs_create_cq_resp) made;
+	struct ib_uverbs_ex_query_device query = {};
+	struct { struct ib_uverbs_ex_query_device_resp known; uint8_t more[64]; } extended;
+	size_t core = sizeof(modify.core), zeros = 0;
+
+	is("a request without the driver's data", EINVAL, command(IB_USER_VERBS_CMD_MODIFY_SRQ, &modify, core, NULL, 0));
+	is("with less of it", EINVAL, command(IB_USER_VERBS_CMD_MODIFY_SRQ, &modify, core + 4, NULL, 0));
+	is("with more zeros", 0, command(IB_USER_VERBS_CMD_MODIFY_SRQ, &modify, core + 24, NULL, 0));
+	modify.driver[20] = 1;
+	is("with more that says something", EOPNOTSUPP, command(IB_USER_VERBS_CMD_MODIFY_SRQ, &modify, core + 24, NULL, 0));
+	is("no room for the driver's response", EINVAL, command(IB_USER_VERBS_CMD_CREATE_CQ, &create, sizeof(create), &made, sizeof(made.core)));
+	is("too little", EINVAL, command(IB_USER_VERBS_CMD_CREATE_CQ, &create, sizeof(create), &made, sizeof(made.core) + 8));
+	memset(&extended, 0xff, sizeof(extended));
+	is("more room than the response takes", 0,
+	   raw_write_ex(fd, IB_USER_VERBS_EX_CMD_QUERY_DEVICE, &query, sizeof(query), &extended, sizeof(extended)));
+	for (size_t i = 0; i < sizeof(extended.more); i++)
+		zeros += !extended.more[i];
+	verdict("is filled with zeros", zeros == sizeof(extended.more) && extended.known.response_length == sizeof(extended.known), false, "it is not");
+}
+
 static void shared_queue(bool data)
 {
 	struct ib_uverbs_create_srq create = { .pd_handle = pd_handle, .max_wr = 50, .max_sge = 2 };
@@ -657,8 +690,10 @@ static void shared_queue(bool data)
 	srq = query.srq_handle = destroy.srq_handle = made.core.srq_handle;
 	is("what it is like", 0, RUN(QUERY_SRQ, query, attributes));
 	verdict("as was asked for", attributes.max_wr >= 50 && attributes.max_sge == 2, false, "response");
-	if (data)
+	if (data) {
 		changed_queue(srq);
+		driver_data(srq);
+	}
 	make_qp(&a, IBV_QPT_RC, false);
 	make_qp(&b, IBV_QPT_RC, true);
 	is("while a queue pair uses it, it stays", EBUSY, RUN(DESTROY_SRQ, destroy, gone));
@@ -682,11 +717,14 @@ static void others(const char *device)
 	struct ib_uverbs_get_context get = {};
 	struct ib_uverbs_get_context_resp got;
 	struct ib_uverbs_dealloc_pd dealloc = { pd_handle };
+	struct ib_uverbs_create_cq create = { .cqe = 10, .comp_channel = channel };
+	WITH_DRIVER(ib_uverbs_create_cq_resp) made;
 	int mine = fd;
 
 	fd = raw_open(device);
 	must("another context", RUN(GET_CONTEXT, get, got));
 	is("handles of another file", ENOENT, DO(DEALLOC_PD, dealloc));
+	is("a completion channel of another file", EBADF, command(IB_USER_VERBS_CMD_CREATE_CQ, &create, sizeof(create), &made, sizeof(made.core) + 16));
 	close(got.async_fd);
 	close(fd);
 	fd = mine;
@@ -724,6 +762,7 @@ int main(int argc, char **argv)
 	if (data) {
 		ping_pong();
 		many_at_once();
+		verdict("one command polls several completions", most_polled > 1, false, "one by one");
 		remote_memory();
 		datagrams();
 	} else {
@@ -734,5 +773,5 @@ int main(int argc, char **argv)
 	shared_queue(data);
 	others(argv[1]);
 	the_end();
-	return 0;
+	return all_done();
 }

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
 use roce::run::PacketRun;
-use roce::state::{RecvAttr, Run, SendAttr, State, Time};
+use roce::state::{Received, RecvAttr, Run, SendAttr, State, Time};
 use roce::wire::{pad_len, Packet, MAX_HEADERS};
 
 use super::world::{slots, Region, Sent, World};
@@ -31,6 +31,8 @@ pub struct Impairments {
     pub busy: u32,
     /// Dropped by the sender.
     pub dropped: u32,
+    /// Memory that is not present.
+    pub absent: u32,
 }
 
 /// A queue pair and its driver.
@@ -110,8 +112,13 @@ impl Endpoint {
             let more = rest[1..].iter().take_while(|(next, _)| run.append(next));
             let (joined, left) = rest.split_at(1 + more.count());
             rest = left;
-            let is_response = first.bth().opcode.is_response();
-            if run.count() == 1 || is_response || self.responder.takes_run(first.bth().psn) {
+            let bth = first.bth();
+            let whole = match bth.opcode.is_response() {
+                _ if run.count() == 1 => true,
+                true => self.requester.takes_run(bth.psn),
+                false => self.responder.takes_run(bth.psn),
+            };
+            if whole {
                 let payload: Vec<u8> = joined
                     .iter()
                     .flat_map(|(_, bytes)| *bytes)
@@ -127,12 +134,16 @@ impl Endpoint {
     }
 
     fn receive(&mut self, packet: &Packet, payload: &[u8], now: u64) {
+        while self.receive_once(packet, payload, now) == Received::Absent {}
+    }
+
+    fn receive_once(&mut self, packet: &Packet, payload: &[u8], now: u64) -> Received {
         if packet.bth().opcode.is_response() {
             let now = Time::from_ns(now);
             self.requester
-                .receive(packet, payload, now, &mut self.world);
+                .receive(packet, payload, now, &mut self.world)
         } else {
-            self.responder.receive(packet, payload, &mut self.world);
+            self.responder.receive(packet, payload, &mut self.world)
         }
     }
 
@@ -192,6 +203,7 @@ impl Network {
     pub fn new(mut ends: [Endpoint; 2], impairments: Impairments, seed: u64) -> Self {
         for end in &mut ends {
             end.world.busy = impairments.busy;
+            end.world.absent = impairments.absent;
             end.world.dropped = impairments.dropped;
         }
         Self {

@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use roce::memory::{
-    AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError, SendOp, SendOps, SendWr,
-    TransmitError,
+    AccessError, AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError, SendOp,
+    SendOps, SendWr, TransmitError,
 };
 use roce::mtu::Mtu;
 use roce::responder::Slot;
@@ -67,6 +67,8 @@ pub struct World {
     pub local_result: Result<(), WcStatus>,
     /// So many transmissions go well before those errors.
     pub good_transmits: usize,
+    /// What each transmitted run was told of others that follow.
+    pub more: Vec<bool>,
     /// The results of the next transmissions.
     pub transmit_errors: VecDeque<TransmitError>,
     pub scatter_result: Result<(), WcStatus>,
@@ -89,6 +91,8 @@ pub struct World {
     /// Per thousand packets: send queue full, and dropped.
     pub busy: u32,
     pub dropped: u32,
+    /// Per thousand accesses: the memory is not present.
+    pub absent: u32,
     /// The longest run of packets that is sent at once.
     pub longest_run: u32,
     /// Runs are as long as they may be; otherwise each of a random length.
@@ -104,6 +108,7 @@ impl World {
             locals: Vec::new(),
             local_result: Ok(()),
             good_transmits: 0,
+            more: Vec::new(),
             transmit_errors: VecDeque::new(),
             scatter_result: Ok(()),
             receives: VecDeque::new(),
@@ -122,6 +127,7 @@ impl World {
             counts: Vec::new(),
             busy: 0,
             dropped: 0,
+            absent: 0,
             longest_run: 1,
             exact_runs: false,
             rng: Rng::new(seed),
@@ -189,6 +195,13 @@ impl World {
         1 + self.rng.below(u64::from(self.longest_run)) as u32
     }
 
+    fn present<E>(&mut self) -> Result<(), AccessError<E>> {
+        match self.rng.hits(self.absent) {
+            true => Err(AccessError::Absent),
+            false => Ok(()),
+        }
+    }
+
     fn range(&mut self, region: &Region, offset: u32, len: usize) -> &mut [u8] {
         let offset = offset as usize;
         assert!(offset + len <= region.len, "outside of the region");
@@ -211,7 +224,13 @@ impl SendOps for World {
         self.run_limit()
     }
 
-    fn transmit(&mut self, index: u32, run: &PacketRun, offset: u32) -> Result<(), TransmitError> {
+    fn transmit(
+        &mut self,
+        index: u32,
+        run: &PacketRun,
+        offset: u32,
+        more: bool,
+    ) -> Result<(), TransmitError> {
         if let Some(left) = self.good_transmits.checked_sub(1) {
             self.good_transmits = left;
         } else if let Some(error) = self.transmit_errors.pop_front() {
@@ -220,23 +239,34 @@ impl SendOps for World {
         if self.rng.hits(self.busy) {
             return Err(TransmitError::QueueFull);
         }
+        if self.rng.hits(self.absent) {
+            return Err(TransmitError::Absent);
+        }
         if self.rng.hits(self.dropped) {
             return Err(TransmitError::Dropped);
         }
         let data = &self.queue[index as usize].data;
         let data = data[offset as usize..][..run.payload_len() as usize].to_vec();
         self.send(run, &data);
+        self.more.push(more);
         Ok(())
     }
 
-    fn scatter(&mut self, index: u32, offset: u32, payload: &[u8]) -> Result<(), WcStatus> {
+    fn scatter(
+        &mut self,
+        index: u32,
+        offset: u32,
+        payload: &[u8],
+    ) -> Result<(), AccessError<WcStatus>> {
+        self.present()?;
         self.scatter_result?;
         let data = &mut self.queue[index as usize].data;
         data[offset as usize..][..payload.len()].copy_from_slice(payload);
         Ok(())
     }
 
-    fn scatter_atomic(&mut self, index: u32, value: u64) -> Result<(), WcStatus> {
+    fn scatter_atomic(&mut self, index: u32, value: u64) -> Result<(), AccessError<WcStatus>> {
+        self.present()?;
         self.scatter_result?;
         self.queue[index as usize].data[..8].copy_from_slice(&value.to_ne_bytes());
         Ok(())
@@ -283,7 +313,8 @@ impl RecvOps for World {
         }
     }
 
-    fn recv_scatter(&mut self, offset: u32, payload: &[u8]) -> Result<(), WcStatus> {
+    fn recv_scatter(&mut self, offset: u32, payload: &[u8]) -> Result<(), AccessError<WcStatus>> {
+        self.present()?;
         self.recv_result?;
         let buffer = self.current.as_mut().expect("no current receive");
         buffer[offset as usize..][..payload.len()].copy_from_slice(payload);
@@ -315,14 +346,21 @@ impl RecvOps for World {
         })
     }
 
-    fn write(&mut self, region: &Region, offset: u32, payload: &[u8]) -> Result<(), RemoteFault> {
+    fn write(
+        &mut self,
+        region: &Region,
+        offset: u32,
+        payload: &[u8],
+    ) -> Result<(), AccessError<RemoteFault>> {
+        self.present()?;
         assert_eq!(region.access, Access::Write);
         self.range(region, offset, payload.len())
             .copy_from_slice(payload);
         Ok(())
     }
 
-    fn atomic(&mut self, region: &Region, op: AtomicOp) -> Result<u64, RemoteFault> {
+    fn atomic(&mut self, region: &Region, op: AtomicOp) -> Result<u64, AccessError<RemoteFault>> {
+        self.present()?;
         assert_eq!(region.access, Access::Atomic);
         self.atomics += 1;
         let bytes = self.range(region, 0, 8);
@@ -331,7 +369,12 @@ impl RecvOps for World {
         Ok(old)
     }
 
-    fn atomic_write(&mut self, region: &Region, payload: &[u8]) -> Result<(), RemoteFault> {
+    fn atomic_write(
+        &mut self,
+        region: &Region,
+        payload: &[u8],
+    ) -> Result<(), AccessError<RemoteFault>> {
+        self.present()?;
         self.atomics += 1;
         self.range(region, 0, 8).copy_from_slice(payload);
         Ok(())
@@ -366,6 +409,9 @@ impl RecvOps for World {
         }
         if self.rng.hits(self.busy) {
             return Err(RespondError::QueueFull);
+        }
+        if self.rng.hits(self.absent) {
+            return Err(RespondError::Absent);
         }
         if self.rng.hits(self.dropped) {
             return Err(RespondError::Dropped);

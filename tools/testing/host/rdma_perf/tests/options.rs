@@ -2,7 +2,9 @@
 
 //! The words of the file `run`.
 
-use rdma_perf::options::{Limit, Op, Options, Pattern, Place, Poll, Word, KEYS, MAX_TEXT};
+use rdma_perf::options::{
+    Limit, Op, Options, Pattern, Poll, PostContext, ValueEnum, KEYS, MAX_TEXT,
+};
 
 fn parse(text: &str) -> Option<Options> {
     Options::parse(text.as_bytes(), &KEYS)
@@ -32,7 +34,7 @@ fn every_key() {
     assert_eq!(options.limit, Limit::Seconds(3));
     assert_eq!(
         (options.post, options.poll),
-        (Place::Interrupt, Poll::Direct)
+        (PostContext::Interrupt, Poll::Direct)
     );
     assert_eq!((options.mtu, options.verify), (4096, true));
     assert_eq!(options.address, Some("fd00::1".parse().unwrap()));
@@ -46,24 +48,24 @@ fn keys_of_others() {
 }
 
 #[test]
-fn terms() {
-    for op in Op::WORDS {
+fn shared_options() {
+    for op in Op::NAMES {
         let text = format!("op={} depth=7 qps=3 verify=1", op.0);
         let options = parse(&text).unwrap();
-        let told = Options::from_terms(options.terms()).unwrap();
+        let told = Options::from_shared_bytes(options.shared_bytes()).unwrap();
         assert_eq!(told, options);
         let own = parse("server=rxe1 poll=direct").unwrap();
-        let both = own.on_terms_of(&told);
+        let both = own.with_shared_of(&told);
         assert_eq!((both.op, both.qps, both.poll), (op.1, 3, Poll::Direct));
         assert_eq!(both.server.bytes(), Some(&b"rxe1"[..]));
     }
-    let good = parse("pattern=pingpong size=100").unwrap().terms();
+    let good = parse("pattern=pingpong size=100").unwrap().shared_bytes();
     for at in 0..good.len() {
         for value in 0..=255 {
             let mut bytes = good;
             bytes[at] = value;
-            if let Some(options) = Options::from_terms(bytes) {
-                assert_eq!(options.terms(), bytes);
+            if let Some(options) = Options::from_shared_bytes(bytes) {
+                assert_eq!(options.shared_bytes(), bytes);
                 assert!(options.size >= 1 && options.depth == 1 && options.qps <= 64);
             }
         }

@@ -26,8 +26,8 @@ fn refused(text: &str) {
 fn a_client() {
     let text = format!("op=write pattern=stream size=64 depth=2 qps=2 mtu=1024 verify=0\n{WHERE}qpn=17 psn=1\nqpn=18 psn=2\n");
     let (peer, qps) = read(text.as_bytes()).unwrap();
-    let terms = peer.terms.unwrap();
-    assert_eq!((terms.op, terms.size, terms.qps), (Op::Write, 64, 2));
+    let options = peer.options.unwrap();
+    assert_eq!((options.op, options.size, options.qps), (Op::Write, 64, 2));
     assert_eq!(peer.gid[10..], [0xff, 0xff, 10, 0, 0, 2]);
     assert_eq!(peer.mac, [2, 0, 0, 10, 11, 255]);
     assert_eq!(peer.qps, 2);
@@ -39,7 +39,7 @@ fn a_server() {
     let text =
         format!("{WHERE}qpn=0xffffff psn=0xfffffe address=0xffff800000000000 rkey=4294967295");
     let (peer, qps) = read(text.as_bytes()).unwrap();
-    assert_eq!((peer.terms, peer.qps), (None, 1));
+    assert_eq!((peer.options, peer.qps), (None, 1));
     assert_eq!((qps[0].qp_num, qps[0].psn), (0xff_ffff, 0xff_fffe));
     assert_eq!(
         (qps[0].address, qps[0].rkey),

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits: a request is posted only if its completion queue has a free entry for it, so that no completion queue overruns. A
-//! lost completion would block the destruction of its queue pair for ever. A queue of a queue pair takes no more requests than
-//! were requested at its creation, even if the driver has made it larger. One more entry is for draining.
+//! Credits for requests and their completion queue entries, so that no completion queue overruns.
+//!
+//! A request is posted only if its completion queue has a free entry for it, because a lost completion would block the
+//! destruction of its queue pair for ever. A queue of a queue pair takes no more requests than its creator asked for, even if
+//! the driver has made it larger. One more entry is for the drain request.
 //!
 //! | user of entries | from | until |
 //! |---|---|---|
@@ -12,7 +14,7 @@
 //!
 //! | lock | protects | context | taken inside |
 //! |---|---|---|---|
-//! | `Room::srqs` | the SRQs that use entries | process | nothing |
+//! | `CqEntries::srqs` | the SRQs that use entries | process | nothing |
 
 use core::{
     ptr::NonNull,
@@ -30,7 +32,7 @@ pub(super) const DRAIN_REQUESTS: u32 = 1;
 
 /// The free entries of a completion queue.
 #[pin_data]
-pub(super) struct Room {
+pub(super) struct CqEntries {
     /// The number of free entries. It is negative for a moment when a request for an entry fails.
     free: AtomicI32,
     #[pin]
@@ -41,7 +43,7 @@ pub(super) struct Room {
 struct Srq {
     /// The address, which identifies the SRQ.
     address: usize,
-    room: i32,
+    entries: i32,
     /// The number of queue pairs that use it.
     users: usize,
 }
@@ -61,13 +63,13 @@ fn give(free: &AtomicI32, count: i32) {
     free.fetch_add(count, Ordering::Relaxed);
 }
 
-impl Room {
+impl CqEntries {
     /// Creates the count of `entries` free entries.
     pub(super) fn new(entries: u32) -> Result<Arc<Self>> {
         let free = i32::try_from(entries).unwrap_or(i32::MAX);
         let init = pin_init!(Self {
             free: AtomicI32::new(free),
-            srqs <- new_mutex!(KVec::new(), "Room::srqs"),
+            srqs <- new_mutex!(KVec::new(), "CqEntries::srqs"),
         });
         Arc::pin_init(init, GFP_KERNEL)
     }
@@ -79,25 +81,25 @@ impl Room {
             srq.users = srq.users.saturating_add(1);
             return Ok(());
         }
-        let room = i32::try_from(requests).map_err(|_| ENOMEM)?;
+        let entries = i32::try_from(requests).map_err(|_| ENOMEM)?;
         srqs.reserve(1, GFP_KERNEL)?;
-        take(&self.free, room)?;
+        take(&self.free, entries)?;
         // The capacity was reserved.
         let _ = srqs.push_within_capacity(Srq {
             address,
-            room,
+            entries,
             users: 1,
         });
         Ok(())
     }
 
     /// Releases the SRQ for a queue pair; the last one gives its entries back.
-    fn give_of_srq(&self, address: usize) {
+    fn give_for_srq(&self, address: usize) {
         let mut srqs = self.srqs.lock();
         if let Some(srq) = srqs.iter_mut().find(|srq| srq.address == address) {
             srq.users = srq.users.saturating_sub(1);
             if srq.users == 0 {
-                give(&self.free, srq.room);
+                give(&self.free, srq.entries);
             }
         }
         srqs.retain(|srq| srq.users != 0);
@@ -109,15 +111,15 @@ pub(super) struct Queue {
     /// The number of requests that may still be posted.
     free: AtomicI32,
     /// The completion queue of its requests.
-    room: Arc<Room>,
+    entries: Arc<CqEntries>,
 }
 
 impl Queue {
     /// Creates the count of a queue of this many requests.
-    pub(super) fn new(requests: u32, room: &Arc<Room>) -> Self {
+    pub(super) fn new(requests: u32, entries: &Arc<CqEntries>) -> Self {
         Self {
             free: AtomicI32::new(i32::try_from(requests).unwrap_or(i32::MAX)),
-            room: room.clone(),
+            entries: entries.clone(),
         }
     }
 
@@ -135,7 +137,7 @@ impl Queue {
         take(&self.free, 1)?;
         // INVARIANT: By the safety requirements. If there is no entry for the completion, the credit for the request is given
         // back.
-        take(&self.room.free, 1)
+        take(&self.entries.free, 1)
             .inspect_err(|_| give(&self.free, 1))
             .map(|()| Credit(NonNull::from(self)))
     }
@@ -158,14 +160,14 @@ impl Drop for Credit {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the queue is valid.
         let queue = unsafe { self.0.as_ref() };
-        give(&queue.room.free, 1);
+        give(&queue.entries.free, 1);
         give(&queue.free, 1);
     }
 }
 
 /// The entries of a completion queue that a queue pair reserves for its life.
 pub(super) struct Reserved {
-    room: Arc<Room>,
+    entries: Arc<CqEntries>,
     /// The SRQ that the entries are for; `None` for those of a drain request.
     srq: Option<usize>,
 }
@@ -176,10 +178,10 @@ impl Reserved {
     /// # Errors
     ///
     /// `ENOMEM` if none is left.
-    pub(super) fn drain(room: &Arc<Room>) -> Result<Self> {
-        take(&room.free, DRAIN_REQUESTS as i32)?;
+    pub(super) fn drain(entries: &Arc<CqEntries>) -> Result<Self> {
+        take(&entries.free, DRAIN_REQUESTS as i32)?;
         Ok(Self {
-            room: room.clone(),
+            entries: entries.clone(),
             srq: None,
         })
     }
@@ -189,10 +191,10 @@ impl Reserved {
     /// # Errors
     ///
     /// `ENOMEM` if none is left.
-    pub(super) fn srq(room: &Arc<Room>, address: usize, requests: usize) -> Result<Self> {
-        room.take_for_srq(address, requests)?;
+    pub(super) fn srq(entries: &Arc<CqEntries>, address: usize, requests: usize) -> Result<Self> {
+        entries.take_for_srq(address, requests)?;
         Ok(Self {
-            room: room.clone(),
+            entries: entries.clone(),
             srq: Some(address),
         })
     }
@@ -201,8 +203,8 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         match self.srq {
-            Some(address) => self.room.give_of_srq(address),
-            None => give(&self.room.free, DRAIN_REQUESTS as i32),
+            Some(address) => self.entries.give_for_srq(address),
+            None => give(&self.entries.free, DRAIN_REQUESTS as i32),
         }
     }
 }

@@ -7,7 +7,7 @@
 use kernel::prelude::*;
 use kernel_ext::bindings as c;
 
-use super::super::{
+use super::{
     header::{rmpp_flag, rmpp_type, RMPP_HEADER},
     state::{Entry, Progress},
     transmit::transmit,
@@ -37,7 +37,7 @@ fn padding(entry: &Entry) -> u32 {
 /// # Errors
 ///
 /// As for [`transmit`]; the segment counts as sent.
-pub(in super::super) fn send_next(entry: &mut Entry) -> Result {
+pub(super) fn send_next(entry: &mut Entry) -> Result {
     let send = entry.send().clone();
     let count = send.body.segments();
     let nth = entry.progress.segment.wrapping_add(1);
@@ -70,7 +70,7 @@ pub(in super::super) fn send_next(entry: &mut Entry) -> Result {
 /// # Errors
 ///
 /// As for [`transmit`].
-pub(in super::super) fn send_first(entry: &mut Entry, window: u32) -> Result {
+pub(super) fn send_first(entry: &mut Entry, window: u32) -> Result {
     entry.progress = Progress {
         window,
         ..Progress::default()
@@ -79,7 +79,7 @@ pub(in super::super) fn send_first(entry: &mut Entry, window: u32) -> Result {
 }
 
 /// Next step of a message when a segment's send completion has arrived.
-pub(in super::super) enum AfterSend {
+pub(super) enum AfterSend {
     /// The next segment is posted.
     Next,
     /// It waits for an ACK or the response, or has ended: with `enum ib_wc_status`.
@@ -87,7 +87,7 @@ pub(in super::super) enum AfterSend {
 }
 
 /// Handles the send completion of a segment.
-pub(in super::super) fn after_send(entry: &mut Entry, status: u32) -> AfterSend {
+pub(super) fn after_send(entry: &mut Entry, status: u32) -> AfterSend {
     let send = entry.send().clone();
     let ended = status != c::IB_WC_SUCCESS || entry.canceled || entry.answered;
     if send.rmpp().kind != rmpp_type::DATA || ended || entry.timeout_ms == 0 {
@@ -113,7 +113,7 @@ pub(in super::super) fn after_send(entry: &mut Entry, status: u32) -> AfterSend 
 }
 
 /// Repeats the segments after the last acknowledged one. `None`: all are acknowledged.
-pub(in super::super) fn send_again(entry: &mut Entry) -> Option<Result> {
+pub(super) fn send_again(entry: &mut Entry) -> Option<Result> {
     if entry.progress.last_ack == entry.send().body.segments() {
         return None;
     }

@@ -7,7 +7,7 @@
 use kernel::sync::Arc;
 use rdma::core::mad::recv::RecvMad;
 
-use super::super::{
+use super::{
     header::{method, Header},
     matching,
     state::{Agent, Reassembly, SendMad, Table, Transaction},
@@ -47,7 +47,7 @@ pub(super) fn set_answer_window(table: &Table, answered: &Transaction, window: u
 }
 
 /// The initial window of a response: what the requester has given, else one segment.
-pub(in super::super) fn first_window(send: &SendMad) -> u32 {
+pub(super) fn first_window(send: &SendMad) -> u32 {
     let header = send.header();
     if header.method & method::RESP == 0 {
         return 1;
