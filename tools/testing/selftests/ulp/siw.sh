@@ -5,7 +5,7 @@
 # writes by READs that invalidate the region of the data (READ_WITH_INV).
 # Debian does not build siw; it comes from the source of its kernel (tools/provision, LEFT_OUT).
 # rows: 3.020 3.027 5.047 6.041
-# timeout: 300
+# timeout: 480
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/nvme.bash"
 
@@ -15,7 +15,19 @@ siws_up() {
 }
 siws_down() { rdma link del siwA && rdma link del siwB; }
 
-ping_verified() { rdma_pair rping -s -a "$1" -V -C 10 "${@:2}" -- rping -c -a "$1" -V -C 10 "${@:2}"; }
+# three_tries COMMAND...: for connections, for on a busy machine the stock siw drops what comes while the state of its queue pair is locked:
+# the first message of a connection, or its end. With all modules of the stock kernel 2 of 60 connections carried no data, and in 2
+# of 15 rounds of link_goes the client did not end.
+three_tries() {
+	local try
+	for try in 1 2 3; do
+		"$@" && return
+		echo "try $try failed"
+	done
+	return 1
+}
+
+ping_verified() { LIMIT=15 rdma_pair rping -s -a "$1" -V -C 10 "${@:2}" -- rping -c -a "$1" -V -C 10 "${@:2}"; }
 # Without an address the server would listen on each siw device, all in this network namespace and with the same TCP port.
 bandwidth() { # program, option...
 	rdma_pair "$1" -F -R --bind_source_ip "$a4" -d siwA "${@:2}" -- "$1" -F -R -d siwB "${@:2}" "$a4"
@@ -24,16 +36,16 @@ bandwidth() { # program, option...
 # Both ends see the end of the connection when the link of one goes.
 link_goes() {
 	local server client status=0
-	on_exec A timeout 30 stdbuf -oL rping -s -a "$a4" -v > /run/siw.log 2>&1 &
+	on_exec A timeout 20 stdbuf -oL rping -s -a "$a4" -v > /run/siw.log 2>&1 &
 	server=$!
 	cm_listens A
-	on_exec B timeout 30 rping -c -a "$a4" > /dev/null 2>&1 &
+	on_exec B timeout 20 rping -c -a "$a4" > /dev/null 2>&1 &
 	client=$!
-	retry 20 grep -q 'ping data' /run/siw.log || return
-	rdma link del siwB || return
-	wait $client; [ $? != 124 ] || status=1
-	wait $server; [ $? != 124 ] || status=1
-	[ $status = 0 ] && [ ! -e /sys/class/infiniband/siwB ] && on B rdma link add siwB type siw netdev "$(netdev B)"
+	retry 10 grep -q 'ping data' /run/siw.log || { echo "no data came"; status=1; }
+	rdma link del siwB && [ ! -e /sys/class/infiniband/siwB ] || return
+	wait $client; [ $? != 124 ] || { echo "the client did not end"; status=1; }
+	wait $server; [ $? != 124 ] || { echo "the server did not end"; status=1; }
+	on B rdma link add siwB type siw netdev "$(netdev B)" && return $status
 }
 
 # The port mapper serves the initial network namespace. On its netlink socket the kernel says hello (0x808), adds (0x801), queries (0x802) and
@@ -43,7 +55,7 @@ mapped() {
 	siw_up || return
 	setsid strace -f -o /run/iwpmd.trace iwpmd > /dev/null 2>&1 < /dev/null &
 	retry 30 grep -q 'recvfrom.*nlmsg_type=0x808 ' /run/iwpmd.trace || status=1
-	ping_itself || ping_itself || ping_itself || status=1
+	three_tries ping_itself || status=1
 	for kind in 0x801 0x802 0x803; do retry 5 mapper_knows $kind || { echo "no message $kind"; status=1; }; done
 	kill "$(pidof iwpmd)" && retry 30 no_mapper || status=1
 	rdma link del siwN && ip link del vethN && return $status
@@ -52,7 +64,6 @@ siw_up() {
 	ip link add vethN type veth peer name vethM && ip addr add 10.0.9.1/24 dev vethN || return
 	ip link set vethM up && ip link set vethN up && rdma link add siwN type siw netdev vethN
 }
-# Where both ends are one device, siw loses the first message of a connection now and then, with all modules of the stock kernel too.
 ping_itself() {
 	local server
 	timeout 20 rping -s -a 10.0.9.1 -V -C 10 &
@@ -84,16 +95,16 @@ modprobe -qn siw || skip_all "there is no siw for this kernel"
 modules_load && modprobe siw && net_up || exit
 check "two iWARP links" siws_up
 a4=$(addr A) a6=$(addr6 A)
-check "rping, IPv4" ping_verified "$a4"
-check "rping, IPv6" ping_verified "$a6"
-check "rping, 60,000 bytes" ping_verified "$a4" -S 60000
-check "ucmatose" rdma_pair ucmatose -b "$a4" -c 5 -C 10 -S 1000 -- ucmatose -s "$a4" -c 5 -C 10 -S 1000
-check "rstream" rdma_pair rstream -b "$a4" -S 4096 -C 50 -T v -- rstream -s "$a4" -S 4096 -C 50 -T v
-check "ucmatose, 10 connections, IPv6" rdma_pair ucmatose -f ipv6 -b "$a6" -c 10 -C 2 -- ucmatose -f ipv6 -s "$a6" -c 10 -C 2
+check "rping, IPv4" three_tries ping_verified "$a4"
+check "rping, IPv6" three_tries ping_verified "$a6"
+check "rping, 60,000 bytes" three_tries ping_verified "$a4" -S 60000
+check "ucmatose" three_tries rdma_pair ucmatose -b "$a4" -c 5 -C 10 -S 1000 -- ucmatose -s "$a4" -c 5 -C 10 -S 1000
+check "rstream" three_tries rdma_pair rstream -b "$a4" -S 4096 -C 50 -T v -- rstream -s "$a4" -S 4096 -C 50 -T v
+check "ucmatose, 10 connections, IPv6" three_tries rdma_pair ucmatose -f ipv6 -b "$a6" -c 10 -C 2 -- ucmatose -f ipv6 -s "$a6" -c 10 -C 2
 for program in ib_send_bw ib_write_bw ib_read_bw; do
-	check "$program" bandwidth $program -n 200 -s 65536
+	check "$program" three_tries bandwidth $program -n 200 -s 65536
 done
-check "a link goes under its users" link_goes
+check "a link goes under its users" three_tries link_goes
 check "nothing is left" retry 10 no_objects
 check "the links go" siws_down
 net_down
