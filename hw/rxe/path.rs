@@ -10,8 +10,9 @@ use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
 use kernel::transmute::AsBytes;
 use kernel_ext::net::header::{Be16, Ipv4Header, Ipv6Header, UdpHeader, IPPROTO_UDP, IP_DF};
-use kernel_ext::net::route::{Flow4, Flow6, Route4, Route6};
+use kernel_ext::net::route::{priority_of, Flow4, Flow6, Route4, Route6};
 use kernel_ext::net::skb::SkBuff;
+use rdma::AhFields;
 use roce::icrc::{self, Icrc};
 use roce::run::PacketRun;
 use roce::wire::Bth;
@@ -40,6 +41,8 @@ pub(crate) struct Path {
     av: Arc<Av>,
     source: IpAddr,
     source_port: u16,
+    /// For queueing disciplines.
+    priority: u32,
     /// Whether the destination is the same device.
     loopback: bool,
     route: Option<Route>,
@@ -60,6 +63,19 @@ fn source_port(flow_label: u32, qpn: u32, dest_qpn: u32) -> u16 {
     FIRST_SOURCE_PORT | folded as u16
 }
 
+/// The number of service levels.
+const SERVICE_LEVELS: u8 = 16;
+
+/// The priority of packets for queueing disciplines: that of their traffic class, as a socket's with `IP_TOS`, from which the
+/// service level follows too in a path of `rdma_cm` (`iboe_tos_to_sl`). The service level of other paths is their priority where
+/// the traffic class says best effort.
+fn priority(fields: &AhFields, traffic_class: u8) -> u32 {
+    match priority_of(traffic_class) {
+        0 => u32::from(fields.sl & (SERVICE_LEVELS - 1)),
+        priority => priority,
+    }
+}
+
 impl Path {
     /// Makes the path for `av`, for packets from one QP to another. Any context.
     pub(crate) fn new(av: Arc<Av>, qpn: u32, dest_qpn: u32) -> Self {
@@ -71,14 +87,23 @@ impl Path {
             .is_ok_and(|ndev| ndev.address() == av.fields.dmac);
         let loopback = own_mac || source == av.destination;
         drop(guard);
-        let source_port = source_port(av.route().flow_label, qpn, dest_qpn);
+        let route = av.route();
+        let source_port = source_port(route.flow_label, qpn, dest_qpn);
+        let priority = priority(&av.fields, route.traffic_class);
         Self {
             av,
             source,
             source_port,
+            priority,
             loopback,
             route: None,
         }
+    }
+
+    /// Makes the path for `av`, for datagrams of a QP to any others. Any context.
+    pub(crate) fn for_datagrams(av: Arc<Av>, qpn: u32) -> Self {
+        // Their source port depends on the sender only, so that those of several QPs are several flows.
+        Self::new(av, qpn, 1)
     }
 
     /// Drops the cached route.
@@ -93,6 +118,12 @@ impl Path {
     #[inline]
     pub(crate) fn loops_back(&self) -> bool {
         self.loopback
+    }
+
+    /// The priority of its packets, for queueing disciplines.
+    #[inline]
+    pub(crate) fn priority(&self) -> u32 {
+        self.priority
     }
 
     /// Whether this is the path for `av`.

@@ -145,6 +145,7 @@ impl Packet {
             loop_back(self.dest_qpn.get(), skb);
             return Ok(sent);
         }
+        skb.set_priority(path.priority());
         match path.find_route()? {
             Route::V4(route) => ip4_local_out(skb, route)?,
             Route::V6(route) => ip6_local_out(skb, route)?,

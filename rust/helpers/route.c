@@ -59,6 +59,11 @@ __rust_helper void rust_helper_dst_hold(struct dst_entry *dst)
 	dst_hold(dst);
 }
 
+__rust_helper u32 rust_helper_rt_tos2priority(u8 tos)
+{
+	return rt_tos2priority(tos);
+}
+
 __rust_helper u32 rust_helper_dst_mtu(const struct dst_entry *dst)
 {
 	return dst_mtu(dst);

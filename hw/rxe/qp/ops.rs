@@ -110,7 +110,7 @@ impl QpOps<'_> {
             Some(av) => {
                 let known = matches!(&self.queues.datagram_path, Some(path) if path.is_to(&av));
                 if !known {
-                    self.queues.datagram_path = Some(Path::new(av, self.qp.number(), 0));
+                    self.queues.datagram_path = Some(Path::for_datagrams(av, self.qp.number()));
                 }
                 self.queues.datagram_path.as_mut()
             }

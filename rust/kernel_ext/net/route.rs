@@ -47,6 +47,13 @@ pub struct Flow6 {
     pub destination_port: u16,
 }
 
+/// The priority of packets with a type of service, as the kernel's sockets and routers set it: one of `TC_PRIO_*`, 0 for best
+/// effort.
+pub fn priority_of(tos: u8) -> u32 {
+    // SAFETY: The function reads a constant table, for any argument.
+    unsafe { bindings::rt_tos2priority(tos) }
+}
+
 /// A counted reference to a cached route, and one to the loopback device of its namespace.
 ///
 /// The namespace's counters of IPv6 and IPsec routes must exist until the route is released. A reference to the namespace
