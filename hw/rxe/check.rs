@@ -8,8 +8,8 @@ use crate::buffer::Buffer;
 use crate::counters::Counter;
 use crate::device::Rxe;
 use crate::icrc::is_intact;
-use crate::ids::PKEY;
 use crate::packet::Incoming;
+use crate::pkeys::Partition;
 use core::net::IpAddr;
 use kernel_ext::net::header::{IpHeader, Ipv4Header, UdpHeader, IPPROTO_UDP};
 use kernel_ext::net::skb::SkBuff;
@@ -17,11 +17,11 @@ use roce::icrc;
 use roce::state::Service;
 use roce::wire::{Bth, Packet, MAX_HEADERS};
 
-/// Validates and counts a packet for a QP of a service.
+/// Validates and counts a packet for a QP of a service and a partition.
 #[inline]
 pub(crate) fn accept<Q: Send + Sync>(
     rxe: &Rxe<Q>,
-    service: Service,
+    (service, partition): (Service, Partition),
     packet: Waiting,
 ) -> Option<Incoming> {
     let Waiting { skb, origin } = packet;
@@ -31,10 +31,12 @@ pub(crate) fn accept<Q: Send + Sync>(
         Origin::Group { vlan_id } => parse(skb, vlan_id, false)?,
     };
     let group = matches!(origin, Origin::Group { .. });
-    is_for(rxe, service, &incoming, group).then_some(incoming)
+    let taken = has_address_for(rxe, service, &incoming, group)
+        && suits(rxe, service, partition, (incoming.packet().bth(), 1));
+    taken.then_some(incoming)
 }
 
-/// Validates and counts a packet of the network for a multicast group.
+/// Validates and counts a packet of the network for a multicast group. The partition is checked for each member.
 pub(crate) fn accept_for_group<Q: Send + Sync>(
     rxe: &Rxe<Q>,
     skb: SkBuff,
@@ -45,7 +47,7 @@ pub(crate) fn accept_for_group<Q: Send + Sync>(
         return None;
     }
     let incoming = count(rxe, incoming);
-    is_for(rxe, Service::Ud, &incoming, true).then_some(incoming)
+    is_of(Service::Ud, incoming.packet().bth()).then_some(incoming)
 }
 
 fn count<Q: Send + Sync>(rxe: &Rxe<Q>, incoming: Incoming) -> Incoming {
@@ -55,10 +57,10 @@ fn count<Q: Send + Sync>(rxe: &Rxe<Q>, incoming: Incoming) -> Incoming {
     incoming
 }
 
-/// Validates one of the packets in a GRO buffer for a QP of a connected service, and counts it if `counts`.
+/// Validates one of the packets in a GRO buffer for a QP of a connected service and a partition, and counts it if `counts`.
 pub(crate) fn accept_part<Q: Send + Sync>(
     rxe: &Rxe<Q>,
-    service: Service,
+    (service, partition): (Service, Partition),
     buffer: &Buffer,
     index: usize,
     counts: bool,
@@ -70,7 +72,7 @@ pub(crate) fn accept_part<Q: Send + Sync>(
             .add(Counter::ReceivedBytes, buffer.length(index) as u64);
     }
     let single = service != Service::Ud && !is_for_many(buffer.destination());
-    (single && suits(rxe, service, packet.bth())).then_some(packet)
+    (single && suits(rxe, service, partition, (packet.bth(), 1))).then_some(packet)
 }
 
 fn without_ip_header(mut skb: SkBuff) -> Option<SkBuff> {
@@ -106,13 +108,6 @@ fn parse(mut skb: SkBuff, vlan_id: Option<u16>, sealed: bool) -> Option<Incoming
     Some(Incoming::new(skb, ip, packet, vlan_id))
 }
 
-/// Whether two P_Keys belong to the same partition, at least one of them with full membership (IBTA volume 1, section
-/// 10.9.3).
-fn same_partition(a: u16, b: u16) -> bool {
-    const FULL: u16 = 0x8000;
-    a & !FULL == b & !FULL && (a | b) & FULL != 0
-}
-
 /// Whether an address is multicast or broadcast. The destination QP of such a packet is
 /// [`Qpn::MULTICAST`](roce::wire::Qpn::MULTICAST) (IBTA volume 1, section 10.5.2), never a single QP.
 fn is_for_many(address: IpAddr) -> bool {
@@ -122,33 +117,40 @@ fn is_for_many(address: IpAddr) -> bool {
     }
 }
 
-/// Whether a packet is of a QP's service, and of its partition. A packet to a multicast address is not for a single QP, and a
+/// Whether the address of a packet is one for a QP of a service. A packet to a multicast address is not for a single QP, and a
 /// datagram to an address that is not the device's is for no QP.
 #[inline]
-fn is_for<Q: Send + Sync>(
+fn has_address_for<Q: Send + Sync>(
     rxe: &Rxe<Q>,
     service: Service,
     incoming: &Incoming,
     group: bool,
 ) -> bool {
-    if !group {
-        let own = || rxe.addresses.contains(incoming.destination_gid());
-        if is_for_many(incoming.destination()) || (service == Service::Ud && !own()) {
-            return false;
-        }
-    }
-    suits(rxe, service, incoming.packet().bth())
+    let own = || rxe.addresses.contains(incoming.destination_gid());
+    group || !(is_for_many(incoming.destination()) || (service == Service::Ud && !own()))
 }
 
-/// Whether a packet is of a QP's service, and of its partition.
+/// Whether a packet is of a service.
 #[inline]
-pub(crate) fn suits<Q: Send + Sync>(rxe: &Rxe<Q>, service: Service, bth: &Bth) -> bool {
-    if bth.opcode.service() != service.into() {
+fn is_of(service: Service, bth: &Bth) -> bool {
+    bth.opcode.service() == service.into()
+}
+
+/// Whether a number of packets with such a header are of a QP's service, and of its partition. Those of another partition are
+/// counted.
+#[inline]
+pub(crate) fn suits<Q: Send + Sync>(
+    rxe: &Rxe<Q>,
+    service: Service,
+    partition: Partition,
+    (bth, count): (&Bth, u32),
+) -> bool {
+    if !is_of(service, bth) {
         return false;
     }
-    if !same_partition(bth.pkey, PKEY) {
-        rxe.count_bad_pkey();
-        return false;
+    let admitted = rxe.pkeys.admits(partition, bth.pkey);
+    if !admitted {
+        rxe.count_bad_pkeys(count);
     }
-    true
+    admitted
 }

@@ -23,6 +23,7 @@ use crate::limits;
 use crate::mcast::{Groups, Member};
 use crate::mr::{Mrs, Prefetches};
 use crate::mw::Mws;
+use crate::pkeys::Pkeys;
 use crate::srq::Srq;
 
 /// Data of a device that all parts of the driver share.
@@ -56,6 +57,8 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// The addresses that datagrams are accepted for.
     #[pin]
     pub(crate) addresses: Addresses,
+    /// The P_Key table of the port.
+    pub(crate) pkeys: Pkeys,
     /// Hardware counters of the port.
     pub(crate) counters: Counters,
     mtu: AtomicU8,
@@ -82,6 +85,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
                 mws <- Mws::new(),
                 ahs <- Ahs::new(),
                 addresses <- Addresses::new(),
+                pkeys: Pkeys::new(),
                 counters: Counters::default(),
                 mtu: AtomicU8::new(mtu_of(ndev) as u8),
                 bad_pkeys: AtomicU32::new(0),
@@ -162,18 +166,19 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
 
     /// Counts a datagram with a wrong Q_Key. The counter saturates.
     pub(crate) fn count_qkey_violation(&self) {
-        count(&self.qkey_violations);
+        count(&self.qkey_violations, 1);
     }
 
-    /// Counts a packet with a wrong P_Key. The counter saturates.
-    pub(crate) fn count_bad_pkey(&self) {
-        count(&self.bad_pkeys);
+    /// Counts packets with a wrong P_Key. The counter saturates.
+    #[cold]
+    pub(crate) fn count_bad_pkeys(&self, n: u32) {
+        count(&self.bad_pkeys, n);
     }
 }
 
-/// Increments a 16-bit port counter, which saturates (IBTA vol. 1, 14.2.5.6).
-fn count(counter: &AtomicU32) {
-    let more = |n: u32| (n < u16::MAX.into()).then_some(n.wrapping_add(1));
+/// Adds to a 16-bit port counter, which saturates (IBTA vol. 1, 14.2.5.6).
+fn count(counter: &AtomicU32, by: u32) {
+    let more = |n: u32| Some(n.saturating_add(by).min(u16::MAX.into()));
     let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Identifiers: protection domains, the port, its P_Key, the Q_Key of QP1, the UDP port (IBTA volume 1, sections 9.2
+//! Identifiers: protection domains, the port, the Q_Key of QP1, the UDP port (IBTA volume 1, sections 9.2
 //! and 10.9; annex A17).
 
 use core::net::IpAddr;
@@ -9,9 +9,6 @@ use kernel_ext::bindings;
 
 /// The only port.
 pub(crate) const PORT: u32 = 1;
-
-/// The only P_Key of the port: the default partition, as a full member.
-pub(crate) const PKEY: u16 = 0xffff;
 
 /// The queue key of QP1 (IBTA volume 1, section 9.2.2).
 pub(crate) const GSI_QKEY: u32 = 0x8001_0000;

@@ -183,6 +183,7 @@ impl Qp {
         let draining = self.engine.lock().requester.is_draining();
         let was = self.state();
         let next = attr::check(modify, self.qp_type, was, draining, self.has_srq)?;
+        attr::check_pkeys(modify, &self.rxe.pkeys)?;
         let av = attr::new_path(modify)?;
         let mut slots = engine::more_slots(modify.max_dest_rd_atomic)?;
         attr.apply(modify);
@@ -196,6 +197,7 @@ impl Qp {
         }
         self.as_arc_borrow().drive(|engine, qp| {
             engine.queues.access = attr.access();
+            engine.queues.partition = attr.partition(qp.qp_type);
             if path.is_some() {
                 engine.queues.path = path;
             }
@@ -311,7 +313,9 @@ impl Qp {
         if qp.service == Service::Ud {
             engine.set_datagram_mtu(qp.rxe.mtu());
         }
-        let sends = match f(&mut engine, qp) {
+        let sends = f(&mut engine, qp);
+        engine.set_pkey(qp);
+        let sends = match sends {
             Sends::Yes => true,
             Sends::No => false,
             Sends::InOrder => engine.queues.loops_back() || qp.affinity.allows_this_cpu(),

@@ -26,6 +26,7 @@
 //! | [`source`], [`mr`] | source buffers of direct copies, memory regions |
 //! | [`ring`] | rings in memory shared with user space |
 //! | [`mad`], [`counters`] | performance MADs, hardware counters |
+//! | [`pkeys`] | the P_Key table |
 //! | [`limits`], [`ids`] | limits of a device, identifiers |
 //!
 //! The protocol is the crate `roce`, which is independent of the kernel: a packet passes from `rx` through `qp` to
@@ -59,6 +60,7 @@ mod mw;
 mod newlink;
 mod packet;
 mod path;
+mod pkeys;
 mod qp;
 mod ring;
 mod rx;
@@ -86,6 +88,10 @@ process_module! {
             default: 1,
             description: "Send and take packets of a message together, by UDP segmentation offload (0: one by one)",
         },
+        pkeys: u16 {
+            default: 1,
+            description: "Entries of the P_Key table of a device, 1 to 64; more than one can be set by the file set_pkey of the device",
+        },
     },
 }
 
@@ -101,6 +107,7 @@ struct RdmaRxe {
 
 impl ProcessModule for RdmaRxe {
     fn init(_module: &'static ThisModule, sleep: &MaySleep) -> Result<Self> {
+        pkeys::check_length()?;
         let _sockets = udp_tunnel::Registration::new(sleep)?;
         let _links = PernetRegistration::new(sleep)?;
         let _watch = notifier::Registration::new(newlink::NetdevEvents, sleep)?;

@@ -16,7 +16,7 @@ use rdma::abi::port::{
 use rdma::provider::object::{Base, Pd};
 use rdma::provider::odp::OdpUmem;
 use rdma::provider::stats::{HwStats, StatDesc};
-use rdma::provider::sysfs::{AttributeGroup, DeviceAttribute};
+use rdma::provider::sysfs::{AttributeGroup, DeviceAttribute, DeviceCommand};
 use rdma::provider::wr::{RecvWrs, SendWrs};
 use rdma::{
     abi::ah::AhFields,
@@ -52,9 +52,10 @@ use rdma::{
 
 use crate::counters::{self, Counter};
 use crate::device::Rxe;
-use crate::ids::{PdId, PKEY, PORT};
+use crate::ids::{PdId, PORT};
 use crate::limits;
 use crate::link::Link;
+use crate::pkeys::Pkeys;
 use crate::ring::{Mappings, MmapInfo, UserCommand};
 use crate::{mad, mr, qp};
 
@@ -86,6 +87,28 @@ impl DeviceAttribute for Parent {
         let name = ndev.name();
         let name = core::str::from_utf8(name.as_bytes()).map_err(|_| EINVAL)?;
         writeln!(out, "{name}").map_err(|_| EOVERFLOW)
+    }
+}
+
+/// The sysfs file `set_pkey`, which takes the index and the value of an entry of the P_Key table. A device whose table has only
+/// the default P_Key has none.
+struct SetPkey;
+
+impl DeviceCommand for SetPkey {
+    const NAME: &'static CStr = c"set_pkey";
+    type Device = Driver;
+
+    fn exists(dev: &Device<Driver>) -> bool {
+        dev.rxe.pkeys.len() > 1
+    }
+
+    fn store(dev: &Device<Driver>, text: &[u8], _ctx: &MaySleep) -> Result {
+        let (index, pkey) = Pkeys::parse_entry(text).ok_or(EINVAL)?;
+        if dev.rxe.pkeys.set(index, pkey)? {
+            // The core updates its cache before it tells the users.
+            dev.dispatch_event(DeviceEvent::PkeyChange, PORT);
+        }
+        Ok(())
     }
 }
 
@@ -164,7 +187,8 @@ impl Provider for Driver {
     const DRIVER_ID: DriverId = DriverId::RXE;
     /// `RXE_UVERBS_ABI_VERSION`.
     const ABI_VERSION: u32 = 2;
-    const DEVICE_GROUP: Option<&'static AttributeGroup> = Some(AttributeGroup::of::<Parent>());
+    const DEVICE_GROUP: Option<&'static AttributeGroup> =
+        Some(AttributeGroup::of::<Parent, SetPkey>());
     const PORT_STATS: &'static [StatDesc] = &STATS;
 
     fn module() -> &'static ThisModule {
@@ -202,7 +226,7 @@ impl Provider for Driver {
         attr.max_msg_sz = limits::MAX_MESSAGE;
         attr.bad_pkey_cntr = dev.rxe.bad_pkeys();
         attr.qkey_viol_cntr = dev.rxe.qkey_violations();
-        attr.pkey_tbl_len = 1;
+        attr.pkey_tbl_len = dev.rxe.pkeys.len();
         attr.max_vl_num = 1;
         (attr.active_speed, attr.active_width) = dev.eth_speed(PORT, ctx)?;
         Ok(())
@@ -227,12 +251,10 @@ impl Provider for Driver {
         LinkLayer::Ethernet
     }
 
-    fn query_pkey(_dev: &Device<Self>, port_num: u32, index: u16, _ctx: &MaySleep) -> Result<u16> {
+    fn query_pkey(dev: &Device<Self>, port_num: u32, index: u16, _ctx: &MaySleep) -> Result<u16> {
         check_port(port_num)?;
-        if index != 0 {
-            return Err(EINVAL);
-        }
-        Ok(PKEY)
+        let pkey = dev.rxe.pkeys.get(index).ok_or(EINVAL)?;
+        Ok(pkey.get())
     }
 
     fn add_gid(dev: &Device<Self>, attr: &GidAttr, _ctx: &MaySleep) -> Result {

@@ -6,8 +6,9 @@
 //! they are applied.
 
 use crate::ah::Av;
-use crate::ids::{GSI_QKEY, PKEY, PORT};
+use crate::ids::{GSI_QKEY, PORT};
 use crate::limits;
+use crate::pkeys::{Partition, Pkeys};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::{
@@ -15,6 +16,7 @@ use rdma::{
     provider::qp::QpAttrOut,
 };
 use rdma::{Access, AhFields, Mtu, QpModify, QpState, QpType};
+use roce::pkey::Pkey;
 use roce::psn::Psn;
 use roce::state::{RecvAttr, RemoteAccess, SendAttr, Service};
 use roce::timer::{AckTimeout, RnrTimer};
@@ -142,7 +144,6 @@ pub(crate) fn check(
 
 fn check_values(modify: &QpModify<'_>, qp_type: QpType) -> Result {
     require(modify.port_num.is_none_or(|port| port == PORT))?;
-    require(modify.pkey_index.is_none_or(|index| index == 0))?;
     require(modify.access.is_none_or(|access| {
         matches!(qp_type, QpType::Rc | QpType::Uc) && access.without(QP_ACCESS).is_empty()
     }))?;
@@ -157,6 +158,17 @@ fn check_values(modify: &QpModify<'_>, qp_type: QpType) -> Result {
         && at_most(modify.max_rd_atomic, limits::MAX_RD_ATOM as u8)
         && at_most(modify.max_dest_rd_atomic, limits::MAX_RD_ATOM as u8);
     require(in_range)
+}
+
+/// Validates the P_Key indices.
+///
+/// # Errors
+///
+/// `EINVAL` beyond the table.
+pub(crate) fn check_pkeys(modify: &QpModify<'_>, pkeys: &Pkeys) -> Result {
+    let alt = modify.alt_path.as_ref().map(|alt| alt.pkey_index);
+    let mut indices = [modify.pkey_index, alt].into_iter().flatten();
+    require(indices.all(|index| pkeys.has(index)))
 }
 
 /// The path in the attributes, if they have one.
@@ -256,6 +268,14 @@ impl Attr {
         self.access
     }
 
+    /// The P_Keys of packets that the QP takes and sends.
+    pub(crate) fn partition(&self, qp_type: QpType) -> Partition {
+        match qp_type {
+            QpType::Gsi => Partition::Any,
+            _ => Partition::Entry(self.pkey_index),
+        }
+    }
+
     /// The peer's QPN.
     pub(crate) fn dest_qpn(&self) -> u32 {
         self.dest_qp_num
@@ -284,7 +304,8 @@ impl Attr {
             qpn: Qpn::new(fixed.qpn),
             dest_qpn: Qpn::new(self.dest_qp_num),
             sq_psn: Psn::new(self.sq_psn),
-            pkey: PKEY,
+            // The engine sets it before it runs.
+            pkey: Pkey::NONE,
             qkey: self.qkey(fixed),
             signal_all: fixed.signal_all,
             ack_timeout: ack_timeout(self.timeout),
@@ -302,7 +323,8 @@ impl Attr {
             mtu: self.mtu(fixed),
             dest_qpn: Qpn::new(self.dest_qp_num),
             rq_psn: Psn::new(self.rq_psn),
-            pkey: PKEY,
+            // The engine sets it before it runs.
+            pkey: Pkey::NONE,
             qkey: self.qkey(fixed),
             // A peer with the C driver rounds its own limit up to a power of two.
             max_dest_rd_atomic: match self.max_dest_rd_atomic {

@@ -73,6 +73,12 @@ impl Engine {
         taken
     }
 
+    /// Whether the packets of a run are of the QP's service and partition.
+    fn takes(&self, qp: &Qp, run: &PacketRun) -> bool {
+        let packets = (run.packet().bth(), run.count());
+        check::suits(&qp.rxe, qp.service, self.queues.partition, packets)
+    }
+
     /// Handles a run of packets of a direct copy, which have the headers of `path`.
     fn take_copy(
         &mut self,
@@ -86,7 +92,7 @@ impl Engine {
         counters.add(Counter::ReceivedBytes, path.bytes_of(run));
         let own = self.queues.path.as_ref();
         let from_peer = own.is_some_and(|own| own.is_reverse_of(path));
-        if !from_peer || !check::suits(&qp.rxe, qp.service, run.packet().bth()) {
+        if !from_peer || !self.takes(qp, run) {
             return Received::Done;
         }
         let arrival = Arrival::Other {

@@ -170,6 +170,14 @@ impl Engine {
         self.responder.set_datagram_mtu(mtu);
     }
 
+    /// Sets the P_Key of packets, which is that of the table's entry at any time.
+    #[inline]
+    pub(super) fn set_pkey(&mut self, qp: &Qp) {
+        let pkey = qp.rxe.pkeys.sent_by(self.queues.partition);
+        self.requester.set_pkey(pkey);
+        self.responder.set_pkey(pkey);
+    }
+
     /// Drops all posted requests, and changes to RESET.
     pub(super) fn reset(&mut self, qp: &Qp) {
         self.requester.reset();
@@ -239,7 +247,7 @@ impl Engine {
                     None
                 } else {
                     received = received.wrapping_add(1);
-                    check::accept(&qp.rxe, qp.service, packet)
+                    check::accept(&qp.rxe, (qp.service, self.queues.partition), packet)
                 }
             };
             if let Some(incoming) = incoming {
@@ -348,12 +356,12 @@ impl Engine {
         let count = buffer.count();
         let from_peer =
             own.is_some_and(|own| own.is_from_peer(buffer.source(), buffer.destination()));
+        let taken = (qp.service, self.queues.partition);
         let mut gathered: Option<(PacketRun, PayloadOffsets)> = None;
         let mut next = first;
         for index in first..count {
             let counts = index >= counted;
-            let Some(packet) = check::accept_part(&qp.rxe, qp.service, &buffer, index, counts)
-            else {
+            let Some(packet) = check::accept_part(&qp.rxe, taken, &buffer, index, counts) else {
                 continue;
             };
             let start = buffer.payload_at(index, &packet);

@@ -10,6 +10,7 @@ use crate::ah::Av;
 use crate::backlog::Next;
 use crate::packet::Arrival;
 use crate::path::Path;
+use crate::pkeys::Partition;
 use crate::segments::{self, Batch};
 use crate::tx;
 use kernel::prelude::*;
@@ -49,6 +50,7 @@ impl Queues {
             path: None,
             datagram_path: None,
             access: Access::empty(),
+            partition: Partition::Entry(0),
             moved: None,
             batch: None,
             sent: 0,

@@ -81,7 +81,8 @@ impl Qp {
                 return Err(ENOMEM);
             }
             inbox.push(|place, data| {
-                wqe::from_kernel(&wr, self.qp_type, &self.send_limits, place, data)
+                let kind = (self.qp_type, &self.rxe.pkeys);
+                wqe::from_kernel(&wr, kind, &self.send_limits, place, data)
             })?;
             self.outstanding_sends.fetch_add(1, Ordering::AcqRel);
         }

@@ -18,6 +18,7 @@ use kernel_ext::room::Room;
 use rdma::{
     abi::wc::WcFlags,
     provider::wc::{Wc, WcExtra},
+    QpType,
 };
 use roce::memory::{
     AccessError, AtomicOp, NextRecv, RecvOps, RegionPart, RemoteFault, RespondError,
@@ -106,6 +107,10 @@ impl QpOps<'_> {
         };
         if self.qp.user {
             return;
+        }
+        if let (QpType::Gsi, Arrival::Packet(incoming)) = (self.qp.qp_type, arrival) {
+            let pkey = incoming.packet().bth().pkey;
+            wc.pkey_index = self.qp.rxe.pkeys.index_of(pkey).unwrap_or(0);
         }
         wc.flags |= WcFlags::WITH_NETWORK_HDR_TYPE;
         wc.network_hdr_type = arrival.network_type();

@@ -19,6 +19,7 @@ use crate::mr::Region;
 use crate::mw::BinderId;
 use crate::packet::Incoming;
 use crate::path::Path;
+use crate::pkeys::Partition;
 use crate::segments::Batch;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -178,6 +179,8 @@ pub(crate) struct Queues {
     pub(super) datagram_path: Option<Path>,
     /// Access flags of the peer: `qp_access_flags`.
     pub(super) access: Access,
+    /// The P_Keys of packets that the QP takes and sends.
+    pub(super) partition: Partition,
     /// The state that an engine has changed to by itself.
     pub(super) moved: Option<State>,
     /// Packets that are not sent yet: [`QpOps::flush`](super::ops::QpOps::flush) sends them. None when a run has ended.

@@ -5,6 +5,7 @@
 
 use crate::cursor::{pad_len, ParseError, Reader, Writer};
 use crate::opcode::Opcode;
+use crate::pkey::Pkey;
 use crate::psn::{Msn, Psn};
 use crate::timer::RnrTimer;
 
@@ -44,7 +45,7 @@ pub struct Bth {
     /// The path migration state: set when migrated.
     pub migrated: bool,
     /// Partition key.
-    pub pkey: u16,
+    pub pkey: Pkey,
     /// The packet met congestion on its path.
     pub fecn: bool,
     /// A packet in the opposite direction met congestion on its path.
@@ -61,7 +62,7 @@ impl Bth {
     /// A header without solicited event, congestion bits and acknowledge request, and with `migrated` set, as for every
     /// QP without path migration. A congestion notification packet has `migrated` cleared and `becn` set.
     #[inline]
-    pub const fn new(opcode: Opcode, pkey: u16, dest_qpn: Qpn, psn: Psn) -> Self {
+    pub const fn new(opcode: Opcode, pkey: Pkey, dest_qpn: Qpn, psn: Psn) -> Self {
         Self {
             opcode,
             solicited: false,
@@ -257,7 +258,7 @@ impl Bth {
             opcode: Opcode::from_code(code).ok_or(ParseError::UnknownOpcode(code))?,
             solicited: flags & 0x80 != 0,
             migrated: flags & 0x40 != 0,
-            pkey: u16::from_be_bytes([pkey_high, pkey_low]),
+            pkey: Pkey::new(u16::from_be_bytes([pkey_high, pkey_low])),
             fecn: congestion & 0x80 != 0,
             becn: congestion & 0x40 != 0,
             dest_qpn: Qpn::new(dest_qpn),
@@ -272,7 +273,7 @@ impl Bth {
     pub(crate) fn write(&self, payload_len: u32, writer: &mut Writer<'_>) {
         let pad = (pad_len(payload_len) as u8) << 4;
         let flags = (u8::from(self.solicited) << 7) | (u8::from(self.migrated) << 6) | pad;
-        let [pkey_high, pkey_low] = self.pkey.to_be_bytes();
+        let [pkey_high, pkey_low] = self.pkey.get().to_be_bytes();
         let congestion = (u8::from(self.fecn) << 7) | (u8::from(self.becn) << 6);
         writer.put([self.opcode.code(), flags, pkey_high, pkey_low]);
         writer.u8_u24(congestion, self.dest_qpn.get());

@@ -20,6 +20,7 @@
 
 use crate::mtu::Mtu;
 use crate::opcode::Opcode;
+use crate::pkey::Pkey;
 use crate::run::PacketRun;
 use crate::state::{
     Access, Completion, Counter, QpEvent, RecvCompletion, State, WcOpcode, WcStatus,
@@ -131,7 +132,7 @@ pub struct UdDest {
     /// Queue key; if its high bit is set, the queue pair's own is sent.
     pub qkey: u32,
     /// Partition key in place of the queue pair's (from a GSI work request's index).
-    pub pkey: Option<u16>,
+    pub pkey: Option<Pkey>,
 }
 
 /// An atomic operation on a 64-bit number, native-endian in memory.

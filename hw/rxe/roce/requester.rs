@@ -18,6 +18,7 @@
 
 use crate::memory::{SendOp, SendOps, SendWr, TransmitError};
 use crate::mtu::Mtu;
+use crate::pkey::Pkey;
 use crate::psn::Psn;
 use crate::request::{PacketSpec, Request};
 use crate::state::{
@@ -207,7 +208,7 @@ impl Requester {
             qpn: Qpn::new(0),
             dest_qpn: Qpn::new(0),
             sq_psn: Psn::new(0),
-            pkey: 0,
+            pkey: Pkey::NONE,
             qkey: 0,
             signal_all: false,
             ack_timeout: AckTimeout::new(0),
@@ -278,6 +279,12 @@ impl Requester {
         if self.attr.service == Service::Ud {
             self.attr.mtu = mtu;
         }
+    }
+
+    /// Sets the P_Key of packets: that of the queue pair's entry in the port's table, which may change.
+    #[inline]
+    pub fn set_pkey(&mut self, pkey: Pkey) {
+        self.attr.pkey = pkey;
     }
 
     fn limit_attr(&mut self) {

@@ -8,7 +8,7 @@
 //!
 //! Modules, the lowest level first:
 //!
-//! * [`psn`]: sequence numbers; [`mtu`]: packet sizes; [`timer`]: encoded times;
+//! * [`psn`]: sequence numbers; [`mtu`]: packet sizes; [`timer`]: encoded times; [`pkey`]: partition keys;
 //! * [`opcode`]: the specification's table of opcodes;
 //! * [`wire`]: reading and writing headers and packets; [`run`]: consecutive packets of a message as one;
 //! * [`icrc`]: the invariant CRC;
@@ -31,6 +31,7 @@ pub mod icrc;
 pub mod memory;
 pub mod mtu;
 pub mod opcode;
+pub mod pkey;
 pub mod psn;
 mod request;
 pub mod requester;

@@ -7,6 +7,7 @@
 
 use crate::mtu::Mtu;
 use crate::opcode;
+use crate::pkey::Pkey;
 use crate::psn::Psn;
 use crate::timer::{AckTimeout, RnrTimer};
 use crate::wire::Qpn;
@@ -116,7 +117,7 @@ pub struct SendAttr {
     /// PSN of the first packet.
     pub sq_psn: Psn,
     /// Partition key of sent packets.
-    pub pkey: u16,
+    pub pkey: Pkey,
     /// Queue key: sent in place of a work request's with the high bit set (a "controlled" key, IBTA volume 1, 3.5.3).
     /// UD only.
     pub qkey: u32,
@@ -147,7 +148,7 @@ pub struct RecvAttr {
     /// PSN of the first packet expected.
     pub rq_psn: Psn,
     /// Partition key of responses.
-    pub pkey: u16,
+    pub pkey: Pkey,
     /// Queue key that received packets must have. UD only.
     pub qkey: u32,
     /// Maximum number of outstanding READ and ATOMIC requests of the peer. RC only. Limited to the number of responder

@@ -7,6 +7,7 @@ use super::operation::{check_length, code, may_inline, send_wr, Request};
 use super::types::{Data, Limits, Local, Objects, RecvWqe, SendWqe};
 use crate::ids::GSI_QKEY;
 use crate::limits;
+use crate::pkeys::Pkeys;
 use kernel::prelude::*;
 use kernel_ext::room::Room;
 use rdma::abi::wr::Remote;
@@ -25,14 +26,14 @@ use roce::wire::Qpn;
 #[inline]
 pub(crate) fn from_kernel<P: Objects>(
     wr: &rdma::SendWr<'_, P>,
-    qp_type: QpType,
+    (qp_type, pkeys): (QpType, &Pkeys),
     limits: &Limits,
     place: &mut Option<SendWqe>,
     data: &mut [u8],
 ) -> Result {
     use rdma::SendOp as Op;
     if limits.service == Service::Ud {
-        return datagram(wr, qp_type, limits, place, data);
+        return datagram(wr, (qp_type, pkeys), limits, place, data);
     }
     // The common operations are separate, so that their fields are written directly to `place`.
     match wr.op()? {
@@ -96,7 +97,7 @@ fn fill<P: Objects>(
 /// As [`from_kernel`], for a datagram.
 fn datagram<P: Objects>(
     wr: &rdma::SendWr<'_, P>,
-    qp_type: QpType,
+    (qp_type, pkeys): (QpType, &Pkeys),
     limits: &Limits,
     place: &mut Option<SendWqe>,
     data: &mut [u8],
@@ -108,7 +109,7 @@ fn datagram<P: Objects>(
         _ => return Err(EINVAL),
     };
     let ud = wr.ud().ok_or(EINVAL)?;
-    let dest = destination(&ud, qp_type);
+    let dest = destination(&ud, qp_type, pkeys)?;
     fill_any(wr, limits, place, data, SendOp::SendUd { imm, dest })?;
     if let Some(wqe) = place {
         wqe.av = Some(ud.ah.av());
@@ -233,17 +234,25 @@ pub(super) fn kernel_request<P: Objects>(wr: &rdma::SendWr<'_, P>) -> Result<Req
     Ok(request)
 }
 
-/// The destination of a kernel consumer's datagram. A request on QP1 has the P_Key index; there is one P_Key.
-fn destination<P: Objects>(ud: &rdma::provider::wr::UdSend<'_, P>, qp_type: QpType) -> UdDest {
-    let qkey = match qp_type {
-        QpType::Gsi => GSI_QKEY,
-        _ => ud.remote_qkey,
+/// The destination of a kernel consumer's datagram. A request on QP1 has the index of its P_Key.
+///
+/// # Errors
+///
+/// `EINVAL` for an index beyond the table.
+fn destination<P: Objects>(
+    ud: &rdma::provider::wr::UdSend<'_, P>,
+    qp_type: QpType,
+    pkeys: &Pkeys,
+) -> Result<UdDest> {
+    let (qkey, pkey) = match qp_type {
+        QpType::Gsi => (GSI_QKEY, Some(pkeys.get(ud.pkey_index).ok_or(EINVAL)?)),
+        _ => (ud.remote_qkey, None),
     };
-    UdDest {
+    Ok(UdDest {
         qpn: Qpn::new(ud.remote_qpn),
         qkey,
-        pkey: None,
-    }
+        pkey,
+    })
 }
 
 /// Copies a kernel consumer's list, or the data that it refers to. Returns the location and the length.

@@ -2,11 +2,12 @@
 
 //! A device's own attributes in sysfs: files in `/sys/class/infiniband/NAME/`.
 //!
-//! New attributes belong to netlink; this is for those that existing user space reads.
+//! New attributes belong to netlink; this is for those that existing user space reads, and for settings of a driver that RDMA
+//! netlink has no attribute for.
 //!
 //! C header: `include/linux/sysfs.h`.
 
-use core::{fmt, marker::PhantomData, ptr};
+use core::{fmt, marker::PhantomData, mem, ptr, slice};
 
 use kernel::{error::from_result, ffi, page::PAGE_SIZE, prelude::*};
 use rdma_bindings::{self as bindings, attribute, attribute_group, device, device_attribute};
@@ -24,6 +25,20 @@ pub trait DeviceAttribute: 'static {
     fn show(dev: &Device<Self::Device>, out: &mut dyn fmt::Write, sleep: &MaySleep) -> Result;
 }
 
+/// A write-only file, of those devices that have it.
+pub trait DeviceCommand: 'static {
+    /// The file's name.
+    const NAME: &'static CStr;
+    /// The devices that may have the file.
+    type Device: ProviderData;
+
+    /// Whether a device has the file. Called once, when the device is registered.
+    fn exists(dev: &Device<Self::Device>) -> bool;
+
+    /// Executes what is written, which user space controls.
+    fn store(dev: &Device<Self::Device>, text: &[u8], sleep: &MaySleep) -> Result;
+}
+
 /// The attribute group of a driver's devices.
 #[repr(transparent)]
 pub struct AttributeGroup(attribute_group);
@@ -34,9 +49,13 @@ unsafe impl Sync for AttributeGroup {}
 unsafe impl Send for AttributeGroup {}
 
 impl AttributeGroup {
-    /// The group of the single attribute `A`.
-    pub const fn of<A: DeviceAttribute>() -> &'static Self {
-        Single::<A>::GROUP_REF
+    /// The group of an attribute and a command of the same devices.
+    pub const fn of<A, C>() -> &'static Self
+    where
+        A: DeviceAttribute,
+        C: DeviceCommand<Device = A::Device>,
+    {
+        Files::<A, C>::GROUP_REF
     }
 
     pub(crate) const fn as_raw(&self) -> *const attribute_group {
@@ -44,24 +63,40 @@ impl AttributeGroup {
     }
 }
 
-/// The constant tables for `A`.
-struct Single<A>(PhantomData<A>);
+/// The constant tables for the attribute `A` and the command `C`.
+struct Files<A, C>(PhantomData<(A, C)>);
 
-impl<A: DeviceAttribute> Single<A> {
-    const FILE: device_attribute = {
+impl<A: DeviceAttribute, C: DeviceCommand<Device = A::Device>> Files<A, C> {
+    const SHOWN: device_attribute = {
         let mut file: device_attribute = pin_init::zeroed();
         file.attr.name = A::NAME.to_bytes_with_nul().as_ptr().cast();
         file.attr.mode = 0o444;
         file.__bindgen_anon_1.show = Some(Self::show);
         file
     };
-    const FILE_REF: &'static device_attribute = &Self::FILE;
+    const SHOWN_REF: &'static device_attribute = &Self::SHOWN;
 
-    const LIST: [*const attribute; 2] = [&raw const Self::FILE_REF.attr, ptr::null()];
-    const LIST_REF: &'static [*const attribute; 2] = &Self::LIST;
+    const STORED: device_attribute = {
+        let mut file: device_attribute = pin_init::zeroed();
+        file.attr.name = C::NAME.to_bytes_with_nul().as_ptr().cast();
+        file.attr.mode = 0o200;
+        file.__bindgen_anon_2.store = Some(Self::store);
+        file
+    };
+    const STORED_REF: &'static device_attribute = &Self::STORED;
+
+    const LIST: [*const attribute; 3] = [
+        &raw const Self::SHOWN_REF.attr,
+        &raw const Self::STORED_REF.attr,
+        ptr::null(),
+    ];
+    const LIST_REF: &'static [*const attribute; 3] = &Self::LIST;
+    /// The place of the command in the list.
+    const COMMAND: ffi::c_int = 1;
 
     const GROUP: AttributeGroup = {
         let mut group: attribute_group = pin_init::zeroed();
+        group.__bindgen_anon_1.is_visible_const = Some(Self::is_visible);
         group.__bindgen_anon_2.attrs_const = Self::LIST_REF.as_ptr();
         AttributeGroup(group)
     };
@@ -90,6 +125,55 @@ impl<A: DeviceAttribute> Single<A> {
             A::show(dev, &mut out, &sleep)?;
             Ok(out.written as isize)
         })
+    }
+
+    /// The C entry point of `store`.
+    ///
+    /// # Safety
+    ///
+    /// As for `show`, but `buf` must be valid for reads of `count` bytes.
+    unsafe extern "C" fn store(
+        dev: *mut device,
+        _attr: *mut device_attribute,
+        buf: *const ffi::c_char,
+        count: usize,
+    ) -> isize {
+        // SAFETY: By the safety requirements; the file is removed before the device is freed.
+        let (dev, text, sleep) = unsafe {
+            (
+                Device::from_raw(bindings::rdma_device_to_ibdev(dev)),
+                slice::from_raw_parts(buf.cast::<u8>(), count),
+                MaySleep::assume(),
+            )
+        };
+        from_result(|| {
+            C::store(dev, text, &sleep)?;
+            Ok(count as isize)
+        })
+    }
+
+    /// The C entry point of `exists`: the mode of a file.
+    ///
+    /// # Safety
+    ///
+    /// `kobj` must be the object of the device in an `ib_device` of `A::Device`, or in its entry in another namespace, and `attr`
+    /// one of the list.
+    unsafe extern "C" fn is_visible(
+        kobj: *mut bindings::kobject,
+        attr: *const attribute,
+        place: ffi::c_int,
+    ) -> bindings::umode_t {
+        // SAFETY: By the safety requirements `kobj` is the one in a device, which has the driver's data since before it is
+        // registered.
+        let dev = unsafe {
+            let dev = kobj.byte_sub(mem::offset_of!(device, kobj)).cast();
+            Device::<A::Device>::from_raw(bindings::rdma_device_to_ibdev(dev))
+        };
+        if place == Self::COMMAND && !C::exists(dev) {
+            return 0;
+        }
+        // SAFETY: By the safety requirements.
+        unsafe { (*attr).mode }
     }
 }
 

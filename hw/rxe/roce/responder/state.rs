@@ -5,6 +5,7 @@
 use core::ops::DerefMut;
 
 use crate::mtu::Mtu;
+use crate::pkey::Pkey;
 use crate::psn::{Msn, Psn};
 use crate::resources::{Resources, Slot};
 use crate::state::{RecvAttr, RemoteAccess, Service, State};
@@ -20,7 +21,7 @@ const UNSET: RecvAttr = RecvAttr {
     mtu: Mtu::Mtu256,
     dest_qpn: Qpn::new(0),
     rq_psn: Psn::new(0),
-    pkey: 0,
+    pkey: Pkey::NONE,
     qkey: 0,
     max_dest_rd_atomic: 0,
     min_rnr_timer: RnrTimer::new(0),
@@ -162,6 +163,12 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         if self.attr.service == Service::Ud {
             self.attr.mtu = mtu;
         }
+    }
+
+    /// Sets the P_Key of responses: that of the queue pair's entry in the port's table, which may change.
+    #[inline]
+    pub fn set_pkey(&mut self, pkey: Pkey) {
+        self.attr.pkey = pkey;
     }
 
     /// The state of the responder: `Reset` until [`start`](Self::start), then `Rtr`, `Rts` or `Err`.

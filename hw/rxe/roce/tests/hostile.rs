@@ -15,6 +15,7 @@ use roce::memory::{
     AtomicOp, RemoteFault, RespondError, SendExtra, SendOp, SendWr, TransmitError, UdDest,
 };
 use roce::opcode::{Opcode, PayloadRule};
+use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
 use roce::requester::Requester;
 use roce::responder::{Responder, Slot};
@@ -143,7 +144,7 @@ impl Rig {
         } else {
             self.near(self.responder.expected_psn())
         };
-        let mut bth = Bth::new(opcode, 0xffff, SELF, psn);
+        let mut bth = Bth::new(opcode, Pkey::DEFAULT, SELF, psn);
         bth.ack_req = self.rng.hits(500);
         let len = match opcode.payload() {
             PayloadRule::Exactly(len) => u64::from(len),

@@ -9,6 +9,7 @@ use common::{send_attr, PEER, SELF};
 use roce::memory::{AtomicOp, SendExtra, SendOp, SendWr, TransmitError, UdDest};
 use roce::mtu::Mtu;
 use roce::opcode::{Opcode, Position};
+use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
 use roce::requester::Requester;
 use roce::state::{Counter, QpEvent, Run, SendAttr, Service, State, Time, WcOpcode, WcStatus};
@@ -89,7 +90,7 @@ impl Rig {
     }
 
     fn respond(&mut self, opcode: Opcode, psn: u32, parts: Parts, payload: &[u8]) {
-        let bth = Bth::new(opcode, 0xffff, SELF, Psn::new(psn));
+        let bth = Bth::new(opcode, Pkey::DEFAULT, SELF, Psn::new(psn));
         let packet = Packet::new(Headers::new(bth, &parts), payload.len() as u32);
         self.requester
             .receive(&packet, payload, Time::from_ns(self.now), &mut self.world);
@@ -1470,7 +1471,7 @@ fn a_datagram_names_its_peer_and_its_keys() {
     let dest = UdDest {
         qpn: Qpn::new(9),
         qkey: 0x55,
-        pkey: Some(0x8001),
+        pkey: Some(Pkey::new(0x8001)),
     };
     rig.post(SendOp::SendUd { imm: Some(3), dest }, 256);
     let own = UdDest {
@@ -1491,7 +1492,7 @@ fn a_datagram_names_its_peer_and_its_keys() {
         [Opcode::UdSendOnlyImmediate, Opcode::UdSendOnly]
     );
     let bth = sent[0].headers.bth();
-    assert_eq!((bth.dest_qpn, bth.pkey), (Qpn::new(9), 0x8001));
+    assert_eq!((bth.dest_qpn, bth.pkey), (Qpn::new(9), Pkey::new(0x8001)));
     assert_eq!(
         sent[0].headers.deth(),
         Some(Deth {
@@ -1503,7 +1504,7 @@ fn a_datagram_names_its_peer_and_its_keys() {
         sent[1].headers.deth().map(|deth| deth.qkey),
         Some(0x1111_1111)
     );
-    assert_eq!(sent[1].headers.bth().pkey, 0xffff);
+    assert_eq!(sent[1].headers.bth().pkey, Pkey::DEFAULT);
     assert_eq!(rig.statuses(), [Success; 2]);
 }
 

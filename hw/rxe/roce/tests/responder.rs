@@ -9,6 +9,7 @@ use common::{recv_attr, PEER, SELF};
 use roce::memory::{RemoteFault, RespondError};
 use roce::mtu::Mtu;
 use roce::opcode::{Kind, Opcode};
+use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
 use roce::responder::{Responder, Slot};
 use roce::state::{
@@ -108,7 +109,7 @@ impl Rig {
     }
 
     fn take(&mut self, request: Request) {
-        let mut bth = Bth::new(request.opcode, 0xffff, SELF, Psn::new(request.psn));
+        let mut bth = Bth::new(request.opcode, Pkey::DEFAULT, SELF, Psn::new(request.psn));
         bth.ack_req = request.ack;
         bth.solicited = request.solicited;
         let headers = Headers::new(bth, &request.parts);

@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 use roce::mtu::Mtu;
 use roce::opcode::{Kind, Opcode, Position, Service, Tail};
+use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
 use roce::run::{PacketRun, Segments};
 use roce::wire::{Aeth, Bth, Headers, Ieth, ImmDt, NakCode, Packet, Parts, Qpn, Reth, Syndrome};
@@ -60,7 +61,8 @@ fn message() -> impl Strategy<Value = Message> {
                 let ends = index + 1 == count;
                 let at = Position::of(index == 0, ends);
                 let opcode = opcode(kind, service, at, tail).expect("it has such packets");
-                let mut bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(psn).add(index));
+                let mut bth =
+                    Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(psn).add(index));
                 bth.solicited = solicited && ends;
                 bth.ack_req = ends;
                 let len = if ends {
@@ -121,7 +123,7 @@ proptest! {
         match how {
             0 => bth.psn = bth.psn.next(),
             1 => bth.dest_qpn = Qpn::new(8),
-            2 => bth.pkey = 1,
+            2 => bth.pkey = Pkey::new(1),
             3 => bth.opcode = Opcode::RcAcknowledge,
             4 => len = mtu.bytes() + 4,
             5 => bth.opcode = *[Opcode::RcSendFirst, Opcode::RcWriteFirst]
@@ -142,7 +144,7 @@ proptest! {
 fn read_response(opcode: Opcode, psn: u32, syndrome: Syndrome) -> Packet {
     let mut fields = parts(3);
     fields.aeth.syndrome = syndrome;
-    let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(psn));
+    let bth = Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(psn));
     Packet::new(Headers::new(bth, &fields), 1024)
 }
 
@@ -160,7 +162,7 @@ fn a_negative_response_is_no_part_of_a_run() {
 #[test]
 fn nothing_follows_the_last_packet() {
     let send = |opcode, psn| {
-        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(psn));
+        let bth = Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(psn));
         Packet::new(Headers::new(bth, &parts(3)), 1024)
     };
     let mut run = PacketRun::of(&send(Opcode::RcSendFirst, 7));
@@ -172,7 +174,12 @@ fn nothing_follows_the_last_packet() {
 #[test]
 fn a_run_is_not_joined_to_a_run() {
     let middle = |psn, len, count| {
-        let bth = Bth::new(Opcode::RcSendMiddle, 0xffff, Qpn::new(9), Psn::new(psn));
+        let bth = Bth::new(
+            Opcode::RcSendMiddle,
+            Pkey::DEFAULT,
+            Qpn::new(9),
+            Psn::new(psn),
+        );
         Packet::run(Headers::new(bth, &parts(3)), len, count)
     };
     let mut run = PacketRun::of(&middle(7, 1024, 1));
@@ -183,7 +190,12 @@ fn a_run_is_not_joined_to_a_run() {
 #[test]
 fn a_run_has_what_one_of_its_packets_asks_for() {
     let middle = |psn, mark: fn(&mut Bth)| {
-        let mut bth = Bth::new(Opcode::RcSendMiddle, 0xffff, Qpn::new(9), Psn::new(psn));
+        let mut bth = Bth::new(
+            Opcode::RcSendMiddle,
+            Pkey::DEFAULT,
+            Qpn::new(9),
+            Psn::new(psn),
+        );
         mark(&mut bth);
         Packet::new(Headers::new(bth, &parts(3)), 1024)
     };
@@ -205,7 +217,7 @@ fn a_run_has_what_one_of_its_packets_asks_for() {
 #[test]
 fn what_is_whole_or_not_full_is_a_run_by_itself() {
     let packet = |opcode, psn, len| {
-        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(psn));
+        let bth = Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(psn));
         Packet::new(Headers::new(bth, &parts(3)), len)
     };
     let goes_on = |opcode: Opcode, len| {
@@ -231,7 +243,7 @@ fn what_is_whole_or_not_full_is_a_run_by_itself() {
 #[test]
 fn segments_have_one_length_but_for_the_last() {
     let run = |opcode: Opcode, len, count| {
-        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(7));
+        let bth = Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(7));
         let mut run = PacketRun::of(&Packet::new(Headers::new(bth, &parts(3)), 1024));
         for index in 1..count {
             let ends = index + 1 == count;
@@ -239,7 +251,7 @@ fn segments_have_one_length_but_for_the_last() {
             let next = crate::opcode(opcode.kind(), Service::Rc, at, Tail::Plain);
             let bth = Bth::new(
                 next.expect("it has such packets"),
-                0xffff,
+                Pkey::DEFAULT,
                 Qpn::new(9),
                 Psn::new(7 + index),
             );
@@ -286,7 +298,7 @@ fn segments_have_one_length_but_for_the_last() {
 #[test]
 fn a_run_fits_if_all_packets_but_the_last_are_full() {
     let run = |opcode, len, count| {
-        let bth = Bth::new(opcode, 0xffff, Qpn::new(9), Psn::new(7));
+        let bth = Bth::new(opcode, Pkey::DEFAULT, Qpn::new(9), Psn::new(7));
         Packet::run(Headers::new(bth, &parts(3)), len, count).payload_fits(Mtu::Mtu1024)
     };
     assert!(run(Opcode::RcSendOnly, 2048, 2) && run(Opcode::RcSendOnly, 1025, 2));

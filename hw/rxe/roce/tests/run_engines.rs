@@ -9,6 +9,7 @@ use common::world::{slots, World, BASE, RKEY};
 use common::{recv_attr, send_attr, Rng, SELF};
 use roce::memory::{SendExtra, SendOp};
 use roce::opcode::Opcode;
+use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
 use roce::requester::Requester;
 use roce::responder::Responder;
@@ -67,7 +68,7 @@ fn response(opcode: Opcode, psn: Psn, syndrome: Syndrome, payload_len: u32, coun
         },
         ..Parts::default()
     };
-    let bth = Bth::new(opcode, 0xffff, SELF, psn);
+    let bth = Bth::new(opcode, Pkey::DEFAULT, SELF, psn);
     Packet::run(Headers::new(bth, &parts), payload_len, count)
 }
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use roce::icrc;
 use roce::mtu::Mtu;
 use roce::opcode::{Kind, Opcode, PayloadRule};
+use roce::pkey::Pkey;
 use roce::psn::{Msn, Psn};
 use roce::timer::RnrTimer;
 use roce::wire::{
@@ -104,7 +105,7 @@ fn some_payload(opcode: Opcode) -> u32 {
 
 fn plain(opcode: Opcode) -> Headers {
     Headers::new(
-        Bth::new(opcode, 0xffff, Qpn::new(0x11), Psn::new(7)),
+        Bth::new(opcode, Pkey::DEFAULT, Qpn::new(0x11), Psn::new(7)),
         &PARTS,
     )
 }
@@ -114,7 +115,7 @@ fn plain(opcode: Opcode) -> Headers {
 fn base_header_bytes() {
     let mut bth = Bth::new(
         Opcode::RcSendOnly,
-        0xabcd,
+        Pkey::new(0xabcd),
         Qpn::new(0x12_3456),
         Psn::new(0x78_9abc),
     );
@@ -406,7 +407,7 @@ fn reserved_bits() {
 
 #[test]
 fn only_the_opcode_chooses_the_parts() {
-    let bth = |opcode| Bth::new(opcode, 0xffff, Qpn::GSI, Psn::new(0));
+    let bth = |opcode| Bth::new(opcode, Pkey::DEFAULT, Qpn::GSI, Psn::new(0));
     let empty = Headers::new(bth(Opcode::RcSendMiddle), &PARTS);
     assert_eq!(*empty.ext(), Ext::Bare);
     let default = Headers::new(bth(Opcode::RcAcknowledge), &Parts::default());
@@ -432,7 +433,7 @@ prop_compose! {
             opcode,
             solicited,
             migrated,
-            pkey,
+            pkey: Pkey::new(pkey),
             fecn,
             becn,
             dest_qpn: Qpn::new(dest_qpn),

@@ -3,7 +3,7 @@
  * What verbs look like on the wire, between the devices of hosts A and B: the headers of each operation, timers, credits, the fields of
  * an address, and what a queue pair makes of packets that its peer did not send. Runs on A, watches vethA, forges packets on both.
  *
- *   verbs_wire headers|rules DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B
+ *   verbs_wire headers|rules|pkeys DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B
  */
 #define _GNU_SOURCE
 #include "verbs.h"
@@ -28,6 +28,7 @@ static struct side {
 	struct ibv_pd *pd;
 	union ibv_gid gid;
 	int gid_index, raw;
+	char *device;
 } A, B;
 static struct end a, b;
 static int watch;
@@ -51,7 +52,7 @@ static struct side side_open(char *device, char *index, const char *netns)
 
 	context = NULL;
 	open_device(3, argv);
-	side = (struct side){ context, pd, gid, gid_index };
+	side = (struct side){ context, pd, gid, gid_index, .device = device };
 	snprintf(path, sizeof(path), "/run/netns/%s", netns);
 	there = open(path, O_RDONLY);
 	if (there < 0 || setns(there, CLONE_NEWNET))
@@ -168,6 +169,8 @@ static bool next_packet(struct packet *p)
 			return false;
 		if (length < 44 || data[0] != 0x45 || data[9] != 17 || (data[22] << 8 | data[23]) != PORT)
 			continue;
+		if ((data[2] << 8 | data[3]) > length)
+			continue; /* many packets in a buffer */
 		length = data[2] << 8 | data[3];
 		time = (struct timespec *)CMSG_DATA(CMSG_FIRSTHDR(&msg));
 		memcpy(&icrc, data + length - 4, 4);
@@ -191,7 +194,9 @@ static void forget(void)
 		;
 }
 
-/* A packet from one address to another with a right ICRC. */
+/* A packet from one address to another with a right ICRC, and this P_Key. */
+static uint16_t forged_pkey = 0xffff;
+
 static void forge(const struct side *side, const char *source, const char *target, uint8_t opcode, uint32_t qpn, uint32_t psn,
 		  const void *body, size_t length)
 {
@@ -204,7 +209,7 @@ static void forge(const struct side *side, const char *source, const char *targe
 	inet_pton(AF_INET, source, p + 12);
 	inet_pton(AF_INET, target, p + 16);
 	p[20] = 0xc3, p[21] = 0x50, p[22] = PORT >> 8, p[23] = PORT & 0xff, p[24] = (total + 4 - 20) >> 8, p[25] = total + 4 - 20;
-	p[28] = opcode, p[29] = 0x40, p[30] = 0xff, p[31] = 0xff;
+	p[28] = opcode, p[29] = 0x40, p[30] = forged_pkey >> 8, p[31] = forged_pkey;
 	p[33] = qpn >> 16, p[34] = qpn >> 8, p[35] = qpn, p[36] = 0x80, p[37] = psn >> 16, p[38] = psn >> 8, p[39] = psn;
 	memcpy(p + 40, body, length);
 	icrc = icrc_of(p, total);
@@ -931,10 +936,369 @@ static void rules(void)
 	fields(0xfedcb, 0x90);
 }
 
+/* P_Keys: entry 5 of A's table and entry 9 of B's
+ * ---------------------------------------------------------------------------------------------------------------------- */
+
+#define ENTRY_A 5
+#define ENTRY_B 9
+
+/* What the file says to a text: 0 or an errno. */
+static int write_pkey(const struct side *side, const char *text)
+{
+	char path[96];
+	int fd, error;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/set_pkey", side->device);
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		die("open set_pkey");
+	error = write(fd, text, strlen(text)) < 0 ? errno : 0;
+	close(fd);
+	return error;
+}
+
+static void set_pkey(const struct side *side, int index, uint16_t pkey)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%d 0x%04x\n", index, pkey);
+	if (write_pkey(side, text))
+		die("set a P_Key");
+}
+
+/* An entry in host byte order, -1 for none. */
+static int pkey_at(const struct side *side, int index)
+{
+	uint16_t pkey;
+
+	return ibv_query_pkey(side->context, 1, index, &pkey) ? -1 : ntohs(pkey);
+}
+
+static uint32_t violations(const struct side *side)
+{
+	struct ibv_port_attr attr;
+
+	if (ibv_query_port(side->context, 1, &attr))
+		die("ibv_query_port");
+	return attr.bad_pkey_cntr;
+}
+
+/* As climb_to, with the P_Key at an index. */
+static void climb_with(struct end *end, const struct side *from, const struct side *to, const struct setup *setup, uint32_t qpn, int index)
+{
+	use(from);
+	gid = to->gid;
+	for (int state = IBV_QPS_INIT; state <= IBV_QPS_RTS; state++) {
+		struct ibv_qp_attr attr;
+		int mask = step(state, setup, qpn, &attr);
+
+		attr.pkey_index = index;
+		attr.retry_cnt = 1;
+		if (ibv_modify_qp(end->qp, &attr, mask))
+			die("connect with a P_Key");
+	}
+	use(from);
+}
+
+static void both_with(const struct setup *setup)
+{
+	use(&A);
+	end_init(&a, setup);
+	use(&B);
+	end_init(&b, setup);
+	climb_with(&b, &B, &A, setup, a.qp->qp_num, ENTRY_B);
+	climb_with(&a, &A, &B, setup, b.qp->qp_num, ENTRY_A);
+}
+
+/* A message of so many bytes from A to B, posted. The address handle of a datagram is to be destroyed. */
+static struct ibv_ah *send_any(const struct setup *setup, uint32_t length)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = request(&a, &b, IBV_WR_SEND, &sge);
+	struct ibv_ah *ah = NULL;
+	struct ibv_ah_attr attr;
+
+	sge.length = length;
+	if (setup->type == IBV_QPT_UD) {
+		use(&A);
+		gid = B.gid;
+		attr = address();
+		wr.wr.ud.ah = ah = ibv_create_ah(A.pd, &attr);
+		wr.wr.ud.remote_qpn = b.qp->qp_num;
+		wr.wr.ud.remote_qkey = QKEY;
+	}
+	if (post(&a, &wr))
+		die("post");
+	return ah;
+}
+
+/* Whether a message arrives between holders of two keys; the keys in the packets, and what is counted. */
+static bool whole;	/* packets are not cut, so that they cannot be seen */
+
+static void membership(const struct setup *setup, const char *type, uint16_t key_a, uint16_t key_b, bool good)
+{
+	uint32_t before, counted;
+	bool keys = true, arrived;
+	struct ibv_ah *ah;
+	struct packet p;
+	int seen = 0;
+	char name[80], why[120];
+
+	set_pkey(&A, ENTRY_A, key_a);
+	set_pkey(&B, ENTRY_B, key_b);
+	both_with(setup);
+	post_receive(&b, 1, 0, 65536);
+	before = violations(&B);
+	forget();
+	/* Many packets in a buffer of the network, where there are any. */
+	ah = send_any(setup, setup->type == IBV_QPT_UD ? 100 : 20000);
+	arrived = !wait_wc(&b, good ? 3000 : 300).status;
+	wait_wc(&a, 3000);
+	usleep(50000);
+	counted = violations(&B) - before;
+	while (next_packet(&p))
+		if (p.qpn == (p.out ? b.qp->qp_num : a.qp->qp_num)) {
+			keys &= p.pkey == (p.out ? key_a : key_b);
+			seen++;
+		}
+	snprintf(name, sizeof(name), "%s: P_Keys %04x and %04x: %s", type, key_a, key_b, good ? "taken" : "dropped and counted");
+	snprintf(why, sizeof(why), "%s, %u counted, %d packets with %s keys", arrived ? "taken" : "dropped", counted, seen, keys ? "right" : "other");
+	verdict(name, arrived == good && (good ? !counted : counted > 0) && keys && (seen || whole), false, why);
+	if (ah)
+		ibv_destroy_ah(ah);
+	none();
+}
+
+/* The table: what a program sees of it, and what the file refuses. */
+static void pkey_table(void)
+{
+	static const char *const bad[] = {
+		"", "\n", " ", "1", "1 ", "1 8001", "1 0x", "1 0x10000", "1 0x8001 2", "64 0x8001", "65535 0x8001", "65536 0x8001", "-1 0x8001", "x 0x8001",
+		"1  0x8001", "0x1 0x8001", "\xff\xfe 0x8001", "1\t0x8001",
+	};
+	struct ibv_port_attr attr;
+	char why[80];
+	int refused = 0;
+
+	ibv_query_port(A.context, 1, &attr);
+	snprintf(why, sizeof(why), "%d entries", attr.pkey_tbl_len);
+	verdict("the table has 64 entries", attr.pkey_tbl_len == 64, false, why);
+	snprintf(why, sizeof(why), "%x %x %x %x", pkey_at(&A, 0), pkey_at(&A, 1), pkey_at(&A, 63), pkey_at(&A, 64));
+	verdict("the first is the default, the others are empty", pkey_at(&A, 0) == 0xffff && !pkey_at(&A, 1) && !pkey_at(&A, 63) &&
+		pkey_at(&A, 64) == -1, false, why);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		refused += *bad[i] ? write_pkey(&A, bad[i]) == EINVAL : 1;
+	snprintf(why, sizeof(why), "%d of %zu refused", refused, ARRAY_SIZE(bad));
+	verdict("what is no entry is refused", refused == ARRAY_SIZE(bad) && !pkey_at(&A, 1), false, why);
+	use(&A);
+	while (wait_event(0) != -1)
+		;
+	set_pkey(&A, 63, 0x8077);
+	verdict("PKEY_CHANGE is raised", event_comes(IBV_EVENT_PKEY_CHANGE, 2000), false, "no event");
+	snprintf(why, sizeof(why), "%x, index %d", pkey_at(&A, 63), ibv_get_pkey_index(A.context, 1, htons(0x8077)));
+	verdict("the entry is seen", pkey_at(&A, 63) == 0x8077 && ibv_get_pkey_index(A.context, 1, htons(0x8077)) == 63, false, why);
+	set_pkey(&A, 63, 0x8077);
+	verdict("the same again is no change", !event_comes(IBV_EVENT_PKEY_CHANGE, 300), false, "an event");
+	set_pkey(&A, 63, 0);
+}
+
+/* An index beyond the table is refused. */
+static void pkey_indices(const struct setup *setup, const char *type)
+{
+	static const struct { int index, error; } cases[] = { { 64, EINVAL }, { 65535, EINVAL }, { 63, 0 } };
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr, now;
+	char name[64], why[64];
+
+	use(&A);
+	end_init(&a, setup);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int mask = step(IBV_QPS_INIT, setup, 0, &attr), error;
+
+		attr.pkey_index = cases[i].index;
+		error = ibv_modify_qp(a.qp, &attr, mask);
+		snprintf(name, sizeof(name), "%s: P_Key index %d: errno %d", type, cases[i].index, cases[i].error);
+		snprintf(why, sizeof(why), "%d", error);
+		verdict(name, error == cases[i].error, false, why);
+	}
+	ibv_query_qp(a.qp, &now, IBV_QP_PKEY_INDEX, &init);
+	verdict("query_qp tells it", now.pkey_index == 63, false, "another");
+	end_destroy(&a);
+}
+
+/* A forged packet of another partition is dropped and counted; nothing else changes. */
+static void pkey_forged(void)
+{
+	static const struct setup usual, ud = { .type = IBV_QPT_UD };
+	static const uint16_t wrong[] = { 0xffff, 0x7fff, 0x8002, 0x0002, 0, 0x8000 };
+	uint8_t nak[4] = { 0x62 }, datagram[8 + 16] = { QKEY >> 24, QKEY >> 16 & 0xff, QKEY >> 8 & 0xff, QKEY & 0xff };
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	uint32_t before;
+	struct ibv_wc wc;
+	char why[80];
+
+	set_pkey(&A, ENTRY_A, 0x8001);
+	set_pkey(&B, ENTRY_B, 0x8001);
+	both_with(&usual);
+	post_receive(&b, 1, 0, 64);
+	use(&B);
+	while (wait_event(0) != -1)
+		;
+	before = violations(&B);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		forged_pkey = wrong[i];
+		forge(&A, "10.0.0.1", "10.0.0.2", 0x04, b.qp->qp_num, 0, "another partition", 16);
+	}
+	wc = wait_wc(&b, 500);
+	ibv_query_qp(b.qp, &attr, IBV_QP_STATE | IBV_QP_RQ_PSN, &init);
+	snprintf(why, sizeof(why), "status %d, %u counted, state %d, PSN %u", (int)wc.status, violations(&B) - before, attr.qp_state, attr.rq_psn);
+	verdict("forged requests are dropped and counted", (int)wc.status == -1 && violations(&B) - before == ARRAY_SIZE(wrong) &&
+		attr.qp_state == IBV_QPS_RTS && !attr.rq_psn && wait_event(0) == -1, false, why);
+	forged_pkey = 0x0001;
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x04, b.qp->qp_num, 0, "a limited member", 16);
+	wc = wait_wc(&b, 2000);
+	verdict("the same of the partition is taken", !wc.status && wc.byte_len == 16, false, "dropped");
+	none();
+
+	/* A request waits for an answer; one of another partition is none. */
+	use(&A);
+	end_init(&a, &usual);
+	climb_with(&a, &A, &B, &(struct setup){ .timeout = 20 }, NOBODY, ENTRY_A);
+	b = a;
+	before = violations(&A);
+	ask(IBV_WR_RDMA_WRITE, 8, 0);
+	usleep(5000);
+	forged_pkey = 0xffff;
+	forge(&B, "10.0.0.2", "10.0.0.1", 0x11, a.qp->qp_num, 0, nak, 4);
+	wc = wait_wc(&a, 500);
+	snprintf(why, sizeof(why), "status %d, %u counted", (int)wc.status, violations(&A) - before);
+	verdict("a forged NAK is dropped and counted", (int)wc.status == -1 && violations(&A) - before == 1, false, why);
+	forged_pkey = 0x8001;
+	forge(&B, "10.0.0.2", "10.0.0.1", 0x11, a.qp->qp_num, 0, nak, 4);
+	verdict("the same of the partition is taken", wait_wc(&a, 2000).status == IBV_WC_REM_ACCESS_ERR, false, "dropped");
+	end_destroy(&a);
+
+	both_with(&ud);
+	post_receive(&b, 1, 0, 64);
+	before = violations(&B);
+	forged_pkey = 0xffff;
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x64, b.qp->qp_num, 0, datagram, sizeof(datagram));
+	wc = wait_wc(&b, 500);
+	verdict("a forged datagram is dropped and counted", (int)wc.status == -1 && violations(&B) - before == 1, false, "taken");
+	none();
+
+	/* QP1 takes the keys of all entries. */
+	before = violations(&B);
+	forged_pkey = 0x0001;
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x64, 1, 0, datagram, sizeof(datagram));
+	forged_pkey = 0xffff;
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x64, 1, 0, datagram, sizeof(datagram));
+	usleep(300000);
+	verdict("QP1 takes packets of each partition of the table", violations(&B) == before, false, "counted");
+	forged_pkey = 0x8055;
+	forge(&A, "10.0.0.1", "10.0.0.2", 0x64, 1, 0, datagram, sizeof(datagram));
+	usleep(300000);
+	verdict("and of no other one", violations(&B) - before == 1, false, "taken");
+	forged_pkey = 0xffff;
+}
+
+/* Entries that change while queue pairs use them. */
+static void pkey_changes(void)
+{
+	static const struct setup uc = { .type = IBV_QPT_UC };
+	static const struct { uint16_t a, b; bool good; } turns[] = {
+		{ 0x8001, 0x8001, true }, { 0x8001, 0x8002, false }, { 0x8002, 0x8002, true }, { 2, 2, false }, { 2, 0x8002, true },
+		{ 0, 0x8002, false }, { 0x8002, 0, false }, { 0x8001, 0x8001, true },
+	};
+	bool right = true;
+	char why[80] = "";
+
+	set_pkey(&A, ENTRY_A, 0x8001);
+	set_pkey(&B, ENTRY_B, 0x8001);
+	both_with(&uc);
+	for (size_t i = 0; i < ARRAY_SIZE(turns) && right; i++) {
+		uint32_t before = violations(&B);
+		struct ibv_wc wc;
+
+		set_pkey(&A, ENTRY_A, turns[i].a);
+		set_pkey(&B, ENTRY_B, turns[i].b);
+		post_receive(&b, i, 0, 4096);
+		send_any(&uc, 100);
+		wait_wc(&a, 2000);
+		wc = wait_wc(&b, turns[i].good ? 2000 : 300);
+		right = turns[i].good ? !wc.status : (int)wc.status == -1 && violations(&B) - before == 1;
+		if (!right)
+			snprintf(why, sizeof(why), "turn %zu: status %d, %u counted", i, (int)wc.status, violations(&B) - before);
+	}
+	verdict("an entry that changes counts from then on", right, false, why);
+	none();
+}
+
+/* Between queue pairs of one device, whose messages take no packets. */
+static void pkey_direct(enum ibv_qp_type type, const char *name)
+{
+	static const struct { uint16_t key_a, key_b; bool good; } cases[] = { { 0x8001, 1, true }, { 1, 1, false }, { 0x8001, 0x8002, false } };
+	const struct setup setup = { .type = type };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint32_t before;
+		struct ibv_wc wc;
+		char what[80], why[80];
+
+		set_pkey(&A, ENTRY_A, cases[i].key_a);
+		set_pkey(&A, ENTRY_B, cases[i].key_b);
+		use(&A);
+		end_init(&a, &setup);
+		end_init(&b, &setup);
+		climb_with(&b, &A, &A, &setup, a.qp->qp_num, ENTRY_B);
+		climb_with(&a, &A, &A, &setup, b.qp->qp_num, ENTRY_A);
+		post_receive(&b, 1, 0, 65536);
+		before = violations(&A);
+		ask(IBV_WR_SEND, 20000, 0);
+		wc = wait_wc(&b, cases[i].good ? 3000 : 300);
+		wait_wc(&a, 3000);
+		snprintf(what, sizeof(what), "%s on one device: P_Keys %04x and %04x", name, cases[i].key_a, cases[i].key_b);
+		snprintf(why, sizeof(why), "status %d, %u counted", (int)wc.status, violations(&A) - before);
+		verdict(what, cases[i].good ? !wc.status && violations(&A) == before : (int)wc.status == -1 && violations(&A) - before >= 20, false, why);
+		none();
+	}
+	set_pkey(&A, ENTRY_B, 0);
+}
+
+static void pkeys(void)
+{
+	static const struct { enum ibv_qp_type type; const char *name; } types[] = {
+		{ IBV_QPT_RC, "RC" }, { IBV_QPT_UC, "UC" }, { IBV_QPT_UD, "UD" },
+	};
+	static const struct { uint16_t a, b; bool good; } cases[] = {
+		{ 0x7fff, 0xffff, true }, { 0xffff, 0x7fff, true }, { 0xffff, 0xffff, true }, { 0x7fff, 0x7fff, false }, { 0x8001, 0x0001, true },
+		{ 0x0001, 0x0001, false }, { 0x8001, 0x8002, false }, { 0x8001, 0xffff, false }, { 0x8000, 0x8000, false },
+	};
+
+	whole = getenv("WHOLE");
+	if (!whole)
+		pkey_table();
+	for (size_t t = 0; t < ARRAY_SIZE(types); t++) {
+		const struct setup setup = { .type = types[t].type };
+
+		if (!whole)
+			pkey_indices(&setup, types[t].name);
+		for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+			membership(&setup, types[t].name, cases[i].a, cases[i].b, cases[i].good);
+	}
+	if (whole)
+		return;
+	pkey_forged();
+	pkey_changes();
+	pkey_direct(IBV_QPT_RC, "RC");
+	pkey_direct(IBV_QPT_UC, "UC");
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 6)
-		die("usage: headers|rules DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B");
+		die("usage: headers|rules|pkeys DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B");
 	A = side_open(argv[2], argv[3], "A");
 	B = side_open(argv[4], argv[5], "B");
 	watch_open();
@@ -942,6 +1306,9 @@ int main(int argc, char **argv)
 		headers();
 		return 0;
 	}
-	rules();
+	if (!strcmp(argv[1], "pkeys"))
+		pkeys();
+	else
+		rules();
 	return all_done();
 }

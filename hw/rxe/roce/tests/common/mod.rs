@@ -8,6 +8,7 @@ pub mod network;
 pub mod world;
 
 use roce::mtu::Mtu;
+use roce::pkey::Pkey;
 use roce::psn::Psn;
 use roce::state::{RecvAttr, RemoteAccess, SendAttr, Service};
 use roce::timer::{AckTimeout, RnrTimer};
@@ -26,7 +27,7 @@ pub fn send_attr(service: Service) -> SendAttr {
         qpn: SELF,
         dest_qpn: PEER,
         sq_psn: Psn::new(100),
-        pkey: 0xffff,
+        pkey: Pkey::DEFAULT,
         qkey: 0x1111_1111,
         signal_all: false,
         ack_timeout: AckTimeout::new(8),
@@ -44,7 +45,7 @@ pub fn recv_attr(service: Service) -> RecvAttr {
         mtu: Mtu::Mtu256,
         dest_qpn: PEER,
         rq_psn: Psn::new(100),
-        pkey: 0xffff,
+        pkey: Pkey::DEFAULT,
         qkey: 0x1111_1111,
         max_dest_rd_atomic: 4,
         min_rnr_timer: RnrTimer::new(1),
