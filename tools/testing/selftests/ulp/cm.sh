@@ -49,6 +49,7 @@ copied() {
 # tells it. mckey does not wait for its sends to end, so its system calls are slowed down.
 multicast() {
 	local group=239.1.2.4 receivers=() pid watcher status=0
+	on A rm -f /run/igmp.pcap # that of the call before
 	on_exec A timeout 120 tcpdump -q -nUi "$(netdev A)" -w /run/igmp.pcap igmp 2> /dev/null &
 	watcher=$!
 	retry 10 on A test -s /run/igmp.pcap
