@@ -217,7 +217,8 @@ impl<T: OnTimer<ID>, const ID: u64> Timer<T, ID> {
     }
 
     fn stop(object: &Arc<T>, next: State, _may_sleep: &MaySleep) {
-        const PAUSE: Delta = Delta::from_micros(10);
+        // `fsleep` spins for 10 us or less.
+        const PAUSE: Delta = Delta::from_micros(20);
         while matches!(Self::try_cancel(object, next), Cancelled::Running) {
             // The callback runs in a softirq of another CPU, or, with PREEMPT_RT, in a thread that this one preempted.
             fsleep(PAUSE);

@@ -118,10 +118,14 @@ struct KernelExtTest;
 
 impl ProcessModule for KernelExtTest {
     fn init(_module: &'static ThisModule, may_sleep: &MaySleep) -> Result<Self> {
-        let tests: [(&str, Test); 6] = [
+        let tests: [(&str, Test); 7] = [
             ("tables", tables::test),
             ("timers", timers::test),
             ("timers against everybody", timers::storm),
+            (
+                "stopping a timer gives the processor away",
+                timers::stop_sleeps,
+            ),
             ("works and locks", works::test),
             ("memory", memory::test),
             ("packets", packets::test),

@@ -3,7 +3,8 @@
 //! Timers and their references.
 
 use super::*;
-use kernel_ext::timer::now_ns;
+use kernel::workqueue::{self, impl_has_work, new_work, Work, WorkItem};
+use kernel_ext::{timer::now_ns, work};
 
 const FAR: u64 = 10_000_000_000;
 
@@ -60,4 +61,80 @@ pub(super) fn storm(may_sleep: &MaySleep) -> Result {
     drop(object);
     check!(LIVE.load(SeqCst) == 0);
     Ok(())
+}
+
+/// Its timer takes long. Its work arms the timer, and keeps its processor busy until that expires there.
+#[pin_data]
+struct Slow {
+    #[pin]
+    work: Work<Slow>,
+    #[pin]
+    timer: Timer<Slow>,
+    #[pin]
+    began: Completion,
+}
+
+impl_has_work! { impl HasWork<Self> for Slow { self.work } }
+impl_has_timer! { impl HasTimer<0> for Slow { self.timer } }
+
+impl WorkItem for Slow {
+    type Pointer = Arc<Slow>;
+
+    fn run(this: Arc<Slow>) {
+        Timer::arm(&this, now_ns() + 200_000);
+        busy(2_000_000);
+    }
+}
+
+impl OnTimer for Slow {
+    fn expired(this: Arc<Self>) {
+        this.began.complete();
+        busy(20_000_000);
+    }
+}
+
+fn busy(ns: u64) {
+    let end = now_ns() + ns;
+    while now_ns() < end {
+        core::hint::spin_loop();
+    }
+}
+
+/// How often this thread has slept.
+fn sleeps() -> u64 {
+    // SAFETY: The current task exists, and only itself changes this number.
+    unsafe { (*kernel::bindings::get_current()).nvcsw as u64 }
+}
+
+/// Who waits for a callback sleeps: with PREEMPT_RT he may have preempted it, and would wait for ever.
+pub(super) fn stop_sleeps(may_sleep: &MaySleep) -> Result {
+    const ROUNDS: u32 = 50;
+    if work::nth_online_cpu(0) == work::nth_online_cpu(1) {
+        return Ok(());
+    }
+    for round in 0..ROUNDS {
+        let slow = Arc::pin_init(
+            pin_init!(Slow {
+                work <- new_work!("Slow::work"),
+                timer <- Timer::new(),
+                began <- Completion::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        check!(work::enqueue_on(
+            work::nth_online_cpu(round),
+            workqueue::system_highpri(),
+            &slow
+        ));
+        check!(slow.began.wait_timeout(5000, may_sleep));
+        let (slept, began) = (sleeps(), now_ns());
+        Timer::cancel_sync(&slow, may_sleep);
+        // Now and then this thread wakes up where the timer has expired, only after that.
+        if now_ns() - began > 5_000_000 {
+            check!(sleeps() > slept);
+            return Ok(());
+        }
+    }
+    pr_err!("no callback was waited for\n");
+    Err(EAGAIN)
 }
