@@ -477,7 +477,8 @@ impl SkBuff {
         // SAFETY: `self` owns the packet, and is borrowed mutably.
         unsafe { bindings::skb_orphan(self.as_raw()) };
         // SAFETY: `self` owns the packet, and its data is not shared, so neither is its `skb_shared_info`. The kernel uses the
-        // argument only together with a destructor, and for zero-copy data, which this is not.
+        // argument only together with a destructor, and for zero-copy data, which this is not. XDP has the length of a packet's
+        // fragments in its place, but gives a program the fragments of a copy alone, which has no owner (`skb_pp_cow_data`; xdp.sh).
         unsafe {
             let shared = bindings::skb_shinfo(self.as_raw());
             (*shared).__bindgen_anon_2.destructor_arg = Arc::into_raw(owner).cast_mut().cast();
