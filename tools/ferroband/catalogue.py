@@ -9,7 +9,7 @@ from .environment import REPO
 
 TESTING = REPO / "tools/testing"
 # `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone.
-HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke): *(.*)$", re.MULTILINE)
+HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke|image): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, tests that say
 # `mixes: all` run in the first one, `mixes: every` in each, `mixes: long` in each, but in a long run alone; of these, those that
@@ -57,6 +57,8 @@ class Test:
     env: str = ""
     # Whether it is one of the few that touch every module.
     smoke: bool = False
+    # The guest's file system, one of Paths.images.
+    image: str = ""
 
 
 def headers(text: str) -> dict[str, str]:
@@ -98,7 +100,8 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
         timeout = int(seconds)
     test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text, kernel)), timeout,
                 tuple(sorted(found.get("mix", "").split())), provokes=tuple(found.get("provokes", "").split()),
-                allows=tuple(value.strip() for key, value in HEADER.findall(text) if key == "allows"), env=env, smoke="smoke" in found)
+                allows=tuple(value.strip() for key, value in HEADER.findall(text) if key == "allows"), env=env, smoke="smoke" in found,
+                image=found.get("image", ""))
     if found.get("guests", "1").strip() == "2":
         return [dataclasses.replace(test, name=f"wire/{path.stem}-{a}-{b}{mark(kernel)}", kind="wire", host_a=a)
                 for a, b in (("stock", "ours"), ("ours", "stock"))]
@@ -150,7 +153,7 @@ def all_tests(kernel: str, scope: str, *, one_mix: bool = False) -> list[Test]:
         scripts = [*chosen.values(), *(test for test in scripts if test.kind == "wire")]
     # What runs in the same mix stands together: it shares a boot. What makes the kernel complain would end it.
     order = [None, *MIXES.values()]
-    scripts.sort(key=lambda test: (test.kind, order.index(test.mix), bool(test.provokes)))
+    scripts.sort(key=lambda test: (test.kind, order.index(test.mix), test.image, bool(test.provokes)))
     return (_stock_first() if kernel == "stock" else _own_first(kernel) if scripts else []) + scripts
 
 

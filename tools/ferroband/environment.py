@@ -5,6 +5,7 @@ import functools
 import os
 import pathlib
 import subprocess
+import sys
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 OUT = REPO / "out"
@@ -29,6 +30,8 @@ class Paths:
     stock_modules: pathlib.Path
     left_out_modules: pathlib.Path | None
     vmlinux: pathlib.Path
+    # File systems of guests, by the name that a test's line `image: ...` has for them; "" is the usual one.
+    images: dict[str, pathlib.Path]
 
 
 @functools.cache
@@ -45,10 +48,19 @@ def paths() -> Paths:
         stock_modules=pathlib.Path(values["KERNEL_MODULES"]),
         left_out_modules=pathlib.Path(values["LEFT_OUT_MODULES"]) if values["LEFT_OUT_MODULES"] else None,
         vmlinux=pathlib.Path(values["VMLINUX"]),
+        images={"": pathlib.Path(values["GUEST"]) / "root.ext4", "mpi": pathlib.Path(values["MPI"]) / "root.ext4"},
     )
-    if not (found.guest / "root.ext4").exists():
+    if not found.images[""].exists():
         raise SystemExit("nothing is provisioned yet: run tools/provision (or make environment)")
     return found
+
+
+def image(name: str) -> pathlib.Path:
+    """The file system of a guest; one that few tests use is made when it is first asked for. Raises CalledProcessError when that fails."""
+    if name:
+        # What it says is no output of the program that is run.
+        subprocess.run([REPO / "tools/provision", f"--{name}"], check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    return paths().images[name]
 
 
 def in_root(*command: str, env: dict[str, str] | None = None, **kwargs) -> subprocess.CompletedProcess:

@@ -62,8 +62,9 @@ class Qemu(Guest):
 
     def __init__(self, initramfs: pathlib.Path, logs: pathlib.Path, *, name: str = "guest", cpus: int = 2,
                  memory: str = "2G", host: str = "", networks: list[str] | None = None,
-                 interactive: bool = False, count: bool = False):
-        """Starts QEMU. `host` is A or B of a pair, `networks` are paths of sockets, where A waits for B.
+                 interactive: bool = False, count: bool = False, root: pathlib.Path | None = None):
+        """Starts QEMU. `host` is A or B of a pair, `networks` are paths of sockets, where A waits for B, `root` is the file
+        system if it is not the usual one.
 
         With `count` the guest has one CPU, and a nanosecond of its time is an instruction: durations then do not depend
         on what else this machine does.
@@ -82,7 +83,7 @@ class Qemu(Guest):
             *QEMU, "-machine", MACHINE, *(COUNTING if count else accelerator()), "-smp", "1" if count else str(cpus), "-m", memory,
             "-nodefaults", "-display", "none", "-no-reboot", *serial,
             "-kernel", str(paths().image), "-initrd", str(initramfs), "-append", append,
-            "-drive", f"file={paths().guest / 'root.ext4'},format=raw,if=none,id=root,snapshot=on,cache=unsafe,"
+            "-drive", f"file={root or paths().images['']},format=raw,if=none,id=root,snapshot=on,cache=unsafe,"
                       "file.locking=off",
             "-device", "virtio-blk-pci,drive=root", "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=commands,path={self._socket_path},server=on,wait=off",

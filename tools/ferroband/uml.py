@@ -35,15 +35,15 @@ class Uml(Guest):
 
     def __init__(self, initramfs: pathlib.Path, logs: pathlib.Path, *, name: str = "guest", cpus: int = 2,
                  memory: str = "", host: str = "", networks: list[str] | None = None,
-                 interactive: bool = False, count: bool = False):
-        """Starts it; `memory` is at most MEMORY, which it is by default."""
+                 interactive: bool = False, count: bool = False, root: pathlib.Path | None = None):
+        """Starts it; `memory` is at most MEMORY, which it is by default; `root` is the file system if it is not the usual one."""
         if host or networks or count:
             raise GuestError("User Mode Linux runs alone and counts no instructions: take another kernel for that")
         super().__init__(logs, name, scratch=SCRATCH if os.access(SCRATCH, os.W_OK) else None)
         self._line, theirs = socket.socketpair()
         command = [
             str(REPO / "tools/in-root"), str(paths().image), f"mem={memory or MEMORY}", f"ncpus={cpus}", "seccomp=on",
-            f"initrd={initramfs}", f"ubd0ct={self.directory}/root.cow,{paths().guest / 'root.ext4'}",
+            f"initrd={initramfs}", f"ubd0ct={self.directory}/root.cow,{root or paths().images['']}",
             f"uml_dir={self.directory}", "con=null", f"con0={'fd:0' if interactive else 'null'},fd:1",
             "ssl=null", f"ssl0=fd:{theirs.fileno()}",
             "rdinit=/init", "log_buf_len=8M", "kunit.autorun=0", "kasan_multi_shot", SLAB_DEBUG, "panic=-1", "noreboot", "net.ifnames=0",
