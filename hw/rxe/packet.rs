@@ -6,6 +6,7 @@
 use core::net::IpAddr;
 use kernel::prelude::*;
 use kernel::transmute::AsBytes;
+use kernel_ext::bindings;
 use kernel_ext::net::header::{IpHeader, UdpHeader};
 use kernel_ext::net::skb::SkBuff;
 use rdma::Gid;
@@ -131,6 +132,16 @@ impl Arrival<'_> {
             Self::Packet(incoming) => incoming.network_type(),
             Self::Other { network_type, .. } => *network_type,
         }
+    }
+
+    /// What programs read in the service level of a datagram, which RoCE has none of: a UDP header, and the version of the IP header,
+    /// encoded as by mlx5. UCX before 1.19 looks there for the version with any device.
+    pub(crate) fn service_level(&self) -> u8 {
+        const IPV6: u8 = 1;
+        const IPV4: u8 = 2;
+        const UDP: u8 = 1 << 3;
+        let is_ipv4 = u32::from(self.network_type()) == bindings::RDMA_NETWORK_IPV4;
+        UDP | if is_ipv4 { IPV4 } else { IPV6 }
     }
 
     /// The VLAN of the message.

@@ -106,6 +106,9 @@ impl QpOps<'_> {
             return;
         };
         if self.qp.user {
+            if self.qp.service == Service::Ud {
+                wc.sl = arrival.service_level();
+            }
             return;
         }
         if let (QpType::Gsi, Arrival::Packet(incoming)) = (self.qp.qp_type, arrival) {

@@ -610,7 +610,7 @@ static void datagrams(void)
 	else
 		wait_wc(&a, 2000);
 	verdict("UD: 40 bytes of GRH before the data", wc.status == IBV_WC_SUCCESS && wc.byte_len == 1040 && wc.src_qp == a.qp->qp_num &&
-		wc.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM) && wc.imm_data == 5 && !wc.pkey_index && !wc.slid && !wc.sl && !wc.dlid_path_bits &&
+		wc.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM) && wc.imm_data == 5 && !wc.pkey_index && !wc.slid && !wc.dlid_path_bits &&
 		!memcmp(a.buffer, a.buffer + 4096 + 40, 1000),
 		false, ibv_wc_status_str(wc.status));
 
