@@ -85,6 +85,7 @@ use crate::{
         notify::{self, NotifyEvent},
         DeviceFilter, Names, CLASS,
     },
+    restrack::leaks,
 };
 use state::Unregister;
 
@@ -135,6 +136,7 @@ unsafe fn alloc(size: usize, net: &NetNamespace, _sleep: &MaySleep) -> Result<No
 unsafe fn dealloc(device: &Device, sleep: &MaySleep) {
     // SAFETY: By the safety requirements the device is not registered, and this gives up the reference that it was made with.
     unsafe { device.driver_dealloc(sleep) };
+    leaks::report(device);
     // Until here `ib_unregister_driver` finds the device and waits for the driver's call above.
     registry::remove(device);
     netdev::forget_all(device);

@@ -34,6 +34,7 @@ use rdma::{
     MaySleep,
 };
 
+pub(crate) mod leaks;
 pub(crate) mod state;
 pub(crate) mod track;
 

@@ -38,6 +38,7 @@
 #include <linux/skbuff_ref.h>
 #include <linux/udp.h>
 #include <linux/vmalloc.h>
+#include <linux/uaccess.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <net/addrconf.h>

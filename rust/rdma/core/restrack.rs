@@ -496,6 +496,51 @@ impl Listed {
     }
 }
 
+/// The longest name of a module: `MODULE_NAME_LEN`.
+const NAME: usize = 64 - size_of::<usize>();
+
+/// A copy of the name of the kernel module that has left an object behind. The module may be unloaded, and then the name is gone.
+pub struct CopiedName {
+    bytes: [u8; NAME],
+    len: usize,
+}
+
+impl CopiedName {
+    /// Copies the name of the owner of a listed object.
+    pub fn of(listed: &Listed) -> Self {
+        let mut copy = Self {
+            bytes: [0; NAME],
+            len: 0,
+        };
+        // SAFETY: The entry is valid.
+        let mut from: *const u8 = unsafe { (*listed.entry().as_raw()).kern_name }.cast();
+        for to in &mut copy.bytes {
+            let mut byte = 0u8;
+            // SAFETY: `byte` is valid for writes; any address may be read from, which fails where there is no memory.
+            let failed = unsafe {
+                bindings::copy_from_kernel_nofault((&raw mut byte).cast(), from.cast(), 1)
+            };
+            if failed != 0 || byte == 0 {
+                break;
+            }
+            *to = byte;
+            copy.len = copy.len.wrapping_add(1);
+            from = from.wrapping_add(1);
+        }
+        copy
+    }
+}
+
+impl kernel::fmt::Display for CopiedName {
+    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
+        let name = self.bytes.get(..self.len).unwrap_or(&[]);
+        match core::str::from_utf8(name) {
+            Ok("") | Err(_) => f.write_str("a module that is gone"),
+            Ok(name) => f.write_str(name),
+        }
+    }
+}
+
 /// A counted reference to an entry, which keeps its object valid.
 ///
 /// # Invariants
