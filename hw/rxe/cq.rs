@@ -95,6 +95,14 @@ impl Ring {
         }
     }
 
+    /// The number of completions that were not polled.
+    fn len(&self) -> u32 {
+        match self {
+            Self::User(ring) => ring.len(),
+            Self::Kernel(ring) => ring.indices.len(),
+        }
+    }
+
     fn is_empty(&self) -> bool {
         match self {
             Self::User(ring) => ring.is_empty(),
@@ -234,6 +242,11 @@ impl Cq {
             Pending::Polled
         };
         (pending, state.busy_doorbells >= BUSY_DOORBELLS)
+    }
+
+    /// Number of completions that were not polled (`peek_cq`). Any context.
+    pub(crate) fn pending(&self) -> u32 {
+        self.state.lock().ring.len()
     }
 
     /// Number of entries.

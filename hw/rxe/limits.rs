@@ -124,7 +124,9 @@ pub(crate) fn describe(attr: &mut DeviceAttr) {
         | cap::IB_DEVICE_MEM_MGT_EXTENSIONS
         | cap::IB_DEVICE_MEM_WINDOW
         | cap::IB_DEVICE_MEM_WINDOW_TYPE_2B) as u64;
-    attr.device_cap_flags |= (cap::IB_DEVICE_ATOMIC_WRITE | cap::IB_DEVICE_FLUSH_GLOBAL) as u64;
+    attr.device_cap_flags |= (cap::IB_DEVICE_ATOMIC_WRITE
+        | cap::IB_DEVICE_FLUSH_GLOBAL
+        | cap::IB_DEVICE_FLUSH_PERSISTENT) as u64;
     attr.kernel_cap_flags = u64::from(cap::IBK_ALLOW_USER_UNREG);
     if cfg!(CONFIG_INFINIBAND_ON_DEMAND_PAGING) {
         describe_odp(attr);

@@ -126,7 +126,7 @@ impl Mrs {
     ///
     /// # Errors
     ///
-    /// As for [`Self::add_dma`].
+    /// As for [`Self::add_dma`]; `EINVAL` for [`Access::FLUSH_PERSISTENT`] of memory that is not persistent.
     pub(crate) fn add_user(
         &self,
         pd: PdId,
@@ -134,13 +134,10 @@ impl Mrs {
         umem: Umem,
         ctx: &MaySleep,
     ) -> Result<Arc<Mr>> {
-        self.add(
-            pd,
-            user.access,
-            (user.iova, user.length),
-            Memory::User(umem),
-            ctx,
-        )
+        let memory = Memory::User(umem);
+        memory.prepare(user.access, ctx)?;
+        let range = (user.iova, user.length);
+        self.add(pd, user.access, range, memory, ctx)
     }
 
     /// Creates a user region that is paged on demand (`reg_user_mr`).
@@ -200,8 +197,8 @@ impl Mrs {
         Ok(())
     }
 
-    /// Looks up the user region of `pd` for binding a window to `length` bytes at `addr`, and counts the window. Any
-    /// context.
+    /// Looks up the user region of `pd` for binding a window with `access` to `length` bytes at `addr`, and counts the window.
+    /// Any context.
     ///
     /// # Errors
     ///
@@ -210,7 +207,7 @@ impl Mrs {
         &self,
         key: u32,
         pd: PdId,
-        writes: bool,
+        access: Access,
         addr: u64,
         length: u64,
     ) -> Result<Arc<Mr>, MrError> {
@@ -222,10 +219,14 @@ impl Mrs {
             return Err(MrError::Invalid);
         }
         // IBTA volume 1, C10-73 and C10-74.
-        let needed = match writes {
-            true => Access::MW_BIND.with(Access::LOCAL_WRITE),
-            false => Access::MW_BIND,
-        };
+        let mut needed = Access::MW_BIND;
+        if access.intersects(Access::REMOTE_WRITE.with(Access::REMOTE_ATOMIC)) {
+            needed = needed.with(Access::LOCAL_WRITE);
+        }
+        // What is not known to be persistent is not by a window either.
+        if access.contains(Access::FLUSH_PERSISTENT) {
+            needed = needed.with(Access::FLUSH_PERSISTENT);
+        }
         if !mr.access().contains(needed) {
             return Err(MrError::NoAccess);
         }
@@ -300,12 +301,12 @@ impl Mrs {
         Ok(memory.extent(start, len))
     }
 
-    /// Checks that objects of `pd` may access a whole user region. Any context.
+    /// Executes a FLUSH of a whole user region by objects of `pd`; to persistence, if `access` says so. Any context.
     ///
     /// # Errors
     ///
     /// See [`MrError`].
-    pub(crate) fn check_whole(&self, key: u32, pd: PdId, access: Access) -> Result<(), MrError> {
+    pub(crate) fn flush_whole(&self, key: u32, pd: PdId, access: Access) -> Result<(), MrError> {
         let guard = rcu::read_lock();
         let found = self.table.get(index_of(key), &guard);
         let mr = found.ok_or(MrError::Invalid)?;
@@ -313,7 +314,11 @@ impl Mrs {
             return Err(MrError::WrongPd);
         }
         mr.check(key, access, mr.iova, 0)?;
-        Ok(())
+        if !access.contains(Access::FLUSH_PERSISTENT) {
+            return Ok(());
+        }
+        let flush = |memory: &Memory| memory.write_back(0, mr.length);
+        mr.memory.access(flush).unwrap_or(Err(MrError::Invalid))
     }
 
     /// Executes LOCAL_INV, or a received SEND with invalidate. Any context.

@@ -173,8 +173,7 @@ impl Mw {
         if bind.length == 0 {
             return Ok(None);
         }
-        let writes = access.intersects(Access::REMOTE_WRITE.with(Access::REMOTE_ATOMIC));
-        let mr = mrs.bind(bind.mr_lkey, self.pd, writes, bind.addr, bind.length)?;
+        let mr = mrs.bind(bind.mr_lkey, self.pd, access, bind.addr, bind.length)?;
         Ok(Some(Binding {
             mr,
             access,

@@ -111,6 +111,12 @@ impl RingIndices {
         self.mask
     }
 
+    /// Number of used slots.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
     /// Whether no slot is used.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -449,6 +449,10 @@ impl Provider for Driver {
         Ok(())
     }
 
+    fn peek_cq(cq: &Cq<Self>, most: u32) -> Result<u32> {
+        Ok(cq.data().pending().min(most))
+    }
+
     fn req_notify_cq(cq: &Cq<Self>, flags: NotifyFlags) -> Result<bool> {
         Ok(cq.data().request_notify(flags))
     }
@@ -590,13 +594,13 @@ impl Provider for Driver {
         mr: &Mr<Self>,
         change: &Rereg<'_, Self>,
         _udata: Option<&Udata<'_>>,
-        _ctx: &MaySleep,
+        ctx: &MaySleep,
     ) -> Result<Option<NewMr<Self::Mr>>> {
         if change.translation.is_some() {
             return Err(EOPNOTSUPP);
         }
-        mr.data()
-            .change(change.pd.map(|pd| *pd.data()), change.access)?;
+        let pd = change.pd.map(|pd| *pd.data());
+        mr.data().change(pd, change.access, ctx)?;
         Ok(None)
     }
 

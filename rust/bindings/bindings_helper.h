@@ -21,7 +21,9 @@
 #include <linux/hrtimer.h>
 #include <linux/if_vlan.h>
 #include <linux/inetdevice.h>
+#include <linux/ioport.h>
 #include <linux/irq_poll.h>
+#include <linux/libnvdimm.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/netdevice.h>
@@ -36,9 +38,9 @@
 #include <linux/security.h>
 #include <linux/skbuff.h>
 #include <linux/skbuff_ref.h>
+#include <linux/uaccess.h>
 #include <linux/udp.h>
 #include <linux/vmalloc.h>
-#include <linux/uaccess.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <net/addrconf.h>

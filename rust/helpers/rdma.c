@@ -49,6 +49,25 @@ __rust_helper size_t rust_helper_ib_umem_page_addresses(struct ib_umem *umem, vo
 	return count;
 }
 
+/* Whether all of a region is persistent memory, of which the caches of the processors are written back. */
+__rust_helper bool rust_helper_ib_umem_is_persistent(struct ib_umem *umem)
+{
+	struct scatterlist *sg;
+	unsigned int i;
+
+	for_each_sgtable_sg(&umem->sgt_append.sgt, sg, i) {
+		if (region_intersects(page_to_phys(sg_page(sg)), PAGE_ALIGN(sg->offset + sg->length),
+				      IORESOURCE_MEM, IORES_DESC_PERSISTENT_MEMORY) != REGION_INTERSECTS)
+			return false;
+	}
+	return true;
+}
+
+__rust_helper void rust_helper_rdma_wb_cache_pmem(void *address, size_t len)
+{
+	arch_wb_cache_pmem(address, len);
+}
+
 __rust_helper struct page *rust_helper_rdma_virt_to_page(const void *address)
 {
 	return virt_to_page(address);

@@ -119,7 +119,7 @@ mod tests {
             Err(MrError::NoAccess)
         );
         // Only memory that was pinned for writing allows write access.
-        assert_eq!(mr.change(None, Some(WRITE)), Err(EACCES));
+        assert_eq!(mr.change(None, Some(WRITE), &fix.sleep), Err(EACCES));
         assert_eq!(
             fix.check(mr.key(), READ, u64::MAX, 1),
             Err(MrError::OutOfRange)
@@ -130,7 +130,11 @@ mod tests {
     #[test]
     fn no_window_on_the_memory_of_the_kernel() -> Result {
         let fix = Fixture::new()?;
-        let bind = |mr: &Mr| fix.mrs.bind(mr.key(), fix.pd, false, 0, 1).map(drop);
+        let bind = |mr: &Mr| {
+            fix.mrs
+                .bind(mr.key(), fix.pd, Access::empty(), 0, 1)
+                .map(drop)
+        };
         let (dma, fast) = (fix.dma(Access::MW_BIND)?, fix.registered(64)?);
         assert_eq!(bind(&dma), Err(MrError::Invalid));
         assert_eq!(bind(&fast), Err(MrError::Invalid));

@@ -153,6 +153,18 @@ impl Region {
         })
     }
 
+    /// Writes the range back from the caches of the processors (FLUSH to persistent memory).
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::NoAccess`] for memory that is not of a process.
+    pub(crate) fn write_back(&self) -> Result<(), MrError> {
+        self.in_parts(self.len as usize, |part| {
+            let at = self.start.saturating_add(part.start as u64);
+            self.with(|memory| memory.write_back(at, part.len() as u64))
+        })
+    }
+
     /// The fault that makes `len` bytes at `offset` present: after [`MrError::Absent`]. The rest of the range will probably be accessed
     /// soon.
     pub(crate) fn fault(&self, offset: u32, len: u32, writes: bool) -> Fault {

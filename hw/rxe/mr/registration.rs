@@ -14,13 +14,14 @@ use kernel_ext::revocable::Revocable;
 use kernel_ext::sync::SpinLockIrq;
 use rdma::provider::extent::Extent;
 use rdma::provider::odp::OdpUmem;
-use rdma::{Access, Umem, VirtDma};
+use rdma::{Access, MaySleep, Umem, VirtDma};
 
 /// Access flags that the owner of a region may set.
 pub(crate) const SUPPORTED: Access = Access::LOCAL_WRITE
     .with(REMOTE)
     .with(Access::MW_BIND)
     .with(Access::FLUSH_GLOBAL)
+    .with(Access::FLUSH_PERSISTENT)
     .with(Access::ON_DEMAND)
     .with(Access::OPTIONAL);
 
@@ -51,6 +52,38 @@ impl Memory {
             Self::User(umem) => umem.extent(at as usize, len as usize).ok(),
             Self::Paged(_) | Self::Fast(_) => None,
         }
+    }
+
+    /// Writes `len` bytes at an offset of a user region back from the caches of the processors (FLUSH to persistent memory).
+    ///
+    /// # Errors
+    ///
+    /// [`MrError::NoAccess`] for another kind of region.
+    pub(super) fn write_back(&self, at: u64, len: u64) -> Result<(), MrError> {
+        let (at, len) = (at as usize, len as usize);
+        match self {
+            Self::User(umem) => umem.extent(at, len).and_then(|bytes| bytes.write_back()),
+            Self::Paged(umem) => umem.write_back(at, len),
+            Self::Dma(_) | Self::Fast(_) => return Err(MrError::NoAccess),
+        }
+        .map_err(|_| MrError::OutOfRange)
+    }
+
+    /// Prepares the memory for a registration with `access`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for [`Access::FLUSH_PERSISTENT`] of pinned memory that is not persistent.
+    pub(super) fn prepare(&self, access: Access, ctx: &MaySleep) -> Result {
+        if !access.contains(Access::FLUSH_PERSISTENT) {
+            return Ok(());
+        }
+        match self {
+            Self::User(umem) if !umem.is_persistent(ctx) => return Err(EINVAL),
+            Self::Paged(umem) => umem.make_persistent(),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Whether it is a range of a process's memory.
@@ -99,8 +132,14 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// `EACCES` for write access to memory that was pinned for reading, `EOPNOTSUPP` for unsupported access flags.
-    pub(crate) fn change(&self, pd: Option<PdId>, access: Option<Access>) -> Result {
+    /// `EACCES` for write access to memory that was pinned for reading, `EINVAL` for flushing to persistence what is not persistent.
+    /// `EOPNOTSUPP` for unsupported access flags.
+    pub(crate) fn change(
+        &self,
+        pd: Option<PdId>,
+        access: Option<Access>,
+        ctx: &MaySleep,
+    ) -> Result {
         if let Some(access) = access {
             let writable = self.memory.access(|memory| match memory {
                 Memory::User(umem) => umem.is_writable(),
@@ -113,6 +152,8 @@ impl Mr {
             if !access.without(SUPPORTED).is_empty() {
                 return Err(EOPNOTSUPP);
             }
+            let prepared = self.memory.access(|memory| memory.prepare(access, ctx));
+            prepared.unwrap_or(Err(EINVAL))?;
             self.access.store(access.bits(), Ordering::Relaxed);
         }
         if let Some(pd) = pd {

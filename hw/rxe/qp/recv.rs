@@ -260,7 +260,8 @@ impl<'p> RecvOps for QpOps<'p> {
             .map_err(|error| self.explain_atomic(error, region))
     }
 
-    /// WRITEs are visible to all processors once copied; a barrier orders them before the response.
+    /// WRITEs are visible to all processors once copied; a barrier orders them, and what the processors write back, before the
+    /// response.
     fn flush(&mut self, feth: Feth, reth: Reth) -> Result<(), RemoteFault> {
         let needed = flush_access(feth).ok_or(RemoteFault::InvalidRequest)?;
         if !self.queues.access.contains(needed) {
@@ -268,8 +269,8 @@ impl<'p> RecvOps for QpOps<'p> {
         }
         let qp = self.qp;
         if feth.selectivity == FLUSH_MR {
-            let checked = qp.rxe.mrs.check_whole(reth.rkey, qp.pd, needed);
-            checked.map_err(|_| RemoteFault::Access)?;
+            let flushed = qp.rxe.mrs.flush_whole(reth.rkey, qp.pd, needed);
+            flushed.map_err(|_| RemoteFault::Access)?;
         } else {
             self.region(reth.rkey, needed, reth.va, reth.length)?;
         }

@@ -87,6 +87,23 @@ impl<'a> Extent<'a> {
         Ok(())
     }
 
+    /// Writes the bytes back from the caches of the processors to the memory.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for bytes that are gone.
+    pub fn write_back(&self) -> Result {
+        let mut from = 0;
+        while from < self.len {
+            let (bytes, now) = self.chunk(from, self.len.wrapping_sub(from))?;
+            // SAFETY: The bytes are within the extent, so they are in a pinned page, or valid by the type invariants. Their
+            // contents stay as they are.
+            unsafe { bindings::rdma_wb_cache_pmem(bytes.cast_mut().cast(), now) };
+            from = from.wrapping_add(now);
+        }
+        Ok(())
+    }
+
     /// The bytes at `from`, up to `limit` or the end of their page.
     #[inline]
     fn chunk(&self, from: usize, limit: usize) -> Result<(*const u8, usize)> {

@@ -15,7 +15,11 @@
 //!
 //! C header: `include/rdma/ib_umem_odp.h`.
 
-use core::{ops::Range, ptr::NonNull, sync::atomic::AtomicU64};
+use core::{
+    ops::Range,
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
 
 use kernel::{
     alloc::KVVec,
@@ -147,6 +151,8 @@ pub struct OdpUmem {
     start: u64,
     len: usize,
     writable: bool,
+    /// What was written to a page is written back from the caches of the processors before the page goes.
+    persistent: AtomicBool,
     /// `None` after the release.
     #[pin]
     umem: Mutex<Option<Raw>>,
@@ -215,6 +221,7 @@ impl OdpUmem {
         sleep: &MaySleep,
     ) -> Result<Arc<Self>> {
         let (start, len) = (usize::try_from(addr)?, usize::try_from(len)?);
+        let persistent = access.contains(Access::FLUSH_PERSISTENT);
         // Huge pages are only a hint, and would change the meaning of an index.
         let access = (access | Access::ON_DEMAND).without(Access::HUGETLB).bits() as i32;
         // SAFETY: `dev` is a valid device; the core checks the range.
@@ -232,6 +239,7 @@ impl OdpUmem {
                 start: addr,
                 len,
                 writable,
+                persistent: AtomicBool::new(persistent),
                 umem <- new_mutex!(Some(raw), "OdpUmem::umem"),
                 pages <- new_spinlock_irq!(Pages(pages), "OdpUmem::pages"),
             }),
@@ -354,7 +362,12 @@ impl OdpUmem {
             start = next;
             for page in dirty.iter().take(count) {
                 // SAFETY: The page was in the table, and its process has it until the notifier returns, or `self` is released.
-                unsafe { bindings::rdma_set_page_dirty((*page).cast()) };
+                unsafe {
+                    if self.persistent.load(Ordering::Relaxed) {
+                        bindings::rdma_wb_cache_pmem((*page).cast(), PAGE_SIZE);
+                    }
+                    bindings::rdma_set_page_dirty((*page).cast());
+                }
             }
         }
     }
@@ -460,6 +473,37 @@ impl OdpUmem {
             // SAFETY: The bytes are in a page of the table, which is writable, and whose lock is held.
             unsafe { other.copy_to(from.saturating_add(done), to, now) }
         })
+    }
+
+    /// From now on, what is written to a page is written back from the caches of the processors before the page goes, as for
+    /// memory with [`Access::FLUSH_PERSISTENT`].
+    pub fn make_persistent(&self) {
+        self.persistent.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes `len` bytes at the offset `at` back from the caches of the processors to the memory, where it is present. Where it is
+    /// not, nothing was written, or was written back when the page went, if the memory is [persistent](Self::make_persistent). Any
+    /// context.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for bytes outside the range.
+    pub fn write_back(&self, at: usize, len: usize) -> Result {
+        if at.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(EFAULT);
+        }
+        let mut at = self.offset().checked_add(at).ok_or(EFAULT)?;
+        let end = at.checked_add(len).ok_or(EFAULT)?;
+        while at < end {
+            let within_page = PAGE_SIZE.wrapping_sub(at % PAGE_SIZE);
+            let now = within_page.min(end.wrapping_sub(at));
+            if let Ok((bytes, len)) = self.pages.lock().chunk(at, now, false) {
+                // SAFETY: The bytes are in a page of the table, whose lock is held. Their contents stay as they are.
+                unsafe { bindings::rdma_wb_cache_pmem(bytes.cast(), len) };
+            }
+            at = at.saturating_add(now);
+        }
+        Ok(())
     }
 
     /// Calls `operation` with the eight bytes at the offset `at`. Any context.

@@ -151,6 +151,13 @@ impl Umem {
         to_result(unsafe { bindings::ib_umem_check_rereg(self.raw.as_ptr(), FLAGS, access) })
     }
 
+    /// Whether all of its pages are persistent memory, which [`Extent::write_back`](super::extent::Extent::write_back) makes
+    /// the bytes survive a loss of power in.
+    pub fn is_persistent(&self, _sleep: &MaySleep) -> bool {
+        // SAFETY: The memory is pinned; in process context the lock of the resources may be taken.
+        unsafe { bindings::ib_umem_is_persistent(self.raw.as_ptr()) }
+    }
+
     /// The bytes at the offset `at`, up to `limit` bytes or the end of their page.
     #[inline]
     pub(super) fn chunk(&self, at: usize, limit: usize) -> Result<(*mut u8, usize)> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Queue pairs and address handles at work. */
 #include <linux/completion.h>
+#include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/timer.h>
 #include "kverbs.h"
@@ -88,6 +89,26 @@ static void post_in_interrupt(struct kv *kv)
 	CHECK("as it was sent", !memchr_inv(kv->memory[1], 0x5a, 128));
 }
 
+/* Completions that are counted before they are polled. */
+static void peek(struct kv *kv)
+{
+	int (*count)(struct ib_cq *cq, int most) = kv->device->ops.peek_cq;
+	int i;
+
+	CHECK("completions can be counted", count);
+	if (!count)
+		return;
+	CHECK_EQ("there are none", 0, count(kv->cq, 100));
+	kv_post_recv(kv, kv->qp[1], 1, 8);
+	kv_post_send(kv, kv->qp[0], 0, 7, 64);
+	for (i = 0; i < 1000 && count(kv->cq, 100) < 2; i++)
+		usleep_range(1000, 2000);
+	CHECK_EQ("there are two of a message", 2, count(kv->cq, 100));
+	CHECK_EQ("or as many as were asked for", 1, count(kv->cq, 1));
+	kv_drop_completions(kv->cq);
+	CHECK_EQ("and none that were polled", 0, count(kv->cq, 100));
+}
+
 void kv_test_qp(struct kv *kv)
 {
 	struct ib_qp *qp;
@@ -95,6 +116,7 @@ void kv_test_qp(struct kv *kv)
 
 	CHECK_EQ("connected anew", 0, kv_connect(kv));
 	post_in_interrupt(kv);
+	peek(kv);
 
 	qp = kv_qp(kv, IB_QPT_RC, NULL);
 	CHECK("a queue pair", !IS_ERR(qp));

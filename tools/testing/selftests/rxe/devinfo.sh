@@ -7,8 +7,8 @@
 # timeout: 90
 . "$(dirname "$0")/lib.sh"
 
-# What rests on chance or on the rdma-core is left out, and so is, by name, what stock has or claims to have and ours does not
-# (Documentation/differences.md): AUTO_PATH_MIG (0x10), FLUSH_PERSISTENT (bit 39).
+# What rests on chance or on the rdma-core is left out, and so is what stock claims to have and ours does not
+# (Documentation/differences.md): AUTO_PATH_MIG (0x10).
 normal() {
 	awk '!/AUTO_PATH_MIG/' |
 		sed -E 's/^(\s*(node_guid|sys_image_guid):\s*).*/\1X/; s/(GID\[ *[0-9]+\]:\s*)fe80:.*(, RoCE)/\1fe80::X\2/' |
@@ -19,10 +19,10 @@ normal() {
 			esac
 		done
 }
-# A line with its number of flags, which has not the two.
+# A line with its number of flags, which has not that one.
 without_known() {
 	local flags=${1##*0x}
-	printf '%s0x%X\n' "${1%0x*}" $((0x$flags & ~(1 << 39 | (0x10))))
+	printf '%s0x%X\n' "${1%0x*}" $((0x$flags & ~0x10))
 }
 
 # eui64: the identifier that A's MAC address makes.
