@@ -64,6 +64,14 @@ pub(crate) fn random_byte() -> u8 {
     byte[0]
 }
 
+/// The first address and the length of a user region.
+fn range_of(user: &UserMr) -> (u64, u64) {
+    match user.access.contains(Access::ZERO_BASED) {
+        true => (0, user.length),
+        false => (user.iova, user.length),
+    }
+}
+
 /// The memory regions of a device, by index.
 #[pin_data]
 pub(crate) struct Mrs {
@@ -136,8 +144,7 @@ impl Mrs {
     ) -> Result<Arc<Mr>> {
         let memory = Memory::User(umem);
         memory.prepare(user.access, ctx)?;
-        let range = (user.iova, user.length);
-        self.add(pd, user.access, range, memory, ctx)
+        self.add(pd, user.access, range_of(user), memory, ctx)
     }
 
     /// Creates a user region that is paged on demand (`reg_user_mr`).
@@ -152,8 +159,7 @@ impl Mrs {
         umem: Arc<OdpUmem>,
         ctx: &MaySleep,
     ) -> Result<Arc<Mr>> {
-        let range = (user.iova, user.length);
-        self.add(pd, user.access, range, Memory::Paged(umem), ctx)
+        self.add(pd, user.access, range_of(user), Memory::Paged(umem), ctx)
     }
 
     /// Creates a fast registration region for up to `max_pages` pages (`alloc_mr`).

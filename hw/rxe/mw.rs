@@ -27,7 +27,7 @@ use crate::limits;
 use crate::mr::{self, Lease, Mr, MrError, Mrs, Region};
 
 /// Access flags of a window.
-const SUPPORTED: Access = mr::SUPPORTED.with(Access::ZERO_BASED);
+const SUPPORTED: Access = mr::SUPPORTED;
 
 /// Identifies the QP that has bound a window. IDs are never reused, as QP numbers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

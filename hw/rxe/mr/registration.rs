@@ -20,6 +20,7 @@ use rdma::{Access, MaySleep, Umem, VirtDma};
 pub(crate) const SUPPORTED: Access = Access::LOCAL_WRITE
     .with(REMOTE)
     .with(Access::MW_BIND)
+    .with(Access::ZERO_BASED)
     .with(Access::FLUSH_GLOBAL)
     .with(Access::FLUSH_PERSISTENT)
     .with(Access::ON_DEMAND)
@@ -133,7 +134,7 @@ impl Mr {
     /// # Errors
     ///
     /// `EACCES` for write access to memory that was pinned for reading, `EINVAL` for flushing to persistence what is not persistent.
-    /// `EOPNOTSUPP` for unsupported access flags.
+    /// `EOPNOTSUPP` for unsupported access flags, and for addresses that are to begin elsewhere.
     pub(crate) fn change(
         &self,
         pd: Option<PdId>,
@@ -149,7 +150,9 @@ impl Mr {
             if access.is_writable() && writable != Some(true) {
                 return Err(EACCES);
             }
-            if !access.without(SUPPORTED).is_empty() {
+            let moves =
+                access.contains(Access::ZERO_BASED) != self.access().contains(Access::ZERO_BASED);
+            if moves || !access.without(SUPPORTED).is_empty() {
                 return Err(EOPNOTSUPP);
             }
             let prepared = self.memory.access(|memory| memory.prepare(access, ctx));

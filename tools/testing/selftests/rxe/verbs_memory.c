@@ -108,6 +108,40 @@ static void rights(void)
 	}
 }
 
+/* A region whose addresses are offsets from its start, for the peer and for the program itself. */
+static void zero_based(int more, const char *how)
+{
+	static char memory[8192];
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory + 100, 5000, ACCESS_ALL | IBV_ACCESS_ZERO_BASED | more);
+	struct ibv_sge here;
+	char name[80];
+	int status;
+
+#define NAMED(what) (snprintf(name, sizeof(name), "addresses from zero on%s: %s", how, what), name)
+	verdict(NAMED("a region"), mr, true, strerror(errno));
+	if (!mr)
+		return;
+	anew();
+	here = (struct ibv_sge){ (uintptr_t)a.buffer, 10, a.mr->lkey };
+	strcpy(a.buffer, "9 letters");
+	status = operate(&a, IBV_WR_RDMA_WRITE, here, 4990, mr->rkey);
+	verdict(NAMED("a peer writes to its end"), !status && !memcmp(memory + 5090, "9 letters", 10), false, "status or bytes");
+	strcpy(memory + 100, "its start");
+	status = operate(&a, IBV_WR_RDMA_READ, here, 0, mr->rkey);
+	verdict(NAMED("a peer reads its start"), !status && !strcmp(a.buffer, "its start"), false, "status or bytes");
+	here = (struct ibv_sge){ 12, 10, mr->lkey };
+	status = operate(&b, IBV_WR_RDMA_READ, here, (uintptr_t)a.buffer, a.mr->rkey);
+	verdict(NAMED("its owner reads into it"), !status && !strcmp(memory + 112, "its start"), false, "status or bytes");
+	here = (struct ibv_sge){ (uintptr_t)a.buffer, 10, a.mr->lkey };
+	status = operate(&a, IBV_WR_RDMA_WRITE, here, 4991, mr->rkey);
+	verdict(NAMED("a byte too far"), status == IBV_WC_REM_ACCESS_ERR, false, "another status");
+	anew();
+	here = (struct ibv_sge){ (uintptr_t)a.buffer, 10, a.mr->lkey };
+	status = operate(&a, IBV_WR_RDMA_WRITE, here, (uintptr_t)memory + 100, mr->rkey);
+	verdict(NAMED("the program's address is none of its own"), status == IBV_WC_REM_ACCESS_ERR, false, "another status");
+	ibv_dereg_mr(mr);
+}
+
 /* Writes into it and reads it back, from an odd address on; the owner of the memory sees it. */
 static void kind(const char *what, char *memory, size_t length)
 {
@@ -304,6 +338,8 @@ int main(int argc, char **argv)
 		return all_done();
 	}
 	rights();
+	zero_based(0, "");
+	zero_based(IBV_ACCESS_ON_DEMAND, ", on demand");
 	kinds();
 	gone("SEND into a region that is gone", false);
 	gone("WRITE with immediate into a region that is gone", true);
