@@ -250,6 +250,14 @@ impl Consumer {
             .distance(self.next, self.shared.load(layout::PRODUCER))
     }
 
+    /// Whether the process has written an index that the ring does not have: then nothing is known of what it has posted.
+    #[inline]
+    pub(crate) fn is_broken(&self) -> bool {
+        let memory = &self.shared.memory;
+        let producer = memory.load_acquire_u32(layout::PRODUCER);
+        producer.is_none_or(|producer| producer > self.shared.mask)
+    }
+
     /// Copies bytes at `offset` of the element that is `nth` after the oldest one.
     ///
     /// Each byte must be read only once: a second read may return another value. Returns `false`, and copies nothing,

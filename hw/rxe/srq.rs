@@ -12,6 +12,7 @@
 //! |---|---|---|---|
 //! | `Srq::state` | the posted requests and the limit | any, interrupts off | nothing |
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::uaccess::{UserPtr, UserSlice};
@@ -78,6 +79,14 @@ impl Posted {
     }
 
     /// Takes the oldest request, and copies its list to the start of `list`.
+    /// Whether nothing can be taken from it any more.
+    fn is_broken(&self) -> bool {
+        match self {
+            Self::User(ring) => ring.is_broken(),
+            Self::Kernel { .. } => false,
+        }
+    }
+
     fn take(&mut self, max_sge: u32, list: &mut [u8]) -> Option<RecvWqe> {
         match self {
             Self::User(ring) => wqe::take_recv(ring, max_sge, list),
@@ -111,6 +120,10 @@ struct State {
     limit: u32,
 }
 
+/// A shared receive queue is in error, and so are its queue pairs (IBTA volume 1, section 11.6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken;
+
 /// A shared receive queue.
 #[pin_data]
 pub(crate) struct Srq {
@@ -118,6 +131,8 @@ pub(crate) struct Srq {
     pd: PdId,
     max_sge: u32,
     user: bool,
+    /// Whether its requests could not be taken.
+    broken: AtomicBool,
     events: Arc<SrqHandle>,
     /// Taken in any context, also inside of an engine's lock; nothing is locked inside.
     #[pin]
@@ -178,6 +193,7 @@ impl Srq {
                 pd,
                 max_sge: attr.max_sge,
                 user: user.is_some(),
+                broken: AtomicBool::new(false),
                 events,
                 state <- new_spinlock_irq!(state, "Srq::state"),
             }),
@@ -200,9 +216,22 @@ impl Srq {
     /// Takes the oldest request, and copies its list to the start of `list`. Any context.
     ///
     /// When fewer requests than the limit are left, an event is raised, once.
-    pub(crate) fn take(&self, list: &mut [u8]) -> Option<RecvWqe> {
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]: the program has broken the queue. The first time, `IB_EVENT_SRQ_ERR` is raised.
+    pub(crate) fn take(&self, list: &mut [u8]) -> Result<Option<RecvWqe>, Broken> {
         let mut state = self.state.lock();
-        let wqe = state.posted.take(self.max_sge, list)?;
+        if state.posted.is_broken() || self.is_broken() {
+            drop(state);
+            if !self.broken.swap(true, Ordering::AcqRel) {
+                self.events.raise(SrqEvent::Err);
+            }
+            return Err(Broken);
+        }
+        let Some(wqe) = state.posted.take(self.max_sge, list) else {
+            return Ok(None);
+        };
         let low = state.posted.len() < state.limit;
         if low {
             state.limit = 0;
@@ -211,7 +240,13 @@ impl Srq {
         if low {
             self.events.raise(SrqEvent::LimitReached);
         }
-        Some(wqe)
+        Ok(Some(wqe))
+    }
+
+    /// Whether the queue is in error.
+    #[inline]
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
     }
 
     /// Posts requests of a kernel consumer, or of a uverbs command: `post_srq_recv`. Any context.

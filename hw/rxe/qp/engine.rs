@@ -428,6 +428,10 @@ impl Engine {
 
     /// Runs requester and responder; returns whether there is more to do at once.
     pub(super) fn run(&mut self, qp: &Qp) -> bool {
+        if self.queues.recv.is_broken() && !matches!(qp.state(), QpState::Reset | QpState::Err) {
+            qp.events.raise(rdma::QpEvent::Fatal);
+            self.fail(qp);
+        }
         let now = Time::from_ns(now_ns());
         let budget = match self.queues.loops_back() {
             true => BUDGET,

@@ -11,6 +11,7 @@ use super::types::Queues;
 use crate::mr::{MrError, Region};
 use crate::packet::{Arrival, Payload};
 use crate::source::Source;
+use crate::srq::Broken;
 use crate::wqe;
 use core::sync::atomic::{fence, Ordering};
 use kernel::sync::rcu;
@@ -156,8 +157,14 @@ impl<'p> RecvOps for QpOps<'p> {
 
     fn next_recv(&mut self) -> NextRecv {
         let (qp, recv) = (self.qp, &mut self.queues.recv);
-        let Some(wqe) = recv.take(&qp.posted_recvs, &qp.outstanding_recvs) else {
-            return NextRecv::Empty;
+        let wqe = match recv.take(&qp.posted_recvs, &qp.outstanding_recvs) {
+            Ok(Some(wqe)) => wqe,
+            Ok(None) => return NextRecv::Empty,
+            Err(Broken) => {
+                qp.events.raise(rdma::QpEvent::Fatal);
+                qp.run_sharing();
+                return NextRecv::Invalid(WcStatus::LocQpOpErr);
+            }
         };
         let num_sge = wqe.num_sge.unwrap_or(0);
         recv.current = Some(Current {
@@ -272,7 +279,10 @@ impl<'p> RecvOps for QpOps<'p> {
             let flushed = qp.rxe.mrs.flush_whole(reth.rkey, qp.pd, needed);
             flushed.map_err(|_| RemoteFault::Access)?;
         } else {
-            self.region(reth.rkey, needed, reth.va, reth.length)?;
+            let region = self.region(reth.rkey, needed, reth.va, reth.length)?;
+            if needed.contains(rdma::Access::FLUSH_PERSISTENT) {
+                region.write_back().map_err(|_| RemoteFault::Access)?;
+            }
         }
         fence(Ordering::SeqCst);
         Ok(())

@@ -5,7 +5,7 @@
 use crate::ids::PdId;
 use crate::limits;
 use crate::ring::Consumer;
-use crate::srq::Srq;
+use crate::srq::{Broken, Srq};
 use crate::wqe::{self, Inbox, RecvWqe};
 use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::prelude::*;
@@ -93,19 +93,31 @@ impl RecvQueue {
 
     /// Takes the next request and its list; for a kernel consumer, from those that it has `posted`, whose number is
     /// `outstanding`.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] of a shared receive queue.
     pub(super) fn take(
         &mut self,
         posted: &SpinLockIrq<Inbox<RecvWqe>>,
         outstanding: &AtomicU32,
-    ) -> Option<RecvWqe> {
-        match &mut self.source {
+    ) -> Result<Option<RecvWqe>, Broken> {
+        Ok(match &mut self.source {
             Source::Posted => {
-                let wqe = posted.lock().take(&mut *self.list)?;
-                outstanding.fetch_sub(1, Ordering::AcqRel);
-                Some(wqe)
+                let wqe = posted.lock().take(&mut *self.list);
+                if wqe.is_some() {
+                    outstanding.fetch_sub(1, Ordering::AcqRel);
+                }
+                wqe
             }
             Source::Ring(ring) => wqe::take_recv(ring, self.max_sge, &mut *self.list),
-            Source::Shared(srq) => srq.take(&mut *self.list),
-        }
+            Source::Shared(srq) => return srq.take(&mut *self.list),
+        })
+    }
+
+    /// Whether it is a shared one that is in error.
+    #[inline]
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(&self.source, Source::Shared(srq) if srq.is_broken())
     }
 }

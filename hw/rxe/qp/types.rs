@@ -128,6 +128,15 @@ impl Qp {
         });
     }
 
+    /// Lets all QPs of the device with a shared receive queue run: theirs may be in error. Any context.
+    pub(super) fn run_sharing(&self) {
+        for (_, qp) in self.rxe.qps.iter() {
+            if qp.has_srq {
+                Self::schedule(&qp);
+            }
+        }
+    }
+
     pub(super) fn fixed(&self) -> Fixed {
         Fixed {
             service: self.service,

@@ -159,7 +159,8 @@ static void write_request(struct ring *ring)
 	else
 		__atomic_store_n(&ring->queue->consumer_index, one_in(4) ? odd_number() : producer, __ATOMIC_RELEASE);
 	if (ring->slot >= 256)
-		__atomic_store_n(&ring->queue->producer_index, producer + ahead, __ATOMIC_RELEASE);
+		/* An index beyond the ring ends a shared receive queue. */
+		__atomic_store_n(&ring->queue->producer_index, one_in(200) ? producer + ahead : (producer + ahead) & ring->mask, __ATOMIC_RELEASE);
 }
 
 /* Anywhere in the rings; the words of the indices and of the first slots more often. */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Shared receive queues: call by call (verbs_srq.c), and under load.
-# rows: 1.065 2.026 3.104 3.110 4.049 4.098 4.099 4.100 4.101 4.103 4.138
+# rows: 1.065 2.026 3.104 3.110 3.111 4.049 4.098 4.099 4.100 4.101 4.103 4.138
 # kernels: stock kcsan uml
 # mixes: all
 # timeout: 120

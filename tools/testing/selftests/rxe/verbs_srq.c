@@ -6,6 +6,7 @@
  */
 #include "verbs.h"
 #include "uverbs_raw.h"
+#include <rdma/rdma_user_rxe.h>
 
 #define WRS 16
 
@@ -304,6 +305,79 @@ static void lists(void)
 	verdict("an SRQ goes with what is posted", !ibv_destroy_srq(other), false, "destroy");
 }
 
+/* The ring of this process that has so many entries. */
+static struct rxe_queue_buf *ring_with(uint32_t mask)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	struct rxe_queue_buf *found = NULL;
+	unsigned long start;
+	char line[512];
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if (strstr(line, "uverbs") && sscanf(line, "%lx-", &start) == 1 && ((struct rxe_queue_buf *)start)->index_mask == mask)
+			found = (struct rxe_queue_buf *)start;
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+static int state_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) ? -1 : (int)attr.qp_state;
+}
+
+/* An index that no library writes: nobody knows what is posted. The SRQ and all of its QPs are in error, and others are not. */
+static void broken(void)
+{
+	static const struct setup rc;
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 2000, .max_sge = 2 } };
+	struct ibv_srq *usual = srq;
+	struct rxe_queue_buf *ring;
+	struct ibv_async_event event;
+	struct pollfd fd = { .fd = context->async_fd, .events = POLLIN };
+	struct end c1, c2, d1, d2, a, b;
+	int srq_errors = 0, first = 0, second = 0, others = 0, status;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	srq = ibv_create_srq(pd, &init);
+	ring = ring_with(2047);
+	if (!srq || !ring)
+		die("an SRQ and its ring");
+	end_init(&c1, &rc), end_init(&c2, &rc), end_init(&d1, &rc), end_init(&d2, &rc);
+	share(&d1, &c1, &rc);
+	share(&d2, &c2, &rc);
+	srq = usual;
+	pair_init(&a, &b, &rc);
+	while (wait_event(0) != -1)
+		;
+	ring->producer_index = 1 << 20 | 1;
+	wr = request(&c1, &d1, IBV_WR_SEND, &sge);
+	sge.length = 10;
+	post(&c1, &wr);
+	status = wait_wc(&c1, 3000).status;
+	verdict("an SRQ of which nobody knows what is posted: its peer is told", status == IBV_WC_REM_OP_ERR, true, ibv_wc_status_str(status));
+	while (poll(&fd, 1, 500) == 1 && !ibv_get_async_event(context, &event)) {
+		srq_errors += event.event_type == IBV_EVENT_SRQ_ERR && event.element.srq == d1.qp->srq;
+		first += event.event_type == IBV_EVENT_QP_FATAL && event.element.qp == d1.qp;
+		second += event.event_type == IBV_EVENT_QP_FATAL && event.element.qp == d2.qp;
+		others += event.event_type == IBV_EVENT_QP_FATAL && event.element.qp != d1.qp && event.element.qp != d2.qp;
+		ibv_ack_async_event(&event);
+	}
+	verdict("SRQ_ERR, once", srq_errors == 1, true, "no event");
+	verdict("QP_FATAL for the QP that has found it", first == 1, true, "no event");
+	verdict("QP_FATAL for the other QP of the SRQ", second == 1, true, "no event");
+	verdict("and for no further one", !others, false, "events");
+	verdict("both are in error", state_of(d1.qp) == IBV_QPS_ERR && state_of(d2.qp) == IBV_QPS_ERR, true, "other states");
+	verdict("a QP without the SRQ is not", state_of(b.qp) == IBV_QPS_RTS && state_of(b2.qp) != IBV_QPS_ERR, false, "other states");
+	usual = d1.qp->srq;
+	end_destroy(&c1), end_destroy(&c2), end_destroy(&d1), end_destroy(&d2), end_destroy(&a), end_destroy(&b);
+	verdict("it goes after its QPs", !ibv_destroy_srq(usual), false, "destroy");
+}
+
 int main(int argc, char **argv)
 {
 	open_device(argc, argv);
@@ -316,6 +390,7 @@ int main(int argc, char **argv)
 	unreliable();
 	datagrams();
 	lists();
+	broken();
 	ibv_destroy_qp(b1.qp);
 	ibv_destroy_qp(b2.qp);
 	verdict("the SRQ goes after its QPs", !ibv_destroy_srq(srq), false, "destroy");
