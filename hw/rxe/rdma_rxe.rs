@@ -88,6 +88,10 @@ process_module! {
             default: 1,
             description: "Send and take packets of a message together, by UDP segmentation offload (0: one by one)",
         },
+        flow_control: u8 {
+            default: 0,
+            description: "Tell the peers of RC queue pairs how many receives are posted (0: no end-to-end flow control)",
+        },
         pkeys: u16 {
             default: 1,
             description: "Entries of the P_Key table of a device, 1 to 64; more than one can be set by the file set_pkey of the device",

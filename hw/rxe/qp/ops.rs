@@ -33,6 +33,11 @@ fn segmentation() -> bool {
     *crate::module_parameters::segmentation.value() != 0
 }
 
+/// Whether peers are told of the receives that are posted.
+pub(super) fn flow_control() -> bool {
+    *crate::module_parameters::flow_control.value() != 0
+}
+
 /// The implementation of `SendOps` and `RecvOps` during one call of the engine.
 pub(crate) struct QpOps<'p> {
     pub(super) qp: &'p Qp,

@@ -10,6 +10,7 @@
 //! The requests of a program that posts faster than it polls are handled together: at once on [another CPU](super::affinity), or
 //! on this one [when the program arms its CQ](crate::doorbell).
 
+use super::ops::flow_control;
 use super::types::Qp;
 use super::Sends;
 use crate::cq::Pending;
@@ -102,8 +103,10 @@ impl Qp {
         if self.user {
             return self.drive_recvs(wrs);
         }
+        let had_none = self.outstanding_recvs.load(Ordering::Acquire) == 0;
         let posted = self.copy_recvs(wrs);
-        if self.state() == QpState::Err {
+        // In ERR they are flushed; a peer that was told that there are none waits for them.
+        if self.state() == QpState::Err || (had_none && flow_control()) {
             Self::schedule(self);
         }
         posted

@@ -4,7 +4,7 @@
 //! network.
 
 use super::direct;
-use super::ops::QpOps;
+use super::ops::{flow_control, QpOps};
 use super::recv_queue::Current;
 use super::send::wc_status;
 use super::types::Queues;
@@ -178,6 +178,14 @@ impl<'p> RecvOps for QpOps<'p> {
         NextRecv::Ready {
             length: u32::try_from(length).unwrap_or(u32::MAX),
         }
+    }
+
+    #[inline]
+    fn receives(&mut self) -> Option<u32> {
+        if !flow_control() {
+            return None;
+        }
+        self.queues.recv.posted(&self.qp.outstanding_recvs)
     }
 
     fn recv_scatter(

@@ -91,6 +91,16 @@ impl RecvQueue {
         wrs.try_for_each(|wr| wqe::post_recv(&wr, self.max_sge, ring))
     }
 
+    /// The number of requests that are posted, `outstanding` of a kernel consumer. `None` for a shared queue: they are for any queue
+    /// pair.
+    pub(super) fn posted(&self, outstanding: &AtomicU32) -> Option<u32> {
+        match &self.source {
+            Source::Posted => Some(outstanding.load(Ordering::Acquire)),
+            Source::Ring(ring) => Some(ring.available()),
+            Source::Shared(_) => None,
+        }
+    }
+
     /// Takes the next request and its list; for a kernel consumer, from those that it has `posted`, whose number is
     /// `outstanding`.
     ///

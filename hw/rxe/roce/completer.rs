@@ -32,6 +32,12 @@ impl Requester {
         if self.attr.service != Service::Rc || !self.state.sends() {
             return Received::Done;
         }
+        if current || headers.psn().is_before(self.oldest.psn()) {
+            headers
+                .aeth()
+                .into_iter()
+                .for_each(|aeth| self.note_credits(&aeth));
+        }
         if !current {
             self.refused_read(headers, ops);
             return Received::Done;

@@ -121,9 +121,28 @@ pub enum NakCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Credits(u8);
 
+/// The numbers of receives that the codes stand for (IBTA volume 1, table 46).
+const CREDIT_COUNTS: [u32; 31] = [
+    0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
+    2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
+];
+
 impl Credits {
     /// No flow control: the number is not reported (always with a shared receive queue).
     pub const UNLIMITED: Self = Self(31);
+
+    /// The largest number that is reported and not more than `receives`.
+    #[inline]
+    pub fn of(receives: u32) -> Self {
+        let up_to = CREDIT_COUNTS.partition_point(|&count| count <= receives);
+        Self::new(up_to.saturating_sub(1) as u8)
+    }
+
+    /// The number of receives; `None` without flow control.
+    #[inline]
+    pub fn count(self) -> Option<u32> {
+        CREDIT_COUNTS.get(usize::from(self.0)).copied()
+    }
 
     /// A code from the low 5 bits of `code`; the others are ignored.
     #[inline]

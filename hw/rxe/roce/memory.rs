@@ -361,6 +361,13 @@ pub trait RecvOps {
     /// Called only when there is no current one.
     fn next_recv(&mut self) -> NextRecv;
 
+    /// The number of receives that are posted besides the current one, if the peer is to be told of them: end-to-end flow control
+    /// (IBTA volume 1, 9.7.7.2). When it grows from 0, the responder should [run](crate::responder::Responder::run).
+    #[inline]
+    fn receives(&mut self) -> Option<u32> {
+        None
+    }
+
     /// Copies a payload to `offset` of the current receive.
     ///
     /// For UD, `offset` is 40: the first 40 bytes are the [GRH area](Self::recv_header). Not called for an empty payload.

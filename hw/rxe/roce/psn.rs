@@ -111,7 +111,20 @@ impl Msn {
     /// The number after this one.
     #[inline]
     pub const fn next(self) -> Self {
-        Self::new(self.0.wrapping_add(1))
+        self.add(1)
+    }
+
+    /// The number that follows this one by `count`.
+    #[inline]
+    pub const fn add(self, count: u32) -> Self {
+        Self::new(self.0.wrapping_add(count))
+    }
+
+    /// Whether this number is after `other`.
+    #[inline]
+    pub const fn is_after(self, other: Self) -> bool {
+        let ahead = self.0.wrapping_sub(other.0) & MASK;
+        ahead != 0 && ahead < HALF
     }
 }
 

@@ -55,6 +55,15 @@ impl SendWr {
         }
     }
 
+    /// Whether the message takes a receive of the peer.
+    #[inline]
+    pub(crate) const fn takes_receive(&self) -> bool {
+        matches!(
+            self.op,
+            SendOp::Send { .. } | SendOp::Write { imm: Some(_), .. }
+        )
+    }
+
     /// Whether the response is more than an acknowledge.
     #[inline]
     pub(crate) const fn is_answered(&self) -> bool {

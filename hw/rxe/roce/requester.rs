@@ -19,13 +19,13 @@
 use crate::memory::{SendOp, SendOps, SendWr, TransmitError};
 use crate::mtu::Mtu;
 use crate::pkey::Pkey;
-use crate::psn::Psn;
+use crate::psn::{Msn, Psn};
 use crate::request::{PacketSpec, Request};
 use crate::state::{
     Completion, Counter, QpEvent, Run, SendAttr, Service, State, Time, WcStatus, RNR_RETRY_INFINITE,
 };
 use crate::timer::AckTimeout;
-use crate::wire::Qpn;
+use crate::wire::{Aeth, Qpn, Syndrome};
 
 /// Maximum number of packets between two that request an acknowledge, also within a message.
 const ACK_REQ_INTERVAL: u32 = 64;
@@ -51,16 +51,19 @@ pub(crate) struct Cursor {
     first: Psn,
     /// Number of its packets before this position.
     pub(crate) packet: u32,
+    /// Number of messages before it: its own number (SSN) is the next one (IBTA volume 1, 9.7.7.2.1).
+    pub(crate) messages: Msn,
     /// The work request itself, once it was read.
     wr: Option<SendWr>,
 }
 
 impl Cursor {
-    const fn at(index: u32, first: Psn) -> Self {
+    const fn at(index: u32, first: Psn, messages: Msn) -> Self {
         Self {
             index,
             first,
             packet: 0,
+            messages,
             wr: None,
         }
     }
@@ -92,7 +95,8 @@ impl Cursor {
     /// Advances to the end of a work request of `total` packets.
     #[inline]
     fn finish(&mut self, total: u32) {
-        *self = Self::at(self.index.wrapping_add(1), self.first.add(total));
+        let messages = self.messages.add((total != 0).into());
+        *self = Self::at(self.index.wrapping_add(1), self.first.add(total), messages);
     }
 
     /// Whether a PSN is that of a packet of this work request before this position.
@@ -168,6 +172,8 @@ pub struct Requester {
     /// READ and ATOMIC requests between `oldest` and `next`.
     reads: u32,
     unasked: Unasked,
+    /// The last message for which the peer has a receive (LSN), if it tells.
+    limit: Option<Msn>,
     /// A work request that cannot be sent; it fails when all requests before it have completed.
     fault: Option<(u32, WcStatus)>,
     pub(crate) wait: Wait,
@@ -181,7 +187,8 @@ pub struct Requester {
     /// `next` has gone back, and no new response has arrived since: further signs of the same loss are ignored.
     recovering: bool,
     /// After a timeout, one packet that requests an acknowledge is sent, and the others wait for its response. Sending
-    /// all of them again would only lengthen the queues of a slow peer.
+    /// all of them again would only lengthen the queues of a slow peer. So does the first packet of a message for which the
+    /// peer has no receive.
     probing: bool,
 }
 
@@ -217,7 +224,7 @@ impl Requester {
             max_rd_atomic: 0,
             window: 1,
         };
-        let zero = Cursor::at(0, attr.sq_psn);
+        let zero = Cursor::at(0, attr.sq_psn, Msn::new(0));
         Self {
             attr,
             state: State::Reset,
@@ -228,6 +235,7 @@ impl Requester {
             begun: 0,
             reads: 0,
             unasked: Unasked::NOTHING,
+            limit: None,
             fault: None,
             wait: Wait::Nothing,
             retries_left: 0,
@@ -243,7 +251,7 @@ impl Requester {
         self.attr = attr;
         self.limit_attr();
         self.state = State::Rts;
-        self.oldest = Cursor::at(self.oldest.index, attr.sq_psn);
+        self.oldest = Cursor::at(self.oldest.index, attr.sq_psn, Msn::new(0));
         self.next = self.oldest;
         self.max_psn = attr.sq_psn;
         self.refill_retries();
@@ -351,7 +359,7 @@ impl Requester {
             State::Sqd => self.state = State::Rts,
             State::Sqe => {
                 self.state = State::Rts;
-                self.oldest = Cursor::at(self.oldest.index, self.max_psn);
+                self.oldest = Cursor::at(self.oldest.index, self.max_psn, Msn::new(0));
                 self.next = self.oldest;
                 self.begun = self.oldest.index;
             }
@@ -493,18 +501,24 @@ impl Requester {
         let packet = self.next.packet;
         let left = total.saturating_sub(packet);
         let least = if answered { left } else { 1 };
-        if !self.has_room(answered, least) {
-            return Step::Stop(Run::Idle);
+        let limited = self.is_limited(wr, self.next.messages);
+        let alone = self.probing || limited;
+        if !self.has_room(alone, answered, least) {
+            return self.step_full(limited);
         }
-        let in_run = if answered { 1 } else { self.run_of(left, ops) };
+        let in_run = if answered {
+            1
+        } else {
+            self.run_of(alone, left, ops)
+        };
         let count = least.max(in_run);
         let ends = packet.saturating_add(count) >= total;
-        let follower = if ends && in_run < budget && !answered {
+        let follower = if ends && in_run < budget && !answered && !alone {
             self.follower(ops)
         } else {
             None
         };
-        let ack_req = self.requests_ack(ends && follower.is_none(), in_run, count);
+        let ack_req = self.requests_ack(alone || (ends && follower.is_none()), in_run, count);
         let spec = PacketSpec {
             psn: self.next.psn(),
             packet,
@@ -525,12 +539,45 @@ impl Requester {
             Err(TransmitError::Fault(status)) => return self.set_fault(status),
         }
         self.note_asked(ack_req, in_run, ends);
+        // What follows waits for the answer too: without a receive the peer drops it.
+        self.probing |= limited;
         self.sent(wr, count, total, answered, now, ops);
         if follower.is_some() {
             // It was read already.
             self.next.wr = follower;
         }
         Step::Done(in_run)
+    }
+
+    /// Nothing more can be sent before an acknowledge. The last packet of a window requests one; the last one for which the peer has a
+    /// receive may not, since the number of those came later.
+    fn step_full(&mut self, limited: bool) -> Step {
+        if !limited || self.unasked.packets == 0 {
+            return Step::Stop(Run::Idle);
+        }
+        self.ask();
+        Step::Done(1)
+    }
+
+    /// Whether a message after a number of others is one for which the peer has no receive yet. The first packet of such a message may
+    /// be sent when all before it are acknowledged (IBTA volume 1, 9.7.7.2.5): so a report that was lost does not matter.
+    #[inline]
+    fn is_limited(&self, wr: &SendWr, messages: Msn) -> bool {
+        let beyond = |limit: Msn| !limit.is_after(messages);
+        self.limit.is_some_and(beyond) && wr.takes_receive() && self.attr.service == Service::Rc
+    }
+
+    /// Records the receives that the peer reports. A report that is older than others says less than those.
+    #[inline]
+    pub(crate) fn note_credits(&mut self, aeth: &Aeth) {
+        let Syndrome::Ack(credits) = aeth.syndrome else {
+            return;
+        };
+        let new = credits.count().map(|count| aeth.msn.add(count));
+        self.limit = match (self.limit, new) {
+            (Some(old), Some(new)) if !new.is_after(old) => Some(old),
+            _ => new,
+        };
     }
 
     /// Records whether `packets` packets, with the end of a message or not, request an acknowledge.
@@ -553,8 +600,8 @@ impl Requester {
     ///
     /// A run ends where an acknowledge is requested: the window and the interval count packets.
     #[inline]
-    fn run_of<O: SendOps>(&self, left: u32, ops: &mut O) -> u32 {
-        if left == 1 || self.probing {
+    fn run_of<O: SendOps>(&self, alone: bool, left: u32, ops: &mut O) -> u32 {
+        if left == 1 || alone {
             return 1;
         }
         let room = match self.attr.service {
@@ -571,7 +618,7 @@ impl Requester {
     /// or a later packet requests the acknowledge.
     #[inline]
     fn follower<O: SendOps>(&self, ops: &mut O) -> Option<SendWr> {
-        if self.attr.service != Service::Rc || self.probing || self.state != State::Rts {
+        if self.attr.service != Service::Rc || self.state != State::Rts {
             return None;
         }
         if self.unasked.messages.saturating_add(1) >= MESSAGES_PER_ACK {
@@ -580,14 +627,15 @@ impl Requester {
         let wr = ops.wr(self.next.index.wrapping_add(1))?;
         let is_plain = matches!(wr.op, SendOp::Send { .. } | SendOp::Write { .. });
         let is_sent = is_plain && !wr.fence && wr.check(&self.attr).is_ok();
+        let is_sent = is_sent && !self.is_limited(&wr, self.next.messages.next());
         (is_sent && self.fault.is_none()).then_some(wr)
     }
 
-    /// Whether `count` more sequence numbers may be outstanding, and, if `answered`, one more READ or ATOMIC.
+    /// Whether `count` more sequence numbers may be outstanding, and, if `answered`, one more READ or ATOMIC; `alone`: no others may.
     ///
     /// The window limits the requests of this side; `max_rd_atomic` limits the READs that the peer answers at a time.
     #[inline]
-    fn has_room(&self, answered: bool, count: u32) -> bool {
+    fn has_room(&self, alone: bool, answered: bool, count: u32) -> bool {
         if self.attr.service != Service::Rc {
             return true;
         }
@@ -595,7 +643,7 @@ impl Requester {
             return false;
         }
         let outstanding = self.outstanding();
-        let window = match (self.probing, answered) {
+        let window = match (alone, answered) {
             (true, _) => 0,
             (false, true) => MAX_WINDOW,
             (false, false) => self.attr.window,
@@ -616,8 +664,7 @@ impl Requester {
         if self.attr.service != Service::Rc {
             return false;
         }
-        ends || self.probing
-            || self.unasked.packets.saturating_add(packets) >= ACK_REQ_INTERVAL
+        ends || self.unasked.packets.saturating_add(packets) >= ACK_REQ_INTERVAL
             || self.outstanding().saturating_add(count) >= self.attr.window
     }
 
@@ -790,7 +837,7 @@ impl Requester {
         if let Some(wr) = self.oldest.wr(ops) {
             let index = self.oldest.index;
             self.complete(index, &wr, status, ops);
-            self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn);
+            self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn, Msn::new(0));
         }
         let state = match self.attr.service {
             Service::Rc => State::Err,
@@ -813,7 +860,7 @@ impl Requester {
                 return Run::Idle;
             };
             let index = self.oldest.index;
-            self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn);
+            self.oldest = Cursor::at(index.wrapping_add(1), self.max_psn, Msn::new(0));
             self.complete(index, &wr, WcStatus::WrFlushErr, ops);
         }
         Run::More

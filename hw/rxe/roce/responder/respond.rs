@@ -11,7 +11,7 @@ use crate::psn::Psn;
 use crate::resources::{Response, Slot};
 use crate::run::PacketRun;
 use crate::state::{QpEvent, RecvCompletion, RecvOpcode, Run, State, WcStatus};
-use crate::wire::{Aeth, Bth, Headers, NakCode, Packet, Parts, Qpn, Syndrome};
+use crate::wire::{Aeth, Bth, Credits, Headers, NakCode, Packet, Parts, Qpn, Syndrome};
 
 impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     /// Sends `budget` packets, or a run more than that; in the error state, flushes at most `budget` receives.
@@ -36,6 +36,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     /// The result of `run` where it could not.
     #[inline]
     pub(super) fn step<O: RecvOps<Region = R>>(&mut self, ops: &mut O) -> Result<u32, Run> {
+        let credits = self.credits(ops);
         if let Some(resource) = self.resources.sending() {
             let mtu = self.attr.mtu;
             let longest = if resource.has_many() {
@@ -50,7 +51,9 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
                 psn, count, len, ..
             } = response;
             let bth = Bth::new(response.opcode, self.attr.pkey, self.attr.dest_qpn, psn);
-            let packet = Packet::run(Headers::new(bth, &response.parts), len, count);
+            let mut parts = response.parts;
+            parts.aeth.syndrome = Syndrome::Ack(credits);
+            let packet = Packet::run(Headers::new(bth, &parts), len, count);
             let part = response
                 .data
                 .map(|(region, offset)| RegionPart { region, offset });
@@ -63,11 +66,27 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             return Ok(count);
         }
         if let Some(reply) = self.reply {
-            return self.send_reply(reply, ops);
+            return self.send_reply(reply, credits, ops);
         }
         match self.state {
             State::Err => self.flush_one(ops),
+            _ if self.starves && credits.count() != Some(0) => {
+                self.starves = false;
+                self.reply = Some(Reply::Ack);
+                Ok(0)
+            }
             _ => Err(Run::Idle),
+        }
+    }
+
+    /// The receives for the messages after the last completed one, as the peer is told of them.
+    #[inline]
+    fn credits<O: RecvOps<Region = R>>(&self, ops: &mut O) -> Credits {
+        match ops.receives() {
+            Some(posted) if !self.has_srq => {
+                Credits::of(posted.saturating_add(self.recv.is_some().into()))
+            }
+            _ => Credits::UNLIMITED,
         }
     }
 
@@ -90,10 +109,11 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
     fn send_reply<O: RecvOps<Region = R>>(
         &mut self,
         reply: Reply,
+        credits: Credits,
         ops: &mut O,
     ) -> Result<u32, Run> {
         let (syndrome, psn) = match (reply, self.ackable) {
-            (Reply::Ack, Some(psn)) => (Syndrome::ACK, psn),
+            (Reply::Ack, Some(psn)) => (Syndrome::Ack(credits), psn),
             (Reply::Ack, None) => {
                 self.reply = None;
                 return Ok(1);
@@ -120,6 +140,9 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         match ops.respond(&PacketRun::new(packet, self.attr.mtu), None) {
             Err(RespondError::QueueFull | RespondError::Absent) => return Err(Run::Blocked),
             Ok(()) | Err(RespondError::Dropped | RespondError::Nak(_)) => self.reply = None,
+        }
+        if reply == Reply::Ack {
+            self.starves = credits.count() == Some(0);
         }
         Ok(1)
     }

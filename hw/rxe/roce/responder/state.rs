@@ -83,6 +83,8 @@ pub struct Responder<R, S> {
     /// Whether a NAK was sent for the expected packet.
     pub(super) nak_sent: bool,
     pub(super) reply: Option<Reply>,
+    /// Whether the peer was told that there are no receives, and is told when there are.
+    pub(super) starves: bool,
     pub(super) resources: Resources<S>,
     pub(super) last_wqe_told: bool,
 }
@@ -103,6 +105,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             ackable: None,
             nak_sent: false,
             reply: None,
+            starves: false,
             resources: Resources::new(slots),
             last_wqe_told: false,
         }
@@ -209,6 +212,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
             ackable,
             nak_sent,
             reply,
+            starves,
             resources,
             last_wqe_told,
         } = self;
@@ -223,6 +227,7 @@ impl<R, S: DerefMut<Target = [Slot<R>]>> Responder<R, S> {
         *ackable = None;
         *nak_sent = false;
         *reply = None;
+        *starves = false;
         resources.clear();
         *last_wqe_told = false;
     }

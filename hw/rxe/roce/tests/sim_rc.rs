@@ -51,6 +51,8 @@ struct Case {
     longest_run: u32,
     /// Whether the network has no impairments.
     calm: bool,
+    /// Whether each side tells the number of its receives.
+    credits: [bool; 2],
 }
 
 /// A message that the peer must receive.
@@ -204,6 +206,7 @@ fn case() -> impl Strategy<Value = Case> {
             drains: seed % 5 == 0,
             longest_run: [1, 1, 3, 16, 100][(seed >> 8) as usize % 5],
             calm,
+            credits: [16, 17].map(|bit| seed >> bit & 1 != 0),
         },
     )
 }
@@ -431,6 +434,7 @@ fn run(case: &Case) -> Outcome {
     for side in 0..2 {
         ends[side].drains = case.drains;
         ends[side].world.longest_run = case.longest_run;
+        ends[side].world.tells_receives = case.credits[side];
         post_receives(case, &mut ends[side], &plans[1 - side], &mut rng);
     }
     let mut network = Network::new(ends, case.impairments, case.seed);

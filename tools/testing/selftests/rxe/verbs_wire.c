@@ -3,7 +3,7 @@
  * What verbs look like on the wire, between the devices of hosts A and B: the headers of each operation, timers, credits, the fields of
  * an address, and what a queue pair makes of packets that its peer did not send. Runs on A, watches vethA, forges packets on both.
  *
- *   verbs_wire headers|rules|pkeys DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B
+ *   verbs_wire headers|rules|pkeys|credits DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B
  */
 #define _GNU_SOURCE
 #include "verbs.h"
@@ -1295,10 +1295,106 @@ static void pkeys(void)
 	pkey_direct(IBV_QPT_UC, "UC");
 }
 
+/* Credits: what an acknowledge tells of the receives (IBTA 9.7.7.2), and what a sender makes of it
+ * ---------------------------------------------------------------------------------------------------------------------- */
+
+/* The code in the acknowledge of a message that takes one of so many receives. */
+static void credit_code(int receives, int wanted)
+{
+	static const struct setup usual;
+	char name[64], why[32];
+	struct packet p;
+	int code = -1;
+
+	both(&usual);
+	for (int i = 0; i < receives; i++)
+		post_receive(&b, i, 65536, 64);
+	forget();
+	if (ask(IBV_WR_SEND, 8, 0) || wait_wc(&a, 3000).status)
+		die("a message");
+	while (next_packet(&p))
+		if (!p.out && p.opcode == 0x11)
+			code = p.body[0];
+	snprintf(name, sizeof(name), "one of %d receives is taken: code %d", receives, wanted);
+	snprintf(why, sizeof(why), "code %d", code);
+	verdict(name, code == wanted, false, why);
+	none();
+}
+
+/* Ten messages to a peer that has three receives and says so: three and one more are sent until it has others. */
+static void credit_limit(bool told)
+{
+	static const struct setup slow = { .min_rnr_timer = 23 };
+	int good = 0, furthest = 0;
+	struct packet p;
+	char why[80];
+
+	both(&slow);
+	for (int i = 0; i < 4; i++)
+		post_receive(&b, i, 65536, 64);
+	if (ask(IBV_WR_SEND, 8, 0) || wait_wc(&a, 3000).status)
+		die("a message");
+	forget();
+	for (int i = 0; i < 10; i++)
+		if (ask(IBV_WR_SEND, 8, 0))
+			die("post");
+	usleep(15000);
+	while (next_packet(&p))
+		if (p.out && p.qpn == b.qp->qp_num && (int)p.psn > furthest)
+			furthest = p.psn;
+	snprintf(why, sizeof(why), "the PSN %d was sent", furthest);
+	verdict(told ? "a sender holds back what there are no receives for" : "a sender that is told nothing sends all",
+		furthest == (told ? 4 : 10), false, why);
+	for (int i = 0; i < 10; i++)
+		post_receive(&b, i, 65536, 64);
+	while (good < 10 && !wait_wc(&a, 5000).status)
+		good++;
+	snprintf(why, sizeof(why), "%d of 10", good);
+	verdict("it goes on when there are others", good == 10, false, why);
+	none();
+}
+
+/* Acknowledges that tell nonsense of a peer that has receives for all. */
+static void credit_forged(void)
+{
+	static const struct { uint8_t code; uint32_t msn; } aeths[] = {
+		{ 0, 0 }, { 0, 0xffffff }, { 0, 0x7fffff }, { 0, 0x800000 }, { 30, 0x800000 }, { 1, 1 }, { 0x1f, 0 }, { 0, 5 },
+	};
+	static const struct setup usual;
+	int good = 0;
+	char why[80];
+
+	both(&usual);
+	for (int i = 0; i < 60; i++)
+		post_receive(&b, i, 65536, 64);
+	for (int i = 0; i < 48; i++) {
+		uint8_t body[4] = { aeths[i % 8].code, aeths[i % 8].msn >> 16, aeths[i % 8].msn >> 8, aeths[i % 8].msn };
+
+		if (ask(IBV_WR_SEND, 8, 0))
+			die("post");
+		forge(&B, "10.0.0.2", "10.0.0.1", 0x11, a.qp->qp_num, i / 8 - 3, body, 4);
+	}
+	while (good < 48 && !wait_wc(&a, 5000).status)
+		good++;
+	snprintf(why, sizeof(why), "%d of 48", good);
+	verdict("forged acknowledges stop nothing", good == 48, false, why);
+	none();
+}
+
+static void credits(bool told)
+{
+	static const struct { int receives, code; } cases[] = { { 1, 0 }, { 2, 1 }, { 6, 4 }, { 7, 5 }, { 13, 7 }, { 63, 11 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		credit_code(cases[i].receives, told ? cases[i].code : 31);
+	credit_limit(told);
+	credit_forged();
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 6)
-		die("usage: headers|rules|pkeys DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B");
+		die("usage: headers|rules|pkeys|credits DEVICE_A GID_INDEX_A DEVICE_B GID_INDEX_B");
 	A = side_open(argv[2], argv[3], "A");
 	B = side_open(argv[4], argv[5], "B");
 	watch_open();
@@ -1308,6 +1404,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "pkeys"))
 		pkeys();
+	else if (!strcmp(argv[1], "credits"))
+		credits(argc > 6);
 	else
 		rules();
 	return all_done();

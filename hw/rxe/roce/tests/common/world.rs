@@ -74,6 +74,8 @@ pub struct World {
     pub scatter_result: Result<(), WcStatus>,
     // Receive side.
     pub receives: VecDeque<Vec<u8>>,
+    /// Whether the peer is told of their number.
+    pub tells_receives: bool,
     pub current: Option<Vec<u8>>,
     pub received: Vec<Received>,
     pub invalid_receive: Option<WcStatus>,
@@ -112,6 +114,7 @@ impl World {
             transmit_errors: VecDeque::new(),
             scatter_result: Ok(()),
             receives: VecDeque::new(),
+            tells_receives: false,
             current: None,
             received: Vec::new(),
             invalid_receive: None,
@@ -311,6 +314,10 @@ impl RecvOps for World {
             Some(status) => NextRecv::Invalid(status),
             None => NextRecv::Ready { length },
         }
+    }
+
+    fn receives(&mut self) -> Option<u32> {
+        self.tells_receives.then_some(self.receives.len() as u32)
     }
 
     fn recv_scatter(&mut self, offset: u32, payload: &[u8]) -> Result<(), AccessError<WcStatus>> {
