@@ -497,10 +497,11 @@ unsafe extern "C" fn qp_event(event: *mut ib_event, context: *mut c_void) {
     let Ok(event) = QpEvent::try_from(event) else {
         return;
     };
-    if event == QpEvent::LastWqeReached {
-        owner.drain.last_wqe_reached();
-    }
     if let Some(listener) = &owner.events {
         listener.qp_event(event);
+    }
+    // After the listener: a queue pair that was drained has delivered its events.
+    if event == QpEvent::LastWqeReached {
+        owner.drain.last_wqe_reached();
     }
 }
