@@ -25,7 +25,7 @@ if is_ours ib_uverbs; then
 	merged=$(mktemp)
 	awk 'FNR == 1 { other = 1 }
 		/^== / { other = FILENAME == ARGV[2] && ($0 in differs) }
-		FILENAME == ARGV[1] { if (/^== /) differs[$0]; print; next } !other' "$here/hostile_verbs-differs.txt" "$expected" > "$merged"
+		FILENAME == ARGV[1] { if (/^== /) differs[$0]; print; next } !other' "$here/hostile_verbs-differs-$driver.txt" "$expected" > "$merged"
 	expected=$merged
 fi
 as_recorded "$expected" eval "(fuzz 1 60000)"
