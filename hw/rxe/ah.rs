@@ -5,6 +5,7 @@
 //! | lock | protects | taken in | inside |
 //! |---|---|---|---|
 //! | `Ah::av` | the address vector | any, interrupts off | nothing |
+//! | `Av::route` | the cached route | any, interrupts off | nothing |
 
 use core::net::IpAddr;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -22,8 +23,10 @@ use rdma::{Gid, GidAttr, GidType, MaySleep};
 
 use crate::ids::PdId;
 use crate::limits;
+use crate::route::Route;
 
 /// An address vector: the path from a source GID to a destination IP address.
+#[pin_data]
 pub(crate) struct Av {
     /// The source: its GID is the source address, its net device the egress device.
     pub(crate) source: ARef<GidAttr>,
@@ -31,6 +34,9 @@ pub(crate) struct Av {
     pub(crate) destination: IpAddr,
     /// Destination GID and MAC address, traffic class, hop limit, flow label.
     pub(crate) fields: AhFields,
+    /// The route of the last datagram, while no path uses it.
+    #[pin]
+    route: SpinLockIrq<Option<Route>>,
 }
 
 impl Av {
@@ -38,8 +44,8 @@ impl Av {
     ///
     /// # Errors
     ///
-    /// `EINVAL` without a RoCE v2 source GID.
-    pub(crate) fn new(attr: &AhAttr<'_>) -> Result<Self> {
+    /// `EINVAL` without a RoCE v2 source GID; `ENOMEM`.
+    pub(crate) fn new(attr: &AhAttr<'_>) -> Result<Arc<Self>> {
         let owned = attr.to_owned();
         Self::between(owned.sgid_attr.ok_or(EINVAL)?, owned.fields)
     }
@@ -48,8 +54,8 @@ impl Av {
     ///
     /// # Errors
     ///
-    /// `EINVAL` without a RoCE v2 source GID, or without a global route.
-    pub(crate) fn between(source: ARef<GidAttr>, fields: AhFields) -> Result<Self> {
+    /// `EINVAL` without a RoCE v2 source GID, or without a global route; `ENOMEM`.
+    pub(crate) fn between(source: ARef<GidAttr>, fields: AhFields) -> Result<Arc<Self>> {
         let route = fields.grh.ok_or(EINVAL)?;
         if source.gid_type() != GidType::RoceV2 {
             return Err(EINVAL);
@@ -59,11 +65,26 @@ impl Av {
             Some(_) => IpAddr::V4(Ipv4Addr::from(last_four(route.dgid))),
             None => IpAddr::V6(Ipv6Addr::from(route.dgid.0)),
         };
-        Ok(Self {
+        let new = pin_init!(Self {
             source,
             destination,
             fields,
-        })
+            route <- new_spinlock_irq!(None, "Av::route"),
+        });
+        Arc::pin_init(new, GFP_ATOMIC)
+    }
+
+    /// Takes the route that the vector keeps, if any. Any context.
+    #[inline]
+    pub(crate) fn take_route(&self) -> Option<Route> {
+        self.route.lock().take()
+    }
+
+    /// Keeps a route until it is taken, or the vector is dropped. Any context.
+    #[inline]
+    pub(crate) fn keep_route(&self, route: Option<Route>) {
+        // Another QP may have returned one. It is dropped after the lock.
+        let _other = core::mem::replace(&mut *self.route.lock(), route);
     }
 
     /// The GRH fields; a RoCE address vector always has them.
@@ -110,7 +131,7 @@ impl Ah {
     }
 
     fn new(number: u32, pd: PdId, attr: &AhAttr<'_>) -> Result<Arc<Self>> {
-        let av = Arc::new(Av::new(attr)?, GFP_ATOMIC)?;
+        let av = Av::new(attr)?;
         Arc::pin_init(
             pin_init!(Self { number, pd, av <- new_spinlock_irq!(av, "Ah::av") }),
             GFP_ATOMIC,
@@ -134,7 +155,7 @@ impl Ah {
     ///
     /// As for [`Av::new`], or `ENOMEM`; the handle is then unchanged.
     pub(crate) fn modify(&self, attr: &AhAttr<'_>) -> Result {
-        let mut av = Arc::new(Av::new(attr)?, GFP_ATOMIC)?;
+        let mut av = Av::new(attr)?;
         core::mem::swap(&mut *self.av.lock(), &mut av);
         Ok(())
     }

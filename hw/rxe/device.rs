@@ -3,7 +3,7 @@
 //! Data of a device that all parts of the driver share: tables of its objects, counters, attributes of its port. It is
 //! generic over the queue pairs, which refer to it.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
 use kernel_ext::deferred_drop::DeferredDrop;
@@ -62,6 +62,7 @@ pub(crate) struct Rxe<Q: Send + Sync + 'static> {
     /// Hardware counters of the port.
     pub(crate) counters: Counters,
     mtu: AtomicU8,
+    keeps_routes: AtomicBool,
     bad_pkeys: AtomicU32,
     qkey_violations: AtomicU32,
     sys_image_guid: AtomicU64,
@@ -88,6 +89,7 @@ impl<Q: Member + Send + Sync + 'static> Rxe<Q> {
                 pkeys: Pkeys::new(),
                 counters: Counters::default(),
                 mtu: AtomicU8::new(mtu_of(ndev) as u8),
+                keeps_routes: AtomicBool::new(true),
                 bad_pkeys: AtomicU32::new(0),
                 qkey_violations: AtomicU32::new(0),
                 sys_image_guid: AtomicU64::new(u64::from_ne_bytes(guid)),
@@ -131,6 +133,17 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
         self.mtu.store(mtu_of(ndev) as u8, Ordering::Relaxed);
     }
 
+    /// Whether QPs may keep the routes to their peers.
+    #[inline]
+    pub(crate) fn keeps_routes(&self) -> bool {
+        self.keeps_routes.load(Ordering::Relaxed)
+    }
+
+    /// From now on, QPs may not keep routes.
+    pub(crate) fn stop_keeping_routes(&self) {
+        self.keeps_routes.store(false, Ordering::Relaxed);
+    }
+
     /// The system image GUID, in network byte order.
     pub(crate) fn sys_image_guid(&self) -> u64 {
         self.sys_image_guid.load(Ordering::Relaxed)
@@ -146,7 +159,7 @@ impl<Q: Send + Sync + 'static> Rxe<Q> {
     pub(crate) fn av(&self, fields: AhFields) -> Option<Arc<Av>> {
         let route = fields.grh.filter(|_| fields.port_num == PORT)?;
         let source = self.addresses.entry(route.sgid_index.into())?;
-        Arc::new(Av::between(source, fields).ok()?, GFP_ATOMIC).ok()
+        Av::between(source, fields).ok()
     }
 
     /// Number of packets with a wrong P_Key.

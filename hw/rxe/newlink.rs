@@ -20,6 +20,7 @@ use crate::counters::Counter;
 use crate::device::Rxe;
 use crate::ids::PORT;
 use crate::link::Link;
+use crate::qp::Qp;
 use crate::verbs::Driver;
 
 /// Prepares a device on a net device, without registering it. Not inlined, so that its stack is free again when
@@ -87,6 +88,7 @@ impl Listener for NetdevEvents {
         match event {
             Event::Unregister => {
                 dev.link.close(ctx);
+                Qp::forget_routes(&dev.rxe);
                 dev.unregister_queued();
             }
             Event::ChangeMtu => dev.rxe.set_mtu_of(ndev),

@@ -5,6 +5,7 @@
 use crate::ah::Av;
 use crate::icrc::KernelCrc;
 use crate::ids::{network_type, UDP_PORT};
+use crate::route::Route;
 use core::net::IpAddr;
 use kernel::prelude::*;
 use kernel::sync::{rcu, Arc};
@@ -20,21 +21,6 @@ use roce::wire::Bth;
 /// The first source port (annex A17 of IBTA volume 1 does not define it; as the kernel's
 /// `IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`).
 const FIRST_SOURCE_PORT: u16 = 0xc000;
-
-/// A cached route.
-pub(crate) enum Route {
-    V4(Route4),
-    V6(Route6),
-}
-
-impl Route {
-    fn is_valid(&self) -> bool {
-        match self {
-            Self::V4(route) => route.is_valid(),
-            Self::V6(route) => route.is_valid(),
-        }
-    }
-}
 
 /// The path of packets: an address vector and the route to it.
 pub(crate) struct Path {
@@ -100,16 +86,22 @@ impl Path {
         }
     }
 
-    /// Makes the path for `av`, for datagrams of a QP to any others. Any context.
+    /// Makes the path for `av`, for datagrams of a QP to any others, with the route that `av` keeps. Any context.
     pub(crate) fn for_datagrams(av: Arc<Av>, qpn: u32) -> Self {
-        // Their source port depends on the sender only, so that those of several QPs are several flows.
-        Self::new(av, qpn, 1)
+        let route = av.take_route();
+        Self {
+            route,
+            // Their source port depends on the sender only, so that those of several QPs are several flows.
+            ..Self::new(av, qpn, 1)
+        }
+    }
+
+    /// Lets the address vector keep the route, for the next path to it.
+    pub(crate) fn keep_route(self) {
+        self.av.keep_route(self.route);
     }
 
     /// Drops the cached route.
-    ///
-    /// A route keeps its namespace alive. User QPs may keep theirs, since user space exits first; but QPs of kernel
-    /// consumers are destroyed only when their namespace is deleted.
     pub(crate) fn forget_route(&mut self) {
         self.route = None;
     }

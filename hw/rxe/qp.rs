@@ -17,7 +17,7 @@
 //! | lock | protects | taken in | inside |
 //! |---|---|---|---|
 //! | `Qp::attr` | `modify_qp` and `query_qp` against each other | process | `Qp::engine` |
-//! | `Qp::engine` | requester, responder and the queues that they work on | process, softirq; softirqs off | `posted_*`, `Srq::state`, `Cq::state`, `Mw::state`, `Lease::epoch`, `Mr::fast`, `OdpUmem::pages`, `Faults::state`, `Ah::av`, `Addresses::list`, `Timer::state`, `Flight::waiter`, `Backlog::state`, the network's transmit locks |
+//! | `Qp::engine` | requester, responder and the queues that they work on | process, softirq; softirqs off | `posted_*`, `Srq::state`, `Cq::state`, `Mw::state`, `Lease::epoch`, `Mr::fast`, `OdpUmem::pages`, `Faults::state`, `Ah::av`, `Av::route`, `Addresses::list`, `Timer::state`, `Flight::waiter`, `Backlog::state`, the network's transmit locks |
 //! | `Qp::posted_sends`, `posted_recvs` | requests that kernel consumers have posted and the engine has not taken | any, interrupts off | nothing |
 //!
 //! The device's table, the timer and the work item own references to a QP. Its memory must be freed in a context that
@@ -40,6 +40,7 @@ mod types;
 mod wakeup;
 
 use crate::backlog::{Next, Waiting};
+use crate::device::Rxe;
 use crate::doorbell::{Doorbell, MAX_DELAY};
 use crate::flight::Waiter;
 use crate::mcast::Member;
@@ -48,6 +49,7 @@ use attr::Attr;
 use core::sync::atomic::Ordering;
 use engine::BUDGET;
 use kernel::prelude::*;
+use kernel::sync::barrier::smp_mb;
 use kernel::sync::{rcu, Arc, ArcBorrow};
 use kernel::workqueue::WorkItem;
 use kernel_ext::error::EOPNOTSUPP;
@@ -260,6 +262,17 @@ impl Qp {
         Ok(())
     }
 
+    /// Drops the routes that the QPs of a device have cached, and will not cache any more: its net device goes, and the namespace is
+    /// deleted only without routes. Process context.
+    pub(crate) fn forget_routes(rxe: &Rxe<Self>) {
+        rxe.stop_keeping_routes();
+        // A QP that is not in the table yet will find that: pairs with the barrier in `Qp::create`.
+        smp_mb();
+        for (_, qp) in rxe.qps.iter() {
+            qp.engine.lock().queues.forget_route();
+        }
+    }
+
     /// Takes the lock, calls `f` with the engine, and runs it; then runs the engines of QPs of the device that it has added packets
     /// to.
     fn drive(self: ArcBorrow<'_, Self>, f: impl FnOnce(&mut Engine, &Qp) -> Sends) {
@@ -331,8 +344,9 @@ impl Qp {
         }
         let sent = core::mem::take(&mut engine.queues.sent);
         qp.affinity.note_run(received, sent);
-        if !qp.user {
-            engine.queues.forget_routes();
+        engine.queues.end_datagrams(qp.user);
+        if !qp.rxe.keeps_routes() {
+            engine.queues.forget_route();
         }
         let deadline = engine.requester.next_deadline().filter(|_| !held);
         let next = engine.queues.next.take();

@@ -63,6 +63,7 @@ mod path;
 mod pkeys;
 mod qp;
 mod ring;
+mod route;
 mod rx;
 mod segments;
 mod source;

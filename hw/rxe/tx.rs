@@ -11,7 +11,8 @@
 use crate::counters::{Counter, Counters};
 use crate::flight::{Flight, Waiter};
 use crate::icrc;
-use crate::path::{Path, Route};
+use crate::path::Path;
+use crate::route::Route;
 use core::num::NonZeroU16;
 use kernel::prelude::*;
 use kernel::sync::Arc;

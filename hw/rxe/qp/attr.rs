@@ -180,7 +180,7 @@ pub(crate) fn new_path(modify: &QpModify<'_>) -> Result<Option<Arc<Av>>> {
     let Some(attr) = &modify.av else {
         return Ok(None);
     };
-    Ok(Some(Arc::new(Av::new(attr)?, GFP_KERNEL)?))
+    Ok(Some(Av::new(attr)?))
 }
 
 /// The minimum ACK timeout, as a code: 4.2 ms. A software peer may need as long when its CPU is busy, and a shorter timeout would

@@ -22,6 +22,7 @@ use crate::srq::Srq;
 use crate::wqe::{Inbox, Limits, RecvWqe, SendWqe};
 use core::sync::atomic::AtomicU32;
 use kernel::prelude::*;
+use kernel::sync::barrier::smp_mb;
 use kernel::sync::{new_mutex, Arc, UniqueArc};
 use kernel::workqueue::new_work;
 use kernel_ext::error::EOPNOTSUPP;
@@ -213,6 +214,8 @@ impl Qp {
         init.set_cap(queues.cap);
         let answer = queues.rings.to_bytes();
         let qp = Self::publish(base, parts, queues, sleep)?;
+        // Pairs with the barrier in `Qp::forget_routes`.
+        smp_mb();
         qp.flight.attach(&qp);
         if let Some(Err(error)) = user.map(|user| user.udata.respond_all(&answer)) {
             qp.destroy(sleep)?;

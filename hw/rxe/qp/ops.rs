@@ -77,10 +77,18 @@ impl Queues {
         !self.within_copy && self.loops_back() && direct_copy()
     }
 
-    /// See [`Path::forget_route`].
-    pub(super) fn forget_routes(&mut self) {
-        let paths = [&mut self.path, &mut self.datagram_path];
-        paths.into_iter().flatten().for_each(Path::forget_route);
+    /// Drops the path of the last datagram, so that the QP references no GID and no route of its address vector; which keeps the
+    /// route, if `keep` says so.
+    #[inline]
+    pub(super) fn end_datagrams(&mut self, keep: bool) {
+        if let Some(path) = self.datagram_path.take().filter(|_| keep) {
+            path.keep_route();
+        }
+    }
+
+    /// Drops the cached route to the peer.
+    pub(super) fn forget_route(&mut self) {
+        self.path.iter_mut().for_each(Path::forget_route);
     }
 
     /// Drops all requests and paths.

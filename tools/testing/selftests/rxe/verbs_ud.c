@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Datagrams: the 40 bytes before the data, an answer to the sender that a completion names, keys that do not fit.
+ * Datagrams: the 40 bytes before the data, an answer to the sender that a completion names, keys that do not fit, GIDs that go.
  *
- *   verbs_ud DEVICE GID_INDEX
+ *   verbs_ud DEVICE GID_INDEX NETDEV
  */
 #include "verbs.h"
 
@@ -125,17 +125,72 @@ static void privileged_key(void)
 	verdict("a privileged Q_Key: EPERM without CAP_NET_RAW", refused == EPERM && !usual && !allowed, false, why);
 }
 
+/* The index of the GID of an address 10.0.9.x, -1 without one; waits until there is one, or none. */
+static int find_gid(uint8_t x, bool there)
+{
+	static const uint8_t start[] = { [10] = 0xff, 0xff, 10, 0, 9 };
+	long until = now_ms() + 5000;
+	int found;
+
+	do {
+		found = -1;
+		for (int i = 0; i < 64; i++) {
+			struct ibv_gid_entry entry;
+
+			if (!ibv_query_gid_ex(context, 1, i, &entry, 0) && !memcmp(entry.gid.raw, start, 15) && entry.gid.raw[15] == x)
+				found = i;
+		}
+		if ((found >= 0) == there)
+			break;
+		usleep(20000);
+	} while (now_ms() < until);
+	return found;
+}
+
+static int change(const char *what, uint8_t x, const char *netdev)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "ip addr %s 10.0.9.%d/32 dev %s", what, x, netdev);
+	if (system(command))
+		die(command);
+	return find_gid(x, *what == 'a');
+}
+
+/* A queue pair keeps nothing of the GID that it has sent from: once its address has gone, another one has its place. */
+static void gid_goes(const char *netdev)
+{
+	struct ibv_ah_attr attr = address();
+	int first = change("add", 1, netdev), left, second;
+	struct ibv_ah *ah;
+	struct ibv_wc wc;
+	char why[80];
+
+	attr.grh.sgid_index = first;
+	ah = ibv_create_ah(pd, &attr);
+	wc = say(&a, &b, ah, b.qp->qp_num, QKEY);
+	ibv_destroy_ah(ah);
+	left = change("del", 1, netdev);
+	second = change("add", 2, netdev);
+	change("del", 2, netdev);
+	snprintf(why, sizeof(why), "status %d, entries %d, %d, %d", (int)wc.status, first, left, second);
+	verdict("a GID that goes leaves its entry to the next one", !wc.status && first >= 0 && left < 0 && second == first, false, why);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct setup ud = { .type = IBV_QPT_UD };
 	struct ibv_gid_entry entry;
 
+	if (argc < 4)
+		die("usage: DEVICE GID_INDEX NETDEV");
 	open_device(argc, argv);
 	pair_init(&a, &b, &ud);
 	for (int i = 0; i < 200; i++)
 		a.buffer[i] = i * 3;
 	header("GRH: an IPv4 header in its last 20 bytes", true);
 	echo("IPv4");
+	gid_goes(argv[3]);
 	wrong_key();
 	own_key();
 	for (int i = 0; i < 16; i++) /* the address fd00::1 */
