@@ -12,14 +12,12 @@ mod tests;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use kernel::{
-    ffi::{c_int, c_void},
-    prelude::*,
-};
+use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, entry::Const, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
-        cq::{CqHandlers, CqInit, EventFn, Handler, OwnCqInit},
+        callback::{Context, Handler},
+        cq::{CqHandlers, CqInit, EventFn, OwnCqInit},
         object::{Fresh, Owned, OwnedOrErr, UdataView},
         qp::Caller,
         trace, Cq, Device,
@@ -54,18 +52,14 @@ fn create(
 #[export]
 fn __ib_create_cq(
     device: &Device,
-    comp_handler: Handler<c::ib_comp_handler>,
-    event_handler: Handler<EventFn>,
-    cq_context: *mut c_void,
+    comp_handler: Handler<'_, c::ib_comp_handler>,
+    event_handler: Handler<'_, EventFn>,
+    cq_context: Context<'_>,
     cq_attr: Const<'_, CqInit>,
     caller: Caller,
     sleep: &MaySleep,
 ) -> OwnedOrErr<Cq> {
-    let handlers = CqHandlers {
-        completion: comp_handler.0,
-        event: event_handler.0,
-        context: cq_context,
-    };
+    let handlers = CqHandlers::new(comp_handler, event_handler, cq_context);
     OwnedOrErr(create(device, handlers, &cq_attr, caller, sleep))
 }
 
@@ -107,9 +101,9 @@ fn ib_destroy_cq_user(cq: Owned<Cq>, udata: Option<&UdataView>, sleep: &MaySleep
 }
 
 /// Attributes of a completion queue that the core polls.
-pub(crate) struct Polled {
-    /// The client's context.
-    pub(crate) context: *mut c_void,
+pub(crate) struct Polled<'a> {
+    /// The client's context, if it is the client's alone.
+    pub(crate) context: Option<Context<'a>>,
     /// Minimum number of entries.
     pub(crate) cqe: u32,
     /// The completion vector.
@@ -125,7 +119,7 @@ pub(crate) struct Polled {
 /// `EINVAL` for an invalid size or poll context; `ENOMEM`, and errors of the driver.
 pub(crate) fn alloc_polled(
     device: &Device,
-    polled: &Polled,
+    polled: &Polled<'_>,
     caller: Caller,
     sleep: &MaySleep,
 ) -> Result<Owned<Cq>> {
@@ -148,7 +142,7 @@ pub(crate) fn alloc_polled(
 
 fn make_polled(
     device: &Device,
-    polled: &Polled,
+    polled: &Polled<'_>,
     caller: Caller,
     sleep: &MaySleep,
 ) -> Result<Owned<Cq>> {
@@ -181,7 +175,7 @@ pub(crate) fn free_polled(cq: Owned<Cq>, sleep: &MaySleep) {
 #[export]
 fn __ib_alloc_cq(
     device: &Device,
-    private: *mut c_void,
+    private: Context<'_>,
     nr_cqe: c_int,
     comp_vector: c_int,
     poll_ctx: c::ib_poll_context,
@@ -189,7 +183,7 @@ fn __ib_alloc_cq(
     sleep: &MaySleep,
 ) -> OwnedOrErr<Cq> {
     let polled = Polled {
-        context: private,
+        context: Some(private),
         cqe: nr_cqe as u32,
         comp_vector: comp_vector as u32,
         poll_ctx,
@@ -204,7 +198,7 @@ static NEXT_VECTOR: AtomicU32 = AtomicU32::new(0);
 #[export]
 fn __ib_alloc_cq_any(
     device: &Device,
-    private: *mut c_void,
+    private: Context<'_>,
     nr_cqe: c_int,
     poll_ctx: c::ib_poll_context,
     caller: Caller,
@@ -213,7 +207,7 @@ fn __ib_alloc_cq_any(
     let vectors = device.usable_vectors();
     let nth = NEXT_VECTOR.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     let polled = Polled {
-        context: private,
+        context: Some(private),
         cqe: nr_cqe as u32,
         comp_vector: nth.checked_rem(vectors).unwrap_or(0),
         poll_ctx,

@@ -56,7 +56,7 @@ use kernel_ext::{bindings as c, entry::Input, export::export};
 use rdma::{
     client::registration::Registration,
     core::{
-        cq::Handler,
+        callback::{Context, Handler},
         mad::{
             agent::{truth, AgentBody, AgentHandlers, RegistrationArgument},
             qp::SpecialKind,
@@ -111,9 +111,9 @@ fn ib_register_mad_agent(
     qp_type: c::ib_qp_type,
     mad_reg_req: RegistrationArgument,
     rmpp_version: u8,
-    send_handler: Handler<c::ib_mad_send_handler>,
-    recv_handler: Handler<c::ib_mad_recv_handler>,
-    context: *mut c_void,
+    send_handler: Handler<'_, c::ib_mad_send_handler>,
+    recv_handler: Handler<'_, c::ib_mad_recv_handler>,
+    context: Context<'_>,
     registration_flags: u32,
     sleep: &MaySleep,
 ) -> ArcOrErr<Agent> {
@@ -125,14 +125,10 @@ fn ib_register_mad_agent(
         request: mad_reg_req.0,
         rmpp_version,
         flags: registration_flags,
-        receives: recv_handler.0.is_some(),
-        sends: send_handler.0.is_some(),
+        receives: recv_handler.is_some(),
+        sends: send_handler.is_some(),
     };
-    let handlers = AgentHandlers {
-        send: send_handler.0,
-        recv: recv_handler.0,
-        context,
-    };
+    let handlers = AgentHandlers::new(send_handler, recv_handler, context);
     ArcOrErr(agent::register(
         device,
         port_num,

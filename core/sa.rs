@@ -34,7 +34,7 @@ mod service;
 mod state;
 
 use kernel::{
-    ffi::{c_int, c_ulong, c_void},
+    ffi::{c_int, c_ulong},
     prelude::*,
 };
 use kernel_ext::{
@@ -45,7 +45,7 @@ use kernel_ext::{
 use rdma::{
     client::registration::Registration,
     core::{
-        cq::Handler,
+        callback::{Context, Handler},
         mad::{send::SendFlags, OwnedArg},
         object::Owned,
         path::Path,
@@ -137,12 +137,11 @@ fn ib_sa_path_rec_get(
     comp_mask: c::ib_sa_comp_mask,
     timeout_ms: c_ulong,
     gfp_mask: SendFlags<'_>,
-    callback: PathHandler,
-    context: *mut c_void,
+    callback: PathHandler<'_>,
+    context: Context<'_>,
     query: SaQueryOut<'_>,
 ) -> c_int {
     let wanted = ClientRequest {
-        client,
         device,
         port_num,
         mask: comp_mask,
@@ -150,7 +149,7 @@ fn ib_sa_path_rec_get(
         flags: &gfp_mask,
     };
     let mut query = query;
-    let callback = PathCallback::new(callback, context);
+    let callback = PathCallback::new(client, callback, context);
     number(path::get(&wanted, rec, callback, &mut query))
 }
 
@@ -172,12 +171,11 @@ fn ib_sa_service_rec_get(
     comp_mask: c::ib_sa_comp_mask,
     timeout_ms: c_ulong,
     gfp_mask: SendFlags<'_>,
-    callback: ServiceHandler,
-    context: *mut c_void,
+    callback: ServiceHandler<'_>,
+    context: Context<'_>,
     sa_query: SaQueryOut<'_>,
 ) -> c_int {
     let wanted = ClientRequest {
-        client,
         device,
         port_num,
         mask: comp_mask,
@@ -185,7 +183,7 @@ fn ib_sa_service_rec_get(
         flags: &gfp_mask,
     };
     let mut sa_query = sa_query;
-    let callback = ServiceCallback::new(callback, context);
+    let callback = ServiceCallback::new(client, callback, context);
     number(service::get(&wanted, rec, callback, &mut sa_query))
 }
 
@@ -208,12 +206,11 @@ fn ib_sa_guid_info_rec_query(
     method: u8,
     timeout_ms: c_ulong,
     gfp_mask: SendFlags<'_>,
-    callback: GuidInfoHandler,
-    context: *mut c_void,
+    callback: GuidInfoHandler<'_>,
+    context: Context<'_>,
     sa_query: SaQueryOut<'_>,
 ) -> c_int {
     let wanted = ClientRequest {
-        client,
         device,
         port_num,
         mask: comp_mask,
@@ -221,7 +218,7 @@ fn ib_sa_guid_info_rec_query(
         flags: &gfp_mask,
     };
     let mut sa_query = sa_query;
-    let callback = GuidInfoCallback::new(callback, context);
+    let callback = GuidInfoCallback::new(client, callback, context);
     number(guid_info::query(
         &wanted,
         rec,
@@ -249,8 +246,8 @@ fn ib_sa_join_multicast(
     rec: &mut c::ib_sa_mcmember_rec,
     comp_mask: c::ib_sa_comp_mask,
     gfp_mask: SendFlags<'_>,
-    callback: Handler<MulticastFn>,
-    context: *mut c_void,
+    callback: Handler<'_, MulticastFn>,
+    context: Context<'_>,
 ) -> ErrPtr<c::ib_sa_multicast> {
     let join = Join {
         record: rec,

@@ -36,7 +36,7 @@ fn grow(device: &Device, cqe: u32, poll_ctx: u32, sleep: &MaySleep) -> Result {
     let mut made = KVec::new();
     for comp_vector in 0..device.usable_vectors() {
         let polled = Polled {
-            context: core::ptr::null_mut(),
+            context: None,
             cqe: cqe.max(SHARED_CQE).min(most),
             comp_vector,
             poll_ctx,

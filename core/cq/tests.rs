@@ -33,7 +33,7 @@ mod moderation {
         with_device(|device, log, sleep| {
             device.set_dim(dim);
             let polled = Polled {
-                context: core::ptr::null_mut(),
+                context: None,
                 cqe: 16,
                 comp_vector: 0,
                 poll_ctx: c::IB_POLL_WORKQUEUE,
@@ -165,7 +165,7 @@ mod tracking {
 
     fn alloc(device: &Device, sleep: &MaySleep) -> Result<Owned<Cq>> {
         let polled = Polled {
-            context: core::ptr::null_mut(),
+            context: None,
             cqe: 1,
             comp_vector: 0,
             poll_ctx: bindings::IB_POLL_DIRECT,

@@ -152,7 +152,6 @@ impl QueryHandler for Answer {
 fn get_class_port_info(port: &Arc<SaPort>, flags: &SendFlags<'_>) -> Result {
     let request = SaRequest {
         port: port.clone(),
-        client: None,
         is_opa: port.is_opa,
         method: method::GET,
         attribute: attribute::CLASS_PORT_INFO,

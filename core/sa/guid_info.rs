@@ -58,7 +58,6 @@ pub(super) fn query(
     GUID_INFO.pack(guids, &mut record)?;
     let request = SaRequest {
         port,
-        client: Some(wanted.client.hold()),
         is_opa: false,
         method: how,
         attribute: attribute::GUID_INFO,

@@ -71,7 +71,6 @@ pub(super) fn query(
     MCMEMBER.pack(member, &mut packed)?;
     let request = SaRequest {
         port: state::find_port(device, port_num).ok_or(ENODEV)?,
-        client: None,
         is_opa: false,
         method: how,
         attribute: attribute::MC_MEMBER,

@@ -10,10 +10,9 @@
 mod device;
 mod group;
 
-use kernel::{ffi::c_void, new_work, prelude::*, sync::Arc};
+use kernel::{new_work, prelude::*, sync::Arc};
 use kernel_ext::{
     bindings::{self as c, ib_sa_mcmember_rec},
-    entry::IntoC,
     error::EADDRNOTAVAIL,
     sleepable::SleepableWork,
     sync::new_spinlock_irq,
@@ -21,9 +20,9 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        cq::Handler,
-        mad::{recv::RecvMad, send::SendFlags, ArcOrErr},
-        sa::{tell_member, MulticastBody, MulticastFn, SaClient},
+        callback::{Context, Handler},
+        mad::{recv::RecvMad, send::SendFlags},
+        sa::{hand_over, tell_member, MulticastBody, MulticastFn, SaClient},
         Device,
     },
     Gid, MaySleep,
@@ -57,8 +56,8 @@ fn pkey_index(port: &McastPort, record: &ib_sa_mcmember_rec) -> Option<u16> {
 pub(super) struct Join<'a> {
     pub(super) record: &'a ib_sa_mcmember_rec,
     pub(super) mask: u64,
-    pub(super) callback: Handler<MulticastFn>,
-    pub(super) context: *mut c_void,
+    pub(super) callback: Handler<'a, MulticastFn>,
+    pub(super) context: Context<'a>,
 }
 
 /// Starts joining a group; the callback gets the result.
@@ -101,7 +100,7 @@ pub(super) fn join(
     let room = reserve(&group);
     room.inspect_err(|_| port.release(&group))?;
     // The callback may run, and the member be freed, before this returns.
-    let raw = ArcOrErr(Ok(member.clone())).into_c();
+    let raw = hand_over(&member);
     let mut state = group.state.lock();
     // Capacity was reserved.
     let _ = state.pending.push_within_capacity(member);

@@ -11,7 +11,7 @@ use rdma::{
     core::{
         mad::{recv::RecvMad, send::SendFlags},
         path::{Path, PathKind},
-        sa::{PathCallback, SaClient, SaQueryOut},
+        sa::{PathCallback, SaQueryOut},
         Device,
     },
     Gid, MaySleep,
@@ -155,7 +155,6 @@ fn opa_form(port: &SaPort, sleep: Option<&MaySleep>) -> Result<Form> {
 
 /// Arguments of a client's query.
 pub(super) struct ClientRequest<'a> {
-    pub(super) client: &'a SaClient,
     pub(super) device: &'a Device,
     pub(super) port_num: u32,
     pub(super) mask: u64,
@@ -195,7 +194,6 @@ pub(super) fn get(
     };
     let request = SaRequest {
         port,
-        client: Some(wanted.client.hold()),
         is_opa: form == Form::Opa,
         method: method::GET,
         attribute: attribute::PATH,

@@ -7,10 +7,7 @@
 use kernel::{prelude::*, sync::Arc};
 use kernel_ext::{bindings as c, sync::new_spinlock_irq};
 use rdma::{
-    core::{
-        mad::{recv::RecvMad, send::SendFlags},
-        sa::SaClientUse,
-    },
+    core::mad::{recv::RecvMad, send::SendFlags},
     MaySleep,
 };
 
@@ -47,7 +44,6 @@ pub(super) mod attribute {
 /// Arguments of a query.
 pub(super) struct SaRequest<'a> {
     pub(super) port: Arc<SaPort>,
-    pub(super) client: Option<SaClientUse>,
     /// Whether it is for an Omni-Path SA.
     pub(super) is_opa: bool,
     pub(super) method: u8,
@@ -125,7 +121,6 @@ pub(super) fn new(request: SaRequest<'_>, flags: &SendFlags<'_>) -> Result<Arc<Q
             handler: request.handler,
             send,
             _address: address,
-            _client: request.client,
             port: request.port,
             state <- new_spinlock_irq!(QueryState::default(), "Query::state"),
         }),

@@ -80,7 +80,6 @@ pub(super) fn get(
     SERVICE.pack(service, &mut record)?;
     let request = SaRequest {
         port: state::find_port(wanted.device, wanted.port_num).ok_or(ENODEV)?,
-        client: Some(wanted.client.hold()),
         is_opa: false,
         method: method::GET_TABLE,
         attribute: attribute::SERVICE,

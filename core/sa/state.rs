@@ -26,7 +26,6 @@ use kernel_ext::{
 use rdma::{
     core::{
         mad::{recv::RecvMad, send::OwnAh},
-        sa::SaClientUse,
         Device,
     },
     MaySleep,
@@ -102,8 +101,6 @@ pub(super) struct Query {
     pub(super) send: Arc<SendMad>,
     /// The address that it is sent to.
     pub(super) _address: Arc<Address>,
-    /// Keeps the client registered until the query completes.
-    pub(super) _client: Option<SaClientUse>,
     #[pin]
     pub(super) state: SpinLockIrq<QueryState>,
 }

@@ -12,6 +12,7 @@
 pub mod addr;
 pub mod ah;
 pub mod ah_attr;
+pub mod callback;
 pub mod cgroup;
 pub mod class;
 pub mod client;

@@ -109,15 +109,12 @@ pub fn create(
         comp_vector: spec.comp_vector,
         flags: spec.flags,
     };
-    let handlers = CqHandlers {
-        completion: Some(on_completion),
-        event: Some(on_cq_event),
-        // The context only shows a driver whether the program gets completion events; the handlers do not
-        // use it.
-        context: spec.channel.as_deref().map_or(null_mut(), |channel| {
-            ptr::from_ref(channel).cast_mut().cast()
-        }),
-    };
+    // The context only shows a driver whether the program gets completion events.
+    let context = spec.channel.as_deref().map_or(null_mut(), |channel| {
+        ptr::from_ref(channel).cast_mut().cast()
+    });
+    // SAFETY: The handlers use the object of the queue, which is set below and stays as long, and not the context.
+    let handlers = unsafe { CqHandlers::from_raw(Some(on_completion), Some(on_cq_event), context) };
     let mut cq = Fresh::new_cq(device, handlers, sleep)?;
     // SAFETY: By the invariants of `Fresh` only this function uses the memory.
     unsafe { (*cq.as_raw()).uobject = object.uobject().as_raw().cast() };

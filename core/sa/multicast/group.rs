@@ -36,7 +36,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        sa::{MulticastBody, SaClientUse},
+        sa::{MulticastBody, MulticastMember, SaClientUse},
         Device,
     },
     embeds, Gid,
@@ -186,6 +186,9 @@ unsafe impl Used for Member {
         &self.uses
     }
 }
+
+// SAFETY: `leave`, by which a client releases its member, waits in `Uses::end` until there is no use.
+unsafe impl MulticastMember for Member {}
 
 /// A group in its port's list.
 pub(super) struct Listed {

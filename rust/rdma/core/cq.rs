@@ -23,6 +23,7 @@ use rdma_bindings::{
 };
 
 use super::{
+    callback::{Context, Handler},
     list,
     object::{constants, counted, driver_object, links, tracked, Destroyed, Failed, Fresh, Owned},
     Cq, Device,
@@ -130,14 +131,15 @@ impl Fresh<Cq> {
         Ok(cq)
     }
 
-    /// Allocates a completion queue that the core polls, with memory for a batch of completions.
+    /// Allocates a completion queue that the core polls, with memory for a batch of completions. `context` is for its client
+    /// alone.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn new_polled(
         device: &Device,
-        context: *mut c_void,
+        context: Option<Context<'_>>,
         poll_ctx: u32,
         comp_vector: u32,
         sleep: &MaySleep,
@@ -149,7 +151,7 @@ impl Fresh<Cq> {
         )?;
         let raw: &mut ib_cq = cq.raw();
         raw.device = device.as_raw();
-        raw.cq_context = context;
+        raw.cq_context = context.map_or(null_mut(), Context::as_ptr);
         raw.poll_ctx = poll_ctx;
         raw.comp_vector = comp_vector;
         raw.wc = KBox::into_raw(batch).cast();
@@ -166,35 +168,49 @@ impl Fresh<Cq> {
 }
 
 /// The handlers of a completion queue, with their context.
+///
+/// # Invariants
+///
+/// The handlers may be called with the context until the queue is destroyed.
 pub struct CqHandlers {
-    /// The handler of completions.
-    pub completion: ib_comp_handler,
-    /// The handler of events.
-    pub event: EventFn,
-    /// The argument of the handlers.
-    pub context: *mut c_void,
+    completion: ib_comp_handler,
+    event: EventFn,
+    context: *mut c_void,
 }
 
-/// A C handler, or null, as an argument of a C entry point.
-pub struct Handler<T>(pub T);
-
-// SAFETY: `Raw` is the type in the header.
-unsafe impl FromC for Handler<EventFn> {
-    type Raw = EventFn;
-
-    #[inline]
-    unsafe fn from_c(raw: EventFn) -> Self {
-        Self(raw)
+impl CqHandlers {
+    /// The handlers of a client in C.
+    pub fn new<'a>(
+        completion: Handler<'a, ib_comp_handler>,
+        event: Handler<'a, EventFn>,
+        context: Context<'a>,
+    ) -> Self {
+        let (completion, _) = completion.with(context).parts();
+        let (event, context) = event.with(context).parts();
+        // INVARIANT: By the header the client keeps its handlers and their context until it has destroyed the queue.
+        Self {
+            completion,
+            event,
+            context,
+        }
     }
-}
 
-// SAFETY: `Raw` is the type in the header.
-unsafe impl FromC for Handler<ib_comp_handler> {
-    type Raw = ib_comp_handler;
-
-    #[inline]
-    unsafe fn from_c(raw: ib_comp_handler) -> Self {
-        Self(raw)
+    /// Handlers in Rust.
+    ///
+    /// # Safety
+    ///
+    /// The handlers may be called with the context until the queue is destroyed.
+    pub unsafe fn from_raw(
+        completion: ib_comp_handler,
+        event: EventFn,
+        context: *mut c_void,
+    ) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self {
+            completion,
+            event,
+            context,
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use core::{
     ptr::{null_mut, NonNull},
-    sync::atomic::{AtomicI32, AtomicU8, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering},
 };
 
 use kernel::{
@@ -17,8 +17,9 @@ use kernel::{
     types::Opaque,
 };
 use kernel_ext::{
-    entry::{view_of, FromC},
+    entry::{view_of, FromC, IntoC},
     sync::Completion,
+    uses::{Use, Used},
 };
 use rdma_bindings::{
     ib_sa_client, ib_sa_guidinfo_rec, ib_sa_mcmember_rec, ib_sa_multicast, ib_sa_query,
@@ -26,8 +27,8 @@ use rdma_bindings::{
 };
 
 use super::{
-    cq::Handler,
-    mad::{c_pointer, Body, Embeds, OwnedArg},
+    callback::{Callback, Context, Handler},
+    mad::{c_pointer, ArcOrErr, Body, Embeds, OwnedArg},
     object::Owned,
 };
 use crate::MaySleep;
@@ -121,50 +122,49 @@ impl Drop for SaClientUse {
 }
 
 /// Defines the callback type of a record. A `counted` callback gets the number of records.
+///
+/// By the header the client keeps the callback and its context until it was called, or until the client is unregistered.
 macro_rules! callbacks {
     ($($(#[$doc:meta])* $name:ident($record:ty $(, $count:ident)?);)*) => {$(
         $(#[$doc])*
         pub struct $name {
-            call: Option<callbacks!(@type $record $(, $count)?)>,
-            context: *mut c_void,
-        }
-
-        // SAFETY: Callbacks may be called on any thread.
-        unsafe impl Send for $name {}
-        // SAFETY: Callbacks may be called on any thread.
-        unsafe impl Sync for $name {}
-
-        // SAFETY: `Raw` is the type in the header.
-        unsafe impl FromC for Handler<Option<callbacks!(@type $record $(, $count)?)>> {
-            type Raw = Option<callbacks!(@type $record $(, $count)?)>;
-
-            #[inline]
-            unsafe fn from_c(raw: Self::Raw) -> Self {
-                Self(raw)
-            }
+            callback: Callback<Option<callbacks!(@type $record $(, $count)?)>>,
+            was_called: AtomicBool,
+            /// The client is not unregistered before.
+            _client: SaClientUse,
         }
 
         impl $name {
-            /// Creates a callback from a C function, which may be null, and its context.
-            pub fn new(
-                call: Handler<Option<callbacks!(@type $record $(, $count)?)>>,
-                context: *mut c_void,
+            /// Creates a callback of a client from a C function, which may be null, and its context.
+            pub fn new<'a>(
+                client: &SaClient,
+                call: Handler<'a, Option<callbacks!(@type $record $(, $count)?)>>,
+                context: Context<'a>,
             ) -> Self {
-                Self { call: call.0, context }
+                Self {
+                    callback: call.with(context),
+                    was_called: AtomicBool::new(false),
+                    _client: client.hold(),
+                }
             }
 
-            /// Calls the callback with a status and the records.
+            /// Calls the callback with a status and the records, the first time.
             pub fn answer(&self, status: Result, records: &mut [$record], _sleep: &MaySleep) {
+                if self.was_called.swap(true, Ordering::Relaxed) {
+                    return;
+                }
                 let status = status.map_or_else(Error::to_errno, |()| 0);
                 let first = match records.is_empty() {
                     true => null_mut(),
                     false => records.as_mut_ptr(),
                 };
                 let _count = records.len() as c_uint;
-                // SAFETY: The client counts its query, so that its callback is valid; the records are valid during the call.
+                let (call, context) = self.callback.parts();
+                // SAFETY: The callback was not called, and `self` holds the client, so that it is valid by the invariants of
+                // `Callback`; the records are valid during the call.
                 unsafe {
-                    if let Some(call) = self.call {
-                        callbacks!(@call call, status, first, _count, self.context $(, $count)?);
+                    if let Some(call) = call {
+                        callbacks!(@call call, status, first, _count, context $(, $count)?);
                     }
                 }
             }
@@ -190,14 +190,14 @@ callbacks! {
 }
 
 /// The C type of the callback.
-pub type PathHandler =
-    Handler<Option<unsafe extern "C" fn(c_int, *mut sa_path_rec, c_uint, *mut c_void)>>;
+pub type PathHandler<'a> =
+    Handler<'a, Option<unsafe extern "C" fn(c_int, *mut sa_path_rec, c_uint, *mut c_void)>>;
 /// The C type of the callback.
-pub type ServiceHandler =
-    Handler<Option<unsafe extern "C" fn(c_int, *mut sa_service_rec, c_uint, *mut c_void)>>;
+pub type ServiceHandler<'a> =
+    Handler<'a, Option<unsafe extern "C" fn(c_int, *mut sa_service_rec, c_uint, *mut c_void)>>;
 /// The C type of the callback.
-pub type GuidInfoHandler =
-    Handler<Option<unsafe extern "C" fn(c_int, *mut ib_sa_guidinfo_rec, *mut c_void)>>;
+pub type GuidInfoHandler<'a> =
+    Handler<'a, Option<unsafe extern "C" fn(c_int, *mut ib_sa_guidinfo_rec, *mut c_void)>>;
 
 /// The output argument for the handle of a query.
 pub struct SaQueryOut<'a>(&'a mut *mut ib_sa_query);
@@ -230,6 +230,8 @@ pub struct MulticastBody {
     raw: Opaque<ib_sa_multicast>,
     wanted: ib_sa_mcmember_rec,
     joined: AtomicU8,
+    /// Whether the client has the reference that [`hand_over`] has given it.
+    is_with_client: AtomicBool,
 }
 
 /// The member has not joined.
@@ -252,33 +254,25 @@ unsafe impl Body for MulticastBody {
 /// The C type of a member's callback.
 pub type MulticastFn = Option<unsafe extern "C" fn(c_int, *mut ib_sa_multicast) -> c_int>;
 
-// SAFETY: `Raw` is the type in the header.
-unsafe impl FromC for Handler<MulticastFn> {
-    type Raw = MulticastFn;
-
-    #[inline]
-    unsafe fn from_c(raw: Self::Raw) -> Self {
-        Self(raw)
-    }
-}
-
 impl MulticastBody {
     /// Creates a member that is to join.
-    pub fn new(
+    pub fn new<'a>(
         record: &ib_sa_mcmember_rec,
         mask: u64,
-        callback: Handler<MulticastFn>,
-        context: *mut c_void,
+        callback: Handler<'a, MulticastFn>,
+        context: Context<'a>,
     ) -> Self {
+        let (callback, context) = callback.with(context).parts();
         let mut raw: ib_sa_multicast = pin_init::zeroed();
         raw.rec = *record;
         raw.comp_mask = mask;
-        raw.callback = callback.0;
+        raw.callback = callback;
         raw.context = context;
         Self {
             raw: Opaque::new(raw),
             wanted: *record,
             joined: AtomicU8::new(WAITING),
+            is_with_client: AtomicBool::new(false),
         }
     }
 
@@ -308,23 +302,42 @@ impl MulticastBody {
     }
 }
 
-/// Calls the callback of a member: with success only if it has joined, else with `EINVAL`. Returns the client's reference to the
-/// member if the client gives it up.
-pub fn tell_member<T: Embeds<Body = MulticastBody>>(
-    member: &Arc<T>,
+/// A member of a multicast group, of which callbacks that are running are uses.
+///
+/// # Safety
+///
+/// When `ib_sa_free_multicast` has returned for the member, or the member was given up and dropped, there is no use of it.
+pub unsafe trait MulticastMember: Embeds<Body = MulticastBody> + Used {}
+
+/// Gives the client its reference to a member, by the pointer that `ib_sa_free_multicast` takes back.
+pub fn hand_over<T: MulticastMember>(member: &Arc<T>) -> *mut ib_sa_multicast {
+    if member.body().is_with_client.swap(true, Ordering::Relaxed) {
+        return c_pointer(member);
+    }
+    ArcOrErr(Ok(member.clone())).into_c()
+}
+
+/// Calls the callback of a member that its client has: with success only if it has joined, else with `EINVAL`. Returns the
+/// client's reference to the member if the client gives it up.
+pub fn tell_member<T: MulticastMember>(
+    member: &Use<T>,
     status: Result,
     _sleep: &MaySleep,
 ) -> Option<OwnedArg<T>> {
+    if !member.body().is_with_client.load(Ordering::Relaxed) {
+        return None;
+    }
     let has_joined = member.body().joined.load(Ordering::Acquire) == JOINED;
     let status = status.and(has_joined.then_some(()).ok_or(EINVAL));
     let status = status.map_or_else(Error::to_errno, |()| 0);
     let raw = c_pointer(member);
-    // SAFETY: The client's callback is valid as long as the member, whose release waits for this call. A return value other than
-    // 0 gives up the reference that the client got when the member was made.
+    // SAFETY: By the safety requirements of `MulticastMember` the client has not released the member, and so keeps its callback. A
+    // return value other than 0 gives up the client's reference, which it has once.
     unsafe {
         let gives_up = (*raw)
             .callback
-            .is_some_and(|callback| callback(status, raw) != 0);
+            .is_some_and(|callback| callback(status, raw) != 0)
+            && member.body().is_with_client.swap(false, Ordering::Relaxed);
         gives_up.then(|| OwnedArg::from_c(raw))
     }
 }

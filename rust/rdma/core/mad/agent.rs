@@ -28,7 +28,10 @@ use super::{
     Body, Embeds,
 };
 use crate::{
-    core::{cq::Handler, Device, Qp},
+    core::{
+        callback::{Context, Handler},
+        Device, Qp,
+    },
     MaySleep,
 };
 
@@ -65,37 +68,36 @@ unsafe impl FromC for &AgentBody {
     }
 }
 
-// SAFETY: `Raw` is the type in the header.
-unsafe impl FromC for Handler<ib_mad_send_handler> {
-    type Raw = ib_mad_send_handler;
-
-    #[inline]
-    unsafe fn from_c(raw: Self::Raw) -> Self {
-        Self(raw)
-    }
-}
-
-// SAFETY: `Raw` is the type in the header.
-unsafe impl FromC for Handler<ib_mad_recv_handler> {
-    type Raw = ib_mad_recv_handler;
-
-    #[inline]
-    unsafe fn from_c(raw: Self::Raw) -> Self {
-        Self(raw)
-    }
-}
-
 /// The handlers of an agent, with their context.
+///
+/// # Invariants
+///
+/// The handlers may be called until the agent is unregistered, and find the context in it.
 pub struct AgentHandlers {
     /// Called for each MAD that was sent, or whose sending has failed.
-    pub send: ib_mad_send_handler,
+    send: ib_mad_send_handler,
     /// Called for each received MAD.
-    pub recv: ib_mad_recv_handler,
-    /// The client's context in the agent.
-    pub context: *mut c_void,
+    recv: ib_mad_recv_handler,
+    context: *mut c_void,
 }
 
 impl AgentHandlers {
+    /// The handlers of a client in C.
+    pub fn new<'a>(
+        send: Handler<'a, ib_mad_send_handler>,
+        recv: Handler<'a, ib_mad_recv_handler>,
+        context: Context<'a>,
+    ) -> Self {
+        let (send, _) = send.with(context).parts();
+        let (recv, context) = recv.with(context).parts();
+        // INVARIANT: By the header the client keeps its handlers and their context until it has unregistered the agent.
+        Self {
+            send,
+            recv,
+            context,
+        }
+    }
+
     /// No handlers, for an agent of the core itself.
     pub const NONE: Self = Self {
         send: None,
