@@ -326,7 +326,7 @@ fn qp(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     }
     owner(entry.res, writer)?;
     qp_state(entry, qp, writer)?;
-    optional(entry.device.fill_qp(qp, writer))
+    optional(qp.driver_fill(writer))
 }
 
 /// Adds the state of a queue pair, as queried from the driver.
@@ -364,7 +364,7 @@ fn cm_id(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     addresses(id, writer)?;
     writer.u32(c::RDMA_NLDEV_ATTR_RES_CM_IDN, entry.res.id())?;
     owner(entry.res, writer)?;
-    optional(entry.device.fill_cm_id(id, writer))
+    optional(id.driver_fill(writer))
 }
 
 fn addresses(id: &CmId, writer: &mut Writer<'_>) -> Result {
@@ -393,7 +393,7 @@ fn cq(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
     writer.u32(c::RDMA_NLDEV_ATTR_RES_CQN, entry.res.id())?;
     context_of(entry, cq.context_id(), writer)?;
     owner(entry.res, writer)?;
-    optional(entry.device.fill_cq(cq, writer))
+    optional(cq.driver_fill(writer))
 }
 
 /// Adds the user context that a user object belongs to.
@@ -418,7 +418,7 @@ fn mr(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
         writer.u32(c::RDMA_NLDEV_ATTR_RES_PDN, mr.pd_id())?;
     }
     owner(entry.res, writer)?;
-    optional(entry.device.fill_mr(mr, writer))
+    optional(mr.driver_fill(writer))
 }
 
 fn pd(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
@@ -459,7 +459,7 @@ fn srq(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
         srq_users(entry, srq, writer)
     })?;
     owner(entry.res, writer)?;
-    optional(entry.device.fill_srq(srq, writer))
+    optional(srq.driver_fill(writer))
 }
 
 /// Adds the queue pairs of a shared receive queue, as ranges of numbers.
@@ -499,12 +499,11 @@ fn put_range(range: Option<(u32, u32)>, writer: &mut Writer<'_>) -> Result {
 
 /// Adds the raw device state of an object.
 fn raw(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
-    let device = entry.device;
     let told = match entry.res.owner() {
-        Some(Owner::Qp(qp)) => device.fill_qp_raw(qp, writer),
-        Some(Owner::Cq(cq)) => device.fill_cq_raw(cq, writer),
-        Some(Owner::Mr(mr)) => device.fill_mr_raw(mr, writer),
-        Some(Owner::Srq(srq)) => device.fill_srq_raw(srq, writer),
+        Some(Owner::Qp(qp)) => qp.driver_fill_raw(writer),
+        Some(Owner::Cq(cq)) => cq.driver_fill_raw(writer),
+        Some(Owner::Mr(mr)) => mr.driver_fill_raw(writer),
+        Some(Owner::Srq(srq)) => srq.driver_fill_raw(writer),
         _ => None,
     };
     told.unwrap_or(Err(EINVAL))

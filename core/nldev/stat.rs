@@ -332,5 +332,5 @@ fn mr(entry: &Entry<'_>, writer: &mut Writer<'_>) -> Result {
         return Err(EINVAL);
     };
     writer.u32(c::RDMA_NLDEV_ATTR_RES_MRN, entry.res.id())?;
-    res::optional(entry.device.fill_mr_stat(mr, writer))
+    res::optional(mr.driver_fill_stat(writer))
 }

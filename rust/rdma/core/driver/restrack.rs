@@ -7,48 +7,60 @@
 use kernel::{error::to_result, prelude::*};
 use kernel_ext::net::netlink::Writer;
 
-use crate::core::{restrack::CmId, Cq, Device, Mr, Qp, Srq};
+use crate::core::{restrack::CmId, Cq, Mr, Qp, Srq};
 
 macro_rules! fill {
-    ($($(#[$attr:meta])* $name:ident: $view:ty = $op:ident;)*) => {
-        impl Device {$(
+    ($($view:ident {$($(#[$attr:meta])* $name:ident = $op:ident;)*})*) => {$(
+        impl $view {$(
             $(#[$attr])*
-            pub fn $name(&self, object: &$view, writer: &mut Writer<'_>) -> Option<Result> {
-                let call = op!(self, $op)?;
-                // SAFETY: The object belongs to the device, and the message is under construction.
-                Some(to_result(unsafe { call(writer.as_raw(), object.as_raw()) }))
+            ///
+            /// `None` where the driver lacks the method.
+            pub fn $name(&self, writer: &mut Writer<'_>) -> Option<Result> {
+                let call = op!(self.device(), $op)?;
+                // SAFETY: The object belongs to the device whose method this is, and the message is under construction.
+                Some(to_result(unsafe { call(writer.as_raw(), self.as_raw()) }))
             }
         )*}
-    };
+    )*};
 }
 fill! {
-    /// Adds the driver's attributes of a memory region. `None` where the driver lacks the method.
-    fill_mr: Mr = fill_res_mr_entry;
-    /// Adds the raw device data of a memory region.
-    fill_mr_raw: Mr = fill_res_mr_entry_raw;
-    /// Adds the statistics of a memory region.
-    fill_mr_stat: Mr = fill_stat_mr_entry;
-    /// Adds the driver's attributes of a completion queue.
-    fill_cq: Cq = fill_res_cq_entry;
-    /// Adds the raw device data of a completion queue.
-    fill_cq_raw: Cq = fill_res_cq_entry_raw;
-    /// Adds the driver's attributes of a queue pair.
-    fill_qp: Qp = fill_res_qp_entry;
-    /// Adds the raw device data of a queue pair.
-    fill_qp_raw: Qp = fill_res_qp_entry_raw;
-    /// Adds the driver's attributes of a shared receive queue.
-    fill_srq: Srq = fill_res_srq_entry;
-    /// Adds the raw device data of a shared receive queue.
-    fill_srq_raw: Srq = fill_res_srq_entry_raw;
+    Mr {
+        /// Adds the driver's attributes of the memory region.
+        driver_fill = fill_res_mr_entry;
+        /// Adds the raw device data of the memory region.
+        driver_fill_raw = fill_res_mr_entry_raw;
+        /// Adds the statistics of the memory region.
+        driver_fill_stat = fill_stat_mr_entry;
+    }
+    Cq {
+        /// Adds the driver's attributes of the completion queue.
+        driver_fill = fill_res_cq_entry;
+        /// Adds the raw device data of the completion queue.
+        driver_fill_raw = fill_res_cq_entry_raw;
+    }
+    Qp {
+        /// Adds the driver's attributes of the queue pair.
+        driver_fill = fill_res_qp_entry;
+        /// Adds the raw device data of the queue pair.
+        driver_fill_raw = fill_res_qp_entry_raw;
+    }
+    Srq {
+        /// Adds the driver's attributes of the shared receive queue.
+        driver_fill = fill_res_srq_entry;
+        /// Adds the raw device data of the shared receive queue.
+        driver_fill_raw = fill_res_srq_entry_raw;
+    }
 }
 
-impl Device {
-    /// Adds the driver's attributes of a connection manager identifier.
-    pub fn fill_cm_id(&self, object: &CmId, writer: &mut Writer<'_>) -> Option<Result> {
-        let call = op!(self, fill_res_cm_id_entry)?;
-        // SAFETY: The identifier belongs to the device, and the message is under construction.
+impl CmId {
+    /// Adds the driver's attributes of the connection manager identifier.
+    ///
+    /// `None` where the driver lacks the method, or the identifier has no device.
+    pub fn driver_fill(&self, writer: &mut Writer<'_>) -> Option<Result> {
+        let call = op!(self.device()?, fill_res_cm_id_entry)?;
+        // SAFETY: The identifier belongs to the device whose method this is, and the message is under construction.
         Some(to_result(unsafe {
-            call(writer.as_raw(), object.as_raw().cast())
+            call(writer.as_raw(), self.as_raw().cast())
         }))
     }
 }
