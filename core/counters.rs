@@ -435,7 +435,7 @@ pub(crate) fn set_enabled(
     }
     let locked = counters.lock(sleep);
     if counters.is_enabled(nth) != on {
-        device.driver_modify_hw_stat(port, nth, on, sleep)?;
+        device.driver_modify_hw_stat(port, counters, nth, on, sleep)?;
         counters.set_enabled(nth, on, &locked);
     }
     Ok(())

@@ -33,20 +33,25 @@ impl Device {
         op!(self, modify_hw_stat).is_some()
     }
 
-    /// Lets the driver enable or disable an optional counter of a port.
+    /// Lets the driver enable or disable one of a port's counters, which is optional.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` where the driver lacks the method, and those of the driver.
+    /// `EOPNOTSUPP` where the driver lacks the method, `EINVAL` for a port that the device does not have or a counter that is not
+    /// optional, and those of the driver.
     pub fn driver_modify_hw_stat(
         &self,
         port: u32,
+        counters: &HwCounters,
         nth: u32,
         on: bool,
         _sleep: &MaySleep,
     ) -> Result {
         let call = op!(self, modify_hw_stat).ok_or(EOPNOTSUPP)?;
-        // SAFETY: `self` is a valid device; the driver checks the port and the index.
+        if !self.is_port_valid(port) || !counters.is_optional(nth) {
+            return Err(EINVAL);
+        }
+        // SAFETY: `self` is a valid device, which has the port, and there is such a counter.
         to_result(unsafe { call(self.as_raw(), port, nth, on) })
     }
 }
