@@ -216,10 +216,10 @@ impl<'a> Regions<'a> {
     /// # Errors
     ///
     /// `EAGAIN` if the pool is empty, `ENOMEM`, and those of `f`.
-    pub fn take_region<R>(&mut self, f: impl FnOnce(&PooledMr<'_>) -> Result<R>) -> Result<R> {
+    pub fn take_region<R>(&mut self, f: impl FnOnce(&mut PooledMr<'_>) -> Result<R>) -> Result<R> {
         self.regions.reserve(1, GFP_KERNEL)?;
-        let mr = self.pool().get().ok_or(EAGAIN)?;
-        let result = f(&mr);
+        let mut mr = self.pool().get().ok_or(EAGAIN)?;
+        let result = f(&mut mr);
         let mut region: RegCtx = pin_init::zeroed();
         // INVARIANT: The region was just taken from the pool.
         region.mr = mr.into_raw();
@@ -244,8 +244,8 @@ impl<'a> Regions<'a> {
         let mut prev: *mut ib_send_wr = null_mut();
         for region in &mut self.regions {
             // SAFETY: By the type invariants the region is lent to `self`.
-            let mr = unsafe { PooledMr::from_c(region.mr) };
-            let more = set_up_region(region, &mr, transfer, done, invalidates);
+            let mut mr = unsafe { PooledMr::from_c(region.mr) };
+            let more = set_up_region(region, &mut mr, transfer, done, invalidates);
             requests = u32::wrapping_add(requests, more);
             region.reg_wr.access = access as c_int;
             done = done.wrapping_add(region.sge.length.into());
@@ -288,7 +288,7 @@ fn first_of(region: &mut RegCtx) -> *mut ib_send_wr {
 /// Sets up the requests of a region, and returns their number.
 fn set_up_region(
     region: &mut RegCtx,
-    mr: &PooledMr<'_>,
+    mr: &mut PooledMr<'_>,
     transfer: &Transfer,
     done: u64,
     invalidates: bool,
@@ -364,8 +364,9 @@ impl PooledMr<'_> {
     /// # Errors
     ///
     /// `EINVAL` for a region that is no integrity region.
-    pub fn set_sig_attrs(&self, attrs: &SigAttrsView) -> Result {
-        // SAFETY: By the type invariants only the borrower changes the region and its attributes, if any.
+    pub fn set_sig_attrs(&mut self, attrs: &SigAttrsView) -> Result {
+        // SAFETY: By the type invariants only the holder of `self`, which is borrowed exclusively, changes the region and its
+        // attributes, if any.
         unsafe {
             let own = (*self.as_raw()).sig_attrs;
             if own.is_null() {
@@ -377,10 +378,11 @@ impl PooledMr<'_> {
     }
 
     /// Advances the keys of the region before it is registered, and returns the remote key.
-    fn next_key(&self, need_inval: bool) -> u32 {
+    fn next_key(&mut self, need_inval: bool) -> u32 {
         let low = self.lkey().wrapping_add(1) & 0xff;
         let (lkey, rkey) = (self.lkey() & !0xff | low, self.rkey() & !0xff | low);
-        // SAFETY: By the type invariants only the borrower changes the region; others read each key by a single load.
+        // SAFETY: By the type invariants only the holder of `self`, which is borrowed exclusively, changes the region; others
+        // read each key by a single load.
         unsafe {
             let raw = self.as_raw();
             (*raw).need_inval = need_inval;
@@ -571,7 +573,7 @@ impl RwReady<'_> {
                 RwKind::Regions | RwKind::Integrity => {
                     let regions = regions_of(raw);
                     for region in &mut *regions {
-                        let mr = PooledMr::from_c(region.mr);
+                        let mut mr = PooledMr::from_c(region.mr);
                         let opcode = region.wr.wr.opcode;
                         let key = mr.next_key(opcode != bindings::IB_WR_RDMA_READ_WITH_INV);
                         region.reg_wr.key = key;
