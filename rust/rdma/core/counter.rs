@@ -100,7 +100,8 @@ pub struct OwnedCounter(Fresh<Counter>);
 // SAFETY: Counters may be used from any thread.
 unsafe impl Send for OwnedCounter {}
 
-impl Owns for OwnedCounter {
+// SAFETY: `self` owns the counter, and a `Fresh` is not `Sync`.
+unsafe impl Owns for OwnedCounter {
     #[inline]
     fn entry(&self) -> OwnEntry<'_> {
         // SAFETY: `self` owns the counter, whose entry was begun with its memory; counters are not `Sync`.

@@ -67,7 +67,11 @@ pub unsafe trait DriverObject: View {
 }
 
 /// An object with a resource tracking entry.
-pub trait Tracked {
+///
+/// # Safety
+///
+/// [`Self::res`] always returns the object's own entry, a member of it.
+pub unsafe trait Tracked {
     /// The resource tracking entry.
     fn res(&self) -> &RestrackEntry;
 }
@@ -423,7 +427,8 @@ pub(crate) use counted;
 
 macro_rules! tracked {
     ($view:ty) => {
-        impl $crate::core::object::Tracked for $view {
+        // SAFETY: The structure has one such member, which `DriverObject::begin_entry` begins.
+        unsafe impl $crate::core::object::Tracked for $view {
             #[inline]
             fn res(&self) -> &$crate::core::RestrackEntry {
                 // SAFETY: The member is valid as long as the object; a view is a transparent wrapper.

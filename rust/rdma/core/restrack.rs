@@ -402,12 +402,17 @@ impl core::ops::Deref for OwnEntry<'_> {
 }
 
 /// A value that owns an object, and so its entry. One thread at a time has it.
-pub trait Owns {
+///
+/// # Safety
+///
+/// [`Self::entry`] always returns the entry of the object that the value owns. The value is not `Sync`.
+pub unsafe trait Owns {
     /// The entry.
     fn entry(&self) -> OwnEntry<'_>;
 }
 
-impl<T: View + Tracked> Owns for Owned<T> {
+// SAFETY: By the safety requirements of `Tracked`; an `Owned` is not `Sync`.
+unsafe impl<T: View + Tracked> Owns for Owned<T> {
     #[inline]
     fn entry(&self) -> OwnEntry<'_> {
         // INVARIANT: `self` owns the object, and is not `Sync`. Its memory was a `Fresh` or is from C; both begin the entry.
