@@ -200,15 +200,21 @@ fn ib_free_send_mad(send_buf: OwnedArg<SendMad>) {
 fn ib_post_send_mad(send_buf: Chain<'_, SendMad>, bad_send_buf: BadSend<'_>) -> Result {
     let mut chain = send_buf;
     let mut result = Err(EINVAL);
-    while let Some(posted) = chain.take_first() {
+    while let Some(first) = chain.take_first() {
+        let posted = match first {
+            Ok(posted) => posted,
+            Err(twice) => return Err(bad_send_buf.refuse(&twice)),
+        };
         let send = posted.send().clone();
         result = match send.agent.body.has_send_handler() {
             true => post::post(Origin::Client(posted)),
-            false => Err(EINVAL),
+            false => {
+                drop(posted);
+                Err(EINVAL)
+            }
         };
-        if result.is_err() {
-            bad_send_buf.set(&send);
-            break;
+        if let Err(error) = result {
+            return bad_send_buf.give_back(&send, error);
         }
     }
     result

@@ -4,10 +4,14 @@
 //!
 //! C header: `include/rdma/ib_mad.h`.
 
-use kernel::{alloc::Flags, prelude::*, sync::Arc};
+use kernel::{
+    alloc::Flags,
+    prelude::*,
+    sync::{Arc, UniqueArc},
+};
 use rdma::{
     core::mad::{
-        c_pointer,
+        agent::set_agent,
         send::{OwnAh, SendBody, SendInit},
     },
     MaySleep,
@@ -107,10 +111,11 @@ pub(crate) fn new(
         segments: division.segments,
     };
     let agent = agent.try_use().ok_or(ENODEV)?;
-    let mut body = SendBody::new(&init, ah, flags)?;
-    body.set_agent(c_pointer(&*agent));
+    let body = SendBody::new(&init, ah, flags)?;
     let version = agent.body.rmpp_version();
-    let send = Arc::new(SendMad::new(body, agent), flags)?;
+    let mut send = UniqueArc::new(SendMad::new(body, agent), flags)?;
+    set_agent(&mut *send);
+    let send: Arc<SendMad> = send.into();
     if wanted.rmpp {
         let mut rmpp = send.rmpp();
         rmpp.version = version;

@@ -7,13 +7,13 @@
 use kernel::sync::Arc;
 use kernel_ext::bindings as c;
 use rdma::{
-    core::mad::{qp::SpecialQp, trace},
+    core::mad::{qp::SpecialQp, send::Addressed, trace},
     MaySleep,
 };
 
 use super::{
     segment::{self, AfterSend},
-    state::{Agent, Entry, Key, Layer, Phase, SendMad, Table},
+    state::{traced, Agent, Entry, Key, Layer, Phase, SendMad, Table},
     transmit,
 };
 
@@ -28,23 +28,28 @@ fn recover(qp: &SpecialQp<Layer>, sleep: &MaySleep) {
 /// Handles the send completion of a MAD.
 pub(super) fn sent(
     qp: &Arc<SpecialQp<Layer>>,
-    send: &Arc<SendMad>,
+    send: Addressed<SendMad>,
     wc: &c::ib_wc,
     sleep: &MaySleep,
 ) {
     let (status, vendor_err) = (wc.status, wc.vendor_err);
-    match status {
-        c::IB_WC_SUCCESS => {}
-        c::IB_WC_WR_FLUSH_ERR if transmit::post_again(qp, send) => return,
-        c::IB_WC_WR_FLUSH_ERR => {}
-        _ => recover(qp, sleep),
-    }
+    let send = match status {
+        c::IB_WC_SUCCESS => send,
+        c::IB_WC_WR_FLUSH_ERR => match transmit::post_again(qp, send) {
+            Ok(()) => return,
+            Err(send) => send,
+        },
+        _ => {
+            recover(qp, sleep);
+            send
+        }
+    };
     trace::ib_mad_send_done_agent(&send.agent.body);
-    trace::ib_mad_send_done_handler(&send.traced(false), wc);
+    trace::ib_mad_send_done_handler(&traced(&send, false), wc);
     transmit::left(qp);
-    finish(send, (status, vendor_err), sleep);
+    finish(&send.end(), (status, vendor_err), sleep);
     while let Some(failed) = transmit::post_waiting(qp) {
-        finish(&failed, (c::IB_WC_LOC_QP_OP_ERR, 0), sleep);
+        finish(&failed.end(), (c::IB_WC_LOC_QP_OP_ERR, 0), sleep);
     }
 }
 
@@ -105,9 +110,9 @@ pub(super) fn send_queued(agent: &Arc<Agent>, sleep: &MaySleep) {
             return;
         };
         table.set_phase(&key, Phase::Sending);
-        let send = table.get(&key).map(|entry| entry.send().clone());
+        let send = table.get(&key).map(|entry| entry.origin.addressed());
         drop(table);
-        let sent = send.map_or(Ok(()), |send| transmit::transmit(&send));
+        let sent = send.map_or(Ok(()), |send| send.and_then(transmit::transmit));
         if sent.is_ok() {
             continue;
         }

@@ -5,12 +5,12 @@
 //! IBTA specification, volume 1, section 13.6.6.3.
 
 use kernel::sync::Arc;
-use rdma::core::mad::recv::RecvMad;
+use rdma::core::mad::{recv::RecvMad, send::PostedBody};
 
 use super::{
     header::{method, Header},
     matching,
-    state::{Agent, Reassembly, SendMad, Table, Transaction},
+    state::{Agent, Origin, Reassembly, Table, Transaction},
 };
 
 impl Transaction {
@@ -47,15 +47,20 @@ pub(super) fn set_answer_window(table: &Table, answered: &Transaction, window: u
 }
 
 /// The initial window of a response: what the requester has given, else one segment.
-pub(super) fn first_window(send: &SendMad) -> u32 {
+pub(super) fn first_window(response: &Origin) -> u32 {
+    let send = response.send();
     let header = send.header();
     if header.method & method::RESP == 0 {
         return 1;
     }
-    let Some(vector) = send.body.address() else {
+    let Some(sent_to) = response.posted().and_then(PostedBody::destination) else {
         return 1;
     };
-    let requester = matching::destination(&vector);
+    // The GID identifies the requester already.
+    let requester = match sent_to.gid {
+        Some(gid) => (Some(gid), 0),
+        None => (None, sent_to.lid),
+    };
     let is_request = |one: &&Arc<Reassembly>| {
         let of = &one.transaction;
         (of.tid, of.mgmt_class, of.class_version)

@@ -6,10 +6,12 @@
 //! IBTA specification, volume 1, section 14.2.2.
 
 use kernel::{prelude::*, sync::Arc};
-use kernel_ext::bindings as c;
 use rdma::{
     abi::mad::MadResult,
-    core::mad::{recv::RecvMad, trace},
+    core::mad::{
+        recv::{LocalCompletion, RecvMad},
+        trace,
+    },
 };
 
 use super::{
@@ -36,16 +38,13 @@ pub(super) fn is_opa_smp(port: &Port, header: &Header) -> bool {
 }
 
 /// The work completion of an SMP that is delivered locally.
-fn completion(send: &SendMad, slid: u32, length: usize) -> c::ib_wc {
-    let mut wc: c::ib_wc = pin_init::zeroed();
-    wc.status = c::IB_WC_SUCCESS;
-    wc.opcode = c::IB_WC_RECV;
-    wc.pkey_index = send.body.pkey_index();
-    wc.byte_len = length.saturating_add(size_of::<c::ib_grh>()) as u32;
-    wc.src_qp = 0;
-    wc.slid = slid;
-    wc.port_num = send.body.port_num();
-    wc
+fn completion(send: &SendMad, slid: u32, length: usize) -> LocalCompletion {
+    LocalCompletion {
+        pkey_index: send.body.pkey_index(),
+        length,
+        slid,
+        port_num: send.body.port_num(),
+    }
 }
 
 /// A copy of a posted SMP.
@@ -126,10 +125,10 @@ fn process(
 ) -> Result<Outgoing> {
     let agent = &send.agent;
     let mut answer = RecvMad::new(agent.port.mad_size, GFP_ATOMIC)?;
-    let wc = completion(send, slid, length);
-    let (result, answer_length, pkey_index) = send
-        .body
-        .driver_process(&wc, port_num, &mut answer, &request)
+    let of_request = completion(send, slid, length);
+    let (result, answer_length, pkey_index) = agent
+        .qp
+        .driver_process(&request, Some(&of_request), port_num, &mut answer)
         .ok_or(EINVAL)?;
     let (success, reply) = (MadResult::SUCCESS.bits(), MadResult::REPLY.bits());
     let received = match result {
@@ -152,10 +151,10 @@ fn process(
         send.body.set_pkey_index(pkey_index);
     }
     let received = received.map(|(receiver, mut mad)| {
-        let mut wc = completion(send, PERMISSIVE_LID, length);
-        wc.port_num = receiver.port.port_num;
-        mad.set_wc(&wc);
-        mad.set_local();
+        mad.set_local(&LocalCompletion {
+            port_num: receiver.port.port_num,
+            ..completion(send, PERMISSIVE_LID, length)
+        });
         set_length(&agent.port, &mut mad, answer_length);
         (receiver, mad)
     });

@@ -6,11 +6,17 @@
 //! GID or LID.
 
 use kernel_ext::bindings as c;
-use rdma::{core::mad::recv::RecvMad, Gid};
+use rdma::{
+    core::mad::{
+        recv::RecvMad,
+        send::{Destination, PostedBody},
+    },
+    Gid,
+};
 
 use super::{
     header::{Header, MAD_HEADER},
-    state::{Agent, Entry, Key, Phase, SendMad, Table},
+    state::{Agent, Entry, Key, Origin, Phase, Table},
 };
 use crate::{
     gid::{self, cache},
@@ -50,20 +56,11 @@ pub(super) fn source(agent: &Agent, mad: &RecvMad) -> Option<Gid> {
     endpoints.has_route.then_some(endpoints.source)
 }
 
-/// The destination GID or LID of an address vector.
-pub(super) fn destination(vector: &c::rdma_ah_attr) -> (Option<Gid>, u32) {
-    let has_route = u32::from(vector.ah_flags) & c::IB_AH_GRH != 0;
-    match has_route {
-        true => (Some(Gid::from_raw(&vector.grh.dgid)), 0),
-        false => (None, dlid(vector)),
-    }
-}
-
 /// Whether a response was sent to the address that the request came from.
-fn came_back(agent: &Agent, vector: &c::rdma_ah_attr, endpoints: &Endpoints) -> bool {
+fn came_back(agent: &Agent, sent_to: &Destination, endpoints: &Endpoints) -> bool {
     let (device, port) = (&agent.port.device, agent.port.port_num);
     if endpoints.has_route {
-        let own = gid::get(device, port, vector.grh.sgid_index.into());
+        let own = gid::get(device, port, sent_to.sgid_index.into());
         return own.is_ok_and(|own| own.gid() == endpoints.destination);
     }
     let Some(lmc) = cache::of(device, port).map(|port| port.known.with(|known| known.lmc)) else {
@@ -71,37 +68,13 @@ fn came_back(agent: &Agent, vector: &c::rdma_ah_attr, endpoints: &Endpoints) -> 
     };
     // An LMC has three bits.
     let mask = (1u8 << (lmc & 7)).wrapping_sub(1);
-    (path_bits(vector) ^ endpoints.path_bits) & mask == 0
-}
-
-/// The path bits of an address vector: which of the port's LIDs it uses.
-fn path_bits(vector: &c::rdma_ah_attr) -> u8 {
-    // SAFETY: The kind says which member there is; it is a number.
-    unsafe {
-        match vector.type_ {
-            c::RDMA_AH_ATTR_TYPE_IB => vector.__bindgen_anon_1.ib.src_path_bits,
-            c::RDMA_AH_ATTR_TYPE_OPA => vector.__bindgen_anon_1.opa.src_path_bits,
-            _ => 0,
-        }
-    }
-}
-
-/// The destination LID of an address vector.
-fn dlid(vector: &c::rdma_ah_attr) -> u32 {
-    // SAFETY: As above.
-    unsafe {
-        match vector.type_ {
-            c::RDMA_AH_ATTR_TYPE_IB => vector.__bindgen_anon_1.ib.dlid.into(),
-            c::RDMA_AH_ATTR_TYPE_OPA => vector.__bindgen_anon_1.opa.dlid,
-            _ => 0,
-        }
-    }
+    (sent_to.path_bits ^ endpoints.path_bits) & mask == 0
 }
 
 /// Whether a received MAD is from the peer that a posted one was sent to.
 fn same_endpoints(
     agent: &Agent,
-    send: &SendMad,
+    origin: &Origin,
     sent: &Header,
     got: &Header,
     endpoints: &Endpoints,
@@ -110,19 +83,18 @@ fn same_endpoints(
     if sent.is_response() == got.is_response() {
         return false;
     }
-    let Some(vector) = send.body.address() else {
+    let Some(sent_to) = origin.posted().and_then(PostedBody::destination) else {
         return false;
     };
-    let has_route = u32::from(vector.ah_flags) & c::IB_AH_GRH != 0;
-    if has_route != endpoints.has_route {
+    if sent_to.gid.is_some() != endpoints.has_route {
         return false;
     }
     if got.is_response() {
-        return came_back(agent, &vector, endpoints);
+        return came_back(agent, &sent_to, endpoints);
     }
-    match has_route {
-        true => Gid::from_raw(&vector.grh.dgid) == endpoints.source,
-        false => dlid(&vector) == endpoints.slid,
+    match sent_to.gid {
+        Some(gid) => gid == endpoints.source,
+        None => sent_to.lid == endpoints.slid,
     }
 }
 
@@ -137,11 +109,10 @@ pub(super) fn find(agent: &Agent, table: &Table, mad: &RecvMad) -> Option<Key> {
     let got = Header::parse(&mad.bytes::<MAD_HEADER>(0));
     let endpoints = Endpoints::of(agent, mad);
     table.find(got.tid, |entry| {
-        let send = entry.send();
-        let sent = send.header();
+        let sent = entry.send().header();
         takes_answer(entry)
             && sent.mgmt_class == got.mgmt_class
             // The LIDs of directed-route SMPs may be permissive.
-            && (got.is_directed_route() || same_endpoints(agent, send, &sent, &got, &endpoints))
+            && (got.is_directed_route() || same_endpoints(agent, &entry.origin, &sent, &got, &endpoints))
     })
 }

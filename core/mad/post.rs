@@ -80,7 +80,7 @@ pub(crate) fn post(origin: Origin) -> Result {
     }
     let limited = is_limited(&send, &header);
     let window = match send.is_kernel_rmpp() {
-        true => double_sided::first_window(&send),
+        true => double_sided::first_window(&origin),
         false => 0,
     };
     let agent = &send.agent;
@@ -129,11 +129,11 @@ fn fill(entry: &mut Entry, limited: bool) {
 /// Sends a MAD for the first time.
 fn start(entry: &mut Entry, send: &Arc<SendMad>, window: u32) -> Result {
     if !send.is_kernel_rmpp() {
-        return transmit(send);
+        return transmit(entry.origin.addressed()?);
     }
     if send.rmpp().kind != rmpp_type::DATA {
         send.body.select(0);
-        return transmit(send);
+        return transmit(entry.origin.addressed()?);
     }
     segment::send_first(entry, window)
 }

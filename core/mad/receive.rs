@@ -14,6 +14,7 @@ use rdma::{
     core::mad::{
         qp::{MadLayer, SpecialKind, SpecialQp},
         recv::RecvMad,
+        send::Addressed,
         trace,
     },
     MaySleep,
@@ -35,8 +36,8 @@ impl MadLayer for Layer {
     type Send = SendMad;
     type Queue = Queue;
 
-    fn sent(qp: &Arc<SpecialQp<Self>>, send: Arc<SendMad>, wc: &c::ib_wc, sleep: &MaySleep) {
-        complete::sent(qp, &send, wc, sleep);
+    fn sent(qp: &Arc<SpecialQp<Self>>, send: Addressed<SendMad>, wc: &c::ib_wc, sleep: &MaySleep) {
+        complete::sent(qp, send, wc, sleep);
     }
 
     fn received(qp: &SpecialQp<Self>, mad: RecvMad, sleep: &MaySleep) {
@@ -186,15 +187,12 @@ fn handle(
             return None;
         }
     }
-    let device = &open.port.device;
-    let processed = mad.driver_process(device, open.port.port_num, answer, sleep);
+    let processed = qp.driver_process(&mad, None, open.port.port_num, answer);
     let Some((result, length, pkey_index)) = processed else {
         return Some(mad);
     };
     if open.port.is_opa {
-        let mut wc = *mad.wc();
-        wc.pkey_index = pkey_index;
-        mad.set_wc(&wc);
+        mad.set_pkey_index(pkey_index);
     }
     let is = |what: MadResult| result & what.bits() != 0;
     if !is(MadResult::SUCCESS) {

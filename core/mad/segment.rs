@@ -62,7 +62,7 @@ pub(super) fn send_next(entry: &mut Entry) -> Result {
     if !(1..=ACK_TIMEOUT_MS).contains(&send.body.timeout_ms()) {
         entry.timeout_ms = ACK_TIMEOUT_MS;
     }
-    transmit(&send)
+    transmit(entry.origin.addressed()?)
 }
 
 /// Sends the first segment; `window` is the last one that may be sent without an ACK.

@@ -48,7 +48,7 @@ use rdma::{
             agent::{self, AgentBody, AgentInUse, OfAgent, RegistrationRequest},
             qp::{SpecialKind, SpecialQp},
             recv::{RecvMad, Sender},
-            send::{OwnAh, Posted, SendBody},
+            send::{Addressed, OwnAh, Posted, PostedBody, SendBody},
             trace::{Attempts, Sent},
         },
         Device,
@@ -220,8 +220,10 @@ impl core::ops::Deref for AgentUse {
 
 // SAFETY: `agent::unregister`, by which a client unregisters its agent, waits in `Uses::end` until the value is dropped.
 unsafe impl AgentInUse for AgentUse {
-    fn body(&self) -> &AgentBody {
-        &self.0.body
+    type Agent = Agent;
+
+    fn agent(&self) -> &Arc<Agent> {
+        &self.0
     }
 }
 
@@ -250,7 +252,8 @@ pub(crate) struct SendMad {
 
 embeds!(SendMad { body: SendBody });
 
-impl OfAgent for SendMad {
+// SAFETY: The use is a member that is private to the layer, which never changes it. C allocates the MAD by that agent.
+unsafe impl OfAgent for SendMad {
     type Use = AgentUse;
 
     fn agent(&self) -> &AgentUse {
@@ -271,21 +274,6 @@ impl SendMad {
             sequence: AtomicU64::new(0),
             max_retries: AtomicU32::new(0),
             retries_left: AtomicU32::new(0),
-        }
-    }
-
-    /// The MAD for a tracepoint; `retry`: it is posted again after another one has failed.
-    pub(crate) fn traced(&self, retry: bool) -> Sent<'_> {
-        Sent {
-            agent: &self.agent.body,
-            send: &self.body,
-            attempts: Attempts {
-                tid: self.tid.load(Ordering::Relaxed),
-                timeout: kernel::time::msecs_to_jiffies(self.body.timeout_ms()),
-                max_retries: self.max_retries.load(Ordering::Relaxed),
-                retries_left: self.retries_left.load(Ordering::Relaxed),
-                retry,
-            },
         }
     }
 
@@ -321,6 +309,21 @@ impl SendMad {
     }
 }
 
+/// A MAD for a tracepoint; `retry`: it is posted again after another one has failed.
+pub(crate) fn traced(send: &Addressed<SendMad>, retry: bool) -> Sent<'_> {
+    Sent {
+        agent: &send.agent.body,
+        send: send.posted(),
+        attempts: Attempts {
+            tid: send.tid.load(Ordering::Relaxed),
+            timeout: kernel::time::msecs_to_jiffies(send.body.timeout_ms()),
+            max_retries: send.max_retries.load(Ordering::Relaxed),
+            retries_left: send.retries_left.load(Ordering::Relaxed),
+            retry,
+        },
+    }
+}
+
 /// The owner of a posted MAD.
 pub(crate) enum Origin {
     /// A client in C.
@@ -337,6 +340,26 @@ impl Origin {
         match self {
             Self::Client(posted) => posted.send(),
             Self::Core(send) | Self::Layer(send) => send,
+        }
+    }
+
+    /// The MAD as one that is posted; the core's own MADs have an address handle of their own.
+    pub(crate) fn posted(&self) -> Option<PostedBody<'_>> {
+        match self {
+            Self::Client(posted) => Some(posted.posted()),
+            Self::Core(send) | Self::Layer(send) => PostedBody::own(&send.body),
+        }
+    }
+
+    /// The MAD for the queue pair.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without an address.
+    pub(crate) fn addressed(&self) -> Result<Addressed<SendMad>> {
+        match self {
+            Self::Client(posted) => Ok(posted.addressed()),
+            Self::Core(send) | Self::Layer(send) => Addressed::own(send),
         }
     }
 }
@@ -701,7 +724,7 @@ impl Queue {
 pub(crate) struct Outbox {
     pub(crate) in_flight: u32,
     pub(crate) limit: u32,
-    waiting: RBTree<u64, Arc<SendMad>>,
+    waiting: RBTree<u64, Addressed<SendMad>>,
     next_number: u64,
     /// The sequence number of the next MAD that is posted.
     pub(crate) next_sequence: u64,
@@ -727,15 +750,15 @@ impl Outbox {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn push(&mut self, send: &Arc<SendMad>) -> Result {
-        let node = RBTreeNode::new(self.next_number, send.clone(), GFP_ATOMIC)?;
+    pub(crate) fn push(&mut self, send: Addressed<SendMad>) -> Result {
+        let node = RBTreeNode::new(self.next_number, send, GFP_ATOMIC)?;
         self.next_number = self.next_number.wrapping_add(1);
         self.waiting.insert(node);
         Ok(())
     }
 
     /// The oldest MAD.
-    pub(crate) fn pop(&mut self) -> Option<Arc<SendMad>> {
+    pub(crate) fn pop(&mut self) -> Option<Addressed<SendMad>> {
         let cursor = self.waiting.cursor_front_mut()?;
         let (_, node) = cursor.remove_current();
         Some(node.to_key_value().1)

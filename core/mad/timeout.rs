@@ -52,7 +52,7 @@ fn expire(table: &mut Table, key: &Key) -> Expired {
     };
     let sent = match send.is_kernel_rmpp() {
         true => segment::send_again(entry).unwrap_or(Err(ETIMEDOUT)),
-        false => transmit(&send),
+        false => entry.origin.addressed().and_then(transmit),
     };
     match sent {
         Ok(()) => Expired::Again,

@@ -7,12 +7,16 @@
 use core::sync::atomic::Ordering;
 
 use kernel::{prelude::*, sync::Arc};
-use rdma::core::mad::{qp::SpecialQp, trace};
+use rdma::core::mad::{qp::SpecialQp, send::Addressed, trace};
 
-use super::state::{Layer, Outbox, SendMad};
+use super::state::{traced, Layer, Outbox, SendMad};
 
 /// Posts a MAD to the queue pair.
-fn post(qp: &Arc<SpecialQp<Layer>>, outbox: &mut Outbox, send: &Arc<SendMad>) -> Result {
+fn post(
+    qp: &Arc<SpecialQp<Layer>>,
+    outbox: &mut Outbox,
+    send: Addressed<SendMad>,
+) -> Result<(), (Error, Addressed<SendMad>)> {
     send.sequence.store(outbox.next_sequence, Ordering::Relaxed);
     outbox.next_sequence = outbox.next_sequence.wrapping_add(1);
     qp.post_send(send)
@@ -23,25 +27,31 @@ fn post(qp: &Arc<SpecialQp<Layer>>, outbox: &mut Outbox, send: &Arc<SendMad>) ->
 /// # Errors
 ///
 /// `ENOMEM`, `ENODEV` while the port closes, `EINVAL` without an address, and errors of the driver.
-pub(super) fn transmit(send: &Arc<SendMad>) -> Result {
-    let qp = &send.agent.qp;
+pub(super) fn transmit(send: Addressed<SendMad>) -> Result {
+    let qp = send.agent.qp.clone();
     let mut outbox = qp.queue.outbox.lock();
     if outbox.in_flight >= outbox.limit {
         return outbox.push(send);
     }
-    trace::ib_mad_ib_send_mad(&send.traced(false), &send.agent.body);
-    post(qp, &mut outbox, send)?;
-    outbox.in_flight = outbox.in_flight.saturating_add(1);
+    trace::ib_mad_ib_send_mad(&traced(&send, false), &send.agent.body);
+    match post(&qp, &mut outbox, send) {
+        Ok(()) => outbox.in_flight = outbox.in_flight.saturating_add(1),
+        Err((error, send)) => {
+            drop(outbox);
+            drop(send);
+            return Err(error);
+        }
+    }
     Ok(())
 }
 
 /// Posts waiting MADs after a completion. Returns one that could not be posted; the caller then calls this again.
-pub(super) fn post_waiting(qp: &Arc<SpecialQp<Layer>>) -> Option<Arc<SendMad>> {
+pub(super) fn post_waiting(qp: &Arc<SpecialQp<Layer>>) -> Option<Addressed<SendMad>> {
     let mut outbox = qp.queue.outbox.lock();
     while outbox.in_flight < outbox.limit {
         let send = outbox.pop()?;
-        trace::ib_mad_send_done_resend(&send.traced(false), &send.agent.body);
-        if post(qp, &mut outbox, &send).is_err() {
+        trace::ib_mad_send_done_resend(&traced(&send, false), &send.agent.body);
+        if let Err((_, send)) = post(qp, &mut outbox, send) {
             return Some(send);
         }
         outbox.in_flight = outbox.in_flight.saturating_add(1);
@@ -55,15 +65,18 @@ pub(super) fn left(qp: &SpecialQp<Layer>) {
     outbox.in_flight = outbox.in_flight.saturating_sub(1);
 }
 
-/// Posts a MAD again that was flushed because another one had failed. Returns whether it did.
-pub(super) fn post_again(qp: &Arc<SpecialQp<Layer>>, send: &Arc<SendMad>) -> bool {
+/// Posts a MAD again that was flushed because another one had failed; returns it where it is not posted.
+pub(super) fn post_again(
+    qp: &Arc<SpecialQp<Layer>>,
+    send: Addressed<SendMad>,
+) -> Result<(), Addressed<SendMad>> {
     let mut outbox = qp.queue.outbox.lock();
     let was_behind = send.sequence.load(Ordering::Relaxed) < outbox.repost_before;
     if !was_behind {
-        return false;
+        return Err(send);
     }
-    trace::ib_mad_error_handler(&send.traced(true), &send.agent.body);
-    post(qp, &mut outbox, send).is_ok()
+    trace::ib_mad_error_handler(&traced(&send, true), &send.agent.body);
+    post(qp, &mut outbox, send).map_err(|(_, send)| send)
 }
 
 /// The queue pair has recovered: MADs flushed until now are posted again.

@@ -238,12 +238,20 @@ impl AgentBody {
 ///
 /// The client's unregistering of the agent does not return as long as the value exists.
 pub unsafe trait AgentInUse {
+    /// The object that has the agent.
+    type Agent: Embeds<Body = AgentBody>;
+
     /// The agent.
-    fn body(&self) -> &AgentBody;
+    fn agent(&self) -> &Arc<Self::Agent>;
 }
 
 /// A MAD to be sent, with a use of its agent.
-pub trait OfAgent: Embeds<Body = SendBody> {
+///
+/// # Safety
+///
+/// The use is a member, of which [`Self::agent`] returns a reference, and which never changes. C gets the MAD only as a client of
+/// that agent.
+pub unsafe trait OfAgent: Embeds<Body = SendBody> {
     /// The use.
     type Use: AgentInUse;
 
@@ -251,16 +259,28 @@ pub trait OfAgent: Embeds<Body = SendBody> {
     fn agent(&self) -> &Self::Use;
 }
 
-/// Calls the send handler for a posted MAD, which the client owns again from now on.
+/// Sets the agent of a new MAD, for C.
+pub fn set_agent<S: OfAgent>(send: &mut S) {
+    let agent = c_pointer(send.agent().agent());
+    // SAFETY: The MAD is borrowed exclusively. By the safety requirements of `OfAgent` the agent stays as long as the MAD.
+    unsafe { (*send.body().as_raw()).mad_agent = agent };
+}
+
+/// Calls the send handler for a posted MAD, which the client owns again from now on. A MAD that a queue pair still has stays with
+/// the layer.
 pub fn tell_sent<S: OfAgent>(posted: Posted<S>, status: u32, vendor_err: u32, _sleep: &MaySleep) {
-    let agent = posted.send().agent().body().as_raw();
+    let Some(send) = posted.end() else {
+        kernel::pr_warn_once!("a MAD that has ended is in use\n");
+        return;
+    };
+    let agent = send.agent().agent().body().as_raw();
     let mut told = ib_mad_send_wc {
-        send_buf: c_pointer(posted.send()),
+        send_buf: c_pointer(&send),
         status,
         vendor_err,
     };
-    // SAFETY: The handler is constant, and by the safety requirements of `AgentInUse` it is valid as long as `posted`, which is
-    // consumed, so that the MAD is returned to the client once per post.
+    // SAFETY: The handler is constant, and by the safety requirements of `AgentInUse` it is valid as long as `send`. The post has
+    // ended without other holders, so that the MAD is returned to the client once per post.
     unsafe {
         if let Some(handler) = (*agent).send_handler {
             handler(agent, &mut told);
@@ -268,14 +288,15 @@ pub fn tell_sent<S: OfAgent>(posted: Posted<S>, status: u32, vendor_err: u32, _s
     }
 }
 
-/// Calls the receive handler for a MAD, with the request that it answers, if any.
-pub fn tell_received<S: Embeds<Body = SendBody>>(
+/// Calls the receive handler for a MAD, with the request of the agent that it answers, if any.
+pub fn tell_received<S: OfAgent>(
     agent: &impl AgentInUse,
     request: Option<&Arc<S>>,
     mad: RecvMad,
     _sleep: &MaySleep,
 ) {
-    let agent = agent.body().as_raw();
+    let agent = agent.agent().body().as_raw();
+    let request = request.filter(|request| request.agent().agent().body().as_raw() == agent);
     // SAFETY: The handler is constant, and by the safety requirements of `AgentInUse` it is valid during the call. The client owns
     // the MAD from now on, and the request is valid during the call.
     unsafe {

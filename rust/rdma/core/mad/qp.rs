@@ -20,6 +20,7 @@ use kernel::{
     ffi::c_int,
     prelude::*,
     sync::{aref::ARef, Arc, Mutex},
+    types::Opaque,
 };
 use kernel_ext::error::ENOBUFS;
 use kernel_ext::sync::{new_mutex, new_spinlock_irq, SpinLockIrq};
@@ -29,8 +30,8 @@ use rdma_bindings::{
 };
 
 use super::{
-    recv::{Raw, RecvMad, Sender},
-    send::{OwnAh, SendBody},
+    recv::{LocalCompletion, Raw, RecvMad, Sender},
+    send::{Addressed, OwnAh, SendBody},
     Embeds,
 };
 use crate::{
@@ -53,7 +54,7 @@ pub trait MadLayer: Sized + 'static {
     type Queue: Send + Sync;
 
     /// Called when a MAD was sent, or its sending has failed.
-    fn sent(qp: &Arc<SpecialQp<Self>>, send: Arc<Self::Send>, wc: &ib_wc, sleep: &MaySleep);
+    fn sent(qp: &Arc<SpecialQp<Self>>, send: Addressed<Self::Send>, wc: &ib_wc, sleep: &MaySleep);
 
     /// Called when a MAD was received.
     fn received(qp: &SpecialQp<Self>, mad: RecvMad, sleep: &MaySleep);
@@ -74,6 +75,14 @@ impl SpecialKind {
         match self {
             Self::Smi => bindings::IB_QPT_SMI,
             Self::Gsi => bindings::IB_QPT_GSI,
+        }
+    }
+
+    /// The number of the queue pair.
+    const fn number(self) -> u32 {
+        match self {
+            Self::Smi => 0,
+            Self::Gsi => 1,
         }
     }
 
@@ -104,6 +113,14 @@ struct Open {
 // SAFETY: A queue pair may be used from any thread.
 unsafe impl Send for Open {}
 
+/// A constant structure for drivers, which has no more than the numbers of a queue pair.
+struct Label(Opaque<ib_qp>);
+
+// SAFETY: The structure is constant.
+unsafe impl Send for Label {}
+// SAFETY: The structure is constant.
+unsafe impl Sync for Label {}
+
 /// A special queue pair.
 #[pin_data]
 pub struct SpecialQp<L: MadLayer> {
@@ -117,6 +134,8 @@ pub struct SpecialQp<L: MadLayer> {
     open: SpinLockIrq<Open>,
     #[pin]
     receives: SpinLockIrq<Receives>,
+    /// What MADs have as their queue pair for `process_mad`: drivers read its number and its type. Constant.
+    label: Label,
     /// The queue pair for its owner. Modifying or destroying it takes the lock.
     #[pin]
     owned: Mutex<Open>,
@@ -227,8 +246,14 @@ impl<L: MadLayer> SpecialQps<L> {
         }
         // SAFETY: The domain is valid: `shared` owns it.
         let lkey = unsafe { (*shared.pd.as_ptr()).local_dma_lkey };
+        let mut label: ib_qp = pin_init::zeroed();
+        label.device = device.as_raw();
+        label.qp_num = kind.number();
+        label.qp_type = kind.qp_type();
+        label.port = port;
         let init = try_pin_init!(SpecialQp {
             device: device.hold(),
+            label: Label(Opaque::new(label)),
             kind,
             lkey,
             queue <- queue,
@@ -433,39 +458,99 @@ impl<L: MadLayer> SpecialQp<L> {
     ///
     /// # Errors
     ///
-    /// `ENODEV` after the queue pair was destroyed, `EINVAL` for a MAD without an address, `ENOMEM`, and those of the
-    /// driver.
-    pub fn post_send(self: &Arc<Self>, send: &Arc<L::Send>) -> Result {
-        let body = send.body();
-        if body.ah().is_none() {
-            return Err(EINVAL);
+    /// `ENODEV` after the queue pair was destroyed, `EINVAL` for a MAD without an address, or of another device, `EBUSY` for
+    /// one that is posted already, `ENOMEM`, and those of the driver. The MAD comes back.
+    pub fn post_send(
+        self: &Arc<Self>,
+        send: Addressed<L::Send>,
+    ) -> Result<(), (Error, Addressed<L::Send>)> {
+        let queue = Arc::into_raw(self.clone());
+        let failed = match send.body().enter_queue(queue.cast()) {
+            Ok(()) => match self.post_claimed(send) {
+                // The completion takes the reference to the queue pair back.
+                Ok(()) => return Ok(()),
+                Err((error, send)) => {
+                    send.body().leave_queue();
+                    (error, send)
+                }
+            },
+            Err(error) => (error, send),
+        };
+        // SAFETY: This is the reference from above: the MAD was not posted, and so has no completion.
+        drop(unsafe { Arc::from_raw(queue) });
+        Err(failed)
+    }
+
+    /// Posts a MAD that is claimed for this queue pair.
+    fn post_claimed(&self, send: Addressed<L::Send>) -> Result<(), (Error, Addressed<L::Send>)> {
+        // The driver takes objects of its own devices alone.
+        let is_own = |device: &Device| core::ptr::eq(device, &*self.device);
+        let ah = send.posted().ah().filter(|ah| is_own(ah.device()));
+        let Some(ah) = ah.filter(|_| is_own(send.body().device())) else {
+            return Err((EINVAL, send));
+        };
+        if let Err(error) = send.body().map() {
+            return Err((error, send));
         }
-        body.map()?;
+        let mut pieces = send.body().pieces();
+        let mut request = send.body().request(&mut pieces, ah);
+        let done = cqe_of(&send);
+        request.wr.__bindgen_anon_1.wr_cqe = done;
+        // SAFETY: The MAD was claimed, and is not posted yet, so its completion handler is unused.
+        unsafe { (*done).done = Some(sent::<L>) };
         let open = self.open.lock();
         let Some(qp) = open.qp else {
-            body.unmap();
-            return Err(ENODEV);
+            send.body().unmap();
+            return Err((ENODEV, send));
         };
-        let done = cqe_of(send);
-        // SAFETY: The MAD is not posted, so its completion handler is unused.
-        unsafe { (*done).done = Some(sent::<L>) };
-        body.set_queue(Arc::as_ptr(self).cast());
-        // These are references of the queue pair to the MAD and to itself, which the completion takes back.
-        core::mem::forget((send.clone(), self.clone()));
-        // SAFETY: By the invariants of `Open` the queue pair is valid while the lock is held. The reference keeps the MAD,
-        // its memory and its handler until the completion; by the header the client keeps the address handle as long.
-        let ret = body.with_request(done, |request| unsafe {
-            qp.cast::<Qp>().as_ref().driver_post_send(&request.wr)
-        });
+        // The completion takes it back.
+        let raw = send.into_raw();
+        // SAFETY: By the invariants of `Open` the queue pair is valid while the lock is held. `raw` keeps the MAD, its
+        // memory, its handler and its address handle until the completion.
+        let ret = unsafe { qp.cast::<Qp>().as_ref().driver_post_send(&request.wr) };
         drop(open);
-        to_result(ret).inspect_err(|_| {
-            // SAFETY: The request was not posted, so this function still owns the references.
-            unsafe {
-                drop(Arc::from_raw(Arc::as_ptr(send)));
-                drop(Arc::from_raw(Arc::as_ptr(self)));
-            }
-            body.unmap();
+        to_result(ret).map_err(|error| {
+            // SAFETY: The request was not posted, so this function still owns the value.
+            let send = unsafe { Addressed::from_raw(raw) };
+            send.body().unmap();
+            (error, send)
         })
+    }
+
+    /// Lets the driver process a MAD (`process_mad`), which has `local` as its completion if it came in no packet. The driver may
+    /// write a response to `answer`. Returns the result (`enum ib_mad_result`), the length of the response, and the index of its
+    /// P_Key; `None` without the method. Any context.
+    pub fn driver_process(
+        &self,
+        request: &RecvMad,
+        local: Option<&LocalCompletion>,
+        port: u32,
+        answer: &mut RecvMad,
+    ) -> Option<(u32, usize, u16)> {
+        let (mut length, mut pkey_index) = (answer.mad().len(), 0);
+        let room = length;
+        let label = self.label.0.get();
+        let (wc, grh) = match local {
+            Some(local) => (local.wc(label), core::ptr::null()),
+            None => (request.completion(label), request.grh()),
+        };
+        // SAFETY: The device is valid. The driver reads the request and its completion, of whose queue pair it reads the number
+        // and the type, and writes at most the length of the answer that it is passed. By the header it does not sleep.
+        let ret = unsafe {
+            let call = (*self.device.as_raw()).ops.process_mad?;
+            call(
+                self.device.as_raw(),
+                0,
+                port,
+                &wc,
+                grh,
+                request.mad().as_ptr().cast(),
+                answer.mad_mut().as_mut_ptr().cast(),
+                &mut length,
+                &mut pkey_index,
+            )
+        };
+        Some((ret as u32, length.min(room), pkey_index))
     }
 
     /// Posts a receive buffer. [`MadLayer::received`] is called with it at most once. Any context.
@@ -577,9 +662,10 @@ unsafe extern "C" fn sent<L: MadLayer>(_cq: *mut ib_cq, wc: *mut ib_wc) {
     unsafe {
         let cqe = kernel::types::Opaque::cast_from((*wc).__bindgen_anon_1.wr_cqe);
         let body: *const SendBody = kernel::container_of!(cqe, SendBody, cqe);
-        let send = Arc::from_raw(body.byte_sub(<L::Send as Embeds>::OFFSET).cast::<L::Send>());
-        let qp = Arc::from_raw((*body).queue().cast::<SpecialQp<L>>());
-        (*body).unmap();
+        let raw = body.byte_sub(<L::Send as Embeds>::OFFSET).cast::<L::Send>();
+        let send = Addressed::from_raw(raw);
+        send.body().unmap();
+        let qp = Arc::from_raw(send.body().leave_queue().cast::<SpecialQp<L>>());
         L::sent(&qp, send, &*wc, &MaySleep::assume());
     }
 }

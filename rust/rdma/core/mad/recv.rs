@@ -13,7 +13,7 @@ use kernel::{
 };
 use kernel_ext::entry::FromC;
 use rdma_bindings::{
-    self as bindings, ib_cqe, ib_grh, ib_mad, ib_mad_recv_buf, ib_mad_recv_wc, ib_wc,
+    self as bindings, ib_cqe, ib_grh, ib_mad, ib_mad_recv_buf, ib_mad_recv_wc, ib_qp, ib_wc,
 };
 
 use crate::core::{list, network_header::NetworkHeader};
@@ -42,6 +42,34 @@ pub(super) struct Raw {
 /// The memory is from [`Self::new`], and owned exclusively. `rmpp_list` has this MAD and those of its other segments, which
 /// are from `new` too.
 pub struct RecvMad(NonNull<Raw>);
+
+/// The completion of an SMP that came in no packet.
+#[derive(Clone, Copy)]
+pub struct LocalCompletion {
+    /// The index of its P_Key.
+    pub pkey_index: u16,
+    /// The length of the SMP in bytes.
+    pub length: usize,
+    /// The source LID.
+    pub slid: u32,
+    /// The port.
+    pub port_num: u32,
+}
+
+impl LocalCompletion {
+    /// The completion as drivers and clients take it.
+    pub(super) fn wc(&self, qp: *mut ib_qp) -> ib_wc {
+        let mut wc: ib_wc = pin_init::zeroed();
+        wc.status = bindings::IB_WC_SUCCESS;
+        wc.opcode = bindings::IB_WC_RECV;
+        wc.qp = qp;
+        wc.pkey_index = self.pkey_index;
+        wc.byte_len = self.length.saturating_add(size_of::<ib_grh>()) as u32;
+        wc.slid = self.slid;
+        wc.port_num = self.port_num;
+        wc
+    }
+}
 
 /// The sender of a MAD: the completion and the GRH of its packet.
 #[derive(Clone, Copy)]
@@ -112,7 +140,7 @@ impl RecvMad {
         copy.set_wc(self.wc());
         copy.raw_mut().grh = self.raw().grh;
         if self.sender().is_none() {
-            copy.set_local();
+            copy.raw_mut().recv_wc.recv_buf.grh = core::ptr::null_mut();
         }
         for (to, from) in copy.mad_mut().iter_mut().zip(start) {
             *to = *from;
@@ -179,9 +207,22 @@ impl RecvMad {
         &self.raw().wc
     }
 
-    /// Sets the completion of the MAD.
-    pub fn set_wc(&mut self, wc: &ib_wc) {
+    /// The completion of the MAD, with another queue pair: its own may be destroyed.
+    pub(super) fn completion(&self, qp: *mut ib_qp) -> ib_wc {
+        ib_wc {
+            qp,
+            ..self.raw().wc
+        }
+    }
+
+    /// Sets the completion of the MAD, which a driver has filled in.
+    pub(super) fn set_wc(&mut self, wc: &ib_wc) {
         self.raw_mut().wc = *wc;
+    }
+
+    /// Sets the index of the P_Key in the completion.
+    pub fn set_pkey_index(&mut self, pkey_index: u16) {
+        self.raw_mut().wc.pkey_index = pkey_index;
     }
 
     /// The global route header.
@@ -199,7 +240,8 @@ impl RecvMad {
     }
 
     /// Marks the MAD as local: it came in no packet, and has no GRH.
-    pub fn set_local(&mut self) {
+    pub fn set_local(&mut self, completion: &LocalCompletion) {
+        self.raw_mut().wc = completion.wc(core::ptr::null_mut());
         self.raw_mut().recv_wc.recv_buf.grh = core::ptr::null_mut();
     }
 
@@ -247,6 +289,11 @@ impl RecvMad {
         }
     }
 
+    /// The global route header for a driver; null if the MAD came in no packet.
+    pub(super) fn grh(&self) -> *const ib_grh {
+        self.raw().recv_wc.recv_buf.grh
+    }
+
     /// The sender; `None` if the MAD came in no packet.
     pub fn sender(&self) -> Option<Sender> {
         let raw = self.raw();
@@ -259,36 +306,6 @@ impl RecvMad {
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: By the type invariants the structure is valid.
         unsafe { &raw mut (*this.as_ptr()).recv_wc }
-    }
-
-    /// Lets the driver process the MAD (`process_mad`), which may write a response to `answer`. Returns the result (`enum
-    /// ib_mad_result`), the length of the response, and the index of its P_Key.
-    pub fn driver_process(
-        &self,
-        device: &crate::core::Device,
-        port: u32,
-        answer: &mut RecvMad,
-        _sleep: &crate::MaySleep,
-    ) -> Option<(u32, usize, u16)> {
-        let grh = self.raw().recv_wc.recv_buf.grh;
-        let (mut length, mut pkey_index) = (answer.raw().size, 0);
-        // SAFETY: The device is valid; the driver reads this MAD and its completion, and writes at most the length of
-        // `answer` that it is passed.
-        let ret = unsafe {
-            let call = (*device.as_raw()).ops.process_mad?;
-            call(
-                device.as_raw(),
-                0,
-                port,
-                self.wc(),
-                grh,
-                (&raw const self.raw().mad).cast(),
-                (&raw mut (*answer.as_ptr()).mad).cast(),
-                &mut length,
-                &mut pkey_index,
-            )
-        };
-        Some((ret as u32, length.min(answer.raw().size), pkey_index))
     }
 }
 

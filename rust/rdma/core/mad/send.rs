@@ -24,7 +24,7 @@ use rdma_bindings::{self as bindings, ib_cqe, ib_mad_send_buf, ib_sge, ib_ud_wr}
 use super::{c_pointer, Body, Embeds, MaybeBorrowed};
 use crate::{
     core::{object::Owned, Ah, Device},
-    MaySleep,
+    Gid, MaySleep,
 };
 
 /// The Q_Key value that selects the queue pair's own Q_Key.
@@ -102,8 +102,10 @@ pub struct SendBody {
     port_num: AtomicU32,
     /// The segment that is sent.
     segment: AtomicU32,
-    /// The queue pair that the MAD is posted to.
+    /// The queue pair that the MAD is posted to, or null.
     queue: AtomicPtr<c_void>,
+    /// How many values [`Posted`] and [`Addressed`] of the MAD there are.
+    holders: AtomicU32,
     /// The DMA addresses of header and payload.
     mapped: [AtomicU64; 2],
     ah: Option<Arc<OwnAh>>,
@@ -169,15 +171,10 @@ impl SendBody {
             port_num: AtomicU32::new(0),
             segment: AtomicU32::new(0),
             queue: AtomicPtr::new(null_mut()),
+            holders: AtomicU32::new(0),
             mapped: [const { AtomicU64::new(0) }; 2],
             ah,
         })
-    }
-
-    /// Sets the agent of the MAD, before the MAD is shared.
-    pub fn set_agent(&mut self, agent: *mut bindings::ib_mad_agent) {
-        // SAFETY: `&mut self` is exclusive.
-        unsafe { (*self.buf.get()).mad_agent = agent };
     }
 
     /// The structure of C.
@@ -208,11 +205,11 @@ impl SendBody {
     pub fn write(&self, at: usize, bytes: &[u8]) {
         let memory = self.memory();
         match at.checked_add(bytes.len()) {
-            // SAFETY: The bytes lie within the memory, whose pointer permits writes; only the client or the layer writes
-            // them, whichever owns the MAD.
+            // SAFETY: The bytes lie within the memory, whose pointer permits writes. No compiler looks into the copy, which
+            // tolerates concurrent accesses.
             Some(end) if end <= memory.len() => unsafe {
                 let to = memory.as_ptr().cast_mut().add(at);
-                core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                bindings::memcpy_shared(to.cast(), bytes.as_ptr().cast(), bytes.len());
             },
             _ => {}
         }
@@ -252,17 +249,10 @@ impl SendBody {
         self.payload
     }
 
-    /// Queries the address vector of the MAD from the driver. `None` without an address handle. Any context.
-    pub fn address(&self) -> Option<bindings::rdma_ah_attr> {
-        let mut vector = pin_init::zeroed();
-        self.ah()?.driver_query(&mut vector).ok()?;
-        Some(vector)
-    }
-
     /// The timeout for a response in milliseconds; 0 if none is expected.
     #[inline]
     pub fn timeout_ms(&self) -> u32 {
-        // SAFETY: Any value is valid, and the client does not change the member while the MAD is posted.
+        // SAFETY: Any value is valid.
         let timeout = unsafe { (&raw const (*self.as_raw()).timeout_ms).read_volatile() };
         u32::try_from(timeout).unwrap_or(0)
     }
@@ -270,13 +260,13 @@ impl SendBody {
     /// Sets the timeout for a response in milliseconds.
     pub fn set_timeout_ms(&self, timeout: u32) {
         let timeout = i32::try_from(timeout).unwrap_or(i32::MAX);
-        // SAFETY: Any value is valid; by the header the client does not access a posted MAD.
+        // SAFETY: Any value is valid, and a single store writes it.
         unsafe { (&raw mut (*self.as_raw()).timeout_ms).write_volatile(timeout) };
     }
 
     /// The number of retries: before posting the limit, after that the retries done.
     pub fn retries(&self) -> u32 {
-        // SAFETY: Any value is valid, and the client does not change the member while the MAD is posted.
+        // SAFETY: Any value is valid.
         let retries = unsafe { (&raw const (*self.as_raw()).retries).read_volatile() };
         u32::try_from(retries).unwrap_or(0)
     }
@@ -284,14 +274,8 @@ impl SendBody {
     /// Sets the number of retries done.
     pub fn set_retries(&self, retries: u32) {
         let retries = i32::try_from(retries).unwrap_or(i32::MAX);
-        // SAFETY: Any value is valid; by the header the client does not access a posted MAD.
+        // SAFETY: Any value is valid, and a single store writes it.
         unsafe { (&raw mut (*self.as_raw()).retries).write_volatile(retries) };
-    }
-
-    /// The address handle; `None` if the client has set none.
-    pub fn ah(&self) -> Option<&Ah> {
-        // SAFETY: The handle is null, the client's, which is valid while the MAD is posted, or owned by `self`.
-        unsafe { (*self.as_raw()).ah.cast::<Ah>().as_ref() }
     }
 
     /// The index of the P_Key.
@@ -304,11 +288,6 @@ impl SendBody {
         self.pkey_index.store(index, Ordering::Relaxed);
     }
 
-    /// The number of the remote queue pair, and the Q_Key.
-    pub fn remote(&self) -> (u32, u32) {
-        (self.remote_qpn, OWN_QKEY)
-    }
-
     /// The port that a switch sends the MAD through; 0 for other nodes.
     pub fn port_num(&self) -> u32 {
         self.port_num.load(Ordering::Relaxed)
@@ -319,14 +298,36 @@ impl SendBody {
         self.port_num.store(port_num, Ordering::Relaxed);
     }
 
-    /// Sets the queue pair that the MAD is posted to.
-    pub(super) fn set_queue(&self, queue: *const c_void) {
-        self.queue.store(queue.cast_mut(), Ordering::Relaxed);
+    /// The device that the MAD is mapped for.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
     }
 
-    /// The queue pair that the MAD is posted to.
-    pub(super) fn queue(&self) -> *const c_void {
-        self.queue.load(Ordering::Relaxed)
+    /// Whether the client may have the MAD.
+    fn is_free(&self) -> bool {
+        self.holders.load(Ordering::Acquire) == 0
+    }
+
+    /// Claims the MAD for a queue pair, which it is posted to until [`Self::leave_queue`].
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` for a MAD that is posted already.
+    pub(super) fn enter_queue(&self, queue: *const c_void) -> Result {
+        self.queue
+            .compare_exchange(
+                null_mut(),
+                queue.cast_mut(),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .map_err(|_| EBUSY)?;
+        Ok(())
+    }
+
+    /// Ends the claim, and returns the queue pair.
+    pub(super) fn leave_queue(&self) -> *const c_void {
+        self.queue.swap(null_mut(), Ordering::Release)
     }
 
     /// Maps header and payload for DMA.
@@ -381,12 +382,8 @@ impl SendBody {
         }
     }
 
-    /// Calls `post` with the send request, whose `wr_cqe` is `done`.
-    pub(super) fn with_request<R>(
-        &self,
-        done: *mut ib_cqe,
-        post: impl FnOnce(&ib_ud_wr) -> R,
-    ) -> R {
+    /// The header and the payload, as [`Self::map`] has mapped them.
+    pub(super) fn pieces(&self) -> [ib_sge; 2] {
         let [first, second] = &self.mapped;
         let piece = |address: &AtomicU64, length: usize| ib_sge {
             addr: address.load(Ordering::Relaxed),
@@ -394,50 +391,22 @@ impl SendBody {
             length: length as u32,
             lkey: self.lkey,
         };
-        let mut pieces = [piece(first, self.header), piece(second, self.payload)];
+        [piece(first, self.header), piece(second, self.payload)]
+    }
+
+    /// The send request of these pieces to `ah`. Its `wr_cqe` is null.
+    pub(super) fn request(&self, pieces: &mut [ib_sge; 2], ah: &Ah) -> ib_ud_wr {
         let mut request: ib_ud_wr = pin_init::zeroed();
-        request.wr.__bindgen_anon_1.wr_cqe = done;
         request.wr.sg_list = pieces.as_mut_ptr();
         request.wr.num_sge = if self.payload == 0 { 1 } else { 2 };
         request.wr.opcode = bindings::IB_WR_SEND;
         request.wr.send_flags = bindings::IB_SEND_SIGNALED;
-        // SAFETY: The member is set before the MAD is posted.
-        request.ah = unsafe { (*self.as_raw()).ah };
+        request.ah = ah.as_raw();
         request.remote_qpn = self.remote_qpn;
         request.remote_qkey = OWN_QKEY;
         request.pkey_index = self.pkey_index();
         request.port_num = self.port_num();
-        post(&request)
-    }
-
-    /// Lets the driver process a MAD that is addressed to this port, as
-    /// [`RecvMad::driver_process`](super::recv::RecvMad::driver_process) does.
-    pub fn driver_process(
-        &self,
-        wc: &bindings::ib_wc,
-        port: u32,
-        answer: &mut super::recv::RecvMad,
-        request: &super::recv::RecvMad,
-    ) -> Option<(u32, usize, u16)> {
-        let (mut length, mut pkey_index) = (answer.mad().len(), 0);
-        let room = length;
-        // SAFETY: The device is valid; the driver reads the request and its completion, and writes at most the length of the
-        // answer that it is passed. By the header it does not sleep.
-        let ret = unsafe {
-            let call = (*self.device.as_raw()).ops.process_mad?;
-            call(
-                self.device.as_raw(),
-                0,
-                port,
-                wc,
-                core::ptr::null(),
-                request.mad().as_ptr().cast(),
-                answer.mad_mut().as_mut_ptr().cast(),
-                &mut length,
-                &mut pkey_index,
-            )
-        };
-        Some((ret as u32, length.min(room), pkey_index))
+        request
     }
 }
 
@@ -448,19 +417,107 @@ impl Drop for SendBody {
     }
 }
 
-/// A MAD that its client has posted. `AgentBody::tell_sent` returns it to the client once; if posting fails the client keeps
-/// it.
-pub struct Posted<S>(Arc<S>);
+/// Where a MAD is sent.
+pub struct Destination {
+    /// The GID of the peer, if packets have a GRH.
+    pub gid: Option<Gid>,
+    /// The index of the own GID, if packets have a GRH.
+    pub sgid_index: u8,
+    /// The LID of the peer; 0 on RoCE.
+    pub lid: u32,
+    /// Which of the port's LIDs is the source.
+    pub path_bits: u8,
+}
+
+/// A MAD whose address handle is valid: it is posted, or it has a handle of its own.
+///
+/// # Invariants
+///
+/// The MAD has a handle of its own, or a client has posted it, which neither changes the MAD nor destroys its address handle as
+/// long as the value exists.
+#[derive(Clone, Copy)]
+pub struct PostedBody<'a>(&'a SendBody);
+
+impl<'a> PostedBody<'a> {
+    /// A MAD with an address handle of its own; `None` for any other.
+    pub fn own(body: &'a SendBody) -> Option<Self> {
+        // INVARIANT: The MAD owns its handle.
+        body.ah.is_some().then_some(Self(body))
+    }
+
+    /// The address handle; `None` if the client has set none.
+    pub(super) fn ah(self) -> Option<&'a Ah> {
+        match &self.0.ah {
+            Some(own) => own.get(),
+            // SAFETY: The handle is null or the client's, which by the type invariants is valid for `'a`.
+            None => unsafe { (*self.0.as_raw()).ah.cast::<Ah>().as_ref() },
+        }
+    }
+
+    /// Queries the address of the MAD from the driver. `None` without an address handle. Any context.
+    pub fn destination(self) -> Option<Destination> {
+        let mut vector: bindings::rdma_ah_attr = pin_init::zeroed();
+        self.ah()?.driver_query(&mut vector).ok()?;
+        // SAFETY: The type says which member of the union there is; any bytes are valid numbers.
+        let (lid, path_bits) = unsafe {
+            match vector.type_ {
+                bindings::RDMA_AH_ATTR_TYPE_IB => {
+                    let ib = &vector.__bindgen_anon_1.ib;
+                    (ib.dlid.into(), ib.src_path_bits)
+                }
+                bindings::RDMA_AH_ATTR_TYPE_OPA => {
+                    let opa = &vector.__bindgen_anon_1.opa;
+                    (opa.dlid, opa.src_path_bits)
+                }
+                _ => (0, 0),
+            }
+        };
+        let has_route = u32::from(vector.ah_flags) & bindings::IB_AH_GRH != 0;
+        Some(Destination {
+            gid: has_route.then(|| Gid::from_raw(&vector.grh.dgid)),
+            sgid_index: vector.grh.sgid_index,
+            lid,
+            path_bits,
+        })
+    }
+
+    /// A copy of the structure of C.
+    pub(super) fn copy(self) -> ib_mad_send_buf {
+        // SAFETY: Any value of the members is valid; the volatile read tolerates the layer's writes.
+        let mut copy = unsafe { self.0.as_raw().read_volatile() };
+        copy.ah = self.ah().map_or(null_mut(), Ah::as_raw);
+        copy.mad = self.0.memory().as_ptr().cast_mut().cast();
+        copy
+    }
+
+    /// The number of the remote queue pair, and the Q_Key.
+    pub(super) fn remote(self) -> (u32, u32) {
+        (self.0.remote_qpn, OWN_QKEY)
+    }
+}
+
+/// A MAD that its client has posted. [`tell_sent`](super::agent::tell_sent) returns it to the client once; if posting fails,
+/// [`BadSend::give_back`] does.
+///
+/// # Invariants
+///
+/// The MAD counts the value in `holders`. The client does not access the MAD, nor destroy its address handle, as long as there
+/// are holders. There is one value per post.
+pub struct Posted<S: Embeds<Body = SendBody>>(Arc<S>);
 
 impl<S: Embeds<Body = SendBody>> Posted<S> {
-    /// Takes over a MAD that its client posts.
+    /// Takes over a MAD that its client posts; `None` for one that is posted already.
     ///
     /// # Safety
     ///
-    /// The client does not access the MAD until its send handler is called, or posting has failed. There is one value per
-    /// post.
-    unsafe fn by_client(send: Arc<S>) -> Self {
-        Self(send)
+    /// The client does not access the MAD until `tell_sent` or `give_back` returns it.
+    unsafe fn by_client(send: &Arc<S>) -> Option<Self> {
+        let holders = &send.body().holders;
+        holders
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        // INVARIANT: The value was just counted. By the safety requirements; both functions look whether there are holders.
+        Some(Self(send.clone()))
     }
 
     /// A reference to the MAD.
@@ -468,7 +525,107 @@ impl<S: Embeds<Body = SendBody>> Posted<S> {
     pub fn send(&self) -> &Arc<S> {
         &self.0
     }
+
+    /// The MAD as one that is posted.
+    #[inline]
+    pub fn posted(&self) -> PostedBody<'_> {
+        // INVARIANT: By the type invariants, for as long as `self` is borrowed.
+        PostedBody(self.0.body())
+    }
+
+    /// The MAD for a queue pair. The client does not get it back before the result is dropped.
+    pub fn addressed(&self) -> Addressed<S> {
+        // INVARIANT: The client does not access the MAD.
+        Addressed::count(&self.0)
+    }
+
+    /// Ends the post. Returns the MAD if the client may have it back: if there are no other holders.
+    pub(super) fn end(self) -> Option<Arc<S>> {
+        let send = self.0.clone();
+        drop(self);
+        send.body().is_free().then_some(send)
+    }
 }
+
+impl<S: Embeds<Body = SendBody>> Drop for Posted<S> {
+    fn drop(&mut self) {
+        self.0.body().holders.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A MAD that is posted, with its address handle.
+///
+/// # Invariants
+///
+/// The MAD counts the value in `holders`. The MAD has an address handle of its own, or its client has posted it.
+pub struct Addressed<S: Embeds<Body = SendBody>>(Arc<S>);
+
+impl<S: Embeds<Body = SendBody>> core::ops::Deref for Addressed<S> {
+    type Target = Arc<S>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<S> {
+        &self.0
+    }
+}
+
+impl<S: Embeds<Body = SendBody>> Addressed<S> {
+    /// A MAD with an address handle of its own.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for any other.
+    pub fn own(send: &Arc<S>) -> Result<Self> {
+        // INVARIANT: The MAD owns its handle.
+        PostedBody::own(send.body())
+            .map(|_| Self::count(send))
+            .ok_or(EINVAL)
+    }
+
+    fn count(send: &Arc<S>) -> Self {
+        send.body().holders.fetch_add(1, Ordering::Relaxed);
+        Self(send.clone())
+    }
+
+    /// The MAD as one that is posted.
+    #[inline]
+    pub fn posted(&self) -> PostedBody<'_> {
+        // INVARIANT: By the type invariants, for as long as `self` is borrowed.
+        PostedBody(self.0.body())
+    }
+
+    /// The MAD, which its client may get back from now on.
+    pub fn end(self) -> Arc<S> {
+        self.0.clone()
+    }
+
+    /// The value as a pointer to the MAD, for a queue pair.
+    pub(super) fn into_raw(self) -> *const S {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: The value is not used again, so the reference moves out of it.
+        Arc::into_raw(unsafe { core::ptr::read(&this.0) })
+    }
+
+    /// The value of a pointer.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is from [`Self::into_raw`], and is given up.
+    pub(super) unsafe fn from_raw(raw: *const S) -> Self {
+        // SAFETY: By the safety requirements this is the reference from `into_raw`.
+        // INVARIANT: The value has been counted since.
+        Self(unsafe { Arc::from_raw(raw) })
+    }
+}
+
+impl<S: Embeds<Body = SendBody>> Drop for Addressed<S> {
+    fn drop(&mut self) {
+        self.0.body().holders.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A MAD that C posts although it is posted already.
+pub struct PostedTwice<T>(Arc<T>);
 
 /// A chain of MADs that C posts in one call.
 pub struct Chain<'a, T: Embeds<Body = SendBody>>(MaybeBorrowed<'a, T>);
@@ -486,13 +643,14 @@ unsafe impl<T: Embeds<Body = SendBody>> FromC for Chain<'_, T> {
 
 impl<T: Embeds<Body = SendBody>> Chain<'_, T> {
     /// Removes the first MAD, for posting. Its link is not read afterwards, since the MAD may be sent and freed at once.
-    pub fn take_first(&mut self) -> Option<Posted<T>> {
+    pub fn take_first(&mut self) -> Option<Result<Posted<T>, PostedTwice<T>>> {
         let first = self.0 .0.take()?;
+        let send = first.hold();
         // SAFETY: By the header the client has filled in the members, lends the whole chain, and posts each of its MADs by
         // this call.
         unsafe {
             self.0 = MaybeBorrowed::from_c((*first.body().as_raw()).next);
-            Some(Posted::by_client(first.hold()))
+            Some(Posted::by_client(&send).ok_or(PostedTwice(send)))
         }
     }
 }
@@ -512,11 +670,31 @@ unsafe impl FromC for BadSend<'_> {
 }
 
 impl BadSend<'_> {
-    /// Writes the MAD whose posting has failed.
-    pub fn set<T: Embeds<Body = SendBody>>(self, send: &Arc<T>) {
+    fn set<T: Embeds<Body = SendBody>>(self, send: &Arc<T>) {
         if let Some(place) = self.0 {
             *place = c_pointer(send);
         }
+    }
+
+    /// Returns a MAD to its client, whose posting has failed with `error`: the result of the call. A MAD that still has holders
+    /// stays with the layer, as if it were posted.
+    ///
+    /// # Errors
+    ///
+    /// `error`.
+    pub fn give_back<T: Embeds<Body = SendBody>>(self, send: &Arc<T>, error: Error) -> Result {
+        if !send.body().is_free() {
+            kernel::pr_warn_once!("a MAD that was not posted is in use\n");
+            return Ok(());
+        }
+        self.set(send);
+        Err(error)
+    }
+
+    /// Refuses a MAD that is posted already. It stays with the layer.
+    pub fn refuse<T: Embeds<Body = SendBody>>(self, twice: &PostedTwice<T>) -> Error {
+        self.set(&twice.0);
+        EINVAL
     }
 }
 

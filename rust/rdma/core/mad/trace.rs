@@ -15,7 +15,7 @@ use rdma_bindings::{
     ib_smp, ib_wc, opa_smp,
 };
 
-use super::{agent::AgentBody, recv::RecvMad, send::SendBody};
+use super::{agent::AgentBody, recv::RecvMad, send::PostedBody};
 use crate::core::{trace::tracepoints, Device, Qp};
 
 /// The retry state of a MAD that is sent.
@@ -38,7 +38,7 @@ pub struct Sent<'a> {
     /// The agent.
     pub agent: &'a AgentBody,
     /// The MAD.
-    pub send: &'a SendBody,
+    pub send: PostedBody<'a>,
     /// The retry state.
     pub attempts: Attempts,
 }
@@ -48,8 +48,8 @@ impl Sent<'_> {
     fn private(&self) -> ib_mad_send_wr_private {
         let mut traced: ib_mad_send_wr_private = pin_init::zeroed();
         traced.mad_agent_priv = self.agent.as_private();
-        // SAFETY: The MAD is posted, and by the header its client does not change it meanwhile.
-        traced.send_buf = unsafe { *self.send.as_raw() };
+        // The tracepoints query the address handle, which is valid as long as `self`.
+        traced.send_buf = self.send.copy();
         traced.send_wr.ah = traced.send_buf.ah;
         (traced.send_wr.remote_qpn, traced.send_wr.remote_qkey) = self.send.remote();
         let attempts = &self.attempts;
