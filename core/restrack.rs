@@ -16,11 +16,7 @@
 //!
 //! C header: `include/rdma/restrack.h`.
 
-use kernel::{
-    ffi::{c_char, c_int},
-    prelude::*,
-    rbtree::RBTreeNodeReservation,
-};
+use kernel::{ffi::c_int, prelude::*, rbtree::RBTreeNodeReservation};
 use kernel_ext::{
     bindings,
     entry::{Const, ErrPtr},
@@ -28,6 +24,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
+        qp::Caller,
         restrack::{EntryKind, EntryRef, Listed, NewEntry, OwnEntry, Owner, UnlistedEntry},
         Device, RestrackEntry,
     },
@@ -193,12 +190,13 @@ fn rdma_restrack_new(res: NewEntry<'_>, kind: EntryKind<'_>) {
 ///
 /// The name stays valid as long as the object.
 #[export]
-pub(crate) fn rdma_restrack_set_name(mut res: UnlistedEntry<'_>, caller: *const c_char) {
-    if caller.is_null() {
+pub(crate) fn rdma_restrack_set_name(mut res: UnlistedEntry<'_>, caller: Caller) {
+    let name = caller.as_ptr();
+    if name.is_null() {
         res.set_current_task();
     } else {
-        // SAFETY: The name is a constant of the module that requests the object.
-        unsafe { res.set_kernel_name(caller) };
+        // SAFETY: By the type invariants of `Caller`.
+        unsafe { res.set_kernel_name(name) };
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn write(file: &File, from: UserPtr, len: usize, sleep: &MaySleep) ->
         return Err(EINVAL);
     }
     let whole = Span { at: from, len };
-    let bytes = Bytes::new(from.as_const_ptr(), len);
+    let bytes = Bytes::new(from, len);
     let header: c::ib_uverbs_cmd_hdr = bytes.get(0)?;
     let node = Node::of(file);
     let method = node.api().write_method(header.command)?;

@@ -170,13 +170,13 @@ mod tests {
         f: impl FnOnce(&Cq) -> R,
     ) -> Result<R> {
         let pool = device.cq_pool(context).ok_or(EINVAL)?;
-        pool.look(cq, f).ok_or(ENOENT)
+        pool.look(cq.addr(), f).ok_or(ENOENT)
     }
 
     /// Gives back entries, and returns how many are claimed after that.
     fn give_back(device: &Device, context: u32, cq: *mut c::ib_cq, count: u32) -> Result<u32> {
         let pool = device.cq_pool(context).ok_or(EINVAL)?;
-        let left = pool.look(cq, |cq| {
+        let left = pool.look(cq.addr(), |cq| {
             pool.give_back(cq, count);
             cq.claimed()
         });

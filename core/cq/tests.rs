@@ -129,7 +129,7 @@ mod moderation {
             assert_eq!(log.take()?.first().copied(), Some((7, 9)));
             let shared = pool::get(device, 1, 0, c::IB_POLL_SOFTIRQ, sleep)?;
             let pool = device.cq_pool(c::IB_POLL_SOFTIRQ).ok_or(EINVAL)?;
-            let refused = pool.look(shared, |shared| {
+            let refused = pool.look(shared.addr(), |shared| {
                 pool.give_back(shared, 1);
                 // It fails before the driver, which might sleep, is called.
                 rdma_set_cq_moderation(shared, 7, 9, sleep)

@@ -19,7 +19,7 @@ use crate::restrack;
 
 /// Lets an object that is being created belong to a kernel module or the current process.
 pub(crate) fn set_owner(object: &mut impl Unlisted, caller: Caller) {
-    restrack::rdma_restrack_set_name(object.unlisted(), caller.as_ptr());
+    restrack::rdma_restrack_set_name(object.unlisted(), caller);
 }
 
 /// Lets an object that is being created belong to the owner of another one.

@@ -17,7 +17,7 @@
 
 use core::{marker::PhantomData, mem::MaybeUninit};
 
-use kernel::{error::to_result, ffi::c_void, prelude::*};
+use kernel::{error::to_result, ffi::c_void, prelude::*, uaccess::UserPtr};
 use kernel_ext::{entry::BytesIn, error::EOPNOTSUPP};
 use rdma::{
     core::{object::UdataView, AttrBundle, Device, Ucontext},
@@ -148,7 +148,7 @@ impl<'a> Call<'a> {
     /// `ENOSPC` if it is too short, `EFAULT`.
     pub fn head<Q: Record>(&self) -> Result<(Q, Tail<'a>)> {
         let core = self.core();
-        let mut tail = Tail(Bytes::new(core.inbuf, core.inlen));
+        let mut tail = Tail(Bytes::at(core.inbuf, core.inlen));
         let head = tail.take(size_of::<Q>())?.get(0)?;
         Ok((head, tail))
     }
@@ -225,8 +225,8 @@ impl<'a> Tail<'a> {
     /// `ENOSPC` if there are fewer.
     pub fn take(&mut self, len: usize) -> Result<Bytes<'a>> {
         let left = self.0.len.checked_sub(len).ok_or(ENOSPC)?;
-        let bytes = Bytes::new(self.0.at, len);
-        self.0 = Bytes::new(self.0.at.wrapping_byte_add(len), left);
+        let bytes = Bytes::at(self.0.at, len);
+        self.0 = Bytes::at(self.0.at.wrapping_byte_add(len), left);
         Ok(bytes)
     }
 
@@ -266,7 +266,11 @@ pub struct Bytes<'a> {
 
 impl Bytes<'_> {
     /// Bytes at an address in the current process, which need not be valid.
-    pub fn new(at: *const c_void, len: usize) -> Self {
+    pub fn new(at: UserPtr, len: usize) -> Self {
+        Self::at(at.as_const_ptr(), len)
+    }
+
+    fn at(at: *const c_void, len: usize) -> Self {
         Self {
             at,
             len,

@@ -191,9 +191,13 @@ impl GidAttr {
 }
 
 /// Takes over the reference or the errno that C has returned.
-pub(crate) fn owned_gid_attr(raw: *const ib_gid_attr) -> Result<ARef<GidAttr>> {
+///
+/// # Safety
+///
+/// `raw` is an errno, null, or a counted reference to an entry, which is given up.
+pub(crate) unsafe fn owned_gid_attr(raw: *const ib_gid_attr) -> Result<ARef<GidAttr>> {
     let raw = from_err_ptr(raw.cast_mut())?;
     let raw = NonNull::new(raw.cast::<GidAttr>()).ok_or(ENOENT)?;
-    // SAFETY: C has returned a counted reference to an entry, which this function takes over.
+    // SAFETY: By the safety requirements.
     Ok(unsafe { ARef::from_raw(raw) })
 }

@@ -168,8 +168,12 @@ impl QpId {
     };
 
     /// The identity of the QP at `raw`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a QP of the driver, which completes requests of it only as long as it is there.
     #[inline]
-    pub(crate) const fn new(raw: *mut ib_qp, number: u32) -> Self {
+    pub(crate) const unsafe fn new(raw: *mut ib_qp, number: u32) -> Self {
         Self { raw, number }
     }
 

@@ -141,8 +141,11 @@ impl Device<'_> {
     ///
     /// `EINVAL` for an unknown port or index, `ENODATA` for an entry that is not valid.
     pub fn gid(&self, port: u32, index: u16) -> Result<ARef<GidAttr>> {
-        // SAFETY: The device is registered.
-        owned_gid_attr(unsafe { bindings::rdma_get_gid_attr(self.as_raw(), port, index.into()) })
+        // SAFETY: The device is registered, and the function returns a reference or an errno.
+        unsafe {
+            let raw = bindings::rdma_get_gid_attr(self.as_raw(), port, index.into());
+            owned_gid_attr(raw)
+        }
     }
 }
 

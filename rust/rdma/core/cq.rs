@@ -808,9 +808,9 @@ impl<'a> CqPool<'a> {
         Some(cq.as_raw())
     }
 
-    /// Calls `f` with a queue, if it is in the pool. `f` must not sleep.
-    pub fn look<R>(&self, cq: *const ib_cq, f: impl FnOnce(&Cq) -> R) -> Option<R> {
-        self.find(|at| core::ptr::eq(at.as_raw(), cq)).map(f)
+    /// Calls `f` with the queue at an address, if it is in the pool. `f` must not sleep.
+    pub fn look<R>(&self, address: usize, f: impl FnOnce(&Cq) -> R) -> Option<R> {
+        self.find(|at| at.as_raw().addr() == address).map(f)
     }
 
     /// Releases `count` reserved completions of a queue of the pool. The count does not go below 0.

@@ -656,8 +656,11 @@ impl AttrBundle {
     }
 }
 
-/// The name of the kernel module that has created an object, for resource tracking (`KBUILD_MODNAME`). It is valid as long as
-/// the object.
+/// The name of the kernel module that has created an object, for resource tracking (`KBUILD_MODNAME`).
+///
+/// # Invariants
+///
+/// It is null, or a string that is valid as long as the objects of the module.
 #[derive(Clone, Copy)]
 pub struct Caller(*const c_char);
 
@@ -682,7 +685,7 @@ impl kernel::fmt::Display for Caller {
         if self.0.is_null() {
             return f.write_str("user");
         }
-        // SAFETY: By the header the name is a string that is valid as long as the object.
+        // SAFETY: By the type invariants.
         kernel::fmt::Display::fmt(unsafe { CStr::from_char_ptr(self.0) }, f)
     }
 }
@@ -693,6 +696,7 @@ unsafe impl FromC for Caller {
 
     #[inline]
     unsafe fn from_c(raw: Self::Raw) -> Self {
+        // INVARIANT: By the header C passes null, or the name of the module that calls.
         Self(raw)
     }
 }

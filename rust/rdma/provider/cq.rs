@@ -182,7 +182,8 @@ impl EventSource for ib_cq {
         // SAFETY: By the safety requirements; the core has set the fields before it has created the CQ,
         // and the handler takes an event of the CQ and the CQ's context.
         unsafe {
-            let mut event = new_event((*cq).device, event);
+            let mut event = new_event(event);
+            event.device = (*cq).device;
             event.element.cq = cq;
             if let Some(handler) = (*cq).event_handler {
                 handler(&mut event, (*cq).cq_context);

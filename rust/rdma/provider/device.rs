@@ -90,7 +90,8 @@ impl<P> Device<P> {
     /// Dispatches an asynchronous event of the device or a port to clients. May be called in any context:
     /// the handlers run later, from a work queue.
     pub fn dispatch_event(&self, event: DeviceEvent, port_num: u32) {
-        let mut event = new_event(self.as_raw(), event.as_raw());
+        let mut event = new_event(event.as_raw());
+        event.device = self.as_raw();
         event.element.port_num = port_num;
         // SAFETY: `event` is a valid event of this device.
         unsafe { bindings::ib_dispatch_event(&event) };

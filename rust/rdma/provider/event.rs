@@ -134,7 +134,8 @@ impl EventSource for ib_qp {
         // SAFETY: By the safety requirements; the core has set the fields before it has created the
         // QP, and the handler takes an event of the QP and the QP's context.
         unsafe {
-            let mut event = new_event((*qp).device, event);
+            let mut event = new_event(event);
+            event.device = (*qp).device;
             event.element.qp = qp;
             if let Some(handler) = (*qp).event_handler {
                 handler(&mut event, (*qp).qp_context);
@@ -149,7 +150,8 @@ impl EventSource for ib_srq {
         // SAFETY: By the safety requirements; the core has set the fields before it has created the
         // SRQ, and the handler takes an event of the SRQ and the SRQ's context.
         unsafe {
-            let mut event = new_event((*srq).device, event);
+            let mut event = new_event(event);
+            event.device = (*srq).device;
             event.element.srq = srq;
             if let Some(handler) = (*srq).event_handler {
                 handler(&mut event, (*srq).srq_context);
@@ -158,10 +160,9 @@ impl EventSource for ib_srq {
     }
 }
 
-/// An event of `device`, whose element is zeroed.
-pub(crate) fn new_event(device: *mut bindings::ib_device, event: u32) -> ib_event {
+/// An event without a device, whose element is zeroed.
+pub(crate) fn new_event(event: u32) -> ib_event {
     ib_event {
-        device,
         event,
         ..pin_init::zeroed()
     }

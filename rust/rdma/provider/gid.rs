@@ -18,9 +18,11 @@ impl<P> Device<P> {
     ///
     /// `EINVAL` for a wrong port or index, `ENODATA` for an entry that is not valid.
     pub fn gid_attr(&self, port_num: u32, index: u16) -> Result<ARef<GidAttr>> {
-        // SAFETY: `self` is a valid device.
-        let raw = unsafe { bindings::rdma_get_gid_attr(self.as_raw(), port_num, i32::from(index)) };
-        owned_gid_attr(raw)
+        // SAFETY: `self` is a valid device, and the function returns a reference or an errno.
+        unsafe {
+            let raw = bindings::rdma_get_gid_attr(self.as_raw(), port_num, i32::from(index));
+            owned_gid_attr(raw)
+        }
     }
 
     /// The GID at `index` of a port's GID table.
@@ -62,6 +64,7 @@ impl<P> Device<P> {
                 ndev.cast(),
             )
         };
-        owned_gid_attr(raw)
+        // SAFETY: The function has returned a reference or an errno.
+        unsafe { owned_gid_attr(raw) }
     }
 }
