@@ -350,7 +350,8 @@ impl SkBuff {
             if bytes.is_null() {
                 return None;
             }
-            // SAFETY: The fragment has `rest` bytes behind `start`, and its memory is the processor's.
+            // SAFETY: The fragment has `rest` bytes behind `start`, and its memory is the processor's. That nobody writes them is
+            // assumed: Documentation/soundness.md, "What no type proves".
             return Some(unsafe { slice::from_raw_parts(bytes.wrapping_add(start), len) });
         }
         None
@@ -383,7 +384,7 @@ impl SkBuff {
             }
             // A piece may extend beyond the range.
             let n = n.min((len as u32).wrapping_sub(done));
-            // SAFETY: There are `n` bytes, until the next call.
+            // SAFETY: There are `n` bytes, until the next call; as above, nobody writes them.
             f(unsafe { slice::from_raw_parts(bytes, n as usize) });
             done = done.wrapping_add(n);
         }
