@@ -12,7 +12,7 @@ use kernel::{
     prelude::*,
     sync::{Arc, SpinLock},
 };
-use kernel_ext::{bindings as c, error::EOPNOTSUPP};
+use kernel_ext::{bindings as c, error::EOPNOTSUPP, net::device::NetDevice};
 use rdma::{
     abi::{
         device::{DeviceAttr, DriverId, NODE_IB_CA},
@@ -46,7 +46,7 @@ pub(crate) const MAX_CQE: u32 = 8192;
 pub(crate) type Moderation = (u16, u16);
 
 /// The driver.
-struct Driver {
+pub(crate) struct Driver {
     log: Arc<Log>,
 }
 
@@ -200,6 +200,14 @@ impl Provider for Driver {
 ///
 /// Those of registering the device, and of the test.
 pub(crate) fn with_device(test: impl FnOnce(&DeviceView, &Log, &MaySleep) -> Result) -> Result {
+    with_device_over(None, test)
+}
+
+/// As [`with_device`], where [`IB`] has a net device.
+pub(crate) fn with_device_over(
+    ndev: Option<&NetDevice>,
+    test: impl FnOnce(&DeviceView, &Log, &MaySleep) -> Result,
+) -> Result {
     const NAME: &CStr = c"kunit_hca";
     let sleep = &MaySleep::of_test()?;
     // Also after a failed test, which leaves its objects behind.
@@ -215,6 +223,9 @@ pub(crate) fn with_device(test: impl FnOnce(&DeviceView, &Log, &MaySleep) -> Res
         local_dma_lkey: 0,
         uverbs_cmd_mask: 0,
     });
+    if let Some(ndev) = ndev {
+        device.set_netdev(ndev, IB, sleep)?;
+    }
     device.register(NAME, sleep)?;
     let tested = registry::devices(DeviceFilter::Registered)
         .find(|device| *device.name() == *NAME)

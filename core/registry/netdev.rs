@@ -93,3 +93,99 @@ fn ib_query_netdev_port(ibdev: &Device, ndev: &NetDevice, port: Out<'_, u32>) ->
     port.set(port_of(ibdev, ndev).ok_or(ENOENT)?);
     Ok(())
 }
+
+#[kernel::prelude::kunit_tests(ib_core_netdev)]
+mod tests {
+    use kernel::sync::Arc;
+    use kernel_ext::{error::EOPNOTSUPP, net::ns::NetNamespace};
+    use rdma::{
+        abi::{
+            device::{DeviceAttr, DriverId},
+            port::{PortAttr, PortImmutable},
+        },
+        provider::{
+            cq::{CqBase, CqHandle, CqInitAttr},
+            device::DeviceRef,
+            qp::{QpBase, QpInitAttr},
+        },
+        Device, PdBase, Provider, ProviderData, QpHandle, Udata,
+    };
+
+    use super::*;
+    use crate::kunit::{with_device_over, Driver};
+
+    /// Another driver in this module, with the same identifier.
+    struct Other;
+
+    impl ProviderData for Other {
+        type Ucontext = ();
+        type Pd = ();
+        type Ah = ();
+        type Cq = ();
+        type Qp = ();
+        type Srq = ();
+        type Mr = ();
+        type Mw = ();
+    }
+
+    #[vtable]
+    impl Provider for Other {
+        const DRIVER_ID: DriverId = DriverId::TEST;
+        const ABI_VERSION: u32 = 1;
+
+        fn module() -> &'static ThisModule {
+            &crate::THIS_MODULE
+        }
+
+        fn query_device(_: &Device<Self>, _: &mut DeviceAttr, _: &MaySleep) -> Result {
+            Ok(())
+        }
+
+        fn query_port(_: &Device<Self>, _: u32, _: &mut PortAttr, _: &MaySleep) -> Result {
+            Ok(())
+        }
+
+        fn get_port_immutable(
+            _: &Device<Self>,
+            _: u32,
+            _: &mut PortImmutable,
+            _: &MaySleep,
+        ) -> Result {
+            Ok(())
+        }
+
+        fn alloc_pd(_: &PdBase<Self>, _: Option<&Udata<'_>>, _: &MaySleep) -> Result {
+            Ok(())
+        }
+
+        fn create_cq(
+            _: &CqBase<Self>,
+            _: &CqInitAttr,
+            _: Arc<CqHandle>,
+            _: Option<&Udata<'_>>,
+            _: &MaySleep,
+        ) -> Result {
+            Err(EOPNOTSUPP)
+        }
+
+        fn create_qp(
+            _: &QpBase<Self>,
+            _: &mut QpInitAttr<'_, Self>,
+            _: Arc<QpHandle>,
+            _: Option<&Udata<'_>>,
+            _: &MaySleep,
+        ) -> Result {
+            Err(EOPNOTSUPP)
+        }
+    }
+
+    #[test]
+    fn a_device_is_of_one_driver() -> Result {
+        let lo = NetDevice::by_name(NetNamespace::init(), c"lo").ok_or(ENODEV)?;
+        with_device_over(Some(&lo), |_, _, _| {
+            assert!(DeviceRef::<Driver>::by_netdev(&lo).is_some());
+            assert!(DeviceRef::<Other>::by_netdev(&lo).is_none());
+            Ok(())
+        })
+    }
+}

@@ -187,7 +187,7 @@ impl Provider for Driver {
     const DRIVER_ID: DriverId = DriverId::RXE;
     /// `RXE_UVERBS_ABI_VERSION`.
     const ABI_VERSION: u32 = 2;
-    const DEVICE_GROUP: Option<&'static AttributeGroup> =
+    const DEVICE_GROUP: Option<&'static AttributeGroup<Self>> =
         Some(AttributeGroup::of::<Parent, SetPkey>());
     const PORT_STATS: &'static [StatDesc] = &STATS;
 

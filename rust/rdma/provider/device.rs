@@ -4,7 +4,7 @@
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
-use core::{mem::MaybeUninit, ops::Deref, ptr, ptr::NonNull};
+use core::{any::TypeId, mem::MaybeUninit, ops::Deref, ptr::NonNull};
 
 use kernel::{prelude::*, types::Opaque};
 use rdma_bindings::{self as bindings, ib_device};
@@ -15,11 +15,12 @@ use crate::{abi::event::DeviceEvent, provider::event::new_event, MaySleep};
 ///
 /// # Invariants
 ///
-/// The data is initialised until the core calls `dealloc_driver`; no method runs after that, and
-/// no reference outlives it.
+/// `provider` is the type `P`, in a place that does not depend on `P`. The data is initialised until the core calls
+/// `dealloc_driver`; no method runs after that, and no reference outlives it.
 #[repr(C)]
 pub struct Device<P> {
     base: Opaque<ib_device>,
+    provider: TypeId,
     data: MaybeUninit<P>,
 }
 
@@ -63,12 +64,32 @@ impl<P> Device<P> {
     pub(crate) unsafe fn init_data<E>(
         raw: NonNull<ib_device>,
         init: impl PinInit<P, E>,
-    ) -> Result<(), E> {
+    ) -> Result<(), E>
+    where
+        P: 'static,
+    {
         const { assert!(align_of::<Self>() == align_of::<ib_device>()) };
         let this = raw.cast::<Self>().as_ptr();
-        // SAFETY: By the safety requirements there is memory for the data after the core's structure, and
+        // SAFETY: By the safety requirements there is memory for the members after the core's structure, and
         // it is not moved.
-        unsafe { init.__pinned_init((&raw mut (*this).data).cast()) }
+        unsafe {
+            (&raw mut (*this).provider).write(TypeId::of::<P>());
+            init.__pinned_init((&raw mut (*this).data).cast())
+        }
+    }
+
+    /// Whether a device is of `P`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a valid device that [`Self::alloc`] made for `P` or for another type.
+    pub(crate) unsafe fn is(raw: NonNull<ib_device>) -> bool
+    where
+        P: 'static,
+    {
+        // SAFETY: By the safety requirements the member is initialised; its place does not depend on the type.
+        let provider = unsafe { (&raw const (*raw.cast::<Self>().as_ptr()).provider).read() };
+        provider == TypeId::of::<P>()
     }
 
     /// Drops the driver's data.
@@ -99,15 +120,12 @@ impl<P> Device<P> {
 
     /// Sets the node description; called by `modify_device`.
     pub fn set_node_desc(&self, desc: &[u8; 64]) {
-        // SAFETY: `self` is a valid device; the field is an array of bytes, of which readers take any
-        // value.
+        // SAFETY: `self` is a valid device; the field is an array of bytes, of which readers take any value. The kernel's memory
+        // model allows volatile accesses to be concurrent.
         unsafe {
-            ptr::copy_nonoverlapping(
-                desc.as_ptr(),
-                (&raw mut (*self.as_raw()).node_desc).cast(),
-                desc.len(),
-            )
-        };
+            let field = (&raw mut (*self.as_raw()).node_desc).cast::<[u8; 64]>();
+            field.write_volatile(*desc);
+        }
     }
 
     /// Takes a reference that keeps the device registered; `None` if the device is not registered.

@@ -123,8 +123,8 @@ impl<L: LinkOps> Link<L> {
     ///
     /// # Safety
     ///
-    /// `dev` must be a device with this link, referenced for the length of the call, which must
-    /// be in process context.
+    /// `dev` must be a device with this link, so one of `L::Device` by [`NewDevice::set_link`], referenced for the length of the
+    /// call, which must be in process context.
     unsafe extern "C" fn dellink(dev: *mut ib_device) -> ffi::c_int {
         // SAFETY: By the safety requirements.
         let (dev, sleep) = unsafe { (Device::from_raw(dev), MaySleep::assume()) };
@@ -135,7 +135,7 @@ impl<L: LinkOps> Link<L> {
 impl<P: Provider> NewDevice<P> {
     /// Sets the link type of the device, which `rdma link delete` uses. The name of such a device counts
     /// as set by the user, so that udev does not rename it.
-    pub fn set_link<L: LinkOps>(&mut self, link: &'static Link<L>) {
+    pub fn set_link<L: LinkOps<Device = P>>(&mut self, link: &'static Link<L>) {
         // SAFETY: By the type invariants the device is not shared; the link is a static.
         unsafe {
             (*self.as_raw()).link_ops = link.as_raw();

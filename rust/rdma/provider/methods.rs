@@ -65,12 +65,12 @@ use crate::{
 #[vtable]
 #[expect(unused_variables, reason = "the bodies of absent methods use none")]
 pub trait Provider: ProviderData {
-    /// The driver's identifier for user space: `enum rdma_driver_id`. A module has one provider per identifier.
+    /// The driver's identifier for user space: `enum rdma_driver_id`. Other providers may have the same one.
     const DRIVER_ID: DriverId;
     /// The version of the driver's own user ABI.
     const ABI_VERSION: u32;
     /// The device's own attributes in sysfs.
-    const DEVICE_GROUP: Option<&'static AttributeGroup> = None;
+    const DEVICE_GROUP: Option<&'static AttributeGroup<Self>> = None;
     /// The names of the counters that [`get_hw_stats`](Self::get_hw_stats) fills.
     const PORT_STATS: &'static [StatDesc] = &[];
 

@@ -153,22 +153,38 @@ impl<P: Provider> DeviceRef<P> {
             bindings::ib_device_get_by_netdev(ndev.as_raw().cast(), P::DRIVER_ID.number())
         };
         let raw = NonNull::new(raw)?;
-        // Another module may have a driver with the same identifier, whose devices are not of `P`.
         // SAFETY: By the header the core has taken a reference for the result, so the device is valid.
-        let ours = unsafe { (*raw.as_ptr()).ops.owner == P::module().as_ptr().cast() };
-        if !ours {
+        if !unsafe { is_of::<P>(raw) } {
             // SAFETY: This function owns the reference.
             unsafe { bindings::ib_device_put(raw.as_ptr()) };
             return None;
         }
-        // SAFETY: The owner shows that the device is one of `P`, and this function owns the reference.
+        // SAFETY: The device is one of `P`, and this function owns the reference.
         Some(unsafe { Self::from_raw(raw) })
     }
 }
 
-/// Unregisters all devices of the driver `P`, and waits for pending unregistrations. A module calls it when it is
-/// unloaded, after it has stopped making new devices.
+/// Whether a device is of `P`. Other drivers with the same identifier may exist, in this module or in another one.
+///
+/// # Safety
+///
+/// The device is valid.
+unsafe fn is_of<P: Provider>(raw: NonNull<bindings::ib_device>) -> bool {
+    // SAFETY: By the safety requirements.
+    let dealloc = unsafe { (*raw.as_ptr()).ops.dealloc_driver };
+    let ours = ProviderOps::<P>::OPS.dealloc_driver;
+    let is_made_here = dealloc
+        .zip(ours)
+        .is_some_and(|(dealloc, ours)| core::ptr::fn_addr_eq(dealloc, ours));
+    // The entry points of two types may be one function, if the compiler makes the same code of them.
+    // SAFETY: The entry point is one of `ProviderOps` in this module: `Device::alloc` alone sets it.
+    is_made_here && unsafe { Device::<P>::is(raw) }
+}
+
+/// Unregisters all devices with the identifier of the driver `P`, also those of another driver that has the same one, and waits for
+/// pending unregistrations. A module calls it when it is unloaded, after it has stopped making new devices.
 pub fn unregister_driver<P: Provider>(_sleep: &MaySleep) {
-    // SAFETY: By the invariants of the identifier its devices have `dealloc_driver`.
+    // SAFETY: Devices from `Device::alloc` have `dealloc_driver`, as the header demands. The core unregisters each device once: the
+    // other devices stay with their drivers, which free them.
     unsafe { bindings::ib_unregister_driver(P::DRIVER_ID.number()) };
 }

@@ -39,21 +39,21 @@ pub trait DeviceCommand: 'static {
     fn store(dev: &Device<Self::Device>, text: &[u8], sleep: &MaySleep) -> Result;
 }
 
-/// The attribute group of a driver's devices.
+/// The attribute group of the devices of the driver `P`.
 #[repr(transparent)]
-pub struct AttributeGroup(attribute_group);
+pub struct AttributeGroup<P>(attribute_group, PhantomData<fn() -> P>);
 
 // SAFETY: The group is constant.
-unsafe impl Sync for AttributeGroup {}
+unsafe impl<P> Sync for AttributeGroup<P> {}
 // SAFETY: The group is constant.
-unsafe impl Send for AttributeGroup {}
+unsafe impl<P> Send for AttributeGroup<P> {}
 
-impl AttributeGroup {
+impl<P: ProviderData> AttributeGroup<P> {
     /// The group of an attribute and a command of the same devices.
     pub const fn of<A, C>() -> &'static Self
     where
-        A: DeviceAttribute,
-        C: DeviceCommand<Device = A::Device>,
+        A: DeviceAttribute<Device = P>,
+        C: DeviceCommand<Device = P>,
     {
         Files::<A, C>::GROUP_REF
     }
@@ -94,13 +94,13 @@ impl<A: DeviceAttribute, C: DeviceCommand<Device = A::Device>> Files<A, C> {
     /// The place of the command in the list.
     const COMMAND: ffi::c_int = 1;
 
-    const GROUP: AttributeGroup = {
+    const GROUP: AttributeGroup<A::Device> = {
         let mut group: attribute_group = pin_init::zeroed();
         group.__bindgen_anon_1.is_visible_const = Some(Self::is_visible);
         group.__bindgen_anon_2.attrs_const = Self::LIST_REF.as_ptr();
-        AttributeGroup(group)
+        AttributeGroup(group, PhantomData)
     };
-    const GROUP_REF: &'static AttributeGroup = &Self::GROUP;
+    const GROUP_REF: &'static AttributeGroup<A::Device> = &Self::GROUP;
 
     /// The C entry point of `show`.
     ///

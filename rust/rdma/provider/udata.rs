@@ -17,13 +17,13 @@ use kernel::{
 };
 use rdma_bindings::{self as bindings, ib_udata};
 
-use crate::{provider::data::ProviderData, Ucontext};
+use crate::{provider::data::ProviderData, Device, Ucontext};
 
 /// The request and the response of a command, for the driver. It exists in process context only.
 ///
 /// # Invariants
 ///
-/// The structure is the driver's part of a command of user space, valid for `'a`.
+/// The structure is the driver's part of a command of user space on a device that [`Device::alloc`] made, valid for `'a`.
 pub struct Udata<'a> {
     raw: NonNull<ib_udata>,
     /// Whether the user context of the command is complete.
@@ -37,7 +37,7 @@ impl<'a> Udata<'a> {
     /// # Safety
     ///
     /// `raw` must be null, or the `driver_udata` of a `struct uverbs_attr_bundle` that is valid
-    /// during `'a`.
+    /// during `'a`, of a command on a device that [`Device::alloc`] made.
     #[inline]
     pub unsafe fn from_raw(raw: *mut ib_udata) -> Option<Self> {
         Some(Self {
@@ -150,7 +150,7 @@ impl<'a> Udata<'a> {
         to_result(unsafe { bindings::_ib_respond_udata(self.raw.as_ptr(), core::ptr::null(), 0) })
     }
 
-    /// The user context of the command; `None` while the context is being created.
+    /// The user context of the command; `None` while the context is being created, and for a device of another type.
     pub fn context<P: ProviderData>(&self) -> Option<&'a Ucontext<P>> {
         if !self.in_context {
             return None;
@@ -160,8 +160,13 @@ impl<'a> Udata<'a> {
         if raw.is_null() {
             return None;
         }
-        // SAFETY: The context is complete, and valid while the command runs; it belongs to the
-        // device that has passed the data.
+        // SAFETY: The context is valid while the command runs. By the type invariants it is of a device that `Device::alloc`
+        // made.
+        let is_of_type = unsafe { Device::<P>::is(NonNull::new((*raw).device)?) };
+        if !is_of_type {
+            return None;
+        }
+        // SAFETY: The context is complete, and valid while the command runs; its device is of `P`.
         Some(unsafe { Ucontext::from_raw(raw) })
     }
 }
