@@ -25,7 +25,7 @@ use kernel_ext::{
 use rdma::{
     core::{
         class::Registering,
-        stats::HwCounters,
+        stats::DeviceCounters,
         sysfs::{PortDirectory, PortGroup, PortKobject},
         CoreDevice, Device,
     },
@@ -63,7 +63,7 @@ fn hw_counters(
     seen_as: &CoreDevice,
     port: u32,
     sleep: &MaySleep,
-) -> Result<Option<Arc<HwCounters>>> {
+) -> Result<Option<Arc<DeviceCounters>>> {
     // On a device with port 0, its counters are those of the device.
     if !seen_as.is_own() || port == 0 {
         return Ok(None);
@@ -79,7 +79,7 @@ fn groups(
     seen_as: &CoreDevice,
     port: u32,
     attr: &rdma::PortAttr,
-    counters: Option<&Arc<HwCounters>>,
+    counters: Option<&Arc<DeviceCounters>>,
     sleep: &MaySleep,
 ) -> Result<KVec<PortGroup>> {
     let device = seen_as.owner();
@@ -187,7 +187,7 @@ fn with_port<R>(device: &Device, port: u32, f: impl FnOnce(&Port) -> R) -> Optio
 }
 
 /// The hardware counters of a port, if it has any.
-pub(crate) fn counters_of(device: &Device, port: u32) -> Option<Arc<HwCounters>> {
+pub(crate) fn counters_of(device: &Device, port: u32) -> Option<Arc<DeviceCounters>> {
     with_port(device, port, |port| port.counters.clone())?
 }
 

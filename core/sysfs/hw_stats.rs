@@ -14,7 +14,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        stats::{CountersArg, HwCounters, StatCount, StatDescs},
+        stats::{CountersArg, DeviceCounters, HwCounters, StatCount, StatDescs},
         sysfs::{AttrContext, Behaviour},
         Device,
     },
@@ -35,14 +35,14 @@ pub(super) fn counters(
     device: &Device,
     port: Option<u32>,
     sleep: &MaySleep,
-) -> Result<Option<Arc<HwCounters>>> {
+) -> Result<Option<Arc<DeviceCounters>>> {
     let Some(counters) = device.driver_alloc_stats(port, sleep) else {
         return Ok(None);
     };
     let counters = counters?;
     let mut guard = counters.lock(sleep);
     let all = counters.count();
-    let got = device.driver_get_stats(&mut guard, port.unwrap_or(0), all, sleep)?;
+    let got = counters.driver_update(&mut guard, all, sleep)?;
     if got != all {
         printk::warn(device, fmt!("the driver has {got} of {all} counters\n"));
         return Err(EINVAL);
@@ -54,7 +54,7 @@ pub(super) fn counters(
 
 /// `hw_counters/`.
 pub(super) fn group<A: RawAttribute<Behaviour>>(
-    counters: &Arc<HwCounters>,
+    counters: &Arc<DeviceCounters>,
 ) -> Result<Group<A, Behaviour>> {
     let each = counters
         .names()
@@ -74,9 +74,7 @@ fn show(of: &AttrContext<'_>, text: &mut Text<'_>, sleep: &MaySleep) -> Result {
     let mut guard = stats.lock(sleep);
     if !guard.is_fresh() {
         let nth = i32::try_from(of.index).map_err(|_| EINVAL)?;
-        let got = of
-            .device
-            .driver_get_stats(&mut guard, of.port, nth, sleep)?;
+        let got = stats.driver_update(&mut guard, nth, sleep)?;
         if got == stats.count() {
             guard.touch();
         }
@@ -142,7 +140,7 @@ fn rdma_free_hw_stats_struct(stats: CountersArg) {
 #[kernel::prelude::kunit_tests(ib_core_hw_counters)]
 mod tests {
     use super::*;
-    use crate::kunit::{with_device, ROCE};
+    use crate::kunit::{with_device, IB, ROCE};
 
     #[test]
     fn lifespans() {
@@ -184,6 +182,18 @@ mod tests {
             guard.set_lifespan(0);
             kernel::time::delay::fsleep(kernel::time::Delta::from_millis(20));
             assert!(!guard.is_fresh());
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn only_locked_counters_are_updated() -> Result {
+        with_device(|device, _, sleep| {
+            let one = counters(device, Some(ROCE), sleep)?.ok_or(ENOENT)?;
+            let other = counters(device, Some(IB), sleep)?.ok_or(ENOENT)?;
+            let mut locked = one.lock(sleep);
+            assert_eq!(other.driver_update(&mut locked, 0, sleep), Err(EINVAL));
+            assert_eq!(one.driver_update(&mut locked, 0, sleep), Ok(2));
             Ok(())
         })
     }

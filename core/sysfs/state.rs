@@ -10,7 +10,7 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 use kernel_ext::sysfs::Directory;
-use rdma::core::{stats::HwCounters, sysfs::PortDirectory};
+use rdma::core::{stats::DeviceCounters, sysfs::PortDirectory};
 
 /// Data of a device in sysfs.
 #[pin_data]
@@ -31,7 +31,7 @@ impl DeviceState {
 pub(super) struct Port {
     pub(super) _gid_attrs: PortDirectory,
     pub(super) own: PortDirectory,
-    pub(super) counters: Option<Arc<HwCounters>>,
+    pub(super) counters: Option<Arc<DeviceCounters>>,
 }
 
 /// `ports/` in one namespace.

@@ -13,6 +13,7 @@ use core::{
 use kernel::{
     alloc::{allocator::Kmalloc, Allocator, NumaNode},
     prelude::*,
+    sync::aref::ARef,
 };
 use kernel_ext::{
     cmutex::{CMutex, CMutexGuard},
@@ -21,6 +22,7 @@ use kernel_ext::{
 };
 use rdma_bindings::{self as bindings, rdma_hw_stats, rdma_stat_desc};
 
+use super::Device;
 use crate::MaySleep;
 
 /// Hardware counters with their descriptions and values.
@@ -240,6 +242,52 @@ impl Drop for HwCounters {
     }
 }
 
+/// The hardware counters of a device, or of one of its ports.
+///
+/// # Invariants
+///
+/// The driver of `device` has allocated the counters for `port`, or with `None` for the device.
+pub struct DeviceCounters {
+    counters: HwCounters,
+    device: ARef<Device>,
+    port: Option<u32>,
+}
+
+impl DeviceCounters {
+    /// The counters that a driver has allocated.
+    ///
+    /// # Safety
+    ///
+    /// The driver of `device` has allocated the counters for `port`, or with `None` for the device.
+    pub(crate) unsafe fn new(counters: HwCounters, device: &Device, port: Option<u32>) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self {
+            counters,
+            device: device.into(),
+            port,
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The port; `None` for the counters of the device.
+    pub fn port(&self) -> Option<u32> {
+        self.port
+    }
+}
+
+impl core::ops::Deref for DeviceCounters {
+    type Target = HwCounters;
+
+    #[inline]
+    fn deref(&self) -> &HwCounters {
+        &self.counters
+    }
+}
+
 /// An argument by which C gives up counters, or null.
 pub struct CountersArg(pub Option<HwCounters>);
 
@@ -267,6 +315,11 @@ impl HwCountersGuard<'_> {
     /// The structure, for a driver to fill in.
     pub(crate) fn as_raw(&mut self) -> *mut rdma_hw_stats {
         self.raw.as_ptr()
+    }
+
+    /// Whether these counters are locked.
+    pub(crate) fn is_of(&self, counters: &HwCounters) -> bool {
+        self.raw == counters.0
     }
 
     /// Whether the values are younger than their lifespan.

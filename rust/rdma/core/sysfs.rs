@@ -24,7 +24,7 @@ use rdma_bindings::{
     ib_port_attribute, kobj_type, kobject, sysfs_ops,
 };
 
-use super::{stats::HwCounters, CoreDevice, Device};
+use super::{stats::DeviceCounters, CoreDevice, Device};
 use crate::MaySleep;
 
 /// The arguments of an attribute's `show` and `store`.
@@ -36,7 +36,7 @@ pub struct AttrContext<'a> {
     /// The file's index among those of its kind.
     pub index: u32,
     /// The hardware counters, for a file of a counter.
-    pub stats: Option<&'a HwCounters>,
+    pub stats: Option<&'a DeviceCounters>,
 }
 
 /// Writes the content of a file: a line with its newline.
@@ -50,7 +50,7 @@ pub struct Behaviour {
     show: Show,
     store: Option<Store>,
     index: u32,
-    stats: Option<Arc<HwCounters>>,
+    stats: Option<Arc<DeviceCounters>>,
 }
 
 impl Behaviour {
@@ -75,7 +75,7 @@ impl Behaviour {
         show: Show,
         store: Option<Store>,
         index: u32,
-        stats: Arc<HwCounters>,
+        stats: Arc<DeviceCounters>,
     ) -> NewFile<Self> {
         Self::new(name, show, store, index, Some(stats))
     }
@@ -85,7 +85,7 @@ impl Behaviour {
         show: Show,
         store: Option<Store>,
         index: u32,
-        stats: Option<Arc<HwCounters>>,
+        stats: Option<Arc<DeviceCounters>>,
     ) -> NewFile<Self> {
         NewFile {
             name,

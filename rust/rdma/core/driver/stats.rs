@@ -12,7 +12,7 @@ use rdma_bindings::{self as bindings, ib_mad};
 use crate::{
     abi::mad::{Mad, MadResult},
     core::{
-        stats::{HwCounters, HwCountersGuard},
+        stats::{DeviceCounters, HwCounters, HwCountersGuard},
         Device,
     },
     MaySleep,
@@ -37,7 +37,7 @@ impl Device {
         &self,
         port: Option<u32>,
         _sleep: &MaySleep,
-    ) -> Option<Result<HwCounters>> {
+    ) -> Option<Result<DeviceCounters>> {
         let raw = match port {
             Some(port) => {
                 let call = op!(self, alloc_hw_port_stats)?;
@@ -58,29 +58,8 @@ impl Device {
         if stats.count() <= 0 || !stats.is_named() {
             return Some(Err(ENOMEM));
         }
-        Some(Ok(stats))
-    }
-
-    /// Lets the driver update the counter `nth`, or all for an index out of range. Returns the number of updated
-    /// counters.
-    ///
-    /// # Errors
-    ///
-    /// Those of the driver.
-    pub fn driver_get_stats(
-        &self,
-        stats: &mut HwCountersGuard<'_>,
-        port: u32,
-        nth: i32,
-        _sleep: &MaySleep,
-    ) -> Result<i32> {
-        let call = op!(self, get_hw_stats).ok_or(EINVAL)?;
-        // SAFETY: The counters are those of the device or port, and their lock is held.
-        let ret = unsafe { call(self.as_raw(), stats.as_raw(), port, nth) };
-        if ret < 0 {
-            return Err(Error::from_errno(ret));
-        }
-        Ok(ret)
+        // SAFETY: The driver has just allocated them.
+        Some(Ok(unsafe { DeviceCounters::new(stats, self, port) }))
     }
 
     /// Whether the driver has `process_mad`.
@@ -134,6 +113,34 @@ impl Device {
             return Err(EINVAL);
         }
         Ok(PmaResponse(answer))
+    }
+}
+
+impl DeviceCounters {
+    /// Lets the driver update the counter `nth`, or all for an index out of range. Returns the number of updated
+    /// counters.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where the driver lacks the method, or where `locked` are other counters; those of the driver.
+    pub fn driver_update(
+        &self,
+        locked: &mut HwCountersGuard<'_>,
+        nth: i32,
+        _sleep: &MaySleep,
+    ) -> Result<i32> {
+        let device = self.device();
+        let call = op!(device, get_hw_stats).ok_or(EINVAL)?;
+        if !locked.is_of(self) {
+            return Err(EINVAL);
+        }
+        let port = self.port().unwrap_or(0);
+        // SAFETY: By the type invariants the counters are those of the device or port, and their lock is held.
+        let ret = unsafe { call(device.as_raw(), locked.as_raw(), port, nth) };
+        if ret < 0 {
+            return Err(Error::from_errno(ret));
+        }
+        Ok(ret)
     }
 }
 
