@@ -5,9 +5,11 @@
 //! C header: `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
-use kernel_ext::{bindings as c, entry::ErrPtr, export::export, net::device::NetDevice};
+use kernel_ext::{bindings as c, entry::ErrPtr, export::export};
 use rdma::{
-    core::{driver::netdev::NetdevSetup, Device},
+    core::driver::netdev::{
+        NetdevDevice, NetdevFor, NetdevKind, NetdevPort, NetdevSetup, NewNetdev,
+    },
     MaySleep,
 };
 
@@ -18,16 +20,16 @@ use rdma::{
 /// `EOPNOTSUPP` without driver support, `ENOMEM`, and errors of the driver.
 #[export]
 fn rdma_alloc_netdev(
-    device: &Device,
-    port_num: u32,
-    kind: c::rdma_netdev_t,
+    device: NetdevDevice<'_>,
+    port: NetdevPort<'_>,
+    kind: NetdevKind<'_>,
     name: &CStr,
     name_assign_type: u8,
-    setup: NetdevSetup,
+    setup: NetdevSetup<'_>,
     sleep: &MaySleep,
 ) -> ErrPtr<c::net_device> {
-    let params = device.driver_netdev_params(port_num, kind, sleep);
-    let ndev = params.and_then(|params| params.alloc(name, name_assign_type, setup));
+    let what = NetdevFor { device, port, kind };
+    let ndev = what.alloc(name, name_assign_type, setup, sleep);
     ErrPtr(ndev.map(|ndev| ndev.as_ptr()))
 }
 
@@ -42,15 +44,14 @@ fn rdma_alloc_netdev(
     reason = "the C header declares these arguments"
 )]
 fn rdma_init_netdev(
-    device: &Device,
-    port_num: u32,
-    kind: c::rdma_netdev_t,
+    device: NetdevDevice<'_>,
+    port: NetdevPort<'_>,
+    kind: NetdevKind<'_>,
     _name: &CStr,
     _name_assign_type: u8,
-    _setup: NetdevSetup,
-    netdev: &NetDevice,
+    _setup: NetdevSetup<'_>,
+    netdev: NewNetdev<'_>,
     sleep: &MaySleep,
 ) -> Result {
-    let params = device.driver_netdev_params(port_num, kind, sleep)?;
-    params.initialize(netdev)
+    NetdevFor { device, port, kind }.initialize(netdev, sleep)
 }
