@@ -813,13 +813,27 @@ impl<'a> CqPool<'a> {
         self.find(|at| at.as_raw().addr() == address).map(f)
     }
 
-    /// Releases `count` reserved completions of a queue of the pool. The count does not go below 0.
+    /// Whether a queue is of this device and `enum ib_poll_context`.
+    fn is_for(&self, cq: &Cq) -> bool {
+        core::ptr::eq(cq.device(), self.device) && cq.poll_ctx() as usize == self.nth
+    }
+
+    /// Releases `count` reserved completions of a queue of the pool. The count does not go below 0. A queue of another pool, which
+    /// is not locked, stays as it is.
     pub fn give_back(&self, cq: &Cq, count: u32) {
+        if kernel::warn_on!(!self.is_for(cq)) {
+            return;
+        }
         cq.set_claimed(cq.claimed().saturating_sub(count));
     }
 
-    /// Adds a queue at the front, and gives its ownership to the pool.
+    /// Adds a queue at the front, and gives its ownership to the pool. A queue of another device or for another context is never
+    /// freed.
     pub fn add(&self, cq: Owned<Cq>) {
+        if kernel::warn_on!(!self.is_for(&cq)) {
+            // An `Owned` that is dropped is not destroyed.
+            return;
+        }
         // SAFETY: The lock is held, and the queue is in no list.
         unsafe { list::insert_after(self.head(), &raw mut (*cq.into_raw()).pool_entry) };
     }
