@@ -129,7 +129,7 @@ impl Client for Uverbs {
             return Err(EOPNOTSUPP);
         }
         let number = Number::take()?;
-        let api = tree::build(device, sleep)?;
+        let api = tree::build(&device.try_get().ok_or(ENODEV)?, sleep)?;
         let node = OwnNode::new(device, api, &sysfs::CLASS, &sysfs::ATTRIBUTES, sleep)?;
         let node = Counted::new(node)?;
         let (n, devt) = (number.number, number.devt);

@@ -11,7 +11,10 @@
 use core::pin::Pin;
 
 use kernel::prelude::*;
-use rdma::{core::Device, MaySleep};
+use rdma::{
+    core::{device::Registered, Device},
+    MaySleep,
+};
 use rdma_uverbs::{
     api::{Api, Attr, Method, Parts, WriteTable},
     definition::{
@@ -33,10 +36,10 @@ static DEFINITIONS: [Definition; 3] = [
 /// # Errors
 ///
 /// `ENOMEM`; `EINVAL`, `EEXIST`, `EOVERFLOW` for tables of a driver that are inconsistent, which is logged.
-pub(crate) fn build(device: &Device, sleep: &MaySleep) -> Result<Pin<KBox<Api>>> {
+pub(crate) fn build(device: &Registered, sleep: &MaySleep) -> Result<Pin<KBox<Api>>> {
     let mut tree = Tree::new(device);
     let api = tree
-        .merge(Definitions::of(&DEFINITIONS), sleep)
+        .merge(Definitions::of(&DEFINITIONS, device), sleep)
         .and_then(|()| {
             tree.of_driver = true;
             tree.merge(Definitions::of_driver(device), sleep)
@@ -107,7 +110,7 @@ impl<'a> Tree<'a> {
                 }
                 Entry::Write(method) => self.merge_command(method)?,
                 Entry::Needs(scope, need) => {
-                    if !need.is_met(self.device, sleep) {
+                    if !need.is_met(sleep)? {
                         self.disable(scope)?;
                     }
                 }

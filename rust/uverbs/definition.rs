@@ -11,12 +11,12 @@ use core::{marker::PhantomData, ops::RangeInclusive, ptr::NonNull};
 
 use kernel::{error::to_result, ffi::c_int, prelude::*};
 use rdma::{
-    core::{AttrBundle, Device},
+    core::{device::Registered, AttrBundle, Device},
     MaySleep,
 };
 use rdma_bindings::{
-    self as c, uapi_definition, uverbs_attr_bundle, uverbs_attr_def, uverbs_attr_spec,
-    uverbs_method_def, uverbs_obj_fd_type, uverbs_obj_type, uverbs_object_def,
+    self as c, ib_device_ops, uapi_definition, uverbs_attr_bundle, uverbs_attr_def,
+    uverbs_attr_spec, uverbs_method_def, uverbs_obj_fd_type, uverbs_obj_type, uverbs_object_def,
 };
 
 use super::table::{Access, Definition};
@@ -25,34 +25,37 @@ use super::table::{Access, Definition};
 ///
 /// # Invariants
 ///
-/// `next` is null, or an entry of a list that ends with `UAPI_DEF_END` and is constant for `'a`.
+/// `next` is null, or an entry of a list that ends with `UAPI_DEF_END` and is constant for `'a`. It is of ib_uverbs, or of the
+/// driver of `device`.
 #[derive(Clone, Copy)]
 pub struct Definitions<'a> {
     next: *const uapi_definition,
+    device: &'a Device,
     _list: PhantomData<&'a uapi_definition>,
 }
 
-impl Definitions<'static> {
-    /// A list from a [`table`](super::table); it may be empty.
-    pub fn of(list: &'static [Definition]) -> Self {
+impl<'a> Definitions<'a> {
+    /// A list from a [`table`](super::table), to be read for a device; it may be empty.
+    pub fn of(list: &'static [Definition], device: &'a Registered) -> Self {
         let root = Definition::chain(list);
         // SAFETY: `chain` has set the member, and has checked that the list has an end.
         let next = unsafe { root.as_raw().__bindgen_anon_2.chain };
         // INVARIANT: The list is a `static` that ends with `UAPI_DEF_END`.
         Self {
             next,
+            device,
             _list: PhantomData,
         }
     }
-}
 
-impl<'a> Definitions<'a> {
     /// The definitions of a device's driver (`driver_def`).
-    pub fn of_driver(device: &'a Device) -> Self {
-        // INVARIANT: The driver has set the member before it registered the device, or it is null.
+    pub fn of_driver(device: &'a Registered) -> Self {
+        // INVARIANT: The driver has set the member before it registered the device, or it is null. A device stays registered as
+        // long as a `Registered`.
         Self {
             // SAFETY: The member is constant while the device is registered.
             next: unsafe { (*device.as_raw()).driver_def },
+            device,
             _list: PhantomData,
         }
     }
@@ -67,27 +70,49 @@ pub enum Scope {
     Method,
 }
 
-/// A condition that a device must meet.
+/// A condition that the device of a list must meet.
+///
+/// # Invariants
+///
+/// The definition is of ib_uverbs, or of the driver of the device.
 #[derive(Clone, Copy)]
-pub struct Condition<'a>(&'a uapi_definition);
+pub struct Condition<'a>(&'a uapi_definition, &'a Device);
 
 impl Condition<'_> {
-    /// Whether a device meets it.
-    pub fn is_met(self, device: &Device, _sleep: &MaySleep) -> bool {
-        // SAFETY: The kind of the entry selects the member of the union. A function of a driver takes any device of the driver;
-        // an offset is that of a pointer member of `ib_device_ops`.
-        unsafe {
-            let what = &self.0.__bindgen_anon_2;
-            if u32::from(self.0.kind) == c::UAPI_DEF_IS_SUPPORTED_FUNC {
-                return what
-                    .func_is_supported
-                    .is_none_or(|is_supported| is_supported(device.as_raw()));
-            }
-            let ops = (&raw const (*device.as_raw()).ops).cast::<u8>();
-            let member = ops.add(what.needs_fn_offset).cast::<*const ()>();
-            !member.read().is_null()
+    /// Whether the device meets it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an offset that is not one of a member of `struct ib_device_ops`.
+    pub fn is_met(self, _sleep: &MaySleep) -> Result<bool> {
+        let Self(raw, device) = self;
+        let what = &raw.__bindgen_anon_2;
+        if u32::from(raw.kind) == c::UAPI_DEF_IS_SUPPORTED_FUNC {
+            // SAFETY: The kind of the entry selects the member of the union.
+            let function = unsafe { what.func_is_supported };
+            // SAFETY: By the type invariants the function takes the device.
+            return Ok(function.is_none_or(|is_supported| unsafe { is_supported(device.as_raw()) }));
         }
+        // SAFETY: The kind of the entry selects the member of the union.
+        let offset = unsafe { what.needs_fn_offset };
+        has_method(device, offset).ok_or(EINVAL)
     }
+}
+
+/// Whether the pointer at an offset of a device's `struct ib_device_ops` is set. `None` for an offset at which there is no
+/// pointer.
+fn has_method(device: &Device, offset: usize) -> Option<bool> {
+    let last = size_of::<ib_device_ops>() - size_of::<*const ()>();
+    if offset > last || offset % align_of::<*const ()>() != 0 {
+        return None;
+    }
+    // SAFETY: The offset is aligned, and a pointer there lies in the structure, which is initialised and constant while the
+    // device is registered.
+    let member = unsafe {
+        let ops = (&raw const (*device.as_raw()).ops).cast::<u8>();
+        ops.add(offset).cast::<*const ()>().read()
+    };
+    Some(!member.is_null())
 }
 
 /// An entry of a list.
@@ -123,6 +148,7 @@ impl<'a> Iterator for Definitions<'a> {
             match kind {
                 c::UAPI_DEF_CHAIN => Entry::Chain(Definitions {
                     next: raw.__bindgen_anon_2.chain,
+                    device: self.device,
                     _list: PhantomData,
                 }),
                 c::UAPI_DEF_CHAIN_OBJ_TREE => raw
@@ -136,8 +162,12 @@ impl<'a> Iterator for Definitions<'a> {
                 c::UAPI_DEF_WRITE => Entry::Write(WriteMethod::new(raw)),
                 c::UAPI_DEF_IS_SUPPORTED_FUNC | c::UAPI_DEF_IS_SUPPORTED_DEV_FN => {
                     match u32::from(raw.scope) {
-                        c::UAPI_SCOPE_OBJECT => Entry::Needs(Scope::Object, Condition(raw)),
-                        c::UAPI_SCOPE_METHOD => Entry::Needs(Scope::Method, Condition(raw)),
+                        c::UAPI_SCOPE_OBJECT => {
+                            Entry::Needs(Scope::Object, Condition(raw, self.device))
+                        }
+                        c::UAPI_SCOPE_METHOD => {
+                            Entry::Needs(Scope::Method, Condition(raw, self.device))
+                        }
                         _ => Entry::Invalid,
                     }
                 }
