@@ -42,7 +42,7 @@ impl FileOps for DeviceFile {
 
     fn release(file: FileRef, sleep: &MaySleep) {
         destroy_hw(&file, RemoveReason::Close, sleep);
-        Node::of(&file).forget_file(&file, sleep);
+        Node::forget_file(&file, sleep);
     }
 
     fn write(

@@ -15,7 +15,7 @@ use rdma_bindings as bindings;
 
 use crate::{file::HwDestroyGuard, umap};
 
-/// Destroys the context of a file without objects, if it has one.
+/// Destroys the context of a file, if it has one. That of a file with objects, which refer to it, stays for good.
 ///
 /// When the device is removed, the file's mappings are zapped first; a file that is closed has none.
 pub fn destroy_context(file: &HwDestroyGuard<'_>, why: RemoveReason, sleep: &MaySleep) {
@@ -24,6 +24,9 @@ pub fn destroy_context(file: &HwDestroyGuard<'_>, why: RemoveReason, sleep: &May
     let Some(context) = (unsafe { raw.cast::<Ucontext>().as_ref() }) else {
         return;
     };
+    if warn_on!(file.has_objects()) {
+        return;
+    }
     let device = context.device();
     if why == RemoveReason::DriverRemove {
         umap::disassociate(file, sleep);
@@ -32,8 +35,8 @@ pub fn destroy_context(file: &HwDestroyGuard<'_>, why: RemoveReason, sleep: &May
             unsafe { disassociate(raw) };
         }
     }
-    // SAFETY: The context was charged, tracked and allocated when it was created. Only the file refers to it, until the pointer
-    // is cleared here.
+    // SAFETY: The context was charged, tracked and allocated when it was created. No object refers to it, but only the file,
+    // until the pointer is cleared here.
     unsafe {
         let cgroup = &raw mut (*raw).cg_obj;
         bindings::ib_rdmacg_uncharge(

@@ -119,8 +119,11 @@ impl<'a> Handles<'a> {
         there.then(|| unsafe { ARef::from_raw(entry) })
     }
 
-    /// Stores an object at its handle, which is reserved: a lookup finds it from now on.
+    /// Stores an object at its handle, which is reserved: a lookup finds it from now on. An object of another file is dropped.
     pub fn publish(self, object: ARef<Uobject>) {
+        if kernel::warn_on!(!core::ptr::eq(object.file(), self.0)) {
+            return;
+        }
         let number = object.id() as usize;
         let entry = ManuallyDrop::new(object).as_raw().cast();
         // SAFETY: The array was initialised, and is valid as long as the file.

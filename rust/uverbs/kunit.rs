@@ -25,7 +25,7 @@ use rdma::{
 };
 use rdma_bindings as c;
 
-use crate::{file::File, table::IdrType};
+use crate::{file::File, life::LockedFile, table::IdrType};
 
 /// The module that a suite is in.
 pub trait TestModule: Send + Sync + 'static {
@@ -143,6 +143,23 @@ impl TestFile {
         let file = core::ptr::from_ref(&*self.file).cast::<UverbsFile>();
         // SAFETY: By the type invariants; a view is a transparent wrapper.
         File::of(unsafe { &*file })
+    }
+
+    /// The file, for the destruction of its objects.
+    pub fn locked(&self) -> LockedFile<'_> {
+        // SAFETY: The file is that of a test, which is one thread: a `TestFile` is neither `Send` nor `Sync`.
+        unsafe { LockedFile::new(self.get()) }
+    }
+
+    /// Calls `f` with another file of the device.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and those of `f`.
+    pub fn with_another(&self, f: impl FnOnce(&Self) -> Result) -> Result {
+        // SAFETY: By the type invariants the device is registered as long as `self`, which outlives the other file.
+        let other = unsafe { Self::new(self.device.ib_dev) }?;
+        f(&other)
     }
 
     /// Clears the device of the file, as its removal does.

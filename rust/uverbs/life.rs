@@ -23,6 +23,7 @@ use kernel::{
     error::to_result,
     prelude::*,
     sync::aref::ARef,
+    warn_on,
 };
 use kernel_ext::{
     entry::{FromC, IntoC},
@@ -42,6 +43,7 @@ use crate::{
     fd::{self, Cleanup, CountedFile, Descriptor, FdType},
     file::{hw_destroy, File, FileRef},
     handles::{Handles, Number},
+    list,
     write::Command,
 };
 
@@ -183,6 +185,14 @@ impl Reserved {
         } else {
             Handles::of(file).publish(object);
         }
+    }
+}
+
+impl Reserved {
+    /// The context of the object.
+    pub fn context(&self) -> Option<&Ucontext> {
+        // SAFETY: By the type invariants the object is new, so it is not destroyed as long as `self` is borrowed.
+        unsafe { self.0.context() }
     }
 }
 
@@ -519,6 +529,26 @@ impl<'a> Exclusive<'a> {
         self.0
     }
 
+    /// The context of the object; `None` after it was destroyed.
+    pub fn context(&self) -> Option<&Ucontext> {
+        // SAFETY: By the type invariants only `self` uses the object, and [`Self::end`] consumes it.
+        unsafe { self.0.context() }
+    }
+
+    /// Ends an object that was destroyed: it has no context any more, and its file does not list it. With `keep_locked` later
+    /// locks of it fail. An object whose `object` is still there is only unlocked.
+    pub fn end(self, keep_locked: bool) {
+        if warn_on!(!self.0.object().is_null()) {
+            return self.unlock();
+        }
+        self.0.clear_context();
+        let object = self.0;
+        if !keep_locked {
+            self.unlock();
+        }
+        drop(list::remove(object));
+    }
+
     /// Unlocks the object.
     pub fn unlock(self) {
         // SAFETY: By the type invariants the object is locked for writing.
@@ -535,7 +565,8 @@ impl<'a> Exclusive<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the driver, after which the object stays; `EIO` if the driver was removed.
+    /// Those of the driver, after which the object stays; `EIO` if the driver was removed; `EINVAL` for a command of another
+    /// file.
     pub fn destroy_numbered(
         &self,
         why: RemoveReason,
@@ -545,12 +576,15 @@ impl<'a> Exclusive<'a> {
         if self.0.object().is_null() {
             return Ok(());
         }
+        if !core::ptr::eq(command.file(), self.0.file()) {
+            return Err(EINVAL);
+        }
         let description = self.0.api_object().type_attrs();
         // SAFETY: The description of a type of this class is the first member of a `uverbs_obj_idr_type`, and constant.
         let description = unsafe { description.cast::<bindings::uverbs_obj_idr_type>().as_ref() };
         let destroy = description.and_then(|it| it.destroy_object).ok_or(EIO)?;
-        // SAFETY: By the type invariants only `self` uses the object. The description is that of its type, and it is not
-        // destroyed yet.
+        // SAFETY: By the type invariants only `self` uses the object. The description is that of its type, the command is of its
+        // file, and it is not destroyed yet.
         to_result(unsafe { destroy(self.0.as_raw(), why as u32, command.as_raw()) })?;
         self.disown();
         Ok(())
@@ -646,13 +680,72 @@ unsafe impl FromC for Reference {
     }
 }
 
-/// A command without a request, for the destruction of objects when their file is closed or the device is removed.
-pub struct OwnCommand(Command);
+/// A file whose `hw_destroy_rwsem` is held for writing, so that all its objects can be destroyed, as an argument of C.
+///
+/// # Invariants
+///
+/// The semaphore is held for writing within `'a`.
+#[derive(Clone, Copy)]
+pub struct LockedFile<'a>(&'a UverbsFile);
 
-impl OwnCommand {
-    /// Creates a command of a file.
-    pub fn new(file: &UverbsFile) -> Self {
-        Self(Command::empty(file))
+impl<'a> LockedFile<'a> {
+    /// The file of a test.
+    ///
+    /// # Safety
+    ///
+    /// The semaphore is held for writing within `'a`, or one thread alone uses the file.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(crate) unsafe fn new(file: &'a UverbsFile) -> Self {
+        // INVARIANT: By the safety requirements; without other threads it makes no difference whether the semaphore is held.
+        Self(file)
+    }
+
+    /// A command of the file.
+    pub fn command(self) -> OwnCommand<'a> {
+        // INVARIANT: By the type invariants.
+        OwnCommand(Command::empty(self.0), PhantomData)
+    }
+}
+
+impl core::ops::Deref for LockedFile<'_> {
+    type Target = UverbsFile;
+
+    fn deref(&self) -> &UverbsFile {
+        self.0
+    }
+}
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for LockedFile<'_> {
+    type Raw = *mut bindings::ib_uverbs_file;
+
+    #[inline]
+    unsafe fn from_c(raw: Self::Raw) -> Self {
+        // INVARIANT: By the header the caller of a function that takes this argument holds the semaphore.
+        // SAFETY: By the safety requirements; a view is a transparent wrapper.
+        Self(unsafe { &*raw.cast() })
+    }
+}
+
+/// A command without a request, for the destruction of objects when their file is closed or the device is removed.
+///
+/// # Invariants
+///
+/// `hw_destroy_rwsem` of the file is held within `'a`, so that the context of the file stays.
+pub struct OwnCommand<'a>(Command, PhantomData<&'a UverbsFile>);
+
+impl<'a> OwnCommand<'a> {
+    /// Creates a command of a file. `guard` holds its `hw_destroy_rwsem`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the guard belongs to another file.
+    pub fn new(file: &'a UverbsFile, guard: &'a ReadGuard<'_>) -> Result<Self> {
+        if !core::ptr::eq(guard.semaphore(), hw_destroy(file)) {
+            return Err(EINVAL);
+        }
+        // INVARIANT: The guard holds the semaphore.
+        Ok(Self(Command::empty(file), PhantomData))
     }
 
     /// The command.
@@ -671,10 +764,13 @@ pub fn use_context(command: &AttrBundle) -> Option<&Ucontext> {
     }
 }
 
-/// Calls the driver's `ufile_hw_cleanup`, before a file's objects are destroyed.
+/// Calls the driver's `ufile_hw_cleanup`, before a file's objects are destroyed. `context` is the file's.
 pub fn announce_cleanup(file: &UverbsFile, context: &Ucontext, _sleep: &MaySleep) {
+    if file.ucontext() != context.as_raw() {
+        return;
+    }
     if let Some(cleanup) = context.device().ops().ufile_hw_cleanup {
-        // SAFETY: The driver's function takes the file of its context; the token proves that the context may sleep.
+        // SAFETY: The driver's function takes the file of its context, as was checked; the token proves that the context may sleep.
         unsafe { cleanup(file.as_raw()) };
     }
 }

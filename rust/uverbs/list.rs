@@ -85,8 +85,9 @@ pub fn add(object: ARef<Uobject>) {
     core::mem::forget(object);
 }
 
-/// Removes an object, and returns the list's reference, if it was there.
-pub fn remove(object: &Uobject) -> Option<ARef<Uobject>> {
+/// Removes an object, and returns the list's reference, if it was there. The context of a file may be destroyed when the list is
+/// empty, so [`Exclusive::end`](crate::life::Exclusive::end) alone removes an object, once it is destroyed.
+pub(crate) fn remove(object: &Uobject) -> Option<ARef<Uobject>> {
     let _list = List::lock(object.file());
     if !object.is_listed() {
         return None;

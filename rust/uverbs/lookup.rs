@@ -19,8 +19,13 @@ use rdma_bindings as bindings;
 
 use crate::class::Class;
 
+mod sealed {
+    /// The modes of this file.
+    pub trait Sealed {}
+}
+
 /// How a [`Locked`] object is locked.
-pub trait Mode {
+pub trait Mode: sealed::Sealed {
     /// The mode of the lookup.
     const MODE: LookupMode;
 }
@@ -28,12 +33,16 @@ pub trait Mode {
 /// `UVERBS_LOOKUP_READ`: other commands may read the object too.
 pub struct Read;
 
+impl sealed::Sealed for Read {}
+
 impl Mode for Read {
     const MODE: LookupMode = LookupMode::Read;
 }
 
 /// `UVERBS_LOOKUP_WRITE`: no other command uses the object.
 pub struct Write;
+
+impl sealed::Sealed for Write {}
 
 impl Mode for Write {
     const MODE: LookupMode = LookupMode::Write;

@@ -102,7 +102,7 @@ impl<'a, T: Class> NewObject<'a, T> {
     #[inline]
     pub fn link(&self) -> ObjectLink<'_> {
         // SAFETY: A driver's object that is created for this object completes it and is destroyed before it, unless its creation
-        // fails.
+        // fails. By the type invariants this object is neither complete nor aborted as long as `self` is borrowed.
         unsafe { ObjectLink::new(self.uobject()) }
     }
 
@@ -120,7 +120,8 @@ impl<'a, T: Class> NewObject<'a, T> {
 
     /// The context of the object.
     pub fn context(&self) -> Result<&Ucontext> {
-        self.uobject().context().ok_or(EINVAL)
+        // SAFETY: By the type invariants the object is neither complete nor aborted as long as `self` is borrowed.
+        unsafe { self.uobject().context() }.ok_or(EINVAL)
     }
 
     /// Completes the object with the driver's object; it is committed if the command succeeds. If the command fails after

@@ -328,10 +328,10 @@ impl Node {
         Ok(file)
     }
 
-    /// Removes a file from the list of open files, if it is in it.
-    pub fn forget_file(&self, file: &UverbsFile, sleep: &MaySleep) {
-        let _lock = self.lock_files(sleep);
-        // SAFETY: The list is locked. The file is in it, or its entry is an empty list of its own.
+    /// Removes a file from its node's list of open files, if it is in it.
+    pub fn forget_file(file: &UverbsFile, sleep: &MaySleep) {
+        let _lock = Self::of(file).lock_files(sleep);
+        // SAFETY: The list of the file's node is locked. The file is in it, or its entry is an empty list of its own.
         unsafe { list::remove(&raw mut (*file.as_raw()).list) };
     }
 

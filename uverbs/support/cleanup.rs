@@ -7,13 +7,13 @@
 use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings::inode, export::export};
 use rdma::{
-    core::{command::UverbsFile, uobject::RemoveReason, AttrBundle, Uobject},
+    core::{uobject::RemoveReason, AttrBundle, Uobject},
     MaySleep,
 };
 use rdma_uverbs::{
     file::{hw_destroy, LastFile},
     handles::NewFile,
-    life::{self, Exclusive, OwnCommand, Released, ReleasedFile},
+    life::{self, Exclusive, LockedFile, OwnCommand, Released, ReleasedFile},
     list,
 };
 
@@ -40,13 +40,13 @@ fn destroy_one(
 /// # Errors
 ///
 /// `EINVAL` if none was destroyed, or the file has no context.
-pub(crate) fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep) -> Result {
-    let mut command = OwnCommand::new(file);
+pub(crate) fn destroy_all(file: LockedFile<'_>, why: RemoveReason, sleep: &MaySleep) -> Result {
+    let mut command = file.command();
     let command = command.get();
     let context = life::use_context(command).ok_or(EINVAL)?;
-    life::announce_cleanup(file, context, sleep);
+    life::announce_cleanup(&file, context, sleep);
     let mut progress = Err(EINVAL);
-    let mut following = list::first(file);
+    let mut following = list::first(&file);
     while let Some(object) = following {
         following = list::next(&object);
         if destroy_one(&object, why, command, sleep).is_ok() {
@@ -54,7 +54,7 @@ pub(crate) fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep
         }
     }
     if why == RemoveReason::DriverFailure {
-        kernel::warn_on!(!list::is_empty(file));
+        kernel::warn_on!(!list::is_empty(&file));
         return Ok(());
     }
     progress
@@ -62,12 +62,13 @@ pub(crate) fn destroy_all(file: &UverbsFile, why: RemoveReason, sleep: &MaySleep
 
 /// Destroys an object whose file is released, unless all objects of the device file are being destroyed.
 fn release(released: Released, sleep: &MaySleep) {
-    if let Some(_hw_destroy) = hw_destroy(&released.file).try_read() {
-        let mut command = OwnCommand::new(&released.file);
-        let command = command.get();
-        life::use_context(command);
-        // The file of an object is not released while the object is looked up.
-        let _ = destroy_one(&released.object, RemoveReason::Close, command, sleep);
+    if let Some(hw_destroy) = hw_destroy(&released.file).try_read() {
+        // The guard is the file's. The file of an object is not released while the object is looked up.
+        let _ = OwnCommand::new(&released.file, &hw_destroy).and_then(|mut command| {
+            let command = command.get();
+            life::use_context(command);
+            destroy_one(&released.object, RemoveReason::Close, command, sleep)
+        });
     }
     drop(released);
 }
@@ -78,7 +79,7 @@ fn release(released: Released, sleep: &MaySleep) {
 ///
 /// `EINVAL` if none was destroyed, or the file has no context.
 #[export(GPL, ns = "rdma_core")]
-fn __uverbs_cleanup_ufile(ufile: &UverbsFile, reason: RemoveReason, sleep: &MaySleep) -> Result {
+fn __uverbs_cleanup_ufile(ufile: LockedFile<'_>, reason: RemoveReason, sleep: &MaySleep) -> Result {
     destroy_all(ufile, reason, sleep)
 }
 

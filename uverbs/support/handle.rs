@@ -16,7 +16,7 @@ use rdma::{
     core::{
         command::UverbsFile,
         uobject::{ApiObject, LookupMode, RemoveReason},
-        AttrBundle, Uobject,
+        AttrBundle, Ucontext, Uobject,
     },
     MaySleep,
 };
@@ -74,8 +74,8 @@ pub(crate) fn begin(kind: &ApiObject, command: &AttrBundle, sleep: &MaySleep) ->
     }
 }
 
-fn uncharge(object: &Uobject) {
-    if let Some(context) = object.context() {
+fn uncharge(object: &Uobject, context: Option<&Ucontext>) {
+    if let Some(context) = context {
         object
             .cgroup()
             .uncharge(context.device(), RDMACG_RESOURCE_HCA_OBJECT);
@@ -85,7 +85,7 @@ fn uncharge(object: &Uobject) {
 /// Frees the reserved handle or file descriptor of an object, and drops the object.
 pub(crate) fn abort(object: Reserved) {
     if let Ok(Naming::Number) = naming(object.api_object()) {
-        uncharge(&object);
+        uncharge(&object, object.context());
     }
     drop(object);
 }
@@ -149,7 +149,7 @@ pub(crate) fn destroy(
             let is_there = !object.object().is_null();
             object.destroy_numbered(why, command, sleep)?;
             if is_there && why != RemoveReason::Abort {
-                uncharge(object);
+                uncharge(object, object.context());
             }
         }
         Naming::Descriptor => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Creating, looking up and destroying objects.
+//! Creating, looking up and destroying the objects of user space (`struct ib_uobject`), with their locks.
 //!
 //! | step | locks held |
 //! |---|---|
@@ -51,14 +51,11 @@ pub(crate) fn destroy(
         object.unlock();
         return Err(error);
     }
-    object.clear_context();
-    let uobject = object.get();
-    if why == RemoveReason::Destroy {
-        handle::remove(uobject);
-    } else {
-        object.unlock();
+    let by_command = why == RemoveReason::Destroy;
+    if by_command {
+        handle::remove(&object);
     }
-    drop(list::remove(uobject));
+    object.end(by_command);
     Ok(())
 }
 

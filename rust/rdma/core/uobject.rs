@@ -57,7 +57,7 @@ impl ApiObject {
 ///
 /// # Invariants
 ///
-/// The user object stays until the object of the kernel is destroyed.
+/// The user object stays until the object of the kernel is destroyed, and is not destroyed within `'a`.
 #[derive(Clone, Copy)]
 pub struct ObjectLink<'a>(&'a Uobject);
 
@@ -66,7 +66,8 @@ impl<'a> ObjectLink<'a> {
     ///
     /// # Safety
     ///
-    /// The user object stays until the object of the kernel is destroyed that the value is used for.
+    /// The user object stays until the object of the kernel is destroyed that the value is used for, and is not destroyed
+    /// within `'a`.
     #[inline]
     pub unsafe fn new(object: &'a Uobject) -> Self {
         // INVARIANT: By the safety requirements.
@@ -82,7 +83,8 @@ impl<'a> ObjectLink<'a> {
     /// The context of the object.
     #[inline]
     pub fn context(self) -> Option<&'a Ucontext> {
-        self.0.context()
+        // SAFETY: By the type invariants the user object is not destroyed within `'a`.
+        unsafe { self.0.context() }
     }
 }
 
@@ -219,15 +221,26 @@ impl Uobject {
         unsafe { AtomicPtr::from_ptr(&raw mut (*self.as_raw()).context) }
     }
 
-    /// The context of the object; `None` after it was destroyed.
+    /// Whether the object has a context: it was not destroyed.
     #[inline]
-    pub fn context(&self) -> Option<&Ucontext> {
+    pub fn has_context(&self) -> bool {
+        !self.context_member().load(Ordering::Relaxed).is_null()
+    }
+
+    /// The context of the object; `None` after it was destroyed.
+    ///
+    /// # Safety
+    ///
+    /// The object is not destroyed as long as the result is used: it is new, or locked.
+    #[inline]
+    pub unsafe fn context(&self) -> Option<&Ucontext> {
         let context = self.context_member().load(Ordering::Relaxed);
-        // SAFETY: The context is valid as long as it has objects that are not destroyed; a view is a transparent wrapper.
+        // SAFETY: A context is destroyed after its objects. By the safety requirements this one is not destroyed meanwhile; a
+        // view is a transparent wrapper.
         unsafe { context.cast::<Ucontext>().as_ref() }
     }
 
-    /// Marks the object as destroyed: it has no context from now on.
+    /// Marks the object as destroyed: it has no context from now on. The context itself stays.
     #[inline]
     pub fn clear_context(&self) {
         self.context_member()

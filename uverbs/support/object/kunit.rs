@@ -12,7 +12,6 @@ mod tests {
     use rdma_uverbs::{
         class::{Class, Destroying},
         kunit::{give, with_file, TestFile, TestKind, TestModule},
-        life::OwnCommand,
         table::IdrType,
     };
 
@@ -56,7 +55,7 @@ mod tests {
 
     impl Fixture<'_> {
         fn begin(&self, kind: &TestKind) -> Result<Uncommitted> {
-            let mut command = OwnCommand::new(self.file.get());
+            let mut command = self.file.locked().command();
             let object = begin(Kind::Of(kind.get()), command.get(), self.sleep)?;
             give(&object);
             Ok(object)
@@ -86,13 +85,13 @@ mod tests {
         }
 
         fn destroy(&self, id: u32) -> Result {
-            let mut command = OwnCommand::new(self.file.get());
+            let mut command = self.file.locked().command();
             let kind = Kind::Of(self.pd.get());
             get_destroyed(kind, id, command.get(), self.sleep).map(drop)
         }
 
         fn abort(&self, object: Uncommitted, complete: bool) {
-            let mut command = OwnCommand::new(self.file.get());
+            let mut command = self.file.locked().command();
             abort(object, complete, command.get(), self.sleep);
         }
     }
@@ -224,7 +223,7 @@ mod tests {
             for mode in [LookupMode::Read, LookupMode::Write] {
                 assert_eq!(found.try_lock(mode), Err(EBUSY));
             }
-            let mut command = OwnCommand::new(fix.file.get());
+            let mut command = fix.file.locked().command();
             let again = destroy_by_command(&found, command.get(), fix.sleep);
             assert_eq!(again, Err(EBUSY));
             // Another object with the number is not this one.
@@ -233,7 +232,24 @@ mod tests {
                 &*fix.find(id, LookupMode::Destroy)?,
                 &*found
             ));
-            assert!(found.context().is_none() && found.object().is_null());
+            assert!(!found.has_context() && found.object().is_null());
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn a_command_destroys_objects_of_its_file() -> Result {
+        test(|fix| {
+            let id = fix.make(fix.pd)?;
+            let found = fix.find(id, LookupMode::Destroy)?;
+            fix.file.with_another(|other| {
+                let mut command = other.locked().command();
+                let destroyed = destroy_by_command(&found, command.get(), fix.sleep);
+                assert_eq!(destroyed, Err(EINVAL));
+                Ok(())
+            })?;
+            fix.is_free(id)?;
+            assert_eq!(fix.destroy(id), Ok(()));
             Ok(())
         })
     }
@@ -324,9 +340,9 @@ mod tests {
             for _ in 0..5 {
                 fix.make(fix.pd)?;
             }
-            let file = fix.file.get();
+            let (file, locked) = (fix.file.get(), fix.file.locked());
             STAYS.store(3, Relaxed);
-            assert_eq!(destroy_all(file, RemoveReason::Close, fix.sleep), Ok(()));
+            assert_eq!(destroy_all(locked, RemoveReason::Close, fix.sleep), Ok(()));
             assert_eq!(
                 (DESTROYED.load(Relaxed), LAST.load(Relaxed)),
                 (before + 4, 0)
@@ -334,12 +350,12 @@ mod tests {
             assert!(!list::is_empty(file));
             // An error, since no object is destroyed.
             assert_eq!(
-                destroy_all(file, RemoveReason::Close, fix.sleep),
+                destroy_all(locked, RemoveReason::Close, fix.sleep),
                 Err(EINVAL)
             );
             assert_eq!(fix.is_free(3), Ok(()));
             assert_eq!(
-                destroy_all(file, RemoveReason::DriverFailure, fix.sleep),
+                destroy_all(locked, RemoveReason::DriverFailure, fix.sleep),
                 Ok(())
             );
             assert!(list::is_empty(file));
