@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Routes.
+//! Routes of IPv4 and IPv6 packets to a destination: `struct dst_entry`.
 //!
 //! C headers: `include/net/route.h`, `include/net/ip6_route.h`, `include/net/dst.h`.
 
@@ -201,7 +201,11 @@ impl Route6 {
 }
 
 /// Common methods of IPv4 and IPv6 routes.
-pub trait Route {
+///
+/// # Safety
+///
+/// `as_raw` returns a route that is valid as long as `self`.
+pub unsafe trait Route {
     #[doc(hidden)]
     fn as_raw(&self) -> *mut bindings::dst_entry;
 
@@ -219,13 +223,15 @@ pub trait Route {
     }
 }
 
-impl Route for Route4 {
+// SAFETY: A `Route4` owns a reference to its route.
+unsafe impl Route for Route4 {
     fn as_raw(&self) -> *mut bindings::dst_entry {
         self.0.raw()
     }
 }
 
-impl Route for Route6 {
+// SAFETY: A `Route6` owns a reference to its route.
+unsafe impl Route for Route6 {
     fn as_raw(&self) -> *mut bindings::dst_entry {
         self.dst.raw()
     }
