@@ -30,7 +30,7 @@ use rdma::{
 
 use super::{
     queue::ib_wq,
-    state::{EventQueue, Waiting},
+    state::{EventQueue, QueuedEvent},
 };
 use crate::{
     gid::cache_update,
@@ -50,7 +50,7 @@ impl SleepableWork for EventQueue {
             if events.is_empty() {
                 return;
             }
-            for Waiting { device, event } in events {
+            for QueuedEvent { device, event } in events {
                 handle(&device, &event, sleep);
             }
         }
@@ -101,13 +101,13 @@ pub(crate) fn close(device: &Device, sleep: &MaySleep) {
 /// If memory is short, the event is lost.
 pub(crate) fn dispatch(device: &Device, event: Event) {
     let queue = &device.core().dispatch;
-    let waiting = Waiting {
+    let queued = QueuedEvent {
         device: device.hold(),
         event,
     };
     let mut pending = queue.pending.lock();
     // The reference dropped here is not the last: the caller has one.
-    if !pending.open || pending.events.push(waiting, GFP_ATOMIC).is_err() {
+    if !pending.open || pending.events.push(queued, GFP_ATOMIC).is_err() {
         return;
     }
     // Under the lock, so that `close` flushes the work of each accepted event.

@@ -92,7 +92,7 @@ impl Unregister {
 }
 
 /// A queued event and its device.
-pub(super) struct Waiting {
+pub(super) struct QueuedEvent {
     pub(super) device: ARef<Device>,
     pub(super) event: Event,
 }
@@ -100,7 +100,7 @@ pub(super) struct Waiting {
 pub(super) struct Pending {
     /// The device is registered, or being registered.
     pub(super) open: bool,
-    pub(super) events: KVec<Waiting>,
+    pub(super) events: KVec<QueuedEvent>,
 }
 
 /// The event queue of a device.

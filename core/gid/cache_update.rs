@@ -10,7 +10,7 @@ use rdma::{
     Gid, GidType, MaySleep,
 };
 
-use super::{cache, port_cache::Found, roce_gid};
+use super::{cache, port_cache::PortAttrs, roce_gid};
 use crate::registry::{event::Event, netdev, port, printk};
 use kernel_ext::bindings as c;
 
@@ -89,7 +89,7 @@ fn update(device: &Device, port: u32, parts: Parts, sleep: &MaySleep) -> Result 
     } else {
         None
     };
-    let before = caches.known.update(Found {
+    let before = caches.known.update(PortAttrs {
         pkeys,
         lmc: attr.lmc,
         state: attr.state,

@@ -34,7 +34,7 @@ pub(crate) struct Known {
 }
 
 /// Attributes of a port as read from the driver.
-pub(crate) struct Found {
+pub(crate) struct PortAttrs {
     /// The P_Key table, if it was read.
     pub(crate) pkeys: Option<KVec<u16>>,
     /// The LMC.
@@ -84,7 +84,7 @@ impl PortCache {
     }
 
     /// Updates the cache; returns the previous port state, 0 for none.
-    pub(crate) fn update(&self, mut found: Found) -> u32 {
+    pub(crate) fn update(&self, mut found: PortAttrs) -> u32 {
         let before;
         {
             let mut known = self.known.lock();
@@ -138,12 +138,12 @@ mod tests {
     #[test]
     fn a_table_stays_until_another_was_read() -> Result {
         let cache = KBox::pin_init(PortCache::new(), GFP_KERNEL)?;
-        let found = |pkeys: Option<u16>, state| -> Result<Found> {
+        let found = |pkeys: Option<u16>, state| -> Result<PortAttrs> {
             let pkeys = match pkeys {
                 Some(pkey) => Some(KVec::from_elem(pkey, 2, GFP_KERNEL)?),
                 None => None,
             };
-            Ok(Found {
+            Ok(PortAttrs {
                 pkeys,
                 lmc: state as u8,
                 state,

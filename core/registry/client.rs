@@ -49,7 +49,7 @@ use crate::{
 };
 
 /// A client in the list.
-struct Listed {
+struct ClientEntry {
     client: ClientRef,
     /// Whether the client is registered: devices may be added.
     active: bool,
@@ -57,7 +57,7 @@ struct Listed {
 
 static_lock! {
     /// The clients in ascending order of their IDs, which is the order of registration.
-    static CLIENTS: Mutex<StaticVec<Listed>> = StaticVec::new();
+    static CLIENTS: Mutex<StaticVec<ClientEntry>> = StaticVec::new();
 }
 
 impl BindingsState {
@@ -243,7 +243,7 @@ fn list(client: NewClient<'_>) -> Result<ClientRef> {
     };
     // SAFETY: `ib_unregister_client` takes the client from the list and from all devices.
     let client = unsafe { ClientRef::new(client.with_id(id)) };
-    let listed = Listed {
+    let listed = ClientEntry {
         client,
         active: true,
     };

@@ -159,13 +159,13 @@ impl<C: Client> Table<C> {
 #[pin_data]
 struct Registry<C: Client> {
     #[pin]
-    devices: Mutex<KVec<Listed<C>>>,
+    devices: Mutex<KVec<RegistryEntry<C>>>,
     /// The work queue that destroys objects which are dropped in any context.
     queue: OwnedQueue,
 }
 
 /// A device in the registry.
-struct Listed<C: Client> {
+struct RegistryEntry<C: Client> {
     entry: ARef<Counted<Entry<C>>>,
     /// Whether the device has data, which may be visited.
     is_open: bool,
@@ -185,7 +185,7 @@ impl<C: Client> Registry<C> {
     fn list(&self, entry: &ARef<Counted<Entry<C>>>) -> Result {
         let entry = entry.clone();
         let is_open = false;
-        let listed = Listed { entry, is_open };
+        let listed = RegistryEntry { entry, is_open };
         Ok(self.devices.lock().push(listed, GFP_KERNEL)?)
     }
 
