@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [`Flight`] counts the packets of a QP in flight: above a limit the QP stops sending, and when enough packets have
+//! Flow control of transmitted packets: counts them until the network frees them.
+//!
+//! [`Flight`] counts the packets of a QP: above a limit the QP stops sending, and when enough packets have
 //! left, its work item runs again. Net devices and their backlogs preserve the order of packets only per CPU, so a QP
 //! changes its CPU only when all its packets have left.
 //!

@@ -27,8 +27,8 @@ static __always_inline void memcpy_long(void *to, const void *from, size_t len)
 }
 
 /*
- * A call that no compiler looks into: for memory that somebody else writes meanwhile. KASAN is told by name, for where the
- * architecture has a memcpy() of its own nobody else tells it (User Mode Linux).
+ * An opaque call: the compiler must not assume that the memory stays unchanged. It calls KASAN explicitly: on User Mode Linux,
+ * which has a memcpy() of its own, that does not.
  */
 __rust_helper void rust_helper_memcpy_shared(void *to, const void *from, size_t len)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Execution contexts as types.
+//! Execution contexts as types: [`MaySleep`] is the proof that the current context may sleep.
 //!
 //! A function that may sleep takes `&MaySleep`. The token is made only in functions that C calls in process context,
 //! without a spinlock held and outside of read-side critical sections. It cannot be stored, sent to another thread or

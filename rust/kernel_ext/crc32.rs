@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CRC-32.
+//! The CRC-32 of Ethernet, which the ICRC of RoCE uses: `crc32_le`.
 //!
 //! C header: `include/linux/crc32.h`.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Random numbers.
+//! Random numbers from the kernel's generator: `get_random_bytes`.
 //!
 //! C header: `include/linux/random.h`.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sleepable RCU (SRCU).
+//! Sleepable RCU (SRCU): read-side critical sections that may sleep, of a `struct srcu_struct` in a C structure.
 //!
 //! C header: `include/linux/srcu.h`.
 

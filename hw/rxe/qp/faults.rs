@@ -3,8 +3,8 @@
 //! Page faults of a queue pair's engine: memory that is paged on demand, and was absent when the engine needed it.
 //!
 //! An engine that finds memory absent stops and requests a fault. The QP's fault work item faults the memory in, in process context
-//! and without the engine's lock, and then runs the engine again. If the fault fails, the next run of the engine is told, and its
-//! access fails.
+//! and without the engine's lock, and then runs the engine again. If the fault fails, the
+//! access of the next run fails.
 //!
 //! ```text
 //!   Idle ── an access finds memory absent ──> Wanted ── work item ──> Resolving ──┬─> Idle ─────> the engine runs

@@ -33,7 +33,7 @@ fn segmentation() -> bool {
     *crate::module_parameters::segmentation.value() != 0
 }
 
-/// Whether peers are told of the receives that are posted.
+/// Whether acknowledgements carry the number of posted receives.
 pub(super) fn flow_control() -> bool {
     *crate::module_parameters::flow_control.value() != 0
 }

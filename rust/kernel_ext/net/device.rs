@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Net devices.
+//! Net devices: `struct net_device`, found by index, name or address, and their attributes.
 //!
 //! C header: `include/linux/netdevice.h`.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Socket buffers.
+//! Socket buffers, which hold packets: `struct sk_buff`, its headers, data and fragments.
 //!
 //! C header: `include/linux/skbuff.h`.
 

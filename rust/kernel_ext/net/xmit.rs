@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transmitting IP packets.
+//! Sending packets with IPv4 or IPv6 headers through the IP layer: `ip_local_out`, `ip6_local_out`.
 //!
 //! C headers: `include/net/ip.h`, `include/net/ipv6.h`.
 

@@ -178,7 +178,7 @@ static void wait_for(struct end *a, struct end *b)
 	take_event(b, files[1].revents);
 }
 
-/* Who polls on the only processor lets the kernel's threads run: else the scheduler's tick would be measured. */
+/* Polling on the only CPU yields to the kernel's threads: otherwise the scheduler's tick would be measured. */
 static void poll_again(void)
 {
 	static long processors;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // error: the trait bound `rdma::client::event::Registration<'d, Deaf>: DropsAnywhere` is not satisfied in `Careless<'d>`
 
-//! A handler of completions owns who is told of a device's events, and could end that: which waits for the handlers of events.
+//! A handler of completions owns a registration for a device's events. Dropping that waits for the handlers of events.
 
 use kernel::{prelude::*, sync::Arc};
 use rdma::{

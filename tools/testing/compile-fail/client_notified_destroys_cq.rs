@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // error: cannot move out of `*cq` which is behind a shared reference
 
-//! Who is told of completions destroys the queue: which waits until nobody is told.
+//! A completion handler destroys the queue, which waits for completion handlers.
 
 use rdma::client::cq::{CqRef, OnCompletions};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // error: this function takes 5 arguments but 4 arguments were supplied
 
-//! Who is told of completions makes a queue, which may sleep.
+//! A completion handler creates a queue, which may sleep.
 
 use rdma::client::{
     cq::{CqRef, OnCompletions, PollContext},

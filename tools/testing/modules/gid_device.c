@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A device that carries nothing and tells, in the kernel's log, all that the core knows about its GIDs, P_Keys and
- * addresses. gids.sh writes commands to the parameter "cmd" and compares what is told with what the stock core told.
+ * A device without a data path that logs all that the core knows about its GIDs, P_Keys and addresses. gids.sh writes
+ * commands to the parameter "cmd" and compares the log with that of the stock core.
  *
  * Parameters: netdev (of port 1), proto (roce, ib or iwarp), len (GIDs of the port), gidops (has add_gid, del_gid).
  * Each line begins with "gids: ".
@@ -152,7 +152,7 @@ static void on_event(struct ib_event_handler *h, struct ib_event *event)
 		rdma_roce_rescan_device(dev);
 }
 
-/* What is told */
+/* Output */
 
 static void put_found(const char *what, const struct ib_gid_attr *found)
 {

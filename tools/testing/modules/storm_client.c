@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Clients that come and go without end, for storm.sh: each of some threads registers a client of its own, lets it be for a
- * moment, and takes it away. A client makes objects on every device that it is told of, and destroys them when it is told
- * that the device goes.
+ * moment, and unregisters it. A client creates objects on every device that it is added to, and destroys them when the device
+ * is removed.
  *
  * Counters in /sys/module/storm_client/parameters: rounds, added, removed, renamed, events, and faults: what must not be.
  */

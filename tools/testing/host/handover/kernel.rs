@@ -181,7 +181,7 @@ pub mod locks {
     pub(crate) use new_lock as new_mutex;
 }
 
-/// Packets: a number, and who has sent it.
+/// Packets: a number and the sender.
 pub mod skbs {
     pub mod skb {
         use std::sync::{

@@ -136,7 +136,7 @@ static int query_ah(struct ib_ah *ah, struct rdma_ah_attr *attr)
 
 static int destroy_ah(struct ib_ah *ah, u32 flags)
 {
-	/* Who uses it afterwards shall see that. */
+	/* A use after this is seen. */
 	memset(fake_ib_ah_attr(ah), 0x5a, sizeof(struct rdma_ah_attr));
 	return 0;
 }
@@ -206,7 +206,7 @@ int fake_ib_add(void)
 	ib_set_device_ops(device, &ops);
 	ib_set_device_ops(device, &fake_ib_queue_ops);
 	ib_set_device_ops(device, &fake_ib_completion_ops);
-	/* Clients know it by this as soon as they are told. */
+	/* Set before clients are added: they identify the device by it. */
 	fake_ib_device = device;
 	ret = ib_register_device(device, "fakeib%d", NULL);
 	if (ret) {

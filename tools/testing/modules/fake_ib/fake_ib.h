@@ -57,7 +57,7 @@ static inline struct ib_mad_hdr *fake_ib_hdr(struct fake_ib_packet *packet)
 enum fake_ib_fate { FAKE_IB_PASS, FAKE_IB_LOSE, FAKE_IB_TWICE };
 
 /*
- * Who sees each datagram that goes on the wire, may change it, and says what becomes of it. It is called by a work item, with
+ * Sees each datagram that goes on the wire, may change it, and decides what becomes of it. It is called by a work item, with
  * the send queue's next request waiting; it may sleep, send, and deliver.
  */
 typedef enum fake_ib_fate (*fake_ib_watcher)(struct fake_ib_packet *packet, void *context);
@@ -69,7 +69,7 @@ void fake_ib_watch(fake_ib_watcher watcher, void *context);
 int fake_ib_send(const struct fake_ib_packet *packet);
 /* It arrives at once: 0, or why the port does not take it. */
 int fake_ib_deliver(const struct fake_ib_packet *packet);
-/* Turns a datagram round: an answer goes to who has sent it. */
+/* Turns a datagram round: an answer goes to its sender. */
 void fake_ib_turn(struct fake_ib_packet *packet);
 /* Waits until nothing is on the wire and no send queue has anything to do. */
 void fake_ib_settle(void);
@@ -92,7 +92,7 @@ void fake_ib_event(u32 port, enum ib_event_type type);
 void fake_ib_remove(void);
 int fake_ib_add(void);
 
-/* Who answers instead of the agent in the driver: a result of process_mad, or -1: the agent does. */
+/* Answers instead of the agent in the driver: a result of process_mad, or -1: the agent answers. */
 typedef int (*fake_ib_processor)(u32 port, const struct ib_wc *wc, const struct ib_mad *in, struct ib_mad *out);
 void fake_ib_process(fake_ib_processor processor);
 
@@ -143,7 +143,7 @@ void fake_ib_lose(u32 nth, u32 count);
 void fake_ib_double(u32 nth, u32 count);
 void fake_ib_delay(unsigned int ms);
 
-/* completions.c: a completion; who waits for it is told by the second one, without locks. All that are of a queue pair go. */
+/* completions.c: adds a completion; calls the completion handler, without locks; removes the completions of a queue pair. */
 void fake_ib_complete(struct ib_cq *cq, const struct ib_wc *wc);
 void fake_ib_announce(struct ib_cq *cq);
 void fake_ib_forget(struct ib_cq *cq, struct ib_qp *of);

@@ -122,7 +122,7 @@ int fake_ib_send(const struct fake_ib_packet *packet)
 	INIT_DELAYED_WORK(&flight->work, land);
 	spin_lock(&flying_lock);
 	list_add_tail(&flight->list, &flying);
-	/* Under the lock, so that who waits finds it queued. */
+	/* Under the lock, so that a waiter finds it queued. */
 	queue_delayed_work(wire_wq, &flight->work, msecs_to_jiffies(packet->delay_ms + READ_ONCE(delay)));
 	spin_unlock(&flying_lock);
 	return 0;

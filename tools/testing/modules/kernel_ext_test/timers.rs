@@ -106,7 +106,7 @@ fn sleeps() -> u64 {
     unsafe { (*kernel::bindings::get_current()).nvcsw as u64 }
 }
 
-/// Who waits for a callback sleeps: with PREEMPT_RT he may have preempted it, and would wait for ever.
+/// Waiting for a callback sleeps: with PREEMPT_RT the waiter may have preempted it, and would spin for ever.
 pub(super) fn stop_sleeps(may_sleep: &MaySleep) -> Result {
     const ROUNDS: u32 = 50;
     if work::nth_online_cpu(0) == work::nth_online_cpu(1) {

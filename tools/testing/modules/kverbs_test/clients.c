@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Clients: who is told of devices, in which order, and of events. */
+/* Clients: the order in which they are added to devices, and events. */
 #include <linux/delay.h>
 #include "kverbs.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who may be registered for what, and functions that are tables. */
+/* Which agents may be registered for which classes and methods, and functions that are tables. */
 #include "mad_test.h"
 
 static void no_send(struct ib_mad_agent *agent, struct ib_mad_send_wc *wc)
@@ -115,7 +115,7 @@ static void test_ports(void)
 	CHECK_EQ(0, try_on(mt_roce, 1, GSI, NULL, 0, no_send, no_receive, 0), "QP1 of a RoCE port");
 }
 
-/* Somebody has a class; who else may come, and who afterwards? */
+/* An agent has a class: which others may be registered beside it, and which after it? */
 static void test_overlap(void)
 {
 	struct mt_request first = { .port = 1, .type = GSI, .class = MT_CLASS, .version = 1, .methods = MT_METHODS(1, 2, 5) };

@@ -156,7 +156,7 @@ static void test_invalid(void)
 	expect(-1, -1, "a response of connection management");
 }
 
-/* Responses go to who has sent a request; without one they go nowhere. */
+/* A response goes to the agent that has sent the request; without a request it is dropped. */
 static void test_responses(void)
 {
 	__be32 *tid = (__be32 *)&fake_ib_hdr(&packet)->tid;
@@ -277,7 +277,7 @@ static void test_driver(void)
 	fake_ib_process(NULL);
 }
 
-/* What an agent is told of where a datagram comes from; how an unmatched one is answered. */
+/* The origin of a datagram as an agent sees it; how an unmatched one is answered. */
 static void test_headers(void)
 {
 	struct fake_ib_packet *answer;

@@ -37,7 +37,7 @@ void mt_result(bool ok, long long got, const char *fmt, ...) __printf(3, 4);
 #define MT_CLASS 0x09			/* of vendors, without RMPP and OUI */
 #define MT_OUI_CLASS 0x30		/* of vendors, with both */
 #define MT_FENCE_VERSION 0x70
-#define MT_FAR_LID 0x77			/* of somebody who is not there */
+#define MT_FAR_LID 0x77			/* no port has it */
 
 /* On a slow kernel everything takes longer, and limits are wider. */
 extern int mt_slowness;
@@ -89,7 +89,7 @@ struct mt_agent {
 	unsigned int sleep_ms;		/* in the send handler, before it is recorded */
 };
 
-/* Who is registered, and for what. */
+/* The registration of an agent. */
 struct mt_request {
 	u32 port;
 	enum ib_qp_type type;

@@ -89,7 +89,7 @@ static void test_none(void)
 	CHECK(asks(FAKE_IB_SM_LID, 0, 0), "there is one");
 }
 
-/* With several LIDs for a port, paths from each of them are told apart. */
+/* With several LIDs for a port, paths from each of them are distinguished. */
 static void test_lmc(void)
 {
 	unsigned long end = jiffies + 5 * HZ * mt_slowness;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Members of multicast groups: what is asked of the subnet administrator for them, and what they are told. */
+/* Members of multicast groups: the requests to the subnet administrator for them, and their callbacks. */
 #include "sa.h"
 
 #define MEMBER_RECORD 0x38
@@ -226,7 +226,7 @@ static void test_states(void)
 	CHECK_EQ(0, joined(2), "the port is out");
 }
 
-/* A group is as it is: who wants something else cannot join. */
+/* A join with other attributes than those of the group fails. */
 static void test_mismatch(void)
 {
 #define OTHER(which, field, value) { #field, IB_SA_MCMEMBER_REC_##which, offsetof(struct ib_sa_mcmember_rec, field), value }
@@ -366,7 +366,7 @@ static void leave_work(struct work_struct *work)
 	leave(&leaving.member);
 }
 
-/* Who leaves before the answer to its join is not told of it, and the port is not in the group afterwards. */
+/* A member that leaves before the answer to its join gets no callback, and the port is not in the group afterwards. */
 static void test_leave_early(void)
 {
 	memset(&leaving.member, 0, sizeof(leaving.member));
@@ -415,7 +415,7 @@ static void test_zero(void)
 	CHECK(mt_wait_request(MEMBER_RECORD, DELETE, 2, 5000), "both are left");
 }
 
-/* Something happens to the port: members are told, once, and join anew. */
+/* An event of the port: members get one callback with an error, and join anew. */
 static void test_reset(enum ib_event_type event)
 {
 	struct member one = {}, two = {}, sender = {};
@@ -456,7 +456,7 @@ static void test_no_manager(void)
 
 	fake_ib_ports[1].sm_lid = 0;
 	fake_ib_event(1, IB_EVENT_SM_CHANGE);
-	/* Who is quicker than the event's work asks the old manager, which does not answer any more. */
+	/* A join before the event's work has run goes to the old manager, which does not answer any more. */
 	do {
 		CHECK(!join(&member, 12, FULL) && told(&member), "a group without a subnet manager");
 		leave(&member);
@@ -488,7 +488,7 @@ static void test_no_reset(enum ib_event_type event, u32 port)
 	CHECK(gone(10), "it leaves");
 }
 
-/* A P_Key table changes: who is in a group whose P_Key has moved is told. */
+/* A P_Key table changes: members of a group whose P_Key has moved get an error. */
 static void test_pkey(void)
 {
 	struct ib_sa_mcmember_rec rec;

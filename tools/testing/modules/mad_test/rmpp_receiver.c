@@ -112,7 +112,7 @@ static void test_receive_disorder(void)
 	expect_received(5 * RMPP_SEGMENT, "out of order");
 }
 
-/* What is wrong with a segment, and the reason that the sender is told. */
+/* Faults of a segment, and the status that the sender gets. */
 static const struct {
 	const char *name;
 	u8 version, type, flags, status;
@@ -154,7 +154,7 @@ static void test_receive_wrong(void)
 	kfree(packet);
 }
 
-/* Transfers are told apart by their transaction and by where they come from. */
+/* Transfers are distinguished by their transaction and their sender. */
 static void test_receive_interleaved(void)
 {
 	struct fake_ib_packet *packet = kmalloc_obj(*packet);
@@ -227,7 +227,7 @@ void rmpp_test_receiver(void)
 	MT_CASE(test_receive_unfinished());
 }
 
-/* The sender goes silent: it is told so after 40 seconds. */
+/* The sender goes silent: it gets an ABORT after 40 seconds. */
 void mt_test_rmpp_timeout(void)
 {
 	struct fake_ib_packet *sent;

@@ -329,7 +329,7 @@ static void test_cancel(void)
 	fake_ib_administrate(true);
 }
 
-/* Its answer has come, but the completion of its send has not: who cancels it then is not told a second time. */
+/* The answer has come, but the completion of the send has not: a query that is cancelled then has no second callback. */
 static void test_cancel_answered(void)
 {
 	struct mt_query query;

@@ -179,7 +179,7 @@ static void test_retry(void)
 	forget_both();
 }
 
-/* A server that is busy says so: that is a response like any other, and it is the client who tries again. */
+/* A server that is busy answers so: that is a response like any other; the client tries again. */
 static void test_busy(void)
 {
 	struct ib_mad_send_buf *send = request(MT_FAR_LID, 100, 5);
@@ -403,7 +403,7 @@ static void test_unregister_sending(void)
 	close_both();
 }
 
-/* Who is asked while it goes: its handler is not called afterwards, and what it has got is freed. */
+/* An agent that gets requests while it is unregistered: its handler is not called afterwards, and the requests are freed. */
 static void test_unregister_server(void)
 {
 	int round, nth;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The law of callbacks. Who holds a lock while it posts may take that lock where completions are handled: the driver does not
+ * The rules for callbacks. A lock that is held while requests are posted may be taken by the completion handler: the driver does not
  * call handlers from the call chain of a method. And one handler of a completion queue runs at a time, however long it takes.
  *
  * A handler that finds that its own call chain has the lock says so, instead of waiting for itself.
@@ -61,7 +61,7 @@ struct callbacks {
 	struct rules_pair pair;
 	struct mutex mutex;
 	spinlock_t spin;
-	/* Who posts under the lock: a task, and its CPU for locks that keep it there. */
+	/* The task that posts under the lock, and its CPU for locks that keep it there. */
 	struct task_struct *holder;
 	int holder_cpu;
 	struct slot slots[SLOTS];

@@ -185,7 +185,7 @@ static void call_all(struct contexts *all, enum place place)
 	atomic_inc(&all->calls[place]);
 }
 
-/* Whether there is one more round to go; who waits for the last one is told. */
+/* Whether there is one more round to go; the last one completes the wait. */
 static bool again(struct contexts *all, enum place place)
 {
 	if (atomic_dec_return(&all->left[place]) > 0)

@@ -76,7 +76,7 @@ void rules_events_end(void)
 	listening = NULL;
 }
 
-/* Who waits to be told of one of some events of an object, and looks then. */
+/* A wait for one of some events of an object, and a look at the object then. */
 struct watch {
 	u32 wanted;			/* a bit for each event */
 	int (*look)(struct watch *watch);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A client in the kernel, in Rust: it is told of devices that come and go, before it or after it, and has traffic on each.
+# A client in the kernel, in Rust: it is added to devices registered before it and after it, and has traffic on each.
 # kernels: stock debug kcsan uml
 # rows: 1.019 1.054 9.026
 # timeout: 120

@@ -28,7 +28,7 @@ ends_up() {
 # end_of HOST ROLE [4|6]: the words for the device and the GID.
 end_of() { echo "$2=$(dev "$1") $2_gid=$(gid_index "$1" "${3:-4}")"; }
 
-# by_hand CLIENT_WORDS [SERVER_WORDS]: each end is told what the other one says, as soon as it listens.
+# by_hand CLIENT_WORDS [SERVER_WORDS]: each end gets the output of the other one, as soon as that listens.
 by_hand() {
 	local client server text status=0
 	(put A rdma_perf/server/run "$(end_of A server "${V:-4}") ${2:-}") & server=$!

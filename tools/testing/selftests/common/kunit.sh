@@ -25,7 +25,7 @@ run() {
 
 [ -e $results ] || skip_all "this kernel has no KUnit (make check KERNEL=debug)"
 modules_unload
-# What a module is tested with is below it: no client is told of the devices of its tests.
+# The suites of a module run without the modules above it: no client is added to the devices of its tests.
 for module in ib_core ib_uverbs_support ib_uverbs rdma_rxe; do
 	known=$(ls $results)
 	check "$module is loaded" modprobe $module

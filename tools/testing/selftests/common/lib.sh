@@ -404,7 +404,7 @@ perftest() {
 }
 
 # cm_listens HOST: waits until a program of librdmacm listens there. An identifier is in this state a moment before its service is
-# known; who is quicker is rejected.
+# known; a client that connects before that is rejected.
 cm_listens() {
 	retry 5 on "$1" bash -c 'rdma resource show cm_id | grep -q LISTEN' 2> /dev/null
 	sleep 1

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What is told about a device: libibverbs, sysfs, rdma(8), events, and how it follows its network device.
+# The attributes of a device in libibverbs, sysfs and rdma(8), its events, and how it follows its network device.
 # smoke: yes
 # rows: 1.016 3.005 3.112 3.113 3.118 3.124 3.125 3.127 3.134 4.001 4.029 4.031 4.032 4.036 4.038 4.039 4.040 4.048
 # mixes: all
@@ -43,7 +43,7 @@ event() {
 mtu() { on A ip link set vethA mtu "$1" && retry 3 eval '[ "$(devinfo active_mtu)" = '"'$2'"' ]'; }
 state() { retry 5 eval '[ "$(cat $sys/ports/1/state)" = "'"$1"'" ]'; }
 
-# announced add|remove: a link comes or goes, and udev is told of the device and of what programs open of it.
+# announced add|remove: a link is added or deleted, and udev gets events of the device and of its character devices.
 announced() {
 	local watcher status=0
 	on A modprobe ib_umad
@@ -60,7 +60,7 @@ announced() {
 	cat /run/uevents
 	[ "$(sed -E "/^$1 /!d; s/(umad|uverbs)[0-9]+\$/\1/" /run/uevents | sort | xargs)" = \
 		"$1 infiniband rxe7 $1 infiniband_mad umad $1 infiniband_verbs uverbs" ] || status=1
-	# The device itself comes last: when it is told of, all of it is there.
+	# The event of the device itself is the last one: all of it exists then.
 	[ "$(sed -n '$p' /run/uevents)" = "$1 infiniband rxe7" ] || status=1
 	return $status
 }

@@ -196,7 +196,7 @@ all() {
 }
 
 modinfo gid_device > /dev/null 2>&1 || skip_all "gid_device is built with FERROBAND_TESTS=m"
-# The core is told of net devices' events in the order in which modules asked for them: it comes after VLANs, as recorded.
+# The core's notifier for net devices is called in the order of registration: after that of VLANs, as recorded.
 modules_unload
 modprobe -a dummy 8021q macvlan veth bridge
 modprobe bonding max_bonds=0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Management datagrams: who may be registered for what, who gets what, and what is answered for nobody; directed routes. On QP0 and
-# QP1 of a fake InfiniBand device, with mad_test, in C.
+# Management datagrams: which agents may be registered, which agent gets a datagram, and the answer if there is none; directed
+# routes. On QP0 and QP1 of a fake InfiniBand device, with mad_test, in C.
 # smoke: yes
 # rows: 6.017
 # kernels: stock debug uml

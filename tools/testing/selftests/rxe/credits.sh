@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# End-to-end flow control: receives are told to the peer with flow_control=1, and in no other case (verbs_wire.c); a sender that is told
-# of too few holds back.
+# End-to-end flow control: acknowledgements carry the number of receives with flow_control=1, and in no other case (verbs_wire.c); a
+# sender holds back messages that the peer has no receives for.
 # timeout: 240
 . "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Forged packets by the thousand, or million (fuzz_packets.c), to QPs that are at work: nothing breaks, no memory that is not
-# registered is written or sent, a connection beside them works on. SEED=… repeats a run, ROUND=… begins it later.
+# Forged packets by the thousand, or million (fuzz_packets.c), to QPs that are at work: nothing breaks, unregistered memory
+# is neither written nor sent; an unrelated connection keeps working. SEED=… repeats a run, ROUND=… begins it later.
 # kernels: uml stock
 # timeout: 300
 # long: 7200 COUNT=1000000

@@ -395,7 +395,7 @@ static void round_of(uint64_t number, int argc, char **argv)
 	_exit(0);
 }
 
-/* A process that only uses the device. Ends when it is told to; its status says whether all it saw was right. */
+/* A process that only uses the device. Ends on request; its status says whether all it saw was right. */
 static struct bystander bystander;
 
 static void stop_bystander(int signal)

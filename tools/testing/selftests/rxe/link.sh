@@ -140,7 +140,7 @@ check "modprobe of the driver alone" modprobe rdma_rxe
 check "it has pulled in ib_core, which it uses" test -e /sys/module/ib_core/holders/rdma_rxe
 net_up || exit
 check "a link" link_up A
-# Since the pages of programs are ib_core's, no driver needs ib_uverbs: who looks for a device file makes the kernel load it.
+# ib_core maps the pages of programs, so no driver needs ib_uverbs: the kernel loads it when a program looks for a device file.
 check "so far without ib_uverbs" eval '! loaded ib_uverbs'
 check "the first program that looks for devices sees it" on A sh -c 'ibv_devices | grep rxe0'
 check "for it has pulled in ib_uverbs" loaded ib_uverbs

@@ -40,7 +40,7 @@ for together in 1 0; do
 		V=6 check "segmentation=$together, MTU $mtu, IPv6" pingpong ibv_rc_pingpong -n 10 -c -s 100001 -m $mtu
 		check "segmentation=$together, MTU $mtu, uc" pingpong ibv_uc_pingpong -n 10 -c -s 65537 -m $mtu
 	done
-	# The last packet of many messages has padding. Each that is lost would be sent again; some are, where a processor is late.
+	# The last packet of many messages has padding. Each that is lost would be sent again; some are, when a CPU is delayed.
 	check "segmentation=$together: hardly any is sent again" test $(($(count A completer_retry_err) + $(count B completer_retry_err))) -lt 20
 	for operation in write read send; do
 		check "segmentation=$together, $operation, 16 queue pairs" perftest ib_${operation}_bw -n 100 -s 20000 -q 16

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FLUSH to persistent memory: who may ask for it, and which bytes the processors write back, by the calls of arch_wb_cache_pmem that a
+ * FLUSH to persistent memory: which access rights it needs, and which bytes are written back, by the calls of arch_wb_cache_pmem that a
  * probe counts (flush.sh). The memory is that of /dev/fake_pmem (../modules/fake_pmem.c).
  *
  *   verbs_flush DEVICE GID_INDEX

@@ -205,7 +205,7 @@ static void kinds(void)
 		ibv_dereg_mr(mr);
 }
 
-/* The region of a receive is gone when the message comes: both sides are told. */
+/* The region of a receive is gone when the message comes: both sides get an error. */
 static void gone(const char *name, bool with_write)
 {
 	struct ibv_mr *mr;

@@ -49,7 +49,7 @@ static void header(const char *name, bool v4)
 	ibv_destroy_ah(ah);
 }
 
-/* Who is not known by an address before is answered by what the completion tells. */
+/* A peer without a known address is answered at the address in the completion. */
 static void echo(const char *name)
 {
 	struct ibv_ah_attr attr = address(), back = { 0 };
@@ -103,7 +103,7 @@ static void own_key(void)
 	ibv_destroy_ah(ah);
 }
 
-/* Who may not open raw sockets gives a queue pair no Q_Key that has the highest bit. */
+/* A process without CAP_NET_RAW cannot set a Q_Key with the highest bit. */
 static void privileged_key(void)
 {
 	struct setup ud = { .type = IBV_QPT_UD };

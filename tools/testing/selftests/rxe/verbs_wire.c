@@ -225,7 +225,7 @@ static void forge(const struct side *side, const char *source, const char *targe
 static uint32_t be32(const uint8_t *p) { return (uint32_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3]; }
 static uint64_t be64(const uint8_t *p) { return (uint64_t)be32(p) << 32 | be32(p + 4); }
 
-/* The extended headers of a packet; numbers that rest on chance are told by what they stand for. */
+/* The extended headers of a packet; random numbers are printed by what they stand for. */
 static int print_extended(const struct packet *p, const uint8_t *at)
 {
 	const uint8_t *start = at;
@@ -680,7 +680,7 @@ static bool rnr_timer(int code, bool last)
 	return good;
 }
 
-/* A protection error is told once, and nothing is sent again. */
+/* A protection error is reported once, and nothing is sent again. */
 static void no_retry(void)
 {
 	static const struct setup usual;

@@ -16,7 +16,7 @@ static bool is(const char *name, bool good)
 	return good;
 }
 
-/* The next event within so many milliseconds; who gets it acknowledges it. */
+/* The next event within so many milliseconds; the caller acknowledges it. */
 static struct rdma_cm_event *next(struct rdma_event_channel *channel, int ms)
 {
 	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };

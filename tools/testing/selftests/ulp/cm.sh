@@ -11,7 +11,7 @@
 # A validating rping on an address.
 ping_verified() { rdma_pair rping -s -a "$1" -V -C 10 "${@:2}" -- rping -c -a "$1" -V -C 10 "${@:2}"; }
 
-# The client of a service that is not there is told so (reason 8: invalid service ID).
+# The client of a service that does not exist is rejected (reason 8: invalid service ID).
 rejected() {
 	local output
 	output=$(on B timeout 20 rping -c -a "$(addr A)" -p 9999 -C 1 2>&1)

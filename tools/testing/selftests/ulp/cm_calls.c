@@ -329,7 +329,7 @@ static void backlog(void)
 	rdma_destroy_event_channel(deaf);
 }
 
-/* Who listens at the wildcard has no device; who asks there comes by one. */
+/* A listener on the wildcard address has no device; a request to it comes through one. */
 static void wildcard(void)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET };
@@ -491,7 +491,7 @@ static void datagrams(void)
 	rdma_destroy_id(listening);
 }
 
-/* The device goes under a connection; who has it is told, and can end it. */
+/* The device of a connection is removed: its owner gets an event, and can destroy the identifier. */
 static void removal(void)
 {
 	struct rdma_cm_id *listening = listener(servers, RDMA_PS_TCP, PORT, 4);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rdma_listen, on a host with two devices: who listens at the wildcard is asked through each of them, and through one that comes
- * later; so many requests wait as the backlog says, the others are let in as those are taken, and never before.
+ * rdma_listen, on a host with two devices: a listener on the wildcard address gets requests through each of them, and through one
+ * that is added later; as many requests wait as the backlog says, and another one is accepted only when one of these is taken.
  *
  *   cm_listen ADDRESS OF_DEVICE...		(an address, and its device; the last device comes when its address is asked for)
  */

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The stock SRP initiator (ib_srp) and target (ib_srpt under LIO) over one device, login by rdma_cm: who is not listed is turned
-# away; data come back as they were written, blocks of 512 bytes to 1 MiB, several at once; a port that goes under load, and the
-# data are there still.
+# The stock SRP initiator (ib_srp) and target (ib_srpt under LIO) over one device, login by rdma_cm: an initiator that is not
+# listed is rejected; data are read back as they were written, blocks of 512 bytes to 1 MiB, several at once; the port is removed under
+# load, and the data are still there.
 # rows: 7.021 7.022
 # timeout: 300
 . "$(dirname "$0")/lib.sh"

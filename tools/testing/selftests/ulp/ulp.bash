@@ -84,7 +84,7 @@ disk_keeps() {
 		over_rdma 16 dd if="$1" of=$ulp_work/read bs=256k count=64 iflag=direct status=none && cmp $ulp_work/data $ulp_work/read
 }
 
-# lost_under_load DEVICE COMMAND...: a command that takes the disk away from who reads it: the reader ends, with an error.
+# lost_under_load DEVICE COMMAND...: a command that removes the disk while it is read: the reader ends, with an error.
 lost_under_load() {
 	local reader status=0 ended=0
 	timeout 60 sh -c 'while dd if="$1" of=/dev/null bs=64k iflag=direct status=none; do :; done' sh "$1" 2> /dev/null &

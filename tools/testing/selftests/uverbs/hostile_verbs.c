@@ -69,7 +69,7 @@ static struct outcome outcomes[DOORS][METHODS];
 /* What user space has: handles and file descriptors, by class; some are stale. */
 static volatile struct { uint32_t handle[HANDLES]; unsigned int count; } live[CLASSES];
 
-/* Memory that is good, whatever size the kernel is told, where responses go, and what is not there. */
+/* Memory that is valid, whatever size a request has; where responses go; and memory that is not mapped. */
 static __thread uint8_t *memory, *out, *edge;
 static const char *device_file;
 static volatile int file = -1;

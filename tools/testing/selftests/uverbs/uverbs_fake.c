@@ -237,7 +237,7 @@ static int live(void)
 	return count;
 }
 
-/* A domain is known by the inode of a file: who opens the same file, by whatever name, has the same domain. */
+/* A domain is identified by the inode of a file: opening the same file by another name gives the same domain. */
 static void xrc_by_file(void)
 {
 	static const char path[] = "/run/fake-xrcd", other[] = "/run/fake-xrcd.link";
