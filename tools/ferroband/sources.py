@@ -11,12 +11,19 @@ import sys
 from .environment import REPO
 
 
+# The names of what was copied. A copy may be copied again: git knows nothing of it.
+LIST = ".copied"
+
+
 def copy_sources(target: pathlib.Path) -> None:
     """Makes `target` a copy of the sources; what has not changed keeps its time, so that a build there goes on."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=REPO, check=True,
-                            capture_output=True, text=True).stdout
+    if (REPO / LIST).exists():
+        listed = (REPO / LIST).read_text()
+    else:
+        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=REPO, check=True,
+                                capture_output=True, text=True).stdout
     wanted = {name for name in listed.split("\0") if name and (REPO / name).is_file()}
-    known = target / ".copied"
+    known = target / LIST
     for name in set(known.read_text().split("\0") if known.exists() else ()) - wanted:
         (target / name).unlink(missing_ok=True)
     for name in wanted:
