@@ -184,6 +184,9 @@ void kv_test_cq(struct kv *kv)
 	CHECK("ib_create_cq with a handler", !IS_ERR(cq));
 	if (IS_ERR(cq))
 		return;
+	CHECK("it has as much room as was asked for", cq->cqe >= attr.cqe);
+	CHECK("and is of the device", cq->device == kv->device && cq->cq_context == &told);
+	CHECK_EQ("nobody uses a new CQ", 0, atomic_read(&cq->usecnt));
 	kv->cq = cq;
 	qp = kv_qp(kv, IB_QPT_RC, NULL);
 	kv->cq = own;

@@ -262,6 +262,21 @@ static inline struct ibv_send_wr request(struct end *from, struct end *to, enum 
 	return wr;
 }
 
+/* How many users an address has that a network device listens for, in the form of /proc/net/dev_mcast. */
+static inline int mcast_users(const char *mac)
+{
+	char line[200], address[64];
+	FILE *file = fopen("/proc/net/dev_mcast", "r");
+	int count, total = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "%*d %*s %d %*d %63s", &count, address) == 2 && !strcmp(address, mac))
+			total += count;
+	if (file)
+		fclose(file);
+	return total;
+}
+
 static inline int post(struct end *end, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;

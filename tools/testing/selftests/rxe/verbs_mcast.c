@@ -41,20 +41,6 @@ static void join(const char *name, const char *netdev)
 		die("join the group");
 }
 
-/* How many users the device's address has. */
-static int users(void)
-{
-	char line[200], address[64];
-	FILE *file = fopen("/proc/net/dev_mcast", "r");
-	int count, total = 0;
-
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "%*d %*s %d %*d %63s", &count, address) == 2 && !strcmp(address, mac))
-			total += count;
-	fclose(file);
-	return total;
-}
-
 static void send_to_group(uint32_t qkey)
 {
 	struct ibv_sge sge;
@@ -168,7 +154,7 @@ int main(int argc, char **argv)
 		die("usage");
 	mac = argv[4];
 	join(argv[3], argv[5]);
-	before = users();
+	before = mcast_users(mac);
 	ibv_query_device(context, &limits);
 	verdict("the device has multicast groups", limits.max_mcast_grp > 0 && limits.max_mcast_qp_attach > 0 &&
 		limits.max_total_mcast_qp_attach > 0, false, "attributes");
@@ -190,7 +176,7 @@ int main(int argc, char **argv)
 		if (ibv_attach_mcast(ends[i].qp, &group, 0))
 			die("attach");
 	verdict("attached twice", !ibv_attach_mcast(ends[1].qp, &group, 0), false, strerror(errno));
-	verdict("the net device listens", users() == before + 1, true, "/proc/net/dev_mcast");
+	verdict("the net device listens", mcast_users(mac) == before + 1, true, "/proc/net/dev_mcast");
 	expect("one copy for each member, the sender too", "1110", QKEY);
 	expect("a wrong Q_Key is for nobody", "0000", QKEY + 1);
 	verdict("EBUSY: a QP that is attached", ibv_destroy_qp(ends[1].qp) == EBUSY, false, "destroyed");
@@ -198,7 +184,7 @@ int main(int argc, char **argv)
 	expect("no copy for who left", "1010", QKEY);
 	ibv_detach_mcast(ends[0].qp, &group, 0);
 	ibv_detach_mcast(ends[2].qp, &group, 0);
-	verdict("the net device listens no more", users() == before, true, "/proc/net/dev_mcast");
+	verdict("the net device listens no more", mcast_users(mac) == before, true, "/proc/net/dev_mcast");
 	expect("nobody is left", "0000", QKEY);
 	ibv_attach_mcast(ends[0].qp, &group, 0);
 	expect("the sender alone", "1000", QKEY);

@@ -384,6 +384,29 @@ static void queue_pairs(void)
 	is("none to leave", EINVAL, DO(DETACH_MCAST, leave));
 }
 
+/* A queue pair joins a group and leaves it: the network device listens for the group's address meanwhile, 33:33 and its last bytes. */
+static void groups(void)
+{
+	struct ib_uverbs_attach_mcast group = { .gid = { 0xff, 0x0e, [15] = 9 } };
+	struct queue_pair member = { .cq = a.cq };
+	struct ib_uverbs_destroy_qp destroy;
+	struct ib_uverbs_destroy_qp_resp gone;
+	struct ib_uverbs_detach_mcast leave;
+
+	make_qp(&member, IBV_QPT_UD, false);
+	destroy.qp_handle = group.qp_handle = member.handle;
+	memcpy(&leave, &group, sizeof(leave));
+	is("no group is left that was not joined", EINVAL, DO(DETACH_MCAST, leave));
+	is("a group is joined", 0, DO(ATTACH_MCAST, group));
+	is("a member is in it already", 0, DO(ATTACH_MCAST, group));
+	verdict("the network device listens for it", mcast_users("333300000009") == 1, false, "it does not");
+	is("a member stays", EBUSY, RUN(DESTROY_QP, destroy, gone));
+	is("the group is left", 0, DO(DETACH_MCAST, leave));
+	verdict("nobody listens for it any more", mcast_users("333300000009") == 0, true, "somebody does");
+	is("it is left once", EINVAL, DO(DETACH_MCAST, leave));
+	is("and the queue pair goes", 0, RUN(DESTROY_QP, destroy, gone));
+}
+
 /* Posts `count` requests for receiving, each of `length` bytes, at `slot` and after; to the shared queue if there is no pair. */
 static int post_recvs(const struct queue_pair *pair, uint32_t slot, uint32_t count, uint32_t length, uint32_t *bad)
 {
@@ -757,6 +780,7 @@ int main(int argc, char **argv)
 	base_objects();
 	queues();
 	queue_pairs();
+	groups();
 	errors_of_posting();
 	is("arm a queue", 0, arm(a.cq, false));
 	if (data) {
