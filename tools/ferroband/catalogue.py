@@ -8,7 +8,8 @@ import re
 from .environment import REPO
 
 TESTING = REPO / "tools/testing"
-# `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone.
+# `# rows: …`, `// rows: …` or `//! rows: …`, at the beginning of a line; `# rows uml: …` are rows that the test proves on that kernel alone,
+# `# rows long: …` those that it proves in a long run alone, on the first of its kernels.
 HEADER = re.compile(r"^\s*(?:#|//[/!]?|\*) (rows(?: \w+)?|timeout|guests|mix|mixes|kernels|provokes|allows|long|when|smoke|image): *(.*)$", re.MULTILINE)
 
 # Mixes of our modules and stock ones, by name. Besides the default one, which has all that are ours, tests that say
@@ -69,12 +70,15 @@ def headers(text: str) -> dict[str, str]:
     return {key: " ".join(values) for key, values in found.items()}
 
 
-def rows_of(text: str, kernel: str = "stock") -> list[str]:
-    """The row ids in a test's header lines, with blanks or commas between: those of any kernel, and those of this one."""
+def rows_of(text: str, kernel: str = "stock", *, is_long: bool = False) -> list[str]:
+    """The row ids in a test's header lines, with blanks or commas between: those of any kernel, those of this one, and those of a
+    long run.
+    """
     found = headers(text)
-    if unknown := [key for key in found if key.startswith("rows ") and key.split()[1] not in KERNELS]:
+    if unknown := [key for key in found if key.startswith("rows ") and key.split()[1] not in (*KERNELS, LONG)]:
         raise ValueError(f"a header names no kernel: {unknown}")
-    return " ".join(found.get(key, "") for key in ("rows", f"rows {kernel}")).replace(",", " ").split()
+    keys = ("rows", f"rows {kernel}", *([f"rows {LONG}"] if is_long else []))
+    return " ".join(found.get(key, "") for key in keys).replace(",", " ").split()
 
 
 def _executables(directory: pathlib.Path, pattern: str) -> list[pathlib.Path]:
@@ -95,10 +99,11 @@ def _guest_tests(path: pathlib.Path, kernel: str, scope: str) -> list[Test]:
     if not _runs_on(found, kernel, scope):
         return []
     timeout, env = int(found.get("timeout", 60)), ""
-    if scope == LONG and "long" in found and kernel == _kernels(found)[0]:
+    is_long = scope == LONG and "long" in found and kernel == _kernels(found)[0]
+    if is_long:
         seconds, _, env = found["long"].partition(" ")
         timeout = int(seconds)
-    test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text, kernel)), timeout,
+    test = Test(f"guest/{path.stem}", "guest", path, tuple(rows_of(text, kernel, is_long=is_long)), timeout,
                 tuple(sorted(found.get("mix", "").split())), provokes=tuple(found.get("provokes", "").split()),
                 allows=tuple(value.strip() for key, value in HEADER.findall(text) if key == "allows"), env=env, smoke="smoke" in found,
                 image=found.get("image", ""))
