@@ -34,7 +34,7 @@ kbuild = $(paths) IN_ROOT_BIND='$(if $(MO),$(out)=$(out))' $(in_root) make -C "$
 rust_files = $$(git ls-files -co --exclude-standard -- '*.rs')
 # MIX may be given and empty: then it says "stock modules only".
 mix = $(if $(filter undefined,$(origin MIX)),,--mix '$(MIX)')
-check = tools/testing/run $(mix) $(if $(one_kernel),--kernel $(one_kernel)) $(if $(KERNELS),--kernels $(KERNELS)) $(if $(MO),--modules '$(out)') $(if $(RECORD_FAULTS),--record-faults)
+check = tools/testing/run $(mix) $(if $(one_kernel),--kernel $(one_kernel)) $(if $(KERNELS),--kernels $(KERNELS)) $(if $(MO),--modules '$(out)') $(if $(RECORD_FAULTS),--record-faults) $(if $(RECORD_CHECKS),--record-checks)
 
 all: modules
 

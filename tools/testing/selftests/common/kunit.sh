@@ -11,7 +11,7 @@ suites=0
 
 # run SUITE: a result for each of its tests.
 run() {
-	local line name=$1
+	local line name=$1 before=$_number
 	suites=$((suites + 1))
 	echo > "$results/$name/run"
 	while IFS= read -r line; do
@@ -21,6 +21,7 @@ run() {
 		*EXPECTATION* | *ASSERTION* | *Expected*) diagnose <<< "$line" ;;
 		esac
 	done < <(grep '^    ' "$results/$name/results")
+	check_equal "$name: each of its tests has a result" "$(sed -n 's/^    1\.\.//p' "$results/$name/results")" $((_number - before))
 }
 
 [ -e $results ] || skip_all "this kernel has no KUnit (make check KERNEL=debug)"

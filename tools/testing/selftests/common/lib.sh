@@ -44,9 +44,19 @@ diagnose() { sed 's/^/# /'; }                                                   
 check() {
 	local name=$1 output status=0
 	shift
-	output=$("$@" 2>&1) || status=$?
+	output=$(_whole "$@" 2>&1) || status=$?
 	[ -z "$output" ] || diagnose <<< "$output"
 	if [ $status = 0 ]; then pass "$name"; else echo "# exit status $status: $*"; fail "$name"; fi
+}
+
+# _whole COMMAND...: in a subshell of its own. A function that ends it by `exit` has left out the rest, whatever its status says. It has
+# no input: a list that is read line by line around a check would lose its rest, and the checks of these lines would not be made.
+_whole() {
+	local status=0
+	trap 'echo "it left by exit"; exit 125' EXIT
+	"$@" < /dev/null || status=$?
+	trap - EXIT
+	return $status
 }
 
 # known_on_stock NAME COMMAND...: as check, but the stock driver is known to break the specification here and may fail.
@@ -58,7 +68,7 @@ known_on() {
 	shift
 	if is_ours "$_whose"; then check "$@"; return; fi
 	local output
-	if output=$("${@:2}" 2>&1); then
+	if output=$(_whole "${@:2}" 2>&1); then
 		pass "$1"
 	else
 		[ -z "$output" ] || diagnose <<< "$output"
@@ -106,6 +116,14 @@ told_log() {
 	done < <("${@:2}" 2>&1; echo "status|$?")
 }
 
+# to_its_end COMMAND...: the command does well, and the last that it prints is the line of all_done() (told.h).
+to_its_end() {
+	local output status=0
+	output=$("$@") || status=$?
+	echo "$output"
+	[ $status = 0 ] && [ "${output##*$'\n'}" = 'end|' ]
+}
+
 # as_recorded FILE COMMAND...: the command prints what it printed on the stock modules, section by section: a section begins
 # with a line "== NAME". With RECORD=yes it is only printed, to be recorded:
 # tools/vm run --mix '' 'RECORD=yes /ferroband/selftests/NAME.sh' > tools/testing/selftests/NAME-expected.txt
@@ -132,11 +150,26 @@ _section() { awk -v wanted="== $1" '/^== / { on = $0 == wanted } on' "$2"; }
 
 # finish: the plan and the totals; ends the program.
 finish() {
+	_all_found
 	echo "1..$_number"
 	echo "# Totals: pass:$_passed fail:$_failed xfail:$_expected xpass:0 skip:$_skipped error:0"
 	_finished=yes
 	[ $_failed = 0 ]
 	exit
+}
+
+# A name that is no command is not a failure of bash's, wherever it stands; a check of this name would just not be made.
+_missing=${TMPDIR:-/tmp}/ferroband-missing.$$
+command_not_found_handle() {
+	echo "$1: command not found" >&2
+	echo "$1" >> "$_missing"
+	return 127
+}
+_all_found() {
+	local name
+	[ -s "$_missing" ] || return 0
+	while read -r name; do fail "$name is a command"; done < "$_missing"
+	: > "$_missing"
 }
 
 # skip_all REASON: the whole program cannot run here.
@@ -497,6 +530,7 @@ _clean_up() {
 }
 _start() { # for test programs; others only use the functions
 	[ -n "${RECORD:-}" ] || echo 'KTAP version 1'
+	[ ! -e "$_missing" ] || : > "$_missing"
 	trap _clean_up EXIT
 	trap 'exit 143' TERM
 }

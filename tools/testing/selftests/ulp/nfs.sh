@@ -36,7 +36,7 @@ unmounted() { timeout 60 umount $mnt; }
 
 written() { over_rdma 16 dd if=$data of=$mnt/data bs=1M conv=fsync status=none && cmp $data $export/data; }
 read_back() { drop_caches && over_rdma 16 cmp $data $mnt/data; }
-exercised() { timeout 120 "$(dirname "$0")/exercise" file $mnt/exercised $((2 << 20)) "$1" && drop_caches && rm $mnt/exercised; }
+exercised() { to_its_end timeout 120 "$(dirname "$0")/exercise" file $mnt/exercised $((2 << 20)) "$1" && drop_caches && rm $mnt/exercised; }
 
 # A tree is copied, renamed, linked to and removed.
 tree_kept() {

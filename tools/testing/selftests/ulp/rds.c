@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "told.h"
 
 #define PORT 4000
 #define LONGEST (1 << 20)
@@ -331,7 +332,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], parts[i].name))
 			continue;
 		parts[i].run(argv[2], argv[3]);
-		return 0;
+		return all_done();
 	}
 	errx(2, "usage: rds messages|stress|rdma|congestion A B");
 }

@@ -45,7 +45,7 @@ devices_down() { routes_down && rdma link del rxeP && rdma link del rxeQ && ip l
 over_both() {
 	local before after
 	before=$(cat /sys/class/infiniband/rxe[PQ]/ports/1/hw_counters/rcvd_pkts | paste -sd ' ')
-	timeout 60 "$(dirname "$0")/rds" "$1" $a $b || return
+	to_its_end timeout 60 "$(dirname "$0")/rds" "$1" $a $b || return
 	sleep 0.05
 	after=$(cat /sys/class/infiniband/rxe[PQ]/ports/1/hw_counters/rcvd_pkts | paste -sd ' ')
 	[ "${before% *}" -lt "${after% *}" ] && [ "${before#* }" -lt "${after#* }" ]

@@ -64,7 +64,8 @@ scsi_disk() {
 
 # disk_exercised DEVICE: blocks of 512 bytes to 1 MiB, by one process and by four at once.
 disk_exercised() {
-	over_rdma 16 "$(dirname "$0")/exercise" disk "$1" $((8 << 20)) 400 && "$(dirname "$0")/exercise" disks "$1" $((16 << 20)) 800
+	over_rdma 16 to_its_end "$(dirname "$0")/exercise" disk "$1" $((8 << 20)) 400 &&
+		to_its_end "$(dirname "$0")/exercise" disks "$1" $((16 << 20)) 800
 }
 
 # lio_disk_up, lio_disk_down: the kernel's target (LIO) gets a disk of 32 MiB in memory, $lio_disk.
