@@ -25,7 +25,7 @@ use rdma::{
         counter::{CounterMode, NewCounter, OwnedCounter},
         object::Tracked,
         restrack::{EntryRef, Owner, Unlisted},
-        stats::HwCounters,
+        stats::DeviceCounters,
         Device, Qp,
     },
     MaySleep,
@@ -420,14 +420,12 @@ pub(crate) fn total(device: &Device, port: u32, nth: u32, sleep: &MaySleep) -> u
 ///
 /// `EOPNOTSUPP` without driver support, `EINVAL` for one that is not optional, and errors of the driver.
 pub(crate) fn set_enabled(
-    device: &Device,
-    port: u32,
-    counters: &HwCounters,
+    counters: &DeviceCounters,
     nth: u32,
     on: bool,
     sleep: &MaySleep,
 ) -> Result {
-    if !device.has_modify_hw_stat() {
+    if !counters.device().has_modify_hw_stat() {
         return Err(EOPNOTSUPP);
     }
     if !counters.is_optional(nth) {
@@ -435,7 +433,7 @@ pub(crate) fn set_enabled(
     }
     let locked = counters.lock(sleep);
     if counters.is_enabled(nth) != on {
-        device.driver_modify_hw_stat(port, counters, nth, on, sleep)?;
+        counters.driver_modify(nth, on, sleep)?;
         counters.set_enabled(nth, on, &locked);
     }
     Ok(())

@@ -253,7 +253,7 @@ fn set_enabled(query: &Query<'_>, device: &Device, port: u32) -> Result {
     }
     for nth in stats.numbers().filter(|&nth| stats.is_optional(nth)) {
         let on = wanted.contains(&nth);
-        counters::set_enabled(device, port, &stats, nth, on, query.sleep)?;
+        counters::set_enabled(&stats, nth, on, query.sleep)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use kernel_ext::{
 };
 
 use crate::{
-    core::{counter::OwnedCounter, stats::HwCounters, Counter, Device, Qp},
+    core::{counter::OwnedCounter, stats::DeviceCounters, Counter, Device, Qp},
     MaySleep,
 };
 
@@ -32,27 +32,24 @@ impl Device {
     pub fn has_modify_hw_stat(&self) -> bool {
         op!(self, modify_hw_stat).is_some()
     }
+}
 
-    /// Lets the driver enable or disable one of a port's counters, which is optional.
+impl DeviceCounters {
+    /// Lets the driver enable or disable an optional counter of the port.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` where the driver lacks the method, `EINVAL` for a port that the device does not have or a counter that is not
-    /// optional, and those of the driver.
-    pub fn driver_modify_hw_stat(
-        &self,
-        port: u32,
-        counters: &HwCounters,
-        nth: u32,
-        on: bool,
-        _sleep: &MaySleep,
-    ) -> Result {
-        let call = op!(self, modify_hw_stat).ok_or(EOPNOTSUPP)?;
-        if !self.is_port_valid(port) || !counters.is_optional(nth) {
+    /// `EOPNOTSUPP` where the driver lacks the method, `EINVAL` for a counter that is not optional or not of a port, and those of
+    /// the driver.
+    pub fn driver_modify(&self, nth: u32, on: bool, _sleep: &MaySleep) -> Result {
+        let device = self.device();
+        let call = op!(device, modify_hw_stat).ok_or(EOPNOTSUPP)?;
+        let port = self.port().ok_or(EINVAL)?;
+        if !self.is_optional(nth) {
             return Err(EINVAL);
         }
-        // SAFETY: `self` is a valid device, which has the port, and there is such a counter.
-        to_result(unsafe { call(self.as_raw(), port, nth, on) })
+        // SAFETY: By the type invariants the counters are those of the port, and there is such a counter.
+        to_result(unsafe { call(device.as_raw(), port, nth, on) })
     }
 }
 
