@@ -18,7 +18,7 @@ use kernel_ext::{
 };
 use rdma::{
     core::{
-        ah::{AhContext, GrhView},
+        ah::{AhContext, GrhView, IdleAh},
         ah_attr::{AhAttrOut, AhVector, Route},
         cq::WcView,
         gid::GidRef,
@@ -128,7 +128,7 @@ pub(super) fn resolve(vector: &mut AhVector, sleep: &MaySleep) -> Result {
 }
 
 /// Releases the references of a handle that the driver has failed to create.
-fn discard(failed: Failed<Fresh<Ah>>) -> Error {
+fn discard(mut failed: Failed<Fresh<Ah>>) -> Error {
     failed.object.set_source(None);
     failed.error
 }
@@ -218,7 +218,7 @@ fn rdma_create_user_ah(
 /// `EINVAL` for another type, or an address vector that is invalid for the device; `EOPNOTSUPP`, and errors of the
 /// driver: the handle is then unchanged.
 #[export]
-fn rdma_modify_ah(ah: &Ah, ah_attr: &mut AhVector) -> Result {
+fn rdma_modify_ah(ah: IdleAh<'_>, ah_attr: &mut AhVector) -> Result {
     if ah.kind() != ah_attr.raw().type_ {
         return Err(EINVAL);
     }
@@ -252,7 +252,7 @@ fn rdma_query_ah(ah: &Ah, ah_attr: &mut c::rdma_ah_attr) -> Result {
 /// Errors of the driver: the handle is then not destroyed.
 #[export]
 fn rdma_destroy_ah_user(ah: Owned<Ah>, flags: AhContext<'_>, _udata: Option<&UdataView>) -> Result {
-    let ah = ah.driver_destroy(&flags).map_err(Failed::keep)?;
+    let mut ah = ah.driver_destroy(&flags).map_err(Failed::keep)?;
     // SAFETY: The handle, which was counted when it was made, is destroyed.
     unsafe { ah.pd().uses().dec() };
     ah.set_source(None);

@@ -12,7 +12,7 @@ use kernel::{ffi::c_int, prelude::*};
 use kernel_ext::{bindings as c, error::EOPNOTSUPP, export::export};
 use rdma::{
     core::{
-        object::{Fresh, Owned, OwnedOrErr, UdataView, UseCount},
+        object::{Fresh, Owned, OwnedOrErr, UdataView},
         qp::{Caller, Path, QpAttrArg, QpChange, QpInit, QpInitMut, QpMaskArg, QpOpen, UqpObject},
         AttrBundle, Device, Pd, Qp, Xrcd,
     },
@@ -29,18 +29,6 @@ use crate::{
 
 /// Mask of a PSN.
 const PSN_MASK: u32 = 0xff_ffff;
-
-/// Updates the use counts of all objects that a queue pair uses.
-fn count_uses(qp: &Qp, count: fn(UseCount<'_>)) {
-    let uses = [
-        qp.pd().map(|pd| pd.uses()),
-        qp.send_cq().map(|cq| cq.uses()),
-        qp.recv_cq().map(|cq| cq.uses()),
-        qp.srq().map(|srq| srq.uses()),
-        qp.rwq_ind_tbl().map(|table| table.uses()),
-    ];
-    uses.into_iter().flatten().for_each(count);
-}
 
 /// The creator of a queue pair.
 struct Creator<'a> {
@@ -148,7 +136,7 @@ fn create_kernel(
         caller,
     };
     let mut qp = create(device, Some(pd), &init, &creator, sleep)?;
-    count_uses(&qp, |uses| uses.inc());
+    qp.used().for_each(|uses| uses.inc());
     if uses_rw {
         if let Err(error) = rw::fill_pools(&qp, &init, sleep) {
             let _ = destroy(qp, None, sleep);
@@ -173,7 +161,7 @@ fn destroy_real(qp: Owned<Qp>, udata: Option<&UdataView>, sleep: &MaySleep) -> R
     qp.set_source(Path::Alternate, None);
     qp.set_source(Path::Primary, None);
     // SAFETY: The queue pair, which `create` has counted, is destroyed.
-    count_uses(&qp, |uses| unsafe { uses.dec() });
+    qp.used().for_each(|uses| unsafe { uses.dec() });
     Ok(qp)
 }
 
@@ -373,14 +361,14 @@ fn ib_create_qp_kernel(
 /// Increments the use counts of all objects that a queue pair uses. Any context.
 #[export]
 fn ib_qp_usecnt_inc(qp: &Qp) {
-    count_uses(qp, |uses| uses.inc());
+    qp.used().for_each(|count| count.inc());
 }
 
 /// Decrements the use counts of all objects that a queue pair uses. Any context.
 #[export]
 fn ib_qp_usecnt_dec(qp: &Qp) {
     // SAFETY: The header says that this ends what `ib_qp_usecnt_inc` began.
-    count_uses(qp, |uses| unsafe { uses.dec() });
+    qp.used().for_each(|count| unsafe { count.dec() });
 }
 
 /// Modifies a queue pair for user space. Resolves the Ethernet address of the next hop. Process context.

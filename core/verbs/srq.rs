@@ -17,17 +17,6 @@ use rdma::{
 
 use crate::restrack::track;
 
-/// Updates the use counts of all objects that a shared receive queue uses.
-fn count_uses(srq: &Srq, count: fn(rdma::core::object::UseCount<'_>)) {
-    if let Some(cq) = srq.cq() {
-        count(cq.uses());
-    }
-    if let Some(xrcd) = srq.xrcd() {
-        count(xrcd.uses());
-    }
-    count(srq.pd().uses());
-}
-
 fn create(
     pd: &Pd,
     init: &SrqInit,
@@ -36,11 +25,11 @@ fn create(
     sleep: &MaySleep,
 ) -> Result<Owned<Srq>> {
     let mut srq = Fresh::new_srq(pd, init, uobject, sleep)?;
-    count_uses(&srq, |uses| uses.inc());
+    srq.used().for_each(|uses| uses.inc());
     track::set_owner_of(&mut srq, pd);
     let srq = srq.driver_create(init, udata, sleep).map_err(|failed| {
         // SAFETY: The creation of the queue, which was counted above, has failed.
-        count_uses(&failed.object, |uses| unsafe { uses.dec() });
+        failed.object.used().for_each(|uses| unsafe { uses.dec() });
         track::discard(failed)
     })?;
     track::add(&srq);
@@ -100,6 +89,6 @@ fn ib_destroy_srq_user(srq: Owned<Srq>, udata: Option<&UdataView>, sleep: &MaySl
     }
     let srq = track::destroy(srq, sleep, |srq| srq.driver_destroy(udata, sleep))?;
     // SAFETY: The queue, which `create` has counted, is destroyed.
-    count_uses(&srq, |uses| unsafe { uses.dec() });
+    srq.used().for_each(|uses| unsafe { uses.dec() });
     Ok(())
 }

@@ -43,9 +43,9 @@ impl<'a> InContext<'a> {
     ///
     /// The context stays as long as the result, and as long as the objects that are begun in the command meanwhile.
     unsafe fn new(command: &'a AttrBundle, context: Option<&Fresh<Ucontext>>) -> Self {
-        // SAFETY: By the safety requirements. The thread passes the command to C functions alone until the result is dropped,
+        // SAFETY: By the safety requirements; the context is a member of objects alone. The thread passes the command to C functions alone until the result is dropped,
         // and these do not keep its context.
-        unsafe { command.set_context(context.map(|memory| &**memory)) };
+        unsafe { command.set_context(context.map(|memory| memory.members())) };
         Self(command)
     }
 }

@@ -117,7 +117,7 @@ pub fn create(
     let handlers = unsafe { CqHandlers::from_raw(Some(on_completion), Some(on_cq_event), context) };
     let mut cq = Fresh::new_cq(device, handlers, sleep)?;
     // SAFETY: By the invariants of `Fresh` only this function uses the memory.
-    unsafe { (*cq.as_raw()).uobject = object.uobject().as_raw().cast() };
+    unsafe { (*cq.members().as_raw()).uobject = object.uobject().as_raw().cast() };
     object.uobject().set_user_handle(spec.user_handle);
     object.open(spec.channel, spec.async_file);
     track::set_owner(&mut cq);

@@ -41,8 +41,10 @@ impl Ah {
 
     /// Replaces the source GID entry of the handle, and drops the former one.
     ///
-    /// By the verbs' contract a handle is not modified while requests use it.
-    pub fn set_source(&self, source: Option<GidRef>) {
+    /// # Safety
+    ///
+    /// No request uses the handle meanwhile.
+    unsafe fn set_source(&self, source: Option<GidRef>) {
         let source = source.map_or(core::ptr::null(), GidRef::into_raw);
         // SAFETY: The member is a pointer that is exchanged atomically.
         let old = unsafe {
@@ -68,6 +70,53 @@ impl Fresh<Ah> {
         raw.type_ = vector.raw().type_;
         ah.set_source(vector.route_source());
         Ok(ah)
+    }
+
+    /// Replaces the source GID entry of the handle, and drops the former one.
+    pub fn set_source(&mut self, source: Option<GidRef>) {
+        // SAFETY: The driver has not created the handle yet, or has destroyed it.
+        unsafe { self.members().set_source(source) };
+    }
+
+    /// The protection domain.
+    pub fn pd(&self) -> &Pd {
+        // SAFETY: Only the member is read.
+        unsafe { self.members() }.pd()
+    }
+}
+
+/// An address handle that a client modifies, as an argument of C.
+///
+/// # Invariants
+///
+/// No request uses the handle during the call, and nobody else modifies it.
+pub struct IdleAh<'a>(&'a Ah);
+
+// SAFETY: `Raw` is the pointer type in the header.
+unsafe impl FromC for IdleAh<'_> {
+    type Raw = *mut ib_ah;
+
+    #[inline]
+    unsafe fn from_c(raw: *mut ib_ah) -> Self {
+        // INVARIANT: By the verbs' contract a client modifies a handle alone, and only one that no request uses.
+        // SAFETY: By the safety requirements.
+        Self(unsafe { <&Ah>::from_c(raw) })
+    }
+}
+
+impl core::ops::Deref for IdleAh<'_> {
+    type Target = Ah;
+
+    fn deref(&self) -> &Ah {
+        self.0
+    }
+}
+
+impl IdleAh<'_> {
+    /// Replaces the source GID entry of the handle, and drops the former one.
+    pub fn set_source(&self, source: Option<GidRef>) {
+        // SAFETY: By the type invariants.
+        unsafe { self.0.set_source(source) };
     }
 }
 

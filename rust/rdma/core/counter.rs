@@ -143,10 +143,13 @@ impl NewCounter {
         let raw = counter.raw();
         raw.device = device.as_raw();
         raw.port = port;
-        // SAFETY: The memory is owned by this function, and is not moved.
-        unsafe { bindings::rdma_counter_init_members(raw) };
-        counter.driver_init(sleep);
-        let stats = counter.driver_alloc_stats(sleep).ok_or(ENOMEM)?;
+        // SAFETY: The memory is owned by this function, and is not moved. These methods of the driver create the counter.
+        let stats = unsafe {
+            bindings::rdma_counter_init_members(raw);
+            counter.members().driver_init(sleep);
+            counter.members().driver_alloc_stats(sleep)
+        };
+        let stats = stats.ok_or(ENOMEM)?;
         counter.raw().stats = stats.into_raw();
         // INVARIANT: The driver has just allocated the values.
         Ok(Self(OwnedCounter(counter)))
@@ -175,7 +178,8 @@ impl Deref for OwnedCounter {
 
     #[inline]
     fn deref(&self) -> &Counter {
-        &self.0
+        // SAFETY: The driver has initialised the counter, and has allocated its values.
+        unsafe { self.0.members() }
     }
 }
 

@@ -145,19 +145,29 @@ impl<T: DriverObject> Fresh<T> {
         }
     }
 
+    /// The object, of which the core has filled its members in.
+    ///
+    /// # Safety
+    ///
+    /// The reference reaches no method of a driver that asks for an object that it has created.
+    #[inline]
+    pub unsafe fn members(&self) -> &T {
+        // SAFETY: By the type invariants; a view is a transparent wrapper.
+        unsafe { self.0.as_ref() }
+    }
+
     #[inline]
     fn as_ptr(&self) -> *mut T::C {
         self.0.as_ptr().cast()
     }
 }
 
-impl<T: DriverObject> Deref for Fresh<T> {
-    type Target = T;
-
+// SAFETY: The entry is a member of the object that `self` owns.
+unsafe impl<T: DriverObject + Tracked> Tracked for Fresh<T> {
     #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: By the type invariants; a view is a transparent wrapper.
-        unsafe { self.0.as_ref() }
+    fn res(&self) -> &RestrackEntry {
+        // SAFETY: Only the entry is used.
+        unsafe { self.members() }.res()
     }
 }
 

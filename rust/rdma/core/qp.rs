@@ -34,7 +34,7 @@ use super::{
     list,
     object::{
         begin_entry, constants, counted, links, optional_links, tracked, DriverObject, Fresh,
-        Owned, UdataView,
+        Owned, UdataView, UseCount,
     },
     AttrBundle, Cq, Device, Pd, Qp, RwqIndTable, Srq, Xrcd,
 };
@@ -347,7 +347,40 @@ impl QpOpen {
     }
 }
 
+impl Qp {
+    /// The use counts of the objects that the queue pair uses.
+    pub fn used(&self) -> impl Iterator<Item = UseCount<'_>> {
+        [
+            self.pd().map(Pd::uses),
+            self.send_cq().map(Cq::uses),
+            self.recv_cq().map(Cq::uses),
+            self.srq().map(Srq::uses),
+            self.rwq_ind_tbl().map(RwqIndTable::uses),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
 impl Fresh<Qp> {
+    /// As [`Qp::used`].
+    pub fn used(&self) -> impl Iterator<Item = UseCount<'_>> {
+        // SAFETY: Only the members are read.
+        unsafe { self.members() }.used()
+    }
+
+    /// As [`Qp::xrcd`].
+    pub fn xrcd(&self) -> Option<&Xrcd> {
+        // SAFETY: Only the member is read.
+        unsafe { self.members() }.xrcd()
+    }
+
+    /// As [`Qp::set_source`].
+    pub fn set_source(&self, path: Path, source: Option<GidRef>) {
+        // SAFETY: Only the members are used.
+        unsafe { self.members() }.set_source(path, source);
+    }
+
     /// Allocates a queue pair, and fills in the core's part.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use rdma_bindings::{self as bindings, ib_srq, ib_srq_init_attr, ib_usrq_object, 
 use super::{
     object::{
         constants, counted, driver_object, links, optional_links, tracked, Fresh, Owned,
-        ParentCounts,
+        ParentCounts, UseCount,
     },
     Cq, Device, Pd, Srq, Wq, Xrcd,
 };
@@ -76,7 +76,26 @@ fn has_cq(srq_type: u32) -> bool {
     matches!(srq_type, bindings::IB_SRQT_XRC | bindings::IB_SRQT_TM)
 }
 
+impl Srq {
+    /// The use counts of the objects that the queue uses.
+    pub fn used(&self) -> impl Iterator<Item = UseCount<'_>> {
+        [
+            Some(self.pd().uses()),
+            self.cq().map(Cq::uses),
+            self.xrcd().map(Xrcd::uses),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
 impl Fresh<Srq> {
+    /// As [`Srq::used`].
+    pub fn used(&self) -> impl Iterator<Item = UseCount<'_>> {
+        // SAFETY: Only the members are read.
+        unsafe { self.members() }.used()
+    }
+
     /// Allocates a shared receive queue, and fills in the core's part.
     ///
     /// # Errors

@@ -49,6 +49,18 @@ impl Fresh<Ucontext> {
     pub fn set_enabled_caps(&mut self, caps: u64) {
         self.raw().enabled_caps = caps;
     }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        // SAFETY: Only the member is read.
+        unsafe { self.members() }.device()
+    }
+
+    /// What the file has charged to the rdma cgroup.
+    pub fn cgroup(&self) -> &CgroupObject {
+        // SAFETY: Only the member is used.
+        unsafe { self.members() }.cgroup()
+    }
 }
 
 impl Ucontext {
@@ -88,6 +100,12 @@ impl Fresh<Mw> {
         raw.uobject = uobject.as_raw();
         raw.type_ = kind;
         Ok(mw)
+    }
+
+    /// The protection domain.
+    pub fn pd(&self) -> &Pd {
+        // SAFETY: Only the member is read.
+        unsafe { self.members() }.pd()
     }
 }
 

@@ -13,7 +13,11 @@ use kernel_ext::{
 };
 
 use crate::{
-    core::{counter::OwnedCounter, stats::DeviceCounters, Counter, Device, Qp},
+    core::{
+        counter::OwnedCounter,
+        stats::{DeviceCounters, HwCounters},
+        Counter, Device, Qp,
+    },
     MaySleep,
 };
 

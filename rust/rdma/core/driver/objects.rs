@@ -32,7 +32,9 @@ use crate::{
 /// Calls a create method on allocated memory. Without the method it fails with `EOPNOTSUPP`.
 macro_rules! create {
     ($object:ident.$op:ident($($argument:expr),*)) => {{
-        match op!($object.device(), $op) {
+        // SAFETY: Only the device is read.
+        let object = unsafe { $object.members() };
+        match op!(object.device(), $op) {
             // SAFETY: The memory has the size that the driver declares, with the core's members set. An object that is created is
             // valid until the driver destroys it.
             Some(call) => unsafe { $object.create(|raw| call(raw, $($argument),*)) },
@@ -206,7 +208,8 @@ impl Ah {
 impl Fresh<Cq> {
     /// Lets the driver create a completion queue with its client's handlers; `EINVAL` for a polled queue.
     pub fn driver_create(self, init: &CqInit, _sleep: &MaySleep) -> Created<Cq> {
-        if self.of_client().is_some() {
+        // SAFETY: Only the member is read.
+        if unsafe { self.members() }.of_client().is_some() {
             return Err(Failed {
                 object: self,
                 error: EINVAL,
@@ -221,7 +224,8 @@ impl Fresh<Cq> {
         init: &CqInit,
         _sleep: &MaySleep,
     ) -> Result<NewCq, Failed<Self>> {
-        if self.of_client().is_none() {
+        // SAFETY: Only the member is read.
+        if unsafe { self.members() }.of_client().is_none() {
             return Err(Failed {
                 object: self,
                 error: EINVAL,

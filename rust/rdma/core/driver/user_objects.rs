@@ -67,7 +67,9 @@ impl Fresh<Cq> {
         command: &AttrBundle,
         _sleep: &MaySleep,
     ) -> Created<Cq> {
-        if op!(self.device(), create_user_cq).is_some() {
+        // SAFETY: Only the device is read.
+        let cq = unsafe { self.members() };
+        if op!(cq.device(), create_user_cq).is_some() {
             return create!(self.create_user_cq(init.as_raw(), command.as_raw()));
         }
         create!(self.create_cq(init.as_raw(), command.as_raw()))
