@@ -1321,13 +1321,12 @@ static void credit_code(int receives, int wanted)
 	none();
 }
 
-/* Ten messages to a peer that has three receives and says so: three and one more are sent until it has others. */
-static void credit_limit(bool told)
+/* Ten messages to a peer that has three receives: the last PSN that is sent until it has others; `good` of the messages arrive. */
+static int sent_at_once(int *good)
 {
 	static const struct setup slow = { .min_rnr_timer = 23 };
-	int good = 0, furthest = 0;
+	int furthest = 0;
 	struct packet p;
-	char why[80];
 
 	both(&slow);
 	for (int i = 0; i < 4; i++)
@@ -1342,16 +1341,31 @@ static void credit_limit(bool told)
 	while (next_packet(&p))
 		if (p.out && p.qpn == b.qp->qp_num && (int)p.psn > furthest)
 			furthest = p.psn;
+	for (int i = 0; i < 10; i++)
+		post_receive(&b, i, 65536, 64);
+	for (*good = 0; *good < 10 && !wait_wc(&a, 5000).status; ++*good)
+		;
+	none();
+	return furthest;
+}
+
+/*
+ * A peer that says so is sent three messages, and one more. Where it says nothing, all are sent, unless its answer that it is not ready
+ * comes before the last ones are posted, as on a busy machine.
+ */
+static void credit_limit(bool told)
+{
+	int good, furthest, tries = told ? 1 : 5;
+	char why[80];
+
+	do
+		furthest = sent_at_once(&good);
+	while (good == 10 && furthest != 10 && --tries > 0);
 	snprintf(why, sizeof(why), "the PSN %d was sent", furthest);
 	verdict(told ? "a sender holds back what there are no receives for" : "a sender that is told nothing sends all",
 		furthest == (told ? 4 : 10), false, why);
-	for (int i = 0; i < 10; i++)
-		post_receive(&b, i, 65536, 64);
-	while (good < 10 && !wait_wc(&a, 5000).status)
-		good++;
 	snprintf(why, sizeof(why), "%d of 10", good);
 	verdict("it goes on when there are others", good == 10, false, why);
-	none();
 }
 
 /* Acknowledges that tell nonsense of a peer that has receives for all. */
