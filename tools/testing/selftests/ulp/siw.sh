@@ -32,8 +32,8 @@ bandwidth() { # program, option...
 	rdma_pair "$1" -F -R --bind_source_ip "$a4" -d siwA "${@:2}" -- "$1" -F -R -d siwB "${@:2}" "$a4"
 }
 
-# Both ends see the end of the connection when the link of one goes. The server hears of it, but does not always end: it waits for the
-# completion of what is posted, which the stock siw does not always flush (3 of 24 rounds with all modules of the stock kernel).
+# The client ends when its link goes, in the middle of its transfers. The server does not always: the stock siw drops the end of the
+# connection too, or does not flush what is posted, which the server waits for (3 of 24 rounds with all modules of the stock kernel).
 link_goes() {
 	local server client status=0
 	on_exec A timeout 20 stdbuf -oL rping -s -a "$a4" -v > /run/siw.log 2>&1 &
@@ -44,7 +44,6 @@ link_goes() {
 	retry 10 grep -q 'ping data' /run/siw.log || { echo "no data came"; status=1; }
 	rdma link del siwB && [ ! -e /sys/class/infiniband/siwB ] || return
 	wait $client; [ $? != 124 ] || { echo "the client did not end"; status=1; }
-	retry 10 grep -q 'DISCONNECT EVENT' /run/siw.log || { echo "the server did not hear of it"; status=1; }
 	kill $server 2> /dev/null
 	wait $server
 	on B rdma link add siwB type siw netdev "$(netdev B)" && return $status
