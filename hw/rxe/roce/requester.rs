@@ -179,6 +179,8 @@ pub struct Requester {
     pub(crate) wait: Wait,
     /// Retries left after a timeout or a loss.
     retries_left: u8,
+    /// Consecutive timeouts without progress.
+    timeouts: u8,
     /// Retries left after RNR NAKs.
     rnr_left: u8,
     /// Shortest wait after the next RNR NAK, in nanoseconds. It grows until there is progress: retries in intervals of
@@ -239,6 +241,7 @@ impl Requester {
             fault: None,
             wait: Wait::Nothing,
             retries_left: 0,
+            timeouts: 0,
             rnr_left: 0,
             rnr_pause: FIRST_RNR_PAUSE,
             recovering: false,
@@ -397,6 +400,7 @@ impl Requester {
         match self.wait {
             Wait::Answer(time) if time <= now => {
                 self.probing = true;
+                self.timeouts = self.timeouts.saturating_add(1);
                 self.retry(ops);
             }
             Wait::Receiver(time) if time <= now => self.wait = Wait::Nothing,
@@ -712,7 +716,7 @@ impl Requester {
     /// Starts the timer for a response.
     #[inline]
     pub(crate) fn start_timer(&mut self, now: Time) {
-        self.wait = match self.attr.ack_timeout.nanoseconds() {
+        self.wait = match self.attr.ack_timeout.nanoseconds_after(self.timeouts) {
             Some(timeout) => Wait::Answer(now.after(timeout)),
             None => Wait::Nothing,
         };
@@ -786,6 +790,7 @@ impl Requester {
 
     fn refill_retries(&mut self) {
         self.retries_left = self.attr.retry_cnt;
+        self.timeouts = 0;
         self.rnr_left = self.attr.rnr_retry;
         self.rnr_pause = FIRST_RNR_PAUSE;
     }

@@ -67,6 +67,17 @@ impl AckTimeout {
             code => Some(4096 << code),
         }
     }
+
+    /// The wait for an acknowledge after a number of consecutive timeouts, in nanoseconds: it doubles with each one, up to four
+    /// times the attribute's, which is the longest that the specification allows. So a peer that is busy is not given up early.
+    #[inline]
+    pub const fn nanoseconds_after(self, timeouts: u8) -> Option<u64> {
+        let doublings = if timeouts < 2 { timeouts } else { 2 };
+        match self.nanoseconds() {
+            None => None,
+            Some(first) => Some(first << doublings),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -103,5 +114,18 @@ mod tests {
         assert_eq!(AckTimeout::new(14).nanoseconds(), Some(67_108_864));
         assert_eq!(AckTimeout::new(31).nanoseconds(), Some(4_096 << 31));
         assert_eq!(AckTimeout::new(32).nanoseconds(), None);
+    }
+
+    /// Never less than the attribute says, never more than four times that.
+    #[test]
+    fn ack_timeouts_grow() {
+        for code in 1..32 {
+            let timeout = AckTimeout::new(code);
+            let first = timeout.nanoseconds().expect("finite");
+            let waits = [0, 1, 2, 3, 255].map(|timeouts| timeout.nanoseconds_after(timeouts));
+            let expected = [1, 2, 4, 4, 4].map(|times| Some(first * times));
+            assert_eq!(waits, expected, "code {code}");
+        }
+        assert_eq!(AckTimeout::new(0).nanoseconds_after(3), None);
     }
 }

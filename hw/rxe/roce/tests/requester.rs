@@ -541,8 +541,9 @@ fn silence_is_retried_and_then_an_error() {
     rig.post(SEND, 10);
     rig.post(SEND, 10);
     let timeout = AckTimeout::new(8).nanoseconds().expect("finite");
-    // One packet probes a silent peer; the others wait for its response.
-    for sent in [&[100, 101][..], &[100], &[100]] {
+    // One packet probes a silent peer; the others wait for its response. The wait doubles.
+    for (sent, times) in [(&[100, 101][..], 1), (&[100], 2), (&[100], 4)] {
+        let timeout = timeout * times;
         assert_eq!(rig.psns(), sent);
         assert_eq!(
             rig.requester.next_deadline(),
@@ -557,6 +558,23 @@ fn silence_is_retried_and_then_an_error() {
     assert_eq!(rig.world.moved, [State::Err]);
     assert_eq!(rig.world.count(Counter::RetryExceeded), 1);
     assert_eq!(rig.requester.next_deadline(), None);
+}
+
+/// concerns rows 3.069
+#[test]
+fn an_answer_ends_the_longer_wait_for_a_silent_peer() {
+    let mut rig = Rig::rc();
+    rig.post(SEND, 256 * 2);
+    rig.run();
+    rig.time_out();
+    rig.run();
+    rig.ack(100);
+    assert_eq!(rig.psns(), [101]);
+    let timeout = AckTimeout::new(8).nanoseconds().expect("finite");
+    assert_eq!(
+        rig.requester.next_deadline(),
+        Some(Time::from_ns(rig.now + timeout))
+    );
 }
 
 /// concerns rows 3.070

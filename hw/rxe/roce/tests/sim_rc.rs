@@ -23,6 +23,8 @@ use roce::timer::AckTimeout;
 /// The time-out of the requesters, and its length in nanoseconds.
 const ACK_TIMEOUT: AckTimeout = AckTimeout::new(5);
 const TIMEOUT: u64 = 4096 << 5;
+/// The longest time-out, of several without an answer, as a multiple of that.
+const LONGEST_TIMEOUT: u64 = 4;
 /// A round trip with the pauses of both drivers, in nanoseconds.
 const ROUND_TRIP: u64 = 10_000;
 /// The longest time between two late receives, in nanoseconds.
@@ -117,10 +119,10 @@ impl Load {
     }
 
     /// The time that no case may exceed: a round trip for each message and each window, a time-out for each loss and
-    /// each other packet that is late or repeated, and six for bad luck.
+    /// each other packet that is late or repeated, and for bad luck six that follow others and so are the longest.
     fn longest(&self) -> u64 {
         let rounds = self.messages + self.packets / self.window.max(1);
-        let timeouts = self.losses + self.disorders / 2 + 6;
+        let timeouts = self.losses + self.disorders / 2 + 6 * LONGEST_TIMEOUT;
         rounds * ROUND_TRIP + self.late * RECEIVE_PAUSE + self.packets * 1_000 + timeouts * TIMEOUT
     }
 
