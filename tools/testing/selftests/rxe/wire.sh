@@ -7,6 +7,18 @@
 . "$(dirname "$0")/lib.sh"
 hosts_up || exit
 
+# lossy COMMAND...: an exchange over a network that loses packets, where the stock driver at one end does not always come to the end: it
+# waits for ever for the last acknowledge of a program that has ended, and, with its like at the other end too, in 2 of 50 exchanges
+# on a busy machine both stand still with nothing under way. So there are three tries; each failed one is told.
+lossy() {
+	local try
+	for try in 1 2 3; do
+		LIMIT=25 exchange "$@" && return
+		echo "try $try failed"
+	done
+	return 1
+}
+
 for type in rc uc ud; do
 	check "$type, IPv4" exchange ibv_${type}_pingpong -e -n 200
 	V=6 check "$type, IPv6" exchange ibv_${type}_pingpong -e -n 200
@@ -35,7 +47,7 @@ check "ucmatose" rdma_pair ucmatose -b "$(addr A)" -c 3 -- ucmatose -s "$(addr A
 check "udaddy" rdma_pair udaddy -b "$(addr A)" -- udaddy -s "$(addr A)"
 
 netem A loss 1% && netem B loss 1%
-LIMIT=60 check "1 % loss" exchange ibv_rc_pingpong -e -n 100 -s 65536 -m 4096 -c
+check "1 % loss" lossy ibv_rc_pingpong -e -n 100 -s 65536 -m 4096 -c
 netem_off A; netem_off B
 check "nothing is left" retry 10 no_objects
 finish
