@@ -90,7 +90,7 @@ VALUES = re.compile(r"\b(0x)?[0-9a-f]{6,}\b|\b\d+\b|(?<=Comm:)\S+")
 
 
 # What a test allows in one function alone.
-IN_FUNCTION = re.compile(r"(.*) in (\w+)\(\)")
+IN_FUNCTION = re.compile(r"(.*) in ([\w*]+)\(\)")
 
 
 @dataclasses.dataclass
@@ -240,12 +240,12 @@ def _complaint(kind: str, raw: list[str], lines: list[str], ours: set[str] | fro
 
 def allowed(complaint: Complaint, patterns: tuple[str, ...] | list[str]) -> bool:
     """Whether a test says that a report may come: `# allows: PATTERN`, of its first line, as the shell's patterns are, or
-    `# allows: PATTERN in FUNCTION()`, which stands in its stack.
+    `# allows: PATTERN in FUNCTION()`, where the function, a pattern too, stands in its stack.
     """
     for pattern in patterns:
         there = IN_FUNCTION.fullmatch(pattern)
         if fnmatch.fnmatchcase(complaint.first, there[1] if there else pattern) and (
-                not there or there[2] in {function.split(".")[0] for function, _ in frames(complaint.lines)}):
+                not there or fnmatch.filter([function.split(".")[0] for function, _ in frames(complaint.lines)], there[2])):
             return True
     return False
 

@@ -7,8 +7,8 @@
 # mix: rdma_rxe
 # mixes: all
 # timeout: 120
-# allows: *: vmalloc error: size *
-# allows: *: page allocation failure: order:*
+# allows: faults_client: vmalloc error: size *
+# allows: faults_client: page allocation failure: order:*
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 . "$here/faults_lib.sh"

@@ -8,8 +8,10 @@
 # mix: ib_uverbs rdma_rxe
 # mixes: all
 # timeout: 240
-# allows: *: vmalloc error: size *
-# allows: *: page allocation failure: order:*
+# allows: faults_verbs: vmalloc error: size *
+# allows: faults_verbs: page allocation failure: order:*
+# allows: faults_fake: vmalloc error: size *
+# allows: faults_fake: page allocation failure: order:*
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 . "$here/faults_lib.sh"

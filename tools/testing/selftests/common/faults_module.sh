@@ -7,8 +7,8 @@
 # mix: rdma_rxe
 # mixes: all
 # timeout: 300
-# allows: *: vmalloc error: size *
-# allows: *: page allocation failure: order:*
+# allows: faults_module: vmalloc error: size *
+# allows: faults_module: page allocation failure: order:*
 # allows: kobject: kobject_add_internal failed for * (error: -12 parent: *)
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")

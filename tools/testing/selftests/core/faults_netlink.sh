@@ -8,8 +8,8 @@
 # mix: ib_core rdma_rxe
 # mixes: all
 # timeout: 100
-# allows: *: vmalloc error: size *
-# allows: *: page allocation failure: order:*
+# allows: faults_netlink: vmalloc error: size *
+# allows: faults_netlink: page allocation failure: order:*
 # allows: kobject: kobject_add_internal failed for * (error: -12 parent: *)
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")

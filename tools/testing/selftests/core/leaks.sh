@@ -3,8 +3,8 @@
 # The core warns when a device goes of which a client has left an object, and says what it is and whose.
 # rows: 2.012
 # mixes: all
-# allows: WARNING: *
-# allows: *restrack: BUG: *
+# allows: *restrack: BUG: PD * of rxe0 is left, which * has not freed in *7ib_core6device7dealloc()
+# allows: WARNING: *restrack* in rdma_restrack_clean()
 # timeout: 60
 . "$(dirname "$0")/lib.sh"
 
