@@ -48,6 +48,9 @@ fn create(
         return Err(EOPNOTSUPP);
     }
     let mut qp = Fresh::new_qp(device, pd, init, creator.uobject, sleep)?;
+    if !qp.is_of_one_device() {
+        return Err(EINVAL);
+    }
     track::set_owner(&mut qp, creator.caller);
     let udata = creator.bundle.map(AttrBundle::driver_udata);
     let qp = qp
@@ -329,7 +332,8 @@ pub(crate) fn query(
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, `ENOMEM`, and errors of the driver.
+/// `EINVAL` for a protection domain, a completion queue or a shared receive queue of another device, `EOPNOTSUPP`, `ENOMEM`, and
+/// errors of the driver.
 #[export]
 fn ib_create_qp_user(
     dev: &Device,
@@ -347,7 +351,8 @@ fn ib_create_qp_user(
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP`, `ENOMEM`, and errors of the driver.
+/// `EINVAL` for a protection domain, a completion queue or a shared receive queue of another device, `EOPNOTSUPP`, `ENOMEM`, and
+/// errors of the driver.
 #[export]
 fn ib_create_qp_kernel(
     pd: &Pd,

@@ -369,6 +369,21 @@ impl Fresh<Qp> {
         unsafe { self.members() }.used()
     }
 
+    /// Whether the protection domain, the completion queues and the shared receive queue are of the queue pair's device.
+    pub fn is_of_one_device(&self) -> bool {
+        // SAFETY: Only the members are read.
+        let qp = unsafe { self.members() };
+        [
+            qp.pd().map(Pd::device),
+            qp.send_cq().map(Cq::device),
+            qp.recv_cq().map(Cq::device),
+            qp.srq().map(Srq::device),
+        ]
+        .into_iter()
+        .flatten()
+        .all(|device| core::ptr::eq(device, qp.device()))
+    }
+
     /// As [`Qp::xrcd`].
     pub fn xrcd(&self) -> Option<&Xrcd> {
         // SAFETY: Only the member is read.

@@ -98,15 +98,18 @@ static struct ib_client clients[3] = {
 /* Written to: what to do. */
 static int set_do(const char *value, const struct kernel_param *param)
 {
-	if (!sysfs_streq(value, "unlisten"))
+	if (sysfs_streq(value, "unlisten"))
+		unlisten();
+	else if (sysfs_streq(value, "two devices"))
+		kv_test_two_devices("left", "right");
+	else
 		return -EINVAL;
-	unlisten();
 	return 0;
 }
 
 static const struct kernel_param_ops do_ops = { .set = set_do };
 module_param_cb(do, &do_ops, NULL, 0200);
-MODULE_PARM_DESC(do, "unlisten: no more events");
+MODULE_PARM_DESC(do, "unlisten: no more events; two devices: queue pairs of objects of the devices on left and right");
 
 int kv_clients_register(void)
 {

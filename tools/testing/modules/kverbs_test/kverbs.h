@@ -68,6 +68,7 @@ void kv_test_cq(struct kv *kv);
 void kv_test_memory(struct kv *kv);
 void kv_test_packing(struct kv *kv);
 void kv_test_rules(struct kv *kv);
+void kv_test_two_devices(const char *first, const char *second);
 
 int kv_clients_register(void);
 void kv_clients_unregister(void);

@@ -42,7 +42,8 @@ void kv_test_objects(struct kv *kv)
 	if (IS_ERR(pd))
 		return;
 	CHECK("a PD has a key for memory of the kernel", pd->local_dma_lkey);
-	CHECK_EQ("nobody uses a new PD", 0, pd->flags & IB_PD_UNSAFE_GLOBAL_RKEY);
+	CHECK_EQ("nobody uses a new PD", 0, atomic_read(&pd->usecnt));
+	CHECK_EQ("it has no key for others", 0, pd->flags & IB_PD_UNSAFE_GLOBAL_RKEY);
 	ib_dealloc_pd(pd);
 	qp = kv_qp(kv, IB_QPT_UD, NULL);
 	CHECK("a UD queue pair", !IS_ERR(qp));

@@ -4,7 +4,7 @@
 # kernels: stock debug uml
 # rows: 1.001 1.003 1.004 1.005 1.006 1.007 1.008 1.009 1.010 1.011 1.012 1.014 1.019 1.021 1.022 1.023 1.025 1.026
 # rows: 1.027 1.028 1.029 1.030 1.033 1.034 1.037 1.038 1.041 1.042 1.045 1.046 1.048 1.050 1.054 1.058 1.060 1.062
-# rows: 1.064 1.065 1.066 1.067 1.068 1.069 1.070 1.071 1.072 2.002 2.005 2.013 2.021 2.028 3.027 9.001 9.003 9.011 9.012 9.013
+# rows: 1.064 1.065 1.066 1.067 1.068 1.069 1.070 1.071 1.072 2.002 2.005 2.013 2.015 2.021 2.028 3.027 9.001 9.003 9.011 9.012 9.013
 # rows: 9.017 9.018 9.021
 # rows stock: 2.025
 # rows uml: 1.002 2.027
@@ -20,7 +20,7 @@ rdma link add rxe0 type rxe netdev left
 log() { cat /sys/module/$module/parameters/log; }
 # lines: what the module has logged.
 lines() { since_mark $module; }
-results() { lines | grep -E '^(pass|fail|known)\|'; }
+results() { lines | grep -E '^(pass|fail|known|known ib_core)\|'; }
 # value NAME: what it has logged of the device.
 value() { lines | sed -n "s/^value|$1 //p"; }
 # devinfo NAME: what libibverbs says of the device.
@@ -78,6 +78,10 @@ else
 fi
 rdma link add rxe1 type rxe netdev right
 check "and of one that comes, in order" logged '+1rxe1 +2rxe1 +3rxe1'
+mark $module
+check "queue pairs of what two devices have" eval "echo two devices > /sys/module/$module/parameters/do"
+told_log "all were tried" results
+check "to the end, too" grep -q '^done$' <(lines)
 ip link set left down
 check "a handler is told that the port goes down" sees 'rxe0:port error'
 ip link set left up
